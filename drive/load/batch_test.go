@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// closedLoop returns an event loop with two connections, of which the server
-// has closed both without the loop having noticed. Later ones are answered.
+// closedLoop returns an event loop with two connections. The server has closed
+// both, and the loop has not noticed yet. Later connections are answered.
 func closedLoop(t *testing.T) *loop {
 	t.Helper()
 	closes := make(chan struct{})
@@ -52,8 +52,8 @@ func closedLoop(t *testing.T) *loop {
 	return l
 }
 
-// TestCloseLaterInTheBatch: a request that is due between two events does not
-// go on a connection whose close is the second of them.
+// TestCloseLaterInTheBatch checks that a request that is due between two events
+// does not use a connection whose close is the second of them.
 func TestCloseLaterInTheBatch(t *testing.T) {
 	l := closedLoop(t)
 	first, second := &l.conns[0], &l.conns[1]
@@ -66,8 +66,8 @@ func TestCloseLaterInTheBatch(t *testing.T) {
 	}
 }
 
-// TestUnread: a request that goes on a connection which the server had closed
-// goes on another one, since nobody has read it.
+// TestUnread checks that a request sent on a connection that the server had
+// closed is sent again on another one, because the server never read it.
 func TestUnread(t *testing.T) {
 	l := closedLoop(t)
 	const one = 2_000_000 // ns, before the second request is due

@@ -59,7 +59,7 @@ func (s *Spec) tlsConfig(t target) (*tls.Config, error) {
 	return config, nil
 }
 
-// dialer connects to the one address of a run.
+// dialer connects to the address that a run uses.
 type dialer struct {
 	addr string
 	tls  *tls.Config

@@ -13,22 +13,23 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// RateChange is a change of the rate during a run.
+// RateChange is a rate change during a run.
 type RateChange struct {
 	AtNS int64   `json:"at_ns"`    // since the run's start
-	RPS  float64 `json:"rate_rps"` // from then on; of all generators together if they share it
+	RPS  float64 `json:"rate_rps"` // from then on; over all generators if they share it
 }
 
-// Bounds of how far ahead an immediate change is, so that every event loop knows of it in
-// time. The lead is doubled while the machine is too busy for that.
+// Bounds of the lead time of an immediate change, so that every event loop sees it in time.
+// The lead doubles while the machine is too busy for that.
 const (
 	changeLead    = 5 * time.Millisecond
 	maxChangeLead = time.Second
 )
 
-// change is a change that was proposed to the event loops, with later ones. Every loop checks
-// for new changes after it has read the clock and before it sends due requests. So once a
-// change was accepted before its time, no loop sends requests of the old schedule after it.
+// change is a change that was proposed to the event loops, linked to later ones. Every loop
+// checks for new changes after it has read the clock and before it sends due requests. So
+// once a change is accepted before its time, no loop sends requests of the old schedule after
+// it.
 type change struct {
 	at    int64
 	rps   float64
@@ -56,8 +57,8 @@ func (last *change) propose(at int64, rps float64, now func() int64) (*change, b
 	return c, c.state.CompareAndSwap(changeProposed, changeAccepted)
 }
 
-// settled reports whether the change is decided, for a loop whose clock is at now: it is
-// refused if it is undecided at its time.
+// settled reports whether the change is decided, for a loop whose clock is at now: a change
+// that is undecided at its time is refused.
 func (c *change) settled(now int64) bool {
 	if now >= c.at {
 		c.state.CompareAndSwap(changeProposed, changeRefused)
@@ -70,7 +71,7 @@ func (l *loop) changes(now int64) {
 	for c := l.change.next.Load(); c != nil && c.settled(now); c = c.next.Load() {
 		if c.state.Load() == changeAccepted {
 			l.cursor.change(c.at, c.rps)
-			l.timers.armed = l.cursor.first // all have other times
+			l.timers.armed = l.cursor.first // all have new times
 		}
 		l.change = c
 	}
@@ -116,8 +117,8 @@ func (c *changer) list() []RateChange {
 
 // SetRate replaces the planned rate by rps from an instant on; 0 pauses, and the zero time
 // means now. Requests due earlier are not affected. The times of later ones depend only on
-// the Spec's seed and the changes. It returns the change in force. An instant that has
-// passed, or that is after the end of the run, is an error and changes nothing.
+// the Spec's seed and the changes. It returns the change in force. An instant in the past or
+// after the end of the run is an error and changes nothing.
 func (r *Running) SetRate(rps float64, at time.Time) (RateChange, error) {
 	if err := r.mayChange(rps); err != nil {
 		return RateChange{}, errs.WithCode(err, errs.CodeUsage)
@@ -148,7 +149,7 @@ func (r *Running) changeAt(rps float64, at int64) (RateChange, error) {
 			"ask for a lower rate or a shorter run, or leave the request log out")
 	}
 	if r.changer.stopped && at >= r.changer.end {
-		return RateChange{}, ErrEnded // or will have, by then
+		return RateChange{}, ErrEnded // or will have ended by then
 	}
 	if c.AtNS < 0 || !r.changer.set(c.AtNS, rps*r.spec.portion()) {
 		return RateChange{}, errs.WithHint(fmt.Errorf("%w: a change of the rate at %.6f s, when the run is at %.6f s", ErrLate, float64(c.AtNS)/1e9, time.Since(r.Epoch).Seconds()),
@@ -162,8 +163,8 @@ func (r *Running) changeAt(rps float64, at int64) (RateChange, error) {
 }
 
 // cut ends the schedule at an instant, which at returns for a minimum lead. A schedule that
-// can change has no request from then on, however late an event loop learns of the end.
-// Rate max may send requests that were due when it learned.
+// can change has no requests from then on, even if an event loop sees the end late. At rate
+// max a loop may send requests that were due when it saw the end.
 func (r *Running) cut(d *deadline, at func(lead time.Duration) int64) {
 	r.changer.mu.Lock()
 	defer r.changer.mu.Unlock()
@@ -194,7 +195,7 @@ var (
 	ErrLate  = errors.New("the time has passed")
 )
 
-// mayChange checks that the rate of the run can be rps.
+// mayChange checks whether the run's rate can become rps.
 func (r *Running) mayChange(rps float64) error {
 	switch {
 	case r.spec.Rate.IsMax():
@@ -205,7 +206,7 @@ func (r *Running) mayChange(rps float64) error {
 	return nil
 }
 
-// every yields each n-th request of a schedule, the first after skip others.
+// every yields every n-th request of a schedule, after the first skip ones.
 type every struct {
 	schedule arrival.Schedule
 	n, skip  int

@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// drawPlan draws a Spec with some schedule and changes of its rate.
+// drawPlan draws a Spec with a schedule and rate changes.
 func drawPlan(t *rapid.T) (Spec, []RateChange) {
 	spec := DefaultSpec("http://h/")
 	spec.DurationS, spec.Seed = 5, rapid.Uint64().Draw(t, "seed")
@@ -62,10 +62,10 @@ func walk(s arrival.Schedule) []int64 {
 	}
 }
 
-// TestChangedSchedule: changes made while a cursor walks the schedule, each at
-// any moment before its time, give to the nanosecond the requests that the
-// same changes give when they are made before the first request; for every
-// event loop its own.
+// TestChangedSchedule checks that changes made while a cursor walks the
+// schedule, at any time before they apply, give to the nanosecond the same
+// requests as the same changes made before the first request, for every event
+// loop.
 func TestChangedSchedule(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec, changes := drawPlan(t)
@@ -115,7 +115,7 @@ func TestChangedSchedule(t *testing.T) {
 	})
 }
 
-// TestChangedCounts: after changes made in the order of their times, every
+// TestChangedCounts checks that after changes made in order of time, every
 // second of a uniform schedule holds as many requests as the rates say.
 func TestChangedCounts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -138,8 +138,8 @@ func TestChangedCounts(t *testing.T) {
 	})
 }
 
-// startSale starts a run and has its rate change three times from an instant
-// on, which it returns: further ahead where the machine was too slow for that.
+// startSale starts a run and changes its rate three times from an instant on,
+// which it returns. The instant is later if the machine was too slow.
 func startSale(t *testing.T, spec Spec) (*Running, time.Duration) {
 	t.Helper()
 	for lead := 400 * time.Millisecond; ; lead *= 2 {
@@ -170,7 +170,7 @@ func startSale(t *testing.T, spec Spec) (*Running, time.Duration) {
 	}
 }
 
-// TestSetRate changes the rate of runs under way, on every engine.
+// TestSetRate changes the rate of runs in progress, on every engine.
 func TestSetRate(t *testing.T) {
 	addr := okServer(t)
 	plain := plainServer(t, func(http.ResponseWriter, *http.Request) {})
@@ -203,7 +203,7 @@ func TestSetRate(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			checkResult(t, r) // times of all requests are those of the changed schedule
+			checkResult(t, r) // the times of all requests are those of the changed schedule
 			if len(r.Changes) != 4 {
 				t.Errorf("changes %+v", r.Changes)
 			}
@@ -224,7 +224,7 @@ func TestSetRate(t *testing.T) {
 	}
 }
 
-// TestManyChanges: changes at once, one upon the other, lose no request.
+// TestManyChanges checks that many overlapping changes lose no request.
 func TestManyChanges(t *testing.T) {
 	addr := okServer(t)
 	spec := quick("http://" + addr + "/")
@@ -292,8 +292,8 @@ func TestSetRateRefusals(t *testing.T) {
 	}
 }
 
-// A change between the order to stop and the end does not bring back what the
-// stop took from the schedule.
+// A change between Stop and the end of the run does not restore requests that
+// Stop removed from the schedule.
 func TestChangeOfAStoppedRun(t *testing.T) {
 	r := &Running{Epoch: time.Now().Add(-time.Second), spec: quick("http://h/"), done: make(chan struct{})}
 	type set struct {
@@ -320,7 +320,7 @@ func TestChangeOfAStoppedRun(t *testing.T) {
 }
 
 // A stopped schedule has no request at or after its end: an event loop that
-// hears of the end late sends nothing of what was to come.
+// sees the end late sends none of them.
 func TestStopCutsTheSchedule(t *testing.T) {
 	addr := okServer(t)
 	plain := plainServer(t, func(http.ResponseWriter, *http.Request) {})

@@ -14,7 +14,7 @@ func newEdges(interval int64) *edges {
 	return &edges{interval: interval, at: []CPU{ownCPU()}}
 }
 
-// sample notes the CPU time at now. Edges that were missed are interpolated linearly.
+// sample records the CPU time at now. It interpolates missed edges linearly.
 func (e *edges) sample(now int64) {
 	c := ownCPU()
 	e.mu.Lock()
@@ -25,7 +25,7 @@ func (e *edges) sample(now int64) {
 func (e *edges) fill(upTo int, c CPU) {
 	from := len(e.at) - 1
 	if from == 0 && upTo == 0 {
-		e.at[0] = c // the schedule's zero may lie after the start
+		e.at[0] = c // the schedule's offset 0 may be after the start
 	}
 	base := e.at[from]
 	for k := from + 1; k <= upTo; k++ {
@@ -58,7 +58,7 @@ func (e *edges) between(k int) CPU {
 type collector struct {
 	shards   int
 	interval int64
-	closed   bool // rate max: the send histogram is the intended one
+	closed   bool // at rate max the send histogram is also the intended one
 	edges    *edges
 	sealed   chan *tally
 	spare    chan *tally
@@ -108,7 +108,7 @@ func (c *collector) fresh() *tally {
 // seal takes a finished tally.
 func (c *collector) seal(t *tally) { c.sealed <- t }
 
-// run gathers until sealed is closed.
+// run collects tallies until sealed is closed.
 func (c *collector) run() {
 	for t := range c.sealed {
 		i := t.index
@@ -123,7 +123,7 @@ func (c *collector) run() {
 			c.emit(i)
 		}
 	}
-	// A shard may have gone a little beyond the end.
+	// A shard may have run slightly past the end.
 	for i := 0; len(c.pending) > 0; i++ {
 		if _, ok := c.pending[i]; ok {
 			c.emit(i)

@@ -17,16 +17,16 @@ const (
 	idle                        // open, without a request
 	busy                        // a request is in flight
 	closing                     // answered; waiting for the peer to close
-	held                        // no socket, held back for closeGrace
+	held                        // no socket, waiting out closeGrace
 )
 
-// closeGrace is how long, in ns, a connection without keep-alive waits for the
-// peer to close it as announced. After that the connection is reset, which leaves
-// no port in TIME_WAIT on this side either. If the peer announced no close (a TCP
-// echo), the connection is reset at once.
+// closeGrace is how long, in ns, a connection without keep-alive waits for the peer to
+// close it as announced. After that the connection is reset, which leaves no port in
+// TIME_WAIT on this side either. If the peer announced no close (a TCP echo), the
+// connection is reset immediately.
 //
-// It is also how long a failed connection is held back at rate max, which would
-// otherwise retry at once, for ever.
+// It is also the delay before a failed connection is retried at rate max, which would
+// otherwise retry continuously.
 const closeGrace = 20_000_000
 
 // conn is one connection or, with keep-alive off, a slot for one connection at a
@@ -34,15 +34,15 @@ const closeGrace = 20_000_000
 type conn struct {
 	fd         int
 	id         int32
-	generation int32 // of the socket, so that late events do not reach its successor
+	generation int32 // of the socket, to recognise late events of earlier ones
 	state      connState
 	heeded     bool  // counted in loop.attention while busy
-	fresh      bool  // made for its request: no other was answered on it
+	fresh      bool  // made for its request: it has carried no other
 	heard      bool  // part of the response has arrived
 	prev, next int32 // in loop.waiting or loop.resting
 	freeAt     int64
 	written    int64 // bytes, on this socket
-	before     int64 // of these, before the request in flight
+	before     int64 // bytes written before the request in flight
 	req        request
 	out        []byte // still to be written
 	in         []byte // read, but not parsed yet
@@ -57,7 +57,7 @@ func (l *loop) send(c *conn, due arrival.Request, free, now int64) {
 	l.rec.sent(&c.req, free, now)
 	l.waiting.push(l.conns, c.id)
 	if l.careful && !l.watching && c.state == idle && sysClosed(c.fd) {
-		l.shut(c, true) // it would have been noticed if the loop had not slept
+		l.shut(c, true) // a loop that had not slept would have seen the close
 	}
 	if c.state == shut {
 		l.open(c, now)
@@ -66,7 +66,7 @@ func (l *loop) send(c *conn, due arrival.Request, free, now int64) {
 	l.write(c)
 }
 
-// open starts to connect for the request that waits for the connection.
+// open starts to connect for the waiting request.
 func (l *loop) open(c *conn, now int64) {
 	c.req.tally.Connects++
 	if errno := l.connect(c); errno != 0 {
@@ -145,7 +145,7 @@ func (l *loop) flush(c *conn) {
 // read the clock, else now.
 func (l *loop) ready(c *conn, events uint32, generation int32, now int64) int64 {
 	if generation != c.generation {
-		return now // an event of a socket closed since
+		return now // an event of a socket that was closed since
 	}
 	switch c.state {
 	case connecting:
@@ -240,8 +240,8 @@ func (l *loop) read(c *conn, events uint32, now int64) int64 {
 	}
 }
 
-// answered records a complete response. clean says that no bytes are left over that
-// would disturb the next request on the connection; ended, that the peer has closed it.
+// answered records a complete response. clean reports that no leftover bytes would
+// corrupt the next request on the connection; ended, that the peer has closed it.
 func (l *loop) answered(c *conn, now int64, clean, ended bool) {
 	if c.answer.ok() {
 		l.rec.complete(&c.req, now, c.answer.status())
@@ -280,9 +280,9 @@ func (l *loop) rested(c *conn, now int64, reset bool) {
 	l.release(c, now)
 }
 
-// lost handles the end of a connection before its response is complete. A request
-// sent on a connection that the peer had already closed was not read, so it is sent
-// once more, on another connection.
+// lost handles the end of a connection before its response is complete. If the peer had
+// already closed the connection, it never read the request, which is then sent again on
+// another connection.
 func (l *loop) lost(c *conn, kind failure, now int64, why error) {
 	if c.fresh || c.heard || kind != failEOF || !unread(c.fd, c.before) {
 		l.failed(c, kind, now, why)

@@ -9,16 +9,16 @@ type dialect struct {
 	caller func(*Spec, target, *dialer) caller
 }
 
-// dialects has one for each of the protocols, by its name. The file that speaks
-// a protocol puts it here when the program starts.
+// dialects holds the dialect of each protocol by name. The file that implements a
+// protocol registers it in its init.
 var dialects = map[string]dialect{}
 
-// CountsWire says that what a run counts as sent and read is all that passed on its
-// connections; else it is what requests and answers held.
+// CountsWire reports whether a run counts all bytes on its connections as sent and
+// received, rather than the contents of requests and responses.
 func (s *Spec) CountsWire() bool {
 	t, err := s.parseTarget()
 	return err == nil && t.looped()
 }
 
-// looped tells whether the event loop sends to the target, or the pool.
+// looped reports whether the event loop sends to the target, rather than the pool.
 func (t target) looped() bool { return !t.tls && dialects[t.protocol.Name].wire != nil }

@@ -6,7 +6,7 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// TestDialects: every protocol is spoken, in one way.
+// TestDialects checks that every protocol has exactly one implementation.
 func TestDialects(t *testing.T) {
 	for _, name := range protocol.Names(nil) {
 		if d := dialects[name]; (d.wire == nil) == (d.caller == nil) {

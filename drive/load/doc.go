@@ -1,14 +1,13 @@
-// Package load is the load generator: open loop, by intended time, cheap.
+// Package load is an open-loop load generator that measures by intended time.
 //
-// A [Spec] says what to send, over which connections, and when. [Start]
-// checks it and begins; the run is cut into intervals (250 ms unless told
-// otherwise) and every request belongs to the interval in which the schedule
-// wanted it sent, whenever it really went. So the account of any range of
-// intervals balances:
+// A [Spec] says what to send, over which connections, and when. [Start] checks
+// it and begins. The run is divided into intervals (250 ms by default). Every
+// request belongs to the interval in which the schedule intended it to be sent,
+// even if it was sent later. So the account of any range of intervals balances:
 //
 //	scheduled = completed + failed (by kind) + unfinished
 //
-// Data passes through it this way:
+// Data flow:
 //
 //	Spec -> arrival.Schedule (intended offsets, fixed by the seed)
 //	     -> engine: the event loop (HTTP/1.1 and TCP in plain text) or the
@@ -19,26 +18,24 @@
 //
 // # Times
 //
-// All times are nanoseconds of the monotonic clock since the start of the
-// run. For each request there are four:
+// All times are nanoseconds of the monotonic clock since the start of the run.
+// Each request has four:
 //
-//	intended  when the schedule wants it sent
+//	intended  when the schedule intends to send it
 //	free      when a connection (or stream) was free for it; at most intended
 //	          if one was waiting
 //	sent      when the engine began to act on it: just before its first
 //	          bytes are written, or its connection is begun
-//	done      when its last response byte came: by the kernel's note of when
-//	          it received it, where a schedule paces the event loop, else
-//	          when it was read
+//	done      when its last response byte arrived: by the kernel's timestamp
+//	          if a schedule paces the event loop, otherwise when it was read
 //
-// Intended latency is done - intended: what a user who arrived at that time
+// Intended latency is done - intended: how long a user who arrived at that time
 // waited. Send latency is done - sent: what a closed-loop tool would report.
-// Connection wait is max(0, free - intended). Schedule lag is
-// sent - max(intended, free): the delay that the generator itself added, and
-// nothing else. Where the rate is max there is no schedule: a request is
-// intended when it is sent.
+// Connection wait is max(0, free - intended). Schedule lag is sent -
+// max(intended, free): only the delay that the generator itself added. At rate
+// max there is no schedule: a request is intended when it is sent.
 //
-// In the event loop, done by the kernel's note leaves out how long the
-// generator's own thread takes to wake up and read, which in a virtual
-// machine is tens of microseconds and none of the target's doing.
+// In the event loop, the kernel's timestamp for done excludes the time that the
+// generator's own thread takes to wake up and read. In a virtual machine that
+// is tens of microseconds, and the target does not cause it.
 package load

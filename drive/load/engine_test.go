@@ -15,8 +15,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/loopback"
 )
 
-// quick is a short run at a rate that any machine keeps, and which waits for
-// answers for as long as a machine may stand still.
+// quick returns a short run at a rate that any machine sustains. It waits for
+// answers for as long as a machine may stall.
 func quick(url string) Spec {
 	s := DefaultSpec(url)
 	s.Connections, s.Rate, s.DurationS, s.IntervalS = 4, 400, 0.3, 0.1
@@ -24,8 +24,8 @@ func quick(url string) Spec {
 	return s
 }
 
-// mustRun runs spec and checks what holds for every run. At rate max nothing
-// is due at a fixed time, so the run is stopped once it has made some requests.
+// mustRun runs spec and checks the invariants of every run. At rate max nothing
+// is due at a fixed time, so it stops the run after some requests.
 func mustRun(t *testing.T, spec Spec) *Result {
 	t.Helper()
 	if spec.Rate.IsMax() {
@@ -47,7 +47,7 @@ func mustRun(t *testing.T, spec Spec) *Result {
 	return r
 }
 
-// reach waits until a run has come somewhere.
+// reach waits until a run's progress satisfies there.
 func reach(t *testing.T, running *Running, there func(Progress) bool) {
 	t.Helper()
 	for !there(running.Progress()) {
@@ -137,8 +137,8 @@ func TestHTTP1(t *testing.T) {
 	}
 }
 
-// Connections that the kernel has made in time count, however late the thread
-// is that looks for them: here no time is left at the first look.
+// Connections that the kernel established in time count, even if the thread
+// checks late: here no time is left at the first check.
 func TestConnectedInTime(t *testing.T) {
 	addr := okServer(t)
 	to, err := net.ResolveTCPAddr("tcp", addr)
@@ -150,7 +150,7 @@ func TestConnectedInTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 20 { // loopback's own thread may need its time
+	for range 20 { // loopback's own thread may need time
 		e := newEdges(1e8)
 		ls, err := newLoops(setup{spec: &spec, target: target, addr: to, deadline: &deadline{}, edges: e,
 			collector: newCollector(1, 1e8, false, e, nil)})
@@ -184,8 +184,8 @@ func TestNewConnectionEach(t *testing.T) {
 	}
 }
 
-// TestFailures: each kind of failure is counted as what it is, and the rest
-// of the requests complete.
+// TestFailures checks that each failure is counted as its kind, and that the
+// rest of the requests complete.
 func TestFailures(t *testing.T) {
 	for _, tt := range []struct{ kind, bad string }{
 		{FailEOF, ""},
@@ -249,7 +249,7 @@ func TestFailures(t *testing.T) {
 	})
 	t.Run(FailConnect, func(t *testing.T) {
 		l := loopback.Listen(t)
-		go func() { // serve one connection after the probe, then go away
+		go func() { // serve one connection after the probe, then close
 			probe, _ := l.Accept()
 			c, err := l.Accept()
 			l.Close()
@@ -272,8 +272,8 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// TestUnfinished: what is still out when the drain time is over is neither
-// completed nor failed.
+// TestUnfinished checks that requests still in flight after the drain time are
+// neither completed nor failed.
 func TestUnfinished(t *testing.T) {
 	release, stuck := make(chan struct{}), make(chan struct{})
 	addr := tcpServer(t, answering(func(n int64) string {
@@ -344,10 +344,10 @@ func TestCancelAndStop(t *testing.T) {
 			if n := len(r.Intervals); r.Interrupted || len(running.Intervals(1)) != n-1 || r.EndNS > int64(n)*100e6 || r.EndNS <= int64(n-1)*100e6 {
 				t.Errorf("%d intervals, end %d, interrupted %v", n, r.EndNS, r.Interrupted)
 			}
-			if inTime && r.EndNS != 300e6 || r.EndNS < 300e6 { // too late: it ended at once
+			if inTime && r.EndNS != 300e6 || r.EndNS < 300e6 { // too late: it ended immediately
 				t.Errorf("asked to stop in time %v, it ended at %d", inTime, r.EndNS)
 			}
-			running.Stop() // after the end: nothing happens
+			running.Stop() // after the end: no effect
 		}
 	})
 	t.Run("stop", func(t *testing.T) {

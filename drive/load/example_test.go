@@ -9,9 +9,9 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load"
 )
 
-// 200 requests per second for half a second, in even steps, whether or not the
-// server keeps up: latency counts from the time that a request was meant to be
-// sent.
+// 200 requests per second for half a second, evenly spaced, whether or not the
+// server keeps up: latency counts from the time at which a request was intended
+// to be sent.
 func Example() {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }))
 	defer server.Close()

@@ -25,8 +25,8 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// troubled is a server whose connections die in one way. It speaks HTTP/1.1,
-// HTTP/2 and gRPC frame by frame, so that it is known which requests it took.
+// troubled is a server whose connections fail in one way. It speaks HTTP/1.1,
+// HTTP/2 and gRPC frame by frame, so that it knows which requests it accepted.
 type troubled struct {
 	t      *testing.T
 	speaks string
@@ -41,20 +41,20 @@ type troubled struct {
 	conns    map[net.Conn]bool
 	silent   map[net.Conn]bool
 	taken    map[string]int // requests by id
-	asked    int            // requests seen, taken or not
-	held     chan struct{}  // while all are silent; nil before
+	asked    int            // requests seen, accepted or not
+	held     chan struct{}  // open while all connections are silent; nil before
 	down     func()         // called once when a restart, or silence of all, begins
 	up       time.Time      // when it ended
 }
 
-// fault is what a troubled server does to its connections.
+// fault is how a troubled server treats its connections.
 type fault struct {
 	name    string
-	idle    time.Duration // closes connections that are idle for so long
-	goAway  int           // ends each connection with the request of this number, which HTTP/2 does not take
-	code    http2.ErrCode // that it says with that
-	refuse  int           // does not take each request of this number
-	silence int           // at this request all connections there are fall silent for good
+	idle    time.Duration // closes connections that are idle for this long
+	goAway  int           // ends each connection with the request of this number, which HTTP/2 does not accept
+	code    http2.ErrCode // the error code of that GOAWAY
+	refuse  int           // refuses the request of this number on each connection
+	silence int           // at this request all current connections fall silent permanently
 	hold    int           // after this request the server falls silent, and answers later
 	restart int           // at this request the server dies, and comes back later
 	change  func(*Spec)
@@ -134,7 +134,7 @@ func (w *waiting) Read(b []byte) (n int, err error) {
 	return n, err
 }
 
-// pending says whether something has come at the very last moment.
+// pending reports whether data arrived at the last moment.
 func (w *waiting) pending() bool {
 	rc, err := w.raw.(*net.TCPConn).SyscallConn()
 	n := 0
@@ -152,7 +152,7 @@ func (s *troubled) serve(raw net.Conn) {
 			return
 		}
 		c = secure
-		defer c.Close() // says so to the client
+		defer c.Close() // notifies the client
 	}
 	if s.fault.idle > 0 {
 		c = &waiting{c, raw, s.fault.idle}
@@ -164,7 +164,7 @@ func (s *troubled) serve(raw net.Conn) {
 	}
 }
 
-// fate is what becomes of a request.
+// fate is the outcome of a request.
 type fate int
 
 const (
@@ -174,7 +174,7 @@ const (
 	unanswered // neither answered nor closed
 )
 
-// decide takes note of request n of a connection, and decides about it.
+// decide records request n of a connection and decides its fate.
 func (s *troubled) decide(raw net.Conn, id string, n int) fate {
 	s.mu.Lock()
 	held := s.held
@@ -271,7 +271,7 @@ func (s *troubled) serveHTTP2(raw, c net.Conn) {
 			}
 		case *http2.MetaHeadersFrame:
 			if ended {
-				continue // above the last that was said to be taken
+				continue // above the last stream that was declared accepted
 			}
 			id := ""
 			for _, field := range f.RegularFields() {
@@ -307,10 +307,10 @@ func (s *troubled) serveHTTP2(raw, c net.Conn) {
 	}
 }
 
-// TestConnectionsThatDie holds the protocols against servers whose
-// connections end in every usual way. Requests fail alike in all protocols,
-// and only those that the server took, or may have taken; none is made twice.
-// go test -v prints the table.
+// TestConnectionsThatDie tests the protocols against servers whose connections end
+// in every usual way. Requests fail in the same way in all protocols, and only
+// those that the server accepted, or may have accepted; none is sent twice. go test
+// -v prints the table.
 func TestConnectionsThatDie(t *testing.T) {
 	const timeoutS = 0.5
 	faults := []fault{
@@ -335,7 +335,7 @@ func TestConnectionsThatDie(t *testing.T) {
 				if f.refuse > 0 && !protocol.Of(speaks).Multiplexed {
 					continue // it has no streams to refuse
 				}
-				all.Go(func() { // at once, however few CPUs there are: they mostly wait
+				all.Go(func() { // concurrently, however few CPUs there are: they mostly wait
 					t.Run(speaks+" "+name, func(t *testing.T) {
 						w, kinds := tryFault(t, speaks, secure, f)
 						rows[i] = fmt.Sprintf("%-30s %-6s %-5s %8d %6d %6d  %s\n", f.name, speaks, name, w.Scheduled, w.FailedTotal(), w.Connects, kinds)
@@ -350,8 +350,8 @@ func TestConnectionsThatDie(t *testing.T) {
 	t.Logf("\n%s", table.String())
 }
 
-// TestNoServerTakes: a request that no connection takes fails after [mostTries], in
-// the same way in every protocol.
+// TestNoServerTakes checks that a request that no connection accepts fails after
+// [mostTries], in the same way in every protocol.
 func TestNoServerTakes(t *testing.T) {
 	for _, f := range []fault{
 		{name: "goes away at once", goAway: 1},
@@ -449,15 +449,15 @@ func tryFault(t *testing.T, speaks string, secure bool, f fault) (*Window, strin
 	return w, strings.Join(kinds, ", ")
 }
 
-// judge holds the failures against what the protocol makes unavoidable.
+// judge compares the failures with those that the protocol makes unavoidable.
 func (f *fault) judge(t *testing.T, s *troubled, r *Result, w *Window) {
 	failed := w.FailedTotal()
 	switch {
 	case f.silence > 0:
-		// Where a connection carries one request at a time, each loses one.
-		// Else each request is lost that goes on a silent connection until a
-		// PING stays unanswered, or the first of them has timed out; the other
-		// connection may notice later, and the machine may stand still.
+		// If a connection carries one request at a time, each loses one. Otherwise
+		// every request on a silent connection is lost until a PING stays
+		// unanswered, or the first of them has timed out. The other connection may
+		// notice later, and the machine may stall.
 		unavoidable := int64(r.Spec.Connections)
 		if protocol.Of(s.speaks).Multiplexed {
 			first := firstFailed(r)
@@ -482,8 +482,8 @@ func (f *fault) judge(t *testing.T, s *troubled, r *Result, w *Window) {
 			t.Errorf("failed: %v, %d of them sent after the silence", w.Failed, late)
 		}
 	case f.restart > 0:
-		// What the server had taken is lost, and what is due while nobody
-		// listens; then nothing more, but for gRPC's next try.
+		// Requests that the server had accepted are lost, and those due while no
+		// server listens; then no more, except for gRPC's next attempt.
 		late := 0
 		for req := range r.Requests.All() {
 			if req.Outcome != OutcomeOK && req.SentNS > int64(s.up.Sub(r.Start))+int64(500*time.Millisecond) {

@@ -57,8 +57,8 @@ type grpcConn struct {
 	retired bool                    // takes no more calls; the last call closes it
 }
 
-// reconnectWait is how long the library waits after a failure to connect, the same
-// as other protocols at rate max.
+// reconnectWait is how long the library waits after a failure to connect, the same as
+// for other protocols at rate max.
 const reconnectWait = closeGrace * time.Nanosecond
 
 func newGRPCCaller(spec *Spec, t target, d *dialer) caller {
@@ -226,8 +226,8 @@ func (c *grpcCaller) call(ctx context.Context, number int64) outcome {
 	}
 }
 
-// attempt is one attempt of a call: what the library reports of it, and the state of
-// its connection before.
+// attempt is one attempt of a call: what the library reports about it, and the
+// earlier state of its connection.
 type attempt struct {
 	peer            peer.Peer // without an address if it never had a stream
 	header, trailer metadata.MD
@@ -235,8 +235,8 @@ type attempt struct {
 	before, heard   int64
 }
 
-// fromServer reports whether the server answered the call at all. Otherwise the
-// status and its text are from the library.
+// fromServer reports whether the server answered the call. Otherwise the status and
+// its text are from the library.
 func (a *attempt) fromServer() bool { return len(a.header) > 0 || len(a.trailer) > 0 }
 
 // Texts of the library about streams that a GOAWAY left unprocessed, sent or not, and
@@ -257,7 +257,7 @@ func (a *attempt) unprocessed(err error) bool {
 	case grpcRejected, grpcDraining, grpcReset + "REFUSED_STREAM":
 		return true
 	}
-	// The bytes read before are known only for the earlier connection.
+	// The number of bytes written before is known only for the earlier connection.
 	return a.below != nil && a.on(a.below) && a.below.ended.Load() != nil && a.below.unread(a.before)
 }
 
@@ -273,7 +273,7 @@ func (a *attempt) kind(ctx context.Context, conn *grpcConn, err error) (failure,
 	s := status.Convert(err)
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return failTimeout, ctx.Err() // the server may have reported it, too
+		return failTimeout, ctx.Err() // the server may have reported it too
 	case len(a.trailer) > 0:
 		return failStatus, statusText(s)
 	case a.peer.Addr == nil && s.Code() == codes.Unavailable:

@@ -13,11 +13,11 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// connKey is where a request's context has its connection.
+// connKey is the key of a connection in a request's context.
 type connKey struct{}
 
-// TestGRPCKinds: a failure is filed by where its status comes from, whatever
-// its text says.
+// TestGRPCKinds checks that a failure is classified by the origin of its
+// status, not by its text.
 func TestGRPCKinds(t *testing.T) {
 	const misleading = "connection error: EOF, reset, closing"
 	status := func(code codes.Code, early bool) http.HandlerFunc {

@@ -26,10 +26,10 @@ func newPacked() *hdrhistogram.PackedHistogram {
 	return hdrhistogram.NewPacked(histLowest, histHighest, histDigits)
 }
 
-// durations are values in nanoseconds of one interval. The first of them are stored as they
-// are and put into buckets at the end of the interval: a histogram takes 220 KB, and reading
-// and clearing four of them takes longer than everything that a slow generator sends in an
-// interval, and evicts its caches.
+// durations holds the values of one interval in nanoseconds. It stores the first ones
+// unchanged and sorts them into buckets at the end of the interval. A histogram takes 220
+// KB: to read and clear four of them would take longer than everything that a slow generator
+// sends in an interval, and evict its caches.
 type durations struct {
 	few  []int64
 	many *hdrhistogram.Histogram // values beyond the capacity of few
@@ -61,7 +61,7 @@ func (d *durations) merge(e *durations) {
 	}
 }
 
-// pack returns a histogram of all.
+// pack returns a histogram of all values.
 func (d *durations) pack() *hdrhistogram.PackedHistogram {
 	p := newPacked()
 	if d.many.TotalCount() == 0 {

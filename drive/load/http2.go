@@ -54,7 +54,7 @@ func newHTTP2Caller(spec *Spec, t target, d *dialer) caller {
 	}
 	c := &http2Caller{
 		dialer: d,
-		// A request beyond the server's limit of streams waits, as in gRPC, and does not
+		// A request beyond the server's limit of streams waits, as in gRPC; it does not
 		// open another connection or fail.
 		transport: &http2.Transport{AllowHTTP: true, DisableCompression: true, StrictMaxConcurrentStreams: true},
 		method:    spec.method(), url: scheme + "://" + t.hostPort + t.path, host: t.hostPort,
@@ -166,7 +166,7 @@ func (c *http2Caller) call(ctx context.Context, n int64) outcome {
 	return out
 }
 
-// mostTries limits the attempts of a request that was not processed.
+// mostTries limits the attempts for a request that was not processed.
 const mostTries = 5
 
 // send sends a request on the current connection and returns the number of new
@@ -200,8 +200,8 @@ func (c *http2Caller) send(req *http.Request) (conn *http2Conn, resp *http.Respo
 			return conn, resp, connections, err
 		}
 		if refused(err) {
-			// Try again on the same connection, because settings with another
-			// limit of streams may have arrived, then on a new one.
+			// Retry on the same connection, because settings with another limit of streams
+			// may have arrived; then on a new one.
 			if refuses == conn {
 				conn.retire()
 			}
@@ -248,7 +248,7 @@ func refused(err error) bool {
 	return errors.As(err, &stream) && stream.Code == http2.ErrCodeRefusedStream
 }
 
-// http2Kind returns the kind of a failure, including those of HTTP/2 only.
+// http2Kind returns the kind of a failure, including those specific to HTTP/2.
 func http2Kind(ctx context.Context, conn *http2Conn, err error) failure {
 	var stream http2.StreamError
 	var connection http2.ConnectionError

@@ -15,8 +15,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// oneStream speaks HTTP/2 to clients that may have one stream at a time. Requests are
-// answered once release is closed; the first connection is to end with that.
+// oneStream speaks HTTP/2 to clients that may have one stream at a time. It answers
+// requests once release is closed, and then ends the first connection.
 func oneStream(l net.Listener, release <-chan struct{}) {
 	for first := true; ; first = false {
 		conn, err := l.Accept()
@@ -54,8 +54,8 @@ func oneStream(l net.Listener, release <-chan struct{}) {
 	}
 }
 
-// A request that waits for a stream of a connection which the server ends has not left: it
-// goes on the next connection.
+// A request that waits for a stream of a connection that the server ends has not been
+// sent: it is sent on the next connection.
 func TestHTTP2WaitsOnTheNext(t *testing.T) {
 	l := loopback.Listen(t)
 	release := make(chan struct{})

@@ -18,8 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// TestLibraries runs the protocols that go through other libraries, over TLS
-// where they can.
+// TestLibraries tests the protocols that use other libraries, over TLS where
+// they can.
 func TestLibraries(t *testing.T) {
 	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Test") != "yes" {
@@ -71,7 +71,7 @@ func TestLibraries(t *testing.T) {
 			t.Errorf("an unknown authority gave %v", err)
 		}
 	})
-	// The library makes them anew by itself.
+	// The library reconnects by itself.
 	t.Run("grpc connections that the server closes", func(t *testing.T) {
 		spec := quick(grpcServer(t, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionAge: 50 * time.Millisecond, MaxConnectionAgeGrace: time.Second})))
 		spec.Protocol, spec.Rate, spec.DurationS = protocol.GRPC, 200, 0.5

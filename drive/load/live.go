@@ -8,10 +8,9 @@ import (
 	"github.com/meshtrial/meshtrial/internal/openmetrics"
 )
 
-// Live are the metrics of a run under way, safe for concurrent use. They cost the run
-// nothing: requests that were sent and are in flight are read from the counters of
-// [Running.Progress], and everything else from finished intervals, which are added up when
-// somebody asks.
+// Live provides the metrics of a run in progress, safe for concurrent use. They cost the run
+// nothing: sent and in-flight requests are read from the counters of [Running.Progress], and
+// everything else from finished intervals, which are added up on demand.
 type Live struct {
 	running *Running
 
@@ -21,14 +20,14 @@ type Live struct {
 	latency, lag live
 }
 
-// live are the counts of a histogram by [liveBounds], and their sum in seconds.
+// live holds the counts of a histogram by [liveBounds], and their sum in seconds.
 type live struct {
 	counts [len(liveBounds)]uint64
 	sum    float64
 }
 
 // liveBounds are the upper bounds of the buckets of live histograms, in nanoseconds. The last
-// is the largest value that is recorded.
+// is the largest recorded value.
 var liveBounds = [...]int64{
 	10e3, 25e3, 50e3, 100e3, 250e3, 500e3, 1e6, 2.5e6, 5e6, 10e6, 25e6, 50e6,
 	100e6, 250e6, 500e6, 1e9, 2.5e9, 5e9, 10e9, 25e9, histHighest,
@@ -37,7 +36,7 @@ var liveBounds = [...]int64{
 // Live returns the run's metrics.
 func (r *Running) Live() *Live { return &Live{running: r} }
 
-// Page adds the metrics as they are now. At the run's end they are those of its [Result].
+// Page adds the current metrics. At the run's end they match its [Result].
 func (l *Live) Page(page *openmetrics.Page) {
 	now := l.running.Progress()
 	l.mu.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/openmetrics/openmetricstest"
 )
 
-// scrape reads the metrics as a monitoring system does.
+// scrape reads the metrics like a monitoring system.
 func scrape(t *testing.T, l *Live) map[string]float64 {
 	t.Helper()
 	var page openmetrics.Page
@@ -25,7 +25,7 @@ func scrape(t *testing.T, l *Live) map[string]float64 {
 	return openmetricstest.Read(t, text.Bytes())
 }
 
-// Metrics of a run under way only rise, and are at its end those of its report.
+// Metrics of a run in progress only increase, and at its end match its report.
 func TestLive(t *testing.T) {
 	for _, protocol := range []string{"http1", "http2"} {
 		t.Run(protocol, func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// A value stands in the first bucket that holds it.
+// A value counts in the first bucket that holds it.
 func TestLiveBuckets(t *testing.T) {
 	h := newPacked()
 	for _, ns := range []int64{1, 10_000, 30_000, 2_000_000, histHighest} {

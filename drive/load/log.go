@@ -15,9 +15,9 @@ const (
 	TagSend     = "send"
 )
 
-// WriteLog writes intervals from..to-1 as an HdrHistogram interval log
-// (format 1.3): two lines for each, tagged intended and send, values in
-// nanoseconds. Other tools of HdrHistogram read it.
+// WriteLog writes intervals from..to-1 as an HdrHistogram interval log (format
+// 1.3), readable by other HdrHistogram tools: two lines per interval, tagged
+// intended and send, with values in nanoseconds.
 func (r *Result) WriteLog(out io.Writer, from, to int) error {
 	if from < 0 || to > len(r.Intervals) || from > to {
 		return fmt.Errorf("interval log: intervals %d..%d: the run has %d", from, to, len(r.Intervals))
@@ -39,7 +39,7 @@ func (r *Result) WriteLog(out io.Writer, from, to int) error {
 			tag string
 			h   *hdrhistogram.PackedHistogram
 		}{{TagIntended, iv.Intended}, {TagSend, iv.Send}} {
-			c := h.h.Clone() // its tag and times are for the log alone
+			c := h.h.Clone() // the tag and times are only for the log
 			c.SetTag(h.tag)
 			c.SetStartTimeMs(start + iv.StartNS/1e6)
 			c.SetEndTimeMs(start + (iv.StartNS+iv.DurationNS)/1e6)

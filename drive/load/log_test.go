@@ -128,7 +128,7 @@ func drawnOnce(*testing.T) *Result {
 	return rapid.Custom(func(t *rapid.T) *Result { return drawResult(t, 1) }).Example(1)
 }
 
-// TestJudge: each reason not to believe a window is named.
+// TestJudge checks that each reason to distrust a window is named.
 func TestJudge(t *testing.T) {
 	good := func() *Window {
 		r := &Result{Intervals: []Interval{emptyInterval(&Interval{})}}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// deadline is when a run's schedule ends, shared by all of its threads.
+// deadline is the end of a run's schedule, shared by all of its threads.
 type deadline struct {
 	end       atomic.Int64 // ns since the start; only ever lowered
 	cancelled atomic.Bool  // do not drain
@@ -25,7 +25,7 @@ func (d *deadline) lower(ns int64) {
 	}
 }
 
-// readBuffer is how much is read from a socket at once.
+// readBuffer is the maximum number of bytes per read of a socket.
 const readBuffer = 64 << 10
 
 // loop is one event loop: a thread with its own connections and its own part of the
@@ -35,10 +35,10 @@ const readBuffer = 64 << 10
 //	longest free first -> read what has arrived, complete responses, free their
 //	connections
 //
-// A response need not wake the loop, because the kernel timestamps it. So while most
+// The kernel timestamps responses, so a response need not wake the loop. While most
 // connections are free, the loop sleeps from one request to the next and reads the
-// responses then, which saves every other wake-up; otherwise responses wake it too.
-// At rate max there is no schedule, and only responses wake it.
+// responses then, which saves every other wake-up. Otherwise responses wake it too. At
+// rate max there is no schedule, and only responses wake it.
 type loop struct {
 	wire     *wire
 	endpoint endpoint
@@ -49,7 +49,7 @@ type loop struct {
 	free     fifo // connections without a request, whether open or not
 	spare    spare
 	waiting  list // requests in flight, ordered by time of sending
-	resting  list // connections held back for closeGrace, ordered by its start
+	resting  list // connections waiting out closeGrace, ordered by its start
 	cursor   cursor
 	timers   *timers // nil at rate max
 	stamped  stamped
@@ -68,8 +68,8 @@ type loop struct {
 	drain     int64
 	nextEdge  int64  // of an interval
 	edges     *edges // samples CPU there; nil except in the first loop
-	// attention counts connections whose next event should wake the loop: those
-	// connecting, or with part of a request or response outstanding.
+	// attention counts connections whose next event should wake the loop: those that
+	// are connecting, or have part of a request or response outstanding.
 	attention int
 	large     bool // a response was too large to leave in the kernel
 }
@@ -100,8 +100,8 @@ func (l *loop) run() {
 	l.finish(l.now())
 }
 
-// handle handles the events of connections, first closes of idle ones, so that nothing
-// is sent on these because of another event.
+// handle handles the events of connections. Closes of idle ones come first, so that no
+// other event sends a request on them.
 func (l *loop) handle(events []unix.EpollEvent, now, end int64) int64 {
 	for i := range events[:max(0, len(events)-1)] {
 		if ev := &events[i+1]; ev.Fd >= 0 {
@@ -129,8 +129,8 @@ const (
 	lazyBytes = 16 << 10   // of a response; more could fill the socket's buffer
 )
 
-// pause waits until a request is due on a free connection or something else is to be
-// done, and returns the time.
+// pause waits until a request is due on a free connection or something else is to do,
+// and returns the time.
 func (l *loop) pause(end int64) int64 {
 	now := l.now()
 	l.timers.arm(&l.cursor, now)
@@ -164,7 +164,7 @@ func (l *loop) pause(end int64) int64 {
 	return now
 }
 
-// over reports whether there is nothing left to do.
+// over reports whether the loop is done.
 func (l *loop) over(now, end int64) bool {
 	if now < end && end > 0 { // 0: it ended before it began
 		return false
@@ -176,8 +176,8 @@ func (l *loop) over(now, end int64) bool {
 	return !backlog && l.rec.inFlight == 0
 }
 
-// wake returns when the loop has to act next even without events of connections and
-// due requests.
+// wake returns when the loop must act next in the absence of connection events and due
+// requests.
 func (l *loop) wake(now, end int64) int64 {
 	at := end
 	if now >= end {
@@ -282,9 +282,9 @@ func (l *loop) finish(now int64) {
 	l.close()
 }
 
-// connectAll opens every connection before the schedule begins, a few at a
-// time so that the listener's queue does not overflow. It returns how many
-// are open and why the last one that failed did.
+// connectAll opens every connection before the schedule begins, a few at a time so
+// that the listener's queue does not overflow. It returns the number of open
+// connections and the last error.
 func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, last unix.Errno) {
 	const batch = 64
 	until := time.Now().Add(limit)
@@ -300,8 +300,8 @@ func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, l
 			pending++
 		}
 		for over := false; pending > 0 && !over; {
-			// Check before polling, so that what happened in time counts however
-			// late this thread sees it.
+			// Check before polling, so that what happened in time counts even if this
+			// thread sees it late.
 			over = !time.Now().Before(until) || ctx.Err() != nil
 			for _, ev := range l.sockets.wait(int64(10 * time.Millisecond)) {
 				if ev.Fd < 0 {

@@ -16,7 +16,7 @@ type loops struct {
 	loops   []*loop
 	timeout time.Duration
 	epoch   time.Time
-	last    *change // proposed
+	last    *change // the last one proposed
 }
 
 func newLoops(parts setup) (*loops, error) {
@@ -66,7 +66,7 @@ func newLoops(parts setup) (*loops, error) {
 	return ls, nil
 }
 
-// part returns the i-th of n even parts of a number.
+// part returns the i-th of n even parts of number.
 func part(number, n, i int) int {
 	p := number / n
 	if i < number%n {
@@ -139,8 +139,8 @@ func (ls *loops) run() {
 	var all sync.WaitGroup
 	for _, l := range ls.loops {
 		all.Go(func() {
-			// Never unlocked: the thread ends with the goroutine, and its
-			// timer slack with it.
+			// Never unlocked: the thread ends with the goroutine, and so does its
+			// timer slack.
 			runtime.LockOSThread()
 			if l.timers != nil {
 				l.timers.begin(ls.epoch)

@@ -2,27 +2,27 @@ package load
 
 import "math"
 
-// orderSpan is how many requests, in order of intended time, a shard remembers. Pairs of
-// neighbours that end farther apart than this are ignored. A power of two.
+// orderSpan is the number of requests, by intended time, that a shard remembers. Pairs of
+// neighbours that end farther apart are ignored. A power of two.
 const orderSpan = 512
 
-// order follows a shard's requests in order of intended time, in which they need not be sent
-// or answered. It records the gap between successive requests and their latencies as a pair,
-// both in the interval of the later one. That interval is not sealed yet, since one of the
-// two was still in flight.
+// order tracks a shard's requests by intended time; they may be sent or answered in another
+// order. It records the gap between successive requests and their latencies as a pair, both
+// in the interval of the later one. That interval is not sealed yet, because one of the two
+// was still in flight.
 type order struct {
 	stride int64 // from a request's number to its neighbour's
-	// unit is how many of the schedule's requests a mean gap spans.
+	// unit is the number of the schedule's requests that a mean gap spans.
 	unit  float64
-	burst bool // gaps are those between rounds
+	burst bool // gaps are between rounds
 	round int64
 	begun bool // round is when the last round's first request was acted on
 	marks [orderSpan]mark
 }
 
-// mark is what is known about a request.
+// mark is the state of a request.
 type mark struct {
-	place    int64 // in the shard's order, from 1; 0: nothing is known
+	place    int64 // in the shard's order, from 1; 0: empty
 	acted    int64
 	latency  float64 // natural logarithm of ns
 	sent, ok bool    // acted, and latency, are known
@@ -49,9 +49,9 @@ func newOrder(spec *Spec, shards int) *order {
 	return o
 }
 
-// place returns the mark of a request, and those of its neighbours if they are remembered,
-// else nil. A request whose place a later one has taken has none: taking it back would lose
-// the pairs of the later one.
+// place returns the mark of a request, and those of its neighbours if remembered, else nil.
+// A request whose place a later one has taken has none: reclaiming it would lose the pairs
+// of the later one.
 func (o *order) place(req *request) (before, m, after *mark) {
 	k := req.n/o.stride + 1
 	m = &o.marks[k%orderSpan]
@@ -71,10 +71,10 @@ func (o *order) place(req *request) (before, m, after *mark) {
 }
 
 // acted records when the generator acted on a due request: when it was sent, minus the time
-// for which no connection was free, which the target causes, but not before it acted on the
-// previous request. Without lag that is the intended time, however slow the target is. After
-// the generator stood still, it is the end of that for all requests that became due
-// meanwhile, though most of them also wait for a connection.
+// without a free connection, which the target causes, but not before it acted on the
+// previous request. Without lag that is the intended time, however slow the target is. If
+// the generator stalled, it is the end of the stall for all requests that became due during
+// it, though most of them also waited for a connection.
 func (o *order) acted(req *request, at int64) {
 	before, m, after := o.place(req)
 	if m == nil {

@@ -14,11 +14,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestOrder sends and answers requests in whatever order, and compares gaps and
-// pairs, and the intervals that they are filed in, with those of the whole list.
+// TestOrder sends and answers requests in any order, and compares gaps and pairs,
+// and their intervals, with those of the complete list.
 func TestOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		const interval, perS = 1000, 2e7 // a request in 50 ns
+		const interval, perS = 1000, 2e7 // a request every 50 ns
 		var sealed []*tally
 		rec := recorder{
 			interval: interval, stride: 1, done: &progress{}, fresh: newTally, seal: func(x *tally) { sealed = append(sealed, x) },
@@ -83,9 +83,9 @@ func TestOrder(t *testing.T) {
 	})
 }
 
-// A slow target is no fault of the generator's: requests wait ever longer for a
-// connection, and gaps are those of the schedule. A generator that stands still is
-// late for all that came due meanwhile, however long they then wait.
+// A slow target is not the generator's fault: requests wait ever longer for a
+// connection, but gaps are those of the schedule. A generator that stalls is late
+// for all requests that became due meanwhile, however long they then wait.
 func TestOrderOfSlowTarget(t *testing.T) {
 	const gap, n = 1_000_000, 1000
 	for name, tt := range map[string]struct {
@@ -95,7 +95,7 @@ func TestOrderOfSlowTarget(t *testing.T) {
 	}{
 		"in time": {func(_, intended int64) (int64, int64) { return 0, intended }, 1, 0},
 		"waits":   {func(i, intended int64) (int64, int64) { return intended + i*9*gap, intended + i*9*gap }, 1, 0},
-		// All of the second half come due while it stands still; but for the first
+		// All of the second half become due during the stall. Except for the first
 		// four they find every connection busy.
 		"stands still": {func(i, intended int64) (int64, int64) {
 			const end = n * gap
@@ -129,8 +129,8 @@ func TestOrderOfSlowTarget(t *testing.T) {
 	}
 }
 
-// However many requests are under way, and however late they end, no gap between
-// those that were sent is lost; nor are those between rounds of large bursts.
+// However many requests are in flight, and however late they end, no gap between
+// sent requests is lost, including those between rounds of large bursts.
 func TestOrderOfManyInFlight(t *testing.T) {
 	const n, gap = 4 * orderSpan, 1000
 	for _, tt := range []struct {
@@ -156,7 +156,7 @@ func TestOrderOfManyInFlight(t *testing.T) {
 	}
 }
 
-// Gaps of windows add up to those of the run, also of a stored result.
+// Gaps of windows add up to those of the run, also for a stored result.
 func TestScheduleOfRuns(t *testing.T) {
 	slow := tcpServer(t, answering(func(int64) string {
 		time.Sleep(5 * time.Millisecond)

@@ -16,7 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
-// recording is a recorder of a run that ends at end, and the result that its intervals go to.
+// recording returns a recorder of a run that ends at end, and the result that receives its
+// intervals.
 func recording(interval, end int64) (*Result, *recorder) {
 	result := &Result{Spec: DefaultSpec("http://server:80/"), EndNS: end}
 	col := newCollector(1, interval, false, newEdges(interval), func(iv Interval, _ Summary) { result.Intervals = append(result.Intervals, iv) })
@@ -26,9 +27,9 @@ func recording(interval, end int64) (*Result, *recorder) {
 	return result, rec
 }
 
-// TestOverload: a window's rate, and what a server's CPU comes to per request, are those of
-// the requests that it answered in the window, however many more it was offered. The
-// server takes one request at a time; time is the test's own.
+// TestOverload checks that a window's rate, and a server's CPU per request, are based on the
+// requests that it answered in the window, however many more it was offered. The server
+// handles one request at a time; the test controls the time.
 func TestOverload(t *testing.T) {
 	const (
 		interval  = int64(250e6)
@@ -73,7 +74,7 @@ func TestOverload(t *testing.T) {
 			if due := got.Scheduled + got.Within.BacklogStart - got.Within.BacklogEnd; due != got.Within.Answered {
 				t.Errorf("%+v does not add up with %d scheduled", got.Within, got.Scheduled)
 			}
-			// A twentieth too much is a few dozen requests, as chance would have it too.
+			// An excess of a twentieth is a few dozen requests, which chance may also produce.
 			if over := result.Spec.overloaded(got.Within); offered != 1.05 && over != (offered > 1) {
 				t.Errorf("overloaded %v: %+v", over, got.Within)
 			}
@@ -81,12 +82,12 @@ func TestOverload(t *testing.T) {
 	}
 }
 
-// TestLateAnswers: over sockets, what a server answers after the schedule's end counts for
-// latency, not for the rate; the backlog is what was due by then. The account of all
-// parts of the run joins without a gap.
+// TestLateAnswers checks, over sockets, that responses after the schedule's end count for
+// latency, not for the rate; the backlog is what was due by then. The accounts of all parts of
+// the run join without a gap.
 func TestLateAnswers(t *testing.T) {
 	leakcheck.Goroutines(t)
-	const soon = 20 // answered at once, the rest after the end
+	const soon = 20 // answered immediately, the rest after the end
 	for _, proto := range []string{protocol.HTTP1, protocol.HTTP2} {
 		t.Run(proto, func(t *testing.T) {
 			release := make(chan struct{})
@@ -136,8 +137,8 @@ func TestLateAnswers(t *testing.T) {
 	}
 }
 
-// TestBacklogOfSlowTargets: a target that carries the rate, but takes long, has a backlog from
-// soon after the start on. It is not overloaded, nor is one that is offered more and more.
+// TestBacklogOfSlowTargets: a slow target that sustains the rate has a backlog from soon after
+// the start. It is not overloaded, and neither is one with a rising load.
 func TestBacklogOfSlowTargets(t *testing.T) {
 	const interval, end = int64(250e6), int64(10e9)
 	ramp := &arrival.Shape{Kind: arrival.Ramp, FromRPS: 100, ToRPS: 1000, OverS: 10}

@@ -8,10 +8,10 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// requestIDHeader is the header in which proxies pass on a request's id.
+// requestIDHeader is the header in which proxies forward a request's id.
 const requestIDHeader = "x-request-id"
 
-// own are the headers that differ between the requests of a run.
+// own holds the headers that differ between the requests of a run.
 type own struct {
 	prefix string // of the id; "" for none
 	key    HeaderKey
@@ -33,7 +33,7 @@ func (o *own) appendKey(b []byte, n int64) []byte {
 	return strconv.AppendInt(b, n%int64(o.key.Values), 10)
 }
 
-// lines appends the header lines of request n as HTTP/1.1 has them.
+// lines appends the header lines of request n in HTTP/1.1 form.
 func (o *own) lines(b []byte, n int64) []byte {
 	if o.prefix != "" {
 		b = append(b, requestIDHeader+": "...)

@@ -10,9 +10,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// pinged is a client's HTTP/2 connection, above TLS, that sends PINGs between the
-// frames of the library that writes to it. Libraries ignore answers to PINGs of
-// others.
+// pinged is a client's HTTP/2 connection, above TLS. It inserts PINGs between the frames
+// that a library writes. Libraries ignore answers to PINGs that they did not send.
 type pinged struct {
 	net.Conn
 	below *watched
@@ -47,7 +46,7 @@ var pingFrame = [...]byte{0, 0, 8, byte(http2.FramePing), 0, 0, 0, 0, 0, 'm', 'e
 
 // ping sends a PING and reports whether the peer's silence counts from now on. It does not
 // count in the middle of a frame of the library. It counts during a write, because a
-// blocked socket tells as much as a PING.
+// blocked socket is as conclusive as a PING.
 func (p *pinged) ping() (asked bool) {
 	if !p.mu.TryLock() {
 		return true
@@ -64,8 +63,8 @@ func (p *pinged) ping() (asked bool) {
 type framePlace struct {
 	skip   int  // bytes of the preface, or of a frame's payload, still to come
 	got    int  // bytes of a frame's header
-	length int  // of its payload, as far as read
-	begun  bool // the first frame's header is there; it is the library's SETTINGS (RFC 9113, 3.4)
+	length int  // of its payload, as read so far
+	begun  bool // the first frame's header was read: the library's SETTINGS (RFC 9113, 3.4)
 	fields bool // in a header block, which no other frame may interrupt
 	kind   http2.FrameType
 }
@@ -103,8 +102,8 @@ func (f *framePlace) between() bool { return f.begun && f.skip == 0 && f.got == 
 type liveness struct {
 	conn  *pinged
 	heard int64 // at the last look
-	asked bool  // a PING was sent since the peer last sent anything but answers to it
-	at    int64 // bytes heard when asked
+	asked bool  // a PING was sent and nothing but its answer has arrived since
+	at    int64 // bytes heard at that time
 	since time.Time
 }
 
@@ -135,12 +134,11 @@ func (v *liveness) look(conn *pinged, out int, now time.Time, patience time.Dura
 	return false
 }
 
-// longestPatience limits how long a PING may go unanswered, and how long a
-// silence before it.
+// longestPatience limits how long a PING may go unanswered, and the silence before it.
 const longestPatience = time.Second
 
-// patience is how long the peer of a multiplexed connection may be silent before it
-// gets a PING, and how long it may then take to answer.
+// patience is how long the peer of a multiplexed connection may be silent before a PING is
+// sent, and how long it may then take to answer.
 func (s *Spec) patience() time.Duration { return min(seconds(s.TimeoutS)/8, longestPatience) }
 
 // watcher is a caller that can abandon a connection whose peer is gone.

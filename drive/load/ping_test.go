@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestFramePlace: however a client's bytes are cut, another frame may come
-// where one has ended, and not within a block of header fields.
+// TestFramePlace checks that, however a client's bytes are cut, another frame may
+// follow the end of one, but not within a block of header fields.
 func TestFramePlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		stream := bytes.NewBufferString(http2.ClientPreface)
@@ -48,8 +48,8 @@ func TestFramePlace(t *testing.T) {
 	})
 }
 
-// TestPingWaits: within a frame no PING goes out, and a peer that was not asked is not
-// dead, however long it is silent.
+// TestPingWaits checks that no PING is sent within a frame, and that a peer without a
+// PING is not dead, however long it is silent.
 func TestPingWaits(t *testing.T) {
 	sent := &writeCounter{}
 	conn := newPinged(&watched{Conn: sent})
@@ -90,8 +90,8 @@ func (c *writeCounter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// TestLiveness: a peer is dead that leaves a PING unanswered; it is asked once
-// until it sends data again.
+// TestLiveness checks that a peer that leaves a PING unanswered is dead, and that only
+// one PING is sent until the peer sends data again.
 func TestLiveness(t *testing.T) {
 	sent := &writeCounter{}
 	conn := &pinged{Conn: sent, place: framePlace{begun: true}}
@@ -104,15 +104,15 @@ func TestLiveness(t *testing.T) {
 		dead  bool
 	}{
 		{100, 1, 0, false}, // the first look
-		{0, 0, 0, false},   // silent, but nothing is out
+		{0, 0, 0, false},   // silent, but nothing is in flight
 		{9, 1, 0, false},
-		{0, 1, 1, false},  // silent: asked
+		{0, 1, 1, false},  // silent: PING sent
 		{17, 1, 1, false}, // answered
-		{0, 1, 1, false},  // silent again: not asked again
+		{0, 1, 1, false},  // silent again: no new PING
 		{0, 1, 1, false},
 		{30, 1, 1, false}, // data
-		{0, 1, 2, false},  // asked
-		{0, 0, 2, false},  // what was out has timed out
+		{0, 1, 2, false},  // PING sent
+		{0, 0, 2, false},  // the request in flight has timed out
 		{0, 1, 2, true},   // not answered
 	} {
 		conn.heard.Add(step.hears)

@@ -10,11 +10,11 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// caller makes requests over one connection, or one stream of a shared connection,
-// with a library. It blocks, so each has a goroutine.
+// caller makes requests over one connection, or one stream of a shared connection, with
+// a library. It blocks, so each caller has a goroutine.
 type caller interface {
-	// connect opens the connection if it is not open. The error has a kind of
-	// failure where that is known.
+	// connect opens the connection if it is not open. The error carries its kind of
+	// failure if known.
 	connect(ctx context.Context) error
 	// call makes request number n, which fails once ctx ends. It opens a closed
 	// connection.
@@ -31,7 +31,7 @@ type outcome struct {
 	status      int   // HTTP status or gRPC code of a complete answer, else 0
 	bytesSent   int64 // payload, for protocols framed by a library
 	bytesRead   int64
-	connections int64 // begun for it
+	connections int64 // begun for the call
 }
 
 func (o *outcome) fail(kind failure, why error) { o.failed, o.kind, o.why = true, kind, why }
@@ -46,9 +46,9 @@ type slot struct {
 	busy   bool
 }
 
-// pool sends a schedule over libraries that block. One goroutine paces: it waits with
-// epoll, since Go's own timers are coarser, and hands due requests to the goroutines of
-// free slots. One lock guards all accounting.
+// pool sends a schedule through libraries that block. One goroutine paces: it waits with
+// epoll, because Go's own timers are coarser, and hands due requests to the goroutines
+// of free slots. One lock guards all accounting.
 type pool struct {
 	poll     *poller
 	deadline *deadline
@@ -73,11 +73,11 @@ type pool struct {
 	workers sync.WaitGroup
 }
 
-// defaultStreams is how many requests a multiplexed connection carries at once on a
-// schedule, by default.
+// defaultStreams is the default number of requests that a multiplexed connection carries
+// concurrently on a schedule.
 const defaultStreams = 100
 
-// streams returns how many requests each connection carries at once.
+// streams returns the number of concurrent requests per connection.
 func (s *Spec) streams(p protocol.Protocol) int {
 	switch {
 	case !p.Multiplexed, !s.KeepAlive:
@@ -194,7 +194,7 @@ func (p *pool) run() {
 		p.pace()
 	}()
 	<-paced
-	// Nothing is recorded any more: end requests in flight.
+	// Nothing is recorded after this: end requests in flight.
 	p.cancel()
 	for i := range p.slots {
 		close(p.slots[i].jobs)
@@ -213,7 +213,7 @@ func (p *pool) serve(s *slot) {
 	}
 }
 
-// one makes request number n. It reports whether the slot has another one already, as at
+// one makes request number n. It reports whether the slot already has another one, as at
 // rate max.
 func (p *pool) one(s *slot, n int64) (again bool) {
 	sent := p.now()
@@ -300,7 +300,7 @@ func (p *pool) pace() {
 			runtime.Gosched()
 			continue
 		}
-		precise() // this goroutine has no thread of its own
+		precise() // this goroutine no longer has its own thread
 		p.poll.waitFriendly(wake - p.now())
 	}
 }

@@ -19,11 +19,10 @@ import (
 const (
 	mostReasons  = 3
 	reasonBytes  = 200 // of a reason, escapes included
-	reasonsTried = 100 // failures examined; later ones cost nothing
+	reasonsTried = 100 // failures examined; later ones are free
 )
 
-// reasons keeps the first few different reasons of each kind of failure of
-// one shard.
+// reasons keeps the first few distinct reasons of each kind of failure in one shard.
 type reasons struct {
 	kept  [len(kinds)][]string
 	tried [len(kinds)]int
@@ -34,7 +33,7 @@ func (r *reasons) wanted(kind failure) bool {
 	return r.tried[kind] < reasonsTried && len(r.kept[kind]) < mostReasons
 }
 
-// add keeps a reason, unless there are enough. A peer may have written it.
+// add keeps a reason unless there are enough. A peer may have written it.
 func (r *reasons) add(kind failure, why error) {
 	if r.wanted(kind) && why != nil {
 		r.tried[kind]++
@@ -57,7 +56,7 @@ func reasonOf(why error) string {
 	return why.Error()
 }
 
-// Reasons that have no error of the operating system.
+// Reasons without an operating system error.
 var (
 	errClosed  = errors.New("the server closed the connection before the response was complete")
 	errTimeout = errors.New("no complete response within the timeout")
@@ -68,7 +67,7 @@ type statusError int
 
 func (e statusError) Error() string { return fmt.Sprintf("HTTP status %d", int(e)) }
 
-// addReason appends a reason that is not there yet, printable and cut.
+// addReason appends a reason that is not in the list yet, printable and truncated.
 func addReason(to []string, why string) []string {
 	why = printable(why)
 	if len(to) < mostReasons && !slices.Contains(to, why) {
@@ -81,7 +80,7 @@ func addReason(to []string, why string) []string {
 func printable(s string) string {
 	const dots = "..."
 	var b strings.Builder
-	fits := 0 // so much of it, with dots behind
+	fits := 0 // length that fits with dots appended
 	for i := 0; i < len(s) && b.Len() <= reasonBytes; {
 		r, n := utf8.DecodeRuneInString(s[i:])
 		piece := s[i : i+n]
@@ -120,8 +119,8 @@ func mergeReasons(parts ...map[string][]string) map[string][]string {
 	return out
 }
 
-// reasonsFor returns the reasons of the kinds of failure that there were; nil if
-// there are none.
+// reasonsFor returns the reasons for the kinds of failure that occurred; nil if there
+// are none.
 func reasonsFor(failed map[string]int64, all map[string][]string) map[string][]string {
 	out := mergeReasons(all)
 	maps.DeleteFunc(out, func(kind string, _ []string) bool { return failed[kind] == 0 })
@@ -131,7 +130,7 @@ func reasonsFor(failed map[string]int64, all map[string][]string) map[string][]s
 	return out
 }
 
-// byKind returns what was kept; nil if nothing was.
+// byKind returns the kept reasons by kind; nil if there are none.
 func (r *reasons) byKind() map[string][]string {
 	var out map[string][]string
 	for k, list := range r.kept {

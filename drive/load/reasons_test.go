@@ -16,7 +16,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestReasons: the result and its documents say why requests failed.
+// TestReasons checks that the result and its documents say why requests failed.
 func TestReasons(t *testing.T) {
 	refuse := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
@@ -66,8 +66,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestReasonsBounded: whatever a peer says, reasons are few, short and print,
-// and passing them on changes nothing.
+// TestReasonsBounded checks that, whatever a peer sends, reasons are few, short
+// and printable, and that forwarding them changes nothing.
 func TestReasonsBounded(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := &reasons{}
@@ -87,7 +87,8 @@ func TestReasonsBounded(t *testing.T) {
 			t.Errorf("%q became %q", got, again)
 		}
 	})
-	// What was cut once is not cut again, wherever the last whole escape ended.
+	// A truncated reason is not truncated again, wherever the last whole escape
+	// ended.
 	for n := range 60 {
 		once := printable(strings.Repeat("\x00", n) + strings.Repeat("a", 3*n))
 		if again := printable(once); again != once {
@@ -99,7 +100,8 @@ func TestReasonsBounded(t *testing.T) {
 	}
 }
 
-// TestExpectStatus: a Spec says which statuses are successes.
+// TestExpectStatus checks that a Spec determines which statuses count as
+// success.
 func TestExpectStatus(t *testing.T) {
 	redirect := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusFound) })
 	plain := plainServer(t, redirect)

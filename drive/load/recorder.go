@@ -43,13 +43,13 @@ func classify(err error) failure {
 	return failOther
 }
 
-// tally counts one interval of one shard (an event loop, or the pool). It has one owner: the
-// shard until it is sealed, then the collector.
+// tally counts one interval of one shard (an event loop, or the pool). The shard owns it
+// until it is sealed, then the collector does.
 type tally struct {
 	index       int
 	end         int64 // ns
 	outstanding int64
-	Counts      // but for Failed, which is failed
+	Counts      // except Failed; see failed
 	failed      [len(kinds)]int64
 
 	intended, send, lag, wait durations
@@ -88,7 +88,7 @@ type request struct {
 	tally    *tally
 }
 
-// recorder counts what a shard does, by the interval of the intended time. It is not safe for
+// recorder counts a shard's events by the interval of the intended time. It is not safe for
 // concurrent use.
 type recorder struct {
 	interval int64
@@ -97,7 +97,7 @@ type recorder struct {
 	first    int
 	inFlight int
 	deadline *deadline    // nil: the schedule has no end
-	late     Within       // what ended after the schedule, outside all intervals
+	late     Within       // requests that ended after the schedule, outside all intervals
 	seal     func(*tally) // takes ownership of a finished tally
 	fresh    func() *tally
 	last     *tally // cache of at
@@ -109,7 +109,7 @@ type recorder struct {
 }
 
 // progress counts requests as they are sent and end, for other threads to read. It fills a
-// cache line, so that shards do not share one.
+// cache line so that shards do not share one.
 type progress struct {
 	sent, completed, failed atomic.Int64
 	_                       [5]int64
@@ -197,7 +197,7 @@ func (req *request) end(outcome uint8, now int64, status int) {
 	}
 }
 
-// fail records that a request failed at time now; status is that of a complete answer, else
+// fail records that a request failed at time now; status is that of a complete response, else
 // 0.
 func (r *recorder) fail(req *request, kind failure, now int64, status int) {
 	req.end(entryBad+uint8(kind), now, status)
@@ -226,8 +226,8 @@ func (r *recorder) missed(intended int64) {
 	}
 }
 
-// sealable reports whether the first open interval is over at watermark, before which nothing
-// more will be recorded.
+// sealable reports whether the first open interval is over at watermark. Nothing more is
+// recorded before the watermark.
 func (r *recorder) sealable(watermark int64) bool {
 	if len(r.open) == 0 {
 		return watermark >= int64(r.first+1)*r.interval
@@ -243,8 +243,8 @@ func (r *recorder) sealUpTo(watermark int64) {
 	}
 }
 
-// finish seals all intervals up to the end of the schedule, and later ones that recorded
-// anything. Nothing may be outstanding.
+// finish seals all intervals up to the end of the schedule, and later ones with any records.
+// Nothing may be outstanding.
 func (r *recorder) finish(end int64) {
 	for int64(r.first)*r.interval < end || len(r.open) > 0 {
 		r.sealFirst()

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestRecorder drives the recorder with a random history under a clock of
-// its own, and compares it with a list of what happened.
+// TestRecorder drives the recorder with a random history under a simulated
+// clock, and compares it with a list of the events.
 func TestRecorder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const interval = 100
@@ -95,8 +95,8 @@ func TestRecorder(t *testing.T) {
 	})
 }
 
-// TestHistogramError: a percentile read from a histogram is within 0.1% of
-// the exact one.
+// TestHistogramError checks that a percentile read from a histogram is within
+// 0.1% of the exact one.
 func TestHistogramError(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 500).Draw(t, "n")
@@ -119,9 +119,9 @@ func TestHistogramError(t *testing.T) {
 	})
 }
 
-// However many values an interval has, and whichever shard brought them, its
-// histogram has each of them once, as often as it is asked for; another
-// interval's begins without them.
+// However many values an interval has, and whichever shard they came from, its
+// histogram has each of them once, however often it is read. The next
+// interval's starts without them.
 func TestDurations(t *testing.T) {
 	tallies := []*tally{newTally(), newTally()}
 	rapid.Check(t, func(t *rapid.T) {
@@ -147,7 +147,7 @@ func TestDurations(t *testing.T) {
 	})
 }
 
-// buckets are the values and counts of a histogram.
+// buckets returns the values and counts of a histogram.
 func buckets(h *hdrhistogram.PackedHistogram) (out [][2]int64) {
 	h.ForEachBucket(func(value, count int64) bool {
 		out = append(out, [2]int64{value, count})
@@ -236,7 +236,7 @@ func TestEvery(t *testing.T) {
 
 func TestEdges(t *testing.T) {
 	e := &edges{interval: 10, at: []CPU{{}}}
-	e.fill(2, CPU{User: 4, System: 2}) // edge 1 was passed unseen
+	e.fill(2, CPU{User: 4, System: 2}) // edge 1 was missed
 	e.fill(3, CPU{User: 5, System: 2})
 	for k, want := range []CPU{{2, 1}, {2, 1}, {1, 0}, {}} {
 		if got := e.between(k); got != want {
@@ -248,7 +248,7 @@ func TestEdges(t *testing.T) {
 func TestCollectorAddsShards(t *testing.T) {
 	var got []Interval
 	c := newCollector(2, 100, false, &edges{interval: 100, at: make([]CPU, 10)}, func(iv Interval, s Summary) { got = append(got, iv) })
-	for _, shard := range [][]int{{0, 1, 2}, {0, 1}} { // one shard went on alone
+	for _, shard := range [][]int{{0, 1, 2}, {0, 1}} { // one shard continued alone
 		for _, i := range shard {
 			x := c.fresh()
 			x.index, x.Scheduled, x.Completed = i, 2, 1

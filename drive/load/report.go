@@ -19,9 +19,9 @@ type Report struct {
 	URL         string    `json:"url"`
 	Protocol    string    `json:"protocol"`
 	Arrival     string    `json:"arrival"`
-	Rate        rate.Rate `json:"rate_rps"` // the mean asked for
+	Rate        rate.Rate `json:"rate_rps"` // the intended mean
 	Connections int       `json:"connections"`
-	// MaxConnections is up to how many there may be; 0: Connections.
+	// MaxConnections is the maximum number of connections; 0: Connections.
 	MaxConnections int `json:"max_connections,omitempty"`
 
 	KeepAlive   bool             `json:"keep_alive"`
@@ -34,8 +34,9 @@ type Report struct {
 	Completed   int64            `json:"completed"`
 	Failed      map[string]int64 `json:"failed"`
 	Unfinished  int64            `json:"unfinished"`
-	// Answered are those completed before the schedule ended, and AchievedRPS that many
-	// per second; Backlog were due, and had neither completed nor failed by then.
+	// Answered counts requests completed before the schedule ended, and AchievedRPS is
+	// that number per second. Backlog counts those that were due by then and had neither
+	// completed nor failed.
 	Answered    int64   `json:"answered"`
 	Backlog     int64   `json:"backlog"`
 	AchievedRPS float64 `json:"achieved_rps"`
@@ -45,11 +46,11 @@ type Report struct {
 	// Wait is how long requests that were due waited for a free connection.
 	Wait record.Latency `json:"connection_wait_us"`
 	Lag  record.Latency `json:"schedule_lag_us"`
-	// Schedule says how the arrivals asked for were kept; absent where there are
+	// Schedule describes how well the intended arrivals were kept; absent if there are
 	// none, as at rate max.
 	Schedule *record.Schedule `json:"schedule,omitempty"`
-	// Autocorrelation is that of neighbours' latencies, and EffectiveRequests as
-	// how many independent requests they count; absent where it is not known.
+	// Autocorrelation is that of successive latencies, and EffectiveRequests the number of
+	// independent requests that they are worth; absent if unknown.
 	Autocorrelation   *float64 `json:"autocorrelation,omitempty"`
 	EffectiveRequests float64  `json:"effective_requests,omitempty"`
 
@@ -63,7 +64,7 @@ type Report struct {
 	Valid    bool     `json:"valid"`
 	Warnings []string `json:"warnings"`
 
-	// Reasons are the first few different ones of each kind of failure.
+	// Reasons are the first few distinct ones of each kind of failure.
 	Reasons map[string][]string `json:"failure_reasons,omitempty"`
 }
 
@@ -93,7 +94,7 @@ func (r *Result) Report() Report {
 		rep.Rate = rate.Max
 	case r.Spec.Rate > 0 && len(r.Changes) == 0:
 		rep.Rate = rate.Rate(r.Spec.Rate.RPS() * r.Spec.fraction())
-	case rep.DurationS > 0: // it changes: its mean
+	case rep.DurationS > 0: // the rate changes: report its mean
 		rep.Rate = rate.Rate(float64(w.Scheduled) / rep.DurationS)
 	}
 	verdict := Judge(w, &r.Spec)
@@ -113,16 +114,16 @@ func (r *Result) Report() Report {
 // Verdict reports whether a window is valid, and why not.
 type Verdict struct {
 	Valid    bool
-	Warnings []string // begin with "not valid:" where they make it so
+	Warnings []string // begin with "not valid:" if they invalidate the window
 }
 
-// Bounds of a valid window. They are generous: anything worse certainly misleads.
+// Bounds of a valid window. They are generous: anything worse is certainly misleading.
 const (
-	maxLostRatio = 0.001 // of the scheduled requests, failed or unfinished, before there is a warning
-	badLostRatio = 0.05  // before the window is not valid
-	maxRemade    = 0.01  // connections made again, of the requests, where they are to be kept
-	maxBusyRatio = 0.9   // of the generator's threads' CPU
-	lagFloorUS   = 100.0 // lag that is of no matter whatever the latency
+	maxLostRatio = 0.001 // failed or unfinished share of scheduled requests, above which there is a warning
+	badLostRatio = 0.05  // the same, above which the window is not valid
+	maxRemade    = 0.01  // connections remade per request, if they are to be kept alive
+	maxBusyRatio = 0.9   // of the CPU of the generator's threads
+	lagFloorUS   = 100.0 // lag that does not matter at any latency
 )
 
 // Judge looks for signs that a window shows the generator instead of the target: its own
@@ -167,8 +168,8 @@ func Judge(w *Window, spec *Spec) Verdict {
 			warn("the generator used %.0f%% of its CPU; use more threads or less load", busy*100)
 		}
 	}
-	// A server that ends connections, or sends what no request asked for,
-	// makes each latency that of a new connection: not what was asked.
+	// A server that ends connections, or sends unsolicited data, makes each latency that
+	// of a new connection, which was not asked for.
 	if remade := float64(w.Connects) / float64(w.Scheduled); spec.KeepAlive && spec.MaxConnections == 0 && remade > maxRemade {
 		warn("connections were to be kept, but %d were made again, one for every %.3g requests; making them is part of the latency", w.Connects, 1/remade)
 	}
@@ -178,13 +179,13 @@ func Judge(w *Window, spec *Spec) Verdict {
 	return v
 }
 
-// maxBacklog is by how much the backlog may grow beyond chance, of the requests answered
-// meanwhile.
+// maxBacklog limits the growth of the backlog beyond chance, relative to the requests
+// answered in the same time.
 const maxBacklog = 0.01
 
 // overloadWarning returns a warning if the target did not sustain the rate, else "". A run
 // begins without a backlog, and a slow target that sustains the rate builds one up, so
-// only growth over the second half counts. Where the rate changes, so does the backlog.
+// only growth over the second half counts. If the rate changes, so does the backlog.
 func (r *Result) overloadWarning() string {
 	half := len(r.Intervals) / 2
 	if half == 0 || r.Spec.Rate.IsMax() || r.Spec.shape().Kind != arrival.Constant || len(r.Changes) > 0 {

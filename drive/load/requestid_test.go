@@ -36,8 +36,8 @@ func (h *heard) clear() {
 	h.ids, h.keys = map[string]int{}, map[string]int{}
 }
 
-// TestRequestIDs: over every protocol each request carries its own id, the
-// one that the log tells, and one of the keys.
+// TestRequestIDs checks that over every protocol each request carries its own
+// id, as in the log, and one of the keys.
 func TestRequestIDs(t *testing.T) {
 	var seen heard
 	handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {

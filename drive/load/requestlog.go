@@ -35,7 +35,7 @@ const logChunk = 8192
 const logPages = 4096 / 32
 
 // logStore hands out chunks to the shards of a run, up to a common bound. A goroutine
-// allocates them ahead of time, so that no request waits for the kernel.
+// allocates them in advance, so that no request waits for the kernel.
 type logStore struct {
 	left  atomic.Int64 // chunks that may still be handed out
 	ready chan *[logChunk]logEntry
@@ -72,8 +72,7 @@ func (s *logStore) close() {
 	<-s.ended
 }
 
-// shardLog is the part of a run's log that one recorder writes, in the order of
-// admission.
+// shardLog is the part of a run's log that one recorder writes, in order of admission.
 type shardLog struct {
 	store  *logStore
 	chunks []*[logChunk]logEntry
@@ -98,7 +97,7 @@ func (l *shardLog) add(intended int64) *logEntry {
 	return e
 }
 
-// RequestLog has the outcome of each request of a run, in 32 bytes.
+// RequestLog holds the outcome of each request of a run, in 32 bytes each.
 type RequestLog struct {
 	header RequestsHeader
 	shards []*shardLog

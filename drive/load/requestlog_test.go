@@ -59,8 +59,8 @@ func checkLog(t *testing.T, r *Result, times []int64) {
 	}
 }
 
-// TestStatusInLog: failures carry the status of a complete answer, and those
-// that were never sent say so.
+// TestStatusInLog checks that failures carry the status of a complete response,
+// and that requests that were never sent are marked so.
 func TestStatusInLog(t *testing.T) {
 	release := make(chan struct{})
 	var stuck atomic.Int64
@@ -83,7 +83,7 @@ func TestStatusInLog(t *testing.T) {
 	}
 	reach(t, running, func(Progress) bool { return stuck.Load() == int64(spec.Connections) })
 	from := running.Progress().AtNS
-	reach(t, running, func(p Progress) bool { return p.AtNS > from+100e6 }) // some 40 come due
+	reach(t, running, func(p Progress) bool { return p.AtNS > from+100e6 }) // some 40 become due
 	running.Stop()
 	r, err := running.Result(context.Background())
 	if err != nil {
@@ -108,8 +108,8 @@ func TestStatusInLog(t *testing.T) {
 	}
 }
 
-// TestLogStream: what was written is read again, and damage is told with its
-// place.
+// TestLogStream checks that a written log reads back, and that damage is
+// reported with its place.
 func TestLogStream(t *testing.T) {
 	leakcheck.Goroutines(t)
 	store := newLogStore(2, 3*logChunk)
@@ -178,8 +178,8 @@ func TestLogStream(t *testing.T) {
 	}
 }
 
-// TestLogBound: beyond its bound the log counts what it has no room for, and
-// no request is held up.
+// TestLogBound checks that the log counts the requests beyond its bound, and
+// that no request is delayed.
 func TestLogBound(t *testing.T) {
 	store := newLogStore(1, 2*logChunk)
 	go store.fill()
@@ -229,8 +229,8 @@ func FuzzReadRequests(f *testing.F) {
 	})
 }
 
-// BenchmarkRecorder is what filing one paced request costs, with the log and
-// without.
+// BenchmarkRecorder measures the cost of recording one paced request, with the
+// log and without.
 func BenchmarkRecorder(b *testing.B) {
 	for _, logged := range []bool{false, true} {
 		b.Run(fmt.Sprintf("log=%v", logged), func(b *testing.B) {
@@ -248,7 +248,7 @@ func BenchmarkRecorder(b *testing.B) {
 			b.ReportAllocs()
 			for i := range int64(b.N) {
 				if logged && i%4_000_000 == 0 {
-					rec.log.chunks, rec.log.n = nil, 0 // as a new run
+					rec.log.chunks, rec.log.n = nil, 0 // like a new run
 				}
 				at := i * 50_000
 				rec.admit(&req, at)

@@ -17,25 +17,24 @@ import (
 // 32 bytes per request, 160 MB in all.
 const MaxLoggedRequests = 5_000_000
 
-// Outcomes of a request in the log; of failures it is their kind.
+// Outcomes of a request in the log. A failed request has its kind of failure.
 const (
 	OutcomeOK         = "ok"
-	OutcomeUnfinished = "unfinished" // not sent, or still out, when the run ended
+	OutcomeUnfinished = "unfinished" // not sent, or in flight, when the run ended
 )
 
-// Request is what became of one request. Times are nanoseconds since the
-// run's start, as the package comment defines them.
+// Request is the outcome of one request. Times are nanoseconds since the run's start, as
+// defined in the package comment.
 type Request struct {
 	N          int64 `json:"n"` // number, also in its id
 	IntendedNS int64 `json:"intended_ns"`
 	// SentNS is Never for a request that was never sent.
 	SentNS int64 `json:"sent_ns"`
-	// DoneNS is when it completed or failed; Never if it was in flight when the
-	// run ended.
+	// DoneNS is when it completed or failed; Never if it was in flight when the run
+	// ended.
 	DoneNS  int64  `json:"done_ns"`
 	Outcome string `json:"outcome"` // OutcomeOK, OutcomeUnfinished or a kind of failure
-	// Status is the HTTP status or gRPC code of a complete answer; 0 without
-	// one.
+	// Status is the HTTP status or gRPC code of a complete response; 0 without one.
 	Status int `json:"status,omitempty"`
 }
 
@@ -52,7 +51,7 @@ type RequestsHeader struct {
 // requestsSchema is the version of a request log's lines.
 const requestsSchema = 1
 
-// ID is the id that a request of the log carried; "" if the run gave none.
+// ID returns the id that a request of the log carried; "" if the run set none.
 func (h *RequestsHeader) ID(r Request) string {
 	if h.Prefix == "" {
 		return ""

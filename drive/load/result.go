@@ -13,11 +13,11 @@ import (
 
 // Kinds of failure.
 const (
-	FailConnect  = "connect"  // no connection could be made
+	FailConnect  = "connect"  // no connection could be established
 	FailTimeout  = "timeout"  // no full response within the timeout
 	FailReset    = "reset"    // the connection was reset
 	FailEOF      = "eof"      // the peer closed before the response was complete
-	FailProtocol = "protocol" // the response broke its protocol's rules
+	FailProtocol = "protocol" // the response violated its protocol
 	FailStatus   = "status"   // a complete response with an unexpected HTTP status or a gRPC code other than OK
 	FailTLS      = "tls"      // the TLS handshake failed
 	FailOther    = "other"    // any other error of the operating system or library
@@ -35,7 +35,7 @@ type Account struct {
 	Unfinished int64            `json:"unfinished"`
 }
 
-// FailedTotal is the number of failed requests of every kind.
+// FailedTotal returns the number of failed requests of all kinds.
 func (a Account) FailedTotal() int64 {
 	total := int64(0)
 	for _, n := range a.Failed {
@@ -62,7 +62,7 @@ func (a *Account) add(b Account) {
 }
 
 // Within counts the requests that ended in a period, whenever they were due. Rates and costs
-// of the period divide by these; an [Account] has the outcomes of requests due in it.
+// of the period are relative to these. An [Account] has the outcomes of requests due in it.
 type Within struct {
 	Answered int64 `json:"answered"` // completed, in the sense of Account
 	Failed   int64 `json:"failed"`
@@ -79,13 +79,13 @@ type CPU struct {
 	System float64 `json:"system"`
 }
 
-// Total is user plus system time in seconds.
+// Total returns user plus system time in seconds.
 func (c CPU) Total() float64 { return c.User + c.System }
 
 func (c CPU) sub(d CPU) CPU { return CPU{c.User - d.User, c.System - d.System} }
 func (c CPU) add(d CPU) CPU { return CPU{c.User + d.User, c.System + d.System} }
 
-// Counts is what happened to the requests due in a period.
+// Counts holds the outcomes of the requests due in a period.
 type Counts struct {
 	Account
 	Within Within `json:"within"`
@@ -96,7 +96,7 @@ type Counts struct {
 	MaxInFlight int   `json:"max_in_flight"`
 	BytesSent   int64 `json:"bytes_sent"`
 	BytesRead   int64 `json:"bytes_read"`
-	Connects    int64 `json:"connects"` // connections begun for them
+	Connects    int64 `json:"connects"` // connections begun for these requests
 	// CPU is the process's own CPU time between the period's wall-clock edges.
 	CPU CPU `json:"cpu_s"`
 }
@@ -112,7 +112,7 @@ func (c *Counts) add(d *Counts) {
 	c.CPU = c.CPU.add(d.CPU)
 }
 
-// Interval is what happened to the requests due in one interval. Latencies are of completed
+// Interval holds the outcomes of the requests due in one interval. Latencies are of completed
 // requests; lag and wait of all that were sent.
 type Interval struct {
 	Index      int   `json:"index"`
@@ -142,10 +142,10 @@ type Summary struct {
 	Completed  int64   `json:"completed"`
 	Failed     int64   `json:"failed"`
 	Unfinished int64   `json:"unfinished"`
-	Answered   int64   `json:"answered"` // within the interval, whenever they were due
+	Answered   int64   `json:"answered"` // within the interval, whenever due
 	P50NS      float64 `json:"p50_ns"`   // intended latency
 	P99NS      float64 `json:"p99_ns"`
-	// Intended is the histogram of intended latency, where it was asked for.
+	// Intended is the histogram of intended latency, if requested.
 	Intended Buckets `json:"latency_buckets,omitempty"`
 }
 
@@ -160,30 +160,29 @@ type Result struct {
 	EndNS int64 `json:"end_ns"`
 	// Interrupted says that the run was cancelled before its schedule ended.
 	Interrupted bool `json:"interrupted"`
-	// Replicas is how many results were merged into this one, at least 1.
+	// Replicas is the number of results merged into this one, at least 1.
 	Replicas int `json:"replicas"`
-	// CPUs is how many CPUs the engine could use: one for each event loop, or for the pool
-	// those that Go's scheduler has; of all generators together.
+	// CPUs is the number of CPUs that the engine could use: one per event loop, or for the
+	// pool those of Go's scheduler. It is the sum over all generators.
 	CPUs int `json:"cpus"`
-	// Opened is how many connections were open before the first request;
-	// the intervals count those made later. Probes is how many were made to
-	// find an address that answers, and closed without a byte.
+	// Opened is the number of connections opened before the first request; the intervals count
+	// later ones. Probes is the number of connections made to find an address that answers,
+	// and closed without sending a byte.
 	Opened int64 `json:"opened"`
 	Probes int64 `json:"probes"`
-	// Changes of the rate while the run was under way, in the order in which
-	// they were made.
+	// Changes are the rate changes during the run, in the order in which they were made.
 	Changes []RateChange `json:"rate_changes,omitempty"`
-	// Reasons are the first few different reasons of each kind of failure.
+	// Reasons are the first few distinct reasons of each kind of failure.
 	Reasons map[string][]string `json:"failure_reasons,omitempty"`
 	// Requests is the request log, if the Spec asked for one. Streams do not
 	// include it.
 	Requests *RequestLog `json:"-"`
-	// dealt is how many generators divided one schedule, if this is the result of
+	// dealt is the number of generators that divided one schedule, if this is the result of
 	// all of them; else 0.
 	dealt int
 }
 
-// Window is a range of whole intervals, taken together.
+// Window is the sum of a range of whole intervals.
 type Window struct {
 	From, To int // intervals From..To-1
 	Counts
@@ -199,13 +198,13 @@ type Window struct {
 	Wait       *hdrhistogram.Histogram
 	Gaps       arrival.Gaps
 	Serial     stat.Serial
-	// Reasons are the run's first few reasons of the kinds of failure in the
-	// window; they may be of earlier failures.
+	// Reasons are the run's first few reasons for the kinds of failure in the window. They may
+	// be of failures before it.
 	Reasons map[string][]string
 	law     law
 }
 
-// AchievedRPS is the rate of answers within the window.
+// AchievedRPS returns the rate of responses within the window.
 func (w *Window) AchievedRPS() float64 {
 	if w.DurationNS <= 0 {
 		return 0
@@ -213,12 +212,12 @@ func (w *Window) AchievedRPS() float64 {
 	return float64(w.Within.Answered) / (float64(w.DurationNS) / 1e9)
 }
 
-// within returns what happened between the window's edges, as a trial records it.
+// within returns the events between the window's edges in the form that a trial records.
 func (w *Window) within() record.Within {
 	return record.Within{Answered: w.Within.Answered, Failed: w.Within.Failed, BacklogStart: w.BacklogStart, BacklogEnd: w.BacklogEnd}
 }
 
-// Record returns the window as a trial records it; asked is the intended rate.
+// Record returns the window in the form that a trial records; asked is the intended rate.
 func (w *Window) Record(asked rate.Rate) *record.Load {
 	out := &record.Load{
 		Rate:      asked,
@@ -252,7 +251,7 @@ func (r *Result) Window(from, to int) (*Window, error) {
 	}
 	for i := range r.Intervals[:to] {
 		iv := &r.Intervals[i]
-		out := iv.Scheduled - iv.Within.Answered - iv.Within.Failed // of them, or of earlier ones
+		out := iv.Scheduled - iv.Within.Answered - iv.Within.Failed // of these requests, or of earlier ones
 		w.BacklogEnd += out
 		if i < from {
 			w.BacklogStart += out
@@ -308,7 +307,7 @@ func Merge(results ...*Result) (*Result, error) {
 		}
 	}
 	if s := out.Spec.Share; s != nil && s.Of == out.Replicas {
-		out.Spec.Share = nil // together they gave the whole rate
+		out.Spec.Share = nil // together they sent the whole rate
 		if s.Connections > 0 {
 			out.Spec.Connections, out.dealt = s.Connections, s.Of
 		}

@@ -11,8 +11,8 @@ import (
 type Observer func(Summary)
 
 // Run starts a run and waits for its end. When ctx is cancelled it ends immediately with
-// what it has: requests in flight count as unfinished, and the error is nil. The observer
-// may be nil.
+// the results so far: requests in flight count as unfinished, and the error is nil. The
+// observer may be nil.
 func Run(ctx context.Context, spec Spec, observe Observer) (*Result, error) {
 	running, err := Start(ctx, spec, observe)
 	if err != nil {
@@ -54,14 +54,14 @@ func (r *Running) IntervalsWithLatency(from int) []Summary {
 	out := r.Intervals(from)
 	for i := range out {
 		r.mu.Lock()
-		h := r.result.Intervals[out[i].Index].Intended // is never written again
+		h := r.result.Intervals[out[i].Index].Intended // never written again
 		r.mu.Unlock()
 		out[i].Intended = BucketsOf(h)
 	}
 	return out
 }
 
-// Progress counts requests by when something happened, not by intended time.
+// Progress counts events by when they happened, not by intended time.
 type Progress struct {
 	AtNS      int64 `json:"at_ns"` // since the run's start; before it, negative
 	Sent      int64 `json:"sent"`
@@ -69,27 +69,28 @@ type Progress struct {
 	Failed    int64 `json:"failed"`    // of those sent
 }
 
-// Progress returns how far the run is now. Requests in flight are sent, but neither
-// completed nor failed.
+// Progress returns the current progress of the run. Requests in flight are sent, but
+// neither completed nor failed.
 func (r *Running) Progress() Progress {
 	p := Progress{AtNS: int64(time.Since(r.Epoch))}
 	for i := range r.progress {
 		s := &r.progress[i]
 		p.Completed += s.completed.Load()
 		p.Failed += s.failed.Load()
-		p.Sent += s.sent.Load() // last, so that it is not less than the others
+		p.Sent += s.sent.Load() // read last, so that it is not less than the others
 	}
 	return p
 }
 
-// Stop ends the schedule some milliseconds from now, so that every event loop knows in
-// time. Requests already due are still waited for, up to the Spec's drain time.
+// Stop ends the schedule some milliseconds from now, so that every event loop sees the
+// end in time. Requests already due are still awaited, up to the Spec's drain time.
 func (r *Running) Stop() { r.stop(-1) }
 
 // StopAfter ends the schedule at the end of an interval, or now if that is over.
 func (r *Running) StopAfter(interval int) { r.stop(max(interval, 0)) }
 
-// Done is closed when the run has ended and its result is available.
+// Done returns a channel that is closed when the run has ended and its result is
+// available.
 func (r *Running) Done() <-chan struct{} { return r.done }
 
 // Result waits for the run's end and returns what it recorded.

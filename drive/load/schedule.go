@@ -9,16 +9,16 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// law is the distribution of the gaps of a run's shards if its schedule is kept.
+// law is the expected distribution of the gaps of a run's shards.
 type law struct {
 	process string
-	every   int // a shard sends every every-th request of the process
-	// apart is the mean distance of a shard's successive requests among all
-	// requests: more than every if several generators divided them at random.
+	every   int // a shard sends every n-th request of the process, for n = every
+	// apart is the mean distance of a shard's successive requests among all requests: more
+	// than every if several generators divided them at random.
 	apart int
 }
 
-// law returns that of the Spec's arrivals.
+// law returns the law of the Spec's arrivals.
 func (s *Spec) law() law {
 	l := law{process: s.Arrival, every: 1}
 	if t, err := s.parseTarget(); err == nil && t.looped() {
@@ -28,17 +28,18 @@ func (s *Spec) law() law {
 	return l
 }
 
-// law returns that of the result of one or all generators.
+// law returns the law of the result of one or all generators.
 func (r *Result) law() law {
 	l := r.Spec.law()
 	l.apart *= max(1, r.dealt)
 	return l
 }
 
-// neighbours returns the autocorrelation rho of the schedule's successive requests if that of
-// each shard's is r. Where shards take turns, theirs are n apart: r is rho to the n. Where
-// generators divide Poisson arrivals at random, each is theirs with probability p: the mean of
-// rho to the n over that geometric number n is p*rho/(1-(1-p)*rho).
+// neighbours returns the autocorrelation rho of the schedule's successive requests, given r,
+// that of each shard's. If shards take turns, a shard's neighbours are n apart, and r is rho
+// to the n. If generators divide Poisson arrivals at random, each request belongs to the shard
+// with probability p, and r is the mean of rho to the n over that geometric n:
+// p*rho/(1-(1-p)*rho).
 func (l law) neighbours(r float64) float64 {
 	if l.apart <= 1 {
 		return r
@@ -71,8 +72,8 @@ func (w *Window) Schedule() *record.Schedule {
 	return out
 }
 
-// Dependence returns the autocorrelation of successive latencies, nil if not known, and how
-// many independent requests the completed ones are worth, 0 if not known. With several
+// Dependence returns the autocorrelation of successive latencies, nil if unknown, and the
+// number of independent requests that the completed ones are worth, 0 if unknown. With several
 // threads or generators, whose requests are not successive in the schedule, it assumes a
 // first-order autoregressive series.
 func (w *Window) Dependence() (rho *float64, effective float64) {

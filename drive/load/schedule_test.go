@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// What shards see of a series of known autocorrelation gives it back, whether they
-// take turns or have it dealt out by chance.
+// The autocorrelation of a series can be recovered from what its shards see,
+// whether they take turns or get requests at random.
 func TestNeighboursOfShards(t *testing.T) {
 	const requests = 600_000
 	r := rand.New(rand.NewPCG(5, 17))

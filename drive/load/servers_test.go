@@ -19,8 +19,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/loopback"
 )
 
-// tcpServer accepts connections and handles each on a goroutine of its own,
-// until the test ends.
+// tcpServer accepts connections and handles each in its own goroutine until the
+// test ends.
 func tcpServer(t *testing.T, handle func(net.Conn)) string {
 	t.Helper()
 	l := loopback.Listen(t)

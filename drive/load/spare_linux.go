@@ -4,10 +4,10 @@ package load
 // request, in ns.
 const spareIdle = 5_000_000_000
 
-// spare has the connections in addition to the kept ones. They are opened for requests
+// spare holds the connections beyond the permanent ones. They are opened for requests
 // that find all others busy, and closed when no longer needed.
 type spare struct {
-	base  int     // connections below this number are the kept ones
+	base  int     // connections below this number are permanent
 	shut  []int32 // without a socket
 	idle  list    // open, by when they became free
 	count int     // in both
@@ -22,11 +22,11 @@ func spareFrom(base, all int) spare {
 	return s
 }
 
-// available returns how many requests could be sent now.
+// available returns the number of requests that could be sent now.
 func (l *loop) available() int { return l.free.n + l.spare.count }
 
-// take returns the connection for the next request: the kept one that has been free
-// longest, else the additional one that was used last, so that the others can be
+// take returns the connection for the next request: the permanent one that has been
+// free longest, else the additional one that was used last, so that the others can be
 // closed.
 func (l *loop) take() *conn {
 	if l.free.n > 0 {

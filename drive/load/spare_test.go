@@ -16,9 +16,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSpare drives the connections of a loop with a random history: each is
-// in one place at a time, kept ones come first, and additional ones are used
-// last in first out, and closed when they rest too long.
+// TestSpare drives the connections of a loop with a random history: each is in one
+// place at a time, permanent ones come first, and additional ones are used last in,
+// first out, and closed when they are idle for too long.
 func TestSpare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base, all := rapid.IntRange(1, 5).Draw(t, "base"), 0
@@ -31,8 +31,8 @@ func TestSpare(t *testing.T) {
 				l.free.push(int32(i))
 			}
 		}
-		var busyOnes []int32 // what is taken
-		var open []int32     // additional ones that are open and free, by when
+		var busyOnes []int32 // connections taken
+		var open []int32     // open and free additional ones, by when they became free
 		now := int64(0)
 		for range rapid.IntRange(0, 120).Draw(t, "steps") {
 			now += rapid.Int64Range(0, spareIdle/2).Draw(t, "time")
@@ -73,7 +73,7 @@ func TestSpare(t *testing.T) {
 					open = append(open, c.id)
 				}
 				l.release(c, now)
-			case 4: // the peer closes one that rests
+			case 4: // the peer closes an idle one
 				if len(open) > 0 {
 					i := rapid.IntRange(0, len(open)-1).Draw(t, "closed")
 					l.leave(&l.conns[open[i]], true)
@@ -89,7 +89,7 @@ func TestSpare(t *testing.T) {
 	})
 }
 
-// late returns the 99th percentile of sent - intended, by the log.
+// late returns the 99th percentile of sent - intended, according to the log.
 func late(r *Result) time.Duration {
 	var lags []int64
 	for req := range r.Requests.All() {
@@ -117,9 +117,9 @@ func hanging(t *testing.T, seen *atomic.Int64) string {
 	})
 }
 
-// TestAllConnectionsHang: requests to a server that answers none wait for a
-// connection with a bounded pool, and are counted from when they were due; a
-// pool that may grow sends each when it is due.
+// TestAllConnectionsHang: with a bounded pool, requests to a server that never answers
+// wait for a connection and count from when they were due; a pool that may grow sends
+// each when it is due.
 func TestAllConnectionsHang(t *testing.T) {
 	var seen atomic.Int64
 	addr := hanging(t, &seen)
@@ -133,7 +133,7 @@ func TestAllConnectionsHang(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reach(t, running, func(p Progress) bool { return p.Sent > 8 }) // the third on one connection
+		reach(t, running, func(p Progress) bool { return p.Sent > 8 }) // the third request on one connection
 		running.Stop()
 		r, err := running.Result(context.Background())
 		if err != nil {
@@ -185,8 +185,8 @@ func TestAllConnectionsHang(t *testing.T) {
 	})
 }
 
-// unspoilt repeats a run that a machine which stands still spoils, until it is
-// good or was spoilt five times: what is wrong by itself is wrong each time.
+// unspoilt repeats a run that stalls of the machine may spoil, until it is good or has
+// failed five times: a real error fails every time.
 func unspoilt(t *testing.T, run func() *Result, good func(*Result) bool) *Result {
 	t.Helper()
 	for try := 1; ; try++ {
@@ -198,9 +198,9 @@ func unspoilt(t *testing.T, run func() *Result, good func(*Result) bool) *Result
 	}
 }
 
-// TestScheduleUnderFailure: at 1000 rps neither a server that is gone nor one
-// that resets everything holds up the schedule, with kept connections and
-// with new ones.
+// TestScheduleUnderFailure checks that at 1000 rps neither a server that is gone nor
+// one that resets everything delays the schedule, with permanent connections and with
+// new ones.
 func TestScheduleUnderFailure(t *testing.T) {
 	for _, keep := range []bool{true, false} {
 		spec := quick("")
@@ -222,7 +222,7 @@ func TestScheduleUnderFailure(t *testing.T) {
 			check(t, FailReset, func() *Result { return mustRun(t, spec) })
 		})
 		t.Run(fmt.Sprintf("refused, keep-alive %v", keep), func(t *testing.T) {
-			first := 1 // connections before the first request: to find out, or all
+			first := 1 // connections before the first request: a probe, or all
 			if keep {
 				first = spec.Connections
 			}
@@ -232,7 +232,7 @@ func TestScheduleUnderFailure(t *testing.T) {
 					t.Fatal(err)
 				}
 				stopped := make(chan struct{})
-				go func() { // answers nobody, and is gone before any connection ends
+				go func() { // never answers, and is gone before any connection ends
 					defer close(stopped)
 					for range first {
 						c, err := l.Accept()
@@ -252,11 +252,11 @@ func TestScheduleUnderFailure(t *testing.T) {
 	}
 }
 
-// TestClosedWhileIdle: a server that closes idle connections without a word
-// costs no request of a run that keeps a log, but connections made anew.
+// TestClosedWhileIdle checks that a server that silently closes idle connections costs
+// no request of a run with a log, only new connections.
 func TestClosedWhileIdle(t *testing.T) {
 	const waits, longAfter = 2 * time.Millisecond, 5 * time.Millisecond
-	var late atomic.Int64 // closed so long after that a request may have met it
+	var late atomic.Int64 // closes so late that it may have met a request
 	addr := tcpServer(t, func(c net.Conn) {
 		r := bufio.NewReader(c)
 		for due := (time.Time{}); ; _ = c.SetReadDeadline(due) {
@@ -272,16 +272,16 @@ func TestClosedWhileIdle(t *testing.T) {
 			due = time.Now().Add(waits)
 		}
 	})
-	// One connection rests 16 ms. Its loop sleeps meanwhile, as it does where the next
-	// request is due within 20 ms, and sees nothing of it: without a look at the
-	// connection every other request fails, always.
+	// A connection is idle for 16 ms. Its loop sleeps meanwhile, as it does when the
+	// next request is due within 20 ms, and does not see the close. Without a check of
+	// the connection every other request would fail.
 	spec := quick("http://" + addr + "/")
 	spec.Arrival, spec.Connections, spec.Rate, spec.DurationS = Uniform, 1, 60, 2.5
 	run := func() *Result {
 		late.Store(0)
 		return mustRun(t, spec)
 	}
-	// Requests that come all at once are the machine's doing.
+	// Requests that come in clumps are due to the machine.
 	good := func(r *Result) bool {
 		w := r.Total()
 		return w.FailedTotal() <= w.Scheduled/50+late.Load() && w.Connects >= w.Scheduled/2

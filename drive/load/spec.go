@@ -39,21 +39,21 @@ type HeaderKey struct {
 	Values int    `json:"values"`
 }
 
-// Share makes a generator number Index, from 0, of Of generators with otherwise equal Specs
-// that give the rate together, 1/Of each. With Poisson arrivals each has its own seed; with
+// Share makes this generator number Index, from 0, of Of generators with otherwise equal
+// Specs that each send 1/Of of the rate. With Poisson arrivals each has its own seed; with
 // uniform arrivals they take turns; bursts coincide.
 type Share struct {
 	Index int `json:"index"`
 	Of    int `json:"of"`
-	// Connections, if not 0, is the number that all have together, spread evenly.
-	// Then they send exactly the requests of one generator with that many: Poisson
-	// arrivals of one seed are divided at random, and of each burst a generator
-	// sends as many as it has connections. See [Spec.Split].
+	// Connections, if not 0, is the total number of connections of all generators, spread
+	// evenly. Then they send exactly the requests of one generator with that many: Poisson
+	// arrivals of one seed are divided at random, and of each burst a generator sends as many
+	// requests as it has connections. See [Spec.Split].
 	Connections int `json:"connections,omitempty"`
 }
 
-// TLS says how to speak TLS, in addition to what the URL's scheme says.
-// Certificates and keys are PEM text, not paths, so that a Spec can travel.
+// TLS configures TLS, in addition to the URL's scheme. Certificates and keys are PEM text,
+// not paths, so that a Spec is self-contained.
 type TLS struct {
 	CAPEM              string `json:"ca_pem,omitempty"`   // trusted roots; the system's if empty
 	CertPEM            string `json:"cert_pem,omitempty"` // client certificate
@@ -71,7 +71,7 @@ type Spec struct {
 	Protocol string `json:"protocol"` // a name of package protocol; from the URL's scheme if empty
 	// Method and Headers are for HTTP, Headers also for gRPC metadata.
 	Method string `json:"method,omitempty"` // GET, or POST with a payload, if empty
-	// ExpectStatus are the HTTP statuses of successes, such as 200 or 3xx; default
+	// ExpectStatus are the HTTP statuses that count as success, such as 200 or 3xx; default
 	// 2xx.
 	ExpectStatus []string `json:"expect_status,omitempty"`
 	Headers      []Header `json:"headers,omitempty"`
@@ -88,13 +88,13 @@ type Spec struct {
 	// KeepAlive false makes a new connection for each request; the time to
 	// connect is part of its latency.
 	KeepAlive bool `json:"keep_alive"`
-	// MaxConnections lets a request that finds all connections busy open another,
-	// up to this number in all, like a client with a growing pool (plain HTTP/1.1
-	// and TCP on a schedule only). Additional ones are used while the others are
-	// busy, and closed after spareIdle. 0: requests wait for one of Connections.
+	// MaxConnections lets a request that finds all connections busy open another, up to this
+	// total, like a client with a growing pool (plain HTTP/1.1 and TCP on a schedule only).
+	// Additional ones are used while the others are busy, and closed after spareIdle. 0:
+	// requests wait for one of Connections.
 	MaxConnections int `json:"max_connections,omitempty"`
-	// Threads is how many event loops share the connections (plain HTTP/1.1
-	// and TCP). Request k belongs to loop k mod Threads.
+	// Threads is the number of event loops that share the connections (plain HTTP/1.1 and
+	// TCP). Request k belongs to loop k mod Threads.
 	Threads int `json:"threads,omitempty"`
 
 	// RequestLog logs each request, at most [MaxLoggedRequests]; see [RequestLog].
@@ -112,20 +112,20 @@ type Spec struct {
 	// RepeatS repeats Poisson arrivals of a constant rate after that many seconds,
 	// so that all windows of that length have the same ones. 0: never.
 	RepeatS float64 `json:"repeat_s,omitempty"`
-	// Share makes this generator one of several that give the rate together.
+	// Share makes this generator one of several that share the rate.
 	Share *Share `json:"share,omitempty"`
-	// StartAtUnixNS is the wall-clock instant of the schedule's offset 0, the same
-	// for all generators of a run, which connect before. 0: now. An instant that
-	// has passed when the connections are open is an error.
+	// StartAtUnixNS is the wall-clock time of the schedule's offset 0, the same for all
+	// generators of a run, which connect before it. 0: now. It is an error if the time has
+	// passed when the connections are open.
 	StartAtUnixNS int64 `json:"start_at_unix_ns,omitempty"`
 
 	DurationS float64 `json:"duration_s"` // of the schedule
 	IntervalS float64 `json:"interval_s"` // of the record
-	// TimeoutS limits a request from when it was sent; then it fails, and its
+	// TimeoutS limits the time from when a request was sent; then it fails, and its
 	// connection is closed.
 	TimeoutS float64 `json:"timeout_s"`
-	// DrainS is how long to wait after the schedule for requests queued or in
-	// flight; the rest is unfinished.
+	// DrainS is how long to wait after the schedule for requests queued or in flight; those
+	// left are unfinished.
 	DrainS float64 `json:"drain_s"`
 }
 
@@ -164,7 +164,7 @@ type target struct {
 	tls      bool
 	host     string // for DNS and SNI
 	port     string
-	hostPort string // as the URL has it, for the Host header
+	hostPort string // as in the URL, for the Host header
 	path     string // path and query
 }
 

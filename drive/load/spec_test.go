@@ -94,8 +94,8 @@ func TestParseSpec(t *testing.T) {
 	}
 }
 
-// FuzzParseSpec: whatever is accepted survives a round trip and can plan a
-// schedule.
+// FuzzParseSpec checks that every accepted Spec survives a round trip and can
+// plan a schedule.
 func FuzzParseSpec(f *testing.F) {
 	for _, seed := range []string{
 		`{"url": "http://h:80/", "rate_rps": "max"}`,

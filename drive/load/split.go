@@ -7,11 +7,11 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// dealt reports whether this generator is one of several that together send what one would.
+// dealt reports whether this generator is one of several that together act as one.
 func (s *Spec) dealt() bool { return s.Share != nil && s.Share.Connections > 0 }
 
-// burst returns which requests of a burst, from..to-1, are this generator's: as many as it has
-// connections.
+// burst returns the requests of a burst that are this generator's, from..to-1: as many as it
+// has connections.
 func (s *Share) burst() (from, to int) {
 	for i := range s.Index {
 		from += part(s.Connections, s.Of, i)
@@ -19,8 +19,8 @@ func (s *Share) burst() (from, to int) {
 	return from, from + part(s.Connections, s.Of, s.Index)
 }
 
-// Split returns the Specs of n generators that share the connections and together send
-// exactly this one's schedule. At rate max, which has none, they share the connections.
+// Split returns the Specs of n generators that share the connections and together send exactly
+// this one's schedule. At rate max there is no schedule, and they only share the connections.
 //
 // Each generator numbers its own requests, also in key headers; the prefix of request ids
 // distinguishes them.
@@ -55,8 +55,8 @@ func (s *Spec) Split(n int) ([]Spec, error) {
 	return out, nil
 }
 
-// Planned returns how many requests the schedule has in from..to, in nanoseconds, without
-// changes of the rate; 0 at rate max.
+// Planned returns the number of requests that the schedule has in from..to, in nanoseconds,
+// without rate changes; 0 at rate max.
 func (s *Spec) Planned(from, to int64) int64 {
 	schedule := s.schedule()
 	if schedule == nil {

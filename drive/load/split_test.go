@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// offsets are the times of all requests of a Spec, as its loops walk them.
+// offsets returns the times of all requests of a Spec, as its loops walk them.
 func offsets(spec Spec) []int64 {
 	var out []int64
 	for i := range spec.Threads {
@@ -96,7 +96,7 @@ func TestSplitOfTheRest(t *testing.T) {
 	if _, err = spec.Split(2); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("a share is split again: %v", err)
 	}
-	spec.Share.Connections = 31 // of which the first of two has 16
+	spec.Share.Connections = 31 // of which the first of two generators has 16
 	if err := spec.Validate(); err != nil {
 		t.Error(err)
 	}
@@ -105,7 +105,7 @@ func TestSplitOfTheRest(t *testing.T) {
 	}
 }
 
-// What hands record together is, request by request, what one generator has: no
+// Generators together record, request by request, what one generator records: no
 // count is lost, and the gaps between their actions are those of the schedule.
 func TestHandsMeasureAsOne(t *testing.T) {
 	addr := okServer(t)
@@ -140,16 +140,16 @@ func TestHandsMeasureAsOne(t *testing.T) {
 		if merged.Spec.Share != nil || merged.Spec.Connections != 5 || merged.Replicas != 3 || w.law.apart != 3 || w.law.every != 1 {
 			t.Errorf("%s: the whole is %+v, its law %+v", kind, merged.Spec, w.law)
 		}
-		// Each hand's gaps are in units of its own: their mean is about one, unless
-		// the machine stands still for as long as the test lasts.
+		// Each generator's gaps are in units of its own mean gap: their mean is
+		// about one, unless the machine stalls for the whole test.
 		if mean := w.Gaps.Sum / float64(w.Gaps.N); mean < 0.5 || mean > 2 {
 			t.Errorf("%s: gaps are %.3f mean gaps long", kind, mean)
 		}
 	}
 }
 
-// The percentiles of merged histograms are those of one that holds every value, to
-// its resolution: merging adds counts, bucket by bucket.
+// The percentiles of merged histograms are those of one histogram with all values,
+// to its resolution: merging adds counts, bucket by bucket.
 func TestMergedPercentiles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := NewHistogram()

@@ -24,16 +24,16 @@ type engine interface {
 	// run sends the schedule. It returns when everything is recorded and
 	// every connection closed.
 	run()
-	// change sets the rate from offset at on; false if at has passed. Only
+	// change sets the rate from offset at on; it returns false if at has passed. Only
 	// schedules with a rate can be changed, by one caller at a time.
 	change(at int64, rps float64) bool
 	// close closes the connections when no run follows.
 	close()
-	// wake makes it check the deadline again.
+	// wake makes the engine check the deadline again.
 	wake()
 }
 
-// setup is what an engine is made of.
+// setup holds the parts of an engine.
 type setup struct {
 	spec      *Spec
 	target    target
@@ -82,8 +82,8 @@ func Start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 			col.logs = append(col.logs, &shardLog{store: store})
 		}
 	}
-	// Each event loop keeps a processor of Go's scheduler busy; the collector
-	// and the caller need another one, whatever the CPU quota.
+	// Each event loop keeps a processor of Go's scheduler busy; the collector and the
+	// caller need another one, whatever the CPU quota.
 	if n := shards + 1; runtime.GOMAXPROCS(0) < n {
 		runtime.GOMAXPROCS(n)
 	}
@@ -121,11 +121,12 @@ func Start(ctx context.Context, spec Spec, observe Observer) (*Running, error) {
 	return r, nil
 }
 
-// poolCPUs is how many CPUs Go's scheduler uses, before an event loop raises it.
+// poolCPUs is the number of CPUs that Go's scheduler uses before an event loop raises
+// it.
 var poolCPUs = runtime.GOMAXPROCS(0)
 
-// cpus returns how many CPUs the engine of a valid Spec can use: one per event loop, or
-// for the pool those of Go's scheduler.
+// cpus returns the number of CPUs that the engine of a valid Spec can use: one per
+// event loop, or for the pool those of Go's scheduler.
 func (s *Spec) cpus() int {
 	if t, err := s.parseTarget(); err == nil && !t.looped() {
 		return poolCPUs
@@ -134,7 +135,7 @@ func (s *Spec) cpus() int {
 }
 
 // stopAt returns the offset at which to end a run that should end with interval i: as
-// soon as possible if that is over, or is none.
+// soon as possible if that interval is over or negative.
 func stopAt(i int, interval int64, now, lead time.Duration) int64 {
 	if end := int64(i+1) * interval; i >= 0 && i < maxIntervals && end > int64(now) {
 		return end
@@ -142,8 +143,8 @@ func stopAt(i int, interval int64, now, lead time.Duration) int64 {
 	return max(0, int64(now+lead))
 }
 
-// drive runs the engine and the collector until everything is recorded or the
-// context ends. store is nil without a request log.
+// drive runs the engine and the collector until everything is recorded or the context
+// ends. store is nil without a request log.
 func (r *Running) drive(ctx context.Context, eng engine, col *collector, store *logStore, d *deadline) {
 	var all sync.WaitGroup
 	all.Go(col.run)
@@ -217,7 +218,7 @@ func (s *Spec) schedule() arrival.Schedule {
 	case s.dealt():
 		hand = arrival.Hand{Index: s.Share.Index, Of: s.Share.Of}
 	case s.Share != nil:
-		seed += uint64(s.Share.Index) * 0x9e3779b97f4a7c15 // far from the neighbours' and other seeds
+		seed += uint64(s.Share.Index) * 0x9e3779b97f4a7c15 // far from the seeds of other generators
 	}
 	if s.RepeatS > 0 {
 		return arrival.RepeatingOf(hand, shape.RateRPS, s.RepeatS, s.DurationS, seed)
@@ -225,7 +226,7 @@ func (s *Spec) schedule() arrival.Schedule {
 	return arrival.PoissonOf(hand, shape, s.DurationS, seed)
 }
 
-// shape returns how the rate of all generators together changes. There must be one.
+// shape returns the shape of the total rate of all generators. There must be one.
 func (s *Spec) shape() arrival.Shape {
 	if s.Shape != nil {
 		return *s.Shape
@@ -233,7 +234,7 @@ func (s *Spec) shape() arrival.Shape {
 	return arrival.Shape{Kind: arrival.Constant, RateRPS: float64(s.Rate)}
 }
 
-// takeTurns returns this generator's requests of the schedule of all.
+// takeTurns returns this generator's requests of the common schedule.
 func (s *Spec) takeTurns(all arrival.Schedule) arrival.Schedule {
 	if s.Share == nil || s.Share.Of == 1 {
 		return all
@@ -241,7 +242,7 @@ func (s *Spec) takeTurns(all arrival.Schedule) arrival.Schedule {
 	return &every{schedule: all, n: s.Share.Of, skip: s.Share.Index}
 }
 
-// fraction is this generator's share of the rate.
+// fraction returns this generator's share of the rate.
 func (s *Spec) fraction() float64 {
 	if s.Share == nil {
 		return 1
@@ -249,8 +250,9 @@ func (s *Spec) fraction() float64 {
 	return 1 / float64(s.Share.Of)
 }
 
-// portion is the share of the rate in the schedule that this generator iterates: where
-// generators take turns, or deal requests out, each iterates the schedule of all.
+// portion returns the share of the rate in the schedule that this generator iterates
+// over. Generators that take turns or divide requests at random iterate over the whole
+// schedule.
 func (s *Spec) portion() float64 {
 	if s.Arrival == Uniform || s.dealt() {
 		return 1
@@ -279,8 +281,8 @@ func (s *Spec) epoch(now time.Time) (time.Time, error) {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// resolve finds the address of all connections: the host's only one, or the first that
-// accepts a connection. It returns how many connections it made to find out. Without
+// resolve finds the address for all connections: the host's only one, or the first that
+// accepts a connection. It returns the number of connections it made for that. Without
 // keep-alive, where no connection is opened before the first request, it always makes
 // one: a missing server is then an error, not a failure of every request.
 func resolve(ctx context.Context, t target, keepAlive bool, timeout time.Duration) (addr *net.TCPAddr, probes int, err error) {
@@ -310,12 +312,12 @@ func resolve(ctx context.Context, t target, keepAlive bool, timeout time.Duratio
 	return conn.RemoteAddr().(*net.TCPAddr), 1, nil
 }
 
-// enoughFiles checks that the process may open as many connections.
+// enoughFiles checks that the process may open enough files.
 func enoughFiles(connections, threads int) error {
 	const spare = 64 + lookahead // per loop: epoll, an eventfd, timers
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return nil // the connections themselves will fail
+		return nil // let the connections themselves fail
 	}
 	if uint64(connections+threads*spare) > limit.Cur {
 		return errs.WithHint(errs.Usage("connections %d: this process may open %d files", connections, limit.Cur),

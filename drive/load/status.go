@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// statuses is the set of HTTP statuses that are successes.
+// statuses is the set of HTTP statuses that count as success.
 type statuses [600]bool
 
-// parseStatuses parses statuses and classes of them, such as 200 and 3xx; an empty
+// parseStatuses parses statuses and status classes, such as 200 and 3xx; an empty
 // list means 2xx.
 func parseStatuses(list []string) (*statuses, error) {
 	if len(list) == 0 {

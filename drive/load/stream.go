@@ -19,22 +19,23 @@ import (
 // resultSchema is the version of a Result's encoding.
 const resultSchema = 4
 
-// maxKinds limits the kinds of failure that are read.
+// maxKinds limits the number of kinds of failure in a stream.
 const maxKinds = 100
 
-// streamHead is the first line of a streamed result. A line for each interval follows.
+// streamHead is the first line of a streamed result. Each interval follows on its own
+// line.
 type streamHead struct {
 	Schema int `json:"schema"`
 	Count  int `json:"interval_count"`
 	*Result
 }
 
-// streamLine is an interval in a stream. Its histograms are encoded in a form that takes a
-// fraction of the time to read of HdrHistogram's own, compressed one.
+// streamLine is an interval in a stream. Its histograms have an encoding that reads
+// several times faster than HdrHistogram's own compressed one.
 type streamLine struct {
 	*Interval
-	// Buckets has the lengths of the histograms intended, send, lag and wait, which
-	// follow the line.
+	// Buckets are the lengths of the histograms intended, send, lag and wait, which follow
+	// the line.
 	Buckets [4]int `json:"bucket_bytes"`
 }
 
@@ -45,8 +46,8 @@ func (iv *Interval) histograms() [4]*hdrhistogram.PackedHistogram {
 	return [4]*hdrhistogram.PackedHistogram{iv.Intended, iv.Send, iv.Lag, iv.Wait}
 }
 
-// Buckets of a histogram of [histDigits] digits are halfBuckets to each power of
-// two, from twice that on, and of width one below.
+// halfBuckets is the number of buckets per power of two in a histogram of [histDigits]
+// digits, from twice that value on. Buckets below have width one.
 const halfBuckets = 1024
 
 // bucketAt returns the number of a value's bucket.
@@ -55,14 +56,14 @@ func bucketAt(value int64) int64 {
 	return int64(width)*halfBuckets + value>>width
 }
 
-// valueAt returns the least value of a bucket.
+// valueAt returns the smallest value of a bucket.
 func valueAt(bucket int64) int64 {
 	width := max(0, bucket/halfBuckets-1)
 	return (bucket - width*halfBuckets) << width
 }
 
 // appendBuckets appends a histogram's counts as pairs of varints: the distance of a bucket
-// from the one before, and its count.
+// from the previous one, and its count.
 func appendBuckets(out []byte, h *hdrhistogram.PackedHistogram) []byte {
 	last := int64(0)
 	h.ForEachBucket(func(value, count int64) bool {
@@ -94,7 +95,7 @@ func fill(h *hdrhistogram.PackedHistogram, buckets []byte) error {
 	return Buckets(buckets).each(func(bucket, count int64) error { return h.RecordValues(valueAt(bucket), count) })
 }
 
-// each calls do with each bucket's number and count, until it fails.
+// each calls do with each bucket's number and count, until it returns an error.
 func (b Buckets) each(do func(bucket, count int64) error) error {
 	most, at, buckets := uint64(bucketAt(histHighest)), uint64(0), []byte(b)
 	for len(buckets) > 0 {
@@ -147,7 +148,7 @@ func (r *Result) WriteStream(out io.Writer) error {
 type Stream struct {
 	// Result has no intervals.
 	Result
-	// Count is how many there are.
+	// Count is the number of intervals.
 	Count int
 	lines *bufio.Reader
 	in    io.Reader
@@ -254,12 +255,12 @@ func (s *Stream) All() (*Result, error) {
 	}
 }
 
-// ahead is how many intervals a stream may be ahead of the slowest one.
+// ahead is the number of intervals by which a stream may be ahead of the slowest one.
 const ahead = 2
 
-// MergeStreams is [Merge] of streams. It holds a few intervals of each at a time, and
-// calls each, if that is not nil, with the stream's number and the interval. It reads all
-// streams or fails, and closes them.
+// MergeStreams merges streams like [Merge]. It holds only a few intervals of each at a
+// time, and calls each, if not nil, with the stream's number and the interval. It reads
+// all streams or fails, and closes them.
 func MergeStreams(ctx context.Context, streams []*Stream, each func(stream int, iv *Interval)) (*Result, error) {
 	heads := make([]*Result, len(streams))
 	most := 0

@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// stream reads a result as it is written.
+// stream writes a result and returns a Stream that reads it.
 func stream(t testing.TB, r *Result) *Stream {
 	t.Helper()
 	var text bytes.Buffer
@@ -27,7 +27,7 @@ func stream(t testing.TB, r *Result) *Stream {
 	return s
 }
 
-// reread returns a result as it is written and read.
+// reread writes a result and reads it back.
 func reread(t testing.TB, r *Result) *Result {
 	t.Helper()
 	out, err := stream(t, r).All()
@@ -35,7 +35,7 @@ func reread(t testing.TB, r *Result) *Result {
 	return out
 }
 
-// Results that are merged while they are read make what they make at once.
+// Merging results while they are read gives the same as merging complete ones.
 func TestMergeStreams(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var results []*Result
@@ -62,8 +62,8 @@ func TestMergeStreams(t *testing.T) {
 	})
 }
 
-// A stream that breaks off, or has something else in it, fails: what is there is not
-// taken for all.
+// A stream that is truncated or contains something else fails: it is not mistaken
+// for a complete one.
 func TestBrokenStreams(t *testing.T) {
 	whole := &Result{Spec: DefaultSpec("http://h/"), Replicas: 1, Start: time.Unix(0, 0)}
 	for i := range 3 {
@@ -108,7 +108,7 @@ func TestBrokenStreams(t *testing.T) {
 	}
 }
 
-// closes notes that it was closed.
+// closes records that it was closed.
 type closes struct {
 	io.Reader
 	closed bool
@@ -119,7 +119,7 @@ func (c *closes) Close() error {
 	return nil
 }
 
-// Streams that cannot be added up are closed as well: nobody else reads them.
+// Streams that cannot be merged are closed too, because nothing else reads them.
 func TestRefusedStreamsAreClosed(t *testing.T) {
 	ins, streams := make([]*closes, 2), make([]*Stream, 2)
 	for i := range ins {
@@ -149,7 +149,7 @@ func (c *counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// The number of a value's bucket is the library's own: all values of a bucket, and
+// The number of a value's bucket matches the library's: all values of a bucket, and
 // no others, have it.
 func TestBuckets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -162,7 +162,7 @@ func TestBuckets(t *testing.T) {
 	})
 }
 
-// A quick stream is not read far ahead of a slow one: whoever sends it has to wait.
+// A quick stream is not read far ahead of a slow one: its sender has to wait.
 func TestSlowStreamHoldsQuickOnes(t *testing.T) {
 	const intervals = 400
 	r := &Result{Spec: DefaultSpec("http://h/"), Replicas: 1, Start: time.Unix(0, 0)}
@@ -198,7 +198,7 @@ func TestSlowStreamHoldsQuickOnes(t *testing.T) {
 		must.OK(t, must.Err(to.Write(rest[:line])))
 		rest = rest[line:]
 	}
-	for range intervals - 10 { // of either stream nearly half; the pipe may hold some
+	for range intervals - 10 { // nearly half of either stream; the pipe may hold some
 		<-seen
 	}
 	if n := quick.n.Load(); n > int64(text.Len())*3/4 {
@@ -218,7 +218,7 @@ func FuzzStream(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r, err := MergeStreams(t.Context(), []*Stream{s}, nil) // may refuse, must not panic
+		r, err := MergeStreams(t.Context(), []*Stream{s}, nil) // may return an error, must not panic
 		if err == nil && len(r.Intervals) != s.Count {
 			t.Fatalf("%d intervals of %d, and no error", len(r.Intervals), s.Count)
 		}

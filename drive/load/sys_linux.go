@@ -9,13 +9,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The event loop calls the kernel directly, by RawSyscall, which leaves Go's
-// scheduler out, even where it waits: Syscall would let the runtime's monitor
-// take the processor away from the loop in each wait, which costs more CPU
-// time than the requests do. When the garbage collector needs the loop to
-// stop, the runtime's preemption signal ends the wait with EINTR. Meanwhile
-// the loop keeps one of GOMAXPROCS for itself; [Start] sees to it that there
-// is another.
+// The event loop calls the kernel directly with RawSyscall, which bypasses Go's
+// scheduler even in waits. With Syscall the runtime's monitor would take the
+// processor away from the loop in each wait, which costs more CPU time than the
+// requests do. When the garbage collector needs the loop to stop, the runtime's
+// preemption signal ends the wait with EINTR. Meanwhile the loop occupies one of
+// GOMAXPROCS; [Start] ensures that there is another.
 
 // sysSend writes b to a socket without raising SIGPIPE.
 func sysSend(fd int, b []byte) (int, syscall.Errno) {
@@ -39,24 +38,24 @@ func sysClosed(fd int) bool {
 	return errno != unix.EAGAIN && errno != unix.EINTR
 }
 
-// stamped reads from sockets that report when the kernel received what is
-// read: the time of the last segment, taken before any process was woken.
+// stamped reads from sockets that report the kernel's receive timestamp: that of the
+// last segment read, taken before any process was woken.
 type stamped struct {
 	msg     unix.Msghdr
 	iov     unix.Iovec
 	control [64]byte
-	toMono  int64 // what to add to CLOCK_REALTIME to get the loop's own time
+	toMono  int64 // offset from CLOCK_REALTIME to the loop's own time
 }
 
-// stampSocket asks for the time of what a socket receives.
+// stampSocket enables receive timestamps on a socket.
 func stampSocket(fd int) {
 	one := int32(1)
 	unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, uintptr(unsafe.Pointer(&one)), 4, 0)
 }
 
-// calibrate fixes the difference of the clocks; own is the loop's time. The
-// difference is constant but for steps of the wall clock, since the kernel
-// slews both alike.
+// calibrate sets the offset between the clocks; own is the loop's time. The offset
+// is constant except for steps of the wall clock, because the kernel slews both
+// clocks equally.
 func (s *stamped) calibrate(own func() int64) {
 	var ts unix.Timespec
 	best := int64(1 << 62)
@@ -149,7 +148,7 @@ func (p *poller) wake() {
 	_, _ = unix.Write(p.wakeFD, one[:])
 }
 
-// add registers a socket once for good: edge-triggered, both directions.
+// add registers a socket permanently: edge-triggered, both directions.
 func (p *poller) add(fd int, id, generation int32) error {
 	ev := unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET, Fd: id, Pad: generation}
 	return unix.EpollCtl(p.fd, unix.EPOLL_CTL_ADD, fd, &ev)
@@ -162,11 +161,11 @@ func (p *poller) watch(other *poller, on bool) {
 		op = unix.EPOLL_CTL_ADD
 	}
 	ev := unix.EpollEvent{Events: unix.EPOLLIN, Fd: pollerID}
-	_ = unix.EpollCtl(p.fd, op, other.fd, &ev) // of valid descriptors, in turn
+	_ = unix.EpollCtl(p.fd, op, other.fd, &ev) // cannot fail: descriptors are valid and calls alternate
 }
 
-// wait returns the events that are there, waiting for up to ns nanoseconds;
-// not at all if ns is not positive.
+// wait returns the available events, waiting for up to ns nanoseconds; it does not
+// wait if ns is not positive.
 func (p *poller) wait(ns int64) []unix.EpollEvent {
 	var n uintptr
 	var errno syscall.Errno
@@ -183,7 +182,7 @@ func (p *poller) wait(ns int64) []unix.EpollEvent {
 			return nil
 		}
 	default:
-		// An epoll instance can be polled itself, with a fine timeout.
+		// An epoll instance can itself be polled, with a fine timeout.
 		fds := [1]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
 		ts := unix.NsecToTimespec(ns)
 		if got, err := unix.Ppoll(fds[:], &ts, nil); err != nil || got == 0 {
@@ -192,13 +191,13 @@ func (p *poller) wait(ns int64) []unix.EpollEvent {
 		return p.wait(0)
 	}
 	if errno != 0 {
-		return nil // EINTR; nothing else can happen to a valid descriptor
+		return nil // EINTR: a valid descriptor has no other error
 	}
 	return p.events[:n]
 }
 
-// waitFriendly waits as wait does, but gives the processor back to Go's
-// scheduler meanwhile: for a thread that shares its work with goroutines.
+// waitFriendly is wait, but releases the processor to Go's scheduler: for a thread
+// that shares its work with goroutines.
 func (p *poller) waitFriendly(ns int64) {
 	if ns <= 0 {
 		p.wait(0)
@@ -207,19 +206,18 @@ func (p *poller) waitFriendly(ns int64) {
 	fds := [1]unix.PollFd{{Fd: int32(p.fd), Events: unix.POLLIN}}
 	ts := unix.NsecToTimespec(ns)
 	if n, err := unix.Ppoll(fds[:], &ts, nil); err == nil && n > 0 {
-		p.wait(0) // takes the event off
+		p.wait(0) // consume the event
 	}
 }
 
-// shortSlice is the shortest time slice that the kernel's scheduler gives, in
-// ns.
+// shortSlice is the shortest time slice that the kernel's scheduler grants, in ns.
 const shortSlice = 100_000
 
-// precise asks for timers of this thread to fire when they are due (by
-// default the kernel may add 50 us), and for the thread to run soon after it
-// was woken where others want the same core: with a short time slice (since
-// Linux 6.12; no privilege, and no larger share of the CPU) it need not wait
-// for theirs to end. Where the kernel refuses, nothing is lost but precision.
+// precise asks the kernel to fire this thread's timers when they are due (by default
+// it may add 50 us) and to run the thread soon after it is woken, even if others
+// want the same core. With a short time slice (since Linux 6.12; no privilege, and
+// no larger share of the CPU) it need not wait for theirs to end. If the kernel
+// refuses, only precision is lost.
 func precise() {
 	_ = unix.Prctl(unix.PR_SET_TIMERSLACK, 1, 0, 0, 0)
 	attr, err := unix.SchedGetAttr(0, 0)

@@ -9,30 +9,31 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lookahead is how many requests of the schedule are known, and have a timer
-// armed, before they are due. A power of two.
+// lookahead is the number of requests of the schedule that are known, and have
+// a timer armed, before they are due. A power of two.
 const lookahead = 64
 
-// timers wakes a poller when requests of a schedule are due, by a ring of
+// timers wakes a poller when requests of a schedule are due, with a ring of
 // timerfds armed well ahead.
 //
-// One timeout for each wait would do as well, but it is nearly always the
-// next timer of its CPU to expire, so setting it programs the hardware, and
-// again for each wait that a response cuts short. In a virtual machine that
-// leaves the guest and costs more than sending a request. A timer armed
-// ahead of its turn goes into the kernel's queue only; the interrupt of the
-// one before it programs the hardware anyway.
+// A timeout per wait would also work, but it is nearly always the next timer of
+// its CPU to expire, so setting it programs the hardware, and does so again for
+// each wait that a response cuts short. In a virtual machine that exits to the
+// hypervisor and costs more than sending a request. A timer armed ahead of its
+// turn only goes into the kernel's queue; the interrupt of the previous one
+// programs the hardware anyway.
 type timers struct {
 	fds   [lookahead]int
 	armed uint64 // requests below this have had their timer
 	mono  int64  // CLOCK_MONOTONIC at offset 0, in ns
-	// lead is how long before a request is due its timer fires, in ns: what
-	// half of the wake-ups take. The rest is waited for in a spin.
+	// lead is how long before a request is due its timer fires, in ns: the
+	// median wake-up time. The loop spins for the rest.
 	lead int64
 }
 
-// Bounds of timers.lead: half of the wake-ups shall be early, and none by
-// much. More would cost more CPU time in spins than the precision is worth.
+// Bounds of timers.lead: half of the wake-ups should be early, and none by
+// much. A larger lead would cost more CPU time in spins than the precision is
+// worth.
 const (
 	maxLead  = 50_000
 	leadStep = 200
@@ -65,15 +66,15 @@ func newTimers(p *poller) (*timers, error) {
 	return t, nil
 }
 
-// begin fixes the clock: epoch is offset 0.
+// begin sets the clock: epoch is offset 0.
 func (t *timers) begin(epoch time.Time) {
 	var ts unix.Timespec
 	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts) // cannot fail
 	t.mono = ts.Nano() - int64(time.Since(epoch))
 }
 
-// arm makes sure that every request which the cursor knows, and which is not
-// due yet, has its timer.
+// arm ensures that every request that the cursor knows, and that is not due
+// yet, has its timer.
 func (t *timers) arm(c *cursor, now int64) {
 	t.armed = max(t.armed, c.first)
 	for ; t.armed < c.first+c.known; t.armed++ {
@@ -105,7 +106,7 @@ type cursor struct {
 	schedule arrival.Schedule
 }
 
-// never is a time that does not come.
+// never is later than any time.
 const never = 1<<63 - 1
 
 func newCursor(s arrival.Schedule) cursor {
@@ -133,8 +134,8 @@ func (c *cursor) settle() {
 	}
 }
 
-// change makes the rate rps from offset at on; requests in the ring get their
-// new times.
+// change sets the rate to rps from offset at on; requests in the ring get new
+// times.
 func (c *cursor) change(at int64, rps float64) {
 	c.schedule.Change(at, rps)
 	for i := c.first; i < c.first+c.known; i++ {

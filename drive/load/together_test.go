@@ -14,8 +14,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
 )
 
-// TestStartTogether: several generators begin at one instant, whoever was
-// told first, and keep to it; a start that has passed is refused.
+// TestStartTogether checks that several generators begin at the same instant,
+// regardless of the order of requests, and stay in step; a start in the past is
+// rejected.
 func TestStartTogether(t *testing.T) {
 	leakcheck.Goroutines(t)
 	addr := okServer(t)
@@ -30,7 +31,7 @@ func TestStartTogether(t *testing.T) {
 		spec.StartAtUnixNS, spec.Arrival, spec.Share = at.UnixNano(), Uniform, &Share{Index: i, Of: 3}
 		r, err := Run(context.Background(), spec, nil)
 		if err != nil && strings.Contains(err.Error(), "before the connections") && time.Now().After(at) && ahead < time.Minute {
-			late.Store(true) // the machine stood still
+			late.Store(true) // the machine stalled
 			return
 		}
 		if err != nil {
@@ -91,8 +92,8 @@ func TestStartTogether(t *testing.T) {
 	}
 }
 
-// TestShare: seeds of generators that share a rate differ, and together they
-// give it.
+// TestShare checks that generators that share a rate have different seeds, and
+// together send the rate.
 func TestShare(t *testing.T) {
 	total := 0
 	firsts := map[int64]bool{}
@@ -116,8 +117,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// TestMergeShares: the results of all who share a rate add up to a result of
-// the whole rate.
+// TestMergeShares checks that the results of all generators that share a rate
+// add up to a result of the whole rate.
 func TestMergeShares(t *testing.T) {
 	addr := okServer(t)
 	results := make([]*Result, 2)

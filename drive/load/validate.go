@@ -95,7 +95,7 @@ func (s *Spec) validateMaxConnections(t target) error {
 // maxRequestID limits the prefix of request ids, in bytes.
 const maxRequestID = 128
 
-// validateLog checks ids, key and log of requests.
+// validateLog checks the ids, key and log of requests.
 func (s *Spec) validateLog(t target) error {
 	if s.RequestID != "" {
 		if !t.protocol.Headers {
@@ -123,7 +123,7 @@ func (s *Spec) validateLog(t target) error {
 	if s.RequestID != "" && s.HeaderKey != nil && strings.EqualFold(s.HeaderKey.Name, requestIDHeader) {
 		return fmt.Errorf("header_key: %s carries the request's id", s.HeaderKey.Name)
 	}
-	if !s.RequestLog || s.Rate.IsMax() { // at rate max the log counts what it lost
+	if !s.RequestLog || s.Rate.IsMax() { // at rate max the log counts the excess
 		return nil
 	}
 	if n := s.expected(); n > MaxLoggedRequests {
@@ -132,13 +132,14 @@ func (s *Spec) validateLog(t target) error {
 	return nil
 }
 
-// expected returns how many requests this generator sends at most, with near certainty.
+// expected returns an upper bound, with near certainty, of the requests that this
+// generator sends.
 func (s *Spec) expected() float64 {
 	mean := s.shape().Expected(s.DurationS) * s.fraction()
 	return mean + 6*math.Sqrt(mean)
 }
 
-// between reports a field outside its range; NaN is outside every range.
+// between returns an error if a field is outside its range; NaN is outside every range.
 func between(field string, v, low, high float64) error {
 	if !(v >= low && v <= high) {
 		return fmt.Errorf("%s %v: want a value between %v and %v", field, v, low, high)
@@ -241,7 +242,7 @@ func (s *Spec) validateRequest(t target) error {
 	return err
 }
 
-// ownedByEngine reports whether the engine sets a header or cannot work with it.
+// ownedByEngine reports whether the engine sets a header itself or cannot work with it.
 func ownedByEngine(name string) bool {
 	switch strings.ToLower(name) {
 	case "content-length", "transfer-encoding", "connection", "upgrade", "expect":

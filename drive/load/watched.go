@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watched is a TCP connection of the pool, below TLS. It knows what the libraries above it do
-// not report: whether anything was received, and how the connection ended.
+// watched is a TCP connection of the pool, below TLS. It records what the libraries above it
+// do not report: whether anything was received, and how the connection ended.
 type watched struct {
 	net.Conn
 	written, heard atomic.Int64 // bytes
 	ended          atomic.Pointer[ending]
 }
 
-// ending is how a connection ended, other than by our own close.
+// ending is how a connection ended, except by our own close.
 type ending struct {
 	err   error // io.EOF, or the operating system's
 	acked int64 // bytes that the peer's kernel had acknowledged; -1 if unknown
@@ -42,7 +42,7 @@ func (w *watched) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// note keeps the first error that ends the connection, while the socket still exists.
+// note records the first error that ends the connection, while the socket still exists.
 func (w *watched) note(err error) {
 	if err == nil || errors.Is(err, net.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded) || w.ended.Load() != nil {
 		return
@@ -79,8 +79,8 @@ func watchedOf(conn net.Conn) *watched {
 	return conn.(*watched)
 }
 
-// sysAcked returns how many bytes the peer's kernel has acknowledged; -1 if
-// ours does not tell (before Linux 4.1).
+// sysAcked returns how many bytes the peer's kernel has acknowledged; -1 if our kernel does
+// not report it (before Linux 4.1).
 func sysAcked(fd int) int64 {
 	info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 	if err != nil {
@@ -90,8 +90,8 @@ func sysAcked(fd int) int64 {
 }
 
 // unread reports, for a socket that its peer has closed, whether everything written beyond the
-// first before bytes arrived too late for any process to read. The peer's FIN acknowledges
-// all earlier bytes. A reset does not, so it proves nothing.
+// first before bytes arrived too late for any process to read. The peer's FIN acknowledges all
+// earlier bytes. A reset does not, so it proves nothing.
 func unread(fd int, before int64) bool { return noneOf(sysAcked(fd), before) }
 
 func noneOf(acked, before int64) bool { return acked >= 0 && acked <= before }

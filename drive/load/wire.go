@@ -19,7 +19,7 @@ func init() {
 // and when the response is complete.
 type wire struct {
 	template *http1.Template // nil for TCP echo
-	fixed    []byte          // the request if all are alike
+	fixed    []byte          // the request if all are identical
 	own      own             // headers that differ by request
 	noBody   bool            // requests are HEAD
 	expected *statuses
@@ -41,8 +41,8 @@ func newHTTPWire(spec *Spec, t target) *wire {
 	return &wire{template: template, fixed: template.Append(nil), own: newOwn(spec), noBody: method == "HEAD", expected: spec.expectedStatuses()}
 }
 
-// request returns the bytes of request number n, built in scratch if it has headers of its
-// own.
+// request returns the bytes of request number n, built in scratch if it has its own
+// headers.
 func (w *wire) request(scratch *[]byte, n int64) []byte {
 	if !w.own.any() {
 		return w.fixed
@@ -52,7 +52,7 @@ func (w *wire) request(scratch *[]byte, n int64) []byte {
 	return *scratch
 }
 
-// method is the HTTP method of the requests.
+// method returns the HTTP method of the requests.
 func (s *Spec) method() string {
 	switch {
 	case s.Method != "":
@@ -82,7 +82,7 @@ func (s *Spec) payload() []byte {
 type answer struct {
 	http     http1.Parser
 	expected *statuses
-	// TCP echo: the bytes still to come back.
+	// expect is the bytes still to be echoed (TCP echo).
 	expect []byte
 	echo   bool
 }
@@ -123,7 +123,7 @@ func (a *answer) ok() bool {
 	return a.echo || a.expected.ok(a.http.Status())
 }
 
-// status is the status of a complete response; 0 if the protocol has none.
+// status returns the status of a complete response; 0 if the protocol has none.
 func (a *answer) status() int {
 	if a.echo {
 		return 0
@@ -134,7 +134,7 @@ func (a *answer) status() int {
 // closes reports whether the connection ends with this response.
 func (a *answer) closes() bool { return !a.echo && a.http.Close() }
 
-// explain adds the line at fault to an error of feed, which took n bytes of b.
+// explain adds the offending line to an error of feed, which took n bytes of b.
 func (a *answer) explain(err error, b []byte, n int) error {
 	if a.echo {
 		return err

@@ -118,7 +118,7 @@ func (c *wireCaller) call(ctx context.Context, n int64) outcome {
 }
 
 // writtenFirst is the largest request, in bytes, that is written before its response
-// is read: a socket with nothing else to send takes it at once.
+// is read: an idle socket takes it immediately.
 const writtenFirst = 4 << 10
 
 // exchange sends a request and reads its response, which may arrive before the request
@@ -131,7 +131,7 @@ func (c *wireCaller) exchange(ctx context.Context, conn net.Conn, n int64, out *
 	if len(b) <= writtenFirst {
 		n, failed := conn.Write(b)
 		out.bytesSent += int64(n)
-		again, err = c.receive(conn, out) // there may be a response all the same
+		again, err = c.receive(conn, out) // there may be a response anyway
 		return again && failed == nil, err
 	}
 	wrote := make(chan error, 1)

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestAnsweredWhileWriting: responses that come before the request is out are
-// read, with TLS as in plain text.
+// TestAnsweredWhileWriting checks that responses that arrive before the request
+// is written are read, with TLS as in plain text.
 func TestAnsweredWhileWriting(t *testing.T) {
 	tooLarge := func(c net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
@@ -20,7 +20,7 @@ func TestAnsweredWhileWriting(t *testing.T) {
 	for _, tt := range []struct {
 		scheme string
 		handle func(net.Conn)
-		status bool // all fail for their status, else all complete
+		status bool // all fail because of their status, otherwise all complete
 	}{{"http", tooLarge, true}, {"https", secured(tooLarge), true}, {"tcp", echo, false}, {"tls", secured(echo), false}} {
 		t.Run(tt.scheme, func(t *testing.T) {
 			spec := quick(tt.scheme + "://" + tcpServer(t, tt.handle))
