@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// await waits until the cluster's controllers have made exactly the pods and
+// await waits until the cluster's controllers have created exactly the pods and
 // endpoints of the sizes, and returns the identities.
 func (w *World) await(ctx context.Context, sizes Sizes) (ids []Identity, err error) {
 	err = podwait.Until(ctx, w.kube, metav1.NamespaceAll, "the population", func(ctx context.Context) (podwait.Seen, error) {
@@ -39,7 +39,7 @@ func (w *World) await(ctx context.Context, sizes Sizes) (ids []Identity, err err
 }
 
 // pauseAfter returns how long to wait after a request that began at began, so that
-// polling takes little of the time that the controllers need.
+// polling takes little time from the controllers.
 func pauseAfter(began time.Time) time.Duration {
 	return min(max(10*time.Since(began), 200*time.Millisecond), 2*time.Second)
 }
@@ -112,7 +112,7 @@ func readyEndpoints(slices []discoveryv1.EndpointSlice, pods []corev1.Pod) map[s
 	return out
 }
 
-// whyNot returns the reason that a pod is not ready.
+// whyNot returns the reason why a pod is not ready.
 func whyNot(pod *corev1.Pod) string {
 	if pod.DeletionTimestamp != nil {
 		return " is being deleted"
@@ -125,7 +125,7 @@ func whyNot(pod *corev1.Pod) string {
 	return " is " + string(pod.Status.Phase)
 }
 
-// listed is list, repeated while the API server is busy.
+// listed is list, retried while the API server is busy.
 func (w *World) listed(ctx context.Context) (have map[string]*unstructured.Unstructured, err error) {
 	err = patiently(ctx, func() error {
 		have, err = w.list(ctx)
@@ -149,7 +149,7 @@ func patiently(ctx context.Context, do func() error) error {
 	}
 }
 
-// poll waits until left returns 0, which counts what remains to be deleted.
+// poll waits until left, which counts what remains to be deleted, returns 0.
 func poll(ctx context.Context, what string, left func() (int, error)) error {
 	for {
 		began := time.Now()
@@ -166,7 +166,7 @@ func poll(ctx context.Context, what string, left func() (int, error)) error {
 	}
 }
 
-// transient reports whether an error may go away by itself.
+// transient reports whether an error may resolve itself.
 func transient(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {

@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/podwait"
 )
 
-// TestAwaitOnSharedCluster: a quota in a stranger's namespace says nothing about the
-// population; one in its own ends the wait.
+// TestAwaitOnSharedCluster checks that a quota in another's namespace says nothing
+// about the population; one in its own ends the wait.
 func TestAwaitOnSharedCluster(t *testing.T) {
 	for namespace, ends := range map[string]bool{"team": false, Namespace(0): true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -19,8 +19,9 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 )
 
-// What an API server has no time for is asked again, until it refuses: a population that is
-// not deleted goes by the garbage collector, beside an istiod that starts anew.
+// A request that a busy API server fails is retried until the server rejects it: a
+// population that is not deleted would be left to the garbage collector while a new istiod
+// starts.
 func TestRemoveOutlastsABusyServer(t *testing.T) {
 	group := schema.GroupResource{Resource: "namespaces"}
 	for name, tt := range map[string]struct {
@@ -50,7 +51,8 @@ func TestRemoveOutlastsABusyServer(t *testing.T) {
 	}
 }
 
-// Whoever waits for an API server that never has time is told so when its own time ends.
+// When the time ends, waiting for an API server that stays busy returns an error that says
+// so.
 func TestPatientlyEnds(t *testing.T) {
 	busy := apierrors.NewTooManyRequests("busy", 1)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -65,8 +67,8 @@ func TestPatientlyEnds(t *testing.T) {
 	}
 }
 
-// busyWorld is a cluster with a namespace of a population, whose API server fails the first
-// request of a kind. left says which namespaces there still are.
+// busyWorld returns a cluster with a population's namespace, whose API server fails the
+// first request with a verb. left returns the remaining namespaces.
 func busyWorld(verb string, fails error) (w *World, left func() []string) {
 	var mu sync.Mutex
 	failed, names := false, []string{SlicesNamespace}

@@ -16,9 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestHundreds makes a world of more pods than are put on one node, looks for it in the
-// cluster, and removes it; thousands are made by the bench of simulated
-// sidecars.
+// TestHundreds creates a world of more pods than one node holds, looks for it in the
+// cluster, and removes it. The benchmark of simulated sidecars creates thousands.
 func TestHundreds(t *testing.T) {
 	config := labtest.Start(t).RESTConfig()
 	kube, err := kubernetes.NewForConfig(config)
@@ -26,8 +25,8 @@ func TestHundreds(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	ours := metav1.ListOptions{LabelSelector: population.Label + "=" + population.LabelValue}
-	// count is what the cluster has of the world: Services, pods that are ready,
-	// and nodes that have some of them.
+	// count returns what the cluster has of the world: Services, ready pods, and nodes
+	// that hold some of them.
 	count := func() (services, pods, nodes int) {
 		t.Helper()
 		made, err := kube.CoreV1().Services("").List(ctx, ours)

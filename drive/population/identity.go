@@ -21,7 +21,7 @@ const (
 	Ztunnel = "ztunnel"
 )
 
-// Identity is the existing Pod that a simulated proxy claims to belong to.
+// Identity is the existing Pod to which a simulated proxy claims to belong.
 type Identity struct {
 	Type           string            `json:"type"` // Sidecar, Router or Ztunnel
 	Name           string            `json:"name"` // of the Pod
@@ -43,9 +43,9 @@ type Port struct {
 
 // Identities picks the simulated sidecars, gateways and ztunnels from the
 // population's pods: the first pod of each Service, then the second of each, then
-// those of no Service, so that even few sidecars are spread over all namespaces and
-// Services. The types are interleaved evenly, so that equal parts of the result have
-// as many of each. Too few running pods are an error.
+// those of no Service, so that even a few sidecars are spread over all namespaces
+// and Services. The types are interleaved evenly, so that equal parts of the result
+// have equal numbers of each. Too few running pods are an error.
 func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
 	type candidate struct {
 		id             Identity
@@ -118,8 +118,8 @@ func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
 	return interleaved(picked), nil
 }
 
-// interleaved merges lists. The members of each list keep their order and stand at
-// even distances.
+// interleaved merges lists. The members of each list keep their order and are evenly
+// spaced.
 func interleaved[T any](lists [][]T) []T {
 	type placed struct {
 		member T
@@ -156,7 +156,7 @@ func running(pod *corev1.Pod) bool {
 }
 
 // Newest returns an identity for one more proxy of a namespace: the newest of the
-// simulated pods that run there, if possible one that no proxy claims yet.
+// simulated pods that run there, preferably one that no proxy claims yet.
 func (w *World) Newest(ctx context.Context, namespace string, claimed []Identity) (Identity, error) {
 	pods, err := w.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + LabelValue})
 	if err != nil {

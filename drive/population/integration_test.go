@@ -15,14 +15,14 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestEnsure goes through sizes, each from the one before, and looks at what
-// the cluster's controllers made.
+// TestEnsure goes through sizes, each from the previous one, and checks what
+// the cluster's controllers created.
 func TestEnsure(t *testing.T) {
 	config := labtest.Start(t).RESTConfig()
 	kube, err := kubernetes.NewForConfig(config)
 	must.OK(t, err)
 	ours := metav1.ListOptions{LabelSelector: population.Label + "=" + population.LabelValue}
-	kept := "" // a pod that stays when its Service stays
+	kept := "" // a pod that stays if its Service stays
 	for i, s := range []population.Sizes{
 		{Namespaces: 2, Services: 10, EndpointsPerService: 2, Proxies: 30, Gateways: 2, ServiceEntries: 3, VirtualServices: 3, DestinationRules: 3, GatewayResources: 2, AuthorizationPolicies: 2},
 		{Namespaces: 3, Services: 20, EndpointsPerService: 3, Proxies: 60, VirtualServices: 1, GatewayResources: 2},

@@ -12,11 +12,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// specAnnotation holds a digest of what an object was made from. A later Ensure
-// compares it to see whether the object must change.
+// specAnnotation holds a digest of the data from which an object was made. A later
+// Ensure compares it to see whether the object must change.
 const specAnnotation = "meshtrial.dev/spec"
 
-// labels returns the labels of every object of a population, and more.
+// labels returns the labels of every object of a population, plus more.
 func labels(more ...string) map[string]string {
 	out := map[string]string{Label: LabelValue, PartOf: "meshtrial"}
 	for i := 0; i < len(more); i += 2 {
@@ -25,8 +25,9 @@ func labels(more ...string) map[string]string {
 	return out
 }
 
-// Objects returns the objects of the population, without those that the cluster's
-// controllers make. Namespaces get extra labels. The same sizes give the same objects.
+// Objects returns the objects of the population, except those that the cluster's
+// controllers create. Namespaces get extra labels. The same sizes give the same
+// objects.
 func (s Sizes) Objects(namespaceLabels map[string]string) ([]*unstructured.Unstructured, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err
@@ -90,7 +91,7 @@ func (s Sizes) Objects(namespaceLabels map[string]string) ([]*unstructured.Unstr
 }
 
 // slices returns EndpointSlices and their Services: plain objects that no controller
-// makes and that kube-proxy ignores.
+// creates and that kube-proxy ignores.
 func (s Sizes) slices() []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for i := range s.EndpointSlices {
@@ -102,7 +103,7 @@ func (s Sizes) slices() []*unstructured.Unstructured {
 		o := Object{"discovery.k8s.io/v1", "EndpointSlice", namespace, name, labels(discoveryv1.LabelServiceName, name,
 			discoveryv1.LabelManagedBy, sliceManager, corev1.IsHeadlessService, ""), nil}.Unstructured()
 		o.Object["addressType"] = "IPv4"
-		// 198.18.0.0/15 is for such purposes (RFC 2544).
+		// 198.18.0.0/15 is reserved for benchmarks (RFC 2544).
 		o.Object["endpoints"] = []any{map[string]any{"addresses": []any{fmt.Sprintf("198.%d.%d.%d", 18+i>>16&1, i>>8&255, i&255)}, "conditions": map[string]any{"ready": true}}}
 		o.Object["ports"] = []any{map[string]any{"name": "http", "port": int64(TargetPort), "protocol": "TCP"}}
 		out = append(out, o)
@@ -110,7 +111,7 @@ func (s Sizes) slices() []*unstructured.Unstructured {
 	return out
 }
 
-// stamp annotates an object with the digest of what it was made from.
+// stamp annotates an object with the digest of the data from which it was made.
 func stamp(o *unstructured.Unstructured) error {
 	text, err := json.Marshal(o.Object)
 	if err != nil {
@@ -129,9 +130,9 @@ func merge(a, b map[string]string) map[string]string {
 }
 
 // node returns a node that kwok simulates: see its documentation of the annotation.
-// Its address range has one address. kwok counts up from there and, since released
-// addresses lie outside the range, never assigns one twice.
-// See sigs.k8s.io/kwok/pkg/kwok/controllers, ipPool.
+// Its address range has one address. kwok counts up from there. Because released
+// addresses lie outside the range, it never assigns one twice. See
+// sigs.k8s.io/kwok/pkg/kwok/controllers, ipPool.
 func node(i int) *unstructured.Unstructured {
 	name := fmt.Sprintf("mm-node-%d", i)
 	o := Object{"v1", "Node", "", name, labels(NodeLabel, "true", "kubernetes.io/hostname", name, "kubernetes.io/os", "linux", "kubernetes.io/arch", "amd64"), map[string]any{
@@ -154,7 +155,7 @@ func containerPort(name string, number int64) any {
 }
 
 // deployment returns a Deployment of simulated pods, which look injected to istiod.
-// kwok ends them as soon as they are deleted.
+// kwok terminates them as soon as they are deleted.
 func deployment(namespace, name string, replicas int, podLabels map[string]string, ports ...any) *unstructured.Unstructured {
 	container := map[string]any{"name": "app", "image": "simulated"}
 	if len(ports) > 0 {
@@ -184,7 +185,7 @@ func deployment(namespace, name string, replicas int, podLabels map[string]strin
 	}}.Unstructured()
 }
 
-// dummies returns the mesh configuration that exists only for its number.
+// dummies returns the mesh configuration that only adds to the number of objects.
 func (s Sizes) dummies() []*unstructured.Unstructured {
 	const networking, security = "networking.istio.io/v1", "security.istio.io/v1"
 	var out []*unstructured.Unstructured

@@ -13,9 +13,9 @@ import (
 )
 
 // Own makes a cluster-scoped object the owner of the population: when the owner is
-// deleted, the garbage collector deletes the population. The next [World.Ensure] takes
-// over wanted objects that exist already, also those of an earlier owner;
-// [World.TryNode] removes all but the nodes.
+// deleted, the garbage collector deletes the population. The next [World.Ensure]
+// adopts wanted objects that already exist, including those of an earlier owner;
+// [World.TryNode] removes everything except the nodes.
 func (w *World) Own(owner metav1.OwnerReference) { w.owner = &owner }
 
 // Label adds labels to the population's namespaces.
@@ -24,9 +24,9 @@ func (w *World) Label(labels map[string]string) { w.labels = labels }
 // owners maps each object of a population to its owner.
 type owners struct {
 	owner metav1.OwnerReference
-	// anchor owns the nodes: one of the population's namespaces, which is gone
-	// only after its pods. If the nodes went first, nobody would end their pods,
-	// and the cluster would wait most of a minute before it gives them up.
+	// anchor owns the nodes: one of the population's namespaces, which disappears only
+	// after its pods. If the nodes disappeared first, nothing would terminate their
+	// pods, and the cluster would wait most of a minute before giving them up.
 	anchor metav1.OwnerReference
 	within map[string]bool // the population's namespaces
 	wanted map[string]bool // the objects, by key
@@ -65,7 +65,8 @@ func (w *World) ownership(want []*unstructured.Unstructured, have map[string]*un
 }
 
 // adopt corrects the owners of existing objects that are wanted, and of nodes, which
-// stay, and returns what the cluster has then: objects of a deleted owner may be gone.
+// stay. It returns the resulting objects of the cluster: those of a deleted owner may
+// be gone.
 func (w *World) adopt(ctx context.Context, b *owners, have map[string]*unstructured.Unstructured) (map[string]*unstructured.Unstructured, error) {
 	if b == nil {
 		return have, nil
@@ -87,7 +88,7 @@ func (w *World) adopt(ctx context.Context, b *owners, have map[string]*unstructu
 		if err != nil {
 			return err
 		}
-		// The UID is a precondition: not another object of that name.
+		// The UID is a precondition: it excludes another object of the same name.
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": o.GetUID(), "ownerReferences": b.of(o)}})
 		if err != nil {
 			return err

@@ -20,8 +20,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A population goes with whom it belongs to: the one that brought it to its
-// present sizes, not the one that made it.
+// A population is deleted with its owner: the run that brought it to its
+// present sizes, not the one that created it.
 func TestGoesWithItsOwner(t *testing.T) {
 	config := labtest.Start(t).RESTConfig()
 	kube, err := kubernetes.NewForConfig(config)
@@ -38,7 +38,7 @@ func TestGoesWithItsOwner(t *testing.T) {
 		must.OK(t, kube.CoreV1().Namespaces().Delete(ctx, name, metav1.DeleteOptions{}))
 	}
 	ours := metav1.ListOptions{LabelSelector: population.Label + "=" + population.LabelValue}
-	// left are the UIDs of namespaces and nodes by name.
+	// left returns the UIDs of namespaces and nodes by name.
 	left := func() (out map[string]types.UID) {
 		out = map[string]types.UID{}
 		namespaces, err := kube.CoreV1().Namespaces().List(ctx, ours)
@@ -81,7 +81,7 @@ func TestGoesWithItsOwner(t *testing.T) {
 	began := time.Now()
 	eventually.Within(t, 5*time.Minute, "nothing is left", func() bool { return len(left()) == 0 })
 	t.Logf("gone %.1f s after their owner was deleted", time.Since(began).Seconds())
-	// One that is taken up while it goes is whole again.
+	// A population that is adopted while it is being deleted is complete again.
 	world.Own(owner("third-owner"))
 	must.OK(t, must.Err(world.Ensure(ctx, sizes)))
 	remove("third-owner")

@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Everything of a population goes with its owner: by itself, with its
-// namespace, or, nodes, with the first namespace; and nothing is owned twice.
+// Every object of a population is deleted with its owner: directly, with its
+// namespace, or (nodes) with the first namespace. Nothing is owned twice.
 func TestOwnership(t *testing.T) {
 	sizes := Sizes{Namespaces: 2, Services: 3, EndpointsPerService: 2, Proxies: 6, Gateways: 1, ServiceEntries: 2, VirtualServices: 1, DummyNamespace: "istio-system", AuthorizationPolicies: 2}
 	want, err := sizes.Objects(nil)

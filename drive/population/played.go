@@ -15,8 +15,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// playedWithin limits how long a simulated node takes to become ready: with kwok, a
-// second.
+// playedWithin limits how long a simulated node takes to become ready. With kwok it
+// takes a second.
 const playedWithin = 30 * time.Second
 
 // TryNode creates the first simulated node, if these sizes have any, and waits until it
@@ -41,7 +41,7 @@ func (w *World) tryNode(ctx context.Context, sizes Sizes, limit time.Duration) e
 	defer cancel()
 	for {
 		began := time.Now()
-		n, err := w.kube.CoreV1().Nodes().Get(ctx, first.GetName(), metav1.GetOptions{}) // the limit is the node's, not the answer's
+		n, err := w.kube.CoreV1().Nodes().Get(ctx, first.GetName(), metav1.GetOptions{}) // the limit applies to the node, not to the answer
 		if err == nil && nodeReady(n) {
 			return nil
 		}
@@ -55,8 +55,8 @@ func (w *World) tryNode(ctx context.Context, sizes Sizes, limit time.Duration) e
 	}
 }
 
-// notReady returns the error for a simulated node that was not ready in time; unread
-// is why it could not be read, if it could not.
+// notReady returns the error for a simulated node that was not ready in time; unread is
+// the error of reading it, if that failed.
 func notReady(name string, limit time.Duration, unread error) error {
 	switch {
 	case apierrors.IsNotFound(unread):

@@ -20,21 +20,21 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// nodesAPI is an API server with nothing but nodes.
+// nodesAPI is an API server that has only nodes.
 type nodesAPI struct {
 	mu    sync.Mutex
 	nodes map[string]*corev1.Node
-	calls []string // that write
-	// play is what becomes of a node that is made.
+	calls []string // writes
+	// play changes a created node.
 	play func(*corev1.Node)
-	// unread is why no single node may be read; "" where it may.
+	// unread is why single nodes cannot be read; "" if they can.
 	unread metav1.StatusReason
-	// earlier has by their list what is there of an earlier population beside its nodes:
-	// its namespace, and what goes with that.
+	// earlier lists the objects of an earlier population, except its nodes, by list: its
+	// namespace and the namespace's contents.
 	earlier map[string][]metav1.ObjectMeta
 }
 
-// refusal is the answer to a request that is refused.
+// refusal is the response to a rejected request.
 func refusal(w http.ResponseWriter, reason metav1.StatusReason, code int) metav1.Status {
 	w.WriteHeader(code)
 	return metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: reason, Code: int32(code), Message: "nodes: " + string(reason)}
@@ -73,7 +73,7 @@ func (a *nodesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		n := a.nodes[name]
 		n.OwnerReferences = patch.OwnerReferences
 		out = metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "meta.k8s.io/v1", Kind: "PartialObjectMetadata"}, ObjectMeta: n.ObjectMeta}
-	case r.Method == http.MethodPatch: // a run has no right to
+	case r.Method == http.MethodPatch: // a run has no right to do this
 		out = refusal(w, metav1.StatusReasonForbidden, http.StatusForbidden)
 	case r.Method == http.MethodDelete:
 		if delete(a.nodes, name); !one {
@@ -92,7 +92,7 @@ func (a *nodesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		for _, o := range a.earlier[r.URL.Path] {
 			list.Items = append(list.Items, metav1.PartialObjectMetadata{ObjectMeta: o})
 		}
-		if strings.HasSuffix(r.URL.Path, "/pods") { // the typed client asks for these
+		if strings.HasSuffix(r.URL.Path, "/pods") { // the typed client requests these
 			list.TypeMeta = metav1.TypeMeta{APIVersion: "v1", Kind: "PodList"}
 		}
 		if strings.HasSuffix(r.URL.Path, "/endpointslices") && !strings.Contains(r.Header.Get("Accept"), "PartialObjectMetadataList") {
@@ -108,14 +108,14 @@ func (a *nodesAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// ready has a node ready, as kwok does.
+// ready makes a node ready, as kwok does.
 func ready(n *corev1.Node) {
 	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 }
 
-// A cluster in which nobody plays simulated nodes is told so by one of them, which names
-// what it lacks, and goes again; a population without pods needs none. What keeps the node
-// from being read is told as that.
+// If nothing simulates nodes in a cluster, one node shows it. The error names the missing
+// program, and the node is deleted again; a population without pods needs no node. An
+// error of reading the node is reported as such.
 func TestTryNode(t *testing.T) {
 	pods, nobody := Sizes{Namespaces: 1, Proxies: 1}, func(*corev1.Node) {}
 	for name, tt := range map[string]struct {
@@ -123,8 +123,8 @@ func TestTryNode(t *testing.T) {
 		unread metav1.StatusReason
 		sizes  Sizes
 		limit  time.Duration
-		fails  string // what the error says; "" for none
-		hint   string // what its hint says; "" for no hint
+		fails  string // in the error; "" for no error
+		hint   string // in its hint; "" for no hint
 	}{
 		"played":          {ready, "", pods, time.Hour, "", ""},
 		"nobody there":    {nobody, "", pods, 50 * time.Millisecond, "node mm-node-0 was not ready within 50ms", "kwok"},
@@ -164,7 +164,8 @@ func TestTryNode(t *testing.T) {
 	}
 }
 
-// runsWorld is the world of a run in a cluster with this API, which ends with the test.
+// runsWorld returns the world of a run in a cluster with this API, which ends with the
+// test.
 func runsWorld(t *testing.T, api http.Handler) *World {
 	t.Helper()
 	server := httptest.NewServer(api)
@@ -175,8 +176,8 @@ func runsWorld(t *testing.T, api http.Handler) *World {
 	return w
 }
 
-// What an earlier run left goes before a node is tried. Its nodes, which stay, alone are
-// taken over: a run may not write to the rest, which goes anyway.
+// Objects of an earlier run are deleted before a node is tried. Only its nodes, which
+// stay, are adopted: a run may not write to the rest, which is deleted anyway.
 func TestTryNodeBesideAnEarlierPopulation(t *testing.T) {
 	first := node(0)
 	must.OK(t, stamp(first))
@@ -199,7 +200,7 @@ func TestTryNodeBesideAnEarlierPopulation(t *testing.T) {
 	}
 }
 
-// Whoever ends the run while a node is waited for is not told of kwok.
+// If the run ends while it waits for a node, the error does not mention kwok.
 func TestTryNodeEnds(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := errors.New("somebody ended it")

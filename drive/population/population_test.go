@@ -83,7 +83,7 @@ func TestObjects(t *testing.T) {
 	})
 }
 
-// cluster makes the pods that a cluster would make of the Deployments.
+// cluster returns the pods that a cluster would create for the Deployments.
 func cluster(t rapid.TB, s Sizes) []corev1.Pod {
 	objects, err := s.Objects(nil)
 	must.OK(t, err)
@@ -151,7 +151,7 @@ func TestIdentities(t *testing.T) {
 				t.Fatalf("%d of type %s, want %d", perType[kind], kind, n)
 			}
 		}
-		// Up to any place there are as many of each type as its share, but for two.
+		// Every prefix has as many of each type as its share, plus or minus two.
 		sofar := map[string]int{}
 		for i, id := range ids {
 			sofar[id.Type]++
@@ -161,7 +161,7 @@ func TestIdentities(t *testing.T) {
 				}
 			}
 		}
-		// No Service has two sidecars more than another has.
+		// No Service has two sidecars more than another.
 		for i := range s.Services {
 			n := perService[fmt.Sprintf("svc-%d", i)]
 			if even := min(s.Proxies, s.Services*s.EndpointsPerService) / s.Services; n < even || n > even+1 {
@@ -171,8 +171,8 @@ func TestIdentities(t *testing.T) {
 	})
 }
 
-// Simulators that share a cell's proxies out have one of its ztunnels each, if there are
-// as many: only then do ztunnels answer apart, as real ones do.
+// Simulators that divide a cell's proxies get one of its ztunnels each, if there are
+// enough: only then do ztunnels answer independently, as real ones do.
 func TestIdentitiesOfSimulators(t *testing.T) {
 	s := Sizes{Namespaces: 1, Services: 30, EndpointsPerService: 10, Proxies: 300, Gateways: 1, Ztunnels: 16}
 	ids, err := s.Identities(cluster(t, s))
@@ -225,8 +225,8 @@ func TestSizesErrors(t *testing.T) {
 	}
 }
 
-// EndpointSlices of the population's own have an address of their own each, and belong
-// to a Service that gets none from a controller.
+// Each of the population's EndpointSlices has its own address, and belongs to a Service
+// for which no controller creates one.
 func TestSlices(t *testing.T) {
 	s := Sizes{Namespaces: 1, EndpointSlices: 66_000, SliceNamespaces: 100}
 	objects, err := s.Objects(nil)
@@ -262,7 +262,7 @@ func TestSlices(t *testing.T) {
 	}
 }
 
-// TestDummies looks at what the published studies ask for.
+// TestDummies checks what the published studies ask for.
 func TestDummies(t *testing.T) {
 	s := Sizes{Namespaces: 1, Services: 1, EndpointsPerService: 1, ServiceEntries: 2, DummyNamespace: "istio-system", VirtualServices: 2, GatewayResources: 1,
 		DestinationRules: 2, ServiceEntry: ServiceEntryOptions{Host: "httpbin.org", Port: 80, Resolution: "DNS"}}

@@ -14,8 +14,8 @@ type Resource struct {
 	Namespaced bool
 }
 
-// resources are the kinds of populations and changes, so that none has to be
-// discovered.
+// resources holds the kinds of populations and changes, so that none needs
+// discovery.
 var resources = map[schema.GroupVersionKind]Resource{}
 
 // gatewayAPI is the group of the Gateway API, which some clusters lack.
@@ -74,7 +74,7 @@ type Object struct {
 	Spec   map[string]any // nil: none
 }
 
-// Unstructured returns the object as the dynamic client takes it.
+// Unstructured returns the object in the dynamic client's form.
 func (o Object) Unstructured() *unstructured.Unstructured {
 	metadata := map[string]any{"name": o.Name}
 	if o.Namespace != "" {

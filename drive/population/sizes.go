@@ -9,33 +9,33 @@ import (
 
 // Sizes is the size of a population. The zero value is an empty one.
 type Sizes struct {
-	Namespaces          int // of workloads, at least 1 where there are any
+	Namespaces          int // of workloads, at least 1 if there are any
 	Services            int // spread over the namespaces
 	EndpointsPerService int // pods behind each Service; 0: Services that select nothing
 	Proxies             int // simulated sidecars
 	Gateways            int // simulated gateways
 	Ztunnels            int // simulated ztunnels
 
-	// Mesh configuration that exists only for its number.
+	// Mesh configuration that only adds to the number of objects.
 	ServiceEntries        int
 	VirtualServices       int // the first GatewayResources apply to gateways, the rest to the mesh
 	DestinationRules      int // one per Service, the rest for hosts that do not exist
 	GatewayResources      int
 	AuthorizationPolicies int // spread over the namespaces; none denies a request
-	// EndpointSlices have one address and a headless Service each, and no pods,
-	// spread over SliceNamespaces (0: 1).
+	// EndpointSlices have one address and a headless Service each, and no pods. They
+	// are spread over SliceNamespaces (0: 1).
 	EndpointSlices  int
 	SliceNamespaces int
 
-	// DummyNamespace holds ServiceEntries, VirtualServices and GatewayResources;
-	// "" for the first namespace. Another one must exist.
+	// DummyNamespace holds ServiceEntries, VirtualServices and GatewayResources; ""
+	// means the first namespace. Any other must exist.
 	DummyNamespace string
 	ServiceEntry   ServiceEntryOptions
 }
 
-// ServiceEntryOptions say what the ServiceEntries are like.
+// ServiceEntryOptions configures the ServiceEntries.
 type ServiceEntryOptions struct {
-	// Host is the one host of all of them; "" gives each a host of its own.
+	// Host is the common host of all of them; "" gives each its own.
 	Host       string
 	Port       int    // 0: 80
 	Resolution string // DNS (the default), STATIC, NONE
@@ -48,7 +48,7 @@ const (
 	maxPods     = 250_000
 )
 
-// Names and labels of what a population is made of.
+// Names and labels of a population's objects.
 const (
 	// Label is on every object of a population, with the value LabelValue.
 	Label      = "meshtrial.dev/population"
@@ -60,31 +60,33 @@ const (
 	// NodeLabel marks the nodes that kwok simulates. They have a taint of the same
 	// name, which only pods of DaemonSets that tolerate every taint ignore.
 	NodeLabel = "meshtrial.dev/simulated-node"
-	// ServiceAccount of all simulated pods.
+	// ServiceAccount is the service account of all simulated pods.
 	ServiceAccount = "simulated"
 	// ClientsDeployment is the Deployment, one in each namespace, of pods that belong
 	// to no Service.
 	ClientsDeployment = "clients"
-	// GatewayNamespace is where the simulated gateways are, and GatewayDeployment their
-	// Deployment and Service.
+	// GatewayNamespace is the namespace of the simulated gateways, and
+	// GatewayDeployment their Deployment and Service.
 	GatewayNamespace  = "mm-gateways"
 	GatewayDeployment = "gateway"
-	// ZtunnelNamespace is where the simulated ztunnels are, and ZtunnelDeployment
-	// their Deployment: as many as a study asks for, however many nodes there are.
+	// ZtunnelNamespace is the namespace of the simulated ztunnels, and
+	// ZtunnelDeployment their Deployment: as many as a study asks for, regardless of
+	// the number of nodes.
 	ZtunnelNamespace  = "mm-ztunnels"
 	ZtunnelDeployment = "ztunnel"
 	// SlicesNamespace is the first namespace of EndpointSlices that no controller
-	// made; the names of the others begin with it.
+	// creates; the names of the others begin with it.
 	SlicesNamespace = "mm-slices"
 	// sliceManager marks these EndpointSlices.
 	sliceManager = "meshtrial-population"
 	// GatewayLabel is on the pods of gateways, with the value "true", so that Gateway
 	// resources select them and no other ingress gateways.
 	GatewayLabel = "meshtrial.dev/gateway"
-	// ServicePort and TargetPort of each Service; the port's name is http.
+	// ServicePort and TargetPort are the ports of each Service; the port's name is
+	// http.
 	ServicePort = 80
 	TargetPort  = 8080
-	// Domain of hosts outside the cluster, none of which exists.
+	// Domain is the domain of hosts outside the cluster, none of which exists.
 	Domain = "meshtrial.test"
 )
 
@@ -126,11 +128,12 @@ func (s Sizes) pods() int {
 	return s.Services*s.EndpointsPerService + s.clients() + s.Gateways + s.Ztunnels
 }
 
-// clients returns how many sidecars belong to pods of no Service: those of the
+// clients returns the number of sidecars of pods without a Service: those of the
 // Deployment "clients" of each namespace.
 func (s Sizes) clients() int { return max(0, s.Proxies-s.Services*s.EndpointsPerService) }
 
-// nodes returns how many simulated nodes hold the pods, with room for a rollout.
+// nodes returns the number of simulated nodes that hold the pods, with room for a
+// rollout.
 func (s Sizes) nodes() int {
 	pods := s.pods()
 	if pods == 0 {
@@ -139,10 +142,10 @@ func (s Sizes) nodes() int {
 	return (pods+pods/4+50)/podsPerNode + 1
 }
 
-// Namespace is the name of namespace i.
+// Namespace returns the name of namespace i.
 func Namespace(i int) string { return fmt.Sprintf("mm-%d", i) }
 
-// sliceNamespace is where EndpointSlice i is.
+// sliceNamespace returns the namespace of EndpointSlice i.
 func (s Sizes) sliceNamespace(i int) string {
 	if n := i % max(1, s.SliceNamespaces); n > 0 {
 		return fmt.Sprintf("%s-%d", SlicesNamespace, n)
@@ -162,16 +165,15 @@ func (s Sizes) NamespaceNames() []string {
 // Service names a Service of the population.
 type Service struct {
 	Namespace string
-	Name      string // of its Deployment too
+	Name      string // also of its Deployment
 	Endpoints int
 }
 
-// Host is the Service's name in the mesh.
+// Host returns the Service's name in the mesh.
 func (s Service) Host() string { return s.Name + "." + s.Namespace + ".svc.cluster.local" }
 
-// Cluster is the name of the Service's cluster in a proxy (CDS and EDS); subset may
-// be "".
-// See istio.io/istio/pilot/pkg/model.BuildSubsetKey.
+// Cluster returns the name of the Service's cluster in a proxy (CDS and EDS); subset
+// may be "". See istio.io/istio/pilot/pkg/model.BuildSubsetKey.
 func (s Service) Cluster(subset string) string {
 	return fmt.Sprintf("outbound|%d|%s|%s", ServicePort, subset, s.Host())
 }
@@ -181,7 +183,7 @@ func (s Sizes) Service(i int) Service {
 	return Service{Namespace: Namespace(i % s.Namespaces), Name: fmt.Sprintf("svc-%d", i), Endpoints: s.EndpointsPerService}
 }
 
-// dummyNamespace returns the namespace of configuration that is not about workloads.
+// dummyNamespace returns the namespace of configuration unrelated to workloads.
 func (s Sizes) dummyNamespace() string {
 	if s.DummyNamespace != "" {
 		return s.DummyNamespace

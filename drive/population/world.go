@@ -22,23 +22,23 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 )
 
-// World is a cluster with a population. A cluster has one population, whoever made
-// it.
+// World is a cluster with a population. A cluster has one population, whoever
+// created it.
 type World struct {
 	dynamic  dynamic.Interface
-	metadata metadata.Interface // for objects of which the metadata is enough
+	metadata metadata.Interface // for objects whose metadata suffices
 	kube     kubernetes.Interface
-	owner    *metav1.OwnerReference // nil: nobody owns the population
-	labels   map[string]string      // of its namespaces, besides the population's
+	owner    *metav1.OwnerReference // nil: the population has no owner
+	labels   map[string]string      // of its namespaces, in addition to the population's
 }
 
-// parallel is how many requests are in flight.
+// parallel is the number of requests in flight.
 const parallel = 32
 
 // New returns the World of a cluster.
 func New(config *rest.Config) (*World, error) {
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = -1, -1 // the server decides how fast
+	config.QPS, config.Burst = -1, -1 // the server sets the pace
 	dyn, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -56,10 +56,10 @@ func New(config *rest.Config) (*World, error) {
 	return &World{dynamic: dyn, metadata: meta, kube: kube}, nil
 }
 
-// Ensure brings the cluster from whatever population it has to these sizes, waits
-// until its controllers have made all pods and EndpointSlices, and returns the
-// simulated proxies ([Sizes.Identities]). When ctx ends the wait, the error says
-// what was missing.
+// Ensure changes whatever population a cluster has into one of these sizes, waits
+// until its controllers have created all pods and EndpointSlices, and returns the
+// simulated proxies ([Sizes.Identities]). If ctx ends the wait, the error says what
+// was missing.
 func Ensure(ctx context.Context, config *rest.Config, sizes Sizes) ([]Identity, error) {
 	w, err := New(config)
 	if err != nil {
@@ -84,7 +84,7 @@ func (w *World) Ensure(ctx context.Context, sizes Sizes) ([]Identity, error) {
 	return ids, nil
 }
 
-// Remove deletes whatever population is in the cluster and waits until it is gone.
+// Remove deletes any population in the cluster and waits until it is gone.
 func (w *World) Remove(ctx context.Context) error {
 	if err := w.bring(ctx, nil); err != nil {
 		return fmt.Errorf("remove the population: %w", err)
@@ -100,7 +100,7 @@ func (w *World) Remove(ctx context.Context) error {
 var layers = [][]string{{"Namespace", "Node"}, {"ServiceAccount"},
 	{"Service", "Deployment", "EndpointSlice", "ServiceEntry", "VirtualService", "DestinationRule", "Gateway", "AuthorizationPolicy"}}
 
-// bring makes the cluster hold exactly the wanted objects, and its existing nodes,
+// bring makes the cluster hold exactly the wanted objects, plus its existing nodes,
 // whose pods may stay.
 func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) error {
 	have, err := w.listed(ctx)
@@ -151,7 +151,7 @@ func (w *World) bring(ctx context.Context, want []*unstructured.Unstructured) er
 		if err := w.gone(ctx, wanted); err != nil {
 			return err
 		}
-		// Deleted namespaces took wanted objects along.
+		// Deleted namespaces took wanted objects with them.
 		if have, err = w.listed(ctx); err != nil {
 			return err
 		}
@@ -175,7 +175,7 @@ func (w *World) fill(ctx context.Context, want []*unstructured.Unstructured, byK
 		}
 		belongs := w.ownership(want, have)
 		if layer[0] == "Node" && len(objects) > 0 && belongs != nil && belongs.anchor.UID == belongs.owner.UID {
-			// The namespace has just been made.
+			// The namespace was just created.
 			var err error
 			if have, err = w.listed(ctx); err != nil {
 				return err
@@ -205,7 +205,7 @@ func (w *World) fill(ctx context.Context, want []*unstructured.Unstructured, byK
 	return nil
 }
 
-// each calls f with every object, many at a time, until one fails.
+// each calls f with every object, many concurrently, until one call fails.
 func each(ctx context.Context, objects []*unstructured.Unstructured, f func(context.Context, *unstructured.Unstructured) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(parallel)
@@ -216,14 +216,14 @@ func each(ctx context.Context, objects []*unstructured.Unstructured, f func(cont
 }
 
 // list returns all objects of the population in the cluster, without specs. A kind
-// that the cluster does not know, for want of a mesh, has no objects.
+// that the cluster does not know, because it has no mesh, has no objects.
 func (w *World) list(ctx context.Context) (map[string]*unstructured.Unstructured, error) {
 	out := map[string]*unstructured.Unstructured{}
 	var mu sync.Mutex
 	group, ctx := errgroup.WithContext(ctx)
 	for gvk, r := range resources {
 		if gvk.Group == gatewayAPI || !slices.ContainsFunc(layers, func(l []string) bool { return slices.Contains(l, gvk.Kind) }) {
-			continue // a kind of changes alone
+			continue // a kind that only changes use
 		}
 		group.Go(func() error {
 			selector := Label + "=" + LabelValue
@@ -297,7 +297,7 @@ func (w *World) update(ctx context.Context, o *unstructured.Unstructured) error 
 	if spec != nil {
 		next.Object["spec"] = spec
 	}
-	next.SetResourceVersion("") // ours alone: the last one wins
+	next.SetResourceVersion("") // nothing else writes it: the last write wins
 	if _, err := client.Update(ctx, next, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("update %s: %w", Key(o), err)
 	}
@@ -330,8 +330,8 @@ func (w *World) noPods(ctx context.Context) error {
 	})
 }
 
-// gone waits until only wanted objects are left and none of them is being deleted:
-// a namespace would take along what is made in it.
+// gone waits until only wanted objects are left and none of them is being deleted: a
+// namespace being deleted would also delete new objects in it.
 func (w *World) gone(ctx context.Context, wanted map[string]bool) error {
 	return poll(ctx, "objects", func() (int, error) {
 		have, err := w.list(ctx)
@@ -345,8 +345,8 @@ func (w *World) gone(ctx context.Context, wanted map[string]bool) error {
 	})
 }
 
-// heal repairs what interrupted changes may have left: Deployments of another size,
-// unready pods.
+// heal repairs what interrupted changes may have left: Deployments of another size
+// and unready pods.
 func (w *World) heal(ctx context.Context, want []*unstructured.Unstructured) error {
 	ours := metav1.ListOptions{LabelSelector: Label + "=" + LabelValue, ResourceVersion: "0"}
 	deployments, err := w.kube.AppsV1().Deployments("").List(ctx, ours)

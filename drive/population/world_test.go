@@ -19,11 +19,12 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// leaves is when what is on its way out has gone.
+// leaves is when the objects being deleted are gone.
 const leaves = 3 * time.Second
 
-// leavingWorld is a cluster that has all that is wanted, of which these kinds have gone after
-// some time; of those that are ending the API server says so. made says what was made when.
+// leavingWorld returns a cluster that has all wanted objects, of which the given kinds
+// disappear after some time; ending are those that the API server reports as being deleted.
+// made returns what was created and when.
 func leavingWorld(want []*unstructured.Unstructured, ending, going []string) (w *World, made func() map[string]time.Duration) {
 	began, out := time.Now(), map[string]time.Duration{}
 	metadata := metadatafake.NewSimpleMetadataClient(metadatafake.NewTestScheme())
@@ -54,8 +55,9 @@ func leavingWorld(want []*unstructured.Unstructured, ending, going []string) (w 
 	return &World{dynamic: dynamic, metadata: metadata, kube: fakecluster.New()}, func() map[string]time.Duration { return out }
 }
 
-// What is wanted and on its way out is made anew once it has gone, and with a namespace all
-// that was in it, also where nothing else has to go: what is made in it before goes with it.
+// A wanted object that is being deleted is created again once it is gone, and with a
+// namespace all of its contents, even if nothing else must be deleted: what is created in it
+// earlier is deleted with it.
 func TestBringAwaitsWhatIsOnItsWayOut(t *testing.T) {
 	want, err := Sizes{Namespaces: 1, Services: 1}.Objects(nil)
 	must.OK(t, err)
