@@ -43,7 +43,7 @@ func (c Change) Validate() error {
 	return c.Config.Validate()
 }
 
-// Stage has the worker check and prepare a change, which then waits for its commit.
+// Stage makes the worker check and prepare a change, which then waits for its commit.
 func (c Client) Stage(ctx context.Context, change Change) error {
 	_, err := ask[jsonhttp.None](ctx, c, http.MethodPost, "/v1/changes", change)
 	return err
@@ -70,7 +70,7 @@ func (c Client) Requests(ctx context.Context, from int64) (Requests, error) {
 	return ask[Requests](ctx, c, http.MethodGet, fmt.Sprintf("/v1/requests?from=%d", from), nil)
 }
 
-// revertTimeout limits how long it takes to revert a change of all workers.
+// revertTimeout limits how long it takes to revert a change on all workers.
 const revertTimeout = 10 * time.Second
 
 // Pending is a change that several workers have staged.
@@ -111,7 +111,7 @@ func (p *Pending) Discard(ctx context.Context) {
 	for _, c := range p.clients {
 		group.Go(func() error { return c.Discard(ctx, p.id) })
 	}
-	_ = group.Wait() // a worker that never had it, or is gone, needs nothing
+	_ = group.Wait() // a worker that never had it, or is gone, needs no cleanup
 }
 
 // Commit puts the change in force on all workers, at the same instant if their clocks

@@ -40,7 +40,7 @@ func (c Client) SetConfig(ctx context.Context, config Config) (Config, error) {
 }
 
 // Update reads the configuration, changes it and sets it. After a conflict it starts
-// again.
+// over.
 func (c Client) Update(ctx context.Context, change func(*Config)) (Config, error) {
 	for {
 		config, err := c.Config(ctx)

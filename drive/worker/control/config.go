@@ -13,10 +13,10 @@ import (
 // Schema is the version of the documents.
 const Schema = 1
 
-// Default ports of a worker, beside those of its protocols, and limits.
+// Default ports of a worker, in addition to those of its protocols, and limits.
 const (
 	ControlPort  = 15990 // on 127.0.0.1 only
-	HealthPort   = 8079  // readiness, apart so that probes do not touch the measured ports
+	HealthPort   = 8079  // readiness; separate so that probes do not touch the measured ports
 	EchoBody     = -1    // ResponseBytes: answer with the request's body
 	MaxResponse  = 64 << 20
 	MaxServiceUS = 60e6
@@ -42,7 +42,7 @@ const (
 type Config struct {
 	Schema int `json:"schema,omitempty"`
 	// Version counts changes. A POST has the version that it replaces, and is
-	// refused (409) if another change came first.
+	// rejected (409) if another change came first.
 	Version int64 `json:"version"`
 	// ResponseBytes is the size of response bodies; EchoBody (-1) returns the
 	// request's body. TCP always echoes.
@@ -52,25 +52,26 @@ type Config struct {
 	ServiceTime     ServiceTime `json:"service_time"`
 
 	// Concurrency limits the requests served at once over all protocols, from
-	// the begin of their service time to the last call; 0: no limit. Queue more
-	// may wait in order; others are refused with 503.
+	// the start of their service time to the last call; 0: no limit. Up to
+	// Queue more wait in order; others are rejected with 503.
 	Concurrency int `json:"concurrency,omitempty"`
 	Queue       int `json:"queue,omitempty"`
 	// BurnUS is the CPU time of each request in microseconds, part of its
 	// service time.
 	BurnUS float64 `json:"burn_us,omitempty"`
-	// MemoryBytes are allocated and written to while this is in force.
+	// MemoryBytes is allocated and written to while the configuration is in
+	// force.
 	MemoryBytes int64 `json:"memory_bytes,omitempty"`
 	// Calls are made to other workers before the answer, in sequence or, with
 	// Parallel, all at once.
 	Calls    []Call `json:"calls,omitempty"`
 	Parallel bool   `json:"parallel,omitempty"`
-	// Failures fail their shares of the requests.
+	// Failures are the shares of requests that fail.
 	Failures []Failure `json:"failures,omitempty"`
 	// NotReady turns /readyz to 503.
 	NotReady bool  `json:"not_ready,omitempty"`
 	Drain    Drain `json:"drain,omitzero"`
-	// LogRequests is how many requests with an x-request-id are kept for GET
+	// LogRequests is the number of requests with an x-request-id kept for GET
 	// /v1/requests; 0: none.
 	LogRequests int `json:"log_requests,omitempty"`
 }
@@ -108,19 +109,19 @@ const (
 const (
 	FailStatus   = "status"    // answers with an error
 	FailReset    = "reset"     // resets the connection (HTTP/2: the stream; gRPC answers UNAVAILABLE)
-	FailHang     = "hang"      // never answers, as long as the client waits
+	FailHang     = "hang"      // never answers
 	FailSlowBody = "slow-body" // sends the response body slowly (gRPC: the complete answer late)
 	FailCrash    = "crash"     // ends the worker's process
 )
 
 // Failure is a share of requests that fail in one way.
 type Failure struct {
-	// Share of all requests, 0 to 1; the shares of a configuration add up to 1
-	// at most.
+	// Share is the share of all requests, 0 to 1. The shares of a configuration
+	// add up to at most 1.
 	Share  float64 `json:"share"`
 	How    string  `json:"how"`              // a Fail constant
 	Status int     `json:"status,omitempty"` // FailStatus: 400 to 599
-	// Early fails a request before its service time and calls, not after.
+	// Early fails a request before its service time and calls instead of after.
 	Early bool `json:"early,omitempty"`
 	// BytesPerSecond is how fast FailSlowBody sends; default 100.
 	BytesPerSecond int64 `json:"bytes_per_s,omitempty"`
@@ -131,10 +132,10 @@ type Call struct {
 	Name     string `json:"name"`               // in counters
 	URL      string `json:"url"`                // http://host:port/path; gRPC: host:port alone counts
 	Protocol string `json:"protocol,omitempty"` // a protocol in which workers call each other; default http1
-	// Probability of making the call, 0 to 1; absent: 1.
+	// Probability is the probability of making the call, 0 to 1; absent: 1.
 	Probability *float64 `json:"probability,omitempty"`
-	Times       int      `json:"times,omitempty"` // default 1; one after the other or, with Parallel, at once
-	// TimeoutMS bounds one attempt; 0: 30 s.
+	Times       int      `json:"times,omitempty"` // default 1; in sequence or, with Parallel, at once
+	// TimeoutMS limits one attempt; 0: 30 s.
 	TimeoutMS float64 `json:"timeout_ms,omitempty"`
 	// Retries are further attempts after a failure without an answer or a 5xx.
 	Retries int   `json:"retries,omitempty"`
@@ -143,12 +144,12 @@ type Call struct {
 	Optional bool `json:"optional,omitempty"`
 }
 
-// Drain describes how a worker ends (SIGTERM).
+// Drain describes how a worker shuts down (SIGTERM).
 type Drain struct {
 	// Off cuts off requests in flight.
 	Off bool `json:"off,omitempty"`
-	// DelayMS is how long it still serves, but is not ready, before it closes
-	// its listeners and lets requests in flight finish.
+	// DelayMS is how long it continues to serve, without being ready, before it
+	// closes its listeners and lets requests in flight finish.
 	DelayMS float64 `json:"delay_ms,omitempty"`
 }
 
@@ -157,7 +158,7 @@ var (
 	reChangeID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,100}$`)
 )
 
-// within is an error unless a value lies in low..high; NaN does not.
+// within returns an error unless low <= value <= high; NaN is an error too.
 func within[N int | int64 | float64](name string, value, low, high N) error {
 	if value >= low && value <= high {
 		return nil

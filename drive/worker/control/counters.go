@@ -6,7 +6,7 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// Counters are what a worker served since it started.
+// Counters count what a worker served since it started.
 type Counters struct {
 	Schema    int   `json:"schema"`
 	UnixNS    int64 `json:"unix_ns"` // when they were read
@@ -15,26 +15,27 @@ type Counters struct {
 	// spoken, connections by port: HTTP/1.1 on the HTTP/2 port counts as requests
 	// of http1 on connections of http2.
 	Protocols map[string]ProtocolCounters `json:"protocols"`
-	// InFlight is how many requests are being served.
+	// InFlight is the number of requests being served.
 	InFlight int64 `json:"in_flight"`
 	// ServiceTimeS is the sum of the drawn service times, HeldS that of the actual
 	// ones, HeldRequests their number.
 	ServiceTimeS float64 `json:"service_time_s"`
 	HeldS        float64 `json:"held_s"`
 	HeldRequests int64   `json:"held_requests"`
-	// Waiting counts requests in the queue, Overflowed those that it refused.
+	// Waiting counts requests in the queue, Overflowed those that a full queue
+	// rejected.
 	Waiting    int64 `json:"waiting"`
 	Overflowed int64 `json:"overflowed"`
 	// Planted counts requests that failed by configuration, by Fail constant.
 	Planted map[string]int64 `json:"planted_failures,omitempty"`
-	// Calls to others, by name.
+	// Calls counts calls to other workers, by name.
 	Calls map[string]CallCounters `json:"calls,omitempty"`
 	CPU   CPU                     `json:"cpu_s"` // the worker's own, by getrusage
 }
 
 // ProtocolCounters count one protocol.
 type ProtocolCounters struct {
-	Requests     int64            `json:"requests"` // answered or refused
+	Requests     int64            `json:"requests"` // answered or rejected
 	Status       map[string]int64 `json:"status"`   // by HTTP status or gRPC code name; TCP: "ok", "error"
 	BytesIn      int64            `json:"bytes_in"` // bodies
 	BytesOut     int64            `json:"bytes_out"`
@@ -50,11 +51,11 @@ type ProtocolCounters struct {
 
 // CallCounters count the calls to one other worker.
 type CallCounters struct {
-	Requests int64 `json:"requests"` // calls, whatever their number of attempts
+	Requests int64 `json:"requests"` // calls, regardless of the number of attempts
 	Attempts int64 `json:"attempts"`
 	OK       int64 `json:"ok"`
-	// Failed counts by why the last attempt failed: "connect", "timeout", "reset",
-	// "cancelled" or the status.
+	// Failed counts failures by the reason of the last attempt: "connect", "timeout",
+	// "reset", "cancelled" or the status.
 	Failed map[string]int64 `json:"failed,omitempty"`
 }
 
@@ -64,10 +65,10 @@ type CPU struct {
 	System float64 `json:"system"`
 }
 
-// Flat names the counters for a trial's record and a mesh's checks: sums over all
-// protocols ("requests", "connections", "client_cert", "through_proxy", "bytes_in",
-// "bytes_out", "refused", "errors", "tls_handshakes", "lua_header", "wasm_header"), the
-// same by protocol ("http1.requests"), and "http1.status.200".
+// Flat returns the counters by name, for a trial's record and a mesh's checks: sums
+// over all protocols ("requests", "connections", "client_cert", "through_proxy",
+// "bytes_in", "bytes_out", "refused", "errors", "tls_handshakes", "lua_header",
+// "wasm_header"), the same by protocol ("http1.requests"), and "http1.status.200".
 func (c Counters) Flat() map[string]float64 {
 	out := map[string]float64{}
 	for name, p := range c.Protocols {
@@ -110,8 +111,8 @@ func (c Counters) Since(earlier Counters) (map[string]float64, error) {
 type Request struct {
 	ID       string `json:"id"` // x-request-id
 	Protocol string `json:"protocol"`
-	StartNS  int64  `json:"start_unix_ns"` // it had been read
-	EndNS    int64  `json:"end_unix_ns"`   // its answer was about to be written
+	StartNS  int64  `json:"start_unix_ns"` // when it had been read
+	EndNS    int64  `json:"end_unix_ns"`   // when its answer was about to be written
 	Status   int    `json:"status"`        // 499: the client went away
 	Failure  string `json:"failure,omitempty"`
 	Attempt  int    `json:"attempt,omitempty"` // x-envoy-attempt-count
@@ -120,10 +121,10 @@ type Request struct {
 // Requests is a page of a worker's request log.
 type Requests struct {
 	Schema    int   `json:"schema"`
-	StartedNS int64 `json:"started_unix_ns"` // of the worker: pages of another one do not follow
+	StartedNS int64 `json:"started_unix_ns"` // of the worker: pages of another start do not follow
 	From      int64 `json:"from"`            // number of the first entry of the page
 	// Lost counts requested entries that were overwritten before they were read.
 	Lost     int64     `json:"lost"`
 	Requests []Request `json:"requests"`
-	More     bool      `json:"more"` // ask again from From+len(Requests)
+	More     bool      `json:"more"` // request again from From+len(Requests)
 }

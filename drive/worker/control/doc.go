@@ -1,5 +1,5 @@
-// Package control has the documents of a worker's control server and a client for it.
-// The server is in package worker.
+// Package control defines the documents of a worker's control server and a client for
+// it. The server is in package worker.
 //
 //	GET    /v1/counters             Counters: what was served since the start
 //	GET    /v1/config               Config: the behaviour in force
