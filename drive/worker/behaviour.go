@@ -14,16 +14,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Exchange is a request and its answer, whatever the protocol. The protocol's server
-// fills in the request, the chain of behaviours fills in the answer, and the server
-// writes it.
+// Exchange is a request and its answer, for any protocol. The protocol's server fills
+// in the request, the chain of behaviours fills in the answer, and the server writes
+// it.
 type Exchange struct {
 	Protocol string // one of [protocol.Counters]
 	// Header returns a request header by its lower-case name; "" if it is
 	// absent.
 	Header func(name string) string
-	// Body is the request's body if the configuration echoes it; BodyBytes
-	// counts it in any case.
+	// Body is the request's body if the configuration echoes it; BodyBytes counts it
+	// either way.
 	Body      []byte
 	BodyBytes int64
 	Start     time.Time // when the request had been read
@@ -38,8 +38,8 @@ type Exchange struct {
 	counted *protocolCounters // of its protocol
 	echo    bool              // answer with the request's body, whatever the configuration
 	begun   time.Time         // when it was admitted; zero: at Start
-	fate    *control.Failure  // drawn first
-	slow    int64             // bytes per second at which Reply is sent; 0: all at once
+	fate    *control.Failure  // drawn before anything else
+	slow    int64             // bytes per second at which Reply is sent; 0: no limit
 }
 
 // served returns when its service time began.
@@ -67,7 +67,7 @@ func chain(links ...Link) Behaviour {
 	return behaviour
 }
 
-// count counts every exchange and logs it if configured. Servers count requests that
+// count counts every exchange, and logs it if configured. Servers count requests that
 // fail before the chain.
 func count(c *counters, log *requestLog) Link {
 	return func(next Behaviour) Behaviour {
@@ -113,8 +113,8 @@ const (
 	wasmHeader = "x-meshtrial-wasm"
 )
 
-// throughProxy reports whether a proxy has handled the request: Envoy gives each one an
-// x-request-id.
+// throughProxy reports whether a proxy has handled the request: Envoy adds an
+// x-request-id to each one.
 func throughProxy(x *Exchange) bool {
 	return x.Header("x-request-id") != "" || x.Header("x-envoy-attempt-count") != "" ||
 		x.Header("x-envoy-decorator-operation") != "" || x.Header("x-envoy-expected-rq-timeout-ms") != ""
@@ -138,7 +138,7 @@ func hold(s *sampler, p *pacer, c *counters) Link {
 	}
 }
 
-// respond answers 200 with a body of a fixed size, or with the request's own.
+// respond answers 200 with a body of a fixed size, or with the request's body.
 func respond(size int64) Link {
 	var reply []byte
 	if size > 0 {
@@ -193,7 +193,7 @@ func (b *budget) take(n int64) bool {
 
 func (b *budget) give(n int64) { b.left.Add(n) }
 
-// gate limits how many requests are served at once and how many wait, in order.
+// gate limits the number of requests served at once and the number waiting, in order.
 type gate struct {
 	limit, queue int
 	places       *semaphore.Weighted

@@ -33,12 +33,12 @@ func (r running) set(t *testing.T, change func(*control.Config)) {
 func TestFailures(t *testing.T) {
 	crashed := make(chan struct{}, 100)
 	w := start(t, func(o *Options) {
-		o.Config = control.Config{ResponseBytes: 5000} // slowly that takes 50 s
+		o.Config = control.Config{ResponseBytes: 5000} // which takes 50 s if sent slowly
 		o.Crash = func() { crashed <- struct{}{} }
 	})
 	protocols := []string{protocol.HTTP1, protocol.HTTP2, protocol.HTTPS, protocol.GRPC, protocol.TCP}
-	// try makes a request and says how it ended. One that is not to end by itself
-	// is given up a while after the worker has counted it.
+	// try makes a request and returns its outcome. It abandons a request that
+	// never ends some time after the worker has counted it.
 	try := func(speaks, how string, endless bool) string {
 		ctx, giveUp := context.WithTimeout(t.Context(), time.Minute)
 		defer giveUp()
@@ -125,8 +125,8 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// Shares are kept: with n draws and share p, the count lies within five
-// standard deviations of np but for one case in a million.
+// Shares are kept: with n draws and share p, the count lies within five standard
+// deviations of np except in one case in a million.
 func TestSharesOfFailures(t *testing.T) {
 	const n = 100_000
 	failures := []control.Failure{{Share: 0.2, How: control.FailReset}, {Share: 0.05, How: control.FailHang}}
@@ -151,10 +151,10 @@ func TestCrashNeedsSomebodyToEndTheProcess(t *testing.T) {
 	}
 }
 
-// With two places and three in the queue, six requests at once leave one
-// refused and are served two at a time.
+// With two places and three in the queue, one of six concurrent requests is
+// rejected and the others are served two at a time.
 func TestConcurrencyAndQueue(t *testing.T) {
-	// Each request that has its place calls a server that answers when told.
+	// Each request that has a place calls a server that answers on command.
 	var here, most atomic.Int64
 	release := make(chan struct{})
 	slow := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -167,7 +167,7 @@ func TestConcurrencyAndQueue(t *testing.T) {
 		case <-r.Context().Done():
 		}
 	}))
-	t.Cleanup(slow.Close) // after the worker, which asks it
+	t.Cleanup(slow.Close) // after the worker, which calls it
 	w := start(t, func(o *Options) {
 		o.Config = control.Config{ResponseBytes: 1, Concurrency: 2, Queue: 3,
 			ServiceTime: control.ServiceTime{Distribution: control.Fixed, MeanUS: 20_000},
@@ -206,7 +206,7 @@ func TestConcurrencyAndQueue(t *testing.T) {
 	}
 }
 
-// Work is CPU time of the process, whatever else runs on the machine.
+// Burned time is CPU time of the process, whatever else runs on the machine.
 func TestBurn(t *testing.T) {
 	w := start(t, func(o *Options) { o.Config = control.Config{ResponseBytes: 1, BurnUS: 20_000} })
 	before := w.Counters().CPU
@@ -258,7 +258,7 @@ func TestCalls(t *testing.T) {
 		parallel bool
 		back     func(*control.Config)
 		status   int
-		reply    string // a part
+		reply    string // part of it
 		served   int64  // by back
 	}{
 		{name: "none", status: 200},
@@ -292,7 +292,7 @@ func TestCalls(t *testing.T) {
 				}
 				patience := time.Minute
 				if test.status == http.StatusGatewayTimeout && try < 20 {
-					patience = time.Second // its time may have been over before it got there
+					patience = time.Second // its time may have been over before it arrived
 				}
 				var served int64
 				for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -325,8 +325,8 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// Whether a server that says DEADLINE_EXCEEDED speaks of the caller's deadline
-// is told by the time: it may be heard before the caller's own timer.
+// Time tells whether a server's DEADLINE_EXCEEDED refers to the caller's
+// deadline: it may arrive before the caller's own timer fires.
 func TestExpired(t *testing.T) {
 	deadline := time.Now().Add(time.Minute)
 	ctx, cancel := context.WithDeadline(t.Context(), deadline)
@@ -409,7 +409,7 @@ func TestReadiness(t *testing.T) {
 	}
 }
 
-// Told to end, a worker with a delay goes on serving but is not ready.
+// A worker with a delay that is told to end continues to serve but is not ready.
 func TestDrainWithDelay(t *testing.T) {
 	get := func(address string) int {
 		resp, err := client(t, protocol.HTTP1).Get("http://" + address)
@@ -443,7 +443,7 @@ func TestDrainWithDelay(t *testing.T) {
 	}
 }
 
-// With drain off, what is under way is cut off at once.
+// With drain off, requests in flight are cut off immediately.
 func TestDrainOff(t *testing.T) {
 	w := start(t, func(o *Options) {
 		o.Config = control.Config{ResponseBytes: 1, Drain: control.Drain{Off: true}, ServiceTime: control.ServiceTime{Distribution: control.Fixed, MeanUS: 60e6}}
@@ -496,7 +496,7 @@ func TestChangesOfMany(t *testing.T) {
 		}
 	}
 
-	// One that refuses leaves all as they were.
+	// If one worker refuses, all keep their configuration.
 	_, err = control.StageAll(t.Context(), clients, func(i int, c *control.Config) {
 		if c.ResponseBytes = 7; i == 3 {
 			c.Queue = -1
@@ -514,7 +514,7 @@ func TestChangesOfMany(t *testing.T) {
 		}
 	}
 
-	// One whose configuration changes between the phases has all go back.
+	// If the configuration of one changes between the phases, all revert.
 	p, err = control.StageAll(t.Context(), clients, func(_ int, c *control.Config) { c.ResponseBytes = 8 })
 	must.OK(t, err)
 	workers[2].set(t, func(c *control.Config) { c.Queue = 0 })
@@ -597,8 +597,8 @@ func TestTokenIsAsked(t *testing.T) {
 	}
 }
 
-// Many requests while the configuration changes: every one ends as one of
-// the configurations in force says.
+// Many requests run while the configuration changes: each ends as one of the
+// configurations in force specifies.
 func TestChangesUnderLoad(t *testing.T) {
 	w := start(t, func(o *Options) { o.Config = control.Config{ResponseBytes: 1, Concurrency: 4, Queue: 1000} })
 	stop := make(chan struct{})

@@ -15,7 +15,7 @@ import (
 // stagedTime is how long a staged change blocks others.
 const stagedTime = 30 * time.Second
 
-// maxAhead limits how far ahead the instant of a commit is.
+// maxAhead limits how far in the future a commit may be.
 const maxAhead = time.Minute
 
 // staged is a change that waits for its commit.
@@ -31,7 +31,7 @@ var (
 	errUnknown  = errors.New("no such change is waiting")
 )
 
-// configure replaces the configuration in force. The first call takes any
+// configure replaces the configuration in force. The first call accepts any
 // version.
 func (w *Worker) configure(config control.Config) (control.Config, error) {
 	w.configMu.Lock()

@@ -15,7 +15,7 @@ import (
 // statusGone is nginx's status for requests whose client went away before the answer.
 const statusGone = 499
 
-// counters are what the worker served. A request updates those of its own protocol.
+// counters count what the worker served. A request updates those of its own protocol.
 type counters struct {
 	started   time.Time
 	protocols []*protocolCounters // in the order of [protocol.Counters]
@@ -33,7 +33,8 @@ type counters struct {
 	calls   map[string]*callCounters
 }
 
-// call returns the counters of calls of a name. They live as long as the worker.
+// call returns the counters of the calls with a name. They live as long as the
+// worker.
 func (c *counters) call(name string) *callCounters {
 	c.callsMu.Lock()
 	defer c.callsMu.Unlock()
@@ -86,7 +87,7 @@ func newCounters(started time.Time) *counters {
 	return c
 }
 
-// protocol returns the counters of a name of [protocol.Counters].
+// protocol returns the counters for a name of [protocol.Counters].
 func (c *counters) protocol(name string) *protocolCounters {
 	for _, p := range c.protocols {
 		if p.name == name {

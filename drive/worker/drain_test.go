@@ -56,7 +56,7 @@ func TestDrainFinishesWhatIsUnderWay(t *testing.T) {
 		_, err := io.ReadFull(conn, make([]byte, 1))
 		results <- err
 	}()
-	idle, err := net.Dial("tcp", w.addr[protocol.TCP]) // must not hold the drain up
+	idle, err := net.Dial("tcp", w.addr[protocol.TCP]) // must not delay the drain
 	must.OK(t, err)
 	defer idle.Close()
 	eventually.Holds(t, "all requests are in flight", func() bool {

@@ -23,8 +23,8 @@ var errReset = errors.New("the connection is to be reset")
 // failures are the ways to fail a request, in the order of their counters.
 var failures = [...]string{control.FailStatus, control.FailReset, control.FailHang, control.FailSlowBody, control.FailCrash}
 
-// fail fails the configured shares of exchanges. They are drawn before anything else and
-// fail before the service time or after it.
+// fail fails the configured shares of exchanges. It draws failures before anything else;
+// they take effect before or after the service time.
 func (w *Worker) fail(planned []control.Failure, late bool) Link {
 	return func(next Behaviour) Behaviour {
 		if len(planned) == 0 {
@@ -73,7 +73,7 @@ func draw(failures []control.Failure) *control.Failure {
 	return nil
 }
 
-// reset closes the connection of an HTTP/1.1 exchange with RST. It returns false where
+// reset closes the connection of an HTTP/1.1 exchange with RST. It returns false if
 // there is no such connection: with HTTP/2 the caller resets the stream.
 func reset(rw http.ResponseWriter) bool {
 	conn, _, err := http.NewResponseController(rw).Hijack()
@@ -95,7 +95,7 @@ func resetConn(conn net.Conn) {
 		inner = wrapper.NetConn()
 	}
 	if tcp, ok := inner.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0) // it is closed in any case
+		_ = tcp.SetLinger(0) // if it fails, the connection is closed anyway
 	}
 	conn.Close()
 }

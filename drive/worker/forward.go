@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// callTimeout bounds attempts without a timeout of their own.
+	// callTimeout limits attempts without their own timeout.
 	callTimeout = 30 * time.Second
 	// maxAtOnce limits the concurrent calls of one request.
 	maxAtOnce = 256
-	// maxReply limits how much of another worker's answer is read. A longer
-	// answer costs its connection.
+	// maxReply limits how much of another worker's answer is read. After a longer
+	// answer the connection is closed.
 	maxReply = control.MaxResponse
 )
 
-// Reasons of failed attempts, besides statuses.
+// Reasons of failed attempts, in addition to statuses.
 const (
 	callConnect   = "connect"
 	callTimedOut  = "timeout"
@@ -37,7 +37,7 @@ const (
 	callCancelled = "cancelled"
 )
 
-// passedOn are the headers that calls repeat, so that a request can be traced through
+// passedOn lists the headers that calls repeat, so that a request can be traced through
 // the graph.
 var passedOn = []string{"x-request-id", "traceparent", "tracestate", "b3", "x-b3-traceid", "x-b3-spanid", "x-b3-parentspanid", "x-b3-sampled", "x-b3-flags", "x-ot-span-context"}
 
@@ -67,7 +67,7 @@ type caller struct {
 }
 
 // callers returns the callers of a configuration, and closes connections that none of
-// them needs: a connection survives a change as long as the same host is called.
+// them needs. A connection survives a change as long as the same host is called.
 func (w *Worker) callers(calls []control.Call) ([]*caller, error) {
 	out := make([]*caller, 0, len(calls))
 	needed := map[string]peer{}
@@ -148,7 +148,7 @@ func inTurn(ctx context.Context, callers []*caller, x *Exchange) error {
 	return nil
 }
 
-// turns returns how often a call is made for a request.
+// turns returns the number of times a call is made for a request.
 func (c *caller) turns() int {
 	if c.Probability != nil && rand.Float64() >= *c.Probability {
 		return 0
@@ -176,7 +176,7 @@ func (c *caller) do(ctx context.Context, x *Exchange) error {
 			return nil
 		}
 		if ctx.Err() != nil || err == nil && status < 500 {
-			break // the caller has left, or a retry would fail too
+			break // the client has left, or a retry would fail too
 		}
 	}
 	c.counters.fail(why)
@@ -186,7 +186,7 @@ func (c *caller) do(ctx context.Context, x *Exchange) error {
 	return &callError{name: c.Name, why: why}
 }
 
-// reason returns why an attempt failed; "" if it did not.
+// reason returns the reason why an attempt failed; "" if it succeeded.
 func reason(ctx, limited context.Context, code int, err error) string {
 	var dial *net.OpError
 	switch {

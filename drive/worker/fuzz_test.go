@@ -22,7 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/scriptconn"
 )
 
-// panics notes panics, which net/http writes to its log and forgets.
+// panics records panics, which net/http writes to its log and drops.
 type panics struct {
 	slog.Handler
 	mu    sync.Mutex
@@ -46,8 +46,7 @@ type scripted struct {
 	panics    *panics
 }
 
-// plainListeners are those that speak first and by themselves: what TLS makes
-// of bytes is not ours.
+// plainListeners lists the listeners without TLS: what TLS does with bytes is not our code.
 func plainListeners() []string {
 	out := []string{"health"}
 	for _, e := range protocol.Endpoints() {
@@ -86,9 +85,9 @@ func newScripted(f *testing.F, config control.Config) *scripted {
 	return s
 }
 
-// FuzzServers: whatever a client sends to the servers of a worker, they answer
-// with no more than it gave cause for, end the connection, and hold nothing
-// of it. What the TCP server says is what it heard.
+// FuzzServers checks that, whatever a client sends to the servers of a worker,
+// they answer no more than was asked for, end the connection, and keep none of
+// the data. The TCP server echoes what it received.
 func FuzzServers(f *testing.F) {
 	names := plainListeners()
 	for which := range names {
@@ -144,7 +143,7 @@ func FuzzServers(f *testing.F) {
 	})
 }
 
-// serverSeeds are beginnings of what clients of each protocol say.
+// serverSeeds returns the beginnings of typical client input for each protocol.
 func serverSeeds(f *testing.F) [][]byte {
 	f.Helper()
 	seeds := [][]byte{

@@ -64,7 +64,7 @@ func (w *Worker) serveGRPC(l net.Listener, more ...grpc.ServerOption) (server, e
 	}, nil
 }
 
-// grpcService answers the calls that reach a worker.
+// grpcService answers the calls to a worker.
 type grpcService struct {
 	w       *Worker
 	counted *protocolCounters
@@ -129,7 +129,7 @@ func (s *grpcService) unary(_ any, ctx context.Context, decode func(any) error, 
 	return &rawgrpc.Message{Body: x.Reply}, nil
 }
 
-// grpcCode is the gRPC code for an HTTP status.
+// grpcCode returns the gRPC code for an HTTP status.
 func grpcCode(status int) codes.Code {
 	switch status {
 	case http.StatusOK:

@@ -72,7 +72,7 @@ func (w *Worker) httpsServer(l net.Listener) (server, error) {
 	return httpServer(s, func() error { return s.ServeTLS(l, "", "") }), nil
 }
 
-// canonical caches the canonical form of the header names that behaviours use.
+// canonical holds the canonical form of the header names that behaviours use.
 var canonical = func() map[string]string {
 	names := map[string]string{}
 	for _, name := range append([]string{"x-forwarded-client-cert", luaHeader, wasmHeader, "x-envoy-attempt-count", "x-envoy-decorator-operation", "x-envoy-expected-rq-timeout-ms"}, passedOn...) {
@@ -111,7 +111,7 @@ func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request, counted *pro
 		if errors.Is(err, errReset) && reset(rw) {
 			return
 		}
-		panic(http.ErrAbortHandler) // net/http's way to end an exchange without an answer
+		panic(http.ErrAbortHandler) // net/http ends the exchange without an answer
 	}
 	header := rw.Header()
 	header["Content-Type"] = contentType
@@ -137,9 +137,9 @@ func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request, counted *pro
 
 var contentType = []string{"text/plain; charset=utf-8"}
 
-// readBody reads r's body, into x.Body if keep, else only to count it. It returns how
-// many bytes of the budget it took, for the caller to give back, and a status if the
-// request fails.
+// readBody reads r's body, into x.Body if keep is set, else only to count it. It
+// returns the number of bytes taken from the budget, for the caller to give back, and
+// a status if the request fails.
 func (w *Worker) readBody(rw http.ResponseWriter, r *http.Request, x *Exchange, keep bool) (held int64, status int) {
 	body := http.MaxBytesReader(rw, r.Body, w.options.MaxBodyBytes)
 	if r.ContentLength > w.options.MaxBodyBytes {
@@ -150,8 +150,8 @@ func (w *Worker) readBody(rw http.ResponseWriter, r *http.Request, x *Exchange, 
 		x.BodyBytes = n
 		return 0, bodyStatus(err)
 	}
-	// The budget is taken as bytes arrive, so that a client that announces much
-	// and sends little takes little.
+	// Take from the budget as bytes arrive, so that a client that announces a large
+	// body and sends little takes little.
 	size := min(max(r.ContentLength, 512), 64<<10)
 	for {
 		if !w.bodies.take(size - held) {

@@ -39,7 +39,7 @@ type countedConn struct {
 	once sync.Once
 }
 
-// NetConn returns the connection itself, as that of tls.Conn does.
+// NetConn returns the underlying connection, like that of tls.Conn.
 func (c *countedConn) NetConn() net.Conn { return c.Conn }
 
 func (c *countedConn) Close() error {

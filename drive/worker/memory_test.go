@@ -22,9 +22,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// floodedBody and floodedLimit are what a flooded worker may hold of bodies,
-// and what its process may hold in all. Connections, their buffers and the
-// runtime need some on top of the bodies.
+// floodedBody limits the bodies that a flooded worker may hold, and
+// floodedLimit the total memory of its process. Connections, their buffers and
+// the runtime need some memory in addition to the bodies.
 const (
 	floodedBody  = 16 << 20
 	floodedLimit = 160 << 20
@@ -32,7 +32,7 @@ const (
 )
 
 // TestFloodedProcess is not a test: it is the worker that
-// TestFloodedWorkerKeepsItsMemory starts as a process of its own.
+// TestFloodedWorkerKeepsItsMemory starts as a separate process.
 func TestFloodedProcess(t *testing.T) {
 	path := os.Getenv(floodedEnv)
 	if path == "" {
@@ -47,8 +47,8 @@ func TestFloodedProcess(t *testing.T) {
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the other test ends
 }
 
-// A worker that is flooded, and fed slow and endless bodies, stays within its
-// bound and goes on answering. Its peak is the kernel's own account of the
+// A worker that is flooded, and sent slow and endless bodies, stays within its
+// limit and continues to answer. Its peak is the kernel's own account of the
 // process.
 func TestFloodedWorkerKeepsItsMemory(t *testing.T) {
 	if testing.Short() || raceDetector {
@@ -75,7 +75,7 @@ func TestFloodedWorkerKeepsItsMemory(t *testing.T) {
 	} else {
 		t.Logf("the worker held %d MiB at the most", peak>>20)
 	}
-	// It may still be busy closing what the flood has left.
+	// It may still be busy closing connections of the flood.
 	eventually.Holds(t, "200 after the flood", func() bool {
 		resp, err := client(t, protocol.HTTP1).Post("http://"+http1, "", strings.NewReader("still there?"))
 		if err != nil {
@@ -86,8 +86,8 @@ func TestFloodedWorkerKeepsItsMemory(t *testing.T) {
 	})
 }
 
-// flood sends what a worker must bear: more connections than it takes, bodies
-// without end, bodies that come slowly, and large ones all at once.
+// flood sends what a worker must withstand: more connections than it accepts,
+// endless bodies, slow bodies, and many large ones at once.
 func flood(t *testing.T, address string) {
 	t.Helper()
 	block := []byte(strings.Repeat("x", 32<<10))
@@ -112,7 +112,7 @@ func flood(t *testing.T, address string) {
 		})
 	}
 	for range 60 {
-		send("Transfer-Encoding: chunked", func(conn net.Conn) error { // without end
+		send("Transfer-Encoding: chunked", func(conn net.Conn) error { // endless
 			_, err := conn.Write(chunk)
 			return err
 		})
@@ -125,7 +125,7 @@ func flood(t *testing.T, address string) {
 		})
 	}
 	for range 60 {
-		send("Content-Length: 1000000", func(conn net.Conn) error { // large, and nobody reads the answer
+		send("Content-Length: 1000000", func(conn net.Conn) error { // large, and the answer is never read
 			for range 31 {
 				if _, err := conn.Write(block); err != nil {
 					return err
@@ -144,7 +144,7 @@ func flood(t *testing.T, address string) {
 	wait.Wait()
 }
 
-// peakOf is the most memory that a process had, by /proc.
+// peakOf returns the peak memory of a process, from /proc.
 func peakOf(t *testing.T, pid int) int64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

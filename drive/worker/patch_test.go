@@ -6,7 +6,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 )
 
-// Whatever a patch says, the result is a valid configuration or an error.
+// Any patch results in a valid configuration or an error.
 func FuzzPatch(f *testing.F) {
 	for _, seed := range []string{`{"version": 1}`, `{"version": 1, "drain": {"delay_ms": 5}}`, `{"version": 1, "drain": null}`, `{"version": {}}`,
 		`{"version": 1, "service_time": {"mean_us": null}}`, `null`, `[]`, `{"version": 1, "calls": [{"name": "a", "url": "http://b"}]}`} {

@@ -93,7 +93,7 @@ func (p grpcPeer) attempt(ctx context.Context, c *caller, x *Exchange) (int, err
 		// The server knows the caller's deadline and may report it before the
 		// caller's own timer fires.
 		return 0, context.DeadlineExceeded
-	case code == codes.DeadlineExceeded: // the server's own, of a call it made
+	case code == codes.DeadlineExceeded: // the server's own deadline, for a call it made
 		return http.StatusGatewayTimeout, nil
 	case code == codes.Unavailable:
 		return http.StatusServiceUnavailable, nil
@@ -105,7 +105,8 @@ func (p grpcPeer) attempt(ctx context.Context, c *caller, x *Exchange) (int, err
 }
 
 // expired reports whether a call's deadline has passed. A server's deadline counts from
-// when the call reached it, so it is earlier by no more than gRPC's rounding.
+// when the call reached it, so gRPC's rounding is the only reason why it may be
+// earlier.
 func expired(ctx context.Context, now time.Time) bool {
 	deadline, ok := ctx.Deadline()
 	return ok && deadline.Sub(now) <= time.Millisecond

@@ -15,17 +15,17 @@ import (
 )
 
 const (
-	// maxPage limits the entries of an answer.
+	// maxPage limits the entries of a page.
 	maxPage = 50_000
 	// maxID limits the bytes of an id that are kept.
 	maxID = 128
-	// flushEvery is how often the log is written, and maxUnflushed how many
-	// bytes are buffered at most.
+	// flushEvery is how often the log is written, and maxUnflushed the maximum
+	// number of bytes buffered.
 	flushEvery   = 100 * time.Millisecond
 	maxUnflushed = 1 << 18
 )
 
-// requestLog keeps the last requests, a fixed number of them.
+// requestLog keeps a fixed number of the latest requests.
 type requestLog struct {
 	mu      sync.Mutex
 	entries []control.Request // a ring: entry n is at n modulo its length
@@ -38,7 +38,7 @@ type requestLog struct {
 	outErr  error // the first failed write, which ended writing
 }
 
-// flush writes what is pending.
+// flush writes pending entries.
 func (l *requestLog) flush() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -93,7 +93,7 @@ func (l *requestLog) add(x *Exchange, status int) {
 	if id == "" {
 		return
 	}
-	attempt, _ := strconv.Atoi(x.Header("x-envoy-attempt-count")) // 0 where there is none
+	attempt, _ := strconv.Atoi(x.Header("x-envoy-attempt-count")) // 0 without the header
 	e := control.Request{ID: strings.Clone(id[:min(len(id), maxID)]), Protocol: x.Protocol, StartNS: x.Start.UnixNano(), EndNS: time.Now().UnixNano(),
 		Status: status, Failure: x.Failure, Attempt: attempt}
 	l.mu.Lock()
@@ -103,7 +103,7 @@ func (l *requestLog) add(x *Exchange, status int) {
 		l.next++
 	}
 	if l.out != nil && l.outErr == nil {
-		_ = json.NewEncoder(&l.pending).Encode(e) // a buffer takes everything, and e is plain
+		_ = json.NewEncoder(&l.pending).Encode(e) // cannot fail: a buffer takes everything, and e is plain
 		if l.pending.Len() > maxUnflushed {
 			l.write()
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// locked is a buffer for several goroutines.
+// locked is a buffer that is safe for several goroutines.
 type locked struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -27,8 +27,8 @@ func (l *locked) Write(p []byte) (int, error) {
 	return l.b.Write(p)
 }
 
-// Every request with an id has its line when the worker has ended, without a
-// log in memory too.
+// Every request with an id has its line once the worker has ended, even without
+// a log in memory.
 func TestWrittenRequestLog(t *testing.T) {
 	out := &locked{}
 	w := start(t, func(o *Options) { o.Config.ResponseBytes, o.RequestLog, o.DrainTimeout = 1, out, time.Minute })
@@ -58,7 +58,8 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("no space") }
 
-// A log that cannot be written is told at the end, and nobody waits for it.
+// A log that cannot be written is reported at the end, and nothing waits for
+// it.
 func TestRequestLogThatCannotBeWritten(t *testing.T) {
 	w := start(t, func(o *Options) { o.Config.ResponseBytes, o.RequestLog, o.DrainTimeout = 1, broken{}, time.Minute })
 	header := http.Header{"X-Request-Id": {"mm-1"}}

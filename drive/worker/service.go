@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// sampler draws service times in the order of requests: a seed gives one sequence. Which
-// of several concurrent requests gets which draw depends on the scheduler.
+// sampler draws service times in the order of requests: a seed gives one sequence. The
+// scheduler determines which of several concurrent requests gets which draw.
 type sampler struct {
 	config control.ServiceTime
 	max    time.Duration
@@ -59,9 +59,8 @@ func (s *sampler) draw() time.Duration {
 func microseconds(us float64) time.Duration { return time.Duration(math.Round(us * 1e3)) }
 
 // pacer holds requests until their service time is over. Waking a thread and a goroutine
-// takes some tens of microseconds. The pacer asks to be woken that much earlier: it
-// follows the median of how late its waits end, so that held times are right in the
-// median.
+// takes some tens of microseconds, so the pacer asks to be woken that much earlier. It
+// tracks the median lateness of its waits, so that the median of held times is right.
 type pacer struct {
 	timer *wake.Timer
 	lead  atomic.Int64 // nanoseconds
@@ -82,8 +81,8 @@ func (p *pacer) until(ctx context.Context, at time.Time) error {
 	if err := p.timer.Until(ctx, early); err != nil {
 		return err
 	}
-	// The median follows signs: one step up for each late end, one down for
-	// each early one. Lost updates of concurrent requests do no harm.
+	// Track the median by signs: one step up for each late end, one down for each early
+	// one. Lost updates of concurrent requests do no harm.
 	if time.Until(at) < 0 {
 		lead += leadStep
 	} else {

@@ -26,9 +26,9 @@ func draws(config control.ServiceTime, n int) []float64 {
 	return out
 }
 
-// Kolmogorov and Smirnov's statistic: the largest distance between the
-// sample's distribution and the theory's. Its 99.9% point for n draws is
-// 1.95/sqrt(n); the seed is fixed, so the test cannot flap.
+// The statistic is that of Kolmogorov and Smirnov: the largest distance between
+// the sample's distribution and the theory's. Its 99.9% point for n draws is
+// 1.95/sqrt(n); the seed is fixed, so the test is not flaky.
 func TestDrawsFollowTheirDistribution(t *testing.T) {
 	const n = 50_000
 	for name, test := range map[string]struct {
@@ -156,7 +156,7 @@ func TestPacerFollowsTheMedian(t *testing.T) {
 	}
 }
 
-// A page that a user's browser shows must not change the workload.
+// A page in a user's browser must not change the workload.
 func TestPagesOfOthersAreRefused(t *testing.T) {
 	jsonhttptest.RefusesStrangers(t, "http://"+start(t, nil).addr["control"], "/v1/config")
 }

@@ -7,18 +7,19 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// serving is how a worker serves a protocol.
+// serving holds the functions with which a worker serves a protocol.
 type serving struct {
 	// plain and secure build the servers of its endpoints.
 	plain, secure func(*Worker, net.Listener) (server, error)
 	// status is the protocol's name of an HTTP status.
 	status func(int) string
-	// dial connects to another worker's host; nil where workers do not call
-	// each other.
+	// dial connects to another worker's host; nil if workers do not call each other
+	// by this protocol.
 	dial func(host string) (peer, error)
 }
 
-// servings has one for each protocol, by name. The file of a protocol registers it.
+// servings holds the serving of each protocol by name. The file of a protocol
+// registers it.
 var servings = map[string]serving{}
 
 // part is one of the worker's servers.
@@ -53,6 +54,6 @@ func (w *Worker) parts() []part {
 type peer interface {
 	// attempt sends one request for x and returns the HTTP status of its answer.
 	attempt(ctx context.Context, c *caller, x *Exchange) (int, error)
-	// close ends it; calls in flight may end with it.
+	// close closes the connections; calls in flight may fail.
 	close()
 }

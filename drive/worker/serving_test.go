@@ -7,7 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// TestServings: every protocol is served, and counts a success by its name.
+// TestServings checks that every protocol is served and counts a success under
+// its own name.
 func TestServings(t *testing.T) {
 	for _, p := range protocol.All() {
 		s := servings[p.Name]

@@ -31,7 +31,7 @@ type tcpEcho struct {
 	w        *Worker
 	counted  *protocolCounters
 	listener net.Listener
-	ctx      context.Context // ends when connections must
+	ctx      context.Context // ends when connections must end
 	cancel   context.CancelFunc
 
 	mu       sync.Mutex
@@ -59,7 +59,7 @@ func (t *tcpEcho) serve() error {
 	for {
 		conn, err := t.listener.Accept()
 		if err != nil {
-			// net/http's own test: out of file descriptors, for example.
+			// The same test as in net/http; out of file descriptors, for example.
 			var temporary net.Error
 			//lint:ignore SA1019 no other test exists
 			if errors.As(err, &temporary) && temporary.Temporary() {
@@ -134,9 +134,9 @@ func (t *tcpEcho) serveConn(conn net.Conn) {
 	}
 }
 
-// readMessage reads a message of size bytes, or what one read returns if size is 0, and
-// returns its length. ended says that nothing follows; ok is false if there is no
-// complete message.
+// readMessage reads a message of size bytes, or the result of one read if size is 0,
+// and returns its length. ended reports that nothing follows; ok is false if there is
+// no complete message.
 func (t *tcpEcho) readMessage(conn net.Conn, buffer []byte, size int) (n int, ended, ok bool) {
 	w := t.w
 	if conn.SetReadDeadline(time.Now().Add(w.options.IdleTimeout)) != nil || !t.mark(conn, false) {
@@ -184,7 +184,7 @@ func (t *tcpEcho) send(conn net.Conn, data []byte) error {
 	return err
 }
 
-// mark notes whether conn has a request in flight. It returns false if the connection
+// mark records whether conn has a request in flight. It returns false if the connection
 // must end instead of waiting for another request.
 func (t *tcpEcho) mark(conn net.Conn, busy bool) bool {
 	t.mu.Lock()
@@ -199,7 +199,7 @@ func (t *tcpEcho) drain(ctx context.Context) error {
 	t.draining = true
 	for conn, busy := range t.conns {
 		if !busy {
-			// It waits for a request, which must not arrive any more.
+			// It waits for a request, which must no longer arrive.
 			_ = conn.SetReadDeadline(time.Unix(1, 0))
 		}
 	}

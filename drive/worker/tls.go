@@ -23,7 +23,7 @@ func (w *Worker) tlsConfig(protocol string) (*tls.Config, error) {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{certificate},
-		VerifyConnection: func(tls.ConnectionState) error { // called for every handshake, also resumed ones
+		VerifyConnection: func(tls.ConnectionState) error { // called for every handshake, including resumed ones
 			p.handshake.Add(1)
 			return nil
 		},

@@ -23,20 +23,19 @@ import (
 	"google.golang.org/grpc"
 )
 
-// Options say where a worker listens, what it does, and its limits. Addresses are
+// Options sets where a worker listens, its behaviour, and its limits. Addresses are
 // host:port; an empty one is not served. A zero limit means the default.
 type Options struct {
 	Control string // a loopback address, unless Token is given
 	Health  string // /healthz and /readyz for probes, which are not counted
-	// Listen has the addresses of the protocols' endpoints, by the endpoint's
-	// Listener.
+	// Listen maps an endpoint's Listener to the address on which it listens.
 	Listen map[string]string
 
 	Config control.Config // at start; its Version is ignored
 	// Token is the bearer token of the control server; "" allows anyone who
 	// reaches the loopback.
 	Token string
-	// Crash ends the process; nil: configurations that crash are refused.
+	// Crash ends the process; nil: configurations that crash are rejected.
 	Crash func()
 	// RequestLog receives a JSON line, a [control.Request], for every request
 	// with an x-request-id, ten times per second and at the end; nil: none.
@@ -48,7 +47,7 @@ type Options struct {
 	BodyMemoryBytes int64         // of all request bodies held to be echoed; default 256 MiB
 	ReadTimeout     time.Duration // to read one request; default 30 s
 	IdleTimeout     time.Duration // between requests; default 10 min
-	DrainTimeout    time.Duration // to finish what is under way; default 10 s
+	DrainTimeout    time.Duration // to finish requests in flight; default 10 s
 
 	Log *slog.Logger // nil: nothing is logged
 }
@@ -73,7 +72,7 @@ type Worker struct {
 	pacer    *pacer
 	bodies   budget
 	draining atomic.Bool // no longer serves new requests
-	leaving  atomic.Bool // was told to end
+	leaving  atomic.Bool // shutdown has begun
 	log      requestLog
 
 	configMu sync.Mutex // one change at a time
@@ -89,8 +88,8 @@ type Worker struct {
 type server struct {
 	name  string
 	serve func() error
-	// drain stops accepting and returns when all requests in flight or ctx
-	// have ended; end closes what is left.
+	// drain stops accepting and returns when all requests in flight or ctx have
+	// ended; end closes the rest.
 	drain func(ctx context.Context) error
 	end   func()
 }
@@ -193,13 +192,13 @@ func (w *Worker) Addresses() map[string]string {
 	return out
 }
 
-// Counters returns what was served so far.
+// Counters returns the current counters.
 func (w *Worker) Counters() control.Counters { return w.counters.read(time.Now()) }
 
 // Serve serves until ctx ends, then drains as configured: health turns to 503, after
 // the delay listeners close, requests in flight may finish within the drain timeout,
-// and the rest is cut off. It returns nil after a complete drain. Everything that
-// Serve started has ended when it returns.
+// and the rest is cut off. It returns nil after a complete drain. When Serve
+// returns, everything that it started has ended.
 func (w *Worker) Serve(ctx context.Context) error {
 	defer w.Close()
 	group, groupCtx := errgroup.WithContext(context.Background())
@@ -228,7 +227,7 @@ func (w *Worker) Serve(ctx context.Context) error {
 	return cmp.Or(err, drained, <-logged)
 }
 
-// drain ends the measured protocols first; control and health answer until these are
+// drain ends the measured protocols first; control and health answer until they are
 // done.
 func (w *Worker) drain() error {
 	w.leaving.Store(true)
@@ -261,7 +260,7 @@ func (w *Worker) drain() error {
 	return err
 }
 
-// Close releases what New opened. Serve does it too.
+// Close releases what New opened. Serve does so too.
 func (w *Worker) Close() {
 	for _, listener := range w.listeners {
 		listener.Close()

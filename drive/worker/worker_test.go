@@ -31,7 +31,7 @@ import (
 type running struct {
 	*Worker
 	addr map[string]string
-	stop func() error // drains; may be called once more by the test's end
+	stop func() error // drains; the end of the test may call it once more
 	ctl  control.Client
 }
 
@@ -283,7 +283,7 @@ func TestTCPMessages(t *testing.T) {
 	if p := w.Counters().Protocols[protocol.TCP]; p.Requests != 3 || p.BytesIn != 120_000 {
 		t.Errorf("%+v", p)
 	}
-	// Half a message and the end: an error, not a request served.
+	// Half a message and then the end: an error, not a served request.
 	fmt.Fprint(conn, "half")
 	_ = conn.(*net.TCPConn).CloseWrite()
 	if _, err := conn.Read(got); !errors.Is(err, io.EOF) {
