@@ -118,7 +118,7 @@ func (c *Client) Configuration(ctx context.Context, of xds.Holding) ([]byte, err
 	return out.File, err
 }
 
-// BeginOutage starts a record of what happens to the fleet's streams, from when on
+// BeginOutage starts a record of what happens to the fleet's streams. From then on
 // proxies reconnect as real ones do. drop closes all connections.
 func (c *Client) BeginOutage(ctx context.Context, drop bool) (xds.Outage, error) {
 	return jsonhttp.Ask[xds.Outage](ctx, c.json, http.MethodPost, "/v1/outage", OutageRequest{Drop: drop})
@@ -140,7 +140,7 @@ func (c *Client) Stop(ctx context.Context) (xds.Account, error) {
 	return jsonhttp.Ask[xds.Account](ctx, c.json, http.MethodPost, "/v1/stop", nil)
 }
 
-// AskRoutes starts requests for routes through a gateway, in place of earlier ones.
+// AskRoutes starts requests for routes through a gateway, replacing earlier ones.
 func (c *Client) AskRoutes(ctx context.Context, spec routeprobe.Spec) error {
 	_, err := jsonhttp.Ask[Routes](ctx, c.json, http.MethodPost, "/v1/routes", spec)
 	return err

@@ -24,7 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// role is a control server and a client of it.
+// role starts a control server and returns a client of it.
 func role(t *testing.T) (*control.Client, string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -32,7 +32,7 @@ func role(t *testing.T) (*control.Client, string) {
 	return control.NewClient(base, nil), base
 }
 
-// deaf is an address where nobody answers.
+// deaf returns an address where nothing answers.
 func deaf(t *testing.T) string { return loopback.Listen(t).Addr().String() }
 
 func TestControl(t *testing.T) {
@@ -122,13 +122,13 @@ func TestControl(t *testing.T) {
 	if _, err := c.Stop(ctx); err == nil {
 		t.Error("stopped twice")
 	}
-	if _, err := c.Start(ctx, spec); err != nil { // left to the server's end
+	if _, err := c.Start(ctx, spec); err != nil { // left for the server to end
 		t.Error(err)
 	}
 }
 
-// Requests go through a gateway from the role, with or without a fleet: what became of
-// them is told, and those of a new spec take their place.
+// The role sends requests through a gateway, with or without a fleet. It reports their
+// outcomes, and requests of a new spec replace them.
 func TestRoutes(t *testing.T) {
 	c, _ := role(t)
 	ctx := t.Context()
@@ -165,7 +165,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// sightings reads all of them.
+// sightings reads all sightings.
 func sightings(ctx context.Context, c *control.Client, from int) ([]xds.MarkerSightings, error) {
 	s, err := c.Sightings(ctx, from)
 	if err != nil {
@@ -175,7 +175,7 @@ func sightings(ctx context.Context, c *control.Client, from int) ([]xds.MarkerSi
 	return s.All()
 }
 
-// Sightings that break off are no fewer sightings.
+// Truncated sightings are an error, not fewer sightings.
 func TestSightingsBreakOff(t *testing.T) {
 	const one = `{"change":1,"marker":0,"type":"cds","proxy":[4],"received_unix_ns":[9],"acked_unix_ns":[null]}`
 	for name, c := range map[string]struct {
@@ -204,7 +204,7 @@ func TestSightingsBreakOff(t *testing.T) {
 	}
 }
 
-// forgetful carries requests and loses the answer to the first announcement.
+// forgetful forwards requests and loses the answer to the first announcement.
 type forgetful struct{ lost bool }
 
 func (f *forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -217,7 +217,7 @@ func (f *forgetful) RoundTrip(r *http.Request) (*http.Response, error) {
 	return answer, err
 }
 
-// An announcement whose answer was lost is made again, and counts once.
+// An announcement whose answer was lost is repeated, and counts once.
 func TestAnnouncedOnce(t *testing.T) {
 	first, base := role(t)
 	ctx := t.Context()
@@ -268,7 +268,7 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
-// A page that a user's browser shows must not make this machine dial others.
+// A page in a user's browser must not make this machine dial others.
 func TestPagesOfOthersAreRefused(t *testing.T) {
 	_, base := role(t)
 	for _, path := range []string{"/v1/start", "/v1/outage", "/v1/markers", "/v1/join", "/v1/stop"} {

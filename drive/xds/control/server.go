@@ -100,7 +100,7 @@ func (s *Server) mux() *http.ServeMux {
 		return o, nil
 	}))
 	jsonhttp.Handle(mux, "POST /v1/join", func(r *http.Request, spec xds.Spec) (*record.Join, error) {
-		return xds.Join(r.Context(), spec) // which ends with the server
+		return xds.Join(r.Context(), spec) // ends with the server
 	})
 	jsonhttp.Handle(mux, "POST /v1/stop", s.stop)
 	mux.HandleFunc("GET /v1/sightings", s.sightings)
@@ -112,7 +112,7 @@ func (s *Server) mux() *http.ServeMux {
 	return mux
 }
 
-// running returns the fleet that runs.
+// running returns the running fleet.
 func (s *Server) running() (*xds.Fleet, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,7 +122,7 @@ func (s *Server) running() (*xds.Fleet, error) {
 	return s.fleet, nil
 }
 
-// with answers about the fleet that runs.
+// with answers requests about the running fleet.
 func with[Out any](s *Server, do func(*xds.Fleet) (Out, error)) func(*http.Request, jsonhttp.None) (Out, error) {
 	return func(*http.Request, jsonhttp.None) (out Out, err error) {
 		f, err := s.running()
@@ -206,7 +206,7 @@ func (s *Server) sightings(w http.ResponseWriter, r *http.Request) {
 	out := json.NewEncoder(w)
 	err = out.Encode(sightingsHead{count})
 	for m := range each {
-		if err != nil { // the client sees the truncated document
+		if err != nil { // the client sees a truncated document
 			return
 		}
 		err = out.Encode(m)
@@ -235,7 +235,7 @@ func (s *Server) stop(*http.Request, jsonhttp.None) (xds.Account, error) {
 	return account, nil
 }
 
-// askRoutes starts requests through a gateway, in place of earlier ones.
+// askRoutes starts requests through a gateway, replacing earlier ones.
 func (s *Server) askRoutes(_ *http.Request, spec routeprobe.Spec) (Routes, error) {
 	if earlier := s.takeRoutes(); earlier != nil {
 		earlier.Stop()
@@ -245,7 +245,7 @@ func (s *Server) askRoutes(_ *http.Request, spec routeprobe.Spec) (Routes, error
 	switch {
 	case s.ctx.Err() != nil:
 		return Routes{}, errors.New("the server is ending")
-	case s.prober != nil: // of a concurrent request
+	case s.prober != nil: // another request's
 		return Routes{}, jsonhttp.WithStatus(http.StatusConflict, errors.New("other requests through a gateway have just begun"))
 	}
 	prober, err := routeprobe.Start(s.ctx, spec)
@@ -277,11 +277,11 @@ func (s *Server) stopRoutes(*http.Request, jsonhttp.None) (Routes, error) {
 	return Routes{Routes: prober.Seen()}, nil
 }
 
-// errNoRoutes is the response about requests through a gateway that nobody asked for.
+// errNoRoutes is the response when no requests go through a gateway.
 var errNoRoutes = jsonhttp.WithStatus(http.StatusNotFound, errors.New("no requests go through a gateway from here"))
 
-// takeRoutes hands over the requests through a gateway for the caller to stop, which takes
-// time that the lock must not be held for; nil if there are none.
+// takeRoutes hands over the requests through a gateway for the caller to stop, because
+// stopping takes longer than the lock may be held; nil if there are none.
 func (s *Server) takeRoutes() *routeprobe.Prober {
 	s.mu.Lock()
 	defer s.mu.Unlock()

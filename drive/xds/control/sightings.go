@@ -11,7 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds"
 )
 
-// sightingsHead is the first document of the sightings; one for each marker follows.
+// sightingsHead is the first document of the sightings. One document per marker
+// follows.
 type sightingsHead struct {
 	Markers int `json:"markers"`
 }
@@ -82,5 +83,5 @@ func (s *Sightings) All() ([]xds.MarkerSightings, error) {
 	}
 }
 
-// Close ends the reading.
+// Close stops reading.
 func (s *Sightings) Close() error { return s.body.Close() }
