@@ -18,7 +18,7 @@ import (
 // Spec describes the requests to send.
 type Spec struct {
 	Address string `json:"address"` // of the gateway, host:port
-	// Every is the least interval between two requests to a route. It grows to a
+	// Every is the minimum interval between two requests to a route. It grows to a
 	// hundredth of the time for which the route has been probed.
 	Every   time.Duration `json:"every_ns"`
 	Timeout time.Duration `json:"timeout_ns"`
@@ -29,20 +29,20 @@ type Spec struct {
 
 // Route is a route that the gateway is expected to serve.
 type Route struct {
-	Change int    `json:"change"` // that makes it
+	Change int    `json:"change"` // that creates it
 	Host   string `json:"host"`
 	// FromNS is when the first request is sent, in Unix nanoseconds by the clock of the
-	// sending machine; a time in the past means at once.
+	// sending machine; a time in the past means immediately.
 	FromNS int64 `json:"from_unix_ns"`
 }
 
-// Seen has the outcomes of the requests to a route. Times are Unix nanoseconds.
+// Seen holds the outcomes of the requests to a route. Times are Unix nanoseconds.
 type Seen struct {
 	Change int `json:"change"`
 	// GoodNS is when the first request with a good response was sent, AnsweredNS when
 	// that response arrived; 0: none. BadNS is when the last request before it without
-	// a good response was sent; 0: none. Times of sending are before a new connection
-	// is set up, so that its set-up is part of the response time.
+	// a good response was sent; 0: none. A request counts as sent before a new
+	// connection is set up, so the set-up is part of the response time.
 	GoodNS     int64 `json:"good_unix_ns,omitempty"`
 	AnsweredNS int64 `json:"answered_unix_ns,omitempty"`
 	BadNS      int64 `json:"bad_unix_ns,omitempty"`
@@ -61,16 +61,16 @@ type Seen struct {
 }
 
 const (
-	// maxOut limits the requests to a route in flight.
+	// maxOut limits the requests in flight per route.
 	maxOut = 64
 	// maxRoutes limits the routes of a spec.
 	maxRoutes = 1000
-	// apart is the part (one over apart) of the time probed so far that is the least
-	// interval between requests, so that routes never served do not cause much load.
+	// apart limits the number of requests: the minimum interval is the time probed so
+	// far divided by apart, so that routes that are never served cause little load.
 	apart = 100
 	// failed is the status of a request without a response.
 	failed = "error"
-	// good is the status of a served route, lacking of one that does not exist.
+	// good is the status of a served route, lacking that of a missing one.
 	good, lacking = "200", "404"
 )
 
@@ -147,7 +147,7 @@ func (p *Prober) Seen() []Seen {
 func (p *Prober) follow(ctx context.Context, r *route) {
 	slots := make(chan struct{}, maxOut)
 	from := time.Unix(0, r.FromNS)
-	if now := time.Now(); from.Before(now) { // requests in the past were not missed
+	if now := time.Now(); from.Before(now) { // skipped requests in the past do not count as missed
 		from = now
 	}
 	for at := from; ; at = at.Add(max(p.spec.Every, at.Sub(from)/apart)) {

@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// gateway serves a host from a number of requests on.
+// gateway serves a host from a given number of requests on.
 func gateway(t *testing.T, served func(host string, n int64) int) string {
 	t.Helper()
 	var asked atomic.Int64
@@ -33,7 +33,7 @@ func spec(address string, hosts ...string) routeprobe.Spec {
 	return s
 }
 
-// await asks until all routes are done with, or it takes too long.
+// await polls until done is true for all routes, or fails after some time.
 func await(t *testing.T, s routeprobe.Spec, done func([]routeprobe.Seen) bool) []routeprobe.Seen {
 	t.Helper()
 	p, err := routeprobe.Start(t.Context(), s)
@@ -43,8 +43,8 @@ func await(t *testing.T, s routeprobe.Spec, done func([]routeprobe.Seen) bool) [
 	return p.Seen()
 }
 
-// A route is asked for until it is served: the first good request left after the last
-// bad one, and its answer came later still.
+// A route is requested until it is served: the first good request was sent after the
+// last bad one, and its response arrived later.
 func TestServed(t *testing.T) {
 	address := gateway(t, func(host string, n int64) int {
 		if host != "a.example" {
@@ -64,7 +64,7 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// Requests from an instant long ago do not make up for what is past.
+// Requests that start long ago are not made up for.
 func TestFromLongAgo(t *testing.T) {
 	address := gateway(t, func(string, int64) int { return http.StatusNotFound })
 	s := spec(address, "a.example")
@@ -76,7 +76,7 @@ func TestFromLongAgo(t *testing.T) {
 	}
 }
 
-// The longer a route is not served, the less often it is asked for.
+// The longer a route is not served, the less often it is requested.
 func TestPatience(t *testing.T) {
 	s := spec(gateway(t, func(string, int64) int { return http.StatusNotFound }), "a.example")
 	s.Every = time.Millisecond
@@ -89,7 +89,7 @@ func TestPatience(t *testing.T) {
 	}
 }
 
-// What is asked for ends some time after the first good answer.
+// Requests end some time after the first good response.
 func TestEnds(t *testing.T) {
 	s := spec(gateway(t, func(string, int64) int { return http.StatusOK }), "a.example")
 	s.After = time.Millisecond
@@ -99,13 +99,13 @@ func TestEnds(t *testing.T) {
 			return last > 0
 		}
 		last = seen[0].Statuses["200"]
-		time.Sleep(50 * time.Millisecond) // many times what lies between two requests
+		time.Sleep(50 * time.Millisecond) // many times the interval between two requests
 		return false
 	})
 }
 
-// A route that is served and then is not has relapsed, whatever is said instead; what is
-// said before it is served is a failure unless it is that there is no such route.
+// A route that is served and then is not has relapsed, whatever the response; before it
+// is served, any response except that the route is missing is a failure.
 func TestRelapse(t *testing.T) {
 	address := gateway(t, func(_ string, n int64) int {
 		switch {
@@ -132,7 +132,7 @@ func TestRelapse(t *testing.T) {
 	}
 }
 
-// One route that is never served, at an address where nobody answers, says why.
+// A route that is never served, at an address where nothing answers, has the error.
 func TestNobody(t *testing.T) {
 	s := httptest.NewServer(http.NotFoundHandler())
 	address := strings.TrimPrefix(s.URL, "http://")
