@@ -14,15 +14,15 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// claim is the prefix of a message of so many bytes.
+// claim returns the prefix of a message of a size.
 func claim(size uint32) []byte {
 	b := make([]byte, 5)
 	binary.BigEndian.PutUint32(b[1:], size)
 	return b
 }
 
-// TestPrefixReservesNothing: what a prefix claims is not reserved before it
-// has come, with the prefix in one part or several.
+// TestPrefixReservesNothing checks that the length in a prefix reserves no
+// memory before the data arrives, with the prefix in one part or several.
 func TestPrefixReservesNothing(t *testing.T) {
 	o := options()
 	o.MaxMessage = 256 << 20
@@ -48,9 +48,9 @@ func TestPrefixReservesNothing(t *testing.T) {
 	}
 }
 
-// TestConnectionBound: what a connection's streams have of messages that are
-// not whole is bounded; only the stream that wants more ends, and what a
-// message took is there again when it is whole.
+// TestConnectionBound checks that the memory of a connection's incomplete
+// messages is bounded. Only the stream that exceeds the bound ends, and a
+// complete message releases its memory.
 func TestConnectionBound(t *testing.T) {
 	o := options() // twice 1 MiB and two windows of 64 KiB
 	c, p, _ := dial(t, o)
@@ -91,8 +91,8 @@ func TestConnectionBound(t *testing.T) {
 	}
 }
 
-// TestPausedStreamIsBounded: a server that sends a resting stream more than
-// its window is not listened to.
+// TestPausedStreamIsBounded checks that a server that sends a paused stream
+// more than its window is cut off.
 func TestPausedStreamIsBounded(t *testing.T) {
 	c, p, _ := dial(t, options())
 	s, k := open(t, c)
@@ -110,9 +110,9 @@ func TestPausedStreamIsBounded(t *testing.T) {
 	eventually.Holds(t, "the other stream", func() bool { got, _, _ := other.got(); return len(got) == 1 })
 }
 
-// TestTokenIsNotIndexed: a token is never put into the table that HTTP/2
-// compresses headers with (RFC 7541, 7.1.3), so that nobody on the way keeps
-// it.
+// TestTokenIsNotIndexed checks that a token is never added to the table with
+// which HTTP/2 compresses headers (RFC 7541, 7.1.3), so that no intermediary
+// keeps it.
 func TestTokenIsNotIndexed(t *testing.T) {
 	c, p, _ := dial(t, options())
 	must.OK(t, c.Do(func() {
@@ -127,8 +127,8 @@ func TestTokenIsNotIndexed(t *testing.T) {
 		if !ok {
 			continue
 		}
-		// "authorization" is entry 23 of the static table: a literal that is
-		// never indexed begins with 0001 and a prefix of 4 bits.
+		// "authorization" is entry 23 of the static table: a never-indexed
+		// literal begins with 0001 and a prefix of 4 bits.
 		block := h.HeaderBlockFragment()
 		if !strings.Contains(string(block), "\x1f\x08") {
 			t.Errorf("% x", block)

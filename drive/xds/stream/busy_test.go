@@ -7,7 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
-// A connection whose server takes no bytes is busy: nobody else waits for it,
+// A connection whose server reads nothing is busy: nothing else waits for it,
 // and it can be closed.
 func TestServerThatTakesNothing(t *testing.T) {
 	c, _, ended := dial(t, options())

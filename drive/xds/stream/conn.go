@@ -28,11 +28,10 @@ type Options struct {
 	// ReadBuffer is the size of the socket's read buffer, bytes.
 	ReadBuffer int
 	// OnRead is called after every read with the time, in nanoseconds, since the
-	// kernel received the newest of the bytes; -1: not known.
+	// kernel received the newest of the bytes; -1: unknown.
 	OnRead func(waitedNS int64)
-	// OnTurn is called after each batch of messages with the time, in
-	// nanoseconds, from when the kernel had the first of them until all answers
-	// were written.
+	// OnTurn is called after each batch of messages with the time, in nanoseconds,
+	// from when the kernel had the first of them until all answers were written.
 	OnTurn func(tookNS int64)
 	// ReceiveBuffer is the socket's receive buffer, bytes; 0: the kernel's
 	// default.
@@ -52,8 +51,8 @@ const (
 	defaultWindow = 65535
 	maxFrame      = 16384
 	maxWindow     = 1<<31 - 1
-	keptBuffer    = 4 << 10  // a larger buffer is not kept for later
-	flushAt       = 64 << 10 // of queued bytes, though more frames could be handled first
+	keptBuffer    = 4 << 10  // larger buffers are not kept for reuse
+	flushAt       = 64 << 10 // write when this many bytes are queued, even if more frames could be handled first
 	dialTimeout   = 10 * time.Second
 	// A WINDOW_UPDATE is sent when 1/givenBack of a window has been consumed, as
 	// grpc-go does (internal/transport/flowcontrol.go).
@@ -81,22 +80,22 @@ type Conn struct {
 	encoder  *hpack.Encoder
 	closed   error         // why the connection ended
 	done     chan struct{} // closed with it by Close
-	deaf     bool          // does not read any more
+	deaf     bool          // no longer reads
 	draining bool          // the server wants no new streams
 
 	sendWindow    int64 // of the connection
-	initialWindow int64 // of new streams, as the server wants it
-	peerFrame     int   // largest frame the server takes
+	initialWindow int64 // of new streams, as the server requested
+	peerFrame     int   // largest frame the server accepts
 	peerStreams   uint32
-	unacked       int // bytes read and not yet given back to the connection
+	unacked       int // bytes read and not yet returned to the connection's window
 	recvWindow    int // of the connection, as we keep it
 	blocked       []*Stream
 	held          int64 // memory of incomplete messages, bytes
 	taken         int64 // arrival of the first message whose answers have not been written; 0: none
 }
 
-// maxHeld limits the memory of incomplete messages: the largest message, and a
-// window of every other stream, since all may be receiving at the same time.
+// maxHeld limits the memory of incomplete messages: the largest message, and a window
+// of every other stream, because all may be receiving at the same time.
 func (c *Conn) maxHeld() int64 {
 	return 2*int64(c.options.MaxMessage) + int64(c.options.Window)*int64(max(c.options.Streams, 1))
 }
@@ -159,9 +158,8 @@ func (c *Conn) preface() {
 	}
 }
 
-// Run reads until the connection ends, closes the remaining streams, and returns why
-// the connection ended. Call it once; the caller's goroutine becomes the
-// connection's.
+// Run reads until the connection ends, closes the remaining streams, and returns the
+// reason. Call it once; the caller's goroutine becomes the connection's.
 func (c *Conn) Run() error {
 	err := c.readAll()
 	c.mu.Lock()
@@ -225,8 +223,8 @@ func (c *Conn) turn(at int64) {
 	}
 }
 
-// Close ends the connection and makes Run return. A write blocked by the server
-// fails at once.
+// Close ends the connection and makes Run return. A write blocked by the server fails
+// immediately.
 func (c *Conn) Close() {
 	_ = c.net.Close()
 	c.mu.Lock()
@@ -267,10 +265,10 @@ func (c *Conn) TryDo(f func()) (done bool, err error) {
 	return true, c.flush()
 }
 
-// Ping writes a PING, which keeps the connection from looking dead on either side.
-// It returns false if the connection is busy. The bytes that come next are read at
-// once, however much more is expected: they may be the answer, or the server's end
-// of a stream in the middle of a message.
+// Ping writes a PING, which keeps the connection from looking dead on either side. It
+// returns false if the connection is busy. The bytes that come next are read
+// immediately, however much more is expected: they may be the answer, or the server's
+// end of a stream in the middle of a message.
 func (c *Conn) Ping() (done bool, err error) {
 	return c.TryDo(func() {
 		if c.deaf {

@@ -13,8 +13,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// expecting is a connection with two streams of which the first has a long
-// message under way: 300,000 bytes, the first 100,000 of which have been read.
+// expecting returns a connection with two streams, the first of which is
+// receiving a long message: 300,000 bytes, of which the first 100,000 have been
+// read.
 func expecting(t *testing.T, mayWait bool) (c *stream.Conn, p *peer, first *stream.Stream, long, other *taker, reads *atomic.Int64) {
 	t.Helper()
 	reads = new(atomic.Int64)
@@ -25,7 +26,7 @@ func expecting(t *testing.T, mayWait bool) (c *stream.Conn, p *peer, first *stre
 	c, p, _ = dial(t, o)
 	first, long = open(t, c)
 	_, other = open(t, c)
-	go func() { // what the client says
+	go func() { // what the client sends
 		for {
 			if _, err := p.ReadFrame(); err != nil {
 				return
@@ -49,21 +50,21 @@ func (p *peer) send(id uint32, data []byte) {
 	}
 }
 
-// settled waits until nothing has been read for some time, and returns how
-// many reads there were.
+// settled waits until nothing has been read for some time, and returns the
+// number of reads.
 func settled(t *testing.T, reads *atomic.Int64) int64 {
 	t.Helper()
 	for last, quiet := int64(0), 0; ; {
 		time.Sleep(50 * time.Millisecond)
 		if now := reads.Load(); now != last || now == 0 {
 			last, quiet = now, 0
-		} else if quiet++; quiet == 3 { // a busy machine may leave out one
+		} else if quiet++; quiet == 3 { // a busy machine may skip one
 			return now
 		}
 	}
 }
 
-// windows tells what the client gives back of the windows.
+// windows reports what the client returns to the windows.
 func (p *peer) windows(given chan<- uint32) {
 	for {
 		f, err := p.ReadFrame()
@@ -81,9 +82,9 @@ func got(k *taker) int {
 	return len(messages)
 }
 
-// Where times do not matter, a connection wakes up for as much of a message
-// under way as is sure to come, however small the parts; the message is taken
-// when its last byte is there.
+// If times do not matter, a connection wakes up only for the part of a message
+// that is certain to come, however small its pieces. The message is handled
+// when its last byte arrives.
 func TestFewReadsOfLongMessages(t *testing.T) {
 	c, p, _, long, _, reads := expecting(t, true)
 	before := settled(t, reads)
@@ -98,8 +99,8 @@ func TestFewReadsOfLongMessages(t *testing.T) {
 	if got(long) != 0 {
 		t.Error("the message came without its last byte")
 	}
-	// A hundred parts. The bytes come with frames' headers, so that the last
-	// few of them are read one after another.
+	// A hundred parts. Frame headers arrive with the bytes, so the last few
+	// parts are read one after another.
 	if n := reads.Load() - before; n > 20 {
 		t.Errorf("%d reads for 200 KB in parts of 2 KB", n)
 	}
@@ -110,7 +111,7 @@ func TestFewReadsOfLongMessages(t *testing.T) {
 	}
 }
 
-// Where they do, a message is taken at once, whatever else is under way.
+// If times matter, a message is handled immediately, whatever else is arriving.
 func TestNoMessageWaits(t *testing.T) {
 	_, p, _, long, other, _ := expecting(t, false)
 	p.send(3, message("short"))
@@ -120,7 +121,7 @@ func TestNoMessageWaits(t *testing.T) {
 	}
 }
 
-// What does not come any more is not waited for.
+// Data that will not come any more is not waited for.
 func TestNothingIsExpectedOfAStreamThatEnded(t *testing.T) {
 	c, p, first, long, other, _ := expecting(t, true)
 	must.OK(t, c.Do(func() { first.Cancel("no longer") }))
@@ -131,8 +132,8 @@ func TestNothingIsExpectedOfAStreamThatEnded(t *testing.T) {
 	}
 }
 
-// A server may end a stream in the middle of a message: that is noticed with
-// the next ping at the latest.
+// A server may end a stream in the middle of a message: the next ping at the
+// latest reveals it.
 func TestPingEndsWaiting(t *testing.T) {
 	c, p, _, _, other, _ := expecting(t, true)
 	must.OK(t, p.WriteRSTStream(1, http2.ErrCodeInternal))
@@ -146,7 +147,7 @@ func TestPingEndsWaiting(t *testing.T) {
 	}
 }
 
-// What a resting stream keeps back is not waited for when it reads on.
+// Data held back by a paused stream is not waited for when it resumes.
 func TestNothingIsExpectedTwice(t *testing.T) {
 	c, p, first, long, other, reads := expecting(t, true)
 	must.OK(t, c.Do(first.Pause))
@@ -160,7 +161,7 @@ func TestNothingIsExpectedTwice(t *testing.T) {
 }
 
 // A server that waits for its window gets it in time, though the client waits
-// for bytes of it.
+// for data within it.
 func TestExpectingWithinTheWindow(t *testing.T) {
 	for _, window := range []int{1 << 10, 64 << 10, 128 << 10, 1 << 20} {
 		o := options()

@@ -32,7 +32,7 @@ func (c *Conn) handle(frame http2.Frame, at int64) error {
 	case *http2.GoAwayFrame:
 		c.goAway(f)
 	}
-	return nil // unknown frames are to be ignored (RFC 9113, 5.5)
+	return nil // unknown frames must be ignored (RFC 9113, 5.5)
 }
 
 // data handles a DATA frame. All of it counts against the windows, including the
@@ -46,7 +46,7 @@ func (c *Conn) data(head http2.FrameHeader, data []byte, at int64) error {
 	}
 	s := c.streams[head.StreamID]
 	if s == nil {
-		return nil // a stream that was closed a moment ago
+		return nil // a stream that was just closed
 	}
 	s.unacked += length - len(data)
 	s.read(data, at)
@@ -94,7 +94,7 @@ func (c *Conn) metaHeaders(f *http2.MetaHeadersFrame) {
 	s.end(status)
 }
 
-// resetCode maps HTTP/2 error codes as gRPC over HTTP/2 prescribes.
+// resetCode maps HTTP/2 error codes as specified by gRPC over HTTP/2.
 func resetCode(code http2.ErrCode) Code {
 	switch code {
 	case http2.ErrCodeRefusedStream:
@@ -137,7 +137,7 @@ func (c *Conn) settings(f *http2.SettingsFrame) error {
 		return fmt.Errorf("settings: %w", err)
 	}
 	c.out = appendFrameHeader(c.out, 0, http2.FrameSettings, http2.FlagSettingsAck, 0)
-	if grown { // the same as a WINDOW_UPDATE for each of them
+	if grown { // the same as a WINDOW_UPDATE for each stream
 		for _, one := range c.streams {
 			one.pump()
 		}

@@ -24,7 +24,7 @@ func (c *Conn) readAll() error {
 			err = c.frameError(err)
 		case data != nil:
 			err = c.data(head, data, at)
-			_, _ = c.buffer.Discard(len(data)) // they are in the buffer
+			_, _ = c.buffer.Discard(len(data)) // cannot fail: they are in the buffer
 		default:
 			err = c.handle(frame, at)
 		}
@@ -48,8 +48,9 @@ func (c *Conn) readAll() error {
 	}
 }
 
-// next reads the header of the next frame and, for a DATA frame that is all in the
-// buffer, returns its payload without a copy. The framer reads other frames.
+// next reads the header of the next frame. If the frame is a DATA frame that is
+// completely in the buffer, next also returns its payload without a copy. The framer
+// reads other frames.
 func (c *Conn) next() (head http2.FrameHeader, data []byte, err error) {
 	head, err = c.framer.ReadFrameHeader()
 	if err != nil || head.Type != http2.FrameData || head.StreamID == 0 || head.Flags.Has(http2.FlagDataPadded) ||
@@ -78,9 +79,9 @@ func (c *Conn) wholeFrame() bool {
 	return err == nil && n >= frameHeader+int(head[0])<<16+int(head[1])<<8+int(head[2])
 }
 
-// expected is the number of bytes that can be waited for without delaying a message:
-// as many as have to arrive before one of the incomplete messages is complete, and no
-// more than the server may send before the next WINDOW_UPDATE.
+// expected returns the number of bytes that can be awaited without delaying a
+// message: as many as must arrive before one of the incomplete messages is complete,
+// and no more than the server may send before the next WINDOW_UPDATE.
 func (c *Conn) expected() int {
 	if c.held == 0 || c.options.TLS != nil { // TLS may have read ahead
 		return 0

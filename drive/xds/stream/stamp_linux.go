@@ -69,9 +69,9 @@ func newStampConn(conn net.Conn, onRead func(int64)) *stampConn {
 	return c
 }
 
-// expect sets the number of bytes that are sure to come. The next reads, up to that
-// many bytes, may wait until they or part of them are there. 0 cancels it, also for
-// a read in progress.
+// expect sets the number of bytes that are certain to come. The next reads, up to
+// that many bytes, may wait until all or part of them are there. 0 cancels it, also
+// for a read in progress.
 func (c *stampConn) expect(bytes int) {
 	if c.raw == nil {
 		return

@@ -133,8 +133,8 @@ func (s *Stream) SendShared(message []byte) {
 	}
 }
 
-// queue queues as much of a new message as allowed and reports whether that is all
-// of it.
+// queue queues as much of a new message as allowed and reports whether that is all of
+// it.
 func (s *Stream) queue(one *chunk) bool {
 	if s.conn.streams[s.id] != s {
 		return true
@@ -192,8 +192,8 @@ func (s *Stream) Cancel(why string) {
 	s.end(&Status{Code: Canceled, Message: why, Local: true})
 }
 
-// Pause stops reading: arriving data counts against the stream's window, which is
-// not reopened before Resume.
+// Pause stops reading: arriving data counts against the stream's window, which is not
+// reopened before Resume.
 func (s *Stream) Pause() { s.paused = true }
 
 // Resume continues reading.
@@ -202,7 +202,7 @@ func (s *Stream) Resume() {
 		return
 	}
 	s.paused = false
-	s.conn.stamp.expect(0) // the waiting data has arrived already
+	s.conn.stamp.expect(0) // the waiting data has already arrived
 	data := s.waiting
 	s.waiting = nil
 	s.read(data, s.heldAt)
@@ -306,9 +306,9 @@ const (
 )
 
 // room grows the buffer of the incomplete message to hold need bytes. It grows with
-// what has arrived, and never beyond the whole message except for the rounding of
-// [getBuffer], so that a prefix alone reserves hardly anything, whatever length it
-// claims.
+// the data that has arrived, and never beyond the whole message except for the
+// rounding of [getBuffer]. So a prefix alone reserves hardly any memory, whatever
+// length it claims.
 func (s *Stream) room(need, whole int) error {
 	if cap(s.partial) >= need {
 		return nil
@@ -331,8 +331,8 @@ func (s *Stream) room(need, whole int) error {
 	return nil
 }
 
-// missing is the number of bytes that the incomplete message lacks; 0 if there is
-// none or its length is not known yet.
+// missing returns the number of bytes that the incomplete message lacks; 0 if there
+// is none or its length is not known yet.
 func (s *Stream) missing() int {
 	if len(s.partial) < prefix {
 		return 0

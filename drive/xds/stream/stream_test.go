@@ -20,7 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// taker notes what a stream is told.
+// taker records the events of a stream.
 type taker struct {
 	mu       sync.Mutex
 	messages []string
@@ -49,7 +49,7 @@ func (k *taker) got() ([]string, *stream.Status, int) {
 	return append([]string(nil), k.messages...), k.status, k.closed
 }
 
-// peer is the other end of a connection: a server by hand.
+// peer is the other end of a connection: a hand-written server.
 type peer struct {
 	t    *testing.T
 	conn net.Conn
@@ -111,8 +111,8 @@ func message(text string) []byte {
 	return append(b, text...)
 }
 
-// TestMessagesInAnyFrames: however messages are cut into frames, they come
-// whole and in order.
+// TestMessagesInAnyFrames checks that messages arrive whole and in order,
+// however they are cut into frames.
 func TestMessagesInAnyFrames(t *testing.T) {
 	texts := []string{"", "a", strings.Repeat("b", 100), strings.Repeat("c", 20_000), "d"}
 	var all []byte
@@ -176,7 +176,7 @@ func TestEnds(t *testing.T) {
 	}
 }
 
-// TestOneBadStream: another stream of the connection goes on.
+// TestOneBadStream checks that another stream of the connection continues.
 func TestOneBadStream(t *testing.T) {
 	c, p, _ := dial(t, options())
 	_, bad := open(t, c)
@@ -195,8 +195,8 @@ func TestOneBadStream(t *testing.T) {
 	}
 }
 
-// TestSendWaitsForTheWindow: no more leaves than the server takes, and sent
-// is called when the last byte has.
+// TestSendWaitsForTheWindow checks that no more is sent than the server
+// accepts, and that sent is called when the last byte was sent.
 func TestSendWaitsForTheWindow(t *testing.T) {
 	c, p, _ := dial(t, options())
 	must.OK(t, p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1000}))
@@ -237,16 +237,17 @@ func TestSendWaitsForTheWindow(t *testing.T) {
 	}
 }
 
-// TestSettingsOpenWindows: a stream that waits for its own window goes on when
-// the server raises that of all streams, and sends no WINDOW_UPDATE (RFC 9113,
-// 6.9.2), as gRPC's servers do once they know how fast a connection is.
+// TestSettingsOpenWindows checks that a stream that waits for its own window
+// continues when the server raises the window of all streams without a
+// WINDOW_UPDATE (RFC 9113, 6.9.2), as gRPC's servers do once they know how fast
+// a connection is.
 func TestSettingsOpenWindows(t *testing.T) {
 	c, p, _ := dial(t, options())
 	settings := func(window uint32) {
 		t.Helper()
 		must.OK(t, p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
 	}
-	// read returns the bytes of each stream until so many have come.
+	// read returns the bytes of each stream once want have arrived.
 	read := func(want int) map[uint32]int {
 		t.Helper()
 		got := map[uint32]int{}
@@ -290,9 +291,9 @@ func TestSettingsOpenWindows(t *testing.T) {
 	}
 }
 
-// TestSendThroughSmallWindows: a message comes whole and in its order through
-// windows of a few bytes, the one that is copied to wait as it was when it was
-// sent.
+// TestSendThroughSmallWindows checks that a message arrives whole and in order
+// through windows of a few bytes, and that one that is copied to wait arrives
+// as it was when it was sent.
 func TestSendThroughSmallWindows(t *testing.T) {
 	for _, window := range []uint32{1, 3, 5, 7, 100, 20_000} {
 		c, p, _ := dial(t, options())
@@ -336,7 +337,7 @@ func TestSendThroughSmallWindows(t *testing.T) {
 	}
 }
 
-// TestPausedStreamKeepsItsWindow: a stream that rests gives no bytes back.
+// TestPausedStreamKeepsItsWindow checks that a paused stream returns no bytes.
 func TestPausedStreamKeepsItsWindow(t *testing.T) {
 	o := options()
 	o.Window = 8 << 10
@@ -357,7 +358,7 @@ func TestPausedStreamKeepsItsWindow(t *testing.T) {
 	}()
 	must.OK(t, c.Do(s.Pause))
 	must.OK(t, p.WriteData(1, false, message(strings.Repeat("x", 6000))))
-	// What comes later on another stream says that it has come.
+	// Later data on another stream shows that it has arrived.
 	must.OK(t, p.WriteData(3, false, message("fine")))
 	eventually.Holds(t, "the other stream", func() bool { got, _, _ := other.got(); return len(got) == 1 })
 	time.Sleep(50 * time.Millisecond)
@@ -378,7 +379,8 @@ func TestPausedStreamKeepsItsWindow(t *testing.T) {
 	}
 }
 
-// FuzzFrames: whatever a server sends, the connection ends or goes on.
+// FuzzFrames checks that the connection ends or continues, whatever a server
+// sends.
 func FuzzFrames(f *testing.F) {
 	var b bytes.Buffer
 	framer := http2.NewFramer(&b, nil)

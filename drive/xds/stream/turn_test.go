@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// worker takes its time with each message, and answers it or does not.
+// worker takes some time for each message, and may answer it.
 type worker struct {
 	taker
 	stream *stream.Stream
@@ -25,9 +25,8 @@ func (w *worker) Message(b []byte, at int64) {
 	w.taker.Message(b, at)
 }
 
-// A turn is from a message's receipt until what it gave rise to was written,
-// be it nothing; of messages that are taken together it is one turn, from the
-// first.
+// A turn lasts from a message's receipt until all resulting output, if any, was
+// written. Messages that are handled together are one turn, from the first.
 func TestTurns(t *testing.T) {
 	for name, test := range map[string]struct {
 		texts  []string
