@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// address is an Address with a workload of these addresses and status.
+// address returns an Address with a workload of these addresses and status.
 func address(status uint64, ips ...string) []byte {
 	var workload []byte
 	workload = protowire.AppendString(protowire.AppendTag(workload, 1, protowire.BytesType), "pod")
@@ -48,6 +48,6 @@ func FuzzHealthy(f *testing.F) {
 	f.Add(address(statusUnhealthy, "\x0a\x00\x00\x07"), []byte("\x0a\x00\x00\x07"))
 	f.Add([]byte{0x0a, 0x80}, []byte{})
 	f.Fuzz(func(t *testing.T, body, address []byte) {
-		_, _ = Healthy(body, address) // no panic, no end that does not come
+		_, _ = Healthy(body, address) // must neither panic nor loop forever
 	})
 }

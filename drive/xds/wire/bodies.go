@@ -27,8 +27,8 @@ type Cluster struct {
 	Name []byte
 	EDS  bool
 	DNS  bool // the proxy resolves its endpoints itself: STRICT_DNS, LOGICAL_DNS
-	// ServiceName is the EDS resource name of its endpoints, by default the
-	// name of the cluster.
+	// ServiceName is the EDS resource name of its endpoints, by default the name
+	// of the cluster.
 	ServiceName []byte
 }
 

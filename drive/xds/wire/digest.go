@@ -14,8 +14,8 @@ var metadataPaths = map[string][]protowire.Number{
 const maxDepth = 16
 
 // Digest hashes a resource's body so that equivalent bodies have equal digests.
-// Envoy compares resources the same way: a cluster or endpoint whose metadata
-// comes in another order, which is random in istiod, has not changed.
+// Envoy compares resources the same way: a cluster or endpoint has not changed
+// if only the order of its metadata differs, which is random in istiod.
 func Digest(typeURL string, body []byte, hash func([]byte) uint64) uint64 {
 	path := metadataPaths[typeURL]
 	if len(path) == 0 {

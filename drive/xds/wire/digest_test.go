@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestDigest: the order in which the entries of a cluster's metadata come is
-// of no matter, everything else is.
+// TestDigest checks that the order of a cluster's metadata entries does not
+// matter, and that everything else does.
 func TestDigest(t *testing.T) {
 	seed := maphash.MakeSeed()
 	digest := func(typeURL string, b []byte) uint64 {
@@ -62,8 +62,8 @@ func TestDigest(t *testing.T) {
 	})
 }
 
-// TestDigestOfEndpoints: the metadata of each endpoint may come in any order,
-// the endpoints may not.
+// TestDigestOfEndpoints checks that the metadata of each endpoint may be in any
+// order, but not the endpoints.
 func TestDigestOfEndpoints(t *testing.T) {
 	seed := maphash.MakeSeed()
 	digest := func(b []byte) uint64 {

@@ -32,7 +32,7 @@ func TestServes(t *testing.T) {
 	})
 	for address, want := range map[string]bool{
 		"240.0.0.12": true, "240.0.0.2": true, "240.0.0.6": true,
-		"240.0.0.1": false, // only the beginning of another
+		"240.0.0.1": false, // only a prefix of another
 		"240.0.0.3": false, "240.0.0.4": false, "240.0.0.5": false, "240.0.0.9": false,
 	} {
 		got, err := Serves(body, []byte(address))
@@ -52,6 +52,6 @@ func FuzzServes(f *testing.F) {
 	f.Add([]byte{0x12, 0x02, 0x12, 0x00}, "240.0.0.1")
 	f.Add([]byte{0x12, 0x80}, "")
 	f.Fuzz(func(t *testing.T, body []byte, address string) {
-		_, _ = Serves(body, []byte(address)) // no panic, no end that does not come
+		_, _ = Serves(body, []byte(address)) // must neither panic nor loop forever
 	})
 }

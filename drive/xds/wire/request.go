@@ -25,9 +25,9 @@ const (
 	sotwError   = 6
 )
 
-// rejectCode is the code of google.rpc.Status with which Envoy rejects
-// configuration, whatever is wrong with it
-// (Grpc::Status::Internal in source/extensions/config_subscription/grpc).
+// rejectCode is the google.rpc.Status code with which Envoy rejects any invalid
+// configuration (Grpc::Status::Internal in
+// source/extensions/config_subscription/grpc).
 const rejectCode = 13
 
 // DeltaRequest is a DeltaDiscoveryRequest.
@@ -40,7 +40,8 @@ type DeltaRequest struct {
 	// is none.
 	Initial func(yield func(name, version string) bool)
 	Nonce   []byte
-	// Error is why the response with this nonce is rejected; "" accepts it.
+	// Error is the reason for rejecting the response with this nonce; ""
+	// accepts it.
 	Error string
 }
 

@@ -19,7 +19,7 @@ const (
 	anyValue        = 2
 )
 
-// Head has the header fields of a response.
+// Head holds the header fields of a response.
 type Head struct {
 	TypeURL []byte
 	Nonce   []byte
@@ -31,8 +31,8 @@ type Outline struct {
 	Head
 	Resources, Removed int
 	// Size is the number of bytes in resources and removals. Sum is a hash of
-	// them regardless of their order, which differs between proxies because
-	// istiod iterates over maps.
+	// them that does not depend on their order, which differs between proxies
+	// because istiod iterates over maps.
 	Size int
 	Sum  uint64
 	// Sums are the hashes of the resources, in order.
@@ -113,7 +113,8 @@ func Walk(message []byte, delta bool, resource, removed func([]byte) error) (Hea
 
 // Resource is one resource of a response.
 type Resource struct {
-	// Name of the resource. In state-of-the-world mode it is taken from the body.
+	// Name is the name of the resource. In state-of-the-world mode it is taken
+	// from the body.
 	Name    []byte
 	Version []byte // delta only
 	TypeURL []byte // of the body

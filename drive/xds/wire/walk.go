@@ -11,7 +11,7 @@ import (
 var ErrMalformed = errors.New("malformed discovery message")
 
 // MaxResources limits the resources and the removals of one response. Istiod
-// sends some thousands at most.
+// sends a few thousand at most.
 const MaxResources = 200_000
 
 // maxNames limits the names that one resource refers to.

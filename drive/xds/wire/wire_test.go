@@ -109,7 +109,7 @@ func sotwResponse(t testing.TB) *discovery.DiscoveryResponse {
 	return &discovery.DiscoveryResponse{VersionInfo: "v2", TypeUrl: wire.ListenerType, Nonce: "n2", Resources: []*anypb.Any{pack(t, testListener(t))}}
 }
 
-// response is a response with all that is in it.
+// response holds the parsed contents of a response.
 type response struct {
 	wire.Head
 	Resources []wire.Resource
@@ -161,7 +161,8 @@ func TestResponses(t *testing.T) {
 	}
 }
 
-// TestCutShort: whatever is cut off is an error, or what was whole before it.
+// TestCutShort checks that a truncated message is an error, or what was
+// complete before the cut.
 func TestCutShort(t *testing.T) {
 	for _, whole := range [][]byte{marshal(t, deltaResponse(t)), marshal(t, sotwResponse(t))} {
 		failed := 0
@@ -234,7 +235,7 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// TestOrderDoesNotMatter: fields in any order say the same.
+// TestOrderDoesNotMatter checks that fields in any order mean the same.
 func TestOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z|.]{1,12}`), 1, 20, rapid.ID[string]).Draw(t, "names")
@@ -265,8 +266,8 @@ func TestOrderDoesNotMatter(t *testing.T) {
 	})
 }
 
-// TestOutline: what is said in another order, with another nonce and version,
-// has the same outline; anything else has another.
+// TestOutline checks that the same content in another order, with another nonce
+// and version, has the same outline, and anything else another.
 func TestOutline(t *testing.T) {
 	skim := func(delta bool, m proto.Message) wire.Outline {
 		t.Helper()
@@ -320,7 +321,7 @@ func TestOutline(t *testing.T) {
 			t.Errorf("%s: nonce %q, version %q", name, got.Nonce, got.Version)
 		}
 	}
-	// Of the state of the world field 6 is no removal.
+	// In state-of-the-world mode, field 6 is not a removal.
 	world := sotwResponse(t)
 	plain := skim(false, world)
 	world.ControlPlane = &core.ControlPlane{Identifier: "i"}
