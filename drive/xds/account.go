@@ -79,12 +79,12 @@ func (f *Fleet) Account() Account {
 	return a
 }
 
-// maxUnstamped is the share of reads without a kernel timestamp above which the others
+// maxUnstamped is the share of reads without a kernel timestamp above which the rest
 // are not representative.
 const maxUnstamped = 0.01
 
-// lags sets how late the fleet was since the previous account: by kernel timestamps, if
-// reads had them, else by the heartbeat.
+// lags sets how late the fleet was since the previous account: from kernel timestamps,
+// if reads had them, else from the heartbeat.
 func (f *Fleet) lags(a *Account) {
 	kernel, timer, unstamped := f.lag.take(true), f.timerLag.take(true), f.unstamped.Swap(0)
 	a.StampedReads, a.UnstampedReads = kernel.total, unstamped
@@ -101,7 +101,7 @@ func (c *counts) counted() record.Counted {
 	return record.Counted{Count: c.total, Quantiles: c.quantiles()}
 }
 
-// quantiles are in microseconds.
+// quantiles returns the quantiles in microseconds.
 func (c *counts) quantiles() (out record.Quantiles) {
 	if c.total > 0 {
 		out = record.QuantilesOf(c.quantile)
@@ -109,7 +109,7 @@ func (c *counts) quantiles() (out record.Quantiles) {
 	return out
 }
 
-// sizes returns how many bytes proxies hold, separately for ztunnels.
+// sizes returns the number of bytes that proxies hold, separately for ztunnels.
 func (f *Fleet) sizes() (proxies, ztunnels sizesOfAll) {
 	proxies = sizesOfAll{}
 	for i := range f.proxies {
@@ -130,7 +130,7 @@ func (f *Fleet) sizes() (proxies, ztunnels sizesOfAll) {
 	return proxies, ztunnels
 }
 
-// medians sets what one proxy holds.
+// medians sets the median bytes that a proxy holds.
 func (a *Account) medians() {
 	a.Config, a.NamespaceConfig = a.Sizes.medians()
 	if len(a.ZtunnelSizes) > 0 {
@@ -148,7 +148,7 @@ func ownCPU() record.CPU {
 	return record.CPU{UserS: seconds(u.Utime), SystemS: seconds(u.Stime)}
 }
 
-// ownRSS returns the resident memory of this process in bytes; 0 if it is not known.
+// ownRSS returns the resident memory of this process in bytes; 0 if unknown.
 func ownRSS() int64 {
 	data, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// The lag of an account has a source in every case: without stamps of the
-// kernel, or with too few of them, it is that of the heartbeat.
+// The lag of an account always has a source: without kernel timestamps, or with
+// too few of them, it is the heartbeat.
 func TestLagSource(t *testing.T) {
 	for _, test := range []struct {
 		name                       string

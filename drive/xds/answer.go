@@ -13,10 +13,11 @@ type request struct {
 	due     time.Time
 }
 
-// say sends a request; one that answers a response as late as Envoy does, which has
-// to process it first. To istiod that makes a difference: an answer that arrives while it
-// still writes is read on the way, a later one wakes up the connection's reader, its
-// writer (for the ping by which grpc-go estimates the bandwidth) and the stream.
+// say sends a request. If the request answers a response, it is delayed as in Envoy,
+// which first processes the response. The delay matters to istiod: it reads an answer
+// that arrives while it is still writing in passing, but a later one wakes up the
+// connection's reader, its writer (for the ping by which grpc-go estimates the bandwidth)
+// and the stream.
 func (p *proxy) say(r request) {
 	after := time.Duration(p.fleet.spec.AnswerAfterUS) * time.Microsecond
 	if after == 0 || !p.taking && len(p.later) == 0 || p.spec.behaviour() == BehaviourStopsReading {
@@ -45,13 +46,13 @@ func (p *proxy) utter(r *request) {
 	p.stream.Send(r.message, r.sent)
 }
 
-// remind schedules answer for when the first request is due.
+// remind schedules answer for the time at which the first request is due.
 func (p *proxy) remind() {
 	p.fleet.gate.later(p.later[0].due, action{what: answerProxy, proxy: p, link: p.link, epoch: p.epoch})
 }
 
-// answer sends due requests. Their delay is part of what acknowledgements wait for the
-// simulator.
+// answer sends due requests. Their delay is part of the time for which acknowledgements
+// wait for the simulator.
 func (p *proxy) answer() {
 	now := time.Now()
 	for len(p.later) > 0 && p.stream != nil {
@@ -68,7 +69,7 @@ func (p *proxy) answer() {
 }
 
 // giveUp drops the requests of an ended stream. The next stream acknowledges what they
-// would have.
+// would have acknowledged.
 func (p *proxy) giveUp() {
 	for _, r := range p.later {
 		if r.sent != nil {
@@ -78,8 +79,8 @@ func (p *proxy) giveUp() {
 	p.later, p.taking = nil, false
 }
 
-// hesitate draws how long a proxy takes to answer: an exponential time, like a busy
-// Envoy's.
+// hesitate draws how long a proxy takes to answer: an exponential time, as for a busy
+// Envoy.
 func (f *Fleet) hesitate(mean time.Duration) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
-// A fleet that takes its time to answer says the same as one that answers at
-// once: it gets there, and acknowledges every response once.
+// A fleet that answers with a delay sends the same as one that answers
+// immediately: it synchronizes, and acknowledges every response once.
 func TestAnswersAfterAWhile(t *testing.T) {
 	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
 		var acks [2]map[string]int64

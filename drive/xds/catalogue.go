@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 )
 
-// catalogue has one copy of all content that the proxies of a fleet hold. It drops content
-// that no proxy holds any longer.
+// catalogue holds one copy of all content that the proxies of a fleet hold. It drops
+// content that no proxy holds any more.
 type catalogue struct {
 	delta      bool
 	seed       maphash.Seed
@@ -21,7 +21,7 @@ type catalogue struct {
 	mu       sync.Mutex
 	names    [kinds]names
 	contents map[contentKey]weak.Pointer[content]
-	variants map[uint64]weak.Pointer[content] // the same contents by hash of their bytes; one content may have several encodings
+	variants map[uint64]weak.Pointer[content] // contents by hash of their bytes; one content may have several encodings
 	swept    int                              // contents after the last sweep
 	sweptV   int
 	nextID   uint64
@@ -43,12 +43,12 @@ type catalogue struct {
 	bodies  *atomic.Int64                       // bytes of bodies kept for later searches
 }
 
-// Limits of what a catalogue keeps.
+// Limits of a catalogue's caches.
 const (
 	// keptBodies limits the bytes of bodies kept for markers announced later.
 	// Every distinct body counts once.
 	keptBodies = 512 << 20
-	// keptRecent is how many results of each kind are kept for other proxies;
+	// keptRecent is the number of results of each kind that are kept for other proxies;
 	// the oldest are dropped first.
 	keptRecent = 1024
 )
@@ -81,7 +81,7 @@ func (k kind) String() string { return wire.ShortName(kindURLs[k]) }
 // wildcard kinds are subscribed to without names.
 func (k kind) wildcard() bool { return k == cds || k == lds || k == nds || k >= wds }
 
-// kindOf returns the kind of a type URL; kinds if none.
+// kindOf returns the kind of a type URL; kinds if it has none.
 func kindOf(url []byte) kind {
 	for k := range kinds {
 		if kindURLs[k] == string(url) {
@@ -91,7 +91,7 @@ func kindOf(url []byte) kind {
 	return kinds
 }
 
-// kindNamed is kindOf by short name; wds means that of ztunnels.
+// kindNamed is kindOf by short name; wds means the kind of ztunnels.
 func kindNamed(short string) kind {
 	for k := range kinds {
 		if k.String() == short {
@@ -136,7 +136,7 @@ func (c *catalogue) initial(t *table) func(yield func(name, version string) bool
 }
 
 // forget drops the cached results, and with them contents and tables that no proxy holds
-// any longer.
+// any more.
 func (c *catalogue) forget() {
 	c.messages.forget()
 	c.responses.forget()
@@ -146,8 +146,8 @@ func (c *catalogue) forget() {
 	c.astray.forget()
 }
 
-// sweep drops entries and names that nobody holds any longer, and copies the maps, which
-// do not shrink by deletion.
+// sweep drops entries and names without a holder, and copies the maps, because deletion
+// does not shrink them.
 func (c *catalogue) sweep() {
 	c.freeNames()
 	c.mu.Lock()
@@ -165,8 +165,8 @@ func live[K comparable, V any](m map[K]weak.Pointer[V]) (map[K]weak.Pointer[V], 
 	return out, len(out)
 }
 
-// recent keeps about the last size entries: two generations, of which the older is dropped
-// when the younger is full.
+// recent keeps about the last size entries in two generations. When the younger is full,
+// the older is dropped.
 type recent[K comparable, V any] struct {
 	mu         sync.Mutex
 	size       int
@@ -183,7 +183,7 @@ func (r *recent[K, V]) forget() {
 	r.young, r.old = map[K]V{}, nil
 }
 
-// get returns the entry of a key, and creates a missing one.
+// get returns the entry of a key, creating it if missing.
 func (r *recent[K, V]) get(key K, create func() V) V {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,7 +208,7 @@ type names struct {
 	ids  map[string]uint32
 	list []string
 	lost []int64    // when a proxy first lost the name since it last appeared, ns since 1970; 0: never
-	free []freeName // the longest free first
+	free []freeName // the one that has been free longest comes first
 	kept int        // names after the last sweep
 }
 
@@ -219,12 +219,12 @@ type freeName struct {
 }
 
 const (
-	// Unused names of a kind are looked for when it has more than twice the
-	// names that were in use plus sweepNames.
+	// Unused names of a kind are searched for when it has more than twice the names that
+	// were in use, plus sweepNames.
 	sweepNames = 4096
-	// quarantine is how long the number of an unused name is not reused, because
-	// for some milliseconds a response that was read but not yet applied may
-	// have it among its removals.
+	// quarantine is how long the number of an unused name is not reused: for some
+	// milliseconds, a response that was read but not yet applied may list it among its
+	// removals.
 	quarantine = time.Minute
 )
 
@@ -239,7 +239,7 @@ func (c *catalogue) nameID(k kind, name []byte) uint32 {
 	if len(n.free) > 0 && time.Since(n.free[0].at) >= c.quarantine {
 		id = n.free[0].id
 		n.free = n.free[1:]
-		n.list[id], n.lost[id] = text, 0 // without a reader: no table or set has this number
+		n.list[id], n.lost[id] = text, 0 // unseen by readers: no table or set has this number
 	} else {
 		n.list, n.lost = append(n.list, text), append(n.lost, 0)
 	}
@@ -254,7 +254,7 @@ func (c *catalogue) name(k kind, id uint32) string {
 	return c.names[k].list[id]
 }
 
-// crowded reports whether unused names should be looked for. c.mu is held.
+// crowded reports whether to search for unused names. c.mu is held.
 func (c *catalogue) crowded() bool {
 	for k := range c.names {
 		if n := &c.names[k]; len(n.ids) > 2*n.kept+sweepNames {
@@ -270,7 +270,7 @@ func (c *catalogue) crowded() bool {
 func (c *catalogue) freeNames() {
 	freed := false
 	c.mu.Lock()
-	var used [kinds][]uint64 // a bit for each number
+	var used [kinds][]uint64 // one bit per number
 	for k := range used {
 		used[k] = make([]uint64, len(c.names[k].list)/64+1)
 	}

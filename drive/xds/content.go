@@ -21,19 +21,19 @@ type content struct {
 	size    int    // bytes of the body
 	version string
 	// start is when the latest change of the name to this content began: when a proxy
-	// first got it since the name last had another, ns since 1970.
+	// first got it after the name last had another content, ns since 1970.
 	start atomic.Int64
 
-	// What the body refers to.
+	// Names that the body refers to.
 	refs  []uint32 // numbers of names: endpoints of a cluster, routes of a listener
 	exts  []uint32 // extensions of a listener
 	fault error    // why it could not be read
 
 	mu       sync.Mutex
 	body     []byte  // nil: not kept
-	searched int     // markers looked for so far
+	searched int     // number of markers searched for so far
 	holds    []int32 // of these, the markers it shows
-	unknown  []int32 // of these, the markers that could not be looked for
+	unknown  []int32 // of these, the markers that could not be searched for
 }
 
 type contentKey struct {
@@ -78,10 +78,10 @@ func (c *catalogue) add(key contentKey, body []byte, at int64) *content {
 	if n := int64(len(body)); c.bodies.Load()+n <= keptBodies {
 		out.body = bytes.Clone(body)
 		c.bodies.Add(n)
-		kept := c.bodies // a copy, because a cleanup that refers to the catalogue would keep it alive for ever
+		kept := c.bodies // a copy, because a cleanup that refers to the catalogue would keep it alive
 		runtime.AddCleanup(out, func(n int64) { kept.Add(-n) }, n)
 	}
-	// Look for the markers announced so far while the body is at hand.
+	// Search for the markers announced so far while the body is at hand.
 	out.search(c.names[k].list[out.name], body, *c.markers.Load())
 	c.contents[key] = weak.Make(out)
 	if len(c.contents) > 2*c.swept+1024 {
@@ -122,7 +122,7 @@ func (c *catalogue) refer(out *content, body []byte) {
 	}
 }
 
-// search looks for markers that have not been looked for yet.
+// search searches the body for markers that it has not been searched for yet.
 func (t *content) search(name string, body []byte, markers []marker) {
 	for i := t.searched; i < len(markers); i++ {
 		m := &markers[i]
@@ -162,8 +162,8 @@ func (m *marker) shownBy(body []byte) bool {
 	return serves
 }
 
-// addressOf returns a text as an address, for the kinds that have addresses; nil if it is
-// none.
+// addressOf parses a text as an address, for the kinds that have addresses; nil if it is
+// not one.
 func addressOf(k kind, text string) []byte {
 	if k != eds && k != wds {
 		return nil
@@ -175,7 +175,7 @@ func addressOf(k kind, text string) []byte {
 	return a.AsSlice()
 }
 
-// shown returns which of the markers announced so far a content shows.
+// shown returns the markers announced so far that a content shows.
 func (c *catalogue) shown(t *content) (holds, unknown []int32) {
 	markers := *c.markers.Load()
 	t.mu.Lock()

@@ -2,14 +2,14 @@ package xds
 
 import "time"
 
-// LimitWarming sets how long an acknowledgement is held at most.
+// LimitWarming limits how long an acknowledgement is held.
 func (f *Fleet) LimitWarming(d time.Duration) { f.warmAfter.Store(int64(d)) }
 
-// GiveBack does at once what the fleet does when all is quiet.
+// GiveBack does immediately what the fleet does when all is quiet.
 func (f *Fleet) GiveBack() { f.giveBack() }
 
-// Forget has the fleet forget what proxies took.
+// Forget makes the fleet forget the steps of its proxies.
 func (f *Fleet) Forget() { f.sightings.expire(time.Now().Add(2 * rememberFor)) }
 
-// KeepNoBodies has no body of a content kept that is met from now on.
+// KeepNoBodies prevents the fleet from keeping bodies of new contents.
 func (f *Fleet) KeepNoBodies() { f.catalogue.bodies.Add(keptBodies) }

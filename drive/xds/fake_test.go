@@ -24,7 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// request is a request of either protocol as the fake server got it.
+// request is a request of either protocol as the fake server received it.
 type request struct {
 	typeURL, nonce, version, reject string
 	subscribe, unsubscribe          []string
@@ -39,7 +39,7 @@ func (r request) String() string {
 // fakeStream is one stream of the fake server.
 type fakeStream struct {
 	server *fake
-	silent bool // for ever: the server was when it was opened
+	silent bool // never answers: the server was silent when the stream was opened
 	send   func(typeURL string, resources map[string]proto.Message, removed []string) error
 	raw    func(m any) error
 	mu     sync.Mutex
@@ -48,8 +48,8 @@ type fakeStream struct {
 	end    chan error
 }
 
-// fake is an xDS server that answers every first request of a type with what
-// it has, and pushes when told to.
+// fake is an xDS server that answers every first request of a type with its
+// resources, and pushes on command.
 type fake struct {
 	discovery.UnimplementedAggregatedDiscoveryServiceServer
 	t       *testing.T
@@ -59,7 +59,7 @@ type fake struct {
 	mu        sync.Mutex
 	resources map[string]map[string]proto.Message // by type URL
 	streams   []*fakeStream
-	refuse    int // so many streams are turned away
+	refuse    int // number of streams to reject
 	silent    bool
 	version   string // of resources
 }
@@ -69,8 +69,8 @@ func newFake(t *testing.T) *fake {
 	return newFakeAt(t, "127.0.0.1:0")
 }
 
-// ownAddress is one of the loopback that is no other process's, with a port that is
-// still free when who listened there does so again.
+// ownAddress returns a loopback address that no other process uses. Its port is
+// still free when its listener listens again.
 func ownAddress() string {
 	pid := os.Getpid()
 	return fmt.Sprintf("127.%d.%d.%d:0", 64+pid>>16&63, pid>>8&255, pid&255)
@@ -118,7 +118,7 @@ func (s *fake) open() (*fakeStream, error) {
 	return one, nil
 }
 
-// answer sends what the server has of the names; all for a wildcard.
+// answer sends the server's resources with the given names; all for a wildcard.
 func (one *fakeStream) answer(typeURL string, names []string, wildcard bool) error {
 	s := one.server
 	out := map[string]proto.Message{}
@@ -161,7 +161,7 @@ func wild(typeURL string) bool {
 	return slices.Contains([]string{wire.ClusterType, wire.ListenerType, wire.AddressType, wire.AuthorizationType, wire.WorkloadType}, typeURL)
 }
 
-// serve answers requests until the stream ends, or is ended.
+// serve answers requests until the stream ends.
 func (one *fakeStream) serve(recv func() (request, error)) error {
 	failed := make(chan error, 1)
 	go func() {
@@ -249,7 +249,7 @@ func (s *fake) StreamAggregatedResources(g discovery.AggregatedDiscoveryService_
 	})
 }
 
-// live returns the streams that were opened so far.
+// live returns the streams opened so far.
 func (s *fake) live() []*fakeStream {
 	s.mu.Lock()
 	defer s.mu.Unlock()

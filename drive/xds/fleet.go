@@ -47,7 +47,7 @@ type Fleet struct {
 	unstamped   atomic.Int64 // reads without a kernel timestamp
 	timerLag    histogram
 	convergence histogram
-	warmAfter   atomic.Int64 // how long an ACK is held at most, ns; 0: warmLimit
+	warmAfter   atomic.Int64 // limits how long an ACK is held, ns; 0: warmLimit
 
 	mu         sync.Mutex
 	reconnects map[string]int64
@@ -82,7 +82,8 @@ const (
 // Stop.
 func Start(ctx context.Context, spec Spec) (*Fleet, error) { return start(ctx, spec, nil) }
 
-// start is Start. first, if not nil, notes the times of the first requests and responses.
+// start is Start. If first is not nil, it records the times of the first requests and
+// responses.
 func start(ctx context.Context, spec Spec, first *joining) (*Fleet, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, err
@@ -118,10 +119,10 @@ func (f *Fleet) Stop() {
 	f.owned.Wait()
 }
 
-// Announce adds markers to look for and returns the index of the first. Call it before the
-// change is made. Responses of the last 10 s are searched too, unless the same text was
-// marked before; [MarkerSightings.SearchedFromNS] says from when on. Only proxies that are
-// known to have held something see a marker for its disappearance.
+// Announce adds markers to look for and returns the index of the first. Call it before
+// making the change. Responses of the last 10 s are searched too, unless the same text was
+// marked before; [MarkerSightings.SearchedFromNS] is the start of that search. Only
+// proxies that are known to have held something see a marker for its disappearance.
 func (f *Fleet) Announce(markers []record.Marker) (first int, err error) {
 	for _, m := range markers {
 		if m.Text == "" {
@@ -174,8 +175,8 @@ func (f *Fleet) failed(p *proxy, reason string, err error) {
 	f.gate.released(p, was, reason, f.rest(p, was, reason))
 }
 
-// Bounds of the back-off, of which a proxy waits a random part. backoffMax applies while
-// the gate limits connections as well; without it a proxy goes as far as Envoy
+// Bounds of the back-off; a proxy waits a random part of it. backoffMax applies while the
+// gate also limits connections. Without the gate a proxy's limit is that of Envoy
 // (source/extensions/config_subscription/grpc: 500 ms to 30 s, doubled, reset by the first
 // response).
 const (
@@ -184,8 +185,8 @@ const (
 	backoffEnvoy = 30 * time.Second
 )
 
-// rest returns how long a proxy waits before it reconnects; had says that its stream had
-// been answered.
+// rest returns how long a proxy waits before it reconnects; had reports whether its stream
+// had been answered.
 func (f *Fleet) rest(p *proxy, had bool, reason string) time.Duration {
 	if p.spec.nodeType() == NodeZtunnel && reason != reasonStorm {
 		return p.ztunnelRest(had, reason)
@@ -223,8 +224,8 @@ const (
 )
 
 // tidy returns memory that connecting or a large push took and that an idle fleet does not
-// need: results kept for other proxies, buffers, and contents and tables that only those
-// held.
+// need: results kept for other proxies, buffers, and the contents and tables that only
+// those held.
 func (f *Fleet) tidy() {
 	ticker := time.NewTicker(tidyEvery)
 	defer ticker.Stop()

@@ -38,8 +38,7 @@ func testSpec(address string, n int) xds.Spec {
 // running counts the fleets of a test.
 var running atomic.Int32
 
-// start starts a fleet that is stopped at the end, when no goroutine of it
-// may be left.
+// start starts a fleet that is stopped at the end of the test, when no goroutine of it may be left.
 func start(t *testing.T, spec xds.Spec) *xds.Fleet {
 	t.Helper()
 	f, err := xds.Start(context.Background(), spec)
@@ -48,9 +47,9 @@ func start(t *testing.T, spec xds.Spec) *xds.Fleet {
 	t.Cleanup(func() {
 		f.Stop()
 		if running.Add(-1) > 0 {
-			return // the last one looks
+			return // the last one checks
 		}
-		// A goroutine that nobody waits for any more may still be on its way out.
+		// A goroutine that nothing waits for may still be ending.
 		eventually.Succeeds(t, time.Minute, "nothing is left behind", func() error {
 			if left := leftBehind(); len(left) > 0 {
 				return errors.New(strings.Join(left, "\n\n"))
@@ -61,7 +60,7 @@ func start(t *testing.T, spec xds.Spec) *xds.Fleet {
 	return f
 }
 
-// leftBehind lists the stacks of goroutines that are of fleets and streams.
+// leftBehind lists the stacks of goroutines that belong to fleets and streams.
 func leftBehind() []string {
 	stacks := make([]byte, 1<<20)
 	stacks = stacks[:runtime.Stack(stacks, true)]
@@ -70,9 +69,9 @@ func leftBehind() []string {
 	})
 }
 
-// synced waits until all proxies hold what they asked for. However slow the
-// machine is, some proxy gets a message within a minute; if none does, it says
-// how far they came and what the fleet's goroutines do.
+// synced waits until all proxies hold what they subscribed to. However slow the machine is, some
+// proxy gets a message within a minute; if none does, synced reports how far they got and what the
+// fleet's goroutines do.
 func synced(t *testing.T, f *xds.Fleet) {
 	t.Helper()
 	moved, last := time.Now(), int64(0)
@@ -138,8 +137,7 @@ func TestSubscriptionsFollowClusters(t *testing.T) {
 	eventually.Holds(t, "its ACK", func() bool { return len(one.requests()) == 8 })
 	eds := &cluster.Cluster{Name: "b", ClusterDiscoveryType: &cluster.Cluster_Type{Type: cluster.Cluster_EDS}}
 	s.push(1, wire.ClusterType, map[string]proto.Message{"b": eds}, "a")
-	// Envoy acknowledges new clusters when they have their endpoints: the
-	// first answer brings none.
+	// Envoy acknowledges new clusters when they have their endpoints: the first answer has none.
 	eventually.Holds(t, "a change of subscription", func() bool { return len(one.requests()) >= 10 })
 	s.push(1, wire.EndpointType, map[string]proto.Message{"b": &endpoint.ClusterLoadAssignment{ClusterName: "b"}})
 	eventually.Holds(t, "all ACKs", func() bool { return len(one.requests()) >= 12 })
@@ -149,7 +147,7 @@ func TestSubscriptionsFollowClusters(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q", got)
 	}
-	// What comes of a name that is no longer subscribed to is not kept.
+	// Resources of a name that is no longer subscribed to are not kept.
 	s.push(1, wire.EndpointType, map[string]proto.Message{"a": &endpoint.ClusterLoadAssignment{ClusterName: "a"}})
 	eventually.Holds(t, "its ACK", func() bool { return len(one.requests()) >= 13 })
 	if a := f.Account(); a.Wire["cds"].Removed != 1 || a.Wire["cds"].Resources != 3 {
@@ -187,7 +185,8 @@ func TestMarkers(t *testing.T) {
 				s.push(n, wire.RouteType, routes("new-text"))
 			}
 			eventually.Holds(t, "all ACKs", func() bool { return f.Account().Wire["rds"].Acks == 4*n })
-			// An ACK counts when it is handed to its connection, and has its time when it is written.
+			// An ACK counts when it is passed to its connection, and gets its time when it is
+			// written.
 			eventually.Holds(t, "the ACKs' times", func() bool {
 				seen := f.Sightings(0)
 				return len(seen) == 4 && !slices.Contains(seen[0].AckedNS, record.Never) && !slices.Contains(seen[1].AckedNS, record.Never)
@@ -214,8 +213,8 @@ func TestMarkers(t *testing.T) {
 	}
 }
 
-// Sightings that are read one by one are those of one moment, and are not copied before
-// somebody reads them.
+// Sightings that are read one by one are those of one moment, and are not copied before they are
+// read.
 func TestSightingsFrom(t *testing.T) {
 	s := newFake(t)
 	f := start(t, testSpec(s.address, 3))
@@ -359,17 +358,17 @@ func TestBehaviours(t *testing.T) {
 	eventually.Holds(t, "a storm", func() bool { return f.Account().Reconnects["storm"] >= 3 })
 }
 
-// TestMalformed: an error on that stream, and no other is disturbed.
+// TestMalformed checks that a malformed message is an error on its stream and affects no other.
 func TestMalformed(t *testing.T) {
 	s := newFake(t)
 	f := start(t, testSpec(s.address, 2))
 	synced(t, f)
 	bad := s.live()[0]
-	// A cluster that is no cluster: the proxy rejects it and goes on.
+	// A cluster with an invalid body: the proxy rejects it and continues.
 	must.OK(t, bad.raw(&discovery.DeltaDiscoveryResponse{TypeUrl: wire.ClusterType, Nonce: "bad", Resources: []*discovery.Resource{
 		{Name: "x", Resource: &anypb.Any{TypeUrl: wire.ClusterType, Value: []byte{0xff, 0xff}}}}}))
 	eventually.Holds(t, "a rejection", func() bool { return f.Account().Wire["cds"].Nacks == 1 })
-	// A message that is none: field 1 as a varint.
+	// An invalid message: field 1 as a varint.
 	must.OK(t, bad.raw(&anypb.Any{TypeUrl: "x", Value: []byte{2<<3 | 2, 0x7f}}))
 	eventually.Holds(t, "an unknown type is acknowledged", func() bool { return f.Account().Wire["other"].Responses == 1 || f.Account().Errors == 1 })
 	synced(t, f)
@@ -381,8 +380,8 @@ func TestMalformed(t *testing.T) {
 	}
 }
 
-// A proxy that rejects the first response of a type asks for the others all the same, as
-// Envoy does, but does not hold that type before it has accepted one.
+// A proxy that rejects the first response of a type still requests the other types, as Envoy does,
+// but does not hold that type until it has accepted one.
 func TestFirstResponseRejected(t *testing.T) {
 	s := newFake(t)
 	broken := &cluster.Cluster{}

@@ -15,12 +15,12 @@ import (
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
-// TestFleetsLeaveNothing: one process serves fleet after fleet, hundreds of them in a
-// soak, and keeps nothing of those that were stopped.
+// TestFleetsLeaveNothing checks that a process that serves one fleet after another,
+// hundreds in a soak, keeps nothing of those that were stopped.
 func TestFleetsLeaveNothing(t *testing.T) {
 	const (
 		fleets, proxies = 12, 50
-		limit           = 64 << 10 // bytes a fleet; one that runs holds about a megabyte
+		limit           = 64 << 10 // bytes per fleet; a running one holds about a megabyte
 	)
 	_, address := serveSynthetic(t, 300)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -33,7 +33,7 @@ func TestFleetsLeaveNothing(t *testing.T) {
 	}
 	live := func() (bytes int64) {
 		for range 3 {
-			time.Sleep(50 * time.Millisecond) // the server notices that streams have gone
+			time.Sleep(50 * time.Millisecond) // let the server notice that streams have ended
 			runtime.GC()
 		}
 		var m runtime.MemStats
@@ -52,8 +52,8 @@ func TestFleetsLeaveNothing(t *testing.T) {
 	}
 }
 
-// serveSynthetic serves the configuration of made-up Services of two endpoints for the
-// length of a test.
+// serveSynthetic serves the configuration of synthetic Services with two endpoints for
+// the duration of a test.
 func serveSynthetic(t *testing.T, services int) (s *xdsserver.Server, address string) {
 	t.Helper()
 	c, err := xdsserver.Synthetic(services, 2)

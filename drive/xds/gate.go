@@ -9,9 +9,9 @@ import (
 )
 
 // gate connects proxies as fast as istiod admits them, and executes timed actions. Istiod
-// admits a number of streams per second and rejects with ResourceExhausted those that
-// wait longer than a second. So the gate raises the number of streams that wait for a
-// first answer while they get one, and lowers it when one is rejected.
+// admits a limited number of streams per second and rejects streams that wait longer than
+// a second with ResourceExhausted. So the gate raises the number of streams that wait for
+// a first answer as long as they get one, and lowers it when one is rejected.
 type gate struct {
 	fleet *Fleet
 	wake  chan struct{}
@@ -34,8 +34,8 @@ const (
 	gateShrink     = 0.7
 	gateShrinkOnce = 500 * time.Millisecond
 	pingEvery      = 30 * time.Second // as pilot-agent does
-	// busyAgain is when a busy connection is tried again. The gate waits for
-	// none, since one whose server does not read would block all.
+	// busyAgain is the delay before a busy connection is tried again. The gate never
+	// waits for one, because a server that does not read would block all others.
 	busyAgain = 5 * time.Millisecond
 )
 
@@ -50,10 +50,10 @@ const (
 	pingAll
 	closeLink
 	answerProxy
-	openProxy // connectProxy once more, on a connection that was busy
+	openProxy // retry connectProxy on a connection that was busy
 )
 
-// action is to be executed on a proxy of a link, or on a link.
+// action is an action to execute on a proxy of a link, or on a link.
 type action struct {
 	what  actionKind
 	proxy *proxy
@@ -87,7 +87,7 @@ func (g *gate) init(f *Fleet) {
 	g.later(time.Now().Add(pingEvery), action{what: pingAll})
 }
 
-// allLinks returns the links that exist now.
+// allLinks returns the current links.
 func (g *gate) allLinks() []*link {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,7 +102,7 @@ func (g *gate) enqueue(p *proxy) {
 	g.poke()
 }
 
-// later executes an action at a time.
+// later executes an action at a given time.
 func (g *gate) later(at time.Time, a action) {
 	g.mu.Lock()
 	heap.Push(&g.due, timedAction{at, a})
@@ -120,7 +120,7 @@ func (g *gate) poke() {
 	}
 }
 
-// admitted notes the first answer on a stream.
+// admitted records the first answer on a stream.
 func (g *gate) admitted() {
 	g.mu.Lock()
 	g.connecting--
@@ -132,7 +132,7 @@ func (g *gate) admitted() {
 	}
 }
 
-// released notes that a proxy lost its stream, admitted or not, and reconnects it after
+// released records that a proxy lost its stream, admitted or not, and reconnects it after
 // a wait.
 func (g *gate) released(p *proxy, wasAdmitted bool, reason string, wait time.Duration) {
 	g.mu.Lock()
@@ -201,7 +201,7 @@ func (g *gate) do(a action) {
 	switch a.what {
 	case connectProxy, openProxy:
 		if !a.link.connect(a.proxy) {
-			a.what = openProxy // the place is taken already
+			a.what = openProxy // its place is already taken
 			g.later(time.Now().Add(busyAgain), a)
 		}
 	case closeLink:

@@ -2,7 +2,8 @@ package xds
 
 import "testing"
 
-// Sidecars that speak HBONE say so in either mode; only with deltas do they ask for workloads.
+// Sidecars that speak HBONE report it in either mode; only with deltas do they subscribe to
+// workloads.
 func TestHBONEInEitherMode(t *testing.T) {
 	for mode, asks := range map[string]bool{ModeDelta: true, ModeSotW: false} {
 		s := Spec{HBONE: true, Mode: mode}

@@ -9,9 +9,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
-// TestMemoryOfFleet bounds the live heap of a sidecar with 1,000 services,
-// at rest and after pushes. What the server keeps of each, in the same
-// process, counts too.
+// TestMemoryOfFleet limits the live heap of a sidecar with 1,000 services, at
+// rest and after pushes. It includes what the server, in the same process,
+// keeps for each sidecar.
 func TestMemoryOfFleet(t *testing.T) {
 	const (
 		proxies = 300
@@ -22,7 +22,7 @@ func TestMemoryOfFleet(t *testing.T) {
 	s, address := serveSynthetic(t, 1000)
 	live := func() int64 {
 		runtime.GC()
-		runtime.GC() // what pools keep
+		runtime.GC() // for pools
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
@@ -31,7 +31,7 @@ func TestMemoryOfFleet(t *testing.T) {
 	f := start(t, testSpec(address, proxies))
 	check := func(when string) {
 		t.Helper()
-		f.GiveBack() // as it does when all is quiet
+		f.GiveBack() // as when all is quiet
 		each := (live() - before - once) / proxies
 		t.Logf("%s: %d bytes a sidecar", when, each)
 		if each > limit {

@@ -10,18 +10,18 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Holding is what proxies of one node type in one namespace hold. istiod gives them nearly
-// the same, so the one with the median size represents all.
+// Holding describes the configuration that proxies of one node type in one namespace hold.
+// istiod gives them nearly the same, so the one of median size represents all.
 type Holding struct {
 	Proxy     int    // its index in the fleet
 	Name      string // NAME.NAMESPACE
 	Type      string
 	Namespace string
-	Proxies   int   // of the kind
+	Proxies   int   // of this type and namespace
 	Bytes     int64 // of bodies
 }
 
-// Bytes returns how many bytes of bodies each proxy holds.
+// Bytes returns the number of bytes of bodies that each proxy holds.
 func (f *Fleet) Bytes() []int64 {
 	out := make([]int64, len(f.proxies))
 	for i := range f.proxies {
@@ -61,10 +61,10 @@ func Holdings(proxies []Proxy, held []int64) []Holding {
 	return out
 }
 
-// podName is the proxy's pod, as in the name of its node.
+// podName returns the name of the proxy's pod, as in its node's name.
 func (p *Proxy) podName() string { return p.Name + "." + p.Namespace }
 
-// holds returns how many bytes of bodies the proxy holds.
+// holds returns the number of bytes of bodies that the proxy holds.
 func (p *proxy) holds() int64 {
 	sum := int64(0)
 	for k := range kinds {
@@ -73,8 +73,8 @@ func (p *proxy) holds() int64 {
 	return sum
 }
 
-// WriteConfiguration writes what a proxy, by its index, holds now, in the format of package
-// confile. It fills in empty fields of h.
+// WriteConfiguration writes what a proxy, by its index, currently holds, in the format of
+// package confile. It fills in empty fields of h.
 func (f *Fleet) WriteConfiguration(w io.Writer, index int, h confile.Header) error {
 	if index < 0 || index >= len(f.proxies) {
 		return errs.Usage("xds: proxy %d of %d", index, len(f.proxies))

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// One proxy of each kind can be asked for what it holds, as it came.
+// The configuration of one proxy of each kind can be read as it was received.
 func TestHoldings(t *testing.T) {
 	s := newFake(t)
 	spec := testSpec(s.address, 5)

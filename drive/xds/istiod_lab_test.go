@@ -21,7 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// openLab is a lab's client.
+// openLab returns a client of a lab.
 func openLab(t *testing.T) kubernetes.Interface {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(labtest.Start(t).RESTConfig())
@@ -29,8 +29,8 @@ func openLab(t *testing.T) kubernetes.Interface {
 	return kube
 }
 
-// istiodFor makes a namespace that is gone after the test, and returns what a
-// proxy there needs: istiod's address, the certificate it is known by and a
+// istiodFor creates a namespace that is deleted after the test, and returns
+// what a proxy there needs: istiod's address, the root of its certificate and a
 // token.
 func istiodFor(ctx context.Context, t *testing.T, kube kubernetes.Interface, namespace string) (address, root, token string) {
 	t.Helper()
@@ -58,8 +58,8 @@ func istiodFor(ctx context.Context, t *testing.T, kube kubernetes.Interface, nam
 	return net.JoinHostPort(istiod.Spec.ClusterIP, "15012"), root, token
 }
 
-// realIstiod connects a fleet to istiod, makes and takes back a change that
-// every sidecar has to see, and kills istiod.
+// realIstiod connects a fleet to istiod, makes and reverts a change that every
+// sidecar must see, and kills istiod.
 func realIstiod(t *testing.T, mode string) {
 	const sidecars, gateways = 20, 2
 	namespace := "fleet-" + mode
@@ -87,7 +87,7 @@ func realIstiod(t *testing.T, mode string) {
 	before := time.Now().UnixNano()
 	must.OK(t, must.Err(kube.CoreV1().Services(namespace).Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}}, metav1.CreateOptions{})))
-	// Gateways get the cluster too, but no table of names.
+	// Gateways get the cluster too, but no name table.
 	eventually.Within(t, 3*time.Minute, "the new service", func() bool {
 		seen := f.Sightings(0)
 		return len(seen[0].Proxy) == sidecars+gateways && len(seen[1].Proxy) == sidecars
@@ -99,7 +99,7 @@ func realIstiod(t *testing.T, mode string) {
 	}
 
 	reconnects := f.Account().Reconnects
-	lost := func() (n int64) { // since then, of streams there were
+	lost := func() (n int64) { // since then, of answered streams
 		for reason, count := range f.Account().Reconnects {
 			if reason != "dial" {
 				n += count - reconnects[reason]

@@ -13,7 +13,7 @@ import (
 // Limits that decide when a join is complete.
 const (
 	joinLimit = 30 * time.Second
-	// joinQuiet is how long nothing may arrive after the proxy has its configuration.
+	// joinQuiet is how long the stream must be quiet once the proxy has its configuration.
 	joinQuiet = 500 * time.Millisecond
 	// joinOptional is how long to wait for optional types.
 	joinOptional = 2 * time.Second
@@ -22,7 +22,7 @@ const (
 
 // Join connects the one proxy of spec, independently of any fleet, waits until it has its
 // first configuration, and disconnects it. It fails if the proxy loses its stream, because
-// the time would include a retry.
+// the time would then include a retry.
 func Join(ctx context.Context, spec Spec) (*record.Join, error) {
 	if len(spec.Proxies) != 1 {
 		return nil, errs.Usage("xds: %d proxies are to join, want one", len(spec.Proxies))

@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A join lasts from the first request to the last response, whatever came
-// before or beside it.
+// A join lasts from the first request to the last response, whatever happened
+// before or concurrently.
 func TestJoin(t *testing.T) {
 	s := newFake(t)
 	began := time.Now()
@@ -59,7 +59,7 @@ func TestJoinFails(t *testing.T) {
 	}
 }
 
-// Sizes are told apart by namespace.
+// Sizes are kept separately by namespace.
 func TestNamespaceConfig(t *testing.T) {
 	s := newFake(t)
 	spec := testSpec(s.address, 3)

@@ -11,13 +11,13 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/stream"
 )
 
-// link is a connection, from before it is dialled until it has ended, with the
+// link is a connection, from before it is dialled until it has ended, and the
 // proxies that use it.
 type link struct {
 	fleet   *Fleet
 	key     linkKey
-	used    int    // proxies on it; of the gate's lock
-	scratch []byte // of the connection's lock
+	used    int    // proxies on it; guarded by the gate's lock
+	scratch []byte // guarded by the connection's lock
 
 	mu      sync.Mutex
 	conn    *stream.Conn
@@ -30,7 +30,7 @@ type linkKey struct {
 	address  string
 	identity string // whose certificate it presents; "" if any proxy may share it
 	slow     bool   // has small windows
-	alone    bool   // for a single proxy that will stop reading
+	alone    bool   // only for a single proxy that will stop reading
 }
 
 // Sizes of connections.
@@ -54,7 +54,7 @@ func (g *gate) place(p *proxy) *link {
 		}
 	}
 	key.address = f.spec.Addresses[int(p.index)%len(f.spec.Addresses)]
-	// Do not keep a proxy on an address that fails.
+	// Do not keep a proxy on a failing address.
 	if p.attempts > 2 {
 		key.address = f.spec.Addresses[(int(p.index)+p.attempts)%len(f.spec.Addresses)]
 	}
@@ -74,7 +74,7 @@ func (g *gate) place(p *proxy) *link {
 	return l
 }
 
-// shared returns how many proxies with a key share a connection.
+// shared returns the number of proxies with a key that share a connection.
 func (g *gate) shared(key linkKey) int {
 	if key.alone {
 		return 1
@@ -89,7 +89,7 @@ func (g *gate) leave(l *link) {
 		return
 	}
 	if g.shared(l.key) == 1 {
-		heap.Push(&g.due, timedAction{action: action{what: closeLink, link: l}}) // at once
+		heap.Push(&g.due, timedAction{action: action{what: closeLink, link: l}}) // immediately
 		return
 	}
 	if l.used == g.shared(l.key)-1 {
@@ -97,7 +97,7 @@ func (g *gate) leave(l *link) {
 	}
 }
 
-// retire keeps a connection from getting more proxies.
+// retire keeps a connection from accepting more proxies.
 func (g *gate) retire(l *link) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -131,7 +131,7 @@ func (l *link) run() {
 	pending := l.pending
 	l.pending = nil
 	l.mu.Unlock()
-	_ = conn.Do(func() { // a connection that broke says so in Run
+	_ = conn.Do(func() { // if the connection broke, Run reports it
 		for _, p := range pending {
 			l.openLocked(p)
 		}
@@ -200,7 +200,7 @@ func (l *link) connect(p *proxy) (done bool) {
 	case dead != nil:
 		l.fleet.failed(p, reasonDial, dead)
 	case conn != nil:
-		done, _ = conn.TryDo(func() { l.openLocked(p) }) // a connection that broke says so in Run
+		done, _ = conn.TryDo(func() { l.openLocked(p) }) // if the connection broke, Run reports it
 		return done
 	}
 	return true
@@ -227,7 +227,7 @@ func (l *link) do(f func()) (done bool) {
 	if conn == nil {
 		return true
 	}
-	done, _ = conn.TryDo(f) // a connection that broke says so in Run
+	done, _ = conn.TryDo(f) // if the connection broke, Run reports it
 	return done
 }
 
@@ -237,7 +237,7 @@ func (l *link) ping() {
 	conn := l.conn
 	l.mu.Unlock()
 	if conn != nil {
-		_, _ = conn.Ping() // a connection that broke says so in Run
+		_, _ = conn.Ping() // if the connection broke, Run reports it
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// addresses are endpoints of cluster a; those that begin with ! get no
+// addresses returns the endpoints of cluster a; those that begin with ! get no
 // traffic.
 func addresses(list ...string) map[string]proto.Message {
 	a := &endpoint.ClusterLoadAssignment{ClusterName: "a", Endpoints: []*endpoint.LocalityLbEndpoints{{}}}
@@ -39,9 +39,9 @@ func edsCluster(name string) *cluster.Cluster {
 // acks returns how many responses of a type all proxies acknowledged.
 func acks(f *xds.Fleet, kind string) int { return int(f.Account().Wire[kind].Acks) }
 
-// TestLateMarkers: a marker that is announced after proxies got what it marks
-// is found with the times of then, whether they have acknowledged it or not,
-// whether they still hold it or not, and no proxy twice.
+// TestLateMarkers checks that a marker announced after proxies received what it
+// marks is found with the original times, whether or not they have acknowledged
+// it and whether or not they still hold it, and never twice for one proxy.
 func TestLateMarkers(t *testing.T) {
 	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
 		t.Run(mode, func(t *testing.T) {
@@ -101,8 +101,8 @@ func TestLateMarkers(t *testing.T) {
 	}
 }
 
-// TestLateAck: what was received but not acknowledged when its marker came is
-// acknowledged later.
+// TestLateAck checks that a change that was received but not acknowledged when
+// its marker was announced gets its acknowledgement later.
 func TestLateAck(t *testing.T) {
 	s := newFake(t)
 	f := start(t, testSpec(s.address, 1))
@@ -120,10 +120,10 @@ func TestLateAck(t *testing.T) {
 	eventually.Holds(t, "its ACK", func() bool { seen := f.Sightings(0)[0]; return seen.AckedNS[0] > seen.ReceivedNS[0] })
 }
 
-// TestShownAlready: a marker that the content before showed as well is not
-// seen: it was sent again for some other reason. Where its text goes and comes
-// back, it may have been sent together with the change that took it away:
-// then it counts from when the change was committed.
+// TestShownAlready checks that a marker that the previous content also showed
+// is not seen: it was sent again for another reason. If its text disappears and
+// comes back, it may have been sent together with the change that removed it:
+// it then counts from when the change was committed.
 func TestShownAlready(t *testing.T) {
 	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
 		t.Run(mode, func(t *testing.T) {
@@ -149,11 +149,11 @@ func TestShownAlready(t *testing.T) {
 					t.Fatal(first, err)
 				}
 			}
-			// It goes, alone.
+			// It disappears, with no other change.
 			announce(0, gone)
 			push("!10.0.0.1")
-			// It comes back; but first the same is sent again, and with another
-			// address: neither shows it.
+			// It comes back. But first the same is sent again, and then with
+			// another address: neither shows it.
 			announce(1, there)
 			push("!10.0.0.1")
 			push("!10.0.0.1", "10.0.0.9")
@@ -161,14 +161,14 @@ func TestShownAlready(t *testing.T) {
 				t.Fatalf("gone: %+v, back: %+v", f.Sightings(0)[0], f.Sightings(1)[0])
 			}
 			push("10.0.0.1")
-			// It goes and comes back in one: what is pushed shows it before and
-			// after, as does what came before either was made.
+			// It disappears and comes back in one push, which shows it before
+			// and after, as does an earlier push.
 			announce(2, gone)
 			announce(3, there)
 			push("10.0.0.1", "10.0.0.8")
 			committed := time.Now().UnixNano()
 			push("10.0.0.1", "10.0.0.8") // both changes
-			push("10.0.0.1")             // and something else
+			push("10.0.0.1")             // and another change
 			if seen(1) != 1 || seen(2) != 0 || seen(3) != 0 {
 				t.Fatalf("%+v", f.Sightings(0))
 			}
@@ -186,7 +186,7 @@ func TestShownAlready(t *testing.T) {
 			if f.Sightings(2)[0].Stays != nil {
 				t.Errorf("gone: %+v", f.Sightings(2)[0])
 			}
-			// The other way round: it comes back and goes in one.
+			// The opposite: it comes back and disappears in one push.
 			announce(4, gone)
 			push("!10.0.0.1")
 			announce(5, there)
@@ -195,8 +195,8 @@ func TestShownAlready(t *testing.T) {
 			if m := f.Sightings(6)[0]; len(m.Proxy) != 0 || m.Stays == nil || len(m.After(0).Proxy) != 1 {
 				t.Errorf("comes and goes: %+v", m)
 			}
-			// A text of one change only, announced far too late: sent again, it
-			// is not new.
+			// A text with only one change, announced far too late: if sent
+			// again, it is not new.
 			time.Sleep(time.Millisecond)
 			f.Forget()
 			announce(7, record.Marker{Type: "eds", Text: "10.0.0.7"})
@@ -208,8 +208,8 @@ func TestShownAlready(t *testing.T) {
 	}
 }
 
-// TestLostBodies: where a content is no longer kept, whoever asks is told
-// that a marker may have been there.
+// TestLostBodies checks that if a content is no longer kept, the sightings
+// report that the marker may have been in it.
 func TestLostBodies(t *testing.T) {
 	s := newFake(t)
 	f := start(t, testSpec(s.address, 1))
@@ -229,7 +229,7 @@ func TestLostBodies(t *testing.T) {
 	if m := f.Sightings(0)[0]; m.SearchedFromNS == 0 || m.SearchedFromNS > before || m.Unknown != 0 {
 		t.Errorf("%+v", m)
 	}
-	push("10.0.0.1") // met before, not kept: the marker may be there
+	push("10.0.0.1") // seen before, not kept: the marker may be in it
 	if m := f.Sightings(0)[0]; len(m.Proxy) != 0 || m.Unknown != 1 {
 		t.Errorf("%+v", m)
 	}

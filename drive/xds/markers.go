@@ -13,17 +13,17 @@ type marker struct {
 	record.Marker
 	kind kind
 	text []byte
-	ip   []byte // text as an address, for endpoints and workloads; nil: text is not an address
-	// returns reports that the same text was marked before with the opposite
-	// sense, such as an endpoint that goes and comes back. A proxy that gets
-	// both changes in one response shows neither.
+	ip   []byte // text as an address, for endpoints and workloads; nil if it is not one
+	// returns reports that the same text was marked before with the opposite sense,
+	// such as an endpoint that goes and comes back. A proxy that gets both changes in
+	// one response shows neither.
 	returns bool
-	// since is the earliest time (Unix nanoseconds) at which content received
-	// before the announcement may count for this marker.
+	// since is the earliest time (Unix nanoseconds) at which content received before
+	// the announcement may count for this marker.
 	since int64
 }
 
-// markerKey identifies the text that markers are about.
+// markerKey identifies the text of markers.
 type markerKey struct {
 	kind           kind
 	resource, text string
@@ -58,7 +58,7 @@ func (c *catalogue) announce(list []record.Marker, now int64) int {
 		}
 		one.returns, one.since = *other != 0, *other
 		if *same != 0 {
-			one.since = now // what came before was the earlier marker's
+			one.since = now // what came before belongs to the earlier marker
 		}
 		*same = now
 		c.marked[key] = last
@@ -78,7 +78,7 @@ func (c *catalogue) announce(list []record.Marker, now int64) int {
 	return len(old)
 }
 
-// sights are the markers that a step reveals, by index.
+// sights holds the markers that a step reveals, by index.
 type sights struct {
 	// seen: the change takes effect in a proxy that takes the step.
 	seen []int32
@@ -92,7 +92,7 @@ type sights struct {
 
 func (s *sights) none() bool { return len(s.seen) == 0 && len(s.stay) == 0 && len(s.unknown) == 0 }
 
-// sights returns which of the markers announced so far a step reveals.
+// sights returns the markers announced so far that a step reveals.
 func (c *catalogue) sights(s *step) *sights {
 	markers := *c.markers.Load()
 	s.mu.Lock()
@@ -142,7 +142,7 @@ func (c *catalogue) look(s *step, markers []marker) *sights {
 				}
 			case markers[m].returns && slices.Contains(lost, m):
 				unknown[m] = true
-			default: // a text of one change only: nobody had it before
+			default: // a text with one change only: no proxy had it before
 				seen[m] = true
 			}
 		}

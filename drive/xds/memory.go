@@ -7,9 +7,9 @@ import (
 )
 
 // memory holds the steps that proxies took recently, with the times at which
-// they received and acknowledged them. A marker announced after a proxy
-// received the marked content is found here, with the original times. It keeps
-// the contents of those steps alive so that they can be searched.
+// they received and acknowledged them. If a marker is announced after a proxy
+// received the marked content, it is found here, with the original times. The
+// memory keeps the contents of those steps alive so that they can be searched.
 type memory struct {
 	chunks []*memoryChunk // the oldest first
 	// from is the time since which the memory is complete, Unix nanoseconds.
@@ -32,8 +32,8 @@ type memoryChunk struct {
 	newest  int64
 }
 
-// The limits of the memory. Markers are late by milliseconds, or by a few
-// seconds on an overloaded machine.
+// Limits of the memory. Markers are late by milliseconds, or by a few seconds
+// on an overloaded machine.
 const (
 	rememberFor     = 10 * time.Second
 	rememberChunk   = 256 // entries of 32 bytes

@@ -16,24 +16,24 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// heapAlloc is the live heap, bytes.
+// heapAlloc returns the live heap in bytes.
 func heapAlloc() int64 {
 	runtime.GC()
-	runtime.GC() // what pools and cleanups kept
+	runtime.GC() // for pools and cleanups
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc)
 }
 
-// Istiod sends each proxy a message of its own: in another order, and with a
-// cluster of its own pod. What the fleet works out of it must not stay when
-// all is quiet, nor what the proxies held before a push.
+// Istiod sends each proxy a different message: in another order, and with a
+// cluster of its own pod. The fleet must not keep what it computes from them
+// when all is quiet, nor what the proxies held before a push.
 func TestMemoryOfMessagesThatDiffer(t *testing.T) {
 	const (
 		proxies  = 100
 		services = 1000
 		pushes   = 2
-		limit    = 4 << 10 // bytes a proxy, of clusters: a pointer for 64 names, and the chunk with its own cluster
+		limit    = 4 << 10 // bytes per proxy for clusters: a pointer per 64 names, and the chunk with its own cluster
 	)
 	resource := func(name, text string) *discoveryv3.Resource {
 		body, err := anypb.New(&clusterv3.Cluster{Name: name, AltStatName: text, ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}})
@@ -47,7 +47,7 @@ func TestMemoryOfMessagesThatDiffer(t *testing.T) {
 	for i := range tables {
 		tables[i] = emptyTables[cds]
 	}
-	// take has every proxy take a version of everything; it returns the bytes
+	// take makes every proxy take a version of everything. It returns the bytes
 	// of one proxy's bodies.
 	take := func(version int) (bodies int64) {
 		shared := make([]*discoveryv3.Resource, services)

@@ -15,14 +15,14 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// churned is a catalogue through which Services come and go, and what a proxy
-// holds of it.
+// churned is a catalogue through which Services come and go, and a proxy's
+// tables.
 type churned struct {
 	*catalogue
 	clusters *table
 }
 
-// push gives the proxy a new cluster and takes an old one; "" for none.
+// push gives the proxy a new cluster and removes an old one; "" for none.
 func (c *churned) push(t *testing.T, comes, goes string) {
 	t.Helper()
 	m := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: wire.ClusterType}
@@ -46,11 +46,11 @@ func (c *churned) push(t *testing.T, comes, goes string) {
 func (c *churned) rest() {
 	c.forget()
 	runtime.GC()
-	runtime.GC() // what cleanups kept
+	runtime.GC() // for cleanups
 	c.sweep()
 }
 
-// holds checks what the proxy holds and asks for by name.
+// holds checks what the proxy holds and subscribes to, by name.
 func (c *churned) holds(t *testing.T, want ...string) {
 	t.Helper()
 	if c.clusters.count != len(want) {
@@ -70,7 +70,7 @@ func (c *churned) holds(t *testing.T, want ...string) {
 }
 
 // Names of Services that came and went are forgotten, however many there were,
-// and what has their numbers afterwards is not taken for them.
+// and later users of their numbers are not mistaken for them.
 func TestNamesAreForgotten(t *testing.T) {
 	const services = 12 * sweepNames
 	c := &churned{newCatalogue(true), emptyTables[cds]}
@@ -84,7 +84,7 @@ func TestNamesAreForgotten(t *testing.T) {
 		}
 		c.push(t, name(i), before)
 		if i%1000 == 0 {
-			runtime.GC() // names are forgotten with what has them
+			runtime.GC() // names are forgotten with their holders
 			c.holds(t, "stays", name(i))
 		}
 	}
@@ -99,8 +99,8 @@ func TestNamesAreForgotten(t *testing.T) {
 		t.Errorf("%d names are kept, two are in use", n)
 	}
 	c.holds(t, "stays", name(services-1))
-	// The same message again is of a name that is no longer there, whatever has
-	// its number now.
+	// The same message again refers to a name that no longer exists, whatever
+	// has its number now.
 	number := c.names[cds].ids[name(services-1)]
 	c.push(t, "", name(services-1))
 	c.rest()
@@ -113,7 +113,7 @@ func TestNamesAreForgotten(t *testing.T) {
 	c.holds(t, "stays", name(1))
 }
 
-// A number that has just become free is not given away yet.
+// A number that has just become free is not reused yet.
 func TestNumbersRestBeforeTheyAreGivenAgain(t *testing.T) {
 	c := &churned{newCatalogue(true), emptyTables[cds]}
 	c.push(t, "a", "")

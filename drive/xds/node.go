@@ -9,7 +9,7 @@ import (
 )
 
 // node returns the encoded node of a proxy, as in the bootstrap that pilot-agent writes.
-// It is made for the first request of each stream and not kept.
+// It is built for the first request of each stream and not kept.
 func (s *Spec) node(p *Proxy) ([]byte, error) {
 	if p.nodeType() == NodeZtunnel {
 		return s.ztunnelNode(p)
@@ -72,5 +72,5 @@ func (s *Spec) node(p *Proxy) ([]byte, error) {
 	return n.Append(nil)
 }
 
-// version is Istio's.
+// version returns Istio's version.
 func (m Mesh) version() string { return cmp.Or(m.IstioVersion, "1.31.0") }

@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Outage is what happened to the proxies' streams since a moment. Times are nanoseconds
-// since 1970.
+// Outage records what happened to the proxies' streams since a given time. Times are
+// nanoseconds since 1970.
 type Outage struct {
 	SinceUnixNS int64 `json:"since_unix_ns"`
 	NowUnixNS   int64 `json:"now_unix_ns"`
@@ -25,8 +25,8 @@ type Outage struct {
 	// ended or were never established, by reason.
 	Losses int64            `json:"losses"`
 	Ended  map[string]int64 `json:"ended,omitempty"`
-	// Down is how long proxies lacked some of their configuration after the loss
-	// of a stream, in microseconds, over all losses that are over.
+	// Down is how long proxies lacked some of their configuration after the loss of a
+	// stream, in microseconds, over all completed losses.
 	Down record.Counted `json:"down_us"`
 	// DownCounts are the counts of Down's histogram.
 	DownCounts []int64 `json:"down_counts,omitempty"`
@@ -43,7 +43,7 @@ func (o Outage) Over() bool {
 	return true
 }
 
-// Spared counts the proxies that lost no stream because they had none.
+// Spared returns the number of proxies that lost no stream because they had none.
 func (o Outage) Spared() (n int) {
 	for i, lost := range o.LostNS {
 		if lost == record.Never && o.spared(i) {
@@ -65,13 +65,14 @@ type outage struct {
 	lost, back []atomic.Int64 // by proxy; 0: not yet
 	losses     atomic.Int64
 	down       histogram
-	ended      map[string]int64 // before
+	ended      map[string]int64 // before the outage
 	absent     []int32
 }
 
 // BeginOutage starts a new record of what happens to the proxies' streams. From then on
 // proxies reconnect as real ones do, each after Envoy's back-off, instead of as fast as
-// istiod admits them. drop closes all connections, as a network failure does.
+// istiod admits them. If drop is set, it closes all connections, as a network failure
+// does.
 func (f *Fleet) BeginOutage(drop bool) Outage {
 	f.gate.widen()
 	o := &outage{since: time.Now().UnixNano(), lost: make([]atomic.Int64, len(f.proxies)), back: make([]atomic.Int64, len(f.proxies)), ended: f.ended(), absent: f.absent()}
@@ -118,14 +119,14 @@ func (f *Fleet) absent() []int32 {
 	return slices.Sorted(maps.Keys(f.waiting))
 }
 
-// ended returns how many streams were lost, by reason.
+// ended returns the number of lost streams, by reason.
 func (f *Fleet) ended() map[string]int64 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return maps.Clone(f.reconnects)
 }
 
-// loses notes that a connected proxy lost its stream.
+// loses records that a connected proxy lost its stream.
 func (o *outage) loses(proxy int32, at int64) {
 	if o == nil {
 		return
@@ -135,7 +136,7 @@ func (o *outage) loses(proxy int32, at int64) {
 	o.lost[proxy].CompareAndSwap(0, at)
 }
 
-// returns notes that a proxy has everything, after it lacked something since an instant;
+// returns records that a proxy has everything, after lacking something since an instant;
 // 0: since it first connected.
 func (o *outage) returns(proxy int32, since, at int64) {
 	if o == nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/eventually"
 )
 
-// All connections end at once. Proxies come back each by itself, however few the
-// gate let connect at a time, and each says when it lost its stream and when it had
+// All connections end at once. Proxies come back independently, however few the gate
+// lets connect at a time. Each records when it lost its stream and when it had
 // everything again.
 func TestOutage(t *testing.T) {
 	const n, refused = 12, 5
@@ -49,14 +49,14 @@ func TestOutage(t *testing.T) {
 		}
 		longest = max(longest, o.BackNS[i]-o.LostNS[i])
 	}
-	// A stream that was never answered was no loss.
+	// A stream that was never answered does not count as lost.
 	if o.Losses != n || o.Down.Count != n || int64(o.Down.Max()*1e3+0.5) != longest || o.Ended["unavailable"] != n {
 		t.Errorf("%d losses, down %+v, ended %v; the longest was %d ns", o.Losses, o.Down, o.Ended, longest)
 	}
 }
 
-// A proxy that loses its stream once more is back only after that, and was
-// without configuration twice.
+// A proxy that loses its stream once more is back only after that, and was without
+// configuration twice.
 func TestOutageOfOneProxyTwice(t *testing.T) {
 	s := newFake(t)
 	f := start(t, testSpec(s.address, 1))
@@ -74,8 +74,8 @@ func TestOutageOfOneProxyTwice(t *testing.T) {
 	}
 }
 
-// A proxy that is without a stream when it begins has none to lose, and nobody waits
-// for that.
+// A proxy that has no stream at the start has none to lose, and the outage does not
+// wait for it.
 func TestOutageOfOneThatIsAbsent(t *testing.T) {
 	s := newFake(t)
 	spec := testSpec(s.address, 2)

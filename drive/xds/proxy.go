@@ -9,8 +9,8 @@ import (
 )
 
 // proxy is one simulated sidecar, gateway or ztunnel. Except for its tables and atomic
-// fields, it is guarded by the lock of its connection, or owned by the gate while it has
-// none.
+// fields, the lock of its connection guards it. While it has no connection, the gate
+// owns it.
 type proxy struct {
 	fleet *Fleet
 	spec  *Proxy
@@ -19,7 +19,7 @@ type proxy struct {
 	link     *link
 	stream   *stream.Stream
 	ends     string        // why the proxy itself ends the stream; "" if it does not
-	epoch    uint32        // counts streams, so that late timers of earlier streams do nothing
+	epoch    uint32        // counts streams, so that late timers of earlier streams have no effect
 	attempts int           // failed since it was last connected
 	rests    time.Duration // of a ztunnel: its latest back-off
 
@@ -76,7 +76,7 @@ func (p *proxy) open(conn *stream.Conn) error {
 	p.asked, p.answered = 0, 0
 	p.nonces = [kinds]string{}
 	p.giveUp()
-	for _, h := range p.held { // the new stream's first CDS ACK covers these too
+	for _, h := range p.held { // the new stream's first CDS ACK also covers these
 		if h.sent != nil {
 			p.owed = append(p.owed, h.sent)
 		}
@@ -113,7 +113,7 @@ func (p *proxy) wantsNDS() bool {
 func (p *proxy) ask(k kind, node []byte) {
 	p.asked.add(k)
 	table, version := p.tables[k].Load(), p.versions[k]
-	if k == nds { // pilot-agent itself asks for the name table, anew on each stream
+	if k == nds { // pilot-agent itself asks for the name table, again on each stream
 		table, version = emptyTables[k], ""
 	}
 	names := p.subscribed[k].names
@@ -290,7 +290,7 @@ func (p *proxy) follow(k kind, t *table, n *noted, at int64) (requests []func())
 	return requests
 }
 
-// subscribe sends a change of subscription in a request of its own, without an ACK.
+// subscribe sends a change of subscription in a separate request, without an ACK.
 func (p *proxy) subscribe(k kind, d *diff) {
 	switch {
 	case !p.asked.has(k):
@@ -332,8 +332,8 @@ func (p *proxy) reply(k kind, url string, head *wire.Head, fault string, sent fu
 	}
 }
 
-// advance asks for the next kind when a new proxy has the previous ones, and
-// records when it has everything.
+// advance requests the next kind when a new proxy has the previous ones, and records
+// when it has everything.
 func (p *proxy) advance(at int64) {
 	if !p.asked.has(lds) && p.answered.has(cds) && (p.answered.has(eds) || !p.asked.has(eds)) {
 		p.ask(lds, nil)
@@ -341,7 +341,7 @@ func (p *proxy) advance(at int64) {
 			p.ask(nds, nil)
 		}
 	}
-	last := lds // the last of the kinds that every proxy asks for
+	last := lds // the last of the kinds that every proxy requests
 	if p.spec.nodeType() == NodeZtunnel {
 		last = wads
 	}

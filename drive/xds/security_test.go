@@ -83,7 +83,7 @@ func (a *authority) issue(dns, spiffe string) xds.Certificate {
 		Key: string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: raw}))}
 }
 
-// secureFake is a fake behind TLS; check decides about each stream.
+// secureFake starts a fake behind TLS; check decides about each stream.
 func secureFake(t *testing.T, a *authority, client tls.ClientAuthType, check grpc.StreamServerInterceptor) *fake {
 	t.Helper()
 	c := a.issue("istiod.istio-system.svc", "")
@@ -129,8 +129,8 @@ func TestTokens(t *testing.T) {
 	eventually.Holds(t, "the server's certificate to be refused", func() bool { return f.Account().Reconnects["dial"] > 0 })
 }
 
-// signer is a certificate authority as istiod is one: it signs what a token
-// proves.
+// signer starts a certificate authority that behaves like istiod: it signs what
+// a token proves.
 func (a *authority) signer(identities map[string]string) string {
 	a.t.Helper()
 	c := a.issue("istiod.istio-system.svc", "")
@@ -178,8 +178,8 @@ func (a *authority) signer(identities map[string]string) string {
 	return loopback.Serve(a.t, server.Serve, server.Stop)
 }
 
-// TestSignedCertificates: a token becomes a certificate, and a fleet connects
-// with it.
+// TestSignedCertificates exchanges a token for a certificate, and connects a
+// fleet with it.
 func TestSignedCertificates(t *testing.T) {
 	a := newAuthority(t)
 	request := xds.SignRequest{RootCA: a.pem, Token: "one\n", Namespace: "ns", Validity: time.Hour,
@@ -193,7 +193,8 @@ func TestSignedCertificates(t *testing.T) {
 	spec.Security = xds.Security{Mode: xds.SecurityMTLS, RootCA: a.pem, Certificates: map[string]xds.Certificate{"": c}}
 	synced(t, start(t, spec))
 
-	// A fleet has its own signed, one for each identity that was given none.
+	// A fleet gets its own certificates signed, one for each identity without
+	// one.
 	spec = testSpec(s.address, 4)
 	spec.Proxies[1].ServiceAccount, spec.Proxies[2].ServiceAccount = "other", "given"
 	spec.Security = xds.Security{Mode: xds.SecurityMTLS, RootCA: a.pem, CAAddress: request.Address, Tokens: map[string]string{"ns/default": "one", "ns/other": "other"},
@@ -208,7 +209,7 @@ func TestSignedCertificates(t *testing.T) {
 		t.Errorf("neither a certificate nor a token: %v", err)
 	}
 
-	// A mesh of another trust domain: its certificates say so themselves.
+	// In a mesh with another trust domain, the certificates state it.
 	corp := request
 	corp.Address = a.signer(map[string]string{"Bearer one": "spiffe://corp.example/ns/ns/sa/default", "Bearer path": "spiffe://corp.example/ns/ns"})
 	for _, domain := range []string{"", "corp.example"} {
@@ -263,7 +264,7 @@ func TestClientCertificates(t *testing.T) {
 	eventually.Holds(t, "to be refused", func() bool { return f.Account().Reconnects["connection"]+f.Account().Reconnects["dial"] > 0 })
 }
 
-// An authority that cannot be reached yet is waited for.
+// Sign waits for an authority that cannot be reached yet.
 func TestSignWaitsForAuthority(t *testing.T) {
 	a := newAuthority(t)
 	behind := a.signer(map[string]string{"Bearer one": "spiffe://cluster.local/ns/ns/sa/default"})

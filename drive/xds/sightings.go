@@ -12,7 +12,7 @@ import (
 type sighting struct {
 	columns
 	seen    []uint64 // a bit for each proxy
-	stay    columns  // proxies that were sent it again while it held
+	stay    columns  // proxies that received it again while it held
 	unknown int
 	from    int64 // received content was searched from this time on, Unix nanoseconds
 }
@@ -148,8 +148,8 @@ func (n *noted) sent(f *Fleet) func(at int64) {
 	}
 }
 
-// Sightings returns the sightings of the markers from index from on, one entry
-// for each marker announced.
+// Sightings returns the sightings of the markers from index from on, one entry per
+// announced marker.
 func (f *Fleet) Sightings(from int) []MarkerSightings {
 	_, each := f.SightingsFrom(from)
 	out := []MarkerSightings{}

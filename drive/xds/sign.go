@@ -36,12 +36,12 @@ type SignRequest struct {
 	Token          string
 	Namespace      string
 	ServiceAccount string // "" means default
-	// TrustDomain is the trust domain of the mesh; "" accepts whichever one
-	// istiod puts into the certificate.
+	// TrustDomain is the trust domain of the mesh; "" accepts any that istiod puts into
+	// the certificate.
 	TrustDomain string
 	ClusterID   string // "" means Kubernetes
-	// Validity is the requested lifetime of the certificate; 0 leaves it to the
-	// authority, whose default is a day. Certificates are not renewed.
+	// Validity is the requested lifetime of the certificate; 0 uses the authority's
+	// default of a day. Certificates are not renewed.
 	Validity time.Duration
 }
 
@@ -53,10 +53,10 @@ const (
 	maxChain          = 1 << 20 // bytes of an answer
 )
 
-// Sign has an authority sign a new key for an identity, as pilot-agent does
-// when it starts (IstioCertificateService in istio.io/api,
-// security/v1alpha1/ca.proto). The authority certifies the identity that the
-// token proves, not the requested one; Sign fails if the two differ.
+// Sign asks an authority to sign a new key for an identity, as pilot-agent does when it
+// starts (IstioCertificateService in istio.io/api, security/v1alpha1/ca.proto). The
+// authority certifies the identity that the token proves, not the requested one; Sign
+// fails if the two differ.
 func Sign(ctx context.Context, r SignRequest) (Certificate, error) {
 	fail := func(err error) (Certificate, error) {
 		return Certificate{}, fmt.Errorf("xds: a certificate from %s: %w", r.Address, err)

@@ -13,9 +13,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestIstiodSigns has a real istiod sign a certificate for a token, connects a
-// fleet with it and without the token, and sees that istiod holds the fleet to
-// what the certificate says.
+// TestIstiodSigns makes a real istiod sign a certificate for a token, connects
+// a fleet with it and without the token, and checks that istiod limits the
+// fleet to the certificate's identity.
 func TestIstiodSigns(t *testing.T) {
 	const namespace = "signed"
 	kube := openLab(t)
@@ -36,7 +36,7 @@ func TestIstiodSigns(t *testing.T) {
 	if a := f.Account(); len(a.Reconnects) != 0 || a.Config["cds"] == 0 {
 		t.Errorf("%+v", a)
 	}
-	// A proxy of another namespace is not who the certificate says.
+	// A proxy of another namespace does not match the certificate.
 	other := spec
 	other.Proxies = []xds.Proxy{{Name: "p", Namespace: "default", IP: "10.250.1.99"}}
 	g := start(t, other)

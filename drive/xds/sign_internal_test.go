@@ -6,7 +6,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// FuzzChain: whatever an authority answers, it is a chain or an error.
+// FuzzChain checks that any answer of an authority is a chain or an error.
 func FuzzChain(f *testing.F) {
 	good := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "leaf")
 	good = protowire.AppendVarint(protowire.AppendTag(good, 9, protowire.VarintType), 7)

@@ -13,7 +13,7 @@ import (
 
 // Modes of the discovery protocol.
 const (
-	ModeDelta = "delta" // incremental, what agents use by default
+	ModeDelta = "delta" // incremental, the default of agents
 	ModeSotW  = "sotw"  // state of the world
 )
 
@@ -31,10 +31,10 @@ const defaultServerName = "istiod.istio-system.svc"
 const (
 	BehaviourGood           = "good"
 	BehaviourSlowReader     = "slow-reader"     // reads a message, waits, reads the next, through a small window
-	BehaviourNeverAcks      = "never-acks"      // takes everything, acknowledges nothing
-	BehaviourRejects        = "rejects"         // takes the first response of each type, answers all others with NACK
-	BehaviourReconnectStorm = "reconnect-storm" // drops its stream time and again
-	BehaviourStopsReading   = "stops-reading"   // synchronizes, then reads nothing more from a connection of its own
+	BehaviourNeverAcks      = "never-acks"      // accepts everything, acknowledges nothing
+	BehaviourRejects        = "rejects"         // accepts the first response of each type, rejects all others with a NACK
+	BehaviourReconnectStorm = "reconnect-storm" // drops its stream repeatedly
+	BehaviourStopsReading   = "stops-reading"   // synchronizes, then stops reading from its own connection
 )
 
 // Behaviours returns the names of all behaviours.
@@ -46,12 +46,12 @@ func Behaviours() []string {
 const (
 	NodeSidecar = "sidecar"
 	NodeRouter  = "router"  // a gateway
-	NodeZtunnel = "ztunnel" // of an ambient mesh, one on each node
+	NodeZtunnel = "ztunnel" // of an ambient mesh, one per node
 )
 
 // Spec describes a fleet.
 type Spec struct {
-	// Addresses of istiod, HOST:PORT; connections are spread over them.
+	// Addresses lists istiod's addresses, HOST:PORT; connections are spread over them.
 	Addresses []string `json:"addresses"`
 	Mode      string   `json:"mode"` // delta or sotw
 	Security  Security `json:"security"`
@@ -59,23 +59,22 @@ type Spec struct {
 	// Proxies are the proxies to simulate; sightings refer to them by index.
 	Proxies []Proxy `json:"proxies"`
 
-	// StreamsPerConnection is how many proxies share a connection: 1 as it
-	// is in a real mesh, more to save memory.
+	// StreamsPerConnection is the number of proxies that share a connection: 1 as in a
+	// real mesh, more to save memory.
 	StreamsPerConnection int `json:"streams_per_connection"`
-	// Window is the flow-control window of each stream, bytes; pilot-agent
-	// has 1 MiB.
+	// Window is the flow-control window of each stream in bytes; pilot-agent uses 1 MiB.
 	Window int `json:"window_bytes"`
-	// DNSCapture subscribes sidecars to the table of names (NDS).
+	// DNSCapture subscribes sidecars to the name table (NDS).
 	DNSCapture bool `json:"dns_capture,omitempty"`
-	// HBONE makes sidecars and gateways speak HBONE with the pods of an ambient
-	// mesh, for which their Envoys subscribe to all workloads. It requires delta.
+	// HBONE makes sidecars and gateways speak HBONE with the pods of an ambient mesh. For
+	// that, their Envoys subscribe to all workloads. It requires delta.
 	HBONE bool `json:"hbone,omitempty"`
 	// MaxConnecting limits the streams waiting for their first response. The
 	// fleet starts with one and increases it as istiod admits them.
 	MaxConnecting int `json:"max_connecting"`
 
-	// AnswerAfterUS is the mean time from a response to its answer, microseconds,
-	// as Envoy has to process the response first. 0: at once.
+	// AnswerAfterUS is the mean time from a response to its answer in microseconds, the
+	// time that Envoy takes to process the response. 0: no delay.
 	AnswerAfterUS int `json:"answer_after_us,omitempty"`
 
 	// SlowReadMS is how long a slow reader pauses after each message.
@@ -84,24 +83,24 @@ type Spec struct {
 	// seconds, ±50%.
 	StormEveryS float64 `json:"storm_every_s"`
 
-	// Seed of the fleet's random numbers: jitter of back-off and storms.
+	// Seed is the seed of the fleet's random numbers: jitter of back-off and storms.
 	Seed uint64 `json:"seed"`
 }
 
 // Security describes how proxies authenticate.
 type Security struct {
 	Mode string `json:"mode"` // plaintext, token or mtls
-	// RootCA has the certificates that istiod's is verified against, PEM.
+	// RootCA holds the PEM certificates against which istiod's is verified.
 	RootCA string `json:"root_ca,omitempty"`
 	// ServerName is the name in istiod's certificate; "" means
 	// istiod.istio-system.svc.
 	ServerName string `json:"server_name,omitempty"`
-	// Tokens has a token for each "NAMESPACE/SERVICEACCOUNT"; one under ""
-	// serves all others. Istiod compares them with the identity in the node.
+	// Tokens has a token for each "NAMESPACE/SERVICEACCOUNT"; one under "" serves all
+	// others. Istiod checks them against the identity in the node.
 	Tokens map[string]string `json:"tokens,omitempty"`
-	// Certificates has a workload certificate for each
-	// "NAMESPACE/SERVICEACCOUNT"; one under "" serves all others. In mode mtls,
-	// identities without one that have a token get one signed at the start.
+	// Certificates has a workload certificate for each "NAMESPACE/SERVICEACCOUNT"; one
+	// under "" serves all others. In mode mtls, identities with a token but no
+	// certificate get one signed at the start.
 	Certificates map[string]Certificate `json:"certificates,omitempty"`
 	// CAAddress is the authority that signs them, HOST:PORT; "" means the first of
 	// Addresses.
@@ -116,7 +115,7 @@ type Certificate struct {
 	Key   string `json:"key"`
 }
 
-// Mesh has the properties of the mesh that all nodes report.
+// Mesh holds the properties of the mesh that all nodes report.
 type Mesh struct {
 	ClusterID    string `json:"cluster_id"`    // "" means Kubernetes
 	IstioVersion string `json:"istio_version"` // "" means 1.31.0
@@ -161,10 +160,10 @@ func (p *Proxy) account() string   { return cmp.Or(p.ServiceAccount, "default") 
 func (p *Proxy) behaviour() string { return cmp.Or(p.Behaviour, BehaviourGood) }
 func (p *Proxy) nodeType() string  { return cmp.Or(p.Type, NodeSidecar) }
 
-// maxProxies limits a fleet, whose indexes are int32.
+// maxProxies limits a fleet; its indexes are int32.
 const maxProxies = 1_000_000
 
-// Validate checks a fleet; its error is a usage error.
+// Validate checks a fleet. Its error is a usage error.
 func (s *Spec) Validate() error {
 	if len(s.Addresses) == 0 {
 		return errs.Usage("xds: no address of an istiod")
@@ -257,7 +256,7 @@ func lookup[V any](m map[string]V, identity string) (V, bool) {
 	return v, ok
 }
 
-// Divide returns the n+1 boundaries of n even parts of a number of things.
+// Divide returns the n+1 boundaries of n even parts of things items.
 func Divide(things, n int) []int {
 	out := make([]int, n+1)
 	for i := range out {
@@ -267,7 +266,7 @@ func Divide(things, n int) []int {
 }
 
 // Split returns the Specs of n fleets that divide this one's proxies in order ([Divide]).
-// Together they connect as many at a time as one fleet, but each at least one.
+// Together they connect as many at a time as one fleet would, but each at least one.
 func (s *Spec) Split(n int) ([]Spec, error) {
 	if err := s.Validate(); err != nil {
 		return nil, err

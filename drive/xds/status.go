@@ -11,17 +11,17 @@ type Status struct {
 	Proxies   int `json:"proxies"`  // sidecars, gateways and ztunnels
 	Gateways  int `json:"gateways"` // of these
 	Ztunnels  int `json:"ztunnels,omitempty"`
-	Connected int `json:"connected"` // with a stream that istiod answered
+	Connected int `json:"connected"` // with a stream that istiod has answered
 	// Synced counts proxies that hold every type they subscribed to.
 	Synced int `json:"synced"`
-	// EverSynced counts those that ever were synced.
+	// EverSynced counts proxies that have ever been synced.
 	EverSynced int `json:"ever_synced"`
 	// LastMessageUnixNS is when any proxy last received a response; 0: never.
 	LastMessageUnixNS int64 `json:"last_message_unix_ns"`
 	// LastChangeUnixNS is the same for responses that changed what a proxy holds.
 	LastChangeUnixNS int64 `json:"last_change_unix_ns"`
 	NowUnixNS        int64 `json:"now_unix_ns"`
-	// Waiting counts disconnected proxies by why they lost their stream.
+	// Waiting counts disconnected proxies by the reason why they lost their stream.
 	Waiting map[string]int `json:"waiting,omitempty"`
 	// LastError is the latest failure in full.
 	LastError string `json:"last_error,omitempty"`
@@ -34,8 +34,8 @@ func (s Status) Quiet(ns int64) bool {
 	return s.Synced == s.Proxies && s.NowUnixNS-s.LastMessageUnixNS >= ns
 }
 
-// MarkerSightings are the proxies that saw one marker, in order, as three columns. Times are
-// nanoseconds since 1970 by the clock of the fleet's machine.
+// MarkerSightings lists the proxies that saw one marker, in order, as three columns. Times
+// are nanoseconds since 1970 by the clock of the fleet's machine.
 type MarkerSightings struct {
 	Change int    `json:"change"`
 	Marker int    `json:"marker"` // index in the order of announcement
@@ -45,17 +45,16 @@ type MarkerSightings struct {
 	Proxy      []int32      `json:"proxy"`
 	ReceivedNS []int64      `json:"received_unix_ns"`
 	AckedNS    record.Times `json:"acked_unix_ns"` // Never: not acknowledged (yet)
-	// Unknown counts contents that could not be searched because their bytes were
-	// no longer kept: proxies may be missing.
+	// Unknown counts contents that could not be searched because their bytes were no longer
+	// kept: proxies may be missing.
 	Unknown int `json:"unknown,omitempty"`
-	// Stays are proxies that received content which shows the change while they
-	// showed it already. They exist for markers whose text was marked before the
-	// other way round (an endpoint that disappears and returns), and for proxies
-	// that had not seen the change.
+	// Stays lists proxies that received content that shows the change while they already
+	// showed it. They exist for markers whose text was marked with the opposite sense before
+	// (an endpoint that disappears and returns), and for proxies that had not seen the
+	// change.
 	Stays *Stays `json:"stays,omitempty"`
-	// SearchedFromNS is from when on responses were searched for the marker. If
-	// its change was committed later, a late announcement does not matter. 0:
-	// since the start.
+	// SearchedFromNS is the time from which responses were searched for the marker. If its
+	// change was committed later, a late announcement does not matter. 0: since the start.
 	SearchedFromNS int64 `json:"searched_from_unix_ns,omitempty"`
 }
 
@@ -66,17 +65,17 @@ func (m MarkerSightings) Even() bool {
 		(m.Stays == nil || even(len(m.Stays.Proxy), len(m.Stays.ReceivedNS), len(m.Stays.AckedNS)))
 }
 
-// Stays are columns like those of MarkerSightings; a proxy may have several entries. A proxy
-// that received such content after the change was committed, and before it ever showed the
-// previous change, received both together: it has the change from then on.
+// Stays holds columns like those of MarkerSightings; a proxy may have several entries. If a
+// proxy received such content after the change was committed, and before it ever showed the
+// previous change, it received both together and has the change from then on.
 type Stays struct {
 	Proxy      []int32      `json:"proxy"`
 	ReceivedNS []int64      `json:"received_unix_ns"`
 	AckedNS    record.Times `json:"acked_unix_ns"`
 }
 
-// After adds to the sightings the first stay of each proxy since the change was committed,
-// by the fleet's clock.
+// After adds the first stay of each proxy since the change was committed, by the fleet's
+// clock, to the sightings.
 func (m MarkerSightings) After(committedNS int64) MarkerSightings {
 	if m.Stays == nil {
 		return m
@@ -110,7 +109,7 @@ const (
 	LagTimer  = "timer"  // how late a goroutine that sleeps 50 ms wakes up
 )
 
-// Account has the counters of a fleet since its start.
+// Account holds the counters of a fleet since its start.
 type Account struct {
 	UnixNS     int64                  `json:"unix_ns"`
 	Proxies    int                    `json:"proxies"`
@@ -118,21 +117,20 @@ type Account struct {
 	Synced     int                    `json:"synced"`
 	Wire       map[string]record.Wire `json:"wire"`       // by short type
 	Reconnects map[string]int64       `json:"reconnects"` // lost streams, by reason
-	// StoppedReading counts proxies whose behaviour is to stop reading; they still
-	// count as connected. UnreadBytes is what the kernel holds for them.
-	// StoppedLost counts those whose connection the kernel reports as ended:
-	// istiod gave them up, which is visible minutes later, since its last message
-	// waits behind unread data.
+	// StoppedReading counts proxies whose behaviour is to stop reading; they still count as
+	// connected. UnreadBytes is what the kernel holds for them. StoppedLost counts those
+	// whose connection the kernel reports as ended: istiod gave up on them. That is visible
+	// only minutes later, because its last message waits behind unread data.
 	StoppedReading int   `json:"stopped_reading,omitempty"`
 	StoppedLost    int   `json:"stopped_lost,omitempty"`
 	UnreadBytes    int64 `json:"unread_bytes,omitempty"`
 	// Errors counts invalid messages.
 	Errors int64 `json:"errors"`
-	// Config has the median bytes of configuration that a proxy holds, by type.
+	// Config has the median bytes of configuration per proxy, by type.
 	Config map[string]int64 `json:"config_bytes"`
 	// NamespaceConfig is the same by namespace.
 	NamespaceConfig map[string]map[string]int64 `json:"namespace_config_bytes,omitempty"`
-	// Sizes has the distribution: how many proxies hold how many bytes, by
+	// Sizes has the distribution: the number of proxies by the bytes that they hold, by
 	// namespace and type.
 	Sizes sizesOfAll `json:"sizes,omitempty"`
 	// Ztunnel... is the same for the simulated ztunnels, which the three above exclude:
@@ -145,27 +143,28 @@ type Account struct {
 	RSSBytes int64      `json:"rss_bytes"`
 	// HeapBytes is Go's heap in use.
 	HeapBytes int64 `json:"heap_bytes"`
-	// Lag is how late the fleet read, in microseconds, since the previous account:
-	// from when the kernel had the last byte of a read until the fleet noted it.
-	// Without kernel timestamps it is TimerLag.
+	// Lag is how late the fleet read, in microseconds, since the previous account: from when
+	// the kernel had the last byte of a read until the fleet recorded it. Without kernel
+	// timestamps it is TimerLag.
 	Lag record.Quantiles `json:"lag_us"`
-	// Turn is how long messages took, in microseconds, since the previous account:
-	// from when the kernel had the first of a batch until all immediate answers
-	// were written. It excludes answers that wait for other messages, such as
-	// Envoy's acknowledgement of new clusters for their endpoints.
+	// Turn is how long messages took, in microseconds, since the previous account: from when
+	// the kernel had the first of a batch until all immediate answers were written. It
+	// excludes answers that wait for other messages, such as Envoy's acknowledgement of new
+	// clusters, which waits for their endpoints.
 	Turn record.Quantiles `json:"turn_us"`
 	// TimerLag is how late a sleeping goroutine woke up, in microseconds: the
 	// scheduler's delay on a busy machine.
 	TimerLag record.Quantiles `json:"timer_lag_us"`
-	// LagSource says where Lag is from: LagKernel or LagTimer.
+	// LagSource is the source of Lag: LagKernel or LagTimer.
 	LagSource string `json:"lag_source"`
-	// LagCount is the number of observations of Lag; 0: Lag is not known.
+	// LagCount is the number of observations of Lag; 0: Lag is unknown.
 	LagCount int64 `json:"lag_count"`
-	// Reads since the previous account with a kernel timestamp, and without.
+	// StampedReads and UnstampedReads count reads since the previous account, with and
+	// without a kernel timestamp.
 	StampedReads   int64 `json:"stamped_reads"`
 	UnstampedReads int64 `json:"unstamped_reads,omitempty"`
-	// Convergence is from when the first proxy received new content to the ACK of
-	// each that did, in microseconds, for proxies that were synced before.
+	// Convergence is the time from when the first proxy received new content until the ACK
+	// of each proxy that did, in microseconds, for proxies that were synced before.
 	Convergence record.Counted `json:"convergence_us"`
 }
 

@@ -66,7 +66,7 @@ func (c *catalogue) response(bytes []byte, o *wire.Outline, at int64) (*response
 
 func (c *catalogue) understand(bytes []byte, o *wire.Outline, at int64) (*response, error) {
 	r := &response{kind: kindOf(o.TypeURL)}
-	if r.kind == kinds { // nobody asked for it, but it has to be well-formed
+	if r.kind == kinds { // nobody subscribed to it, but it must be well-formed
 		_, err := wire.Walk(bytes, c.delta, func(raw []byte) error {
 			_, err := wire.ParseResource(raw, string(o.TypeURL), c.delta)
 			return err
@@ -135,9 +135,9 @@ type step struct {
 // changed reports whether the step changes what a proxy holds.
 func (s *step) changed() bool { return len(s.moves) > 0 }
 
-// began returns when the newest of the changes began that a proxy takes with a step: when
+// began returns when the newest of the changes that a proxy takes with a step began: when
 // any proxy first got the content after its name had another. 0: no content is new. at is
-// now, before is when the proxy last took a response of the kind.
+// now; before is when the proxy last took a response of the kind.
 func (c *catalogue) began(s *step, before, at int64) (newest int64) {
 	for _, m := range s.moves {
 		if m.to == nil {
@@ -149,18 +149,19 @@ func (c *catalogue) began(s *step, before, at int64) (newest int64) {
 	return newest
 }
 
-// began returns when the change began that brings this content to a proxy now. The same
+// began returns when the change that brings this content to a proxy now began. The same
 // content can come back, as with an endpoint that flaps. A proxy that held a later content
 // (replaced since) sees a new change; a proxy that is late sees the change that others saw
 // before it.
 func (t *content) began(replaced, before, at int64) int64 {
 	if start := t.start.Load(); replaced > start && before >= replaced {
-		t.start.CompareAndSwap(start, at) // or another proxy's, a moment ago
+		t.start.CompareAndSwap(start, at) // or another proxy just did
 	}
 	return t.start.Load()
 }
 
-// replaced is since when a name has had what a change replaces: another content, or none.
+// replaced returns the time since which a name has had what a change replaces: another
+// content, or none.
 func (c *catalogue) replaced(m change) int64 {
 	if m.from != nil {
 		return m.from.start.Load()
@@ -170,7 +171,7 @@ func (c *catalogue) replaced(m change) int64 {
 	return c.names[m.to.kind].lost[m.to.name]
 }
 
-// lose notes that a proxy has lost a name, as began does for a content.
+// lose records that a proxy has lost a name, like began for a content.
 func (c *catalogue) lose(from *content, before, at int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// wholeMessages are messages of the same clusters, each in an order of its own
-// and with as many clusters of its own as wanted.
+// wholeMessages returns messages of the same clusters, each in a different order and with the
+// given number of additional clusters.
 func wholeMessages(t testing.TB, n, services, own int) (out [][]byte) {
 	t.Helper()
 	resource := func(name, text string) *discoveryv3.Resource {
@@ -49,17 +49,17 @@ func (c *catalogue) must(t testing.TB, message []byte) *response {
 	return r
 }
 
-// Istiod gives each proxy the same endpoints in another order, and to the same
-// clusters adds one of its own. Neither may be read from the beginning: what
-// is known costs no memory, however much it is.
+// Istiod sends each proxy the same endpoints in another order, and adds one cluster of its
+// own to the same clusters. Neither may be parsed again: known content costs no memory,
+// however much it is.
 func TestReadOnce(t *testing.T) {
-	// The runtime's allocations and those of whatever else runs are counted too: the least of
-	// some rounds has none.
+	// Allocations of the runtime and of other goroutines count too: the minimum of some
+	// rounds has none.
 	const services, runs, rounds = 1000, 10, 3
 	for name, test := range map[string]struct {
 		own int
-		// A message with something of its own is known by its resources, and
-		// what it does is worked out anew.
+		// A message with a cluster of its own is recognised by its resources, and its effect
+		// is computed again.
 		allocations float64
 	}{
 		"another order":      {own: 0, allocations: 4},
@@ -92,8 +92,8 @@ func TestReadOnce(t *testing.T) {
 	}
 }
 
-// What a step changes is what tells one table from the other, whatever came
-// before and however the response came.
+// The changes of a step are the difference of its tables, whatever came before and however
+// the response arrived.
 func TestChanges(t *testing.T) {
 	c := newCatalogue(true)
 	a, b := &content{kind: cds, name: 1, id: 1, sum: 1}, &content{kind: cds, name: 2, id: 2, sum: 2}
@@ -169,7 +169,7 @@ func TestBegan(t *testing.T) {
 	}
 }
 
-// Where every push is instant, no convergence is longer than proxies are apart, whatever
+// If every push is instant, no convergence is longer than the delay between proxies, whatever
 // comes back.
 func TestBeganWithoutDelay(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -195,7 +195,7 @@ func TestBeganWithoutDelay(t *testing.T) {
 			at := (push + 1) * between
 			for _, i := range rapid.Permutation([]int{0, 1, 2}).Draw(t, "order") {
 				if to != nil {
-					to.start.CompareAndSwap(0, at) // as it is met first
+					to.start.CompareAndSwap(0, at) // as when it is first seen
 				}
 				step := c.step(tables[i], r)
 				began := c.began(step, took[i], at)

@@ -14,19 +14,20 @@ import (
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
-// TestStopsReading: proxies that read nothing more after their first
-// synchronization fill their windows and the kernel's buffers, and no more;
-// the server cannot send to them and gives them up; no other stream is
-// disturbed, and the account says how many stopped and what they hold back.
+// TestStopsReading checks that proxies that stop reading after their first
+// synchronization fill their windows and the kernel's buffers, and no more. The server
+// cannot send to them and gives up on them, no other stream is affected, and the
+// account has their number and their unread bytes.
 func TestStopsReading(t *testing.T) {
 	const (
 		good, stops = 20, 3
 		pushes      = 40
-		each        = 256 << 10 // bytes of a push: all of them are far more than a window
+		each        = 256 << 10 // bytes per push: all pushes together far exceed a window
 	)
 	c, err := xdsserver.Synthetic(50, 2)
 	must.OK(t, err)
-	// Those that read must not be given up because the machine stood still for a while.
+	// The server must not give up on proxies that read because the machine stalled for
+	// a while.
 	const aliveTime = 8 * time.Second
 	s, address := serve(t, c, grpc.KeepaliveParams(keepalive.ServerParameters{Time: time.Second, Timeout: aliveTime}))
 	spec := testSpec(address, good+stops)
@@ -48,7 +49,7 @@ func TestStopsReading(t *testing.T) {
 	if a.Connected != good+stops || a.Synced != good+stops || len(a.Reconnects) != 0 {
 		t.Errorf("%d connected, %d synced, lost %v", a.Connected, a.Synced, a.Reconnects)
 	}
-	// Some of it lies in the kernel, no more than it was allowed.
+	// Some of it is in the kernel, within its limit.
 	if a.UnreadBytes == 0 || a.UnreadBytes > stops*256<<10 {
 		t.Errorf("%d bytes are unread", a.UnreadBytes)
 	}

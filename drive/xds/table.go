@@ -10,23 +10,23 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 )
 
-// chunkSize is how many names a chunk of a table covers.
+// chunkSize is the number of names that a chunk of a table covers.
 const chunkSize = 64
 
 type chunk [chunkSize]*content
 
-// table holds the contents of one kind by name. Tables are immutable.
-// Proxies that hold the same share one, and tables that differ in a few names share all
+// table holds the contents of one kind by name. Tables are immutable. Proxies that hold
+// the same contents share one table, and tables that differ in a few names share all
 // other chunks.
 type table struct {
 	kind   kind
 	chunks []unique.Handle[chunk] // by number of the name; the zero handle is an empty chunk
 	count  int
 	bytes  int64
-	sum    uint64 // of the contents, whatever their order
+	sum    uint64 // of the contents, in any order
 
 	once sync.Once
-	refs *nameSet // what its contents refer to, see content
+	refs *nameSet // names that its contents refer to, see content
 	exts *nameSet
 }
 
@@ -75,7 +75,7 @@ func mix(x uint64) uint64 {
 // builder builds a table from another.
 type builder struct {
 	table
-	open    int // the chunk that is being changed; -1 for none
+	open    int // the chunk being changed; -1 for none
 	current chunk
 }
 
@@ -144,11 +144,11 @@ func (c *catalogue) finish(b *builder) *table {
 	return out
 }
 
-// nameSet is a set of names of one kind. Equal sets are the same.
+// nameSet is a set of names of one kind. Equal sets are the same object.
 type nameSet struct {
 	kind  kind
 	ids   []uint32 // sorted
-	names []string // the same in the same order
+	names []string // in the order of ids
 	sum   uint64
 }
 
@@ -160,7 +160,7 @@ func (s *nameSet) has(id uint32) bool {
 	return ok
 }
 
-// nameSet returns the one set of these names.
+// nameSet returns the shared set of these names.
 func (c *catalogue) nameSet(k kind, ids []uint32) *nameSet {
 	if len(ids) == 0 {
 		return noNames
@@ -187,7 +187,7 @@ func (c *catalogue) nameSet(k kind, ids []uint32) *nameSet {
 	return out
 }
 
-// wants returns what the contents of a table refer to: endpoints of clusters,
+// wants returns the names that the contents of a table refer to: endpoints of clusters,
 // or routes and extensions of listeners.
 func (c *catalogue) wants(t *table) (refs, exts *nameSet) {
 	t.once.Do(func() {
@@ -214,7 +214,7 @@ type diff struct {
 
 type diffKey struct{ from, to *nameSet }
 
-// diff returns how one set differs from another of its kind.
+// diff returns how to differs from from, a set of the same kind.
 func (c *catalogue) diff(from, to *nameSet) *diff {
 	d := c.diffs.get(diffKey{from, to}, func() *diff { return &diff{} })
 	d.once.Do(func() {
@@ -260,7 +260,7 @@ type strayKey struct {
 	set   *nameSet
 }
 
-// strays returns the response that removes names from a table that are not in a set.
+// strays returns the response that removes the names in a table that are not in a set.
 func (c *catalogue) strays(t *table, set *nameSet) *response {
 	return c.astray.get(strayKey{t, set}, func() *response {
 		r := &response{kind: t.kind, partial: true}

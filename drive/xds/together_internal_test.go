@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Proxies that are shared out are, one after the other, all proxies again, evenly.
+// Divided proxies are, in order, all proxies again, divided evenly.
 func TestSplit(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		spec := DefaultSpec("127.0.0.1:1")
@@ -50,7 +50,7 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// times are n different times, a few of which are none.
+// times draws n different times, a few of which are missing.
 func times(rt *rapid.T, name string, n int) []int64 {
 	out := make([]int64, n)
 	for i, at := range rapid.SliceOfNDistinct(rapid.Int64Range(1e15, 1e15+1e6), n, n, rapid.ID).Draw(rt, name) {
@@ -61,8 +61,8 @@ func times(rt *rapid.T, name string, n int) []int64 {
 	return out
 }
 
-// parted hands what is of some proxies to the fleets that have them, which count
-// proxies and time by themselves.
+// parted assigns the data of proxies to their fleets, which number proxies and measure
+// time separately.
 type parted struct {
 	at    []int
 	ahead []int64
@@ -77,7 +77,7 @@ func shared(rt *rapid.T, proxies int) parted {
 	return p
 }
 
-// of is the fleet that has a proxy.
+// of returns the fleet of a proxy.
 func (p parted) of(proxy int) int {
 	i, found := slices.BinarySearch(p.at, proxy)
 	if !found {
@@ -86,7 +86,7 @@ func (p parted) of(proxy int) int {
 	return i
 }
 
-// here is a time of the first one's clock by that of another.
+// here converts a time of fleet i to the first one's clock.
 func (p parted) here(i int, ns int64) int64 {
 	if ns == 0 || ns == record.Never {
 		return ns
@@ -94,8 +94,8 @@ func (p parted) here(i int, ns int64) int64 {
 	return ns + p.ahead[i]
 }
 
-// What several fleets saw of a marker, each by its own clock, is what one would have
-// seen.
+// The combined sightings of several fleets, each by its own clock, are those that one
+// fleet would have had.
 func TestSightingsTogether(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		proxies := rapid.IntRange(1, 20).Draw(rt, "proxies")
@@ -142,8 +142,8 @@ func TestSightingsTogether(t *testing.T) {
 	})
 }
 
-// The account of several fleets is the sum of theirs, and the medians are those over
-// all proxies.
+// The account of several fleets is the sum of theirs, and the medians are over all
+// proxies.
 func TestAccountsTogether(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		proxies := rapid.IntRange(1, 20).Draw(rt, "proxies")
@@ -154,7 +154,7 @@ func TestAccountsTogether(t *testing.T) {
 				Reconnects: map[string]int64{fmt.Sprint(i % 2): 1}, RSSBytes: 10, CPU: record.CPU{UserS: 1}, UnixNS: fleets.here(i, 1e15)}}
 			parts[i].Said.Config, parts[i].Said.NamespaceConfig = map[string]int64{"cds": -1}, nil
 		}
-		whole := map[string][]int64{} // by namespace; "" is all
+		whole := map[string][]int64{} // by namespace; "" for all
 		for p := range proxies {
 			a := &parts[fleets.of(p)].Said
 			namespace, bytes := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "namespace"), rapid.Int64Range(0, 5).Draw(rt, "bytes")
@@ -184,7 +184,7 @@ func TestAccountsTogether(t *testing.T) {
 	})
 }
 
-// Several fleets are as late as the latest, of those that had something to be late with.
+// Several fleets are as late as the latest of those that received something.
 func TestLagsTogether(t *testing.T) {
 	lag := func(p50, p99 float64) record.Quantiles { return record.QuantilesAt(0.5, p50, 0.99, p99, 1, p99) }
 	read := Account{Lag: lag(1, 20), Turn: lag(9, 9), LagSource: LagKernel, LagCount: 7, StampedReads: 7}
@@ -218,7 +218,7 @@ func TestLagsTogether(t *testing.T) {
 	}
 }
 
-// What became of the streams of several fleets is what would have become of one's.
+// The combined outage of several fleets is that of one.
 func TestOutagesTogether(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		proxies := rapid.IntRange(1, 20).Draw(rt, "proxies")
@@ -266,8 +266,8 @@ func TestOutagesTogether(t *testing.T) {
 	})
 }
 
-// Several fleets stand as one would: what came last came last to any, and what they
-// look for all of them do.
+// The combined status of several fleets is that of one: the last message is the latest
+// of any, and only markers known to all count.
 func TestStatusesTogether(t *testing.T) {
 	got := StatusOf([]Part[Status]{
 		{Said: Status{Proxies: 3, Gateways: 1, Connected: 3, Synced: 2, EverSynced: 3, LastMessageUnixNS: 100, LastChangeUnixNS: 90, NowUnixNS: 200, Markers: 4, Waiting: map[string]int{"dial": 1}}},

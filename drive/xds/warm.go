@@ -19,8 +19,9 @@ type heldAck struct {
 const maxHeld = 16
 
 // warmLimit limits how long an acknowledgement is held. Istiod gives clusters an
-// initial_fetch_timeout of 0, with which Envoy waits for ever. A proxy that does
-// so yields no measurement, and istiod normally answers long before the limit.
+// initial_fetch_timeout of 0, with which Envoy waits forever. A proxy that waits
+// forever yields no measurement, and istiod normally answers long before the
+// limit.
 const warmLimit = time.Minute
 
 func (f *Fleet) warmLimit() time.Duration {
@@ -112,8 +113,8 @@ func (p *proxy) forget(k kind) {
 	}
 }
 
-// settle returns sent extended by the callbacks that an earlier stream left
-// over, which run when a CDS response is acknowledged.
+// settle returns sent extended by the callbacks left over from an earlier stream,
+// which run when a CDS response is acknowledged.
 func (p *proxy) settle(k kind, sent func(int64)) func(int64) {
 	if k != cds || len(p.owed) == 0 {
 		return sent

@@ -34,7 +34,7 @@ func assignments(names ...string) map[string]proto.Message {
 	return out
 }
 
-// What ends the wait of an acknowledgement of new clusters.
+// These events end the wait of an acknowledgement of new clusters.
 func TestHeldACKs(t *testing.T) {
 	type push struct {
 		typeURL   string
@@ -50,8 +50,8 @@ func TestHeldACKs(t *testing.T) {
 	none := []string(nil)
 	for _, c := range []struct {
 		name   string
-		before []push // after these nothing may be acknowledged
-		last   push   // after this all must be
+		before []push // nothing may be acknowledged after these
+		last   push   // everything must be acknowledged after this
 	}{
 		{"its endpoints come", []push{cds(none, "b")}, eds(none, "b")},
 		{"with those of others", []push{cds(none, "b")}, eds(none, "a", "b")},
@@ -82,7 +82,7 @@ func TestHeldACKs(t *testing.T) {
 			eventually.Holds(t, "the first ACKs", func() bool { return len(one.requests()) == 8 })
 			first, responses := acks(wire.ClusterType), 0
 			send := func(p push) {
-				// A listener's ACK says that what came before it was handled.
+				// A listener's ACK shows that earlier responses were handled.
 				s.push(1, p.typeURL, p.resources, p.removed...)
 				if p.typeURL == wire.ClusterType {
 					responses++
@@ -104,7 +104,7 @@ func TestHeldACKs(t *testing.T) {
 	}
 }
 
-// Endpoints that never come hold an acknowledgement for a while only.
+// Endpoints that never arrive hold an acknowledgement only for a while.
 func TestNoACKIsHeldForEver(t *testing.T) {
 	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
 		t.Run(mode, func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestNoACKIsHeldForEver(t *testing.T) {
 				one := f.Sightings(marker)[0]
 				return len(one.AckedNS) == 2 && !slices.Contains(one.AckedNS, record.Never)
 			}
-			// Twice: the second is held after the timer of the first.
+			// Twice: the second is held after the first one's timer.
 			s.push(2, wire.ClusterType, clusters("a", "late"))
 			eventually.Holds(t, "the first to be acknowledged", func() bool { return acked(0) })
 			s.push(2, wire.ClusterType, clusters("a", "late", "later"))
@@ -128,7 +128,7 @@ func TestNoACKIsHeldForEver(t *testing.T) {
 	}
 }
 
-// A stream that ends takes no acknowledgement with it.
+// An acknowledgement survives the end of its stream.
 func TestHeldACKOutlivesItsStream(t *testing.T) {
 	s := newFake(t)
 	f := start(t, testSpec(s.address, 1))

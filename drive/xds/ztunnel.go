@@ -7,15 +7,15 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
 )
 
-// A ztunnel is an xDS client of its own, without an agent or Envoy (istio/ztunnel,
-// src/xds/client.rs). It subscribes to all addresses and all authorization policies at
-// once, sends its node in both first requests of a stream, and acknowledges each response
-// as soon as it has applied it. On a new stream it sends the version of every resource that
-// it holds, so that istiod sends only what has changed.
+// A ztunnel is an xDS client without an agent or Envoy (istio/ztunnel, src/xds/client.rs).
+// It subscribes to all addresses and all authorization policies at once, sends its node in
+// both first requests of a stream, and acknowledges each response as soon as it has applied
+// it. On a new stream it sends the version of every resource that it holds, so that istiod
+// sends only what has changed.
 
-// ztunnelNode is the node of a ztunnel as Istio's charts start it without a profile. The
-// ambient profile adds ENABLE_HBONE to its metadata, which istiod ignores: every ztunnel
-// speaks HBONE.
+// ztunnelNode returns the node of a ztunnel as Istio's charts start it without a profile.
+// The ambient profile adds ENABLE_HBONE to its metadata, which istiod ignores: every
+// ztunnel speaks HBONE.
 func (s *Spec) ztunnelNode(p *Proxy) ([]byte, error) {
 	n := wire.Node{
 		ID: NodeZtunnel + "~" + p.IP + "~" + p.Name + "." + p.Namespace + "~" + p.Namespace + ".svc.cluster.local", // whatever the domain
@@ -34,10 +34,10 @@ const (
 	ztunnelRestMost  = 15 * time.Second
 )
 
-// ztunnelRest is how long a ztunnel waits before it reconnects: twice as long as the last
-// time; 10 ms if the stream ended as it does when istiod goes away or recycles
-// connections; not at all if istiod ended it without an error. How long the connection
-// had worked makes no difference.
+// ztunnelRest returns how long a ztunnel waits before it reconnects: twice as long as the
+// last time; 10 ms if the stream ended in the way it does when istiod goes away or recycles
+// connections; no time if istiod ended it without an error. How long the connection had
+// worked makes no difference.
 func (p *proxy) ztunnelRest(had bool, reason string) time.Duration {
 	if had {
 		switch reason {

@@ -6,7 +6,7 @@ import (
 )
 
 // A ztunnel waits twice as long each time, and 10 ms after a stream that ended as
-// they do where istiod restarts.
+// it does when istiod restarts.
 func TestZtunnelRests(t *testing.T) {
 	p := &proxy{}
 	for i, step := range []struct {

@@ -22,14 +22,15 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// raw is a message of these bytes: a resource of a type that has no package here.
+// raw returns a message of these bytes: a resource of a type without a package
+// here.
 func raw(b []byte) proto.Message {
 	m := &emptypb.Empty{}
 	m.ProtoReflect().SetUnknown(b)
 	return m
 }
 
-// workload is an Address of a workload at an IP.
+// workload returns an Address of a workload at an IP.
 func workload(ip string, ready bool) proto.Message {
 	var b []byte
 	b = protowire.AppendBytes(protowire.AppendTag(b, 3, protowire.BytesType), netip.MustParseAddr(ip).AsSlice())
@@ -39,7 +40,7 @@ func workload(ip string, ready bool) proto.Message {
 	return raw(protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), b))
 }
 
-// ofZtunnels has a fake serve an ambient mesh.
+// ofZtunnels returns a fake that serves an ambient mesh.
 func ofZtunnels(t *testing.T) *fake {
 	t.Helper()
 	s := newFake(t)
@@ -82,7 +83,7 @@ func TestRequestsOfZtunnel(t *testing.T) {
 	if got[2].node != "" || got[3].node != "" {
 		t.Errorf("node again: %v", got)
 	}
-	// What it holds by now it says on a new stream, with versions.
+	// On a new stream it sends everything it holds, with versions.
 	s.push(1, wire.AddressType, map[string]proto.Message{"Kubernetes//Pod/ns/b": workload("10.1.0.2", true)}, "Kubernetes//Pod/ns/a")
 	eventually.Holds(t, "the push", func() bool { return len(one.requests()) == 5 })
 	one.end <- status.Error(codes.Unavailable, "gone")
@@ -96,8 +97,8 @@ func TestRequestsOfZtunnel(t *testing.T) {
 	}
 }
 
-// An endpoint that is not ready is there, marked so; a longer address begins with
-// another; and a resource may be named by an address.
+// An unready endpoint is present but marked so; a longer address begins with
+// another; and an address may name a resource.
 func TestMarkersOfZtunnels(t *testing.T) {
 	const n = 3
 	s := ofZtunnels(t)
@@ -159,7 +160,8 @@ func TestZtunnelsSpeakDelta(t *testing.T) {
 	}
 }
 
-// With HBONE sidecars ask for workloads right after clusters, also on a new stream.
+// With HBONE sidecars subscribe to workloads right after clusters, also on a new
+// stream.
 func TestSidecarsDiscoverWorkloads(t *testing.T) {
 	s := newFake(t)
 	s.set(wire.WorkloadType, "Kubernetes//Pod/ns/a", raw([]byte{0x0a, 0x01, 'a'}))
@@ -185,9 +187,9 @@ func TestSidecarsDiscoverWorkloads(t *testing.T) {
 	}
 }
 
-// TestMemoryOfZtunnels bounds the live heap that one ztunnel more takes with 1,000
-// Services of one workload each. What the server keeps of it, in the same process,
-// counts too.
+// TestMemoryOfZtunnels limits the live heap of one additional ztunnel with 1,000
+// Services of one workload each. It includes what the server, in the same process,
+// keeps for it.
 func TestMemoryOfZtunnels(t *testing.T) {
 	const (
 		few, many = 100, 400
@@ -205,12 +207,12 @@ func TestMemoryOfZtunnels(t *testing.T) {
 		eventually.Holds(t, "all ACKs", func() bool { return f.Account().ZtunnelWire["wds"].Acks == n })
 		f.GiveBack()
 		runtime.GC()
-		runtime.GC() // what pools keep
+		runtime.GC() // for pools
 		var m runtime.MemStats
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	heap(few) // what is made once
+	heap(few) // what is created once
 	less := heap(few)
 	each := (heap(many) - less) / (many - few)
 	t.Logf("%d bytes a ztunnel", each)
