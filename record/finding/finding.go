@@ -1,7 +1,7 @@
-// Package finding defines findings: each once, with its name, unit, meaning,
-// where it comes from, how it is compared and in which section of a report it
-// is shown. A kind of study has a [Table] of them; study files, analysis,
-// comparisons, reports and the documentation read it.
+// Package finding defines findings. Each finding is defined once, with its name, unit,
+// meaning, source, comparison and the section of a report that shows it. A kind of study
+// has a [Table] of findings, which study files, analysis, comparisons, reports and the
+// documentation use.
 package finding
 
 import (
@@ -12,66 +12,66 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Overhead ends the name of what a cell adds to its baseline.
+// Overhead is the suffix of the name of a cell's difference to its baseline.
 const Overhead = "_overhead"
 
-// SectionOther is the section of findings that no section of their own shows.
+// SectionOther is the section of findings without a section of their own.
 const SectionOther = "other"
 
-// Def defines a finding. That of a compared finding also defines its
-// difference to the baseline, which has a name of its own; see [Table.Find].
+// Def defines a finding. The definition of a compared finding also defines its difference
+// to the baseline, which has its own name; see [Table.Find].
 type Def struct {
-	// Name is as documents have it: "latency_p50". Where it ends in "*" the
-	// run says what stands there, and the definition is of all of them.
+	// Name is the name in documents: "latency_p50". If it ends in "*", the run determines
+	// the rest, and the definition covers all such names.
 	Name string
 	Unit string // one of this package's
-	Doc  string // what it is, a sentence for the reference
+	Doc  string // its meaning, as one sentence for the reference
 
-	// Words name it in tables and warnings, Phrase in sentences ("the median
-	// latency"), Row where its part stands beside it. Left out, the words of
-	// its name do.
+	// Words names the finding in tables and warnings, Phrase in sentences ("the median
+	// latency"), and Row where its part is shown next to it. They default to the words of
+	// Name.
 	Words, Phrase, Row string
 
-	// Family is the name that findings have in common which differ in Part or in At, the
-	// quantile that they are: see [Table.Family].
+	// Family is the common name of findings that differ only in Part or in their quantile
+	// At; see [Table.Family].
 	Family string
 	At     record.Quantile
 
-	// Probe is the measure that it belongs to, or whatever else made it.
+	// Probe is the measure that the finding belongs to, or its other origin.
 	Probe string
-	// Source says what computes it from a run.
+	// Source is what computes the finding from a run.
 	Source Source
-	// Part is the part of a trial that it is about; "" for none.
+	// Part is the part of a trial that the finding is about; "" for none.
 	Part string
 
-	// Section names the section of a report that shows a cell's own value;
-	// "" if only documents for programs have it.
+	// Section names the section of a report that shows a cell's own value; "" if only
+	// machine-readable documents have it.
 	Section string
 
-	// Compared says that cells are set against their baseline, and
-	// Differences which section shows by how much they differ.
+	// Compared means that cells are compared with their baseline. Differences names the
+	// section that shows the differences.
 	Compared    bool
 	Differences string
-	// Decides says that a comparison of two runs waits for it, if the study
-	// has no stop rule; MoreIsBetter that less is worse.
+	// Decides means that a comparison of two runs waits for this finding if the study has
+	// no stop rule. MoreIsBetter means that a decrease is worse.
 	Decides, MoreIsBetter bool
 
-	// Context says what went on beside what is studied, such as the CPU use of
-	// other tenants, or how well the measurement itself adds up: it is told, and no
+	// Context marks conditions around the subject of the study, such as the CPU use of
+	// other tenants, or how well the measurement itself adds up. It is reported, but no
 	// comparison or trend of runs judges it.
 	Context bool
 
-	// Exact values are counted though others of their unit are read in steps: the size of
-	// configuration is a sum of messages, that of memory one of pages.
+	// Exact values are counted even though other values of their unit are read in steps:
+	// configuration size is a sum of messages, whereas memory is a number of pages.
 	Exact bool
 
-	// Signed values may lie below zero. Net ones are what is left of a use
-	// without the idle one: below zero they are noise. A fault counts what
-	// must not happen: one is enough to be real, none is not worth a row.
+	// Signed values may be negative. Net values are what remains after subtracting idle
+	// use; negative ones are noise. A Fault counts events that must not happen: one is
+	// enough to be real, and a row of zeros is not shown.
 	Signed, Net, Fault bool
 
-	// Difference says that this is the difference of a compared finding. Of
-	// names that, or the measure by which two levels are set side by side.
+	// Difference marks the definition of a compared finding's difference. Of names that
+	// finding, or the measure by which two levels are compared.
 	Difference bool
 	Of         string
 }
@@ -79,25 +79,25 @@ type Def struct {
 // Source is what computes a finding from a run.
 type Source string
 
-// Sources of findings. Those from trials are a number of each trial; the
-// others look at cells, or at a whole run.
+// Sources of findings. Findings from trials are one number per trial. The others look at
+// cells or at the whole run.
 const (
 	FromTrials  Source = ""
-	FromSearch  Source = "search"  // how far a factor goes
-	FromLimits  Source = "limits"  // what holds a proxy back
-	FromFits    Source = "fits"    // lines along a factor of numbers
-	FromVersus  Source = "versus"  // two levels of a factor side by side
+	FromSearch  Source = "search"  // the highest usable level of a factor
+	FromLimits  Source = "limits"  // what limits a proxy
+	FromFits    Source = "fits"    // fits along a numeric factor
+	FromVersus  Source = "versus"  // two levels of a factor compared
 	FromProfile Source = "profile" // where a proxy spends its CPU time
 	FromBill    Source = "bill"    // what each part of a bill costs
 	FromHops    Source = "hops"    // the cost breakdown of the request path
 	FromTuning  Source = "tuning"  // the best setting of levers
-	FromSoak    Source = "soak"    // what grows from hour to hour
-	FromSizing  Source = "sizing"  // what a stated mesh would take
+	FromSoak    Source = "soak"    // what grows over hours
+	FromSizing  Source = "sizing"  // what a described mesh would need
 )
 
-// Named reports whether a study file can name the finding, in a stop rule, a
-// search or beside a published figure: cells have it under a name that is
-// known before anything ran.
+// Named reports whether a study file can name the finding, in a stop rule, a search or
+// next to a published figure. This requires that cells have it, under a name that is known
+// before anything runs.
 func (d Def) Named() bool {
 	switch d.Source {
 	case FromSearch, FromLimits, FromFits, FromTuning, FromSoak, FromSizing:
@@ -106,7 +106,8 @@ func (d Def) Named() bool {
 	return d.family() == ""
 }
 
-// family is what begins the names that a definition is of; "" for one name.
+// family returns the common prefix of the names that a definition covers; "" for a single
+// name.
 func (d Def) family() string {
 	begin, ok := strings.CutSuffix(d.Name, "*")
 	if !ok {
@@ -115,7 +116,7 @@ func (d Def) family() string {
 	return begin
 }
 
-// difference is the definition of what a cell adds to its baseline.
+// difference returns the definition of a cell's difference to its baseline.
 func (d Def) difference() Def {
 	d.Of, d.Difference = d.Name, true
 	d.Name += Overhead
@@ -125,8 +126,8 @@ func (d Def) difference() Def {
 	return d
 }
 
-// AtEach defines a finding at each quantile. The family is d's name, which the quantile's
-// follows; vary completes what differs.
+// AtEach defines a finding at each quantile. The family is d's name, to which the
+// quantile's name is appended; vary fills in what differs.
 func AtEach(quantiles []record.Quantile, d Def, vary func(*Def)) []Def {
 	var out []Def
 	for _, q := range quantiles {
@@ -138,13 +139,13 @@ func AtEach(quantiles []record.Quantile, d Def, vary func(*Def)) []Def {
 	return out
 }
 
-// Table is the findings of a kind of study, in the order of reports.
+// Table holds the findings of a kind of study, in the order of reports.
 type Table struct {
 	defs []Def
 	by   map[string]int
 }
 
-// NewTable makes a table of definitions, of which no two may have one name.
+// NewTable builds a table from definitions. Names must be unique.
 func NewTable(groups ...[]Def) Table {
 	t := Table{by: map[string]int{}}
 	add := func(d Def) {
@@ -165,11 +166,11 @@ func NewTable(groups ...[]Def) Table {
 	return t
 }
 
-// All lists the definitions with those of differences. The caller must not
-// change them.
+// All returns the definitions, including those of differences. The caller must not modify
+// the result.
 func (t Table) All() []Def { return t.defs }
 
-// Find returns the definition of a finding by the name that documents have.
+// Find returns the definition of a finding by its name in documents.
 func (t Table) Find(name string) (Def, bool) {
 	if i, ok := t.by[name]; ok {
 		return t.defs[i], true
@@ -187,7 +188,7 @@ func (t Table) Find(name string) (Def, bool) {
 	return t.defs[best], true
 }
 
-// Must is Find for a name that stands in the program.
+// Must is like Find for a name that is hard-coded in the program.
 func (t Table) Must(name string) Def {
 	d, ok := t.Find(name)
 	if !ok {
@@ -196,8 +197,8 @@ func (t Table) Must(name string) Def {
 	return d
 }
 
-// Family lists the findings of a family, in order and without their differences. It panics
-// if there is none.
+// Family returns the findings of a family in order, without their differences. It panics
+// if there are none.
 func (t Table) Family(name string) []Def {
 	out := slices.DeleteFunc(slices.Clone(t.defs), func(d Def) bool { return d.Family != name || d.Difference })
 	if len(out) == 0 {
@@ -206,7 +207,7 @@ func (t Table) Family(name string) []Def {
 	return out
 }
 
-// Names lists the findings that a study file can name; see [Def.Named].
+// Names returns the names of the findings that a study file can name; see [Def.Named].
 func (t Table) Names() []string {
 	var out []string
 	for _, d := range t.defs {

@@ -14,7 +14,7 @@ const (
 	UnitBytesPerChange   = "bytes/change"
 	UnitPushes           = "pushes"
 	UnitPushesPerChange  = "pushes/change"
-	UnitSecondsPerChange = "s/change" // proxy-seconds, which no factor of a thousand makes handier
+	UnitSecondsPerChange = "s/change" // proxy-seconds; no SI prefix makes the unit more readable
 	UnitChanges          = "changes"
 	UnitResources        = "resources"
 	UnitRequests         = "requests"
@@ -29,31 +29,30 @@ const (
 	UnitBytesPerSecond   = "bytes/s"
 	UnitBytesPerHour     = "bytes/h"
 	UnitRatio            = "ratio"
-	UnitRatioPerHour     = "ratio/h" // of a value's own, each hour
+	UnitRatioPerHour     = "ratio/h" // relative growth of a value per hour
 	UnitPerSecond        = "1/s"
 	UnitThroughput       = "rps"
 	UnitRequestRate      = "requests/s"
 	UnitBytesPerRate     = "bytes/rps"
 
-	// UnitMoney stands for a currency per month that only the study knows,
-	// UnitLevel for the unit of a factor's levels.
+	// UnitMoney stands for a currency per month that only the study knows, and UnitLevel
+	// for the unit of a factor's levels.
 	UnitMoney = "money"
 	UnitLevel = "of the factor"
 )
 
-// Counts reports whether a unit is of things, which are whole in every trial.
+// Counts reports whether a unit counts things, which are whole numbers in every trial.
 func Counts(unit string) bool {
 	return slices.Contains([]string{UnitPushes, UnitMissed, UnitChanges, UnitResources, UnitGoroutines, UnitRequests, UnitRoutes, UnitWrites, UnitStreams}, unit)
 }
 
-// Exact says that figures of a unit are counted one by one, or are such a count for each
-// change or request: no step of a clock or of a histogram is in them.
+// Exact reports whether figures of a unit are exact counts, or exact counts per change
+// or request, without the resolution of a clock or a histogram.
 func Exact(unit string) bool {
 	return Counts(unit) || slices.Contains([]string{UnitPushesPerChange, UnitBytesPerChange, UnitBytesRequest, UnitPackets, UnitAttempts}, unit)
 }
 
-// scaled is a unit that a figure may be given in, and what one of it is in the
-// finding's own.
+// scaled is an accepted unit of a figure and its size in the finding's own unit.
 type scaled struct {
 	name string
 	one  float64
@@ -64,7 +63,7 @@ var (
 	scaledBytes = []scaled{{"bytes", 1}, {"kB", 1000}, {"MB", 1_000_000}, {"KiB", 1 << 10}, {"MiB", 1 << 20}}
 )
 
-// scales are the units that a figure may be given in, by the finding's own.
+// scales lists the accepted units of figures, by the finding's own unit.
 var scales = map[string][]scaled{
 	UnitMicroseconds:   scaledTimes,
 	UnitPerRequest:     each(scaledTimes[:2], "/request"),
@@ -81,8 +80,8 @@ func each(units []scaled, suffix string) []scaled {
 	return out
 }
 
-// Scale returns what one of a unit is in a finding's own; false if figures of
-// the finding cannot be given in it.
+// Scale returns the size of a unit in a finding's own unit. It returns false if the
+// finding does not accept the unit.
 func Scale(own, unit string) (one float64, ok bool) {
 	for _, u := range scales[own] {
 		if u.name == unit {
@@ -92,7 +91,7 @@ func Scale(own, unit string) (one float64, ok bool) {
 	return 1, unit == own
 }
 
-// Scales lists the units that figures of a finding can be given in.
+// Scales lists the units in which figures of a finding can be given.
 func Scales(own string) []string {
 	if scales[own] == nil {
 		return []string{own}
