@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// network counts what passes the interfaces of a pod, but for its loopback: what
-// a sidecar and the role say to each other stays inside.
+// network counts traffic on the interfaces of a pod other than loopback. Traffic
+// between a sidecar and the role stays on loopback.
 var network = Probe{
 	Name: "network",
 	Figures: []Figure{
@@ -27,14 +27,14 @@ var network = Probe{
 	},
 }
 
-// Columns of /proc/net/dev behind an interface's name (proc_pid_net(5)).
+// Columns of /proc/net/dev after the interface name (proc_pid_net(5)).
 const (
 	devReceivedBytes, devReceivedPackets = 0, 1
 	devSentBytes, devSentPackets         = 8, 9
 	devColumns                           = 16
 )
 
-// parseDev adds up the interfaces of /proc/net/dev.
+// parseDev sums the interfaces of /proc/net/dev.
 func parseDev(text string) (map[string]uint64, error) {
 	out := map[string]uint64{}
 	for _, line := range strings.Split(text, "\n") {

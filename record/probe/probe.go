@@ -1,10 +1,10 @@
-// Package probe defines what studies can count of pods beyond CPU, memory and
-// threads: each probe once, with its figures, their units and how they are read.
-// The observer of a node reads those that a trial asks for at the two edges of
-// its window; plan, record, findings, report and the reference of study files
-// follow from the table.
+// Package probe defines what studies can count in pods beyond CPU, memory and
+// threads. Each probe is defined once, with its figures, their units and how they
+// are read. The observer of a node reads the probes that a trial requests at both
+// edges of its window. Plan, record, findings, report and the reference of study
+// files all follow from the table.
 //
-// It is pure: a process's directory is given.
+// The package is pure: callers pass in a process's directory.
 package probe
 
 import (
@@ -12,30 +12,30 @@ import (
 	"slices"
 )
 
-// Probe counts something in the network namespace of a pod.
+// Probe counts something in a pod's network namespace.
 type Probe struct {
-	// Name is that of the measure by which a study asks for it.
+	// Name is the measure with which a study requests the probe.
 	Name    string
 	Figures []Figure
-	// Read reads the counters of all figures, by their names, as far as they have
-	// risen until now. process is the directory in /proc of a process of the pod.
+	// Read returns the current values of all counters, by figure name. process is
+	// the /proc directory of a process of the pod.
 	Read func(process fs.FS) (map[string]uint64, error)
 }
 
-// Figure is a counter. Findings have its rise in the window, for each answered
+// Figure is a counter. Findings report its increase in the window per answered
 // request.
 type Figure struct {
-	Name string // of counters and findings: "network_bytes"
+	Name string // in counters and findings: "network_bytes"
 	Unit string // of the finding: "bytes/request"
-	Doc  string // what is counted, "Bytes that ...", with %s for whose
-	// Words name it in tables.
+	Doc  string // what is counted, "Bytes that ...", with %s for the owner
+	// Words name the figure in tables.
 	Words string
 }
 
-// All are the probes that there are.
+// All lists all probes.
 var All = []Probe{network}
 
-// Names lists them.
+// Names returns the names of all probes.
 func Names() []string {
 	out := make([]string, len(All))
 	for i, p := range All {
@@ -44,7 +44,7 @@ func Names() []string {
 	return out
 }
 
-// Of finds a probe by its name.
+// Of returns the probe with the given name.
 func Of(name string) (Probe, bool) {
 	i := slices.IndexFunc(All, func(p Probe) bool { return p.Name == name })
 	if i < 0 {
