@@ -1,5 +1,5 @@
-// Package rate holds the rate of requests that a study asks for and a generator
-// keeps: a number of requests per second, or as many as there can be.
+// Package rate represents the request rate that a study asks for and a
+// generator keeps: a number of requests per second, or as many as possible.
 package rate
 
 import (
@@ -9,22 +9,22 @@ import (
 	"strconv"
 )
 
-// Word is how a rate without bound is written everywhere: in studies, on the
-// command line, in documents.
+// Word is the spelling of an unlimited rate everywhere: in studies, on the
+// command line and in documents.
 const Word = "max"
 
 // Highest is the highest rate that a study may ask for.
 const Highest = 10_000_000
 
-// Rate is in requests per second, or [Max]. Its zero value means that none is
-// given. In JSON it is a number, or the string "max".
+// Rate is a rate in requests per second, or [Max]. The zero value means no rate
+// is given. Its JSON is a number, or the string "max".
 type Rate float64
 
-// Max asks for as many requests as the connections can carry: each sends its
-// next request when its response has come.
+// Max requests as many requests as the connections can carry: each connection
+// sends its next request once it has received a response.
 const Max Rate = -1
 
-// Parse reads a rate as the command line and studies spell it: a positive
+// Parse parses a rate as written on the command line and in studies: a positive
 // number, or "max".
 func Parse(s string) (Rate, error) {
 	if s == Word {
@@ -37,14 +37,14 @@ func Parse(s string) (Rate, error) {
 	return Rate(f), nil
 }
 
-// IsMax tells whether the rate has no bound, and so no schedule.
+// IsMax reports whether the rate is unlimited and thus has no schedule.
 func (r Rate) IsMax() bool { return r == Max }
 
-// RPS is the rate as a number, in requests per second; 0 if it has no bound or
-// is not given.
+// RPS returns the rate in requests per second; 0 if it is unlimited or not
+// given.
 func (r Rate) RPS() float64 { return max(0, float64(r)) }
 
-// String returns the rate as [Parse] reads it.
+// String formats the rate as [Parse] reads it.
 func (r Rate) String() string {
 	if r.IsMax() {
 		return Word
@@ -60,8 +60,9 @@ func (r Rate) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(r))
 }
 
-// UnmarshalJSON implements [json.Unmarshaler]. It takes any number but that of
-// [Max], so that who holds the rate can say what is wrong with it.
+// UnmarshalJSON implements [json.Unmarshaler]. It accepts any number except the
+// value of [Max], so that the code that holds the rate can report what is wrong
+// with it.
 func (r *Rate) UnmarshalJSON(data []byte) error {
 	if string(data) == `"`+Word+`"` {
 		*r = Max
