@@ -1,9 +1,9 @@
 package record
 
-// Edges are how long changes took to the first proxy, to half of the proxies
-// and to the last one, over changes.
+// Edges summarizes, over changes, the time until the first proxy, half of the proxies and
+// the last proxy acknowledged a change.
 type Edges struct {
-	// Changes is how many changes these summarize; Lacking of them were acknowledged by no
+	// Changes is the number of changes summarized. Lacking of them were acknowledged by no
 	// proxy, which counts as later than all others.
 	Changes int `json:"changes"`
 	Lacking int `json:"lacking"`

@@ -1,6 +1,7 @@
 package record
 
-// FaultTrials is in how many trials that have a count it is not zero.
+// FaultTrials is the number of trials with a nonzero count, among the trials
+// that have a count.
 type FaultTrials struct {
 	With int `json:"with"`
 	Of   int `json:"of"`

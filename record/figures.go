@@ -2,15 +2,16 @@ package record
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
-// CPUPerRequest is microseconds of CPU per request, user and kernel apart.
+// CPUPerRequest is CPU time per request in microseconds, split into user and
+// kernel time.
 type CPUPerRequest struct {
 	UserUS   float64 `json:"user_us"`
 	SystemUS float64 `json:"system_us"`
-	// LowUS and HighUS are the interval of the sum; equal where there is
-	// none, as with a single block.
+	// LowUS and HighUS are the interval of the sum. They are equal if there is
+	// no interval, as with a single block.
 	LowUS  float64 `json:"low_us"`
 	HighUS float64 `json:"high_us"`
-	// Whole says that user and kernel time are not told apart: UserUS is both.
+	// Whole means that user and kernel time are not separated: UserUS is both.
 	Whole bool `json:"whole,omitempty"`
 }
 
@@ -27,7 +28,7 @@ type BlockValue struct {
 	Value  float64 `json:"value"`
 }
 
-// Published sets a figure of the literature beside ours.
+// Published compares a figure from the literature with ours.
 type Published struct {
 	Source  string  `json:"source"`
 	Claim   string  `json:"claim"` // in words
@@ -37,6 +38,6 @@ type Published struct {
 	Unit    string  `json:"unit"`
 	// Measured is the finding's estimate; absent if there is none.
 	Measured *Finding `json:"measured,omitempty"`
-	// Says compares both: where they differ and why.
+	// Says compares the two: where they differ and why.
 	Says []note.Note `json:"says"`
 }

@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// handMark stands between a part's name and the number of a hand other than the
-// first.
+// handMark separates a part's name from the number of a hand other than the first.
 const handMark = "@"
 
-// OfHand names what belongs to a trial's hand number i of what is PART: the first
-// hand's has the part's name.
+// OfHand returns the key of a part for a trial's hand number i. For the first hand it is
+// the part's name.
 func OfHand(part string, i int) string {
 	if i == 0 {
 		return part
@@ -19,13 +18,14 @@ func OfHand(part string, i int) string {
 	return part + handMark + strconv.Itoa(i)
 }
 
-// PartOfHand is the part of what [OfHand] names.
+// PartOfHand returns the part of a key from [OfHand].
 func PartOfHand(name string) string {
 	part, _, _ := strings.Cut(name, handMark)
 	return part
 }
 
-// MachineOf is what a part ran on, in words; "" if that is not known of each of its pods.
+// MachineOf describes the machine that a part ran on; "" unless it is known for each of
+// the part's pods.
 func (t *Trial) MachineOf(part string) string {
 	var on []string
 	for name, at := range t.Nodes {
@@ -41,9 +41,9 @@ func (t *Trial) MachineOf(part string) string {
 	return strings.Join(slices.Compact(on), " and ")
 }
 
-// ThreadsOf are the threads of a part, and of how many there are: if several hands
-// have one each, those of the busiest, the one that has the thread that served for the
-// longest. They are never added up: each is held back by itself.
+// ThreadsOf returns the threads of a part and the number of hands that have such threads.
+// With several hands it returns those of the busiest, which has the thread that served
+// longest. The threads are never added up because each is limited individually.
 func (t *Trial) ThreadsOf(part string) (out Threads, of int) {
 	busiest := -1.0
 	for i := range max(1, len(t.Hands)) {
@@ -63,8 +63,8 @@ func (t *Trial) ThreadsOf(part string) (out Threads, of int) {
 	return out, of
 }
 
-// Hand is one of several generators that sent a trial's requests together. What it
-// counted is of the window.
+// Hand is one of several generators that sent a trial's requests together. Its counts
+// cover the window.
 type Hand struct {
 	Pod         string `json:"pod"`
 	Node        string `json:"node"`
@@ -72,31 +72,32 @@ type Hand struct {
 	Scheduled   int64  `json:"scheduled"`
 	Completed   int64  `json:"completed"`
 	CPU         CPU    `json:"cpu"` // its own account (getrusage)
-	// Before is how its clock stood beside the first generator's before the start,
-	// which was corrected by it; After how it did once the window was over. Both are
-	// 0 for generators on the node of the first: they have one clock.
+	// Before is the offset of its clock from the first generator's before the start,
+	// which is used for correction; After is the offset after the window. Both are 0 for
+	// generators on the first one's node, which share its clock.
 	Before Clock `json:"clock_before"`
 	After  Clock `json:"clock_after"`
 }
 
-// Simulator is one of several pods that had a trial's simulated proxies together.
+// Simulator is one of several pods that share a trial's simulated proxies.
 type Simulator struct {
 	Pod     string `json:"pod"`
 	Node    string `json:"node"`
 	Proxies int    `json:"proxies"`
-	// CPU is its own account of the window (getrusage), and Lag how late it read then.
+	// CPU is its own account of the window (getrusage). Lag is the delay with which it
+	// read in that time.
 	CPU      CPU       `json:"cpu"`
 	Lag      Quantiles `json:"lag_us"`
 	RSSBytes int64     `json:"rss_bytes"`
-	// Before is how its clock stood beside the first one's before the window, by which
-	// all of its times are corrected; After how it did once the window was over. Both
-	// are 0 for those on the node of the first: they have one clock.
+	// Before is the offset of its clock from the first simulator's before the window,
+	// which is used to correct all of its times; After is the offset after the window.
+	// Both are 0 for simulators on the first one's node, which share its clock.
 	Before Clock `json:"clock_before"`
 	After  Clock `json:"clock_after"`
 }
 
-// Clock is how far a clock is ahead of another, and how wrong that may be either
-// way, in microseconds.
+// Clock is a clock's offset ahead of another clock and the maximum error of that offset
+// in either direction, in microseconds.
 type Clock struct {
 	AheadUS float64 `json:"ahead_us"`
 	ErrorUS float64 `json:"error_us"`

@@ -1,16 +1,16 @@
 package record
 
-// Hops is what a request's way through two sidecars is made of, in one
-// combination of the study's other factors.
+// Hops breaks down the path of a request through two sidecars, for one combination of the
+// study's other factors.
 type Hops struct {
 	Cell  Cell      `json:"cell"`  // the other factors that vary
-	Terms []HopTerm `json:"terms"` // the residual and the whole last
-	// Apart names the figures whose terms are of different blocks, and need not add up: too
-	// few blocks have all.
+	Terms []HopTerm `json:"terms"` // the residual and the total are last
+	// Apart names the figures whose terms come from different blocks because too few blocks
+	// have all of them. These terms need not add up.
 	Apart []string `json:"apart,omitempty"`
 }
 
-// HopTerm is a part of the whole: figures by what they are of (study.HopMeasures).
+// HopTerm is one term of the total, with figures keyed by measure (study.HopMeasures).
 type HopTerm struct {
 	Name    string            `json:"name"`
 	Doc     string            `json:"doc"`

@@ -5,24 +5,23 @@ import (
 	"slices"
 )
 
-// Moment is a sliding second as its clients saw it, with what the services
-// were like at its end: what assertions about moments and conditions of steps
-// are asked of.
+// Moment is a sliding second as the clients saw it, with the state of the services at
+// its end. Assertions about moments and conditions of steps are evaluated against it.
 type Moment struct {
-	AtS        float64 // its end, after the timeline's begin
+	AtS        float64 // its end, in seconds after the start of the timeline
 	Requests   int64   // that were due in it
-	Failed     int64   // of them, those that never ended too
+	Failed     int64   // of those, including the ones that never ended
 	ErrorShare float64 // Failed of Requests; 0 without any
 	RateRPS    float64 // answers within it per second, whenever their requests were due
-	// Latency of the requests due in it, from when they were due: infinite of those that
-	// failed. Answered is that of the others; infinite if there are none. Both are
-	// zero without any request.
+	// Latency is the latency of the requests due in it, from their due time; failed
+	// requests count as infinite. Answered covers only the answered requests and is
+	// infinite if there are none. Both are zero without requests.
 	Latency, Answered Latency
 	Ready, Ejected    map[string]int // endpoints by service
 }
 
 // SetLatency sets the moment's latencies from those of its answered requests, in
-// microseconds, which it sorts. Failed must be set.
+// microseconds. It sorts micros. Failed must already be set.
 func (m *Moment) SetLatency(micros []int64) {
 	m.Latency = LatencyOf(micros, int(m.Failed))
 	m.Answered = m.Latency
@@ -31,9 +30,10 @@ func (m *Moment) SetLatency(micros []int64) {
 	}
 }
 
-// LatencyOf returns the percentiles of latencies in microseconds, which it sorts: the
-// smallest value that so large a share is not above. Those of lost requests more are
-// infinite. It is all zeros of no request.
+// LatencyOf returns the percentiles of latencies in microseconds: for each share, the
+// smallest value with at least that share at or below it. It sorts micros. The lost
+// requests count as additional, infinite latencies. The result is all zeros without
+// requests.
 func LatencyOf(micros []int64, lost int) Latency {
 	n := len(micros) + lost
 	if n == 0 {

@@ -7,16 +7,16 @@ import (
 	"strconv"
 )
 
-// Never stands for a time at which something did not happen, or that is not
-// known. No clock reads it: every other number is a time, also -1, which may be
-// that of something that was seen a little before its cause was noted.
+// Never stands for the time of something that did not happen or is unknown. No
+// clock returns it. Every other number is a valid time, including -1: an event
+// may be seen slightly before its cause is recorded.
 const Never int64 = math.MinInt64
 
-// Times are times of which some may be [Never]. In JSON those are null.
+// Times are times that may be [Never], which JSON represents as null.
 type Times []int64
 
-// MarshalJSON implements [json.Marshaler]. There are a million of them in the
-// events of a large trial.
+// MarshalJSON implements [json.Marshaler]. The events of a large trial contain
+// a million times.
 func (t Times) MarshalJSON() ([]byte, error) {
 	if t == nil {
 		return []byte("null"), nil

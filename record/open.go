@@ -1,17 +1,17 @@
 package record
 
-// Ends of an interval that are not known.
+// Unknown ends of an interval.
 const (
-	OpenHigh = "high" // the limit is the lower end or more
-	OpenLow  = "low"  // the limit lies below the upper end
+	OpenHigh = "high" // the limit is at or above the lower end
+	OpenLow  = "low"  // the limit is below the upper end
 	OpenBoth = "both"
 )
 
-// OpenAbove says that nothing is known of how high a limit lies.
+// OpenAbove reports whether no upper bound of the limit is known.
 func (f Finding) OpenAbove() bool { return f.Open == OpenHigh || f.Open == OpenBoth }
 
-// Reach says from where to where a limit lies of which an end is not known, given
-// both in words; "" if both are known.
+// Reach describes the range of a limit with an unknown end, given both ends in
+// words; "" if both ends are known.
 func (f Finding) Reach(low, high string) string {
 	switch f.Open {
 	case OpenHigh:

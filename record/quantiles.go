@@ -9,13 +9,13 @@ import (
 	"strings"
 )
 
-// A Quantile is a share of a distribution, from 0 to 1: at or below its value so much of it
-// lies. 1 is the maximum.
+// A Quantile is a share of a distribution, from 0 to 1: the share of values at or below the
+// quantile's value. 1 is the maximum.
 type Quantile float64
 
-// percentiles are those that the program reports: documents, findings, assertions and
-// tables have every one of them. A line more here is a percentile more in all of these.
-// None of the four can go: checks and sentences ask for them.
+// percentiles lists the percentiles that the program reports in all documents, findings,
+// assertions and tables. Adding a line adds a percentile to all of these. The existing four
+// are required by checks and sentences.
 var percentiles = [...]Quantile{
 	0.5,
 	0.9,
@@ -23,10 +23,10 @@ var percentiles = [...]Quantile{
 	0.999,
 }
 
-// Name is the quantile's name in documents, findings and assertions: p50, p999, max.
+// Name returns the quantile's name in documents, findings and assertions: p50, p999, max.
 func (q Quantile) Name() string { return strings.ReplaceAll(q.Head(), ".", "") }
 
-// Head is the quantile's name in tables and sentences: p50, p99.9, max.
+// Head returns the quantile's name in tables and sentences: p50, p99.9, max.
 func (q Quantile) Head() string {
 	if q == 1 {
 		return "max"
@@ -34,7 +34,7 @@ func (q Quantile) Head() string {
 	return "p" + q.percent()
 }
 
-// Words name the quantile in prose: median, 99.9th percentile, maximum.
+// Words returns the quantile's name in prose: median, 99.9th percentile, maximum.
 func (q Quantile) Words() string {
 	switch q {
 	case 0.5:
@@ -49,8 +49,8 @@ func (q Quantile) percent() string {
 	return strconv.FormatFloat(math.Round(float64(q)*1e7)/1e5, 'f', -1, 64)
 }
 
-// Needs is how many observations leave one beyond the quantile; 0 for the median and the
-// maximum, which any number of them has.
+// Needs returns the number of observations needed to leave one beyond the quantile; 0 for
+// the median and the maximum, which need no minimum.
 func (q Quantile) Needs() int {
 	if q <= 0.5 || q >= 1 {
 		return 0
@@ -58,27 +58,27 @@ func (q Quantile) Needs() int {
 	return int(math.Round(1 / float64(1-q)))
 }
 
-// Percentiles lists the percentiles that the program reports, in ascending order.
+// Percentiles returns the percentiles that the program reports, in ascending order.
 func Percentiles() []Quantile { return slices.Clone(percentiles[:]) }
 
-// WithMax lists the percentiles and the maximum.
+// WithMax returns the percentiles and the maximum.
 func WithMax() []Quantile { return append(Percentiles(), 1) }
 
-// UpTo99 lists the percentiles up to the 99th and the maximum: what short windows and
-// small groups of proxies report, which hold too few observations for more.
+// UpTo99 returns the percentiles up to the 99th, and the maximum. Short windows and small
+// groups of proxies report these because they have too few observations for more.
 func UpTo99() []Quantile {
 	return slices.DeleteFunc(WithMax(), func(q Quantile) bool { return q > 0.99 && q < 1 })
 }
 
-// Quantiles holds the values of a distribution at the quantiles of [WithMax], in their
-// order. Those that are not known have no value: too few observations lie beyond them,
-// they lie among observations that never ended, or a record of another version lacks them.
+// Quantiles holds the values of a distribution at the quantiles of [WithMax], in that order.
+// A quantile has no value if too few observations lie beyond it, if it falls among
+// observations that never ended, or if the record of another version lacks it.
 type Quantiles [len(percentiles) + 1]struct {
 	value float64
 	known bool
 }
 
-// QuantilesOf reads each quantile with at, which returns NaN where it is not known.
+// QuantilesOf reads each quantile with at, which returns NaN if the value is unknown.
 func QuantilesOf(at func(q float64) float64) Quantiles {
 	var out Quantiles
 	for _, q := range WithMax() {
@@ -89,7 +89,7 @@ func QuantilesOf(at func(q float64) float64) Quantiles {
 	return out
 }
 
-// QuantilesAt holds the values of some quantiles: a quantile, its value, and so on.
+// QuantilesAt builds Quantiles from pairs of a quantile and its value.
 func QuantilesAt(pairs ...float64) Quantiles {
 	var out Quantiles
 	for i := 0; i < len(pairs); i += 2 {
@@ -98,7 +98,8 @@ func QuantilesAt(pairs ...float64) Quantiles {
 	return out
 }
 
-// place is where a quantile's value is. It panics for one that the program does not report.
+// place returns the index of a quantile's value. It panics for quantiles that the program
+// does not report.
 func place(q Quantile) int {
 	i := slices.Index(WithMax(), q)
 	if i < 0 {
@@ -107,25 +108,25 @@ func place(q Quantile) int {
 	return i
 }
 
-// At is the value of a quantile; 0 if it is not known.
+// At returns the value of a quantile; 0 if unknown.
 func (l Quantiles) At(q Quantile) float64 { return l[place(q)].value }
 
 // Known reports whether a quantile has a value.
 func (l Quantiles) Known(q Quantile) bool { return l[place(q)].known }
 
-// Max is the largest value; 0 if it is not known.
+// Max returns the largest value; 0 if unknown.
 func (l Quantiles) Max() float64 { return l.At(1) }
 
-// Set gives a quantile its value.
+// Set sets the value of a quantile.
 func (l *Quantiles) Set(q Quantile, v float64) {
 	at := &l[place(q)]
 	at.value, at.known = v, true
 }
 
-// Unset takes the value of a quantile away.
+// Unset removes the value of a quantile.
 func (l *Quantiles) Unset(q Quantile) { l[place(q)].value, l[place(q)].known = 0, false }
 
-// Larger has the larger value of two distributions at each quantile.
+// Larger returns the larger value of two distributions at each quantile.
 func (l Quantiles) Larger(other Quantiles) Quantiles {
 	for i, v := range other {
 		if v.known && (!l[i].known || v.value > l[i].value) {
@@ -135,10 +136,10 @@ func (l Quantiles) Larger(other Quantiles) Quantiles {
 	return l
 }
 
-// MarshalJSON writes a member for each quantile by its name, null for one that is not known.
+// MarshalJSON writes one member per quantile by name, with null for unknown values.
 func (l Quantiles) MarshalJSON() ([]byte, error) { return object(l.members(nil)...) }
 
-// UnmarshalJSON reads what MarshalJSON wrote. Members of other quantiles are left out.
+// UnmarshalJSON reads the format of MarshalJSON. It ignores other quantiles.
 func (l *Quantiles) UnmarshalJSON(data []byte) error {
 	var read map[string]*float64
 	if err := json.Unmarshal(data, &read); err != nil {
@@ -153,15 +154,15 @@ func (l *Quantiles) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Latency summarises a distribution of times, in microseconds. In JSON its members stand
-// side by side, with 0 for quantiles that are not known.
+// Latency summarizes a distribution of times in microseconds. Its JSON is one flat object,
+// with 0 for unknown quantiles.
 type Latency struct {
 	Min float64
 	Quantiles
 	Mean float64
 }
 
-// LatencyAt holds the values of some quantiles: see [QuantilesAt].
+// LatencyAt builds a Latency from pairs of a quantile and its value; see [QuantilesAt].
 func LatencyAt(pairs ...float64) Latency { return Latency{Quantiles: QuantilesAt(pairs...)} }
 
 // MarshalJSON writes the latency as one object.
@@ -169,15 +170,15 @@ func (l Latency) MarshalJSON() ([]byte, error) {
 	return object(slices.Concat([]member{{"min", l.Min}}, l.members(0), []member{{"mean", l.Mean}})...)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the format of MarshalJSON.
 func (l *Latency) UnmarshalJSON(data []byte) error {
 	read, err := numbers(data)
 	*l = Latency{Min: read["min"], Quantiles: notZero(read), Mean: read["mean"]}
 	return err
 }
 
-// Counted is the quantiles of so many times, in microseconds. In JSON its members stand side
-// by side, with 0 for quantiles that are not known.
+// Counted is a count of times and their quantiles, in microseconds. Its JSON is one flat
+// object, with 0 for unknown quantiles.
 type Counted struct {
 	Count int64
 	Quantiles
@@ -188,20 +189,20 @@ func (c Counted) MarshalJSON() ([]byte, error) {
 	return object(append([]member{{"count", c.Count}}, c.members(0)...)...)
 }
 
-// UnmarshalJSON reads what MarshalJSON wrote.
+// UnmarshalJSON reads the format of MarshalJSON.
 func (c *Counted) UnmarshalJSON(data []byte) error {
 	read, err := numbers(data)
 	*c = Counted{Count: int64(read["count"]), Quantiles: notZero(read)}
 	return err
 }
 
-// A member is one of a JSON object.
+// A member is a member of a JSON object.
 type member struct {
 	name  string
 	value any
 }
 
-// members are the quantiles in order; those that are not known have the value unknown.
+// members returns the quantiles in order; unknown ones have the value unknown.
 func (l Quantiles) members(unknown any) []member {
 	var out []member
 	for i, q := range WithMax() {
@@ -214,7 +215,7 @@ func (l Quantiles) members(unknown any) []member {
 	return out
 }
 
-// object writes members in their order, which a map would lose.
+// object writes members in the given order, which a map would lose.
 func object(members ...member) ([]byte, error) {
 	out := []byte{'{'}
 	for i, m := range members {
@@ -237,7 +238,7 @@ func numbers(data []byte) (map[string]float64, error) {
 	return out, err
 }
 
-// notZero has the quantiles that have another value than 0.
+// notZero returns the quantiles with nonzero values.
 func notZero(read map[string]float64) (out Quantiles) {
 	for _, q := range WithMax() {
 		if v := read[q.Name()]; v != 0 {

@@ -5,19 +5,19 @@ import (
 	"time"
 )
 
-// Sizes of recordings with copies of stacks, in bytes.
+// Sizes of recordings that copy stacks, in bytes.
 const (
-	StackCopy    = 16 << 10 // of a sample
+	StackCopy    = 16 << 10 // per sample
 	MaxRecording = 1 << 30  // of perf's file
 )
 
-// CopiesOfStacks is how many bytes perf writes of one busy core when it copies
-// its stack hz times per second.
+// CopiesOfStacks returns the number of bytes that perf writes for one busy core
+// when it copies the stack hz times per second.
 func CopiesOfStacks(hz int, length time.Duration) float64 {
 	return float64(hz) * length.Seconds() * StackCopy
 }
 
-// TooManyCopies says why such a recording is refused.
+// TooManyCopies explains why such a recording is rejected.
 func TooManyCopies(hz int, length time.Duration) string {
 	return fmt.Sprintf("call graph dwarf copies %d KiB per sample: %d samples per second for %v are %.1f GiB "+
 		"for each busy core, it must be at most %d GiB",

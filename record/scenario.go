@@ -1,60 +1,59 @@
 package record
 
-// Scenario is what a trial of resilience counted. What was written about each
-// single request is in requests/TRIAL.jsonl.zst, what happened when in
-// events.jsonl.
+// Scenario is what a resilience trial counted. The per-request log is in
+// requests/TRIAL.jsonl.zst, and the steps and changes are in events.jsonl.
 type Scenario struct {
-	// StartNS is the zero of the timeline, by which the clients' schedules go;
-	// EndNS is its end. Wall clock, nanoseconds since 1970.
+	// StartNS is the zero of the timeline, on which the clients' schedules are based;
+	// EndNS is its end. Both are wall-clock Unix nanoseconds.
 	StartNS int64 `json:"start_unix_ns"`
 	EndNS   int64 `json:"end_unix_ns"`
-	// ReadyS is how long the trial's pods took from their creation until all
-	// were ready, seconds.
+	// ReadyS is the time in seconds from the creation of the trial's pods until all were
+	// ready.
 	ReadyS float64 `json:"ready_s"`
-	// Ledger says who wrote about requests: "" for the clients, both proxies of
+	// Ledger says which stations logged requests: "" for the clients, both proxies of
 	// each call and the workers; see LedgerInbound and the others.
 	Ledger string `json:"ledger,omitempty"`
-	// EndedBy says why the timeline ended before its end; "" if it did not.
+	// EndedBy is why the timeline ended early; "" if it did not.
 	EndedBy string `json:"ended_by,omitempty"`
-	// Pods are all that ever lived in the trial, clients too.
+	// Pods lists every pod that lived during the trial, including clients.
 	Pods []ScenarioPod `json:"pods"`
-	// Scheduled and the others are the clients' own account, all together:
+	// Scheduled and the following fields are the account of all clients together:
 	// scheduled = completed + failed + unfinished.
 	Scheduled  int64            `json:"scheduled"`
 	Completed  int64            `json:"completed"`
 	Failed     map[string]int64 `json:"failed,omitempty"` // by kind, as package load names them
 	Unfinished int64            `json:"unfinished"`
-	// Lag is the delay that the clients themselves added.
+	// Lag is the delay that the clients themselves introduced.
 	Lag Latency `json:"schedule_lag_us"`
-	// Samples are looks at the services, about ten a second.
+	// Samples has the state of the services, sampled about ten times a second.
 	Samples []ScenarioSample `json:"samples,omitempty"`
-	// CPU and memory by part: control_plane, second_control_plane (of other revisions
-	// that steps are about), machine, node_proxy (the proxies of nodes that carried the
-	// requests, NodeProxies of them at its end), waypoint, node_agent (the trial's
-	// NodeAgents together), and for each service "SERVICE.worker" and "SERVICE.proxy"
-	// (clients are a service too), sums over pods; Memory is at the trial's end.
+	// CPU and Memory are by part: control_plane, second_control_plane (of other revisions that
+	// steps involve), machine, node_proxy (the proxies of nodes that carried the requests,
+	// NodeProxies of them at the trial's end), waypoint, node_agent (the trial's NodeAgents
+	// together), and for each service (including clients) "SERVICE.worker" and
+	// "SERVICE.proxy", summed over pods. Memory is taken at the trial's end.
 	CPU         map[string]CPU   `json:"cpu"`
 	Memory      map[string]int64 `json:"memory_bytes"`
 	NodeProxies int              `json:"node_proxies,omitempty"`
-	// MeanNodeProxies is over how many of them their CPU was counted, the mean of that
-	// time, where steps brought pods to nodes; 0: NodeProxies.
+	// MeanNodeProxies is the time-averaged number of node proxies whose CPU was counted,
+	// if steps moved pods to other nodes; 0 means NodeProxies.
 	MeanNodeProxies float64 `json:"mean_node_proxies,omitempty"`
-	// CountedS is how long CPU was counted, seconds: from right before the timeline, once
-	// all nodes have been read, until what its steps did is undone.
+	// CountedS is how long CPU was counted, in seconds: from right before the timeline,
+	// once all nodes have been read, until the effects of its steps are undone.
 	CountedS float64 `json:"counted_s,omitempty"`
-	// ClockErrorUS bounds the error of times that pods elsewhere wrote.
+	// ClockErrorUS bounds the error of times recorded by pods elsewhere.
 	ClockErrorUS float64 `json:"clock_error_us"`
 }
 
-// Who writes about requests, where it is not everybody.
+// Stations that log requests, if not all do.
 const (
-	// LedgerInbound: proxies about what they receive for their own pod, and
-	// not about what they send.
+	// LedgerInbound: proxies log the requests received for their own pod, but not those
+	// it sends.
 	LedgerInbound = "inbound"
-	// LedgerClients: the clients alone.
+	// LedgerClients: only the clients.
 	LedgerClients = "clients"
-	// LedgerEnds: the clients and the workers. What carries requests between them, on
-	// nodes and before Services, knows connections or writes nothing.
+	// LedgerEnds: the clients and the workers. The proxies between them, on nodes and in
+	// front of Services, log connections or nothing.
 	LedgerEnds = "ends"
 )
 
@@ -65,20 +64,20 @@ type ScenarioPod struct {
 	IP      string `json:"ip"`
 	Node    string `json:"node"`
 	Sidecar bool   `json:"sidecar"`
-	// ReadyNS is when an EndpointSlice first had it as ready, GoneNS when none
-	// had it any longer; 0 for never. BackNS is when it was ready again.
+	// ReadyNS is when an EndpointSlice first listed the pod as ready, and GoneNS when
+	// none did any more; 0 for never. BackNS is when it was ready again.
 	ReadyNS  int64 `json:"ready_unix_ns"`
 	GoneNS   int64 `json:"gone_unix_ns,omitempty"`
 	BackNS   int64 `json:"back_unix_ns,omitempty"`
 	Restarts int32 `json:"restarts,omitempty"`
 }
 
-// ScenarioSample is one look.
+// ScenarioSample is one sample of the services' state.
 type ScenarioSample struct {
 	AtNS int64 `json:"at_unix_ns"`
-	// Ready are endpoints by service, by the EndpointSlices.
+	// Ready counts ready endpoints by service, according to the EndpointSlices.
 	Ready map[string]int `json:"ready,omitempty"`
-	// Ejected are endpoints by service that outlier detection has taken out:
-	// the most that any proxy of a caller has.
+	// Ejected counts endpoints by service that outlier detection has ejected: the maximum
+	// over the callers' proxies.
 	Ejected map[string]int `json:"ejected,omitempty"`
 }

@@ -1,125 +1,122 @@
 package record
 
-// Verdicts of a trial of resilience, and of all of a cell's.
+// Verdicts of a resilience trial, and of all trials of a cell.
 const (
 	VerdictPass = "pass"
 	VerdictFail = "fail"
-	// VerdictInconclusive, as of findings: a step was not proven, the trial is
-	// not valid, or its requests are not known.
+	// VerdictInconclusive, as for findings: a step was not proven, the trial is invalid, or its
+	// requests are unknown.
 )
 
-// ScenarioSummary is what a cell of a study of resilience showed. The verdict
-// is of all its trials, the figures are of the one that Shown names.
+// ScenarioSummary is the result of a cell of a resilience study. The verdict covers all of its
+// trials; the figures are from the trial named by Shown.
 type ScenarioSummary struct {
-	// Verdict is what the study expects if every trial came to that. One
-	// trial that did not makes it that trial's.
+	// Verdict is the expected verdict if every trial reached it. Otherwise it is the verdict of the
+	// trial that deviated.
 	Verdict    string         `json:"verdict"`
 	Expected   string         `json:"expected"`
 	AsExpected bool           `json:"as_expected"`
 	Trials     []TrialVerdict `json:"trials"`
 
 	Shown string `json:"shown"` // trial whose figures follow; "" if none has any
-	// Values are that trial's by the names of findings, in their units.
+	// Values has that trial's values by finding name, in the findings' units.
 	Values  map[string]float64 `json:"values,omitempty"`
 	Seconds float64            `json:"s"` // of the timeline
 	Windows []ScenarioWindow   `json:"windows"`
 	Total   ScenarioWindow     `json:"total"`
 	Steps   []ScenarioStep     `json:"steps"`
 	Ledger  ScenarioLedger     `json:"ledger"`
-	// LedgerOf says who wrote about requests, as of Scenario.Ledger.
+	// LedgerOf says which stations logged requests, as in Scenario.Ledger.
 	LedgerOf string            `json:"ledger_of,omitempty"`
 	Series   ScenarioSeries    `json:"series"`
 	Graph    ScenarioGraph     `json:"graph"`
-	CPU      map[string]CPU    `json:"cpu,omitempty"` // by part, as of Scenario
+	CPU      map[string]CPU    `json:"cpu,omitempty"` // by part, as in Scenario
 	Pods     map[string]int    `json:"pods,omitempty"`
 	Memory   map[string]int64  `json:"memory_bytes,omitempty"`
 	Retries  string            `json:"retries"` // what bounds the expected attempts, in words
 	Levers   map[string]string `json:"levers,omitempty"`
 }
 
-// TrialVerdict is one trial's.
+// TrialVerdict is the verdict of one trial.
 type TrialVerdict struct {
 	Trial   string `json:"trial"`
 	Block   int    `json:"block"`
 	Repeat  int    `json:"repeat"`
 	Verdict string `json:"verdict"`
-	// ErrorShare is of its requests that failed or never ended.
+	// ErrorShare is the share of its requests that failed or never ended.
 	ErrorShare float64 `json:"error_share,omitempty"`
-	// Why says why it is inconclusive.
+	// Why explains an inconclusive verdict.
 	Why        []string            `json:"why,omitempty"`
 	Assertions []ScenarioAssertion `json:"assertions"`
 }
 
-// ScenarioAssertion is what an assertion came to in a trial.
+// ScenarioAssertion is the outcome of an assertion in a trial.
 type ScenarioAssertion struct {
 	Expr string `json:"expr"`
-	// Time is the part of the timeline that it is about, in words; "" for
-	// assertions about the whole trial.
+	// Time is the part of the timeline that the assertion covers, in words; "" for assertions about
+	// the whole trial.
 	Time    string `json:"time,omitempty"`
 	Outcome string `json:"outcome"` // a verdict
 	Detail  string `json:"detail"`  // when and by how much
 }
 
-// ScenarioWindow is a part of the timeline between two boundaries, which are
-// begins and ends of steps as they happened. Requests are in it by the time at
-// which they were due; those that a step's begin made fail while they were
-// under way are in the step's window. ErrorShare is of those that failed or never
-// ended.
+// ScenarioWindow is a part of the timeline between two boundaries: starts and ends of steps as they
+// happened. Requests belong to the window in which they were due; those in flight that the start of
+// a step made fail belong to the step's window. ErrorShare is the share that failed or never ended.
 type ScenarioWindow struct {
 	Name  string   `json:"name"`
-	Names []string `json:"names"` // several where steps begin or end at once
+	Names []string `json:"names"` // several if steps begin or end at the same time
 	FromS float64  `json:"from_s"`
 	ToS   float64  `json:"to_s"`
 
 	Requests   int64            `json:"requests"`
-	Answered   int64            `json:"answered"` // well
+	Answered   int64            `json:"answered"` // successfully
 	Failed     int64            `json:"failed"`
 	Unfinished int64            `json:"unfinished,omitempty"`
 	FailedBy   map[string]int64 `json:"failed_by,omitempty"` // by the client's kind of failure
 	ErrorShare float64          `json:"error_share"`
-	RateRPS    float64          `json:"rate_rps"`     // due, a second
+	RateRPS    float64          `json:"rate_rps"`     // due per second
 	AnswerRPS  float64          `json:"answered_rps"` // answers within the window per second, whenever their requests were due
-	Latency    Latency          `json:"latency_us"`   // of answered requests, from when they were due; 0 without any, percentiles also of too few
-	// LongestFailUS is the longest time in which no request that was due
-	// succeeded.
+	Latency    Latency          `json:"latency_us"`   // of answered requests, from when they were due; 0 without any, percentiles even of too few
+	// LongestFailUS is the longest time during which no due request succeeded.
 	LongestFailUS float64 `json:"longest_failing_run_us"`
 
-	// Attempts of a request between the two services that have the most.
+	// Attempts is the number of attempts per request between the pair of services that has the
+	// most.
 	Attempts float64 `json:"attempts"`
-	Hidden   int64   `json:"hidden"` // attempts that failed and were made again
-	// Phantom are requests to stale endpoints, PhantomAttempts attempts.
+	Hidden   int64   `json:"hidden"` // failed attempts that were retried
+	// Phantom counts requests to stale endpoints, PhantomAttempts the attempts.
 	Phantom         int64 `json:"phantom"`
 	PhantomAttempts int64 `json:"phantom_attempts"`
 	Unreconciled    int64 `json:"unreconciled"`
-	// Keys are the values of the header that consistent hashes go by which were
-	// sent in the window and before it; MovedKeys of them were answered by
-	// another endpoint last.
+	// Keys counts the values of the consistent-hash header that were sent both in the window and
+	// before it. MovedKeys counts those last answered by a different endpoint.
 	Keys      int64 `json:"keys,omitempty"`
 	MovedKeys int64 `json:"moved_keys,omitempty"`
 
-	Ready   map[string]int `json:"ready,omitempty"`   // the fewest endpoints by service
-	Ejected map[string]int `json:"ejected,omitempty"` // the most
+	Ready   map[string]int `json:"ready,omitempty"`   // minimum of endpoints by service
+	Ejected map[string]int `json:"ejected,omitempty"` // maximum of endpoints by service
 
 	Edges     []ScenarioEdge      `json:"edges,omitempty"`
 	Expected  ScenarioExpectation `json:"expected"`
 	Surprises []string            `json:"surprises,omitempty"`
 }
 
-// ScenarioExpectation is what arithmetic says of a window.
+// ScenarioExpectation is the result predicted for a window by arithmetic.
 type ScenarioExpectation struct {
 	DemandRPS float64 `json:"demand_rps"`
-	// Service is the one that is used most, CapacityRPS the most requests of
-	// the clients that it leaves possible; 0 for no bound known.
+	// Service is the most heavily used service. CapacityRPS is the highest rate of client requests
+	// that it allows; 0 if no bound is known.
 	Service     string  `json:"service,omitempty"`
-	Replicas    int     `json:"replicas,omitempty"` // that it has left
+	Replicas    int     `json:"replicas,omitempty"` // that are left
 	CapacityRPS float64 `json:"capacity_rps,omitempty"`
-	// ErrorShare is the least that must fail: what exceeds the capacity, and
-	// what broken endpoints get, retries taken into account.
+	// ErrorShare is the minimum share that must fail: the load beyond capacity and the requests to
+	// broken endpoints, with retries taken into account.
 	ErrorShare float64 `json:"error_share"`
-	// Broken is the share of attempts that meet an endpoint which cannot
-	// answer, while nobody takes it out.
+	// Broken is the share of attempts that reach an endpoint that cannot answer, as long as it is
+	// not ejected.
 	Broken float64 `json:"broken,omitempty"`
-	// Attempts is the bound of attempts per request.
+	// Attempts is the upper bound of attempts per request.
 	Attempts float64 `json:"attempts"`
 }
 
@@ -128,14 +125,14 @@ type ScenarioEdge struct {
 	From     string           `json:"from"`
 	To       string           `json:"to"`
 	Requests int64            `json:"requests"`
-	Attempts int64            `json:"attempts"` // that left the caller's proxy
+	Attempts int64            `json:"attempts"` // that the caller's proxy sent
 	Failed   int64            `json:"failed"`
-	Flags    map[string]int64 `json:"flags,omitempty"` // of failed requests, by the telling flag; "none" for answers passed on
+	Flags    map[string]int64 `json:"flags,omitempty"` // of failed requests, by the most significant flag; "none" for answers passed on
 	Latency  Quantiles        `json:"latency_us"`      // of all requests, from the caller's proxy
 }
 
-// ScenarioStep is one turn of a step of the timeline. Times are seconds after
-// the timeline's begin, durations microseconds after the step's.
+// ScenarioStep is one turn of a step of the timeline. Times are seconds after the start of the
+// timeline; durations are microseconds after the start of the step.
 type ScenarioStep struct {
 	Name     string  `json:"name"`
 	Op       string  `json:"op"`
@@ -144,69 +141,70 @@ type ScenarioStep struct {
 	BeginS   float64 `json:"begin_s"`
 	AppliedS float64 `json:"applied_s"`
 	ProvenS  float64 `json:"proven_s,omitempty"`
-	EndS     float64 `json:"end_s,omitempty"` // 0: not before the trial's end
+	EndS     float64 `json:"end_s,omitempty"` // 0 if not before the trial's end
 	LateUS   float64 `json:"late_us"`
 	Proof    string  `json:"proof,omitempty"`
 	Error    string  `json:"error,omitempty"`
 
-	Failed int64 `json:"failed"` // requests, those that never ended too, until the next step
-	// DetectUS is until the first failure that a client was told of, EjectUS until
-	// a proxy took an endpoint out, RecoverUS until the last failure before the
-	// next step, or until the last request was due that never ended; nil for never. With StillFailing there were failures up to the next step.
+	Failed int64 `json:"failed"` // requests until the next step, including those that never ended
+	// DetectUS is the time until a client saw the first failure. EjectUS is the time until a proxy
+	// ejected an endpoint. RecoverUS is the time until the last failure before the next step, or
+	// until the last request was due that never ended. All are nil for never. StillFailing means
+	// that failures continued until the next step.
 	DetectUS     *float64 `json:"detect_us,omitempty"`
 	EjectUS      *float64 `json:"eject_us,omitempty"`
 	RecoverUS    *float64 `json:"recover_us,omitempty"`
 	StillFailing bool     `json:"still_failing,omitempty"`
-	// LongestFailUS as of windows, until the next step.
+	// LongestFailUS is like that of windows, until the next step.
 	LongestFailUS float64 `json:"longest_failing_run_us"`
 }
 
-// ScenarioLedger is what client, proxies and workers wrote, reconciled.
+// ScenarioLedger is the reconciled log of clients, proxies and workers.
 type ScenarioLedger struct {
 	Requests   int64            `json:"requests"`
 	Reconciled bool             `json:"reconciled"`
 	Classes    map[string]int64 `json:"classes"`
 	Orphans    int64            `json:"orphans,omitempty"`
-	// Unwritten counts attempts that a worker knows and its proxy's log leaves
-	// out.
+	// Unwritten counts attempts that a worker saw but its proxy's log lacks.
 	Unwritten    int64            `json:"unwritten,omitempty"`
 	Duplicates   int64            `json:"duplicates,omitempty"`
 	Equations    []LedgerEquation `json:"equations"`
 	Faults       []LedgerFault    `json:"faults,omitempty"`
 	HiddenBy     map[string]int64 `json:"hidden_by,omitempty"`
-	Unreconciled []LedgerRequest  `json:"unreconciled,omitempty"` // each, up to a bound
-	Failures     []LedgerRequest  `json:"failures,omitempty"`     // the first of them
+	Unreconciled []LedgerRequest  `json:"unreconciled,omitempty"` // all of them, up to a limit
+	Failures     []LedgerRequest  `json:"failures,omitempty"`     // the first few
 	Phantoms     []LedgerPhantom  `json:"phantoms,omitempty"`
 }
 
-// LedgerEquation is the balance between two stations: Left went out, and it is
-// Arrived and Lost together. It holds if that is so for every single request.
+// LedgerEquation is the balance between two stations: Left must equal Arrived plus Lost. It holds
+// if it is true of every single request.
 type LedgerEquation struct {
 	Name    string           `json:"name"`
 	Service string           `json:"service"`
 	Left    int64            `json:"left"`
 	Arrived int64            `json:"arrived"`
-	Lost    map[string]int64 `json:"lost,omitempty"` // by cause: a response flag, a kind of failure, or a word of ours
-	// Missing had to arrive and did not; Surplus arrived and was not sent.
+	Lost    map[string]int64 `json:"lost,omitempty"` // by cause: a response flag, a kind of failure, or one of our own words
+	// Missing counts requests that should have arrived but did not, Surplus those that arrived
+	// without being sent.
 	Missing int64 `json:"missing,omitempty"`
 	Surplus int64 `json:"surplus,omitempty"`
 	Holds   bool  `json:"holds"`
-	// Open: services without a proxy call too, so more may arrive.
+	// Open means that services without a proxy also call, so more may arrive.
 	Open bool `json:"open,omitempty"`
 }
 
-// LedgerFault is how many requests failed at one place in one way.
+// LedgerFault is the number of requests that failed at one place in one way.
 type LedgerFault struct {
 	Hop     string `json:"hop"`
 	Service string `json:"service,omitempty"`
 	Flag    string `json:"flag,omitempty"`
-	Seen    string `json:"seen,omitempty"` // flags at the client's proxy
+	Seen    string `json:"seen,omitempty"` // flags from the client's proxy
 	Count   int64  `json:"count"`
 	Meaning string `json:"meaning,omitempty"`
 	Cause   string `json:"cause,omitempty"`
 }
 
-// LedgerRequest is one request by its id.
+// LedgerRequest is one request, by ID.
 type LedgerRequest struct {
 	ID      string   `json:"id"`
 	AtS     float64  `json:"at_s"`
@@ -232,15 +230,15 @@ type ScenarioSeries struct {
 	BinS     float64            `json:"bin_s"`
 	Requests []int64            `json:"requests"`
 	Failed   map[string][]int64 `json:"failed,omitempty"` // by kind
-	// Latency of answered requests; 0 where none was.
+	// P50US and P99US are latencies of answered requests; 0 if there were none.
 	P50US []float64 `json:"p50_us"`
 	P99US []float64 `json:"p99_us"`
 	MaxUS []float64 `json:"max_us"`
-	// Ejected endpoints of all services, the most in the bin.
+	// Ejected is the largest number of ejected endpoints of all services in the bin.
 	Ejected []int `json:"ejected,omitempty"`
 }
 
-// ScenarioGraph is the service graph as it is drawn, in units of one service.
+// ScenarioGraph is the layout of the service graph, in units of one service.
 type ScenarioGraph struct {
 	Entry   string         `json:"entry"`
 	Clients int            `json:"clients"`
@@ -250,7 +248,7 @@ type ScenarioGraph struct {
 	Lines   []ScenarioLine `json:"lines"`
 }
 
-// ScenarioNode is a service's place.
+// ScenarioNode is the position of a service.
 type ScenarioNode struct {
 	Service  string  `json:"service"`
 	Replicas int     `json:"replicas"`
@@ -258,7 +256,7 @@ type ScenarioNode struct {
 	Y        float64 `json:"y"`
 }
 
-// ScenarioLine leads from a caller to a service.
+// ScenarioLine connects a caller to a service.
 type ScenarioLine struct {
 	From string       `json:"from"`
 	To   string       `json:"to"`

@@ -1,35 +1,35 @@
 package record
 
-// Sidecars is what the real sidecars of a control-plane trial used, none of
-// which carried a request: while nothing changed and while changes were made.
+// Sidecars is the resource use of a control-plane trial's real sidecars, which
+// carry no requests, both while idle and while changes are made.
 type Sidecars struct {
-	// Idle is of the time before the first change, Changing of the window; nil
-	// where the counters of one could not be read.
+	// Idle covers the time before the first change, Changing the window; nil if
+	// a sidecar's counters could not be read.
 	Idle     *SidecarUse `json:"idle,omitempty"`
 	Changing *SidecarUse `json:"changing,omitempty"`
 }
 
-// SidecarUse is what sidecars used in a time, all of them together.
+// SidecarUse is the use of all sidecars together in a period of time.
 type SidecarUse struct {
 	Sidecars int `json:"sidecars"`
-	// SidecarSeconds is how long each was looked at, summed over sidecars.
+	// SidecarSeconds is the observation time, summed over sidecars.
 	SidecarSeconds float64 `json:"sidecar_s"`
 	CPU            CPU     `json:"cpu"`
-	// PSSBytes is their proportional set size at the end; 0 where it could not
-	// be read.
+	// PSSBytes is the sidecars' proportional set size at the end; 0 if it could
+	// not be read.
 	PSSBytes int64 `json:"pss_bytes,omitempty"`
-	// Processes is how much of both is whose, by the process' command; nil where
-	// that could not be read. CPU time of threads that have ended is nobody's.
+	// Processes splits both by process command; nil if that could not be read.
+	// It omits the CPU time of threads that have ended.
 	Processes map[string]PartUse `json:"processes,omitempty"`
 }
 
-// PartUse is a process' part of what sidecars used.
+// PartUse is a process's share of the sidecars' use.
 type PartUse struct {
 	CPUS     float64 `json:"cpu_s"`
 	PSSBytes int64   `json:"pss_bytes,omitempty"`
 }
 
-// Processes of a sidecar of Istio's, by their commands.
+// Processes of an Istio sidecar, by command.
 const (
 	ProcessEnvoy = "envoy"
 	ProcessAgent = "pilot-agent"

@@ -2,68 +2,68 @@ package record
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
-// Sizing sets ways of carrying requests side by side in a stated mesh, in one
-// combination of a study's other factors.
+// Sizing compares ways of carrying requests in a described mesh, for one combination of a
+// study's other factors.
 type Sizing struct {
 	Cell Cell   `json:"cell"` // the other factors that vary
-	Mesh string `json:"mesh"` // that is stated, in words
-	// Along is what the lines are along that tell proxies' use apart, in words; "" for
-	// rates.
+	Mesh string `json:"mesh"` // the described mesh, in words
+	// Along is the quantity, in words, along which lines are fitted to separate the
+	// proxies' use; "" for rates.
 	Along string     `json:"along,omitempty"`
 	Ways  []SizedWay `json:"ways"`
-	// Borders are where, along what the mesh is like, two ways change places.
+	// Borders has the points, along the mesh's properties, where the order of two ways
+	// changes.
 	Borders []SizedBorder `json:"borders,omitempty"`
-	// Says compares the ways in the stated mesh, and has the borders between them.
+	// Says compares the ways in the described mesh and includes the borders between them.
 	Says  []note.Note `json:"says,omitempty"`
 	Notes []note.Note `json:"notes,omitempty"`
 }
 
-// SizedWay is what a way of carrying takes.
+// SizedWay is the cost of one way of carrying requests.
 type SizedWay struct {
 	Name string     `json:"name"`
 	Uses []SizedUse `json:"uses"`
-	// Machine is what each request takes of the whole machine beyond one that no proxy
-	// carries: the proxies' CPU with that of the kernel and of the pods themselves.
-	// Absent where that was not measured.
+	// Machine is the additional use of the whole machine per request over a request without
+	// proxies: the CPU of the proxies, the kernel and the pods themselves. Absent if not
+	// measured.
 	Machine *Priced `json:"machine,omitempty"`
 }
 
-// What sized uses are of.
+// What sized uses measure.
 const (
 	SizedCPU    = "cpu"
 	SizedMemory = "memory"
-	SizedMonth  = "month" // what both cost
+	SizedMonth  = "month" // the cost of both
 )
 
-// SizedUse is what a way takes of CPU or memory, or what it costs.
+// SizedUse is a way's use of CPU or memory, or its cost.
 type SizedUse struct {
 	Of    string `json:"of"`    // SizedCPU, SizedMemory or SizedMonth
-	Total Priced `json:"total"` // in the stated mesh
-	// Idle is what each proxy takes without requests, by its place, and Request what
-	// each request adds at all proxies that it passes (memory: each request per second). Of
-	// a price neither is told.
+	Total Priced `json:"total"` // in the described mesh
+	// Idle is the use of each proxy without requests, by place. Request is what each
+	// request adds over all proxies that it passes (for memory: each request per second).
+	// Prices have neither.
 	Idle    map[Place]Priced `json:"idle"`
 	Request Priced           `json:"request"`
-	// Pod is what each pod adds to proxies on nodes, where the study varies how many
-	// there are; what a request adds it does not tell then.
+	// Pod is what each pod adds to proxies on nodes, if the study varies the number of
+	// pods. The use per request is then not reported.
 	Pod *Priced `json:"pod,omitempty"`
 }
 
-// SizedBorder is where two ways change places.
+// SizedBorder is where the order of two ways changes.
 type SizedBorder struct {
 	Of      string   `json:"of"`
-	Between []string `json:"between"` // two names of ways
+	Between []string `json:"between"` // the names of two ways
 	Along   string   `json:"along"`
-	Low     float64  `json:"low"` // the ends of what was looked at
+	Low     float64  `json:"low"` // the ends of the examined range
 	High    float64  `json:"high"`
 	// Outcome is lies, none, between, beyond or unknown; see package stat/sizing.
 	Outcome string `json:"outcome"`
-	// First and Last are the ways that take less at the low and the high end; "" where
-	// that cannot be said.
+	// First and Last are the cheaper ways at the low and the high end; "" if undecided.
 	First string `json:"first,omitempty"`
 	Last  string `json:"last,omitempty"`
-	// At is where the estimates are equal, and From and To the ends of where the
-	// interval includes zero; absent where there are none.
+	// At is where the estimates are equal. From and To bound the range in which the
+	// interval includes zero. Absent if there are none.
 	At   *float64  `json:"at,omitempty"`
 	From *float64  `json:"from,omitempty"`
 	To   *float64  `json:"to,omitempty"`

@@ -1,40 +1,41 @@
 package record
 
-// Soak is what became of one istiod, and of real sidecars, that lived through a run.
+// Soak describes one istiod, and real sidecars, that lived through a run.
 type Soak struct {
-	// Hours is how long the life that is told lasted, from its first window's end to its
-	// last one's, and Windows how many of them are valid.
+	// Hours is the duration of the reported life, from the end of its first window to
+	// the end of its last. Windows is the number of its valid windows.
 	Hours   float64 `json:"hours"`
 	Windows int     `json:"windows"`
-	// Lives is how many istiods the run had, one after the other, and Elsewhere how
-	// many valid windows are of those that are not told.
+	// Lives is the number of consecutive istiods in the run. Elsewhere is the number of
+	// valid windows of lives that are not reported.
 	Lives     int `json:"lives"`
 	Elsewhere int `json:"elsewhere,omitempty"`
-	// MarginRatio is the growth per hour, of a figure itself, that does not matter.
+	// MarginRatio is the growth per hour, relative to the figure, that does not matter.
 	MarginRatio float64 `json:"margin_ratio"`
-	// LimitBytes is what istiod's memory may come to, and LimitIs what that is; 0
-	// where it is not known.
+	// LimitBytes is the limit of istiod's memory, and LimitIs what kind of limit it is;
+	// 0 if unknown.
 	LimitBytes int64    `json:"limit_bytes,omitempty"`
 	LimitIs    string   `json:"limit_is,omitempty"`
 	Growths    []Growth `json:"growths"`
 }
 
-// Growth is how one figure of a soak went.
+// Growth is the development of one figure of a soak.
 type Growth struct {
-	// Finding is the name of how fast it grows, Unit that of the figure itself.
+	// Finding is the name of the finding for its growth rate, Unit the unit of the
+	// figure itself.
 	Finding string `json:"finding"`
 	Unit    string `json:"unit"`
-	// First is its median over the first windows, in which it warms up, Warm that over
-	// the next third and Last that over the last one.
+	// First is the median over the first windows, during warm-up, Warm the median over
+	// the next third and Last that over the final one.
 	First float64 `json:"first"`
 	Warm  float64 `json:"warm"`
 	Last  float64 `json:"last"`
-	// NeedsHours is how long a soak would have to be for an answer, FullHours when the
-	// limit would be reached at this rate, with the ends of its interval; 0 for none.
+	// NeedsHours is the soak duration needed for an answer. FullHours is when the limit
+	// would be reached at this rate, with its interval; 0 for none.
 	NeedsHours    float64 `json:"needs_h,omitempty"`
 	FullHours     float64 `json:"full_h,omitempty"`
 	FullLowHours  float64 `json:"full_low_h,omitempty"`
 	FullHighHours float64 `json:"full_high_h,omitempty"`
-	// Points are its windows: hours since the first one, and the figure.
+	// Points has its windows: hours since the first one, and the figure.
 	Points []CurvePoint `json:"points"`
 }

@@ -2,22 +2,22 @@ package record
 
 import "slices"
 
-// Place is where a proxy runs, which decides whose requests pass it.
+// Place is where a proxy runs, which determines whose requests pass it.
 type Place string
 
 // Places of proxies.
 const (
-	PlaceSidecar  Place = "sidecar"  // in a pod: the pod's own requests
-	PlaceNode     Place = "node"     // on a node: those of all its pods
-	PlaceWaypoint Place = "waypoint" // a Deployment of its own: those to the Services that use it
-	PlaceGateway  Place = "gateway"  // at the edge of the mesh: those that come in there
+	PlaceSidecar  Place = "sidecar"  // in a pod: passed by the pod's own requests
+	PlaceNode     Place = "node"     // on a node: passed by the requests of all its pods
+	PlaceWaypoint Place = "waypoint" // a separate Deployment: passed by requests to the Services that use it
+	PlaceGateway  Place = "gateway"  // at the edge of the mesh: passed by requests that enter there
 )
 
-// Shared reports that other workloads' requests pass a proxy at this place too: its use is not
-// one workload's alone.
+// Shared reports whether a proxy at this place also serves other workloads' requests, so that
+// its use cannot be attributed to one workload.
 func (p Place) Shared() bool { return p != PlaceSidecar }
 
-// Sides of a request, whose pod or node a proxy belongs to.
+// Sides of a request: whose pod or node a proxy belongs to.
 const (
 	SideClient = "client"
 	SideServer = "server"
@@ -30,31 +30,30 @@ const (
 
 	PartClientNode = "client_node_proxy" // on the client pod's node
 	PartServerNode = "server_node_proxy"
-	PartNode       = "node_proxy" // on the node of both pods, where they share one
+	PartNode       = "node_proxy" // on the node of both pods, if they share one
 	PartWaypoint   = "waypoint"
 	PartGateway    = "gateway"
 )
 
-// Parts of a trial that are not on the way of its requests.
+// Parts of a trial that are not on the path of its requests.
 const (
-	// PartIdleNode is the proxies on the trial's nodes that its requests do not pass,
-	// in a run that has cells whose requests do.
+	// PartIdleNode is the proxies on the trial's nodes that its requests bypass, in a run
+	// where other cells' requests pass them.
 	PartIdleNode = "idle_node_proxy"
-	// PartNodeAgent is the agents that connect pods to the proxies of their nodes, on the same
-	// nodes.
+	// PartNodeAgent is the agents on the same nodes that connect pods to their node's proxy.
 	PartNodeAgent = "node_agent"
 )
 
 // Proxy is a proxy that requests can pass.
 type Proxy struct {
-	Part  string // its name among the parts of trials
+	Part  string // its name among the parts of a trial
 	Place Place
-	Side  string // whose pod or node it belongs to; "" for none's, or both
-	// Name is its short name, as columns have it; Noun names it in a sentence.
+	Side  string // whose pod or node it belongs to; "" for neither or both
+	// Name is the short name used in columns; Noun names the proxy in a sentence.
 	Name, Noun string
 }
 
-// Proxies lists all of them, in the order of reports.
+// Proxies lists all proxies, in the order of reports.
 var Proxies = []Proxy{
 	{PartClientProxy, PlaceSidecar, SideClient, "client's proxy", "the client's sidecar"},
 	{PartServerProxy, PlaceSidecar, SideServer, "server's proxy", "the server's sidecar"},
@@ -65,7 +64,7 @@ var Proxies = []Proxy{
 	{PartGateway, PlaceGateway, "", "gateway", "the gateway"},
 }
 
-// ProxyOf is the proxy that a part of a trial is; false for other parts.
+// ProxyOf returns the proxy that is a part of a trial; false for other parts.
 func ProxyOf(part string) (Proxy, bool) {
 	i := slices.IndexFunc(Proxies, func(p Proxy) bool { return p.Part == part })
 	if i < 0 {
@@ -74,8 +73,7 @@ func ProxyOf(part string) (Proxy, bool) {
 	return Proxies[i], true
 }
 
-// ProxyParts lists the parts of trials that are proxies, in the order of
-// reports.
+// ProxyParts returns the parts of trials that are proxies, in the order of reports.
 func ProxyParts() []string {
 	out := make([]string, len(Proxies))
 	for i, p := range Proxies {
@@ -84,14 +82,14 @@ func ProxyParts() []string {
 	return out
 }
 
-// Way lists the proxies that a request passes, by their parts, in order. A
-// proxy that it passes twice is there twice.
+// Way lists the proxies that a request passes, by part and in order. A proxy that it passes
+// twice is listed twice.
 type Way []string
 
 // Has reports whether requests pass a proxy.
 func (w Way) Has(part string) bool { return slices.Contains(w, part) }
 
-// Shared reports that requests pass a proxy that others share.
+// Shared reports whether requests pass a shared proxy.
 func (w Way) Shared() bool {
 	return slices.ContainsFunc(w, func(part string) bool {
 		p, ok := ProxyOf(part)
@@ -99,7 +97,7 @@ func (w Way) Shared() bool {
 	})
 }
 
-// At lists the parts on the way that are at a place, each once.
+// At returns the parts on the path at a place, each once.
 func (w Way) At(place Place) []string {
 	var out []string
 	for _, part := range w {
@@ -110,12 +108,12 @@ func (w Way) At(place Place) []string {
 	return out
 }
 
-// Parts lists the proxies on the way, each once, in the order of reports.
+// Parts returns the proxies on the path, each once, in the order of reports.
 func (w Way) Parts() []string {
 	return slices.DeleteFunc(ProxyParts(), func(part string) bool { return !w.Has(part) })
 }
 
-// OnOneNode is the way if both pods are on one node, whose proxy then serves both.
+// OnOneNode returns the path if both pods are on one node, whose proxy then serves both.
 func (w Way) OnOneNode() Way {
 	out := slices.Clone(w)
 	for i, part := range out {
