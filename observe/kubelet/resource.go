@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// maxPage bounds what is read of a kubelet's answer, in bytes: a node of 500
-// pods has some 1 MB.
+// maxPage limits the size of a kubelet's response, in bytes. The page of a node
+// with 500 pods has about 1 MB.
 const maxPage = 64 << 20
 
 // Container names a container on a node.
@@ -24,25 +24,25 @@ type Container struct {
 	Name string // "" for the whole pod, with its sandbox
 }
 
-// Stats are what a kubelet last knew of a container, or of its node.
+// Stats has a kubelet's latest values for a container or for its node.
 type Stats struct {
 	CPU Sample
-	// Memory is the working set in bytes, without the files that the kernel could
-	// drop, at MemoryAt; 0 where it is not known.
+	// Memory is the working set at MemoryAt, in bytes, excluding reclaimable file
+	// pages; 0 if unknown.
 	Memory   int64
 	MemoryAt time.Time
 }
 
-// Page is a kubelet's answer.
+// Page is a kubelet's response.
 type Page struct {
 	Node Stats
-	// Containers has those, and pods, of which a sample of CPU is known.
+	// Containers has the containers and pods with a CPU sample.
 	Containers map[Container]Stats
 }
 
-// Parse reads the page /metrics/resource: counters with the time of each to the
-// millisecond. (The document /stats/summary has the same with times to the second,
-// which is too coarse to divide by.)
+// Parse parses the page /metrics/resource: counters, each with a time in
+// milliseconds. (The document /stats/summary has the same data with times in
+// seconds, which is too coarse.)
 func Parse(page []byte) (Page, error) {
 	metrics, err := observe.ParsePrometheus(page)
 	if err != nil {
@@ -52,12 +52,12 @@ func Parse(page []byte) (Page, error) {
 	memory, since := map[Container]Stats{}, map[Container]time.Time{}
 	for _, m := range metrics {
 		c := Container{m.Labels["namespace"] + "/" + m.Labels["pod"], m.Labels["container"]}
-		if m.Name == "container_start_time_seconds" && m.Value > 0 && m.Value < mostCPU { // which has no time of its own
+		if m.Name == "container_start_time_seconds" && m.Value > 0 && m.Value < mostCPU { // which has no timestamp
 			since[c] = time.UnixMilli(int64(math.Round(m.Value * 1e3)))
 		}
 		cpu := strings.HasSuffix(m.Name, "_cpu_usage_seconds_total")
 		if m.AtMS <= 0 || !(m.Value >= 0 && m.Value < 1<<62) || cpu && m.Value > mostCPU {
-			continue // no sample, or one of nothing that exists
+			continue // no sample, or one without an existing object
 		}
 		at := time.UnixMilli(m.AtMS)
 		switch m.Name {
@@ -66,7 +66,7 @@ func Parse(page []byte) (Page, error) {
 		case "node_memory_working_set_bytes":
 			out.Node.Memory, out.Node.MemoryAt = int64(m.Value), at
 		case "container_cpu_usage_seconds_total", "pod_cpu_usage_seconds_total":
-			if at.After(out.Containers[c].CPU.At) { // of one that ended and one that took its place, the latter
+			if at.After(out.Containers[c].CPU.At) { // if one container replaced another, take the newer one
 				out.Containers[c] = Stats{CPU: sampleOf(at, m.Value)}
 			}
 		case "container_memory_working_set_bytes", "pod_memory_working_set_bytes":
@@ -80,16 +80,16 @@ func Parse(page []byte) (Page, error) {
 	return out, nil
 }
 
-// mostCPU, in seconds, still fits a counter of nanoseconds.
+// mostCPU is the largest number of seconds that fits a counter of nanoseconds.
 const mostCPU = math.MaxInt64 / 1e9
 
-// sampleOf is a counter in seconds.
+// sampleOf converts a counter in seconds.
 func sampleOf(at time.Time, seconds float64) Sample {
 	return Sample{At: at, UsedNS: uint64(math.Round(seconds * 1e9))}
 }
 
-// Read asks a node's kubelet through the API server. It takes the right to get
-// nodes/proxy.
+// Read reads a node's kubelet through the API server. It requires the permission
+// get nodes/proxy.
 func Read(ctx context.Context, api rest.Interface, node string) (Page, error) {
 	body, err := api.Get().AbsPath("/api/v1/nodes", node, "proxy/metrics/resource").Stream(ctx)
 	if apierrors.IsForbidden(err) {

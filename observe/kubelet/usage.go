@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// Sample is a container's CPU counter at the time at which the kubelet read it.
+// Sample is a container's CPU counter when the kubelet read it.
 type Sample struct {
 	At time.Time // by the node's clock
 	// UsedNS is the CPU time used since the container started.
 	UsedNS uint64
-	// Since is when it started; zero where that is not known.
+	// Since is when the container started; zero if unknown.
 	Since time.Time
 }
 
-// Series are the samples of one container, rising in time.
+// Series has the samples of one container in ascending order of time.
 type Series struct{ samples []Sample }
 
-// ErrReset is wrapped by errors about a counter that began anew: the container
-// restarted.
+// ErrReset is wrapped by errors about a counter that restarted because the
+// container restarted.
 var ErrReset = errors.New("restarted within the window")
 
-// Add takes in a sample. One that is already there, or older than the last, is
-// left out, which false says: who asks more often than the kubelet samples sees
-// samples twice.
+// Add adds a sample and reports whether it is new. It ignores a sample that is
+// already present or older than the last. Polling more often than the kubelet
+// samples returns duplicates.
 func (s *Series) Add(x Sample) bool {
 	n := len(s.samples)
 	if x.At.IsZero() || n > 0 && !x.At.After(s.samples[n-1].At) {
@@ -36,7 +36,7 @@ func (s *Series) Add(x Sample) bool {
 	return true
 }
 
-// Last is the newest sample; false if there is none.
+// Last returns the newest sample; false if there is none.
 func (s *Series) Last() (Sample, bool) {
 	if len(s.samples) == 0 {
 		return Sample{}, false
@@ -44,7 +44,7 @@ func (s *Series) Last() (Sample, bool) {
 	return s.samples[len(s.samples)-1], true
 }
 
-// first is the first sample that is not older than at; false if there is none.
+// first returns the first sample at or after at; false if there is none.
 func (s *Series) first(at time.Time) (Sample, bool) {
 	i := sort.Search(len(s.samples), func(i int) bool { return !s.samples[i].At.Before(at) })
 	if i == len(s.samples) {
@@ -53,7 +53,7 @@ func (s *Series) first(at time.Time) (Sample, bool) {
 	return s.samples[i], true
 }
 
-// second is the second sample; false if there is none.
+// second returns the second sample; false if there is none.
 func (s *Series) second() (Sample, bool) {
 	if len(s.samples) < 2 {
 		return Sample{}, false
@@ -64,26 +64,26 @@ func (s *Series) second() (Sample, bool) {
 // Usage is the CPU time that a container used in a window, in seconds.
 type Usage struct {
 	Seconds float64
-	// LowS and HighS are what it used at least and at most, whatever it did
-	// between samples: its counter never falls.
+	// LowS and HighS bound the use, whatever the container did between samples:
+	// its counter never decreases.
 	LowS, HighS float64
-	// ErrorS is the standard error of Seconds if the container's rate is steady
-	// around the window apart from independent fluctuations.
+	// ErrorS is the standard error of Seconds, assuming a steady rate around the
+	// window with independent fluctuations.
 	ErrorS float64
-	// Samples is how many samples it is made of, Gap the longest time between two
-	// of them.
+	// Samples is the number of samples used, Gap the longest time between two of
+	// them.
 	Samples int
 	Gap     time.Duration
 }
 
-// gapsInWindow is how many times a window must be as long as the longest time
+// gapsInWindow is the minimum ratio of a window's length to the longest time
 // between two of its samples.
 const gapsInWindow = 4
 
-// ShortError says that a window is too short for the times between its samples.
+// ShortError means that a window is too short for the time between its samples.
 type ShortError struct {
 	Window, Gap time.Duration
-	// Least is how long the window would have to be.
+	// Least is the minimum length of the window.
 	Least time.Duration
 }
 
@@ -91,16 +91,16 @@ func (e *ShortError) Error() string {
 	return fmt.Sprintf("the window of %v is too short for samples %v apart: it would have to be %v", e.Window, e.Gap.Round(100*time.Millisecond), e.Least)
 }
 
-// Between is what the container used from a to b. Samples must lie on both
-// sides of each edge, or on it. Where the time between two of them is more than a
-// fourth of the window the error is a [ShortError], and the usage what can be said
-// all the same.
+// Between returns the container's use from a to b. There must be samples on both
+// sides of each edge, or on it. If the time between two samples exceeds a quarter
+// of the window, the error is a [ShortError], and the usage contains what is
+// nevertheless known.
 //
-// At an edge the counter is taken from the straight line through the samples
-// around it. The standard error is that of a Brownian bridge between these
-// (variance v·x·(T−x)/T at x of T; Karatzas and Shreve, "Brownian Motion and
-// Stochastic Calculus", 5.6.B), where v is estimated from how the rates of the
-// intervals between samples differ.
+// The counter at an edge is interpolated linearly between the neighbouring samples.
+// The standard error is that of a Brownian bridge between them (variance
+// v·x·(T−x)/T at x of T; Karatzas and Shreve, "Brownian Motion and Stochastic
+// Calculus", 5.6.B), where v is estimated from the variation of rates between
+// samples.
 func (s *Series) Between(a, b time.Time) (Usage, error) {
 	if !a.Before(b) {
 		return Usage{}, fmt.Errorf("a window from %v to %v has no length", a, b)
@@ -126,7 +126,7 @@ func (s *Series) Between(a, b time.Time) (Usage, error) {
 	last := len(used) - 1
 	first, end := edge{used[0], used[1], a}, edge{used[last-1], used[last], b}
 	u.Seconds = end.counter() + rise(used[0], used[last-1]) - first.counter()
-	// A counter at an edge lies between the samples around it.
+	// The counter at an edge lies between the neighbouring samples.
 	u.LowS, u.HighS = rise(used[1], used[last-1]), rise(used[0], used[last])
 	if first.on() {
 		u.LowS = rise(used[0], used[last-1])
@@ -134,9 +134,9 @@ func (s *Series) Between(a, b time.Time) (Usage, error) {
 	if end.on() {
 		u.LowS += rise(used[last-1], used[last])
 	}
-	u.LowS = max(u.LowS, 0) // of a window within one interval
+	u.LowS = max(u.LowS, 0) // if the window lies within one interval
 	u.ErrorS = (u.HighS - u.LowS) / 2
-	if len(used) > 2 { // else nothing tells how usage fluctuates
+	if len(used) > 2 { // otherwise there is no information about fluctuations
 		u.ErrorS = math.Sqrt(fluctuation(used) * (first.bridge() + end.bridge()))
 	}
 	if least := gapsInWindow * u.Gap; b.Sub(a) < least {
@@ -145,34 +145,34 @@ func (s *Series) Between(a, b time.Time) (Usage, error) {
 	return u, nil
 }
 
-// roundUp is the next whole second.
+// roundUp rounds up to a whole second.
 func roundUp(d time.Duration) time.Duration {
 	return (d + time.Second - 1).Truncate(time.Second)
 }
 
-// edge is a window's edge with the samples around it.
+// edge is a window's edge with the neighbouring samples.
 type edge struct {
 	before, after Sample
 	at            time.Time
 }
 
-// on says that a sample was taken at the edge.
+// on reports whether a sample was taken exactly at the edge.
 func (e edge) on() bool { return e.at.Equal(e.before.At) || e.at.Equal(e.after.At) }
 
-// counter is the straight line's value above that of the sample before the edge,
+// counter returns the interpolated counter relative to the sample before the edge,
 // in seconds.
 func (e edge) counter() float64 {
 	return rise(e.before, e.after) * e.at.Sub(e.before.At).Seconds() / seconds(e.before, e.after)
 }
 
-// bridge is x·(T−x)/T, in seconds.
+// bridge returns x·(T−x)/T, in seconds.
 func (e edge) bridge() float64 {
 	return e.at.Sub(e.before.At).Seconds() * e.after.At.Sub(e.at).Seconds() / seconds(e.before, e.after)
 }
 
-// fluctuation is the variance that usage gathers in a second, in s²/s: intervals
-// of length T use r·T with variance v·T, of which the mean rate r takes one degree
-// of freedom. It takes two intervals.
+// fluctuation returns the variance of usage per second, in s²/s. Intervals of
+// length T use r·T with variance v·T, where estimating the mean rate r costs one
+// degree of freedom. It needs two intervals.
 func fluctuation(used []Sample) float64 {
 	n := len(used) - 1
 	rate := rise(used[0], used[n]) / seconds(used[0], used[n])
@@ -187,5 +187,5 @@ func fluctuation(used []Sample) float64 {
 
 func seconds(a, b Sample) float64 { return b.At.Sub(a.At).Seconds() }
 
-// rise is how far the counter rose, in seconds.
+// rise returns the increase of the counter, in seconds.
 func rise(a, b Sample) float64 { return float64(int64(b.UsedNS-a.UsedNS)) / 1e9 }

@@ -16,78 +16,76 @@ import (
 )
 
 const (
-	// Longest is how far samples of a busy container are apart at most where
-	// cAdvisor takes them: its housekeeping waits 10 s and up to as much again
-	// (github.com/google/cadvisor, manager/container.go), and takes a moment.
+	// Longest is the maximum time between samples of a busy container if cAdvisor takes
+	// them: its housekeeping waits between 10 and 20 s (github.com/google/cadvisor,
+	// manager/container.go), and takes a moment.
 	Longest = 21 * time.Second
-	// Least is the shortest window that a kubelet can tell anything of, one that
-	// samples whenever it is asked.
+	// Least is the shortest window that a kubelet can measure, if it samples on demand.
 	Least = 5 * time.Second
 
-	// A kubelet is asked askedInWindow times in a window, to have some to spare
-	// above gapsInWindow, but not more often than each leastEvery, as its answers cost
-	// the node CPU, and each mostEvery at least, to see all of cAdvisor's samples.
+	// A kubelet is polled askedInWindow times per window, with some margin above
+	// gapsInWindow. The interval is at least leastEvery, because responses cost the node
+	// CPU, and at most mostEvery, to see all of cAdvisor's samples.
 	askedInWindow = 6
 	leastEvery    = 800 * time.Millisecond
 	mostEvery     = 5 * time.Second
 
-	// asks is how long an answer may take.
+	// asks is the timeout of a response.
 	asks = 10 * time.Second
 	// Patience is how long a sample may be overdue.
 	Patience = 10 * time.Second
-	// Apart is how much the clock of a node may surely differ from that of the load
-	// generator without a word.
+	// Apart is the difference between the clocks of a node and the load generator that is
+	// tolerated without a warning.
 	Apart = time.Second
 )
 
-// Every is how often to ask kubelets during a window.
+// Every returns the polling interval for a window.
 func Every(window time.Duration) time.Duration {
 	return min(max(window/askedInWindow, leastEvery), mostEvery)
 }
 
-// Reader asks the kubelet of a node.
+// Reader reads the kubelet of a node.
 type Reader func(ctx context.Context, node string) (Page, error)
 
-// Through asks through an API server.
+// Through returns a Reader that uses an API server.
 func Through(api rest.Interface) Reader {
 	return func(ctx context.Context, node string) (Page, error) { return Read(ctx, api, node) }
 }
 
-// Watch has what kubelets said since it was started.
+// Watch collects what kubelets report after it is started.
 type Watch struct {
-	// Ahead is how far the clock of the times that are asked for is ahead of this
-	// machine's. It is set before the first of them.
+	// Ahead is how far the clock of requested times is ahead of this machine's. Set it
+	// before requesting the first.
 	Ahead time.Duration
-	// MayEnd are containers whose samples nobody needs: once a kubelet knows nothing of one
-	// any more it is not waited for. They are set before the first wait.
+	// MayEnd marks containers whose samples are optional: once a kubelet no longer reports
+	// one, it is not waited for. Set it before the first wait.
 	MayEnd map[Container]bool
 
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
-	told   chan struct{} // something is new
+	told   chan struct{} // signals news
 
 	mu    sync.Mutex
 	nodes map[string]*watched
 }
 
-// watched is a node.
+// watched is the state of a node.
 type watched struct {
 	containers map[Container]*history
 	node       Series
-	failed     error // of the last question
-	// asked is when the last question was put that had an answer. The node's clock
-	// is ahead of this machine's by least at least, once sampled, and by most at
-	// most, once known.
+	failed     error // error of the last request
+	// asked is when the last successful request was sent. The node's clock is ahead of this
+	// machine's by at least least (if sampled), and by at most most (if known).
 	asked          time.Time
 	least, most    time.Duration
 	sampled, known bool
 }
 
-// history is what is known of a container.
+// history has the samples of a container.
 type history struct {
 	cpu    Series
 	memory []memory
-	gone   bool // the last answer says nothing of it
+	gone   bool // the last response lacks it
 }
 
 type memory struct {
@@ -95,8 +93,8 @@ type memory struct {
 	bytes int64
 }
 
-// Start asks the kubelets of nodes for containers, at once and then every so
-// often until [Watch.Stop] or the end of ctx.
+// Start polls the kubelets of nodes for containers, immediately and then at the given
+// interval, until [Watch.Stop] or the end of ctx.
 func Start(ctx context.Context, read Reader, containers map[string][]Container, every time.Duration) *Watch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &Watch{cancel: cancel, told: make(chan struct{}, 1), nodes: map[string]*watched{}}
@@ -118,7 +116,7 @@ func Start(ctx context.Context, read Reader, containers map[string][]Container, 
 	return w
 }
 
-// Stop ends all questions. What is known stays.
+// Stop ends polling. Collected data remains available.
 func (w *Watch) Stop() {
 	w.cancel()
 	w.ended.Wait()
@@ -160,9 +158,9 @@ func (w *Watch) look(ctx context.Context, read Reader, node string, n *watched) 
 	}
 }
 
-// compare narrows down how far the node's clock is ahead: a sample was taken before
-// the answer that has it, and one that was not there when the last question was put
-// (fresh) after that.
+// compare narrows the bounds of how far the node's clock is ahead: a sample was taken
+// before the response that contains it, and, if it was not in the previous response
+// (fresh), after the previous request was sent.
 func (n *watched) compare(at, answered time.Time, fresh bool) {
 	least := at.Sub(answered)
 	if n.sampled {
@@ -179,7 +177,7 @@ func (n *watched) compare(at, answered time.Time, fresh bool) {
 	n.most, n.known = most, true
 }
 
-// AtLeastAhead is by how much a node's clock is ahead of this machine's at least;
+// AtLeastAhead returns the minimum by which a node's clock is ahead of this machine's;
 // false before its first sample.
 func (w *Watch) AtLeastAhead(node string) (time.Duration, bool) {
 	w.mu.Lock()
@@ -191,8 +189,8 @@ func (w *Watch) AtLeastAhead(node string) (time.Duration, bool) {
 	return n.least, n.sampled
 }
 
-// NodeAhead is how far a node's clock is ahead of this machine's, between two
-// bounds; false where nothing tells.
+// NodeAhead returns bounds of how far a node's clock is ahead of this machine's; false if
+// unknown.
 func (w *Watch) NodeAhead(node string) (least, most time.Duration, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -203,16 +201,17 @@ func (w *Watch) NodeAhead(node string) (least, most time.Duration, known bool) {
 	return n.least, n.most, n.known
 }
 
-// Await waits until each container has a sample that is not older than at, for as
-// long as a kubelet may take from now or from at on. It returns when the last of
-// them was taken, of each the first that is not older. Where one of MayEnd alone has
-// none by then that is no error. One caller at a time.
+// Await waits until each container has a sample at or after at. The timeout is the longest
+// time that a kubelet may take, counted from now or from at, whichever is later. It takes
+// the first such sample of each container and returns the time of the latest of them.
+// Missing samples of containers in MayEnd are not an error. It must not be called
+// concurrently.
 func (w *Watch) Await(ctx context.Context, at time.Time) (time.Time, error) {
 	return w.await(ctx, max(time.Until(at.Add(-w.Ahead)), 0), func(s *Series) (Sample, bool) { return s.first(at) })
 }
 
-// await waits until find finds a sample of each container, for as long as a kubelet
-// may take after some time.
+// await waits until find finds a sample of each container, for at most the time a kubelet
+// may take beyond after.
 func (w *Watch) await(ctx context.Context, after time.Duration, find func(*Series) (Sample, bool)) (time.Time, error) {
 	limited, cancel := context.WithTimeout(ctx, after+Longest+Patience)
 	defer cancel()
@@ -221,7 +220,7 @@ func (w *Watch) await(ctx context.Context, after time.Duration, find func(*Serie
 		if err == nil {
 			return last, nil
 		}
-		if apierrors.IsForbidden(err) { // and will be
+		if apierrors.IsForbidden(err) { // polling again would not help
 			return time.Time{}, err
 		}
 		select {
@@ -238,8 +237,8 @@ func (w *Watch) await(ctx context.Context, after time.Duration, find func(*Serie
 	}
 }
 
-// since is when the last container was sampled, of each the sample that find finds; the
-// error says whose is missing, and needed that it is not one of MayEnd.
+// since returns the time of the latest of the samples that find returns for each container.
+// The error names the container without one, and needed means that it is not in MayEnd.
 func (w *Watch) since(find func(*Series) (Sample, bool)) (last time.Time, needed bool, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -273,9 +272,8 @@ func latest(a, b time.Time) time.Time {
 	return a
 }
 
-// missing says what is known of a container in place of the sample that is not
-// there, which a clock that is behind may keep away. ahead is that of the one that
-// is waited by.
+// missing explains why a container has no sample, for example because the node's clock is
+// behind. ahead is that of the clock used for waiting.
 func (n *watched) missing(node string, c Container, ahead time.Duration) error {
 	known, ok := n.containers[c].cpu.Last()
 	if !ok {
@@ -288,7 +286,7 @@ func (n *watched) missing(node string, c Container, ahead time.Duration) error {
 	return err
 }
 
-// String names it in messages.
+// String formats the container for messages.
 func (c Container) String() string {
 	if c.Name == "" {
 		return "pod " + c.Pod
@@ -298,7 +296,7 @@ func (c Container) String() string {
 
 func (c Container) compare(o Container) int { return strings.Compare(c.String(), o.String()) }
 
-// CPU is what a container of a node used from a to b; see [Series.Between].
+// CPU returns what a container of a node used from a to b; see [Series.Between].
 func (w *Watch) CPU(node string, c Container, a, b time.Time) (Usage, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -317,7 +315,7 @@ func (w *Watch) CPU(node string, c Container, a, b time.Time) (Usage, error) {
 	return u, err
 }
 
-// Node is what all of a node used from a to b.
+// Node returns what the whole node used from a to b.
 func (w *Watch) Node(node string, a, b time.Time) (Usage, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -328,8 +326,8 @@ func (w *Watch) Node(node string, a, b time.Time) (Usage, error) {
 	return n.node.Between(a, b)
 }
 
-// Memory is a container's working set in bytes, of the sample next to at; 0 where
-// none is known.
+// Memory returns a container's working set in bytes, from the sample closest to at; 0 if
+// unknown.
 func (w *Watch) Memory(node string, c Container, at time.Time) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -346,14 +344,14 @@ func (w *Watch) Memory(node string, c Container, at time.Time) int64 {
 	return best.bytes
 }
 
-// Pace finds how far apart a kubelet's samples are for which nothing else is
-// known: that of the container sampled least often, by two samples of each, or
-// [Longest] if that is longer and the kubelet does not sample when asked.
+// Pace determines the time between a kubelet's samples: that of the container sampled least
+// often, from two samples of each, or [Longest] if that is longer and the kubelet does not
+// sample on demand.
 func (w *Watch) Pace(ctx context.Context) (time.Duration, error) {
 	if _, err := w.Await(ctx, time.Time{}); err != nil {
 		return 0, err
 	}
-	// The second of each, and not those after a certain time: nodes' clocks differ.
+	// Wait for the second sample of each rather than for a time: nodes' clocks differ.
 	if _, err := w.await(ctx, 0, (*Series).second); err != nil {
 		return 0, err
 	}
@@ -374,17 +372,17 @@ func (w *Watch) Pace(ctx context.Context) (time.Duration, error) {
 	return gap, nil
 }
 
-// onDemand is the longest time between samples of a kubelet that is asked every
-// leastEvery and samples whenever it is asked.
+// onDemand is the longest time between samples of a kubelet that samples on demand, if
+// polled every leastEvery.
 const onDemand = 4 * time.Second
 
-// LeastWindow is the shortest window for samples so far apart.
+// LeastWindow returns the shortest window for samples that far apart.
 func LeastWindow(gap time.Duration) time.Duration {
-	if gap <= onDemand { // as often as it is asked
+	if gap <= onDemand { // it samples on demand
 		return Least
 	}
 	return roundUp(gapsInWindow * gap)
 }
 
-// Asking is how often to ask a kubelet to find its pace.
+// Asking is the polling interval for finding a kubelet's pace.
 const Asking = leastEvery
