@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// id is what container ids and pod UIDs may look like: nothing that could
-// leave a path.
+// id matches container IDs and pod UIDs, and nothing that could escape a path.
 var id = regexp.MustCompile(`^[0-9A-Za-z][0-9A-Za-z_.-]{5,127}$`)
 
-// ContainerID is a container's id without the name of its runtime, which the
-// API puts before it ("containerd://"). It fails if it is none.
+// ContainerID returns a container's ID without the runtime prefix of the API
+// ("containerd://"). It returns an error for an invalid ID.
 func ContainerID(text string) (string, error) {
 	container := text
 	if _, after, ok := strings.Cut(text, "://"); ok {
@@ -23,10 +22,10 @@ func ContainerID(text string) (string, error) {
 	return container, nil
 }
 
-// ContainerCgroup returns a test for the name of a container's cgroup.
+// ContainerCgroup returns a predicate for the name of a container's cgroup.
 //
-// The names are, for the cgroupfs and the systemd driver of kubelet and
-// runtime:
+// With the cgroupfs and the systemd driver of kubelet and runtime, the names
+// are:
 //
 //	CONTAINER    cri-containerd-CONTAINER.scope, crio-..., docker-...
 //	             slice:cri-containerd:CONTAINER (containerd set to cgroupfs
@@ -39,15 +38,15 @@ func ContainerCgroup(text string) (func(name string) bool, error) {
 	return func(name string) bool {
 		name, scope := strings.CutSuffix(name, ".scope")
 		rest, ok := strings.CutSuffix(name, container)
-		if !ok || strings.Contains(rest, "conmon") { // CRI-O's monitor has a scope of its own
+		if !ok || strings.Contains(rest, "conmon") { // CRI-O's monitor has its own scope
 			return false
 		}
 		return rest == "" || strings.HasSuffix(rest, ":") || scope && strings.HasSuffix(rest, "-")
 	}, nil
 }
 
-// PodCgroup returns a test for the name of a pod's cgroup: podUID, or with
-// the systemd driver kubepods-burstable-podU_I_D.slice.
+// PodCgroup returns a predicate for the name of a pod's cgroup: podUID, or
+// kubepods-burstable-podU_I_D.slice with the systemd driver.
 func PodCgroup(uid string) (func(name string) bool, error) {
 	if !id.MatchString(uid) {
 		return nil, fmt.Errorf("%.100q is no pod UID", uid)
@@ -57,11 +56,11 @@ func PodCgroup(uid string) (func(name string) bool, error) {
 	return func(name string) bool { return name == plain || strings.HasSuffix(name, slice) }, nil
 }
 
-// InCgroup tells from /proc/PID/cgroup whether a process is in a cgroup whose
-// name matches, or in one below it.
+// InCgroup reports, from /proc/PID/cgroup, whether a process is in a cgroup
+// whose name matches, or in a descendant of one.
 func InCgroup(data []byte, match func(name string) bool) bool {
 	for line := range strings.Lines(string(data)) {
-		// hierarchy:controllers:path, where the path may hold colons
+		// hierarchy:controllers:path, where the path may contain colons
 		_, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), ":")
 		_, path, _ := strings.Cut(rest, ":")
 		for name := range strings.SplitSeq(path, "/") {

@@ -9,18 +9,18 @@ import (
 	"syscall"
 )
 
-// Identity names a process for good: process IDs are used again, their start
-// times are not, and both mean something only in one PID namespace of one boot
-// of one machine. The zero value names none.
+// Identity identifies a process permanently. Process IDs are reused, but their
+// start times are not, and both are meaningful only within one PID namespace of
+// one boot of one machine. The zero value identifies no process.
 type Identity struct {
-	Host         string `json:"host"` // for people
+	Host         string `json:"host"` // for display
 	Boot         string `json:"boot_id"`
 	PIDNamespace string `json:"pid_namespace"`
 	PID          int    `json:"pid"`
 	StartTicks   uint64 `json:"start_ticks"` // since boot
 }
 
-// Self is the identity of the process that asks.
+// Self returns the identity of the calling process.
 func Self() (Identity, error) {
 	i := Identity{PID: os.Getpid()}
 	i.Host, _ = os.Hostname()
@@ -36,21 +36,21 @@ func Self() (Identity, error) {
 	return i, err
 }
 
-// String names the process for people.
+// String formats the process for display.
 func (i Identity) String() string { return fmt.Sprintf("process %d on %s", i.PID, i.Host) }
 
-// Life is what can be told of a process from here.
+// Life is what is known about whether a process runs.
 type Life int
 
-// What can be told of a process.
+// States of a process.
 const (
 	Unknown Life = iota // another machine, boot or PID namespace
 	Alive
 	Dead
 )
 
-// LifeOf tells whether the process i still runs, as far as the process me can
-// see. One that has ended and that its parent has not waited for is dead.
+// LifeOf reports whether process i still runs, as seen by process me. A process
+// that has ended but has not been reaped is dead.
 func LifeOf(i, me Identity) Life {
 	if i.PID <= 0 || i.Boot == "" || i.Boot != me.Boot || i.PIDNamespace != me.PIDNamespace {
 		return Unknown
@@ -58,7 +58,8 @@ func LifeOf(i, me Identity) Life {
 	process, err := ReadProcess(i.PID)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// Or hidden: /proc may show a user's own processes alone (hidepid).
+		// Or it is hidden: /proc may show only a user's own processes
+		// (hidepid).
 		if err := syscall.Kill(i.PID, 0); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return Unknown
 		}
@@ -71,14 +72,14 @@ func LifeOf(i, me Identity) Life {
 	return Alive
 }
 
-// BootID names the machine's boot, a random number that is new at each.
+// BootID returns the random ID of the machine's current boot.
 func BootID() (string, error) {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(data)), err
 }
 
-// ReadProcess reads /proc/PID/stat; its error is [fs.ErrNotExist] where there
-// is no such process.
+// ReadProcess reads /proc/PID/stat. The error is [fs.ErrNotExist] if there is
+// no such process.
 func ReadProcess(pid int) (Process, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -87,5 +88,5 @@ func ReadProcess(pid int) (Process, error) {
 	return ParseProcess(data)
 }
 
-// Ended says that a process is over and only waits to be waited for.
+// Ended reports whether a process has ended and only waits to be reaped.
 func (p Process) Ended() bool { return p.State == 'Z' || p.State == 'X' }

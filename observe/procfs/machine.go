@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// CPUInfo is what /proc/cpuinfo says.
+// CPUInfo is the content of /proc/cpuinfo.
 type CPUInfo struct {
 	Model      string
 	CPUs       int
@@ -48,7 +48,7 @@ type Mount struct {
 func ParseMounts(data []byte) []Mount {
 	var out []Mount
 	for line := range bytes.Lines(data) {
-		// One space stands between fields; other blanks are part of names.
+		// A single space separates fields; other whitespace is part of names.
 		fields := strings.Split(strings.TrimSuffix(string(line), "\n"), " ")
 		if len(fields) < 4 {
 			continue
@@ -58,8 +58,8 @@ func ParseMounts(data []byte) []Mount {
 	return out
 }
 
-// Unescape undoes the octal escapes by which the kernel writes paths of mounts
-// (mangle in fs/proc_namespace.c): a backslash and three digits are a byte.
+// Unescape undoes the octal escapes that the kernel uses in mount paths (mangle
+// in fs/proc_namespace.c): a backslash and three digits are one byte.
 func Unescape(path string) string {
 	var out strings.Builder
 	for i := 0; i < len(path); i++ {
@@ -79,10 +79,10 @@ func Unescape(path string) string {
 const (
 	CgroupV1     = "v1"
 	CgroupV2     = "v2"
-	CgroupHybrid = "hybrid" // v1 controllers with a v2 hierarchy beside them
+	CgroupHybrid = "hybrid" // v1 controllers alongside a v2 hierarchy
 )
 
-// CgroupMode tells which cgroup hierarchies are mounted; "" for none.
+// CgroupMode returns which cgroup hierarchies are mounted; "" for none.
 func CgroupMode(mounts []Mount) string {
 	v1, v2 := false, false
 	for _, m := range mounts {
@@ -100,7 +100,7 @@ func CgroupMode(mounts []Mount) string {
 	return ""
 }
 
-// Line reads a file's first line, "" if it cannot be read.
+// Line returns a file's first line; "" if it cannot be read.
 func Line(root fs.FS, name string) string {
 	data, err := fs.ReadFile(root, name)
 	if err != nil {
@@ -110,7 +110,7 @@ func Line(root fs.FS, name string) string {
 	return strings.TrimSpace(line)
 }
 
-// Hypervisor names what the machine runs on, "" if it seems to be real.
+// Hypervisor names the machine's hypervisor; "" if it appears to be physical.
 func Hypervisor(root fs.FS, info CPUInfo) string {
 	if kind := Line(root, "sys/hypervisor/type"); kind != "" {
 		return kind
@@ -140,8 +140,8 @@ func Hypervisor(root fs.FS, info CPUInfo) string {
 	return ""
 }
 
-// Machine describes the machine whose root directory is root. What cannot be
-// read stays empty.
+// Machine describes the machine whose root directory is root. Unreadable values
+// stay empty.
 func Machine(root fs.FS) record.Machine {
 	read := func(name string) []byte {
 		data, err := fs.ReadFile(root, name)
@@ -165,7 +165,7 @@ func Machine(root fs.FS) record.Machine {
 	}
 }
 
-// osName is PRETTY_NAME of os-release.
+// osName returns PRETTY_NAME of os-release.
 func osName(data []byte) string {
 	for line := range bytes.Lines(data) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(string(line)), "PRETTY_NAME="); ok {

@@ -1,8 +1,8 @@
-// Package procfs parses the kernel's text files: /proc/stat, pressure,
-// cgroup counters, memory maps, and what describes a machine. Parsers take a
-// file's bytes and touch nothing; [Machine] reads a file system that the
-// caller gives, so that tests can make one up. An [Identity] names a process
-// of this machine, and tells whether it still runs.
+// Package procfs parses the kernel's text files: /proc/stat, pressure, cgroup
+// counters, memory maps, and the description of a machine. Parsers take a file's
+// bytes and have no side effects. [Machine] reads a file system that the caller
+// passes, which tests can fake. An [Identity] identifies a process of this
+// machine and tells whether it still runs.
 package procfs
 
 import (
@@ -16,7 +16,7 @@ import (
 // 100 on every architecture that Go runs Linux on.
 const TicksPerSecond = 100
 
-// TickNS is a tick in nanoseconds.
+// TickNS is the length of a tick in nanoseconds.
 const TickNS = 1e9 / TicksPerSecond
 
 // Stat is /proc/stat. Times are in ticks since boot, over all CPUs.
@@ -86,7 +86,7 @@ func ParsePressure(data []byte) (Pressure, error) {
 }
 
 // ParseKeys parses lines of "key value", as in cpu.stat, cpuacct.stat and
-// memory.stat. Lines of another shape are left out.
+// memory.stat. It ignores other lines.
 func ParseKeys(data []byte) map[string]uint64 {
 	out := map[string]uint64{}
 	for line := range bytes.Lines(data) {
@@ -101,12 +101,12 @@ func ParseKeys(data []byte) map[string]uint64 {
 	return out
 }
 
-// ParseUint parses a file that holds one number.
+// ParseUint parses a file that contains one number.
 func ParseUint(data []byte) (uint64, error) {
 	return strconv.ParseUint(strings.TrimSpace(string(data)), 10, 64)
 }
 
-// Memory is a process' memory in bytes.
+// Memory is a process's memory in bytes.
 type Memory struct {
 	RSS, PSS int64
 }
@@ -146,8 +146,8 @@ func parseKB(text string) (int64, error) {
 	return kb * 1024, nil
 }
 
-// ParseMeminfo parses /proc/meminfo into bytes by name; entries that are
-// counts, not sizes, are left out.
+// ParseMeminfo parses /proc/meminfo into bytes by name. It ignores entries that
+// are counts rather than sizes.
 func ParseMeminfo(data []byte) map[string]int64 {
 	out := map[string]int64{}
 	for line := range bytes.Lines(data) {
@@ -162,8 +162,7 @@ func ParseMeminfo(data []byte) map[string]int64 {
 	return out
 }
 
-// ParseSNMP parses /proc/net/snmp into values by "Tcp.ActiveOpens" and the
-// like.
+// ParseSNMP parses /proc/net/snmp into values by name, such as "Tcp.ActiveOpens".
 func ParseSNMP(data []byte) map[string]int64 {
 	out := map[string]int64{}
 	var title string
@@ -191,7 +190,7 @@ func ParseSNMP(data []byte) map[string]int64 {
 	return out
 }
 
-// Process is /proc/PID/stat.
+// Process is the content of /proc/PID/stat.
 type Process struct {
 	PID          int
 	Command      string // up to 15 bytes
@@ -201,8 +200,8 @@ type Process struct {
 	StartTime    uint64 // ticks since boot
 }
 
-// ParseProcess parses /proc/PID/stat. The command stands in parentheses and
-// may itself hold spaces and parentheses.
+// ParseProcess parses /proc/PID/stat. The command is in parentheses and may
+// itself contain spaces and parentheses.
 func ParseProcess(data []byte) (Process, error) {
 	text := string(data)
 	open, end := strings.IndexByte(text, '('), strings.LastIndexByte(text, ')')

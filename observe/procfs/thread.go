@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Schedstat is /proc/PID/task/TID/schedstat, as the kernel documents it in
+// Schedstat is the content of /proc/PID/task/TID/schedstat; see the kernel's
 // Documentation/scheduler/sched-stats.rst.
 type Schedstat struct {
 	RunNS  uint64 // on a CPU
-	WaitNS uint64 // ready, waiting for one
+	WaitNS uint64 // runnable, waiting for a CPU
 	Slices uint64 // times it got one
 }
 
-// ParseSchedstat parses a schedstat file. Kernels without the accounting of
-// the scheduler (CONFIG_SCHED_INFO) have zeros in it.
+// ParseSchedstat parses a schedstat file. It contains zeros if the kernel lacks
+// scheduler accounting (CONFIG_SCHED_INFO).
 func ParseSchedstat(data []byte) (Schedstat, error) {
 	fields := strings.Fields(string(data))
 	if len(fields) != 3 {
@@ -32,12 +32,12 @@ func ParseSchedstat(data []byte) (Schedstat, error) {
 	return s, nil
 }
 
-// Switches counts how often a thread gave its CPU away to wait, and how often
-// it was taken from it.
+// Switches counts how often a thread yielded its CPU to wait, and how often it
+// was preempted.
 type Switches struct{ Voluntary, Involuntary uint64 }
 
-// ParseSwitches finds them in /proc/PID/task/TID/status; it fails if they are
-// not there.
+// ParseSwitches finds the switches in /proc/PID/task/TID/status. It returns an
+// error if they are missing.
 func ParseSwitches(data []byte) (Switches, error) {
 	var s Switches
 	found := 0
