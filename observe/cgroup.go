@@ -12,30 +12,31 @@ import (
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
-// maxCgroups and maxCgroupDepth bound the search for a target. Kubernetes
-// nests five deep; a kubelet may have a root of its own above that.
+// maxCgroups and maxCgroupDepth bound the search for a target. Kubernetes nests
+// five levels deep; a kubelet may have its own root above that.
 const (
 	maxCgroups     = 50_000
 	maxCgroupDepth = 16
 )
 
-// errNotFound is wrapped where no cgroup belongs to a target.
+// errNotFound is wrapped if no cgroup belongs to a target.
 var errNotFound = errors.New("no cgroup found")
 
-// finder knows where the cgroup hierarchies are and finds targets in them.
+// finder finds the cgroups of targets in the mounted hierarchies.
 type finder struct {
 	version int    // 1 or 2
-	cpuacct string // root directory of the hierarchy with CPU time
-	cpu     string // with CPU limits
+	cpuacct string // root directory of the hierarchy for CPU time
+	cpu     string // of the one for CPU limits
 	memory  string
 
 	mu    sync.Mutex
 	known map[string]string // target key -> path relative to the hierarchies' roots
 }
 
-// newFinder recognises what is mounted at root: /sys/fs/cgroup, or where a
-// pod mounts it. A hierarchy of version 2 beside version 1 controllers
-// (hybrid) is left alone: runtimes put containers under the controllers.
+// newFinder detects the hierarchies mounted at root: /sys/fs/cgroup, or the
+// path where a pod mounts it. It ignores a version 2 hierarchy next to version
+// 1 controllers (hybrid), because runtimes put containers under the
+// controllers.
 func newFinder(root string) (*finder, error) {
 	f := &finder{known: map[string]string{}}
 	if exists(filepath.Join(root, "cgroup.controllers")) {
@@ -65,8 +66,8 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// matcher returns a test for the names of directories that belong to t, and
-// the key under which to remember the one found.
+// matcher returns a predicate for the names of directories that belong to t,
+// and the cache key for the matching one.
 func matcher(t Target) (key string, match func(name string) bool, err error) {
 	switch {
 	case t.ContainerID != "":
@@ -104,13 +105,13 @@ func (f *finder) find(t Target) (string, error) {
 		return "", fmt.Errorf("target %q: %w", t.Name, err)
 	}
 	if len(f.known) >= 10*MaxTargets {
-		clear(f.known) // pods of the past
+		clear(f.known) // drop ended pods
 	}
 	f.known[key] = path
 	return path, nil
 }
 
-// search walks the hierarchy, nearest directories first.
+// search walks the hierarchy breadth-first.
 func (f *finder) search(match func(string) bool) (string, error) {
 	seen := 0
 	level := []string{"."}
@@ -119,7 +120,7 @@ func (f *finder) search(match func(string) bool) (string, error) {
 		for _, dir := range level {
 			entries, err := os.ReadDir(filepath.Join(f.cpuacct, dir))
 			if err != nil {
-				continue // went away meanwhile
+				continue // it disappeared in the meantime
 			}
 			for _, entry := range entries {
 				if !entry.IsDir() {
@@ -143,8 +144,8 @@ func (f *finder) search(match func(string) bool) (string, error) {
 	return "", fmt.Errorf("%w among %d under %s", errNotFound, seen, f.cpuacct)
 }
 
-// processes returns the PIDs in a cgroup and those below it, as seen from
-// this process' PID namespace.
+// processes returns the PIDs in a cgroup and its descendants, as seen from this
+// process's PID namespace.
 func (f *finder) processes(path string) ([]int, error) {
 	var pids []int
 	err := filepath.WalkDir(filepath.Join(f.cpuacct, path), func(dir string, entry fs.DirEntry, err error) error {
@@ -153,12 +154,12 @@ func (f *finder) processes(path string) ([]int, error) {
 		}
 		data, err := os.ReadFile(filepath.Join(dir, "cgroup.procs"))
 		if err != nil {
-			return nil // went away, or a threaded cgroup, whose parent lists it
+			return nil // it disappeared, or is a threaded cgroup, whose parent lists the processes
 		}
 		for field := range strings.FieldsSeq(string(data)) {
 			var pid int
-			// 0 stands for a process of a PID namespace that this one
-			// cannot see.
+			// 0 stands for a process in a PID namespace that is invisible from
+			// here.
 			if _, err := fmt.Sscanf(field, "%d", &pid); err == nil && pid > 0 {
 				pids = append(pids, pid)
 			}

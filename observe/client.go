@@ -9,17 +9,17 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// maxAnswer bounds what is read of an observer's answer, or a proxy's.
+// maxAnswer bounds how much of a response from an observer or a proxy is read.
 const maxAnswer = 256 << 20
 
-// Client talks to the observe role of one node.
+// Client calls the observe role of one node.
 type Client struct {
 	HTTPClient *http.Client // nil: http.DefaultClient; must have no timeout shorter than a window
 	BaseURL    string       // "http://127.0.0.1:15992"
 }
 
-// Snapshots waits for the request's instants, on the node, and returns a
-// snapshot for each. It returns after the last one.
+// Snapshots waits on the node for the request's instants and returns one
+// snapshot per instant. It returns after the last one.
 func (c Client) Snapshots(ctx context.Context, request SnapshotsRequest) ([]Snapshot, error) {
 	out, err := jsonhttp.Ask[SnapshotsAnswer](ctx, c.json(), http.MethodPost, "/v1/snapshots", request)
 	if err != nil {
@@ -31,13 +31,13 @@ func (c Client) Snapshots(ctx context.Context, request SnapshotsRequest) ([]Snap
 	return out.Snapshots, nil
 }
 
-// Snapshot reads the counters of targets now. Without memory it costs the
-// node some tens of microseconds a target.
+// Snapshot reads the counters of targets now. Without memory it costs the node
+// some tens of microseconds per target.
 func (c Client) Snapshot(ctx context.Context, targets []Target, memory bool) (Snapshot, error) {
 	return c.One(ctx, SnapshotsRequest{Targets: targets, Memory: memory})
 }
 
-// One is Snapshots for one instant.
+// One is like Snapshots for a single instant.
 func (c Client) One(ctx context.Context, request SnapshotsRequest) (Snapshot, error) {
 	all, err := c.Snapshots(ctx, request)
 	if err != nil {
@@ -51,7 +51,7 @@ func (c Client) Machine(ctx context.Context) (record.Machine, error) {
 	return jsonhttp.Ask[record.Machine](ctx, c.json(), http.MethodGet, "/v1/machine", nil)
 }
 
-// Version is that of the observer's program.
+// Version returns the version of the observer's program.
 func (c Client) Version(ctx context.Context) (string, error) { return c.json().Version(ctx) }
 
 // Clock compares the node's clock with this process's.

@@ -9,18 +9,18 @@ import (
 )
 
 // EnvoyAdmin reads an Envoy's admin interface. In a pod it listens on
-// 127.0.0.1:15000, so the HTTPClient's transport has to dial through a port
+// 127.0.0.1:15000, so the HTTPClient's transport must dial through a port
 // forward or run in the pod.
 type EnvoyAdmin struct {
 	HTTPClient *http.Client // nil: http.DefaultClient
 	BaseURL    string       // "" is http://127.0.0.1:15000
 }
 
-// Stats reads the counters and gauges whose names match filter, a regular
-// expression (RE2, found anywhere in the name; "" is all), and the uptime.
+// Stats reads the counters and gauges whose names match filter, an unanchored
+// RE2 expression ("" matches all), and the uptime.
 func (e EnvoyAdmin) Stats(ctx context.Context, filter string) (ProxyStats, error) {
-	// The gauge server.uptime is refreshed only when Envoy flushes its
-	// statistics, so the process' age comes from /server_info.
+	// Envoy refreshes the gauge server.uptime only when it flushes its
+	// statistics, so the process's age comes from /server_info.
 	stats := ProxyStats{Taken: time.Now()}
 	info, err := e.serverInfo(ctx)
 	if err == nil {
@@ -33,7 +33,7 @@ func (e EnvoyAdmin) Stats(ctx context.Context, filter string) (ProxyStats, error
 	return stats, err
 }
 
-// stats reads the statistics of a type.
+// stats reads the statistics of one type.
 func (e EnvoyAdmin) stats(ctx context.Context, kind, filter string) (map[string]float64, error) {
 	query := url.Values{"format": {"json"}, "type": {kind}}
 	if filter != "" {
@@ -46,19 +46,19 @@ func (e EnvoyAdmin) stats(ctx context.Context, kind, filter string) (map[string]
 	return ParseEnvoyStatsJSON(body)
 }
 
-// Version is what /server_info says of it.
+// Version returns the version reported by /server_info.
 func (e EnvoyAdmin) Version(ctx context.Context) (string, error) {
 	info, err := e.serverInfo(ctx)
 	return info.version, err
 }
 
-// Gauges reads gauges in one request: where that is often, what else Stats asks
-// for would cost more than it.
+// Gauges reads gauges in a single request. Frequent callers should not pay for
+// the rest of what Stats reads.
 func (e EnvoyAdmin) Gauges(ctx context.Context, filter string) (map[string]float64, error) {
 	return e.stats(ctx, "Gauges", filter)
 }
 
-// Config reads /config_dump as it is.
+// Config returns the unmodified response of /config_dump.
 func (e EnvoyAdmin) Config(ctx context.Context) ([]byte, error) {
 	return e.page().json(ctx, "/config_dump")
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// ParseEnvoyStatsJSON parses an answer of /stats?format=json into values by
-// name. Histograms and texts are left out: they have no single number.
+// ParseEnvoyStatsJSON parses a response of /stats?format=json into values by
+// name. It omits histograms and text values, which are not single numbers.
 func ParseEnvoyStatsJSON(data []byte) (map[string]float64, error) {
 	var doc struct {
 		Stats []struct {
@@ -24,7 +24,7 @@ func ParseEnvoyStatsJSON(data []byte) (map[string]float64, error) {
 	out := make(map[string]float64, len(doc.Stats))
 	for _, stat := range doc.Stats {
 		if stat.Name == "" || len(stat.Value) == 0 {
-			continue // the histograms' entry
+			continue // the entry of histograms
 		}
 		var value float64
 		if json.Unmarshal(stat.Value, &value) == nil {
@@ -34,7 +34,7 @@ func ParseEnvoyStatsJSON(data []byte) (map[string]float64, error) {
 	return out, nil
 }
 
-// envoyInfo is what /server_info says.
+// envoyInfo is the content of /server_info.
 type envoyInfo struct {
 	version string        // "1.40.0"
 	uptime  time.Duration // of the process
@@ -60,8 +60,7 @@ func parseEnvoyServerInfo(data []byte) (info envoyInfo, err error) {
 	return info, nil
 }
 
-// parseProtoDuration parses protobuf's JSON form of a duration: "12s",
-// "1.5s".
+// parseProtoDuration parses protobuf's JSON form of a duration: "12s", "1.5s".
 func parseProtoDuration(text string) (time.Duration, error) {
 	number, ok := strings.CutSuffix(text, "s")
 	seconds, err := strconv.ParseFloat(number, 64)
@@ -71,18 +70,18 @@ func parseProtoDuration(text string) (time.Duration, error) {
 	return time.Duration(seconds * 1e9), nil
 }
 
-// EnvoyCertificate is a certificate that Envoy uses: its own, or one it
+// EnvoyCertificate is a certificate that Envoy uses: its own, or one that it
 // trusts.
 type EnvoyCertificate struct {
-	Authority bool // one it trusts
+	Authority bool // a trusted certificate
 	Serial    string
-	// Names are the subject's alternative names: SPIFFE identities, DNS names.
+	// Names has the subject's alternative names: SPIFFE identities, DNS names.
 	Names      []string
 	ValidFrom  time.Time
 	Expiration time.Time
 }
 
-// ParseEnvoyCertificates parses an answer of /certs.
+// ParseEnvoyCertificates parses a response of /certs.
 func ParseEnvoyCertificates(data []byte) ([]EnvoyCertificate, error) {
 	type certificate struct {
 		Serial string `json:"serial_number"`

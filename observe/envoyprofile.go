@@ -12,20 +12,20 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Profiles that Envoy's admin interface offers beside [ProfileHeap], where its build has
-// them.
+// Profiles that Envoy's admin interface offers in addition to [ProfileHeap], if its
+// build includes them.
 const (
-	ProfilePeakHeap = "peak-heap" // memory in use when there was most of it
+	ProfilePeakHeap = "peak-heap" // memory in use at its peak
 	ProfileAlloc    = "alloc"     // memory allocated over some seconds
 )
 
-// ErrNoProfiler is the error of an Envoy whose build lacks what was asked for.
+// ErrNoProfiler is returned if Envoy's build lacks the requested profile.
 var ErrNoProfiler = errors.New("this Envoy does not offer it")
 
-// FetchEnvoyProfile takes a profile of memory from Envoy's admin interface, in pprof's
-// form. Which there are depends on the build: those with TCMalloc, as upstream's, sample
-// allocations. Addresses in it have no names. What it refuses comes back with what it
-// said; the error wraps [ErrNoProfiler].
+// FetchEnvoyProfile takes a memory profile from Envoy's admin interface, in pprof
+// format. The available profiles depend on the build: builds with TCMalloc, such as
+// upstream's, sample allocations. Addresses are not symbolized. If Envoy refuses, the
+// error contains its response and wraps [ErrNoProfiler].
 //
 // The endpoints are those of source/server/admin/profiling_handler.cc.
 func FetchEnvoyProfile(ctx context.Context, proxy Replica, kind string, length time.Duration) ([]byte, error) {
@@ -55,14 +55,15 @@ func (r Replica) allocations(ctx context.Context, length time.Duration) ([]byte,
 	case <-ctx.Done():
 		waited = ctx.Err()
 	}
-	// Also when nobody waits any more: it would go on for ever.
+	// Stop it even after cancellation; it would otherwise run forever.
 	off, cancel := ending.Within(ctx, 10*time.Second)
 	defer cancel()
 	data, err := r.memory(off, http.MethodPost, path+"n", ProfileAlloc)
 	return data, errors.Join(waited, err)
 }
 
-// memory reads a profile. What is none may be a sentence that came with 200.
+// memory reads a profile. A response with status 200 may be an error message instead of
+// a profile.
 func (r Replica) memory(ctx context.Context, method, path, kind string) ([]byte, error) {
 	what := kind + " profile of " + r.Name
 	data, err := fetch(ctx, r.HTTP, method, r.url(path), what, maxProfile)

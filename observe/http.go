@@ -13,26 +13,27 @@ import (
 	"time"
 )
 
-// Bounds of answers, in bytes. A page of metrics of a large cluster has some megabytes.
+// Limits of responses, in bytes. A page of metrics of a large cluster has several
+// megabytes.
 const (
 	maxPage    = 64 << 20
 	maxProfile = 64 << 20
 )
 
-// fetch reads an answer of at most limit bytes; what names it in errors. A status other
-// than 200 is a [StatusError].
+// fetch reads a response of at most limit bytes; what names it in errors. A status
+// other than 200 is a [StatusError].
 func fetch(ctx context.Context, client *http.Client, method, url, what string, limit int64) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	request.Header.Set("Accept", "text/plain;version=0.0.4, */*;q=0.5") // of metrics, no other format
+	request.Header.Set("Accept", "text/plain;version=0.0.4, */*;q=0.5") // the only format for metrics
 	answer, err := cmp.Or(client, http.DefaultClient).Do(request)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	defer answer.Body.Close()
-	// Half of an answer would only be broken JSON.
+	// A truncated response would be broken JSON, so fail instead.
 	data, err := io.ReadAll(io.LimitReader(answer.Body, limit+1))
 	if err == nil && int64(len(data)) > limit {
 		err = fmt.Errorf("the answer is larger than %d bytes, more than is read", limit)
@@ -46,7 +47,7 @@ func fetch(ctx context.Context, client *http.Client, method, url, what string, l
 	return data, nil
 }
 
-// StatusError is an HTTP answer that is no success.
+// StatusError is an unsuccessful HTTP response.
 type StatusError struct {
 	Code int
 	Text string
@@ -54,19 +55,19 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return e.Text }
 
-// refused tells whether the server does not let this user ask, or knows no such path.
+// refused reports whether the server denies this user access, or has no such path.
 func (e *StatusError) refused() bool {
 	return e.Code == http.StatusUnauthorized || e.Code == http.StatusForbidden || e.Code == http.StatusNotFound
 }
 
-// adminPage is where a proxy's admin interface is; what names it in errors.
+// adminPage is the address of a proxy's admin interface; what names it in errors.
 type adminPage struct {
 	what   string
 	client *http.Client // nil: http.DefaultClient
 	base   string       // its URL
 }
 
-// json reads a path at which JSON is.
+// json reads a path that returns JSON.
 func (p adminPage) json(ctx context.Context, path string) ([]byte, error) {
 	body, err := p.Get(ctx, path, nil)
 	if err == nil && !json.Valid(body) {
@@ -84,17 +85,18 @@ func (p adminPage) Get(ctx context.Context, path string, query url.Values) ([]by
 	return fetch(ctx, p.client, http.MethodGet, target, p.what+": "+path, maxAnswer)
 }
 
-// PageAdmin reads the admin interface of a proxy that tells its statistics on a page of
-// metrics in the Prometheus text format.
+// PageAdmin reads the admin interface of a proxy that exposes its statistics as metrics
+// in the Prometheus text format.
 type PageAdmin struct {
 	adminPage
 	version func([]Metric) (string, error)
-	// sort makes statistics of the wanted series of a page that was read at a time.
+	// sort converts the wanted series of a page that was read at a time into
+	// statistics.
 	sort   func(page []Metric, taken time.Time, wanted *regexp.Regexp) (ProxyStats, error)
-	config string // the path of its configuration; "" where it tells none
+	config string // the path of its configuration; "" if it has none
 }
 
-// Version is the proxy's own.
+// Version returns the proxy's version.
 func (p PageAdmin) Version(ctx context.Context) (string, error) {
 	metrics, err := p.metrics(ctx)
 	if err != nil {
@@ -115,8 +117,8 @@ func (p PageAdmin) metrics(ctx context.Context) ([]Metric, error) {
 	return metrics, nil
 }
 
-// Stats reads the series whose names with labels, as [Metric.Key] spells them,
-// match filter, a regular expression ("" is all).
+// Stats reads the series whose names with labels, as formatted by [Metric.Key], match
+// filter, a regular expression ("" matches all).
 func (p PageAdmin) Stats(ctx context.Context, filter string) (ProxyStats, error) {
 	wanted, err := regexp.Compile(filter)
 	if err != nil {
@@ -130,13 +132,13 @@ func (p PageAdmin) Stats(ctx context.Context, filter string) (ProxyStats, error)
 	return p.sort(metrics, taken, wanted)
 }
 
-// Gauges is Stats: the page is always whole.
+// Gauges is like Stats, because the page is always read in full.
 func (p PageAdmin) Gauges(ctx context.Context, filter string) (map[string]float64, error) {
 	stats, err := p.Stats(ctx, filter)
 	return stats.Gauges, err
 }
 
-// Config reads the configuration, JSON; nil where the proxy tells none.
+// Config reads the configuration as JSON; nil if the proxy does not expose it.
 func (p PageAdmin) Config(ctx context.Context) ([]byte, error) {
 	if p.config == "" {
 		return nil, nil

@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// istiodMetrics are the metrics of istiod that findings rest on
-// (pilot/pkg/xds/monitoring.go, pkg/xds/monitoring.go). OpenTelemetry shows a
+// istiodMetrics lists the istiod metrics that findings depend on
+// (pilot/pkg/xds/monitoring.go, pkg/xds/monitoring.go). OpenTelemetry exposes a
 // metric only once something was recorded in it.
 var istiodMetrics = []string{
 	"pilot_debounce_time", // unless EDS debouncing is off and only endpoints change
@@ -32,9 +32,9 @@ var istiodMetrics = []string{
 	"go_memstats_heap_alloc_bytes",
 }
 
-// istiodErrors are metrics that istiod shows only after the first error of
-// their kind: nobody can tell from a page whether one is at zero or unknown
-// to this version.
+// istiodErrors lists metrics that istiod exposes only after the first error of their
+// kind. A page does not reveal whether such a metric is zero or unknown to this
+// version.
 var istiodErrors = []string{
 	"pilot_total_xds_rejects",
 	"pilot_total_xds_internal_errors",
@@ -42,9 +42,9 @@ var istiodErrors = []string{
 	"pilot_xds_cds_reject", "pilot_xds_eds_reject", "pilot_xds_lds_reject", "pilot_xds_rds_reject",
 }
 
-// IstiodHeap is what istiod's Go runtime says of itself, summed over
-// replicas: bytes in use on the heap, bytes allocated since the start, and
-// goroutines; ok is false where a page lacks one.
+// IstiodHeap returns the metrics of istiod's Go runtime, summed over replicas: bytes
+// in use on the heap, bytes allocated since the start, and goroutines. ok is false if
+// a page lacks one.
 func IstiodHeap(s Scrape) (heap, allocated, goroutines int64, ok bool) {
 	a, okA := s.Sum("go_memstats_heap_alloc_bytes")
 	b, okB := s.Sum("go_memstats_alloc_bytes_total")
@@ -52,10 +52,11 @@ func IstiodHeap(s Scrape) (heap, allocated, goroutines int64, ok bool) {
 	return int64(a), int64(b), int64(c), okA && okB && okC
 }
 
-// liveHeap is what the last garbage collections of all replicas left in use. No page
-// says so, but each says at which size the next collection comes: with Go's default
-// GOGC that is twice of it, and of another GOGC newer versions tell. Where GOMEMLIMIT
-// holds the heap down it is less than that.
+// liveHeap returns the heap that remained after the last garbage collections of all
+// replicas. It is not a metric, but follows from the size at which the next
+// collection starts: twice the live heap with Go's default GOGC; newer versions
+// report other values of GOGC. If GOMEMLIMIT restricts the heap, the live heap is
+// larger than that estimate.
 func liveHeap(s Scrape) int64 {
 	next, ok := s.Sum("go_memstats_next_gc_bytes")
 	if !ok {
@@ -68,9 +69,9 @@ func liveHeap(s Scrape) int64 {
 	return int64(next / (1 + percent/100))
 }
 
-// FillControl puts what istiod's metrics say of a window into a trial's
-// record: rises and gauges of its own metrics, heap, allocation, goroutines,
-// what is missing, and what was not counted.
+// FillControl adds istiod's metrics of a window to a trial's record: increases and
+// gauges of its own metrics, heap, allocation, goroutines, and which metrics are
+// missing or were not counted.
 func FillControl(c *record.Control, before, after Scrape) error {
 	rises, err := after.Since(before)
 	if err != nil {
@@ -93,7 +94,7 @@ func FillControl(c *record.Control, before, after Scrape) error {
 	return nil
 }
 
-// keep selects the series worth keeping with each trial: istiod's own, and
+// keep reports whether a series is worth keeping with each trial: istiod's own, and
 // those of its process.
 func keep(key string) bool {
 	return slices.ContainsFunc([]string{"pilot_", "process_", "go_goroutines", "go_memstats_heap", "go_memstats_alloc",
@@ -101,15 +102,15 @@ func keep(key string) bool {
 		func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// empty tells whether a series is a bucket of a histogram that counted
-// nothing in the window.
+// empty reports whether a series is a bucket of a histogram that counted nothing in
+// the window.
 func empty(key string, rises map[string]float64) bool {
 	name, labels, _ := strings.Cut(key, "{")
 	base, bucket := strings.CutSuffix(name, "_bucket")
 	if !bucket {
 		return false
 	}
-	// The labels of _count are the bucket's without le, which sorts by name.
+	// The labels of _count are those of the bucket without le, which sorts by name.
 	var rest []string
 	for _, pair := range strings.Split(strings.TrimSuffix(labels, "}"), ",") {
 		if !strings.HasPrefix(pair, "le=") {

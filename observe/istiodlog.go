@@ -16,27 +16,27 @@ import (
 	"time"
 )
 
-// LogKind is what a line of istiod's log tells of a push.
+// LogKind is the stage of a push that a line of istiod's log reports.
 type LogKind int
 
-// Lines that tell of a push, all written at level info.
+// Log lines about a push, all written at level info.
 const (
 	// LogDebounced: changes have been merged and their push begins
 	// (pilot/pkg/xds/discovery.go, debounce).
 	LogDebounced LogKind = iota + 1
-	// LogPushing: the push context is there, and all proxies are queued
+	// LogPushing: the push context is ready, and all proxies are queued
 	// (pilot/pkg/xds/ads.go, AdsPushAll).
 	LogPushing
-	// LogSent: one type of resources was handed to one proxy's stream
-	// (pilot/pkg/xds/delta.go and xdsgen.go). Pushes of nothing but endpoints
-	// are not logged at this level.
+	// LogSent: resources of one type were written to one proxy's stream
+	// (pilot/pkg/xds/delta.go and xdsgen.go). Pushes of only endpoints are not
+	// logged at this level.
 	LogSent
 )
 
 // LogEvent is one such line.
 type LogEvent struct {
 	Kind LogKind `json:"kind"`
-	At   int64   `json:"at_unix_ns"` // by istiod's clock; the log has microseconds
+	At   int64   `json:"at_unix_ns"` // by istiod's clock; the log has microsecond resolution
 
 	Events int           `json:"events,omitempty"`   // LogDebounced: changes merged
 	Quiet  time.Duration `json:"quiet_ns,omitempty"` // LogDebounced: since the last of them
@@ -47,12 +47,12 @@ type LogEvent struct {
 
 	Type    string `json:"type,omitempty"`    // LogSent: cds, eds, ...
 	Node    string `json:"node,omitempty"`    // LogSent: the proxy, NAME.NAMESPACE
-	Request bool   `json:"request,omitempty"` // LogSent: the proxy had asked for it
+	Request bool   `json:"request,omitempty"` // LogSent: in response to the proxy's request
 }
 
-// ParseIstiodLine reads one line of istiod's log, as text or as JSON; ok is
-// false for lines that tell of no push. Bytes that are no UTF-8 become U+FFFD, as
-// they do in the JSON that keeps events.
+// ParseIstiodLine parses one line of istiod's log, as text or as JSON. ok is
+// false for lines that are not about a push. Invalid UTF-8 becomes U+FFFD, as in
+// the JSON that stores events.
 func ParseIstiodLine(line []byte) (e LogEvent, ok bool) {
 	stamp, message, ok := splitLine(bytes.ToValidUTF8(line, []byte("\uFFFD")))
 	if !ok {
@@ -77,13 +77,13 @@ func ParseIstiodLine(line []byte) (e LogEvent, ok bool) {
 	return e, true
 }
 
-// splitLine finds a line's time and message. The text form is time, level,
-// perhaps a scope, and the message, between tabs.
+// splitLine finds a line's time and message. The text form has time, level, an
+// optional scope and the message, separated by tabs.
 func splitLine(line []byte) (stamp, message string, ok bool) {
 	line = bytes.TrimRight(line, "\r\n")
 	if len(line) > 0 && line[0] == '{' {
 		if !bytes.Contains(line, []byte("ush")) && !bytes.Contains(line, []byte("PUSH")) {
-			return "", "", false // spare the parser
+			return "", "", false // skip the parser
 		}
 		var entry struct{ Time, Msg string }
 		if json.Unmarshal(line, &entry) != nil {
@@ -101,9 +101,9 @@ func splitLine(line []byte) (stamp, message string, ok bool) {
 	return fields[0], fields[3], true
 }
 
-// parseDebounced reads "Push debounce stable[N] EVENTS for config NAME and
-// MORE: QUIET since last change, DELAY since last push, forced=BOOL", or "for
-// reason ..." in place of config.
+// parseDebounced parses "Push debounce stable[N] EVENTS for config NAME and MORE:
+// QUIET since last change, DELAY since last push, forced=BOOL", or the same with
+// "for reason ..." in place of config.
 func parseDebounced(message string) (LogEvent, bool) {
 	_, rest, ok := strings.Cut(message, "] ")
 	if !ok {
@@ -117,7 +117,7 @@ func parseDebounced(message string) (LogEvent, bool) {
 	if err != nil || events < 0 {
 		return LogEvent{}, false
 	}
-	// The name may hold colons, the durations do not.
+	// The name may contain colons; the durations do not.
 	at := strings.LastIndex(rest, ": ")
 	if at < 0 {
 		return LogEvent{}, false
@@ -138,12 +138,12 @@ func parseDebounced(message string) (LogEvent, bool) {
 	if e.Delay, err = time.ParseDuration(delay); err != nil || e.Delay < 0 {
 		return LogEvent{}, false
 	}
-	_, name, _ = strings.Cut(name, " ") // config or reason
+	_, name, _ = strings.Cut(name, " ") // strip "config" or "reason"
 	e.Config, _, _ = strings.Cut(name, " and ")
 	return e, true
 }
 
-// parsePushing reads "XDS: Pushing Services:N ConnectedEndpoints:N Version:V".
+// parsePushing parses "XDS: Pushing Services:N ConnectedEndpoints:N Version:V".
 func parsePushing(message string) (LogEvent, bool) {
 	_, rest, ok := strings.Cut(message, "ConnectedEndpoints:")
 	if !ok {
@@ -157,8 +157,8 @@ func parsePushing(message string) (LogEvent, bool) {
 	return LogEvent{Kind: LogPushing, Connected: n}, true
 }
 
-// parseSent reads "CDS: PUSH for node:NAME.NAMESPACE resources:...", where
-// PUSH may be "PUSH INC", and either may be followed by " request".
+// parseSent parses "CDS: PUSH for node:NAME.NAMESPACE resources:...", where PUSH
+// may be "PUSH INC", and either may be followed by " request".
 func parseSent(message string) (LogEvent, bool) {
 	kind, rest, ok := strings.Cut(message, ": PUSH")
 	if !ok || kind == "" || len(kind) > 8 || strings.ContainsAny(kind, " \t:") {
@@ -180,33 +180,32 @@ func parseSent(message string) (LogEvent, bool) {
 	return e, ok && e.Node != ""
 }
 
-// IstiodLines are the lines of one istiod's log that tell of pushes.
+// IstiodLines holds the lines of one istiod's log about pushes.
 type IstiodLines struct {
-	// AheadNS is how far istiod's clock is ahead of the one that events
-	// are timed by, nanoseconds.
+	// AheadNS is how far istiod's clock is ahead of the clock of events, in
+	// nanoseconds.
 	AheadNS int64 `json:"ahead_ns,omitempty"`
-	// FromNS and ToNS are when istiod's metrics were read before and after,
-	// by the events' clock, since 1970; 0 for no such readings.
+	// FromNS and ToNS are when istiod's metrics were read before and after, in
+	// Unix nanoseconds by the events' clock; 0 if they were not read.
 	FromNS int64 `json:"metrics_from_unix_ns,omitempty"`
 	ToNS   int64 `json:"metrics_to_unix_ns,omitempty"`
-	// Pushes are the lines of kinds LogDebounced and LogPushing, as they were
-	// logged.
+	// Pushes has the lines of kinds LogDebounced and LogPushing, in log order.
 	Pushes []LogEvent `json:"pushes,omitempty"`
-	// Sent are the lines of kind LogSent, by type, proxy, and whether it had
-	// asked.
+	// Sent has the lines of kind LogSent, by type, proxy, and whether the proxy
+	// requested it.
 	Sent []SentLines `json:"sent,omitempty"`
 }
 
-// SentLines are the lines that tell of what one proxy was sent of one type.
+// SentLines has the lines about what one proxy was sent for one type.
 type SentLines struct {
 	Type    string   `json:"type"` // cds, eds, ...
 	Node    string   `json:"node"` // NAME.NAMESPACE
 	Request bool     `json:"request,omitempty"`
-	At      Instants `json:"at_unix_ns"` // by istiod's clock, as they were logged
+	At      Instants `json:"at_unix_ns"` // by istiod's clock, in log order
 }
 
-// Instants are nanoseconds since 1970, in JSON the first and then how much
-// later each is than the one before it.
+// Instants are Unix nanoseconds. JSON stores the first value and then the
+// difference of each to its predecessor.
 type Instants []int64
 
 // MarshalJSON implements json.Marshaler.
@@ -232,12 +231,11 @@ func (i *Instants) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// IstiodLog gathers the lines that tell of pushes. Read fills it, in a
-// goroutine of the caller's, while the log is followed; Lines says what has
-// come.
+// IstiodLog collects the lines about pushes. The caller runs Read in a goroutine
+// to follow the log; Lines returns what has been read so far.
 type IstiodLog struct {
-	// AheadNS is how far istiod's clock is ahead of the one that events
-	// are timed by, nanoseconds.
+	// AheadNS is how far istiod's clock is ahead of the clock of events, in
+	// nanoseconds.
 	AheadNS int64
 
 	mu     sync.Mutex
@@ -252,11 +250,10 @@ type sentKey struct {
 	request    bool
 }
 
-// maxLogLine bounds a line, in bytes; longer ones are skipped.
+// maxLogLine is the maximum length of a line in bytes; longer ones are skipped.
 const maxLogLine = 1 << 20
 
-// Read takes lines until the log ends or ctx does, neither of which is an
-// error.
+// Read reads lines until the log or ctx ends; neither is an error.
 func (l *IstiodLog) Read(ctx context.Context, log io.Reader) error {
 	reader := bufio.NewReaderSize(log, 64<<10)
 	var line []byte
@@ -287,7 +284,7 @@ func (l *IstiodLog) Read(ctx context.Context, log io.Reader) error {
 	}
 }
 
-// Add takes one line.
+// Add adds one line.
 func (l *IstiodLog) Add(e LogEvent) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -301,13 +298,13 @@ func (l *IstiodLog) Add(e LogEvent) {
 		l.sent = map[sentKey]Instants{}
 	}
 	key := sentKey{e.Type, e.Node, e.Request}
-	if _, known := l.sent[key]; !known { // a key must not hold a whole line
+	if _, known := l.sent[key]; !known { // copy, so that the key does not retain a whole line
 		key.kind, key.node = strings.Clone(e.Type), strings.Clone(e.Node)
 	}
 	l.sent[key] = append(l.sent[key], e.At)
 }
 
-// Seen returns how many lines told of pushes, and the time of the latest by
+// Seen returns the number of lines about pushes, and the time of the latest by
 // istiod's clock.
 func (l *IstiodLog) Seen() (lines int, last time.Time) {
 	l.mu.Lock()
@@ -315,7 +312,7 @@ func (l *IstiodLog) Seen() (lines int, last time.Time) {
 	return l.lines, time.Unix(0, l.last)
 }
 
-// Lines are the lines that have come.
+// Lines returns the lines read so far.
 func (l *IstiodLog) Lines() IstiodLines {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,13 +10,14 @@ import (
 )
 
 // LinkerdAdmin reads the admin interface of a Linkerd proxy; base "" is
-// http://127.0.0.1:4191, as in a pod. Unlike Envoy's it knows no configuration but the
-// proxy's environment, a JSON object of names and values, and no certificates.
+// http://127.0.0.1:4191, as in a pod. Unlike Envoy's, it exposes no certificates, and
+// its only configuration is the proxy's environment, a JSON object of names and
+// values.
 func LinkerdAdmin(client *http.Client, base string) PageAdmin {
 	return PageAdmin{adminPage{"linkerd admin", client, cmp.Or(base, "http://127.0.0.1:4191")}, LinkerdVersion, LinkerdStats, "/env.json"}
 }
 
-// Names on the proxy's page of metrics.
+// Names on the proxy's metrics page.
 const (
 	linkerdStart = "process_start_time_seconds"
 	linkerdBuild = "proxy_build_info"
@@ -25,8 +26,8 @@ const (
 // noRelease is the version of proxies that were built without one.
 const noRelease = "0.0.0-dev"
 
-// LinkerdVersion is the proxy's release by its page, or where it is none, the start of
-// the commit that it was built from.
+// LinkerdVersion returns the proxy's release according to its page, or the start of
+// its commit if it was not built as a release.
 func LinkerdVersion(metrics []Metric) (string, error) {
 	for _, m := range metrics {
 		if m.Name != linkerdBuild {
@@ -43,7 +44,7 @@ func LinkerdVersion(metrics []Metric) (string, error) {
 	return "", fmt.Errorf("linkerd admin: the page of metrics has no %s with a version", linkerdBuild)
 }
 
-// LinkerdStats sorts the series of a page that was read at a time.
+// LinkerdStats converts the series of a page that was read at taken.
 func LinkerdStats(metrics []Metric, taken time.Time, wanted *regexp.Regexp) (ProxyStats, error) {
 	start, found := Sum(metrics, linkerdStart, nil)
 	if !found {

@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Processes reads the processes under a /proc with the CPU time that each has
-// had, but for those to be left out. Those that end meanwhile are not there.
+// Processes reads the processes under a /proc with their CPU time so far, except those
+// in without. It omits processes that end in the meantime.
 func Processes(procRoot string, without map[int]bool) []ProcessSample {
 	entries, err := os.ReadDir(procRoot)
 	if err != nil {
@@ -41,8 +41,8 @@ func Processes(procRoot string, without map[int]bool) []ProcessSample {
 	return out
 }
 
-// Used is the CPU time that processes used between two readings, by their
-// place in the later one. One that began meanwhile counts whole.
+// Used returns the CPU time that processes used between two readings, indexed as in the
+// later one. A process that started in between counts in full.
 func Used(before, after []ProcessSample) []float64 {
 	was := map[threadKey]uint64{}
 	for _, p := range before {
@@ -55,8 +55,8 @@ func Used(before, after []ProcessSample) []float64 {
 	return out
 }
 
-// Outside are the processes of a host that are neither a process nor
-// descend from it, by their place.
+// Outside reports which of a host's processes are neither root nor its descendants,
+// indexed as in all.
 func Outside(all []ProcessSample, root int) []bool {
 	parents := map[int]int{}
 	for _, p := range all {
@@ -65,7 +65,7 @@ func Outside(all []ProcessSample, root int) []bool {
 	out := make([]bool, len(all))
 	for i, p := range all {
 		at := p.PID
-		for range len(all) { // a tree that changed while it was read may have a circle
+		for range len(all) { // a tree that changed while it was read may contain a cycle
 			if at == root || at == 0 {
 				break
 			}
@@ -76,8 +76,7 @@ func Outside(all []ProcessSample, root int) []bool {
 	return out
 }
 
-// SameSpace are the processes that are in the PID namespace of one of them, by
-// number.
+// SameSpace returns the processes in the PID namespace of process of, by PID.
 func SameSpace(procRoot string, all []ProcessSample, of int) map[int]bool {
 	space := func(pid int) string {
 		link, err := os.Readlink(filepath.Join(procRoot, strconv.Itoa(pid), "ns", "pid"))
@@ -95,34 +94,34 @@ func SameSpace(procRoot string, all []ProcessSample, of int) map[int]bool {
 	return out
 }
 
-// clusterCommands are the programs of Kubernetes' own, as the kernel shortens
-// their names: they are part of any study in a cluster.
+// clusterCommands lists the programs of Kubernetes itself, with names truncated as by
+// the kernel. They are part of any study in a cluster.
 var clusterCommands = []string{
 	"kubelet", "containerd", "containerd-shim", "runc", "etcd", "kube-apiserver", "kube-controller", "kube-scheduler", "kube-proxy",
 	"coredns", "metrics-server", "kwok", "pause", "crio", "conmon", "meshtrial",
 }
 
-// OfCluster says that a process is one of Kubernetes' own, or of this program's
+// OfCluster reports whether a process belongs to Kubernetes itself, or to this program's
 // roles.
 func (p ProcessSample) OfCluster() bool {
 	return slices.ContainsFunc(clusterCommands, func(c string) bool { return strings.HasPrefix(p.Command, c) })
 }
 
-// A Host is who else is on a machine, read at both edges of a window.
+// A Host has the other processes on a machine, read at both edges of a window.
 type Host struct {
 	Before, After     []ProcessSample
-	BeforeNS, AfterNS int64 // when they were read, by one clock that never steps: a little before the window and after it
-	// Node is the process that the lab's node descends from, on whose host this
-	// was read; 0 where this is the node itself. Self is this process. Nodes is how many
-	// nodes the lab has.
+	BeforeNS, AfterNS int64 // when they were read, by one monotonic clock: shortly before the window and shortly after it
+	// Node is the process from which the lab's node descends, if this was read on the
+	// node's host; 0 if this is the node itself. Self is this process. Nodes is the
+	// number of nodes of the lab.
 	Node, Self, Nodes int
-	// Between are the processes that descend from it and are on none of its several
-	// nodes, by number: the control plane's.
+	// Between has the processes, by PID, that descend from Node but run on none of its
+	// several nodes: those of the control plane.
 	Between map[int]bool
 }
 
-// used is what the processes used in a window of so many seconds: their share of
-// what they used between the readings, which lie further apart.
+// used returns what the processes used in a window of that many seconds, scaled down
+// from their use between the readings, which span a longer time.
 func (h Host) used(seconds float64) []float64 {
 	out := Used(h.Before, h.After)
 	between := float64(h.AfterNS-h.BeforeNS) / 1e9
@@ -135,12 +134,11 @@ func (h Host) used(seconds float64) []float64 {
 	return out
 }
 
-// Others divides what a machine of so many CPUs used beyond the study's parts
-// in a time, both in seconds: what the cluster's own processes used, and what
-// nobody of the study did, with the names of those who used a hundredth of a CPU
-// or more. nodes have the processes of each node on the machine at both edges,
-// without the parts'. A host beside them is nil where there is none, or none that
-// can be read.
+// Others splits a machine's use beyond the study's parts during seconds, in CPU seconds,
+// into the use of the cluster's own processes and that of processes outside the study.
+// It names those that used a hundredth of a CPU or more. nodes has the processes of each
+// node on the machine at both edges, without those of the parts. beside is the host
+// around them; nil if there is none or it cannot be read.
 func Others(beyond, seconds float64, cpus int, nodes []Host, beside *Host) record.Others {
 	out := record.Others{}
 	who := map[string]float64{}
@@ -161,7 +159,7 @@ func Others(beyond, seconds float64, cpus int, nodes []Host, beside *Host) recor
 			switch {
 			case p.PID == beside.Self || beside.Between[p.PID]:
 				out.ClusterS += used[i]
-			case !outside[i]: // it is on a node
+			case !outside[i]: // it runs on a node
 			default:
 				who[p.Command] += used[i]
 			}
@@ -180,5 +178,5 @@ func Others(beyond, seconds float64, cpus int, nodes []Host, beside *Host) recor
 	return out
 }
 
-// mostOthers is how many names of others are kept.
+// mostOthers is the maximum number of names in Who.
 const mostOthers = 5

@@ -15,10 +15,10 @@ const (
 	ProfileHeap  = "heap"  // memory in use
 )
 
-// FetchProfile takes a profile of a server, in pprof's own gzipped form. A CPU
-// profile takes the seconds asked for, and costs the server about 100 samples
-// a second; mutex and block profiles count from the server's start, so that
-// the difference of two tells of a window (profile.Since).
+// FetchProfile takes a profile of a server, in pprof's gzipped format. A CPU
+// profile takes length and costs the server about 100 samples a second. Mutex
+// and block profiles count from the server's start, so the difference of two of
+// them covers a window (profile.Since).
 func FetchProfile(ctx context.Context, server Replica, kind string, length time.Duration) ([]byte, error) {
 	path := "/debug/pprof/" + kind
 	if kind == ProfileCPU {

@@ -19,14 +19,14 @@ type Metric struct {
 	Labels map[string]string
 	Type   string // counter, gauge, untyped; histogram and summary are split
 	Value  float64
-	// AtMS is the sample's own time, Unix milliseconds; 0 where the page has none.
+	// AtMS is the sample's own time in Unix milliseconds; 0 if the page has none.
 	AtMS int64
 }
 
-// ParsePrometheus parses the Prometheus text format. Histograms come as
-// NAME_bucket with label le, NAME_sum and NAME_count; summaries as NAME with
-// label quantile, NAME_sum and NAME_count. The order is by name, then as on
-// the page.
+// ParsePrometheus parses the Prometheus text format. Histograms become NAME_bucket
+// with label le, NAME_sum and NAME_count; summaries become NAME with label
+// quantile, NAME_sum and NAME_count. The result is sorted by name, then in page
+// order.
 func ParsePrometheus(page []byte) ([]Metric, error) {
 	families, err := parseFamilies(page)
 	if err != nil {
@@ -50,8 +50,8 @@ func ParsePrometheus(page []byte) ([]Metric, error) {
 	return out, nil
 }
 
-// parseFamilies guards the library's parser, which panics on some broken
-// pages ("#TYPE A histogram\n{}").
+// parseFamilies recovers from panics of the library's parser on some broken pages
+// ("#TYPE A histogram\n{}").
 func parseFamilies(page []byte) (families map[string]*dto.MetricFamily, err error) {
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -93,7 +93,7 @@ func split(name, kind string, labels map[string]string, m *dto.Metric) []Metric 
 	return nil
 }
 
-// Sum adds up the series of a name whose labels include all of match.
+// Sum returns the sum of the series of a name whose labels include all of match.
 func Sum(metrics []Metric, name string, match map[string]string) (sum float64, found bool) {
 	for _, m := range metrics {
 		if m.Name != name {
@@ -111,7 +111,8 @@ func Sum(metrics []Metric, name string, match map[string]string) (sum float64, f
 	return sum, found
 }
 
-// Key spells a series as PromQL does: name{label="value",...}, labels sorted.
+// Key formats a series as PromQL does: name{label="value",...}, with sorted
+// labels.
 func (m Metric) Key() string {
 	if len(m.Labels) == 0 {
 		return m.Name

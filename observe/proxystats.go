@@ -8,22 +8,21 @@ import (
 	"time"
 )
 
-// ProxyStats are a proxy's statistics at one moment, by the names that the
-// proxy gives them: Envoy's as they are, those of a Prometheus page as
-// [Metric.Key] spells them.
+// ProxyStats has a proxy's statistics at one moment, by the proxy's own names:
+// Envoy's unmodified, those of a Prometheus page as formatted by [Metric.Key].
 type ProxyStats struct {
 	Taken  time.Time
 	Uptime time.Duration // of the process, to the second
-	// NoUptime says that the proxy does not tell: only counters that fell show that
-	// it restarted.
+	// NoUptime means that the proxy does not report it, so that only a decrease of
+	// a counter reveals a restart.
 	NoUptime bool
 	Counters map[string]float64
 	Gauges   map[string]float64
 }
 
-// seriesOf sorts the series of a Prometheus page that are wanted. Some counters
-// have no type there: proxies in Rust write types as OpenMetrics does, without the
-// suffix that the series have.
+// seriesOf classifies the wanted series of a Prometheus page. Some counters have no
+// type there: proxies in Rust write types as in OpenMetrics, without the suffix of
+// the series.
 func seriesOf(metrics []Metric, wanted *regexp.Regexp) ProxyStats {
 	stats := ProxyStats{Counters: map[string]float64{}, Gauges: map[string]float64{}}
 	for _, m := range metrics {
@@ -47,16 +46,16 @@ func (s ProxyStats) Values() map[string]float64 {
 	return out
 }
 
-// Since returns how far each counter rose from before to s. A counter that
-// did not exist before rose from 0. The error wraps ErrReset if the
-// proxy restarted between the two.
+// Since returns the increase of each counter from before to s. A counter that did
+// not exist before starts at 0. The error wraps ErrReset if the proxy restarted in
+// between.
 func (s ProxyStats) Since(before ProxyStats) (map[string]float64, error) {
 	elapsed := s.Taken.Sub(before.Taken)
 	if elapsed < 0 {
 		return nil, fmt.Errorf("a proxy's statistics: the second reading is %v older than the first", -elapsed)
 	}
-	// Both uptimes are cut to seconds, so an honest one may seem to lag by
-	// less than a second, and the readings take time themselves.
+	// Both uptimes are truncated to seconds, so they may differ by up to a second
+	// without a restart, and the readings take time themselves.
 	if !s.NoUptime && s.Uptime+2*time.Second < before.Uptime+elapsed {
 		return nil, fmt.Errorf("the proxy, up for %v and %v later for %v: %w", before.Uptime, elapsed.Round(time.Second), s.Uptime, ErrReset)
 	}
@@ -71,8 +70,8 @@ func (s ProxyStats) Since(before ProxyStats) (map[string]float64, error) {
 	for name, value := range before.Counters {
 		if _, ok := s.Counters[name]; !ok {
 			if value > 0 {
-				// A cluster or listener was removed; its counters went with
-				// it, and what it counted last is lost.
+				// A cluster or listener was removed along with its counters; their
+				// last increase is lost.
 				rise[name] = 0
 			}
 		}

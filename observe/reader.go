@@ -15,14 +15,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// reader reads one target. It keeps the counters' files open, so that a
-// sample is a few preads, and so that a cgroup removed and made again under
-// the same path is not mistaken for the old one.
+// reader reads one target. It keeps the counters' files open, so that a sample
+// takes only a few preads, and so that a cgroup recreated under the same path
+// is not mistaken for the old one.
 type reader struct {
 	finder *finder
 	path   string
 	inode  uint64
-	gone   error // a target that may end, and has: why nothing is open
+	gone   error // why nothing is open: a target with MayEnd that has ended
 
 	usage, user, system, stat, throttle *os.File
 }
@@ -72,7 +72,7 @@ func (r *reader) close() {
 	}
 }
 
-// processes are the target's.
+// processes returns the PIDs of the target.
 func (r *reader) processes() ([]int, error) {
 	if r.gone != nil {
 		return nil, r.gone
@@ -128,7 +128,7 @@ func (s *CPUSample) throttling(keys map[string]uint64, time string, unit uint64)
 	s.Periods = keys["nr_periods"]
 }
 
-// memory reads what the cgroup is charged for and its processes' PSS, which
+// memory reads the cgroup's charged memory and its processes' PSS. The latter
 // makes the kernel walk their page tables.
 func (r *reader) memory(procRoot string) *MemorySample {
 	sample := &MemorySample{PSSByCommand: map[string]int64{}}
@@ -151,7 +151,7 @@ func (r *reader) memory(procRoot string) *MemorySample {
 	for _, pid := range pids {
 		data, err := os.ReadFile(filepath.Join(procRoot, strconv.Itoa(pid), "smaps_rollup"))
 		if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
-			continue // it ended
+			continue // it has ended
 		}
 		if err != nil {
 			sample.Missing = fmt.Sprintf("%v (PSS needs CAP_SYS_PTRACE or the same user)", err)
@@ -175,8 +175,8 @@ func (r *reader) memory(procRoot string) *MemorySample {
 	return sample
 }
 
-// net reads the TCP counters of the target's network namespace, nil if it
-// has no process left.
+// net reads the TCP counters of the target's network namespace; nil if no
+// process is left.
 func (r *reader) net(procRoot string) *NetSample {
 	pids, err := r.processes()
 	if err != nil {
@@ -194,8 +194,8 @@ func (r *reader) net(procRoot string) *NetSample {
 	return nil
 }
 
-// probe reads a probe's counters of the target, nil if it has no process that
-// can be read.
+// probe reads the counters of a probe of the target; nil if it has no readable
+// process.
 func (r *reader) probe(procRoot string, p probe.Probe) map[string]uint64 {
 	pids, err := r.processes()
 	if err != nil {
@@ -212,7 +212,7 @@ func (r *reader) probe(procRoot string, p probe.Probe) map[string]uint64 {
 // machineReader reads the whole node.
 type machineReader struct {
 	stat                   *os.File
-	total                  *os.File // of all tasks; nil where no cgroup has it
+	total                  *os.File // of all tasks; nil if no cgroup has it
 	cpuPSI, memPSI, blkPSI *os.File // nil without PSI
 	bootID                 string
 }
@@ -220,7 +220,7 @@ type machineReader struct {
 func openMachine(procRoot string, f *finder) (*machineReader, error) {
 	m := &machineReader{}
 	var err error
-	if f.version == 1 { // the root of version 2 has the kernel's ticks
+	if f.version == 1 { // the root of version 2 only has the kernel's ticks
 		m.total, _ = os.Open(filepath.Join(f.cpuacct, "cpuacct.usage"))
 	}
 	if m.stat, err = os.Open(filepath.Join(procRoot, "stat")); err != nil {
@@ -274,7 +274,7 @@ func (m *machineReader) sample(now frame) (MachineSample, error) {
 		if part.file == nil {
 			continue
 		}
-		// Where PSI is off at boot the file exists and reading it fails.
+		// If PSI is disabled at boot, the file exists but reading it fails.
 		data, err := readAll(part.file)
 		if err != nil {
 			continue

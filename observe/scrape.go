@@ -26,11 +26,11 @@ func Fetch(ctx context.Context, client *http.Client, url string) ([]Metric, erro
 	return metrics, nil
 }
 
-// Replica is one process of a replicated server, and the way to its metrics.
+// Replica is one process of a replicated server, with access to its metrics.
 type Replica struct {
 	Name string       // of the pod
-	HTTP *http.Client // whose connections go to the port that serves /metrics
-	// Base is the URL before /metrics and /debug; "" for http://NAME.
+	HTTP *http.Client // must connect to the port that serves /metrics
+	// Base is the URL without /metrics and /debug; "" for http://NAME.
 	Base string
 }
 
@@ -41,7 +41,7 @@ func (r Replica) url(path string) string {
 	return strings.TrimSuffix(r.Base, "/") + path
 }
 
-// Scrape is the metrics of all replicas at about one instant.
+// Scrape has the metrics of all replicas at about one instant.
 type Scrape struct {
 	At       time.Time
 	Replicas map[string][]Metric // by name
@@ -61,14 +61,14 @@ func ScrapeAll(ctx context.Context, replicas []Replica) (Scrape, error) {
 	return out, nil
 }
 
-// counts tells whether a series only rises; untyped series may fall.
+// counts reports whether a series is monotonic; untyped series may decrease.
 func (m Metric) counts() bool { return m.Type == "counter" }
 
-// Since returns how far counters, histograms and sums rose between two
-// scrapes, by series as Prometheus writes it, summed over replicas. A series
-// that is new rose from zero; one that did not rise is there with 0. The
-// error wraps [ErrReset] where a replica restarted, came or went, since then
-// nobody knows what it counted.
+// Since returns the increase of counters, histograms and sums between two
+// scrapes, by series in Prometheus notation, summed over replicas. A new series
+// starts at zero; unchanged series are included with 0. The error wraps
+// [ErrReset] if a replica restarted, appeared or disappeared, because its
+// counts are then unknown.
 func (s Scrape) Since(before Scrape) (map[string]float64, error) {
 	for name := range before.Replicas {
 		if s.Replicas[name] == nil {
@@ -106,13 +106,13 @@ func (s Scrape) Since(before Scrape) (map[string]float64, error) {
 	return out, nil
 }
 
-// start is a process's start time, 0 where the page does not say it.
+// start returns a process's start time; 0 if the page lacks it.
 func start(page []Metric) float64 {
 	value, _ := Sum(page, "process_start_time_seconds", nil)
 	return value
 }
 
-// Gauges returns the gauges of all replicas by series, summed.
+// Gauges returns the gauges by series, summed over replicas.
 func (s Scrape) Gauges() map[string]float64 {
 	out := map[string]float64{}
 	for _, page := range s.Replicas {
@@ -125,7 +125,7 @@ func (s Scrape) Gauges() map[string]float64 {
 	return out
 }
 
-// Sum adds up a metric over replicas and all its series.
+// Sum returns the sum of a metric over replicas and all its series.
 func (s Scrape) Sum(name string) (sum float64, found bool) {
 	for _, page := range s.Replicas {
 		value, ok := Sum(page, name, nil)
@@ -134,8 +134,8 @@ func (s Scrape) Sum(name string) (sum float64, found bool) {
 	return sum, found
 }
 
-// Lacks lists those of the names of metrics that no replica has. A
-// histogram goes by its name without _bucket, _sum and _count.
+// Lacks returns the names of metrics that no replica has. Histograms are named
+// without _bucket, _sum and _count.
 func (s Scrape) Lacks(names []string) []string {
 	have := map[string]bool{}
 	for _, page := range s.Replicas {
@@ -154,9 +154,9 @@ func (s Scrape) Lacks(names []string) []string {
 	return out
 }
 
-// ProcessCPU is the CPU time of a process between two pages of its metrics,
-// all of it as user time since the page does not split it; ok is false where
-// a page does not say it, and the error wraps [ErrReset] after a restart.
+// ProcessCPU returns the CPU time of a process between two pages of its
+// metrics. All of it counts as user time because the page does not split it. ok
+// is false if a page lacks it. The error wraps [ErrReset] after a restart.
 func ProcessCPU(before, after []Metric) (cpu record.CPU, ok bool, err error) {
 	a, okA := Sum(before, "process_cpu_seconds_total", nil)
 	b, okB := Sum(after, "process_cpu_seconds_total", nil)
@@ -169,9 +169,9 @@ func ProcessCPU(before, after []Metric) (cpu record.CPU, ok bool, err error) {
 	return record.CPU{UserS: b - a}, true, nil
 }
 
-// APIServer reads kube-apiserver's metrics through a client of the API, such
-// as rest.HTTPClientFor gives, at the API's base URL. ok is false where this
-// user may not read them.
+// APIServer reads kube-apiserver's metrics through an API client, such as the
+// one returned by rest.HTTPClientFor, at the API's base URL. ok is false if
+// this user may not read them.
 func APIServer(ctx context.Context, client *http.Client, base string) (page []Metric, ok bool, err error) {
 	page, err = Fetch(ctx, client, strings.TrimSuffix(base, "/")+"/metrics")
 	var refused *StatusError

@@ -22,22 +22,22 @@ import (
 	"github.com/meshtrial/meshtrial/record/probe"
 )
 
-// maxRequestBytes and maxRequests bound what a request may cost.
+// maxRequestBytes and maxRequests bound the cost of requests.
 const (
 	maxRequestBytes = 4 << 20
-	maxRequests     = 16 // under way at once
+	maxRequests     = 16 // concurrent
 )
 
-// Options say where a server finds the node's files.
+// Options tells a server where to find the node's files.
 type Options struct {
-	Control    string // loopback address to listen on: there is no access control
+	Control    string // loopback address to listen on; there is no access control
 	CgroupRoot string // default /sys/fs/cgroup
 	ProcRoot   string // default /proc; with the node's PIDs
-	Root       string // default /: where /sys/devices and /etc of the node are looked for
+	Root       string // default /; contains the node's /sys/devices and /etc
 	Log        *slog.Logger
-	Alive      *jsonhttp.Alive // hears of requests; nil: nobody does
+	Alive      *jsonhttp.Alive // notified of requests; may be nil
 	Version    string          // of the program
-	// Clock reads the node's clocks; nil: wallclock.Now.
+	// Clock reads the node's clocks; the default is wallclock.Now.
 	Clock func() wallclock.Reading
 }
 
@@ -79,11 +79,11 @@ func New(options Options) (*Server, error) {
 	return s, nil
 }
 
-// Address is where the control server listens.
+// Address returns the listening address of the control server.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Serve answers requests until ctx ends; snapshots under way are then given
-// up. All that the server owns has ended when it returns.
+// Serve handles requests until ctx ends, and then cancels pending snapshots.
+// When it returns, everything the server owns has ended.
 func (s *Server) Serve(ctx context.Context) error {
 	defer s.timer.Close()
 	return jsonhttp.Server{Name: "observe", Handler: s.mux(), MaxRequest: maxRequestBytes, Log: s.options.Log, Alive: s.options.Alive}.Serve(ctx, s.listener)
@@ -101,7 +101,7 @@ func (s *Server) mux() *http.ServeMux {
 	return mux
 }
 
-// serve takes the snapshots that a request asks for.
+// serve takes the snapshots of a request.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	var request SnapshotsRequest
 	if !jsonhttp.Read(w, r, &request) {
@@ -134,7 +134,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// validate checks a request without touching the node.
+// validate checks a request without accessing the node.
 func validate(request SnapshotsRequest, now int64) error {
 	switch {
 	case len(request.Targets) > MaxTargets:
@@ -174,13 +174,13 @@ func validate(request SnapshotsRequest, now int64) error {
 	return nil
 }
 
-// frame is the clock by which a request's instants are, and times of its answer.
+// frame is the clock of a request's instants and of the times in its answer.
 type frame struct {
 	clock     func() wallclock.Reading
 	steppedNS int64
 }
 
-// frame is that of a request which arrives now.
+// frame returns the clock of a request that arrives now.
 func (s *Server) frame(request SnapshotsRequest) frame {
 	if request.SteppedNS != nil {
 		return frame{s.options.Clock, *request.SteppedNS}
@@ -188,10 +188,10 @@ func (s *Server) frame(request SnapshotsRequest) frame {
 	return frame{s.options.Clock, s.options.Clock().SteppedNS()}
 }
 
-// ns is the time now. It never steps.
+// ns returns the current time. It is never stepped.
 func (f frame) ns() int64 { return f.clock().SteadyNS + f.steppedNS }
 
-// take waits for each instant and samples at it.
+// take waits for each instant and takes a sample at it.
 func (s *Server) take(ctx context.Context, request SnapshotsRequest, now frame) ([]Snapshot, error) {
 	readers := make([]*reader, len(request.Targets))
 	defer func() {
@@ -247,7 +247,7 @@ func (s *Server) take(ctx context.Context, request SnapshotsRequest, now frame) 
 	return snapshots, nil
 }
 
-// waitUntil waits for an instant of a request's clock.
+// waitUntil waits for an instant of the request's clock.
 func (s *Server) waitUntil(ctx context.Context, now frame, at int64) error {
 	for {
 		wait := time.Duration(at - now.ns())
@@ -260,7 +260,7 @@ func (s *Server) waitUntil(ctx context.Context, now frame, at int64) error {
 	}
 }
 
-// sampleAll reads the CPU counters of all targets, then the machine's.
+// sampleAll reads the CPU counters of all targets, then those of the machine.
 func sampleAll(request SnapshotsRequest, readers []*reader, machine *machineReader, at int64, now frame) (Snapshot, error) {
 	snapshot := Snapshot{Schema: Schema, AtUnixNS: at, StartNS: now.ns(), SteppedNS: now.steppedNS, Targets: make(map[string]Sample, len(readers))}
 	for i, r := range readers {
@@ -277,18 +277,19 @@ func sampleAll(request SnapshotsRequest, readers []*reader, machine *machineRead
 	return snapshot, err
 }
 
-// around is what is read shortly before the first instant and after the last,
-// because reading it takes a while.
+// around holds what is read shortly before the first instant and after the last,
+// because reading it takes long.
 type around struct {
 	threads   []*ThreadsSample // in the order of the targets
 	processes []ProcessSample
-	at        int64 // when these were read
+	at        int64 // when they were read
 }
 
-// begins says that the only instant of a request is no window's end.
+// begins reports whether a request has a single instant that is not a window's
+// end.
 func (r SnapshotsRequest) begins() bool { return len(r.AtUnixNS) == 1 && r.Edge != End }
 
-// before reads it ahead of the first instant, unless that is a window's end.
+// before reads around ahead of the first instant, unless that is a window's end.
 func (s *Server) before(ctx context.Context, request SnapshotsRequest, readers []*reader, now frame) (around, error) {
 	if !request.Threads && !request.Processes || len(request.AtUnixNS) == 1 && !request.begins() {
 		return around{}, nil
@@ -312,7 +313,7 @@ func (s *Server) around(request SnapshotsRequest, readers []*reader, now frame) 
 		for _, r := range readers {
 			pids, err := r.processes()
 			if err != nil {
-				continue // it ended
+				continue // it has ended
 			}
 			for _, pid := range pids {
 				parts[pid] = true
@@ -323,7 +324,7 @@ func (s *Server) around(request SnapshotsRequest, readers []*reader, now frame) 
 	return out
 }
 
-// addTo adds it to a snapshot.
+// addTo adds the readings to a snapshot.
 func (a around) addTo(request SnapshotsRequest, snapshot *Snapshot) {
 	snapshot.Processes, snapshot.ProcessesNS = a.processes, a.at
 	for i, sample := range a.threads {
@@ -334,8 +335,8 @@ func (a around) addTo(request SnapshotsRequest, snapshot *Snapshot) {
 	}
 }
 
-// addDetails adds sockets, and with memory also memory, to a snapshot whose
-// CPU counters have been read.
+// addDetails adds sockets, and optionally memory, to a snapshot whose CPU
+// counters have been read.
 func (s *Server) addDetails(request SnapshotsRequest, readers []*reader, snapshot *Snapshot, memory bool) {
 	for i, r := range readers {
 		name := request.Targets[i].Name

@@ -15,49 +15,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxThreads bounds the threads that are read of a target; the least busy of
-// a process with more are left to its sum.
+// maxThreads limits the threads that are read per target. If a process has
+// more, the least busy ones count only in its total.
 const maxThreads = 4096
 
-// threadsLead is how long before the first instant threads are read: their
-// files are many, and reading them within the window would disturb it.
+// threadsLead is how long before the first instant threads are read. They have
+// many files, and reading them within the window would disturb it.
 const threadsLead = 30 * time.Millisecond
 
-// ThreadsSample is a target's threads at one instant, with the account that
-// their times have to agree with, read at the same moment.
+// ThreadsSample has a target's threads at one instant, and the counters that
+// their times must agree with, read at the same moment.
 type ThreadsSample struct {
 	AtUnixNS int64 `json:"at_unix_ns"`
-	// SteppedNS is the snapshot's.
+	// SteppedNS is that of the snapshot.
 	SteppedNS int64 `json:"stepped_ns,omitempty"`
-	// CPU are the cgroup's counters, halfway between readings before and
-	// after those of the threads, and UnsureNS how far these are apart.
+	// CPU is the mean of the cgroup's counters before and after reading the
+	// threads, and UnsureNS their difference.
 	CPU       CPUSample       `json:"cpu"`
 	UnsureNS  uint64          `json:"unsure_ns"`
 	Processes []ProcessSample `json:"processes"`
 	Threads   []ThreadSample  `json:"threads"`
-	// QuotaCores is the cgroup's own CPU limit; 0 for none.
+	// QuotaCores is the cgroup's own CPU limit; 0 if it has none.
 	QuotaCores float64 `json:"quota_cores,omitempty"`
-	// Missing says what could not be read and why.
+	// Missing says what could not be read, and why.
 	Missing string `json:"missing,omitempty"`
 }
 
-// ProcessSample is a process' own account.
+// ProcessSample has a process's own counters.
 type ProcessSample struct {
 	PID     int    `json:"pid"`
 	Parent  int    `json:"parent,omitempty"`
 	Command string `json:"command"`
 	Start   uint64 `json:"start_ticks"` // since boot
-	// TotalNS is the run time of all its threads, also of those that have
-	// ended; 0 where it cannot be read.
+	// TotalNS is the run time of all its threads, including ended ones; 0 if it
+	// cannot be read.
 	TotalNS uint64 `json:"total_ns"`
 }
 
-// ThreadSample is a thread's counters.
+// ThreadSample has a thread's counters.
 type ThreadSample struct {
 	PID         int    `json:"pid"`
 	TID         int    `json:"tid"`
 	Name        string `json:"name"`
-	Start       uint64 `json:"start_ticks"` // since boot: ids are used again
+	Start       uint64 `json:"start_ticks"` // since boot: IDs are reused
 	RunNS       uint64 `json:"run_ns"`
 	WaitNS      uint64 `json:"wait_ns"`
 	UserTicks   uint64 `json:"user_ticks"`
@@ -67,7 +67,8 @@ type ThreadSample struct {
 }
 
 // threads reads the target's threads. Their run times are read between two
-// readings of the cgroup's counter, again if too much of it passed meanwhile.
+// readings of the cgroup's counter, and again if the counter advanced too much
+// in between.
 func (r *reader) threads(procRoot string, now frame) *ThreadsSample {
 	var best *ThreadsSample
 	for range 3 {
@@ -83,8 +84,8 @@ func (r *reader) threads(procRoot string, now frame) *ThreadsSample {
 	return best
 }
 
-// better tells whether a reading is to be preferred to another: a whole one,
-// then the quicker one.
+// better reports whether a reading is preferable to another: a complete one
+// first, then the faster one.
 func (s *ThreadsSample) better(than *ThreadsSample) bool {
 	if whole := s.Missing == ""; whole != (than.Missing == "") {
 		return whole
@@ -137,8 +138,8 @@ func (r *reader) threadsOnce(procRoot string, now frame) *ThreadsSample {
 	return sample
 }
 
-// openedThreads are the threads of processes with their files open, so that
-// all are read within a moment.
+// openedThreads has the threads of processes with their files already open, so
+// that all are read at nearly the same time.
 type openedThreads struct {
 	processes []ProcessSample
 	threads   []openThread
@@ -158,7 +159,7 @@ func openThreads(procRoot string, pids []int) *openedThreads {
 		dir := filepath.Join(procRoot, strconv.Itoa(pid))
 		data, err := os.ReadFile(filepath.Join(dir, "stat"))
 		if err != nil {
-			continue // it ended
+			continue // it has ended
 		}
 		process, err := procfs.ParseProcess(data)
 		if err != nil {
@@ -210,7 +211,7 @@ func (t *openThread) read() {
 	t.RunNS, t.WaitNS, t.err = s.RunNS, s.WaitNS, err
 }
 
-// describe reads the rest; false if the thread has ended.
+// describe reads the rest; it returns false if the thread has ended.
 func (t *openThread) describe() bool {
 	if t.err != nil {
 		return false
@@ -237,12 +238,12 @@ func ended(err error) bool {
 }
 
 // cpuclockSched is CPUCLOCK_SCHED of the kernel's linux/posix-timers.h: the
-// clock that is a process' run time as its scheduler sums it.
+// clock of a process's run time, as summed by the scheduler.
 const cpuclockSched = 2
 
-// processClock is the run time of a process with all threads that it has or
-// had, in nanoseconds; 0 if it cannot be read, as where procRoot is not that
-// of this process' own PID namespace.
+// processClock returns the run time of a process, including all of its ended
+// threads, in nanoseconds. It returns 0 if it cannot be read, such as if
+// procRoot is not that of this process's own PID namespace.
 func processClock(procRoot string, pid int) uint64 {
 	if procRoot != "/proc" {
 		return 0
@@ -254,7 +255,7 @@ func processClock(procRoot string, pid int) uint64 {
 	return uint64(at.Nano())
 }
 
-// quota is the cgroup's CPU limit in cores, 0 for none.
+// quota returns the cgroup's CPU limit in cores; 0 if it has none.
 func (r *reader) quota() float64 {
 	number := func(file string) float64 {
 		data, err := os.ReadFile(filepath.Join(r.finder.cpu, r.path, file))
@@ -275,10 +276,10 @@ func (r *reader) quota() float64 {
 	}
 	data, err := os.ReadFile(filepath.Join(r.finder.cpu, r.path, "cpu.max"))
 	if err != nil {
-		return 0 // the root, or a kernel without the controller
+		return 0 // the root cgroup, or a kernel without the controller
 	}
 	quota, period, ok := strings.Cut(strings.TrimSpace(string(data)), " ")
-	q, errQ := strconv.ParseFloat(quota, 64) // "max" is no number
+	q, errQ := strconv.ParseFloat(quota, 64) // "max" is not a number
 	p, errP := strconv.ParseFloat(period, 64)
 	if !ok || errQ != nil || errP != nil || p <= 0 {
 		return 0

@@ -8,17 +8,17 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// threadKey tells threads apart, also those that took the id of an ended one.
+// threadKey identifies a thread even if its ID is reused.
 type threadKey struct {
 	pid, tid int
 	start    uint64
 }
 
-// Since returns what a target's threads did between two samples. Those that
-// began meanwhile count whole. What threads used that ended meanwhile is known
-// by process, since its own account keeps it; processes that ended are in what
-// is left of the cgroup's. The error wraps ErrReset if the cgroup is another
-// one.
+// Since returns what a target's threads did between two samples. Threads that
+// started in between count in full. The use of threads that ended in between is
+// known per process, from the process's own counters. Processes that ended in
+// between are part of the remainder of the cgroup's counter. The error wraps
+// ErrReset if the cgroup is a different one.
 func (s ThreadsSample) Since(before ThreadsSample) (record.Threads, error) {
 	a, b := before.CPU, s.CPU
 	for _, missing := range []string{before.Missing, s.Missing} {
@@ -43,7 +43,7 @@ func (s ThreadsSample) Since(before ThreadsSample) (record.Threads, error) {
 	for _, p := range s.Processes {
 		commands[p.PID] = p.Command
 	}
-	live := map[int]float64{} // seconds that threads still there used, by process
+	live := map[int]float64{} // seconds used by live threads, by process
 	all := 0.0
 	for _, t := range s.Threads {
 		key := threadKey{t.PID, t.TID, t.Start}
@@ -62,9 +62,9 @@ func (s ThreadsSample) Since(before ThreadsSample) (record.Threads, error) {
 	return out, nil
 }
 
-// cpu is the thread's CPU time since an earlier sample: the scheduler's sum,
-// split as the ticks of the two are, or those since its start if there was
-// none meanwhile.
+// cpu returns the thread's CPU time since an earlier sample: the scheduler's
+// sum, split in proportion to the ticks in between, or those since its start if
+// there were none.
 func (t ThreadSample) cpu(was ThreadSample) record.CPU {
 	total := rise(was.RunNS, t.RunNS) / 1e9
 	user, system := rise(was.UserTicks, t.UserTicks), rise(was.SystemTicks, t.SystemTicks)
@@ -78,9 +78,9 @@ func (t ThreadSample) cpu(was ThreadSample) record.CPU {
 	return record.CPU{UserS: total - s, SystemS: s}
 }
 
-// endedSince is the CPU time, in seconds, of threads that ended in processes
-// that were there at both ends or began meanwhile: what their own account
-// says beyond their living threads'.
+// endedSince returns the CPU time, in seconds, of ended threads of processes
+// that were present at both ends or started in between: the processes' own
+// counters less their live threads'.
 func (s ThreadsSample) endedSince(before ThreadsSample, live map[int]float64) float64 {
 	was := map[threadKey]uint64{}
 	for _, p := range before.Processes {
@@ -90,10 +90,10 @@ func (s ThreadsSample) endedSince(before ThreadsSample, live map[int]float64) fl
 	for _, p := range s.Processes {
 		old, there := was[threadKey{pid: p.PID, start: p.Start}]
 		if p.TotalNS == 0 || there && old == 0 {
-			continue // its own account cannot be read
+			continue // its own counter cannot be read
 		}
-		// Thread by thread the times are read a little later than the sum of
-		// their process: less than nothing is that, and so is as little more.
+		// Thread times are read slightly later than their process's total,
+		// which explains negative and very small positive values.
 		if rest := rise(old, p.TotalNS)/1e9 - live[p.PID]; rest > 100e-6 {
 			sum += rest
 		}

@@ -8,13 +8,13 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// ErrReset is wrapped by errors about counters that started again between
-// two samples: the container or proxy restarted, so the window has no cost.
+// ErrReset is wrapped by errors about counters that restarted between two samples: the
+// container or proxy restarted, so the cost of the window is unknown.
 var ErrReset = errors.New("restarted within the window")
 
-// Since returns the CPU time a target used between two samples. The total is
-// exact; it is split into user and system time in the proportion of the
-// kernel's estimates of the two over the window.
+// Since returns the CPU time that a target used between two samples. The total is
+// exact; it is split into user and system time in proportion to the kernel's estimates
+// for the window.
 func (s Sample) Since(before Sample) (record.CPU, error) {
 	if before.Error != "" {
 		return record.CPU{}, fmt.Errorf("at the start of the window: %s", before.Error)
@@ -28,7 +28,7 @@ func (s Sample) Since(before Sample) (record.CPU, error) {
 	}
 	total := float64(b.TotalNS-a.TotalNS) / 1e9
 	user, system := rise(a.UserNS, b.UserNS), rise(a.SystemNS, b.SystemNS)
-	if user+system == 0 { // too short to be seen by a tick: the proportion since the start
+	if user+system == 0 { // too short for a tick: use the proportion since the start
 		user, system = float64(b.UserNS), float64(b.SystemNS)
 	}
 	cpu := record.CPU{UserS: total, ThrottledS: rise(a.ThrottledNS, b.ThrottledNS) / 1e9}
@@ -39,16 +39,16 @@ func (s Sample) Since(before Sample) (record.CPU, error) {
 	return cpu, nil
 }
 
-// Elapsed is how long after another sample it was read, however the wall clock was set
-// meanwhile.
+// Elapsed returns the time since another sample, unaffected by steps of the wall
+// clock.
 func (m MachineSample) Elapsed(before MachineSample) time.Duration {
 	return time.Duration(m.AtUnixNS - before.AtUnixNS - (m.SteppedNS - before.SteppedNS))
 }
 
-// Since returns the CPU time the whole node used between two samples, idle
-// time, waiting and stolen time excluded, with interrupt handling counted as
-// system time; and how pressed it was. Where a cgroup has the exact sum, ticks
-// only divide it into user and system time.
+// Since returns the CPU time that the whole node used between two samples, and its
+// pressure. It excludes idle, waiting and stolen time, and counts interrupt handling
+// as system time. If a cgroup has the exact sum, ticks only split it into user and
+// system time.
 func (m MachineSample) Since(before MachineSample) (record.CPU, record.Pressure, error) {
 	elapsed := float64(m.Elapsed(before))
 	if elapsed <= 0 {
@@ -77,13 +77,13 @@ func (m MachineSample) Since(before MachineSample) (record.CPU, record.Pressure,
 	return record.CPU{UserS: user / 1e9, SystemS: system / 1e9}, pressure, nil
 }
 
-// Record is the sample as a trial records it.
+// Record converts the sample to the form of a trial's record.
 func (m MemorySample) Record() record.Memory {
 	return record.Memory{PSSBytes: m.PSSBytes, CgroupBytes: m.CgroupBytes, Processes: m.Processes}
 }
 
-// rise is b-a, or 0 where a counter fell: idle and iowait of /proc/stat may
-// fall by a tick.
+// rise returns b-a, or 0 if a counter decreased: idle and iowait of /proc/stat may
+// decrease by a tick.
 func rise(a, b uint64) float64 {
 	if b < a {
 		return 0

@@ -9,8 +9,8 @@ import (
 )
 
 // ZtunnelAdmin reads the statistics of a ztunnel; base "" is http://127.0.0.1:15020, as in
-// its pod. They say neither when it started nor, but for the version of Istio, how it is
-// configured.
+// its pod. They contain neither its start time nor, apart from the version of Istio, its
+// configuration.
 func ZtunnelAdmin(client *http.Client, base string) PageAdmin {
 	sort := func(metrics []Metric, taken time.Time, wanted *regexp.Regexp) (ProxyStats, error) {
 		stats := seriesOf(metrics, wanted)
@@ -20,10 +20,10 @@ func ZtunnelAdmin(client *http.Client, base string) PageAdmin {
 	return PageAdmin{adminPage{"ztunnel", client, cmp.Or(base, "http://127.0.0.1:15020")}, ztunnelVersion, sort, ""}
 }
 
-// ztunnelBuild is the series that names the Istio that a ztunnel was released with.
+// ztunnelBuild is the series with the Istio version of a ztunnel.
 const ztunnelBuild = "istio_build"
 
-// ztunnelVersion is that of the Istio that the ztunnel says it belongs to.
+// ztunnelVersion returns the Istio version that the ztunnel reports.
 func ztunnelVersion(metrics []Metric) (string, error) {
 	for _, m := range metrics {
 		if m.Name == ztunnelBuild {
