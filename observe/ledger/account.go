@@ -9,24 +9,25 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Span is a stretch of time: requests are in it by their intended time.
-// The zero Span is all time.
+// Span is a period of time. It contains the requests whose intended time lies
+// in it. The zero Span is all time.
 type Span struct{ FromNS, ToNS int64 }
 
 func (s Span) holds(ns int64) bool {
 	return s == Span{} || ns >= s.FromNS && ns < s.ToNS
 }
 
-// Account is what became of the requests of a span.
+// Account summarizes the outcome of the requests of a span.
 type Account struct {
-	// Requests that the client wrote about. Classes add up to them.
+	// Requests counts those that the client logged. The classes add up to it.
 	Requests int64           `json:"requests"`
 	Classes  map[Class]int64 `json:"classes"`
-	// Reconciled: every equation holds, request by request, and there are no
-	// orphans.
+	// Reconciled means that every equation holds for every request, and that
+	// there are no orphans.
 	Reconciled bool `json:"reconciled"`
-	// Duplicates are entries of the client beside the first of an id; Orphans
-	// ids that the client wrote nothing about, in the account of all time only.
+	// Duplicates counts the client's entries after the first with the same ID.
+	// Orphans counts IDs that the client never logged, only in the account of
+	// all time.
 	Duplicates int64 `json:"duplicates,omitempty"`
 	Orphans    int64 `json:"orphans,omitempty"`
 
@@ -36,24 +37,25 @@ type Account struct {
 
 	Equations []record.LedgerEquation `json:"equations"`
 
-	// Attempts that left the client's proxies for Asked requests.
+	// Attempts counts attempts that left the client's proxies, for Asked
+	// requests.
 	Asked    int64 `json:"asked"`
 	Attempts int64 `json:"attempts"`
-	// Hidden counts attempts of any proxy that failed and were made again;
-	// Lost attempts of any proxy that never arrived.
+	// Hidden counts failed attempts of any proxy that were retried, and Lost
+	// attempts of any proxy that never arrived.
 	Hidden int64 `json:"hidden"`
 	Lost   int64 `json:"lost"`
-	// Unwritten counts attempts that a worker knows and its proxy's log leaves
-	// out, where that is known to happen.
+	// Unwritten counts attempts that a worker logged but its proxy did not,
+	// where proxies are known to omit lines.
 	Unwritten int64 `json:"unwritten,omitempty"`
-	// HiddenBy are those of Hidden that a log of attempts tells of, by flags or
-	// status.
+	// HiddenBy counts the attempts in Hidden that appear in a log of attempts,
+	// by flags or status.
 	HiddenBy map[string]int64      `json:"hidden_by,omitempty"`
 	Phantom  Phantom               `json:"phantom"`
 	Edges    []record.ScenarioEdge `json:"edges,omitempty"`
 
-	// Failures and Unreconciled name requests, as many as the book's options
-	// allow, in the order in which the book met them.
+	// Failures and Unreconciled list requests in the order in which the book
+	// encountered them, up to the limit in the book's options.
 	Failures     []Named `json:"failures,omitempty"`
 	Unreconciled []Named `json:"unreconciled,omitempty"`
 
@@ -63,8 +65,8 @@ type Account struct {
 	names  int
 }
 
-// Amplification is attempts per request: 1 without retries, 0 if nothing was
-// asked.
+// Amplification returns attempts per request: 1 without retries, 0 without
+// requests.
 func (a *Account) Amplification() float64 {
 	if a.Asked == 0 {
 		return 0
@@ -72,14 +74,14 @@ func (a *Account) Amplification() float64 {
 	return float64(a.Attempts) / float64(a.Asked)
 }
 
-// FaultCount is how many requests failed at one place in one way; Fault has
-// neither pod, host nor detail.
+// FaultCount is the number of requests that failed at one place in one way.
+// Fault has no pod, host or detail.
 type FaultCount struct {
 	Fault
 	Count int64 `json:"count"`
 }
 
-// Named is one request by its id.
+// Named is one request, by ID.
 type Named struct {
 	ID         string   `json:"id"`
 	IntendedNS int64    `json:"intended_ns"`
@@ -89,13 +91,13 @@ type Named struct {
 	Lacks      []string `json:"lacks,omitempty"`
 }
 
-// Accounts goes through the book once and returns an account for each span.
+// Accounts iterates over the book once and returns an account for each span.
 func (b *Book) Accounts(spans ...Span) []*Account {
 	return b.AccountsAt(func(c *ClientEntry) int64 { return c.IntendedNS }, spans...)
 }
 
-// AccountsAt is Accounts with another moment by which a request is in a span
-// than its intended time.
+// AccountsAt is like Accounts, but assigns requests to spans by at instead of
+// by their intended time.
 func (b *Book) AccountsAt(at func(*ClientEntry) int64, spans ...Span) []*Account {
 	accounts := make([]*Account, len(spans))
 	for i := range accounts {
@@ -210,8 +212,8 @@ func (a *Account) finish() {
 	a.faults, a.legs, a.edges = nil, nil, nil
 }
 
-// quantile returns the q-quantile of sorted durations in microseconds, as
-// nanoseconds; 0 for none.
+// quantile returns the q-quantile of sorted durations, given in microseconds,
+// in nanoseconds; 0 if there are none.
 func quantile(sorted []uint32, q float64) int64 {
 	if len(sorted) == 0 {
 		return 0

@@ -5,11 +5,11 @@ import (
 	"fmt"
 )
 
-// maxCalls bounds how far a failure is followed from service to service.
+// maxCalls limits how many services a failure is followed through.
 const maxCalls = 64
 
-// blame finds where a request of the client failed: it follows the lines from
-// the client on for as long as the next station tells of the same failure.
+// blame finds where a client's request failed. It follows the log lines from the client
+// for as long as the next station shows the same failure.
 func (b *Book) blame(r *Request) Fault {
 	c := r.Client
 	t := tracer{b, r, maxCalls}
@@ -28,7 +28,7 @@ func (b *Book) blame(r *Request) Fault {
 	return fault
 }
 
-// reason says how the request ended at the client.
+// reason describes how the request ended at the client.
 func (c *ClientEntry) reason() string {
 	switch {
 	case !c.sent() && c.Outcome == OutcomeUnfinished:
@@ -39,15 +39,14 @@ func (c *ClientEntry) reason() string {
 	return c.Outcome
 }
 
-// tracer follows one request. steps keeps it from going round in circles in
-// logs that contradict themselves.
+// tracer follows one request. steps prevents infinite loops in contradictory logs.
 type tracer struct {
 	book    *Book
 	request *Request
 	steps   int
 }
 
-// lastOf returns the last entry that is wanted; a failed one, if any is.
+// lastOf returns the last wanted entry, or the last failed one if any failed.
 func lastOf[E any, P interface {
 	*E
 	failed() bool
@@ -62,7 +61,7 @@ func lastOf[E any, P interface {
 	return last
 }
 
-// direct follows a request of a client that has no proxy.
+// direct follows a request of a client without a proxy.
 func (t *tracer) direct(c *ClientEntry) Fault {
 	switch {
 	case !c.sent() && c.Outcome == OutcomeUnfinished:
@@ -82,9 +81,9 @@ func (t *tracer) direct(c *ClientEntry) Fault {
 	return Fault{Hop: HopNetwork, Service: t.book.options.Entry, Detail: c.reason()}
 }
 
-// brokenOff says that a worker is not what a client's failure is due to: it answered well,
-// and in good time, or saw the connection end as the client did, or the waypoint that
-// answered in its place without having waited too long.
+// brokenOff reports whether a worker did not cause the client's failure. Either it
+// answered successfully and in time, or it saw the connection end, as the client or the
+// waypoint did; the waypoint then answered in its place for a reason other than a timeout.
 func (t *tracer) brokenOff(c *ClientEntry) bool {
 	entry := lastOf(t.request.Workers, func(w *WorkerEntry) bool { return w.Service == t.book.options.Entry })
 	switch {
@@ -95,14 +94,13 @@ func (t *tracer) brokenOff(c *ClientEntry) bool {
 	case entry.Ended == EndGone:
 		return c.Outcome == OutcomeReset || c.Outcome == OutcomeEOF
 	case c.Outcome == OutcomeTimeout && entry.EndNS-c.SentNS > (c.DoneNS-c.SentNS)/2:
-		return false // it was slow; clocks differ by less
+		return false // it was slow; clock differences are smaller
 	}
 	return !entry.failed()
 }
 
-// arrived follows a request into a service: to its proxy's line, or to its
-// worker's if it has no proxy. Entries without a failure explain one only to
-// whoever waited in vain.
+// arrived follows a request into a service: to its proxy's line, or to its worker's if it
+// has no proxy. Entries without a failure explain one only if the caller waited in vain.
 func (t *tracer) arrived(service string, waited bool) (Fault, bool) {
 	if t.book.options.Services[service].Sidecar {
 		line := lastOf(t.request.Proxies, func(p *ProxyEntry) bool { return p.Side == SideServer && p.Service == service })
@@ -114,7 +112,7 @@ func (t *tracer) arrived(service string, waited bool) (Fault, bool) {
 	return t.worker(service, "", waited)
 }
 
-// sent follows a line of the proxy of whoever called.
+// sent follows a line of the caller's proxy.
 func (t *tracer) sent(line *ProxyEntry) Fault {
 	t.steps--
 	cause := causeOf(line.Flags)
@@ -125,13 +123,13 @@ func (t *tracer) sent(line *ProxyEntry) Fault {
 	case t.steps <= 0:
 		return here
 	case line.passed() && !line.hangup():
-		// An answer like any other. Without a failure in it, whoever called
-		// did not like the answer or did not get all of it.
+		// A response like any other. If it contains no failure, the caller rejected it or
+		// did not receive all of it.
 		if fault, ok := t.arrived(line.To, false); ok {
 			return fault
 		}
 		if !line.failed() {
-			here.Hop = HopClient // a good answer, which the client did not get in time or did not take
+			here.Hop = HopClient // a successful response that the client did not receive in time or did not accept
 			return here
 		}
 		here.Hop, here.Service, here.Pod = HopServerProxy, line.To, ""
@@ -176,7 +174,7 @@ func (t *tracer) received(line *ProxyEntry) Fault {
 	case line.Host == "" || cause.Hop == hopHere || cause.Hop == HopNone:
 		return here
 	case cause.Short == "UF":
-		return own // nothing listens
+		return own // nothing is listening
 	}
 	if fault, ok := t.worker(line.Service, line.Pod, cause.Hop == hopWait); ok {
 		fault.Flag = tell(fault.Flag, cause.Short)
@@ -185,8 +183,8 @@ func (t *tracer) received(line *ProxyEntry) Fault {
 	return own
 }
 
-// tell chooses between the flag further on and the one here: that whoever
-// asked hung up is told by its own flag, which says why.
+// tell chooses between the flag of the next station and the flag here. If the caller hung
+// up, its own flag says why.
 func tell(further, here string) string {
 	if further == "DC" || further == "DR" {
 		return cmp.Or(here, further)
@@ -194,16 +192,16 @@ func tell(further, here string) string {
 	return cmp.Or(further, here)
 }
 
-// worker follows a request to the worker, and into the calls it made. An
-// entry that tells of no failure is an explanation only for whoever waited.
+// worker follows a request to the worker, and into the calls it made. An entry without a
+// failure is an explanation only if the caller waited.
 func (t *tracer) worker(service, pod string, waited bool) (Fault, bool) {
 	of := func(p string) bool { return pod == "" || p == "" || p == pod }
 	entry := lastOf(t.request.Workers, func(w *WorkerEntry) bool { return w.Service == service && of(w.Pod) })
 	if entry != nil && !entry.failed() && !waited {
 		return Fault{}, false
 	}
-	if entry == nil || entry.Ended == EndAnswered || entry.Ended == EndGone { // not by a failure of its own making
-		// Where one of several calls fails, the others are given up.
+	if entry == nil || entry.Ended == EndAnswered || entry.Ended == EndGone { // not by a failure of its own
+		// If one of several calls fails, the others are canceled.
 		call := lastOf(t.request.Proxies, func(p *ProxyEntry) bool {
 			return p.Side == SideClient && p.Service == service && of(p.Pod) && !(p.failed() && p.hangup())
 		})
@@ -225,5 +223,5 @@ func (t *tracer) worker(service, pod string, waited bool) (Fault, bool) {
 	return Fault{Hop: HopWorker, Service: service, Pod: entry.Pod, Detail: entry.Ended}, true
 }
 
-// detail is what the line says about the cause.
+// detail returns what the line says about the cause.
 func (p *ProxyEntry) detail() string { return cmp.Or(p.Transport, p.Closed, p.Details) }

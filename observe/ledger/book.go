@@ -7,58 +7,55 @@ import (
 	"strings"
 )
 
-// Options say which stations requests pass.
+// Options describes the stations that requests pass.
 type Options struct {
-	// Client is the service name of the load pods in proxies' entries.
+	// Client is the service name of the load pods in proxy entries.
 	Client string
-	// ClientProxy says that the load pods have proxies that write logs.
+	// ClientProxy means that the load pods have proxies that write logs.
 	ClientProxy bool
-	// InboundOnly says that proxies write a line about what they receive for
-	// their own pod, and none about what they send. ClientProxy is false then.
-	// How often a caller's proxy tried is known by what arrived alone. Linkerd's
-	// proxies, which write like this, leave a line out now and then (a few in
-	// 10,000 seen); what a worker wrote about stands for it.
+	// InboundOnly means that proxies log what they receive for their own pod, but not
+	// what they send. ClientProxy is then false. The number of attempts of a caller's
+	// proxy is known only from what arrived. Linkerd's proxies, which log like this,
+	// occasionally omit a line (a few in 10,000 seen); the worker's entry then
+	// substitutes for it.
 	InboundOnly bool
-	// Carried says that between callers and services stand proxies that write nothing of
-	// requests, and Answering that one of these may answer in a worker's place, or ask it
-	// again: a waypoint.
+	// Carried means that proxies between callers and services log no requests. Answering
+	// means that one of them may respond in a worker's place or retry: a waypoint.
 	Carried, Answering bool
 	// Entry is the service that the client calls.
 	Entry string
 	// Services of the graph by name.
 	Services map[string]Station
-	// Gone are addresses that no longer belong to a service.
+	// Gone lists addresses that no longer belong to a service.
 	Gone []Gone
-	// Names bounds how many requests an account names of each kind;
-	// 10,000 if 0.
+	// Names limits how many requests of each kind an account lists; 0 means 10,000.
 	Names int
-	// Most bounds how many entries a book keeps; 20 million if 0, which take
-	// about two gigabytes with their requests. See [Book.Over].
+	// Most limits the number of entries of a book; 0 means 20 million, which take about
+	// two gigabytes with their requests. See [Book.Over].
 	Most int
 }
 
-// Station is a service as requests pass it.
+// Station is a service on the path of requests.
 type Station struct {
-	// Sidecar says that its pods have proxies that write logs.
+	// Sidecar means that its pods have proxies that write logs.
 	Sidecar bool
-	// CalledBy are the other services that call it; the client need not be
-	// among them.
+	// CalledBy lists the other services that call it, optionally including the client.
 	CalledBy []string
-	// Calls are what it calls, one after the other or all at once. They count where
-	// the called workers alone write of calls: see Options.Carried.
+	// Calls lists its calls, sequential or concurrent. They matter if only the called
+	// workers log calls: see Options.Carried.
 	Calls []Call
 }
 
-// Call is a call that a service makes of another one.
+// Call is a call from a service to another one.
 type Call struct {
 	To string
-	// Least is how many requests of it a worker must have had answered well before it
-	// gives a good answer itself; 0 where that depends on chance.
+	// Least is the minimum number of successful requests of this call before a worker
+	// responds successfully itself; 0 if that depends on chance.
 	Least int
 }
 
-// Book holds what all stations wrote, in about 32 to 40 bytes an entry and
-// 60 a request. It is not safe for use from several goroutines.
+// Book holds the entries of all stations, in about 32 to 40 bytes per entry and 60 per
+// request. It is not safe for concurrent use.
 type Book struct {
 	options Options
 	gone    map[string][]Gone
@@ -76,8 +73,8 @@ type Book struct {
 	proxies []proxyRow
 	workers []workerRow
 	sorted  bool
-	over    int64 // entries that had no room
-	bytes   int   // of all different texts
+	over    int64 // entries that did not fit
+	bytes   int   // of all distinct texts
 }
 
 type origin struct {
@@ -126,7 +123,7 @@ func New(options Options) *Book {
 	return b
 }
 
-// intern returns the number of a value, giving it one if it has none.
+// intern returns the number of a value, assigning one if necessary.
 func intern[K comparable](numbers map[K]uint32, values *[]K, value K) uint32 {
 	n, ok := numbers[value]
 	if !ok {
@@ -140,7 +137,7 @@ func intern[K comparable](numbers map[K]uint32, values *[]K, value K) uint32 {
 func (b *Book) id(id string) uint32 {
 	n, ok := b.ids[id]
 	if !ok {
-		// The caller's text may be a piece of a large one.
+		// The caller's text may be a slice of a large string.
 		b.bytes += len(id)
 		return intern(b.ids, &b.names, strings.Clone(id))
 	}
@@ -156,8 +153,8 @@ func (b *Book) text(s string) uint32 {
 	return n
 }
 
-// AddClient adds an entry of the generator. An id may have one only; a second
-// is counted as a duplicate.
+// AddClient adds an entry of the generator. Each ID may have only one; further ones count
+// as duplicates.
 func (b *Book) AddClient(e ClientEntry) {
 	if b.full() {
 		return
@@ -166,7 +163,7 @@ func (b *Book) AddClient(e ClientEntry) {
 	b.clients = append(b.clients, clientRow{e.IntendedNS, e.SentNS, e.DoneNS, b.id(e.ID), small(e.Status), uint16(min(b.text(e.Outcome), math.MaxUint16))})
 }
 
-// AddProxy adds a line of a proxy. Its duration is kept to the microsecond.
+// AddProxy adds a line of a proxy. Its duration is stored with microsecond resolution.
 func (b *Book) AddProxy(e ProxyEntry) {
 	if b.full() {
 		return
@@ -200,7 +197,7 @@ func (b *Book) AddWorker(e WorkerEntry) {
 
 func small(n int) uint16 { return uint16(max(0, min(n, math.MaxUint16))) }
 
-// Entries returns how many entries of each kind the book has.
+// Entries returns the number of entries of each kind.
 func (b *Book) Entries() (clients, proxies, workers int) {
 	return len(b.clients), len(b.proxies), len(b.workers)
 }
@@ -238,8 +235,8 @@ func (b *Book) worker(r *workerRow) WorkerEntry {
 	return WorkerEntry{b.names[r.id], o.service, o.pod, r.start, r.end, int(r.status), b.textOf[r.ended]}
 }
 
-// Without is a copy of the book, for reading only, without all that was
-// written about the requests of some clients' entries.
+// Without returns a read-only copy of the book that omits all entries about the requests
+// for which left returns true.
 func (b *Book) Without(left func(*ClientEntry) bool) *Book {
 	out := *b
 	gone := make([]bool, len(b.names))
@@ -254,9 +251,9 @@ func (b *Book) Without(left func(*ClientEntry) bool) *Book {
 	return &out
 }
 
-// Each calls visit with every id's request, joined and judged, in the order in
-// which ids were first added, until visit returns false. The request and its
-// slices are valid during the call only.
+// Each calls visit with the request of every ID, joined and judged, in the order in which
+// IDs were first added, until visit returns false. The request and its slices are valid
+// only during the call.
 func (b *Book) Each(visit func(*Request) bool) {
 	b.sort()
 	c, p, w := 0, 0, 0
@@ -282,7 +279,7 @@ func (b *Book) Each(visit func(*Request) bool) {
 			r.Workers = append(r.Workers, b.worker(&b.workers[w]))
 		}
 		if r.Client == nil && len(r.Proxies)+len(r.Tries)+len(r.Workers) == 0 {
-			continue // the book is a part of another
+			continue // the book is a subset of another
 		}
 		b.judge(&r)
 		if !visit(&r) {

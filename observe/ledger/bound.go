@@ -1,10 +1,10 @@
 package ledger
 
-// maxText bounds the different ids, addresses and details of a book together,
-// in bytes.
+// maxText limits the total size of a book's distinct IDs, addresses and
+// details, in bytes.
 const maxText = 1 << 30
 
-// full counts an entry that a book has no room for.
+// full counts an entry that did not fit into the book.
 func (b *Book) full() bool {
 	if len(b.clients)+len(b.proxies)+len(b.workers) < b.options.Most && b.bytes < maxText {
 		return false
@@ -13,12 +13,12 @@ func (b *Book) full() bool {
 	return true
 }
 
-// Over is how many entries were left out because the book was full: its
-// account is not to be believed if there are any.
+// Over returns the number of entries omitted because the book was full. If it
+// is not zero, the account is unreliable.
 func (b *Book) Over() int64 { return b.over }
 
-// SetGone says which addresses no longer belong to a service, in place of what
-// the options said.
+// SetGone replaces the addresses in [Options] that no longer belong to a
+// service.
 func (b *Book) SetGone(gone []Gone) {
 	b.options.Gone, b.gone = gone, map[string][]Gone{}
 	for _, g := range gone {
@@ -26,9 +26,9 @@ func (b *Book) SetGone(gone []Gone) {
 	}
 }
 
-// AddClients adds entries of the generator to a book that may have others'
-// entries already, and puts their requests first, in the order of the entries,
-// as if they had been added to an empty book.
+// AddClients adds entries of the generator to a book that may already have
+// entries of other stations. Their requests come first, in the order of
+// entries, as if they had been added to an empty book.
 func (b *Book) AddClients(entries []ClientEntry) {
 	first := len(b.clients)
 	for _, e := range entries {

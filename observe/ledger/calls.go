@@ -2,32 +2,33 @@ package ledger
 
 import "fmt"
 
-// Calls between services whose proxies write nothing of requests ([Options.Carried]): of
-// these the workers at both ends tell.
+// Calls between services whose proxies log no requests ([Options.Carried]) are reconstructed
+// from the workers at both ends.
 
-// The statuses by which a worker says that a call of its own failed, and that it waited for
-// one in vain. Of a worker a waypoint says the latter, to gRPC's clients as DEADLINE_EXCEEDED.
+// Statuses with which a worker reports that its own call failed, or that it waited for one in
+// vain. A waypoint reports the latter about a worker, as DEADLINE_EXCEEDED to gRPC clients.
 const (
 	callFailed = 502
 	callLate   = 504
 	grpcLate   = 4
 )
 
-// callee is what a called worker says of a call that failed, the more telling the lower.
+// callee is the state of a failed call at the called worker; lower values are more
+// significant.
 type callee int
 
 const (
 	calleeFailed   callee = iota // it failed, or a call of its own did
-	calleeLeft                   // it was still at work when its caller went away
-	calleeSlow                   // it answered, after most of the time that its caller had left
-	calleeUnheard                // it wrote nothing, and is always called
-	calleeAnswered               // it answered in good time
-	calleeUncalled               // it wrote nothing, and may not have been called
+	calleeLeft                   // it was still working when its caller went away
+	calleeSlow                   // it answered after more than half of the caller's remaining time
+	calleeUnheard                // it logged nothing, but is always called
+	calleeAnswered               // it answered in time
+	calleeUncalled               // it logged nothing, and may not have been called
 	calleeNone
 )
 
-// needed is how many requests to a service had to be answered before its callers' workers
-// gave the good answers that they did.
+// needed returns how many requests to a service must have succeeded for its callers' workers
+// to give the successful responses they did.
 func (b *Book) needed(r *Request, service string, station Station) int {
 	n := 0
 	for _, caller := range station.CalledBy {
@@ -46,10 +47,10 @@ func (b *Book) needed(r *Request, service string, station Station) int {
 	return n
 }
 
-// called follows what a worker did not fail of itself into its calls: to a worker that
-// failed, or was waited for in vain. A call that the worker says failed, with nothing said
-// against the called one, was lost between the two. Where the worker's own caller went away
-// instead, it may have been at work itself, and there is no more to tell.
+// called follows a failure that a worker did not cause itself into the worker's calls: to a
+// worker that failed or was waited for in vain. If the worker reports a failed call and the
+// called worker shows no problem, the call was lost between the two. If instead the worker's
+// own caller went away, the worker itself may have been busy, and nothing more is known.
 func (t *tracer) called(entry *WorkerEntry) (Fault, bool) {
 	waited := entry.Ended == EndGone || entry.Status == callLate
 	if t.steps--; t.steps <= 0 || !waited && entry.Status != callFailed {
@@ -70,8 +71,8 @@ func (t *tracer) called(entry *WorkerEntry) (Fault, bool) {
 	return Fault{Hop: HopNetwork, Service: to, Detail: fmt.Sprintf("the worker of %s answered %d", entry.Service, entry.Status)}, true
 }
 
-// callee says what became of a call at the called service's worker, for a caller that
-// waited in vain or was told.
+// callee returns the state of a call at the called service's worker, for a caller that waited
+// in vain or received a failure.
 func (t *tracer) callee(call Call, caller *WorkerEntry, waited bool) callee {
 	w := lastOf(t.request.Workers, func(w *WorkerEntry) bool { return w.Service == call.To })
 	switch {
@@ -83,7 +84,7 @@ func (t *tracer) callee(call Call, caller *WorkerEntry, waited bool) callee {
 		return calleeLeft
 	case w.failed():
 		return calleeFailed
-	case waited && w.EndNS-w.StartNS > (caller.EndNS-w.StartNS)/2: // clocks differ by less
+	case waited && w.EndNS-w.StartNS > (caller.EndNS-w.StartNS)/2: // clock differences are smaller
 		return calleeSlow
 	}
 	return calleeAnswered

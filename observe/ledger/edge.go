@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// edge is the traffic from one service to another as the callers' proxies saw
-// it.
+// edge is the traffic from one service to another as seen by the callers'
+// proxies.
 type edge struct {
 	record.ScenarioEdge
 	micros []uint32
@@ -50,30 +50,31 @@ func (a *Account) finishEdges() {
 	}
 }
 
-// Gone is an address from the time on when it no longer belonged to a ready
-// pod of a service.
+// Gone is an address, from when it stopped belonging to a ready pod of a
+// service.
 type Gone struct {
-	Address string // an IP address, or one with its port
+	Address string // an IP address, optionally with a port
 	FromNS  int64
-	UntilNS int64 // when a new pod got it; 0 or Never: not again
+	UntilNS int64 // when a new pod got it; 0 or Never if none did
 }
 
-// Phantom is what was still sent to addresses already gone. Where proxies keep
-// a log of attempts, each attempt counts by its own time and host. Where they
-// do not, it is a lower bound: a line names the host of its last attempt only,
-// which was made at some time from the line's start on, so lines that began
-// before the address was gone are not counted, nor attempts before the last.
+// Phantom is what was still sent to addresses that were already gone. If
+// proxies keep a log of attempts, each attempt counts by its own time and host.
+// Otherwise it is a lower bound: a line has only the host of its last attempt,
+// which was made at an unknown time after the line's start, so lines that began
+// before the address was gone are not counted, nor are attempts before the
+// last.
 type Phantom struct {
 	Requests int64 `json:"requests"`
 	Attempts int64 `json:"attempts"`
-	// Answered of the attempts were answered all the same.
+	// Answered counts the attempts that were answered anyway.
 	Answered  int64                  `json:"answered"`
 	Addresses []record.LedgerPhantom `json:"addresses,omitempty"`
 
 	by map[string]*record.LedgerPhantom
 }
 
-// goneAt returns the departure that makes an attempt at host, begun at ns, a
+// goneAt returns the departure that makes an attempt at host, started at ns, a
 // phantom.
 func (b *Book) goneAt(host string, ns int64) (Gone, bool) {
 	if host == "" || len(b.gone) == 0 {
@@ -89,7 +90,7 @@ func (b *Book) goneAt(host string, ns int64) (Gone, bool) {
 	return Gone{}, false
 }
 
-// withoutPort returns the IP address of "address:port", "" if it has no port.
+// withoutPort returns the IP address of "address:port"; "" if it has no port.
 func withoutPort(host string) string {
 	host = strings.TrimPrefix(host, "tcp://")
 	at, err := netip.ParseAddrPort(host)
@@ -117,18 +118,19 @@ func (p *Phantom) add(b *Book, r *Request) {
 	}
 }
 
-// sameWay says that two lines are of one proxy's way to one service.
+// sameWay reports whether two lines are from the same proxy to the same
+// service.
 func (p *ProxyEntry) sameWay(q *ProxyEntry) bool {
 	return p.Side == q.Side && p.Service == q.Service && p.Pod == q.Pod && p.To == q.To
 }
 
-// tried says that the attempts of a request's line have lines of their own.
+// tried reports whether the attempts of a request's line have their own lines.
 func (p *ProxyEntry) tried(r *Request) bool {
 	return slices.ContainsFunc(r.Tries, func(q ProxyEntry) bool { return p.sameWay(&q) })
 }
 
-// hidden says that an attempt was made again by its proxy. Where one request
-// went the same way several times, as a call made twice does, nobody knows
+// hidden reports whether an attempt was retried by its proxy. If one request
+// took the same path several times, as with a call made twice, it is unknown
 // whose attempt it is.
 func (p *ProxyEntry) hidden(r *Request) bool {
 	lines, attempts := 0, 0

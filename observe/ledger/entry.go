@@ -6,15 +6,16 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// IDPrefix begins the ids of our own requests. They are not 36 characters
-// long, so Envoy does not take them for UUIDs and leaves them as they are.
+// IDPrefix is the prefix of the IDs of our own requests. They are not 36
+// characters long, so Envoy does not treat them as UUIDs and leaves them
+// unchanged.
 const IDPrefix = "mm-"
 
-// Outcomes of a request at the client. Failures have the names that package
-// load gives them.
+// Outcomes of a request at the client. Failures have the names used by package
+// load.
 const (
 	OutcomeOK         = "ok"
-	OutcomeUnfinished = "unfinished" // still out, or never sent, when the load ended
+	OutcomeUnfinished = "unfinished" // pending or never sent when the load ended
 	OutcomeConnect    = "connect"
 	OutcomeTimeout    = "timeout"
 	OutcomeReset      = "reset"
@@ -25,16 +26,15 @@ const (
 	OutcomeOther      = "other"
 )
 
-// How a request ended at a worker. Other words are taken as failures of the
-// worker and shown as they are.
+// Outcomes of a request at a worker. Other values count as failures of the
+// worker and are shown unchanged.
 const (
-	EndAnswered = "answered" // the whole answer was written, whatever its status
-	EndGone     = "gone"     // whoever asked went away before the answer
+	EndAnswered = "answered" // the complete response was written, whatever its status
+	EndGone     = "gone"     // the caller went away before the response
 )
 
-// WorkerEnded returns how a request ended from what a worker's log says: the
-// status it answered with (499: whoever asked went away) and the planned
-// failure it made, if any.
+// WorkerEnded returns the outcome of a request from a worker's log: the status
+// of the response (499: the caller went away) and the injected failure, if any.
 func WorkerEnded(status int, failure string) string {
 	switch {
 	case failure != "":
@@ -45,18 +45,18 @@ func WorkerEnded(status int, failure string) string {
 	return EndAnswered
 }
 
-// ClientEntry is what the generator wrote about a request. Times are
-// nanoseconds; all entries of a book use one clock, whatever its zero.
+// ClientEntry is the generator's entry about a request. Times are in
+// nanoseconds. All entries of a book use one clock with an arbitrary zero.
 type ClientEntry struct {
 	ID         string `json:"id"`
 	IntendedNS int64  `json:"intended_ns"`
-	SentNS     int64  `json:"sent_ns"` // Never: it was not sent
-	DoneNS     int64  `json:"done_ns"` // answered, failed or given up; Never: still out at the end
+	SentNS     int64  `json:"sent_ns"` // Never: not sent
+	DoneNS     int64  `json:"done_ns"` // answered, failed or given up; Never: still pending at the end
 	Outcome    string `json:"outcome"`
-	Status     int    `json:"status,omitempty"` // HTTP status or gRPC code of a complete answer, otherwise 0
+	Status     int    `json:"status,omitempty"` // HTTP status or gRPC code of a complete response, otherwise 0
 }
 
-// Side says for whom a proxy carried a request.
+// Side says on whose behalf a proxy forwarded a request.
 type Side uint8
 
 const (
@@ -69,10 +69,10 @@ var sides = [...]string{"unknown", "client", "server"}
 
 func (s Side) String() string { return sides[min(int(s), len(sides)-1)] }
 
-// MarshalText writes the side as a word.
+// MarshalText formats the side as a word.
 func (s Side) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
-// UnmarshalText reads it.
+// UnmarshalText parses it.
 func (s *Side) UnmarshalText(text []byte) error {
 	for i, word := range sides {
 		if word == string(text) {
@@ -85,61 +85,62 @@ func (s *Side) UnmarshalText(text []byte) error {
 
 // ProxyEntry is a line of a proxy's access log, or of its log of attempts.
 type ProxyEntry struct {
-	// One says that it is about one attempt at an upstream, and not about the
-	// request with all its attempts: StartNS, Status, Flags and Host are the
-	// attempt's own, and Attempt its number from 1.
+	// One means that the line is about one attempt at an upstream rather than
+	// the request with all its attempts: StartNS, Status, Flags and Host are
+	// those of the attempt, and Attempt is its number from 1.
 	One bool `json:"one,omitempty"`
 
 	ID      string `json:"id"`
 	Side    Side   `json:"side"`
 	Service string `json:"service"` // of the proxy's pod
 	Pod     string `json:"pod"`
-	To      string `json:"to,omitempty"` // SideClient: the service called, "" if the proxy knew none
+	To      string `json:"to,omitempty"` // SideClient: the called service, "" if the proxy knew none
 
 	StartNS    int64  `json:"start_ns"`
 	DurationNS int64  `json:"duration_ns"`
-	Status     int    `json:"status"`              // 0: no answer was begun
+	Status     int    `json:"status"`              // 0: no response was started
 	GRPC       int    `json:"grpc"`                // gRPC status, -1 if there is none
 	Flags      string `json:"flags,omitempty"`     // response flags as Envoy writes them: "URX,UF", "" for none
 	Details    string `json:"details,omitempty"`   // response code details
 	Transport  string `json:"transport,omitempty"` // why the transport to the upstream failed
 	Closed     string `json:"closed,omitempty"`    // connection termination details
-	Host       string `json:"host,omitempty"`      // address of the last attempt, "" if it went nowhere
-	Attempts   int    `json:"attempts"`            // attempts upstream, the last one included even if it found no host
+	Host       string `json:"host,omitempty"`      // address of the last attempt, "" if there was none
+	Attempts   int    `json:"attempts"`            // upstream attempts, including the last one even if it found no host
 	Attempt    int    `json:"attempt,omitempty"`   // x-envoy-attempt-count of the request, 0 if absent
 }
 
-// WorkerEntry is what a worker wrote about a request.
+// WorkerEntry is a worker's entry about a request.
 type WorkerEntry struct {
 	ID      string `json:"id"`
 	Service string `json:"service"`
 	Pod     string `json:"pod"`
 	StartNS int64  `json:"start_ns"`
 	EndNS   int64  `json:"end_ns"`
-	Status  int    `json:"status"` // of its answer, 0 if there was none
+	Status  int    `json:"status"` // of its response, 0 if there was none
 	Ended   string `json:"ended"`
 }
 
-// answered says that the client got a whole answer, good or bad.
+// answered reports whether the client received a complete response, successful
+// or not.
 func (c *ClientEntry) answered() bool {
 	return c.Outcome == OutcomeOK || c.Outcome == OutcomeStatus
 }
 
-// sent says that bytes of the request left the client.
+// sent reports whether bytes of the request left the client.
 func (c *ClientEntry) sent() bool { return c.SentNS != record.Never }
 
-// viaUpstream are the details of an answer that the upstream gave.
+// viaUpstream is the response code detail of a response from the upstream.
 const viaUpstream = "via_upstream"
 
-// failed says that the line tells of a failure. An answer counts as good as
-// package load sees it: HTTP 2xx, and gRPC status 0 if there is one.
+// failed reports whether the line shows a failure. A response is successful by
+// the rules of package load: HTTP 2xx, and gRPC status 0 if there is one.
 func (p *ProxyEntry) failed() bool {
 	return p.Status < 200 || p.Status > 299 || p.GRPC > 0 || p.Details != viaUpstream && causeOf(p.Flags).Hop != HopNone
 }
 
-// stayed says that the last attempt did not leave the proxy: it had no host to
-// go to, or the proxy refused to send it, which it does with a host chosen or
-// not.
+// stayed reports whether the last attempt did not leave the proxy: it had no
+// host, or the proxy refused to send it, which can happen with or without a
+// selected host.
 func (p *ProxyEntry) stayed() bool {
 	if p.Host == "" {
 		return true
@@ -154,8 +155,8 @@ func (p *ProxyEntry) stayed() bool {
 	return false
 }
 
-// left is how many attempts of the line left the proxy. Envoy counts one even
-// if it then stayed.
+// left returns how many attempts of the line left the proxy. Envoy counts an
+// attempt even if it then stayed.
 func (p *ProxyEntry) left() int {
 	if p.stayed() {
 		return max(p.Attempts-1, 0)
@@ -163,7 +164,8 @@ func (p *ProxyEntry) left() int {
 	return max(p.Attempts, 1)
 }
 
-// why is what one attempt's line says about its failure, "" for none.
+// why returns what an attempt's line says about its failure; "" if there is
+// none.
 func (p *ProxyEntry) why() string {
 	switch {
 	case p.Flags != "" && p.Flags != "-":
@@ -176,14 +178,15 @@ func (p *ProxyEntry) why() string {
 	return ""
 }
 
-// passed says that the answer came from the upstream, not from the proxy.
-// When the client hangs up while it reads, the details say so in place of
-// via_upstream, so it goes by the flags: an answer of the proxy's own has one.
+// passed reports whether the response came from the upstream rather than the
+// proxy. If the client hangs up while reading, the details say so in place of
+// via_upstream, so this relies on the flags: a response generated by the proxy
+// has one.
 func (p *ProxyEntry) passed() bool {
 	return p.Host != "" && p.Status > 0 && (p.Details == viaUpstream || causeOf(p.Flags).Hop == HopNone || p.hangup())
 }
 
-// hangup says that the one who asked went away, and nothing else is said.
+// hangup reports whether the caller went away and nothing else is known.
 func (p *ProxyEntry) hangup() bool {
 	c := causeOf(p.Flags)
 	return c.Short == "DC" || c.Short == "DR"

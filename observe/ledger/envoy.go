@@ -13,12 +13,11 @@ import (
 	"github.com/meshtrial/meshtrial/internal/accesslog"
 )
 
-// Fields are the fields of the access log, name and Envoy's command operator,
-// as an Istio access log provider takes them (logFormat.labels). Names are
-// short, because kubelet cuts a container's log at 10 MiB by default. All
-// operators are in Envoy's documentation of its substitution formatter since
-// version 1.31; US is its only duration finer than a millisecond and is
-// absent where whoever asked hung up.
+// Fields has the names of the access log fields and their Envoy command operators, as an Istio
+// access log provider takes them (logFormat.labels). Names are short because kubelet rotates a
+// container's log at 10 MiB by default. All operators have been in Envoy's documentation of its
+// substitution formatter since version 1.31. US is its only duration with sub-millisecond
+// resolution and is absent if the caller hung up.
 var Fields = [][2]string{
 	{"id", "%REQ(X-REQUEST-ID)%"},
 	{"start", "%START_TIME(%s.%9f)%"},
@@ -38,16 +37,15 @@ var Fields = [][2]string{
 	{"attempt", "%REQ(X-ENVOY-ATTEMPT-COUNT)%"},
 }
 
-// attemptKind marks lines of the log of attempts, in attemptField.
+// attemptKind marks lines of the attempt log, in attemptField.
 const (
 	attemptField = "kind"
 	attemptKind  = "attempt"
 )
 
-// AttemptFields are the fields of a log of attempts: the upstream_log of
-// Envoy's router filter, which has a line for each attempt at an upstream
-// with its own time, host and flags. Istio's interfaces cannot ask for it; an
-// EnvoyFilter can.
+// AttemptFields has the fields of an attempt log: the upstream_log of Envoy's router filter, with
+// one line per upstream attempt and its own time, host and flags. Istio's APIs cannot configure it,
+// but an EnvoyFilter can.
 var AttemptFields = [][2]string{
 	{attemptField, attemptKind},
 	{"id", "%REQ(X-REQUEST-ID)%"},
@@ -61,15 +59,15 @@ var AttemptFields = [][2]string{
 	{"attempt", "%REQ(X-ENVOY-ATTEMPT-COUNT)%"},
 }
 
-// ownName is a name that Fields and AttemptFields give, with a number, and with its rank
-// among the names of its field.
+// ownName is a name from Fields or AttemptFields, with a number and its rank among the names of its
+// field.
 type ownName struct {
 	name   string
 	number int
 	rank   uint8
 }
 
-// Ranks of names: those of package accesslog lie between.
+// Ranks of names. Those of package accesslog lie in between.
 const (
 	firstRank = 1
 	lastRank  = math.MaxUint8
@@ -83,9 +81,9 @@ var ownNames = func() map[string]ownName {
 	return all
 }()
 
-// ownRank is that of one of our names: the first, unless logs of others use it less
-// strictly. There status may be a text beside response_code, and host the authority beside
-// upstream_host.
+// ownRank returns the rank of one of our names: the highest, unless other logs use the name more
+// loosely. There, status may be text alongside response_code, and host may be the authority
+// alongside upstream_host.
 func ownRank(name string) uint8 {
 	switch field, rank := accesslog.Find([]byte(name)); ofOthers[field] {
 	case "":
@@ -96,37 +94,36 @@ func ownRank(name string) uint8 {
 	return lastRank
 }
 
-// rankOf is the rank of a name of package accesslog.
+// rankOf returns the rank of a name from package accesslog.
 func rankOf(rank int) uint8 { return uint8(firstRank + 1 + rank) }
 
-// ofOthers are our names for the fields of logs that others configured.
+// ofOthers maps the fields of other log formats to our names.
 var ofOthers = map[accesslog.Field]string{
 	accesslog.RequestID: "id", accesslog.Start: "start", accesslog.Duration: "ms", accesslog.Status: "status", accesslog.GRPC: "grpc",
 	accesslog.Flags: "flags", accesslog.Details: "details", accesslog.Closed: "closed", accesslog.Transport: "transport",
 	accesslog.Cluster: "cluster", accesslog.Authority: "authority", accesslog.Local: "local", accesslog.Host: "host", accesslog.Attempts: "attempts",
 }
 
-// Source says whose access log is read.
+// Source describes whose access log is read.
 type Source struct {
 	Service, Pod string
-	// Addresses of the pod. A line that names no cluster is inbound if it came
-	// to one of them.
+	// Addresses of the pod. A line without a cluster is inbound if it was sent to one of them.
 	Addresses []string
-	// Prefix of the ids that are wanted; IDPrefix if empty.
+	// Prefix of the wanted IDs; the default is IDPrefix.
 	Prefix string
-	// ZeroNS is what Unix time the book's clock has at 0.
+	// ZeroNS is the Unix time of the zero of the book's clock.
 	ZeroNS int64
 }
 
-// Lines counts what ReadEnvoy met.
+// Lines counts the lines that ReadEnvoy encountered.
 type Lines struct {
-	Entries int64 // handed on
-	Other   int64 // access log lines of requests with other ids, or none
-	Foreign int64 // no access log lines: what else the container wrote
-	Damaged int64 // begun as an access log line with one of our ids, but not to be read
+	Entries int64 // passed on
+	Other   int64 // access log lines of requests with other IDs or none
+	Foreign int64 // other output of the container
+	Damaged int64 // started like an access log line with one of our IDs, but unreadable
 }
 
-// Add adds up.
+// Add adds other's counts.
 func (l *Lines) Add(other Lines) {
 	l.Entries += other.Entries
 	l.Other += other.Other
@@ -134,16 +131,16 @@ func (l *Lines) Add(other Lines) {
 	l.Damaged += other.Damaged
 }
 
-// maxLine bounds a line; a longer one is not ours.
+// maxLine is the maximum length of a line; longer ones are not ours.
 const maxLine = 1 << 16
 
-// maxShared bounds how many texts of lines are kept to be shared.
+// maxShared limits the number of shared texts.
 const maxShared = 1 << 14
 
-// ReadEnvoy reads an access log in the format of Fields, or in another JSON
-// format whose names package accesslog knows, as Istio's own, and calls each
-// with every line whose request has one of our ids. The log is a stream; nothing of it is kept. Texts that lines have in
-// common share memory. The error is the reader's own.
+// ReadEnvoy reads an access log in the format of Fields, or in another JSON format whose names
+// package accesslog knows, such as Istio's own. It calls each for every line whose request has one
+// of our IDs. The log is streamed and not retained. Lines share memory for common texts. The error
+// is that of the reader.
 func ReadEnvoy(r io.Reader, source Source, each func(ProxyEntry)) (Lines, error) {
 	source.Prefix = cmp.Or(source.Prefix, IDPrefix)
 	p := &parser{source: source, shared: map[string]string{}}
@@ -151,7 +148,7 @@ func ReadEnvoy(r io.Reader, source Source, each func(ProxyEntry)) (Lines, error)
 	return p.lines, err
 }
 
-// read calls each with every line that is not empty and not too long.
+// read calls each for every line that is neither empty nor too long.
 func (p *parser) read(r io.Reader, each func(line []byte)) error {
 	in := bufio.NewReaderSize(r, maxLine)
 	for {
@@ -190,7 +187,7 @@ func (p *parser) skip(ours bool) {
 	}
 }
 
-// share returns the text, one copy for all lines that have it.
+// share returns the text, with one copy for all lines.
 func (p *parser) share(text []byte) string {
 	if known, ok := p.shared[string(text)]; ok {
 		return known
@@ -202,15 +199,15 @@ func (p *parser) share(text []byte) string {
 	return s
 }
 
-// takes reports whether a line that was scanned is an entry about one of our
-// requests, and counts it otherwise. object: it is JSON; start: it is a line of
-// an access log, with a time; bad: a field could not be read.
+// takes reports whether a scanned line is an entry about one of our requests, and counts it
+// otherwise. object: it is JSON; start: it is an access log line with a time; bad: a field could
+// not be parsed.
 func (p *parser) takes(line, id []byte, object, start, bad bool) bool {
 	switch {
 	case !object:
 		p.skip(bytes.Contains(line, []byte(`"`+p.source.Prefix)))
 	case !start && !bad:
-		p.lines.Foreign++ // JSON of something else
+		p.lines.Foreign++ // unrelated JSON
 	case !strings.HasPrefix(string(id), p.source.Prefix):
 		p.lines.Other++
 	case bad:
@@ -221,16 +218,16 @@ func (p *parser) takes(line, id []byte, object, start, bad bool) bool {
 	return false
 }
 
-// envoyLine is a line of an access log as far as it has been read.
+// envoyLine is the parsed part of an access log line.
 type envoyLine struct {
 	*parser
 	entry                     ProxyEntry
 	id                        []byte
 	cluster, authority, local string
-	us, ms                    int64     // -1: not there
-	start, some               bool      // it has a time; it has any field beside that
-	bad                       uint32    // a bit for the number of each ownName whose value could not be read
-	ranks                     [32]uint8 // by number of an ownName: of the name that was read; 0: not read
+	us, ms                    int64     // -1 if absent
+	start, some               bool      // it has a time; it has any other field
+	bad                       uint32    // bit per ownName number whose value could not be parsed
+	ranks                     [32]uint8 // by ownName number: the rank of the name that was read; 0 if none
 }
 
 func (p *parser) line(line []byte, each func(ProxyEntry)) {
@@ -247,7 +244,7 @@ func (p *parser) line(line []byte, each func(ProxyEntry)) {
 	each(l.whole())
 }
 
-// field takes a field of the line.
+// field processes a field of the line.
 func (l *envoyLine) field(key, value []byte) {
 	if accesslog.Missing(value) {
 		return
@@ -306,10 +303,10 @@ func (l *envoyLine) field(key, value []byte) {
 	}
 }
 
-// named returns our name for a field. ok is false if it has none, or if the
-// line said the same by a better name.
+// named returns our name for a field. ok is false if it has none, or if the line already had the
+// value under a higher-ranking name.
 func (l *envoyLine) named(key []byte) (own ownName, ok bool) {
-	own, ok = ownNames[string(key)] // does not copy
+	own, ok = ownNames[string(key)] // without copying
 	if !ok {
 		field, rank := accesslog.Find(key)
 		if own, ok = ownNames[ofOthers[field]]; !ok {
@@ -325,7 +322,7 @@ func (l *envoyLine) named(key []byte) (own ownName, ok bool) {
 	return own, true
 }
 
-// whole is the entry that all fields together make.
+// whole returns the entry from all fields.
 func (l *envoyLine) whole() ProxyEntry {
 	e := l.entry
 	e.ID = string(l.id)
@@ -336,7 +333,7 @@ func (l *envoyLine) whole() ProxyEntry {
 	case l.ms >= 0:
 		e.DurationNS = l.ms * 1e6
 	}
-	if e.Attempts < 0 || e.One { // not in Istio's own format, and always 0 in a log of attempts
+	if e.Attempts < 0 || e.One { // absent in Istio's own format, and always 0 in an attempt log
 		e.Attempts = 0
 		if e.Host != "" {
 			e.Attempts = 1
@@ -346,11 +343,11 @@ func (l *envoyLine) whole() ProxyEntry {
 	return e
 }
 
-// direction tells inbound from outbound by the names that Istio gives to
-// clusters: "outbound|8080|subset|bar.ns.svc.cluster.local", "inbound|8080||",
-// "inbound-vip|8080|http|bar.ns.svc.cluster.local" at a waypoint, which calls
-// for others, PassthroughCluster, BlackHoleCluster, InboundPassthroughCluster.
-// The service is the first label of its host.
+// direction distinguishes inbound from outbound by Istio's cluster names:
+// "outbound|8080|subset|bar.ns.svc.cluster.local", "inbound|8080||",
+// "inbound-vip|8080|http|bar.ns.svc.cluster.local" at a waypoint, which calls on behalf of others,
+// PassthroughCluster, BlackHoleCluster, InboundPassthroughCluster. The service is the first label
+// of the host name.
 func (p *parser) direction(cluster, authority, local string) (Side, string) {
 	switch {
 	case strings.HasPrefix(cluster, "inbound|"), strings.HasPrefix(cluster, "InboundPassthrough"):

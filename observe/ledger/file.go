@@ -9,16 +9,15 @@ import (
 	"io"
 )
 
-// entry is a line of a book's file: one of the three.
+// entry is a line of a book's file: one of the three kinds.
 type entry struct {
 	Client *ClientEntry `json:"client,omitempty"`
 	Proxy  *ProxyEntry  `json:"proxy,omitempty"`
 	Worker *WorkerEntry `json:"worker,omitempty"`
 }
 
-// Write writes the book's entries, a line of JSON each: for every request
-// what its client wrote, then its proxies, then its workers. Whoever keeps
-// the file packs it.
+// Write writes the book's entries as JSON lines: for every request its client
+// entries, then its proxies', then its workers'. Callers compress the file.
 func (b *Book) Write(w io.Writer) error {
 	b.sort()
 	out := bufio.NewWriterSize(w, 1<<16)
@@ -54,9 +53,8 @@ func (b *Book) Write(w io.Writer) error {
 	return nil
 }
 
-// Read reads what Write wrote into a new book. The error names the line that
-// is damaged, or beyond which the book has no room; what came before it is in
-// the book.
+// Read reads the output of Write into a new book. The error names the line that
+// is damaged or that no longer fits; the book contains all lines before it.
 func Read(r io.Reader, options Options) (*Book, error) {
 	b := New(options)
 	in := bufio.NewReaderSize(r, maxLine)

@@ -8,37 +8,38 @@ type Hop string
 const (
 	HopNone        Hop = ""
 	HopClient      Hop = "client"       // the generator itself, or its connection to the first station
-	HopClientProxy Hop = "client-proxy" // the proxy of whoever called
-	HopNetwork     Hop = "network"      // between two pods: left one, never seen at the other
-	HopServerProxy Hop = "server-proxy" // the proxy of the service called
+	HopClientProxy Hop = "client-proxy" // the caller's proxy
+	HopNetwork     Hop = "network"      // between two pods: sent by one, never received by the other
+	HopServerProxy Hop = "server-proxy" // the proxy of the called service
 	HopWorker      Hop = "worker"       // the service's own program
 )
 
 // Hops in the order in which a request passes them.
 var Hops = []Hop{HopClient, HopClientProxy, HopNetwork, HopServerProxy, HopWorker}
 
-// Places where the cause of a flag lies, seen from the proxy that wrote it.
+// Locations of a flag's cause, from the perspective of the proxy that logged
+// it.
 const (
 	hopHere Hop = "here" // the proxy itself
-	hopNext Hop = "next" // the connection to the upstream or the upstream
-	hopWait Hop = "wait" // it waited for an answer until somebody's patience ended
+	hopNext Hop = "next" // the connection to the upstream, or the upstream itself
+	hopWait Hop = "wait" // it waited for a response until someone timed out
 )
 
 // Flag is one of Envoy's response flags.
 type Flag struct {
 	Short, Long string
 	Meaning     string
-	Cause       string // what usually stands behind it
-	// Hop is where the cause lies, from the proxy that wrote the flag; none
-	// if the flag alone is no failure.
+	Cause       string // the usual cause
+	// Hop is where the cause lies, seen from the proxy that logged the flag;
+	// empty if the flag alone is not a failure.
 	Hop Hop
 }
 
-// Flags is the table of response flags, the more telling before the less:
-// where several stand in a line, the first one found here is the cause.
+// Flags is the table of response flags, most significant first: if a line has
+// several, the first one found here is the cause.
 //
-// Source: Envoy's documentation of %RESPONSE_FLAGS%, version 1.40; the words
-// are ours.
+// Source: Envoy's documentation of %RESPONSE_FLAGS%, version 1.40; the wording
+// is ours.
 var Flags = []Flag{
 	{"NR", "NoRouteFound", "no route matched the request, or no filter chain the connection", "a host or path that no VirtualService or Service covers, or outbound policy REGISTRY_ONLY", hopHere},
 	{"NC", "NoClusterFound", "the route names a cluster the proxy does not have", "a subset that no DestinationRule defines, or configuration still on its way", hopHere},
@@ -89,8 +90,9 @@ func FlagByName(name string) (Flag, bool) {
 	return Flags[i], true
 }
 
-// causeOf returns the most telling of a line's flags, none if no flag tells
-// of a failure. A flag that is not in the table is taken for the proxy's own.
+// causeOf returns the most significant of a line's flags; the zero value if
+// none indicates a failure. A flag that is not in the table counts as caused by
+// the proxy itself.
 func causeOf(flags string) Flag {
 	best := -1
 	for len(flags) > 0 {

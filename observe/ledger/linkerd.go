@@ -9,20 +9,20 @@ import (
 	"github.com/meshtrial/meshtrial/internal/accesslog"
 )
 
-// Details of lines of Linkerd, in our words.
+// Details of Linkerd's lines, in our words.
 const (
-	// proxyOrWorker: the answer may be the proxy's own or its worker's; the log
-	// does not tell them apart.
+	// proxyOrWorker: the response may come from the proxy or its worker; the log
+	// does not distinguish them.
 	proxyOrWorker = "proxy or worker"
-	// givenUp: whoever asked went away before the answer.
+	// givenUp: the caller went away before the response.
 	givenUp = "given up"
 )
 
 // ReadLinkerd reads the access log of a Linkerd proxy, in its JSON format, and
-// calls each with every line whose request has one of our ids, as ReadEnvoy
-// does. Linkerd logs what a proxy receives for its own pod, never what it sends;
-// the field trace_id is the header x-request-id where there is no x-b3-traceid.
-// A request that whoever asked gave up on has a line without a status.
+// calls each for every line whose request has one of our IDs, like ReadEnvoy.
+// Linkerd logs what a proxy receives for its own pod, never what it sends. The
+// field trace_id is the header x-request-id if there is no x-b3-traceid. A
+// request that the caller gave up has a line without a status.
 //
 // Source: linkerd2-proxy, linkerd/http/access-log.
 func ReadLinkerd(r io.Reader, source Source, each func(ProxyEntry)) (Lines, error) {
@@ -39,7 +39,7 @@ func ReadLinkerd(r io.Reader, source Source, each func(ProxyEntry)) (Lines, erro
 	return p.lines, err
 }
 
-// linkerd reads a line. The pod's own address stands for the worker's.
+// linkerd parses a line. The pod's own address stands for the worker's.
 func (p *parser) linkerd(line []byte, host string, each func(ProxyEntry)) {
 	if line[0] != '{' {
 		p.lines.Foreign++

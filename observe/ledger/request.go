@@ -6,42 +6,42 @@ import (
 	"slices"
 )
 
-// Class says what became of a request. A request of the client is in exactly
-// one.
+// Class is the outcome of a request. Every client request has exactly one.
 type Class string
 
 const (
-	ClassOK           Class = "ok"           // answered at the first attempt of everyone on its way
-	ClassRetried      Class = "retried"      // answered, after failures that retries hid
-	ClassFailed       Class = "failed"       // failed, and all stations tell the same story
-	ClassUnfinished   Class = "unfinished"   // not sent, or still out, when the load ended
-	ClassUnreconciled Class = "unreconciled" // something lacks; it may have been answered or not
-	ClassOrphan       Class = "orphan"       // the client wrote nothing about it
+	ClassOK           Class = "ok"           // answered at the first attempt everywhere
+	ClassRetried      Class = "retried"      // answered after failures that retries hid
+	ClassFailed       Class = "failed"       // failed, and all stations agree
+	ClassUnfinished   Class = "unfinished"   // not sent, or still pending, when the load ended
+	ClassUnreconciled Class = "unreconciled" // something is missing; it may or may not have been answered
+	ClassOrphan       Class = "orphan"       // not logged by the client
 )
 
-// Request is all that was written about one request.
+// Request is everything that was logged about one request.
 type Request struct {
 	ID      string
-	Client  *ClientEntry  // nil: nothing
+	Client  *ClientEntry  // nil: not logged
 	Proxies []ProxyEntry  // of whole requests, by start
-	Tries   []ProxyEntry  // of single attempts, by start; none where proxies keep no such log
+	Tries   []ProxyEntry  // of single attempts, by start; empty if proxies keep no attempt log
 	Workers []WorkerEntry // by start
-	// Duplicates is how many entries of the client there were beside Client.
+	// Duplicates is the number of client entries in addition to Client.
 	Duplicates int
 
 	Class Class
-	// Lacks says, in words, what does not balance; none if reconciled.
+	// Lacks describes, in words, what does not balance; empty if reconciled.
 	Lacks []string
-	// Fault says where the request failed, nil if the client got a good answer.
+	// Fault is where the request failed; nil if the client received a successful
+	// response.
 	Fault *Fault
-	// Attempts is how many attempts left the client's proxies, or the client
-	// if they have none; Hidden how many of all proxies' attempts failed
-	// without anyone but the proxy noticing.
+	// Attempts is the number of attempts that left the client's proxies, or the
+	// client if it has none. Hidden is the number of attempts of all proxies whose
+	// failure only the proxy noticed.
 	Attempts, Hidden int
-	// Lost is how many attempts, of all proxies, never arrived.
+	// Lost is the number of attempts, of all proxies, that never arrived.
 	Lost int
-	// Unwritten is how many attempts a worker knows and its proxy does not,
-	// where proxies' logs leave lines out (Options.InboundOnly).
+	// Unwritten is the number of attempts that a worker logged but its proxy did
+	// not, if proxies omit lines (Options.InboundOnly).
 	Unwritten int
 
 	legs []leg
@@ -50,13 +50,13 @@ type Request struct {
 // Fault is where and how a request failed.
 type Fault struct {
 	Hop     Hop    `json:"hop"`
-	Service string `json:"service,omitempty"` // whose program or proxy it is; called by the request that got lost in the network
-	Pod     string `json:"pod,omitempty"`     // of that service, if a line names it
+	Service string `json:"service,omitempty"` // whose program or proxy it is; for a request lost in the network, the called service
+	Pod     string `json:"pod,omitempty"`     // of that service, if a line has it
 	Host    string `json:"host,omitempty"`    // address of the last attempt before it
-	// Flag is the response flag that tells the cause, by its short name; ""
-	// if the failure was passed on as an answer like any other.
+	// Flag is the short name of the response flag that indicates the cause; "" if
+	// the failure was passed on like any other response.
 	Flag string `json:"flag,omitempty"`
-	// Seen are the flags on the first proxy's line.
+	// Seen has the flags on the first proxy's line.
 	Seen   string `json:"seen,omitempty"`
 	Detail string `json:"detail,omitempty"` // in Envoy's, the worker's or our words
 }
@@ -66,9 +66,9 @@ type leg struct {
 	key     legKey
 	left    int // attempts that left the first station
 	arrived int
-	must    int      // those of left that were answered from the other side
-	lost    []string // causes that explain attempts which did not arrive, the surest first
-	open    bool     // others call too, who write no log
+	must    int      // attempts in left that the other side answered
+	lost    []string // causes of attempts that did not arrive, most certain first
+	open    bool     // other callers exist that write no log
 }
 
 type legKey struct {
@@ -80,12 +80,12 @@ type legKind uint8
 
 const (
 	legClient  legKind = iota // client to its proxy
-	legService                // whoever calls to the service's first station
+	legService                // the callers to the service's first station
 	legWorker                 // the service's proxy to its worker
 )
 
-// missing is how many attempts lack their line at the second station, surplus
-// how many lines there lack an attempt.
+// missing returns the number of attempts without a line at the second station,
+// surplus the number of lines there without an attempt.
 func (l *leg) missing() int { return max(0, l.must-l.arrived, l.left-l.arrived-len(l.lost)) }
 
 func (l *leg) surplus() int {
@@ -95,21 +95,21 @@ func (l *leg) surplus() int {
 	return max(0, l.arrived-l.left)
 }
 
-// gone are the causes of what did not arrive and need not have.
+// gone returns the causes of attempts that did not arrive and did not have to.
 func (l *leg) gone() []string {
 	n := l.left - l.arrived - l.missing()
 	return l.lost[:max(0, min(n, len(l.lost)))]
 }
 
-// Where attempts got lost, beside response flags and the client's kinds of
+// Causes of lost attempts, in addition to response flags and the client's kinds of
 // failure.
 const (
-	LostRetried    = "retried"    // an attempt before the last, without a line of its own that says how it failed
-	LostNoAnswer   = "no answer"  // the last attempt, without a flag that says more
+	LostRetried    = "retried"    // an attempt before the last, without its own line about the failure
+	LostNoAnswer   = "no answer"  // the last attempt, without a more specific flag
 	LostUnfinished = "unfinished" // the load ended first
 )
 
-// judge fills in all that follows from the entries.
+// judge derives the remaining fields from the entries.
 func (b *Book) judge(r *Request) {
 	if b.options.ClientProxy {
 		b.clientLeg(r)
@@ -128,7 +128,7 @@ func (b *Book) judge(r *Request) {
 		r.Lost += len(l.gone())
 	}
 	if len(r.Lacks) > 1 {
-		slices.Sort(r.Lacks) // services come in any order
+		slices.Sort(r.Lacks) // services come in random order
 	}
 	for i := range r.Proxies {
 		p := &r.Proxies[i]
@@ -176,8 +176,8 @@ func (b *Book) judge(r *Request) {
 	}
 }
 
-// clientLeg is what the client sent against its proxy's lines. A client
-// without a proxy is a caller of the entry service like others.
+// clientLeg balances the client's requests against its proxy's lines. A client
+// without a proxy is an ordinary caller of the entry service.
 func (b *Book) clientLeg(r *Request) {
 	l := leg{key: legKey{legClient, b.options.Client}}
 	for i := range r.Proxies {
@@ -187,7 +187,7 @@ func (b *Book) clientLeg(r *Request) {
 	}
 	if r.Client != nil {
 		l.left, l.must, l.lost = r.Client.attempts()
-		// Its own proxy is in the same pod: bytes sent do not get lost on the way.
+		// Its own proxy is in the same pod, so bytes sent are not lost on the way.
 		if r.Client.Outcome != OutcomeUnfinished {
 			l.must, l.lost = l.left, nil
 		}
@@ -195,8 +195,8 @@ func (b *Book) clientLeg(r *Request) {
 	r.legs = appendLeg(r.legs, l)
 }
 
-// attempts returns what the client sent, how much of it was answered, and what
-// explains the rest.
+// attempts returns what the client sent, how much of it was answered, and the
+// causes for the rest.
 func (c *ClientEntry) attempts() (left, must int, lost []string) {
 	switch {
 	case !c.sent() || c.Outcome == OutcomeConnect || c.Outcome == OutcomeTLS:
@@ -209,7 +209,7 @@ func (c *ClientEntry) attempts() (left, must int, lost []string) {
 	return 1, 0, []string{c.Outcome}
 }
 
-// attempts adds what a proxy sent on to a leg.
+// attempts adds what a proxy sent upstream to a leg.
 func (l *leg) attempts(p *ProxyEntry) {
 	left := p.left()
 	l.left += left
@@ -255,7 +255,7 @@ func (b *Book) serviceLegs(r *Request, service string, station Station) {
 	in.tries(r, func(p *ProxyEntry) bool { return p.Side == SideClient && p.To == service })
 	if service == b.options.Entry && !b.options.ClientProxy && r.Client != nil {
 		left, must, lost := r.Client.attempts()
-		if (b.options.InboundOnly || b.options.Answering) && r.Client.Outcome == OutcomeStatus { // a proxy may have said so
+		if (b.options.InboundOnly || b.options.Answering) && r.Client.Outcome == OutcomeStatus { // a proxy may have sent this status
 			must, lost = 0, []string{fmt.Sprintf("status %d", r.Client.Status)}
 		}
 		in.left, in.must, in.lost = in.left+left, in.must+must, append(in.lost, lost...)
@@ -285,7 +285,7 @@ func (b *Book) serviceLegs(r *Request, service string, station Station) {
 	r.legs = appendLeg(r.legs, in)
 }
 
-// tries looks at the single attempts instead, where a line was kept of each.
+// tries uses the individual attempts instead, if a line was logged for each.
 func (l *leg) tries(r *Request, wanted func(*ProxyEntry) bool) {
 	left, must, lost := 0, 0, []string(nil)
 	for i := range r.Tries {
@@ -300,7 +300,7 @@ func (l *leg) tries(r *Request, wanted func(*ProxyEntry) bool) {
 			must++
 		case cause != "":
 			lost = append(lost, cause)
-		default: // given up; the line of the request may say why
+		default: // given up; the request's line may say why
 			lost = append(lost, l.giveUp())
 		}
 	}
@@ -309,7 +309,7 @@ func (l *leg) tries(r *Request, wanted func(*ProxyEntry) bool) {
 	}
 }
 
-// giveUp is the cause by which the last attempt was given up.
+// giveUp returns the cause for giving up the last attempt.
 func (l *leg) giveUp() string {
 	for _, cause := range l.lost {
 		if f, ok := FlagByName(cause); ok && f.Hop == hopWait {
@@ -326,7 +326,7 @@ func appendLeg(legs []leg, l leg) []leg {
 	return append(legs, l)
 }
 
-// sortLost puts causes first that mean that an attempt surely did not arrive.
+// sortLost sorts first the causes that prove that an attempt did not arrive.
 func (l *leg) sortLost() {
 	if len(l.lost) < 2 {
 		return
