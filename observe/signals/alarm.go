@@ -17,23 +17,23 @@ const (
 // States of an alert, as Prometheus names them.
 const (
 	StateInactive = "inactive"
-	StatePending  = "pending" // above, but not for long enough
+	StatePending  = "pending" // above the bound, but not for long enough
 	StateFiring   = "firing"
 	StateUnknown  = "unknown" // the metric is missing or nothing was observed
 )
 
-// Rule is an alert: a latency that stays over a bound.
+// Rule is an alert: a latency that stays above a bound.
 type Rule struct {
 	Name     string
 	Severity string
-	Expr     string // of the latency, in seconds
+	Expr     string // the latency, in seconds
 	Above    float64
 	For      time.Duration
 	Summary  string
 }
 
-// Rules returns the two alerts: warning when the p99 of
-// pilot_proxy_convergence_time stays over 1 s for 10 s, critical over 2 s.
+// Rules returns the two alerts: warning if the p99 of
+// pilot_proxy_convergence_time stays above 1 s for 10 s, critical above 2 s.
 func Rules(o Options) []Rule {
 	o = o.withDefaults()
 	expr := o.expand(Quantile(0.99, MetricLatency, "{$i}", "$w"))
@@ -54,21 +54,22 @@ type Alert struct {
 	AboveS   float64 `json:"above_s"`
 	ForS     float64 `json:"for_s"`
 	State    string  `json:"state"`
-	// SinceMS is when the latency went over the bound; 0 if it is not.
+	// SinceMS is when the latency exceeded the bound; 0 if it does not.
 	SinceMS int64 `json:"since_unix_ms,omitempty"`
-	// Fired lists when the alert fired. The end is 0 while it still does.
+	// Fired lists the spans in which the alert fired. The end is 0 while it is
+	// firing.
 	Fired []Span `json:"fired,omitempty"`
 }
 
-// Span is from one moment to another, ms since 1970.
+// Span is a period of time, in Unix milliseconds.
 type Span struct {
 	FromMS int64 `json:"from_unix_ms"`
 	ToMS   int64 `json:"to_unix_ms,omitempty"`
 }
 
-// Alarm watches a rule over time as Prometheus does: it becomes pending with
-// the first evaluation over the bound, and fires once that was For ago and
-// every evaluation since was over it too.
+// Alarm evaluates a rule over time as Prometheus does: it becomes pending at
+// the first evaluation above the bound, and fires once that was For ago and
+// every evaluation since was above the bound too.
 type Alarm struct {
 	rule  Rule
 	state string
@@ -76,11 +77,11 @@ type Alarm struct {
 	fired []Span
 }
 
-// NewAlarm returns an alarm that has seen nothing yet.
+// NewAlarm returns an alarm without evaluations.
 func NewAlarm(rule Rule) *Alarm { return &Alarm{rule: rule, state: StateUnknown} }
 
-// Step takes the latency at a moment in seconds; NaN is that nothing was
-// observed. Moments must rise.
+// Step records the latency, in seconds, at a moment; NaN means that nothing was
+// observed. Moments must be ascending.
 func (a *Alarm) Step(at time.Time, latency float64) {
 	if !(latency > a.rule.Above) {
 		if a.state == StateFiring {
@@ -130,7 +131,7 @@ func NewWatch(s Source, o Options) *Watch {
 	return w
 }
 
-// Replay evaluates the rules at every step of a time that is past.
+// Replay evaluates the rules at every step of a past period.
 func (w *Watch) Replay(ctx context.Context, from, to time.Time, step time.Duration) error {
 	for _, alarm := range w.alarms {
 		tracks, err := w.source.Range(ctx, alarm.rule.Expr, from, to, step)
@@ -175,7 +176,7 @@ func (w *Watch) Step(ctx context.Context, at time.Time) error {
 	return nil
 }
 
-// Read makes a reading, with the state that every rule has then.
+// Read takes a reading, with the state of every rule at that moment.
 func (w *Watch) Read(ctx context.Context, o Options, at time.Time) (Reading, error) {
 	r, err := Read(ctx, w.source, o, at)
 	if err == nil {
@@ -194,7 +195,7 @@ func (w *Watch) Alerts() []Alert {
 	return out
 }
 
-// Firing tells whether a rule fires now.
+// Firing reports whether any rule is firing.
 func (w *Watch) Firing() bool {
 	return slices.ContainsFunc(w.alarms, func(a *Alarm) bool { return a.state == StateFiring })
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/prometheus/prometheus/tsdb/record"
 )
 
-// batch collects what one moment adds to a recording, or what a page does,
-// so that it can be recorded whole or not at all.
+// batch collects the samples of one moment or one page, so that they are
+// recorded atomically.
 type batch struct {
 	memory  *memory
-	fresh   []*stored // series that the memory does not have yet
+	fresh   []*stored // series that are not in memory yet
 	byHash  map[uint64][]*stored
 	pending []sampleOf
 }
@@ -27,9 +27,9 @@ type sampleOf struct {
 
 func newBatch(m *memory) *batch { return &batch{memory: m, byHash: map[uint64][]*stored{}} }
 
-// sample adds a sample to a series, or to the one with these labels if the
-// series is not known, and returns it. One that is not after all recorded
-// ones is an error; the newest one again is none, and is not recorded again.
+// sample adds a sample to a series, or to the one with these labels if s is
+// nil, and returns the series. The sample must be newer than all recorded ones;
+// repeating the newest one is not an error and is ignored.
 func (b *batch) sample(s *stored, l labels.Labels, ms int64, v float64) (*stored, error) {
 	if s == nil {
 		s = b.find(l)
@@ -58,7 +58,7 @@ func (b *batch) samples(ms int64, samples []Sample) error {
 	return nil
 }
 
-// find returns the series of these labels; it is fresh if there is none.
+// find returns the series with these labels, creating a fresh one if necessary.
 func (b *batch) find(l labels.Labels) *stored {
 	if s := b.memory.find(l); s != nil {
 		return s
@@ -75,8 +75,8 @@ func (b *batch) find(l labels.Labels) *stored {
 	return s
 }
 
-// records are the batch as the journal has it. Fresh series get the
-// references that the memory is going to give them.
+// records returns the batch as journal records. Fresh series get the references
+// that memory is going to assign.
 func (b *batch) records() (defined []record.RefSeries, samples []record.RefSample) {
 	for i, s := range b.fresh {
 		s.ref = chunks.HeadSeriesRef(len(b.memory.series) + i + 1)

@@ -10,18 +10,18 @@ import (
 )
 
 // MetricConvergence is meshtrial's own histogram of true convergence, in
-// seconds: from the moment the API server had committed a change until a
-// proxy acknowledged configuration that has it, an observation for each change
-// and each proxy that needs it. It covers what istiod's
-// pilot_proxy_convergence_time leaves out: the watch, debouncing, the wire and
-// the acknowledgement.
+// seconds: from when the API server has committed a change until a proxy
+// acknowledges configuration that contains it. Each change has one observation
+// for each proxy that needs it. It covers what istiod's
+// pilot_proxy_convergence_time omits: the watch, debouncing, the wire and the
+// acknowledgement.
 const MetricConvergence = "meshtrial_convergence_seconds"
 
-// MetricMissed counts changes that a proxy needed and never had.
+// MetricMissed counts changes that a proxy needed and never received.
 const MetricMissed = "meshtrial_convergence_missed_total"
 
-// convergenceBounds are the upper bounds of the buckets in seconds: about 20%
-// apart where changes usually are, so that a quantile is off by at most that.
+// convergenceBounds has the upper bounds of the buckets in seconds: about 20%
+// apart in the usual range, which bounds the error of a quantile.
 var convergenceBounds = func() []float64 {
 	var bounds []float64
 	for _, decade := range []float64{0.001, 0.01, 0.1, 1, 10} {
@@ -38,12 +38,12 @@ func rounded(v float64) float64 {
 }
 
 // Convergence collects true convergence as a Prometheus histogram,
-// [MetricConvergence]. It may be used from several goroutines.
+// [MetricConvergence]. It is safe for concurrent use.
 type Convergence struct {
 	labels map[string]string
 
 	mu     sync.Mutex
-	counts []uint64 // a bucket each, the last one beyond all bounds
+	counts []uint64 // one per bucket, the last one beyond all bounds
 	sum    float64
 	missed uint64
 }
@@ -53,9 +53,8 @@ func NewConvergence(labels map[string]string) *Convergence {
 	return &Convergence{labels: maps.Clone(labels), counts: make([]uint64, len(convergenceBounds)+1)}
 }
 
-// Observe counts one proxy that acknowledged one change so many seconds after
-// the commit. A negative time (clocks differ by less than the way there)
-// counts as zero; NaN is ignored.
+// Observe counts one proxy that acknowledged one change that many seconds after
+// the commit. A negative time counts as zero; NaN is ignored.
 func (c *Convergence) Observe(seconds float64) {
 	if math.IsNaN(seconds) {
 		return
@@ -67,14 +66,14 @@ func (c *Convergence) Observe(seconds float64) {
 	c.sum += seconds
 }
 
-// Miss counts one proxy that never had a change that it needed.
+// Miss counts one proxy that never received a change that it needed.
 func (c *Convergence) Miss() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.missed++
 }
 
-// Samples returns the histogram as it stands, for [Recorder.Append].
+// Samples returns the current histogram, for [Recorder.Append].
 func (c *Convergence) Samples() []Sample {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +97,7 @@ func (c *Convergence) Samples() []Sample {
 		Sample{Name: MetricMissed, Labels: c.labels, Value: float64(c.missed)})
 }
 
-// spellBound spells a bucket's bound as Prometheus stores it: always as a
+// spellBound formats a bucket's bound as Prometheus stores it: always as a
 // floating-point number.
 func spellBound(v float64) string {
 	text := strconv.FormatFloat(v, 'g', -1, 64)

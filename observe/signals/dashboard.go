@@ -6,7 +6,7 @@ import (
 	"io"
 )
 
-// groupTitles are the rows of the dashboard and of printed tables.
+// groupTitles has the titles of dashboard rows and of groups in printed tables.
 var groupTitles = map[string]string{
 	GroupLatency: "Latency", GroupSaturation: "Saturation", GroupIn: "Traffic in", GroupOut: "Traffic out", GroupErrors: "Errors",
 }
@@ -17,9 +17,9 @@ const panelWidth, panelHeight, gridWidth = 8, 8, 24
 
 type object map[string]any
 
-// WriteDashboard writes a Grafana dashboard: a row for each group, a panel for
-// each histogram with all its quantiles, and one for each other signal.
-// Whoever imports it chooses the data source. The format is that of
+// WriteDashboard writes a Grafana dashboard: a row per group, a panel per histogram with all its
+// quantiles, and a panel for each other signal. The data source is chosen on import. The format
+// is that of
 // https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/.
 func WriteDashboard(w io.Writer, o Options) error {
 	source := object{"type": "prometheus", "uid": "${datasource}"}
@@ -33,7 +33,7 @@ func WriteDashboard(w io.Writer, o Options) error {
 		x += width
 		panels = append(panels, p)
 	}
-	var targets []object // of the newest panel
+	var targets []object // of the latest panel
 	for _, s := range Table(o) {
 		if s.Group != group {
 			if x > 0 {
@@ -88,8 +88,8 @@ func legend(s Signal) string {
 	return s.Key
 }
 
-// fields sets the unit, that nothing is shown as nothing and not as zero, and
-// the bounds from which a value is bad.
+// fields sets the unit, the display of missing values as gaps rather than zero, and the
+// thresholds of bad values.
 func fields(s Signal) object {
 	custom := object{"spanNulls": false, "lineWidth": 1, "fillOpacity": 5}
 	defaults := object{"unit": grafanaUnits[s.Unit], "min": 0, "noValue": "no data", "custom": custom}

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Moment is what was read at one time.
+// Moment has the samples read at one time.
 type Moment struct {
 	At      time.Time
 	Samples []Sample
 }
 
-// Held is a Source over samples that the caller holds, such as what a trial's
-// record says of its window. Moments must rise.
+// Held returns a Source over samples in memory, such as a trial's record of its
+// window. Moments must be ascending.
 func Held(name string, moments []Moment) (*Series, error) {
 	m := newMemory()
 	for _, moment := range moments {
@@ -31,6 +31,6 @@ func Held(name string, moments []Moment) (*Series, error) {
 	return &Series{memory: m, engine: newEngine(), name: name}, nil
 }
 
-// Expand writes an expression out for a source: $w is the window, {$i} selects
+// Expand expands an expression for a source: $w is the window, {$i} selects
 // istiod's metrics, $p its process, $c its container, and $d its pod.
 func (o Options) Expand(expr string) string { return o.withDefaults().expand(expr) }

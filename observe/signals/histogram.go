@@ -9,60 +9,62 @@ import (
 	"strings"
 )
 
-// Histogram is a native histogram, or the rise of one.
+// Histogram is a native histogram, or the increase of one.
 type Histogram struct {
 	Count, Sum float64
-	// Buckets rise; empty ones may be left out. The first one of a histogram with
-	// custom buckets begins at minus infinity, its last one ends at infinity.
+	// Buckets are ascending; empty ones may be omitted. The first bucket of a
+	// histogram with custom buckets starts at minus infinity, and its last one ends
+	// at infinity.
 	Buckets []Bucket
 }
 
-// Bucket is how many observations lie between two bounds.
+// Bucket counts the observations between two bounds.
 type Bucket struct{ Low, High, Count float64 }
 
-// forms are an expression over a histogram for the two ways in which Prometheus
-// stores one: as the series NAME_bucket, NAME_sum and NAME_count, or as one native
-// histogram NAME, as it does with convert_classic_histograms_to_nhcb and with
-// scrape_native_histograms. Both give the same series.
+// forms has an expression over a histogram for both ways in which Prometheus stores
+// one: as the series NAME_bucket, NAME_sum and NAME_count, or as one native histogram
+// NAME, as with convert_classic_histograms_to_nhcb and scrape_native_histograms. Both
+// yield the same series.
 type forms struct {
 	metric          string // NAME
 	classic, native string
 }
 
-// either is an expression that holds for both. Where a server has both, as with
-// always_scrape_classic_histograms, the classic form counts.
+// either returns an expression that works for both. If a server has both, as with
+// always_scrape_classic_histograms, the classic form takes precedence.
 func (f *forms) either() string { return f.classic + " or " + f.native }
 
 func (f *forms) expand(o Options) *forms {
 	return &forms{f.metric, o.expand(f.classic), o.expand(f.native)}
 }
 
-// quantileIn is a quantile of the series with a selector, over a window. It needs no
-// function that servers without native histograms lack.
+// quantileIn returns a quantile of the selected series over a window. It uses no
+// functions that servers without native histograms lack.
 func quantileIn(q float64, metric, selector, window string) *forms {
 	return &forms{metric, fmt.Sprintf("histogram_quantile(%g, sum by (le) (rate(%s_bucket%s[%s])))", q, metric, selector, window),
 		fmt.Sprintf("histogram_quantile(%g, sum(rate(%s%s[%s])))", q, metric, selector, window)}
 }
 
-// Quantile is an expression in PromQL for a quantile of a histogram, in whichever way
+// Quantile returns a PromQL expression for a quantile of a histogram, whichever way
 // Prometheus stores it. A selector is in braces, or "".
 func Quantile(q float64, metric, selector, window string) string {
 	return quantileIn(q, metric, selector, window).either()
 }
 
-// meanOf is the mean over the window.
+// meanOf returns the mean over the window.
 func meanOf(metric string) *forms {
 	return &forms{metric, fmt.Sprintf("sum(rate(%[1]s_sum{$i}[$w])) / sum(rate(%[1]s_count{$i}[$w]))", metric),
 		fmt.Sprintf("sum(histogram_sum(rate(%[1]s{$i}[$w]))) / sum(histogram_count(rate(%[1]s{$i}[$w])))", metric)}
 }
 
-// sumsOf is how fast the sum of observations grows, by a label.
+// sumsOf returns the growth rate of the sum of observations, by a label.
 func sumsOf(metric, by string) *forms {
 	return &forms{metric, fmt.Sprintf("sum by (%s) (rate(%s_sum{$i}[$w]))", by, metric),
 		fmt.Sprintf("sum by (%s) (histogram_sum(rate(%s{$i}[$w])))", by, metric)}
 }
 
-// histogramOf is the name of the histogram that a series is of; other names stay.
+// histogramOf returns the name of a series's histogram; other names are returned
+// unchanged.
 func histogramOf(series string) string {
 	for _, suffix := range []string{"_bucket", "_sum", "_count"} {
 		if name, ok := strings.CutSuffix(series, suffix); ok {
@@ -72,8 +74,8 @@ func histogramOf(series string) string {
 	return series
 }
 
-// namesOf are the names to ask a source for: those of series, and for histograms the
-// name that a native one has.
+// namesOf returns the names to request from a source: those of series, and the native
+// name of histograms.
 func namesOf(table []Signal) []string {
 	names := metricsOf(table)
 	seen := map[string]bool{}
@@ -86,9 +88,9 @@ func namesOf(table []Signal) []string {
 	return names
 }
 
-// choose returns the expression for what a source has, or the metrics that it lacks.
-// Functions of native histograms go only to servers that have such: others may not
-// know them.
+// choose returns the expression that matches what a source has, or the metrics that
+// it lacks. Native histogram functions are used only with servers that have native
+// histograms; others may not know them.
 func (s *Signal) choose(has map[string]bool) (expr string, missing []string) {
 	for _, name := range s.Metrics {
 		if !has[name] {
@@ -103,12 +105,12 @@ func (s *Signal) choose(has map[string]bool) (expr string, missing []string) {
 	case missing != nil:
 		return s.forms.native, nil
 	}
-	return s.Expr, nil // one of them may have ended a moment ago
+	return s.Expr, nil // one of them may have just ended
 }
 
-// UnmarshalJSON reads a histogram of Prometheus' HTTP API
+// UnmarshalJSON parses a histogram from Prometheus's HTTP API
 // (https://prometheus.io/docs/prometheus/latest/querying/api/#native-histograms):
-// buckets are [which bounds belong to it, "low", "high", "count"].
+// buckets are [which bounds are inclusive, "low", "high", "count"].
 func (h *Histogram) UnmarshalJSON(text []byte) error {
 	var read struct {
 		Count, Sum string
@@ -148,7 +150,7 @@ func (h *Histogram) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// number reads a value as the API spells it.
+// number parses a value in the API's format.
 func number(text string) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -157,8 +159,8 @@ func number(text string) (float64, error) {
 	return v, nil
 }
 
-// first is the first bucket's upper bound, and the share of observations in it. Where
-// it is left out, none lie below the first one that is not.
+// first returns the first bucket's upper bound, and the share of observations in it.
+// If that bucket is omitted, no observations lie below the first one present.
 func (h *Histogram) first() (bound, share float64) {
 	if len(h.Buckets) == 0 || h.Count <= 0 {
 		return math.Inf(1), 0

@@ -14,29 +14,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dirJournal is the folder in which Prometheus, too, keeps its journal, so
+// dirJournal is the directory in which Prometheus also keeps its journal, so
 // that its own tools can read a recording.
 const dirJournal = "wal"
 
 const (
-	// segmentBytes is the size of a file of the journal.
+	// segmentBytes is the size of a journal file.
 	segmentBytes = 4 << 20
-	// pageBytes is how much of the journal is written at once: a record that
-	// was cut off lies in the last page.
+	// pageBytes is the write size of the journal: a truncated record lies in
+	// the last page.
 	pageBytes = 32 << 10
 )
 
-// journal keeps a recording on disk, as a journal of Prometheus' database:
-// records with check sums, packed with zstd. A record is on its way to the
-// disk when write returns, so that it survives the process.
+// journal stores a recording on disk in the journal format of Prometheus's
+// database: records with checksums, compressed with zstd. When write returns, a
+// record has been passed to the kernel, so it survives the process.
 type journal struct {
 	lock *os.File
 	log  *wlog.WL
 }
 
-// openJournal opens a folder's journal for writing, makes it if need be, and
-// reads what it holds into m. Half a record at its end, which a process that
-// died left, is taken away.
+// openJournal opens a directory's journal for writing, creating it if
+// necessary, and reads its contents into m. It removes a partial record at the
+// end, left by a process that died.
 func openJournal(dir string, m *memory) (*journal, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -65,8 +65,8 @@ func openJournal(dir string, m *memory) (*journal, error) {
 	return j, nil
 }
 
-// readJournal reads what a folder's journal holds into m. torn tells that it
-// ends in half a record: its process died, or is writing.
+// readJournal reads the contents of a directory's journal into m. torn is set
+// if it ends in a partial record: its process died, or is still writing.
 func readJournal(dir string, m *memory) (torn *wlog.CorruptionErr, err error) {
 	dir = filepath.Join(dir, dirJournal)
 	_, last, err := wlog.Segments(dir)
@@ -94,12 +94,12 @@ func readJournal(dir string, m *memory) (torn *wlog.CorruptionErr, err error) {
 	}
 	end, err := os.Stat(wlog.SegmentName(dir, last))
 	if err != nil || end.Size()-torn.Offset > pageBytes {
-		return nil, errors.Join(torn, err) // damage, not an end
+		return nil, errors.Join(torn, err) // corruption rather than an end
 	}
 	return torn, nil
 }
 
-// decode adds what a record holds to m. References are the writer's.
+// decode adds the contents of a record to m. References are the writer's.
 func decode(d *record.Decoder, rec []byte, m *memory, byRef map[int]*stored) error {
 	switch d.Type(rec) {
 	case record.Series:
@@ -129,10 +129,10 @@ func decode(d *record.Decoder, rec []byte, m *memory, byRef map[int]*stored) err
 		}
 		return m.add(samples)
 	}
-	return nil // Prometheus knows others, which a recording has no use for
+	return nil // recordings do not use other record types
 }
 
-// write appends series that are new and then samples.
+// write appends new series, then samples.
 func (j *journal) write(series []record.RefSeries, samples []record.RefSample) error {
 	var encoder record.Encoder
 	var records [][]byte
@@ -145,7 +145,7 @@ func (j *journal) write(series []record.RefSeries, samples []record.RefSample) e
 	return j.log.Log(records...)
 }
 
-// close writes the journal's end and lets go of the folder.
+// close flushes the journal and releases the directory.
 func (j *journal) close() error {
 	var err error
 	if j.log != nil {

@@ -15,31 +15,31 @@ import (
 	"github.com/prometheus/prometheus/util/annotations"
 )
 
-// metricName is the label that a series' name is.
+// metricName is the label that holds a series's name.
 const metricName = "__name__"
 
-// chunkSamples is how many samples a chunk holds before the next begins:
-// enough to pack them well, few enough to skip what a query does not want.
+// chunkSamples is the number of samples per chunk: enough for good compression,
+// few enough to skip what a query does not need.
 const chunkSamples = 120
 
-// memory holds the samples of a recording, packed as Prometheus packs them
-// (one or two bytes each), and lets its query engine read them. One goroutine
+// memory holds the samples of a recording, compressed as in Prometheus (one or
+// two bytes each), and makes them available to its query engine. One goroutine
 // may add while others read.
 type memory struct {
 	mu       sync.RWMutex
 	series   []*stored // by reference - 1
 	byLabels map[uint64][]*stored
 	byName   map[string][]*stored
-	from, to int64 // times of the first and the last sample, ms
+	from, to int64 // times of the first and the last sample, in ms
 }
 
 // stored is a series in memory.
 type stored struct {
 	ref    chunks.HeadSeriesRef
 	labels labels.Labels
-	chunks []chunks.Meta // in order of time; the last one still grows
+	chunks []chunks.Meta // ascending in time; the last one is still growing
 	app    chunkenc.Appender
-	last   int64 // time of the newest sample, ms; what follows is later
+	last   int64 // time of the newest sample, in ms; further ones must be later
 	value  float64
 }
 
@@ -47,7 +47,7 @@ func newMemory() *memory {
 	return &memory{byLabels: map[uint64][]*stored{}, byName: map[string][]*stored{}, from: math.MaxInt64, to: math.MinInt64}
 }
 
-// find returns the series that has these labels, or nil.
+// find returns the series with these labels, or nil.
 func (m *memory) find(l labels.Labels) *stored {
 	for _, s := range m.byLabels[l.Hash()] {
 		if labels.Equal(s.labels, l) {
@@ -68,8 +68,8 @@ func (m *memory) define(s *stored) {
 	m.byName[name] = append(m.byName[name], s)
 }
 
-// add adds samples of series that are defined. Of samples of one series that
-// do not rise in time the first counts.
+// add adds samples of defined series. If a series's samples are not ascending
+// in time, the first counts.
 func (m *memory) add(samples []record.RefSample) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -104,15 +104,15 @@ func (s *stored) add(ms int64, v float64) error {
 	return nil
 }
 
-// has tells whether a metric has samples in a span.
+// has reports whether a metric has samples in a span.
 func (m *memory) has(name string, from, to int64) bool {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
 	return slices.ContainsFunc(m.byName[name], func(s *stored) bool { return len(s.between(from, to)) > 0 })
 }
 
-// between copies what a reader needs of the chunks that overlap a span: full
-// ones never change, the one that still grows is copied.
+// between returns the chunks that overlap a span. Full chunks never change; it
+// copies the one that is still growing.
 func (s *stored) between(from, to int64) []chunkenc.Iterable {
 	var out []chunkenc.Iterable
 	for i, c := range s.chunks {
@@ -134,14 +134,14 @@ func (m *memory) Querier(from, to int64) (storage.Querier, error) {
 	return &querier{memory: m, from: from, to: to}, nil
 }
 
-// querier reads a span of time, in milliseconds, both ends included.
+// querier reads a span of time in milliseconds, both ends inclusive.
 type querier struct {
 	memory   *memory
 	from, to int64
 }
 
-// Select implements [storage.Querier]. The answer is always sorted, and stays
-// as it is while samples are added.
+// Select implements [storage.Querier]. The result is always sorted, and does
+// not change as samples are added.
 func (q *querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, matchers ...*labels.Matcher) storage.SeriesSet {
 	from, to := q.from, q.to
 	if hints != nil {
@@ -159,7 +159,7 @@ func (q *querier) Select(_ context.Context, _ bool, hints *storage.SelectHints, 
 	return found
 }
 
-// each calls f for the series that all matchers accept.
+// each calls f for the series that match all matchers.
 func (m *memory) each(matchers []*labels.Matcher, f func(*stored)) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -189,7 +189,7 @@ func (q *querier) LabelNames(context.Context, *storage.LabelHints, ...*labels.Ma
 // Close implements [storage.LabelQuerier].
 func (q *querier) Close() error { return nil }
 
-// seriesSet is a list of series, one after the other.
+// seriesSet iterates over a list of series.
 type seriesSet struct {
 	series []storage.Series
 	next   int

@@ -13,11 +13,11 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// MaxPage is the largest metrics page that is read, in bytes. An istiod with
+// MaxPage is the maximum size of a metrics page, in bytes. An istiod with
 // thousands of proxies serves less than a megabyte.
 const MaxPage = 64 << 20
 
-// ErrPageTooLarge is what a page of more than [MaxPage] bytes ends in.
+// ErrPageTooLarge is returned for a page of more than [MaxPage] bytes.
 var ErrPageTooLarge = errors.New("the metrics page is too large")
 
 // readPage reads a page of at most limit bytes.
@@ -33,14 +33,14 @@ func readPage(r io.Reader, limit int64) ([]byte, error) {
 	return page, nil
 }
 
-// walkPage calls each for every sample of a page in Prometheus' text format,
-// or in OpenMetrics' if the page ends as that demands ("# EOF"). series is the
-// sample as the page spells it, metric holds its labels; both are only valid
-// during the call. at is the time that the page gives the sample, in
-// milliseconds, or nil. counter tells that the sample never falls while its
-// process lives.
+// walkPage calls each for every sample of a page in Prometheus's text format,
+// or in OpenMetrics format if the page ends with its required "# EOF". series
+// is the sample as written on the page, metric returns its labels; both are
+// valid only during the call. at is the sample's timestamp on the page, in
+// milliseconds, or nil. counter reports that the sample never decreases during
+// its process's lifetime.
 func walkPage(page []byte, each func(series []byte, metric func() labels.Labels, at *int64, value float64, counter bool) error) error {
-	if bytes.ContainsRune(page, 0) { // the formats have no NUL
+	if bytes.ContainsRune(page, 0) { // neither format allows NUL
 		return errors.New("metrics page: not text")
 	}
 	parser := textparse.NewPromParser(page, labels.NewSymbolTable(), false)
@@ -48,7 +48,7 @@ func walkPage(page []byte, each func(series []byte, metric func() labels.Labels,
 		parser = textparse.NewOpenMetricsParser(page, labels.NewSymbolTable(), textparse.WithOMParserSTSeriesSkipped())
 	}
 	var family []byte
-	var rises bool // the family's samples never fall
+	var rises bool // the family's samples never decrease
 	for {
 		entry, err := parser.Next()
 		if errors.Is(err, io.EOF) {

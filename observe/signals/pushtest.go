@@ -10,24 +10,23 @@ import (
 	"time"
 )
 
-// PushTest is what the published test of a control plane tells of a span of
-// time, its two figures and what they leave out.
+// PushTest has the results of the published control plane test for a span of
+// time: its two figures and what they omit.
 type PushTest struct {
 	FromMS int64 `json:"from_unix_ms"`
 	ToMS   int64 `json:"to_unix_ms"`
-	// Pushes is the first figure: the rise of pilot_xds_pushes, one for each
+	// Pushes is the first figure: the increase of pilot_xds_pushes, one for each
 	// proxy and type.
 	Pushes       float64            `json:"pushes"`
 	PushesByType map[string]float64 `json:"pushes_by_type"`
-	// Convergence is of pilot_proxy_convergence_time; its P99S is the second
-	// figure.
+	// Convergence is pilot_proxy_convergence_time; its P99S is the second figure.
 	Convergence Stage `json:"convergence"`
 	// FirstBucketS is the bound of the histogram's first bucket, and
-	// FirstBucketShare the share of observations that lie somewhere in it.
+	// FirstBucketShare the share of observations in it.
 	FirstBucketS     float64 `json:"first_bucket_s"`
 	FirstBucketShare float64 `json:"first_bucket_share"`
 
-	// What comes before that clock starts, or is a part of it.
+	// Stages before that clock starts, or included in it.
 	Debounce    Stage `json:"debounce"`
 	PushContext Stage `json:"push_context"`
 	Queue       Stage `json:"queue"`
@@ -35,13 +34,12 @@ type PushTest struct {
 	Proxies     float64  `json:"proxies"` // connected at the end
 	ConfigBytes float64  `json:"config_bytes"`
 	Missing     []string `json:"missing_metrics"`
-	// Valid tells that the figures may be believed; Warnings say what stands
-	// against it.
+	// Valid means that the figures are trustworthy; Warnings list the objections.
 	Valid    bool     `json:"valid"`
 	Warnings []string `json:"warnings"`
 }
 
-// Stage is a histogram of the span. P99S and MeanS are nil where nothing was
+// Stage is a histogram of the span. P99S and MeanS are nil if nothing was
 // observed or the metric is missing.
 type Stage struct {
 	Count float64  `json:"count"`
@@ -49,8 +47,8 @@ type Stage struct {
 	P99S  *float64 `json:"p99_s"`
 }
 
-// MeasurePushTest reads the figures of a span from a source that has samples
-// of both its ends.
+// MeasurePushTest reads the figures of a span from a source that has samples at
+// both ends.
 func MeasurePushTest(ctx context.Context, s Source, o Options, from, to time.Time) (PushTest, error) {
 	t := PushTest{FromMS: from.UnixMilli(), ToMS: to.UnixMilli(), PushesByType: map[string]float64{}, Missing: []string{}, Warnings: []string{}, Valid: true}
 	q := spanQuery{ctx: ctx, s: s, selector: braces(o.Selector), from: from, to: to}
@@ -92,7 +90,7 @@ func MeasurePushTest(ctx context.Context, s Source, o Options, from, to time.Tim
 	return t, nil
 }
 
-// judge says what stands against the figures.
+// judge adds warnings about the figures.
 func (t *PushTest) judge(has map[string]bool, restarts []Sample) {
 	against := func(format string, args ...any) {
 		t.Valid = false
@@ -118,7 +116,8 @@ func (t *PushTest) judge(has map[string]bool, restarts []Sample) {
 	}
 }
 
-// spanQuery asks for how far counters rose in a span. The first error ends it.
+// spanQuery queries the increase of counters in a span. It stops at the first
+// error.
 type spanQuery struct {
 	ctx      context.Context
 	s        Source
@@ -137,7 +136,7 @@ func (q *spanQuery) ask(expr string) []Sample {
 	return samples
 }
 
-// one is the single value of an expression; 0 if it has none.
+// one returns the single value of an expression; 0 if it has none.
 func (q *spanQuery) one(expr string) float64 {
 	samples := q.ask(expr)
 	if len(samples) != 1 || math.IsNaN(samples[0].Value) {
@@ -151,26 +150,28 @@ func (q *spanQuery) at(metric string, t time.Time) string {
 	return metric + q.selector + " @ " + unixSeconds(t)
 }
 
-// difference is how far an expression rose between the ends of the span, exactly:
-// increase() would extrapolate. What was not there at the beginning was zero.
+// difference returns the exact increase of an expression between the ends of the
+// span; increase() would extrapolate. Series missing at the beginning count as
+// zero.
 func (q *spanQuery) difference(at func(time.Time) string) string {
 	end := at(q.to)
 	return fmt.Sprintf("%s - (%s or 0 * %s)", end, at(q.from), end)
 }
 
-// sum is a metric, summed up by labels.
+// sum returns a metric summed by labels.
 func (q *spanQuery) sum(metric, by string) func(time.Time) string {
 	return func(t time.Time) string { return fmt.Sprintf("sum by (%s) (%s)", by, q.at(metric, t)) }
 }
 
 func (q *spanQuery) rises(metric, by string) []Sample { return q.ask(q.difference(q.sum(metric, by))) }
 
-// native tells that a histogram is stored as a native one, and not as series.
+// native reports whether a histogram is stored as a native one rather than as
+// series.
 func (q *spanQuery) native(metric string) bool {
 	return q.has[metric] && !q.has[metric+"_bucket"] && !q.has[metric+"_sum"]
 }
 
-// histogramRise is how far the sum or the count of a histogram rose.
+// histogramRise returns the increase of the sum or the count of a histogram.
 func (q *spanQuery) histogramRise(metric, part string) float64 {
 	at := q.sum(metric+"_"+part, "")
 	if q.native(metric) {
@@ -179,8 +180,7 @@ func (q *spanQuery) histogramRise(metric, part string) float64 {
 	return q.one(q.difference(at))
 }
 
-// stage reads a histogram of the span, with its first bucket's bound and the
-// share of what lies in it.
+// stage reads a histogram of the span, with its first bucket's bound and share.
 func (q *spanQuery) stage(metric string) (s Stage, bound, share float64) {
 	s.Count = q.histogramRise(metric, "count")
 	if s.Count <= 0 {
@@ -204,7 +204,7 @@ func (q *spanQuery) stage(metric string) (s Stage, bound, share float64) {
 	return s, bound, share
 }
 
-// LeftOut says in words what the two figures do not tell.
+// LeftOut describes, in words, what the two figures omit.
 func (t PushTest) LeftOut() []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }

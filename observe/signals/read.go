@@ -9,30 +9,30 @@ import (
 	"time"
 )
 
-// What a reading knows of a signal.
+// Status of a signal in a reading.
 const (
 	StatusOK      = "ok"
-	StatusNoData  = "no_data" // the metric is there, but had nothing to say in the window
-	StatusMissing = "missing" // the source does not have the metric
+	StatusNoData  = "no_data" // the metric exists, but has no data in the window
+	StatusMissing = "missing" // the source lacks the metric
 )
 
-// Where a quantile fell.
+// Special buckets of a quantile.
 const (
 	WithinFirst = "first_bucket" // anywhere between zero and the first bucket's bound
 	BeyondLast  = "last_bucket"  // above the highest bound: the value is that bound
 )
 
-// Reading is what the golden signals were at a moment.
+// Reading has the golden signals at a moment.
 type Reading struct {
 	Schema  int     `json:"schema"`
 	Source  string  `json:"source"`
 	AtMS    int64   `json:"at_unix_ms"`
 	WindowS float64 `json:"window_s"`
 	Signals []Value `json:"signals"`
-	// Missing lists the metrics that the source does not have.
+	// Missing lists the metrics that the source lacks.
 	Missing []string `json:"missing_metrics"`
 	Alerts  []Alert  `json:"alerts,omitempty"`
-	// Problems say what could not be read, such as a target.
+	// Problems lists what could not be read, such as a target.
 	Problems []string `json:"problems,omitempty"`
 }
 
@@ -43,11 +43,10 @@ type Value struct {
 	Title  string   `json:"title"`
 	Unit   string   `json:"unit"`
 	Status string   `json:"status"`
-	Value  *float64 `json:"value,omitempty"` // of a signal with parts: their sum, or for a ratio the highest
+	Value  *float64 `json:"value,omitempty"` // of a signal with parts: their sum, or for a ratio the maximum
 	Parts  []Part   `json:"parts,omitempty"`
-	// Value is a quantile's interpolation within a bucket; the observation
-	// itself lies anywhere from LowS to HighS. Bucket says that it is the first
-	// or the last one.
+	// Value is a quantile interpolated within a bucket; the observation itself lies
+	// anywhere from LowS to HighS. Bucket is set for the first and the last bucket.
 	Bucket    string   `json:"bucket,omitempty"`
 	LowS      float64  `json:"bucket_low_s,omitempty"`
 	HighS     float64  `json:"bucket_high_s,omitempty"`
@@ -57,14 +56,14 @@ type Value struct {
 	Expr      string   `json:"expr"`
 }
 
-// Part is the share of one label's value.
+// Part is the value of one label.
 type Part struct {
 	Name  string  `json:"name"`
 	Value float64 `json:"value"`
 }
 
-// Read evaluates the whole table at a moment. It fails when the source does;
-// what the source lacks is in the reading.
+// Read evaluates the whole table at a moment. It returns an error only if the source
+// fails; what the source lacks is part of the reading.
 func Read(ctx context.Context, s Source, o Options, at time.Time) (Reading, error) {
 	o = o.withDefaults()
 	table := Table(o)
@@ -107,7 +106,7 @@ func Read(ctx context.Context, s Source, o Options, at time.Time) (Reading, erro
 	return r, nil
 }
 
-// metricsOf lists the names that the table needs, each once, in its order.
+// metricsOf returns the distinct names that the table needs, in order.
 func metricsOf(table []Signal) []string {
 	var names []string
 	for _, s := range table {
@@ -120,7 +119,7 @@ func metricsOf(table []Signal) []string {
 	return names
 }
 
-// fill takes what the expression gave. NaN is what it gives where nothing was
+// fill sets the value from the result of the expression, which is NaN if nothing was
 // observed.
 func (v *Value) fill(signal Signal, samples []Sample) {
 	var total, highest float64
@@ -140,14 +139,14 @@ func (v *Value) fill(signal Signal, samples []Sample) {
 	}
 	slices.SortFunc(v.Parts, func(a, b Part) int { return cmp.Compare(a.Name, b.Name) })
 	if signal.Unit == UnitRatio {
-		total = highest // of several replicas the busiest counts
+		total = highest // of several replicas, the busiest counts
 		v.Saturated = highest >= SaturatedAt
 	}
 	v.Value = &total
 }
 
-// shape is where a histogram's observations of the window can be: its buckets, rising.
-// Of a native histogram they are those with observations.
+// shape has the buckets in which a histogram's observations of the window can lie,
+// ascending. For a native histogram these are the buckets with observations.
 type shape []Bucket
 
 func shapeOf(ctx context.Context, s Source, o Options, metric string, at time.Time) (shape, error) {
@@ -167,7 +166,7 @@ func shapeOf(ctx context.Context, s Source, o Options, metric string, at time.Ti
 	if len(bounds) == 0 {
 		return native, err
 	}
-	// Where a server has both, quantiles are of the series (see [forms.either]).
+	// If a server has both, quantiles come from the series (see [forms.either]).
 	slices.Sort(bounds)
 	b := shape{{High: bounds[0]}}
 	for i := range bounds[1:] {
@@ -176,8 +175,8 @@ func shapeOf(ctx context.Context, s Source, o Options, metric string, at time.Ti
 	return append(b, Bucket{Low: bounds[len(bounds)-1], High: math.Inf(1)}), err
 }
 
-// judge notes in which bucket a quantile fell. What lies beyond all bounds is given as
-// the highest of them.
+// judge records in which bucket a quantile fell. A value beyond all bounds is reported
+// as the highest bound.
 func (b shape) judge(v *Value) {
 	if n := len(b); n > 0 && math.IsInf(b[n-1].High, 1) && *v.Value >= b[n-1].Low {
 		v.Bucket, v.LowS = BeyondLast, b[n-1].Low
@@ -185,7 +184,7 @@ func (b shape) judge(v *Value) {
 	}
 	i, _ := slices.BinarySearchFunc(b, *v.Value, func(one Bucket, value float64) int { return cmp.Compare(one.High, value) })
 	switch {
-	case i == len(b): // none has it
+	case i == len(b): // no bucket contains it
 	case i == 0 && b[0].Low <= 0:
 		v.Bucket, v.HighS = WithinFirst, b[0].High
 	default:
@@ -193,7 +192,7 @@ func (b shape) judge(v *Value) {
 	}
 }
 
-// Find returns a signal of the reading by its key.
+// Find returns a signal of the reading by key.
 func (r *Reading) Find(key string) (Value, bool) {
 	for _, v := range r.Signals {
 		if v.Key == key {

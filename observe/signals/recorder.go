@@ -15,20 +15,19 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Sample is one value of one series at the time it is appended with.
+// Sample is one value of one series at the time of its append.
 type Sample struct {
 	Name   string
 	Labels map[string]string
 	Value  float64 // NaN for a native histogram
-	// Histogram is what a server answers with where the series is a native
-	// histogram; nil for a number. A [Recorder] keeps numbers only.
+	// Histogram is set if the queried series is a native histogram; nil for a
+	// number. A [Recorder] stores only numbers.
 	Histogram *Histogram
 }
 
-// Recorder writes metrics into a folder, such as the folder series of a run
-// directory. What was appended survives the death of the process, and
-// [OpenRecorder] goes on with the same folder. A Recorder may be used from
-// several goroutines.
+// Recorder writes metrics into a directory, such as the directory series of a
+// run. Appended data survives the death of the process, and [OpenRecorder]
+// resumes with the same directory. A Recorder is safe for concurrent use.
 type Recorder struct {
 	dir     string
 	memory  *memory
@@ -41,23 +40,23 @@ type Recorder struct {
 
 var errClosed = errors.New("already closed")
 
-// target is what is known of one source of pages.
+// target is the state of one source of pages.
 type target struct {
-	base   labels.Labels // what every series of it carries besides its own
-	last   int64         // time of the page before, ms
+	base   labels.Labels // labels that all of its series carry in addition to their own
+	last   int64         // time of the previous page, in ms
 	pages  int
-	series map[string]*series // by their spelling on the page
+	series map[string]*series // by their text on the page
 }
 
 type series struct {
 	labels labels.Labels
 	stored *stored // nil before its first sample
-	page   int     // number of the last page that had it
+	page   int     // number of the last page that contained it
 	stale  bool
 }
 
-// OpenRecorder opens a folder for writing and makes it if need be. One
-// process at a time can have it open.
+// OpenRecorder opens a directory for writing, creating it if necessary. Only
+// one process at a time can open it.
 func OpenRecorder(dir string) (*Recorder, error) {
 	r := &Recorder{dir: dir, memory: newMemory(), targets: map[string]*target{}}
 	var err error
@@ -67,25 +66,26 @@ func OpenRecorder(dir string) (*Recorder, error) {
 	return r, nil
 }
 
-// Append records samples of one moment. Times of one series must rise.
+// Append records samples of one moment. The times of each series must be
+// ascending.
 func (r *Recorder) Append(at time.Time, samples []Sample) error {
 	return r.write(at, func(add *batch, ms int64) error { return add.samples(ms, samples) })
 }
 
-// AppendPage records a metrics page (Prometheus' text format) that was read
-// at a moment from the target that the labels identify, which its series
-// carry beside their own (a label of the page that has the same name gives
-// way). A page that is not in the format, or whose time is not after the page
-// before, is an error and leaves nothing behind.
+// AppendPage records a metrics page (Prometheus text format) that was read at a
+// moment from the target identified by the labels. Its series carry these
+// labels in addition to their own, and they override labels of the same name on
+// the page. A page in another format, or not later than the previous page, is
+// an error and leaves no trace.
 //
-// A time that the page itself gives a sample counts instead, as with
-// Prometheus: a kubelet says when it looked at a container. It must be in the
-// last five minutes; the same sample seen again is recorded once.
+// A timestamp on the page takes precedence, as with Prometheus: a kubelet
+// reports when it sampled a container. It must be within the last five minutes;
+// a repeated sample is recorded once.
 //
-// A counter that the target had not shown so far but shows now was zero when
-// the page before was read, and is recorded so: istiod's counters appear with
-// their first count, which would otherwise be lost to rate and increase. A
-// series that is no longer on the page ends there (a staleness marker).
+// A counter that appears for the first time is also recorded as zero at the
+// time of the previous page: istiod's counters appear with their first count,
+// which rate and increase would otherwise miss. A series that is no longer on
+// the page ends there (a staleness marker).
 func (r *Recorder) AppendPage(at time.Time, page []byte, targetLabels map[string]string) error {
 	t := r.target(targetLabels)
 	var added []string
@@ -132,7 +132,7 @@ func (r *Recorder) AppendPage(at time.Time, page []byte, targetLabels map[string
 		t.pages, t.last = number, ms
 		return nil
 	}, func() {
-		t.pages++ // no series is on a page that does not count
+		t.pages++ // a rejected page contains no series
 		for _, text := range added {
 			delete(t.series, text)
 		}
@@ -149,8 +149,8 @@ func (r *Recorder) Gone(at time.Time, targetLabels map[string]string) error {
 	})
 }
 
-// endOthers ends the series of targets that an earlier scraper read, of the
-// same jobs as those that there are now: an istiod that was replaced meanwhile.
+// endOthers ends the series of targets that an earlier scraper read in the same
+// jobs as the current targets, such as a replaced istiod.
 func (r *Recorder) endOthers(at time.Time, now []Target) error {
 	jobs, still := map[string]bool{}, map[string]bool{}
 	for _, t := range now {
@@ -172,7 +172,7 @@ func (r *Recorder) endOthers(at time.Time, now []Target) error {
 	return nil
 }
 
-// end ends the series of a target that its newest page had no more.
+// end ends the series of a target that are missing on its newest page.
 func (t *target) end(add *batch, ms int64, page int) error {
 	for _, s := range t.series {
 		if s.page == page || s.stale {
@@ -186,7 +186,7 @@ func (t *target) end(add *batch, ms int64, page int) error {
 	return nil
 }
 
-// seenBefore tells that the series has a sample of this time, or a later one.
+// seenBefore reports whether the series has a sample at or after this time.
 func seenBefore(err error) bool {
 	return errors.Is(err, storage.ErrOutOfOrderSample) || errors.Is(err, storage.ErrDuplicateSampleForTimestamp)
 }
@@ -198,7 +198,7 @@ func (t *target) label(own labels.Labels) labels.Labels {
 	return b.Labels()
 }
 
-// target finds what is known of a target.
+// target returns the state of a target.
 func (r *Recorder) target(targetLabels map[string]string) *target {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -212,8 +212,8 @@ func (r *Recorder) target(targetLabels map[string]string) *target {
 
 func key(targetLabels map[string]string) string { return labels.FromMap(targetLabels).String() }
 
-// write runs one transaction: all of it is recorded, or nothing. Where it
-// fails, onFailure is called too.
+// write runs one transaction: all of it is recorded, or nothing. It calls
+// onFailure if it fails.
 func (r *Recorder) write(at time.Time, fill func(add *batch, ms int64) error, onFailure ...func()) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -233,8 +233,8 @@ func (r *Recorder) write(at time.Time, fill func(add *batch, ms int64) error, on
 	return nil
 }
 
-// commit writes a batch to the disk and then to memory. After half a record
-// no other can follow, so the recording ends where the disk fails.
+// commit writes a batch to disk and then to memory. No record can follow a
+// partial one, so the recording ends when the disk fails.
 func (r *Recorder) commit(b *batch) error {
 	defined, samples := b.records()
 	if err := r.journal.write(defined, samples); err != nil {
@@ -247,7 +247,7 @@ func (r *Recorder) commit(b *batch) error {
 	return r.memory.add(samples)
 }
 
-// Close lets go of the folder. Closing again does nothing.
+// Close releases the directory. Closing again has no effect.
 func (r *Recorder) Close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -261,7 +261,7 @@ func (r *Recorder) Close() error {
 	return nil
 }
 
-// Source answers expressions from what has been recorded so far.
+// Source evaluates expressions over what has been recorded so far.
 func (r *Recorder) Source() *Series {
 	return &Series{memory: r.memory, engine: newEngine(), name: "recording " + strings.TrimSuffix(r.dir, "/"), live: true}
 }

@@ -18,10 +18,10 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// maxAnswer is the largest answer of a Prometheus server that is read, bytes.
+// maxAnswer is the maximum size of a Prometheus server's response, in bytes.
 const maxAnswer = 64 << 20
 
-// Remote is a Prometheus server, or anything that speaks its HTTP API
+// Remote is a Prometheus server, or any server with its HTTP API
 // (https://prometheus.io/docs/prometheus/latest/querying/api/), as a Source.
 type Remote struct {
 	base   url.URL
@@ -33,14 +33,14 @@ type Remote struct {
 
 var _ Source = (*Remote)(nil)
 
-// NewRemote returns the server of a URL such as http://prometheus:9090 or
-// https://user:password@host/prometheus. The header goes with every request.
+// NewRemote returns the server at a URL such as http://prometheus:9090 or
+// https://user:password@host/prometheus. The header is sent with every request.
 func NewRemote(address string, header http.Header) (*Remote, error) {
 	u, err := url.Parse(address)
 	hint := "give the address of a Prometheus server, such as http://prometheus.istio-system:9090"
 	switch {
 	case err != nil:
-		// The error of url.Parse repeats the address, which may hold a password.
+		// The error of url.Parse contains the address, which may include a password.
 		return nil, errs.WithHint(errs.Usage("the address of Prometheus is not a URL"), "%s", hint)
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, errs.WithHint(errs.Usage("the address of Prometheus must begin with http:// or https://"), "%s", hint)
@@ -53,12 +53,12 @@ func NewRemote(address string, header http.Header) (*Remote, error) {
 	return r, nil
 }
 
-// SetTimeout bounds the time from each question to the end of its answer;
-// without it that is a little more than Prometheus itself gives a query.
+// SetTimeout limits the time from each request to the end of its response. The default
+// is slightly longer than Prometheus's own query timeout.
 func (r *Remote) SetTimeout(d time.Duration) { r.client.Timeout = d }
 
-// late puts the end of an answer that did not come in time in words; other
-// errors, and the caller's own end, stay what they are.
+// late describes a response timeout in words. It returns other errors, including
+// cancellation by the caller, unchanged.
 func (r *Remote) late(ctx context.Context, err error) error {
 	var timed interface{ Timeout() bool }
 	if ctx.Err() != nil || !errors.As(err, &timed) || !timed.Timeout() {
@@ -68,16 +68,16 @@ func (r *Remote) late(ctx context.Context, err error) error {
 		"is the server overloaded, or something else than Prometheus? signals --timeout waits longer")
 }
 
-// Whole refuses answers that the server itself says are not whole, as of several
-// stores of which one did not answer.
+// Whole rejects responses that the server itself marks as incomplete, such as when one
+// of several stores did not respond.
 func (r *Remote) Whole() { r.whole = true }
 
-// maxRedirects are those that are followed for one request.
+// maxRedirects is the maximum number of redirects per request.
 const maxRedirects = 5
 
-// stayHere refuses to follow an answer to another server, or out of TLS: the
-// headers may be keys, and net/http would hand on all of them but
-// Authorization and Cookie.
+// stayHere refuses redirects to another server, or from TLS to plain text: the headers
+// may contain keys, and net/http would forward all of them except Authorization and
+// Cookie.
 func stayHere(next *http.Request, before []*http.Request) error {
 	first := before[0].URL
 	secured := first.Scheme == "http" && next.URL.Scheme == "https" && first.Hostname() == next.URL.Hostname()
@@ -93,7 +93,7 @@ func stayHere(next *http.Request, before []*http.Request) error {
 // String names the server, without a password.
 func (r *Remote) String() string { return "Prometheus " + r.base.String() }
 
-// Close lets go of kept connections.
+// Close closes idle connections.
 func (r *Remote) Close() error {
 	r.client.CloseIdleConnections()
 	return nil
@@ -126,8 +126,8 @@ func (r *Remote) Range(ctx context.Context, expr string, from, to time.Time, ste
 	return tracks, nil
 }
 
-// Has implements [Source]. It asks for these names alone: a large server
-// knows tens of thousands.
+// Has implements [Source]. It requests only these names: a large server has tens of
+// thousands.
 func (r *Remote) Has(ctx context.Context, names []string, from, to time.Time) (map[string]bool, error) {
 	data, err := r.ask(ctx, "label/__name__/values", url.Values{
 		"match[]": {`{__name__=~"` + strings.Join(names, "|") + `"}`}, "start": {unixSeconds(from)}, "end": {unixSeconds(to)}})
@@ -145,17 +145,17 @@ func (r *Remote) Has(ctx context.Context, names []string, from, to time.Time) (m
 	return has, nil
 }
 
-// unixSeconds spells a moment as the API wants it.
+// unixSeconds formats a moment for the API.
 func unixSeconds(t time.Time) string {
 	return strconv.FormatFloat(float64(t.UnixMilli())/1000, 'f', 3, 64)
 }
 
-// ask sends one request and returns the field data of the answer.
+// ask sends one request and returns the field data of the response.
 func (r *Remote) ask(ctx context.Context, what string, values url.Values) (json.RawMessage, error) {
 	target := r.base
 	target.Path += "/api/v1/" + what
 	method, body := http.MethodPost, io.Reader(strings.NewReader(values.Encode()))
-	if strings.HasPrefix(what, "label/") { // takes GET alone
+	if strings.HasPrefix(what, "label/") { // supports only GET
 		method, body, target.RawQuery = http.MethodGet, nil, values.Encode()
 	}
 	req, err := http.NewRequestWithContext(ctx, method, target.String(), body)
@@ -204,10 +204,10 @@ func (r *Remote) ask(ctx context.Context, what string, values url.Values) (json.
 	return data, err
 }
 
-// errPrometheus marks what Prometheus itself said.
+// errPrometheus marks errors reported by Prometheus itself.
 var errPrometheus = errors.New("Prometheus says")
 
-// parseAnswer opens the envelope of an answer; partial says why it may not be whole.
+// parseAnswer unwraps a response; partial is why it may be incomplete.
 func parseAnswer(page []byte) (data json.RawMessage, partial, err error) {
 	var answer struct {
 		Status    string          `json:"status"`
@@ -229,8 +229,8 @@ func parseAnswer(page []byte) (data json.RawMessage, partial, err error) {
 	return nil, nil, fmt.Errorf("not an answer of Prometheus: status %q", answer.Status)
 }
 
-// incomplete is what the warnings of an answer say of what it lacks. Those of PromQL are
-// of the expression, and not of the data.
+// incomplete returns an error about the missing data that a response's warnings report.
+// PromQL warnings are about the expression rather than the data.
 func incomplete(warnings []string) error {
 	for _, w := range warnings {
 		if !strings.HasPrefix(w, "PromQL ") {
@@ -254,7 +254,7 @@ func (p *point) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-// atMS reads [seconds, value].
+// atMS parses [seconds, value].
 func atMS(text []byte, value any) (ms int64, err error) {
 	var pair []json.RawMessage
 	if err := json.Unmarshal(text, &pair); err != nil {
@@ -279,9 +279,9 @@ func (p *histogramPoint) UnmarshalJSON(text []byte) (err error) {
 	return err
 }
 
-// ReadAnswer reads an answer of Prometheus' HTTP API with one value a series,
-// as a file may hold it, and when the newest of its values was; zero without any.
-// One that says that it may not be whole is refused.
+// ReadAnswer reads a saved response of Prometheus's HTTP API with one value per series.
+// It also returns the time of the newest value; zero if there are none. It rejects a
+// response marked as incomplete.
 func ReadAnswer(page []byte) ([]Sample, time.Time, error) {
 	data, partial, err := parseAnswer(page)
 	if err == nil {
@@ -297,7 +297,7 @@ func ReadAnswer(page []byte) ([]Sample, time.Time, error) {
 	return samples, time.UnixMilli(newest), nil
 }
 
-// parseInstant also says when the newest value was, milliseconds since 1970.
+// parseInstant also returns the time of the newest value, in Unix milliseconds.
 func parseInstant(data json.RawMessage) (samples []Sample, newest int64, err error) {
 	var typed struct {
 		Type   string          `json:"resultType"`

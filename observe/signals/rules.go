@@ -29,8 +29,8 @@ type ruleItem struct {
 	Annotations map[string]string `yaml:"annotations,omitempty"`
 }
 
-// evaluateEvery is how often exported rules are evaluated: an alert that
-// waits for 10 s needs more than one look in that time.
+// evaluateEvery is the evaluation interval of exported rules. An alert with a
+// duration of 10 s needs several evaluations in that time.
 const evaluateEvery = "5s"
 
 // WriteRules writes a Prometheus rule file: each golden signal as a recording
@@ -66,7 +66,7 @@ func WriteRules(w io.Writer, o Options) error {
 	return err
 }
 
-// RecordName is the name under which a rule records a signal, with its unit.
+// RecordName returns the name, with unit, under which a rule records a signal.
 func RecordName(s Signal) string {
 	suffix := map[string]string{UnitSeconds: "_seconds", UnitRatio: "_ratio", UnitPerSecond: "_per_second", UnitBytes: "_bytes_per_second", "cores": "_cores"}[s.Unit]
 	return "meshtrial:istiod_" + s.Key + suffix

@@ -12,38 +12,38 @@ import (
 
 // Target is something that serves a metrics page.
 type Target struct {
-	// Labels identify the target; its series carry them.
+	// Labels identify the target and are added to its series.
 	Labels map[string]string
-	// Fetch opens the page. The context bounds reading it too.
+	// Fetch opens the page. The context also covers reading it.
 	Fetch func(ctx context.Context) (io.ReadCloser, error)
-	// Keep, if set, chooses the lines of the page that are recorded.
+	// Keep, if set, selects the lines of the page to record.
 	Keep func(line []byte) bool
-	// Every is how often it is read at most; 0: at each scrape.
+	// Every is the minimum interval between reads; 0 means every scrape.
 	Every time.Duration
 }
 
-// MetricUp is 1 for a target that was read, 0 for one that was not, as
-// Prometheus has it.
+// MetricUp is 1 for a target that was read and 0 for one that was not, as in
+// Prometheus.
 const MetricUp = "up"
 
-// Scraper reads targets again and again into a Recorder.
+// Scraper reads targets repeatedly into a Recorder.
 type Scraper struct {
 	Recorder *Recorder
-	// Discover lists the targets. It is asked at the start, every
-	// RediscoverEvery, and after a target could not be read.
+	// Discover lists the targets. It is called at the start, every
+	// RediscoverEvery, and after a failed read of a target.
 	Discover        func(ctx context.Context) ([]Target, error)
 	RediscoverEvery time.Duration // default 10 s
 
 	targets    []Target
 	discovered time.Time
-	last       time.Time // of the scrape before
+	last       time.Time // of the previous scrape
 	read       map[string]time.Time
 }
 
-// Scrape reads every target once, all at the same time, and records what they
-// serve under one timestamp, which it returns. A target that does not answer
-// is recorded as down, and returned among the problems; err is for what ends
-// the recording.
+// Scrape reads every target once, concurrently, and records their pages under
+// one timestamp, which it returns. A target that does not respond is recorded
+// as down and returned among the problems; err is set if the recording cannot
+// continue.
 func (s *Scraper) Scrape(ctx context.Context) (at time.Time, problems []string, err error) {
 	if s.read == nil {
 		s.read = map[string]time.Time{}
@@ -56,7 +56,7 @@ func (s *Scraper) Scrape(ctx context.Context) (at time.Time, problems []string, 
 		}
 	}
 	at = time.Now()
-	if at.UnixMilli() <= s.last.UnixMilli() { // recorded times have milliseconds
+	if at.UnixMilli() <= s.last.UnixMilli() { // recorded times have millisecond resolution
 		at = s.last.Add(time.Millisecond)
 	}
 	s.last = at
@@ -102,11 +102,12 @@ func (s *Scraper) Scrape(ctx context.Context) (at time.Time, problems []string, 
 	return at, problems, nil
 }
 
-// discover lists the targets again and ends the series of those that are gone.
+// discover lists the targets again and ends the series of those that
+// disappeared.
 func (s *Scraper) discover(ctx context.Context) (problem string) {
 	found, err := s.Discover(ctx)
 	if err != nil {
-		return err.Error() // the targets known so far may still answer
+		return err.Error() // the known targets may still respond
 	}
 	s.targets, s.discovered = found, time.Now()
 	if err := s.Recorder.endOthers(s.discovered, found); err != nil {
@@ -115,10 +116,10 @@ func (s *Scraper) discover(ctx context.Context) (problem string) {
 	return ""
 }
 
-// Targets returns how many targets are known.
+// Targets returns the number of known targets.
 func (s *Scraper) Targets() int { return len(s.targets) }
 
-// fetchTimeout bounds reading one page.
+// fetchTimeout is the timeout for reading one page.
 const fetchTimeout = 10 * time.Second
 
 func fetch(ctx context.Context, t Target) ([]byte, error) {
@@ -136,8 +137,8 @@ func fetch(ctx context.Context, t Target) ([]byte, error) {
 	return keepLines(page, t.Keep), nil
 }
 
-// keepLines returns the lines of a page that are chosen; comments stay. An
-// unfinished last line stays too, so that it is seen as such.
+// keepLines returns the selected lines of a page, and its comments. It also
+// keeps an incomplete last line, so that it is detected as such.
 func keepLines(page []byte, keep func([]byte) bool) []byte {
 	out := page[:0:0]
 	for line := range bytes.Lines(page) {
@@ -149,8 +150,8 @@ func keepLines(page []byte, keep func([]byte) bool) []byte {
 }
 
 // Run scrapes at every interval until ctx ends, and calls each after every
-// scrape. It returns nil when ctx ends. Scrapes that take longer than the
-// interval leave the next out.
+// scrape. It returns nil when ctx ends. A scrape that takes longer than the
+// interval skips the next one.
 func (s *Scraper) Run(ctx context.Context, interval time.Duration, each func(at time.Time, problems []string) error) error {
 	ticker := time.NewTicker(interval)
 	defer ticker.Stop()

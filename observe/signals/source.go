@@ -13,16 +13,16 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Source answers PromQL.
+// Source evaluates PromQL.
 type Source interface {
-	// String names the source for people.
+	// String returns the display name of the source.
 	String() string
-	// Instant evaluates an expression at a moment. Series without a value
-	// then are absent from the answer, which may be empty.
+	// Instant evaluates an expression at a moment. The result omits series
+	// without a value at that moment, and may be empty.
 	Instant(ctx context.Context, expr string, at time.Time) ([]Sample, error)
 	// Range evaluates an expression at every step from one moment to another.
 	Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]Track, error)
-	// Has tells which of some metrics have samples between two moments.
+	// Has reports which of the metrics have samples between two moments.
 	Has(ctx context.Context, names []string, from, to time.Time) (map[string]bool, error)
 }
 
@@ -32,19 +32,19 @@ type Track struct {
 	Points []Point
 }
 
-// Point is a value at a moment, in milliseconds since 1970.
+// Point is a value at a moment, in Unix milliseconds.
 type Point struct {
 	MS    int64
 	Value float64
 }
 
 const (
-	// lookback is how old the newest sample of a series may be to still
-	// count as its value, as in Prometheus.
+	// lookback is how old a series's newest sample may be to count as its
+	// value, as in Prometheus.
 	lookback = 5 * time.Minute
-	// queryTimeout bounds one expression.
+	// queryTimeout is the timeout of one expression.
 	queryTimeout = time.Minute
-	// maxSamples bounds the memory of one expression (16 bytes each).
+	// maxSamples limits the memory of one expression (16 bytes per sample).
 	maxSamples = 20_000_000
 )
 
@@ -62,14 +62,14 @@ type Series struct {
 	memory *memory
 	engine *promql.Engine
 	name   string
-	live   bool // a Recorder goes on with it
+	live   bool // a Recorder is still appending to it
 }
 
 var _ Source = (*Series)(nil)
 
-// OpenSeries reads the recorded series of a run, or those of a recorder that
-// has not closed its folder: it still writes, or died. The folder is not
-// changed.
+// OpenSeries opens the recorded series of a run, or those of a recorder that
+// has not closed its directory because it is still writing or died. It does not
+// modify the directory.
 func OpenSeries(dir string) (*Series, error) {
 	hint := "give a folder that metrics were recorded in, such as series/ of a run directory"
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
@@ -88,11 +88,10 @@ func OpenSeries(dir string) (*Series, error) {
 	return s, nil
 }
 
-// String names the folder.
+// String returns the name of the directory.
 func (s *Series) String() string { return s.name }
 
-// Span returns when the recording began and ended. It is zero for one that
-// still goes on.
+// Span returns the start and the end of the recording; zero for a live one.
 func (s *Series) Span() (from, to time.Time) {
 	if s.live {
 		return time.Time{}, time.Time{}

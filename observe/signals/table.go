@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Groups of golden signals, in their order.
+// Groups of golden signals, in order.
 const (
 	GroupLatency    = "latency"
 	GroupSaturation = "saturation"
@@ -27,50 +27,50 @@ const (
 	UnitCount     = "count"
 )
 
-// SaturatedAt is the share of its CPU limit, or of its machine's cores, from
-// which istiod counts as saturated.
+// SaturatedAt is the share of its CPU limit, or of its machine's cores, from which
+// istiod counts as saturated.
 const SaturatedAt = 0.9
 
 // Signal is one line of the table of golden signals.
 type Signal struct {
-	Key   string // of the signal, unique: snake_case
+	Key   string // unique key of the signal: snake_case
 	Group string
 	Title string
 	Unit  string
-	// Metrics are the names that the expression needs. The signal is missing
-	// where one of them is.
+	// Metrics lists the names that the expression needs. The signal is missing if
+	// one of them is.
 	Metrics []string
-	// Expr is PromQL. Over a histogram it holds for both ways in which a server may
-	// store one: its series are Metrics, or it is a native histogram.
+	// Expr is PromQL. A histogram expression works for both ways in which a server
+	// may store it: its series are Metrics, or it is a native histogram.
 	Expr string
-	// forms are the two parts of Expr; nil where Expr reads no histogram.
+	// forms has the two parts of Expr; nil if Expr reads no histogram.
 	forms *forms
-	// By is the label by which the expression's values are told apart; "" for
-	// an expression that gives one value.
+	// By is the label that distinguishes the expression's values; "" for a single
+	// value.
 	By string
-	// Family is the histogram of which this is a quantile or the mean; "".
+	// Family is the histogram of which this is a quantile or the mean; "" if none.
 	Family string
-	// Quantile is the quantile, 0 for anything else.
+	// Quantile is the quantile; 0 for anything else.
 	Quantile record.Quantile
-	// Note says what a reader must know of it.
+	// Note says what a reader needs to know about it.
 	Note string
 }
 
-// Options say whose metrics are read, and over which time.
+// Options selects whose metrics are read, and over which period.
 type Options struct {
-	// Window is what rates and quantiles look back on. Default: a minute.
+	// Window is the range of rates and quantiles. Default: a minute.
 	Window time.Duration
-	// Selector is put into every selector of istiod's metrics, such as
-	// `cluster="one"`. Default: none, as their names are istiod's own.
+	// Selector is added to every selector of istiod's metrics, such as
+	// `cluster="one"`. Default: none, since their names are specific to istiod.
 	Selector string
-	// Process selects istiod's process among all that have process_* and go_*
-	// metrics. Default: app="istiod", as Istio's own dashboards have it.
+	// Process selects istiod's process among all with process_* and go_* metrics.
+	// Default: app="istiod", as in Istio's own dashboards.
 	Process string
 	// Container selects istiod's container in the kubelet's metrics.
 	// Default: container="discovery",pod=~"istiod.*".
 	Container string
 	// Pod selects istiod's pod in those of the kubelet's metrics that have no
-	// container. Default: pod=~"istiod.*".
+	// container label. Default: pod=~"istiod.*".
 	Pod string
 }
 
@@ -82,9 +82,9 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// expand writes an expression of the table out: $w is the window; $i, $p, $c
-// and $d select istiod's metrics, its process, its container and its pod; $, is
-// for a selector of istiod's metrics that has something of its own.
+// expand expands an expression of the table: $w is the window; $i, $p, $c and $d
+// select istiod's metrics, its process, its container and its pod; $, is for a
+// selector of istiod's metrics with additional matchers.
 func (o Options) expand(expr string) string {
 	join := func(a, b string) string {
 		if a != "" && b != "" {
@@ -107,7 +107,7 @@ func braces(selector string) string {
 	return "{" + selector + "}"
 }
 
-// promDuration spells a duration as PromQL does.
+// promDuration formats a duration for PromQL.
 func promDuration(d time.Duration) string {
 	if ms := d.Milliseconds(); ms%1000 != 0 {
 		return fmt.Sprintf("%dms", ms)
@@ -118,14 +118,14 @@ func promDuration(d time.Duration) string {
 	return fmt.Sprintf("%dm", int64(d/time.Minute))
 }
 
-// MetricLatency is the histogram that the published golden signals and alerts
-// call latency.
+// MetricLatency is the histogram that the published golden signals and alerts call
+// latency.
 const MetricLatency = "pilot_proxy_convergence_time"
 
 // family is a histogram of the table.
 type family struct{ metric, key, title, note string }
 
-// families are the latencies, in the order of a change's way.
+// families lists the latencies, in the order of a change's stages.
 var families = []family{
 	{"pilot_debounce_time", "debounce", "debounce, with push context", "waiting for further changes; most of a change's way, and not in pilot_proxy_convergence_time. EDS pushes without debounce do not feed it"},
 	{"pilot_pushcontext_init_seconds", "push_context", "push context", "computing what all proxies share"},
@@ -135,7 +135,7 @@ var families = []family{
 	{MetricConvergence, "convergence_true", "true convergence", "from the commit to the acknowledgement of each proxy; measured by meshtrial's simulated sidecars"},
 }
 
-// Table returns the golden signals, the expressions written out.
+// Table returns the golden signals with expanded expressions.
 func Table(o Options) []Signal {
 	o = o.withDefaults()
 	var all []Signal
@@ -164,7 +164,7 @@ func Table(o Options) []Signal {
 	return all
 }
 
-// others are the signals that are no latencies.
+// others lists the signals that are not latencies.
 var others = []Signal{
 	{Key: "cpu_container", Group: GroupSaturation, Title: "container CPU, of its limit or the machine's cores", Unit: UnitRatio, By: "pod",
 		Metrics: []string{"container_cpu_usage_seconds_total", "machine_cpu_cores"},
@@ -221,7 +221,7 @@ var others = []Signal{
 
 const sinceStart = "counted since istiod started; istiod shows it only after the first one"
 
-// Check finds selectors that PromQL does not take.
+// Check rejects selectors that are invalid in PromQL.
 func (o Options) Check() error {
 	for _, s := range Table(o) {
 		if _, err := newParser().ParseExpr(s.Expr); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// WriteTable writes a reading for people.
+// WriteTable writes a reading in human-readable form.
 func WriteTable(w io.Writer, r Reading) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s at %s, last %s\n", r.Source, time.UnixMilli(r.AtMS).Format(time.DateTime), Seconds(r.WindowS))
@@ -75,7 +75,8 @@ func writeFamily(w io.Writer, r Reading, f family) {
 	fmt.Fprintln(w)
 }
 
-// describe writes the value with its unit and parts, or why there is none.
+// describe formats the value with its unit and parts, or says why there is
+// none.
 func (v Value) describe() string {
 	switch {
 	case v.Status == StatusMissing:
@@ -104,7 +105,7 @@ func (v Value) describe() string {
 }
 
 // wideBucket is the ratio of a bucket's bounds from which a quantile within it
-// says too little to be written as one number.
+// is too imprecise for a single number.
 const wideBucket = 1.5
 
 // shortType shortens the names of xDS types, such as
@@ -127,7 +128,7 @@ func (a Alert) describe(nowMS int64) string {
 	return strings.Replace(text, " 1 times", " once", 1)
 }
 
-// amount writes a value in its unit.
+// amount formats a value in its unit.
 func amount(v float64, unit string) string {
 	switch unit {
 	case UnitSeconds:
@@ -150,7 +151,7 @@ func amount(v float64, unit string) string {
 	return digits(v) + " " + unit
 }
 
-// Seconds writes a time in the unit that reads best.
+// Seconds formats a time in the most readable unit.
 func Seconds(s float64) string {
 	switch {
 	case s == 0:
@@ -163,7 +164,7 @@ func Seconds(s float64) string {
 	return digits(s) + " s"
 }
 
-// digits writes three significant digits, and all of them before the point.
+// digits formats three significant digits, and all digits before the point.
 func digits(v float64) string {
 	if v == 0 {
 		return "0"
@@ -176,7 +177,7 @@ func digits(v float64) string {
 	return text
 }
 
-// Line writes the most telling signals of a reading in one line.
+// Line writes the most important signals of a reading in one line.
 func Line(r Reading) string {
 	part := func(label, key string) string {
 		v, ok := r.Find(key)
