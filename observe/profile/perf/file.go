@@ -19,8 +19,8 @@ import (
 	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
-// interrupted reports whether perf ended as it does when it is interrupted, or
-// when the processes have ended: it writes its file, and then sends itself the
+// interrupted reports whether perf exited as it does when interrupted, or when
+// the processes have ended: it writes its file, and then sends itself the
 // signal, or that of its own workload.
 func interrupted(e *exec.ExitError) bool {
 	status, ok := e.Sys().(syscall.WaitStatus)
@@ -35,7 +35,7 @@ func interrupted(e *exec.ExitError) bool {
 // fields are what perf script prints.
 const fields = "comm,pid,tid,time,period,event,ip,sym,symoff,dso"
 
-// ReadFile reads a perf.data file, with names from the binaries of this
+// ReadFile reads a perf.data file and takes names from the binaries of this
 // machine.
 func (t Tool) ReadFile(ctx context.Context, file string) (*profile.Profile, map[string]profile.ELF, error) {
 	path, err := t.find()
@@ -59,13 +59,13 @@ func (t Tool) ReadFile(ctx context.Context, file string) (*profile.Profile, map[
 	return p, files, nil
 }
 
-// drainTime is how long perf may go on with a text that is not valid.
+// drainTime is how long perf may continue after printing invalid text.
 const drainTime = time.Second
 
-// script reads a file by perf script, and the build ids of what ran by perf
-// buildid-list. It returns the profile, with the names that can be believed,
-// and the binaries at hand by their path in it. If there are pids, the profile
-// is of those processes alone.
+// script reads a file with perf script, and the build IDs of what ran with perf
+// buildid-list. It returns the profile with its trustworthy names, and the
+// available binaries by their path in it. With pids, the profile covers only
+// those processes.
 func (t Tool) script(ctx context.Context, path, file string, pids []int, at roots) (
 	*profile.Profile, map[string]profile.ELF, error,
 ) {
@@ -90,9 +90,9 @@ func (t Tool) script(ctx context.Context, path, file string, pids []int, at root
 	return p, files, nil
 }
 
-// theirIDs chooses one build id for each path. If a file has several, since
-// containers have different programs at the same path, it is that of the
-// binary at hand, or none.
+// theirIDs selects one build ID per path. A path has several if containers have
+// different programs there; theirIDs then selects that of the available binary,
+// or none.
 func theirIDs(all map[string][]string, files map[string]profile.ELF) map[string]string {
 	out := map[string]string{}
 	for module, ids := range all {
@@ -106,9 +106,9 @@ func theirIDs(all map[string][]string, files map[string]profile.ELF) map[string]
 	return out
 }
 
-// text has perf script print a file, or what belongs to pids in it. It keeps
-// the offsets of frames in modules for which keep is true. The path of the file
-// must be absolute, or perf may take it for an option.
+// text prints a file with perf script, or only what belongs to pids. It keeps
+// the offsets of frames in modules for which keep returns true. The path of the
+// file must be absolute, or perf might parse it as an option.
 func (t Tool) text(ctx context.Context, path, file string, pids []int, keep func(module string) bool) (
 	*profile.Profile, error,
 ) {
@@ -123,7 +123,7 @@ func (t Tool) text(ctx context.Context, path, file string, pids []int, keep func
 	p, readErr := profile.ReadPerfScriptOffsets(run.stdout, keep)
 	stopped := false
 	if readErr != nil {
-		// perf may already have printed what is wrong.
+		// perf may already have printed the reason.
 		timer := time.AfterFunc(drainTime, func() { _ = run.signal(syscall.SIGKILL) })
 		_, _ = io.Copy(io.Discard, run.stdout)
 		stopped = !timer.Stop()
@@ -154,7 +154,8 @@ func firstLine(s string) string {
 	return line
 }
 
-// buildIDs are the build ids in the file, by path, each once. It may have none.
+// buildIDs returns the distinct build IDs in the file, by path. There may be
+// none.
 func (t Tool) buildIDs(ctx context.Context, path, file string) (map[string][]string, error) {
 	run, err := t.start(ctx, path, nil, "buildid-list", "--force", "--input", file)
 	if err != nil {
@@ -166,13 +167,12 @@ func (t Tool) buildIDs(ctx context.Context, path, file string) (map[string][]str
 	_ = run.signal(syscall.SIGKILL)
 	_ = run.wait()
 	if err != nil {
-		ids = nil // another version of perf prints something else
+		ids = nil // another version of perf prints a different format
 	}
-	return ids, ctx.Err() // perf script says what is wrong with the file
+	return ids, ctx.Err() // perf script reports what is wrong with the file
 }
 
-// maxIDs bounds the build ids that are read of a file, maxBuilds those of one
-// path.
+// maxIDs limits the build IDs read per file, maxBuilds those per path.
 const (
 	maxIDs    = 1 << 14
 	maxBuilds = 64

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// roots are the file systems that processes see, each once. They stay open
-// when the processes end: the same path of the machine is another file.
+// roots has the distinct root file systems of processes. They stay open after
+// the processes end, because the same path on the machine is another file.
 type roots []*os.File
 
 // rootsOf opens the roots of processes. It skips processes that have ended or
-// may not be looked at, which perf complains about.
+// are inaccessible, which perf reports.
 func rootsOf(pids []int) roots {
 	var out roots
 	var seen []fs.FileInfo
@@ -49,10 +49,10 @@ func (r roots) Close() {
 	}
 }
 
-// maxFiles bounds how many binaries are read.
+// maxFiles limits the number of binaries read.
 const maxFiles = 1000
 
-// readELFs reads how far the symbols of binaries go, each from the first root
+// readELFs reads the symbol information of binaries, each from the first root
 // that has it.
 func (r roots) readELFs(modules []string) map[string]profile.ELF {
 	out := map[string]profile.ELF{}
@@ -82,19 +82,19 @@ func readELF(root *os.File, module string) (profile.ELF, error) {
 	return profile.ReadELF(f)
 }
 
-// debugDir is where distributions put debug files.
+// debugDir is where distributions install debug files.
 const debugDir = "/usr/lib/debug"
 
-// name takes away the names that perf guessed, and names binaries without a
-// symbol table by the files beside them: by the debug file of the same build
-// id, since perf does not say whether it found that, or by Go's own table,
-// which perf does not read.
+// name removes the names that perf guessed, and names binaries without a symbol
+// table: from the debug file with the same build ID, because perf does not
+// report whether it found that, or from Go's own table, which perf does not
+// read.
 func (r roots) name(p *profile.Profile, files map[string]profile.ELF) {
 	p.Judge(files)
 	for _, b := range p.Unnamed() {
 		file, ok := files[b.Path]
 		if !ok || b.Doubt != "" && b.BuildID != file.BuildID {
-			continue // what ran is not at hand
+			continue // the file that ran is unavailable
 		}
 		for _, root := range r {
 			if nameBy(p, b.Path, root, debugfile.ByID(debugDir, b.BuildID)) || nameBy(p, b.Path, root, b.Path) {
@@ -113,10 +113,10 @@ func nameBy(p *profile.Profile, binary string, root *os.File, path string) bool 
 	return p.Symbolise(binary, f) == nil
 }
 
-// openIn opens a regular file by its path in a root. Links lead where they do
-// for processes with that root, and never out of it. A path in a profile may
-// name anything, and opening a device may have effects: the file is looked at
-// before it is opened.
+// openIn opens a regular file by its path in a root. Links resolve as for
+// processes with that root, and never escape it. A path in a profile may name
+// anything, and opening a device may have side effects, so openIn checks the
+// type first.
 func openIn(root *os.File, path string) (*os.File, error) {
 	fd, err := unix.Openat2(int(root.Fd()), path, &unix.OpenHow{
 		Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS})

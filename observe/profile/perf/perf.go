@@ -1,15 +1,15 @@
-// Package perf runs the program perf to profile processes and to read
-// perf.data files.
+// Package perf runs the program perf to profile processes and to read perf.data
+// files.
 //
-// [Tool.Record] has perf sample processes by their CPU clock, which every
-// machine has, and [Tool.ReadFile] has perf script print a file, which package
-// profile reads as it comes. perf resolves the names, in the mount namespaces
-// of the processes. This package reads the binaries too: perf neither says
-// which names are guesses ([profile.Profile.Judge]), nor reads the table of
-// functions of Go's runtime, which alone names stripped Go programs such as
-// istiod.
+// [Tool.Record] samples processes with perf by their CPU clock, which is
+// available on every machine. [Tool.ReadFile] prints a file with perf script,
+// whose output package profile reads as a stream. perf resolves the names, in
+// the mount namespaces of the processes. This package also reads the binaries,
+// because perf neither reports which names are guesses
+// ([profile.Profile.Judge]), nor reads the function table of Go's runtime, the
+// only source of names for stripped Go programs such as istiod.
 //
-// Nothing goes through a shell. perf gets no configuration of its user and no
+// No command goes through a shell. perf gets no user configuration and no
 // standard input, and ends with the context.
 package perf
 
@@ -34,29 +34,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Errors of [Tool]. Those that wrap them have hints.
+// Errors of [Tool]. Errors that wrap them have hints.
 var (
 	ErrMissing   = errors.New("perf is not installed")
 	ErrForbidden = errors.New("perf may not look at these processes")
 	ErrGone      = errors.New("no such process")
 )
 
-// Tool is perf on this machine, or on the machine whose node this process is a
-// pod of.
+// Tool is perf on this machine, or, if this process runs in a pod, on its
+// node's machine.
 type Tool struct {
-	// Path of the program; "" looks where distributions put it.
+	// Path of the program; "" searches the usual locations of distributions.
 	Path string
-	// Root is where the files of the machine are: "/", or /proc/1/root in a
-	// pod that sees its node's processes. If it is not "/", perf is started in
-	// the mount namespace of process 1.
+	// Root is where the machine's files are: "/", or /proc/1/root in a pod that
+	// sees its node's processes. If it is not "/", perf is started in the mount
+	// namespace of process 1.
 	Root string
 	// Temp is the directory for perf's files, seen from Root; default /tmp.
 	Temp string
-	// MaxBytes bounds perf's file; default [DefaultMaxBytes].
+	// MaxBytes limits perf's file; default [DefaultMaxBytes].
 	MaxBytes int64
 }
 
-// places are where Linux distributions have perf.
+// places lists where Linux distributions install perf.
 var places = []string{"/usr/bin/perf", "/usr/local/bin/perf", "/usr/sbin/perf", "/bin/perf",
 	"/usr/lib/linux-tools/*/perf", "/usr/lib/linux-tools-*/perf"}
 
@@ -110,7 +110,7 @@ func (t Tool) find() (path string, err error) {
 			"or name the program with --perf PATH")
 }
 
-// maxStderr bounds what is kept of perf's messages, in bytes.
+// maxStderr limits how much of perf's messages is kept, in bytes.
 const maxStderr = 16 << 10
 
 // process is a running perf.
@@ -120,7 +120,7 @@ type process struct {
 	stdout io.ReadCloser
 }
 
-// tail keeps the beginning of what is written to it, by several goroutines.
+// tail keeps the beginning of what several goroutines write to it.
 type tail struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -135,10 +135,10 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start starts perf. files are inherited from descriptor 3 on.
+// start starts perf. It inherits files as descriptors 3 and up.
 func (t Tool) start(ctx context.Context, path string, files []*os.File, args ...string) (*process, error) {
 	p := &process{cmd: exec.CommandContext(ctx, path, args...)}
-	// Without a home there is no configuration and no cache of its user's.
+	// Without a home directory there is no user configuration and no cache.
 	p.cmd.Env = []string{"PATH=/usr/bin:/bin:/usr/sbin:/sbin", "HOME=/nonexistent", "LC_ALL=C", "PERF_CONFIG=/dev/null",
 		"DEBUGINFOD_URLS=", "PAGER=cat"}
 	p.cmd.Dir = "/"
@@ -157,7 +157,7 @@ func (t Tool) start(ctx context.Context, path string, files []*os.File, args ...
 	return p, nil
 }
 
-// signal sends perf and what it started a signal.
+// signal sends a signal to perf and its children.
 func (p *process) signal(s syscall.Signal) error { return syscall.Kill(-p.cmd.Process.Pid, s) }
 
 // inside calls f in the mount namespace of the machine.
@@ -167,7 +167,7 @@ func (t Tool) inside(f func() error) error {
 	}
 	done := make(chan error, 1)
 	go func() {
-		// The thread is not reused: it ends with this goroutine.
+		// The thread is not reused: it exits with this goroutine.
 		runtime.LockOSThread()
 		done <- func() error {
 			ns, err := os.Open(filepath.Join(filepath.Dir(filepath.Clean(t.root())), "ns/mnt"))
@@ -187,10 +187,10 @@ func (t Tool) inside(f func() error) error {
 	return <-done
 }
 
-// wait waits for perf's end, after its output has been read.
+// wait waits for perf to exit, after its output has been read.
 func (p *process) wait() error { return p.cmd.Wait() }
 
-// failed explains why perf ended with an error.
+// failed explains why perf exited with an error.
 func (p *process) failed(err error) error {
 	if err == nil {
 		err = errors.New("it ended too soon")
@@ -205,7 +205,7 @@ func (p *process) failed(err error) error {
 		}
 	}
 	has := func(text string) bool { return strings.Contains(stderr, text) }
-	switch { // perf's exit code does not say why
+	switch { // perf's exit code does not identify the reason
 	case has("perf_event_paranoid"), has("Permission denied"), has("Operation not permitted"):
 		return errs.WithHint(fmt.Errorf("%w: %s", ErrForbidden, first),
 			"run as root, or with CAP_PERFMON, or let users look at their own processes: sysctl kernel.perf_event_paranoid=1")
@@ -217,15 +217,16 @@ func (p *process) failed(err error) error {
 	return fmt.Errorf("perf: %w", err)
 }
 
-// tempName begins the names of directories for perf's files.
+// tempName is the name prefix of directories for perf's files.
 const tempName = "meshtrial-profile-"
 
-// staleTime is how old a directory may be that is still in use: longer than any
-// recording, and perf script after it.
+// staleTime is the maximum age of a directory that is still in use: longer than
+// any recording and the perf script after it.
 const staleTime = 2 * MaxSeconds * time.Second
 
-// temp makes a directory for perf's files, and removes what killed programs
-// left. It returns its path seen from this process, and seen from perf.
+// temp creates a directory for perf's files, and removes those left by killed
+// programs. It returns its path as seen from this process, and as seen from
+// perf.
 func (t Tool) temp() (here, there string, err error) {
 	dir := t.Temp
 	dir = cmp.Or(dir, "/tmp")
@@ -241,8 +242,8 @@ func (t Tool) temp() (here, there string, err error) {
 	return here, "/" + rest, err
 }
 
-// sweep removes directories for perf's files of this user that nobody has
-// written to since a time.
+// sweep removes this user's directories for perf's files that were not written
+// to since a time.
 func sweep(dir string, since time.Time) {
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {

@@ -29,37 +29,37 @@ const (
 	GraphNone  = "none"
 )
 
-// Bounds of a recording.
+// Limits of a recording.
 const (
-	DefaultHz  = 99 // not in step with timers of 100 Hz
+	DefaultHz  = 99 // avoids lockstep with 100 Hz timers
 	MaxHz      = 10_000
 	MaxSeconds = 3600
 	maxPIDs    = 1000
-	// DefaultMaxBytes bounds perf's file, which is on the node's own disk:
-	// where that is full, pods are evicted.
+	// DefaultMaxBytes limits perf's file, which is on the node's own disk: if
+	// that is full, pods are evicted.
 	DefaultMaxBytes = record.MaxRecording
 )
 
-// Options say what to record.
+// Options says what to record.
 type Options struct {
 	PIDs   []int
 	Hz     int // samples per second of each thread's CPU time
 	Length time.Duration
 	Graph  string
-	// Started is called when perf samples; it may be nil.
+	// Started is called when perf starts sampling; it may be nil.
 	Started func()
 }
 
-// Recording is what perf took.
+// Recording is the result of perf.
 type Recording struct {
 	Profile *profile.Profile
-	Files   map[string]profile.ELF // binaries at hand, by their path in the profile
-	Seconds float64                // that perf sampled
-	Ended   bool                   // the processes ended before the time was over
-	Full    bool                   // perf's file reached its bound before the time was over
+	Files   map[string]profile.ELF // available binaries, by their path in the profile
+	Seconds float64                // duration of sampling
+	Ended   bool                   // the processes ended early
+	Full    bool                   // perf's file reached its limit early
 }
 
-// Check finds invalid options.
+// Check rejects invalid options.
 func (o Options) Check() error {
 	switch {
 	case len(o.PIDs) == 0 || len(o.PIDs) > maxPIDs:
@@ -79,12 +79,14 @@ func (o Options) Check() error {
 }
 
 // Record samples processes by their CPU clock. If they end early it returns
-// what there is. The error wraps one of this package's if perf cannot be used.
+// what was recorded. The error wraps one of this package's errors if perf
+// cannot be used.
 //
-// If it may, and its file has room, perf samples the CPUs, and Record keeps
-// what belongs to the processes, without those that they start meanwhile. An
-// event of a thread starts and stops a timer at each context switch, which
-// costs a loaded proxy some percent of its CPU; an event of a CPU does not.
+// If permissions and file size allow, perf samples all CPUs, and Record keeps
+// the samples of the processes, excluding those that they start in the
+// meantime. A per-thread event starts and stops a timer at each context switch,
+// which costs a loaded proxy a few percent of its CPU; a per-CPU event does
+// not.
 func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 	var out Recording
 	if err := o.Check(); err != nil {
@@ -113,7 +115,7 @@ func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 	}
 	out.Profile, out.Files, err = t.script(ctx, path, files.there, o.PIDs, roots)
 	if errors.Is(err, profile.ErrFormat) && ctx.Err() == nil {
-		// Nothing ran: an empty profile is an answer.
+		// Nothing ran, so an empty profile is correct.
 		out.Profile, err = profile.New(profile.KindCPU, profile.UnitNanoseconds), nil
 		out.Profile.Notes = append(out.Profile.Notes, "perf took no sample: the processes used no CPU")
 	}
@@ -134,13 +136,13 @@ func (t Tool) Record(ctx context.Context, o Options) (Recording, error) {
 	return out, nil
 }
 
-// startTime is how long perf may take to begin.
+// startTime is how long perf may take to start.
 const startTime = 30 * time.Second
 
-// pollTime is how often the size of perf's file is checked.
+// pollTime is the interval between checks of the size of perf's file.
 const pollTime = 100 * time.Millisecond
 
-// dataFile is the path of perf's file, seen from this process and from perf.
+// dataFile is the path of perf's file, as seen from this process and from perf.
 type dataFile struct{ here, there string }
 
 func (f dataFile) size() int64 {
@@ -151,17 +153,18 @@ func (f dataFile) size() int64 {
 	return info.Size()
 }
 
-// sampleBytes is about what a sample with a deep stack takes in perf's file.
+// sampleBytes is the approximate size of a sample with a deep stack in perf's
+// file.
 const sampleBytes = 1000
 
-// fitsWide reports whether perf's file would hold samples of all that runs:
-// copies of all stacks would be too many, and so may be long profiles on many
-// CPUs.
+// fitsWide reports whether perf's file can hold samples of everything that
+// runs. Copies of all stacks would be too large, and so may be long profiles on
+// many CPUs.
 func (o Options) fitsWide(cpus int, maxBytes int64) bool {
 	return o.Graph != GraphDwarf && float64(cpus)*float64(o.Hz)*o.Length.Seconds()*sampleBytes <= float64(maxBytes)
 }
 
-// pidList writes processes as perf's options have them.
+// pidList formats processes for perf's options.
 func pidList(pids []int) string {
 	words := make([]string, len(pids))
 	for i, pid := range pids {
@@ -170,8 +173,8 @@ func pidList(pids []int) string {
 	return strings.Join(words, ",")
 }
 
-// arguments are perf record's. Its workload sleeps: perf ends with it even if
-// nobody is left to stop perf. Idle CPUs are not sampled.
+// arguments returns the arguments of perf record. Its workload is a sleep, so
+// that perf ends even if nothing is left to stop it. Idle CPUs are not sampled.
 func (o Options) arguments(file string, wide bool) []string {
 	args := []string{"record", "--freq", strconv.Itoa(o.Hz), "--no-buildid-cache", "--control", "fd:3,4", "--delay", "-1",
 		"--output", file}
@@ -189,11 +192,11 @@ func (o Options) arguments(file string, wide bool) []string {
 	return append(args, "--", "sleep", strconv.Itoa(int(math.Ceil((o.Length + startTime).Seconds()))))
 }
 
-// record has perf write a file, of the processes or, if wide, of all that runs.
-// perf begins on a command over a pipe and acknowledges it, so that the time is
-// that of the sampling.
+// record makes perf write a file, of the processes or, if wide, of everything
+// that runs. perf starts on a command over a pipe and acknowledges it, so the
+// measured time is the sampling time.
 func (t Tool) record(ctx context.Context, path string, file dataFile, o Options, wide bool, out *Recording) error {
-	var processes pidfds // perf itself ends with the processes unless it is wide
+	var processes pidfds // unless it is wide, perf itself ends with the processes
 	if wide {
 		var err error
 		if processes, err = openPidfds(o.PIDs); err != nil {
@@ -220,14 +223,14 @@ func (t Tool) record(ctx context.Context, path string, file dataFile, o Options,
 	}
 	done := make(chan error, 1)
 	go func() {
-		// Nothing is printed, but reading is how Wait learns of the end.
+		// Nothing is printed, but Wait detects the end by reading.
 		_, _ = bufio.NewReader(p.stdout).WriteTo(&p.stderr)
 		done <- p.wait()
 	}()
 	if _, err := ctlIn.WriteString("enable\n"); err != nil {
 		return p.failed(errors.Join(err, <-done))
 	}
-	// The reader ends when perf acknowledges, or with perf.
+	// The reader ends when perf acknowledges, or exits.
 	acked := make(chan error, 1)
 	go func() {
 		_, err := ackOut.Read(make([]byte, 16))
@@ -272,18 +275,18 @@ func (t Tool) record(ctx context.Context, path string, file dataFile, o Options,
 	return nil
 }
 
-// Why sampling ended.
+// The reason why sampling ended.
 type endedBy int
 
 const (
 	endedTime endedBy = iota
 	endedFull
 	endedProcesses
-	endedPerf // with the processes, or with an error
+	endedPerf // perf itself ended, with the processes or with an error
 )
 
 // until waits until the time is over, perf's file is full, the processes have
-// ended, or perf has.
+// ended, or perf has exited.
 func (t Tool) until(done <-chan error, file dataFile, length time.Duration, processes pidfds) (endedBy, error) {
 	timer := time.NewTimer(length)
 	defer timer.Stop()
@@ -306,10 +309,11 @@ func (t Tool) until(done <-chan error, file dataFile, length time.Duration, proc
 	}
 }
 
-// pidfds watch processes; see pidfd_open(2).
+// pidfds watches processes; see pidfd_open(2).
 type pidfds []int
 
-// openPidfds watches processes. The error wraps [ErrGone] if one has ended.
+// openPidfds starts watching processes. The error wraps [ErrGone] if one has
+// ended.
 func openPidfds(pids []int) (pidfds, error) {
 	var out pidfds
 	for _, pid := range pids {
@@ -319,7 +323,7 @@ func openPidfds(pids []int) (pidfds, error) {
 			if errors.Is(err, unix.ESRCH) || errors.Is(err, unix.EINVAL) { // EINVAL: a thread
 				return nil, errs.WithHint(fmt.Errorf("%w: %d", ErrGone, pid), "is it running, and on this machine?")
 			}
-			// If this process cannot watch it, perf may.
+			// If this process cannot watch it, perf may still be able to.
 			return nil, fmt.Errorf("%w: watch process %d: %w", ErrForbidden, pid, err)
 		}
 		out = append(out, fd)
@@ -333,7 +337,7 @@ func (p pidfds) Close() {
 	}
 }
 
-// ended reports whether all have ended, if there are any.
+// ended reports whether there are any processes and all have ended.
 func (p pidfds) ended() bool {
 	if len(p) == 0 {
 		return false
