@@ -1,11 +1,10 @@
-// Package node is the profile role: on a node a [Server] finds the processes of
-// a container and has the node's perf sample them; elsewhere a [Client] asks it
-// for a profile.
+// Package node implements the profile role. On a node, a [Server] finds the
+// processes of a container and samples them with the node's perf; elsewhere, a
+// [Client] requests a profile from it.
 //
-// The role may look at other users' processes and run a program in the node's
-// mount namespace, so its callers need a token. It answers with a profile in
-// pprof's form. It has judged the names, since only it has the binaries that
-// ran.
+// The role can see other users' processes and run a program in the node's mount
+// namespace, so callers need a token. It returns a profile in pprof format. It
+// judges the names itself because only it has access to the binaries that ran.
 package node
 
 import (
@@ -32,16 +31,16 @@ import (
 	"github.com/meshtrial/meshtrial/observe/profile/perf"
 )
 
-// ControlPort is where the role listens, on its pod's loopback.
+// ControlPort is the role's port on its pod's loopback.
 const ControlPort = 15995
 
-// Bounds of requests and answers, in bytes.
+// Limits of requests and responses, in bytes.
 const (
 	maxRequestBytes = 1 << 20
 	maxAnswer       = 256 << 20
 )
 
-// maxProfiles bounds concurrent profiles.
+// maxProfiles limits concurrent profiles.
 const maxProfiles = 4
 
 // Request asks for a profile of a container's processes.
@@ -58,13 +57,14 @@ type Answer struct {
 	Trust     profile.Trust    `json:"trust"`
 	Binaries  []profile.Binary `json:"binaries"`
 	Seconds   float64          `json:"s"`
-	Ended     bool             `json:"ended"` // the processes ended before the time was over
+	Ended     bool             `json:"ended"` // the processes ended early
 	Processes []string         `json:"processes"`
-	// BeganUnixNS is when perf began to sample, by the node's clock.
+	// BeganUnixNS is when perf started sampling, by the node's clock.
 	BeganUnixNS int64 `json:"began_unix_ns"`
 }
 
-// Profile reads the answer's profile, and adds what pprof's form cannot have.
+// Profile parses the profile in the response, and adds what pprof's format
+// cannot represent.
 func (a Answer) Profile() (*profile.Profile, error) {
 	p, err := profile.ReadPprof(bytes.NewReader(a.Pprof))
 	if err != nil {
@@ -74,10 +74,10 @@ func (a Answer) Profile() (*profile.Profile, error) {
 	return p, nil
 }
 
-// Options say how a server works.
+// Options configures a server.
 type Options struct {
 	Control  string // loopback address to listen on
-	Token    string // that callers must send; never empty
+	Token    string // required from callers; never empty
 	ProcRoot string // default /proc; with the node's PIDs
 	Tool     perf.Tool
 	Log      *slog.Logger
@@ -108,10 +108,10 @@ func New(options Options) (*Server, error) {
 	return s, nil
 }
 
-// Address is where the control server listens.
+// Address returns the listening address of the control server.
 func (s *Server) Address() string { return s.listener.Addr().String() }
 
-// Serve answers requests until ctx ends.
+// Serve handles requests until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
 	return jsonhttp.Server{Name: "profile", Handler: s.mux(), MaxRequest: maxRequestBytes,
 		Token: s.options.Token, Log: s.options.Log, Alive: s.options.Alive}.Serve(ctx, s.listener)
@@ -142,14 +142,14 @@ func (s *Server) mux() *http.ServeMux {
 	return mux
 }
 
-// take waits for a slot, and takes one profile.
+// take waits for a slot and takes one profile.
 func (s *Server) take(ctx context.Context, request Request) (Answer, error) {
 	var out Answer
 	if request.Seconds <= 0 || request.Seconds > perf.MaxSeconds {
 		return out, errs.Usage("a profile of %g s, it must be above 0 and at most %d s", request.Seconds, perf.MaxSeconds)
 	}
 	if _, err := Processes(s.options.ProcRoot, request.ContainerID); err != nil {
-		return out, err // without waiting
+		return out, err // do not wait
 	}
 	select {
 	case s.slots <- struct{}{}:
@@ -157,7 +157,8 @@ func (s *Server) take(ctx context.Context, request Request) (Answer, error) {
 	case <-ctx.Done():
 		return out, ctx.Err()
 	}
-	// The container may have other processes by now, and others its PIDs.
+	// The container may have different processes by now, and their PIDs may
+	// have been reused.
 	processes, err := Processes(s.options.ProcRoot, request.ContainerID)
 	if err != nil {
 		return out, err
@@ -172,7 +173,7 @@ func (s *Server) take(ctx context.Context, request Request) (Answer, error) {
 	if err != nil {
 		return out, err
 	}
-	// Judge keeps offsets: the caller may have debug files.
+	// Judge keeps offsets because the caller may have debug files.
 	out.Trust = recording.Profile.Judge(recording.Files)
 	out.Binaries, out.Seconds, out.Ended = recording.Profile.Binaries, recording.Seconds, recording.Ended
 	var b bytes.Buffer
@@ -183,14 +184,14 @@ func (s *Server) take(ctx context.Context, request Request) (Answer, error) {
 	return out, nil
 }
 
-// Process is one of a container.
+// Process is a process of a container.
 type Process struct {
 	PID  int
 	Name string
 }
 
-// Processes lists a container's processes by their cgroups. The error wraps
-// [perf.ErrGone] if there is none.
+// Processes lists a container's processes by cgroup. The error wraps
+// [perf.ErrGone] if there are none.
 func Processes(procRoot, containerID string) ([]Process, error) {
 	match, err := procfs.ContainerCgroup(containerID)
 	if err != nil {
@@ -208,7 +209,7 @@ func Processes(procRoot, containerID string) ([]Process, error) {
 		}
 		cgroup, err := os.ReadFile(filepath.Join(procRoot, e.Name(), "cgroup"))
 		if err != nil || !procfs.InCgroup(cgroup, match) {
-			continue // it has ended, or is another's
+			continue // it has ended, or belongs to another container
 		}
 		name, _ := os.ReadFile(filepath.Join(procRoot, e.Name(), "comm"))
 		out = append(out, Process{pid, strings.TrimSpace(string(name))})
@@ -221,7 +222,7 @@ func Processes(procRoot, containerID string) ([]Process, error) {
 	return out, nil
 }
 
-// Client is a client of one node's profile role.
+// Client calls one node's profile role.
 type Client struct {
 	HTTPClient *http.Client // must have no timeout shorter than a profile
 	BaseURL    string
@@ -235,7 +236,7 @@ func (c Client) Take(ctx context.Context, request Request) (Answer, error) {
 	return out, err
 }
 
-// Ready checks that the role answers.
+// Ready checks that the role responds.
 func (c Client) Ready(ctx context.Context) error {
 	body, err := c.json().Stream(ctx, "/healthz")
 	if err != nil {
