@@ -1,10 +1,10 @@
-// Package debugfile finds the debug files of binaries by their build ids, and
-// names the frames of profiles by them.
+// Package debugfile finds the debug files of binaries by build ID, and uses
+// them to name the frames of profiles.
 //
-// A [Finder] looks at the files and directories that the user names, and then
-// where distributions and debuginfod's client keep such files. It takes a file
-// only if its build id is that of what ran: names of another build are worse
-// than none.
+// A [Finder] searches the files and directories that the user names, and then
+// the locations where distributions and debuginfod's client keep such files. It
+// uses a file only if its build ID matches that of the binary that ran: names
+// from another build are worse than none.
 package debugfile
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
-// maxFiles bounds how many files of a directory are looked at.
+// maxFiles limits the number of files examined per directory.
 const maxFiles = 10_000
 
 // Finder finds debug files. Make one with [New].
@@ -30,9 +30,9 @@ type Finder struct {
 	trees []string            // directories with files by build id
 }
 
-// ByID is the path of a debug file below a directory such as /usr/lib/debug,
-// as distributions arrange them: .build-id/ab/cdef.debug. It is "" if the id
-// is none.
+// ByID returns the path of a debug file in a directory such as /usr/lib/debug,
+// in the layout of distributions: .build-id/ab/cdef.debug. It returns "" for an
+// invalid ID.
 func ByID(dir, id string) string {
 	if !reID.MatchString(id) {
 		return ""
@@ -40,11 +40,11 @@ func ByID(dir, id string) string {
 	return filepath.Join(dir, ".build-id", id[:2], id[2:]+".debug")
 }
 
-// reID matches a build id. Profiles come from anywhere, and ids become paths.
+// reID matches a build ID. Profiles are untrusted, and IDs become paths.
 var reID = regexp.MustCompile(`^[0-9a-f]{8,128}$`)
 
-// New looks at what the user named: each path is a debug file, or a directory
-// with debug files as they are or by build id. Anything else is a usage error.
+// New reads the paths that the user named. Each is a debug file, or a directory
+// with debug files, either flat or by build ID. Anything else is a usage error.
 func New(paths []string) (*Finder, error) {
 	f := &Finder{given: map[string][]string{}, trees: []string{"/usr/lib/debug"}}
 	for _, path := range paths {
@@ -99,7 +99,7 @@ func (f *Finder) addFile(path string) error {
 	return nil
 }
 
-// candidates are files that may have the symbols of a build.
+// candidates returns files that may have the symbols of a build.
 func (f *Finder) candidates(id string) []string {
 	out := slices.Clone(f.given[id])
 	for _, dir := range f.trees {
@@ -114,9 +114,9 @@ func (f *Finder) candidates(id string) []string {
 // deserves a note.
 const worthNoting = 0.02
 
-// Name names what it can of a profile's frames that have an offset but no
-// name, and notes in the profile what it did. Call [profile.Profile.Judge]
-// before, and [profile.Profile.Distrust] after it.
+// Name names those frames of a profile that have an offset but no name, as far
+// as possible, and notes in the profile what it did. Call
+// [profile.Profile.Judge] before it, and [profile.Profile.Distrust] after it.
 func (f *Finder) Name(p *profile.Profile) {
 	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
 	for _, b := range p.Unnamed() {
