@@ -9,22 +9,22 @@ import (
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 )
 
-// reStart matches the functions in which threads and programs begin.
+// reStart matches the functions at which threads and programs start.
 var reStart = lazyregexp.New(`^(?:_start|main|_?_?libc_start\w*|__libc_start_call_main|start_thread|__?clone3?|` +
 	`thread_start|runtime\.\S+|std::sys::\S*thread\S*|_?rust_eh\S*)(?:@.*)?$`)
 
-// shallow is from how many frames in user space on a stack counts as complete
-// wherever it begins: functions of the C library without frame pointers hide
-// their callers now and then.
+// shallow is the number of user-space frames from which a stack counts as
+// complete wherever it starts: C library functions without frame pointers
+// occasionally hide their callers.
 const shallow = 5
 
 // lostShare is the share of a binary's weight with lost callers from which
-// [Profile.NoteCallers] notes it.
+// [Profile.NoteCallers] reports it.
 const lostShare = 0.5
 
-// NoteCallers notes the binaries whose callers were lost, as call graphs by
-// frame pointers lose them in programs that keep none. Call it before
-// [Profile.Distrust], which joins frames.
+// NoteCallers notes the binaries whose callers were lost. This happens with
+// frame-pointer call graphs in programs built without frame pointers. Call it
+// before [Profile.Distrust], which joins frames.
 func (p *Profile) NoteCallers() {
 	type sum struct{ lost, all float64 }
 	sums := map[string]*sum{}

@@ -7,7 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Costs is where a program's time went, by cost centre.
+// Costs is the distribution of a program's time over cost centres.
 type Costs struct {
 	Total   int64        `json:"total"`
 	Unit    string       `json:"unit"`
@@ -15,23 +15,23 @@ type Costs struct {
 	Blocks  int          `json:"blocks"` // that intervals come from
 	Method  string       `json:"method"` // of the intervals, in words
 	Centres []CentreCost `json:"centres"`
-	// Filters are those of the configuration, if one was given, with what was
-	// seen of them.
+	// Filters has the filters of the configuration, if one was given, with their
+	// observed cost.
 	Filters []FilterCost `json:"filters,omitempty"`
 }
 
-// CentreCost is a cost centre's cost. Each sample belongs to one centre, so that
+// CentreCost is a cost centre's cost. Each sample belongs to one centre, so
 // weights add up to the total.
 type CentreCost struct {
 	Group  string `json:"group"`
 	Name   string `json:"name"`
 	Weight int64  `json:"weight"`
-	// Share is of all samples, with its 95% interval.
+	// Share is the share of all samples, with its 95% interval.
 	Share float64 `json:"share"`
 	Low   float64 `json:"low"`
 	High  float64 `json:"high"`
-	// Kernel is the weight of samples in the kernel on behalf of the centre;
-	// the kernel's own centres have it too.
+	// Kernel is the weight of samples in the kernel on behalf of the centre,
+	// including the kernel's own centres.
 	Kernel int64 `json:"kernel,omitempty"`
 	// Within is the weight of samples with the centre anywhere in their
 	// stack.
@@ -47,21 +47,21 @@ type FilterCost struct {
 	// Within is the share of samples with it anywhere in their stack.
 	Within float64 `json:"within"`
 	Seen   bool    `json:"seen"`
-	// Shared says that other configured filters have the same functions, so
-	// that the share is theirs too.
+	// Shared means that other configured filters use the same functions, so the
+	// share includes them.
 	Shared bool `json:"shared,omitempty"`
 }
 
-// maxTimeBlocks is how many blocks of time a profile is cut into.
+// maxTimeBlocks is the number of time blocks that a profile is divided into.
 const maxTimeBlocks = 10
 
-// Cost adds samples up by cost centre. Intervals come from blocks: several
-// profiles are blocks of one measurement; a single one is cut into blocks of
-// time if its samples have times. filters may be nil.
+// Cost sums samples by cost centre. Intervals come from blocks: several profiles
+// are blocks of one measurement; a single profile is divided into blocks of time
+// if its samples have times. filters may be nil.
 //
-// A sample in the kernel belongs to one of the kernel's centres, others to the
-// centre of the innermost function that a rule knows. A filter that calls the
-// next one has only its own part.
+// A sample in the kernel belongs to one of the kernel's centres, and any other
+// sample to the centre of the innermost function with a rule. A filter that
+// calls the next one counts only its own part.
 func Cost(profiles []*Profile, filters []ConfigFilter) Costs {
 	blocks, method := blocksOf(profiles)
 	out := Costs{Blocks: len(blocks.totals), Method: method}
@@ -195,14 +195,14 @@ func joinFilters(c Costs, filters []ConfigFilter) []FilterCost {
 	return out
 }
 
-// blocks are parts of a measurement, for intervals.
+// blocks divides a measurement into parts, for intervals.
 type blocks struct {
 	totals   []int64
-	profiles []*Profile // one for each block; nil if blocks are of time
+	profiles []*Profile // one per block; nil if blocks are of time
 	from, to int64
 }
 
-// blocksOf cuts a measurement into blocks, and returns the method in words.
+// blocksOf divides a measurement into blocks, and returns the method in words.
 func blocksOf(profiles []*Profile) (blocks, string) {
 	if len(profiles) > 1 {
 		b := blocks{profiles: profiles}
@@ -223,8 +223,8 @@ func blocksOf(profiles []*Profile) (blocks, string) {
 	return b, "from the number of samples alone, as if they were independent"
 }
 
-// timeBlocks cuts a profile into blocks of equal time, each with some 20
-// samples.
+// timeBlocks divides a profile into blocks of equal time with some 20 samples
+// each.
 func timeBlocks(p *Profile) (blocks, bool) {
 	from, to, ok := p.Span()
 	n := min(maxTimeBlocks, p.Len()/20)
@@ -238,7 +238,7 @@ func timeBlocks(p *Profile) (blocks, bool) {
 	return b, true
 }
 
-// of is the index of a sample's block.
+// of returns the index of a sample's block.
 func (b blocks) of(p *Profile, s Sample) int {
 	if b.profiles != nil {
 		return slices.Index(b.profiles, p)
@@ -249,8 +249,8 @@ func (b blocks) of(p *Profile, s Sample) int {
 	return 0
 }
 
-// shares are the shares of weights by block, which may be nil, in the blocks
-// with samples.
+// shares returns the shares of weights by block in the blocks with samples.
+// byBlock may be nil.
 func (b blocks) shares(byBlock []int64) []float64 {
 	var out []float64
 	for i, total := range b.totals {
@@ -264,7 +264,7 @@ func (b blocks) shares(byBlock []int64) []float64 {
 	return out
 }
 
-// share is the share of a weight with its 95% interval, within 0 and 1.
+// share returns the share of a weight with its 95% interval, clamped to 0..1.
 func (b blocks) share(byBlock []int64, weight, total, samples int64) (share, low, high float64) {
 	if total <= 0 {
 		return 0, 0, 0

@@ -10,22 +10,20 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Diff is the difference of two profiles: how the share of each path of calls
-// changed.
+// Diff is the difference of two profiles: the change in the share of each call path.
 type Diff struct {
 	// Before and After are the two sides' weights and samples.
 	Before DiffSide `json:"before"`
 	After  DiffSide `json:"after"`
 	// Method is how the intervals were computed, in words.
 	Method string `json:"method"`
-	// Paths are those with a share of at least leastShare in one of the two,
-	// also if they vanished or are new. Those whose own share changed most come
-	// first.
+	// Paths has those with a share of at least leastShare on either side, including
+	// vanished and new ones, sorted by the change of their own share, largest first.
 	Paths []DiffPath `json:"paths"`
-	// TooFew says that one of the two has too few samples for a difference; a warning says
+	// TooFew means that one side has too few samples for a difference; a warning says
 	// which.
 	TooFew bool `json:"too_few,omitempty"`
-	// Small counts the paths left out.
+	// Small counts the omitted paths.
 	Small    int         `json:"small"`
 	Warnings []note.Note `json:"warnings,omitempty"`
 }
@@ -38,21 +36,21 @@ type DiffSide struct {
 	Blocks  int    `json:"blocks"`
 }
 
-// DiffPath is a function as it was called, before and after.
+// DiffPath is a function on a call path, before and after.
 type DiffPath struct {
 	Frames []Frame `json:"-"`      // the root first
 	Path   string  `json:"path"`   // their labels, joined by semicolons
-	Before float64 `json:"before"` // share of the samples, with all it calls
+	Before float64 `json:"before"` // share of the samples, including callees
 	After  float64 `json:"after"`
-	// Delta is After - Before with its 95% interval; Self and the others are
-	// the function's own part.
+	// Delta is After - Before with its 95% interval; Self and the following fields are the
+	// function's own part.
 	Delta    float64 `json:"delta"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
 	Self     float64 `json:"self"`
 	SelfLow  float64 `json:"self_low"`
 	SelfHigh float64 `json:"self_high"`
-	Vanished bool    `json:"vanished,omitempty"` // it is in no stack after
+	Vanished bool    `json:"vanished,omitempty"` // absent from all stacks after
 	New      bool    `json:"new,omitempty"`
 
 	stack StackID // in the union of both
@@ -64,7 +62,7 @@ func (d DiffPath) Real() bool { return d.Low > 0 || d.High < 0 }
 // leastShare is the share that a path must have before or after to be listed.
 const leastShare = 0.001
 
-// side is a measurement by the paths of both measurements' union.
+// side is a measurement, indexed by the paths of the union of both.
 type side struct {
 	blocks     blocks
 	total      int64
@@ -73,9 +71,9 @@ type side struct {
 	cumulative [][]int64
 }
 
-// Compare compares two measurements, each one profile or several that are its
-// blocks. It compares shares, so that the two may have taken different times.
-// Intervals are per path: some five of a hundred unchanged paths seem to change.
+// Compare compares two measurements, each one profile or several that are its blocks. It
+// compares shares, so the durations may differ. Intervals are per path: about five of a
+// hundred unchanged paths appear to change.
 func Compare(before, after []*Profile) (Diff, error) {
 	if len(before) == 0 || len(after) == 0 {
 		return Diff{}, fmt.Errorf("a difference needs two profiles")
@@ -166,7 +164,7 @@ func (u *Profile) side(profiles []*Profile) (side, string) {
 		s.samples = plus(s.samples, p.Taken())
 		to := make([]StackID, len(p.paths))
 		for i := 1; i < len(p.paths); i++ {
-			// If the union is full, the caller stands for what it calls.
+			// If the union is full, the caller stands for its callees.
 			to[i], _ = u.Push(to[p.paths[i].parent], u.Frame(p.frames[p.paths[i].frame]))
 		}
 		for sample := range p.Samples() {
@@ -192,8 +190,8 @@ func (s side) share(byBlock []int64) float64 {
 	return sum / total
 }
 
-// difference is how a share changed, with its interval: Welch's over blocks, or
-// from the numbers of samples if one side has no blocks.
+// difference returns the change of a share with its interval: Welch's over blocks, or from
+// the numbers of samples if one side has no blocks.
 func difference(a, b side, inA, inB []int64) (delta, low, high float64) {
 	if inA == nil && inB == nil {
 		return 0, 0, 0

@@ -9,7 +9,7 @@ import (
 	"io"
 )
 
-// Types of binaries, by the functions that their files name.
+// Types of binaries, by the functions that their files can name.
 const (
 	TypeFull     = "symbols"      // a symbol table: every function
 	TypeExports  = "exports only" // only exported functions
@@ -18,13 +18,13 @@ const (
 	TypeGo       = "Go's table"   // none, but the table of Go's runtime named them
 )
 
-// ELF is what a binary's file says about its symbols.
+// ELF is the symbol information of a binary.
 type ELF struct {
 	BuildID string // hexadecimal; "" without one
 	Type    string
 	Text    Segment
-	// Exports are the sizes of the exported functions, in bytes, by their
-	// names as frames have them; only of a binary of [TypeExports].
+	// Exports has the sizes of the exported functions, in bytes, by frame name;
+	// only for a binary of [TypeExports].
 	Exports map[string]uint64
 }
 
@@ -36,7 +36,7 @@ type Segment struct {
 	Size    uint64 `json:"size"`
 }
 
-// linked turns an offset in the file into the address that symbols have.
+// linked converts a file offset to an address as used by symbols.
 func (s Segment) linked(offset uint64) (uint64, bool) {
 	if offset < s.Offset || offset-s.Offset >= s.Size {
 		return 0, false
@@ -44,7 +44,7 @@ func (s Segment) linked(offset uint64) (uint64, bool) {
 	return offset - s.Offset + s.Address, true
 }
 
-// ReadELF reads how far the symbols of a binary go. The error wraps
+// ReadELF reads the symbol information of a binary. The error wraps
 // [ErrFormat].
 func ReadELF(r io.ReaderAt) (out ELF, err error) {
 	defer recoverFormat(&err)
@@ -73,9 +73,10 @@ func ReadELF(r io.ReaderAt) (out ELF, err error) {
 	return out, nil
 }
 
-// Bounds on what is read of a binary. Containers bring their own, whose headers
-// may claim any size, in a sparse file or compressed a thousandfold, and whose
-// names may overlap, so that copies of them fill any memory.
+// Limits on what is read of a binary. Containers bring their own binaries.
+// Their headers may claim any size, in a sparse file or compressed a
+// thousandfold, and their names may overlap, so that copying them would fill
+// any memory.
 const (
 	maxSections     = 1 << 10
 	maxSectionNames = 64 << 10  // bytes
@@ -95,13 +96,13 @@ func openELF(r io.ReaderAt) (*elf.File, error) {
 	return f, nil
 }
 
-// boundHeaders refuses headers of which elf.NewFile would make more than it
-// should: it has no bounds of its own. What cannot be read it leaves to
-// elf.NewFile. Files of other machines than 64-bit little-endian ones, none of
-// which runs a mesh, are refused too.
+// boundHeaders rejects headers for which elf.NewFile, which has no limits of
+// its own, would allocate too much. It leaves unreadable headers to
+// elf.NewFile. It also rejects files for machines other than 64-bit
+// little-endian ones, on which no mesh runs.
 func boundHeaders(r io.ReaderAt) error {
 	var h elf.Header64
-	var names elf.Section64 // the section with the names of sections
+	var names elf.Section64 // the section with section names
 	read := func(at int64, into any) {
 		_ = binary.Read(io.NewSectionReader(r, at, int64(binary.Size(into))), binary.LittleEndian, into)
 	}
@@ -121,8 +122,7 @@ func boundHeaders(r io.ReaderAt) error {
 	return nil
 }
 
-// sectionData reads a section that is not compressed and has at most so many
-// bytes.
+// sectionData reads an uncompressed section of at most that many bytes.
 func sectionData(s *elf.Section, most uint64) ([]byte, error) {
 	if s.Flags&elf.SHF_COMPRESSED != 0 || s.FileSize > most {
 		return nil, fmt.Errorf("ELF: section %.40q is compressed, or larger than %d bytes: %w", s.Name, most, ErrFormat)
@@ -134,8 +134,8 @@ func sectionData(s *elf.Section, most uint64) ([]byte, error) {
 	return data, nil
 }
 
-// functions reads the functions that a symbol table defines. debug/elf would
-// copy all names, and those of versions, without a bound.
+// functions reads the functions defined by a symbol table. debug/elf would copy
+// all names, including those of versions, without a limit.
 func functions(f *elf.File, kind elf.SectionType) ([]elf.Symbol, error) {
 	table := f.SectionByType(kind)
 	if table == nil || int64(table.Link) >= int64(len(f.Sections)) {
@@ -169,16 +169,16 @@ func functions(f *elf.File, kind elf.SectionType) ([]elf.Symbol, error) {
 	return out, nil
 }
 
-// recoverFormat turns a panic into an error that wraps [ErrFormat]: the
-// libraries that read files are not hardened against garbage.
+// recoverFormat turns a panic into an error that wraps [ErrFormat], because the
+// libraries that read files are not hardened against invalid input.
 func recoverFormat(err *error) {
 	if broken := recover(); broken != nil {
 		*err = fmt.Errorf("%v: %w", broken, ErrFormat)
 	}
 }
 
-// buildID is the binary's GNU build id: a note of a header of 12 bytes, the
-// name "GNU\0", and the id.
+// buildID returns the binary's GNU build ID: a note with a header of 12 bytes,
+// the name "GNU\0", and the ID.
 func buildID(f *elf.File) string {
 	s := f.Section(".note.gnu.build-id")
 	if s == nil || s.Type != elf.SHT_NOTE || s.Size > 1<<16 {
@@ -192,8 +192,8 @@ func buildID(f *elf.File) string {
 	return hex.EncodeToString(id[:min(uint64(f.ByteOrder.Uint32(note[4:])), uint64(len(id)))])
 }
 
-// textSegment is the first part of a file that is executable. Debug files list
-// it without its bytes, and no longer say where in the binary it was.
+// textSegment returns the first executable segment of a file. Debug files list
+// it without its contents and without its position in the binary.
 func textSegment(f *elf.File) Segment {
 	for _, p := range f.Progs {
 		if p.Type == elf.PT_LOAD && p.Flags&elf.PF_X != 0 && p.Filesz > 0 {

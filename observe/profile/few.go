@@ -7,13 +7,13 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 )
 
-// LeastSamples is how many samples of CPU time a profile needs before it says
-// where the time went: with fewer, the interval of a share of a tenth is 3% to
-// 26% or wider.
+// LeastSamples is the number of CPU samples a profile needs to show where the
+// time went: with fewer, the interval of a share of a tenth is 3% to 26% or
+// wider.
 const LeastSamples = 30
 
-// leastOfRow is how many samples a share needs: with fewer, its interval is
-// wider than the share.
+// leastOfRow is the number of samples a share needs: with fewer, its interval
+// is wider than the share.
 const leastOfRow = 5
 
 // TooFew reports whether a CPU profile has too few samples to say anything.
@@ -24,7 +24,7 @@ var (
 	noteUnits = note.Define("profile_units", "the first counts %s, the second %s: only shares can be compared")
 )
 
-// Few says that so many samples are too few.
+// Few returns a note that there are too few samples.
 func Few(samples int64) note.Note {
 	noun := "samples"
 	if samples == 1 {
@@ -33,14 +33,14 @@ func Few(samples int64) note.Note {
 	return noteFew.Of(fmt.Sprintf("%d %s", samples, noun), LeastSamples)
 }
 
-// Tells reports whether a weight has enough of the total's samples for a share
-// of its own.
+// Tells reports whether a weight represents enough of the total's samples for a
+// share of its own.
 func Tells(weight, total, samples int64) bool {
 	return total > 0 && float64(weight)/float64(total)*float64(samples) >= leastOfRow-0.5
 }
 
-// Wilson is the 95% interval of a share of n samples (Wilson, "Probable
-// inference", JASA 1927), as if they were independent.
+// Wilson returns the 95% interval of a share of n samples (Wilson, "Probable
+// inference", JASA 1927), assuming independence.
 func Wilson(share float64, n int64) (low, high float64) {
 	const z = 1.959964
 	if n <= 0 {
@@ -52,7 +52,7 @@ func Wilson(share float64, n int64) (low, high float64) {
 	return math.Max(0, math.Min(share, middle-half)), math.Min(1, math.Max(share, middle+half))
 }
 
-// binomialHalf is half the width of Wilson's 95% interval of a share of n
+// binomialHalf returns half the width of Wilson's 95% interval of a share of n
 // samples, which is wide enough for shares near zero.
 func binomialHalf(share float64, n int64) float64 {
 	const z = 1.959964

@@ -14,16 +14,16 @@ type ConfigFilter struct {
 	Name  string `json:"name"`  // in the configuration
 	// Centre is the name of its functions' cost centre.
 	Centre string `json:"centre"`
-	Type   string `json:"type,omitempty"` // the message's
-	// Plugin and Runtime are a Wasm filter's.
+	Type   string `json:"type,omitempty"` // of the message
+	// Plugin and Runtime are set for Wasm filters.
 	Plugin  string `json:"plugin,omitempty"`
 	Runtime string `json:"runtime,omitempty"`
 	Places  int    `json:"places"` // filter chains with it
 }
 
-// ReadFilters lists the filters of an Envoy's /config_dump, each once, in the
-// order of their groups and names. See envoy/config/listener/v3/listener.proto
-// and envoy/extensions/filters/network/http_connection_manager.
+// ReadFilters lists the distinct filters of an Envoy's /config_dump, ordered by
+// group and name. See envoy/config/listener/v3/listener.proto and
+// envoy/extensions/filters/network/http_connection_manager.
 func ReadFilters(dump []byte) ([]ConfigFilter, error) {
 	var document any
 	if err := json.Unmarshal(dump, &document); err != nil {
@@ -47,14 +47,14 @@ func ReadFilters(dump []byte) ([]ConfigFilter, error) {
 	return out, nil
 }
 
-// filterLists are the fields that hold filters.
+// filterLists lists the fields that contain filters.
 var filterLists = map[string]string{
 	"http_filters":     GroupHTTPFilter,
 	"filters":          GroupNetworkFilter,
 	"listener_filters": GroupListenerFilter,
 }
 
-// maxConfigDepth bounds how deep a dump is searched.
+// maxConfigDepth limits the search depth in a dump.
 const maxConfigDepth = 200
 
 func visitFilters(v any, depth int, found map[ConfigFilter]int) {
@@ -112,8 +112,8 @@ const (
 	udpaStruct  = "type.googleapis.com/udpa.type.v1.TypedStruct"
 )
 
-// configCentre is the name of the cost centre that the rules give a filter's
-// functions, by its type: people name filters as they like.
+// configCentre returns the name of the cost centre that the rules assign to a
+// filter's functions, by its type, because configured names are arbitrary.
 func configCentre(f ConfigFilter) string {
 	switch {
 	case strings.Contains(f.Type, ".wasm."):

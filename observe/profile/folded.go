@@ -12,14 +12,14 @@ import (
 	"strings"
 )
 
-// Suffixes by which stackcollapse marks frames.
+// Suffixes with which stackcollapse marks frames.
 const (
 	kernelMark  = "_[k]"
 	inlinedMark = "_[i]"
 )
 
-// ReadFolded reads folded stacks, as stackcollapse-perf.pl and others write
-// them: a line for each stack, its frames from the root joined by semicolons,
+// ReadFolded reads folded stacks, as written by stackcollapse-perf.pl and
+// others: a line per stack, with its frames from the root joined by semicolons,
 // then a space and its count.
 func ReadFolded(r io.Reader) (*Profile, error) {
 	p := New(KindCPU, UnitSamples)
@@ -92,7 +92,7 @@ func foldedFrame(name string) Frame {
 	return f
 }
 
-// folded writes a frame for folded stacks.
+// folded formats a frame for folded stacks.
 func (f Frame) folded() string {
 	name := strings.Map(func(r rune) rune {
 		switch r {
@@ -112,9 +112,9 @@ func (f Frame) folded() string {
 	return name
 }
 
-// WriteFolded writes folded stacks, each once, sorted, with the thread's name as
-// the root if it is known. Values are numbers of samples, as in other programs,
-// unless samples' weights differ.
+// WriteFolded writes distinct folded stacks in sorted order, with the thread's
+// name as the root if known. Values are numbers of samples, as in other
+// programs, unless samples have different weights.
 func (p *Profile) WriteFolded(w io.Writer) error {
 	each := int64(1)
 	if p.Unit == UnitNanoseconds && p.Period > 0 {

@@ -23,28 +23,29 @@ const (
 	UnitSamples     = "samples"
 )
 
-// Bounds of a profile. What exceeds them is cut and noted; it is not an error.
+// Limits of a profile. Exceeding them truncates the profile and adds a note, but
+// is not an error.
 const (
-	maxPaths    = 1 << 20 // each takes some 50 bytes
-	maxDepth    = 1024    // frames of a stack; the kernel's own bound is 127
+	maxPaths    = 1 << 20 // about 50 bytes each
+	maxDepth    = 1024    // frames per stack; the kernel's own limit is 127
 	maxFrames   = 1 << 20
 	maxThreads  = 1 << 16
 	maxBinaries = 4096
-	maxText     = 128 << 20 // bytes of the names of functions, modules and threads
+	maxText     = 128 << 20 // total bytes of function, module and thread names
 )
 
-// maxWeight bounds a sample's weight in texts: eleven days in nanoseconds.
+// maxWeight limits a sample's weight in text formats: eleven days in nanoseconds.
 const maxWeight = 1e15
 
-// maxTotal bounds the weight of all samples, so that sums do not overflow: 73
+// maxTotal limits the weight of all samples so that sums do not overflow: 73
 // years in nanoseconds, which block profiles of a large server may reach.
 const maxTotal = 1 << 61
 
 // MemoryLimit is the runtime/debug.SetMemoryLimit of programs that read large
-// profiles, in bytes. What is kept takes far less; the rest is garbage.
+// profiles, in bytes. Retained data takes far less; the rest is garbage.
 const MemoryLimit = 200 << 20
 
-// NoTime is the time of samples whose time is not known.
+// NoTime is the time of samples with unknown time.
 const NoTime = -1
 
 // Frame is a function in a stack.
@@ -52,13 +53,13 @@ type Frame struct {
 	Name    string // "" if unknown
 	Module  string // path of the binary or library; [kernel.kallsyms], [vdso]; "" if unknown
 	Kernel  bool
-	Inlined bool // the compiler put it into its caller
-	// Offset is its offset in the module's file, in bytes, of frames that may
+	Inlined bool // the compiler inlined it into its caller
+	// Offset is its offset in the module's file, in bytes, for frames that can
 	// still be named, until [Profile.Distrust]; 0 if unknown.
 	Offset uint64
 }
 
-// Label is a frame's name, or else its module in brackets.
+// Label returns a frame's name, or its module in brackets if it has none.
 func (f Frame) Label() string {
 	switch {
 	case f.Name != "":
@@ -71,7 +72,7 @@ func (f Frame) Label() string {
 	return "[" + path.Base(strings.TrimSuffix(f.Module, deleted)) + "]"
 }
 
-// Thread is a thread; the zero value where the format has none.
+// Thread is a thread; zero if the format has no threads.
 type Thread struct {
 	Name     string
 	PID, TID int
@@ -96,47 +97,48 @@ type Sample struct {
 type Binary struct {
 	Path    string `json:"path"`
 	BuildID string `json:"build_id,omitempty"` // hexadecimal; "" if unknown
-	// Type is what its file holds: [TypeFull], [TypeExports], [TypeStripped],
-	// [TypeDebug], [TypeGo], or "" if it was not read.
+	// Type is the kind of symbols in its file: [TypeFull], [TypeExports],
+	// [TypeStripped], [TypeDebug], [TypeGo], or "" if it was not read.
 	Type string `json:"type,omitempty"`
-	// Resolved is the share of the weight of its innermost frames that have
-	// a name; Weight is that of samples whose innermost frame is in it.
+	// Resolved is the share of the weight of its innermost frames that have a
+	// name. Weight is the weight of samples whose innermost frame is in it.
 	Resolved float64 `json:"resolved"`
 	Weight   int64   `json:"weight"`
 	// Text is the executable part of its file; zero if it was not read.
 	Text Segment `json:"text,omitzero"`
-	// Doubt is why its names were taken away: [DoubtBuild], [DoubtDeleted],
-	// [DoubtGuessed], or "" if they were not. Why says it in words.
+	// Doubt is why its names were removed: [DoubtBuild], [DoubtDeleted],
+	// [DoubtGuessed], or "" if they were not. Why explains it in words.
 	Doubt string `json:"doubt,omitempty"`
 	Why   string `json:"why,omitempty"`
 }
 
-// Profile is weighted stacks. Make one with [New].
+// Profile is a set of weighted stacks. Create one with [New].
 type Profile struct {
 	Kind   string
 	Unit   string
 	Period int64 // weight of one sample; 0 if unknown
-	// Event is what perf counted, such as cpu-clock; "" for others.
+	// Event is the perf event that was counted, such as cpu-clock; "" for other
+	// profilers.
 	Event    string
 	Binaries []Binary
-	Notes    []string // for people: what was left out, and how it was named
+	Notes    []string // for display: what was omitted, and how names were found
 
-	cut       int64 // samples whose stack exceeded the bounds
+	cut       int64 // samples whose stack exceeded the limits
 	samples   []Sample
 	count     int   // of samples added
 	total     int64 // their weight
 	clipped   bool  // the weight exceeded maxTotal
-	crowded   bool  // functions or threads exceeded their bounds
+	crowded   bool  // functions or threads exceeded their limits
 	textBytes int   // of the names of frames and threads
 	frames    []Frame
-	offsets   []uint32 // by frame: the farthest into its function that it was seen
+	offsets   []uint32 // by frame: the farthest offset seen within its function
 	paths     []step
 	threads   []Thread
 
 	frameIndex  map[Frame]FrameID
 	pathIndex   map[step]StackID
 	threadIndex map[Thread]ThreadID
-	alike       map[stackThread]int // place of samples without a time
+	alike       map[stackThread]int // index of samples without a time
 }
 
 // stackThread identifies samples without a time.
@@ -145,23 +147,24 @@ type stackThread struct {
 	thread ThreadID
 }
 
-// others stands for the functions and threads beyond the bounds.
+// others stands for functions and threads beyond the limits.
 const others = "[others]"
 
-// step is a stack as its caller's stack and one frame more.
+// step is a stack, as its caller's stack plus one frame.
 type step struct {
 	parent StackID
 	frame  FrameID
 }
 
-// New makes an empty profile.
+// New returns an empty profile.
 func New(kind, unit string) *Profile {
 	return &Profile{Kind: kind, Unit: unit, paths: make([]step, 1),
 		frameIndex: map[Frame]FrameID{}, pathIndex: map[step]StackID{}, threadIndex: map[Thread]ThreadID{},
 		alike: map[stackThread]int{}}
 }
 
-// Frame is the index of a frame, or of [others] if there is no room for it.
+// Frame returns the index of a frame, or that of [others] if there is no room for
+// it.
 func (p *Profile) Frame(f Frame) FrameID {
 	id, ok := p.frameIndex[f]
 	if !ok && !p.room(len(p.frames) < maxFrames, len(f.Name)+len(f.Module)) {
@@ -177,7 +180,7 @@ func (p *Profile) Frame(f Frame) FrameID {
 	return id
 }
 
-// room reserves memory for a name, if there is any.
+// room reserves memory for a name, if available.
 func (p *Profile) room(free bool, bytes int) bool {
 	if !free || p.textBytes+bytes > maxText {
 		p.crowded = true
@@ -187,7 +190,8 @@ func (p *Profile) room(free bool, bytes int) bool {
 	return true
 }
 
-// Thread is the index of a thread, or of [others] if there is no room for it.
+// Thread returns the index of a thread, or that of [others] if there is no room
+// for it.
 func (p *Profile) Thread(t Thread) ThreadID {
 	id, ok := p.threadIndex[t]
 	if !ok && !p.room(len(p.threads) < maxThreads, len(t.Name)) {
@@ -203,8 +207,8 @@ func (p *Profile) Thread(t Thread) ThreadID {
 	return id
 }
 
-// Push is the stack that calls one frame more. It reports false if there is no
-// room for a new one.
+// Push returns the stack that extends parent by one frame. It returns false if
+// there is no room for a new one.
 func (p *Profile) Push(parent StackID, frame FrameID) (StackID, bool) {
 	s := step{parent, frame}
 	id, ok := p.pathIndex[s]
@@ -219,7 +223,7 @@ func (p *Profile) Push(parent StackID, frame FrameID) (StackID, bool) {
 	return id, true
 }
 
-// stackOf is the index of a stack, given with its root first.
+// stackOf returns the index of a stack, given root first.
 func (p *Profile) stackOf(frames iter.Seq[FrameID]) StackID {
 	var at StackID
 	depth := 0
@@ -234,7 +238,7 @@ func (p *Profile) stackOf(frames iter.Seq[FrameID]) StackID {
 	return at
 }
 
-// Add adds a sample. Samples without a time are added up by stack and thread.
+// Add adds a sample. Samples without a time are summed by stack and thread.
 func (p *Profile) Add(s Sample) {
 	p.count++
 	if room := maxTotal - p.total; s.Weight > room {
@@ -252,14 +256,14 @@ func (p *Profile) Add(s Sample) {
 	p.samples = append(p.samples, s)
 }
 
-// Samples are all samples in the order in which they were added.
+// Samples returns all samples in the order in which they were added.
 func (p *Profile) Samples() iter.Seq[Sample] { return slices.Values(p.samples) }
 
-// Len is the number of samples added. Formats that add up stacks have one for
-// each stack.
+// Len returns the number of added samples. Aggregating formats have one per
+// stack.
 func (p *Profile) Len() int { return p.count }
 
-// Total is the weight of all samples.
+// Total returns the weight of all samples.
 func (p *Profile) Total() int64 { return p.total }
 
 // plus adds weights of several profiles without overflow.
@@ -270,7 +274,7 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// Taken is how many samples the profiler took, as far as is known.
+// Taken returns the number of samples that the profiler took, if known.
 func (p *Profile) Taken() int64 {
 	if p.Period > 0 {
 		return (p.Total() + p.Period/2) / p.Period
@@ -281,10 +285,10 @@ func (p *Profile) Taken() int64 {
 	return int64(p.count)
 }
 
-// Threads are all threads, in the order in which they were seen.
+// Threads returns all threads in order of appearance.
 func (p *Profile) Threads() []Thread { return p.threads }
 
-// Inner are a stack's frames, the innermost first.
+// Inner returns a stack's frames, innermost first.
 func (p *Profile) Inner(s StackID) iter.Seq[FrameID] {
 	return func(yield func(FrameID) bool) {
 		for ; s != 0; s = p.paths[s].parent {
@@ -295,7 +299,7 @@ func (p *Profile) Inner(s StackID) iter.Seq[FrameID] {
 	}
 }
 
-// Frames are a stack's frames, the root first.
+// Frames returns a stack's frames, root first.
 func (p *Profile) Frames(s StackID) []Frame {
 	var out []Frame
 	for id := range p.Inner(s) {
@@ -305,7 +309,7 @@ func (p *Profile) Frames(s StackID) []Frame {
 	return out
 }
 
-// noteCut notes what did not fit into the profile's bounds.
+// noteCut notes what exceeded the profile's limits.
 func (p *Profile) noteCut() {
 	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
 	if p.cut > 0 {
@@ -322,8 +326,8 @@ func (p *Profile) noteCut() {
 	}
 }
 
-// Span is the time from the first sample to the last, in nanoseconds; ok is
-// false where samples have no time.
+// Span returns the times of the first and the last sample, in nanoseconds; ok is
+// false if samples have no times.
 func (p *Profile) Span() (from, to int64, ok bool) {
 	for s := range p.Samples() {
 		if s.TimeNS == NoTime {
@@ -340,7 +344,7 @@ func (p *Profile) Span() (from, to int64, ok bool) {
 	return from, to, ok
 }
 
-// Binary finds a binary by its path, or adds it.
+// Binary returns the binary with a path, adding it if necessary.
 func (p *Profile) Binary(path string) *Binary {
 	for i := range p.Binaries {
 		if p.Binaries[i].Path == path {
@@ -351,7 +355,7 @@ func (p *Profile) Binary(path string) *Binary {
 	return &p.Binaries[len(p.Binaries)-1]
 }
 
-// SetBuildIDs sets the build ids of binaries by their paths.
+// SetBuildIDs sets the build IDs of binaries by path.
 func (p *Profile) SetBuildIDs(ids map[string]string) {
 	at := p.binaryIndex()
 	for _, path := range slices.Sorted(maps.Keys(ids)) {
@@ -361,7 +365,7 @@ func (p *Profile) SetBuildIDs(ids map[string]string) {
 	}
 }
 
-// binaryIndex has the indexes of binaries by their paths, for [Profile.binaryAt].
+// binaryIndex returns the indexes of binaries by path, for [Profile.binaryAt].
 func (p *Profile) binaryIndex() map[string]int {
 	at := make(map[string]int, len(p.Binaries))
 	for i, b := range p.Binaries {
@@ -370,8 +374,8 @@ func (p *Profile) binaryIndex() map[string]int {
 	return at
 }
 
-// binaryAt is [Profile.Binary] with an index, which it updates. It is nil if
-// there is no room for one more.
+// binaryAt is like [Profile.Binary], but uses and updates an index. It returns
+// nil if there is no room for another binary.
 func (p *Profile) binaryAt(at map[string]int, path string) *Binary {
 	i, ok := at[path]
 	if !ok {
@@ -384,16 +388,16 @@ func (p *Profile) binaryAt(at map[string]int, path string) *Binary {
 	return &p.Binaries[i]
 }
 
-// deleted is what the kernel appends to the path of a deleted file.
+// deleted is the suffix that the kernel appends to the path of a deleted file.
 const deleted = " (deleted)"
 
-// userModules are modules in brackets that are not part of the kernel.
+// userModules lists modules in brackets that are not part of the kernel.
 var userModules = map[string]bool{"[vdso]": true, "[vsyscall]": true, "[heap]": true, "[stack]": true, "[anon]": true,
 	"[unknown]": true, "[uprobes]": true, others: true}
 
-// kernelModule reports whether a module of a profile is the kernel or a part
-// of it. Older perfs print addresses in the kernel's file (vmlinux), which look
-// like a program's.
+// kernelModule reports whether a module of a profile is the kernel or part of it.
+// Older versions of perf print addresses in the kernel's file (vmlinux), which
+// look like a program's.
 func kernelModule(module string) bool {
 	if strings.HasSuffix(module, ".ko") || strings.Contains(module, ".ko.") ||
 		strings.HasPrefix(path.Base(module), "vmlinux") {

@@ -13,60 +13,61 @@ import (
 	"strings"
 )
 
-// maxLine bounds a line of a text, in bytes: C++ symbols of templates may be
-// very long.
+// maxLine limits the length of a text line, in bytes: C++ template symbols can
+// be very long.
 const maxLine = 1 << 20
 
-// ErrFormat is the error of a file that is not of the expected format.
+// ErrFormat is returned for a file that is not in the expected format.
 var ErrFormat = errors.New("not a profile")
 
-// scriptReader reads what perf script prints: see the section FIELDS of its
+// scriptReader reads the output of perf script: see the section FIELDS of its
 // manual. A sample is a line
 //
 //	COMM PID/TID [CPU] SECONDS: PERIOD EVENT:
 //
-// then a line for each frame, the innermost first, and an empty line:
+// then a line per frame, innermost first, and an empty line:
 //
 //	ADDRESS SYMBOL+0xOFFSET (MODULE)
 //
 // Without a call graph the only frame is in the sample's line. CPU, PERIOD,
-// MODULE, PID, and one of SECONDS and EVENT may be missing (-F). Frames need no
-// indentation, which copies may have lost.
+// MODULE, PID, and one of SECONDS and EVENT may be missing (-F). Indentation of
+// frames is optional because copies may have lost it.
 type scriptReader struct {
 	p    *Profile
 	keep func(module string) bool // whether to keep offsets; may be nil
-	kept map[string]bool          // by module: what keep returned
+	kept map[string]bool          // by module: the result of keep
 
-	frames  map[string]FrameID  // by symbol and module as in the line
-	threads map[string]ThreadID // by name and numbers as in the line
+	frames  map[string]FrameID  // by symbol and module as written in the line
+	threads map[string]ThreadID // by name and numbers as written in the line
 	key     []byte              // scratch
 
 	open    bool      // a sample's header was read
-	skipped bool      // one of another event was
-	alone   bool      // it has its only frame in its line
+	skipped bool      // a header of another event was read
+	alone   bool      // its only frame is in its line
 	deep    bool      // it has too many frames
 	head    Sample    // of the open sample
 	stack   []FrameID // of the open sample, innermost first
-	inlined []string  // names whose module the next frame says
+	inlined []string  // names whose module is on the next frame
 
 	timed  bool  // a header had a time
 	others int64 // samples of other events
-	broken int64 // lines that are not perf script's
+	broken int64 // lines that perf script does not print
 	lost   int64 // PERF_RECORD_LOST
 }
 
-// ReadPerfScript reads the text of perf script. Memory grows with what differs
-// in the file, not with its size. Of several events it takes the first. An
-// error that wraps [ErrFormat] says that the file has no sample of this form.
+// ReadPerfScript reads the output of perf script. Memory grows with the
+// distinct content of the file, not with its size. If there are several events,
+// it uses the first. The error wraps [ErrFormat] if the file has no sample in
+// this format.
 func ReadPerfScript(r io.Reader) (*Profile, error) {
 	return ReadPerfScriptOffsets(r, nil)
 }
 
-// ReadPerfScriptOffsets is [ReadPerfScript] that keeps the offsets of frames in
-// their files, for modules for which keep is true, so that
-// [Profile.Symbolise] can name them. Each offset is a frame of its own then,
-// which takes memory. Of callers it is a byte of the call instruction, as
-// perf's address is that of the return.
+// ReadPerfScriptOffsets is like [ReadPerfScript], but keeps the file offsets of
+// frames in modules for which keep returns true, so that [Profile.Symbolise]
+// can name them. Each offset is then a separate frame, which takes memory. The
+// offset of a caller is a byte of the call instruction, because perf's address
+// is the return address.
 func ReadPerfScriptOffsets(r io.Reader, keep func(module string) bool) (*Profile, error) {
 	s := scriptReader{p: New(KindCPU, UnitSamples), keep: keep, kept: map[string]bool{},
 		frames: map[string]FrameID{}, threads: map[string]ThreadID{}}
@@ -79,7 +80,7 @@ func ReadPerfScriptOffsets(r io.Reader, keep func(module string) bool) (*Profile
 		case errors.Is(err, io.EOF):
 			cut := len(line) > 0 && s.open && !bytes.HasSuffix(bytes.TrimRight(line, " \t\r"), []byte(")"))
 			if cut {
-				s.open = false // the last sample ends in the middle of a line
+				s.open = false // the last sample is truncated in the middle of a line
 			} else if len(line) > 0 {
 				s.line(line)
 			}
@@ -96,7 +97,7 @@ func ReadPerfScriptOffsets(r io.Reader, keep func(module string) bool) (*Profile
 
 func (s *scriptReader) finish(cut bool) (*Profile, error) {
 	p := s.p
-	if p.count == 0 || !s.timed && len(p.frames) == 0 { // prose may look like headers without a time
+	if p.count == 0 || !s.timed && len(p.frames) == 0 { // prose may resemble headers without a time
 		return nil, fmt.Errorf("perf script: no sample in the file (%d lines are of another form): %w", s.broken, ErrFormat)
 	}
 	note := func(format string, args ...any) { p.Notes = append(p.Notes, fmt.Sprintf(format, args...)) }
@@ -116,7 +117,7 @@ func (s *scriptReader) finish(cut bool) (*Profile, error) {
 	return p, nil
 }
 
-// line takes one line without its end.
+// line processes one line without its terminator.
 func (s *scriptReader) line(line []byte) {
 	line = bytes.TrimSuffix(line, []byte("\r"))
 	if len(line) == 0 {
@@ -131,7 +132,7 @@ func (s *scriptReader) line(line []byte) {
 	case s.header(line): // a thread's name may be a number: it is not a frame
 	case framed && (s.frame(line) || indented && s.bareFrame(line)):
 	case indented:
-		// A source line, a register, or a frame that belongs to no sample.
+		// A source line, a register, or a frame outside a sample.
 		if !s.open && s.p.count == 0 && s.others == 0 {
 			s.broken++
 		}
@@ -148,7 +149,7 @@ func (s *scriptReader) end() {
 	}
 	s.flushInlined("", false)
 	for n := len(s.stack); n > 1 && s.p.frames[s.stack[n-1]] == (Frame{}); n-- {
-		s.stack = s.stack[:n-1] // marks the end of the stack, or where unwinding failed
+		s.stack = s.stack[:n-1] // the end-of-stack marker, or where unwinding failed
 	}
 	if s.deep {
 		s.p.cut++
@@ -159,7 +160,7 @@ func (s *scriptReader) end() {
 	s.open = false
 }
 
-// header takes the line that begins a sample. It reports false for others.
+// header parses the first line of a sample. It returns false for other lines.
 func (s *scriptReader) header(line []byte) bool {
 	h, ok := parseScriptHeader(line)
 	if !ok {
@@ -208,7 +209,8 @@ func (s *scriptReader) header(line []byte) bool {
 	return true
 }
 
-// thread finds a header's thread. It makes no string of a known one.
+// thread returns a header's thread, without allocating a string for a known
+// one.
 func (s *scriptReader) thread(h scriptHeader) ThreadID {
 	id, ok := s.threads[string(h.who)]
 	if !ok {
@@ -220,11 +222,11 @@ func (s *scriptReader) thread(h scriptHeader) ThreadID {
 	return id
 }
 
-// maxWho bounds a thread's name and numbers that are kept as in the line, in
-// bytes: the kernel's names have 15.
+// maxWho limits the length, in bytes, of a thread's name and numbers used as a
+// cache key; the kernel's names have up to 15.
 const maxWho = 128
 
-// frame takes a line of a stack. It reports false for others.
+// frame parses a line of a stack. It returns false for other lines.
 func (s *scriptReader) frame(line []byte) bool {
 	address, symbol, module, ok := parseFrame(bytes.TrimLeft(line, " \t"))
 	if ok && s.open {
@@ -233,7 +235,7 @@ func (s *scriptReader) frame(line []byte) bool {
 	return ok
 }
 
-// bareFrame is frame for a line without a module.
+// bareFrame is like frame, for a line without a module.
 func (s *scriptReader) bareFrame(line []byte) bool {
 	address, symbol, ok := cutAddress(bytes.TrimSpace(line))
 	if ok && s.open {
@@ -243,7 +245,7 @@ func (s *scriptReader) bareFrame(line []byte) bool {
 }
 
 // kernelAddress reports whether an address is in the kernel's half, and is
-// neither vsyscall's nor the mark of a failed unwinding.
+// neither vsyscall nor the marker of failed unwinding.
 func kernelAddress(address []byte) bool {
 	return len(address) == 16 && bytes.HasPrefix(address, []byte("ffff")) &&
 		!bytes.HasPrefix(address, []byte("ffffffffff6")) && !bytes.HasPrefix(address, []byte("ffffffffffffffff"))
@@ -269,7 +271,7 @@ func (s *scriptReader) add(address, symbol, module []byte) {
 	case s.keepsOffsets(module):
 		at, _ = strconv.ParseUint(string(address), 16, 64)
 		if at > 0 && len(s.stack) > 0 {
-			at-- // in the call rather than behind it
+			at-- // in the call rather than after it
 		}
 		s.key = binary.LittleEndian.AppendUint64(append(s.key, 0), at)
 	}
@@ -307,8 +309,8 @@ func (s *scriptReader) keepsOffsets(module []byte) bool {
 	return keep
 }
 
-// flushInlined adds the frames that the compiler inlined into the next one,
-// whose module is theirs.
+// flushInlined adds the frames that the compiler inlined into the next one.
+// They share its module.
 func (s *scriptReader) flushInlined(module string, kernel bool) {
 	for _, name := range s.inlined {
 		s.stack = append(s.stack, s.p.Frame(Frame{Name: name, Module: module, Kernel: kernel, Inlined: true}))
@@ -316,19 +318,19 @@ func (s *scriptReader) flushInlined(module string, kernel bool) {
 	s.inlined = s.inlined[:0]
 }
 
-// scriptHeader is the line of a sample. Its slices are of the line.
+// scriptHeader is the first line of a sample. Its slices point into the line.
 type scriptHeader struct {
 	who      []byte // name and numbers of the thread
 	comm     []byte
 	pid, tid int
-	timeNS   int64 // NoTime for none
-	period   int64 // 0 for none
+	timeNS   int64 // NoTime if missing
+	period   int64 // 0 if missing
 	event    []byte
 	rest     []byte
 }
 
-// parseScriptHeader parses a sample's line. Names of threads may contain
-// spaces, so it looks for the time and goes on from there to both sides. In a
+// parseScriptHeader parses a sample's first line. Thread names may contain
+// spaces, so it finds the time and parses in both directions from there. In a
 // line without a time, an event follows the thread's number.
 func parseScriptHeader(line []byte) (h scriptHeader, ok bool) {
 	at, timeLen := findTime(line)
@@ -356,14 +358,14 @@ func parseScriptHeader(line []byte) (h scriptHeader, ok bool) {
 	if h.setEvent(right) {
 		return h, true
 	}
-	h.period, h.event, h.rest = 0, nil, right // there may be no event
+	h.period, h.event, h.rest = 0, nil, right // the event may be missing
 	_, _, _, framed := parseFrame(right)
 	return h, framed || len(right) == 0
 }
 
-// parseTimeless parses a sample's line without a time. Prose may look like one:
-// a frame or a tracepoint's fields must follow the event, and the thread's name
-// must be short.
+// parseTimeless parses a sample's first line without a time. Prose may resemble
+// one, so a frame or a tracepoint's fields must follow the event, and the
+// thread's name must be short.
 func parseTimeless(line []byte) (h scriptHeader, ok bool) {
 	h.timeNS = NoTime
 	for at := 1; at < min(len(line), maxWho); at++ {
@@ -391,7 +393,8 @@ func parseTimeless(line []byte) (h scriptHeader, ok bool) {
 	return h, false
 }
 
-// setTask reads the thread's numbers from an index on, and its name before it.
+// setTask parses the thread's numbers from an index on, and its name before
+// them.
 func (h *scriptHeader) setTask(left []byte, at int) (ok bool) {
 	if h.pid, h.tid, ok = parseTask(left[at:]); ok {
 		h.who = bytes.TrimLeft(left, " \t")
@@ -400,7 +403,7 @@ func (h *scriptHeader) setTask(left []byte, at int) (ok bool) {
 	return ok
 }
 
-// setEvent reads the period, if there is one, the event, and the rest.
+// setEvent parses the optional period, the event, and the rest.
 func (h *scriptHeader) setEvent(right []byte) (ok bool) {
 	right, h.period = bytes.TrimLeft(right, " \t"), 0
 	if n := countDigits(right); n > 0 && n < len(right) && right[n] == ' ' {
@@ -424,7 +427,7 @@ func (h *scriptHeader) setEvent(right []byte) (ok bool) {
 	return len(h.event) > 0
 }
 
-// recordPrefix begins the events that are records other than samples.
+// recordPrefix is the prefix of events that are records other than samples.
 var recordPrefix = []byte("PERF_RECORD_")
 
 func blank(c byte) bool { return c == ' ' || c == '\t' }
@@ -466,7 +469,7 @@ func findTime(line []byte) (at, length int) {
 	return -1, 0
 }
 
-// parseTask reads TID or PID/TID. Those of ended threads may be -1.
+// parseTask parses TID or PID/TID, which may be -1 for ended threads.
 func parseTask(b []byte) (pid, tid int, ok bool) {
 	first, second, both := bytes.Cut(b, []byte("/"))
 	a, ok := parseInt(first)
@@ -507,7 +510,7 @@ func parseDigits(b []byte) (n int64, ok bool) {
 
 func countDigits(b []byte) int { return len(b) - len(bytes.TrimLeft(b, "0123456789")) }
 
-// parseSeconds reads seconds with decimals as nanoseconds.
+// parseSeconds parses decimal seconds as nanoseconds.
 func parseSeconds(b []byte) (int64, bool) {
 	integer, fraction, _ := bytes.Cut(b, []byte("."))
 	seconds, ok := parseDigits(integer)
@@ -525,7 +528,7 @@ func parseSeconds(b []byte) (int64, bool) {
 }
 
 // cutModule splits a frame's line before the module in parentheses. Functions
-// and deleted modules may contain parentheses too.
+// and deleted modules may also contain parentheses.
 func cutModule(line []byte) (symbol, module []byte, ok bool) {
 	line = bytes.TrimRight(line, " \t")
 	if len(line) == 0 || line[len(line)-1] != ')' {
@@ -554,12 +557,12 @@ func cutModule(line []byte) (symbol, module []byte, ok bool) {
 	return line, nil, false
 }
 
-// cutOffset takes +0x1f off a symbol's end.
+// cutOffset removes +0x1f from the end of a symbol.
 func cutOffset(symbol []byte) ([]byte, uint32) {
 	i := bytes.LastIndex(symbol, []byte("+0x"))
 	if i <= 0 || i+3 == len(symbol) || len(bytes.TrimLeft(symbol[i+3:], "0123456789abcdef")) > 0 {
 		return symbol, 0
 	}
-	n, _ := strconv.ParseUint(string(symbol[i+3:]), 16, 32) // the maximum, if it is larger
+	n, _ := strconv.ParseUint(string(symbol[i+3:]), 16, 32) // the maximum on overflow
 	return symbol[:i], uint32(n)
 }

@@ -14,21 +14,20 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// maxPprofValue bounds a sample's value: block profiles add up years of
-// waiting, in nanoseconds.
+// maxPprofValue limits a sample's value: block profiles sum up years of waiting,
+// in nanoseconds.
 const maxPprofValue = 1e17
 
-// Bounds of a file, in bytes. What pprof's library makes of it takes far more
-// memory than the file: an empty message of two bytes becomes a hundred. Two
-// million samples with their threads, times and stacks are within the bounds: an
-// hour of five busy CPUs.
+// Limits of a file, in bytes. pprof's library uses far more memory than the file:
+// an empty message of two bytes becomes a hundred. The limits allow two million
+// samples with their threads, times and stacks: an hour of five busy CPUs.
 const (
-	maxPprof       = 256 << 20 // unpacked
-	maxPprofMemory = 2 << 30   // of what it becomes, about
-	maxLegacyPprof = 16 << 20  // in gperftools' form: each four bytes become two hundred
+	maxPprof       = 256 << 20 // uncompressed
+	maxPprofMemory = 2 << 30   // approximate memory after parsing
+	maxLegacyPprof = 16 << 20  // in gperftools format: four bytes become two hundred
 )
 
-// Labels of samples. The first is what Go programs use too.
+// Labels of samples. Go programs also use the first.
 const (
 	labelThread = "thread"
 	labelPID    = "pid"
@@ -36,8 +35,8 @@ const (
 	labelTime   = "time_ns"
 )
 
-// ReadPprof reads a profile in pprof's form or in gperftools', packed or not. Of
-// several values it takes the one that the file names, or the last, which is time
+// ReadPprof reads a profile in pprof or gperftools format, compressed or not. Of
+// several values it uses the one that the file names, or the last, which is time
 // for CPU, mutex and block profiles, and memory in use for heap profiles.
 func ReadPprof(r io.Reader) (*Profile, error) {
 	in, err := parsePprof(r)
@@ -65,7 +64,7 @@ func ReadPprof(r io.Reader) (*Profile, error) {
 			b := p.Binary(m.File)
 			b.BuildID = m.BuildID
 			if m.Start>>32 == m.ID {
-				// As WritePprof numbers them: addresses are those of the link.
+				// As assigned by WritePprof: addresses are link-time addresses.
 				b.Text = Segment{Offset: m.Offset, Address: m.Start & (1<<32 - 1), Size: m.Limit - m.Start}
 			}
 		}
@@ -82,7 +81,7 @@ func ReadPprof(r io.Reader) (*Profile, error) {
 	return p, nil
 }
 
-// parsePprof has pprof's library parse a file that is within its bounds.
+// parsePprof parses a file within the limits, using pprof's library.
 func parsePprof(r io.Reader) (p *profile.Profile, err error) {
 	defer recoverFormat(&err)
 	data, err := readBounded(r)
@@ -104,7 +103,8 @@ func parsePprof(r io.Reader) (p *profile.Profile, err error) {
 	if err := boundPprof(data); err != nil {
 		return nil, err
 	}
-	// Not ParseData: it unpacks without a bound what was packed twice.
+	// Do not use ParseData: it decompresses doubly compressed data without a
+	// limit.
 	if p, err = profile.ParseUncompressed(data); err == nil {
 		err = p.CheckValid()
 	}
@@ -121,9 +121,9 @@ func readBounded(r io.Reader) ([]byte, error) {
 	return data, err
 }
 
-// isLegacyPprof reports whether a file begins as those of gperftools and of
-// older Go programs do: CPU profiles with a word of zero, where the others'
-// first byte is a field's number; heap and contention profiles as text.
+// isLegacyPprof reports whether a file starts like those of gperftools and of
+// older Go programs: CPU profiles with a zero word, where the first byte of
+// others is a field's number; heap and contention profiles with text.
 func isLegacyPprof(head []byte) bool {
 	for _, start := range []string{"\x00", "heap profile:", "--- contention", "--- mutex:"} {
 		if bytes.HasPrefix(head, []byte(start)) {
@@ -135,14 +135,14 @@ func isLegacyPprof(head []byte) bool {
 
 // Fields of profile.proto that are not messages.
 const (
-	fieldSample   = 2 // whose first two fields are packed lists of numbers
+	fieldSample   = 2 // its first two fields are packed lists of numbers
 	fieldStrings  = 6
 	fieldComments = 13 // a packed list of numbers
 )
 
-// boundPprof refuses a file that would become more than [maxPprofMemory].
+// boundPprof rejects a file that would take more than [maxPprofMemory].
 func boundPprof(data []byte) error {
-	const number, message, innerMessage = 16, 256, 128 // bytes of memory, about
+	const number, message, innerMessage = 16, 256, 128 // approximate bytes of memory
 	var memory int64
 	var walk func(data []byte, parent protowire.Number) error
 	walk = func(data []byte, parent protowire.Number) error {
@@ -183,8 +183,9 @@ func boundPprof(data []byte) error {
 	return walk(data, 0)
 }
 
-// pprofValue is the value that a profile is about: the one that it names, as
-// TCMalloc's do, whose last values are not memory in use; or else the last.
+// pprofValue returns the index of the profile's value: the one that it names, as
+// in TCMalloc's profiles, whose last value is not memory in use; otherwise the
+// last.
 func pprofValue(in *profile.Profile) int {
 	at := slices.IndexFunc(in.SampleType, func(t *profile.ValueType) bool { return t.Type == in.DefaultSampleType })
 	if at < 0 || in.DefaultSampleType == "" {
@@ -216,14 +217,14 @@ func numLabel(s *profile.Sample, key string, or int64) int64 {
 	return or
 }
 
-// pprofFrames turns locations into frames, each location once.
+// pprofFrames converts locations to frames, each location once.
 type pprofFrames struct {
 	p     *Profile
-	known map[uint64][]FrameID // by location: the root first
+	known map[uint64][]FrameID // by location: root first
 }
 
-// stack are a sample's frames, the root first. Locations come innermost first,
-// each with the functions inlined into it before it.
+// stack returns a sample's frames, root first. Locations are innermost first, and
+// each is preceded by the functions inlined into it.
 func (f pprofFrames) stack(locations []*profile.Location) iter.Seq[FrameID] {
 	return func(yield func(FrameID) bool) {
 		for _, location := range slices.Backward(locations) {
@@ -270,8 +271,8 @@ func (f pprofFrames) location(l *profile.Location) []FrameID {
 	return ids
 }
 
-// WritePprof writes the profile in pprof's form, packed. Threads and times
-// become labels. [ReadPprof] gives back what was written.
+// WritePprof writes the profile in pprof format, compressed. Threads and times
+// become labels. [ReadPprof] restores what was written.
 func (p *Profile) WritePprof(w io.Writer) error {
 	kind := p.Kind
 	if kind == KindHeap {
@@ -326,8 +327,8 @@ type pprofBuilder struct {
 func (b *pprofBuilder) mapping(file string) *profile.Mapping {
 	m := b.mappings[file]
 	if m == nil {
-		// Each mapping has a range of its own, in which addresses are those of
-		// the link, for programs that resolve names.
+		// Each mapping has its own range of link-time addresses, for programs
+		// that resolve names.
 		n := uint64(len(b.out.Mapping) + 1)
 		m = &profile.Mapping{ID: n, Start: n << 32, Limit: (n + 1) << 32, File: file, HasFunctions: true}
 		b.out.Mapping, b.mappings[file] = append(b.out.Mapping, m), m
@@ -344,7 +345,7 @@ func (b *pprofBuilder) function(name string) *profile.Function {
 	return f
 }
 
-// stack gives a stack's locations, innermost first. A frame and those inlined
+// stack returns a stack's locations, innermost first. A frame and those inlined
 // into it are one location.
 func (b *pprofBuilder) stack(s StackID) []*profile.Location {
 	b.scratch = slices.AppendSeq(b.scratch[:0], b.p.Inner(s))
@@ -376,7 +377,7 @@ func (b *pprofBuilder) location(frames []FrameID) *profile.Location {
 		if m := l.Mapping; outer.Offset >= m.Offset && outer.Offset-m.Offset < m.Limit-m.Start && outer.Offset != 0 {
 			l.Address = m.Start + outer.Offset - m.Offset
 		} else if outer.Name != "" {
-			l.Address = m.Start>>32<<32 + l.ID // any that is unique
+			l.Address = m.Start>>32<<32 + l.ID // any unique address
 		}
 	}
 	for _, id := range frames {
@@ -401,12 +402,12 @@ func (b *pprofBuilder) labels(s *profile.Sample, t Thread, timeNS int64) {
 	}
 }
 
-// ErrReset is the error of a profile that counts from a server's start and is
-// less than an earlier one.
+// ErrReset is returned if a profile that counts from a server's start is smaller
+// than an earlier one.
 var ErrReset = errors.New("counted less than before: the server was restarted")
 
-// Since is the difference of two profiles that count from the server's start.
-// The error wraps [ErrReset] if the total decreased.
+// Since returns the difference of two profiles that count from the server's
+// start. The error wraps [ErrReset] if the total decreased.
 func Since(before, after *Profile) (*Profile, error) {
 	if before.Unit != after.Unit {
 		return nil, fmt.Errorf("profiles of %s and of %s cannot be compared", before.Unit, after.Unit)
@@ -438,7 +439,7 @@ type weighed struct {
 	weight int64
 }
 
-// byText adds stacks up by their text, which two profiles have in common.
+// byText sums stacks by their text, which is comparable between profiles.
 func (p *Profile) byText() map[string]weighed {
 	out := map[string]weighed{}
 	for stack, weight := range p.stackWeights() {

@@ -8,19 +8,19 @@ import (
 	"io"
 )
 
-// headBytes is how much of a file [Read] detects its format by.
+// headBytes is how much of a file [Read] uses to detect its format.
 const headBytes = 64 << 10
 
-// maxHeadLine is how long a first line may be before it is taken for folded
-// stacks.
+// maxHeadLine is the length of a first line beyond which a file counts as
+// folded stacks.
 const maxHeadLine = 2048
 
-// ErrPerfData is the error of [Read] for a perf.data file, which only perf
-// reads: see subpackage perf.
+// ErrPerfData is returned by [Read] for a perf.data file, which only perf can
+// read: see subpackage perf.
 var ErrPerfData = errors.New("perf.data is read by perf itself")
 
-// Read reads a profile of any format but perf.data. It detects the format by
-// the content.
+// Read reads a profile in any format except perf.data. It detects the format
+// from the content.
 func Read(r io.Reader) (*Profile, error) {
 	in := bufio.NewReaderSize(r, headBytes)
 	head, err := in.Peek(headBytes)
@@ -34,7 +34,7 @@ func Read(r io.Reader) (*Profile, error) {
 	return read(in)
 }
 
-// readerFor chooses the reader of a file's format by the file's beginning.
+// readerFor selects the reader of a file's format by its first bytes.
 func readerFor(head []byte) (func(io.Reader) (*Profile, error), error) {
 	starts := func(with string) bool { return bytes.HasPrefix(head, []byte(with)) }
 	switch {
@@ -43,7 +43,7 @@ func readerFor(head []byte) (func(io.Reader) (*Profile, error), error) {
 	case starts("PERFILE2"), starts("PERFFILE"):
 		return nil, ErrPerfData
 	case bytes.HasPrefix(head, gzipMagic), isLegacyPprof(head), starts("\n") && bytes.IndexByte(head, 0) >= 0:
-		return ReadPprof, nil // unpacked, it begins with field 1, which looks like a new line
+		return ReadPprof, nil // uncompressed, it starts with field 1, which looks like a newline
 	case bytes.IndexByte(head, 0) >= 0, head[0] < '\t':
 		return nil, fmt.Errorf("the file is binary, and neither perf.data nor pprof: %w", ErrFormat)
 	}
@@ -61,7 +61,7 @@ func readerFor(head []byte) (func(io.Reader) (*Profile, error), error) {
 			}
 		}
 		if len(line) > maxHeadLine {
-			return ReadFolded, nil // the head may not have its end
+			return ReadFolded, nil // the end of the line may be beyond head
 		}
 		break
 	}

@@ -32,25 +32,26 @@ const (
 type centre struct{ group, name string }
 
 // rule assigns functions to a cost centre. The innermost frame with a rule
-// decides: what a filter calls in libraries is the filter's, and what it calls
-// in another filter is that one's.
+// decides: what a filter calls in libraries counts as the filter's, and what it
+// calls in another filter as the other one's.
 type rule struct {
-	// One of these selects functions: prefix, part and match by their names,
-	// module by a part of the module's path.
+	// Exactly one of these selects functions: prefix, part and match by name,
+	// module by part of the module's path.
 	prefix, part, module string
 	match                *lazyregexp.Regexp
 	kernel               bool
 	to                   centre
-	// name makes the centre's name from the match's first group.
+	// name derives the centre's name from the first group of match.
 	name func(string) string
 }
 
-// rules by precedence: the first that selects a function counts. Symbols are
-// those of Envoy (source/extensions, source/common), Istio's proxy
+// rules are in order of precedence: the first match counts. Symbols are those
+// of Envoy (source/extensions, source/common), Istio's proxy
 // (source/extensions), BoringSSL and OpenSSL, nghttp2, V8, the crates of
 // ztunnel and linkerd2-proxy, and Go's packages.
 var rules = []rule{
-	// Envoy: Wasm first, whose filters are in the namespace of filters.
+	// Envoy. Wasm comes first because its filters are in the namespace of
+	// filters.
 	{match: lazyregexp.New(`proxy_wasm::null_plugin::(?:Plugin::)?(\w+)::`),
 		to: centre{group: GroupWasm}, name: func(s string) string { return s + " (null runtime)" }},
 	{part: "proxy_wasm::", to: centre{GroupWasm, "host"}},
@@ -108,7 +109,7 @@ var rules = []rule{
 	{match: lazyregexp.New(`Envoy::(?:Config|Server|Init|Secret|Protobuf)|google::protobuf::`),
 		to: centre{GroupConfig, "configuration and protobuf"}},
 
-	// ztunnel, by its modules. It has linkerd2-proxy's libraries.
+	// ztunnel, by its modules. It shares linkerd2-proxy's libraries.
 	{match: lazyregexp.New(`^<?ztunnel::(?:tls|identity|cert_fetcher)::`), to: centre{GroupTLS, "TLS"}},
 	{match: lazyregexp.New(`^<?ztunnel::proxy::(?:h2|pool)::`), to: centre{GroupCodec, "HTTP/2"}},
 	{match: lazyregexp.New(`^<?ztunnel::(?:proxy::)?metrics::`), to: centre{GroupStats, "statistics"}},
@@ -204,10 +205,10 @@ var rules = []rule{
 	{kernel: true,
 		match: lazyregexp.New(`^(?:do_syscall_64|entry_SYSCALL|syscall_|el0_svc|el0t_|invoke_syscall|_*x64_sys_)`),
 		to:    centre{GroupKernel, "other system calls"}},
-	{kernel: true, match: lazyregexp.New(`.`), to: centre{}}, // its caller decides
+	{kernel: true, match: lazyregexp.New(`.`), to: centre{}}, // the caller decides
 }
 
-// centreOf finds a function's cost centre, if a rule knows it.
+// centreOf returns a function's cost centre, if a rule matches it.
 func centreOf(f Frame) (centre, bool) {
 	if f.Name == "" && f.Kernel {
 		return centre{}, false
@@ -245,8 +246,8 @@ func centreOf(f Frame) (centre, bool) {
 	return centre{}, false
 }
 
-// httpFilterNames are the configured names of filters whose namespace has
-// another name.
+// httpFilterNames maps namespaces to the configured names of filters where these
+// differ.
 var httpFilterNames = map[string]string{
 	"RBACFilter":             "envoy.filters.http.rbac",
 	"FaultFilter":            "envoy.filters.http.fault",
@@ -285,7 +286,7 @@ func networkFilterName(namespace string) string {
 	return "envoy.filters.network." + snake(namespace)
 }
 
-// snake writes CamelCase as snake_case.
+// snake converts CamelCase to snake_case.
 func snake(s string) string {
 	var b strings.Builder
 	for i, r := range s {

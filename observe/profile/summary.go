@@ -6,7 +6,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Summary is what `meshtrial profile --format json` prints of a profile.
+// Summary is the output of `meshtrial profile --format json`.
 type Summary struct {
 	Schema  int    `json:"schema"`
 	Title   string `json:"title"`
@@ -15,22 +15,22 @@ type Summary struct {
 	Event   string `json:"event,omitempty"`
 	Total   int64  `json:"total"` // in the unit
 	Samples int64  `json:"samples"`
-	// TooFew says that there are too few samples for shares.
+	// TooFew means that there are too few samples for shares.
 	TooFew     bool                 `json:"too_few,omitempty"`
 	SpanS      float64              `json:"span_s,omitempty"` // from the first sample to the last
-	Trust      float64              `json:"trust"`            // share of samples in user space with a name
+	Trust      float64              `json:"trust"`            // share of user-space samples with a name
 	Enough     bool                 `json:"enough"`           // whether there are enough names to show functions
-	Advice     []string             `json:"advice,omitempty"` // how to get the names that are missing
+	Advice     []string             `json:"advice,omitempty"` // how to get the missing names
 	Notes      []string             `json:"notes,omitempty"`
 	Binaries   []Binary             `json:"binaries"`
 	Threads    []ThreadCost         `json:"threads"`
 	Costs      Costs                `json:"costs"`
 	Self       []record.ProfileCost `json:"self"`       // top functions by self cost
-	Cumulative []record.ProfileCost `json:"cumulative"` // with all that they call
+	Cumulative []record.ProfileCost `json:"cumulative"` // including callees
 	Against    *Diff                `json:"against,omitempty"`
 }
 
-// Summarise summarises profiles that are blocks of one measurement, after
+// Summarise summarizes profiles that are blocks of one measurement, after
 // [Profile.Distrust]. filters may be nil.
 func Summarise(title string, profiles []*Profile, filters []ConfigFilter, top int) (Summary, View) {
 	all := Merge(profiles)
@@ -55,7 +55,7 @@ func Summarise(title string, profiles []*Profile, filters []ConfigFilter, top in
 	return s, v
 }
 
-// Merge adds profiles up. Unless there is only one, samples lose their times.
+// Merge merges profiles. Unless there is only one, samples lose their times.
 func Merge(profiles []*Profile) *Profile {
 	if len(profiles) == 1 {
 		return profiles[0]

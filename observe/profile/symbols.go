@@ -15,12 +15,12 @@ import (
 	"github.com/ianlancetaylor/demangle"
 )
 
-// symbols are the functions of a binary by their addresses.
+// symbols has the functions of a binary by address.
 type symbols struct {
 	buildID   string
-	text      Segment      // the executable part, if the file still has it
-	functions []elf.Symbol // by address, one for each
-	table     *gosym.Table // of Go's runtime, if there are no functions
+	text      Segment      // the executable segment, if the file still has it
+	functions []elf.Symbol // by address, one per address
+	table     *gosym.Table // from Go's runtime, if there are no functions
 }
 
 // Errors of [Profile.Symbolise].
@@ -31,9 +31,9 @@ var (
 	ErrNoMatch    = errors.New("it names nothing of what ran")
 )
 
-// readSymbols reads the functions of a binary or of its debug file. Of a Go
-// program without a symbol table it takes the table of Go's runtime, which
-// perf does not read. The error wraps [ErrNoSymbols] or [ErrFormat].
+// readSymbols reads the functions of a binary or of its debug file. For a Go
+// program without a symbol table it uses the table of Go's runtime, which perf
+// does not read. The error wraps [ErrNoSymbols] or [ErrFormat].
 func readSymbols(r io.ReaderAt) (out *symbols, err error) {
 	defer recoverFormat(&err)
 	f, err := openELF(r)
@@ -50,7 +50,7 @@ func readSymbols(r io.ReaderAt) (out *symbols, err error) {
 		out.table, err = goTable(f)
 		return out, err
 	}
-	// Of several names of an address, the global one counts.
+	// If an address has several names, use the global one.
 	slices.SortFunc(out.functions, func(a, b elf.Symbol) int {
 		return cmp.Or(cmp.Compare(a.Value, b.Value), cmp.Compare(b.Size, a.Size),
 			-cmp.Compare(elf.ST_BIND(a.Info), elf.ST_BIND(b.Info)), cmp.Compare(a.Name, b.Name))
@@ -59,11 +59,11 @@ func readSymbols(r io.ReaderAt) (out *symbols, err error) {
 	return out, nil
 }
 
-// goTable reads the table of functions that Go's runtime needs, which
-// stripping leaves. Its addresses count from where Go's code begins. That is
-// the begin of .text in what Go's linker wrote, but not in what C's linker
-// did (cgo): there each name would be another function's. The table is used
-// only if it finds Go's start code at the program's entry.
+// goTable reads the function table that Go's runtime needs and stripping
+// preserves. Its addresses are relative to the start of Go's code. That is the
+// start of .text in the output of Go's linker, but not in that of a C linker
+// (cgo), where every name would be wrong. The table is therefore used only if it
+// finds Go's start code at the program's entry point.
 func goTable(f *elf.File) (*gosym.Table, error) {
 	section := f.Section(".gopclntab")
 	if section == nil {
@@ -90,15 +90,15 @@ func goTable(f *elf.File) (*gosym.Table, error) {
 	return table, nil
 }
 
-// Bounds of Go's table: gosym makes some 300 bytes of each function.
+// Limits of Go's table: gosym allocates about 300 bytes per function.
 const (
 	maxGoTable     = 128 << 20 // bytes
 	maxGoFunctions = 1 << 20
 )
 
-// boundGoTable refuses a table of which gosym would make too much: it copies
-// names, which may overlap. It panics if the table refers to what is beyond
-// its end. The layout is that of runtime/symtab.go since Go 1.18.
+// boundGoTable rejects a table for which gosym would allocate too much: it
+// copies names, which may overlap. It panics if the table refers beyond its end.
+// The layout is that of runtime/symtab.go since Go 1.18.
 func boundGoTable(data []byte, order binary.ByteOrder) error {
 	const magic118, magic120 = 0xfffffff0, 0xfffffff1
 	if magic := order.Uint32(data); magic != magic118 && magic != magic120 {
@@ -111,7 +111,7 @@ func boundGoTable(data []byte, order binary.ByteOrder) error {
 	}
 	room := maxNames
 	for i := range count {
-		function := funcs[order.Uint32(funcs[8*i+4:]):] // begins with the address and the place of the name
+		function := funcs[order.Uint32(funcs[8*i+4:]):] // starts with the address and the offset of the name
 		name, _, _ := bytes.Cut(names[order.Uint32(function[4:]):], []byte{0})
 		if room -= len(name); room < 0 {
 			return fmt.Errorf("ELF: the names in Go's table take more than %d MiB: %w", maxNames>>20, ErrFormat)
@@ -120,8 +120,8 @@ func boundGoTable(data []byte, order binary.ByteOrder) error {
 	return nil
 }
 
-// find names the function at an address as it was linked. It names no address
-// behind a function's end.
+// find returns the name of the function at a link-time address. Addresses beyond
+// a function's end have no name.
 func (s *symbols) find(address uint64) (name string, ok bool) {
 	if s.table != nil {
 		if f := s.table.PCToFunc(address); f != nil {
@@ -141,8 +141,8 @@ func (s *symbols) find(address uint64) (name string, ok bool) {
 	return readable(s.functions[i].Name), true
 }
 
-// readable is a symbol's name as the source has it, without the suffix that
-// LLVM gives to functions that it split or cloned. Not every perf demangles.
+// readable returns a symbol's name as in the source, without LLVM's suffix for
+// split or cloned functions. Not every perf demangles names.
 func readable(name string) (out string) {
 	defer func() {
 		if recover() != nil {
@@ -155,9 +155,9 @@ func readable(name string) (out string) {
 	return demangle.Filter(name, demangle.LLVMStyle)
 }
 
-// Unnamed lists the binaries in user space with frames that have an offset but
-// no name, the most expensive first. Weight is that of samples whose innermost
-// frame is such a frame.
+// Unnamed lists the user-space binaries with frames that have an offset but no
+// name, most expensive first. Weight is that of samples whose innermost frame is
+// such a frame.
 func (p *Profile) Unnamed() []Binary {
 	weights := map[string]int64{}
 	for _, f := range p.frames {
@@ -184,9 +184,9 @@ func (p *Profile) Unnamed() []Binary {
 	return out
 }
 
-// Symbolise names the frames of a binary that have an offset but no name, by the
-// symbols in its file or debug file, whose build id must be the binary's. The
-// error wraps [ErrFormat] or one of [ErrNoSymbols] and the others.
+// Symbolise names the frames of a binary that have an offset but no name, from
+// the symbols in its file or debug file, whose build ID must match the binary's.
+// The error wraps [ErrFormat] or one of [ErrNoSymbols] and the others.
 func (p *Profile) Symbolise(path string, file io.ReaderAt) error {
 	s, err := readSymbols(file)
 	if err != nil {
@@ -227,8 +227,8 @@ func (p *Profile) Symbolise(path string, file io.ReaderAt) error {
 	return nil
 }
 
-// forgetOffsets drops the offsets of frames, and joins frames without names
-// that follow each other in a module.
+// forgetOffsets drops the offsets of frames, and joins consecutive frames
+// without names in a module.
 func (p *Profile) forgetOffsets() {
 	p.rewrite(func(_ FrameID, f Frame) Frame {
 		f.Offset = 0
@@ -236,8 +236,8 @@ func (p *Profile) forgetOffsets() {
 	}, true)
 }
 
-// rewrite replaces frames, and the paths that go through them. With join,
-// frames without names that follow each other in a module become one.
+// rewrite replaces frames, and the paths through them. With join, consecutive
+// frames without names in a module become one.
 func (p *Profile) rewrite(replace func(FrameID, Frame) Frame, join bool) {
 	changed := false
 	frameTo := make([]FrameID, len(p.frames))

@@ -7,12 +7,12 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Top lists the functions with the highest cost of their own.
+// Top lists the functions with the highest self cost.
 func (p *Profile) Top(n int) []record.ProfileCost {
 	return p.top(n, func(c record.ProfileCost) int64 { return c.Flat })
 }
 
-// TopCumulative lists the functions with the highest cost with all they call.
+// TopCumulative lists the functions with the highest cost including callees.
 func (p *Profile) TopCumulative(n int) []record.ProfileCost {
 	return p.top(n, func(c record.ProfileCost) int64 { return c.Cumulative })
 }
@@ -35,7 +35,7 @@ func (p *Profile) top(n int, by func(record.ProfileCost) int64) []record.Profile
 			if len(counted) == 0 {
 				c.Flat += weight
 			}
-			if !counted[c] { // once, even if it calls itself
+			if !counted[c] { // count recursive functions once
 				c.Cumulative += weight
 				counted[c] = true
 			}
@@ -51,7 +51,7 @@ func (p *Profile) top(n int, by func(record.ProfileCost) int64) []record.Profile
 	return out[:min(n, len(out))]
 }
 
-// stackWeights are the weights of stacks.
+// stackWeights returns the weights of stacks.
 func (p *Profile) stackWeights() map[StackID]int64 {
 	out := map[StackID]int64{}
 	for s := range p.Samples() {
@@ -65,11 +65,11 @@ type ThreadCost struct {
 	Name    string  `json:"name"`
 	Threads int     `json:"threads"` // of that name
 	Weight  int64   `json:"weight"`
-	Kernel  int64   `json:"kernel"` // of it, in the kernel
+	Kernel  int64   `json:"kernel"` // the part in the kernel
 	Share   float64 `json:"share"`
 }
 
-// ByThread adds threads up by their names, the most expensive first.
+// ByThread sums the cost of threads by name, most expensive first.
 func (p *Profile) ByThread() []ThreadCost {
 	at := map[string]*ThreadCost{}
 	total := int64(0)

@@ -10,56 +10,56 @@ import (
 	"strings"
 )
 
-// tooFar is how far into a function an address may lie, in bytes, before its
-// name is taken for a guess: nobody writes functions that large. Perf names an
-// address after the function before it where the symbol table has gaps.
+// tooFar is the offset into a function, in bytes, beyond which its name counts
+// as a guess: no real function is that large. If the symbol table has gaps,
+// perf names an address after the preceding function.
 const tooFar = 256 << 10
 
-// guessedShare is the share of a binary's weight that must lie too far into
-// functions before none of its names is believed.
+// guessedShare is the share of a binary's weight that must be too far into
+// functions before all of its names are distrusted.
 const guessedShare = 0.02
 
-// TrustedShare is the share of samples that must have a name before reports
+// TrustedShare is the share of samples that must have a name for reports to
 // show functions. Below it, they show modules and the kernel's functions.
 const TrustedShare = 0.5
 
-// Reasons to take a binary's names away.
+// Reasons to remove a binary's names.
 const (
-	DoubtBuild   = "other build" // the file at hand is not what ran
+	DoubtBuild   = "other build" // the available file is not the one that ran
 	DoubtDeleted = "deleted"     // the file was deleted or replaced while it ran
-	DoubtGuessed = "guessed"     // perf named too much after the few functions it knew
+	DoubtGuessed = "guessed"     // perf attributed too much to the few functions it knew
 )
 
-// Trust is how much of a profile's time has names that can be believed.
+// Trust is the share of a profile's time with trustworthy names.
 type Trust struct {
-	// User is the share of the weight of samples taken in user space whose
-	// innermost frame has a name; All is that of all samples.
+	// User is the share of the weight of user-space samples whose innermost
+	// frame has a name; All is the same for all samples.
 	User, All float64
-	// Enough is whether User reaches [TrustedShare], or nothing needs a name.
+	// Enough means that User reaches [TrustedShare], or nothing needs a name.
 	Enough bool
 }
 
-// Distrust is [Profile.Judge], and forgets the offsets of frames: those
-// without a name that follow each other in a module become one.
+// Distrust is like [Profile.Judge], but also drops the offsets of frames:
+// consecutive frames without a name in a module become one.
 func (p *Profile) Distrust(at map[string]ELF) Trust {
 	p.Judge(at)
 	p.forgetOffsets()
 	return p.resolve()
 }
 
-// Judge takes away the names that cannot be believed, and returns how much has
-// a name then. Frames keep their offsets, so that [Profile.Symbolise] may still
-// name them. at are the files at hand, by their path in the profile; a file
-// with another build id than the profile's is not what ran.
+// Judge removes the names that are not trustworthy, and returns the share that
+// still has a name. Frames keep their offsets, so that [Profile.Symbolise] can
+// still name them. at has the available files by their path in the profile; a
+// file whose build ID differs from the profile's is not the one that ran.
 //
-// In a binary that only names its exported functions, an address keeps its
-// name if it lies within that function. With no file at hand, it may lie up to
+// In a binary that names only its exported functions, an address keeps its name
+// if it lies within that function. If the file is unavailable, it may be up to
 // [tooFar] into it.
 func (p *Profile) Judge(at map[string]ELF) Trust {
 	at = maps.Clone(at)
 	for _, b := range p.Binaries {
 		if b.Type == TypeDebug || b.Type == TypeGo {
-			delete(at, b.Path) // its names are from elsewhere by now
+			delete(at, b.Path) // its names already come from elsewhere
 		}
 	}
 	binaries, named := p.binaryIndex(), p.named()
@@ -115,7 +115,7 @@ func (p *Profile) Judge(at map[string]ELF) Trust {
 
 func short(id string) string { return id[:min(len(id), 12)] }
 
-// modules are the modules of frames in user space.
+// modules returns the modules of user-space frames.
 func (p *Profile) modules() map[string]bool {
 	out := map[string]bool{}
 	for _, f := range p.frames {
@@ -126,12 +126,12 @@ func (p *Profile) modules() map[string]bool {
 	return out
 }
 
-// Modules are the modules of frames in user space, sorted.
+// Modules returns the modules of user-space frames, sorted.
 func (p *Profile) Modules() []string {
 	return slices.Sorted(maps.Keys(p.modules()))
 }
 
-// named are the modules that have a frame with a name.
+// named returns the modules with at least one named frame.
 func (p *Profile) named() map[string]bool {
 	out := map[string]bool{}
 	for _, f := range p.frames {
@@ -142,9 +142,9 @@ func (p *Profile) named() map[string]bool {
 	return out
 }
 
-// guesses is the share of each module's weight, over all frames, that lies too
-// far into the function it is named after. If a module's file was at hand
-// before and is not now, the names left were already judged by it.
+// guesses returns the share of each module's weight, over all frames, that is
+// too far into the function it is named after. If a module's file was available
+// before but is not now, the remaining names were already judged with it.
 func (p *Profile) guesses(at map[string]ELF) map[string]float64 {
 	weights := p.frameWeights()
 	far, all := map[string]float64{}, map[string]float64{}
@@ -176,8 +176,8 @@ func (p *Profile) guesses(at map[string]ELF) map[string]float64 {
 	return far
 }
 
-// frameWeights is the weight of each frame's samples, once for each time that
-// it is in a stack.
+// frameWeights returns the weight of each frame's samples, counted once per
+// occurrence in a stack.
 func (p *Profile) frameWeights() []float64 {
 	out := make([]float64, len(p.frames))
 	for path, weight := range p.pathWeights() {
@@ -188,23 +188,23 @@ func (p *Profile) frameWeights() []float64 {
 	return out
 }
 
-// pathWeights is the weight of each path and all that continue it.
+// pathWeights returns the weight of each path including its extensions.
 func (p *Profile) pathWeights() []int64 {
 	out := make([]int64, len(p.paths))
 	for s := range p.Samples() {
 		out[s.Stack] += s.Weight
 	}
 	for i := len(out) - 1; i > 0; i-- {
-		out[p.paths[i].parent] += out[i] // a path is younger than its parent
+		out[p.paths[i].parent] += out[i] // a path is newer than its parent
 	}
 	return out
 }
 
-// vdso is the kernel's code in every process: it has few functions, and who
-// called it says what it is for.
+// vdso is kernel code mapped into every process. It has few functions, and the
+// caller shows its purpose.
 const vdso = "[vdso]"
 
-// resolve says how far names go, by binary and in all.
+// resolve computes the share of named frames, by binary and overall.
 func (p *Profile) resolve() Trust {
 	var named, user, total float64
 	byModule := map[string]*[2]float64{}
@@ -253,7 +253,7 @@ func (p *Profile) resolve() Trust {
 	return t
 }
 
-// HowToName says how to get a binary's names.
+// HowToName explains how to get a binary's names.
 func HowToName(b Binary) string {
 	name := path.Base(strings.TrimSuffix(b.Path, deleted))
 	switch {

@@ -8,36 +8,38 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 )
 
-// View is a profile as the page draws it: each path once, and weights by thread
-// and path. The page makes trees of it, of all, of a thread, or of the kernel.
-// Lists are columns, since there may be thousands of rows.
+// View is a profile as the page draws it: distinct paths, and weights by thread
+// and path. The page builds trees from it for all threads, for one thread, or
+// for the kernel. Lists are columnar because there may be thousands of rows.
 type View struct {
 	Title   string `json:"title"`
 	Kind    string `json:"kind"`
 	Unit    string `json:"unit"`
 	Total   int64  `json:"total"`
 	Samples int64  `json:"samples"`
-	// Names are of frames; Modules of FrameModule.
+	// Names has the names of frames; Modules is indexed by FrameModule.
 	Names   []string `json:"names"`
 	Modules []string `json:"modules"`
-	// FrameName, FrameModule and FrameFlags are by frame; flags are 1 for the
-	// kernel, 2 for inlined, 4 for a module in place of a name.
+	// FrameName, FrameModule and FrameFlags are indexed by frame. Flags are 1
+	// for the kernel, 2 for inlined, 4 for a module in place of a name.
 	FrameName   []int `json:"frame_name"`
 	FrameModule []int `json:"frame_module"`
 	FrameFlags  []int `json:"frame_flags"`
-	// Parent and Frame are by path; path 0 is the root, callers come first.
+	// Parent and Frame are indexed by path; path 0 is the root, and callers
+	// precede callees.
 	Parent  []int    `json:"parent"`
 	Frame   []int    `json:"frame"`
 	Threads []string `json:"threads"`
-	// SampleThread, SamplePath and SampleWeight are by thread and path.
+	// SampleThread, SamplePath and SampleWeight have one entry per thread and
+	// path.
 	SampleThread []int   `json:"sample_thread"`
 	SamplePath   []int   `json:"sample_path"`
 	SampleWeight []int64 `json:"sample_weight"`
-	// Folded is the weight that was added to callers, since paths were too thin
-	// to be drawn.
+	// Folded is the weight that was added to callers because paths were too
+	// thin to draw.
 	Folded int64 `json:"folded,omitempty"`
 
-	Trust  float64  `json:"trust"`  // share of samples in user space with a name
+	Trust  float64  `json:"trust"`  // share of user-space samples with a name
 	Enough bool     `json:"enough"` // whether there are enough names to show functions
 	Advice []string `json:"advice,omitempty"`
 	Notes  []string `json:"notes,omitempty"`
@@ -46,7 +48,8 @@ type View struct {
 	Against *ViewDiff `json:"against,omitempty"`
 }
 
-// ViewDiff is a difference by path of the view. Deltas are of shares.
+// ViewDiff is a difference by path of the view. Deltas are differences of
+// shares.
 type ViewDiff struct {
 	Title       string    `json:"title"`
 	Method      string    `json:"method"`
@@ -67,11 +70,11 @@ const (
 	flagModule
 )
 
-// thin is the share below which a path is added to its caller: less than half a
-// pixel of a wide picture.
+// thin is the share below which a path is merged into its caller: less than
+// half a pixel of a wide picture.
 const thin = 0.0002
 
-// NewView makes the view of a profile after [Profile.Distrust].
+// NewView returns the view of a profile after [Profile.Distrust].
 func NewView(p *Profile, title string, trust Trust) View {
 	v := View{Title: title, Kind: p.Kind, Unit: p.Unit, Total: p.Total(), Samples: p.Taken(),
 		Trust: trust.User, Enough: trust.Enough, Notes: p.Notes}
@@ -118,7 +121,7 @@ func NewView(p *Profile, title string, trust Trust) View {
 	return v
 }
 
-// AddDiff adds a difference, and the paths that vanished.
+// AddDiff adds a difference, including the paths that vanished.
 func (v *View) AddDiff(d Diff, title string) {
 	b := newViewBuilder(v)
 	out := &ViewDiff{Title: title, Method: d.Method, Before: d.Before, After: d.After, Warnings: note.Texts(d.Warnings)}
@@ -136,7 +139,7 @@ func (v *View) AddDiff(d Diff, title string) {
 	v.Against = out
 }
 
-// viewBuilder adds names, frames and paths once.
+// viewBuilder adds distinct names, frames and paths.
 type viewBuilder struct {
 	v       *View
 	names   map[string]int
@@ -166,7 +169,7 @@ func newViewBuilder(v *View) *viewBuilder {
 	return b
 }
 
-// frame is a frame as in the profile.
+// frame returns a frame in the form of the profile.
 func (v *View) frame(i int) Frame {
 	flags := v.FrameFlags[i]
 	f := Frame{Name: v.Names[v.FrameName[i]], Module: v.Modules[v.FrameModule[i]],
