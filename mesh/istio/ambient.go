@@ -29,33 +29,33 @@ import (
 const (
 	ztunnelName = "ztunnel"
 	agentName   = "istio-cni-node"
-	// agentContainer is its container, whatever the DaemonSet is called.
+	// agentContainer is the agent's container, regardless of the DaemonSet's name.
 	agentContainer = "install-cni"
 	// agentAwaited is the init container of a pod whose requests the agent redirects to its
-	// sidecar, where Istio is installed so (pilot.cni.enabled).
+	// sidecar, if Istio is installed that way (pilot.cni.enabled).
 	agentAwaited = "istio-validation"
-	// dataplaneMode is the label of a pod, or of a namespace, that is in the mesh.
+	// dataplaneMode is the label of a pod, or a namespace, in the mesh.
 	dataplaneMode = "istio.io/dataplane-mode"
 	ambientMode   = "ambient"
 	statsPort     = 15020
 	ambientEnv    = "PILOT_ENABLE_AMBIENT"
-	// trustedEnv lists the accounts of ztunnels that istiod takes for such.
+	// trustedEnv lists the accounts that istiod accepts as ztunnels'.
 	trustedEnv = "CA_TRUSTED_NODE_ACCOUNTS"
 	notInMesh  = "none"
-	// ambientComponent is among the components of a run whose istiod has the mode on.
+	// ambientComponent is among the components of a run whose istiod has ambient mode on.
 	ambientComponent = "istiod's ambient mode"
 )
 
-// notAmbient tells what to do where there is no ambient mesh. A lab that is up gets none by
-// flags of a run.
+// notAmbient explains what to do without an ambient mesh. The flags of a run do not add one to
+// a lab that is already up.
 const notAmbient = "on this machine: meshtrial lab down, and then the run with --ztunnel DIR, or meshtrial lab up --ztunnel DIR before it; " +
 	"on a cluster: istioctl install --set profile=ambient; " +
 	"without one leave ambient out where the study varies sidecars: --set sidecars=[none,both], of a graph --set sidecars=both"
 
-// upgradeHint is for a ztunnel and an istiod of two versions.
+// upgradeHint is for a ztunnel and an istiod of different versions.
 const upgradeHint = "measure when the upgrade is over: the figures would be of neither version"
 
-// ztunnels are the proxies on nodes.
+// ztunnels returns the proxies on nodes.
 func ztunnels() mesh.Proxies {
 	return mesh.Proxies{Namespace: Namespace, Selector: "app=" + ztunnelName, Containers: []string{proxyContainer}, AdminPort: statsPort,
 		Admin: func(client *http.Client) mesh.Admin { return observe.ZtunnelAdmin(client, "") },
@@ -88,7 +88,7 @@ func (f *AsFound) readAmbient(ctx context.Context, kube kubernetes.Interface) er
 	return nil
 }
 
-// readAgent reads the DaemonSet of the node agent where that is not beside istiod.
+// readAgent reads the DaemonSet of the node agent if it is not in istiod's namespace.
 func (f *AsFound) readAgent(ctx context.Context, kube kubernetes.Interface) error {
 	set, err := kube.AppsV1().DaemonSets(agentElsewhere).Get(ctx, agentName, metav1.GetOptions{})
 	switch {
@@ -102,8 +102,8 @@ func (f *AsFound) readAgent(ctx context.Context, kube kubernetes.Interface) erro
 	return nil
 }
 
-// ambient are the components of an ambient mesh that run on nodes, and a waypoint that is
-// not as Istio's.
+// ambient returns the components of an ambient mesh that run on nodes, and a waypoint that
+// differs from Istio's.
 func (f AsFound) ambient() []record.Component {
 	var out []record.Component
 	for _, name := range []string{ztunnelName, agentName} {
@@ -118,9 +118,9 @@ func (f AsFound) ambient() []record.Component {
 	return out
 }
 
-// ambientElsewhere says that istiod has an ambient mesh whose ztunnels are in another
-// namespace; "" if it trusts none there. See istio.io/docs, "Platform-Specific
-// Prerequisites", OpenShift.
+// ambientElsewhere explains that istiod has an ambient mesh whose ztunnels are in another
+// namespace; "" if it trusts none there. See istio.io/docs, "Platform-Specific Prerequisites",
+// OpenShift.
 func (f AsFound) ambientElsewhere() string {
 	for i := range f.istiods {
 		c := containerOf(&f.istiods[i].Spec.Template.Spec)
@@ -142,7 +142,7 @@ func (f AsFound) ambientElsewhere() string {
 	return ""
 }
 
-// refuseAmbient is the part of Refuse for requests that ztunnel carries.
+// refuseAmbient is the part of Refuse for requests carried by ztunnel.
 func (f AsFound) refuseAmbient() error {
 	if f.daemonSets[ztunnelName] == nil {
 		return errs.WithHint(errs.Usage("istio: there is no ambient mesh in namespace %s, the only one that is looked at: no DaemonSet %s", Namespace, ztunnelName),
@@ -169,7 +169,7 @@ func (f AsFound) refuseAmbient() error {
 	return nil
 }
 
-// refuseAgent says where there is no node agent.
+// refuseAgent returns the error for a missing node agent.
 func (f AsFound) refuseAgent() error {
 	where, hint := fmt.Sprintf("namespaces %s and %s have", Namespace, agentElsewhere), notAmbient
 	if f.agentHidden {
@@ -179,9 +179,9 @@ func (f AsFound) refuseAgent() error {
 	return errs.WithHint(errs.Usage("istio: there is no ambient mesh without Istio's node agent, and %s no DaemonSet %s", where, agentName), "%s", hint)
 }
 
-// refuseSet says what is wrong with a DaemonSet of the mesh, by its status as kubectl rollout
-// status reads it, but of nodes that are ready: one that is not, and has the newest pod all the
-// same, holds up the others for as long as it counts as unavailable. See
+// refuseSet returns what is wrong with a DaemonSet of the mesh, from the status that kubectl
+// rollout status uses, restricted to ready nodes. A node that is not ready but has the newest
+// pod blocks the others for as long as it counts as unavailable. See
 // k8s.io/kubectl/pkg/polymorphichelpers, DaemonSetStatusViewer, and pkg/controller/daemon,
 // rollingUpdate.
 func (f AsFound) refuseSet(name, what string) error {
@@ -206,10 +206,10 @@ func (f AsFound) refuseSet(name, what string) error {
 	return nil
 }
 
-// Fits compares the version that a running ztunnel says with that of its DaemonSet,
-// which the run's header names: by a tag that was moved, or pulled before it was, a pod
-// may run another. Where that names no version, as a digest does not, the minor version
-// must be istiod's. A ztunnel that does not say its version is taken for what it should be.
+// Fits compares the version that a running ztunnel reports with that of its DaemonSet, which
+// the run's header names. A pod may run another version if its tag was moved, possibly after
+// the image was pulled. If the DaemonSet names no version, as with a digest, the minor version
+// must match istiod's. A ztunnel that does not report its version is assumed to be correct.
 func (m *Mesh) Fits(place record.Place, running mesh.ProxyState) error {
 	says := strings.TrimPrefix(running.Version, "v")
 	runs, told := minor(says)
@@ -219,7 +219,7 @@ func (m *Mesh) Fits(place record.Place, running mesh.ProxyState) error {
 	}
 	named := m.Revision.ambient[i]
 	tag := strings.TrimPrefix(named.Version, "v")
-	// A tag may say more than the version (1.31.1-distroless), or be of a minor version.
+	// A tag may contain more than the version (1.31.1-distroless), or only a minor version.
 	if _, known := minor(tag); known && !isVersion(tag, says) && !strings.HasPrefix(says, tag+".") {
 		return errs.WithHint(fmt.Errorf("istio: a ztunnel says that it is of Istio %s, and its DaemonSet has the image %s", running.Version, named.Source),
 			"kubectl -n %s rollout restart daemonset %s, or name the image that runs", Namespace, ztunnelName)
@@ -231,8 +231,8 @@ func (m *Mesh) Fits(place record.Place, running mesh.ProxyState) error {
 	return nil
 }
 
-// refuseZtunnels is the part of Refuse for simulated ztunnels, which istiod serves
-// whether there are real ones or not.
+// refuseZtunnels is the part of Refuse for simulated ztunnels, which istiod serves whether or
+// not there are real ones.
 func (f AsFound) refuseZtunnels() error {
 	for i := range f.istiods {
 		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil && !ambientOn(c.Env) {
@@ -243,9 +243,9 @@ func (f AsFound) refuseZtunnels() error {
 	return nil
 }
 
-// refuseHBONE is the part of Refuse for real proxies that speak HBONE: the Envoy of the
-// lab's own images lacks the extension that then subscribes to workloads, and the bootstrap
-// template there leaves it out.
+// refuseHBONE is the part of Refuse for real proxies that use HBONE. The Envoy of the lab's own
+// images lacks the extension that subscribes to workloads in that case, and its bootstrap
+// template omits it.
 func (f AsFound) refuseHBONE() error {
 	for i := range f.istiods {
 		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil && c.Image == components.IstioHub+"/pilot:"+components.IstioVersion {
@@ -256,7 +256,7 @@ func (f AsFound) refuseHBONE() error {
 	return nil
 }
 
-// ambientOn says whether an istiod's environment turns the ambient mode on.
+// ambientOn reports whether an istiod's environment enables ambient mode.
 func ambientOn(env []corev1.EnvVar) bool {
 	for _, e := range env {
 		if on, err := strconv.ParseBool(e.Value); e.Name == ambientEnv && err == nil && on {
@@ -268,10 +268,10 @@ func ambientOn(env []corev1.EnvVar) bool {
 
 var reMinor = regexp.MustCompile(`^v?([0-9]+\.[0-9]+)([.-].*)?$`)
 
-// minorOf is the version of Istio in an image's tag, without its patch.
+// minorOf returns the Istio version in an image's tag, without its patch number.
 func minorOf(image string) (string, bool) { return minor(mesh.Version(image)) }
 
-// minor is a version without its patch.
+// minor returns a version without its patch number.
 func minor(version string) (string, bool) {
 	m := reMinor.FindStringSubmatch(version)
 	if m == nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Series of a ztunnel's statistics. It counts a connection when it passes it on and
-// when that ends, and bytes as they pass: those received are what the client sent, on
-// either side, without what carries them between the two.
+// Series of a ztunnel's statistics. It counts a connection when it forwards it and when
+// the connection ends, and bytes as they pass. On either side, received bytes are those
+// that the client sent, without the tunnel's overhead.
 const (
 	openedTotal   = "istio_tcp_connections_opened_total"
 	closedTotal   = "istio_tcp_connections_closed_total"
@@ -24,28 +24,28 @@ const (
 
 var ztunnelSeries = []string{openedTotal, closedTotal, failedTotal, sentTotal, receivedTotal}
 
-// Values of the label reporter: which side of a connection a ztunnel is on.
+// Values of the label reporter: the side of a connection that a ztunnel is on.
 const (
 	asSource      = "source"
 	asDestination = "destination"
 )
 
-// reported are the labels of the series that ztunnel has, on one side, of connections
-// to a trial's server.
+// reported returns the labels of ztunnel's series, on one side, for connections to a
+// trial's server.
 func reported(as string, to mesh.Endpoint) map[string]string {
 	return map[string]string{"reporter": as, "destination_workload": to.Service, "destination_workload_namespace": to.Namespace}
 }
 
-// ambientSide is a side of the requests' way through an ambient mesh.
+// ambientSide is a side of the requests' path through an ambient mesh.
 type ambientSide struct{ name, reporter, own string }
 
 var ambientSides = []ambientSide{{record.SideClient, asSource, record.PartClientNode}, {record.SideServer, asDestination, record.PartServerNode}}
 
-// read is what was seen of the side's ztunnel; nil if requests pass none, or it was not
-// read.
+// read returns what was observed of the side's ztunnel; nil if requests pass none, or it
+// was not read.
 func (s ambientSide) read(e mesh.Evidence) *mesh.Passed {
 	part := s.own
-	if e.Way.Has(record.PartNode) { // it is both
+	if e.Way.Has(record.PartNode) { // it serves both sides
 		part = record.PartNode
 	}
 	if !e.Way.Has(part) {
@@ -54,15 +54,15 @@ func (s ambientSide) read(e mesh.Evidence) *mesh.Passed {
 	return e.Read(part)
 }
 
-// ambientChecks prove that each connection of the generator went through ztunnel on
-// the client's side and again on the server's, between the two over HBONE, and that
-// the requests went along; and that nothing of the trial went through a ztunnel that is
-// not on its way. With a waypoint between them the client's ztunnel connects to that.
+// ambientChecks verifies that each connection of the generator passed ztunnel on the
+// client's side and again on the server's, over HBONE in between, together with its
+// requests; and that nothing of the trial passed a ztunnel that is not on the path. If
+// there is a waypoint, the client's ztunnel connects to that.
 func ambientChecks(e mesh.Evidence) []record.Check {
 	var checks []record.Check
 	var opened, passed []float64
 	lost := e.Unknown + e.Probes
-	if e.Worker == nil { // Probes are not known to have carried nothing: each may have been a request's
+	if e.Worker == nil { // probes may have carried requests: each may have been one's connection
 		lost = e.Unknown
 	}
 	for _, side := range ambientSides {
@@ -91,7 +91,7 @@ func ambientChecks(e mesh.Evidence) []record.Check {
 			nobody["source_principal"] = "unknown"
 			checks = append(checks, mesh.Expect("server-identity", mesh.SumSeries(p.Rise, openedTotal, nobody), 0, 0, "of them from a client that showed ztunnel on the server's side no certificate"))
 		}
-		if p.Of == 0 && e.Wire != nil { // of a graph only rises are known
+		if p.Of == 0 && e.Wire != nil { // for a graph only increases are known
 			open := mesh.SumSeries(p.Total, openedTotal, to) - mesh.SumSeries(p.Total, closedTotal, to)
 			checks = append(checks, between(side.name+"-ztunnel-open", open, 0, float64(e.Connections), "connections that ztunnel on the "+side.name+"'s side has not seen the end of"))
 		}
@@ -106,21 +106,20 @@ func ambientChecks(e mesh.Evidence) []record.Check {
 	return append(checks, passedBy(e)...)
 }
 
-// between checks that a count lies between two.
+// between checks that a count lies within bounds.
 func between(name string, got, low, high float64, what string) record.Check {
 	return mesh.Expect(name, got, (low+high)/2, (high-low)/2, what)
 }
 
-// each is how much of a sum one of several has, rounded up.
+// each returns the share of one of several in a sum, rounded up.
 func each(sum, of int64) float64 { return math.Ceil(float64(sum) / float64(max(of, 1))) }
 
-// carried compares the bytes that ztunnel passed on with those that the generator sent
-// and read. They are the same to the byte, where each request was answered; of those
-// that were not, ztunnel may lack the request, or have passed on an answer that nobody
-// read. A request that was sent once more needs no slack: where bytes are known, those of
-// each time are among them, since they are counted as they are written and not by request.
-// Of bodies alone no fewer must have passed: ztunnel knows nothing of frames, and a
-// request that a library sends again has one body.
+// carried compares the bytes that ztunnel forwarded with those that the generator sent and
+// read. If every request was answered, they match exactly. For unanswered ones, ztunnel
+// may lack the request, or have forwarded a response that was not read. Retries need no
+// slack: byte counts include every transmission because they are taken at each write
+// rather than per request. Bodies alone are a lower bound: ztunnel does not know about
+// frames, and a request that a library resends counts its body once.
 func carried(side string, e mesh.Evidence, received, sent float64) []record.Check {
 	if e.Wire == nil {
 		return []record.Check{weighed(side, e, received+sent)}
@@ -141,8 +140,8 @@ func carried(side string, e mesh.Evidence, received, sent float64) []record.Chec
 	}
 }
 
-// weighed is what is known without the generator's bytes: the least that a request weighs,
-// which is its body where the cell does not say another weight.
+// weighed checks what is known without the generator's byte counts: the minimum size of a
+// request, which is its body unless the cell specifies another size.
 func weighed(side string, e mesh.Evidence, bytes float64) record.Check {
 	least := float64(e.Requests)
 	if f, ok := study.FactorByName(study.FactorPayload); ok {
@@ -154,11 +153,11 @@ func weighed(side string, e mesh.Evidence, bytes float64) record.Check {
 		Detail: fmt.Sprintf("bytes through ztunnel on the %s's side: %.0f; %d requests have %.0f at least", side, bytes, e.Requests, least)}
 }
 
-// sidesAgree checks that what went in on the client's side came out on the server's:
-// passed has the bytes of requests and answers of one, then of the other. The sides may
-// differ by what was under way when a connection broke: by a request that nobody answered,
-// and by one that a library sent again over a connection made anew. Where the generator's
-// bytes are known it sends itself, and never twice: there such a request was not answered.
+// sidesAgree checks that what entered on the client's side left on the server's. passed
+// has the bytes of requests and responses of the first, then of the second. The sides may
+// differ by what was in flight when a connection broke: an unanswered request, or one that
+// a library resent over a new connection. If the generator's bytes are known, it sends
+// requests itself and never resends: such a request was then not answered.
 func sidesAgree(e mesh.Evidence, passed []float64) []record.Check {
 	broken := e.Unknown
 	if e.Wire == nil && broken > 0 {
@@ -167,7 +166,7 @@ func sidesAgree(e mesh.Evidence, passed []float64) []record.Check {
 	slack := 0.0
 	if e.Wire != nil {
 		sent, read := e.Wire.Sent, e.Wire.Read
-		if e.Wire.Bodies { // which weigh less than what passed
+		if e.Wire.Bodies { // which are smaller than what passed
 			broken += e.Remade
 			sent, read = max(sent, int64(passed[0])), max(read, int64(passed[3]))
 		}
@@ -179,9 +178,9 @@ func sidesAgree(e mesh.Evidence, passed []float64) []record.Check {
 	}
 }
 
-// passedBy checks that no connection to the trial's server went through a ztunnel that
-// is not on its way: a namespace, or a policy of the cluster, may put pods into the mesh
-// that a cell says are in none.
+// passedBy checks that no connection to the trial's server passed a ztunnel that is not on
+// its path: a namespace, or a policy of the cluster, may add pods to the mesh that the
+// cell excludes.
 func passedBy(e mesh.Evidence) []record.Check {
 	var checks []record.Check
 	for _, node := range slices.Sorted(maps.Keys(e.Beside)) {
@@ -195,8 +194,8 @@ func passedBy(e mesh.Evidence) []record.Check {
 	return checks
 }
 
-// Carried are the connections to a trial's server that a ztunnel passed on: as the
-// client's side opened, as the server's accepted.
+// Carried returns the connections to a trial's server that a ztunnel forwarded: Opened on
+// the client's side, Accepted on the server's.
 func (*Mesh) Carried(rise map[string]float64, to mesh.Endpoint) record.Connections {
 	return record.Connections{
 		Opened:   int64(mesh.SumSeries(rise, openedTotal, reported(asSource, to)) + mesh.SumSeries(rise, openedTotal, toWaypoint(to))),

@@ -15,12 +15,12 @@ const (
 	envoyTypes    = "type.googleapis.com/envoy.extensions."
 )
 
-// LogContainer is the sidecar.
+// LogContainer returns the sidecar.
 func (*Mesh) LogContainer() string { return proxyContainer }
 
-// AttemptLog is an EnvoyFilter for w's sidecar alone: the router's upstream log
-// has a line per attempt, and the connection manager's access log one for each
-// request that failed. Istio's Telemetry can ask for neither.
+// AttemptLog returns an EnvoyFilter for only w's sidecar: the router's upstream
+// log has a line per attempt, and the connection manager's access log one per
+// failed request. Istio's Telemetry supports neither.
 func (*Mesh) AttemptLog(w mesh.Workload, port int) *unstructured.Unstructured {
 	failed := map[string]any{"or_filter": map[string]any{"filters": []any{
 		map[string]any{"response_flag_filter": map[string]any{}}, // any flag
@@ -38,15 +38,15 @@ func (*Mesh) AttemptLog(w mesh.Workload, port int) *unstructured.Unstructured {
 	)
 }
 
-// upstreamLog has the router write a line per attempt, for listeners of a port,
-// or for all with port 0.
-// See envoy.extensions.filters.http.router.v3.Router, upstream_log.
+// upstreamLog makes the router write a line per attempt, for listeners of a
+// port, or for all with port 0. See
+// envoy.extensions.filters.http.router.v3.Router, upstream_log.
 func upstreamLog(port int, format map[string]any) map[string]any {
 	return outboundPatch("HTTP_FILTER", port, map[string]any{"name": managerFilter, "subFilter": map[string]any{"name": routerFilter}}, map[string]any{
 		"@type": envoyTypes + "filters.http.router.v3.Router", "upstream_log": fileLog(format, nil)})
 }
 
-// fileLog is an access log to standard output in a log_format.
+// fileLog returns an access log to standard output in a log_format.
 func fileLog(format, filter map[string]any) []any {
 	entry := map[string]any{"name": "envoy.access_loggers.file", "typed_config": map[string]any{
 		"@type": envoyTypes + "access_loggers.file.v3.FileAccessLog", "path": "/dev/stdout", "log_format": format,
@@ -57,8 +57,8 @@ func fileLog(format, filter map[string]any) []any {
 	return []any{entry}
 }
 
-// outboundPatch merges into a filter of a sidecar's outbound listeners: those
-// of a port, or all with port 0.
+// outboundPatch merges config into a filter of a sidecar's outbound listeners:
+// those of a port, or all with port 0.
 func outboundPatch(to string, port int, filter, config map[string]any) map[string]any {
 	listener := map[string]any{"filterChain": map[string]any{"filter": filter}}
 	if port != 0 {
@@ -71,14 +71,14 @@ func outboundPatch(to string, port int, filter, config map[string]any) map[strin
 	}
 }
 
-// envoyFilter is one for w's sidecars alone.
+// envoyFilter returns an EnvoyFilter for only w's sidecars.
 func envoyFilter(w mesh.Workload, patches ...map[string]any) *unstructured.Unstructured {
 	list := make([]any, len(patches))
 	for i, p := range patches {
 		list[i] = p
 	}
 	o := object("networking.istio.io/v1alpha3", "EnvoyFilter", w, map[string]any{"configPatches": list})
-	spec := o.Object["spec"].(map[string]any) // object made it
+	spec := o.Object["spec"].(map[string]any) // set by object
 	delete(spec, "selector")
 	spec["workloadSelector"] = map[string]any{"labels": map[string]any{mesh.AppLabel: w.Name}}
 	return o

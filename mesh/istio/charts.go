@@ -15,26 +15,26 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// settings of istioctl install --set: ours, more, then the user's.
+// settings returns the values for istioctl install --set: ours, more, then the user's.
 func (o order) settings(more ...string) []string {
 	s := []string{
 		"profile=minimal",
 		"values.global.imagePullPolicy=IfNotPresent",
-		// A lab's node is small, and what a proxy may use is a factor of
-		// studies: the defaults would leave room for 20 proxies on two cores.
+		// A lab's node is small, and a proxy's resources are a factor of studies. The
+		// defaults would leave room for 20 proxies on two cores.
 		"values.global.proxy.resources.requests.cpu=10m",
 		"values.global.proxy.resources.requests.memory=40Mi",
 		"values.global.proxy_init.resources.requests.cpu=10m",
 		"values.global.proxy_init.resources.requests.memory=10Mi",
 		"values.pilot.resources.requests.cpu=100m",
 		"values.pilot.resources.requests.memory=256Mi",
-		// One istiod: no autoscaler changes what is measured.
+		// One istiod without an autoscaler, which would change what is measured.
 		"values.pilot.autoscaleEnabled=false",
 		"hub=" + o.hub, "tag=" + o.tag,
 	}
 	if !o.official {
-		// An upstream Envoy lacks the filters that these would configure,
-		// and rejects its listeners if they are.
+		// An upstream Envoy lacks the filters that these would configure, and would reject
+		// its listeners.
 		s = append(s, "values.telemetry.enabled=false",
 			"values.pilot.env.PILOT_ENABLE_METADATA_EXCHANGE=false",
 			"values.pilot.env.PILOT_ENABLE_ALPN_FILTER=false")
@@ -46,8 +46,8 @@ func (o order) settings(more ...string) []string {
 	return slices.Concat(s, more, o.set)
 }
 
-// nodeSettings configure the parts of an ambient mesh on nodes, in addition. The charts' own
-// requests would take a good part of a lab's node.
+// nodeSettings returns additional settings for the parts of an ambient mesh on nodes. The
+// charts' own requests would take a large part of a lab's node.
 func (o order) nodeSettings() []string {
 	s := []string{"components.cni.enabled=true", "components.ztunnel.enabled=true", "values.cni.ambient.enabled=true",
 		"values.cni.cniBinDir=" + lab.CNIBinDir, "values.cni.cniConfDir=" + lab.CNIConfDir,
@@ -81,7 +81,8 @@ func (o order) installation(ctx context.Context, b *components.Builder) (lab.Ins
 	var onNodes []string
 	if o.ambient {
 		// With its node agent enabled, Istio's renderer leaves the redirection of sidecars to
-		// that agent. A lab's sidecars redirect themselves: take only the additional objects.
+		// that agent. A lab's sidecars redirect themselves, so take only the additional
+		// objects.
 		all, err := o.render(ctx, b, renderer, o.nodeSettings()...)
 		if err != nil {
 			return lab.Installation{}, err
@@ -97,13 +98,13 @@ func (o order) installation(ctx context.Context, b *components.Builder) (lab.Ins
 		Mesh:      study.MeshIstio,
 		Namespace: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": Namespace}}},
 		Selector:  istiodLabel, DaemonSets: onNodes,
-		// istiod waits for the CRDs it watches, so all can be applied together;
-		// what comes too early is applied again.
+		// istiod waits for the CRDs it watches, so everything can be applied together;
+		// objects applied too early are applied again.
 		Stages: [][]*unstructured.Unstructured{objects},
 	}, nil
 }
 
-// render renders Istio's charts, definitions first, with more settings of ours.
+// render renders Istio's charts, definitions first, with additional settings.
 func (o order) render(ctx context.Context, b *components.Builder, renderer components.Program, more ...string) ([]*unstructured.Unstructured, error) {
 	settings := o.settings(more...)
 	dir, _, err := b.Make(ctx, components.Recipe{
@@ -124,7 +125,7 @@ func (o order) render(ctx context.Context, b *components.Builder, renderer compo
 	return readObjects(filepath.Join(dir, "crds.yaml"), filepath.Join(dir, "istio.yaml"))
 }
 
-// gatewayDefinitions are the definitions of the Gateway API.
+// gatewayDefinitions returns the definitions of the Gateway API.
 func gatewayDefinitions(ctx context.Context, b *components.Builder) ([]*unstructured.Unstructured, error) {
 	set, err := b.Ensure(ctx, "gateway-api")
 	if err != nil {
@@ -153,7 +154,7 @@ func readObjects(files ...string) ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// beyond are the objects that are not among others, by their names.
+// beyond returns the objects that are not among others, by name.
 func beyond(objects, others []*unstructured.Unstructured) []*unstructured.Unstructured {
 	type name struct{ version, kind, namespace, name string }
 	of := func(o *unstructured.Unstructured) name {

@@ -15,9 +15,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// meshConfig is the part of Istio's MeshConfig that decides whether levels
-// of the factor telemetry can be had, what sidecars report without being asked,
-// and which namespaces are watched.
+// meshConfig is the part of Istio's MeshConfig that determines which levels of the
+// factor telemetry are available, what sidecars report by default, and which
+// namespaces are watched.
 type meshConfig struct {
 	ExtensionProviders []struct {
 		Name string `json:"name"`
@@ -34,12 +34,12 @@ type meshConfig struct {
 	RootNamespace                  string                 `json:"rootNamespace"`
 }
 
-// rootNamespace is the one whose objects hold for the whole mesh.
+// rootNamespace returns the namespace whose objects apply to the whole mesh.
 func (c meshConfig) rootNamespace() string { return cmp.Or(c.RootNamespace, Namespace) }
 
-// reportsSpans says that sidecars report spans unless they are told otherwise: to
-// a default provider, or to a tracer of the proxies' own configuration. See
-// istio.io/docs, MeshConfig, defaultProviders, enableTracing and ProxyConfig.Tracing.
+// reportsSpans reports whether sidecars report spans by default: to a default
+// provider, or to a tracer in the proxies' own configuration. See istio.io/docs,
+// MeshConfig, defaultProviders, enableTracing and ProxyConfig.Tracing.
 func (c meshConfig) reportsSpans() bool {
 	if len(c.DefaultProviders.Tracing) > 0 {
 		return true
@@ -52,9 +52,9 @@ func (c meshConfig) reportsSpans() bool {
 	return false
 }
 
-// Check finds istiod ready, an injector, and the providers that the proxies'
-// levels of telemetry need. It also learns what the mesh has sidecars report by
-// default, and which Envoys they are, so call it before Policies.
+// Check verifies that istiod is ready, that there is an injector, and that the
+// providers needed by the proxies' levels of telemetry exist. It also determines what
+// sidecars report by default, and which Envoys they are, so call it before Policies.
 func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.Proxy) ([]record.Component, error) {
 	client, err := kubernetes.NewForConfig(cluster)
 	if err != nil {
@@ -80,7 +80,7 @@ func (m *Mesh) check(ctx context.Context, client kubernetes.Interface, proxies [
 	return components, found.refuseProxies(proxies)
 }
 
-// readMeshConfig reads the mesh configuration in a ConfigMap of istiod's.
+// readMeshConfig reads the mesh configuration from a ConfigMap of istiod's.
 func readMeshConfig(ctx context.Context, client kubernetes.Interface, name string) (meshConfig, error) {
 	var config meshConfig
 	stored, err := client.CoreV1().ConfigMaps(Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -93,7 +93,7 @@ func readMeshConfig(ctx context.Context, client kubernetes.Interface, name strin
 	return meshConfigOf(stored.Data[meshConfigKey], name)
 }
 
-// meshConfigOf parses the mesh configuration in a ConfigMap of that name.
+// meshConfigOf parses the mesh configuration from the ConfigMap name.
 func meshConfigOf(text, name string) (config meshConfig, err error) {
 	if err := yaml.Unmarshal([]byte(text), &config); err != nil {
 		return config, fmt.Errorf("istio: mesh configuration (ConfigMap %s/%s, key %s): %w", Namespace, name, meshConfigKey, err)

@@ -25,11 +25,11 @@ import (
 const (
 	istiodLabel     = "app=istiod"
 	istiodContainer = "discovery"
-	meshConfigMap   = "istio" // of revision default; istio-REVISION of others
+	meshConfigMap   = "istio" // of revision default; istio-REVISION for others
 	meshConfigKey   = "mesh"
 	rootCAConfigMap = "istio-ca-root-cert"
 	rootCAKey       = "root-cert.pem"
-	monitoringPort  = 15014 // metrics, and /debug for the loopback
+	monitoringPort  = 15014 // metrics, and /debug on the loopback
 	controlZPort    = 9876  // ControlZ, on the loopback
 	plaintextPort   = 15010
 	tlsPort         = 15012
@@ -39,30 +39,30 @@ const (
 	injectLabel     = "sidecar.istio.io/inject"
 )
 
-// ControlPlane is istiod as the thing under test. Close ends its lines to
+// ControlPlane is istiod as the system under test. Close ends its connections to
 // istiod's pods.
 type ControlPlane struct {
 	kube     kubernetes.Interface
 	sidecars dynamic.NamespaceableResourceInterface
 	leases   dynamic.NamespaceableResourceInterface
-	changes  Changes // nil: it is only looked at
+	changes  Changes // nil: read-only
 	dialer   *lab.Dialer
-	// name and config are those of istiod's Deployment and of the ConfigMap
-	// with its MeshConfig, revision that of its label.
+	// name is that of istiod's Deployment, config that of the ConfigMap with its
+	// MeshConfig, and revision that of its label.
 	name, config, revision string
 	root                   string // see [ControlPlane.Root]
-	// unelected has the templates of istiod's pods with which the Lease of its election
-	// was waited for in vain.
+	// unelected has the pod templates of istiod for which the Lease of its election did
+	// not appear.
 	unelected map[string]bool
 }
 
 var _ mesh.ControlPlane = (*ControlPlane)(nil)
 
-// NewControlPlane finds istiod in the cluster: that of a revision or of a revision
-// tag, or for "" the only one. Without changes no levers can be set.
+// NewControlPlane returns the istiod of a revision or a revision tag, or the only one
+// for "". Without changes no levers can be set.
 func NewControlPlane(ctx context.Context, config *rest.Config, revision string, changes Changes) (*ControlPlane, error) {
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = -1, -1 // the server decides how fast
+	config.QPS, config.Burst = -1, -1 // no client-side rate limit
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("istio: %w", err)
@@ -79,7 +79,7 @@ func NewControlPlane(ctx context.Context, config *rest.Config, revision string, 
 		dialer: lab.NewDialer(config), name: d.Name, config: configMapOf(d), revision: revisionOf(d.Labels)}, nil
 }
 
-// Control finds istiod; see [NewControlPlane].
+// Control returns istiod; see [NewControlPlane].
 func (*Mesh) Control(ctx context.Context, config *rest.Config, revision string, j *journal.Journal) (mesh.Tested, error) {
 	if j == nil {
 		return NewControlPlane(ctx, config, revision, nil)
@@ -87,11 +87,11 @@ func (*Mesh) Control(ctx context.Context, config *rest.Config, revision string, 
 	return NewControlPlane(ctx, config, revision, j)
 }
 
-// configMapOf names the ConfigMap that a revision of istiod reads.
+// configMapOf returns the name of the ConfigMap that a revision of istiod reads.
 func configMapOf(d *appsv1.Deployment) string { return configMapNamed(revisionOf(d.Labels)) }
 
-// configMapNamed is what Istio's charts call the ConfigMap with the MeshConfig of a
-// revision.
+// configMapNamed returns the name that Istio's charts give to the ConfigMap with the
+// MeshConfig of a revision.
 func configMapNamed(revision string) string {
 	if revision == "" || revision == defaultRevision {
 		return meshConfigMap
@@ -117,7 +117,7 @@ func (c *ControlPlane) Pods(ctx context.Context) ([]mesh.ControlPod, error) {
 	return out, nil
 }
 
-// Started lists istiod's replicas whose container runs.
+// Started lists istiod's replicas whose container is running.
 func (c *ControlPlane) Started(ctx context.Context) ([]mesh.ControlPod, error) {
 	pods, err := c.pods(ctx)
 	if err != nil {
@@ -134,8 +134,7 @@ func (c *ControlPlane) Started(ctx context.Context) ([]mesh.ControlPod, error) {
 	return out, nil
 }
 
-// pods lists all of the Deployment's pods, those that are ending too, by
-// name.
+// pods lists all of the Deployment's pods by name, including terminating ones.
 func (c *ControlPlane) pods(ctx context.Context) ([]corev1.Pod, error) {
 	d, err := c.deployment(ctx)
 	if err != nil {
@@ -176,14 +175,15 @@ func controlPod(pod *corev1.Pod) mesh.ControlPod {
 	return out
 }
 
-// Discovery says where proxies connect to istiod. watched is a namespace that it
-// watches: its own it may not, and its root certificate is only where it watches.
+// Discovery returns where proxies connect to istiod. watched is a namespace that istiod
+// watches. It may not watch its own, and its root certificate exists only in watched
+// namespaces.
 func (c *ControlPlane) Discovery(ctx context.Context, watched string) (mesh.Discovery, error) {
 	d, err := c.deployment(ctx)
 	if err != nil {
 		return mesh.Discovery{}, err
 	}
-	// The chart names Service and Deployment alike.
+	// The chart gives Service and Deployment the same name.
 	if _, err := c.kube.CoreV1().Services(Namespace).Get(ctx, c.name, metav1.GetOptions{}); err != nil {
 		return mesh.Discovery{}, fmt.Errorf("istio: read Service %s/%s: %w", Namespace, c.name, err)
 	}
@@ -214,7 +214,7 @@ func (c *ControlPlane) Discovery(ctx context.Context, watched string) (mesh.Disc
 	return out, nil
 }
 
-// containerOf finds istiod's own container; nil without one.
+// containerOf returns istiod's own container; nil if there is none.
 func containerOf(spec *corev1.PodSpec) *corev1.Container {
 	for i := range spec.Containers {
 		if spec.Containers[i].Name == istiodContainer {
@@ -224,8 +224,8 @@ func containerOf(spec *corev1.PodSpec) *corev1.Container {
 	return nil
 }
 
-// Logs follows the log of a replica from an instant on, until the context
-// ends or the container does.
+// Logs follows the log of a replica from an instant until the context ends or the
+// container does.
 func (c *ControlPlane) Logs(ctx context.Context, pod mesh.ControlPod, since time.Time) (io.ReadCloser, error) {
 	from := metav1.NewTime(since)
 	stream, err := c.kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{

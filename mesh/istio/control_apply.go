@@ -26,15 +26,15 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// leverLabel marks the objects that are levers of ours.
+// leverLabel marks the objects that implement our levers.
 const leverLabel = "meshtrial.dev/lever"
 
-// Changes is where the changes go that a study makes to istiod: each is noted
-// before it is made, and can be put back by whoever comes next.
+// Changes records a study's changes to istiod: each is recorded before it is made, and
+// a later process can revert it.
 type Changes interface {
 	Change(ctx context.Context, o journal.Object, why string, edit journal.Edit, texts ...[]fields.Step) ([]fields.Field, error)
 	Apply(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error)
-	// Original is an object without the changes made so far.
+	// Original returns an object without the changes made so far.
 	Original(ctx context.Context, o journal.Object) (*unstructured.Unstructured, error)
 	Restore(ctx context.Context, which func(*journal.Entry) bool) ([]journal.Outcome, error)
 	Run() string
@@ -42,16 +42,16 @@ type Changes interface {
 
 var _ Changes = (*journal.Journal)(nil)
 
-// why is what the journal says that istiod was changed for.
+// why is the reason that the journal states for changes to istiod.
 const why = "levers of istiod"
 
-// rolloutTimeout bounds the wait for istiod: an image may have to be pulled. Levers
-// may let it take longer.
+// rolloutTimeout limits the wait for istiod, which may have to pull an image. Levers
+// may extend it.
 const rolloutTimeout = 3 * time.Minute
 
 var sidecarResource = schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}
 
-// Apply sets the levers. Nothing is written when a level cannot be had.
+// Apply sets the levers. It writes nothing if a level is unavailable.
 func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (mesh.Applied, error) {
 	began := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, max(rolloutTimeout, l.Wait))
@@ -103,8 +103,8 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	return done, nil
 }
 
-// refuse says why levers cannot take effect on istiod as it was installed. What it is
-// now may be the levers of an earlier trial, which Apply takes back.
+// refuse returns why levers cannot take effect on istiod as it was installed. Its
+// current state may result from the levers of an earlier trial, which Apply reverts.
 func (c *ControlPlane) refuse(ctx context.Context, l mesh.Levers) error {
 	d, err := c.changes.Original(ctx, c.object("apps/v1", "Deployment", c.name))
 	if err != nil {
@@ -138,9 +138,9 @@ func (c *ControlPlane) refuse(ctx context.Context, l mesh.Levers) error {
 	return found.refuseLever(l)
 }
 
-// applyDeployment writes the Deployment where it differs; restarted says that
-// istiod's pods are new ones, which fresh asks for even where nothing differs.
-// requests are those of [mesh.Applied].
+// applyDeployment writes the Deployment if it differs. restarted means that istiod's
+// pods are new, which fresh forces even without a difference. requests is as in
+// [mesh.Applied].
 func (c *ControlPlane) applyDeployment(ctx context.Context, l mesh.Levers, fresh bool) (changed, restarted bool, requests record.Cell, err error) {
 	before, err := c.deployment(ctx)
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *ControlPlane) applyDeployment(ctx context.Context, l mesh.Levers, fresh
 	return changed, true, requests, c.restart(ctx, metav1.DeleteOptions{})
 }
 
-// specOf reads the specification of a Deployment.
+// specOf parses the specification of a Deployment.
 func specOf(d *unstructured.Unstructured) (appsv1.DeploymentSpec, error) {
 	var out appsv1.DeploymentSpec
 	spec, _, err := unstructured.NestedMap(d.Object, "spec")
@@ -181,8 +181,8 @@ func specOf(d *unstructured.Unstructured) (appsv1.DeploymentSpec, error) {
 	return out, runtime.DefaultUnstructuredConverter.FromUnstructured(spec, &out)
 }
 
-// editSpec gives a Deployment the levers. Only fields that they change are
-// written: what this program does not know of the kind stays.
+// editSpec applies the levers to a Deployment. It writes only fields that they change,
+// so fields unknown to this program are preserved.
 func editSpec(d *unstructured.Unstructured, l mesh.Levers) error {
 	original, err := specOf(d)
 	if err != nil {
@@ -204,7 +204,7 @@ func editSpec(d *unstructured.Unstructured, l mesh.Levers) error {
 }
 
 // Kill deletes istiod's pods without grace (SIGTERM, and SIGKILL two seconds later) and
-// waits until others are ready, as long as the context lets it.
+// waits until others are ready, within the context's deadline.
 func (c *ControlPlane) Kill(ctx context.Context) error {
 	if c.changes == nil {
 		return errors.New("istio: istiod was opened to be looked at: it is not to be killed")
@@ -216,8 +216,8 @@ func (c *ControlPlane) Kill(ctx context.Context) error {
 	return c.rolledOut(ctx)
 }
 
-// restart ends istiod's pods, and waits until they have gone: others take their
-// place at once.
+// restart deletes istiod's pods, and waits until they are gone. Replacements start
+// immediately.
 func (c *ControlPlane) restart(ctx context.Context, how metav1.DeleteOptions) error {
 	old, err := c.pods(ctx)
 	if err != nil {
@@ -244,16 +244,15 @@ func (c *ControlPlane) restart(ctx context.Context, how metav1.DeleteOptions) er
 	}
 }
 
-// restartLook is how often the pods are looked at that are to end.
+// restartLook is the polling interval for terminating pods.
 const restartLook = 50 * time.Millisecond
 
-// object names one of istiod's.
+// object identifies one of istiod's objects.
 func (c *ControlPlane) object(version, kind, name string) journal.Object {
 	return journal.Object{APIVersion: version, Kind: kind, Namespace: Namespace, Name: name}
 }
 
-// rolledOut waits until the Deployment's pods are ready and no others are
-// left.
+// rolledOut waits until the Deployment's pods are ready and no others are left.
 func (c *ControlPlane) rolledOut(ctx context.Context) error {
 	err := lab.WaitDeployment(ctx, c.kube, Namespace, c.name)
 	if err == nil {
@@ -269,7 +268,7 @@ func (c *ControlPlane) rolledOut(ctx context.Context) error {
 	return errs.WithHint(err, "kubectl -n %s describe pods -l %s", Namespace, istiodLabel)
 }
 
-// desiredSidecars are those of the levers, which other revisions leave alone.
+// desiredSidecars returns the Sidecars of the levers, which other revisions ignore.
 func (c *ControlPlane) desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
 	out, err := desiredSidecars(l)
 	for _, s := range out {
@@ -282,7 +281,7 @@ func (c *ControlPlane) desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructu
 	return out, err
 }
 
-// applySidecars makes our Sidecars those that are wanted.
+// applySidecars makes our Sidecars match the wanted ones.
 func (c *ControlPlane) applySidecars(ctx context.Context, wanted []*unstructured.Unstructured) ([]string, error) {
 	found, err := c.sidecars.Namespace(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: leverLabel})
 	if err != nil {
@@ -318,8 +317,8 @@ func sameObject(a, b *unstructured.Unstructured) bool {
 	return a.GetName() == b.GetName() && a.GetNamespace() == b.GetNamespace()
 }
 
-// Restore puts back what this run's Apply changed, and waits for istiod. What
-// cannot be put back is told at the end, when all else has been.
+// Restore reverts what this run's Apply changed, and waits for istiod. Failures are
+// reported at the end, after everything else has been reverted.
 func (c *ControlPlane) Restore(ctx context.Context) error {
 	if c.changes == nil {
 		return nil

@@ -10,16 +10,16 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Levers of istiod's environment are proved by the environment of the running
-// process, and where istiod shows what it does by that too: its cache, and
-// what its metrics say of debouncing. It shows neither how many proxies it
-// pushes to at a time nor how many requests it lets in (its log names neither,
-// and no metric counts those that wait), and debounce_max shows only where
-// changes come without a rest for longer: those three are proved by the
+// Levers in istiod's environment are verified by the environment of the running
+// process, and additionally by istiod's behaviour where it is visible: its cache,
+// and debouncing through its metrics. It exposes neither the number of proxies it
+// pushes to concurrently nor the number of requests it admits (its log names
+// neither, and no metric counts waiting ones), and debounce_max is visible only
+// if changes continue without a pause for longer. These three are verified by the
 // environment alone.
 
-// rose is by how much all series of a metric rose together, of those whose
-// labels have a text.
+// rose returns the total increase of the series of a metric whose labels contain
+// a text.
 func rose(e mesh.ControlEvidence, metric, label string) float64 {
 	sum := 0.0
 	for key, by := range e.Rises {
@@ -31,9 +31,9 @@ func rose(e mesh.ControlEvidence, metric, label string) float64 {
 	return sum
 }
 
-// checkCache: a cache that is off holds nothing. One that is on holds what was
-// pushed, of replicas together, since one may have no proxy; what other variables
-// of the cache and selectors of namespaces leave of that is not known.
+// checkCache: a disabled cache is empty. An enabled one contains what was pushed,
+// over all replicas together because some may have no proxy. How much other cache
+// variables and namespace selectors leave of that is unknown.
 func checkCache(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	if !l.Named(controlplane.FactorXDSCache) {
 		return nil
@@ -55,7 +55,8 @@ func checkCache(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	return []record.Check{check("xds-cache", wrong, detail)}
 }
 
-// partsOff says that istiod keeps some types of resources out of its cache.
+// partsOff reports whether istiod excludes some types of resources from its
+// cache.
 func partsOff(env map[string]string) bool {
 	for name, value := range env {
 		if strings.HasPrefix(name, "PILOT_ENABLE_") && strings.HasSuffix(name, "_CACHE") && name != "PILOT_ENABLE_XDS_CACHE" && value != "true" {
@@ -65,9 +66,9 @@ func partsOff(env map[string]string) bool {
 	return false
 }
 
-// checkEDSDebounce: with EDS debouncing pushes that endpoints trigger are
-// debounced as all are; without it they are not, which shows where nothing
-// else triggers any (pilot/pkg/xds/discovery.go, debounce).
+// checkEDSDebounce: with EDS debouncing, pushes triggered by endpoints are
+// debounced like all others; without it they are not, which is visible only if
+// nothing else triggers debouncing (pilot/pkg/xds/discovery.go, debounce).
 func checkEDSDebounce(l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	if !l.Named(controlplane.FactorEDSDebounce) {
 		return nil
@@ -77,19 +78,19 @@ func checkEDSDebounce(l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	others := rose(e, triggers, "") - endpoints
 	debounced := e.Rises["pilot_debounce_time_count"]
 	if endpoints == 0 || l.Level(controlplane.FactorEDSDebounce) != "true" && others > 0 {
-		return nil // nothing shows
+		return nil // not observable
 	}
 	return []record.Check{{Name: "eds-debounce", OK: (debounced > 0) == (l.Level(controlplane.FactorEDSDebounce) == "true"),
 		Detail: fmt.Sprintf("endpoints triggered %.0f pushes, %.0f pushes were debounced; the cell says eds_debounce: %s", endpoints, debounced, l.Level(controlplane.FactorEDSDebounce))}}
 }
 
-// checkDebounce: no push leaves sooner than debounce_after, or debounce_max
-// where that came first, after the change that caused it.
+// checkDebounce: no push starts sooner than debounce_after, or debounce_max if
+// that elapsed first, after the change that caused it.
 func checkDebounce(l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	count, sum := e.Rises["pilot_debounce_time_count"], e.Rises["pilot_debounce_time_sum"]
 	after := debounce(l, study.FactorDebounceAfter)
 	if count == 0 || !l.Named(study.FactorDebounceAfter) {
-		return nil // nothing was debounced, or nobody asked for it
+		return nil // nothing was debounced, or the levers are not named
 	}
 	mean := sum / count
 	return []record.Check{{Name: "debounce", OK: mean >= after.Seconds(),

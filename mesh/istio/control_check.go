@@ -17,30 +17,30 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// maxAskedProxies bounds how many proxies' scopes are asked for: istiod
-// writes out every service for each.
+// maxAskedProxies limits the number of proxies whose scope is requested: istiod
+// prints every service for each.
 const maxAskedProxies = 8
 
-// state is what the running istiods say of themselves: the evidence of the
-// levers, apart from how it was had.
+// state is what the running istiods report about themselves: the evidence for the
+// levers, independent of how it was obtained.
 type state struct {
-	pods     []corev1.Pod // all of them, ending ones too
+	pods     []corev1.Pod // all of them, including terminating ones
 	replicas []replica
 	sidecars map[string]activeSidecar // by proxy ID
-	scopeErr map[string]error         // why a proxy's scope could not be had
+	scopeErr map[string]error         // why a proxy's scope is unavailable
 }
 
-// replica is one running istiod.
+// replica is a running istiod.
 type replica struct {
 	pod     string
 	env     map[string]string
 	mesh    map[string]any
-	cache   string             // size of its XDS cache, as it writes it
-	metrics map[string]float64 // those of [processMetrics]
-	err     error              // something of it could not be read
+	cache   string             // size of its XDS cache, as printed
+	metrics map[string]float64 // [processMetrics]
+	err     error              // why part of it could not be read
 }
 
-// Check proves the levers.
+// Check verifies the levers.
 func (c *ControlPlane) Check(ctx context.Context, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	s, err := c.look(ctx, e)
 	if err != nil {
@@ -49,7 +49,7 @@ func (c *ControlPlane) Check(ctx context.Context, l mesh.Levers, e mesh.ControlE
 	return judge(s, l, e)
 }
 
-// look gathers what running istiods say.
+// look collects what running istiods report.
 func (c *ControlPlane) look(ctx context.Context, e mesh.ControlEvidence) (state, error) {
 	s := state{sidecars: map[string]activeSidecar{}, scopeErr: map[string]error{}}
 	var err error
@@ -89,7 +89,7 @@ func (c *ControlPlane) look(ctx context.Context, e mesh.ControlEvidence) (state,
 	return s, nil
 }
 
-// judge compares what was seen with the levers that are named.
+// judge compares the observed state with the named levers.
 func judge(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	checks := []record.Check{checkReplicas(s, l)}
 	for _, r := range s.replicas {
@@ -124,7 +124,7 @@ func checkReplicas(s state, l mesh.Levers) record.Check {
 		Detail: fmt.Sprintf("%d of istiod's %d pods are ready; the cell says %s", len(s.replicas), len(s.pods), l.Level(controlplane.FactorIstiodReplicas))}
 }
 
-// checkEnvironment looks at the environment of the running processes.
+// checkEnvironment checks the environment of the running processes.
 func checkEnvironment(s state, l mesh.Levers) []record.Check {
 	want, err := environment(l)
 	if err != nil {
@@ -152,8 +152,8 @@ func checkEnvironment(s state, l mesh.Levers) []record.Check {
 	return out
 }
 
-// checkResources compares the limits and requests that are named with those that
-// the kubelet says are in force, and with what istiod's runtime found of the limits.
+// checkResources compares the named limits and requests with those that the kubelet
+// reports in force, and the limits with what istiod's runtime detected.
 func checkResources(s state, l mesh.Levers) []record.Check {
 	var out []record.Check
 	for _, r := range resourceLevers(l) {
@@ -189,7 +189,7 @@ func checkResources(s state, l mesh.Levers) []record.Check {
 	return out
 }
 
-// runtimeDiffers compares what istiod's Go runtime found of a limit.
+// runtimeDiffers compares a limit with what istiod's Go runtime detected.
 func runtimeDiffers(r replica, name corev1.ResourceName, limit *resource.Quantity) []string {
 	if limit == nil {
 		return nil
@@ -199,7 +199,7 @@ func runtimeDiffers(r replica, name corev1.ResourceName, limit *resource.Quantit
 		if procs := r.metrics[metricGoMaxProcs]; procs > math.Ceil(limit.AsApproximateFloat64()) {
 			return []string{fmt.Sprintf("%s runs Go code on %.0f processors at once", r.pod, procs)}
 		}
-	case corev1.ResourceMemory: // istiod takes nine tenths of its cgroup's limit for Go's
+	case corev1.ResourceMemory: // istiod gives Go nine tenths of its cgroup's limit
 		if goal := r.metrics[metricGoMemLimit]; goal > limit.AsApproximateFloat64() {
 			return []string{fmt.Sprintf("%s's Go memory limit is %.0f bytes", r.pod, goal)}
 		}
@@ -207,8 +207,8 @@ func runtimeDiffers(r replica, name corev1.ResourceName, limit *resource.Quantit
 	return nil
 }
 
-// resourcesInForce are limits and requests of the running container; where the
-// kubelet does not report them, those of the pod's specification.
+// resourcesInForce returns the limits and requests of the running container, or
+// those of the pod's specification if the kubelet does not report them.
 func resourcesInForce(pod *corev1.Pod) corev1.ResourceRequirements {
 	for _, status := range pod.Status.ContainerStatuses {
 		if status.Name == istiodContainer && status.Resources != nil {
@@ -221,8 +221,7 @@ func resourcesInForce(pod *corev1.Pod) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{}
 }
 
-// resourceDiffers compares a limit or a request with the one that is wanted, nil for
-// none.
+// resourceDiffers compares a limit or a request with the wanted one; nil for none.
 func resourceDiffers(pod, what string, have corev1.ResourceList, name corev1.ResourceName, want *resource.Quantity) []string {
 	got, set := have[name]
 	switch {
@@ -257,7 +256,7 @@ func checkImage(s state, l mesh.Levers) record.Check {
 	return check("istiod-image", wrong, strings.Join(images, ", "))
 }
 
-// checkMesh looks at the MeshConfig that is active in the running istiods.
+// checkMesh checks the active MeshConfig of the running istiods.
 func checkMesh(s state, l mesh.Levers) []record.Check {
 	wrong, right := map[string][]string{}, map[string]string{}
 	for _, r := range s.replicas {

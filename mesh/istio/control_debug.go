@@ -15,18 +15,17 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 )
 
-// Istiod answers /debug to anyone on its pod's loopback, which is where the
-// API server's port-forward ends (pilot/pkg/xds/debug.go,
-// allowAuthenticatedOrLocalhost).
+// Istiod serves /debug to everyone on its pod's loopback, where the API server's
+// port-forward ends (pilot/pkg/xds/debug.go, allowAuthenticatedOrLocalhost).
 
-// maxDebugAnswer bounds what is read of a debug answer, in bytes: a Sidecar's
-// scope lists every service.
+// maxDebugAnswer limits the size of a debug response, in bytes. A Sidecar's scope
+// lists every service.
 const maxDebugAnswer = 256 << 20
 
-// debugTimeout bounds one question to istiod.
+// debugTimeout is the timeout of a request to istiod.
 const debugTimeout = 30 * time.Second
 
-// ask reads a JSON answer of istiod's into out.
+// ask reads a JSON response from istiod into out.
 func (c *ControlPlane) ask(ctx context.Context, pod mesh.ControlPod, port int, path string, out any) error {
 	ctx, cancel := context.WithTimeout(ctx, debugTimeout)
 	defer cancel()
@@ -52,8 +51,8 @@ func (c *ControlPlane) ask(ctx context.Context, pod mesh.ControlPod, port int, p
 	return nil
 }
 
-// environmentOf is the environment of the running istiod, as its ControlZ
-// shows it (pkg/ctrlz/topics/env.go).
+// environmentOf returns the environment of the running istiod, as shown by its
+// ControlZ (pkg/ctrlz/topics/env.go).
 func (c *ControlPlane) environmentOf(ctx context.Context, pod mesh.ControlPod) (map[string]string, error) {
 	var vars []struct{ Name, Value string }
 	if err := c.ask(ctx, pod, controlZPort, "/envj/", &vars); err != nil {
@@ -66,14 +65,14 @@ func (c *ControlPlane) environmentOf(ctx context.Context, pod mesh.ControlPod) (
 	return out, nil
 }
 
-// activeMesh is the MeshConfig that a running istiod uses.
+// activeMesh returns the MeshConfig that a running istiod uses.
 func (c *ControlPlane) activeMesh(ctx context.Context, pod mesh.ControlPod) (map[string]any, error) {
 	var out map[string]any
 	return out, c.ask(ctx, pod, monitoringPort, "/debug/mesh", &out)
 }
 
-// activeSidecar is the part of a proxy's SidecarScope that shows which
-// Sidecar selected it; Name is [noSidecar] without one.
+// activeSidecar is the part of a proxy's SidecarScope that shows which Sidecar
+// selected it; Name is [noSidecar] if none did.
 type activeSidecar struct {
 	Name                  string `json:"name"`
 	Namespace             string `json:"namespace"`
@@ -90,11 +89,11 @@ type activeSidecar struct {
 // noSidecar is istiod's name for the scope of a proxy that no Sidecar selects.
 const noSidecar = "default-sidecar"
 
-// sidecarOf asks the replicas, of which one serves the proxy.
+// sidecarOf queries the replicas, one of which serves the proxy.
 func (c *ControlPlane) sidecarOf(ctx context.Context, pods []mesh.ControlPod, id string) (activeSidecar, error) {
 	var out activeSidecar
 	var err error
-	// istiod's ID for it is the third part of the node ID.
+	// istiod's ID of the proxy is the third part of the node ID.
 	if parts := strings.Split(id, "~"); len(parts) == 4 {
 		id = parts[2]
 	}
@@ -107,8 +106,8 @@ func (c *ControlPlane) sidecarOf(ctx context.Context, pods []mesh.ControlPod, id
 	return out, err
 }
 
-// outboundMode reads an OutboundTrafficPolicy as JSON has it: its zero value,
-// REGISTRY_ONLY, is left out (istio.io/api/mesh/v1alpha1/config.proto).
+// outboundMode reads an OutboundTrafficPolicy from JSON, which omits its zero
+// value REGISTRY_ONLY (istio.io/api/mesh/v1alpha1/config.proto).
 func outboundMode(mode string) string {
 	if mode == "" {
 		return "REGISTRY_ONLY"
@@ -116,8 +115,8 @@ func outboundMode(mode string) string {
 	return mode
 }
 
-// meshFields are the parts of an active MeshConfig that the levers set: what is
-// there and what should be, by name.
+// meshFields returns the parts of an active MeshConfig that the levers set, as
+// pairs of actual and wanted value, by name.
 func meshFields(active map[string]any, l mesh.Levers) map[string][2]any {
 	out := map[string][2]any{}
 	if mode := meshPolicy(l); mode != "" {
@@ -141,21 +140,22 @@ func meshFields(active map[string]any, l mesh.Levers) map[string][2]any {
 	return out
 }
 
-// activePolicy is the outbound policy of an active MeshConfig.
+// activePolicy returns the outbound policy of an active MeshConfig.
 func activePolicy(active map[string]any) string {
 	policy, _ := active["outboundTrafficPolicy"].(map[string]any)
 	mode, _ := policy["mode"].(string)
 	return outboundMode(mode)
 }
 
-// activeMetadata is what an active MeshConfig puts into the metadata of sidecars.
+// activeMetadata returns what an active MeshConfig adds to the metadata of
+// sidecars.
 func activeMetadata(active map[string]any) map[string]any {
 	proxy, _ := active["defaultConfig"].(map[string]any)
 	metadata, _ := proxy["proxyMetadata"].(map[string]any)
 	return metadata
 }
 
-// agree compares a value of JSON with one of ours.
+// agree compares a JSON value with one of ours.
 func agree(pair [2]any) bool {
 	got, want := pair[0], pair[1]
 	if a, ok := got.([]any); ok && len(a) == 0 {

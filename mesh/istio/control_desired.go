@@ -19,9 +19,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// environment is what the levers that are named ask of istiod's environment: a
-// value, or nil for a variable that must be absent, so that istiod's own default
-// holds.
+// environment returns what the named levers require of istiod's environment: a value, or nil
+// for a variable that must be absent, so that istiod's own default applies.
 func environment(l mesh.Levers) (map[string]*string, error) {
 	if err := l.Refuse(); err != nil {
 		return nil, err
@@ -37,8 +36,8 @@ func environment(l mesh.Levers) (map[string]*string, error) {
 	return out, nil
 }
 
-// asked are the levels of the levers that are named, by the name that they have where istiod
-// reads them; nil for istiod's own.
+// asked returns the levels of the named levers, by the name under which istiod reads them;
+// nil for istiod's own default.
 func asked(l mesh.Levers, name func(study.Lever) string, own string) map[string]*string {
 	out := map[string]*string{}
 	for _, f := range controlplane.Levers() {
@@ -52,8 +51,8 @@ func asked(l mesh.Levers, name func(study.Lever) string, own string) map[string]
 	return out
 }
 
-// checkDebounces refuses an environment whose longest wait is below the shortest,
-// where one of the two is named.
+// checkDebounces rejects an environment whose longest wait is below the shortest, if either
+// of the two is named.
 func checkDebounces(container *corev1.Container, l mesh.Levers) error {
 	if !l.Named(study.FactorDebounceAfter) && !l.Named(controlplane.FactorDebounceMax) {
 		return nil
@@ -70,7 +69,7 @@ func checkDebounces(container *corev1.Container, l mesh.Levers) error {
 			whose = ""
 		}
 		d, err := time.ParseDuration(text)
-		if err != nil { // a variable that comes from elsewhere
+		if err != nil { // the variable is set from another source
 			d = -1
 		}
 		return d, factor + " " + text + whose
@@ -83,7 +82,7 @@ func checkDebounces(container *corev1.Container, l mesh.Levers) error {
 	return nil
 }
 
-// debounce reads a level that has been read once.
+// debounce parses a level that has already been validated.
 func debounce(l mesh.Levers, factor string) time.Duration {
 	d, _ := time.ParseDuration(l.Level(factor))
 	return d
@@ -97,10 +96,10 @@ func replicas(l mesh.Levers) (int32, error) {
 	return int32(n), nil
 }
 
-// desiredDeployment is the original with the levers set that are named, and the
-// original itself where none is. Where a lever of the Deployment is named its pods
-// are replaced all at once, so that two generations never share the machine, and
-// asked each second whether they are ready.
+// desiredDeployment returns the original with the named levers applied, or the unchanged
+// original if there are none. If a lever of the Deployment is named, its pods are replaced
+// all at once, so that two generations never share the machine, and are probed for readiness
+// every second.
 func desiredDeployment(original appsv1.DeploymentSpec, l mesh.Levers) (appsv1.DeploymentSpec, error) {
 	out := *original.DeepCopy()
 	vars, err := environment(l)
@@ -153,9 +152,9 @@ func setEnvironment(container *corev1.Container, vars map[string]*string) {
 	}
 }
 
-// desiredMeshConfig is the original MeshConfig with the levers set that are named,
-// and its very text where none is.
-// See istio.io/api/mesh/v1alpha1 MeshConfig and ProxyConfig.
+// desiredMeshConfig returns the original MeshConfig with the named levers applied, or the
+// identical text if there are none. See istio.io/api/mesh/v1alpha1 MeshConfig and
+// ProxyConfig.
 func desiredMeshConfig(original string, l mesh.Levers) (string, error) {
 	config, err := parseMeshConfig(original)
 	if err != nil {
@@ -203,8 +202,8 @@ func desiredMeshConfig(original string, l mesh.Levers) (string, error) {
 	return string(text), nil
 }
 
-// meshPolicy is the outbound policy that the mesh configuration is to have; "" as
-// it has: where Sidecars of ours stand the policy is theirs.
+// meshPolicy returns the outbound policy that the mesh configuration needs; "" leaves it
+// unchanged. If our Sidecars exist, they set the policy.
 func meshPolicy(l mesh.Levers) string {
 	if !l.Named(controlplane.FactorOutboundPolicy) || sidecarsOfOurs(l) {
 		return ""
@@ -212,12 +211,12 @@ func meshPolicy(l mesh.Levers) string {
 	return l.Level(controlplane.FactorOutboundPolicy)
 }
 
-// sidecarsOfOurs says whether the levers ask for Sidecars.
+// sidecarsOfOurs reports whether the levers require Sidecars.
 func sidecarsOfOurs(l mesh.Levers) bool {
 	return l.Named(controlplane.FactorSidecarScope) && l.Level(controlplane.FactorSidecarScope) != controlplane.SidecarScopeNone
 }
 
-// copied is a copy of a part of a configuration; an empty one where there is none.
+// copied returns a copy of a part of a configuration; empty if there is none.
 func copied(part any) map[string]any {
 	out := map[string]any{}
 	if of, ok := part.(map[string]any); ok {
@@ -226,7 +225,7 @@ func copied(part any) map[string]any {
 	return out
 }
 
-// exportFields are the defaults of exportTo by kind.
+// exportFields lists the exportTo defaults by kind.
 var exportFields = []string{"defaultServiceExportTo", "defaultVirtualServiceExportTo", "defaultDestinationRuleExportTo"}
 
 func parseMeshConfig(text string) (map[string]any, error) {
@@ -240,8 +239,8 @@ func parseMeshConfig(text string) (map[string]any, error) {
 	return config, nil
 }
 
-// discoverySelectors translates key=value into matchLabels and key!=value
-// into a matchExpression NotIn; nil for none.
+// discoverySelectors converts key=value to matchLabels and key!=value to a matchExpression
+// NotIn; nil for none.
 func discoverySelectors(level string) []any {
 	if level == mesh.LevelNone {
 		return nil
@@ -254,12 +253,12 @@ func discoverySelectors(level string) []any {
 	return []any{map[string]any{"matchLabels": map[string]any{key: value}}}
 }
 
-// sidecarName is the name of our Sidecars; the mesh-wide one's too.
+// sidecarName is the name of our Sidecars, including the mesh-wide one.
 const sidecarName = "default"
 
-// desiredSidecars are the Sidecar resources of a scope; none where it is not named.
-// See istio.io/api/networking/v1 Sidecar: one without a selector in the root
-// namespace holds mesh-wide, elsewhere for its namespace.
+// desiredSidecars returns the Sidecar resources of a scope; none if it is not named. See
+// istio.io/api/networking/v1 Sidecar: without a selector it applies mesh-wide in the root
+// namespace, and to its own namespace elsewhere.
 func desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
 	if err := l.Refuse(); err != nil {
 		return nil, err
@@ -283,7 +282,7 @@ func desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
 			hosts = append(hosts, host)
 		}
 		spec := map[string]any{"egress": []any{map[string]any{"hosts": hosts}}}
-		if l.Named(controlplane.FactorOutboundPolicy) { // else the mesh's
+		if l.Named(controlplane.FactorOutboundPolicy) { // otherwise the mesh's
 			spec["outboundTrafficPolicy"] = map[string]any{"mode": l.Level(controlplane.FactorOutboundPolicy)}
 		}
 		if l.Level(controlplane.FactorSidecarScope) == controlplane.SidecarScopeWorkload {

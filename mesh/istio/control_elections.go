@@ -16,31 +16,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// statusElection begins the name of a revision's Lease for writing the status of
-// Gateways. The istiod that wins it pushes everything to every proxy, since only a push
-// works status out (pilot/pkg/bootstrap/server.go, "gateway status"). A fresh istiod
-// stands for it every 7.5 to 16.5 s, and wins once the former has left
-// (pilot/pkg/leaderelection): long after it is ready.
+// statusElection is the name prefix of a revision's Lease for writing the status of Gateways. The
+// istiod that wins it pushes everything to every proxy, because only a push computes status
+// (pilot/pkg/bootstrap/server.go, "gateway status"). A new istiod stands for election every 7.5 to
+// 16.5 s, and wins once the previous one has left (pilot/pkg/leaderelection): long after it is
+// ready.
 const statusElection = "istio-gateway-status-leader"
 
 var leaseResource = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 
-// How long, and how often, is looked for who has won an election: a Lease that was not
-// given back lapses after 30 s.
+// Timeout and polling interval for the winner of an election. A Lease that was not released expires
+// after 30 s.
 const (
 	electionLimit = 50 * time.Second
 	electionEvery = 500 * time.Millisecond
 )
 
-// electionBegins is how long a Lease may not be there yet. The first istiod of a revision makes
-// it, and has won with that: when it starts, before it is ready (server.go, configcontroller.go), or
-// if that failed on its second try. One that holds no elections, or only for all revisions
-// together, never makes it.
+// electionBegins is how long a Lease may take to appear. The first istiod of a revision creates it
+// and thereby wins: when it starts, before it is ready (server.go, configcontroller.go), or on its
+// second attempt if that failed. An istiod that holds no elections, or only for all revisions
+// together, never creates it.
 const electionBegins = 17 * time.Second
 
-// AwaitElected waits until one of istiod's replicas has won the election after which it
-// pushes everything. For a Lease that is not there it waits once with each template of
-// istiod's pods: the levers of another trial may be what kept it away.
+// AwaitElected waits until one of istiod's replicas has won the election after which it pushes
+// everything. If the Lease does not exist, it waits for it once per template of istiod's pods,
+// because the levers of another trial may have prevented it.
 func (c *ControlPlane) AwaitElected(ctx context.Context) error {
 	name := statusElection + "-" + c.revision
 	begins := time.Now().Add(electionBegins)
@@ -78,7 +78,7 @@ func (c *ControlPlane) AwaitElected(ctx context.Context) error {
 	}
 }
 
-// template is that of istiod's pods, as text.
+// template returns the template of istiod's pods, as text.
 func (c *ControlPlane) template(ctx context.Context) (string, error) {
 	d, err := c.deployment(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *ControlPlane) template(ctx context.Context) (string, error) {
 	return string(text), err
 }
 
-// election says whether an election's Lease is there, and whether one of istiod's pods has it.
+// election reports whether an election's Lease exists, and whether one of istiod's pods holds it.
 func (c *ControlPlane) election(ctx context.Context, name string) (held, won bool, err error) {
 	lease, err := c.leases.Namespace(Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -104,7 +104,7 @@ func (c *ControlPlane) election(ctx context.Context, name string) (held, won boo
 	return true, elected(lease, pods), nil
 }
 
-// elected says whether one of the pods holds a Lease.
+// elected reports whether one of the pods holds a Lease.
 func elected(lease *unstructured.Unstructured, pods []corev1.Pod) bool {
 	holder, _, _ := unstructured.NestedString(lease.Object, "spec", "holderIdentity")
 	return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Name == holder && p.DeletionTimestamp == nil })

@@ -14,14 +14,15 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// flags is what the levers that are named ask of istiod's command line, by flag: a
-// value, or nil for a flag that must be absent, so that istiod's own default holds.
+// flags returns what the named levers require of istiod's command line, by flag: a
+// value, or nil for a flag that must be absent, so that istiod's own default
+// applies.
 func flags(l mesh.Levers) map[string]*string {
 	return asked(l, func(lever study.Lever) string { return lever.Flag }, mesh.LevelNone)
 }
 
-// setFlags gives a container's command line the flags; one that has them stays as it
-// is.
+// setFlags applies the flags to a container's command line. It leaves a command line
+// that already has them unchanged.
 func setFlags(container *corev1.Container, want map[string]*string) {
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		value, set := flagIn(container.Args, name)
@@ -35,7 +36,7 @@ func setFlags(container *corev1.Container, want map[string]*string) {
 	}
 }
 
-// withoutFlag is a command line without a flag, which it has as "--name value" or as
+// withoutFlag returns a command line without a flag, given as "--name value" or as
 // "--name=value".
 func withoutFlag(args []string, name string) []string {
 	var out []string
@@ -50,7 +51,7 @@ func withoutFlag(args []string, name string) []string {
 	return out
 }
 
-// flagIn is the value of a flag on a command line, where the last one counts.
+// flagIn returns the value of a flag on a command line, where the last one wins.
 func flagIn(args []string, name string) (value string, set bool) {
 	for i, arg := range args {
 		if arg == "--"+name && i+1 < len(args) {
@@ -62,7 +63,7 @@ func flagIn(args []string, name string) (value string, set bool) {
 	return value, set
 }
 
-// spelledFlag is a flag's value as the lever spells it.
+// spelledFlag returns a flag's value in the lever's spelling.
 func spelledFlag(name, value string) string {
 	for _, f := range controlplane.Levers() {
 		if f.Lever.Flag == name {
@@ -72,7 +73,7 @@ func spelledFlag(name, value string) string {
 	return value
 }
 
-// checkFlags looks at the command lines that istiod's pods were made with.
+// checkFlags checks the command lines that istiod's pods were created with.
 func checkFlags(s state, l mesh.Levers) []record.Check {
 	want := flags(l)
 	var out []record.Check

@@ -21,9 +21,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Found reads what the levers that are not named are as installed: from the
-// environment of the running istiods, the mesh configuration that they use, their
-// resources and number, and the Sidecar that holds mesh-wide.
+// Found returns the installed values of unnamed levers: from the environment of the
+// running istiods, the mesh configuration that they use, their resources and number,
+// and the mesh-wide Sidecar.
 func (c *ControlPlane) Found(ctx context.Context, l mesh.Levers) (record.Cell, error) {
 	s, err := c.look(ctx, mesh.ControlEvidence{})
 	if err != nil {
@@ -48,11 +48,12 @@ func (c *ControlPlane) Found(ctx context.Context, l mesh.Levers) (record.Cell, e
 	return found(s, wide, l), nil
 }
 
-// Root is the mesh's root namespace as [ControlPlane.Found] read it last; "" before.
+// Root returns the mesh's root namespace as last read by [ControlPlane.Found]; ""
+// before that.
 func (c *ControlPlane) Root() string { return c.root }
 
-// meshWide is the Sidecar that holds for the whole mesh, of its root namespace, and
-// is not ours; nil without one, and where istiod does not read it.
+// meshWide returns the mesh-wide Sidecar in the root namespace that is not ours; nil
+// if there is none or istiod does not read it.
 func (c *ControlPlane) meshWide(ctx context.Context, root string, selectors []metav1.LabelSelector) (*unstructured.Unstructured, error) {
 	f := AsFound{root: root, revision: Revision{Name: c.revision}}
 	if err := f.seeRoot(ctx, c.kube, selectors); err != nil || !f.rootSeen.watchedBy(selectors) {
@@ -71,7 +72,7 @@ func (c *ControlPlane) meshWide(ctx context.Context, root string, selectors []me
 	return nil, nil
 }
 
-// found is what was seen of each lever that is not named.
+// found returns the observed value of each unnamed lever.
 func found(s state, wide *unstructured.Unstructured, l mesh.Levers) record.Cell {
 	out := record.Cell{}
 	first := s.replicas[0] // all have the same template
@@ -133,11 +134,11 @@ func found(s state, wide *unstructured.Unstructured, l mesh.Levers) record.Cell 
 	return out
 }
 
-// spelled is a value as the factor spells it, where it is a level of it.
+// spelled returns a value in the factor's spelling if it is one of its levels.
 func spelled(factor, value string) string {
 	f, _ := controlplane.LeverByName(factor)
 	if on, err := strconv.ParseBool(value); err == nil && slices.Contains(f.Levels, "true") {
-		return strconv.FormatBool(on) // istiod reads 1, t and TRUE too
+		return strconv.FormatBool(on) // istiod also accepts 1, t and TRUE
 	}
 	if level, err := f.Canonical(value); err == nil {
 		return level
@@ -145,7 +146,7 @@ func spelled(factor, value string) string {
 	return value
 }
 
-// amount is a limit or a request; none without one.
+// amount returns a limit or a request, or none.
 func amount(of corev1.ResourceList, name corev1.ResourceName) string {
 	if q, ok := of[name]; ok {
 		return q.String()
@@ -153,9 +154,9 @@ func amount(of corev1.ResourceList, name corev1.ResourceName) string {
 	return mesh.LevelNone
 }
 
-// features are the variables of istiod's environment that turn its features, and
-// its runtime, without those that are levers. Others may hold what is nobody's
-// business.
+// features returns the variables of istiod's environment that control its features
+// and its runtime, except those that are levers. Other variables may contain private
+// data.
 func features(env []corev1.EnvVar) string {
 	var out []string
 	for _, e := range env {
@@ -174,8 +175,8 @@ func features(env []corev1.EnvVar) string {
 	return strings.Join(out, ";")
 }
 
-// selected are the discovery selectors of an active mesh configuration: none, or one
-// requirement on a label as the factor has it, or else the selectors as JSON.
+// selected returns the discovery selectors of an active mesh configuration: none, a
+// single requirement on a label in the factor's spelling, or the selectors as JSON.
 func selected(active map[string]any) string {
 	selectors, _ := active["discoverySelectors"].([]any)
 	if len(selectors) == 0 {
@@ -201,8 +202,8 @@ func selected(active map[string]any) string {
 	return string(text)
 }
 
-// exported is where an active mesh configuration shows what does not say so; where
-// kinds of objects differ, each with its own.
+// exported returns where an active mesh configuration exports objects by default; by
+// kind if kinds differ.
 func exported(active map[string]any) string {
 	var each, parts []string
 	for _, field := range exportFields {
@@ -223,8 +224,8 @@ func exported(active map[string]any) string {
 	return strings.Join(parts, "; ")
 }
 
-// scopeOf is what a Sidecar that holds mesh-wide makes of scope, egress hosts and
-// outbound policy; nil for none.
+// scopeOf returns the scope, egress hosts and outbound policy that a mesh-wide
+// Sidecar sets; nil for none.
 func scopeOf(wide *unstructured.Unstructured) (scope, hosts, policy string) {
 	if wide == nil {
 		return controlplane.SidecarScopeNone, "", ""

@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// applyMeshConfig writes the ConfigMap where it differs. awaited are the levels that
-// istiod is to show then, of the levers that this changes; see [configLevels].
+// applyMeshConfig writes the ConfigMap if it differs. awaited has the levels that
+// istiod must then show, for the levers that this changes; see [configLevels].
 func (c *ControlPlane) applyMeshConfig(ctx context.Context, l mesh.Levers) (awaited record.Cell, changed bool, err error) {
 	step, err := c.changes.Change(ctx, c.object("v1", "ConfigMap", c.config), why, func(original, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		text, _, err := unstructured.NestedString(original.Object, "data", meshConfigKey)
@@ -43,8 +43,8 @@ func (c *ControlPlane) applyMeshConfig(ctx context.Context, l mesh.Levers) (awai
 	return awaited, len(step) > 0, nil
 }
 
-// movedLevels are the levels of a MeshConfig's levers that another text of it has
-// otherwise, as the other has them.
+// movedLevels returns the levels of a MeshConfig's levers that differ in another text
+// of it, with the other's values.
 func movedLevels(from, to string) (record.Cell, error) {
 	before, err := parseMeshConfig(from)
 	if err != nil {
@@ -59,8 +59,8 @@ func movedLevels(from, to string) (record.Cell, error) {
 	return is, nil
 }
 
-// meshConfigWith is a MeshConfig's text with the levers: the same text where
-// they change nothing.
+// meshConfigWith returns a MeshConfig's text with the levers applied, or the
+// identical text if they change nothing.
 func meshConfigWith(text string, l mesh.Levers) (string, error) {
 	want, err := desiredMeshConfig(text, l)
 	if err != nil {
@@ -72,7 +72,7 @@ func meshConfigWith(text string, l mesh.Levers) (string, error) {
 	return want, nil
 }
 
-// differs compares two MeshConfigs by what they say.
+// differs compares two MeshConfigs semantically.
 func differs(a, b string) (bool, error) {
 	x, err := parseMeshConfig(a)
 	if err != nil {
@@ -85,10 +85,10 @@ func differs(a, b string) (bool, error) {
 	return !reflect.DeepEqual(x, y), nil
 }
 
-// configLevels are the levels of all levers of a MeshConfig, as its text or a running
-// istiod has it. Spelled so that the two compare, not as factors have them.
+// configLevels returns the levels of all MeshConfig levers, from its text or from a
+// running istiod. Their spelling is comparable between the two, but not with factors.
 func configLevels(config map[string]any) record.Cell {
-	selectors, _ := json.Marshal(readSelectors(config["discoverySelectors"])) // which were read from JSON
+	selectors, _ := json.Marshal(readSelectors(config["discoverySelectors"])) // they were read from JSON
 	out := record.Cell{controlplane.FactorDiscoverySelectors: string(selectors), controlplane.FactorExportTo: exported(config), controlplane.FactorOutboundPolicy: configuredPolicy(config)}
 	metadata := activeMetadata(config)
 	for _, f := range controlplane.Levers() {
@@ -103,8 +103,8 @@ func configLevels(config map[string]any) record.Cell {
 	return out
 }
 
-// meshConfigInForce waits until every replica shows these levels of the levers of its
-// MeshConfig, named by the cell or back to what was installed.
+// meshConfigInForce waits until every replica shows these levels of the MeshConfig's
+// levers, whether named by the cell or reverted to the installed ones.
 func (c *ControlPlane) meshConfigInForce(ctx context.Context, levels record.Cell) error {
 	ticker := time.NewTicker(100 * time.Millisecond)
 	defer ticker.Stop()
@@ -124,7 +124,7 @@ func (c *ControlPlane) meshConfigInForce(ctx context.Context, levels record.Cell
 	}
 }
 
-// meshDiffers says which replica has another level; "" if all agree.
+// meshDiffers names a replica with another level; "" if all agree.
 func (c *ControlPlane) meshDiffers(ctx context.Context, levels record.Cell) (string, error) {
 	pods, err := c.Pods(ctx)
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Plan implements [mesh.ControlPlane]: what Apply would change, by the same
-// functions.
+// Plan implements [mesh.ControlPlane]. It uses the same functions as Apply to
+// determine what Apply would change.
 func (c *ControlPlane) Plan(ctx context.Context, all []mesh.Levers) ([]journal.Planned, error) {
 	deployment, err := c.planDeployment(ctx, all)
 	if err != nil {
@@ -60,7 +60,8 @@ func (c *ControlPlane) planDeployment(ctx context.Context, all []mesh.Levers) ([
 	return out, err
 }
 
-// planSpec is what edit, with each of the levers, changes of an object's spec.
+// planSpec returns what edit changes in an object's spec with each of the
+// levers.
 func planSpec(o journal.Object, spec any, all []mesh.Levers, edit func(*unstructured.Unstructured, mesh.Levers) error) ([]journal.Planned, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(spec)
 	if err != nil {

@@ -7,14 +7,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// requestsMoved are the requests of istiod that the levers do not name and that a
-// limit which they name changes all the same, by factor, as they are installed: one
-// above the limit comes down to it, and where none is installed a pod's request
-// is its limit. See kubernetes.io/docs, Resource Management for Pods and Containers.
+// requestsMoved returns the installed requests of istiod that the levers do not name
+// but a named limit nevertheless changes, by factor. A request above the limit is
+// reduced to it, and without an installed request the limit becomes the pod's
+// request. See kubernetes.io/docs, Resource Management for Pods and Containers.
 func requestsMoved(original appsv1.DeploymentSpec, l mesh.Levers) record.Cell {
 	wanted, err := desiredDeployment(original, l)
 	before, after := containerOf(&original.Template.Spec), containerOf(&wanted.Template.Spec)
-	if err != nil || before == nil || after == nil { // whoever applies them says so
+	if err != nil || before == nil || after == nil { // reported when they are applied
 		return nil
 	}
 	var out record.Cell
@@ -31,7 +31,7 @@ func requestsMoved(original appsv1.DeploymentSpec, l mesh.Levers) record.Cell {
 	return out
 }
 
-// requestOf is the request that a container of these resources gets.
+// requestOf returns the effective request of a container with these resources.
 func requestOf(of corev1.ResourceRequirements, name corev1.ResourceName) string {
 	if _, there := of.Requests[name]; there {
 		return amount(of.Requests, name)

@@ -29,12 +29,12 @@ type resourceLever struct {
 	name                   corev1.ResourceName
 }
 
-// limited says that its limit is named, requested that its request is.
+// limited reports whether its limit is named, requested whether its request is.
 func (r resourceLever) limited() bool { return r.limit != study.LevelInstalled }
 
 func (r resourceLever) requested() bool { return r.request != study.LevelInstalled }
 
-// quantities are what is wanted of it; nil for none, and for what is not named.
+// quantities returns the wanted values; nil for none, and for unnamed ones.
 func (r resourceLever) quantities() (limit, request *resource.Quantity, err error) {
 	if limit, err = quantity(r.factor, r.limit); err != nil {
 		return nil, nil, err
@@ -50,8 +50,8 @@ func resourceLevers(l mesh.Levers) []resourceLever {
 	}
 }
 
-// setResource sets a limit and a request as far as they are named. A request that
-// is named must not be above the limit, whoever set that.
+// setResource sets the named ones of a limit and a request. A named request must
+// not exceed the limit, wherever that comes from.
 func setResource(container *corev1.Container, r resourceLever) error {
 	limit, request, err := r.quantities()
 	if err != nil {
@@ -73,7 +73,7 @@ func setResource(container *corev1.Container, r resourceLever) error {
 	return nil
 }
 
-// setRequest sets a request; nil leaves it as it is.
+// setRequest sets a request; nil leaves it unchanged.
 func setRequest(container *corev1.Container, name corev1.ResourceName, request *resource.Quantity) {
 	if request == nil {
 		return
@@ -84,7 +84,7 @@ func setRequest(container *corev1.Container, name corev1.ResourceName, request *
 	container.Resources.Requests[name] = *request
 }
 
-// setLimit sets or removes a limit; a request above it comes down to it.
+// setLimit sets or removes a limit and reduces a request that exceeds it.
 func setLimit(container *corev1.Container, name corev1.ResourceName, limit *resource.Quantity) {
 	if limit == nil {
 		delete(container.Resources.Limits, name)

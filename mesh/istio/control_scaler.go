@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 )
 
-// Istio's chart may give istiod an autoscaler, which would undo the factor
-// istiod_replicas. While levers are set it is held at that number.
+// Istio's chart may give istiod an autoscaler, which would revert the factor
+// istiod_replicas. While levers are set, the autoscaler is pinned to that number.
 
 // scalers lists the autoscalers of istiod's Deployment.
 func (c *ControlPlane) scalers(ctx context.Context) ([]autoscaling.HorizontalPodAutoscaler, error) {
@@ -51,8 +51,8 @@ func (c *ControlPlane) Autoscalers(ctx context.Context) ([]mesh.Autoscaler, erro
 	return out, nil
 }
 
-// holdScalers keeps istiod's autoscalers at the number of the levers, where that is
-// named, and names those it changed.
+// holdScalers pins istiod's autoscalers to the number in the levers, if named, and
+// returns the names of those it changed.
 func (c *ControlPlane) holdScalers(ctx context.Context, l mesh.Levers) ([]string, error) {
 	found, err := c.scalers(ctx)
 	if err != nil {
@@ -74,7 +74,7 @@ func (c *ControlPlane) holdScalers(ctx context.Context, l mesh.Levers) ([]string
 	return moved, nil
 }
 
-// holdScaler holds an autoscaler at the number of replicas that is asked for.
+// holdScaler pins an autoscaler to the requested number of replicas.
 func holdScaler(s *unstructured.Unstructured, l mesh.Levers) error {
 	if !l.Named(controlplane.FactorIstiodReplicas) {
 		return nil

@@ -12,8 +12,9 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// checkSidecars compares the Sidecar that istiod found for proxies, and what
-// they hold, with the one the cell asks for; nothing where it asks for none.
+// checkSidecars compares the Sidecar that istiod selected for proxies, and
+// their configuration, with the one that the cell requests; no checks if it
+// requests none.
 func checkSidecars(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	if !l.Named(controlplane.FactorSidecarScope) {
 		return nil
@@ -63,8 +64,7 @@ func selects(selector, labels map[string]string) bool {
 	return true
 }
 
-// scopeDiffers compares a proxy's scope with the Sidecar expected, "" for
-// none.
+// scopeDiffers compares a proxy's scope with the expected Sidecar; "" for none.
 func scopeDiffers(got activeSidecar, expected string, proxy mesh.ControlProxy, l mesh.Levers) []string {
 	if expected == "" {
 		if got.Name != noSidecar {
@@ -72,7 +72,7 @@ func scopeDiffers(got activeSidecar, expected string, proxy mesh.ControlProxy, l
 		}
 		return nil
 	}
-	// A mesh-wide Sidecar keeps its name and takes the proxy's namespace.
+	// A mesh-wide Sidecar keeps its name but is shown in the proxy's namespace.
 	name := expected[strings.Index(expected, "/")+1:]
 	if got.Name != name || got.Sidecar == nil {
 		return []string{fmt.Sprintf("proxy %s is under scope %s/%s, wanted Sidecar %s", proxy.ID, got.Namespace, got.Name, expected)}
@@ -90,15 +90,15 @@ func scopeDiffers(got activeSidecar, expected string, proxy mesh.ControlProxy, l
 	return wrong
 }
 
-// outside lists clusters of Kubernetes Services in namespaces that the hosts
-// leave out: outbound|PORT|SUBSET|NAME.NAMESPACE.svc.DOMAIN.
+// outside lists the clusters of Kubernetes Services in namespaces that hosts
+// excludes: outbound|PORT|SUBSET|NAME.NAMESPACE.svc.DOMAIN.
 func outside(proxy mesh.ControlProxy, hosts []string) []string {
 	var namespaces []string
 	for _, host := range hosts {
 		namespace, _, _ := strings.Cut(host, "/")
 		switch namespace {
 		case "*", "~":
-			return nil // all, or a host of no namespace
+			return nil // all, or a host without a namespace
 		case ".":
 			namespace = proxy.Namespace
 		}
@@ -122,13 +122,13 @@ func outside(proxy mesh.ControlProxy, hosts []string) []string {
 	return nil
 }
 
-// What istiod's Go runtime says of itself.
+// Metrics of istiod's Go runtime.
 const (
 	metricGoMaxProcs = "go_sched_gomaxprocs_threads"
 	metricGoMemLimit = "go_gc_gomemlimit_bytes"
 )
 
-// processMetrics reads the metrics that checks look at.
+// processMetrics reads the metrics used by checks.
 func (c *ControlPlane) processMetrics(ctx context.Context, pod mesh.ControlPod) (map[string]float64, error) {
 	client := c.dialer.Client(pod.Namespace, pod.Name, monitoringPort)
 	defer client.CloseIdleConnections()

@@ -20,12 +20,12 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Levers that hold for every proxy of the mesh, those of others too.
+// Levers that affect every proxy of the mesh, including those of others.
 
-// wideLever is one of the mesh configuration.
+// wideLever is a lever of the mesh configuration.
 type wideLever struct {
 	factor string
-	// of is what a configuration says of it, does what a level means to proxies.
+	// of returns its value in a configuration; does describes what a level means to proxies.
 	of   func(config map[string]any) string
 	does func(level string) string
 }
@@ -55,8 +55,8 @@ var wideLevers = []wideLever{
 	}},
 }
 
-// configuredPolicy is the outbound policy of a mesh configuration as it is written:
-// where it says nothing of it, everything is let out.
+// configuredPolicy returns the outbound policy as written in a mesh configuration. Without one, all
+// traffic is allowed out.
 func configuredPolicy(config map[string]any) string {
 	if _, there := config["outboundTrafficPolicy"].(map[string]any); !there {
 		return "ALLOW_ANY"
@@ -64,8 +64,8 @@ func configuredPolicy(config map[string]any) string {
 	return activePolicy(config)
 }
 
-// wideConfig says what levers do to every proxy by the mesh configuration, of which
-// text is what is there; nothing where they leave it as it is.
+// wideConfig describes what levers change for every proxy through the mesh configuration, whose
+// current text is text; nothing if they leave it unchanged.
 func wideConfig(text string, l mesh.Levers) ([]string, error) {
 	wanted, err := meshConfigWith(text, l)
 	if err != nil {
@@ -88,8 +88,8 @@ func wideConfig(text string, l mesh.Levers) ([]string, error) {
 	return append(out, wideMetadata(was, l)...), nil
 }
 
-// wideMetadata says which levers injectors write into pods, of a mesh configuration as
-// it was: what a pod got is not taken back with the configuration.
+// wideMetadata describes which levers injectors write into pods, given the mesh configuration
+// before the change. Reverting the configuration does not revert such pods.
 func wideMetadata(was map[string]any, l mesh.Levers) (out []string) {
 	metadata := activeMetadata(was)
 	for _, f := range controlplane.Levers() {
@@ -104,9 +104,9 @@ func wideMetadata(was map[string]any, l mesh.Levers) (out []string) {
 	return out
 }
 
-// fromDeployment are levers of istiod's Deployment that may take something from every proxy
-// that is connected to it: what they take, and whether a level takes more than what was
-// installed; "" is what comes from elsewhere.
+// fromDeployment lists levers of istiod's Deployment that may degrade service for every connected
+// proxy: what they take away, and whether a level takes more than the installed value; "" means
+// that the value is set from another source.
 var fromDeployment = []struct {
 	factor, takes string
 	more          func(level, installed string) bool
@@ -116,9 +116,9 @@ var fromDeployment = []struct {
 		was, none := time.ParseDuration(installed)
 		return err == nil && (none != nil || age < was)
 	}},
-	// How many requests istiod takes a second goes by its CPUs, unless it is told, up to 100.
+	// By default, istiod's request rate depends on its CPUs, up to 100.
 	{controlplane.FactorRequestLimit, "istiod may turn proxies away that connect, and take fewer requests of them", fewer(0, 100)},
-	// So does how many proxies it pushes to at a time: istio.io/istio/pilot/pkg/features/tuning.go.
+	// So does the number of concurrent pushes: istio.io/istio/pilot/pkg/features/tuning.go.
 	{controlplane.FactorPushThrottle, "istiod may push to fewer proxies at a time, so that they learn of changes later", fewer(20, 100)},
 	{study.FactorDebounceAfter, later, longer},
 	{controlplane.FactorDebounceMax, later, longer},
@@ -133,11 +133,12 @@ const later = "istiod may wait longer for more changes before it pushes them, so
 
 func longer(level, installed string) bool {
 	d, _ := time.ParseDuration(level)
-	was, _ := time.ParseDuration(installed) // 0 for a variable that comes from elsewhere
+	was, _ := time.ParseDuration(installed) // 0 if the variable is set from another source
 	return d > was
 }
 
-// fewer: a number may be below the installed one; istiod's own is between least and most.
+// fewer returns whether a number may be below the installed one, given that istiod's default is
+// between least and most.
 func fewer(least, most float64) func(level, installed string) bool {
 	number := func(text string, own float64) float64 {
 		if n, err := strconv.ParseFloat(text, 64); err == nil && n > 0 {
@@ -150,8 +151,8 @@ func fewer(least, most float64) func(level, installed string) bool {
 	}
 }
 
-// installedAs is what istiod's container was installed with for a lever: "" for a flag that is
-// not given, and for a variable that comes from elsewhere.
+// installedAs returns the installed value of a lever in istiod's container: "" if a flag is absent,
+// or if a variable is set from another source.
 func installedAs(was *corev1.Container, factor string) string {
 	f, _ := controlplane.LeverByName(factor)
 	value := f.Usual
@@ -169,8 +170,8 @@ func installedAs(was *corev1.Container, factor string) string {
 	return value
 }
 
-// wideDeployment says what levers of istiod's Deployment, as it was, take from every
-// proxy that is connected to it.
+// wideDeployment describes what levers take away from every proxy that is connected to istiod,
+// given its original Deployment.
 func wideDeployment(was *appsv1.DeploymentSpec, l mesh.Levers) (out []string) {
 	container := containerOf(&was.Template.Spec)
 	if container == nil {
@@ -184,7 +185,7 @@ func wideDeployment(was *appsv1.DeploymentSpec, l mesh.Levers) (out []string) {
 	return slices.Concat(out, wideSize(was, container, l), wideAmbient(container, l))
 }
 
-// wideSize says which levers leave every proxy with less of istiod than was installed.
+// wideSize describes which levers leave every proxy with less istiod capacity than was installed.
 func wideSize(was *appsv1.DeploymentSpec, container *corev1.Container, l mesh.Levers) (out []string) {
 	if l.Named(controlplane.FactorIstiodReplicas) {
 		installed := int32(1)
@@ -214,8 +215,8 @@ func wideSize(was *appsv1.DeploymentSpec, container *corev1.Container, l mesh.Le
 	return out
 }
 
-// wideScaler says what it takes from every proxy that an autoscaler, as it was, is held at
-// a number of replicas.
+// wideScaler describes the effect on every proxy of pinning an autoscaler to a number of replicas,
+// given its original specification.
 func wideScaler(was *autoscaling.HorizontalPodAutoscalerSpec, l mesh.Levers) []string {
 	if n, err := replicas(l); err != nil || !l.Named(controlplane.FactorIstiodReplicas) || n >= was.MaxReplicas {
 		return nil
@@ -223,8 +224,8 @@ func wideScaler(was *autoscaling.HorizontalPodAutoscalerSpec, l mesh.Levers) []s
 	return []string{fmt.Sprintf("istiod_replicas %s: the autoscaler, which may go up to %d, adds none, however much all proxies need", l.Level(controlplane.FactorIstiodReplicas), was.MaxReplicas)}
 }
 
-// wideAmbient says what it does to every proxy that levers switch ambient mode on or
-// off, which was as istiod's container has it.
+// wideAmbient describes the effect on every proxy of switching ambient mode on or off, given
+// istiod's original container.
 func wideAmbient(was *corev1.Container, l mesh.Levers) []string {
 	vars, err := l.EnvVars()
 	value, named := vars[ambientEnv]
@@ -238,8 +239,8 @@ func wideAmbient(was *corev1.Container, l mesh.Levers) []string {
 	}
 }
 
-// wideSidecar says what the mesh-wide Sidecar of levers does to every proxy; nothing
-// where they ask for none.
+// wideSidecar describes the effect of the levers' mesh-wide Sidecar on every proxy; nothing if they
+// request none.
 func wideSidecar(l mesh.Levers) []string {
 	if l.Level(controlplane.FactorSidecarScope) != controlplane.SidecarScopeMesh {
 		return nil
@@ -251,7 +252,7 @@ func wideSidecar(l mesh.Levers) []string {
 	return []string{text}
 }
 
-// merged are texts with more, each once.
+// merged returns texts with more, without duplicates.
 func merged(texts, more []string) []string {
 	for _, text := range more {
 		if !slices.Contains(texts, text) {
@@ -261,9 +262,9 @@ func merged(texts, more []string) []string {
 	return texts
 }
 
-// Connected is how many proxies read what this istiod's levers write, by the count of
-// those that they are connected to: its own, and as a Sidecar of the default revision
-// is read by all, with that one every istiod's.
+// Connected returns the number of proxies that read what this istiod's levers write, by the counts
+// of the istiods that they are connected to. That is this istiod; and for the default revision
+// every istiod, because all of them read its Sidecars.
 func (c *ControlPlane) Connected(ctx context.Context) (int, error) {
 	pods, err := c.readers(ctx)
 	if err != nil {
@@ -280,13 +281,13 @@ func (c *ControlPlane) Connected(ctx context.Context) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("istio: pod %s: %w", pods[i].Name, err)
 		}
-		connected, _ := observe.Sum(page, "pilot_xds", nil) // not there before the first
+		connected, _ := observe.Sum(page, "pilot_xds", nil) // absent before the first connection
 		all += connected
 	}
 	return int(all), nil
 }
 
-// readers are the pods of the istiods that read a Sidecar of this one's.
+// readers returns the pods of the istiods that read this istiod's Sidecars.
 func (c *ControlPlane) readers(ctx context.Context) ([]corev1.Pod, error) {
 	if c.revision != defaultRevision {
 		return c.pods(ctx)

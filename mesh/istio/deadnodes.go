@@ -16,21 +16,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// absent is what is known of a DaemonSet's nodes that are not ready.
+// absent describes a DaemonSet's nodes that are not ready.
 type absent struct {
 	nodes []string
-	// newest is how many of the others have its newest pod.
+	// newest is the number of other nodes that have its newest pod.
 	newest int32
 }
 
-// templateGeneration is the label of a DaemonSet's pods that says when its template was
-// theirs, by a count of its changes. See k8s.io/api/extensions/v1beta1,
-// DaemonSetTemplateGenerationKey.
+// templateGeneration is the label of a DaemonSet's pods with the generation of the template that
+// they were created from. See k8s.io/api/extensions/v1beta1, DaemonSetTemplateGenerationKey.
 const templateGeneration = "pod-template-generation"
 
-// deadNodes are the nodes that are not ready, of those where a DaemonSet has a pod that is
-// not: it tolerates them, and counts them among its own for as long as they are there. Those
-// of which nobody may ask count as ready.
+// deadNodes returns the nodes that are not ready on which a DaemonSet has a pod that is not ready
+// either. The DaemonSet tolerates such nodes, and counts them for as long as they exist. Nodes
+// that this user may not read count as ready.
 func deadNodes(ctx context.Context, kube kubernetes.Interface, set *appsv1.DaemonSet) (absent, error) {
 	if s := set.Status; s.NumberAvailable >= s.DesiredNumberScheduled && s.UpdatedNumberScheduled >= s.DesiredNumberScheduled {
 		return absent{}, nil
@@ -58,7 +57,7 @@ func deadNodes(ctx context.Context, kube kubernetes.Interface, set *appsv1.Daemo
 	if len(dead) == 0 {
 		return absent{}, nil
 	}
-	newest := map[string]bool{} // of the others
+	newest := map[string]bool{} // on the other nodes
 	for i := range pods.Items {
 		if on := pods.Items[i].Spec.NodeName; on != "" && !dead[on] && isNewest(set, &pods.Items[i]) {
 			newest[on] = true
@@ -67,8 +66,8 @@ func deadNodes(ctx context.Context, kube kubernetes.Interface, set *appsv1.Daemo
 	return absent{nodes: slices.Sorted(maps.Keys(dead)), newest: int32(len(newest))}, nil
 }
 
-// isNewest reports whether a pod was made since its DaemonSet's template last changed, or runs the
-// same as that template says, as after a rollout that was undone.
+// isNewest reports whether a pod was created after its DaemonSet's template last changed, or runs
+// the same as that template, as after a reverted rollout.
 func isNewest(set *appsv1.DaemonSet, pod *corev1.Pod) bool {
 	if pod.Labels[templateGeneration] == set.Annotations[appsv1.DeprecatedTemplateGeneration] {
 		return true
@@ -79,7 +78,7 @@ func isNewest(set *appsv1.DaemonSet, pod *corev1.Pod) bool {
 	})
 }
 
-// withoutDead says which nodes an ambient mesh lacks; nothing if none.
+// withoutDead names the nodes that an ambient mesh lacks; empty if none.
 func (f AsFound) withoutDead() []string {
 	all := slices.Sorted(slices.Values(slices.Concat(f.dead[ztunnelName].nodes, f.dead[agentName].nodes)))
 	if len(all) == 0 {

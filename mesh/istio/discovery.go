@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// givenLabels are on our namespaces, whatever the mesh is.
+// givenLabels are on our namespaces with every mesh.
 var givenLabels = map[string]string{"app.kubernetes.io/part-of": "meshtrial", "pod-security.kubernetes.io/enforce": "privileged"}
 
-// LabelsFor are labels of a namespace that satisfy one of a mesh's discovery
-// selectors and leave injection to the pods' own labels; nil if it needs none.
-// An error, one of usage, says why none can be satisfied. See MeshConfig,
-// discoverySelectors: a namespace is watched if any of them matches.
+// LabelsFor returns namespace labels that satisfy one of a mesh's discovery
+// selectors and leave injection to the pods' own labels; nil if none are
+// needed. It returns a usage error that says why if none can be satisfied. See
+// MeshConfig, discoverySelectors: a namespace is watched if any of them
+// matches.
 func LabelsFor(selectors []metav1.LabelSelector, revision string) (map[string]string, error) {
 	if len(selectors) == 0 {
 		return nil, nil
@@ -40,7 +41,7 @@ func LabelsFor(selectors []metav1.LabelSelector, revision string) (map[string]st
 		"add a selector to meshConfig.discoverySelectors: matchLabels: {app.kubernetes.io/part-of: meshtrial}")
 }
 
-// satisfying chooses a value for each key on its own.
+// satisfying chooses a value for each key independently.
 func satisfying(selector *metav1.LabelSelector, revision string) (map[string]string, bool) {
 	parsed, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
@@ -64,8 +65,8 @@ func satisfying(selector *metav1.LabelSelector, revision string) (map[string]str
 	return out, true
 }
 
-// valueFor is a value of one key that all its requirements accept; there is
-// false if the namespace goes without the label.
+// valueFor returns a value of a key that satisfies all its requirements; there is false if
+// the label need not be set.
 func valueFor(key string, requirements []labels.Requirement, revision string) (value string, there, ok bool) {
 	accepted := func(of labels.Set) bool {
 		return !slices.ContainsFunc(requirements, func(r labels.Requirement) bool { return !r.Matches(of) })
@@ -73,7 +74,7 @@ func valueFor(key string, requirements []labels.Requirement, revision string) (v
 	switch given := givenLabels[key]; {
 	case given != "":
 		return given, true, accepted(labels.Set{key: given})
-	case key == "kubernetes.io/metadata.name": // the name itself, which no requirement knows beforehand
+	case key == "kubernetes.io/metadata.name": // the namespace's name, which no requirement can know in advance
 		return "", false, accepted(labels.Set{key: "meshtrial-"})
 	case accepted(labels.Set{}):
 		return "", false, true
@@ -90,8 +91,8 @@ func valueFor(key string, requirements []labels.Requirement, revision string) (v
 	return "", false, false
 }
 
-// harmless says that a label leaves our namespaces what they are: pods get this
-// revision's sidecar, or none, by their own labels.
+// harmless reports whether a label leaves the behaviour of our namespaces
+// unchanged: pods get this revision's sidecar, or none, by their own labels.
 func harmless(key, value, revision string) bool {
 	switch {
 	case key == "istio-injection":

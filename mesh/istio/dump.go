@@ -10,21 +10,21 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// loaded is what a sidecar's configuration says of the levers that no
-// counter shows.
+// loaded is the part of a sidecar's configuration about levers that no counter
+// reflects.
 type loaded struct {
-	logs     []string // formats of its access logs: text, json; sorted, each once
+	logs     []string // distinct formats of its access logs, sorted: text, json
 	allStats bool     // it records every statistic
-	// listeners are the names of its active ones.
+	// listeners has the names of its active listeners.
 	listeners []string
-	mtls      string // what its inbound side accepts on the worker's port: strict, permissive, off; "" if it has no such port
+	mtls      string // what its inbound side accepts on the worker's port: strict, permissive, off; "" without such a port
 }
 
-// everything is the pattern by which Decorate asks for all statistics.
+// everything is the pattern with which Decorate requests all statistics.
 const everything = ".*"
 
-// dump is what is looked at of an Envoy's /config_dump.
-// See envoy/admin/v3/config_dump.proto.
+// dump is the part of an Envoy's /config_dump that is examined. See
+// envoy/admin/v3/config_dump.proto.
 type dump struct {
 	Configs []struct {
 		Bootstrap map[string]any `json:"bootstrap"`
@@ -76,13 +76,13 @@ func parseDump(data []byte) (d dump, err error) {
 	return d, nil
 }
 
-// active is the listener in force; nil without one.
+// active returns the listener in force; nil if there is none.
 func (l listenerIn) active() (v any) {
-	_ = json.Unmarshal(l.Active.Listener, &v) // the whole dump was JSON
+	_ = json.Unmarshal(l.Active.Listener, &v) // the whole dump was valid JSON
 	return v
 }
 
-// inbound is the listener as that of the inbound side.
+// inbound returns the listener as an inbound listener.
 func (l listenerIn) inbound() (in inbound, err error) {
 	if err := json.Unmarshal(l.Active.Listener, &in); err != nil {
 		return in, fmt.Errorf("inbound listener of the proxy: %w", err)
@@ -128,7 +128,8 @@ func readDump(data []byte, port int) (loaded, error) {
 	return out, nil
 }
 
-// mode says what the chains for a port accept: with TLS only, without only, or both.
+// mode returns what the chains for a port accept: only TLS, only plain text, or
+// both.
 func (in inbound) mode(port int) string {
 	tls, plain := false, false
 	for _, chain := range in.Chains {
@@ -147,7 +148,7 @@ func (in inbound) mode(port int) string {
 	return ""
 }
 
-// visit calls f with every value that stands under a key, at any depth.
+// visit calls f with every value under a key, at any depth.
 func visit(v any, key string, f func(any)) {
 	switch v := v.(type) {
 	case map[string]any:
@@ -165,9 +166,9 @@ func visit(v any, key string, f func(any)) {
 	}
 }
 
-// configured checks a sidecar's configuration for the levers that counters
-// cannot tell apart: text from JSON logs, all statistics from the default,
-// strict from permissive mTLS.
+// configured checks a sidecar's configuration for the levers that counters cannot
+// distinguish: text from JSON logs, all statistics from the default, strict from
+// permissive mTLS.
 func configured(side string, e mesh.Evidence, dump []byte) []record.Check {
 	have, err := readDump(dump, inboundPort(e))
 	if err != nil {

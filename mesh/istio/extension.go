@@ -17,12 +17,12 @@ var (
 	_ mesh.HeaderSetter = (*Mesh)(nil)
 )
 
-// ExtensionObject is an EnvoyFilter for w's sidecars alone, whatever workloads
-// the user's own names.
+// ExtensionObject returns an EnvoyFilter for only w's sidecars, regardless of
+// the workloads that the user's own selects.
 func (*Mesh) ExtensionObject(w mesh.Workload, x mesh.Extension) *unstructured.Unstructured {
 	o := envoyFilter(w)
 	o.SetName(w.Name + "-" + x.Name)
-	spec := o.Object["spec"].(map[string]any) // envoyFilter made it
+	spec := o.Object["spec"].(map[string]any) // set by envoyFilter
 	spec["configPatches"] = runtime.DeepCopyJSONValue(x.Patches)
 	if x.Priority != 0 {
 		spec["priority"] = x.Priority
@@ -30,7 +30,7 @@ func (*Mesh) ExtensionObject(w mesh.Workload, x mesh.Extension) *unstructured.Un
 	return o
 }
 
-// ExtensionNames are the names that patches insert, add or replace.
+// ExtensionNames returns the names that patches insert, add or replace.
 func (*Mesh) ExtensionNames(x mesh.Extension) []string {
 	var out []string
 	for _, one := range x.Patches {
@@ -46,8 +46,7 @@ func (*Mesh) ExtensionNames(x mesh.Extension) []string {
 	return out
 }
 
-// Took compares what listeners, clusters and routes are, leaving out when they
-// came.
+// Took compares listeners, clusters and routes, ignoring their times.
 func (*Mesh) Took(before, after []byte) (took bool, refusal string, err error) {
 	now, err := readParts(after, 0)
 	if err != nil {
@@ -67,7 +66,7 @@ func (*Mesh) Took(before, after []byte) (took bool, refusal string, err error) {
 	return !reflect.DeepEqual(was, is), "", nil
 }
 
-// settled is a configuration without certificates, times and versions.
+// settled returns a configuration without certificates, times and versions.
 func settled(data []byte) (any, error) {
 	var d struct {
 		Configs []map[string]any `json:"configs"`

@@ -22,15 +22,15 @@ var (
 	wasmNoop []byte
 )
 
-// Names of what parts of a sidecar put into its configuration.
+// Names that parts of a sidecar add to its configuration.
 const (
-	// ourFilters is how the names of all of them begin.
+	// ourFilters is the common name prefix of these filters.
 	ourFilters = "meshtrial."
-	// ourResources is how the names of listeners, clusters and routes begin.
+	// ourResources is the name prefix of listeners, clusters and routes.
 	ourResources = "meshtrial-"
 	sinkCluster  = "meshtrial-sink"
 	grpcCluster  = "meshtrial-sink-grpc"
-	// inboundListener is where a sidecar's inbound connections come to.
+	// inboundListener receives a sidecar's inbound connections.
 	inboundListener = "virtualInbound"
 	jwtIssuer       = "meshtrial"
 
@@ -45,7 +45,7 @@ const (
 	upstreamType   = "envoy.extensions.upstreams.http.v3.HttpProtocolOptions"
 )
 
-// luaHeader does what wasm/header.ts does.
+// luaHeader is equivalent to wasm/header.ts.
 const luaHeader = `function envoy_on_request(handle)
   local headers = handle:headers()
   headers:replace("x-meshtrial-lua", headers:get(":authority"))
@@ -57,11 +57,11 @@ end
 `
 
 // luaPlanted computes until the clock of its own thread's CPU time
-// (CLOCK_THREAD_CPUTIME_ID, 3 on Linux) has advanced by so many microseconds.
-// That clock and the accounting of cgroups are one count in the kernel, and it
-// stands still while the thread is preempted, so that the filter costs what it
-// says on a busy machine too. The clock is read after every 64 rounds. See
-// clock_gettime(2), and luajit.org's FFI, which Envoy's Lua has.
+// (CLOCK_THREAD_CPUTIME_ID, 3 on Linux) has advanced by that many microseconds. This
+// clock and the accounting of cgroups are the same count in the kernel, and it stops
+// while the thread is preempted, so the filter's cost is as configured even on a busy
+// machine. It reads the clock after every 64 rounds. See clock_gettime(2), and
+// luajit.org's FFI, which Envoy's Lua includes.
 const luaPlanted = `local ffi = require("ffi")
 ffi.cdef[[
   typedef struct { long seconds; long nanoseconds; } meshtrial_time;
@@ -81,8 +81,8 @@ function envoy_on_request(handle)
 end
 `
 
-// httpFilters are the parts that are a filter for requests on the way to the
-// workload, with its configuration.
+// httpFilters are the parts that consist of a filter for requests to the workload,
+// with its configuration.
 var httpFilters = map[string]func(p dataplane.Part) map[string]any{
 	dataplane.PartPlanted: func(p dataplane.Part) map[string]any {
 		return luaFilter(dataplane.PartPlanted, fmt.Sprintf(luaPlanted, p.N))
@@ -112,7 +112,7 @@ func typed(name, field string, value any) map[string]any {
 	return map[string]any{"@type": name, field: value}
 }
 
-// statPrefix names a part in Envoy's statistics.
+// statPrefix returns a part's prefix in Envoy's statistics.
 func statPrefix(kind string) string { return "meshtrial_" + kind }
 
 func luaFilter(kind, script string) map[string]any {
@@ -121,9 +121,8 @@ func luaFilter(kind, script string) map[string]any {
 	return c
 }
 
-// wasmFilter is one in a V8 of its own, as a WasmPlugin would be; the module is
-// small enough to travel in the configuration.
-// See envoy.extensions.wasm.v3.PluginConfig.
+// wasmFilter returns a filter in its own V8, as a WasmPlugin would create; the module
+// is small enough for the configuration. See envoy.extensions.wasm.v3.PluginConfig.
 func wasmFilter(kind string, module []byte) map[string]any {
 	return typed(wasmType, "config", map[string]any{
 		"name": ourFilters + kind,
@@ -134,7 +133,7 @@ func wasmFilter(kind string, module []byte) map[string]any {
 	})
 }
 
-// insertFilter puts an HTTP filter before the router of every inbound chain.
+// insertFilter inserts an HTTP filter before the router of every inbound chain.
 func insertFilter(kind string, config map[string]any) map[string]any {
 	return map[string]any{
 		"applyTo": "HTTP_FILTER",
@@ -144,7 +143,7 @@ func insertFilter(kind string, config map[string]any) map[string]any {
 	}
 }
 
-// patchesOf are the patches of a workload's EnvoyFilter that a part needs.
+// patchesOf returns the patches that a part needs in a workload's EnvoyFilter.
 func patchesOf(w mesh.Workload, p dataplane.Part) []map[string]any {
 	if config := httpFilters[p.Kind]; config != nil {
 		return []map[string]any{insertFilter(p.Kind, config(p))}
@@ -177,14 +176,13 @@ func patchesOf(w mesh.Workload, p dataplane.Part) []map[string]any {
 	return nil
 }
 
-// idle is an address that nothing has (RFC 5737, RFC 1112): number i of many.
+// idle returns an unused address (RFC 5737, RFC 1112), by number.
 func idle(i, port int) map[string]any {
 	return map[string]any{"socket_address": map[string]any{
 		"address": fmt.Sprintf("240.0.%d.%d", i/256, i%256), "port_value": int64(port)}}
 }
 
-// idleListener is one that a connection to its address would get; the sidecar
-// listens on none.
+// idleListener returns a listener for connections to its address, without a socket.
 func idleListener(i int) map[string]any {
 	name := fmt.Sprintf("%slistener-%d", ourResources, i)
 	return map[string]any{"name": name, "address": idle(i, 80), "bind_to_port": false, "traffic_direction": "OUTBOUND",
@@ -206,8 +204,8 @@ func idleRoute(i int) map[string]any {
 	return map[string]any{"name": name, "match": map[string]any{"path": "/" + name}, "direct_response": map[string]any{"status": int64(404)}}
 }
 
-// tracing has every request make a span and sends it to the sink.
-// See envoy.config.trace.v3.OpenTelemetryConfig.
+// tracing makes every request create a span and sends it to the sink. See
+// envoy.config.trace.v3.OpenTelemetryConfig.
 func tracing(w mesh.Workload) []map[string]any {
 	return []map[string]any{
 		addCluster(sink(w, sinkCluster, protocol.Of(protocol.HTTP1).Plain.Port)),
@@ -221,13 +219,13 @@ func tracing(w mesh.Workload) []map[string]any {
 	}
 }
 
-// otlpLogBody is an entry of the access log that goes to the sink.
+// otlpLogBody is an access log entry sent to the sink.
 const otlpLogBody = "[%START_TIME%] %REQ(:METHOD)% %REQ(:PATH)% %PROTOCOL% %RESPONSE_CODE% %RESPONSE_FLAGS% %BYTES_RECEIVED% %BYTES_SENT% " +
 	"%DURATION% %REQ(X-REQUEST-ID)% %REQ(:AUTHORITY)% %UPSTREAM_HOST% %UPSTREAM_CLUSTER% %DOWNSTREAM_REMOTE_ADDRESS%"
 
-// otlpLog has every request make an entry of an access log and sends it to the
-// sink, as a provider envoyOtelAls of Istio's does.
-// See envoy.extensions.access_loggers.open_telemetry.v3.OpenTelemetryAccessLogConfig.
+// otlpLog makes every request create an access log entry and sends it to the sink,
+// like Istio's provider envoyOtelAls. See
+// envoy.extensions.access_loggers.open_telemetry.v3.OpenTelemetryAccessLogConfig.
 func otlpLog(w mesh.Workload) []map[string]any {
 	cluster := sink(w, grpcCluster, protocol.Of(protocol.GRPC).Plain.Port)
 	cluster["typed_extension_protocol_options"] = map[string]any{upstreamType: map[string]any{
@@ -242,12 +240,12 @@ func otlpLog(w mesh.Workload) []map[string]any {
 	}
 }
 
-// sinkHost is where a workload's sidecar sends what it tells about requests.
+// sinkHost returns where a workload's sidecar sends its telemetry about requests.
 func sinkHost(w mesh.Workload) string {
 	return fmt.Sprintf("%s.%s.svc.cluster.local", mesh.SinkName, w.Namespace)
 }
 
-// sink is a cluster of a port of the sink.
+// sink returns a cluster for a port of the sink.
 func sink(w mesh.Workload, name string, port int) map[string]any {
 	return map[string]any{
 		"name": name, "type": "STRICT_DNS", "dns_lookup_family": "V4_ONLY", "connect_timeout": "1s", "load_assignment": map[string]any{
@@ -261,8 +259,8 @@ func addCluster(cluster map[string]any) map[string]any {
 		"patch": map[string]any{"operation": "ADD", "value": cluster}}
 }
 
-// mergeManager sets a field of what serves HTTP in every inbound chain; to a
-// list it is added.
+// mergeManager sets a field of the HTTP connection manager in every inbound chain, or
+// appends to it if it is a list.
 func mergeManager(field string, value any) map[string]any {
 	return map[string]any{"applyTo": "NETWORK_FILTER",
 		"match": map[string]any{"context": "SIDECAR_INBOUND", "listener": map[string]any{"filterChain": map[string]any{
@@ -270,11 +268,11 @@ func mergeManager(field string, value any) map[string]any {
 		"patch": map[string]any{"operation": "MERGE", "value": map[string]any{"typed_config": typed(connectionType, field, value)}}}
 }
 
-// maxPatches bounds an EnvoyFilter: objects have their size.
+// maxPatches limits the patches per EnvoyFilter because object sizes are limited.
 const maxPatches = 500
 
-// parts are the objects that switch on the parts of a workload's sidecar, but
-// for EnvoyFilters of the user's.
+// parts returns the objects that enable the parts of a workload's sidecar, except the
+// user's EnvoyFilters.
 func (m *Mesh) parts(w mesh.Workload) ([]*unstructured.Unstructured, error) {
 	list, err := dataplane.Parts(w.Proxy.Set(dataplane.FactorFilters))
 	if err != nil {
@@ -298,7 +296,7 @@ func (m *Mesh) parts(w mesh.Workload) ([]*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// decorateParts puts into a pod's proxy configuration what parts need there.
+// decorateParts adds what parts need to a pod's proxy configuration.
 func (m *Mesh) decorateParts(w mesh.Workload, config *proxyConfig) error {
 	parts, err := dataplane.Parts(w.Proxy.Set(dataplane.FactorFilters))
 	if err != nil {
@@ -328,7 +326,7 @@ func (m *Mesh) decorateParts(w mesh.Workload, config *proxyConfig) error {
 	return nil
 }
 
-// policies are the part's own objects of Istio's security API.
+// policies returns the part's own objects of Istio's security API.
 func (m *Mesh) policies(w mesh.Workload, p dataplane.Part) ([]*unstructured.Unstructured, error) {
 	switch p.Kind {
 	case dataplane.PartAuthzAllow, dataplane.PartAuthzDeny:
@@ -345,13 +343,13 @@ func (m *Mesh) policies(w mesh.Workload, p dataplane.Part) ([]*unstructured.Unst
 	return nil, nil
 }
 
-// maxRules is how many rules a policy may have, by its definition (512).
+// maxRules is below the maximum number of rules per policy in its definition (512).
 const maxRules = 500
 
-// authorization is N rules on paths, in as few policies as may hold them. Envoy
-// looks at rules in the order of their names, policy[NAME]-rule[I] as text: of
-// allowing policies the last in that order matches all, of denying ones none.
-// See envoy.config.rbac.v3.RBAC, policies.
+// authorization returns N rules on paths, in as few policies as possible. Envoy
+// evaluates rules by name, policy[NAME]-rule[I], sorted as text. For allow policies,
+// the last rule in that order matches all requests; for deny policies, none does. See
+// envoy.config.rbac.v3.RBAC, policies.
 func authorization(w mesh.Workload, p dataplane.Part) []*unstructured.Unstructured {
 	action := "ALLOW"
 	if p.Kind == dataplane.PartAuthzDeny {
@@ -369,14 +367,14 @@ func authorization(w mesh.Workload, p dataplane.Part) []*unstructured.Unstructur
 			rules[i] = map[string]any{"to": []any{map[string]any{"operation": map[string]any{"paths": []any{path}}}}}
 		}
 		o := object("security.istio.io/v1", "AuthorizationPolicy", w, map[string]any{"action": action, "rules": rules})
-		o.SetName(fmt.Sprintf("%s-%s-%d", w.Name, p.Kind, len(out))) // one digit: text sorts as numbers do
+		o.SetName(fmt.Sprintf("%s-%s-%d", w.Name, p.Kind, len(out))) // a single digit: text order equals numeric order
 		out = append(out, o)
 	}
 	return out
 }
 
-// lastRule is the number of n whose "rule[N]" sorts last as text: a bracket
-// comes after digits.
+// lastRule returns the number below n whose "rule[N]" sorts last as text: a bracket
+// sorts after digits.
 func lastRule(n int) int {
 	return min(n-1, 9)
 }

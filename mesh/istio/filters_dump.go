@@ -14,16 +14,16 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 )
 
-// partsIn is what a sidecar's configuration says of the parts that the factor
-// filters switches.
+// partsIn is what a sidecar's configuration contains of the parts that the
+// factor filters switches.
 type partsIn struct {
 	parts []dataplane.Part // of known kinds, for requests to the worker's port; in the order of a level
 	names map[string]bool
-	// refused are the sidecar's own words on configuration that it did not take.
+	// refused has the sidecar's own messages about rejected configuration.
 	refused []string
 }
 
-// inbound is the part of the inbound listener that requests to a port meet.
+// inbound is the part of the inbound listener that handles requests to a port.
 // See envoy/config/listener/v3/listener.proto.
 type inbound struct {
 	Listening []filterIn `json:"listener_filters"`
@@ -61,7 +61,7 @@ type filterIn struct {
 	Config map[string]any `json:"typed_config"`
 }
 
-// readParts reads which parts a sidecar has for requests to a port.
+// readParts returns the parts that a sidecar has for requests to a port.
 func readParts(data []byte, port int) (partsIn, error) {
 	d, err := parseDump(data)
 	if err != nil {
@@ -134,7 +134,7 @@ func readParts(data []byte, port int) (partsIn, error) {
 	return out, nil
 }
 
-// add notes a part, once.
+// add adds a part unless it is already present.
 func (f *partsIn) add(kind string, n int) {
 	p := dataplane.Part{Kind: kind, N: n}
 	if !slices.Contains(f.parts, p) {
@@ -142,7 +142,7 @@ func (f *partsIn) add(kind string, n int) {
 	}
 }
 
-// isECDSA reads the first certificate of a chain.
+// isECDSA parses the first certificate of a chain.
 func isECDSA(chain []byte) (bool, error) {
 	block, _ := pem.Decode(chain)
 	if block == nil {
@@ -156,7 +156,7 @@ func isECDSA(chain []byte) (bool, error) {
 	return ok, nil
 }
 
-// read notes the parts in the chains for a port.
+// read adds the parts in the chains for a port.
 func (in inbound) read(out *partsIn, port int) {
 	for _, f := range in.Listening {
 		if f.Name == ourFilters+dataplane.PartInspector {
@@ -197,7 +197,7 @@ func (in inbound) read(out *partsIn, port int) {
 	}
 }
 
-// read notes the parts that an HTTP filter is.
+// read adds the parts that an HTTP filter implements.
 func (h filterIn) read(out *partsIn) {
 	if kind, ok := strings.CutPrefix(h.Name, ourFilters); ok && httpFilters[kind] != nil {
 		n := 0
@@ -205,7 +205,7 @@ func (h filterIn) read(out *partsIn) {
 			visit(h.Config, "inline_string", func(v any) {
 				text, _ := v.(string)
 				_, after, _ := strings.Cut(text, "spent() + ")
-				_, _ = fmt.Sscanf(after, "%d", &n) // 0 if there is none: no such part
+				_, _ = fmt.Sscanf(after, "%d", &n) // 0 on failure, which matches no part
 				n /= 1000
 			})
 		}
@@ -222,11 +222,12 @@ func (h filterIn) read(out *partsIn) {
 	}
 }
 
-// rbacPart is the part that an RBAC filter is: its kind and number of rules.
+// rbacPart returns the kind and number of rules of the part that an RBAC filter
+// implements.
 func rbacPart(config map[string]any) (string, int) {
 	rules, _ := config["rules"].(map[string]any)
 	policies, _ := rules["policies"].(map[string]any)
-	// ALLOW is the default, which JSON leaves out.
+	// ALLOW is the default, which JSON omits.
 	if rules["action"] == "DENY" {
 		return dataplane.PartAuthzDeny, len(policies)
 	}

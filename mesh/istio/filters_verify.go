@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// filterStats are the statistics by which parts of a sidecar prove themselves.
+// filterStats are the statistics by which a sidecar's parts are verified.
 var filterStats = []string{
 	`http\.inbound_.*\.lua\.meshtrial_[a-z-]+\.(executions|errors)`,
 	`http\.inbound_.*\.rbac\.(allowed|denied)`,
@@ -22,12 +22,11 @@ var filterStats = []string{
 	rejectedStats,
 }
 
-// rejectedStats count updates of listeners and clusters that the sidecar
-// refused.
+// rejectedStats count the updates of listeners and clusters that the sidecar rejected.
 const rejectedStats = `(listener_manager\.lds|cluster_manager\.cds)\.update_rejected`
 
-// verifyFilters checks that the server's sidecar has the parts that the cell
-// names and no others, and that those that count, counted the requests.
+// verifyFilters checks that the server's sidecar has exactly the parts that the cell
+// names, and that those with counters counted the requests.
 func verifyFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 	const name = "server-filters"
 	want, err := dataplane.Parts(e.Cell[dataplane.FactorFilters])
@@ -46,15 +45,15 @@ func verifyFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 			continue
 		}
 		if p.Kind == dataplane.PartJWTToken {
-			p.Kind = dataplane.PartJWT // one configuration; the counters tell them apart
+			p.Kind = dataplane.PartJWT // identical configuration; the counters distinguish them
 		}
 		known = append(known, p.String())
 	}
 	var got []string
 	for _, p := range have.parts {
-		// A user's EnvoyFilter may add anything that a part is made of, and a
-		// mesh may have some by itself, which matters to nobody who asks for
-		// none. Tracing of the mesh's is switched off.
+		// A user's EnvoyFilter may add anything that a part consists of, and a mesh may
+		// have some parts itself, which is irrelevant to studies that request none. The
+		// mesh's own tracing is disabled.
 		own := len(known) < len(want)
 		ambient := !e.FiltersVary || own
 		if !ambient || httpFilters[p.Kind] != nil || p.Kind == dataplane.PartTracing && !own || slices.Contains(known, p.String()) {
@@ -74,7 +73,7 @@ func verifyFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 	return checks
 }
 
-// counted checks a part by what it counted.
+// counted checks a part by its counters.
 func counted(p dataplane.Part, all []dataplane.Part, e mesh.Evidence, seen *mesh.Passed) []record.Check {
 	low, high := float64(e.Requests), float64(e.Requests+e.Unknown)
 	expect := func(got float64, times float64, what string) record.Check {
@@ -106,13 +105,13 @@ func counted(p dataplane.Part, all []dataplane.Part, e mesh.Evidence, seen *mesh
 		}
 		return []record.Check{expect(stat("http.inbound_", ".rbac.allowed"), float64(filters), "requests that policies allowed")}
 	case dataplane.PartJWT, dataplane.PartJWTToken:
-		// Requests that need no token are not counted as allowed.
+		// Requests that need no token do not count as allowed.
 		return []record.Check{expect(stat("http.inbound_", ".jwt_authn.allowed"), 1, "requests that the JWT filter let pass")}
 	case dataplane.PartRateLimit:
 		return []record.Check{expect(stat(statPrefix(p.Kind)+".", ".ok"), 1, "requests within the rate limit")}
 	case dataplane.PartOTLPLog:
-		// A thread sends its entries once a second, or when they fill its buffer: those of
-		// the last second, and so all of a short trial, are counted after it, perhaps.
+		// A thread sends its entries once a second, or when its buffer is full. Those of
+		// the last second, and thus all of a short trial, may be counted after it.
 		const own = "access_logs.open_telemetry_access_log."
 		sent, dropped := stat(own, "logs_written"), stat(own, "logs_dropped")
 		ever := sum(seen.Total, own, "logs_written")
@@ -125,24 +124,22 @@ func counted(p dataplane.Part, all []dataplane.Part, e mesh.Evidence, seen *mesh
 		}
 		return []record.Check{check}
 	case dataplane.PartTracing:
-		// Spans are sent some at a time, not at each request.
+		// Spans are sent in batches, not per request.
 		sent := seen.Rise["tracing.opentelemetry.spans_sent"]
 		return []record.Check{{Name: "server-" + p.Kind, OK: sent > 0 && sent >= low/2-spansHeld, Detail: fmt.Sprintf("%.0f spans sent for %d requests", sent, e.Requests)}}
 	}
 	return nil
 }
 
-// spansHeld is how many spans a proxy may keep back, over all its threads,
-// before it sends them.
+// spansHeld is the maximum number of spans that a proxy buffers over all its threads.
 const spansHeld = 100
 
-// entriesHeld is how many entries of an access log a thread of a proxy may keep
-// back before it sends them: its buffer has 16 KiB, and [otlpLogBody] makes 160
-// bytes at least.
+// entriesHeld is the maximum number of access log entries that a proxy thread buffers: its
+// buffer has 16 KiB, and [otlpLogBody] takes at least 160 bytes.
 const entriesHeld = 100
 
-// extended checks that a user's EnvoyFilter is in force: nothing that it adds
-// by name is missing. problem is what kept it from being applied.
+// extended checks that a user's EnvoyFilter is in force: nothing that it adds by name is
+// missing. problem is why it could not be applied.
 func (f partsIn) extended(p dataplane.Part, added mesh.Extended) record.Check {
 	check := record.Check{Name: "server-" + p.String(), Detail: added.Problem}
 	if added.Problem != "" {

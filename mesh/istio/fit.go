@@ -22,42 +22,41 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// AsFound is an Istio as it stands in a cluster, as far as that decides what can be
-// asked of it.
+// AsFound is an existing Istio in a cluster, as far as it determines what can be requested of
+// it.
 type AsFound struct {
 	revision Revision
 	istiods  []appsv1.Deployment // of the revision
 	hooks    []admission.MutatingWebhookConfiguration
 	config   meshConfig
-	// labels are those of istiod's own namespace, and sidecars the Sidecars of
-	// others; read where levers ask for them.
+	// labels are those of istiod's own namespace, and sidecars the Sidecars of others. Both
+	// are read only if levers need them.
 	labels   map[string]string
 	sidecars []unstructured.Unstructured
-	// daemonSets are those of istiod's own namespace by name, and the node agent's where that
-	// is in another; read where an ambient mesh is asked for. agentHidden says that nobody may
-	// look there.
+	// daemonSets has the DaemonSets of istiod's own namespace by name, and the node agent's if
+	// it is in another namespace. They are read only for an ambient mesh. agentHidden means
+	// that this user may not read that other namespace.
 	daemonSets  map[string]*appsv1.DaemonSet
 	agentHidden bool
-	waypoint    bool // requests are to pass one
-	// gatewayAPI are the kinds of the Gateway API that the cluster has, which istiod then
-	// follows; noGatewayAPI says that it has none.
+	waypoint    bool // requests are meant to pass one
+	// gatewayAPI has the kinds of the Gateway API in the cluster, which istiod then watches;
+	// noGatewayAPI means that it has none.
 	gatewayAPI   []string
 	noGatewayAPI bool
-	// root is the mesh's root namespace, others what is there that holds for the
-	// sidecars of a run's pods, and unread the kinds that may not be listed there.
-	// rootSeen is what is known of the namespace itself.
+	// root is the mesh's root namespace, rootSeen what is known of it, others its objects that
+	// apply to the sidecars of a run's pods, and unread the kinds that this user may not list
+	// there.
 	root     string
 	rootSeen namespaceSeen
 	others   []rooted
 	unread   []string
-	// dead are nodes that are not ready, where one of daemonSets has no pod that is either,
-	// by its name.
+	// dead has, by DaemonSet name, the nodes that are not ready and whose pod of that
+	// DaemonSet is not ready either.
 	dead map[string]absent
 }
 
-// readForStudy finds the istiod of a revision or tag, or for "" the only one, and
-// reads how it stands, as far as matters for what is asked. The error says what
-// keeps every study from it.
+// readForStudy finds the istiod of a revision or tag, or the only one for "", and reads its
+// state as far as the request requires it. The error says what prevents every study.
 func readForStudy(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface, revision string, asked mesh.Asked) (AsFound, error) {
 	r, err := findRevision(ctx, kube, revision)
 	if err != nil {
@@ -98,8 +97,7 @@ func readAsFound(ctx context.Context, kube kubernetes.Interface, r Revision) (As
 	return out, err
 }
 
-// readForLevers reads what else the lever sidecar_scope depends on, where it is
-// named.
+// readForLevers reads what the lever sidecar_scope additionally depends on, if it is named.
 func (f *AsFound) readForLevers(ctx context.Context, kube kubernetes.Interface, sidecars dynamic.NamespaceableResourceInterface, all []mesh.Levers) error {
 	if !slices.ContainsFunc(all, func(l mesh.Levers) bool { return l.Named(controlplane.FactorSidecarScope) }) {
 		return nil
@@ -110,7 +108,7 @@ func (f *AsFound) readForLevers(ctx context.Context, kube kubernetes.Interface, 
 	}
 	f.sidecars = others.Items
 	f.root = f.config.rootNamespace()
-	for _, l := range all { // selectors that a cell is to have count too
+	for _, l := range all { // selectors that a cell will set count too
 		if err := f.seeRoot(ctx, kube, f.selectorsOf(l)); err != nil {
 			return err
 		}
@@ -128,7 +126,7 @@ func (f *AsFound) readForLevers(ctx context.Context, kube kubernetes.Interface, 
 	return nil
 }
 
-// Revision is the one that was found.
+// Revision returns the revision that was found.
 func (f AsFound) Revision() Revision {
 	out := f.revision
 	out.metrics, out.traces = f.reported()
@@ -148,13 +146,13 @@ func (f AsFound) Revision() Revision {
 	return out
 }
 
-// Components are the binaries that would be measured.
+// Components returns the binaries that would be measured.
 func (f AsFound) Components() []record.Component {
 	var out []record.Component
 	for i := range f.istiods {
 		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil {
 			out = append(out, record.Component{Name: "istiod", Version: mesh.Version(c.Image), Source: c.Image})
-			if ambientOn(c.Env) { // which its defaults for sidecars depend on too
+			if ambientOn(c.Env) { // which also affects its defaults for sidecars
 				out = append(out, record.Component{Name: ambientComponent, Version: "on", Source: record.SourceOfMode})
 			}
 		}
@@ -162,10 +160,9 @@ func (f AsFound) Components() []record.Component {
 	return out
 }
 
-// Refuse says why a study cannot be run on Istio as it stands; nil if it can. It is
-// asked when a run has the cluster and what dead ones left is gone, before it makes
-// or changes anything else. What docs/cluster.md says of the shipped studies is its
-// answers.
+// Refuse returns why a study cannot run on this Istio; nil if it can. It is called once a run
+// owns the cluster and leftovers of dead runs are gone, before the run creates or changes
+// anything else. docs/cluster.md documents its results for the shipped studies.
 func (f AsFound) Refuse(asked mesh.Asked) error {
 	if err := f.refuseProxies(asked.Proxies); err != nil {
 		return err
@@ -219,7 +216,7 @@ func (f AsFound) refuseProxies(proxies []mesh.Proxy) error {
 	return needProviders(f.config, proxies)
 }
 
-// injectedBy says that an injector is of the revision, and takes a run's pods by
+// injectedBy reports whether an injector belongs to the revision, and matches a run's pods by
 // their labels and those of their namespace.
 func (r Revision) injectedBy(hook admission.MutatingWebhookConfiguration) bool {
 	if r.Deployment != "" && hook.Labels[revisionLabel] != r.Name {
@@ -233,7 +230,7 @@ func (r Revision) injectedBy(hook admission.MutatingWebhookConfiguration) bool {
 	})
 }
 
-// matched says whether a selector, none for all, matches labels.
+// matched reports whether a selector, nil for all, matches labels.
 func matched(selector *metav1.LabelSelector, of labels.Set) bool {
 	if selector == nil {
 		return true
@@ -282,7 +279,7 @@ func (f AsFound) refuseLever(l mesh.Levers) error {
 		"label the namespace so that one of them matches (kubectl label namespace %s KEY=VALUE), or take sidecar_scope namespace", Namespace)
 }
 
-// selectorsOf are the discovery selectors that are in force with levers.
+// selectorsOf returns the discovery selectors in force with levers.
 func (f AsFound) selectorsOf(l mesh.Levers) []metav1.LabelSelector {
 	if l.Named(controlplane.FactorDiscoverySelectors) {
 		return readSelectors(discoverySelectors(l.Level(controlplane.FactorDiscoverySelectors)))
@@ -290,7 +287,7 @@ func (f AsFound) selectorsOf(l mesh.Levers) []metav1.LabelSelector {
 	return f.config.DiscoverySelectors
 }
 
-// readSelectors reads the selectors of a mesh configuration.
+// readSelectors parses the selectors of a mesh configuration.
 func readSelectors(as any) []metav1.LabelSelector {
 	text, err := json.Marshal(as)
 	var out []metav1.LabelSelector
@@ -298,14 +295,14 @@ func readSelectors(as any) []metav1.LabelSelector {
 		err = json.Unmarshal(text, &out)
 	}
 	if err != nil {
-		return nil // a level, or a configuration, has been read before
+		return nil // a level or a configuration, already validated
 	}
 	return out
 }
 
-// refuseOthers fails when a Sidecar that is not ours stands where one of ours
-// belongs, or holds mesh-wide: watched says whether istiod sees its root namespace.
-// Those that it does not read are in the way by their name alone.
+// refuseOthers returns an error if another user's Sidecar has the name of one of ours, or
+// applies mesh-wide. watched reports whether istiod watches its root namespace. Sidecars that
+// istiod does not read conflict only by name.
 func (f AsFound) refuseOthers(wanted []*unstructured.Unstructured, watched bool) error {
 	for i := range f.sidecars {
 		s := &f.sidecars[i]

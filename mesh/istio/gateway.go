@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 )
 
-// How the injector is asked for a gateway; see Istio's chart gateway, whose Deployment
-// is made so (manifests/charts/gateway/templates/deployment.yaml).
+// Settings that request a gateway from the injector; see the Deployment in Istio's
+// chart gateway (manifests/charts/gateway/templates/deployment.yaml).
 const (
 	templatesAnnotation = "inject.istio.io/templates"
 	gatewayTemplate     = "gateway"
@@ -31,14 +31,14 @@ func (m *Mesh) DecorateGateway(w mesh.Workload, pod *corev1.PodTemplateSpec) err
 		return err
 	}
 	pod.Annotations[templatesAnnotation] = gatewayTemplate
-	// An image without a tag would be pulled each time.
+	// An image without a tag would be pulled every time.
 	pod.Spec.Containers = []corev1.Container{{Name: proxyContainer, Image: injectedImage, ImagePullPolicy: corev1.PullIfNotPresent}}
 	return nil
 }
 
-// readGatewayAPI reads which kinds of the Gateway API the cluster has. Where nobody
-// asks for them it is no matter if that may not be read; that it could not once is no
-// reason to take them for absent.
+// readGatewayAPI reads which kinds of the Gateway API the cluster has. If the plan
+// does not need them, a permission error is ignored. Other errors do not count as
+// absence.
 func (f *AsFound) readGatewayAPI(ctx context.Context, kube kubernetes.Interface, asked mesh.Asked) error {
 	served, err := kube.Discovery().ServerResourcesForGroupVersion(ctx, gatewayAPI)
 	switch {

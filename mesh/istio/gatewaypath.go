@@ -14,18 +14,18 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// The gateway by which the requests of some cells come in: a Deployment in the run's
-// namespace. The Services that clients call lead to it, by its ports, which are those of
-// the workers; from it each host's requests go on to a Service of the workers alone.
+// The gateway through which the requests of some cells enter: a Deployment in the run's
+// namespace. The Services that clients call target its ports, which equal those of the
+// workers. It forwards each host's requests to a Service with only the workers.
 const (
 	gatewayName  = "gateway"
 	directPrefix = "direct-"
-	// gatewayThreads are those of mesh.PlainProxy.
+	// gatewayThreads is the number of threads of mesh.PlainProxy.
 	gatewayThreads = 2
 )
 
-// gatewayPath are the objects of the gateway and of the routes to the servers behind it;
-// none where none is.
+// gatewayPath returns the objects of the gateway and of the routes to the servers behind
+// it; none without a gateway.
 func (m *Mesh) gatewayPath(workloads []mesh.Workload) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	for _, w := range workloads {
@@ -36,7 +36,7 @@ func (m *Mesh) gatewayPath(workloads []mesh.Workload) []*unstructured.Unstructur
 			pod := corev1.PodTemplateSpec{}
 			gateway := mesh.Workload{Name: gatewayName, Namespace: w.Namespace, Proxy: mesh.PlainProxy()}
 			if m.DecorateGateway(gateway, &pod) != nil {
-				return nil // whoever waits for its pod says that there is none
+				return nil // the code that waits for its pod reports that there is none
 			}
 			lab.LeaveDeadNodes(&pod)
 			out = append(out, gatewayDeployment(w.Namespace, pod), gatewayListeners(w.Namespace),
@@ -47,7 +47,7 @@ func (m *Mesh) gatewayPath(workloads []mesh.Workload) []*unstructured.Unstructur
 	return out
 }
 
-// gatewayPorts are the worker's ports whose requests say their host.
+// gatewayPorts returns the worker's ports whose requests contain their host.
 func gatewayPorts() []protocol.Endpoint {
 	var out []protocol.Endpoint
 	for _, p := range protocol.All() {
@@ -90,7 +90,7 @@ func gatewayDeployment(namespace string, pod corev1.PodTemplateSpec) *unstructur
 	})
 }
 
-// gatewayListeners open the gateway's ports.
+// gatewayListeners opens the gateway's ports.
 func gatewayListeners(namespace string) *unstructured.Unstructured {
 	var servers []any
 	for _, p := range gatewayPorts() {
@@ -107,7 +107,7 @@ func gatewayListeners(namespace string) *unstructured.Unstructured {
 		"selector": map[string]any{mesh.AppLabel: gatewayName}, "servers": servers})
 }
 
-// direct is the Service of a server's pods alone, which the gateway sends to.
+// direct returns the Service with only a server's pods, to which the gateway sends.
 func direct(w mesh.Workload) *unstructured.Unstructured {
 	var ports []any
 	for _, p := range gatewayPorts() {
@@ -116,7 +116,7 @@ func direct(w mesh.Workload) *unstructured.Unstructured {
 	return named("v1", "Service", w.Namespace, directPrefix+w.Name, map[string]any{"selector": map[string]any{mesh.AppLabel: w.Name}, "ports": ports})
 }
 
-// gatewayRoute leads a server's host to its pods, each port to its own.
+// gatewayRoute routes a server's host to its pods, each port to its own.
 func gatewayRoute(w mesh.Workload) *unstructured.Unstructured {
 	host := func(name string) string { return fmt.Sprintf("%s.%s.svc.cluster.local", name, w.Namespace) }
 	var routes []any
@@ -130,8 +130,8 @@ func gatewayRoute(w mesh.Workload) *unstructured.Unstructured {
 		"hosts": []any{host(w.Name)}, "gateways": []any{w.Namespace + "/" + gatewayName}, "http": routes})
 }
 
-// gatewayChecks prove that each request of the generator passed the gateway, and how
-// many threads that has.
+// gatewayChecks verifies that each request of the generator passed the gateway, and the
+// gateway's number of threads.
 func gatewayChecks(e mesh.Evidence) []record.Check {
 	p := e.Read(record.PartGateway)
 	if !e.Way.Has(record.PartGateway) || p == nil {

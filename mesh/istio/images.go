@@ -22,7 +22,7 @@ import (
 )
 
 // Facts about Istio's images in a lab: see [lab.Images]. A proxy with a version of Envoy is
-// factProxy+"@"+version; official images have the Envoy that Istio ships alone.
+// factProxy+"@"+version; official images contain only the Envoy that Istio ships.
 const (
 	factHub     = "hub"
 	factTag     = "tag"
@@ -31,18 +31,19 @@ const (
 	factZtunnel = "ztunnel"
 )
 
-// order is an Istio to install, or to have ready, as settings say it.
+// order is an Istio to install, or to prepare, according to the settings.
 type order struct {
-	official bool   // the images come from a registry, and hold Istio's own Envoy
+	official bool   // the images come from a registry, and contain Istio's own Envoy
 	hub, tag string // of the images
-	// pilot and proxy are digests of official images, if the user gave them: a tag may move.
+	// pilot and proxy are digests of official images, if the user gave them, because tags may
+	// move.
 	pilot, proxy string
-	envoys       []string // versions of Envoy to make proxy images of
+	envoys       []string // versions of Envoy to build proxy images with
 	set          []string // of istioctl install --set
-	gatewayAPI   bool     // the Gateway API's definitions are there, too; an ambient mesh always has them
+	gatewayAPI   bool     // also install the Gateway API's definitions; an ambient mesh always has them
 	ambient      bool
 	ztunnelDir   string
-	ztunnel      ztunnel // from that folder
+	ztunnel      ztunnel // from the user's folder
 }
 
 func orderOf(s mesh.Settings) (order, error) {
@@ -65,7 +66,7 @@ func orderOf(s mesh.Settings) (order, error) {
 	return o, nil
 }
 
-// proxyRef is the proxy image that carries a version of Envoy, the default one for "".
+// proxyRef returns the proxy image with a version of Envoy; "" is the default one.
 func proxyRef(envoy string) string {
 	ref := components.IstioHub + "/proxyv2:" + components.IstioVersion
 	if envoy == "" || envoy == components.DefaultEnvoy {
@@ -74,7 +75,7 @@ func proxyRef(envoy string) string {
 	return ref + "-envoy" + envoy
 }
 
-// facts about the images.
+// facts returns the facts about the images.
 func (o order) facts(installed bool) map[string]string {
 	out := map[string]string{factHub: o.hub, factTag: o.tag, factIstiod: o.hub + "/pilot:" + o.tag, factProxy: o.hub + "/proxyv2:" + o.tag}
 	for _, v := range o.envoys {
@@ -99,13 +100,13 @@ func (o order) ztunnelRef() string {
 	return o.ztunnel.ref()
 }
 
-// New is the adapter for a lab with these images.
+// New returns the adapter for a lab with these images.
 func New(images lab.Images) *Mesh {
 	facts := images.Meshes[study.MeshIstio]
 	return &Mesh{images: facts, ProxyImage: func(envoy string) (string, error) { return proxyImage(facts, envoy) }}
 }
 
-// proxyImage is the sidecar's image with a version of Envoy, the usual one for "".
+// proxyImage returns the sidecar's image with a version of Envoy; "" is the usual one.
 func proxyImage(facts map[string]string, envoy string) (string, error) {
 	if envoy == "" {
 		return facts[factProxy], nil
@@ -124,7 +125,8 @@ func proxyImage(facts map[string]string, envoy string) (string, error) {
 		"it has %v; a local lab gets more with `meshtrial lab up --envoy VERSION`", have)
 }
 
-// components are the names of those that images are assembled from, and charts rendered with.
+// components returns the names of the components that images are assembled from and charts
+// rendered with.
 func (o order) components() []string {
 	names := []string{"istio-manifests"}
 	for _, p := range o.plans("") {
@@ -169,10 +171,10 @@ func (o order) images(ctx context.Context, b *components.Builder) ([]components.
 	return b.Assemble(ctx, o.plans(bootstrap)...)
 }
 
-// istioUser is the uid whose traffic is not redirected.
+// istioUser is the UID whose traffic is not redirected.
 const istioUser = "1337:1337"
 
-// plans are the images to assemble, laid out like Istio's own.
+// plans returns the images to assemble, laid out like Istio's own.
 func (o order) plans(bootstrap string) []components.Plan {
 	if o.official {
 		return nil
@@ -201,9 +203,9 @@ func (o order) plans(bootstrap string) []components.Plan {
 			Config: v1.Config{Entrypoint: []string{"/" + bin + "ztunnel"}, WorkingDir: "/", Env: []string{"ISTIO_META_ISTIO_VERSION=" + o.ztunnel.version}}})
 }
 
-// upstreamBootstrap is Istio's bootstrap template without Istio's own extensions.
-// pilot-agent always enables the discovery of peers for a waypoint, an extension
-// without which an upstream Envoy does not start.
+// upstreamBootstrap returns Istio's bootstrap template without Istio's own extensions.
+// pilot-agent always enables peer discovery for a waypoint, an extension without which an
+// upstream Envoy does not start.
 func upstreamBootstrap(template string) (string, error) {
 	const begin, end = "{{- if .metadata_discovery }}", "{{- end }}"
 	_, list, ok := strings.Cut(template, `"bootstrap_extensions": [`)
@@ -222,8 +224,8 @@ type release struct{ tag, pilot, proxy string }
 
 var reDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// parseRelease reads TAG or TAG@PILOT,PROXYV2, where the two are digests of
-// images; "" is the release nearest to the pinned module.
+// parseRelease parses TAG or TAG@PILOT,PROXYV2, where the latter two are image digests; "" is
+// the release closest to the pinned module.
 func parseRelease(text string) (release, error) {
 	tag, pins, pinned := strings.Cut(text, "@")
 	r := release{tag: cmp.Or(tag, components.IstioRelease)}
@@ -238,7 +240,8 @@ func parseRelease(text string) (release, error) {
 	return r, nil
 }
 
-// builtHere says that the images in a lab were assembled here, rather than being Istio's own.
+// builtHere reports whether the images in a lab were assembled here rather than being Istio's
+// own.
 func builtHere(facts map[string]string) bool {
 	return slices.ContainsFunc(slices.Collect(maps.Keys(facts)), func(name string) bool { return strings.HasPrefix(name, factProxy+"@") })
 }

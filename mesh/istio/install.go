@@ -21,9 +21,9 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 )
 
-// Beside is an istiod of a revision for a lab that has another, of the images that the lab's
-// own has, out of the charts' objects for it: what the two share is there already, and stays
-// as it is. What has the label of an earlier run goes, and is made anew.
+// Beside returns an istiod of a revision for a lab that already has another. It uses the
+// lab's images and the charts' objects. Shared objects already exist and stay unchanged.
+// Objects with the label of an earlier run are recreated.
 func (m *Mesh) Beside(ctx context.Context, config *rest.Config, revision, label string) (mesh.Addition, error) {
 	b, err := components.New(components.Options{Recorded: true}) // lab up read them
 	if err != nil {
@@ -51,15 +51,15 @@ func (m *Mesh) Beside(ctx context.Context, config *rest.Config, revision, label 
 	return mesh.Addition{Objects: objects, Leaves: leases}, nil
 }
 
-// ownElections begin the names of the Leases that each revision has for itself
+// ownElections are the name prefixes of each revision's own Leases
 // (pilot/pkg/leaderelection, NewPerRevisionLeaderElection).
 var ownElections = []string{"istio-gateway-deployment", "istio-gateway-status-leader", "istio-gateway-inferencepool"}
 
-// awaitOthers waits until the istiods are gone that runs made for themselves, by their
-// label, and what the API server asks in their name: of a run that was killed the cluster's
-// garbage collector takes them away, once its namespace is gone. A namespace whose owner
-// cannot be seen stays until somebody says that it may go. wait is told that there is
-// something to wait for.
+// awaitOthers waits until the istiods that runs created for themselves, identified by their
+// label, are gone, together with the API server's webhooks for them. The cluster's garbage
+// collector removes those of a killed run once its namespace is gone. A namespace whose
+// owner is unknown stays until the user allows its removal. awaitOthers calls wait if there
+// is something to wait for.
 func awaitOthers(ctx context.Context, kube kubernetes.Interface, label string, wait func()) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, othersLimit, fmt.Errorf("they are still there after %v", othersLimit))
 	defer cancel()
@@ -91,16 +91,16 @@ func awaitOthers(ctx context.Context, kube kubernetes.Interface, label string, w
 	}
 }
 
-// How long, and how often, is looked for istiods of earlier runs; and how long one may take
-// to end.
+// Timeout and polling interval for istiods of earlier runs, and the time one may take to
+// terminate.
 const (
 	othersLimit = 2 * time.Minute
 	othersEvery = 200 * time.Millisecond
 	endTime     = 30 * time.Second
 )
 
-// sweepElections deletes what istiods of revisions that are no more elected themselves by:
-// nobody owns these Leases, and a run that is killed leaves them. It is for a lab of ours.
+// sweepElections deletes the election Leases of istiods whose revisions no longer exist:
+// they have no owner, and killed runs leave them behind. It is only for our own labs.
 func sweepElections(ctx context.Context, kube kubernetes.Interface, leases dynamic.ResourceInterface) error {
 	living, err := revisionsLeft(ctx, kube)
 	if err != nil {
@@ -124,8 +124,8 @@ func sweepElections(ctx context.Context, kube kubernetes.Interface, leases dynam
 	return nil
 }
 
-// revisionsLeft are those that have an istiod, once the pods have ended of those that have
-// none any more: they would make their Leases anew.
+// revisionsLeft returns the revisions that have an istiod, after the pods of the others have
+// terminated, which would otherwise recreate their Leases.
 func revisionsLeft(ctx context.Context, kube kubernetes.Interface) (map[string]bool, error) {
 	for began := time.Now(); ; {
 		deployments, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
@@ -147,7 +147,7 @@ func revisionsLeft(ctx context.Context, kube kubernetes.Interface) (map[string]b
 		if !ending {
 			return living, nil
 		}
-		if time.Since(began) >= endTime { // of a dead node, perhaps
+		if time.Since(began) >= endTime { // possibly on a dead node
 			for _, p := range pods.Items {
 				living[p.Labels[revisionLabel]] = true
 			}

@@ -12,20 +12,19 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// Without redirection, documented as interceptionMode NONE and a Sidecar
-// resource that says on which ports the proxy listens by itself: see
-// istio.io/docs, Reference, Configuration, Sidecar (captureMode), and
-// Resource annotations.
+// Without redirection, documented as interceptionMode NONE, a Sidecar resource
+// specifies the ports that the proxy listens on: see istio.io/docs, Reference,
+// Configuration, Sidecar (captureMode), and Resource annotations.
 
 // interceptionNone is the level of the factor interception without
 // redirection.
 const interceptionNone = "none"
 
-// interceptionMode is the annotation that leaves the redirection out.
+// interceptionMode is the annotation that disables redirection.
 const interceptionMode = "sidecar.istio.io/interceptionMode"
 
-// listens is what a workload's sidecar does where nothing is redirected to it:
-// a server's has a port for each of the worker's, a client's one on the
+// listens returns the Sidecar of a workload without redirection: a server's
+// sidecar has a port for each of the worker's, a client's has one on the
 // loopback for each port of the Services in its namespace.
 func listens(w mesh.Workload) *unstructured.Unstructured {
 	spec := map[string]any{"egress": []any{map[string]any{"hosts": []any{"./*"}}}}
@@ -33,7 +32,7 @@ func listens(w mesh.Workload) *unstructured.Unstructured {
 		var ingress []any
 		for _, p := range protocol.All() {
 			if !p.Headers {
-				continue // no sidecar finds the Service of such a connection
+				continue // no sidecar can determine the Service of such a connection
 			}
 			kind, port := p.Plain.Kind(), p.Plain.Port
 			ingress = append(ingress, map[string]any{
@@ -43,7 +42,7 @@ func listens(w mesh.Workload) *unstructured.Unstructured {
 				"defaultEndpoint": fmt.Sprintf("127.0.0.1:%d", port),
 			})
 		}
-		// Listeners for Services would want ports that the worker has.
+		// Listeners for Services would use ports that the worker occupies.
 		spec = map[string]any{"ingress": ingress, "egress": []any{map[string]any{"hosts": []any{"~/*"}}}}
 	}
 	o := object("networking.istio.io/v1", "Sidecar", w, spec)
@@ -52,7 +51,8 @@ func listens(w mesh.Workload) *unstructured.Unstructured {
 	return o
 }
 
-// inboundPort is the port by which a server's sidecar knows the endpoint.
+// inboundPort returns the port under which a server's sidecar knows the
+// endpoint.
 func inboundPort(e mesh.Evidence) int {
 	if e.Cell["interception"] == interceptionNone {
 		return mesh.OwnPort(e.Endpoint.Port)
@@ -60,17 +60,16 @@ func inboundPort(e mesh.Evidence) int {
 	return e.Endpoint.Port
 }
 
-// Names that Envoy's statistics give to the listeners that redirected
-// connections come to.
+// Names in Envoy's statistics of the listeners that receive redirected
+// connections.
 const (
 	redirectedIn  = "15006"
 	redirectedOut = "15001"
 )
 
-// intercepted proves how connections came to a sidecar: by the listeners that
-// it has. The one that the packet filter redirects to is there with
-// redirection only; without, the ports that it listens on by itself are, and
-// bound.
+// intercepted verifies how connections reached a sidecar, from its listeners.
+// The target of the packet filter's redirection exists only with redirection;
+// without, the sidecar's own listening ports exist and are bound.
 func intercepted(side string, e mesh.Evidence, listeners []string) record.Check {
 	none := e.Cell["interception"] == interceptionNone
 	redirected, own := redirectedOut, fmt.Sprintf("127.0.0.1_%d", e.Endpoint.Port)
@@ -89,6 +88,6 @@ func intercepted(side string, e mesh.Evidence, listeners []string) record.Check 
 		Detail: fmt.Sprintf("the proxy's listeners are %s; the cell says interception is %s", strings.Join(sorted, ", "), e.Cell["interception"])}
 }
 
-// ownInbound is the name of a server's listener for a port that it has by
+// ownInbound returns the name of a server's listener for a port that it opens
 // itself.
 func ownInbound(port int) string { return fmt.Sprintf("0.0.0.0_%d", port) }

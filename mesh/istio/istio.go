@@ -1,12 +1,11 @@
 // Package istio is the adapter for Istio, with sidecars and as an ambient mesh.
 //
-// Levers travel the documented way: pod labels and annotations for what a
-// pod can carry (injection, concurrency, CPU limit, proxy image, recorded
-// statistics), PeerAuthentication and Telemetry resources selected by
-// workload for the rest. After a trial the sidecars' own counters must agree
-// with what the generator sent, or the trial is invalid. In an ambient mesh a pod has
-// a label, and the counters are those of ztunnel on its node (ambient.go), and of a
-// waypoint (waypoint.go).
+// Levers are set in the documented way: pod labels and annotations for what a pod can
+// carry (injection, concurrency, CPU limit, proxy image, recorded statistics),
+// PeerAuthentication and Telemetry resources selected by workload for the rest. After a
+// trial the sidecars' own counters must agree with what the generator sent, or the
+// trial is invalid. In an ambient mesh a pod has only a label, and the counters are
+// those of ztunnel on its node (ambient.go), and of a waypoint (waypoint.go).
 package istio
 
 import (
@@ -31,13 +30,13 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Names and ports of Istio's own contract.
+// Names and ports defined by Istio.
 const (
 	Namespace      = "istio-system"
 	proxyContainer = "istio-proxy"
 	adminPort      = 15000
-	// jsonProvider is the access log provider of the JSON levels of the
-	// factor telemetry; Istio has none of its own.
+	// jsonProvider is the access log provider of the JSON levels of the factor
+	// telemetry. Istio has no built-in one.
 	jsonProvider = "meshtrial-json"
 	// textProvider is Istio's built-in provider.
 	textProvider = "envoy"
@@ -45,23 +44,22 @@ const (
 
 // Mesh is the adapter.
 type Mesh struct {
-	// ProxyImage gives the image reference of the sidecar with an Envoy
-	// version; nil leaves the image to the injector.
+	// ProxyImage returns the sidecar's image reference for an Envoy version; nil leaves
+	// the image to the injector.
 	ProxyImage func(envoyVersion string) (string, error)
-	images     map[string]string // facts about those of the lab
+	images     map[string]string // facts about the lab's images
 	// Revision is the istiod that injects and configures sidecars.
 	Revision Revision
-	// metricsProvider is the metrics provider the mesh applies by default,
-	// "" for none; traces says that it has sidecars report spans. Both are found
-	// by Check.
+	// metricsProvider is the mesh's default metrics provider; "" for none. traces means
+	// that sidecars report spans by default. Both are determined by Check.
 	metricsProvider string
 	traces          bool
-	// upstream says that the proxies are upstream Envoys, found by Check; namespace
-	// is that of the workloads whose policies were asked for.
+	// upstream means that the proxies are upstream Envoys, as determined by Check.
+	// namespace is that of the workloads passed to Policies.
 	upstream  bool
 	namespace string
 
-	// The token of the part jwt-token, made when it is first asked for.
+	// The token of the part jwt-token, created on first use.
 	once    sync.Once
 	made    token
 	madeErr error
@@ -80,15 +78,16 @@ var (
 // Name returns "istio".
 func (*Mesh) Name() string { return "istio" }
 
-// RootConfigMap is what istiod writes to each namespace when it leads.
+// RootConfigMap returns the name of the ConfigMap that istiod's leader writes to each
+// namespace.
 func (*Mesh) RootConfigMap() string { return rootCAConfigMap }
 
-// ReceivedStats are the bytes of the discovery stream, which Envoy has by its
-// agent.
+// ReceivedStats counts the bytes of the discovery stream, which Envoy receives through
+// its agent.
 func (*Mesh) ReceivedStats() string { return `^cluster\.xds-grpc;?\.upstream_cx_rx_bytes_total$` }
 
-// Proxies are sidecars, that is the injected container, whose init container ends
-// before the pod serves; ztunnels on nodes; a waypoint; and the gateway of the run.
+// Proxies returns sidecars, the injected container, whose init container ends before
+// the pod serves; ztunnels on nodes; a waypoint; or the run's gateway.
 func (m *Mesh) Proxies(place record.Place) mesh.Proxies {
 	switch place {
 	case record.PlaceNode:
@@ -110,15 +109,15 @@ func (m *Mesh) Proxies(place record.Place) mesh.Proxies {
 	return out
 }
 
-// ControlPlane is istiod, of the revision.
+// ControlPlane returns the istiod of the revision.
 func (m *Mesh) ControlPlane() (namespace, selector string) { return Namespace, m.Revision.selector() }
 
-// NamespaceLabels are those that the mesh's discovery selectors want.
+// NamespaceLabels returns the labels required by the mesh's discovery selectors.
 func (m *Mesh) NamespaceLabels() map[string]string { return m.Revision.NamespaceLabels }
 
-// DecorateService says which Service uses the waypoint, and leads requests that are to
-// come in by the gateway to that. All else Istio takes from the names of ports and from
-// resources of its own.
+// DecorateService makes a Service use the waypoint, and routes requests that must enter
+// through the gateway to it. Istio takes everything else from port names and from its
+// own resources.
 func (*Mesh) DecorateService(s *corev1.Service, cell record.Cell) {
 	switch {
 	case study.Waypoint(cell):
@@ -133,7 +132,7 @@ type proxyConfig struct {
 	Concurrency  int          `yaml:"concurrency"`
 	Hold         bool         `yaml:"holdApplicationUntilProxyStarts"`
 	StatsMatcher statsMatcher `yaml:"proxyStatsMatcher"`
-	// FileFlush is how long lines of access logs are kept back.
+	// FileFlush is how long access log lines may be buffered.
 	FileFlush string `yaml:"fileFlushInterval,omitempty"`
 	// Metadata is the agent's environment.
 	Metadata map[string]string `yaml:"proxyMetadata,omitempty"`
@@ -143,8 +142,8 @@ type statsMatcher struct {
 	InclusionRegexps []string `yaml:"inclusionRegexps"`
 }
 
-// verifiedStats are the statistics that Verify needs, which Istio leaves out
-// by default. They are counters on the request path, the same in every cell.
+// verifiedStats are the statistics that Verify needs and Istio omits by default. These
+// counters are on the request path in every cell alike.
 var verifiedStats = []string{
 	`cluster\.(outbound|inbound)\|.*\.(upstream_rq_total|upstream_cx_total|ssl\.handshake)`,
 	`listener\..*(15006|1808[0-9]).*\.ssl\.handshake`,
@@ -157,7 +156,7 @@ var verifiedStats = []string{
 var sidecarFactors = []string{study.FactorMTLS, study.FactorTelemetry, study.FactorConcurrency, study.FactorCPULimit,
 	study.FactorEnvoy, dataplane.FactorInterception, dataplane.FactorFilters}
 
-// Decorate asks the injector for w's sidecar with its levers, or for none.
+// Decorate requests w's sidecar with its levers, or none, from the injector.
 func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	if pod.Labels == nil {
 		pod.Labels = map[string]string{}
@@ -168,7 +167,7 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	ambient := study.Ambient(record.Cell{study.FactorSidecars: w.Carrier})
 	switch {
 	case w.Proxy == nil:
-		pod.Labels["sidecar.istio.io/inject"], pod.Labels[dataplaneMode] = "false", notInMesh // whatever its namespace is
+		pod.Labels["sidecar.istio.io/inject"], pod.Labels[dataplaneMode] = "false", notInMesh // regardless of the namespace
 		if ambient {
 			pod.Labels[dataplaneMode] = ambientMode
 		}
@@ -206,8 +205,8 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 		pod.Annotations[interceptionMode] = "NONE"
 	}
 	pod.Annotations["proxy.istio.io/config"] = string(text)
-	// Requests small enough that many pods fit; naming them also drops the
-	// chart's default limit, so that "none" is none.
+	// Requests are small so that many pods fit. Setting them also drops the chart's
+	// default limit, so that "none" means none.
 	pod.Annotations["sidecar.istio.io/proxyCPU"] = "10m"
 	pod.Annotations["sidecar.istio.io/proxyMemory"] = "32Mi"
 	if limit := w.Proxy.Set(study.FactorCPULimit); limit != "" {
@@ -225,10 +224,10 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	return nil
 }
 
-// Policies gives each workload with a sidecar a PeerAuthentication and a
-// Telemetry resource of its own, for the ledger an EnvoyFilter, and the objects
-// of the parts that its level of filters names; the namespace a waypoint, if one is on
-// the way to a workload; and servers behind the gateway that and their routes.
+// Policies gives each workload with a sidecar its own PeerAuthentication and Telemetry
+// resource, an EnvoyFilter for the ledger, and the objects of the parts that its level
+// of filters names. It gives the namespace a waypoint if one is on a workload's path,
+// and gives servers behind the gateway the gateway and their routes.
 func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	if i := slices.IndexFunc(workloads, func(w mesh.Workload) bool { return w.Carrier == study.SidecarsWaypoint }); i >= 0 {
@@ -251,7 +250,7 @@ func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured 
 		if w.Uncaptured() {
 			out = append(out, listens(w))
 		}
-		// Decorate has refused what they cannot be made for.
+		// Decorate rejects workloads for which this fails.
 		parts, _ := m.parts(w)
 		out = append(out, parts...)
 	}
@@ -267,8 +266,8 @@ func object(apiVersion, kind string, w mesh.Workload, spec map[string]any) *unst
 	}}
 }
 
-// peerMode translates the factor mtls. With automatic mTLS, clients follow
-// what the server's PeerAuthentication says.
+// peerMode converts the factor mtls. With automatic mTLS, clients follow the server's
+// PeerAuthentication.
 func peerMode(level string) string {
 	switch level {
 	case "strict":
@@ -291,8 +290,8 @@ func (m *Mesh) telemetry(level string) map[string]any {
 	case level == mesh.TelemetryLedger:
 		provider = ledgerProvider
 	}
-	// Without a provider's name Istio would fall back on the mesh configuration's
-	// accessLogFile; named ones stand in for all default providers. See
+	// Without a provider's name Istio would fall back to the mesh configuration's
+	// accessLogFile. Named providers replace all default ones. See
 	// pilot/pkg/model/telemetry.go, mergeLogs.
 	logging := map[string]any{"providers": []any{map[string]any{"name": cmp.Or(provider, textProvider)}}}
 	if provider == "" {
@@ -311,15 +310,15 @@ func (m *Mesh) telemetry(level string) map[string]any {
 	return spec
 }
 
-// withStats reports whether a level of the factor telemetry records all of
-// Envoy's statistics and, where the mesh has them, Istio's metrics.
+// withStats reports whether a level of the factor telemetry records all of Envoy's
+// statistics and, if the mesh has them, Istio's metrics.
 func withStats(level string) bool { return strings.HasSuffix(level, "+stats") }
 
 // withAccessLog reports whether a level writes an access log.
 func withAccessLog(level string) bool { return strings.HasPrefix(level, "access-log-") }
 
-// jsonFields are the fields of the JSON access log: what Istio's default
-// text format holds, by the names Istio's own JSON log uses.
+// jsonFields lists the fields of the JSON access log: those of Istio's default text
+// format, under the names that Istio's own JSON log uses.
 var jsonFields = [][2]string{
 	{"start_time", "%START_TIME%"},
 	{"method", "%REQ(:METHOD)%"},

@@ -20,7 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Kit is what Istio brings.
+// Kit is the kit of Istio.
 var Kit = mesh.Kit{
 	Name:    study.MeshIstio,
 	New:     func(images lab.Images) mesh.Mesh { return New(images) },
@@ -57,8 +57,8 @@ const (
 	built, official = "built", "official"
 )
 
-// ztunnelVariable is the variable of the environment that says where ztunnel is unless a flag
-// does.
+// ztunnelVariable is the environment variable with the location of ztunnel, which a flag
+// overrides.
 const ztunnelVariable = "MESHTRIAL_ZTUNNEL"
 
 var kitFlags = []mesh.Flag{
@@ -103,7 +103,7 @@ func resolve(c mesh.Command, installed bool, s mesh.Settings) (mesh.Settings, er
 	return s, nil
 }
 
-// needs are the Envoys that cells and steps name, an ambient mesh and the Gateway API.
+// needs adds the Envoys that cells and steps name, an ambient mesh and the Gateway API.
 func needs(plan *study.Plan, s mesh.Settings) mesh.Settings {
 	var envoys []string
 	for _, cell := range plan.Cells {
@@ -139,7 +139,7 @@ func extras(plan *study.Plan) (out []mesh.Extra) {
 	return out
 }
 
-// ambientPlan says whether a cell of a plan has its requests carried by ztunnel.
+// ambientPlan reports whether ztunnel carries the requests of any cell of a plan.
 func ambientPlan(plan *study.Plan) bool { return slices.ContainsFunc(plan.Cells, study.Ambient) }
 
 func fits(ctx context.Context, plan *study.Plan, s mesh.Settings, has map[string]string) error {
@@ -152,7 +152,7 @@ func fits(ctx context.Context, plan *study.Plan, s mesh.Settings, has map[string
 	})
 }
 
-// fitsZtunnel refuses a folder of ztunnel that nothing of a run would use.
+// fitsZtunnel rejects a ztunnel folder that a run would not use.
 func fitsZtunnel(plan *study.Plan, dir string, has map[string]string, image func(dir string) (string, error)) error {
 	if dir == "" {
 		return nil

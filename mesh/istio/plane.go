@@ -21,12 +21,12 @@ import (
 
 var _ mesh.Revisioned = (*Mesh)(nil)
 
-// namespaceInjection is the label of namespaces that injectors of the default revision
-// look at, and that goes before the one of revisions.
+// namespaceInjection is the namespace label that injectors of the default revision
+// match. It takes precedence over the label of revisions.
 const namespaceInjection = "istio-injection"
 
-// Plane is istiod of a revision. See istio.io/docs, "Canary upgrades": a namespace is
-// moved by its label istio.io/rev, in place of istio-injection.
+// Plane returns the istiod of a revision. See istio.io/docs, "Canary upgrades": a
+// namespace is moved by its label istio.io/rev, in place of istio-injection.
 func (m *Mesh) Plane(ctx context.Context, kube kubernetes.Interface, name string) (mesh.Plane, error) {
 	if m.Revision.Deployment == "" {
 		return mesh.Plane{}, errs.WithHint(errs.Usage("istio: istiod has no label %s, so nothing would tell its pods from those of another revision", revisionLabel),
@@ -54,8 +54,8 @@ func (r Revision) plane(namespace, pods map[string]string) mesh.Plane {
 	return mesh.Plane{Revision: r.Name, Namespace: Namespace, Selector: r.selector(), Deployment: r.Deployment, Port: monitoringPort, Labels: namespace, PodLabels: pods}
 }
 
-// began are the labels that a run's namespace and its pods have before any move, as far
-// as moves change them.
+// began returns those initial labels of a run's namespace and its pods that moves
+// change.
 func (m *Mesh) began() (namespace, pods map[string]string) {
 	namespace = map[string]string{}
 	for _, key := range []string{revisionLabel, namespaceInjection} {
@@ -64,7 +64,7 @@ func (m *Mesh) began() (namespace, pods map[string]string) {
 	return namespace, map[string]string{revisionLabel: m.Revision.podLabels()[revisionLabel]}
 }
 
-// moved are the labels of a namespace that was moved to the revision.
+// moved returns the labels of a namespace that was moved to the revision.
 func (r Revision) moved() map[string]string {
 	out := maps.Clone(r.NamespaceLabels)
 	if out == nil {
@@ -74,8 +74,8 @@ func (r Revision) moved() map[string]string {
 	return out
 }
 
-// fitMoved refuses to move a run's namespace where one of the two istiods would not
-// watch it, or no injector of the other take its pods.
+// fitMoved refuses to move a run's namespace if either istiod would not watch it, or no
+// injector of the target would match its pods.
 func (m *Mesh) fitMoved(ctx context.Context, kube kubernetes.Interface, to Revision, moved map[string]string) error {
 	namespace := labels.Set{"kubernetes.io/metadata.name": "meshtrial-run"}
 	for _, more := range []map[string]string{givenLabels, m.Revision.NamespaceLabels, moved} {
@@ -95,7 +95,7 @@ func (m *Mesh) fitMoved(ctx context.Context, kube kubernetes.Interface, to Revis
 	pod := labels.Set{injectLabel: "true"}
 	takes := func(hook admission.MutatingWebhookConfiguration) bool {
 		return hook.Labels[revisionLabel] == to.Name && slices.ContainsFunc(hook.Webhooks, func(w admission.MutatingWebhook) bool {
-			trusted := w.ClientConfig.URL != nil || len(w.ClientConfig.CABundle) > 0 // istiod writes it, when it serves
+			trusted := w.ClientConfig.URL != nil || len(w.ClientConfig.CABundle) > 0 // istiod writes it once it serves
 			return trusted && matched(w.NamespaceSelector, namespace) && matched(w.ObjectSelector, pod)
 		})
 	}
@@ -106,8 +106,7 @@ func (m *Mesh) fitMoved(ctx context.Context, kube kubernetes.Interface, to Revis
 	return nil
 }
 
-// synced is what istiod says of a proxy that is connected to it (pilot/pkg/xds/debug.go,
-// SyncStatus).
+// synced is istiod's state of a connected proxy (pilot/pkg/xds/debug.go, SyncStatus).
 type synced struct {
 	Proxy         string `json:"proxy"`
 	ClusterSent   string `json:"cluster_sent"`
@@ -116,8 +115,8 @@ type synced struct {
 	ListenerAcked string `json:"listener_acked"`
 }
 
-// Connected reads istiod's own list of streams: no sidecar can be on it that is not
-// connected, whatever its bootstrap or its labels say.
+// Connected reads istiod's own list of streams, which contains exactly the connected
+// sidecars, regardless of their bootstrap or labels.
 func (*Mesh) Connected(ctx context.Context, client *http.Client, namespace string) ([]mesh.Connected, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://istiod/debug/syncz?namespace="+url.QueryEscape(namespace), nil)
 	if err != nil {
@@ -138,7 +137,7 @@ func (*Mesh) Connected(ctx context.Context, client *http.Client, namespace strin
 	return connectedOf(all, namespace), nil
 }
 
-// connectedOf are the pods of a namespace among what istiod says.
+// connectedOf returns the pods of a namespace in istiod's list.
 func connectedOf(all []synced, namespace string) []mesh.Connected {
 	var out []mesh.Connected
 	for _, one := range all {

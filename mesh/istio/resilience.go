@@ -25,30 +25,31 @@ var (
 	_ mesh.ConfigServed      = (*Mesh)(nil)
 )
 
-// ConfigPods are istiod's, of the revision whose sidecars the study has.
+// ConfigPods returns the istiod of the revision whose sidecars the study has.
 func (m *Mesh) ConfigPods() mesh.ConfigPods {
 	namespace, selector := m.ControlPlane()
 	return mesh.ConfigPods{Namespace: namespace, Selector: selector, Containers: []string{istiodContainer}}
 }
 
-// hashHeader is what the level ring_hash of the factor load_balancer hashes.
+// hashHeader is the header hashed at the level ring_hash of the factor
+// load_balancer.
 const hashHeader = "x-meshtrial-key"
 
-// defaultAttempts is how often Istio tries a failed request again where
-// nobody says. See istio.io/docs, Traffic management, Retries. It stands where
-// a cell says something else of retries than their number, which
-// VirtualServices cannot leave out then: without it, retries are off.
+// defaultAttempts is Istio's default number of retries. See istio.io/docs,
+// Traffic management, Retries. It is used if a cell sets other retry properties
+// but not their number, because VirtualServices then require the number:
+// without it, retries are off.
 const defaultAttempts = 2
 
-// retryConditions are what retryOn takes beside status codes.
-// See envoyproxy.io/docs, Router, x-envoy-retry-on and x-envoy-retry-grpc-on.
+// retryConditions are the values of retryOn other than status codes. See
+// envoyproxy.io/docs, Router, x-envoy-retry-on and x-envoy-retry-grpc-on.
 var retryConditions = []string{
 	"5xx", "gateway-error", "reset", "reset-before-request", "connect-failure", "envoy-ratelimited", "retriable-4xx", "refused-stream",
 	"retriable-status-codes", "retriable-headers", "http3-post-connect-failure",
 	"cancelled", "deadline-exceeded", "internal", "resource-exhausted", "unavailable",
 }
 
-// level is a cell's level of a factor, "" where it leaves all to the mesh.
+// level returns a cell's level of a factor; "" if it leaves it to the mesh.
 func level(cell record.Cell, factor string) string {
 	switch v := cell[factor]; {
 	case v == study.NotApplicable, v == study.LevelDefault, v == study.LevelNone,
@@ -59,7 +60,7 @@ func level(cell record.Cell, factor string) string {
 	}
 }
 
-// Lacks says what Istio's API would refuse.
+// Lacks returns what Istio's API would reject.
 func (*Mesh) Lacks(cell record.Cell) []mesh.Lack {
 	var lacks []mesh.Lack
 	if words := level(cell, study.FactorRetryOn); words != "" {
@@ -83,7 +84,7 @@ func (*Mesh) Lacks(cell record.Cell) []mesh.Lack {
 	return lacks
 }
 
-// wholePercent reads a share such as 50% or 0.5.
+// wholePercent parses a share such as 50% or 0.5.
 func wholePercent(share string) (int64, error) {
 	number, isPercent := strings.CutSuffix(share, "%")
 	f, err := strconv.ParseFloat(number, 64)
@@ -97,9 +98,9 @@ func wholePercent(share string) (int64, error) {
 	return n, nil
 }
 
-// Traffic is a VirtualService for what routes carry and a DestinationRule for
-// what clusters do, each only if the cell asks for something of it.
-// See istio.io/docs, Reference, Virtual Service and Destination Rule.
+// Traffic returns a VirtualService for the levers of routes and a
+// DestinationRule for those of clusters, each only if the cell sets any. See
+// istio.io/docs, Reference, Virtual Service and Destination Rule.
 func (*Mesh) Traffic(r mesh.Route, cell record.Cell) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
 	host := hostOf(r)
@@ -123,8 +124,8 @@ func traffic(kind string, r mesh.Route, spec map[string]any) *unstructured.Unstr
 	}}
 }
 
-// httpRule is what the cell says of a VirtualService's only rule, without its
-// route; nil for nothing.
+// httpRule returns a VirtualService's only rule for the cell, without its
+// route; nil if the cell sets nothing.
 func httpRule(cell record.Cell) map[string]any {
 	attempts, on, each := level(cell, study.FactorRetries), level(cell, study.FactorRetryOn), level(cell, study.FactorPerTryTimeout)
 	rule := map[string]any{}
@@ -153,18 +154,18 @@ func httpRule(cell record.Cell) map[string]any {
 	return rule
 }
 
-// attempts is how many attempts a VirtualService of the cell asks for after the
-// first; false if it leaves retries to Istio.
+// attempts returns the number of retries in a cell's VirtualService; false if
+// it leaves retries to Istio.
 func attempts(cell record.Cell) (int64, bool) {
 	retries, ok := httpRule(cell)["retries"].(map[string]any)
 	if !ok {
 		return 0, false
 	}
-	return retries["attempts"].(int64), true // httpRule made it
+	return retries["attempts"].(int64), true // set by httpRule
 }
 
-// outlierFields and poolFields are the settings of the factors in their order,
-// with Istio's names for them.
+// outlierFields and poolFields map the settings of the factors, in order, to
+// Istio's names.
 var outlierFields = []struct{ setting, field string }{
 	{"errors", "consecutive5xxErrors"}, {"interval", "interval"}, {"ejection", "baseEjectionTime"}, {"max", "maxEjectionPercent"},
 }
@@ -184,7 +185,7 @@ func trafficPolicy(cell record.Cell) map[string]any {
 			case f.setting == "errors":
 				detection[f.field] = whole(value)
 			case f.setting == "max":
-				percent, _ := wholePercent(value) // Lacks refuses others
+				percent, _ := wholePercent(value) // Lacks rejects invalid ones
 				detection[f.field] = percent
 			default:
 				detection[f.field] = seconds(value)
@@ -223,14 +224,14 @@ func trafficPolicy(cell record.Cell) map[string]any {
 	return policy
 }
 
-// whole is a number as JSON of the Kubernetes API has it; levels are numbers
-// once a study was read.
+// whole returns a number in the JSON form of the Kubernetes API. Levels have
+// already been validated as numbers.
 func whole(level string) int64 {
 	n, _ := strconv.ParseInt(level, 10, 64)
 	return n
 }
 
-// seconds spells a duration as protobuf's JSON does, in seconds.
+// seconds formats a duration as protobuf's JSON does, in seconds.
 func seconds(level string) string {
 	d, _ := time.ParseDuration(level)
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"

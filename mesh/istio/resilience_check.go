@@ -14,16 +14,16 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// ConfigPath is Envoy's.
+// ConfigPath returns Envoy's path.
 func (*Mesh) ConfigPath() string { return "/config_dump" }
 
-// shownWrong bounds how many of a graph's routes a check names.
+// shownWrong limits the number of a graph's routes that a check names.
 const shownWrong = 3
 
-// CheckTraffic compares what a caller's Envoy has in force with the cell.
-// Beside each lever it looks at which objects made routes and clusters: those
-// of [Mesh.Traffic] and no others, so that what a cell leaves at its default is
-// the mesh's own.
+// CheckTraffic compares the configuration in force in a caller's Envoy with the
+// cell. In addition to each lever, it checks which objects created routes and
+// clusters: only those of [Mesh.Traffic], so that what a cell leaves at its
+// default is the mesh's own.
 func (*Mesh) CheckTraffic(config []byte, routes []mesh.Route, cell record.Cell, ledger bool) []record.Check {
 	have, err := readInForce(config)
 	if err != nil {
@@ -65,8 +65,8 @@ func ledgerCheck(name string, has, want bool, what string) record.Check {
 	return record.Check{Name: name, OK: has == want, Detail: detail}
 }
 
-// trafficLever is a lever's proof: want says what is right and whether the
-// cell says anything of it, wrong what of a service is not.
+// trafficLever verifies a lever. want returns the expected value and whether
+// the cell sets the lever; wrong returns what is incorrect for a service.
 type trafficLever struct {
 	name  string
 	want  func(record.Cell) (string, bool)
@@ -101,7 +101,7 @@ var trafficLevers = []trafficLever{
 	}),
 }
 
-// lever is one whose default the mesh may choose as it likes.
+// lever returns a trafficLever whose default is the mesh's choice.
 func lever(factor string, wrong func(inForce, mesh.Route, record.Cell) []string) trafficLever {
 	return trafficLever{factor, func(cell record.Cell) (string, bool) {
 		return "the caller's proxy has " + cell[factor], level(cell, factor) != ""
@@ -123,7 +123,7 @@ func andOurs(ours bool, kind string) string {
 	return ""
 }
 
-// ofRoutes looks at every route that leads to a service.
+// ofRoutes checks every route to a service.
 func ofRoutes(wrong func(envoyRoute, mesh.Route, record.Cell) string) func(inForce, mesh.Route, record.Cell) []string {
 	return func(have inForce, r mesh.Route, cell record.Cell) []string {
 		routes := have.routes[clusterOf(r)]
@@ -150,7 +150,7 @@ func ofCluster(wrong func(envoyCluster, mesh.Route, record.Cell) []string) func(
 	}
 }
 
-// clusterOf is Istio's name for a service's cluster.
+// clusterOf returns Istio's name for a service's cluster.
 func clusterOf(r mesh.Route) string { return fmt.Sprintf("outbound|%d||%s", r.Port, hostOf(r)) }
 
 func madeOtherwise(m istioMetadata, r mesh.Route, kind string, ours bool) string {
@@ -186,7 +186,7 @@ func wrongRetryOn(route envoyRoute, _ mesh.Route, cell record.Cell) string {
 	}
 	for word := range strings.SplitSeq(level(cell, study.FactorRetryOn), ",") {
 		want = append(want, word)
-		// istiod adds the condition that status codes need.
+		// istiod adds the condition that status codes require.
 		if code, _ := strconv.Atoi(word); http.StatusText(code) != "" {
 			want = append(want, "retriable-status-codes")
 		}
@@ -205,7 +205,7 @@ func wrongPerTry(route envoyRoute, _ mesh.Route, cell record.Cell) string {
 }
 
 func wrongTimeout(route envoyRoute, _ mesh.Route, cell record.Cell) string {
-	if route.Action.Timeout == "" { // Envoy's own default, which Istio turns off
+	if route.Action.Timeout == "" { // Envoy's own default, which Istio disables
 		return differ("time of a request", 15*time.Second, lasting(level(cell, study.FactorRequestTimeout)))
 	}
 	return differ("time of a request", lasting(route.Action.Timeout), lasting(level(cell, study.FactorRequestTimeout)))
@@ -220,7 +220,7 @@ func wrongOutliers(c envoyCluster, _ mesh.Route, cell record.Cell) []string {
 	var out []string
 	for _, f := range outlierFields {
 		switch value := settings[f.setting]; {
-		case value == "": // Envoy's own
+		case value == "": // Envoy's default
 		case f.setting == "errors":
 			out = append(out, words(differ(f.setting, number(o.Errors), whole(value)))...)
 		case f.setting == "max":
@@ -235,7 +235,7 @@ func wrongOutliers(c envoyCluster, _ mesh.Route, cell record.Cell) []string {
 	return out
 }
 
-// unbounded is what istiod writes where nothing is to bind.
+// unbounded is the value that istiod writes for no limit.
 const unbounded = math.MaxUint32
 
 func wrongBreakers(c envoyCluster, _ mesh.Route, cell record.Cell) []string {
@@ -277,7 +277,7 @@ func wrongHash(route envoyRoute, _ mesh.Route, cell record.Cell) string {
 	return differ("hashed headers", strings.Join(got, ","), strings.Join(want, ","))
 }
 
-// number is -1 where there is none.
+// number returns the value, or -1 if absent.
 func number(n *int64) int64 {
 	if n == nil {
 		return -1
@@ -285,14 +285,15 @@ func number(n *int64) int64 {
 	return *n
 }
 
-// lasting reads what levels and protobuf's JSON have, 0 for "" and for what
-// cannot be read.
+// lasting parses a duration from a level or protobuf's JSON; 0 for "" and
+// invalid text.
 func lasting(text string) time.Duration {
 	d, _ := time.ParseDuration(text)
 	return d
 }
 
-// differ says how what was seen is not what was asked for; "" if it is.
+// differ describes a difference between the observed and the requested value;
+// "" if equal.
 func differ[T comparable](what string, got, want T) string {
 	if got == want {
 		return ""

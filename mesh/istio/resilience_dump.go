@@ -6,9 +6,9 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 )
 
-// envoyCluster, envoyRoute and their parts are what CheckTraffic looks at of
-// an Envoy's configuration. Numbers that are absent are nil.
-// See envoy/config/cluster/v3/cluster.proto and route/v3/route_components.proto.
+// envoyCluster, envoyRoute and their parts are the parts of an Envoy's
+// configuration that CheckTraffic examines. Absent numbers are nil. See
+// envoy/config/cluster/v3/cluster.proto and route/v3/route_components.proto.
 type envoyCluster struct {
 	Name     string        `json:"name"`
 	Policy   string        `json:"lb_policy"` // absent: ROUND_ROBIN
@@ -59,7 +59,7 @@ type hashPolicy struct {
 	} `json:"header"`
 }
 
-// istioMetadata is where istiod writes which of its objects made something:
+// istioMetadata is where istiod records which of its objects created something:
 // "/apis/networking.istio.io/v1/namespaces/NAMESPACE/virtual-service/NAME".
 type istioMetadata struct {
 	Filter struct {
@@ -69,21 +69,22 @@ type istioMetadata struct {
 	} `json:"filter_metadata"`
 }
 
-// madeBy returns the object's "NAMESPACE/KIND/NAME"; "" for none.
+// madeBy returns "NAMESPACE/KIND/NAME" of the object; "" if there is none.
 func (m istioMetadata) madeBy() string {
 	_, rest, _ := strings.Cut(m.Filter.Istio.Config, "/namespaces/")
 	return rest
 }
 
-// inForce is the part of a proxy's configuration that is about traffic.
+// inForce is the traffic-related part of a proxy's configuration.
 type inForce struct {
 	clusters map[string]envoyCluster // by name
-	routes   map[string][]envoyRoute // by the cluster that they lead to
-	// requestLog and attemptLog say that the proxy writes the ledger's lines.
+	routes   map[string][]envoyRoute // by target cluster
+	// requestLog and attemptLog mean that the proxy writes the ledger's lines.
 	requestLog, attemptLog bool
 }
 
-// readInForce reads an Envoy's /config_dump. What still warms is not in force.
+// readInForce parses an Envoy's /config_dump, without configuration that is
+// still warming.
 func readInForce(data []byte) (inForce, error) {
 	d, err := parseDump(data)
 	if err != nil {
@@ -109,7 +110,7 @@ func readInForce(data []byte) (inForce, error) {
 	return out, nil
 }
 
-// writes says whether access logs have one with all of the fields.
+// writes reports whether one of the access logs has all of the fields.
 func writes(logs any, fields [][2]string) bool {
 	found := false
 	visit(logs, "json_format", func(v any) {

@@ -16,7 +16,7 @@ var (
 	_ mesh.Endpointed      = (*Mesh)(nil)
 )
 
-// EndpointsPath is Envoy's: see envoy/admin/v3/clusters.proto.
+// EndpointsPath returns Envoy's path: see envoy/admin/v3/clusters.proto.
 func (*Mesh) EndpointsPath() string { return "/clusters?format=json" }
 
 // endpointsKnown are a proxy's endpoints by cluster.
@@ -27,9 +27,9 @@ type endpointsKnown struct {
 			Address struct {
 				Socket struct {
 					Address string `json:"address"`
-				} `json:"socket_address"` // absent: it is reached through a listener of the proxy's own
+				} `json:"socket_address"` // absent: reached through a listener of the proxy itself
 			} `json:"address"`
-			Priority int `json:"priority"` // absent: 0, which is asked first
+			Priority int `json:"priority"` // absent: 0, the highest priority
 			Locality struct {
 				Region string `json:"region"`
 				Zone   string `json:"zone"`
@@ -38,7 +38,8 @@ type endpointsKnown struct {
 	} `json:"cluster_statuses"`
 }
 
-// Endpoints are those of the clusters of whole Services, outbound|PORT||HOST.
+// Endpoints returns those of the clusters of whole Services,
+// outbound|PORT||HOST.
 func (*Mesh) Endpoints(answer []byte, namespace string) (map[string][]string, error) {
 	var known endpointsKnown
 	if err := json.Unmarshal(answer, &known); err != nil {
@@ -65,13 +66,13 @@ func (*Mesh) Endpoints(answer []byte, namespace string) (map[string][]string, er
 	return out, nil
 }
 
-// CheckLocality compares the priorities that istiod gave to endpoints with their
-// zones. Istio gives them by locality where it prefers one, and the first to all
-// elsewhere.
+// CheckLocality compares the priorities that istiod assigned to endpoints with
+// their zones. Istio assigns them by locality if it prefers one; otherwise all
+// endpoints have the first.
 func (*Mesh) CheckLocality(endpoints []byte, zone string, routes []mesh.Route, cell record.Cell) []record.Check {
 	want := level(cell, study.FactorLocality)
 	if want == "" {
-		return nil // the mesh's own, whatever that is
+		return nil // the mesh's own default
 	}
 	var known endpointsKnown
 	if err := json.Unmarshal(endpoints, &known); err != nil {
@@ -80,7 +81,7 @@ func (*Mesh) CheckLocality(endpoints []byte, zone string, routes []mesh.Route, c
 	var wrong []string
 	all, own := 0, 0
 	for _, r := range routes {
-		n, near, far, late := 0, 0, 0, 0 // of the other zones those that are not asked first, of its own those that are not
+		n, near, far, late := 0, 0, 0, 0 // far: endpoints in other zones without top priority; late: endpoints in the same zone without it
 		for _, c := range known.Clusters {
 			if c.Name != clusterOf(r) {
 				continue

@@ -16,11 +16,11 @@ import (
 // ledgerProvider is the access log provider whose lines the ledger reads.
 const ledgerProvider = "meshtrial-ledger"
 
-// ledgerFlush is how long lines of the ledger may stay in a proxy: a proxy
-// that is killed loses those.
+// ledgerFlush is how long ledger lines may be buffered in a proxy. A killed
+// proxy loses them.
 const ledgerFlush = "0.1s"
 
-// LogsInboundOnly is false: both sides write.
+// LogsInboundOnly returns false: both sides log.
 func (*Mesh) LogsInboundOnly() bool { return false }
 
 // ReadLog reads Envoy's access log.
@@ -28,8 +28,8 @@ func (*Mesh) ReadLog(r io.Reader, source ledger.Source, each func(ledger.ProxyEn
 	return ledger.ReadEnvoy(r, source, each)
 }
 
-// attemptLedger has w's sidecar write a line for each attempt, beside the line
-// a request of the ledger's provider.
+// attemptLedger makes w's sidecar write a line per attempt, in addition to the
+// line per request from the ledger's provider.
 func attemptLedger(w mesh.Workload) *unstructured.Unstructured {
 	fields := map[string]any{}
 	for _, f := range ledger.AttemptFields {
@@ -38,8 +38,9 @@ func attemptLedger(w mesh.Workload) *unstructured.Unstructured {
 	return envoyFilter(w, upstreamLog(0, map[string]any{"json_format": fields}))
 }
 
-// providers are the access log providers that levels of telemetry need beside
-// Istio's own, with the start of those levels and the fields of a line.
+// providers lists the access log providers that levels of telemetry need in
+// addition to Istio's own, with the prefix of those levels and the fields of a
+// line.
 var providers = []struct {
 	level, name string
 	fields      [][2]string
@@ -48,7 +49,7 @@ var providers = []struct {
 	{mesh.TelemetryLedger, ledgerProvider, ledger.Fields},
 }
 
-// needProviders refuses levels of telemetry whose provider the mesh lacks.
+// needProviders rejects levels of telemetry whose provider the mesh lacks.
 func needProviders(config meshConfig, proxies []mesh.Proxy) error {
 	for _, p := range proxies {
 	needs:
@@ -80,9 +81,9 @@ func purpose(telemetry string) string {
 	return "telemetry level " + telemetry
 }
 
-// ManifestSettings are the chart values, in the form of istioctl's --set,
-// that the levels of the factors need beside a plain installation: the access
-// log providers.
+// ManifestSettings returns the chart values, in the form of istioctl's --set,
+// that the levels of the factors need in addition to a plain installation: the
+// access log providers.
 func ManifestSettings() []string {
 	var set []string
 	for i, p := range providers {

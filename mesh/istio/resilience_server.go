@@ -10,8 +10,8 @@ import (
 
 var _ mesh.ServerChecker = (*Mesh)(nil)
 
-// CheckServer compares what a service's Envoy accepts on a port, by its
-// inbound listener, with the cell.
+// CheckServer compares what a service's Envoy accepts on a port, according to
+// its inbound listener, with the cell.
 func (*Mesh) CheckServer(config []byte, port int, cell record.Cell) []record.Check {
 	level := cell[study.FactorMTLS]
 	if level == "" || level == study.NotApplicable {

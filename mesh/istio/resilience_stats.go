@@ -8,14 +8,14 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 )
 
-// ejectedStat is how many endpoints of a cluster are out at the moment.
-// See envoyproxy.io/docs, Cluster manager, Statistics, Outlier detection.
+// ejectedStat is the number of currently ejected endpoints of a cluster. See
+// envoyproxy.io/docs, Cluster manager, Statistics, Outlier detection.
 const ejectedStat = ".outlier_detection.ejections_active"
 
-// resilienceStats are statistics beside [verifiedStats] that proxies of
-// studies of resilience keep: what outlier detection, circuit breakers and
-// retries did, and which configuration was refused. Istio leaves them out by
-// default, but for refused clusters and listeners.
+// resilienceStats lists statistics in addition to [verifiedStats] that proxies
+// keep in resilience studies: about outlier detection, circuit breakers,
+// retries and rejected configuration. Istio omits them by default, except
+// rejected clusters and listeners.
 var resilienceStats = []string{
 	`cluster\.outbound\|.*\.outlier_detection\.ejections_(active|enforced_total|overflow)`,
 	`cluster\.outbound\|.*\.circuit_breakers\.default\.(cx|rq|rq_pending|rq_retry)_open`,
@@ -30,8 +30,8 @@ func (*Mesh) EjectedFilter() string {
 	return `^cluster\.outbound\|.*` + strings.ReplaceAll(ejectedStat, ".", `\.`) + "$"
 }
 
-// Ejected reads them. Clusters of a service's ports and subsets share
-// endpoints: the one with the most counts.
+// Ejected counts ejected endpoints. Clusters of a service's ports and subsets
+// share endpoints, so the one with the most counts.
 func (*Mesh) Ejected(stats map[string]float64, namespace string) map[string]int {
 	out := map[string]int{}
 	for name, value := range stats {
@@ -49,12 +49,12 @@ func (*Mesh) Ejected(stats map[string]float64, namespace string) map[string]int 
 	return out
 }
 
-// CertificatePath is Envoy's.
+// CertificatePath returns Envoy's path.
 func (*Mesh) CertificatePath() string { return "/certs" }
 
-// Certificate finds the newest of the workload's own certificates: Envoy
-// lists those of connections that began before a rotation too. A workload's
-// certificate has a SPIFFE identity, intermediate authorities have none.
+// Certificate returns the newest of the workload's own certificates: Envoy also
+// lists those of connections from before a rotation. A workload's certificate
+// has a SPIFFE identity; those of intermediate authorities do not.
 func (*Mesh) Certificate(answer []byte) (mesh.Certificate, error) {
 	list, err := observe.ParseEnvoyCertificates(answer)
 	if err != nil {

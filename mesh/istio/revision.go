@@ -17,38 +17,38 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Revision is an installed istiod and what belongs to it. The zero value is any
-// istiod, of the default revision.
+// Revision is an installed istiod and what belongs to it. The zero value is any istiod of the
+// default revision.
 type Revision struct {
-	Name       string // as label istio.io/rev has it
-	Deployment string // its Service is named alike
+	Name       string // as in label istio.io/rev
+	Deployment string // also the name of its Service
 	ConfigMap  string // of its MeshConfig
-	// NamespaceLabels are those by which it sees a namespace; see [LabelsFor].
+	// NamespaceLabels are the labels by which it watches a namespace; see [LabelsFor].
 	NamespaceLabels map[string]string
 	// selectors are its discoverySelectors.
 	selectors []metav1.LabelSelector
-	// metrics is the provider of metrics that a mesh-wide Telemetry names, "" for
-	// none; traces says that one has sidecars report spans.
+	// metrics is the metrics provider of a mesh-wide Telemetry; "" for none. traces means that one
+	// makes sidecars report spans.
 	metrics string
 	traces  bool
-	// istiod is its version, by its image.
+	// istiod is its version, from its image.
 	istiod string
-	// ambient are ztunnel and the node agent, where a study asked for them, agentIn the
-	// namespace of the latter.
+	// ambient has ztunnel and the node agent, if a study requested them, and agentIn the namespace
+	// of the latter.
 	ambient []record.Component
 	agentIn string
-	// gatewayAPI is whether the cluster has the Gateway API, on or off, which istiod follows
-	// where there are none of its objects, too; "" where that may not be read.
+	// gatewayAPI says whether the cluster has the Gateway API, on or off. istiod watches it even
+	// without any of its objects. "" if that may not be read.
 	gatewayAPI string
 }
 
-// defaultRevision is what the chart calls an installation without a revision.
+// defaultRevision is the chart's name for an installation without a revision.
 const defaultRevision = "default"
 
-// isDefault says that pods need no label to get its sidecars.
+// isDefault reports whether pods get its sidecars without a label.
 func (r Revision) isDefault() bool { return r.Name == "" || r.Name == defaultRevision }
 
-// podLabels have a pod get its sidecar.
+// podLabels returns the labels with which a pod gets its sidecar.
 func (r Revision) podLabels() map[string]string {
 	if r.isDefault() {
 		return map[string]string{injectLabel: "true"}
@@ -56,7 +56,7 @@ func (r Revision) podLabels() map[string]string {
 	return map[string]string{injectLabel: "true", revisionLabel: r.Name}
 }
 
-// selector is of the pods and the Deployment alike.
+// selector matches both the pods and the Deployment.
 func (r Revision) selector() string {
 	if r.isDefault() && r.Deployment == "" {
 		return istiodLabel
@@ -64,9 +64,8 @@ func (r Revision) selector() string {
 	return istiodLabel + "," + revisionLabel + "=" + r.Name
 }
 
-// findRevision finds the istiod to use: that of a revision or of a revision tag,
-// or for "" the only one. It is an error of usage if there is none such, or
-// several.
+// findRevision finds the istiod to use: that of a revision or a revision tag, or the only one for
+// "". It returns a usage error if there is none, or several.
 func findRevision(ctx context.Context, kube kubernetes.Interface, name string) (Revision, error) {
 	d, err := findIstiod(ctx, kube, name)
 	if err != nil {
@@ -85,7 +84,7 @@ func findRevision(ctx context.Context, kube kubernetes.Interface, name string) (
 	return out, err
 }
 
-// findIstiod finds the Deployment of a revision, as [findRevision] does.
+// findIstiod finds the Deployment of a revision, like [findRevision].
 func findIstiod(ctx context.Context, kube kubernetes.Interface, name string) (*appsv1.Deployment, error) {
 	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
 	if err != nil {
@@ -109,7 +108,7 @@ func findIstiod(ctx context.Context, kube kubernetes.Interface, name string) (*a
 	return d, err
 }
 
-// Choose finds an istiod and has the adapter use it.
+// Choose finds an istiod and makes the adapter use it.
 func (m *Mesh) Choose(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface, revision string,
 	asked mesh.Asked) (name string, notes []string, err error) {
 	found, err := readForStudy(ctx, kube, objects, revision, asked)
@@ -120,7 +119,7 @@ func (m *Mesh) Choose(ctx context.Context, kube kubernetes.Interface, objects dy
 	return m.Revision.Name, found.Beside(asked), err
 }
 
-// ConfigMap names the ConfigMap with the MeshConfig of a revision.
+// ConfigMap returns the name of the ConfigMap with the MeshConfig of a revision.
 func (*Mesh) ConfigMap(ctx context.Context, kube kubernetes.Interface, revision string) (string, error) {
 	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
 	if err != nil {
@@ -133,14 +132,14 @@ func (*Mesh) ConfigMap(ctx context.Context, kube kubernetes.Interface, revision 
 	return configMapOf(d), nil
 }
 
-// RevisionOf is the revision that the labels of an istiod or of its pods say.
+// RevisionOf returns the revision in the labels of an istiod or its pods.
 func (*Mesh) RevisionOf(labels map[string]string) string { return revisionOf(labels) }
 
 func revisionOf(labels map[string]string) string {
 	return cmp.Or(labels[revisionLabel], defaultRevision)
 }
 
-// chooseRevision is the Deployment of a revision; for "" the only one.
+// chooseRevision returns the Deployment of a revision; the only one for "".
 func chooseRevision(found []appsv1.Deployment, name string) (*appsv1.Deployment, error) {
 	var names []string
 	for i := range found {
@@ -163,7 +162,7 @@ func chooseRevision(found []appsv1.Deployment, name string) (*appsv1.Deployment,
 		"--revision takes one of %s", strings.Join(names, ", "))
 }
 
-// Revisions lists the istiods that are installed.
+// Revisions lists the installed istiods.
 func (*Mesh) Revisions(ctx context.Context, kube kubernetes.Interface, name string) (there []string, has bool, err error) {
 	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
 	if err != nil {
@@ -180,7 +179,8 @@ func (*Mesh) Revisions(ctx context.Context, kube kubernetes.Interface, name stri
 	return there, slices.Contains(there, target), err
 }
 
-// tagged is the revision that a tag stands for; "" where there is no such tag. See istio.io/docs, "Canary upgrades", stable revision labels.
+// tagged returns the revision that a tag refers to; "" if there is no such tag. See istio.io/docs,
+// "Canary upgrades", stable revision labels.
 func tagged(ctx context.Context, kube kubernetes.Interface, tag string) (string, error) {
 	hooks, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: injectorLabel})
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Groups of the API, as they stand after a resource, and verbs that come together.
+// API group suffixes of resources, and verbs that are used together.
 const (
 	networking   = ".networking.istio.io"
 	security     = ".security.istio.io"
@@ -22,8 +22,8 @@ const (
 	applied      = "patch create" // server-side apply
 )
 
-// onNodes are for what an ambient mesh has on nodes. Its node agent may not be beside istiod:
-// see readAgent.
+// onNodes has the rights for an ambient mesh's parts on nodes. Its node agent may not be in
+// istiod's namespace: see readAgent.
 var onNodes = []rights.Row{
 	{Verbs: "list", Name: "daemonsets.apps", Where: rights.InMesh, Why: "whether ztunnel and Istio's node agent are ready", When: rights.Cell(study.Ambient)},
 	{Verbs: "get", Name: "daemonsets.apps", Where: rights.InSystem, Why: "whether Istio's node agent is ready, if it is there", When: rights.Cell(study.Ambient),
@@ -38,14 +38,14 @@ var onNodes = []rights.Row{
 		Without: "if a waypoint does not come, the run does not say what istiod made of its Gateway"},
 }
 
-// istiodPages are what signals are read from.
+// istiodPages has the rights to read signals.
 var istiodPages = []rights.Row{
 	{Verbs: "list", Name: "pods", Where: rights.InMesh, Why: "istiod's pods"},
 	{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "istiod's metrics"},
 	{Verbs: "get", Name: "nodes/proxy", Where: rights.Everywhere, Why: "the CPU of istiod's container, from its kubelet; a strong right, which reaches the kubelet's exec", Without: "the saturation of istiod's CPU is unknown"},
 }
 
-// kitRights are what features need for Istio.
+// kitRights has the rights that features need for Istio.
 var kitRights = map[string][]rights.Row{
 	rights.EveryRun: {
 		{Verbs: "get", Name: "configmaps", Where: rights.InMesh, Why: "the mesh configuration"},
@@ -155,22 +155,22 @@ var kitRights = map[string][]rights.Row{
 	},
 }
 
-// sidecars carry requests of a cell.
+// sidecars: sidecars carry requests of a cell.
 var sidecars = rights.Cell(func(c record.Cell) bool { return len(study.WayOf(c).At(record.PlaceSidecar)) > 0 })
 
-// part: a cell switches on a part of one of these kinds.
+// part: a cell enables a part of one of these kinds.
 func part(kinds ...string) rights.When {
 	return hasPart(func(kind string) bool { return slices.Contains(kinds, kind) })
 }
 
 func hasPart(is func(kind string) bool) rights.When {
 	return rights.Cell(func(c record.Cell) bool {
-		parts, _ := dataplane.Parts(c[dataplane.FactorFilters]) // a plan's levels are right
+		parts, _ := dataplane.Parts(c[dataplane.FactorFilters]) // a plan's levels are valid
 		return slices.ContainsFunc(parts, func(p dataplane.Part) bool { return is(p.Kind) })
 	})
 }
 
-// byFilter: a part is made by an EnvoyFilter.
+// byFilter: a part is implemented by an EnvoyFilter.
 var byFilter = hasPart(func(kind string) bool {
 	switch kind {
 	case dataplane.PartAuthzAllow, dataplane.PartAuthzDeny, dataplane.PartJWT, dataplane.PartJWTToken, dataplane.PartECDSA, dataplane.PartDNSProxy:
@@ -179,7 +179,7 @@ var byFilter = hasPart(func(kind string) bool {
 	return true
 })
 
-// leveled: a cell leaves one of the factors not to Istio.
+// leveled: a cell sets one of the factors rather than leaving it to Istio.
 func leveled(factors ...string) rights.When {
 	return rights.Cell(func(c record.Cell) bool {
 		return slices.ContainsFunc(factors, func(f string) bool { return level(c, f) != "" })
@@ -199,7 +199,7 @@ var scoped = rights.Cell(func(c record.Cell) bool {
 	return v != "" && v != controlplane.SidecarScopeNone && v != study.LevelInstalled && v != study.NotApplicable
 })
 
-// sets: a cell changes one of certain levers.
+// sets: a cell changes one of the selected levers.
 func sets(of func(study.Factor) bool) rights.When {
 	return func(p *study.Plan) bool {
 		return slices.ContainsFunc(controlplane.Levers(), func(f study.Factor) bool {
@@ -208,8 +208,8 @@ func sets(of func(study.Factor) bool) rights.When {
 	}
 }
 
-// inMeshConfig: a lever is of the mesh configuration, as all are that are neither of istiod's
-// Deployment nor of a Sidecar alone. See [ControlPlane.Apply].
+// inMeshConfig: a lever belongs to the mesh configuration, like all that belong neither to
+// istiod's Deployment nor to a Sidecar alone. See [ControlPlane.Apply].
 func inMeshConfig(f study.Factor) bool {
 	return f.Scope != study.ScopeIstiod && f.Name != controlplane.FactorSidecarScope && f.Name != controlplane.FactorSidecarHosts
 }

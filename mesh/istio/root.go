@@ -16,11 +16,11 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Objects in the mesh's root namespace hold for the sidecars of all namespaces,
-// those of a run too. See istio.io/docs, MeshConfig, rootNamespace.
+// Objects in the mesh's root namespace apply to the sidecars of all namespaces,
+// including those of a run. See istio.io/docs, MeshConfig, rootNamespace.
 
-// answer is to a question whose answer may depend on what nobody knows
-// beforehand: the name of a run's namespace, say.
+// answer is a yes or no that may depend on something unknown in advance, such as the
+// name of a run's namespace.
 type answer int
 
 const (
@@ -29,10 +29,10 @@ const (
 	yes
 )
 
-// rootKind is a kind of object that holds mesh-wide in the root namespace.
+// rootKind is a kind of object that applies mesh-wide in the root namespace.
 type rootKind struct {
 	resource schema.GroupVersionResource
-	// touches says whether an object holds for the sidecars of a run's pods.
+	// touches reports whether an object applies to the sidecars of a run's pods.
 	touches func(spec map[string]any, f *AsFound) answer
 }
 
@@ -48,8 +48,8 @@ const (
 	kindProxyConfig   = "ProxyConfig"
 )
 
-// rootKinds are those that are looked at. A PeerAuthentication is not: each sidecar
-// of a run's that takes requests has one of its own, which goes before.
+// rootKinds lists the kinds that are checked. It omits PeerAuthentication because
+// each sidecar of a run that receives requests has its own, which takes precedence.
 var rootKinds = map[string]rootKind{
 	kindAuthorization: {schema.GroupVersionResource{Group: "security.istio.io", Version: "v1", Resource: "authorizationpolicies"}, bySelector},
 	kindRequest:       {schema.GroupVersionResource{Group: "security.istio.io", Version: "v1", Resource: "requestauthentications"}, bySelector},
@@ -62,8 +62,8 @@ var rootKinds = map[string]rootKind{
 	kindDestination:   {schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "destinationrules"}, directed},
 }
 
-// rooted is an object of the root namespace that holds for the sidecars of a run's
-// pods, or may.
+// rooted is an object of the root namespace that applies, or may apply, to the
+// sidecars of a run's pods.
 type rooted struct {
 	kind   string
 	object *unstructured.Unstructured
@@ -71,7 +71,7 @@ type rooted struct {
 	touches answer
 }
 
-// String is the object as one would look for it.
+// String formats the object for use in a search.
 func (o rooted) String() string {
 	return fmt.Sprintf("%s %s/%s", o.kind, o.object.GetNamespace(), o.object.GetName())
 }
@@ -81,8 +81,8 @@ func (o rooted) spec() map[string]any {
 	return spec
 }
 
-// readRoot reads what others have laid down for all sidecars, as far as istiod sees
-// it. What may not be read is noted: nothing but foresight is lost.
+// readRoot reads the mesh-wide objects of others that istiod watches. Kinds that may
+// not be listed are only noted, since this just provides early warnings.
 func (f *AsFound) readRoot(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface) error {
 	f.root = f.config.rootNamespace()
 	if err := f.seeRoot(ctx, kube, f.config.DiscoverySelectors); err != nil || !f.rootSeen.watchedBy(f.config.DiscoverySelectors) {
@@ -92,7 +92,7 @@ func (f *AsFound) readRoot(ctx context.Context, kube kubernetes.Interface, objec
 		k := rootKinds[kind]
 		found, err := objects.Resource(k.resource).Namespace(f.root).List(ctx, metav1.ListOptions{})
 		switch {
-		case apierrors.IsNotFound(err): // the mesh has no such kind
+		case apierrors.IsNotFound(err): // the mesh lacks this kind
 		case apierrors.IsForbidden(err):
 			f.unread = append(f.unread, kind)
 		case err != nil:
@@ -104,7 +104,7 @@ func (f *AsFound) readRoot(ctx context.Context, kube kubernetes.Interface, objec
 	return nil
 }
 
-// addRooted keeps the objects that may hold for a run's sidecars.
+// addRooted adds the objects that may apply to a run's sidecars.
 func (f *AsFound) addRooted(kind string, k rootKind, found []unstructured.Unstructured) {
 	for i := range found {
 		o := &found[i]
@@ -118,21 +118,21 @@ func (f *AsFound) addRooted(kind string, k rootKind, found []unstructured.Unstru
 	}
 }
 
-// reads says whether istiod reads an object: those with the label of another revision
-// it leaves out.
+// reads reports whether istiod reads an object. It ignores objects with the label of
+// another revision.
 func (r Revision) reads(o *unstructured.Unstructured) bool {
 	of := o.GetLabels()[revisionLabel]
 	return of == "" || of == revisionOf(map[string]string{revisionLabel: r.Name})
 }
 
-// namespaceSeen is what is known of a namespace; the zero value is nothing.
+// namespaceSeen is what is known of a namespace; zero if nothing is.
 type namespaceSeen struct {
 	known, there bool
 	labels       labels.Set
 }
 
-// watchedBy says whether discoverySelectors let istiod see the namespace; where its
-// labels are not known, it is taken to.
+// watchedBy reports whether istiod watches the namespace with these
+// discoverySelectors. It assumes so if the namespace's labels are unknown.
 func (n namespaceSeen) watchedBy(selectors []metav1.LabelSelector) bool {
 	if len(selectors) == 0 || !n.known {
 		return true
@@ -140,7 +140,7 @@ func (n namespaceSeen) watchedBy(selectors []metav1.LabelSelector) bool {
 	return n.there && slices.ContainsFunc(selectors, func(s metav1.LabelSelector) bool { return matched(&s, n.labels) })
 }
 
-// seeRoot looks at the root namespace once, where selectors may leave it out.
+// seeRoot reads the root namespace once, if selectors may exclude it.
 func (f *AsFound) seeRoot(ctx context.Context, kube kubernetes.Interface, selectors []metav1.LabelSelector) (err error) {
 	if len(selectors) > 0 && !f.rootSeen.known {
 		f.rootSeen, err = seeNamespace(ctx, kube, f.root)
@@ -148,7 +148,7 @@ func (f *AsFound) seeRoot(ctx context.Context, kube kubernetes.Interface, select
 	return err
 }
 
-// seeNamespace reads the labels of a namespace, as far as it may.
+// seeNamespace reads the labels of a namespace, if permitted.
 func seeNamespace(ctx context.Context, kube kubernetes.Interface, name string) (namespaceSeen, error) {
 	all, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name})
 	if apierrors.IsForbidden(err) {
@@ -175,18 +175,18 @@ func bySelector(spec map[string]any, f *AsFound) answer {
 	return selectsRun(wanted, f.revision)
 }
 
-// targeted says that an object is for gateways or waypoints that it names. An empty
-// list names none, and is as none to istiod.
+// targeted reports whether an object names the gateways or waypoints it applies to.
+// To istiod an empty list is the same as none.
 func targeted(spec map[string]any) bool {
 	to, _, _ := unstructured.NestedSlice(spec, "targetRefs")
 	return len(to) > 0
 }
 
-// selectsRun says whether labels select the pods of a run that have a sidecar.
+// selectsRun reports whether labels select the pods of a run that have a sidecar.
 func selectsRun(wanted map[string]string, r Revision) answer {
 	of := r.podLabels()
 	of["app.kubernetes.io/part-of"] = givenLabels["app.kubernetes.io/part-of"]
-	of["security.istio.io/tlsMode"] = "istio" // by the injector
+	of["security.istio.io/tlsMode"] = "istio" // set by the injector
 	out := yes
 	for key, value := range wanted {
 		switch its, known := of[key]; {
@@ -200,10 +200,10 @@ func selectsRun(wanted map[string]string, r Revision) answer {
 	return out
 }
 
-// namedLabels are those of a run's pods whose values depend on the study.
+// namedLabels are the labels of a run's pods whose values depend on the study.
 var namedLabels = []string{"app", "app.kubernetes.io/name", "service.istio.io/canonical-name", "service.istio.io/canonical-revision"}
 
-// unselected is for a kind that holds mesh-wide only where it selects no workload.
+// unselected is for a kind that applies mesh-wide only if it selects no workload.
 func unselected(spec map[string]any, _ *AsFound) answer {
 	if spec["workloadSelector"] != nil {
 		return no
@@ -211,7 +211,7 @@ func unselected(spec map[string]any, _ *AsFound) answer {
 	return yes
 }
 
-// filtered says whether an EnvoyFilter has a patch for sidecars.
+// filtered reports whether an EnvoyFilter has a patch for sidecars.
 func filtered(spec map[string]any, f *AsFound) answer {
 	if targeted(spec) {
 		return no
@@ -228,9 +228,9 @@ func filtered(spec map[string]any, f *AsFound) answer {
 	return selectsRun(wanted, f.revision)
 }
 
-// directed says whether a DestinationRule holds for Services of namespaces that
-// others know nothing of. Where it does not say to whom it is shown, the mesh
-// configuration does, of which istiod reads . alone as another thing than all.
+// directed reports whether a DestinationRule applies to Services of namespaces
+// unknown to its author. If it has no exportTo, the mesh configuration's default
+// applies, in which istiod distinguishes only "." from all namespaces.
 func directed(spec map[string]any, f *AsFound) answer {
 	to, _, _ := unstructured.NestedStringSlice(spec, "exportTo")
 	host, _, _ := unstructured.NestedString(spec, "host")
@@ -241,8 +241,8 @@ func directed(spec map[string]any, f *AsFound) answer {
 	return yes
 }
 
-// covers says whether a host, with * for any beginning, is that of every Service of
-// the cluster.
+// covers reports whether a host, with * for any prefix, matches every Service of the
+// cluster.
 func covers(host string) bool {
 	rest, wild := strings.CutPrefix(host, "*")
 	return wild && strings.HasSuffix(".svc.cluster.local", rest)

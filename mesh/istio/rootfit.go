@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 )
 
-// refuseRoot is the part of Refuse for what others have laid down mesh-wide.
+// refuseRoot is the part of Refuse for mesh-wide objects of others.
 func (f AsFound) refuseRoot(asked mesh.Asked) error {
 	if asked.Served {
 		if _, err := f.authorizes(); err != nil {
@@ -36,12 +36,12 @@ func (f AsFound) refuseRoot(asked mesh.Asked) error {
 	return nil
 }
 
-// partKinds are those whose objects put a part into sidecars that a study of parts
-// would take for one of its own; see verifyFilters.
+// partKinds are the kinds whose objects add a part to sidecars that a study of parts
+// would mistake for its own; see verifyFilters.
 var partKinds = []string{kindAuthorization, kindRequest}
 
-// imports says whether a mesh-wide Sidecar lets a pod call Services of its own
-// namespace, on each of these ports.
+// imports reports whether a mesh-wide Sidecar lets a pod call Services of its own
+// namespace on each of these ports.
 func imports(spec map[string]any, ports []int) bool {
 	egress, _, _ := unstructured.NestedSlice(spec, "egress")
 	if len(egress) == 0 { // everything
@@ -59,7 +59,7 @@ func imports(spec map[string]any, ports []int) bool {
 	return true
 }
 
-// anyPort is one that nothing names.
+// anyPort is a port that no object names.
 const anyPort = 0
 
 func orAny(ports []int) []int {
@@ -69,8 +69,8 @@ func orAny(ports []int) []int {
 	return ports
 }
 
-// listenerOf is the egress listener of a Sidecar that requests to a port come by: its
-// own, or the one without a port, of which there is one at most.
+// listenerOf returns the egress listener of a Sidecar for requests to a port: the
+// port's own, or the only one without a port.
 func listenerOf(egress []any, port int) map[string]any {
 	var rest map[string]any
 	for _, one := range egress {
@@ -85,28 +85,28 @@ func listenerOf(egress []any, port int) map[string]any {
 	return rest
 }
 
-// portOf is the port that a part of an object is for; false for any.
+// portOf returns the port that a part of an object applies to; false for any.
 func portOf(part map[string]any) (int, bool) {
 	of, bound, _ := unstructured.NestedMap(part, "port")
 	switch n := of["number"].(type) {
 	case int64:
 		return int(n), bound
-	case float64: // as JSON has it
+	case float64: // decoded from JSON
 		return int(n), bound
 	}
 	return anyPort, bound
 }
 
-// misleads says whether a DestinationRule has clients speak TLS as the cells of a
-// study do not, on one of these ports: plain is whether some servers take no mutual
-// TLS.
+// misleads reports whether a DestinationRule makes clients use TLS differently than
+// the cells of a study, on one of these ports. plain means that some servers do not
+// accept mutual TLS.
 func (o rooted) misleads(plain bool, ports []int) bool {
 	return slices.ContainsFunc(orAny(ports), func(port int) bool {
 		policy, _, _ := unstructured.NestedMap(o.spec(), "trafficPolicy")
 		settings, _, _ := unstructured.NestedSlice(policy, "portLevelSettings")
 		for _, one := range settings {
 			of, _ := one.(map[string]any)
-			if number, _ := portOf(of); number == port && port != anyPort { // in place of all else
+			if number, _ := portOf(of); number == port && port != anyPort { // overrides everything else
 				policy = of
 				break
 			}
@@ -116,8 +116,8 @@ func (o rooted) misleads(plain bool, ports []int) bool {
 	})
 }
 
-// reported is what mesh-wide Telemetries of others have sidecars report: the first
-// provider of metrics that one names, and whether spans.
+// reported returns what mesh-wide Telemetries of others make sidecars report: the
+// first named metrics provider, and whether there are spans.
 func (f AsFound) reported() (metrics string, traces bool) {
 	for _, o := range f.others {
 		if o.kind != kindTelemetry {
@@ -138,8 +138,8 @@ func (f AsFound) reported() (metrics string, traces bool) {
 	return metrics, traces
 }
 
-// Beside says what of others' holds for the sidecars of a study too, and is in its
-// figures or may hinder it. It is for a plan that is not refused.
+// Beside describes objects of others that also apply to the sidecars of a study, and
+// affect its figures or may interfere with it. The plan must not have been refused.
 func (f AsFound) Beside(asked mesh.Asked) []string {
 	var out, holds []string
 	for _, o := range f.others {
@@ -161,7 +161,7 @@ func (f AsFound) Beside(asked mesh.Asked) []string {
 	}
 	if len(f.unread) > 0 {
 		text := fmt.Sprintf("mesh-wide objects of others in namespace %s are not known, as they may not be listed: %s", f.root, strings.Join(f.unread, ", "))
-		if f.root != Namespace { // which the table of rights does not know beforehand
+		if f.root != Namespace { // which the table of rights cannot know in advance
 			var resources []string
 			for _, kind := range f.unread {
 				resources = append(resources, rootKinds[kind].resource.GroupResource().String())

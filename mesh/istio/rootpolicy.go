@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// policy is what an AuthorizationPolicy says. See istio.io/docs,
-// Reference, Authorization Policy, and Concepts, Security, implicit enablement.
+// policy is the content of an AuthorizationPolicy. See istio.io/docs, Reference,
+// Authorization Policy, and Concepts, Security, implicit enablement.
 type policy struct {
 	Action   string `json:"action"`
 	Provider struct {
@@ -40,7 +40,7 @@ func policyOf(spec map[string]any) (policy, error) {
 	return out, err
 }
 
-// matches says whether one of its rules matches the requests of a study.
+// matches reports whether one of its rules matches the requests of a study.
 func (a policy) matches() answer {
 	best := no
 	for _, r := range a.Rules {
@@ -49,7 +49,7 @@ func (a policy) matches() answer {
 	return best
 }
 
-// matches says whether all that the rule asks for is so.
+// matches reports whether all conditions of the rule hold.
 func (r policyRule) matches() answer {
 	out := yes
 	if len(r.From) > 0 {
@@ -75,8 +75,8 @@ func (r policyRule) matches() answer {
 	return out
 }
 
-// comesFrom says whether the requests of a study have such a source. Fields that
-// begin with not say what it must not be.
+// comesFrom reports whether the requests of a study have such a source. Fields that
+// start with not exclude sources.
 func comesFrom(source map[string][]string) answer {
 	out := yes
 	for field, values := range source {
@@ -89,9 +89,9 @@ func comesFrom(source map[string][]string) answer {
 		}
 		is, known := sources[of]
 		switch ours := known && slices.ContainsFunc(values, is); {
-		case !known || ours: // an address, say, or a namespace named as one of a run's
+		case !known || ours: // for example an address, or a namespace named like a run's
 			out = min(out, maybe)
-		case not: // none of these is a source of the study's
+		case not: // none of these is a source of the study
 		default:
 			return no
 		}
@@ -99,10 +99,10 @@ func comesFrom(source map[string][]string) answer {
 	return out
 }
 
-// sources say of a value whether it may be that of a study's requests.
+// sources report whether a value may be that of a study's requests.
 var sources = map[string]func(string) bool{
-	// Only a token gives one. Requests of the part jwt-token have it, but a study of
-	// parts is refused where others have mesh-wide policies.
+	// Requires a token. Requests of the part jwt-token have one, but a study of
+	// parts is refused if others have mesh-wide policies.
 	"requestPrincipals": func(string) bool { return false },
 	"namespaces":        ofRun,
 	"principals": func(principal string) bool {
@@ -116,11 +116,11 @@ var sources = map[string]func(string) bool{
 	},
 }
 
-// namespacesOfRuns begin the names of the namespaces that a run makes.
+// namespacesOfRuns are the name prefixes of the namespaces that a run creates.
 var namespacesOfRuns = []string{"meshtrial-", "mm-"}
 
-// ofRun says whether a pattern, with * for any beginning or end, may be that of a
-// namespace of a run's.
+// ofRun reports whether a pattern, with * for any prefix or suffix, may match a
+// namespace of a run.
 func ofRun(pattern string) bool {
 	begin, any := strings.CutSuffix(pattern, "*")
 	if strings.HasPrefix(begin, "*") || begin == "" && any {
@@ -131,17 +131,17 @@ func ofRun(pattern string) bool {
 	})
 }
 
-// tries says that a policy is only tried: it is counted, and not enforced.
+// tries reports whether a policy is a dry run, which counts but does not enforce.
 func (o rooted) tries() bool {
-	only, err := strconv.ParseBool(o.object.GetAnnotations()["istio.io/dry-run"]) // as istiod reads it
+	only, err := strconv.ParseBool(o.object.GetAnnotations()["istio.io/dry-run"]) // parsed like istiod does
 	return err == nil && only
 }
 
-// authorizes says whether mesh-wide policies let the requests of a study pass: the
-// error names one that surely does not, doubts are those that may not.
+// authorizes checks whether mesh-wide policies admit the requests of a study. The
+// error names one that certainly does not; doubts lists those that may not.
 func (f AsFound) authorizes() (doubts []string, err error) {
 	var denied rooted
-	allowed, asksAll := no, no // whether a rule allows, and whether there has to be one
+	allowed, asksAll := no, no // whether a rule allows, and whether one must
 	for _, o := range f.others {
 		if o.kind != kindAuthorization || o.tries() {
 			continue
@@ -180,7 +180,7 @@ func (f AsFound) authorizes() (doubts []string, err error) {
 	return doubts, nil
 }
 
-// refusedBy is the error for a policy that takes every request.
+// refusedBy returns the error for a policy that denies every request.
 func (f AsFound) refusedBy(o rooted, a policy) error {
 	hint := "say in its spec.selector which workloads it is for, at least while the study runs"
 	if a.Action == "CUSTOM" {

@@ -14,16 +14,16 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 )
 
-// token is a key made for this mesh value, and what it signed.
+// token is the key set created for this Mesh, and a token signed with it.
 type token struct {
 	jwks string // RFC 7517
 	text string // RFC 7519, compact form
 }
 
-// tokenLife is how long the token is valid: longer than any run.
+// tokenLife is the token's validity: longer than any run.
 const tokenLife = 30 * 24 * time.Hour
 
-// token makes the key and the token when they are first asked for.
+// token creates the key and the token on first use.
 func (m *Mesh) token() (token, error) {
 	m.once.Do(func() { m.made, m.madeErr = newToken(time.Now()) })
 	return m.made, m.madeErr
@@ -58,7 +58,7 @@ func newToken(now time.Time) (token, error) {
 	return out, nil
 }
 
-// RequestHeaders are what requests carry in all cells of a study that has
+// RequestHeaders returns the headers of requests in all cells of a study with
 // these levels of filters.
 func (m *Mesh) RequestHeaders(filters []string) (map[string]string, error) {
 	for _, level := range filters {

@@ -9,16 +9,16 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// adminLines bounds the lines that reading the counters themselves adds:
-// Envoy's admin interface logs each of its requests through the same sink.
+// adminLines limits the log lines caused by reading the counters: Envoy's admin
+// interface logs each of its requests through the same sink.
 const adminLines = 10
 
-// Verify checks a trial against the sidecars' own counters: every request of
-// the generator passed through each proxy that the cell names and no other,
-// mTLS was on or off as the cell says, the access log was written or not,
-// the proxies are of the version, thread count and CPU limit asked for, and
-// their configuration has what no counter shows. Of ztunnels it checks connections,
-// which is what those count, of a gateway the requests that it passed on.
+// Verify checks a trial against the sidecars' own counters: every request of the
+// generator passed exactly the proxies that the cell names, mTLS and the access log
+// were on or off as in the cell, the proxies have the requested version, thread
+// count and CPU limit, and their configuration has what no counter shows. For
+// ztunnels it checks connections, which is what they count; for a gateway the
+// requests that it forwarded.
 func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 	checks := mesh.OnTheWay(e)
 	for _, part := range e.Way.At(record.PlaceSidecar) {
@@ -43,8 +43,8 @@ func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 	return append(checks, tlsChecks(e)...)
 }
 
-// passed compares a proxy's upstream counter with what the generator sent.
-// Requests the generator gave up on may have passed or not.
+// passed compares a proxy's upstream counter with what the generator sent. Requests
+// that the generator gave up may or may not have passed.
 func passed(name string, e mesh.Evidence, stats map[string]float64, prefix, who string) []record.Check {
 	got, low, high, what := sum(stats, prefix, ".upstream_rq_total"), e.Requests, e.Requests+e.Unknown, "requests through "
 	if e.Endpoint.Opaque {
@@ -53,7 +53,7 @@ func passed(name string, e mesh.Evidence, stats map[string]float64, prefix, who 
 	return []record.Check{mesh.Expect(name, got, float64(low+high)/2, float64(high-low)/2, what+who)}
 }
 
-// levers checks what the proxy is and whether it logged.
+// levers checks the proxy's properties and whether it logged.
 func (m *Mesh) levers(side string, e mesh.Evidence, p *mesh.Passed) []record.Check {
 	state := p.State
 	var checks []record.Check
@@ -94,15 +94,15 @@ func (m *Mesh) levers(side string, e mesh.Evidence, p *mesh.Passed) []record.Che
 	return checks
 }
 
-// isVersion reports whether a proxy of version got is of version want, or a
-// build of it, as 1.39.0-dev is of 1.39.0.
+// isVersion reports whether a proxy of version got is of version want, or a build
+// of it, such as 1.39.0-dev of 1.39.0.
 func isVersion(got, want string) bool {
 	rest, ok := strings.CutPrefix(got, want)
 	return ok && (rest == "" || rest[0] == '-' || rest[0] == '+')
 }
 
-// tlsChecks proves mTLS twice: by handshakes the server's proxy counted,
-// and by the certificate header on each request that reached the worker.
+// tlsChecks verifies mTLS twice: by the handshakes that the server's proxy counted,
+// and by the certificate header of each request that reached the worker.
 func tlsChecks(e mesh.Evidence) []record.Check {
 	client, server := e.Way.Has(record.PartClientProxy), e.Way.Has(record.PartServerProxy)
 	encrypted := client && server && e.Cell["mtls"] != "off"
@@ -112,15 +112,15 @@ func tlsChecks(e mesh.Evidence) []record.Check {
 		if seen == nil {
 			seen = &mesh.Passed{}
 		}
-		// Proxies keep connections between trials: an encrypted trial may
-		// use one whose handshake is older, a plain one makes none.
+		// Proxies keep connections between trials: an encrypted trial may use one
+		// with an older handshake, whereas a plain one makes none.
 		all, now := sum(seen.Total, "listener.", ".ssl.handshake"), sum(seen.Rise, "listener.", ".ssl.handshake")
 		ok := encrypted && all > 0 || !encrypted && now == 0
 		checks = append(checks, record.Check{Name: "tls-handshakes", OK: ok,
 			Detail: fmt.Sprintf("TLS handshakes at the server proxy: %.0f in this trial, %.0f since it started; the cell says mTLS is %s", now, all, word(encrypted))})
 	}
 	if e.Endpoint.Opaque {
-		return checks // no header to look at
+		return checks // there is no header to check
 	}
 	want, slack := 0.0, 0.0
 	if encrypted {
@@ -137,7 +137,7 @@ func word(on bool) string {
 	return "off"
 }
 
-// sum adds the counters whose name has the prefix and the suffix.
+// sum returns the total of the counters whose name has the prefix and the suffix.
 func sum(stats map[string]float64, prefix, suffix string) float64 {
 	total := 0.0
 	for name, value := range stats {

@@ -20,25 +20,26 @@ const (
 	gatewayAPI       = "gateway.networking.k8s.io/v1"
 	gatewayNameLabel = "gateway.networking.k8s.io/gateway-name"
 	waypointClass    = "istio-waypoint"
-	// waypointName is of the Gateway, and by it of its Deployment and Service.
+	// waypointName is the name of the Gateway, and thereby of its Deployment and
+	// Service.
 	waypointName = "waypoint"
-	// useWaypoint is the label of a Service whose requests a waypoint takes.
+	// useWaypoint is the label of a Service whose requests pass a waypoint.
 	useWaypoint = "istio.io/use-waypoint"
 	hbonePort   = 15008
 )
 
-// waypointStats are the statistics that Verify needs, of the clusters behind which a
-// Service's pods are.
+// waypointStats matches the statistics that Verify needs, of the clusters with a
+// Service's pods.
 const waypointStats = `cluster\.inbound-vip\|.*\.(upstream_rq_total|upstream_cx_total)`
 
-// noGateways tells what to do where nobody can ask for a waypoint.
+// noGateways explains what to do if the cluster cannot create a waypoint.
 const noGateways = "install the Gateway API's standard channel: kubectl apply --server-side -f https://github.com/kubernetes-sigs/gateway-api/releases/latest/download/standard-install.yaml; " +
 	"without it leave waypoint out: --set sidecars=[none,both,ambient]"
 
-// gateways are those of the Gateway API.
+// gateways is the resource of the Gateway API.
 var gateways = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
 
-// waypoints are the proxies that istiod makes of the Gateway of [Mesh.waypoint].
+// waypoints returns the proxies that istiod creates from the Gateway of [Mesh.waypoint].
 func (m *Mesh) waypoints() mesh.Proxies {
 	return mesh.Proxies{Namespace: m.namespace, Selector: gatewayNameLabel + "=" + waypointName, Containers: []string{proxyContainer}, AdminPort: adminPort,
 		Admin: func(client *http.Client) mesh.Admin { return observe.EnvoyAdmin{HTTPClient: client} },
@@ -49,9 +50,9 @@ func (m *Mesh) waypoints() mesh.Proxies {
 	}
 }
 
-// waypoint are the objects that give a namespace a waypoint for Services: a Gateway, of
-// which istiod makes a Deployment and a Service, and where the proxies are upstream
-// Envoys, what those cannot load taken out of its configuration.
+// waypoint returns the objects that give a namespace a waypoint for Services: a Gateway,
+// from which istiod creates a Deployment and a Service, and, if the proxies are upstream
+// Envoys, an EnvoyFilter that removes what they cannot load.
 func (m *Mesh) waypoint(namespace string) []*unstructured.Unstructured {
 	labels := map[string]any{"istio.io/waypoint-for": "service"}
 	if !m.Revision.isDefault() {
@@ -74,18 +75,18 @@ func (m *Mesh) waypoint(namespace string) []*unstructured.Unstructured {
 	return []*unstructured.Unstructured{gateway}
 }
 
-// upstreamWaypoint has a waypoint's listeners be such as an upstream Envoy loads. istiod
-// 1.31 puts two of Istio's own filters into them whatever it is told, which find out for
-// telemetry who the peers are, and has a third, of Envoy's, keep three values as
-// objects of a kind that Istio's Envoy has: istio.hashable_string, which is Envoy's own
-// envoy.hashable_string by another name. It also adds two listeners for other networks,
-// which keep another kind of Istio's, though a mesh has one network. See
+// upstreamWaypoint makes a waypoint's listeners loadable by an upstream Envoy. istiod
+// 1.31 unconditionally adds two of Istio's own filters, which discover peers for
+// telemetry, and makes a third filter, one of Envoy's, store three values as objects of
+// a kind that Istio's Envoy has: istio.hashable_string, which is Envoy's own
+// envoy.hashable_string under another name. It also adds two listeners for other
+// networks, which store another kind of Istio's, even if the mesh has one network. See
 // pilot/pkg/networking/core, listener_waypoint.go, pilot/pkg/xds/filters, and
 // ShouldCreateDoubleHBONEResources in pilot/pkg/model.
 func upstreamWaypoint(namespace string) *unstructured.Unstructured {
 	patch := func(to string, listener, patch map[string]any) any {
 		return map[string]any{"applyTo": to, "patch": patch, "match": map[string]any{
-			"context": "SIDECAR_INBOUND", "listener": listener}} // which a waypoint's listeners count as
+			"context": "SIDECAR_INBOUND", "listener": listener}} // the context of a waypoint's listeners
 	}
 	filter := func(name string) map[string]any {
 		return map[string]any{"filterChain": map[string]any{"filter": map[string]any{"name": managerFilter, "subFilter": map[string]any{"name": name}}}}
@@ -125,7 +126,8 @@ func upstreamWaypoint(namespace string) *unstructured.Unstructured {
 
 const hashableString = "envoy.hashable_string"
 
-// waypointChecks prove that the waypoint passed each request on to the server's Service.
+// waypointChecks verifies that the waypoint forwarded each request to the server's
+// Service.
 func waypointChecks(e mesh.Evidence) []record.Check {
 	p := e.Read(record.PartWaypoint)
 	if !e.Way.Has(record.PartWaypoint) || p == nil {
@@ -139,15 +141,15 @@ func waypointChecks(e mesh.Evidence) []record.Check {
 	return passed("waypoint-requests", e, p.Rise, prefix, "the waypoint")
 }
 
-// toWaypoint are the labels of the series that the client's ztunnel has of connections
-// to a Service by way of its waypoint.
+// toWaypoint returns the labels of the client's ztunnel's series for connections to a
+// Service through its waypoint.
 func toWaypoint(to mesh.Endpoint) map[string]string {
 	return map[string]string{"reporter": asSource, "destination_workload": waypointName, "destination_workload_namespace": to.Namespace,
 		"destination_service_name": to.Service}
 }
 
-// fromWaypoint checks what the waypoint sent to the server's ztunnel. The connections
-// are its own, which it keeps between trials, and so are the requests' headers.
+// fromWaypoint checks what the waypoint sent to the server's ztunnel. The waypoint uses
+// its own connections, which it keeps between trials, and its own request headers.
 func fromWaypoint(e mesh.Evidence, p *mesh.Passed, to map[string]string) []record.Check {
 	bytes := func() float64 {
 		return mesh.SumSeries(p.Rise, sentTotal, to) + mesh.SumSeries(p.Rise, receivedTotal, to)
@@ -160,8 +162,8 @@ func fromWaypoint(e mesh.Evidence, p *mesh.Passed, to map[string]string) []recor
 	}
 }
 
-// isUpstream says that the proxies of an Istio are upstream Envoys: those of the images
-// that are built here are.
+// isUpstream reports whether an Istio's proxies are upstream Envoys, as in the images
+// that are built here.
 func (f AsFound) isUpstream() bool {
 	return slices.ContainsFunc(f.Components(), func(c record.Component) bool { return c.Name == "istiod" && c.Version == components.IstioVersion })
 }

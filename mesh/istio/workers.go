@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-// workerStats are the statistics of connections by listener and worker
-// thread: an accepted connection is counted where it is served, which is the
-// listener that the redirected one hands it to.
+// workerStats are the connection statistics by listener and worker thread. An
+// accepted connection counts where it is served: at the listener that the
+// redirected connection is handed to.
 const workerStats = `listener\..*\.worker_[0-9]+\.downstream_cx_total`
 
 var workerStat = regexp.MustCompile(`^listener\.(.*)\.worker_([0-9]{1,4})\.downstream_cx_total$`)
 
-// ownListeners end the names of the listeners that serve the mesh itself:
-// readiness and metrics.
+// ownListeners are the name suffixes of the listeners that serve the mesh
+// itself: readiness and metrics.
 var ownListeners = []string{"_15021", "_15090"}
 
-// AcceptedByWorker sorts the connections that a sidecar accepted by its worker
-// threads; rise has how far its counters rose.
+// AcceptedByWorker counts the connections that a sidecar accepted by worker
+// thread; rise is the increase of its counters.
 func (*Mesh) AcceptedByWorker(rise map[string]float64) map[int]int64 {
 	out := map[int]int64{}
 	for name, value := range rise {
@@ -33,7 +33,7 @@ func (*Mesh) AcceptedByWorker(rise map[string]float64) map[int]int64 {
 	return out
 }
 
-// WorkerStat reports whether a statistic is one of those.
+// WorkerStat reports whether a statistic is one of workerStats.
 func (*Mesh) WorkerStat(name string) bool { return workerStat.MatchString(name) }
 
 func ownListener(name string) bool {

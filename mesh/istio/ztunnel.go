@@ -15,13 +15,13 @@ import (
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
-// ztunnel is the proxy of an ambient mesh, from the user's folder.
+// ztunnel is an ambient mesh's proxy from the user's folder.
 type ztunnel struct {
 	components.Source
 	version string // of Istio
 }
 
-// ref names the image assembled from it: another build is another image.
+// ref returns the name of the image assembled from it, which is unique per build.
 func (z ztunnel) ref() string {
 	sum, _ := hex.DecodeString(strings.TrimPrefix(z.Sum, "sha256:"))
 	return fmt.Sprintf("%s/ztunnel:%s-%x", components.IstioHub, z.version, sum[:6])
@@ -30,8 +30,8 @@ func (z ztunnel) ref() string {
 const ztunnelHint = "--ztunnel DIR names a folder with the program ztunnel of Istio %s; MESHTRIAL_ZTUNNEL in the environment does the same; " +
 	"docs/lab.md says what it holds, and meshtrial lab up --ambient --images official needs none (not tried yet)"
 
-// ztunnelFolder reads a folder with the program ztunnel and, if that was not built
-// under a release's name, a file VERSION. ask runs the program for its version.
+// ztunnelFolder reads a folder with the program ztunnel and, if that was not built under
+// a release's name, a file VERSION. ask runs the program to get its version.
 func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, error) {
 	wanted, _ := minor(components.IstioVersion)
 	if dir == "" {
@@ -69,8 +69,8 @@ func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, 
 	return ztunnel{source, version}, nil
 }
 
-// trustedZtunnel refuses a program that others than the folder's owner, the user and root
-// may write or replace, since it is run here. It resolves links.
+// trustedZtunnel rejects a program that anyone other than the folder's owner, the user
+// and root may write or replace, because it is run here. It resolves links.
 func trustedZtunnel(dir, path string) (string, error) {
 	owner, err := trusted.Owner(dir)
 	if err == nil {
@@ -85,8 +85,8 @@ func trustedZtunnel(dir, path string) (string, error) {
 	return path, nil
 }
 
-// ztunnelVersion is a ztunnel's version of Istio: its own if it was built under a
-// release's name, otherwise that of the file VERSION beside it.
+// ztunnelVersion returns a ztunnel's version of Istio: its own if it was built under a
+// release's name, otherwise that of the file VERSION next to it.
 func ztunnelVersion(dir, says string) (string, error) {
 	lacks := "which names no version of Istio"
 	if _, ok := minor(says); ok {
@@ -110,7 +110,7 @@ func ztunnelVersion(dir, says string) (string, error) {
 
 var reBuild = regexp.MustCompile(`Version:"([^"]*)"`)
 
-// ztunnelBuild asks a ztunnel for its version.
+// ztunnelBuild gets a ztunnel's version by running it.
 func ztunnelBuild(ctx context.Context, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
 	defer cancel()
@@ -125,10 +125,10 @@ func ztunnelBuild(ctx context.Context, path string) (string, error) {
 	return string(m[1]), nil
 }
 
-// reTag is what can be the tag of an image.
+// reTag matches valid image tags.
 var reTag = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}$`)
 
-// openZtunnel reads the folder of ztunnel, if one is needed.
+// openZtunnel reads the ztunnel folder, if one is needed.
 func (o *order) openZtunnel(ctx context.Context) (err error) {
 	if o.ambient && !o.official {
 		o.ztunnel, err = ztunnelFolder(o.ztunnelDir, func(path string) (string, error) { return ztunnelBuild(ctx, path) })
