@@ -28,20 +28,20 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// source is a complete set of Linkerd's charts, and perhaps programs.
+// source is a complete set of Linkerd's charts, optionally with programs.
 type source struct {
-	tag      string // of the images; "" is that of the charts
+	tag      string // of the images; "" is the tag in the charts
 	crds     string // path of the chart
 	control  string
-	programs map[string]components.Source // of images to assemble; nil: the images are pulled
+	programs map[string]components.Source // of images to assemble; nil: images are pulled
 	versions []components.Version
 }
 
-// release is what names a release: its app version or chart version.
+// release matches the names of a release: its app version or chart version.
 var release = regexp.MustCompile(`^((edge|stable)(-[0-9][0-9a-z.]*)?|[0-9]+\.[0-9]+\.[0-9]+[0-9a-z.-]*)$`)
 
-// findSource finds the charts, and perhaps the programs, of a folder or a release. charts is
-// where releases are published; "" is Linkerd's own place.
+// findSource finds the charts, and programs if any, of a folder or a release. charts is
+// where releases are published; "" is Linkerd's own location.
 func findSource(ctx context.Context, b *components.Builder, charts, from string) (*source, error) {
 	switch folder, err := sourceFolder(from); {
 	case err != nil:
@@ -66,8 +66,8 @@ func sourceFolder(source string) (bool, error) {
 	return false, nil
 }
 
-// isFrom reports whether a Linkerd of this version may come from the source. For a
-// channel any of its releases will do: the newest is not looked up.
+// isFrom reports whether a Linkerd of this version may come from the source. For a channel
+// any of its releases is accepted, without looking up the newest.
 func isFrom(version, source string) (bool, error) {
 	switch folder, err := sourceFolder(source); {
 	case err != nil:
@@ -85,27 +85,27 @@ const sourceHint = "name a folder with Linkerd's programs and charts, or a relea
 // order is a Linkerd to install.
 type order struct {
 	// source is a folder with Linkerd's programs and charts, from which images are
-	// assembled, or the name of a release (edge-26.8.3), whose charts and images are
-	// pulled. "edge" is the newest edge release.
+	// assembled, or the name of a release (edge-26.8.3), whose charts and images are pulled.
+	// "edge" is the newest edge release.
 	source string
 	// set has values of the control plane's chart, NAME=VALUE as for helm install --set,
-	// applied over ours.
+	// which override ours.
 	set []string
 }
 
-// rendered is one installation of Linkerd, ready to apply. It has the private keys of the
-// installation: never write it to a file.
+// rendered is one installation of Linkerd, ready to apply. It contains the private keys of
+// the installation: never write it to a file.
 type rendered struct {
 	lab.Installation
 	version string // tag of its images
-	// images are those of its control plane and its sidecars, controller and proxy their
-	// references.
+	// images has the images of its control plane and its sidecars; controller and proxy are
+	// their references.
 	images            []components.Image
 	controller, proxy string
 }
 
-// render renders Linkerd's own charts with keys made for this one installation, and
-// assembles or pulls the images they name.
+// render renders Linkerd's own charts with keys created for this installation, and assembles
+// or pulls the images they name.
 func (o order) render(ctx context.Context, b *components.Builder) (*rendered, error) {
 	source, err := findSource(ctx, b, "", o.source)
 	if err != nil {
@@ -149,9 +149,9 @@ func (o order) render(ctx context.Context, b *components.Builder) (*rendered, er
 	return out, err
 }
 
-// installation is Linkerd's rendered charts, ready to apply. As Linkerd's own tool makes it:
-// its own pods carry their sidecars from the start, its webhooks leave them alone, and what
-// redirects a pod's traffic needs rights that only a privileged namespace gives.
+// installation returns Linkerd's rendered charts, ready to apply. It matches Linkerd's own
+// tool: its pods contain their sidecars from the start, its webhooks ignore them, and
+// traffic redirection needs permissions that only a privileged namespace grants.
 func installation(stages [][]*unstructured.Unstructured) lab.Installation {
 	namespace := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{
 		"name":        Namespace,
@@ -162,7 +162,7 @@ func installation(stages [][]*unstructured.Unstructured) lab.Installation {
 	return lab.Installation{Mesh: study.MeshLinkerd, Namespace: namespace, Selector: "linkerd.io/control-plane-ns=" + Namespace, Stages: stages}
 }
 
-// values of Linkerd's control plane, before the user's.
+// values returns the values of Linkerd's control plane, before the user's.
 func (s *source) values(keys keys) map[string]any {
 	not := func(key string, values ...string) any {
 		m := map[string]any{"key": key, "operator": "DoesNotExist"}
@@ -176,18 +176,18 @@ func (s *source) values(keys keys) map[string]any {
 		"identity":                map[string]any{"issuer": map[string]any{"tls": map[string]any{"crtPEM": keys.issuer, "keyPEM": keys.issuerKey}}},
 		"imagePullPolicy":         "IfNotPresent",
 		"disableHeartBeat":        true, // it reports the installation to the project
-		// The images assembled here carry no file capabilities, which the
-		// program that redirects a pod's traffic needs otherwise.
+		// The images assembled here have no file capabilities, which the program that
+		// redirects a pod's traffic would otherwise need.
 		"proxyInit": map[string]any{"runAsRoot": true, "iptablesMode": "nft"},
-		// The sidecar starts before its application and ends after it, like Istio's;
-		// the kubelet waits for it, not a program in the image.
+		// The sidecar starts before its application and ends after it, like Istio's. The
+		// kubelet waits for it, not a program in the image.
 		"proxy": map[string]any{"nativeSidecar": true, "await": true},
 		// A pod must not start without its sidecar.
 		"webhookFailurePolicy": "Fail",
 		"proxyInjector": map[string]any{
-			// The chart's own exclusions, and Istio's control plane and thousands
-			// of simulated pods with its sidecar: studies of Istio in the same lab
-			// would wait for Linkerd's injector.
+			// The chart's own exclusions, plus Istio's control plane and thousands of
+			// simulated pods with its sidecar: studies of Istio in the same lab would
+			// otherwise wait for Linkerd's injector.
 			"namespaceSelector": map[string]any{"matchExpressions": []any{
 				not("config.linkerd.io/admission-webhooks", "disabled"),
 				not("kubernetes.io/metadata.name", "kube-system", "cert-manager", "istio-system"),
@@ -204,7 +204,7 @@ func (s *source) values(keys keys) map[string]any {
 	return v
 }
 
-// containerImages maps the names of the containers in objects to their images.
+// containerImages returns the images of the containers in objects, by container name.
 func containerImages(objects []*unstructured.Unstructured) map[string]string {
 	images := map[string]string{}
 	var walk func(v any)
@@ -237,7 +237,7 @@ func containerImages(objects []*unstructured.Unstructured) map[string]string {
 	return images
 }
 
-// plans are the images of a folder's programs, laid out like Linkerd's own.
+// plans returns the images of a folder's programs, laid out like Linkerd's own.
 func (s *source) plans(to *rendered) []components.Plan {
 	var controller, proxy []components.File
 	for _, p := range programs {
@@ -261,15 +261,14 @@ func (s *source) plans(to *rendered) []components.Plan {
 	}
 }
 
-// keys are the certificates and key of one installation, as PEM. Linkerd
-// requires ECDSA on P-256. The trust anchor's key is discarded once it has signed the
-// issuer.
+// keys has the certificates and the key of one installation, as PEM. Linkerd requires ECDSA
+// on P-256. The trust anchor's key is discarded once it has signed the issuer.
 type keys struct {
 	anchor            string
 	issuer, issuerKey string
 }
 
-// keysLast is how long an installation's certificates are valid.
+// keysLast is the validity of an installation's certificates.
 const keysLast = 365 * 24 * time.Hour
 
 func newKeys(now time.Time) (keys, error) {
@@ -291,7 +290,7 @@ func newKeys(now time.Time) (keys, error) {
 	return keys{anchor: text("CERTIFICATE", root.Raw), issuer: text("CERTIFICATE", issuer.Raw), issuerKey: text("EC PRIVATE KEY", key)}, nil
 }
 
-// authority makes the certificate of an authority, signed by parent or by itself.
+// authority creates the certificate of an authority, signed by parent or self-signed.
 func authority(name string, now time.Time, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*x509.Certificate, *ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -303,7 +302,7 @@ func authority(name string, now time.Time, parent *x509.Certificate, parentKey *
 	}
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotBefore: now.Add(-time.Minute), NotAfter: now.Add(keysLast), // clocks of a cluster's nodes differ
+		NotBefore: now.Add(-time.Minute), NotAfter: now.Add(keysLast), // the clocks of a cluster's nodes differ
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	if parent == nil {

@@ -14,11 +14,12 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// notThere tells what to do on a cluster without Linkerd.
+// notThere explains what to do on a cluster without Linkerd.
 const notThere = "on this machine: meshtrial lab down, and then the run with --linkerd DIR, a folder of Linkerd's programs and charts or a release, or meshtrial lab up --linkerd DIR before it; a study of several meshes can go without: --set mesh=[none,istio]"
 
-// Check finds Linkerd's control plane ready, and an injector; it also notes
-// where the policy controller is asked, so call it before CheckPolicies.
+// Check verifies that Linkerd's control plane is ready and has an injector. It
+// also stores the cluster for the policy controller, so call it before
+// CheckPolicies.
 func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.Proxy) ([]record.Component, error) {
 	client, err := kubernetes.NewForConfig(cluster)
 	if err != nil {

@@ -15,16 +15,16 @@ import (
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
-// program is a program of Linkerd's images. The error for a missing one
-// shows its purpose.
+// program is a program of Linkerd's images. The error for a missing one states its
+// purpose.
 type program struct {
 	name, in, purpose string // in: its place in the image
-	controller        bool   // of the control plane's image, otherwise of the sidecar's
+	controller        bool   // in the control plane's image, otherwise in the sidecar's
 	optional          bool
 }
 
-// programs are the programs of Linkerd's two images, by their names in
-// Linkerd's own image files.
+// programs are the programs of Linkerd's two images, by their names in Linkerd's own
+// image files.
 var programs = []program{
 	{name: "controller", in: "controller", purpose: "destination, identity and proxy injector of the control plane", controller: true},
 	{name: "linkerd-policy-controller", in: "linkerd-policy-controller", purpose: "policies of the control plane", controller: true},
@@ -41,7 +41,7 @@ const (
 	controlChart = "linkerd-control-plane"
 )
 
-// Users in Linkerd's images; its chart overrides them where needed.
+// Users in Linkerd's images; its chart overrides them if necessary.
 const (
 	controllerUser = "65534"
 	proxyUser      = "2102"
@@ -49,8 +49,8 @@ const (
 
 var versionText = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,80}$`)
 
-// readFolder reads a folder with Linkerd's programs, its charts, and maybe
-// a file VERSION. One error names all that is missing.
+// readFolder reads a folder with Linkerd's programs, its charts, and optionally a file
+// VERSION. A single error names everything that is missing.
 func readFolder(dir string) (*source, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

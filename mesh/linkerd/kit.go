@@ -17,7 +17,7 @@ import (
 // Namespace is where the control plane runs: its charts' and its own tools' default.
 const Namespace = "linkerd"
 
-// Kit is what Linkerd brings.
+// Kit is the kit of Linkerd.
 var Kit = mesh.Kit{
 	Name:    study.MeshLinkerd,
 	New:     func(lab.Images) mesh.Mesh { return &Mesh{} },
@@ -31,12 +31,12 @@ var Kit = mesh.Kit{
 	},
 }
 
-// Settings of Linkerd, and the variable of the environment that says where it comes from
-// unless a flag does.
+// Settings of Linkerd, and the environment variable with its source, which a flag
+// overrides.
 const (
 	setSource = "linkerd"
 	setCharts = "set"
-	setImages = "images" // Istio's, which decides for a release where nothing else does
+	setImages = "images" // Istio's, which applies to a release by default
 	variable  = "MESHTRIAL_LINKERD"
 	edge      = "edge"
 )
@@ -97,7 +97,7 @@ func supply(_ context.Context, s mesh.Settings, installed bool) (lab.Supply, err
 	if !installed {
 		return out, nil
 	}
-	var made *rendered // of one installation: its keys are in no file
+	var made *rendered // of one installation: its keys are not stored
 	out.Images = func(ctx context.Context, b *components.Builder) ([]components.Image, map[string]string, error) {
 		var err error
 		if made, err = (order{source: s.Get(setSource), set: s[setCharts]}).render(ctx, b); err != nil {

@@ -1,13 +1,13 @@
 // Package linkerd is the adapter for Linkerd with sidecars.
 //
-// Levers travel the documented way: annotations of the pod template for what a
-// proxy is told at its start (injection, worker threads, CPU limit, access
-// log, which callers it takes), annotations of the Service for what callers do
-// with its requests (retries, timeouts, failure accrual). Linkerd's proxies
-// tell no configuration, only metrics and their environment. So the levers on
-// requests are proved at the policy controller, which answers what it tells
-// proxies of a Service, and the others by the proxies' environment and by the
-// counters of both sides.
+// Levers are set in the documented way: pod template annotations for a proxy's
+// startup settings (injection, worker threads, CPU limit, access log, accepted
+// callers), and Service annotations for what callers do with its requests
+// (retries, timeouts, failure accrual). Linkerd's proxies expose no
+// configuration, only metrics and their environment. Levers on requests are
+// therefore verified at the policy controller, which returns what it tells
+// proxies about a Service. The others are verified by the proxies' environment
+// and by the counters of both sides.
 package linkerd
 
 import (
@@ -30,13 +30,14 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Names and ports of Linkerd's own contract.
-// See linkerd.io/docs, Reference, Proxy Configuration.
+// Names and ports defined by Linkerd. See linkerd.io/docs, Reference, Proxy
+// Configuration.
 const (
 	proxyContainer = "linkerd-proxy"
 	adminPort      = 4191
 	componentLabel = "linkerd.io/control-plane-component"
-	// destinationPods are those that proxies get endpoints and policies from.
+	// destinationPods selects the pods from which proxies get endpoints and
+	// policies.
 	destinationPods = componentLabel + "=destination"
 
 	injectAnnotation = "linkerd.io/inject"
@@ -46,7 +47,7 @@ const (
 
 // Mesh is the adapter.
 type Mesh struct {
-	// cluster is where the policy controller is asked; set by Check.
+	// cluster is where the policy controller runs; set by Check.
 	cluster *rest.Config
 }
 
@@ -55,8 +56,8 @@ var _ mesh.Mesh = (*Mesh)(nil)
 // Name returns "linkerd".
 func (*Mesh) Name() string { return study.MeshLinkerd }
 
-// Proxies are sidecars: the injected container. Whatever redirects the pod's
-// traffic ends before the pod serves.
+// Proxies returns sidecars: the injected container. Traffic redirection is set
+// up before the pod serves.
 func (*Mesh) Proxies(place record.Place) mesh.Proxies {
 	if place != record.PlaceSidecar {
 		return mesh.Proxies{}
@@ -66,26 +67,26 @@ func (*Mesh) Proxies(place record.Place) mesh.Proxies {
 		Stats: strings.Join(verifiedStats, "|")}
 }
 
-// ControlPlane is what Linkerd's chart installs: destination with the policy
-// controller, identity, and the proxy injector. Their pods have sidecars,
-// which count.
+// ControlPlane returns what Linkerd's chart installs: destination with the
+// policy controller, identity, and the proxy injector. The sidecars of their
+// pods count too.
 func (*Mesh) ControlPlane() (namespace, selector string) {
 	return Namespace, componentLabel + " in (destination, identity, proxy-injector)"
 }
 
-// verifiedStats are the series that Verify looks at: requests and connections
-// by direction, peer and whether they are encrypted, and what runs.
+// verifiedStats are the series that Verify examines: requests and connections by
+// direction, peer and encryption, and the runtime.
 var verifiedStats = []string{`^request_total\{`, `^response_total\{`, `^tcp_open_total\{`, `^` + workersStat + `$`}
 
-// workersStat is the gauge of how many worker threads the proxy's runtime has:
-// it does not start more than there are CPUs, whatever it is told. Proxies built
-// without tokio's unstable features lack it.
+// workersStat is the gauge of the number of worker threads of the proxy's
+// runtime. It never starts more than there are CPUs, whatever is configured.
+// Proxies built without tokio's unstable features lack it.
 const workersStat = "tokio_rt_workers"
 
-// Policies returns none: everything is said in annotations.
+// Policies returns none: annotations cover everything.
 func (*Mesh) Policies([]mesh.Workload) []*unstructured.Unstructured { return nil }
 
-// Decorate asks the injector for w's sidecar with its levers, or for none.
+// Decorate requests w's sidecar with its levers, or none, from the injector.
 func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
@@ -107,8 +108,8 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	}
 	set := func(name, value string) { pod.Annotations[configPrefix+name] = value }
 	pod.Annotations[injectAnnotation] = "enabled"
-	// Requests and limits of CPU would change the number of threads; a fixed
-	// one can be given in the environment alone.
+	// CPU requests and limits would change the number of threads; a fixed number
+	// can be set only in the environment.
 	env, err := json.Marshal([]corev1.EnvVar{
 		{Name: envCores, Value: strconv.Itoa(threads)}, {Name: envCoresMin, Value: strconv.Itoa(threads)}, {Name: envCoresMax, Value: strconv.Itoa(threads)},
 	})
@@ -132,7 +133,7 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	return nil
 }
 
-// Environment of the proxy.
+// Environment variables of the proxy.
 const (
 	envCores    = "LINKERD2_PROXY_CORES"
 	envCoresMin = "LINKERD2_PROXY_CORES_MIN"
@@ -141,8 +142,8 @@ const (
 	envLog      = "LINKERD2_PROXY_ACCESS_LOG"
 )
 
-// inboundPolicy translates the factor mtls: whom a proxy takes requests from.
-// Probes of the kubelet are taken either way.
+// inboundPolicy converts the factor mtls: which clients a proxy accepts. Probes
+// of the kubelet are always accepted.
 func inboundPolicy(mtls string) string {
 	if mtls == study.MTLSStrict {
 		return "all-authenticated"
@@ -150,7 +151,7 @@ func inboundPolicy(mtls string) string {
 	return "all-unauthenticated"
 }
 
-// accessLog translates the factor telemetry; "" for no log.
+// accessLog converts the factor telemetry; "" for no log.
 func accessLog(telemetry string) string {
 	switch telemetry {
 	case study.TelemetryText:
@@ -161,7 +162,7 @@ func accessLog(telemetry string) string {
 	return ""
 }
 
-// refuse says what of a proxy Linkerd does not have.
+// refuse returns what Linkerd lacks for a proxy.
 func refuse(p mesh.Proxy) error {
 	for _, lack := range lacksOfProxy(p) {
 		return errs.Usage("mesh linkerd cannot give %s=%s: %s", lack.Factor, lack.Level, lack.Reason)
@@ -169,7 +170,7 @@ func refuse(p mesh.Proxy) error {
 	return nil
 }
 
-// noPlainText is why mutual TLS cannot be off.
+// noPlainText explains why mutual TLS cannot be off.
 const noPlainText = "between pods with sidecars Linkerd always uses mutual TLS; only ports that bypass the sidecar go without"
 
 func lacksOfProxy(p mesh.Proxy) []mesh.Lack {
@@ -196,9 +197,9 @@ func lacksOfProxy(p mesh.Proxy) []mesh.Lack {
 	return out
 }
 
-// opaquePorts lists the ports whose names say that they carry no HTTP: Linkerd
-// looks into connections, waits for the first bytes, and cannot know from
-// names. TLS of the application's own needs no mark.
+// opaquePorts returns the ports that are not HTTP, judged by name. Linkerd
+// detects protocols from the first bytes of a connection, which it waits for,
+// and ignores names. TLS of the application itself needs no mark.
 func opaquePorts(containers []corev1.Container) string {
 	var out []string
 	for _, c := range containers {
@@ -213,7 +214,7 @@ func opaquePorts(containers []corev1.Container) string {
 
 func isOpaque(name string) bool { return name == "tcp" || strings.HasPrefix(name, "tcp-") }
 
-// DecorateService marks ports without HTTP, and says what callers do with
+// DecorateService marks ports without HTTP, and sets what callers do with
 // requests to the Service.
 func (*Mesh) DecorateService(s *corev1.Service, cell record.Cell) {
 	set := levers(cell)

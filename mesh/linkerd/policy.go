@@ -23,13 +23,13 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// policyPort is where the policy controller, a container of the destination
-// pod, answers proxies.
+// policyPort is the port on which the policy controller, a container of the destination
+// pod, serves proxies.
 const policyPort = 8090
 
-// CheckPolicies asks the policy controller what it tells proxies of each route, as
-// `linkerd diagnostics policy` does, and checks that it is what the cell asks
-// for. It answers all callers of a namespace alike.
+// CheckPolicies queries the policy controller for what it tells proxies about each route,
+// like `linkerd diagnostics policy`, and compares it with what the cell requests. The
+// answer is the same for all callers in a namespace.
 func (m *Mesh) CheckPolicies(ctx context.Context, routes []mesh.Route, cell record.Cell) ([]record.Check, error) {
 	if m.cluster == nil {
 		return nil, errors.New("linkerd: nobody has checked the cluster")
@@ -77,14 +77,14 @@ func (m *Mesh) CheckPolicies(ctx context.Context, routes []mesh.Route, cell reco
 	return checkRoutes(all, wantedOf(cell)), nil
 }
 
-// routePolicy is what proxies are told of a route.
+// routePolicy is what proxies are told about a route.
 type routePolicy struct {
 	service string
 	policy
 }
 
-// policyOf reads an answer: what stands for the protocol that callers speak,
-// which proxies tell by the first bytes where a port says nothing.
+// policyOf parses a response. It returns the policy for the protocol of the callers, which
+// proxies detect by the first bytes if a port does not specify one.
 func policyOf(told *outbound.OutboundPolicy, speaks string) (routePolicy, error) {
 	var routes []*outbound.HttpRoute
 	var breaker *outbound.FailureAccrual
@@ -121,7 +121,7 @@ func policyOf(told *outbound.OutboundPolicy, speaks string) (routePolicy, error)
 	return out, nil
 }
 
-// policyLevers are the parts of a policy that are proved each by itself, with their words.
+// policyLevers are the separately verified parts of a policy, with their descriptions.
 var policyLevers = []struct {
 	name  string
 	of    func(policy) policy
@@ -144,7 +144,7 @@ var policyLevers = []struct {
 	}},
 }
 
-// checkRoutes compares what proxies are told with what the cell asks for.
+// checkRoutes compares what proxies are told with what the cell requests.
 func checkRoutes(all []routePolicy, want policy) []record.Check {
 	var out []record.Check
 	for _, lever := range policyLevers {

@@ -22,18 +22,18 @@ import (
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
-// chartsURL is where Linkerd's project publishes its charts, a Helm repository
-// for each channel.
+// chartsURL is where the Linkerd project publishes its charts, with a Helm repository
+// per channel.
 const chartsURL = "https://helm.linkerd.io/"
 
-// Limits on answers of a chart repository.
+// Limits on responses of a chart repository.
 const (
 	maxChartIndex = 64 << 20
 	maxChart      = 16 << 20
 	chartTimeout  = 2 * time.Minute
 )
 
-// chartIndex is index.yaml of a repository of charts.
+// chartIndex is the index.yaml of a chart repository.
 type chartIndex struct {
 	Entries map[string][]chartEntry `json:"entries"`
 }
@@ -53,8 +53,8 @@ func findRelease(ctx context.Context, b *components.Builder, from, name string) 
 	}
 	base := cmp.Or(from, chartsURL) + channel + "/"
 	if name != channel {
-		// A release's charts never change: with these in the cache, the repository is
-		// not needed.
+		// A release's charts never change: if they are in the cache, the repository
+		// is not needed.
 		if dir, versions, ok := b.Made(chartsRecipe(b, base, name, nil)); ok {
 			return releaseOf(dir, versions), nil
 		}
@@ -74,8 +74,8 @@ func findRelease(ctx context.Context, b *components.Builder, from, name string) 
 	}
 	crds, err := index.find(crdsChart, cmp.Or(control.AppVersion, control.Version), false)
 	if err != nil {
-		// Charts of stable releases have versions of their own, and some CRD charts
-		// no app version: the same chart version will do.
+		// Charts of stable releases have their own versions, and some CRD charts have
+		// no app version, so the same chart version is accepted.
 		if crds, err = index.find(crdsChart, control.Version, false); err != nil {
 			return nil, err
 		}
@@ -92,7 +92,7 @@ func releaseOf(dir string, versions []components.Version) *source {
 	return &source{crds: filepath.Join(dir, crdsChart+".tgz"), control: filepath.Join(dir, controlChart+".tgz"), versions: versions}
 }
 
-// find returns the chart of a release, or the newest of all.
+// find returns the chart of a release, or the newest overall.
 func (i chartIndex) find(chart, release string, newest bool) (chartEntry, error) {
 	all := i.Entries[chart]
 	if newest && len(all) > 0 {
@@ -106,7 +106,7 @@ func (i chartIndex) find(chart, release string, newest bool) (chartEntry, error)
 	return chartEntry{}, errs.Usage("there is no chart %s of Linkerd's release %s", chart, release)
 }
 
-// compareVersions orders semantic versions; invalid ones are older than all valid
+// compareVersions orders semantic versions. Invalid ones are older than all valid
 // ones, and ordered as text.
 func compareVersions(a, b string) int {
 	v, errA := version.ParseSemantic(a)
@@ -175,7 +175,7 @@ func noCharts(ctx context.Context, base string, err error) error {
 		"%s must be reachable; otherwise name a folder with Linkerd's programs and charts (--linkerd DIR)", base)
 }
 
-// download reads at most limit bytes of an address.
+// download reads at most limit bytes from an address.
 func download(ctx context.Context, at string, limit int64) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, chartTimeout)
 	defer cancel()

@@ -24,13 +24,13 @@ var (
 	_ mesh.ConfigServed   = (*Mesh)(nil)
 )
 
-// ConfigPods are those of Linkerd's destination service, with the policy controller.
+// ConfigPods returns the pods of Linkerd's destination service, with the policy controller.
 func (*Mesh) ConfigPods() mesh.ConfigPods {
 	return mesh.ConfigPods{Namespace: Namespace, Selector: destinationPods, Containers: []string{"destination"}}
 }
 
-// Annotations of a Service, for what callers' proxies do with its requests.
-// See linkerd.io/docs, Reference, Retries; Timeouts; Circuit Breaking.
+// Annotations of a Service for what callers' proxies do with its requests. See
+// linkerd.io/docs, Reference, Retries; Timeouts; Circuit Breaking.
 const (
 	retryHTTP      = "retry.linkerd.io/http"
 	retryLimit     = "retry.linkerd.io/limit"
@@ -43,7 +43,7 @@ const (
 	maxPenalty  = accrual + "-consecutive-max-penalty"
 )
 
-// Linkerd's own where nobody says.
+// Linkerd's own defaults.
 const (
 	defaultFailures   = 7
 	defaultMinPenalty = time.Second
@@ -51,13 +51,13 @@ const (
 	defaultRetries    = 1
 )
 
-// defaultConditions are what a cell with a number of retries and default
-// conditions has tried again: 502 to 504, by which Linkerd's proxies tell of
-// connections that failed, and which is nearest to Istio's default.
+// defaultConditions are the retry conditions of a cell with a number of retries and default
+// conditions: 502 to 504, with which Linkerd's proxies report failed connections. It is the
+// closest to Istio's default.
 const defaultConditions = "gateway-error"
 
-// level is a cell's level of a factor, "" where it leaves all to the mesh.
-// Linkerd has retries only where somebody asks, so off is its default.
+// level returns a cell's level of a factor; "" if it leaves it to the mesh. Linkerd retries
+// only on request, so off is its default.
 func level(cell record.Cell, factor string) string {
 	switch v := cell[factor]; v {
 	case study.NotApplicable, study.LevelDefault, study.LevelNone, study.LevelOff:
@@ -67,7 +67,7 @@ func level(cell record.Cell, factor string) string {
 	}
 }
 
-// Lacks says what Linkerd does not have, or not for one Service alone.
+// Lacks returns what Linkerd lacks, entirely or for a single Service.
 func (*Mesh) Lacks(cell record.Cell) []mesh.Lack {
 	var out []mesh.Lack
 	lack := func(factor, format string, args ...any) {
@@ -106,11 +106,11 @@ func (*Mesh) Lacks(cell record.Cell) []mesh.Lack {
 	return out
 }
 
-// statuses are a range of status codes.
+// statuses is a range of status codes.
 type statuses struct{ from, to int }
 
-// conditionOf is the range of a word of retry_on that Linkerd takes; none for
-// others.
+// conditionOf returns the status range of a word of retry_on; zero if Linkerd does not
+// support it.
 func conditionOf(word string) statuses {
 	switch word {
 	case "5xx":
@@ -127,7 +127,7 @@ func conditionOf(word string) statuses {
 // policy is what callers do with requests to a Service; the zero value is Linkerd's default.
 type policy struct {
 	retries  int
-	statuses []statuses // that are tried again, sorted
+	statuses []statuses // retried statuses, sorted
 	try      time.Duration
 	timeout  time.Duration
 
@@ -136,7 +136,7 @@ type policy struct {
 	min, max time.Duration
 }
 
-// wantedOf is what a cell asks for.
+// wantedOf returns the policy that a cell requests.
 func wantedOf(cell record.Cell) policy {
 	var w policy
 	retries, on, try := level(cell, study.FactorRetries), level(cell, study.FactorRetryOn), level(cell, study.FactorPerTryTimeout)
@@ -161,12 +161,13 @@ func wantedOf(cell record.Cell) policy {
 	return w
 }
 
-// conditionsOf are those of a cell's retries, a comma list of words that conditionOf knows.
+// conditionsOf returns a cell's retry conditions, a comma-separated list of words known to
+// conditionOf.
 func conditionsOf(cell record.Cell) string {
 	return cmp.Or(level(cell, study.FactorRetryOn), defaultConditions)
 }
 
-// whole and duration read levels, which are well spelt once a study was read.
+// whole and duration parse levels, which have already been validated.
 func whole(level string) int {
 	n, _ := strconv.Atoi(level)
 	return n
@@ -177,10 +178,10 @@ func duration(level string) time.Duration {
 	return d
 }
 
-// millis spells a duration as Linkerd takes it: a whole number with one unit.
+// millis formats a duration for Linkerd: a whole number with a single unit.
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) + "ms" }
 
-// levers are the annotations that a cell's Services get.
+// levers returns the annotations of a cell's Services.
 func levers(cell record.Cell) map[string]string {
 	out := map[string]string{}
 	w := wantedOf(cell)
@@ -199,11 +200,11 @@ func levers(cell record.Cell) map[string]string {
 	return out
 }
 
-// LogContainer is the sidecar.
+// LogContainer returns the sidecar.
 func (*Mesh) LogContainer() string { return proxyContainer }
 
-// LogsInboundOnly says that a proxy writes lines about requests to its own pod
-// alone: Linkerd has no log of what a proxy sends.
+// LogsInboundOnly returns true: Linkerd has no log of what a proxy sends, only of requests
+// to its own pod.
 func (*Mesh) LogsInboundOnly() bool { return true }
 
 // ReadLog reads Linkerd's access log.
@@ -211,15 +212,15 @@ func (*Mesh) ReadLog(r io.Reader, source ledger.Source, each func(ledger.ProxyEn
 	return ledger.ReadLinkerd(r, source, each)
 }
 
-// pendingState is the state of endpoints that a balancer does not choose.
+// pendingState is the label of endpoints that a balancer does not select.
 const pendingState = `endpoint_state="pending"`
 
 // EjectedFilter selects the gauge of Ejected.
 func (*Mesh) EjectedFilter() string { return `^outbound_http_balancer_endpoints\{.*` + pendingState }
 
-// Ejected counts the endpoints that balancers know and do not choose: failure
-// accrual has shut them, or there is no connection to them. A proxy may have
-// several balancers of one Service, one for each of its ports.
+// Ejected counts the endpoints that balancers know but do not select because failure accrual
+// has tripped, or because there is no connection. A proxy may have several balancers of one
+// Service, one per port.
 func (*Mesh) Ejected(stats map[string]float64, namespace string) map[string]int {
 	out := map[string]int{}
 	for key, value := range stats {
@@ -234,7 +235,7 @@ func (*Mesh) Ejected(stats map[string]float64, namespace string) map[string]int 
 	return out
 }
 
-// rangesOf are the ranges of a list of conditions, sorted.
+// rangesOf returns the ranges of a list of conditions, sorted.
 func rangesOf(conditions string) []statuses {
 	var out []statuses
 	for word := range strings.SplitSeq(conditions, ",") {

@@ -12,9 +12,9 @@ import (
 )
 
 // Verify checks a trial against the sidecars' own counters: every request of
-// the generator passed through each proxy that the cell names and no other,
-// encrypted or not as the cell says, and the proxies run with the threads, the
-// log and the CPU limit asked for.
+// the generator passed exactly the proxies that the cell names, encrypted or
+// not as in the cell, and the proxies run with the requested threads, log and
+// CPU limit.
 func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 	checks := mesh.OnTheWay(e)
 	sidecars := e.Way.At(record.PlaceSidecar)
@@ -35,9 +35,9 @@ func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 	return checks
 }
 
-// passed compares a proxy's counters with what the generator sent, and how
-// much of it was encrypted. Requests that the generator gave up on may have
-// passed or not.
+// passed compares a proxy's counters with what the generator sent, and checks
+// how much of it was encrypted. Requests that the generator gave up may or may
+// not have passed.
 func passed(side string, e mesh.Evidence, stats map[string]float64, labels map[string]string, peer string, encrypted bool) []record.Check {
 	name, low, high, what := "request_total", e.Requests, e.Requests+e.Unknown, "requests"
 	if e.Endpoint.Opaque {
@@ -56,10 +56,10 @@ func passed(side string, e mesh.Evidence, stats map[string]float64, labels map[s
 	return append(checks, mesh.Expect(side+"-tls", mesh.SumSeries(stats, name, with), want, slack, what+" of them with mutual TLS"))
 }
 
-// runs checks what the proxy runs with: how many worker threads it counts, and
-// what else it was started with.
+// runs checks the proxy's number of worker threads, and its other startup
+// settings.
 func runs(side string, e mesh.Evidence, p *mesh.Passed) []record.Check {
-	var env map[string]*string // null: it is no text
+	var env map[string]*string // null: not text
 	if err := json.Unmarshal(p.Config, &env); err != nil {
 		return []record.Check{{Name: side + "-environment", Detail: fmt.Sprintf("the proxy's environment cannot be read: %v", err)}}
 	}
