@@ -1,5 +1,5 @@
-// Package meshes is the table of the meshes that the program knows. Whoever installs, names
-// or measures a mesh finds it here; a mesh of one's own is a line in the table.
+// Package meshes is the table of all known meshes, for code that installs, names or
+// measures a mesh. To add a mesh, add a line to the table.
 package meshes
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Kits has what each mesh brings.
+// Kits has the kit of each mesh.
 var Kits = []*mesh.Kit{
 	&none.Kit,
 	&istio.Kit,
@@ -30,7 +30,7 @@ func init() {
 	}
 }
 
-// Named is the kit of a mesh; nil if there is none of that name.
+// Named returns the kit of a mesh; nil if there is none of that name.
 func Named(name string) *mesh.Kit {
 	if i := slices.IndexFunc(Kits, func(k *mesh.Kit) bool { return k.Name == name }); i >= 0 {
 		return Kits[i]
@@ -38,10 +38,10 @@ func Named(name string) *mesh.Kit {
 	return nil
 }
 
-// New makes the adapter of the mesh of that name, which the table must have.
+// New returns the adapter of the named mesh, which must be in the table.
 func New(name string, images lab.Images) mesh.Mesh { return Named(name).New(images) }
 
-// Installable are the names of the meshes that can be installed.
+// Installable returns the names of the meshes that can be installed.
 func Installable() []string {
 	var out []string
 	for _, k := range Kits {
