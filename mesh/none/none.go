@@ -1,5 +1,5 @@
-// Package none is the adapter for no mesh at all: pods without sidecars,
-// and a check that nothing came through a proxy.
+// Package none is the adapter for running without a mesh: pods without
+// sidecars, and a check that nothing passed a proxy.
 package none
 
 import (
@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Kit is what no mesh brings: the adapter alone.
+// Kit is the kit for no mesh: only the adapter.
 var Kit = mesh.Kit{Name: study.MeshNone, New: func(lab.Images) mesh.Mesh { return Mesh{} }}
 
 // Mesh is the adapter; its zero value is ready.
@@ -27,7 +27,7 @@ var _ mesh.Mesh = Mesh{}
 // Name returns "none".
 func (Mesh) Name() string { return "none" }
 
-// Check refuses plans that ask for sidecars.
+// Check rejects plans with sidecars.
 func (Mesh) Check(_ context.Context, _ *rest.Config, proxies []mesh.Proxy) ([]record.Component, error) {
 	if len(proxies) > 0 {
 		return nil, errs.WithHint(errs.Usage("the study asks for sidecars, but its mesh is none"),
@@ -36,7 +36,7 @@ func (Mesh) Check(_ context.Context, _ *rest.Config, proxies []mesh.Proxy) ([]re
 	return nil, nil
 }
 
-// Decorate keeps other meshes' injectors away.
+// Decorate excludes pods from other meshes' injection.
 func (Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	if w.Proxy != nil {
 		return fmt.Errorf("workload %s asks for a sidecar, but the mesh is none", w.Name)
@@ -56,15 +56,15 @@ func (Mesh) Proxies(record.Place) mesh.Proxies { return mesh.Proxies{} }
 // ControlPlane returns none.
 func (Mesh) ControlPlane() (namespace, selector string) { return "", "" }
 
-// Verify checks that no request carried a proxy's mark.
+// Verify checks that no request has a proxy's mark.
 func (Mesh) Verify(e mesh.Evidence) []record.Check {
 	return []record.Check{mesh.Expect("no-proxy", e.Worker["through_proxy"], 0, 0, "requests with a proxy's header at the worker")}
 }
 
 var _ mesh.Resilience = Mesh{}
 
-// Lacks names every lever of a mesh that the cell asks for. Retries that are
-// off are what there is.
+// Lacks returns every mesh lever that the cell requests. Disabled retries are
+// supported.
 func (Mesh) Lacks(cell record.Cell) []mesh.Lack {
 	var lacks []mesh.Lack
 	for _, factor := range mesh.TrafficFactors {
