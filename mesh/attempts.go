@@ -12,13 +12,13 @@ import (
 	"github.com/meshtrial/meshtrial/internal/accesslog"
 )
 
-// AttemptLogger is a mesh whose sidecars can log every attempt at an endpoint, retries
-// included. A proxy's usual access log has one line per request, which names the last endpoint
-// only; its statistics count by endpoint, but lose an endpoint's count with its address.
+// AttemptLogger is a mesh whose sidecars can log every attempt at an endpoint, including
+// retries. A proxy's usual access log has one line per request, which names only the last
+// endpoint. Its statistics count by endpoint, but lose an endpoint's count with its address.
 type AttemptLogger interface {
-	// AttemptLog is the object that makes a workload's sidecar write to its standard output a
-	// line in AttemptFormat for each attempt at a Service's port, and one in RequestFormat for
-	// each failed request.
+	// AttemptLog returns the object that makes a workload's sidecar write a line in
+	// AttemptFormat for each attempt at a Service's port, and one in RequestFormat for each
+	// failed request, to its standard output.
 	AttemptLog(w Workload, port int) *unstructured.Unstructured
 	// LogContainer names the container whose output has the lines.
 	LogContainer() string
@@ -34,10 +34,10 @@ const (
 	RequestFormat = requestWord + lineFields
 )
 
-// AttemptLine is a line of such a log.
+// AttemptLine is a line of this log.
 type AttemptLine struct {
-	Request bool  // of a request that failed, else of an attempt
-	StartNS int64 // since 1970, by the proxy's clock, to the microsecond
+	Request bool  // about a failed request rather than an attempt
+	StartNS int64 // Unix time by the proxy's clock, with microsecond resolution
 	TookMS  int64
 	// Host is the endpoint's address; the zero value if none was chosen.
 	Host  netip.AddrPort
@@ -56,12 +56,12 @@ func (l AttemptLine) Unconnected() bool {
 	return slices.Contains(strings.Split(l.Flags, ","), "UF")
 }
 
-// GivenUp reports whether the attempt ended without an answer or a reason: its caller went
-// away.
+// GivenUp reports whether the attempt ended without a response or a reason because its caller
+// went away.
 func (l AttemptLine) GivenUp() bool { return l.Flags == "-" && l.Code == 0 }
 
-// ParseAttempt reads a line of a sidecar's output. ours is false for lines
-// that are something else; an error means that the line is damaged.
+// ParseAttempt parses a line of a sidecar's output. ours is false for other lines; an error
+// means that the line is damaged.
 func ParseAttempt(line string) (l AttemptLine, ours bool, err error) {
 	fields := strings.Fields(line)
 	if len(fields) == 0 || fields[0] != attemptWord && fields[0] != requestWord {

@@ -16,28 +16,27 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Levers are what a trial's cell asks of the control plane; see [LeversOf]. Levers that it
-// does not name stay as installed.
+// Levers has the control plane settings of a trial's cell; see [LeversOf]. Unnamed levers stay
+// as installed.
 type Levers struct {
-	// Levels are those of the named factors of [controlplane.Levers], in their spelling.
+	// Levels has the levels of the named factors of [controlplane.Levers], as spelled there.
 	Levels record.Cell
-	// Namespaces get a Sidecar each at scope namespace and workload.
+	// Namespaces each get a Sidecar at scope namespace and workload.
 	Namespaces []string
-	// Workload selects the pods that have one at scope workload.
+	// Workload selects the pods that get one at scope workload.
 	Workload map[string]string
-	// Wait is how long every replica may take to become ready, if that exceeds the usual
-	// limit.
+	// Wait is how long every replica may take to become ready, if longer than the usual limit.
 	Wait time.Duration
 }
 
-// Level none and default, as factors spell them.
+// Levels none and default, as factors spell them.
 const (
 	LevelNone    = study.LevelNone
 	LevelDefault = study.LevelDefault
 )
 
-// LeversOf reads the levers of a cell. Levers that the cell lacks, that mean nothing there, or
-// that are as installed, are not named. The caller sets Namespaces and Workload.
+// LeversOf returns the levers of a cell. It omits levers that the cell lacks, that are
+// meaningless there, or that are as installed. The caller sets Namespaces and Workload.
 func LeversOf(cell record.Cell) Levers {
 	l := Levers{Levels: record.Cell{}}
 	for _, f := range controlplane.Levers() {
@@ -48,13 +47,13 @@ func LeversOf(cell record.Cell) Levers {
 	return l
 }
 
-// Named reports whether a level of a factor is asked for.
+// Named reports whether a level of a factor is requested.
 func (l Levers) Named(factor string) bool {
 	f, ok := controlplane.LeverByName(factor)
 	return ok && f.Sets(l.Levels[factor])
 }
 
-// AnyNamed reports whether one of the scope's factors is named.
+// AnyNamed reports whether any of the scope's factors is named.
 func (l Levers) AnyNamed(scope study.Scope) bool {
 	for _, f := range controlplane.Levers() {
 		if f.Scope == scope && f.Sets(l.Levels[f.Name]) {
@@ -64,7 +63,7 @@ func (l Levers) AnyNamed(scope study.Scope) bool {
 	return false
 }
 
-// Level is the level of a factor, [study.LevelInstalled] unless it is named.
+// Level returns the level of a factor; [study.LevelInstalled] unless it is named.
 func (l Levers) Level(factor string) string {
 	if !l.Named(factor) {
 		return study.LevelInstalled
@@ -72,13 +71,13 @@ func (l Levers) Level(factor string) string {
 	return l.Levels[factor]
 }
 
-// With are the levers with one at another level.
+// With returns the levers with one of them at another level.
 func (l Levers) With(factor, level string) Levers {
 	l.Levels = l.Levels.With(record.Cell{factor: level})
 	return l
 }
 
-// Hosts are the egress hosts of the Sidecars; the usual ones if none are named.
+// Hosts returns the egress hosts of the Sidecars; the usual ones if none are named.
 func (l Levers) Hosts() []string {
 	level := l.Level(controlplane.FactorSidecarHosts)
 	if level == study.LevelInstalled {
@@ -111,7 +110,7 @@ func splitList(text, separator string) []string {
 	return out
 }
 
-// EnvVars are the variables that istiod_env names.
+// EnvVars returns the variables that istiod_env names.
 func (l Levers) EnvVars() (map[string]string, error) {
 	vars := map[string]string{}
 	env := l.Level(controlplane.FactorIstiodEnv)
@@ -131,71 +130,72 @@ func (l Levers) EnvVars() (map[string]string, error) {
 	return vars, nil
 }
 
-// ControlPlane is a mesh's control plane as the thing under test: its levers are set before a
+// ControlPlane is a mesh's control plane as the system under test: its levers are set before a
 // trial and verified after it. The cluster's journal records its changes before they are made.
 type ControlPlane interface {
 	// Apply sets the named levers where they differ from their current state, and waits until
-	// every replica runs with them and none of the old ones is left. Other levers stay as they
-	// are. fresh restarts it even without a difference, so that a trial does not inherit the
-	// previous one's heap and caches.
+	// every replica runs with them and none of the old ones is left. Other levers stay
+	// unchanged. fresh forces a restart even without a difference, so that a trial does not
+	// inherit the previous one's heap and caches.
 	Apply(ctx context.Context, levers Levers, fresh bool) (Applied, error)
-	// AwaitElected waits, if replicas elect a leader that then pushes everything to every
-	// proxy, until one has been elected since their restart: at most a minute.
+	// AwaitElected waits for at most a minute until a leader has been elected since the
+	// replicas' restart, if they elect a leader that then pushes everything to every proxy.
 	AwaitElected(ctx context.Context) error
-	// Found reads the installed values of levers that are not named, by factor: a level where
-	// the value is one, else the value itself. Call it when Apply has returned.
+	// Found returns the installed values of unnamed levers, by factor: a level if the value
+	// matches one, otherwise the value itself. Call it after Apply has returned.
 	Found(ctx context.Context, levers Levers) (record.Cell, error)
 	// Check verifies that each named lever took effect. Call it after the trial's window, with
 	// proxies still connected.
 	Check(ctx context.Context, levers Levers, e ControlEvidence) []record.Check
-	// Plan returns what Apply would change of the mesh for these levers, one after the other.
-	// It changes nothing.
+	// Plan returns what Apply would change in the mesh for each of these levers in turn. It
+	// changes nothing.
 	Plan(ctx context.Context, all []Levers) ([]journal.Planned, error)
-	// Restore reverts the changes of this run's Apply, and waits until that is in force.
-	// Changes by others stay.
+	// Restore reverts the changes of this run's Apply, and waits until that is in force. It
+	// leaves changes by others.
 	Restore(ctx context.Context) error
 	// Pods lists the ready replicas.
 	Pods(ctx context.Context) ([]ControlPod, error)
 	// Started lists the replicas whose container runs, ready or not.
 	Started(ctx context.Context) ([]ControlPod, error)
-	// Kill ends all replicas without their grace period, and waits until others are ready in
-	// their place, or ctx ends.
+	// Kill deletes all replicas without their grace period, and waits until replacements are
+	// ready or ctx ends.
 	Kill(ctx context.Context) error
-	// Autoscalers lists those that may change the number of replicas.
+	// Autoscalers lists the autoscalers that may change the number of replicas.
 	Autoscalers(ctx context.Context) ([]Autoscaler, error)
 	// Discovery returns where proxies connect. watched is a namespace that the control plane
 	// watches.
 	Discovery(ctx context.Context, watched string) (Discovery, error)
-	// Logs follows a replica's log from an instant on, until the context
-	// ends or the container does. Package observe parses it.
+	// Logs follows a replica's log from an instant until the context ends or the container
+	// does. Package observe parses it.
 	Logs(ctx context.Context, pod ControlPod, since time.Time) (io.ReadCloser, error)
 }
 
-// Controlled is a mesh whose control plane can be the thing under test.
+// Controlled is a mesh whose control plane can be the system under test.
 type Controlled interface {
 	Mesh
-	// Control finds the control plane of a revision, for "" the only one. Setting levers
+	// Control returns the control plane of a revision, or the only one for "". Setting levers
 	// requires a journal.
 	Control(ctx context.Context, config *rest.Config, revision string, changes *journal.Journal) (Tested, error)
 }
 
-// Tested is a control plane under test, until it is closed.
+// Tested is a control plane under test. Close it after use.
 type Tested interface {
 	ControlPlane
 	Close() error
-	// Connected is how many proxies its levers affect.
+	// Connected returns the number of proxies that its levers affect.
 	Connected(ctx context.Context) (int, error)
-	// Root is the namespace whose objects apply to the whole mesh, once Found has returned.
+	// Root returns the namespace whose objects apply to the whole mesh. Call it after Found
+	// has returned.
 	Root() string
 }
 
-// Applied is what Apply did.
+// Applied is the result of Apply.
 type Applied struct {
-	Restarted bool          // its pods are new
+	Restarted bool          // its pods were replaced
 	Changed   []string      // objects that it wrote, Kind namespace/name
-	Took      time.Duration // until all was in force
-	// Requests are the installed resource requests that no lever names and that a lever's
-	// limit has changed, by factor; none for none.
+	Took      time.Duration // until everything was in force
+	// Requests has the installed resource requests that no lever names but a lever's limit has
+	// changed, by factor; empty if there are none.
 	Requests record.Cell
 }
 
@@ -203,27 +203,27 @@ type Applied struct {
 type Autoscaler struct {
 	Name               string
 	Min, Max, Replicas int32
-	Scaled             time.Time // when it last did; zero: never
+	Scaled             time.Time // last scaling; zero: never
 }
 
-// Asked is what a study's plan requires of an installed mesh.
+// Asked lists what a study's plan requires of an installed mesh.
 type Asked struct {
 	Proxies []Proxy  // sidecars of its pods
 	Levers  []Levers // of the control plane, by cell
-	// Served says that some of the sidecars, or a gateway, receive requests; Sent that some
-	// sidecars send requests, and Plain that some of those go to pods that accept no mutual
-	// TLS.
+	// Served means that some of the sidecars, or a gateway, receive requests. Sent means that
+	// some sidecars send requests, and Plain that some of those requests go to pods that do
+	// not accept mutual TLS.
 	Served, Sent, Plain bool
-	// Ports are those of the Services that receive requests, each once.
+	// Ports has the distinct ports of the Services that receive requests.
 	Ports []int
-	// Ambient says that the mesh's proxies on nodes carry some of the requests, and Waypoint
+	// Ambient means that the mesh's proxies on nodes carry some of the requests, and Waypoint
 	// that some of those pass a waypoint.
 	Ambient, Waypoint bool
-	// Ztunnels says that simulated ones connect to the control plane as installed.
+	// Ztunnels means that simulated ztunnels connect to the control plane as installed.
 	Ztunnels bool
-	// HBONE says that real sidecars or a real gateway speak it, and should discover workloads.
+	// HBONE means that real sidecars or a real gateway use it, and must discover workloads.
 	HBONE bool
-	// GatewayAPI says that gateways get routes of the Gateway API.
+	// GatewayAPI means that gateways get routes of the Gateway API.
 	GatewayAPI bool
 }
 
@@ -233,42 +233,42 @@ type ControlPod struct {
 	// Container is the name of the container under test.
 	Container  string
 	Containers map[string]string // name to container ID
-	Restarts   int32             // of Container since the pod began
+	Restarts   int32             // of Container since the pod started
 	Ready      bool
 	// AdminPort serves metrics, profiles and debug endpoints on the pod's loopback.
 	AdminPort int
 }
 
-// Discovery is where and how proxies connect.
+// Discovery is the address and the parameters of proxies' connections.
 type Discovery struct {
 	Plaintext  string // host:port for xDS without TLS; the host is a cluster name
 	TLS        string // host:port for xDS with TLS
 	ServerName string // in the server's certificate
-	RootCA     []byte // PEM, which signed it
+	RootCA     []byte // PEM, of the CA that signed it
 	Audience   string // of service account tokens that it accepts
-	ClusterID  string // name of the cluster in proxies' metadata
-	Version    string // of the control plane, as its release's proxies report it
-	Ambient    bool   // proxies of nodes may connect
+	ClusterID  string // the cluster's name in proxies' metadata
+	Version    string // of the control plane, as reported by its release's proxies
+	Ambient    bool   // whether node proxies may connect
 }
 
-// ControlEvidence is what a trial observed of its proxies.
+// ControlEvidence is what a trial observed about its proxies.
 type ControlEvidence struct {
-	// Rises is how far the control plane's series rose in the window, by series as Prometheus
-	// writes it.
+	// Rises is the increase of the control plane's series in the window, by series in
+	// Prometheus notation.
 	Rises map[string]float64
-	// Proxies are some of those connected, ideally one of each namespace.
+	// Proxies has some of the connected proxies, ideally one per namespace.
 	Proxies []ControlProxy
 }
 
-// ControlProxy is a connected proxy, with what it holds.
+// ControlProxy is a connected proxy and the configuration it holds.
 type ControlProxy struct {
 	ID        string // node ID
 	Namespace string
 	Labels    map[string]string
 	Gateway   bool
-	// Clusters are the names of the clusters that it holds (cds); nil: unknown.
+	// Clusters has the names of the clusters that it holds (cds); nil if unknown.
 	Clusters []string
 }
 
-// ErrNotRestored is wrapped when something could not be reverted.
+// ErrNotRestored is wrapped if something could not be reverted.
 var ErrNotRestored = fmt.Errorf("the control plane was not reverted")

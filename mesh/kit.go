@@ -12,39 +12,40 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Kit is everything that a mesh brings: its adapter, the flags that select what to install,
+// Kit is everything that a mesh provides: its adapter, the flags that select what to install,
 // its images and installation, and what it leaves behind. Package mesh/meshes has the table of
-// kits; nothing else names meshes. nil or empty fields are what the mesh does not have.
+// kits; no other package names meshes. Fields are nil or empty if the mesh has no such thing.
 type Kit struct {
 	Name string
-	// Carriers are what can carry requests in it, and Groups the API groups whose objects
+	// Carriers lists what can carry requests in it, and Groups the API groups whose objects
 	// configure its proxies, if package study does not know the mesh.
 	Carriers []study.Carrier
 	Groups   []string
-	// New makes the adapter for a lab with these images.
+	// New returns the adapter for a lab with these images.
 	New func(lab.Images) Mesh
 
 	Flags []Flag
-	// Resolve completes the settings of a command, and rejects contradictions. installed says
+	// Resolve completes the settings of a command, and rejects contradictions. installed means
 	// that the command installs the mesh.
 	Resolve func(c Command, installed bool, s Settings) (Settings, error)
 	// Needs adds the requirements of a lab that is started for a plan.
 	Needs func(plan *study.Plan, s Settings) Settings
-	// Extras are what a plan needs of the mesh that not every lab or cluster has.
+	// Extras lists what a plan needs of the mesh that not every lab or cluster has.
 	Extras func(plan *study.Plan) []Extra
-	// Fits rejects settings of a run without effect: no cell uses them, or the running lab,
-	// with the facts has about this mesh, has something else. has is nil without a running
+	// Fits rejects a run's settings that have no effect: no cell uses them, or the running lab
+	// differs, according to its facts about this mesh in has. has is nil without a running
 	// lab.
 	Fits func(ctx context.Context, plan *study.Plan, s Settings, has map[string]string) error
 
-	// Supply is what the mesh gives a local lab.
+	// Supply returns what the mesh provides for a local lab.
 	Supply func(ctx context.Context, s Settings, installed bool) (lab.Supply, error)
-	// AwaitDead waits for the end of what dead runs created of the mesh in a local lab, by
-	// their label, and deletes the rest. It calls wait if there is something to wait for.
+	// AwaitDead waits for the end of the mesh's objects that dead runs created in a local lab,
+	// identified by label, and deletes the rest. It calls wait if there is something to wait
+	// for.
 	AwaitDead func(ctx context.Context, config *rest.Config, kube kubernetes.Interface, label string, wait func()) error
 
-	// Rights are those that the mesh's features need in a cluster, besides the table of
-	// package rights.
+	// Rights are the rights that the mesh's features need in a cluster, in addition to the
+	// table of package rights.
 	Rights map[string][]rights.Row
 }
 
@@ -57,23 +58,23 @@ type Command int
 // Commands.
 const (
 	LabUp     Command = 1 << iota // lab up
-	Run                           // run, of the lab that it starts
+	Run                           // run, for the lab that it starts
 	LabImages                     // lab components images
 )
 
 // Flag is a flag of a mesh.
 type Flag struct {
 	Name     string
-	As       string // the setting's name, if not the flag's
+	As       string // the setting's name, if it differs from the flag's
 	Commands Command
 	Kind     FlagKind
 	Usage    string
 	Default  string // for the usage text; [Kit.Resolve] applies it
-	// Adds says that the flag adds the mesh to those of lab up, unless --mesh is given too.
+	// Adds means that the flag adds the mesh to those of lab up, unless --mesh is also given.
 	Adds bool
 }
 
-// Setting is the name of the flag's setting.
+// Setting returns the name of the flag's setting.
 func (f Flag) Setting() string {
 	if f.As != "" {
 		return f.As
@@ -81,22 +82,22 @@ func (f Flag) Setting() string {
 	return f.Name
 }
 
-// FlagKind is what a flag takes.
+// FlagKind is the kind of a flag's argument.
 type FlagKind int
 
 // Kinds of flags.
 const (
 	Text     FlagKind = iota
-	Switch            // nothing: a switch
-	List              // values separated by commas, repeatable
+	Switch            // no argument
+	List              // comma-separated values, repeatable
 	Repeated          // one value, repeatable
 )
 
-// Settings are what flags set for a mesh, by name; those not given are absent. A switch has
-// the value "true".
+// Settings are the values that flags set for a mesh, by name; settings that were not given are
+// absent. A switch has the value "true".
 type Settings map[string][]string
 
-// Get is the value of a setting; "" if it was not given.
+// Get returns the value of a setting; "" if it was not given.
 func (s Settings) Get(name string) string {
 	if values := s[name]; len(values) > 0 {
 		return values[len(values)-1]
@@ -104,7 +105,7 @@ func (s Settings) Get(name string) string {
 	return ""
 }
 
-// With returns the settings with one more. Without values it counts as not given.
+// With returns the settings with one added. A setting without values counts as not given.
 func (s Settings) With(name string, values ...string) Settings {
 	out := Settings{}
 	for n, v := range s {
@@ -117,11 +118,11 @@ func (s Settings) With(name string, values ...string) Settings {
 	return out
 }
 
-// Choices are settings by the names of meshes.
+// Choices has settings by mesh name.
 type Choices map[string]Settings
 
-// OtherThan is the error of a flag that names something else than the running lab has; has is
-// "" if it has nothing of the kind.
+// OtherThan returns the error for a flag that names something other than the running lab has;
+// has is "" if it has nothing of the kind.
 func OtherThan(what, has, flag string) error {
 	const anew = "`meshtrial lab down`, and the run starts a lab that has it"
 	if has == "" {

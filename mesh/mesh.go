@@ -1,14 +1,12 @@
-// Package mesh is what the runner needs of a service mesh, whichever it is: inject a sidecar
-// into a pod, set a cell's levers, and verify after a trial that the cell's mode was active.
+// Package mesh is what the runner needs of any service mesh: inject a sidecar into a pod, set
+// a cell's levers, and verify after a trial that the cell's mode was active.
 //
-// The runner hands a [Workload] to [Mesh.Decorate] for each Deployment it is
-// about to create, applies the objects of [Mesh.Policies], and after each
-// trial gives what was counted ([Evidence]) to [Mesh.Verify], whose checks
-// go into the trial's validity. For a study of the control plane it hands the
-// [Levers] of a cell to [ControlPlane.Apply], afterwards asks
-// [ControlPlane.Check] whether each took effect, and in the end
-// [ControlPlane.Restore] to put all back. Adapters live in subpackages and
-// never import each other.
+// The runner passes a [Workload] to [Mesh.Decorate] for each Deployment it is about to create,
+// applies the objects of [Mesh.Policies], and after each trial passes the counts ([Evidence])
+// to [Mesh.Verify], whose checks become part of the trial's validity. For a study of the
+// control plane it passes the [Levers] of a cell to [ControlPlane.Apply], then calls
+// [ControlPlane.Check] to verify that each took effect, and finally [ControlPlane.Restore] to
+// revert everything. Adapters live in subpackages and never import each other.
 package mesh
 
 import (
@@ -30,17 +28,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// AppLabel is the label by which policies and Services select a workload's pods; its value is
+// AppLabel is the label by which policies and Services select a workload's pods. Its value is
 // the workload's name.
 const AppLabel = "app.kubernetes.io/name"
 
 // Proxy is a workload's specification of its sidecar.
 type Proxy struct {
-	// Levels are those of the factors that affect it, in their spelling; the level of
+	// Levels has the levels of the factors that affect it, as spelled there. The level of
 	// telemetry may be [TelemetryLedger]. Other factors are the mesh's choice.
 	Levels record.Cell
 	// CertificateTTL is how long the workload's certificates are valid; they are replaced
-	// after half of it. 0 leaves both to the mesh.
+	// after half of that time. 0 leaves both to the mesh.
 	CertificateTTL time.Duration
 }
 
@@ -49,10 +47,10 @@ func (p Proxy) Equal(other Proxy) bool {
 	return maps.Equal(p.Levels, other.Levels) && p.CertificateTTL == other.CertificateTTL
 }
 
-// Level is the level of a factor, "" if absent.
+// Level returns the level of a factor; "" if absent.
 func (p Proxy) Level(factor string) string { return p.Levels[factor] }
 
-// Set is the level of a factor if it sets anything, "" if it leaves the mesh as it is.
+// Set returns the level of a factor; "" if it leaves the mesh unchanged.
 func (p Proxy) Set(factor string) string {
 	switch level := p.Levels[factor]; level {
 	case LevelNone, LevelDefault, study.NotApplicable:
@@ -62,8 +60,8 @@ func (p Proxy) Set(factor string) string {
 	}
 }
 
-// Unknown is a lack for each factor of sidecars that an adapter does not know and that is not
-// at its default: a level that nobody applies must not be measured under its name.
+// Unknown returns a lack for each factor of sidecars that an adapter does not know and that is
+// not at its default, so that no level is measured without having been applied.
 func (p Proxy) Unknown(known ...string) []Lack {
 	var out []Lack
 	for _, f := range study.DataPlane.Factors() {
@@ -79,96 +77,94 @@ type Workload struct {
 	Name      string
 	Namespace string
 	Proxy     *Proxy // nil: no sidecar
-	// Carrier is the level of the factor sidecars if other proxies than sidecars carry its
-	// requests; else "".
+	// Carrier is the level of the factor sidecars if proxies other than sidecars carry its
+	// requests; otherwise "".
 	Carrier string
-	Client  bool // it sends requests, as opposed to serving them
-	// ControlPort is the port of the role's control server, which must not
-	// pass through the sidecar.
+	Client  bool // whether it sends requests rather than serving them
+	// ControlPort is the port of the role's control server, which must bypass the sidecar.
 	ControlPort int
 	// Extensions are the user's own configuration for its sidecar.
 	Extensions []Extension
 }
 
-// SinkName names the Service, in the workloads' namespace, that receives what sidecars send
-// about requests: a workload without a sidecar.
+// SinkName is the name of the Service, in the workloads' namespace, that receives telemetry
+// about requests from sidecars: a workload without a sidecar.
 const SinkName = "sink"
 
-// Endpoint is where a trial's requests went.
+// Endpoint is the destination of a trial's requests.
 type Endpoint struct {
 	Service   string // name of the Kubernetes Service
 	Namespace string
 	Port      int
-	// Opaque says that proxies see connections only, not requests: plain TCP, or TLS passed
-	// through.
+	// Opaque means that proxies see only connections, not requests: plain TCP, or TLS
+	// passthrough.
 	Opaque bool
 }
 
-// Evidence is what was counted from just before a trial's first request
-// until just after its last.
+// Evidence has the counts from just before a trial's first request until just after its last.
 type Evidence struct {
 	Cell     record.Cell `json:"cell"` // effective levels
 	Endpoint Endpoint    `json:"endpoint"`
-	// Requests is how many requests the generator sent and saw the end of; Unknown is how many
-	// it gave up on, which may or may not have arrived.
+	// Requests is the number of requests that the generator sent and saw the end of. Unknown
+	// is the number that it gave up, which may or may not have arrived.
 	Requests int64 `json:"requests"`
 	Unknown  int64 `json:"unknown"`
-	// SentS is how long the generator sent all of them, in seconds.
+	// SentS is the duration of sending, in seconds.
 	SentS float64 `json:"sent_s,omitempty"`
-	// Connections the generator opened; Probes is how many of them it closed
-	// again without a byte, which a proxy may pass on or not.
+	// Connections is the number of connections the generator opened. Probes is how many of
+	// them it closed again without sending a byte, which a proxy may or may not forward.
 	Connections int64 `json:"connections"`
 	Probes      int64 `json:"probes"`
-	// Remade are connections that replaced one meant to be kept. A request in flight on that
+	// Remade counts connections that replaced a persistent one. A request in flight on the old
 	// one may have reached one proxy and not the next, and may have been resent by a library
-	// that reports nothing.
+	// without notice.
 	Remade int64 `json:"remade,omitempty"`
-	// Way is what the cell's requests should have passed. Both pods may be on one node.
+	// Way is the expected path of the cell's requests. Both pods may be on one node.
 	Way record.Way `json:"way"`
-	// Proxies are those that were found, by part: of that way, and sidecars of the two pods
-	// that should not exist.
+	// Proxies has the proxies that were found, by part: those of that path, and unexpected
+	// sidecars of the two pods.
 	Proxies map[string]*Passed `json:"proxies"`
-	// Beside are node proxies that the cell's requests should not have passed, by node.
+	// Beside has the node proxies that the cell's requests should have bypassed, by node.
 	Beside map[string]*Passed `json:"beside,omitempty"`
 	// Wire is what the generator sent and read on its connections; nil at the services of a
-	// graph, of whose proxies only Rise is known.
+	// graph, for whose proxies only Rise is known.
 	Wire *Wire `json:"wire,omitempty"`
-	// Worker is how far the worker's counters rose; nil if nobody reads them, as at the
-	// services of a graph: then Connections is an upper bound, and the number may be lower by
-	// up to Probes.
+	// Worker is the increase of the worker's counters; nil if not read, as at the services of
+	// a graph. Connections is then an upper bound, and the actual number may be lower by up to
+	// Probes.
 	Worker map[string]float64 `json:"worker"`
-	// Extensions are those of the server's workload, by their names.
+	// Extensions has the extensions of the server's workload, by name.
 	Extensions map[string]Extended `json:"extensions,omitempty"`
-	// FiltersVary says that the study has cells with parts switched on: then a part that is
-	// there by itself would spoil the measurement.
+	// FiltersVary means that the study has cells with parts enabled, so that a part that is
+	// present by itself would invalidate the measurement.
 	FiltersVary bool `json:"filters_vary,omitempty"`
 }
 
-// Wire is what passed on the generator's connections, in bytes.
+// Wire is the traffic on the generator's connections, in bytes.
 type Wire struct {
 	Sent int64 `json:"sent"`
 	Read int64 `json:"read"`
-	// Bodies says that these are the bodies of requests and answers alone, without framing and
-	// encryption: more bytes passed.
+	// Bodies means that these are only the bodies of requests and responses, without framing
+	// and encryption: more bytes passed.
 	Bodies bool `json:"bodies,omitempty"`
 }
 
-// Passed is what was observed of a proxy on the way.
+// Passed is what was observed of a proxy on the path.
 type Passed struct {
-	// Rise is how far its statistics rose, nil if they could not be read; Total is their
-	// values at the end, counted from the proxy's start.
+	// Rise is the increase of its statistics, nil if they could not be read. Total has their
+	// values at the end, since the proxy's start.
 	Rise  map[string]float64 `json:"rise"`
 	Total map[string]float64 `json:"total"`
 	// Config is the configuration in force after the trial, from the admin interface.
 	Config []byte `json:"-"`
 	// State is what the proxy reports about itself; nil if it does not.
 	State *ProxyState `json:"state"`
-	// Of is the number of proxies that Rise sums, if several clients have one each; all else
-	// is the first one's. 0: one.
+	// Of is the number of proxies that Rise sums, if several clients have one each; 0 means
+	// one. All other fields are those of the first.
 	Of int `json:"of,omitempty"`
 }
 
-// Read is what was observed of a proxy, or nil if its statistics could not be read.
+// Read returns what was observed of a proxy; nil if its statistics could not be read.
 func (e Evidence) Read(part string) *Passed {
 	if p := e.Proxies[part]; p != nil && p.Rise != nil {
 		return p
@@ -176,56 +172,57 @@ func (e Evidence) Read(part string) *Passed {
 	return nil
 }
 
-// ProxyState is a running proxy, as opposed to its specification.
+// ProxyState is the state of a running proxy, as opposed to its specification.
 type ProxyState struct {
-	Version  string // from the proxy itself
+	Version  string // reported by the proxy itself
 	CPULimit string // of the running container; "none" without one
 }
 
-// Proxies is how the proxies of a mesh at one place are found and asked.
+// Proxies describes how to find and query a mesh's proxies at one place.
 type Proxies struct {
-	// Containers are those of a pod that make up a proxy; the first is the proxy itself.
+	// Containers has the containers of a pod that make up a proxy; the first is the proxy
+	// itself.
 	Containers []string
-	// Namespace and Selector find their pods, if they have pods of their own: at other places
+	// Namespace and Selector find their pods if the proxies are not sidecars: at places other
 	// than [record.PlaceSidecar]. "" is the run's namespace.
 	Namespace, Selector string
-	// AdminPort is a proxy's admin port on the pod's loopback; Admin is a client of the proxy
-	// that an HTTP client reaches.
+	// AdminPort is a proxy's admin port on the pod's loopback. Admin returns a client for the
+	// proxy that an HTTP client reaches.
 	AdminPort int
 	Admin     func(client *http.Client) Admin
 	// Stats is a regular expression for the statistics that Verify reads.
 	Stats string
-	// Hint says where to look if none is ready; "" without a hint.
+	// Hint says where to look if no proxy is ready; "" if there is no hint.
 	Hint string
-	// Of is the object, in their namespace, from which a control plane creates them, and whose
-	// status reports the outcome; nil if there is none.
+	// Of is the object, in their namespace, from which a control plane creates them and whose
+	// status reports the result; nil if there is none.
 	Of *Source
-	// Agents are the pods that connect others on their node to the proxies there; without
+	// Agents are the pods that connect other pods on their node to the proxies there; without
 	// containers if there are none.
 	Agents Agents
 }
 
-// Source names an object.
+// Source identifies an object.
 type Source struct {
 	Resource schema.GroupVersionResource
 	Name     string
 }
 
-// Agents is how pods that work for proxies on nodes are found.
+// Agents describes how to find pods that support proxies on nodes.
 type Agents struct {
 	Namespace, Selector string
 	Containers          []string
 	// Awaited is the init container with which a pod with a sidecar waits until agents have
-	// redirected its requests; a pod without it does the redirection itself.
+	// redirected its requests. A pod without it redirects its own requests.
 	Awaited string
-	// Brought selects the pods that they connect to proxies. Each has the annotation Mark with
-	// the value Marked once connected; "" if nothing marks that.
+	// Brought selects the pods that they connect to proxies. A connected pod has the
+	// annotation Mark with the value Marked; "" if there is no such mark.
 	Brought, Mark, Marked string
-	// Noun is an agent in words, and Hint where to look if one has not done its work.
+	// Noun names an agent in prose, and Hint says where to look if one has failed.
 	Noun, Hint string
 }
 
-// Serve reports that a pod with a sidecar relies on them for its redirection.
+// Serve reports whether a pod with a sidecar relies on them for its redirection.
 func (a Agents) Serve(pod *corev1.Pod) bool {
 	return a.Awaited != "" && slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == a.Awaited })
 }
@@ -236,8 +233,8 @@ type Fitter interface {
 	Fits(place record.Place, running ProxyState) error
 }
 
-// Fits is the verdict of a mesh that is a [Fitter] on a running proxy, if that has been read;
-// else nil.
+// Fits returns the verdict of a mesh that is a [Fitter] on a running proxy; nil if the proxy's
+// state was not read.
 func Fits(m Mesh, place record.Place, running *ProxyState) error {
 	if fitter, ok := m.(Fitter); ok && running != nil {
 		return fitter.Fits(place, *running)
@@ -249,21 +246,21 @@ func Fits(m Mesh, place record.Place, running *ProxyState) error {
 type Mesh interface {
 	// Name is the mesh's name in study files.
 	Name() string
-	// Check checks that the mesh is installed and fit, and returns the binaries that would be
-	// measured. proxies are the sidecars that the plan asks for. An error says what is missing
-	// and how to fix it.
+	// Check verifies that the mesh is installed and usable, and returns the binaries that
+	// would be measured. proxies are the sidecars that the plan requests. The error says what
+	// is missing and how to fix it.
 	Check(ctx context.Context, cluster *rest.Config, proxies []Proxy) ([]record.Component, error)
 	// Decorate requests w's sidecar, or none, in its pod template.
 	Decorate(w Workload, pod *corev1.PodTemplateSpec) error
-	// DecorateService gives a Service the annotations that tell the mesh the protocols of its
-	// ports, and those of the cell's levers that it carries.
+	// DecorateService adds the annotations that tell the mesh the protocols of a Service's
+	// ports, and those for the cell's levers that a Service carries.
 	DecorateService(s *corev1.Service, cell record.Cell)
-	// Policies are the objects that give the workloads the levers that pods cannot carry.
+	// Policies returns the objects that set the workloads' levers that pods cannot carry.
 	Policies(workloads []Workload) []*unstructured.Unstructured
-	// Proxies are those at a place; without containers if the mesh has none there.
+	// Proxies returns the proxies at a place; without containers if the mesh has none there.
 	Proxies(place record.Place) Proxies
-	// ControlPlane returns where the pods of the mesh's control plane are: their namespace (""
-	// for any) and a label selector; "" for none.
+	// ControlPlane returns the namespace ("" for any) and the label selector of the pods of
+	// the mesh's control plane; "" for none.
 	ControlPlane() (namespace, selector string)
 	// Verify checks that the cell's mode was active.
 	Verify(e Evidence) []record.Check
@@ -271,24 +268,24 @@ type Mesh interface {
 
 // Admin queries a running proxy.
 type Admin interface {
-	// Version is the proxy's own.
+	// Version returns the proxy's version.
 	Version(ctx context.Context) (string, error)
-	// Stats reads the counters and gauges whose names match filter, a regular
-	// expression (RE2, found anywhere in the name; "" is all).
+	// Stats reads the counters and gauges whose names match filter, an unanchored RE2
+	// expression ("" matches all).
 	Stats(ctx context.Context, filter string) (observe.ProxyStats, error)
-	// Gauges reads gauges only, at the least cost to the proxy.
+	// Gauges reads only gauges, at the lowest cost to the proxy.
 	Gauges(ctx context.Context, filter string) (map[string]float64, error)
-	// Config reads the configuration in force, as Verify takes it.
+	// Config reads the configuration in force, in the form for Verify.
 	Config(ctx context.Context) ([]byte, error)
 	// Get reads a path.
 	Get(ctx context.Context, path string, query url.Values) ([]byte, error)
 }
 
-// Sidecars are the sidecars of a mesh.
+// Sidecars returns the sidecars of a mesh.
 func Sidecars(m Mesh) Proxies { return m.Proxies(record.PlaceSidecar) }
 
-// OnTheWay is a helper of Verify: it checks that each proxy of the way was there, and no
-// sidecar that is not on it.
+// OnTheWay is a helper for Verify: it checks that each proxy on the path was present, and no
+// other sidecar.
 func OnTheWay(e Evidence) []record.Check {
 	var checks []record.Check
 	for _, p := range record.Proxies {
@@ -305,7 +302,7 @@ func OnTheWay(e Evidence) []record.Check {
 	return checks
 }
 
-// Expect is a helper of Verify: a check that got equals want within slack.
+// Expect is a helper for Verify: it checks that got equals want within slack.
 func Expect(name string, got, want, slack float64, what string) record.Check {
 	ok := got >= want-slack && got <= want+slack
 	detail := fmt.Sprintf("%s: %.0f, expected %.0f", what, got, want)

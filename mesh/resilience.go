@@ -12,10 +12,10 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// TelemetryLedger is the level of [Proxy.Telemetry] at which a sidecar writes the lines of the
-// ledger of requests to its standard output: one per request, on both sides, and on the
-// calling side one per attempt. [Mesh.Policies] has the objects that enable it; [Mesh.Check]
-// rejects a mesh that cannot.
+// TelemetryLedger is the level of the factor telemetry in [Proxy.Levels] at which a sidecar
+// writes the request ledger's lines to its standard output: one per request on both sides, and
+// one per attempt on the calling side. [Mesh.Policies] includes the objects that enable it;
+// [Mesh.Check] rejects a mesh that cannot.
 const TelemetryLedger = "ledger"
 
 // Route is a port of a Kubernetes Service, whose requests a mesh carries.
@@ -24,69 +24,69 @@ type Route struct {
 	Port            int
 }
 
-// Resilience is a mesh whose handling of requests has levers: retries, timeouts, outlier
-// detection, circuit breakers, load balancing, as cells spell them. What else a mesh can do
-// for such studies, the interfaces below say.
+// Resilience is a mesh with levers on the handling of requests: retries, timeouts, outlier
+// detection, circuit breakers and load balancing, as spelled in cells. The interfaces below
+// describe further capabilities for such studies.
 type Resilience interface {
 	Mesh
-	// Lacks returns what of a cell the mesh cannot provide, with reasons; a study is rejected
-	// for it before anything starts. Levels that a plan has marked as not applicable are
+	// Lacks returns what the mesh cannot provide for a cell, with reasons. The study is then
+	// rejected before anything starts. Levels that a plan has marked as not applicable are
 	// ignored.
 	Lacks(cell record.Cell) []Lack
 }
 
-// TrafficMaker is a mesh whose levers are objects of their own.
+// TrafficMaker is a mesh whose levers are separate objects.
 type TrafficMaker interface {
-	// Traffic are the objects that apply the cell's levers to the requests to r, none for
-	// levers at the mesh's own default or that DecorateService sets. They carry r's name and
+	// Traffic returns the objects that apply the cell's levers to the requests to r; none for
+	// levers at the mesh's own default or that DecorateService sets. They have r's name and
 	// namespace.
 	Traffic(r Route, cell record.Cell) []*unstructured.Unstructured
 }
 
 // ConfigChecker is a mesh whose proxies report the configuration in force.
 type ConfigChecker interface {
-	// ConfigPath is the path of that report on a proxy's admin port.
+	// ConfigPath returns the path of that report on a proxy's admin port.
 	ConfigPath() string
-	// CheckTraffic verifies from a caller's proxy's answer that each lever is in force for the
-	// routes, that those at their default were left alone, and that the proxy writes the
-	// ledger's lines, or none. Configuration takes time to arrive: ask until all are OK.
+	// CheckTraffic verifies, from the report of a caller's proxy, that each lever is in force
+	// for the routes, that levers at their default were left alone, and that the proxy writes
+	// the ledger's lines, or none. Configuration takes time to arrive: retry until all are OK.
 	CheckTraffic(config []byte, routes []Route, cell record.Cell, ledger bool) []record.Check
 }
 
 // RequestLogger is a mesh whose proxies write the ledger's lines.
 type RequestLogger interface {
-	// LogContainer names the container whose output has them.
+	// LogContainer returns the container whose output has them.
 	LogContainer() string
-	// LogsInboundOnly reports that proxies write such lines about requests to their own pod
-	// only, not about those that they send.
+	// LogsInboundOnly reports whether proxies write such lines only about requests to their
+	// own pod, not about those that they send.
 	LogsInboundOnly() bool
-	// ReadLog reads that output, until its end or an error of its own, and calls each with
-	// every line of the ledger.
+	// ReadLog reads that output until its end or a read error, and calls each with every line
+	// of the ledger.
 	ReadLog(r io.Reader, source ledger.Source, each func(ledger.ProxyEntry)) (ledger.Lines, error)
 }
 
 // EjectionReader is a mesh whose proxies report the endpoints that they ejected for failing.
 type EjectionReader interface {
-	// EjectedFilter is a regular expression for the statistics of a caller's
-	// proxy that Ejected reads.
+	// EjectedFilter returns a regular expression for the statistics of a caller's proxy that
+	// Ejected reads.
 	EjectedFilter() string
-	// Ejected counts the ejected endpoints, by name of service in a namespace. Services
-	// without any are left out.
+	// Ejected counts the ejected endpoints by service name in a namespace. It omits services
+	// without any.
 	Ejected(stats map[string]float64, namespace string) map[string]int
 }
 
 // CertificateReader is a mesh whose proxies report the certificate that they present to
 // others.
 type CertificateReader interface {
-	// CertificatePath is the path of that report on a proxy's admin port.
+	// CertificatePath returns the path of that report on a proxy's admin port.
 	CertificatePath() string
-	// Certificate reads the answer.
+	// Certificate parses the response.
 	Certificate(answer []byte) (Certificate, error)
 }
 
 // ConfigServed is a mesh whose proxies get their configuration from a control plane.
 type ConfigServed interface {
-	// ConfigPods are the pods that steps on the control plane act on.
+	// ConfigPods returns the pods that steps on the control plane act on.
 	ConfigPods() ConfigPods
 }
 
@@ -94,32 +94,32 @@ type ConfigServed interface {
 // endpoints.
 type ConfigPods struct {
 	Namespace  string
-	Selector   string   // of the pods and their Deployments alike
+	Selector   string   // of both the pods and their Deployments
 	Containers []string // those that do the work
 }
 
 // ServerChecker is a mesh that verifies what its proxies accept from callers.
 type ServerChecker interface {
-	// CheckServer verifies, from a service's proxy's answer at ConfigPath, that it accepts
-	// what the cell says on a port of its pod.
+	// CheckServer verifies, from the response of a service's proxy at ConfigPath, that it
+	// accepts what the cell specifies on a port of its pod.
 	CheckServer(config []byte, port int, cell record.Cell) []record.Check
 }
 
 // PolicyChecker is a mesh whose proxies do not report their configuration, but whose control
-// plane reports what it gives them.
+// plane reports what it sends them.
 type PolicyChecker interface {
-	// CheckPolicies verifies the cell's levers for the routes by what the control plane gives
-	// proxies that call them. Changes take time to reach it: ask until all checks are OK. Call
-	// [Mesh.Check] first.
+	// CheckPolicies verifies the cell's levers for the routes by what the control plane sends
+	// to proxies that call them. Changes take time to reach it: retry until all checks are OK.
+	// Call [Mesh.Check] first.
 	CheckPolicies(ctx context.Context, routes []Route, cell record.Cell) ([]record.Check, error)
 }
 
 // LocalityChecker is a mesh whose proxies report which endpoints they prefer.
 type LocalityChecker interface {
-	// EndpointsPath is the path, on a proxy's admin port, of the endpoints that it knows.
+	// EndpointsPath returns the path, on a proxy's admin port, of its known endpoints.
 	EndpointsPath() string
-	// CheckLocality verifies, from the answer of a proxy in a zone (REGION/ZONE), that it
-	// prefers endpoints by zone as the cell says.
+	// CheckLocality verifies, from the response of a proxy in a zone (REGION/ZONE), that it
+	// prefers endpoints by zone as in the cell.
 	CheckLocality(endpoints []byte, zone string, routes []Route, cell record.Cell) []record.Check
 }
 
@@ -129,17 +129,17 @@ var TrafficFactors = []string{
 	study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer, study.FactorLocality,
 }
 
-// Lack is a lever, or a level of it, that a mesh does not have.
+// Lack is a lever, or a level of it, that a mesh does not support.
 type Lack struct {
 	Factor, Level string
 	Reason        string // the end of a sentence: "Linkerd has no ..."
 }
 
-// Certificate is what a workload presents to its peers.
+// Certificate is the certificate that a workload presents to its peers.
 type Certificate struct {
-	// Serial differs between any two certificates of an issuer.
+	// Serial is unique among the certificates of an issuer.
 	Serial       string
-	From, Expire time.Time // of its validity, to the second
+	From, Expire time.Time // validity, to the second
 }
 
 // ExpiredAt reports whether peers reject it at that time.

@@ -10,33 +10,34 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Revisioned is a mesh in which control planes of several revisions can serve side by side, so
-// that namespaces move from one to another.
+// Revisioned is a mesh in which control planes of several revisions can run side by side, and
+// namespaces can move between them.
 type Revisioned interface {
 	Mesh
-	// Plane finds the control plane of a revision or a revision tag; "" is the one that the
+	// Plane returns the control plane of a revision or a revision tag; "" is the one that the
 	// adapter's pods start with. A usage error says why a run's namespace cannot move to it.
 	Plane(ctx context.Context, kube kubernetes.Interface, revision string) (Plane, error)
-	// Connected asks a control plane's pod, through a client of its port [Plane.Port], which
-	// pods of a namespace have a sidecar connected to it.
+	// Connected queries a control plane's pod, through a client of its port [Plane.Port], for
+	// the pods of a namespace whose sidecars are connected to it.
 	Connected(ctx context.Context, client *http.Client, namespace string) ([]Connected, error)
 }
 
 // Chooser is a mesh in which a run uses the control plane of one revision.
 type Chooser interface {
 	Revisioned
-	// Choose has the adapter use the control plane of a revision or a revision tag; "" is the
-	// only one. A usage error says why it cannot serve the plan as it stands; notes say what
-	// others' workloads add to the figures.
+	// Choose makes the adapter use the control plane of a revision or a revision tag; "" is
+	// the only one. A usage error says why it cannot serve the plan in its current state;
+	// notes say what other users' workloads add to the figures.
 	Choose(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface, revision string, asked Asked) (name string, notes []string, err error)
-	// Revisions are the installed ones, and whether one of them has this name or revision tag.
+	// Revisions lists the installed ones; has reports whether one of them has this name or
+	// revision tag.
 	Revisions(ctx context.Context, kube kubernetes.Interface, name string) (there []string, has bool, err error)
-	// RevisionOf is the revision in the labels of a control plane's pods.
+	// RevisionOf returns the revision in the labels of a control plane's pods.
 	RevisionOf(labels map[string]string) string
-	// ConfigMap names the ConfigMap with a revision's mesh configuration, for "" that of the
-	// only one. With an error the name is the default of the mesh's charts.
+	// ConfigMap returns the name of the ConfigMap with a revision's mesh configuration, or
+	// that of the only one for "". With an error the name is the default of the mesh's charts.
 	ConfigMap(ctx context.Context, kube kubernetes.Interface, revision string) (string, error)
-	// Beside is what a second control plane, of the given revision, consists of in a local
+	// Beside returns the parts of a second control plane, of the given revision, in a local
 	// lab. Objects labelled by an earlier run are recreated.
 	Beside(ctx context.Context, config *rest.Config, revision, label string) (Addition, error)
 }
@@ -48,22 +49,22 @@ type Plane struct {
 	// its pods report on their loopback who is connected.
 	Namespace, Selector, Deployment string
 	Port                            int
-	// Labels are those of a namespace, and PodLabels those of its pods, that select this plane
+	// Labels are the namespace labels, and PodLabels the pod labels, that select this plane
 	// for injection; "" stands for a label that must be absent.
 	Labels, PodLabels map[string]string
 }
 
 // Addition is a control plane that a lab adds to the existing one.
 type Addition struct {
-	// Objects are its parts that the cluster does not have; Leaves are objects that it creates
-	// for itself.
+	// Objects are the parts that the cluster lacks; Leaves are objects that the control plane
+	// creates for itself.
 	Objects, Leaves []*unstructured.Unstructured
 }
 
 // Connected is a pod whose sidecar is connected to a control plane.
 type Connected struct {
 	Pod string
-	// Acknowledged says that the sidecar has acknowledged the clusters and listeners it was
-	// last sent.
+	// Acknowledged means that the sidecar has acknowledged the clusters and listeners last
+	// sent to it.
 	Acknowledged bool
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// LabelOf returns the value of a label in a series' name as [observe.Metric.Key] spells it; ""
-// if absent.
+// LabelOf returns the value of a label in a series name as formatted by [observe.Metric.Key];
+// "" if absent.
 func LabelOf(key, label string) string {
 	at := strings.Index(key, "{"+label+`="`)
 	if at < 0 {
@@ -24,7 +24,7 @@ func LabelOf(key, label string) string {
 	return value
 }
 
-// HasLabels reports whether a series' name has all of the labels.
+// HasLabels reports whether a series name has all of the labels.
 func HasLabels(key string, labels map[string]string) bool {
 	for label, value := range labels {
 		if LabelOf(key, label) != value {
@@ -34,7 +34,7 @@ func HasLabels(key string, labels map[string]string) bool {
 	return true
 }
 
-// SumSeries is a helper of Verify: it adds up the series of a name with all of the labels.
+// SumSeries is a helper for Verify: it sums the series of a name with all of the labels.
 func SumSeries(stats map[string]float64, name string, labels map[string]string) float64 {
 	total := 0.0
 	for key, value := range stats {

@@ -2,8 +2,8 @@ package mesh
 
 import "strings"
 
-// Version is the version of a component as its image names it: the tag, or
-// the digest.
+// Version returns a component's version according to its image: the tag, or the
+// digest.
 func Version(image string) string {
 	name := image[strings.LastIndex(image, "/")+1:]
 	if _, digest, ok := strings.Cut(name, "@"); ok {
