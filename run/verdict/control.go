@@ -5,19 +5,20 @@ import (
 	"strings"
 )
 
-// ControlPlane is who served as a mesh's control plane when a trial began and when it ended:
-// its replicas, by name and number of restarts.
+// ControlPlane has the serving replicas of a mesh's control plane at the start and the end of
+// a trial, by name and number of restarts.
 type ControlPlane struct {
 	Before []string `json:"before"`
 	After  []string `json:"after"`
 }
 
-// ControlLived is the name of the check of [Sheet.CheckControlPlane].
+// ControlLived is the check of [Sheet.CheckControlPlane].
 const ControlLived = "control-plane-lived"
 
-// CheckControlPlane judges whether a trial had one control plane throughout, which
-// autoscalers, upgrades and evictions change: proxies whose replica ends connect to another
-// one, and receive all of their configuration again. It says nothing about trials without one.
+// CheckControlPlane checks that a trial had the same control plane throughout. Autoscalers,
+// upgrades and evictions change it: proxies whose replica ends connect to another one, and
+// receive their complete configuration again. It adds no check for trials without a control
+// plane.
 func (s *Sheet) CheckControlPlane(c *ControlPlane) {
 	if c == nil || len(c.Before)+len(c.After) == 0 {
 		return

@@ -6,15 +6,15 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Clocks are the offsets of one hand's clock from the first one's before they began, which was
+// Clocks has the offsets of one hand's clock from the first one's: before the start, which was
 // corrected, and after the window.
 type Clocks struct {
 	Pod           string
 	Before, After record.Clock
 }
 
-// Apart is by how much clocks were apart at the least and at the most, microseconds, after
-// correction, and in words whose clock the latter is.
+// Apart returns the minimum and the maximum difference between clocks after correction, in
+// microseconds, and describes whose clock has the maximum.
 func Apart(clocks []Clocks) (least, most float64, of string) {
 	for _, c := range clocks {
 		moved := math.Abs(c.After.AheadUS - c.Before.AheadUS)

@@ -2,13 +2,14 @@ package verdict
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
-// What trials of all kinds warn of.
+// Warnings of trials of all kinds.
 var (
-	// NoteRepeated is of trials that were started again.
+	// NoteRepeated is for trials that were restarted.
 	NoteRepeated = note.Define("repeated", "the trial was repeated: %v")
-	// NoteUnmeasured is of what could not be read, and NoteUnprofiled of profiles.
+	// NoteUnmeasured is for what could not be read, and NoteUnprofiled for
+	// profiles.
 	NoteUnmeasured = note.Define("unmeasured", "%v")
 	NoteUnprofiled = note.Define("unprofiled", "%v")
-	// NoteStolen is of CPU time that the hypervisor took.
+	// NoteStolen is for CPU time taken by the hypervisor.
 	NoteStolen = note.Define("stolen_cpu", "the hypervisor took %.1f%% of the CPU time")
 )

@@ -6,9 +6,9 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// What others may use of a machine while a trial measures on it. Use that left enough CPUs
-// idle did no harm: on a large node with other tenants it is usual, and a warning of the run
-// says how much it was.
+// Limits of what others may use of a machine while a trial measures on it. Use that leaves
+// enough idle CPUs is harmless: it is common on a large node with other tenants, and a
+// warning of the run reports the amount.
 var (
 	Unattributed = Limit{Name: "unattributed", Default: 0.25, Unit: "ratio",
 		Doc: "share of the machine's CPU time that may go to processes outside the study, where few CPUs are left idle"}
@@ -16,7 +16,7 @@ var (
 		Doc: "share of the machine's CPU time in use above which unattributed counts"}
 )
 
-// CheckUnattributed judges what others used, if that is known.
+// CheckUnattributed checks the use by others, if known.
 func (s *Sheet) CheckUnattributed(t record.Trial, l Limits) {
 	if t.Others == nil || t.Pressure == nil {
 		return

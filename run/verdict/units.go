@@ -10,23 +10,23 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// durations are the units of limits that are times.
+// durations has the units of limits that are times.
 var durations = map[string]time.Duration{"us": time.Microsecond, "ms": time.Millisecond, "s": time.Second}
 
-// mostOf is the largest value that a limit may have.
+// mostOf is the maximum value of a limit.
 const mostOf = 1e18
 
-// Text is a value of the limit's with its unit, as --limit takes it: 25%, 10ms.
+// Text formats a value of the limit with its unit, as accepted by --limit: 25%, 10ms.
 func (l Limit) Text(v float64) string {
 	if l.Unit == "ratio" {
-		// A ratio times 100 has digits that the ratio does not have.
+		// Multiplying a ratio by 100 adds spurious digits.
 		return strconv.FormatFloat(math.Round(v*1e10)/1e8, 'g', -1, 64) + "%"
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64) + l.Unit
 }
 
-// parse reads a value: a plain number in the limit's unit, a ratio in percent, or a time with
-// a unit of its own. Anything else, or a negative value, is a usage error.
+// parse parses a value: a plain number in the limit's unit, a ratio in percent, or a time
+// with its own unit. Anything else, or a negative value, is a usage error.
 func (l Limit) parse(text string) (float64, error) {
 	v, err := strconv.ParseFloat(text, 64)
 	unit, isTime := durations[l.Unit]
@@ -46,7 +46,7 @@ func (l Limit) parse(text string) (float64, error) {
 	return v, nil
 }
 
-// noun names a value of the limit.
+// noun returns what a value of the limit is called.
 func (l Limit) noun() string {
 	if _, isTime := durations[l.Unit]; isTime {
 		return "time"
@@ -60,7 +60,7 @@ func (l Limit) noun() string {
 	return "number of " + l.Unit
 }
 
-// Listed are limits with their default values and what they bound, one per line.
+// Listed lists limits with their default values and what they bound, one per line.
 func Listed(all []Limit) string {
 	lines := make([]string, len(all))
 	for i, l := range all {

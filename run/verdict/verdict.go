@@ -1,11 +1,11 @@
-// Package verdict is what all rules share that decide whether trials are valid.
+// Package verdict has the common parts of the rules that decide whether trials are valid.
 //
 //	evidence (what a trial saw, on disk) + limits -> a kind's rules -> record.Validity
 //
-// A trial records what it saw and decides nothing: its kind's rules, pure functions below
-// kinds, decide from that, when the trial has ended and again on request, under the limits
-// of that day or under given ones.
-// What a check compares with is a [Limit], defined once beside the rule.
+// A trial records what it saw and decides nothing. Its kind's rules, pure functions below
+// kinds, decide from that evidence after the trial has ended, and again on request, under
+// today's limits or given ones. What a check compares with is a [Limit], defined once next to
+// its rule.
 package verdict
 
 import (
@@ -20,22 +20,22 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Version is that of the rules: it rises when the same evidence under the same
+// Version is the version of the rules. Increase it when the same evidence under the same
 // limits may get another verdict.
 const Version = 4
 
 // Limit is a bound that a check compares with.
 type Limit struct {
-	Name    string // schedule-lag: the check's, with an aspect where it has several
+	Name    string // schedule-lag: the check's name, with an aspect if it has several limits
 	Default float64
 	Unit    string // ratio, us, ms, s; "" for a plain number
 	Doc     string // what it bounds
 }
 
-// Limits are bounds by name that differ from their defaults.
+// Limits has the values, by name, of limits that differ from their defaults.
 type Limits map[string]float64
 
-// Of is the value in force of a limit.
+// Of returns the effective value of a limit.
 func (l Limits) Of(limit Limit) float64 {
 	if v, ok := l[limit.Name]; ok {
 		return v
@@ -43,7 +43,8 @@ func (l Limits) Of(limit Limit) float64 {
 	return limit.Default
 }
 
-// Rules identifies the rules of a judgement: all of a kind's limits, with the values in force.
+// Rules returns the identity of the rules of a judgement: all limits of a kind with their
+// effective values.
 func (l Limits) Rules(all []Limit) record.Rules {
 	r := record.Rules{Version: Version, Limits: map[string]float64{}}
 	for _, limit := range all {
@@ -52,8 +53,8 @@ func (l Limits) Rules(all []Limit) record.Rules {
 	return r
 }
 
-// ParseLimits reads NAME=VALUE texts. A value is in the limit's unit, or has one: 0.5, 50%,
-// 2s. Unknown names and values that do not fit the limit are usage errors.
+// ParseLimits parses NAME=VALUE texts. A value is in the limit's unit, or specifies one: 0.5,
+// 50%, 2s. Unknown names and values that do not fit the limit are usage errors.
 func ParseLimits(texts []string, all []Limit) (Limits, error) {
 	out := Limits{}
 	for _, text := range texts {
@@ -74,11 +75,11 @@ func ParseLimits(texts []string, all []Limit) (Limits, error) {
 	return out, nil
 }
 
-// Outdated says in words which of the rules that something was judged by are gone or have
-// another value now, and which are new; "" if none.
+// Outdated describes which of the rules of an earlier judgement no longer exist or have
+// another value today, and which are new; "" if none.
 func Outdated(by record.Rules, all []Limit) string { return Differ(by, Limits(nil).Rules(all)) }
 
-// Differ is [Outdated] where today's rules are known by their values.
+// Differ is like [Outdated], given the values of today's rules.
 func Differ(by, today record.Rules) string {
 	var words []string
 	if by.Version == 0 && by.Limits == nil {
@@ -108,21 +109,21 @@ func Differ(by, today record.Rules) string {
 
 // Case is a trial to be judged.
 type Case struct {
-	// Trial is its record. The measurements are not judged again.
+	// Trial is the trial's record. Its measurements are not judged again.
 	Trial  record.Trial
 	Events []record.Event // of the trial
-	// Evidence is what the trial wrote down, as JSON.
+	// Evidence is the trial's evidence as JSON.
 	Evidence []byte
 	Limits   Limits
-	// Verify is the mesh's verification of the mode that the study names.
+	// Verify verifies for the mesh that the mode named by the study was active.
 	Verify func(mesh.Evidence) []record.Check
 }
 
-// Judge derives a trial's record, and its events, from what it saw. It fails only if the
-// evidence cannot be read.
+// Judge derives a trial's record and events from its evidence. It fails only if the evidence
+// cannot be read.
 type Judge func(Case) (record.Trial, []record.Event, error)
 
-// CheckNamed finds a check without a name among a trial's evidence, and names its place.
+// CheckNamed returns an error with place if a check in a trial's evidence has no name.
 func CheckNamed(place string, checks []record.Check) error {
 	if i := slices.IndexFunc(checks, func(c record.Check) bool { return c.Name == "" }); i >= 0 {
 		return fmt.Errorf("%s[%d]: a check without a name", place, i)
@@ -130,7 +131,7 @@ func CheckNamed(place string, checks []record.Check) error {
 	return nil
 }
 
-// CheckCount finds a negative count among a trial's evidence.
+// CheckCount returns an error with place if a count in a trial's evidence is negative.
 func CheckCount(place string, n int64) error {
 	if n < 0 {
 		return fmt.Errorf("%s: %d is below zero", place, n)
@@ -141,28 +142,28 @@ func CheckCount(place string, n int64) error {
 // Sheet collects the results of a trial's rules.
 type Sheet struct{ v record.Validity }
 
-// Check adds a check with its detail, a format of package fmt and its arguments.
+// Check adds a check with its detail, formatted as by package fmt.
 func (s *Sheet) Check(name string, ok bool, format string, args ...any) {
 	s.Add(record.Check{Name: name, OK: ok, Detail: fmt.Sprintf(format, args...)})
 }
 
-// Add adds checks made elsewhere.
+// Add adds existing checks.
 func (s *Sheet) Add(checks ...record.Check) { s.v.Checks = append(s.v.Checks, checks...) }
 
-// Warn adds a remark for readers of the trial.
+// Warn adds a warning for readers of the trial.
 func (s *Sheet) Warn(k *note.Kind, args ...any) { s.Note(k.Of(args...)) }
 
-// WarnEach warns of each of several texts.
+// WarnEach adds a warning for each of several texts.
 func (s *Sheet) WarnEach(k *note.Kind, texts []string) {
 	for _, text := range texts {
 		s.Warn(k, text)
 	}
 }
 
-// Note adds notes made elsewhere.
+// Note adds existing notes.
 func (s *Sheet) Note(notes ...note.Note) { s.v.Warnings = append(s.v.Warnings, notes...) }
 
-// Validity is valid if every check holds.
+// Validity returns the collected results. A trial is valid if every check passes.
 func (s *Sheet) Validity() record.Validity {
 	v := s.v
 	v.Valid = !slices.ContainsFunc(v.Checks, func(c record.Check) bool { return !c.OK })
@@ -172,7 +173,7 @@ func (s *Sheet) Validity() record.Validity {
 // Steal is the share of CPU time that the hypervisor may take without a warning.
 var Steal = Limit{Name: "steal", Default: 0.02, Unit: "ratio", Doc: "CPU time that the hypervisor may take of a window without a warning"}
 
-// WarnSteal warns of a window in which the hypervisor took more.
+// WarnSteal adds a warning if the hypervisor took more than [Steal] of a window.
 func (s *Sheet) WarnSteal(p *record.Pressure, l Limits) {
 	if p != nil && p.StealRatio > l.Of(Steal) {
 		s.Warn(NoteStolen, p.StealRatio*100)
