@@ -1,6 +1,5 @@
-// Package hands is what pods have in common that do one thing together, as load
-// generators do: all are asked at once, their clocks are compared, and a trial that
-// loses one of them is made again.
+// Package hands handles pods that do one thing together, such as load generators: it calls all
+// of them concurrently, compares their clocks, and repeats a trial that loses one of them.
 package hands
 
 import (
@@ -18,15 +17,15 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-// Hands are pods that do one thing together; most trials have one.
+// Hands are pods that do one thing together. Most trials have only one.
 type Hands struct {
-	What string // what each does: it is a generator
+	What string // what each is: a generator
 	In   string // what its pod is called: load pod
 	Pods []site.Pod
 }
 
-// Each does something with all hands at once, and waits for all of them also where
-// one fails: what another has begun can then be ended.
+// Each calls do for all hands concurrently, and waits for all of them even if one fails, so
+// that what another has started can then be ended.
 func (h Hands) Each(do func(i int) error) error {
 	failed := make([]error, len(h.Pods))
 	var all sync.WaitGroup
@@ -41,12 +40,11 @@ func (h Hands) Each(do func(i int) error) error {
 	return errors.Join(failed...)
 }
 
-// ErrLost is in the error of a hand that is not there any more, or that ended before
-// its time. What the others did is then no trial, and there can be one once its pod
-// is back.
+// ErrLost is wrapped by the error of a hand that disappeared or ended early. What the others
+// did is then not a trial, but another attempt can succeed once its pod is back.
 var ErrLost = errors.New("was lost")
 
-// Lost marks the error of one of several hands.
+// Lost marks the error of one of several hands as lost.
 func (h Hands) Lost(err error) error {
 	if err == nil || len(h.Pods) == 1 {
 		return err
@@ -54,8 +52,8 @@ func (h Hands) Lost(err error) error {
 	return fmt.Errorf("the %s %w: %w", h.What, ErrLost, err)
 }
 
-// AsLost marks an error that only says what one notices of a hand that is gone, as the
-// observer of its node does: whether one is, it asks them.
+// AsLost marks an error that may be a consequence of a lost hand, such as one from the
+// observer of its node. It asks the hands to find out.
 func (h Hands) AsLost(ctx context.Context, err error, ask func(ctx context.Context, i int) error) error {
 	if err == nil || len(h.Pods) == 1 || errors.Is(err, ErrLost) || ctx.Err() != nil {
 		return err
@@ -69,9 +67,9 @@ func (h Hands) AsLost(ctx context.Context, err error, ask func(ctx context.Conte
 	return fmt.Errorf("%w; %w", gone, err)
 }
 
-// AgainIfLost makes an attempt at a trial. Where one of several hands was lost the
-// trial is void, whatever the others did: once the pods are found again another
-// attempt is made, and is told why. If that comes to no end either, the record says so.
+// AgainIfLost runs an attempt at a trial. If one of several hands was lost, the trial is void,
+// whatever the others did. Once the pods are found again, it runs another attempt and passes
+// the reason. If that attempt fails too, the record notes the repetition.
 func AgainIfLost(ctx context.Context, attempt func(lost []string) (record.Trial, error), find func(lost error) error) (record.Trial, error) {
 	trial, err := attempt(nil)
 	if !errors.Is(err, ErrLost) || ctx.Err() != nil {
@@ -87,24 +85,24 @@ func AgainIfLost(ctx context.Context, attempt func(lost []string) (record.Trial,
 	return trial, err
 }
 
-// Clock is how far a clock is ahead of another, and how wrong that may be either way.
+// Clock is how far a clock is ahead of another, and the maximum error in either direction.
 type Clock struct{ Ahead, Bound time.Duration }
 
-// Record is how trials record it.
+// Record converts the clock to the form of trial records.
 func (c Clock) Record() record.Clock {
 	return record.Clock{AheadUS: record.Microseconds(c.Ahead), ErrorUS: record.Microseconds(c.Bound)}
 }
 
-// comparisons are how often clocks of hands are compared, each time by the quickest
-// of several exchanges. What all of them allow is believed.
+// comparisons is how often the clocks of hands are compared, each time with the fastest of
+// several exchanges. The result must be consistent with all of them.
 const comparisons = 10
 
-// comparedAtOnce are the nodes whose clocks are compared at one time: questions to hundreds at
-// once wait for each other, and bounds would be as wide as that takes.
+// comparedAtOnce is the number of nodes whose clocks are compared concurrently. Requests to
+// hundreds of nodes at once would delay each other and widen the bounds.
 const comparedAtOnce = 8
 
-// Compare is how far a clock is ahead of this machine's, as all of several comparisons
-// allow it.
+// Compare returns how far a clock is ahead of this machine's, consistent with all of several
+// comparisons.
 func Compare(compare func() (jsonhttp.Clock, error)) (Clock, error) {
 	least, most := time.Duration(math.MinInt64), time.Duration(math.MaxInt64)
 	for range comparisons {
@@ -120,9 +118,9 @@ func Compare(compare func() (jsonhttp.Clock, error)) (Clock, error) {
 	return Clock{least + (most-least)/2, (most - least + 1) / 2}, nil
 }
 
-// Clocks compares the hands' clocks with the first one's, by way of this machine's,
-// with which compare compares one of them. Hands on one node have one clock: one of them
-// is asked.
+// Clocks compares the hands' clocks with the first one's, by way of this machine's, with which
+// compare compares one of them. Hands on the same node share a clock, so only one of them is
+// asked.
 func (h Hands) Clocks(compare func(i int) (jsonhttp.Clock, error)) ([]Clock, error) {
 	asked := map[string]int{} // by node, the first hand there
 	for i, pod := range h.Pods {
