@@ -17,50 +17,49 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Measurer carries trials through. It is all that the order of a run's
-// trials, its limits, its end and its resumption need of the cluster.
+// Measurer executes trials. It is the runner's only interface to the cluster for ordering,
+// limiting, ending and resuming a run's trials.
 type Measurer interface {
-	// Measure runs a trial and returns what it left. On an error, which says
-	// that the trial could not be carried through, that is what is known. One that is
-	// [Futile] ends the run.
+	// Measure executes a trial and returns its results. An error means that the trial
+	// could not be completed; the results are then what is known. A [Futile] error ends
+	// the run.
 	Measure(ctx context.Context, job Job) (Completed, error)
-	// Reconnect finds the pods again after a trial was lost.
+	// Reconnect finds the pods again after a lost trial.
 	Reconnect(ctx context.Context) error
 }
 
-// Job is a trial to be carried through.
+// Job is a trial to execute.
 type Job struct {
 	ID    string
 	Block int
 	Cell  record.Cell
 	// Repeat is 1 for the second turn of a baseline in a block.
 	Repeat int
-	// Seed is the trial's own, the same in every attempt; BlockSeed that of all
+	// Seed is the trial's own seed, the same in every attempt. BlockSeed is shared by all
 	// trials of its block.
 	Seed, BlockSeed uint64
 }
 
-// Completed is a trial and what is stored beside its line.
+// Completed is a trial with everything that is stored in addition to its line.
 type Completed struct {
 	record.Trial
 	Log    []byte         // histogram log, nil for none
 	Events []record.Event // changes, or steps of a timeline
 	Files  []Artefact
-	// Requests is what was written of each request, packed; nil for nothing.
+	// Requests is the compressed per-request log; nil for none.
 	Requests []byte
-	// Evidence is what the trial saw, a value of its kind that JSON can hold;
-	// nil for nothing.
+	// Evidence is the trial's evidence, a JSON-encodable value of its kind; nil for none.
 	Evidence any
 }
 
-// Artefact is a file that a trial leaves beside its line.
+// Artefact is a file that a trial stores in addition to its line.
 type Artefact struct {
-	Profile bool // profiles/, not configs/
+	Profile bool // in profiles/ rather than configs/
 	Name    string
 	Data    []byte
 }
 
-// blocks runs blocks until the stop rule holds or a limit comes.
+// blocks runs blocks until the stop rule is satisfied or a limit is reached.
 func (r *run) blocks(ctx context.Context) error {
 	limits := r.o.Study.Blocks
 	r.begin = r.now()
@@ -94,7 +93,7 @@ func (r *run) blocks(ctx context.Context) error {
 	}
 }
 
-// begun reports whether an earlier attempt began the block.
+// begun reports whether an earlier attempt started the block.
 func (r *run) begun(block int) bool {
 	if r.searches() {
 		return r.inBlock(block) > 0
@@ -102,7 +101,7 @@ func (r *run) begun(block int) bool {
 	return r.done[study.TrialID(block, 0)]
 }
 
-// enough says why no further block is needed, or "".
+// enough returns why no further block is needed, or "".
 func (r *run) enough(blocks int) string {
 	limits := r.o.Study.Blocks
 	if blocks >= limits.Max {
@@ -117,15 +116,15 @@ func (r *run) enough(blocks int) string {
 	return ""
 }
 
-// memory is the run so far, as analysis takes it.
+// memory returns the run so far, as input of analysis.
 func (r *run) memory() record.Run {
 	return record.Run{Header: r.header, StudyYAML: r.o.Study.Marshal(), Trials: r.trials, Events: r.events, Hist: r.hist,
 		Requests: func(trial string) (io.ReadCloser, error) { return store.OpenRequests(r.dir.Path(), trial) },
 		Profile:  func(file string) (io.ReadCloser, error) { return store.OpenProfile(r.dir.Path(), file) }}
 }
 
-// block runs what is left of a block's trials and returns how many; late says
-// that the study's time was up before its end.
+// block runs the remaining trials of a block and returns their number. late means that the
+// study's time limit was reached before the end of the block.
 func (r *run) block(ctx context.Context, block int) (measured int, late bool, err error) {
 	if r.searches() {
 		return r.searchBlock(ctx, block)
@@ -143,9 +142,8 @@ func (r *run) block(ctx context.Context, block int) (measured int, late bool, er
 	return measured, false, nil
 }
 
-// trial runs one trial. If it cannot be carried through (a pod died, the API
-// server went away) that is what the trial's record says, and the pods are
-// looked up anew.
+// trial runs one trial. If it cannot be completed (a pod died, the API server was
+// unavailable), the trial's record says so, and the pods are looked up again.
 func (r *run) trial(ctx context.Context, job Job) (Completed, error) {
 	trial, err := r.pods.Measure(ctx, job)
 	if err == nil {
@@ -167,7 +165,7 @@ func (r *run) trial(ctx context.Context, job Job) (Completed, error) {
 	trial.Validity.Checks = append(trial.Validity.Checks, record.Check{Name: CheckCarriedThrough, Detail: err.Error()})
 	r.tell(Event{Stage: "deploy", Text: fmt.Sprintf("trial %s was lost (%v); looking for the pods again", job.ID, err)})
 	err = r.pods.Reconnect(ctx)
-	if err != nil { // it may have gone while its pods were waited for
+	if err != nil { // it may have disappeared while its pods were awaited
 		if gone := r.takenAway(ctx); gone != nil {
 			err = gone
 		}
@@ -183,7 +181,7 @@ func (r *run) trial(ctx context.Context, job Job) (Completed, error) {
 	return trial, nil
 }
 
-// takenAway says whether the run's namespace is gone.
+// takenAway returns an error if the run's namespace is gone.
 func (r *run) takenAway(ctx context.Context) error {
 	if r.stage == nil {
 		return nil
@@ -191,14 +189,14 @@ func (r *run) takenAway(ctx context.Context) error {
 	return r.stage.Place().TakenAway(ctx)
 }
 
-// futile is the error of a trial after which none of its kind would fare better.
+// futile marks the error of a trial that would fail in the same way for every other trial.
 type futile struct{ error }
 
 func (f futile) Unwrap() error { return f.error }
 
-// Futile marks the error of a trial that no other one of its kind could be carried through
-// after: the run ends, where it would otherwise end with the third that is lost in a row.
-// A nil err stays nil.
+// Futile marks the error of a trial after which no other trial of its kind can be
+// completed. The run then ends immediately rather than after the third lost trial in a
+// row. It returns nil if err is nil.
 func Futile(err error) error {
 	if err == nil {
 		return nil
@@ -206,10 +204,10 @@ func Futile(err error) error {
 	return futile{err}
 }
 
-// IsFutile says whether an error is so marked.
+// IsFutile reports whether an error is marked by [Futile].
 func IsFutile(err error) bool { return errors.As(err, &futile{}) }
 
-// CheckCarriedThrough is the check that a trial fails which came to no end.
+// CheckCarriedThrough is the check that fails for a trial that was not completed.
 const CheckCarriedThrough = "carried-through"
 
 // keep makes a trial durable.
@@ -248,7 +246,7 @@ func (r *run) keep(t Completed) error {
 		}
 	}
 	for i := range t.Events {
-		t.Events[i].Trial = t.Trial.ID // the next trial of a search follows from them
+		t.Events[i].Trial = t.Trial.ID // the next trial of a search depends on them
 	}
 	if err := r.dir.Append(t.Trial, t.Events...); err != nil {
 		return err
@@ -259,8 +257,8 @@ func (r *run) keep(t Completed) error {
 	return nil
 }
 
-// wholeBlocks counts the blocks all of whose trials are done; of a search
-// those that need no further one.
+// wholeBlocks counts the blocks whose trials are all done; in a search, the blocks that
+// need no further trial.
 func (r *run) wholeBlocks() int {
 	for block := 0; ; block++ {
 		if r.searches() {
@@ -277,8 +275,7 @@ func (r *run) wholeBlocks() int {
 	}
 }
 
-// seedOf gives each trial, or block, by its name a seed of its own, the same in
-// every attempt.
+// seedOf derives a seed for a trial or block from its name, the same in every attempt.
 func seedOf(seed uint64, id string) uint64 {
 	h := fnv.New64a()
 	var b [8]byte
@@ -288,5 +285,5 @@ func seedOf(seed uint64, id string) uint64 {
 	return h.Sum64()
 }
 
-// blockSeed is that of all trials of a block.
+// blockSeed returns the seed shared by all trials of a block.
 func blockSeed(seed uint64, block int) uint64 { return seedOf(seed, "block "+strconv.Itoa(block)) }

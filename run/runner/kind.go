@@ -14,33 +14,32 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Kind is a kind of study as a run needs it: what its trials want of the
-// cluster, and how one of them is carried through.
+// Kind is a kind of study from the runner's perspective: what its trials need in the cluster,
+// and how to execute them.
 type Kind interface {
-	// Check finds what could not be carried out of a plan before anything is
-	// started.
+	// Check rejects a plan that could not be executed, before anything is started.
 	Check(plan *study.Plan) error
-	// Fit says whether a plan can be run in the lab as it is, and which
-	// binaries of the mesh would be measured.
+	// Fit reports whether the lab in its current state can run a plan, and returns the
+	// binaries of the mesh that would be measured.
 	Fit(ctx context.Context, o *Options, plan *study.Plan) ([]record.Component, error)
-	// Changes lists what the plan's trials change outside of the run's own
-	// namespace, before anything of it is changed.
+	// Changes lists what the plan's trials change outside the run's own namespace, before any
+	// change is made.
 	Changes(ctx context.Context, o *Options, plan *study.Plan) ([]journal.Planned, error)
-	// Deploy makes what the study's trials need. On error nothing is left.
+	// Deploy creates what the study's trials need. On error nothing is left behind.
 	Deploy(ctx context.Context, d Deployment) (Stage, error)
-	// Remains takes away what a run that died made outside its namespace. (What
-	// it changed of others' is in the journal.)
+	// Remains removes what a dead run created outside its namespace. (Its changes to other
+	// objects are in the journal.)
 	Remains(ctx context.Context, config *rest.Config) error
 }
 
-// Ender is a kind whose trials take a time of their own to end, before the run puts back what
-// it changed.
+// Ender is a kind whose trials need additional time to end before the run reverts its
+// changes.
 type Ender interface {
-	// Ending is how long that may take of a plan in the lab as it is.
+	// Ending returns how long that may take for a plan in the current lab.
 	Ending(ctx context.Context, o *Options, plan *study.Plan) (time.Duration, error)
 }
 
-// Ending is how long a run of the plan may take to put back what it changed, from when it is
+// Ending returns how long a run of the plan may take to revert its changes, from when it is
 // told to end.
 func Ending(ctx context.Context, o *Options, plan *study.Plan) (time.Duration, error) {
 	kind, ok := o.Kind.(Ender)
@@ -51,37 +50,37 @@ func Ending(ctx context.Context, o *Options, plan *study.Plan) (time.Duration, e
 	return site.RestoreTimeout + own, err
 }
 
-// Deployment is what a kind is told about a run that begins.
+// Deployment is what a kind needs to know about a starting run.
 type Deployment struct {
 	*Options
 	Plan  *study.Plan
 	RunID string
-	// Deployments is how many the run had in earlier attempts.
+	// Deployments is the number of deployments in earlier attempts.
 	Deployments int
-	// Recorded are the trials of earlier attempts.
+	// Recorded has the trials of earlier attempts.
 	Recorded []record.Trial
-	// Folder makes a folder of the run directory and returns its path.
+	// Folder creates a folder of the run directory and returns its path.
 	Folder func(name string) (string, error)
-	// Tell reports what happens.
+	// Tell reports progress.
 	Tell func(Event)
 }
 
-// Stage is what a study's trials need in the cluster, deployed.
+// Stage is the deployed part of the cluster that a study's trials need.
 type Stage interface {
 	Measurer
-	// Place is where it is.
+	// Place returns its site.
 	Place() *site.Site
 	// Pods lists the pods whose sidecars a report names.
 	Pods() []site.Pod
-	// Remove takes everything away again, also when ctx has ended.
+	// Remove removes everything, even after ctx has ended.
 	Remove(ctx context.Context) error
 }
 
-// Placed is a fault of a cell at the place of the first of these factors that
-// the study's file names, with a hint unless the fault has its own.
+// Placed locates a fault of a cell at the first of these factors that the study's file names,
+// with a hint unless the fault already has one.
 func Placed(plan *study.Plan, cell record.Cell, err error, hint string, factors ...string) error {
 	if at := (study.Errors{}); errors.As(err, &at) {
-		return err // it has its place
+		return err // it is already located
 	}
 	if own := errs.Hint(err); own != "" {
 		hint = own

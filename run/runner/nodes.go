@@ -17,17 +17,17 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// mostLooked bounds how many nodes are looked at for one like those that a run had, and
+// mostLooked limits how many nodes are examined for one like those of an earlier attempt, and
 // lookTime how long each may take.
 const (
 	mostLooked = 100
 	lookTime   = 15 * time.Second
 )
 
-// machine says what machine the run is on. Of several nodes it is the first, those of the
-// run's pods before others. A run with trials goes on while one node is like that of its
-// header, or like one that a trial was on: then it is that machine still. Which of its
-// trials may be taken together analysis decides.
+// machine returns the machine that the run is on. With several nodes it is the first,
+// starting with those of the run's pods. A run with trials continues if one node matches that
+// of its header, or one that a trial was on; it then keeps that machine. Analysis decides
+// which trials may be combined.
 func (r *run) machine(ctx context.Context, at *site.Site, pods []site.Pod) (first record.Machine, err error) {
 	had := map[string]bool{}
 	for i := range r.trials {
@@ -51,14 +51,14 @@ func (r *run) machine(ctx context.Context, at *site.Site, pods []site.Pod) (firs
 			first, described = m, true
 		}
 	}
-	if described || at.Kubelets { // what may not be read of the API server is not known
+	if described || at.Kubelets { // what the API server does not reveal stays unknown
 		return first, nil
 	}
 	return first, err
 }
 
-// sameBuild refuses observers of another version of the program: they may not understand what
-// this one asks. Observers that do not answer are skipped: later requests report them.
+// sameBuild rejects observers of another version of the program, which may not understand
+// this one's requests. It skips observers that do not respond: later requests report them.
 func sameBuild(ctx context.Context, kind string, at *site.Site, build string) error {
 	if build == "" {
 		return nil
@@ -82,9 +82,9 @@ func sameBuild(ctx context.Context, kind string, at *site.Site, build string) er
 	return nil
 }
 
-// candidates are the nodes that the run's machine may be told from, by name: those of its
-// pods first, then those of its trials, then others. Where there are observers it is one
-// of theirs.
+// candidates returns the names of the nodes that may describe the run's machine: those of its
+// pods first, then those of its trials, then others. If there are observers, only nodes with
+// an observer qualify.
 func (r *run) candidates(at *site.Site, pods []site.Pod) []string {
 	var now, before, others []string
 	for _, pod := range pods {
@@ -110,8 +110,8 @@ func (r *run) candidates(at *site.Site, pods []site.Pod) []string {
 	return out[:min(len(out), mostLooked)]
 }
 
-// look says what machine a node is, as its observer has it, or where kubelets are asked as
-// far as the API server knows; and in the words that trials have for it.
+// look returns a node's machine, from its observer, or from the API server as far as known if
+// kubelets are used; and its description in trials.
 func look(ctx context.Context, at *site.Site, name string) (m record.Machine, words string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, lookTime)
 	defer cancel()
@@ -137,7 +137,8 @@ func look(ctx context.Context, at *site.Site, name string) (m record.Machine, wo
 	return m, words, nil
 }
 
-// countNodes is how many nodes were looked at: those of the pods where kubelets are asked.
+// countNodes returns the number of nodes that were examined: those of the pods if kubelets
+// are used.
 func countNodes(at *site.Site, pods []site.Pod) int {
 	if !at.Kubelets {
 		return len(at.Observers)

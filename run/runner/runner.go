@@ -23,72 +23,69 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Options say what to run, where, and where to leave it.
+// Options say what to run, where, and where to store the results.
 type Options struct {
 	Study *study.Study
 	// Kind is the study's kind.
 	Kind   Kind
 	Source []byte // the study file as given
 	Lab    lab.Lab
-	// LabKind is what the header says of the lab; "": what the lab itself does. Inside
-	// of a local lab that takes itself for a cluster as any other.
+	// LabKind is the lab's kind in the header; "" uses the lab's own. It differs in a local
+	// lab that is treated like any other cluster from inside.
 	LabKind string
 	Mesh    mesh.Mesh
-	// Meshes are the adapters by name where cells name their mesh; Mesh counts
-	// for those that are not there.
+	// Meshes has the adapters by name if cells name their mesh. Mesh is used for missing
+	// ones.
 	Meshes map[string]mesh.Mesh
-	// Control is the control plane under test; studies of the data plane
-	// need none.
+	// Control is the control plane under test; data plane studies need none.
 	Control mesh.ControlPlane
-	// Revision is that of the Istio in use; "" without Istio.
+	// Revision is the revision of the Istio in use; "" without Istio.
 	Revision string
-	// Beside are the control planes of other revisions that steps bring up, by revision:
-	// those that the cluster does not have, and that the run may make in it.
+	// Beside has the control planes of other revisions that steps start, by revision: those
+	// that the cluster lacks and that the run may create in it.
 	Beside map[string]mesh.Addition
-	// Observed is where CPU and memory are read: [record.ObservedKubelet], or from
+	// Observed is the source of CPU and memory values: [record.ObservedKubelet], otherwise
 	// cgroups.
 	Observed string
-	// Journal is where it is noted what the run changes outside its namespaces.
+	// Journal records what the run changes outside its namespaces.
 	Journal *journal.Journal
-	// RunID names the run, as the journal has it; "": [NewRunID].
+	// RunID names the run, as in the journal; "" uses [NewRunID].
 	RunID string
-	// Out is the run directory: to be made, or with Resume to go on with.
+	// Out is the run directory, to create, or to resume with Resume.
 	Out    string
 	Resume bool
-	// Version and Digest of this program, and what it knows of the measured
-	// binaries.
+	// Version and Digest of this program, and what is known of the measured binaries.
 	Version    string
 	Digest     string
 	Components []record.Component
-	// Build is the version that the observers' program must be of; "" is any.
+	// Build is the required version of the observers' program; "" is any.
 	Build string
-	// Rules are those by which trials are judged, for the header: a run that
-	// was judged by others is not gone on with.
+	// Rules identifies the validity rules, for the header. A run recorded under other rules
+	// cannot be resumed.
 	Rules   record.Rules
-	Remarks []string // what is wrong with the machine, for the report
-	// Enough is asked after each block from the study's least number on:
-	// whether the intervals are narrow enough, and in which words. nil:
-	// never before the limits.
+	Remarks []string // problems of the machine, for the report
+	// Enough is called after each block once the study's minimum is reached. It reports
+	// whether the intervals are narrow enough, and describes why. nil: only the limits apply.
 	Enough func(*study.Plan, record.Run) (stop bool, why string)
-	// Next names the trial that a study which searches for the highest levels
-	// within a bound, or tunes levers, needs next in a block, by its place in the block's
-	// order. nil: every cell is measured.
+	// Next returns the next trial of a block, by its place in the block's order, for a study
+	// that searches for the highest levels within a bound, or tunes levers. nil: every cell
+	// is measured.
 	Next func(plan *study.Plan, run record.Run, block int) (order int, ok bool, err error)
-	// Kept is called when a trial is durable, before the next begins; its error ends the
-	// run. nil: nobody wants that.
+	// Kept is called when a trial is durable, before the next starts; its error ends the run.
+	// It may be nil.
 	Kept func(ctx context.Context) error
 	// Condition compiles a condition of a step. nil: such steps never begin.
 	Condition func(expr string) (func(record.Moment) (bool, error), error)
-	// Progress is told what happens; it is called from one goroutine at a
-	// time and must not block. nil: nobody wants to know.
+	// Progress is called with every event, by one goroutine at a time. It must not block, and
+	// may be nil.
 	Progress func(Event)
 }
 
-// StageWait is the stage of an event that says what keeps pods from coming.
+// StageWait is the stage of an event that says what delays pods.
 const StageWait = "wait"
 
-// Stages of the events at the edges of what a trial measures. Between them nothing may be
-// done that uses a CPU of the machines under test.
+// Stages of the events at the start and the end of a trial's measurement. In between, nothing
+// may use a CPU of the machines under test.
 const (
 	StageQuiet = "quiet"
 	StageLoud  = "loud"
@@ -97,17 +94,16 @@ const (
 // StageWarming is the stage of events about a trial's warm-up.
 const StageWarming = "warming"
 
-// Quiet reports that a trial starts to measure; the function that it returns reports the end.
+// Quiet reports that a trial starts measuring; the returned function reports the end.
 func Quiet(tell func(Event)) (end func()) {
 	tell(Event{Stage: StageQuiet})
 	return func() { tell(Event{Stage: StageLoud}) }
 }
 
-// Event is a step of a run, for people.
+// Event is a step of a run, for display.
 type Event struct {
-	// Stage is deploy, trial, step (of a trial), timeline (the same, of a trial
-	// of resilience), block, [StageWait], [StageWarming], [StageQuiet]
-	// or [StageLoud].
+	// Stage is deploy, trial, step (of a trial), timeline (a step of a resilience trial),
+	// block, [StageWait], [StageWarming], [StageQuiet] or [StageLoud].
 	Stage string
 	Block int // from 0
 	// Trial and Trials count within the block, from 1.
@@ -118,22 +114,21 @@ type Event struct {
 	Record *record.Trial
 }
 
-// Outcome is what became of a run.
+// Outcome is the result of a run.
 type Outcome struct {
 	Dir    string
 	Plan   *study.Plan
 	Header record.Header
-	Trials int    // completed in the whole run, earlier ones included
+	Trials int    // completed in the whole run, including earlier ones
 	Blocks int    // whole blocks
-	Stop   string // why it ended
+	Stop   string // why the run ended
 }
 
-// maxLost is how many trials in a row may fail to be carried through before
-// the run gives up.
+// maxLost is how many consecutive trials may be lost before the run gives up.
 const maxLost = 3
 
-// Run executes the study. When ctx ends, Run returns its error with an
-// Outcome whose Dir holds every completed trial.
+// Run executes the study. When ctx ends, Run returns its error with an Outcome whose Dir
+// contains every completed trial.
 func Run(ctx context.Context, o Options) (out Outcome, err error) {
 	if o.Progress == nil {
 		o.Progress = func(Event) {}
@@ -157,7 +152,7 @@ func Run(ctx context.Context, o Options) (out Outcome, err error) {
 	return outcome(), err
 }
 
-// deploy has the kind make what the plan needs in the cluster.
+// deploy makes the kind create what the plan needs in the cluster.
 func (r *run) deploy(ctx context.Context) error {
 	stage, err := r.o.Kind.Deploy(ctx, Deployment{Options: r.o, Plan: r.plan, RunID: r.header.RunID, Deployments: r.deployments(), Recorded: r.trials, Folder: r.dir.Subdir, Tell: r.tell})
 	if err != nil {
@@ -170,7 +165,7 @@ func (r *run) deploy(ctx context.Context) error {
 	return r.describe(ctx, stage)
 }
 
-// remove takes away what deploy made.
+// remove removes what deploy created.
 func (r *run) remove(ctx context.Context) error {
 	stage := r.stage
 	if r.stage = nil; stage == nil {
@@ -179,8 +174,8 @@ func (r *run) remove(ctx context.Context) error {
 	return stage.Remove(ctx)
 }
 
-// anew deploys once more, as a run does that is gone on with, when the run's namespace
-// was taken away. Nobody has taken its Lease, or it would have ended.
+// anew deploys again, like a resumed run, if the run's namespace was deleted. The run still
+// holds its Lease, or it would have ended.
 func (r *run) anew(ctx context.Context) error {
 	place := r.stage.Place()
 	if err := r.remove(ctx); err != nil {
@@ -196,9 +191,9 @@ func (r *run) anew(ctx context.Context) error {
 	return r.deploy(ctx)
 }
 
-// tell reports a step, and writes what is worth reading later to log.txt.
+// tell reports a step, and writes noteworthy ones to log.txt.
 func (r *run) tell(e Event) {
-	r.telling.Lock() // waits report from goroutines of their own
+	r.telling.Lock() // waits report from their own goroutines
 	defer r.telling.Unlock()
 	line := e.Text
 	if t := e.Record; t != nil {
@@ -215,31 +210,31 @@ func (r *run) tell(e Event) {
 	r.o.Progress(e)
 }
 
-// run is a run under way.
+// run is a run in progress.
 type run struct {
 	telling sync.Mutex
 	o       *Options
 	plan    *study.Plan
 	dir     *store.Dir
 	header  record.Header
-	today   record.Header    // what is known of this attempt, as of a run of its own
-	stage   Stage            // what the kind has in the cluster; nil: nothing
-	pods    Measurer         // carries trials through: the stage
-	now     func() time.Time // bounds the blocks
+	today   record.Header    // what is known of this attempt, as for a new run
+	stage   Stage            // what the kind deployed in the cluster; nil: nothing
+	pods    Measurer         // executes trials: the stage
+	now     func() time.Time // for the time limit of blocks
 	trials  []record.Trial   // completed, earlier ones first
-	events  []record.Event   // their changes
+	events  []record.Event   // of these trials
 	done    map[string]bool
 	hist    map[string]record.TrialHist
 	started time.Time
 	stop    string
 	begin   time.Time     // of the first block in this attempt
-	longest time.Duration // trial of a search
-	lost    int           // trials in a row that could not be carried through
-	// redeploy makes the stage anew.
+	longest time.Duration // duration of a trial in a search
+	lost    int           // consecutive lost trials
+	// redeploy creates the stage again.
 	redeploy func(ctx context.Context) error
 }
 
-// open makes the run directory, or takes up an earlier one.
+// open creates the run directory, or resumes an earlier one.
 func (r *run) open(ctx context.Context) error {
 	r.done, r.hist = map[string]bool{}, map[string]record.TrialHist{}
 	if r.o.Resume {
@@ -247,7 +242,7 @@ func (r *run) open(ctx context.Context) error {
 	}
 	seed := r.o.Study.Seed
 	if seed == 0 {
-		seed = rand.Uint64() >> 11 // exact also as a JSON number
+		seed = rand.Uint64() >> 11 // exactly representable as a JSON number
 	}
 	var err error
 	if r.plan, err = study.NewPlan(r.o.Study, seed); err != nil {
@@ -265,8 +260,8 @@ func (r *run) open(ctx context.Context) error {
 	return err
 }
 
-// fit says whether the plan can be run in the lab as it is, and which
-// binaries of the mesh would be measured.
+// fit reports whether the lab in its current state can run the plan, and returns the binaries
+// of the mesh that would be measured.
 func (r *run) fit(ctx context.Context) ([]record.Component, error) {
 	if err := r.o.Kind.Check(r.plan); err != nil {
 		return nil, err
@@ -301,7 +296,7 @@ func (r *run) reopen(ctx context.Context) error {
 	if err == nil {
 		var loaded record.Run
 		loaded, notes, err = store.Load(ctx, r.o.Out)
-		r.hist, r.trials = loaded.Hist, loaded.Trials // which are not valid if histograms are lost
+		r.hist, r.trials = loaded.Hist, loaded.Trials // trials with lost histograms are invalid
 	}
 	if err != nil {
 		return errors.Join(err, dir.Close())
@@ -312,14 +307,13 @@ func (r *run) reopen(ctx context.Context) error {
 	for _, note := range append(contents.Notes, notes...) {
 		r.tell(Event{Stage: "deploy", Text: note})
 	}
-	// Pods of the earlier attempt may be on their way out: a new namespace.
+	// Use a new namespace: pods of the earlier attempt may still be terminating.
 	r.header.RunID = r.id()
 	return nil
 }
 
-// SameRules refuses to go on with the run at path if its trials were judged by
-// other rules than today's: verdicts of different rules must not meet in one
-// run.
+// SameRules refuses to resume the run at path if its trials were judged by other rules than
+// today's. Verdicts of different rules must not be mixed in one run.
 func SameRules(path string, h record.Header, today record.Rules) error {
 	words := verdict.Differ(h.Rules, today)
 	if words == "" {
@@ -329,7 +323,7 @@ func SameRules(path string, h record.Header, today record.Rules) error {
 		"`meshtrial report %s --rejudge` judges what is there by today's rules; to measure more, make a new run with --out, or resume with meshtrial %s, which made this one", path, h.Meshtrial)
 }
 
-// deployments is how many sets of pods the trials so far had.
+// deployments returns the number of sets of pods that the trials used so far.
 func (r *run) deployments() (n int) {
 	for i := range r.trials {
 		n = max(n, r.trials[i].Deployment)
@@ -344,14 +338,14 @@ func (r *run) id() string {
 	return NewRunID(r.started)
 }
 
-// NewRunID names a run by its start, with a suffix so that two never meet.
+// NewRunID returns a run name from its start, with a suffix that makes it unique.
 func NewRunID(start time.Time) string {
 	return fmt.Sprintf("%s-%04x", start.UTC().Format("20060102-150405"), rand.Uint32()&0xffff)
 }
 
-// describe finds what is only known once the pods run: the machine, and the
-// versions that the proxies themselves report. A run with trials was described
-// when they were made, and nothing of it may have changed since.
+// describe determines what is known only once the pods run: the machine, and the versions
+// that the proxies themselves report. A run with trials was already described, and nothing
+// may have changed since.
 func (r *run) describe(ctx context.Context, pods Stage) error {
 	at, now := pods.Place(), &r.today
 	machine, err := r.machine(ctx, at, pods.Pods())
@@ -383,8 +377,8 @@ func (r *run) describe(ctx context.Context, pods Stage) error {
 	return r.dir.WriteFile(store.FileHeader, append(data, '\n'))
 }
 
-// mergeComponents makes one entry of what is known of a component from
-// several sides, and sorts by name.
+// mergeComponents merges the entries about each component from several sources, and sorts by
+// name.
 func mergeComponents(in []record.Component) []record.Component {
 	var out []record.Component
 	index := map[string]int{}

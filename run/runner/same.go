@@ -15,8 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// beforehand is what is known of this attempt before anything is deployed, if the
-// plan can be run in the lab as it is.
+// beforehand returns what is known of this attempt before anything is deployed, if
+// the lab in its current state can run the plan.
 func (r *run) beforehand(ctx context.Context) (record.Header, error) {
 	components, err := r.fit(ctx)
 	if err != nil {
@@ -29,15 +29,15 @@ func (r *run) beforehand(ctx context.Context) (record.Header, error) {
 	}, nil
 }
 
-// take has the run's header say what is known of this attempt.
+// take updates the run's header with what is known of this attempt.
 func (r *run) take(now record.Header) {
 	h := &r.header
 	h.Revision, h.Observed = now.Revision, now.Observed
 	h.Lab, h.Cluster, h.Meshtrial, h.MeshtrialDigest, h.Components, h.Machine = now.Lab, now.Cluster, now.Meshtrial, now.MeshtrialDigest, now.Components, now.Machine
 }
 
-// clusterID is what tells a user's cluster from others, "" for a local lab and
-// where it is not to be known.
+// clusterID returns the identity of a user's cluster; "" for a local lab and if it
+// cannot be determined.
 func clusterID(ctx context.Context, kind string, l lab.Lab) string {
 	if kind != lab.KindCluster {
 		return ""
@@ -53,15 +53,15 @@ func clusterID(ctx context.Context, kind string, l lab.Lab) string {
 	return string(ns.UID)
 }
 
-// memoryTolerance is the part by which a machine's memory may differ: what the
-// kernel leaves of it changes from boot to boot.
+// memoryTolerance is the share by which a machine's memory may differ, because the
+// kernel's reservation varies between boots.
 const memoryTolerance = 0.01
 
-// Same refuses to go on with the run at path, which was made as was says, with
-// what now says: another build of this program, other components, another lab,
-// cluster or machine. Trials of both would stand in one interval as if of one
-// thing. What either does not know is not compared: a header knows less before the
-// pods run. The error is one of usage.
+// Same refuses to resume the run at path, created as described by was, under the
+// conditions in now: another build of this program, other components, another lab,
+// cluster or machine. Trials of both would be combined in one interval. Values
+// that either side lacks are not compared: a header is less complete before the
+// pods run. The error is a usage error.
 func Same(path string, was, now record.Header) error {
 	found := slices.Concat(differingProgram(was, now), differingLab(was, now),
 		change("the source of CPU and memory (--observe)", was.Observed, now.Observed), differingComponents(was.Components, now.Components), differingModes(was.Components, now.Components),
@@ -73,8 +73,8 @@ func Same(path string, was, now record.Header) error {
 		"resume it with what made it, or make a new run with --out and compare the two: meshtrial compare %s NEW", path)
 }
 
-// change is what differs, in words; nothing if it is the same, or if one side
-// is not known.
+// change describes a difference; empty if the values are equal, or if one is
+// unknown.
 func change(name, was, now string) []string {
 	if was == "" || now == "" || was == now {
 		return nil
@@ -82,8 +82,8 @@ func change(name, was, now string) []string {
 	return []string{fmt.Sprintf("%s was %s and is %s", name, was, now)}
 }
 
-// differingProgram compares builds by their digests: those of a tree with
-// changes share a version.
+// differingProgram compares builds by digest, because builds of a modified tree
+// share a version.
 func differingProgram(was, now record.Header) []string {
 	if was.MeshtrialDigest == "" || now.MeshtrialDigest == "" {
 		return change("meshtrial", was.Meshtrial, now.Meshtrial)
@@ -107,11 +107,11 @@ func differingLab(was, now record.Header) []string {
 	return slices.Concat(change("the cluster", was.Cluster, now.Cluster), change("the mesh's revision", was.Revision, now.Revision))
 }
 
-// differingComponents lists components that now are there and were not: each
-// version of each must have been there, in the same build if that is known. Names
-// of which only one side knows are left out.
+// differingComponents lists components in now that were not in was. Each version
+// of each component must have existed, in the same build if known. It omits names
+// that only one side has.
 func differingComponents(was, now []record.Component) []string {
-	builds := map[string]map[string]record.Component{} // by version by name
+	builds := map[string]map[string]record.Component{} // by name and version
 	for _, c := range was {
 		if builds[c.Name] == nil {
 			builds[c.Name] = map[string]record.Component{}
@@ -137,7 +137,7 @@ func differingComponents(was, now []record.Component) []string {
 	return out
 }
 
-// differingModes compares the ways in which components run that are on or off.
+// differingModes compares the on/off modes of components.
 func differingModes(was, now []record.Component) []string {
 	modes := func(all []record.Component) map[string]string {
 		out := map[string]string{}
@@ -160,12 +160,12 @@ func differingModes(was, now []record.Component) []string {
 	return out
 }
 
-// bare is a digest without the name of its algorithm.
+// bare returns a digest without the name of its algorithm.
 func bare(digest string) string { return digest[strings.LastIndexByte(digest, ':')+1:] }
 
-// differingMachine compares machines by what decides how fast they are. How
-// many of a cluster's nodes are looked at depends on where pods came to lie, and
-// doctor's remarks on the minute.
+// differingMachine compares machines by the properties that determine their speed.
+// The number of examined nodes in a cluster depends on the placement of pods, and
+// doctor's remarks change by the minute.
 func differingMachine(was, now record.Machine) []string {
 	number := func(n int64) string {
 		if n == 0 {

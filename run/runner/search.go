@@ -8,11 +8,12 @@ import (
 )
 
 // A study that searches for the highest levels within a bound, or tunes levers, does
-// not measure all cells of a block: what its next trial is follows from the
-// trials so far, by Options.Next, so that a resumed run goes on where it was.
+// not measure all cells of a block. Options.Next derives its next trial from the
+// trials so far, so a resumed run continues where it stopped.
 
-// searchBlock runs the trials that a block of a search still needs, and
-// returns how many; late says that the study's time was up before the end.
+// searchBlock runs the remaining trials of a block of a search, and returns their
+// number. late means that the study's time limit was reached before the end of the
+// block.
 func (r *run) searchBlock(ctx context.Context, block int) (measured int, late bool, err error) {
 	slots := r.plan.Block(block)
 	for {
@@ -32,14 +33,14 @@ func (r *run) searchBlock(ctx context.Context, block int) (measured int, late bo
 	}
 }
 
-// spent is the time that this attempt at the run has taken so far.
+// spent returns the elapsed time of this attempt at the run.
 func (r *run) spent() time.Duration { return r.now().Sub(r.begin) }
 
-// searches says whether the study's trials follow from those before.
+// searches reports whether the study's trials depend on earlier ones.
 func (r *run) searches() bool { return r.o.Study.Chooses() && r.o.Next != nil }
 
-// slot measures one trial of a block, of so many (0: nobody knows yet), and
-// keeps it.
+// slot measures one trial of a block and keeps it. trials is the number of trials in
+// the block; 0 if not known yet.
 func (r *run) slot(ctx context.Context, block, order int, slots []study.Slot, trials int) error {
 	slot, id := slots[order], study.TrialID(block, order)
 	cell := r.plan.Cells[slot.Cell]
@@ -65,7 +66,7 @@ func (r *run) slot(ctx context.Context, block, order int, slots []study.Slot, tr
 	return nil
 }
 
-// inBlock counts the trials of a block that are done.
+// inBlock counts the completed trials of a block.
 func (r *run) inBlock(block int) int {
 	n := 0
 	for i := range r.trials {
