@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
-// endName is the last entry of an archive; without it the archive is incomplete. No file of a
+// endName is the last entry of an archive; an archive without it is incomplete. No file of a
 // run directory has that name.
 const endName = ".meshtrial-end"
 
@@ -72,7 +72,7 @@ func Unpack(r io.Reader, to string) (err error) {
 	return syncFolder(filepath.Dir(to))
 }
 
-// syncFile makes a file or folder durable. Tests watch it.
+// syncFile makes a file or folder durable. Tests replace it.
 var syncFile = (*os.File).Sync
 
 // syncFolders makes the new entries of a folder and its subfolders durable.
@@ -93,7 +93,7 @@ func syncFolder(path string) error {
 	return errors.Join(syncFile(folder), folder.Close())
 }
 
-// unpack writes the files and folders of an archive, and nothing else.
+// unpack writes only the files and folders of an archive.
 func unpack(in *tar.Reader, root *os.Root) error {
 	for {
 		h, err := in.Next()
@@ -122,8 +122,8 @@ func unpack(in *tar.Reader, root *os.Root) error {
 	}
 }
 
-// unpackFile writes a new file. Its permissions are the archive's, within those of a run's
-// files.
+// unpackFile writes a new file with the permissions from the archive, restricted to those of
+// a run's files.
 func unpackFile(in io.Reader, root *os.Root, name string, mode fs.FileMode) error {
 	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode&0o044|0o600)
 	if err != nil {

@@ -1,15 +1,15 @@
 // Package detached runs studies inside a cluster, independently of the process that started
 // them.
 //
-//	meshtrial run --detach  ->  [Start]: a Job, whose pod runs this program
+//	meshtrial run --detach  ->  [Cluster.Start]: a Job, whose pod runs this program
 //	the pod                 ->  a run directory on a volume; how far it is, in a ConfigMap ([Reporter])
 //	meshtrial attach        <-  [Cluster.Follow]: the pod's log, until the run has ended
 //	meshtrial runs          <-  [Cluster.List], [Cluster.Fetch], [Cluster.Delete]
 //
 // The Job replaces a lost pod, on any node, and the new one resumes the run directory like
 // `meshtrial run --resume`; the cluster's Lease tells when its predecessor is dead. The run's
-// rights are those that the plan needs, bound to a service account of its own. Everything that
-// a run creates is owned by its ClusterRole, and deleted with it.
+// rights are exactly those that the plan needs, bound to its own service account. Everything
+// that a run creates is owned by its ClusterRole, and deleted with it.
 //
 // Only pods read the volume: a [Server] in a pod created for that purpose serves the run
 // directory as an archive ([Pack], [Unpack]).
@@ -37,46 +37,46 @@ import (
 	"github.com/meshtrial/meshtrial/lab/rights"
 )
 
-// Label holds the run's name, on everything that a detached run creates.
+// Label has the run's name as its value, on every object that a detached run creates.
 const Label = "meshtrial.dev/detached"
 
-// Where the pod of a run finds its study and leaves results.
+// Where a run's pod finds its study and stores results.
 const (
 	GivenDir   = "/etc/meshtrial/study"
 	resultsDir = "/results"
 )
 
-// Dir is a run's directory, as its pods see it.
+// Dir returns a run's directory, as seen by its pods.
 func Dir(run string) string { return resultsDir + "/" + run }
 
 // Spec is a run to start.
 type Spec struct {
 	Run   string
 	Study string
-	// Source is the study file as given, Resolved the study with every default and the
-	// contents of all files that it names.
+	// Source is the study file as given, Resolved the study with every default and the contents of
+	// all files that it names.
 	Source, Resolved []byte
-	// Args are the command line of the pod.
+	// Args is the command line of the pod.
 	Args   []string
 	Images lab.Images
-	// Namespace is the Job's. It is created, and deleted with the run, if OwnNamespace.
+	// Namespace is the Job's namespace. If OwnNamespace, it is created, and deleted with the run.
 	Namespace    string
 	OwnNamespace bool
-	// Results go to the PersistentVolumeClaim Claim in Namespace or, if that is empty, to
-	// Folder on the nodes.
+	// Results go to the PersistentVolumeClaim Claim in Namespace or, if that is empty, to Folder on
+	// the nodes.
 	Claim, Folder string
-	// Ending is how long the run may take to revert its changes once it is told to end.
+	// Ending is how long the run may take to revert its changes after it is told to end.
 	Ending time.Duration
-	// Rights are those that the plan needs, with their namespaces and resources.
+	// Rights are the rights that the plan needs, with their namespaces and resources.
 	Rights []rights.Feature
 }
 
-// Name is the name of a run's objects.
+// Name returns the name of a run's objects.
 func (s Spec) Name() string { return objectName(s.Run) }
 
 func objectName(run string) string { return "meshtrial-" + run }
 
-// Subject is the service account of the run's pod.
+// Subject returns the service account of the run's pod.
 func (s Spec) Subject() rights.Subject {
 	return rights.Subject{Kind: "ServiceAccount", Namespace: s.Namespace, Name: s.Name()}
 }
@@ -86,14 +86,14 @@ type Cluster struct {
 	config  *rest.Config
 	kube    kubernetes.Interface
 	objects dynamic.Interface
-	words   string // the flags by which commands find it, for hints
+	words   string // the flags by which commands select it, for hints
 }
 
-// Open makes clients, without any request. words are the flags by which other commands find
-// this cluster, each preceded by a blank.
+// Open creates clients without sending a request. words are the flags by which other commands
+// select this cluster, each preceded by a space.
 func Open(config *rest.Config, words string) (*Cluster, error) {
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = -1, -1 // the server decides how fast
+	config.QPS, config.Burst = -1, -1 // no client-side rate limit
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -120,14 +120,14 @@ const rbacGroup = "rbac.authorization.k8s.io"
 
 var claims = schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
 
-// startLimit bounds the creation of a run's objects, and undoLimit its reversal.
+// startLimit limits the creation of a run's objects, and undoLimit its reversal.
 const (
 	startLimit = 2 * time.Minute
 	undoLimit  = 30 * time.Second
 )
 
-// Start creates the Job of a run with all that it needs. A run that cannot start leaves
-// nothing behind.
+// Start creates the Job of a run with everything it needs. A run that cannot start leaves nothing
+// behind.
 func (c *Cluster) Start(ctx context.Context, s Spec) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, startLimit)
 	defer cancel()
@@ -185,9 +185,9 @@ func oneWriter(job *unstructured.Unstructured) error {
 	return nil
 }
 
-// unreserve releases the journal's namespace once there are no runs, and reports whether it
-// may be deleted now: if other runs are unknown, it stays. A run that is being started has its
-// rights in that namespace, and no Job yet.
+// unreserve releases the journal's namespace once there are no runs, and reports whether it may now
+// be deleted. If it is unknown whether there are other runs, the namespace stays. A run that is
+// being started has its rights in that namespace, but no Job yet.
 func (c *Cluster) unreserve(ctx context.Context) (bool, error) {
 	others, err := c.anchors(ctx)
 	if apierrors.IsForbidden(err) || len(others) > 0 {
@@ -199,7 +199,7 @@ func (c *Cluster) unreserve(ctx context.Context) (bool, error) {
 	return journal.Unreserve(ctx, c.objects)
 }
 
-// placed rejects a run without a place for its results.
+// placed rejects a run without storage for its results.
 func (c *Cluster) placed(ctx context.Context, s Spec) error {
 	if s.Claim == "" {
 		return nil
@@ -231,11 +231,11 @@ func (c *Cluster) create(ctx context.Context, o *unstructured.Unstructured) (*un
 	return made, nil
 }
 
-// own rejects a run whose Job names a ClusterRole that is not the run's.
+// own rejects a run whose Job names a ClusterRole that does not belong to the run.
 func (c *Cluster) own(ctx context.Context, r Run) error {
 	anchor, err := c.objects.Resource(resources["ClusterRole"]).Get(ctx, r.anchor, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil // it is gone, and the rest goes
+		return nil // it is gone, and the rest will follow
 	}
 	if err != nil {
 		return fmt.Errorf("run %s: %w", r.Name, err)
@@ -247,7 +247,7 @@ func (c *Cluster) own(ctx context.Context, r Run) error {
 	return nil
 }
 
-// remove deletes a run's ClusterRole: the cluster's garbage collector takes the rest.
+// remove deletes a run's ClusterRole: the cluster's garbage collector deletes the rest.
 func (c *Cluster) remove(ctx context.Context, anchor string) error {
 	background := metav1.DeletePropagationBackground
 	err := c.objects.Resource(resources["ClusterRole"]).Delete(ctx, anchor, metav1.DeleteOptions{PropagationPolicy: &background})

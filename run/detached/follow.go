@@ -22,26 +22,26 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 )
 
-// lookEvery is the interval between looks at a run without a pod to read from.
+// lookEvery is the polling interval for a run without a pod to read from.
 const lookEvery = time.Second
 
 // watchEvery is the interval, while a log is read, between checks that its node is alive. The
 // run's roles cause as much traffic anyway.
 const watchEvery = 10 * time.Second
 
-// follower reads the logs of a run's pods, one after the other.
+// follower reads the logs of a run's pods one after the other.
 type follower struct {
 	out   io.Writer
 	tell  func(text string)
 	pod   types.UID // whose log is read
-	last  time.Time // of its lines that were read
+	last  time.Time // of its lines read so far
 	whole bool      // the log was read to its end
 	told  string
 }
 
 // Follow writes the output of a run's pods to out until the run has ended, and returns its
-// final state. tell is called with other news. It may start at any time, and more than once;
-// the end of ctx ends only the following.
+// final state. It calls tell with other news. It may start at any time, and more than once;
+// cancelling ctx ends only the following.
 func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(text string)) (Run, error) {
 	if err := c.begun(of); err != nil {
 		return of, err
@@ -72,13 +72,13 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 		if held != "" {
 			f.say(held)
 		}
-		if s.pod != nil && quiet == "" && f.wants(s.pod) { // a silent node's log would be waited for
+		if s.pod != nil && quiet == "" && f.wants(s.pod) { // reading a silent node's log would block
 			if err := f.read(ctx, c, s.pod); err != nil {
 				return of, err
 			}
-			watch = begin() // the pod ran: this is another wait
+			watch = begin() // the pod ran: start a new wait
 			if !f.whole {
-				continue // it still runs, or has ended by now with more output
+				continue // it is still running, or has ended with more output
 			}
 		}
 		if of.Ended() {
@@ -103,10 +103,10 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 	}
 }
 
-// denied reports that an API server answers, but rejects the caller.
+// denied reports whether an API server responds but rejects the caller.
 func denied(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }
 
-// silent says that a pod's node is not heard from any more; "" if it is.
+// silent explains that a pod's node no longer responds; "" if it does.
 func silent(pod *corev1.Pod) string {
 	if pod == nil {
 		return ""
@@ -119,12 +119,12 @@ func silent(pod *corev1.Pod) string {
 		since.Local().Format(time.TimeOnly), pod.Spec.NodeName, pod.Name, pod.Namespace, pod.Name)
 }
 
-// overdue is how long after its termination deadline a pod counts as one of a dead node.
-// Clocks differ.
+// overdue is how long after its termination deadline a pod counts as being on a dead node.
+// Clocks may differ.
 const overdue = time.Minute
 
-// stuck says what delays the end of a pod, and so the next one: only its node can confirm that
-// it has ended. "" if nothing does.
+// stuck explains what delays the end of a pod, and thus the start of the next: only its node
+// can confirm that it has ended. "" if nothing does.
 func stuck(pod *corev1.Pod, now time.Time) string {
 	if pod == nil || over(pod) || pod.DeletionTimestamp == nil || now.Before(pod.DeletionTimestamp.Add(overdue)) {
 		return ""
@@ -133,10 +133,10 @@ func stuck(pod *corev1.Pod, now time.Time) string {
 		pod.Name, pod.Spec.NodeName, pod.DeletionTimestamp.Local().Format(time.TimeOnly), pod.Namespace, pod.Name)
 }
 
-// pause waits a moment, or until ctx ends.
+// pause waits for a moment, or until ctx ends.
 func (f *follower) pause(ctx context.Context) { _ = wake.Pause(ctx, lookEvery) }
 
-// say reports what is new.
+// say reports news.
 func (f *follower) say(text string) {
 	if text != f.told {
 		f.told = text
@@ -144,7 +144,7 @@ func (f *follower) say(text string) {
 	}
 }
 
-// why says what a pod waits for, if it reports that.
+// why returns what a pod is waiting for, if it reports that.
 func why(pod *corev1.Pod) string {
 	if pod == nil {
 		return ""
@@ -162,7 +162,7 @@ func why(pod *corev1.Pod) string {
 	return ""
 }
 
-// lostFor says why a pod was ended, if its node has reported that.
+// lostFor returns why a pod was ended, if its node has reported that.
 func lostFor(pod *corev1.Pod) string {
 	if pod == nil || pod.Status.Reason == "" {
 		return ""
@@ -183,8 +183,9 @@ func (f *follower) wants(pod *corev1.Pod) bool {
 	return false
 }
 
-// read continues reading the log of a pod. A broken connection is no error: the next call
-// continues there. Its error is one of writing, or that the caller may not read logs.
+// read continues reading the log of a pod. A broken connection is not an error: the next call
+// continues from there. It returns an error if writing fails, or if the caller may not read
+// logs.
 func (f *follower) read(ctx context.Context, c *Cluster, pod *corev1.Pod) error {
 	if pod.UID != f.pod {
 		f.pod, f.last, f.whole = pod.UID, time.Time{}, false
@@ -196,7 +197,7 @@ func (f *follower) read(ctx context.Context, c *Cluster, pod *corev1.Pod) error 
 	ctx, cancel := context.WithCancel(ctx)
 	var watch sync.WaitGroup
 	defer func() { cancel(); watch.Wait() }()
-	watch.Go(func() { // a connection to a dead node ends when TCP gives up
+	watch.Go(func() { // a connection to a dead node would last until TCP gives up
 		for wake.Pause(ctx, watchEvery) == nil {
 			now, err := c.kube.CoreV1().Pods(pod.Namespace).Get(ctx, pod.Name, metav1.GetOptions{})
 			if err == nil && silent(now) != "" {
@@ -221,7 +222,7 @@ func (f *follower) read(ctx context.Context, c *Cluster, pod *corev1.Pod) error 
 	return err
 }
 
-// lines writes the new lines of a log. ended reports that it came to its end.
+// lines writes the new lines of a log. ended reports whether the log is complete.
 func (f *follower) lines(log io.Reader) (ended bool, err error) {
 	for in := bufio.NewReader(log); ; {
 		line, failed := in.ReadString('\n')
@@ -230,7 +231,7 @@ func (f *follower) lines(log io.Reader) (ended bool, err error) {
 			if !at.IsZero() {
 				f.last = at
 			}
-			f.told = "" // earlier news is outdated by now
+			f.told = "" // earlier news is outdated
 			if _, err := io.WriteString(f.out, text); err != nil {
 				return false, err
 			}
@@ -241,7 +242,7 @@ func (f *follower) lines(log io.Reader) (ended bool, err error) {
 	}
 }
 
-// parseLine splits the time off a line of a log.
+// parseLine separates the time from a log line.
 func parseLine(line string) (time.Time, string) {
 	stamp, text, ok := strings.Cut(line, " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)

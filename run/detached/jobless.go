@@ -14,12 +14,12 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// A run's ClusterRole is created first and its Job last: if the starting process is killed in
+// A run's ClusterRole is created first and its Job last. If the starting process is killed in
 // between, rights remain, bound to a service account. They are listed as a run without a Job,
-// so that somebody removes them.
+// so that users can remove them.
 
-// jobless finds those of a namespace, "" for all, that do not belong to runs with a Job. Users
-// who may not see them see none.
+// jobless returns the runs in a namespace, "" for all, that have rights but no Job. It returns
+// none to users without permission.
 func (c *Cluster) jobless(ctx context.Context, namespace string, known []Run) (out []Run, err error) {
 	anchors, err := c.anchors(ctx)
 	if apierrors.IsForbidden(err) {
@@ -37,8 +37,8 @@ func (c *Cluster) jobless(ctx context.Context, namespace string, known []Run) (o
 	return out, err
 }
 
-// anchors are the ClusterRoles that own runs' objects, from the first moment of each to its
-// end.
+// anchors returns the ClusterRoles that own runs' objects. Each exists from the start of its
+// run to its end.
 func (c *Cluster) anchors(ctx context.Context) ([]unstructured.Unstructured, error) {
 	list, err := c.objects.Resource(resources["ClusterRole"]).List(ctx, metav1.ListOptions{LabelSelector: Label})
 	if err != nil {
@@ -47,12 +47,12 @@ func (c *Cluster) anchors(ctx context.Context) ([]unstructured.Unstructured, err
 	return list.Items, nil
 }
 
-// joblessRun is what a ClusterRole says about its run. Its name includes the namespace of the
+// joblessRun derives a run from its ClusterRole, whose name includes the namespace of the
 // intended Job: see rights.Subject.
 func joblessRun(anchor *unstructured.Unstructured, now time.Time) (r Run, ours bool) {
 	name := anchor.GetLabels()[Label]
 	namespace, named := strings.CutSuffix(strings.TrimPrefix(anchor.GetName(), "meshtrial:"), ":"+objectName(name))
-	if !named || !reRun.MatchString(name) || !reStudy.MatchString(namespace) { // a namespace looks like a study's name
+	if !named || !reRun.MatchString(name) || !reStudy.MatchString(namespace) { // namespaces have the same syntax as study names
 		return Run{}, false
 	}
 	since := anchor.GetCreationTimestamp().Time
@@ -63,7 +63,7 @@ func joblessRun(anchor *unstructured.Unstructured, now time.Time) (r Run, ours b
 	return r, true
 }
 
-// begun rejects what cannot be done with a run without a Job.
+// begun rejects operations that are impossible for a run without a Job.
 func (c *Cluster) begun(r Run) error {
 	if r.State != NoJob {
 		return nil

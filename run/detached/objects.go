@@ -22,13 +22,13 @@ import (
 
 // Annotations of a run's Job.
 const (
-	studyAnnotation   = "meshtrial.dev/study"   // of its ClusterRole too
-	resultsAnnotation = "meshtrial.dev/results" // where they are, for people
+	studyAnnotation   = "meshtrial.dev/study"   // also on its ClusterRole
+	resultsAnnotation = "meshtrial.dev/results" // where they are, for display
 	fetchedAnnotation = "meshtrial.dev/fetched"
 	anchorAnnotation  = "meshtrial.dev/anchor" // the ClusterRole that owns everything
 )
 
-// The label that tells the parts of a run apart.
+// The label that distinguishes the parts of a run.
 const (
 	partLabel  = "meshtrial.dev/part"
 	partRun    = "run"
@@ -36,35 +36,35 @@ const (
 )
 
 const (
-	// retries is how often a failed pod is replaced, with a growing delay. Evicted, drained
+	// retries is how often a failed pod is replaced, with increasing delay. Evicted, drained
 	// and gracefully deleted pods do not count.
 	retries = 4
-	// codeHopeless is the exit code of a hopeless run's pod ([Last]). Its run has failed with
-	// the code of its error, which the Job could not tell from a failure that the next pod may
-	// avoid.
+	// codeHopeless is the exit code of a hopeless run's pod ([Last]). The run itself fails
+	// with the code of its error, which would not let the Job distinguish it from failures
+	// that a retry may avoid.
 	codeHopeless = 9
 	// replaceEnded creates the next pod only after the previous one has ended.
 	replaceEnded = "Failed"
-	// afterRestored is what a run needs beyond the time to revert its changes.
+	// afterRestored is the time that a run needs in addition to reverting its changes.
 	afterRestored = time.Minute
 	// MaxStudy is the capacity of a ConfigMap, in bytes.
 	MaxStudy = 1 << 20
 )
 
-// resultsVolume is the volume that readers of results mount too.
+// resultsVolume is the volume that readers of results also mount.
 const resultsVolume = "results"
 
 func labels(run, part string) map[string]string {
 	return map[string]string{Label: run, partLabel: part, mesh.AppLabel: "meshtrial-detached", "app.kubernetes.io/part-of": "meshtrial", "sidecar.istio.io/inject": "false"}
 }
 
-// grace is the termination grace period of the run's pod.
+// grace returns the termination grace period of the run's pod.
 func (s Spec) grace() time.Duration { return s.Ending + afterRestored }
 
 func stateName(run string) string { return objectName(run) + "-state" }
 
-// pullSecret is the Secret for pulling the images of the run's pods: the named one, or its
-// copy in the run's namespace; nil without one to copy.
+// pullSecret returns the Secret for pulling the images of the run's pods: the named one, or
+// its copy in the run's namespace; nil if there is none to copy.
 func (c *Cluster) pullSecret(ctx context.Context, s Spec) (*corev1.Secret, error) {
 	from, name, named := strings.Cut(s.Images.PullSecret, "/")
 	if !named || from == s.Namespace {
@@ -77,8 +77,8 @@ func (c *Cluster) pullSecret(ctx context.Context, s Spec) (*corev1.Secret, error
 	return &corev1.Secret{Type: secret.Type, Data: secret.Data}, nil
 }
 
-// objects are those that a run creates: the ClusterRole that owns everything, and the rest in
-// order, the Job last.
+// objects returns the objects that a run creates: the ClusterRole that owns everything, and
+// the rest in order, the Job last.
 func (s Spec) objects(secret *corev1.Secret) (anchor *unstructured.Unstructured, rest []*unstructured.Unstructured, err error) {
 	if n := len(s.Source) + len(s.Resolved); n > MaxStudy {
 		return nil, nil, errs.WithHint(errs.Usage("the study with the files that it names has %d bytes, more than the %d that a cluster keeps in a ConfigMap", n, MaxStudy),
@@ -132,7 +132,7 @@ func (s Spec) objects(secret *corev1.Secret) (anchor *unstructured.Unstructured,
 	return anchor, append(rest, job), err
 }
 
-// object is one of the run's, with further fields.
+// object returns one of the run's objects, with additional fields.
 func (s Spec) object(version, kind, namespace, name string, fields map[string]any) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	for key, value := range fields {
@@ -147,8 +147,8 @@ func (s Spec) object(version, kind, namespace, name string, fields map[string]an
 	return o
 }
 
-// job is the run's. Its pod ends with the exit codes of `meshtrial run`: errors that a retry
-// cannot fix (2, [codeHopeless]) and verdicts (3, 4) end the Job.
+// job returns the run's Job. Its pod ends with the exit codes of `meshtrial run`: errors that
+// a retry cannot fix (2, [codeHopeless]) and verdicts (3, 4) end the Job.
 func (s Spec) job(anchor string, secret *corev1.Secret) (*unstructured.Unstructured, error) {
 	template, err := runtime.DefaultUnstructuredConverter.ToUnstructured(s.pod(secret))
 	if err != nil {
@@ -159,7 +159,8 @@ func (s Spec) job(anchor string, secret *corev1.Secret) (*unstructured.Unstructu
 	}
 	job := s.object("batch/v1", "Job", s.Namespace, s.Name(), map[string]any{"spec": map[string]any{
 		"completions": int64(1), "parallelism": int64(1), "backoffLimit": int64(retries),
-		// The run's directory has one writer: the next pod waits for the end of this one.
+		// The run's directory has a single writer: the next pod waits until this one has
+		// ended.
 		"podReplacementPolicy": replaceEnded,
 		"podFailurePolicy": map[string]any{"rules": []any{
 			map[string]any{"action": "Ignore", "onPodConditions": []any{map[string]any{"type": string(corev1.DisruptionTarget), "status": "True"}}},
@@ -176,7 +177,8 @@ func (s Spec) job(anchor string, secret *corev1.Secret) (*unstructured.Unstructu
 	return job, nil
 }
 
-// pod is the run's: an ordinary one, which uses nothing of the nodes except the volume.
+// pod returns the run's pod: an ordinary pod, which uses nothing of the nodes except the
+// volume.
 func (s Spec) pod(secret *corev1.Secret) *corev1.PodTemplateSpec {
 	pod := site.RolePod(partRun, s.Run, corev1.Container{
 		Name: partRun, Args: s.Args,
@@ -190,7 +192,7 @@ func (s Spec) pod(secret *corev1.Secret) *corev1.PodTemplateSpec {
 	pod.Labels = labels(s.Run, partRun)
 	pod.Annotations = map[string]string{"linkerd.io/inject": "disabled"}
 	spec := &pod.Spec
-	// A node short of memory first evicts pods that exceed their requests.
+	// A node under memory pressure first evicts pods that exceed their requests.
 	spec.Containers[0].Resources = site.Requests("500m", "1Gi")
 	results := corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: s.Folder, Type: site.Ptr(corev1.HostPathDirectory)}}
 	if s.Claim != "" {

@@ -41,7 +41,7 @@ type Server struct {
 	l     net.Listener
 }
 
-// NewServer listens at a loopback address.
+// NewServer listens on a loopback address.
 func NewServer(dir, address string, alive *jsonhttp.Alive) (*Server, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -50,10 +50,10 @@ func NewServer(dir, address string, alive *jsonhttp.Alive) (*Server, error) {
 	return &Server{Dir: dir, Alive: alive, l: l}, nil
 }
 
-// Address is where it listens.
+// Address returns the listening address.
 func (s *Server) Address() string { return s.l.Addr().String() }
 
-// Serve answers until ctx ends.
+// Serve handles requests until ctx ends.
 func (s *Server) Serve(ctx context.Context) error {
 	return jsonhttp.Server{Name: "results", Handler: s.handler(), MaxRequest: 1 << 10, Alive: s.Alive}.Serve(ctx, s.l)
 }
@@ -67,7 +67,7 @@ func (s *Server) handler() http.Handler {
 		}
 		w.Header().Set("Content-Type", "application/x-tar")
 		if err := Pack(heard{w, s.Alive}, s.Dir); err != nil {
-			panic(http.ErrAbortHandler) // the archive has begun: it ends short
+			panic(http.ErrAbortHandler) // the archive has started: truncate it
 		}
 	})
 	mux.HandleFunc("POST "+removePath, func(w http.ResponseWriter, r *http.Request) {
@@ -80,7 +80,7 @@ func (s *Server) handler() http.Handler {
 	return mux
 }
 
-// heard counts what somebody reads as a sign of life.
+// heard counts reads as signs of life.
 type heard struct {
 	io.Writer
 	alive *jsonhttp.Alive
@@ -94,22 +94,22 @@ func (h heard) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// reader is a pod on a run's volume, and the connection to it.
+// reader is a pod with a run's volume, and the connection to it.
 type reader struct {
 	jsonhttp.Client
 	dialer *lab.Dialer
-	end    func(context.Context) error // removes the pod
-	quiet  func()                      // ends the signs of life; nil: there were none
+	end    func(context.Context) error // deletes the pod
+	quiet  func()                      // stops the signs of life; nil: there are none
 }
 
-// The interval of signs of life to a reading pod, whatever it is doing: one file may take
-// minutes.
+// The interval of signs of life to a reading pod, which continue during a transfer: a
+// single file may take minutes.
 const (
 	beatEvery = 10 * time.Second
 	beatTime  = 5 * time.Second
 )
 
-// beat sends the pod signs of life, until ctx ends or [reader.close] ends it.
+// beat sends signs of life to the pod until ctx ends or [reader.close] stops it.
 func (r *reader) beat(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	var beats sync.WaitGroup
@@ -132,7 +132,8 @@ func (r *reader) close(ctx context.Context) error {
 	return errors.Join(r.dialer.Close(), r.end(ctx))
 }
 
-// open creates a pod that reads a run's volume. It ends by itself without signs of life.
+// open creates a pod that reads a run's volume. The pod ends by itself without signs of
+// life.
 func (c *Cluster) open(ctx context.Context, r Run, tell func(string)) (*reader, error) {
 	pods := c.kube.CoreV1().Pods(r.Namespace)
 	anchor, err := c.objects.Resource(resources["ClusterRole"]).Get(ctx, r.anchor, metav1.GetOptions{})
@@ -165,8 +166,8 @@ func (c *Cluster) open(ctx context.Context, r Run, tell func(string)) (*reader, 
 	return out, nil
 }
 
-// readerPod is the pod that reads a run's volume: with the image and the pull secret of the
-// run's own pods, without any rights.
+// readerPod returns the pod that reads a run's volume. It has the image and the pull secret
+// of the run's own pods, but no rights.
 func readerPod(r Run) (*corev1.Pod, error) {
 	spec := *r.template.Spec.DeepCopy()
 	if len(spec.Containers) != 1 {
@@ -198,7 +199,7 @@ func readerPod(r Run) (*corev1.Pod, error) {
 
 func count(n int) string { return strconv.Itoa(n) + " containers" }
 
-// await waits until a pod runs.
+// await waits until a pod is running.
 func (c *Cluster) await(ctx context.Context, of *corev1.Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()

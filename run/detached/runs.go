@@ -18,7 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
-// Fetch downloads the whole directory of a run that has ended. [Cluster.Fetched] records that.
+// Fetch downloads the complete directory of a run that has ended. [Cluster.Fetched] records
+// that.
 func (c *Cluster) Fetch(ctx context.Context, r Run, to string, tell func(string)) (err error) {
 	if err := c.begun(r); err != nil {
 		return err
@@ -30,7 +31,7 @@ func (c *Cluster) Fetch(ctx context.Context, r Run, to string, tell func(string)
 		return err
 	}
 	if r.Trials == 0 {
-		tell("note: the run has no trial") // what there is of it may say why
+		tell("note: the run has no trial") // its contents may explain why
 	}
 	line, err := c.open(ctx, r, tell)
 	if err != nil {
@@ -49,12 +50,12 @@ func (c *Cluster) Fetch(ctx context.Context, r Run, to string, tell func(string)
 	return nil
 }
 
-// Fetched records that a run's directory is safe elsewhere.
+// Fetched records that a run's directory is stored elsewhere.
 func (c *Cluster) Fetched(ctx context.Context, r Run) error {
 	return c.note(ctx, r, map[string]any{"metadata": map[string]any{"annotations": map[string]any{fetchedAnnotation: "true"}}})
 }
 
-// note changes the Job of a run.
+// note patches the Job of a run.
 func (c *Cluster) note(ctx context.Context, r Run, patch map[string]any) error {
 	data, err := json.Marshal(patch)
 	if err != nil {
@@ -67,10 +68,11 @@ func (c *Cluster) note(ctx context.Context, r Run, patch map[string]any) error {
 	return nil
 }
 
-// goneLimit bounds the wait for the garbage collector.
+// goneLimit limits the wait for the garbage collector.
 const goneLimit = 2 * time.Minute
 
-// stopLimit bounds the wait for a run that reverts its changes, given its pod's grace period.
+// stopLimit returns how long to wait for a run that reverts its changes, given its pod's grace
+// period.
 func (r Run) stopLimit() time.Duration {
 	grace := site.RestoreTimeout + afterRestored
 	if s := r.template.Spec.TerminationGracePeriodSeconds; s != nil {
@@ -80,13 +82,14 @@ func (r Run) stopLimit() time.Duration {
 }
 
 // Delete stops an active run, and removes everything that it created, including results. last
-// reports that it was the last one in the cluster, and that the journal's namespace, which it
-// held, may be deleted. With force, results that cannot be removed stay, which is reported.
+// reports that it was the last run in the cluster, so that the journal's namespace, which it
+// held, may be deleted. With force, results that cannot be removed are left behind, which is
+// reported.
 func (c *Cluster) Delete(ctx context.Context, r Run, force bool, tell func(string)) (last bool, err error) {
 	if err := c.own(ctx, r); err != nil {
 		return false, err
 	}
-	if r.State != NoJob { // which knows where pods and results are
+	if r.State != NoJob { // which has pods and results
 		if err := c.empty(ctx, r, force, tell); err != nil {
 			return false, err
 		}
@@ -101,7 +104,7 @@ func (c *Cluster) Delete(ctx context.Context, r Run, force bool, tell func(strin
 	return c.unreserve(ctx)
 }
 
-// empty stops a run, and removes its results.
+// empty stops a run and removes its results.
 func (c *Cluster) empty(ctx context.Context, r Run, force bool, tell func(string)) error {
 	if err := c.stop(ctx, r, tell); err != nil {
 		return err
@@ -116,8 +119,8 @@ func (c *Cluster) empty(ctx context.Context, r Run, force bool, tell func(string
 	return nil
 }
 
-// stop has the Job end an active pod, and waits until none is left: a pod that was told to end
-// first reverts its changes.
+// stop makes the Job end an active pod, and waits until none is left. A pod that is told to
+// end first reverts its changes.
 func (c *Cluster) stop(ctx context.Context, r Run, tell func(string)) error {
 	if !r.Ended() {
 		if err := c.note(ctx, r, map[string]any{"spec": map[string]any{"suspend": true}}); err != nil {
@@ -159,7 +162,7 @@ func (c *Cluster) gone(ctx context.Context, r Run) error {
 	})
 }
 
-// until polls, for the limit at most.
+// until polls for at most the limit.
 func (c *Cluster) until(ctx context.Context, limit time.Duration, complaint string, done func(context.Context) (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

@@ -24,16 +24,16 @@ import (
 
 // Kept is what a run's pods report about it, in a ConfigMap that outlives them.
 type Kept struct {
-	// Attempts counts the pods so far, Trials those in the run directory.
+	// Attempts counts the pods so far, Trials the trials in the run directory.
 	Attempts int `json:"attempts"`
 	Trials   int `json:"trials"`
 	// Lost counts the pods that ended without a report since the run's last trial.
 	Lost int `json:"lost,omitempty"`
 	// Exit is the exit code of the last pod; nil while one is active.
 	Exit *int `json:"exit,omitempty"`
-	// Error is the last pod's error.
+	// Error is the error of the last pod.
 	Error string `json:"error,omitempty"`
-	// Hopeless says that no other pod should follow.
+	// Hopeless means that no other pod should follow.
 	Hopeless bool `json:"hopeless,omitempty"`
 }
 
@@ -41,7 +41,7 @@ const keptKey = "run.json"
 
 func readKept(c *corev1.ConfigMap) (k Kept) {
 	if c != nil {
-		_ = json.Unmarshal([]byte(c.Data[keptKey]), &k) // before the first pod there is none
+		_ = json.Unmarshal([]byte(c.Data[keptKey]), &k) // there is none before the first pod
 	}
 	return k
 }
@@ -51,13 +51,13 @@ type State string
 
 // States of runs.
 const (
-	Waiting   State = "waiting" // for a pod, or for its image
+	Waiting   State = "waiting" // for a pod, or its image
 	Running   State = "running"
 	Moving    State = "moving"    // a pod has ended, and the next one does not exist yet
 	Completed State = "completed" // whatever the verdict: Run.Exit
 	Failed    State = "failed"
 	Stopped   State = "stopped" // by `meshtrial runs delete`, which has not finished
-	NoJob     State = "no job"  // only its rights exist: it is being started, or the starting process was killed
+	NoJob     State = "no job"  // only its rights exist: it is starting, or the starting process was killed
 )
 
 // Run is a detached run.
@@ -73,23 +73,23 @@ type Run struct {
 
 	anchor   string
 	template corev1.PodTemplateSpec
-	atWork   bool // one of its pods has not ended, or it may still be starting
+	atWork   bool // one of its pods has not ended, or may still be starting
 }
 
-// Ended reports that no pod is active, and none will follow. A pod that was told to stop still
-// reverts its changes.
+// Ended reports whether no pod is active and none will follow. A pod that was told to stop is
+// still reverting its changes.
 func (r Run) Ended() bool {
 	return r.State == Completed || r.State == Failed || (r.State == Stopped || r.State == NoJob) && !r.atWork
 }
 
-// Patterns of the names of studies and runs ([runner.NewRunID]). Anybody who may create Jobs
+// Patterns of the names of studies and runs ([runner.NewRunID]). Anyone who may create Jobs
 // chooses the names that are read here, and folders are named after them.
 var (
 	reStudy = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	reRun   = lazyregexp.New(`^[0-9]{8}-[0-9]{6}-[0-9a-f]{4}$`)
 )
 
-// ours reports that a Job may be one that [Cluster.Start] created.
+// ours reports whether a Job may have been created by [Cluster.Start].
 func (j *job) ours() bool {
 	m := j.Metadata
 	run := m.Labels[Label]
@@ -97,7 +97,7 @@ func (j *job) ours() bool {
 	return readable && reRun.MatchString(run) && reStudy.MatchString(m.Annotations[studyAnnotation]) && m.Name == objectName(run)
 }
 
-// job is what is read of a run's Job.
+// job has the fields that are read of a run's Job.
 type job struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {
@@ -121,7 +121,7 @@ func (j *job) is(condition string) bool {
 	return false
 }
 
-// run combines a run's Job, the newest of its pods (nil: none) and what these keep about it.
+// run combines a run's Job, the newest of its pods (nil if none) and their reports.
 func (j *job) run(pod *corev1.Pod, kept Kept) Run {
 	m := j.Metadata
 	r := Run{Name: m.Labels[Label], Study: m.Annotations[studyAnnotation], Namespace: m.Namespace, Since: m.CreationTimestamp.Time, Results: m.Annotations[resultsAnnotation],
@@ -137,7 +137,7 @@ func (j *job) run(pod *corev1.Pod, kept Kept) Run {
 	case pod == nil && kept.Attempts == 0:
 		r.State = Waiting
 	case pod != nil && over(pod) && (answered || kept.Hopeless || kept.Exit != nil && (*kept.Exit == errs.CodeOK || *kept.Exit == errs.CodeUsage)):
-		r.State = Running // its Job has yet to report its end
+		r.State = Running // its Job has not reported its end yet
 	case pod == nil || over(pod) || pod.DeletionTimestamp != nil:
 		r.State = Moving
 	case pod.Status.Phase == corev1.PodRunning:
@@ -148,7 +148,7 @@ func (j *job) run(pod *corev1.Pod, kept Kept) Run {
 	return r
 }
 
-// Why is why a run failed or was stopped; "" if unknown.
+// Why returns why a run failed or was stopped; "" if unknown.
 func (r Run) Why() string {
 	switch {
 	case r.Exit != nil:
@@ -161,19 +161,19 @@ func (r Run) Why() string {
 	return ""
 }
 
-// over reports that a pod's container has ended for good.
+// over reports whether a pod's container has ended for good.
 func over(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// seen is a run with the newest of its pods.
+// seen is a run with its pods.
 type seen struct {
 	Run
 	pod  *corev1.Pod
 	pods []corev1.Pod // of the run itself
 }
 
-// look reads the runs of a namespace ("" for all), those of one name unless that is "".
+// look reads the runs of a namespace ("" for all), optionally only those of one name.
 func (c *Cluster) look(ctx context.Context, namespace, name string) ([]seen, error) {
 	selector := Label
 	if name != "" {
@@ -199,7 +199,7 @@ func (c *Cluster) look(ctx context.Context, namespace, name string) ([]seen, err
 	return out, nil
 }
 
-// jobs are those of detached runs.
+// jobs returns the Jobs of detached runs.
 func (c *Cluster) jobs(ctx context.Context, namespace, selector string) ([]job, error) {
 	list, err := c.objects.Resource(resources["Job"]).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
@@ -218,7 +218,7 @@ func (c *Cluster) jobs(ctx context.Context, namespace, selector string) ([]job, 
 	return out, nil
 }
 
-// with finds a run's pods and state among those of all.
+// with finds a run's pods and state among those of all runs.
 func (j *job) with(pods []corev1.Pod, states []corev1.ConfigMap) (s seen) {
 	m := j.Metadata
 	for i := range pods {
@@ -240,7 +240,7 @@ func (j *job) with(pods []corev1.Pod, states []corev1.ConfigMap) (s seen) {
 	return s
 }
 
-// List reads the runs of a namespace, "" for all, in the order of their start.
+// List returns the runs of a namespace, "" for all, ordered by start.
 func (c *Cluster) List(ctx context.Context, namespace string) ([]Run, error) {
 	all, err := c.look(ctx, namespace, "")
 	out := []Run{}
@@ -256,8 +256,8 @@ func (c *Cluster) List(ctx context.Context, namespace string) ([]Run, error) {
 	return out, err
 }
 
-// Find returns the run of a name; without a name the only run, or the only one that has not
-// ended.
+// Find returns the run with the given name. Without a name it returns the only run, or the
+// only one that has not ended.
 func (c *Cluster) Find(ctx context.Context, namespace, name string) (Run, error) {
 	all, err := c.List(ctx, namespace)
 	if err != nil {
@@ -289,23 +289,23 @@ func choose(all []Run, name string) (Run, error) {
 	return Run{}, errs.WithHint(errs.Usage("which of %d detached runs?", len(all)), "there are: %s", strings.Join(names, ", "))
 }
 
-// Reporter records a run's progress, for those who attach to it. A failed write is retried
-// with the next one, and does not fail the run. It writes only while it is called, so that no
-// write is in progress when the next trial begins.
+// Reporter records a run's progress for those who attach to it. A failed write is retried with
+// the next one, and does not fail the run. It writes only during calls, so that no write is in
+// progress when the next trial starts.
 type Reporter struct {
 	patch func(ctx context.Context, data []byte) error
 	run   string
 	kept  Kept
 }
 
-// reportLimit bounds the wait for a write, and lastLimit that for the last one.
+// reportLimit limits the wait for a write, and lastLimit that for the last one.
 const (
 	reportLimit = 5 * time.Second
 	reportAgain = 2 * time.Second
 	lastLimit   = time.Minute
 )
 
-// NewReporter starts reporting on an attempt of a run.
+// NewReporter starts reporting for an attempt of a run.
 func NewReporter(ctx context.Context, kube kubernetes.Interface, namespace, run string) (*Reporter, error) {
 	found, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, stateName(run), metav1.GetOptions{})
 	if err != nil {
@@ -324,11 +324,11 @@ func NewReporter(ctx context.Context, kube kubernetes.Interface, namespace, run 
 	return r, nil
 }
 
-// write retries until the limit, or the end of ctx.
+// write retries until the limit or the end of ctx.
 func (r *Reporter) write(ctx context.Context, limit time.Duration) {
 	text, err := json.Marshal(r.kept)
 	if err != nil {
-		return // numbers and a string
+		return // numbers and a string always encode
 	}
 	data, err := json.Marshal(map[string]any{"data": map[string]string{keptKey: string(text)}})
 	if err != nil {
@@ -346,22 +346,22 @@ func (r *Reporter) write(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// Again reports that this is not the run's first attempt.
+// Again reports whether this is a later attempt of the run.
 func (r *Reporter) Again() bool { return r.kept.Attempts > 1 }
 
-// Has records how many trials the run has.
+// Has records the number of trials of the run.
 func (r *Reporter) Has(ctx context.Context, trials int) {
 	r.kept.Trials = trials
 	r.write(ctx, reportLimit)
 }
 
-// mostLost is how many pods may be lost without a report, and without another trial. The Job
-// does not count pods that a node evicts, for example for lack of memory: it would replace
-// them forever. mostPuttingBack is how many more may be lost while they revert what those
-// left.
+// mostLost is how many pods may be lost without a report and without another trial. The Job
+// does not count pods that a node evicts, for example for lack of memory, and would replace
+// them forever. mostPuttingBack is how many more may be lost while they revert what those left
+// behind.
 const mostLost, mostPuttingBack = 5, 3
 
-// Hopeless reports that the next attempt would end like those before it.
+// Hopeless returns an error if the next attempt would end like the previous ones.
 func (r *Reporter) Hopeless() error {
 	if r.kept.Lost < mostLost {
 		return nil
@@ -370,22 +370,22 @@ func (r *Reporter) Hopeless() error {
 		"its namespace's events, or the pods' status, say why: perhaps nodes lack memory or disk; meshtrial runs fetch %s gets what there is, which can be resumed", r.run))
 }
 
-// PutsBack reports that the pod of a hopeless run should revert what those before it left: not
-// if several were lost over that.
+// PutsBack reports whether the pod of a hopeless run should revert what the previous ones left
+// behind: not if several were lost while doing so.
 func (r *Reporter) PutsBack() bool { return r.kept.Lost < mostLost+mostPuttingBack }
 
-// Last gives an attempt's error the exit code at which the Job creates no other pod. A nil err
-// stays nil.
+// Last gives an attempt's error the exit code at which the Job creates no further pod. It
+// returns nil if err is nil.
 func Last(err error) error { return errs.WithCode(err, codeHopeless) }
 
-// Trial records that the run has one more.
+// Trial records one more trial of the run.
 func (r *Reporter) Trial(ctx context.Context) {
 	r.kept.Trials++
 	r.kept.Lost = 0
 	r.write(ctx, reportLimit)
 }
 
-// End records the attempt's exit code, also after ctx has ended. A hopeless run ([Last]) has
+// End records the attempt's exit code, even after ctx has ended. A hopeless run ([Last]) has
 // failed.
 func (r *Reporter) End(ctx context.Context, err error) {
 	code := errs.Code(err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Write makes files in a folder, with the folders that they lie in.
+// Write creates files in a folder, including their parent folders.
 func Write(t testing.TB, dir string, files map[string]string) {
 	t.Helper()
 	for name, text := range files {
@@ -22,7 +22,7 @@ func Write(t testing.TB, dir string, files map[string]string) {
 	}
 }
 
-// Contents are the files of a folder and of those below it, by their paths there.
+// Contents returns the files in a folder and its subfolders, by relative path.
 func Contents(t testing.TB, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
