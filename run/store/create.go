@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Create makes a run directory: path must not exist, or be an empty
-// directory. Nothing is left of it if it fails. source is the study file as
+// Create creates a run directory. path must not exist, or be an empty
+// directory. Nothing is left behind on failure. source is the study file as
 // given, resolved the study with every default filled in.
 func Create(path string, header record.Header, source, resolved []byte) (*Dir, error) {
 	return createWatched(path, header, source, resolved, nil)
@@ -72,8 +72,8 @@ func createWatched(path string, header record.Header, source, resolved []byte, w
 	return d, nil
 }
 
-// Vacant reports why a run directory cannot be made at path: [Create] would
-// fail. It changes nothing.
+// Vacant returns why [Create] would fail at path; nil if it would not. It
+// changes nothing.
 func Vacant(path string) error {
 	_, err := vacant(path)
 	return err
@@ -93,8 +93,8 @@ func makeEmpty(path string) (made bool, err error) {
 	return true, nil
 }
 
-// vacant reports whether path is an empty directory or, with false, nothing
-// yet; anything else is an error.
+// vacant reports whether path is an empty directory (true) or does not exist
+// (false). Anything else is an error.
 func vacant(path string) (exists bool, err error) {
 	entries, err := os.ReadDir(path)
 	switch {

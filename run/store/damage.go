@@ -13,25 +13,25 @@ import (
 )
 
 // CheckStored is the name of the check that fails for a trial whose records
-// were lost after it was made.
+// were lost after it was stored.
 const CheckStored = "stored"
 
-// mostNotes is how many notes of one kind a reader gives.
+// mostNotes limits the notes of each kind from a reader.
 const mostNotes = 5
 
-// loss is what is gone from a run's directory and does not keep the rest from
-// being read. A nil *loss takes nothing: the first such fault is an error.
+// loss collects missing parts of a run's directory that do not prevent the rest
+// from being read. With a nil *loss the first such fault is an error.
 type loss struct {
-	first error // of a line that cannot be read; nil if all can
-	short error // of a trial whose events are not all there; nil if none lacks any
-	trial bool  // a trial's own line is gone
+	first error // of an unreadable line; nil if all are readable
+	short error // of a trial with missing events; nil if there is none
+	trial bool  // a trial's own line is lost
 	notes []string
-	left  int // notes that are not given
-	// doubt has the trials that are not whole, and why.
+	left  int // omitted notes
+	// doubt has the incomplete trials, with the reason.
 	doubt map[string]string
 }
 
-// line takes a line that cannot be read, or returns its error.
+// line records an unreadable line, or returns its error.
 func (l *loss) line(err error) error {
 	if l == nil {
 		return err
@@ -51,7 +51,7 @@ func (l *loss) note(text string) {
 	l.notes = append(l.notes, text)
 }
 
-// of says that a trial is not whole.
+// of records that a trial is incomplete.
 func (l *loss) of(trial, why string) {
 	if l.doubt == nil {
 		l.doubt = map[string]string{}
@@ -61,7 +61,7 @@ func (l *loss) of(trial, why string) {
 	}
 }
 
-// allNotes are the notes, with how many more there are.
+// allNotes returns the notes, including the number of omitted ones.
 func (l *loss) allNotes() []string {
 	if l.left == 0 {
 		return l.notes
@@ -69,7 +69,7 @@ func (l *loss) allNotes() []string {
 	return append(l.notes[:len(l.notes):len(l.notes)], fmt.Sprintf("%d more of this kind", l.left))
 }
 
-// judge makes trials that are not whole invalid.
+// judge marks incomplete trials invalid.
 func (l *loss) judge(trials []record.Trial) {
 	for i := range trials {
 		if why := l.doubt[trials[i].ID]; why != "" {
@@ -79,8 +79,8 @@ func (l *loss) judge(trials []record.Trial) {
 	}
 }
 
-// damaged says of which run something cannot be read, and what can be done
-// about it. It is an error of input: exit code 2.
+// damaged describes the run that cannot be read, and what can be done about it.
+// It is an input error: exit code 2.
 func damaged(path string, err error) error {
 	hint := errs.Hint(err)
 	if hint == "" {
@@ -89,7 +89,7 @@ func damaged(path string, err error) error {
 	return errs.WithHint(errs.WithCode(fmt.Errorf("run %s is damaged: %w", path, err), errs.CodeUsage), "%s", hint)
 }
 
-// plain closes what is no plain file.
+// plain rejects and closes anything other than a regular file.
 func plain(file *os.File) (*os.File, error) {
 	info, err := file.Stat()
 	if err == nil && !info.Mode().IsRegular() {
@@ -121,7 +121,7 @@ func kindOf(mode fs.FileMode) string {
 }
 
 // Limits of the files of a run that are read at once, in bytes. No run comes
-// near them; a file that does is not one of meshtrial's.
+// close; a larger file is not one of meshtrial's.
 const (
 	maxFile   = 64 << 20 // study, header
 	maxTrials = 1 << 30  // trials, findings

@@ -11,27 +11,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file is what an appender needs of an *os.File; tests put failing ones in.
+// file is the part of *os.File that an appender uses; tests inject failing
+// ones.
 type file interface {
 	io.Writer
 	Sync() error
 	Truncate(size int64) error
 }
 
-// appender adds whole records to the end of a file.
+// appender appends whole records to a file.
 type appender struct {
 	file *os.File
-	tree tree // hears what is done
+	tree tree // notified of operations
 	name string
-	wrap func(*os.File) file // nil but in tests
-	size int64               // of what is known to be whole
-	// broken is set when a failed record could not be taken back: another
-	// one after it would make the file unreadable.
+	wrap func(*os.File) file // nil except in tests
+	size int64               // of the part known to be complete
+	// broken is set when a failed record could not be removed: another record
+	// after it would make the file unreadable.
 	broken error
 }
 
-// append writes and syncs one record. If that fails the file is cut back to
-// what it was.
+// append writes and syncs one record. If that fails it truncates the file to
+// its previous size.
 func (a *appender) append(data []byte) error {
 	if a.broken != nil {
 		return a.broken
@@ -74,7 +75,7 @@ func (a *appender) truncate(f file, size int64) error {
 	return err
 }
 
-// cut takes back everything after the first size bytes.
+// cut removes everything after the first size bytes.
 func (a *appender) cut(size int64) error {
 	if a.broken != nil || a.size <= size {
 		return a.broken
@@ -91,7 +92,7 @@ func (a *appender) cut(size int64) error {
 	return nil
 }
 
-// syncDir makes durable what was made in a directory outside the run's.
+// syncDir makes new entries durable in a directory outside the run's.
 func syncDir(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
@@ -118,7 +119,7 @@ func lockDir(path string) (*os.File, error) {
 	return f, nil
 }
 
-// explain says what a person can do about a failed write.
+// explain adds what the user can do about a failed write.
 func explain(err error, path string) error {
 	switch {
 	case err == nil:

@@ -14,14 +14,14 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Limits of events.jsonl. A reader holds all of it in memory, in about as
-// many bytes as the file has, so the writer keeps it readable.
+// Limits of events.jsonl. A reader holds all of it in memory, in about as many bytes as
+// the file has, so the writer must keep it readable.
 const (
 	maxEventLine = 64 << 20
 	maxEvents    = 1 << 30
 )
 
-// encodeEvents makes the lines of a trial's events.
+// encodeEvents returns the lines of a trial's events.
 func encodeEvents(trialID string, events []record.Event) ([]byte, error) {
 	var b bytes.Buffer
 	for _, e := range events {
@@ -42,8 +42,8 @@ func encodeEvents(trialID string, events []record.Event) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// appendEvents makes lines of events durable and returns how long the file
-// was before. d.mu is held.
+// appendEvents makes lines of events durable and returns the previous length of the
+// file. d.mu must be held.
 func (d *Dir) appendEvents(lines []byte) (before int64, err error) {
 	if d.events.file == nil {
 		if err := d.openEvents(true); err != nil {
@@ -76,8 +76,8 @@ func (d *Dir) openEvents(create bool) error {
 	return nil
 }
 
-// resumeEvents opens the events of an earlier run and removes what follows
-// the first whole bytes: events of a trial that did not end.
+// resumeEvents opens the events of an earlier run and truncates the file to its first
+// whole bytes, removing events of a trial that did not end.
 func (d *Dir) resumeEvents(whole int64) error {
 	err := d.openEvents(false)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -96,12 +96,11 @@ func (d *Dir) maxEvents() int64 {
 	return maxEvents
 }
 
-// readEvents reads events.jsonl, a line at a time: the events of the trials
-// that ended. What follows them is what a trial had written when it was cut
-// short; it becomes a note, and whole is where it begins. A line that is no
-// event is lost, if lost takes it, and so are those of a trial whose own line
-// is lost. Anything else unreadable is an error. There need not be such a
-// file.
+// readEvents reads events.jsonl line by line and returns the events of the trials that
+// ended. Whatever follows them was written by an interrupted trial; it becomes a note,
+// and whole is where it starts. If lost is not nil, it records invalid lines and events
+// of trials whose own line is lost. Any other unreadable content is an error. The file
+// need not exist.
 func readEvents(path string, trials []record.Trial, lost *loss) (events []record.Event, whole int64, notes []string, err error) {
 	name := filepath.Join(path, FileEvents)
 	file, err := openFile(path, FileEvents)
@@ -116,7 +115,7 @@ func readEvents(path string, trials []record.Trial, lost *loss) (events []record
 	for i := range trials {
 		ended[trials[i].ID] = trials[i].EventLines
 	}
-	// One byte more than allowed tells a file that is too long.
+	// One byte above the limit reveals a file that is too long.
 	limited := &io.LimitedReader{R: file, N: maxEvents + 1}
 	events, whole, notes, err = parseEvents(name, limited, ended, lost)
 	if err == nil && limited.N == 0 {
@@ -137,21 +136,21 @@ type eventParser struct {
 
 	seen      map[eventKey]bool
 	have      map[string]int // events by trial
-	left      int            // events that trials count and that did not come yet
-	open      string         // the trial at the end that did not end
-	dropped   int            // its events
-	last, gap string         // trial of the line before; why a change of the next line's may be lost
+	left      int            // events that trials count and that have not been read yet
+	open      string         // the trial at the end of the file that did not end
+	dropped   int            // number of its events
+	last, gap string         // trial of the previous line; why a change on the next line may be lost
 }
 
-// parseEvents is [readEvents] of a reader; ended has the trials that ended, and
-// how many events each counts.
+// parseEvents is [readEvents] for a reader. ended has the trials that ended, with their
+// numbers of events.
 func parseEvents(name string, r io.Reader, ended map[string]int, lost *loss) (events []record.Event, whole int64, notes []string, err error) {
 	p := eventParser{name: name, ended: ended, lost: lost, seen: map[eventKey]bool{}, have: map[string]int{}}
 	for _, lines := range ended {
 		p.left += lines
 	}
 	reader := bufio.NewReaderSize(r, 1<<20)
-	size := int64(0) // of what was read
+	size := int64(0) // of the part read so far
 	for number := 1; ; number++ {
 		line, err := readLine(reader)
 		switch {
@@ -170,8 +169,8 @@ func parseEvents(name string, r io.Reader, ended map[string]int, lost *loss) (ev
 		case bad == nil:
 			err = p.take(number, e, size)
 		case p.left == 0 || errors.Is(peek, io.EOF):
-			// It was being written when the power was lost: parts of a file that is not
-			// synced may come to the disk in any order.
+			// It was being written when power was lost: parts of an unsynced file may
+			// reach the disk in any order.
 			return p.end(fmt.Sprintf("what begins in line %d, which was not written whole: %v", number, bad))
 		default:
 			p.whole = size
@@ -183,7 +182,7 @@ func parseEvents(name string, r io.Reader, ended map[string]int, lost *loss) (ev
 	}
 }
 
-// end is what came of the file, with a note of what is dropped at its end.
+// end returns the result, with a note about what is dropped at the end of the file.
 func (p *eventParser) end(how string) ([]record.Event, int64, []string, error) {
 	if p.dropped > 0 {
 		p.notes = append(p.notes, fmt.Sprintf("%s: dropped %d changes of trial %s, which had not ended", p.name, p.dropped, p.open))
@@ -194,8 +193,8 @@ func (p *eventParser) end(how string) ([]record.Event, int64, []string, error) {
 	return p.events, p.whole, p.notes, nil
 }
 
-// lose has a line lost, whose event may have been of the trial before or of the
-// one after.
+// lose records a lost line, whose event may have belonged to the previous or the next
+// trial.
 func (p *eventParser) lose(number int, err error) error {
 	if err := p.lost.line(err); err != nil {
 		return err
@@ -205,7 +204,7 @@ func (p *eventParser) lose(number int, err error) error {
 	return nil
 }
 
-// take takes an event, with which the file is size bytes long so far.
+// take adds an event; size is the length of the file up to and including it.
 func (p *eventParser) take(number int, e record.Event, size int64) error {
 	where := fmt.Sprintf("%s:%d", p.name, number)
 	if err := checkEvent(where, e, p.seen); err != nil {
@@ -235,13 +234,13 @@ func (p *eventParser) take(number int, e record.Event, size int64) error {
 	return nil
 }
 
-// eventKey names an event of a run.
+// eventKey identifies an event of a run.
 type eventKey struct {
 	trial string
 	index int
 }
 
-// checkEvent says what of an event, where one stands, cannot be.
+// checkEvent returns an error if an event, found at where, is impossible.
 func checkEvent(where string, e record.Event, seen map[eventKey]bool) error {
 	if err := checkSchema(where, e.Schema, ""); err != nil {
 		return err
@@ -257,8 +256,8 @@ func checkEvent(where string, e record.Event, seen map[eventKey]bool) error {
 	return nil
 }
 
-// countEvents finds the trials that have fewer events than their records
-// count: whole lines that are gone leave no other trace.
+// countEvents finds the trials with fewer events than their records count, because
+// missing whole lines leave no other trace.
 func (c *Contents) countEvents() {
 	have := map[string]int{}
 	for _, e := range c.Events {
@@ -278,8 +277,8 @@ func (c *Contents) countEvents() {
 	}
 }
 
-// readLine reads up to a newline, which it leaves out. With io.EOF it returns
-// what there was after the last one.
+// readLine reads up to a newline, which it strips. With io.EOF it returns the rest
+// after the last one.
 func readLine(r *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
@@ -297,7 +296,7 @@ func readLine(r *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// checkSightings says which columns of an event's sightings differ in length.
+// checkSightings returns an error if columns of an event's sightings differ in length.
 func checkSightings(e record.Event) error {
 	n, s := len(e.Seen.Proxy), e.Seen
 	if len(s.ReceivedUS) != n || len(s.AckedUS) != n || (s.AppliedUS != nil && len(s.AppliedUS) != n) {

@@ -9,15 +9,16 @@ import (
 
 const (
 	evidenceSuffix = ".json.zst"
-	// maxEvidence bounds what a trial's evidence may unpack to, in bytes.
+	// maxEvidence limits the decompressed size of a trial's evidence, in bytes.
 	maxEvidence = 1 << 30
 )
 
-// EvidenceFile is where a trial's evidence lies, relative to the run directory.
+// EvidenceFile returns the path of a trial's evidence, relative to the run
+// directory.
 func EvidenceFile(trialID string) string { return DirEvidence + "/" + trialID + evidenceSuffix }
 
-// WriteEvidence stores what a trial saw, a document of JSON, packed by
-// Zstandard, under evidence/. It must come before Append.
+// WriteEvidence stores a trial's evidence, a JSON document, compressed with
+// Zstandard, under evidence/. It must be called before Append.
 func (d *Dir) WriteEvidence(trialID string, document []byte) error {
 	if !reTrialID.MatchString(trialID) {
 		return fmt.Errorf("trial ID %q cannot name a file", trialID)
@@ -36,8 +37,8 @@ func (d *Dir) WriteEvidence(trialID string, document []byte) error {
 	return d.WriteFile(EvidenceFile(trialID), packed)
 }
 
-// ReadEvidence is what [Dir.WriteEvidence] stored of a trial in the run
-// directory at path. The error is fs.ErrNotExist if there is nothing.
+// ReadEvidence returns the evidence of a trial stored by [Dir.WriteEvidence] in
+// the run directory at path. The error is fs.ErrNotExist if there is none.
 func ReadEvidence(path, trialID string) ([]byte, error) {
 	if !reTrialID.MatchString(trialID) {
 		return nil, fmt.Errorf("trial ID %q cannot name a file", trialID)

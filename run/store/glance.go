@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Writers are the directories locked by processes of this machine.
+// Writers has the directories locked by processes of this machine.
 type Writers map[inode]bool
 
 // inode identifies a file. File systems without a device (major number 0) get the minor number 0,
@@ -34,7 +34,8 @@ func inodeOf(major, minor uint32, number uint64) inode {
 	return inode{major, minor, number}
 }
 
-// ReadWriters reads /proc/locks: trying a lock could deny it to whoever wants it at that moment.
+// ReadWriters reads /proc/locks, because trying a lock could make a concurrent attempt by a
+// writer fail.
 func ReadWriters() Writers {
 	file, err := os.Open("/proc/locks")
 	if err != nil {
@@ -44,7 +45,7 @@ func ReadWriters() Writers {
 	return parseLocks(file)
 }
 
-// parseLocks reads lines such as "1: FLOCK  ADVISORY  WRITE 7 fe:00:9977865 0 EOF".
+// parseLocks parses lines such as "1: FLOCK ADVISORY WRITE 7 fe:00:9977865 0 EOF".
 func parseLocks(r io.Reader) Writers {
 	out := Writers{}
 	for lines := bufio.NewScanner(r); lines.Scan(); {
@@ -61,7 +62,7 @@ func parseLocks(r io.Reader) Writers {
 	return out
 }
 
-// Have reports whether one of them writes to the run directory at path.
+// Have reports whether a process is writing to the run directory at path.
 func (w Writers) Have(path string) bool {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -71,7 +72,8 @@ func (w Writers) Have(path string) bool {
 	return ok && w[inodeOf(unix.Major(stat.Dev), unix.Minor(stat.Dev), stat.Ino)]
 }
 
-// Version changes with a run's trials, findings or header. It reads none of them.
+// Version returns a value that changes with a run's trials, findings or header, without reading
+// them.
 func Version(path string) string {
 	var out strings.Builder
 	for _, name := range []string{FileHeader, FileTrials, FileFindings} {
@@ -82,7 +84,7 @@ func Version(path string) string {
 	return out.String()
 }
 
-// ReadHeader reads a run's header alone.
+// ReadHeader reads only a run's header.
 func ReadHeader(path string) (record.Header, error) { return readHeader(path) }
 
 // CountTrials counts the lines of ended trials, readable or not.
@@ -105,8 +107,8 @@ func CountTrials(path string) (int, error) {
 	}
 }
 
-// ReadFindings reads the findings written when a run ended, if they are of so many trials and at
-// most limit bytes. Otherwise current is false.
+// ReadFindings reads the findings written when a run ended, if they cover that many trials and
+// have at most limit bytes. Otherwise current is false.
 func ReadFindings(path string, trials int, limit int64) (f record.Findings, current bool, err error) {
 	made, err := os.Lstat(filepath.Join(path, FileFindings))
 	if err != nil || made.Size() > limit {

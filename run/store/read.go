@@ -19,25 +19,23 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Contents are a run's records without its histograms; [Read] leaves out the
-// events too.
+// Contents has a run's records without its histograms; [Read] also omits the events.
 type Contents struct {
 	Header   record.Header
 	Study    []byte // study.yaml as given
 	Resolved []byte // resolved.yaml
 	Trials   []record.Trial
 	Events   []record.Event // of the trials, in the order they were made
-	// Notes say what was dropped, as an unfinished last line.
+	// Notes say what was dropped, such as an incomplete last line.
 	Notes []string
 
 	lost loss
 }
 
-// Resume opens the directory of an earlier run to go on with it. Resolved
-// and seed, if not nil and 0, must be that run's, or it fails: trials of
-// different studies must not meet in one run. An unfinished last line is
-// removed from the file. A run with lines that cannot be read elsewhere is
-// refused, and so is one that lacks events of a trial that ended.
+// Resume opens the directory of an earlier run to continue it. It fails unless resolved
+// and seed match that run's (nil and 0 match any), because trials of different studies
+// must not be mixed in one run. An incomplete last line is removed from the file. Resume
+// rejects a run with other unreadable lines, or without some events of a trial that ended.
 func Resume(path string, resolved []byte, seed uint64) (*Dir, Contents, error) {
 	return resumeWatched(path, resolved, seed, nil)
 }
@@ -101,16 +99,16 @@ func resumeWatched(path string, resolved []byte, seed uint64, watch func(diskOp)
 	return d, c, nil
 }
 
-// Read reads a run's records, neither its histograms nor its events.
+// Read reads a run's records without its histograms and events.
 func Read(path string) (Contents, error) {
 	c, _, err := read(path)
 	c.Notes = append(c.Notes, c.lost.allNotes()...)
 	return c, err
 }
 
-// readEvents fills in the events and returns how much of their file holds
-// what ended. It comes after the trials were read: a run that is written
-// meanwhile has the events of every trial it tells of.
+// readEvents fills in the events and returns the length of the part of their file that
+// belongs to ended trials. It must be called after the trials were read: a run that is
+// concurrently written then has the events of every trial it lists.
 func (c *Contents) readEvents(path string) (whole int64, err error) {
 	events, whole, notes, err := readEvents(path, c.Trials, &c.lost)
 	if err != nil {
@@ -121,10 +119,9 @@ func (c *Contents) readEvents(path string) (whole int64, err error) {
 	return whole, nil
 }
 
-// Load reads a run whole, as analysis takes it. The notes say what was
-// dropped. A trial whose histograms or changes cannot be read is there, but
-// invalid; one whose own line cannot be read is not. Load changes nothing, so
-// a run can be read while it is written.
+// Load reads a complete run as input of analysis. The notes say what was dropped. A trial
+// with unreadable histograms or changes is included but invalid; one whose own line is
+// unreadable is omitted. Load changes nothing, so it can read a run that is being written.
 func Load(ctx context.Context, path string) (run record.Run, notes []string, err error) {
 	c, _, err := read(path)
 	if err != nil {
@@ -175,7 +172,7 @@ func read(path string) (c Contents, whole int64, err error) {
 	}
 	c.Trials, whole, c.Notes, err = parseTrials(filepath.Join(path, FileTrials), data, &c.lost)
 	if err == nil && len(c.Trials) == 0 {
-		err = c.lost.first // this is no file of trials at all
+		err = c.lost.first // the file does not contain trials
 	}
 	if err != nil {
 		return c, 0, damaged(path, err)
@@ -205,8 +202,8 @@ func readHeader(path string) (record.Header, error) {
 	return h, checkSchema(name, h.Schema, h.Meshtrial)
 }
 
-// checkSchema refuses documents of other versions: they mean something else. writer is the
-// version of the program that wrote them, "" where it is not known.
+// checkSchema rejects documents of other versions, which have another meaning. writer is
+// the version of the program that wrote them; "" if unknown.
 func checkSchema(name string, schema int, writer string) error {
 	if schema == record.Schema {
 		return nil
@@ -218,10 +215,10 @@ func checkSchema(name string, schema int, writer string) error {
 		"read it with the version that wrote it (%s), or run the study again", cmp.Or(writer, FileHeader+" names it"))
 }
 
-// parseTrials reads trials.jsonl. whole is where the last whole line ends;
-// what follows it, or a last line that is no trial, is a write that did not
-// finish, and becomes a note. A line in between that is no trial is lost, if
-// lost takes it. Anything else unreadable is an error.
+// parseTrials parses trials.jsonl. whole is the end of the last complete line. What
+// follows it, or an invalid last line, is an unfinished write and becomes a note. If lost
+// is not nil, it records invalid lines before that. Any other unreadable content is an
+// error.
 func parseTrials(name string, data []byte, lost *loss) (trials []record.Trial, whole int64, notes []string, err error) {
 	seen := map[string]bool{}
 	for number := 1; len(data) > 0; number++ {
@@ -273,7 +270,7 @@ const (
 	TagSend     = "send"
 )
 
-// readHist merges the intervals of a trial's log, each tag for itself.
+// readHist merges the intervals of a trial's log, separately by tag.
 func readHist(path string, t record.Trial) (record.TrialHist, error) {
 	var out record.TrialHist
 	if !filepath.IsLocal(filepath.FromSlash(t.Hist)) {
@@ -289,9 +286,8 @@ func readHist(path string, t record.Trial) (record.TrialHist, error) {
 	return out, nil
 }
 
-// MergeHist reads an HDR interval log and adds up its intervals, those with
-// tag "intended" and those with tag "send". A tag without intervals gives
-// an empty histogram.
+// MergeHist reads an HDR interval log and sums its intervals, separately for the tags
+// "intended" and "send". A tag without intervals yields an empty histogram.
 func MergeHist(log []byte) (out record.TrialHist, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -308,7 +304,7 @@ func MergeHist(log []byte) (out record.TrialHist, err error) {
 			return out, err
 		}
 		if h == nil && i < intervals {
-			// The reader passes over lines that it cannot make sense of.
+			// The reader skips lines that it cannot parse.
 			return out, fmt.Errorf("%d of %d intervals cannot be read", intervals-i, intervals)
 		}
 		if h == nil {
@@ -328,8 +324,8 @@ func MergeHist(log []byte) (out record.TrialHist, err error) {
 	}
 }
 
-// countIntervals counts the lines of an interval log that should hold a
-// histogram: all but comments and the legend.
+// countIntervals counts the lines of an interval log that should contain a histogram: all
+// except comments and the legend.
 func countIntervals(log []byte) int {
 	n := 0
 	for line := range bytes.Lines(log) {

@@ -10,23 +10,23 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// requestsSuffix ends the name of a trial's file of requests: lines of JSON,
-// packed by Zstandard.
+// requestsSuffix is the suffix of a trial's file of requests: JSON lines,
+// compressed with Zstandard.
 const requestsSuffix = ".jsonl.zst"
 
 const (
-	// maxRequestsMemory bounds what unpacking takes, in bytes.
+	// maxRequestsMemory limits the memory for decompression, in bytes.
 	maxRequestsMemory = 64 << 20
-	// A trial's file may unpack to maxRequests bytes, or to maxRatio times its own
-	// size if that is more: real requests differ, and pack to a tenth or so, but a
-	// small file can hold any number of equal lines.
+	// A trial's file may decompress to maxRequests bytes, or to maxRatio times its
+	// own size if that is more. Real requests differ and compress to about a
+	// tenth, but a small file can contain any number of equal lines.
 	maxRequests = 8 << 30
 	maxRatio    = 100
 )
 
-// WriteRequests stores what was written about each request of a trial, as
-// package ledger writes a book, packed by Zstandard, under requests/, and
-// returns its path relative to the run directory. It must come before Append.
+// WriteRequests stores a trial's per-request log in the format of package ledger's
+// books, compressed with Zstandard, under requests/, and returns its path relative
+// to the run directory. It must be called before Append.
 func (d *Dir) WriteRequests(trialID string, data []byte) (string, error) {
 	if !reTrialID.MatchString(trialID) {
 		return "", fmt.Errorf("trial ID %q cannot name a file", trialID)
@@ -38,8 +38,8 @@ func (d *Dir) WriteRequests(trialID string, data []byte) (string, error) {
 	return name, d.WriteFile(name, data)
 }
 
-// OpenRequests opens what [Dir.WriteRequests] stored of a trial in the run
-// directory at path, unpacked. The error is fs.ErrNotExist if there is nothing.
+// OpenRequests opens the decompressed log of a trial stored by [Dir.WriteRequests]
+// in the run directory at path. The error is fs.ErrNotExist if there is none.
 func OpenRequests(path, trialID string) (io.ReadCloser, error) {
 	if !reTrialID.MatchString(trialID) {
 		return nil, fmt.Errorf("trial ID %q cannot name a file", trialID)
@@ -60,13 +60,13 @@ func OpenRequests(path, trialID string) (io.ReadCloser, error) {
 	return unpacked, nil
 }
 
-// mostUnpacked is how many bytes a file of a size may unpack to.
+// mostUnpacked returns the maximum decompressed size of a file.
 func mostUnpacked(packed int64) int64 { return max(maxRequests, maxRatio*packed) }
 
-// requestsReader is an unpacked file.
+// requestsReader reads a decompressed file.
 type requestsReader struct {
 	decoder    *zstd.Decoder
-	left       int64 // bytes that may come
+	left       int64 // remaining bytes allowed
 	most       int64
 	path, name string
 	file       io.Closer
@@ -77,7 +77,7 @@ func unpackRequests(packed io.Reader, most int64) (*requestsReader, error) {
 	return &requestsReader{decoder: decoder, left: most, most: most}, err
 }
 
-// Read fails where more comes than a reader takes.
+// Read fails if the content exceeds the limit.
 func (r *requestsReader) Read(p []byte) (int, error) {
 	if r.left < 0 {
 		return 0, r.tooLong()
@@ -97,14 +97,14 @@ func (r *requestsReader) tooLong() error {
 	return damaged(r.path, fmt.Errorf("%s: %w", r.name, err))
 }
 
-// Close ends both.
+// Close closes both.
 func (r *requestsReader) Close() error {
 	r.decoder.Close()
 	return r.file.Close()
 }
 
-// OpenProfile opens a file that [Dir.WriteProfile] stored, by the name that it
-// gave it, in the run directory at path.
+// OpenProfile opens a file stored by [Dir.WriteProfile] in the run directory at
+// path, by the name that it returned.
 func OpenProfile(path, name string) (io.ReadCloser, error) {
 	dir, file, ok := strings.Cut(name, "/")
 	if !ok || dir != DirProfiles || !filepath.IsLocal(file) || strings.Contains(file, "/") {

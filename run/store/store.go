@@ -1,37 +1,35 @@
-// Package store keeps a run's directory: its layout, its schema version, and
-// writes that survive the death of the program or the machine at any moment.
+// Package store manages a run's directory: its layout, its schema version, and writes that survive
+// the death of the program or the machine at any moment.
 //
 //	runner   -> [Create], [Dir.WriteHist], [Dir.Append], ... -> files
-//	--resume -> [Resume]: the completed trials, and the directory to go on in
+//	--resume -> [Resume]: the completed trials, and the directory to continue in
 //	analysis <- [Load]: the run in memory, a [record.Run]
 //
 // Files, all below the run directory:
 //
 //	study.yaml resolved.yaml  the study as given, and with every default
-//	machine.json              record.Header; written last when a run is made
-//	trials.jsonl              record.Trial, a line each, with the count of its events
-//	events.jsonl              record.Event, a line each: the trials' changes and steps; absent if there are none
+//	machine.json              record.Header; written last when a run is created
+//	trials.jsonl              record.Trial, one per line, with the number of its events
+//	events.jsonl              record.Event, one per line: the trials' changes and steps; absent if there are none
 //	hist/TRIAL.hlog           HDR interval logs, nanoseconds, tags intended, send
-//	series/                   recorded metrics, as a journal of Prometheus
+//	series/                   recorded metrics, as a Prometheus journal
 //	configs/ profiles/        configuration dumps and pprof profiles, by trial
-//	requests/TRIAL.jsonl.zst  what clients, proxies and workers wrote of each request
-//	evidence/TRIAL.json.zst   what a trial saw, from which it is judged
-//	findings.json             record.Findings, can be made again
-//	log.txt                   what the program said
+//	requests/TRIAL.jsonl.zst  per-request logs of clients, proxies and workers
+//	evidence/TRIAL.json.zst   the evidence that a trial is judged from
+//	findings.json             record.Findings, can be regenerated
+//	log.txt                   the program's log
 //
-// The rules that make them durable: a file that is written once goes to a
-// temporary name, is synced and renamed, and its directory is synced; a line of
-// trials.jsonl is one write and one sync, taken back if it fails half way; what
-// else there is of a trial is in place before its line is. What a crash leaves
-// is at most an unfinished last line and events of a trial without one, whole or
-// with holes, which readers drop with a note, and temporary files, which the
-// next writer removes.
+// Rules of durability: a file that is written once is written under a temporary name, synced and
+// renamed, and its directory is synced. A line of trials.jsonl is one write and one sync, and is
+// removed again if it fails halfway. Everything else about a trial is in place before its line is.
+// A crash leaves at most an incomplete last line, events of a trial without a line (complete or
+// with holes), which readers drop with a note, and temporary files, which the next writer removes.
 //
-// A run may come from elsewhere: what is a link below its directory is
-// refused, for reading as for writing (see tree.go).
+// A run may come from an untrusted source: links below its directory are rejected, for reading and
+// for writing (see tree.go).
 //
-// One writer owns a directory, by a lock (flock) on the directory itself
-// that the kernel gives back however the writer ends. Readers need no lock.
+// One writer owns a directory through a lock (flock) on the directory itself, which the kernel
+// releases however the writer ends. Readers need no lock.
 package store
 
 import (
@@ -69,8 +67,8 @@ const (
 
 const tempPrefix = ".tmp-"
 
-// Dir is a run directory open for writing. Its methods may be called from
-// several goroutines. End it with [Dir.Close].
+// Dir is a run directory open for writing. Its methods are safe for concurrent use. Close it with
+// [Dir.Close].
 type Dir struct {
 	path string
 
@@ -82,10 +80,10 @@ type Dir struct {
 	log    *os.File
 	done   map[string]bool // trial IDs on disk
 
-	eventsLimit int64 // bytes of events.jsonl, for tests; 0 for maxEvents
+	eventsLimit int64 // limit of events.jsonl in bytes, for tests; 0 for maxEvents
 }
 
-// openAppends opens the files that grow, making them if needed.
+// openAppends opens the files that grow, creating them if necessary.
 func (d *Dir) openAppends() error {
 	for _, f := range []struct {
 		name string
@@ -105,13 +103,13 @@ func (d *Dir) openAppends() error {
 	return nil
 }
 
-// Path is the run directory as it was given.
+// Path returns the run directory as it was given.
 func (d *Dir) Path() string { return d.path }
 
 var reTrialID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 
-// WriteHist stores a trial's histograms, an HDR interval log, and returns
-// the path to put into the trial's record. It must come before Append.
+// WriteHist stores a trial's histograms, an HDR interval log, and returns the path for the trial's
+// record. It must be called before Append.
 func (d *Dir) WriteHist(trialID string, log []byte) (string, error) {
 	if !reTrialID.MatchString(trialID) {
 		return "", fmt.Errorf("trial ID %q cannot name a file", trialID)
@@ -120,9 +118,8 @@ func (d *Dir) WriteHist(trialID string, log []byte) (string, error) {
 	return name, d.WriteFile(name, log)
 }
 
-// Append makes a trial and its events durable: when it returns nil, they
-// survive whatever comes. When it fails, the files are as they were. Events
-// are noted as the trial's, and counted in its line.
+// Append makes a trial and its events durable: once it returns nil, they survive any crash. If it
+// fails, the files are unchanged. Events are assigned to the trial, and counted in its line.
 func (d *Dir) Append(t record.Trial, events ...record.Event) error {
 	if t.Schema == 0 {
 		t.Schema = record.Schema
@@ -198,9 +195,9 @@ func (d *Dir) writeOf(dir, trialID, name string, data []byte) (string, error) {
 	return path, d.WriteFile(path, data)
 }
 
-// private says whether a file or directory of the run is for its owner's eyes
-// alone: what a mesh's proxies are told and write names its services and
-// addresses, and a heap profile's labels may too.
+// private reports whether a file or directory of the run must be readable only by its owner. The
+// configuration and logs of a mesh's proxies contain the names of its services and addresses, and a
+// heap profile's labels may too.
 func private(name string) bool {
 	top, _, _ := strings.Cut(filepath.ToSlash(filepath.Clean(name)), "/")
 	return top == DirConfigs || top == DirProfiles || top == DirRequests || top == DirEvidence
@@ -208,7 +205,7 @@ func private(name string) bool {
 
 var reFileName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,63}$`)
 
-// need makes a directory of the run durably, if it is not there.
+// need durably creates a directory of the run unless it exists.
 func (d *Dir) need(name string) error {
 	folder, err := d.tree.folder(filepath.ToSlash(name))
 	if err != nil {
@@ -217,8 +214,8 @@ func (d *Dir) need(name string) error {
 	return folder.Close()
 }
 
-// Subdir makes a directory of the run durably, if it is not there, and
-// returns its path as this process names it, for others to write into.
+// Subdir durably creates a directory of the run unless it exists, and returns its path in this
+// process, for others to write into.
 func (d *Dir) Subdir(name string) (string, error) {
 	if !filepath.IsLocal(name) {
 		return "", fmt.Errorf("directory %q would lie outside the run directory", name)
@@ -230,8 +227,8 @@ func (d *Dir) Subdir(name string) (string, error) {
 	return path, explain(err, d.path)
 }
 
-// WriteFile stores a file of the run, whole or not at all. name is relative
-// to the run directory; the directory it lies in must be there.
+// WriteFile stores a file of the run atomically. name is relative to the run directory; its
+// directory must exist.
 func (d *Dir) WriteFile(name string, data []byte) error {
 	if !filepath.IsLocal(name) {
 		return fmt.Errorf("file %q would lie outside the run directory", name)
@@ -243,8 +240,8 @@ func (d *Dir) WriteFile(name string, data []byte) error {
 	return explain(d.tree.write(name, data, mode), d.path)
 }
 
-// Log appends to log.txt. It is a convenience for people: what is written
-// is not synced, and a full disk does not fail it.
+// Log returns a writer that appends to log.txt. It is a convenience for users: its data is not
+// synced, and a full disk is not an error.
 func (d *Dir) Log() io.Writer { return logWriter{d} }
 
 type logWriter struct{ d *Dir }
@@ -253,12 +250,12 @@ func (w logWriter) Write(p []byte) (int, error) {
 	w.d.mu.Lock()
 	defer w.d.mu.Unlock()
 	if w.d.log != nil {
-		_, _ = w.d.log.Write(p) // a log that cannot be written must not end the run
+		_, _ = w.d.log.Write(p) // an unwritable log must not end the run
 	}
 	return len(p), nil
 }
 
-// Close gives the directory back. Nothing is lost without it.
+// Close releases the directory. Data is durable even without it.
 func (d *Dir) Close() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

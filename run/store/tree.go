@@ -16,21 +16,21 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// A run directory may come from elsewhere, and say by links that its files are
-// others of this machine. The directory itself may be reached by a link; below
-// it none is followed: every folder and file is opened by its parent, one step
-// at a time. [os.Root] would follow links that stay inside.
+// A run directory may come from an untrusted source and contain links to other files of
+// this machine. The directory itself may be reached through a link, but no link below
+// it is followed: every folder and file is opened through its parent, one step at a
+// time. [os.Root] would follow links that stay inside.
 
-// tree is a run directory that is written to.
+// tree is a run directory that is being written.
 type tree struct {
 	*os.File
-	watch func(diskOp) // hears what was done, in tests; nil
+	watch func(diskOp) // called with each operation, in tests; otherwise nil
 }
 
-// diskOp is one thing done to what is on disk.
+// diskOp is one operation on the disk.
 type diskOp struct {
 	op   string // create, write, sync, rename, syncdir, mkdir, truncate, remove
-	name string // relative to the run directory; "." is that itself
+	name string // relative to the run directory, which is "."
 	to   string // of a rename
 	data []byte // of a write
 	size int64  // of a truncation
@@ -42,7 +42,7 @@ func (t tree) did(c diskOp) {
 	}
 }
 
-// again repeats a system call that a signal interrupted.
+// again repeats a system call that was interrupted by a signal.
 func again(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, unix.EINTR) {
@@ -51,8 +51,7 @@ func again(call func() error) error {
 	}
 }
 
-// openFolder opens a folder below root, whose name is relative to it; "." is
-// root itself.
+// openFolder opens a folder below root by its relative name; "." is root itself.
 func openFolder(root *os.File, name string) (*os.File, error) {
 	if !filepath.IsLocal(filepath.FromSlash(name)) {
 		return nil, fmt.Errorf("%q lies outside the run directory", name)
@@ -75,7 +74,7 @@ func openFolder(root *os.File, name string) (*os.File, error) {
 	return at, nil
 }
 
-// step opens what lies in a folder under a name of one part.
+// step opens an entry of a folder, by a name with a single element.
 func step(folder *os.File, name string, flag int, perm uint32) (*os.File, error) {
 	var fd int
 	err := again(func() (err error) {
@@ -89,9 +88,8 @@ func step(folder *os.File, name string, flag int, perm uint32) (*os.File, error)
 	return os.NewFile(uintptr(fd), full), nil
 }
 
-// openAt opens a plain file below root, whose name is relative to it. It never
-// waits: what is no plain file, such as a pipe that nobody writes into, is
-// refused.
+// openAt opens a regular file below root by its relative name. It never blocks, and
+// rejects anything else, such as a pipe without a writer.
 func openAt(root *os.File, name string, flag int, perm uint32) (*os.File, error) {
 	name = filepath.ToSlash(filepath.Clean(name))
 	folder, err := openFolder(root, path.Dir(name))
@@ -107,7 +105,7 @@ func openAt(root *os.File, name string, flag int, perm uint32) (*os.File, error)
 		return nil, notPlain(name, kindOf(fs.ModeSymlink))
 	case errors.Is(err, unix.EISDIR):
 		return nil, notPlain(name, kindOf(fs.ModeDir))
-	case errors.Is(err, unix.ENXIO): // to write into a pipe that nobody reads
+	case errors.Is(err, unix.ENXIO): // writing to a pipe without a reader
 		return nil, notPlain(name, kindOf(fs.ModeNamedPipe))
 	}
 	return nil, err
@@ -123,7 +121,7 @@ func openFile(path, name string) (*os.File, error) {
 	return openAt(root, name, os.O_RDONLY, 0)
 }
 
-// openAppend opens a file that grows, making it if asked to.
+// openAppend opens a file that grows, creating it if requested.
 func (t tree) openAppend(name string, create bool) (*os.File, error) {
 	flag := os.O_RDWR | os.O_APPEND
 	if create {
@@ -138,7 +136,7 @@ func (t tree) openAppend(name string, create bool) (*os.File, error) {
 	return openAt(t.File, name, flag, 0)
 }
 
-// folder makes a folder durably, if it is not there, and opens it.
+// folder opens a folder, durably creating it unless it exists.
 func (t tree) folder(name string) (*os.File, error) {
 	parent, err := openFolder(t.File, path.Dir(name))
 	if err != nil {
@@ -161,9 +159,9 @@ func (t tree) folder(name string) (*os.File, error) {
 	return openFolder(t.File, name)
 }
 
-// sync makes durable what was made in, renamed in or removed from a folder.
+// sync makes entries created in, renamed in or removed from a folder durable.
 func (t tree) sync(folder *os.File, name string) error {
-	// Some file systems cannot sync directories; there it is not needed.
+	// Some file systems cannot sync directories and do not need it.
 	if err := folder.Sync(); err != nil && !errors.Is(err, unix.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
 		return err
 	}
@@ -171,8 +169,8 @@ func (t tree) sync(folder *os.File, name string) error {
 	return nil
 }
 
-// write puts data at name, whole or not at all, and durably. The folder must
-// be there. A link of that name is replaced, not followed.
+// write durably and atomically stores data at name. The folder must exist. A link with
+// that name is replaced, not followed.
 func (t tree) write(name string, data []byte, mode fs.FileMode) (err error) {
 	name = filepath.ToSlash(filepath.Clean(name))
 	dir, base := path.Dir(name), path.Base(name)
@@ -215,18 +213,18 @@ func (t tree) write(name string, data []byte, mode fs.FileMode) (err error) {
 	return t.sync(folder, dir)
 }
 
-// Temporary says that a file of a run directory, by its last name, is one that is still
+// Temporary reports whether a file of a run directory, given its base name, is still
 // being written.
 func Temporary(name string) bool { return strings.HasPrefix(name, tempPrefix) }
 
-// removeTemps removes what an interrupted writer left unfinished.
+// removeTemps removes the temporary files of an interrupted writer.
 func (t tree) removeTemps() {
 	for _, dir := range []string{".", DirHist, DirConfigs, DirProfiles, DirRequests, DirEvidence} {
 		folder, err := openFolder(t.File, dir)
 		if err != nil {
 			continue
 		}
-		entries, _ := folder.ReadDir(-1) // what can be read of it
+		entries, _ := folder.ReadDir(-1) // the readable part
 		for _, e := range entries {
 			if Temporary(e.Name()) && unix.Unlinkat(int(folder.Fd()), e.Name(), 0) == nil {
 				t.did(diskOp{op: "remove", name: path.Join(dir, e.Name())})
@@ -236,9 +234,9 @@ func (t tree) removeTemps() {
 	}
 }
 
-// Folder returns the path of a folder of the run at path for others to read or
-// write its files, as this process names it. One that is a link or holds any
-// is refused; one that is not there is [fs.ErrNotExist].
+// Folder returns the path in this process of a folder of the run at path, for others to
+// read or write its files. It rejects a folder that is or contains a link. The error is
+// [fs.ErrNotExist] if the folder does not exist.
 func Folder(path, name string) (string, error) {
 	root, err := os.Open(path)
 	if err != nil {
@@ -261,7 +259,7 @@ func Folder(path, name string) (string, error) {
 	return full, err
 }
 
-// notFolder says what lies where a folder of a run should.
+// notFolder describes what exists in place of a run's folder.
 func notFolder(parent *os.File, name string) error {
 	kind := "a file"
 	var stat unix.Stat_t
