@@ -18,14 +18,14 @@ import (
 // Options of a keeper.
 type Options struct {
 	Kube      kubernetes.Interface
-	Run       string    // whose Lease it is
-	Namespace string    // that goes when the run is over
-	UID       types.UID // of the namespace: another of the same name stays
+	Run       string    // the expected holder of the Lease
+	Namespace string    // deleted when the run is over
+	UID       types.UID // of the namespace: another one with the same name stays
 	Log       *slog.Logger
 }
 
 // Run watches until ctx ends. Once the run is over it deletes the namespace,
-// with this process's pod in it.
+// including this process's pod.
 func Run(ctx context.Context, o Options) error {
 	k := keeper{
 		log:   o.Log,
@@ -46,7 +46,7 @@ type keeper struct {
 	watch   watch
 	read    func(context.Context) (*Lease, error)
 	remove  func(context.Context) error
-	trouble string // of the API server, as logged last
+	trouble string // last logged API server problem
 }
 
 func (k *keeper) run(ctx context.Context) {
@@ -54,7 +54,7 @@ func (k *keeper) run(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if k.look(ctx) {
-			<-ctx.Done() // the namespace goes, and this pod with it
+			<-ctx.Done() // the namespace is being deleted, and this pod with it
 			return
 		}
 		select {
@@ -82,14 +82,14 @@ func (k *keeper) look(ctx context.Context) (done bool) {
 	}
 	k.log.Info("the run is over", "why", why)
 	err = k.remove(ctx)
-	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // the last: another has its name
+	if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // conflict: another namespace has its name
 		return true
 	}
 	k.log.Error("the namespace cannot be removed", "error", err)
 	return false
 }
 
-// say logs a problem when it begins, changes or ends.
+// say logs a problem when it starts, changes or ends.
 func (k *keeper) say(what string, err error) {
 	text := ""
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package keeper is the role that takes a run's namespace away when its runner
-// has died: it lives in that namespace, and watches the Lease that the runner
-// renews for as long as it is at work.
+// Package keeper is the role that deletes a run's namespace when its runner has
+// died. It runs in that namespace, and watches the Lease that the runner renews
+// while it works.
 package keeper
 
 import (
@@ -10,31 +10,32 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
-// Every is how often the keeper asks for the Lease. With [journal.Lapse] and what
-// the cluster takes to end a namespace, ten seconds, it is less than a minute
-// from a runner's death until nothing of its run is left.
+// Every is the keeper's polling interval for the Lease. Together with
+// [journal.Lapse] and the ten seconds that the cluster takes to delete a
+// namespace, less than a minute passes from a runner's death until nothing of its
+// run is left.
 const Every = 3 * time.Second
 
-// Lease is what the keeper needs to know of one: who holds it, and something
-// that changes whenever it is renewed.
+// Lease has the fields of a Lease that the keeper needs: its holder, and a value
+// that changes with every renewal.
 type Lease struct {
-	Holder  string // a run; "": nobody
+	Holder  string // a run; "" if not held
 	Version string
 }
 
-// watch judges whether a run is over by what is read of the Lease. It goes by
-// this process's monotonic clock alone: the times in a Lease are of the
-// runner's clock, which may be any.
+// watch decides from readings of the Lease whether a run is over. It relies only
+// on this process's monotonic clock: the times in a Lease come from the runner's
+// clock, which may be wrong.
 type watch struct {
 	run string
 
 	version string
 	silent  time.Duration // since it changed
-	looked  time.Time     // the last time that it was read; zero: not since the API server was silent
+	looked  time.Time     // last reading; zero: none since the API server was silent
 }
 
-// saw takes what was read at now, nil if there is no such Lease. It returns
-// why the run is over; "" if it is not.
+// saw processes a reading at now, nil if the Lease does not exist. It returns why
+// the run is over; "" if it is not.
 func (w *watch) saw(now time.Time, lease *Lease) string {
 	switch {
 	case lease == nil:
@@ -47,8 +48,8 @@ func (w *watch) saw(now time.Time, lease *Lease) string {
 	if w.looked.IsZero() || lease.Version != w.version {
 		w.silent = 0
 	} else {
-		// Where the keeper itself stood still, with its node, the runner may have
-		// too, and nobody would have seen a renewal.
+		// If the keeper itself stood still, along with its node, the runner may
+		// have too, and a renewal would have gone unnoticed.
 		w.silent += min(now.Sub(w.looked), 2*Every)
 	}
 	w.version, w.looked = lease.Version, now
@@ -58,7 +59,7 @@ func (w *watch) saw(now time.Time, lease *Lease) string {
 	return ""
 }
 
-// unanswered takes that the Lease could not be read: as long as the API server
-// does not answer the runner cannot renew it either, and silence counts from
-// the next answer on.
+// unanswered records that the Lease could not be read. While the API server does
+// not respond, the runner cannot renew it either, so silence counts from the next
+// response.
 func (w *watch) unanswered() { w.looked, w.silent = time.Time{}, 0 }
