@@ -16,7 +16,7 @@ import (
 )
 
 // FindAgents returns the nodes' agents, by node. It does not wait, since no request passes
-// them; the error says why a node's agent is unknown.
+// them. The error says why a node's agent is unknown.
 func (s *Site) FindAgents(ctx context.Context, agents mesh.Agents, nodes []string) (map[string]Pod, error) {
 	pods, err := s.Kube.CoreV1().Pods(agents.Namespace).List(ctx, metav1.ListOptions{LabelSelector: agents.Selector})
 	if err != nil {
@@ -48,13 +48,13 @@ func (s *Site) FindAgents(ctx context.Context, agents mesh.Agents, nodes []strin
 	return out, nil
 }
 
-// AgentsUnread describes why the agents' usage was not measured.
+// AgentsUnread explains why the agents' usage was not measured.
 func AgentsUnread(agents mesh.Agents, why error) string {
 	return fmt.Sprintf("CPU and memory of %s, which no request passes, were not measured: %v", cmp.Or(agents.Noun, "the mesh's agents"), why)
 }
 
-// AwaitBrought polls this many times at this interval. It counts polls instead of time:
-// while a machine stands still, its agents do too.
+// AwaitBrought polls this many times at this interval. It counts polls rather than time
+// because the agents stand still whenever the machine does.
 const (
 	broughtLooks = 60
 	broughtEvery = 500 * time.Millisecond

@@ -15,22 +15,21 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 )
 
-// EndpointWatch follows EndpointSlices and pods. It owns its goroutines; stop
+// EndpointWatch follows EndpointSlices and pods. It owns its goroutines; Stop
 // ends them.
 type EndpointWatch struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 }
 
-// watchTime is how long the API server may take for what is there when a watch
-// begins.
+// watchTime limits how long the API server may take to return the initial
+// objects of a watch.
 const watchTime = 30 * time.Second
 
-// WatchEndpoints tells of the EndpointSlices and pods of a namespace that a
-// label selector chooses: of those that are there before it returns, then of
-// each as it comes, changes and goes (deleted, with the last state known),
-// until stop. Each kind has a goroutine of its own. The context bounds the
-// beginning alone.
+// WatchEndpoints reports the EndpointSlices and pods of a namespace that a
+// label selector matches: existing ones before it returns, then each as it is
+// created, changed and deleted (deleted, with the last known state), until
+// Stop. Each kind has its own goroutine. The context applies only to the start.
 func WatchEndpoints(ctx context.Context, client kubernetes.Interface, namespace, selector string,
 	onSlice func(slice *discoveryv1.EndpointSlice, deleted bool), onPod func(pod *corev1.Pod, deleted bool)) (*EndpointWatch, error) {
 	w := &EndpointWatch{}
@@ -61,8 +60,8 @@ func WatchEndpoints(ctx context.Context, client kubernetes.Interface, namespace,
 	return w, nil
 }
 
-// tell hands an informer's objects of one type to a handler. synced is true
-// once it has been handed those that were there at the beginning.
+// tell passes an informer's objects of one type to a handler. synced is true
+// once the handler has received the initial ones.
 func tell[T runtime.Object](informer cache.SharedIndexInformer, handle func(o T, deleted bool)) (synced cache.InformerSynced, err error) {
 	hand := func(o any, deleted bool) {
 		if unknown, ok := o.(cache.DeletedFinalStateUnknown); ok {
@@ -80,14 +79,14 @@ func tell[T runtime.Object](informer cache.SharedIndexInformer, handle func(o T,
 	return registered.HasSynced, nil
 }
 
-// Stop ends the watches; it may be called again.
+// Stop ends the watches. It may be called more than once.
 func (w *EndpointWatch) Stop() {
 	w.cancel()
 	w.done.Wait()
 }
 
-// ReadyAddresses are those that an EndpointSlice leads requests to: none of one
-// that is gone.
+// ReadyAddresses returns the addresses to which an EndpointSlice routes
+// requests; none if it was deleted.
 func ReadyAddresses(slice *discoveryv1.EndpointSlice, deleted bool) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range slice.Endpoints {

@@ -24,12 +24,12 @@ import (
 // RoleFault is the role that acts on processes and packets of its node.
 const RoleFault = "fault"
 
-// faultGrace is how long the role may take to undo what stands when its pod
-// is deleted.
+// faultGrace is how long the role may take to undo active faults when its pod is
+// deleted.
 const faultGrace = 10 * time.Second
 
-// faultSet is the DaemonSet of the fault role. It may do to its node what the
-// role is for, and no more; each right has its reason:
+// faultSet returns the DaemonSet of the fault role. It has exactly the privileges
+// that the role needs, each for a reason:
 //
 //	hostPID     finds the processes of other pods, and is no child of theirs
 //	root        owns the capabilities, none of which is inherited by a user
@@ -51,11 +51,11 @@ func faultSet(namespace string, images lab.Images, run string) *appsv1.DaemonSet
 	return set
 }
 
-// FaultRoles are clients of the fault role of each node.
+// FaultRoles has clients of the fault role of each node.
 type FaultRoles struct{ NodeRoles[node.Client] }
 
-// CreateFaultRoles makes the DaemonSet, and the Secret with a token that only
-// this run knows.
+// CreateFaultRoles creates the DaemonSet, and the Secret with a token known only to
+// this run.
 func (s *Site) CreateFaultRoles(ctx context.Context) (*FaultRoles, error) {
 	token, err := s.createNodeRole(ctx, faultSet(s.Namespace, s.lab.Images(), s.Run), node.ControlPort)
 	if err != nil {
@@ -69,7 +69,7 @@ func (s *Site) CreateFaultRoles(ctx context.Context) (*FaultRoles, error) {
 	return &FaultRoles{NodeRoles[node.Client]{Site: s, ByNode: map[string]node.Client{}, role: RoleFault, port: node.ControlPort, dial: dial}}, nil
 }
 
-// Connect waits until every pod of the DaemonSet answers. Call it again after
+// Connect waits until every pod of the DaemonSet responds. Call it again after
 // connections broke.
 func (f *FaultRoles) Connect(ctx context.Context) error {
 	return f.connect(ctx, func(ctx context.Context, pods int) (podwait.Seen, error) {
@@ -83,7 +83,7 @@ func (f *FaultRoles) Connect(ctx context.Context) error {
 	})
 }
 
-// At is the client of a node's fault role.
+// At returns the client of a node's fault role.
 func (f *FaultRoles) At(name string) (node.Client, error) {
 	if client, ok := f.ByNode[name]; ok {
 		return client, nil
@@ -91,8 +91,7 @@ func (f *FaultRoles) At(name string) (node.Client, error) {
 	return node.Client{}, errs.WithHint(fmt.Errorf("no fault role runs on node %s", name), "kubectl -n %s describe daemonset %s", f.Namespace, RoleFault)
 }
 
-// OffersFor lists what a timeline needs of nodes; nothing: it needs no fault
-// role.
+// OffersFor lists what a timeline needs of nodes; empty if it needs no fault role.
 func OffersFor(t *fault.Timeline) []string {
 	need := map[string]bool{}
 	for _, step := range t.Steps {
@@ -103,8 +102,8 @@ func OffersFor(t *fault.Timeline) []string {
 	return slices.Sorted(maps.Keys(need))
 }
 
-// Check has every node try out what a timeline needs, and returns what they
-// saw. It fails if one of them cannot.
+// Check makes every node try what a timeline needs, and returns the results. It
+// returns an error if a node cannot do it.
 func (f *FaultRoles) Check(ctx context.Context, t *fault.Timeline) ([]string, error) {
 	var seen []string
 	var failed []error

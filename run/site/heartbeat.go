@@ -16,13 +16,13 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 )
 
-// Alone is how long a role goes on without hearing from the runner: long enough
-// for a broken connection and a restarted API server.
+// Alone is how long a role continues without hearing from the runner: long enough for a broken
+// connection and a restarted API server.
 const Alone = 45 * time.Second
 
-// How often the runner sends its roles a heartbeat, and how long it waits for the
-// answer. A beat is a request without a body on a kept connection: no more than
-// what a port-forward itself sends every 10 s.
+// The interval of the runner's heartbeats to its roles, and the timeout of the response. A beat is
+// a request without a body on a kept connection: no more than what a port-forward itself sends
+// every 10 s.
 const (
 	beatEvery = 10 * time.Second
 	beatTime  = 5 * time.Second
@@ -38,15 +38,15 @@ type heartbeat struct {
 	dialer *lab.Dialer
 	roles  map[string]listener     // by app
 	lines  map[string]*http.Client // by the pod's UID
-	heard  map[string]time.Time    // by the pod's UID: when it answered last, or its line was hung up
-	cancel context.CancelFunc      // nil: it has not begun
+	heard  map[string]time.Time    // by the pod's UID: when it last responded, or when its line was closed
+	cancel context.CancelFunc      // nil: not started
 	done   sync.WaitGroup
 }
 
 // listener is where a role's pods receive heartbeats.
 type listener struct {
 	port  int
-	token string // "": none is wanted
+	token string // "": none required
 }
 
 func newHeartbeat(dialer *lab.Dialer) *heartbeat {
@@ -60,10 +60,10 @@ func newHeartbeat(dialer *lab.Dialer) *heartbeat {
 	}
 }
 
-// KeepAlive sends a role's pods in the run's namespace a heartbeat every 10 s, to a
-// port of their loopback, until [Site.Remove]. A lost beat is harmless: a role that
-// misses four of them ends, and its connection is closed. With an observer's, the
-// connections to the other pods of its node, which may be dead, are closed too.
+// KeepAlive sends a heartbeat every 10 s to a role's pods in the run's namespace, to a port on
+// their loopback, until [Site.Remove]. A lost beat is harmless: a role that misses four of them
+// ends, and its connection is closed. If the role is an observer, its node may be dead, so the
+// connections to the other pods of its node are closed too.
 func (s *Site) KeepAlive(app string, port int, token string) {
 	h := s.beats
 	h.mu.Lock()
@@ -72,19 +72,19 @@ func (s *Site) KeepAlive(app string, port int, token string) {
 	if h.cancel != nil {
 		return
 	}
-	// It outlives a run that is interrupted: its roles are still asked to end
-	// what they do.
+	// It outlives an interrupted run, whose roles are still asked to end their work.
 	ctx, cancel := context.WithCancel(context.Background())
 	h.cancel = cancel
-	// All pods of the namespace: those that the mesh makes there, as a waypoint, lack the run's label.
+	// Watch all pods of the namespace: those that the mesh creates there, such as a waypoint, lack
+	// the run's label.
 	pods := kubernetes.Informer(s.Kube, s.Kube.CoreV1().Pods(s.Namespace), "", &corev1.Pod{})
-	// A watch that breaks begins anew; what broke it, the trials meet too.
+	// A broken watch restarts; trials also see the cause.
 	_ = pods.SetWatchErrorHandlerWithContext(func(context.Context, *cache.Reflector, error) {}) // it has not begun
 	h.done.Go(func() { pods.RunWithContext(ctx) })
 	h.done.Go(func() { h.run(ctx, pods.GetStore()) })
 }
 
-// run beats until ctx ends.
+// run sends beats until ctx ends.
 func (h *heartbeat) run(ctx context.Context, pods cache.Store) {
 	ticker := time.NewTicker(beatEvery)
 	defer ticker.Stop()
@@ -101,8 +101,8 @@ func (h *heartbeat) run(ctx context.Context, pods cache.Store) {
 	}
 }
 
-// excuse discounts the silence during which this process itself stood still, as a very
-// late round shows.
+// excuse discounts silence while this process itself stood still, which a very late round
+// indicates.
 func (h *heartbeat) excuse(late time.Duration) {
 	if late < beatTime {
 		return
@@ -118,7 +118,7 @@ func (h *heartbeat) excuse(late time.Duration) {
 	}
 }
 
-// round is one beat to every pod of a role that runs, all at once.
+// round sends one beat to every running pod of a role, concurrently.
 func (h *heartbeat) round(ctx context.Context, pods cache.Store) {
 	ctx, cancel := context.WithTimeout(ctx, beatTime)
 	defer cancel()
@@ -142,7 +142,7 @@ func (h *heartbeat) round(ctx context.Context, pods cache.Store) {
 		beats.Go(func() {
 			began := time.Now()
 			err := h.beat(ctx, line, role)
-			if err == nil || time.Since(began) < 2*beatTime { // else we stood still, and it says nothing
+			if err == nil || time.Since(began) < 2*beatTime { // otherwise this process stood still, and the failure means nothing
 				h.note(dialer, hangUp, err)
 			}
 		})
@@ -175,10 +175,10 @@ func (h *heartbeat) divide(all []any) (listening []*corev1.Pod, others map[strin
 	return listening, others
 }
 
-// note records an answer of the first pod. Once it has been silent for as long as roles go
-// on alone, the connections to all the pods are closed: requests would otherwise wait a
-// quarter of an hour until TCP gives up a dead node, and a role that is still alive has
-// ended its work. The others are pods without beats on the node of a silent observer.
+// note records a response of the first pod. If it has been silent for longer than roles continue
+// alone, the connections to all the pods are closed: requests would otherwise wait a quarter of an
+// hour until TCP gives up a dead node, and a role that is still alive has ended its work. The other
+// pods are those without beats on the node of a silent observer.
 func (h *heartbeat) note(dialer *lab.Dialer, pods []*corev1.Pod, err error) {
 	answer := (*jsonhttp.StatusError)(nil)
 	h.mu.Lock()
@@ -197,14 +197,14 @@ func (h *heartbeat) note(dialer *lab.Dialer, pods []*corev1.Pod, err error) {
 	}
 }
 
-// redial sends the next beats by another dialer.
+// redial sends the next beats through another dialer.
 func (h *heartbeat) redial(dialer *lab.Dialer) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.dialer, h.lines = dialer, map[string]*http.Client{}
 }
 
-// stop ends the beats, and waits for the last.
+// stop ends the beats and waits for the last one.
 func (h *heartbeat) stop() {
 	h.mu.Lock()
 	if h.cancel != nil {

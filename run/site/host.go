@@ -43,8 +43,8 @@ func (s *Site) HostAfter(h *observe.Host) *observe.Host {
 	return &out
 }
 
-// WithNodesHere adds the nodes that share this machine to the targets: all of them
-// account for the machine's CPU.
+// WithNodesHere adds the nodes that share this machine to the targets, because all of
+// them account for the machine's CPU.
 func (s *Site) WithNodesHere(targets map[string][]observe.Target) {
 	if l, ok := s.here(); !ok || l.Size() == 1 {
 		return
@@ -56,11 +56,11 @@ func (s *Site) WithNodesHere(targets map[string][]observe.Target) {
 	}
 }
 
-// Shots are a node's snapshots at the edges of a window.
+// Shots has a node's snapshots at the edges of a window.
 type Shots struct{ Before, After observe.Snapshot }
 
-// Unattributed returns what the nodes' machine did in a window beside the study's parts,
-// and adds the unattributed CPU to the parts. It is nil if unknown: the processes of the
+// Unattributed returns the machine's use in a window apart from the study's parts, and
+// adds the unattributed CPU to the parts. It is nil if unknown: the processes of the
 // machine or of one of its nodes were not read, or the nodes are several machines.
 func Unattributed(cpu map[string]record.CPU, seconds float64, nodes []Shots, beside *observe.Host) *record.Others {
 	machine, ok := cpu[record.PartMachine]

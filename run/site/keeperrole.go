@@ -27,14 +27,14 @@ type owned struct {
 	object   *unstructured.Unstructured
 }
 
-// keeperRights are the service account of a keeper in a namespace and its
+// keeperRights returns the service account of a keeper in a namespace and its
 // rights: to read the cluster's Lease, and to delete that one namespace.
 func keeperRights(namespace, run string, owner metav1.OwnerReference) []owned {
 	const group = "rbac.authorization.k8s.io"
 	rbac := func(resource string) schema.GroupVersionResource {
 		return schema.GroupVersionResource{Group: group, Version: "v1", Resource: resource}
 	}
-	// A resumed run has a namespace of the same name, while objects owned by the
+	// A resumed run has a namespace with the same name, while objects owned by the
 	// previous one may still exist.
 	name := namespace + "-keeper-" + string(owner.UID)[:min(8, len(owner.UID))]
 	entry := func(resource schema.GroupVersionResource, kind, in, name string, fields map[string]any) owned {
@@ -68,8 +68,8 @@ func keeperRights(namespace, run string, owner metav1.OwnerReference) []owned {
 	}
 }
 
-// keeperDeployment is the keeper's Deployment: one pod without rights on its node
-// and without a sidecar.
+// keeperDeployment returns the keeper's Deployment: one pod without rights on its
+// node and without a sidecar.
 func (s *Site) keeperDeployment(uid types.UID) *appsv1.Deployment {
 	pod := RolePod(roleKeeper, s.Run, corev1.Container{
 		Name: "keeper",
@@ -88,8 +88,9 @@ func (s *Site) keeperDeployment(uid types.UID) *appsv1.Deployment {
 	}
 }
 
-// createKeeper makes the keeper of the run's namespace, if the run holds the
-// cluster's Lease. If it fails, the run goes on without, and [Site.Note] is told.
+// createKeeper creates the keeper of the run's namespace if the run holds the
+// cluster's Lease. If it fails, the run continues without a keeper, and calls
+// [Site.Note].
 func (s *Site) createKeeper(ctx context.Context) error {
 	err := s.tryKeeper(ctx)
 	if err == nil || ctx.Err() != nil {
@@ -126,8 +127,8 @@ func (s *Site) tryKeeper(ctx context.Context) error {
 	return nil
 }
 
-// Owner is the owner reference of what a run makes outside its namespace. It is
-// valid once the namespace exists.
+// Owner returns the owner reference for objects that a run creates outside its
+// namespace. It is valid once the namespace exists.
 func (s *Site) Owner() metav1.OwnerReference {
 	return metav1.OwnerReference{APIVersion: "v1", Kind: "Namespace", Name: s.Namespace, UID: s.uid}
 }

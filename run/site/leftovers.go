@@ -18,18 +18,18 @@ import (
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
-// NamespacePrefix begins the name of every run's namespace.
+// NamespacePrefix is the name prefix of every run's namespace.
 const NamespacePrefix = "meshtrial-"
 
 // ownerAnnotation of a run's namespace holds its owner as JSON.
 const ownerAnnotation = "meshtrial.dev/runner"
 
 // KindAnnotation of a run's namespace names the kind of its study: some kinds
-// make more than their namespace, and know how to take that away.
+// create objects outside the namespace, and can remove them.
 const KindAnnotation = "meshtrial.dev/kind"
 
-// leaseAnnotation of a run's namespace says that it was made by the one who had
-// the cluster's Lease. Under another's Lease its run is dead.
+// leaseAnnotation of a run's namespace means that its creator held the cluster's
+// Lease. If another run holds the Lease, its run is dead.
 const leaseAnnotation = "meshtrial.dev/leased"
 
 // annotate records a namespace's owner.
@@ -49,10 +49,10 @@ func annotate(ns *corev1.Namespace, owner procfs.Identity) error {
 type Leftover struct {
 	Namespace string
 	Since     time.Time
-	// Owner describes the process that made it; "" if unknown.
+	// Owner describes the process that created it; "" if unknown.
 	Owner string
-	// Dead: the run is certainly over. Otherwise it may be running on another
-	// machine.
+	// Dead means that the run is certainly over. Otherwise it may be running on
+	// another machine.
 	Dead bool
 	// Run is the run's name.
 	Run string
@@ -60,8 +60,8 @@ type Leftover struct {
 	Kind string
 }
 
-// Leftovers lists the namespaces of runs that are not known to be under way. The
-// caller holds the cluster's Lease.
+// Leftovers lists the namespaces of runs that are not known to be in progress.
+// The caller must hold the cluster's Lease.
 func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, error) {
 	me, err := procfs.Self()
 	if err != nil {
@@ -96,11 +96,12 @@ func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, erro
 	return out, nil
 }
 
-// RestoreTimeout bounds the reverting of a run's changes outside its namespace.
+// RestoreTimeout limits the time to revert a run's changes outside its
+// namespace.
 const RestoreTimeout = 5 * time.Minute
 
-// SlicesTime bounds the deletion of EndpointSlices without pods, each with its
-// Service, before that: 30,000 took some three minutes on two cores.
+// SlicesTime limits the preceding deletion of EndpointSlices without pods, each
+// with its Service: 30,000 took about three minutes on two cores.
 func SlicesTime(slices int) time.Duration {
 	if slices == 0 {
 		return 0
@@ -109,7 +110,7 @@ func SlicesTime(slices int) time.Duration {
 }
 
 // RemoveLeftovers removes the namespaces of the dead runs among all, and waits
-// until they are gone, so that their pods' end disturbs no measurement.
+// until they are gone, so that their terminating pods disturb no measurement.
 func RemoveLeftovers(ctx context.Context, kube kubernetes.Interface, all []Leftover) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
@@ -151,8 +152,8 @@ func awaitGone(ctx context.Context, kube kubernetes.Interface, namespace string)
 	}
 }
 
-// RemoveNamespace deletes a namespace, and with it everything that a run
-// made; one that is gone is fine.
+// RemoveNamespace deletes a namespace with everything that a run created. It is
+// not an error if the namespace is already gone.
 func RemoveNamespace(ctx context.Context, kube kubernetes.Interface, namespace string) error {
 	err := kube.CoreV1().Namespaces().Delete(ctx, namespace, metav1.DeleteOptions{
 		PropagationPolicy: Ptr(metav1.DeletePropagationBackground),
@@ -163,14 +164,14 @@ func RemoveNamespace(ctx context.Context, kube kubernetes.Interface, namespace s
 	return nil
 }
 
-// endingTimeout bounds the wait for pods of earlier runs: most pods that ignore
+// endingTimeout limits the wait for pods of earlier runs. Most pods that ignore
 // SIGTERM end within it.
 const endingTimeout = time.Minute
 
 // AwaitEnding waits until the pods of finished runs are gone. A run removes its
-// namespace without waiting, but a hundred ending pods take seconds of a node's
-// CPU, which the next run would measure. It calls begins if it has to wait, and
-// returns the namespaces that may still have pods after a minute.
+// namespace without waiting, but a hundred terminating pods take seconds of a
+// node's CPU, which the next run would measure. It calls begins if it has to
+// wait, and returns the namespaces that may still have pods after a minute.
 func AwaitEnding(ctx context.Context, kube kubernetes.Interface, begins func(namespaces []string)) ([]string, error) {
 	list, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: RunLabel})
 	if err != nil {
@@ -189,7 +190,7 @@ func AwaitEnding(ctx context.Context, kube kubernetes.Interface, begins func(nam
 	for first := true; ; first = false {
 		ending = slices.DeleteFunc(ending, func(namespace string) bool {
 			pods, err := kube.CoreV1().Pods(namespace).List(limited, metav1.ListOptions{Limit: 1})
-			return err == nil && len(pods.Items) == 0 // who cannot be asked is asked again
+			return err == nil && len(pods.Items) == 0 // retry on errors
 		})
 		switch {
 		case ctx.Err() != nil:

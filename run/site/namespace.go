@@ -16,13 +16,13 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 )
 
-// pullSecret is the name of the Secret by which pods of the roles pull their
-// image, in each namespace that has such pods.
+// pullSecret is the name of the Secret for pulling the roles' image, in each
+// namespace with pods of roles.
 const pullSecret = "meshtrial-pull"
 
 // GivePullSecret copies the Secret that the user named (lab.Images.PullSecret)
-// into a namespace whose pods are to pull the roles' image by it; without one
-// it does nothing. A Secret serves its own namespace alone.
+// into a namespace whose pods pull the roles' image with it, because a Secret is
+// usable only in its own namespace. It does nothing if there is none.
 func (s *Site) GivePullSecret(ctx context.Context, namespace string) error {
 	from, name, named := strings.Cut(s.lab.Images().PullSecret, "/")
 	if !named {
@@ -43,7 +43,7 @@ func (s *Site) GivePullSecret(ctx context.Context, namespace string) error {
 		Type:       secret.Type, Data: secret.Data,
 	}
 	_, err = secrets.Create(ctx, mine, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) { // of an earlier trial, or run: populations' namespaces have fixed names
+	if apierrors.IsAlreadyExists(err) { // from an earlier trial or run: populations' namespaces have fixed names
 		_, err = secrets.Update(ctx, mine, metav1.UpdateOptions{})
 	}
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *Site) SeeEvents(err error) error {
 }
 
 const (
-	// rootTime bounds the wait for a control plane that has just been restarted:
+	// rootTime limits the wait for a control plane that has just been restarted:
 	// Istio writes to namespaces once it is elected, and the lease of a killed
 	// predecessor lasts 30 s.
 	rootTime = time.Minute
@@ -70,10 +70,9 @@ const (
 
 // awaitRoot waits until the control plane has put its root certificate into a new
 // namespace. The kubelet looks for a missing ConfigMap at intervals that double up
-// to two minutes, so that pods created too early start long after it has arrived.
-// It does not wait if the control plane gives namespaces none, or if reading is
-// forbidden. A certificate that does not arrive is not an error here: the pods'
-// events report it.
+// to two minutes, so pods created too early would start long after it has arrived.
+// It does not wait if the control plane provides none, or if reading is forbidden.
+// A missing certificate is not an error here: the pods' events report it.
 func awaitRoot(ctx context.Context, kube kubernetes.Interface, m mesh.Mesh, namespace string) error {
 	rooted, ok := m.(mesh.Rooted)
 	if !ok {
@@ -81,7 +80,7 @@ func awaitRoot(ctx context.Context, kube kubernetes.Interface, m mesh.Mesh, name
 	}
 	name := rooted.RootConfigMap()
 	all, err := kube.CoreV1().ConfigMaps(metav1.NamespaceAll).List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + name, Limit: 1})
-	// Where the control plane watches some namespaces only, ours may be the first.
+	// If the control plane watches only some namespaces, ours may be the first.
 	if apierrors.IsForbidden(err) || err == nil && len(all.Items) == 0 && len(mesh.NamespaceLabels(m)) == 0 {
 		return nil
 	}

@@ -16,11 +16,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// tokenKey is the key of a Secret, and the name of the file made of it, with
-// the token that callers of a node role must send.
+// tokenKey is the Secret key, and the file name, of the token that callers of a
+// node role must send.
 const tokenKey = "token"
 
-// tokenFile is where a node role finds that file.
+// tokenFile returns the path of that file in a node role's pod.
 func tokenFile(role string) string { return "/etc/meshtrial/" + role + "/" + tokenKey }
 
 // nodeRole is a role that acts on its node's processes: as root, with these
@@ -32,7 +32,7 @@ type nodeRole struct {
 	capabilities []corev1.Capability
 }
 
-// daemonSet is the role's DaemonSet.
+// daemonSet returns the role's DaemonSet.
 func (r nodeRole) daemonSet(namespace, run string, images lab.Images) *appsv1.DaemonSet {
 	pod := RolePod(r.name, run, corev1.Container{
 		Name:         r.name,
@@ -54,7 +54,7 @@ func (r nodeRole) daemonSet(namespace, run string, images lab.Images) *appsv1.Da
 	return roleSet(r.name, namespace, run, pod)
 }
 
-// roleSet is a DaemonSet of a role's pods.
+// roleSet returns a DaemonSet of a role's pods.
 func roleSet(role, namespace, run string, pod corev1.PodTemplateSpec) *appsv1.DaemonSet {
 	return &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Name: role, Namespace: namespace, Labels: Labels(run, role)},
@@ -65,23 +65,24 @@ func roleSet(role, namespace, run string, pod corev1.PodTemplateSpec) *appsv1.Da
 	}
 }
 
-// NodeRoles are clients of a role's pods, one a node.
+// NodeRoles has clients of a role's pods, one per node.
 type NodeRoles[C any] struct {
 	*Site
 	ByNode map[string]C
 
 	role string
 	port int
-	// dial returns a client of a pod's control server, or why that does not answer.
+	// dial returns a client of a pod's control server, or why the server does not
+	// respond.
 	dial func(ctx context.Context, line *http.Client) (C, error)
 }
 
-// connect waits until the role answers on all nodes that are wanted, as complete
-// says given how many pods exist, and fills in ByNode.
+// connect waits until the role responds on all wanted nodes, as determined by
+// complete given the number of pods, and fills in ByNode.
 func (r *NodeRoles[C]) connect(ctx context.Context, complete func(ctx context.Context, pods int) (podwait.Seen, error)) error {
 	limited, cancel := context.WithTimeout(ctx, ReadyTimeout)
 	defer cancel()
-	var unanswered error // why the last ready pod did not answer
+	var unanswered error // why the last ready pod did not respond
 	err := podwait.Until(limited, r.Kube, r.Namespace, "the "+r.role+" role", func(ctx context.Context) (podwait.Seen, error) {
 		pods, err := r.Kube.CoreV1().Pods(r.Namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + r.role})
 		if err != nil {
@@ -95,7 +96,7 @@ func (r *NodeRoles[C]) connect(ctx context.Context, complete func(ctx context.Co
 				continue
 			}
 			client, err := r.dial(ctx, r.HTTP(pod, r.port))
-			if unanswered = err; err == nil { // it may not listen yet
+			if unanswered = err; err == nil { // it may not be listening yet
 				r.ByNode[pod.Spec.NodeName] = client
 			}
 		}
@@ -109,8 +110,8 @@ func (r *NodeRoles[C]) connect(ctx context.Context, complete func(ctx context.Co
 	return errs.WithHint(errors.Join(err, unanswered), "kubectl -n %s describe daemonset %s", r.Namespace, r.role)
 }
 
-// createNodeRole makes a node role's DaemonSet, and the Secret with the token,
-// which only this run knows. Its control server listens at port.
+// createNodeRole creates a node role's DaemonSet, and the Secret with the token,
+// which only this run knows. Its control server listens on port.
 func (s *Site) createNodeRole(ctx context.Context, set *appsv1.DaemonSet, port int) (token string, err error) {
 	token = rand.Text()
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: set.Name, Namespace: s.Namespace, Labels: set.Labels}, StringData: map[string]string{tokenKey: token}}

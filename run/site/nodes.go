@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// OpenNodes lists the nodes that the scheduler may put any pod on.
+// OpenNodes lists the nodes on which the scheduler may place any pod.
 func OpenNodes(ctx context.Context, kube kubernetes.Interface) ([]corev1.Node, error) {
 	all, err := kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -21,7 +21,7 @@ func OpenNodes(ctx context.Context, kube kubernetes.Interface) ([]corev1.Node, e
 	return slices.DeleteFunc(all.Items, func(n corev1.Node) bool { return !takesPods(&n) }), nil
 }
 
-// takesPods reports whether the scheduler may put any pod on a node.
+// takesPods reports whether the scheduler may place any pod on a node.
 func takesPods(n *corev1.Node) bool {
 	if n.Spec.Unschedulable || n.DeletionTimestamp != nil || n.Labels[corev1.LabelHostname] == "" {
 		return false
@@ -39,7 +39,7 @@ func takesPods(n *corev1.Node) bool {
 	return false
 }
 
-// Zone is a node's zone as REGION/ZONE: zones of two regions may have one name.
+// Zone returns a node's zone as REGION/ZONE: zones of two regions may share a name.
 func Zone(n *corev1.Node) string {
 	region, zone := n.Labels[corev1.LabelTopologyRegion], n.Labels[corev1.LabelTopologyZone]
 	if region == "" || zone == "" {
@@ -54,9 +54,9 @@ func Kind(n *corev1.Node) string {
 	return fmt.Sprintf("%s, %s, %s CPUs, Linux %s", n.Labels[corev1.LabelInstanceTypeStable], info.Architecture, n.Status.Capacity.Cpu(), info.KernelVersion)
 }
 
-// NodeAt updates a node with what can be read of it.
+// NodeAt updates at with what can be read about the node.
 func (s *Site) NodeAt(ctx context.Context, name string, at record.NodeAt) record.NodeAt {
-	ctx, cancel := context.WithTimeout(ctx, StopTimeout) // of one that has just died nobody answers
+	ctx, cancel := context.WithTimeout(ctx, StopTimeout) // no response if it has just died
 	defer cancel()
 	at.Name = name
 	node, err := s.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
@@ -73,8 +73,8 @@ func (s *Site) NodeAt(ctx context.Context, name string, at record.NodeAt) record
 	return at
 }
 
-// NodesOf are the nodes of parts, by name; where a part has pods on several, those beside
-// the first by [record.OfHand].
+// NodesOf returns the nodes of parts, by name. If a part has pods on several nodes, those
+// after the first are named by [record.OfHand].
 func (s *Site) NodesOf(ctx context.Context, parts map[string][]string) map[string]record.NodeAt {
 	known, out := map[string]record.NodeAt{}, map[string]record.NodeAt{}
 	for part, names := range parts {

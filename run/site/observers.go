@@ -15,17 +15,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// besideTime bounds the wait for observers that no trial depends on.
+// besideTime limits the wait for observers that no trial depends on.
 const besideTime = 30 * time.Second
 
 // AwaitObservers waits until an observer is ready on every node with pods of workloads.
-// For a while it also waits for starting observers of other nodes that trials read; once
-// it has given one up, it does not wait for that again until the observer has been ready.
+// For a limited time it also waits for starting observers on other nodes that trials read.
+// Once it has given up on one, it does not wait for it again until that observer has been
+// ready.
 func (s *Site) AwaitObservers(ctx context.Context) error {
 	if s.Kubelets {
 		return nil
 	}
-	var enough time.Time // since when all are there that trials depend on
+	var enough time.Time // since when all those that trials depend on are ready
 	return podwait.Until(ctx, s.Kube, s.Namespace, "the observers", func(ctx context.Context) (podwait.Seen, error) {
 		began := time.Now()
 		pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
@@ -54,7 +55,7 @@ func (s *Site) AwaitObservers(ctx context.Context) error {
 	})
 }
 
-// giveUp ends the waits for the observers of these nodes, and notes it.
+// giveUp stops waiting for the observers of these nodes, and notes it.
 func (s *Site) giveUp(nodes []string) {
 	if s.missed == nil {
 		s.missed = map[string]bool{}
@@ -67,8 +68,7 @@ func (s *Site) giveUp(nodes []string) {
 	}
 }
 
-// Unobserved lists the nodes that have pods of workloads, but no observer
-// that is ready.
+// Unobserved returns the nodes that have pods of workloads but no ready observer.
 func Unobserved(pods []corev1.Pod) []string {
 	var out []string
 	for i := range pods {
@@ -86,8 +86,9 @@ func Unobserved(pods []corev1.Pod) []string {
 	return out
 }
 
-// coming returns the nodes with a starting observer that trials read beside the workloads'
-// nodes: the control plane's, and all nodes of a shared machine, except those given up.
+// coming returns the nodes with a starting observer that trials read in addition to the
+// workloads' nodes: the control plane's, and all nodes of a shared machine, except those
+// given up.
 func (s *Site) coming(ctx context.Context, pods []corev1.Pod) ([]string, error) {
 	beside := map[string]bool{}
 	if s.mesh != nil {

@@ -22,12 +22,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// roleProfile is the role that has its node's perf look at processes.
+// roleProfile is the role that profiles processes with its node's perf.
 const roleProfile = "profile"
 
-// ProfileSet is the DaemonSet of the profile role; on one node alone if only
-// names one. It may do what perf needs, and no more; each right has its
-// reason:
+// ProfileSet returns the DaemonSet of the profile role, restricted to one node if
+// only names it. It has exactly the privileges that perf needs, each for a reason:
 //
 //	hostPID          finds the processes of other pods
 //	root             owns the capabilities
@@ -50,7 +49,7 @@ func ProfileSet(namespace string, images lab.Images, run, only string) *appsv1.D
 		capabilities: []corev1.Capability{"DAC_OVERRIDE", "DAC_READ_SEARCH", "IPC_LOCK", "KILL", "PERFMON", "SYSLOG", "SYS_ADMIN", "SYS_CHROOT", "SYS_PTRACE"},
 	}.daemonSet(namespace, run, images)
 	pod := &set.Spec.Template.Spec
-	// It runs beside what is measured, and what it reads others have made.
+	// It runs alongside what is measured, and reads untrusted input.
 	pod.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1"), corev1.ResourceMemory: resource.MustParse("2Gi")}
 	if only != "" {
 		pod.NodeSelector = map[string]string{corev1.LabelHostname: only}
@@ -59,11 +58,11 @@ func ProfileSet(namespace string, images lab.Images, run, only string) *appsv1.D
 	return set
 }
 
-// ProfileRoles are clients of the profile role of each node.
+// ProfileRoles has clients of the profile role of each node.
 type ProfileRoles struct{ NodeRoles[node.Client] }
 
-// CreateProfileRoles makes the DaemonSet, and the Secret with a token that
-// only this run knows.
+// CreateProfileRoles creates the DaemonSet, and the Secret with a token known only
+// to this run.
 func (s *Site) CreateProfileRoles(ctx context.Context, only string) (*ProfileRoles, error) {
 	token, err := s.createNodeRole(ctx, ProfileSet(s.Namespace, s.lab.Images(), s.Run, only), node.ControlPort)
 	if err != nil {
@@ -76,7 +75,7 @@ func (s *Site) CreateProfileRoles(ctx context.Context, only string) (*ProfileRol
 	return &ProfileRoles{NodeRoles[node.Client]{Site: s, ByNode: map[string]node.Client{}, role: roleProfile, port: node.ControlPort, dial: dial}}, nil
 }
 
-// Connect waits until the role answers on each of the nodes. Call it again after
+// Connect waits until the role responds on each of the nodes. Call it again after
 // connections broke.
 func (r *ProfileRoles) Connect(ctx context.Context, nodes []string) error {
 	return r.connect(ctx, func(_ context.Context, pods int) (podwait.Seen, error) {
@@ -85,26 +84,26 @@ func (r *ProfileRoles) Connect(ctx context.Context, nodes []string) error {
 	})
 }
 
-// PodTarget names a pod's container to profile.
+// PodTarget identifies a pod's container to profile.
 type PodTarget struct {
 	Namespace, Pod string
-	Container      string   // "" for the first of Sidecars that the pod has, or else its first
+	Container      string   // "": the pod's first container that is in Sidecars, otherwise its first
 	Sidecars       []string // names of sidecars
 }
 
-// PodProfile asks for a profile of a pod's container.
+// PodProfile requests a profile of a pod's container.
 type PodProfile struct {
-	Run     string // names the profile role's namespace
+	Run     string // determines the name of the profile role's namespace
 	Target  PodTarget
 	Request node.Request
-	// Progress receives each step, Note what the user should know.
+	// Progress is called with each step, Note with what the user should know.
 	Progress, Note func(text string)
 }
 
-// ProfilePod takes a profile of a container with the perf of its node. For
-// that it runs the profile role on the node, in a namespace of its own that it
-// removes afterwards. If this process dies while it holds the cluster's Lease, a
-// keeper removes the namespace. It returns the profile and the container's name.
+// ProfilePod takes a profile of a container with its node's perf. It runs the
+// profile role on the node, in a separate namespace that it removes afterwards. If
+// this process dies while it holds the cluster's Lease, a keeper removes the
+// namespace. It returns the profile and the container's name.
 func ProfilePod(ctx context.Context, l lab.Lab, p PodProfile) (answer node.Answer, name string, err error) {
 	s, err := New(l, nil, p.Run)
 	if err != nil {
@@ -143,7 +142,7 @@ func ProfilePod(ctx context.Context, l lab.Lab, p PodProfile) (answer node.Answe
 	return answer, name, err
 }
 
-// PodContainer is the name of the container that a target means.
+// PodContainer returns the name of the container that a target refers to.
 func PodContainer(ctx context.Context, l lab.Lab, target PodTarget) (string, error) {
 	s, err := New(l, nil, "")
 	if err != nil {
@@ -167,7 +166,7 @@ func (s *Site) target(ctx context.Context, target PodTarget) (*corev1.Pod, strin
 	return pod, container, err
 }
 
-// ContainerOf chooses a pod's container.
+// ContainerOf selects a pod's container.
 func ContainerOf(pod *corev1.Pod, target PodTarget) (string, error) {
 	var names []string
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {

@@ -19,8 +19,8 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 )
 
-// FindProxy is the ready pod of a mesh's proxy that has a pod of its own: the one
-// on a node, or any for "". It must answer.
+// FindProxy returns the ready pod of a mesh's proxy that has its own pod: the one on a
+// node, or any for "". The proxy must respond.
 func (s *Site) FindProxy(ctx context.Context, proxies mesh.Proxies, node string) (Pod, error) {
 	pod, err := s.readyProxy(ctx, proxies, node)
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Site) FindProxy(ctx context.Context, proxies mesh.Proxies, node string)
 	return ref, s.askProxy(ctx, &ref, pod, proxies)
 }
 
-// ReadyProxy is that pod, whose proxy need not answer.
+// ReadyProxy is like FindProxy, but the proxy need not respond.
 func (s *Site) ReadyProxy(ctx context.Context, proxies mesh.Proxies, node string) (Pod, error) {
 	pod, err := s.readyProxy(ctx, proxies, node)
 	if err != nil {
@@ -79,8 +79,8 @@ type notReadyError struct {
 
 func (e *notReadyError) Error() string { return e.text }
 
-// WatchProxy returns a function that takes the error of each failed FindProxy, and
-// returns an error once waiting is futile.
+// WatchProxy returns a function that takes the error of each failed FindProxy, and returns
+// an error once waiting is futile.
 func (s *Site) WatchProxy(proxies mesh.Proxies) func(ctx context.Context, looked error) error {
 	watch := podwait.New(s.Kube, proxies.Namespace, "the proxy "+proxies.Selector)
 	return func(ctx context.Context, looked error) error {
@@ -92,11 +92,11 @@ func (s *Site) WatchProxy(proxies mesh.Proxies) func(ctx context.Context, looked
 	}
 }
 
-// statusTime bounds reading an object's status after the wait for its proxy has ended.
+// statusTime limits reading an object's status after the wait for its proxy has ended.
 const statusTime = 10 * time.Second
 
-// Unready adds to the error of a wait for a proxy the status of the object that it is made
-// of, and a hint.
+// Unready adds a hint, and the status of the object from which a proxy is created, to the
+// error of a wait for that proxy.
 func (s *Site) Unready(ctx context.Context, proxies mesh.Proxies, err error) error {
 	if proxies.Of != nil && s.lab != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		ctx, cancel := ending.Within(ctx, statusTime)
@@ -109,7 +109,7 @@ func (s *Site) Unready(ctx context.Context, proxies mesh.Proxies, err error) err
 	return err
 }
 
-// statusOf describes the status of the object that proxies are made of.
+// statusOf describes the status of the object from which proxies are created.
 func (s *Site) statusOf(ctx context.Context, proxies mesh.Proxies) string {
 	client, err := dynamic.NewForConfig(s.lab.RESTConfig())
 	var object *unstructured.Unstructured

@@ -34,17 +34,16 @@ const (
 	XDSControlPort     = 15993
 )
 
-// ReadyTimeout bounds the wait for pods: an image may have to be pulled.
+// ReadyTimeout limits the wait for pods, which may include pulling an image.
 const ReadyTimeout = 3 * time.Minute
 
-// StopTimeout bounds how long a role may take to end what it does when a trial
-// is given up.
+// StopTimeout limits how long a role may take to end its work when a trial is given up.
 const StopTimeout = 5 * time.Second
 
-// RunLabel marks everything a run makes in the cluster.
+// RunLabel marks every object that a run creates in the cluster.
 const RunLabel = "meshtrial.dev/run"
 
-// AllPorts are all of the worker's ports, each once, in order.
+// AllPorts returns the worker's distinct ports in order.
 func AllPorts() []protocol.Endpoint {
 	out := protocol.Endpoints()
 	slices.SortFunc(out, func(a, b protocol.Endpoint) int { return a.Port - b.Port })
@@ -55,8 +54,8 @@ func Labels(run, name string) map[string]string {
 	return map[string]string{RunLabel: run, mesh.AppLabel: name, "app.kubernetes.io/part-of": "meshtrial"}
 }
 
-// RolePod is what the pods of all roles share: nothing of the host, no
-// credentials, a quick end.
+// RolePod returns the template shared by all roles' pods: no access to the host, no
+// credentials, and a short termination.
 func RolePod(name, run string, container corev1.Container, images lab.Images) corev1.PodTemplateSpec {
 	container.Image = images.Meshtrial
 	container.ImagePullPolicy = images.PullPolicy
@@ -86,8 +85,7 @@ func RolePod(name, run string, container corev1.Container, images lab.Images) co
 	}
 }
 
-// Spread has the pods that a selector finds run on as many nodes as there are, as far as
-// that goes.
+// Spread distributes the pods that a selector matches over as many nodes as possible.
 func Spread(pod *corev1.PodTemplateSpec, these *metav1.LabelSelector) {
 	pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelHostname,
 		WhenUnsatisfiable: corev1.ScheduleAnyway, LabelSelector: these}}
@@ -97,8 +95,8 @@ func WorkerPod(w mesh.Workload, images lab.Images, run string) corev1.PodTemplat
 	c := corev1.Container{
 		Name: RoleWorker,
 		Args: []string{"worker", "--control", "127.0.0.1:" + strconv.Itoa(w.ControlPort)},
-		// A startup probe ends with its first success: nothing probes the
-		// worker while it is measured.
+		// A startup probe ends with its first success, so the worker is not probed while
+		// it is measured.
 		StartupProbe: &corev1.Probe{
 			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromInt(control.HealthPort)}},
 			PeriodSeconds:    1,
@@ -106,7 +104,7 @@ func WorkerPod(w mesh.Workload, images lab.Images, run string) corev1.PodTemplat
 		},
 	}
 	for _, e := range protocol.Endpoints() {
-		if e.TLS { // not served unless it is asked for
+		if e.TLS { // not served by default
 			c.Args = append(c.Args, "--"+e.Flag, ":"+strconv.Itoa(e.Port))
 		}
 	}
@@ -126,9 +124,9 @@ func LoadPod(w mesh.Workload, images lab.Images, run string) corev1.PodTemplateS
 // hostCgroups is where the observe role finds its node's cgroups.
 const hostCgroups = "/host/cgroup"
 
-// ObserveSet is the DaemonSet of the observe role. It sees its node's
-// processes and cgroups, which is what it is for, and may read other users'
-// memory maps (proportional set size), which needs root and one capability.
+// ObserveSet returns the DaemonSet of the observe role. It sees its node's processes and
+// cgroups, which is its purpose, and may read other users' memory maps (proportional set
+// size), which requires root and one capability.
 func ObserveSet(namespace string, images lab.Images, run string) *appsv1.DaemonSet {
 	pod := RolePod(RoleObserve, run, corev1.Container{
 		Name: RoleObserve,
@@ -150,7 +148,7 @@ func ObserveSet(namespace string, images lab.Images, run string) *appsv1.DaemonS
 	return roleSet(RoleObserve, namespace, run, pod)
 }
 
-// Requests are what a container asks a node for.
+// Requests returns a container's resource requests.
 func Requests(cpu, memory string) corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory),

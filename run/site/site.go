@@ -1,6 +1,6 @@
-// Package site holds together what a run has in the cluster: its namespace,
-// which says whose it is; the pods of its roles and the lines to their control
-// servers; an observer on each node; and what is left of runs that died.
+// Package site manages what a run has in the cluster: its namespace, which identifies its
+// owner; the pods of its roles and the connections to their control servers; an observer on
+// each node; and the leftovers of dead runs.
 //
 // It knows nothing of studies. The trials of every kind build on it.
 package site
@@ -30,32 +30,32 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Site is what every kind of study has in the cluster: a namespace that says
-// whose it is, an observer on each node, and lines to pods.
+// Site is what every kind of study has in the cluster: a namespace that identifies its
+// owner, an observer on each node, and connections to pods.
 type Site struct {
 	lab       lab.Lab
-	mesh      mesh.Mesh // nil: nothing is deployed into it
+	mesh      mesh.Mesh // nil: no mesh
 	Run       string
 	Namespace string
 	// Observers by node name.
 	Observers map[string]observe.Client
-	Control   []Pod // istiod's pods on observed nodes, whose CPU is measured too
-	// unseen are istiod's pods on other nodes, each with its node.
+	Control   []Pod // istiod's pods on observed nodes, whose CPU is also measured
+	// unseen has istiod's pods on other nodes, each with its node.
 	unseen []string
-	// missed are the nodes whose observer was given up.
+	// missed has the nodes whose observer was given up.
 	missed map[string]bool
-	// Kubelets: CPU and memory come from the nodes' kubelets, without observers.
+	// Kubelets means that CPU and memory come from the nodes' kubelets, without observers.
 	Kubelets bool
-	// Note receives what the user should know. May be nil.
+	// Note is called with what the user should know. It may be nil.
 	Note func(text string)
 
 	Kube   kubernetes.Interface
 	Dialer *lab.Dialer
 	beats  *heartbeat
-	uid    types.UID // of the namespace, once that is made
+	uid    types.UID // of the namespace, once created
 }
 
-// New makes nothing in the cluster yet.
+// New returns a Site without creating anything in the cluster.
 func New(l lab.Lab, m mesh.Mesh, run string) (*Site, error) {
 	config := l.RESTConfig()
 	config.QPS, config.Burst = -1, -1
@@ -81,9 +81,9 @@ func (s *Site) Redial() {
 	s.Observers, s.Control, s.unseen = map[string]observe.Client{}, nil, nil
 }
 
-// CreateNamespace makes the run's namespace, with a note of who runs it, into
-// which the mesh then puts what sidecars need, and a keeper that takes it away
-// when the runner dies. kind says which kind of study that is, "" that it is none.
+// CreateNamespace creates the run's namespace with its owner, waits for the mesh to add
+// what sidecars need, and creates a keeper that deletes the namespace if the runner dies.
+// kind is the kind of study; "" without a study.
 func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
 	name := s.Namespace
 	me, err := procfs.Self()
@@ -94,7 +94,7 @@ func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
 		Name: name, Annotations: map[string]string{KindAnnotation: kind, leaseAnnotation: "true"},
 		Labels: map[string]string{
 			RunLabel: s.Run, "app.kubernetes.io/part-of": "meshtrial",
-			// The observe role looks at its node.
+			// The observe role accesses its node.
 			"pod-security.kubernetes.io/enforce": "privileged",
 		},
 	}}
@@ -107,7 +107,7 @@ func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
 		return fmt.Errorf("create namespace %s: %w", name, err)
 	}
 	s.uid = made.UID
-	// First the Secret that pods are pulled by, the keeper's among them.
+	// Create the pull Secret first; the keeper's pod needs it too.
 	if err := s.GivePullSecret(ctx, name); err != nil {
 		return err
 	}
@@ -120,8 +120,7 @@ func (s *Site) CreateNamespace(ctx context.Context, kind string) error {
 // Observed reports whether CPU and memory of a node's containers can be read.
 func (s *Site) Observed(node string) bool { return s.Kubelets || s.Observers[node].HTTPClient != nil }
 
-// CreateObservers makes the DaemonSet of the observe role, unless the kubelets do
-// its work.
+// CreateObservers creates the DaemonSet of the observe role, unless kubelets replace it.
 func (s *Site) CreateObservers(ctx context.Context) error {
 	if s.Kubelets {
 		return nil
@@ -134,19 +133,20 @@ func (s *Site) CreateObservers(ctx context.Context) error {
 	return nil
 }
 
-// Pod is a running pod, by the names that measurements use.
+// Pod is a running pod, by the names used in measurements.
 type Pod struct {
 	Name, Namespace string
 	UID, Node       string
 	Address         string            // its IP
-	Containers      map[string]string // name to container ID, of those that have not ended
+	Containers      map[string]string // name to container ID, of containers that have not ended
 	Proxy           mesh.Admin        // nil: it has no proxy
 	State           *mesh.ProxyState
-	// Redirected: the mesh's agent on the node redirects its requests to its sidecar.
+	// Redirected means that the mesh's agent on the node redirects its requests to its
+	// sidecar.
 	Redirected bool
 }
 
-// ReadyPods lists the namespace's ready pods by app, and opens a line to each
+// ReadyPods returns the namespace's ready pods by app, and opens a connection to each
 // observer among them.
 func (s *Site) ReadyPods(ctx context.Context) (map[string]*corev1.Pod, error) {
 	pods, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{})
@@ -168,8 +168,7 @@ func (s *Site) ReadyPods(ctx context.Context) (map[string]*corev1.Pod, error) {
 	return byApp, nil
 }
 
-// ReadyOf are as many ready pods of an app in the namespace as are wanted, in the order
-// of their names.
+// ReadyOf returns want ready pods of an app in the namespace, ordered by name.
 func (s *Site) ReadyOf(ctx context.Context, app string, want int) ([]*corev1.Pod, error) {
 	all, err := s.Kube.CoreV1().Pods(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + app})
 	if err != nil {
@@ -188,9 +187,9 @@ func (s *Site) ReadyOf(ctx context.Context, app string, want int) ([]*corev1.Pod
 	return out[:want], nil
 }
 
-// FindControlPlane notes the pods of a mesh's control plane, in place of those noted
-// before. It says which replicas serve, each by its name and how often its containers
-// were started anew; nil without a control plane.
+// FindControlPlane records the pods of a mesh's control plane, replacing those recorded
+// before. It returns the serving replicas, each with its name and number of container
+// restarts; nil without a control plane.
 func (s *Site) FindControlPlane(ctx context.Context, m mesh.Mesh) (serving []string, err error) {
 	namespace, selector := m.ControlPlane()
 	s.Control, s.unseen = nil, nil
@@ -222,16 +221,16 @@ func (s *Site) FindControlPlane(ctx context.Context, m mesh.Mesh) (serving []str
 	return serving, nil
 }
 
-// Elsewhere names a pod on an unobserved node.
+// Elsewhere describes a pod on an unobserved node.
 func Elsewhere(pod *corev1.Pod) string {
 	return fmt.Sprintf("%s on node %s", pod.Name, pod.Spec.NodeName)
 }
 
-// ControlUnseen describes why the control plane's usage is unknown: some of its pods cannot
-// be read. It is "" if all can.
+// ControlUnseen explains why the control plane's usage is unknown: some of its pods cannot
+// be read. It returns "" if all can.
 func (s *Site) ControlUnseen() string { return Unread("the control plane", s.unseen) }
 
-// Unread describes why usage is unknown of something with pods on unobserved nodes.
+// Unread explains why usage is unknown for something with pods on unobserved nodes.
 func Unread(what string, elsewhere []string) string {
 	if len(elsewhere) == 0 {
 		return ""
@@ -261,8 +260,7 @@ func (s *Site) NewPod(ctx context.Context, pod *corev1.Pod, m mesh.Mesh) (Pod, e
 	return ref, s.askProxy(ctx, &ref, pod, mesh.Sidecars(m))
 }
 
-// askProxy opens a line to the proxy of a pod, if it has one, and asks it what
-// it is.
+// askProxy connects to a pod's proxy, if it has one, and reads what it is.
 func (s *Site) askProxy(ctx context.Context, ref *Pod, pod *corev1.Pod, proxies mesh.Proxies) error {
 	for _, name := range proxies.Containers {
 		if ref.Containers[name] == "" {
@@ -278,11 +276,10 @@ func (s *Site) askProxy(ctx context.Context, ref *Pod, pod *corev1.Pod, proxies 
 	return nil
 }
 
-// ErrUnobserved reports that the usage of a node's pods cannot be read.
+// ErrUnobserved is returned if the usage of a node's pods cannot be read.
 var ErrUnobserved = errors.New("no observer runs there")
 
-// CPULimit is a container's CPU limit as Kubernetes writes it, "none"
-// without one.
+// CPULimit returns a container's CPU limit in Kubernetes notation; "none" without one.
 func CPULimit(pod *corev1.Pod, container string) string {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for _, c := range containers {
@@ -294,11 +291,11 @@ func CPULimit(pod *corev1.Pod, container string) string {
 	return study.CPULimitNone
 }
 
-// ErrTakenAway reports that the run's namespace was deleted during the run.
+// ErrTakenAway is returned if the run's namespace was deleted during the run.
 var ErrTakenAway = errors.New("was taken away")
 
-// TakenAway returns an error if the run's namespace was deleted, nil if that is unknown.
-// The keeper deletes it when this process stood still so long that it seemed dead.
+// TakenAway returns an error if the run's namespace was deleted; nil if that is unknown.
+// The keeper deletes it if this process stood still for so long that it seemed dead.
 func (s *Site) TakenAway(ctx context.Context) error {
 	list, err := s.Kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: RunLabel + "=" + s.Run})
 	if err != nil {
@@ -320,11 +317,11 @@ func (s *Site) AwaitGone(ctx context.Context) error {
 	return awaitGone(ctx, s.Kube, s.Namespace)
 }
 
-// removeTimeout bounds the clean-up.
+// removeTimeout limits the clean-up.
 const removeTimeout = 30 * time.Second
 
-// Remove deletes the namespace, and with it everything the run made, also when
-// ctx has ended.
+// Remove deletes the namespace with everything the run created in it, even after ctx has
+// ended.
 func (s *Site) Remove(ctx context.Context) error {
 	ctx, cancel := ending.Within(ctx, removeTimeout)
 	defer cancel()

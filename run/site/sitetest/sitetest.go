@@ -1,4 +1,5 @@
-// Package sitetest has what tests of trials deploy with, without a cluster.
+// Package sitetest provides images and adapters for trial tests without a
+// cluster.
 package sitetest
 
 import (
@@ -8,9 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Images are those of a lab that has two versions of Envoy.
+// Images are the images of a lab with two versions of Envoy.
 var Images = lab.Images{Meshtrial: "hub/meshtrial:1", PullPolicy: corev1.PullIfNotPresent,
 	Meshes: map[string]map[string]string{"istio": {"proxy": "hub/proxyv2:1", "proxy@1.39.0": "hub/proxyv2:1-envoy1.39.0"}}}
 
-// Istio is its adapter, with those images.
+// Istio returns the Istio adapter with these images.
 func Istio() mesh.Mesh { return istio.New(Images) }
