@@ -58,7 +58,7 @@ func TestQuantilesJSON(t *testing.T) {
 	}
 }
 
-// Recorded runs have the latency's members side by side, 0 where they are not known.
+// A latency in recorded runs is one flat object, with 0 for unknown values.
 func TestLatencyJSON(t *testing.T) {
 	l := Latency{Min: 1, Quantiles: QuantilesAt(0.5, 2, 0.99, 3, 1, 4), Mean: 2.5}
 	data, err := json.Marshal(l)

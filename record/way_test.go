@@ -32,7 +32,7 @@ func TestWay(t *testing.T) {
 	}
 }
 
-// Each proxy has one part, and words of its own.
+// Each proxy has a distinct part and distinct words.
 func TestProxies(t *testing.T) {
 	seen := map[string]bool{}
 	for _, p := range Proxies {

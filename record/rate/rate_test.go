@@ -23,8 +23,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestJSON: a rate comes back from JSON and from its word as it went, and the
-// number that stands for Max is none that a document can give.
+// TestJSON verifies that a rate survives JSON and its text form, and that a
+// document cannot contain the number of Max.
 func TestJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := rate.Max
