@@ -18,11 +18,11 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// burnEnv makes the test binary burn CPU, half of it in the kernel, instead
-// of testing.
+// burnEnv makes the test binary burn CPU, half of it in the kernel, instead of
+// running tests.
 const burnEnv = "MESHTRIAL_TEST_BURN"
 
-// threadsEnv beside it makes it burn in threads that come and go.
+// threadsEnv, set in addition, makes it burn in threads that come and go.
 const threadsEnv = "MESHTRIAL_TEST_BURN_THREADS"
 
 func TestMain(m *testing.M) {
@@ -46,9 +46,9 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// container makes the cgroups a runtime would make for a container in the
-// hierarchies found, below the given parents, and returns the directories'
-// path below their roots.
+// container creates the cgroups that a runtime would create for a container in the
+// detected hierarchies, below the given parents, and returns their path relative to
+// the roots.
 func container(t *testing.T, f *finder, parents ...string) string {
 	t.Helper()
 	path := filepath.Join(parents...)
@@ -61,7 +61,7 @@ func container(t *testing.T, f *finder, parents ...string) string {
 		}
 		t.Cleanup(func() {
 			for dir := path; dir != "."; dir = filepath.Dir(dir) {
-				_ = os.Remove(filepath.Join(root, dir)) // rmdir; shared parents refuse it
+				_ = os.Remove(filepath.Join(root, dir)) // rmdir, which fails for shared parents
 			}
 		})
 	}
@@ -73,8 +73,8 @@ func burn(t *testing.T, f *finder, path string) int {
 	t.Helper()
 	self, err := os.Executable()
 	must.OK(t, err)
-	// The shell enters the cgroups first, so that all of the process' time
-	// is charged to them.
+	// The shell enters the cgroups first, so that all of the process's time is
+	// charged to them.
 	script := ""
 	for _, root := range []string{f.cpuacct, f.cpu, f.memory} {
 		if root != "" {
@@ -95,8 +95,8 @@ func burn(t *testing.T, f *finder, path string) int {
 	return cmd.Process.Pid
 }
 
-// burning waits until a process that [burn] started is past the shell, and so in
-// its cgroups.
+// burning waits until a process started by [burn] is past the shell, and thus in its
+// cgroups.
 func burning(t *testing.T, pid int) {
 	t.Helper()
 	self, err := os.Executable()
@@ -131,8 +131,8 @@ func TestCgroupCPUAgreesWithTheProcess(t *testing.T) {
 	pid := burn(t, s.finder, path)
 	targets := []Target{{Name: "container", ContainerID: "containerd://" + id}, {Name: "pod", PodUID: uid}}
 	burning(t, pid)
-	// Both are read at about the same moments, unless the machine keeps one of
-	// the two from it; what is wrong is wrong each time.
+	// Both are read at about the same time, unless the machine delays one of them. A
+	// real error occurs every time.
 	var wrong []string
 	for range 4 {
 		if wrong = cgroupDiffers(t, c, pid, targets); len(wrong) == 0 {
@@ -143,8 +143,8 @@ func TestCgroupCPUAgreesWithTheProcess(t *testing.T) {
 	t.Error(strings.Join(wrong, "\n"))
 }
 
-// cgroupDiffers says in what the account of a cgroup over some seconds and that
-// of its one process differ.
+// cgroupDiffers describes differences between the account of a cgroup over several
+// seconds and that of its only process.
 func cgroupDiffers(t *testing.T, c Client, pid int, targets []Target) (wrong []string) {
 	t.Helper()
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
@@ -153,7 +153,7 @@ func cgroupDiffers(t *testing.T, c Client, pid int, targets []Target) (wrong []s
 	second := first.Add(seconds * time.Second)
 	type usage struct {
 		user, system float64
-		began, ended time.Time // of the reading
+		began, ended time.Time // of reading
 	}
 	var edges [2]usage
 	read := make(chan struct{})
@@ -170,8 +170,8 @@ func cgroupDiffers(t *testing.T, c Client, pid int, targets []Target) (wrong []s
 	must.OK(t, err)
 	<-read
 	process := usage{user: edges[1].user - edges[0].user, system: edges[1].system - edges[0].system}
-	// Between the two readings of an edge it may use one CPU, so long as the machine
-	// keeps either from ending.
+	// Between the two readings of an edge it may use up to one CPU, for as long as
+	// the machine delays either reading.
 	apart := 0.0
 	for i, s := range snapshots {
 		began, ended := min(s.StartNS, edges[i].began.UnixNano()), max(s.EndNS, edges[i].ended.UnixNano())
@@ -184,8 +184,8 @@ func cgroupDiffers(t *testing.T, c Client, pid int, targets []Target) (wrong []s
 		want := process.user + process.system
 		t.Logf("%s: cgroup %.3f s (user %.3f, system %.3f), process %.2f s (user %.2f, system %.2f), window %.6f s",
 			name, cpu.TotalS(), cpu.UserS, cpu.SystemS, want, process.user, process.system, float64(b.AtUnixNS-a.AtUnixNS)/1e9)
-		// The process' own account is in ticks of 10 ms and was read by
-		// another goroutine at about the same moments.
+		// The process's own account is in ticks of 10 ms and was read by another
+		// goroutine at about the same time.
 		if math.Abs(cpu.TotalS()-want) > 0.02*want+0.03+apart {
 			say("%s: cgroup says %.3f s, process %.3f s, read within %.3f s", name, cpu.TotalS(), want, apart)
 		}
@@ -226,7 +226,7 @@ func TestSystemdNamesAreFound(t *testing.T) {
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 		snapshot, err := c.Snapshot(t.Context(), []Target{{Name: "c", ContainerID: id}, {Name: "p", PodUID: uid}}, false)
 		must.OK(t, err)
-		idle := false // as long as the process has yet to enter
+		idle := false // until the process has entered
 		for _, sample := range snapshot.Targets {
 			idle = idle || sample.CPU.TotalNS == 0 || sample.Error != ""
 		}
@@ -247,7 +247,7 @@ func TestAContainerThatEndsInTheWindowHasNoCost(t *testing.T) {
 	const id = "7c0a7f0f2f6c4d1e9a3b8c7d6e5f40312233445566778899aabbccddeeff0033"
 	parent := "meshtrial-test-" + strconv.Itoa(os.Getpid()) + "-gone"
 	path := container(t, s.finder, parent, id)
-	// On a busy machine the request may come when the cgroup is another already.
+	// On a busy machine the request may arrive after the cgroup has been replaced.
 	var cost string
 	for length := 100 * time.Millisecond; length < 20*time.Second; length *= 4 {
 		if cost = costOfTheGone(t, c, s.finder, path, id, length); cost == "" {
@@ -257,8 +257,8 @@ func TestAContainerThatEndsInTheWindowHasNoCost(t *testing.T) {
 	t.Error(cost)
 }
 
-// costOfTheGone is what a cgroup is said to have cost that is removed after a
-// while; nothing where none is told.
+// costOfTheGone returns the reported cost of a cgroup that is removed after a while;
+// "" if none is reported.
 func costOfTheGone(t *testing.T, c Client, f *finder, path, id string, length time.Duration) string {
 	t.Helper()
 	now := time.Now()
@@ -269,7 +269,7 @@ func costOfTheGone(t *testing.T, c Client, f *finder, path, id string, length ti
 		for _, root := range []string{f.cpuacct, f.cpu, f.memory} {
 			if root != "" {
 				_ = os.Remove(filepath.Join(root, path))
-				_ = os.Mkdir(filepath.Join(root, path), 0o755) // the same name again
+				_ = os.Mkdir(filepath.Join(root, path), 0o755) // recreate the same name
 			}
 		}
 	}()

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// setClock is a node's clock that somebody sets.
+// setClock is a node's clock that can be set.
 type setClock struct{ ahead atomic.Int64 }
 
 func (c *setClock) now() wallclock.Reading {
@@ -19,8 +19,8 @@ func (c *setClock) now() wallclock.Reading {
 	return r
 }
 
-// A wall clock that is set moves no edge of a window, before it or within it: both edges
-// are where they were to be by the clock as it was, and times between them are true.
+// Setting the wall clock, before or within a window, moves neither of its edges: both are
+// at the requested times of the old clock, and times between them are correct.
 func TestSnapshotsAtASetClock(t *testing.T) {
 	const length = 200 * time.Millisecond
 	for name, step := range map[string]struct {
@@ -45,7 +45,7 @@ func TestSnapshotsAtASetClock(t *testing.T) {
 			must.OK(t, err)
 			ended := clock.now()
 			for i, at := range []int64{start, start + int64(length)} {
-				// By the clock as it was; not later than now.
+				// By the old clock; not later than now.
 				s, latest := shots[i], ended.SteadyNS+stepped
 				if s.StartNS < at || s.EndNS > latest || s.Targets["x"].AtUnixNS < s.StartNS || s.Targets["x"].AtUnixNS > s.EndNS || s.SteppedNS != stepped {
 					t.Errorf("snapshot %d from %v to %v after its instant, of %+v", i, time.Duration(s.StartNS-at), time.Duration(s.EndNS-at), s)
@@ -58,7 +58,7 @@ func TestSnapshotsAtASetClock(t *testing.T) {
 	}
 }
 
-// Samples of two requests are as far apart as they are, though the clock was set between.
+// Elapsed is correct for samples of two requests even if the clock was set in between.
 func TestElapsedAcrossRequests(t *testing.T) {
 	clock := &setClock{}
 	c, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t), Clock: clock.now})

@@ -26,8 +26,8 @@ func testdata(t testing.TB, name string) []byte {
 	return data
 }
 
-// Envoy 1.40.0 wrote both files one after the other: what they share must be
-// read alike.
+// Envoy 1.40.0 wrote both files one after the other. Their common content must
+// be read identically.
 func TestBothFormsAgree(t *testing.T) {
 	stats, err := ParseEnvoyStatsJSON(testdata(t, "envoy-stats.json"))
 	must.OK(t, err)
@@ -45,7 +45,7 @@ func TestBothFormsAgree(t *testing.T) {
 	}
 }
 
-// fakeEnvoy is an admin interface.
+// fakeEnvoy fakes an admin interface.
 type fakeEnvoy struct {
 	uptime   int
 	counters map[string]int
@@ -84,7 +84,7 @@ func (e *fakeEnvoy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Both kinds of proxies are asked alike, and say which they are in errors.
+// Both kinds of proxies are queried the same way, and errors name the kind.
 func TestAdminPages(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/gone" {
@@ -231,7 +231,7 @@ func TestSampleSince(t *testing.T) {
 	if err != nil || cpu.TotalS() != 4 || math.Abs(cpu.UserS-4*2.0/3) > 1e-12 {
 		t.Errorf("%+v, %v", cpu, err)
 	}
-	// No tick fell into the window: the proportion so far.
+	// No tick fell into the window: use the proportion so far.
 	if cpu, err := at(1e9+1000, 6e8, 2e8).Since(at(1e9, 6e8, 2e8)); err != nil || math.Abs(cpu.SystemS-2.5e-7) > 1e-12 {
 		t.Errorf("%+v, %v", cpu, err)
 	}
@@ -250,8 +250,8 @@ func TestSampleSince(t *testing.T) {
 	}
 }
 
-// However the estimates of the shares wobble, the parts add up to the exact
-// total and neither is negative.
+// However the estimates of the shares vary, the parts add up to the exact total
+// and neither is negative.
 func TestSharesAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		draw := func(name string) uint64 { return rapid.Uint64Range(0, 1e18).Draw(t, name) }

@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// admin answers as the admin interface of Envoy 1.40.0 does, upstream's build.
+// admin responds like the admin interface of upstream's build of Envoy 1.40.0.
 func admin(t *testing.T, asked *[]string) observe.Replica {
 	t.Helper()
 	var packed bytes.Buffer
@@ -48,7 +48,7 @@ func admin(t *testing.T, asked *[]string) observe.Replica {
 func TestFetchEnvoyProfile(t *testing.T) {
 	for kind, test := range map[string]struct {
 		asked []string
-		says  string // of the error
+		says  string // in the error
 	}{
 		observe.ProfileHeap:     {asked: []string{"GET /heap_dump"}},
 		observe.ProfileAlloc:    {asked: []string{"POST /allocprofiler?enable=y", "POST /allocprofiler?enable=n"}},

@@ -66,8 +66,8 @@ func TestParseIstiodLine(t *testing.T) {
 	}
 }
 
-// A log is read to its end, lines too long for any sense are passed over, and
-// a last line without its end counts.
+// A log is read to its end, excessively long lines are skipped, and a last line
+// without a newline counts.
 func TestReadIstiodLog(t *testing.T) {
 	text := debouncedLine + "\n" + strings.Repeat("x", 3*maxLogLine) + " " + sentLine + "\n" + pushingLine + "\n" + sentLine
 	var l IstiodLog
@@ -129,7 +129,7 @@ func FuzzIstiodLine(f *testing.F) {
 	})
 }
 
-// checkKept tells whether lines are the same after a way through JSON.
+// checkKept checks that lines survive JSON.
 func checkKept(t testing.TB, lines IstiodLines) {
 	t.Helper()
 	data, err := json.Marshal(lines)

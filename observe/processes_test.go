@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// This process is among its machine's, with what it has used.
+// This process is among the machine's, with its CPU time.
 func TestProcesses(t *testing.T) {
 	before := Processes("/proc", nil)
 	x := 0.0
@@ -52,13 +52,14 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// The account of a machine adds up: parts, cluster, and nobody.
+// The account of a machine adds up: parts, cluster, and unattributed.
 func TestOthers(t *testing.T) {
 	node := Host{Before: []ProcessSample{{PID: 1, Command: "kubelet"}, {PID: 2, Command: "job"}},
 		After: []ProcessSample{{PID: 1, Command: "kubelet", TotalNS: 2e8}, {PID: 2, Command: "job", TotalNS: 5e8}, {PID: 3, Command: "tiny", TotalNS: 1e6}}}
 	of := func(got float64) float64 { return math.Round(got*1e9) / 1e9 }
 
-	// The node is the machine itself: what is not Kubernetes' own is somebody else's.
+	// The node is the machine itself: everything that does not belong to Kubernetes
+	// is unattributed.
 	got := Others(1.0, 2, 4, []Host{node}, nil)
 	if of(got.ClusterS) != 0.2 || of(got.UnattributedS) != 0.8 || of(got.UnattributedRatio) != 0.1 {
 		t.Errorf("%+v", got)
@@ -67,11 +68,11 @@ func TestOthers(t *testing.T) {
 		t.Errorf("who: %+v", got.Who)
 	}
 
-	// The node is a process of this machine: all that is in it is the lab's, and
-	// whoever is beside it is not.
+	// The node is a process of this machine: everything inside belongs to the lab,
+	// and everything else does not.
 	beside := &Host{Node: 100, Self: 50, After: []ProcessSample{{PID: 50, Command: "meshtrial", TotalNS: 1e8}, {PID: 100, Command: "meshtrial", TotalNS: 3e8},
 		{PID: 101, Parent: 100, Command: "kubelet", TotalNS: 2e8}, {PID: 60, Command: "cc1", TotalNS: 3e8}, {PID: 61, Command: "cc1", TotalNS: 1e8}, {PID: 62, Command: "as", TotalNS: 5e8}}}
-	beside.AfterNS = 2e9 // twice the window, with twice of everything
+	beside.AfterNS = 2e9 // twice the window, with twice the use
 	for i := range beside.After {
 		beside.After[i].TotalNS *= 2
 	}
@@ -83,8 +84,8 @@ func TestOthers(t *testing.T) {
 		t.Errorf("who: %+v", got.Who)
 	}
 
-	// Several nodes of this machine: each has processes of its own, the control plane
-	// is on none, and the machine is one.
+	// Several nodes of this machine: each has its own processes, the control plane
+	// runs on none, and there is only one machine.
 	other := Host{After: []ProcessSample{{PID: 1, Command: "kubelet", TotalNS: 3e8}}}
 	beside.Between = map[int]bool{100: true, 102: true}
 	beside.After = append(beside.After, ProcessSample{PID: 102, Parent: 100, Command: "etcd", TotalNS: 1e8})
@@ -94,7 +95,7 @@ func TestOthers(t *testing.T) {
 	}
 }
 
-// Children are in their parent's namespace unless they are given one.
+// Children share their parent's namespace unless they are given another.
 func TestSameSpace(t *testing.T) {
 	all := []ProcessSample{{PID: os.Getpid()}, {PID: os.Getppid()}, {PID: 1 << 30}}
 	if got := SameSpace("/proc", all, os.Getpid()); !got[os.Getpid()] || !got[os.Getppid()] || got[1<<30] {
@@ -121,8 +122,8 @@ func TestOfCluster(t *testing.T) {
 	}
 }
 
-// Processes are read ahead of a window's counters at its beginning, and behind
-// them at its end: a process that ran through the window has all of it.
+// Processes are read before a window's counters at its beginning, and after them at
+// its end, so that the use of a process that ran throughout covers the window.
 func TestProcessesSpanTheWindow(t *testing.T) {
 	c, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t)})
 	targets := []Target{{Name: "worker", PodUID: testUID, ContainerID: "containerd://" + testContainer}}

@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// page is what a server's /metrics says.
+// page is the /metrics page of a server.
 func page(start, cpu, pushes float64, more string) string {
 	return fmt.Sprintf(`# TYPE process_start_time_seconds gauge
 process_start_time_seconds %g
@@ -75,7 +75,7 @@ func TestRises(t *testing.T) {
 	}
 }
 
-// A process that restarted, came or went has no rise.
+// A process that restarted, appeared or disappeared has no increase.
 func TestRisesSeeRestarts(t *testing.T) {
 	before := scrapeOf(t, map[string]string{"a": page(1, 5, 10, "")})
 	for name, pages := range map[string]map[string]string{
@@ -122,7 +122,8 @@ func TestFillControl(t *testing.T) {
 	if count, ok := c.Istiod["pilot_debounce_time_count"]; !ok || count != 0 {
 		t.Error("a count of nothing is a figure")
 	}
-	// What this istiod lacks is missing; errors that never were are not.
+	// Metrics that this istiod lacks are missing; errors that never occurred
+	// are not.
 	if !slices.Contains(c.Missing, "pilot_xds_push_time") || slices.Contains(c.Missing, "pilot_debounce_time") ||
 		slices.Contains(c.Missing, "pilot_xds_pushes") || slices.Contains(c.Missing, "pilot_total_xds_rejects") {
 		t.Errorf("missing %v", c.Missing)

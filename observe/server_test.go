@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// startServer runs a server for a test.
+// startServer runs a server for the duration of a test.
 func startServer(t *testing.T, options Options) (Client, *Server) {
 	t.Helper()
 	options.Control = "127.0.0.1:0"
@@ -34,7 +34,7 @@ func startServer(t *testing.T, options Options) (Client, *Server) {
 	return Client{BaseURL: "http://" + s.Address()}, s
 }
 
-// tree writes files below a directory of the test's own.
+// tree writes files to a temporary directory.
 func tree(t *testing.T, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -136,7 +136,7 @@ func TestSnapshotOfAFakeV2Node(t *testing.T) {
 	request := SnapshotsRequest{AtUnixNS: []int64{1, 2, 3}, Targets: []Target{{Name: "x", ContainerID: testContainer}}, Probes: []string{"network"}}
 	shots, err := c.Snapshots(t.Context(), request)
 	must.OK(t, err)
-	for i, want := range []uint64{30, 0, 30} { // at the edges alone
+	for i, want := range []uint64{30, 0, 30} { // only at the edges
 		if got := shots[i].Targets["x"].Probed["network_bytes"]; got != want {
 			t.Errorf("snapshot %d has %d bytes, want %d", i, got, want)
 		}
@@ -179,7 +179,7 @@ func TestMatcherKnowsRuntimesNames(t *testing.T) {
 	}
 }
 
-// A target that may end, and has, keeps nobody from the others; what is around it is not its.
+// A target that may end, and has ended, does not affect the others and has no readings.
 func TestTargetThatMayEnd(t *testing.T) {
 	c, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t)})
 	now := time.Now().UnixNano()
@@ -237,7 +237,7 @@ func TestSnapshotsWaitForTheirInstants(t *testing.T) {
 	c, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: procTree(t)})
 	now := time.Now()
 	request := SnapshotsRequest{Targets: []Target{{Name: "a", ContainerID: testContainer}}, Memory: true}
-	for _, ms := range []int64{-50, 20, 40, 60} { // one has passed
+	for _, ms := range []int64{-50, 20, 40, 60} { // the first is in the past
 		request.AtUnixNS = append(request.AtUnixNS, now.Add(time.Duration(ms)*time.Millisecond).UnixNano())
 	}
 	snapshots, err := c.Snapshots(t.Context(), request)
@@ -264,7 +264,7 @@ func TestACancelledRequestEnds(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("%v", err)
 	}
-	for len(s.places) > 0 { // the server lets go of it, or the test times out
+	for len(s.places) > 0 { // until the server releases it, or the test times out
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -298,7 +298,7 @@ func TestNewSaysWhatIsMissing(t *testing.T) {
 	}
 }
 
-// A page that a user's browser shows must not make a node sample.
+// A web page in a user's browser must not make a node take samples.
 func TestPagesOfOthersAreRefused(t *testing.T) {
 	c, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "podx", testContainer), ProcRoot: procTree(t)})
 	jsonhttptest.RefusesStrangers(t, c.BaseURL, "/v1/snapshots")

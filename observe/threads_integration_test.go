@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// spin keeps a thread busy for so long.
+// spin keeps a thread busy for the given time.
 func spin(d time.Duration) {
 	for end := time.Now().Add(d); time.Now().Before(end); {
 		for range 10_000 {
@@ -24,12 +24,13 @@ func spin(d time.Duration) {
 	}
 }
 
-// burnThreads keeps two threads busy for good, one of them a third of the
-// time, starts a third after a while, and all along threads that end soon.
+// burnThreads keeps two threads permanently busy, one of them a third of the
+// time, starts a third after a while, and continuously starts threads that end
+// soon.
 func burnThreads() {
 	thread := func(work func()) {
 		go func() {
-			runtime.LockOSThread() // and with the goroutine ends the thread
+			runtime.LockOSThread() // the thread ends with the goroutine
 			work()
 		}()
 	}
@@ -47,9 +48,9 @@ func burnThreads() {
 	}
 }
 
-// TestThreadsAgreeWithTheKernel: the times of a real process' threads, with
-// those that begin and end meanwhile, add up to what the kernel charged to its
-// cgroup within 1%.
+// TestThreadsAgreeWithTheKernel verifies that the times of a real process's
+// threads, including those that start and end in between, match what the kernel
+// charged to its cgroup within 1%.
 func TestThreadsAgreeWithTheKernel(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("needs root to make cgroups")
@@ -58,7 +59,7 @@ func TestThreadsAgreeWithTheKernel(t *testing.T) {
 	const uid, id = "3d2f8f5e-3a5c-4c1b-9b57-6f1f6b2f9a04", "8d0a7f0f2f6c4d1e9a3b8c7d6e5f40312233445566778899aabbccddeeff0044"
 	path := container(t, s.finder, "meshtrial-test-"+strconv.Itoa(os.Getpid())+"-threads", "kubepods", "pod"+uid, id)
 	t.Setenv(threadsEnv, "1")
-	// What is wrong is wrong each time; what a busy machine spoils is not.
+	// A real error occurs every time; the effects of a busy machine do not.
 	var wrong string
 	for range 4 {
 		pid := burn(t, s.finder, path)
@@ -72,8 +73,8 @@ func TestThreadsAgreeWithTheKernel(t *testing.T) {
 	t.Error(wrong)
 }
 
-// threadsDiffer says what the times of the threads of a process that has just
-// been started leave to be desired; nothing if they are right.
+// threadsDiffer describes errors in the times of the threads of a newly started
+// process; "" if they are correct.
 func threadsDiffer(t *testing.T, c Client, id string) string {
 	t.Helper()
 	start := time.Now().Add(60 * time.Millisecond)

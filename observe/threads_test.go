@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// taskTree adds threads to a process of a made-up /proc.
+// taskTree adds threads to a process of a fake /proc.
 func taskTree(t *testing.T) string {
 	stat := func(id, name string, user, system, start string) string {
 		return id + " (" + name + ") S 1 1 1 0 -1 4194368 100 0 0 0 " + user + " " + system + " 0 0 20 0 1 0 " + start + " 1000 200 1\n"
@@ -27,7 +27,7 @@ func taskTree(t *testing.T) string {
 		"4242/task/4250/stat":      stat("4250", "wrk:worker_0", "100", "50", "78"),
 		"4242/task/4250/schedstat": "1500000000 2000000 50\n",
 		"4242/task/4250/status":    switches,
-		"4242/task/4251/stat":      stat("4251", "ended meanwhile", "1", "1", "79"), // no schedstat any more
+		"4242/task/4251/stat":      stat("4251", "ended meanwhile", "1", "1", "79"), // its schedstat is gone
 	})
 }
 
@@ -68,7 +68,8 @@ func TestThreadsOfACgroup(t *testing.T) {
 			var snapshots []Snapshot
 			var first, last *ThreadsSample
 			between := true
-			// On a busy machine the first instant may have passed when the request comes.
+			// On a busy machine the first instant may have passed when the request
+			// arrives.
 			for lead := 60 * time.Millisecond; between && lead < 20*time.Second; lead *= 4 {
 				now := time.Now()
 				var err error
@@ -100,8 +101,8 @@ func TestThreadsOfACgroup(t *testing.T) {
 	}
 }
 
-// A kernel that keeps no times of threads is not taken for one whose threads
-// did nothing.
+// A kernel that keeps no times of threads is not mistaken for one whose threads were
+// idle.
 func TestKernelsWithoutTimesOfThreads(t *testing.T) {
 	proc := taskTree(t)
 	for _, tid := range []string{"4242", "4250"} {
@@ -115,8 +116,7 @@ func TestKernelsWithoutTimesOfThreads(t *testing.T) {
 	}
 }
 
-// A reading with something missing gives way to a whole one, however quick it
-// was to stop.
+// A complete reading is preferred to an incomplete one, however fast the latter was.
 func TestBetterReadings(t *testing.T) {
 	quick, slow, broken := &ThreadsSample{UnsureNS: 1}, &ThreadsSample{UnsureNS: 2}, &ThreadsSample{Missing: "no process"}
 	for _, c := range []struct {
@@ -129,8 +129,8 @@ func TestBetterReadings(t *testing.T) {
 	}
 }
 
-// One instant has threads too: ahead of a window's counters at its beginning,
-// behind them at its end.
+// Threads are also read for a single instant: before a window's counters at its
+// beginning, and after them at its end.
 func TestThreadsOfOneInstant(t *testing.T) {
 	client, _ := startServer(t, Options{CgroupRoot: v1Tree(t, "pod"+testUID, testContainer), ProcRoot: taskTree(t)})
 	for _, edge := range []Edge{Begin, End} {
@@ -154,8 +154,8 @@ func TestThreadsThatAreNotAskedFor(t *testing.T) {
 	}
 }
 
-// sample makes a sample of one process whose own account is total, with
-// threads of so many nanoseconds.
+// sample returns a sample of one process with its total, and threads with the given
+// nanoseconds.
 func sample(cgroup, process uint64, threads ...ThreadSample) ThreadsSample {
 	s := ThreadsSample{AtUnixNS: int64(cgroup), CPU: CPUSample{TotalNS: cgroup, Inode: 3, Periods: cgroup / 1e8, Throttled: cgroup / 2e8, ThrottledNS: cgroup / 10},
 		QuotaCores: 0.5, Processes: []ProcessSample{{PID: 1, Command: "envoy", Start: 4, TotalNS: process}}}
@@ -215,7 +215,7 @@ func TestThreadsThatCannotBeCompared(t *testing.T) {
 	if _, err := missing.Since(base); err == nil {
 		t.Error("a sample with something missing has an account")
 	}
-	// A process whose own account cannot be read: what ended is not known.
+	// If a process's own account cannot be read, the use of ended threads is unknown.
 	after := sample(9, 0)
 	if got, err := after.Since(sample(5, 0)); err != nil || got.EndedS != 0 || got.UnaccountedS != 4e-9 {
 		t.Errorf("%+v, %v", got, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// ztunnelPage is what a ztunnel writes, shortened: types as OpenMetrics has them,
+// ztunnelPage is a shortened page of a ztunnel: types are as in OpenMetrics,
 // without the suffix of the series.
 const ztunnelPage = `# HELP process_open_fds Number of open file descriptors.
 # TYPE process_open_fds gauge
@@ -46,7 +46,7 @@ func TestZtunnelAdmin(t *testing.T) {
 	page = strings.ReplaceAll(page, "} 16", "} 20")
 	after, err := admin.Stats(t.Context(), `^istio_tcp_connections_opened_total\{`)
 	must.OK(t, err)
-	after.Taken = before.Taken.Add(time.Hour) // it does not say that it runs so long
+	after.Taken = before.Taken.Add(time.Hour) // it does not report its uptime
 	rise, err := after.Since(before)
 	for key, n := range rise {
 		if n != 4 {

@@ -21,10 +21,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// TestMain has the tests share a lab.
+// TestMain makes the tests share a lab.
 func TestMain(m *testing.M) { os.Exit(labtest.Sharing(m).Run()) }
 
-// The kubelet's account of a window and the cgroup's own, of the same
+// The kubelet's account of a window is compared with that of the cgroup, for the same
 // containers: a load generator and its worker.
 func TestBesideTheCgroup(t *testing.T) {
 	l := labtest.Start(t)
@@ -70,9 +70,9 @@ func TestBesideTheCgroup(t *testing.T) {
 		}
 	}
 
-	// A sample from before the window.
-	series := map[string]*kubelet.Series{"worker": {}, "load": {}, "pod": {}} // all of the pod, which the lab's cAdvisor knows
-	rare := map[string]*kubelet.Series{"worker": {}, "load": {}}              // of a kubelet that samples every 10 to 18 s by itself
+	// Start with a sample from before the window.
+	series := map[string]*kubelet.Series{"worker": {}, "load": {}, "pod": {}} // the pod as a whole, which the lab's cAdvisor knows
+	rare := map[string]*kubelet.Series{"worker": {}, "load": {}}              // of a simulated kubelet that samples independently every 10 to 18 s
 	kept := 0
 	look := func() (ages []time.Duration, memory map[string]int64) {
 		memory = map[string]int64{}
@@ -120,7 +120,7 @@ func TestBesideTheCgroup(t *testing.T) {
 	oldest := time.Duration(0)
 	var memory map[string]int64
 	after := func() bool {
-		for _, s := range []*kubelet.Series{rare["worker"], rare["load"], series["pod"]} { // then the others have too
+		for _, s := range []*kubelet.Series{rare["worker"], rare["load"], series["pod"]} { // then the others have one too
 			if last, _ := s.Last(); last.At.Before(end) {
 				return false
 			}
@@ -159,8 +159,8 @@ func TestBesideTheCgroup(t *testing.T) {
 			told := fmt.Sprintf("%s, %s: the cgroup %.3f s, the kubelet %.3f s: off by %+.2f%%, standard error %.2f%%, between %+.0f%% and %+.0f%%; %d samples up to %.1f s apart",
 				name, how, cpu.TotalS(), u.Seconds, 100*(u.Seconds/cpu.TotalS()-1), 100*u.ErrorS/u.Seconds, 100*(u.LowS/u.Seconds-1), 100*(u.HighS/u.Seconds-1), u.Samples, u.Gap.Seconds())
 			t.Log(told)
-			// The bounds hold whatever the container did; a sample's time is that of the
-			// kubelet's reading to some milliseconds.
+			// The bounds hold whatever the container did. A sample's time is accurate to
+			// some milliseconds.
 			slack := 0.01 * cpu.TotalS()
 			if cpu.TotalS() <= 0 || cpu.TotalS() < u.LowS-slack || cpu.TotalS() > u.HighS+slack {
 				t.Error(told)

@@ -16,7 +16,7 @@ var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 
 func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * 1e9)) }
 
-// series are samples as pairs of a time and a counter, both in seconds.
+// series builds samples from pairs of a time and a counter, both in seconds.
 func series(pairs ...[2]float64) *Series {
 	s := &Series{}
 	for _, p := range pairs {
@@ -76,7 +76,7 @@ func TestBetweenRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
-	// What can be said of a window that is too short is said.
+	// A window that is too short still yields what is known.
 	for _, c := range []struct {
 		a, b            float64
 		used, low, high float64
@@ -84,7 +84,7 @@ func TestBetweenRefuses(t *testing.T) {
 		least           time.Duration
 	}{
 		{5, 15, 1, 0, 2, 0, 40 * time.Second},
-		{12, 18, 0.6, 0, 1, 0.5, 40 * time.Second}, // between two samples: nothing tells how usage fluctuates
+		{12, 18, 0.6, 0, 1, 0.5, 40 * time.Second}, // between two samples: nothing is known about fluctuations
 	} {
 		short := &ShortError{}
 		u, err := series(steady...).Between(at(c.a), at(c.b))
@@ -103,11 +103,11 @@ func TestBetweenRefuses(t *testing.T) {
 	}
 }
 
-// A container that started anew and has since used more than the one before it is
-// told by when it started.
+// A restarted container that has since used more than its predecessor is detected
+// by its start time.
 func TestStartedAnew(t *testing.T) {
 	for name, tt := range map[string]struct {
-		since []float64 // when the container of each sample started; 0: not known
+		since []float64 // when the container of each sample started; 0: unknown
 		reset bool
 	}{
 		"one container":                {[]float64{-5, -5, -5, -5, -5, -5}, false},
@@ -131,8 +131,7 @@ func TestStartedAnew(t *testing.T) {
 	}
 }
 
-// What is known once is known: the same sample again, or an older one, changes
-// nothing.
+// Adding the same sample again, or an older one, has no effect.
 func TestAddTwice(t *testing.T) {
 	s := series([2]float64{0, 1}, [2]float64{10, 2}, [2]float64{10, 2}, [2]float64{0, 1})
 	if last, ok := s.Last(); !ok || last.UsedNS != 2e9 || len(s.samples) != 2 {
@@ -143,11 +142,11 @@ func TestAddTwice(t *testing.T) {
 	}
 }
 
-// Whatever a container does between samples, what it used lies between the
-// bounds.
+// The true use always lies within the bounds, whatever a container does between
+// samples.
 func TestBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		// The true counter by tenths of a second.
+		// The true counter, per tenth of a second.
 		steps := rapid.SliceOfN(rapid.IntRange(0, 1e8), 1500, 1500).Draw(t, "steps")
 		counter := make([]uint64, len(steps)+1)
 		for i, step := range steps {
@@ -165,7 +164,7 @@ func TestBounds(t *testing.T) {
 				t.Fatalf("%+v", short)
 			}
 		} else if err != nil {
-			return // samples end before the window does
+			return // samples end before the window
 		}
 		truth := float64(counter[b]-counter[a]) / 1e9
 		const rounding = 1e-9
@@ -175,8 +174,8 @@ func TestBounds(t *testing.T) {
 	})
 }
 
-// The standard error is that of the deviations from the truth, for a rate that
-// fluctuates independently from one tenth of a second to the next.
+// The standard error matches the deviations from the truth, for a rate that
+// fluctuates independently between tenths of a second.
 func TestStandardError(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 1))
 	var squares, told float64
@@ -187,7 +186,7 @@ func TestStandardError(t *testing.T) {
 			counter[i] = counter[i-1] + uint64(r.ExpFloat64()*5e7) // half a CPU
 		}
 		s := &Series{}
-		for i := r.IntN(100); i < len(counter); i += 100 + r.IntN(100) { // as a kubelet's jitter has it
+		for i := r.IntN(100); i < len(counter); i += 100 + r.IntN(100) { // with the jitter of a kubelet
 			s.Add(Sample{At: at(float64(i) / 10), UsedNS: counter[i]})
 		}
 		a, b := 250, 1050

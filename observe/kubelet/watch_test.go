@@ -24,13 +24,13 @@ var (
 )
 
 // node is a kubelet whose containers use half a CPU from start on, and are sampled
-// by themselves; a period of 0 is a kubelet that samples when asked.
+// independently. A period of 0 is a kubelet that samples on demand.
 type node struct {
 	mu      sync.Mutex
 	periods map[Container]time.Duration
 	failed  error
 	restart time.Time     // of all containers; zero: none
-	ahead   time.Duration // its clock
+	ahead   time.Duration // of its clock
 	asked   int
 }
 
@@ -58,13 +58,13 @@ func (n *node) read(ctx context.Context, name string) (Page, error) {
 	return out, nil
 }
 
-// A window between samples, whenever the kubelet takes them.
+// A window between samples is measured, whenever the kubelet takes them.
 func TestWatch(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		periods map[Container]time.Duration
 		window  time.Duration
-		pace    time.Duration // at least
+		pace    time.Duration // minimum
 	}{
 		{"a kubelet that samples when asked", map[Container]time.Duration{worker: 0, istiod: 0}, 10 * time.Second, 0},
 		{"cAdvisor, each container at a time of its own", map[Container]time.Duration{worker: 13 * time.Second, istiod: 17 * time.Second}, 84 * time.Second, Longest},
@@ -110,7 +110,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// A cluster whose clocks are not this machine's is waited for by its own.
+// A cluster whose clocks differ from this machine's is awaited by its own clocks.
 func TestWatchByAnotherClock(t *testing.T) {
 	for _, ahead := range []time.Duration{-time.Hour, -20 * time.Second, 20 * time.Second, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
@@ -139,7 +139,7 @@ func TestWatchByAnotherClock(t *testing.T) {
 	}
 }
 
-// Nodes whose clocks differ by an hour have their pace found in a minute.
+// The pace of nodes whose clocks differ by an hour is found within a minute.
 func TestPaceByClocksApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := map[string]*node{"a": {periods: map[Container]time.Duration{worker: 13 * time.Second}}, "b": {periods: map[Container]time.Duration{istiod: 17 * time.Second}, ahead: time.Hour}}
@@ -155,7 +155,7 @@ func TestPaceByClocksApart(t *testing.T) {
 	})
 }
 
-// A sample that a clock keeps away which is behind is told with that clock.
+// A sample that is missing because a clock is behind is reported along with that clock.
 func TestWatchSaysWhoseClockIsBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &node{periods: map[Container]time.Duration{worker: 13 * time.Second}, ahead: -50 * time.Second}
@@ -168,7 +168,7 @@ func TestWatchSaysWhoseClockIsBehind(t *testing.T) {
 	})
 }
 
-// A clock is not known before a sample has come that was not there before.
+// The difference of clocks is unknown until a new sample has arrived.
 func TestNodeAheadUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := &node{periods: map[Container]time.Duration{worker: time.Hour}}
@@ -184,7 +184,7 @@ func TestNodeAheadUnknown(t *testing.T) {
 	})
 }
 
-// What goes wrong is said with the node, the container, and what to do.
+// Errors name the node and the container, and say what to do.
 func TestWatchFails(t *testing.T) {
 	refused := errs.WithHint(fmt.Errorf("ask the kubelet of node a: %w",
 		&apierrors.StatusError{ErrStatus: metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: "no"}}), "it takes the right to get nodes/proxy")
@@ -192,7 +192,7 @@ func TestWatchFails(t *testing.T) {
 		name       string
 		node       *node
 		want, hint string
-		most       time.Duration // that it takes to be told
+		most       time.Duration // until it is reported
 	}{
 		{"a kubelet that refuses is told at once", &node{failed: refused}, "ask the kubelet of node a: no", "nodes/proxy", time.Second},
 		{"one that does not answer, later", &node{failed: errors.New("connection refused")}, "connection refused", "", time.Minute},
@@ -201,7 +201,7 @@ func TestWatchFails(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				time.Sleep(time.Minute) // past midnight, where the bubble's time begins
+				time.Sleep(time.Minute) // past midnight, where the bubble's time starts
 				w := Start(t.Context(), tt.node.read, map[string][]Container{"a": {worker, proxy}}, time.Second)
 				defer w.Stop()
 				began := time.Now()
@@ -214,16 +214,16 @@ func TestWatchFails(t *testing.T) {
 	}
 }
 
-// A container that may end is waited for while its kubelet knows of it, for as long as a
-// sample may take, and no longer: whoever waits gets those of the others.
+// A container that may end is awaited only while its kubelet reports it, and for no
+// longer than a sample may take. Waiting then returns the samples of the others.
 func TestWatchOfWhatMayEnd(t *testing.T) {
 	const period = 13 * time.Second
 	for _, tt := range []struct {
 		name   string
 		period time.Duration // between its samples
-		ends   time.Duration // after the watch began; 0: before
+		ends   time.Duration // after the watch started; 0: before
 		takes  time.Duration
-		sample time.Duration // the last that is waited for, after the watch began
+		sample time.Duration // the last awaited one, after the watch started
 	}{
 		{"it stays", period, time.Hour, period - time.Second, period - time.Second},
 		{"it has ended", period, 0, 0, 0},
@@ -291,7 +291,7 @@ func TestEvery(t *testing.T) {
 			t.Errorf("%v: %v, want %v", window, got, want)
 		}
 	}
-	// Asked that often, a kubelet that samples when asked serves the shortest window.
+	// Polled that often, a kubelet that samples on demand supports the shortest window.
 	if gapsInWindow*Every(Least) >= Least {
 		t.Errorf("%v between samples in %v", Every(Least), Least)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A book keeps as many entries as it may, and counts the rest.
+// A book keeps as many entries as allowed, and counts the rest.
 func TestMost(t *testing.T) {
 	b := New(Options{Most: 5})
 	for n := range 4 {
@@ -37,7 +37,7 @@ func TestMost(t *testing.T) {
 	}
 }
 
-// Different texts without end fill no memory either.
+// An unlimited number of distinct texts does not exhaust memory either.
 func TestMostText(t *testing.T) {
 	for name, add := range map[string]func(*Book){
 		"ids":     func(b *Book) { b.AddProxy(ProxyEntry{ID: "mm-other"}) },
@@ -60,7 +60,7 @@ func TestMostText(t *testing.T) {
 	}
 }
 
-// Clients that write last make the same book as clients that wrote first.
+// The result is the same whether clients' entries are added first or last.
 func TestAddClients(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		id := rapid.Custom(func(t *rapid.T) string { return fmt.Sprint("mm-", rapid.IntRange(0, 8).Draw(t, "id")) })
@@ -86,7 +86,7 @@ func TestAddClients(t *testing.T) {
 		}
 		rest(want)
 		rest(last)
-		last.Account() // a look before all is there changes nothing
+		last.Account() // an account of incomplete entries has no effect
 		last.AddClients(clients)
 		last.SetGone(gone)
 		var wrote, wanted bytes.Buffer

@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestFieldsAgree: a field has one name once, and a log of attempts has the access
-// log's own fields.
+// TestFieldsAgree verifies that field names are unique, and that the attempt log
+// uses the names of the access log.
 func TestFieldsAgree(t *testing.T) {
 	got := map[string]string{}
 	for _, f := range Fields {
@@ -103,8 +103,8 @@ func TestReadEnvoyPassesErrorsOn(t *testing.T) {
 	}
 }
 
-// FuzzReadEnvoy: whatever a log holds, every line is counted once, and what
-// is handed on can be booked and accounted for.
+// FuzzReadEnvoy verifies that every line of any log is counted once, and that the
+// resulting entries can be added to a book and accounted for.
 func FuzzReadEnvoy(f *testing.F) {
 	for _, name := range []string{"client", "server"} {
 		text, err := os.ReadFile("testdata/envoy/" + name + ".log")

@@ -6,9 +6,9 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 )
 
-// A client asked a service twice. The worker answered the first request; of the
-// second it knows nothing, and the client saw its connection reset. Where did it
-// fail?
+// A client sent two requests to a service. The worker answered the first. It has
+// no entry about the second, whose connection was reset at the client. Where did
+// it fail?
 func Example() {
 	book := ledger.New(ledger.Options{Client: "load", Entry: "shop", Services: map[string]ledger.Station{"shop": {}}})
 	book.AddClient(ledger.ClientEntry{ID: "mm-1", IntendedNS: 0, SentNS: 10, DoneNS: 900, Outcome: ledger.OutcomeOK, Status: 200})

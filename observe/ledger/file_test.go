@@ -12,7 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestFile: a book written and read again gives the same account.
+// TestFile verifies that a book yields the same account after writing and
+// reading.
 func TestFile(t *testing.T) {
 	b, _ := recorded(t, true, nil)
 	b.AddClient(ClientEntry{ID: "mm-unsent", SentNS: record.Never, DoneNS: record.Never, Outcome: OutcomeUnfinished})
@@ -53,8 +54,8 @@ type writer struct{}
 
 func (writer) Write([]byte) (int, error) { return 0, errFull }
 
-// FuzzRead: whatever a file holds, it is read or refused, and what was read
-// can be written and read again.
+// FuzzRead verifies that any file is either read or rejected, and that what was
+// read can be written and read again.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"client":{"id":"mm-1","intended_ns":1,"sent_ns":2,"done_ns":3,"outcome":"ok","status":200}}` + "\n" + `{"worker":{"id":"mm-1","service":"bar","pod":"b","start_ns":1,"end_ns":2,"status":200,"ended":"answered"}}`))
 	f.Add([]byte(`{"proxy":{"id":"mm-1","side":"server","service":"bar","pod":"b","start_ns":1,"duration_ns":1500,"status":503,"grpc":-1,"flags":"URX,UF","attempts":3}}`))

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A line as the proxy writes it, in the order of its fields' names.
+// A line as written by the proxy, with fields in order of their names.
 const linkerdLine = `{"client.addr":"10.42.0.9:41234","client.id":"default.test.serviceaccount.identity.linkerd.cluster.local","host":"bar.test:8080","method":"GET","processing_ns":"61010","request_bytes":"","response_bytes":"1024","status":200,"timestamp":"2026-11-21T16:22:03.031598001Z","total_ns":"4690123","trace_id":"mm-1","uri":"http://bar.test:8080/","user_agent":"","version":"HTTP/1.1"}`
 
 func TestReadLinkerdLine(t *testing.T) {
@@ -44,7 +44,7 @@ func TestReadLinkerdLine(t *testing.T) {
 	}
 }
 
-// Stations as Linkerd has them: proxies write about what they receive.
+// Stations with Linkerd: proxies log what they receive.
 var inbound = Options{
 	Client: "load", InboundOnly: true, Entry: "front",
 	Services: map[string]Station{"front": {Sidecar: true}, "bar": {Sidecar: true, CalledBy: []string{"front"}}},
@@ -105,7 +105,7 @@ func TestInboundOnly(t *testing.T) {
 	}
 }
 
-// Logs of real proxies, as kubelet had them.
+// Logs of real proxies, as stored by the kubelet.
 func TestReadLinkerdRecorded(t *testing.T) {
 	text, err := os.ReadFile("testdata/linkerd/server.log")
 	must.OK(t, err)

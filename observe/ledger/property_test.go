@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestConservation: whatever stations wrote, sense or nonsense, every entry
-// of the client is in exactly one class, every balance is an identity, and
-// spans that cut time into pieces cut the account into pieces.
+// TestConservation verifies that, for any logs, consistent or not, every entry
+// of the client is in exactly one class, every balance is an identity, and the
+// accounts of spans that partition time add up to the account of all time.
 func TestConservation(t *testing.T) {
 	outcomes := []string{ledger.OutcomeOK, ledger.OutcomeUnfinished, ledger.OutcomeConnect, ledger.OutcomeTimeout, ledger.OutcomeReset, ledger.OutcomeStatus, ledger.OutcomeOther, ""}
 	services := []string{"load", "front", "bar", "old", "elsewhere", ""}
@@ -100,16 +100,16 @@ func TestConservation(t *testing.T) {
 	})
 }
 
-// TestTruthReconciles: a world in which every station writes what it did
-// reconciles to the request. One line less of an answered attempt, and that
-// request is named and no other.
+// TestTruthReconciles verifies that a world in which every station logs what it
+// did reconciles every request. Without one line of an answered attempt,
+// exactly that request is listed.
 func TestTruthReconciles(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		requests := rapid.IntRange(1, 12).Draw(t, "requests")
 		var clients []ledger.ClientEntry
 		var proxies []ledger.ProxyEntry
 		var workers []ledger.WorkerEntry
-		needed := []int{} // lines of proxies that must be there
+		needed := []int{} // required lines of proxies
 		kept := rapid.Bool().Draw(t, "a log of attempts is kept")
 		var tries []ledger.ProxyEntry
 		attempts := int64(0)
@@ -124,7 +124,7 @@ func TestTruthReconciles(t *testing.T) {
 				one.One, one.Attempt, one.StartNS, one.Status, one.Flags, one.Details = true, line.Attempts, int64(20+line.Attempts), status, flags, ""
 				tries = append(tries, one)
 				if status > 0 {
-					answered = append(answered, len(proxies)) // the server's line that comes next
+					answered = append(answered, len(proxies)) // the next line of the server
 				}
 				silent = silent || flags == "-"
 			}
@@ -153,7 +153,7 @@ func TestTruthReconciles(t *testing.T) {
 					workers = append(workers, worker)
 				case "no listener":
 					line.Status, server.Status, server.Flags = 503, 503, "UF"
-				case "silent": // hung, and killed before it wrote anything
+				case "silent": // hung, and killed before it logged anything
 					line.Status, line.Flags, server.Status, server.Flags = 504, "UT", 0, "DC"
 				}
 				if line.Flags == "" {
@@ -177,9 +177,9 @@ func TestTruthReconciles(t *testing.T) {
 				line.Details = "via_upstream"
 			}
 			attempts += int64(line.Attempts)
-			// Of attempts before the last it is only known that they were made,
-			// unless a log is kept; and one that was given up stands in for one
-			// that was answered.
+			// Of attempts before the last only their number is known, unless an
+			// attempt log is kept; and one that was given up can substitute for
+			// one that was answered.
 			if kept && !silent || line.Attempts == 1 {
 				needed = append(needed, answered...)
 			}
@@ -232,8 +232,8 @@ func TestTruthReconciles(t *testing.T) {
 	})
 }
 
-// TestMemory: two million entries take a few hundred megabytes (119 MiB were
-// seen); so a tenth of them take a tenth.
+// TestMemory verifies the memory of entries: two million take a few hundred
+// megabytes (119 MiB measured), so a tenth of them take a tenth.
 func TestMemory(t *testing.T) {
 	const requests = 50_000
 	var before, after runtime.MemStats

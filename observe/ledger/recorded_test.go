@@ -11,11 +11,11 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// recorded loads testdata/envoy: what a client, two Envoys 1.40.0 with Format
-// as access log, one as the client's proxy and one as the server's, and a
-// worker wrote about 21 requests, each of another fate; with attempts, also
-// their logs of attempts. The client's proxy had a cluster for each state that
-// service bar can be in.
+// recorded loads testdata/envoy: the logs of a client, a worker and two Envoys
+// 1.40.0 with access logs in Format, as the client's proxy and the server's,
+// about 21 requests with different outcomes; with attempts, also their attempt
+// logs. The client's proxy had a cluster for each possible state of service
+// bar.
 func recorded(t *testing.T, attempts bool, edit func(*ProxyEntry) bool) (*Book, map[string]string) {
 	t.Helper()
 	b := New(Options{Client: "load", ClientProxy: true, Entry: "bar", Services: map[string]Station{"bar": {Sidecar: true}}})
@@ -82,8 +82,8 @@ func eachLine(t *testing.T, name string, each func([]byte)) {
 	}
 }
 
-// TestRecorded: every fate a request had between real proxies reconciles, and
-// is put to the place where it was made.
+// TestRecorded verifies that every outcome between real proxies reconciles, and
+// is attributed to where it was caused.
 func TestRecorded(t *testing.T) {
 	t.Run("lines of requests", func(t *testing.T) { testRecorded(t, false) })
 	t.Run("and of attempts", func(t *testing.T) { testRecorded(t, true) })
@@ -147,7 +147,7 @@ func testRecorded(t *testing.T, attempts bool) {
 		}
 	}
 	at := a.Equations[1]
-	// 17 requests left, and were made again 2 + 1 + 1 + 1 + 2 times.
+	// 17 requests were sent, and retried 2 + 1 + 1 + 1 + 2 times.
 	lost, hidden := map[string]int64{"UF": 3, LostRetried: 4, "UT": 1}, map[string]int64{}
 	if attempts {
 		lost, hidden = map[string]int64{"UF": 7, "UT": 1}, map[string]int64{"UF": 4, "UT": 1, "status 503": 2}
@@ -170,8 +170,8 @@ func sum(m map[string]int64) (n int64) {
 	return n
 }
 
-// TestRecordedLess: without a line that had to be there, the request is
-// named, and no other.
+// TestRecordedLess verifies that without a required line, exactly that request
+// is listed.
 func TestRecordedLess(t *testing.T) {
 	for _, test := range []struct{ id, side, lacks string }{
 		{"mm-b000-t00-0-1", "client", "requests of the client at its proxy: 1 of 1 have no line"},

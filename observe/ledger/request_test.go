@@ -11,8 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// The stations of most tests: load -> front -> bar, all with proxies; old has
-// none.
+// The stations of most tests: load -> front -> bar, all with proxies; old has none.
 var chain = ledger.Options{
 	Client: "load", ClientProxy: true, Entry: "front",
 	Services: map[string]ledger.Station{
@@ -22,7 +21,7 @@ var chain = ledger.Options{
 	},
 }
 
-// inner is a chain in an ambient mesh: front calls bar always, and old by chance, which
+// inner is a chain in an ambient mesh: front always calls bar, and by chance old, which
 // calls deep.
 var inner = ledger.Options{Client: "load", Entry: "front", Carried: true, Services: map[string]ledger.Station{
 	"front": {Calls: []ledger.Call{{To: "bar", Least: 1}, {To: "old"}}},
@@ -35,7 +34,7 @@ func client(outcome string, status int) ledger.ClientEntry {
 	return ledger.ClientEntry{ID: "mm-1", IntendedNS: 5, SentNS: 10, DoneNS: 1000, Outcome: outcome, Status: status}
 }
 
-// out is a line of the proxy of whoever calls, in the server's place.
+// out returns a line of the caller's proxy about the server.
 func out(from, to, flags string, status, attempts int) ledger.ProxyEntry {
 	p := ledger.ProxyEntry{ID: "mm-1", Side: ledger.SideClient, Service: from, Pod: from + "-0", To: to, StartNS: 20,
 		DurationNS: 100_000, Status: status, GRPC: -1, Flags: flags, Host: "10.0.0.1:8080", Attempts: attempts}
@@ -55,7 +54,7 @@ func work(service string, status int, ended string) ledger.WorkerEntry {
 	return ledger.WorkerEntry{ID: "mm-1", Service: service, Pod: service + "-0", StartNS: 40, EndNS: 50, Status: status, Ended: ended}
 }
 
-// slow is a worker's line of what ended when nobody waited for it any more.
+// slow returns a worker's line about a request that ended after its caller gave up.
 func slow(w ledger.WorkerEntry) ledger.WorkerEntry { w.EndNS = 990; return w }
 
 func nowhere(p ledger.ProxyEntry) ledger.ProxyEntry { p.Host = ""; return p }
@@ -71,7 +70,7 @@ type story struct {
 	hop     ledger.Hop
 	service string
 	flag    string
-	lacks   string // "" for nothing
+	lacks   string // "" for none
 }
 
 var fine = []ledger.ProxyEntry{out("load", "front", "", 200, 1), in("front", "", 200)}
@@ -178,8 +177,8 @@ func stories() []story {
 	}
 }
 
-// TestStories: each way a request can go is told right: its class, the place
-// of the failure, and what lacks.
+// TestStories verifies the class, the place of the failure and the missing lines for
+// every possible course of a request.
 func TestStories(t *testing.T) {
 	for _, s := range stories() {
 		t.Run(s.name, func(t *testing.T) {
@@ -188,7 +187,7 @@ func TestStories(t *testing.T) {
 				options = *s.options
 			}
 			b := ledger.New(options)
-			for _, w := range s.workers { // the order of stations is of no matter
+			for _, w := range s.workers { // the order of stations is irrelevant
 				b.AddWorker(w)
 			}
 			for _, p := range s.proxies {
@@ -217,8 +216,8 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// TestCallersWithoutProxy: what a service without a proxy calls leaves no
-// line of its own, so more may arrive than was seen to leave.
+// TestCallersWithoutProxy verifies that more may arrive than was seen to leave, because
+// calls of a service without a proxy are not logged.
 func TestCallersWithoutProxy(t *testing.T) {
 	options := chain
 	options.Services = map[string]ledger.Station{"front": {}, "bar": {Sidecar: true, CalledBy: []string{"front"}}}
@@ -233,7 +232,7 @@ func TestCallersWithoutProxy(t *testing.T) {
 	}
 }
 
-// TestOutcomes: every kind of failure that package load names is known here.
+// TestOutcomes verifies that every kind of failure in package load is known here.
 func TestOutcomes(t *testing.T) {
 	known := []string{ledger.OutcomeConnect, ledger.OutcomeTimeout, ledger.OutcomeReset, ledger.OutcomeEOF, ledger.OutcomeProtocol, ledger.OutcomeStatus, ledger.OutcomeTLS, ledger.OutcomeOther}
 	for _, kind := range []string{load.FailConnect, load.FailTimeout, load.FailReset, load.FailEOF, load.FailProtocol, load.FailStatus, load.FailTLS, load.FailOther} {
@@ -261,7 +260,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-// TestPhantoms: what was still sent to an address after it was gone.
+// TestPhantoms covers what was still sent to an address after it was gone.
 func TestPhantoms(t *testing.T) {
 	options := chain
 	options.Gone = []ledger.Gone{{Address: "10.0.0.1", FromNS: 20, UntilNS: 60}, {Address: "10.0.0.2:8080", FromNS: 20}}
@@ -274,17 +273,17 @@ func TestPhantoms(t *testing.T) {
 	}{
 		{"10.0.0.1:8080", 19, "", 200}, // before
 		{"10.0.0.1:8080", 20, "URX,UF", 503},
-		{"tcp://10.0.0.1:8080", 45, "", 200}, // answered all the same
-		{"10.0.0.1:8080", 60, "", 200},       // a new pod's
+		{"tcp://10.0.0.1:8080", 45, "", 200}, // answered anyway
+		{"10.0.0.1:8080", 60, "", 200},       // belongs to a new pod
 		{"10.0.0.2:8080", 99, "UF", 503},
-		{"10.0.0.2:8081", 99, "UF", 503}, // another port
+		{"10.0.0.2:8081", 99, "UF", 503}, // a different port
 		{"", 99, "UH", 503},
 	} {
 		line := out("load", "front", p.flags, p.status, 1)
 		line.ID, line.Host, line.StartNS = fmt.Sprint("mm-", i), p.host, p.start
 		b.AddProxy(line)
 	}
-	// With a log of attempts, one that a retry hid counts too.
+	// With an attempt log, an attempt hidden by a retry also counts.
 	line := out("load", "front", "", 200, 2)
 	line.ID, line.Host = "mm-retried", "10.0.0.9:8080"
 	b.AddProxy(line)

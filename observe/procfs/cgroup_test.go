@@ -62,7 +62,7 @@ func FuzzInCgroup(f *testing.F) {
 			return
 		}
 		in := InCgroup([]byte(text), match)
-		// Only what holds the whole id can be in it.
+		// Only names that contain the complete ID may match.
 		if id, err := ContainerID(name); in && (err != nil || !strings.Contains(text, id)) {
 			t.Errorf("%q is in %q", name, text)
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// ended starts a process, lets it end, and returns its identity, waited for
-// or still a zombie.
+// ended starts a process, lets it end, and returns its identity. With wait the
+// process is reaped; otherwise it is a zombie.
 func ended(t *testing.T, me Identity, wait bool) Identity {
 	t.Helper()
 	cmd := exec.Command("cat")
@@ -32,7 +32,7 @@ func ended(t *testing.T, me Identity, wait bool) Identity {
 		return i
 	}
 	t.Cleanup(func() { cmd.Wait() })
-	for !process.Ended() { // ends with the test's own deadline
+	for !process.Ended() { // limited by the test's deadline
 		process, err = ReadProcess(cmd.Process.Pid)
 		must.OK(t, err)
 		time.Sleep(time.Millisecond)
@@ -68,8 +68,8 @@ func TestLifeOf(t *testing.T) {
 	}
 }
 
-// What one process wrote of itself, another reads: the names in JSON are
-// those that namespaces of runs have had before.
+// An identity written by one process can be read by another. Its JSON names are
+// those already stored in namespaces of runs.
 func TestIdentityIsKept(t *testing.T) {
 	i := Identity{Host: "h", Boot: "b", PIDNamespace: "pid:[7]", PID: 12, StartTicks: 34}
 	const text = `{"host":"h","boot_id":"b","pid_namespace":"pid:[7]","pid":12,"start_ticks":34}`

@@ -130,7 +130,7 @@ func TestMachine(t *testing.T) {
 	}
 }
 
-// The real files of the machine the tests run on.
+// Tests the real files of this machine.
 func TestThisMachine(t *testing.T) {
 	read := func(name string) []byte {
 		data, err := os.ReadFile(name)
@@ -153,7 +153,7 @@ func TestThisMachine(t *testing.T) {
 	}
 }
 
-// Whatever numbers the kernel writes, they are read back.
+// Any numbers written by the kernel are read back.
 func TestStatProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.SliceOfN(rapid.Uint64(), 8, 10).Draw(t, "ticks")
@@ -198,7 +198,7 @@ func FuzzParsers(f *testing.F) {
 	})
 }
 
-// Whatever a mount's folder is called, it is read back.
+// Any folder name of a mount is read back.
 func TestMountsProperty(t *testing.T) {
 	escape := strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`, "#", `\043`)
 	rapid.Check(t, func(t *rapid.T) {

@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// packed is data as gzip packs it.
+// packed returns gzipped data.
 func packed(t testing.TB, data []byte) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -26,7 +26,7 @@ func packed(t testing.TB, data []byte) []byte {
 	return b.Bytes()
 }
 
-// allocated is how many bytes f takes in all.
+// allocated returns the number of bytes that f allocates in total.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -35,7 +35,7 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// A small file that would take much memory is an error.
+// A small file that would take much memory is rejected.
 func TestPprofBounds(t *testing.T) {
 	start := "\x0a\x04\x08\x01\x10\x02\x32\x00\x32\x03cpu\x32\x05nanos"
 	list := func(field byte, n int) []byte { // a packed list of n zeros in a sample
@@ -57,7 +57,7 @@ func TestPprofBounds(t *testing.T) {
 		}
 		small := packed(t, data)
 		var err error
-		// Unpacking itself takes a few times the bytes.
+		// Decompression itself allocates several times the size.
 		if took := allocated(func() { _, err = ReadPprof(bytes.NewReader(small)) }); took > 8*uint64(len(data))+32<<20 {
 			t.Errorf("%s: %d MiB were taken for %d KiB", name, took>>20, len(small)>>10)
 		}
@@ -122,7 +122,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// numbered generates a text of different lines.
+// numbered generates text with distinct lines.
 type numbered struct {
 	line func(n int) string
 	n    int
@@ -143,7 +143,7 @@ func (r *numbered) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Names that differ in each line take bounded memory.
+// Memory is bounded even if names differ on each line.
 func TestModelBounds(t *testing.T) {
 	long := strings.Repeat("f", 1<<16)
 	for _, tt := range []struct {
@@ -175,7 +175,7 @@ func TestModelBounds(t *testing.T) {
 	}
 }
 
-// Samples of the same stack and thread without a time are kept as one.
+// Samples with the same stack and thread but without a time are merged.
 func TestAlike(t *testing.T) {
 	p, err := ReadFolded(&numbered{line: func(n int) string { return "a;b 1\n" }, of: 1 << 16})
 	if err != nil || p.Len() != 1<<16 || p.Total() != 1<<16 || len(slices.Collect(p.Samples())) != 1 {
@@ -183,7 +183,7 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-// A recording of an hour of five busy CPUs can be read again.
+// A recording of an hour of five busy CPUs can be read back.
 func TestLongRecordingIsWithinPprofsBounds(t *testing.T) {
 	p := New(KindCPU, UnitNanoseconds)
 	var stack StackID

@@ -61,7 +61,7 @@ func TestCentres(t *testing.T) {
 		"ztunnel::copy::copy_buf::{{closure}}":                                                  "connections and buffers: connections and buffers",
 		"ztunnel::proxy::metrics::Metrics::record":                                              "statistics: statistics",
 		"aws_lc_0_33_0_x25519_scalar_mult_generic_s2n_bignum":                                   "TLS: TLS",
-		// As a perf prints it that does not demangle.
+		// As printed by a perf that does not demangle.
 		"_ZN102_$LT$ztunnel..proxy..inbound..InboundCertProvider$u20$as$u20$ztunnel..tls..lib..ServerCertProvider$GT$10fetch_cert28_$u7b$$u7b$closure$u7d$$u7d$17h80764f7243e26da5E": "routing and upstreams: routing and upstreams",
 		"runtime.scanobject": "language runtime: garbage collection",
 		"istio.io/istio/pilot/pkg/xds.(*DiscoveryServer).Push": "making and sending configuration: pushing",
@@ -80,8 +80,9 @@ func TestCentres(t *testing.T) {
 	}
 }
 
-// A filter that calls the next one has only its own part. A filter that is in a
-// stack twice counts once. Time in the kernel is assigned to its caller too.
+// A filter that calls the next one counts only its own part. A filter that
+// occurs twice in a stack counts once. Kernel time is also attributed to its
+// caller.
 func TestNestedFilters(t *testing.T) {
 	var b strings.Builder
 	stack := func(at float64, weight int, inner ...string) {
@@ -89,7 +90,7 @@ func TestNestedFilters(t *testing.T) {
 	}
 	stack(1, 10, "operator new(unsigned long)", rbac, chain)
 	stack(2, 20, stats, chain, rbac, chain)                      // rbac calls the next filter
-	stack(3, 30, router, chain, rbac, chain, rbac, chain)        // and is in the stack twice
+	stack(3, 30, router, chain, rbac, chain, rbac, chain)        // occurs twice in the stack
 	stack(4, 40, "tcp_sendmsg_[k]", "do_syscall_64_[k]", router) // in the kernel
 	c := Cost([]*Profile{script(t, b.String())}, []ConfigFilter{
 		{Group: GroupHTTPFilter, Name: "rbac", Centre: "envoy.filters.http.rbac", Places: 1},
@@ -118,7 +119,8 @@ func TestNestedFilters(t *testing.T) {
 	}
 }
 
-// Costs add up to the total of any profile, and intervals contain their shares.
+// For any profile, costs add up to the total, and intervals contain their
+// shares.
 func TestCostProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		profiles := []*Profile{made(t)}

@@ -17,8 +17,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawn is a profile of n random samples of stacks with these shares, one a
-// millisecond.
+// drawn returns a profile of n random samples of stacks with these shares, one
+// per millisecond.
 func drawn(r *rand.Rand, n int, shares map[string]float64, order []string) *Profile {
 	p := New(KindCPU, UnitNanoseconds)
 	p.Period = 1e6
@@ -43,8 +43,8 @@ func drawn(r *rand.Rand, n int, shares map[string]float64, order []string) *Prof
 	return p
 }
 
-// A difference has the stacks that vanished and that are new, with their shares.
-// The interval of an unchanged one contains zero.
+// A difference contains vanished and new stacks with their shares. The interval
+// of an unchanged one contains zero.
 func TestCompare(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	before := drawn(r, 4000, map[string]float64{"main;wasm": 0.14, "main;router": 0.4},
@@ -80,7 +80,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// About 5% of unchanged paths seem to change.
+// About 5% of unchanged paths appear to change.
 func TestCompareCoverage(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	shares, order := map[string]float64{"main;a": 0.2}, []string{"main;a", "main;b"}
@@ -99,8 +99,8 @@ func TestCompareCoverage(t *testing.T) {
 	}
 }
 
-// A profile does not differ from itself, and the difference to another is the
-// opposite of the difference from it.
+// A profile does not differ from itself, and swapping two profiles inverts their
+// difference.
 func TestCompareProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p, q := made(t), made(t)
@@ -128,7 +128,7 @@ func TestCompareProperties(t *testing.T) {
 	})
 }
 
-// The view has every weight once, and callers before what they call.
+// The view contains every weight once, and callers precede callees.
 func TestViewProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := made(t)
@@ -154,7 +154,7 @@ func TestViewProperties(t *testing.T) {
 	})
 }
 
-// pprofOf encodes stacks, the innermost function first as in pprof.
+// pprofOf encodes stacks, innermost function first as in pprof.
 func pprofOf(t testing.TB, stacks map[string]int64) []byte {
 	t.Helper()
 	p := &profile.Profile{SampleType: []*profile.ValueType{

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// sparse is a file of any size with only a beginning.
+// sparse is a file of arbitrary size with content only at its beginning.
 type sparse struct {
 	head []byte
 	size int64
@@ -30,8 +30,8 @@ func (s sparse) ReadAt(p []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// object makes the beginning of a binary with the sections, the first of which
-// has their names.
+// object returns the beginning of a binary with the sections, the first of
+// which has their names.
 func object(t *testing.T, sections ...elf.Section64) []byte {
 	t.Helper()
 	var b bytes.Buffer
@@ -44,7 +44,7 @@ func object(t *testing.T, sections ...elf.Section64) []byte {
 	return b.Bytes()
 }
 
-// A binary that was made to take all memory does not.
+// A binary crafted to exhaust memory does not.
 func TestELFBounds(t *testing.T) {
 	names := elf.Section64{Type: uint32(elf.SHT_STRTAB), Off: 4000, Size: 1}
 	dynsym := elf.Section64{Type: uint32(elf.SHT_DYNSYM), Off: 4096, Size: 24 << 16, Link: 3, Entsize: 24}
@@ -56,10 +56,10 @@ func TestELFBounds(t *testing.T) {
 	packed := names
 	packed.Flags = uint64(elf.SHF_COMPRESSED)
 	manyPrograms := object(t, names)
-	binary.LittleEndian.PutUint16(manyPrograms[0x36:], 60_000) // bytes of each
-	binary.LittleEndian.PutUint16(manyPrograms[0x38:], 60_000) // how many
+	binary.LittleEndian.PutUint16(manyPrograms[0x36:], 60_000) // size of each
+	binary.LittleEndian.PutUint16(manyPrograms[0x38:], 60_000) // number of them
 	uncounted := object(t, names)
-	binary.LittleEndian.PutUint16(uncounted[0x3c:], 0) // the first section has their number
+	binary.LittleEndian.PutUint16(uncounted[0x3c:], 0) // the first section has the number of sections
 	for name, head := range map[string][]byte{
 		"table of symbols":             object(t, names, huge(dynsym), dynstr),
 		"names of symbols":             object(t, names, dynsym, huge(dynstr)),
@@ -77,7 +77,7 @@ func TestELFBounds(t *testing.T) {
 	}
 }
 
-// Names of symbols may overlap: each of 4,096 here is a megabyte.
+// Names of symbols may overlap: each of 4,096 here has a megabyte.
 func TestOverlappingNames(t *testing.T) {
 	const count, length = 4096, 1 << 20
 	names := append(bytes.Repeat([]byte("x"), length), 0)
@@ -105,13 +105,13 @@ func TestOverlappingNames(t *testing.T) {
 	}
 }
 
-// The names of Go's table may overlap, too.
+// The names in Go's table may overlap too.
 func TestGoTableBounds(t *testing.T) {
 	const count, length, head = 4096, 1 << 20, 8 + 8*8
 	for _, tt := range []struct {
 		name  string
 		count uint64
-		step  uint32 // from name to name
+		step  uint32 // between names
 		err   error
 	}{
 		{"alike", count, 0, ErrFormat},

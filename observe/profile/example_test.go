@@ -7,8 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
-// Which functions cost most themselves, in folded stacks as perf and others
-// give them?
+// Which functions have the highest self cost, in folded stacks as written by
+// perf and others?
 func Example() {
 	p, err := profile.ReadFolded(strings.NewReader(`envoy;main;onData;parse 30
 envoy;main;onData;route 10

@@ -17,8 +17,8 @@ func folded(t *testing.T, text string) *profile.Profile {
 	return p
 }
 
-// With few samples, a profile's summary, page and difference say that they are
-// too few.
+// With few samples, a profile's summary, page and difference report that there
+// are too few.
 func TestTooFew(t *testing.T) {
 	few, enough := folded(t, "main;a 1\nmain;b 1\nmain;c 1\n"), folded(t, "main;a 20\nmain;b 10\n")
 	s, view := profile.Summarise("p", []*profile.Profile{few}, nil, 10)
@@ -44,8 +44,8 @@ func TestTooFew(t *testing.T) {
 	}
 }
 
-// Wilson's intervals are those of Newcombe, Statistics in Medicine 17 (1998),
-// table I, method 3.
+// Wilson's intervals match Newcombe, Statistics in Medicine 17 (1998), table I,
+// method 3.
 func TestWilson(t *testing.T) {
 	for _, c := range []struct {
 		r, n      int64

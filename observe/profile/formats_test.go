@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// text is a profile's folded stacks.
+// text returns a profile as folded stacks.
 func text(t testing.TB, p *Profile) string {
 	t.Helper()
 	var b bytes.Buffer
@@ -120,7 +120,8 @@ func TestPerfScript(t *testing.T) {
 	}
 }
 
-// Recordings of a Go program and of the kernel give times, weights and modules.
+// Recordings of a Go program and of the kernel yield times, weights and
+// modules.
 func TestPerfScriptRecorded(t *testing.T) {
 	p := script(t, string(recorded(t, "meshtrial.perf.txt")))
 	if p.Len() != 8 || p.Unit != UnitNanoseconds || p.Period != 2004008 || p.Event != "cpu-clock" || len(p.Notes) > 0 || p.Taken() != 8 {
@@ -166,7 +167,7 @@ func TestForeignFiles(t *testing.T) {
 	}
 }
 
-// Read detects formats by their content.
+// Read detects formats from their content.
 func TestRead(t *testing.T) {
 	for name, want := range map[string]struct {
 		in    string
@@ -202,7 +203,7 @@ func TestFolded(t *testing.T) {
 	}
 }
 
-// made draws a profile.
+// made draws a random profile.
 func made(t *rapid.T) *Profile {
 	p := New(KindCPU, UnitNanoseconds)
 	p.Period = 1000
@@ -234,7 +235,7 @@ func made(t *rapid.T) *Profile {
 	return p
 }
 
-// Stacks, threads and times survive writing and reading pprof's form.
+// Stacks, threads and times survive writing and reading in pprof format.
 func TestPprofRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := made(t)
@@ -275,7 +276,7 @@ func TestFoldedRoundTrip(t *testing.T) {
 	})
 }
 
-// Of large and odd stacks, memory is bounded and weights are complete.
+// With large and odd stacks, memory is bounded and weights are complete.
 func TestBounds(t *testing.T) {
 	deep := "x 1 2.0: 3 cpu-clock: \n" + strings.Repeat("\t 1 a+0x1 (/bin/x)\n\t 1 b+0x1 (/bin/x)\n", 5000) + "\n"
 	p := script(t, deep)
@@ -327,7 +328,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// whole checks properties of every profile, and that nothing made of it panics.
+// whole checks invariants of every profile, and that deriving results does not
+// panic.
 func whole(t *testing.T, p *Profile) {
 	t.Helper()
 	total := p.Total()

@@ -11,13 +11,14 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// legacyMaps follows the samples of a profile in gperftools' form.
+// legacyMaps follows the samples of a profile in gperftools format.
 const legacyMaps = "00400000-00500000 r-xp 00001000 fd:01 12 /usr/local/bin/envoy\n" +
 	"00500000-00600000 rw-p 00101000 fd:01 12 /usr/local/bin/envoy\n" +
 	"7f0000000-7f0010000 r-xp 00000000 fd:01 13 /usr/lib/libc.so.6\n"
 
-// legacyCPU is a CPU profile in gperftools' form, in words of a size. Stacks begin
-// with their number of samples, then addresses follow, the innermost first.
+// legacyCPU returns a CPU profile in gperftools format, with the given word size.
+// Each stack starts with its number of samples, followed by addresses, innermost
+// first.
 func legacyCPU(size int, order binary.AppendByteOrder, periodUS uint64, stacks ...[]uint64) []byte {
 	var out []byte
 	words := func(all ...uint64) {
@@ -38,7 +39,7 @@ func legacyCPU(size int, order binary.AppendByteOrder, periodUS uint64, stacks .
 	return append(out, legacyMaps...)
 }
 
-// gperftools, and so Envoy's own CPU profiler, write words of their machine.
+// gperftools, and thus Envoy's own CPU profiler, writes words of its machine.
 func TestLegacyCPU(t *testing.T) {
 	stacks := [][]uint64{{5, 0x401010, 0x402021, 0x403031}, {2, 0x401010, 0x404041}, {1, 0x409090, 0x405051, 0x403031}}
 	for name, data := range map[string][]byte{
@@ -59,7 +60,7 @@ func TestLegacyCPU(t *testing.T) {
 		var got []string
 		for s := range p.Samples() {
 			line := fmt.Sprint(s.Weight/p.Period, ":")
-			for _, f := range p.Frames(s.Stack) { // offsets in the file; those of callers are of the call
+			for _, f := range p.Frames(s.Stack) { // file offsets; those of callers are at the call
 				line += fmt.Sprintf(" %s+%x", f.Module, f.Offset)
 			}
 			got = append(got, strings.ReplaceAll(line, "/usr/local/bin/", ""))
@@ -82,7 +83,7 @@ func TestLegacyHeap(t *testing.T) {
 	}
 }
 
-// Files that only begin like gperftools' form, or are too large, are errors.
+// Files that only start like gperftools format, or are too large, are rejected.
 func TestLegacyRefused(t *testing.T) {
 	whole := legacyCPU(8, binary.LittleEndian, 10_000, []uint64{5, 0x401010, 0x402021})
 	for name, data := range map[string][]byte{

@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// spinner builds the program that spins, with or without its symbols.
+// spinner builds the spinning program, with or without symbols.
 func spinner(t *testing.T, ldflags string, flags ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spinner")
@@ -36,7 +36,7 @@ func symbolsOf(t *testing.T, path string) *symbols {
 	return s
 }
 
-// function is the symbol of the function that spins.
+// function returns the symbol of the spinning function.
 func function(t *testing.T, path string) elf.Symbol {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -53,8 +53,8 @@ func function(t *testing.T, path string) elf.Symbol {
 
 const spinnerID = "0102030405060708090a0b0c0d0e0f1011121314"
 
-// A symbol table and Go's own table name the same functions, and no addresses
-// behind a function's end.
+// A symbol table and Go's own table name the same functions, and no addresses beyond
+// a function's end.
 func TestReadSymbols(t *testing.T) {
 	full, stripped := spinner(t, "-B 0x"+spinnerID), spinner(t, "-s -w -B 0x"+spinnerID)
 	f := function(t, full)
@@ -80,9 +80,8 @@ func TestReadSymbols(t *testing.T) {
 	}
 }
 
-// Go's table names functions of what Go's own linker wrote. Where C's linker put
-// C's start code before Go's functions, there are no names rather than wrong
-// ones.
+// Go's table names functions in the output of Go's own linker. If a C linker put C's
+// start code before Go's functions, there are no names rather than wrong ones.
 func TestReadSymbolsOfGoByLinker(t *testing.T) {
 	for _, tt := range []struct {
 		mode, linker string
@@ -119,8 +118,8 @@ func TestReadSymbolsOfGoByLinker(t *testing.T) {
 	}
 }
 
-// A profile of a stripped program can be named later, also after it was written
-// and read, but not if its frames have no offsets.
+// A profile of a stripped program can be named later, even after writing and reading
+// it, but not if its frames have no offsets.
 func TestSymbolise(t *testing.T) {
 	full := spinner(t, "-B 0x"+spinnerID)
 	f, s := function(t, full), symbolsOf(t, full)
@@ -156,7 +155,7 @@ func TestSymbolise(t *testing.T) {
 		if b := p.Binary("/bin/spinner"); trust.User != 1 || b.Type != TypeDebug {
 			t.Errorf("%s: %+v, %+v", which, trust, b)
 		}
-		// The caller's address is that of the return, in the next function.
+		// The caller's address is the return address, in the next function.
 		for _, c := range p.Top(1) {
 			if c.Function != f.Name {
 				t.Errorf("%s: %+v", which, c)
@@ -176,8 +175,8 @@ func TestSymbolise(t *testing.T) {
 	}
 }
 
-// offsetsScript has samples at the begin of a function, called from its end, with the
-// marks at the end of stacks where unwinding failed.
+// offsetsScript has samples at the start of a function that is called from its end,
+// with the markers of failed unwinding at the end of stacks.
 func offsetsScript(module string, place uint64) string {
 	const size = 0x10
 	var b strings.Builder
@@ -189,7 +188,7 @@ func offsetsScript(module string, place uint64) string {
 	return b.String()
 }
 
-// A binary whose callers were lost has a note.
+// A binary whose callers were lost gets a note.
 func TestNoteCallers(t *testing.T) {
 	sample := func(frames ...string) string {
 		return "x 7/7 1.000000: 10101010 cpu-clock: \n\t" + strings.Join(frames, "\n\t") + "\n\n"

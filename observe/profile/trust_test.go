@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// stripped is what perf may print of a binary that only exports functions: it
-// names everything after the one before.
+// stripped is what perf may print for a binary that only exports functions: it
+// names everything after the preceding export.
 const stripped = `wrk:worker_0 1/2 1.0: 10 cpu-clock:
 	 7f01 memcpy+0x20 (/lib/libc.so.6)
 	 55a1 AbslInternalYield+0x91f3a1 (/usr/local/bin/envoy)
@@ -69,7 +69,7 @@ func TestDistrust(t *testing.T) {
 	}
 }
 
-// A profile with too few names says how to get them.
+// A profile with too few names explains how to get them.
 func TestTooFewNames(t *testing.T) {
 	p := script(t, "x 1/2 1.0: 10 cpu-clock:\n\t 55a1 [unknown] (/usr/local/bin/envoy)\n\n"+
 		"x 1/2 1.0: 5 cpu-clock:\n\t 7f memcpy+0x1 (/lib/libc.so.6)\n\n"+
@@ -144,7 +144,8 @@ func TestDistrustProperties(t *testing.T) {
 	})
 }
 
-// Names that were judged by a file stay when it is no longer at hand.
+// Names that were judged with a file remain when the file is no longer
+// available.
 func TestVouchedNamesStay(t *testing.T) {
 	p := script(t, stripped)
 	p.Distrust(map[string]ELF{"/usr/local/bin/envoy": {Type: TypeFull}})

@@ -27,7 +27,7 @@ func TestAlarm(t *testing.T) {
 		name      string
 		latencies []float64
 		state     string
-		since     float64 // -1: not over it
+		since     float64 // -1: not above it
 		fired     [][2]float64
 	}{
 		{"nothing seen", nil, StateUnknown, -1, nil},
@@ -58,8 +58,8 @@ func TestAlarm(t *testing.T) {
 	}
 }
 
-// slowIstiod records an istiod whose pushes take 1 to 3 s from second 5 on,
-// and are fast before.
+// slowIstiod records an istiod whose pushes take 1 to 3 s from second 5 on, and
+// are fast before that.
 func slowIstiod(t *testing.T, seconds int) *Recorder {
 	t.Helper()
 	r := newRecorder(t, t.TempDir())
@@ -100,7 +100,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// What is stepped through live and what is replayed afterwards is the same.
+// Live evaluation and later replay yield the same result.
 func TestAlarmFiresOnlyAfterItsTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rule := Rule{Above: 1, For: time.Duration(rapid.IntRange(0, 5).Draw(t, "for")) * time.Second}
@@ -108,7 +108,8 @@ func TestAlarmFiresOnlyAfterItsTime(t *testing.T) {
 		a := NewAlarm(rule)
 		for i, v := range values {
 			a.Step(after(float64(i)), v)
-			// Firing means: over the bound at this and every step of the last For.
+			// Firing requires being above the bound at this and every step of the
+			// last For.
 			over := true
 			for back := 0; time.Duration(back)*time.Second <= rule.For; back++ {
 				over = over && i-back >= 0 && values[i-back] > 1

@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Quantiles of true convergence by PromQL are within a bucket's width of the
-// observations themselves.
+// Quantiles of true convergence in PromQL differ from the observations by less
+// than a bucket's width.
 func TestConvergence(t *testing.T) {
 	r, trial := newRecorder(t, t.TempDir()), 0
 	rapid.Check(t, func(rt *rapid.T) {

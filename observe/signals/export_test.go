@@ -120,7 +120,7 @@ func TestWriteDashboard(t *testing.T) {
 	}
 }
 
-// The table names each signal once, in the order of its groups.
+// Signals in the table are unique, and in order of their groups.
 func TestTable(t *testing.T) {
 	order := []string{GroupLatency, GroupSaturation, GroupIn, GroupOut, GroupErrors}
 	keys, last := map[string]bool{}, 0
@@ -143,7 +143,7 @@ func TestTable(t *testing.T) {
 			t.Errorf("%s: group %s, unit %s", s.Key, s.Group, s.Unit)
 		}
 	}
-	// What the published list of golden signals names.
+	// The published list of golden signals.
 	for _, want := range []string{"convergence_istiod", "queue", "push"} {
 		for _, q := range []string{"p50", "p90", "p99", "p999"} {
 			if !keys[want+"_"+q] {

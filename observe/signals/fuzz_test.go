@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Whatever a server sends, reading it ends in samples or an error.
+// Any response of a server yields samples or an error.
 func FuzzPage(f *testing.F) {
 	for _, page := range []string{page1, page2, "", "\n", "# EOF", "a 1\n# EOF\n", "#TYPE A histogram\n{}", `a{b="\"} 1`, "a 1 -5\n", "a{le=\"x\"} NaN 9999999999999999\n",
 		"# TYPE h histogram\nh_bucket{le=\"1\"} 1\nh_bucket 2\nh_sum +Inf\n", "{\"quoted.name\",a=\"b\"} 1\n", "a\x00 1\n", "# HELP a \\n\n# UNIT a\n"} {
@@ -30,7 +30,7 @@ func FuzzPage(f *testing.F) {
 	})
 }
 
-// Pages that can be walked can be recorded whole or not at all.
+// Pages that can be walked are recorded completely or not at all.
 func FuzzAppendPage(f *testing.F) {
 	f.Add([]byte(page1), []byte(page2))
 	f.Add([]byte("a 1\n"), []byte("a{pod=\"x\"} 2\na 3\n"))
@@ -51,7 +51,7 @@ func FuzzAppendPage(f *testing.F) {
 	})
 }
 
-// Whatever a Prometheus answers, reading it ends in samples or an error.
+// Any response of a Prometheus yields samples or an error.
 func FuzzAnswer(f *testing.F) {
 	for _, answer := range []string{
 		`{"status":"success","data":{"resultType":"vector","result":[{"metric":{"__name__":"up"},"value":[1.5,"1"]}]}}`,

@@ -25,7 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// scraped is what a Prometheus server stores of pages, as its scrape loop parses them.
+// scraped is what a Prometheus server stores of pages, parsed as in its scrape loop.
 type scraped struct {
 	t       *testing.T
 	of      labels.Labels
@@ -50,7 +50,7 @@ func (s scrapedSample) T() int64                 { return s.ms }
 func (s scrapedSample) ST() int64                { return 0 }
 func (s scrapedSample) F() float64               { return s.f }
 func (s scrapedSample) H() *prom.Histogram       { return nil }
-func (s scrapedSample) FH() *prom.FloatHistogram { return s.fh.Copy() } // the engine writes to what it is given
+func (s scrapedSample) FH() *prom.FloatHistogram { return s.fh.Copy() } // the engine modifies its argument
 func (s scrapedSample) Copy() chunks.Sample      { return s }
 func (s scrapedSample) Type() chunkenc.ValueType {
 	if s.fh != nil {
@@ -125,7 +125,7 @@ func (s *scraped) Querier(from, to int64) (storage.Querier, error) {
 	}}, nil
 }
 
-// serve is a Prometheus that has the pages.
+// serve returns a Prometheus that has the pages.
 func (s *scraped) serve() *Remote {
 	s.t.Helper()
 	server := httptest.NewServer(prometheusAPI(s.t, s))
@@ -136,8 +136,8 @@ func (s *scraped) serve() *Remote {
 	return remote
 }
 
-// prometheusAPI answers the three calls of Prometheus' HTTP API that are used, by its own
-// engine.
+// prometheusAPI serves the three calls of Prometheus's HTTP API that are used, with
+// Prometheus's own engine.
 func prometheusAPI(t *testing.T, series storage.Queryable) http.Handler {
 	engine := newEngine()
 	moment := func(text string) time.Time {
@@ -186,7 +186,7 @@ func prometheusAPI(t *testing.T, series storage.Queryable) http.Handler {
 	})
 }
 
-// answered is a result as the API spells it.
+// answered returns a result in the API's format.
 func answered(v any) map[string]any {
 	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	spelled := func(h *prom.FloatHistogram) map[string]any {
@@ -234,7 +234,7 @@ func answered(v any) map[string]any {
 	return nil
 }
 
-// scrape is a server that scraped two pages, ten seconds apart.
+// scrape returns a server that scraped two pages, ten seconds apart.
 func scrape(t *testing.T, keep bool, first, second string) *scraped {
 	t.Helper()
 	s := &scraped{t: t, of: labels.FromMap(istiodLabels), keep: keep, series: map[string]*scrapedSeries{}}
@@ -243,8 +243,8 @@ func scrape(t *testing.T, keep bool, first, second string) *scraped {
 	return s
 }
 
-// A server that stores histograms natively, or in both ways, gives the signals that the
-// classic series give.
+// A server that stores histograms natively, or in both ways, yields the same signals as the
+// classic series.
 func TestReadNative(t *testing.T) {
 	page := func(counts [4]int, bytes float64) string {
 		text := ""
@@ -275,8 +275,8 @@ func TestReadNative(t *testing.T) {
 	}
 }
 
-// What is exported holds for servers of both kinds: each expression gives the same series
-// over classic histograms, native ones and both.
+// Exported expressions work with both kinds of servers: each yields the same series over
+// classic histograms, native ones, and both.
 func TestExportsNative(t *testing.T) {
 	first, second := fixtures(t)
 	o := tenSeconds.withDefaults()
@@ -327,7 +327,7 @@ func TestExportsNative(t *testing.T) {
 	}
 }
 
-// The test of a span gives the same figures over native histograms.
+// The test of a span yields the same figures over native histograms.
 func TestPushTestNative(t *testing.T) {
 	const proxies = "pilot_services 3\npilot_xds 2\n# TYPE pilot_xds_pushes counter\npilot_xds_pushes{type=\"eds\"} %d\n"
 	pages := map[string][2]string{
@@ -343,8 +343,8 @@ func TestPushTestNative(t *testing.T) {
 		got, err := MeasurePushTest(t.Context(), scrape(t, false, p[0], p[1]).serve(), Options{}, after(0), after(10))
 		must.OK(t, err)
 		if name == "new" {
-			// The bound of a bucket without observations is not in a native histogram:
-			// none lie below the bound of the next one all the same.
+			// A native histogram lacks the bound of a bucket without observations. Still, none
+			// lie below the bound of the next bucket.
 			want.FirstBucketS = 0.1
 		}
 		a, b := fmt.Sprintf("%+v", spellStages(got)), fmt.Sprintf("%+v", spellStages(want))
@@ -354,7 +354,8 @@ func TestPushTestNative(t *testing.T) {
 	}
 }
 
-// spellStages gives figures as text, without the last bits, which depend on the order of sums.
+// spellStages formats figures as text, without the last bits, which depend on the order of
+// sums.
 func spellStages(p PushTest) string {
 	stage := func(s Stage) string {
 		if s.P99S == nil {
@@ -366,11 +367,11 @@ func spellStages(p PushTest) string {
 		p.FirstBucketS, " ", p.FirstBucketShare, " ", p.ConfigBytes, " ", p.Missing, p.Valid, p.Warnings)
 }
 
-// Histograms that an application itself keeps with exponential buckets are read as well.
+// Histograms that an application itself stores with exponential buckets are also read.
 func TestReadExponential(t *testing.T) {
 	s := &scraped{t: t, of: labels.FromMap(istiodLabels), series: map[string]*scrapedSeries{}}
 	s.native = func(h *prom.FloatHistogram) *prom.FloatHistogram {
-		// Of ten observations nine lie in (0.5, 1] and one in (1, 2].
+		// Nine of ten observations are in (0.5, 1] and one in (1, 2].
 		return &prom.FloatHistogram{Schema: 0, ZeroThreshold: 1e-128, Count: h.Count, Sum: 0.9 * h.Count,
 			PositiveSpans: []prom.Span{{Offset: 0, Length: 2}}, PositiveBuckets: []float64{0.9 * h.Count, 0.1 * h.Count}}
 	}
@@ -388,8 +389,8 @@ func TestReadExponential(t *testing.T) {
 	}
 }
 
-// A quantile of the series is not said to lie in a bucket of the native histogram beside
-// them, whose bounds may be others.
+// A quantile of the series is not attributed to a bucket of the native histogram next to it,
+// whose bounds may differ.
 func TestReadBothBounds(t *testing.T) {
 	s := &scraped{t: t, of: labels.FromMap(istiodLabels), keep: true, series: map[string]*scrapedSeries{}}
 	s.native = func(h *prom.FloatHistogram) *prom.FloatHistogram {
@@ -412,7 +413,7 @@ func TestReadBothBounds(t *testing.T) {
 	}
 }
 
-// Answers with histograms are read where they can be, and are never taken for numbers.
+// Responses with histograms are read if possible, and never mistaken for numbers.
 func TestHistogramAnswers(t *testing.T) {
 	const vector = `{"resultType":"vector","result":[{"metric":{"__name__":"h"},"histogram":[%s]}]}`
 	for text, want := range map[string]string{

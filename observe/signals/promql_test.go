@@ -16,15 +16,15 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestPromQL holds every answer over a recording to the one that Prometheus'
-// own database gave to the same question: testdata/promql.golden was written
-// while a Recorder kept its series there.
+// TestPromQL compares every result over a recording with that of Prometheus's own
+// database for the same query: testdata/promql.golden was written while a
+// Recorder stored its series there.
 func TestPromQL(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "series")
 	r := newRecorder(t, dir)
 	recordStory(t, r, 0, storyPages/2)
 	must.OK(t, r.Close())
-	r = newRecorder(t, dir) // a run that was interrupted goes on
+	r = newRecorder(t, dir) // an interrupted run resumes
 	recordStory(t, r, storyPages/2, storyPages)
 	answers := map[string]string{"live": answerAll(t, r.Source())}
 	died := filepath.Join(t.TempDir(), "died")
@@ -54,12 +54,12 @@ func compareLines(t *testing.T, name, got, want string) {
 	}
 }
 
-// storyPages is how many pages the story has, one every five seconds.
+// storyPages is the number of pages in the story, one every five seconds.
 const storyPages = 400
 
-// recordStory plays pages from one to another of a recording in which series
-// appear, end, restart and pause: half an hour of one istiod with recorded
-// metrics, and of one with made-up ones that is replaced halfway.
+// recordStory records a range of pages in which series appear, end, restart and
+// pause: half an hour of one istiod with recorded metrics, and of one with
+// made-up metrics that is replaced halfway.
 func recordStory(t *testing.T, r *Recorder, from, to int) {
 	t.Helper()
 	var recorded [2][]byte
@@ -73,7 +73,7 @@ func recordStory(t *testing.T, r *Recorder, from, to int) {
 		if i%40 == 0 {
 			must.OK(t, r.AppendPage(at, recorded[min(i/200, 1)], map[string]string{"pod": "istiod-recorded", "job": "istiod"}))
 		}
-		if i >= 100 && i < 180 { // longer than a sample is looked back for
+		if i >= 100 && i < 180 { // longer than the lookback
 			continue
 		}
 		pod := map[string]string{"pod": "istiod-a", "job": "istiod"}
@@ -91,7 +91,7 @@ func recordStory(t *testing.T, r *Recorder, from, to int) {
 }
 
 // storyPage has a histogram, counters (one restarts, one appears late), and
-// gauges that come and go, are infinite, or no number.
+// gauges that come and go, are infinite, or NaN.
 func storyPage(i int, at time.Time) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# TYPE story_seconds histogram\n")
@@ -112,7 +112,7 @@ func storyPage(i int, at time.Time) []byte {
 	return []byte(b.String())
 }
 
-// answerAll asks a source every question, at moments and over spans.
+// answerAll evaluates every query on a source, at moments and over spans.
 func answerAll(t *testing.T, s Source) string {
 	t.Helper()
 	questions := []string{
@@ -128,7 +128,7 @@ func answerAll(t *testing.T, s Source) string {
 		`count by (__name__) ({pod="istiod-recorded"})`,
 	}
 	for _, signal := range Table(Options{}) {
-		if slices.Contains([]record.Quantile{0, 0.5, 0.9, 0.99, 0.999}, signal.Quantile) { // that database was asked for these
+		if slices.Contains([]record.Quantile{0, 0.5, 0.9, 0.99, 0.999}, signal.Quantile) { // the database was queried for these
 			questions = append(questions, signal.Expr)
 		}
 	}
@@ -173,6 +173,6 @@ func answerAll(t *testing.T, s Source) string {
 	return b.String()
 }
 
-// twelveDigits gives a value so that its last few bits, which depend on the order
-// of a sum, do not matter.
+// twelveDigits formats a value without its last few bits, which depend on the
+// order of a sum.
 func twelveDigits(v float64) string { return strconv.FormatFloat(v, 'g', 12, 64) }

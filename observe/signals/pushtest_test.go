@@ -71,7 +71,7 @@ func TestPushTestWords(t *testing.T) {
 	}
 }
 
-// Two replicas count together; one that was replaced is told.
+// Two replicas count together, and a replaced one is reported.
 func TestPushTestReplicas(t *testing.T) {
 	r := newRecorder(t, t.TempDir())
 	page := func(pushes, started int) []byte {

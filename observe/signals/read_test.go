@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// histogram writes a metrics page's histogram from cumulative counts.
+// histogram formats a metrics page's histogram from cumulative counts.
 func histogram(name string, sum float64, bounds []string, counts ...int) string {
 	text := "# TYPE " + name + " histogram\n"
 	for i, le := range bounds {
@@ -80,7 +80,7 @@ pilot_total_xds_rejects{type="cds"} 3
 	r, err := Read(context.Background(), s, tenSeconds, after(10))
 	must.OK(t, err)
 
-	// Of 100 observations 50 are in (0, 0.1], 40 in (0.1, 1], 10 in (1, 3].
+	// Of 100 observations 50 are in (0, 0.1], 40 in (0.1, 1], and 10 in (1, 3].
 	for _, tt := range []struct {
 		key              string
 		value, low, high float64
@@ -92,7 +92,7 @@ pilot_total_xds_rejects{type="cds"} 3
 		{"convergence_istiod_p99", 2.8, 1, 3, ""}, // 9 tenths of the way from 1 to 3
 		{"convergence_istiod_p999", 2.98, 1, 3, ""},
 		{"queue_mean", 0.001, 0, 0, ""},
-		{"queue_p99", 0.099, 0, 0.1, WithinFirst}, // what the first bucket always gives
+		{"queue_p99", 0.099, 0, 0.1, WithinFirst}, // what the first bucket always yields
 		{"push_p50", 3, 3, 0, BeyondLast},         // 40 s each: beyond all bounds
 		{"inbound_updates", 2, 0, 0, ""},
 		{"services", 19, 0, 0, ""},
@@ -145,7 +145,7 @@ pilot_total_xds_rejects{type="cds"} 3
 	}
 }
 
-// An empty source: everything is missing, nothing is zero.
+// With an empty source everything is missing and nothing is zero.
 func TestReadNothing(t *testing.T) {
 	r, err := Read(context.Background(), newRecorder(t, t.TempDir()).Source(), Options{}, after(0))
 	must.OK(t, err)
@@ -159,7 +159,7 @@ func TestReadNothing(t *testing.T) {
 	}
 }
 
-// CPU against the limit where there is one, else against the machine.
+// CPU is relative to the limit if there is one, otherwise to the machine.
 func TestSaturationOfContainers(t *testing.T) {
 	r := newRecorder(t, t.TempDir())
 	kubelet := func(limited bool, cpu float64) []byte {
@@ -179,7 +179,7 @@ func TestSaturationOfContainers(t *testing.T) {
 	reading, err := Read(context.Background(), r.Source(), tenSeconds, after(10))
 	must.OK(t, err)
 	v, _ := reading.Find("cpu_container")
-	// 0.4 cores of 4, and 0.4 cores of half a core; the busiest counts.
+	// 0.4 cores of 4, and 0.4 cores of half a core: the busiest counts.
 	if v.Status != StatusOK || math.Abs(*v.Value-0.8) > 1e-9 || len(v.Parts) != 2 || v.Saturated {
 		t.Errorf("%+v", v)
 	}
@@ -189,7 +189,8 @@ func TestSaturationOfContainers(t *testing.T) {
 	}
 }
 
-// rises computes by hand what each counter of two pages of a real istiod rose.
+// rises computes by hand the increase of each counter between two pages of a
+// real istiod.
 func rises(t *testing.T, first, second string) func(prefix string) float64 {
 	t.Helper()
 	values := func(page string) map[string]float64 {
@@ -228,7 +229,7 @@ func fixtures(t *testing.T) (first, second string) {
 	return first, second
 }
 
-// Two pages of a real istiod, between which three Services were made.
+// Two pages of a real istiod, between which three Services were created.
 func TestReadRecorded(t *testing.T) {
 	first, second := fixtures(t)
 	rose := rises(t, first, second)

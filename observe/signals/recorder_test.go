@@ -27,8 +27,8 @@ func newRecorder(t *testing.T, dir string) *Recorder {
 	return r
 }
 
-// one evaluates an expression that must give one series; ok is false if it
-// gives none.
+// one evaluates an expression that must yield at most one series; ok is false
+// if it yields none.
 func one(t *testing.T, s Source, expr string, at time.Time) (v float64, ok bool) {
 	t.Helper()
 	got, err := s.Instant(context.Background(), expr, at)
@@ -78,15 +78,15 @@ func TestRecorder(t *testing.T) {
 	check := func(s Source) {
 		t.Helper()
 		want(t, s, `pushes{type="cds",pod="istiod-1"}`, after(1), 7)
-		// It appeared with its first counts: zero before.
+		// It appeared with its first counts, so it was zero before.
 		want(t, s, `pushes{type="eds"}`, after(0.5), 0)
 		want(t, s, `pushes{type="eds"}`, after(1), 4)
 		want(t, s, `proxies`, after(0.5), 3)
-		wantNone(t, s, `proxies`, after(1)) // no longer there
+		wantNone(t, s, `proxies`, after(1)) // it disappeared
 		wantNone(t, s, `pushes`, after(-1))
 	}
 	check(r.Source())
-	// What a reader in another process sees while this one writes.
+	// The view of a reader in another process during writing.
 	open, err := OpenSeries(dir)
 	must.OK(t, err)
 	check(open)
@@ -112,7 +112,7 @@ func TestRecorder(t *testing.T) {
 		t.Errorf("recorded from %s to %s", from, to)
 	}
 
-	// A run that goes on.
+	// Resume the run.
 	r = newRecorder(t, dir)
 	must.OK(t, r.AppendPage(after(60), []byte(page1), istiod))
 	want(t, r.Source(), `pushes{type="cds"}`, after(60), 5)
@@ -124,12 +124,12 @@ func TestRecorder(t *testing.T) {
 	want(t, closed, `pushes{type="cds"}`, after(60), 5)
 }
 
-// What was appended survives a process that dies without closing.
+// Appended data survives a process that dies without closing.
 func TestRecorderDies(t *testing.T) {
 	dir := t.TempDir()
 	r := newRecorder(t, dir)
 	must.OK(t, r.AppendPage(after(0), []byte(page1), nil))
-	copied := filepath.Join(t.TempDir(), "copy") // as the disk is now
+	copied := filepath.Join(t.TempDir(), "copy") // the current state of the disk
 	must.OK(t, os.CopyFS(copied, os.DirFS(dir)))
 	must.OK(t, r.Close())
 
@@ -192,24 +192,24 @@ func TestOpenSeriesRefuses(t *testing.T) {
 	}
 }
 
-// Samples with a time of their own keep it, and count once.
+// Samples with their own timestamp keep it, and count once.
 func TestRecorderHonoursTimes(t *testing.T) {
 	r := newRecorder(t, t.TempDir())
 	page := func(seconds, value float64) []byte {
 		return fmt.Appendf(nil, "# TYPE cpu_total counter\ncpu_total %g %d\ncores 2\n", value, after(seconds).UnixMilli())
 	}
 	must.OK(t, r.AppendPage(after(1), page(0.5, 3), nil))
-	must.OK(t, r.AppendPage(after(2), page(0.5, 3), nil)) // as old as before
+	must.OK(t, r.AppendPage(after(2), page(0.5, 3), nil)) // unchanged timestamp
 	must.OK(t, r.AppendPage(after(12), page(10.5, 8), nil))
-	must.OK(t, r.AppendPage(after(13), page(99, 9), nil)) // a clock ahead of ours: when it was read
+	must.OK(t, r.AppendPage(after(13), page(99, 9), nil)) // a clock ahead of ours: use the time of reading
 	want(t, r.Source(), "count_over_time(cpu_total[20s])", after(13), 3)
 	want(t, r.Source(), "rate(cpu_total[10001ms])", after(10.5), 0.5)
 	want(t, r.Source(), "cpu_total", after(13), 9)
 	want(t, r.Source(), "cores", after(13), 2)
 }
 
-// A process that dies in the middle of a record leaves what came before; what
-// is damaged elsewhere is refused and not read in part.
+// A process that dies in the middle of a record leaves the previous ones
+// intact. Other damage is rejected rather than partially read.
 func TestJournalIsCut(t *testing.T) {
 	dir := t.TempDir()
 	r := newRecorder(t, dir)
@@ -245,7 +245,7 @@ func TestJournalIsCut(t *testing.T) {
 	}
 }
 
-// Recordings longer than a chunk have each sample.
+// Recordings longer than a chunk contain every sample.
 func TestRecorderManySamples(t *testing.T) {
 	dir := t.TempDir()
 	r := newRecorder(t, dir)

@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A Prometheus server gives the readings that the series themselves give.
+// A Prometheus server yields the same readings as the series themselves.
 func TestRemote(t *testing.T) {
 	first, second := fixtures(t)
 	s := twoPages(t, first, second)
@@ -112,12 +112,12 @@ func TestRemoteFails(t *testing.T) {
 	}
 }
 
-// A server that never comes to the end of its answer, or never begins one, is
-// waited for as long as was said, and no longer.
+// A server that never finishes, or never starts, its response is awaited for
+// exactly the configured time.
 func TestRemoteTimeout(t *testing.T) {
 	var silent atomic.Bool
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, r.Body) // only then is it noticed that the asker has gone
+		io.Copy(io.Discard, r.Body) // only then is the client's disconnect detected
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for {
@@ -155,8 +155,8 @@ func TestRemoteTimeout(t *testing.T) {
 	}
 }
 
-// A header may be a key: it goes to the server it was given for and to no
-// other, wherever that points.
+// A header may be a key, so it is sent only to the server it was given for,
+// wherever that redirects.
 func TestRemoteFollowsNoRedirectElsewhere(t *testing.T) {
 	const key = "X-Api-Key"
 	var leaked atomic.Int32

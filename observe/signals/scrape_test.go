@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// served is a target that serves text, or fails.
+// served is a target that serves text or fails.
 type served struct {
 	labels map[string]string
 	page   string
@@ -58,10 +58,10 @@ func TestScraper(t *testing.T) {
 
 	b.err = errors.New("connection refused")
 	at = scrape(1)
-	want(t, r.Source(), "sum(n)", at, 1) // what was not read is not what it was before
+	want(t, r.Source(), "sum(n)", at, 1) // an unread target does not keep its old value
 	want(t, r.Source(), `up{pod="b"}`, at, 0)
 
-	all = all[:1] // looked for again at once, since b failed
+	all = all[:1] // discovered again at once, since b failed
 	at = scrape(0)
 	if s.Targets() != 1 {
 		t.Errorf("%d targets", s.Targets())
@@ -74,11 +74,11 @@ func TestScraper(t *testing.T) {
 
 	discovery = errors.New("the API server is away")
 	a.page = "# TYPE n counter\nn 3\n"
-	at = scrape(1) // but the targets known still answer
+	at = scrape(1) // but the known targets still respond
 	want(t, r.Source(), "n", at, 3)
 }
 
-// A scraper ends what an earlier one of the same job read, and nothing else.
+// A scraper ends exactly the series that an earlier one read in the same job.
 func TestScraperEndsOthers(t *testing.T) {
 	r := newRecorder(t, t.TempDir())
 	scrape := func(targets ...*served) time.Time {
@@ -132,7 +132,7 @@ func TestKeepLines(t *testing.T) {
 	for page, want := range map[string]string{
 		"":                          "",
 		"# c\nk 1\nx 2\nk 3\n":      "# c\nk 1\nk 3\n",
-		"x 1\nx 2":                  "x 2", // unfinished: seen as such
+		"x 1\nx 2":                  "x 2", // incomplete: detected as such
 		"k 1":                       "k 1",
 		"\n\nx 1\n":                 "",
 		strings.Repeat("x 1\n", 50): "",
@@ -143,7 +143,7 @@ func TestKeepLines(t *testing.T) {
 	}
 }
 
-// Neither goroutines nor files are left.
+// No goroutines or files are leaked.
 func TestNothingIsLeft(t *testing.T) {
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)

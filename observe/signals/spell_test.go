@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// spell writes a series as PromQL does: name{label="value",...}, sorted.
+// spell formats a series as PromQL does: name{label="value",...}, sorted.
 func spell(name string, labels map[string]string) string {
 	if len(labels) == 0 {
 		return name
@@ -22,5 +22,5 @@ func spell(name string, labels map[string]string) string {
 	return b.String() + "}"
 }
 
-// escape is how Prometheus' text format writes values of labels.
+// escape escapes label values for Prometheus's text format.
 var escape = strings.NewReplacer(`\`, `\\`, "\n", `\n`, `"`, `\"`)

@@ -16,7 +16,7 @@ import (
 
 const id, otherID = "0102030405060708090a0b0c0d0e0f1011121314", "ff02030405060708090a0b0c0d0e0f1011121314"
 
-// build builds the program that spins, with its symbols.
+// build builds the spinning program with symbols.
 func build(t *testing.T, id string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spinner")
@@ -26,8 +26,8 @@ func build(t *testing.T, id string) string {
 	return path
 }
 
-// profileOf is a profile of a binary of some build that only exports a function,
-// with a sample in each of many places of its code; and what is at hand of it.
+// profileOf returns a profile of a binary of some build that exports only one
+// function, with samples at many places in its code; and the available binaries.
 func profileOf(t *testing.T, like, id string) (*profile.Profile, map[string]profile.ELF) {
 	t.Helper()
 	f, err := os.Open(like)

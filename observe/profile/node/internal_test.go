@@ -14,11 +14,11 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestProcessesAfterWaiting: a profile that waited for a slot is of the processes
-// that the container has then.
+// TestProcessesAfterWaiting verifies that a profile that waited for a slot covers
+// the container's processes at that time.
 func TestProcessesAfterWaiting(t *testing.T) {
 	root, id := t.TempDir(), strings.Repeat("ab", 32)
-	cgroup := filepath.Join(root, "77", "cgroup") // a pipe, to know when it is read
+	cgroup := filepath.Join(root, "77", "cgroup") // a pipe, to detect when it is read
 	must.OK(t, os.Mkdir(filepath.Dir(cgroup), 0o755))
 	must.OK(t, unix.Mkfifo(cgroup, 0o600))
 	options := Options{ProcRoot: root, Tool: perf.Tool{Path: "/nonexistent/perf"}}

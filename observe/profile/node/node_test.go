@@ -18,7 +18,7 @@ import (
 
 const container = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
-// proc makes a /proc with two processes of the container, and others.
+// proc creates a /proc with two processes of the container, and others.
 func proc(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -53,7 +53,7 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// The role answers requests with its token, and rejects invalid ones.
+// The role serves requests with its token, and rejects invalid ones.
 func TestServer(t *testing.T) {
 	leakcheck.Goroutines(t)
 	if _, err := node.New(node.Options{Control: "127.0.0.1:0"}); err == nil {

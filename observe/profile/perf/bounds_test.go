@@ -47,7 +47,7 @@ func TestDwarfIsBounded(t *testing.T) {
 	}
 }
 
-// perf ends by itself if nobody is left to stop it.
+// perf ends by itself if nothing is left to stop it.
 func TestEndsByItself(t *testing.T) {
 	needPerf(t)
 	target := spin(t, spinner(t), time.Minute)
@@ -84,7 +84,7 @@ func TestEndsByItself(t *testing.T) {
 	}
 }
 
-// Only directories that killed programs left are removed.
+// Only directories left by killed programs are removed.
 func TestSweep(t *testing.T) {
 	tool := needPerf(t)
 	tool.Temp = t.TempDir()
@@ -116,7 +116,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// perf does not go on printing a text that is not valid, perhaps gigabytes.
+// perf does not continue printing invalid text, which may be gigabytes.
 func TestRefusedText(t *testing.T) {
 	leakcheck.Goroutines(t)
 	tool := filepath.Join(t.TempDir(), "perf")

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// A list of build ids comes with a file from anywhere, and is bounded.
+// A list of build IDs comes from an untrusted file, and is bounded.
 func TestBuildIDsAreBounded(t *testing.T) {
 	var onePath, paths strings.Builder
 	for i := range 3 * maxIDs {
@@ -24,7 +24,8 @@ func TestBuildIDsAreBounded(t *testing.T) {
 	}
 }
 
-// FuzzReadBuildIDs: what is read is in the list, each id of a path once.
+// FuzzReadBuildIDs verifies that everything read is in the list, with each ID
+// of a path once.
 func FuzzReadBuildIDs(f *testing.F) {
 	const twice = "5f9ea2d586b07049159df48d248ff3b433e5b8ec /usr/local/bin/a b\n"
 	f.Add([]byte("e4f18d9dc1d0e6fc2b17e93e885a647b3c0a6fc1 [kernel.kallsyms]\n" + twice + twice))

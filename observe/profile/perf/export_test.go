@@ -1,4 +1,4 @@
 package perf
 
-// Arguments are perf record's.
+// Arguments returns the arguments of perf record.
 func Arguments(o Options, file string) []string { return o.arguments(file, false) }

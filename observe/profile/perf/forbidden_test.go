@@ -37,7 +37,8 @@ func TestForbidden(t *testing.T) {
 		t.Skip("only root becomes another user")
 	}
 	needPerf(t)
-	// The test's own program may lie where others cannot look.
+	// The test's own program may be in a directory that other users cannot
+	// access.
 	self, err := os.Open("/proc/self/exe")
 	must.OK(t, err)
 	defer self.Close()

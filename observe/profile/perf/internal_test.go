@@ -13,7 +13,7 @@ import (
 )
 
 // TestOnlyPlainFilesAreOpened: a path in a profile may name a device, and
-// opening some of them has consequences.
+// opening some devices has side effects.
 func TestOnlyPlainFilesAreOpened(t *testing.T) {
 	dir := t.TempDir()
 	pipe := filepath.Join(dir, "pipe")
@@ -39,7 +39,7 @@ func TestOnlyPlainFilesAreOpened(t *testing.T) {
 	}
 }
 
-// TestInRoot: links lead where they do in a container, and never out of it.
+// TestInRoot verifies that links resolve as in a container, and never escape it.
 func TestInRoot(t *testing.T) {
 	dir := t.TempDir()
 	outside := filepath.Join(dir, "outside")
@@ -78,8 +78,8 @@ func TestInRoot(t *testing.T) {
 	}
 }
 
-// If containers have different programs at one path, the build id is that of the
-// program at hand.
+// If containers have different programs at one path, the build ID is that of the
+// available program.
 func TestTheirIDs(t *testing.T) {
 	all := map[string][]string{"/a": {"1"}, "/b": {"1", "2"}, "/c": {"1", "2"}, "/d": {"1", "2"}}
 	got := theirIDs(all, map[string]profile.ELF{"/b": {BuildID: "2"}, "/c": {BuildID: "3"}})
@@ -88,7 +88,7 @@ func TestTheirIDs(t *testing.T) {
 	}
 }
 
-// All CPUs are sampled if the file has room.
+// All CPUs are sampled if the file has room for it.
 func TestFitsWide(t *testing.T) {
 	for _, tt := range []struct {
 		graph  string

@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// spin starts the program at path, which spins.
+// spin starts the spinning program at path.
 func spin(t *testing.T, path string, length time.Duration) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(path, length.String())
@@ -27,7 +27,7 @@ func spin(t *testing.T, path string, length time.Duration) *exec.Cmd {
 	must.OK(t, cmd.Start())
 	_, err = out.Read(make([]byte, 16))
 	ended := make(chan struct{})
-	go func() { // nobody else waits for it, and reads of the pipe are over
+	go func() { // nothing else waits for it, and the pipe has been read
 		_ = cmd.Wait()
 		close(ended)
 	}()
@@ -39,7 +39,7 @@ func spin(t *testing.T, path string, length time.Duration) *exec.Cmd {
 	return cmd
 }
 
-// spinner builds the program that spins.
+// spinner builds the spinning program.
 func spinner(t *testing.T, flags ...string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "spinner")
@@ -50,7 +50,7 @@ func spinner(t *testing.T, flags ...string) string {
 	return path
 }
 
-// needPerf skips where perf is not installed or may not be used.
+// needPerf skips the test if perf is not installed or may not be used.
 func needPerf(t *testing.T) perf.Tool {
 	t.Helper()
 	var tool perf.Tool
@@ -67,8 +67,8 @@ func options(pid int) perf.Options {
 	return perf.Options{PIDs: []int{pid}, Hz: 199, Length: time.Second, Graph: perf.GraphFP}
 }
 
-// record profiles what spins, and does so again if the machine gave it hardly
-// any CPU.
+// record profiles the spinning program, and retries if the machine gave it
+// hardly any CPU.
 func record(t *testing.T, tool perf.Tool, o perf.Options) perf.Recording {
 	t.Helper()
 	const least, attempts = 100 * time.Millisecond, 10
@@ -83,8 +83,8 @@ func record(t *testing.T, tool perf.Tool, o perf.Options) perf.Recording {
 	}
 }
 
-// A profile names the function that runs all the time: by the binary's symbol
-// table or by Go's own, also if perf is in another mount namespace.
+// A profile names the function that runs all the time, from the binary's symbol
+// table or Go's own table, even if perf is in another mount namespace.
 func TestRecord(t *testing.T) {
 	leakcheck.Goroutines(t)
 	tool := needPerf(t)
@@ -123,7 +123,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A profile has no samples and no binaries of other processes.
+// A profile contains no samples or binaries of other processes.
 func TestOnlyTheProcess(t *testing.T) {
 	tool := needPerf(t)
 	one, other := spin(t, spinner(t), time.Minute), spin(t, spinner(t), time.Minute)
@@ -147,8 +147,8 @@ func TestOnlyTheProcess(t *testing.T) {
 	}
 }
 
-// If the program ends, the profile has what there is, and a note. If it ends
-// before perf saw it run, the test takes one that lives longer.
+// If the program ends, the profile contains what was recorded, and a note. If
+// it ends before perf saw it run, the test retries with a longer life.
 func TestTargetEnds(t *testing.T) {
 	leakcheck.Goroutines(t)
 	tool := needPerf(t)
@@ -174,7 +174,7 @@ func TestTargetEnds(t *testing.T) {
 	}
 }
 
-// A binary that was replaced while it ran gives no names.
+// A binary that was replaced while it ran yields no names.
 func TestReplacedBinary(t *testing.T) {
 	tool := needPerf(t)
 	path := spinner(t)
@@ -195,7 +195,7 @@ func TestErrors(t *testing.T) {
 	if !errors.Is(err, perf.ErrMissing) || errs.Hint(err) == "" {
 		t.Errorf("no perf: %v", err)
 	}
-	// A perf that refuses as the real one does.
+	// A perf that refuses like the real one.
 	refusing := filepath.Join(t.TempDir(), "perf")
 	text := "#!/bin/sh\necho 'Error:\nAccess to performance monitoring and observability operations is limited.\n" +
 		"Consider adjusting /proc/sys/kernel/perf_event_paranoid setting' >&2\nexit 255\n"
@@ -233,7 +233,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// Files that are not perf.data, or truncated, are errors or have a note.
+// Files that are truncated or not perf.data cause an error or a note.
 func TestReadFile(t *testing.T) {
 	tool := needPerf(t)
 	whole, err := os.ReadFile("testdata/small.perf.data")
@@ -254,7 +254,7 @@ func TestReadFile(t *testing.T) {
 			t.Errorf("%s: %v, %v", name, p, err)
 		}
 	}
-	// The header says where the samples are: offset and size at 40 and 48.
+	// The header has the location of the samples: offset and size at 40 and 48.
 	begin, size := binary.LittleEndian.Uint64(whole[40:]), binary.LittleEndian.Uint64(whole[48:])
 	p, _, err = tool.ReadFile(t.Context(), write(whole[:begin+size-size/8]))
 	if err == nil && len(p.Notes) == 0 || err != nil && !errors.Is(err, profile.ErrFormat) {
