@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// A lever that a cell lacks, that means nothing there, or that is as installed by
-// whatever spelling, is not named; what is no lever is left out.
+// Levers that a cell lacks, that are meaningless there, or that are as installed
+// in any spelling, are not named. Other factors are omitted.
 func TestLeversOf(t *testing.T) {
 	none := LeversOf(nil)
 	if err := none.Refuse(); err != nil || len(none.Levels) > 0 {

@@ -26,7 +26,7 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// A pod with a sidecar depends on its node's agent if it waits for that.
+// A pod with a sidecar depends on its node's agent if it waits for it.
 func TestAgentsServe(t *testing.T) {
 	pod := func(init string) *corev1.Pod {
 		return &corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: init}, {Name: "proxy"}}}}

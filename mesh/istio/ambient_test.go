@@ -41,13 +41,13 @@ func TestDecorateAmbient(t *testing.T) {
 	}
 }
 
-// series is a ztunnel's series of connections or bytes to the worker's pod.
+// series returns the key of a ztunnel series for connections or bytes to the worker's pod.
 func series(name, reporter, policy string) string {
 	return observe.Metric{Name: name, Labels: map[string]string{"reporter": reporter, "connection_security_policy": policy,
 		"source_workload": "client-ambient", "destination_workload": "server-ambient", "destination_workload_namespace": "meshtrial-1"}}.Key()
 }
 
-// ambientTrial is the evidence of a trial whose requests ztunnel carried, with both
+// ambientTrial returns the evidence of a trial whose requests ztunnel carried, with both
 // pods on one node or on two.
 func ambientTrial(nodes int) mesh.Evidence {
 	cell := record.Cell{"sidecars": "ambient", "protocol": "http1", "payload": "1KiB"}
@@ -62,7 +62,8 @@ func ambientTrial(nodes int) mesh.Evidence {
 			p.Rise[series(openedTotal, r, "mutual_tls")] = connections
 			p.Rise[series(sentTotal, r, "mutual_tls")] = requests * 1100
 			p.Rise[series(receivedTotal, r, "mutual_tls")] = requests * 1200
-			// An earlier trial of the same pods had as many, and all of them have ended.
+			// An earlier trial of the same pods opened as many, and all of them have
+			// ended.
 			p.Total[series(openedTotal, r, "mutual_tls")], p.Total[series(closedTotal, r, "mutual_tls")] = 2*connections, connections+3
 		}
 		return p
@@ -87,7 +88,7 @@ func TestVerifyAmbient(t *testing.T) {
 				e.Proxies[part].Rise[series(name, reporter, "mutual_tls")] -= n
 			}
 		}
-		// A library's connection broke, and was made anew.
+		// A library's connection broke and was replaced.
 		remade := func(e *mesh.Evidence) {
 			e.Wire = &mesh.Wire{Sent: requests * 1024, Read: requests * 1024, Bodies: true}
 			e.Connections, e.Remade = e.Connections+1, 1
@@ -120,7 +121,7 @@ func TestVerifyAmbient(t *testing.T) {
 			}, []string{"server-ztunnel-open"}},
 			"a request that nobody answered": {func(e *mesh.Evidence) {
 				e.Unknown = 1
-				e.Wire.Sent += 1200 // it may have got this far, or not
+				e.Wire.Sent += 1200 // it may or may not have got this far
 				move(client, receivedTotal, "source", -500)(e)
 				e.Proxies[client].Rise[series(failedTotal, "source", "mutual_tls")] = 1
 			}, nil},
@@ -135,7 +136,7 @@ func TestVerifyAmbient(t *testing.T) {
 				move(server, receivedTotal, "destination", -1200)(e)
 			}, nil},
 			"only once through the server's": {func(e *mesh.Evidence) {
-				e.Remade = 1 // which the generator's own protocols never send again
+				e.Remade = 1 // which the generator's own protocols never resend
 				e.Wire.Sent += 1200
 				move(client, receivedTotal, "source", -1200)(e)
 			}, []string{"server-ztunnel-bytes", "ztunnel-sides"}},
@@ -207,13 +208,13 @@ func TestVerifyAmbient(t *testing.T) {
 			t.Errorf("a ztunnel that was not read: %v", got)
 		}
 	}
-	// Of other cells nothing is asked of ztunnel.
+	// Cells without ztunnel have no ztunnel checks.
 	for _, c := range (&Mesh{}).Verify(trial(nil)) {
 		if strings.Contains(c.Name, "ztunnel") || strings.Contains(c.Name, "hbone") {
 			t.Errorf("a cell with sidecars has the check %s", c.Name)
 		}
 	}
-	// Unless their nodes have one, which must have passed nothing on.
+	// If their nodes have one, it must not have forwarded anything.
 	e := trial(nil)
 	e.Beside = map[string]*mesh.Passed{"a": {Rise: map[string]float64{
 		observe.Metric{Name: openedTotal, Labels: map[string]string{"reporter": "destination", "destination_workload": e.Endpoint.Service, "destination_workload_namespace": e.Endpoint.Namespace}}.Key(): 1,
@@ -224,7 +225,7 @@ func TestVerifyAmbient(t *testing.T) {
 	}
 }
 
-// A ztunnel that runs is the one that the run's header names.
+// A running ztunnel must be the one named by the run's header.
 func TestZtunnelFits(t *testing.T) {
 	for _, c := range []struct {
 		named, running string
@@ -246,7 +247,7 @@ func TestZtunnelFits(t *testing.T) {
 	if err := (&Mesh{}).Fits(record.PlaceNode, mesh.ProxyState{Version: "1.31.1"}); err != nil {
 		t.Errorf("a run that names none: %v", err)
 	}
-	// Where the image names no version, that of istiod does.
+	// If the image has no version, istiod's version applies.
 	for _, c := range []struct {
 		istiod, named, running string
 		fits                   bool
@@ -266,12 +267,12 @@ func TestZtunnelFits(t *testing.T) {
 	}
 }
 
-// podOf is a template of one container.
+// podOf returns a template with one container.
 func podOf(container, image string) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: container, Image: image}}}}
 }
 
-// mark is what an image's reference ends in, to be of a tag or a digest.
+// mark returns the suffix of an image reference with a tag or a digest.
 func mark(version string) string {
 	if strings.HasPrefix(version, "sha256:") {
 		return "@" + version
@@ -279,7 +280,7 @@ func mark(version string) string {
 	return ":" + version
 }
 
-// An ambient mesh that lacks something is refused before anything starts.
+// An incomplete ambient mesh is refused before anything starts.
 func TestRefuseAmbient(t *testing.T) {
 	istiod := appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{Spec: corev1.PodSpec{Containers: []corev1.Container{
 		{Name: istiodContainer, Image: "docker.io/istio/pilot:1.31-abc", Env: []corev1.EnvVar{{Name: "PILOT_ENABLE_AMBIENT", Value: "true"}}}}}}}}
@@ -322,7 +323,7 @@ func TestRefuseAmbient(t *testing.T) {
 			}
 		})
 	}
-	// Simulated ztunnels need no real ones.
+	// Simulated ztunnels do not need real ones.
 	alone := AsFound{istiods: []appsv1.Deployment{*istiod.DeepCopy()}}
 	if err := alone.refuseZtunnels(); err != nil {
 		t.Errorf("refused: %v", err)
@@ -331,7 +332,7 @@ func TestRefuseAmbient(t *testing.T) {
 	if err := alone.refuseZtunnels(); err == nil || !strings.Contains(errs.Hint(err), "istiod_env: PILOT_ENABLE_AMBIENT=true") {
 		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}
-	// Another Envoy than the lab's own discovers workloads.
+	// An Envoy other than the lab's own discovers workloads.
 	if err := alone.refuseHBONE(); err != nil {
 		t.Errorf("refused: %v", err)
 	}
@@ -350,7 +351,7 @@ func TestRefuseAmbient(t *testing.T) {
 	if got := f.ambient(); !reflect.DeepEqual(got, want) {
 		t.Errorf("components %+v", got)
 	}
-	// On GKE istioctl puts the agent, and it alone, into kube-system.
+	// On GKE istioctl installs only the agent in kube-system.
 	agent := set(agentName, "istio/install-cni:1.31.0")
 	agent.Namespace = "kube-system"
 	for name, refused := range map[string]error{"seen": nil, "hidden": apierrors.NewForbidden(appsv1.Resource("daemonsets"), agentName, nil), "broken": errors.New("no leader")} {
@@ -367,8 +368,9 @@ func TestRefuseAmbient(t *testing.T) {
 	}
 }
 
-// Where istiod has its ztunnels in another namespace, nobody is told to install an ambient
-// mesh over that, but where alone one is looked for.
+// If istiod has its ztunnels in another namespace, the hint names it instead of suggesting
+// to install an ambient mesh over it. The error always names the only namespace that is
+// searched.
 func TestAmbientElsewhere(t *testing.T) {
 	for accounts, elsewhere := range map[string]string{
 		"": "", "istio-system/ztunnel": "", "ztunnel": "",

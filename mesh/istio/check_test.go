@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// installation is what a cluster has of Istio.
+// installation is an Istio installation in a cluster.
 type installation struct {
 	images    []string // of istiod's Deployments
 	available int32    // replicas of each
@@ -25,7 +25,7 @@ type installation struct {
 	config    string // MeshConfig; "" for no ConfigMap
 }
 
-// objects are those that Check asks for.
+// objects returns the objects that Check reads.
 func (i installation) objects() []runtime.Object {
 	out := []runtime.Object{}
 	for _, image := range i.images {

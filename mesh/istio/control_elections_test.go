@@ -22,7 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// leaseOf is the Lease of an election; nobody has it where holder is "".
+// leaseOf returns the Lease of an election; it is not held if holder is "".
 func leaseOf(revision, holder string) *unstructured.Unstructured {
 	spec := map[string]any{}
 	if holder != "" {
@@ -32,15 +32,14 @@ func leaseOf(revision, holder string) *unstructured.Unstructured {
 		"metadata": map[string]any{"name": statusElection + "-" + revision, "namespace": Namespace}, "spec": spec}}
 }
 
-// A fresh istiod is elected once its own pod has the Lease: not while the former's has it,
-// nor one that is ending, nor while nobody has. A Lease that is not there is waited for as long
-// as an istiod would take to make it, once, and a look that fails is repeated, but not one
-// that is forbidden.
+// A new istiod is elected once its own pod holds the Lease: not while the previous or a
+// terminating one holds it, nor while it is not held. A missing Lease is awaited once, for as
+// long as an istiod may take to create it. A failed read is repeated, unless it is forbidden.
 func TestAwaitElected(t *testing.T) {
 	for name, tt := range map[string]struct {
-		holders []string // one after the other, each for a time; "-" is no Lease
+		holders []string // consecutive holders, each for a while; "-" means no Lease
 		each    time.Duration
-		failing int // looks that fail first, with
+		failing int // number of initial reads that fail, with
 		with    error
 		takes   time.Duration
 		fails   string
@@ -125,8 +124,8 @@ func TestAwaitElected(t *testing.T) {
 	}
 }
 
-// That one template of istiod's pods holds no elections says nothing of another, such as
-// that of the next trial.
+// If one template of istiod's pods holds no elections, another one, such as that of the next
+// trial, still may.
 func TestAwaitElectedAfterAnotherTemplate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod"}, Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{}}}

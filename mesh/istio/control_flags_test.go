@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// A flag is set, replaced or taken away however it was written, and the rest of the
-// command line stays.
+// A flag is set, replaced or removed however it was written, and the rest of the
+// command line is unchanged.
 func TestSetFlags(t *testing.T) {
 	const flag = "--keepaliveMaxServerConnectionAge"
 	for _, tt := range []struct{ args, level, want string }{

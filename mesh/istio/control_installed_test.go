@@ -23,7 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// anyDeployment draws an istiod as somebody may have installed it.
+// anyDeployment draws an istiod as it may have been installed.
 func anyDeployment(t *rapid.T) appsv1.DeploymentSpec {
 	spec := charted()
 	if n := int32(rapid.IntRange(0, 5).Draw(t, "replicas")); n > 0 {
@@ -60,7 +60,7 @@ func anyDeployment(t *rapid.T) appsv1.DeploymentSpec {
 	return spec
 }
 
-// anyMeshConfig draws a mesh configuration as somebody may have written it, with
+// anyMeshConfig draws a mesh configuration as a user may have written it, with
 // comments.
 func anyMeshConfig(t *rapid.T) string {
 	out := "# ours\nrootNamespace: istio-system\n"
@@ -75,8 +75,8 @@ func anyMeshConfig(t *rapid.T) string {
 	return out
 }
 
-// Where a study names no lever, any installation stays exactly as it is, and
-// nothing is demanded of it.
+// If a study names no lever, every installation stays exactly as it is, and nothing
+// is required of it.
 func TestNothingNamedChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cell := record.Cell{}
@@ -111,12 +111,12 @@ func TestNothingNamedChangesNothing(t *testing.T) {
 	})
 }
 
-// A request that a named limit moves is told as it is installed; one that a study
-// names itself, or that stays, is not.
+// A request that a named limit changes is reported with its installed value. One
+// that a study names itself, or that does not change, is not.
 func TestRequestsMoved(t *testing.T) {
 	for name, tt := range map[string]struct {
 		cell    record.Cell
-		without []corev1.ResourceName // that have no request as installed
+		without []corev1.ResourceName // without an installed request
 		want    record.Cell
 	}{
 		"a limit below it":       {record.Cell{"istiod_memory": "1536Mi"}, nil, record.Cell{"istiod_memory_request": "2Gi"}},
@@ -138,8 +138,8 @@ func TestRequestsMoved(t *testing.T) {
 	}
 }
 
-// installed is what istiods say of themselves that run as a Deployment and a mesh
-// configuration have them.
+// installed returns the state that istiods report when they run with a Deployment
+// and a mesh configuration.
 func installed(spec appsv1.DeploymentSpec, active map[string]any, n int) state {
 	s := state{sidecars: map[string]activeSidecar{}, scopeErr: map[string]error{}}
 	for i := range n {
@@ -154,8 +154,8 @@ func installed(spec appsv1.DeploymentSpec, active map[string]any, n int) state {
 	return s
 }
 
-// One lever that is named changes what is its own and nothing else: with that put
-// back the installation is as it was.
+// A single named lever changes only what belongs to it: after reverting that, the
+// installation is as before.
 func TestOneNamedChangesItsOwn(t *testing.T) {
 	for _, f := range controlplane.Levers() {
 		t.Run(f.Name, func(t *testing.T) {
@@ -194,7 +194,7 @@ func TestOneNamedChangesItsOwn(t *testing.T) {
 	}
 }
 
-// meshOwn takes out of a mesh configuration what belongs to a lever.
+// meshOwn removes what belongs to a lever from a mesh configuration.
 var meshOwn = map[string]func(map[string]any){
 	controlplane.FactorOutboundPolicy:     func(m map[string]any) { delete(m, "outboundTrafficPolicy") },
 	controlplane.FactorDiscoverySelectors: func(m map[string]any) { delete(m, "discoverySelectors") },
@@ -215,8 +215,8 @@ func withoutMetadata(m map[string]any, name string) {
 	proxy["proxyMetadata"], m["defaultConfig"] = metadata, proxy
 }
 
-// putBack undoes what belongs to a lever, and what comes with any lever of the
-// Deployment.
+// putBack reverts what belongs to a lever, and what every lever of the Deployment
+// adds.
 func putBack(got *appsv1.DeploymentSpec, was appsv1.DeploymentSpec, f study.Factor, l mesh.Levers) {
 	if f.Scope != study.ScopeIstiod {
 		return
@@ -259,8 +259,8 @@ func putBack(got *appsv1.DeploymentSpec, was appsv1.DeploymentSpec, f study.Fact
 	}
 }
 
-// What was set is what is found, in the factors' spelling; and what nobody set is
-// istiod's own.
+// Found returns the levels that were set, in the factors' spelling, and istiod's
+// defaults for the others.
 func TestFoundIsWhatWasSet(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cell := record.Cell{}
@@ -295,7 +295,8 @@ func TestFoundIsWhatWasSet(t *testing.T) {
 	})
 }
 
-// An installation of somebody's own is found as it is, in levels where they say it.
+// A customized installation is found as it is, as levels where its values match
+// one.
 func TestFound(t *testing.T) {
 	spec := charted()
 	c := containerOf(&spec.Template.Spec)
@@ -340,7 +341,7 @@ func TestFound(t *testing.T) {
 	}
 }
 
-// A Sidecar that holds mesh-wide is what the mesh was installed with.
+// A mesh-wide Sidecar counts as installed.
 func TestFoundSidecar(t *testing.T) {
 	wide := func(spec map[string]any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"spec": spec}}

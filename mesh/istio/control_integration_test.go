@@ -36,7 +36,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// site is a cluster with Istio, and one injected pod in it.
+// site is a cluster with Istio and one injected pod.
 type site struct {
 	lab    *local.Lab
 	config *rest.Config
@@ -46,10 +46,10 @@ type site struct {
 
 const (
 	inside  = "meshtrial-levers"     // the namespace of the injected pod
-	outside = "meshtrial-levers-out" // one that selectors can leave out
+	outside = "meshtrial-levers-out" // a namespace that selectors can exclude
 )
 
-// newSite is a lab with the clients that these tests use.
+// newSite returns a lab with the clients that these tests use.
 func newSite(t *testing.T) *site {
 	t.Helper()
 	l := labtest.Start(t)
@@ -60,15 +60,15 @@ func newSite(t *testing.T) *site {
 	return s
 }
 
-// injected makes two namespaces, the inner with one injected pod and a
-// Service, and returns the pod as a proxy once it is ready.
+// injected creates two namespaces, the inner one with an injected pod and a Service, and
+// returns the pod as a proxy once it is ready.
 func (s *site) injected(t *testing.T) mesh.ControlProxy {
 	t.Helper()
 	ctx := t.Context()
 	for name, labels := range map[string]map[string]string{
 		inside: {"istio-injection": "enabled"}, outside: {"meshtrial-out": "yes"},
 	} {
-		for began := time.Now(); ; time.Sleep(200 * time.Millisecond) { // an earlier test's may still go
+		for began := time.Now(); ; time.Sleep(200 * time.Millisecond) { // an earlier test's may still be terminating
 			_, err := s.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
 			if err == nil {
 				break
@@ -89,7 +89,7 @@ func (s *site) injected(t *testing.T) mesh.ControlProxy {
 	}
 	deadline, cancel := context.WithTimeout(ctx, 4*time.Minute)
 	defer cancel()
-	for { // the namespace's service account comes a moment later
+	for { // the namespace's service account appears a moment later
 		_, err := s.kube.CoreV1().Pods(inside).Create(ctx, pod, metav1.CreateOptions{})
 		if err == nil {
 			break
@@ -106,7 +106,7 @@ func (s *site) injected(t *testing.T) mesh.ControlProxy {
 		Namespace: inside, Labels: live.Labels}
 }
 
-// checkSoon repeats a check while a proxy connects again.
+// checkSoon repeats a check while a proxy reconnects.
 func checkSoon(t *testing.T, plane *istio.ControlPlane, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -119,8 +119,8 @@ func checkSoon(t *testing.T, plane *istio.ControlPlane, l mesh.Levers, e mesh.Co
 	}
 }
 
-// awaitElected is over once a replica of istiod has the Lease for whose winner the trial waits:
-// the real istiod has one of this name.
+// awaitElected verifies that a replica of istiod holds the Lease for which the trial waits: the
+// real istiod has one with this name.
 func awaitElected(t *testing.T, s *site, plane *istio.ControlPlane) {
 	t.Helper()
 	must.OK(t, plane.AwaitElected(t.Context()))
@@ -131,8 +131,8 @@ func awaitElected(t *testing.T, s *site, plane *istio.ControlPlane) {
 	}
 }
 
-// Every lever is set and proved; each wrong level is found out by the check
-// that is about it; and all is put back by another process.
+// Every lever is set and verified, each wrong level fails the corresponding check, and another
+// process reverts everything.
 func TestLeversOnIstiod(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
@@ -188,7 +188,7 @@ func TestLeversOnIstiod(t *testing.T) {
 	if bad := failures(checkSoon(t, plane, all, evidence)); bad != nil {
 		t.Errorf("all levers: %s", strings.Join(bad, "\n"))
 	}
-	want := all.Levels.With(record.Cell{"outbound_policy": "ALLOW_ANY", "sidecar_scope": "none", "sidecar_hosts": "", "istiod_env": found["istiod_env"], // theirs, or not a feature
+	want := all.Levels.With(record.Cell{"outbound_policy": "ALLOW_ANY", "sidecar_scope": "none", "sidecar_hosts": "", "istiod_env": found["istiod_env"], // set by others, or not a feature
 		"istiod_cpu_request": "", "istiod_memory_request": "", "istiod": found["istiod"]})
 	if set, err := plane.Found(ctx, none); err != nil {
 		t.Error(err)
@@ -229,7 +229,7 @@ func TestLeversOnIstiod(t *testing.T) {
 		"image":     {controlplane.FactorIstiod, "docker.io/istio/pilot:other", []string{"istiod-image"}},
 	} {
 		wrong := all.With(change.factor, change.level)
-		for began := time.Now(); ; time.Sleep(500 * time.Millisecond) { // a proxy may be connecting again
+		for began := time.Now(); ; time.Sleep(500 * time.Millisecond) { // a proxy may be reconnecting
 			var names []string
 			for _, c := range plane.Check(ctx, wrong, evidence) {
 				if !c.OK {
@@ -249,7 +249,7 @@ func TestLeversOnIstiod(t *testing.T) {
 
 	s.onlyOne(t, plane, before, config, scaler)
 
-	// What is forbidden or cannot be is refused before anything changes.
+	// Forbidden and impossible settings are refused before anything changes.
 	bad := all
 	bad = bad.With(study.FactorDebounceAfter, "soon")
 	if _, err := plane.Apply(ctx, bad, false); err == nil || !strings.Contains(err.Error(), "debounce_after") {
@@ -278,12 +278,12 @@ func TestLeversOnIstiod(t *testing.T) {
 	}
 }
 
-// onlyOne names one lever where all were set: all others are as installed again,
-// and a Sidecar of somebody else's is in nobody's way.
+// onlyOne names one lever after all were set: all others are as installed again, and a Sidecar
+// of another user does not conflict.
 func (s *site) onlyOne(t *testing.T, plane *istio.ControlPlane, before *appsv1.Deployment, config *corev1.ConfigMap, scaler *autoscaling.HorizontalPodAutoscaler) {
 	ctx := t.Context()
 	must.OK(t, s.applySidecar(ctx, "theirs"))
-	t.Cleanup(func() { s.deleteSidecar(context.Background(), "theirs") }) // where it failed
+	t.Cleanup(func() { s.deleteSidecar(context.Background(), "theirs") }) // in case it failed
 	one := mesh.LeversOf(record.Cell{"debounce_after": "300ms"})
 	must.OK(t, must.Err(plane.Apply(ctx, one, false)))
 	if bad := failures(checkSoon(t, plane, one, mesh.ControlEvidence{})); bad != nil {
@@ -291,7 +291,7 @@ func (s *site) onlyOne(t *testing.T, plane *istio.ControlPlane, before *appsv1.D
 	}
 	now, err := s.kube.AppsV1().Deployments(istio.Namespace).Get(ctx, "istiod", metav1.GetOptions{})
 	must.OK(t, err)
-	// What belongs to the lever, or to any of the Deployment, and the restart.
+	// What belongs to the lever, or to any lever of the Deployment, and the restart.
 	now.Spec.Strategy, now.Spec.Template.Annotations = before.Spec.Strategy, before.Spec.Template.Annotations
 	for i := range now.Spec.Template.Spec.Containers {
 		c, was := &now.Spec.Template.Spec.Containers[i], before.Spec.Template.Spec.Containers[i]
@@ -321,7 +321,7 @@ func (s *site) onlyOne(t *testing.T, plane *istio.ControlPlane, before *appsv1.D
 
 var sidecars = schema.GroupVersionResource{Group: "networking.istio.io", Version: "v1", Resource: "sidecars"}
 
-// applySidecar makes a Sidecar that holds mesh-wide, and lets all through.
+// applySidecar creates a mesh-wide Sidecar that allows everything.
 func (s *site) applySidecar(ctx context.Context, name string) error {
 	client, err := dynamic.NewForConfig(s.config)
 	if err != nil {
@@ -341,7 +341,7 @@ func (s *site) deleteSidecar(ctx context.Context, name string) error {
 	return client.Resource(sidecars).Namespace(istio.Namespace).Delete(ctx, name, metav1.DeleteOptions{})
 }
 
-// Istiod's and the API server's metrics, and profiles, as a trial reads them.
+// The metrics of istiod and the API server, and profiles, are read as in a trial.
 func TestObserveIstiod(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
@@ -404,7 +404,7 @@ func TestObserveIstiod(t *testing.T) {
 	if err != nil || !strings.Contains(string(discovery.RootCA), "BEGIN CERTIFICATE") || discovery.Plaintext == "" || discovery.Version == "" {
 		t.Errorf("discovery %+v, %v", discovery, err)
 	}
-	// A restart is an error that says so, no figure.
+	// A restart causes an error rather than a figure.
 	must.OK(t, must.Err(plane.Apply(ctx, mesh.LeversOf(nil), true)))
 	defer plane.Restore(context.Background())
 	pods, err = plane.Pods(ctx)

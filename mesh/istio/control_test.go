@@ -25,7 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// charted is istiod's Deployment as its chart makes it.
+// charted returns istiod's Deployment as its chart creates it.
 func charted() appsv1.DeploymentSpec {
 	one := int32(1)
 	return appsv1.DeploymentSpec{Replicas: &one, Strategy: appsv1.DeploymentStrategy{Type: appsv1.RollingUpdateDeploymentStrategyType},
@@ -50,7 +50,7 @@ var leverLevels = map[string][]string{
 	"istiod": {"other/pilot:1"},
 }
 
-// levelsOf are levels of a lever that set something.
+// levelsOf returns levels of a lever that set something.
 func levelsOf(f study.Factor) []string {
 	if levels := leverLevels[f.Name]; levels != nil {
 		return levels
@@ -68,9 +68,9 @@ func drawLevers(t *rapid.T) mesh.Levers {
 	return l
 }
 
-// The levers alone decide the Deployment: whatever they were set to before, and
-// whatever is asked for twice, the outcome is the same, and the original is found
-// again, with what this program does not know of it.
+// Only the levers determine the Deployment: regardless of earlier levels or repeated
+// calls, the result is the same. The original can be restored, including fields unknown
+// to this program.
 func TestDesiredDeploymentComesFromTheOriginal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		spec := charted()
@@ -96,7 +96,7 @@ func TestDesiredDeploymentComesFromTheOriginal(t *testing.T) {
 		}
 		must.OK(t, runtime.DefaultUnstructuredConverter.FromUnstructured(known, &got))
 		want, err := desiredDeployment(charted(), l)
-		for _, spec := range []*appsv1.DeploymentSpec{&got, &want} { // their order says nothing
+		for _, spec := range []*appsv1.DeploymentSpec{&got, &want} { // their order is irrelevant
 			slices.SortFunc(containerOf(&spec.Template.Spec).Env, func(a, b corev1.EnvVar) int { return strings.Compare(a.Name, b.Name) })
 		}
 		if err != nil || !equality.Semantic.DeepEqual(got, want) {
@@ -146,8 +146,7 @@ func TestDesiredDeployment(t *testing.T) {
 	}
 }
 
-// Levels that nobody can set are refused as wrong input, with the factor's
-// name.
+// Invalid levels are rejected as invalid input, with the factor's name.
 func TestLeversRefused(t *testing.T) {
 	for _, tt := range []struct{ factor, level string }{
 		{"debounce_after", "100"}, {"debounce_after", "-1s"}, {"debounce_max", "50ms"}, {"eds_debounce", "yes"}, {"xds_cache", "maybe"},
@@ -179,7 +178,7 @@ func TestDesiredMeshConfig(t *testing.T) {
 	if other, err := differs(text, want); err != nil || other {
 		t.Errorf("%v\n%s", err, text)
 	}
-	// Under a Sidecar the policy is the Sidecar's.
+	// With a Sidecar the policy belongs to the Sidecar.
 	text, err = desiredMeshConfig("{}", mesh.LeversOf(record.Cell{"outbound_policy": "REGISTRY_ONLY", "sidecar_scope": "mesh"}))
 	if err != nil || text != "{}" {
 		t.Errorf("%v\n%s", err, text)
@@ -189,9 +188,9 @@ func TestDesiredMeshConfig(t *testing.T) {
 	}
 }
 
-// What istiod is waited for to show are the levels that a new mesh configuration changes,
-// those that go back to what was installed too; a running istiod's defaults are the same
-// as a text's that does not name them.
+// The levels awaited from istiod are those that a new mesh configuration changes,
+// including those that revert to the installed values. A running istiod's defaults equal
+// those of a text that does not name them.
 func TestMovedLevels(t *testing.T) {
 	const shop = "discoverySelectors: [{matchLabels: {mesh: shop}}]\n"
 	for name, tt := range map[string]struct {
@@ -240,12 +239,12 @@ func TestDesiredSidecars(t *testing.T) {
 	}
 }
 
-// ran is what istiods that run with levers say of themselves.
+// ran returns the state that istiods report when they run with levers.
 func ran(l mesh.Levers, n int) state {
 	spec, _ := desiredDeployment(charted(), l)
 	config, _ := desiredMeshConfig("defaultServiceExportTo: ['*']\n", l)
 	active, _ := parseMeshConfig(config)
-	for _, field := range exportFields { // istiod's defaults are there too
+	for _, field := range exportFields { // it includes istiod's defaults
 		if active[field] == nil {
 			active[field] = []any{"*"}
 		}
@@ -262,7 +261,7 @@ func ran(l mesh.Levers, n int) state {
 	return s
 }
 
-// proxyUnder is a proxy and istiod's scope of it.
+// proxyUnder returns a proxy and adds istiod's scope of it.
 func proxyUnder(s state, l mesh.Levers, namespace string, scoped bool) mesh.ControlProxy {
 	p := mesh.ControlProxy{ID: "sidecar~10.0.0.1~p." + namespace + "~d", Namespace: namespace, Labels: map[string]string{"app": "web"},
 		Clusters: []string{"BlackHoleCluster", "outbound|80||web." + namespace + ".svc.cluster.local", "outbound|443||example.org"}}
@@ -283,8 +282,7 @@ func proxyUnder(s state, l mesh.Levers, namespace string, scoped bool) mesh.Cont
 	return p
 }
 
-// Whatever was set is proved when it is so, and found out when the cell names
-// something else.
+// Levels that were set are verified, and others are detected if the cell names them.
 func TestJudge(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := drawLevers(t)
@@ -300,7 +298,7 @@ func TestJudge(t *testing.T) {
 			t.Fatalf("%+v fails %v", l, bad)
 		}
 		other := drawLevers(t)
-		// A lever that is not named is whatever is there.
+		// An unnamed lever may have any value.
 		differs := func(factor string) bool {
 			return l.Named(factor) && other.Named(factor) && l.Level(factor) != other.Level(factor)
 		}
@@ -316,7 +314,7 @@ func TestJudge(t *testing.T) {
 	})
 }
 
-// Evidence that is wrong in one point fails the check of it.
+// A single error in the evidence fails the corresponding check.
 func TestJudgeChecksEveryPoint(t *testing.T) {
 	scoped := record.Cell{"sidecar_scope": "mesh", "outbound_policy": "REGISTRY_ONLY"}
 	for _, tt := range []struct {

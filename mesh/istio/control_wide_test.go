@@ -18,14 +18,14 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// What levers do to the proxies of others is in the plan, with the hosts that a
-// mesh-wide Sidecar leaves; what changes nothing for them is not.
+// The plan describes what levers do to the proxies of others, including the hosts that a
+// mesh-wide Sidecar leaves. It omits what does not affect them.
 func TestPlanSaysWhatIsMeshWide(t *testing.T) {
 	const sidecar, config, deployment = "Sidecar istio-system/default", "ConfigMap istio-system/istio", "Deployment istio-system/istiod"
 	for name, tt := range map[string]struct {
 		config string // as installed
 		cells  []record.Cell
-		want   map[string]string // by object: what is said, all in one
+		want   map[string]string // by object: the combined description
 	}{
 		"nothing of the kind": {"", []record.Cell{{"debounce_after": "10ms", "sidecar_scope": "namespace"}}, nil},
 		"a Sidecar":           {"", []record.Cell{{"sidecar_scope": "mesh"}}, map[string]string{sidecar: "sidecar_scope mesh: proxies without a Sidecar of their own namespace know no Services but those of ./*, istio-system/*"}},
@@ -98,13 +98,14 @@ func TestPlanSaysWhatIsMeshWide(t *testing.T) {
 	}
 }
 
-// Whether istiod waits longer goes by what it was installed with, where that is not its own.
+// Whether istiod waits longer is judged by the installed value if it differs from istiod's
+// default.
 func TestLongerDebouncingThanInstalled(t *testing.T) {
 	as := func(name, value string) corev1.EnvVar { return corev1.EnvVar{Name: name, Value: value} }
 	for name, tt := range map[string]struct {
 		installed corev1.EnvVar
 		levels    record.Cell
-		want      string // "" for nothing
+		want      string // "" for none
 	}{
 		"as long":              {as("PILOT_DEBOUNCE_AFTER", "1000ms"), record.Cell{"debounce_after": "1s"}, ""},
 		"shorter":              {as("PILOT_DEBOUNCE_MAX", "1m"), record.Cell{"debounce_max": "30s"}, ""},
@@ -125,8 +126,8 @@ func TestLongerDebouncingThanInstalled(t *testing.T) {
 	}
 }
 
-// An autoscaler that is held below what it may go up to adds no istiod for others, however
-// many are installed.
+// An autoscaler that is pinned below its maximum adds no istiod for others, however many are
+// installed.
 func TestHeldAutoscalerIsMeshWide(t *testing.T) {
 	spec, two := charted(), int32(2)
 	spec.Replicas = &two

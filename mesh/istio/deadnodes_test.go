@@ -19,18 +19,18 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A node that is not ready is none that a study could use: it refuses none, and is named.
-// One that is ready, and has no ztunnel that is, does.
+// A node that is not ready is unusable by studies: it is named, but does not cause a refusal. A
+// ready node without a ready ztunnel does.
 func TestAmbientDeadNodes(t *testing.T) {
 	const unknown, notReady = corev1.ConditionUnknown, corev1.ConditionFalse
 	type counts struct{ ready, updated int32 }
 	for name, c := range map[string]struct {
 		nodes  map[string]corev1.ConditionStatus // of three
 		counts counts
-		// pods says of each node, a to c, of which generation of the template its pod is, and
-		// whether it has the image of the DaemonSet, whose generation is 2.
+		// pods has, for each node a to c, the template generation of its pod and whether it runs
+		// the image of the DaemonSet, whose generation is 2.
 		pods   [3]string
-		hidden string // what nobody may ask for
+		hidden string // what this user may not read
 		want   string
 		noted  string
 	}{
@@ -43,7 +43,7 @@ func TestAmbientDeadNodes(t *testing.T) {
 		"one of the others is not":  {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{1, 3}, want: "ztunnel is available on 1 of 2 nodes", noted: "study: c"},
 		"amid an upgrade": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 1}, pods: [3]string{"2 new", "1 old", "1 old"},
 			want: "ztunnel is being rolled out: 1 of 2 nodes", noted: "study: c"},
-		// The dead node's pod counts as updated, and as unavailable: it holds up the others.
+		// The dead node's pod counts as updated but unavailable, and blocks the others.
 		"stalled by a dead node": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"2 new", "1 old", "2 new"},
 			want: "ztunnel is being rolled out: 1 of 2 nodes that are ready have the newest", noted: "study: c"},
 		"stalled amid a change of settings": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"2 new", "1 env", "2 new"},
@@ -81,7 +81,7 @@ func TestAmbientDeadNodes(t *testing.T) {
 				}
 			}
 			for _, one := range []string{"a", "b", "c"} {
-				// Cordoned nodes keep the pods of DaemonSets, which are updated there as elsewhere.
+				// Cordoned nodes keep the pods of DaemonSets, which are updated there too.
 				add(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: one}, Spec: corev1.NodeSpec{Unschedulable: one == "b"},
 					Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: cmp.Or(c.nodes[one], corev1.ConditionTrue)}}}})
 			}

@@ -54,8 +54,8 @@ func TestLabelsFor(t *testing.T) {
 	}
 }
 
-// Labels that are found satisfy a selector and harm nothing; where none are
-// found, none of all those that could be does.
+// Returned labels satisfy a selector and are harmless. If none are returned, no
+// possible labels satisfy one.
 func TestLabelsForAreRight(t *testing.T) {
 	keys, values := []string{"a", "istio-injection", "istio.io/rev", "app.kubernetes.io/part-of"}, []string{"enabled", "canary", "meshtrial", "x"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -91,7 +91,7 @@ func TestLabelsForAreRight(t *testing.T) {
 			}
 			return
 		}
-		for _, a := range append(values, "") { // every choice there is
+		for _, a := range append(values, "") { // every possible choice
 			for _, injection := range []string{"", "enabled"} {
 				for _, rev := range []string{"", revision} {
 					of := map[string]string{"a": a, "istio-injection": injection, "istio.io/rev": rev}

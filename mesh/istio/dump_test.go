@@ -11,8 +11,8 @@ import (
 
 const port = 8080
 
-// dumpOf is a configuration as an Envoy of Istio's answers it, cut down to
-// what readDump looks at.
+// dumpOf returns a configuration dump as from an Istio Envoy, reduced to what
+// readDump reads.
 func dumpOf(mtls, log string, stats bool) []byte {
 	chain := func(tls bool) string {
 		socket, logs := "", ""

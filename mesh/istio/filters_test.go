@@ -27,7 +27,7 @@ func withParts(level string) mesh.Workload {
 	return mesh.Workload{Name: "server-a", Namespace: "ns", Proxy: &mesh.Proxy{Levels: record.Cell{"mtls": "strict", "telemetry": "off", "concurrency": "2", "cpu_limit": "none", "filters": level}}}
 }
 
-// everyPart is a level with all kinds of parts that go together.
+// everyPart returns a level with all compatible kinds of parts.
 func everyPart() string {
 	var words []string
 	for _, k := range dataplane.PartKinds() {
@@ -42,8 +42,9 @@ func everyPart() string {
 	return strings.Join(words, "+")
 }
 
-// TestPartsBecomeSomething: each part changes the pod, its Service's ports, or
-// the objects that go with it; all objects are for the workload alone.
+// TestPartsBecomeSomething verifies that each part changes the pod, its
+// Service's ports, or its objects, and that all objects apply only to the
+// workload.
 func TestPartsBecomeSomething(t *testing.T) {
 	m := &Mesh{}
 	plainPod, plain := decorated(t, m, withParts("")), m.Policies([]mesh.Workload{withParts("")})
@@ -71,7 +72,7 @@ func TestPartsBecomeSomething(t *testing.T) {
 		if _, err := o.MarshalJSON(); err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
-		_ = o.DeepCopy() // panics on what Kubernetes' JSON has not
+		_ = o.DeepCopy() // panics on values that Kubernetes's JSON does not support
 	}
 }
 
@@ -82,7 +83,7 @@ func decorated(t *testing.T, m *Mesh, w mesh.Workload) string {
 	return pod.Annotations["proxy.istio.io/config"]
 }
 
-// TestManyPatches: an EnvoyFilter has its bound.
+// TestManyPatches verifies the limit of an EnvoyFilter.
 func TestManyPatches(t *testing.T) {
 	filters, patches := 0, 0
 	for _, o := range (&Mesh{}).Policies([]mesh.Workload{withParts("listeners-700+routes-600")}) {
@@ -101,8 +102,9 @@ func TestManyPatches(t *testing.T) {
 	}
 }
 
-// TestManyRules: policies keep within what their definition allows, and of the
-// allowing ones only the last rule in Envoy's order matches.
+// TestManyRules verifies that policies stay within the limit of their
+// definition, and that of allow policies only the last rule in Envoy's order
+// matches.
 func TestManyRules(t *testing.T) {
 	for _, n := range []int{1, 20, 500, 501, 2000} {
 		for _, kind := range []string{dataplane.PartAuthzAllow, dataplane.PartAuthzDeny} {
@@ -132,8 +134,8 @@ func TestManyRules(t *testing.T) {
 	}
 }
 
-// TestAllowingRuleIsLast: in the order of the names that istiod gives rules,
-// which Envoy goes by, the rule that matches comes last.
+// TestAllowingRuleIsLast verifies that the matching rule is last in the order
+// of the names that istiod gives to rules, which Envoy uses.
 func TestAllowingRuleIsLast(t *testing.T) {
 	for _, n := range []int{1, 2, 9, 10, 11, 100, 2000} {
 		var names []string
@@ -195,7 +197,7 @@ func TestRequestHeaders(t *testing.T) {
 	}
 }
 
-// chainDump is a configuration with an inbound chain for port 8080.
+// chainDump returns a configuration with an inbound chain for port 8080.
 func chainDump(filters, rest string) []byte {
 	return []byte(`{"configs": [
 	{"@type": "type.googleapis.com/envoy.admin.v3.BootstrapConfigDump", "bootstrap": {"node": {"metadata": {}}}},
@@ -258,7 +260,7 @@ func TestVerifyFilters(t *testing.T) {
 		stats  map[string]float64
 		worker float64
 		ext    map[string]mesh.Extended
-		failed string // check that fails, "" for none
+		failed string // the check that fails, "" for none
 	}{
 		"none":              {"none", true, chainDump("", ""), nil, 0, nil, ""},
 		"none, but there":   {"none", true, lua, nil, 0, nil, "server-filters"},
@@ -328,8 +330,8 @@ func TestExtension(t *testing.T) {
 	}
 }
 
-// TestVerifyLog has entries of an access log sent later than their requests,
-// as a proxy does.
+// TestVerifyLog covers access log entries sent later than their requests, as
+// proxies do.
 func TestVerifyLog(t *testing.T) {
 	const own = "access_logs.open_telemetry_access_log."
 	for name, tt := range map[string]struct {
@@ -347,7 +349,7 @@ func TestVerifyLog(t *testing.T) {
 		"never":                  {25, 0.5, 0, 0, 0, 1, false},
 		"none of many":           {1000, 0.5, 0, 0, 12, 8, false},
 		"none, for long":         {25, 10, 0, 0, 12, 1, false},
-		"more threads":           {1000, 10, 250, 0, 12, 8, false}, // an entry is held for a second
+		"more threads":           {1000, 10, 250, 0, 12, 8, false}, // an entry is buffered for a second
 		"threads unknown":        {1000, 10, 450, 0, 500, 0, true},
 	} {
 		got := counted(dataplane.Part{Kind: dataplane.PartOTLPLog}, nil, mesh.Evidence{Requests: tt.requests, SentS: tt.seconds}, &mesh.Passed{

@@ -17,8 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A mesh-wide Sidecar is refused where istiod would not see it, and nothing else is
-// for that.
+// A mesh-wide Sidecar, and nothing else, is refused if istiod would not read it.
 func TestRefuseScope(t *testing.T) {
 	const shop, not = "discoverySelectors: [{matchLabels: {mesh: shop}}, {matchLabels: {mesh: market}}]", "discoverySelectors: [{matchExpressions: [{key: mesh, operator: NotIn, values: [out]}]}]"
 	for name, tt := range map[string]struct {
@@ -56,7 +55,7 @@ func TestRefuseScope(t *testing.T) {
 	}
 }
 
-// A Sidecar of others is in the way where it would hold beside one of ours.
+// Another user's Sidecar conflicts if it would apply together with one of ours.
 func TestRefuseOthersSidecars(t *testing.T) {
 	sidecar := func(namespace, name string, selects bool) unstructured.Unstructured {
 		o := unstructured.Unstructured{Object: map[string]any{"metadata": map[string]any{"namespace": namespace, "name": name}}}
@@ -90,9 +89,9 @@ func TestRefuseOthersSidecars(t *testing.T) {
 	}
 }
 
-// A Sidecar that istiod does not read is in nobody's way, but by its name, and is not
-// what holds as installed: one of another revision, or of a root namespace that
-// discoverySelectors leave out.
+// A Sidecar that istiod does not read, because of another revision or a root
+// namespace excluded by discoverySelectors, conflicts only by name, and does not
+// count as installed.
 func TestSidecarsThatAreNotRead(t *testing.T) {
 	const shop = "discoverySelectors: [{matchLabels: {mesh: shop}}]"
 	const theirs, canarys = "Sidecar metadata: {labels: {}}", "Sidecar metadata: {labels: {istio.io/rev: canary}}"
@@ -102,7 +101,7 @@ func TestSidecarsThatAreNotRead(t *testing.T) {
 		revision        string
 		cell            record.Cell
 		err             string
-		holds           bool // as installed
+		holds           bool // whether it counts as installed
 	}{
 		"read":                           {theirs, "", nil, "", record.Cell{"sidecar_scope": "namespace"}, "would hold beside", true},
 		"of another revision":            {canarys, "", nil, "", record.Cell{"sidecar_scope": "namespace"}, "", false},
@@ -138,7 +137,7 @@ func TestSidecarsThatAreNotRead(t *testing.T) {
 	}
 }
 
-// Whether an injector takes a run's pods is told by its selectors.
+// Whether an injector matches a run's pods depends on its selectors.
 func TestInjectedBy(t *testing.T) {
 	for name, tt := range map[string]struct {
 		revision       Revision

@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// FuzzReadParts: what a proxy's configuration is read as does not depend on the
-// order of its sections, which Envoy does not promise.
+// FuzzReadParts verifies that the result does not depend on the order of a
+// dump's sections, which Envoy does not guarantee.
 func FuzzReadParts(f *testing.F) {
 	f.Add(dumpOf("strict", "json", true))
 	f.Add([]byte(`{"configs": [{"bootstrap": {"node": {"metadata": {"DNS_CAPTURE": "true"}}}}, {"dynamic_listeners": [{"name": "virtualInbound", "active_state": {"listener":
@@ -29,7 +29,7 @@ func FuzzReadParts(f *testing.F) {
 		}
 		configs, ok := all["configs"].([]any)
 		if !ok || len(all) > 1 {
-			return // keys that differ in case alone would come in another order
+			return // keys that differ only in case would be reordered
 		}
 		read := func() partsIn {
 			text, err := json.Marshal(all)
@@ -48,14 +48,14 @@ func FuzzReadParts(f *testing.F) {
 	})
 }
 
-// sameParts compares without regard to the order of what was refused.
+// sameParts compares parts, ignoring the order of refused messages.
 func sameParts(a, b partsIn) bool {
 	slices.Sort(a.refused)
 	slices.Sort(b.refused)
 	return reflect.DeepEqual(a, b)
 }
 
-// FuzzSettled: a configuration that is settled stays what it is.
+// FuzzSettled verifies that settled is idempotent.
 func FuzzSettled(f *testing.F) {
 	f.Add(dumpOf("strict", "json", true))
 	f.Add([]byte(`{"configs": [{"@type": "x.SecretsConfigDump"}, {"@type": "a", "last_updated": "x", "b": [{"version_info": "1", "c": null}]}]}`))
@@ -77,9 +77,9 @@ func FuzzSettled(f *testing.F) {
 	})
 }
 
-// FuzzMeshConfig: levers change what they are about in a cluster's mesh
-// configuration and nothing else, as istiod reads it (Istio's protomarshal, by
-// this reader of YAML); set again, they change nothing more.
+// FuzzMeshConfig verifies that levers change only what they are about in a mesh
+// configuration, as istiod parses it (Istio's protomarshal, by this YAML
+// parser), and that setting them again changes nothing.
 func FuzzMeshConfig(f *testing.F) {
 	f.Add("defaultConfig: {proxyMetadata: {A: b}, concurrency: 2}\ntrustDomain: x\ndiscoverySelectors: [{matchLabels: {a: b}}]\n")
 	f.Add("defaultConfig: {proxyMetadata: {A: \"on\", B: '1', C: '0o7', D: '1_0', E: '12:30'}, tracing: {sampling: 1.5}}\nenableAutoMtls: off\nrootNamespace: \"no\"\n")
@@ -92,7 +92,7 @@ func FuzzMeshConfig(f *testing.F) {
 	f.Fuzz(func(t *testing.T, original string) {
 		var before, after map[string]any
 		if yaml.Unmarshal([]byte(original), &before) != nil {
-			return // istiod would not take it
+			return // istiod would not accept it
 		}
 		once, err := desiredMeshConfig(original, levers)
 		if err != nil {

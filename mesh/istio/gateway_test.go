@@ -21,8 +21,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A gateway's pod asks the injector for its template, with the levels and the image of
-// a sidecar, and has no label by which others' Gateways select ingress gateways.
+// A gateway's pod requests the injector's gateway template, with the levels and the image
+// of a sidecar, and has no label that other users' Gateways use to select ingress
+// gateways.
 func TestDecorateGateway(t *testing.T) {
 	pod := corev1.PodTemplateSpec{}
 	m := &Mesh{ProxyImage: func(string) (string, error) { return "hub/proxyv2:1", nil }}
@@ -46,7 +47,7 @@ func TestDecorateGateway(t *testing.T) {
 	}
 }
 
-// A cluster without the Gateway API is refused where routes of it are asked for.
+// A cluster without the Gateway API is refused if its routes are required.
 func TestRefuseGatewayAPI(t *testing.T) {
 	for name, tt := range map[string]struct {
 		served []*metav1.APIResourceList
@@ -72,7 +73,8 @@ func TestRefuseGatewayAPI(t *testing.T) {
 		if err := f.refuseGatewayAPI(mesh.Asked{}); err != nil {
 			t.Errorf("%s, not asked for: %v", name, err)
 		}
-		// istiod follows what there is of it, so a run's header says whether there is any.
+		// istiod watches the Gateway API if it exists, so a run's header records whether
+		// it does.
 		m := &Mesh{Revision: f.Revision()}
 		components, err := m.check(t.Context(), fakecluster.New(installation{images: []string{"hub/pilot:1.31.0"}, available: 1}.objects()...), nil)
 		want := record.Component{Name: record.GatewayAPI, Version: "off", Source: record.SourceOfCluster}
@@ -86,8 +88,8 @@ func TestRefuseGatewayAPI(t *testing.T) {
 	}
 }
 
-// What could not be read is not taken for absent, also where nobody asks for it: the run's
-// header says what there is. Whoever may not read it goes on without.
+// A failed read does not count as absence, even if the plan does not need the API, because
+// the run's header records it. A user without permission continues without it.
 func TestReadGatewayAPIFails(t *testing.T) {
 	refused := apierrors.NewForbidden(schema.GroupResource{Resource: "resource"}, "", errors.New("ask somebody"))
 	for name, tt := range map[string]struct {

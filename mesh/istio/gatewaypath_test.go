@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Servers behind the gateway have one gateway together, which their Services lead to and
-// which sends each host's requests on to its pods.
+// Servers behind the gateway share one gateway. Their Services lead to it, and it
+// forwards each host's requests to that host's pods.
 func TestGatewayPath(t *testing.T) {
 	m := &Mesh{}
 	server := func(name string) mesh.Workload {
@@ -67,7 +67,7 @@ func TestGatewayPath(t *testing.T) {
 	}
 }
 
-// Each request of the generator must be among those that the gateway passed on.
+// Each request of the generator must be among those that the gateway forwarded.
 func TestGatewayPathChecks(t *testing.T) {
 	const passedOn = "cluster.outbound|8080||direct-server-gateway.run.svc.cluster.local;.upstream_rq_total"
 	for name, tt := range map[string]struct {

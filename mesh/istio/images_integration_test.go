@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// These tests use the user's own cache, and fill it if need be.
+// These tests use the user's own cache, and fill it if necessary.
 
 func realBuilder(t *testing.T) *components.Builder {
 	t.Helper()
@@ -26,7 +26,7 @@ func realBuilder(t *testing.T) *components.Builder {
 	return b
 }
 
-// The proxy's image is complete: what a sidecar runs starts inside it.
+// The proxy's image is complete: a sidecar's programs start in it.
 func TestRealProxyImage(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("chroot into an image needs root")
@@ -51,8 +51,8 @@ func TestRealProxyImage(t *testing.T) {
 			t.Errorf("%s: %v, %q, want %q", test.command, err, out, test.want)
 		}
 	}
-	// The modules that Istio's rules name are there: iptables asks each for
-	// its help, and a missing one is an error.
+	// The modules used by Istio's rules exist: iptables requests each one's help, and a
+	// missing one is an error.
 	for _, module := range []string{"-j REDIRECT", "-m owner", "-m tcp", "-m conntrack", "-j TPROXY", "-m mark", "-j CONNMARK"} {
 		cmd := exec.Command("chroot", append(append([]string{root, "iptables"}, strings.Fields(module)...), "--help")...)
 		cmd.Env = []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin"}
@@ -62,7 +62,7 @@ func TestRealProxyImage(t *testing.T) {
 	}
 }
 
-// unpackImage unpacks the layers of an image's archive.
+// unpackImage unpacks the layers of an image archive.
 func unpackImage(t *testing.T, archive, root string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -89,7 +89,7 @@ func unpackImage(t *testing.T, archive, root string) {
 	}
 }
 
-// The charts come with our settings in them, and the user's; pinned images by their digests.
+// The rendered charts contain our settings and the user's, and pinned images by digest.
 func TestRealInstallation(t *testing.T) {
 	b := realBuilder(t)
 	for _, c := range []struct {

@@ -26,7 +26,7 @@ func mustOrder(t *testing.T, s mesh.Settings) order {
 	return o
 }
 
-// The images are laid out as Istio's own; those of proxies differ in Envoy alone.
+// The images are laid out like Istio's own; those of proxies differ only in Envoy.
 func TestPlans(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ztunnel")
 	must.OK(t, os.WriteFile(path, elftest.Header(t, elf.EM_X86_64, "ztunnel"), 0o755))
@@ -122,7 +122,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-// What a rendering has beyond another goes by the objects' names, whatever they say.
+// The additional objects of a rendering are determined by name, whatever their content.
 func TestBeyond(t *testing.T) {
 	const istiod = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: istio, namespace: istio-system}\ndata: {a: \"1\"}\n"
 	const agent = "apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {name: istio-cni-node, namespace: istio-system}\n"
@@ -148,8 +148,7 @@ func TestParseRelease(t *testing.T) {
 	}
 }
 
-// bootstrapText is a template of which an Envoy without Istio's extensions loads all but
-// one.
+// bootstrapText is a template of which an Envoy without Istio's extensions loads all but one.
 const bootstrapText = `{"node": {}, "bootstrap_extensions": [
     {{- if .metadata_discovery }}
     {"name": "metadata_discovery", "typed_config": {"type_url": "type.googleapis.com/istio.workload.BootstrapExtension"}},
@@ -179,8 +178,8 @@ func TestUpstreamBootstrap(t *testing.T) {
 	}
 }
 
-// --ztunnel is for a lab that a run starts: where it would change nothing of what is
-// measured, it is refused.
+// --ztunnel applies to a lab that a run starts. It is rejected if it would not affect what is
+// measured.
 func TestFits(t *testing.T) {
 	const (
 		sidecars = "name: x\nquestion: x\nfactors: {sidecars: [none, both]}\n"
@@ -192,7 +191,7 @@ func TestFits(t *testing.T) {
 	for name, c := range map[string]struct {
 		study, dir string
 		has        map[string]string
-		want       string // of the refusal
+		want       string // the rejection
 	}{
 		"no flag":                   {ambient, "", old, ""},
 		"no lab":                    {ambient, "new", nil, ""},
@@ -215,7 +214,8 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// A lab that is started for a plan has the Envoys that it names, and what carries its requests.
+// A lab that is started for a plan has the Envoys that the plan names, and whatever carries its
+// requests.
 func TestNeeds(t *testing.T) {
 	for text, want := range map[string]string{
 		"control: {}\nsettings: {proxies: 1}":                                       "",

@@ -156,7 +156,7 @@ func TestTelemetryPolicy(t *testing.T) {
 	}
 }
 
-// Where a mesh has sidecars report spans, no level of telemetry does.
+// If a mesh makes sidecars report spans, no level of telemetry does.
 func TestSpansAreSwitchedOff(t *testing.T) {
 	for config, want := range map[string]bool{
 		"": false, "enableTracing: true": false, "defaultConfig: {tracing: {sampling: 5}}": false, "defaultProviders: {accessLogging: [envoy]}": false,
@@ -193,7 +193,7 @@ func TestNeedProviders(t *testing.T) {
 	}
 }
 
-// The settings of an installation name the providers that levels need.
+// The settings of an installation contain the providers that levels need.
 func TestManifestSettings(t *testing.T) {
 	settings := ManifestSettings()
 	for _, want := range []string{"[0].name=" + jsonProvider, "[1].name=" + ledgerProvider, "[1].envoyFileAccessLog.logFormat.labels.id=%REQ(X-REQUEST-ID)%"} {

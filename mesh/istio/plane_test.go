@@ -26,8 +26,8 @@ import (
 	dynamicfake "k8s.io/client-go/dynamic/fake"
 )
 
-// ofRevision are the objects of an istiod of a revision, as its chart makes them, that
-// Plane looks at.
+// ofRevision returns the objects of a revision's istiod that Plane reads, as its chart
+// creates them.
 func ofRevision(revision, config string, serves bool) []runtime.Object {
 	suffix := "-" + revision
 	if revision == defaultRevision {
@@ -50,8 +50,8 @@ func ofRevision(revision, config string, serves bool) []runtime.Object {
 	}
 }
 
-// A namespace is moved by the labels that the other revision's injector and both
-// istiods' selectors want, and only where there are such.
+// A namespace is moved by the labels that the other revision's injector and both istiods'
+// selectors require, and only if these exist.
 func TestPlane(t *testing.T) {
 	const ours, shop = "discoverySelectors: [{matchLabels: {app.kubernetes.io/part-of: meshtrial}}]\n", "discoverySelectors: [{matchLabels: {mesh: shop}}]\n"
 	const injected = "discoverySelectors: [{matchLabels: {istio-injection: enabled}}]\n"
@@ -100,7 +100,7 @@ func TestPlane(t *testing.T) {
 	}
 }
 
-// What is installed is known by revision and by tag.
+// Installed revisions are found by name and by tag.
 func TestRevisions(t *testing.T) {
 	kube := fakecluster.New(slices.Concat(ofRevision("canary", "", true), ofRevision(defaultRevision, "", true), []runtime.Object{tagOf("prod", "canary")})...)
 	for name, want := range map[string]bool{"canary": true, "default": true, "prod": true, "old": false} {
@@ -111,7 +111,7 @@ func TestRevisions(t *testing.T) {
 	}
 }
 
-// Istiod's own list says who is connected, and who has acknowledged.
+// Istiod's own list contains who is connected, and who has acknowledged.
 func TestConnected(t *testing.T) {
 	var asked *url.URL
 	answer := []map[string]any{
@@ -148,8 +148,8 @@ func (d towards) RoundTrip(r *http.Request) (*http.Response, error) {
 	return http.DefaultTransport.RoundTrip(r)
 }
 
-// Nobody waits where no run made an istiod; one that a run made is waited for, while those
-// of others are nobody's business.
+// There is no wait if no run created an istiod. Istiods created by runs are awaited, and
+// those of others are ignored.
 func TestAwaitOthers(t *testing.T) {
 	const label = "meshtrial.dev/run"
 	await := func(ctx context.Context, objects ...runtime.Object) (waited bool, err error) {
@@ -172,8 +172,8 @@ func TestAwaitOthers(t *testing.T) {
 	}
 }
 
-// The Leases go of istiods that are no more, once their pods have ended; those of others
-// stay, and what is no election of a single revision.
+// The Leases of istiods that no longer exist are deleted once their pods have terminated.
+// Those of others, and those that are not elections of a single revision, are kept.
 func TestSweepElections(t *testing.T) {
 	lease := func(name string) runtime.Object {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{"namespace": Namespace, "name": name}}}

@@ -21,8 +21,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Short-lived certificates run out while istiod is away: peers refuse new
-// connections, and take them again once it is back.
+// Short-lived certificates expire while istiod is unavailable: peers refuse new
+// connections, and accept them again once it is back.
 func TestCertificatesExpireOnIstio(t *testing.T) {
 	l := labtest.Start(t)
 	m := istio.New(l.Images())
@@ -75,7 +75,7 @@ func TestCertificatesExpireOnIstio(t *testing.T) {
 	if failed := s.requests("mm-ex-0-3", 40, 40, load.Burst); failed < 10 {
 		t.Errorf("%d of 40 requests failed, though nearly all need new connections", failed)
 	}
-	s.logged("clients", "mm-ex-0-3", 80, 10*time.Second) // a line for each request, and one for each attempt
+	s.logged("clients", "mm-ex-0-3", 80, 10*time.Second) // a line per request, and one per attempt
 	for _, e := range s.entries("clients", "mm-ex-0-3") {
 		if e.Status != 200 && !strings.Contains(e.Transport, "CERTIFICATE_VERIFY_FAILED") {
 			t.Errorf("failed otherwise: %+v", e)
@@ -85,8 +85,8 @@ func TestCertificatesExpireOnIstio(t *testing.T) {
 	replicas(1)
 	until("renewed", func(c mesh.Certificate) bool { return !c.ExpiredAt(time.Now()) })
 	t.Logf("renewed %v after istiod was asked to come back", time.Since(began))
-	// The proxy tells of a certificate before each of its threads has it, which
-	// on a busy machine takes a moment.
+	// The proxy reports a certificate before each of its threads has it, which
+	// takes a moment on a busy machine.
 	failed := int64(0)
 	for i := range 20 {
 		if failed = s.requests(fmt.Sprintf("mm-ex-0-%d", 4+i), 40, 40, load.Burst); failed == 0 {

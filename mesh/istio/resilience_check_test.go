@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// trafficDumps are cut from the configuration of a caller's Envoy on a lab
+// trafficDumps are excerpts of the configuration of a caller's Envoy in a lab
 // whose istiod had the objects of these cells.
 var trafficDumps = map[string]record.Cell{
 	"default": untouched,
@@ -31,8 +31,8 @@ func trafficDump(t testing.TB, name string) string {
 	return string(text)
 }
 
-// A level that the proxy does not have fails the check of its lever and no
-// other, except that of the object which it needs.
+// A level that the proxy does not have fails only the check of its lever and
+// that of the object it requires.
 func TestCheckTraffic(t *testing.T) {
 	routes, clusters := "traffic-routes", "traffic-clusters"
 	for _, tt := range []struct {
@@ -43,7 +43,7 @@ func TestCheckTraffic(t *testing.T) {
 		{dump: "default"}, {dump: "all"}, {dump: "off"},
 		{"all", map[string]string{"retries": "2"}, []string{"retries"}},
 		{"all", map[string]string{"retries": "off"}, []string{"retries"}},
-		{"all", map[string]string{"retries": "default"}, []string{"retries"}}, // 2 are asked for with the rest
+		{"all", map[string]string{"retries": "default"}, []string{"retries"}}, // Istio's default of 2 is requested with the rest
 		{"all", map[string]string{"retry_on": "5xx,reset"}, []string{"retry_on"}},
 		{"all", map[string]string{"retry_on": "429,reset,5xx"}, nil},
 		{"all", map[string]string{"per_try_timeout": "251ms"}, []string{"per_try_timeout"}},
@@ -67,7 +67,7 @@ func TestCheckTraffic(t *testing.T) {
 		{"default", map[string]string{"retries": "off"}, []string{"retries", routes}},
 		{"default", map[string]string{"retry_on": "5xx"}, []string{"retry_on", routes}},
 		{"default", map[string]string{"outlier_detection": "max=50%"}, []string{"outlier_detection", clusters}},
-		{"default", map[string]string{"load_balancer": "least_request"}, []string{clusters}}, // Istio's own, but not by our object
+		{"default", map[string]string{"load_balancer": "least_request"}, []string{clusters}}, // Istio's own, but not set by our object
 		{"off", map[string]string{"retries": "default"}, []string{routes}},
 		{"off", map[string]string{"load_balancer": "ring_hash"}, []string{"load_balancer"}},
 		{"off", map[string]string{"load_balancer": "-", "outlier_detection": "-"}, []string{clusters}},
@@ -80,7 +80,7 @@ func TestCheckTraffic(t *testing.T) {
 	}
 }
 
-// What differs in the proxy is found.
+// Differences in the proxy are detected.
 func TestCheckTrafficFinds(t *testing.T) {
 	for _, tt := range []struct{ dump, old, new, fails, detail string }{
 		{"all", `"num_retries": 3`, `"num_retries": 4`, "retries", "bar: retries: the proxy has 4, the cell says 3"},
@@ -111,7 +111,7 @@ func TestCheckTrafficFinds(t *testing.T) {
 	}
 }
 
-// Of many services that are wrong a few are named, and the others counted.
+// Of many incorrect services a few are named, and the others counted.
 func TestCheckTrafficOfManyServices(t *testing.T) {
 	routes := []mesh.Route{recordedRoute}
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
@@ -132,7 +132,7 @@ func TestCheckTrafficOfManyServices(t *testing.T) {
 	}
 }
 
-// A study that keeps no ledger measures proxies without the log.
+// A study without a ledger measures proxies without the log.
 func TestCheckTrafficWithoutLedger(t *testing.T) {
 	wrong := 0
 	for _, c := range (&Mesh{}).CheckTraffic([]byte(trafficDump(t, "default")), []mesh.Route{recordedRoute}, trafficDumps["default"], false) {

@@ -21,9 +21,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Levers on requests reach the caller's proxy and are proved there; lines of
-// the ledger come with the requests' ids from both sides; endpoints that fail
-// are ejected and counted; short-lived certificates are replaced.
+// Levers on requests reach the caller's proxy and are verified there, ledger
+// lines with the requests' IDs come from both sides, failing endpoints are
+// ejected and counted, and short-lived certificates are replaced.
 func TestResilienceOnIstio(t *testing.T) {
 	l := labtest.Start(t)
 	m := istio.New(l.Images())
@@ -60,13 +60,13 @@ func TestResilienceOnIstio(t *testing.T) {
 		}
 	}
 
-	// One of the two replicas fails: it is ejected, the other is not.
+	// One of the two replicas fails and is ejected; the other is not.
 	failing := control.Client{HTTPClient: s.dialer.Role(resilient, s.pods("bar")[0].Name, 15900), BaseURL: "http://127.0.0.1:15900"}
 	must.OK(t, must.Err(failing.Update(ctx, func(c *control.Config) {
 		c.Failures = []control.Failure{{Share: 1, How: "status", Status: 503}}
 	})))
-	// Two errors in a row of the replica eject it. Its thread that has the
-	// requests is told so by another, which on a busy machine takes a while; then
+	// Two consecutive errors of the replica eject it. Another thread notifies the
+	// thread that has the requests, which takes a while on a busy machine; then
 	// no more of them fail.
 	switch failed := s.request("mm-it-0-1", 20); {
 	case failed < 2:
@@ -98,7 +98,8 @@ func TestResilienceOnIstio(t *testing.T) {
 	}
 	s.lines("mm-it-0-1", 20)
 
-	// Counters of refused configuration are kept, of routes and endpoints too.
+	// Counters of rejected configuration are kept, including those of routes and
+	// endpoints.
 	stats, err := admin.Stats(ctx, `\.update_rejected$`)
 	must.OK(t, err)
 	for _, want := range []string{"listener_manager.lds.", "cluster_manager.cds.", ".rds.8080.", "cluster.outbound|8080||bar."} {
@@ -107,7 +108,7 @@ func TestResilienceOnIstio(t *testing.T) {
 		}
 	}
 
-	// Half of a certificate's life is 10 s.
+	// A certificate is replaced after half of its validity, 10 s.
 	server := s.admin(s.pods("bar")[0].Name)
 	certificate := func() mesh.Certificate {
 		answer, err := server.Get(ctx, m.CertificatePath(), nil)

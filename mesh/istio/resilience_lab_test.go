@@ -32,7 +32,7 @@ import (
 
 const resilient = "meshtrial-resilience"
 
-// failures are the checks that fail.
+// failures returns the failed checks.
 func failures(checks []record.Check) []string {
 	var out []string
 	for _, c := range checks {
@@ -43,7 +43,7 @@ func failures(checks []record.Check) []string {
 	return out
 }
 
-// scene is a lab with a caller and a service of two replicas.
+// scene is a lab with a caller and a service with two replicas.
 type scene struct {
 	t      *testing.T
 	lab    *local.Lab
@@ -51,7 +51,7 @@ type scene struct {
 	dialer *lab.Dialer
 }
 
-// up makes a namespace with two workers behind a Service, and a client.
+// up creates a namespace with two workers behind a Service, and a client.
 func (s scene) up(bar, client mesh.Workload) {
 	t, ctx := s.t, s.t.Context()
 	t.Helper()
@@ -94,8 +94,8 @@ func (s scene) up(bar, client mesh.Workload) {
 	s.known(limited, client.Name, bar.Name, 2)
 }
 
-// known waits until the client's proxy has been told of a service's replicas:
-// a pod is ready before the push that says so has arrived everywhere.
+// known waits until the client's proxy knows a service's replicas: a pod may be
+// ready before the corresponding push has arrived everywhere.
 func (s scene) known(ctx context.Context, client, service string, replicas int) {
 	s.t.Helper()
 	admin, prefix := s.admin(s.pods(client)[0].Name), "outbound|8080||"+service+"."+resilient+"."
@@ -119,7 +119,7 @@ func (s scene) known(ctx context.Context, client, service string, replicas int) 
 	}
 }
 
-// apply makes a cell's objects and removes those of the cell before.
+// apply creates a cell's objects and removes those of the previous cell.
 func (s scene) apply(route mesh.Route, cell record.Cell) {
 	s.t.Helper()
 	labtest.Kubectl(s.t, s.lab, "", "-n", resilient, "delete", "virtualservice,destinationrule", "--all")
@@ -148,8 +148,8 @@ func (s scene) admin(pod string) observe.EnvoyAdmin {
 	return observe.EnvoyAdmin{HTTPClient: s.dialer.Client(resilient, pod, mesh.Sidecars(s.mesh).AdminPort)}
 }
 
-// until waits until a cell is in force in the client's proxy and returns what
-// its proxy said.
+// until waits until a cell is in force in the client's proxy and returns the
+// proxy's report.
 func (s scene) until(client mesh.Workload, route mesh.Route, cell record.Cell) []byte {
 	s.t.Helper()
 	admin := s.admin(s.pods(client.Name)[0].Name)
@@ -166,14 +166,14 @@ func (s scene) until(client mesh.Workload, route mesh.Route, cell record.Cell) [
 	}
 }
 
-// request sends requests with an id over two connections.
+// request sends requests with an ID over two connections.
 func (s scene) request(id string, count int) int64 {
 	s.t.Helper()
 	return s.requests(id, count, 2, load.Uniform)
 }
 
-// requests sends requests with an id within a second, and returns how many
-// failed.
+// requests sends requests with an ID within a second, and returns the number of
+// failures.
 func (s scene) requests(id string, count, connections int, arrival string) int64 {
 	s.t.Helper()
 	client := loadcontrol.NewClient(lab.InPod, s.dialer.Role(resilient, s.pods("clients")[0].Name, 15901))
@@ -194,7 +194,8 @@ func (s scene) requests(id string, count, connections int, arrival string) int64
 	return scheduled - completed
 }
 
-// entries reads a workload's logs as the ledger does: the lines with an id.
+// entries reads a workload's logs as the ledger does, and returns the lines with
+// an ID.
 func (s scene) entries(workload, id string) []ledger.ProxyEntry {
 	s.t.Helper()
 	out, err := s.log(workload, id)
@@ -219,9 +220,9 @@ func (s scene) log(workload, id string) (out []ledger.ProxyEntry, failed error) 
 	return out, failed
 }
 
-// logged waits until as many lines with an id are in a workload's logs, or a
-// time is over: a proxy keeps them back for a second, a node that has other work
-// longer.
+// logged waits, for at most limit, until that many lines with an ID are in a
+// workload's logs. A proxy buffers them for a second, and a busy node delays
+// them further.
 func (s scene) logged(workload, id string, count int, limit time.Duration) {
 	s.t.Helper()
 	for began := time.Now(); time.Since(began) < limit; {
@@ -232,7 +233,7 @@ func (s scene) logged(workload, id string, count int, limit time.Duration) {
 	}
 }
 
-// lines counts the lines of requests with an id.
+// lines verifies the number of lines for requests with an ID.
 func (s scene) lines(id string, count int) {
 	s.t.Helper()
 	s.logged("clients", id, 2*count, time.Minute)

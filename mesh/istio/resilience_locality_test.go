@@ -11,13 +11,14 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// clustersOf is Envoy's answer of a cluster with endpoints, each ZONE:PRIORITY.
+// clustersOf returns Envoy's response for a cluster with endpoints, each
+// ZONE:PRIORITY.
 func clustersOf(name, endpoints string) []byte {
 	var hosts []string
 	for _, one := range strings.Fields(endpoints) {
 		zone, priority, _ := strings.Cut(one, ":")
 		host := fmt.Sprintf(`{"locality": {"region": "lab", "zone": %q}`, zone)
-		if priority != "0" { // as protobuf's JSON leaves it out
+		if priority != "0" { // protobuf's JSON omits it
 			host += `, "priority": ` + priority
 		}
 		hosts = append(hosts, host+"}")
@@ -30,7 +31,7 @@ func TestCheckLocality(t *testing.T) {
 	for _, c := range []struct{ level, endpoints, want string }{
 		{"default", "a:0 b:1", "-"}, {"-", "a:1", "-"}, {"", "", "-"},
 		{ignore, "a:0 b:0 c:0", ""}, {ignore, "a:0 b:1 c:1", "bar: 2 of 3 endpoints are not asked first"}, {ignore, "", "knows no endpoint"},
-		{prefer, "a:0 b:1 c:1", ""}, {prefer, "a:0 a:0", ""}, {prefer, "b:0 c:0", ""}, // none is near
+		{prefer, "a:0 b:1 c:1", ""}, {prefer, "a:0 a:0", ""}, {prefer, "b:0 c:0", ""}, // no endpoint is near
 		{prefer, "a:0 b:0 c:1", "1 of 2 endpoints of other zones than lab/a are asked first too"},
 		{prefer, "a:1 b:0", "1 of 1 endpoints of zone lab/a are not asked first"},
 		{prefer, "", "knows no endpoint"},
@@ -50,8 +51,8 @@ func TestCheckLocality(t *testing.T) {
 	}
 }
 
-// The setting is beside the balancer's, and prefers nothing where nothing finds
-// endpoints gone.
+// The setting is combined with the balancer's. It prefers nothing if outlier
+// detection is off.
 func TestLocalityObjects(t *testing.T) {
 	policy := func(levels record.Cell) string {
 		return fmt.Sprint(trafficPolicy(untouched.With(levels))["loadBalancer"])

@@ -71,8 +71,8 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// asYAML also proves that an object can be copied, as clients of the
-// Kubernetes API do: that panics on numbers that are not int64.
+// asYAML also verifies that an object can be copied, as clients of the
+// Kubernetes API do, which panics on numbers other than int64.
 func asYAML(t *testing.T, o *unstructured.Unstructured) string {
 	t.Helper()
 	text, err := yaml.MarshalWithOptions(sorted(o.DeepCopy().Object), yaml.UseLiteralStyleIfMultiline(true))
@@ -150,12 +150,12 @@ func TestDecorateForTheLedger(t *testing.T) {
 
 func matches(t *testing.T, pattern, name string) bool {
 	t.Helper()
-	re, err := regexp.Compile("^(" + pattern + ")$") // Envoy's are anchored
+	re, err := regexp.Compile("^(" + pattern + ")$") // Envoy's expressions are anchored
 	must.OK(t, err)
 	return re.MatchString(name)
 }
 
-// The statistics that a proxy keeps are among those that are read.
+// The statistics that a proxy keeps include those that are read.
 func TestEjectedStatisticsAreKept(t *testing.T) {
 	name := "cluster.outbound|8080||bar.ns.svc.cluster.local.outlier_detection.ejections_active"
 	kept := matches(t, resilienceStats[0], name)
@@ -216,7 +216,7 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// The ledger needs a Telemetry with its provider, and an EnvoyFilter of this
+// The ledger needs a Telemetry with its provider, and an EnvoyFilter for this
 // workload with all fields of an attempt, for listeners of every port.
 func TestLedgerPolicies(t *testing.T) {
 	level := func(telemetry string) mesh.Workload {
@@ -261,7 +261,7 @@ func TestLedgerNeedsItsProvider(t *testing.T) {
 	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), ledgerProvider) {
 		t.Fatalf("error %v", err)
 	}
-	// What the hint says can be added as it stands.
+	// The hint's text can be added verbatim.
 	_, list, _ := strings.Cut(errs.Hint(err), ":\n")
 	var providers []struct {
 		Name string `yaml:"name"`

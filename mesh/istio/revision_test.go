@@ -16,7 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// istiodOf is istiod of a revision as its chart makes it; "" is one without the label.
+// istiodOf returns a revision's istiod as its chart creates it; "" is one without the label.
 func istiodOf(revision string) *appsv1.Deployment {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod", Labels: map[string]string{"app": "istiod"}}}
 	if revision != "" {
@@ -33,13 +33,13 @@ func tagOf(name, revision string) *admission.MutatingWebhookConfiguration {
 		Labels: map[string]string{"app": "sidecar-injector", "istio.io/tag": name, revisionLabel: revision}}}
 }
 
-// A revision is found by its name or a tag, and what is neither is refused with what there is.
-// An istiod without a revision's label is taken where it is the only one: beside others its pods
-// could not be told from theirs, which steps would end too.
+// A revision is found by its name or a tag. Anything else is rejected with a list of the
+// revisions. An istiod without a revision label is accepted only if it is the only one: next to
+// others its pods would be indistinguishable from theirs, which steps would also end.
 func TestFindIstiod(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
-		there     []string // "" is one without a label
+		there     []string // "" is an istiod without a label
 		tags      map[string]string
 		asked     string
 		want      string // its name
@@ -87,7 +87,7 @@ func TestFindIstiod(t *testing.T) {
 	}
 }
 
-// A pod says whose sidecar it gets, where that is not the default revision's.
+// A pod's labels select its sidecar's revision unless that is the default.
 func TestDecorateForRevision(t *testing.T) {
 	levels := record.Cell{"concurrency": "2", "telemetry": "off", "mtls": "strict"}
 	for _, tt := range []struct {
@@ -110,7 +110,7 @@ func TestDecorateForRevision(t *testing.T) {
 	}
 }
 
-// The Sidecar of a lever holds for the revision under test alone.
+// A lever's Sidecar applies only to the revision under test.
 func TestSidecarsOfRevision(t *testing.T) {
 	l := mesh.LeversOf(record.Cell{"sidecar_scope": "mesh", "sidecar_hosts": "./*"})
 	for revision, want := range map[string]string{"canary": "canary", "default": "", "": ""} {

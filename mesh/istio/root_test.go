@@ -25,11 +25,11 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// calledMesh is a study whose sidecars send and take requests.
+// calledMesh is a study whose sidecars send and receive requests.
 var calledMesh = mesh.Asked{Served: true, Sent: true, Ports: []int{8080}, Proxies: []mesh.Proxy{{Levels: record.Cell{study.FactorTelemetry: study.TelemetryOff}}}}
 
-// rootCluster is an Istio with objects in its root namespace, as YAML: KIND, and a
-// spec.
+// rootCluster returns an Istio with objects in its root namespace, given as YAML: KIND, and
+// a spec.
 func rootCluster(t *testing.T, config string, labels map[string]string, namespace string, texts ...string) (AsFound, *dynamicfake.FakeDynamicClient, func() (AsFound, error)) {
 	t.Helper()
 	scheme, lists := runtime.NewScheme(), map[schema.GroupVersionResource]string{}
@@ -68,8 +68,8 @@ const (
 	ours    = "AuthorizationPolicy spec: {selector: {matchLabels: {app.kubernetes.io/part-of: meshtrial}}, rules: [{}]}"
 )
 
-// What others have laid down mesh-wide is refused where it keeps a study from its
-// answers, and named where it is in its figures.
+// Mesh-wide objects of others cause a refusal if they prevent a study's requests, and are
+// named if they affect its figures.
 func TestRoot(t *testing.T) {
 	parts := calledMesh
 	parts.Proxies = []mesh.Proxy{{Levels: record.Cell{dataplane.FactorFilters: dataplane.PartJWT}}}
@@ -80,7 +80,7 @@ func TestRoot(t *testing.T) {
 		asked   mesh.Asked
 		err     string
 		hint    string
-		notes   string // all in one; "" for none
+		notes   string // combined; "" for none
 		config  string // of the mesh
 	}{
 		"nothing": {},
@@ -170,8 +170,8 @@ func TestRoot(t *testing.T) {
 	}
 }
 
-// The root namespace is the mesh configuration's, looked at where istiod does; kinds
-// that may not be listed, or that are not there, keep nobody from running.
+// The root namespace is that of the mesh configuration, read if istiod watches it. Kinds
+// that may not be listed, or do not exist, do not prevent a run.
 func TestReadRoot(t *testing.T) {
 	shop := "discoverySelectors: [{matchLabels: {mesh: shop}}]\n"
 	if f, _, _ := rootCluster(t, "rootNamespace: mesh-root\n", nil, "mesh-root", denyAll); len(f.others) != 1 || f.others[0].String() != "AuthorizationPolicy mesh-root/a" {
@@ -189,7 +189,8 @@ func TestReadRoot(t *testing.T) {
 		hidden := a.GetResource().Resource == "authorizationpolicies" || a.GetResource().Resource == "sidecars"
 		return hidden, nil, apierrors.NewForbidden(a.GetResource().GroupResource(), "", nil)
 	})
-	// No role of cluster check is of that namespace, so that the note says how to make one.
+	// The roles of cluster check do not cover that namespace, so the note explains how to
+	// create one.
 	const grant = "kubectl -n mesh-root create role mesh-wide --verb=list --resource=authorizationpolicies.security.istio.io,sidecars.networking.istio.io, and"
 	if f, err := readThere(); err != nil || !strings.Contains(strings.Join(f.Beside(calledMesh), "\n"), grant) {
 		t.Errorf("%q, %v", f.Beside(calledMesh), err)
@@ -217,8 +218,8 @@ func TestReadRoot(t *testing.T) {
 	}
 }
 
-// What a mesh-wide Telemetry has sidecars report is switched on and off with the
-// study's own, as what the mesh configuration does.
+// What a mesh-wide Telemetry makes sidecars report is switched with the study's own, like
+// the settings of the mesh configuration.
 func TestReported(t *testing.T) {
 	f, _, _ := rootCluster(t, "", nil, Namespace, "Telemetry spec: {metrics: [{overrides: [{disabled: false}]}, {providers: [{name: theirs}]}]}", "Telemetry spec: {tracing: [{providers: [{name: jaeger}]}]}",
 		"Telemetry spec: {selector: {matchLabels: {tier: web}}, metrics: [{providers: [{name: not-ours}]}]}")

@@ -31,7 +31,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// number reads a size from the environment, to try others by hand.
+// number reads a size from the environment, for manual experiments.
 func number(name string, otherwise int) int {
 	if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
 		return n
@@ -39,16 +39,16 @@ func number(name string, otherwise int) int {
 	return otherwise
 }
 
-// change makes one change and says how it shows.
+// change makes a change and returns how it shows.
 type change struct {
 	kind   string
 	marker func(i int) record.Marker
 	commit func(ctx context.Context, i int) error
 }
 
-// The stages of changes on a real istiod add up to what its proxies measured,
-// but for 5% or 2 ms, for a few kinds of change; of pushes of nothing but
-// endpoints, whose way to the proxies nobody logs, but for 10%.
+// The stages of changes on a real istiod add up to what its proxies measured within 5%
+// or 2 ms, for several kinds of change; within 10% for pushes of only endpoints, whose
+// delivery to proxies is not logged.
 func TestStagesOnIstiod(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()
@@ -58,7 +58,7 @@ func TestStagesOnIstiod(t *testing.T) {
 	levers := mesh.LeversOf(record.Cell{"request_limit": "1000"})
 	must.OK(t, must.Err(plane.Apply(ctx, levers, true)))
 	defer plane.Restore(context.Background())
-	s.injected(t) // its namespace and Service
+	s.injected(t) // for its namespace and Service
 	services := s.kube.CoreV1().Services(inside)
 	for i := range number("STAGES_SERVICES", 100) {
 		_, err := services.Create(ctx, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("s-%d", i)},
@@ -124,9 +124,9 @@ func TestStagesOnIstiod(t *testing.T) {
 		replicas: []observe.Replica{{Name: pods[0].Name, HTTP: dialer.Client(pods[0].Namespace, pods[0].Name, pods[0].AdminPort)}}}
 	for _, c := range changes {
 		t.Run(c.kind, func(t *testing.T) {
-			// A machine that others use too gives and takes milliseconds; what
-			// istiod's timers and log disagree by, they disagree by each time.
-			// Each time, not once, is wrong what is wrong.
+			// A shared machine adds or removes milliseconds, whereas a discrepancy
+			// between istiod's timers and its log recurs. Only a discrepancy that
+			// occurs every time is an error.
 			var wrong []string
 			for range 3 {
 				if wrong = wrongStages(t, c, m.measure(t, c), m.changes*len(names)); len(wrong) == 0 || t.Failed() {
@@ -139,14 +139,14 @@ func TestStagesOnIstiod(t *testing.T) {
 	}
 }
 
-// stagesMeasurer makes changes of one kind and works out their stages.
+// stagesMeasurer makes changes of one kind and computes their stages.
 type stagesMeasurer struct {
 	plane    *istio.ControlPlane
 	pod      mesh.ControlPod
 	fleet    *xds.Fleet
 	names    []string // of the fleet's proxies
 	replicas []observe.Replica
-	changes  int            // at a time
+	changes  int            // concurrent changes
 	made     map[string]int // changes so far, by kind
 }
 
@@ -214,8 +214,8 @@ func (m *stagesMeasurer) measure(t *testing.T, c change) stages.Waterfall {
 	return w
 }
 
-// settle waits until each proxy has acknowledged each change from marker first
-// on and istiod's log says nothing new; what is missing then the test says.
+// settle waits until each proxy has acknowledged each change from marker first on and
+// istiod's log has nothing new. The test reports what is missing then.
 func (m *stagesMeasurer) settle(t *testing.T, first int, log *observe.IstiodLog) {
 	t.Helper()
 	lines := -1
@@ -237,15 +237,15 @@ func (m *stagesMeasurer) settle(t *testing.T, first int, log *observe.IstiodLog)
 	}
 }
 
-// wrongStages says what is not as it should be and may have to do with the machine: it
-// may keep istiod from writing the line of a push until the proxy has that. What never
-// may be fails the test.
+// wrongStages returns discrepancies that may be caused by the machine, which may delay
+// istiod's log line of a push until after the proxy has received it. Others fail the
+// test.
 func wrongStages(t *testing.T, c change, w stages.Waterfall, pairs int) (wrong []string) {
 	t.Helper()
 	say := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	for _, stage := range w.Stages {
-		// A change's answer may come after the proxies had it; the first stage
-		// shows that.
+		// A change's response may arrive after the proxies have it, which shows in the
+		// first stage.
 		if stage.Name != record.StageWatch && stage.MeanUS < 0 {
 			say("stage %s took %.0f us", stage.Name, stage.MeanUS)
 		}

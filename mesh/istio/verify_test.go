@@ -14,8 +14,8 @@ import (
 
 const requests, connections = 1000, 16
 
-// trial is the evidence that a trial of a cell leaves when all is as the
-// cell says: what correct proxies and a correct worker count.
+// trial returns the evidence of a trial that matches its cell: the counts of
+// correct proxies and a correct worker.
 func trial(levels record.Cell) mesh.Evidence {
 	cell := record.Cell{
 		"sidecars": "both", "protocol": "http1", "mtls": "strict", "telemetry": "off",
@@ -44,7 +44,7 @@ func trial(levels record.Cell) mesh.Evidence {
 		}
 	}
 	config := dumpOf(cell["mtls"], log, withStats(cell["telemetry"]))
-	logged := 2.0 // of the admin interface
+	logged := 2.0 // by the admin interface
 	if withAccessLog(cell["telemetry"]) {
 		logged += requests
 		if e.Endpoint.Opaque {
@@ -109,7 +109,7 @@ var levels = map[string][]string{
 	"envoy":       {"default", "1.39.0"},
 }
 
-// Every cell passes with the evidence that it leaves itself.
+// Every cell passes with its own evidence.
 func TestVerifyPassesWhatIsTrue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cell := drawCell(t, "")
@@ -127,12 +127,12 @@ func drawCell(t *rapid.T, name string) record.Cell {
 	return cell
 }
 
-// A trial whose pods ran one mode and whose label says another is found out,
-// by the check that is about that mode.
+// A trial whose pods ran in another mode than labelled is detected, by the check
+// of that mode.
 func TestVerifyRefusesMislabelledCells(t *testing.T) {
 	for _, tt := range []struct {
 		name        string
-		ran, labels record.Cell // over the defaults
+		ran, labels record.Cell // applied to the defaults
 		fails       []string
 	}{
 		{"no sidecars for both", record.Cell{"sidecars": "none"}, nil, []string{"client-certificates", "client-sidecar", "server-sidecar", "tls-handshakes"}},
@@ -170,7 +170,7 @@ func TestVerifyRefusesMislabelledCells(t *testing.T) {
 	}
 }
 
-// Evidence that is wrong in one number fails the one check that looks at it.
+// A single wrong number in the evidence fails exactly the check that uses it.
 func TestVerifyChecksEveryNumber(t *testing.T) {
 	const out, in = "cluster.outbound|8080||server-sidecar.meshtrial-1.svc.cluster.local.", "cluster.inbound|8080||."
 	tcp, log := record.Cell{"protocol": "tcp"}, record.Cell{"telemetry": "access-log-text"}
@@ -241,8 +241,8 @@ func TestVerifyChecksEveryNumber(t *testing.T) {
 	}
 }
 
-// The statistics that Verify reads are those that it asks for, and that the
-// pods are told to record.
+// The statistics that Verify reads are among those that it requests, and that
+// the pods are configured to record.
 func TestStatsFilterHasWhatVerifyReads(t *testing.T) {
 	filter := compiled(t)
 	for name := range trial(nil).Proxies["client_proxy"].Rise {

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/nodetest"
 )
 
-// TestWasmIsWhatItsSourcesMake compiles the modules once more and compares.
+// TestWasmIsWhatItsSourcesMake recompiles the modules and compares.
 func TestWasmIsWhatItsSourcesMake(t *testing.T) {
 	nodetest.Program(t, "wasm", filepath.Join("assemblyscript", "dist", "asc.js"))
 	nodetest.DependsOn(t, "wasm/header.ts", "wasm/host.ts", "wasm/noop.ts", "wasm/build.mjs", "wasm/package-lock.json")
@@ -38,8 +38,8 @@ func TestWasmLockNamesNoHost(t *testing.T) {
 	}
 }
 
-// TestWasmModules: what a host of proxy-wasm's ABI 0.2.1 asks for is there, and
-// the modules ask for no more than it has.
+// TestWasmModules verifies that the modules export what a host of proxy-wasm's
+// ABI 0.2.1 requires, and import only what it provides.
 func TestWasmModules(t *testing.T) {
 	for name, m := range map[string]struct {
 		module  []byte
@@ -61,8 +61,8 @@ func TestWasmModules(t *testing.T) {
 	}
 }
 
-// wasmNames lists what a module imports and exports.
-// See WebAssembly Core Specification, binary format, sections 2 and 7.
+// wasmNames lists the imports and exports of a module. See WebAssembly Core
+// Specification, binary format, sections 2 and 7.
 func wasmNames(t *testing.T, module []byte) (imports, exports []string) {
 	t.Helper()
 	if !bytes.HasPrefix(module, []byte("\x00asm\x01\x00\x00\x00")) {

@@ -38,8 +38,8 @@ func TestDecorateWaypoint(t *testing.T) {
 	}
 }
 
-// A namespace gets one waypoint if a workload has one before it, and what is taken out
-// of its configuration where it is an upstream Envoy.
+// A namespace gets one waypoint if it is on a workload's path, and, for an upstream
+// Envoy, the filter that removes parts of its configuration.
 func TestWaypointObjects(t *testing.T) {
 	workloads := []mesh.Workload{{Name: "server-ambient", Namespace: "meshtrial-1", Carrier: study.SidecarsAmbient},
 		{Name: "server-waypoint", Namespace: "meshtrial-1", Carrier: study.SidecarsWaypoint}, {Name: "client-waypoint", Namespace: "meshtrial-1", Carrier: study.SidecarsWaypoint, Client: true}}
@@ -86,8 +86,8 @@ func TestWaypointObjects(t *testing.T) {
 	}
 }
 
-// The filter names what Istio alone has: it is all that keeps an upstream Envoy from
-// loading a waypoint's listeners.
+// The filter names what only Istio has, which is all that prevents an upstream Envoy
+// from loading a waypoint's listeners.
 func TestUpstreamWaypoint(t *testing.T) {
 	text, err := yaml.Marshal(upstreamWaypoint("meshtrial-1").Object)
 	must.OK(t, err)
@@ -102,8 +102,8 @@ func TestUpstreamWaypoint(t *testing.T) {
 	}
 }
 
-// waypointTrial is the evidence of a trial with a waypoint, which has three connections
-// of its own to the server's pod, of which one is new.
+// waypointTrial returns the evidence of a trial with a waypoint that has three
+// connections to the server's pod, one of them new.
 func waypointTrial(nodes int) mesh.Evidence {
 	cell := record.Cell{"sidecars": "waypoint", "protocol": "http1", "payload": "1KiB"}
 	e := mesh.Evidence{Cell: cell, Endpoint: mesh.Endpoint{Service: "server-waypoint", Namespace: "meshtrial-1", Port: 8080},
@@ -192,7 +192,7 @@ func TestVerifyWaypoint(t *testing.T) {
 	}
 }
 
-// A cluster without the definition of a Gateway is refused before anything starts.
+// A cluster without the definition of Gateway is refused before anything starts.
 func TestRefuseWaypoint(t *testing.T) {
 	kube := fakecluster.New()
 	for _, there := range []bool{false, true} {

@@ -15,16 +15,15 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// openLink puts a link in a ztunnel's place, to one in a folder that everybody may write to.
+// openLink moves a ztunnel into a world-writable folder, and leaves a link to it.
 func openLink(dir string) error {
 	open := filepath.Join(dir, "open")
 	return errors.Join(os.Mkdir(open, 0o755), os.Chmod(open, 0o777), os.Rename(filepath.Join(dir, "ztunnel"), filepath.Join(open, "ztunnel")),
 		os.Symlink("open/ztunnel", filepath.Join(dir, "ztunnel")))
 }
 
-// A ztunnel is taken from a folder if it runs here and is of istiod's version of
-// Istio, by what it says of itself or, if it was built without a release's name, by the
-// file beside it.
+// A ztunnel is taken from a folder if it runs here and has istiod's version of Istio, as
+// reported by itself or, if it was built without a release's name, by the file next to it.
 func TestZtunnelFolder(t *testing.T) {
 	machine := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 	wanted, _ := minor(components.IstioVersion)
@@ -79,8 +78,8 @@ func TestZtunnelFolder(t *testing.T) {
 			}
 		})
 	}
-	// The program in place of its folder is told the folder; a folder that only holds a clone
-	// is told what is looked for.
+	// If the path is the program instead of its folder, the error names the folder. If the
+	// folder is only a clone, the error says what is needed.
 	clone := filepath.Join(t.TempDir(), "clone")
 	program := filepath.Join(clone, "ztunnel", "ztunnel")
 	must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, elftest.Header(t, machine, "a program"), 0o755)))
@@ -102,7 +101,7 @@ func TestZtunnelFolder(t *testing.T) {
 	}
 }
 
-// A program is asked for its version.
+// A program is run to get its version.
 func TestZtunnelBuild(t *testing.T) {
 	dir := t.TempDir()
 	program := func(name, text string) string {

@@ -7,8 +7,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// FuzzChartIndex: what is found in an index is of the release asked for, and of
-// all that there are nothing is newer than the newest.
+// FuzzChartIndex verifies that a chart found in an index belongs to the
+// requested release, and that no chart is newer than the newest.
 func FuzzChartIndex(f *testing.F) {
 	f.Add([]byte("entries:\n  linkerd-control-plane:\n  - {version: 2025.9.2, appVersion: edge-25.9.2, digest: ab, urls: [a.tgz]}\n  - {version: 2025.10.1, appVersion: edge-25.10.1, urls: ['http://x/a.tgz']}\n"), "edge-25.9.2")
 	f.Add([]byte("entries:\n  linkerd-control-plane:\n  - {version: 1.0.0-rc.1}\n  - {version: 1.0.0}\n  - {version: ''}\n  - null\n"), "1.0.0")
@@ -38,7 +38,7 @@ func FuzzChartIndex(f *testing.F) {
 	})
 }
 
-// FuzzCompareVersions: versions are in one order.
+// FuzzCompareVersions verifies that versions are totally ordered.
 func FuzzCompareVersions(f *testing.F) {
 	f.Add("1.2.3", "1.2.3-rc.1", "1.10")
 	f.Add("", "0", "00")

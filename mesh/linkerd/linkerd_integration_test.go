@@ -59,8 +59,8 @@ assert:
 `
 
 // TestLinkerd runs studies against Linkerd's own programs: every mode of the
-// data plane is proved by the proxies' counters, levers by the policy
-// controller and by what becomes of requests.
+// data plane is verified by the proxies' counters, and levers by the policy
+// controller and by the outcome of requests.
 func TestLinkerd(t *testing.T) {
 	dir := labtest.Folder(t, "MESHTRIAL_LINKERD")
 	m := labtest.New(t)
@@ -75,8 +75,8 @@ func TestLinkerd(t *testing.T) {
 		}
 		var f record.Findings
 		must.OK(t, json.Unmarshal(data, &f))
-		// Other tests may keep the machine busy; what trials prove of the mesh
-		// they prove all the same.
+		// Other tests may keep the machine busy, which does not affect what
+		// trials verify about the mesh.
 		reasons := slices.DeleteFunc(slices.Clone(f.Validity.Reasons), func(r record.InvalidReason) bool {
 			return slices.Contains(labtest.AboutTheMachine, r.Check)
 		})
@@ -104,7 +104,7 @@ func TestLinkerd(t *testing.T) {
 	})
 }
 
-// told is what a scenario came to, without its series and failures.
+// told formats the result of a scenario, without its series and failures.
 func told(s *record.ScenarioSummary) string {
 	if s == nil {
 		return "no timeline"

@@ -54,7 +54,7 @@ func TestDecorate(t *testing.T) {
 	}
 }
 
-// What Linkerd lacks is refused before anything is created.
+// What Linkerd lacks is rejected before anything is created.
 func TestDecorateRefuses(t *testing.T) {
 	for name, p := range map[string]mesh.Proxy{
 		"mtls=off":                        {Levels: record.Cell{"mtls": "off", "concurrency": "1"}},
@@ -75,7 +75,8 @@ func TestDecorateRefuses(t *testing.T) {
 	}
 }
 
-// cellOf is a cell of a study of resilience with levels in place of defaults.
+// cellOf returns a cell of a resilience study with the given levels in place of
+// defaults.
 func cellOf(levels ...string) record.Cell {
 	cell := record.Cell{}
 	for _, f := range resilience.Kind.Factors() {
@@ -111,7 +112,7 @@ func TestLevers(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, s.Annotations)
 		}
 	}
-	// Ports without HTTP are marked, also without a cell.
+	// Ports without HTTP are marked even without a cell.
 	s := corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "http-echo", Port: 80}, {Name: "tcp-echo", Port: 81}}}}
 	(&Mesh{}).DecorateService(&s, nil)
 	if !maps.Equal(s.Annotations, map[string]string{"config.linkerd.io/opaque-ports": "81"}) {
@@ -128,7 +129,7 @@ func TestLacks(t *testing.T) {
 		{cellOf(), "", ""},
 		{cellOf("mtls", "strict"), "", ""},
 		{cellOf("retries", "3", "retry_on", "5xx,gateway-error,429", "per_try_timeout", "1s", "request_timeout", "3s", "outlier_detection", "errors=3 ejection=5s max=100%"), "", ""},
-		{cellOf("retries", "off", "retry_on", "reset"), "", ""}, // conditions mean nothing then
+		{cellOf("retries", "off", "retry_on", "reset"), "", ""}, // conditions are meaningless then
 		{cellOf("mtls", "off"), "mtls", "always uses mutual TLS"},
 		{cellOf("retry_on", "5xx,connect-failure"), "retry_on", `"connect-failure"`},
 		{cellOf("retries", "2", "protocol", "grpc"), "retries", "HTTP status 200"},

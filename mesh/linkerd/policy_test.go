@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// told is what the policy controller tells of a Service whose ports say
-// nothing about their protocol.
+// told returns the policy controller's answer about a Service whose ports do
+// not specify a protocol.
 func told(http1 *outbound.ProxyProtocol_Http1) *outbound.OutboundPolicy {
 	return &outbound.OutboundPolicy{Protocol: &outbound.ProxyProtocol{Kind: &outbound.ProxyProtocol_Detect_{Detect: &outbound.ProxyProtocol_Detect{Http1: http1}}}}
 }
@@ -69,7 +69,7 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// What is not the default route of a Service proves nothing of it.
+// Anything other than a Service's default route verifies nothing about it.
 func TestToldRefuses(t *testing.T) {
 	for name, p := range map[string]*outbound.OutboundPolicy{
 		"nothing": {},

@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// recorded is what the proxy of a pod told that receives requests and calls a
-// Service with three endpoints.
+// recorded returns the statistics of the proxy of a pod that receives requests
+// and calls a Service with three endpoints.
 func recorded(t *testing.T, filter string) observe.ProxyStats {
 	t.Helper()
 	page, err := os.ReadFile("testdata/client-proxy.txt")
@@ -75,7 +75,7 @@ func TestVerifyRecorded(t *testing.T) {
 		tt.e.Proxies[tt.side+"_proxy"] = &mesh.Passed{Rise: stats.Counters, Total: stats.Values(), Config: env, State: &mesh.ProxyState{CPULimit: "none"}}
 		bad := map[string]bool{}
 		for _, c := range (&Mesh{}).Verify(tt.e) {
-			if !c.OK && c.Name != "client-sidecar" && c.Name != "server-sidecar" { // one side is recorded
+			if !c.OK && c.Name != "client-sidecar" && c.Name != "server-sidecar" { // only one side is recorded
 				bad[c.Name] = true
 			}
 		}
@@ -90,8 +90,8 @@ func TestVerifyRecorded(t *testing.T) {
 	}
 }
 
-// Threads are as many as the proxy counts; where it does not count them, as many
-// as it was told to start.
+// The number of threads is what the proxy reports, or what it was configured
+// with if it reports none.
 func TestWorkersOfProxies(t *testing.T) {
 	for _, c := range []struct {
 		name  string

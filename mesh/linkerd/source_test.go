@@ -29,7 +29,7 @@ import (
 
 var machine = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}[runtime.GOARCH]
 
-// builder is one with a cache of its own.
+// builder returns a builder with a temporary cache.
 func builder(t *testing.T) *components.Builder {
 	t.Helper()
 	b, err := components.New(components.Options{CacheDir: t.TempDir()})
@@ -37,8 +37,7 @@ func builder(t *testing.T) *components.Builder {
 	return b
 }
 
-// fakeLinkerd makes a folder as --linkerd takes it, of programs that do
-// nothing.
+// fakeLinkerd creates a folder for --linkerd with programs that do nothing.
 func fakeLinkerd(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -152,7 +151,7 @@ func TestSourceRefused(t *testing.T) {
 	}
 }
 
-// Whether a lab's Linkerd is the one that is asked for, its version says.
+// Whether a lab's Linkerd is the requested one depends on its version.
 func TestIsFrom(t *testing.T) {
 	dir := fakeLinkerd(t)
 	must.OK(t, os.WriteFile(filepath.Join(dir, "VERSION"), []byte("edge-26.8.3\n"), 0o644))
@@ -208,7 +207,7 @@ data: {values: "containers: [{name: debug, image: not.this/one:1}]"}
 	}
 }
 
-// The images are laid out as Linkerd's own.
+// The images are laid out like Linkerd's own.
 func TestPlans(t *testing.T) {
 	s, err := readFolder(fakeLinkerd(t))
 	must.OK(t, err)
@@ -279,7 +278,7 @@ func TestValues(t *testing.T) {
 	}
 }
 
-// chartServer serves two channels of charts; an archive's text is its name.
+// chartServer serves two channels of charts; an archive's content is its name.
 func chartServer(t *testing.T, spoil string) *httptest.Server {
 	t.Helper()
 	digest := func(name string) string {
@@ -348,7 +347,7 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s: %v", release, err)
 		}
 	}
-	// Once downloaded, a release needs its repository no more.
+	// Once downloaded, a release no longer needs its repository.
 	server.Close()
 	if _, err := findSource(t.Context(), b, server.URL+"/", "edge-25.8.7"); err != nil {
 		t.Errorf("from the cache: %v", err)
