@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// runDir makes a folder with files.
+// runDir creates a folder with files.
 func runDir(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "run")
@@ -51,10 +51,10 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// An archive that is not whole leaves nothing.
+// A truncated archive leaves nothing behind.
 func TestArchiveBreaksOff(t *testing.T) {
 	data, parent := packed(t, runDir(t, files)), t.TempDir()
-	for n := 0; n <= bytes.LastIndex(data, []byte(endName)); n += 777 { // what comes after says no more
+	for n := 0; n <= bytes.LastIndex(data, []byte(endName)); n += 777 { // truncation after that point adds no new cases
 		if err := Unpack(bytes.NewReader(data[:n]), filepath.Join(parent, "run")); err == nil {
 			t.Fatalf("%d of %d bytes are taken for the whole", n, len(data))
 		}
@@ -64,8 +64,8 @@ func TestArchiveBreaksOff(t *testing.T) {
 	}
 }
 
-// What was fetched survives a loss of power: each file and each folder is made durable, and
-// then the name. If one cannot be, nothing is fetched.
+// A fetched run survives a power loss: every file and folder is made durable, then its
+// name. If one cannot be, nothing is fetched.
 func TestUnpackIsDurable(t *testing.T) {
 	defer func(was func(*os.File) error) { syncFile = was }(syncFile)
 	data := packed(t, runDir(t, files))
@@ -134,8 +134,8 @@ func TestUnpackRefuses(t *testing.T) {
 	}
 }
 
-// Whatever comes, nothing outside of the folder is written, and a folder that is made is
-// what the archive says.
+// For any input, nothing outside the folder is written, and a created folder matches the
+// archive.
 func FuzzUnpack(f *testing.F) {
 	dir := f.TempDir()
 	must.OK(f, os.WriteFile(filepath.Join(dir, "machine.json"), []byte("{}"), 0o600))
@@ -155,8 +155,8 @@ func FuzzUnpack(f *testing.F) {
 	})
 }
 
-// The role hands out the archive and removes the folder; a folder with a link in it is not
-// taken.
+// The role serves the archive and removes the folder. It rejects a folder with a link in
+// it.
 func TestServer(t *testing.T) {
 	dir := runDir(t, files)
 	server := &Server{Dir: dir, Alive: jsonhttp.NewAlive(time.Hour)}

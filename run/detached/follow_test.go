@@ -24,8 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 )
 
-// A log that breaks off is read on where it broke: no line is lost, and none comes
-// twice.
+// Reading continues where a log was interrupted: no line is lost or repeated.
 func TestLines(t *testing.T) {
 	const (
 		first  = "2026-11-26T10:00:00.100000000Z block 1 of at most 3\n"
@@ -54,7 +53,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Whoever may not look at the runs learns that, and does not wait for it to change.
+// A user who may not read the runs gets an error at once.
 func TestFollowDenied(t *testing.T) {
 	group := schema.GroupResource{Resource: "jobs"}
 	for _, refusal := range []error{apierrors.NewForbidden(group, "", errors.New("not yours")), apierrors.NewUnauthorized("expired")} {
@@ -68,7 +67,7 @@ func TestFollowDenied(t *testing.T) {
 	}
 }
 
-// What a node says that it ended a pod for, whoever is attached learns.
+// If a node reports why it ended a pod, those attached are told.
 func TestLostFor(t *testing.T) {
 	evicted := &corev1.Pod{Status: corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted", Message: "The node was low on resource: memory."}}
 	for text, pod := range map[string]*corev1.Pod{" (Evicted: The node was low on resource: memory.)": evicted, "": nil} {
@@ -130,8 +129,8 @@ func TestSilent(t *testing.T) {
 	}
 }
 
-// hanging is a cluster whose pods' logs have a line and come to no end, as those of a node
-// that has died.
+// hanging is a cluster whose pods' logs have one line and never end, like those of a dead
+// node.
 type hanging struct{ kubernetes.Interface }
 
 type hangingCore struct{ kubernetes.CoreV1 }
@@ -154,8 +153,8 @@ func (hangingPods) GetLogs(string, *corev1.PodLogOptions) *rest.Request {
 	return rest.NewRequestWithClient(&url.URL{Scheme: "http", Host: "api"}, "", rest.ClientContentConfig{}, &http.Client{Transport: answer}).Verb(http.MethodGet)
 }
 
-// A node that dies while its log is read is named soon, though the log neither goes on nor
-// ends.
+// A node that dies while its log is read is soon named, although the log neither continues
+// nor ends.
 func TestFollowSilentNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const run = "20261126-100000-abcd"

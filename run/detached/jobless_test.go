@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// begin makes the ClusterRole of a run, which comes before all else of it.
+// begin creates the ClusterRole of a run, which comes before everything else.
 func begin(t *testing.T, c *Cluster, s Spec, ago time.Duration) {
 	t.Helper()
 	anchor, _, err := s.objects(nil)
@@ -23,8 +23,8 @@ func begin(t *testing.T, c *Cluster, s Spec, ago time.Duration) {
 	must.OK(t, must.Err(c.create(t.Context(), anchor)))
 }
 
-// Of a run whose begin was killed before its Job was made the rights are listed. Nobody waits
-// for such a run, and it can be removed.
+// If the start of a run was killed before its Job was created, its rights are listed. Such a
+// run is not waited for, and can be removed.
 func TestKilledAsItBegan(t *testing.T) {
 	c, kube := fake(disk())
 	s := spec(t)
@@ -56,7 +56,7 @@ func TestKilledAsItBegan(t *testing.T) {
 	}
 }
 
-// One that is being begun at this moment is not removed by chance.
+// A run that is just being started cannot be removed by accident.
 func TestBeingBegun(t *testing.T) {
 	c, _ := fake(disk())
 	s := spec(t)
@@ -70,8 +70,8 @@ func TestBeingBegun(t *testing.T) {
 	}
 }
 
-// A run that is being begun while the last one is removed keeps its rights: the namespace that
-// they are in stays.
+// A run that is being started while the last one is removed keeps its rights: their namespace
+// stays.
 func TestUnreserveBesideABeginningRun(t *testing.T) {
 	c, kube := fake(disk())
 	s := spec(t)

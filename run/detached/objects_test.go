@@ -53,8 +53,8 @@ func one(t *testing.T, all []*unstructured.Unstructured, kind, namespace, name s
 	return all[i]
 }
 
-// Everything bears the run's name, nothing is taken for what a dead run of a terminal
-// left, and the pod has the plan's rights and no others.
+// Every object has the run's name, none is mistaken for a leftover of a dead run from a
+// terminal, and the pod has exactly the plan's rights.
 func TestObjects(t *testing.T) {
 	s := spec(t)
 	all := objectsOf(t, s, nil)
@@ -105,15 +105,15 @@ func TestObjectsRefuse(t *testing.T) {
 	}
 }
 
-// jobOf reads the Job as [Cluster.List] does.
+// jobOf decodes the Job like [Cluster.List].
 func jobOf(t *testing.T, all []*unstructured.Unstructured) (j job) {
 	t.Helper()
 	must.OK(t, runtime.DefaultUnstructuredConverter.FromUnstructured(all[len(all)-1].Object, &j))
 	return j
 }
 
-// A pod that is lost is made anew; a run that has its answer, was refused or is hopeless is
-// not made again.
+// A lost pod is replaced. A run that has its result, was rejected or is hopeless is not
+// retried.
 func TestJobEndsWithTheRun(t *testing.T) {
 	job := objectsOf(t, spec(t), nil)
 	rules, _, err := unstructured.NestedSlice(job[len(job)-1].Object, "spec", "podFailurePolicy", "rules")
@@ -125,7 +125,7 @@ func TestJobEndsWithTheRun(t *testing.T) {
 				return r.(map[string]any)["action"].(string)
 			}
 		}
-		return "" // tried again, so often
+		return "" // retried that often
 	}
 	for code, want := range map[int64]string{errs.CodeFailure: "", 137: "", errs.CodeInterrupted: "Ignore", errs.CodeUsage: "FailJob", errs.CodeAssertion: "FailJob", errs.CodeInvalid: "FailJob", codeHopeless: "FailJob"} {
 		if got := does(code); got != want {
@@ -180,7 +180,7 @@ func TestPod(t *testing.T) {
 	}
 }
 
-// fake is a cluster without controllers.
+// fake returns a cluster without controllers.
 func fake(objects ...runtime.Object) (*Cluster, *dynamicfake.FakeDynamicClient) {
 	lists := map[schema.GroupVersionResource]string{claims: "PersistentVolumeClaimList"}
 	for kind, resource := range resources {
@@ -194,7 +194,7 @@ func disk() *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": "disk", "namespace": "results"}}}
 }
 
-// All that a run makes belongs to its ClusterRole.
+// Everything a run creates is owned by its ClusterRole.
 func TestStart(t *testing.T) {
 	c, kube := fake(disk())
 	must.OK(t, c.Start(t.Context(), spec(t)))
@@ -214,8 +214,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A run's pod has the time that its study may take to put back what it changed, and whoever
-// stops it waits as long.
+// A run's pod gets the time that its study may take to revert its changes, and stopping it
+// waits that long.
 func TestStopLimit(t *testing.T) {
 	for ending, want := range map[time.Duration]time.Duration{
 		5 * time.Minute:    6 * time.Minute,
@@ -260,8 +260,8 @@ func TestStartFails(t *testing.T) {
 	}
 }
 
-// Whoever may make Jobs chooses what they are called: what is no name of a run or study
-// names no folder, and is not printed.
+// Anyone who may create Jobs chooses their names: a name that is not valid for a run or
+// study is neither used for a folder nor printed.
 func TestForeignJobs(t *testing.T) {
 	const run = "20261126-100000-abcd"
 	for name, c := range map[string]struct {
@@ -288,7 +288,7 @@ func TestForeignJobs(t *testing.T) {
 	}
 }
 
-// An annotation names what is deleted: nothing but what bears the run's name.
+// An annotation names what is deleted, so only objects with the run's name are.
 func TestDeleteRefusesForeignAnchor(t *testing.T) {
 	role := &unstructured.Unstructured{Object: map[string]any{"apiVersion": rbacGroup + "/v1", "kind": "ClusterRole"}}
 	role.SetName("cluster-admin")
@@ -302,8 +302,8 @@ func TestDeleteRefusesForeignAnchor(t *testing.T) {
 	}
 }
 
-// An API server that does not know of podReplacementPolicy would have two pods write to
-// one directory.
+// With an API server that does not know podReplacementPolicy, two pods would write to one
+// directory.
 func TestStartRefusesOldClusters(t *testing.T) {
 	c, kube := fake(disk())
 	kube.PrependReactor("create", "jobs", func(a clienttesting.Action) (bool, runtime.Object, error) {

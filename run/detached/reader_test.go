@@ -20,8 +20,8 @@ type answers func(*http.Request) (*http.Response, error)
 
 func (a answers) RoundTrip(r *http.Request) (*http.Response, error) { return a(r) }
 
-// A pod that is busy with one file for as long as that takes does not take it that nobody
-// is there; after the end it hears nothing more.
+// A pod that is busy with one file for a long time still receives signs of life. It
+// receives none after the end.
 func TestReaderIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var last time.Time
@@ -29,7 +29,7 @@ func TestReaderIsHeard(t *testing.T) {
 		r := &reader{dialer: lab.NewDialer(&rest.Config{}), end: func(context.Context) error { return nil }}
 		r.Client = jsonhttp.Client{BaseURL: lab.InPod, Name: "results", MaxAnswer: maxAnswer, HTTPClient: &http.Client{Transport: answers(func(req *http.Request) (*http.Response, error) {
 			beats++
-			if beats == 2 { // one goes astray
+			if beats == 2 { // one is lost
 				<-req.Context().Done()
 				return nil, req.Context().Err()
 			}

@@ -83,7 +83,7 @@ func TestChoose(t *testing.T) {
 	for name, c := range map[string]struct {
 		all  []Run
 		name string
-		want string // or what the hint has
+		want string // or the hint
 	}{
 		"by its name":            {[]Run{run("a", Running), run("b", Running)}, "b", "b"},
 		"the only one":           {[]Run{run("a", Completed)}, "", "a"},
@@ -100,8 +100,8 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// Pods that are lost again and again, with no trial in between, come to an end. One more trial
-// begins the count anew, and a pod that could say how it ended is not counted.
+// Repeatedly losing pods without a trial in between ends the run. Another trial resets the
+// count, and a pod that reported its end does not count.
 func TestHopeless(t *testing.T) {
 	kube := fakecluster.New(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: stateName("r")}})
 	attempt := func() *Reporter {
@@ -124,7 +124,7 @@ func TestHopeless(t *testing.T) {
 	}
 	lose(mostLost - 2)
 	attempt().Trial(t.Context())
-	lose(mostLost - 2) // the one with the trial was lost too
+	lose(mostLost - 2) // the pod with the trial was lost too
 	interrupted := errs.WithCode(errors.New("interrupted"), errs.CodeInterrupted)
 	kept := func() Kept {
 		t.Helper()
@@ -148,7 +148,7 @@ func TestHopeless(t *testing.T) {
 			t.Errorf("kept: %+v", k)
 		}
 	}
-	for i := range mostPuttingBack { // it puts back, and may be killed over that
+	for i := range mostPuttingBack { // it reverts changes, and may be killed while doing so
 		if r := attempt(); r.Hopeless() == nil || !r.PutsBack() {
 			t.Errorf("pod %d of a hopeless run: %v, it puts back: %t", i, r.Hopeless(), r.PutsBack())
 		}
@@ -161,7 +161,7 @@ func TestHopeless(t *testing.T) {
 	}
 }
 
-// Why a run has failed is what its last pod said, or that it said nothing.
+// The reason for a failed run is its last pod's report, or that there was none.
 func TestWhy(t *testing.T) {
 	code := errs.CodeUsage
 	for want, r := range map[string]Run{
@@ -176,8 +176,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// An attempt is counted when it begins, with what there is of the run: what it fails for is
-// not taken for the one before.
+// An attempt is counted when it starts, together with the state of the run, so that its
+// failure is not mistaken for that of the previous one.
 func TestNewReporter(t *testing.T) {
 	state := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: stateName("r")}, Data: map[string]string{keptKey: `{"attempts": 1, "trials": 3, "exit": 1, "error": "old"}`}}
 	kube := fakecluster.New(state)
@@ -201,9 +201,9 @@ func TestNewReporter(t *testing.T) {
 	}
 }
 
-// What was written is written when the call returns, so that no write falls into the next
-// trial. What cannot be written comes with the next, and is not waited for long; the end is
-// tried for a while, also where the attempt is interrupted.
+// A write has completed when the call returns, so that none overlaps with the next trial. A
+// failed write is included in the next one, and not waited for long. The last one is retried
+// for a while, even if the attempt is interrupted.
 func TestReporter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var away atomic.Bool

@@ -15,13 +15,13 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestShippedAmbientBesideSidecars: where istiod spares sidecars nothing, each change of a
-// pod is a push of workloads and of routes to every one of them, and without ambient mode
-// neither is; where it does, routes are pushed no oftener than without. Ztunnels have each
-// change; nobody misses one, and istiod counts what came. Sidecars whose scope keeps the
-// endpoints from them are not told of the workloads either (istio/istio#61648, which the
-// pinned istiod lacks), and the trial says so. That holds on a machine, too, that is too busy
-// for times.
+// TestShippedAmbientBesideSidecars: if istiod does not skip sidecars, each change of a pod
+// pushes workloads and routes to all of them, whereas without ambient mode it pushes neither.
+// If it does skip them, routes are pushed no more often than without ambient mode. Ztunnels
+// receive each change, none is missed, and istiod's counts match. Sidecars whose scope
+// excludes the endpoints do not receive the workloads either (istio/istio#61648, which the
+// pinned istiod lacks), and the trial says so. This holds even on a machine that is too busy
+// to measure times.
 func TestShippedAmbientBesideSidecars(t *testing.T) {
 	const sidecars, changes = 20, 10
 	b := newBench(t)
@@ -65,7 +65,8 @@ func TestShippedAmbientBesideSidecars(t *testing.T) {
 		if n := pushes(without, kind); n > sidecars {
 			t.Errorf("%v pushes of %s without ambient mode, where endpoints alone change", n, kind)
 		}
-		// Changes come every half second and are pushed one by one, some of them in two steps.
+		// Changes come every half second and are pushed individually, some of them in two
+		// steps.
 		if n := pushes(every, kind); n < sidecars*changes/2 {
 			t.Errorf("%v pushes of %s to %d sidecars for %d changes", n, kind, sidecars, changes)
 		}

@@ -29,10 +29,10 @@ import (
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
-// TestMain has the tests share a lab.
+// TestMain makes the tests share a lab.
 func TestMain(m *testing.M) { os.Exit(labtest.Sharing(m).Run()) }
 
-// bench is a local lab, and the program that runs studies in it.
+// bench is a local lab with the program that runs studies in it.
 type bench struct {
 	program string
 	dir     string // for studies and runs of this test
@@ -46,7 +46,7 @@ func newBench(t *testing.T) *bench {
 	return benchIn(t, labtest.Shared)
 }
 
-// benchIn has its lab from where.
+// benchIn returns a bench with the lab from where.
 func benchIn(t *testing.T, where func(*testing.T) (labtest.Machine, *local.Lab)) *bench {
 	t.Helper()
 	m, l := where(t)
@@ -58,12 +58,12 @@ func benchIn(t *testing.T, where func(*testing.T) (labtest.Machine, *local.Lab))
 	return b
 }
 
-// otherEnvoy is a version beside the default one.
+// otherEnvoy is a version other than the default one.
 const otherEnvoy = labtest.OtherEnvoy
 
 func (b *bench) command(args ...string) *exec.Cmd {
 	if len(args) > 0 && args[0] == "run" {
-		// Other tests use the machine, and the lab, meanwhile.
+		// Other tests use the machine and the lab at the same time.
 		args = append(args, "--limit", "unattributed=100%", "--wait", "20m")
 	}
 	cmd := exec.Command(b.program, args...)
@@ -71,11 +71,11 @@ func (b *bench) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// going is a run in the background, into a folder.
+// going is a run in the background that writes to a folder.
 type going struct {
 	cmd   *exec.Cmd
 	out   string
-	said  *bytes.Buffer // to be read once it has ended
+	said  *bytes.Buffer // read it only after the run has ended
 	ended <-chan struct{}
 }
 
@@ -87,7 +87,7 @@ func (b *bench) start(t *testing.T, out string, args ...string) *going {
 	return &going{cmd, out, said, ended}
 }
 
-// await waits until a condition holds, which it must before the run ends.
+// await waits for a condition, which must become true before the run ends.
 func (g *going) await(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	eventually.Within(t, 5*time.Minute, what, func() bool {
@@ -100,20 +100,20 @@ func (g *going) await(t *testing.T, what string, holds func() bool) {
 	})
 }
 
-// trials waits until so many trials are on disk.
+// trials waits until that many trials are on disk.
 func (g *going) trials(t *testing.T, n int) {
 	t.Helper()
 	g.await(t, fmt.Sprintf("%d trials", n), func() bool {
-		data, _ := os.ReadFile(filepath.Join(g.out, store.FileTrials)) // it is not there at first
+		data, _ := os.ReadFile(filepath.Join(g.out, store.FileTrials)) // it does not exist at first
 		return bytes.Count(data, []byte("\n")) >= n
 	})
 }
 
-// logged waits until the run's log has a text.
+// logged waits until the run's log contains a text.
 func (g *going) logged(t *testing.T, text string) {
 	t.Helper()
 	g.await(t, text, func() bool {
-		data, _ := os.ReadFile(filepath.Join(g.out, store.FileLog)) // it is not there at first
+		data, _ := os.ReadFile(filepath.Join(g.out, store.FileLog)) // it does not exist at first
 		return strings.Contains(string(data), text)
 	})
 }
@@ -130,7 +130,7 @@ func (g *going) end(t *testing.T, signals ...os.Signal) (code int, said string) 
 	return g.cmd.ProcessState.ExitCode(), g.said.String()
 }
 
-// loaded is a run as it is on disk, of which everything can be read.
+// loaded reads a complete run from disk.
 func loaded(t *testing.T, out string) record.Run {
 	t.Helper()
 	run, notes, err := store.Load(t.Context(), out)
@@ -153,7 +153,7 @@ func (b *bench) meshtrial(t *testing.T, args ...string) (int, string) {
 	return 0, string(out)
 }
 
-// short are the settings of studies that look at modes, not at figures.
+// short has the settings of studies that check modes rather than figures.
 const short = `
 warmup: {min: 0s, max: 250ms}
 window: 500ms
@@ -176,9 +176,9 @@ func (b *bench) file(t *testing.T, name, text string) string {
 	return path
 }
 
-// measured is the outcome of a study on a machine that may be busy: figures
-// may be invalid there, which is exit code 4. That one trial is valid nobody
-// but [bench.attempt] asks, which has other attempts.
+// measured accepts the exit code of a study on a machine that may be busy: its
+// figures may be invalid, which is exit code 4. Only [bench.attempt], which can
+// retry, requires a valid trial.
 func measured(t *testing.T, code int, out string) {
 	t.Helper()
 	if code != errs.CodeOK && code != errs.CodeInvalid {
@@ -186,11 +186,11 @@ func measured(t *testing.T, code int, out string) {
 	}
 }
 
-// attempts is how often a study is run on a machine that stood still meanwhile.
+// attempts is how often a study is run if the machine stood still.
 const attempts = 5
 
-// measure runs a study whose trials all must be what their cells say, and
-// checks them.
+// measure runs a study whose trials must all match their cells, and checks
+// them.
 func (b *bench) measure(t *testing.T, name, text string, blocks int) (said string) {
 	t.Helper()
 	said, out := b.attempt(t, b.study(t, name, text))
@@ -198,7 +198,7 @@ func (b *bench) measure(t *testing.T, name, text string, blocks int) (said strin
 	return said
 }
 
-// attempt runs a study file of which a trial at least must be valid.
+// attempt runs a study file of which at least one trial must be valid.
 func (b *bench) attempt(t *testing.T, file string, args ...string) (said, out string) {
 	t.Helper()
 	return b.unspoilt(t, strings.TrimSuffix(filepath.Base(file), ".yaml"), func(out string) string {
@@ -208,9 +208,9 @@ func (b *bench) attempt(t *testing.T, file string, args ...string) (said, out st
 	})
 }
 
-// unspoilt makes a run of which a trial at least must be valid. What a machine
-// that stood still spoilt is measured again, into another folder; nothing that
-// went wrong otherwise is.
+// unspoilt makes a run of which at least one trial must be valid. Trials
+// invalidated by a machine that stood still are measured again, in another
+// folder; other failures are not retried.
 func (b *bench) unspoilt(t *testing.T, name string, measure func(out string) (said string)) (said, out string) {
 	t.Helper()
 	for attempt := 1; ; attempt++ {
@@ -235,7 +235,7 @@ func (b *bench) unspoilt(t *testing.T, name string, measure func(out string) (sa
 	}
 }
 
-// noneValid says what made each trial invalid, if all are.
+// noneValid returns what made each trial invalid, if all are.
 func noneValid(run record.Run) string {
 	var why []string
 	for _, trial := range run.Trials {
@@ -251,9 +251,9 @@ func noneValid(run record.Run) string {
 	return fmt.Sprintf("none of %d trials is valid: %s", len(run.Trials), strings.Join(why, "; "))
 }
 
-// spoiltBy names trials in which requests came too late for their answers to be
-// waited for, and failed in no other way, and those whose schedule had ended
-// before a window was fixed.
+// spoiltBy returns the trials whose requests were sent too late for their
+// responses to be awaited, and that failed in no other way, and those whose
+// schedule ended before a window was determined.
 func spoiltBy(run record.Run) string {
 	var all []string
 	for _, trial := range run.Trials {
@@ -275,9 +275,8 @@ func spoiltBy(run record.Run) string {
 	return strings.Join(all, "; ")
 }
 
-// verify checks all that a finished run must have: each trial of the plan,
-// its account, its histograms, its mode proven by every check that is about
-// it, and findings.
+// verify checks a finished run: each trial of the plan, its account, its
+// histograms, every check that verifies its mode, and findings.
 func verify(t *testing.T, out string, blocks int) record.Run {
 	t.Helper()
 	run := loaded(t, out)
@@ -305,8 +304,8 @@ func verify(t *testing.T, out string, blocks int) record.Run {
 	return run
 }
 
-// complete checks that a run has each trial of so many blocks, and returns its
-// plan.
+// complete checks that a run has each trial of that many blocks, and returns
+// its plan.
 func complete(t *testing.T, run record.Run, blocks int) *study.Plan {
 	t.Helper()
 	plan, err := study.NewPlan(mustParse(t, run.StudyYAML), run.Header.Seed)
@@ -352,10 +351,10 @@ func verifyTrial(t *testing.T, name string, trial record.Trial, hist record.Tria
 		t.Errorf("%s: the histograms do not hold the %d requests", name, l.Completed)
 	}
 	if slices.ContainsFunc(trial.Validity.Checks, func(c record.Check) bool { return c.Name == "cpu-edges" && !c.OK }) {
-		return // the counters were not read when they should have been, connections perhaps after their end
+		return // the counters were read late, perhaps after connections had ended
 	}
 	for _, part := range partsOf(trial.Cell) {
-		// The control plane may not run at all in so short a window.
+		// The control plane may be idle in such a short window.
 		if cpu, ok := trial.CPU[part]; !ok || cpu.TotalS() <= 0 && part != record.PartControl {
 			t.Errorf("%s: no CPU of %s", name, part)
 		}
@@ -370,7 +369,7 @@ func verifyTrial(t *testing.T, name string, trial record.Trial, hist record.Tria
 	}
 }
 
-// sides of a cell that have a sidecar.
+// sidesOf returns the sides of a cell that have a sidecar.
 func sidesOf(cell record.Cell) []string {
 	return map[string][]string{"client": {"client"}, "server": {"server"}, "both": {"client", "server"}}[cell[study.FactorSidecars]]
 }
@@ -401,9 +400,9 @@ func partsOf(cell record.Cell) []string {
 	return parts
 }
 
-// gone waits until no run's namespace is left but those named. The namespace
-// controller looks again half the pods' grace after each time it found some,
-// which on a busy machine may be several times.
+// gone waits until only the given namespaces of runs are left. Whenever the
+// namespace controller has found pods, it checks again after half of their
+// grace period, on a busy machine perhaps several times.
 func (b *bench) gone(t *testing.T, but ...string) {
 	t.Helper()
 	eventually.Within(t, 5*time.Minute, "no namespace of a run is left", func() bool {
@@ -424,7 +423,7 @@ func (b *bench) namespaces(t *testing.T) []string {
 	return out
 }
 
-// readFindings reads what a run found.
+// readFindings reads the findings of a run.
 func readFindings(t *testing.T, out string) record.Findings {
 	t.Helper()
 	var f record.Findings

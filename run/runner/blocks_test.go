@@ -52,8 +52,8 @@ func TestBlocks(t *testing.T) {
 }
 
 // A writer that is killed at any moment loses no completed trial, and the
-// resumed run comes to the same trials, cells and arrivals as one that was
-// never interrupted.
+// resumed run makes the same trials, cells and arrivals as an uninterrupted
+// one.
 func TestKilledAnywhereThenResumed(t *testing.T) {
 	s := studytest.Parse(t, studytest.ThreeCells)
 	seeds := map[string]uint64{} // by the cell and when it was measured
@@ -80,7 +80,7 @@ func TestKilledAnywhereThenResumed(t *testing.T) {
 					if got := recover(); got != killed {
 						t.Fatalf("the first attempt ended with %v", got)
 					}
-					first.dir.Close() // as the kernel does for a process that died
+					first.dir.Close() // as the kernel does for a dead process
 				}()
 				_ = first.blocks(t.Context())
 			}()
@@ -110,7 +110,7 @@ func TestKilledAnywhereThenResumed(t *testing.T) {
 	}
 }
 
-// Ctrl-C in a trial ends the run at once and keeps every trial before it.
+// Ctrl-C during a trial ends the run at once and keeps every earlier trial.
 func TestInterrupt(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	ctx, cancel := context.WithCancel(t.Context())
@@ -210,7 +210,7 @@ func TestLostTrials(t *testing.T) {
 		if !errors.Is(err, never) {
 			t.Errorf("error %v", err)
 		}
-		// The first loss costs its trial alone.
+		// The first loss costs only its own trial.
 		if got := trialsOf(t, out); len(got) != 7 || got[1].Validity.Valid || !got[2].Validity.Valid || deployed != 2 {
 			t.Errorf("%d trials, deployed anew %d times", len(got), deployed)
 		}
@@ -232,7 +232,7 @@ func TestLostTrials(t *testing.T) {
 	})
 }
 
-// clock is a time that goes on only when told.
+// clock is a time that advances only explicitly.
 type clock struct{ at time.Time }
 
 func (c *clock) now() time.Time { return c.at }
@@ -241,8 +241,8 @@ func TestLimits(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		sets   []string
-		trial  time.Duration // that each takes
-		enough int           // blocks after which it is enough; 0: never
+		trial  time.Duration // of each
+		enough int           // number of blocks that are enough; 0: never
 		blocks int
 		stop   string
 	}{
@@ -275,8 +275,8 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A block that an earlier attempt began is finished whatever the clock or
-// the stop rule say.
+// A block that an earlier attempt started is finished regardless of the clock
+// and the stop rule.
 func TestBegunBlockIsFinished(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	s := studytest.Parse(t, studytest.ThreeCells, "blocks.limit=1s")
@@ -310,8 +310,8 @@ func TestBegunBlockIsFinished(t *testing.T) {
 	}
 }
 
-// What a run knows while it goes on is what is read of it later, changes too:
-// searches and stop rules go by it.
+// The state of a run in progress equals what is later read from disk, including
+// changes, because searches and stop rules depend on it.
 func TestMemoryIsWhatIsKept(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	r, _ := newRun(t, out, false, studytest.Parse(t, climbing), nil)
@@ -329,7 +329,7 @@ func TestMemoryIsWhatIsKept(t *testing.T) {
 	}
 }
 
-// A trial whose histograms were lost between two attempts is not believed.
+// A trial whose histograms were lost between two attempts is invalid.
 func TestResumeWithoutHistogram(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	s := studytest.Parse(t, studytest.ThreeCells)
@@ -392,7 +392,7 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A run is gone on with under the limits that it was judged by, and no others.
+// A run is resumed only under the limits that it was judged by.
 func TestResumeUnderOtherRules(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	s := studytest.Parse(t, studytest.ThreeCells)
@@ -417,7 +417,7 @@ func TestResumeUnderOtherRules(t *testing.T) {
 }
 
 func TestTrialSeed(t *testing.T) {
-	// Pinned: a run must be resumed with the arrivals it was begun with.
+	// Pinned: a run must be resumed with its original arrivals.
 	if got := seedOf(7, "b000-t01"); got != 0x84c375c505b6ecfe {
 		t.Errorf("trial b000-t01 of seed 7 has seed %#x", got)
 	}

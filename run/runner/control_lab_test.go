@@ -21,14 +21,14 @@ settings: {services: 10, proxies: 7, gateways: 1, change: service, change_rate: 
 blocks: {min: %d, max: %[2]d}
 `
 
-// controlStudy writes such a study and returns its path.
+// controlStudy writes a control-plane study and returns its path.
 func (b *bench) controlStudy(t *testing.T, name string, changes, blocks int) string {
 	t.Helper()
 	text := "name: " + name + "\nquestion: Does every change arrive?\n" + fmt.Sprintf(strings.TrimSpace(tinyControl), changes, blocks) + "\n"
 	return b.file(t, name, text)
 }
 
-// verifyControl reads a run of the control plane and checks its accounts.
+// verifyControl reads a control-plane run and checks its accounts.
 func (b *bench) verifyControl(t *testing.T, out string, trials, changes int) record.Run {
 	t.Helper()
 	run := loaded(t, out)
@@ -68,7 +68,7 @@ func (b *bench) verifyControl(t *testing.T, out string, trials, changes int) rec
 	return run
 }
 
-// changed waits until a trial of a run has made a number of changes.
+// changed waits until a trial of a run has made that many changes.
 func (b *bench) changed(t *testing.T, g *going, count int) {
 	t.Helper()
 	g.await(t, fmt.Sprintf("%d changes", count), func() bool {
@@ -78,8 +78,8 @@ func (b *bench) changed(t *testing.T, g *going, count int) {
 	})
 }
 
-// undone checks that a run left nothing: no namespace, no simulated pods, and
-// istiod as it was.
+// undone checks that a run left nothing behind: no namespace, no simulated
+// pods, and istiod unchanged.
 func (b *bench) undone(t *testing.T) {
 	t.Helper()
 	b.gone(t)

@@ -26,7 +26,7 @@ const (
 	faultProxies = 20
 )
 
-// faultStudy is a study of one trial.
+// faultStudy is a study with a single trial.
 const faultStudy = `
 name: %s
 question: Does every change arrive?
@@ -35,9 +35,8 @@ settings: {services: 10, proxies: %d, change: service, change_rate: 2%s}
 blocks: {min: 1, max: 1}
 `
 
-// TestControlFaults disturbs trials of the control plane: in each the
-// sidecars come back, every change is accounted for, and the trial says what
-// happened.
+// TestControlFaults disturbs control-plane trials: in each the sidecars reconnect, every change
+// is accounted for, and the trial reports what happened.
 func TestControlFaults(t *testing.T) {
 	b := newBench(t)
 	t.Run("istiod dies", func(t *testing.T) { b.testReplicaDies(t, 1) })
@@ -45,10 +44,9 @@ func TestControlFaults(t *testing.T) {
 	t.Run("the API server stands still, and half of the sidecars read slowly", b.testAPIServerStops)
 }
 
-// disturbed runs a study of one trial, in which fault is called when a quarter
-// of the changes have been made, so that some seconds of them are still to
-// come however late this test notices, and checks the accounts: every change was
-// taken, every proxy has it, and none has it twice.
+// disturbed runs a study with a single trial. It calls fault after a quarter of the changes, so
+// that several seconds of changes remain even if this test notices late, and checks the accounts:
+// every change was accepted, and every proxy received it exactly once.
 func (b *bench) disturbed(t *testing.T, name, setting string, fault func()) (record.Trial, []record.Event) {
 	t.Helper()
 	text := fmt.Sprintf(strings.TrimLeft(faultStudy, "\n"), name, faultChanges, faultProxies, setting)
@@ -77,13 +75,14 @@ func says(t *testing.T, trial record.Trial, name string) record.Check {
 	return trial.Validity.Checks[i]
 }
 
-// testReplicaDies kills one of so many istiods: its sidecars go to another, or wait for the next.
+// testReplicaDies kills one of the istiods: its sidecars connect to another, or wait for its
+// replacement.
 func (b *bench) testReplicaDies(t *testing.T, replicas int) {
 	dead := ""
 	trial, _ := b.disturbed(t, "replica", fmt.Sprintf(", istiod_replicas: %d", replicas), func() {
 		pods, err := b.kube.CoreV1().Pods("istio-system").List(t.Context(), metav1.ListOptions{LabelSelector: "app=istiod"})
 		must.OK(t, err)
-		// Those that the study's levers replaced may still be ending.
+		// Those replaced by the study's levers may still be terminating.
 		stay := slices.DeleteFunc(pods.Items, func(pod corev1.Pod) bool { return pod.DeletionTimestamp != nil })
 		if len(stay) != replicas {
 			t.Fatalf("%d istiods, of %d pods", len(stay), len(pods.Items))
@@ -97,11 +96,11 @@ func (b *bench) testReplicaDies(t *testing.T, replicas int) {
 	}
 	lost := int64(0)
 	for why, n := range trial.Control.Reconnects {
-		if why != "dial" { // tried in vain before the cluster knew that it is gone
+		if why != "dial" { // dialed in vain before the cluster noticed its absence
 			lost += n
 		}
 	}
-	// Chance gave one of two some of the sidecars, not all.
+	// By chance, one of two has some of the sidecars but not all.
 	if c := says(t, trial, "connected"); lost == 0 || (lost >= faultProxies) != (replicas == 1) || c.OK || !strings.HasPrefix(c.Detail, fmt.Sprintf("%d of %[1]d proxies are connected at the end", faultProxies)) {
 		t.Errorf("%d streams were lost: %s", lost, c.Detail)
 	}
@@ -110,9 +109,8 @@ func (b *bench) testReplicaDies(t *testing.T, replicas int) {
 // apiServerPause is how long the API server stands still.
 const apiServerPause = 10 * time.Second
 
-// testAPIServerStops stops the API server for a while: changes wait, and
-// istiod and the sidecars stay connected. That half of the sidecars read
-// slowly holds up only those.
+// testAPIServerStops stops the API server for a while: changes wait, and istiod and the sidecars
+// stay connected. Half of the sidecars read slowly, which delays only them.
 func (b *bench) testAPIServerStops(t *testing.T) {
 	status, err := local.GetStatus(filepath.Dir(b.lab.Kubeconfig()))
 	must.OK(t, err)
@@ -138,7 +136,7 @@ func (b *bench) testAPIServerStops(t *testing.T) {
 	if want := fmt.Sprintf("%d of %[1]d proxies are connected at the end, %d of them misbehave on purpose", faultProxies, faultProxies/2); !c.OK || c.Detail != want {
 		t.Errorf("connected: %+v", c)
 	}
-	// Every second one reads slowly.
+	// Every second sidecar reads slowly.
 	var took [2]int64
 	for _, e := range events {
 		for i, p := range e.Seen.Proxy {

@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
-// TestControlRun runs a study of the control plane through the program.
+// TestControlRun runs a control-plane study through the program.
 func TestControlRun(t *testing.T) {
 	b := newBench(t)
 	_, out := b.attempt(t, b.controlStudy(t, "plain", 3, 1))
@@ -23,9 +23,9 @@ func TestControlRun(t *testing.T) {
 		if len(e.Seen.ReceivedUS) == 0 {
 			continue
 		}
-		// Istiod waits 100 ms for more changes; it cannot be quicker. But where
-		// this machine was busy a commit is noted late, or comes close to the
-		// one before, which the trial's own checks say.
+		// Istiod waits 100 ms for more changes, so it cannot be faster. On a
+		// busy machine, however, a commit may be noted late, or shortly after
+		// the previous one, which the trial's own checks report.
 		quick := e.Seen.ReceivedUS[0] < 50_000 && inTime(run.Trials[0])
 		if quick || slices.Max(e.Seen.AckedUS) > soonUS {
 			t.Errorf("change %d arrived after %v us, was acknowledged after %v", e.Change, e.Seen.ReceivedUS, e.Seen.AckedUS)
@@ -45,12 +45,11 @@ func TestControlRun(t *testing.T) {
 	b.undone(t)
 }
 
-// soonUS is more than the way of a change takes on a machine however busy, in
-// microseconds, and less than it would be in another unit.
+// soonUS is longer than a change takes even on a very busy machine, in
+// microseconds, and shorter than it would be in another unit.
 const soonUS = 60_000_000
 
-// inTime tells whether changes left, and were noted as committed, when they
-// should.
+// inTime reports whether changes were sent, and noted as committed, on time.
 func inTime(trial record.Trial) bool {
 	return !slices.ContainsFunc(trial.Validity.Checks, func(c record.Check) bool {
 		return !c.OK && slices.Contains([]string{"driver-schedule", "api-server", "commits-noted"}, c.Name)

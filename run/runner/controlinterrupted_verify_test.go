@@ -11,13 +11,12 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// TestControlInterrupted interrupts a run twice, which then cleans up all the
-// same; kills another, which leaves everything for the next; and resumes to the
-// end.
+// TestControlInterrupted interrupts a run twice, which still cleans up; kills
+// another, which leaves everything for the next; and resumes it to the end.
 func TestControlInterrupted(t *testing.T) {
 	b := newBench(t)
 	out := filepath.Join(b.dir, "stopped")
-	const changes = 6 // some seconds of them come after the signal
+	const changes = 6 // several seconds of changes follow the signal
 	file := b.controlStudy(t, "stopped", changes, 2)
 	start := func(args ...string) *going {
 		g := b.start(t, out, args...)

@@ -22,8 +22,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// slowTold is a study in which a pod that serves requests goes while istiod
-// tells nobody for 2.5 s.
+// slowTold is a study in which a pod that serves requests is deleted while istiod
+// pushes nothing for 2.5 s.
 const slowTold = `
 name: slow-told
 question: What do requests meet?
@@ -32,9 +32,10 @@ settings: {services: 2, proxies: 2, change: endpoints-replace, change_rate: 1, d
 blocks: {min: 1, max: 1}
 `
 
-// TestControlTraffic lets a pod go under real requests: some meet it, the
-// accounts of generator, sidecar's log and sidecar's counter agree, and nothing
-// stays behind. Of istiod the run touches the one lever that the study names.
+// TestControlTraffic deletes a pod that receives real requests: some of them reach
+// it, the accounts of the generator, the sidecar's log and the sidecar's counter
+// agree, and nothing is left behind. The run changes only the istiod lever that the
+// study names.
 func TestControlTraffic(t *testing.T) {
 	b := newBench(t)
 	istiod, config := b.installed(t)
@@ -43,7 +44,7 @@ func TestControlTraffic(t *testing.T) {
 	if x.Requests < 100 || x.Gone != 1 || x.Completed+x.FailedTotal()+x.Unfinished != x.Requests {
 		t.Errorf("%d requests, %d completed, %v failed, %d unfinished; %d endpoints went", x.Requests, x.Completed, x.Failed, x.Unfinished, x.Gone)
 	}
-	// In 2.5 s there are 125 requests, half of them for the pod that went.
+	// 2.5 s contain 125 requests, half of them for the deleted pod.
 	if x.PhantomRequests < 10 || x.PhantomFailures+x.PhantomHidden < 5 || x.LastPhantomUS < 1e6 {
 		t.Errorf("%d met an endpoint that was gone, the last after %.0f us: %d failed, %d were saved", x.PhantomRequests, x.LastPhantomUS, x.PhantomFailures, x.PhantomHidden)
 	}
@@ -70,9 +71,9 @@ func TestControlTraffic(t *testing.T) {
 	}
 }
 
-// slowlyTold runs [slowTold]. The sidecar need not know of a request that its
-// generator gave up while the machine stood still: where failures that nobody knows
-// of are no more than those, it is run again.
+// slowlyTold runs [slowTold]. The sidecar may not know of a request that its
+// generator gave up while the machine stood still. If all unknown failures are of
+// that kind, the study is run again.
 func (b *bench) slowlyTold(t *testing.T) record.Run {
 	t.Helper()
 	path := b.file(t, "slow-told", slowTold)
@@ -92,7 +93,8 @@ func (b *bench) slowlyTold(t *testing.T) record.Run {
 	}
 }
 
-// installed is istiod's Deployment, and the ConfigMap with its mesh configuration.
+// installed returns istiod's Deployment, and the ConfigMap with its mesh
+// configuration.
 func (b *bench) installed(t *testing.T) (*appsv1.Deployment, *corev1.ConfigMap) {
 	t.Helper()
 	istiod, err := b.kube.AppsV1().Deployments("istio-system").Get(t.Context(), "istiod", metav1.GetOptions{})
@@ -102,8 +104,8 @@ func (b *bench) installed(t *testing.T) (*appsv1.Deployment, *corev1.ConfigMap) 
 	return istiod, config
 }
 
-// touched checks that a trial proved one lever, and says of all others what they
-// were as installed.
+// touched checks that a trial verified one lever, and recorded the installed values
+// of all others.
 func (b *bench) touched(t *testing.T, trial record.Trial, only string) {
 	t.Helper()
 	for _, f := range controlplane.Levers() {
@@ -111,7 +113,7 @@ func (b *bench) touched(t *testing.T, trial record.Trial, only string) {
 		switch {
 		case f.Name == only && found:
 			t.Errorf("%s is named, and yet recorded as installed: %s", f.Name, level)
-		case f.Name != only && !found && f.Usual != "" && f.Name != controlplane.FactorSidecarHosts: // without a Sidecar there are none
+		case f.Name != only && !found && f.Usual != "" && f.Name != controlplane.FactorSidecarHosts: // there are none without a Sidecar
 			t.Errorf("nothing says what %s was as installed", f.Name)
 		}
 		if f.Lever.Env == "" {

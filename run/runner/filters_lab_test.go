@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// theirFilter is an EnvoyFilter that inserts a Lua filter; match goes into its
+// theirFilter returns an EnvoyFilter that inserts a Lua filter; match is added to its
 // listener's match.
 func theirFilter(name, match, script string) string {
 	return `apiVersion: networking.istio.io/v1alpha3
@@ -38,7 +38,7 @@ spec:
 `
 }
 
-// allParts are the levels of each part alone, and one of all together.
+// allParts returns the levels of each part alone, and one with all of them.
 func allParts() (alone []string, together string) {
 	var parts []string
 	for _, k := range dataplane.PartKinds() {
@@ -57,10 +57,10 @@ func allParts() (alone []string, together string) {
 	return alone, strings.Join(parts, "+")
 }
 
-// testFilters switches parts on: requests succeed, and the proxy's configuration and
-// counters say that the part was there, and was not elsewhere. EnvoyFilters that the proxy
-// refuses, or that change nothing, cost only their own cells. Requests are many enough to
-// fill the buffer of an access log, which is not sent within the window otherwise.
+// testFilters enables parts: requests succeed, and the proxy's configuration and counters
+// show that the part was present, and absent elsewhere. EnvoyFilters that the proxy
+// rejects, or that change nothing, invalidate only their own cells. There are enough
+// requests to fill an access log buffer, which is otherwise not sent within the window.
 func testFilters(t *testing.T, levels ...string) {
 	b := newBench(t)
 	for name, text := range map[string]string{

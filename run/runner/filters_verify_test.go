@@ -4,7 +4,7 @@ package runner_test
 
 import "testing"
 
-// TestFiltersAlone switches every part on, each alone, and all together.
+// TestFiltersAlone enables each part alone, and all of them together.
 func TestFiltersAlone(t *testing.T) {
 	alone, together := allParts()
 	testFilters(t, append(alone, together)...)

@@ -4,7 +4,8 @@ package runner_test
 
 import "testing"
 
-// TestFilters has all parts in one sidecar; each alone has TestFiltersAlone of "verify".
+// TestFilters enables all parts in one sidecar; TestFiltersAlone of "verify" covers each
+// alone.
 func TestFilters(t *testing.T) {
 	_, together := allParts()
 	testFilters(t, together)

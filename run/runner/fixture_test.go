@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// noCluster is a lab for runs whose trials need none.
+// noCluster is a lab for runs whose trials need no cluster.
 type noCluster struct{}
 
 func (noCluster) Kind() string             { return lab.KindLocal }
@@ -33,11 +33,11 @@ func (noCluster) Kubeconfig() string       { return "" }
 func (noCluster) Images() lab.Images       { return lab.Images{Meshtrial: "roles"} }
 func (noCluster) Close() error             { return nil }
 
-// script is a Measurer that does what its functions say.
+// script is a Measurer implemented by functions.
 type script struct {
 	trial   func(n int, cell record.Cell, seed uint64) error // nil: it succeeds
 	mend    func() error
-	n       int // trials asked for
+	n       int // trials requested
 	mended  int
 	noHists bool
 }
@@ -71,7 +71,7 @@ func (s *script) Reconnect(context.Context) error {
 	return s.mend()
 }
 
-// histLog is a log as the generator writes it, with one request.
+// histLog returns a log as written by the generator, with one request.
 func histLog(cell record.Cell) []byte {
 	var out bytes.Buffer
 	if err := loadtest.Result(load.Account{Scheduled: 1, Completed: 1}, 0, 0).WriteLog(&out, 0, 1); err != nil {
@@ -80,7 +80,7 @@ func histLog(cell record.Cell) []byte {
 	return out.Bytes()
 }
 
-// anyKind takes every plan but those whose Fit fails.
+// anyKind accepts every plan unless unfit is set.
 type anyKind struct{ unfit error }
 
 func (anyKind) Check(*study.Plan) error { return nil }
@@ -95,8 +95,8 @@ func (anyKind) Changes(context.Context, *Options, *study.Plan) ([]journal.Planne
 }
 func (anyKind) Remains(context.Context, *rest.Config) error { return nil }
 
-// newRun opens a run whose trials pods carries through. What it reports goes
-// to events.
+// newRun opens a run whose trials are executed by pods, and returns the events
+// that it reports.
 func newRun(t *testing.T, out string, resume bool, s *study.Study, pods Measurer) (*run, *[]Event) {
 	t.Helper()
 	events := &[]Event{}
@@ -110,7 +110,7 @@ func newRun(t *testing.T, out string, resume bool, s *study.Study, pods Measurer
 	return r, events
 }
 
-// trialsOf reads what is on disk of a run.
+// trialsOf reads the trials of a run from disk.
 func trialsOf(t *testing.T, out string) []record.Trial {
 	t.Helper()
 	loaded, _, err := store.Load(t.Context(), out)
@@ -123,7 +123,7 @@ func trialsOf(t *testing.T, out string) []record.Trial {
 	return loaded.Trials
 }
 
-// identities are what may not change by an interruption.
+// identities returns what an interruption must not change.
 func identities(trials []record.Trial) []string {
 	var out []string
 	for _, t := range trials {
@@ -132,8 +132,8 @@ func identities(trials []record.Trial) []string {
 	return out
 }
 
-// debris leaves in a run directory what a writer leaves that dies while it
-// stores a trial: its histograms, half of its line, a temporary file.
+// debris leaves what a writer leaves in a run directory if it dies while
+// storing a trial: its histograms, half of its line, and a temporary file.
 func debris(t *testing.T, out, id string) {
 	t.Helper()
 	must.OK(t, os.WriteFile(filepath.Join(out, store.DirHist, id+".hlog"), histLog(nil), 0o644))

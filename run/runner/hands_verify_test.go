@@ -22,7 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Two generators with sidecars send what one sends, and are paid for both.
+// Two generators with sidecars send the same as one, and both are charged.
 func TestHands(t *testing.T) {
 	b := newBench(t)
 	_, out := b.attempt(t, b.study(t, "hands", `
@@ -36,8 +36,8 @@ blocks: {min: 2, max: 2, limit: 20m}
 	b.gone(t)
 }
 
-// checkHands checks what trials of several generators must have: all of them, the
-// schedule that trials of one have, and connections of the whole.
+// checkHands checks trials with several generators: all of them are recorded, their schedule
+// matches that of a single generator, and they account for all connections.
 func checkHands(t *testing.T, run record.Run) {
 	t.Helper()
 	sent := map[string]int64{} // by block and arrivals
@@ -63,7 +63,7 @@ func checkHands(t *testing.T, run record.Run) {
 		if n > 1 && (connections != 5 || scheduled != trial.Load.Scheduled || len(pods) != n) {
 			t.Errorf("trial %s: %d requests, %+v", trial.ID, trial.Load.Scheduled, trial.Hands)
 		}
-		// Windows of Poisson arrivals have the same in all trials of a block.
+		// All trials of a block have the same number of Poisson arrivals.
 		if trial.Cell[study.FactorArrival] == study.ArrivalPoisson {
 			key := study.TrialID(trial.Block, 0)
 			if sent[key] == 0 {
@@ -76,8 +76,8 @@ func checkHands(t *testing.T, run record.Run) {
 	}
 }
 
-// What generators recorded in a long trial is more than a line holds of what nobody reads
-// yet: some 2 MB each. It is collected all the same.
+// In a long trial, generators record more than fits into a connection while nothing reads it:
+// about 2 MB each. It is still collected.
 func TestHandsLong(t *testing.T) {
 	b := newBench(t)
 	out := filepath.Join(b.dir, "long-out")
@@ -103,8 +103,8 @@ blocks: {min: 1, max: 1}
 	b.gone(t)
 }
 
-// A generator's pod that is deleted under way takes no part of the load with it: the
-// trial is measured again.
+// A generator's pod that is deleted during a trial removes no part of the load: the trial is
+// measured again.
 func TestHandLost(t *testing.T) {
 	b := newBench(t)
 	b.loseHand(t, func(pods []corev1.Pod) {
@@ -115,7 +115,7 @@ func TestHandLost(t *testing.T) {
 	b.gone(t)
 }
 
-// One that dies with its node, which stays dead, is waited for until it is back on another.
+// A generator whose node dies and stays dead is awaited until it is back on another node.
 func TestHandsNodeLost(t *testing.T) {
 	m := labtest.New(t)
 	b := benchIn(t, func(t *testing.T) (labtest.Machine, *local.Lab) { return m, m.Up(t, "--nodes", "3") })
@@ -136,14 +136,14 @@ func TestHandsNodeLost(t *testing.T) {
 			t.Fatalf("exit code %d\n%s", code, said)
 		}
 	})
-	if code, said := m.Run(t, "lab", "node", "start", dead); code != 0 { // which alone can say that its pods have ended
+	if code, said := m.Run(t, "lab", "node", "start", dead); code != 0 { // only the node can confirm that its pods have ended
 		t.Fatalf("exit code %d\n%s", code, said)
 	}
 	b.gone(t)
 }
 
-// loseHand loses one of three load pods of the only run once it has measured some trials, and
-// checks that the run goes on, makes all pods anew once, and that one trial was repeated.
+// loseHand loses one of three load pods of the only run after some trials, and checks that
+// the run continues, recreates all pods once, and repeated one trial.
 func (b *bench) loseHand(t *testing.T, lose func(pods []corev1.Pod)) {
 	t.Helper()
 	out := filepath.Join(b.dir, "lost")

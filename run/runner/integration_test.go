@@ -24,9 +24,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestRuns runs studies through the program, on one lab; those that mostly wait
-// for pods run side by side. Beside them stands a namespace of which nobody knows
-// whether its run lives.
+// TestRuns runs studies through the program, on one lab; those that mostly wait for
+// pods run concurrently. There is also a namespace of a run that may or may not be
+// alive.
 func TestRuns(t *testing.T) {
 	b := newBench(t)
 	t.Run("interrupted, killed, resumed", b.testInterruptions)
@@ -57,8 +57,8 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// testCluster takes the local lab's kubeconfig as that of any cluster, which
-// has a namespace that a run may have left.
+// testCluster uses the local lab's kubeconfig like that of any cluster, which has a
+// namespace that a run may have left behind.
 func (b *bench) testCluster(t *testing.T, foreign string) {
 	file := b.study(t, "cluster", `
 settings: {rate: 200, connections: 4}
@@ -93,9 +93,9 @@ blocks: {min: 1, max: 1, limit: 20m}
 	}
 }
 
-// testInterruptions ends a run by Ctrl-C, its resumption by kill -9, and
-// lets the third attempt finish it. There are trials enough that some are
-// still to come however late a signal is.
+// testInterruptions ends a run by Ctrl-C, its resumption by kill -9, and lets the
+// third attempt finish it. There are enough trials that some remain however late a
+// signal arrives.
 func (b *bench) testInterruptions(t *testing.T) {
 	const blocks = 4
 	file, out := b.study(t, "broken", `
@@ -107,8 +107,8 @@ blocks: {min: 4, max: 4, limit: 20m}
 seed: 11
 `), filepath.Join(b.dir, "broken")
 	trials := filepath.Join(out, store.FileTrials)
-	// attempt sends a signal once so many trials are on disk, and returns
-	// what was there when the program had ended.
+	// attempt sends a signal once that many trials are on disk, and returns what was
+	// stored when the program had ended.
 	attempt := func(count int, signal os.Signal, args ...string) (text string, kept []byte, code int) {
 		t.Helper()
 		g := b.start(t, out, args...)
@@ -151,8 +151,8 @@ seed: 11
 	b.gone(t)
 }
 
-// testModes has one cell, and so one set of pods, for each way in which requests pass
-// between the pods. TestModes of "verify" crosses the factors.
+// testModes has one cell, and thus one set of pods, for each kind of path between the
+// pods. TestModes of "verify" crosses the factors.
 func (b *bench) testModes(t *testing.T) {
 	said := b.measure(t, "modes", `
 settings: {sidecars: both, rate: 100, connections: 4, payload: 100B}

@@ -19,9 +19,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// remains lists what runs have in the cluster beside what they changed of
-// others': namespaces, pods with rights on their node, simulated nodes and
-// their namespaces, rights of keepers.
+// remains lists what runs have in the cluster, apart from changes to other
+// objects: namespaces, pods with rights on their node, simulated nodes and their
+// namespaces, and rights of keepers.
 func (b *bench) remains(t *testing.T) (out []string) {
 	t.Helper()
 	client, err := dynamic.NewForConfig(b.lab.RESTConfig())
@@ -44,8 +44,8 @@ func (b *bench) remains(t *testing.T) (out []string) {
 	return out
 }
 
-// oldEnough waits until a run's roles have run for longer than they would alone,
-// none of which may have been started again.
+// oldEnough waits until a run's roles have been running for longer than they
+// would alone, without having restarted.
 func (b *bench) oldEnough(t *testing.T, g *going) {
 	t.Helper()
 	g.await(t, "its roles are a minute old", func() bool {
@@ -66,9 +66,9 @@ func (b *bench) oldEnough(t *testing.T, g *going) {
 	})
 }
 
-// TestNobodyComesNext kills a run of the control plane. What it made goes by
-// itself: the keeper sees that the Lease is renewed no more and takes the run's
-// namespace away, and with that goes the rest.
+// TestNobodyComesNext kills a control-plane run. What it created disappears
+// without further action: the keeper notices that the Lease is no longer renewed
+// and deletes the run's namespace, and everything else is deleted with that.
 func TestNobodyComesNext(t *testing.T) {
 	b := newBench(t)
 	out := filepath.Join(b.dir, "killed")

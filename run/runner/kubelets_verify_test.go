@@ -10,9 +10,9 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// TestKubelets: a run that asks the kubelets has no observer, says what it does not measure,
-// and has the CPU and memory of every part. How well kubelets know these is
-// TestBesideTheCgroup of observe/kubelet.
+// TestKubelets verifies that a run that uses kubelets has no observer, reports what it does
+// not measure, and has the CPU and memory of every part. TestBesideTheCgroup of
+// observe/kubelet checks their accuracy.
 func TestKubelets(t *testing.T) {
 	b := newBench(t)
 	file := b.study(t, "kubelets", `

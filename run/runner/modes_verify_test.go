@@ -4,8 +4,8 @@ package runner_test
 
 import "testing"
 
-// TestModes goes through the levels of every factor that changes what passes between the
-// pods, or how.
+// TestModes covers the levels of every factor that affects what passes between the pods,
+// or how.
 func TestModes(t *testing.T) {
 	b := newBench(t)
 	for name, text := range map[string]string{

@@ -26,9 +26,10 @@ import (
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
-// TestPlacement: a run starts a lab with the nodes that its study needs, its pods are
-// where the cells ask, as the API server has it too, and the machine that the nodes
-// share is counted once. In that lab a scenario's locality says whom proxies ask.
+// TestPlacement verifies that a run starts a lab with the nodes that its study needs,
+// that its pods are where the cells request, also according to the API server, and
+// that the machine shared by the nodes is counted once. In that lab a scenario's
+// locality determines which endpoints proxies use.
 func TestPlacement(t *testing.T) {
 	m := labtest.New(t)
 	b := &bench{program: m.Program, dir: t.TempDir(), env: m.Env()}
@@ -93,8 +94,8 @@ blocks: {min: 1, max: 1}
 stop: none
 `
 
-// localityHolds counts which servers answered: those of the client's zone alone where
-// proxies prefer it, all where they do not.
+// localityHolds counts which servers answered: only those in the client's zone if
+// proxies prefer it, otherwise all.
 func localityHolds(t *testing.T, m labtest.Machine, b *bench) {
 	l, err := local.Open(m.State())
 	if err != nil {
@@ -167,14 +168,14 @@ func answeredBy(t *testing.T, run record.Run, trial string) map[string]int {
 	}
 }
 
-// watchPlaces notes on which node each app's pod ran last, until a run has ended.
+// watchPlaces records the latest node of each app's pod until a run has ended.
 func watchPlaces(t *testing.T, m labtest.Machine, ended <-chan struct{}) map[string]string {
 	t.Helper()
 	seen := map[string]string{}
 	look := func() {
 		l, err := local.Open(m.State())
 		if err != nil {
-			return // not yet, or no more
+			return // not there yet, or no longer
 		}
 		kube, err := kubernetes.NewForConfig(l.RESTConfig())
 		if err != nil {

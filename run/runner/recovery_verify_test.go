@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestShippedReconnectStorm: all sidecars lose istiod and have it again, whether their
-// connections break or istiod is killed, in which case it is ready first; and where it
-// takes more streams a second they are back sooner than where it takes few.
+// TestShippedReconnectStorm verifies that all sidecars lose istiod and reconnect,
+// whether their connections break or istiod is killed, in which case it must first
+// become ready; and that they recover sooner if it accepts more streams per second.
 func TestShippedReconnectStorm(t *testing.T) {
 	b := newBench(t)
 	_, out := b.attempt(t, "reconnect-storm", "--set", "blocks.min=2", "--set", "blocks.max=2", "--set", "blocks.limit=20m", "--set", "proxies=80", "--set", "services=40",

@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// noPods is a policy of a cluster whose owner lets no run have pods of an app.
+// noPods is a policy of a cluster that denies runs the pods of an app.
 func noPods(app string) []byte {
 	return []byte(strings.ReplaceAll(`
 apiVersion: admissionregistration.k8s.io/v1
@@ -38,8 +38,8 @@ spec: {policyName: no-APP, validationActions: [Deny]}
 `, "APP", app))
 }
 
-// TestRefusedPods: a run whose pods a policy of the cluster refuses says so in the
-// policy's words, long before it would tire of waiting, and leaves nothing.
+// TestRefusedPods verifies that a run whose pods are denied by a policy of the
+// cluster quotes the policy long before its timeout, and leaves nothing behind.
 func TestRefusedPods(t *testing.T) {
 	b := newBench(t)
 	applier, err := lab.NewApplier(b.lab.RESTConfig())
@@ -64,7 +64,7 @@ func TestRefusedPods(t *testing.T) {
 	}
 }
 
-// awaitRefusal waits until the API server knows a policy, which takes it a moment.
+// awaitRefusal waits until the API server applies a policy, which takes a moment.
 func (b *bench) awaitRefusal(t *testing.T, app string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)

@@ -21,7 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// theIstio are the lab's objects of Istio.
+// theIstio returns the lab's objects of Istio.
 func theIstio(t *testing.T, b *bench) *labtest.Objects {
 	t.Helper()
 	return labtest.NewObjects(t, b.lab, func(o *unstructured.Unstructured) bool {
@@ -29,16 +29,16 @@ func theIstio(t *testing.T, b *bench) *labtest.Objects {
 	})
 }
 
-// leases names what istiods have elected themselves by.
+// leases returns the names of istiods' election Leases.
 func leases(t *testing.T, b *bench) string {
 	t.Helper()
 	return labtest.Kubectl(t, b.lab, "", "-n", "istio-system", "get", "leases", "-o", "name")
 }
 
-// ofCanary is in the name of what is of the second istiod.
+// ofCanary occurs in the names of everything that belongs to the second istiod.
 const ofCanary = "canary"
 
-// onlyBefore checks that all of Istio is as it was, and nothing of a second istiod is left.
+// onlyBefore checks that all of Istio is unchanged, and nothing of a second istiod is left.
 func onlyBefore(t *testing.T, b *bench, all *labtest.Objects, before map[string]map[string]any) {
 	t.Helper()
 	all.Same(t, "without a second istiod", before)
@@ -47,9 +47,9 @@ func onlyBefore(t *testing.T, b *bench, all *labtest.Objects, before map[string]
 	}
 }
 
-// TestShippedCanaryUpgrade: a second istiod comes up beside the first, every sidecar of
-// the services is moved to it and back, as both istiods say themselves, and in the end
-// all of Istio is as it was.
+// TestShippedCanaryUpgrade starts a second istiod next to the first and moves every sidecar
+// of the services to it and back, as both istiods confirm. In the end all of Istio is
+// unchanged.
 func TestShippedCanaryUpgrade(t *testing.T) {
 	b := newBench(t)
 	all := theIstio(t, b)
@@ -109,8 +109,8 @@ func TestShippedCanaryUpgrade(t *testing.T) {
 	}
 }
 
-// TestCanaryUpgradeKilled: of a run that is killed with two istiods up, nothing of the
-// second is left for the next run, which needs no word on which one it means.
+// TestCanaryUpgradeKilled verifies that a run that is killed with two istiods leaves
+// nothing of the second for the next run, which does not need to specify the istiod.
 func TestCanaryUpgradeKilled(t *testing.T) {
 	b := newBench(t)
 	all := theIstio(t, b)

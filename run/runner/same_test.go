@@ -33,7 +33,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// measured is a header with everything in it.
+// measured returns a header with every field set.
 func measured() record.Header {
 	return record.Header{
 		Lab: lab.KindCluster, Cluster: "5e1f", Observed: record.ObservedKubelet, Revision: "canary", Meshtrial: "devel-abc+changes", MeshtrialDigest: "sha256:0123456789abcdef",
@@ -106,7 +106,7 @@ func TestSame(t *testing.T) {
 	}
 }
 
-// A mode that a run's component had on is on, or the run does not go on.
+// If a run's component had a mode on, it must be on to resume the run.
 func TestSameMode(t *testing.T) {
 	was, now := measured(), measured()
 	was.Components = append(was.Components, record.Component{Name: "istiod's mode", Version: "on", Source: record.SourceOfMode})
@@ -118,7 +118,7 @@ func TestSameMode(t *testing.T) {
 	}
 }
 
-// Whoever may not look does not know whether the cluster has something.
+// A user without permission does not know whether the cluster has something.
 func TestSameOfTheCluster(t *testing.T) {
 	header := func(version string) record.Header {
 		h := measured()
@@ -136,8 +136,8 @@ func TestSameOfTheCluster(t *testing.T) {
 	}
 }
 
-// What one side does not know is no difference, whichever fields these are, and
-// each text field that both know is one.
+// Values that one side lacks are no difference, whichever fields these are, and each text
+// field that both sides have is compared.
 func TestSameOfWhatIsKnown(t *testing.T) {
 	texts := func(h *record.Header) (all []reflect.Value) {
 		m := reflect.ValueOf(&h.Machine).Elem()
@@ -177,8 +177,8 @@ func TestSameOfWhatIsKnown(t *testing.T) {
 	})
 }
 
-// A run is gone on with only by what made it, and what differs is said before
-// anything is deployed; a refused run is as it was.
+// A run is resumed only with the components that it was created with. Differences are
+// reported before anything is deployed, and a rejected run is unchanged.
 func TestResumeWithSomethingElse(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "run")
 	s := studytest.Parse(t, studytest.ThreeCells)
@@ -214,7 +214,7 @@ func TestResumeWithSomethingElse(t *testing.T) {
 	}
 }
 
-// someCluster is a user's, at host.
+// someCluster is a user's cluster at host.
 type someCluster struct {
 	noCluster
 	host string
@@ -223,7 +223,7 @@ type someCluster struct {
 func (someCluster) Kind() string               { return lab.KindCluster }
 func (c someCluster) RESTConfig() *rest.Config { return &rest.Config{Host: c.host} }
 
-// A user's cluster is known by its namespace kube-system, where one may read it.
+// A user's cluster is identified by its namespace kube-system, if that may be read.
 func TestClusterID(t *testing.T) {
 	status := http.StatusOK
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -246,7 +246,7 @@ func TestClusterID(t *testing.T) {
 	}
 }
 
-// placed is a Stage on a node that says what it is.
+// placed is a Stage on a node that describes itself.
 type placed struct {
 	script
 	at   *site.Site
@@ -257,9 +257,8 @@ func (p *placed) Place() *site.Site            { return p.at }
 func (p *placed) Pods() []site.Pod             { return p.pods }
 func (p *placed) Remove(context.Context) error { return nil }
 
-// The machine and the running sidecars are known only once pods are there. A run
-// with trials is gone on with on the same ones alone; one without is described as
-// it is now.
+// The machine and the running sidecars are known only once pods exist. A run with trials is
+// resumed only on the same ones; one without is described anew.
 func TestDescribe(t *testing.T) {
 	machine, envoy := record.Machine{CPUModel: "EPYC", CPUs: 2}, "1.40.0"
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { jsonhttp.Answer(w, machine) }))
@@ -309,8 +308,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// Observers of another version of the program are refused, those that do not answer and
-// builds that know no version are not.
+// Observers of another version of the program are rejected. Those that do not respond, and
+// builds without a version, are not.
 func TestSameBuild(t *testing.T) {
 	observer := func(answer http.HandlerFunc) observe.Client {
 		server := httptest.NewServer(answer)
@@ -349,8 +348,8 @@ func TestSameBuild(t *testing.T) {
 	}
 }
 
-// Of nodes that differ the run's machine is one of its pods' nodes. A run with trials goes
-// on wherever one node is like that, or like one that a trial was on, whichever comes first.
+// If nodes differ, the run's machine is that of one of its pods' nodes. A run with trials is
+// resumed if any node matches it, or one that a trial was on, whichever comes first.
 func TestDescribeNodesThatDiffer(t *testing.T) {
 	observer := func(m record.Machine) observe.Client {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { jsonhttp.Answer(w, m) }))
@@ -400,8 +399,8 @@ func TestDescribeNodesThatDiffer(t *testing.T) {
 	}
 }
 
-// Where kubelets are asked the nodes of the run's trials are looked at beside those of its
-// pods, which the scheduler draws anew.
+// With kubelets, the nodes of the run's trials are examined in addition to those of its
+// pods, which are scheduled anew.
 func TestDescribeNodesOfKubelets(t *testing.T) {
 	node := func(name, kind, kernel string) *corev1.Node {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelInstanceTypeStable: kind}}}

@@ -55,12 +55,12 @@ assert:
 - ledger.reconciled
 `
 
-// TestScenario carries a short timeline out on a real lab: every step takes
-// effect on time, every request is accounted for, and nothing is left.
+// TestScenario executes a short timeline on a real lab: every step takes effect
+// on time, every request is accounted for, and nothing is left behind.
 func TestScenario(t *testing.T) {
 	b := newBench(t)
-	// So many recorded service times that the workers read their behaviour from
-	// a file.
+	// Enough recorded service times that the workers read their behaviour from a
+	// file.
 	var values []string
 	for i := range 2000 {
 		values = append(values, fmt.Sprintf("%.3fms", 4.9+float64(i%200)/1000))
@@ -101,7 +101,7 @@ func TestScenario(t *testing.T) {
 	b.gone(t)
 }
 
-// verifySteps wants every step begun and proven within its bounds.
+// verifySteps requires every step to be begun and proven within its bounds.
 func verifySteps(t *testing.T, events []record.Event, trial *record.Trial) {
 	t.Helper()
 	ops := map[string]bool{}

@@ -18,8 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// roughScenario has every step that acts on processes and packets, with
-// levers that other scenarios leave at their defaults.
+// roughScenario has every step that acts on processes and packets, with levers
+// that other scenarios leave at their defaults.
 const roughScenario = `
 name: rough
 question: Does every step on processes and packets do what it says?
@@ -55,9 +55,9 @@ assert:
 - window("agent-killed").failed > 0
 `
 
-// TestScenarioSteps carries out what steps can do to processes and packets
-// under a real mesh: each shows in the traffic, is proven, and leaves nothing;
-// every request that does not balance is named with what it lacks.
+// TestScenarioSteps executes every step on processes and packets under a real
+// mesh. Each shows in the traffic, is proven, and leaves nothing behind. Every
+// request that does not balance is listed with what it lacks.
 func TestScenarioSteps(t *testing.T) {
 	b := newBench(t)
 	path, out := b.file(t, "rough", roughScenario), filepath.Join(b.dir, "rough")

@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// climbing has nine cells, searched along both of their factors.
+// climbing has nine cells, searched along both factors.
 const climbing = `
 name: climbing
 question: How far?
@@ -31,8 +31,8 @@ blocks: {min: 2, max: 2, limit: 1h}
 seed: 7
 `
 
-// climbNext asks for a block's cells in the study's order, but for those that
-// lie above one that was measured and breaks the bound.
+// climbNext requests a block's cells in the study's order, except those above a measured one that
+// breaks the bound.
 func climbNext(plan *study.Plan, run record.Run, block int) (int, bool, error) {
 	done, beyond := map[string]bool{}, false
 	for _, t := range run.Trials {
@@ -63,7 +63,7 @@ func measuredCells(trials []record.Trial, block int) []string {
 	return out
 }
 
-// A search measures what it is asked for, and nothing else, also when the run is resumed in between.
+// A search measures exactly what is requested, even if the run is resumed in between.
 func TestSearch(t *testing.T) {
 	s := studytest.Parse(t, climbing)
 	want := []string{"1x100", "1x200", "1x400", "2x100", "2x200", "4x100"}
@@ -91,7 +91,7 @@ func TestSearch(t *testing.T) {
 		if got := measuredCells(trials, 0); !slices.Equal(got, want) {
 			t.Fatalf("stopped at %d: measured %v, want %v", n, got, want)
 		}
-		// The second block knows from the first what is beyond the bound.
+		// The second block knows from the first what exceeds the bound.
 		if got := measuredCells(trials, 1); !slices.Equal(got, want) {
 			t.Fatalf("stopped at %d: second block measured %v", n, got)
 		}
@@ -102,7 +102,7 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// A run whose searches need no further block ends, also when it is resumed.
+// A run whose searches need no further block ends, even if it is resumed.
 func TestSearchSure(t *testing.T) {
 	s := studytest.Parse(t, climbing)
 	s.Blocks.Max = 5
@@ -123,7 +123,7 @@ func TestSearchSure(t *testing.T) {
 	}
 }
 
-// A study that searches measures everything where nobody says what is next.
+// Without Next, a study that searches measures every cell.
 func TestSearchWithoutNext(t *testing.T) {
 	r, _ := newRun(t, filepath.Join(t.TempDir(), "run"), false, studytest.Parse(t, climbing), &script{})
 	must.OK(t, r.blocks(t.Context()))
@@ -132,8 +132,8 @@ func TestSearchWithoutNext(t *testing.T) {
 	}
 }
 
-// A search's time limit counts within a block too: the first trial is always
-// made, none begins that would end later if it took as long as the longest.
+// A search's time limit also applies within a block: the first trial is always made, and no trial
+// starts that would end later than the limit if it took as long as the longest one.
 func TestSearchLimit(t *testing.T) {
 	s := studytest.Parse(t, climbing)
 	s.Blocks.Limit = 25 * time.Second

@@ -22,8 +22,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// testShared measures requests that pass a proxy of the node and a waypoint that
-// others share, from the study file to the report.
+// testShared measures requests that pass a node proxy and a waypoint that others
+// share, from the study file to the report.
 func (b *bench) testShared(t *testing.T) {
 	text := `
 name: shared
@@ -38,10 +38,10 @@ blocks: {min: 3, max: 3, limit: 20m, redeploy: 0}
 	s, err := study.Parse([]byte(text), "shared.yaml", nil)
 	must.OK(t, err)
 	kind := kinds.Of(s)
-	// One run at a time, as those of the program, and beside tests that use the
+	// One run at a time, like those of the program, alongside tests that use the
 	// machine.
 	changes := labtest.Journal(t, b.lab, "shared")
-	var adapter *sharedMesh // of the last run
+	var adapter *sharedMesh // of the latest run
 	_, out := b.unspoilt(t, "shared", func(out string) string {
 		adapter = &sharedMesh{images: b.lab.Images()}
 		options := runner.Options{Study: s, Source: []byte(text), Kind: kind.Trial, Lab: b.lab, Mesh: adapter, Out: out,
@@ -78,7 +78,7 @@ blocks: {min: 3, max: 3, limit: 20m, redeploy: 0}
 	sharedReported(t, run)
 }
 
-// checkModes fails for checks that the mesh is responsible for.
+// checkModes fails for failed checks that the mesh is responsible for.
 func checkModes(t *testing.T, trial record.Trial) {
 	t.Helper()
 	for _, c := range trial.Validity.Checks {
@@ -88,8 +88,8 @@ func checkModes(t *testing.T, trial record.Trial) {
 	}
 }
 
-// sharedJudgedAgain judges the run by its evidence, once as it is and once by a
-// mesh that did not see the waypoint.
+// sharedJudgedAgain judges the run again from its evidence, once unchanged and
+// once with a mesh that did not see the waypoint.
 func sharedJudgedAgain(t *testing.T, run record.Run, adapter mesh.Mesh) {
 	t.Helper()
 	again, notes, err := kinds.Rejudge(run, verdict.Limits{"unattributed": 1}, func(string) func(mesh.Evidence) []record.Check { return adapter.Verify })
@@ -114,7 +114,7 @@ func sharedJudgedAgain(t *testing.T, run record.Run, adapter mesh.Mesh) {
 	}
 }
 
-// sharedReported looks for the shared proxies in findings and report.
+// sharedReported verifies that findings and report contain the shared proxies.
 func sharedReported(t *testing.T, run record.Run) {
 	t.Helper()
 	f, err := analyses.All().Analyze(run)

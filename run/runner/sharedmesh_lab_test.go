@@ -21,12 +21,12 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// sharedMesh is a mesh without sidecars: a proxy on each node, which sends what
-// goes to a Service that asks for it by one waypoint. Its proxies are Envoys with
-// a configuration of four clusters and no control plane.
+// sharedMesh is a mesh without sidecars: a proxy on each node, which sends
+// requests for Services that request it through a single waypoint. Its proxies
+// are Envoys with a configuration of four clusters and no control plane.
 type sharedMesh struct {
 	images    lab.Images
-	namespace string // of the run; from the first workload
+	namespace string // of the run, from the first workload
 }
 
 const (
@@ -58,8 +58,8 @@ func (m *sharedMesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) erro
 	return nil
 }
 
-// DecorateService has the connections to a Service taken by the proxy of the
-// caller's node.
+// DecorateService makes the proxy of the caller's node accept the connections to
+// a Service.
 func (*sharedMesh) DecorateService(s *corev1.Service, cell record.Cell) {
 	if cell[study.FactorSidecars] != carriedByShared {
 		return
@@ -88,7 +88,7 @@ func (m *sharedMesh) Proxies(place record.Place) mesh.Proxies {
 	return p
 }
 
-// Verify checks that each proxy of the way passed on each request.
+// Verify checks that each proxy on the path forwarded each request.
 func (*sharedMesh) Verify(e mesh.Evidence) []record.Check {
 	checks := mesh.OnTheWay(e)
 	for _, part := range e.Way {
@@ -101,7 +101,7 @@ func (*sharedMesh) Verify(e mesh.Evidence) []record.Check {
 		float64(e.Unknown), "requests with a proxy's header at the worker"))
 }
 
-// Policies are the proxies and their Services.
+// Policies returns the proxies and their Services.
 func (m *sharedMesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured {
 	m.namespace = workloads[0].Namespace
 	text := m.proxy("DaemonSet", "node-proxy", nodePort, "waypoint", waypointPort) +
@@ -133,7 +133,7 @@ spec:
 `, name, m.namespace, selector, port)
 }
 
-// proxy is an Envoy that listens on a port and passes all requests on.
+// proxy returns an Envoy that listens on a port and forwards all requests.
 func (m *sharedMesh) proxy(kind, name string, port int, to string, toPort int) string {
 	config := fmt.Sprintf(`{"admin": {"address": {"socket_address": {"address": "127.0.0.1", "port_value": %d}}},
 "static_resources": {

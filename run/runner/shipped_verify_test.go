@@ -21,11 +21,11 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// brief are overrides with which a study that comes with the program is over
-// soon: its figures are then too wide to mean much, but all of them are there.
+// brief has overrides that shorten a shipped study. Its intervals are then too wide to
+// mean much, but all figures are present.
 var brief = []string{"--set", "blocks.min=2", "--set", "blocks.max=2", "--set", "blocks.limit=20m", "--set", "warmup.min=0s", "--set", "warmup.max=500ms", "--set", "window=1s"}
 
-// shippedStudy is a study that comes with the program, as the program reads it.
+// shippedStudy returns a shipped study as the program reads it.
 func (b *bench) shippedStudy(t *testing.T, out string) *study.Study {
 	t.Helper()
 	run, notes, err := store.Load(t.Context(), out)
@@ -35,11 +35,12 @@ func (b *bench) shippedStudy(t *testing.T, out string) *study.Study {
 	return mustParse(t, run.StudyYAML)
 }
 
-// TestShippedHops: every part of a request's way has its figures, and they add
-// up to the whole, of which a few blocks may be too short for a p99.
+// TestShippedHops verifies that every part of a request's path has its figures, which
+// add up to the total. A few blocks may be too short for a p99.
 func TestShippedHops(t *testing.T) {
 	b := newBench(t)
-	// Parts add up over blocks with a valid trial of each cell, of which it takes two.
+	// Parts add up over blocks with a valid trial of each cell, of which two are
+	// needed.
 	said, out := b.attempt(t, "hops", append(slices.Clone(brief), "--set", "blocks.max=6")...)
 	f := readFindings(t, out)
 	t.Log(said)
@@ -49,7 +50,7 @@ func TestShippedHops(t *testing.T) {
 	terms := f.Hops[0].Terms
 	whole, parts := terms[len(terms)-1], terms[:len(terms)-1]
 	for _, of := range dataplane.HopMeasures() {
-		if of == dataplane.HopP99 && whole.Figures[of].Verdict == record.VerdictInvalid { // 30 requests beyond it take a longer window
+		if of == dataplane.HopP99 && whole.Figures[of].Verdict == record.VerdictInvalid { // 30 requests beyond it require a longer window
 			continue
 		}
 		sum := 0.0
@@ -66,8 +67,8 @@ func TestShippedHops(t *testing.T) {
 	b.gone(t)
 }
 
-// TestShippedBill: every part of a sidecar has its price, and the one that
-// burns 50 us a request has at least half of that.
+// TestShippedBill verifies that every part of a sidecar has a price, and that the part
+// that burns 50 us per request has at least half of that.
 func TestShippedBill(t *testing.T) {
 	b := newBench(t)
 	_, out := b.attempt(t, "filter-bill", brief...)
@@ -86,8 +87,8 @@ func TestShippedBill(t *testing.T) {
 	b.gone(t)
 }
 
-// TestShippedSaturation: every variant has its highest rate, or the reason why
-// not, and nothing above a rate that broke the bound was measured.
+// TestShippedSaturation verifies that every variant has its highest rate, or the
+// reason why not, and that nothing above a rate that broke the bound was measured.
 func TestShippedSaturation(t *testing.T) {
 	b := newBench(t)
 	out := filepath.Join(b.dir, "saturation")
@@ -110,8 +111,8 @@ func TestShippedSaturation(t *testing.T) {
 	b.gone(t)
 }
 
-// TestShippedProfiles: both sidecars' profiles are kept, can be read and are in
-// the report.
+// TestShippedProfiles verifies that both sidecars' profiles are stored, readable and
+// in the report.
 func TestShippedProfiles(t *testing.T) {
 	if _, err := exec.LookPath("perf"); err != nil {
 		t.Skip("pods are profiled by the kernel's perf, which is not installed")
@@ -149,14 +150,14 @@ func TestShippedProfiles(t *testing.T) {
 	b.gone(t)
 }
 
-// TestShippedScenarios: steps that add pods, restart a service and replace
-// certificates are begun and proven.
+// TestShippedScenarios verifies that steps that add pods, restart a service and
+// replace certificates are begun and proven.
 func TestShippedScenarios(t *testing.T) {
 	b := newBench(t)
 	for _, tt := range []struct {
 		study, variant string
-		fails          bool     // requests, by intent
-		steps          []string // with what they do
+		fails          bool     // whether requests fail by design
+		steps          []string // with their actions
 	}{
 		{"consistent-hash", "hashed", false, []string{"more add", "fewer remove"}},
 		{"rolling-restart", "drain", false, []string{"restart restart"}},
@@ -184,7 +185,7 @@ func TestShippedScenarios(t *testing.T) {
 	}
 }
 
-// plain is a variant's figure, which there must be.
+// plain returns a variant's figure, which must exist.
 func plain(t *testing.T, f record.Findings, name, variant string) float64 {
 	t.Helper()
 	i := slices.IndexFunc(f.Findings, func(x record.Finding) bool {
@@ -197,9 +198,9 @@ func plain(t *testing.T, f record.Findings, name, variant string) float64 {
 	return f.Findings[i].Estimate
 }
 
-// TestShippedIdleSidecars: Envoy and its agent have their CPU and memory, apart
-// and together, and pushes cost a sidecar that sees all Services more than one
-// that sees none.
+// TestShippedIdleSidecars verifies that Envoy and its agent have CPU and memory,
+// separately and together, and that pushes cost a sidecar that sees all Services more
+// than one that sees none.
 func TestShippedIdleSidecars(t *testing.T) {
 	b := newBench(t)
 	_, out := b.attempt(t, "idle-sidecars", "--set", "blocks.min=2", "--set", "blocks.max=2", "--set", "blocks.limit=20m", "--set", "real_pods=4", "--set", "services=100")
@@ -225,12 +226,11 @@ func TestShippedIdleSidecars(t *testing.T) {
 	b.gone(t)
 }
 
-// TestShippedSimulatedAgainstReal: simulated sidecars have istiod do what real
-// ones have it do: pushes and bytes within 1%, and no whole interval of its CPU
-// time or memory beyond 10%. (The study itself asks for whole intervals within
-// that, which few blocks beside other tests do not give.) Where one fails, so does
-// the run, with exit code 3. An interval that is wider than the bound would let
-// anything pass.
+// TestShippedSimulatedAgainstReal verifies that simulated sidecars cause the same work
+// in istiod as real ones: pushes and bytes within 1%, and no whole interval of its CPU
+// time or memory beyond 10%. (The study itself requires whole intervals within that,
+// which few blocks alongside other tests do not yield.) If one fails, so does the run,
+// with exit code 3. An interval wider than the bound would let anything pass.
 func TestShippedSimulatedAgainstReal(t *testing.T) {
 	b := newBench(t)
 	text, err := studies.Read("simulated-against-real")

@@ -21,18 +21,18 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Eight proxies in one pod, or in three, have the same changes, each once.
+// Eight proxies in one pod or in three receive the same changes, each once.
 func TestSimulators(t *testing.T) {
 	b := newBench(t)
 	const changes = 4
 	path := b.simulatorStudy(t, "simulators", changes, "}\nfactors: {simulators: [1, 3]}\nbaseline: {simulators: 1}\nblocks: {min: 2, max: 2}\n")
 	_, out := b.attempt(t, path)
-	checkSimulators(t, b.verifyControl(t, out, 6, changes)) // the baseline has two turns in a block
+	checkSimulators(t, b.verifyControl(t, out, 6, changes)) // the baseline has two turns per block
 	b.undone(t)
 }
 
-// A pod of simulated proxies that is deleted under way takes none of them with it: the
-// trial is measured again, with all.
+// A simulator pod that is deleted during a trial removes none of the proxies: the trial
+// is measured again with all of them.
 func TestSimulatorLost(t *testing.T) {
 	b := newBench(t)
 	const changes = 16
@@ -64,7 +64,7 @@ func TestSimulatorLost(t *testing.T) {
 	b.undone(t)
 }
 
-// simulatorStudy writes a study of eight proxies, whose settings are still open.
+// simulatorStudy writes a study with eight proxies and the given settings.
 func (b *bench) simulatorStudy(t *testing.T, name string, changes int, rest string) string {
 	t.Helper()
 	text := fmt.Sprintf("name: %s\nquestion: Does every change arrive?\ncontrol: {changes: %d, settle: 2m, quiet: 1s, idle: 500ms}\n"+
@@ -72,8 +72,8 @@ func (b *bench) simulatorStudy(t *testing.T, name string, changes int, rest stri
 	return b.file(t, name, text)
 }
 
-// checkSimulators checks what trials of several simulators must have: all of them, with
-// all proxies among them, each of which has every change.
+// checkSimulators checks trials with several simulators: all simulators are recorded,
+// with all proxies among them, each of which received every change.
 func checkSimulators(t *testing.T, run record.Run) {
 	t.Helper()
 	for _, e := range run.Events {

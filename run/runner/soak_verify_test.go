@@ -12,7 +12,7 @@ import (
 )
 
 // TestSoak runs the shipped soak for some minutes: one istiod and one sidecar live
-// through all of its windows, each of them has its figures, and each figure its slope.
+// through all of its windows, each window has its figures, and each figure its slope.
 func TestSoak(t *testing.T) {
 	b := newBench(t)
 	out := filepath.Join(b.dir, "soak")

@@ -23,17 +23,17 @@ import (
 )
 
 // TestRunStandsStill: a run's process stands still for longer than its Lease lasts. If its
-// lab does not, its keeper has taken the namespace away meanwhile, and the run deploys
-// anew; if all does, as on a laptop that sleeps, nobody takes anybody for dead, and the
-// pods are the same. Each costs the trials that were under way.
+// lab does not, its keeper has deleted the namespace in the meantime, and the run deploys
+// again. If everything does, as on a sleeping laptop, nothing is mistaken for dead, and
+// the pods are the same. Either way only the trials in progress are lost.
 func TestRunStandsStill(t *testing.T) {
 	b := newBench(t)
 	status, err := local.GetStatus(filepath.Dir(b.lab.Kubeconfig()))
 	must.OK(t, err)
 	for _, c := range []struct {
 		name  string
-		lab   bool // stands still too
-		lost  int  // trials, at the most
+		lab   bool // whether it stands still too
+		lost  int  // maximum number of lost trials
 		again bool
 	}{{"alone", false, 1, true}, {"with its lab", true, 2, false}} {
 		t.Run(c.name, func(t *testing.T) {
@@ -69,7 +69,7 @@ blocks: {min: 6, max: 6, limit: 20m, redeploy: 0}
 			if lost := lostTrials(run); len(lost) > c.lost {
 				t.Errorf("%d trials were lost: %q", len(lost), lost)
 			}
-			for _, trial := range run.Trials { // no figure has the standstill in it
+			for _, trial := range run.Trials { // no figure includes the standstill
 				if longest := run.Hist[trial.ID].Intended; trial.Validity.Valid && longest.Max() > int64(20*time.Second) {
 					t.Errorf("trial %s is valid, with a request of %v", trial.ID, time.Duration(longest.Max()))
 				}
@@ -79,7 +79,7 @@ blocks: {min: 6, max: 6, limit: 20m, redeploy: 0}
 	}
 }
 
-// lostTrials says of each trial that was not carried through why.
+// lostTrials returns why each trial that was not completed was lost.
 func lostTrials(run record.Run) (out []string) {
 	for _, trial := range run.Trials {
 		for _, c := range trial.Validity.Checks {
@@ -91,7 +91,7 @@ func lostTrials(run record.Run) (out []string) {
 	return out
 }
 
-// runPods are the pods of runs, with the starts of their containers.
+// runPods returns the pods of runs, with the start times of their containers.
 func (b *bench) runPods(t *testing.T) (out []string) {
 	t.Helper()
 	pods, err := b.kube.CoreV1().Pods("").List(t.Context(), metav1.ListOptions{LabelSelector: site.RunLabel})

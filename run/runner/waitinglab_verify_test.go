@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// TestLabGoesWhileSomebodyWaits: a run waits for another that has started the lab
-// and takes it down at its end. It says so, and what to do.
+// TestLabGoesWhileSomebodyWaits: a run waits for another one, which started the
+// lab and takes it down at its end. The waiting run reports that, and what to do.
 func TestLabGoesWhileSomebodyWaits(t *testing.T) {
 	m, dir := labtest.New(t), t.TempDir()
 	text := "name: first\nquestion: Who takes the lab down?\nmesh: none\nsettings: {sidecars: none, rate: 100}\nfactors: {connections: [1, 2]}\nblocks: {min: 2, max: 2}\nwarmup: {min: 1s, max: 2s}\nwindow: 5s\ninterval: 1s\n"

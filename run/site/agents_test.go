@@ -20,8 +20,8 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 )
 
-// Agents of all nodes are found, or none. Where one is missing that is told at once: no request
-// depends on it.
+// FindAgents returns the agents of all nodes or none. It reports a missing one at once, because
+// no request depends on it.
 func TestFindAgents(t *testing.T) {
 	agent := func(namespace, node string, ready corev1.ConditionStatus) runtime.Object {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "agent-" + node + string(ready), Labels: map[string]string{"app": "agent"}}, Spec: corev1.PodSpec{NodeName: node},
@@ -65,8 +65,8 @@ func TestFindAgents(t *testing.T) {
 	}
 }
 
-// Pods that agents are to bring to proxies are waited for as long as an agent may take, and
-// no longer; the error names one, its node, and where to look.
+// Pods that agents must connect to proxies are awaited for exactly as long as an agent may
+// take. The error names one, its node, and where to look.
 func TestAwaitBrought(t *testing.T) {
 	pod := func(name, mark string, labels map[string]string, ready corev1.ConditionStatus) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "run", Name: name, Labels: labels, Annotations: map[string]string{"mark": mark}}, Spec: corev1.PodSpec{NodeName: "one"},
@@ -83,7 +83,7 @@ func TestAwaitBrought(t *testing.T) {
 		pods  []*corev1.Pod
 		agent *corev1.Pod
 		lists func(look int) error
-		marks int // the look from which on all are marked; 0: never
+		marks int // the poll from which all are marked; 0: never
 		takes time.Duration
 		fails string
 		hint  string

@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 )
 
-// plane is a mesh of which only its control plane is known.
+// plane is a mesh with only a control plane.
 type plane struct {
 	mesh.Mesh
 	selector string
@@ -25,8 +25,8 @@ func (p plane) ControlPlane() (namespace, selector string) { return "istio-syste
 
 func (plane) Name() string { return "istio" }
 
-// Who serves as the control plane is looked at anew, by pods that are ready and stay;
-// CPU is read of those on observed nodes, and it is said where others are.
+// The serving replicas are looked up each time, by pods that are ready and not
+// terminating. CPU is read of those on observed nodes, and others are reported.
 func TestFindControlPlane(t *testing.T) {
 	pod := func(name, node string, restarts int32, change func(*corev1.Pod)) runtime.Object {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "istio-system", Name: name, Labels: map[string]string{"app": "istiod"}}, Spec: corev1.PodSpec{NodeName: node}}

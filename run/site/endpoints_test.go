@@ -17,8 +17,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A watch tells of what is there before it returns, of changes and of what
-// goes, of no other label's or namespace's objects, and nothing once stopped.
+// A watch reports existing objects before it returns, then changes and
+// deletions, no objects with another label or namespace, and nothing once
+// stopped.
 func TestWatchEndpoints(t *testing.T) {
 	leakcheck.Goroutines(t)
 	meta := func(namespace, name, app string) metav1.ObjectMeta {
@@ -52,7 +53,7 @@ func TestWatchEndpoints(t *testing.T) {
 		func(p *corev1.Pod, deleted bool) { say("pod %s %v", p.Namespace+"/"+p.Name, deleted) })
 	must.OK(t, err)
 	defer w.Stop()
-	cancel() // the beginning is over
+	cancel() // the start has completed
 	want := []string{"pod a/p false", "slice s false leads to 3"}
 	if got := heard(); !slices.Equal(got, want) {
 		t.Errorf("at the beginning: %q", got)
@@ -69,7 +70,7 @@ func TestWatchEndpoints(t *testing.T) {
 		t.Errorf("%q, want %q", strings.Join(got, "\n"), want)
 	}
 	w.Stop()
-	w.Stop() // again
+	w.Stop() // a second time
 	must.OK(t, must.Err(kube.CoreV1().Pods("a").Create(t.Context(), &corev1.Pod{ObjectMeta: meta("a", "late", "mine")}, metav1.CreateOptions{})))
 	time.Sleep(20 * time.Millisecond)
 	if got := heard(); !slices.Equal(got, want) {
@@ -77,7 +78,7 @@ func TestWatchEndpoints(t *testing.T) {
 	}
 }
 
-// A watch that never begins says so, and leaves nothing behind.
+// A watch that fails to start returns an error, and leaves nothing behind.
 func TestWatchEndpointsCancelled(t *testing.T) {
 	leakcheck.Goroutines(t)
 	ctx, cancel := context.WithCancel(t.Context())

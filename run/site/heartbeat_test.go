@@ -22,9 +22,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Pods of the roles that are to be kept alive hear of the runner every 10 s for
-// as long as they run: those that come late and take the place of others too,
-// by whichever dialer is in use, until the site is removed.
+// Pods of registered roles receive a heartbeat every 10 s while they run, including late ones
+// and replacements, through whichever dialer is in use, until the site is removed.
 func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := func(name, app string, phase corev1.PodPhase) *corev1.Pod {
@@ -40,10 +39,10 @@ func TestHeartbeat(t *testing.T) {
 			defer mu.Unlock()
 			heard[role]++
 			lines[line] = true
-			return context.DeadlineExceeded // as if it had not been heard: it goes on
+			return context.DeadlineExceeded // a lost beat is ignored
 		}
-		// want waits for the middle of the next interval and compares the
-		// beats to each role since the last call.
+		// want waits for the middle of the next interval and compares the beats to each role
+		// since the last call.
 		want := func(when string, observe, fault, newLines int) {
 			t.Helper()
 			time.Sleep(beatEvery)
@@ -73,8 +72,7 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// A role that does not answer keeps no other from hearing, nor the next beat
-// from coming.
+// A role that does not respond delays neither the beats to others nor its own next beat.
 func TestHeartbeatOfARoleThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := func(name, app string) *corev1.Pod {
@@ -102,9 +100,9 @@ func TestHeartbeatOfARoleThatHangs(t *testing.T) {
 	})
 }
 
-// The line to a pod that answers no beat for as long as roles go on alone is hung up, so that
-// nobody waits for the pod of a node that has died; one that answers, if only to refuse, keeps
-// its line.
+// The connection to a pod that answers no beat for as long as roles continue alone is closed, so
+// that no request waits for the pod of a dead node. The connection to a pod that responds, even
+// with an error, is kept.
 func TestHeartbeatHangsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := func(name string) *corev1.Pod {
@@ -122,7 +120,7 @@ func TestHeartbeatHangsUp(t *testing.T) {
 			case 2:
 				return &jsonhttp.StatusError{Status: http.StatusForbidden}
 			case 3:
-				if beats++; beats%4 != 0 { // it answers now and then
+				if beats++; beats%4 != 0 { // it responds now and then
 					return context.DeadlineExceeded
 				}
 			}
@@ -141,8 +139,8 @@ func TestHeartbeatHangsUp(t *testing.T) {
 	})
 }
 
-// Load and worker pods hear no beats, nor do those that the mesh makes. Where the observer of
-// their node is silent, the lines to them are hung up as well: they are on a node that has died.
+// Load and worker pods receive no beats, nor do those that the mesh creates. If the observer of
+// their node is silent, their connections are closed too, because their node has died.
 func TestHeartbeatHangsUpAWholeNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := func(name, app, node string) *corev1.Pod {
@@ -179,8 +177,8 @@ func TestHeartbeatHangsUpAWholeNode(t *testing.T) {
 	})
 }
 
-// Time for which the runner stood still is no silence of the roles, nor is what became of a beat
-// meanwhile; the line to one that goes on to be silent is hung up all the same.
+// Time for which the runner stood still does not count as silence of the roles, nor does a beat
+// that failed during it. The connection to a role that remains silent is still closed.
 func TestHeartbeatStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "o", Namespace: "n", UID: "o", Labels: Labels("r", RoleObserve)}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
@@ -200,7 +198,7 @@ func TestHeartbeatStandsStill(t *testing.T) {
 		s.KeepAlive(RoleObserve, 1, "")
 		time.Sleep(time.Minute + still)
 		s.beats.stop()
-		// It answered last after 10 s.
+		// It last responded after 10 s.
 		if want := []time.Duration{beatEvery + still + 4*beatEvery}; !slices.Equal(hungUp, want) {
 			t.Errorf("hung up after %v, want %v", hungUp, want)
 		}

@@ -8,10 +8,11 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Nodes that share a machine each count all of it. It is one all the same: what is
-// nobody's is there once, and the processes of every node are taken off it.
+// Nodes that share a machine each account for all of it, but it is counted once: the
+// unattributed use is counted once, after subtracting the processes of every node.
 func TestUnattributedOfSeveralNodes(t *testing.T) {
-	// The machine used 2 s in 1 s, the study 1.1 s of them; each node's kubelet 0.1 s.
+	// The machine used 2 s in 1 s, the study 1.1 s of that, and each node's kubelet
+	// 0.1 s.
 	shots := func(boot string) Shots {
 		kubelet := func(ns uint64) []observe.ProcessSample {
 			return []observe.ProcessSample{{PID: 1, Command: "kubelet", TotalNS: ns}}
@@ -23,7 +24,7 @@ func TestUnattributedOfSeveralNodes(t *testing.T) {
 	unread.After.Processes = nil
 	for name, c := range map[string]struct {
 		nodes []Shots
-		want  float64 // s of nobody; -1: not known
+		want  float64 // unattributed seconds; -1: unknown
 	}{
 		"one node":              {[]Shots{shots("1")}, 0.8},
 		"one of nobody knows":   {[]Shots{shots("")}, 0.8},
@@ -47,7 +48,7 @@ func TestUnattributedOfSeveralNodes(t *testing.T) {
 	}
 }
 
-// A node of the machine that nobody read has processes that are nobody's.
+// If a node of the machine was not read, its processes cannot be attributed.
 func TestUnattributedWithANodeUnread(t *testing.T) {
 	processes := []observe.ProcessSample{{PID: 1, Command: "kubelet"}}
 	machine := observe.MachineSample{CPUs: 4, BootID: "1"}

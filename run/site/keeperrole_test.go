@@ -21,13 +21,13 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// keeperAPI is an API server that knows one Lease, and takes whatever is
-// created but the kinds that it forbids.
+// keeperAPI is an API server that has one Lease, and accepts creations of all
+// kinds except the forbidden ones.
 type keeperAPI struct {
 	lab.Lab
 	t      *testing.T
 	url    string
-	lease  string // as it is answered; "": there is none
+	lease  string // in responses; "": none
 	forbid string // kinds
 
 	made []*unstructured.Unstructured
@@ -53,7 +53,7 @@ func (a *keeperAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	o := &unstructured.Unstructured{}
 	if protobuf := r.Header.Get("Content-Type"); protobuf != "application/json" {
-		// The one of a typed client.
+		// The format of a typed client.
 		w.Header().Set("Content-Type", protobuf)
 		o.SetKind(map[string]string{"/apis/apps/v1/namespaces/meshtrial-r/deployments": "Deployment"}[r.URL.Path])
 		o.SetNamespace("meshtrial-r")
@@ -85,8 +85,8 @@ func keep(t *testing.T, api *keeperAPI) (notes []string) {
 
 const leaseOfR = `{"metadata":{"resourceVersion":"1"},"spec":{"holderIdentity":"r"}}`
 
-// The keeper may read one Lease and delete one namespace, and all that it
-// brings belongs to that namespace.
+// The keeper may read one Lease and delete one namespace, and all of its
+// objects are owned by that namespace.
 func TestKeepersRights(t *testing.T) {
 	api := &keeperAPI{lease: leaseOfR}
 	if notes := keep(t, api); len(notes) > 0 {
@@ -119,8 +119,9 @@ func TestKeepersRights(t *testing.T) {
 	}
 }
 
-// A run whose cluster has no Lease of its own goes on without a keeper, which
-// would end it; so does one that may not make it, which is said.
+// A run that does not hold the cluster's Lease continues without a keeper,
+// which would end it. So does one that may not create a keeper, which is
+// reported.
 func TestNoKeeper(t *testing.T) {
 	for _, c := range []struct {
 		name, lease, forbid, note string
@@ -140,7 +141,7 @@ func TestNoKeeper(t *testing.T) {
 	}
 }
 
-// The keeper is no workload whose node must be observed.
+// The keeper is not a workload whose node must be observed.
 func TestKeepersNodeNeedNotBeObserved(t *testing.T) {
 	pods := []corev1.Pod{
 		{ObjectMeta: metav1.ObjectMeta{Labels: Labels("r", roleKeeper)}, Spec: corev1.PodSpec{NodeName: "n-1"}},

@@ -20,9 +20,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Of many namespaces those of runs that are not under way are left over, and
-// only those are removed whose process is certainly dead, or whose cluster has
-// another holder now.
+// Only the namespaces of runs that are not in progress are leftovers. Only those
+// whose process is certainly dead, or whose cluster now has another holder, are
+// removed.
 func TestLeftovers(t *testing.T) {
 	me, err := procfs.Self()
 	must.OK(t, err)
@@ -47,7 +47,7 @@ func TestLeftovers(t *testing.T) {
 		return ns
 	}
 	gone := me
-	gone.StartTicks++ // its number is this process's now
+	gone.StartTicks++ // its PID now belongs to this process
 	going := namespace("meshtrial-going", "r", &gone, "")
 	going.DeletionTimestamp, going.Finalizers = &metav1.Time{Time: time.Now()}, []string{"kubernetes"}
 	all := []runtime.Object{
@@ -86,9 +86,9 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// FuzzLeftovers: whatever stands in the note of a namespace whose run nobody
-// knows, it counts as left, and never as certainly dead unless the note is of this
-// boot: what is dead is removed.
+// FuzzLeftovers verifies that, whatever the annotation of a namespace with an
+// unknown run, it counts as a leftover, and as certainly dead only if the
+// annotation is from this boot, because dead runs are removed.
 func FuzzLeftovers(f *testing.F) {
 	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	must.OK(f, err)
@@ -117,8 +117,8 @@ func FuzzLeftovers(f *testing.F) {
 	})
 }
 
-// A run waits for the pods of runs that have ended, and for no others; for
-// those that do not end, a minute.
+// A run waits only for the pods of runs that have ended, and at most a minute for
+// those that do not terminate.
 func TestAwaitEnding(t *testing.T) {
 	namespace := func(name, run string, ending bool) *corev1.Namespace {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{RunLabel: run}}}
@@ -133,7 +133,7 @@ func TestAwaitEnding(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		ends    time.Duration // until the pods are gone; 0: never
-		cancel  time.Duration // the context; 0: never
+		cancel  time.Duration // when the context is canceled; 0: never
 		waits   []string
 		left    []string
 		seconds float64

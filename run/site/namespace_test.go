@@ -24,7 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// imagesLab is a lab of which nothing but its images is asked.
+// imagesLab is a lab that provides only its images.
 type imagesLab struct {
 	lab.Lab
 	images lab.Images
@@ -37,13 +37,13 @@ func secretOf(kind corev1.SecretType) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "team", Name: "registry"}, Type: kind, Data: map[string][]byte{".dockerconfigjson": []byte(`{"auths": {}}`)}}
 }
 
-// Each namespace of a run has its copy of the Secret, and every role's pods
-// name it; without one nothing is asked of the cluster.
+// Each namespace of a run gets a copy of the Secret, and every role's pods
+// reference it. Without a Secret there is no request to the cluster.
 func TestPullSecret(t *testing.T) {
 	site, err := New(imagesLab{images: lab.Images{PullSecret: "team/registry"}}, nil, "x1")
 	must.OK(t, err)
 	site.Kube = fakecluster.New(secretOf(corev1.SecretTypeDockerConfigJson))
-	for _, namespace := range []string{site.Namespace, "other", "other"} { // a second time it is there
+	for _, namespace := range []string{site.Namespace, "other", "other"} { // the second time it exists
 		must.OK(t, site.GivePullSecret(t.Context(), namespace))
 	}
 	for _, namespace := range []string{site.Namespace, "other"} {
@@ -88,7 +88,7 @@ func TestPullSecretThatIsNone(t *testing.T) {
 	}
 }
 
-// A hint that says more than "look at the events" stays.
+// A hint that says more than "look at the events" is kept.
 func TestSeeEvents(t *testing.T) {
 	s := &Site{Namespace: "ns"}
 	if got := errs.Hint(s.SeeEvents(errors.New("x"))); got != "kubectl -n ns get events --sort-by=.lastTimestamp" {

@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Pods may go to a node that is ready, named, and kept from nobody.
+// Pods may be placed on a node that is ready, named, and has no restrictions.
 func TestOpenNodes(t *testing.T) {
 	now := metav1.Now()
 	taint := func(effect corev1.TaintEffect) func(*corev1.Node) {
@@ -54,8 +54,8 @@ func TestOpenNodes(t *testing.T) {
 	}
 }
 
-// A node's machine is what its observer says, or else the API server; each node of a part
-// is named once.
+// A node's machine is what its observer reports, or otherwise the API server. Each node
+// of a part is listed once.
 func TestNodesOf(t *testing.T) {
 	node := func(name string) runtime.Object {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{

@@ -19,7 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 )
 
-// machineLab is a lab of so many nodes on this machine.
+// machineLab is a lab with that many nodes on this machine.
 type machineLab struct {
 	lab.Lab
 	size int
@@ -28,9 +28,9 @@ type machineLab struct {
 func (machineLab) Process() int { return 1 }
 func (m machineLab) Size() int  { return m.size }
 
-// Whoever waits for observers waits for those too that trials read beside the workloads':
-// on the control plane's nodes, and on all of a machine that nodes share. One that does
-// not come is told, and ends no run.
+// Waiting for observers includes those that trials read in addition to the workloads': on
+// the control plane's nodes, and on all nodes of a shared machine. A missing one is
+// reported, and does not end a run.
 func TestAwaitObservers(t *testing.T) {
 	const never = time.Hour
 	for name, c := range map[string]struct {
@@ -68,7 +68,7 @@ func TestAwaitObservers(t *testing.T) {
 	}
 }
 
-// An observer that cannot come to a node that does not matter ends no wait.
+// An observer that cannot start on an irrelevant node does not end the wait.
 func TestAwaitObserversBesideBrokenNode(t *testing.T) {
 	for node, ends := range map[string]bool{"a": true, "broken": false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -96,7 +96,7 @@ func TestAwaitObserversBesideBrokenNode(t *testing.T) {
 	}
 }
 
-// An observer that was given up is taken once it is ready, and only then waited for again.
+// An observer that was given up is used once it is ready, and only then awaited again.
 func TestObserverGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ready, told := map[string]bool{"a": true}, 0
@@ -122,7 +122,7 @@ func TestObserverGivenUp(t *testing.T) {
 	})
 }
 
-// observed is a place with a worker on node a, the control plane on the node at, and
+// observed returns a site with a worker on node a, the control plane on the node at, and
 // observers on some nodes. On node "dead" the kubelet is silent.
 func observed(at string, nodes []string, ready func(node string) bool) *Site {
 	pod := func(app, node string, ready bool) corev1.Pod {

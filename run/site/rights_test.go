@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestPrivilegesAreTold: what people are told of the pods on nodes is what
-// these have.
+// TestPrivilegesAreTold verifies that the documented privileges of pods on
+// nodes are their actual ones.
 func TestPrivilegesAreTold(t *testing.T) {
 	for name, set := range map[string]*appsv1.DaemonSet{
 		rights.Observe: ObserveSet("n", lab.Images{}, "r"), rights.Faults: faultSet("n", lab.Images{}, "r"), rights.Profiles: ProfileSet("n", lab.Images{}, "r", ""),

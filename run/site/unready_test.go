@@ -22,7 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 )
 
-// oneObject is a cluster whose API server answers with one object, or "" that it has none.
+// oneObject is a cluster whose API server returns one object, or a not-found error for "".
 type oneObject struct {
 	lab.Lab
 	url, path, object string
@@ -40,7 +40,8 @@ func (o *oneObject) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, o.object)
 }
 
-// A proxy that is not ready says why, and so does what it is made of, once the wait is over.
+// Once the wait is over, the error contains why a proxy is not ready and the status of the
+// object it is created from.
 func TestUnready(t *testing.T) {
 	const (
 		path   = "/apis/gateway.networking.k8s.io/v1/namespaces/ns/gateways/waypoint"

@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// measured makes a run of four trials with histograms and three changes each.
+// measured creates a run of four trials with histograms and three changes each.
 func measured(t *testing.T) string {
 	t.Helper()
 	d := create(t)
@@ -32,8 +32,8 @@ func measured(t *testing.T) string {
 	return d.Path()
 }
 
-// What is no plain file is refused at once: opening a pipe would wait for a
-// writer for ever.
+// Anything but a regular file is rejected at once: opening a pipe would wait
+// forever for a writer.
 func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	for _, name := range []string{FileHeader, FileStudy, FileResolved, FileTrials, FileEvents, FileLog} {
 		for kind, put := range map[string]func(string) error{
@@ -63,7 +63,7 @@ func TestOpenRefusesWhatIsNoFile(t *testing.T) {
 	}
 }
 
-// One histogram that is lost costs its own trial.
+// A lost histogram invalidates only its own trial.
 func TestHistLost(t *testing.T) {
 	for name, damage := range map[string]func(path string) error{
 		"missing":   os.Remove,
@@ -96,7 +96,7 @@ func TestHistLost(t *testing.T) {
 	}
 }
 
-// A line of a trial that is lost takes its changes with it, and no other's.
+// A lost line of a trial loses exactly that trial's changes.
 func TestTrialLineLost(t *testing.T) {
 	path := measured(t)
 	spoilLine(t, filepath.Join(path, FileTrials), 1)
@@ -114,8 +114,8 @@ func TestTrialLineLost(t *testing.T) {
 	}
 }
 
-// Whose change was lost is not known for certain: it is the trial's before or
-// the one's after, and neither is believed.
+// It is uncertain whether a lost change belonged to the trial before or after
+// it, so neither is valid.
 func TestEventLineLost(t *testing.T) {
 	for line, doubted := range map[int][]string{
 		4: {trial(1).ID},              // in the middle of a trial's
@@ -139,15 +139,15 @@ func TestEventLineLost(t *testing.T) {
 	}
 }
 
-// Lines of events.jsonl that are gone whole leave no trace in it: the record of
-// their trial tells, and nothing is made of that trial, nor beside it.
+// Lines of events.jsonl that are missing entirely leave no trace in it. The
+// record of their trial reveals them, and only that trial is invalid.
 func TestEventLinesGone(t *testing.T) {
 	without := func(gone ...int) func(string) error {
 		return func(path string) error { return dropLines(path, gone...) }
 	}
 	for name, c := range map[string]struct {
 		damage  func(events string) error
-		doubted map[int]int // trial and how many of its three are left
+		doubted map[int]int // trials with the number of their three events that are left
 	}{
 		"the last":      {without(11), map[int]int{3: 2}},
 		"a trial's all": {without(3, 4, 5), map[int]int{1: 0}},
@@ -187,7 +187,7 @@ func TestEventLinesGone(t *testing.T) {
 	}
 }
 
-// dropLines takes whole lines, from 0, out of a file.
+// dropLines removes whole lines, counted from 0, from a file.
 func dropLines(path string, gone ...int) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -202,7 +202,7 @@ func dropLines(path string, gone ...int) error {
 	return os.WriteFile(path, []byte(strings.Join(out, "")), 0o600)
 }
 
-// spoilLine makes one line of a file, from 0, unreadable.
+// spoilLine makes one line of a file, counted from 0, unreadable.
 func spoilLine(t *testing.T, path string, line int) {
 	t.Helper()
 	data, err := os.ReadFile(path)
@@ -212,7 +212,7 @@ func spoilLine(t *testing.T, path string, line int) {
 	must.OK(t, os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600))
 }
 
-// Damage of whatever file is wrong input, and there is advice.
+// Damage of any file is an input error with advice.
 func TestDamageIsWrongInput(t *testing.T) {
 	for name, text := range map[string]string{FileHeader: "{", FileTrials: "\x7fELF\n\n\n"} {
 		path := measured(t)
@@ -231,7 +231,7 @@ func TestDamageIsWrongInput(t *testing.T) {
 	}
 }
 
-// A file that no run could have is not read into memory.
+// A file that is larger than any run's is not read into memory.
 func TestEnormousFiles(t *testing.T) {
 	for _, name := range []string{FileHeader, FileStudy, FileResolved, FileTrials} {
 		path := measured(t)
@@ -244,7 +244,7 @@ func TestEnormousFiles(t *testing.T) {
 	}
 }
 
-// Reading a long run ends when nobody wants it any more.
+// Reading a long run ends when it is canceled.
 func TestLoadCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// changes are n events of trial i.
+// changes returns n events of trial i.
 func changes(i, n int) []record.Event {
 	var out []record.Event
 	for c := range n {
@@ -39,7 +39,7 @@ func TestEvents(t *testing.T) {
 		events := changes(i, n)
 		want = append(want, events...)
 		for e := range events {
-			events[e].Trial, events[e].Schema = "", 0 // the store fills them in
+			events[e].Trial, events[e].Schema = "", 0 // set by the store
 		}
 		must.OK(t, d.Append(trial(i), events...))
 	}
@@ -63,7 +63,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// A run without changes has no file for them.
+// A run without changes has no events file.
 func TestNoEvents(t *testing.T) {
 	d := create(t)
 	must.OK(t, d.Append(trial(0)))
@@ -72,8 +72,8 @@ func TestNoEvents(t *testing.T) {
 	}
 }
 
-// What a crash leaves of the last trial's changes, cut at any byte, goes;
-// what is before it stays, and the trial can be made again.
+// What a crash leaves of the last trial's changes, truncated at any byte, is removed.
+// Earlier content is kept, and the trial can be repeated.
 func TestEventsTruncatedAtEveryByte(t *testing.T) {
 	d := create(t)
 	for i := range 2 {
@@ -106,8 +106,7 @@ func TestEventsTruncatedAtEveryByte(t *testing.T) {
 	}
 }
 
-// A trial whose line or whose events do not fit leaves both files as they
-// were.
+// A trial whose line or events do not fit leaves both files unchanged.
 func TestEventsDiskFull(t *testing.T) {
 	d := create(t)
 	must.OK(t, d.Append(trial(0), changes(0, 2)...))
@@ -178,7 +177,7 @@ func TestEventsDamaged(t *testing.T) {
 
 func TestProfilesAndConfigs(t *testing.T) {
 	d := create(t)
-	for range 2 { // a trial of a resumed run is stored over
+	for range 2 { // a resumed run stores a trial again
 		name, err := d.WriteProfile("b000-t00", "istiod-cpu.pb.gz", []byte("p"))
 		if err != nil || name != "profiles/b000-t00-istiod-cpu.pb.gz" {
 			t.Fatal(name, err)
@@ -190,7 +189,8 @@ func TestProfilesAndConfigs(t *testing.T) {
 	if name, err := d.WriteConfig("b000-t00", "catalog.json", nil); err != nil || name != "configs/b000-t00-catalog.json" {
 		t.Error(name, err)
 	}
-	// A mesh's configuration and its programs' memory are for the owner alone.
+	// A mesh's configuration and the memory of its programs are readable only by the
+	// owner.
 	for name, mode := range map[string]fs.FileMode{"configs": fs.ModeDir | 0o700, "configs/b000-t00-catalog.json": 0o600,
 		"profiles": fs.ModeDir | 0o700, "profiles/b000-t00-istiod-cpu.pb.gz": 0o600} {
 		if info, err := os.Stat(filepath.Join(d.Path(), name)); err != nil || info.Mode() != mode {
@@ -207,9 +207,9 @@ func TestProfilesAndConfigs(t *testing.T) {
 	}
 }
 
-// What a trial had not synced when the power was lost may have holes, with
-// whole lines after them. All from the first hole on is dropped, unless events of trials
-// that ended are still to come.
+// What a trial had not synced when power was lost may have holes followed by whole
+// lines. Everything from the first hole on is dropped, unless it is followed by events
+// of trials that ended.
 func TestEventsTorn(t *testing.T) {
 	lines := func(i, n int) string {
 		out, err := encodeEvents(trial(i).ID, changes(i, n))
@@ -221,7 +221,7 @@ func TestEventsTorn(t *testing.T) {
 		text   string
 		counts int
 		whole  int
-		note   string // "" for an error
+		note   string // "" means an error
 	}{
 		"a hole, then lines":      {good + hole + open, 2, len(good), "what begins in line 3, which was not written whole"},
 		"lines, a hole, then one": {good + open + hole + strings.ReplaceAll(open, `"change":0`, `"change":5`), 2, len(good), "what begins in line 4"},

@@ -18,7 +18,7 @@ func FuzzParseLocks(f *testing.F) {
 	})
 }
 
-// Files of two devices are two files, but where file systems have no device of their own.
+// Files of two devices are distinct, unless their file systems have no device.
 func TestParseLocks(t *testing.T) {
 	got := parseLocks(strings.NewReader("1: FLOCK ADVISORY WRITE 7 fe:01:12 0 EOF\n2: FLOCK ADVISORY WRITE 7 00:2f:13 0 EOF\n3: FLOCK ADVISORY READ 7 fe:01:14 0 EOF"))
 	for file, want := range map[inode]bool{inodeOf(0xfe, 1, 12): true, inodeOf(0xfe, 2, 12): false, inodeOf(0, 0x30, 13): true, inodeOf(0xfe, 1, 13): false, inodeOf(0xfe, 1, 14): false} {
@@ -28,8 +28,8 @@ func TestParseLocks(t *testing.T) {
 	}
 }
 
-// Whoever only looks knows that a run is written to, that it has another trial, and whether
-// its findings are of all its trials.
+// A reader can tell that a run is being written, that it has a new trial, and whether its
+// findings cover all its trials.
 func TestGlance(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
 	ok := func(err error) {

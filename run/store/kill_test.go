@@ -13,7 +13,7 @@ import (
 
 const childEnv = "MESHTRIAL_STORE_CHILD"
 
-// TestMain makes this test binary a writer that never ends, for TestKill.
+// TestMain turns this test binary into an endless writer for TestKill.
 func TestMain(m *testing.M) {
 	if path := os.Getenv(childEnv); path != "" {
 		if err := writeForEver(path); err != nil {
@@ -41,8 +41,8 @@ func writeForEver(path string) error {
 	}
 }
 
-// A writer that is killed with SIGKILL, again and again: every trial that it
-// said was stored is there, and the next writer goes on.
+// A writer is repeatedly killed with SIGKILL: every trial that it reported as
+// stored exists, and the next writer continues.
 func TestKill(t *testing.T) {
 	d := create(t)
 	d.Close()
@@ -64,7 +64,7 @@ func TestKill(t *testing.T) {
 			said++
 		}
 		must.OK(t, cmd.Process.Kill())
-		for lines.Scan() { // said before it died
+		for lines.Scan() { // reported before it died
 			said++
 		}
 		cmd.Wait()

@@ -16,7 +16,7 @@ import (
 
 const secret = "line of somebody else's\nno newline at the end"
 
-// packed is a file of one request.
+// packed returns a compressed file with one request.
 func packed(t *testing.T) []byte {
 	t.Helper()
 	packer, err := zstd.NewWriter(nil)
@@ -27,7 +27,7 @@ func packed(t *testing.T) []byte {
 	return packer.EncodeAll([]byte("{}\n"), nil)
 }
 
-// full makes a run that has a file of each kind.
+// full creates a run with a file of each kind.
 func full(t *testing.T) string {
 	t.Helper()
 	path := measured(t)
@@ -48,8 +48,7 @@ func full(t *testing.T) string {
 	return path
 }
 
-// everything reads and writes all that there is of a run, and returns what was
-// refused.
+// everything reads and writes all parts of a run, and returns what was rejected.
 func everything(t *testing.T, path string) (refused []error, notes string) {
 	t.Helper()
 	id := trial(0).ID
@@ -101,8 +100,8 @@ func everything(t *testing.T, path string) (refused []error, notes string) {
 	return refused, strings.Join(said, "\n")
 }
 
-// A run directory from elsewhere names no other files of this machine: a link
-// in place of anything of it is not followed, to a file or to none, whether it
+// An untrusted run directory cannot refer to other files of this machine: a link in place
+// of any of its entries is not followed, whether or not its target exists, and whether it
 // leads outside or stays inside.
 func TestLinksAreNotFollowed(t *testing.T) {
 	if refused, _ := everything(t, full(t)); refused != nil {
@@ -130,7 +129,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 				err = os.Rename(at, target)
 				want = info
 			case kind == "itself":
-				err = os.Rename(at, target) // whole, but elsewhere
+				err = os.Rename(at, target) // intact, but elsewhere
 				want = info
 			case kind == "other" && info.IsDir():
 				err = errors.Join(os.Mkdir(target, 0o755), os.RemoveAll(at))
@@ -153,7 +152,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 			if strings.Contains(notes, "somebody else") {
 				t.Errorf("%s, a link to %s: told %q", name, kind, notes)
 			}
-			// What a run can do without, or is written anew, may pass.
+			// Optional parts, and parts that are rewritten, may pass.
 			said := notes
 			for _, err := range refused {
 				said += "\n" + err.Error()
@@ -168,7 +167,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	}
 }
 
-// The directory itself may be reached by a link, as runs/latest is.
+// The directory itself may be reached through a link, like runs/latest.
 func TestRunReachedByLink(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "latest")
 	if err := os.Symlink(full(t), link); err != nil {
@@ -186,7 +185,7 @@ func sure[T any](v T, err error) T {
 	return v
 }
 
-// snapshot is all names and contents below path.
+// snapshot returns all names and contents below path.
 func snapshot(t *testing.T, path string) string {
 	t.Helper()
 	var out strings.Builder
@@ -208,7 +207,8 @@ func snapshot(t *testing.T, path string) string {
 	return out.String()
 }
 
-// A link whose target does not exist is no place for a run, and is said before one begins.
+// A link with a missing target is not a valid place for a run, and is rejected before one
+// starts.
 func TestDanglingLinkIsNotVacant(t *testing.T) {
 	link := filepath.Join(t.TempDir(), "run")
 	if err := os.Symlink("nowhere", link); err != nil {

@@ -18,15 +18,14 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A disk that may lose its power: what was not synced is there, or is not, or
-// is there in part. Nothing is assumed of a file system but what POSIX says of
-// fsync: of a file it makes durable what the file holds, of a folder its names;
-// a rename is done or is not.
+// Simulation of a disk that loses power: unsynced changes may be present, absent,
+// or partially present. It assumes only what POSIX guarantees about fsync: for a
+// file it makes the contents durable, for a folder the names. A rename is atomic.
 
 type node struct {
 	data    []byte   // durable
-	pending []diskOp // writes and truncations after that
-	folder  *folder  // nil of a file
+	pending []diskOp // later writes and truncations
+	folder  *folder  // nil for a file
 }
 
 type folder struct {
@@ -39,7 +38,7 @@ type nameOp struct {
 	node        *node
 }
 
-// disk replays what was done; names is what the program sees.
+// disk replays operations; names is the program's view.
 type disk struct {
 	root  *node
 	names map[string]*node
@@ -50,7 +49,7 @@ func newDisk() *disk {
 	return &disk{root, map[string]*node{".": root}}
 }
 
-// load makes a disk of what lies in a folder, all of it durable.
+// load returns a disk with the contents of a folder, all of it durable.
 func (d *disk) load(t *testing.T, dir string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(at string, e os.DirEntry, err error) error {
@@ -121,7 +120,7 @@ func (o nameOp) apply(names map[string]*node) {
 	}
 }
 
-// after is a file after something was done to it.
+// after returns the contents of a file after an operation.
 func after(data []byte, op diskOp) []byte {
 	if op.op == "truncate" {
 		return append(slices.Clone(data[:min(int64(len(data)), op.size)]), make([]byte, max(0, op.size-int64(len(data))))...)
@@ -129,17 +128,17 @@ func after(data []byte, op diskOp) []byte {
 	return append(slices.Clone(data), op.data...)
 }
 
-// fate decides about what was not synced.
+// fate determines what happens to unsynced changes.
 type fate struct {
 	what string
-	name func() bool // whether a change of names was kept
-	// data is what there is of a file: durable, and the states it went through
-	// since.
+	name func() bool // whether a change of names is kept
+	// data returns the contents of a file from its durable contents and its later
+	// states.
 	data func(durable []byte, states [][]byte) []byte
 }
 
-// fates are all lost, all kept, and so many others by the seed: some names
-// kept, files cut anywhere, blocks of them never written.
+// fates are everything lost, everything kept, and several random ones: some names
+// kept, files truncated anywhere, blocks never written.
 func fates(random *rand.Rand, others int) []fate {
 	last := func(durable []byte, states [][]byte) []byte {
 		if len(states) == 0 {
@@ -183,7 +182,7 @@ type survivor struct {
 	data   []byte
 }
 
-// survivors are all, a folder before what lies in it.
+// survivors returns all survivors, each folder before its contents.
 func (d *disk) survivors(f fate) []survivor {
 	var out []survivor
 	var put func(n *node, at string)
@@ -213,7 +212,7 @@ func (d *disk) survivors(f fate) []survivor {
 	return out
 }
 
-// write puts what survived into a folder of the machine.
+// write writes the survivors to a real folder.
 func write(t *testing.T, all []survivor, dir string) {
 	t.Helper()
 	for _, s := range all {
@@ -228,15 +227,15 @@ func write(t *testing.T, all []survivor, dir string) {
 	}
 }
 
-// session is what a run did, and what it was told is safe.
+// session has the operations of a run, and what it reported as safe.
 type session struct {
 	ops  []diskOp
-	made int // how much was done when the run was there; 0 in one that is resumed
-	// trials by how much was done when Append returned.
+	made int // number of operations when the run existed; 0 for a resumed one
+	// trials by the number of operations when Append returned.
 	trials map[int]string
 }
 
-// watched makes a run of trials with all that a trial may have.
+// add adds trials with everything that a trial may have.
 func (s *session) add(t *testing.T, d *Dir, trials ...int) {
 	t.Helper()
 	for _, i := range trials {
@@ -252,7 +251,7 @@ func (s *session) add(t *testing.T, d *Dir, trials ...int) {
 	}
 }
 
-// survives loads and resumes a run after a crash, and makes one more trial in it.
+// survives loads and resumes a run after a crash, and adds another trial to it.
 func survives(t *testing.T, what, dir string, made bool, want []string) {
 	t.Helper()
 	run, _, err := Load(t.Context(), dir)
@@ -313,7 +312,7 @@ func survives(t *testing.T, what, dir string, made bool, want []string) {
 	}
 }
 
-// crash cuts the power after each thing that a session did.
+// crash cuts the power after each operation of a session.
 func (s *session) crash(t *testing.T, base string, had []string) {
 	t.Helper()
 	random, others, seen := rand.New(rand.NewPCG(1, 2)), 2, map[string]bool{}
@@ -352,8 +351,8 @@ func (s *session) crash(t *testing.T, base string, had []string) {
 	}
 }
 
-// Whenever the power goes, a run can be read and gone on with, and has every
-// trial that was told to be safe, whatever became of what was not synced.
+// Whenever power is lost, a run can be read and resumed, and has every trial that
+// was reported as safe, whatever happened to unsynced changes.
 func TestPowerLoss(t *testing.T) {
 	first := &session{trials: map[int]string{}}
 	dir := filepath.Join(t.TempDir(), "run")
@@ -371,7 +370,7 @@ func TestPowerLoss(t *testing.T) {
 	}
 	again := filepath.Join(t.TempDir(), "again")
 	write(t, replayed.survivors(fates(nil, 0)[0]), again)
-	for _, name := range []string{FileHeader, FileTrials, FileEvents, EvidenceFile(trial(1).ID)} { // the record is whole
+	for _, name := range []string{FileHeader, FileTrials, FileEvents, EvidenceFile(trial(1).ID)} { // the record is complete
 		wrote, err := os.ReadFile(filepath.Join(dir, name))
 		if replay, rerr := os.ReadFile(filepath.Join(again, name)); err != nil || rerr != nil || string(wrote) != string(replay) {
 			t.Fatalf("%s is not as it was recorded: %v, %v", name, err, rerr)
@@ -380,8 +379,7 @@ func TestPowerLoss(t *testing.T) {
 	first.crash(t, "", nil)
 }
 
-// The same of a run that is resumed after a crash, which takes back what that
-// left.
+// The same for a run that is resumed after a crash, and removes what that left.
 func TestPowerLossWhileResuming(t *testing.T) {
 	dir := measured(t)
 	for name, more := range map[string]string{
@@ -413,7 +411,7 @@ func TestPowerLossWhileResuming(t *testing.T) {
 	second.crash(t, base, nil)
 }
 
-// torn is what a trial that did not end had written of its events.
+// torn returns what an unfinished trial had written of its events.
 func torn() (string, error) {
 	lines, err := encodeEvents(trial(6).ID, changes(6, 2))
 	return string(lines[:len(lines)-7]), err

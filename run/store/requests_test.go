@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// What was packed is read again, for its owner alone; what is not there, or
-// damaged, is told apart.
+// What was compressed can be read back, only by its owner. Missing and damaged
+// files yield different errors.
 func TestRequests(t *testing.T) {
 	d := create(t)
 	text := strings.Repeat(`{"client":{"id":"mm-1"}}`+"\n", 5000)

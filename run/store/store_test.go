@@ -73,7 +73,7 @@ func TestWriteAndLoad(t *testing.T) {
 	}
 	fmt.Fprintln(d.Log(), "hello")
 	must.OK(t, d.WriteFindings(record.Findings{Schema: record.Schema, Study: "quick"}))
-	// A run can be read while it is written.
+	// A run can be read while it is being written.
 	run, notes, err := Load(t.Context(), d.Path())
 	if err != nil || len(notes) != 0 {
 		t.Fatal(err, notes)
@@ -197,8 +197,8 @@ func TestResumeChecks(t *testing.T) {
 	}
 }
 
-// kill -9 at any moment: whatever length the file of trials has, the whole
-// lines are all there, and the run goes on after them.
+// kill -9 at any moment: whatever the length of the file of trials, all
+// complete lines are present, and the run continues after them.
 func TestTruncatedAtEveryByte(t *testing.T) {
 	d := create(t)
 	for i := range 3 {
@@ -217,7 +217,7 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 			t.Fatalf("cut at %d: %d trials of %d, notes %v, %v", cut, len(c.Trials), want, c.Notes, err)
 		}
 		if atEnd := cut > 0 && !torn || cut < len(whole) && whole[cut] == '\n'; !atEnd && cut%13 != 0 {
-			continue // going on syncs, which takes long: not after every byte
+			continue // resuming syncs, which is slow: not after every byte
 		}
 		again, c, err := Resume(d.Path(), nil, 0)
 		if err != nil || len(c.Trials) != want {
@@ -231,8 +231,8 @@ func TestTruncatedAtEveryByte(t *testing.T) {
 	}
 }
 
-// A machine that lost power may leave a last line of zeros or garbage; a bad
-// line before others is no accident of writing.
+// A machine that lost power may leave a last line of zeros or garbage. An
+// invalid line before others is not the result of an interrupted write.
 func TestDamagedLines(t *testing.T) {
 	d := create(t)
 	for i := range 2 {
@@ -318,7 +318,7 @@ func TestHistOutside(t *testing.T) {
 	}
 }
 
-// A log that lost some of its bytes is not taken for a shorter one.
+// A log that lost some bytes is not mistaken for a shorter one.
 func TestMergeHistDamaged(t *testing.T) {
 	whole := hist(t, []int64{1000, 2000}, []int64{900, 1900})
 	must.OK(t, must.Err(MergeHist(whole)))
@@ -336,7 +336,7 @@ func TestMergeHistDamaged(t *testing.T) {
 	}
 }
 
-// failing writes part of what it is given and then fails, like a full disk.
+// failing writes part of its input and then fails, like a full disk.
 type failing struct {
 	file
 	room    int
@@ -364,8 +364,8 @@ func (f failing) Truncate(n int64) error {
 	return f.file.Truncate(n)
 }
 
-// A trial that does not fit leaves the file as it was, at whatever byte the
-// disk was full, and the run goes on when there is room again.
+// A trial that does not fit leaves the file unchanged, at whatever byte the
+// disk was full, and the run continues when there is space again.
 func TestDiskFull(t *testing.T) {
 	d := create(t)
 	must.OK(t, d.Append(trial(0)))
@@ -397,8 +397,8 @@ func TestDiskFull(t *testing.T) {
 	must.OK(t, again.Append(trial(1)))
 }
 
-// On a file system that is really full nothing half-written is left. Needs
-// root for a small tmpfs.
+// On a file system that is really full no partial data is left. Requires root
+// for a small tmpfs.
 func TestDiskReallyFull(t *testing.T) {
 	mount := t.TempDir()
 	if err := syscall.Mount("tmpfs", mount, "tmpfs", 0, "size=256k"); err != nil {
@@ -443,7 +443,7 @@ func TestDiskReallyFull(t *testing.T) {
 	if err != nil || len(c.Trials) != stored {
 		t.Errorf("%d trials of %d, %v", len(c.Trials), stored, err)
 	}
-	// No room for a run at all: nothing of it is left.
+	// No space for a run: nothing of it is left.
 	if _, err := Create(filepath.Join(mount, "other"), header, bytes.Repeat([]byte("x"), 300_000), nil); !errors.Is(err, syscall.ENOSPC) {
 		t.Errorf("a run without room: %v", err)
 	}
@@ -472,7 +472,7 @@ func FuzzTrials(f *testing.F) {
 		if whole < 0 || whole > int64(len(data)) || (whole < int64(len(data))) != (len(notes) == 1) {
 			t.Fatalf("%d bytes of %d are whole, notes %v", whole, len(data), notes)
 		}
-		// What is whole reads again as the same trials, without notes.
+		// The complete part reads back as the same trials, without notes.
 		again, n, notes, err := parseTrials("trials.jsonl", data[:whole], nil)
 		if err != nil || n != whole || len(notes) != 0 || !reflect.DeepEqual(again, trials) {
 			t.Fatalf("read again: %d trials of %d, %v, %v", len(again), len(trials), notes, err)

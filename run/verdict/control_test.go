@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// A trial in which replicas of the control plane came, went or started anew is not
-// valid.
+// A trial in which replicas of the control plane appeared, disappeared or
+// restarted is invalid.
 func TestCheckControlPlane(t *testing.T) {
 	one, two := "istiod-a (restart 0)", "istiod-b (restart 0)"
 	for name, tt := range map[string]struct {
 		seen   *ControlPlane
 		judged bool
-		wrong  string // "" for a trial that is fine
+		wrong  string // "" for a correct trial
 	}{
 		"not looked at":    {nil, false, ""},
 		"none":             {&ControlPlane{Before: []string{}, After: []string{}}, false, ""},

@@ -30,11 +30,11 @@ func TestParseLimits(t *testing.T) {
 	}
 }
 
-// A value is a number in the limit's unit, or has a unit.
+// A value is a number in the limit's unit, or has its own unit.
 func TestValuesOfLimits(t *testing.T) {
 	for _, c := range []struct {
 		unit, text string
-		want       float64 // -1: refused
+		want       float64 // -1: rejected
 	}{
 		{"ratio", "0.05", 0.05}, {"ratio", "5%", 0.05}, {"ratio", "0.1%", 0.001}, {"ratio", "5s", -1}, {"ratio", "%", -1}, {"ratio", "-5%", -1}, {"ratio", "NaN%", -1},
 		{"s", "2", 2}, {"s", "2s", 2}, {"s", "500ms", 0.5}, {"s", "1m30s", 90}, {"s", "5%", -1}, {"s", "-1s", -1},

@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// A trial that lost a generator is made again, once, and its record says so whatever
-// became of it; other errors do not repeat it.
+// A trial that lost a generator is repeated once, and its record says so whatever
+// the result. Other errors do not repeat it.
 func TestAgainIfLost(t *testing.T) {
 	two := hands.Hands{What: "generator", Pods: make([]site.Pod, 2)}
 	gone, other := two.Lost(errors.New("load pod b: gone")), errors.New("observe node n: gone")

@@ -24,17 +24,17 @@ import (
 
 var errRefused = errors.New("connection errRefused")
 
-// cluster answers a keeper by the time since its begin.
+// cluster responds to a keeper depending on the time since its start.
 type cluster struct {
 	begin  time.Time
 	lease  func(at time.Duration) (*Lease, error)
-	delete func(at time.Duration) error // nil: it works
+	delete func(at time.Duration) error // nil: it succeeds
 
 	removed []time.Duration
 	log     bytes.Buffer
 }
 
-// follow has a keeper of run r watch the cluster for so long.
+// follow makes a keeper of run r watch the cluster for the given time.
 func follow(t *testing.T, c *cluster, length time.Duration) {
 	t.Helper()
 	c.begin = time.Now()
@@ -55,7 +55,8 @@ func follow(t *testing.T, c *cluster, length time.Duration) {
 	k.run(ctx)
 }
 
-// renewed is a Lease of run r that is renewed every 10 s until the given time.
+// renewed returns a Lease of run r that is renewed every 10 s until the given
+// time.
 func renewed(until time.Duration) func(time.Duration) (*Lease, error) {
 	return func(at time.Duration) (*Lease, error) {
 		return &Lease{Holder: "r", Version: fmt.Sprint(int(min(at, until) / (10 * time.Second)))}, nil
@@ -93,7 +94,7 @@ func TestKeeper(t *testing.T) {
 			if at > 100*second && at < time.Hour {
 				return nil, errRefused
 			}
-			if at < time.Hour+30*second { // the runner needs a while to come back
+			if at < time.Hour+30*second { // the runner needs a while to recover
 				at = min(at, 100*second)
 			}
 			return alive(at)
@@ -127,8 +128,7 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// A namespace that cannot be removed is tried again, as long as the run is
-// still over.
+// The deletion of a namespace is retried while the run is still over.
 func TestKeeperTriesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cluster{lease: renewed(0), delete: func(at time.Duration) error {
@@ -156,8 +156,8 @@ func TestKeeperTriesAgain(t *testing.T) {
 	})
 }
 
-// Time in which the keeper itself stood still is not silence of the runner: it
-// may have stood still too.
+// Time in which the keeper itself stood still does not count as silence of the
+// runner, which may have stood still too.
 func TestWatchThatStoodStill(t *testing.T) {
 	w, now := watch{run: "r"}, time.Now()
 	lease := &Lease{Holder: "r", Version: "1"}
@@ -205,9 +205,9 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// What a dead runner leaves is gone within a minute: the keeper has seen the last
-// renewal at most one look late, judges at the first look after the lapse, and a
-// cluster takes ten seconds or so to end a namespace.
+// What a dead runner leaves is gone within a minute: the keeper sees the last
+// renewal at most one poll late, decides at the first poll after the lapse, and a
+// cluster takes about ten seconds to delete a namespace.
 func TestGoneWithinAMinute(t *testing.T) {
 	const end = 15 * time.Second
 	if longest := journal.Lapse + 2*Every + end; longest >= time.Minute {
