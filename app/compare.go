@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Compare compares the runs in the directories after with those before.
+// Compare compares the runs in the directories after with those in before.
 func Compare(ctx context.Context, before, after []string, how comparison.CompareOptions,
 	warn func(string)) (comparison.Comparison, error) {
 	a, err := loadFigures(ctx, warn, before...)
@@ -27,7 +27,7 @@ func Compare(ctx context.Context, before, after []string, how comparison.Compare
 	return comparison.Compare(a, b, how)
 }
 
-// loadFigures reads runs one after the other, and keeps of each only what it is compared by.
+// loadFigures reads runs one after the other and keeps only the figures that comparisons need.
 func loadFigures(ctx context.Context, warn func(string), dirs ...string) ([]*analysis.RunFigures, error) {
 	var out []*analysis.RunFigures
 	for _, dir := range dirs {
@@ -44,8 +44,8 @@ func loadFigures(ctx context.Context, warn func(string), dirs ...string) ([]*ana
 	return out, nil
 }
 
-// CompareJudgement is nil, or an error with the exit code of a comparison: 3 if side B is worse,
-// 4 if the comparison is inconclusive.
+// CompareJudgement returns nil, or an error with the exit code of a comparison: 3 if side B is
+// worse, 4 if the comparison is inconclusive.
 func CompareJudgement(c comparison.Comparison, before, after []string) error {
 	switch c.Verdict {
 	case record.VerdictWorse:
@@ -60,7 +60,7 @@ func CompareJudgement(c comparison.Comparison, before, after []string) error {
 	return nil
 }
 
-// inconclusive is the error of a comparison that says neither.
+// inconclusive returns the error for a comparison that is inconclusive.
 func inconclusive(c comparison.Comparison, before, after []string) error {
 	err := errors.New("the comparison is inconclusive")
 	if c.Why != "" {

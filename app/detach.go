@@ -21,19 +21,18 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 )
 
-// Results are where a detached run leaves its directory: a PersistentVolumeClaim, or with ""
-// a folder of the local lab.
+// Results says where a detached run leaves its directory: in a PersistentVolumeClaim, or in a
+// folder of the local lab if Claim is "".
 type Results struct{ Namespace, Claim string }
 
-// Detached is a run that goes on in the cluster by itself.
+// Detached is a run that continues in the cluster without this process.
 type Detached struct {
 	Run, Study, Namespace string
-	// Flags are those by which other commands find it.
+	// Flags are the flags with which other commands find the run.
 	Flags string
 }
 
-// Detach begins a run in the cluster, once everything is checked that a run checks before it
-// starts.
+// Detach begins a run in the cluster, after all the checks that a run makes before it starts.
 func Detach(ctx context.Context, o RunOptions, results Results) (begun Detached, err error) {
 	r, err := o.prepare(ctx)
 	if err != nil {
@@ -68,7 +67,7 @@ func Detach(ctx context.Context, o RunOptions, results Results) (begun Detached,
 		return begun, err
 	}
 	begun = Detached{Run: spec.Run, Study: spec.Study, Namespace: spec.Namespace}
-	if !r.OwnLab { // whoever has rights in that namespace alone finds it too
+	if !r.OwnLab { // a user with rights in that namespace only can find it too
 		begun.Flags = Where{lab.KindCluster, r.Kubeconfig, r.Context}.Flags() + " -n " + spec.Namespace
 	}
 	clients, err := detached.Open(where.RESTConfig(), begun.Flags)
@@ -86,14 +85,14 @@ func Detach(ctx context.Context, o RunOptions, results Results) (begun Detached,
 	return begun, nil
 }
 
-// podArgs are the command line of the run's pod.
+// podArgs returns the command line of the run's pod.
 func (o *RunOptions) podArgs(spec detached.Spec) ([]string, error) {
 	options, err := json.Marshal(o)
 	return []string{"detached-run", "--run", spec.Run, "--namespace", spec.Namespace, "--options", string(options)}, err
 }
 
-// openDetached opens the cluster that a detached run is to be in, as its pod will see it. A
-// local lab must stay, since the run does not end with this process.
+// openDetached opens the cluster for a detached run, as the run's pod will see it. A local lab
+// must outlive this process, because the run does.
 func (r *prepared) openDetached(ctx context.Context, results Results, spec *detached.Spec) (lab.Lab, error) {
 	spec.Namespace, spec.Claim, spec.OwnNamespace = results.Namespace, results.Claim, results.Claim == ""
 	if spec.OwnNamespace {
@@ -109,7 +108,7 @@ func (r *prepared) openDetached(ctx context.Context, results Results, spec *deta
 				return nil, fmt.Errorf("make a folder for results: %w", err)
 			}
 		}
-		// To the pod it is a cluster as any other; nothing in it is anybody else's.
+		// The pod treats the lab as an ordinary cluster in which nothing belongs to others.
 		r.Lab, r.Kubeconfig, r.Image = lab.KindCluster, running.Kubeconfig(), running.Images().Meshtrial
 		r.OwnLab = true
 		r.Progress.Note("the run and its results are in the lab %s, and end with it (meshtrial lab down, or a reboot)", running.ID())
@@ -134,7 +133,8 @@ func (r *prepared) openDetached(ctx context.Context, results Results, spec *deta
 	return where, nil
 }
 
-// lastingLab is the local lab, if one is up that does not end with another command.
+// lastingLab returns the running local lab. It fails if there is none, or if the lab ends with
+// another command.
 func lastingLab() (*local.Lab, error) {
 	running, err := local.Open("")
 	if errors.Is(err, local.ErrNotRunning) {
@@ -153,7 +153,8 @@ func lastingLab() (*local.Lab, error) {
 	return running, nil
 }
 
-// unoccupied refuses a cluster that another run has, unless the detached one is to wait.
+// unoccupied returns an error if another run holds the cluster, unless the detached run is to
+// wait.
 func (o *RunOptions) unoccupied(ctx context.Context, where lab.Lab) error {
 	objects, err := dynamic.NewForConfig(where.RESTConfig())
 	if err != nil {

@@ -18,34 +18,34 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Fleet says which simulated proxies connect to which istiod, and as whom.
+// Fleet describes simulated proxies: which istiod they connect to, and with which identities.
 type Fleet struct {
 	Addresses                            []string
 	Sidecars, Gateways, Ztunnels         int
 	Mode                                 string
 	Security, CAAddress, ServerName      string
-	TokenFile, RootFile, Chain, Key      string // files; Chain and Key are of a workload certificate
+	TokenFile, RootFile, Chain, Key      string // files; Chain and Key belong to a workload certificate
 	Namespace, ServiceAccount            string
 	TrustDomain, ClusterID, IstioVersion string
-	Prefix                               string // of pods' names
-	Identities                           string // a file with the pods that proxies say they are
+	Prefix                               string // of pod names
+	Identities                           string // a file that lists the pods the proxies identify as
 	Behaviour                            string
-	Share                                float64 // of the proxies that show it
-	Streams                              int     // on one connection
+	Share                                float64 // the share of proxies with this behaviour
+	Streams                              int     // per connection
 	DNSCapture, HBONE                    bool
 }
 
-// Bounds of files that a fleet is made from, in bytes: a million pods, and tokens, keys and
-// certificates.
+// Limits in bytes for the files that describe a fleet: identities for a million pods, and tokens,
+// keys and certificates.
 const (
 	maxIdentities = 256 << 20
 	MaxSecret     = 1 << 20
 )
 
-// maxFleet is how many proxies one program simulates.
+// maxFleet is the largest number of proxies that one program simulates.
 const maxFleet = 1_000_000
 
-// Spec is what the simulator is asked for; read reads a file of at most so many bytes.
+// Spec returns the simulator's specification. read reads a file of at most limit bytes.
 func (f *Fleet) Spec(read func(path string, limit int64) ([]byte, error)) (xds.Spec, error) {
 	spec := xds.DefaultSpec("")
 	spec.Addresses = f.Addresses
@@ -77,7 +77,7 @@ func (f *Fleet) Spec(read func(path string, limit int64) ([]byte, error)) (xds.S
 		*file.into = string(data)
 	}
 	if token != "" {
-		identity := "" // a token serves all, but a certificate that it gets is of one service account
+		identity := "" // for any; but a certificate obtained with the token is for one service account
 		if f.Security == xds.SecurityMTLS {
 			identity = f.Namespace + "/" + f.ServiceAccount
 		}
@@ -89,7 +89,7 @@ func (f *Fleet) Spec(read func(path string, limit int64) ([]byte, error)) (xds.S
 	return spec, spec.Validate()
 }
 
-// proxies are who the proxies say they are.
+// proxies returns the identities of the proxies.
 func (f *Fleet) proxies(read func(path string, limit int64) ([]byte, error)) ([]xds.Proxy, error) {
 	var known []xds.Proxy
 	if f.Identities != "" {
@@ -126,7 +126,7 @@ func (f *Fleet) proxies(read func(path string, limit int64) ([]byte, error)) ([]
 		case i >= total-f.Ztunnels-f.Gateways:
 			p.Type = xds.NodeRouter
 		}
-		// Spread evenly over the fleet.
+		// Spread the behaviour evenly over the fleet.
 		if int(float64(i+1)*f.Share) > int(float64(i)*f.Share) {
 			p.Behaviour = f.Behaviour
 		}
@@ -140,24 +140,24 @@ type FleetReport struct {
 	Schema       int         `json:"schema"` // 2
 	Addresses    []string    `json:"addresses"`
 	Mode         string      `json:"mode"`
-	SyncedAfterS float64     `json:"synced_after_s,omitempty"` // until each had been; absent if some never were
+	SyncedAfterS float64     `json:"synced_after_s,omitempty"` // until all had synced once; else absent
 	DurationS    float64     `json:"duration_s"`
 	Status       xds.Status  `json:"status"`
 	Account      xds.Account `json:"account"`
 }
 
-// FleetGCPercent keeps a fleet's memory close to what it holds: it allocates
-// little, so that collecting twice as often costs next to nothing.
+// FleetGCPercent keeps a fleet's memory close to its live heap. A fleet allocates little, so
+// collecting twice as often costs almost nothing.
 const FleetGCPercent = 50
 
-// FleetTimes bound a run of a fleet.
+// FleetTimes limits how long a fleet runs.
 type FleetTimes struct {
-	Duration time.Duration // once all are synced; 0: until ctx ends
-	Patience time.Duration // to wait for the rest while none is synced
+	Duration time.Duration // once all have synced; 0: until ctx ends
+	Patience time.Duration // how long to wait for the rest while no further proxy syncs
 }
 
-// Run connects a fleet until ctx ends, which interrupted says, or its time is over. The
-// report is there also where proxies fared ill, which the error says.
+// Run connects a fleet until its time is over or ctx ends; interrupted reports the latter. The
+// report is valid even if err says that proxies failed.
 func (t FleetTimes) Run(ctx context.Context, spec xds.Spec, progress Progress) (report FleetReport, interrupted bool, err error) {
 	defer debug.SetGCPercent(debug.SetGCPercent(FleetGCPercent))
 	started := time.Now()
@@ -188,17 +188,16 @@ func (t FleetTimes) Run(ctx context.Context, spec xds.Spec, progress Progress) (
 	return report, interrupted, err
 }
 
-// watch says how the fleet stands until ctx ends or the time is over, which
-// runs from when each proxy has been synced once: in a reconnect storm they
-// never are all at once. Where no more of them come for as long as the
-// patience lasts, it runs with those that are there; with none it is over.
-// syncedAfter is 0 if some never were.
+// watch shows the state of the fleet until ctx ends or the time is over. The time starts when
+// every proxy has been synced once; in a reconnect storm they are never all synced at the same
+// moment. If no further proxy syncs for the length of the patience, the time starts with those
+// that have, and watch returns if none has. syncedAfter is 0 if some proxies never synced.
 func (t FleetTimes) watch(ctx context.Context, progress Progress, fleet *xds.Fleet, started time.Time) (syncedAfter time.Duration, interrupted bool) {
 	defer progress.Clear()
 	ticker := time.NewTicker(min(500*time.Millisecond, max(t.Patience/4, time.Millisecond)))
 	defer ticker.Stop()
 	var end <-chan time.Time
-	were, last := 0, started // how many had been synced, and when the latest was
+	were, last := 0, started // how many had synced, and when the last one did
 	for {
 		s := fleet.Status()
 		if s.EverSynced > were {
@@ -229,16 +228,16 @@ func (t FleetTimes) watch(ctx context.Context, progress Progress, fleet *xds.Fle
 	}
 }
 
-// How long a recording waits for a proxy's configuration, and until nothing
-// more comes.
+// How long a recording waits for a proxy's configuration, and for how long it must stay
+// unchanged.
 const (
 	recordLimit    = 2 * time.Minute
-	recordPatience = 30 * time.Second // as long as no proxy connects
+	recordPatience = 30 * time.Second // while no proxy connects
 	recordQuiet    = time.Second
 )
 
-// RecordProxy connects one simulated proxy, and once it has its configuration writes that as
-// istiod sent it, packed with gzip.
+// RecordProxy connects one simulated proxy and, once it has its configuration, writes the
+// configuration as istiod sent it, compressed with gzip.
 func RecordProxy(ctx context.Context, spec xds.Spec, out io.Writer, progress Progress) (held xds.Holding, err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, recordLimit, fmt.Errorf("it did not have its configuration within %v", recordLimit))
 	defer cancel()

@@ -22,10 +22,10 @@ import (
 	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
-// Settings reads how the running istiod is set up, and returns its version. What
-// cannot be read is a note.
+// Settings reads the settings of the running istiod and returns its version. Settings that cannot
+// be read become a note.
 func (i *Istiods) Settings(ctx context.Context, e *advice.Evidence) (version string, err error) {
-	if _, err := i.Pods(ctx); err != nil { // to find no istiod is an error, not a note
+	if _, err := i.Pods(ctx); err != nil { // finding no istiod is an error, not a note
 		return "", err
 	}
 	if usual, _ := Istio().ControlPlane(); i.Namespace != usual {
@@ -47,13 +47,14 @@ func (i *Istiods) Settings(ctx context.Context, e *advice.Evidence) (version str
 	}
 	e.Levers, e.Root = found, plane.Root()
 	if i.of != Istio().RevisionOf(nil) {
-		e.Deployment = "istiod-" + i.of // as Istio's chart names it
+		e.Deployment = "istiod-" + i.of // the name that Istio's chart gives it
 	}
 	return i.version(ctx, mesh.Version(found[controlplane.FactorIstiod])), nil
 }
 
-// version is a running istiod's own version, as `pilot-discovery version --short` prints it;
-// else its image's tag, which may be a digest, or have a suffix.
+// version returns the version that a running istiod reports, as `pilot-discovery version --short`
+// prints it. Failing that, it returns the tag of istiod's image, which may be a digest or have a
+// suffix.
 func (i *Istiods) version(ctx context.Context, tag string) string {
 	for _, client := range i.clients {
 		body, err := get(ctx, client, "http://istiod/version")
@@ -70,10 +71,10 @@ func (i *Istiods) version(ctx context.Context, tag string) string {
 	return tag
 }
 
-// maxVersion bounds istiod's version page, in bytes.
+// maxVersion limits the size of istiod's version page, in bytes.
 const maxVersion = 1 << 10
 
-// shortVersion is the part of VERSION-REVISION-STATUS that `version --short` prints.
+// shortVersion returns the part of VERSION-REVISION-STATUS that `version --short` prints.
 func shortVersion(page string) (string, bool) {
 	parts := strings.Split(strings.TrimSpace(page), "-")
 	if len(parts) < 3 || strings.ContainsAny(page, "<> ") {
@@ -82,9 +83,9 @@ func shortVersion(page string) (string, bool) {
 	return strings.Join(parts[:len(parts)-2], "-"), true
 }
 
-// WatchLocks takes the mutex profile of each replica now and when the returned function is
-// called: their difference gives how many goroutines waited for a lock. Where it cannot be taken,
-// that is a note, and the quantity is unknown.
+// WatchLocks takes the mutex profile of each replica now and again when the returned function is
+// called. The difference gives the number of goroutines that waited for a lock. If a profile
+// cannot be taken, a note says so and the quantity stays unknown.
 func (i *Istiods) WatchLocks(ctx context.Context) func(context.Context, *advice.Evidence) {
 	before, err := i.mutexes(ctx)
 	began := time.Now()
@@ -116,7 +117,7 @@ func (i *Istiods) WatchLocks(ctx context.Context) func(context.Context, *advice.
 	}
 }
 
-// mutexes are the mutex profiles of all replicas, by pod.
+// mutexes returns the mutex profiles of all replicas by pod.
 func (i *Istiods) mutexes(ctx context.Context) (map[string]*profile.Profile, error) {
 	targets, err := i.Pods(ctx)
 	if err != nil {
@@ -137,8 +138,8 @@ func (i *Istiods) mutexes(ctx context.Context) (map[string]*profile.Profile, err
 	return out, nil
 }
 
-// WatchWrites watches who writes what until the returned function is called, which adds it to
-// the evidence.
+// WatchWrites records who writes which objects until the returned function is called. That
+// function adds the result to the evidence.
 func (i *Istiods) WatchWrites(ctx context.Context) func(*advice.Evidence) {
 	objects, err := dynamic.NewForConfig(i.config)
 	if err != nil {
@@ -157,7 +158,7 @@ func (i *Istiods) WatchWrites(ctx context.Context) func(*advice.Evidence) {
 	}
 }
 
-// Scoped is the share of pods that a Sidecar of their own namespace applies to.
+// Scoped reports the share of pods to which a Sidecar in their own namespace applies.
 func (i *Istiods) Scoped(ctx context.Context, pods []corev1.Pod) (float64, error) {
 	objects, err := dynamic.NewForConfig(i.config)
 	if err != nil {

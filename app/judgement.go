@@ -9,9 +9,9 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Judgement is nil, or an error with the exit code of these findings: 3 if an assertion failed
-// or a verdict is not the one that the study expects; 4 if a verdict is inconclusive, if no
-// trial is valid, or if they are too few to compare anything.
+// Judgement returns nil, or an error with the exit code of these findings: 3 if an assertion
+// failed or a verdict is not the one the study expects; 4 if a verdict is inconclusive, or if
+// there are no valid trials, or too few to compare anything.
 func Judgement(f record.Findings) error {
 	failed, first := 0, ""
 	for _, a := range f.Assertions {
@@ -50,8 +50,8 @@ func Judgement(f record.Findings) error {
 	return nil
 }
 
-// scenarioJudgement is the exit code that verdicts ask for: 3 if one is not
-// what the study expects of its cell, 4 if one is inconclusive.
+// scenarioJudgement returns an error with the exit code that the verdicts require: 3 if one is
+// not what the study expects of its cell, 4 if one is inconclusive.
 func scenarioJudgement(f record.Findings) error {
 	cells, doubtful := 0, ""
 	var odd []string
@@ -78,8 +78,8 @@ func scenarioJudgement(f record.Findings) error {
 	return nil
 }
 
-// judged says whether trials reached verdicts by assertions of their own. Then one trial of
-// each cell is an answer.
+// judged reports whether trials reached verdicts through assertions. If so, one trial of each
+// cell is enough for an answer.
 func judged(f record.Findings) bool {
 	for _, c := range f.Cells {
 		if c.Scenario == nil {
@@ -94,7 +94,7 @@ func judged(f record.Findings) bool {
 	return false
 }
 
-// reason is why the first trial without a verdict has none.
+// reason returns why the first trial without a verdict has none.
 func reason(s *record.ScenarioSummary) string {
 	for _, t := range s.Trials {
 		if t.Verdict == record.VerdictInconclusive && len(t.Why) > 0 {
@@ -104,9 +104,10 @@ func reason(s *record.ScenarioSummary) string {
 	return ""
 }
 
-// tuningJudgement is the exit code of a tuning: 3 if the comparison finds that the chosen
-// setting breaks a constraint; 4 if it is inconclusive, the search has not ended, or no trial
-// has the objective. That nothing is better than the setting in use is an answer.
+// tuningJudgement returns an error with the exit code of a tuning: 3 if the comparison finds that
+// the chosen setting violates a constraint; 4 if the comparison is inconclusive, the search has
+// not ended, or no trial has the objective. It is a valid answer that no setting beats the one in
+// use.
 func tuningJudgement(t *record.Tuning) error {
 	switch {
 	case t.Stop == "":

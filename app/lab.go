@@ -20,8 +20,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// machineRemarks are what doctor warns of on the machine that a local lab
-// measures on, for the report. A cluster's nodes are other machines.
+// machineRemarks returns doctor's warnings about the machine on which a local lab measures, for
+// the report. The nodes of a cluster are other machines.
 func (o *RunOptions) machineRemarks(ctx context.Context) ([]string, error) {
 	if o.Lab != lab.KindLocal {
 		return nil, nil
@@ -70,13 +70,13 @@ func (o *RunOptions) openLab(ctx context.Context, plan *study.Plan) (lab.Lab, er
 	return started, nil
 }
 
-// cluster is the user's cluster, with the rights that are needed there.
+// cluster returns the options for the user's cluster, with the rights needed there.
 func (o *RunOptions) cluster(needs []rights.Feature) cluster.Options {
 	return cluster.Options{Kubeconfig: o.Kubeconfig, Context: o.Context, Images: ClusterImages(o.Image, o.PullSecret),
 		Needs: needs}
 }
 
-// rights are those that a plan needs in a cluster, in their places.
+// rights returns the rights that a plan needs in a cluster, with their places.
 func (o *RunOptions) rights(plan *study.Plan) []rights.Feature {
 	needs := rights.Place(planRights(plan, o.Observe), Places(rights.Meshes(plan), ""))
 	if namespace, _, pulls := strings.Cut(qualified(o.PullSecret), "/"); pulls {
@@ -85,7 +85,7 @@ func (o *RunOptions) rights(plan *study.Plan) []rights.Feature {
 	return needs
 }
 
-// planRights are the rights that a plan needs with a source of CPU and memory.
+// planRights returns the rights that a plan needs with a source of CPU and memory.
 func planRights(plan *study.Plan, observe string) []rights.Feature {
 	of := rights.Of
 	if observe == record.ObservedKubelet {
@@ -94,7 +94,7 @@ func planRights(plan *study.Plan, observe string) []rights.Feature {
 	return of(plan)
 }
 
-// sameBuild refuses a lab whose pods are of another build of this program.
+// sameBuild returns an error if the lab's pods run another build of this program.
 func sameBuild(l *local.Lab) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -114,7 +114,7 @@ func sameBuild(l *local.Lab) error {
 	return nil
 }
 
-// adopt takes over a lab whose run was killed before it could take it down.
+// adopt takes over a lab whose run was killed before it could take the lab down.
 func (o *RunOptions) adopt(ctx context.Context, l *local.Lab) error {
 	if !l.Orphaned() {
 		return nil
@@ -132,7 +132,7 @@ func (o *RunOptions) adopt(ctx context.Context, l *local.Lab) error {
 	return nil
 }
 
-// closeLab closes the lab, and says so if that takes it down.
+// closeLab closes the lab and reports it if that takes the lab down.
 func closeLab(l lab.Lab, p Progress) error {
 	if !l.Stays() {
 		p.Say("taking the lab down")
@@ -141,8 +141,8 @@ func closeLab(l lab.Lab, p Progress) error {
 	return l.Close()
 }
 
-// StartLab starts a local lab. The named meshes are installed while the node still starts;
-// settings are resolved.
+// StartLab starts a local lab. It installs the named meshes while the node is still starting.
+// settings must be resolved.
 func StartLab(ctx context.Context, p Progress, o local.Options, names []string, settings mesh.Choices) (*local.Lab, error) {
 	defer p.Clear()
 	o.Progress = func(what string) { p.Say("lab: %s", what) }

@@ -17,8 +17,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// removeLeftovers removes what killed runs left, and waits for the pods of runs that have
-// just ended. The caller holds the cluster's Lease, so whoever made these things is dead.
+// removeLeftovers removes what killed runs left and waits for the pods of runs that have just
+// ended. The caller holds the cluster's Lease, so the runs that made these objects are dead.
 func removeLeftovers(ctx context.Context, p Progress, where lab.Lab) error {
 	kube, err := kubernetes.NewForConfig(where.RESTConfig())
 	if err != nil {
@@ -27,7 +27,7 @@ func removeLeftovers(ctx context.Context, p Progress, where lab.Lab) error {
 	left, err := site.Leftovers(ctx, kube)
 	if err != nil {
 		if where.Kind() == lab.KindCluster && apierrors.IsForbidden(err) {
-			return nil // a study does not need this right
+			return nil // studies do not require this right
 		}
 		return err
 	}
@@ -47,7 +47,7 @@ func removeLeftovers(ctx context.Context, p Progress, where lab.Lab) error {
 	for _, namespace := range still {
 		p.Note("warning: pods of an earlier run in namespace %s do not end; they are measured too\n  what holds them: kubectl -n %s get pods", namespace, namespace)
 	}
-	if err != nil || where.Kind() != lab.KindLocal { // in a cluster no run makes a control plane
+	if err != nil || where.Kind() != lab.KindLocal { // in a cluster runs create no control plane
 		return err
 	}
 	for _, kit := range meshes.Kits {
@@ -62,8 +62,8 @@ func removeLeftovers(ctx context.Context, p Progress, where lab.Lab) error {
 	return nil
 }
 
-// removeNamespaces removes what dead runs made and returns the names of their namespaces. If
-// run is set, it removes what that run made, dead or not.
+// removeNamespaces removes what dead runs made and returns the names of their namespaces. If run
+// is set, it removes what that run made, whether or not that run is dead.
 func removeNamespaces(ctx context.Context, p Progress, config *rest.Config, run string) ([]string, error) {
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -91,7 +91,7 @@ func removeNamespaces(ctx context.Context, p Progress, config *rest.Config, run 
 	return names, nil
 }
 
-// removeDead removes what the dead runs among all made.
+// removeDead removes what the dead runs in all made.
 func removeDead(ctx context.Context, config *rest.Config, kube kubernetes.Interface, all []site.Leftover) error {
 	remains := map[study.Kind]bool{}
 	for _, l := range all {
@@ -109,7 +109,7 @@ func removeDead(ctx context.Context, config *rest.Config, kube kubernetes.Interf
 	return site.RemoveLeftovers(ctx, kube, all)
 }
 
-// leftoverWarning warns of a namespace whose run may still be under way elsewhere.
+// leftoverWarning returns a warning about a namespace whose run may still be under way elsewhere.
 func leftoverWarning(l site.Leftover) string {
 	whose := "owner unknown"
 	if l.Owner != "" {

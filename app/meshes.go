@@ -13,10 +13,11 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Mesh makes the adapter of the mesh of that name.
+// Mesh returns the adapter of the named mesh.
 func Mesh(name string, images lab.Images) mesh.Mesh { return meshes.New(name, images) }
 
-// planMeshes makes the adapters of a plan: the study's own, and those that its cells name.
+// planMeshes returns the adapters of a plan's meshes: the study's own, and those that its cells
+// name.
 func planMeshes(plan *study.Plan, images lab.Images) (own mesh.Mesh, cells map[string]mesh.Mesh) {
 	own, cells = Mesh(plan.Study.Mesh, images), map[string]mesh.Mesh{}
 	for _, cell := range plan.Cells {
@@ -31,7 +32,7 @@ func planMeshes(plan *study.Plan, images lab.Images) (own mesh.Mesh, cells map[s
 	return own, cells
 }
 
-// adapter finds, among the adapters of a plan's meshes, one that implements T.
+// adapter returns the first adapter of a plan's meshes that implements T.
 func adapter[T any](plan *study.Plan, own mesh.Mesh, cells map[string]mesh.Mesh) (found T, ok bool) {
 	for _, name := range rights.Meshes(plan) {
 		m := cells[name]
@@ -45,8 +46,8 @@ func adapter[T any](plan *study.Plan, own mesh.Mesh, cells map[string]mesh.Mesh)
 	return found, false
 }
 
-// fitsMeshes refuses settings of meshes where they have no effect: no cell has such a
-// mesh, or the running lab has something else.
+// fitsMeshes returns an error for mesh settings that have no effect: no cell has such a mesh, or
+// the running lab has other settings.
 func (o *RunOptions) fitsMeshes(ctx context.Context, plan *study.Plan) error {
 	running, err := local.Open("")
 	for _, kit := range meshes.Kits {
@@ -65,7 +66,7 @@ func (o *RunOptions) fitsMeshes(ctx context.Context, plan *study.Plan) error {
 	return nil
 }
 
-// planChoices are the settings of the meshes of a lab that is started for a plan.
+// planChoices returns the mesh settings for a lab that is started for a plan.
 func planChoices(plan *study.Plan, names []string, given mesh.Choices) (mesh.Choices, error) {
 	out := mesh.Choices{}
 	for _, kit := range meshes.Kits {
@@ -78,8 +79,8 @@ func planChoices(plan *study.Plan, names []string, given mesh.Choices) (mesh.Cho
 	return ResolveMeshes(mesh.Run, names, out)
 }
 
-// ResolveMeshes completes the settings of a command that installs the named meshes, and
-// refuses those that contradict each other.
+// ResolveMeshes completes the settings for a command that installs the named meshes. It returns
+// an error if they contradict each other.
 func ResolveMeshes(c mesh.Command, names []string, given mesh.Choices) (mesh.Choices, error) {
 	out := mesh.Choices{}
 	for _, kit := range meshes.Kits {
@@ -95,7 +96,7 @@ func ResolveMeshes(c mesh.Command, names []string, given mesh.Choices) (mesh.Cho
 	return out, nil
 }
 
-// Supplies are what meshes give a lab in which the named ones are installed.
+// Supplies returns what the named meshes add to a lab in which they are installed.
 func Supplies(ctx context.Context, names []string, settings mesh.Choices) ([]lab.Supply, error) {
 	var out []lab.Supply
 	for _, kit := range meshes.Kits {

@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// startedNodes are the number of nodes, and their zones, of a lab that is started for a plan:
-// those of the options, or what the plan needs.
+// startedNodes returns the number of nodes and the zones of a lab that is started for a plan:
+// those of the options, or else what the plan needs.
 func (o *RunOptions) startedNodes(plan *study.Plan) (nodes int, zones []string) {
 	nodes, zones = o.Nodes, o.Zones
 	needed, apart := 1, 1
@@ -22,7 +22,7 @@ func (o *RunOptions) startedNodes(plan *study.Plan) (nodes int, zones []string) 
 	if nodes == 0 {
 		nodes = max(needed, len(zones))
 	}
-	if len(zones) == 0 && needed > apart && apart > 1 { // two nodes of one zone
+	if len(zones) == 0 && needed > apart && apart > 1 { // two nodes share a zone
 		for i := range nodes - 1 {
 			zones = append(zones, fmt.Sprintf("zone-%d", i+1))
 		}
@@ -30,8 +30,8 @@ func (o *RunOptions) startedNodes(plan *study.Plan) (nodes int, zones []string) 
 	return nodes, zones
 }
 
-// localNodes are the nodes of the lab on this machine that a run of a plan would
-// use: the one that runs, or one that the run starts.
+// localNodes returns the nodes of the lab on this machine that a run of a plan would use: the
+// running lab, or the one that the run would start.
 func (o *RunOptions) localNodes(plan *study.Plan) (nodes []local.Node, running bool, err error) {
 	l, err := local.Open("")
 	if err != nil {
@@ -72,7 +72,7 @@ func nodeWords(nodes []local.Node) string {
 	return strings.Join(words, ", ")
 }
 
-// fitsLocal refuses a plan that does not fit the lab on this machine that a run would use.
+// fitsLocal returns an error if a plan does not fit the lab on this machine that a run would use.
 func (o *RunOptions) fitsLocal(plan *study.Plan) error {
 	nodes, running, err := o.localNodes(plan)
 	if err != nil {

@@ -11,19 +11,19 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// What only observers measure.
+// Notes on what only observers measure, and on what kubelets measure instead.
 const (
 	observersRight = "that needs observers, and so the right to create daemonsets.apps in the run's namespace, with pods that have hostPID and SYS_PTRACE"
 	kubeletsTell   = "kubelets report only the CPU and memory of containers; threads, their waits, sockets, pressure, probes and what others used of the machine are not measured: " + observersRight
 	kubeletsWait   = "each trial waits until every container was sampled under its load, before its window and after it: up to 20 s each where cAdvisor samples by itself, beyond the time above"
 )
 
-// leftOut are measures that a study of the data plane is run without if kubelets are the
-// source: nothing else depends on them.
+// leftOut lists the measures that a data-plane study drops if kubelets are the source. No other
+// measure depends on them.
 var leftOut = []string{study.MeasureConnections, study.MeasurePressure, study.MeasureThreads}
 
-// Observable is a study as a source of CPU and memory measures it. It refuses a study that
-// needs more than a kubelet reports.
+// Observable returns the study with only those measures that the source of CPU and memory
+// supports. It returns an error for a study that needs more than a kubelet reports.
 func Observable(s *study.Study, source string) (*study.Study, error) {
 	switch {
 	case source == record.ObservedCgroup:
@@ -57,15 +57,15 @@ func Observable(s *study.Study, source string) (*study.Study, error) {
 	}
 	observed := *s
 	observed.Measures = kept
-	// What the study stops at or asserts may rest on what is left out.
+	// The study may stop at, or assert on, a measure that was dropped.
 	if _, err := study.ParseAgain(observed.Marshal(), s.Name+" with --observe kubelet", nil); err != nil {
 		return nil, err
 	}
 	return &observed, nil
 }
 
-// sourceRemarks note what the run's source of CPU and memory does not measure, and are what the
-// report says of it.
+// sourceRemarks prints a note on what the run's source of CPU and memory does not measure, and
+// returns it for the report.
 func (o *RunOptions) sourceRemarks() []string {
 	if o.Observe != record.ObservedKubelet {
 		return nil
@@ -74,7 +74,7 @@ func (o *RunOptions) sourceRemarks() []string {
 	return []string{kubeletsTell}
 }
 
-// ObserveNotes are a plan's notes on a source of CPU and memory.
+// ObserveNotes returns a plan's notes on a source of CPU and memory.
 func ObserveNotes(source string) []PlanNote {
 	if source != record.ObservedKubelet {
 		return nil

@@ -17,63 +17,65 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// RunOptions say what to run, where, and who is told. What a detached run takes along into
-// its pod has a name in JSON.
+// RunOptions says what to run and where, and how to report progress. Fields with a JSON name are
+// passed to the pod of a detached run.
 type RunOptions struct {
 	Study  *study.Study `json:"-"`
 	Source []byte       `json:"-"` // the study file as given
-	// Limits are bounds to judge trials by, NAME=VALUE.
+	// Limits are bounds by which trials are judged, NAME=VALUE.
 	Limits []string `json:"limits,omitempty"`
 	// Observe is the source of CPU and memory: [record.ObservedCgroup] or
 	// [record.ObservedKubelet].
 	Observe string `json:"observe,omitempty"`
-	// Out is the run directory to make, "" for one below runs. Resume is one to continue;
-	// only one of them may be set.
+	// Out is the run directory to create, or "" for a new one below runs. Resume is a run
+	// directory to continue. At most one of them may be set.
 	Out, Resume string `json:"-"`
 
 	// Lab is [lab.KindLocal] or [lab.KindCluster].
 	Lab string `json:"lab"`
-	// Wait is how long to wait for another run that is at work in the cluster.
+	// Wait is how long to wait for another run that holds the cluster.
 	Wait time.Duration `json:"wait,omitempty"`
-	// Revision is that of the mesh's control plane to use; "" if there is only one.
+	// Revision is the revision of the mesh's control plane to use, or "" if there is only one.
 	Revision string `json:"revision,omitempty"`
 
-	// Of a lab on this machine. Nodes is 0 for as many as the study needs.
+	// For a lab on this machine. Nodes is 0 for as many nodes as the study needs.
 	KeepLab bool         `json:"-"`
 	Nodes   int          `json:"-"`
 	Zones   []string     `json:"-"`
-	Meshes  mesh.Choices `json:"-"` // flags of the meshes of a lab that is started
+	Meshes  mesh.Choices `json:"-"` // mesh flags for a lab that is started
 
-	// Of a user's cluster.
+	// For a user's cluster.
 	Kubeconfig, Context string `json:"-"`
 	Image               string `json:"image,omitempty"` // of the roles
 	PullSecret          string `json:"pull_secret,omitempty"`
-	// MeshWide allows what affects the whole mesh even where other people's proxies are
+	// MeshWide allows changes that affect the whole mesh even while proxies of others are
 	// connected.
 	MeshWide bool `json:"mesh_wide,omitempty"`
-	// OwnLab says that the cluster is the local lab of whoever began a detached run: to its
-	// pod it is a cluster as any other.
+	// OwnLab says that the cluster is the local lab of the user who began a detached run. The
+	// run's pod sees it as an ordinary cluster.
 	OwnLab bool `json:"own_lab,omitempty"`
-	// detachedRun names the detached run that this is an attempt of.
+	// detachedRun is the name of the detached run of which this is an attempt.
 	detachedRun string
 
 	Progress Progress `json:"-"`
-	// Confirm asks for consent to the changes in a user's cluster that text lists; its error
-	// ends the run before anything is changed.
+	// Confirm asks for consent to the changes in a user's cluster that text lists. An error ends
+	// the run before it changes anything.
 	Confirm func(ctx context.Context, text string) error `json:"-"`
-	// Metrics is where the run's metrics are served; "" for nowhere. See [openmetrics.Listen].
+	// Metrics is the address at which the run's metrics are served, or "" for none. See
+	// [openmetrics.Listen].
 	Metrics string `json:"-"`
-	// Event is told each step of the run; see [runner.Options].
+	// Event is called at each step of the run; see [runner.Options].
 	Event func(*study.Plan, runner.Event) `json:"-"`
 	// Begun is called with the run directory before the first measurement. May be nil.
 	Begun func(dir string) `json:"-"`
-	// Kept is called after each trial once it is durable; its error ends the run. May be nil.
+	// Kept is called after each trial, once the trial is durable. An error ends the run. May be
+	// nil.
 	Kept func(context.Context) error `json:"-"`
 	// Present shows the findings of the run in dir, while the lab is still up.
 	Present func(dir string, findings record.Findings) error `json:"-"`
 }
 
-// headerLab is what a run's header says of its lab.
+// headerLab returns what a run's header says about its lab.
 func (o *RunOptions) headerLab() string {
 	if o.OwnLab {
 		return lab.KindLocal
@@ -81,8 +83,8 @@ func (o *RunOptions) headerLab() string {
 	return o.Lab
 }
 
-// checkLab refuses an unknown kind of lab, and names of an image and its Secret that no
-// cluster would take.
+// checkLab returns an error for an unknown kind of lab, and for names of an image or its Secret
+// that no cluster would accept.
 func (o *RunOptions) checkLab() error {
 	switch {
 	case o.Lab == lab.KindLocal:
@@ -108,7 +110,7 @@ func (o *RunOptions) checkLab() error {
 	return nil
 }
 
-// qualified is a Secret's name with its namespace, as kubectl understands it.
+// qualified returns a Secret's name with its namespace, as kubectl accepts it.
 func qualified(secret string) string {
 	if secret == "" || strings.Contains(secret, "/") {
 		return secret
@@ -116,7 +118,7 @@ func qualified(secret string) string {
 	return corev1.NamespaceDefault + "/" + secret
 }
 
-// ClusterImages are the images of the roles in a user's cluster.
+// ClusterImages returns the images of the roles in a user's cluster.
 func ClusterImages(image, pullSecret string) lab.Images {
 	return lab.Images{Meshtrial: image, PullSecret: qualified(pullSecret), PullPolicy: corev1.PullIfNotPresent}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// CheckedPlan plans a study, and finds whatever is wrong with it that can be found without
-// starting anything.
+// CheckedPlan plans a study and reports every mistake that can be found without starting
+// anything.
 func CheckedPlan(s *study.Study, seed uint64) (*study.Plan, error) {
 	p, err := study.NewPlan(s, seed)
 	if err != nil {
@@ -27,12 +27,12 @@ func CheckedPlan(s *study.Study, seed uint64) (*study.Plan, error) {
 	return p, kinds.Of(s).Trial.Check(p)
 }
 
-// otherPods is how many pods the lab and a run have besides those of the study: DNS, the
-// observer, the simulated sidecars, a load generator, and pods that are terminating.
+// otherPods is the number of pods that the lab and a run have in addition to those of the study:
+// DNS, the observer, the simulated sidecars, a load generator, and terminating pods.
 const otherPods = 20
 
-// fitsNodes refuses a study of the control plane with more real pods than the nodes of the lab
-// on this machine take.
+// fitsNodes returns an error for a control-plane study with more real pods than the nodes of the
+// lab on this machine can hold.
 func fitsNodes(p *study.Plan, nodes int) error {
 	if p.Study.Kind != study.ControlPlane {
 		return nil
@@ -58,7 +58,7 @@ func fitsNodes(p *study.Plan, nodes int) error {
 	return nil
 }
 
-// PlanNeeds are what a plan needs and not every lab or cluster has.
+// PlanNeeds returns what a plan needs that some labs or clusters lack.
 func PlanNeeds(p *study.Plan) (out []mesh.Extra) {
 	for _, kit := range meshes.Kits {
 		if kit.Extras != nil {
@@ -68,7 +68,7 @@ func PlanNeeds(p *study.Plan) (out []mesh.Extra) {
 	return out
 }
 
-// PlanNote is what to know about a plan before a run; it hinders none.
+// PlanNote is a remark on a plan. It does not prevent a run.
 type PlanNote struct {
 	Text string `json:"note"`
 	Hint string `json:"hint,omitempty"` // what to do about it
@@ -81,8 +81,8 @@ func (n PlanNote) String() string {
 	return "note: " + n.Text + "\n  hint: " + n.Hint
 }
 
-// levelNotes name levels of a study that have no effect, and comparisons of more than one
-// factor; they are not nil.
+// levelNotes returns notes on levels of a study that have no effect and on comparisons that vary
+// more than one factor. The result is never nil.
 func levelNotes(p *study.Plan) []PlanNote {
 	out := []PlanNote{}
 	for _, err := range p.Notes() {
@@ -91,8 +91,8 @@ func levelNotes(p *study.Plan) []PlanNote {
 	return out
 }
 
-// PlanNotes are a plan's notes, not nil: [levelNotes], whether it fits the lab on this machine,
-// whether its time limit suffices, and periods that could resonate.
+// PlanNotes returns a plan's notes: [levelNotes], whether the plan fits the lab on this machine,
+// whether its time limit suffices, and periods that could resonate. The result is never nil.
 func PlanNotes(p *study.Plan) []PlanNote {
 	out := levelNotes(p)
 	if err := (&RunOptions{}).fitsLocal(p); err != nil {
@@ -107,7 +107,8 @@ func PlanNotes(p *study.Plan) []PlanNote {
 	return out
 }
 
-// limitNote says that a study's limit leaves less time than its fewest blocks take.
+// limitNote returns a note that a study's limit leaves less time than its minimum number of
+// blocks takes.
 func limitNote(s *study.Study, e study.Estimate) PlanNote {
 	says, hint := fmt.Sprintf("blocks.limit, %s, ", s.Blocks.Limit), fmt.Sprintf("--set blocks.limit=%dm, or longer, as pods take time to start", int(e.Fewest.Minutes())+1)
 	if s.Tune != nil {

@@ -24,26 +24,27 @@ import (
 	"github.com/meshtrial/meshtrial/observe/signals"
 )
 
-// PushTestOptions are the parameters of the published test of a control plane: create a
-// Service, a Gateway and a VirtualService, wait, and do so again and again.
+// PushTestOptions are the parameters of the published test of a control plane: create a Service,
+// a Gateway and a VirtualService, wait, and repeat.
 type PushTestOptions struct {
 	Reps          int
 	Delay, Settle time.Duration // between repetitions, and after the last
 	Namespace     string        // of the resources
 	App           string        // label of the pods behind each Service
-	// Gateway is the label istio of the gateway's pods, or its URL or HOST:PORT: then the test
-	// also waits until it serves the last VirtualService.
+	// Gateway is the value of the istio label of the gateway's pods, or the gateway's URL or
+	// HOST:PORT. With an address, the test also waits until the gateway serves the last
+	// VirtualService.
 	Gateway  string
 	Selector string // of istiod's series
-	// Source has istiod's metrics, and Name says what it is. Mark returns a moment after now
-	// of which it has samples.
+	// Source provides istiod's metrics, and Name describes it. Mark returns a time, not before
+	// the call, for which Source has samples.
 	Source   signals.Source
 	Name     string
 	Mark     func(context.Context) (time.Time, error)
 	Progress Progress
 }
 
-// PushTestReport is what the test found.
+// PushTestReport is the result of the test.
 type PushTestReport struct {
 	Schema    int     `json:"schema"`
 	Source    string  `json:"source"`
@@ -56,7 +57,7 @@ type PushTestReport struct {
 	LeftOut []string `json:"left_out"`
 }
 
-// PushTest takes the cluster, runs the test and deletes what it created, even when it is
+// PushTest takes the cluster, runs the test and deletes what it created, even if it is
 // interrupted.
 func PushTest(ctx context.Context, claim Claim, o PushTestOptions) (report PushTestReport, err error) {
 	if o.Gateway, err = gatewayOf(o.Gateway); err != nil {
@@ -72,7 +73,7 @@ func PushTest(ctx context.Context, claim Claim, o PushTestOptions) (report PushT
 	if apierrors.IsNotFound(err) {
 		return report, errs.WithHint(errs.Usage("the cluster has no namespace %s", o.Namespace), "kubectl create namespace %s, or name another with --namespace", o.Namespace)
 	}
-	if err != nil && !apierrors.IsForbidden(err) { // who may not look may still create
+	if err != nil && !apierrors.IsForbidden(err) { // the user may still create objects in it
 		return report, err
 	}
 	applier, err := lab.NewApplier(claim.Config)
@@ -88,19 +89,20 @@ func PushTest(ctx context.Context, claim Claim, o PushTestOptions) (report PushT
 	return report, err
 }
 
-// pushTestID tells the resources of one test from those of any other.
+// pushTestID returns a random name that distinguishes the resources of one test from those of
+// others.
 func pushTestID() string {
 	var b [3]byte
 	rand.Read(b[:])
 	return "meshtrial-test-" + hex.EncodeToString(b[:])
 }
 
-// pushTest is one test under way.
+// pushTest is a test in progress.
 type pushTest struct {
 	PushTestOptions
 	id      string
 	applier *lab.Applier
-	created []*unstructured.Unstructured // or begun to be
+	created []*unstructured.Unstructured // or attempted
 }
 
 // measure runs the test between two readings of istiod's metrics.
@@ -127,8 +129,8 @@ func (t *pushTest) measure(ctx context.Context) (report PushTestReport, err erro
 		DelayS: t.Delay.Seconds(), Created: len(t.created), PushTest: figures, LeftOut: figures.LeftOut()}, errors.Join(err, left)
 }
 
-// run creates the resources on their schedule, which does not wait for the API server, and
-// then lets istiod settle.
+// run creates the resources on a schedule that does not wait for the API server, and then lets
+// istiod settle.
 func (t *pushTest) run(ctx context.Context) error {
 	begin := time.Now()
 	for i := range t.Reps {
@@ -156,7 +158,8 @@ func (t *pushTest) run(ctx context.Context) error {
 
 func (t *pushTest) byURL() bool { return strings.Contains(t.Gateway, "://") }
 
-// gatewayOf is the gateway's name or URL; what is no name, such as HOST:PORT, is a URL of HTTP.
+// gatewayOf returns the gateway's name or URL. Text that is not a name, such as HOST:PORT,
+// becomes an HTTP URL.
 func gatewayOf(text string) (string, error) {
 	if !strings.ContainsAny(text, ":/") {
 		return text, nil
@@ -170,13 +173,13 @@ func gatewayOf(text string) (string, error) {
 	return text, nil
 }
 
-// host is the i-th VirtualService's.
+// host returns the host of the i-th VirtualService.
 func (t *pushTest) host(i int) string { return fmt.Sprintf("%s-%d.meshtrial.test", t.id, i) }
 
-// PushTestLabel marks everything that a test creates.
+// PushTestLabel marks every object that a test creates.
 const PushTestLabel = "meshtrial.dev/controlplane-test"
 
-// objects are the three resources of one repetition.
+// objects returns the three resources of the i-th repetition.
 func (t *pushTest) objects(i int) []*unstructured.Unstructured {
 	name, host, gateway := fmt.Sprintf("%s-%d", t.id, i), t.host(i), t.Gateway
 	if t.byURL() {
@@ -188,7 +191,7 @@ func (t *pushTest) objects(i int) []*unstructured.Unstructured {
 			"metadata": map[string]any{"name": name, "namespace": t.Namespace, "labels": map[string]any{PushTestLabel: t.id}},
 		}}
 	}
-	const istio = "networking.istio.io/v1beta1" // of every Istio since 1.5
+	const istio = "networking.istio.io/v1beta1" // supported by every Istio since 1.5
 	return []*unstructured.Unstructured{
 		object("v1", "Service", map[string]any{
 			"selector": map[string]any{"app": t.App},
@@ -207,12 +210,12 @@ func (t *pushTest) objects(i int) []*unstructured.Unstructured {
 	}
 }
 
-// pushTestLimit bounds the wait for the gateway, and the deletion, which an interrupt does
-// not stop.
+// pushTestLimit limits the wait for the gateway, and the deletion, which continues after an
+// interrupt.
 const pushTestLimit = time.Minute
 
-// served waits until the gateway knows the last host: until it answers with anything but
-// "not found", which is what it says of hosts that it has not.
+// served waits until the gateway knows the last host. A gateway answers "not found" for hosts
+// that it does not know; any other answer counts.
 func (t *pushTest) served(ctx context.Context) error {
 	host := t.host(t.Reps - 1)
 	t.Progress.Say("waiting until the gateway serves %s", host)
@@ -247,16 +250,16 @@ func (t *pushTest) clean(ctx context.Context) error {
 	return nil
 }
 
-// remedy is the command that deletes what the test created.
+// remedy returns the command that deletes what the test created.
 func (t *pushTest) remedy() string {
 	return fmt.Sprintf("kubectl -n %s delete service,gateways.networking.istio.io,virtualservices.networking.istio.io -l %s=%s", t.Namespace, PushTestLabel, t.id)
 }
 
-// freshWithin bounds the wait for a server's next scrape of istiod: the longest usual
-// interval is a minute.
+// freshWithin limits the wait for a server's next scrape of istiod. The longest usual interval is
+// a minute.
 const freshWithin = 2 * time.Minute
 
-// AwaitScrape waits until a Prometheus server has read istiod once more.
+// AwaitScrape waits until a Prometheus server has scraped istiod again.
 func AwaitScrape(ctx context.Context, remote *signals.Remote, selector string) (time.Time, error) {
 	since := time.Now()
 	ctx, cancel := context.WithTimeoutCause(ctx, freshWithin, errs.WithHint(fmt.Errorf("%s has not read istiod for %s", remote, freshWithin),

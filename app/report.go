@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// LoadRun reads a run directory, and warns of what is damaged there.
+// LoadRun reads a run directory and warns about damage in it.
 func LoadRun(ctx context.Context, dir string, warn func(string)) (record.Run, error) {
 	run, notes, err := store.Load(ctx, dir)
 	for _, note := range notes {
@@ -25,22 +25,24 @@ func LoadRun(ctx context.Context, dir string, warn func(string)) (record.Run, er
 	return run, err
 }
 
-// ReportOptions say which run to analyze, and how.
+// ReportOptions says which run to analyze, and how.
 type ReportOptions struct {
 	Dir string // the run directory
-	// Assert are CEL expressions over the findings that must hold, besides the study's own.
+	// Assert lists CEL expressions over the findings that must hold, in addition to the study's
+	// own.
 	Assert []string
-	// Sets state another mesh to size or other prices: sizing.FIELD=VALUE, money.FIELD=VALUE.
+	// Sets overrides the mesh to size or the prices: sizing.FIELD=VALUE, money.FIELD=VALUE.
 	Sets []string
-	// Rejudge judges all trials again by today's rules, with the bounds of Limits (NAME=VALUE).
+	// Rejudge judges all trials again by the current rules, with the bounds in Limits
+	// (NAME=VALUE).
 	Rejudge bool
 	Limits  []string
-	// Warn is told of damage to the run, and of rules that have changed since.
+	// Warn is called for damage in the run, and if the rules have changed since it.
 	Warn func(text string)
 }
 
-// Report analyzes a recorded run, complete or not. [Judgement] says whether the findings are
-// as expected.
+// Report analyzes a recorded run, complete or not. [Judgement] says whether the findings are as
+// expected.
 func Report(ctx context.Context, o ReportOptions) (record.Findings, error) {
 	var exprs []study.Expr
 	for _, text := range o.Assert {
@@ -59,8 +61,8 @@ func Report(ctx context.Context, o ReportOptions) (record.Findings, error) {
 	return analyses.All().Analyze(run, exprs...)
 }
 
-// rejudge judges the trials of a run again, if asked to. Otherwise it warns if the rules have
-// changed since the run.
+// rejudge judges the trials of a run again, if o.Rejudge is set. Otherwise it warns if the rules
+// have changed since the run.
 func (o *ReportOptions) rejudge(run record.Run) (record.Run, error) {
 	kind, err := kinds.OfRun(run.Header)
 	if !o.Rejudge {
@@ -88,8 +90,8 @@ func (o *ReportOptions) rejudge(run record.Run) (record.Run, error) {
 	return out, err
 }
 
-// restate returns the run with the mesh to size or the prices of its study changed. What was
-// measured stays.
+// restate returns the run with the mesh to size, or the prices, of its study changed. Measured
+// values stay the same.
 func restate(run record.Run, sets []string) (record.Run, error) {
 	if len(sets) == 0 {
 		return run, nil

@@ -21,9 +21,10 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// chooseRevision has a run use the Istio of a revision, if it uses Istio, and refuses a plan
-// that this Istio cannot carry as it stands. A resumed run uses the revision of its header.
-// It notes what of other people's affects the figures, also in the run's header.
+// chooseRevision selects the revision of Istio for a run that uses Istio, and returns an error if
+// that Istio cannot run the plan in its present state. A resumed run uses the revision in its
+// header. Notes, and remarks in the run's header, name what belongs to others and affects the
+// figures.
 func (o *RunOptions) chooseRevision(ctx context.Context, plan *study.Plan, run *runner.Options) error {
 	m, ok := adapter[mesh.Chooser](plan, run.Mesh, run.Meshes)
 	if !ok {
@@ -86,10 +87,11 @@ func (o *RunOptions) chooseRevision(ctx context.Context, plan *study.Plan, run *
 	return nil
 }
 
-// kindDetached is a local lab as a detached run has it, which installs no istiod in it.
+// kindDetached is the kind of a local lab as a detached run sees it. The run installs no istiod
+// in it.
 const kindDetached = "detached"
 
-// ofRevisions says that steps of a plan are about several revisions.
+// ofRevisions reports whether steps of a plan involve several revisions.
 func ofRevisions(plan *study.Plan) bool {
 	if resilience.Of(plan.Study) == nil {
 		return false
@@ -98,8 +100,8 @@ func ofRevisions(plan *study.Plan) bool {
 	return len(up) > 0 || resilience.Of(plan.Study).Timeline.Moves()
 }
 
-// missingRevisions are the revisions that steps bring up and that are not there yet. An
-// error says why the plan's steps cannot be carried out with those that are.
+// missingRevisions returns the revisions that steps bring up and that do not exist yet. It
+// returns an error if the plan's steps cannot be carried out with the existing ones.
 func missingRevisions(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface, m mesh.Chooser,
 	asked mesh.Asked, kind string, plan *study.Plan) ([]string, error) {
 	if _, err := m.Plane(ctx, kube, ""); err != nil {
@@ -125,8 +127,8 @@ func missingRevisions(ctx context.Context, kube kubernetes.Interface, objects dy
 	return missing, nil
 }
 
-// lacksRevision says what to do where a revision is not there that a plan's steps are
-// about; nil where a step makes it.
+// lacksRevision returns an error that says what to do about a revision that the plan's steps need
+// and that does not exist, or nil if a step creates it.
 func lacksRevision(name string, there []string, kind string, made bool) error {
 	switch {
 	case kind == kindDetached:

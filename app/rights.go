@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// StudyRights are the rights that a study needs with a source of CPU and memory, in their
-// places. namespace is that of features that work in one; see [Places].
+// StudyRights returns the rights that a study needs with a source of CPU and memory, with their
+// places. namespace is for features that work in one namespace; see [Places].
 func StudyRights(s *study.Study, observe, namespace string) ([]rights.Feature, error) {
 	s, err := Observable(s, observe)
 	if err != nil {
@@ -22,13 +22,13 @@ func StudyRights(s *study.Study, observe, namespace string) ([]rights.Feature, e
 	return rights.Place(planRights(plan, observe), Places(rights.Meshes(plan), namespace)), nil
 }
 
-// ClusterRights says which rights a user has in a cluster.
+// ClusterRights lists the rights that a user has in a cluster.
 type ClusterRights struct {
 	Schema     int    `json:"schema"`
 	Context    string `json:"context"`
 	Kubernetes string `json:"kubernetes"`
-	// Missing counts rights without which a run does not start, Lacking those
-	// it goes on without.
+	// Missing counts the missing rights without which a run does not start, Lacking those without
+	// which it continues.
 	Missing  int               `json:"missing"`
 	Lacking  int               `json:"lacking"`
 	Features []cluster.Checked `json:"features"`
@@ -67,7 +67,7 @@ func CheckRights(ctx context.Context, o cluster.Options, features []rights.Featu
 	return out, err
 }
 
-// RightsManifests are the roles and bindings that grant the rights of features, and notes on
+// RightsManifests returns the roles and bindings that grant the rights of features, and notes on
 // them.
 func RightsManifests(ctx context.Context, o cluster.Options, features []rights.Feature,
 	to rights.Subject) ([]byte, []string, error) {

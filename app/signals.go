@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
-// SignalsWatch says what a watch of golden signals asks, and who is shown each reading.
+// SignalsWatch configures a watch of golden signals, and what receives each reading.
 type SignalsWatch struct {
 	signals.Options
 	Duration time.Duration // 0: until ctx ends
@@ -26,8 +26,8 @@ type SignalsWatch struct {
 	Show     func(signals.Reading) error
 }
 
-// SignalsOfRun reads the whole of what a run recorded, or a folder that a watch kept. fired
-// says that an alert fired in it.
+// SignalsOfRun reads everything that a run recorded, or a folder that a watch kept. fired reports
+// whether an alert fired in that time.
 func SignalsOfRun(ctx context.Context, dir string, o signals.Options) (r signals.Reading, fired bool, err error) {
 	folder, err := store.Folder(dir, store.DirSeries)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -46,7 +46,7 @@ func SignalsOfRun(ctx context.Context, dir string, o signals.Options) (r signals
 	}
 	from, to := s.Span()
 	whole := o
-	// Rates look back on the whole run, with its first sample.
+	// Compute rates over the whole run, including its first sample.
 	whole.Window = max(to.Sub(from)+time.Millisecond, time.Second)
 	if r, err = signals.Read(ctx, s, whole, to); err != nil {
 		return r, false, err
@@ -59,11 +59,11 @@ func SignalsOfRun(ctx context.Context, dir string, o signals.Options) (r signals
 	return r, slices.ContainsFunc(r.Alerts, func(a signals.Alert) bool { return len(a.Fired) > 0 }), nil
 }
 
-// alertsLookBack is the time before the first reading whose alerts a
-// Prometheus server can still tell of.
+// alertsLookBack is how far before the first reading a Prometheus server is asked for alerts.
 const alertsLookBack = 30 * time.Second
 
-// Ask watches what a Prometheus server has. firing says that an alert fires at the end.
+// Ask watches the signals of a Prometheus server. firing reports whether an alert is firing at
+// the end.
 func (o SignalsWatch) Ask(ctx context.Context, s *signals.Remote) (firing bool, err error) {
 	w := signals.NewWatch(s, o.Options)
 	now := time.Now()
@@ -86,7 +86,7 @@ func (o SignalsWatch) Ask(ctx context.Context, s *signals.Remote) (firing bool, 
 	}
 }
 
-// limited bounds a watch that has a duration.
+// limited applies the duration of a watch, if it has one, to ctx.
 func (o SignalsWatch) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	if o.Duration == 0 {
 		return context.WithCancel(ctx)
@@ -94,15 +94,15 @@ func (o SignalsWatch) limited(ctx context.Context) (context.Context, context.Can
 	return context.WithTimeout(ctx, o.Duration)
 }
 
-// Scrape reads istiod itself into a database of its own: in keep, or for "" in a folder that
-// goes with it.
+// Scrape reads istiod directly into its own database: in the folder keep, or in a temporary one
+// if keep is "".
 func (o SignalsWatch) Scrape(ctx context.Context, istiod Istiod, keep string) (firing bool, err error) {
 	from, err := istiod.Open(ctx, rights.Signals)
 	if err != nil {
 		return false, err
 	}
 	defer from.Close()
-	if _, err := from.Targets(ctx); err != nil { // no istiod is an error now, and a problem later
+	if _, err := from.Targets(ctx); err != nil { // later it is only a problem
 		return false, err
 	}
 	if keep == "" {
@@ -125,7 +125,7 @@ func (o SignalsWatch) Scrape(ctx context.Context, istiod Istiod, keep string) (f
 	err = scraper.Run(ctx, o.Interval, func(at time.Time, problems []string) error {
 		if first.IsZero() {
 			first = at
-			return nil // rates need two
+			return nil // rates need two samples
 		}
 		seen := o.Options
 		// A rate over more time than was watched would be too low.

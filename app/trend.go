@@ -17,12 +17,12 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
-// TrendOptions say which runs to follow over time, and how to join them.
+// TrendOptions says which runs to follow over time, and how to join them.
 type TrendOptions struct {
 	Dir   string // the folder of the runs
 	Study string // the name of a study; "" for all
 	How   comparison.CompareOptions
-	Warn  func(text string) // of damaged runs
+	Warn  func(text string) // about damaged runs
 }
 
 // Trend finds where the level of a finding changes over the runs in a folder. It names the runs
@@ -35,7 +35,7 @@ func Trend(ctx context.Context, o TrendOptions) (comparison.Trend, error) {
 	return o.of(ctx, dirs)
 }
 
-// of is the trend of the runs in some directories.
+// of returns the trend of the runs in dirs.
 func (o *TrendOptions) of(ctx context.Context, dirs []string) (comparison.Trend, error) {
 	runs, left, err := o.read(ctx, dirs)
 	if err != nil {
@@ -49,8 +49,8 @@ func (o *TrendOptions) of(ctx context.Context, dirs []string) (comparison.Trend,
 	return trend, nil
 }
 
-// TrendJudgement is nil, or an error with the exit code of a trend: 3 if a change for the worse
-// remains, 4 if the trend is inconclusive.
+// TrendJudgement returns nil, or an error with the exit code of a trend: 3 if a change for the
+// worse remains, 4 if the trend is inconclusive.
 func TrendJudgement(trend comparison.Trend) error {
 	switch trend.Verdict {
 	case record.VerdictWorse:
@@ -62,11 +62,11 @@ func TrendJudgement(trend comparison.Trend) error {
 	return nil
 }
 
-// read reads runs one after the other, those of one study if it is named,
-// and says which cannot be read.
+// read reads runs one after the other, only those of o.Study if it is set, and reports those that
+// cannot be read.
 func (o *TrendOptions) read(ctx context.Context, dirs []string) (runs []*analysis.RunFigures,
 	left []comparison.LeftOut, err error) {
-	var others []string // studies of runs that are left out
+	var others []string // studies of runs that are skipped
 	for _, dir := range dirs {
 		if o.Study != "" {
 			if c, err := store.Read(dir); err == nil && c.Header.Study != o.Study {
@@ -93,7 +93,7 @@ func (o *TrendOptions) read(ctx context.Context, dirs []string) (runs []*analysi
 	return runs, left, nil
 }
 
-// trendHint tells those who follow several studies at once how to take one.
+// trendHint adds to err how to select a single study, if the runs are of several.
 func trendHint(err error, runs []*analysis.RunFigures, name string) error {
 	var names []string
 	for _, r := range runs {
@@ -107,10 +107,10 @@ func trendHint(err error, runs []*analysis.RunFigures, name string) error {
 	return errs.WithHint(err, "--study %s takes the runs of one study; %s", names[0], errs.Hint(err))
 }
 
-// runFiles are files of which one shows that a folder is a run, whole or not.
+// runFiles lists files any one of which shows that a folder is a run, complete or not.
 var runFiles = []string{store.FileHeader, store.FileTrials, store.FileResolved}
 
-// runsIn is runsBelow of a folder that must have runs.
+// runsIn is runsBelow for a folder that must contain runs.
 func runsIn(dir string, warn func(text string)) ([]string, error) {
 	if isRun(dir) {
 		return nil, errs.WithHint(errs.Usage("%s is a run, not a folder of runs", dir),
@@ -126,8 +126,8 @@ func runsIn(dir string, warn func(text string)) ([]string, error) {
 	return out, nil
 }
 
-// runsBelow lists the run directories in a folder, and in those folders in it that are none
-// themselves. It warns of those that cannot be read, and leaves them out.
+// runsBelow lists the run directories in a folder and one level deeper, in those of its folders
+// that are not runs. It warns about folders that it cannot read and skips them.
 func runsBelow(dir string, warn func(text string)) ([]string, error) {
 	var out []string
 	below, err := folders(dir)
@@ -156,7 +156,7 @@ func isRun(dir string) bool {
 	})
 }
 
-// folders are those in a folder, links followed, hidden ones left out.
+// folders lists the folders in dir. It follows links and skips hidden folders.
 func folders(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -15,9 +15,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// ExpectedBy returns the override of a study's section tune that holds what a capacity
-// model expects of each cell. The model ignores levers that it does not know, such
-// as Sidecars. labKind is where the study runs: the CPUs of a user's nodes are unknown.
+// ExpectedBy returns an override of a study's tune section that holds what a capacity model
+// expects of each cell. The model ignores levers that it does not know, such as Sidecars. labKind
+// is where the study runs: the CPUs of a user's nodes are unknown.
 func ExpectedBy(m *model.Model, labKind string, s *study.Study) (string, error) {
 	if s.Tune == nil {
 		return "", errs.WithHint(errs.Usage("--model is for a study with a section tune, and %s has none", s.Name), "--set tune.objectives=[convergence] adds one (docs/tuning.md)")
@@ -36,7 +36,7 @@ func ExpectedBy(m *model.Model, labKind string, s *study.Study) (string, error) 
 	}
 	names := []string{"convergence_p99", "convergence_p50", "pushes_per_change", "pushes"}
 	by := map[string][]string{}
-	simulated := map[string][]float64{} // by mesh: cells that differ in what the model does not know are one
+	simulated := map[string][]float64{} // by mesh: cells that are equal to the model share an entry
 	for _, cell := range plan.Cells {
 		mesh, changes, err := meshOfCell(s, cell, cpus)
 		if err != nil {
@@ -66,7 +66,7 @@ func ExpectedBy(m *model.Model, labKind string, s *study.Study) (string, error) 
 	return "tune.expected=[" + strings.Join(out, ", ") + "]", nil
 }
 
-// fourFigures rounds v: more figures the model does not know.
+// fourFigures rounds v to four significant figures, the precision of the model.
 func fourFigures(v float64) float64 {
 	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 4, 64), 64)
 	if err != nil {
@@ -75,9 +75,9 @@ func fourFigures(v float64) float64 {
 	return out
 }
 
-// meshOfCell is a cell as the capacity model has meshes, with the number of changes
-// that a trial makes. A machine has some CPUs, 0 if that is not known: then the cell must
-// say how many istiod has.
+// meshOfCell returns a cell as a mesh of the capacity model, and the number of changes that a
+// trial makes. cpus is the number of CPUs of the machine, or 0 if unknown; in that case the cell
+// must set istiod's CPUs.
 func meshOfCell(s *study.Study, cell record.Cell, cpus float64) (model.Mesh, float64, error) {
 	known := cell.With(nil)
 	for _, f := range controlplane.Levers() {
@@ -122,7 +122,7 @@ func meshOfCell(s *study.Study, cell record.Cell, cpus float64) (model.Mesh, flo
 	return m, changes, nil
 }
 
-// meanRate is how many changes come a second on the whole.
+// meanRate returns the mean number of changes per second.
 func meanRate(r controlplane.ChangeRate) float64 {
 	sum, seconds := 0.0, 0.0
 	for _, p := range r.Parts {

@@ -12,14 +12,14 @@ import (
 	"github.com/meshtrial/meshtrial/lab/rights"
 )
 
-// Where names a lab that is there: the one on this machine, or a cluster of the user's.
+// Where names an existing lab: the one on this machine, or a user's cluster.
 type Where struct {
 	Lab        string // lab.KindLocal or lab.KindCluster
 	Kubeconfig string // of a cluster
 	Context    string
 }
 
-// Check finds flags that do not go together.
+// Check returns an error for flags that do not go together.
 func (w Where) Check() error {
 	switch {
 	case w.Lab == lab.KindLocal && w.Kubeconfig != "":
@@ -32,8 +32,8 @@ func (w Where) Check() error {
 	return errs.WithHint(errs.Usage("unknown lab %q", w.Lab), "--lab takes local or cluster")
 }
 
-// Config returns how to reach it, if its user has the rights that are needed there. What is
-// lost without others is said where it is lost.
+// Config returns how to reach the lab, if its user has the rights in needs. Code that can do
+// without other rights reports what their absence costs.
 func (w Where) Config(ctx context.Context, needs []rights.Feature) (*rest.Config, error) {
 	if w.Lab == lab.KindLocal {
 		l, err := local.Open("")
@@ -45,8 +45,8 @@ func (w Where) Config(ctx context.Context, needs []rights.Feature) (*rest.Config
 	return cluster.Reach(ctx, cluster.Options{Kubeconfig: w.Kubeconfig, Context: w.Context, Needs: needs})
 }
 
-// Flags are the flags by which other commands find it, each after a space: none for the lab on
-// this machine.
+// Flags returns the flags with which other commands find the lab, each preceded by a space. For
+// the lab on this machine it returns "".
 func (w Where) Flags() string {
 	if w.Lab == lab.KindLocal {
 		return ""
