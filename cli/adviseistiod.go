@@ -17,25 +17,27 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// istiodComponent is istiod in the table of components, istiodProgram its program there.
+// istiodComponent is the name of istiod in the table of components; istiodProgram is its program
+// there.
 const (
 	istiodComponent = "istiod"
 	istiodProgram   = "pilot-discovery"
 )
 
 const (
-	// istiodUsage is what --istiod takes.
+	// istiodUsage is the usage of the flag --istiod.
 	istiodUsage = "the program that says which settings istiod has: a `FILE` (pilot-discovery); oci://IMAGE, to take it out of an image in its registry; or the word image, for the image of the istiod in question"
-	// ofImage names the image of the istiod in question; imageScheme begins the name of
-	// another.
+	// ofImage stands for the image of the istiod in question. imageScheme is the prefix of any
+	// other image.
 	ofImage     = "image"
 	imageScheme = "oci://"
-	// inImage is the program's path in Istio's images.
+	// inImage is the path of the program in Istio's images.
 	inImage = "usr/local/bin/" + istiodProgram
 )
 
-// askIstiod asks the istiod that is named, or else that of the local lab if it is of
-// this version. Where there is none to ask, the note says why and what to do.
+// askIstiod asks the named istiod for its settings or, if none is named, the istiod of the local
+// lab, if that has this version. If there is none to ask, the returned note says why and what to
+// do.
 func askIstiod(ctx context.Context, named, version, image string) (*variables.Known, string, error) {
 	if named != "" {
 		known, err := askNamed(ctx, named, image)
@@ -59,8 +61,8 @@ func askIstiod(ctx context.Context, named, version, image string) (*variables.Kn
 	return known, "", err
 }
 
-// askNamed asks the istiod that --istiod names. image is that of the istiod in question; "" if it
-// is unknown.
+// askNamed asks the istiod that --istiod names. image is the image of the istiod in question, or
+// "" if unknown.
 func askNamed(ctx context.Context, named, image string) (known *variables.Known, err error) {
 	ref, isImage := strings.CutPrefix(named, imageScheme)
 	switch {
@@ -87,8 +89,8 @@ func askNamed(ctx context.Context, named, image string) (known *variables.Known,
 	return known, err
 }
 
-// cachedIstiod is the istiod that local labs run: its version, and its program, "" if it has not
-// been built here.
+// cachedIstiod returns the version and the program of the istiod that local labs run. program is
+// "" if istiod has not been built here.
 func cachedIstiod() (version, program string, err error) {
 	b, err := components.New(components.Options{})
 	if err != nil {
@@ -106,7 +108,7 @@ func cachedIstiod() (version, program string, err error) {
 	return "", "", nil
 }
 
-// versionOf is the version of the istiod that a run measured; "" without one.
+// versionOf returns the version of the istiod that a run measured, or "" if there was none.
 func versionOf(h record.Header) string {
 	for _, c := range h.Components {
 		if c.Name == istiodComponent {
@@ -116,7 +118,7 @@ func versionOf(h record.Header) string {
 	return ""
 }
 
-// imageOf is the image of the istiod that a run measured; "" if its trials recorded none.
+// imageOf returns the image of the istiod that a run measured, or "" if its trials recorded none.
 func imageOf(run record.Run) string {
 	for _, t := range run.Trials {
 		refs := []string{t.Cell[controlplane.FactorIstiod]}

@@ -19,8 +19,9 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
-// recordedProxies returns a function that reads what a run's proxies held beside its findings:
-// clusters that they resolve by DNS themselves, and listeners of headless Services.
+// recordedProxies returns a function that reads from a run's recorded configuration what its
+// findings do not contain: clusters that proxies resolve by DNS themselves, and listeners of
+// headless Services.
 func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map[*advice.Quantity]float64, []string) {
 	return func(trials []*record.Trial) (map[*advice.Quantity]float64, []string) {
 		folder, err := store.Folder(dir, store.DirConfigs)
@@ -42,7 +43,7 @@ func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map
 				continue
 			}
 			p, err := readScopeFile(ctx, nil, filepath.Join(folder, e.Name()), e.Name(), scope.Options{Keep: gather.KeepListeners})
-			if err != nil { // a part of a file would count too few
+			if err != nil { // part of a file would give counts that are too low
 				notes = append(notes, fmt.Sprintf("not read: %s: %v", e.Name(), err))
 				continue
 			}
@@ -53,8 +54,8 @@ func recordedProxies(ctx context.Context, dir string) func([]*record.Trial) (map
 	}
 }
 
-// proxies reads what some of the running sidecars hold and what they called. What cannot be
-// read is a note.
+// proxies reads what a sample of the running sidecars hold and what they have called. What cannot
+// be read becomes a note.
 func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *app.Istiods, e *advice.Evidence) error {
 	began := map[string]time.Time{}
 	var all []scope.Proxy

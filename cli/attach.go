@@ -48,7 +48,7 @@ func attach(ctx context.Context, env *Env, f detachedFlags, args []string) error
 	return verdictOf(run)
 }
 
-// verdictOf is how a run's last pod ended.
+// verdictOf returns nil or an error, depending on how a run's last pod ended.
 func verdictOf(run detached.Run) error {
 	switch {
 	case run.State == detached.Completed && (run.Exit == nil || *run.Exit == errs.CodeOK):

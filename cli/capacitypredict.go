@@ -18,7 +18,7 @@ import (
 
 type capacityPredictFlags struct {
 	model, against string
-	mesh           model.Mesh // what flags override
+	mesh           model.Mesh // values from flags
 	bound          time.Duration
 	limits         bool
 	seed           uint64
@@ -28,7 +28,7 @@ type capacityPredictFlags struct {
 	width          int
 }
 
-// ofMesh are the flags that describe a mesh.
+// ofMesh lists the flags that describe a mesh.
 var ofMesh = []string{"proxies", "services", "rate", "replicas", "cores"}
 
 func newCapacityPredictCommand(env *Env) *cobra.Command {
@@ -128,7 +128,7 @@ func (f capacityPredictFlags) showAgainst(ctx context.Context, env *Env, m *mode
 	return report.RenderAgainst(env.Stdout, cells, fit.Count(left), options)
 }
 
-// predict predicts a mesh.
+// predict predicts the behaviour of a mesh, and its limits if f.limits is set.
 func (f capacityPredictFlags) predict(m *model.Model, mesh model.Mesh, o model.Options) (*model.Prediction, error) {
 	p, err := m.Predict(mesh, o)
 	if err != nil || !f.limits {
@@ -141,7 +141,7 @@ func (f capacityPredictFlags) predict(m *model.Model, mesh model.Mesh, o model.O
 	return p, err
 }
 
-// read is the mesh that a file and flags describe.
+// read returns the mesh that the mesh file and the flags describe.
 func (f capacityPredictFlags) read(ctx context.Context, m *model.Model, args []string, changed func(string) bool) (model.Mesh, error) {
 	mesh := model.Default()
 	if len(args) > 0 {
@@ -168,7 +168,6 @@ func (f capacityPredictFlags) read(ctx context.Context, m *model.Model, args []s
 	return mesh, nil
 }
 
-// readMesh reads a mesh file.
 func readMesh(ctx context.Context, path string) (plan.Request, error) {
 	data, err := readInput(ctx, path, plan.MaxFile)
 	if err != nil {

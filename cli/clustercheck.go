@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// clusterCheck are the flags of `meshtrial cluster check`.
+// clusterCheck holds the flags of `meshtrial cluster check`.
 type clusterCheck struct {
 	cluster   cluster.Options
 	sets      []string
@@ -92,7 +92,7 @@ func (f clusterCheck) run(ctx context.Context, env *Env, args []string) error {
 	return err
 }
 
-// subject is who gets the rights in manifests.
+// subject returns the user, group or account to which manifests grant the rights.
 func (f clusterCheck) subject() (rights.Subject, error) {
 	var all []rights.Subject
 	if f.user != "" {
@@ -121,7 +121,7 @@ func (f clusterCheck) subject() (rights.Subject, error) {
 	return rights.Subject{}, nil
 }
 
-// wanted are the features of the studies and those named, in their places.
+// wanted returns the features of the studies and the named features, with their places.
 func (f clusterCheck) wanted(ctx context.Context, env *Env, args []string) ([]rights.Feature, error) {
 	var all []rights.Feature
 	for _, arg := range args {
@@ -140,13 +140,13 @@ func (f clusterCheck) wanted(ctx context.Context, env *Env, args []string) ([]ri
 		return nil, errs.WithHint(errs.Usage("%v", err), "it knows: %s", strings.Join(rights.Names(), ", "))
 	}
 	if len(args)+len(named) == 0 {
-		named = slices.DeleteFunc(rights.Features(), func(f rights.Feature) bool { return f.Name == rights.PullSecret }) // nobody reads Secrets of others unasked
+		named = slices.DeleteFunc(rights.Features(), func(f rights.Feature) bool { return f.Name == rights.PullSecret }) // only on request
 	}
 	return rights.Join(all, rights.Place(named, app.Places([]string{study.MeshIstio}, f.namespace))), nil
 }
 
-// writeRights prints a block for each feature: what it is, what its pods may do on
-// nodes, and a line for each right.
+// writeRights prints a block for each feature: what it is, what its pods may do on nodes, and a
+// line for each right.
 func writeRights(w io.Writer, r app.ClusterRights) error {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "cluster of context %s, Kubernetes %s\n", r.Context, r.Kubernetes)
@@ -185,7 +185,7 @@ func isAre(n int, what string) string {
 	return fmt.Sprintf("%d %ss are", n, what)
 }
 
-// writeAnswer prints what is granted and what is missing of a right.
+// writeAnswer prints which verbs of a right are granted and which are missing.
 func writeAnswer(out *strings.Builder, a *cluster.Answer) {
 	granted := slices.DeleteFunc(slices.Clone(a.Verbs), func(verb string) bool { return slices.Contains(a.Missing, verb) })
 	if len(granted) > 0 {

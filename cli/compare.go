@@ -51,7 +51,7 @@ func newCompareCommand(env *Env) *cobra.Command {
 			"  meshtrial compare before/* --with after/* --across versions --json",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if with.given {
-				return nil // sides checks
+				return nil // sides checks the arguments
 			}
 			return cobra.ExactArgs(2)(cmd, args)
 		},
@@ -72,13 +72,13 @@ func newCompareCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// addRunsFlags adds the flags on how runs are set beside each other.
+// addRunsFlags adds the flags that control how runs are compared.
 func addRunsFlags(cmd *cobra.Command, margin *string, across *[]string, doc string) {
 	cmd.Flags().StringVar(margin, "margin", "5%", doc)
 	cmd.Flags().StringSliceVar(across, "across", nil, "join runs that differ in "+strings.Join(comparison.AcrossAll, ", ")+" (comma-separated)")
 }
 
-// withFlag is --with, which all runs of the second side follow: it notes how many
+// withFlag is the flag --with, which precedes all runs of the second side. It records how many
 // arguments came before it.
 type withFlag struct {
 	flags  *pflag.FlagSet
@@ -98,7 +98,7 @@ func (w *withFlag) Set(run string) error {
 	return nil
 }
 
-// sides are the runs before and after.
+// sides returns the runs before and after.
 func (w *withFlag) sides(args []string) (before, after []string, err error) {
 	if !w.given {
 		return args[:1], args[1:], nil
@@ -109,7 +109,7 @@ func (w *withFlag) sides(args []string) (before, after []string, err error) {
 	return before, append(w.first, args[w.before:]...), nil
 }
 
-// runsOptions are how runs are set beside each other.
+// runsOptions returns the options for comparing runs.
 func runsOptions(margin string, across []string) (comparison.CompareOptions, error) {
 	ratio, err := parseMargin(margin)
 	if err != nil {
@@ -139,7 +139,7 @@ func runCompare(ctx context.Context, env *Env, f compareFlags, before, after []s
 	return app.CompareJudgement(c, before, after)
 }
 
-// parseMargin reads a share: "5%" or "0.05".
+// parseMargin parses a ratio: "5%" or "0.05".
 func parseMargin(text string) (float64, error) {
 	number, percent := strings.CutSuffix(strings.TrimSpace(text), "%")
 	v, err := strconv.ParseFloat(strings.TrimSpace(number), 64)

@@ -106,7 +106,7 @@ func newComponentsBuild(env *Env) *cobra.Command {
 	return cmd
 }
 
-// shorten keeps as much of a digest as tells it from the others.
+// shorten returns enough of a digest to distinguish it from others.
 func shorten(digest string) string {
 	kind, sum, ok := strings.Cut(digest, ":")
 	if !ok {
@@ -115,16 +115,15 @@ func shorten(digest string) string {
 	return kind + ":" + sum[:min(12, len(sum))]
 }
 
-// newBuilder returns a builder that tells a person at env's terminal what it
-// does.
+// newBuilder returns a builder that reports its progress on env's standard error.
 func newBuilder(env *Env) (*components.Builder, *progress, error) {
 	line := newProgress(env.Stderr)
 	b, err := components.New(components.Options{Progress: line.Component})
 	return b, line, err
 }
 
-// Component shows an event of package components. What became ready, or
-// needs to be known, stays on a terminal; elsewhere only the latter is said.
+// Component shows an event of package components. At a terminal, notes and components that became
+// ready stay visible; elsewhere only notes are printed.
 func (p *progress) Component(e components.Event) {
 	switch e.Phase {
 	case components.PhaseReady:
@@ -142,7 +141,7 @@ func (p *progress) Component(e components.Event) {
 	}
 }
 
-// imagesFlags are the flags of `meshtrial lab components images`.
+// imagesFlags holds the flags of `meshtrial lab components images`.
 type imagesFlags struct {
 	meshes        *meshFlags
 	program, push string
@@ -224,7 +223,7 @@ func makeImages(ctx context.Context, env *Env, f imagesFlags) error {
 	return w.Flush()
 }
 
-// imagesOf makes the images of a lab in which no mesh is installed.
+// imagesOf builds the images of a lab in which no mesh is installed.
 func imagesOf(ctx context.Context, b *components.Builder, f imagesFlags, settings mesh.Choices) ([]components.Image, error) {
 	if f.roles {
 		return b.RolesArchive(ctx, f.program)
@@ -250,7 +249,7 @@ func imagesOf(ctx context.Context, b *components.Builder, f imagesFlags, setting
 	return made, nil
 }
 
-// pushRoles prints what --image takes, and nothing else, for scripts.
+// pushRoles prints the value for --image and nothing else, for use in scripts.
 func pushRoles(ctx context.Context, env *Env, f imagesFlags) error {
 	to, err := push.Name(f.push, app.Version())
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// ask lists changes and asks the user at the terminal for consent; own and yes say that it is
-// given.
+// ask lists changes and asks the user at the terminal for consent. It does not ask if own or yes
+// is set.
 func ask(ctx context.Context, env *Env, p *progress, own bool, text string, yes bool) error {
 	if own || yes {
 		p.Note("%s", strings.TrimSuffix(text, "\n"))
@@ -24,7 +24,7 @@ func ask(ctx context.Context, env *Env, p *progress, own bool, text string, yes 
 	}
 	fmt.Fprintf(env.Stderr, "%sgo on? [y/N] ", text)
 	answer := make(chan string, 1)
-	go func() { // ends with the line, or the program
+	go func() { // returns when a line is read, or leaks until the program exits
 		line, _ := bufio.NewReader(env.Stdin).ReadString('\n')
 		answer <- strings.ToLower(strings.TrimSpace(line))
 	}()
@@ -39,7 +39,7 @@ func ask(ctx context.Context, env *Env, p *progress, own bool, text string, yes 
 	return errs.WithCode(errors.New("not agreed to: nothing that belongs to others was changed"), errs.CodeInterrupted)
 }
 
-// isTerminal says whether a user can answer there.
+// isTerminal reports whether in is a terminal at which a user can answer.
 func isTerminal(in any) bool {
 	f, ok := in.(*os.File)
 	return ok && terminalWidth(f) > 0

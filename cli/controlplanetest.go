@@ -19,7 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/signals"
 )
 
-// pushTestFlags are the flags of `meshtrial controlplane-test`.
+// pushTestFlags holds the flags of `meshtrial controlplane-test`.
 type pushTestFlags struct {
 	istiodFlags
 	app.PushTestOptions
@@ -100,7 +100,7 @@ func (f *pushTestFlags) run(ctx context.Context, env *Env) (err error) {
 	return err
 }
 
-// open opens the source of istiod's metrics: a Prometheus server, or istiod's own pages.
+// open opens the source of istiod's metrics: a Prometheus server, or istiod's own metrics pages.
 func (f *pushTestFlags) open(ctx context.Context) (closeSource func() error, err error) {
 	if f.prometheus != "" {
 		remote, err := openPrometheus(f.prometheus, f.headers)
@@ -140,7 +140,7 @@ func (f *pushTestFlags) open(ctx context.Context) (closeSource func() error, err
 	}, nil
 }
 
-// printPushTest writes the report for people.
+// printPushTest writes the report as text.
 func printPushTest(w io.Writer, r app.PushTestReport) error {
 	p := &errWriter{w: w}
 	p.printf("%d × a Service, a Gateway and a VirtualService in namespace %s, %g s apart; %g proxies; from %s\n\n",

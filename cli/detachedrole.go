@@ -29,14 +29,14 @@ func newDetachedRunCommand(env *Env) *cobra.Command {
 					return errs.Usage("--%s is missing", flag)
 				}
 			}
-			f := runFlags{yes: true} // the user agreed before the Job was made
+			f := runFlags{yes: true} // the user agreed before the Job was created
 			if err := json.Unmarshal([]byte(options), &f.RunOptions); err != nil {
 				return errs.Usage("--options: %v", err)
 			}
 			p := newProgress(env.Stderr)
 			defer p.Clear()
 			f.tell(env, p)
-			f.Present = func(_ string, findings record.Findings) error { // nobody but this pod knows the directory
+			f.Present = func(_ string, findings record.Findings) error { // the path is local to this pod
 				err := presentText(env, findings)
 				if err == nil {
 					_, err = fmt.Fprintf(env.Stdout, "\nreport and trials: meshtrial runs fetch %s\n", run)

@@ -61,7 +61,7 @@ func newDoctorCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// printLines prints a table, with what mends a line below it.
+// printLines prints a table, with a remedy below each line that has one.
 func printLines(w io.Writer, lines []doctor.Line) error {
 	width := 0
 	count := map[string]int{}

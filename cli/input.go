@@ -13,9 +13,9 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// openInput opens a file that somebody named. Neither opening nor reading
-// outlives ctx: of a pipe that nobody writes to the end comes at once, and one
-// that stays silent is closed with ctx.
+// openInput opens a file that the user named. Neither opening nor reading outlives ctx. Opening a
+// pipe does not wait for a writer: reading a pipe without one returns EOF at once, and a pipe
+// that stays silent is closed when ctx ends.
 func openInput(ctx context.Context, path string) (io.ReadCloser, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -47,12 +47,12 @@ func (in *input) Read(b []byte) (int, error) {
 
 func (in *input) Close() error {
 	if !in.stop() {
-		return nil // ctx has closed it
+		return nil // ctx closed the file
 	}
 	return in.file.Close()
 }
 
-// readInput reads a file that somebody named and that has at most limit bytes.
+// readInput reads a file that the user named and that has at most limit bytes.
 func readInput(ctx context.Context, path string, limit int64) ([]byte, error) {
 	in, err := openInput(ctx, path)
 	if err != nil {
@@ -71,8 +71,8 @@ func readInput(ctx context.Context, path string, limit int64) ([]byte, error) {
 	return data, nil
 }
 
-// withFile hands f the contents of a file, unpacked; - is standard input.
-// Reading ends with ctx, and errors name the file.
+// withFile passes f the contents of a file, decompressed; "-" is standard input. Reading ends
+// with ctx, and errors name the file.
 func withFile(ctx context.Context, env *Env, name string, f func(io.Reader) error) error {
 	var in io.Reader
 	if name == "-" && env != nil {
@@ -103,7 +103,7 @@ func withFile(ctx context.Context, env *Env, name string, f func(io.Reader) erro
 	return nil
 }
 
-// untilDone is a reader that ends with a context.
+// untilDone is a reader that fails once its context has ended.
 type untilDone struct {
 	ctx context.Context
 	r   io.Reader
@@ -116,9 +116,9 @@ func (u untilDone) Read(b []byte) (int, error) {
 	return u.r.Read(b)
 }
 
-// computing carries out what does nothing but compute, which knows no context, and
-// leaves it behind when the context ends: the process is about to. A simulation of a
-// large mesh would otherwise not hear of an interrupt for minutes.
+// computing runs a pure computation that takes no context. When ctx ends, it returns and abandons
+// the computation, because the process is about to exit. Otherwise a simulation of a large mesh
+// could delay an interrupt for minutes.
 func computing(ctx context.Context, what func() error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -127,7 +127,7 @@ func computing(ctx context.Context, what func() error) error {
 	go func() { done <- what() }()
 	select {
 	case err := <-done:
-		if err == nil && ctx.Err() != nil { // both came at once
+		if err == nil && ctx.Err() != nil { // both happened at once
 			return context.Cause(ctx)
 		}
 		return err

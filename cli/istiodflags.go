@@ -7,7 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 )
 
-// istiodFlags say which istiod: that of a lab.
+// istiodFlags select the istiod of a lab.
 type istiodFlags struct{ app.Istiod }
 
 func (f *istiodFlags) register(flags *pflag.FlagSet) {

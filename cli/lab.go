@@ -29,7 +29,7 @@ func newLabCommand(env *Env) *cobra.Command {
 		newLabNodeCommand(), newComponentsCommand(env), newLabImageCommand(env))
 }
 
-// newLabInitCommand is what `lab up` starts as the lab's first process.
+// newLabInitCommand returns the command that `lab up` starts as the lab's first process.
 func newLabInitCommand(env *Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "lab-init SPEC", Short: "The first process of a local lab; started by lab up", Hidden: true, Args: cobra.ExactArgs(1),
@@ -40,8 +40,8 @@ func newLabInitCommand(env *Env) *cobra.Command {
 	}
 }
 
-// newLabMemberCommand is what a lab's init starts as the first process of one of
-// several nodes.
+// newLabMemberCommand returns the command that a lab's init starts as the first process of each
+// node, if there are several.
 func newLabMemberCommand(*Env) *cobra.Command {
 	return &cobra.Command{
 		Use: "lab-node SPEC", Short: "The first process of a node of a local lab; started by lab-init", Hidden: true, Args: cobra.ExactArgs(1),
@@ -202,14 +202,14 @@ func printStatus(w io.Writer, s *local.Status) error {
 		}
 		name := c.Name
 		if c.Node != "" {
-			name = c.Node + "/" + c.Name // as lab logs calls it
+			name = c.Node + "/" + c.Name // the name that lab logs uses
 		}
 		fmt.Fprintf(t, "%s\t%s\t%d\t%s\n", name, state, c.Restarts, c.LastExit)
 	}
 	return t.Flush()
 }
 
-// printNodes is the table of several nodes.
+// printNodes prints the table of a lab's nodes.
 func printNodes(w io.Writer, nodes []local.NodeStatus) {
 	fmt.Fprintf(w, "NODE\tSTATE\tREGION\tZONE\tADDRESS\tPODS\n")
 	for _, n := range nodes {
@@ -247,7 +247,7 @@ func newLabEnvCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// newLabNodeCommand has the orders about nodes of a lab of several.
+// newLabNodeCommand returns the commands for single nodes of a lab that has several.
 func newLabNodeCommand() *cobra.Command {
 	one := func(use, short, long string, do func(ctx context.Context, dir, name string) error) *cobra.Command {
 		return &cobra.Command{
@@ -267,7 +267,7 @@ func newLabNodeCommand() *cobra.Command {
 	)
 }
 
-// nodeNames are the names of a lab's nodes.
+// nodeNames returns the names of a lab's nodes.
 func nodeNames(l *local.Lab) []string {
 	var names []string
 	for _, n := range l.Nodes() {
@@ -310,7 +310,7 @@ func newLabLogsCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// printLog copies a log, and on until ctx ends if follow is set.
+// printLog copies a log to w. If follow is set, it continues until ctx ends.
 func printLog(ctx context.Context, w io.Writer, path string, follow bool) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -323,7 +323,7 @@ func printLog(ctx context.Context, w io.Writer, path string, follow bool) error 
 		}
 		select {
 		case <-ctx.Done():
-			return nil // following ends with the interrupt
+			return nil // an interrupt is how following ends
 		case <-time.After(200 * time.Millisecond):
 		}
 		if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {

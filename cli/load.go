@@ -22,7 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// defaultLoadDuration is how long a load lasts unless a flag or steps say.
+// defaultLoadDuration is how long a load lasts unless a flag or the steps say otherwise.
 const defaultLoadDuration = 10 * time.Second
 
 func newLoadCommand(env *Env) *cobra.Command {
@@ -64,7 +64,7 @@ func newLoadCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// serveLoadControl is the load role: runs on request, until ctx ends.
+// serveLoadControl serves the load role: it runs loads on request until ctx ends.
 func serveLoadControl(ctx context.Context, env *Env, address string) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
@@ -75,7 +75,7 @@ func serveLoadControl(ctx context.Context, env *Env, address string) error {
 }
 
 func runLoad(ctx context.Context, env *Env, spec load.Spec, f *loadFlags) error {
-	// Logs are opened first: a long run must not end with nowhere to go.
+	// Open the logs first, so that a long run cannot end with nowhere to write its results.
 	log, err := createLog("--log", f.log)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func runLoad(ctx context.Context, env *Env, spec load.Spec, f *loadFlags) error 
 		return err
 	}
 	server.Serve(running.Live().Page)
-	result, err := running.Result(context.Background()) // ctx ends the run, and it returns what it has
+	result, err := running.Result(context.Background()) // after ctx ends, what there is
 	progress.Clear()
 	if err != nil {
 		return err
@@ -137,7 +137,7 @@ func runLoad(ctx context.Context, env *Env, spec load.Spec, f *loadFlags) error 
 	return nil
 }
 
-// createLog creates the file that a flag names; nil without a name.
+// createLog creates the file that a flag names. It returns nil if the path is empty.
 func createLog(flag, path string) (*os.File, error) {
 	if path == "" {
 		return nil, nil
@@ -152,7 +152,7 @@ func createLog(flag, path string) (*os.File, error) {
 // percentiles of the text output.
 var percentiles = []float64{50, 75, 90, 95, 99, 99.9, 99.99}
 
-// printLoad writes the report for people.
+// printLoad writes the report as text.
 func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 	var b strings.Builder
 	asked := "as fast as possible"
@@ -172,7 +172,7 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 	}
 	row("min", r.Intended.Min, r.Send.Min)
 	for _, p := range percentiles {
-		// A percentile needs a few requests beyond it.
+		// Skip high percentiles with fewer than three requests beyond them.
 		if float64(r.Completed)*(1-p/100) < 3 && p > 90 {
 			break
 		}
@@ -224,8 +224,7 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 	return err
 }
 
-// scheduleText says how far a generator's own actions were from the arrivals asked
-// for.
+// scheduleText describes how far a generator's own actions were from the requested arrivals.
 func scheduleText(s *record.Schedule) string {
 	text := fmt.Sprintf("%d gaps, off by %.1f%% of the gap asked for", s.Gaps, s.Distance*100)
 	if s.PValue != nil {
@@ -246,7 +245,7 @@ func at(h *hdrhistogram.Histogram, p float64) float64 {
 	return float64(h.ValueAtPercentile(p)) / 1e3
 }
 
-// micros writes microseconds in the unit that reads best.
+// micros formats microseconds in the most readable unit.
 func micros(us float64) string {
 	switch {
 	case us >= 1e6:
@@ -257,7 +256,7 @@ func micros(us float64) string {
 	return trimZeros(us) + " us"
 }
 
-// trimZeros writes v with three significant digits.
+// trimZeros formats v with three significant digits.
 func trimZeros(v float64) string {
 	if v == 0 {
 		return "0"

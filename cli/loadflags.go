@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// loadFlags are the flags of `meshtrial load`.
+// loadFlags holds the flags of `meshtrial load`.
 type loadFlags struct {
 	rate, arrival, protocol, method    string
 	connections, payload, streams      int
@@ -70,8 +70,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 
 func secondsOf(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// spec turns the flags into a validated Spec. changed tells which flags were
-// given.
+// spec turns the flags into a validated Spec. changed reports whether a flag was given.
 func (f *loadFlags) spec(url string, changed func(string) bool) (load.Spec, error) {
 	s := load.DefaultSpec(url)
 	s.Protocol, s.Method, s.Arrival, s.ExpectStatus = f.protocol, f.method, f.arrival, f.expectStatus
@@ -143,7 +142,7 @@ func parseRamp(text string, durationS float64) (*arrival.Shape, error) {
 	return shape, nil
 }
 
-// parseSteps parses RATE:TIME,RATE:TIME,... and returns their length too.
+// parseSteps parses RATE:TIME,RATE:TIME,... and also returns the total length in seconds.
 func parseSteps(text string) (*arrival.Shape, float64, error) {
 	shape := &arrival.Shape{Kind: arrival.Steps}
 	length := 0.0

@@ -13,14 +13,14 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// meshFlags are the flags of meshes of a command.
+// meshFlags holds the values of a command's mesh flags.
 type meshFlags struct {
 	given mesh.Choices
-	adds  []string // meshes that a flag adds
+	adds  []string // meshes that a given flag adds
 }
 
-// addMeshFlags adds the flags that meshes have for a command. One that several meshes have
-// is given to all of them.
+// addMeshFlags adds the mesh flags of a command. If several meshes have the same flag, each of
+// them receives its value.
 func addMeshFlags(flags *pflag.FlagSet, command mesh.Command) *meshFlags {
 	m := &meshFlags{given: mesh.Choices{}}
 	for _, kit := range meshes.Kits {
@@ -43,8 +43,7 @@ func addMeshFlags(flags *pflag.FlagSet, command mesh.Command) *meshFlags {
 	return m
 }
 
-// names reads --mesh, which is given or has its default, and adds the meshes of flags that
-// add them unless --mesh is given.
+// names parses --mesh. If --mesh was not given, it also returns the meshes that other flags add.
 func (m *meshFlags) names(text string, given bool) ([]string, error) {
 	var names []string
 	for _, name := range strings.Split(text, ",") {
@@ -69,7 +68,7 @@ func (m *meshFlags) names(text string, given bool) ([]string, error) {
 	return names, nil
 }
 
-// meshFlag is a flag as pflag knows it.
+// meshFlag implements [pflag.Value] for a mesh flag.
 type meshFlag struct {
 	of    *meshFlags
 	kind  mesh.FlagKind
@@ -77,7 +76,7 @@ type meshFlag struct {
 	text  string
 }
 
-// taker is a mesh that has a flag.
+// taker is a mesh that has the flag.
 type taker struct {
 	mesh string
 	flag mesh.Flag
@@ -122,7 +121,7 @@ func (f *meshFlag) Set(text string) error {
 	return nil
 }
 
-// meshFlagNames are the names of the flags that meshes have for a command.
+// meshFlagNames returns the names of a command's mesh flags.
 func meshFlagNames(command mesh.Command) (names []string) {
 	for _, kit := range meshes.Kits {
 		for _, f := range kit.Flags {

@@ -12,15 +12,14 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// nodeRoleFlags are those of the roles that act on their node's processes.
+// nodeRoleFlags holds the flags of the roles that act on their node's processes.
 type nodeRoleFlags struct {
 	tokenFile string
 	alone     time.Duration
 	verbose   bool
 }
 
-// add gives a command the flags; control and procRoot are where the values of
-// two of them go.
+// add adds the flags to a command. It stores the values of two of them in control and procRoot.
 func (f *nodeRoleFlags) add(cmd *cobra.Command, control *string, port int, procRoot *string) {
 	flags := cmd.Flags()
 	flags.StringVar(control, "control", fmt.Sprintf("127.0.0.1:%d", port), "loopback `address` of the control server")
@@ -30,8 +29,8 @@ func (f *nodeRoleFlags) add(cmd *cobra.Command, control *string, port int, procR
 	flags.BoolVar(&f.verbose, "verbose", false, "log more to standard error")
 }
 
-// read returns the token and the log. could is what whoever reached the
-// process without a token could do.
+// read returns the token and the logger. could says what a caller without a token could do, for
+// the error message.
 func (f *nodeRoleFlags) read(ctx context.Context, env *Env, could string) (token string, log *slog.Logger, err error) {
 	if f.tokenFile == "" {
 		return "", nil, errs.Usage("--control-token-file is missing: whoever reached this process could %s", could)
@@ -46,19 +45,19 @@ func (f *nodeRoleFlags) read(ctx context.Context, env *Env, could string) (token
 	return token, slog.New(slog.NewTextHandler(env.Stderr, &slog.HandlerOptions{Level: level})), nil
 }
 
-// roleServer is a control server that has its address.
+// roleServer is a control server that is already listening.
 type roleServer interface {
 	Address() string
 	Serve(ctx context.Context) error
 }
 
-// addAlone adds the flag of the roles that do not outlive whoever commands them.
+// addAlone adds the flag for roles that end when their runner is gone.
 func addAlone(flags *pflag.FlagSet, alone *time.Duration) {
 	flags.DurationVar(alone, "alone", 0, "undo everything and end after hearing from nobody for this `duration` (default never)")
 }
 
-// serveRole says where a role is reached and serves until ctx ends, or alive
-// has heard nothing for too long, which is no failure.
+// serveRole prints the address of a role and serves until ctx ends, or until alive has heard
+// nothing for too long, which is not an error.
 func serveRole(ctx context.Context, env *Env, alive *jsonhttp.Alive, server roleServer) error {
 	fmt.Fprintf(env.Stderr, "control %s\n", server.Address())
 	ctx, cancel := whileHeard(ctx, env, alive)
@@ -66,8 +65,8 @@ func serveRole(ctx context.Context, env *Env, alive *jsonhttp.Alive, server role
 	return server.Serve(ctx)
 }
 
-// whileHeard is a context that ends when alive has heard nothing for too long,
-// which is said.
+// whileHeard returns a context that ends when alive has heard nothing for too long. It prints the
+// reason.
 func whileHeard(ctx context.Context, env *Env, alive *jsonhttp.Alive) (context.Context, context.CancelFunc) {
 	return alive.While(ctx, func(why error) { fmt.Fprintln(env.Stderr, why) })
 }

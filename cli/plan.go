@@ -22,8 +22,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// writePlan prints what a study comes to, for people: its cells, what each is
-// compared with, and what it deploys.
+// writePlan prints a study's plan as text: its cells, what each is compared with, and what it
+// deploys.
 func writePlan(w io.Writer, p *study.Plan, notes []app.PlanNote) error {
 	s, e := p.Study, p.Estimate()
 	cells, err := plannedCells(p)
@@ -32,7 +32,7 @@ func writePlan(w io.Writer, p *study.Plan, notes []app.PlanNote) error {
 	}
 	fmt.Fprintf(w, "%s: %s\n%s\n\n", s.Name, s.Title, s.Question)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	if s.Tune != nil { // which cells it tries, the search decides
+	if s.Tune != nil { // the search decides which cells to try
 		fmt.Fprintln(t, "lever\tlevels")
 		for _, f := range p.Varying {
 			fmt.Fprintf(t, "%s\t%s\n", f.Factor, strings.Join(f.Levels, ", "))
@@ -75,7 +75,7 @@ func writePlan(w io.Writer, p *study.Plan, notes []app.PlanNote) error {
 	return writeFixed(w, p)
 }
 
-// writeCells prints a line for each cell of levels that the study names.
+// writeCells prints a line for each cell whose levels the study names.
 func writeCells(w io.Writer, p *study.Plan, cells []plannedCell) {
 	ztunnels := slices.ContainsFunc(cells, func(c plannedCell) bool { return c.Deploys != nil && c.Deploys.Ztunnels > 0 })
 	head := []string{"cell", "compared with", "trials per block"}
@@ -111,7 +111,7 @@ func writeCells(w io.Writer, p *study.Plan, cells []plannedCell) {
 			if ztunnels {
 				row = append(row, strconv.Itoa(d.Ztunnels))
 			}
-			row = append(row, strconv.Itoa(d.RealPods), strconv.Itoa(d.Services), c.Cell[controlplane.FactorIstiodReplicas]) // or as installed
+			row = append(row, strconv.Itoa(d.RealPods), strconv.Itoa(d.Services), c.Cell[controlplane.FactorIstiodReplicas]) // number or "installed"
 		case resilience.Kind:
 			row = append(row, c.Mesh, cmp.Or(c.Expected, "-"))
 		}
@@ -119,8 +119,8 @@ func writeCells(w io.Writer, p *study.Plan, cells []plannedCell) {
 	}
 }
 
-// writeSearches says how each search goes: the levels it climbs, and how it
-// comes closer.
+// writeSearches prints how each search proceeds: the levels it climbs, and how it refines its
+// answer.
 func writeSearches(w io.Writer, p *study.Plan) {
 	for _, c := range p.Climbs() {
 		var levels []string
@@ -146,7 +146,7 @@ func writeSearches(w io.Writer, p *study.Plan) {
 	}
 }
 
-// boundWords writes a bound as people say it.
+// boundWords returns a bound in words.
 func boundWords(q study.Quantity) string {
 	if q.Unit == finding.UnitMicroseconds {
 		return time.Duration(q.Value * float64(time.Microsecond)).String()
@@ -154,7 +154,7 @@ func boundWords(q study.Quantity) string {
 	return q.String()
 }
 
-// deploys says what trials deploy, and what the estimate of the time holds or not.
+// deploys returns what trials deploy, and what the time estimate includes or leaves out.
 func deploys(p *study.Plan, cells []plannedCell) (text, time string) {
 	switch p.Study.Kind {
 	case study.DataPlane:
@@ -181,7 +181,7 @@ func deploys(p *study.Plan, cells []plannedCell) (text, time string) {
 		}
 		if controlplane.Of(p.Study).Soak {
 			text += "; one istiod, and the real pods, live through all blocks"
-		} else { // each trial begins with a fresh istiod
+		} else { // each trial starts with a fresh istiod
 			text += fmt.Sprintf("; istiod restarts before each trial, %s per block", words.Plural(p.Estimate().Trials, "time"))
 		}
 		return text, "without making the simulated pods"
@@ -199,36 +199,35 @@ func deploys(p *study.Plan, cells []plannedCell) (text, time string) {
 	return "", "without starting pods"
 }
 
-// plannedCell is a cell in the JSON of a plan.
+// plannedCell is a cell in the JSON form of a plan.
 type plannedCell struct {
 	Cell    record.Cell `json:"cell"`
 	Label   string      `json:"label"`
 	Against record.Cell `json:"against,omitempty"`
-	Trials  int         `json:"trials_per_block"` // two of a baseline
-	// Pods of a study of the data plane.
+	Trials  int         `json:"trials_per_block"` // two for a baseline
+	// Pods of a data-plane study.
 	Load   string `json:"load_pod,omitempty"`
 	Worker string `json:"worker_pod,omitempty"`
-	// Refined says that a search measures the cell only where it has to.
+	// Refined says that a search measures the cell only if it needs to.
 	Refined bool `json:"refined,omitempty"`
-	// What a study of the control plane deploys.
+	// What a control-plane study deploys.
 	Deploys *plannedControl `json:"deploys,omitempty"`
-	// Of a study of resilience: the mesh, the verdict that is expected, and the
-	// pods of a trial.
+	// For a resilience study: the mesh, the expected verdict, and the pods of a trial.
 	Mesh        string `json:"mesh,omitempty"`
 	Expected    string `json:"expected,omitempty"`
 	Clients     int    `json:"clients,omitempty"`
 	ServicePods int    `json:"service_pods,omitempty"`
 }
 
-// plannedControl is what a cell of a study of the control plane deploys.
+// plannedControl is what a cell of a control-plane study deploys.
 type plannedControl struct {
 	Proxies  int `json:"simulated_sidecars"`
 	Gateways int `json:"simulated_gateways"`
 	Ztunnels int `json:"simulated_ztunnels,omitempty"`
 	RealPods int `json:"real_pods"`
 	Services int `json:"services"`
-	// Istiod is how many pods of istiod are expected where Installed says that
-	// there are as many as were installed.
+	// Istiod is the expected number of istiod pods. Installed says that the actual number is as
+	// installed.
 	Istiod    int  `json:"istiod_pods"`
 	Installed bool `json:"istiod_pods_as_installed,omitempty"`
 	Restarts  int  `json:"istiod_restarts_per_block"`
@@ -256,7 +255,7 @@ func plannedCells(p *study.Plan) (out []plannedCell, err error) {
 		case resilience.Kind:
 			c := resilience.Of(p.Study)
 			one.Mesh, one.Clients, one.ServicePods = cell[study.FactorMesh], c.Clients, c.In(cell).Graph.Pods()
-			if len(p.Study.Assert) > 0 { // else nothing could fail
+			if len(p.Study.Assert) > 0 { // otherwise nothing can fail
 				one.Expected = resilience.Expected(p.Study, cell)
 			}
 		}
@@ -293,9 +292,8 @@ func writePlanJSON(w io.Writer, p *study.Plan, notes []app.PlanNote) error {
 	return writeJSON(w, out)
 }
 
-// writeFixed says what a plan's cells have beside what their labels tell: what each
-// variant sets, what there is where it sets nothing, and the levels that are the same in
-// all of them.
+// writeFixed prints what the labels of a plan's cells do not show: what each variant sets, what
+// applies where a variant sets nothing, and the levels that are the same in all cells.
 func writeFixed(w io.Writer, p *study.Plan) error {
 	for _, v := range p.VariedVariants() {
 		sets := levelWords(v.Levels)
@@ -333,7 +331,7 @@ func writeFixed(w io.Writer, p *study.Plan) error {
 	return err
 }
 
-// levelWords lists levels as --set takes them, by their factors' names.
+// levelWords lists levels in the form that --set takes, sorted by factor name.
 func levelWords(levels record.Cell) string {
 	var out []string
 	for _, factor := range slices.Sorted(maps.Keys(levels)) {
@@ -342,7 +340,7 @@ func levelWords(levels record.Cell) string {
 	return strings.Join(out, " ")
 }
 
-// writeTune says what a tuning looks for, and how.
+// writeTune prints what a tuning optimizes, and how.
 func writeTune(w io.Writer, p *study.Plan) {
 	t := p.Study.Tune
 	if t == nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// profileFormats are what `meshtrial profile` writes.
+// profileFormats lists the formats that `meshtrial profile` writes.
 var profileFormats = []string{"text", "folded", "pprof", "html", "json"}
 
 type profileFlags struct {
@@ -150,10 +150,10 @@ func runProfile(ctx context.Context, env *Env, f profileFlags, args []string) (e
 	return writeProfile(out, f, options, now, before, filters)
 }
 
-// profileKinds are what --kind takes.
+// profileKinds lists the values of --kind.
 var profileKinds = []string{observe.ProfileCPU, "heap", "mutex", "block", observe.ProfilePeakHeap, observe.ProfileAlloc}
 
-// check finds flags and arguments that do not go together.
+// check returns an error for flags and arguments that do not go together.
 func (f profileFlags) check(args []string) error {
 	switch {
 	case (len(args) > 0) == (f.pid != 0):
@@ -197,13 +197,13 @@ func readFilters(ctx context.Context, env *Env, name string) (filters []profile.
 	return filters, err
 }
 
-// maxConfigDump bounds a config dump, in bytes.
+// maxConfigDump limits the size of a config dump, in bytes.
 const maxConfigDump = 512 << 20
 
 // podName matches POD and POD/CONTAINER.
 var podName = regexp.MustCompile(`^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(/[a-z0-9]([-a-z0-9]*[a-z0-9])?)?$`)
 
-// profiled gets the profile that was asked for.
+// profiled returns the requested profile.
 func (f profileFlags) profiled(ctx context.Context, env *Env, args []string) (profiled, error) {
 	if f.pid != 0 {
 		return takePID(ctx, env, f)
@@ -218,7 +218,7 @@ func (f profileFlags) profiled(ctx context.Context, env *Env, args []string) (pr
 	return readProfiles(ctx, env, f, args)
 }
 
-// fileExtensions distinguish missing files from pods.
+// fileExtensions distinguishes missing files from pods.
 var fileExtensions = []string{".txt", ".data", ".gz", ".pb", ".folded", ".perf", ".script", ".out", ".prof", ".pprof"}
 
 // readProfiles reads files that are blocks of one measurement.
@@ -265,8 +265,8 @@ func readProfile(ctx context.Context, env *Env, f profileFlags, name string) (*p
 	return p, nil
 }
 
-// settle takes doubtful names away, and names what debug files can. In pprof's
-// form frames keep their offsets, so that they may be named later.
+// settle removes doubtful names and adds the names that debug files provide. In pprof format
+// frames keep their offsets, so that they can be named later.
 func (f profileFlags) settle(p *profile.Profile, files map[string]profile.ELF) {
 	p.Judge(files)
 	f.finder.Name(p)
@@ -275,7 +275,7 @@ func (f profileFlags) settle(p *profile.Profile, files map[string]profile.ELF) {
 	}
 }
 
-// writeProfile writes what was asked for.
+// writeProfile writes the profile in the requested format.
 func writeProfile(out io.Writer, f profileFlags, options report.Options, now, before profiled,
 	filters []profile.ConfigFilter,
 ) error {

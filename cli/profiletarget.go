@@ -23,7 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// takePID profiles a process of this machine.
+// takePID profiles a process on this machine.
 func takePID(ctx context.Context, env *Env, f profileFlags) (profiled, error) {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", f.pid))
 	if err != nil {
@@ -50,7 +50,7 @@ func nothingRan(title string, seconds float64) error {
 		"profile it while it works, or for longer: --length")
 }
 
-// takePod profiles a pod's container with the perf of its node.
+// takePod profiles a container of a pod with the perf of the pod's node.
 func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profiled, error) {
 	line := newProgress(env.Stderr)
 	defer line.Clear()
@@ -92,11 +92,11 @@ func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profil
 	return profiled{title, []*profile.Profile{p}}, nil
 }
 
-// sidecars are names of containers that a pod's proxy has.
+// sidecars lists the names of proxy containers in pods.
 var sidecars = []string{"istio-proxy", "linkerd-proxy"}
 
-// openLab opens the lab that the pod runs in. In a cluster the profile role
-// needs an image of this program.
+// openLab opens the lab in which the pod runs. In a cluster the profile role needs an image of
+// this program.
 func (f profileFlags) openLab(ctx context.Context, line *progress) (lab.Lab, error) {
 	if err := f.where.Check(); err != nil {
 		return nil, err
@@ -112,14 +112,14 @@ func (f profileFlags) openLab(ctx context.Context, line *progress) (lab.Lab, err
 	return local.Open("")
 }
 
-// Ports at which pods serve profiles.
+// Ports on which pods serve profiles.
 const (
 	adminPort = 15000 // Istio's sidecars
 	pprofPort = 8080  // istiod
 )
 
-// takePodHTTP asks a pod for a profile of another kind than perf's: an Istio
-// sidecar by Envoy's admin interface, others by pprof.
+// takePodHTTP asks a pod for a profile that perf cannot take: an Istio sidecar through Envoy's
+// admin interface, other pods through pprof.
 func takePodHTTP(ctx context.Context, env *Env, f profileFlags, l lab.Lab, target site.PodTarget) (profiled, error) {
 	container, err := site.PodContainer(ctx, l, target)
 	if err != nil {

@@ -11,29 +11,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// progress says on stderr what is going on: at a terminal in one line that is
-// rewritten in place, elsewhere in a line now and then, so that whoever reads
-// along is never left alone for long.
+// progress shows on stderr what the program is doing. At a terminal it rewrites one line in
+// place; elsewhere it prints a line at intervals, so that a reader is never left without news for
+// long.
 type progress struct {
 	out   io.Writer
-	width int // of the terminal; 0: not a terminal
+	width int // of the terminal; 0 if out is not a terminal
 	start time.Time
 
 	mu    sync.Mutex
-	shown bool        // at a terminal: there is a line to take away
-	going string      // elsewhere: what goes on; "" while nothing does
-	timer *time.Timer // elsewhere: when it is said next
+	shown bool        // at a terminal: a line is shown
+	going string      // elsewhere: the current activity; "" if there is none
+	timer *time.Timer // elsewhere: prints going at intervals
 }
 
-// sayEvery is how often a progress that is no terminal says what goes on.
+// sayEvery is the interval at which progress is printed when out is not a terminal.
 const sayEvery = 15 * time.Second
 
 func newProgress(out io.Writer) *progress {
 	return &progress{out: out, width: terminalWidth(out), start: time.Now()}
 }
 
-// terminalWidth is the width of the terminal behind w in columns, 0 if w is
-// no terminal.
+// terminalWidth returns the width in columns of the terminal behind w, or 0 if w is not a
+// terminal.
 func terminalWidth(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -69,12 +69,12 @@ func (p *progress) Say(format string, args ...any) {
 	p.shown = true
 }
 
-// timed puts the time since the beginning before a text.
+// timed puts the elapsed time in front of a text.
 func (p *progress) timed(text string) string {
 	return fmt.Sprintf("%5.0f s  %s", time.Since(p.start).Seconds(), text)
 }
 
-// sayGoing prints what goes on, and does so again later.
+// sayGoing prints the current activity and rearms the timer.
 func (p *progress) sayGoing() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -94,14 +94,14 @@ func (p *progress) Note(format string, args ...any) {
 	fmt.Fprintf(p.out, format+"\n", args...)
 }
 
-// interject prints a line that stays, beside whatever progress of the same output may have a
-// line there.
+// interject prints a line that stays. It first erases a line that another progress on the same
+// output may have left.
 func (p *progress) interject(text string) {
 	p.shown = p.width > 0
 	p.Note("%s", text)
 }
 
-// Clear takes the line away: nothing goes on any more.
+// Clear removes the line; there is no current activity any more.
 func (p *progress) Clear() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

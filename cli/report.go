@@ -68,13 +68,13 @@ func newReportCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// addTextFlags adds the flags on how text is drawn.
+// addTextFlags adds the flags that control how text is drawn.
 func addTextFlags(cmd *cobra.Command, color *string, width *int) {
 	cmd.Flags().StringVar(color, "color", "auto", "colour text: auto (on a terminal, unless NO_COLOR is set), always, never")
 	cmd.Flags().IntVar(width, "width", 0, "maximum table width in columns (default: the terminal's, otherwise 100)")
 }
 
-// textOptions are how text is drawn on w.
+// textOptions returns how to draw text on w.
 func textOptions(w io.Writer, color string, width int) (report.Options, error) {
 	terminal := terminalWidth(w)
 	options := report.Options{Width: width}
@@ -105,7 +105,7 @@ func runReport(ctx context.Context, env *Env, f reportFlags) error {
 	}
 	out := env.Stdout
 	if f.out != "" {
-		out = nil // a file is no terminal
+		out = nil // a file is not a terminal
 	}
 	options, err := textOptions(out, f.color, f.width)
 	if err != nil {
@@ -134,12 +134,12 @@ func runReport(ctx context.Context, env *Env, f reportFlags) error {
 	return app.Judgement(findings)
 }
 
-// loadRun reads a run directory, and warns of what is damaged there.
+// loadRun reads a run directory and warns about damage in it.
 func loadRun(ctx context.Context, env *Env, dir string) (record.Run, error) {
 	return app.LoadRun(ctx, dir, env.warn)
 }
 
-// warn prints a line that is about the input rather than an error.
+// warn prints a warning about the input.
 func (env *Env) warn(text string) { fmt.Fprintf(env.Stderr, "meshtrial: %s\n", text) }
 
 // show prints a document as JSON, or as text.
@@ -157,8 +157,8 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// writeWhole writes a file whole or not at all. A device or pipe, such as
-// /dev/stdout, is written to; a link's target is made or replaced, not the link.
+// writeWhole writes a file completely or not at all. It writes directly to a device or pipe, such
+// as /dev/stdout. If path is a link, it creates or replaces the target and keeps the link.
 func writeWhole(path string, data []byte) (err error) {
 	mode := os.FileMode(0o644)
 	switch info, statErr := os.Stat(path); {
@@ -206,7 +206,7 @@ func writeWhole(path string, data []byte) (err error) {
 	return nil
 }
 
-// linkTarget is the path that a link names; false if there is no link at path.
+// linkTarget returns the target of a link. linked is false if path is not a link.
 func linkTarget(path string) (target string, linked bool) {
 	target, err := os.Readlink(path)
 	if err != nil || filepath.IsAbs(target) {
@@ -216,7 +216,7 @@ func linkTarget(path string) (target string, linked bool) {
 	return filepath.Join(dir, target), err == nil
 }
 
-// writeInto writes to what is there: a terminal, a pipe, a device.
+// writeInto writes to an existing terminal, pipe or device.
 func writeInto(path string, data []byte) error {
 	file, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

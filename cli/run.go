@@ -24,16 +24,16 @@ import (
 	"github.com/meshtrial/meshtrial/study/studies"
 )
 
-// runFlags are the flags of `meshtrial run`.
+// runFlags holds the flags of `meshtrial run`.
 type runFlags struct {
 	app.RunOptions
 	sets    []string
 	json    bool
 	yes     bool
 	detach  bool
-	results string // of a detached run: where they go
+	results string // where the results of a detached run go
 	page    bool
-	model   string // a capacity model that a tuning begins with
+	model   string // the capacity model that a tuning starts from
 }
 
 func newRunCommand(env *Env) *cobra.Command {
@@ -99,7 +99,7 @@ func newRunCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// addMetricsFlag adds the flag that serves metrics of what is under way.
+// addMetricsFlag adds the flag that serves metrics of the operation in progress.
 func addMetricsFlag(flags *pflag.FlagSet, to *string, what string) {
 	flags.StringVar(to, "metrics", "", "serve OpenMetrics of "+what+" at this `ADDRESS`: HOST:PORT, or a port of 127.0.0.1")
 }
@@ -118,7 +118,7 @@ func addNodeFlags(cmd *cobra.Command, nodes *int, zones *[]string, usual int, wh
 	cmd.Flags().StringSliceVar(zones, "zones", nil, "zones of the nodes, `ZONE or REGION/ZONE`, dealt to them in turn (default: each of several nodes its own)")
 }
 
-// runStudy runs the study of the arguments, detached or here.
+// runStudy runs the study of the arguments, detached or in this process.
 func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err error) {
 	if f.Study, f.Source, err = chooseStudy(ctx, env, f, args); err != nil {
 		return err
@@ -152,7 +152,7 @@ func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err err
 	return app.Run(ctx, f.RunOptions)
 }
 
-// tell has a run tell the user at env what goes on, ask for consent there, and print findings.
+// tell makes a run report progress to the user at env, ask for consent there, and print findings.
 func (f *runFlags) tell(env *Env, p *progress) {
 	f.Progress = p
 	f.Confirm = func(ctx context.Context, text string) error { return ask(ctx, env, p, false, text, f.yes) }
@@ -165,7 +165,7 @@ func (f *runFlags) tell(env *Env, p *progress) {
 	}
 }
 
-// check refuses flags that mean nothing beside the others.
+// check returns an error for flags that have no meaning in combination with the others.
 func (f *runFlags) check(flags *pflag.FlagSet) error {
 	if f.Lab == lab.KindLocal {
 		if err := refuse(flags, "requires --lab cluster", "kubeconfig", "context", "image", "pull-secret", "mesh-wide"); err != nil {
@@ -201,7 +201,7 @@ func refuse(flags *pflag.FlagSet, why string, names ...string) error {
 	return nil
 }
 
-// present prints the findings and where the report is.
+// present prints the findings and the path of the report.
 func present(env *Env, asJSON bool, dir string, findings record.Findings) error {
 	if asJSON {
 		return kinds.Reports().Render(env.Stdout, findings, "json", report.Options{})
@@ -225,7 +225,7 @@ func presentText(env *Env, findings record.Findings) error {
 	return kinds.Reports().Render(env.Stdout, findings, "text", options)
 }
 
-// detach begins a detached run, and says how to find it.
+// detach begins a detached run and prints how to find it.
 func detach(ctx context.Context, env *Env, f runFlags, p *progress) error {
 	var results app.Results
 	if f.results != "" {
@@ -248,7 +248,7 @@ func detach(ctx context.Context, env *Env, f runFlags, p *progress) error {
 	return err
 }
 
-// claimOf parses --results.
+// claimOf parses the value of --results.
 func claimOf(text string) (app.Results, error) {
 	claim, ok := strings.CutPrefix(text, "pvc:")
 	namespace, name, both := strings.Cut(claim, "/")
@@ -261,7 +261,7 @@ func claimOf(text string) (app.Results, error) {
 	return app.Results{Namespace: namespace, Claim: name}, nil
 }
 
-// showEvent tells a person what the runner does.
+// showEvent shows the user what the runner is doing.
 func showEvent(p *progress, plan *study.Plan, e runner.Event) {
 	switch e.Stage {
 	case "trial":

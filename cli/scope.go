@@ -36,7 +36,8 @@ type scopeFlags struct {
 	width           int
 	generate        generateFlags
 	applied         applyFlags
-	// choose, if set, selects the pods of a lab that are read, of all that have a proxy, in order.
+	// choose, if set, receives all pods of a lab that have a proxy and returns those to read, in
+	// order.
 	choose func([]corev1.Pod) []corev1.Pod
 }
 
@@ -65,7 +66,7 @@ func newScopeCommand(env *Env) *cobra.Command {
 			if len(args) > 0 && len(f.dumps) == 0 {
 				return errs.WithHint(errs.Usage("unexpected argument %q", args[0]), "name config dumps with --dump FILE...")
 			}
-			f.dumps = append(f.dumps, args...) // --dump *.json
+			f.dumps = append(f.dumps, args...) // for example --dump *.json
 			if err := f.check(cmd.Flags().Changed); err != nil {
 				return err
 			}
@@ -126,7 +127,7 @@ func runScope(ctx context.Context, env *Env, f scopeFlags) error {
 	return env.show(f.json, r, func(w io.Writer) error { return report.RenderScope(w, r, f.top, options) })
 }
 
-// where is the lab whose sidecars are read.
+// where returns the lab whose sidecars are read.
 func (f *scopeFlags) where() app.Where {
 	return app.Where{Lab: f.lab, Kubeconfig: f.kubeconfig, Context: f.context}
 }
@@ -155,7 +156,7 @@ func (f *scopeFlags) check(changed func(string) bool) error {
 		return errs.Usage("--top and --proxies must not be negative")
 	}
 	if f.generate.to != "" && !changed("proxies") {
-		f.proxies = 0 // who is not read is not narrowed
+		f.proxies = 0 // narrowing a workload requires reading its proxies
 	}
 	return f.generate.check(*f, changed)
 }
@@ -188,7 +189,7 @@ func fileProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) (
 	return proxies, nil
 }
 
-// noDump adds a hint to the error of a path without a dump.
+// noDump adds a hint to the error for a path without a dump.
 func noDump(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return errs.WithHint(errs.Usage("there is no config dump %s", path), "%s", scope.TakeDump)
@@ -199,10 +200,11 @@ func noDump(path string, err error) error {
 	return err
 }
 
-// scopeFiles are the extensions of files with the configuration of a proxy.
+// scopeFiles lists the extensions of files that contain the configuration of a proxy.
 var scopeFiles = []string{confile.Extension, ".json.gz", ".json"}
 
-// runProxies reads the config dumps and the configuration of simulated proxies that a run recorded.
+// runProxies reads the config dumps, and the configuration of simulated proxies, that a run
+// recorded.
 func runProxies(ctx context.Context, f scopeFlags, o scope.Options) ([]scope.Proxy, error) {
 	if _, err := os.Stat(f.run); errors.Is(err, fs.ErrNotExist) {
 		return nil, errs.WithHint(errs.Usage("there is no run at %s", f.run), "give the directory that `meshtrial run` printed")

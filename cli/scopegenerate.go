@@ -23,7 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// generateFlags are those of scope --generate.
+// generateFlags holds the flags of scope --generate.
 type generateFlags struct {
 	to                                              string
 	inventory, logs, metrics, kiali, graphs, always []string
@@ -33,7 +33,7 @@ type generateFlags struct {
 	window, watched, reach                          time.Duration
 }
 
-// generateNames are the flags that only go with --generate.
+// generateNames lists the flags that require --generate.
 var generateNames = []string{"inventory", "access-log", "istio-metrics", "metrics-window", "prometheus-url", "prometheus-header",
 	"kiali", "graph", "always", "window", "watched", "cluster-domain", "root-namespace", "revision", "apply"}
 
@@ -55,7 +55,7 @@ func (f *generateFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.root, "root-namespace", "istio-system", "`namespace` of the mesh's configuration, unless its ConfigMap names another")
 }
 
-// check rejects flags that do not go together.
+// check returns an error for flags that do not go together.
 func (f *generateFlags) check(s scopeFlags, changed func(string) bool) error {
 	for _, name := range []string{"yes", "wait"} {
 		if changed(name) && !s.applied.apply {
@@ -95,7 +95,7 @@ func (f *generateFlags) check(s scopeFlags, changed func(string) bool) error {
 	return nil
 }
 
-// observed is what --generate reads.
+// observed is the input that --generate reads.
 type observed struct {
 	inv   *generate.Inventory
 	obs   *generate.Observations
@@ -107,7 +107,7 @@ func (o *observed) note(format string, args ...any) {
 	o.notes = append(o.notes, fmt.Sprintf(format, args...))
 }
 
-// runGenerate makes Sidecars of all sources that are named.
+// runGenerate generates Sidecars from all the named sources.
 func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 	to := env.Stdout
 	if f.generate.to == "-" {
@@ -167,8 +167,8 @@ func runGenerate(ctx context.Context, env *Env, f scopeFlags) error {
 	return writeGenerated(ctx, env, to, f, result, files, text)
 }
 
-// takeProxies passes each proxy that is named to take, with what it called. Those of a lab, which may be thousands, are
-// not held.
+// takeProxies passes each selected proxy to take, with what the proxy called. It does not hold
+// the proxies of a lab in memory, since there may be thousands.
 func takeProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, take func(scope.Proxy) error) (notes []string, err error) {
 	var proxies []scope.Proxy
 	switch {
@@ -188,7 +188,7 @@ func takeProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, t
 	return nil, err
 }
 
-// proxy adds what a proxy holds, and its counters, if they were read.
+// proxy adds the configuration of a proxy and, if they were read, its counters.
 func (o *observed) proxy(p scope.Proxy) {
 	o.inv.AddProxy(p)
 	o.scale.Add(p)
@@ -274,7 +274,7 @@ func (o *observed) accessLog(ctx context.Context, env *Env, named string) error 
 	})
 }
 
-// maxMetrics bounds a file with an answer of Prometheus, bytes.
+// maxMetrics limits the size of a file with an answer of Prometheus, in bytes.
 const maxMetrics = 256 << 20
 
 func (o *observed) metrics(r io.Reader, name string, reach time.Duration) error {
@@ -299,7 +299,8 @@ func (o *observed) metrics(r io.Reader, name string, reach time.Duration) error 
 	return o.samples(samples, "", span)
 }
 
-// onlyNamespace is the namespace that all of several series lead to, as those of a query that asks for that do.
+// onlyNamespace returns the namespace to which all series lead, if there are several and they
+// lead to just one. The query may have selected that namespace.
 func onlyNamespace(samples []signals.Sample) (to string, only bool) {
 	for i, s := range samples {
 		namespace := s.Labels["destination_service_namespace"]
@@ -311,11 +312,11 @@ func onlyNamespace(samples []signals.Sample) (to string, only bool) {
 	return to, len(samples) > 1
 }
 
-// labelsOfCalls are the labels that say who calls whom.
+// labelsOfCalls lists the labels that say who calls whom.
 const labelsOfCalls = "reporter, source_workload, source_workload_namespace, destination_workload, destination_workload_namespace, " +
 	"destination_service, destination_service_name, destination_service_namespace, request_protocol"
 
-// samples adds series. Expressions drop the names of metrics, which the caller knows.
+// samples adds series. Expressions drop the names of metrics, so the caller passes the name.
 func (o *observed) samples(samples []signals.Sample, metric string, at generate.Span) error {
 	for i, s := range samples {
 		name := s.Name
@@ -333,20 +334,21 @@ func (o *observed) samples(samples []signals.Sample, metric string, at generate.
 	return nil
 }
 
-// historySteps are the steps in which the beginning of a server's series is looked for.
+// historySteps is the number of steps into which the window is divided to find the start of a
+// server's series.
 const historySteps = 240
 
-// ask asks a Prometheus server for every pair that had a request at any time within the window, whatever became of the
-// counters.
+// ask queries a Prometheus server for every pair that had a request at any time within the
+// window, even if counters were reset or have disappeared since.
 func (o *observed) ask(ctx context.Context, f generateFlags) error {
 	server, err := openPrometheus(f.prometheus, f.headers)
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	server.Whole() // whom a store that did not answer knows of would count as calling nobody
+	server.Whole() // no partial answers: missing series would look like missing calls
 	now := time.Now()
-	// A server keeps less than it is asked for, and does not say so.
+	// A server may keep less history than the query covers, and does not say so.
 	from, step := now.Add(-f.window), max(f.window/historySteps, time.Minute)
 	history, err := server.Range(ctx, "count("+generate.MetricRequests+")", from, now, step)
 	if err != nil {
@@ -376,20 +378,21 @@ func (o *observed) ask(ctx context.Context, f generateFlags) error {
 	return nil
 }
 
-// Files of a folder.
+// Files in the output folder.
 const (
 	fileSidecars = "sidecars.yaml"
 	fileDiff     = "sidecars.diff"
 	fileReport   = "report.json"
 )
 
-// generatedFiles are texts made of a result, which of a large mesh takes a while.
+// generatedFiles holds the texts made from a result. For a large mesh, making them takes a while.
 type generatedFiles struct{ sidecars, diff string }
 
-// safeName matches the names of objects that are written out.
+// safeName matches the object names that may be written.
 var safeName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
 
-// writeGenerated writes the Sidecars, and the report to a stream, and applies them if --apply asks for it.
+// writeGenerated writes the Sidecars, writes the report to the stream to, and applies the Sidecars if
+// --apply is given.
 func writeGenerated(ctx context.Context, env *Env, to io.Writer, f scopeFlags, r generate.Result, files generatedFiles, text report.Options) error {
 	for _, s := range r.Sidecars {
 		if !safeName.MatchString(s.String()) {

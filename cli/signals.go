@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/signals"
 )
 
-// signalsFlags are the flags of `meshtrial signals`.
+// signalsFlags holds the flags of `meshtrial signals`.
 type signalsFlags struct {
 	istiodFlags
 	tableFlags
@@ -30,7 +30,7 @@ type signalsFlags struct {
 	once, json bool
 }
 
-// tableFlags say over which time and of whom the table is.
+// tableFlags select the time window and the series of the table.
 type tableFlags struct {
 	window                       time.Duration
 	selector, process, container string
@@ -93,7 +93,7 @@ func newSignalsCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// check finds what is wrong before anything is asked.
+// check returns an error for invalid flags before anything is queried.
 func (f *signalsFlags) check(changed func(string) bool) (o signals.Options, err error) {
 	given := func(names ...string) string {
 		if i := slices.IndexFunc(names, changed); i >= 0 {
@@ -131,7 +131,7 @@ func (f *signalsFlags) check(changed func(string) bool) (o signals.Options, err 
 // answerTimeout is how long a Prometheus server may take to answer.
 const answerTimeout = 10 * time.Second
 
-// openPrometheus makes the client of a server.
+// openPrometheus returns a client of a Prometheus server.
 func openPrometheus(address string, headers []string) (*signals.Remote, error) {
 	h := http.Header{}
 	for _, text := range headers {

@@ -13,15 +13,15 @@ import (
 	"github.com/meshtrial/meshtrial/observe/signals"
 )
 
-// signalsView shows readings: a table that is redrawn at a terminal, a line
-// each where there is none and the table at the end, or JSON.
+// signalsView shows readings. At a terminal it redraws a table; elsewhere it prints a line for
+// each reading and the table at the end. It can also print JSON.
 type signalsView struct {
 	env      *Env
 	f        signalsFlags
 	terminal bool
 	lines    int // of the table on the screen
 	last     *signals.Reading
-	told     map[string]bool // problems
+	told     map[string]bool // problems already printed
 }
 
 func newSignalsView(env *Env, f signalsFlags) *signalsView {
@@ -48,7 +48,7 @@ func (v *signalsView) show(r signals.Reading) error {
 	return err
 }
 
-// redraw writes the table over the one before.
+// redraw writes the table over the previous one.
 func (v *signalsView) redraw(r signals.Reading) error {
 	var table bytes.Buffer
 	if err := signals.WriteTable(&table, r); err != nil {
@@ -62,7 +62,7 @@ func (v *signalsView) redraw(r signals.Reading) error {
 	v.lines = 0
 	for line := range strings.Lines(table.String()) {
 		line = strings.TrimSuffix(line, "\n")
-		// What is scrolled away cannot be written over.
+		// Lines that have scrolled off the screen cannot be overwritten.
 		if height > 2 && v.lines >= height-2 {
 			out.WriteString("\r(a higher terminal shows more)\x1b[K\n")
 			v.lines++
@@ -79,8 +79,7 @@ func (v *signalsView) redraw(r signals.Reading) error {
 	return err
 }
 
-// terminalHeight is the height of the terminal behind w in lines, 0 if that
-// is not known.
+// terminalHeight returns the height in lines of the terminal behind w, or 0 if unknown.
 func terminalHeight(w io.Writer) int {
 	f, ok := w.(*os.File)
 	if !ok {
@@ -93,7 +92,7 @@ func terminalHeight(w io.Writer) int {
 	return int(size.Row)
 }
 
-// end shows the last reading whole where lines were shown so far.
+// end prints the full table of the last reading if only lines were printed so far.
 func (v *signalsView) end() error {
 	if v.last == nil || v.f.once || v.f.json || v.terminal {
 		return nil

@@ -23,7 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/study/studies"
 )
 
-// newStudyCommand works on study files without running anything.
+// newStudyCommand returns the commands that work on study files without running anything.
 func newStudyCommand(env *Env) *cobra.Command {
 	return parentCommand("study", "List, check and explain study files without running them", "",
 		newStudyListCommand(env), newStudyCheckCommand(env), newStudyPlanCommand(env), newStudyShowCommand(env), newStudySchemaCommand(env))
@@ -208,14 +208,14 @@ func addSetFlag(cmd *cobra.Command, sets *[]string) {
 		"override a part of the study, `PATH=VALUE`: window=1s, rate=2000 to fix a factor, connections=[8,16] to vary it; may be repeated")
 }
 
-// loadStudy reads a study by its shipped name, by path, or from standard
-// input ("-"), with overrides put in and the files it names read. It also
-// returns the file as it is.
+// loadStudy reads a study by its shipped name, by path, or from standard input ("-"). It applies
+// the overrides and reads the files that the study names. It also returns the unmodified contents
+// of the study file.
 func loadStudy(ctx context.Context, env *Env, arg string, sets []string) (*study.Study, []byte, error) {
 	return loadStudyBy(ctx, env, arg, sets, study.Parse)
 }
 
-// loadStudyBy is [loadStudy] by another way of parsing.
+// loadStudyBy is [loadStudy] with another parser.
 func loadStudyBy(ctx context.Context, env *Env, arg string, sets []string,
 	parse func(data []byte, name string, sets []string) (*study.Study, error)) (*study.Study, []byte, error) {
 	data, name, dir, err := readStudy(ctx, env, arg)
@@ -236,13 +236,13 @@ func loadStudyBy(ctx context.Context, env *Env, arg string, sets []string,
 	return s, data, err
 }
 
-// chooseStudy reads the study of the arguments, or that of a run to resume.
+// chooseStudy reads the study of the arguments, or the study of the run to resume.
 func chooseStudy(ctx context.Context, env *Env, f runFlags, args []string) (*study.Study, []byte, error) {
 	switch {
 	case f.Resume == "":
 		return loadStudy(ctx, env, args[0], f.sets)
 	case len(args) == 1:
-		// The store refuses it if it is another study than the run's.
+		// The store rejects a study that differs from the run's.
 		return loadStudyBy(ctx, env, args[0], f.sets, study.ParseAgain)
 	case len(f.sets) > 0:
 		return nil, nil, errs.WithHint(errs.Usage("--set would change the study of the run to resume"), "leave it out, or start a new run")
@@ -261,7 +261,7 @@ func readStudy(ctx context.Context, env *Env, arg string) (data []byte, name, di
 		}
 	}
 	if !strings.ContainsAny(arg, "/.") {
-		// A bare word is a shipped study, or a file of that name.
+		// A word without slashes and dots is a shipped study, or a file of that name.
 		if data, err = studies.Read(arg); err == nil {
 			return data, arg + ".yaml", ".", nil
 		}
@@ -279,8 +279,8 @@ func readStudy(ctx context.Context, env *Env, arg string) (data []byte, name, di
 	return data, arg, filepath.Dir(arg), err
 }
 
-// insteadOf says what to name in place of a path that is no file to read: of the directory
-// of a run the study in it.
+// insteadOf returns a hint on what to name instead of a path that is not a readable file. For a
+// run directory it names the study inside.
 func insteadOf(path string) string {
 	of := filepath.Join(path, store.FileStudy)
 	if info, err := os.Stat(of); err == nil && info.Mode().IsRegular() {
@@ -289,8 +289,8 @@ func insteadOf(path string) string {
 	return studies.Takes
 }
 
-// readLimited reads a file that should be small: one byte more than a study
-// may have is enough to refuse it. It may be a pipe, which ends with ctx.
+// readLimited reads a file that should be small. It reads one byte more than a study may have,
+// which is enough to reject a larger file. A pipe is read until ctx ends.
 func readLimited(ctx context.Context, path string) ([]byte, error) {
 	f, err := openInput(ctx, path)
 	if err != nil {
@@ -300,7 +300,7 @@ func readLimited(ctx context.Context, path string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(f, study.MaxFile+1))
 }
 
-// span words an estimate of time.
+// span formats a time estimate.
 func span(e study.Estimate) string {
 	least, most := e.Min.Round(time.Second), e.Max.Round(time.Second)
 	if least == most {

@@ -23,7 +23,7 @@ import (
 // off is the value of an address flag that turns its listener off.
 const off = "off"
 
-// workerFlags are the flags of `meshtrial worker`.
+// workerFlags holds the flags of `meshtrial worker`.
 type workerFlags struct {
 	options    worker.Options
 	listen     map[string]*string // by listener
@@ -58,7 +58,7 @@ func newWorkerCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// add declares the flags.
+// add adds the flags to a command.
 func (f *workerFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
 	address := func(value *string, name string, preset string, usage string) {
@@ -83,7 +83,7 @@ func (f *workerFlags) add(cmd *cobra.Command) {
 	flags.BoolVar(&f.verbose, "verbose", false, "log what happens to standard error")
 }
 
-// read makes a worker's options of the flags as they were given.
+// read returns a worker's options from its flags.
 func (f *workerFlags) read(ctx context.Context, env *Env) (worker.Options, error) {
 	o := f.options
 	o.Listen = map[string]string{}
@@ -120,8 +120,8 @@ func (f *workerFlags) read(ctx context.Context, env *Env) (worker.Options, error
 	return o, nil
 }
 
-// runWorker serves until it is interrupted, and says where it listens and what
-// it served.
+// runWorker serves until it is interrupted. It prints where it listens, and at the end what it
+// served.
 func runWorker(ctx context.Context, env *Env, options worker.Options, asJSON bool) error {
 	w, err := worker.New(options)
 	if err != nil {
@@ -150,13 +150,14 @@ func runWorker(ctx context.Context, env *Env, options worker.Options, asJSON boo
 	return err
 }
 
-// maxConfig bounds the file of a behaviour, in bytes: a million recorded times.
+// maxConfig limits the size of a file that describes a worker's behaviour, in bytes: enough for a
+// million recorded times.
 const maxConfig = 32 << 20
 
-// crashCode is how a worker exits that was told to crash.
+// crashCode is the exit code of a worker that was commanded to crash.
 const crashCode = 70
 
-// readWorkerConfig reads a behaviour from a file, or takes the text itself.
+// readWorkerConfig reads a behaviour from a file, or from text itself.
 func readWorkerConfig(ctx context.Context, text string) (control.Config, error) {
 	data, where := []byte(text), "--config"
 	if !strings.HasPrefix(strings.TrimSpace(text), "{") {
@@ -173,7 +174,7 @@ func readWorkerConfig(ctx context.Context, text string) (control.Config, error) 
 	return config, nil
 }
 
-// readToken reads a secret; "" names no file.
+// readToken reads a secret from a file. It returns "" if path is "".
 func readToken(ctx context.Context, path string) (string, error) {
 	if path == "" {
 		return "", nil

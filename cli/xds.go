@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
-// xdsFlags are the flags of `meshtrial xds`.
+// xdsFlags holds the flags of `meshtrial xds`.
 type xdsFlags struct {
 	app.Fleet
 	app.FleetTimes
@@ -77,7 +77,7 @@ func newXDSCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// register adds the flags that say where to connect and as whom.
+// register adds the flags that say where to connect and with which identities.
 func (f *xdsFlags) register(fs *pflag.FlagSet) {
 	f.Streams = 1
 	fs.StringSliceVar(&f.Addresses, "address", nil, "`HOST:PORT` of istiod; may be repeated")
@@ -103,7 +103,8 @@ func (f *xdsFlags) register(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.HBONE, "hbone", false, "sidecars and gateways also ask for all workloads, as with ISTIO_META_ENABLE_HBONE")
 }
 
-// spec is the fleet that the flags describe; example is a command that works.
+// spec returns the fleet that the flags describe. example is a working command, for the error
+// message.
 func (f *xdsFlags) spec(ctx context.Context, example string) (xds.Spec, error) {
 	if len(f.Addresses) == 0 {
 		return xds.Spec{}, errs.WithHint(errs.Usage("no --address"), "%s", example)
@@ -111,8 +112,8 @@ func (f *xdsFlags) spec(ctx context.Context, example string) (xds.Spec, error) {
 	return f.Spec(func(path string, limit int64) ([]byte, error) { return readInput(ctx, path, limit) })
 }
 
-// serveXDSControl is the xds role: fleets on request, until ctx ends or nobody
-// was heard for alone.
+// serveXDSControl serves the xds role: it runs fleets on request until ctx ends, or until no
+// caller has been heard from for alone.
 func serveXDSControl(ctx context.Context, env *Env, address string, alone time.Duration) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// newXDSRecordCommand is `meshtrial xds record`.
+// newXDSRecordCommand returns the command `meshtrial xds record`.
 func newXDSRecordCommand(env *Env) *cobra.Command {
 	f := &xdsFlags{}
 	var out string
@@ -53,7 +53,7 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 func recordXDS(ctx context.Context, env *Env, spec xds.Spec, out string) (err error) {
 	file := env.Stdout
 	if out != "-" {
-		// Made first: a recording that cannot be kept need not begin.
+		// Create the file first: do not start a recording that cannot be saved.
 		made, err := os.Create(out)
 		if err != nil {
 			return errs.WithCode(err, errs.CodeUsage)
@@ -62,7 +62,7 @@ func recordXDS(ctx context.Context, env *Env, spec xds.Spec, out string) (err er
 			info, statErr := made.Stat()
 			if err = errors.Join(err, made.Close()); err != nil && statErr == nil && info.Mode().IsRegular() {
 				if path, linkErr := filepath.EvalSymlinks(out); linkErr == nil {
-					_ = os.Remove(path) // half a recording is none
+					_ = os.Remove(path) // an incomplete recording is useless
 				}
 			}
 		}()

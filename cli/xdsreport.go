@@ -17,7 +17,7 @@ import (
 
 func runXDS(ctx context.Context, env *Env, spec xds.Spec, f *xdsFlags) error {
 	report, interrupted, failure := f.Run(ctx, spec, newProgress(env.Stderr))
-	if report.Schema == 0 { // nothing began
+	if report.Schema == 0 { // nothing started
 		return failure
 	}
 	var err error
@@ -28,7 +28,7 @@ func runXDS(ctx context.Context, env *Env, spec xds.Spec, f *xdsFlags) error {
 	return err
 }
 
-// printXDS writes the report for people.
+// printXDS writes the report as text.
 func printXDS(out io.Writer, r app.FleetReport) error {
 	var b strings.Builder
 	a, s := &r.Account, &r.Status
@@ -44,7 +44,7 @@ func printXDS(out io.Writer, r app.FleetReport) error {
 		acks, nacks = acks+w.Acks, nacks+w.Nacks
 		fmt.Fprintf(&b, "%-6s %10d %14d %12d %12d %14d\n", name, w.Responses, w.Bytes, w.Resources, w.Identical, cmp.Or(a.Config[name], a.ZtunnelConfig[name]))
 	}
-	if s.Ztunnels > 0 { // of the types above that they hold
+	if s.Ztunnels > 0 { // held by ztunnels, and part of the types above
 		fmt.Fprintf(&b, "a ztunnel holds %d bytes of wds, %d of wads\n", a.ZtunnelConfig["wds"], a.ZtunnelConfig["wads"])
 	}
 	fmt.Fprintf(&b, "\nacknowledged %d, rejected %d, not understood %d\n", acks, nacks, a.Errors)
