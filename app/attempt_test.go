@@ -19,7 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// The pod gets all options that matter there, and none that names files of this machine.
+// The pod receives every option that matters there, and none that names files on this machine.
 func TestPodArgs(t *testing.T) {
 	want := RunOptions{Lab: lab.KindCluster, Image: "registry.example/meshtrial:1", Observe: record.ObservedKubelet, PullSecret: "team/registry", Revision: "canary",
 		MeshWide: true, OwnLab: true, Wait: time.Hour, Limits: []string{"unattributed=60%", "schedule-lag=0.5"}}
@@ -36,8 +36,8 @@ func TestPodArgs(t *testing.T) {
 	}
 }
 
-// An attempt goes on with what there is, and begins anew where its forerunner had not yet
-// made a run.
+// An attempt continues with the trials that exist. If the previous attempt had not created a run
+// yet, it starts afresh.
 func TestTakeUp(t *testing.T) {
 	const text = "name: p\nquestion: q?\nfactors: {sidecars: [none, both]}\n"
 	dir := filepath.Join(t.TempDir(), "run")
@@ -50,7 +50,7 @@ func TestTakeUp(t *testing.T) {
 		t.Errorf("nothing there: %d, %v, %+v", n, err, f)
 	}
 	must.OK(t, os.MkdirAll(filepath.Join(dir, "hist"), 0o755))
-	// Another run may have the cluster.
+	// Another run may hold the cluster.
 	if n, err := f.takeUp(given, dir, true); n != 0 || err != nil || store.Vacant(f.Out) != nil || f.Wait != 24*time.Hour {
 		t.Errorf("half a run: %d, %v, %v, it waits %v", n, err, store.Vacant(f.Out), f.Wait)
 	}
@@ -68,7 +68,7 @@ func TestTakeUp(t *testing.T) {
 	}
 }
 
-// A run that no further trial could be carried through for is not tried again.
+// A run in which no further trial could be completed is not tried again.
 func TestLastIfFutile(t *testing.T) {
 	failed := errors.New("no waypoint")
 	if err := lastIfFutile(failed); err != failed {

@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
-// What affects connected proxies of others needs MeshWide before anybody is asked. A local lab
-// is changed without asking.
+// Changes that affect connected proxies of others require MeshWide before the user is asked. A
+// local lab is changed without asking.
 func TestConfirmChanges(t *testing.T) {
 	wide := []journal.Planned{{Object: "Sidecar istio-system/default", Done: journal.Made, Wide: []string{"sidecar_scope mesh: proxies know no Services but those of ./*"}}}
 	narrow := []journal.Planned{{Object: "Deployment istio-system/istiod", Done: journal.Changed}}
@@ -24,7 +24,7 @@ func TestConfirmChanges(t *testing.T) {
 		changes   []journal.Planned
 		connected int
 		meshWide  bool
-		asked     string // part of the text
+		asked     string // part of the question
 		code      int
 	}{
 		"proxies of others":          {lab.KindCluster, false, wide, 12, false, "", errs.CodeUsage},

@@ -42,7 +42,7 @@ func TestKeepsOnlyIstiodsLines(t *testing.T) {
 		`container_spec_cpu_quota{container="discovery",pod="istiod-12"} 5`:                  false,
 		`container_cpu_cfs_throttled_seconds_total{container="discovery",pod="istiod-1"}  3`: true,
 		`container_network_transmit_bytes_total{interface="eth0",pod="istiod-1"} 1`:          true,
-		`container_cpu_usage_seconds_total{container="discovery",pod="istiod-1"} 1`:          false, // of the other page
+		`container_cpu_usage_seconds_total{container="discovery",pod="istiod-1"} 1`:          false, // from the other page
 		`container_memory_working_set_bytes{container="discovery",pod="istiod-1"} 100000`:    false,
 	} {
 		if got := keepCAdvisor(pods)([]byte(line)); got != want {
@@ -54,8 +54,7 @@ func TestKeepsOnlyIstiodsLines(t *testing.T) {
 	}
 }
 
-// The version of a running istiod is what its program says of itself, whatever its image
-// is called.
+// The version of a running istiod is the one its program reports, whatever its image is called.
 func TestShortVersion(t *testing.T) {
 	for page, want := range map[string]string{
 		"1.31-eed52ebb66ad-eed52ebb66ad-Clean": "1.31-eed52ebb66ad", "1.30.0-0a1b2c-Clean\n": "1.30.0", "unknown-unknown-unknown": "unknown",

@@ -30,7 +30,7 @@ func TestVerdictsGiveExitCodes(t *testing.T) {
 			t.Errorf("%s: %v, code %d, want %d", name, err, errs.Code(err), c.code)
 		}
 	}
-	// Verdicts answer the question though one trial of each compares nothing.
+	// Verdicts answer the question even though one trial of each cell compares nothing.
 	few := []record.Finding{{Name: "error_share", Against: record.Cell{}, Verdict: record.VerdictInvalid}}
 	asserted := good
 	asserted.Scenario.Trials[0].Assertions = []record.ScenarioAssertion{{Expr: "total.failed == 0", Outcome: record.VerdictPass}}
@@ -41,15 +41,15 @@ func TestVerdictsGiveExitCodes(t *testing.T) {
 	if err := Judgement(record.Findings{Cells: []record.CellSummary{asserted}, Findings: few, Validity: record.ValiditySummary{Valid: 1}}); errs.Code(err) != errs.CodeInvalid {
 		t.Errorf("nothing is compared or asserted: %v", err)
 	}
-	// All trials invalid: what is said is the verdict's reason.
+	// If all trials are invalid, the error gives the verdict's reason.
 	err := Judgement(record.Findings{Cells: []record.CellSummary{cell("good", record.VerdictInconclusive, record.VerdictPass, "the trial is not valid")}})
 	if errs.Code(err) != errs.CodeInvalid {
 		t.Errorf("%v, code %d", err, errs.Code(err))
 	}
 }
 
-// TestJudgement: a run whose valid trials leave every comparison without a
-// figure answers nothing, and its exit code says so.
+// TestJudgement: if the valid trials of a run leave every comparison without a figure, the run
+// answers nothing and its exit code says so.
 func TestJudgement(t *testing.T) {
 	against := record.Cell{"sidecars": "none"}
 	run := func(valid int, verdicts ...string) record.Findings {
@@ -78,7 +78,7 @@ func TestJudgement(t *testing.T) {
 		{run(10, record.VerdictInvalid, record.VerdictInvalid), errs.CodeInvalid},
 		{run(0), errs.CodeInvalid},
 		{failed, errs.CodeAssertion},
-		{tuned(record.Tuning{}), errs.CodeInvalid}, // not at its end
+		{tuned(record.Tuning{}), errs.CodeInvalid}, // not finished
 		{tuned(record.Tuning{Stop: "x"}), errs.CodeOK},
 		{tuned(record.Tuning{Stop: "x", Lacking: "staleness"}), errs.CodeInvalid},
 		{tuned(record.Tuning{Stop: "x", Recommended: set, Verdict: record.VerdictReal}), errs.CodeOK},

@@ -11,8 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// labFor leaves the state of a lab that is up for a process that has died, with
-// this test as its init.
+// labFor writes the state of a running lab for a process that has died. Its init is this test.
 func labFor(t *testing.T) (me, dead procfs.Identity, record string) {
 	t.Helper()
 	t.Setenv("XDG_STATE_HOME", t.TempDir())
@@ -21,7 +20,7 @@ func labFor(t *testing.T) (me, dead procfs.Identity, record string) {
 	me, err := procfs.Self()
 	must.OK(t, err)
 	dead = me
-	dead.StartTicks++ // its number is this process's now
+	dead.StartTicks++ // the PID now belongs to this process
 	text, err := json.Marshal(map[string]any{"schema": 1, "id": "0badf6", "phase": "ready", "boot_id": me.Boot, "init_pid": me.PID, "init_start_ticks": me.StartTicks,
 		"network": map[string]string{"host": "10.254.77.1/30", "node": "10.254.77.2/30", "pods": "10.160.0.0/16", "services": "10.96.0.0/16"}, "for_run": dead})
 	must.OK(t, err)
@@ -33,8 +32,8 @@ func labFor(t *testing.T) (me, dead procfs.Identity, record string) {
 	return me, dead, record
 }
 
-// The lab of a run that was killed is taken down with the next one, unless that
-// is told to keep it; the next one says so.
+// The next run takes down the lab of a killed run when it ends, and says so. It keeps the lab if
+// its options say so.
 func TestOpenLabOfAKilledRun(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		me, dead, record := labFor(t)
@@ -63,7 +62,7 @@ func TestOpenLabOfAKilledRun(t *testing.T) {
 		if err := json.Unmarshal(data, &noted); err != nil || (noted.ForRun == nil) != keep || noted.ForRun != nil && *noted.ForRun != me {
 			t.Errorf("keep %v: noted for %+v, %v", keep, noted.ForRun, err)
 		}
-		// Who comes while the run is under way leaves it alone, and says nothing.
+		// A run that starts while this one is under way leaves the lab alone and says nothing.
 		said.notes.Reset()
 		if l := open(); !l.Stays() || said.notes.Len() > 0 {
 			t.Errorf("keep %v: the next one was told %q; it stays: %v", keep, said.notes.String(), l.Stays())
@@ -71,7 +70,7 @@ func TestOpenLabOfAKilledRun(t *testing.T) {
 	}
 }
 
-// closing is a lab that is only closed.
+// closing is a lab that can only be closed.
 type closing struct {
 	lab.Lab
 	stays  bool
@@ -85,7 +84,7 @@ func (c *closing) Close() error {
 	return nil
 }
 
-// Only a lab that ends is said to end.
+// closeLab reports the end of a lab only if the lab ends.
 func TestCloseLab(t *testing.T) {
 	for _, stays := range []bool{true, false} {
 		p := &recorder{}
@@ -99,7 +98,8 @@ func TestCloseLab(t *testing.T) {
 	}
 }
 
-// The line about the machine ends with the check: what comes next may be somebody else's.
+// The progress line of the machine check ends with the check, so that it does not mix with later
+// output.
 func TestMachineRemarksEndTheirLine(t *testing.T) {
 	p := &recorder{}
 	o := RunOptions{Lab: lab.KindLocal, Progress: p}

@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-// Each mesh that a study can name has its adapter.
+// Each mesh that a study can name has an adapter.
 func TestAdapters(t *testing.T) {
 	for _, name := range study.Meshes() {
 		if meshes.Named(name) == nil || Mesh(name, lab.Images{}).Name() != name {
@@ -23,7 +23,8 @@ func TestAdapters(t *testing.T) {
 	}
 }
 
-// A mesh's settings are compared with the running lab; without settings a run uses the lab as it is.
+// The settings of a mesh are compared with the running lab. Without settings a run uses the lab
+// as it is.
 func TestFitsMeshes(t *testing.T) {
 	plan := studytest.Plan(t, "name: x\nquestion: x\nmesh: linkerd\nfactors: {sidecars: [none, both]}\n")
 	for name, c := range map[string]struct {

@@ -39,18 +39,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// theirs is an Istio as somebody may have installed it.
+// theirs is an Istio as its users may have installed it.
 type theirs struct {
 	name      string
 	revisions []string // of istiods; "" for the default one
 	asked     string   // --revision
-	config    string   // MeshConfig beside the access log providers
-	bare      bool     // without those
+	config    string   // MeshConfig in addition to the access log providers
+	bare      bool     // without the access log providers
 	down      bool     // no istiod is ready
 	plain     bool     // the cluster has no Gateway API
-	hooks     string   // "none", or "labelled" for one that wants namespaces to be labelled
+	hooks     string   // "none", or "labelled" for a webhook that requires a label on namespaces
 	labels    map[string]string
-	// root are objects of theirs in istio-system, each a kind and its spec.
+	// root lists their objects in istio-system, each a kind and its spec.
 	root []string
 }
 
@@ -87,7 +87,7 @@ var meshesOfOthers = []theirs{
 	{name: "no Istio in `istio-system`"},
 }
 
-// objects are those of the mesh that a run looks at.
+// objects returns the objects of the mesh that a run reads.
 func (m theirs) objects(t *testing.T) []runtime.Object {
 	t.Helper()
 	out := []runtime.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: istio.Namespace, Labels: m.labels}}}
@@ -119,7 +119,7 @@ func (m theirs) objects(t *testing.T) []runtime.Object {
 	return out
 }
 
-// hook is a revision's injector, as the chart makes it.
+// hook returns the injector webhook of a revision, as the chart creates it.
 func (m theirs) hook(revision string) *admission.MutatingWebhookConfiguration {
 	is := func(key string, operator metav1.LabelSelectorOperator, values ...string) metav1.LabelSelectorRequirement {
 		return metav1.LabelSelectorRequirement{Key: key, Operator: operator, Values: values}
@@ -141,12 +141,12 @@ func (m theirs) hook(revision string) *admission.MutatingWebhookConfiguration {
 	return out
 }
 
-// rootVersions are those of the kinds that hold mesh-wide.
+// rootVersions maps the kinds with mesh-wide effect to their API versions.
 var rootVersions = map[string]string{"Sidecar": "networking.istio.io/v1", "AuthorizationPolicy": "security.istio.io/v1", "PeerAuthentication": "security.istio.io/v1",
 	"RequestAuthentication": "security.istio.io/v1", "DestinationRule": "networking.istio.io/v1", "EnvoyFilter": "networking.istio.io/v1alpha3",
 	"Telemetry": "telemetry.istio.io/v1", "WasmPlugin": "extensions.istio.io/v1alpha1", "TrafficExtension": "extensions.istio.io/v1alpha1", "ProxyConfig": "networking.istio.io/v1beta1"}
 
-// rootClient is a client of a cluster with mesh-wide objects.
+// rootClient returns a client of a cluster with the mesh-wide objects.
 func rootClient(t *testing.T, wide ...runtime.Object) dynamic.Interface {
 	t.Helper()
 	lists := map[schema.GroupVersionResource]string{}
@@ -159,8 +159,8 @@ func rootClient(t *testing.T, wide ...runtime.Object) dynamic.Interface {
 	return dynamicfake.NewSimpleDynamicClientWithCustomListKinds(runtime.NewScheme(), lists, wide...)
 }
 
-// answers are what a run of each shipped study would be told on the mesh, before it
-// begins: "" if it runs.
+// answers returns, for each shipped study, the error that a run of it would report on the mesh
+// before it begins, or "" if it runs.
 func (m theirs) answers(t *testing.T, plans map[string]*study.Plan) map[string]string {
 	t.Helper()
 	var wide []runtime.Object
@@ -190,7 +190,8 @@ func (m theirs) answers(t *testing.T, plans map[string]*study.Plan) map[string]s
 	return out
 }
 
-// fitsIstio has an adapter use the Istio of a revision, if that can carry a plan.
+// fitsIstio makes an adapter use the Istio of a revision, and fails if that Istio cannot run the
+// plan.
 func fitsIstio(t *testing.T, m *istio.Mesh, kube kubernetes.Interface, objects dynamic.Interface, revision string, plan *study.Plan) error {
 	t.Helper()
 	asked, err := kinds.Asks(plan, study.MeshIstio)
@@ -200,7 +201,7 @@ func fitsIstio(t *testing.T, m *istio.Mesh, kube kubernetes.Interface, objects d
 	return err
 }
 
-// row is what the table says of the mesh: which studies run, and why others do not.
+// row returns the table's row for the mesh: which studies run, and why others do not.
 func (m theirs) row(t *testing.T, plans map[string]*study.Plan) string {
 	answers := m.answers(t, plans)
 	byReason := map[string][]string{}
@@ -229,7 +230,7 @@ func (m theirs) row(t *testing.T, plans map[string]*study.Plan) string {
 	return fmt.Sprintf("| %s | %s |", list(byReason[""]), strings.Join(refused, "; "))
 }
 
-// shippedPlans are the plans of all studies that come with the program.
+// shippedPlans returns the plans of all shipped studies.
 func shippedPlans(t *testing.T) map[string]*study.Plan {
 	t.Helper()
 	plans := map[string]*study.Plan{}
@@ -244,8 +245,8 @@ func shippedPlans(t *testing.T) map[string]*study.Plan {
 	return plans
 }
 
-// Every shipped study runs on the Istio that a lab has, which a run starts with the
-// Gateway API where it takes that, but for those that need an ambient mesh, which say so.
+// Every shipped study runs on the Istio of a lab, which a run starts with the Gateway API if the
+// mesh supports it. The exceptions are studies that need an ambient mesh, and they say so.
 func TestShippedStudiesFitTheLab(t *testing.T) {
 	plans := shippedPlans(t)
 	for name, why := range meshesOfOthers[0].answers(t, plans) {
@@ -256,9 +257,9 @@ func TestShippedStudiesFitTheLab(t *testing.T) {
 	}
 }
 
-// TestMeshesOfOthers holds the table in docs/cluster.md to what runs are told. Meshes
-// with equal answers share a row. Studies of an ambient mesh are left out: no mesh of
-// the table has one.
+// TestMeshesOfOthers checks the table in docs/cluster.md against the answers that runs get.
+// Meshes with equal answers share a row. The table omits studies of an ambient mesh, because none
+// of its meshes has one.
 func TestMeshesOfOthers(t *testing.T) {
 	plans := shippedPlans(t)
 	maps.DeleteFunc(plans, func(_ string, p *study.Plan) bool { return slices.ContainsFunc(p.Cells, study.Ambient) })
@@ -278,8 +279,8 @@ func TestMeshesOfOthers(t *testing.T) {
 	golden.Section(t, "../docs/cluster.md", "| Istio | runs | refused, and what is said |\n|---|---|---|\n", "\n\n", strings.Join(table, "\n"))
 }
 
-// usersMesh is the API of a cluster whose Istio others use: two replicas of istiod
-// without limits, as its chart starts them.
+// usersMesh returns the API of a cluster whose Istio others use: two replicas of istiod without
+// limits, as its chart starts them.
 func usersMesh(t *testing.T) *rest.Config {
 	t.Helper()
 	answers := map[string]any{"/apis/autoscaling/v2/namespaces/istio-system/horizontalpodautoscalers": map[string]any{}}
@@ -312,7 +313,7 @@ func usersMesh(t *testing.T) *rest.Config {
 	return &rest.Config{Host: server.URL}
 }
 
-// clusterAt is a user's cluster that plans are made for.
+// clusterAt is a user's cluster for which plans are made.
 type clusterAt struct {
 	lab.Lab
 	config *rest.Config
@@ -320,8 +321,8 @@ type clusterAt struct {
 
 func (c clusterAt) RESTConfig() *rest.Config { return c.config }
 
-// felt is what others see of a study's changes, a population of its own last, and by
-// what proxies of theirs feel it.
+// felt returns what others notice of a study's changes, with the study's own population last, and
+// what affects their proxies.
 func felt(changes []journal.Planned) (outside, wide string) {
 	var done, by, own []string
 	add := func(list []string, text string) []string {
@@ -349,7 +350,8 @@ func felt(changes []journal.Planned) (outside, wide string) {
 	return strings.Join(append(done, own...), "; "), strings.Join(by, ", ")
 }
 
-// Which shipped study changes what of others', in docs/cluster.md, is what its run asks.
+// docs/cluster.md lists for each shipped study the changes to what belongs to others. They are
+// the same changes for which its run asks for consent.
 func TestChangesOfShippedStudies(t *testing.T) {
 	config, plans := usersMesh(t), shippedPlans(t)
 	studiesOf := map[[2]string][]string{}

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-// labWith leaves the state of a lab that is up, with these nodes; of none without any.
+// labWith writes the state of a running lab with these nodes, or of no lab if nodes is 0.
 func labWith(t *testing.T, nodes int, zones ...string) {
 	t.Helper()
 	_, _, record := labFor(t)
@@ -25,7 +25,7 @@ func labWith(t *testing.T, nodes int, zones ...string) {
 	noted(t, record, "nodes", planned)
 }
 
-// noted puts a value into the state of a lab.
+// noted writes a value into the state of a lab.
 func noted(t *testing.T, record, name string, value any) {
 	t.Helper()
 	data, err := os.ReadFile(record)
@@ -38,10 +38,10 @@ func noted(t *testing.T, record, name string, value any) {
 	must.OK(t, os.WriteFile(record, data, 0o600))
 }
 
-// A run takes the lab that is up, unless the flags ask for another.
+// A run uses the running lab, unless the flags require other nodes.
 func TestLocalNodes(t *testing.T) {
 	for name, c := range map[string]struct {
-		up      int // nodes of the lab that runs
+		up      int // nodes of the running lab
 		zones   []string
 		options RunOptions
 		want    string
@@ -76,8 +76,8 @@ func TestLocalNodes(t *testing.T) {
 	}
 }
 
-// A lab that a run starts has the nodes that the plan needs; flags and labs that
-// lack them are refused before anything starts, with what to do.
+// A lab that a run starts has the nodes that the plan needs. Flags and labs that lack them are
+// rejected before anything starts, with a hint.
 func TestLabOfAPlacedPlan(t *testing.T) {
 	const text = "name: x\nquestion: x\nmesh: none\nsettings: {sidecars: none}\nbaseline: {placement: same-node}\nfactors: {placement: [same-node, other-node, other-zone]}\n"
 	for name, c := range map[string]struct {
@@ -85,7 +85,7 @@ func TestLabOfAPlacedPlan(t *testing.T) {
 		zones   []string
 		options RunOptions
 		set     string
-		want    string // the nodes; what the error and its hint say after !
+		want    string // the nodes; after "!", text of the error and its hint
 	}{
 		"all levels":             {0, nil, RunOptions{}, "", "lab-1 (lab/zone-1), lab-2 (lab/zone-2), lab-3 (lab/zone-1)"},
 		"more nodes":             {0, nil, RunOptions{Nodes: 4}, "", "lab-1 (lab/zone-1), lab-2 (lab/zone-2), lab-3 (lab/zone-3), lab-4 (lab/zone-1)"},

@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Other prices are put beside what an earlier release measured, also of a study that would
-// not be run today.
+// Prices can be restated for a run that an earlier release measured, even if its study would be
+// rejected today.
 func TestRestateRefusedStudy(t *testing.T) {
 	const text = "name: old\nquestion: q\ncontrol: {}\nsettings: {endpoint_slices: 2, slice_namespaces: 5}\nmoney: {core_month: 20}\n"
 	if _, err := study.Parse([]byte(text), store.FileResolved, nil); err == nil || !strings.Contains(err.Error(), "do not fill") {

@@ -16,13 +16,13 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A cluster has the revisions that a study moves between, or the run is refused with what
-// to install. A lab of ours makes the one that a step brings up.
+// A cluster must have the revisions between which a study moves; otherwise the run is rejected
+// with what to install. In a local lab the run creates the revision that a step brings up.
 func TestMissingRevisions(t *testing.T) {
 	plan := shippedPlans(t)["canary-upgrade"]
 	for name, tt := range map[string]struct {
 		revisions []string
-		serves    bool // their injectors
+		serves    bool // their injectors exist
 		kind      string
 		missing   []string
 		err, hint string

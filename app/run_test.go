@@ -35,7 +35,7 @@ func TestLeftoverWarning(t *testing.T) {
 	}
 }
 
-// What stays is named by whoever comes next.
+// The next run names what an earlier one left in place.
 func TestKeptNotes(t *testing.T) {
 	all := []*journal.Entry{}
 	for _, e := range [][2]string{{"a", "1"}, {"b", "1"}, {"a", "2"}} {
@@ -47,8 +47,8 @@ func TestKeptNotes(t *testing.T) {
 	}
 }
 
-// A run that ends early says how to continue it, after what else there is to do. Only its pod
-// knows where a detached run's directory is.
+// A run that ends early says how to continue it, after anything else that has to be done. The
+// directory of a detached run is known only in its pod.
 func TestUnfinished(t *testing.T) {
 	why, full, outcome := errors.New("no waypoint"), errors.New("the report does not fit"), runner.Outcome{Dir: "runs/one", Trials: 3}
 	fetch := (&RunOptions{detachedRun: "r"}).fetchHint()
@@ -72,9 +72,9 @@ func TestUnfinished(t *testing.T) {
 	}
 }
 
-// What is wrong is found before anything is started.
+// Invalid options are found before anything starts.
 func TestRunRefuses(t *testing.T) {
-	t.Setenv("XDG_STATE_HOME", t.TempDir()) // there is no lab
+	t.Setenv("XDG_STATE_HOME", t.TempDir()) // no lab exists
 	full := t.TempDir()
 	must.OK(t, os.WriteFile(filepath.Join(full, "file"), nil, 0o644))
 	data, err := studies.Read("quick")

@@ -26,7 +26,7 @@ func TestAdviseScripts(t *testing.T) {
 	})
 }
 
-// Without a rule that could be decided the exit code is 4.
+// If no rule could be decided, the exit code is 4.
 func TestAdviseDecidesNothing(t *testing.T) {
 	err := showAdvice(&Env{Stdout: io.Discard}, adviseFlags{}, []*advice.Evidence{{Source: "nothing"}})
 	if errs.Code(err) != errs.CodeInvalid {

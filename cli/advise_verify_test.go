@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// plantedStudy plants one limit in each cell but the first. It asks for few changes:
-// each cell is one trial.
+// plantedStudy plants one limit in each cell but the first. It makes few changes, and each cell
+// has one trial.
 const plantedStudy = `
 name: planted
 question: Does the first advice name what is planted?
@@ -30,13 +30,13 @@ baseline: {variant: none}
 blocks: {min: 1, max: 1, limit: 30m}
 `
 
-// plantedRules are the rules that are to name what is planted, by the variant; "" for
-// none.
+// plantedRules maps each variant to the rule that must name what it plants, or to "" if it plants
+// nothing.
 var plantedRules = map[string]string{"none": "", "debounce": "debounce_long", "throttle": "throttle",
 	"cpu": "cpu_limit"}
 
-// TestAdvicePlanted plants limits in a lab: the first advice names each, and where
-// nothing is planted there is none.
+// TestAdvicePlanted plants limits in a lab. The first advice must name each of them, and there
+// must be no advice where nothing is planted.
 func TestAdvicePlanted(t *testing.T) {
 	m, _ := labtest.Shared(t)
 	run := filepath.Join(t.TempDir(), "run")

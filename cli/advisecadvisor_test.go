@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// throttledPage is a node's cAdvisor of a moment, seconds after it began: istiod's limit
-// held it back for a share of the time. Without a limit cAdvisor has no such line.
+// throttledPage returns a node's cAdvisor page second seconds after the start, with istiod
+// throttled for a share of the time. Without a limit cAdvisor reports no such metric.
 func throttledPage(limited bool, share float64, at time.Time, second int) []byte {
 	page := "# TYPE container_cpu_cfs_throttled_seconds_total counter\n"
 	if limited {
@@ -23,9 +23,9 @@ func throttledPage(limited bool, share float64, at time.Time, second int) []byte
 	return []byte(page)
 }
 
-// What a kubelet's cAdvisor says of istiod's limit decides rules of a running mesh; of an
-// istiod without a limit nothing has to be read, and one with a limit of which nothing can
-// be read leaves them open.
+// The throttling that a kubelet's cAdvisor reports for istiod decides rules about a running mesh.
+// An istiod without a limit needs no reading. If istiod has a limit and nothing can be read, the
+// rules stay undecided.
 func TestAdviceOfCAdvisor(t *testing.T) {
 	for name, c := range map[string]struct {
 		limit string
@@ -47,7 +47,7 @@ func TestAdviceOfCAdvisor(t *testing.T) {
 		begin := time.Unix(1_700_000_000, 0)
 		for second := 0; second <= 60; second += 10 {
 			at := begin.Add(time.Duration(second) * time.Second)
-			// 50 turns in a second: they wait 0.3 s and take 0.5 s, most of it to send.
+			// 50 pushes a second: each waits 0.3 s and takes 0.5 s, most of it to send.
 			page := fmt.Sprintf("process_start_time_seconds 1\nprocess_cpu_seconds_total %g\ngo_sched_gomaxprocs_threads 2\npilot_services 10\npilot_xds{version=\"1.31\"} 100\n", 0.2*float64(second))
 			for metric, of := range map[string][2]float64{"pilot_proxy_queue_time": {50, 0.3},
 				"pilot_proxy_convergence_time": {50, 0.8}, "pilot_xds_send_time": {50, 0.4},

@@ -19,8 +19,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// outcomes judges the shipped rules over a run, as the program analyses it, and returns
-// the outcome of each rule in each cell.
+// outcomes applies the shipped rules to a run, as the program analyzes it, and returns the
+// outcome of each rule in each cell.
 func outcomes(t *testing.T, run record.Run) map[string]map[string]advice.Judgement {
 	t.Helper()
 	findings, err := analyses.All().Analyze(run)
@@ -34,7 +34,7 @@ func outcomes(t *testing.T, run record.Run) map[string]map[string]advice.Judgeme
 	return out
 }
 
-// judgements are those of all rules, and under "" the first advice.
+// judgements returns the judgements of all rules, with the first advice under "".
 func judgements(e *advice.Evidence) map[string]advice.Judgement {
 	r := advice.Judge(e)
 	out := map[string]advice.Judgement{}
@@ -49,8 +49,8 @@ func judgements(e *advice.Evidence) map[string]advice.Judgement {
 	return out
 }
 
-// A bill as the program makes it of trials tells what access logs and scripts cost; what
-// costs little is no advice.
+// A bill computed from trials says what access logs and scripts cost. Low costs lead to no
+// advice.
 func TestAdviceOfBill(t *testing.T) {
 	const text = `
 name: bill
@@ -65,7 +65,7 @@ stop: none
 measures: [latency, cpu, memory]
 `
 	for _, c := range []struct {
-		log, script float64 // microseconds for a request, of 100 without
+		log, script float64 // microseconds per request, 100 without them
 		holds       []string
 	}{
 		{40, 80, []string{"access_log", "costly_filter"}},
@@ -104,8 +104,8 @@ measures: [latency, cpu, memory]
 	}
 }
 
-// Threads as trials keep them tell too few workers from a CPU limit, and both from a
-// machine that is full.
+// Recorded threads distinguish too few workers from a CPU limit, and both from a machine that is
+// full.
 func TestAdviceOfThreads(t *testing.T) {
 	const text = `
 name: threads
@@ -159,7 +159,7 @@ measures: [cpu, pressure, threads]
 	}
 }
 
-// recordedRun is the run of a real istiod that comes with the tests.
+// recordedRun returns the recorded run of a real istiod that comes with the tests.
 func recordedRun(t *testing.T) record.Run {
 	t.Helper()
 	run, _, err := store.Load(t.Context(), "../kinds/testdata/control-plane")
@@ -167,9 +167,9 @@ func recordedRun(t *testing.T) record.Run {
 	return run
 }
 
-// A real istiod's record, in which nothing is the matter, is spoiled in one place at a
-// time: the rule that is to name it does, and does not before. So what rules read is what
-// istiod writes.
+// The record of a healthy, real istiod is altered in one place at a time. The rule that should
+// detect the alteration does so, and does not fire before it. This shows that the rules read what
+// istiod really writes.
 func TestAdviceOfSpoiledRecord(t *testing.T) {
 	times := func(c *record.Control, metric string, by float64) {
 		for key := range c.Istiod {
@@ -178,7 +178,7 @@ func TestAdviceOfSpoiledRecord(t *testing.T) {
 			}
 		}
 	}
-	// A mean convergence of seconds, of which the share says how much is the queue.
+	// Set a mean convergence of seconds, with the share that is due to the queue.
 	slow := func(tr *record.Trial, seconds, queue float64) {
 		c := tr.Control
 		n := c.Istiod["pilot_proxy_convergence_time_count"]
@@ -211,12 +211,12 @@ func TestAdviceOfSpoiledRecord(t *testing.T) {
 			slow(tr, 0.3, 0.9)
 		},
 		"locks": func(tr *record.Trial) {
-			tr.Pressure.BusyRatio = 0.6 // that it was full rules locks out
+			tr.Pressure.BusyRatio = 0.6 // the rules exclude a full machine
 			slow(tr, 0.6, 0.3)
 			tr.Control.Istiod["pilot_proxy_convergence_time_count"] *= 10
 			tr.Control.Istiod["pilot_proxy_convergence_time_sum"] *= 10
 			tr.Control.Istiod["pilot_proxy_queue_time_count"] *= 10
-			tr.Control.Istiod["pilot_proxy_queue_time_sum"] *= 2 // so that many go on at a time
+			tr.Control.Istiod["pilot_proxy_queue_time_sum"] *= 2 // so that many pushes run at the same time
 			for i := range tr.Control.Profiles {
 				if p := &tr.Control.Profiles[i]; p.Kind == "mutex" {
 					p.Total = int64(100 * p.Seconds * 1e9)
@@ -274,19 +274,19 @@ func TestAdviceOfSpoiledRecord(t *testing.T) {
 	}
 }
 
-// Two replicas that are read apart: one that has most of the proxies is told, and so is
-// one that has begun anew; an even share is not.
+// With two replicas read separately, one that holds most of the proxies is reported, and so is
+// one that has just started. An even distribution is not.
 func TestAdviceOfReplicas(t *testing.T) {
 	for name, c := range map[string]struct {
 		proxies []int
-		cds     float64 // clusters sent in a second by each, though nothing is pushed
+		cds     float64 // clusters that each replica sends per second, though nothing is pushed
 		want    string
 	}{
 		"even":         {[]int{50, 50}, 0, ""},
 		"nearly even":  {[]int{60, 40}, 0, ""},
 		"one has most": {[]int{95, 5}, 0, "unbalanced"},
 		"one has none": {[]int{100, 0}, 0, "unbalanced"},
-		// As proxies that take a replica at random do in most draws.
+		// Typical of proxies that choose a replica at random.
 		"chance":           {[]int{10, 8, 7, 6, 6, 6, 5, 5, 4, 3}, 0, ""},
 		"more than chance": {[]int{20, 5, 5, 5, 5, 4, 4, 4, 4, 4}, 0, "unbalanced"},
 		"few proxies":      {[]int{29, 1}, 0, ""},
@@ -331,12 +331,12 @@ func TestAdviceOfReplicas(t *testing.T) {
 	}
 }
 
-// Whether proxies run on configuration from before one that they rejected is not known of
-// an istiod that has counted rejections and sees none while it is watched: it sends what
-// was rejected when that changes again.
+// If an istiod counted rejections earlier and none while it is watched, it is unknown whether
+// proxies still run on the configuration before the rejected one: istiod sends the rejected
+// configuration again only when it changes.
 func TestAdviceOfEarlierRejections(t *testing.T) {
 	for name, c := range map[string]struct {
-		page string // of a second, as a format
+		page string // a format that takes the second
 		want string
 	}{
 		"never":              {"", advice.RuledOut},

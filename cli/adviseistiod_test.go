@@ -24,8 +24,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// What --istiod names is a file, the image in question, or another image; the program in
-// an image is taken out and asked.
+// --istiod names a file, the image in question, or another image. The program is extracted from
+// an image and run.
 func TestAskImage(t *testing.T) {
 	home := t.TempDir()
 	for _, v := range []string{"HOME", "DOCKER_CONFIG", "XDG_RUNTIME_DIR"} { // a user without credentials

@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Configuration counts of the given trials alone: the mean of clusters that are resolved by DNS,
+// Only the configuration of the given trials counts: the mean number of clusters resolved by DNS,
 // and the listeners of headless Services with the Service's name.
 func TestRecordedProxies(t *testing.T) {
 	dir := t.TempDir()

@@ -40,13 +40,14 @@ interval: 1s
 blocks: {min: 2, max: 2, limit: 20m}
 `
 
-// ofTheMachine begin the names of the checks that fail where others use this machine too.
+// ofTheMachine lists the prefixes of the checks that fail when others use the machine too.
 var ofTheMachine = []string{"unattributed", "steady", "schedule", "send-time", "generator-cpu", "cpu-edges", "threads-"}
 
-// A lab with an ambient mesh runs requests through ztunnel, and through ztunnel with a
-// waypoint, beside pods without a mesh and pods with sidecars: accounted for to the byte, with ztunnel's CPU, memory and
-// threads, and what it uses without requests apart. A lab without one refuses the study
-// before it starts. Nothing is left when the lab is killed.
+// A lab with an ambient mesh sends requests through ztunnel alone and through ztunnel with a
+// waypoint, next to pods without a mesh and pods with sidecars. Requests are accounted for to the
+// byte; ztunnel's CPU, memory and threads are measured, and its usage without requests
+// separately. A lab without an ambient mesh rejects the study before it starts. Nothing is left
+// when the lab is killed.
 func TestAmbient(t *testing.T) {
 	m, dir := ambientLab(t)
 	m.Up(t)
@@ -110,9 +111,9 @@ func TestAmbient(t *testing.T) {
 	killed(t, m, l, status, clean, leaks)
 }
 
-// On three nodes requests between two pass a ztunnel on each, over HBONE, and those
-// within one pass it twice; that of the third node carries nothing. Nothing is left of
-// the nodes when they are killed.
+// On three nodes, requests between two nodes pass a ztunnel on each, over HBONE, and requests
+// within one node pass its ztunnel twice. The ztunnel of the third node carries nothing. Nothing
+// is left of the nodes when they are killed.
 func TestAmbientNodes(t *testing.T) {
 	m, dir := ambientLab(t)
 	leaks := withRules(t)
@@ -146,12 +147,12 @@ func TestAmbientNodes(t *testing.T) {
 	found(t, run, study.Ambient, "cpu_"+record.PartClientNode+"_per_request", "cpu_"+record.PartServerNode+"_per_request", dataplane.FindingNodesNet)
 	status, err := local.GetStatus("")
 	must.OK(t, err)
-	// The pods of a node that is drained go to the others, and it takes pods again afterwards.
+	// The pods of a drained node move to the others, and the node accepts pods again afterwards.
 	faultRun(t, m, "node-drained", []int{0, 4}, "timeline.duration=20s", "expect={}")
 	if closed := labtest.Kubectl(t, l, "", "get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}"); strings.TrimSpace(closed) != "" {
 		t.Errorf("nodes take no pods after a step has drained one: %s", closed)
 	}
-	// A node that died comes back with its agent, its ztunnel, and no more.
+	// A node that died comes back with its agent and its ztunnel, and nothing else.
 	for _, do := range []string{"kill", "start"} {
 		if code, said := m.Run(t, "lab", "node", do, "lab-2"); code != 0 {
 			t.Fatalf("%s: exit code %d\n%s", do, code, said)
@@ -163,7 +164,7 @@ func TestAmbientNodes(t *testing.T) {
 	killed(t, m, l, status, clean, leaks)
 }
 
-// ambientLab is a lab that has no ambient mesh yet, and the folder with ztunnel.
+// ambientLab returns a lab without an ambient mesh, and the folder that contains ztunnel.
 func ambientLab(t *testing.T) (m labtest.Machine, dir string) {
 	dir = os.Getenv("MESHTRIAL_ZTUNNEL")
 	if dir == "" {
@@ -188,8 +189,8 @@ func ambientRun(t *testing.T, m labtest.Machine, file string) record.Run {
 	return run
 }
 
-// accounted checks that a trial fails nothing but what a busy machine fails, that those
-// checks are there which account for its requests, and that the node agent is a part.
+// accounted checks that a trial fails only checks that a busy machine fails, that the checks that
+// account for its requests are present, and that the node agent is a part.
 func accounted(t *testing.T, trial record.Trial) {
 	var names []string
 	for _, c := range trial.Validity.Checks {
@@ -219,14 +220,14 @@ func accounted(t *testing.T, trial record.Trial) {
 	}
 }
 
-// programs are what runs in the containers of proxies that pods share.
+// programs lists the programs in the containers of shared proxies.
 var programs = map[string][]string{record.PartNode: {"ztunnel"}, record.PartIdleNode: {"ztunnel"}, record.PartWaypoint: {"pilot-agent", "envoy"}}
 
-// addedUp checks the CPU time of the proxies that pods share, by the clocks of their
-// threads: these are threads of the proxy, and have used what the trial counts, which its
-// container's group says. Parts and cluster leave no less than nothing of the machine's:
-// nothing was counted twice. What they leave beyond is others' work, of which a test beside
-// others cannot ask anything (see TestShippedAmbient).
+// addedUp checks the CPU time of shared proxies by the clocks of their threads: the threads
+// belong to the proxy, and they used the time that the trial counts, which comes from the
+// container's cgroup. The sum of the parts and the cluster does not exceed the machine's time, so
+// nothing was counted twice. The remainder is the work of others, on which a test that shares the
+// machine cannot set a limit (see TestShippedAmbient).
 func addedUp(t *testing.T, trial record.Trial) {
 	t.Helper()
 	for part, of := range programs {
@@ -256,8 +257,8 @@ func addedUp(t *testing.T, trial record.Trial) {
 	}
 }
 
-// found checks that a run has findings of cells of which something holds, with figures: also
-// of trials that a busy machine may have spoilt.
+// found checks that a run has findings with figures for the cells that of selects, including
+// trials that a busy machine may have spoiled.
 func found(t *testing.T, run record.Run, of func(record.Cell) bool, names ...string) {
 	t.Helper()
 	for i := range run.Trials {
@@ -276,12 +277,12 @@ func found(t *testing.T, run record.Run, of func(record.Cell) bool, names ...str
 	}
 }
 
-// ofBusyMachine says that a check fails where others use the machine too.
+// ofBusyMachine reports whether a check fails because others use the machine too.
 func ofBusyMachine(c record.Check) bool {
 	return slices.ContainsFunc(ofTheMachine, func(begin string) bool { return strings.HasPrefix(c.Name, begin) })
 }
 
-// inMesh is a pod in the ambient mesh by its namespace, which does nothing.
+// inMesh is an idle pod that its namespace places in the ambient mesh.
 const inMesh = `
 apiVersion: v1
 kind: Namespace
@@ -296,8 +297,8 @@ spec:
   containers: [{name: pause, image: "docker.io/meshtrial/pause:1"}]
 `
 
-// killed kills the first process of a lab with a pod in the mesh, and checks that what
-// the node agent made in the networks of node and pod, and everything else, is gone.
+// killed kills the first process of a lab with a pod in the mesh. It checks that everything is
+// gone, including what the node agent created in the network namespaces of the node and the pod.
 func killed(t *testing.T, m labtest.Machine, l *local.Lab, status *local.Status, clean *leakcheck.Snapshot, leaks leakcheck.Options) {
 	captured(t, l, status)
 	must.OK(t, unix.Kill(status.InitPID, unix.SIGKILL))
@@ -308,7 +309,7 @@ func killed(t *testing.T, m labtest.Machine, l *local.Lab, status *local.Status,
 	leakcheck.Check(t, clean, leaks, 20*time.Second)
 }
 
-// captured has a pod in the mesh.
+// captured creates a pod in the mesh.
 func captured(t *testing.T, l *local.Lab, status *local.Status) {
 	node := l.Nodes()[0].Name
 	labtest.Kubectl(t, l, strings.ReplaceAll(inMesh, "NODE", node), "apply", "-f", "-")
@@ -319,8 +320,8 @@ func captured(t *testing.T, l *local.Lab, status *local.Status) {
 	eventually.Holds(t, "the node's sets have the pod in the mesh", func() bool { return len(probed(t, first)) == 1 })
 }
 
-// probed are the addresses in the node agent's sets in the network of a process: those of
-// the pods that are in the mesh.
+// probed returns the addresses in the node agent's IP sets in the network namespace of a process:
+// those of the pods in the mesh.
 func probed(t *testing.T, pid int) []string {
 	var addresses []string
 	err := thread.Apart(func() error {
@@ -344,9 +345,9 @@ func probed(t *testing.T, pid int) []string {
 	return addresses
 }
 
-// A graph of services in an ambient mesh is compared with itself with sidecars and without
-// any: ztunnel's counters prove that it carried the requests to each service, and those of
-// a waypoint that they went by way of it.
+// A service graph in an ambient mesh is compared with the same graph with sidecars and without a
+// mesh. ztunnel's counters prove that it carried the requests to each service, and a waypoint's
+// counters that they passed through it.
 func TestAmbientGraph(t *testing.T) {
 	dir := os.Getenv("MESHTRIAL_ZTUNNEL")
 	if dir == "" {
@@ -376,7 +377,7 @@ func TestAmbientGraph(t *testing.T) {
 		for _, service := range []string{"client", "server"} {
 			for _, side := range []string{"client", "server"} {
 				if side == "server" && study.Waypoint(trial.Cell) {
-					continue // the connections there are the waypoint's
+					continue // the connections there are from the waypoint
 				}
 				for _, of := range []string{"ztunnel", "hbone", "ztunnel-failed", "ztunnel-bytes"} {
 					if name := service + "-" + side + "-" + of; !proved[name] {

@@ -16,10 +16,10 @@ import (
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
-// Ztunnel is killed, by a signal and for want of memory, and replaced, under load; a
-// waypoint is killed, and away: all is proved, requests flow through them before and after,
-// the account of clients and workers has each of them, and afterwards ztunnel's DaemonSet is
-// as it was, with a process that nobody has killed. A waypoint that is away is the study's
+// Under load, ztunnel is killed, by a signal and by lack of memory, and replaced; a waypoint is
+// killed, and removed. Each fault is proved, and requests flow through the proxies before and
+// after it. The ledger of clients and workers accounts for each request. Afterwards ztunnel's
+// DaemonSet is as before, with a process that was not killed. The missing waypoint is the study's
 // planted defect: it must fail.
 func TestAmbientFaults(t *testing.T) {
 	dir := os.Getenv("MESHTRIAL_ZTUNNEL")
@@ -37,7 +37,7 @@ func TestAmbientFaults(t *testing.T) {
 		ends := []int{0, 3, 4}
 		sets := []string{"timeline.duration=" + seconds, "expect={}"}
 		if variant == "waypoint-away" {
-			ends, sets = []int{0, 4}, sets[:1] // a verdict that was not expected is 3
+			ends, sets = []int{0, 4}, sets[:1] // an unexpected verdict exits with 3
 		}
 		faultRun(t, m, variant, ends, sets...)
 		if now := state(template); now != was {
@@ -49,7 +49,7 @@ func TestAmbientFaults(t *testing.T) {
 	}
 }
 
-// faultRun runs a variant of ambient-faults, which may end with one of some exit codes, and
+// faultRun runs a variant of ambient-faults, which may end with one of the given exit codes, and
 // checks its trial.
 func faultRun(t *testing.T, m labtest.Machine, variant string, ends []int, sets ...string) {
 	t.Helper()
@@ -69,7 +69,7 @@ func faultRun(t *testing.T, m labtest.Machine, variant string, ends []int, sets 
 	afterFault(t, run, variant)
 }
 
-// afterFault checks a trial with one step that is about what carries requests.
+// afterFault checks a trial with one step that affects what carries requests.
 func afterFault(t *testing.T, run record.Run, variant string) {
 	t.Helper()
 	trial := &run.Trials[0]
@@ -94,7 +94,7 @@ func afterFault(t *testing.T, run record.Run, variant string) {
 	switch {
 	case waypoint:
 		wanted = append(wanted, "bar-waypoint-present", "bar-waypoint-requests")
-	case strings.HasPrefix(variant, "ztunnel-") && variant != "ztunnel-restarted": // whose old one may not have ended
+	case strings.HasPrefix(variant, "ztunnel-") && variant != "ztunnel-restarted": // the old ztunnel may not have ended
 		wanted = append(wanted, "bar-client-ztunnel-bytes-afterwards", "bar-server-ztunnel-bytes-afterwards")
 	}
 	for _, want := range wanted {

@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// toolOf is a program of a component, which is made if it is not there.
+// toolOf returns a program of a component, and builds the component if needed.
 func toolOf(t *testing.T, component, name string) components.Program {
 	t.Helper()
 	builder, err := components.New(components.Options{})
@@ -31,15 +31,15 @@ func toolOf(t *testing.T, component, name string) components.Program {
 	return program
 }
 
-// withRules looks for packet filter rules too, which the node agent makes.
+// withRules also looks for packet filter rules, which the node agent creates.
 func withRules(t *testing.T) leakcheck.Options {
 	t.Helper()
 	nft := toolOf(t, "nftables", "nft")
 	return leakcheck.Options{Rules: []string{nft.Path, "--stateless", "list", "ruleset"}, Env: nft.Env}
 }
 
-// inZtunnel waits until ztunnel knows the pod in the mesh as one that HBONE leads to, asked
-// as Istio's users ask it.
+// inZtunnel waits until ztunnel lists the pod in the mesh as reachable by HBONE. It queries
+// ztunnel as Istio's users do.
 func inZtunnel(t *testing.T, l *local.Lab) {
 	t.Helper()
 	istioctl := toolOf(t, "istioctl", "istioctl")

@@ -8,9 +8,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// Scripts find folder run, a recorded run of the control plane: two trials of
-// one cell, 10 sidecars and 5 services whose endpoints change; and folder data,
-// one of the data plane.
+// Scripts find folder run, a recorded control-plane run with two trials of one cell, 10 sidecars,
+// and 5 services whose endpoints change; and folder data, a data-plane run.
 func TestCapacity(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/capacity",

@@ -21,8 +21,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// strictCluster is an API server that refuses some rights, and fails the test
-// if it is asked for anything but what a user may do.
+// strictCluster is an API server that refuses some rights. It fails the test if a request is not
+// one that asks for the rights of a user.
 func strictCluster(t *testing.T, refused ...string) (kubeconfig string, asked func() []string) {
 	t.Helper()
 	var mu sync.Mutex
@@ -118,7 +118,7 @@ func TestClusterCheck(t *testing.T) {
 	}
 }
 
-// A run that asks the kubelets needs their right in place of a privileged pod.
+// A run that reads from kubelets needs the right to do so instead of a privileged pod.
 func TestClusterCheckKubelets(t *testing.T) {
 	path, _ := strictCluster(t, "create daemonsets  meshtrial-check", "get nodes proxy")
 	code, out, said := runLine(t, "cluster", "check", "quick", "--observe", "kubelet", "--set", "window=84s", "--kubeconfig", path)
@@ -193,8 +193,8 @@ func TestClusterCheckUsage(t *testing.T) {
 	}
 }
 
-// TestRunAsksFirst: a run, a profile and readers say all that is missing before
-// they ask for anything else.
+// TestRunAsksFirst: a run, a profile and readers report all missing rights before they make any
+// other request.
 func TestRunAsksFirst(t *testing.T) {
 	path, _ := strictCluster(t, "create daemonsets  meshtrial-check", "create secrets  meshtrial-check", "get nodes proxy", "list pods  istio-system", "list pods  shop", "create services  shop")
 	out := filepath.Join(t.TempDir(), "run")

@@ -57,7 +57,7 @@ func TestShorten(t *testing.T) {
 	}
 }
 
-// What --push prints is what --image takes, and nothing stands beside it.
+// --push prints exactly what --image takes, and nothing else.
 func TestPushRoles(t *testing.T) {
 	home := t.TempDir()
 	for _, v := range []string{"HOME", "DOCKER_CONFIG", "XDG_RUNTIME_DIR"} { // a user without credentials

@@ -28,7 +28,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Of faultsStudy a block has three trials, and each fault meets another one.
+// A block of faultsStudy has three trials, and each fault hits a different one.
 const (
 	faultsStudy = `
 name: faults
@@ -45,13 +45,13 @@ blocks: {min: 10, max: 10, limit: 40m, redeploy: 0}
 	faultsTrials = 30
 )
 
-// away is how long the API server is gone.
+// away is how long the API server is unreachable.
 const away = 20 * time.Second
 
-// volumeSize is what the volume of TestDetachedVolume holds, in bytes.
+// volumeSize is the capacity of the volume of TestDetachedVolume, in bytes.
 const volumeSize = 16 << 20
 
-// hearing is what a command has said so far, and what of it was looked for.
+// hearing collects what a command prints, and remembers how much of it was searched.
 type hearing struct {
 	mu   sync.Mutex
 	said []byte
@@ -71,7 +71,7 @@ func (h *hearing) String() string {
 	return string(h.said)
 }
 
-// next says whether something was said since what was looked for last.
+// next reports whether text was printed after the last match.
 func (h *hearing) next(text string) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -82,27 +82,27 @@ func (h *hearing) next(text string) bool {
 	return i >= 0
 }
 
-// forget has only what is said from now on be looked for.
+// forget makes later searches ignore everything printed so far.
 func (h *hearing) forget() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.from = len(h.said)
 }
 
-// faulted is a detached run that meets faults.
+// faulted is a detached run that is exposed to faults.
 type faulted struct {
 	m labtest.Machine
 	l *local.Lab
 	begunRun
 	attached *hearing
-	ended    <-chan struct{} // of attach
+	ended    <-chan struct{} // closed when attach ends
 	code     func() int
 }
 
-// podsAtWork are the pods that run and are not told to end, of those that the arguments choose.
+// podsAtWork lists those of the selected pods that are not being deleted.
 const podsAtWork = `go-template={{range .items}}{{if not .metadata.deletionTimestamp}}{{.metadata.namespace}} {{.metadata.name}} {{.spec.nodeName}} {{end}}{{end}}`
 
-// at is the first pod at work of those that arguments of kubectl choose, and its node.
+// at returns the first working pod that the kubectl arguments select, and its node.
 func (f *faulted) at(t *testing.T, args ...string) (namespace, name, node string) {
 	t.Helper()
 	waitFor(t, "a pod at work", func() bool {
@@ -113,21 +113,21 @@ func (f *faulted) at(t *testing.T, args ...string) (namespace, name, node string
 	return namespace, name, node
 }
 
-// pod is the run's pod at work, and its node.
+// pod returns the run's working pod and its node.
 func (f *faulted) pod(t *testing.T) (name, node string) {
 	t.Helper()
 	_, name, node = f.at(t, "-n", f.Namespace, "-l", "meshtrial.dev/part=run")
 	return name, node
 }
 
-// evict has a pod go as a drain has.
+// evict evicts a pod as a drain does.
 func (f *faulted) evict(t *testing.T, namespace, name string) {
 	t.Helper()
 	body := fmt.Sprintf(`{"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"namespace": %q, "name": %q}}`, namespace, name)
 	labtest.Kubectl(t, f.l, body, "create", "--raw", "/api/v1/namespaces/"+namespace+"/pods/"+name+"/eviction", "-f", "-")
 }
 
-// hears waits until attach says something.
+// hears waits until attach prints text.
 func (f *faulted) hears(t *testing.T, text string) {
 	t.Helper()
 	eventually.Within(t, 3*time.Minute, "attach says "+text, func() bool {
@@ -140,7 +140,7 @@ func (f *faulted) hears(t *testing.T, text string) {
 	})
 }
 
-// now is how the run stands.
+// now returns the state of the run.
 func (f *faulted) now(t *testing.T) detached.Run {
 	t.Helper()
 	all := detachedRuns(t, f.m)
@@ -169,15 +169,15 @@ func (f *faulted) attach(t *testing.T) {
 	})
 }
 
-// fault is what happens to a run. It may end its pod; then the next one goes on, and attach
+// fault is a fault that hits a run. If it ends the run's pod, the next pod continues, and attach
 // with it.
 type fault struct {
 	name string
-	pod  bool // it ends the run's pod
+	pod  bool // ends the run's pod
 	do   func(t *testing.T, f *faulted)
 }
 
-// faults are in the order in which they come.
+// faults lists the faults in the order in which they happen.
 var faults = []fault{
 	{"a generator is evicted", false, func(t *testing.T, f *faulted) {
 		namespace, name, _ := f.at(t, "-A", "-l", mesh.AppLabel+"=client-plain")
@@ -213,9 +213,9 @@ var faults = []fault{
 	}},
 }
 
-// TestDetachedFaults: a run whose results go to a volume of the cluster goes on after each
-// fault with the trials that it had, and attach with it; at its end all trials are fetched, and
-// nothing is left. (The API server only falls silent, which breaks no connection, and no node
+// TestDetachedFaults: after each fault, a run whose results go to a volume of the cluster
+// continues with the trials that it had, and attach with it. At its end all trials are fetched
+// and nothing is left. (The API server only falls silent, which breaks no connection, and no node
 // stays dead.)
 func TestDetachedFaults(t *testing.T) {
 	m := labtest.New(t)
@@ -226,8 +226,8 @@ func TestDetachedFaults(t *testing.T) {
 	f.end(t, faultsTrials, true)
 }
 
-// meet has faults come, one after the other, each once there is a trial more, and waits for
-// the end of attach.
+// meet triggers the faults one after the other, each after a further trial, and waits for the end
+// of attach.
 func (f *faulted) meet(t *testing.T, all []fault) {
 	t.Helper()
 	waitFor(t, "a trial", func() bool { return f.now(t).Trials > 0 })
@@ -238,7 +238,7 @@ func (f *faulted) meet(t *testing.T, all []fault) {
 			want++
 		}
 		began := time.Now()
-		f.attached.forget() // what it says of the fault before comes again and again
+		f.attached.forget() // it repeats what it said about the previous fault
 		one.do(t, f)
 		waitFor(t, "a trial after: "+one.name, func() bool {
 			now := f.now(t)
@@ -262,7 +262,8 @@ func (f *faulted) meet(t *testing.T, all []fault) {
 	}
 }
 
-// volume is a PersistentVolumeClaim and its volume, a folder that all nodes of a local lab have.
+// volume is a PersistentVolumeClaim with its volume, a folder that all nodes of a local lab
+// share.
 const volume = `
 apiVersion: v1
 kind: PersistentVolume
@@ -283,8 +284,9 @@ spec:
   resources: {requests: {storage: 1Gi}}
 `
 
-// begin begins the run. A quota that forbids the Job ends the command, and leaves nothing;
-// one that forbids its pods is what attach ends with, and once it is gone they come.
+// begin starts the run. A quota that forbids the Job ends the command and leaves nothing behind.
+// With a quota that forbids the Job's pods, attach ends with that reason; the pods start once the
+// quota is gone.
 func (f *faulted) begin(t *testing.T) {
 	t.Helper()
 	dir, err := f.l.ResultsDir()
@@ -309,8 +311,8 @@ func (f *faulted) begin(t *testing.T) {
 	labtest.Kubectl(t, f.l, "", "-n", "team", "delete", "quota", "small")
 }
 
-// end fetches the run, which has so many trials, and removes it. evicts says that one of its
-// faults evicted a generator.
+// end fetches the run, which has the given number of trials, and removes it. evicts says that one
+// of its faults evicted a generator.
 func (f *faulted) end(t *testing.T, trials int, evicts bool) {
 	t.Helper()
 	fetched := filepath.Join(t.TempDir(), "fetched")
@@ -342,14 +344,14 @@ func (f *faulted) end(t *testing.T, trials int, evicts bool) {
 	}
 }
 
-// TestDetachedVolume: a volume that is full, or refuses, ends the run's pod; the next one goes
-// on with all trials once it has room.
+// TestDetachedVolume: a volume that is full or fails ends the run's pod. The next pod continues
+// with all trials once the volume has space.
 func TestDetachedVolume(t *testing.T) {
 	m, l := labtest.Shared(t)
 	f := &faulted{m: m, l: l}
 	dir, err := l.ResultsDir()
 	must.OK(t, err)
-	node := func(args ...string) error { // where mounts are the node's, which umount reads in /proc/self
+	node := func(args ...string) error { // the mounts are the node's; umount reads /proc/self
 		out, err := exec.Command("nsenter", append([]string{"--target", strconv.Itoa(l.Process()), "--mount", "--pid"}, args...)...).CombinedOutput()
 		if err != nil {
 			err = fmt.Errorf("%v: %w\n%s", args, err, out)
@@ -362,7 +364,7 @@ func TestDetachedVolume(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	seen := filepath.Join("/proc", strconv.Itoa(l.Process()), "root", dir) // from here
+	seen := filepath.Join("/proc", strconv.Itoa(l.Process()), "root", dir) // as seen from here
 	file := labtest.Study(t, strings.Replace(faultsStudy, "min: 10, max: 10", "min: 3, max: 3", 1))
 	f.begunRun = detach(t, f.m, "run", file, "--detach", "--json", "--wait", "20m")
 	f.attach(t)

@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// routesServed is route-propagation in short, routesAttached attached-routes.
+// routesServed is a short form of route-propagation, routesAttached of attached-routes.
 const (
 	routesServed = `
 name: routes-served
@@ -39,13 +39,13 @@ blocks: {min: 1, max: 1, limit: 20m}
 `
 )
 
-// A real gateway serves the routes that changes make, of Istio's own kind and of the
-// Gateway API's, and requests see from when on; the status of a Gateway has all routes,
-// and none once they are deleted.
+// A real gateway serves the routes that changes create, both Istio's own kind and the Gateway
+// API's, and requests show since when. The status of a Gateway counts all routes, and none once
+// they are deleted.
 func TestGatewayRoutes(t *testing.T) {
 	m := labtest.New(t)
 	m.Up(t, "--gateway-api")
-	run := validRun(t, m, routesServed, 3) // the baseline has two turns in a block
+	run := validRun(t, m, routesServed, 3) // the baseline runs twice in a block
 	for _, e := range run.Events {
 		s := e.Served
 		if s == nil || s.GoodUS == nil || s.AnsweredUS == nil || s.BadUS == nil || *s.BadUS > *s.GoodUS || *s.AnsweredUS <= *s.GoodUS || s.Statuses["404"] == 0 || s.Statuses["200"] == 0 {
@@ -77,11 +77,11 @@ func TestGatewayRoutes(t *testing.T) {
 	wantFindings(t, run, "attached_all", "attached_none", "gateway_status_writes_total")
 }
 
-// whenBusy are bounds that a trial of the control plane keeps however busy this machine is.
+// whenBusy sets limits that a control-plane trial meets however busy this machine is.
 var whenBusy = []string{"--limit", "unattributed=100%", "--limit", "commits-noted-share=100%", "--limit", "driver-schedule-least=1m", "--limit", "api-server=1m",
 	"--limit", "simulator-lag-least=1e9", "--limit", "simulator-lag-most=1e9"}
 
-// validRun measures a study, whose trials all have to be valid.
+// validRun runs a study. All its trials must be valid.
 func validRun(t *testing.T, m labtest.Machine, text string, trials int) record.Run {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "run")
@@ -101,7 +101,7 @@ func validRun(t *testing.T, m labtest.Machine, text string, trials int) record.R
 	return run
 }
 
-// wantFindings checks that a run has some. One block is too few for their intervals.
+// wantFindings checks that a run has the named findings. One block is too few for intervals.
 func wantFindings(t *testing.T, run record.Run, names ...string) {
 	t.Helper()
 	f := analysed(t, run)
@@ -112,8 +112,8 @@ func wantFindings(t *testing.T, run record.Run, names ...string) {
 	}
 }
 
-// analysed analyses a run, with those trials too that were late or unsteady beside the others:
-// a busy machine makes them so.
+// analysed analyzes a run, including trials that were late or unsteady, which a busy machine
+// causes.
 func analysed(t *testing.T, run record.Run) record.Findings {
 	t.Helper()
 	limits := map[string]float64{}

@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// gatewayCost is the study gateway-cost in short, with the protocols besides.
+// gatewayCost is a short form of the study gateway-cost, with the protocols added.
 const gatewayCost = `
 name: gateway-cost-short
 question: What does an ingress gateway cost?
@@ -28,8 +28,8 @@ interval: 1s
 blocks: {min: 1, max: 1, limit: 20m}
 `
 
-// Requests come in by an ingress gateway, proved by its own counter, beside the same
-// pods without it; the gateway has its CPU, memory and threads.
+// Requests enter through an ingress gateway, as its own counter proves, and are compared with the
+// same pods without it. The gateway has its CPU, memory and threads.
 func TestGatewayCost(t *testing.T) {
 	m := labtest.New(t)
 	file, out := labtest.Study(t, gatewayCost), filepath.Join(t.TempDir(), "run")
@@ -61,7 +61,7 @@ func TestGatewayCost(t *testing.T) {
 	if carried != 2 {
 		t.Fatalf("%d trials through the gateway", carried)
 	}
-	if valid { // else this machine was too busy for figures
+	if valid { // otherwise this machine was too busy for figures
 		wantFindings(t, run, "cpu_gateway_per_request", "memory_gateway")
 	}
 }

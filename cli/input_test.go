@@ -15,8 +15,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A pipe that nobody writes to ends at once, one that stays silent ends with
-// the context, and one that is written to is read.
+// A pipe without a writer ends at once, a silent pipe ends with the context, and a pipe with data
+// is read.
 func TestPipesAsInput(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "pipe")
 	must.OK(t, syscall.Mkfifo(path, 0o600))
@@ -63,7 +63,7 @@ func TestInputIsBounded(t *testing.T) {
 	}
 }
 
-// An interrupt ends a command that computes, though what it computes is not at its end.
+// An interrupt ends a command before its computation is done.
 func TestComputing(t *testing.T) {
 	never := make(chan struct{})
 	defer close(never)

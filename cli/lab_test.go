@@ -25,7 +25,7 @@ func TestLabScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/lab"})
 }
 
-// upSettings reads flags of lab up as the command does.
+// upSettings parses flags of lab up as the command does.
 func upSettings(args ...string) ([]string, mesh.Choices, error) {
 	flags := pflag.NewFlagSet("up", pflag.ContinueOnError)
 	which := flags.String("mesh", study.MeshIstio, "")
@@ -43,8 +43,8 @@ func upSettings(args ...string) ([]string, mesh.Choices, error) {
 
 func TestLabMeshes(t *testing.T) {
 	for _, test := range []struct {
-		name, args, linkerd, ztunnel string // flags, and variables of the environment
-		want                         string // meshes, and their settings but for images
+		name, args, linkerd, ztunnel string // flags, and environment variables
+		want                         string // meshes, and their settings except images
 		refused                      string
 	}{
 		{name: "as it is", want: "istio"},
@@ -128,7 +128,7 @@ func TestStatusOfNodes(t *testing.T) {
 	}
 }
 
-// `lab status` says for whom a lab is up.
+// `lab status` says which run a lab belongs to.
 func TestStatusNamesTheRun(t *testing.T) {
 	run := &procfs.Identity{PID: 7}
 	for name, c := range map[string]struct {

@@ -27,8 +27,7 @@ func TestLoadScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{Dir: "testdata/load"})
 }
 
-// runLoadCommand runs `meshtrial load` and returns what it printed and its
-// exit code.
+// runLoadCommand runs `meshtrial load` and returns its output and exit code.
 func runLoadCommand(ctx context.Context, args ...string) (stdout, stderr string, code int) {
 	var out, errOut bytes.Buffer
 	err := Run(ctx, append([]string{"load"}, args...), &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errOut})
@@ -38,7 +37,7 @@ func runLoadCommand(ctx context.Context, args ...string) (stdout, stderr string,
 func TestLoadCommand(t *testing.T) {
 	var bad atomic.Bool
 	var ids atomic.Int64
-	var interrupt atomic.Pointer[context.CancelFunc] // once a request has come
+	var interrupt atomic.Pointer[context.CancelFunc] // after a request has arrived
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.Header.Get("X-Request-Id"), "mm-7-") && strings.HasPrefix(r.Header.Get("X-User"), "key-") {
 			ids.Add(1)
@@ -61,7 +60,7 @@ func TestLoadCommand(t *testing.T) {
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	// A busy machine may spoil validity, but never the account.
+	// A busy machine may invalidate the run, but the account must always be correct.
 	if (code == 0) != report.Valid || (code != 0 && code != errs.CodeInvalid) || stderr != "" {
 		t.Errorf("exit code %d, valid %v, stderr %q", code, report.Valid, stderr)
 	}
@@ -136,7 +135,8 @@ func TestLoadCommand(t *testing.T) {
 	}
 }
 
-// metricsOfLoad has a load's own target read the load's metrics while it waits for the answer.
+// metricsOfLoad makes the target of a load read the load's metrics while the load waits for the
+// answer.
 func metricsOfLoad(t *testing.T) {
 	t.Helper()
 	var said lockedBuffer

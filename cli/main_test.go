@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
-// TestMain lets scripts run this test program as meshtrial, tests share a lab,
-// and tests of interrupts run it as a command that ends when they want.
+// TestMain lets scripts run this test program as meshtrial, lets tests share a lab, and lets
+// tests of interrupts run it as a command that ends when they want.
 func TestMain(m *testing.M) {
 	if os.Getenv(slowlyEnding) != "" {
 		os.Exit(endSlowly())
@@ -22,7 +22,7 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// lockedBuffer is read while it is written to.
+// lockedBuffer can be read while it is written to.
 type lockedBuffer struct {
 	mu   sync.Mutex
 	text []byte
@@ -35,7 +35,7 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// lines are the whole lines so far.
+// lines returns the complete lines so far.
 func (b *lockedBuffer) lines() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestOneAtATime: what writes to a cluster beside a study's run takes its Lease as
-// a run does. While another has it, it says who and changes nothing; with --wait it
+// TestOneAtATime: a command that writes to a cluster takes its Lease, as a run does. While
+// another holder has the Lease, the command names the holder and changes nothing; with --wait it
 // waits.
 func TestOneAtATime(t *testing.T) {
 	l := labtest.Start(t)

@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/runtest"
 )
 
-// written is an output that can be read meanwhile.
+// written is an output that can be read while it is written.
 type written struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -36,7 +36,7 @@ func (w *written) text() string {
 	return w.b.String()
 }
 
-// The address on standard error leads to the runs, until the command is interrupted.
+// The address on standard error serves the runs until the command is interrupted.
 func TestPage(t *testing.T) {
 	folder := t.TempDir()
 	runtest.Copy(t, "data-plane", filepath.Join(folder, "one"), "r", runtest.All)

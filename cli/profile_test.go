@@ -32,13 +32,13 @@ func TestProfileScripts(t *testing.T) {
 	})
 }
 
-// cutFile takes the last line's end off a file.
+// cutFile removes the end of a file's last line.
 func cutFile(ts *testscript.TestScript, _ bool, args []string) {
 	path := ts.MkAbs(args[0])
 	ts.Check(os.WriteFile(path, []byte(strings.TrimRight(ts.ReadFile(args[0]), "\n")), 0o644))
 }
 
-// A profile that would fill the disk is refused before anything is started.
+// A profile that would fill the disk is rejected before anything starts.
 func TestProfileIsBounded(t *testing.T) {
 	for length, ok := range map[time.Duration]bool{10 * time.Second: true, time.Hour: false} {
 		f := profileFlags{pid: 1, hz: 99, length: length, graph: perf.GraphDwarf, format: "text", kind: "cpu"}

@@ -11,9 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
-// TestProfileKilled kills `meshtrial profile POD` while its role, which may do
-// much on its node, is at work. Nobody comes next: the role ends, and with it the
-// namespace.
+// TestProfileKilled kills `meshtrial profile POD` while its privileged role is at work on the
+// node. No later command cleans up: the role ends, and so does the namespace.
 func TestProfileKilled(t *testing.T) {
 	m, l := labtest.Shared(t)
 	pod := strings.TrimSpace(labtest.Kubectl(t, l, "", "-n", "istio-system", "get", "pods", "-l", "app=istiod", "-o", "jsonpath={.items[0].metadata.name}"))

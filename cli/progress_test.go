@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 )
 
-// Where stderr is no terminal nobody waits more than 20 s for a line, whether
-// much is said or nothing new, until there is nothing to wait for.
+// If stderr is not a terminal, no more than 20 s pass without a line, whether there is much to
+// say or nothing new, until there is nothing left to wait for.
 func TestProgressElsewhere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out lockedBuffer
@@ -63,7 +63,7 @@ func TestProgressElsewhere(t *testing.T) {
 	})
 }
 
-// What keeps pods from coming is a line that stays, in a run and outside of one.
+// What prevents pods from starting is shown in a line that stays, both in a run and outside one.
 func TestWaitsAreShown(t *testing.T) {
 	var out bytes.Buffer
 	p := newProgress(&out)

@@ -38,15 +38,14 @@ stop: {finding: latency_p50_overhead, half_width: 7.5%, of: {sidecars: both}}
 measures: [latency, cpu, memory]
 `
 
-// writeSimulated writes a run directory of simulated trials: 100 µs without
-// sidecars, and overhead µs more with both.
+// writeSimulated writes a run directory of simulated trials: 100 µs without sidecars, and
+// overhead µs more with both sidecars.
 func writeSimulated(t *testing.T, dir string, blocks int, overhead, scatter float64, valid bool) {
 	t.Helper()
 	writeSimulatedAs(t, dir, simulatedStudy, blocks, overhead, scatter, valid, func(*record.Header) {})
 }
 
-// writeSimulatedAs is writeSimulated for another study, with a header as change
-// leaves it.
+// writeSimulatedAs is writeSimulated for another study, with a header modified by change.
 func writeSimulatedAs(t *testing.T, dir, text string, blocks int, overhead, scatter float64, valid bool, change func(*record.Header)) {
 	t.Helper()
 	s, err := study.Parse([]byte(text), "study.yaml", nil)
@@ -128,9 +127,9 @@ func simulatedHist(t *testing.T, r *rand.Rand, level float64) []byte {
 	return b.Bytes()
 }
 
-// Scripts find run directories of simulated trials: a (400 µs of overhead),
-// again (the same), slower (480 µs), noisy (like a, but few and scattered),
-// invalid (no trial is valid) and empty (there is no trial).
+// Scripts find run directories of simulated trials: a (400 µs of overhead), again (the same),
+// slower (480 µs), noisy (like a, but few and scattered), invalid (no trial is valid) and empty
+// (no trials).
 func TestReportAndCompare(t *testing.T) {
 	runs := t.TempDir()
 	writeSimulated(t, filepath.Join(runs, "a"), 8, 400, 0.01, true)
@@ -149,7 +148,7 @@ func TestReportAndCompare(t *testing.T) {
 	})
 }
 
-// exits runs meshtrial and demands an exit code: exits CODE ARGUMENT...
+// exits runs meshtrial and requires an exit code: exits CODE ARGUMENT...
 func exits(ts *testscript.TestScript, _ bool, args []string) {
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
@@ -179,7 +178,7 @@ func TestParseMargin(t *testing.T) {
 	}
 }
 
-// --out must never put a file in the place of a device, as root could.
+// --out must never replace a device with a file, which root could do.
 func TestWriteWholeLeavesWhatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
@@ -222,8 +221,8 @@ func TestWriteWholeLeavesWhatIsNoFile(t *testing.T) {
 	}
 }
 
-// A link whose target does not exist is written through, as by the shell; one that leads
-// nowhere is refused. Neither is replaced.
+// If the target of a link does not exist, the file is created there, as the shell does. A link
+// that leads nowhere is an error. Neither link is replaced.
 func TestWriteThroughDanglingLinks(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }

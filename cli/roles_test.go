@@ -27,7 +27,7 @@ func TestRoleScripts(t *testing.T) {
 			return err
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			// exits N COMMAND...: wants that exit code.
+			// exits N COMMAND...: requires that exit code.
 			"exits": func(ts *testscript.TestScript, _ bool, args []string) {
 				err := ts.Exec(args[1], args[2:]...)
 				code := 0
@@ -40,7 +40,7 @@ func TestRoleScripts(t *testing.T) {
 					ts.Fatalf("exit code %d, wanted %s", code, args[0])
 				}
 			},
-			// doctor ARGS...: ends with 0, or with 1 if a line is a failure.
+			// doctor ARGS...: exits with 0, or with 1 if a line is a failure.
 			"doctor": func(ts *testscript.TestScript, _ bool, args []string) {
 				failed := ts.Exec("meshtrial", append([]string{"doctor"}, args...)...) != nil
 				text := ts.ReadFile("stdout")
@@ -49,8 +49,7 @@ func TestRoleScripts(t *testing.T) {
 					ts.Fatalf("failed: %v, failures printed: %v", failed, lines)
 				}
 			},
-			// healthy: waits until the program in the background answers at
-			// $CONTROL.
+			// healthy: waits until the program in the background answers at $CONTROL.
 			"healthy": func(ts *testscript.TestScript, _ bool, _ []string) {
 				for range 1200 {
 					resp, err := http.Get("http://" + ts.Getenv("CONTROL") + "/healthz")
@@ -66,8 +65,8 @@ func TestRoleScripts(t *testing.T) {
 	})
 }
 
-// freeAddress is one where nobody listens: of an address of the loopback that is
-// no other process's, so that none takes the port meanwhile.
+// freeAddress returns an address without a listener. It uses a loopback address that no other
+// process uses, so that none takes the port in the meantime.
 func freeAddress() (string, error) {
 	pid := os.Getpid()
 	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 64+pid>>16&63, pid>>8&255, pid&255))

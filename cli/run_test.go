@@ -24,8 +24,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// What `meshtrial run` refuses before it starts anything. $STATE is where a
-// lab's state would be.
+// What `meshtrial run` rejects before it starts anything. $STATE is where the state of a lab
+// would be.
 func TestRunScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/run",
@@ -37,8 +37,8 @@ func TestRunScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			// refuses RUN-ARGS...: the run ends with exit code 2, says why on
-			// stderr alone, and neither a lab nor a run directory is begun.
+			// refuses RUN-ARGS...: the run exits with 2, gives its reason on stderr only, and
+			// creates neither a lab nor a run directory.
 			"refuses": func(ts *testscript.TestScript, _ bool, args []string) {
 				before := files(ts)
 				err := ts.Exec("meshtrial", append([]string{"run"}, args...)...)
@@ -53,15 +53,15 @@ func TestRunScripts(t *testing.T) {
 					ts.Fatalf("left behind:\n%s\nbefore:\n%s", after, before)
 				}
 			},
-			// fill FILE SIZE: makes a file of so many bytes.
+			// fill FILE SIZE: creates a file of SIZE bytes.
 			"fill": func(ts *testscript.TestScript, _ bool, args []string) {
 				size, err := strconv.Atoi(args[1])
 				ts.Check(err)
 				text := bytes.Repeat([]byte("# a long comment\n"), size/17+1)[:size]
 				ts.Check(os.WriteFile(ts.MkAbs(args[0]), text, 0o644))
 			},
-			// a-run DIR FILE [HEADER]: makes the directory of a run of study
-			// FILE; HEADER is what its header has besides, as JSON.
+			// a-run DIR FILE [HEADER]: creates the directory of a run of study FILE. HEADER is
+			// JSON to add to its header.
 			"a-run": func(ts *testscript.TestScript, _ bool, args []string) {
 				s, source, err := loadStudy(context.Background(), &Env{}, ts.MkAbs(args[1]), nil)
 				ts.Check(err)
@@ -77,7 +77,7 @@ func TestRunScripts(t *testing.T) {
 	})
 }
 
-// files lists what lies in the script's directory.
+// files lists the files in the script's directory.
 func files(ts *testscript.TestScript) string {
 	var out strings.Builder
 	ts.Check(filepath.WalkDir(ts.MkAbs("."), func(path string, entry os.DirEntry, err error) error {
@@ -89,8 +89,8 @@ func files(ts *testscript.TestScript) string {
 	return out.String()
 }
 
-// Without root there is no local lab: the machine's lacks are said before
-// anything is built or started.
+// Without root there can be no local lab: the run reports what the machine lacks before it builds
+// or starts anything.
 func TestRunWithoutRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("to be another user takes root")
@@ -100,7 +100,7 @@ func TestRunWithoutRoot(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	const nobody = 65534
 	must.OK(t, errors.Join(os.Chmod(dir, 0o755), os.Mkdir(filepath.Join(dir, "home"), 0o755), os.Chown(filepath.Join(dir, "home"), nobody, nobody)))
-	program := filepath.Join(dir, "meshtrial") // what the test program is by that name
+	program := filepath.Join(dir, "meshtrial") // the test program acts as meshtrial under this name
 	must.OK(t, copyProgram(program))
 	home := filepath.Join(dir, "home")
 	cmd := exec.Command(program, "run", "quick")

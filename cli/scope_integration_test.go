@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
-// TestScopeOfALab reads a real sidecar, finds who its configuration is from,
-// and sees a Sidecar resource take the others' away.
+// TestScopeOfALab reads a real sidecar, finds whose objects caused its configuration, and checks
+// that a Sidecar resource removes the configuration of others.
 func TestScopeOfALab(t *testing.T) {
 	s := newScopedShop(t)
 	before, owned := s.known(istiodService, scope.Owner{Kind: "Service", Namespace: "scoped", Name: "shop"}, scope.Owner{Kind: "VirtualService", Namespace: "scoped", Name: "shop-routes"},
@@ -18,7 +18,7 @@ func TestScopeOfALab(t *testing.T) {
 	if u := before.Uncalled; u == nil || u.Clusters < 4 || u.Never != u.Clusters {
 		t.Errorf("a workload that calls nobody: %+v", u)
 	}
-	// Clusters go at once; listeners drain first, see make verify.
+	// Clusters disappear at once; listeners drain first, see TestScopeAfterDrain.
 	s.narrowed(time.Minute, func(after scope.Report, owners map[scope.Owner]scope.OwnerTotal) bool {
 		return owners[istiodService].DumpBytes < owned[istiodService].DumpBytes && after.DumpBytes < before.DumpBytes
 	})

@@ -81,7 +81,7 @@ func (s scopedShop) kubectl(input string, args ...string) {
 	labtest.Kubectl(s.t, s.lab, input, args...)
 }
 
-// read is what scope says of the sidecar, and its totals by owner.
+// read returns scope's report on the sidecar, and its totals by owner.
 func (s scopedShop) read() (scope.Report, map[scope.Owner]scope.OwnerTotal) {
 	t := s.t
 	t.Helper()
@@ -102,8 +102,8 @@ func (s scopedShop) read() (scope.Report, map[scope.Owner]scope.OwnerTotal) {
 	return r, owners
 }
 
-// known reads until every owner has brought something: a ready proxy may have
-// older configuration. It names those that have not after a minute.
+// known reads until every owner has contributed something, since a ready proxy may still have
+// older configuration. After a minute it fails with the owners that are missing.
 func (s scopedShop) known(owners ...scope.Owner) (scope.Report, map[scope.Owner]scope.OwnerTotal) {
 	s.t.Helper()
 	var r scope.Report
@@ -115,8 +115,7 @@ func (s scopedShop) known(owners ...scope.Owner) (scope.Report, map[scope.Owner]
 	return r, total
 }
 
-// narrowed gives the sidecar a scope of its own namespace and reads until what
-// holds is true.
+// narrowed limits the sidecar's scope to its own namespace and reads until holds returns true.
 func (s scopedShop) narrowed(limit time.Duration, holds func(r scope.Report, owners map[scope.Owner]scope.OwnerTotal) bool) {
 	s.t.Helper()
 	s.kubectl(scopeSidecar, "apply", "-f", "-")

@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
-// TestScopeAfterDrain: what a Sidecar resource takes away is gone to the last
-// byte once the listeners have drained, for which Istio allows 45 s.
+// TestScopeAfterDrain: what a Sidecar resource removes is gone to the last byte once the
+// listeners have drained, for which Istio allows 45 s.
 func TestScopeAfterDrain(t *testing.T) {
 	s := newScopedShop(t)
 	before, _ := s.known(istiodService)

@@ -23,10 +23,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// callGraph is a tree of services that call one another, spread over
-// namespaces whose servers refuse anything but mutual TLS: a call to a host that
-// a scope leaves out fails. Of the last two services one is called once, by
-// hand, and one never.
+// callGraph is a tree of services that call one another, spread over namespaces. Their servers
+// accept only mutual TLS, so a call to a host that a scope leaves out fails. Of the last two
+// services, one is called once, by hand, and the other never.
 type callGraph struct {
 	t          *testing.T
 	lab        *local.Lab
@@ -35,9 +34,9 @@ type callGraph struct {
 	namespaces int
 }
 
-// newCallGraph runs it. MESHTRIAL_GENERATE_SERVICES says how many services, and
-// MESHTRIAL_GENERATE_PODS on how many pods, each with a sidecar: a pod then has
-// several, each in a container and on a port of its own.
+// newCallGraph runs a call graph. MESHTRIAL_GENERATE_SERVICES is the number of services.
+// MESHTRIAL_GENERATE_PODS is the number of pods, each with a sidecar; a pod may then have several
+// services, each in its own container and on its own port.
 func newCallGraph(t *testing.T) callGraph {
 	t.Helper()
 	g := callGraph{t: t, lab: labtest.Start(t), namespaces: 4}
@@ -93,13 +92,13 @@ func fromEnvironment(t *testing.T, name string, preset int) int {
 	return n
 }
 
-// containers are the workers of a pod, one for each service it has.
+// containers returns the workers of a pod, one for each of its services.
 func (g callGraph) containers(pod int) (out []string) {
 	for k, i := 0, pod; i < g.services; k, i = k+1, i+g.pods {
 		behaviour, err := json.Marshal(map[string]any{"calls": g.calls(i), "response_bytes": 100})
 		must.OK(g.t, err)
 		name, more := "worker", ""
-		if k > 0 { // others' ports are the first's
+		if k > 0 { // the first worker has the default ports
 			name = fmt.Sprintf("worker-%d", k)
 			more = fmt.Sprintf(", --http, %q, --control, %q, --health, %q", fmt.Sprintf(":%d", workerPort(k)), fmt.Sprintf("127.0.0.1:%d", 15800+k), fmt.Sprintf(":%d", 15900+k))
 			for _, e := range protocol.Endpoints() {
@@ -113,8 +112,8 @@ func (g callGraph) containers(pod int) (out []string) {
 	return out
 }
 
-// workerPort is that of the service that is the k-th of its pod: the first worker
-// has some ports after its own.
+// workerPort returns the port of the k-th service of a pod. The first worker uses several ports
+// after its own.
 func workerPort(k int) int {
 	if k == 0 {
 		return 8080
@@ -122,9 +121,9 @@ func workerPort(k int) int {
 	return 8090 + k
 }
 
-// hidden are hosts that the root calls and that no counter names: an alias of a
-// Service in another namespace, and a Service whose requests go where a delegate of
-// its VirtualService says.
+// hidden returns objects for hosts that the root calls and that no counter names: an alias of a
+// Service in another namespace, and a Service whose requests go where a delegate of its
+// VirtualService sends them.
 func (g callGraph) hidden() string {
 	return fmt.Sprintf(`---
 apiVersion: v1
@@ -149,13 +148,14 @@ spec: {http: [{route: [{destination: {host: %[2]s}}]}]}
 `, g.namespace(1), g.host(g.aliased()), g.namespace(2), g.namespace(3), g.aliasNamespace())
 }
 
-// aliased is the service behind the hidden hosts.
+// aliased returns the service behind the hidden hosts.
 func (g callGraph) aliased() int { return g.services - 3 }
 
-// aliasNamespace is another than that of the service that the alias is of.
+// aliasNamespace returns a namespace other than that of the aliased service.
 func (g callGraph) aliasNamespace() string { return g.namespace(g.aliased() + 1) }
 
-// hiddenHosts are those that the root calls, and how a Sidecar lets them in.
+// hiddenHosts returns the hidden hosts that the root calls, and the egress hosts that admit them
+// in a Sidecar.
 func (g callGraph) hiddenHosts() (called, let []string) {
 	alias, routed := "alias."+g.aliasNamespace()+".svc.cluster.local", "routed."+g.namespace(1)+".svc.cluster.local"
 	of := g.namespace(g.aliased())
@@ -169,7 +169,7 @@ func (g callGraph) host(i int) string {
 	return fmt.Sprintf("%s.%s.svc.cluster.local", g.name(i), g.namespace(i))
 }
 
-// children are whom a service calls.
+// children returns the services that a service calls.
 func (g callGraph) children(i int) (out []int) {
 	for _, child := range []int{2*i + 1, 2*i + 2} {
 		if child < g.services-2 && i < g.services-2 {
@@ -197,7 +197,7 @@ func (g callGraph) kubectl(input string, args ...string) string {
 	return labtest.Kubectl(g.t, g.lab, input, args...)
 }
 
-// loaded is what a load in a pod says of its requests.
+// loaded is the result of a load in a pod.
 type loaded struct {
 	Scheduled  int64            `json:"scheduled"`
 	Completed  int64            `json:"completed"`
@@ -207,7 +207,7 @@ type loaded struct {
 	Wait       record.Latency   `json:"connection_wait_us"`
 }
 
-// load sends requests from the pod of a service to another, in the background.
+// load sends requests from the pod of one service to another, in the background.
 func (g callGraph) load(from, to int, rate float64, lasting time.Duration) func() loaded {
 	g.t.Helper()
 	state := filepath.Dir(g.lab.Kubeconfig())
@@ -227,7 +227,7 @@ func (g callGraph) load(from, to int, rate float64, lasting time.Duration) func(
 	}
 }
 
-// whole fails the test unless every request had its answer.
+// whole fails the test unless every request was answered.
 func (g callGraph) whole(l loaded, when string) {
 	g.t.Helper()
 	if l.Scheduled == 0 || l.Completed != l.Scheduled || l.Unfinished != 0 {
@@ -260,7 +260,7 @@ func (g callGraph) scope() scope.Report {
 	return scope.Merge(own, 0)
 }
 
-// generate makes Sidecars of what the proxies of the lab counted.
+// generate makes Sidecars from the counters of the lab's proxies.
 func (g callGraph) generate(to string, more ...string) generate.Result {
 	g.t.Helper()
 	g.t.Log(g.run(append([]string{"scope", "--lab", "local", "--generate", to, "--top", "0", "--watched", "0"}, more...)...))
@@ -273,7 +273,7 @@ func (g callGraph) generate(to string, more ...string) generate.Result {
 	return r
 }
 
-// run is a command's output.
+// run returns a command's output.
 func (g callGraph) run(args ...string) string {
 	g.t.Helper()
 	var out, said bytes.Buffer
@@ -284,8 +284,8 @@ func (g callGraph) run(args ...string) string {
 	return out.String()
 }
 
-// handMade are Sidecars as one would write them who knows the graph: each
-// workload's own calls and nothing else.
+// handMade returns Sidecars as someone who knows the graph would write them: each allows exactly
+// the calls of its workload.
 func (g callGraph) handMade() string {
 	var b strings.Builder
 	for i := range g.pods {

@@ -6,8 +6,8 @@ import (
 	"github.com/meshtrial/meshtrial/observe/signals"
 )
 
-// A query that asks for one namespace hides what workloads call elsewhere:
-// Sidecars generated from its answer would cut that off.
+// A query for a single namespace hides calls to other namespaces. Sidecars generated from its
+// answer would cut those off.
 func TestNarrowedMetrics(t *testing.T) {
 	to := func(namespaces ...string) (out []signals.Sample) {
 		for _, n := range namespaces {

@@ -17,8 +17,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// inShort are the shipped studies of ambient meshes and of gateways: the extreme cells of
-// each, compared with nothing, and checks that their trials must have.
+// inShort lists the shipped studies of ambient meshes and of gateways, with the extreme cells of
+// each, no comparisons, and the checks that their trials must have.
 var inShort = []struct {
 	study  string
 	sets   []string
@@ -34,11 +34,10 @@ var inShort = []struct {
 	{"attached-routes", []string{"change_rate=100", "control.duration=2s"}, 1, []string{"connected"}},
 }
 
-// Every shipped study of ambient meshes and gateways can be measured at its extremes: no
-// trial fails anything but what a busy machine fails, and requests are accounted for where
-// each opens a connection, where they are a MiB, and where they come as fast as can be. Of
-// each way of an ambient mesh, one trial at least leaves no more of the machine's CPU time to
-// others than a trial may.
+// Every shipped study of ambient meshes and gateways can be measured at its extremes. No trial
+// fails anything that a busy machine does not fail. Requests are accounted for if each opens a
+// connection, if each is 1 MiB, and at the highest rate. For each path of an ambient mesh, at
+// least one trial leaves no more of the machine's CPU time to others than a trial may.
 func TestShippedAmbient(t *testing.T) {
 	m, dir := ambientLab(t)
 	m.Up(t, "--ztunnel", dir, "--gateway-api")
@@ -70,7 +69,7 @@ func TestShippedAmbient(t *testing.T) {
 	}
 }
 
-// shortly runs one block of a shipped study, of the cells that are left of it.
+// shortly runs one block of a shipped study with the cells that remain after sets.
 func shortly(t *testing.T, m labtest.Machine, name string, sets []string) record.Run {
 	t.Helper()
 	text, err := studies.Read(name)
@@ -97,8 +96,8 @@ func shortly(t *testing.T, m labtest.Machine, name string, sets []string) record
 	return run
 }
 
-// faultless checks that a trial fails nothing but what a busy machine fails, and that checks
-// are there.
+// faultless checks that a trial fails only what a busy machine fails, and that it has the wanted
+// checks.
 func faultless(t *testing.T, trial record.Trial, wanted []string) {
 	t.Helper()
 	var names []string

@@ -38,7 +38,7 @@ spec:
       containers: [{name: worker, image: "docker.io/meshtrial/meshtrial:lab", imagePullPolicy: IfNotPresent, args: [worker], resources: {requests: {cpu: 10m}}}]
 `
 
-// notHere are the metrics of the table that the lab does not have, and why.
+// notHere maps the metrics of the table that the lab lacks to the reason.
 var notHere = map[string]string{
 	"pilot_total_xds_rejects":                "appears with the first rejection",
 	"pilot_xds_cds_reject":                   "appears with the first rejection",
@@ -54,8 +54,8 @@ var notHere = map[string]string{
 	signals.MetricConvergence + "_count":     "measured by simulated sidecars",
 }
 
-// TestSignalsOfALab runs the published test against a real istiod with real
-// sidecars, while its golden signals are watched and recorded.
+// TestSignalsOfALab runs the published test against a real istiod with real sidecars while its
+// golden signals are watched and recorded.
 func TestSignalsOfALab(t *testing.T) {
 	l := labtest.Start(t)
 	labtest.Namespace(t, l, "signalled")
@@ -77,7 +77,7 @@ func TestSignalsOfALab(t *testing.T) {
 	kubectl(signalsManifests, "apply", "-f", "-")
 	kubectl("", "-n", "signalled", "rollout", "status", "deployment/shop", "--timeout=240s")
 
-	// The watch lasts from before the test until all that the test shows is read.
+	// The watch lasts from before the test until everything that the test shows has been read.
 	var seen lockedBuffer
 	watching, enough := context.WithCancel(t.Context())
 	defer enough()
@@ -99,17 +99,17 @@ func TestSignalsOfALab(t *testing.T) {
 	nothingLeft()
 	var test app.PushTestReport
 	must.OK(t, json.Unmarshal([]byte(out), &test))
-	// Each time at least clusters and endpoints go to both sidecars; debounce
-	// waits 100 ms at least.
+	// Each change pushes at least clusters and endpoints to both sidecars, and debounce waits at
+	// least 100 ms.
 	if !test.Valid || test.Proxies != 2 || test.Pushes < 4*2*2 || test.Created != 12 || test.Convergence.P99S == nil || *test.Convergence.P99S <= 0 ||
 		test.Debounce.Count < 4 || *test.Debounce.MeanS < 0.1 || len(test.LeftOut) < 4 || len(test.Missing) > 0 {
 		t.Errorf("%s", out)
 	}
 
 	var lines []string
-	var r signals.Reading // the last
-	// Each has been read by the end, if not all at once: kubelet tells of containers now
-	// and then, by when the pushes may be out of the window.
+	var r signals.Reading // the last one
+	// By the end each has been read, though not all at once: the kubelet reports containers only
+	// now and then, and by that time the pushes may be outside the window.
 	lacks := map[string]string{}
 	for _, key := range []string{"debounce_p99", "push_context_p99", "queue_p99", "push_p99", "convergence_istiod_p99", "convergence_istiod_p999",
 		"cpu_container", "cpu_process", "inbound_updates", "push_triggers", "services", "xds_pushes", "xds_proxies", "config_bytes"} {
@@ -134,7 +134,7 @@ func TestSignalsOfALab(t *testing.T) {
 		}
 	}
 	enough()
-	// On a busy machine istiod may be slow enough for an alert: exit code 3.
+	// On a busy machine istiod may be slow enough to raise an alert: exit code 3.
 	alerted := func(err error) bool { return errs.Code(err) == errs.CodeAssertion }
 	if err := <-done; err != nil && !alerted(err) {
 		t.Fatalf("%v\n%s", err, lines)
@@ -159,7 +159,7 @@ func TestSignalsOfALab(t *testing.T) {
 		t.Errorf("the test made %v pushes, recorded were %+v over %v s", test.Pushes, v, again.WindowS)
 	}
 
-	// Interrupted in its midst.
+	// Interrupt it midway.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	interrupted := make(chan error, 1)

@@ -16,8 +16,8 @@ func TestSignalsScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/signals",
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			// slow-run DIR: makes a run directory with recorded series of an
-			// istiod whose pushes take 1 to 3 s from second 5 to 20.
+			// slow-run DIR: creates a run directory with recorded series of an istiod whose
+			// pushes take 1 to 3 s from second 5 to 20.
 			"slow-run": func(ts *testscript.TestScript, _ bool, args []string) {
 				r, err := signals.OpenRecorder(filepath.Join(ts.MkAbs(args[0]), store.DirSeries))
 				ts.Check(err)

@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// An API server whose answers break off makes client-go log an error of its own. That goes
-// to no terminal: the command's error says what was wrong.
+// If the answers of an API server break off, client-go logs an error itself. That log must not
+// reach the terminal: the command's error says what was wrong.
 func TestLibrariesAreSilent(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -32,7 +32,7 @@ func TestLibrariesAreSilent(t *testing.T) {
 		was := os.Stderr
 		r, w, err := os.Pipe()
 		must.OK(t, err)
-		os.Stderr = w // where klog writes
+		os.Stderr = w // klog writes to it
 		defer func() { os.Stderr = was }()
 		read := make(chan string)
 		go func() { all, _ := io.ReadAll(r); read <- string(all) }()

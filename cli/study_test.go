@@ -15,8 +15,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// The study command, as scripts. "study ARGS..." is "meshtrial study ARGS...";
-// "exits N study ARGS..." wants that exit code.
+// The study command as scripts. "study ARGS..." is "meshtrial study ARGS..."; "exits N study
+// ARGS..." requires that exit code.
 func TestStudyScripts(t *testing.T) {
 	run := func(ts *testscript.TestScript, args []string) int {
 		env := &Env{Stdin: strings.NewReader(""), Stdout: ts.Stdout(), Stderr: ts.Stderr()}

@@ -21,7 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// theirValues are how somebody else might have installed Istio.
+// theirValues installs Istio as another team might.
 var theirValues = []string{
 	"revision=canary",
 	"meshConfig.outboundTrafficPolicy.mode=REGISTRY_ONLY",
@@ -33,7 +33,7 @@ var theirValues = []string{
 	"values.pilot.autoscaleEnabled=true", "values.pilot.autoscaleMin=2", "values.pilot.autoscaleMax=3",
 }
 
-// theirStudies are a short form of each kind.
+// theirStudies has a short study of each kind.
 var theirStudies = map[string]string{
 	"data plane": dataPlaneOfAGuest,
 	"control plane": `
@@ -63,11 +63,11 @@ stop: none
 `,
 }
 
-// TestTheirMesh runs each kind of study on a mesh of somebody else's: a revision
-// that watches some namespaces only, lets requests go nowhere but to what it
-// knows, and has two istiods by an autoscaler, while a tenant's requests come by
-// its ingress gateway; then beside a second revision, which runs too. Afterwards
-// everything of theirs is as it was, and no request of theirs has failed.
+// TestTheirMesh runs each kind of study on a mesh that belongs to others: a revision that watches
+// only some namespaces, blocks requests to unknown hosts, and has two istiods through an
+// autoscaler, while a tenant's requests enter by its ingress gateway. It repeats this alongside a
+// second revision. Afterwards everything of theirs is as it was, and none of their requests has
+// failed.
 func TestTheirMesh(t *testing.T) {
 	m := labtest.New(t)
 	args := []string{}
@@ -85,7 +85,7 @@ func TestTheirMesh(t *testing.T) {
 	if code != errs.CodeUsage || !strings.Contains(said, "several istiods, of the revisions canary, stable") || !strings.Contains(said, "--revision") {
 		t.Errorf("no revision named: exit code %d\n%s", code, said)
 	}
-	// The tenant's proxies would be cut off from what they call, which --yes does not allow.
+	// The tenant's proxies would lose access to what they call, which --yes does not allow.
 	config := labtest.Kubectl(t, l, "", "-n", "istio-system", "get", "configmap", "istio-canary", "-o", "jsonpath={.data}")
 	code, said = m.Run(t, "run", labtest.Study(t, theirStudies["control plane"]), "--set", "export_to=.", "--revision", "canary", "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", filepath.Join(t.TempDir(), "run"))
 	if code != errs.CodeUsage || !strings.Contains(said, "export_to .:") || !strings.Contains(said, "proxies of others") || !strings.Contains(said, "--mesh-wide") {
@@ -100,8 +100,8 @@ func TestTheirMesh(t *testing.T) {
 	t.Run("two revisions", func(t *testing.T) { theirRuns(t, m, l, shop, "--revision", "prod") }) // canary's tag
 }
 
-// theirRuns runs each kind of study and holds all that is theirs against what it
-// was before. What checks of time say is another matter on a busy machine.
+// theirRuns runs each kind of study and compares everything of theirs with its state before. It
+// ignores checks of timing, which a busy machine fails.
 func theirRuns(t *testing.T, m labtest.Machine, l *local.Lab, shop *tenant, more ...string) {
 	for kind, text := range theirStudies {
 		t.Run(kind, func(t *testing.T) {
@@ -141,8 +141,8 @@ func theirRuns(t *testing.T, m labtest.Machine, l *local.Lab, shop *tenant, more
 	}
 }
 
-// theirAutoscaler has istiod's autoscaler at work while a study of the control
-// plane leaves it alone: the trial is not valid, and says why.
+// theirAutoscaler makes istiod's autoscaler act during a control-plane study that leaves it
+// alone: the trial is invalid and says why.
 func theirAutoscaler(t *testing.T, m labtest.Machine, l *local.Lab) {
 	out := filepath.Join(t.TempDir(), "run")
 	text := strings.Replace(theirStudies["control plane"], "control: {changes: 2, settle: 20s", "control: {changes: 12, settle: 30s", 1)
@@ -164,14 +164,15 @@ func theirAutoscaler(t *testing.T, m labtest.Machine, l *local.Lab) {
 	labtest.Kubectl(t, l, "", "-n", "istio-system", "wait", "deployment/istiod-canary", "--for=jsonpath={.status.availableReplicas}=2", "--timeout=600s")
 }
 
-// busyChecks fail, beside those of [labtest.OfTheMachine], on a machine that others use too.
+// busyChecks fail, in addition to those of [labtest.OfTheMachine], on a machine that others use
+// too.
 var busyChecks = []string{"unattributed", "simulator-lag", "driver-schedule"}
 
-// passing are kinds whose objects come and go, or change, by themselves.
+// passing lists kinds whose objects come, go or change on their own.
 var passing = []string{"events", "events.events.k8s.io", "leases.coordination.k8s.io", "pods", "replicasets.apps", "endpoints",
 	"endpointslices.discovery.k8s.io", "nodes", "ipaddresses.networking.k8s.io", "componentstatuses", "controllerrevisions.apps"}
 
-// theirObjects are all objects that are no run's, by kind, namespace and name.
+// theirObjects returns all objects that belong to no run, by kind, namespace and name.
 func theirObjects(t *testing.T, l *local.Lab) map[string]map[string]any {
 	t.Helper()
 	kinds := slices.DeleteFunc(strings.Fields(labtest.Kubectl(t, l, "", "api-resources", "--verbs=list", "-o", "name")), func(kind string) bool {
@@ -185,7 +186,7 @@ func theirObjects(t *testing.T, l *local.Lab) map[string]map[string]any {
 		if ours(o.GetNamespace()) || o.GetKind() == "Namespace" && ours(o.GetName()) || o.GetLabels()["app.kubernetes.io/part-of"] == "meshtrial" {
 			continue
 		}
-		for _, kept := range []string{"deployment.kubernetes.io/revision", "control-plane.alpha.kubernetes.io/leader"} { // by controllers
+		for _, kept := range []string{"deployment.kubernetes.io/revision", "control-plane.alpha.kubernetes.io/leader"} { // set by controllers
 			unstructured.RemoveNestedField(o.Object, "metadata", "annotations", kept)
 		}
 		out[o.GetKind()+" "+o.GetNamespace()+"/"+o.GetName()] = o.Object

@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
-// theirRoot is what somebody has laid down for a whole mesh: nobody may call anybody
-// without leave, all talk mutual TLS, and sidecars report to their own places.
+// theirRoot is the mesh-wide policy of others: calls are denied unless allowed, mutual TLS is
+// required, and sidecars report to their own destinations.
 const theirRoot = `
 apiVersion: security.istio.io/v1
 kind: AuthorizationPolicy
@@ -38,7 +38,7 @@ metadata: {name: default, namespace: istio-system}
 spec: {egress: [{hosts: [./*, istio-system/*]}]}
 `
 
-// theirLeave is what the error tells them to add.
+// theirLeave is what the error asks them to add.
 const theirLeave = `
 apiVersion: security.istio.io/v1
 kind: AuthorizationPolicy
@@ -46,10 +46,9 @@ metadata: {name: meshtrial, namespace: istio-system}
 spec: {selector: {matchLabels: {app.kubernetes.io/part-of: meshtrial}}, rules: [{}]}
 `
 
-// TestTheirRoot runs a study on a mesh in which nobody may call anybody: it is refused
-// before anything is made. With what the refusal says to add it runs, beside a
-// mesh-wide demand of mutual TLS and to clients without sidecars too; the report names
-// what is in its figures.
+// TestTheirRoot runs a study on a mesh that denies all calls. It is rejected before anything is
+// created. After adding what the error asks for, it runs, even with mesh-wide mutual TLS required
+// and with clients without sidecars. The report names what affects its figures.
 func TestTheirRoot(t *testing.T) {
 	m := labtest.New(t)
 	l := m.Up(t)
@@ -63,7 +62,7 @@ func TestTheirRoot(t *testing.T) {
 	if code == errs.CodeOK || !strings.Contains(said, "AuthorizationPolicy istio-system/nobody") || !strings.Contains(said, "rules: [{}]") {
 		t.Fatalf("a mesh that allows nothing: exit code %d\n%s", code, said)
 	}
-	// The Lease went with its namespace, which takes a busy cluster a while to end.
+	// The Lease is deleted with its namespace, which takes a busy cluster a while.
 	labtest.Kubectl(t, l, "", "wait", "--for=delete", "namespace/"+journal.Namespace, "--timeout=60s")
 	if after := labtest.Kubectl(t, l, "", "get", "namespaces", "-o", "name"); after != before {
 		t.Errorf("namespaces before the refusal\n%s, after it\n%s", before, after)

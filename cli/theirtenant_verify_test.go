@@ -21,8 +21,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// tenant is somebody else's application on the mesh: customers whose requests come
-// to a service by an ingress gateway, all of them with proxies of revision canary.
+// tenant is an application of others on the mesh: customers whose requests reach a service
+// through an ingress gateway. All of them have proxies of revision canary.
 type tenant struct {
 	lab       *local.Lab
 	customers *loadcontrol.Client
@@ -31,7 +31,7 @@ type tenant struct {
 	pods      string
 }
 
-// theirShop has its place for the image.
+// theirShop has a placeholder for the image.
 const theirShop = `
 apiVersion: v1
 kind: Namespace
@@ -92,7 +92,7 @@ metadata: {name: cart, namespace: shop}
 spec: {hosts: ["*"], gateways: [ingress], http: [{route: [{destination: {host: cart, port: {number: 80}}}]}]}
 `
 
-// newTenant deploys the application and has its customers begin.
+// newTenant deploys the application and starts its customers.
 func newTenant(t *testing.T, l *local.Lab) *tenant {
 	t.Helper()
 	labtest.Kubectl(t, l, strings.ReplaceAll(theirShop, "IMAGE", l.Images().Meshtrial), "apply", "-f", "-")
@@ -110,7 +110,7 @@ func newTenant(t *testing.T, l *local.Lab) *tenant {
 	return n
 }
 
-// await waits until requests come through.
+// await waits until requests succeed.
 func (n *tenant) await(t *testing.T) {
 	t.Helper()
 	spec := load.DefaultSpec("http://ingress.shop.svc.cluster.local/")
@@ -120,13 +120,13 @@ func (n *tenant) await(t *testing.T) {
 		if err != nil {
 			return false
 		}
-		time.Sleep(1500 * time.Millisecond) // a schedule of a second, and its answers
+		time.Sleep(1500 * time.Millisecond) // the schedule is one second; allow for the answers
 		p, err := n.customers.Progress(t.Context(), started.Run)
 		return err == nil && p.Failed == 0 && p.Completed > 0
 	})
 }
 
-// begin notes how the tenant is, and held says what a run did to it.
+// begin records the state of the tenant. held reports what a run changed.
 func (n *tenant) begin(t *testing.T) {
 	t.Helper()
 	n.seen, n.pods = n.progress(t), n.podsNow(t)
@@ -157,8 +157,8 @@ func (n *tenant) podsNow(t *testing.T) string {
 		`jsonpath={range .items[*]}{.metadata.name} {.metadata.uid}{range .status.containerStatuses[*]} {.name} {.ready} {.restartCount}{end}{"\n"}{end}`)
 }
 
-// secondRevision installs revision stable as canary is: each object of the one made
-// once more for the other, with one istiod that runs, and a tag prod for canary.
+// secondRevision installs revision stable as a copy of canary: each object of canary is created
+// again under the new name, with one running istiod, and with a tag prod for canary.
 func secondRevision(t *testing.T, l *local.Lab) {
 	t.Helper()
 	const kinds = "serviceaccount,configmap,service,deployment,role,rolebinding,clusterrole,clusterrolebinding,horizontalpodautoscaler,poddisruptionbudget,validatingwebhookconfiguration,mutatingwebhookconfiguration"
@@ -194,7 +194,7 @@ func secondRevision(t *testing.T, l *local.Lab) {
 	labtest.Kubectl(t, l, "", "-n", "istio-system", "rollout", "status", "deployment/istiod-stable", "--timeout=120s")
 }
 
-// copyOf reads an object without what the API server has added.
+// copyOf reads an object without the fields that the API server added.
 func copyOf(t *testing.T, text string) unstructured.Unstructured {
 	t.Helper()
 	var o unstructured.Unstructured
@@ -205,9 +205,9 @@ func copyOf(t *testing.T, text string) unstructured.Unstructured {
 	return o
 }
 
-// tagOf is the injector of a revision tag, as `istioctl tag set` makes it: that of
-// the revision, for pods and namespaces with another label. See istio.io/docs,
-// Canary Upgrades, stable revision labels.
+// tagOf returns the injector of a revision tag, as `istioctl tag set` creates it: the revision's
+// injector, for pods and namespaces with another label. See istio.io/docs, Canary Upgrades,
+// stable revision labels.
 func tagOf(t *testing.T, of unstructured.Unstructured, tag string) unstructured.Unstructured {
 	t.Helper()
 	text, err := json.Marshal(of.Object)
@@ -225,8 +225,8 @@ func set(t *testing.T, o *unstructured.Unstructured, value any, at ...string) {
 	must.OK(t, unstructured.SetNestedField(o.Object, value, at...))
 }
 
-// scaled has the autoscaler add an istiod again and again until what is done beside
-// it has ended, and takes them away then.
+// scaled makes the autoscaler add an istiod again and again until ended is closed, and then
+// removes them.
 func scaled(t *testing.T, l *local.Lab, ended <-chan struct{}) {
 	t.Helper()
 	bounds := func(least, most int) {

@@ -16,12 +16,11 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Scripts find runs that differ by 3% (standard deviation) from each other.
-// Folders before and after hold three of 400 and 600 µs of overhead, again three
-// more of 400; flat has 12 of 400 over as many days, one of them without a valid
-// trial and one broken; step has 27, the last three of 440 µs and with another
-// Envoy; few has 4. Folder others has runs that differ in the kernel, in Envoy's
-// version, in a setting, and in the study.
+// Scripts find runs that differ from each other by 3% (standard deviation). Folders before and
+// after hold three runs of 400 and 600 µs of overhead; again holds three more of 400; flat holds
+// 12 of 400 over as many days, one of them without a valid trial and one broken; step holds 27,
+// the last three of 440 µs and with another Envoy; few holds 4. Folder others holds runs that
+// differ in the kernel, in Envoy's version, in a setting, and in the study.
 func TestRunsTogether(t *testing.T) {
 	runs := t.TempDir()
 	r := rand.New(rand.NewPCG(3, 4))

@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Scripts find folder run, a recorded run of the control plane of which a capacity
-// model can be made.
+// Scripts find folder run, a recorded control-plane run from which a capacity model can be
+// fitted.
 func TestTune(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/tune",
@@ -26,7 +26,7 @@ func TestTune(t *testing.T) {
 	})
 }
 
-// A tuning with a capacity model begins with what the model expects of each cell.
+// A tuning with a capacity model starts from what the model expects of each cell.
 func TestExpectedBy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "model.json")
 	run := filepath.Join("../kinds/testdata", "control-plane")

@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
-// tunedStudy has six cells. A Sidecar that leaves proxies next to nothing cuts what is
-// pushed to them many times over, whatever else the machine does.
+// tunedStudy has six cells. A Sidecar that leaves proxies almost nothing reduces what is pushed
+// to them many times over, however busy the machine is.
 const tunedStudy = `
 name: tune-small
 question: Which of six settings pushes least?
@@ -27,14 +27,14 @@ factors:
 tune: {constraints: ["convergence<=6s"], objectives: [convergence], trials: 8, confirm: 2}
 `
 
-// TestTuneOnLab tunes a grid of six cells, chooses without help what pushes least, and
-// compares it with istiod as installed. Counts do not depend on how busy the machine is.
+// TestTuneOnLab tunes a grid of six cells, chooses the one that pushes least, and compares it
+// with istiod as installed. Counts do not depend on how busy the machine is.
 func TestTuneOnLab(t *testing.T) {
 	m, _ := labtest.Shared(t)
 	run := filepath.Join(t.TempDir(), "run")
 	any := []string{"--limit", "unattributed=100%", "--limit", "unattributed-busy=100%"}
 	code, said := m.Run(t, append([]string{"run", labtest.Study(t, tunedStudy), "--set", "tune.objectives=[pushes]", "--out", run}, any...)...)
-	if code != errs.CodeOK && code != errs.CodeInvalid && code != errs.CodeAssertion { // convergence may be anything on a busy machine
+	if code != errs.CodeOK && code != errs.CodeInvalid && code != errs.CodeAssertion { // convergence may have any verdict on a busy machine
 		t.Fatalf("exit code %d\n%s", code, said)
 	}
 	out, err := m.Command(t, "report", run, "--format", "json").Output()

@@ -27,7 +27,7 @@ func runIn(ctx context.Context, args ...string) (stdout, stderr string, err erro
 	return out.String(), errors.String(), err
 }
 
-// served has made-up configuration served until the test ends.
+// served serves generated configuration until the test ends.
 func served(t *testing.T, services, endpoints int) (address string) {
 	t.Helper()
 	c, err := xdsserver.Synthetic(services, endpoints)
@@ -39,7 +39,7 @@ func served(t *testing.T, services, endpoints int) (address string) {
 // With --duration the command ends, whatever the proxies and istiod do.
 func TestXDSDurationEnds(t *testing.T) {
 	address := served(t, 5, 1)
-	mute := loopback.Listen(t) // connects, says nothing
+	mute := loopback.Listen(t) // accepts connections and stays silent
 	for _, test := range []struct {
 		name string
 		args []string
@@ -76,8 +76,8 @@ func TestXDSDurationEnds(t *testing.T) {
 	}
 }
 
-// Proxies that have lost their server by the end are a failure. A busy machine
-// may be too slow for the first try.
+// Proxies that have lost their server at the end are a failure. A busy machine may be too slow
+// for the first try.
 func TestXDSWithoutServerAtTheEnd(t *testing.T) {
 	var out string
 	var err error
@@ -91,7 +91,7 @@ func TestXDSWithoutServerAtTheEnd(t *testing.T) {
 	t.Errorf("%v: %s", err, out)
 }
 
-// serverEnds runs proxies whose server ends after a while and before them.
+// serverEnds runs proxies whose server ends after a while, before they do.
 func serverEnds(t *testing.T, after time.Duration) (string, error) {
 	t.Helper()
 	c, err := xdsserver.Synthetic(5, 1)
@@ -112,7 +112,7 @@ func TestRecordServeScope(t *testing.T) {
 	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", address, "--out", first); err != nil || !strings.Contains(stderr, "sidecar meshtrial-0.default") {
 		t.Fatalf("%v: %s", err, stderr)
 	}
-	// It is served to another.
+	// Serve it to another proxy.
 	c := configurationIn(t, first)
 	replay := xdsserver.New(c)
 	again := loopback.Serve(t, replay.Serve, replay.Close)
@@ -140,14 +140,14 @@ func TestRecordServeScope(t *testing.T) {
 			services++
 		}
 	}
-	if services < 15 { // of the 20 owners listed
+	if services < 15 { // of the 20 listed owners
 		t.Errorf("%d Services own something: %+v", services, reports[0].Owners)
 	}
 	stdout, _, err := runIn(t.Context(), "scope", "--dump", first, "--width", "120")
 	if err != nil || !strings.Contains(stdout, "wire, kB") || !strings.Contains(stdout, "simulated sidecar") {
 		t.Errorf("%v: %s", err, stdout)
 	}
-	// A run keeps such files beside dumps.
+	// A run stores such files next to dumps.
 	configs := filepath.Join(dir, "run", "configs")
 	must.OK(t, os.MkdirAll(configs, 0o755))
 	must.OK(t, os.Rename(first, filepath.Join(configs, "b000-t00-sidecar-test-1.xds.gz")))
@@ -168,7 +168,7 @@ func configurationIn(t *testing.T, path string) xdsserver.Configuration {
 	return c
 }
 
-// freePort is an address where nobody listens.
+// freePort returns an address without a listener.
 func freePort(t *testing.T) string {
 	t.Helper()
 	address, err := freeAddress()
@@ -187,13 +187,13 @@ func TestRecordRefuses(t *testing.T) {
 			t.Errorf("%v: %v", args, err)
 		}
 	}
-	// Nobody answers: it says so when it is interrupted.
+	// No server answers: the command says so when it is interrupted.
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
 	if err := Run(ctx, []string{"xds", "record", "--address", freePort(t), "--out", filepath.Join(t.TempDir(), "x")}, &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}); err == nil {
 		t.Error("nothing was there, and it was recorded")
 	}
-	// A file that is cut short.
+	// A truncated file.
 	var cut bytes.Buffer
 	z := gzip.NewWriter(&cut)
 	must.OK(t, must.Err(z.Write([]byte(`{"meshtrial_configuration":1,"proxy":"a.b","type":"sidecar"}`+"\n{"))))

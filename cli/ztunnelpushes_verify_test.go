@@ -18,8 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
-// ztunnelsPushed has the same changes come to the ztunnels of a lab's nodes alone, and to
-// those beside simulated ones. What a sidecar has been sent says when ztunnels have been, too.
+// ztunnelsPushed makes the same changes reach the ztunnels of a lab's nodes alone, and alongside
+// simulated ones. What a sidecar received shows that the ztunnels have received it, too.
 const ztunnelsPushed = `
 name: ztunnels-pushed
 question: Is a simulated ztunnel pushed what a real one is?
@@ -31,15 +31,15 @@ measures: [amplification]
 blocks: {min: 1, max: 1, limit: 20m}
 `
 
-// ztunnelChanges are changes that ztunnels are told of, each written once and by one hand:
-// whatever istiod makes one push of, none has bytes that are there in one cell alone.
+// ztunnelChanges lists changes that reach ztunnels, each with a single write by a single writer.
+// Whatever istiod combines into one push, no bytes appear in only one of the cells.
 var ztunnelChanges = []string{controlplane.ChangeService, controlplane.ChangeAuthorizationPolicy, controlplane.ChangePodLabels}
 
-// istiod pushes simulated ztunnels what it pushes real ones, by its own counters: as many
-// pushes, as many bytes, of each type to within 1%. What real ones have of the pushes beside simulated
-// ones is what these, by their own count, have not; and the bytes to a real one are those of
-// the cell where nobody else is, whose changes are the same: how many of them a busy istiod
-// puts into one push is another matter.
+// By its own counters, istiod pushes the same to simulated and real ztunnels: as many pushes and
+// as many bytes of each type, to within 1%. The real ones' part of the pushes is the total less
+// what the simulated ones count. The bytes per real ztunnel are taken from the cell without
+// simulated ones, which has the same changes, because a busy istiod may combine several changes
+// into one push.
 func TestZtunnelPushes(t *testing.T) {
 	m, dir := ambientLab(t)
 	const nodes, rounds = 3, 12
@@ -54,7 +54,7 @@ func TestZtunnelPushes(t *testing.T) {
 	if err != nil || len(notes) > 0 || len(run.Trials) != 2 {
 		t.Fatalf("%d trials, %v, %v\n%s", len(run.Trials), notes, err, said)
 	}
-	of := map[int]*record.Control{} // by simulated ztunnels
+	of := map[int]*record.Control{} // by number of simulated ztunnels
 	for _, trial := range run.Trials {
 		c := trial.Control
 		for _, check := range trial.Validity.Checks {
@@ -80,7 +80,7 @@ func TestZtunnelPushes(t *testing.T) {
 		simulated := float64(beside.ZtunnelWire[name].Responses)
 		real := pushes(beside) - simulated
 		t.Logf("%s: %v pushes of %v bytes to %d real ztunnels alone; %v of %v to them and to simulated ones, which received %v", name, pushes(alone), bytes(alone), nodes, pushes(beside), bytes(beside), simulated)
-		if least := float64(changes) / 2; pushes(alone) < nodes*least || simulated < float64(beside.Ztunnels)*least { // some may be one
+		if least := float64(changes) / 2; pushes(alone) < nodes*least || simulated < float64(beside.Ztunnels)*least { // some changes may share a push
 			t.Errorf("%s: %v and %v pushes for %d changes", name, pushes(alone), simulated, changes)
 			continue
 		}
@@ -89,12 +89,12 @@ func TestZtunnelPushes(t *testing.T) {
 	}
 }
 
-// realZtunnels is how many proxies that are none of the study's were connected at the edges
-// of a trial's window: there are no others than those of the nodes.
+// realZtunnels returns the number of connected proxies that do not belong to the study at the
+// edges of a trial's window. These are the ztunnels of the nodes.
 func realZtunnels(c *record.Control) (before, after int) {
 	ours := c.Proxies + c.Gateways + c.Ztunnels
 	for series, n := range c.IstiodGauges {
-		if strings.HasPrefix(series, "pilot_xds{") { // by version of the proxies
+		if strings.HasPrefix(series, "pilot_xds{") { // by proxy version
 			after += int(n)
 		}
 	}
@@ -104,7 +104,7 @@ func realZtunnels(c *record.Control) (before, after int) {
 	return before, after - ours
 }
 
-// within checks that what simulated ztunnels have is within 1% of what real ones have.
+// within checks that the figure of simulated ztunnels is within 1% of that of real ones.
 func within(t *testing.T, what string, real, simulated float64) {
 	t.Helper()
 	if !(math.Abs(simulated-real) <= 0.01*real) {

@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/nodetest"
 )
 
-// TestPageIsWhatItsSourcesMake builds the page once more and compares.
+// TestPageIsWhatItsSourcesMake builds the page again and compares.
 func TestPageIsWhatItsSourcesMake(t *testing.T) {
 	vite := nodetest.Program(t, "web", filepath.Join("vite", "bin", "vite.js"))
 	nodetest.DependsOn(t, "web/src", "web/index.html", "web/package.json", "web/package-lock.json", "web/tsconfig.json", "web/vite.config.ts")
@@ -56,7 +56,7 @@ func TestWritePageKeepsDataInItsElement(t *testing.T) {
 	in := map[string]string{"a": "</script><script>alert(1)</script><!-- \u2028 & " + slot}
 	data, err := json.Marshal(in)
 	must.OK(t, err)
-	// As an encoder that escapes nothing would give it.
+	// As an encoder without escaping would write it.
 	var raw bytes.Buffer
 	encoder := json.NewEncoder(&raw)
 	encoder.SetEscapeHTML(false)
