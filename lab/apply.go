@@ -29,9 +29,8 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
-// ParseObjects splits YAML (or JSON) documents into objects. Lists are
-// opened; empty documents are skipped. The error names the document by its
-// number, from 1.
+// ParseObjects splits YAML (or JSON) documents into objects. It expands lists and skips
+// empty documents. An error gives the document's number, counting from 1.
 func ParseObjects(documents []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(documents)))
@@ -82,7 +81,7 @@ type Applier struct {
 // NewApplier returns an Applier for the cluster of config.
 func NewApplier(config *rest.Config) (*Applier, error) {
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst = -1, -1 // the server decides how fast
+	config.QPS, config.Burst = -1, -1 // the server limits the rate
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -164,8 +163,8 @@ func (a *Applier) patch(ctx context.Context, object *unstructured.Unstructured, 
 	return err
 }
 
-// Delete deletes every object of the YAML documents, in the background and in
-// reverse order. Missing objects count as deleted.
+// Delete deletes every object of the YAML documents in reverse order, without waiting for
+// the end of each. Missing objects count as deleted.
 func (a *Applier) Delete(ctx context.Context, documents []byte) error {
 	objects, err := ParseObjects(documents)
 	if err != nil {
@@ -174,8 +173,8 @@ func (a *Applier) Delete(ctx context.Context, documents []byte) error {
 	return a.DeleteObjects(ctx, objects)
 }
 
-// DeleteObjects is [Applier.Delete] for parsed objects. An object with a UID is not
-// confused with a successor of the same name.
+// DeleteObjects is [Applier.Delete] for parsed objects. If an object has a UID, a
+// successor of the same name is left alone.
 func (a *Applier) DeleteObjects(ctx context.Context, objects []*unstructured.Unstructured) error {
 	background := metav1.DeletePropagationBackground
 	var all []error
@@ -198,8 +197,8 @@ func (a *Applier) DeleteObjects(ctx context.Context, objects []*unstructured.Uns
 	return errors.Join(all...)
 }
 
-// Missing returns the objects that the cluster does not have, or not for long: those with
-// the label of a run disappear with that run.
+// Missing returns the objects that do not exist or will not last: those with the label of
+// a run disappear with that run.
 func (a *Applier) Missing(ctx context.Context, objects []*unstructured.Unstructured, label string) ([]*unstructured.Unstructured, error) {
 	lacks := make([]bool, len(objects))
 	group, ctx := errgroup.WithContext(ctx)
@@ -231,14 +230,14 @@ func (a *Applier) Missing(ctx context.Context, objects []*unstructured.Unstructu
 	return out, err
 }
 
-// stays reports whether an object is not being deleted and has no label of a run.
+// stays reports whether an object is not being deleted and does not carry a run's label.
 func stays(live *unstructured.Unstructured, label string) bool {
 	_, ofRun := live.GetLabels()[label]
 	return !ofRun && live.GetDeletionTimestamp() == nil
 }
 
-// Open finds the API endpoint for an object, and sets the namespace of a namespaced object
-// without one.
+// Open finds the API endpoint of an object, and sets the namespace if a namespaced object
+// lacks one.
 func (a *Applier) Open(ctx context.Context, object *unstructured.Unstructured, namespace string) (dynamic.ResourceInterface, error) {
 	at, err := a.kinds.find(ctx, object.GroupVersionKind())
 	if err != nil {
@@ -266,13 +265,13 @@ func (a *Applier) resource(ctx context.Context, object *unstructured.Unstructure
 	return a.client.Resource(at.resource).Namespace(namespace), nil
 }
 
-// temporary reports whether an error disappears by itself while a cluster or a mesh
+// temporary reports whether an error goes away on its own while a cluster or a mesh
 // starts.
 func temporary(err error) bool {
 	if meta.IsNoMatchError(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) ||
 		apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsConflict(err) ||
 		utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err) ||
-		utilnet.IsTimeout(err) && !errors.Is(err, context.DeadlineExceeded) { // an API server too busy to shake hands, not a caller's own end
+		utilnet.IsTimeout(err) && !errors.Is(err, context.DeadlineExceeded) { // the API server is too busy to complete the handshake; the caller's own deadline does not count
 		return true
 	}
 	if apierrors.IsNotFound(err) { // the namespace, or a resource not served yet
@@ -290,7 +289,7 @@ func describe(object *unstructured.Unstructured) string {
 	return object.GetKind() + " " + name
 }
 
-// relookAfter is how long a missing kind counts as unknown.
+// relookAfter is how long a kind that was not found counts as unknown.
 const relookAfter = 250 * time.Millisecond
 
 // kinds maps kinds to API endpoints. It asks the server once for each group version,
@@ -303,7 +302,7 @@ type kinds struct {
 	asked map[schema.GroupVersion]time.Time
 }
 
-// endpoint is a resource of the API.
+// endpoint is one API resource.
 type endpoint struct {
 	resource   schema.GroupVersionResource
 	namespaced bool
@@ -313,8 +312,8 @@ func newKinds(server kubernetes.Discovery) *kinds {
 	return &kinds{server: server, known: map[schema.GroupVersionKind]endpoint{}, asked: map[schema.GroupVersion]time.Time{}}
 }
 
-// find returns the resource of a kind, or an error that
-// [meta.IsNoMatchError] knows if the server has none now.
+// find returns the resource of a kind. If the server does not have it now,
+// [meta.IsNoMatchError] recognizes the error.
 func (k *kinds) find(ctx context.Context, kind schema.GroupVersionKind) (endpoint, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -335,7 +334,7 @@ func (k *kinds) find(ctx context.Context, kind schema.GroupVersionKind) (endpoin
 		return endpoint{}, err
 	}
 	for _, r := range served.APIResources {
-		if !strings.Contains(r.Name, "/") { // not a part of another resource
+		if !strings.Contains(r.Name, "/") { // not a subresource
 			k.known[version.WithKind(r.Kind)] = endpoint{version.WithResource(r.Name), r.Namespaced}
 		}
 	}

@@ -19,10 +19,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Dialer connects to servers that listen on 127.0.0.1 inside pods, through
-// the API server's port-forward. It opens no listening socket: each dialled
-// connection is a pair of streams on one upgraded connection per pod, which
-// is kept until it breaks or the Dialer is closed.
+// Dialer connects to servers that listen on 127.0.0.1 inside pods, through the API
+// server's port-forward. It opens no listening socket: each connection is a pair of
+// streams on one upgraded connection per pod, which stays open until it breaks or the
+// Dialer is closed.
 type Dialer struct {
 	config *rest.Config
 	life   context.Context // ends with Close
@@ -36,16 +36,15 @@ type Dialer struct {
 // NewDialer returns a Dialer that uses the cluster of config.
 func NewDialer(config *rest.Config) *Dialer {
 	config = rest.CopyConfig(config)
-	// The upgraded connection lives as long as it is used.
+	// No timeout: the upgraded connection lives as long as it is used.
 	config.Timeout = 0
 	life, cancel := context.WithCancel(context.Background())
 	return &Dialer{config: config, life: life, cancel: cancel, tunnel: map[string]*tunnel{}}
 }
 
-// DialPod connects to 127.0.0.1:port inside the pod. The context bounds the
-// dial alone. Whether anything listens there shows only at the first read,
-// as the port-forward protocol reports refusals late; the error then names
-// the pod and the port.
+// DialPod connects to 127.0.0.1:port inside the pod. The context bounds only the dial.
+// The port-forward protocol reports refusals late, so the first read shows whether
+// anything listens there; its error names the pod and the port.
 func (d *Dialer) DialPod(ctx context.Context, namespace, pod string, port int) (net.Conn, error) {
 	key := namespace + "/" + pod
 	for attempt := 0; ; attempt++ {
@@ -64,8 +63,8 @@ func (d *Dialer) DialPod(ctx context.Context, namespace, pod string, port int) (
 	}
 }
 
-// Transport returns an HTTP transport whose connections all go to the one
-// port of the one pod, whatever host a request names.
+// Transport returns an HTTP transport that sends every request to one port of one pod,
+// whatever host the request names.
 func (d *Dialer) Transport(namespace, pod string, port int) *http.Transport {
 	return &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -77,31 +76,31 @@ func (d *Dialer) Transport(namespace, pod string, port int) *http.Transport {
 	}
 }
 
-// InPod is the base address of requests by the clients of a Dialer, which
-// choose the pod and the port themselves. Servers of our own answer to no
-// other name.
+// InPod is the base URL for requests through a Dialer's clients, which choose the pod
+// and the port themselves. Our own servers accept no other host name.
 const InPod = "http://127.0.0.1"
 
-// Client returns an HTTP client for one port of one pod, whatever host a
-// request names (see [InPod]).
+// Client returns an HTTP client for one port of one pod. The host in a request is
+// ignored (see [InPod]).
 func (d *Dialer) Client(namespace, pod string, port int) *http.Client {
 	return &http.Client{Transport: d.Transport(namespace, pod, port)}
 }
 
-// startTime bounds the time from a container's start until its server listens.
+// startTime bounds the time between a container's start and its server listening.
 const startTime = 15 * time.Second
 
-// refusalTime bounds the wait for the reason of a closed connection. The node sends it
-// before it closes the connection, but this process may be slow to read it.
+// refusalTime bounds the wait for the reason why a connection was closed. The node sends
+// it before it closes the connection, but this process may be slow to read it.
 const refusalTime = 5 * time.Second
 
-// Role is [Dialer.Client] for a server of our own that may still be starting: it retries
-// a request for some seconds while nothing listens. Such a request has reached nobody.
+// Role is [Dialer.Client] for one of our own servers that may still be starting: it
+// retries a request for some seconds while nothing listens. Such a request was never
+// delivered.
 func (d *Dialer) Role(namespace, pod string, port int) *http.Client {
 	return &http.Client{Transport: patient{next: d.Transport(namespace, pod, port), wait: 100 * time.Millisecond, limit: startTime}}
 }
 
-// patient retries requests while nothing listens.
+// patient is a transport that retries requests while nothing listens.
 type patient struct {
 	next        http.RoundTripper
 	wait, limit time.Duration
@@ -130,21 +129,22 @@ func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// refused reports whether nothing listened at the end of a port-forward. The node has
-// no code for that, only words.
+// refused reports whether nothing listened at the end of a port-forward. The node
+// reports that only as text, without a code.
 func refused(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || strings.Contains(err.Error(), "connection refused")
 }
 
-// CloseIdleConnections is what [http.Client.CloseIdleConnections] looks for.
+// CloseIdleConnections implements the interface that [http.Client.CloseIdleConnections]
+// looks for.
 func (p patient) CloseIdleConnections() {
 	if c, ok := p.next.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// Close ends every connection of the Dialer. An API server that does not answer delays
-// it by seconds at most; pending upgrades end within upgradeTime.
+// Close ends all of the Dialer's connections. An unresponsive API server delays it by a
+// few seconds at most; pending upgrades end within upgradeTime.
 func (d *Dialer) Close() error {
 	d.mu.Lock()
 	tunnels := d.tunnel
@@ -158,7 +158,7 @@ func (d *Dialer) Close() error {
 	return ending.Wait()
 }
 
-// HangUp ends the connection to a pod, if there is one, and all requests on it.
+// HangUp ends the connection to a pod, if any, and all requests on it.
 func (d *Dialer) HangUp(namespace, pod string) {
 	key := namespace + "/" + pod
 	d.mu.Lock()
@@ -170,11 +170,11 @@ func (d *Dialer) HangUp(namespace, pod string) {
 	select {
 	case <-t.ready:
 		d.drop(key, t)
-	default: // it is being made, within upgradeTime
+	default: // still being made, which ends within upgradeTime
 	}
 }
 
-// drop removes a tunnel that is ready, and ends it.
+// drop removes a finished tunnel and ends it.
 func (d *Dialer) drop(key string, t *tunnel) {
 	d.mu.Lock()
 	if d.tunnel[key] == t {
@@ -184,8 +184,8 @@ func (d *Dialer) drop(key string, t *tunnel) {
 	go t.hangUp() // it may take closeTime
 }
 
-// tunnelTo returns the kept connection to a pod, or makes it; fresh tells
-// whether this call made it.
+// tunnelTo returns the existing connection to a pod, or makes one; fresh reports whether
+// this call made it.
 func (d *Dialer) tunnelTo(ctx context.Context, namespace, pod string) (t *tunnel, fresh bool, err error) {
 	key := namespace + "/" + pod
 	d.mu.Lock()
@@ -201,8 +201,8 @@ func (d *Dialer) tunnelTo(ctx context.Context, namespace, pod string) (t *tunnel
 		made := &tunnel{ready: make(chan struct{})}
 		t, fresh = made, true
 		d.tunnel[key] = made
-		// The connection is shared, so that no caller's context ends the upgrade, only
-		// the Dialer's or a deadline.
+		// The connection is shared, so only the Dialer's context or a deadline ends the
+		// upgrade, not a caller's context.
 		go func() {
 			limited, cancel := context.WithTimeout(d.life, upgradeTime)
 			defer cancel()
@@ -233,15 +233,14 @@ type podAddr struct {
 func (podAddr) Network() string  { return "pod" }
 func (a podAddr) String() string { return a.pod + ":" + strconv.Itoa(a.port) }
 
-// streamConn is a pair of port-forward streams as a net.Conn. An in-memory
-// pipe between the caller and the streams gives it deadlines, which the
-// streams lack.
+// streamConn presents a pair of port-forward streams as a net.Conn. The streams lack
+// deadlines, so an in-memory pipe between them and the caller provides these.
 type streamConn struct {
 	net.Conn // the caller's end of the pipe
 	addr     podAddr
 
 	mu     sync.Mutex
-	remote error // what the error stream said
+	remote error // what the error stream reported
 	close  func()
 }
 
@@ -251,7 +250,7 @@ func newStreamConn(conn httpstream.Connection, data, errorStream httpstream.Stre
 	c.close = sync.OnceFunc(func() {
 		ours.Close()
 		theirs.Close()
-		go func() { // ends with the connection, if that no longer takes anything
+		go func() { // ends with the connection, at the latest when that accepts no more data
 			data.Reset()
 			errorStream.Reset()
 			conn.RemoveStreams(data, errorStream)
@@ -286,13 +285,13 @@ func newStreamConn(conn httpstream.Connection, data, errorStream httpstream.Stre
 func (c *streamConn) LocalAddr() net.Addr  { return c.addr }
 func (c *streamConn) RemoteAddr() net.Addr { return c.addr }
 
-// Read returns the pod's refusal, if any.
+// Read reports the pod's refusal as its error, if there is one.
 func (c *streamConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	return n, c.explain(err)
 }
 
-// Write returns the pod's refusal, if any.
+// Write reports the pod's refusal as its error, if there is one.
 func (c *streamConn) Write(b []byte) (int, error) {
 	n, err := c.Conn.Write(b)
 	return n, c.explain(err)

@@ -11,20 +11,21 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 )
 
-// Installation is a mesh's control plane as objects to apply.
+// Installation holds the objects of a mesh's control plane, ready to apply.
 type Installation struct {
 	Mesh string
-	// Namespace is the one its control plane runs in.
+	// Namespace is the namespace of the control plane.
 	Namespace *unstructured.Unstructured
 	// Selector is the label selector of its Deployments in that namespace.
 	Selector string
-	// DaemonSets are those in that namespace that belong to it too, by their names.
+	// DaemonSets names the DaemonSets of that namespace that belong to the
+	// installation.
 	DaemonSets []string
 	// Stages are applied one after the other.
 	Stages [][]*unstructured.Unstructured
 }
 
-// Apply applies the objects over what may be there, and waits until the
+// Apply applies the objects, over existing ones if necessary, and waits until the
 // control plane is available.
 func (i Installation) Apply(ctx context.Context, config *rest.Config) error {
 	applier, err := NewApplier(config)

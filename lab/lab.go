@@ -1,16 +1,15 @@
-// Package lab is where trials happen: always a Kubernetes cluster, reached
-// through its API alone.
+// Package lab provides the place where trials run: always a Kubernetes cluster, reached only
+// through its API.
 //
-// A [Lab] hands out what any client of Kubernetes needs (a kubeconfig and a
-// REST configuration) and the names of the images that pods may use there.
-// Two packages make labs: lab/local starts a real one-node Kubernetes from
-// processes on this machine, lab/cluster takes a kubeconfig. Nothing else in
-// the program knows which of them it has.
+// A [Lab] hands out what any client of Kubernetes needs (a kubeconfig and a REST configuration) and
+// the names of the images that pods may use. Two packages make labs: lab/local starts a real
+// one-node Kubernetes from processes on this machine, and lab/cluster takes a kubeconfig. The rest
+// of the program does not know which one it has.
 //
-// Beside the interface stand the few helpers that everything that drives a
-// cluster shares: [Applier] applies and deletes YAML documents, [WaitDeployment]
-// and [WaitPods] wait for what they became (see internal/podwait), and [Dialer] reaches servers on a
-// pod's loopback through the API server's port-forward.
+// The package also has the helpers that everything that drives a cluster shares: [Applier] applies
+// and deletes YAML documents, [WaitDeployment] and [WaitPods] wait for the results (see
+// internal/podwait), and [Dialer] reaches servers on a pod's loopback through the API server's
+// port-forward.
 package lab
 
 import (
@@ -28,25 +27,24 @@ const (
 	KindCluster = "cluster" // the user's, by kubeconfig
 )
 
-// RolesUser is the id of the user, and of the group, that ordinary pods of the roles run as.
+// RolesUser is the user and group ID of the roles' ordinary pods.
 const RolesUser = 65532
 
 // Lab is a running Kubernetes cluster.
 type Lab interface {
 	// Kind is KindLocal or KindCluster.
 	Kind() string
-	// RESTConfig returns a copy of the client configuration, which the
-	// caller may change.
+	// RESTConfig returns a copy of the client configuration, which the caller may change.
 	RESTConfig() *rest.Config
 	// Kubeconfig is the path of a kubeconfig file for this lab.
 	Kubeconfig() string
 	// Images names the images that pods may use in this lab.
 	Images() Images
-	// Close lets go of the lab. It ends a local lab only when this value
-	// started it with that wish (local.Options.DownOnClose), or took it over
-	// from a process that was killed; a cluster is left as it is.
+	// Close releases the lab. It ends a local lab only if this value started it with
+	// local.Options.DownOnClose, or took it over from a process that was killed. It leaves a
+	// cluster as it is.
 	Close() error
-	// Stays says whether the lab runs on after Close.
+	// Stays reports whether the lab keeps running after Close.
 	Stays() bool
 }
 
@@ -54,34 +52,33 @@ type Lab interface {
 type Images struct {
 	Meshtrial  string            `json:"meshtrial"`   // the roles: worker, load, observe
 	PullPolicy corev1.PullPolicy `json:"pull_policy"` // for all of them
-	// PullSecret is the Secret by which Meshtrial is pulled, as NAMESPACE/NAME;
-	// "" for none.
+	// PullSecret is the pull secret for Meshtrial, as NAMESPACE/NAME; "" for none.
 	PullSecret string `json:"pull_secret,omitempty"`
-	// Meshes has facts about each mesh's images, by the mesh's name and then by names that its
-	// adapter gives them. [Status] is what people are told of an installed one.
+	// Meshes holds facts about each mesh's images, by mesh and then by names that its adapter
+	// chooses. Users see [Status] of an installed mesh.
 	Meshes map[string]map[string]string `json:"meshes,omitempty"`
 }
 
-// Status is the fact of a mesh that says what of it is installed.
+// Status is the fact that describes what is installed of a mesh.
 const Status = "status"
 
-// Supply is what a mesh gives a lab of ours.
+// Supply is what a mesh contributes to a local lab.
 type Supply struct {
 	Mesh string
-	// Components are the names of those that Images and Install take.
+	// Components names the components that Images and Install use.
 	Components []string
-	// NodeNetwork says that the mesh adds to the network of nodes: these get the folders
-	// [CNIBinDir] and [CNIConfDir], and the kernel must have more.
+	// NodeNetwork marks a mesh that extends the nodes' network: nodes get the folders [CNIBinDir]
+	// and [CNIConfDir], and the kernel must support more.
 	NodeNetwork bool
-	// Images makes the images that the nodes get, and the facts about them.
+	// Images makes the images for the nodes, and returns facts about them.
 	Images func(ctx context.Context, b *components.Builder) ([]components.Image, map[string]string, error)
-	// Install is the mesh ready to apply, once Images has returned; nil where it is not
-	// installed.
+	// Install returns the mesh ready to apply. It is called after Images, and is nil if the mesh is
+	// not installed.
 	Install func(ctx context.Context, b *components.Builder) (Installation, error)
 }
 
-// CNIBinDir and CNIConfDir are the folders of CNI plugins and their configuration on each
-// node of a lab of ours with a mesh that adds to them.
+// CNIBinDir and CNIConfDir are the folders of CNI plugins and of their configuration on each node
+// of a local lab with a mesh that extends the nodes' network.
 const (
 	CNIBinDir  = "/run/meshtrial/cni-bin"
 	CNIConfDir = "/run/meshtrial/cni-conf"

@@ -28,10 +28,10 @@ import (
 )
 
 const (
-	// upgradeTime bounds an upgrade, and so the time that a dead API server can hold a
+	// upgradeTime bounds an upgrade, and so how long a dead API server can block a
 	// goroutine.
 	upgradeTime = 30 * time.Second
-	// closeTime bounds sending the end of a connection.
+	// closeTime bounds sending the close of a connection.
 	closeTime = 2 * time.Second
 )
 
@@ -46,7 +46,7 @@ type tunnel struct {
 	next int // request ID
 }
 
-// broken reports whether a tunnel is unusable; one that is being made is not.
+// broken reports whether a tunnel is unusable. A tunnel still being made is not broken.
 func (t *tunnel) broken() bool {
 	select {
 	case <-t.ready:
@@ -64,8 +64,8 @@ func (t *tunnel) broken() bool {
 	}
 }
 
-// hangUp ends a tunnel that is ready. If the API server does not read its end within
-// closeTime, it cuts the connection off.
+// hangUp ends a finished tunnel. If the API server does not read the close within
+// closeTime, hangUp cuts the connection.
 func (t *tunnel) hangUp() error {
 	if t.conn == nil {
 		return nil
@@ -81,12 +81,12 @@ func (t *tunnel) hangUp() error {
 	}
 	err := fmt.Errorf("the API server did not take the end of a port-forward within %v", closeTime)
 	if t.raw != nil {
-		go t.raw.Close() // it may block too
+		go t.raw.Close() // it may block as well
 	}
 	return err
 }
 
-// end ends a tunnel. One that is not made within closeTime is ended by its maker.
+// end ends a tunnel. If the tunnel is not finished within closeTime, its maker ends it.
 func (t *tunnel) end() error {
 	timer := time.NewTimer(closeTime)
 	defer timer.Stop()
@@ -98,7 +98,7 @@ func (t *tunnel) end() error {
 	}
 }
 
-// dial is open until ctx ends; a connection that is made later is closed. It calls lost
+// dial is open bounded by ctx; a connection that is made later is closed. It calls lost
 // on a failure.
 func (t *tunnel) dial(ctx context.Context, pod string, port int, lost func()) (net.Conn, error) {
 	type result struct {
@@ -106,7 +106,7 @@ func (t *tunnel) dial(ctx context.Context, pod string, port int, lost func()) (n
 		err  error
 	}
 	made := make(chan result)
-	go func() { // ends within half a minute, see CreateStream
+	go func() { // ends within half a minute; see CreateStream
 		conn, err := t.open(pod, port)
 		if err != nil {
 			lost()
@@ -127,8 +127,7 @@ func (t *tunnel) dial(ctx context.Context, pod string, port int, lost func()) (n
 	}
 }
 
-// open makes one connection to a port: an error stream and a data stream
-// with the same request ID.
+// open connects to a port: an error stream and a data stream with the same request ID.
 func (t *tunnel) open(pod string, port int) (net.Conn, error) {
 	t.mu.Lock()
 	id := t.next
@@ -153,10 +152,10 @@ func (t *tunnel) open(pod string, port int) (net.Conn, error) {
 	return newStreamConn(t.conn, dataStream, errorStream, podAddr{pod, port}), nil
 }
 
-// upgrade makes a port-forward connection, by WebSocket, or by SPDY if the server or a
-// proxy does not support that. For WebSocket it also returns the underlying connection,
-// and respects ctx. SPDY respects it only for dialling, but is tried only with a server
-// that has just answered.
+// upgrade opens a port-forward connection over WebSocket, or over SPDY if the server or
+// a proxy does not support WebSocket. For WebSocket it also returns the underlying
+// connection, and respects ctx. SPDY respects ctx only while dialling, but is tried
+// only with a server that has just answered.
 func upgrade(ctx context.Context, config *rest.Config, namespace, pod string) (httpstream.Connection, io.Closer, error) {
 	base, _, err := rest.DefaultServerUrlFor(config)
 	if err != nil {
@@ -165,7 +164,7 @@ func upgrade(ctx context.Context, config *rest.Config, namespace, pod string) (h
 	target := *base
 	target.Path = strings.TrimSuffix(base.Path, "/") + "/api/v1/namespaces/" + url.PathEscape(namespace) + "/pods/" + url.PathEscape(pod) + "/portforward"
 	conn, raw, protocol, err := overWebSocket(ctx, config, &target)
-	if streaming.IsUpgradeFailure(err) || streaming.IsHTTPSProxyError(err) { // by the package that client-go takes its errors from
+	if streaming.IsUpgradeFailure(err) || streaming.IsHTTPSProxyError(err) { // from the package whose errors client-go returns
 		raw = nil
 		conn, protocol, err = overSPDY(ctx, config, &target)
 	}

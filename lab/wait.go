@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/podwait"
 )
 
-// WaitDeployment waits until all replicas of a Deployment's newest version are available,
-// and no others exist. Futile waits end early: see internal/podwait.
+// WaitDeployment waits until all replicas of a Deployment's newest version are available and
+// no older ones exist. It ends early if waiting is futile: see internal/podwait.
 func WaitDeployment(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
 	maker := podstate.Object{Kind: "Deployment", Namespace: namespace, Name: name}
 	return podwait.Until(ctx, client, namespace, maker.String(), func(ctx context.Context) (podwait.Seen, error) {
@@ -40,7 +40,7 @@ func WaitDeployment(ctx context.Context, client kubernetes.Interface, namespace,
 	})
 }
 
-// unseen is the result of a failed read: nothing seen, if a retry may succeed.
+// unseen returns the result of a failed read: nothing seen if a retry may succeed.
 func unseen(err error) (podwait.Seen, error) {
 	if passing(err) {
 		return podwait.Seen{State: err.Error()}, nil
@@ -48,7 +48,7 @@ func unseen(err error) (podwait.Seen, error) {
 	return podwait.Seen{}, err
 }
 
-// podsOf returns the pods of a selector, or none if they may not be read.
+// podsOf returns the pods of a selector, or none if the user may not read them.
 func podsOf(ctx context.Context, client kubernetes.Interface, namespace string, selector *metav1.LabelSelector) []corev1.Pod {
 	if selector == nil {
 		return nil
@@ -67,8 +67,8 @@ func wanted(d *appsv1.Deployment) int {
 	return 1
 }
 
-// NewestPods returns the pods of a Deployment's newest version, and how many are missing.
-// During a rollout pods of older versions exist as well.
+// NewestPods returns the pods of a Deployment's newest version, and the number of missing
+// ones. During a rollout pods of older versions exist as well.
 func NewestPods(ctx context.Context, client kubernetes.Interface, d *appsv1.Deployment) (pods []corev1.Pod, missing int) {
 	if d.Status.UpdatedReplicas == 0 || d.Status.ObservedGeneration < d.Generation {
 		return nil, wanted(d)
@@ -90,8 +90,8 @@ func deploymentDone(d *appsv1.Deployment) (bool, string) {
 	return done, state
 }
 
-// WaitDaemonSet waits until the newest version of a DaemonSet is ready on each of its
-// nodes, of which there must be at least one.
+// WaitDaemonSet waits until the newest version of a DaemonSet is ready on each of its nodes.
+// It requires at least one node.
 func WaitDaemonSet(ctx context.Context, client kubernetes.Interface, namespace, name string) error {
 	return podwait.Until(ctx, client, namespace, fmt.Sprintf("DaemonSet %s/%s", namespace, name), func(ctx context.Context) (podwait.Seen, error) {
 		set, err := client.AppsV1().DaemonSets(namespace).Get(ctx, name, metav1.GetOptions{})
@@ -114,8 +114,8 @@ func daemonSetDone(set *appsv1.DaemonSet) (bool, string) {
 	return s.ObservedGeneration >= set.Generation && want > 0 && s.UpdatedNumberScheduled == want && s.NumberReady == want, state
 }
 
-// WaitPods waits until at least count selected pods of a namespace exist and all are ready,
-// ignoring those that are [PodLost]. It fails at once when a pod has failed.
+// WaitPods waits until at least count selected pods of a namespace exist and all are ready.
+// It ignores pods that are [PodLost], and fails as soon as a pod fails.
 func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selector string, count int) error {
 	what := fmt.Sprintf("%d ready pods of %q in namespace %s", count, selector, namespace)
 	return podwait.Until(ctx, client, namespace, what, func(ctx context.Context) (podwait.Seen, error) {
@@ -142,8 +142,8 @@ func WaitPods(ctx context.Context, client kubernetes.Interface, namespace, selec
 }
 
 // PodSilent reports since when a pod's node has been silent. The cluster then sets the pod's
-// condition Ready to false within a minute, while the node's last report still has all
-// containers ready. (Containers that are not ready, or readiness gates, are no dead node.)
+// condition Ready to false within a minute, while the node's last report still shows all
+// containers ready. (Unready containers or readiness gates do not mean a dead node.)
 func PodSilent(pod *corev1.Pod) (since time.Time, silent bool) {
 	all := pod.Status.ContainerStatuses
 	if pod.Status.Phase != corev1.PodRunning || len(pod.Spec.ReadinessGates) > 0 || len(all) == 0 || slices.ContainsFunc(all, func(s corev1.ContainerStatus) bool { return !s.Ready }) {
@@ -157,15 +157,15 @@ func PodSilent(pod *corev1.Pod) (since time.Time, silent bool) {
 	return since, false
 }
 
-// PodLost reports whether a pod was deleted on a silent node: it stays until the node is
-// back, and another pod replaces it.
+// PodLost reports whether a pod was deleted on a silent node. Such a pod stays until the
+// node returns, and another pod replaces it.
 func PodLost(pod *corev1.Pod) bool {
 	_, silent := PodSilent(pod)
 	return silent && pod.DeletionTimestamp != nil
 }
 
-// deadNode is how long a movable pod stays on a silent node: its replacement must be ready
-// within the time that pods have to become ready.
+// deadNode is how long a movable pod stays on a silent node. It leaves enough of the time
+// that pods have to become ready for the replacement.
 const deadNode = 30 * time.Second
 
 // LeaveDeadNodes lets pods be replaced soon after their node has died.
@@ -190,7 +190,7 @@ func PodReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// WhyNotReady describes briefly what a pod waits for.
+// WhyNotReady describes briefly what a pod is waiting for.
 func WhyNotReady(pod *corev1.Pod) string {
 	statuses := append(append([]corev1.ContainerStatus{}, pod.Status.InitContainerStatuses...), pod.Status.ContainerStatuses...)
 	for _, status := range statuses {

@@ -1,9 +1,9 @@
-// Package cluster makes a lab of any Kubernetes cluster that a kubeconfig
-// reaches: the user's own, or a local lab's taken as a stranger's.
+// Package cluster makes a lab of any Kubernetes cluster that a kubeconfig reaches:
+// the user's own, or a local lab treated like a foreign cluster.
 //
-// [Open] reads the kubeconfig, asks the API server (by
-// SelfSubjectAccessReview) whether this user has the required rights, and
-// reports all that are missing at once. It changes nothing in the cluster.
+// [Open] reads the kubeconfig, asks the API server (by SelfSubjectAccessReview)
+// whether this user has the required rights, and reports all missing rights at
+// once. It changes nothing in the cluster.
 package cluster
 
 import (
@@ -25,25 +25,25 @@ const inCluster = "in-cluster"
 
 // Options of [Open].
 type Options struct {
-	// Kubeconfig is the path of a kubeconfig. Default: $KUBECONFIG, or
-	// ~/.kube/config, as kubectl reads them; otherwise the service account of this
+	// Kubeconfig is the path of a kubeconfig. Default: $KUBECONFIG or
+	// ~/.kube/config, read as kubectl does, otherwise the service account of this
 	// process's pod.
 	Kubeconfig string
 	// Context is the context to use. Default: the file's current one.
 	Context string
-	// Images are what pods may use; Meshtrial is needed, the mesh's own
-	// images are the ones it was installed with.
+	// Images are the images that pods may use. Meshtrial is required; the mesh
+	// keeps the images it was installed with.
 	Images lab.Images
-	// Needs are the rights that [Open] checks, with their namespaces: see
+	// Needs are the rights that [Open] checks, with namespaces: see
 	// [rights.Place].
 	Needs []rights.Feature
 }
 
-// Lab is a cluster as a lab.
+// Lab is a lab in an existing cluster.
 type Lab struct {
 	config     *rest.Config
 	kubeconfig string
-	files      []string // that make up the kubeconfig
+	files      []string // files that make up the kubeconfig
 	context    string
 	version    string
 	images     lab.Images
@@ -52,32 +52,32 @@ type Lab struct {
 
 var _ lab.Lab = (*Lab)(nil)
 
-// Kind is lab.KindCluster.
+// Kind returns lab.KindCluster.
 func (l *Lab) Kind() string { return lab.KindCluster }
 
-// RESTConfig returns a client configuration of the kubeconfig's user.
+// RESTConfig returns a client configuration for the kubeconfig's user.
 func (l *Lab) RESTConfig() *rest.Config { return rest.CopyConfig(l.config) }
 
-// Kubeconfig is the path of the kubeconfig.
+// Kubeconfig returns the path of the kubeconfig.
 func (l *Lab) Kubeconfig() string { return l.kubeconfig }
 
-// Context is the kubeconfig's context in use.
+// Context returns the kubeconfig's context in use.
 func (l *Lab) Context() string { return l.context }
 
-// Images are the images given to [Open].
+// Images returns the images given to [Open].
 func (l *Lab) Images() lab.Images { return l.images }
 
-// Notes say what the run goes without because optional rights are missing.
+// Notes describes what the run does without because optional rights are missing.
 func (l *Lab) Notes() []string { return l.notes }
 
 // Close leaves the cluster as it is.
 func (l *Lab) Close() error { return nil }
 
-// Stays is true: a cluster is its user's.
+// Stays returns true: the cluster belongs to the user.
 func (l *Lab) Stays() bool { return true }
 
-// askTime bounds the cluster's answers during the preflight: its version, and
-// what its user may do.
+// askTime bounds the cluster's answers during the preflight: its version and the
+// user's rights.
 const askTime = 30 * time.Second
 
 // Found is a reachable cluster.
@@ -87,7 +87,7 @@ type Found struct {
 	lab              *Lab
 }
 
-// Find reads the kubeconfig and checks that the cluster answers. It checks no
+// Find reads the kubeconfig and checks that the cluster answers. It does not check
 // rights.
 func Find(ctx context.Context, o Options) (*Found, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
@@ -96,7 +96,7 @@ func Find(ctx context.Context, o Options) (*Found, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.config.QPS, l.config.Burst = -1, -1 // the server decides how fast
+	l.config.QPS, l.config.Burst = -1, -1 // the server limits the rate
 	client, err := kubernetes.NewForConfig(l.config)
 	if err != nil {
 		return nil, errs.Usage("kubeconfig: %v", err)
@@ -108,7 +108,7 @@ func Find(ctx context.Context, o Options) (*Found, error) {
 }
 
 // Reach finds the cluster and checks rights as [Open] does, for commands that run
-// no pods there.
+// no pods.
 func Reach(ctx context.Context, o Options) (*rest.Config, error) {
 	l, err := Open(ctx, o)
 	if err != nil {

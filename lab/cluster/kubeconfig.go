@@ -51,7 +51,7 @@ func load(o Options) (*Lab, error) {
 	return l, nil
 }
 
-// useServiceAccount takes the service account of this process's pod. Kubeconfig
+// useServiceAccount uses the service account of this process's pod. Kubeconfig
 // files without contexts are ignored.
 func (l *Lab) useServiceAccount(config *rest.Config) {
 	l.config, l.context, l.files = config, inCluster, nil
@@ -63,7 +63,7 @@ const (
 	nameReadable = "name one that kubectl reads, with --kubeconfig FILE or KUBECONFIG"
 )
 
-// noContexts is the error where no file names a cluster.
+// noContexts returns the error for kubeconfig files that name no cluster.
 func (l *Lab) noContexts(rules *clientcmd.ClientConfigLoadingRules) error {
 	why := "there is no file " + strings.Join(rules.GetLoadingPrecedence(), ", nor ")
 	if len(l.files) > 0 {
@@ -72,8 +72,8 @@ func (l *Lab) noContexts(rules *clientcmd.ClientConfigLoadingRules) error {
 	return errs.WithHint(errs.Usage("no kubeconfig: %s", why), nameOne)
 }
 
-// choose takes the requested context, or else the current one. The context must
-// name a cluster.
+// choose selects the requested context, or else the current one. The context
+// must name a cluster.
 func (l *Lab) choose(raw *clientcmdapi.Config) error {
 	asked := l.context != ""
 	if !asked {

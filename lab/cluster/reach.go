@@ -32,7 +32,7 @@ func (l *Lab) reach(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// Reason is why a cluster does not tell its version.
+// Reason says why a cluster did not report its version.
 type Reason string
 
 // Reasons.
@@ -48,8 +48,8 @@ const (
 	Unhealthy     Reason = "unhealthy" // any other HTTP status
 )
 
-// reasons are the words of each reason: the text is given the host, the context with
-// its files, and the detail.
+// reasons holds the words of each reason. The text takes the host, the context with its
+// files, and the detail.
 var reasons = map[Reason]struct{ text, hint string }{
 	NoAnswer: {"the cluster of %[2]s does not answer: %[3]s",
 		"check that the cluster runs and that this machine reaches it, or name another context with --context"},
@@ -71,7 +71,7 @@ var reasons = map[Reason]struct{ text, hint string }{
 		"check that the address is right and the cluster is healthy; another context is named with --context"},
 }
 
-// UnreachedError reports that a cluster did not tell its version.
+// UnreachedError reports that a cluster did not report its version.
 type UnreachedError struct {
 	Reason Reason
 	Host   string
@@ -107,7 +107,7 @@ func diagnose(err error) (reason Reason, detail string) {
 			return Rejected, detail
 		case status.Code == http.StatusForbidden:
 			return Forbidden, detail
-		case strings.Contains(detail, "HTTP request to an HTTPS server"): // the words of net/http's Server
+		case strings.Contains(detail, "HTTP request to an HTTPS server"): // the text of net/http's Server
 			return OnlyTLS, detail
 		}
 		return Unhealthy, detail
@@ -125,11 +125,11 @@ func diagnose(err error) (reason Reason, detail string) {
 	return reason, err.Error()
 }
 
-// message is what the server itself said, unless that is a web page or repeats
-// the status.
+// message returns the server's own message, unless that is a web page or repeats the
+// status.
 func message(status metav1.Status) string {
 	text := status.Message
-	if status.Details != nil { // of an answer that is no object of Kubernetes the message is client-go's
+	if status.Details != nil { // if the answer is not a Kubernetes object, client-go wrote the message
 		for _, cause := range status.Details.Causes {
 			if cause.Type == metav1.CauseTypeUnexpectedServerResponse {
 				text = cause.Message
@@ -143,7 +143,8 @@ func message(status metav1.Status) string {
 	return ": " + text
 }
 
-// try ends a hint with the kubectl command that makes the same request. A pod has none.
+// try ends a hint with the kubectl command that makes the same request; inside a pod it
+// adds nothing.
 func (l *Lab) try() string {
 	switch len(l.files) {
 	case 0:
@@ -151,10 +152,11 @@ func (l *Lab) try() string {
 	case 1:
 		return fmt.Sprintf("; to try it: kubectl --kubeconfig %s --context %s version", l.files[0], l.context)
 	}
-	return fmt.Sprintf("; to try it: kubectl --context %s version", l.context) // of KUBECONFIG's files
+	return fmt.Sprintf("; to try it: kubectl --context %s version", l.context) // with the files of KUBECONFIG
 }
 
-// refused adds a hint to a refused access review: every logged-in user may make one.
+// refused adds a hint to a rejected access review, which every authenticated user may
+// make.
 func refused(err error) error {
 	if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
 		return errs.WithHint(err, "every user known to the cluster may ask that: log in, or name another context with --context; `kubectl auth whoami` shows who you are there")

@@ -19,7 +19,7 @@ import (
 // Answer is the cluster's answer about a right.
 type Answer struct {
 	rights.Right
-	// Missing are the verbs that this user lacks.
+	// Missing lists the verbs that this user lacks.
 	Missing []string `json:"missing"`
 }
 
@@ -29,7 +29,7 @@ func (a *Answer) Needed() bool { return len(a.Missing) > 0 && !a.Optional() }
 // String describes the missing verbs.
 func (a *Answer) String() string { return a.Words(a.Missing) }
 
-// Words describes verbs of the right, with place and purpose.
+// Words describes verbs of the right, with its place and purpose.
 func (a *Answer) Words(verbs []string) string {
 	where := ""
 	switch {
@@ -49,14 +49,14 @@ type Checked struct {
 	Answers []Answer `json:"rights"`
 }
 
-// Ask asks the API server which of the rights this user lacks, by
-// SelfSubjectAccessReview. The rights have their namespaces and resources: see
-// [rights.Place] and [Resolve].
+// Ask asks the API server, by SelfSubjectAccessReview, which of the rights this user
+// lacks. Namespaces and resources must be filled in: see [rights.Place] and
+// [Resolve].
 func Ask(ctx context.Context, client kubernetes.Interface, features []rights.Feature) ([]Checked, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	var asked []*authorization.SelfSubjectAccessReview
-	index := map[string]int{} // of asked, by the question
+	index := map[string]int{} // indexes into asked, by question
 	for i := range features {
 		for k := range features[i].Rights {
 			r := &features[i].Rights[k]
@@ -97,7 +97,7 @@ func Ask(ctx context.Context, client kubernetes.Interface, features []rights.Fea
 	return out, nil
 }
 
-// question is a key of one verb of a right.
+// question returns a key for one verb of a right.
 func question(r *rights.Right, verb string) string {
 	return strings.Join([]string{verb, r.Group, r.Resource, r.Subresource, r.URL, r.Namespace}, " ")
 }
@@ -115,7 +115,7 @@ func review(r *rights.Right, verb string) *authorization.SelfSubjectAccessReview
 
 // Resolve asks the API server for the resources of objects that a study names by
 // kind, and clears the namespace of cluster-scoped ones. It drops kinds that the
-// cluster does not have, and names them in the notes.
+// cluster does not have and names them in the notes.
 func Resolve(ctx context.Context, client kubernetes.Interface, features []rights.Feature) (known []rights.Feature, notes []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
@@ -141,9 +141,9 @@ func Resolve(ctx context.Context, client kubernetes.Interface, features []rights
 	return known, notes, nil
 }
 
-// Grantable returns the rights that this user can grant to a run's pod. It leaves out
-// optional rights that the user lacks, and those in a namespace with optional rights
-// alone where the user cannot create roles; the notes name the latter.
+// Grantable returns the rights that this user can grant to a run's pod. It omits
+// optional rights that the user lacks, and rights in namespaces with only optional
+// rights where the user cannot create roles. The notes name the latter.
 func Grantable(ctx context.Context, client kubernetes.Interface, features []rights.Feature) (out []rights.Feature, notes []string, err error) {
 	features, _, err = Resolve(ctx, client, features)
 	if err != nil {
@@ -181,7 +181,8 @@ func Grantable(ctx context.Context, client kubernetes.Interface, features []righ
 	return out, notes, nil
 }
 
-// granted is the namespace of the role that grants a right; "" is a ClusterRole.
+// granted returns the namespace of the role that grants a right; "" means a
+// ClusterRole.
 func granted(r *rights.Right) string {
 	if r.Where == rights.InRun {
 		return ""
@@ -189,8 +190,8 @@ func granted(r *rights.Right) string {
 	return r.Namespace
 }
 
-// closedTo returns the namespaces with optional rights alone, in which this user
-// cannot create roles.
+// closedTo returns the namespaces that have only optional rights and in which this
+// user cannot create roles.
 func closedTo(ctx context.Context, client kubernetes.Interface, features []rights.Feature) (map[string]bool, error) {
 	needed, optional := map[string]bool{}, map[string]bool{} // by namespace
 	for i := range features {

@@ -1,9 +1,9 @@
-// Package doctor says whether a machine is fit to measure on.
+// Package doctor reports whether a machine is fit to measure on.
 //
 //	root file system (/proc, /sys) + [Host], twice a second apart -> sight -> [Line]s
 //
-// A line is ok or a warning: what a local lab cannot do without is checked by
-// package lab/local (Requirements), which reports lines of the same shape.
+// A line is ok or a warning. Package lab/local (Requirements) checks what a local lab
+// requires, and reports lines of the same form.
 package doctor
 
 import (
@@ -18,20 +18,20 @@ import (
 // Status of a line.
 const (
 	OK      = "ok"
-	Warning = "warning" // measuring works, with results to be read with care
+	Warning = "warning" // measuring works; read the results with care
 	Failure = "failure" // what the line names does not work here
 )
 
-// Line is one fact about a machine: whether it is as meshtrial needs it, and
-// if not, the command or the advice that mends it.
+// Line is one fact about a machine: whether it suits meshtrial, and if not, the command or
+// advice that fixes it.
 type Line struct {
 	Name   string `json:"name"`           // short: "cgroups", "file limit"
 	Status string `json:"status"`         // OK, Warning or Failure
 	Detail string `json:"detail"`         // what was seen, in words, with figures
-	Mend   string `json:"mend,omitempty"` // a shell command, or what to do; empty if ok
+	Mend   string `json:"mend,omitempty"` // a shell command or advice; empty if ok
 }
 
-// Worst returns the worst status among lines, OK if there are none.
+// Worst returns the worst status of the lines, or OK if there are none.
 func Worst(lines []Line) string {
 	worst := OK
 	for _, line := range lines {
@@ -45,7 +45,7 @@ func Worst(lines []Line) string {
 	return worst
 }
 
-// Remarks are the lines that are not ok, in words, for a run's record.
+// Remarks describes the lines that are not ok, for a run's record.
 func Remarks(lines []Line) []string {
 	var out []string
 	for _, line := range lines {
@@ -56,10 +56,10 @@ func Remarks(lines []Line) []string {
 	return out
 }
 
-// Limits beyond which a line is a warning. Such a machine still measures, with more
-// noise; the validity checks of each trial decide whether it may be believed.
+// Limits beyond which a line is a warning. Such a machine still measures, with more noise;
+// each trial's validity checks decide whether to trust it.
 const (
-	enoughCores  = 4 // generator, two proxies and worker each have one
+	enoughCores  = 4 // one each for generator, two proxies and worker
 	fewestCores  = 2
 	wakeLimit    = time.Millisecond // p99
 	busyLimit    = 0.10
@@ -69,23 +69,23 @@ const (
 	busyProcess  = 0.05 // of a core: named in the report
 )
 
-// check is one line. Its function returns what was seen and, of what is not as it should
-// be, what mends it.
+// check is one line. Its function returns what it observed and, if something is wrong, the
+// fix.
 type check struct {
 	name string
 	look func(*sight) (detail, mend string)
 }
 
-// ofMachine say how far figures measured here and now can be trusted, ofTools what helps
-// to measure.
+// ofMachine checks how far measurements on this machine can be trusted now; ofTools checks
+// for tools that help to measure.
 var (
 	ofMachine = []check{{"cores", cores}, {"clock source", clock}, {"frequency scaling", scaling}, {"turbo", turbo}, {"SMT", smt},
 		{"wake-up", wakeUp}, {"steal time", steal}, {"pressure", pressure}, {"what else runs", others}}
 	ofTools = []check{{"containers", engines}, {"perf", perf}}
 )
 
-// Check returns the lines about the machine, for which it watches it for [SampleTime], and
-// those about tools. root is the file system at "/". It fails only when ctx ends.
+// Check returns lines about the machine, which it watches for [SampleTime], and lines
+// about tools. root is the file system at "/". It fails only when ctx ends.
 func Check(ctx context.Context, root fs.FS, host Host) (machine, tools []Line, err error) {
 	s, err := look(ctx, root, host)
 	if err != nil {
@@ -218,7 +218,7 @@ func pressure(s *sight) (detail, mend string) {
 }
 
 func others(s *sight) (detail, mend string) {
-	ratio, _, _ := s.busy() // an unreadable /proc/stat is in the line on steal time
+	ratio, _, _ := s.busy() // the line on steal time reports an unreadable /proc/stat
 	busiest := s.busiest()
 	var names []string
 	for _, p := range busiest {
@@ -244,7 +244,7 @@ func others(s *sight) (detail, mend string) {
 	return detail, "find out what keeps the CPUs busy: top"
 }
 
-// engines warns of container engines that run outside of a lab.
+// engines warns of container engines that run outside a lab.
 func engines(s *sight) (detail, mend string) {
 	var names []string
 	for pid, p := range s.after.processes {

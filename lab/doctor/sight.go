@@ -23,7 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Host answers what files cannot.
+// Host answers questions that files cannot.
 type Host interface {
 	UID() int
 	// LookPath finds a program.
@@ -38,7 +38,7 @@ type Host interface {
 // SampleTime is how long a machine is watched.
 const SampleTime = time.Second
 
-// sight is what checks go by.
+// sight is the input of the checks.
 type sight struct {
 	root          fs.FS
 	host          Host
@@ -48,7 +48,7 @@ type sight struct {
 	wakeErr       error
 }
 
-// sample is a machine's counters at a moment.
+// sample holds a machine's counters at one moment.
 type sample struct {
 	stat      procfs.Stat
 	statErr   error
@@ -89,14 +89,15 @@ func sampleOf(root fs.FS) sample {
 }
 
 func read(root fs.FS, name string) []byte {
-	data, _ := fs.ReadFile(root, name) // what is not there says nothing
+	data, _ := fs.ReadFile(root, name) // a missing file means nothing
 	return data
 }
 
-// line is the first line of a file, "" if it cannot be read.
+// line returns the first line of a file, or "" if it cannot be read.
 func (s *sight) line(name string) string { return procfs.Line(s.root, name) }
 
-// busy is the share of CPU time in use, and the share that the hypervisor took.
+// busy returns the share of CPU time in use, and the share that the hypervisor
+// took.
 func (s *sight) busy() (ratio, stolen float64, err error) {
 	if err := errors.Join(s.before.statErr, s.after.statErr); err != nil {
 		return 0, 0, err
@@ -111,7 +112,7 @@ func (s *sight) busy() (ratio, stolen float64, err error) {
 	return float64(used(after)-used(before)) / total, float64(after.Steal-before.Steal) / total, nil
 }
 
-// waited is the share of the time in which some task waited for a resource.
+// waited returns the share of time in which some task waited for a resource.
 func (s *sight) waited(of string) (float64, error) {
 	before, known := s.before.waits[of]
 	after, still := s.after.waits[of]
@@ -128,7 +129,8 @@ type busyness struct {
 	cores   float64
 }
 
-// busiest are the processes that used a hundredth of a core or more, most first.
+// busiest returns the processes that used a hundredth of a core or more, busiest
+// first.
 func (s *sight) busiest() (out []busyness) {
 	for pid, after := range s.after.processes {
 		before, ok := s.before.processes[pid]
@@ -144,8 +146,8 @@ func (s *sight) busiest() (out []busyness) {
 	return out
 }
 
-// nested tells whether a process lives in a PID namespace below ours: it
-// then has several PIDs.
+// nested reports whether a process lives in a PID namespace below ours, which
+// gives it several PIDs.
 func nested(root fs.FS, pid int) bool {
 	for line := range bytes.Lines(read(root, path.Join("proc", strconv.Itoa(pid), "status"))) {
 		if pids, ok := strings.CutPrefix(string(line), "NSpid:"); ok {
@@ -158,14 +160,14 @@ func nested(root fs.FS, pid int) bool {
 // ThisHost is the machine this program runs on.
 type ThisHost struct{}
 
-// UID is the effective user.
+// UID returns the effective user ID.
 func (ThisHost) UID() int { return os.Geteuid() }
 
-// LookPath finds a program on the path.
+// LookPath finds a program on the PATH.
 func (ThisHost) LookPath(name string) (string, error) { return exec.LookPath(name) }
 
-// WakeLatency sleeps on a thread of its own with the kernel's timer slack
-// turned off, so that what it sees is the kernel's and the hypervisor's doing.
+// WakeLatency sleeps on a dedicated thread without the kernel's timer slack, so
+// only the kernel and the hypervisor make it late.
 func (ThisHost) WakeLatency(ctx context.Context, n int) ([]time.Duration, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -182,9 +184,9 @@ func (ThisHost) WakeLatency(ctx context.Context, n int) ([]time.Duration, error)
 			return nil, ctx.Err()
 		}
 		at := time.Now().Add(time.Millisecond)
-		remaining := unix.NsecToTimespec(max(0, int64(time.Until(at)))) // the moment may be past on a busy machine
+		remaining := unix.NsecToTimespec(max(0, int64(time.Until(at)))) // on a busy machine the moment may have passed
 		if err := unix.Nanosleep(&remaining, nil); err == unix.EINTR {
-			continue // the Go runtime's own signals; the sleep was cut short
+			continue // the Go runtime's own signals interrupted the sleep
 		} else if err != nil {
 			return nil, err
 		}
