@@ -14,19 +14,19 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Builder makes components. It is safe for use by several goroutines.
+// Builder makes components. It is safe for concurrent use.
 type Builder struct {
 	cache   cache
 	options Options
 
-	// Sources; tests replace them.
+	// sources, which tests replace
 	source  fs.FS
 	wheel   fetchWheel
 	archive archive
 	goUnits []goUnit
 }
 
-// New returns a Builder. It makes nothing yet.
+// New returns a Builder. It does not make anything yet.
 func New(o Options) (*Builder, error) {
 	dir, err := CacheDir(o.CacheDir)
 	if err != nil {
@@ -45,8 +45,7 @@ func New(o Options) (*Builder, error) {
 // CacheDir is the folder of the cache.
 func (b *Builder) CacheDir() string { return b.cache.dir }
 
-// unitsOf returns the units that the named components come out of, in the
-// table's order.
+// unitsOf returns the units that produce the named components, in the order of the table.
 func unitsOf(names []string) ([]string, error) {
 	want := map[string]bool{}
 	for _, name := range names {
@@ -65,18 +64,17 @@ func unitsOf(names []string) ([]string, error) {
 	return units, nil
 }
 
-// job is a unit on its way into the cache.
+// job is a unit to be made and cached.
 type job struct {
 	recipe  recipe
 	seconds float64 // weight in the estimate
-	tool    string  // that makes it; see finders
-	serial  bool    // uses all cores by itself
+	tool    string  // tool that makes it; see finders
+	serial  bool    // the job uses all cores itself
 }
 
-// Ensure makes the named components that are not in the cache yet, and
-// returns where they all are. Without names it makes every component that is
-// not marked optional in [Table]. "envoy" is the default version,
-// "envoy@1.39.0" another one.
+// Ensure makes the named components that are not in the cache yet, and returns the
+// locations of all. Without names it makes every component that is not marked optional in
+// [Table]. "envoy" is the default version, "envoy@1.39.0" a specific one.
 func (b *Builder) Ensure(ctx context.Context, names ...string) (*Set, error) {
 	units, err := unitsOf(names)
 	if err != nil {
@@ -89,9 +87,9 @@ func (b *Builder) Ensure(ctx context.Context, names ...string) (*Set, error) {
 	return newSet(entries), nil
 }
 
-// entries makes the missing units. Units are compiled one after the other, since a
-// compiler uses all cores and later units find the packages of earlier ones in Go's
-// cache. Downloads run at the same time.
+// entries makes the missing units. It compiles units one after the other, since a compiler
+// uses all cores and later units find the packages of earlier ones in Go's cache. Downloads
+// run at the same time.
 func (b *Builder) entries(ctx context.Context, units []string, m *meter) (map[string]entry, error) {
 	jobs, err := b.jobs(units, m)
 	if err != nil {
@@ -221,7 +219,7 @@ func newSet(entries map[string]entry) *Set {
 	return s
 }
 
-// file is where a program is in the component's cache entry.
+// file returns the path of a program in the component's cache entry.
 func (c Component) file(program string) string {
 	switch c.Kind {
 	case KindWheel:
@@ -232,28 +230,28 @@ func (c Component) file(program string) string {
 	return program
 }
 
-// Recipe is what a mesh's adapter makes for itself and keeps in the cache.
+// Recipe describes something that a mesh's adapter makes and keeps in the cache.
 type Recipe struct {
 	Name   string
-	Inputs map[string]any // all that it depends on
-	// Make fills dir. It returns the versions of what it put there.
+	Inputs map[string]any // everything it depends on
+	// Make fills dir and returns the versions of its contents.
 	Make func(ctx context.Context, dir string) ([]Version, error)
 }
 
-// Made is the folder of what a recipe makes, and the versions of what is there, if it is in
+// Made returns the folder that a recipe makes and the versions of its contents, if it is in
 // the cache.
 func (b *Builder) Made(r Recipe) (dir string, versions []Version, ok bool) {
 	e, ok := b.cache.lookup(recipe{name: r.Name, inputs: r.Inputs})
 	return e.dir, e.Versions, ok
 }
 
-// Make makes what is not in the cache; see [Builder.Made].
+// Make makes the folder of a recipe if it is not in the cache; see [Builder.Made].
 func (b *Builder) Make(ctx context.Context, r Recipe) (dir string, versions []Version, err error) {
 	e, err := b.cache.ensure(ctx, recipe{name: r.Name, inputs: r.Inputs, make: r.Make})
 	return e.dir, e.Versions, err
 }
 
-// Say reports a step of what an adapter makes.
+// Say reports the progress of an adapter's recipe.
 func (b *Builder) Say(component string, phase Phase, detail string) {
 	newMeter(b.options.Progress).step(component, phase, 0, detail)
 }

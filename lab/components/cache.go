@@ -30,14 +30,14 @@ import (
 //	tmp/NAME-KEY-*/       being made; renamed into entries once synced to disk
 //	locks/NAME-KEY.lock   held while it is made
 //
-// An entry never changes. One that was changed is made again: a lookup notices by
-// sizes, modes and links, a use by digests. Entries may also lie in a second folder, which
-// is only read.
+// An entry never changes. An entry that was modified is made again: a lookup detects
+// modifications by sizes, modes and links, a use by digests. A second, read-only folder
+// may hold entries as well.
 type cache struct {
 	dir      string
 	base     string // the second folder; "" for none
 	recorded bool   // trust entry.json, do not read files
-	// did lets tests follow the disk: sync (of a file or a folder), rename.
+	// did reports disk operations to tests: sync (of a file or folder) and rename.
 	did func(op, path string)
 }
 
@@ -57,7 +57,7 @@ type entry struct {
 type manifest struct {
 	Name     string         `json:"name"`
 	Key      string         `json:"key"`
-	Inputs   map[string]any `json:"inputs"` // all that Key is a hash of
+	Inputs   map[string]any `json:"inputs"` // Key is the hash of these
 	Files    []file         `json:"files"`
 	Versions []Version      `json:"versions,omitempty"`
 }
@@ -85,22 +85,22 @@ func (e entry) digest(path string) string {
 type recipe struct {
 	name   string
 	inputs map[string]any
-	// make fills dir. It returns the versions of what it put there.
+	// make fills dir and returns the versions of its contents.
 	make func(ctx context.Context, dir string) ([]Version, error)
 	// wait is called once if another builder is making the entry. May be nil.
 	wait func()
 }
 
 func (r recipe) key() string {
-	b, err := json.Marshal(r.inputs) // map keys come out sorted
+	b, err := json.Marshal(r.inputs) // sorts the keys of maps
 	if err != nil {
-		panic(fmt.Sprintf("components: inputs of %s: %v", r.name, err)) // strings and lists of them only
+		panic(fmt.Sprintf("components: inputs of %s: %v", r.name, err)) // inputs are only strings and lists of them
 	}
 	sum := sha256.Sum256(append([]byte(r.name+"\n"), b...))
 	return hex.EncodeToString(sum[:12])
 }
 
-// lookup finds the entry of r if it exists and looks unchanged.
+// lookup returns the entry of r if it exists and appears unchanged.
 func (c cache) lookup(r recipe) (entry, bool) {
 	return c.open(r.name + "-" + r.key())
 }
@@ -127,8 +127,8 @@ func openEntry(cache, id string) (entry, bool) {
 	return e, e.Name+"-"+e.Key == id
 }
 
-// ensure returns the entry of r, making it if necessary. If several builders, in
-// any process, want the same entry, one makes it and the others wait.
+// ensure returns the entry of r, making it if necessary. If several builders, in any
+// process, want the same entry, one makes it and the others wait.
 func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 	if e, ok, _ := c.verified(r); ok {
 		return e, nil
@@ -208,8 +208,8 @@ func (c cache) sweep(id string) error {
 	return c.sweepOthers()
 }
 
-// sweepOthers removes interrupted builders' leftovers of other entries, which may
-// never be wanted again. An entry whose lock is free has no builder.
+// sweepOthers removes interrupted builders' leftovers of other entries, which may never be
+// requested again. An entry whose lock is free has no builder.
 func (c cache) sweepOthers() error {
 	dirs, err := filepath.Glob(filepath.Join(c.dir, "tmp", "*-*"))
 	if err != nil {
@@ -220,7 +220,7 @@ func (c cache) sweepOthers() error {
 		id = id[:strings.LastIndex(id, "-")]
 		unlock, err := tryLock(filepath.Join(c.dir, "locks", id+".lock"))
 		if err != nil {
-			continue // it is being made
+			continue // still being made
 		}
 		err = removeAll(dir)
 		unlock()
@@ -231,8 +231,7 @@ func (c cache) sweepOthers() error {
 	return nil
 }
 
-// prune removes all but the keep entries of the given name that were made or
-// used last.
+// prune removes the entries of the given name except the keep most recently made or used.
 func (c cache) prune(name string, keep int) error {
 	dirs, err := filepath.Glob(filepath.Join(c.dir, "entries", name+"-*"))
 	if err != nil {
@@ -245,7 +244,7 @@ func (c cache) prune(name string, keep int) error {
 	var all []aged
 	for _, d := range dirs {
 		if id := strings.TrimPrefix(filepath.Base(d), name+"-"); strings.Contains(id, "-") {
-			continue // another name that begins alike
+			continue // another name with the same prefix
 		}
 		if info, err := os.Stat(d); err == nil {
 			all = append(all, aged{d, info.ModTime()})
@@ -260,10 +259,10 @@ func (c cache) prune(name string, keep int) error {
 	return nil
 }
 
-// seal writes entry.json for the files in dir, and syncs all to disk. Only the owner
-// may write to them, whatever the umask was, and none runs with its owner's rights.
+// seal writes entry.json for the files in dir, and syncs everything to disk. Whatever the
+// umask, it leaves write permission only to the owner, and no file is setuid.
 func (c cache) seal(dir string, m manifest) error {
-	var folders []string // the outer before the inner
+	var folders []string // outer folders before inner ones
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -314,7 +313,7 @@ func (c cache) seal(dir string, m manifest) error {
 		return err
 	}
 	c.trace("sync", list)
-	for _, folder := range slices.Backward(folders) { // their names
+	for _, folder := range slices.Backward(folders) { // sync the names in the folders
 		if err := c.syncDir(folder); err != nil {
 			return err
 		}
@@ -333,7 +332,7 @@ func (c cache) syncDir(dir string) error {
 	return err
 }
 
-// sumFile returns a file's size and SHA-256, and syncs it if asked.
+// sumFile returns a file's size and SHA-256, and optionally syncs it.
 func sumFile(path string, sync bool) (int64, string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -359,8 +358,8 @@ func writeFile(path string, b []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// removeAll is os.RemoveAll for trees that hold folders without write
-// permission, as unpacked packages may.
+// removeAll is os.RemoveAll for trees with folders that lack write permission, as unpacked
+// packages may.
 func removeAll(dir string) error {
 	err := os.RemoveAll(dir)
 	if err == nil {
@@ -375,7 +374,7 @@ func removeAll(dir string) error {
 	return os.RemoveAll(dir)
 }
 
-// lock takes path's lock, which ends with this process. It calls waiting once if the
+// lock takes the lock on path, which ends with this process. It calls waiting once if the
 // lock is taken.
 func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	for first := true; ; first = false {
@@ -406,7 +405,7 @@ func tryLock(path string) (unlock func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// identity changes whenever a file is written or replaced. Nobody can set ctime.
+// identity changes whenever a file is written or replaced: ctime cannot be set.
 type identity struct {
 	dev, ino     uint64
 	size         int64
@@ -424,7 +423,7 @@ func identify(info fs.FileInfo) (identity, bool) {
 // summed holds the SHA-256 of files that this process has read, by identity.
 var summed sync.Map
 
-// sumOnce is [sumFile] of a file that this process may have read before.
+// sumOnce is [sumFile] for a file that this process may have read before.
 func sumOnce(path string) (string, error) {
 	before, err := os.Lstat(path)
 	if err != nil {
@@ -470,8 +469,8 @@ func (e entry) same(f file) error {
 	return nil
 }
 
-// verify reads all files of an entry. It fails if one is not as it was made, or if
-// others can write to it.
+// verify reads all files of an entry. It fails if a file was modified or is writable by
+// others.
 func (e entry) verify() error {
 	listed := map[string]bool{"entry.json": true}
 	var group errgroup.Group
@@ -503,8 +502,8 @@ func (e entry) verify() error {
 	return errors.Join(group.Wait(), more, whose)
 }
 
-// verified finds the entry of r if it exists and is as it was made; why is what is
-// wrong with an existing one. It reads the entry's files unless they are trusted.
+// verified returns the entry of r if it exists and was not modified; why explains what is
+// wrong with an existing entry. It reads the entry's files unless they are trusted.
 func (c cache) verified(r recipe) (e entry, ok bool, why error) {
 	if e, ok = c.lookup(r); !ok || c.recorded {
 		return e, ok, nil
@@ -515,7 +514,7 @@ func (c cache) verified(r recipe) (e entry, ok bool, why error) {
 	return e, true, nil
 }
 
-// Verify reads an image's archive and checks that it is as it was made.
+// Verify reads an image's archive and checks that it was not modified.
 func (i Image) Verify() error {
 	dir := filepath.Dir(i.Path)
 	e, ok := cache{dir: filepath.Dir(filepath.Dir(dir))}.open(filepath.Base(dir))

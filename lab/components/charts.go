@@ -7,13 +7,13 @@ import (
 	"fmt"
 )
 
-// chartRequests is what lab/components/src/charts reads.
+// chartRequests is the input of lab/components/src/charts.
 type chartRequests struct {
 	KubeVersion string  `json:"kube_version"`
 	Charts      []Chart `json:"charts"`
 }
 
-// Chart is a Helm chart, a folder or an archive, and what it is rendered with.
+// Chart is a Helm chart, a folder or an archive, with the settings to render it with.
 type Chart struct {
 	Path      string         `json:"path"`
 	Release   string         `json:"release"`
@@ -22,7 +22,7 @@ type Chart struct {
 	Set       []string       `json:"set,omitempty"` // NAME=VALUE as of helm install --set
 }
 
-// RenderedChart has what a chart comes to, as YAML documents.
+// RenderedChart is a rendered chart, as YAML documents.
 type RenderedChart struct {
 	Name       string `json:"name"`
 	Version    string `json:"version"`
@@ -30,8 +30,8 @@ type RenderedChart struct {
 	Manifests  string `json:"manifests"`
 }
 
-// RenderCharts renders charts as helm template does. Nothing is written to disk: values and
-// manifests may hold keys.
+// RenderCharts renders charts as helm template does. It writes nothing to disk, since
+// values and manifests may contain keys.
 func (b *Builder) RenderCharts(ctx context.Context, charts ...Chart) ([]RenderedChart, error) {
 	set, err := b.Ensure(ctx, "charts")
 	if err != nil {
@@ -60,8 +60,8 @@ func renderCharts(ctx context.Context, renderer string, charts []Chart) ([]Rende
 	return answer, nil
 }
 
-// Run runs a program with an input and returns what it prints. Its error has what the
-// program said on stderr, or is the context's.
+// Run runs a program with an input and returns its output. Its error contains the program's
+// stderr, or is the context's.
 func Run(ctx context.Context, in []byte, path string, args ...string) ([]byte, error) {
 	var out, log bytes.Buffer
 	cmd := command(ctx, path, args...)

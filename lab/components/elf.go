@@ -11,13 +11,13 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// machines are the supported processors, by their names in Go.
+// machines maps Go's names of the supported processors to ELF's.
 var machines = map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64}
 
-// Source is a program that is not in the cache, such as one in a user's folder.
+// Source is a program outside the cache, such as one in a user's folder.
 type Source struct{ Path, Sum string } // sha256:...
 
-// OpenSource refuses what is no program for this machine.
+// OpenSource rejects a file that is not a program for this machine.
 func OpenSource(path string) (Source, error) {
 	if info, err := os.Stat(path); err != nil {
 		return Source{}, err
@@ -36,8 +36,8 @@ func OpenSource(path string) (Source, error) {
 	return Source{path, "sha256:" + sum}, err
 }
 
-// checkRuns refuses a program that needs a library, or a newer C library, than its
-// image holds.
+// checkRuns rejects a program that needs a library, or a newer C library, that its
+// image lacks.
 func checkRuns(path string, debian entry) error {
 	f, err := elf.Open(path)
 	if err != nil {
@@ -76,7 +76,8 @@ func checkRuns(path string, debian entry) error {
 	return nil
 }
 
-// newer compares versions of numbers and dots; others are never newer.
+// newer compares versions made of numbers and dots; other versions are never
+// newer.
 func newer(a, b string) bool {
 	v, err := version.ParseGeneric(a)
 	w, err2 := version.ParseGeneric(b)

@@ -6,8 +6,8 @@ const (
 	gatewayModule = "sigs.k8s.io/gateway-api"
 )
 
-// gatewayFiles are the definitions of the Gateway API's standard channel that istiod
-// watches.
+// gatewayFiles returns the definitions of the Gateway API's standard channel that
+// istiod watches.
 func gatewayFiles() []moduleFile {
 	var out []moduleFile
 	for _, kind := range []string{"gatewayclasses", "gateways", "httproutes", "grpcroutes", "tlsroutes", "tcproutes", "udproutes", "referencegrants", "backendtlspolicies", "listenersets"} {

@@ -22,31 +22,31 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// goUnit is one invocation of go build in the module src, for programs with the
-// same build tags and stamps. Packages that units share come from Go's build cache. A
-// unit without packages consists of files of a module.
+// goUnit is one invocation of go build in the module src, for programs with the same build
+// tags and stamps. Units share compiled packages through Go's build cache. A unit without
+// packages consists of files of a module.
 type goUnit struct {
 	name     string
 	packages []string
-	tags     string   // those of the upstream release, and commonTags where they change nothing else
+	tags     string   // the upstream release's, and commonTags where they change nothing else
 	stamps   []string // KEY=VALUE for the linker's -X
 	links    []string // other names of the first program
 	files    []moduleFile
-	seconds  float64 // cold, on two idle cores; for the estimate of time left
+	seconds  float64 // cold, on two idle cores; for the estimate of the time left
 	compiled int     // packages compiled cold, likewise
 }
 
-// moduleFile is a file taken from a module as it is.
+// moduleFile is a file copied unchanged from a module.
 type moduleFile struct{ module, path, as string }
 
-// commonTags are the build tags of packages that units, or a unit and meshtrial, share;
-// the Makefile has the same. They are the tags of istiod's release (vtprotobuf,
-// disable_pgv) and of Kubernetes' (notest, grpcnotrace). Neither changes the other's
-// programs, and without them 300 packages of Kubernetes' clients are compiled twice.
+// commonTags are the build tags of packages that units, or a unit and meshtrial, share; the
+// Makefile has the same tags. They are the tags of istiod's release (vtprotobuf, disable_pgv)
+// and of Kubernetes' (notest, grpcnotrace). Neither set changes the other's programs. Without
+// them, 300 packages of Kubernetes' clients would be compiled twice.
 const commonTags = "notest,grpcnotrace,vtprotobuf,disable_pgv"
 
-// BootstrapTemplate is the file, in the folder of the component istiod, that pilot-agent makes
-// Envoy's bootstrap from.
+// BootstrapTemplate is the file from which pilot-agent makes Envoy's bootstrap, in the folder
+// of the component istiod.
 const BootstrapTemplate = "envoy_bootstrap_tmpl.json"
 
 func goUnits() []goUnit {
@@ -88,7 +88,8 @@ func (u goUnit) flags() []string {
 	return []string{"-trimpath", "-gcflags=all=-dwarf=false", "-buildvcs=false", "-mod=readonly", "-tags=" + u.tags, "-ldflags=" + linker}
 }
 
-// target is how the programs' code is compiled, whatever the user's settings are.
+// target returns the settings that determine how programs are compiled, independent of the
+// user's.
 func target() []string {
 	return []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + runtime.GOARCH, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off"}
 }
@@ -96,8 +97,8 @@ func target() []string {
 // toolchain runs the go command in a copy of the module src.
 type toolchain struct{ source string }
 
-// command makes the result independent of the user's build settings, but keeps proxies
-// and caches.
+// command returns a go command whose result does not depend on the user's build settings. It
+// keeps the user's proxies and caches.
 func (t toolchain) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := command(ctx, "go", args...)
 	cmd.Dir = t.source
@@ -108,7 +109,7 @@ func (t toolchain) command(ctx context.Context, args ...string) *exec.Cmd {
 // findGo reports whether the go command can run.
 func findGo(ctx context.Context) error {
 	cmd := command(ctx, "go", "version")
-	cmd.Dir = "/" // no module's, whose version of Go would have to be fetched
+	cmd.Dir = "/" // outside any module, whose Go version might have to be fetched
 	out, err := cmd.CombinedOutput()
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()
@@ -117,8 +118,8 @@ func findGo(ctx context.Context) error {
 		"install Go 1.26 or later (https://go.dev/dl) and put it in PATH; a cache that was filled elsewhere needs none (MESHTRIAL_CACHE)")
 }
 
-// command runs a program in a process group of its own, which ends with its context
-// and with this process: go build's compilers must not outlive it.
+// command runs a program in its own process group, which ends with the context and with this
+// process: go build's compilers must not outlive it.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
@@ -127,7 +128,7 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// recipe makes u from the files of src.
+// recipe returns the recipe that makes u from the files of src.
 func (u goUnit) recipe(src fs.FS, progress func(compiled int, pkg string)) (recipe, error) {
 	inputs := map[string]any{"target": target(), "flags": u.flags(), "packages": u.packages, "links": u.links}
 	files := []string{"go.mod", "go.sum"}
@@ -154,7 +155,7 @@ func (u goUnit) recipe(src fs.FS, progress func(compiled int, pkg string)) (reci
 		inputs["source:"+f] = fmt.Sprintf("%x", sha256.Sum256(b))
 	}
 	for _, f := range u.files {
-		inputs["file:"+f.as] = f.module + "/" + f.path // the module's version is in go.mod
+		inputs["file:"+f.as] = f.module + "/" + f.path // go.mod has the module's version
 	}
 	return recipe{name: u.name, inputs: inputs, make: func(ctx context.Context, dir string) ([]Version, error) {
 		return u.build(ctx, src, dir, progress)
@@ -215,7 +216,7 @@ func (u goUnit) build(ctx context.Context, src fs.FS, dir string, progress func(
 func (t toolchain) compile(ctx context.Context, u goUnit, dir string, progress func(int, string)) error {
 	args := append([]string{"build", "-v", "-o", dir + "/"}, u.flags()...)
 	cmd := t.command(ctx, append(args, u.packages...)...)
-	cmd.Env = append(cmd.Env, "GOTMPDIR="+dir) // so that an interrupted build is swept with the entry
+	cmd.Env = append(cmd.Env, "GOTMPDIR="+dir) // sweep then removes the files of an interrupted build along with the entry
 	var log bytes.Buffer
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -232,8 +233,7 @@ func (t toolchain) compile(ctx context.Context, u goUnit, dir string, progress f
 			progress(compiled, "downloading "+module)
 			continue
 		}
-		// -v prints the packages it compiles, a line each; anything else is
-		// a message.
+		// -v prints one line for each package it compiles; anything else is a message.
 		if strings.ContainsAny(line, " :#") {
 			if log.Len() < 64<<10 {
 				log.WriteString(line + "\n")
@@ -254,7 +254,7 @@ func (t toolchain) compile(ctx context.Context, u goUnit, dir string, progress f
 	return nil
 }
 
-// folder is a required module's folder. A module of which nothing was compiled may
+// folder returns the folder of a required module. A module from which nothing was compiled may
 // have to be downloaded.
 func (t toolchain) folder(ctx context.Context, module string) (string, error) {
 	for _, args := range [][]string{{"list", "-m", "-json", module}, {"mod", "download", "-json", module}} {
@@ -288,7 +288,7 @@ func (t toolchain) copy(ctx context.Context, f moduleFile, dir string) error {
 	return writeFile(filepath.Join(dir, f.as), b)
 }
 
-// withOutput adds the end of what a command printed to its error.
+// withOutput adds the end of a command's output to its error.
 func withOutput(err error, log []byte) error {
 	if e, ok := err.(*exec.ExitError); ok && len(log) == 0 {
 		log = e.Stderr

@@ -30,38 +30,38 @@ const (
 	userPause = "65535:65535"
 )
 
-// Plan says what an image of a mesh is made of.
+// Plan describes the contents of a mesh's image.
 type Plan struct {
 	Ref  string
-	Name string // of the cache's entries, of which the latest are kept; "" makes one of Ref
+	Name string // of the cache's entries, of which the latest are kept; "" derives one from Ref
 	// System adds Debian's C library, nftables and iptables to the users and certificate
-	// authorities that each image has.
+	// authorities that every image has.
 	System bool
 	Layers [][]File
 	Config v1.Config
 }
 
-// File is a file of an image, or a folder.
+// File is a file or folder of an image.
 type File struct {
 	Name string // absolute, without the leading slash
 	Mode fs.FileMode
-	// Where it comes from: a program of [Table], a program elsewhere, or text.
+	// The source: a program of [Table], a program elsewhere, or text.
 	Program string
 	From    Source
 	Data    string
 }
 
-// plan is what an image is made of.
+// plan is the resolved contents of an image.
 type plan struct {
 	ref    string
-	name   string // of the cache's entry; "" makes one of ref
+	name   string // of the cache's entry; "" derives one from ref
 	layers []*layer
 	config v1.Config
-	arch   string // as Go calls it; "" is this machine's
+	arch   string // Go's name; "" means this machine's
 }
 
-// Images assembles the images that every lab has. program is the static meshtrial of the
-// roles' image; "" makes none.
+// Images assembles the images that every lab has. program is the static meshtrial for
+// the roles' image; "" omits that image.
 func (b *Builder) Images(ctx context.Context, program string) ([]Image, error) {
 	var roles []plan
 	if program != "" {
@@ -79,7 +79,7 @@ func (b *Builder) Images(ctx context.Context, program string) ([]Image, error) {
 	return b.assemble(ctx, m, append(labPlans(entries), roles...))
 }
 
-// RolesArchive assembles the image of the roles alone, which needs no components.
+// RolesArchive assembles only the image of the roles, which needs no components.
 func (b *Builder) RolesArchive(ctx context.Context, program string) ([]Image, error) {
 	roles, err := rolesPlan(program)
 	if err != nil {
@@ -98,7 +98,7 @@ func labPlans(entries map[string]entry) []plan {
 	}
 }
 
-// Assemble assembles images.
+// Assemble assembles the planned images, with the components that they need.
 func (b *Builder) Assemble(ctx context.Context, plans ...Plan) ([]Image, error) {
 	m := newMeter(b.options.Progress)
 	names := []string{"ca-certificates"}
@@ -156,7 +156,7 @@ func resolve(entries map[string]entry, plans []Plan) ([]plan, error) {
 	return all, nil
 }
 
-// componentsOf makes the named components.
+// componentsOf makes the named components and returns their entries.
 func (b *Builder) componentsOf(ctx context.Context, m *meter, names ...string) (map[string]entry, error) {
 	units, err := unitsOf(names)
 	if err != nil {
@@ -165,9 +165,9 @@ func (b *Builder) componentsOf(ctx context.Context, m *meter, names ...string) (
 	return b.entries(ctx, units, m)
 }
 
-// assemble makes the planned images that are not in the cache, and removes older ones
-// of the same names: the roles' image changes with every build of meshtrial,
-// Linkerd's with its programs.
+// assemble makes the planned images that are not in the cache, and removes older ones of
+// the same names: the roles' image changes with every build of meshtrial, Linkerd's with
+// its programs.
 func (b *Builder) assemble(ctx context.Context, m *meter, plans []plan) ([]Image, error) {
 	var images []Image
 	for _, p := range plans {
@@ -185,7 +185,7 @@ func (b *Builder) assemble(ctx context.Context, m *meter, plans []plan) ([]Image
 
 func baseLayer(more ...content) *layer { return newLayer(baseContents(more...)...) }
 
-// baseContents are users, folders and more files that programs expect.
+// baseContents returns the users, folders and other files that programs expect.
 func baseContents(more ...content) []content {
 	return append(more,
 		content{Name: "etc/passwd", Mode: 0o644, Data: "root:x:0:0:root:/:/sbin/nologin\nistio-proxy:x:1337:1337::/home/istio-proxy:/sbin/nologin\n" +
@@ -197,19 +197,19 @@ func baseContents(more ...content) []content {
 	)
 }
 
-// authorities is the bundle of the world's certificate authorities.
+// authorities returns the bundle of public certificate authorities.
 func (e entry) authorities() content {
 	return e.content("ca-certificates.crt", "etc/ssl/certs/ca-certificates.crt", 0o644)
 }
 
-// content is a file of an entry as a file of an image.
+// content returns a file of an entry as a file of an image.
 func (e entry) content(path, name string, mode fs.FileMode) content {
 	return content{Name: name, Mode: mode, From: e.path(path), Sum: e.digest(path)}
 }
 
 const searchPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// entryName is the cache's name for the image of ref.
+// entryName returns the cache's name for the image of ref.
 func entryName(ref string) string {
 	ref = ref[strings.LastIndex(ref, "/")+1:]
 	return "image_" + strings.NewReplacer(":", "_", "-", "_", "@", "_").Replace(ref)
@@ -238,7 +238,7 @@ func (p plan) recipe(m *meter) recipe {
 	}}
 }
 
-// environment is the image's configuration with what every image has.
+// environment returns the image's configuration, with the settings that every image has.
 func (p plan) environment() v1.Config {
 	config := p.config
 	config.Env = append([]string{searchPath}, config.Env...)
@@ -290,7 +290,7 @@ func saveImage(ctx context.Context, dir, ref string, image v1.Image) error {
 	return os.WriteFile(filepath.Join(dir, "image.json"), b, 0o644)
 }
 
-// stopping can be written to until ctx is done.
+// stopping is a writer that fails once ctx is done.
 type stopping struct {
 	ctx context.Context
 	io.Writer
@@ -303,7 +303,7 @@ func (s stopping) Write(b []byte) (int, error) {
 	return s.Writer.Write(b)
 }
 
-// image ensures the entry of r and reads it.
+// image ensures the entry of r and reads its image.
 func (b *Builder) image(ctx context.Context, m *meter, r recipe) (Image, error) {
 	e, ok := b.cache.lookup(r)
 	if !ok {
@@ -331,13 +331,13 @@ func (b *Builder) image(ctx context.Context, m *meter, r recipe) (Image, error) 
 	}
 	if filepath.Dir(e.dir) == filepath.Join(b.cache.dir, "entries") {
 		now := time.Now()
-		_ = os.Chtimes(e.dir, now, now) // for prune; an entry made is as new as one used
+		_ = os.Chtimes(e.dir, now, now) // for prune: a new entry counts like one that was just used
 	}
 	return image, nil
 }
 
-// rolesPlan is the image of the roles: meshtrial alone, without certificate
-// authorities, since it verifies no certificates by them.
+// rolesPlan plans the image of the roles: only meshtrial. It has no certificate
+// authorities, since the roles verify no certificates with them.
 func rolesPlan(program string) (plan, error) {
 	arch, err := checkStatic(program)
 	if err != nil {
@@ -352,8 +352,8 @@ func rolesPlan(program string) (plan, error) {
 		config: v1.Config{Entrypoint: []string{"/usr/local/bin/meshtrial"}, User: userRoles}}, nil
 }
 
-// RolesImage is the image of the roles for a registry, with compressed layers. The
-// program must be static; its architecture is the image's.
+// RolesImage returns the image of the roles for a registry, with compressed layers. The
+// program must be static; the image takes its architecture.
 func RolesImage(ctx context.Context, program string) (v1.Image, error) {
 	p, err := rolesPlan(program)
 	if err != nil {
@@ -362,8 +362,8 @@ func RolesImage(ctx context.Context, program string) (v1.Image, error) {
 	return p.image(compressed(ctx))
 }
 
-// checkStatic refuses a dynamically linked program, which an image could not run
-// without a libc. It returns the program's architecture.
+// checkStatic rejects a dynamically linked program, which an image without a libc could
+// not run. It returns the program's architecture.
 func checkStatic(path string) (arch string, err error) {
 	f, err := elf.Open(path)
 	if err != nil {

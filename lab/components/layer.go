@@ -49,7 +49,7 @@ func newLayer(contents ...content) *layer {
 	for _, c := range contents {
 		have[c.Name] = true
 	}
-	// Folders come before what they hold, whether named or not.
+	// Folders come before their contents, whether they are listed or not.
 	for _, c := range slices.Clone(contents) {
 		for d := path.Dir(c.Name); d != "." && !have[d]; d = path.Dir(d) {
 			have[d] = true
@@ -138,7 +138,7 @@ func (c content) write(t *tar.Writer) error {
 	return nil
 }
 
-// size is that of the file, unpacked.
+// size returns the unpacked size of the file.
 func (c content) size() (int64, error) {
 	if c.From == "" {
 		return int64(len(c.Data)), nil
@@ -172,11 +172,11 @@ func (l *layer) DiffID() (v1.Hash, error) { return l.Digest() }
 // Size implements [v1.Layer].
 func (l *layer) Size() (int64, error) { err := l.measure(); return l.size, err }
 
-// asIs is the uncompressed layer.
+// asIs returns the uncompressed layer.
 func (l *layer) asIs() (v1.Layer, error) { return l, nil }
 
-// compressed makes layers for a registry; some registries accept no others. Each is
-// compressed once, until ctx is done, and kept in memory.
+// compressed makes layers for a registry; some registries accept only compressed
+// ones. Each is compressed once, until ctx is done, and kept in memory.
 func compressed(ctx context.Context) func(*layer) (v1.Layer, error) {
 	return func(l *layer) (v1.Layer, error) {
 		open := func() (io.ReadCloser, error) { return l.open(ctx), nil }
@@ -195,7 +195,7 @@ func (l *layer) Uncompressed() (io.ReadCloser, error) {
 	return l.open(context.Background()), nil
 }
 
-// open returns the archive, of which nothing can be read once ctx is done.
+// open returns the archive. Reads fail once ctx is done.
 func (l *layer) open(ctx context.Context) io.ReadCloser {
 	r, w := io.Pipe()
 	go func() { w.CloseWithError(l.write(stopping{ctx, w})) }() // ends when r is read or closed

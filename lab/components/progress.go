@@ -6,8 +6,8 @@ import (
 )
 
 // meter turns steps into events with an estimate of the time left. Each piece of
-// work has a weight, its cold duration on two cores; the remaining weights are
-// scaled by this machine's pace so far.
+// work has a weight, its cold duration on two cores; the pace so far scales the
+// remaining weights to this machine.
 type meter struct {
 	mu     sync.Mutex
 	tell   func(Event)
@@ -16,7 +16,7 @@ type meter struct {
 	latest map[string]time.Time
 }
 
-// titles of units with several components.
+// titles names units with several components.
 var titles = map[string]string{
 	"node": "coredns, kwok, pause", "istio": "istiod", "agent": "pilot-agent", "debian": "Debian packages",
 }
@@ -38,10 +38,10 @@ func (m *meter) expect(name string, seconds float64) {
 	m.work[name] = &piece{seconds: seconds}
 }
 
-// every is the least interval between two events of a component's phase.
+// every is the minimum interval between two events of a component's phase.
 const every = 200 * time.Millisecond
 
-// step reports how far a piece of work is (0..1).
+// step reports the progress of a piece of work (0..1).
 func (m *meter) step(name string, phase Phase, done float64, detail string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -88,7 +88,7 @@ func (m *meter) send(e Event) {
 	m.tell(e)
 }
 
-// left estimates how long the rest takes after elapsed.
+// left estimates the remaining time after elapsed.
 func (m *meter) left(elapsed time.Duration) time.Duration {
 	var all, done float64
 	for _, p := range m.work {
@@ -96,7 +96,7 @@ func (m *meter) left(elapsed time.Duration) time.Duration {
 		done += p.seconds * p.done
 	}
 	pace := 1.0
-	// Early on, the weights say more than the little that was seen.
+	// Early on, the weights say more than the few observations.
 	if share := done / max(all, 1); share > 0 {
 		seen := elapsed.Seconds() / done
 		trust := min(1, share*5)

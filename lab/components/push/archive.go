@@ -13,8 +13,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Archive writes an image as an OCI layout in one tar file, as `ctr images import` takes
-// it, with the list that `docker load` reads beside it.
+// Archive writes an image to one tar file as an OCI layout, which `ctr images import`
+// accepts, together with the manifest that `docker load` reads.
 func Archive(w io.Writer, ref string, image v1.Image) error {
 	manifest, err := image.RawManifest()
 	if err != nil {

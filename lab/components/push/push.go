@@ -1,4 +1,4 @@
-// Package push pushes an image to a registry, or writes it into an archive that
+// Package push pushes an image to a registry, or writes it to an archive that
 // nodes can import.
 package push
 
@@ -21,7 +21,7 @@ import (
 )
 
 // Name parses REGISTRY/NAME[:TAG]. The default tag is the version, with characters
-// replaced that a tag cannot have.
+// replaced that are invalid in a tag.
 func Name(to, version string) (name.Tag, error) {
 	const form = "--push takes REGISTRY/NAME or REGISTRY/NAME:TAG, as in registry.example/tools/meshtrial"
 	switch {
@@ -44,7 +44,7 @@ func Name(to, version string) (name.Tag, error) {
 	return named, nil
 }
 
-// tagOf is a version as a tag.
+// tagOf turns a version into a tag.
 func tagOf(version string) string {
 	tag := strings.Map(func(r rune) rune {
 		switch {
@@ -63,7 +63,7 @@ func tagOf(version string) string {
 // login, podman login, credential helpers). It returns the reference
 // NAME@sha256:...
 //
-// The registry must speak HTTPS, unless it is on this machine.
+// The registry must use HTTPS, unless it is on this machine.
 func Image(ctx context.Context, image v1.Image, to name.Tag) (ref string, err error) {
 	digest, err := image.Digest()
 	if err != nil {
@@ -80,8 +80,8 @@ func Image(ctx context.Context, image v1.Image, to name.Tag) (ref string, err er
 	return repository(to) + "@" + digest.String(), nil
 }
 
-// repository is the image's name without tag, as Kubernetes writes it: the library
-// writes Docker Hub differently.
+// repository returns the image's name without tag in Kubernetes' notation. The
+// library writes Docker Hub differently.
 func repository(to name.Tag) string {
 	full := to.Context().Name()
 	if rest, ok := strings.CutPrefix(full, name.DefaultRegistry+"/"); ok {
@@ -112,8 +112,8 @@ func explain(err error, to name.Tag, plain bool) error {
 	return err
 }
 
-// guarded refuses to send credentials and images unencrypted to another machine:
-// the library would, for a private address or a name ending in .local.
+// guarded refuses to send credentials and images unencrypted to another machine.
+// The library would do so for a private address or a name ending in .local.
 type guarded struct {
 	base    http.RoundTripper
 	refused atomic.Bool
