@@ -14,19 +14,19 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// waiting is an attempt to take the Lease.
+// waiting is an attempt to acquire the Lease.
 type waiting struct {
 	Options
 	kube     dynamic.Interface
 	began    time.Time
 	seen     watched
-	told     string // who or what is waited for
+	told     string // the last reported reason for waiting
 	answered bool   // the API server has answered
 }
 
-// acquire takes the Lease once it is free. It takes over a dead holder at once, and one
-// that has not renewed for [Lapse]. It waits for a live holder as long as o says, and for
-// an API server that has answered before, unless that is gone for good.
+// acquire takes the Lease once it is free. It takes over a dead holder at once, and a
+// silent one after [Lapse]. o limits the wait for a live holder, and acquire waits for an
+// API server that has answered before unless that is gone for good.
 func acquire(ctx context.Context, kube dynamic.Interface, o Options) (*unstructured.Unstructured, error) {
 	w := &waiting{Options: o, kube: kube, began: time.Now()}
 	for {
@@ -45,7 +45,7 @@ func acquire(ctx context.Context, kube dynamic.Interface, o Options) (*unstructu
 
 func (w *waiting) gone() bool { return w.Gone != nil && w.Gone() }
 
-// tell says what is waited for, once.
+// tell reports what the attempt waits for, once.
 func (w *waiting) tell(who string, what any) {
 	if who != w.told {
 		w.told = who
@@ -53,7 +53,7 @@ func (w *waiting) tell(who string, what any) {
 	}
 }
 
-// try takes the Lease if it is free; nil: not yet.
+// try takes the Lease if it is free, and returns nil if it is not.
 func (w *waiting) try(ctx context.Context) (*unstructured.Unstructured, error) {
 	if err := ensureNamespace(ctx, w.kube, w.say); err != nil {
 		return nil, err
@@ -82,10 +82,11 @@ func (w *waiting) try(ctx context.Context) (*unstructured.Unstructured, error) {
 	return nil, nil
 }
 
-// shutOut protects against a silent former holder that wakes up: it may be about to remove
-// an empty namespace. Removing it here, while the Lease is held, makes the next namespace
-// another object; nil: the Lease went with it, and must be taken again. A dead holder does
-// not wake up, and one with entries does not remove the namespace.
+// shutOut protects against a silent former holder that wakes up and may be about to remove
+// an empty namespace. Removing the namespace here, while the Lease is held, makes the next
+// one a different object. A nil result means that the Lease went with the namespace and
+// must be taken again. A dead holder does not wake up, and one with entries does not
+// remove the namespace.
 func (w *waiting) shutOut(ctx context.Context, former Holder, taken *unstructured.Unstructured) *unstructured.Unstructured {
 	if former.Run == "" || w.Keep || former.Process != "" && w.Dead != nil && w.Dead(former.Process) {
 		return taken
@@ -93,19 +94,19 @@ func (w *waiting) shutOut(ctx context.Context, former Holder, taken *unstructure
 	if entries, err := Entries(ctx, w.kube); err != nil || len(entries) > 0 {
 		return taken
 	}
-	held := func() error { return nil } // it was taken a moment ago
+	held := func() error { return nil } // the Lease was taken a moment ago
 	if removed, err := removeNamespace(ctx, w.kube, held); err != nil || !removed {
-		return taken // prepared by somebody: nobody removes that
+		return taken // prepared by an administrator, so no run removes it
 	}
 	return nil
 }
 
-// unheardError is the error of a request that the API server has not answered.
+// unheardError is the error of a request that the API server did not answer.
 type unheardError struct{ error }
 
 func (e *unheardError) Unwrap() error { return e.error }
 
-// heard marks the error of a request that was not answered.
+// heard marks the error of an unanswered request.
 func heard(err error) error {
 	var told apierrors.APIStatus
 	if err == nil || errors.As(err, &told) {
@@ -114,7 +115,7 @@ func heard(err error) error {
 	return &unheardError{err}
 }
 
-// passed is a taken Lease; nil if another try is worthwhile.
+// passed returns a taken Lease, or nil if another attempt is worthwhile.
 func passed(taken *unstructured.Unstructured, err error) (*unstructured.Unstructured, error) {
 	switch {
 	case err == nil:
@@ -129,7 +130,7 @@ func sayLease(err error) error {
 	return errs.WithHint(fmt.Errorf("take Lease %s/%s, which says who works in the cluster: %w", Namespace, LeaseName, heard(err)), "meshtrial cluster check")
 }
 
-// passing reports whether a request is worth a retry.
+// passing reports whether a failed request is worth a retry.
 func passing(err error) bool {
 	return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsServerTimeout(err) ||
 		apierrors.IsTooManyRequests(err) || apierrors.HasStatusCause(err, "NamespaceTerminating")

@@ -14,7 +14,7 @@ import (
 
 // Apply creates an object, or sets the fields that it names on an existing one, like
 // server-side apply. It returns the changed fields, and whether it created the object;
-// with an error too, as far as that was done or may have been.
+// with an error, it returns what was or may have been done.
 func (j *Journal) Apply(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -76,7 +76,8 @@ func (j *Journal) applyOnce(ctx context.Context, object *unstructured.Unstructur
 	return step, false, j.noteWritten(ctx, e, written)
 }
 
-// make creates an object, and reports whether it exists because of that, or may.
+// make creates an object, and reports whether the object exists, or may exist, because
+// of that.
 func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object *unstructured.Unstructured, why string) (made bool, err error) {
 	o := ObjectOf(object)
 	e, err := find(ctx, j.kube, o)
@@ -87,13 +88,13 @@ func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object
 		return false, undecided(e)
 	}
 	fresh := &Entry{Object: o, Done: Made, Why: why, Fields: fields.Diff(nil, object.Object)}
-	// As the API server will have it, with its defaults; where it cannot say so
-	// beforehand, as it is asked for.
+	// Record the object with the API server's defaults, or as requested if a dry run
+	// is not possible.
 	if tried, err := at.Create(ctx, object, metav1.CreateOptions{FieldManager: FieldManager, DryRun: []string{metav1.DryRunAll}}); err == nil {
 		fresh.Fields, _ = fields.Seen(fresh.Fields, tried.Object)
 	}
 	if e != nil {
-		// What this journal removed is to come back as it was.
+		// An object that this journal removed must be restored to its original state.
 		fresh.version, fresh.Number, fresh.Whole = e.version, e.Number, e.Whole
 	}
 	if err := j.note(ctx, fresh); err != nil {
@@ -112,7 +113,7 @@ func (j *Journal) make(ctx context.Context, at dynamic.ResourceInterface, object
 	return true, fresh.save(ctx, j.kube)
 }
 
-// Remove removes an object; a missing one is fine.
+// Remove removes an object; a missing object is not an error.
 func (j *Journal) Remove(ctx context.Context, o Object, why string) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -141,10 +142,10 @@ func (j *Journal) removeOnce(ctx context.Context, o Object, why string) error {
 		return err
 	}
 	if e.version == "" && live.GetDeletionTimestamp() != nil {
-		return nil // somebody else has removed it
+		return nil // removed by someone else
 	}
 	ours := e.Done == Made && e.version != ""
-	if ours { // its entry says already what is to be there
+	if ours { // the entry already records what to restore
 		if err := j.lease.await(ctx); err != nil {
 			return err
 		}
@@ -153,14 +154,14 @@ func (j *Journal) removeOnce(ctx context.Context, o Object, why string) error {
 			base, _ := fields.Undo(live.Object, e.Fields)
 			e.Whole = restorable(base)
 		}
-		e.Done = Removed // with its fields, in case it does not come about
+		e.Done = Removed // keep its fields, in case the removal fails
 		if err := j.note(ctx, e); err != nil {
 			return err
 		}
 	}
 	uid, version := live.GetUID(), live.GetResourceVersion()
 	err = at.Delete(ctx, o.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid, ResourceVersion: &version}})
-	gone := apierrors.IsNotFound(err) // by somebody else
+	gone := apierrors.IsNotFound(err) // removed by someone else
 	if err != nil && !gone {
 		return err
 	}
@@ -176,7 +177,7 @@ func (j *Journal) removeOnce(ctx context.Context, o Object, why string) error {
 	return j.landed(ctx, o, unremoved(at, live, e.Whole))
 }
 
-// restorable is an object in a form that can be created again.
+// restorable returns an object in a form that can be created again.
 func restorable(live map[string]any) map[string]any {
 	out := &unstructured.Unstructured{Object: live}
 	out = out.DeepCopy()

@@ -1,17 +1,17 @@
 // Package journal records, in a cluster that belongs to others, what a run changes outside
-// its own namespaces, so that the run itself, the next one, or `meshtrial cluster restore`
+// its own namespaces, so that the run itself, the next run, or `meshtrial cluster restore`
 // can revert it.
 //
-// A cluster has one Lease, and only its holder changes anything: entries of another run
-// belong to a dead one. Before an object is changed, its entry records the fields with
-// their old and new values. Reverting compares: a field that has neither of the two was
-// changed by somebody else, and is left alone.
+// A cluster has one Lease, and only its holder makes changes: entries of another run
+// belong to a dead one. Before an object changes, its entry records the affected fields
+// with their old and new values. Reverting compares values: someone else changed a field
+// that has neither of the two, and it is left alone.
 //
 // Changes that a user asked to keep ([Journal.Keep]) are reverted only on request, and
 // later runs report them.
 //
-// Lease and entries live in a namespace of their own ([Namespace]), which is removed with
-// the last entry.
+// Lease and entries live in a dedicated namespace ([Namespace]), which is removed with the
+// last entry.
 package journal
 
 import (
@@ -25,10 +25,10 @@ import (
 // Namespace holds the Lease and the entries.
 const Namespace = "meshtrial-journal"
 
-// Label marks what belongs to the journal.
+// Label marks objects that belong to the journal.
 const Label = "meshtrial.dev/journal"
 
-// FieldManager is the name under which objects are written.
+// FieldManager is the field manager of all writes.
 const FieldManager = "meshtrial"
 
 var (
@@ -37,7 +37,7 @@ var (
 	leases     = schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}
 )
 
-// Opener finds where objects of a kind are in the API; lab.Applier is one.
+// Opener finds the API endpoint of an object's kind; lab.Applier is one.
 type Opener interface {
 	Open(ctx context.Context, object *unstructured.Unstructured, namespace string) (dynamic.ResourceInterface, error)
 }

@@ -28,12 +28,12 @@ type Object struct {
 	Name       string `json:"name"`
 }
 
-// ObjectOf names an object.
+// ObjectOf returns the name of an object.
 func ObjectOf(o *unstructured.Unstructured) Object {
 	return Object{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
 }
 
-// String is Kind namespace/name.
+// String returns Kind namespace/name.
 func (o Object) String() string {
 	if o.Namespace == "" {
 		return o.Kind + " " + o.Name
@@ -41,10 +41,10 @@ func (o Object) String() string {
 	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
-// Same reports whether two name the same object, in any API version of its group.
+// Same reports whether both name the same object, in any API version of its group.
 func (o Object) Same(other Object) bool { return o.sum() == other.sum() }
 
-// Bare is an object with nothing but its name.
+// Bare returns an object with only its name.
 func (o Object) Bare() *unstructured.Unstructured {
 	out := &unstructured.Unstructured{}
 	out.SetAPIVersion(o.APIVersion)
@@ -54,56 +54,56 @@ func (o Object) Bare() *unstructured.Unstructured {
 	return out
 }
 
-// Done is what was done to an object.
+// Done says what was done to an object.
 type Done string
 
 const (
 	Changed Done = "changed"
-	Made    Done = "made"    // there was none
-	Removed Done = "removed" // there is none
+	Made    Done = "made"    // it did not exist
+	Removed Done = "removed" // it no longer exists
 )
 
 // Entry is the record of one object.
 type Entry struct {
 	Schema int       `json:"schema"`
-	Number int       `json:"number"` // the order in which objects were first changed
+	Number int       `json:"number"` // order in which objects were first changed
 	Run    string    `json:"run"`
 	At     time.Time `json:"at"`
-	// Why is the reason for the change, in words.
+	// Why is the reason for the change, as text.
 	Why    string `json:"why"`
 	Object Object `json:"object"`
-	// UID is the object's at its last write. For a created object it is empty until the
-	// creation is recorded.
+	// UID is the object's UID at the last write. For a created object it is empty until
+	// the creation is recorded.
 	UID  string `json:"uid,omitempty"`
 	Done Done   `json:"done"`
-	// Fields are the changed fields; of a created object, all.
+	// Fields are the changed fields, or all fields of a created object.
 	Fields []fields.Field `json:"fields,omitempty"`
-	// Whole is the removed object, also if another one was created in its place.
+	// Whole is the removed object, even if another was created in its place.
 	Whole map[string]any `json:"whole,omitempty"`
-	// Left describes what was not reverted because somebody else had changed it, and
-	// LeftFields has those fields: a person has to decide, and reverting skips them from
-	// then on. LeftWhole marks a created or removed object as such.
+	// Left describes what was not reverted because someone else had changed it, and
+	// LeftFields holds those fields. A person must decide about them; reverting skips
+	// them from then on. LeftWhole marks a created or removed object that was left.
 	Left       string         `json:"left,omitempty"`
 	LeftFields []fields.Field `json:"left_fields,omitempty"`
 	LeftWhole  bool           `json:"left_whole,omitempty"`
 
-	// Kept names who asked for the change to stay after its run: it is reverted only on
-	// request.
+	// Kept says who asked for the change to outlast its run. Such a change is reverted
+	// only on request.
 	Kept string `json:"kept,omitempty"`
 
-	version string // of the Secret; "" before it exists
+	version string // resource version of the Secret; "" before it exists
 }
 
 const (
 	schemaVersion = 1
 	entryKey      = "entry"
 	entryLabel    = "entry"
-	// maxEntry bounds an entry, in bytes: a Secret holds a mebibyte.
+	// maxEntry is the maximum size of an entry, in bytes: a Secret holds 1 MiB.
 	maxEntry = 900 << 10
 )
 
-// secretName is the name of the entry's Secret: an object has one entry of the active
-// run, and one of each run whose change is kept.
+// secretName returns the name of the entry's Secret. An object has one entry of the
+// active run, and one for each run whose change is kept.
 func (e *Entry) secretName() string {
 	if e.Kept == "" {
 		return e.Object.secretName()
@@ -111,7 +111,7 @@ func (e *Entry) secretName() string {
 	return "kept-" + e.Object.sum() + "-" + shortSum(e.Run)
 }
 
-// secretName is that of the Secret with an object's entry.
+// secretName returns the name of the Secret with an object's entry.
 func (o Object) secretName() string { return "entry-" + o.sum() }
 
 func (o Object) sum() string {
@@ -123,7 +123,7 @@ func (o Object) sum() string {
 	return hex.EncodeToString(sum[:16])
 }
 
-// secret encodes the entry.
+// secret encodes the entry as a Secret.
 func (e *Entry) secret() (*unstructured.Unstructured, error) {
 	text, err := json.Marshal(e)
 	if err != nil {
@@ -144,7 +144,7 @@ func (e *Entry) secret() (*unstructured.Unstructured, error) {
 	return out, nil
 }
 
-// parseEntry reads a Secret of the journal.
+// parseEntry decodes a Secret of the journal.
 func parseEntry(s *unstructured.Unstructured) (*Entry, error) {
 	fail := func(err error) (*Entry, error) {
 		return nil, errs.WithHint(fmt.Errorf("journal: Secret %s/%s: %w", Namespace, s.GetName(), err),
@@ -181,8 +181,8 @@ type UnreadableError struct{ error }
 
 func (e *UnreadableError) Unwrap() error { return e.error }
 
-// Entries reads the journal in the order of writing; without a journal there are none.
-// With an [UnreadableError] it returns the readable ones.
+// Entries reads the journal in the order of writing; it returns none if there is no
+// journal. With an [UnreadableError] it returns the readable entries.
 func Entries(ctx context.Context, kube dynamic.Interface) ([]*Entry, error) {
 	list, err := kube.Resource(secrets).Namespace(Namespace).List(ctx, metav1.ListOptions{LabelSelector: Label + "=" + entryLabel})
 	if apierrors.IsNotFound(err) {
@@ -208,7 +208,7 @@ func Entries(ctx context.Context, kube dynamic.Interface) ([]*Entry, error) {
 	return out, nil
 }
 
-// readable are the entries that can be read; [Journal.Restore] tells of the others.
+// readable returns the entries that can be read; [Journal.Restore] reports the others.
 func (j *Journal) readable(ctx context.Context) ([]*Entry, error) {
 	entries, err := Entries(ctx, j.kube)
 	if unreadable := (*UnreadableError)(nil); errors.As(err, &unreadable) {
@@ -217,13 +217,13 @@ func (j *Journal) readable(ctx context.Context) ([]*Entry, error) {
 	return entries, err
 }
 
-// settled reports that the entry has nothing to revert, though a decision about what was
-// left alone may be pending.
+// settled reports whether the entry has nothing to revert, though a decision about
+// fields left alone may be pending.
 func (e *Entry) settled() bool {
 	return e.LeftWhole || e.Left != "" && e.Done == Changed && len(e.Fields) == 0
 }
 
-// find reads the entry of one object; nil if it has none.
+// find reads an object's entry, or returns nil if there is none.
 func find(ctx context.Context, kube dynamic.Interface, o Object) (*Entry, error) {
 	s, err := kube.Resource(secrets).Namespace(Namespace).Get(ctx, o.secretName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -235,7 +235,7 @@ func find(ctx context.Context, kube dynamic.Interface, o Object) (*Entry, error)
 	return parseEntry(s)
 }
 
-// save writes an entry before its object is changed.
+// save writes an entry before its object changes.
 func (e *Entry) save(ctx context.Context, kube dynamic.Interface) error {
 	s, err := e.secret()
 	if err != nil {
@@ -255,8 +255,8 @@ func (e *Entry) save(ctx context.Context, kube dynamic.Interface) error {
 	return nil
 }
 
-// forget removes an entry as it was last read or written, but not one that another run
-// has since made for the same object.
+// forget removes an entry in the version last read or written. It does not remove an
+// entry that another run has since made for the same object.
 func (e *Entry) forget(ctx context.Context, kube dynamic.Interface) error {
 	err := kube.Resource(secrets).Namespace(Namespace).Delete(ctx, e.secretName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &e.version}})
 	if err != nil && !apierrors.IsNotFound(err) {

@@ -17,23 +17,23 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Options of [Enter].
+// Options configures [Enter].
 type Options struct {
 	Config *rest.Config
-	// Open finds the objects that are changed.
+	// Open finds the API endpoints of objects to change.
 	Open   Opener
 	Holder Holder
-	// Wait is how long to wait for a run that is at work.
+	// Wait is how long to wait for an active run.
 	Wait time.Duration
-	// Dead tells of a [Holder.Process] that it certainly runs no more; nil: nobody
-	// can tell, and the Lease has to lapse.
+	// Dead reports whether a [Holder.Process] has certainly ended. If it is nil, the Lease
+	// has to lapse.
 	Dead func(process string) bool
-	// Gone tells that a cluster whose API server does not answer is gone for good, and not
-	// to be waited for; nil: nobody can tell.
+	// Gone reports whether a cluster whose API server does not answer is gone for good, so
+	// waiting is pointless. If it is nil, that is unknown.
 	Gone func() bool
-	// Tell is given what is waited for; nil: nobody.
+	// Tell receives what the journal waits for. May be nil.
 	Tell func(string)
-	// Keep leaves the namespace in the cluster, which is one's own.
+	// Keep leaves the namespace in the cluster, for a cluster of one's own.
 	Keep bool
 }
 
@@ -43,8 +43,8 @@ func (o Options) say(format string, args ...any) {
 	}
 }
 
-// Journal is the journal of a cluster whose Lease this process holds. It may be used
-// from several goroutines.
+// Journal is the journal of a cluster whose Lease this process holds. It is safe for
+// concurrent use.
 type Journal struct {
 	kube  dynamic.Interface
 	open  Opener
@@ -52,17 +52,17 @@ type Journal struct {
 	keep  bool
 	tell  func(string)
 	lease *lease
-	ended context.Context // with ErrLost
+	ended context.Context // ends with ErrLost
 
-	mu   sync.Mutex // one change at a time
+	mu   sync.Mutex // held for each change
 	next int
-	// unheard says that it was to be noted that this run's changes stay, and that
-	// nobody knows whether it is.
+	// unheard means that an attempt to record that this run's changes stay had an unknown
+	// outcome.
 	unheard bool
 }
 
-// Enter takes the cluster's Lease, which [Journal.Leave] returns. A [HeldError] names
-// the current holder.
+// Enter takes the cluster's Lease, which [Journal.Leave] returns. A [HeldError] names the
+// current holder.
 func Enter(ctx context.Context, o Options) (*Journal, error) {
 	kube, err := dynamic.NewForConfig(unlimited(o.Config))
 	if err != nil {
@@ -71,8 +71,8 @@ func Enter(ctx context.Context, o Options) (*Journal, error) {
 	return enter(ctx, kube, o)
 }
 
-// unlimited is a client configuration without client-side rate limits: the default of
-// five requests a second would delay changes, and the Lease's renewals with them.
+// unlimited returns a client configuration without client-side rate limits. The default of
+// five requests a second would delay changes, and with them renewals of the Lease.
 func unlimited(c *rest.Config) *rest.Config {
 	c = rest.CopyConfig(c)
 	c.QPS, c.Burst = -1, -1
@@ -101,7 +101,7 @@ func enter(ctx context.Context, kube dynamic.Interface, o Options) (*Journal, er
 	return j, nil
 }
 
-// Context is ctx, which also ends with [ErrLost] when the Lease is lost.
+// Context returns a child of ctx that ends with [ErrLost] when the Lease is lost.
 func (j *Journal) Context(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(j.ended, func() { cancel(context.Cause(j.ended)) })
@@ -114,15 +114,15 @@ func (j *Journal) say(format string, args ...any) {
 	}
 }
 
-// Held returns [ErrLost] unless this journal holds the Lease; it tries to retake a
-// lapsed one.
+// Held returns [ErrLost] unless this journal holds the Lease; it tries to retake a lapsed
+// Lease.
 func (j *Journal) Held(ctx context.Context) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.lease.regain(ctx)
 }
 
-// Run is the holder's run.
+// Run returns the run that holds the Lease.
 func (j *Journal) Run() string { return j.run }
 
 // Leave returns the Lease, and removes the journal's namespace if it is empty.
@@ -130,8 +130,8 @@ func (j *Journal) Leave(ctx context.Context) error {
 	if j.lease.held() == nil && !j.keep {
 		entries, err := Entries(ctx, j.kube)
 		if err == nil && len(entries) == 0 {
-			// First the namespace, while the Lease is held: nobody else can have
-			// taken it. Where the namespace stays, the Lease is given back.
+			// Remove the namespace first, while the Lease is held and no other run can
+			// take it. If the namespace stays, return the Lease.
 			failpoint.Reach("journal empty")
 			_, err := removeNamespace(ctx, j.kube, j.lease.held)
 			return errors.Join(err, j.lease.release(ctx))
@@ -140,18 +140,18 @@ func (j *Journal) Leave(ctx context.Context) error {
 	return j.lease.release(ctx)
 }
 
-// tries is how often a change is retried after a conflict.
+// tries is the maximum number of attempts at a change after conflicts.
 const tries = 10
 
 // Edit returns the wanted state of an object. original is the object without this
-// journal's changes, live its current state; Edit may change both.
+// journal's changes, live its current state. Edit may modify both.
 type Edit func(original, live *unstructured.Unstructured) (wanted *unstructured.Unstructured, err error)
 
-// Change changes an existing object, and returns the fields that it changed. With an
-// error, it returns the fields that were changed or may have been: whether a write
-// without an answer was applied is unknown, and [Journal.Revert] reverts it either way.
-// texts are paths of fields that contain YAML. An object that is back in its original
-// state leaves the journal.
+// Change changes an existing object and returns the fields that it changed. With an error,
+// it returns the fields that were or may have been changed: whether an unanswered write
+// was applied is unknown, and [Journal.Revert] reverts it either way. texts are the paths
+// of fields that contain YAML. An object that returns to its original state leaves the
+// journal.
 func (j *Journal) Change(ctx context.Context, o Object, why string, edit Edit, texts ...[]fields.Step) (step []fields.Field, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -167,7 +167,7 @@ func (j *Journal) Change(ctx context.Context, o Object, why string, edit Edit, t
 	return step, nil
 }
 
-// Original is an object without this journal's changes. It changes nothing.
+// Original returns an object without this journal's changes. It changes nothing.
 func (j *Journal) Original(ctx context.Context, o Object) (*unstructured.Unstructured, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -182,8 +182,8 @@ func (j *Journal) Original(ctx context.Context, o Object) (*unstructured.Unstruc
 	return &unstructured.Unstructured{Object: e.original(live)}, nil
 }
 
-// original is an object without the entry's changes. An object that the run made is
-// returned as it is.
+// original returns an object without the entry's changes. It returns an object that the
+// run made unchanged.
 func (e *Entry) original(live *unstructured.Unstructured) map[string]any {
 	if e.Done != Changed {
 		return live.Object
@@ -192,8 +192,8 @@ func (e *Entry) original(live *unstructured.Unstructured) map[string]any {
 	return base
 }
 
-// Revert reverts one [Journal.Change] or [Journal.Apply], whatever else this journal
-// has changed of the object. It leaves and reports what others have changed since.
+// Revert reverts one [Journal.Change] or [Journal.Apply], independent of this journal's
+// other changes to the object. It leaves and reports what others have changed since.
 func (j *Journal) Revert(ctx context.Context, o Object, why string, step []fields.Field) error {
 	var left []string
 	_, err := j.Change(ctx, o, why, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
@@ -231,8 +231,8 @@ func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edi
 	}
 	e.Fields = fields.Over(e.Fields, live.Object, wanted.Object, texts...)
 	wanted.SetResourceVersion(live.GetResourceVersion())
-	// As the API server will have it: half a CPU is written 500m. Where it cannot
-	// say so beforehand, as it is asked for.
+	// Record the object as the API server normalizes it (half a CPU becomes 500m), or as
+	// requested if a dry run is not possible.
 	if tried, err := at.Update(ctx, wanted, metav1.UpdateOptions{FieldManager: FieldManager, DryRun: []string{metav1.DryRunAll}}); err == nil {
 		e.Fields, _ = fields.Seen(e.Fields, tried.Object)
 		step, _ = fields.Seen(step, tried.Object)
@@ -258,14 +258,14 @@ func (j *Journal) changeOnce(ctx context.Context, o Object, why string, edit Edi
 	return step, j.noteWritten(ctx, e, written)
 }
 
-// refused reports whether the API server rejected a write. Without an answer, or after
-// an internal error, the write may have been applied.
+// refused reports whether the API server rejected a write. Without an answer, or after an
+// internal error, the write may have been applied.
 func refused(err error) bool {
 	var told apierrors.APIStatus
 	return errors.As(err, &told) && told.Status().Code/100 == 4
 }
 
-// done removes the entry of an object without remaining changes; fields that were left
+// done removes the entry of an object with no remaining changes; fields that were left
 // alone stay recorded.
 func (j *Journal) done(ctx context.Context, e *Entry) error {
 	if e.Left == "" {
@@ -275,8 +275,8 @@ func (j *Journal) done(ctx context.Context, e *Entry) error {
 	return e.save(ctx, j.kube)
 }
 
-// noteWritten records the values that the API server made of what was written, after
-// defaulting and admission.
+// noteWritten records the values that the API server stored after defaulting and
+// admission.
 func (j *Journal) noteWritten(ctx context.Context, e *Entry, written *unstructured.Unstructured) error {
 	if seen, differ := fields.Seen(e.Fields, written.Object); differ {
 		e.Fields = seen
@@ -285,7 +285,7 @@ func (j *Journal) noteWritten(ctx context.Context, e *Entry, written *unstructur
 	return nil
 }
 
-// read finds an object.
+// read finds and reads an object.
 func (j *Journal) read(ctx context.Context, o Object) (dynamic.ResourceInterface, *unstructured.Unstructured, error) {
 	at, err := j.open.Open(ctx, o.Bare(), o.Namespace)
 	if err != nil {
@@ -295,8 +295,8 @@ func (j *Journal) read(ctx context.Context, o Object) (dynamic.ResourceInterface
 	return at, live, err
 }
 
-// entryFor is the entry of an existing object, or a new one. Like [Journal.putBack] it
-// goes by fields: a recreated object keeps the entry of its predecessor, so that changes
+// entryFor returns the entry of an existing object, or a new one. Like [Journal.putBack]
+// it goes by fields: a recreated object inherits its predecessor's entry, so changes
 // carried over are reverted.
 func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured, why string) (*Entry, error) {
 	o := ObjectOf(live)
@@ -310,32 +310,32 @@ func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured,
 	case e.LeftWhole:
 		return nil, undecided(e)
 	case e.Done == Made && e.another(live):
-		if others := e.others(live); len(others) > 0 { // somebody else's, whatever stood there before
+		if others := e.others(live); len(others) > 0 { // someone else's object, whatever existed there before
 			fresh.version = e.version
 			fresh.leave(others...)
 			return fresh, nil
 		}
-	case e.Done == Removed && (e.another(live) || live.GetDeletionTimestamp() == nil): // it stands
+	case e.Done == Removed && (e.another(live) || live.GetDeletionTimestamp() == nil): // the object exists
 		if e.otherwise(live) {
 			e.leave(wholeObject)
 		}
 		e.Done, e.Whole = Changed, nil
 	}
-	if e.settled() { // what is changed now lies above what has been kept since
+	if e.settled() { // new changes go on top of kept ones
 		e.Number = 0
 	}
 	e.Why, e.UID = why, string(live.GetUID())
 	return e, nil
 }
 
-// undecided refuses to change an object if that would lose an earlier run's entry.
+// undecided refuses to change an object if an earlier run's entry would be lost.
 func undecided(e *Entry) error {
 	return errs.WithHint(fmt.Errorf("run %s left %s alone, since somebody else had changed it: %s", e.Run, e.Object, e.Left),
 		"look at it; if it may stay: meshtrial cluster restore --forget")
 }
 
-// note writes the entry of a change before the change. Its error means that the Lease
-// is lost and nothing may be changed.
+// note writes the entry of a change before the change is made. An error means that the
+// Lease is lost and nothing may be changed.
 func (j *Journal) note(ctx context.Context, e *Entry) error {
 	if err := j.lease.await(ctx); err != nil {
 		return err
@@ -350,5 +350,5 @@ func (j *Journal) note(ctx context.Context, e *Entry) error {
 		return err
 	}
 	failpoint.Reach("noted", e.Object)
-	return j.lease.await(ctx) // the machine may have slept since
+	return j.lease.await(ctx) // the machine may have slept in the meantime
 }

@@ -18,14 +18,14 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// A user may ask for a run's changes to stay. Its entries are then kept beside those of
-// active runs: they are reverted only on request, and a run that changes the same object
-// adds its own on top. A Secret decides the moment: before it exists, the next run reverts
-// everything; afterwards, the next run keeps the rest.
+// A user may ask for a run's changes to stay. The run's entries are then kept alongside
+// those of active runs: they are reverted only on request, and a run that changes the same
+// object adds its own on top. A Secret marks the point of decision: before it exists, the
+// next run reverts everything; afterwards, the next run keeps the rest.
 
 const keepLabel = "keep"
 
-// keepName is the Secret that records that a run's changes stay.
+// keepName returns the name of the Secret that records that a run's changes stay.
 func keepName(run string) string { return "keep-" + shortSum(run) }
 
 func shortSum(text string) string {
@@ -33,7 +33,7 @@ func shortSum(text string) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// StaysError reports that the changes stay, though recording that is unfinished: the next
+// StaysError reports that the changes stay although recording that is unfinished. The next
 // run finishes it.
 type StaysError struct{ Err error }
 
@@ -44,7 +44,7 @@ func (e *StaysError) Error() string {
 func (e *StaysError) Unwrap() error { return e.Err }
 
 // Keep makes all changes of the holder's run stay until [Journal.TakeBack]. why says who
-// asked for it. It returns the number of objects. After an error the caller must still
+// asked for it. Keep returns the number of objects. After an error the caller must still
 // revert everything, unless it is a [StaysError].
 func (j *Journal) Keep(ctx context.Context, why string) (int, error) {
 	j.mu.Lock()
@@ -70,8 +70,8 @@ func (j *Journal) Keep(ctx context.Context, why string) (int, error) {
 	return n, nil
 }
 
-// unkeep withdraws a Keep whose recording is uncertain, before anything is reverted: the
-// next run must keep all or nothing.
+// unkeep withdraws a Keep with an unknown outcome before anything is reverted: the next
+// run must keep all or nothing.
 func (j *Journal) unkeep(ctx context.Context) error {
 	err := j.kube.Resource(secrets).Namespace(Namespace).Delete(ctx, keepName(j.run), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
@@ -108,7 +108,7 @@ func (j *Journal) finishKeeping(ctx context.Context) error {
 	return nil
 }
 
-// keepAll keeps the entries of a run, and removes the Secret that says so.
+// keepAll keeps the entries of a run, then removes the Secret that requests it.
 func (j *Journal) keepAll(ctx context.Context, run, why string) (int, error) {
 	entries, err := j.readable(ctx)
 	if err != nil {
@@ -120,7 +120,7 @@ func (j *Journal) keepAll(ctx context.Context, run, why string) (int, error) {
 			continue
 		}
 		if n++; e.Kept != "" {
-			continue // by one who died then
+			continue // kept by a run that died afterwards
 		}
 		if err := keepOne(ctx, j.kube, e, why); err != nil {
 			return n, err
@@ -149,7 +149,7 @@ func keepOne(ctx context.Context, kube dynamic.Interface, e *Entry, why string) 
 	return e.save(ctx, kube)
 }
 
-// Kept are the entries of changes that stay on request.
+// Kept returns the entries of changes that stay on request.
 func (j *Journal) Kept(ctx context.Context) ([]*Entry, error) {
 	entries, err := j.readable(ctx)
 	if err != nil {
@@ -158,12 +158,12 @@ func (j *Journal) Kept(ctx context.Context) ([]*Entry, error) {
 	return slices.DeleteFunc(entries, func(e *Entry) bool { return e.Kept == "" }), nil
 }
 
-// TakeBack is [Journal.Restore] including kept changes.
+// TakeBack is [Journal.Restore] for all entries, including kept ones.
 func (j *Journal) TakeBack(ctx context.Context, which func(*Entry) bool) ([]Outcome, error) {
 	return j.restore(ctx, which)
 }
 
-// underneath refuses to revert an entry below another run's change of the object, unless
+// underneath refuses to revert an entry beneath another run's change to the object, unless
 // that is reverted too: its fields would count as changed by others.
 func underneath(e *Entry, entries, todo []*Entry) error {
 	for _, top := range slices.Backward(entries) {
@@ -174,7 +174,7 @@ func underneath(e *Entry, entries, todo []*Entry) error {
 	return nil
 }
 
-// added is what else a created object has, where rest is what is left without the run's
+// added lists what others added to a created object; rest is the object without the run's
 // fields. Labels and annotations do not count: controllers and tools write them.
 func added(o Object, rest map[string]any) (out []string) {
 	for _, f := range fields.Diff(nil, rest) {

@@ -16,12 +16,12 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// backLimit bounds the reverting of a write that came too late.
+// backLimit bounds reverting a write that came too late.
 const backLimit = goneLimit + 30*time.Second
 
 // landed checks after a write that the Lease was held until then. The machine may have
-// slept before the write: another run may hold the Lease, and have discarded the entry
-// since nothing had changed. Such a write is reverted at once.
+// slept before the write: another run may hold the Lease, and may have discarded the entry
+// because nothing had changed yet. Such a write is reverted at once.
 func (j *Journal) landed(ctx context.Context, o Object, back func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), backLimit)
 	defer cancel()
@@ -29,7 +29,7 @@ func (j *Journal) landed(ctx context.Context, o Object, back func(context.Contex
 	if lost == nil {
 		return nil
 	}
-	if err := back(ctx); err != nil { // without %w: nobody is to try again
+	if err := back(ctx); err != nil { // not wrapped by %w, so that it is not retried
 		return errs.WithHint(fmt.Errorf("%w; what was written of %s after that could not be taken back: %v", lost, o, err),
 			"look at it, and at who is at work: meshtrial cluster status")
 	}
@@ -62,8 +62,8 @@ func unmade(at dynamic.ResourceInterface, written *unstructured.Unstructured) fu
 	})
 }
 
-// latest calls back with an object as it was just written, and on conflicts again with its
-// current state. A missing object needs nothing.
+// latest calls back with an object as it was just written, and after a conflict with its
+// current state. A missing object needs no action.
 func latest(at dynamic.ResourceInterface, written *unstructured.Unstructured, back func(context.Context, *unstructured.Unstructured) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := back(ctx, written)
@@ -73,7 +73,7 @@ func latest(at dynamic.ResourceInterface, written *unstructured.Unstructured, ba
 				err = back(ctx, live)
 			}
 			if apierrors.IsConflict(err) && wake.Pause(ctx, goneLook) != nil {
-				return err // somebody keeps writing it
+				return err // someone else keeps writing it
 			}
 		}
 		if apierrors.IsNotFound(err) {
@@ -83,8 +83,8 @@ func latest(at dynamic.ResourceInterface, written *unstructured.Unstructured, ba
 	}
 }
 
-// unremoved recreates an object that was just removed, once it is gone, unless somebody
-// has done so.
+// unremoved recreates an object that was just removed, once it is gone, unless someone
+// else has recreated it.
 func unremoved(at dynamic.ResourceInterface, removed *unstructured.Unstructured, whole map[string]any) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {

@@ -19,24 +19,24 @@ import (
 const (
 	// LeaseName is the Lease's name.
 	LeaseName = "meshtrial"
-	// Lapse is the time without a renewal after which a holder counts as dead, by
-	// the watcher's own clock: clocks of two machines are not compared. It covers
-	// three renewals, and a failed one is retried sooner.
+	// Lapse is the time without a renewal after which a holder counts as dead. The watcher
+	// measures it with its own clock, as clocks of two machines are not comparable. Lapse
+	// covers three renewals, and a failed renewal is retried sooner.
 	Lapse = 35 * time.Second
-	// renewEvery is the interval between renewals, renewLimit bounds one, and
-	// renewAgain is the delay after a failed one. Two renewals of this length fit into
-	// [Lapse]: an API server short of CPU answers late, and more requests do not help it.
+	// renewEvery is the interval between renewals, renewLimit bounds one renewal, and
+	// renewAgain is the delay after a failed one. Two renewals of maximum length fit into
+	// [Lapse]: an API server short of CPU answers late, and more requests would not help it.
 	renewEvery = 10 * time.Second
 	renewLimit = 11 * time.Second
 	renewAgain = 2 * time.Second
-	// lookEvery is the interval at which a Lease held by somebody else is read.
+	// lookEvery is the interval for reading a Lease that another run holds.
 	lookEvery = time.Second
 
 	holderAnnotation = "meshtrial.dev/holder"
 )
 
-// ErrLost is why a journal's context ends once its Lease belongs to another run, or
-// could not be renewed: from then on the next holder decides about the journal.
+// ErrLost is the cause of a journal's context once its Lease belongs to another run or could
+// not be renewed. From then on the next holder decides about the journal.
 var ErrLost = errors.New("the cluster's Lease is lost")
 
 // Holder is the run that holds the Lease.
@@ -45,11 +45,11 @@ type Holder struct {
 	Study string    `json:"study,omitempty"`
 	Host  string    `json:"host,omitempty"` // for people
 	Since time.Time `json:"since"`
-	// Process identifies the process uniquely, in a form that [Options.Dead] reads.
+	// Process identifies the process uniquely, in the form that [Options.Dead] reads.
 	Process string `json:"process,omitempty"`
 }
 
-// String names the holder for people.
+// String describes the holder for people.
 func (h Holder) String() string {
 	text := "run " + h.Run
 	if h.Study != "" {
@@ -71,28 +71,28 @@ func (e *HeldError) Error() string {
 	return "another run is at work in this cluster: " + e.Holder.String()
 }
 
-// lease is the cluster's Lease as held by this process.
+// lease is the cluster's Lease, held by this process.
 type lease struct {
 	api    dynamic.ResourceInterface
 	run    string
 	cancel context.CancelCauseFunc
 	done   chan struct{}
-	now    func() time.Duration // awake
+	now    func() time.Duration // time since boot, including sleep
 
 	mu   sync.Mutex
 	lost bool
-	// object is the Lease as last written, renewed the time at which that write
-	// began, by a clock that includes sleep.
+	// object is the Lease as last written. renewed is when that write began, on a clock that
+	// includes sleep.
 	object  *unstructured.Unstructured
 	renewed time.Duration
 }
 
-// good is how long a renewal permits changes: less than [Lapse], so that a change in
+// good is how long a renewal permits changes. It is shorter than [Lapse], so a change in
 // progress ends before another holder's begins. After that, changes wait for the next
-// renewal, or until the Lease is lost.
+// renewal or for the loss of the Lease.
 const good = Lapse - renewEvery
 
-// At returns the Lease's holder, or nil if it is free. That run may be dead.
+// At returns the Lease's holder, which may be dead, or nil if the Lease is free.
 func At(ctx context.Context, kube dynamic.Interface) (*Holder, error) {
 	found, err := kube.Resource(leases).Namespace(Namespace).Get(ctx, LeaseName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -120,11 +120,11 @@ func holderOf(l *unstructured.Unstructured) Holder {
 	return h
 }
 
-// leaseOf is a Lease held by h; over is the one that it replaces.
+// leaseOf returns a Lease held by h that replaces over.
 func leaseOf(h Holder, over *unstructured.Unstructured) *unstructured.Unstructured {
 	text, err := json.Marshal(h)
 	if err != nil {
-		text = nil // strings and a time
+		text = nil // cannot fail: only strings and a time
 	}
 	now := time.Now().UTC().Format(metav1.RFC3339Micro)
 	out := &unstructured.Unstructured{Object: map[string]any{
@@ -139,15 +139,15 @@ func leaseOf(h Holder, over *unstructured.Unstructured) *unstructured.Unstructur
 	return out
 }
 
-// hold renews the Lease until release. It calls cancel with ErrLost once the Lease
-// belongs to another run, or could not be renewed in time.
+// hold renews the Lease until release. It calls cancel with ErrLost once the Lease belongs
+// to another run or could not be renewed in time.
 func hold(kube dynamic.Interface, run string, taken *unstructured.Unstructured, cancel context.CancelCauseFunc) *lease {
 	l := &lease{now: awake, api: kube.Resource(leases).Namespace(Namespace), run: run, object: taken, renewed: awake()}
 	l.keep(cancel)
 	return l
 }
 
-// keep starts renewing.
+// keep starts the renewals.
 func (l *lease) keep(cancel context.CancelCauseFunc) {
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
@@ -160,7 +160,7 @@ func (l *lease) keep(cancel context.CancelCauseFunc) {
 	}
 	go func() {
 		defer close(done)
-		failed := 0 // in a row
+		failed := 0 // consecutive failures
 		for next := renewEvery; wake.Pause(ctx, next) == nil; {
 			err := l.renew(ctx)
 			if next = renewEvery; err == nil {
@@ -168,8 +168,8 @@ func (l *lease) keep(cancel context.CancelCauseFunc) {
 				continue
 			}
 			failed++
-			// After the machine was suspended the first renewal may fail because the
-			// API server was suspended too: nobody took the Lease in the meantime.
+			// After the machine was suspended, the first renewal may fail because the API
+			// server was suspended too; the Lease was not taken in the meantime.
 			if errors.Is(err, ErrLost) || failed > 1 && l.age() >= Lapse {
 				l.lose(err)
 				return
@@ -179,8 +179,8 @@ func (l *lease) keep(cancel context.CancelCauseFunc) {
 	}()
 }
 
-// regain resumes a Lease that could not be renewed for a while, unless another run has
-// taken it, which then reverts what this journal records.
+// regain resumes a Lease that could not be renewed for a while, unless another run has taken
+// it. That run then reverts what this journal records.
 func (l *lease) regain(ctx context.Context) error {
 	if l.await(ctx) == nil {
 		return nil
@@ -205,14 +205,14 @@ func (l *lease) regain(ctx context.Context) error {
 	l.mu.Lock()
 	l.lost = false
 	l.mu.Unlock()
-	l.keep(func(error) {}) // the run's context has ended already
+	l.keep(func(error) {}) // the run's context has already ended
 	return nil
 }
 
-// regainLimit bounds the wait for an API server that does not answer.
+// regainLimit bounds the wait for an unresponsive API server.
 const regainLimit = 2 * time.Minute
 
-// reread reads the Lease, once the API server answers.
+// reread reads the Lease once the API server answers.
 func (l *lease) reread(ctx context.Context) (*unstructured.Unstructured, error) {
 	ctx, cancel := context.WithTimeout(ctx, regainLimit)
 	defer cancel()
@@ -247,14 +247,14 @@ func (l *lease) renew(ctx context.Context) error {
 	defer cancel()
 	err := l.update(ctx)
 	if apierrors.IsConflict(err) {
-		// Somebody labelled it, or an earlier renewal landed after its time was up.
+		// Someone labelled it, or an earlier renewal was applied after its timeout.
 		err = l.update(ctx)
 	}
 	return err
 }
 
-// update writes the Lease's time once. After a conflict with a writer that left the Lease to
-// this run, the next update is based on what that writer wrote.
+// update writes the Lease's time once. After a conflict with a writer that did not change
+// the holder, the next update builds on what that writer wrote.
 func (l *lease) update(ctx context.Context) error {
 	began := l.now()
 	l.mu.Lock()
@@ -288,7 +288,7 @@ func (l *lease) update(ctx context.Context) error {
 	return nil
 }
 
-// held is nil while changes are permitted, and [ErrLost] otherwise.
+// held returns nil while changes are permitted, and [ErrLost] otherwise.
 func (l *lease) held() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -298,14 +298,14 @@ func (l *lease) held() error {
 	return nil
 }
 
-// age is the time since the last renewal.
+// age returns the time since the last renewal.
 func (l *lease) age() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.now() - l.renewed
 }
 
-// await waits until changes are permitted, or the Lease is lost.
+// await waits until changes are permitted or the Lease is lost.
 func (l *lease) await(ctx context.Context) error {
 	for {
 		err := l.held()
@@ -313,7 +313,7 @@ func (l *lease) await(ctx context.Context) error {
 			return nil
 		}
 		select {
-		case <-l.done: // renewing has ended
+		case <-l.done: // renewals have ended
 			return err
 		default:
 		}
@@ -345,7 +345,7 @@ func (l *lease) release(ctx context.Context) error {
 		if err != nil || holderOf(found).Run != l.run {
 			return nil
 		}
-		l.object = found // a late renewal, or somebody's label
+		l.object = found // a late renewal, or someone's label
 	}
 	return nil
 }

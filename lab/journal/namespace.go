@@ -13,17 +13,18 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// removeNamespace removes the journal's namespace if a run has made it; one that was
-// prepared with rights for guests stays. held, checked last, is why it may not be removed.
+// removeNamespace removes the journal's namespace if a run created it; a namespace that was
+// prepared with rights for guests stays. held is called last and returns why the namespace
+// may not be removed.
 func removeNamespace(ctx context.Context, kube dynamic.Interface, held func() error) (removed bool, err error) {
 	found, err := kube.Resource(namespaces).Get(ctx, Namespace, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) || err == nil && found.GetLabels()[Label] == "":
 		return false, nil
 	case err == nil && held() != nil:
-		return false, nil // it is the next one's
+		return false, nil // it belongs to the next run
 	case err == nil:
-		uid := found.GetUID() // another of that name is somebody else's
+		uid := found.GetUID() // a namespace of the same name with another UID belongs to someone else
 		err = kube.Resource(namespaces).Delete(ctx, Namespace, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
 	}
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
@@ -38,10 +39,11 @@ func removeNamespace(ctx context.Context, kube dynamic.Interface, held func() er
 // partOf is the label of prepared objects.
 const partOf = "app.kubernetes.io/part-of"
 
-// endLimit bounds the wait for the end of a removed namespace.
+// endLimit bounds the wait for a removed namespace to end.
 const endLimit = 2 * time.Minute
 
-// ensureNamespace creates the journal's namespace, waiting for the end of a terminating one.
+// ensureNamespace creates the journal's namespace, after waiting for a terminating one to
+// end.
 func ensureNamespace(ctx context.Context, kube dynamic.Interface, say func(format string, args ...any)) error {
 	api := kube.Resource(namespaces)
 	told := false

@@ -8,14 +8,14 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 )
 
-// Planned is what a run will change outside its namespace.
+// Planned describes what a run will change outside its namespace.
 type Planned struct {
-	Object string          `json:"object"` // Kind namespace/name, or several in words
+	Object string          `json:"object"` // Kind namespace/name, or a description of several
 	Done   Done            `json:"done"`
 	Fields []PlannedChange `json:"fields,omitempty"`
-	// Note says what goes with it, in words.
+	// Note describes accompanying effects.
 	Note string `json:"note,omitempty"`
-	// Wide says what it does to every proxy of the mesh, whoever's it is.
+	// Wide describes the effects on every proxy of the mesh, whoever owns it.
 	Wide []string `json:"wide,omitempty"`
 }
 
@@ -27,7 +27,7 @@ type PlannedChange struct {
 	To    []string `json:"to"`
 }
 
-// Plan returns the changes that successive versions make to an object; nothing if none
+// Plan returns the changes that successive versions make to an object, and false if none
 // differs.
 func Plan(o Object, live map[string]any, versions []map[string]any, texts ...[]fields.Step) (Planned, bool) {
 	out := Planned{Object: o.String(), Done: Changed}

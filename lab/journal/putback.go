@@ -15,8 +15,8 @@ import (
 
 // putBack reverts an object to its entry. It goes by the object's fields, not its UID: an
 // object that was deleted and recreated from its live state (kubectl replace --force, a
-// backup, an operator) still has what was written. The UID decides only whether an object
-// with all fields of one that the run made is that object, and may be removed.
+// backup, an operator) still has the written values. The UID only decides whether an
+// object with all fields of one that the run made is that object and may be removed.
 func (j *Journal) putBack(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
 	switch {
 	case live == nil && e.Done == Changed:
@@ -28,7 +28,7 @@ func (j *Journal) putBack(ctx context.Context, at dynamic.ResourceInterface, e *
 		return j.restoreChanged(ctx, at, e, live, out)
 	case e.Done == Removed:
 		return j.restoreStanding(ctx, at, e, live, out)
-	case e.Whole != nil && e.another(live) && fields.Equal(live.Object, e.Whole): // by one who died then
+	case e.Whole != nil && e.another(live) && fields.Equal(live.Object, e.Whole): // put back by a run that died afterwards
 		out.Left, out.Text = nil, "already as it was"
 		return nil
 	}
@@ -39,9 +39,9 @@ func (j *Journal) putBack(ctx context.Context, at dynamic.ResourceInterface, e *
 // name.
 func (e *Entry) another(live *unstructured.Unstructured) bool { return string(live.GetUID()) != e.UID }
 
-// restoreStanding reverts the removal of an object that exists: it was not removed after
-// all, or somebody recreated it. A recreated object with other content is somebody else's,
-// except fields that are as the run wrote them.
+// restoreStanding reverts the removal of an object that exists: either it was never
+// removed, or someone recreated it. A recreated object with other content belongs to
+// someone else, except for fields that have the values the run wrote.
 func (j *Journal) restoreStanding(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
 	otherwise, whole := e.otherwise(live), e.Whole
 	if err := j.restoreChanged(ctx, at, e, live, out); err != nil {
@@ -55,17 +55,17 @@ func (j *Journal) restoreStanding(ctx context.Context, at dynamic.ResourceInterf
 	return nil
 }
 
-// wholeObject says of an object that is not as it was that nothing is put back of it.
+// wholeObject marks an object with other content of which nothing was restored.
 const wholeObject = "the whole object"
 
-// otherwise says that somebody has made an object again that was removed, and that
-// without the run's fields it is not as it was.
+// otherwise reports whether someone recreated a removed object, and without the run's
+// fields it differs from the original.
 func (e *Entry) otherwise(live *unstructured.Unstructured) bool {
 	rest, _ := fields.Undo(live.Object, e.Fields)
 	return e.another(live) && !fields.Equal(rest, e.Whole)
 }
 
-// restoreChanged reverts the fields that are as they were written.
+// restoreChanged reverts the fields that still have the written values.
 func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
 	out.Back, out.Left = nil, nil
 	restored, answers := fields.Undo(live.Object, e.Fields)
@@ -97,7 +97,7 @@ func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterfa
 	return nil
 }
 
-// foreign describes the fields that somebody else changed.
+// foreign describes the fields that someone else changed.
 func foreign(o Object, answers []fields.Answer) (out []string) {
 	for _, a := range answers {
 		if a.State == fields.Foreign {
@@ -107,7 +107,7 @@ func foreign(o Object, answers []fields.Answer) (out []string) {
 	return out
 }
 
-// words are what is said of a field that is left alone.
+// words describes a field that is left alone.
 func words(o Object, a fields.Answer) string {
 	wrote := json.RawMessage(nil)
 	if n := len(a.Field.Wrote); n > 0 {
@@ -116,7 +116,8 @@ func words(o Object, a fields.Answer) string {
 	return fmt.Sprintf("%s is %s; it was %s, this program wrote %s", a.Field, shown(o, a.Field, a.Now), shown(o, a.Field, a.Field.Before), shown(o, a.Field, wrote))
 }
 
-// shown is a field's value for terminals and logs; of a Secret only its type and labels.
+// shown formats a field's value for terminals and logs; of a Secret it shows only type and
+// labels.
 func shown(o Object, f fields.Field, v json.RawMessage) string {
 	text, path := short(v), f.String()
 	if o.Kind != "Secret" || text == notSet || path == "type" || path == "immutable" || strings.HasPrefix(path, "metadata.labels") {
@@ -140,15 +141,15 @@ func short(v json.RawMessage) string {
 	return string(v)
 }
 
-// restoreRemoved recreates a removed object. One that the run made and that is gone needs
-// nothing, unless it replaced another.
+// restoreRemoved recreates a removed object. An object that the run made and that is gone
+// needs no action, unless it replaced another.
 func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterface, e *Entry, out *Outcome) error {
 	if e.Whole == nil {
 		out.Text = "already gone"
 		return nil
 	}
 	_, err := at.Create(ctx, (&unstructured.Unstructured{Object: e.Whole}).DeepCopy(), metav1.CreateOptions{FieldManager: FieldManager})
-	if apierrors.IsNotFound(err) { // what it was in
+	if apierrors.IsNotFound(err) { // the namespace is gone
 		out.Text = "not recreated: its namespace is gone"
 		out.Left = []string{"the whole object: it was removed, and its namespace is gone"}
 		return nil
@@ -160,7 +161,7 @@ func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterfa
 	return nil
 }
 
-// restoreMade removes an object that the run made, unless somebody has changed it.
+// restoreMade removes an object that the run made, unless someone else has changed it.
 func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
 	if out.Left = e.others(live); len(out.Left) > 0 {
 		out.Text = "left alone: somebody else changed it"
@@ -182,9 +183,10 @@ func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface,
 	return nil
 }
 
-// others says what somebody else has made of an object that the run made: the fields that
-// are not as written. What was added counts too, unless it is the very object that the run
-// made and keeps for itself: to that controllers add, as a node to a pod.
+// others describes others' changes to an object that the run made: the fields that differ
+// from what was written. Additions count too, unless it is the very object that the run
+// made and keeps for itself, as controllers add to such objects (a node to a pod, for
+// example).
 func (e *Entry) others(live *unstructured.Unstructured) []string {
 	rest, answers := fields.Undo(live.Object, e.Fields)
 	out := foreign(e.Object, answers)

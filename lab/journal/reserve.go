@@ -12,10 +12,10 @@ import (
 )
 
 // reservedAnnotation marks a namespace kept by [Reserve], which [Unreserve] may release. A
-// prepared namespace has none.
+// namespace prepared by an administrator does not have it.
 const reservedAnnotation = "meshtrial.dev/reserved"
 
-// Reserve creates the journal's namespace, and keeps it after the last entry is gone: it
+// Reserve creates the journal's namespace and keeps it after the last entry is gone: it
 // holds rights for a later run.
 func Reserve(ctx context.Context, kube dynamic.Interface) error {
 	if err := ensureNamespace(ctx, kube, func(string, ...any) {}); err != nil {
@@ -26,12 +26,12 @@ func Reserve(ctx context.Context, kube dynamic.Interface) error {
 		return fmt.Errorf("namespace %s: %w", Namespace, err)
 	}
 	if found.GetLabels()[Label] == "" {
-		return nil // prepared by somebody, or reserved
+		return nil // prepared by an administrator, or already reserved
 	}
 	return mark(ctx, kube, found.GetUID(), map[string]any{Label: nil, partOf: "meshtrial"}, "true")
 }
 
-// Unreserve reverts [Reserve]: the next run removes the namespace once it is empty. It
+// Unreserve reverts [Reserve], so the next run removes the namespace once it is empty. It
 // reports whether there was a reservation.
 func Unreserve(ctx context.Context, kube dynamic.Interface) (bool, error) {
 	found, err := kube.Resource(namespaces).Get(ctx, Namespace, metav1.GetOptions{})
@@ -46,8 +46,7 @@ func Unreserve(ctx context.Context, kube dynamic.Interface) (bool, error) {
 	return true, mark(ctx, kube, found.GetUID(), map[string]any{Label: "namespace", partOf: nil}, nil)
 }
 
-// mark changes labels of the journal's namespace, the one of this UID, and whether it
-// is reserved.
+// mark changes the labels and the reservation of the journal's namespace with this UID.
 func mark(ctx context.Context, kube dynamic.Interface, uid types.UID, labels map[string]any, reserved any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"uid": uid, "labels": labels, "annotations": map[string]any{reservedAnnotation: reserved}}})

@@ -22,15 +22,15 @@ import (
 // Outcome is the result for one entry.
 type Outcome struct {
 	Entry Entry
-	// Back are the reverted fields; of a created or removed object only Text says what
+	// Back lists the reverted fields. For a created or removed object only Text says what
 	// happened.
 	Back []string
-	// Left describes the fields that somebody else has changed since, each with its
+	// Left describes the fields that someone else has changed since, each with its
 	// original, written and current value.
 	Left []string
-	// Text says what was done, for people.
+	// Text describes for people what was done.
 	Text string
-	// Err is why nothing was done; the entry stays.
+	// Err says why nothing was done; the entry stays.
 	Err error
 }
 
@@ -40,7 +40,7 @@ func OfRun(run string) func(*Entry) bool { return func(e *Entry) bool { return e
 // Restore reverts the selected entries (nil: all), the latest first, and removes them from
 // the journal. It leaves what others have changed, and keeps such entries with a remark.
 // The error joins those of entries that could not be reverted. Kept changes
-// ([Journal.Keep]) are not touched.
+// ([Journal.Keep]) are not affected.
 func (j *Journal) Restore(ctx context.Context, which func(*Entry) bool) ([]Outcome, error) {
 	return j.restore(ctx, func(e *Entry) bool { return e.Kept == "" && (which == nil || which(e)) })
 }
@@ -76,7 +76,7 @@ func (j *Journal) restore(ctx context.Context, which func(*Entry) bool) ([]Outco
 		if o.Err == nil {
 			o = j.restoreOne(ctx, e, patience)
 		}
-		if errors.Is(o.Err, errEnding) && i < once { // first all others
+		if errors.Is(o.Err, errEnding) && i < once { // restore all others first
 			todo = append(todo, e)
 			continue
 		}
@@ -91,7 +91,7 @@ func (j *Journal) restore(ctx context.Context, which func(*Entry) bool) ([]Outco
 	return out, errors.Join(all...)
 }
 
-// Forget removes entries whose current state may stay, as somebody has decided.
+// Forget removes entries whose current state may stay by a person's decision.
 func (j *Journal) Forget(ctx context.Context, which func(*Entry) bool) (int, error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -112,7 +112,7 @@ func (j *Journal) Forget(ctx context.Context, which func(*Entry) bool) (int, err
 	return n, nil
 }
 
-// Left are the entries with something left alone.
+// Left returns the entries with something left alone.
 func (j *Journal) Left(ctx context.Context, which func(*Entry) bool) ([]*Entry, error) {
 	entries, err := j.readable(ctx)
 	if err != nil {
@@ -121,8 +121,8 @@ func (j *Journal) Left(ctx context.Context, which func(*Entry) bool) ([]*Entry, 
 	return slices.DeleteFunc(entries, func(e *Entry) bool { return e.Left == "" || which != nil && !which(e) }), nil
 }
 
-// inOrder sorts entries for reverting: the latest first, but autoscalers before all, since
-// one with other limits would change replicas again.
+// inOrder sorts entries for reverting: the latest first, but autoscalers before all others,
+// since one with other limits would change replicas again.
 func inOrder(entries []*Entry) []*Entry {
 	out := slices.Clone(entries)
 	scaler := func(e *Entry) int {
@@ -138,9 +138,9 @@ func inOrder(entries []*Entry) []*Entry {
 }
 
 // goneLimit bounds the wait for a removed object to disappear before it is recreated: its
-// finalizers may take time, such as to delete a cloud's load balancer. replaceLimit bounds
-// it for a changed object that somebody else is removing. goneLook is the interval between
-// looks.
+// finalizers may take time, for example to delete a cloud's load balancer. replaceLimit
+// bounds the wait for a changed object that someone else is removing. goneLook is the
+// polling interval.
 const (
 	goneLimit    = 2 * time.Minute
 	replaceLimit = 10 * time.Second
@@ -150,9 +150,10 @@ const (
 // errEnding reports that an object is being deleted.
 var errEnding = errors.New("it was removed, and is still terminating")
 
-// look reads an entry's object; nil if there is none. It waits for a terminating object up
-// to patience, and leaves time for other entries: a removed object can be recreated once it
-// is gone, and a changed one may be about to be replaced (kubectl replace --force).
+// look reads an entry's object, or returns nil if there is none. It waits for a terminating
+// object up to patience, and leaves time for other entries: a removed object can be
+// recreated once it is gone, and a changed one may be about to be replaced (kubectl replace
+// --force).
 func (j *Journal) look(ctx context.Context, at dynamic.ResourceInterface, e *Entry, patience time.Duration) (*unstructured.Unstructured, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		patience = min(patience, time.Until(deadline)/2)
@@ -169,7 +170,7 @@ func (j *Journal) look(ctx context.Context, at dynamic.ResourceInterface, e *Ent
 		}
 		if time.Since(began) >= patience || wake.Pause(ctx, goneLook) != nil {
 			if e.Done == Changed && patience > 0 {
-				return live, nil // it may stand for long yet
+				return live, nil // it may stay for a long time yet
 			}
 			return nil, errs.WithHint(fmt.Errorf("%w (finalizers: %s)", errEnding, strings.Join(live.GetFinalizers(), ", ")),
 				"once it is gone: meshtrial cluster restore, which recreates it as it was")
@@ -177,7 +178,7 @@ func (j *Journal) look(ctx context.Context, at dynamic.ResourceInterface, e *Ent
 	}
 }
 
-// restoreOne reverts one entry, while the Lease is held.
+// restoreOne reverts one entry while the Lease is held.
 func (j *Journal) restoreOne(ctx context.Context, e *Entry, patience time.Duration) (out Outcome) {
 	out.Entry = *e
 	at, err := j.open.Open(ctx, e.Object.Bare(), e.Object.Namespace)
@@ -212,7 +213,7 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry, patience time.Durati
 	return j.settle(ctx, e, out)
 }
 
-// leave records what was left alone of an entry.
+// leave records what was left alone in the object.
 func (e *Entry) leave(what ...string) {
 	if e.Left != "" {
 		what = append([]string{e.Left}, what...)
@@ -224,7 +225,7 @@ func (e *Entry) leave(what ...string) {
 func (j *Journal) settle(ctx context.Context, e *Entry, out Outcome) Outcome {
 	e.leave(out.Left...)
 	if e.Left != "" {
-		if len(out.Left) == 0 { // what was left alone before that still waits for somebody
+		if len(out.Left) == 0 { // what was left alone earlier still needs a decision
 			e.Done, e.Whole = Changed, nil
 		}
 		if e.LeftWhole = e.Done != Changed; !e.LeftWhole {

@@ -8,7 +8,7 @@ import (
 )
 
 // Diff lists the fields in which two versions of an object differ. texts are
-// the paths of texts that are YAML, such as the mesh configuration in its
+// the paths of texts that contain YAML, such as the mesh configuration in its
 // ConfigMap.
 func Diff(before, after map[string]any, texts ...[]Step) []Field {
 	d := differ{texts: texts}
@@ -16,7 +16,7 @@ func Diff(before, after map[string]any, texts ...[]Step) []Field {
 	return d.found
 }
 
-// Text is the path of a text in an object, for [Diff].
+// Text returns the path of a text in an object, for [Diff].
 func Text(keys ...string) []Step {
 	var path []Step
 	for _, k := range keys {
@@ -30,8 +30,8 @@ type differ struct {
 	found []Field
 }
 
-// place is where two versions are compared: the path, and how many of its
-// steps lead somewhere before and after.
+// place is a location where two versions are compared: its path, and the number
+// of steps that exist before and after.
 type place struct {
 	path        []Step
 	there, kept int
@@ -45,7 +45,7 @@ func (p place) below(s Step) place {
 func (d *differ) maps(p place, before, after map[string]any) {
 	for _, k := range union(before, after) {
 		if k == nameKey && len(p.path) > 0 && p.path[len(p.path)-1].item() {
-			continue // the step has it
+			continue // its key is already part of the step
 		}
 		d.values(p.below(key(k)), before[k], after[k])
 	}
@@ -76,7 +76,7 @@ func (d *differ) values(p place, before, after any) {
 	d.found = append(d.found, f)
 }
 
-// namedList is a list by the names of its items.
+// namedList is a list indexed by the names of its items.
 type namedList struct {
 	items map[string]any
 	names []string
@@ -91,8 +91,8 @@ func (d *differ) lists(p place, before, after namedList) {
 	}
 }
 
-// bothMaps are two maps, of which one may be missing. An empty one beside
-// nothing is a value, and so is an item that is but a name.
+// bothMaps returns two maps, one of which may be missing. An empty map compared
+// with nothing is a value, and so is an item that has only a name.
 func bothMaps(p place, before, after any) (b, a map[string]any, ok bool) {
 	b, isB := before.(map[string]any)
 	a, isA := after.(map[string]any)
@@ -103,7 +103,7 @@ func bothMaps(p place, before, after any) (b, a map[string]any, ok bool) {
 	return b, a, isB && isA || isB && after == nil && len(b) > least || isA && before == nil && len(a) > least
 }
 
-// bothNamed are two lists by name, of which one may be missing.
+// bothNamed returns two lists by name, one of which may be missing.
 func bothNamed(before, after any) (b, a namedList, ok bool) {
 	var isB, isA bool
 	b.items, b.names, isB = named(before)
@@ -111,7 +111,8 @@ func bothNamed(before, after any) (b, a namedList, ok bool) {
 	return b, a, isB && isA || isB && after == nil || isA && before == nil
 }
 
-// textDiff compares two texts as YAML; nil where one is none, or no map.
+// textDiff compares two texts as YAML. It returns nil unless both are texts
+// that contain a map.
 func textDiff(before, after any) []Field {
 	b, okB := textMap(before)
 	a, okA := textMap(after)
@@ -123,7 +124,7 @@ func textDiff(before, after any) []Field {
 	return d.found
 }
 
-// textMap reads a text that is a YAML map; one that is missing or empty is an
+// textMap parses a text that contains a YAML map; a missing or empty text is an
 // empty map.
 func textMap(v any) (map[string]any, bool) {
 	if v == nil {
@@ -140,7 +141,7 @@ func textMap(v any) (map[string]any, bool) {
 	if out == nil {
 		return map[string]any{}, true
 	}
-	// By way of JSON, so that numbers and maps are of one type.
+	// Convert through JSON, so that numbers and maps have uniform types.
 	clean, err := parsed(value(out))
 	if err != nil {
 		return nil, false

@@ -1,15 +1,14 @@
-// Package fields says in which fields two versions of a Kubernetes object
-// differ, and takes such differences back in a third, the object as it is now,
-// wherever nobody else has touched them since.
+// Package fields computes in which fields two versions of a Kubernetes object
+// differ, and reverts such differences in a third version, the current object,
+// wherever nobody else has changed them since.
 //
-// It is pure: objects are the maps that client-go's unstructured objects hold.
-// What the API server keeps for itself (status, and all metadata but labels and
-// annotations) is not looked at.
+// The package is pure: objects are the maps that client-go's unstructured
+// objects hold. It ignores what the API server maintains (status, and all
+// metadata but labels and annotations).
 //
-// A list whose items all have a name of their own (containers, variables of an
-// environment, webhooks) is taken for a map by that name; any other list is one
-// value. A field that is null is one that is not there, as the API server has
-// it.
+// A list whose items all have unique names (containers, environment variables,
+// webhooks) is treated as a map by name; any other list is one value. A null
+// field counts as absent, as in the API server.
 package fields
 
 import (
@@ -21,24 +20,24 @@ import (
 	"strings"
 )
 
-// Step leads one level down: ".KEY" into a map, "@NAME" to the item of that
-// name in a list.
+// Step leads one level down: ".KEY" into a map, "@NAME" to the item of that name
+// in a list.
 type Step string
 
 const (
 	keyStep  = "."
 	itemStep = "@"
-	// nameKey is the key that items of a list go by.
+	// nameKey is the key that identifies the items of a list.
 	nameKey = "name"
 )
 
 func key(name string) Step  { return Step(keyStep + name) }
 func item(name string) Step { return Step(itemStep + name) }
 
-// item says that the step leads to an item of a list.
+// item reports whether the step leads to an item of a list.
 func (s Step) item() bool { return strings.HasPrefix(string(s), itemStep) }
 
-// name is the step's key or item.
+// name returns the step's key or item.
 func (s Step) name() string {
 	if s == "" {
 		return ""
@@ -46,31 +45,31 @@ func (s Step) name() string {
 	return string(s[1:])
 }
 
-// Field is one place of an object that was changed.
+// Field is one changed place in an object.
 type Field struct {
-	// Path leads to it.
+	// Path leads to the field.
 	Path []Step `json:"path"`
-	// There is how many steps of the path led somewhere before the change: what
-	// is empty below them afterwards was made for the field alone.
+	// There is the number of steps of the path that existed before the change.
+	// Empty containers below them afterwards exist only for this field.
 	There int `json:"there"`
-	// Kept is how many steps of the path lead somewhere after the change. Where
-	// they lead nowhere any more, what the field was part of has gone.
+	// Kept is the number of steps of the path that exist after the change. If
+	// they no longer exist, the field's parent is gone.
 	Kept int `json:"kept"`
-	// Before is its value before the change; null or nothing: it was not there.
+	// Before is the value before the change; null or empty if it was absent.
 	Before json.RawMessage `json:"before,omitempty"`
-	// Wrote are the values that it may have been given, the latest last: what
-	// was there until a change that its writer did not live to see through, and
-	// that change.
+	// Wrote lists the values that the field may have been given, the latest
+	// last: the value before a change whose writer may have died during it, and
+	// the value of that change.
 	Wrote []json.RawMessage `json:"wrote"`
-	// Order are the names of a list's items before the change. A field with an
-	// order is nothing else: when items come back, they come back in it.
+	// Order lists the names of a list's items before the change. A field with an
+	// order records nothing else; restored items return to this order.
 	Order []string `json:"order,omitempty"`
-	// Parts are the changed fields of a text that is YAML. Where the text is not
-	// what was written any more, they are taken back one by one.
+	// Parts are the changed fields of a text that contains YAML. If the text is
+	// no longer as written, they are reverted one by one.
 	Parts []Field `json:"parts,omitempty"`
 }
 
-// String is the path as people write it: spec.replicas,
+// String formats the path as people write it: spec.replicas,
 // spec.template.spec.containers[discovery].env[PILOT_TRACE].
 func (f Field) String() string {
 	var b strings.Builder
@@ -87,15 +86,15 @@ func (f Field) String() string {
 	return b.String()
 }
 
-// value is a field's value in the one form that values are compared in: JSON
-// with sorted keys; nil where there is none.
+// value returns a field's value in the canonical form for comparisons, JSON with
+// sorted keys; nil if the field is absent.
 func value(v any) json.RawMessage {
 	if v == nil {
 		return nil
 	}
 	text, err := json.Marshal(v)
 	if err != nil || string(text) == "null" {
-		return nil // of JSON's own types, which all can be written
+		return nil // cannot fail: all values have JSON's types
 	}
 	return text
 }
@@ -104,7 +103,7 @@ func same(a, b json.RawMessage) bool {
 	return bytes.Equal(present(a), present(b))
 }
 
-// present turns null into nothing.
+// present turns null into nil.
 func present(v json.RawMessage) json.RawMessage {
 	if string(v) == "null" {
 		return nil
@@ -112,7 +111,7 @@ func present(v json.RawMessage) json.RawMessage {
 	return v
 }
 
-// parsed is a value as objects hold it.
+// parsed decodes a value into the types that objects hold.
 func parsed(v json.RawMessage) (any, error) {
 	if present(v) == nil {
 		return nil, nil
@@ -126,8 +125,8 @@ func parsed(v json.RawMessage) (any, error) {
 	return numbers(out), nil
 }
 
-// numbers turns JSON's numbers into those of unstructured objects: int64, or
-// float64 where they are not whole.
+// numbers converts JSON's numbers to those of unstructured objects: int64, or
+// float64 if they are not whole.
 func numbers(v any) any {
 	switch v := v.(type) {
 	case json.Number:
@@ -148,7 +147,7 @@ func numbers(v any) any {
 	return v
 }
 
-// Copy is a deep copy of JSON's own types.
+// Copy returns a deep copy of a value made of JSON's types.
 func Copy(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -167,8 +166,8 @@ func Copy(v any) any {
 	return v
 }
 
-// Own is what of an object is its writers' own: all but status and the metadata
-// that the API server keeps.
+// Own returns the parts of an object that its writers own: all but status and
+// the metadata that the API server maintains.
 func Own(object map[string]any) map[string]any {
 	out := map[string]any{}
 	for k, v := range object {
@@ -192,11 +191,11 @@ func Own(object map[string]any) map[string]any {
 	return out
 }
 
-// Equal says that two versions of an object are the same to their writers.
+// Equal reports whether two versions of an object are the same to their writers.
 func Equal(a, b map[string]any) bool { return same(value(Own(a)), value(Own(b))) }
 
-// named are the items of a list by name, and their names in order; false if
-// not all have a name of their own, or there are none.
+// named returns the items of a list by name and their names in order; false if
+// the list is empty or the items lack unique names.
 func named(v any) (map[string]any, []string, bool) {
 	list, ok := v.([]any)
 	if !ok || len(list) == 0 {
@@ -215,7 +214,7 @@ func named(v any) (map[string]any, []string, bool) {
 	return items, names, true
 }
 
-// union are the keys of both, sorted.
+// union returns the keys of both maps, sorted.
 func union(a, b map[string]any) []string {
 	all := maps.Clone(a)
 	if all == nil {

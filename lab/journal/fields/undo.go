@@ -7,36 +7,37 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// State is what became of a field when it was to be taken back.
+// State is the result of reverting a field.
 type State string
 
 const (
-	// Back: it was as written, and has its value of before again.
+	// Back: the field was as written, and has its original value again.
 	Back State = "back"
-	// Already: it had its value of before.
+	// Already: the field already had its original value.
 	Already State = "already"
-	// Foreign: it is neither as written nor as before, so somebody else changed
-	// it. It is left alone.
+	// Foreign: the field is neither as written nor as before, so someone else
+	// changed it. It is left alone.
 	Foreign State = "foreign"
 )
 
-// Answer is what became of one field.
+// Answer is the result for one field.
 type Answer struct {
 	Field Field
 	State State
-	// Now is its value before anything was taken back; nil: it is not there.
+	// Now is the value before anything was reverted; nil if it was absent.
 	Now json.RawMessage
 }
 
-// Undo takes the fields back in an object, which it leaves as it is, and says
-// what became of each.
+// Undo reverts the fields in a copy of an object, and returns the result for
+// each field.
 func Undo(live map[string]any, fields []Field) (map[string]any, []Answer) {
 	out, _ := Copy(live).(map[string]any)
 	if out == nil {
 		out = map[string]any{}
 	}
-	// What was one value in one change and a map in another is named at both
-	// places: the higher one first, after which the lower one has nothing to do.
+	// A value that was a scalar in one change and a map in another appears at
+	// both paths. The higher one comes first, after which the lower one needs no
+	// action.
 	fields = slices.Clone(fields)
 	slices.SortStableFunc(fields, func(a, b Field) int { return len(a.Path) - len(b.Path) })
 	var answers []Answer
@@ -55,13 +56,13 @@ func Undo(live map[string]any, fields []Field) (map[string]any, []Answer) {
 			continue
 		}
 		if v, blocked := get(out, a.Field.Path); !blocked && same(value(v), a.Field.Before) {
-			answers[i].State = Already // with the rest
+			answers[i].State = Already // reverted along with the rest
 		}
 	}
 	return out, answers
 }
 
-// undoOne takes one field back in out; of a text that is not as written, part by
+// undoOne reverts one field in out; in a text that is not as written, part by
 // part.
 func undoOne(out map[string]any, f Field) []Answer {
 	v, blocked := get(out, f.Path)
@@ -90,8 +91,8 @@ func undoOne(out map[string]any, f Field) []Answer {
 	return []Answer{answer}
 }
 
-// undoText takes back the parts of a text that somebody else changed too; nil
-// where it is YAML no more.
+// undoText reverts the parts of a text that someone else changed too; it returns
+// nil if the text is no longer YAML.
 func undoText(out map[string]any, live any, f Field) []Answer {
 	content, ok := textMap(live)
 	if !ok {
@@ -113,18 +114,19 @@ func undoText(out map[string]any, live any, f Field) []Answer {
 	return answers
 }
 
-// Over is what to remember of an object that is about to be changed from live
-// to wanted, where old is remembered of it already: so much that [Undo] takes it
-// back whether or not the change comes about.
+// Over returns the fields to record for an object that is about to change from
+// live to wanted, given the recorded fields old: enough for [Undo] to revert it
+// whether or not the change takes place.
 //
-// What somebody else changed meanwhile becomes what is put back: a field's value
-// of before is that of the object with the old fields taken back.
+// What someone else changed in the meantime becomes the value to restore: a
+// field's original value is its value in the object with the old fields
+// reverted.
 func Over(old []Field, live, wanted map[string]any, texts ...[]Step) []Field {
 	base, _ := Undo(live, old)
 	return over(old, live, base, wanted, Diff(base, wanted, texts...))
 }
 
-// over adds to the fields of a change from base to wanted what old remembers of
+// over adds to the fields of a change from base to wanted what old records about
 // live.
 func over(old []Field, live, base, wanted map[string]any, fields []Field) []Field {
 	find := func(o Field) int {
@@ -145,7 +147,7 @@ func over(old []Field, live, base, wanted map[string]any, fields []Field) []Fiel
 		if blocked || !slices.ContainsFunc(o.Wrote, func(w json.RawMessage) bool { return same(now, w) }) {
 			continue
 		}
-		if i < 0 { // this change puts it back
+		if i < 0 { // this change restores it
 			before, _ := get(base, o.Path)
 			o.Before, o.Wrote = value(before), []json.RawMessage{now}
 			fields = append(fields, o)
@@ -176,8 +178,8 @@ func overText(old []Field, live any, wanted map[string]any, f Field) []Field {
 	return over(old, l, base, w, f.Parts)
 }
 
-// get walks a path; nil where it ends early, and blocked where something else
-// stands in the way.
+// get follows a path. v is nil if the path ends early; blocked reports that a
+// value of another type is in the way.
 func get(node any, path []Step) (v any, blocked bool) {
 	for _, s := range path {
 		switch at := node.(type) {
@@ -206,8 +208,8 @@ func reaches(node any, path []Step) bool {
 	return !blocked && (v != nil || len(path) == 0)
 }
 
-// put sets a value, and what leads there; nil takes it away. It returns the
-// node, which is another where a list has grown or shrunk.
+// put sets a value, creating its parents; nil removes it. It returns the node,
+// which is a new one if a list has grown or shrunk.
 func put(node any, path []Step, v any) any {
 	if len(path) == 0 {
 		return v
@@ -249,10 +251,10 @@ func putItem(node any, name string, rest []Step, v any) any {
 	return append(list, put(map[string]any{nameKey: name}, rest, v))
 }
 
-// prune takes away what is empty on the way to a field that is gone, down to
-// the steps that led somewhere before it came.
+// prune removes what is empty on the way to a removed field, down to the steps
+// that existed before the field.
 func prune(out map[string]any, path []Step, there int) {
-	for n := len(path) - 1; n > max(there, 0); n-- { // a note read back may say anything
+	for n := len(path) - 1; n > max(there, 0); n-- { // a stored record may contain any number
 		v, blocked := get(out, path[:n])
 		if blocked || !hollow(v, path[n-1]) {
 			return
@@ -261,7 +263,7 @@ func prune(out map[string]any, path []Step, there int) {
 	}
 }
 
-// hollow says that a map or list holds nothing, an item nothing but its name.
+// hollow reports whether a map or list is empty, or an item has only its name.
 func hollow(v any, s Step) bool {
 	switch v := v.(type) {
 	case map[string]any:
@@ -272,8 +274,7 @@ func hollow(v any, s Step) bool {
 	return false
 }
 
-// reorder gives the items of a list the order they had; what came since stays
-// behind them.
+// reorder restores the order of a list's items; newer items follow.
 func reorder(out map[string]any, f Field) {
 	v, blocked := get(out, f.Path)
 	items, names, ok := named(v)
@@ -294,9 +295,9 @@ func reorder(out map[string]any, f Field) {
 	put(out, f.Path, sorted)
 }
 
-// Seen adds to what was written of each field what it is in an object that was
-// just written: the API server fills in defaults, and admission changes what it
-// likes. The second result says whether anything differed.
+// Seen adds to the written values of each field its value in an object that was
+// just written: the API server fills in defaults, and admission may change
+// anything. The second result reports whether anything differed.
 func Seen(all []Field, written map[string]any) ([]Field, bool) {
 	differ := false
 	out := slices.Clone(all)
@@ -315,8 +316,8 @@ func Seen(all []Field, written map[string]any) ([]Field, bool) {
 	return out, differ
 }
 
-// Redo gives fields the values that they were given last in an object, and
-// changes nothing else of it.
+// Redo sets fields to the values last written, and changes nothing else in the
+// object.
 func Redo(object map[string]any, all []Field) error {
 	for _, f := range all {
 		if f.Order != nil || len(f.Wrote) == 0 {
