@@ -5,16 +5,17 @@ import (
 	"strings"
 )
 
-// Subject is who gets rights.
+// Subject is a user, group or service account that gets rights.
 type Subject struct {
 	Kind      string // User, Group or ServiceAccount
 	Name      string
 	Namespace string // of a ServiceAccount
 }
 
-// roleName is that of the subject's roles and bindings: manifests for one do not
-// replace another's. See k8s.io/apimachinery/pkg/api/validation/path,
-// IsValidPathSegmentName, for what names may not have.
+// roleName returns the name of the subject's roles and bindings: manifests for
+// one subject must not replace another's. See
+// k8s.io/apimachinery/pkg/api/validation/path, IsValidPathSegmentName, for
+// characters that names may not contain.
 func (s Subject) roleName() string {
 	name := s.Name
 	if s.Namespace != "" {
@@ -23,11 +24,11 @@ func (s Subject) roleName() string {
 	return "meshtrial:" + strings.NewReplacer("/", "-", "%", "-").Replace(name)
 }
 
-// Manifests writes YAML that grants a subject exactly these rights, which
-// [Place] has given their namespaces: a ClusterRole for what must hold
-// everywhere, and for the run's own namespace, whose name nobody knows
-// beforehand; a Role in each other namespace. It fails for an object of a
-// study whose resource is not known yet.
+// Manifests writes YAML that grants a subject exactly these rights, with the
+// namespaces that [Place] filled in. A ClusterRole holds what applies everywhere
+// or in the run's own namespace, whose name is unknown beforehand; each other
+// namespace has a Role. Manifests fails for an object of a study whose resource
+// is not known yet.
 func Manifests(features []Feature, to Subject) ([]byte, error) {
 	byPlace := map[string][]Right{} // by namespace, "" for the cluster
 	journal := ""                   // its namespace
@@ -57,8 +58,8 @@ func Manifests(features []Feature, to Subject) ([]byte, error) {
 	return []byte(w.out.String()), nil
 }
 
-// manifests writes objects one after the other. Names stand in quotes, which
-// YAML reads as JSON does.
+// manifests writes objects one after the other. It quotes names as JSON strings,
+// which are valid YAML.
 type manifests struct {
 	to   Subject
 	name string
@@ -69,7 +70,7 @@ const rbacGroup = "rbac.authorization.k8s.io"
 
 func (w *manifests) line(format string, args ...any) { fmt.Fprintf(&w.out, format+"\n", args...) }
 
-// object begins one.
+// object begins an object.
 func (w *manifests) object(version, kind, name, namespace string) {
 	if w.out.Len() > 0 {
 		w.line("---")
@@ -81,7 +82,7 @@ func (w *manifests) object(version, kind, name, namespace string) {
 	w.line("  labels: {app.kubernetes.io/part-of: meshtrial}")
 }
 
-// role writes the role of a namespace, or with "" of the cluster, and its
+// role writes the role of a namespace (or of the cluster, with "") and its
 // binding.
 func (w *manifests) role(namespace string, all []Right) {
 	kind := "Role"
@@ -100,10 +101,10 @@ func (w *manifests) role(namespace string, all []Right) {
 	}
 }
 
-// rules put together what is of one resource, then resources of a group that
-// have the same verbs.
+// rules groups rights by resource, then resources of a group that have the same
+// verbs.
 func (w *manifests) rules(all []Right) {
-	verbs := map[string]map[string]bool{} // by group and resource; of a path the group is a slash
+	verbs := map[string]map[string]bool{} // by group and resource; the group of a path is a slash
 	for i := range all {
 		r := &all[i]
 		key := r.Group + " " + r.Resource

@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// When says which plans need a right.
+// When reports whether a plan needs a right.
 type When func(*study.Plan) bool
 
 func always(*study.Plan) bool { return true }
@@ -22,10 +22,10 @@ func dataPlane(p *study.Plan) bool    { return p.Study.Kind == study.DataPlane }
 func controlPlane(p *study.Plan) bool { return p.Study.Kind == study.ControlPlane }
 func resilient(p *study.Plan) bool    { return p.Study.Kind == resilience.Kind }
 
-// Both is needed by plans that need a as well as b.
+// Both combines two conditions that a plan must meet together.
 func Both(a, b When) When { return func(p *study.Plan) bool { return a(p) && b(p) } }
 
-// Meshes are the meshes of a plan's cells, without "none".
+// Meshes returns the meshes of a plan's cells, without "none".
 func Meshes(p *study.Plan) []string {
 	found := map[string]bool{}
 	for _, cell := range p.Cells {
@@ -44,17 +44,17 @@ func sorted[T any](m map[string]T) []string { return slices.Sorted(maps.Keys(m))
 
 func meshed(p *study.Plan) bool { return len(Meshes(p)) > 0 }
 
-// Cell: one of the plan's cells fulfils a condition.
+// Cell requires that one of the plan's cells meets a condition.
 func Cell(is func(record.Cell) bool) When {
 	return func(p *study.Plan) bool { return slices.ContainsFunc(p.Cells, is) }
 }
 
-// Counted: a cell has more than none of what a factor counts.
+// Counted requires a cell in which a factor's count is above zero.
 func Counted(factor string) When {
 	return Cell(func(c record.Cell) bool { return c[factor] != "0" && c[factor] != study.NotApplicable })
 }
 
-// OfChange: a cell makes changes of one of the kinds.
+// OfChange requires a cell that makes changes of one of the kinds.
 func OfChange(kinds ...string) When {
 	return func(p *study.Plan) bool {
 		return controlplane.Of(p.Study) != nil && Cell(func(c record.Cell) bool {
@@ -69,69 +69,71 @@ func OfChange(kinds ...string) When {
 	}
 }
 
-// ofEndpoints: changes add and remove pods.
+// ofEndpoints requires changes that add and remove pods.
 var ofEndpoints = OfChange(controlplane.ChangeEndpointsScale, controlplane.ChangeEndpointsReplace, controlplane.ChangeEndpointsFlap, controlplane.ChangeRollingRestart, controlplane.ChangePodLabels)
 
-// Step: a step of the timeline fulfils a condition.
+// Step requires a step of the timeline that meets a condition.
 func Step(is func(fault.Action) bool) When {
 	return func(p *study.Plan) bool {
 		return resilience.Of(p.Study) != nil && slices.ContainsFunc(resilience.Of(p.Study).Timeline.Steps, func(s fault.Step) bool { return is(s.Action) })
 	}
 }
 
-// HasStep: a step of the timeline is of this type.
+// HasStep requires a step of this type in the timeline.
 func HasStep[T fault.Action]() When {
 	return Step(func(a fault.Action) bool { _, ok := a.(T); return ok })
 }
 
 func profiled(p *study.Plan) bool { return dataPlane(p) && p.Study.Measured(study.MeasureProfile) }
 
-// Ledger: each request is joined from what its stations wrote.
+// Ledger reports whether a plan joins each request from what its stations wrote.
 func Ledger(p *study.Plan) bool { return p.Study.Measured(study.MeasureLedger) }
 
-// placed: pods must run on certain nodes.
+// placed reports whether pods must run on certain nodes.
 func placed(p *study.Plan) bool { return dataplane.Placed(p) || Cell(dataplane.Scattered)(p) }
 
-// renewed: pods are recreated between blocks.
+// renewed reports whether pods are recreated between blocks.
 func renewed(p *study.Plan) bool { return p.Study.Blocks.Redeploy > 0 }
 
-// Traffic: real requests run during a control plane's changes.
+// Traffic reports whether real requests run during a control plane's changes.
 func Traffic(p *study.Plan) bool {
 	return controlplane.Of(p.Study) != nil && controlplane.Of(p.Study).Traffic != nil
 }
 
-// Gateway: a real gateway of the mesh gets routes during a control plane's changes.
+// Gateway reports whether a real gateway of the mesh gets routes during a control
+// plane's changes.
 func Gateway(p *study.Plan) bool {
 	return controlplane.Of(p.Study) != nil && controlplane.Of(p.Study).Gateway != nil
 }
 
-// requests: real requests are sent during a control plane's changes.
+// requests reports whether real requests are sent during a control plane's changes.
 func requests(p *study.Plan) bool { return Traffic(p) || Gateway(p) }
 
-// realPods: real pods run beside the simulated ones.
+// realPods reports whether real pods run alongside the simulated ones.
 func realPods(p *study.Plan) bool {
 	return requests(p) || controlPlane(p) && Counted(controlplane.FactorRealPods)(p)
 }
 
-// ownSlices: changes write EndpointSlices of their own; byControllers: the
-// cluster's controllers write them.
+// ownSlices reports whether changes write EndpointSlices themselves; byControllers,
+// whether the cluster's controllers write them.
 func ownSlices(p *study.Plan) bool {
 	return controlplane.Of(p.Study) != nil && controlplane.Of(p.Study).EndpointsBy == controlplane.EndpointsBySlices
 }
 
 func byControllers(p *study.Plan) bool { return !ownSlices(p) || Traffic(p) }
 
-// levers: a plan sets levers of istiod; see kinds/resilience/trial, SetsControl.
+// levers reports whether a plan sets levers of istiod; see kinds/resilience/trial,
+// SetsControl.
 func levers(p *study.Plan) bool {
 	debounce, _ := controlplane.LeverByName(study.FactorDebounceAfter)
 	return controlPlane(p) || resilient(p) && Cell(func(c record.Cell) bool { return debounce.Sets(c[study.FactorDebounceAfter]) })(p)
 }
 
-// onNodes: a step acts on processes or packets of nodes.
+// onNodes requires a step that acts on processes or packets of nodes.
 var onNodes = Step(func(a fault.Action) bool { return len(a.Needs()) > 0 || expires(a) })
 
-// controlPods: a step kills or pauses the control plane's pods; away: it keeps them
-// away.
+// controlPods requires a step that kills or pauses the control plane's pods; away,
+// one that keeps them away.
 var (
 	controlPods = Step(func(a fault.Action) bool { return ofControlPlane(a, fault.DoKill) || ofControlPlane(a, fault.DoPause) })
 	away        = Step(func(a fault.Action) bool { return ofControlPlane(a, fault.DoKill) })
@@ -147,10 +149,10 @@ func expires(a fault.Action) bool {
 	return ok && c.Do == fault.DoExpire
 }
 
-// abrupt: a step removes replicas without a grace period.
+// abrupt requires a step that removes replicas without a grace period.
 var abrupt = Step(func(a fault.Action) bool { r, ok := a.(*fault.Remove); return ok && r.Abrupt })
 
-// scales: steps remove, add or restart replicas.
+// scales requires steps that remove, add or restart replicas.
 var scales = Step(func(a fault.Action) bool {
 	switch a.(type) {
 	case *fault.Remove, *fault.Add, *fault.Restart, *fault.Load, *fault.Move:
@@ -159,8 +161,8 @@ var scales = Step(func(a fault.Action) bool {
 	return false
 })
 
-// stepObjects are the rights to change the objects of a study's steps, and to revert
-// the changes.
+// stepObjects returns the rights to change the objects of a study's steps and to
+// revert the changes.
 func stepObjects(p *study.Plan) []Right {
 	var out []Right
 	add := func(step, version, kind, namespace string) {

@@ -1,10 +1,10 @@
-// Package rights is one table of the rights in a cluster that each feature of
-// meshtrial needs: what each right is for, what is lost without it, and which
-// plans need it. Rights that a mesh alone needs come from its package.
+// Package rights has one table of the rights in a cluster that each feature of meshtrial
+// needs: what each right is for, what is lost without it, and which plans need it. Rights
+// that only one mesh needs come from its package.
 //
-// The preflight of a run checks these rights, `meshtrial cluster check` prints
-// them and writes manifests, and docs/cluster.md lists them. A test on the lab
-// compares the table with the audit log of an API server.
+// A run's preflight checks these rights, `meshtrial cluster check` prints them and writes
+// manifests, and docs/cluster.md lists them. A test on the lab compares the table with the
+// audit log of an API server.
 package rights
 
 import (
@@ -18,52 +18,52 @@ import (
 // Where is the scope of a right.
 type Where string
 
-// Places of rights.
+// Scopes of rights.
 const (
-	// Everywhere is in every namespace, or of objects without one.
+	// Everywhere means every namespace, or objects without one.
 	Everywhere Where = "everywhere"
-	// InRun is in the run's own namespace. Its name is not known beforehand, so
-	// that the right has to be granted everywhere, unless users get rights in the
-	// namespaces they create.
+	// InRun means the run's own namespace. Its name is not known beforehand, so the right
+	// must be granted everywhere, unless users get rights in the namespaces they create.
 	InRun Where = "run's namespace"
-	// InMesh is in the namespace of the mesh's control plane.
+	// InMesh means the namespace of the mesh's control plane.
 	InMesh Where = "mesh's namespace"
-	// InSystem is in Kubernetes' own namespace.
+	// InSystem means Kubernetes' own namespace.
 	InSystem Where = "kube-system"
-	// InJournal is in the namespace of the cluster's Lease and journal.
+	// InJournal means the namespace of the cluster's Lease and journal.
 	InJournal Where = "journal's namespace"
-	// InNamed is in a namespace that the user names.
+	// InNamed means a namespace that the user names.
 	InNamed Where = "namespace named"
-	// OfURL is a path of the API server that is not an object.
+	// OfURL means a path of the API server that is not an object.
 	OfURL Where = "path"
 )
 
 // Right is one line of the table: verbs on a resource.
 type Right struct {
 	Verbs       []string `json:"verbs"`
-	Group       string   `json:"group"` // "" for the core group
+	Group       string   `json:"group"` // "" means the core group
 	Resource    string   `json:"resource,omitempty"`
 	Subresource string   `json:"subresource,omitempty"`
 	URL         string   `json:"url,omitempty"` // of OfURL
 	Where       Where    `json:"where"`
-	// Namespace is where it has to hold; "" for Everywhere, and until [Place]
-	// has filled it in.
+	// Namespace is the namespace in which the right must hold; "" for Everywhere, and
+	// until [Place] has filled it in.
 	Namespace string `json:"namespace,omitempty"`
-	// Version and Kind are of an object that a study names. Resource is then empty
-	// until the API server has been asked for it.
+	// Version and Kind describe an object that a study names. Resource is then empty until
+	// the API server has resolved it.
 	Version string `json:"version,omitempty"`
 	Kind    string `json:"kind,omitempty"`
 	Why     string `json:"why"`
-	// Without is what is lost if the right is refused; "": a run does not start.
+	// Without says what is lost if the right is refused; "" means that a run does not
+	// start.
 	Without string `json:"without,omitempty"`
 
-	mesh string // of the one mesh that needs it; "" for any
+	mesh string // the only mesh that needs it; "" means all
 }
 
-// Optional reports whether a run can do without the right.
+// Optional reports whether a run can proceed without the right.
 func (r *Right) Optional() bool { return r.Without != "" }
 
-// Name is the resource as kubectl writes it, or the path.
+// Name returns the resource as kubectl writes it, or the path.
 func (r *Right) Name() string {
 	name := r.Resource
 	switch {
@@ -81,20 +81,20 @@ func (r *Right) Name() string {
 	return name
 }
 
-// Feature is a part of what meshtrial does, with the rights it needs.
+// Feature is a function of meshtrial with the rights it needs.
 type Feature struct {
 	Name string `json:"feature"`
 	Doc  string `json:"doc"`
-	// Privileged says what its pods may do on nodes beyond what an ordinary pod
-	// may; "" for nothing.
+	// Privileged says what its pods may do on nodes beyond an ordinary pod; "" means
+	// nothing.
 	Privileged string `json:"privileged,omitempty"`
-	// Without says what is lost without the whole feature; "" where the study
-	// is of nothing else.
+	// Without says what is lost without the whole feature; "" if the study consists of
+	// nothing else.
 	Without string  `json:"without,omitempty"`
 	Rights  []Right `json:"rights"`
 }
 
-// rights are those of a row.
+// rights returns the rights of a row.
 func (r *Row) rights() []Right {
 	one := Right{Verbs: strings.Fields(r.Verbs), Where: r.Where, Why: r.Why, Without: r.Without, mesh: r.mesh}
 	if r.Where == OfURL {
@@ -110,7 +110,7 @@ func (r *Row) rights() []Right {
 	return out
 }
 
-// with is the feature with the needed rows.
+// with returns the feature with the needed rows.
 func (f *feature) with(needed func(*Row) bool) Feature {
 	out := Feature{Name: f.Name, Doc: f.Doc, Privileged: f.Privileged, Without: f.Without}
 	for _, rows := range [][]Row{f.also, f.rows} {
@@ -125,8 +125,8 @@ func (f *feature) with(needed func(*Row) bool) Feature {
 
 func all(*Row) bool { return true }
 
-// Features is the whole table in the order of documents, apart from what the
-// steps of a study name.
+// Features returns the whole table in the order of the documentation, except rights for
+// the objects that the steps of a study name.
 func Features() []Feature {
 	var out []Feature
 	for i := range table {
@@ -135,7 +135,7 @@ func Features() []Feature {
 	return out
 }
 
-// Named are features by their names.
+// Named returns features by name.
 func Named(names ...string) ([]Feature, error) {
 	var out []Feature
 	for _, name := range names {
@@ -148,7 +148,7 @@ func Named(names ...string) ([]Feature, error) {
 	return out, nil
 }
 
-// Names of all features.
+// Names returns the names of all features.
 func Names() []string {
 	var out []string
 	for i := range table {
@@ -180,7 +180,7 @@ func OfKubelets(plan *study.Plan) []Feature {
 	return append(slices.DeleteFunc(Of(plan), func(f Feature) bool { return f.Name == Observe }), For(plan, Kubelets)...)
 }
 
-// For is a feature that a flag enables, with the rights that a plan then needs.
+// For returns the feature that a flag enables, with the rights that a plan then needs.
 func For(plan *study.Plan, name string) []Feature {
 	var out []Feature
 	for i := range table {
@@ -198,8 +198,8 @@ func neededBy(plan *study.Plan) func(*Row) bool {
 	}
 }
 
-// Add adds the rights that features need for a mesh. It is for the beginning of a program,
-// before anything else is asked of this package.
+// Add adds the rights that features need for a mesh. Call it at the start of a program,
+// before any other function of this package.
 func Add(mesh string, rows map[string][]Row) {
 	for name, of := range rows {
 		at := slices.IndexFunc(table, func(f feature) bool { return f.Name == name })
@@ -214,7 +214,8 @@ func Add(mesh string, rows map[string][]Row) {
 	}
 }
 
-// Join merges the features of several plans: each once, with the rights of all.
+// Join merges the features of several plans: each feature once, with the rights of all
+// plans.
 func Join(all ...[]Feature) []Feature {
 	var out []Feature
 	for _, features := range all {
@@ -236,26 +237,26 @@ func Join(all ...[]Feature) []Feature {
 	return out
 }
 
-// same reports whether two rights are of the same row and place.
+// same reports whether two rights come from the same row and have the same place.
 func (r *Right) same(o *Right) bool {
 	return r.Name() == o.Name() && r.Version == o.Version && r.Where == o.Where && r.Namespace == o.Namespace && r.Why == o.Why && slices.Equal(r.Verbs, o.Verbs)
 }
 
-// Places are the namespaces that the table names by their purpose.
+// Places holds the namespaces that the table refers to by purpose.
 type Places struct {
-	// Run is the run's namespace, or one that could be.
+	// Run is the run's namespace, or a possible name for it.
 	Run string
 	// Journal holds the cluster's Lease and the journal of changes.
 	Journal string
-	// Meshes are the namespaces of control planes by the mesh's name. A mesh
-	// that is not here is not used.
+	// Meshes maps meshes to the namespaces of their control planes. Meshes without an
+	// entry are not used.
 	Meshes map[string]string
 	// Named is the namespace that the user names.
 	Named string
 }
 
-// Place fills in the namespaces. Rights in a mesh's namespace come once for
-// each mesh that needs them.
+// Place fills in the namespaces. It repeats rights in a mesh's namespace for each mesh
+// that needs them.
 func Place(features []Feature, at Places) []Feature {
 	var out []Feature
 	for _, f := range features {

@@ -38,18 +38,19 @@ const (
 	DetachedRuns = "detached runs"
 )
 
-// Resources and verbs that come together.
+// Resources and verbs that occur together.
 const (
 	rbac          = ".rbac.authorization.k8s.io"
 	endpointSlice = "endpointslices.discovery.k8s.io"
 	// PortForward is the resource of port-forwards.
 	PortForward = "pods/portforward"
-	// Open is what a port-forward takes: newer API servers ask for create by
-	// WebSocket too.
+	// Open lists the verbs that a port-forward needs: newer API servers also require create
+	// over WebSocket.
 	Open = "get create"
-	// populated are the kinds that each population has.
+	// populated lists the kinds of objects that every population has.
 	populated = "namespaces nodes serviceaccounts services deployments.apps"
-	// Changing is what changes of a kind take, and the watch that sees them.
+	// Changing lists the verbs for changes of a kind, including the watch that observes
+	// them.
 	Changing = "create patch delete list watch"
 )
 
@@ -59,37 +60,37 @@ const (
 	unseen    = "such workloads are not known, and get the Sidecar of their namespace when they run"
 	unwatched = "pushes that change nothing are not traced to who causes them"
 	alone     = "roles of a runner that died stay until somebody deletes the run's namespace"
-	// Events say what a controller or a kubelet cannot do for a pod that is waited for: see
-	// internal/podwait.
+	// Events explain what a controller or a kubelet cannot do for a pod that is waited for:
+	// see internal/podwait.
 	silentPods = "if a node cannot start a pod (network, volume) or a DaemonSet's pods are refused, the wait ends after minutes, and does not say why"
 )
 
-// feature is a feature of the table, built of constants alone.
+// feature is an entry of the table, made of constants only.
 type feature struct {
 	Name, Doc, Privileged, Without string
 
 	when When
 	rows []Row
-	also []Row // shared with others
+	also []Row // shared with other features
 }
 
 // Row is one or more rights of a feature.
 type Row struct {
-	Verbs string // as the API server's audit log says them
-	// Name is the resource as kubectl writes it (deployments.apps, pods/log),
-	// several of them, or a path.
+	Verbs string // as the API server's audit log writes them
+	// Name is the resource as kubectl writes it (deployments.apps, pods/log), several of
+	// them, or a path.
 	Name  string
 	Where Where
 	Why   string
-	// Without is what is lost without it; "": it is needed.
+	// Without says what is lost without the right; "" means that it is required.
 	Without string
-	// When says which plans need it; nil: all that need the feature.
+	// When reports whether a plan needs it; nil means that all plans with the feature do.
 	When When
 
-	mesh string // whose it is; "" for any
+	mesh string // the mesh that needs it; "" means all
 }
 
-// nodeRole is what roles on nodes need that want a token.
+// nodeRole lists the rights of node roles that require a token.
 var nodeRole = []Row{
 	{Verbs: "create", Name: "secrets", Where: InRun, Why: "the token that the role wants"},
 	{Verbs: "create", Name: "daemonsets.apps", Where: InRun, Why: "the role on each node"},
@@ -97,7 +98,7 @@ var nodeRole = []Row{
 
 var eventsOfRun = Row{Verbs: "list", Name: "events", Where: InRun, Why: "why pods do not come", Without: silentPods}
 
-// table is all rights by feature, in the order of documents.
+// table lists all rights by feature, in the order of the documentation.
 var table = []feature{
 	{Name: Reach, Doc: "Finds the cluster, and asks what this user may do. Kubernetes' own roles system:basic-user and system:discovery grant it to everybody.", when: always, rows: []Row{
 		{Verbs: "get", Name: "/version", Where: OfURL, Why: "whether the cluster answers, and its version"},
