@@ -23,26 +23,25 @@ import (
 
 // hierarchy is one mounted cgroup hierarchy.
 type hierarchy struct {
-	mount       string   // where it is mounted
+	mount       string   // mount point
 	v2          bool     // the unified hierarchy
 	controllers []string // its controllers
 }
 
-// cgroups are the mounted hierarchies of a machine.
+// cgroups lists the mounted hierarchies of a machine.
 type cgroups []hierarchy
 
-// systemGroup holds the lab's own processes, beside the pods' groups.
+// systemGroup holds the lab's own processes, next to the pods' groups.
 const systemGroup = "system"
 
-// findCgroups reads a mountinfo file and, for the unified hierarchy, its
-// controllers.
+// findCgroups reads a mountinfo file and, for the unified hierarchy, its controllers.
 func findCgroups(mountinfo io.Reader) (cgroups, error) {
 	var all cgroups
 	seen := map[string]bool{} // by device: a hierarchy may be mounted twice
 	lines := bufio.NewScanner(mountinfo)
 	for lines.Scan() {
 		before, after, ok := strings.Cut(lines.Text(), " - ")
-		// One space stands between fields; other blanks are part of names.
+		// Fields are separated by one space; other blanks belong to names.
 		fields, options := strings.Split(before, " "), strings.Split(after, " ")
 		if !ok || len(fields) < 6 || len(options) < 3 {
 			continue
@@ -82,11 +81,11 @@ func (c cgroups) unified() bool {
 	return len(c) > 0 && !slices.ContainsFunc(c, func(h hierarchy) bool { return !h.v2 })
 }
 
-// neededControllers are those without which a kubelet does not start; with
-// separate hierarchies it needs cpuacct too.
+// neededControllers are the controllers that a kubelet requires to start; with separate
+// hierarchies it requires cpuacct too.
 var neededControllers = []string{"cpu", "cpuset", "memory", "pids"}
 
-// lacking lists the controllers a kubelet needs that no hierarchy has.
+// lacking lists the controllers that a kubelet needs and no hierarchy has.
 func (c cgroups) lacking() []string {
 	need := neededControllers
 	if !c.unified() {
@@ -101,8 +100,8 @@ func (c cgroups) lacking() []string {
 	return lacks
 }
 
-// create makes the group name with its share of the CPU, and systemGroup inside
-// it, in each hierarchy.
+// create makes the group name with its share of the CPU, and systemGroup inside it, in
+// each hierarchy.
 func (c cgroups) create(name string, share int) error {
 	for _, h := range c {
 		if h.v2 && len(h.controllers) > 0 {
@@ -117,7 +116,7 @@ func (c cgroups) create(name string, share int) error {
 			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 				return fmt.Errorf("create a cgroup: %w", err)
 			}
-			// A new cpuset is empty and admits no process before it is filled.
+			// A new cpuset is empty and accepts no process until it is filled.
 			if slices.Contains(h.controllers, "cpuset") && !h.v2 {
 				for _, file := range []string{"cpuset.cpus", "cpuset.mems"} {
 					if err := inherit(dir, file); err != nil {
@@ -140,10 +139,9 @@ func (c cgroups) create(name string, share int) error {
 	return nil
 }
 
-// Shares of the CPU, in units of an ordinary group's. A group counts as one process
-// beside the host's, and a lab is more than that; inside it, the node's own programs
-// must not starve when many pods start. Each of several nodes has the control plane's
-// share.
+// Shares of the CPU, relative to an ordinary group. A group competes like one of the
+// host's processes, but a lab is more than that; inside it, the node's own programs must
+// not starve when many pods start. Each of several nodes has the control plane's share.
 const (
 	labShare    = 20
 	systemShare = 4
@@ -165,12 +163,12 @@ func (h hierarchy) setShare(dir string, share int) error {
 	return nil
 }
 
-// hostGroup takes the processes of a container that has a group of its own.
+// hostGroup receives the processes of a container that has its own group.
 const hostGroup = "meshtrial-host"
 
 // vacate moves the processes of the group at the mount into a group below it, which stays,
-// unless the group is the machine's root: any other hands controllers on only while it has
-// no processes itself. Those that are moved can start others meanwhile.
+// unless the group is the machine's root: any other group can delegate controllers only
+// while it has no processes. The moved processes may start others in the meantime.
 func (h hierarchy) vacate(move func(pid, group string) error) error {
 	if _, err := os.Stat(filepath.Join(h.mount, "cgroup.type")); errors.Is(err, fs.ErrNotExist) {
 		return nil // only the root has no type
@@ -189,7 +187,7 @@ func (h hierarchy) vacate(move func(pid, group string) error) error {
 				return errs.WithHint(fmt.Errorf("the cgroup %s has processes from outside this container", h.mount),
 					"start the container with --cgroupns=private")
 			}
-			if err := move(pid, group); err != nil && !errors.Is(err, unix.ESRCH) { // it has ended
+			if err := move(pid, group); err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: it has ended
 				return fmt.Errorf("move process %s into the cgroup %s: %w", pid, hostGroup, err)
 			}
 		}
@@ -202,7 +200,7 @@ func moveProcess(pid, group string) error {
 }
 
 // delegate enables the controllers of a unified group for its children: those that a
-// kubelet needs, and of the others what the kernel allows.
+// kubelet needs, and others if the kernel allows it.
 func (h hierarchy) delegate(dir string) error {
 	for _, controller := range h.controllers {
 		err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
@@ -235,8 +233,8 @@ func (c cgroups) join(name string, pid int) error {
 	return nil
 }
 
-// remove kills what runs in the group and removes it with all groups below it from each
-// hierarchy. It retries until ctx ends: a group can be removed only after its last
+// remove kills the processes in the group and removes it with all groups below it from
+// each hierarchy. It retries until ctx ends: a group can be removed only after its last
 // process is gone.
 func (c cgroups) remove(ctx context.Context, name string) error {
 	for {
@@ -255,10 +253,10 @@ func (c cgroups) remove(ctx context.Context, name string) error {
 	}
 }
 
-// removeGroup removes a group and those below it. It kills what still runs there, after
+// removeGroup removes a group and those below it. It kills the remaining processes, after
 // which a retry can remove the group.
 func removeGroup(dir string) error {
-	err := unix.Rmdir(dir) // works unless it has processes or groups
+	err := unix.Rmdir(dir) // succeeds unless it has processes or groups
 	if err == nil || errors.Is(err, unix.ENOENT) {
 		return nil
 	}

@@ -12,11 +12,11 @@ import (
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
-// Folders inside the lab's mount namespace. All are mounts of the lab's own, so that
-// nothing of the host is touched. Paths of sockets must be short.
+// Folders inside the lab's mount namespace. Each is a mount of the lab, so the host's
+// folders are not affected. Paths of sockets must be short.
 const (
 	runDir       = "/run/meshtrial"
-	imageDir     = runDir + "/images" // containerd's kept root
+	imageDir     = runDir + "/images" // the root that containerd keeps
 	kubeletDir   = "/var/lib/kubelet"
 	etcdSocket   = runDir + "/etcd.sock"
 	etcdPeer     = runDir + "/etcd-peer.sock"
@@ -25,7 +25,7 @@ const (
 	ordersSocket = runDir + "/orders.sock"
 )
 
-// spec is all that init needs to know; spec.json holds it.
+// spec holds everything that init needs to know. It is stored as spec.json.
 type spec struct {
 	ID         string                        `json:"id"`
 	Dir        labDir                        `json:"dir"`
@@ -41,14 +41,14 @@ type spec struct {
 
 	NodeNetwork bool `json:"node_network"` // nodes have folders for a mesh's CNI plugin
 
-	// Self is the node of this spec. The spec of a lab of several nodes has none: its
-	// init runs the control plane, and the Nodes have specs of their own.
+	// Self is the node of this spec. The spec of a lab with several nodes has none: its
+	// init runs the control plane, and the Nodes have their own specs.
 	Self  Node   `json:"self,omitzero"`
-	Nodes []Node `json:"nodes,omitempty"` // none in the spec of one of several nodes
+	Nodes []Node `json:"nodes,omitempty"` // empty in the spec of one of several nodes
 }
 
-// files are the configuration files by path below the folder: the lab's, a node's, or
-// both for a lab of one node.
+// files returns the configuration files by path below the folder: the lab's, a node's,
+// or both for a lab of one node.
 func (s *spec) files() (map[string][]byte, error) {
 	out := map[string][]byte{}
 	if len(s.Nodes) > 0 {
@@ -78,7 +78,7 @@ func (s *spec) files() (map[string][]byte, error) {
 	return out, nil
 }
 
-// containerdTOML configures containerd; without CRI for importing.
+// containerdTOML returns containerd's configuration, without CRI if it only imports.
 func (s *spec) containerdTOML(importing bool) string {
 	disabled := []string{"io.containerd.snapshotter.v1.btrfs", "io.containerd.snapshotter.v1.zfs", "io.containerd.snapshotter.v1.aufs",
 		"io.containerd.snapshotter.v1.devmapper", "io.containerd.internal.v1.tracing", "io.containerd.tracing.processor.v1.otlp"}
@@ -94,7 +94,7 @@ func (s *spec) containerdTOML(importing bool) string {
 	p("disabled_plugins = [%s]", `"`+strings.Join(disabled, `", "`)+`"`)
 	p("[grpc]\n  address = %q", criSocket)
 	p("[debug]\n  level = \"warn\"")
-	p("[plugins.\"io.containerd.internal.v1.opt\"]\n  path = %q", runDir+"/opt") // default is a folder of the host's
+	p("[plugins.\"io.containerd.internal.v1.opt\"]\n  path = %q", runDir+"/opt") // the default is a folder of the host
 	if importing {
 		return b.String()
 	}
@@ -113,7 +113,7 @@ func (s *spec) containerdTOML(importing bool) string {
 	return b.String()
 }
 
-// MaxPods is the limit of pods on a node, below the size of its address range.
+// MaxPods is the maximum number of pods on a node, below the size of its address range.
 const MaxPods = 250
 
 func (s *spec) kubeletConfig() map[string]any {
@@ -135,12 +135,12 @@ func (s *spec) kubeletConfig() map[string]any {
 		"maxPods": MaxPods, "oomScoreAdj": 0,
 		"serializeImagePulls": false, "registryPullQPS": 0,
 		"kubeAPIQPS": 500, "kubeAPIBurst": 1000, "eventRecordQPS": 0,
-		// No eviction for the host's disk, and no removal of images: the kept image
-		// store must stay complete.
+		// No eviction because of the host's disk, and no removal of images: the kept
+		// image store must stay complete.
 		"evictionHard": map[string]string{}, "imageGCHighThresholdPercent": 100, "imageGCLowThresholdPercent": 99,
 		"localStorageCapacityIsolation": true,
-		// The default, 10Mi, would lose the start of access logs, which are read after
-		// a trial.
+		// With the default, 10Mi, the beginning of access logs would be lost: they are
+		// read after a trial.
 		"containerLogMaxSize": "100Mi",
 		"volumePluginDir":     kubeletDir + "/volumeplugins",
 		"failSwapOn":          false,
@@ -154,15 +154,15 @@ func (s *spec) proxyConfig() map[string]any {
 		"clusterCIDR": s.Network.Pods.String(), "bindAddress": s.Self.Address.String(),
 		"healthzBindAddress": "127.0.0.1:10256", "metricsBindAddress": "127.0.0.1:10249",
 		"oomScoreAdj": 0,
-		// These system controls cannot be written inside a namespace.
+		// These sysctls cannot be written inside a namespace.
 		"conntrack": map[string]any{"maxPerCore": 0, "min": 0, "tcpEstablishedTimeout": "0s", "tcpCloseWaitTimeout": "0s"},
 		"nftables":  map[string]any{"minSyncPeriod": "100ms"},
 	}
 }
 
-// cniConfig connects each pod by a link of its own to the node, which routes between
-// them: every packet passes the node's rules, so that Services work between pods of one
-// node without br_netfilter.
+// cniConfig connects each pod to the node by its own link. The node routes between pods,
+// so every packet passes the node's rules and Services work between pods of one node
+// without br_netfilter.
 func (s *spec) cniConfig() map[string]any {
 	return map[string]any{"cniVersion": "0.4.0", "name": "lab", "plugins": []any{map[string]any{
 		"type": "ptp", "ipMasq": false,
@@ -174,8 +174,8 @@ func (s *spec) cniConfig() map[string]any {
 	}}}
 }
 
-// writeFiles makes the folder of a lab or a node: configuration, certificates, and links
-// to tools that components find by name.
+// writeFiles writes the folder of a lab or a node: configuration, certificates, and
+// links to tools that components find by name.
 func (s *spec) writeFiles(keys keySet) error {
 	for _, dir := range []string{"pki", "conf/cni", "log", "log/pods", "log/containers", "etcd", "kubelet", "tmp", "bin", "tools"} {
 		if err := os.MkdirAll(s.Dir.join(dir), 0o700); err != nil {
@@ -197,7 +197,7 @@ func (s *spec) writeFiles(keys keySet) error {
 			return err
 		}
 	}
-	// The kubelet and kube-proxy run nft, containerd its shim, by name.
+	// The kubelet and kube-proxy run nft by name, containerd its shim.
 	for name, dir := range map[string]string{"containerd-shim-runc-v2": "bin", "runc": "bin", "kubectl": "tools"} {
 		if err := os.Symlink(s.Programs[name].Path, s.Dir.join(dir, name)); err != nil {
 			return err
@@ -209,7 +209,7 @@ func (s *spec) writeFiles(keys keySet) error {
 	return writeJSON(s.Dir.spec(), s)
 }
 
-// writeWrapper makes a script for a tool that needs an environment.
+// writeWrapper writes a script for a tool that needs environment variables.
 func (s *spec) writeWrapper(name string) error {
 	program := s.Programs[name]
 	var b strings.Builder
@@ -224,7 +224,7 @@ func (s *spec) writeWrapper(name string) error {
 
 func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
-// keep lists the folders of programs, state and images, which must stay visible below
+// keep lists the folders of programs, state and images, which must stay visible beneath
 // the lab's own mounts.
 func (s *spec) keep() []string {
 	seen := map[string]bool{}
@@ -256,9 +256,9 @@ func (s *spec) keep() []string {
 	return out
 }
 
-// auditPolicy has the API server log who made which request, and whether it was
-// allowed. Requests of the node's own programs and controllers are left out.
-// See audit.k8s.io/v1, Policy.
+// auditPolicy has the API server log who made which request, and whether it was allowed.
+// It omits requests of the node's own programs and of controllers. See audit.k8s.io/v1,
+// Policy.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// event is a line between an init and whoever started it, over a socket that init
+// event is a line exchanged between an init and its starter, over a socket that init
 // inherits as fdControl.
 type event struct {
 	Event string `json:"event"`
@@ -18,7 +18,7 @@ type event struct {
 }
 
 // Events. Up sends go when the namespaces are ready for init, and stay when init may
-// outlive Up. A node's init is sent api too.
+// outlive Up. A node's init also receives api.
 const (
 	eventGo     = "go"
 	eventStay   = "stay"
@@ -28,7 +28,8 @@ const (
 	eventFailed = "failed" // init ends
 )
 
-// controlPair makes such a socket. Our end does not block, so that it has deadlines.
+// controlPair makes such a socket. Our end is non-blocking, so it supports
+// deadlines.
 func controlPair() (ours, theirs *os.File, err error) {
 	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -64,7 +65,7 @@ func readEvent(lines *bufio.Reader) (e event, err error) {
 	return e, err
 }
 
-// expect reads events until the one that is wanted.
+// expect reads events until the wanted one arrives.
 func expect(lines *bufio.Reader, want string) error {
 	for {
 		e, err := readEvent(lines)

@@ -16,15 +16,15 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// Limits on the end of init by itself, and on the removal of a lab's leftovers.
+// Time limits on init's own shutdown, and on removing a lab's leftovers.
 const (
 	termGrace  = time.Second
 	sweepLimit = time.Minute
 )
 
-// Down ends the running lab of a state folder ("" is the default one), if any, and
-// removes everything that it, or a crashed one, left. It reports whether a lab was
-// running. It may be called again.
+// Down ends the running lab of a state folder ("" means the default), if any, and
+// removes everything that it or a crashed lab left behind. It reports whether a lab
+// was running. It is idempotent.
 func Down(ctx context.Context, dir string) (wasRunning bool, err error) {
 	p, err := stateDir(dir)
 	if err != nil {
@@ -47,12 +47,12 @@ func Down(ctx context.Context, dir string) (wasRunning bool, err error) {
 	return wasRunning, os.RemoveAll(filepath.Join(p.base, "failed"))
 }
 
-// end ends the init that holds the lock, and takes the lock.
+// end ends the init that holds the lock, and takes over the lock.
 func (p paths) end(ctx context.Context) (*os.File, error) {
 	limited, cancel := context.WithTimeoutCause(ctx, sweepLimit, errors.New("another meshtrial command is at work on this lab"))
 	defer cancel()
 	for {
-		// The lock is held by init, or by an Up that has yet to start it.
+		// The lock is held by init, or by an Up that has not started it yet.
 		if r, err := p.readRecord(); err == nil && r.initAlive() {
 			r.endInit(ctx)
 		} else if r := p.unrecorded(); r != nil {
@@ -68,7 +68,7 @@ func (p paths) end(ctx context.Context) (*os.File, error) {
 	}
 }
 
-// unrecorded finds the init that holds the lock without its record: a process with
+// unrecorded finds the init that holds the lock but has no record: a process with
 // init's name that has this file open. It returns nil if there is none.
 func (p paths) unrecorded() *record {
 	lock, err := os.Stat(p.lock())
@@ -101,15 +101,15 @@ func (p paths) unrecorded() *record {
 	return nil
 }
 
-// endInit ends the record's init, but no later process with its PID, and waits until
-// every process of its PID namespace is gone, or ctx ends.
+// endInit ends the record's init, but not a later process with its PID, and waits
+// until every process of its PID namespace is gone or ctx ends.
 func (r *record) endInit(ctx context.Context) {
 	fd, err := unix.PidfdOpen(r.InitPID, 0)
 	if err != nil {
 		return
 	}
 	defer unix.Close(fd)
-	if !r.initAlive() { // asked now that the descriptor holds the process
+	if !r.initAlive() { // checked again now that the descriptor pins the process
 		return
 	}
 	unix.PidfdSendSignal(fd, unix.SIGTERM, nil, 0)
@@ -119,15 +119,15 @@ func (r *record) endInit(ctx context.Context) {
 	}
 }
 
-// waitPidfd waits until a process has ended. The first process of a PID
-// namespace ends after all others of it.
+// waitPidfd waits until a process has ended. The first process of a PID namespace
+// ends after all others in it.
 func waitPidfd(ctx context.Context, fd int, limit time.Duration) bool {
 	for end := time.Now().Add(limit); ; {
 		left := time.Until(end)
 		if left < 0 || ctx.Err() != nil {
 			return false
 		}
-		left = min(left, 100*time.Millisecond) // ctx may end meanwhile
+		left = min(left, 100*time.Millisecond) // ctx may end in the meantime
 		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
 		if n > 0 {
 			return true
@@ -139,7 +139,7 @@ func waitPidfd(ctx context.Context, fd int, limit time.Duration) bool {
 }
 
 // sweep removes what labs of this state folder left outside their namespaces. The
-// caller holds the lock, so that none of them runs.
+// caller holds the lock, so none of them is running.
 func sweep(ctx context.Context, p paths) error {
 	entries, err := os.ReadDir(p.base)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -148,14 +148,14 @@ func sweep(ctx context.Context, p paths) error {
 	if err != nil {
 		return err
 	}
-	// A lab's folder, interface and cgroup are named after its id, so that all are
-	// found even without its record.
+	// A lab's folder, interface and cgroup are named after its ID, so all are found
+	// even without its record.
 	ids := map[string]bool{}
 	var all []error
 	r, err := p.readRecord()
 	if err == nil {
 		ids[r.ID] = true
-		r.endInit(ctx) // the lock is free, but init may be at its very end
+		r.endInit(ctx) // the lock is free, but init may still be ending
 	}
 	for _, entry := range entries {
 		if entry.IsDir() && validID(entry.Name()) {
@@ -175,7 +175,8 @@ func sweep(ctx context.Context, p paths) error {
 			groups.remove(ctx, "/meshtrial-"+id),
 			os.RemoveAll(string(p.dir(id))))
 	}
-	// After its link: of labs that end together, the last one must see no other.
+	// After the link: of several labs that end together, the last one must not see
+	// another.
 	if r != nil && r.ImageStore != "" {
 		pending := filepath.Join(filepath.Dir(r.ImageStore), "sysctls.json")
 		all = append(all, restoreControls(ctx, r.Sysctls, pending, ids))

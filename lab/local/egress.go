@@ -22,31 +22,31 @@ import (
 	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
-// egressAddress is where containerd finds its HTTP proxy: on the loopback of
-// the lab's own network namespace.
+// egressAddress is the address of containerd's HTTP proxy, on the loopback of the lab's
+// network namespace.
 const egressAddress = "127.0.0.1:3128"
 
-// egressPatience bounds connecting to a registry, so that a pod's event soon reports an
-// unreachable one.
+// egressPatience bounds connecting to a registry, so that a pod's event reports an
+// unreachable registry soon.
 const egressPatience = 10 * time.Second
 
 // egress is an HTTP proxy that connects from the host's network. containerd pulls images
-// through it, since the lab's network has no route out and the host neither forwards
-// nor translates addresses for it.
+// through it, since the lab's network has no route out and the host neither forwards nor
+// translates addresses for it.
 type egress struct {
 	dial     func(ctx context.Context, network, address string) (net.Conn, error)
-	upstream func(*url.URL) (*url.URL, error) // the host's own proxy, if it has one
+	upstream func(*url.URL) (*url.URL, error) // the host's own proxy, if any
 }
 
-// hostNetwork dials from another network namespace. A socket belongs to the namespace
-// of its thread, so that each dial uses a thread of its own.
+// hostNetwork dials from another network namespace. A socket belongs to the namespace of
+// its thread, so each dial uses a dedicated thread.
 type hostNetwork struct {
 	namespace   int      // file descriptor
 	nameservers []string // addresses with ports
 }
 
-// hostNameservers reads the host's resolver configuration, which may be hidden once
-// the lab has its own /run.
+// hostNameservers reads the host's resolver configuration, which may be hidden once the
+// lab has mounted its own /run.
 func hostNameservers(path string) []string {
 	data, _ := os.ReadFile(path)
 	var servers []string
@@ -58,7 +58,7 @@ func hostNameservers(path string) []string {
 	return servers
 }
 
-// DialContext connects to an address, resolving its name with the host's name servers.
+// DialContext connects to an address. It resolves names with the host's name servers.
 func (h hostNetwork) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
@@ -104,10 +104,10 @@ func (h hostNetwork) dialIP(ctx context.Context, network, address string) (net.C
 	return conn, err
 }
 
-// serve answers until the listener is closed.
+// serve serves requests until the listener is closed.
 func (e *egress) serve(listener net.Listener) error {
-	plain := &httputil.ReverseProxy{ // to registries without TLS
-		Rewrite: func(*httputil.ProxyRequest) {}, // what is asked for is in the request's line
+	plain := &httputil.ReverseProxy{ // for registries without TLS
+		Rewrite: func(*httputil.ProxyRequest) {}, // the request line already has the target
 		Transport: &http.Transport{
 			DialContext:       e.dial,
 			Proxy:             func(r *http.Request) (*url.URL, error) { return e.upstream(r.URL) },
@@ -130,7 +130,7 @@ func (e *egress) serve(listener net.Listener) error {
 	return server.Serve(listener)
 }
 
-// connect makes a tunnel. The status line has the reason of a failure, which containerd
+// connect opens a tunnel. On a failure the status line has the reason, which containerd
 // reports.
 func (e *egress) connect(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), egressPatience, fmt.Errorf("%s does not answer", r.Host))
@@ -162,7 +162,7 @@ func (e *egress) connect(w http.ResponseWriter, r *http.Request) {
 	<-ended // closing both ends the other copy
 }
 
-// tunnel connects to an address, through the host's own proxy if it has one.
+// tunnel connects to an address, through the host's own proxy if there is one.
 func (e *egress) tunnel(ctx context.Context, address string) (net.Conn, error) {
 	proxy, err := e.upstream(&url.URL{Scheme: "https", Host: address})
 	if err != nil {
@@ -206,7 +206,7 @@ func (e *egress) tunnel(ctx context.Context, address string) (net.Conn, error) {
 	return conn, nil
 }
 
-// proxyAddress is the address of a proxy, with the port its scheme implies.
+// proxyAddress returns the address of a proxy, with the default port of its scheme.
 func proxyAddress(proxy *url.URL) string {
 	port := proxy.Port()
 	switch {
@@ -219,5 +219,5 @@ func proxyAddress(proxy *url.URL) string {
 	return net.JoinHostPort(proxy.Hostname(), port)
 }
 
-// hostProxy is the proxy that the environment names.
+// hostProxy returns the proxy that the environment names.
 func hostProxy() func(*url.URL) (*url.URL, error) { return httpproxy.FromEnvironment().ProxyFunc() }

@@ -18,16 +18,16 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// nodeComponent is what status calls the first process of a node.
+// nodeComponent is the name of a node's first process in the status.
 const nodeComponent = "node"
 
-// fleet is the several nodes of a lab, as its init manages them: it starts each in
-// namespaces of its own, sets up its network, cgroup and images, and removes these
-// however the node ends.
+// fleet manages the nodes of a multi-node lab for its init: it starts each in its own
+// namespaces, sets up its network, cgroup and images, and removes these whenever the
+// node ends.
 type fleet struct {
 	init     *node
 	groups   cgroups
-	registry *egress // by which nodes pull images
+	registry *egress // through which nodes pull images
 	api      chan struct{}
 	members  []*member
 
@@ -46,9 +46,9 @@ func newFleet(n *node, outside hostNetwork) (*fleet, error) {
 	return f, nil
 }
 
-// startAll starts every node, at once.
+// startAll starts all nodes concurrently.
 func (f *fleet) startAll(ctx context.Context) error {
-	// A lab that died has left its nodes' stores, if its record is lost.
+	// A lab that died with its record lost has left its nodes' stores.
 	if err := os.RemoveAll(filepath.Dir(nodeStores(f.init.spec.ImageStore, f.init.spec.ID))); err != nil {
 		return fmt.Errorf("remove the nodes of an earlier lab: %w", err)
 	}
@@ -65,7 +65,7 @@ func (f *fleet) startAll(ctx context.Context) error {
 	return group.Wait()
 }
 
-// find is a node by its name.
+// find returns a node by name.
 func (f *fleet) find(name string) (*member, error) {
 	var names []string
 	for _, m := range f.members {
@@ -77,12 +77,12 @@ func (f *fleet) find(name string) (*member, error) {
 	return nil, errs.Usage("the lab has no node %q; it has %q", name, names)
 }
 
-// launch sets a node up, and starts its first process. The channel receives nil when
+// launch sets up a node and starts its first process. The channel receives nil when
 // the node is up, or its error.
 func (m *member) launch() (<-chan error, error) {
 	s, f := m.spec, m.fleet
 	name := s.Self.Name
-	// The node comes with an empty disk, but for the images and its logs.
+	// The node starts with an empty disk, except for the images and its logs.
 	if err := (imageStore{f.init.spec.ImageStore}).clone(imageStore{s.ImageStore}); err != nil {
 		return nil, fmt.Errorf("images: %w", err)
 	}
@@ -135,7 +135,7 @@ func (m *member) launch() (<-chan error, error) {
 }
 
 // connect gives a new node its cgroup and its network. It returns the listener of the
-// node's proxy for registries.
+// node's registry proxy.
 func (m *member) connect(pid int) (registry net.Listener, err error) {
 	s, f := m.spec, m.fleet
 	if err := f.groups.join(s.Cgroup, pid); err != nil {
@@ -169,7 +169,7 @@ func follow(control *os.File, up chan<- error) {
 			up <- err
 			return
 		case err != nil:
-			return // it ended, which says more
+			return // it ended, which is the more useful error
 		case e.Event == eventUp:
 			up <- nil
 			return
@@ -180,8 +180,8 @@ func follow(control *os.File, up chan<- error) {
 	}
 }
 
-// await waits for a node's end and removes what it had. The first process of the
-// node's PID namespace ends last.
+// await waits for a node's end and cleans up after it. The first process of the node's
+// PID namespace ends last.
 func (m *member) await(ended <-chan unix.WaitStatus, control *os.File, registry net.Listener, gone chan struct{}) {
 	how := describeStatus(<-ended)
 	control.Close()
@@ -213,14 +213,14 @@ func (f *fleet) enterBy() {
 			continue
 		}
 		if routeServices(f.init.spec.Network.Services, m.spec.Self) == nil {
-			return // a node that is being started has no link yet, one that ends has none any more
+			return // a starting node has no link yet, and an ending one has none left
 		}
 	}
 }
 
-// InitNode is the main of PID 1 of one of several nodes. It returns when it is told to
-// end or cannot start, and every process of the node ends with it. The lab's init has
-// set up its network.
+// InitNode is the main function of PID 1 of one of several nodes. It returns when it
+// receives an order to end or cannot start, and every process of the node ends with
+// it. The lab's init has set up its network.
 func InitNode(ctx context.Context, specFile string) error {
 	if os.Getpid() != 1 {
 		return errors.New("lab-node is started by a lab's init, as the first process of new namespaces")
@@ -249,8 +249,8 @@ func InitNode(ctx context.Context, specFile string) error {
 	return err
 }
 
-// runMember brings the node up, its kubelet once the API answers, and keeps it
-// until it is told to end.
+// runMember brings the node up, starting its kubelet once the API answers, and keeps
+// it running until it is ordered to end.
 func (n *node) runMember(life context.Context, api <-chan struct{}) error {
 	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
 	raiseFileLimit()
@@ -277,7 +277,7 @@ func (n *node) runMember(life context.Context, api <-chan struct{}) error {
 	return nil
 }
 
-// member is one of several nodes as the lab's init sees it.
+// member is one of several nodes, as seen by the lab's init.
 type member struct {
 	fleet *fleet
 	spec  *spec
@@ -285,23 +285,23 @@ type member struct {
 	turn sync.Mutex // held while it is being started or killed
 
 	mu       sync.Mutex
-	pid      int // 0 while it does not run
+	pid      int // 0 while it is not running
 	gone     chan struct{}
 	since    time.Time
 	starts   int
 	lastExit string
 }
 
-// running is the node's first process, 0 if it does not run, and a channel that is
-// closed once the node and all that it had is gone.
+// running returns the PID of the node's first process (0 if it is not running) and a
+// channel that is closed once the node and its resources are gone.
 func (m *member) running() (pid int, gone <-chan struct{}) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.pid, m.gone
 }
 
-// start starts the node and returns when its kubelet has been started. A node that
-// fails to start is dead, like a killed one.
+// start starts the node and returns once its kubelet has started. A node that fails to
+// start is dead, like a killed one.
 func (m *member) start(ctx context.Context) error {
 	m.turn.Lock()
 	defer m.turn.Unlock()
@@ -321,7 +321,7 @@ func (m *member) start(ctx context.Context) error {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		if pid > 0 { // it may have ended, and 0 is whoever asks
+		if pid > 0 { // it may have ended, and PID 0 would mean the caller
 			unix.Kill(pid, unix.SIGKILL)
 		}
 		<-gone
@@ -330,7 +330,7 @@ func (m *member) start(ctx context.Context) error {
 	return nil
 }
 
-// kill ends all processes of the node at once, like a power failure. It returns when
+// kill ends all processes of the node at once, like a power failure. It returns once
 // nothing of the node is left.
 func (m *member) kill() error {
 	m.turn.Lock()
@@ -346,15 +346,15 @@ func (m *member) kill() error {
 	return nil
 }
 
-// status is the node's own, beside those of its components.
+// status returns the node's own status, listed alongside those of its components.
 func (m *member) status() ComponentStatus {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return ComponentStatus{Name: nodeComponent, Node: m.spec.Self.Name, PID: m.pid, Since: m.since, Restarts: max(0, m.starts-1), LastExit: m.lastExit}
 }
 
-// components are the node's own status and those of its components, if it runs
-// and answers.
+// components returns the node's own status and those of its components, if it is
+// running and answers.
 func (m *member) components() []ComponentStatus {
 	own := m.status()
 	all := []ComponentStatus{own}

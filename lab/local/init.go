@@ -32,19 +32,19 @@ const (
 	fdHostNet   = 6 // the host's network namespace
 )
 
-// node is the lab from inside: init's view.
+// node is the lab as seen from inside by an init.
 type node struct {
 	spec *spec
 	sup  *supervisor
 
-	fleet *fleet // of several nodes; nil where this is the only one, or one of them
+	fleet *fleet // for several nodes; nil for a single node or one of several
 
 	mu      sync.Mutex
 	control *os.File
 }
 
-// Init is the main of the lab's PID 1. It returns when the lab ends, and
-// every process of the lab ends with it.
+// Init is the main function of the lab's PID 1. It returns when the lab ends, and every
+// process of the lab ends with it.
 func Init(ctx context.Context, specFile string) error {
 	if os.Getpid() != 1 {
 		return errors.New("lab-init is started by `meshtrial lab up`, as the first process of new namespaces")
@@ -65,7 +65,7 @@ func Init(ctx context.Context, specFile string) error {
 	defer cancel(nil)
 	n := &node{spec: s, sup: newSupervisor(s.Dir.log), control: control}
 
-	// Until Up sends stay, the lab ends with it.
+	// Until Up sends stay, the lab ends with Up.
 	go func() { // ends with Up
 		if err := expect(lines, eventStay); err != nil {
 			fmt.Fprintln(os.Stderr, "lab-init: the command that started the lab is gone")
@@ -101,9 +101,9 @@ func (n *node) say(format string, args ...any) {
 	n.send(event{Event: eventSay, Text: text})
 }
 
-// raiseFileLimit raises the soft limit of open files to the hard one. Pods inherit it;
-// the usual soft limit is too low for a proxy, and Go restores it for children unless
-// it is set here.
+// raiseFileLimit raises the soft limit of open files to the hard limit. Pods inherit it; the
+// usual soft limit is too low for a proxy, and Go restores that for children unless it is
+// set here.
 func raiseFileLimit() {
 	limit := syscall.Rlimit{}
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil {
@@ -112,7 +112,7 @@ func raiseFileLimit() {
 	}
 }
 
-// run starts the lab, and returns when it is told to end.
+// run starts the lab, and returns when it receives an order to end.
 func (n *node) run(ctx context.Context) error {
 	signal.Ignore(unix.SIGHUP, unix.SIGPIPE)
 	raiseFileLimit()
@@ -146,13 +146,13 @@ func (n *node) run(ctx context.Context) error {
 		return err
 	}
 	n.send(event{Event: eventUp})
-	// Nothing of a lab is kept, so that nothing needs a graceful end: the kernel
-	// kills every process of the namespace when init returns.
+	// A lab keeps no state, so nothing needs a graceful shutdown: the kernel kills every
+	// process of the namespace when init returns.
 	<-ctx.Done()
 	return nil
 }
 
-// leadFleet prepares several nodes, and serves orders about them.
+// leadFleet prepares several nodes and serves orders for them.
 func (n *node) leadFleet(life context.Context, outside hostNetwork) error {
 	orders, err := net.Listen("unix", ordersSocket)
 	if err != nil {
@@ -165,8 +165,8 @@ func (n *node) leadFleet(life context.Context, outside hostNetwork) error {
 	return nil
 }
 
-// serveStatus answers every connection to the status socket with the state
-// of the components.
+// serveStatus answers every connection to the status socket with the state of the
+// components.
 func (n *node) serveStatus() {
 	listener, err := net.Listen("unix", statusSocket)
 	if err != nil {
@@ -190,7 +190,7 @@ func (n *node) serveStatus() {
 	}
 }
 
-// insidePath is a path in an init's mount namespace, as seen from outside.
+// insidePath returns a path in an init's mount namespace as seen from outside.
 func insidePath(initPID int, path string) string {
 	return filepath.Join("/proc", fmt.Sprint(initPID), "root", path)
 }
@@ -201,20 +201,19 @@ const startLimit = 10 * time.Minute
 
 var errStartLimit = fmt.Errorf("the node did not come up within %v", startLimit)
 
-// startContainerd starts what runs a node's containers.
+// startContainerd starts a node's containerd.
 func (n *node) startContainerd(ctx, life context.Context) error {
 	n.sup.keep(life, n.spec.containerd())
 	return n.waitSocket(ctx, "containerd", criSocket)
 }
 
-// startKubelet lets the node join the cluster.
+// startKubelet starts the kubelet, which joins the node to the cluster.
 func (n *node) startKubelet(life context.Context) {
 	n.sup.keep(life, n.spec.kubelet())
 	n.sup.keep(life, n.spec.kubeProxy())
 }
 
-// startAll starts the components in the order of their dependencies; independent ones
-// start concurrently.
+// startAll starts the components in dependency order; independent ones start concurrently.
 func (n *node) startAll(life context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(life, startLimit, errStartLimit)
 	defer cancel()
@@ -264,10 +263,10 @@ func (n *node) startAll(life context.Context) error {
 	return group.Wait()
 }
 
-// importGrace is how long the containerd that imports may take to end by itself.
+// importGrace is how long the importing containerd may take to shut down.
 const importGrace = 10 * time.Second
 
-// importAll imports archives with a containerd started for that alone.
+// importAll imports archives with a containerd that is started only for that.
 func (n *node) importAll(ctx context.Context, images []components.Image) error {
 	p := n.spec.command("containerd", "--config="+n.spec.Dir.conf("containerd-import.toml"))
 	p.name = "containerd-import"
@@ -300,8 +299,8 @@ func (n *node) importAll(ctx context.Context, images []components.Image) error {
 		p.name = name
 		return n.sup.run(ctx, p)
 	}
-	// One after the other: containerd has one writer for the index of all archives,
-	// and concurrent imports would mostly wait for each other.
+	// One after the other: containerd has a single writer for the index of all archives, and
+	// concurrent imports would mostly wait for each other.
 	for _, image := range images {
 		if err := image.Verify(); err != nil {
 			return err
@@ -311,8 +310,8 @@ func (n *node) importAll(ctx context.Context, images []components.Image) error {
 		}
 		n.say("imported %s", image.Ref)
 	}
-	// Deleting an image synchronously collects the garbage of the imports, so that
-	// it is not saved.
+	// Deleting an image synchronously collects the imports' garbage, which is then not
+	// saved.
 	const marker = "docker.io/meshtrial/collect:garbage"
 	if err := ctr("import", "tag", "--force", images[0].Ref, marker); err != nil {
 		return err
@@ -336,7 +335,7 @@ func (n *node) waitSocket(ctx context.Context, name, path string) error {
 	}
 }
 
-// waitAPI waits until the API server says that it is ready.
+// waitAPI waits until the API server reports that it is ready.
 func (n *node) waitAPI(ctx context.Context) error {
 	config, err := clientcmd.BuildConfigFromFlags("", n.spec.Dir.conf("admin.kubeconfig"))
 	if err != nil {

@@ -15,18 +15,18 @@ import (
 	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
-// feature is a part of the kernel that a lab uses. It is tried, since its use has the
-// kernel load its module.
+// feature is a part of the kernel that a lab uses. It is tried rather than looked up,
+// because using it makes the kernel load its module.
 type feature struct {
 	name    string // of the line that reports it
-	works   string // what was tried
-	modules string // that have it, unless it is built in
-	// try uses it, in mount and network namespaces that end with the call. dir is an empty
-	// folder of the cache's file system.
+	works   string // description of what was tried
+	modules string // modules that provide it, unless it is built in
+	// try uses the feature, in mount and network namespaces that end with the call. dir is
+	// an empty folder on the cache's file system.
 	try func(dir string) error
 }
 
-// features are those of every lab.
+// features lists what every lab needs.
 var features = []feature{
 	{"overlayfs", "it mounts on the cache folder's file system", "overlay", tryOverlay},
 	{"veth links", "they can be made", "veth", tryVeth},
@@ -34,10 +34,10 @@ var features = []feature{
 	{"iptables", "rules have what redirects to sidecars", "nft_compat xt_owner xt_REDIRECT xt_tcpudp", func(string) error { return tryExtensions(sidecarExtensions) }},
 }
 
-// ambientFeature is what an ambient mesh needs beside them.
+// ambientFeature is what an ambient mesh needs in addition.
 var ambientFeature = feature{"ambient mesh", "sets of addresses can be made, and rules have what its node agent asks of them", ambientModules, tryAmbient}
 
-// mend is advice on getting a feature that does not work.
+// mend returns advice on how to get a feature that does not work.
 func (f feature) mend() string {
 	return "modprobe -a " + f.modules + " shows what is missing (apt-get install kmod has modprobe); without the modules use another kernel, such as a distribution's own"
 }
@@ -90,7 +90,7 @@ func tryVeth(string) error {
 	return nil
 }
 
-// tryServiceRules makes the kinds of rules that kube-proxy makes of Services.
+// tryServiceRules creates the kinds of rules that kube-proxy creates for Services.
 func tryServiceRules(string) error {
 	c, err := nftables.New()
 	if err != nil {
@@ -130,28 +130,30 @@ func tryServiceRules(string) error {
 	return errors.Join(all...)
 }
 
-// extension is a match or a target of iptables.
+// extension is a match or target of iptables.
 type extension struct {
 	name   string
 	target bool
 }
 
-// ambientExtensions are those in the rules of the node agent of an ambient mesh, in the
-// pods' networks and in the node's. See istio's cni/pkg/iptables, AppendInpodRules and
+// ambientExtensions are the extensions in the rules of an ambient mesh's node agent, in
+// the pods' networks and in the node's. See istio's cni/pkg/iptables, AppendInpodRules and
 // AppendHostRules.
 var ambientExtensions = []extension{
 	{"set", false}, {"owner", false}, {"mark", false}, {"connmark", false}, {"tcp", false}, {"udp", false},
 	{"CONNMARK", true}, {"CT", true}, {"REDIRECT", true}, {"SNAT", true},
 }
 
-// sidecarExtensions are those in the rules that lead a pod's connections to its sidecar.
+// sidecarExtensions are the extensions in the rules that redirect a pod's connections to
+// its sidecar.
 var sidecarExtensions = []extension{{"owner", false}, {"tcp", false}, {"REDIRECT", true}}
 
-// ambientModules have these, and sets of addresses, where they are no part of the kernel.
+// ambientModules provide these extensions and address sets, unless they are built into the
+// kernel.
 const ambientModules = "ip_set ip_set_hash_ip xt_set nft_compat xt_owner xt_mark xt_connmark xt_CT xt_REDIRECT xt_nat"
 
 // tryAmbient tries what the node agent of an ambient mesh does in the networks of nodes
-// and pods: sets of addresses for the kubelet's probes, and the extensions of its rules.
+// and pods: address sets for the kubelet's probes, and the extensions of its rules.
 func tryAmbient(string) error {
 	var all []error
 	for name, family := range map[string]uint8{"meshtrial-try": unix.AF_INET, "meshtrial-try6": unix.AF_INET6} {
@@ -171,8 +173,8 @@ func tryExtensions(extensions []extension) error {
 	return errors.Join(all...)
 }
 
-// tryExtension asks the kernel for a match or a target, as iptables does when it puts
-// one into nftables.
+// tryExtension asks the kernel for a match or target, as iptables does when it adds one to
+// nftables.
 func tryExtension(e extension) error {
 	kind, what := uint32(0), "match"
 	if e.target {
@@ -192,8 +194,8 @@ func tryExtension(e extension) error {
 	return fmt.Errorf("ask for the %s %q of iptables in nftables: %w", what, e.name, err)
 }
 
-// askNetfilter sends a request to the kernel's packet filter, and returns the error of its
-// answer. The netlink library would wait for an acknowledgement that does not come.
+// askNetfilter sends a request to the kernel's packet filter and returns the error in its
+// answer. The netlink library would wait for an acknowledgement that never comes.
 func askNetfilter(kind uint16, family uint8, attributes []byte) error {
 	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
 	if err != nil {

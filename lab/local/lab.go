@@ -21,33 +21,32 @@ import (
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
-// ErrRunning reports that a lab runs already; one state folder has one lab.
+// ErrRunning reports that a lab is already running; a state folder has one lab.
 var ErrRunning = errors.New("a lab is running already")
 
-// ErrNotRunning reports that no lab runs.
+// ErrNotRunning reports that no lab is running.
 var ErrNotRunning = errors.New("no lab is running")
 
-// Options of [Up]. The zero value is what users get.
+// Options configures [Up]. Users get the zero value.
 type Options struct {
-	// Supplies are what meshes give the lab.
+	// Supplies are what meshes contribute to the lab.
 	Supplies []lab.Supply
-	// Program is the meshtrial program: it becomes the lab's init by its
-	// command lab-init, and the roles' image is made from it. Default: the
-	// program that runs.
+	// Program is the meshtrial program: it becomes the lab's init through its command
+	// lab-init, and goes into the roles' image. Default: the running program.
 	Program string
-	// OnAPI, if set, runs as soon as the API answers, beside the rest of the
-	// start; its error fails Up. A mesh is installed here.
+	// OnAPI, if set, runs as soon as the API answers, in parallel with the rest of the
+	// start; its error fails Up. It installs the meshes.
 	OnAPI func(ctx context.Context, l *Lab) error
 	// Progress receives lines of progress, from one goroutine at a time. May be nil.
 	Progress func(line string)
 	// BuildProgress receives the progress of components. May be nil.
 	BuildProgress func(components.Event)
-	// Audit has the API server write an audit log, which [LogFiles] calls audit.
+	// Audit has the API server write an audit log, named audit in [LogFiles].
 	Audit bool
-	// Nodes is how many nodes the lab has; 0 is one.
+	// Nodes is the number of nodes; 0 means one.
 	Nodes int
-	// Zones are those of the nodes, ZONE or REGION/ZONE each, dealt to them in
-	// turn. Default: a zone for each of several nodes, none for a single one.
+	// Zones are the nodes' zones, each ZONE or REGION/ZONE, assigned to nodes in turn.
+	// Default: a separate zone for each of several nodes, none for a single node.
 	Zones []string
 	// DownOnClose ends the lab when the returned Lab is closed.
 	DownOnClose bool
@@ -65,24 +64,24 @@ type Lab struct {
 
 var _ lab.Lab = (*Lab)(nil)
 
-// Kind is lab.KindLocal.
+// Kind returns lab.KindLocal.
 func (l *Lab) Kind() string { return lab.KindLocal }
 
-// RESTConfig returns a client configuration of the lab's administrator.
+// RESTConfig returns a client configuration for the lab's administrator.
 func (l *Lab) RESTConfig() *rest.Config {
 	out := rest.CopyConfig(l.config)
-	out.WarningHandler = rest.NoWarnings{} // of deprecated fields of Istio's charts, which nobody here can change
+	out.WarningHandler = rest.NoWarnings{} // about deprecated fields of Istio's charts, which cannot be changed here
 	return out
 }
 
-// Kubeconfig is the path of the administrator's kubeconfig.
+// Kubeconfig returns the path of the administrator's kubeconfig.
 func (l *Lab) Kubeconfig() string { return l.paths.kubeconfig() }
 
-// ID is the lab's own, which its folder and interface bear.
+// ID returns the lab's ID, which is part of the names of its folder and interface.
 func (l *Lab) ID() string { return l.record.ID }
 
-// ResultsDir makes, and returns, a folder of the lab's own that pods of the roles may
-// write to. It goes with the lab.
+// ResultsDir makes and returns a folder of the lab that pods of the roles may write
+// to. It is removed with the lab.
 func (l *Lab) ResultsDir() (string, error) {
 	dir := l.paths.dir(l.record.ID).join("results")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
@@ -91,31 +90,30 @@ func (l *Lab) ResultsDir() (string, error) {
 	return dir, os.Chown(dir, lab.RolesUser, lab.RolesUser)
 }
 
-// Process is the id of the process on this machine from which all of the lab's
-// descend.
+// Process returns the PID, on this machine, of the ancestor of all processes of the
+// lab.
 func (l *Lab) Process() int { return l.record.InitPID }
 
-// Size is how many nodes the lab has, those that ended among them.
+// Size returns the number of nodes, including those that have ended.
 func (l *Lab) Size() int { return len(l.record.Nodes) }
 
-// Images are those in the lab's image store.
+// Images returns the images in the lab's image store.
 func (l *Lab) Images() lab.Images { return l.record.Images }
 
-// UpTime is how long [Up] took.
+// UpTime returns how long [Up] took.
 func (l *Lab) UpTime() time.Duration { return time.Duration(l.record.UpSeconds * float64(time.Second)) }
 
-// Nodes are the lab's real nodes, those that kwok plays left out.
+// Nodes returns the lab's real nodes, without those that kwok simulates.
 func (l *Lab) Nodes() []Node { return l.record.Nodes }
 
-// Builder is the builder of the lab's components; nil for a lab that was
-// opened.
+// Builder returns the builder of the lab's components, or nil if the lab was opened.
 func (l *Lab) Builder() *components.Builder { return l.builder }
 
-// Stays says whether the lab runs on after Close: unless it was started with
-// DownOnClose, or adopted.
+// Stays reports whether the lab keeps running after Close: it does unless it was
+// started with DownOnClose or adopted.
 func (l *Lab) Stays() bool { return !l.down }
 
-// Close takes the lab down if it was started with DownOnClose, or adopted.
+// Close takes the lab down if it was started with DownOnClose or adopted.
 func (l *Lab) Close() error {
 	if !l.down {
 		return nil
@@ -127,13 +125,13 @@ func (l *Lab) Close() error {
 	return err
 }
 
-// owe notes that this process must take the lab down.
+// owe records that this process must take the lab down.
 func owe(ctx context.Context) (paid func()) {
 	return ending.Owe(ctx, "the local lab", "meshtrial lab down")
 }
 
-// Open returns the lab that runs from a state folder ("" is the default
-// one), or ErrNotRunning.
+// Open returns the lab running from a state folder ("" means the default), or
+// ErrNotRunning.
 func Open(dir string) (*Lab, error) {
 	p, err := stateDir(dir)
 	if err != nil {
@@ -156,12 +154,12 @@ func Open(dir string) (*Lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst = -1, -1 // the server decides how fast
+	config.QPS, config.Burst = -1, -1 // the server limits the rate
 	return &Lab{record: r, paths: p, config: config}, nil
 }
 
-// StartedByOther reports whether another program than the one at path started the lab:
-// its roles are that program, and may speak another version of the protocol.
+// StartedByOther reports whether a program other than the one at path started the lab:
+// its roles run that program, and may use another version of the protocol.
 func (l *Lab) StartedByOther(path string) (bool, error) {
 	running := fmt.Sprintf("/proc/%d/exe", l.record.InitPID)
 	a, err := os.Stat(running)
@@ -183,7 +181,7 @@ func (l *Lab) StartedByOther(path string) (bool, error) {
 	return started != now, err
 }
 
-// Digest is "sha256:" and the sum of a file.
+// Digest returns "sha256:" and the checksum of a file.
 func Digest(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -197,8 +195,8 @@ func Digest(path string) (string, error) {
 	return fmt.Sprintf("sha256:%x", sum.Sum(nil)), nil
 }
 
-// Owner is the process that a lab was started for and that takes it down at its end;
-// nil for a lab that stays.
+// Owner returns the process that the lab was started for and that takes it down at its
+// end, or nil for a lab that stays.
 func (l *Lab) Owner() *procfs.Identity { return l.record.ForRun }
 
 // Orphaned reports whether the lab's owner has ended without taking it down, as a
@@ -216,9 +214,9 @@ func (r *record) orphaned() (bool, error) {
 	return err == nil && procfs.LifeOf(*r.ForRun, me) == procfs.Dead, err
 }
 
-// Adopt makes this process the owner of an orphaned lab: Close takes it down, or with
-// keep it stays. Of several processes only one gets the lab, and none while its owner
-// lives.
+// Adopt makes this process the owner of an orphaned lab: Close takes it down, or it
+// stays if keep is set. Only one of several processes gets the lab, and none does
+// while its owner lives.
 func (l *Lab) Adopt(ctx context.Context, keep bool) (mine bool, err error) {
 	defer func() {
 		if err != nil {
@@ -230,7 +228,7 @@ func (l *Lab) Adopt(ctx context.Context, keep bool) (mine bool, err error) {
 		return false, err
 	}
 	defer end()
-	r, err := l.paths.readRecord() // as it is now that nobody else changes it
+	r, err := l.paths.readRecord() // read again now that no other process changes it
 	if err != nil {
 		return false, err
 	}

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// kwokStages simulate nodes and pods: a new node becomes ready, a pod on such a node
-// runs at once, completes if it belongs to a Job, and disappears when it is deleted.
+// kwokStages simulates nodes and pods: a new node becomes ready; a pod on such a node
+// runs immediately, completes if it belongs to a Job, and disappears when deleted.
 const kwokStages = `
 apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
@@ -120,11 +120,11 @@ spec:
   next: {delete: true}
 `
 
-// coreDNS are the objects of the cluster's DNS. Every outside name has a fixed answer
-// from inside the lab; names below slow.test are answered after a delay, names below
-// fail.test with SERVFAIL. They have blocks of their own because the template plugin
-// would run before kubernetes. With several nodes it runs on two, so that DNS survives
-// the loss of one.
+// coreDNS returns the objects of the cluster's DNS. Every outside name has a fixed
+// answer from inside the lab; names below slow.test are answered after a delay, names
+// below fail.test with SERVFAIL. They have separate blocks because the template plugin
+// would run before kubernetes. With several nodes DNS runs on two, so it survives the
+// loss of one.
 func coreDNS(image, clusterIP string, nodes int) []byte {
 	replicas, affinity := "1", "{}"
 	if nodes > 1 {
@@ -135,13 +135,13 @@ func coreDNS(image, clusterIP string, nodes int) []byte {
 }
 
 // outsideAddress is the DNS answer for names outside the cluster: an address reserved
-// for documentation, which is unreachable from the lab at once.
+// for documentation, for which the lab immediately reports that it is unreachable.
 const (
 	outsideAddress = "203.0.113.1"
 	slowDelay      = "2s"
 )
 
-// coreDNSApart keeps two pods of the DNS off one node.
+// coreDNSApart keeps two DNS pods off the same node.
 const coreDNSApart = "{podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " +
 	"[{topologyKey: kubernetes.io/hostname, labelSelector: {matchLabels: {k8s-app: kube-dns}}}]}}"
 
@@ -237,8 +237,8 @@ spec:
   - {name: dns-tcp, port: 53, protocol: TCP}
 `
 
-// nodeRoles bind what the node's own users need beyond Kubernetes' built-in
-// bindings.
+// nodeRoles returns the bindings that the node's own users need beyond Kubernetes'
+// built-in ones.
 func nodeRoles() []byte {
 	return fmt.Appendf(nil, `
 apiVersion: rbac.authorization.k8s.io/v1

@@ -13,11 +13,11 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 )
 
-// masked are folders that get a file system of the lab's own, which ends with the lab.
+// masked are folders that the lab covers with its own file system, which ends with the lab.
 var masked = []string{"/run", "/var/lib", "/var/log"}
 
 // mountNode sets up a node's mount namespace: private to the lab, with its own /proc and
-// empty folders in place of the masked ones. Folders in Keep stay visible below them.
+// empty folders over the masked ones. Folders in Keep stay visible beneath them.
 func mountNode(s *spec) error {
 	hidden, err := openHidden(s.Keep)
 	if err != nil {
@@ -29,8 +29,8 @@ func mountNode(s *spec) error {
 		}
 	}()
 	steps := []func() error{
-		// First cut off from the host, then shared inside, as on any node:
-		// volumes may propagate between the kubelet and its pods.
+		// First detach from the host, then share inside, as on any node: volumes may
+		// propagate between the kubelet and its pods.
 		func() error { return mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, "") },
 		func() error { return mount("proc", "/proc", "proc", unix.MS_NOSUID|unix.MS_NODEV|unix.MS_NOEXEC, "") },
 		func() error { return mount("", "/", "", unix.MS_REC|unix.MS_SHARED, "") },
@@ -128,9 +128,9 @@ func bind(source, target string) error {
 }
 
 // etcFiles are files of /etc that a node's programs need, with defaults. containerd needs
-// hosts for a sandbox, and the kubelet for a pod with the node's network; Go programs,
-// such as the kubelet, need passwd and group to look up users; containerd copies
-// resolv.conf into pods without DNS settings.
+// hosts for a sandbox, and the kubelet for a pod with the node's network; Go programs, such
+// as the kubelet, need passwd and group to look up users; containerd copies resolv.conf
+// into pods without DNS settings.
 var etcFiles = map[string]string{
 	"hosts":       "127.0.0.1 localhost\n::1 localhost ip6-localhost ip6-loopback\n",
 	"resolv.conf": "",
@@ -138,9 +138,9 @@ var etcFiles = map[string]string{
 	"group":       "root:x:0:\nnogroup:x:65534:\n",
 }
 
-// supplyEtc supplies the files of etcFiles that a folder lacks, by an overlay whose changes
-// are in scratch: the machine's own folder stays unchanged. It mounts nothing if the folder
-// lacks none.
+// supplyEtc adds the files of etcFiles that a folder lacks, through an overlay whose
+// changes are in scratch: the machine's own folder stays unchanged. If no file is missing,
+// it mounts nothing.
 func supplyEtc(etc, scratch string) error {
 	upper, work := filepath.Join(scratch, "upper"), filepath.Join(scratch, "work")
 	files, lacks := map[string][]byte{}, false
@@ -152,7 +152,7 @@ func supplyEtc(etc, scratch string) error {
 		if err != nil {
 			return fmt.Errorf("what the node's programs read: %w", err)
 		}
-		files[name] = data // also of those that are there: an overlay hides mounts on single files
+		files[name] = data // existing files too: an overlay hides mounts on single files
 	}
 	if !lacks {
 		return nil

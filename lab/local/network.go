@@ -17,15 +17,15 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// nodeName is the name of a single node, and the host name inside. Several nodes have a
-// number appended.
+// nodeName is the name of a single node, and the host name inside. With several nodes a
+// number is appended.
 const nodeName = "lab"
 
 // nodeInterface is the node's end of the link to the host.
 const nodeInterface = "eth0"
 
-// network is where a lab's addresses lie. The host reaches services and pods
-// through the lab's end of the link.
+// network holds a lab's address ranges. The host reaches services and pods through the
+// lab's end of the link.
 type network struct {
 	Host     netip.Prefix `json:"host"`           // the host's end of the link
 	Node     netip.Prefix `json:"node"`           // the lab's end: the one node's, or the control plane's
@@ -41,7 +41,7 @@ func (n network) node() (net.IP, error) {
 	return net.IP(n.Node.Addr().AsSlice()), nil
 }
 
-// apiService is the cluster IP of the API server: the first of the range.
+// apiService returns the cluster IP of the API server: the first of the range.
 func (n network) apiService() (net.IP, error) {
 	if !n.Services.IsValid() {
 		return nil, errors.New("the lab's network has no service range")
@@ -49,7 +49,7 @@ func (n network) apiService() (net.IP, error) {
 	return net.IP(n.Services.Masked().Addr().Next().AsSlice()), nil
 }
 
-// dns is the cluster IP of the DNS service: the tenth of the range.
+// dns returns the cluster IP of the DNS service: the tenth of the range.
 func (n network) dns() netip.Addr {
 	a := n.Services.Masked().Addr()
 	for range 10 {
@@ -60,11 +60,11 @@ func (n network) dns() netip.Addr {
 
 func (n network) apiURL() string { return "https://" + n.Node.Addr().String() + ":6443" }
 
-// hostInterface names the host's end of the link of lab id. Linux limits names to 15
+// hostInterface names the host's end of the link to the lab id. Linux limits names to 15
 // bytes.
 func hostInterface(id string) string { return "mtrial-" + id }
 
-// chooseNetwork picks ranges that overlap none of the taken ones: the usual ranges of
+// chooseNetwork picks ranges that do not overlap the taken ones: the usual ranges of
 // Kubernetes if they are free, otherwise the next ones.
 func chooseNetwork(taken []netip.Prefix, nodes int) (network, error) {
 	free := func(p netip.Prefix) bool {
@@ -138,7 +138,7 @@ func takenRanges() ([]netip.Prefix, error) {
 	return taken, nil
 }
 
-// listAll retries a listing that changed meanwhile, as labs come and go.
+// listAll retries a listing that changed underneath it as labs come and go.
 func listAll[T any](list func() ([]T, error)) (all []T, err error) {
 	for range 100 {
 		if all, err = list(); !errors.Is(err, netlink.ErrDumpInterrupted) {
@@ -152,8 +152,8 @@ func ipNet(p netip.Prefix) *net.IPNet {
 	return &net.IPNet{IP: net.IP(p.Addr().AsSlice()), Mask: net.CIDRMask(p.Bits(), 32)}
 }
 
-// linkInto makes a link from here to the network namespace of the process pid, where its
-// end is nodeInterface. Our end has no IPv6, for which it would have to be waited.
+// linkInto makes a link from here to nodeInterface in the network namespace of the
+// process pid. Our end has no IPv6, as that would have to be waited for.
 func linkInto(name string, pid int) (netlink.Link, error) {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = name
@@ -168,8 +168,8 @@ func linkInto(name string, pid int) (netlink.Link, error) {
 	return link, nil
 }
 
-// linkHost makes the link between the host and the network namespace of the
-// process pid, and the host's routes into the lab.
+// linkHost makes the link between the host and the network namespace of the process pid,
+// and the host's routes into the lab.
 func linkHost(r *record, pid int) error {
 	host, err := linkInto(r.HostInterface, pid)
 	if err != nil {
@@ -193,8 +193,8 @@ func linkHost(r *record, pid int) error {
 	return nil
 }
 
-// unlinkHost removes the host's end of the link, and with it its routes and
-// its peer. A link that is not there is not an error.
+// unlinkHost removes the host's end of the link, and with it its routes and its peer. A
+// missing link is not an error.
 func unlinkHost(name string) error {
 	link, err := netlink.LinkByName(name)
 	if err == nil {
@@ -208,7 +208,7 @@ func unlinkHost(name string) error {
 }
 
 // configureNode sets up the network inside the namespace: the link to the host and
-// forwarding. What lies beyond the lab is unreachable at once rather than after a
+// forwarding. Addresses beyond the lab are unreachable immediately rather than after a
 // timeout.
 func configureNode(ctx context.Context, s *spec) error {
 	if err := waitLink(ctx, nodeInterface, 30*time.Second); err != nil {
@@ -218,7 +218,7 @@ func configureNode(ctx context.Context, s *spec) error {
 	if err != nil {
 		return err
 	}
-	if s.NodeNetwork && !s.several() { // where pods run
+	if s.NodeNetwork && !s.several() { // pods run here
 		if err := routeAPI(s.Network, link); err != nil {
 			return err
 		}
@@ -226,8 +226,8 @@ func configureNode(ctx context.Context, s *spec) error {
 	return routeAlone()
 }
 
-// routeAPI lets the node's own programs reach the API server by its cluster IP, as the
-// network plugin of an ambient mesh does: kube-proxy's rules apply only to packets with
+// routeAPI lets the node's own programs, such as the network plugin of an ambient mesh,
+// reach the API server by its cluster IP: kube-proxy's rules apply only to packets with
 // a route.
 func routeAPI(n network, link netlink.Link) error {
 	api, err := n.apiService()
@@ -241,7 +241,7 @@ func routeAPI(n network, link netlink.Link) error {
 	return nil
 }
 
-// linkUp brings up the loopback and the link out of a network namespace, with the
+// linkUp brings up the loopback and a network namespace's external link, and assigns the
 // address.
 func linkUp(address netip.Prefix) (netlink.Link, error) {
 	lo, err := netlink.LinkByName("lo")
@@ -261,7 +261,7 @@ func linkUp(address netip.Prefix) (netlink.Link, error) {
 	return link, netlink.LinkSetUp(link)
 }
 
-// routeAlone enables forwarding in a network namespace, and makes everything else
+// routeAlone enables forwarding in a network namespace, and makes all other destinations
 // unreachable.
 func routeAlone() error {
 	everything := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}
@@ -282,7 +282,7 @@ func routeAlone() error {
 	return nil
 }
 
-// waitLink waits until somebody else has made a link.
+// waitLink waits until another process has made a link.
 func waitLink(ctx context.Context, name string, limit time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -294,10 +294,10 @@ func waitLink(ctx context.Context, name string, limit time.Duration) error {
 	}
 }
 
-// The network of several nodes: each has a link of its own to the lab's init, which
-// routes between them and to the host, without translation or rules. A node's end has
-// the node's address without a subnet; init's end has none, and answers for init's own.
-// These functions run in init's network namespace.
+// The network of several nodes: each has its own link to the lab's init, which routes
+// between them and to the host, without translation or rules. A node's end has the
+// node's address without a subnet; init's end has none, and answers for init's own
+// address. These functions run in init's network namespace.
 
 // linkNode makes the link of a node whose first process is pid, and replaces init's
 // routes to the node and its pods.
@@ -321,7 +321,7 @@ func linkNode(n Node, own netip.Addr, pid int) error {
 	return nil
 }
 
-// unlinkNode removes a node's link and drops packets for it silently, as for a machine
+// unlinkNode removes a node's link and silently drops packets for it, as for a machine
 // without power.
 func unlinkNode(n Node) error {
 	all := []error{unlinkHost(n.Name)}
@@ -346,8 +346,8 @@ func routeServices(services netip.Prefix, by Node) error {
 }
 
 // configureMember sets up the network namespace of one of several nodes, in which it
-// runs. Everything is reached through init, except the node's own pods: missing ones are
-// unreachable at once.
+// runs. Everything is reached through init except the node's own pods: missing pods are
+// unreachable immediately.
 func configureMember(s *spec) error {
 	link, err := linkUp(netip.PrefixFrom(s.Self.Address, 32))
 	if err != nil {
@@ -375,7 +375,7 @@ func configureMember(s *spec) error {
 	return routeAlone()
 }
 
-// inNetwork runs f on a thread of its own in the network namespace of a process.
+// inNetwork runs f on a dedicated thread in the network namespace of a process.
 func inNetwork(pid int, f func() error) error {
 	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
 	if err != nil {

@@ -20,15 +20,16 @@ type Node struct {
 	Zone    string       `json:"zone,omitempty"`
 }
 
-// MaxNodes is how many nodes a lab may have: each is four programs more on one
-// machine, and takes some 0.3 GB.
+// MaxNodes is the maximum number of nodes: each adds four programs on one machine,
+// and takes about 0.3 GB.
 const MaxNodes = 16
 
-// podsPerNodeBits are the bits of the range of addresses of a node's pods where
-// there are several nodes: four times [MaxPods], for those that come while others go.
+// podsPerNodeBits is the prefix length of the address range of a node's pods when
+// there are several nodes. The range is four times [MaxPods], as new pods come before
+// old ones go.
 const podsPerNodeBits = 22
 
-// defaultRegion is that of zones given without one.
+// defaultRegion is the region of zones given without one.
 const defaultRegion = "lab"
 
 // Labels of a node's place, which its kubelet may set itself.
@@ -37,11 +38,11 @@ const (
 	labelZone   = "topology.kubernetes.io/zone"
 )
 
-// place is where a node stands.
+// place is the region and zone of a node.
 type place struct{ region, zone string }
 
-// placesOf deals zones, each ZONE or REGION/ZONE, to nodes in turn. Without
-// zones each of several nodes has one of its own, and a single node none.
+// placesOf assigns zones, each ZONE or REGION/ZONE, to nodes in turn. Without zones
+// each of several nodes has its own, and a single node none.
 func placesOf(nodes int, zones []string) ([]place, error) {
 	if nodes < 1 || nodes > MaxNodes {
 		return nil, errs.Usage("a lab has 1 to %d nodes, not %d", MaxNodes, nodes)
@@ -75,8 +76,8 @@ func placesOf(nodes int, zones []string) ([]place, error) {
 	return dealt, nil
 }
 
-// PlannedNodes are the nodes that a lab of so many nodes in these zones would have
-// (see [Options]), without addresses.
+// PlannedNodes returns the nodes that a lab with this number of nodes in these zones
+// would have (see [Options]), without addresses.
 func PlannedNodes(nodes int, zones []string) ([]Node, error) {
 	places, err := placesOf(nodes, zones)
 	if err != nil {
@@ -98,8 +99,8 @@ func named(places []place) []Node {
 	return nodes
 }
 
-// nodesAt gives nodes their names and addresses. A single one has the lab's own;
-// several have parts of its ranges.
+// nodesAt gives nodes their names and addresses. A single node has the lab's
+// addresses; several nodes have parts of its ranges.
 func (n network) nodesAt(places []place) []Node {
 	nodes := named(places)
 	if len(nodes) == 1 {
@@ -115,15 +116,15 @@ func (n network) nodesAt(places []place) []Node {
 	return nodes
 }
 
-// following is the range of the same size after an IPv4 range.
+// following returns the range of the same size after an IPv4 range.
 func following(p netip.Prefix) netip.Prefix {
 	first := p.Masked().Addr().As4()
 	next := binary.BigEndian.Uint32(first[:]) + 1<<(32-p.Bits())
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte(binary.BigEndian.AppendUint32(nil, next))), p.Bits())
 }
 
-// labels are those of the node's place, as --node-labels of the kubelet; "" for
-// a node that has none.
+// labels returns the labels of the node's place in the form of the kubelet's
+// --node-labels, or "" if it has none.
 func (n Node) labels() string {
 	if n.Zone == "" {
 		return ""
@@ -131,10 +132,10 @@ func (n Node) labels() string {
 	return labelRegion + "=" + n.Region + "," + labelZone + "=" + n.Zone
 }
 
-// several reports whether the lab's nodes are processes of their own below its init.
+// several reports whether the lab's nodes are separate processes below its init.
 func (s *spec) several() bool { return len(s.Nodes) > 1 }
 
-// hostname is what the machine of a spec calls itself.
+// hostname returns the host name of the machine of a spec.
 func (s *spec) hostname() string {
 	if s.Self.Name == "" {
 		return nodeName
@@ -142,14 +143,14 @@ func (s *spec) hostname() string {
 	return s.Self.Name
 }
 
-// nodeDir is the folder of one of several nodes.
+// nodeDir returns the folder of one of several nodes.
 func (d labDir) nodeDir(name string) labDir { return labDir(d.join("nodes", name)) }
 
-// nodeStores are the folders of the image stores of a lab's nodes: beside the one
-// that they are made of, so that files can be shared by links.
+// nodeStores returns the folder of the image stores of a lab's nodes: next to the
+// store that they are made from, so that links can share files.
 func nodeStores(store, id string) string { return imageStore{store}.nodes(id) }
 
-// of is the spec of one of several nodes. It knows nothing of the others.
+// of returns the spec of one of several nodes. It does not mention the others.
 func (s *spec) of(n Node) *spec {
 	out := *s
 	out.Self, out.Nodes = n, nil
@@ -159,8 +160,8 @@ func (s *spec) of(n Node) *spec {
 	return &out
 }
 
-// nodeObjects are the Node objects to create before their kubelets register, with the
-// addresses of their pods. A single node needs none.
+// nodeObjects returns the Node objects to create before their kubelets register, with
+// the addresses of their pods. A single node needs none.
 func nodeObjects(nodes []Node) []byte {
 	if len(nodes) < 2 {
 		return nil

@@ -18,8 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// KillNode ends a node of the running lab of a state folder ("" is the default one)
-// like a power failure.
+// KillNode ends a node of the running lab of a state folder ("" means the default) like
+// a power failure.
 func KillNode(ctx context.Context, dir, name string) error {
 	_, err := tell(ctx, dir, order{doKill, name})
 	return err
@@ -32,8 +32,8 @@ func StartNode(ctx context.Context, dir, name string) error {
 	if err != nil {
 		return err
 	}
-	// Kubernetes' times have a resolution of a second: the kubelet's next report must
-	// be later.
+	// Kubernetes' timestamps have a resolution of one second, and the kubelet's next
+	// report must be later.
 	if err := wake.Pause(ctx, time.Until(said.Add(time.Second))); err != nil {
 		return err
 	}
@@ -46,8 +46,8 @@ func StartNode(ctx context.Context, dir, name string) error {
 	return l.awaitNodes(limited, said, name)
 }
 
-// lastSaid is the time of a kubelet's last heartbeat; zero if Kubernetes does not know
-// the node.
+// lastSaid returns the time of a kubelet's last heartbeat, or zero if Kubernetes does
+// not know the node.
 func lastSaid(ctx context.Context, dir, name string) (time.Time, error) {
 	l, err := Open(dir)
 	if err != nil {
@@ -69,7 +69,7 @@ func lastSaid(ctx context.Context, dir, name string) (time.Time, error) {
 	return time.Time{}, nil
 }
 
-// tell sends an order to the init of a running lab, and waits until it is done.
+// tell sends an order to the init of a running lab and waits until it is done.
 func tell(ctx context.Context, dir string, o order) (*Lab, error) {
 	l, err := Open(dir)
 	if err != nil {
@@ -103,11 +103,11 @@ func tell(ctx context.Context, dir string, o order) (*Lab, error) {
 	return l, nil
 }
 
-// readyLimit bounds the wait for a node whose kubelet was started.
+// readyLimit bounds the wait for a node whose kubelet has started.
 const readyLimit = 2 * time.Minute
 
-// awaitNodes waits until nodes are ready according to heartbeats after a time: a killed
-// node counts as ready until its heartbeats are missed.
+// awaitNodes waits until nodes are ready according to heartbeats after a given time: a
+// killed node counts as ready until its heartbeats are missed.
 func (l *Lab) awaitNodes(ctx context.Context, after time.Time, names ...string) error {
 	client, err := kubernetes.NewForConfig(l.config)
 	if err != nil {
@@ -130,7 +130,7 @@ func (l *Lab) awaitNodes(ctx context.Context, after time.Time, names ...string) 
 	return nil
 }
 
-// notReady is why a node is not ready; "" if it is.
+// notReady says why a node is not ready; "" if it is.
 func notReady(node *corev1.Node, after time.Time) string {
 	for _, c := range node.Status.Conditions {
 		switch {
@@ -146,7 +146,7 @@ func notReady(node *corev1.Node, after time.Time) string {
 	return "its kubelet has not registered it"
 }
 
-// order is what `meshtrial lab node` asks init for.
+// order is a request of `meshtrial lab node` to init.
 type order struct {
 	Do   string `json:"do"` // kill or start
 	Node string `json:"node"`
@@ -161,17 +161,17 @@ const (
 // answer is init's answer to an order.
 type answer struct {
 	Error string `json:"error,omitempty"`
-	Usage bool   `json:"usage,omitempty"` // it was the caller's mistake
+	Usage bool   `json:"usage,omitempty"` // the caller made a mistake
 }
 
-// serveOrders carries out orders, each connection's in a goroutine of its own.
+// serveOrders executes orders, each connection in its own goroutine.
 func (f *fleet) serveOrders(life context.Context, listener net.Listener) {
 	for {
 		conn, err := listener.Accept()
 		if err != nil {
 			return
 		}
-		go func() { // ends with its one order
+		go func() { // ends after its single order
 			defer conn.Close()
 			var o order
 			conn.SetReadDeadline(time.Now().Add(answerTime))

@@ -17,10 +17,10 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// validity of a lab's certificates. Each lab has new keys, and lives for hours.
+// validity of a lab's certificates. Each lab has new keys and lives for hours.
 const validity = 365 * 24 * time.Hour
 
-// keyPair is a key and its certificate, also PEM encoded.
+// keyPair is a key and its certificate, also in PEM encoding.
 type keyPair struct {
 	cert            *x509.Certificate
 	key             *ecdsa.PrivateKey
@@ -40,12 +40,12 @@ func (a *keyPair) client(user string, groups ...string) (*keyPair, error) {
 	return a.end(pkix.Name{CommonName: user, Organization: groups}, x509.ExtKeyUsageClientAuth, nil, nil)
 }
 
-// server issues a serving certificate.
+// server issues a server certificate.
 func (a *keyPair) server(name string, dns []string, ips ...net.IP) (*keyPair, error) {
 	return a.end(pkix.Name{CommonName: name}, x509.ExtKeyUsageServerAuth, dns, ips)
 }
 
-// end issues a certificate that signs no others.
+// end issues a certificate that cannot sign others.
 func (a *keyPair) end(subject pkix.Name, usage x509.ExtKeyUsage, dns []string, ips []net.IP) (*keyPair, error) {
 	return issue(a, x509.Certificate{
 		Subject: subject, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
@@ -53,7 +53,7 @@ func (a *keyPair) end(subject pkix.Name, usage x509.ExtKeyUsage, dns []string, i
 	})
 }
 
-// issue makes a key, and its certificate signed by an authority, or by itself if that is
+// issue makes a key and its certificate, signed by an authority or self-signed if that is
 // nil. The serial number is random.
 func issue(by *keyPair, template x509.Certificate) (*keyPair, error) {
 	failed := func(err error) (*keyPair, error) {
@@ -76,7 +76,7 @@ func issue(by *keyPair, template x509.Certificate) (*keyPair, error) {
 	if err != nil {
 		return failed(err)
 	}
-	keyDER, err := x509.MarshalECPrivateKey(key) // the form that every Kubernetes program reads
+	keyDER, err := x509.MarshalECPrivateKey(key) // the format that every Kubernetes program reads
 	if err != nil {
 		return failed(err)
 	}
@@ -89,8 +89,8 @@ type apiUser struct {
 	groups []string
 }
 
-// Users of the lab's API beside the kubelets: the certificates' names and groups are the ones
-// that Kubernetes' built-in roles expect.
+// Users of the lab's API other than the kubelets. The certificates' names and groups are the
+// ones that Kubernetes' built-in roles expect.
 var apiUsers = map[string]apiUser{
 	"admin":                   {"meshtrial-admin", []string{"system:masters"}},
 	"kube-controller-manager": {"system:kube-controller-manager", nil},
@@ -99,13 +99,13 @@ var apiUsers = map[string]apiUser{
 	"kwok":                    {kwokUser, nil},
 }
 
-// kubeletClientUser is the API server towards the kubelet.
+// kubeletClientUser is the API server's user towards the kubelet.
 const (
 	kubeletClientUser = "kube-apiserver-kubelet-client"
 	kwokUser          = "kwok-controller"
 )
 
-// keySet is the keys of one machine of a lab: files by name, and kubeconfigs by user.
+// keySet holds the keys of one machine of a lab: files by name, and kubeconfigs by user.
 type keySet struct{ files, kubeconfigs map[string][]byte }
 
 // add adds the files of a key and its certificate.
@@ -113,8 +113,8 @@ func (s keySet) add(name string, pair *keyPair) {
 	s.files[name+".crt"], s.files[name+".key"] = pair.certPEM, pair.keyPEM
 }
 
-// pkiFiles makes all keys and certificates of a lab: its own, and those of each node by
-// name. A single node's are among the lab's; several nodes have only their own.
+// pkiFiles makes all keys and certificates of a lab: its own, and those of each node by name.
+// A single node's keys are among the lab's; several nodes have only their own.
 func pkiFiles(addresses network, nodes []Node, now time.Time) (own keySet, ofNodes map[string]keySet, err error) {
 	ca, err := newAuthority("meshtrial lab", now)
 	if err != nil {
@@ -141,7 +141,7 @@ func pkiFiles(addresses network, nodes []Node, now time.Time) (own keySet, ofNod
 	return own, ofNodes, nil
 }
 
-// nodeKeys are a kubelet's serving certificate and its identity for the API.
+// nodeKeys returns a kubelet's serving certificate and its API identity.
 func (a *keyPair) nodeKeys(n Node, apiURL string) (keySet, error) {
 	server, err1 := a.server("kubelet", []string{n.Name}, n.Address.AsSlice())
 	client, err2 := a.client("system:node:"+n.Name, "system:nodes")
@@ -154,13 +154,12 @@ func (a *keyPair) nodeKeys(n Node, apiURL string) (keySet, error) {
 	return out, err
 }
 
-// controlKeys are those of the control plane, of its users, and of the
-// administrator.
+// controlKeys returns the keys of the control plane, of its users, and of the administrator.
 func (a *keyPair) controlKeys(addresses network, now time.Time) (keySet, error) {
 	node, err1 := addresses.node()
 	service, err2 := addresses.apiService()
 	front, err3 := newAuthority("meshtrial lab front proxy", now)
-	accounts, err4 := newAuthority("service accounts", now) // the key is what is wanted
+	accounts, err4 := newAuthority("service accounts", now) // only the key is used
 	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return keySet{}, err
 	}
@@ -192,7 +191,7 @@ var (
 	apiNames = []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost", nodeName}
 )
 
-// kubeconfigOf is a self-contained kubeconfig of a user.
+// kubeconfigOf returns a self-contained kubeconfig of a user.
 func kubeconfigOf(server string, ca, user *keyPair) ([]byte, error) {
 	const name = "meshtrial"
 	who := user.cert.Subject.CommonName

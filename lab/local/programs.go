@@ -5,33 +5,34 @@ import (
 	"strings"
 )
 
-// programNames are the programs a lab is made of.
+// programNames lists the programs of a lab.
 var programNames = []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy",
 	"containerd", "containerd-shim-runc-v2", "ctr", "runc", "nft", "kwok", "kubectl"}
 
-// nodeGOGC trades the memory of the node's own programs for CPU: they start sooner, and
+// nodeGOGC trades memory of the node's own programs for CPU: they start sooner and
 // disturb trials less.
 const nodeGOGC = "200"
 
 // process is one supervised program.
 type process struct {
-	name string // of the log file, and in status
+	name string // of the log file, and in the status
 	path string
 	args []string
 	env  []string
 
-	files []*os.File // inherited, beside its log
-	flags uintptr    // namespaces of its own
+	files []*os.File // inherited in addition to its log
+	flags uintptr    // flags of its new namespaces
 }
 
-// command makes the process of a component.
+// command returns the process of a component.
 func (s *spec) command(name string, args ...string) process {
 	program := s.Programs[name]
 	env := append([]string{"PATH=" + s.path(), "HOME=" + runDir, "TMPDIR=" + s.Dir.join("tmp"), "GOGC=" + nodeGOGC}, program.Env...)
 	return process{name: name, path: program.Path, args: args, env: env}
 }
 
-// path is PATH inside the lab: the lab's own tools, then the host's (mount, umount).
+// path returns PATH inside the lab: the lab's own tools, then the host's (mount,
+// umount).
 func (s *spec) path() string {
 	return s.Dir.join("bin") + ":/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 }
@@ -40,7 +41,7 @@ func (s *spec) etcd() process {
 	return s.command("etcd",
 		"--name=lab", "--data-dir="+s.Dir.join("etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		"--listen-client-urls=unix://"+etcdSocket, "--listen-peer-urls=unix://"+etcdPeer,
-		// Advertised addresses must be of host and port; nobody dials them.
+		// Advertised addresses need host and port; they are never dialled.
 		"--advertise-client-urls=http://localhost:2379", "--initial-advertise-peer-urls=http://localhost:2380", "--initial-cluster=lab=http://localhost:2380")
 }
 
@@ -78,8 +79,8 @@ func (s *spec) controllers() process {
 		"--use-service-account-credentials=true",
 		"--leader-elect=false", "--secure-port=0", "--profiling=false",
 		"--allocate-node-cidrs=false", "--configure-cloud-routes=false",
-		// Thousands of simulated pods come at a time; with the defaults most
-		// workers would wait for answers.
+		// Thousands of simulated pods arrive together; with the defaults most workers
+		// would be waiting for responses.
 		"--concurrent-deployment-syncs=25", "--concurrent-replicaset-syncs=25", "--concurrent-service-endpoint-syncs=25", "--concurrent-namespace-syncs=20",
 		"--kube-api-qps=2000", "--kube-api-burst=4000")
 }
@@ -89,7 +90,7 @@ func (s *spec) scheduler() process {
 		"--leader-elect=false", "--secure-port=0", "--profiling=false", "--kube-api-qps=2000", "--kube-api-burst=4000")
 }
 
-// containerd pulls images through the lab's proxy; addresses in the lab it reaches
+// containerd pulls images through the lab's proxy; it reaches addresses in the lab
 // directly.
 func (s *spec) containerd() process {
 	p := s.command("containerd", "--config="+s.Dir.conf("containerd.toml"))
@@ -114,12 +115,12 @@ func (s *spec) kubeProxy() process {
 	return s.command("kube-proxy", "--config="+s.Dir.conf("kube-proxy.yaml"), "--hostname-override="+s.Self.Name)
 }
 
-// kwok waits for nodes that carry its annotation; without any it idles.
+// kwok waits for nodes with its annotation, and idles without any.
 func (s *spec) kwok() process {
 	return s.command("kwok", "--kubeconfig="+s.Dir.conf("kwok.kubeconfig"), "--config="+s.Dir.conf("kwok.yaml"),
 		"--manage-all-nodes=false", "--manage-nodes-with-annotation-selector=kwok.x-k8s.io/node=fake",
 		"--node-ip="+s.Network.Node.Addr().String(), "--cidr="+kwokPods, "--node-lease-duration-seconds=40")
 }
 
-// kwokPods are addresses of simulated pods: nothing routes to them.
+// kwokPods is the address range of simulated pods, which has no route.
 const kwokPods = "172.31.0.0/16"

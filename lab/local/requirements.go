@@ -21,11 +21,11 @@ import (
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
-// What a lab needs at least.
+// Minimum requirements of a lab.
 const (
-	needDisk   = 2 << 30 // bytes, in the state and the cache folder
+	needDisk   = 2 << 30 // bytes, in the state folder and in the cache folder
 	needMemory = 3 << 30 // bytes available; the lab with istiod takes 1.5 GB
-	wantMemory = 6 << 30 // what building the components takes
+	wantMemory = 6 << 30 // for building the components
 	nodeMemory = 1 << 29 // for each node beyond the first
 	needFiles  = 4096    // open files
 	wantFiles  = 16384   // for thousands of connections
@@ -33,7 +33,7 @@ const (
 	needMinor  = 13
 )
 
-// machine is what the requirements are checked against; tests replace it.
+// machine is the object of the checks; tests replace it.
 type machine struct {
 	root        string // of /proc and /sys
 	uid         int
@@ -42,17 +42,17 @@ type machine struct {
 	writable    func(dir string) error
 	files       func() uint64 // limit of open files
 	lookPath    func(string) (string, error)
-	namespaces  func() error                      // can they be made
+	namespaces  func() error                      // whether they can be made
 	try         func(f feature, dir string) error // in namespaces, on dir's file system
-	ranges      func() error                      // are addresses free
-	components  func() ([]components.Need, error) // what makes the lab's programs
+	ranges      func() error                      // whether addresses are free
+	components  func() ([]components.Need, error) // requirements for making the lab's programs
 	nodes       int                               // of the lab
-	nodeNetwork bool                              // a mesh adds to the network of nodes
+	nodeNetwork bool                              // a mesh extends the nodes' network
 }
 
-// Requirements checks whether this machine can run a local lab, with advice on what it
-// lacks. [Up] refuses a machine with a failure among the lines; `doctor` prints all of them.
-// Nothing it changes outlives the call, apart from modules that the kernel loads.
+// Requirements checks whether this machine can run a local lab, with advice on what is
+// missing. [Up] refuses a machine with a failure among the lines; `doctor` prints all of
+// them. Nothing it changes outlives the call, except modules that the kernel loads.
 func Requirements(ctx context.Context, o Options) []doctor.Line {
 	m := machine{
 		root: "/", nodes: max(o.Nodes, 1), uid: os.Geteuid(), release: kernelRelease, free: freeBytes, writable: writable, files: fileLimit, lookPath: exec.LookPath,
@@ -83,7 +83,7 @@ func Requirements(ctx context.Context, o Options) []doctor.Line {
 	return m.check(state.base, cache)
 }
 
-// componentNames are the components that a lab is made of.
+// componentNames returns the names of the lab's components.
 func (o Options) componentNames() []string {
 	names := append([]string{"cni", "pause", "coredns", "ca-certificates"}, programNames...)
 	for _, s := range o.Supplies {
@@ -92,12 +92,12 @@ func (o Options) componentNames() []string {
 	return names
 }
 
-// nodeNetwork says that a mesh adds to the nodes' network.
+// nodeNetwork reports whether a mesh extends the nodes' network.
 func (o Options) nodeNetwork() bool {
 	return slices.ContainsFunc(o.Supplies, func(s lab.Supply) bool { return s.NodeNetwork })
 }
 
-// check returns the lines from the kernel to what is built with its help.
+// check returns the lines, from the kernel up to what builds on it.
 func (m machine) check(state, cache string) []doctor.Line {
 	var lines []doctor.Line
 	add := func(name, detail, mend string, err error) {
@@ -121,7 +121,7 @@ func (m machine) check(state, cache string) []doctor.Line {
 		mend = unprivileged
 	}
 	add("cgroups", groups, mend, err)
-	if root == nil { // what can only be tried as root
+	if root == nil { // these can be tried only as root
 		m.tryAll(cache, add)
 	}
 	for _, tool := range []string{"mount", "umount"} {
@@ -148,7 +148,7 @@ func (m machine) check(state, cache string) []doctor.Line {
 	return lines
 }
 
-// tryAll tries what takes root.
+// tryAll tries the features that require root.
 func (m machine) tryAll(cache string, add func(name, detail, mend string, err error)) {
 	err := m.namespaces()
 	add("namespaces", "PID, mount, network, UTS and IPC namespaces can be made", "allow them in the kernel's configuration, or in the container this runs in", err)
@@ -205,15 +205,14 @@ func (m machine) cgroups() (string, error) {
 	return "v1", nil
 }
 
-// unprivileged mends what a container lacks that has not been given its host's rights.
+// unprivileged is the fix for a container that lacks its host's rights.
 const unprivileged = "start the container with --privileged, as in docker run --privileged"
 
-// mayMount reports whether this process has the right to mount and to make namespaces,
-// CAP_SYS_ADMIN.
+// mayMount reports whether this process may mount and make namespaces (CAP_SYS_ADMIN).
 func (m machine) mayMount() bool {
 	status, err := os.ReadFile(filepath.Join(m.root, "proc/self/status"))
 	if err != nil {
-		return true // what is tried will tell
+		return true // trying it will tell
 	}
 	for line := range strings.Lines(string(status)) {
 		if mask, ok := strings.CutPrefix(line, "CapEff:"); ok {
@@ -241,7 +240,7 @@ func (m machine) disk(dir string) (string, error) {
 	for existing := dir; ; existing = filepath.Dir(existing) {
 		free, err := m.free(existing)
 		if errors.Is(err, os.ErrNotExist) && existing != filepath.Dir(existing) {
-			continue // the nearest folder above that exists
+			continue // use the nearest existing parent folder
 		}
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", existing, err)

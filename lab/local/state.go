@@ -17,14 +17,14 @@ import (
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
-// recordSchema is the version of lab.json. Shared fields suffice to clean up after a
-// record of another version.
+// recordSchema is the version of lab.json. The fields that versions share suffice to
+// clean up after a record of another version.
 const recordSchema = 1
 
 // Phases of a lab in its record.
 const (
-	phaseStarting = "starting" // Up is at work; init ends when Up dies
-	phaseReady    = "ready"    // Up is done; init lives on by itself
+	phaseStarting = "starting" // Up is running; init ends if Up dies
+	phaseReady    = "ready"    // Up is done; init lives on without it
 )
 
 // record is lab.json: everything that a lab may leave outside its namespaces. It is
@@ -36,16 +36,15 @@ type record struct {
 	BootID    string    `json:"boot_id"`
 	Started   time.Time `json:"started"`
 	InitPID   int       `json:"init_pid,omitempty"`
-	InitStart uint64    `json:"init_start_ticks,omitempty"` // tells a reused PID
-	// ForRun is the process that the lab was started for and that takes it
-	// down at its end; nil for a lab that stays.
+	InitStart uint64    `json:"init_start_ticks,omitempty"` // distinguishes a reused PID
+	// ForRun is the process that the lab was started for and that takes it down at
+	// its end; nil for a lab that stays.
 	ForRun        *procfs.Identity `json:"for_run,omitempty"`
 	HostInterface string           `json:"host_interface"`
 	Network       network          `json:"network"`
 	Cgroup        string           `json:"cgroup"`      // name of the lab's group in every hierarchy
-	ImageStore    string           `json:"image_store"` // containerd's kept root
-	// Sysctls are the values that settings of the host had before the lab
-	// raised them.
+	ImageStore    string           `json:"image_store"` // the root that containerd keeps
+	// Sysctls holds the values of host settings from before the lab raised them.
 	Sysctls   map[string]int `json:"sysctls,omitempty"`
 	UpSeconds float64        `json:"up_s,omitempty"` // how long Up took
 	Images    lab.Images     `json:"images"`
@@ -53,10 +52,10 @@ type record struct {
 	Nodes []Node `json:"nodes,omitempty"`
 }
 
-// paths of the state folder.
+// paths locates files in the state folder.
 type paths struct{ base string }
 
-// stateDir is the folder of local labs: dir, or the user's state folder.
+// stateDir returns the folder of local labs: dir, or the user's state folder.
 func stateDir(dir string) (paths, error) {
 	if dir == "" {
 		dir = os.Getenv("XDG_STATE_HOME")
@@ -77,7 +76,7 @@ func (p paths) lock() string       { return filepath.Join(p.base, "lock") }
 func (p paths) record() string     { return filepath.Join(p.base, "lab.json") }
 func (p paths) kubeconfig() string { return filepath.Join(p.base, "kubeconfig") }
 
-// dir is the folder of one lab.
+// dir returns the folder of one lab.
 func (p paths) dir(id string) labDir { return labDir(filepath.Join(p.base, id)) }
 
 // labDir is the folder of one lab's files.
@@ -115,7 +114,7 @@ func (p paths) readRecord() (*record, error) {
 
 func (p paths) writeRecord(r *record) error { return writeJSON(p.record(), r) }
 
-// writeJSON replaces a file atomically, readable by its owner alone.
+// writeJSON replaces a file atomically, readable only by its owner.
 func writeJSON(path string, value any) error {
 	data, err := json.MarshalIndent(value, "", "  ")
 	if err != nil {
@@ -145,7 +144,7 @@ func validID(id string) bool {
 	return err == nil && len(id) == 6
 }
 
-// bootID is that of this boot, "" if it cannot be read.
+// bootID returns the ID of the current boot, or "" if it cannot be read.
 func bootID() string {
 	id, _ := procfs.BootID()
 	return id
@@ -154,8 +153,8 @@ func bootID() string {
 // errLocked reports that another process holds a lock.
 var errLocked = errors.New("locked")
 
-// lockFile takes an exclusive lock without waiting. The lock lasts until
-// every copy of the file is closed, those that children inherited included.
+// lockFile takes an exclusive lock without waiting. The lock lasts until every copy
+// of the file is closed, including copies that children inherited.
 func lockFile(path string) (*os.File, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
@@ -175,9 +174,9 @@ func lockFile(path string) (*os.File, error) {
 	return nil, fmt.Errorf("lock %s: %w", path, err)
 }
 
-// startTicks is when a process started, in clock ticks since boot; together
-// with the PID it names one process for good. It is 0 when there is none, or
-// only a zombie.
+// startTicks returns when a process started, in clock ticks since boot; together
+// with the PID it identifies a process permanently. It is 0 if there is no process
+// or only a zombie.
 func startTicks(pid int) uint64 {
 	process, err := procfs.ReadProcess(pid)
 	if err != nil || process.Ended() {
@@ -186,7 +185,7 @@ func startTicks(pid int) uint64 {
 	return process.StartTime
 }
 
-// initAlive reports whether the record's init still runs.
+// initAlive reports whether the record's init is still running.
 func (r *record) initAlive() bool {
 	return r.InitPID > 0 && r.BootID == bootID() && startTicks(r.InitPID) == r.InitStart && r.InitStart != 0
 }

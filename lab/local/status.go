@@ -18,10 +18,10 @@ import (
 
 // States of a lab.
 const (
-	StateNone     = "none"     // no lab, and nothing left of one
-	StateStarting = "starting" // Up is at work
+	StateNone     = "none"     // no lab, and no leftovers
+	StateStarting = "starting" // Up is running
 	StateRunning  = "running"
-	StateDead     = "dead" // its init was killed; Down removes what is left
+	StateDead     = "dead" // its init was killed; Down removes the leftovers
 )
 
 // Status is the status of a lab, as `meshtrial lab status --json` prints it.
@@ -34,8 +34,8 @@ type Status struct {
 	Started    time.Time `json:"started,omitzero"`
 	UpSeconds  float64   `json:"up_s,omitempty"` // how long Up took
 	InitPID    int       `json:"init_pid,omitempty"`
-	// ForRun is the process that takes the lab down at its end, nil for a lab
-	// that stays; Orphaned says that it was killed before it could.
+	// ForRun is the process that takes the lab down at its end, nil for a lab that
+	// stays; Orphaned means that it was killed before it could.
 	ForRun     *procfs.Identity  `json:"for_run,omitempty"`
 	Orphaned   bool              `json:"orphaned,omitempty"`
 	API        string            `json:"api,omitempty"`
@@ -45,17 +45,17 @@ type Status struct {
 	Cgroup     string            `json:"cgroup,omitempty"`
 	Images     lab.Images        `json:"images,omitzero"`
 	Nodes      []NodeStatus      `json:"nodes,omitempty"`
-	Components []ComponentStatus `json:"components,omitempty"` // those of several nodes too
+	Components []ComponentStatus `json:"components,omitempty"` // including those of several nodes
 }
 
 // NodeStatus is the status of a node.
 type NodeStatus struct {
 	Node
-	State string `json:"state"` // StateRunning, StateDead, or StateStarting before it first ran
+	State string `json:"state"` // StateRunning, StateDead, or StateStarting before its first run
 }
 
-// nodeStates derives the states of nodes from the components of a running lab: a single
-// node has the lab's state, each of several that of its first process.
+// nodeStates derives the states of nodes from the components of a running lab. A single
+// node has the lab's state; each of several nodes has the state of its first process.
 func nodeStates(nodes []Node, lab string, components []ComponentStatus) []NodeStatus {
 	var all []NodeStatus
 	for _, n := range nodes {
@@ -76,7 +76,7 @@ func nodeStates(nodes []Node, lab string, components []ComponentStatus) []NodeSt
 	return all
 }
 
-// GetStatus returns the status of the lab of a state folder ("" is the default one).
+// GetStatus returns the status of the lab of a state folder ("" means the default).
 func GetStatus(dir string) (*Status, error) {
 	p, err := stateDir(dir)
 	if err != nil {
@@ -116,7 +116,7 @@ func GetStatus(dir string) (*Status, error) {
 	return status, nil
 }
 
-// answerTime bounds an init's answer, which takes long only on a busy machine.
+// answerTime bounds an init's answer, which is slow only on a busy machine.
 const answerTime = 10 * time.Second
 
 // queryInit asks a running init for its components.
@@ -131,8 +131,8 @@ func queryInit(pid int) ([]ComponentStatus, error) {
 	return components, json.NewDecoder(conn).Decode(&components)
 }
 
-// LogFiles lists the log files of the lab's components by name, as NODE/NAME for several
-// nodes; without a lab, those of the last failed start.
+// LogFiles lists the log files of the lab's components by name, as NODE/NAME if there
+// are several nodes. Without a lab it lists those of the last failed start.
 func LogFiles(dir string) (map[string]string, error) {
 	p, err := stateDir(dir)
 	if err != nil {
@@ -158,13 +158,13 @@ func LogFiles(dir string) (map[string]string, error) {
 	}
 	found, err := filepath.Glob(filepath.Join(ofNodes, "*.log"))
 	for _, path := range found {
-		node := strings.TrimSuffix(filepath.Dir(path), "/log") // one that failed has no such folder
+		node := strings.TrimSuffix(filepath.Dir(path), "/log") // a failed node has no such folder
 		files[filepath.Base(node)+"/"+strings.TrimSuffix(filepath.Base(path), ".log")] = path
 	}
 	return files, err
 }
 
-// ToolsDir is a folder with kubectl for PATH, "" while there is no lab.
+// ToolsDir returns a folder for PATH that contains kubectl, or "" if there is no lab.
 func ToolsDir(dir string) string {
 	p, err := stateDir(dir)
 	if err != nil {

@@ -19,14 +19,15 @@ import (
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
-// imageStore is containerd's root, kept between labs so that images are imported once.
+// imageStore is containerd's root, kept between labs so that images are imported only
+// once.
 //
 // A lab always starts from the store as it was after the last import: containerd's
-// databases are saved, and what a lab has added since is dropped before the next one
-// starts. A store that differs from what was saved is discarded and refilled.
+// databases are saved, and a lab's additions are dropped before the next lab starts. A
+// store that differs from its saved state is discarded and refilled.
 type imageStore struct{ dir string }
 
-// saved is what saved/contents.json says of the store.
+// saved is the content of saved/contents.json, which describes the store.
 type saved struct {
 	Images      map[string]string `json:"images"`      // reference -> digest
 	Snapshots   []string          `json:"snapshots"`   // folders of unpacked layers
@@ -53,14 +54,14 @@ func (s imageStore) databases() map[string]string {
 	}
 }
 
-// nodes is the folder of the stores of a lab's nodes, node one of them.
+// nodes returns the folder of the stores of a lab's nodes; node returns one of them.
 func (s imageStore) nodes(lab string) string { return filepath.Join(s.dir, "nodes", lab) }
 func (s imageStore) node(lab, name string) imageStore {
 	return imageStore{filepath.Join(s.nodes(lab), name)}
 }
 
-// clone makes a node's store with the content of this one, by links: blobs are the same
-// files, unpacked layers the same folders. Nobody writes to either; what the node's
+// clone makes a node's store with the contents of this one, by links: blobs are the
+// same files, unpacked layers the same folders. Both are only read; what the node's
 // containerd adds or removes is in its own folders.
 func (s imageStore) clone(to imageStore) error {
 	if err := os.RemoveAll(to.dir); err != nil {
@@ -114,8 +115,8 @@ func lockImageStore(cache string) (imageStore, *os.File, error) {
 	return imageStore{}, nil, fmt.Errorf("all image stores below %s are in use", cache)
 }
 
-// restore resets the store to what was saved, and returns its images. A store that
-// cannot be reset is emptied, and why is what was wrong with it.
+// restore resets the store to its saved state and returns its images. A store that
+// cannot be reset is emptied; why says what was wrong with it.
 func (s imageStore) restore() (images map[string]string, why error, err error) {
 	state, why := s.check()
 	if why == nil {
@@ -127,11 +128,11 @@ func (s imageStore) restore() (images map[string]string, why error, err error) {
 	return map[string]string{}, why, s.wipe()
 }
 
-// errStoreEmpty reports that nothing was saved yet.
+// errStoreEmpty reports that nothing has been saved yet.
 var errStoreEmpty = errors.New("the image store is empty")
 
-// check verifies that everything saved is still there and unchanged. The
-// fingerprint covers names, sizes and modes of files, not their text.
+// check verifies that everything saved still exists unchanged. The fingerprint covers
+// names, sizes and modes of files, not their contents.
 func (s imageStore) check() (*saved, error) {
 	data, err := os.ReadFile(s.contents())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -170,7 +171,7 @@ func (s imageStore) reset(state *saved) error {
 	return nil
 }
 
-// removeOthers removes from a folder all that is not named.
+// removeOthers removes everything from a folder except the named entries.
 func removeOthers(dir string, names []string) error {
 	have, err := list(dir)
 	if err != nil {
@@ -186,7 +187,7 @@ func removeOthers(dir string, names []string) error {
 	return nil
 }
 
-// list names what a folder holds.
+// list returns the names of a folder's entries.
 func list(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -199,14 +200,14 @@ func list(dir string) ([]string, error) {
 	return names, nil
 }
 
-// save records the store's present state as the one to start from. containerd must not
-// be running.
+// save records the store's current state as the state to start from. containerd must
+// not be running.
 func (s imageStore) save(images map[string]string) error {
 	if err := os.MkdirAll(filepath.Join(s.dir, "saved"), 0o700); err != nil {
 		return err
 	}
-	// Without contents.json the store counts as empty: a crash from here on
-	// costs an import, never a wrong store.
+	// Without contents.json the store counts as empty, so a crash from here on costs an
+	// import but never leaves a wrong store.
 	if err := os.Remove(s.contents()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -238,8 +239,8 @@ func (s imageStore) wipe() error {
 	return os.MkdirAll(s.root(), 0o711)
 }
 
-// fingerprint sums up the saved databases, and the names, modes and sizes of
-// blobs and of snapshots' files.
+// fingerprint hashes the saved databases, and the names, modes and sizes of blobs and
+// of snapshots' files.
 func (s imageStore) fingerprint(state *saved) (string, error) {
 	sum := sha256.New()
 	for _, live := range slices.Sorted(maps.Keys(s.databases())) {
@@ -295,8 +296,8 @@ func copyFile(from, to string) error {
 	return err
 }
 
-// missing lists the images that a store lacks. The cluster pulls images without an
-// archive.
+// missing lists the images that a store lacks, except images without an archive, which
+// the cluster pulls.
 func missing(want []components.Image, have map[string]string) []components.Image {
 	var lacks []components.Image
 	for _, image := range want {
@@ -307,8 +308,8 @@ func missing(want []components.Image, have map[string]string) []components.Image
 	return lacks
 }
 
-// fill imports the images that the store lacks with a containerd without CRI, and saves
-// the result. A store that cannot be filled is emptied and filled once more.
+// fill imports the missing images with a containerd without CRI and saves the result. A
+// store that cannot be filled is emptied and filled once more.
 func (n *node) fill(ctx context.Context) error {
 	store := imageStore{imageDir}
 	have, why, err := store.restore()

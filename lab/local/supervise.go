@@ -14,23 +14,23 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
-// Restart delays of a component that ends by itself.
+// Delays before restarting a component that has exited.
 const (
 	restartFirst = 100 * time.Millisecond
 	restartMost  = 5 * time.Second
-	restartReset = 10 * time.Second // a run this long starts over with the first delay
+	restartReset = 10 * time.Second // a run of this length resets the delay
 
-	restartsFailing = 5 // then a component counts as failing
+	restartsFailing = 5 // after which a component counts as failing
 )
 
 // ComponentStatus is the status of one supervised process.
 type ComponentStatus struct {
 	Name     string    `json:"name"`
-	PID      int       `json:"pid,omitempty"` // in the lab's PID namespace; 0 while it does not run
+	PID      int       `json:"pid,omitempty"` // in the lab's PID namespace; 0 while it is not running
 	Since    time.Time `json:"since"`
 	Restarts int       `json:"restarts"`
-	Node     string    `json:"node,omitempty"`      // that it is of, where there are several
-	LastExit string    `json:"last_exit,omitempty"` // how it ended last
+	Node     string    `json:"node,omitempty"`      // if there are several
+	LastExit string    `json:"last_exit,omitempty"` // how its last run ended
 }
 
 // supervisor owns every process of the lab: as PID 1 it starts and restarts them, and
@@ -48,8 +48,8 @@ func newSupervisor(logs func(string) string) *supervisor {
 	return &supervisor{logs: logs, children: map[int]chan unix.WaitStatus{}, status: map[string]*ComponentStatus{}}
 }
 
-// reap collects every child that ends, its own and those that orphans become,
-// until the context ends.
+// reap collects every child that ends, both its own and adopted orphans, until the
+// context ends.
 func (s *supervisor) reap(ctx context.Context) {
 	died := make(chan os.Signal, 1)
 	signal.Notify(died, unix.SIGCHLD)
@@ -93,11 +93,11 @@ func (s *supervisor) start(p process) (int, <-chan unix.WaitStatus, error) {
 	}
 	defer null.Close()
 	ended := make(chan unix.WaitStatus, 1)
-	s.mu.Lock() // so that reap knows the child before it can collect it
+	s.mu.Lock() // reap must know the child before it can collect it
 	defer s.mu.Unlock()
 	child, err := os.StartProcess(p.path, append([]string{p.path}, p.args...), &os.ProcAttr{
 		Dir: "/", Env: p.env, Files: append([]*os.File{null, log, log}, p.files...),
-		Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: p.flags}, // apart from our terminal and its signals
+		Sys: &syscall.SysProcAttr{Setsid: true, Cloneflags: p.flags}, // detached from our terminal and its signals
 	})
 	if err != nil {
 		return 0, nil, fmt.Errorf("start %s: %w", p.name, err)
@@ -108,7 +108,7 @@ func (s *supervisor) start(p process) (int, <-chan unix.WaitStatus, error) {
 	return pid, ended, nil
 }
 
-// run runs a process to its end; an unsuccessful end is an error.
+// run runs a process until it ends; an unsuccessful end is an error.
 func (s *supervisor) run(ctx context.Context, p process) error {
 	pid, ended, err := s.start(p)
 	if err != nil {
@@ -173,7 +173,7 @@ func (s *supervisor) update(change func()) {
 	s.mu.Unlock()
 }
 
-// components lists the status of each component in the order of starting.
+// components lists the status of each component in start order.
 func (s *supervisor) components() []ComponentStatus {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +184,7 @@ func (s *supervisor) components() []ComponentStatus {
 	return all
 }
 
-// failing names a component that keeps ending, and how.
+// failing names a component that keeps exiting, and how it exits.
 func (s *supervisor) failing() error {
 	for _, c := range s.components() {
 		if c.Restarts >= restartsFailing && c.PID == 0 {

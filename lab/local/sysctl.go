@@ -15,20 +15,20 @@ import (
 	"strings"
 )
 
-// inotifyInstances is a limit of the whole machine, counted by user: every sidecar
-// needs three instances, and all sidecars run as one user, so that the usual 128 last
-// for some forty pods. It is the only setting of the host that a lab raises; the record
-// keeps the old value, and Down restores it unless somebody else has set it since.
+// inotifyInstances is a machine-wide limit, counted per user: every sidecar needs three
+// instances and all sidecars run as one user, so the usual 128 suffice for only about
+// forty pods. It is the only setting of the host that a lab raises; the record keeps
+// the old value, and Down restores it unless someone else has set it since.
 const (
 	inotifyInstances = "fs/inotify/max_user_instances"
 	needInotify      = 8192
 )
 
-// raisable are the settings that are restored, with the values that labs raise them to.
-// Tests add a harmless one.
+// raisable maps the settings to restore to the values that labs raise them to. Tests
+// add a harmless one.
 var raisable = map[string]int{inotifyInstances: needInotify}
 
-// sysctls reads and writes system controls below a folder, /proc/sys.
+// sysctls reads and writes sysctls below a folder, /proc/sys.
 type sysctls struct{ root string }
 
 func (s sysctls) read(name string) (int, error) {
@@ -39,8 +39,8 @@ func (s sysctls) read(name string) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(data)))
 }
 
-// toRaise returns the present value of a control that is below what the lab
-// needs, as the record keeps it.
+// toRaise returns the current value of a sysctl, for the record, if it is below what
+// the lab needs.
 func (s sysctls) toRaise(name string, need int) (map[string]int, error) {
 	now, err := s.read(name)
 	if errors.Is(err, fs.ErrNotExist) || now >= need {
@@ -49,7 +49,7 @@ func (s sysctls) toRaise(name string, need int) (map[string]int, error) {
 	return map[string]int{name: now}, err
 }
 
-// set writes controls; one that cannot be written is an error.
+// set writes sysctls; failure to write any is an error.
 func (s sysctls) set(values map[string]int) error {
 	for name, value := range values {
 		if err := os.WriteFile(filepath.Join(s.root, name), []byte(strconv.Itoa(value)), 0o644); err != nil {
@@ -59,9 +59,9 @@ func (s sysctls) set(values map[string]int) error {
 	return nil
 }
 
-// restore reverts controls that still have the value that labs raise them to. While
-// another lab runs, it only records the values in the file pending; the last lab to
-// end reverts them.
+// restore reverts sysctls that still have the value that labs raise them to. While
+// another lab is running, it only records the values in the file pending; the last lab
+// to end reverts them.
 func (s sysctls) restore(values map[string]int, pending string, othersRun bool) error {
 	all, noted := map[string]int{}, map[string]int{}
 	if data, err := os.ReadFile(pending); err == nil {
@@ -69,9 +69,9 @@ func (s sysctls) restore(values map[string]int, pending string, othersRun bool) 
 			return fmt.Errorf("%s: %w", pending, err)
 		}
 	}
-	maps.Copy(all, noted) // nil if the file says null
+	maps.Copy(all, noted) // nil if the file contains null
 	maps.Copy(all, values)
-	// Root writes them: a name that no lab ever raised was put there by somebody.
+	// Root writes these, so a name that no lab ever raised must be ignored.
 	maps.DeleteFunc(all, func(name string, _ int) bool { return raisable[name] == 0 })
 	if len(all) == 0 {
 		return nil
@@ -81,7 +81,7 @@ func (s sysctls) restore(values map[string]int, pending string, othersRun bool) 
 	}
 	maps.DeleteFunc(all, func(name string, _ int) bool {
 		now, err := s.read(name)
-		return err == nil && now != raisable[name] // somebody else's
+		return err == nil && now != raisable[name] // set by someone else
 	})
 	if err := s.set(all); err != nil {
 		return err
@@ -93,7 +93,7 @@ func (s sysctls) restore(values map[string]int, pending string, othersRun bool) 
 }
 
 // restoreControls is restore for this machine when the labs ids end. It takes a turn,
-// since a starting lab has no link yet that shows it.
+// since a starting lab does not yet have a link that reveals it.
 func restoreControls(ctx context.Context, values map[string]int, pending string, ids map[string]bool) error {
 	endTurn, err := takeTurn(ctx, turnSocket)
 	if err != nil {
@@ -103,7 +103,7 @@ func restoreControls(ctx context.Context, values map[string]int, pending string,
 	return sysctls{"/proc/sys"}.restore(values, pending, othersRun(ids))
 }
 
-// othersRun tells whether the host has a link to a lab that is not among ids.
+// othersRun reports whether the host has a link to a lab that is not in ids.
 func othersRun(ids map[string]bool) bool {
 	interfaces, _ := net.Interfaces()
 	return slices.ContainsFunc(interfaces, func(i net.Interface) bool {

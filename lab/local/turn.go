@@ -15,14 +15,14 @@ import (
 
 // turnSocket is the abstract socket that a lab holds while it changes what labs share:
 // while it chooses free addresses and assigns them to its link, or checks for other
-// labs and sets the machine's controls. Such a socket belongs to a network namespace,
-// like addresses, and ends with its process.
+// labs and sets the machine's sysctls. Like addresses, such a socket belongs to a
+// network namespace, and it ends with its process.
 const turnSocket = "@meshtrial-lab-turn"
 
-// turnLimit bounds the wait for another lab: it starts a process meanwhile.
+// turnLimit bounds the wait for another lab, which starts a process during its turn.
 const turnLimit = time.Minute
 
-// takeTurn waits for other labs' turns; end, which may be called again, ends this one.
+// takeTurn waits for other labs' turns; end, which is idempotent, ends this one.
 func takeTurn(ctx context.Context, socket string) (end func(), err error) {
 	limited, cancel := context.WithTimeoutCause(ctx, turnLimit, fmt.Errorf("not done after %v", turnLimit))
 	defer cancel()
@@ -36,7 +36,7 @@ func takeTurn(ctx context.Context, socket string) (end func(), err error) {
 		}
 		if wake.Pause(limited, 10*time.Millisecond) != nil {
 			err := fmt.Errorf("another lab starts or ends: %w", context.Cause(limited))
-			if ctx.Err() == nil { // it stands still, or is none of ours
+			if ctx.Err() == nil { // its holder hangs or is not ours
 				err = errs.WithHint(err, "ss -xlp | grep %s names the process that keeps this one waiting", socket)
 			}
 			return nil, err

@@ -27,9 +27,9 @@ import (
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
-// Up starts a lab and returns when its API, its DNS and what OnAPI does are
-// ready. When it fails, only the logs of the components are left; when ctx ends, nothing.
-// Before anything is built or started, one error names all that the machine lacks.
+// Up starts a lab and returns when its API, its DNS and the work of OnAPI are ready. If
+// it fails, only the components' logs remain; if ctx ends, nothing remains. Before
+// anything is built or started, one error lists everything that the machine lacks.
 func Up(ctx context.Context, o Options) (*Lab, error) {
 	o.Nodes = max(o.Nodes, 1)
 	places, err := placesOf(o.Nodes, o.Zones)
@@ -82,7 +82,7 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 	return l, nil
 }
 
-// starter is one Up at work.
+// starter is one running Up.
 type starter struct {
 	o       Options
 	paths   paths
@@ -130,7 +130,7 @@ func (u *starter) alreadyRunning() error {
 	return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "use it: eval \"$(meshtrial lab env)\"\nor end it: meshtrial lab down")
 }
 
-// refuse is the error of all failed requirements.
+// refuse returns an error with all failed requirements.
 func refuse(lines []doctor.Line) error {
 	var what, mend []string
 	for _, line := range lines {
@@ -288,7 +288,7 @@ func (u *starter) installBasics(ctx context.Context, l *Lab) error {
 	return nil
 }
 
-// note writes the record of the lab, and raises the machine's limits that are too low.
+// note writes the lab's record, and raises limits of the machine that are too low.
 func (u *starter) note() (err error) {
 	host := sysctls{"/proc/sys"}
 	if u.record.Sysctls, err = host.toRaise(inotifyInstances, needInotify); err != nil {
@@ -305,7 +305,7 @@ func (u *starter) note() (err error) {
 	return nil
 }
 
-// spec is what init makes the lab from.
+// spec returns the spec from which init makes the lab.
 func (u *starter) spec() (*spec, error) {
 	s := &spec{
 		ID: u.record.ID, Dir: u.paths.dir(u.record.ID), ImageStore: u.record.ImageStore, Network: u.record.Network, Cgroup: u.record.Cgroup,
@@ -326,8 +326,8 @@ func (u *starter) spec() (*spec, error) {
 	return s, nil
 }
 
-// writeFiles writes init's files and the administrator's kubeconfig, which it also
-// returns as a client configuration.
+// writeFiles writes init's files and the administrator's kubeconfig, and returns the
+// latter as a client configuration.
 func (u *starter) writeFiles(s *spec) (*rest.Config, error) {
 	keys, ofNodes, err := pkiFiles(s.Network, s.Nodes, u.began)
 	if err != nil {
@@ -352,11 +352,11 @@ func (u *starter) writeFiles(s *spec) (*rest.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	config.QPS, config.Burst = -1, -1 // the server decides how fast
+	config.QPS, config.Burst = -1, -1 // the server limits the rate
 	return config, nil
 }
 
-// initProcess is the lab's init as Up sees it.
+// initProcess is the lab's init, as seen by Up.
 type initProcess struct {
 	process *os.Process
 	control *os.File
@@ -369,7 +369,7 @@ func (p *initProcess) kill() {
 	<-p.gone
 }
 
-// startInit starts init in its namespaces, and gives it its cgroup and its link.
+// startInit starts init in its namespaces and gives it its cgroup and link.
 func (u *starter) startInit(s *spec, groups cgroups, lock, storeLock *os.File) (*initProcess, error) {
 	ours, theirs, err := controlPair()
 	if err != nil {
@@ -424,7 +424,7 @@ func (u *starter) startInit(s *spec, groups cgroups, lock, storeLock *os.File) (
 	return in, nil
 }
 
-// initEnv is init's environment: what finds programs, and the host's way to
+// initEnv returns init's environment: how to find programs, and the host's route to
 // registries.
 func initEnv() []string {
 	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
@@ -464,7 +464,7 @@ func (u *starter) await(ctx context.Context, l *Lab, in *initProcess) error {
 	return group.Wait()
 }
 
-// follow reads init's events until everything has been started, or ctx ends.
+// follow reads init's events until everything has started or ctx ends.
 func (u *starter) follow(ctx context.Context, control *os.File, api chan struct{}) error {
 	lines := bufio.NewReader(control)
 	for {
@@ -489,7 +489,7 @@ func (u *starter) follow(ctx context.Context, control *os.File, api chan struct{
 	}
 }
 
-// failedLogs is where the logs of a start that failed are kept.
+// failedLogs returns the folder that keeps the logs of a failed start.
 func (u *starter) failedLogs() string { return filepath.Join(u.paths.base, "failed") }
 
 // keepLogs saves the components' logs before the lab's folder is removed.
