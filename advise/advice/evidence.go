@@ -10,41 +10,41 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Evidence is what is known of a mesh, by where it comes from.
+// Evidence is what is known about a mesh, by source.
 type Evidence struct {
 	// Source says what was read.
 	Source string
-	Cell   record.Cell // of a run; nil otherwise
-	// WindowS is the time that rates are over, seconds.
+	Cell   record.Cell // the run's cell; nil if there is no run
+	// WindowS is the window of rates, in seconds.
 	WindowS float64
-	// Metrics are the answers to the quantities' queries, Facts what a reader of the run
+	// Metrics holds the answers to the quantities' queries, Facts what the reader of the run
 	// or of the cluster observed itself.
 	Metrics, Facts map[*Quantity]float64
-	// Findings are those of the cell that have a value, by name.
+	// Findings holds the cell's findings that have a value, by name.
 	Findings map[string]record.Finding
-	// Levers are the levels of levers, as named or as found. Limits are what limits each
+	// Levers holds the levels of levers, as named or as found. Limits says what limits each
 	// part of a data plane: record.LimitConcurrency and so on, or "none".
 	Levers, Limits map[string]string
-	// Known is what this istiod has; nil where its program was not asked.
+	// Known describes this istiod's settings and metrics; nil if its program was not asked.
 	Known *variables.Known
-	// Effects are what the run itself measured of levers at other levels.
+	// Effects are the run's own measurements of levers at other levels.
 	Effects []Measured
-	// Deployment is istiod's, and Root the mesh's root namespace; "" for the usual ones.
+	// Deployment is istiod's, and Root the mesh's root namespace; "" means the usual ones.
 	Deployment, Root string
-	// Doubt says why all of it is weaker than it looks; "" where nothing does.
+	// Doubt says why all evidence is weaker than it looks; "" if it is not.
 	Doubt string
-	// Notes say what could not be read.
+	// Notes describes what could not be read.
 	Notes []string
 }
 
-// Measured is what a run measured of setting one lever, all else being equal.
+// Measured is what a run measured of changing one lever while the others stayed the same.
 type Measured struct {
 	Lever   string         `json:"lever"`
 	Level   string         `json:"level"`
-	Finding record.Finding `json:"finding"` // a difference, against this cell
+	Finding record.Finding `json:"finding"` // the difference from this cell
 }
 
-// Value is a quantity with where it comes from.
+// Value is a quantity and its source.
 type Value struct {
 	Name   string  `json:"name"`
 	Words  string  `json:"words"`
@@ -53,35 +53,35 @@ type Value struct {
 	Source string  `json:"source"`
 }
 
-// Gap is a quantity, a lever's level or a part's limit that is not known.
+// Gap is an unknown quantity, lever level or limit of a part.
 type Gap struct {
 	Name    string `json:"name"`
 	Words   string `json:"words"`
 	Measure string `json:"measure"` // how to get it
-	// Absent are metrics that the source does not have, Never those of them that this
-	// version of istiod does not export at all.
+	// Absent lists metrics that the source does not have, Never those of them that this
+	// version of istiod never exports.
 	Absent []string `json:"absent_metrics,omitempty"`
 	Never  []string `json:"metrics_not_of_this_version,omitempty"`
 }
 
-// mesh is evidence as conditions and formulas read it. It keeps a list of what they read.
+// mesh presents evidence to conditions and formulas, and records what they read.
 type mesh struct {
 	evidence *Evidence
 	values   map[*Quantity]Value
-	// inputs are what the formula of each calculated quantity read.
+	// inputs holds what the formula of each calculated quantity read.
 	inputs map[*Quantity][]reading
 	reads  []reading
 }
 
-// reading is something that was read: a quantity, or else a lever's level or a part's limit.
+// reading is one read item: a quantity, or else a lever's level or a part's limit.
 type reading struct {
 	name     string
 	quantity *Quantity
-	measure  string // of levels and limits
+	measure  string // for levels and limits
 	known    bool
 }
 
-// resolve finds the value of each quantity.
+// resolve determines the value of each quantity.
 func resolve(e *Evidence) *mesh {
 	m := &mesh{evidence: e, values: map[*Quantity]Value{}, inputs: map[*Quantity][]reading{}}
 	for _, q := range quantities {
@@ -92,7 +92,7 @@ func resolve(e *Evidence) *mesh {
 	return m
 }
 
-// resolve takes a quantity from the first of its sources that has it.
+// resolve takes a quantity from the first source that has it.
 func (m *mesh) resolve(q *Quantity) (v float64, source string) {
 	var formula float64
 	if q.Formula != nil {
@@ -128,13 +128,13 @@ func (m *mesh) get(q *Quantity) float64 {
 	return v.Value
 }
 
-// leverIs reads whether a lever has a level.
+// leverIs reads whether a lever is at a level.
 func (m *mesh) leverIs(lever, level string) Truth {
 	return m.textIs("levers."+lever, m.evidence.Levers, lever, level,
 		"read istiod's settings: meshtrial advise of a running istiod, or a run that records its levers")
 }
 
-// limitedBy reads whether something limits a sidecar's threads: the client's or the server's.
+// limitedBy reads whether the client's or the server's sidecar is limited by limit.
 func (m *mesh) limitedBy(limit string) Truth {
 	is := func(part string) Truth {
 		return m.textIs("limits."+part, m.evidence.Limits, part, limit, "run a data-plane study with measure threads")
@@ -160,21 +160,21 @@ func (m *mesh) read(r reading) {
 	}
 }
 
-// truth evaluates a condition, and returns what it read.
+// truth evaluates a condition and returns what it read.
 func (m *mesh) truth(condition func(*mesh) Truth) (Truth, []reading) {
 	m.reads = nil
 	t := condition(m)
 	return t, m.reads
 }
 
-// number evaluates a formula, and returns what it read.
+// number evaluates a formula and returns what it read.
 func (m *mesh) number(formula func(*mesh) float64) (float64, []reading) {
 	m.reads = nil
 	v := formula(m)
 	return v, m.reads
 }
 
-// shown are those of some quantities that are known.
+// shown returns the known quantities among some.
 func (m *mesh) shown(of []*Quantity) []Value {
 	var out []Value
 	for _, q := range of {
@@ -185,7 +185,7 @@ func (m *mesh) shown(of []*Quantity) []Value {
 	return out
 }
 
-// seen are the quantities among what was read that are known.
+// seen returns the known quantities among those read.
 func (m *mesh) seen(reads []reading) []Value {
 	var out []Value
 	for _, r := range reads {
@@ -196,7 +196,7 @@ func (m *mesh) seen(reads []reading) []Value {
 	return out
 }
 
-// gaps are what is unknown of what was read: of a quantity that is calculated, what its
+// gaps returns what is unknown among the readings; for a calculated quantity, what its
 // formula lacks.
 func (m *mesh) gaps(reads []reading) []Gap {
 	var out []Gap
@@ -235,7 +235,7 @@ func (m *mesh) gap(q *Quantity) Gap {
 	return g
 }
 
-// metricsIn lists the metrics that a query reads, each once.
+// metricsIn lists the distinct metrics that a query reads.
 func metricsIn(query string) []string {
 	if query == "" {
 		return nil

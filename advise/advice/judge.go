@@ -15,38 +15,38 @@ const (
 	NotEnough = "not_enough_evidence"
 )
 
-// Report is what the rules make of evidence.
+// Report is the result of judging the rules over evidence.
 type Report struct {
 	Source  string      `json:"source"`
 	Cell    record.Cell `json:"cell,omitempty"`
 	WindowS float64     `json:"window_s,omitempty"`
-	// Istiod is its version; "" where its program was not asked which settings it has.
+	// Istiod is istiod's version; "" if its program was not asked for its settings.
 	Istiod string `json:"istiod,omitempty"`
-	// Advice are the rules that hold, most certain first.
+	// Advice lists the rules that hold, most certain first.
 	Advice []Judgement `json:"advice"`
-	// Undecided are those for which evidence is missing, or contradicts itself.
+	// Undecided lists the rules whose evidence is missing or contradictory.
 	Undecided []Judgement `json:"undecided"`
 	RuledOut  []Judgement `json:"ruled_out"`
 	Doubt     string      `json:"doubt,omitempty"`
 	Notes     []string    `json:"notes,omitempty"`
-	// Values are all quantities that are known.
+	// Values lists all known quantities.
 	Values []Value `json:"values"`
 }
 
-// Judgement is what became of one rule.
+// Judgement is the result for one rule.
 type Judgement struct {
 	Rule    string `json:"rule"`
 	Title   string `json:"title"`
 	Outcome string `json:"outcome"`
-	// Says is the finding in a sentence, Why what decided it.
+	// Says states the finding in a sentence, Why what decided it.
 	Says string   `json:"says,omitempty"`
 	Why  []Reason `json:"why,omitempty"`
-	// Evidence are the quantities that it rests on.
+	// Evidence lists the quantities on which the judgement rests.
 	Evidence []Value `json:"evidence,omitempty"`
-	// Confidence is from 0 to 1. It is highest if all that supports the rule was seen, and all
-	// that could rule it out was checked.
+	// Confidence ranges from 0 to 1. It is highest if everything that supports the rule was
+	// observed, and everything that could rule it out was checked.
 	Confidence float64 `json:"confidence,omitempty"`
-	// Share is how much of what is wrong it explains, from 0 to 1.
+	// Share is how much of the problem the rule explains, from 0 to 1.
 	Share   float64   `json:"share,omitempty"`
 	Missing []Gap     `json:"missing,omitempty"`
 	Try     []Step    `json:"try,omitempty"`
@@ -59,44 +59,44 @@ type Judgement struct {
 // Codes of reasons.
 const (
 	ConditionFalse = "condition_false" // the rule's condition
-	OtherCause     = "other_cause"     // what rules it out is so
-	NoOtherCause   = "no_other_cause"  // it is not so
-	Supported      = "supported"       // what supports it was seen
-	Contradicted   = "contradicted"    // it was not
+	OtherCause     = "other_cause"     // what rules it out is true
+	NoOtherCause   = "no_other_cause"  // what would rule it out is false
+	Supported      = "supported"       // supporting evidence was observed
+	Contradicted   = "contradicted"    // supporting evidence was checked and not observed
 	NotObserved    = "not_observed"    // one of these is unknown
-	EffectUnknown  = "effect_unknown"  // what is expected is unknown, without what Text lists
+	EffectUnknown  = "effect_unknown"  // the expected effect is unknown, as it lacks what Text lists
 )
 
-// Reason is why a rule was decided so, or what speaks for or against it.
+// Reason says why a rule was decided as it was, or what speaks for or against it.
 type Reason struct {
 	Code   string  `json:"code"`
 	Text   string  `json:"text"` // of the condition
 	Values []Value `json:"values,omitempty"`
 }
 
-// Expected is what is expected of a step.
+// Expected is the expected effect of a step.
 type Expected struct {
-	// Quantity is the name of what is to change, Of its words.
+	// Quantity is the name of the quantity that is to change, Of its description.
 	Quantity string  `json:"quantity"`
 	Of       string  `json:"of"`
 	Unit     string  `json:"unit"`
 	Now      float64 `json:"now"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
-	// From says what the interval rests on: a rule of thumb, or arithmetic over this
-	// evidence, and which.
+	// From says what the interval is based on: a rule of thumb, or which arithmetic over this
+	// evidence.
 	From string `json:"from"`
 }
 
-// Confidence of rules: certain, multiplied by unseen for each thing that would support or
-// might rule one out and is unknown, and by doubtful where evidence is weak as a whole.
+// Confidence of rules: certain, multiplied by unseen for each unknown that would support or
+// might rule out a rule, and by doubtful if the evidence is weak as a whole.
 const (
 	certain  = 0.95
 	unseen   = 0.8
 	doubtful = 0.6
 )
 
-// Judge judges all rules over evidence.
+// Judge judges all rules against the evidence.
 func Judge(e *Evidence) Report {
 	out := Report{Source: e.Source, Cell: e.Cell, WindowS: e.WindowS, Doubt: e.Doubt, Notes: e.Notes,
 		Advice: []Judgement{}, Undecided: []Judgement{}, RuledOut: []Judgement{}}
@@ -122,8 +122,8 @@ func Judge(e *Evidence) Report {
 	return out
 }
 
-// judge judges one rule. It is ruled out as soon as what is known does so, and holds where
-// all that has to be known is.
+// judge judges one rule. The rule is ruled out as soon as the known quantities do so, and
+// holds if everything it requires is known to be true.
 func (m *mesh) judge(rule Rule) Judgement {
 	ruledOut := func(code, text string, reads []reading) Judgement {
 		return Judgement{Rule: rule.Code, Title: rule.Title, Outcome: RuledOut,
@@ -183,7 +183,7 @@ func (m *mesh) judge(rule Rule) Judgement {
 	return m.advise(rule, j)
 }
 
-// advise adds to a rule that holds what to try, and what is expected of it.
+// advise adds to a rule that holds what to try and the expected effect.
 func (m *mesh) advise(rule Rule, j Judgement) Judgement {
 	j.Outcome, j.Risk, j.Back, j.Sources = Holds, rule.Risk, rule.Back, rule.Sources
 	if share, _ := m.number(rule.Share); known(share) {
@@ -204,8 +204,8 @@ func (m *mesh) advise(rule Rule, j Judgement) Judgement {
 	return j
 }
 
-// expected is what an effect comes to; nil, and what is missing for it, where that is
-// unknown.
+// expected returns the value of an effect; if that is unknown, it returns nil and what is
+// missing.
 func (m *mesh) expected(e Effect) (x *Expected, missing []string) {
 	m.reads = nil
 	now := m.get(e.Of)

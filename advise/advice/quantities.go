@@ -34,16 +34,16 @@ var (
 	replicas = define(Quantity{Name: "replicas", Measure: readMetrics,
 		Words: "istiod's replicas",
 		Lever: controlplane.FactorIstiodReplicas, Query: "count(process_start_time_seconds{$p})"})
-	// Each replica makes a round of its own for each change, and pushes to its own proxies.
+	// Each replica makes its own round for each change, and pushes to its own proxies.
 	roundsOfAll = define(Quantity{Name: "rounds_of_all", Unit: perSecond, Measure: readMetrics,
 		Words: "rounds of pushes, all replicas",
 		Query: rateOf("pilot_pushcontext_init_seconds_count{$i}")})
 	rounds = define(Quantity{Name: "rounds_per_s", Unit: perSecond,
 		Words:   "rounds of pushes, per replica",
 		Formula: func(m *mesh) float64 { return m.get(roundsOfAll) / m.get(replicas) }})
-	// Every update that asks for a push counts as config. The types eds, svc and svcdelete
-	// count some of these again, and updates that ask for none (EDSUpdate and SvcUpdate in
-	// istiod's source).
+	// Every update that requests a push counts as config. The types eds, svc and svcdelete
+	// count some of these again, as well as updates that request none (EDSUpdate and SvcUpdate
+	// in istiod's source).
 	updatesOfAll = define(Quantity{Name: "updates_of_all", Unit: perSecond, Measure: readMetrics,
 		Words: "updates that asked for a push, all replicas",
 		Query: rateOf(`pilot_inbound_updates{type="config"$,}`)})
@@ -62,7 +62,7 @@ var (
 	proxies = define(Quantity{Name: "proxies", Measure: readMetrics,
 		Words: "proxies connected",
 		Query: "sum(pilot_xds{$i})"})
-	// The mean of n turns that wait for each other is n/2 turns.
+	// The mean over n turns that wait for each other is n/2 turns.
 	concurrentTurns = define(Quantity{Name: "at_once",
 		Words: "concurrent turns, all replicas, derived from how long turns wait",
 		Formula: func(m *mesh) float64 {
@@ -94,7 +94,7 @@ var (
 	cpuShare = define(Quantity{Name: "cpu_share", Unit: ratio,
 		Words:   "share of the CPU that istiod may use",
 		Formula: func(m *mesh) float64 { return m.get(cpu) / m.get(cpuAvailable) }})
-	// CPUIdle is a fact of runs alone: it needs no Measure, as cpu_net does without it.
+	// CPUIdle is a fact that only runs have. It needs no Measure, as cpu_net works without it.
 	CPUIdle = define(Quantity{Name: "cpu_idle", Unit: cores,
 		Words: "CPU that istiod uses while nothing changes"})
 	cpuNet = define(Quantity{Name: "cpu_net", Unit: cores,
@@ -105,8 +105,8 @@ var (
 		Formula: func(m *mesh) float64 {
 			return min(1, m.get(rounds)*(m.get(pushContext)+2*m.get(queue)+m.get(push)))
 		}})
-	// All of istiod's CPU counts as used for pushes. Where these take little of the time,
-	// nearly all of it is used for other things: only a small figure says anything then.
+	// This treats all of istiod's CPU time as used for pushes. If pushes take little of the
+	// time, nearly all of it is used for other things, and only a small value is meaningful.
 	cpuWhilePushing = define(Quantity{Name: "cpu_while_pushing", Unit: ratio,
 		Words:   "share of the CPU that istiod may use, while it pushes, at most",
 		Measure: "read istiod's metrics while so much changes that it pushes for a twentieth of the time or more",
@@ -118,7 +118,7 @@ var (
 			}
 			return min(1, used)
 		}})
-	// A turn that waits for a CPU is longer and uses no more of it.
+	// A turn that waits for a CPU takes longer but uses no more CPU time.
 	onCPU = define(Quantity{Name: "while_waiting", Unit: ratio,
 		Words: "share of a turn on a CPU, where there are more concurrent turns than CPUs",
 		Formula: func(m *mesh) float64 {
@@ -138,8 +138,8 @@ var (
 	cpuIn = define(Quantity{Name: "cpu_in", Unit: cores,
 		Words:   "the rest of the CPU for changes: receiving them and push contexts",
 		Formula: func(m *mesh) float64 { return m.get(cpuNet) - m.get(cpuOut) }})
-	// Throttled comes from cgroups in a run and from cAdvisor in a cluster, which has it of
-	// containers with a limit alone.
+	// Throttled comes from cgroups in a run and from cAdvisor in a cluster, which reports it
+	// only for containers with a limit.
 	Throttled = define(Quantity{Name: "throttled_of_all",
 		Words:   "seconds held back by the CPU limit in a second, all replicas",
 		Measure: "read the kubelets' cAdvisor metrics (the right to get nodes/proxy), or run a study",
@@ -216,7 +216,7 @@ var (
 
 // Connections, rejected configuration and writes without effect.
 var (
-	// A replica that no proxy has ever connected to has no pilot_xds.
+	// A replica that no proxy has ever connected to does not export pilot_xds.
 	busiestReplica = define(Quantity{Name: "busiest_replica", Unit: ratio, Measure: readReplicas, PerReplica: true,
 		Words: "proxies of the busiest replica, relative to the mean",
 		Query: "max(sum by (pod) (pilot_xds{$i})) * count(sum by (pod) (process_start_time_seconds{$p})) /" +
@@ -224,8 +224,9 @@ var (
 	busiestByChance = define(Quantity{Name: "busiest_by_chance", Unit: ratio, Measure: readReplicas, PerReplica: true,
 		Words: "the same at most if each proxy takes a replica at random (three standard deviations)",
 		Query: "1 + 3 * sqrt((count(sum by (pod) (process_start_time_seconds{$p})) - 1) / sum(pilot_xds{$i}))"})
-	// istiod counts no connections. A proxy that connects is sent clusters, and so are proxies
-	// in some turns, but in none of endpoints alone: the truth lies between two bounds.
+	// istiod does not count connections. It sends clusters to a proxy that connects, and also
+	// in some turns, but not in turns that push only endpoints: the truth lies between two
+	// bounds.
 	growth = define(Quantity{Name: "growth", Unit: perSecond, Measure: readMetrics,
 		Words: "rise of the number of proxies",
 		Query: "clamp_min(sum(deriv(pilot_xds{$i}[$w])), 0)"})
@@ -255,7 +256,8 @@ var (
 	rejects = define(Quantity{Name: "rejects_per_s", Unit: perSecond, Measure: readMetrics,
 		Words: "configurations that proxies rejected",
 		Query: orZero(rateOf("pilot_total_xds_rejects{$i}"))})
-	// What was rejected is sent again when it changes, and only then rejected again.
+	// istiod sends rejected configuration again only when it changes, and only then is it
+	// rejected again.
 	rejectedEver = define(Quantity{Name: "rejected_ever", Measure: readMetrics,
 		Words: "configurations that proxies rejected since istiod began",
 		Query: orZero("sum(pilot_total_xds_rejects{$i})")})
@@ -278,11 +280,11 @@ var (
 		Words: "writes that change something"})
 )
 
-// What proxies hold.
+// Configuration that proxies hold.
 var (
 	ConfigDumpBytes = define(Quantity{Name: "config_dump_bytes", Unit: bytes, Measure: sizeProxies,
 		Words: "config dump of a proxy, median"})
-	// JSON takes 3.9 times as much for the proxy whose both sizes are in kinds/testdata.
+	// JSON is 3.9 times as large for the proxy of which kinds/testdata has both sizes.
 	ConfigBytes = define(Quantity{Name: "config_bytes", Unit: bytes, Measure: sizeProxies, Finding: "config_bytes",
 		Words:   "configuration that a proxy holds, as it is sent (a config dump is four times that), median",
 		Formula: func(m *mesh) float64 { return m.get(ConfigDumpBytes) / 4 }})
@@ -304,8 +306,8 @@ var (
 	DNSClustersMean = define(Quantity{Name: "dns_clusters_mean", Measure: readProxies,
 		Words: "clusters that a proxy resolves by DNS itself, mean of those that were read"})
 	// istiod sets respect_dns_ttl in every such cluster (cluster_builder.go), so a name is
-	// resolved again after its TTL, and after dnsRefreshRate (60 s) where that failed. The
-	// cache of CoreDNS, as kubeadm installs it (cache 30), gives no answer a longer TTL.
+	// resolved again after its TTL, or after dnsRefreshRate (60 s) if resolution failed.
+	// CoreDNS's cache, as installed by kubeadm (cache 30), gives no answer a longer TTL.
 	dnsQuestions = define(Quantity{Name: "dns_questions_per_s", Unit: perSecond,
 		Words: "names that all proxies together resolve in a second, at least (clusters times proxies, each 30 s," +
 			" the longest TTL behind CoreDNS as kubeadm installs it)",
@@ -314,8 +316,8 @@ var (
 		Words: "listeners for single endpoints of headless Services that a proxy holds, the most of any that was read"})
 	HeadlessShare = define(Quantity{Name: "headless_share", Unit: ratio, Measure: readProxies,
 		Words: "share of that proxy's configuration in these listeners"})
-	// Each proxy that has a turn counts its reasons once (recordPushTriggers in istiod's
-	// source), including those of HTTP ports, which bring no listeners.
+	// Each proxy that has a turn counts its push reasons once (recordPushTriggers in istiod's
+	// source), including those of HTTP ports, which do not add listeners.
 	headlessTriggers = define(Quantity{Name: "headless_triggers_per_s", Unit: perSecond, Measure: duringChanges,
 		Words: "proxies' turns in which endpoints of headless Services had changed, all replicas",
 		Query: orZero(rateOf(`pilot_push_triggers{type="headlessendpoint"$,}`))})

@@ -7,33 +7,33 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// Quantity is a number that rules read. It comes from the first of these sources that
-// has it: a finding, a fact, a lever's level, istiod's metrics, a formula.
+// Quantity is a number that rules read. It comes from the first of these sources that has
+// it: a finding, a fact, a lever's level, istiod's metrics, a formula.
 type Quantity struct {
 	Name string
-	// Unit is of package record/finding, or "s"; "" for a plain number.
+	// Unit is a unit of package record/finding, or "s"; "" means a plain number.
 	Unit  string
-	Words string // what it is, for tables
-	// Measure says how to get it where no source has it.
+	Words string // description, for tables
+	// Measure says how to get it if no source has it.
 	Measure string
 
-	Finding string // the name of a finding, whose estimate counts
+	Finding string // name of the finding whose estimate is used
 	Lever   string // a lever whose level is a number
-	// Query is an expression in PromQL over istiod's metrics, as [signals.Options.Expand]
-	// takes it: $w is the window, {$i} selects istiod's metrics, $p its process. PerReplica
-	// says that it takes replicas apart.
+	// Query is a PromQL expression over istiod's metrics, as [signals.Options.Expand] takes
+	// it: $w is the window, {$i} selects istiod's metrics, $p its process. PerReplica means
+	// that it distinguishes replicas.
 	Query      string
 	PerReplica bool
-	// Formula calculates it from other quantities. It reads all that it may need, so that
-	// what is missing is known.
+	// Formula calculates the quantity from others. It reads everything that it may need, so
+	// that what is missing is known.
 	Formula func(*mesh) float64
 }
 
-// String is the quantity's name.
+// String returns the quantity's name.
 func (q *Quantity) String() string { return q.Name }
 
-// quantities are all of them, each behind those that its formula reads: that is how Go
-// initializes package variables.
+// quantities lists all quantities. Each follows those that its formula reads, because Go
+// initializes package variables in that order.
 var quantities []*Quantity
 
 // Quantities lists all quantities.
@@ -44,7 +44,7 @@ func define(q Quantity) *Quantity {
 	return &q
 }
 
-// Units. Times are seconds.
+// Units. Times are in seconds.
 const (
 	seconds   = "s"
 	ratio     = finding.UnitRatio
@@ -53,7 +53,7 @@ const (
 	cores     = finding.UnitCores
 )
 
-// How to get quantities.
+// How to obtain quantities.
 const (
 	readMetrics     = "read istiod's metrics"
 	duringChanges   = "read istiod's metrics while configuration changes"
@@ -69,19 +69,19 @@ const (
 	recordThreads = "run a data-plane study with measure threads"
 )
 
-// placeholders fills in a query, so that it can be parsed.
+// placeholders fills in a query so that it can be parsed.
 var placeholders = strings.NewReplacer("$w", "1m", "{$i}", "", "$,", "", "$p", "", "$c", "")
 
-// meanOf is the mean of a histogram's observations.
+// meanOf returns the mean of a histogram's observations.
 func meanOf(histogram string) string { return perCount(histogram, histogram) }
 
-// perCount is the sum of a histogram's observations over the count of another's.
+// perCount returns the sum of a histogram's observations divided by the count of another's.
 func perCount(histogram, of string) string {
 	return "sum(increase(" + histogram + "_sum{$i}[$w])) / sum(increase(" + of + "_count{$i}[$w]))"
 }
 
-// rateOf is how fast a counter rises.
+// rateOf returns the rate of increase of a counter.
 func rateOf(selector string) string { return "sum(rate(" + selector + "[$w]))" }
 
-// orZero makes a query of an istiod that has metrics, and not this one, zero.
+// orZero makes a query return zero for an istiod that has metrics, but not this one.
 func orZero(query string) string { return query + " or 0 * sum(pilot_services{$i})" }

@@ -8,44 +8,45 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Conditions and steps that several rules have.
+// Conditions and steps that several rules share.
 
 func unscoped(m *mesh) Truth {
 	return m.leverIs(controlplane.FactorSidecarScope, controlplane.SidecarScopeNone)
 }
 
-// heldBack rules out what the CPU limit explains.
+// heldBack rules out problems that the CPU limit explains.
 var heldBack = Clause{Text: "the CPU limit held istiod back",
 	When: func(m *mesh) Truth { return atLeast(m.get(throttled), 0.05) }}
 
-// readersBlock rules out what proxies that read slowly explain.
+// readersBlock rules out problems that slowly reading proxies explain.
 func readersBlock(m *mesh) Truth { return atLeast(m.get(send), 0.5*m.get(push)) }
 
-// debouncing is the wait for further changes: debouncing without push contexts.
+// debouncing returns the time of waiting for further changes: the debounce time without the push
+// context.
 func debouncing(m *mesh) float64 { return m.get(debounce) - m.get(pushContext) }
 
-// longDebouncing reports whether most of the way is the wait for further changes.
+// longDebouncing reports whether most of the delay is waiting for further changes.
 func longDebouncing(m *mesh) Truth {
 	return all(atLeast(debouncing(m), 0.5), atLeast(debouncing(m), 0.5*m.get(total)))
 }
 
-// ofTotal is a share of the way from an update to the configuration sent.
+// ofTotal returns a part's share of the delay from an update to sending the configuration.
 func ofTotal(part func(*mesh) float64) func(*mesh) float64 {
 	return func(m *mesh) float64 { return part(m) / m.get(total) }
 }
 
-// contextBlocks rules out what the push context explains.
+// contextBlocks rules out problems that the push context explains.
 var contextBlocks = Clause{Text: "computing the push context takes half of it or more",
 	When: func(m *mesh) Truth { return atLeast(m.get(pushContext), 0.5*m.get(debounce)) }}
 
-// usedUp rules out what a busy CPU explains, from a share of it during pushes.
+// usedUp rules out problems that a busy CPU explains, from the given CPU share during pushes.
 func usedUp(while float64) Clause {
 	return Clause{Text: "istiod's CPU is used up while it pushes", When: func(m *mesh) Truth {
 		return all(atLeast(m.get(cpuShare), 0.05), atLeast(m.get(cpuWhilePushing), while))
 	}}
 }
 
-// scope gives proxies less configuration, where no Sidecar for the whole mesh does.
+// scope reduces the configuration of proxies, unless a mesh-wide Sidecar already does.
 var scope = Try{Lever: controlplane.FactorSidecarScope, Level: controlplane.SidecarScopeMesh, If: unscoped}
 
 // scopeTo is scope with a reason.
@@ -55,7 +56,7 @@ func scopeTo(do string) Try {
 	return t
 }
 
-// moreSlots lets more proxies be pushed to concurrently.
+// moreSlots allows more concurrent pushes.
 func moreSlots(do string, when func(*mesh) Truth) Try {
 	return Try{Lever: controlplane.FactorPushThrottle, LevelOf: throttleNext, Do: do, If: when,
 		Effect: &Effect{Of: queue, From: "arithmetic: waiting falls at most as slots rise",
@@ -65,7 +66,7 @@ func moreSlots(do string, when func(*mesh) Truth) Try {
 			}}}
 }
 
-// fewerRounds merges more changes into a round.
+// fewerRounds merges more changes into each round.
 func fewerRounds(do string) Try {
 	return Try{Lever: study.FactorDebounceAfter, Level: "1s", Do: do,
 		If: func(m *mesh) Truth { return all(below(m.get(debounceAfter), 0.5), above(m.get(rounds), 1)) },
@@ -77,14 +78,14 @@ func fewerRounds(do string) Try {
 			}}}
 }
 
-// What several rules say.
+// Texts that several rules use.
 const (
 	formerVariable = "Set the variable to its former value."
 	formerLimit    = "Apply the former limit again."
 	inAction       = "Istio in Action, chapter 11"
 )
 
-// rules are all rules, in the order of the report's table.
+// rules lists all rules, in the order of the report's table.
 var rules = []Rule{
 	{
 		Code:  "cpu_limit",
@@ -186,7 +187,8 @@ var rules = []Rule{
 				either(below(m.get(debounceAfter), 0.1), m.leverIs(controlplane.FactorEDSDebounce, "false")),
 				either(atLeast(m.get(cpuShare), 0.1), atLeast(m.get(queueAndPush), 0.1)))
 		},
-		// Where a round takes longer than the time to the next, proxies get several in one turn.
+		// If a round takes longer than the time to the next, proxies get several rounds in one
+		// turn.
 		Supports: []Clause{{Text: "each round goes to most of the proxies, if it is over before the next begins",
 			When: func(m *mesh) Truth {
 				return either(atLeast(m.get(turnsPerRound)*m.get(replicas), 0.5*m.get(proxies)),
@@ -612,7 +614,7 @@ var rules = []Rule{
 		Back:    "Take the annotations out, and restart the pods.",
 	},
 	{
-		// A few such clusters may be of the proxy's own bootstrap, such as a collector of traces.
+		// A few such clusters may come from the proxy's own bootstrap, such as a trace collector.
 		Code:  "dns_clusters",
 		Title: "Proxies resolve many names themselves",
 		Condition: "a proxy resolves 50 clusters by DNS itself, or 10 while all proxies resolve 100 names a second" +

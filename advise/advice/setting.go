@@ -10,30 +10,30 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// setting is how a lever is set.
+// setting describes how to set a lever.
 type setting struct {
-	do   string // in words, an imperative without a full stop
+	do   string // an imperative sentence without a full stop
 	yaml string // the manifest; "" for none
 	back string
 }
 
-// namespace is where istiod runs, and the root namespace where the mesh configuration
-// names no other.
+// namespace is istiod's namespace, and the root namespace unless the mesh configuration
+// names another.
 const namespace = "istio-system"
 
 func (e *Evidence) deployment() string { return cmp.Or(e.Deployment, "istiod") }
 func (e *Evidence) root() string       { return cmp.Or(e.Root, namespace) }
 
-// kubectl is a command on istiod's Deployment.
+// kubectl returns a command on istiod's Deployment.
 func (e *Evidence) kubectl(command string) string {
 	return "kubectl -n " + namespace + " " + command + " deployment/" + e.deployment()
 }
 
 func (e *Evidence) rollBack() string { return e.kubectl("rollout undo") }
 
-// patch is a manifest that sets one lever of istiod's Deployment. Each lever has a field
-// manager of its own: what a manager applied before and does not apply now, the API server
-// takes out.
+// patch returns a manifest that sets one lever of istiod's Deployment. Each lever has its
+// own field manager: the API server removes what a manager applied before and does not
+// apply now.
 func (e *Evidence) patch(f study.Factor, spec string) string {
 	return "# kubectl apply --server-side --field-manager=tuning-" + strings.ReplaceAll(f.Name, "_", "-") +
 		" -f FILE\n" +
@@ -42,19 +42,19 @@ func (e *Evidence) patch(f study.Factor, spec string) string {
 		"}\n" + spec
 }
 
-// patchContainer is a patch of istiod's container.
+// patchContainer returns a patch of istiod's container.
 func (e *Evidence) patchContainer(f study.Factor, field string) string {
 	return e.patch(f, "spec:\n  template:\n    spec:\n      containers:\n      - name: discovery\n        "+field+"\n")
 }
 
-// meshConfig is a part of the mesh configuration.
+// meshConfig returns a fragment of the mesh configuration.
 func meshConfig(fields string) string {
 	return "# merge into the installation's values (helm: meshConfig of the chart istiod; istioctl:" +
 		" spec.meshConfig)\n" +
 		"meshConfig:\n" + fields
 }
 
-// settingOf is how a lever is set to a level, from the one that it has now.
+// settingOf describes how to set a lever to a level from its current one.
 func settingOf(f study.Factor, level, now string, e *Evidence) setting {
 	s := setting{do: "Set " + f.Name + " to " + level, back: "put " + f.Name + " back to what it was"}
 	switch {
@@ -109,8 +109,8 @@ func settingOf(f study.Factor, level, now string, e *Evidence) setting {
 	return s
 }
 
-// environment sets a variable of istiod's environment. The default level is written as the
-// default that this istiod says it has.
+// environment sets a variable of istiod's environment. It writes the default level as the
+// default that this istiod reports.
 func environment(f study.Factor, level, now string, e *Evidence) setting {
 	name, value := f.Lever.Env, level
 	if e.Known != nil {
@@ -136,8 +136,8 @@ func environment(f study.Factor, level, now string, e *Evidence) setting {
 	return s
 }
 
-// selector chooses the namespaces that istiod watches by a label that they have or do not
-// have.
+// selector selects the namespaces that istiod watches by the presence or absence of a
+// label.
 func selector(level string) string {
 	if key, value, not := strings.Cut(level, "!="); not {
 		return fmt.Sprintf("matchExpressions:\n    - {key: %q, operator: NotIn, values: [%q]}", key, value)
@@ -156,11 +156,11 @@ func resources(f study.Factor, part, resource, level string, e *Evidence) settin
 		yaml: e.patchContainer(f, fmt.Sprintf("resources: {%s: {%s: %q}}", part, resource, level))}
 }
 
-// AnyNamespace stands in manifests for each namespace that a setting concerns.
+// AnyNamespace is the placeholder in manifests for each namespace that a setting concerns.
 const AnyNamespace = "NAMESPACE"
 
-// sidecar is the Sidecar resource of a cell: for the whole mesh the one that Istio's
-// documentation advises, unless the cell names hosts.
+// sidecar returns the Sidecar resource of a cell. For the whole mesh it is the one that
+// Istio's documentation recommends, unless the cell names hosts.
 func sidecar(cell record.Cell, root string) setting {
 	scope := cell[controlplane.FactorSidecarScope]
 	if scope == controlplane.SidecarScopeNone {

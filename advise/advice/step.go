@@ -16,29 +16,29 @@ import (
 type Step struct {
 	Lever string `json:"lever,omitempty"`
 	Level string `json:"level,omitempty"`
-	// Now is the lever's present level; "" where that is unknown.
+	// Now is the lever's current level; "" if it is unknown.
 	Now string `json:"now,omitempty"`
 	Do  string `json:"do"`
-	// YAML is the manifest to apply, or the setting to merge into the installation's
-	// values, as its comment says.
+	// YAML is the manifest to apply, or the setting to merge into the installation's values,
+	// as its comment explains.
 	YAML string `json:"yaml,omitempty"`
 	Back string `json:"back,omitempty"`
-	// Unknown names the unknown quantities that the level depends on: such a step has no
+	// Unknown names the unknown quantities on which the level depends. Such a step has no
 	// level and no manifest.
 	Unknown []string `json:"unknown,omitempty"`
-	// Expect is what is expected of this step where that differs from the whole advice.
+	// Expect is the expected effect of this step if it differs from that of the advice.
 	Expect *Expected `json:"expect,omitempty"`
-	// Lacks names what this istiod does not have of it: such a step cannot be tried, and has
+	// Lacks names what this istiod lacks for the step. Such a step cannot be tried, and has
 	// no manifest.
 	Lacks []string `json:"lacks,omitempty"`
-	// Checked says that this istiod was asked, and has each variable of its environment that
-	// the step sets, if any.
+	// Checked reports that this istiod was asked and has every environment variable that the
+	// step sets.
 	Checked bool `json:"checked"`
-	// Measured are what this run measured of the lever at other levels.
+	// Measured lists this run's measurements of the lever at other levels.
 	Measured []Measured `json:"measured,omitempty"`
 }
 
-// step makes a step: with its manifest, unless this istiod lacks what it sets.
+// step builds a step with its manifest, unless this istiod lacks what it sets.
 func (m *mesh) step(t Try) Step {
 	s := Step{Do: t.Do, Lever: t.Lever}
 	m.reads = nil
@@ -76,7 +76,7 @@ func (m *mesh) step(t Try) Step {
 	return s
 }
 
-// set adds to a step how its lever is set, and what the run measured of it.
+// set adds to a step how to set its lever, and the run's measurements of it.
 func (m *mesh) set(s *Step, f study.Factor) {
 	s.Now = m.evidence.Levers[f.Name]
 	do := "Change " + f.Name
@@ -92,8 +92,8 @@ func (m *mesh) set(s *Step, f study.Factor) {
 	}
 }
 
-// level reads a quantity as a lever's level, in a unit or else its own; "" where it is
-// unknown.
+// level formats a quantity as a lever's level, in the given unit or else its own; "" if it
+// is unknown.
 func (m *mesh) level(q *Quantity, unit string) string {
 	v := m.get(q)
 	if !known(v) {
@@ -102,7 +102,7 @@ func (m *mesh) level(q *Quantity, unit string) string {
 	return levelOf(cmp.Or(unit, q.Unit), v)
 }
 
-// reached reports whether a step's lever has the level already.
+// reached reports whether a step's lever is already at the level.
 func (s Step) reached() bool {
 	if s.Lever == "" || s.Level == "" {
 		return false
@@ -113,7 +113,7 @@ func (s Step) reached() bool {
 	return s.Level == s.Now || known && is && level == now
 }
 
-// check compares the variables that a step sets with those of this istiod.
+// check compares the variables that a step sets with those that this istiod has.
 func (m *mesh) check(s *Step, variables []string) {
 	known := m.evidence.Known
 	for _, name := range variables {
@@ -130,7 +130,7 @@ func (m *mesh) check(s *Step, variables []string) {
 	}
 }
 
-// levelOf spells a number of a unit as a lever's level.
+// levelOf formats a number in a unit as a lever's level.
 func levelOf(unit string, v float64) string {
 	switch unit {
 	case seconds:
@@ -143,7 +143,7 @@ func levelOf(unit string, v float64) string {
 	return strconv.FormatFloat(v, 'f', 0, 64)
 }
 
-// spell writes a value in the unit a reader would choose.
+// spell formats a value in the unit a reader would choose.
 func spell(v float64, unit string) string {
 	switch unit {
 	case "":

@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
-// WriteText writes a report for people; all shows the rules that are ruled out one by one.
+// WriteText writes a report for people; all also lists each rule that was ruled out.
 func WriteText(w io.Writer, r Report, all bool) error {
 	var b strings.Builder
 	b.WriteString(r.heading())
@@ -45,8 +45,8 @@ func WriteText(w io.Writer, r Report, all bool) error {
 	return writeClean(w, b.String())
 }
 
-// writeClean writes lines that quote pods, objects and files: no control character of these
-// reaches the terminal.
+// writeClean writes text that quotes pods, objects and files, without letting their control
+// characters reach the terminal.
 func writeClean(w io.Writer, text string) error {
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
@@ -70,7 +70,7 @@ func (r Report) heading() string {
 	return text + "\n"
 }
 
-// counts says how many rules came to which outcome.
+// counts returns the number of rules for each outcome.
 func (r Report) counts() string {
 	return fmt.Sprintf("of %d rules %d hold, %d are ruled out by what was measured, %d are not decided",
 		len(r.Advice)+len(r.RuledOut)+len(r.Undecided), len(r.Advice), len(r.RuledOut), len(r.Undecided))
@@ -111,7 +111,7 @@ func (j Judgement) write(b *strings.Builder) {
 		wrapped("   source   ", strings.Join(j.Sources, "; ")))
 }
 
-// words writes a reason for people.
+// words describes a reason for people.
 func (r Reason) words() string {
 	text := map[string]string{ConditionFalse: "not so: ", OtherCause: "other cause: ", NoOtherCause: "ruled out: ",
 		Supported: "supported: ", Contradicted: "contradicted: expected, but not seen: ", NotObserved: "not observed: ",
@@ -122,7 +122,7 @@ func (r Reason) words() string {
 	return text + values(r.Values)
 }
 
-// reasons are all reasons of a judgement.
+// reasons lists all reasons of a judgement.
 func (j Judgement) reasons() string {
 	var out []string
 	for _, w := range j.Why {
@@ -173,7 +173,7 @@ func (m Measured) text() string {
 		words.Quantity(f.Low, f.Unit), words.Quantity(f.High, f.Unit), strings.ReplaceAll(f.Verdict, "_", " "))
 }
 
-// writeUndecided writes the rules for which evidence is missing, by what to measure.
+// writeUndecided writes the rules with missing evidence, grouped by what to measure.
 func (r Report) writeUndecided(b *strings.Builder) {
 	if len(r.Undecided) == 0 {
 		return
@@ -219,10 +219,10 @@ func values(all []Value) string {
 	return " (" + strings.Join(parts, ", ") + ")"
 }
 
-// width is how wide text is written, in columns.
+// width is the line width of text, in columns.
 const width = 100
 
-// wrapped breaks a text into lines behind a label.
+// wrapped wraps a text into lines after a label.
 func wrapped(label, text string) string {
 	indent := utf8.RuneCountInString(label)
 	return label + strings.Join(words.Lines(text, width-indent), "\n"+strings.Repeat(" ", indent))

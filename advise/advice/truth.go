@@ -12,7 +12,7 @@ const (
 	True
 )
 
-// truth is the value of a comparison; without one of its operands it is unknown.
+// truth returns the result of a comparison, which is unknown if an operand is unknown.
 func truth(holds bool, a, b float64) Truth {
 	switch {
 	case math.IsNaN(a) || math.IsNaN(b):
@@ -29,7 +29,7 @@ func above(a, b float64) Truth   { return truth(a > b, a, b) }
 func below(a, b float64) Truth   { return truth(a < b, a, b) }
 func equal(a, b float64) Truth   { return truth(a == b, a, b) }
 
-// all is false as soon as one condition is, even where others are unknown.
+// all is false as soon as one condition is false, even if others are unknown.
 func all(conditions ...Truth) Truth {
 	out := True
 	for _, c := range conditions {
@@ -43,7 +43,7 @@ func all(conditions ...Truth) Truth {
 	return out
 }
 
-// either is true as soon as one condition is, even where others are unknown.
+// either is true as soon as one condition is true, even if others are unknown.
 func either(conditions ...Truth) Truth {
 	out := False
 	for _, c := range conditions {
@@ -72,7 +72,7 @@ var unknown = math.NaN()
 
 func known(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
-// choose is yes or no by a condition, and unknown where that is.
+// choose returns yes or no depending on a condition, and unknown if that is unknown.
 func choose(c Truth, yes, no float64) float64 {
 	switch c {
 	case True:
@@ -83,7 +83,7 @@ func choose(c Truth, yes, no float64) float64 {
 	return unknown
 }
 
-// firstKnown is the first value that is known.
+// firstKnown returns the first known value.
 func firstKnown(values ...float64) float64 {
 	for _, v := range values {
 		if known(v) {

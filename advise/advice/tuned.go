@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Careful adds to a tuning how its recommended setting is set, the steps from the present
-// one to it, and what to watch meanwhile.
+// Careful adds to a tuning how to set its recommended setting, the steps from the current
+// setting to it, and what to watch meanwhile.
 func Careful(t *record.Tuning) {
 	if len(t.Recommended) == 0 {
 		return
@@ -36,7 +36,7 @@ func Careful(t *record.Tuning) {
 	t.Watch = watches(t)
 }
 
-// usual is an istiod as Istio's charts install it.
+// usual is an istiod as installed by Istio's charts.
 var usual = &Evidence{}
 
 // partOfSidecar reports whether a lever is a part of the recommended Sidecar resource.
@@ -45,8 +45,8 @@ func partOfSidecar(name string, to record.Cell) bool {
 		name == controlplane.FactorOutboundPolicy)
 }
 
-// stepsOf leads one lever from a level to another: numbers by 10 to 30% a step, what is on
-// or off in a part of the mesh first.
+// stepsOf moves one lever from one level to another: numbers by 10 to 30% a step, on/off
+// settings in part of the mesh first.
 func stepsOf(f study.Factor, from, to string, s setting) []record.TunedStep {
 	v, number := f.Value(from)
 	w, numbers := f.Value(to)
@@ -71,7 +71,7 @@ func stepsOf(f study.Factor, from, to string, s setting) []record.TunedStep {
 	return out
 }
 
-// parts are the steps of a setting that is on or off.
+// parts returns the steps of an on/off setting.
 func parts(f study.Factor, from, to string, s setting) []record.TunedStep {
 	step := func(do string) record.TunedStep {
 		return record.TunedStep{Lever: f.Name, From: from, To: to, Do: do, Back: s.back}
@@ -113,7 +113,7 @@ func parts(f study.Factor, from, to string, s setting) []record.TunedStep {
 		" one revision of istiod, first.")}
 }
 
-// watches are the golden signals to watch, with what this run saw of them.
+// watches returns the golden signals to watch, with the values that this run observed.
 func watches(t *record.Tuning) []record.TunedWatch {
 	before, after, worst := compared(t, "reported_convergence_p99")
 	limit := math.Max(1, 2*worst/1e6)
@@ -148,16 +148,16 @@ func watches(t *record.Tuning) []record.TunedWatch {
 	return out
 }
 
-// errorsOf is a query over a counter that istiod exports from its first event on: zero
-// before that, and above zero from then on, though increase takes what a series begins
-// with for nothing new.
+// errorsOf returns a query over a counter that istiod exports only after its first event:
+// zero before that and above zero afterwards, although increase does not count a series'
+// initial value.
 func errorsOf(counter string) string {
 	return fmt.Sprintf("(sum(increase(%[1]s[10m])) or vector(0)) + (sum(%[1]s unless %[1]s offset 10m) or vector(0))",
 		counter)
 }
 
-// compared is a finding in the present setting and in the recommended one, and the higher
-// upper bound of both.
+// compared returns a finding in the current and in the recommended setting, and the higher
+// of their upper bounds.
 func compared(t *record.Tuning, name string) (before, after string, worst float64) {
 	for _, d := range t.Confirmed {
 		if strings.TrimSuffix(d.Name, "_overhead") == name && d.Before.Known && d.After.Known {

@@ -19,15 +19,16 @@ const (
 	askTimeout = 30 * time.Second
 	// maxPage bounds the reference page, in bytes; istiod 1.31 writes 97,000.
 	maxPage = 16 << 20
-	// maxProgram bounds the program, in bytes; istiod 1.31 has 122 million.
+	// maxProgram bounds the size of the program, in bytes; istiod 1.31 has 122
+	// million.
 	maxProgram = 1 << 30
-	// maxOutput bounds what is kept of the program's output, in bytes.
+	// maxOutput bounds how much of the program's output is kept, in bytes.
 	maxOutput = 64 << 10
 )
 
 // Ask asks an istiod's program (pilot-discovery, of any version that has the
-// command collateral). It is run with an empty environment, in a folder of its own
-// that is removed, and reaches no cluster.
+// command collateral). The program runs with an empty environment in a temporary
+// folder, and contacts no cluster.
 func Ask(ctx context.Context, program string) (known *Known, err error) {
 	program, err = filepath.Abs(program)
 	if err != nil {
@@ -73,7 +74,7 @@ func run(outer context.Context, dir, program string, args ...string) ([]byte, er
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir, cmd.Env = dir, []string{"HOME=" + dir, "TMPDIR=" + dir}
 	cmd.WaitDelay = time.Second
-	// The program's children end with it.
+	// End the program's children with it.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	var stdout, stderr head
@@ -91,7 +92,7 @@ func run(outer context.Context, dir, program string, args ...string) ([]byte, er
 	return nil, fmt.Errorf("%s %s: %w %.200s", program, strings.Join(args, " "), err, line)
 }
 
-// head keeps the beginning of what is written to it.
+// head keeps the beginning of its input.
 type head struct{ kept []byte }
 
 func (h *head) Write(p []byte) (int, error) {

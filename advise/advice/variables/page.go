@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// parsePage reads the reference page of an istiod (pkg/collateral/control.go of Istio): a
-// table of variables with a cell per line, and one of metrics with a row per line.
+// parsePage parses the reference page of an istiod (pkg/collateral/control.go of Istio):
+// a table of variables with one cell per line, and a table of metrics with one row per
+// line.
 func parsePage(page []byte) (*Known, error) {
 	known := &Known{}
 	table := ""
@@ -31,7 +32,7 @@ func parsePage(page []byte) (*Known, error) {
 			cells = []string{}
 		case cells != nil && strings.HasPrefix(line, "<td>"):
 			cells = append(cells, text(line))
-		case cells != nil && strings.HasPrefix(line, "</tr>"): // name, type, default and help
+		case cells != nil && strings.HasPrefix(line, "</tr>"): // cells are name, type, default and help
 			if len(cells) != 4 || cells[0] == "" {
 				return nil, fmt.Errorf("a row of the table of variables has %d cells, not 4: %.80q", len(cells), cells)
 			}
@@ -48,7 +49,7 @@ func parsePage(page []byte) (*Known, error) {
 	return known, nil
 }
 
-// text is a cell without its tags.
+// text strips a cell of its tags.
 func text(cell string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(cell, "<") {

@@ -1,8 +1,8 @@
-// Package variables asks an istiod for the variables of its environment, with their
-// defaults, and for the metrics that it exports.
+// Package variables asks an istiod for its environment variables, with their defaults, and
+// for the metrics that it exports.
 //
-// The program itself is asked, so that the answer is true of its version: `pilot-discovery
-// collateral` writes the reference page of the program that runs.
+// It asks the program itself, so the answer is correct for its version: `pilot-discovery
+// collateral` writes the reference page of the running program.
 package variables
 
 import (
@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Known is what an istiod has.
+// Known describes the variables and metrics of an istiod.
 type Known struct {
-	// Version is as the program says it, such as 1.31-eed52ebb66ad.
+	// Version is the version that the program reports, such as 1.31-eed52ebb66ad.
 	Version string `json:"version"`
-	// Source is the program or the image that was asked.
+	// Source is the program or image that was asked.
 	Source    string     `json:"source"`
 	Variables []Variable `json:"variables"`
 	Metrics   []string   `json:"metrics"`
@@ -26,7 +26,7 @@ type Variable struct {
 	Default string `json:"default"`
 }
 
-// Variable finds a variable by its name.
+// Variable finds a variable by name.
 func (k *Known) Variable(name string) (Variable, bool) {
 	i := slices.IndexFunc(k.Variables, func(v Variable) bool { return v.Name == name })
 	if i < 0 {
@@ -35,8 +35,8 @@ func (k *Known) Variable(name string) (Variable, bool) {
 	return k.Variables[i], true
 }
 
-// Lacks reports whether a metric is of istiod's own and this version does not export it,
-// nor the histogram that a series is of.
+// Lacks reports whether a metric is one of istiod's own that this version does not export,
+// neither itself nor as the histogram that a series belongs to.
 func (k *Known) Lacks(metric string) bool {
 	return strings.HasPrefix(metric, "pilot_") && !slices.ContainsFunc(k.Metrics, func(name string) bool {
 		suffix, ok := strings.CutPrefix(metric, name)
