@@ -10,11 +10,11 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// cpu fits istiod's CPU time to the pushes of all types together. A calm trial has
-// a row for each type, by the shares of istiod's timers, which are of time by the
-// clock. Where pushes overlap these count waiting for CPUs, as long for a small type
-// as for a large one, so that such a trial has a row for each type only if a profile
-// says how CPU time divides among them, and else one, of all types.
+// cpu fits istiod's CPU time to the pushes of all types together. A calm trial has a
+// row for each type, weighted by istiod's timers, which measure wall-clock time. If
+// pushes overlap, the timers include waiting for CPUs, which is as long for a small
+// type as for a large one. Such a trial has a row for each type only if a profile says
+// how CPU time divides among them, and otherwise one row for all types.
 func (e *estimate) cpu(all []*Observation, simulated map[*Observation]simulation) {
 	someCalm := slices.ContainsFunc(all, (*Observation).calm)
 	rows := &rows{columns: map[model.Parameter][]float64{}}
@@ -26,7 +26,7 @@ func (e *estimate) cpu(all []*Observation, simulated map[*Observation]simulation
 			}
 		}
 		if someCalm && !o.calm() && o.Generation == nil {
-			for i := range types { // it weighs as much as a calm one
+			for i := range types { // it weighs as much as a calm trial
 				rows.add(o, fmt.Sprint("all", i), simulated[o], types, 1, e.working(o))
 			}
 			continue
@@ -44,15 +44,16 @@ func (e *estimate) cpu(all []*Observation, simulated map[*Observation]simulation
 	e.take(parts, rows.cells, rows.y)
 }
 
-// rows are equations of CPU time. Columns end with the last row that has any of theirs.
+// rows holds equations of CPU time. Columns end with the last row that has a non-zero
+// entry.
 type rows struct {
 	cells   []string
 	y       []float64
 	columns map[model.Parameter][]float64
 }
 
-// add puts in the CPU time of a trial's pushes of some types, a share of all that
-// the trial took.
+// add adds the CPU time of a trial's pushes of some types, a share of the trial's
+// total.
 func (r *rows) add(o *Observation, what string, s simulation, types []push.Type, share, cpu float64) {
 	put := func(p model.Parameter, x float64) {
 		c := r.columns[p]

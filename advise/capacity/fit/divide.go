@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
 )
 
-// role is with what a parameter's cost grows.
+// role is the quantity that a parameter's cost grows with.
 type role int
 
 const (
@@ -16,9 +16,9 @@ const (
 	perChange
 	perService
 	perProxy
-	perPair // of a proxy and a service
+	perPair // a pair of a proxy and a service
 	perByte
-	overlapping // what only pushes that overlap take in full
+	overlapping // what only overlapping pushes take in full
 	roles
 )
 
@@ -39,31 +39,32 @@ var roleOf = func() (out [model.Parameters]role) {
 	return out
 }()
 
-// preference chooses among the divisions of a cost that explain the cells equally
-// well: most of it goes to the first role, and most of the rest to the second. The zero value
-// divides it in the proportions of the assumed parameters.
+// preference selects one of the divisions of a cost that explain the cells equally well: most of
+// the cost goes to the first role, and most of the rest to the second. The zero value divides it
+// in proportion to the assumed parameters.
 type preference struct {
 	some          bool
 	first, second role
 }
 
-// prefers draws a preference. Each role comes first equally often, so the draws span all
-// possible divisions, from a cost that is all fixed to one that grows with the mesh alone.
+// prefers draws a preference. Each role comes first equally often, so the draws span all possible
+// divisions, from an entirely fixed cost to one that grows only with the mesh.
 func prefers(rng *rand.Rand) preference {
 	p := preference{some: true, first: role(rng.IntN(int(roles)))}
 	p.second = (p.first + 1 + role(rng.IntN(int(roles)-1))) % roles
 	return p
 }
 
-// tendency pulls a coefficient towards a value; weight is that of the squared distance.
+// tendency pulls a coefficient towards a value; weight is the weight of the squared distance.
 type tendency struct{ to, weight float64 }
 
-// unlikely is the least share of a cost that a part is taken to have.
+// unlikely is the smallest share of a cost that a part is assumed to have.
 const unlikely = 0.2
 
-// tendencies returns one for each part. A preference pulls every part towards zero, the preferred
-// ones least. Without a preference the assumed values are scaled by one factor to fit the cells,
-// each coefficient is pulled towards its scaled value, and the rest is divided in proportion.
+// tendencies returns a tendency for each part. A preference pulls every part towards zero, the
+// preferred ones least. Without a preference, one factor scales the assumed values to fit the
+// cells, each coefficient is pulled towards its scaled value, and the rest is divided in
+// proportion.
 func (p preference) tendencies(rows []*row, parts []part) []tendency {
 	out := make([]tendency, len(parts))
 	if p.some {

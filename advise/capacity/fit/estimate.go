@@ -10,12 +10,13 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// estimate is parameters of some trials.
+// estimate holds parameters fitted to some trials.
 type estimate struct {
 	values model.Values
 	prefer preference
-	// fitted marks parameters of which the trials have something; others have their
-	// assumed values. Shares are what part of a cell's figure they make up at most.
+	// fitted marks parameters that the trials contain evidence of; others keep their
+	// assumed values. Shares are the largest part of any cell's value that they make
+	// up.
 	fitted [model.Parameters]bool
 	shares [model.Parameters]float64
 }
@@ -26,7 +27,7 @@ func (e *estimate) set(p model.Parameter, v float64) {
 	}
 }
 
-// explain fits y of some trials as a sum of parts.
+// explain fits y over some trials as a sum of parts.
 func (e *estimate) explain(all []*Observation, y func(o *Observation) float64, parts ...part) {
 	e.take(parts, column(all, func(o *Observation) string { return o.cell() }), column(all, y))
 }
@@ -40,8 +41,8 @@ func (e *estimate) take(parts []part, cells []string, y []float64) {
 	}
 }
 
-// estimateOf fits all parameters; simulated has what simulating each trial said
-// of it; others are trials that are for some parameters alone.
+// estimateOf fits all parameters. simulated holds the simulation of each trial; others
+// are trials used only for certain parameters.
 func estimateOf(all []*Observation, simulated map[*Observation]simulation, others []*Observation, p preference) *estimate {
 	e := &estimate{values: model.Assumed(), prefer: p}
 	e.set(model.Watch, medianFinite(column(calmOf(all), func(o *Observation) float64 { return o.Watch })))
@@ -49,7 +50,7 @@ func estimateOf(all []*Observation, simulated map[*Observation]simulation, other
 	each := ones(len(all))
 	e.explain(all, func(o *Observation) float64 { return o.Idle / float64(o.Replicas) },
 		part{model.IdleCores, each}, part{model.IdleCoresPerProxy, column(all, proxies)})
-	// Push contexts take time for all services where configuration changed.
+	// Push contexts take time for all services if configuration changed.
 	e.explain(all, func(o *Observation) float64 { return o.ContextTime / o.Contexts },
 		part{model.Context, each}, part{model.ContextPerService, column(all, func(o *Observation) float64 { return o.Services * o.Configuration })})
 	e.types(all, simulated)
@@ -62,7 +63,7 @@ func estimateOf(all []*Observation, simulated map[*Observation]simulation, other
 	return e
 }
 
-// calmOf are the calm trials, or all if there are none.
+// calmOf returns the calm trials, or all trials if none is calm.
 func calmOf(all []*Observation) []*Observation {
 	var calm []*Observation
 	for _, o := range all {
@@ -76,7 +77,7 @@ func calmOf(all []*Observation) []*Observation {
 	return calm
 }
 
-// skips is the CPU time of turns of proxies that need nothing.
+// skips fits the CPU time of turns of proxies that need nothing.
 func (e *estimate) skips(others []*Observation) {
 	var each []float64
 	for _, o := range others {
@@ -87,9 +88,9 @@ func (e *estimate) skips(others []*Observation) {
 	e.set(model.SkipCPU, medianFinite(each))
 }
 
-// streams is the CPU time of new streams: what is left of a trial's when the
-// pushes that it counted are taken off. What new streams were sent is counted
-// with pushes by istiod, so that these are those of changes: a turn for each.
+// streams fits the CPU time of new streams: the rest of a trial's CPU time after
+// subtracting the pushes that it counted. istiod also counts what it sends to new
+// streams as pushes, so the pushes subtracted are those of changes: one turn each.
 func (e *estimate) streams(others []*Observation) {
 	var with []*Observation
 	for _, o := range others {
@@ -105,7 +106,8 @@ func (e *estimate) streams(others []*Observation) {
 	}, part{model.ConnectCPU, ones(len(with))}, part{model.ConnectPerService, column(with, services)})
 }
 
-// turns is the CPU time of a trial's changes and their turns by the parameters.
+// turns returns the CPU time of a trial's changes and their turns according to the
+// parameters.
 func (e *estimate) turns(o *Observation) float64 {
 	mesh := o.Mesh()
 	r, err := e.values.Simulate(mesh, 1)
@@ -148,15 +150,15 @@ func proxies(o *Observation) float64  { return float64(o.Proxies) / float64(o.Re
 func services(o *Observation) float64 { return o.Services }
 func allBytes(o *Observation) float64 { return total(o.Bytes[:]) }
 
-// working is istiod's CPU time for what it was asked: without idle use and
-// push contexts; a tenth of the whole at least, since a small difference of
-// two large figures says nothing.
+// working returns istiod's CPU time for its work, without idle use and push contexts.
+// It is at least a tenth of the total, since a small difference between two large
+// numbers is meaningless.
 func (e *estimate) working(o *Observation) float64 {
 	idle := e.values[model.IdleCores] + e.values[model.IdleCoresPerProxy]*proxies(o)
 	return math.Max(o.CPU/10, o.CPU-idle*float64(o.Replicas)*o.Replay.Window-o.ContextTime)
 }
 
-// types fits CPU time and bytes of each type to its pushes.
+// types fits the CPU time and bytes of each type to its pushes.
 func (e *estimate) types(all []*Observation, simulated map[*Observation]simulation) {
 	e.cpu(all, simulated)
 	for t := range push.Types {
@@ -164,12 +166,12 @@ func (e *estimate) types(all []*Observation, simulated map[*Observation]simulati
 			e.typeBytes(t, with, simulated)
 		}
 	}
-	if !e.fitted[model.EDSBytesWhole] { // all endpoints are those that one change after the other brings
+	if !e.fitted[model.EDSBytesWhole] { // all endpoints are those that single changes bring one after the other
 		e.values[model.EDSBytesWhole] = e.values[model.EDSBytesPerChange]
 	}
 }
 
-// pushed are the trials in which a type was.
+// pushed returns the trials in which a type was pushed.
 func pushed(t push.Type, all []*Observation) (with []*Observation) {
 	for _, o := range all {
 		if o.Pushes[t] > 0 {
@@ -179,7 +181,7 @@ func pushed(t push.Type, all []*Observation) (with []*Observation) {
 	return with
 }
 
-// pushParts are what a push of a type to one proxy is made of, of some trials.
+// pushParts are the parameters that a push of a type to one proxy consists of.
 type pushParts struct {
 	each, perChange, perService, whole, anew model.Parameter
 }
@@ -205,14 +207,14 @@ func bytesParts(t push.Type) pushParts {
 	if !model.ByDifference(t) {
 		return pushParts{model.BytesOf(t), none, model.BytesPerServiceOf(t), none, none}
 	}
-	p := pushParts{model.BytesOf(t), model.BytesPerChangeOf(t), none, none, none} // what did not change is not sent
+	p := pushParts{model.BytesOf(t), model.BytesPerChangeOf(t), none, none, none} // unchanged resources are not sent
 	if t == push.EDS {
 		p.whole = model.EDSBytesWhole
 	}
 	return p
 }
 
-// of are these parts of one push of a type, on average over a trial.
+// of returns the amount of each part in one push of a type, averaged over a trial.
 func (p pushParts) of(t push.Type, o *Observation, s simulation) map[model.Parameter]float64 {
 	out := map[model.Parameter]float64{p.each: 1, p.perChange: s.own[t], p.perService: o.Services, p.whole: s.whole[t] * o.Services, p.anew: s.anew[t] * o.Services}
 	delete(out, none)
@@ -231,7 +233,8 @@ func (e *estimate) typeBytes(t push.Type, with []*Observation, simulated map[*Ob
 	}
 }
 
-// share is a type's share of what pushes took, by a profile or else by istiod's timers.
+// share returns a type's share of the cost of pushes, from a profile or else from
+// istiod's timers.
 func (o *Observation) share(t push.Type) float64 {
 	if o.Generation != nil {
 		return o.Generation[t]

@@ -12,16 +12,16 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Options of a fit.
+// Options configures a fit.
 type Options struct {
 	Seed  uint64
-	Draws int // of the trials; 0: 200
-	// HoldOut are trials that the fit is not shown: those of cells with these
-	// levels. They come back predicted, in [model.Model.HeldOut].
+	Draws int // resamples of the trials; 0: 200
+	// HoldOut excludes the trials of cells with these levels from the fit. [model.Model.HeldOut]
+	// has their predictions.
 	HoldOut record.Cell
 }
 
-// holdsOut reports whether a trial is not to be shown to the fit.
+// holdsOut reports whether a trial is excluded from the fit.
 func (o Options) holdsOut(cell record.Cell) bool {
 	for factor, level := range o.HoldOut {
 		if cell[factor] != level {
@@ -31,10 +31,10 @@ func (o Options) holdsOut(cell record.Cell) bool {
 	return len(o.HoldOut) > 0
 }
 
-// LeastTrials is how many trials a fit takes.
+// LeastTrials is the minimum number of trials for a fit.
 const LeastTrials = 2
 
-// Fit makes a model of the trials of runs on one kind of machine. It fails if a run is of another
+// Fit makes a model from the trials of runs on one kind of machine. It fails if a run is of another
 // kind of study, or with a [TooFewError].
 func Fit(runs []record.Run, o Options) (*model.Model, error) {
 	o.Draws = cmp.Or(o.Draws, 200)
@@ -68,7 +68,7 @@ func Fit(runs []record.Run, o Options) (*model.Model, error) {
 	return out, err
 }
 
-// TooFewError says that too few trials can be used.
+// TooFewError reports that too few trials are usable.
 type TooFewError struct {
 	Trials int
 	Left   []model.LeftOut
@@ -82,7 +82,7 @@ func (e *TooFewError) Error() string {
 	return text
 }
 
-// Count groups trials that are left out by the reason, in their order.
+// Count groups left-out trials by reason, in order of appearance.
 func Count(left []Left) (out []model.LeftOut) {
 	for _, l := range left {
 		i := slices.IndexFunc(out, func(o model.LeftOut) bool { return o.Why == l.Why })
@@ -97,7 +97,7 @@ func Count(left []Left) (out []model.LeftOut) {
 func sourceOf(run record.Run, used []*Observation, left []Left) model.Source {
 	h := run.Header
 	s := model.Source{Run: h.RunID, Study: h.Study, Machine: fmt.Sprintf("%d x %s", h.Machine.CPUs, h.Machine.CPUModel), Trials: len(used), Left: Count(left)}
-	for _, o := range used { // the header has one of several nodes
+	for _, o := range used { // the header describes one of several nodes
 		if on := o.on[0]; on != "" && on != h.Machine.Words() {
 			s.Machine = on
 		}
@@ -110,7 +110,7 @@ func sourceOf(run record.Run, used []*Observation, left []Left) model.Source {
 	return s
 }
 
-// cellsOf groups trials by run and cell, in their order.
+// cellsOf groups trials by run and cell, in order of appearance.
 func cellsOf(all []*Observation) [][]*Observation {
 	var out [][]*Observation
 	index := map[string]int{}
@@ -127,7 +127,7 @@ func cellsOf(all []*Observation) [][]*Observation {
 	return out
 }
 
-// alone counts the cells with one trial.
+// alone counts the cells that have one trial.
 func (f *fitter) alone() int {
 	n := 0
 	for _, cell := range f.cells {
@@ -141,7 +141,7 @@ func (f *fitter) alone() int {
 // fitter is the state of a fit.
 type fitter struct {
 	all       []*Observation
-	others    []*Observation // for some parameters alone
+	others    []*Observation // used only for certain parameters
 	cells     [][]*Observation
 	simulated map[*Observation]simulation
 }
@@ -151,13 +151,13 @@ func (f *fitter) estimate(of []*Observation, p preference) *estimate {
 }
 
 // The trials determine a parameter if preferences move it by at most toldWithin of its largest
-// value, or if it is less than the share negligible of every cell.
+// value, or if its share of every cell is below negligible.
 const (
 	toldWithin = 0.5
 	negligible = 0.01
 )
 
-// told says which parameters the trials determine by themselves, not only in a sum with others.
+// told reports which parameters the trials determine individually, not only in a sum with others.
 func (f *fitter) told(whole *estimate) (told [model.Parameters]bool) {
 	low, high, share := whole.values, whole.values, whole.shares
 	for first := range roles {
@@ -177,12 +177,12 @@ func (f *fitter) told(whole *estimate) (told [model.Parameters]bool) {
 	return told
 }
 
-// assumedWithin is the factor by which an assumed value may be off, either way, nine times in
-// ten.
+// assumedWithin is the factor within which an assumed value is correct, in either direction, nine
+// times in ten.
 const assumedWithin = 3
 
-// draw fits trials that are drawn again within their cells, each time with another
-// preference. Parameters of which the trials have nothing are drawn around their assumed values.
+// draw fits trials resampled within their cells, each time with another preference. Parameters
+// without evidence in the trials are drawn around their assumed values.
 func (f *fitter) draw(o Options) [][]float64 {
 	rng := rand.New(rand.NewPCG(o.Seed, 0x666974))
 	var out [][]float64
@@ -213,7 +213,7 @@ func (f *fitter) parameter(d model.Definition, i int, whole *estimate, told bool
 	case !told:
 		out.Assumed, out.Undivided, out.Study = true, true, d.Study
 	case f.alone() == len(f.cells):
-		return out // the scatter of trials is unknown
+		return out // the scatter between trials is unknown
 	}
 	var values []float64
 	for _, draw := range draws {
@@ -227,7 +227,7 @@ func (f *fitter) parameter(d model.Definition, i int, whole *estimate, told bool
 	return out
 }
 
-// measured notes between what the trials lie.
+// measured records the range of the trials.
 func measured(out *model.Model, all []*Observation) {
 	span := func(of func(o *Observation) float64) [2]float64 {
 		c := column(all, of)
@@ -265,8 +265,8 @@ func total(values []float64) float64 {
 	return sum
 }
 
-// residuals predicts every cell by a fit without it. With one cell there is
-// none to fit: then that cell itself is what is predicted.
+// residuals predicts every cell with a fit that excludes it. With a single cell nothing is left to
+// fit, and the cell itself is predicted.
 func (f *fitter) residuals(out *model.Model, whole *estimate, seed uint64) error {
 	squares, errors, n := map[string]float64{}, map[string][]float64{}, map[string]int{}
 	for i, cell := range f.cells {
@@ -306,8 +306,8 @@ func (f *fitter) residuals(out *model.Model, whole *estimate, seed uint64) error
 	return nil
 }
 
-// compare sets what the trials of a cell measured beside what parameters say of
-// them, the medians over the trials.
+// compare returns the measurements of a cell's trials and the values that the parameters predict,
+// as medians over the trials.
 func compare(v *model.Values, cell []*Observation, seed uint64) (model.Cell, error) {
 	return beside(cell, func(mesh model.Mesh) (map[string]model.Interval, error) {
 		r, err := v.Simulate(mesh, seed)
@@ -322,8 +322,8 @@ func compare(v *model.Values, cell []*Observation, seed uint64) (model.Cell, err
 	})
 }
 
-// beside sets what was measured of a cell beside what is predicted for each of its trials, with its own changes: when
-// these came decides what merged. Both are medians over the trials.
+// beside returns the measurements of a cell and the predictions for each of its trials, replaying
+// its own changes: their timing decides what was merged. Both are medians over the trials.
 func beside(cell []*Observation, predict func(model.Mesh) (map[string]model.Interval, error)) (model.Cell, error) {
 	o := cell[0]
 	out := model.Cell{Run: o.Run, Cell: o.Cell, Proxies: o.Proxies, Services: int(math.Round(o.Services)), Rate: o.Rate, Trials: len(cell)}
@@ -354,8 +354,8 @@ func beside(cell []*Observation, predict func(model.Mesh) (map[string]model.Inte
 	return out, nil
 }
 
-// measuredOf is the median of what a cell's trials measured, with those that are infinite,
-// since what was measured was not reached, above all others.
+// measuredOf returns the median over a cell's trials. It ranks infinite values, which were not
+// reached, above all others.
 func measuredOf(cell []*Observation, of func(o *Observation) float64) float64 {
 	got := slices.DeleteFunc(column(cell, of), math.IsNaN)
 	if len(got) == 0 {
@@ -369,8 +369,8 @@ func unitOf(output string) string {
 	return model.Outputs[i].Unit
 }
 
-// Against predicts the trials of a run by a model that was not fitted to it, a
-// cell at a time, with intervals. It leaves out those on other machines than most.
+// Against predicts the trials of a run, cell by cell and with intervals, using a model that was not
+// fitted to it. It leaves out trials on machines other than the most common one.
 func Against(m *model.Model, run record.Run, o model.Options) ([]model.Cell, []Left, error) {
 	seen, left, err := Observe(run)
 	if err != nil {
@@ -392,7 +392,7 @@ func Against(m *model.Model, run record.Run, o model.Options) ([]model.Cell, []L
 	return cells, left, err
 }
 
-// against predicts trials, a cell at a time.
+// against predicts trials, cell by cell.
 func against(m *model.Model, all []*Observation, o model.Options) (out []model.Cell, err error) {
 	for _, cell := range cellsOf(all) {
 		c, err := beside(cell, func(mesh model.Mesh) (map[string]model.Interval, error) {

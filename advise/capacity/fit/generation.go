@@ -10,20 +10,20 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// generators are what istiod makes each type with, GenerateDeltas by difference and
-// Generate whole (pilot/pkg/xds).
+// generators matches the functions with which istiod makes each type, GenerateDeltas for
+// differences and Generate for the whole (pilot/pkg/xds).
 var generators = lazyregexp.New(`^istio\.io/istio/pilot/pkg/xds\.(?:\(\*)?(Cds|Eds|Lds|Rds|Nds)Generator\)?\.Generate`)
 
 var generatorOf = map[string]push.Type{"Cds": push.CDS, "Eds": push.EDS, "Lds": push.LDS, "Rds": push.RDS, "Nds": push.NDS}
 
-// leastGenerated is how long istiod's generators ran in a profile at least: 100
-// samples of 10 ms, so that a type's share is known to a tenth.
+// leastGenerated is the minimum time in istiod's generators for a profile to count: 100
+// samples of 10 ms, so a type's share is accurate to a tenth.
 const leastGenerated = 1e9
 
-// generation is how istiod's CPU time divides among types, by the profiles that were taken
-// of a trial's istiods while its changes were made again: shares that add up to 1, or nil
-// if there are none, or too few samples. Unlike istiod's timers a profile counts no
-// waiting for CPUs.
+// generation returns how istiod's CPU time divides among types, according to profiles of a
+// trial's istiods that were taken while its changes were repeated. The shares add up to 1.
+// It returns nil if there are no profiles or too few samples. Unlike istiod's timers, a
+// profile does not count waiting for CPUs.
 func generation(run record.Run, t *record.Trial) *[push.Types]float64 {
 	if run.Profile == nil {
 		return nil
@@ -48,8 +48,8 @@ func generation(run record.Run, t *record.Trial) *[push.Types]float64 {
 	return &out
 }
 
-// generated is the CPU time of each type's generator in one profile, nanoseconds; zero
-// where the profile cannot be read.
+// generated returns the CPU time of each type's generator in one profile, in nanoseconds,
+// or zeros if the profile cannot be read.
 func generated(run record.Run, name string) (out [push.Types]float64) {
 	file, err := run.Profile(name)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // parts are those whose machine affects a trial's figures.
 var parts = [...]struct{ name, words string }{{record.PartControl, "istiod"}, {record.PartSimulator, "the simulated sidecars"}}
 
-// machines describe what each of the parts ran on; "" is unknown.
+// machines describes the machine of each part; "" means unknown.
 type machines [len(parts)]string
 
 // machinesOf returns the machines of a trial.
@@ -22,8 +22,8 @@ func machinesOf(t *record.Trial) (on machines) {
 	return on
 }
 
-// usual returns the machines of most trials. A model is of one machine: no parameter tells
-// machines apart.
+// usual returns the machines of most trials. A model applies to one kind of machine, as no
+// parameter distinguishes machines.
 func usual(all []*Observation) (most machines) {
 	for i := range parts {
 		count := map[string]int{}
@@ -40,7 +40,7 @@ func usual(all []*Observation) (most machines) {
 	return most
 }
 
-// apart returns which part ran on another machine than usual.
+// apart returns which part ran on a machine other than the usual one.
 func (o *Observation) apart(most machines) model.Why {
 	for i, p := range parts {
 		if on := o.on[i]; on != "" && most[i] != "" && on != most[i] {
@@ -50,7 +50,7 @@ func (o *Observation) apart(most machines) model.Why {
 	return model.Why{}
 }
 
-// shown are the trials of runs by their use in a fit.
+// shown holds the trials of runs by their use in a fit.
 type shown struct {
 	all, others, heldOut []*Observation
 	sources              []model.Source
@@ -58,7 +58,7 @@ type shown struct {
 	notes                []model.Note
 }
 
-// show reads the trials of runs and leaves out those on other machines than most.
+// show reads the trials of runs and leaves out those on machines other than the most common one.
 func show(runs []record.Run, o Options) (*shown, error) {
 	seen, left := make([][]Observation, len(runs)), make([][]Left, len(runs))
 	var fitted []*Observation
@@ -102,8 +102,8 @@ func show(runs []record.Run, o Options) (*shown, error) {
 	return out, nil
 }
 
-// notesOf lists limitations of a model of these trials; apart trials on other machines were left
-// out.
+// notesOf lists limitations of a model of these trials; apart is the number of trials left out
+// because of their machines.
 func notesOf(s *shown, apart int, most machines) (notes []model.Note) {
 	if apart > 0 {
 		var of []string

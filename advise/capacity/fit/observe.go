@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Observation is what one trial measured. Times are in seconds; NaN was not measured.
+// Observation is what one trial measured. Times are in seconds; NaN means not measured.
 type Observation struct {
 	Run, Study, Trial, Cell string
 	levels                  record.Cell
@@ -24,41 +24,41 @@ type Observation struct {
 	For                     int // ForAll or another
 
 	Proxies, Namespaces, Replicas, Throttle, ChangesMade int
-	Services                                             float64 // in the middle of the window
-	Rate                                                 float64 // changes a second
-	Cores                                                float64 // that istiod could use
+	Services                                             float64 // at the middle of the window
+	Rate                                                 float64 // changes per second
+	Cores                                                float64 // available to istiod
 	DebounceAfter, DebounceMax                           float64
 	Direct                                               bool
 	Replay                                               model.Replay
 
 	CPU       float64 // of istiod in the window
 	Idle      float64 // cores, before the first change
-	Simulator float64 // CPU time of the simulated proxies
+	Simulator float64 // by type; bytes on the wire, Times is pilot_xds_push_time
 
 	Pushes, Bytes, Times [push.Types]float64 // counts, bytes on the wire, pilot_xds_push_time
-	Pairs                [push.Types]float64 // of a change with a part of its own in the type, and a proxy
-	// Generation divides CPU time among types by a profile; nil: there is none.
+	Pairs                [push.Types]float64 // of a change with its own part in the type, and a proxy
+	// Generation divides CPU time among types by a profile; nil if there is none.
 	Generation     *[push.Types]float64
 	Contexts       float64
-	ContextTime    float64 // all of them
+	ContextTime    float64 // total
 	Configuration  float64 // share of the push contexts in which configuration changed
-	Turns, Skipped float64 // of proxies that needed something, and nothing
+	Turns, Skipped float64 // of proxies that needed something, and of proxies that needed nothing
 	Reconnects     float64
-	Waited         float64 // pilot_proxy_convergence_time, the mean: queue and turn
+	Waited         float64 // mean of pilot_proxy_convergence_time: queue and turn
 
-	Watch, Deliver float64 // means of stages: watch; wire and ack
+	Watch, Deliver float64 // means of the stages watch, and wire plus ack
 	Memory         float64
 	P50, P99       float64 // of convergence
 }
 
-// cell names its cell among those of all runs.
+// cell identifies the cell among those of all runs.
 func (o *Observation) cell() string { return o.Run + "\x00" + o.Cell }
 
-// What an observation is for.
+// Uses of an observation.
 const (
-	ForAll     = iota // all but what the others are for
-	ForSkips          // turns of proxies that need nothing: nearly all are
-	ForStreams        // new streams: proxies come back all the time
+	ForAll     = iota // everything except what the others are for
+	ForSkips          // turns of proxies that need nothing, which nearly all do here
+	ForStreams        // new streams: proxies reconnect all the time
 )
 
 func purposeOf(o *Observation, l controlplane.Levels) int {
@@ -95,7 +95,7 @@ func Observe(run record.Run) ([]Observation, []Left, error) {
 	return out, left, nil
 }
 
-// observe reads one trial, or returns why it cannot be used.
+// observe reads one trial, or returns why it is unusable.
 func observe(run record.Run, t *record.Trial, events []*record.Event) (o Observation, why model.Why) {
 	if code := unusable(t, events); code != "" {
 		return o, model.Why{Code: code}
@@ -113,7 +113,7 @@ func observe(run record.Run, t *record.Trial, events []*record.Event) (o Observa
 		Proxies: c.Proxies, Namespaces: max(1, l.Namespaces), Replicas: max(1, l.IstiodReplicas), ChangesMade: c.Committed,
 		DebounceAfter: l.DebounceAfter.Seconds(), DebounceMax: l.DebounceMax.Seconds(), Direct: !l.EDSDebounce,
 		CPU: t.CPU[record.PartControl].TotalS(), Simulator: c.Simulator.TotalS(), Idle: math.NaN(), Memory: memoryOf(t)}
-	o.Throttle, _ = strconv.Atoi(known[controlplane.FactorPushThrottle]) // a number, or as istiod chooses
+	o.Throttle, _ = strconv.Atoi(known[controlplane.FactorPushThrottle]) // 0 if istiod chooses
 	if c.IdleSeconds > 0 {
 		o.Idle = c.Idle.TotalS() / c.IdleSeconds
 	}
@@ -133,10 +133,9 @@ func observe(run record.Run, t *record.Trial, events []*record.Event) (o Observa
 	return o, model.Why{}
 }
 
-// coresFor is how many CPUs istiod could use: what the others left of the
-// machine, but half of it at least, since the kernel shares it among all that want
-// it; its own limit at most. The simulated proxies are not among those others:
-// the model has them.
+// coresFor returns how many CPUs istiod could use: what other processes left of the machine, but
+// at least half of it, since the kernel shares it among all that want it, and at most its own
+// limit. The simulated proxies do not count as other processes: the model includes them.
 func coresFor(m record.Machine, t *record.Trial, limit string) float64 {
 	cores := float64(m.CPUs)
 	if m.Nodes <= 1 {
@@ -155,8 +154,8 @@ func coresFor(m record.Machine, t *record.Trial, limit string) float64 {
 	return math.Max(cores, 0.1)
 }
 
-// kindOf is what kind of change an event is: of several objects at once each
-// is one of its own.
+// kindOf returns an event's kind of change; a change of several objects at once is a separate
+// kind.
 func kindOf(e *record.Event) string {
 	if e.Kind == controlplane.ChangeServiceGatewayVirtualService {
 		what, _, _ := strings.Cut(e.Object, "/")
@@ -203,7 +202,7 @@ func (o *Observation) readChanges(t *record.Trial, events []*record.Event) {
 	o.Configuration = float64(configuration) / float64(n)
 }
 
-// made is how many Services the trial's changes made.
+// made returns the number of Services that the trial's changes created.
 func (o *Observation) made(events []*record.Event) float64 {
 	n := 0.0
 	for _, e := range events {
@@ -220,8 +219,8 @@ func (o *Observation) readCounters(c *record.Control) {
 		o.Pushes[t] = at(`pilot_xds_pushes{type="` + t.String() + `"}`)
 		o.Times[t] = at(`pilot_xds_push_time_sum{type="` + t.String() + `"}`)
 		o.Bytes[t] = float64(c.Wire[t.String()].Bytes)
-		// Both count responses; where they do not agree (something was lost, or
-		// not counted) bytes are for each response.
+		// Both count responses. If they disagree (something was lost or not counted), use bytes
+		// per response.
 		if n := float64(c.Wire[t.String()].Responses); n > 0 && o.Pushes[t] > 0 {
 			o.Bytes[t] *= o.Pushes[t] / n
 		}
@@ -242,7 +241,7 @@ func (o *Observation) readCounters(c *record.Control) {
 	for _, n := range c.Reconnects {
 		o.Reconnects += float64(n)
 	}
-	if o.Contexts > 0 { // of merged changes one is enough
+	if o.Contexts > 0 { // one of several merged changes is enough
 		merged := math.Max(1, float64(len(o.Replay.Changes))/o.Contexts)
 		o.Configuration = 1 - math.Pow(1-o.Configuration, merged)
 	}
@@ -269,8 +268,8 @@ func (o *Observation) readStages(c *record.Control) {
 	}
 }
 
-// readConvergence has those that never had a change that they needed, or never said so,
-// beyond all others: a quantile among them is infinite.
+// readConvergence ranks pairs that never got a needed change, or never acknowledged it, beyond
+// all others: a quantile among them is infinite.
 func (o *Observation) readConvergence(events []*record.Event) {
 	var all []float64
 	lost, first, last := 0, int64(math.MaxInt64), 0.0
@@ -295,17 +294,16 @@ func (o *Observation) readConvergence(events []*record.Event) {
 	o.P50, o.P99 = counts.Quantile(0.5), counts.Quantile(0.99)
 }
 
-// calm reports whether a trial's pushes did not overlap: one was over before the
-// next began, so that times are those of a push, not of waiting for CPUs.
+// calm reports whether a trial's pushes did not overlap: each ended before the next began, so
+// times are those of a push rather than of waiting for CPUs.
 func (o *Observation) calm() bool {
 	return o.Waited*o.Contexts/float64(o.Replicas)/o.Replay.Window < mostOverlap
 }
 
-// mostOverlap is how many pushes may be under way at a time, on average, in a trial
-// that is calm.
+// mostOverlap is the maximum average number of concurrent pushes in a calm trial.
 const mostOverlap = 0.5
 
-// Mesh is the mesh of a trial, with its changes.
+// Mesh returns the mesh of a trial, with its changes.
 func (o *Observation) Mesh() model.Mesh {
 	m := model.Default()
 	m.Proxies, m.Services, m.Namespaces = o.Proxies, int(math.Round(o.Services)), o.Namespaces
@@ -333,17 +331,17 @@ type Left struct {
 	model.Why
 }
 
-// schedule is the check that changes left as planned. The fit takes trials that fail it: it
-// replays each change at the time of its commit.
+// schedule is the check that changes started as planned. The fit accepts trials that fail it,
+// since it replays each change at its commit time.
 const schedule = "driver-schedule"
 
-// believed reports whether a fit can use a trial: it is valid, or fails nothing but the schedule.
+// believed reports whether a fit can use a trial: it is valid, or fails only the schedule check.
 func believed(t *record.Trial) bool {
 	failed := slices.DeleteFunc(slices.Clone(t.Validity.Checks), func(c record.Check) bool { return c.OK })
 	return t.Validity.Valid || len(failed) > 0 && !slices.ContainsFunc(failed, func(c record.Check) bool { return c.Name != schedule })
 }
 
-// unusable returns why a trial cannot be used whatever its cell; "" if it can.
+// unusable returns why a trial is unusable regardless of its cell; "" if it is usable.
 func unusable(t *record.Trial, events []*record.Event) model.WhyCode {
 	c := t.Control
 	switch {
@@ -363,8 +361,8 @@ func unusable(t *record.Trial, events []*record.Event) model.WhyCode {
 	return ""
 }
 
-// unlike returns why the pushes of a cell are not those of the model: scope and clients change
-// what a push is.
+// unlike returns why the pushes of a cell differ from those of the model: scope and clients
+// change what a push is.
 func unlike(l controlplane.Levels) model.Why {
 	switch {
 	case l.SidecarScope != controlplane.SidecarScopeNone || l.DiscoverySelectors != nil || l.ExportTo != "*":

@@ -8,14 +8,14 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// part is one explanation of what was measured: a parameter, and how often each trial
-// has what it is the cost of.
+// part is one explanation of a measurement: a parameter, and how many units of its cost each
+// trial has.
 type part struct {
 	of model.Parameter
 	x  []float64
 }
 
-// unsure is the least relative difference between cells that counts as evidence of how a cost
+// unsure is the smallest relative difference between cells that counts as evidence of how a cost
 // divides, however little the trials of a cell scatter.
 const unsure = 0.01
 
@@ -23,10 +23,10 @@ const unsure = 0.01
 // relative errors over the means of the cells: scatter within a cell is no evidence of how a cost
 // divides.
 //
-// Where several divisions explain the cells equally well, the preference chooses among them. It
-// weighs the squared standard error of a cell's mean, so it changes no cell by more than noise.
-// A coefficient is NaN where no trial has any of its part. shares[k] is the largest share that
-// part k has of any cell's mean.
+// If several divisions explain the cells equally well, the preference chooses among them. It
+// weighs as much as the squared standard error of a cell's mean, so it changes no cell by more
+// than noise. A coefficient is NaN if no trial has any of its part. shares[k] is the largest
+// share that part k has of any cell's mean.
 func regress(cells []string, y []float64, parts []part, p preference) (coefficients, shares []float64) {
 	rows, scatter := meansOf(cells, y, parts)
 	coefficients, shares = make([]float64, len(parts)), make([]float64, len(parts))
@@ -73,14 +73,14 @@ func regress(cells []string, y []float64, parts []part, p preference) (coefficie
 	return coefficients, shares
 }
 
-// row is what the trials of one cell measured, on average.
+// row is the average measurement of the trials of one cell.
 type row struct {
 	trials []int
-	x      []float64 // of each part, over y
-	weight float64   // how many trials it is of
+	x      []float64 // for each part, divided by y
+	weight float64   // number of trials
 }
 
-// meansOf averages trials by cell. It leaves out those that did not measure. Scatter is the
+// meansOf averages trials by cell. It leaves out trials without a measurement. scatter is the
 // relative standard error of a cell's mean, 0 if each cell has one trial.
 func meansOf(cells []string, y []float64, parts []part) (out []*row, scatter float64) {
 	of := map[string]*row{}
@@ -125,8 +125,8 @@ func meansOf(cells []string, y []float64, parts []part) (out []*row, scatter flo
 	return out, scatter
 }
 
-// scatterOf is the relative standard error of a cell's mean, of y for each x: trials of a cell
-// differ in how much there was to do, which is not noise. 0 where it is not known.
+// scatterOf returns the relative standard error of a cell's mean, of y per unit of x: trials of a
+// cell differ in their amount of work, which is not noise. It is 0 if unknown.
 func scatterOf(rows []*row, y, x []float64) float64 {
 	squares, freedom, n, cells := 0.0, 0.0, 0.0, 0.0
 	for _, r := range rows {
@@ -147,12 +147,12 @@ func scatterOf(rows []*row, y, x []float64) float64 {
 	return math.Sqrt(squares / freedom * cells / n)
 }
 
-// nonNegative finds b >= 0 for which b'Gb/2 - t'b is least, of a positive definite G: the
-// active-set method of Lawson and Hanson (Solving Least Squares Problems, chapter 23).
+// nonNegative minimizes b'Gb/2 - t'b over b >= 0 for a positive definite G, by the active-set
+// method of Lawson and Hanson (Solving Least Squares Problems, chapter 23).
 func nonNegative(g [][]float64, t []float64) []float64 {
 	n := len(t)
 	b, free := make([]float64, n), make([]bool, n)
-	for range 10 * (n + 1) { // each turn makes it less; n are mostly enough
+	for range 10 * (n + 1) { // each iteration reduces it; n mostly suffice
 		best, most := -1, 1e-12
 		for k := range n {
 			gradient := t[k]
@@ -191,8 +191,8 @@ func nonNegative(g [][]float64, t []float64) []float64 {
 	return b
 }
 
-// solve finds the free coefficients of a positive definite system, with the others zero,
-// by Cholesky's decomposition.
+// solve finds the free coefficients of a positive definite system, with the others zero, by
+// Cholesky decomposition.
 func solve(g [][]float64, t []float64, free []bool) []float64 {
 	var at []int
 	for k, f := range free {

@@ -9,35 +9,36 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// simulation is what simulating a trial says of it that nobody counts.
+// simulation is what a trial's simulation reveals that was not measured.
 type simulation struct {
-	// off is of each of parallels; nil where it is not known, or where pushes overlap, and those
-	// of others do not: overlapping ones take what the CPUs allow, whatever is beside what.
+	// off has an entry for each of parallels. It is nil if unknown, or if pushes overlap while
+	// those of other trials do not: overlapping pushes take what the CPUs allow, whatever runs
+	// in parallel.
 	off []offBy
-	// Of a push, by type: how many changes in it have a part of their own, whether
-	// it is whole, and whether it is generated again.
+	// Per push, by type: the number of changes with their own part, whether it is whole, and
+	// whether it is generated anew.
 	own, whole, anew [push.Types]float64
-	// missed is how far off the number of pushes was, the logarithm.
+	// missed is the logarithm of the error in the number of pushes.
 	missed float64
 }
 
-// offBy are the logarithms of simulated over measured times.
+// offBy holds the logarithms of simulated over measured times.
 type offBy struct {
 	waited float64 // pilot_proxy_convergence_time
-	p50    float64 // of convergence; 0 where it was not measured
+	p50    float64 // of convergence; 0 if it was not measured
 }
 
-// rounds of simulating all trials and fitting what follows: what pushes merge
-// depends on how long they take, and that on what they merge.
+// rounds of simulating all trials and fitting the results: what pushes merge depends on how long
+// they take, which in turn depends on what they merge.
 const (
 	rounds     = 4
 	mostRounds = 10
-	// reproduces is how far off the pushes of a simulated trial may be, the logarithm. If
-	// the last round is off by more, the one that is off least counts.
+	// reproduces is the maximum error of a simulated trial's number of pushes, as a logarithm.
+	// If the last round exceeds it, the round with the smallest error counts.
 	reproduces = 0.03
 )
 
-// settle fits all trials. At first pushes are taken not to overlap.
+// settle fits all trials. It starts by assuming that pushes do not overlap.
 func (f *fitter) settle(seed uint64) *estimate {
 	f.simulated = map[*Observation]simulation{}
 	for _, o := range f.all {
@@ -52,7 +53,7 @@ func (f *fitter) settle(seed uint64) *estimate {
 	}
 	someCalm := slices.ContainsFunc(f.all, (*Observation).calm)
 	var best *estimate
-	var made map[*Observation]simulation // what best was made of
+	var made map[*Observation]simulation // the simulation that best came from
 	least := math.Inf(1)
 	for round := 0; round <= rounds || least > reproduces && round <= mostRounds; round++ {
 		e := f.estimate(f.all, preference{})
@@ -70,15 +71,15 @@ func (f *fitter) settle(seed uint64) *estimate {
 	return best
 }
 
-// parallels are tried, in this order.
+// parallels are the values tried, in this order.
 var parallels = []float64{1, 1.1, 1.2, 1.35, 1.5, 1.75, 2, 2.5, 3, 4}
 
-// between is into how many steps those are divided.
+// between is the number of steps into which their intervals are divided.
 const between = 8
 
-// parallelOf is that of trials: the one with which pushes take, on the whole, what
-// istiod and proxies say. Between those that were tried the times are taken to lie on a line.
-// Where times hardly depend on it, it is near what is assumed.
+// parallelOf returns the value at which the trials' pushes take, on the whole, as long as istiod
+// and proxies report. It interpolates times linearly between the values tried. If times hardly
+// depend on the value, the result is near the assumed one.
 func parallelOf(all []*Observation, simulated map[*Observation]simulation) float64 {
 	best, least := math.NaN(), math.Inf(1)
 	for step := range between*(len(parallels)-1) + 1 {
@@ -100,9 +101,8 @@ func parallelOf(all []*Observation, simulated map[*Observation]simulation) float
 	return best
 }
 
-// simulateTrial simulates a trial's own changes; one that tells of parallel with any part of a
-// turn's CPU time beside its path, and what merged is that of the part that fits
-// best.
+// simulateTrial simulates a trial's own changes. tells says that the trial is evidence for
+// parallel: simulateTrial then tries each value, and reports what the best one merged.
 func simulateTrial(v model.Values, o *Observation, before simulation, tells bool, seed uint64) simulation {
 	out := simulation{}
 	fitted, err := v.Simulate(o.Mesh(), seed)
@@ -145,15 +145,15 @@ func simulateTrial(v model.Values, o *Observation, before simulation, tells bool
 	return out
 }
 
-// Simulated pushes that are off by less than this merge what the measured ones did.
+// Simulated pushes with a smaller error merge the same changes as the measured ones.
 const merged = 0.05
 
-// costs are tried, times what was fitted so far, where pushes merge otherwise than measured.
+// costs are factors on the costs fitted so far, tried if pushes merge differently than measured.
 var costs = []float64{0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.25, 1.5, 2, 3}
 
-// asMeasured simulates a trial at other costs if its pushes merged more or less than they
-// did, and returns what comes closest. A mesh near its limit is in one of two states, calm or
-// with pushes that overlap, and an early fit may have it in the wrong one.
+// asMeasured simulates a trial at other costs if its pushes merged more or fewer changes than
+// measured, and returns the closest result. A mesh near its limit is in one of two states, calm
+// or with overlapping pushes, and an early fit may predict the wrong one.
 func asMeasured(v model.Values, o *Observation, r *push.Result, seed uint64) *push.Result {
 	off := func(r *push.Result) float64 { return math.Abs(math.Log(r.AllPushes() / total(o.Pushes[:]))) }
 	best, least := r, off(r)

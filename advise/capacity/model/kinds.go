@@ -6,28 +6,28 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
 )
 
-// ChangeKind is a kind of change as studies call it.
+// ChangeKind is a kind of change, as studies name it.
 type ChangeKind struct {
 	Name string
-	// Types are what a sidecar that needs it is sent, as istiod 1.31 decides by
-	// the kinds that do not concern a type (skippedCdsConfigs, skippedEdsConfigs,
-	// skippedLdsConfigs, skippedRdsConfigs in pilot/pkg/xds; Gateways are nothing
-	// to sidecars at all).
+	// Types are the types pushed to a sidecar that needs the change, as istiod 1.31
+	// decides by the kinds that do not concern a type (skippedCdsConfigs,
+	// skippedEdsConfigs, skippedLdsConfigs, skippedRdsConfigs in pilot/pkg/xds;
+	// Gateways never concern sidecars).
 	Types push.TypeSet
-	// Bare are those of them in which the change has no part of its own: a
-	// VirtualService brings cds only what differs in the services that are seen
-	// (deltaFromServiceDiff in pilot/pkg/networking/core), mostly nothing; and the
-	// endpoints of a new Service nobody watches yet.
+	// Bare are those of the types in which the change has no part of its own. With
+	// a VirtualService, cds contains only differences in the visible services
+	// (deltaFromServiceDiff in pilot/pkg/networking/core), mostly none; and nobody
+	// watches the endpoints of a new Service yet.
 	Bare push.TypeSet
-	// Asks are types of which proxies ask for what is new to them: the endpoints of
-	// a new cluster, also of a DestinationRule's subsets.
+	// Asks are types that proxies request for new resources: the endpoints of a new
+	// cluster, including those of a DestinationRule's subsets.
 	Asks push.TypeSet
-	// Spoils are types that a push which merges it sends whole: all endpoints, if
-	// any change is of a kind that eds cannot tell by difference
-	// (canSendPartialFullPushes in pilot/pkg/xds, which looks at all that changed,
-	// not at what concerns eds alone).
+	// Spoils are types that a push merging this change sends whole: all endpoints,
+	// if any change is of a kind that eds cannot send as a difference
+	// (canSendPartialFullPushes in pilot/pkg/xds, which considers all changes, not
+	// only those relevant to eds).
 	Spoils push.TypeSet
-	// Configuration says that the push context's indexes are made again.
+	// Configuration means that the push context's indexes are rebuilt.
 	Configuration bool
 }
 
@@ -64,14 +64,13 @@ func (k ChangeKind) named(name string) ChangeKind {
 	return k
 }
 
-// Words for several kinds at once.
+// Names for several kinds together.
 const (
 	MixEndpoints     = "endpoints"     // pods come and go
 	MixConfiguration = "configuration" // Services and what belongs to them
 )
 
-// KindOf finds a kind by its name, or by a word for several of which it is
-// typical.
+// KindOf finds a kind by its name, or the typical kind for the name of several.
 func KindOf(name string) (ChangeKind, bool) {
 	switch name {
 	case MixEndpoints:
@@ -86,7 +85,7 @@ func KindOf(name string) (ChangeKind, bool) {
 	return changeKinds[i], true
 }
 
-// KindNames are the names of all kinds, words for several first.
+// KindNames returns the names of all kinds, those for several kinds first.
 func KindNames() []string {
 	out := []string{MixEndpoints, MixConfiguration}
 	for _, k := range changeKinds {

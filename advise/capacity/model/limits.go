@@ -7,19 +7,20 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
 )
 
-// Loss is what losing a replica costs: its proxies connect to the other replicas, or to its
+// Loss is the cost of losing a replica: its proxies connect to the other replicas, or to its
 // replacement, all at once.
 type Loss struct {
 	Proxies  int `json:"proxies"`  // that lose their stream
 	Replicas int `json:"replicas"` // that are left to serve them
-	// Half and All are when half of them, and all, have their configuration again. Away counts
-	// those that still lack it when the simulation ends; Half and All are then at most that time.
+	// Half and All are the times at which half of them, and all, have their configuration again.
+	// Away counts those that still lack it at the end of the simulation, in which case Half and All
+	// are at most that time.
 	Half    float64 `json:"half_s"`
 	All     float64 `json:"all_s"`
 	Away    int     `json:"away,omitempty"`
 	Refused float64 `json:"refused"` // connection attempts
-	// ConvergenceP99 is of the changes meanwhile, over Pairs of a change and a proxy that needs it;
-	// 0 without pairs.
+	// ConvergenceP99 covers the changes during this time, over Pairs of a change and a proxy that
+	// needs it; 0 without pairs.
 	ConvergenceP99 float64  `json:"convergence_p99_s"`
 	Pairs          float64  `json:"pairs"`
 	CPU            float64  `json:"cpu_s"` // to serve these proxies
@@ -27,8 +28,8 @@ type Loss struct {
 	Outside                 // of the remaining replicas
 }
 
-// Loss simulates the loss of a replica. A single replica is replaced at once;
-// its start is not simulated. Loss returns nil if no replica has a proxy to lose.
+// Loss simulates the loss of a replica. A single replica is replaced immediately; its startup is
+// not simulated. Loss returns nil if no replica has a proxy to lose.
 func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
 	if err := mesh.Check(); err != nil {
 		return nil, err
@@ -41,7 +42,7 @@ func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
 	left := mesh
 	left.Replicas = max(1, mesh.Replicas-1)
 	in := v.Input(left)
-	// Long enough for all to come back at the rate at which streams are served.
+	// Long enough for all to reconnect at the rate at which streams are served.
 	limit := mesh.ConnectLimit
 	limit = cmp.Or(limit, float64(push.DefaultThrottle(mesh.Cores)))
 	class := v.class("", float64(mesh.Services)*mesh.Visible)
@@ -80,16 +81,16 @@ func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
 	return out, nil
 }
 
-// Limits are how far a mesh can grow before it stops converging. They are estimates without
+// Limits describes how far a mesh can grow before it stops converging. They are estimates without
 // intervals.
 type Limits struct {
 	BoundS float64 `json:"bound_s"`
 	// Rate and Proxies are the highest rate of changes and the largest number of proxies at which
-	// the push queue still empties and p99 of convergence is within the bound; 0 if the mesh is
-	// beyond them already.
+	// the push queue still empties and the p99 of convergence is within the bound; 0 if the mesh
+	// already exceeds them.
 	Rate    float64 `json:"rate"`
 	Proxies int     `json:"proxies"`
-	// RateEnd and ProxiesEnd say what happens above these.
+	// RateEnd and ProxiesEnd say what happens above these limits.
 	RateEnd    End `json:"rate_end"`
 	ProxiesEnd End `json:"proxies_end"`
 	// RateBeyond and ProxiesBeyond are how many times beyond the measured range the limits lie;
@@ -101,10 +102,10 @@ type Limits struct {
 // End says why a mesh cannot grow further. The zero value means that it can.
 type End struct {
 	Code    EndCode `json:"code"`
-	Seconds float64 `json:"seconds,omitempty"` // p99 of convergence, or what a sweep takes
+	Seconds float64 `json:"seconds,omitempty"` // p99 of convergence, or the duration of a sweep
 }
 
-// EndCode names an end.
+// EndCode identifies an end.
 type EndCode string
 
 // The ends of growth.
@@ -160,12 +161,12 @@ func (m *Model) Limits(mesh Mesh, bound float64, o Options) (*Limits, error) {
 	return out, nil
 }
 
-// climb finds the largest value that holds, 0 if none does, and what ends it. It starts anywhere, goes up or down by half
-// as much again each step, and then halves the last step four times.
+// climb finds the largest value that holds, or 0 if none does, and what ends it. It starts at any
+// value, changes it by a factor of 1.5 in each step, and then halves the last step four times.
 func climb(from float64, holds func(x float64) End) (largest float64, end End) {
 	const step, steps, halvings = 1.5, 40, 4
 	first := holds(from)
-	factor := 1 / step // down, unless it holds
+	factor := 1 / step // downwards, unless it holds
 	if first == (End{}) {
 		factor = step
 	}

@@ -11,15 +11,15 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Mesh is a mesh to predict, with istiod's settings. Times are seconds.
+// Mesh is a mesh to predict, with istiod's settings. Times are in seconds.
 type Mesh struct {
 	Proxies  int `json:"proxies"`
 	Services int `json:"services"`
-	// Visible is the share of the services that a proxy sees: 1 without Sidecars.
-	// Below 1 proxies are in groups, each of which needs its share of the
-	// changes.
+	// Visible is the share of the services that a proxy sees: 1 without Sidecars. Below 1,
+	// proxies form groups, each of which needs its share of the changes.
 	Visible float64 `json:"visible"`
-	// Namespaces are those of the proxies: istiod caches routes for each by itself.
+	// Namespaces is the number of the proxies' namespaces: istiod caches routes separately
+	// for each.
 	Namespaces int `json:"namespaces"`
 
 	Rate    float64            `json:"rate"` // changes a second
@@ -29,40 +29,40 @@ type Mesh struct {
 	Replicas int     `json:"replicas"`
 	Cores    float64 `json:"cores"` // of each replica
 	Throttle int     `json:"throttle,omitempty"`
-	// ConnectLimit is how many new streams a second a replica serves; 0: as istiod
-	// chooses.
+	// ConnectLimit is the number of new streams that a replica serves per second; 0 means
+	// istiod's default.
 	ConnectLimit    float64 `json:"connect_limit,omitempty"`
 	DebounceAfter   float64 `json:"debounce_after"`
 	DebounceMax     float64 `json:"debounce_max"`
 	DirectEndpoints bool    `json:"direct_endpoints,omitempty"`
-	// ConnectionAge is after how long istiod closes a proxy's connection, so that
-	// it comes back and is sent everything (keepaliveMaxServerConnectionAge);
-	// 0: never.
+	// ConnectionAge is the age at which istiod closes a proxy's connection, so that the
+	// proxy reconnects and receives everything (keepaliveMaxServerConnectionAge); 0 means
+	// never.
 	ConnectionAge float64 `json:"connection_age"`
 
-	// Beside has the simulated proxies on istiod's CPUs, as in a lab.
+	// Beside places the simulated proxies on istiod's CPUs, as in a lab.
 	Beside bool `json:"beside,omitempty"`
-	// Horizon is how long changes come; 0: until there are some hundred.
+	// Horizon is how long changes arrive; 0 means until there are a few hundred.
 	Horizon float64 `json:"horizon,omitempty"`
-	// Replay are changes that were made, in place of Rate, Arrival and Mix.
+	// Replay holds actual changes to use instead of Rate, Arrival and Mix.
 	Replay *Replay `json:"-"`
 }
 
-// Replay are changes as a trial made them.
+// Replay holds the changes that a trial made.
 type Replay struct {
 	Kinds   []string
 	Changes []push.Change // Kind is an index into Kinds
 	Window  float64       // how long CPU time and bytes were counted, seconds
-	Tail    float64       // of that, after the last acknowledgement
+	Tail    float64       // the part of it after the last acknowledgement
 }
 
-// Default is a mesh as istiod is installed; how large it is, is left to say.
+// Default returns a mesh with istiod's installed defaults and no size.
 func Default() Mesh {
 	return Mesh{Visible: 1, Namespaces: 10, Arrival: push.Poisson, Replicas: 1, Cores: 2, DebounceAfter: 0.1, DebounceMax: 10, ConnectionAge: 1800}
 }
 
-// Check returns an error that names the invalid field of a mesh file; nil if the mesh can be
-// predicted.
+// Check returns an error that names the invalid field of a mesh file, or nil if the mesh can
+// be predicted.
 func (m Mesh) Check() error {
 	for _, f := range []struct {
 		name      string
@@ -101,10 +101,10 @@ func (m Mesh) Check() error {
 	return nil
 }
 
-// maxGroups bounds the groups of proxies that see different services.
+// maxGroups is the maximum number of groups of proxies that see different services.
 const maxGroups = 20
 
-// Input makes of a mesh what package push simulates. Changes are not in it.
+// Input converts a mesh to the input of package push, without changes.
 func (v *Values) Input(m Mesh) push.Input {
 	in := push.Input{
 		Settings: push.Settings{DebounceAfter: m.DebounceAfter, DebounceMax: m.DebounceMax, DirectEndpoints: m.DirectEndpoints,
@@ -130,8 +130,8 @@ func (v *Values) Input(m Mesh) push.Input {
 	return in
 }
 
-// idle is what a replica uses without changes, cores: what it was measured to
-// use, and to serve the connections that it closed because they were old.
+// idle returns the cores that a replica uses without changes: its measured idle use, and
+// serving connections that were closed because of their age.
 func (v *Values) idle(m Mesh) float64 {
 	proxies := m.each()
 	out := v[IdleCores] + v[IdleCoresPerProxy]*proxies
@@ -141,7 +141,7 @@ func (v *Values) idle(m Mesh) float64 {
 	return out
 }
 
-// Kinds are the kinds of change of a mesh's mix, with their push contexts.
+// Kinds returns the kinds of change in a mesh's mix, with their push contexts.
 func (v *Values) Kinds(m Mesh) []push.Kind {
 	var out []push.Kind
 	if m.Replay != nil {
@@ -156,7 +156,7 @@ func (v *Values) Kinds(m Mesh) []push.Kind {
 	return out
 }
 
-// kind is one kind of change in a mesh of some services.
+// kind returns one kind of change in a mesh with a number of services.
 func (v *Values) kind(name string, weight float64, services int) push.Kind {
 	k, _ := KindOf(name)
 	context := v[Context]
@@ -166,7 +166,7 @@ func (v *Values) kind(name string, weight float64, services int) push.Kind {
 	return push.Kind{Name: name, Weight: weight, Types: k.Types, Bare: k.Bare, Asks: k.Asks, Spoils: k.Spoils, Context: context}
 }
 
-// class is a proxy that sees some services, all of whose changes it needs.
+// class returns a proxy that sees some services and needs all their changes.
 func (v *Values) class(name string, seen float64) push.Class {
 	c := push.Class{Name: name, Needs: 1, Apply: v[Apply], ApplyByte: v[ApplyPerByte], Connect: v[ConnectCPU] + v[ConnectPerService]*seen}
 	for t := range push.Types {
@@ -181,20 +181,20 @@ func (v *Values) class(name string, seen float64) push.Class {
 	return c
 }
 
-// each is how many proxies a replica has.
+// each returns the number of proxies per replica.
 func (m Mesh) each() float64 { return float64(m.Proxies) / float64(m.Replicas) }
 
-// CPUs are those of all replicas together.
+// CPUs returns the total of all replicas.
 func (m Mesh) CPUs() float64 { return m.Cores * float64(m.Replicas) }
 
-// fewest are the changes of a simulation at least, however rare they are.
+// fewest is the minimum number of changes in a simulation, however rare they are.
 const fewest = 30
 
-// lasting is how long it takes until so many changes have come.
+// lasting returns the time until this number of changes has arrived.
 func (m Mesh) lasting(changes float64) float64 { return changes / m.Rate }
 
-// MemoryOf is the memory of one replica in bytes, of a mesh in which it sends
-// some bytes a second.
+// MemoryOf returns the memory of one replica in bytes, for a mesh in which it sends
+// bytesPerSecond.
 func (v *Values) MemoryOf(m Mesh, bytesPerSecond float64) float64 {
 	proxies, services := m.each(), float64(m.Services)
 	return v[Memory] + v[MemoryPerProxy]*proxies + v[MemoryPerService]*services + v[MemoryPerPair]*proxies*services*m.Visible +

@@ -5,17 +5,17 @@ import (
 	"fmt"
 )
 
-// Schema of a model's document.
+// Schema is the version of a model's document.
 const Schema = 4
 
-// Interval is an estimate with the bounds of its interval.
+// Interval is an estimate with its bounds.
 type Interval struct {
 	Estimate float64 `json:"estimate"`
 	Low      float64 `json:"low"`
 	High     float64 `json:"high"`
 }
 
-// Known reports whether the interval says how certain the estimate is.
+// Known reports whether the interval expresses the uncertainty of the estimate.
 func (i Interval) Known() bool { return i.Low < i.High }
 
 // upTo caps an interval.
@@ -23,35 +23,34 @@ func (i Interval) upTo(most float64) Interval {
 	return Interval{min(i.Estimate, most), min(i.Low, most), min(i.High, most)}
 }
 
-// Model is what runs say of an istiod: the document model.json.
+// Model describes an istiod as measured by runs: the document model.json.
 type Model struct {
 	Schema int      `json:"schema"`
 	Runs   []Source `json:"runs"`
-	// Parameters have 90% intervals, from trials drawn again.
+	// Parameters have 90% intervals from resampled trials.
 	Parameters []Fitted `json:"parameters"`
-	// Draws are parameters as further draws of the trials give them, in the same
-	// order.
+	// Draws holds the parameters of further resamples, in the same order.
 	Draws [][]float64 `json:"draws"`
-	// Residuals are how far predictions are off, by output.
+	// Residuals are the errors of predictions, by output.
 	Residuals []Residual `json:"residuals"`
-	// Measured is between what the runs' trials lie.
+	// Measured is the range that the runs' trials cover.
 	Measured Span `json:"measured"`
-	// Mix are the kinds of change of these runs, by how many there were.
+	// Mix counts the changes of these runs by kind.
 	Mix map[string]float64 `json:"mix"`
-	// Cells are what was measured beside what is predicted for it.
+	// Cells compares measurements with predictions.
 	Cells []Cell `json:"cells"`
-	// HeldOut are cells that neither the fit nor the residuals were shown.
+	// HeldOut holds cells excluded from the fit and from the residuals.
 	HeldOut []Cell `json:"held_out,omitempty"`
 	Notes   []Note `json:"notes,omitempty"`
 }
 
 // Source is a run that a model was fitted to.
 type Source struct {
-	Run     string    `json:"run"` // its id
+	Run     string    `json:"run"` // its ID
 	Study   string    `json:"study"`
 	Machine string    `json:"machine"` // its CPUs
 	Istiod  string    `json:"istiod,omitempty"`
-	Trials  int       `json:"trials"` // that were used
+	Trials  int       `json:"trials"` // number used
 	Left    []LeftOut `json:"left_out,omitempty"`
 }
 
@@ -64,14 +63,14 @@ type LeftOut struct {
 // Why is the reason for leaving a trial out.
 type Why struct {
 	Code WhyCode `json:"code"`
-	// Part, On and Usual are of [WhyMachine]: what ran on another machine than usual.
+	// Part, On and Usual belong to [WhyMachine]: the part that ran on an unusual machine.
 	Part  string `json:"part,omitempty"`
 	On    string `json:"on,omitempty"`
 	Usual string `json:"usual,omitempty"`
-	Level string `json:"level,omitempty"` // of [WhyClients] and [WhyCell]
+	Level string `json:"level,omitempty"` // for [WhyClients] and [WhyCell]
 }
 
-// WhyCode names a reason.
+// WhyCode identifies a reason.
 type WhyCode string
 
 // The reasons for leaving trials out.
@@ -99,15 +98,15 @@ type Note struct {
 	Machines []string `json:"machines,omitempty"`
 }
 
-// NoteCode names a limitation.
+// NoteCode identifies a limitation.
 type NoteCode string
 
 // The limitations of models.
 const (
 	NoteOneCell     NoteCode = "one_cell"
 	NoteOneTrial    NoteCode = "one_trial" // in N of Of cells
-	NoteNoP99       NoteCode = "no_p99"    // of convergence, in N of Of trials
-	NoteMachines    NoteCode = "machines"  // N trials on others are left out
+	NoteNoP99       NoteCode = "no_p99"    // no p99 of convergence, in N of Of trials
+	NoteMachines    NoteCode = "machines"  // N trials on other machines are left out
 	NoteIstiodsVary NoteCode = "istiod_versions"
 )
 
@@ -117,33 +116,33 @@ type Fitted struct {
 	Unit    string `json:"unit"`
 	Meaning string `json:"meaning"`
 	Interval
-	// Assumed says that the runs do not determine the parameter: they have nothing of it, or, if
-	// Undivided, only its sum with other costs.
+	// Assumed means that the runs do not determine the parameter: they contain no evidence of
+	// it, or, if Undivided, determine only its sum with other costs.
 	Assumed   bool   `json:"assumed,omitempty"`
 	Undivided bool   `json:"undivided,omitempty"`
-	Study     string `json:"study,omitempty"` // the command that would
+	Study     string `json:"study,omitempty"` // command of a study that would determine it
 }
 
-// Residual is how far predictions of cells that the fit was not shown are off.
+// Residual is the error of predictions of cells excluded from the fit.
 type Residual struct {
 	Output string `json:"output"`
 	// Spread is the root mean square of ln(measured/predicted).
 	Spread float64 `json:"spread"`
 	Cells  int     `json:"cells"`
-	// Median is that of |measured/predicted-1|.
+	// Median is the median of |measured/predicted-1|.
 	Median float64 `json:"median_error"`
 }
 
-// Span is what was measured, smallest and largest.
+// Span is the measured range, smallest and largest.
 type Span struct {
-	Proxies  [2]float64 `json:"proxies"` // of a replica
+	Proxies  [2]float64 `json:"proxies"` // per replica
 	Services [2]float64 `json:"services"`
 	Rate     [2]float64 `json:"rate"`
 	Cores    [2]float64 `json:"cores"`
 }
 
-// Cell is one cell of a run: what was measured, the median of its trials, beside
-// what a model fitted without it predicts.
+// Cell compares one cell of a run, as the median of its trials, with the prediction of a model
+// fitted without it.
 type Cell struct {
 	Run      string    `json:"run"`
 	Cell     string    `json:"cell"`
@@ -154,8 +153,7 @@ type Cell struct {
 	Outputs  []Against `json:"outputs"`
 }
 
-// Against is a measured output beside its prediction, with the 90% interval
-// where there is one.
+// Against compares a measured output with its prediction, with the 90% interval if there is one.
 type Against struct {
 	Output    string  `json:"output"`
 	Unit      string  `json:"unit"`
@@ -165,10 +163,10 @@ type Against struct {
 	High      float64 `json:"high,omitempty"`
 }
 
-// mostOf bounds parameters so that sums of them stay finite.
+// mostOf bounds parameters, so that sums of them stay finite.
 const mostOf = 1e15
 
-// Values are the parameters' estimates.
+// Values returns the parameters' estimates.
 func (m *Model) Values() (Values, error) {
 	var v Values
 	if len(m.Parameters) != Parameters {
@@ -186,10 +184,10 @@ func (m *Model) Values() (Values, error) {
 	return v, nil
 }
 
-// MaxFile is the largest document that [Parse] takes.
+// MaxFile is the largest document that [Parse] accepts.
 const MaxFile = 16 << 20
 
-// Parse reads a model's document.
+// Parse parses a model's document.
 func Parse(data []byte) (*Model, error) {
 	if len(data) > MaxFile {
 		return nil, fmt.Errorf("%d bytes are more than a model may have (%d)", len(data), MaxFile)
@@ -238,15 +236,15 @@ func (m *Model) Assumptions() []Fitted {
 	return out
 }
 
-// With fewer than fewCells cells a residual is at least leastSpread: a factor of 1.5.
+// With fewer than fewCells cells, a residual is at least leastSpread, a factor of 1.5.
 const (
 	fewCells    = 3
 	leastSpread = 0.405
 )
 
-// residual returns an output's residual; the widest of all if no cell measured the output.
+// residual returns an output's residual, or the widest of all if no cell measured the output.
 func (m *Model) residual(output string) Residual {
-	switch output { // those that are not measured err like what they are made of
+	switch output { // outputs that were not measured err like those they derive from
 	case OutStale:
 		output = OutConvergenceP50
 	case OutPushesPerChange:

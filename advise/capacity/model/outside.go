@@ -8,14 +8,14 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
 )
 
-// Outside compares a mesh with what was measured.
+// Outside compares a mesh with the measured range.
 type Outside struct {
-	// Times is how many times beyond the measured range the mesh lies; 1 within it. Beyond
-	// lists the respects that count.
+	// Times is how many times the mesh exceeds the measured range; 1 within it. Beyond lists
+	// the relevant respects.
 	Times  float64   `json:"times_beyond"`
 	Beyond []Respect `json:"beyond,omitempty"`
-	// Below lists respects in which the mesh is smaller than anything measured. They widen no
-	// interval.
+	// Below lists respects in which the mesh is smaller than everything measured. They do not
+	// widen intervals.
 	Below []Respect `json:"below,omitempty"`
 }
 
@@ -24,16 +24,16 @@ type Respect struct {
 	Code     RespectCode `json:"code"`
 	Value    float64     `json:"value,omitempty"`
 	Measured [2]float64  `json:"measured,omitzero"`
-	Times    float64     `json:"times,omitempty"` // beyond the range, or below it for CPUs
-	Kinds    []string    `json:"kinds,omitempty"` // of change, that no run had
+	Times    float64     `json:"times,omitempty"` // factor beyond the range, or below it for CPUs
+	Kinds    []string    `json:"kinds,omitempty"` // kinds of change that no run had
 }
 
-// RespectCode names a respect.
+// RespectCode identifies a respect.
 type RespectCode string
 
 // The respects in which meshes are compared.
 const (
-	RespectProxies  RespectCode = "proxies" // of the replica with most
+	RespectProxies  RespectCode = "proxies" // of the replica with the most
 	RespectServices RespectCode = "services"
 	RespectVisible  RespectCode = "visible_services"
 	RespectRate     RespectCode = "rate"
@@ -42,19 +42,19 @@ const (
 	RespectKinds    RespectCode = "kinds"
 )
 
-// noticed is the factor from which on a mesh counts as outside.
+// noticed is the factor from which a mesh counts as outside.
 const noticed = 1.05
 
 // Extrapolates reports whether the mesh lies beyond the measured range.
 func (o Outside) Extrapolates() bool { return o.Times > noticed }
 
-// newKind is the factor for a kind of change that no run had. Nothing says how a model errs
-// there; a doubling is the least that counts.
+// newKind is the factor for a kind of change that no run had. The model's error there is
+// unknown; a doubling is the smallest step that counts.
 const newKind = 2
 
-// Outside compares a mesh with what was measured: proxies of the largest replica, all services
-// (push contexts and memory grow with those that no proxy sees too), the rate and the kinds of
-// changes, and CPUs, of which fewer are no easier than more.
+// Outside compares a mesh with the measured range: proxies of the largest replica, all
+// services (push contexts and memory also grow with those that no proxy sees), the rate and
+// the kinds of changes, and CPUs, of which fewer are no easier than more.
 func (m *Model) Outside(mesh Mesh) Outside {
 	out := Outside{Times: 1}
 	beyond := func(r Respect) {
@@ -92,7 +92,7 @@ func (m *Model) Outside(mesh Mesh) Outside {
 	return out
 }
 
-// unseen returns the mesh's kinds of change that istiod handles like no kind in the runs.
+// unseen returns the mesh's kinds of change that istiod handles unlike any kind in the runs.
 func (m *Model) unseen(mesh Mesh) []string {
 	var seen []ChangeKind
 	for name, weight := range m.Mix {
@@ -109,7 +109,7 @@ func (m *Model) unseen(mesh Mesh) []string {
 	return out
 }
 
-// kinds returns the kinds of change that come in a mesh, sorted.
+// kinds returns the kinds of change in a mesh, sorted.
 func (m Mesh) kinds() []string {
 	if m.Replay != nil {
 		return slices.Sorted(slices.Values(m.Replay.Kinds))

@@ -5,7 +5,7 @@ import "github.com/meshtrial/meshtrial/advise/capacity/push"
 // Parameter is an index into [Values].
 type Parameter int
 
-// The parameters of istiod and of the proxies beside it.
+// The parameters of istiod and of the proxies next to it.
 const (
 	Watch Parameter = iota
 	ChangeCPU
@@ -33,10 +33,10 @@ const (
 	EDSCPUWhole
 	EDSBytesWhole
 	RDSCPUAnew
-	firstOfTypes // four for each type from here on
+	firstOfTypes // perType parameters for each type from here on
 )
 
-// Of each type of resource.
+// Parameters of each type of resource.
 const (
 	typeCPU = iota
 	typeCPUPerService
@@ -45,32 +45,33 @@ const (
 	perType
 )
 
-// Parameters is how many there are.
+// Parameters is the number of parameters.
 const Parameters = int(firstOfTypes) + perType*int(push.Types)
 
 // CPUOf is the CPU time of one push of a type to one proxy, whatever it merges.
 func CPUOf(t push.Type) Parameter { return firstOfTypes + Parameter(perType*int(t)+typeCPU) }
 
-// CPUPerServiceOf is what each service that the proxy sees adds to it.
+// CPUPerServiceOf is the CPU time that each service visible to the proxy adds.
 func CPUPerServiceOf(t push.Type) Parameter {
 	return firstOfTypes + Parameter(perType*int(t)+typeCPUPerService)
 }
 
-// BytesOf is what one push of a type to one proxy brings, as [CPUOf] counts.
+// BytesOf is the size of one push of a type to one proxy, counted like [CPUOf].
 func BytesOf(t push.Type) Parameter { return firstOfTypes + Parameter(perType*int(t)+typeBytes) }
 
-// BytesPerServiceOf is what each service that the proxy sees adds to it.
+// BytesPerServiceOf is the number of bytes that each service visible to the proxy
+// adds.
 func BytesPerServiceOf(t push.Type) Parameter {
 	return firstOfTypes + Parameter(perType*int(t)+typeBytesPerService)
 }
 
-// ByDifference reports whether istiod sends a type by difference: what changed,
-// and not all that a proxy has of it (pilot/pkg/xds: only CDS and EDS have delta
-// generators for sidecars).
+// ByDifference reports whether istiod sends a type as differences: what changed
+// rather than everything that a proxy has of it (pilot/pkg/xds: only CDS and EDS
+// have delta generators for sidecars).
 func ByDifference(t push.Type) bool { return t == push.CDS || t == push.EDS }
 
-// CPUPerChangeOf is the CPU time that each change with a part of its own in a type
-// that is sent by difference adds to a push.
+// CPUPerChangeOf is the CPU time that each change with its own part adds to a push
+// of a type sent as differences.
 func CPUPerChangeOf(t push.Type) Parameter {
 	if t == push.CDS {
 		return CDSCPUPerChange
@@ -78,7 +79,7 @@ func CPUPerChangeOf(t push.Type) Parameter {
 	return EDSCPUPerChange
 }
 
-// BytesPerChangeOf is what it adds to its bytes.
+// BytesPerChangeOf is the number of bytes that such a change adds.
 func BytesPerChangeOf(t push.Type) Parameter {
 	if t == push.CDS {
 		return CDSBytesPerChange
@@ -89,25 +90,26 @@ func BytesPerChangeOf(t push.Type) Parameter {
 // Values has a value for each parameter.
 type Values [Parameters]float64
 
-// Definition says what a parameter is.
+// Definition describes a parameter.
 type Definition struct {
 	Name, Unit, Meaning string
-	// Assumed is the value where runs do not tell, Because why that.
+	// Assumed is the value if runs do not determine it, and Because the reason for
+	// that value.
 	Assumed float64
 	Because string
-	// Study is what would tell, as a command.
+	// Study is the command of a study that would determine it.
 	Study string
 }
 
-// Definitions has one for each parameter, in their order.
+// Definitions has an entry for each parameter, in their order.
 var Definitions = definitions()
 
-// Commands that make runs of which the fit learns something.
+// Commands of runs from which the fit can learn something.
 const (
 	theStudy   = "meshtrial run capacity-holdout" // several sizes, services and rates
 	useless    = "meshtrial run capacity-holdout --set change=gateway"
 	newStreams = "meshtrial run capacity-holdout --set clients=reconnect-storm"
-	overlap    = theStudy // its cells whose pushes overlap
+	overlap    = theStudy // its cells with overlapping pushes
 )
 
 func definitions() [Parameters]Definition {
@@ -158,7 +160,7 @@ func definitions() [Parameters]Definition {
 	return d
 }
 
-// Assumed are the values where no run says anything.
+// Assumed returns the values for parameters without evidence from any run.
 func Assumed() Values {
 	var v Values
 	for i, d := range Definitions {

@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
 )
 
-// Names of what is predicted.
+// Names of the predicted outputs.
 const (
 	OutConvergenceP50  = "convergence_p50"
 	OutConvergenceP99  = "convergence_p99"
@@ -21,13 +21,13 @@ const (
 	OutMemory          = "memory"
 )
 
-// OutputDef says what an output is.
+// OutputDef describes an output.
 type OutputDef struct {
 	Name, Unit, Meaning string
 	of                  func(v *Values, m Mesh, r *push.Result) float64
 }
 
-// Outputs are what is predicted, in the order of reports.
+// Outputs lists the predicted outputs, in the order of reports.
 var Outputs = []OutputDef{
 	{OutConvergenceP50, "s", "median time from a change's commit to a proxy's acknowledgement", func(_ *Values, _ Mesh, r *push.Result) float64 { return late(r, 0.5) }},
 	{OutConvergenceP99, "s", "99th percentile of the same", func(_ *Values, _ Mesh, r *push.Result) float64 { return late(r, 0.99) }},
@@ -47,8 +47,8 @@ var Outputs = []OutputDef{
 	}},
 }
 
-// seconds is what rates of a simulation are over: a trial's window ends when the
-// last proxy has the last change, and so does that of its simulation.
+// seconds is the time that a simulation's rates refer to: a trial's window ends when the last proxy
+// has the last change, and so does that of its simulation.
 func (m Mesh) seconds(r *push.Result) float64 {
 	if m.Replay != nil {
 		return r.Seconds + m.Replay.Tail
@@ -56,8 +56,8 @@ func (m Mesh) seconds(r *push.Result) float64 {
 	return r.Seconds
 }
 
-// late is a quantile of convergence over all pairs; those that never had a
-// change lie beyond all others.
+// late returns a quantile of convergence over all pairs; pairs that never got their change rank
+// beyond all others.
 func late(r *push.Result, q float64) float64 {
 	got := r.Convergence.Total()
 	switch {
@@ -73,7 +73,7 @@ func late(r *push.Result, q float64) float64 {
 	return r.Convergence.Quantile(rank)
 }
 
-// Simulated are the outputs of one simulation, in the order of [Outputs].
+// Simulated returns the outputs of one simulation, in the order of [Outputs].
 func (v *Values) Simulated(m Mesh, r *push.Result) []float64 {
 	out := make([]float64, len(Outputs))
 	for i, o := range Outputs {
@@ -82,7 +82,7 @@ func (v *Values) Simulated(m Mesh, r *push.Result) []float64 {
 	return out
 }
 
-// Options of a prediction.
+// Options configures a prediction.
 type Options struct {
 	Seed  uint64
 	Draws int     // of the parameters; 0: 60
@@ -97,24 +97,23 @@ type Predicted struct {
 	Interval
 }
 
-// Prediction is what a model says of a mesh.
+// Prediction is what a model predicts for a mesh.
 type Prediction struct {
 	Schema  int         `json:"schema"`
 	Mesh    Mesh        `json:"mesh"`
 	Level   float64     `json:"level"`
 	Outputs []Predicted `json:"outputs"`
-	// KeepsUp says that the push queue becomes empty again and again; Overlapped
-	// is the share of pushes that begin before the one before is through.
+	// KeepsUp reports whether the push queue empties again and again. Overlapped is the share of
+	// pushes that begin before the previous one has finished.
 	KeepsUp    bool    `json:"keeps_up"`
 	Overlapped float64 `json:"overlapped"`
-	// Utilisation is the CPU in use over that of all replicas.
+	// Utilisation is the CPU in use divided by that of all replicas.
 	Utilisation float64 `json:"utilisation"`
-	// Pairs are those of a change and a proxy that needs it of which convergence is. With
-	// none its estimates are 0 and say nothing.
+	// Pairs is the number of pairs of a change and a proxy that needs it, over which convergence is
+	// taken. Without pairs its estimates are 0 and meaningless.
 	Pairs float64 `json:"pairs"`
 	Outside
-	// Assumed are parameters that the runs did not tell and that this mesh
-	// depends on.
+	// Assumed names parameters that the runs do not determine and on which this mesh depends.
 	Assumed []string `json:"assumed,omitempty"`
 	Loss    *Loss    `json:"loss,omitempty"`
 	Limits  *Limits  `json:"limits,omitempty"`
@@ -129,7 +128,7 @@ func (p *Prediction) Output(name string) Interval {
 	return p.Outputs[i].Interval
 }
 
-// simulate runs a mesh with some parameters.
+// simulate simulates a mesh with the parameters.
 func (v *Values) simulate(m Mesh, seed uint64, coarse int) *push.Result {
 	in := v.Input(m)
 	in.Horizon = v.horizon(m)
@@ -151,7 +150,7 @@ func (v *Values) simulate(m Mesh, seed uint64, coarse int) *push.Result {
 	return push.Simulate(in)
 }
 
-// Simulate runs a mesh with these parameters. It fails if the mesh fails [Mesh.Check].
+// Simulate simulates a mesh with these parameters. It fails if the mesh fails [Mesh.Check].
 func (v *Values) Simulate(m Mesh, seed uint64) (*push.Result, error) {
 	if err := m.Check(); err != nil {
 		return nil, err
@@ -159,8 +158,8 @@ func (v *Values) Simulate(m Mesh, seed uint64) (*push.Result, error) {
 	return v.simulate(m, seed, 0), nil
 }
 
-// horizon is how long to simulate: several hundred changes, and some sweeps
-// over all proxies, a minute at least and an hour at most, but some changes in any case.
+// horizon returns how long to simulate: several hundred changes and some sweeps over all proxies,
+// between a minute and an hour, but a minimum number of changes in any case.
 func (v *Values) horizon(m Mesh) float64 {
 	if m.Horizon > 0 {
 		return m.Horizon
@@ -168,14 +167,13 @@ func (v *Values) horizon(m Mesh) float64 {
 	return math.Max(m.lasting(fewest), math.Min(3600, math.Max(60, math.Max(m.lasting(400), 10*v.sweep(m)))))
 }
 
-// sweep is how long it takes to send all types that a mesh's changes bring to
-// all proxies once, when the CPUs do nothing else.
+// sweep returns how long it takes to send all types that a mesh's changes push to all proxies once,
+// if the CPUs do nothing else.
 func (v *Values) sweep(m Mesh) float64 {
 	return v.pushCPU(m) * float64(m.Proxies) / (m.Cores * float64(m.Replicas))
 }
 
-// pushCPU is the CPU time of one push to one proxy of all types that a mesh's
-// changes bring.
+// pushCPU returns the CPU time of pushing all types of a mesh's changes to one proxy.
 func (v *Values) pushCPU(m Mesh) float64 {
 	class, types, cpu := v.class("", float64(m.Services)*m.Visible), m.types(), 0.0
 	for t := range push.Types {
@@ -186,7 +184,7 @@ func (v *Values) pushCPU(m Mesh) float64 {
 	return cpu
 }
 
-// Predict says what a mesh would do. The mesh must pass [Mesh.Check].
+// Predict predicts a mesh, which must pass [Mesh.Check].
 func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
 	if err := mesh.Check(); err != nil {
 		return nil, err
@@ -203,7 +201,7 @@ func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
 	estimates := center.Simulated(mesh, whole)
 	samples := make([][]float64, len(Outputs))
 	rng := rand.New(rand.NewPCG(o.Seed, 0x70726564696374))
-	short := mesh // draws differ by their parameters more than by their length
+	short := mesh // draws differ more by their parameters than by their length
 	if mesh.Replay == nil {
 		short.Horizon = math.Max(math.Min(30, center.horizon(mesh)), center.horizon(mesh)/2)
 	}
@@ -212,7 +210,7 @@ func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
 		r := v.simulate(short, o.Seed+uint64(i)+1, 100)
 		for k, y := range v.Simulated(short, r) {
 			if r.Needed == 0 && ofPairs(Outputs[k].Name) {
-				continue // of nothing it says nothing
+				continue // without pairs it says nothing
 			}
 			samples[k] = append(samples[k], m.noisy(Outputs[k].Name, y, out.Times, rng)...)
 		}
@@ -233,12 +231,12 @@ func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
 	return out, nil
 }
 
-// ofPairs reports whether an output is of pairs of a change and a proxy that needs it.
+// ofPairs reports whether an output is over pairs of a change and a proxy that needs it.
 func ofPairs(output string) bool {
 	return output == OutConvergenceP50 || output == OutConvergenceP99
 }
 
-// draw takes parameters as one draw of the trials gave them.
+// draw returns the parameters of one of the trials' resamples.
 func (m *Model) draw(center *Values, rng *rand.Rand) *Values {
 	if len(m.Draws) == 0 {
 		return center
@@ -248,7 +246,7 @@ func (m *Model) draw(center *Values, rng *rand.Rand) *Values {
 	return v
 }
 
-// perDraw is how many residuals are drawn for each draw of the parameters.
+// perDraw is the number of residuals drawn for each draw of the parameters.
 const perDraw = 20
 
 // noisy spreads an output by its residual.
@@ -265,26 +263,26 @@ func (m *Model) noisy(output string, y, beyond float64, rng *rand.Rand) []float6
 	return out
 }
 
-// perDoubling is what each doubling beyond what was measured adds to the spread of the
-// logarithm. It was chosen so that 90% intervals hold the truth in made-up worlds, also where costs
-// do not grow as the model has it (bench/capacity; the table is in docs/capacity.md).
+// perDoubling is what each doubling beyond the measured range adds to the spread of the logarithm.
+// It was chosen so that 90% intervals cover the truth in synthetic worlds, even if costs grow
+// differently than in the model (bench/capacity; the table is in docs/capacity.md).
 const perDoubling = 0.15
 
-// spread is the residual of a mesh that lies some times beyond what was measured: within, how far
-// predictions of cells that the fit was not shown are off; beyond, more with each
-// doubling. What is wrong with a model grows with the distance, and does not cancel out.
+// spread returns the residual for a mesh a given factor beyond the measured range: within the
+// range, the error of predictions of cells excluded from the fit; beyond it, more with each
+// doubling. A model's errors grow with the distance and do not cancel out.
 func (m *Model) spread(r Residual, beyond float64) float64 {
 	return math.Hypot(r.Spread, perDoubling*math.Log2(math.Max(1, beyond)))
 }
 
-// leastFreedom are degrees of freedom at least: with fewer the tails of
-// Student's t say nothing but that little is known, which [Model.residual] says.
+// leastFreedom is the minimum number of degrees of freedom: with fewer, the tails of Student's t
+// only express that little is known, which [Model.residual] covers.
 const leastFreedom = 3
 
-// mostFreedom are as good as any more: Student's t is a normal value by then.
+// mostFreedom is sufficient: Student's t is nearly normal by then.
 const mostFreedom = 200
 
-// student draws from Student's t for as many cells.
+// student draws from Student's t for a number of cells.
 func student(cells int, rng *rand.Rand) float64 {
 	df := min(max(cells-1, leastFreedom), mostFreedom)
 	chi := 0.0
@@ -312,7 +310,7 @@ func (m *Model) assumedFor(mesh Mesh) []string {
 			continue
 		}
 		if i >= int(firstOfTypes) && !types.Has(push.Type((i-int(firstOfTypes))/perType)) {
-			continue // of a type that these changes do not bring
+			continue // of a type that these changes do not push
 		}
 		switch Parameter(i) {
 		case Beside, BesidePerByte:

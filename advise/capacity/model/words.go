@@ -102,7 +102,8 @@ func (f Fitted) Because() string {
 	return ""
 }
 
-// TimesBeyond is a clause that says how far beyond the measured range something lies, "" within.
+// TimesBeyond returns a clause that says how far something exceeds the measured range, or "" if
+// it does not.
 func TimesBeyond(times float64) string {
 	if times <= noticed {
 		return ""
@@ -110,8 +111,8 @@ func TimesBeyond(times float64) string {
 	return ", " + Figure(times, 3) + " times beyond what was measured"
 }
 
-// Figure writes a number with some significant digits for people: all digits before the point,
-// thousands separated, no exponent.
+// Figure formats a number with some significant digits for people: all digits before the point,
+// thousands separators, no exponent.
 func Figure(v float64, digits int) string {
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
 		return strconv.FormatFloat(v, 'g', -1, 64)

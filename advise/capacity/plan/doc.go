@@ -1,6 +1,6 @@
 // Package plan chooses istiod's replicas, resources and settings for a mesh,
-// by a capacity model: a [Request] is read from a file that people wrote
-// ([Parse]), [Make] looks for the fewest CPUs that meet its targets, with the
-// loss of replicas, and [Plan.YAML] writes them as values for Istio's Helm
-// chart, each with its reason. It is pure.
+// using a capacity model. [Parse] reads a [Request] from a file written by
+// people. [Make] finds the fewest CPUs that meet its targets, including the
+// loss of replicas. [Plan.YAML] writes them as values for Istio's Helm chart,
+// each with its reason. The package is pure.
 package plan

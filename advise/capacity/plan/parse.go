@@ -31,19 +31,19 @@ type Request struct {
 type Targets struct {
 	ConvergenceP99 float64 `json:"convergence_p99"` // seconds
 	CPU            float64 `json:"cpu"`             // largest share of the CPUs in use
-	Survives       int     `json:"survives"`        // replicas that may be lost
+	Survives       int     `json:"survives"`        // replicas that it must survive losing
 	Reconnect      float64 `json:"reconnect"`       // seconds until a lost replica's proxies are back; 0: any
-	Growth         float64 `json:"growth"`          // how many times as many proxies the autoscaler must serve
+	Growth         float64 `json:"growth"`          // factor in the number of proxies that the autoscaler must handle
 }
 
-// Bounds are what a plan may use.
+// Bounds limit what a plan may use.
 type Bounds struct {
 	MinReplicas int     `json:"min_replicas"`
 	MaxReplicas int     `json:"max_replicas"`
 	MaxCores    float64 `json:"max_cores"` // of a replica
 }
 
-// MaxFile is the largest mesh file, bytes.
+// MaxFile is the maximum size of a mesh file, in bytes.
 const MaxFile = 256 << 10
 
 // Default returns a request with everything that has a default; the mesh has no size and no rate.
@@ -84,7 +84,7 @@ type file struct {
 	} `json:"istiod"`
 }
 
-// fileOf is a file that is read into a request.
+// fileOf returns a file whose fields are stored in a request.
 func fileOf(r *Request) (f file) {
 	m, t, b := &r.Mesh, &r.Targets, &r.Bounds
 	f.Proxies, f.Services, f.Visible, f.Namespaces = &m.Proxies, &m.Services, (*share)(&m.Visible), &m.Namespaces
@@ -104,7 +104,8 @@ const hint = "a mesh file is as\nproxies: 5000\nservices: 2000\nchanges: {rate: 
 // format bounds a mesh file.
 var format = yamltree.Format{What: "mesh file", Bytes: MaxFile, Tokens: 4000, Values: 2000, Depth: 8}
 
-// Parse reads a mesh file. Errors name the field, and where it is wrong in itself the place.
+// Parse parses a mesh file. Errors name the field and, if the field itself is invalid, its
+// position.
 func Parse(data []byte, name string) (Request, error) {
 	r, err := parse(data)
 	if err == nil {
@@ -138,7 +139,7 @@ func parse(data []byte) (Request, error) {
 	return r, r.check()
 }
 
-// read decodes a file, whose tree says where errors are.
+// read decodes a file; the tree locates errors.
 func (f *file) read(tree *yamltree.Node, data []byte) error {
 	fail := func(n *yamltree.Node, format string, args ...any) error {
 		return &yamltree.Error{Line: n.Line, Column: n.Column, Msg: fmt.Sprintf(format, args...)}
@@ -154,7 +155,7 @@ func (f *file) read(tree *yamltree.Node, data []byte) error {
 	return err
 }
 
-// unknown finds a key that a struct has no field for, and the names of its fields.
+// unknown finds a key without a field in a struct, and the names of the struct's fields.
 func unknown(n *yamltree.Node, t reflect.Type) (key *yamltree.Node, names []string) {
 	if t.Kind() != reflect.Struct {
 		return nil, nil
@@ -175,7 +176,7 @@ func unknown(n *yamltree.Node, t reflect.Type) (key *yamltree.Node, names []stri
 	return nil, nil
 }
 
-// find follows a path of keys as far as it goes.
+// find follows a path of keys as far as it exists.
 func find(n *yamltree.Node, path string) *yamltree.Node {
 	for name := range strings.SplitSeq(path, ".") {
 		i := slices.IndexFunc(n.Keys, func(key *yamltree.Node) bool { return key.Text == name })
@@ -187,7 +188,7 @@ func find(n *yamltree.Node, path string) *yamltree.Node {
 	return n
 }
 
-// check validates a request, but not the mix: it may be that of the model.
+// check validates a request except for the mix, which may come from the model.
 func (r Request) check() error {
 	m := r.Mesh
 	if m.Mix == nil {
@@ -219,7 +220,7 @@ func (r Request) check() error {
 	return nil
 }
 
-// share is written as 20% or 0.2.
+// share is a ratio written as 20% or 0.2.
 type share float64
 
 // UnmarshalJSON reads a share.
@@ -237,7 +238,7 @@ func (s *share) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// seconds is written as 5s or 100ms.
+// seconds is a duration written as 5s or 100ms.
 type seconds float64
 
 // UnmarshalJSON reads a duration.

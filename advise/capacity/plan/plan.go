@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 )
 
-// Plan is what to give istiod. Its words are made by [Plan.YAML].
+// Plan is the recommended size of istiod. [Plan.YAML] describes it in words.
 type Plan struct {
 	Schema  int     `json:"schema"`
 	Request Request `json:"request"`
@@ -16,22 +16,22 @@ type Plan struct {
 	Replicas    int     `json:"replicas"`
 	MaxReplicas int     `json:"max_replicas"`
 	Cores       float64 `json:"cores"`
-	// CPURequest is of a replica, in cores; memory is in bytes.
+	// CPURequest is per replica, in cores; memory is in bytes.
 	CPURequest    float64 `json:"cpu_request"`
 	MemoryRequest float64 `json:"memory_request"`
 	MemoryLimit   float64 `json:"memory_limit"`
 
 	Prediction *model.Prediction `json:"prediction"`
-	// Lost is the mesh with as many replicas away as it must survive; nil if none.
+	// Lost predicts the mesh after losing as many replicas as it must survive; nil if none.
 	Lost *model.Prediction `json:"lost,omitempty"`
 	Loss *model.Loss       `json:"loss,omitempty"`
-	// Grown compares the mesh after growth with what was measured.
+	// Grown compares the mesh after growth with the measured range.
 	Grown    model.Outside `json:"grown"`
 	Levers   []Lever       `json:"levers"`
 	Warnings []Warning     `json:"warnings,omitempty"`
 }
 
-// worst is the prediction that replicas, memory and warnings go by.
+// worst returns the prediction that determines replicas, memory and warnings.
 func (p *Plan) worst() *model.Prediction {
 	if p.Lost != nil {
 		return p.Lost
@@ -39,19 +39,19 @@ func (p *Plan) worst() *model.Prediction {
 	return p.Prediction
 }
 
-// Lever is a setting that would change what istiod takes.
+// Lever is a setting that would change istiod's resource use.
 type Lever struct {
 	Code LeverCode `json:"code"`
-	// Value is what it is set to: a share of the services, seconds, or pushes.
+	// Value is its new value: a share of the services, seconds, or pushes.
 	Value float64 `json:"value"`
 	// CPU and Memory are ratios to the plan's prediction.
 	CPU    float64 `json:"cpu_ratio"`
 	Memory float64 `json:"memory_ratio"`
 	P99    float64 `json:"convergence_p99"`
-	Worth  bool    `json:"worth"` // saves a tenth of CPU or memory, or a fifth of p99, and meets the target
+	Worth  bool    `json:"worth"` // saves a tenth of CPU or memory, or a fifth of p99, and meets the targets
 }
 
-// LeverCode names a lever.
+// LeverCode identifies a lever.
 type LeverCode string
 
 // The levers that a plan predicts.
@@ -61,7 +61,7 @@ const (
 	LeverThrottle LeverCode = "push_throttle"
 )
 
-// Warning is a problem of the mesh that the plan is to grow to.
+// Warning is a problem of the mesh at its planned growth.
 type Warning struct {
 	Code     WarningCode    `json:"code"`
 	Proxies  int            `json:"proxies"`
@@ -69,42 +69,42 @@ type Warning struct {
 	Memory   model.Interval `json:"memory,omitzero"` // of a replica
 }
 
-// WarningCode names a warning.
+// WarningCode identifies a warning.
 type WarningCode string
 
 // The warnings of plans.
 const (
-	WarnGrowth WarningCode = "growth" // no number of replicas within the bounds serves as many proxies
-	WarnMemory WarningCode = "memory" // replicas exceed their limit: the autoscaler goes by CPU
+	WarnGrowth WarningCode = "growth" // no number of replicas within the bounds can serve as many proxies
+	WarnMemory WarningCode = "memory" // replicas exceed their limit: the autoscaler watches only CPU
 )
 
-// Miss is the target that a size misses. The zero value is none.
+// Miss is the target that a size misses. The zero value means none.
 type Miss struct {
 	Code     MissCode `json:"code"`
 	Replicas int      `json:"replicas"`
 	Cores    float64  `json:"cores"`
-	Away     int      `json:"away,omitempty"` // of the replicas
+	Away     int      `json:"away,omitempty"` // replicas away
 	Estimate float64  `json:"estimate"`       // seconds, a share of the CPUs, or cores
-	High     float64  `json:"high,omitempty"` // the interval's end, if that alone misses
+	High     float64  `json:"high,omitempty"` // upper end of the interval, if only that misses
 }
 
-// MissCode names a target.
+// MissCode identifies a target.
 type MissCode string
 
 // The targets that a size can miss.
 const (
-	MissBounds      MissCode = "bounds" // they allow no size
-	MissDemand      MissCode = "demand" // fewer cores than changes take
+	MissBounds      MissCode = "bounds" // the bounds allow no size
+	MissDemand      MissCode = "demand" // fewer cores than changes require
 	MissQueue       MissCode = "queue_never_empty"
 	MissCPU         MissCode = "cpu"
 	MissConvergence MissCode = "convergence_p99"
 	MissReconnect   MissCode = "reconnect"
 )
 
-// ladder has the cores that a replica may have.
+// ladder lists the possible numbers of cores of a replica.
 var ladder = []float64{0.5, 1, 2, 4, 8, 16, 32, 64}
 
-// ErrNone says that nothing within the bounds meets the targets.
+// ErrNone reports that nothing within the bounds meets the targets.
 type ErrNone struct{ Closest Miss }
 
 func (e *ErrNone) Error() string {
@@ -116,8 +116,8 @@ const (
 	finalDraws = 40
 )
 
-// Make finds the fewest CPUs in total, and of those the fewest replicas, that meet the targets.
-// It fails with [ErrNone] if nothing does.
+// Make finds the smallest total of CPUs that meets the targets, and of those sizes the one with the
+// fewest replicas. It fails with [ErrNone] if no size does.
 func Make(m *model.Model, r Request, seed uint64) (*Plan, error) {
 	if r.Mesh.Mix == nil {
 		r.Mesh.Mix = m.Mix
@@ -188,7 +188,7 @@ func (p *Plan) choose(m *model.Model, seed uint64) (model.Mesh, error) {
 	return mesh, &ErrNone{closest}
 }
 
-// decide predicts a size with all draws, with the replicas away that it must survive.
+// decide predicts a size with all draws, without the replicas whose loss it must survive.
 func (p *Plan) decide(m *model.Model, mesh model.Mesh, seed uint64) (miss Miss, err error) {
 	t := p.Request.Targets
 	o := model.Options{Seed: seed, Draws: finalDraws}
@@ -231,7 +231,7 @@ func overused(p *model.Prediction, t Targets) Miss {
 	return Miss{}
 }
 
-// demanded returns the CPU that a mesh uses if there is plenty. With less, pushes merge and it uses
+// demanded returns the CPU that a mesh uses if there is plenty. With less CPU, pushes merge and use
 // somewhat less.
 func demanded(m *model.Model, mesh model.Mesh, seed uint64) (float64, error) {
 	mesh.Replicas, mesh.Cores = 1, 1000
@@ -242,12 +242,12 @@ func demanded(m *model.Model, mesh model.Mesh, seed uint64) (float64, error) {
 	return p.Output(model.OutCPU).Estimate, nil
 }
 
-// misses returns a target that a mesh misses by a few draws.
+// misses returns a target that a mesh misses according to a few draws.
 func misses(m *model.Model, r Request, mesh model.Mesh, seed uint64) (Miss, error) {
 	t := r.Targets
 	left := quickly(mesh)
 	left.Replicas -= t.Survives
-	// One without a draw rules out sizes that are far too small.
+	// A single draw rules out sizes that are far too small.
 	for _, draws := range []int{1, quickDraws} {
 		p, err := m.Predict(left, model.Options{Seed: seed, Draws: draws})
 		if err != nil {
@@ -266,7 +266,7 @@ func misses(m *model.Model, r Request, mesh model.Mesh, seed uint64) (Miss, erro
 		if miss := late(p, t); miss.Code != "" {
 			return miss, nil
 		}
-		if t.Survives > 0 { // the remaining replicas do not tell what all take
+		if t.Survives > 0 { // the remaining replicas do not show the total demand
 			if p, err = m.Predict(quickly(mesh), model.Options{Seed: seed, Draws: quickDraws}); err != nil {
 				return Miss{}, err
 			}
@@ -295,7 +295,8 @@ func quickly(mesh model.Mesh) model.Mesh {
 	return mesh
 }
 
-// grow returns how many replicas a larger mesh takes; the bounds' most if none suffice.
+// grow returns the number of replicas that a larger mesh needs, or the maximum allowed if none
+// suffices.
 func (p *Plan) grow(m *model.Model, r Request, grown model.Mesh, seed uint64) int {
 	for n := p.Replicas; n <= r.Bounds.MaxReplicas; n++ {
 		grown.Replicas = n
@@ -307,8 +308,8 @@ func (p *Plan) grow(m *model.Model, r Request, grown model.Mesh, seed uint64) in
 	return r.Bounds.MaxReplicas
 }
 
-// hold warns if a replica of the grown mesh may exceed its memory limit: the autoscaler goes by
-// CPU.
+// hold warns if a replica of the grown mesh may exceed its memory limit: the autoscaler watches
+// only CPU.
 func (p *Plan) hold(m *model.Model, grown model.Mesh, seed uint64) error {
 	t := p.Request.Targets
 	grown = quickly(grown)
@@ -329,9 +330,9 @@ func (p *Plan) hold(m *model.Model, grown model.Mesh, seed uint64) error {
 	return nil
 }
 
-// Room above what is predicted.
+// Headroom above the predictions.
 const (
-	memoryRoom  = 1.25 // of the request above the interval's end: a peak is above the end of a window
+	memoryRoom  = 1.25 // of the request above the interval's upper end: peaks exceed the value at the end of a window
 	memoryLimit = 1.5  // of the limit above the request
 )
 
@@ -345,7 +346,7 @@ func (p *Plan) resources() {
 
 func roundUp(v, step float64) float64 { return math.Ceil(v/step-1e-9) * step }
 
-// levers predicts what settings would change.
+// levers predicts the effects of settings.
 func (p *Plan) levers(m *model.Model, mesh model.Mesh, seed uint64) error {
 	base := p.Prediction
 	try := func(code LeverCode, value float64, change func(*model.Mesh)) error {

@@ -67,7 +67,7 @@ func (l Lever) words(p *Plan) string {
 		100*(l.CPU-1), 100*(l.Memory-1), figure(l.P99), figure(p.Prediction.Output(model.OutConvergenceP99).Estimate), risk)
 }
 
-// spelled is a duration as istiod's variables have it.
+// spelled formats a duration as istiod's variables write it.
 func spelled(seconds float64) string {
 	text := time.Duration(math.Round(seconds * 1e9)).String()
 	for _, unit := range []string{"m0s", "h0m"} {
@@ -78,7 +78,7 @@ func spelled(seconds float64) string {
 	return text
 }
 
-// reasons say why each value is what it is.
+// reasons explains each value.
 func (p *Plan) reasons() (replicas, most, cpu, cpuLimit, memory, utilization string) {
 	t, worst := p.Request.Targets, p.worst()
 	used, held, p99 := p.Prediction.Output(model.OutCPU), worst.Output(model.OutMemory), worst.Output(model.OutConvergenceP99)
@@ -106,7 +106,7 @@ func (p *Plan) reasons() (replicas, most, cpu, cpuLimit, memory, utilization str
 	return replicas, most, cpu, cpuLimit, memory, utilization
 }
 
-// warnings are all of a plan's, with how far it lies from what was measured.
+// warnings lists all warnings of a plan, including how far it lies outside the measured range.
 func (p *Plan) warnings() (out []string) {
 	for _, w := range p.Warnings {
 		out = append(out, w.words(p))
@@ -183,8 +183,8 @@ func (p *Plan) YAML() string {
 	return b.String()
 }
 
-// settings writes those of the mesh file that differ from istiod's defaults: the prediction is of
-// an istiod that has them.
+// settings writes the mesh file's settings that differ from istiod's defaults: the prediction
+// assumes an istiod that has them.
 func (p *Plan) settings(line func(format string, args ...any)) {
 	m, usual := p.Request.Mesh, model.Default()
 	head := "env: # as in the mesh file; the prediction depends on them"

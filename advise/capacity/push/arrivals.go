@@ -5,14 +5,15 @@ import (
 	"math/rand/v2"
 )
 
-// Arrivals of changes.
+// Arrival processes of changes.
 const (
 	Poisson = "poisson" // as from many independent causes
 	Uniform = "uniform" // evenly
 )
 
-// Schedule makes the changes of a time: rate a second on the whole, of kinds by their weights, by a process of arrivals.
-// The same seed gives the same changes, and a higher rate has the same kinds in the same order.
+// Schedule generates the changes up to a horizon: rate per second on average, of kinds by their
+// weights, by an arrival process. The same seed gives the same changes, and a higher rate gives the
+// same kinds in the same order.
 func Schedule(process string, rate, horizon float64, kinds []Kind, seed uint64) []Change {
 	rng := rand.New(rand.NewPCG(seed, 0x6361706163697479))
 	gaps := rand.New(rand.NewPCG(seed, 0x67617073))

@@ -2,21 +2,21 @@ package push
 
 import "math"
 
-// cached is what istiod's cache holds for the proxies of one variant.
+// cached is the content of istiod's cache for the proxies of one variant.
 //
-// As typedXdsCache of pilot/pkg/model has it: an entry is found by all that made
-// it, so that a change that brings the type leaves none to be found, and a push
-// puts its entries in only if it began after the cache was last cleared, which
-// every push context does. A push that merges keeps the beginning of the first.
-// So with pushes that overlap nearly all turns make anew what they send.
+// It follows typedXdsCache of pilot/pkg/model. An entry's key covers everything it
+// was made from, so a change of the type invalidates all entries. A push adds its
+// entries only if it began after the cache was last cleared, which every push
+// context does. A merged push keeps the beginning of its first. With overlapping
+// pushes, nearly all turns therefore regenerate what they send.
 type cached struct {
-	has    [Types]int32 // changes of the type that the entry has; 0: there is none
-	making [Types]int32 // turns that make an entry
-	of     [Types]int32 // for so many changes
+	has    [Types]int32 // number of changes of the type in the entry; 0: no entry
+	making [Types]int32 // turns that are making an entry
+	of     [Types]int32 // number of changes in that entry
 }
 
-// look finds for a turn that begins what is in the cache, and notes what is made
-// anew.
+// look determines what a starting turn finds in the cache, and records what it
+// regenerates.
 func (r *replica) look(e *entity) {
 	e.missing, e.makes = [Types]int32{}, 0
 	class, c := &r.in.Classes[e.class], &r.cache[e.variant]
@@ -26,8 +26,9 @@ func (r *replica) look(e *entity) {
 		if class.CPU[t].Anew == 0 || state == sums[e.had].each[t] || c.has[t] == state {
 			continue
 		}
-		// What others make now is there when this turn comes to a CPU: turns run one
-		// after the other on each, and no more of them look in vain than run.
+		// What other turns are making is ready when this turn gets a CPU: turns run
+		// one after the other on each CPU, and no more of them miss the cache than
+		// run concurrently.
 		most := max(1, int32(math.Ceil(r.in.Settings.Cores/float64(max(1, class.Variants)))))
 		missing := e.weight
 		if e.start >= r.cleared {
@@ -45,7 +46,7 @@ func (r *replica) look(e *entity) {
 	}
 }
 
-// keep puts into the cache what a turn made.
+// keep adds the results of a turn to the cache.
 func (r *replica) keep(e *entity) {
 	if e.makes == 0 {
 		return

@@ -2,20 +2,20 @@ package push
 
 import "sort"
 
-// tally is how many changes there were so far.
+// tally counts the changes so far.
 type tally struct {
-	all   int32        // that a class needs
-	each  [Types]int32 // that bring a type
-	own   [Types]int32 // that have a part of their own in it
-	asks  [Types]int32 // whose part proxies ask for
-	spoil [Types]int32 // that keep it from being sent by difference
+	all   int32        // needed by a class
+	each  [Types]int32 // that push a type
+	own   [Types]int32 // that have their own part in it
+	asks  [Types]int32 // whose part proxies request
+	spoil [Types]int32 // that prevent sending it as a difference
 }
 
-// counts says which of the changes pushed so far a class needs, and which
-// types they bring it, so that any stretch of them is looked up at once.
+// counts records which of the changes pushed so far a class needs, and which types
+// they push to it, so that any range of changes can be looked up directly.
 type counts struct {
 	in *Input
-	// by class: a sum for each change pushed and one before them all.
+	// by class: a running sum for each change pushed, preceded by zero
 	sums [][]tally
 }
 
@@ -27,7 +27,7 @@ func newCounts(in *Input) *counts {
 	return c
 }
 
-// append adds a change behind those pushed before.
+// append adds a change after those already pushed.
 func (c *counts) append(change *Change) {
 	kind := &c.in.Kinds[change.Kind]
 	for i := range c.in.Classes {
@@ -53,17 +53,17 @@ func (c *counts) append(change *Change) {
 	}
 }
 
-// merge is what a push of a type merges.
+// merge describes what a push of a type merges.
 type merge struct {
-	changes int     // that bring the type; 0: nothing of it is sent
-	own     int     // of them, with a part of their own
-	asked   int     // parts that the proxy asks for afterwards
+	changes int     // that push the type; 0: nothing of it is sent
+	own     int     // number of them with their own part
+	asked   int     // parts that the proxy requests afterwards
 	whole   bool    // all of the type is sent
 	sent    bool    // the turn itself sends it
-	anew    float64 // share of the proxies for which it is not in istiod's cache
+	anew    float64 // share of the proxies that miss istiod's cache
 }
 
-// pushes is how many responses of the type come of it.
+// pushes returns the number of resulting responses of the type.
 func (m merge) pushes() float64 {
 	n := 0.0
 	if m.sent {
@@ -75,10 +75,9 @@ func (m merge) pushes() float64 {
 	return n
 }
 
-// merged is what a push of a type merges to a class, of the changes from one place
-// to another. Endpoints of which there are none to send are not sent at all
-// (buildEndpoints in pilot/pkg/xds/eds.go), while clusters come with those that
-// every proxy has.
+// merged returns what a push of a type to a class merges, for a range of changes.
+// Endpoints are not sent if none have changed (buildEndpoints in
+// pilot/pkg/xds/eds.go), while clusters come with those that every proxy has.
 func (c *counts) merged(class int, t Type, from, to int) merge {
 	a, b := &c.sums[class][from], &c.sums[class][to]
 	m := merge{changes: int(b.each[t] - a.each[t]), own: int(b.own[t] - a.own[t]), asked: int(b.asks[t] - a.asks[t]), whole: b.spoil[t] > a.spoil[t]}
@@ -86,8 +85,8 @@ func (c *counts) merged(class int, t Type, from, to int) merge {
 	return m
 }
 
-// needs tells whether a class needs a change: classes lie evenly around a
-// circle, and each needs what falls into its share of it.
+// needs reports whether a class needs a change: classes lie evenly around a
+// circle, and each needs the changes that fall into its share of it.
 func (c *counts) needs(class int, change *Change) bool {
 	share := c.in.Classes[class].Needs
 	if share >= 1 {
@@ -100,20 +99,20 @@ func (c *counts) needs(class int, change *Change) bool {
 	return at < share
 }
 
-// needed is how many of the changes from one place to another a class needs.
+// needed returns how many changes in a range a class needs.
 func (c *counts) needed(class, from, to int) int {
 	return int(c.sums[class][to].all - c.sums[class][from].all)
 }
 
-// nth is the place of the nth change, from 0, of those that a class needs
-// from one place on; it lies between low and high.
+// nth returns the position of the nth change (from 0) that a class needs, counted
+// from a given position; it lies between low and high.
 func (c *counts) nth(class, from, low, high, nth int) int {
 	sums := c.sums[class]
 	want := sums[from].all + int32(nth) + 1
 	return low + sort.Search(high-low, func(i int) bool { return sums[low+i+1].all >= want })
 }
 
-// ring is a queue of bounded length.
+// ring is a bounded queue.
 type ring struct {
 	slots []int32
 	head  int
@@ -135,18 +134,18 @@ func (q *ring) pop() {
 	q.n--
 }
 
-// event is what happens at a time: to the CPUs' jobs, on the clock of shared
-// time, on which all advance alike, so that a job that begins when it says v and
-// has a path of s seconds ends when it says v+s; to alarms, on the real one.
+// event happens at a given time. For the CPUs' jobs the time is on the clock of
+// shared time, which advances at the speed of all jobs, so a job that begins at v
+// and has a path of s seconds ends at v+s. For alarms it is real time.
 type event struct {
 	at   float64
-	seq  int64   // of events at the same time, the one that was made first comes first
-	load float64 // CPUs that a job takes when it has them
+	seq  int64   // orders events at the same time by creation
+	load float64 // CPUs that a job uses when available
 	who  int32
 	kind int8
 }
 
-// events is a heap, the first on top.
+// events is a heap, the earliest event on top.
 type events []event
 
 func (h events) before(i, j int) bool {

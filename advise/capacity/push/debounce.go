@@ -2,19 +2,19 @@ package push
 
 import "math"
 
-// Debouncer is istiod's debouncing of changes (function debounce of
-// pilot/pkg/xds/discovery.go): when changes are pushed together. Times are
-// seconds and must not go back.
+// Debouncer models istiod's debouncing of changes (function debounce of
+// pilot/pkg/xds/discovery.go): when changes are pushed together. Times are in
+// seconds and must not decrease.
 type Debouncer struct {
 	After, Max float64
 
 	events      int
-	first, last float64 // of the changes that wait
+	first, last float64 // of the waiting changes
 	timer       float64
 	armed, busy bool
 }
 
-// Change notes a change at a time.
+// Change records a change.
 func (d *Debouncer) Change(now float64) {
 	d.last = now
 	if d.events == 0 {
@@ -24,7 +24,7 @@ func (d *Debouncer) Change(now float64) {
 	d.events++
 }
 
-// Timer is when to call [Debouncer.Fire]; +Inf if there is nothing to wait for.
+// Timer returns when to call [Debouncer.Fire], or +Inf if nothing is waiting.
 func (d *Debouncer) Timer() float64 {
 	if !d.armed {
 		return math.Inf(1)
@@ -32,16 +32,16 @@ func (d *Debouncer) Timer() float64 {
 	return d.timer
 }
 
-// Fire tells whether the changes that wait are pushed now that the timer has
-// ended. A timer that ends while a push context is being made is lost: what
-// it was for is looked at in [Debouncer.Done].
+// Fire reports whether the waiting changes are pushed when the timer expires. A
+// timer that expires while a push context is being made is lost;
+// [Debouncer.Done] handles its changes.
 func (d *Debouncer) Fire(now float64) (push bool) {
 	d.armed = false
 	return !d.busy && d.worker(now)
 }
 
-// Done notes that the push context of the last push is made, and tells
-// whether the next push begins at once.
+// Done records that the push context of the last push is complete, and reports
+// whether the next push begins immediately.
 func (d *Debouncer) Done(now float64) (push bool) {
 	d.busy = false
 	return d.worker(now)

@@ -2,7 +2,7 @@ package push
 
 import "math"
 
-// Histogram counts times by their size, to within 0.8%.
+// Histogram counts durations, accurate to 0.8%.
 type Histogram struct {
 	counts []float64
 	total  float64
@@ -10,14 +10,14 @@ type Histogram struct {
 	max    float64
 }
 
-// Buckets are 64 to each doubling, from a microsecond on; what is shorter is
-// in the first.
+// There are 64 buckets per doubling, starting at a microsecond; the first bucket holds
+// shorter times.
 const (
 	subBuckets = 64
 	least      = 1e-6
 )
 
-// Add counts a time of some seconds, weight times.
+// Add counts a duration with a weight.
 func (h *Histogram) Add(seconds, weight float64) {
 	i := 0
 	if seconds > least {
@@ -32,7 +32,7 @@ func (h *Histogram) Add(seconds, weight float64) {
 	h.max = math.Max(h.max, seconds)
 }
 
-// Merge adds what another has, each of it times as often.
+// Merge adds another histogram's counts, multiplied by times.
 func (h *Histogram) Merge(o *Histogram, times float64) {
 	if n := len(o.counts) - len(h.counts); n > 0 {
 		h.counts = append(h.counts, make([]float64, n)...)
@@ -45,18 +45,18 @@ func (h *Histogram) Merge(o *Histogram, times float64) {
 	h.max = math.Max(h.max, o.max)
 }
 
-// Total is how many were counted.
+// Total returns the number of counted durations.
 func (h *Histogram) Total() float64 { return h.total }
 
-// Mean of what was counted; NaN of nothing.
+// Mean returns the mean, or NaN if nothing was counted.
 func (h *Histogram) Mean() float64 { return h.sum / h.total }
 
-// Max of what was counted; 0 of nothing.
+// Max returns the maximum, or 0 if nothing was counted.
 func (h *Histogram) Max() float64 { return h.max }
 
-// Quantile of what was counted, 0 to 1; NaN of nothing. Between two values that it divides
-// exactly it lies in the middle, as the median of an even number does: proxies take turns in
-// groups, and a quantile often lies between two of these.
+// Quantile returns a quantile, 0 to 1, or NaN if nothing was counted. If the quantile falls
+// exactly between two values, it returns their midpoint, like the median of an even number
+// of values: proxies take turns in groups, and a quantile often lies between two groups.
 func (h *Histogram) Quantile(q float64) float64 {
 	if !(h.total > 0) {
 		return math.NaN()
@@ -79,7 +79,7 @@ func (h *Histogram) Quantile(q float64) float64 {
 	return h.max
 }
 
-// value is that of what a bucket counts.
+// value returns the duration that a bucket stands for.
 func (h *Histogram) value(i int) float64 {
 	if i == 0 {
 		return math.Min(least, h.max)

@@ -5,15 +5,15 @@ import (
 	"math/rand/v2"
 )
 
-// What a job is.
+// Types of jobs.
 const (
-	jobChange  = iota // registries and caches take a change
-	jobContext        // who is the push
-	jobTurn           // who is the entity
-	jobConnect        // who is the entity
+	jobChange  = iota // registries and caches process a change
+	jobContext        // of the push who
+	jobTurn           // of the entity who
+	jobConnect        // of the entity who
 )
 
-// What an alarm is for.
+// Purposes of alarms.
 const (
 	alarmAttempt = iota // a returning proxy tries to connect
 	alarmAdmit          // its stream is accepted
@@ -27,25 +27,25 @@ const (
 	away // not connected yet
 )
 
-// entity is a number of proxies of a class that move as one.
+// entity is a group of proxies of a class that move as one.
 type entity struct {
 	class  int32
 	weight int32
-	// had is how many changes, in the order in which they were pushed, it has
-	// been sent; to is how many the turn that runs brings.
+	// had is the number of changes, in push order, that the entity has been
+	// sent; to is the number that the running turn will reach.
 	had, to int32
 	tries   int32
 	state   int8
-	again   bool    // to be queued once its turn is over
-	variant int32   // of all classes' variants
-	makes   TypeSet // which its turn puts into the cache, if that is not cleared meanwhile
-	// missing are those of its proxies for which the turn makes a type anew.
+	again   bool    // queue again after its turn
+	variant int32   // index among all classes' variants
+	makes   TypeSet // types that its turn adds to the cache, unless that is cleared in the meantime
+	// missing counts its proxies for which the turn regenerates a type.
 	missing [Types]int32
-	cpu     float64 // CPU time of the turn, of one of its proxies
-	start   float64 // when the first of the pushes that wait for it began
-	next    float64 // the same of those that came during its turn
-	since   float64 // when its way back began
-	acked   float64 // when it last had acknowledged all that it was sent
+	cpu     float64 // CPU time of the turn for one of its proxies
+	start   float64 // beginning of the first push waiting for it
+	next    float64 // likewise for pushes that came during its turn
+	since   float64 // start of its reconnection
+	acked   float64 // when it last had acknowledged everything it was sent
 }
 
 // replica is one istiod.
@@ -57,30 +57,30 @@ type replica struct {
 	batch    int
 	slots    int // of the throttle
 	taken    int
-	cores    float64 // that are left to jobs
+	cores    float64 // left for jobs
 
 	now    float64
-	shared float64 // the clock of shared time
+	shared float64 // clock of shared time
 	load   float64 // of all jobs
-	jobs   events  // at on the clock of shared time
+	jobs   events  // ordered by the clock of shared time
 	alarms events
 	seq    int64
 
-	arrived  int // changes that istiod has been told of
+	arrived  int // changes that istiod has been notified of
 	waiting  []int32
 	debounce Debouncer
-	making   [][]int32 // changes of each push, until its context is made
-	direct   []bool    // of those pushes, not debounced
+	making   [][]int32 // changes of each push until its context is complete
+	direct   []bool    // whether each of those pushes is not debounced
 
-	order  []int32 // changes as they were pushed
+	order  []int32 // changes in push order
 	counts *counts
 	queue  ring
-	queued int // proxies of those in it
+	queued int // number of proxies in it
 	first  int // a random entity, with which the next push begins
-	active int // entities that wait or run
+	active int // entities that are queued or running
 
 	cache   []cached // by variant
-	cleared float64  // when a push context last was made, and the cache cleared
+	cleared float64  // when a push context was last made, which clears the cache
 
 	nextStream float64 // when the next stream may be accepted
 	lastEmpty  float64
@@ -120,7 +120,7 @@ func newReplica(in *Input, proxies, returning []int) *replica {
 	return r
 }
 
-// populate makes entities of a class, whose variants begin at first.
+// populate creates the entities of a class, whose variants begin at first.
 func (r *replica) populate(class, first, proxies int, state int8) {
 	variants := len(r.cache) - first
 	for i := 0; proxies > 0; i++ {
@@ -135,15 +135,15 @@ func (r *replica) alarm(at float64, kind int8, who int32) {
 	r.alarms.push(event{at: at, seq: r.seq, kind: kind, who: who})
 }
 
-// begin puts a job with a path of some seconds, which takes load CPUs, beside
-// the others.
+// begin starts a job with a path of some seconds that uses load CPUs, in
+// parallel with the others.
 func (r *replica) begin(kind int8, who int32, path, load float64) {
 	r.seq++
 	r.jobs.push(event{at: r.shared + path, seq: r.seq, kind: kind, who: who, load: load})
 	r.load += load
 }
 
-// speed is how fast jobs advance: 1 as long as there are CPUs for all.
+// speed returns how fast jobs advance: 1 as long as there are enough CPUs.
 func (r *replica) speed() float64 {
 	if r.load <= r.cores {
 		return 1
@@ -151,7 +151,7 @@ func (r *replica) speed() float64 {
 	return r.cores / r.load
 }
 
-// What comes next.
+// Kinds of the next event.
 const (
 	nothing = iota
 	aChange
@@ -160,7 +160,7 @@ const (
 	aJob
 )
 
-// run goes from one event to the next.
+// run processes one event after the other.
 func (r *replica) run() {
 	end := r.in.Horizon + r.in.Settle
 	for {
@@ -191,7 +191,7 @@ func (r *replica) run() {
 	r.finish()
 }
 
-// next finds the event that comes first.
+// next finds the earliest event.
 func (r *replica) next() (at float64, what int) {
 	at = math.Inf(1)
 	if r.arrived < len(r.in.Changes) {
@@ -213,7 +213,7 @@ func (r *replica) next() (at float64, what int) {
 	return at, what
 }
 
-// finish counts what was not delivered.
+// finish counts undelivered changes.
 func (r *replica) finish() {
 	pushed := make(map[int32]bool, len(r.order))
 	for _, c := range r.order {

@@ -1,51 +1,48 @@
 package push
 
-// Result is what came of a simulation, all replicas together.
+// Result is the outcome of a simulation, over all replicas.
 type Result struct {
-	// Convergence is from each change's commit until each proxy that needs it
-	// has acknowledged it.
+	// Convergence is the time from each change's commit until each proxy that needs it has
+	// acknowledged it.
 	Convergence Histogram
-	// Connecting is how long returning proxies took to have their
-	// configuration; Refused is how often they were turned away meanwhile.
+	// Connecting is the time that returning proxies took to get their configuration; Refused counts
+	// the refusals in that time.
 	Connecting Histogram
 	Refused    float64
 
-	Needed      float64 // change-proxy pairs there were
-	Undelivered float64 // of them, not acknowledged within Settle
+	Needed      float64 // pairs of a change and a proxy that needs it
+	Undelivered float64 // pairs not acknowledged within Settle
 	Changes     int
-	Contexts    float64 // push contexts made, by all replicas
+	Contexts    float64 // push contexts made by all replicas
 	Turns       float64 // of proxies that needed something
 	Skipped     float64 // of proxies that needed nothing
 	Pushes      [Types]float64
 	Bytes       [Types]float64
-	// Of the pushes by type, those that sent all of it, and those for which istiod
-	// made it anew; Own is how many changes had a part of their own in the rest.
+	// Pushes by type that sent the whole type (Whole) and that istiod regenerated (Anew). Own is
+	// the number of changes with their own part in the other pushes.
 	Whole, Anew, Own [Types]float64
-	// Waited is from a push's beginning until a turn that needed it was over,
-	// summed over turns, as pilot_proxy_convergence_time has it.
+	// Waited is the time from a push's beginning until the end of a turn that needed it, summed
+	// over turns, as in pilot_proxy_convergence_time.
 	Waited float64
-	// CPU is istiod's CPU time without what it uses idle, over the whole
-	// simulation.
+	// CPU is istiod's CPU time over the whole simulation, without idle use.
 	CPU float64
-	// Seconds is when the last change was acknowledged, or the horizon.
+	// Seconds is the time of the last acknowledgement, or the horizon.
 	Seconds float64
-	// Stale is for how long proxies lacked anything that they needed, summed
-	// over proxies.
+	// Stale is how long proxies lacked anything they needed, summed over proxies.
 	Stale float64
-	// Overlapped is the share of pushes that began while a proxy still waited
-	// for one before.
+	// Overlapped is the share of pushes that began while a proxy still waited for an earlier one.
 	Overlapped float64
-	// Drained says that the queue of every replica was empty, and no turn under way, at some time in the second half of
-	// the horizon: that istiod keeps up.
+	// Drained reports whether, at some time in the second half of the horizon, every replica's
+	// queue was empty and no turn was running: istiod keeps up.
 	Drained bool
-	// Longest is the longest queue of a replica, proxies.
+	// Longest is the longest queue of a replica, in proxies.
 	Longest float64
 }
 
-// Bytes of all types together.
+// AllBytes returns the bytes of all types together.
 func (r *Result) AllBytes() float64 { return sum(r.Bytes) }
 
-// AllPushes are those of all types together, as istiod counts them.
+// AllPushes returns the pushes of all types together, as istiod counts them.
 func (r *Result) AllPushes() float64 { return sum(r.Pushes) }
 
 func sum(by [Types]float64) float64 {
@@ -56,7 +53,7 @@ func sum(by [Types]float64) float64 {
 	return total
 }
 
-// add puts in what a replica did, of which there are several.
+// add adds the results of one of several identical replicas.
 func (r *Result) add(o *Result, times float64) {
 	r.Convergence.Merge(&o.Convergence, times)
 	r.Connecting.Merge(&o.Connecting, times)

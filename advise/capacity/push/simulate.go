@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Simulate runs a mesh.
+// Simulate simulates a mesh.
 func Simulate(in Input) *Result {
 	out := &Result{Drained: true, Changes: len(in.Changes)}
 	for _, group := range replicaGroups(&in) {
@@ -16,13 +16,13 @@ func Simulate(in Input) *Result {
 	return out
 }
 
-// group is a number of replicas with the same proxies by class.
+// group is a number of replicas with the same proxies in each class.
 type group struct {
 	proxies, returning []int
 	times              int
 }
 
-// replicaGroups spreads proxies evenly over replicas and puts those that come out alike together.
+// replicaGroups distributes proxies evenly over replicas and groups identical replicas.
 func replicaGroups(in *Input) []group {
 	n := in.Settings.Replicas
 	proxies, returning := make([][]int, n), make([][]int, n)
@@ -46,7 +46,7 @@ func replicaGroups(in *Input) []group {
 	return out
 }
 
-// part is the ith of n parts of a number that add up to it.
+// part returns the ith of n parts that add up to total.
 func part(total, i, n int) int {
 	upto := func(i int) int { return int(math.Round(float64(total) * float64(i) / float64(n))) }
 	return upto(i+1) - upto(i)

@@ -5,16 +5,16 @@ import (
 	"math"
 )
 
-// How proxies come back: after a random time up to firstBackoff, which doubles
-// with each refusal up to lastBackoff (Envoy's and the agent's retries of a
-// discovery stream); istiod lets a stream wait a second before it refuses it.
+// Proxies return after a random time up to firstBackoff, which doubles with each
+// refusal up to lastBackoff (the retries of a discovery stream by Envoy and the
+// agent). istiod lets a stream wait a second before it refuses it.
 const (
 	firstBackoff = 0.5
 	lastBackoff  = 30
 	streamWait   = 1
 )
 
-// arrive takes a change that istiod is told of.
+// arrive processes a change that istiod is notified of.
 func (r *replica) arrive() {
 	c := int32(r.arrived)
 	r.arrived++
@@ -41,7 +41,7 @@ func (r *replica) pushWaiting() {
 	r.waiting = nil
 }
 
-// push begins the push context of some changes.
+// push starts the push context of some changes.
 func (r *replica) push(changes []int32, direct bool) {
 	path := 0.0
 	for _, c := range changes {
@@ -51,11 +51,11 @@ func (r *replica) push(changes []int32, direct bool) {
 	r.begin(jobContext, int32(len(r.making)-1), path, 1)
 }
 
-// complete ends the job that is through first.
+// complete finishes the job that is due first.
 func (r *replica) complete() {
 	j := r.jobs.pop()
 	if len(r.jobs) == 0 {
-		r.load, r.shared = 0, 0 // rounding does not add up
+		r.load, r.shared = 0, 0 // discards accumulated rounding errors
 	} else {
 		r.load -= j.load
 	}
@@ -71,7 +71,7 @@ func (r *replica) complete() {
 	}
 }
 
-// contextMade queues every proxy that is connected.
+// contextMade queues every connected proxy.
 func (r *replica) contextMade(push int32) {
 	path := 0.0
 	for _, c := range r.making[push] {
@@ -118,7 +118,7 @@ func (r *replica) enqueue(who int32) {
 	}
 }
 
-// fill gives free slots to those that wait.
+// fill assigns free slots to waiting entities.
 func (r *replica) fill() {
 	for r.queue.len() > 0 {
 		who := r.queue.peek()
@@ -137,8 +137,8 @@ func (r *replica) fill() {
 	}
 }
 
-// loadOf is how many CPUs an entity's job takes when it has them, with what others
-// on them do for it.
+// loadOf returns how many CPUs an entity's job uses when available, including the
+// work of other processes on these CPUs for it.
 func (r *replica) loadOf(e *entity) float64 {
 	load := float64(e.weight) * r.in.Costs.Parallel
 	class := &r.in.Classes[e.class]
@@ -154,7 +154,7 @@ func (r *replica) loadOf(e *entity) float64 {
 	return load * (1 + beside/e.cpu)
 }
 
-// turnCPU is the CPU time of the turn of one of an entity's proxies.
+// turnCPU returns the CPU time of the turn of one of an entity's proxies.
 func (r *replica) turnCPU(e *entity) float64 {
 	if r.counts.needed(int(e.class), int(e.had), int(e.to)) == 0 {
 		return r.in.Costs.Skip
@@ -218,8 +218,9 @@ func (r *replica) account(e *entity, t Type, m merge, bytes float64) {
 	r.out.Anew[t] += float64(e.missing[t])
 }
 
-// delivered counts what an entity acknowledges at a time: all that it needs up
-// to e.to. Of very many changes at once an even sample stands for all.
+// delivered counts what an entity acknowledges at a given time: all changes that
+// it needs up to e.to. If there are very many at once, an even sample represents
+// all.
 func (r *replica) delivered(e *entity, acked float64) {
 	const most = 64
 	class, weight := int(e.class), float64(e.weight)
@@ -244,7 +245,7 @@ func (r *replica) delivered(e *entity, acked float64) {
 	e.acked = acked
 }
 
-// ring does what an alarm is for.
+// ring performs the action of an alarm.
 func (r *replica) ring() {
 	a := r.alarms.pop()
 	e := &r.entities[a.who]
@@ -271,8 +272,8 @@ func (r *replica) ring() {
 	}
 }
 
-// connected ends a proxy's way back: it has all that was pushed when its
-// stream was accepted.
+// connected completes a proxy's reconnection: it has everything that was pushed
+// when its stream was accepted.
 func (r *replica) connected(who int32) {
 	e := &r.entities[who]
 	class := &r.in.Classes[e.class]

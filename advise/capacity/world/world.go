@@ -1,5 +1,5 @@
-// Package world makes up istiods, and the runs that they would give: what package fit and
-// its predictions are tried on. The truth is known there, as it never is of a real istiod. It is
+// Package world generates synthetic istiods, and the runs that they would produce, to test
+// package fit and its predictions. Unlike for a real istiod, the truth is known. The package is
 // pure.
 package world
 
@@ -17,22 +17,22 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// World is a made-up istiod.
+// World is a synthetic istiod.
 type World struct {
 	Values model.Values
-	// What a service costs grows with the number of services to this power, and what a proxy
-	// costs with that of proxies. A model takes both to be 0.
+	// The cost of a service grows with the number of services to the power Services, and that of
+	// a proxy with the number of proxies to the power Proxies. A model assumes 0 for both.
 	Services, Proxies float64
 }
 
-// Sizes at which a world that bends is as its values say.
+// Sizes at which a world with non-zero powers has exactly its values.
 const (
 	plainServices = 100
 	plainProxies  = 100
 )
 
-// Random draws a world: each cost is up to spread times what is assumed of it, or
-// as much less, and its powers are between -bend and bend.
+// Random draws a world: each cost is within a factor of spread of the assumed one, and its
+// powers are between -bend and bend.
 func Random(rng *rand.Rand, spread, bend float64) *World {
 	w := &World{Values: model.Assumed()}
 	v := &w.Values
@@ -51,7 +51,7 @@ func Random(rng *rand.Rand, spread, bend float64) *World {
 	return w
 }
 
-// Cells draws cells of a study: each has its own size, rate and kind of change, some so busy
+// Cells draws the cells of a study: each has its own size, rate and kind of change, some so busy
 // that pushes overlap.
 func Cells(rng *rand.Rand, n int) []record.Cell {
 	var out []record.Cell
@@ -69,7 +69,7 @@ func Cells(rng *rand.Rand, n int) []record.Cell {
 
 func pick(rng *rand.Rand, of ...string) string { return of[rng.IntN(len(of))] }
 
-// At are the parameters of a world at the size of a mesh.
+// At returns a world's parameters at the size of a mesh.
 func (w *World) At(m model.Mesh) model.Values {
 	v := w.Values
 	services := math.Pow(math.Max(1, float64(m.Services))/plainServices, w.Services)
@@ -88,16 +88,16 @@ func (w *World) At(m model.Mesh) model.Values {
 	return v
 }
 
-// Trials are how trials are made of cells.
+// Trials says how cells become trials.
 type Trials struct {
 	Blocks  int
-	Changes func(rate float64) int // in a trial; nil: 40
-	Noise   float64                // the spread of the factor by which each figure is off
+	Changes func(rate float64) int // number in a trial; nil: 40
+	Noise   float64                // spread of the factor by which each value is off
 	Seed    uint64
 	Cores   int // of istiod's machine; 0: 2
 }
 
-// Run makes the run that a world would give.
+// Run generates the run that a world would produce.
 func (w *World) Run(cells []record.Cell, o Trials) (record.Run, error) {
 	o.Cores = cmp.Or(o.Cores, 2)
 	rng := rand.New(rand.NewPCG(o.Seed, 1))
@@ -121,7 +121,7 @@ func (w *World) Run(cells []record.Cell, o Trials) (record.Run, error) {
 	return run, nil
 }
 
-// meshOf is the mesh of a trial, with its changes.
+// meshOf returns the mesh of a trial, with its changes.
 func meshOf(cell record.Cell, o Trials, nth uint64) (model.Mesh, error) {
 	mesh := model.Default()
 	l, err := controlplane.LevelsOf(cell)
@@ -179,14 +179,14 @@ func addTrial(run *record.Run, id string, block int, cell record.Cell, mesh mode
 	run.Events = append(run.Events, eventsOf(id, mesh, r, off(1))...)
 }
 
-// eventsOf are the changes of a trial with when each proxy had them, all times late times as
-// long as simulated. A simulation knows how long pairs of a change and a proxy took, and not
-// which: no pair is given more than there was until the end of all.
+// eventsOf returns the changes of a trial with the times at which each proxy got them; all times
+// are late times as long as simulated. A simulation knows how long pairs of a change and a proxy
+// took, but not which pairs: no pair gets more time than remained until the end of all.
 func eventsOf(id string, mesh model.Mesh, r *push.Result, late float64) []record.Event {
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 	out := make([]record.Event, len(mesh.Replay.Changes))
 	pairs := int(math.Round(r.Convergence.Total()))
-	next, fits := 1, []float64{} // the shortest that does not fit yet, and those that do
+	next, fits := 1, []float64{} // the shortest that does not fit yet, and those that fit
 	for i := len(out) - 1; i >= 0; i-- {
 		change := mesh.Replay.Changes[i]
 		k, _ := model.KindOf(mesh.Replay.Kinds[change.Kind])
