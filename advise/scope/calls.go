@@ -11,11 +11,10 @@ import (
 )
 
 // ReadCalls reads the answer of an Envoy's /clusters?format=json: how many
-// requests (or connections, if those are more) each cluster's endpoints got.
-// These counters are there whatever statistics the proxy is told to keep,
-// unlike cluster.NAME.upstream_rq_total, which Istio leaves out by default.
-// Endpoints that are gone have taken their count with them.
-// See envoy/admin/v3/clusters.proto.
+// requests (or connections, if there are more) each cluster's endpoints
+// received. These counters exist whatever statistics the proxy is configured to
+// keep, unlike cluster.NAME.upstream_rq_total, which Istio omits by default.
+// The counts of removed endpoints are lost. See envoy/admin/v3/clusters.proto.
 func ReadCalls(r io.Reader) (map[string]int64, error) {
 	s := newStream(r, "/clusters?format=json", MaxResource)
 	calls := map[string]int64{}
@@ -75,8 +74,8 @@ func (c clusterStatus) calls() int64 {
 	return max(requests, connections)
 }
 
-// SetCalls notes on each outbound cluster how often it was called; clusters
-// that calls does not have stay unknown.
+// SetCalls records on each outbound cluster how often it was called; clusters
+// missing from calls stay unknown.
 func (p *Proxy) SetCalls(calls map[string]int64) {
 	p.Calls = calls
 	for i := range p.Clusters {

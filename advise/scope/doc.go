@@ -5,11 +5,11 @@
 //	what a simulated sidecar was sent -> [ReadRecorded] -> Proxy -> [Merge] -> Report
 //	/clusters of the admin interface -> [ReadCalls]     -> Proxy.SetCalls
 //
-// Every byte is counted once, so the sums by type, resource and owner are the total. A resource is
-// divided where Istio writes whom an inner part is for (virtual hosts, routes, filter chains,
+// Every byte is counted once, so the sums by type, resource and owner equal the total. A resource
+// is divided where Istio records whom an inner part is for (virtual hosts, routes, filter chains,
 // policies); the rest goes to the owner of the resource. Owners follow from the names and metadata
-// that istiod writes (rules.go). An EnvoyFilter leaves no name; its own text says what it adds
-// ([ReadFilters]). Istiod's own parts are kind "mesh", unexplained ones "unattributed".
+// that istiod writes (rules.go). An EnvoyFilter leaves no name, but its own text says what it adds
+// ([ReadFilters]). Istiod's own parts have kind "mesh", unexplained ones "unattributed".
 //
-// A dump shows what a proxy holds, not what it uses: that takes its counters.
+// A dump shows what a proxy holds, not what it uses: that requires its counters.
 package scope

@@ -10,28 +10,28 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// MaxResource bounds a single resource of a dump, in bytes of JSON. Memory is
-// bounded by it and by the number of names, not by the size of the dump.
+// MaxResource is the maximum size of a single resource in a dump, in bytes of JSON. It and
+// the number of names bound memory; the size of the dump does not matter.
 const MaxResource = 64 << 20
 
-// Options say how to read; the zero value is usual.
+// Options configures reading; the zero value is the default.
 type Options struct {
-	Keep        int   // how many of the largest resources are kept by name; 0: DefaultKeep
+	Keep        int   // number of the largest resources to keep by name; 0: DefaultKeep
 	MaxResource int64 // bytes; 0: MaxResource
-	// Filters are the mesh's EnvoyFilters, so that what they add has an owner.
+	// Filters are the mesh's EnvoyFilters, to attribute what they add.
 	Filters Filters
 }
 
-// TakeDump says what a config dump is and how to take one. The agent asks the Envoy of its
-// container, which may have no curl; a ztunnel has neither.
+// TakeDump explains what a config dump is and how to take one. The agent asks the Envoy of
+// its container, which may lack curl; a ztunnel has neither agent nor curl.
 const TakeDump = "a config dump is the JSON that an Envoy or a ztunnel answers to /config_dump, packed with gzip or not; " +
 	"take one with: kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'config_dump?include_eds' > FILE; " +
 	"of a ztunnel: istioctl ztunnel-config all ZTUNNEL-POD.istio-system -o json > FILE"
 
-// DumpError says why a config dump could not be read, and how far it went.
+// DumpError says why a config dump could not be read, and how far reading got.
 type DumpError struct {
 	Offset    int64 // bytes from the beginning
-	Resources int   // read before
+	Resources int   // read before the error
 	Err       error
 }
 
@@ -45,7 +45,7 @@ func (e *DumpError) Error() string {
 
 func (e *DumpError) Unwrap() error { return e.Err }
 
-// ErrCut says that a dump ended in its middle.
+// ErrCut reports a truncated dump.
 var ErrCut = errors.New("it ends in the middle: the file was cut short")
 
 // sections are the types of the entries of "configs"
@@ -55,11 +55,10 @@ var sections = map[string]string{
 	"ListenersConfigDump": TypeListener, "RoutesConfigDump": TypeRoute, "SecretsConfigDump": TypeSecret, "EcdsConfigDump": TypeExtension,
 }
 
-// ReadDump reads the answer of an Envoy's /config_dump, best with
-// ?include_eds, or of a ztunnel's, one resource at a time. It fails with a
-// *DumpError, which is a usage error, for anything that is not a whole dump (an
-// Envoy's of API v3), and then returns what it read so far, marked as
-// incomplete.
+// ReadDump reads the answer of an Envoy's /config_dump, preferably with ?include_eds, or
+// of a ztunnel's, one resource at a time. For anything but a complete dump (for an Envoy,
+// of API v3) it fails with a *DumpError, which is a usage error, and returns what it has
+// read so far, marked as incomplete.
 func ReadDump(r io.Reader, name string, o Options) (Proxy, error) {
 	if o.MaxResource <= 0 {
 		o.MaxResource = MaxResource
@@ -89,14 +88,14 @@ func ReadDump(r io.Reader, name string, o Options) (Proxy, error) {
 		if failure.Offset = g.read; g.read == 0 {
 			failure.Err = errors.New("it is empty")
 		}
-	case g.err != nil: // the reader's own failure is not the dump's
+	case g.err != nil: // a failure of the reader itself, not of the dump
 		failure.Offset = g.read
 		return p, failure
 	}
 	return p, errs.WithHint(errs.WithCode(failure, errs.CodeUsage), "%s", TakeDump)
 }
 
-// frame counts what lies around the resources.
+// frame counts the bytes around the resources.
 func (s *Scanner) frame(bytes int64) {
 	s.types[TypeFrame] = &TypeSize{Type: TypeFrame, DumpBytes: bytes, StaticBytes: bytes}
 	s.total.dump += bytes
@@ -109,8 +108,8 @@ type dumpReader struct {
 	resources int
 	endpoints bool
 	node      *Node
-	sections  int             // of an Envoy's dump
-	members   map[string]bool // of a ztunnel's dump
+	sections  int             // in an Envoy's dump
+	members   map[string]bool // in a ztunnel's dump
 }
 
 func (d *dumpReader) document() error {
@@ -214,8 +213,8 @@ func (d *dumpReader) entries(typ, member string) error {
 	return err
 }
 
-// resource counts an entry of a section: the resource and what Envoy notes
-// about it (version, time).
+// resource counts an entry of a section: the resource and Envoy's remarks about it
+// (version, time).
 func (d *dumpReader) resource(typ, member string, entry jsonNode) {
 	static := typ == TypeBootstrap || strings.HasPrefix(member, "static_")
 	j := d.scan.names.judge(typ, inside(typ, entry), static)
@@ -223,8 +222,8 @@ func (d *dumpReader) resource(typ, member string, entry jsonNode) {
 	d.resources++
 }
 
-// inside finds the resource in an entry. A listener may be there in several
-// states; the active one counts.
+// inside finds the resource in an entry. A listener may appear in several states; the
+// active one counts.
 func inside(typ string, entry jsonNode) node {
 	first := func(paths ...[]string) node {
 		for _, p := range paths {
@@ -249,8 +248,8 @@ func inside(typ string, entry jsonNode) node {
 	return entry
 }
 
-// nodeOf reads whose proxy a bootstrap is for; nil if it does not say. The id
-// of its node is TYPE~IP~POD.NAMESPACE~DOMAIN.
+// nodeOf reads which proxy a bootstrap belongs to; nil if it does not say. The ID of its
+// node is TYPE~IP~POD.NAMESPACE~DOMAIN.
 func nodeOf(bootstrap node) *Node {
 	typ, _, _ := strings.Cut(path(bootstrap, "node", "id").text(), "~")
 	metadata := path(bootstrap, "node", "metadata")

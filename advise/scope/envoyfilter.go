@@ -9,29 +9,29 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Filters are a mesh's EnvoyFilters, by what they add. Istiod writes no
-// EnvoyFilter's name into a resource, so that only its own text tells what is
-// its.
+// Filters describes what a mesh's EnvoyFilters add. Istiod does not write an
+// EnvoyFilter's name into resources, so only its own text identifies its
+// additions.
 type Filters []FilterPatch
 
 // FilterPatch is something that an EnvoyFilter adds to proxies.
 type FilterPatch struct {
 	Owner Owner
-	// Name is that of the filter, cluster, listener, route or extension that
-	// it adds.
+	// Name is the name of the filter, cluster, listener, route or extension
+	// that the patch adds.
 	Name string
 }
 
-// maxFilters bounds a list of EnvoyFilters, bytes of JSON.
+// maxFilters is the maximum size of a list of EnvoyFilters, in bytes of JSON.
 const maxFilters = 64 << 20
 
-// adds are the operations that bring something new
+// adds are the operations that add something new
 // (istio.io/api/networking/v1alpha3, EnvoyFilter_Patch_Operation).
 var adds = map[string]bool{"ADD": true, "INSERT_BEFORE": true, "INSERT_AFTER": true, "INSERT_FIRST": true, "REPLACE": true}
 
-// ReadFilters reads what `kubectl get envoyfilters -A -o json` prints, or one
-// EnvoyFilter as JSON. Patches that change what is there (MERGE, REMOVE) add
-// nothing that could be told apart.
+// ReadFilters reads the output of `kubectl get envoyfilters -A -o json`, or one
+// EnvoyFilter as JSON. Patches that change existing configuration (MERGE,
+// REMOVE) add nothing that could be distinguished.
 func ReadFilters(r io.Reader) (Filters, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxFilters+1))
 	if err != nil {
@@ -87,7 +87,8 @@ func ReadFilters(r io.Reader) (Filters, error) {
 	return out, nil
 }
 
-// byName says who adds what. A name that several add belongs to neither.
+// byName returns who adds each name. A name that several add belongs to none of
+// them.
 func (f Filters) byName() map[string]Owner {
 	out := map[string]Owner{}
 	for _, p := range f {
@@ -100,8 +101,9 @@ func (f Filters) byName() map[string]Owner {
 	return out
 }
 
-// otherwise is who an EnvoyFilter's text names for something that istiod does
-// not write itself, else unattributed with what it is.
+// otherwise attributes something that istiod does not write itself to the
+// EnvoyFilter whose text names it, or else leaves it unattributed with a
+// description.
 func (n names) otherwise(name, what string) claim {
 	if owner, ok := n.filters[name]; ok {
 		return by(owner)

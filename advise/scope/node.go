@@ -11,23 +11,23 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// node is a value of a resource in JSON or protobuf, so that the attribution rules are written once.
-// A missing value is an empty node, never nil.
+// node is a value of a resource in JSON or protobuf, so that the attribution rules are written only
+// once. A missing value is an empty node, never nil.
 type node interface {
-	// get returns the field of that (proto) name. Through a packed message
-	// (google.protobuf.Any) it looks into the message.
+	// get returns the field with this proto name. It looks through a packed message
+	// (google.protobuf.Any).
 	get(name string) node
-	// each calls f with the elements of a list.
+	// each calls f with each element of a list.
 	each(f func(node))
-	// members calls f with the entries of a map.
+	// members calls f with each entry of a map.
 	members(f func(key string, value node))
-	// text is the value of a string, otherwise "".
+	// text returns the value of a string, or "" for other types.
 	text() string
-	// size is what the value takes of its parent, in bytes.
+	// size is the number of bytes that the value takes in its parent.
 	size() int64
 }
 
-// path follows fields.
+// path follows a path of fields.
 func path(n node, names ...string) node {
 	for _, name := range names {
 		n = n.get(name)
@@ -35,9 +35,8 @@ func path(n node, names ...string) node {
 	return n
 }
 
-// jsonNode is a JSON value that is known to be well-formed, since the decoder
-// read it; nil is the missing value. Fields are found by skipping over the
-// others, without building a tree.
+// jsonNode is a JSON value that is known to be well-formed, since the decoder has read it; nil is
+// the missing value. It finds fields by skipping over others, without building a tree.
 type jsonNode []byte
 
 func (n jsonNode) size() int64 { return int64(len(n)) }
@@ -88,15 +87,14 @@ func (n jsonNode) text() string {
 	return s
 }
 
-// walk calls f with each key, quotes included, and value of an object until f
-// returns false.
+// walk calls f with each key (including quotes) and value of an object until f returns false.
 func (n jsonNode) walk(f func(key, value []byte) bool) {
 	if len(n) == 0 || n[0] != '{' {
 		return
 	}
 	for i := blank(n, 1); i < len(n) && n[i] == '"'; {
 		end := skip(n, i)
-		value := blank(n, blank(n, end)+1) // behind the colon
+		value := blank(n, blank(n, end)+1) // after the colon
 		valueEnd := skip(n, value)
 		if value >= len(n) || !f(n[i:end], n[value:valueEnd]) {
 			return
@@ -114,7 +112,7 @@ func unquoted(s []byte) []byte {
 	return s[1 : len(s)-1]
 }
 
-// blank returns the first position from i on that is no white space.
+// blank returns the first position from i on that is not whitespace.
 func blank(b []byte, i int) int {
 	for i < len(b) && (b[i] == ' ' || b[i] == '\n' || b[i] == '\t' || b[i] == '\r') {
 		i++
@@ -122,7 +120,7 @@ func blank(b []byte, i int) int {
 	return min(i, len(b))
 }
 
-// skip returns the position behind the value that begins at i.
+// skip returns the position after the value that begins at i.
 func skip(b []byte, i int) int {
 	if i >= len(b) {
 		return len(b)
@@ -163,11 +161,11 @@ func skipString(b []byte, i int) int {
 	return len(b)
 }
 
-// protoNode is a value of a protobuf message; the zero value is the missing
-// one. A google.protobuf.Struct looks like the map that it stands for.
+// protoNode is a value in a protobuf message; the zero value is the missing one. A
+// google.protobuf.Struct looks like the map that it represents.
 type protoNode struct {
 	value protoreflect.Value
-	field protoreflect.FieldDescriptor // of a list or a map, otherwise nil
+	field protoreflect.FieldDescriptor // for a list or a map, otherwise nil
 	bytes int64
 }
 
@@ -184,11 +182,11 @@ func (n protoNode) message() protoreflect.Message {
 	return m
 }
 
-// ofMessage makes a node of a message, of the content if it is packed.
+// ofMessage makes a node from a message, or from its content if it is packed.
 func ofMessage(m protoreflect.Message, bytes int64) protoNode {
 	switch inner := m.Interface().(type) {
 	case *anypb.Any:
-		// An unknown type stays packed and shows no fields.
+		// A message of an unknown type stays packed and shows no fields.
 		if unpacked, err := inner.UnmarshalNew(); err == nil {
 			return ofMessage(unpacked.ProtoReflect(), bytes)
 		}
@@ -206,7 +204,7 @@ func ofMessage(m protoreflect.Message, bytes int64) protoNode {
 	return protoNode{value: protoreflect.ValueOfMessage(m), bytes: bytes}
 }
 
-// ofField makes a node of a field that is set.
+// ofField makes a node from a field that is set.
 func ofField(m protoreflect.Message, field protoreflect.FieldDescriptor, bytes int64) protoNode {
 	value := m.Get(field)
 	switch {
@@ -244,7 +242,7 @@ func (n protoNode) get(name string) node {
 	return ofField(m, field, bytes)
 }
 
-// elementSize is what a message takes in its parent: tag, length, content.
+// elementSize returns the number of bytes that a message takes in its parent: tag, length, content.
 func elementSize(field protoreflect.FieldDescriptor, m protoreflect.Message) int64 {
 	return int64(protowire.SizeTag(field.Number()) + protowire.SizeBytes(proto.Size(m.Interface())))
 }
@@ -284,7 +282,7 @@ func (n protoNode) text() string {
 	return s
 }
 
-// entry finds a key of a map of messages, as metadata.filter_metadata is.
+// entry finds a key in a map of messages, such as metadata.filter_metadata.
 func (n protoNode) entry(name string) node {
 	var found node = protoNode{}
 	n.members(func(key string, value node) {

@@ -5,28 +5,27 @@ import (
 	"strings"
 )
 
-// Kinds of owners beside the Kubernetes kinds, which are written as
-// Kubernetes writes them (Service, VirtualService...).
+// Kinds of owners besides the Kubernetes kinds, which keep their Kubernetes spelling (Service,
+// VirtualService...).
 const (
 	KindMesh         = "mesh"         // made by istiod or the injector for every proxy
 	KindShared       = "shared"       // serves several owners: the listener of a port
-	KindWorkload     = "workload"     // pods of a controller whose kind nobody tells
-	KindWasm         = "Wasm"         // a Wasm extension that only its own name tells
-	KindHost         = "host"         // a host name whose Service or ServiceEntry the dump does not name
+	KindWorkload     = "workload"     // pods of a controller of unknown kind
+	KindWasm         = "Wasm"         // a Wasm extension that only its own name identifies
+	KindHost         = "host"         // a host name whose Service or ServiceEntry is not in the dump
 	KindUnattributed = "unattributed" // no rule explains it; often an EnvoyFilter's
-	KindDump         = "dump"         // the dump's own frame, which no control plane sent
+	KindDump         = "dump"         // the dump's own frame, which was not sent by a control plane
 )
 
-// Owner is who brought bytes of configuration. A ServiceEntry is named by its
-// host, since the proxy is not told the name of the resource, and several may
-// share one host.
+// Owner is the origin of some configuration bytes. A ServiceEntry is named by its host, since
+// the proxy does not know the name of the resource; several may share one host.
 type Owner struct {
 	Kind      string `json:"kind"`
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name,omitempty"`
 }
 
-// String is "Kind namespace/name".
+// String returns "Kind namespace/name".
 func (o Owner) String() string {
 	s := o.Kind
 	if o.Namespace != "" {
@@ -70,9 +69,9 @@ func configOwner(path string) (Owner, bool) {
 	return Owner{Kind: kind.String(), Namespace: parts[5], Name: parts[7]}, true
 }
 
-// serviceOwner is who stands behind an entry of filter_metadata.istio.services
-// (cluster.go, buildServiceMetadata): a Kubernetes Service has the host
-// NAME.NAMESPACE.svc.DOMAIN, a ServiceEntry's name is its host again.
+// serviceOwner returns the owner behind an entry of filter_metadata.istio.services (cluster.go,
+// buildServiceMetadata): a Kubernetes Service has the host NAME.NAMESPACE.svc.DOMAIN; a
+// ServiceEntry's name is its host.
 func serviceOwner(host, name, namespace string) Owner {
 	if strings.HasPrefix(host, name+"."+namespace+".svc.") {
 		return Owner{Kind: "Service", Namespace: namespace, Name: name}
@@ -88,8 +87,8 @@ func hostOwner(host string) Owner {
 	return Owner{Kind: KindHost, Name: host}
 }
 
-// SplitCluster takes a cluster's name "DIRECTION|PORT|SUBSET|HOST" apart
-// (model.BuildSubsetKey), or the SNI form with "_." between.
+// SplitCluster parses a cluster's name "DIRECTION|PORT|SUBSET|HOST" (model.BuildSubsetKey), or
+// the SNI form with "_." as separator.
 func SplitCluster(name string) (direction, port, subset, host string, ok bool) {
 	sep := "|"
 	if strings.HasPrefix(name, "outbound_.") || strings.HasPrefix(name, "inbound_.") {
@@ -102,24 +101,23 @@ func SplitCluster(name string) (direction, port, subset, host string, ok bool) {
 	return parts[0], parts[1], parts[2], parts[3], true
 }
 
-// OwnCluster reports whether a cluster is one that istiod gives to proxies for the
-// mesh itself, and that leads to no service.
+// OwnCluster reports whether a cluster is one that istiod gives to proxies for the mesh itself,
+// and that does not lead to a service.
 func OwnCluster(name string) bool { return meshClusters[name] }
 
 // meshClusters are clusters that istiod gives to proxies for the mesh itself.
 var meshClusters = map[string]bool{
 	"BlackHoleCluster": true, "PassthroughCluster": true,
 	"InboundPassthroughCluster": true, "InboundPassthroughClusterIpv4": true, "InboundPassthroughClusterIpv6": true,
-	// of the bootstrap
+	// in the bootstrap
 	"agent": true, "prometheus_stats": true, "sds-grpc": true, "xds-grpc": true, "zipkin": true,
-	// by which proxies of an ambient mesh reach their own listeners and other
-	// proxies' tunnels (istio.io/istio, pilot/pkg/networking/core/waypoint.go)
+	// through which proxies of an ambient mesh reach their own listeners and other proxies'
+	// tunnels (istio.io/istio, pilot/pkg/networking/core/waypoint.go)
 	"main_internal": true, "encap": true, "connect_originate": true, "inner_connect_originate": true, "outer_connect_originate": true,
 }
 
-// policyOwner reads a policy's name in an RBAC filter,
-// "ns[NAMESPACE]-policy[NAME]-rule[N]", after a prefix for external
-// authorization (security/authz/builder, policyName).
+// policyOwner parses a policy's name in an RBAC filter, "ns[NAMESPACE]-policy[NAME]-rule[N]",
+// which follows a prefix for external authorization (security/authz/builder, policyName).
 func policyOwner(name string) (Owner, bool) {
 	_, rest, found := strings.Cut(name, "ns[")
 	namespace, rest, found2 := strings.Cut(rest, "]-policy[")
@@ -130,9 +128,9 @@ func policyOwner(name string) (Owner, bool) {
 	return Owner{Kind: "AuthorizationPolicy", Namespace: namespace, Name: policy}, true
 }
 
-// extensionOwner reads the name of an extension's configuration,
-// "extensions.istio.io/wasmplugin/NAMESPACE.NAME", which istiod spells
-// "extenstions" for a WasmPlugin. Other control planes write no namespace.
+// extensionOwner parses the name of an extension's configuration,
+// "extensions.istio.io/wasmplugin/NAMESPACE.NAME", which istiod misspells as "extenstions" for a
+// WasmPlugin. Other control planes omit the namespace.
 func extensionOwner(name string) (Owner, bool) {
 	parts := strings.SplitN(name, "/", 3)
 	if len(parts) != 3 || parts[0] != "extensions.istio.io" && parts[0] != "extenstions.istio.io" {
@@ -149,10 +147,9 @@ func extensionOwner(name string) (Owner, bool) {
 	return Owner{Kind: kind, Namespace: namespace, Name: plugin}, true
 }
 
-// wasmOwner is whose a Wasm extension is: by the name of its plugin in the
-// filter's typed_config, which is a message Wasm
-// (envoy/extensions/filters/http/wasm/v3) or a TypedStruct with its fields as
-// value, or else by the name of the filter. ok is false for another filter.
+// wasmOwner returns the owner of a Wasm extension: from the name of its plugin in the filter's
+// typed_config, which is a Wasm message (envoy/extensions/filters/http/wasm/v3) or a TypedStruct
+// with its fields in value, or else from the name of the filter. ok is false for other filters.
 func wasmOwner(filter node) (_ Owner, ok bool) {
 	config := filter.get("typed_config")
 	plugin := config.get("config")
@@ -173,10 +170,9 @@ func wasmOwner(filter node) (_ Owner, ok bool) {
 	return Owner{Kind: KindWasm, Name: cmp.Or(name, plugin.get("root_id").text(), plugin.get("rootId").text(), filter.get("name").text())}, true
 }
 
-// gatewayOwner reads the name of a route configuration for a Gateway's TLS
-// server, "https.PORT.PORTNAME.GATEWAY.NAMESPACE", perhaps with ".BIND" behind
-// (model/gateway.go, gatewayRDSRouteName). A name with more dots cannot be
-// told apart and is left alone, as istiod itself does.
+// gatewayOwner parses the name of a route configuration for a Gateway's TLS server,
+// "https.PORT.PORTNAME.GATEWAY.NAMESPACE", optionally followed by ".BIND" (model/gateway.go,
+// gatewayRDSRouteName). A name with more dots is ambiguous and is rejected, as in istiod itself.
 func gatewayOwner(route string) (Owner, bool) {
 	parts := strings.Split(route, ".")
 	if len(parts) != 5 || parts[0] != "https" || parts[3] == "" || parts[4] == "" {
@@ -186,11 +182,11 @@ func gatewayOwner(route string) (Owner, bool) {
 }
 
 // claim names the owner of bytes as their resource does. Another resource may define the name (a
-// cluster describes its host), so claims are resolved when everything has been read.
+// cluster describes its host), so claims are resolved after everything has been read.
 type claim struct {
 	kind     claimKind
 	name     string
-	fallback Owner // for a host that nothing describes; for an owner: the owner
+	fallback Owner // for a host that nothing describes; for claimOwner, the owner
 }
 
 type claimKind int
@@ -209,22 +205,22 @@ func unexplained(what string) claim {
 	return by(Owner{Kind: KindUnattributed, Name: what})
 }
 
-// names is what the resources said of names, to resolve claims with. Each map
-// holds at most maxNames, so that memory stays bounded.
+// names collects what the resources define about names, in order to resolve claims. Each map
+// holds at most maxNames entries, so memory is bounded.
 type names struct {
 	hosts    map[string]Owner      // from clusters
 	clusters map[string]claim      // from clusters
 	routes   map[string]routeUsers // from route configurations
-	filters  map[string]Owner      // what EnvoyFilters add, by its name
+	filters  map[string]Owner      // what EnvoyFilters add, by name
 }
 
-// routeUsers are whom the virtual hosts of a route configuration serve.
+// routeUsers are the owners that the virtual hosts of a route configuration serve.
 type routeUsers struct {
 	first claim
-	more  bool // and others
+	more  bool // there are others
 }
 
-// maxNames bounds how many names and owners are distinguished; further bytes are unattributed.
+// maxNames limits the number of distinct names and owners; further bytes are unattributed.
 const maxNames = 200_000
 
 func learn[V any](m map[string]V, name string, v V) {
@@ -250,7 +246,7 @@ func (n names) resolve(c claim) Owner {
 			return defaults
 		}
 		if known, found := n.clusters[c.name]; found {
-			return n.resolve(known) // never another cluster's
+			return n.resolve(known) // never another cluster's claim
 		}
 		if _, _, _, host, ok := SplitCluster(c.name); ok && host != "" {
 			return n.resolve(claim{kind: claimHost, name: host})
@@ -269,7 +265,7 @@ func (n names) resolve(c claim) Owner {
 			return owner
 		}
 		if users, known := n.routes[c.name]; known && !users.more {
-			return n.resolve(users.first) // never another route configuration's
+			return n.resolve(users.first) // never another route configuration's claim
 		}
 		return Owner{Kind: KindShared, Name: "routes " + c.name}
 	}

@@ -7,24 +7,24 @@ import (
 	"github.com/meshtrial/meshtrial/internal/confile"
 )
 
-// NodeZtunnel is a ztunnel's type of node, the Kind of its [Proxy].
+// NodeZtunnel is the node type of ztunnels, the Kind of their [Proxy].
 const NodeZtunnel = "ztunnel"
 
 // Read reads what a proxy holds from either kind of document: the config dump
 // of an Envoy ([ReadDump]), or what a simulated sidecar was sent
-// ([ReadRecorded]). Which it is shows in how it begins.
+// ([ReadRecorded]). It detects the kind from the beginning.
 func Read(r io.Reader, name string, o Options) (Proxy, error) {
 	in := bufio.NewReaderSize(r, 4096)
-	if start, _ := in.Peek(confile.Probe()); confile.Is(start) { // a shorter document is none, and an error comes again
+	if start, _ := in.Peek(confile.Probe()); confile.Is(start) { // a shorter document is not one, and an error recurs on the next read
 		return ReadRecorded(in, name, o)
 	}
 	return ReadDump(in, name, o)
 }
 
 // ReadRecorded reads a file of package confile, one resource at a time. Sizes
-// are those on the wire, and as JSON what Envoy would print of the same
+// are those on the wire, and in JSON those that Envoy would print for the same
 // resources in a config dump. A file that cannot be read to its end is a usage
-// error; what was read so far comes with it, marked as incomplete.
+// error; what was read so far is returned with it, marked as incomplete.
 func ReadRecorded(r io.Reader, name string, o Options) (Proxy, error) {
 	scan := NewScanner(o.Keep)
 	scan.names.filters = o.Filters.byName()

@@ -8,30 +8,31 @@ import (
 // ReportSchema is the version of Report's JSON.
 const ReportSchema = 2
 
-// Report is what several proxies' configuration weighs together.
+// Report is the total size of several proxies' configuration.
 type Report struct {
 	Schema    int     `json:"schema"`
 	Proxies   []Proxy `json:"proxies"`
 	DumpBytes int64   `json:"dump_bytes"`
 	WireBytes int64   `json:"wire_bytes,omitempty"`
-	// Types of all proxies together, and owners with the number of proxies
-	// that carry them, largest first. Owners and OtherOwners add up.
+	// Types covers all proxies together. Owners lists owners with the number of
+	// proxies that carry their configuration, largest first. Owners and
+	// OtherOwners add up to the total.
 	Types       []TypeSize   `json:"types"`
 	Owners      []OwnerTotal `json:"owners"`
 	OtherOwners *Others      `json:"other_owners,omitempty"`
-	// Uncalled is there if proxies were asked for their calls.
+	// Uncalled is set if proxies were asked for their calls.
 	Uncalled *Uncalled `json:"uncalled,omitempty"`
 	Notes    []Note    `json:"notes,omitempty"`
 }
 
-// OwnerTotal is an owner's configuration in all proxies.
+// OwnerTotal is an owner's configuration over all proxies.
 type OwnerTotal struct {
 	OwnerSize
 	Share   float64 `json:"share_ratio"` // of all bytes
 	Proxies int     `json:"proxies"`
 }
 
-// Others are what was left out of a list.
+// Others sums up what was left out of a list.
 type Others struct {
 	Owners    int   `json:"owners"`
 	DumpBytes int64 `json:"dump_bytes"`
@@ -39,13 +40,13 @@ type Others struct {
 }
 
 // Uncalled is the configuration of outbound clusters and their endpoints that
-// proxies hold and have not called as far as their counters tell.
+// proxies hold and, according to their counters, have not called.
 type Uncalled struct {
 	Clusters      int             `json:"clusters"` // a cluster counts once for each proxy that was asked
 	Never         int             `json:"never_called"`
 	DumpBytes     int64           `json:"dump_bytes"`
 	NeverBytes    int64           `json:"never_called_dump_bytes"`
-	Owners        []UncalledOwner `json:"owners"` // none of whose clusters the proxy called, largest first
+	Owners        []UncalledOwner `json:"owners"` // some proxy holds them and called none of their clusters; largest first
 	OwnersInTotal int             `json:"owners_in_total"`
 }
 
@@ -57,8 +58,8 @@ type UncalledOwner struct {
 	Proxies   int   `json:"proxies"` // that hold it and did not call it
 }
 
-// Merge adds up proxies. top bounds the lists of owners, resources and
-// clusters; 0 is no bound.
+// Merge adds up proxies. top limits the lists of owners, resources and
+// clusters; 0 means no limit.
 func Merge(proxies []Proxy, top int) Report {
 	r := Report{Schema: ReportSchema, Owners: []OwnerTotal{}, Types: []TypeSize{}, Proxies: slices.Clone(proxies)}
 	types, owners := map[string]*TypeSize{}, map[Owner]*OwnerTotal{}
@@ -115,7 +116,7 @@ func Merge(proxies []Proxy, top int) Report {
 	return r
 }
 
-// cut shortens the lists to their largest entries.
+// cut truncates the lists to their largest entries.
 func (r *Report) cut(top int) {
 	if len(r.Owners) > top {
 		r.OtherOwners = &Others{Owners: len(r.Owners) - top}
@@ -135,7 +136,7 @@ func (r *Report) cut(top int) {
 	}
 }
 
-// uncalled sums up what SetCalls noted; nil if no proxy was asked.
+// uncalled sums up what SetCalls recorded; nil if no proxy was asked.
 func uncalled(proxies []Proxy) *Uncalled {
 	var u Uncalled
 	owners := map[Owner]*UncalledOwner{}

@@ -15,25 +15,25 @@ const (
 	TypeSecret    = "sds"
 	TypeExtension = "ecds"
 	TypeOther     = "other"
-	TypeFrame     = "frame" // of a dump: what lies around the resources
+	TypeFrame     = "frame" // of a dump: the bytes around the resources
 )
 
-// part is some bytes inside a resource that belong to another owner than the
-// bytes around them.
+// part is a range of bytes inside a resource that belongs to a different owner
+// than the bytes around it.
 type part struct {
 	claim claim
 	bytes int64
 }
 
-// judged is what the rules say of a resource.
+// judged is the result of the rules for a resource.
 type judged struct {
 	name  string
-	rest  claim // of all bytes outside the parts
+	rest  claim // owner of all bytes outside the parts
 	parts []part
-	dns   bool // of a cluster: the proxy resolves its endpoints
-	// shapes is configuration that changed a resource of another owner, as a
-	// DestinationRule does with a Service's cluster: its bytes cannot be told
-	// from the others.
+	dns   bool // for a cluster: the proxy resolves its endpoints
+	// shapes is the configuration that changed another owner's resource, as a
+	// DestinationRule changes a Service's cluster; its bytes cannot be
+	// separated from the rest.
 	shapes Owner
 }
 
@@ -43,8 +43,8 @@ func (j *judged) cut(c claim, bytes int64) {
 	}
 }
 
-// judge applies the rules to a resource. static says that it came with the
-// bootstrap or inside of another resource, not by itself from istiod.
+// judge applies the rules to a resource. static means that it came with the
+// bootstrap or inside another resource rather than from istiod directly.
 func (n names) judge(typ string, r node, static bool) judged {
 	switch typ {
 	case TypeBootstrap:
@@ -86,13 +86,13 @@ func secret(name string) judged {
 	return judged{name: name, rest: unexplained("secret " + name)}
 }
 
-// configOf is who metadata says made something.
+// configOf returns the maker of something according to its metadata.
 func configOf(n node) (Owner, bool) {
 	return configOwner(path(n, "metadata", "filter_metadata", "istio", "config").text())
 }
 
-// cluster: a subset exists because of a DestinationRule, any other cluster of
-// a service because of the service; a DestinationRule shapes it.
+// cluster attributes a subset to a DestinationRule and any other cluster of a
+// service to the service; a DestinationRule shapes it.
 func (n names) cluster(r node, static bool) judged {
 	j := judged{name: r.get("name").text(), dns: strings.HasSuffix(r.get("type").text(), "_DNS")} // STRICT_DNS, LOGICAL_DNS
 	service, first := Owner{}, true
@@ -122,8 +122,8 @@ func (n names) cluster(r node, static bool) judged {
 	return j
 }
 
-// listener: every filter chain goes to whom it leads to, and the listener to
-// the first of them that is not istiod itself.
+// listener attributes every filter chain to its destination, and the listener
+// to the first of these that is not istiod itself.
 func (n names) listener(r node, static bool) judged {
 	j := judged{name: r.get("name").text()}
 	if static {
@@ -161,8 +161,8 @@ func (n names) listener(r node, static bool) judged {
 	return j
 }
 
-// chain says whose a filter chain is, and cuts out the filters that are
-// somebody else's.
+// chain returns the owner of a filter chain, and cuts out filters that belong
+// to others.
 func (n names) chain(j *judged, c node) claim {
 	owner, known := claim{}, false
 	if config, ok := configOf(c); ok {
@@ -218,9 +218,9 @@ func (n names) httpFilter(j *judged, h node) {
 	j.cut(n.extension(name, h, "HTTP filter "+name), h.size())
 }
 
-// extension is who brought a filter that istiod does not write for itself, by
-// the filter's name, by an EnvoyFilter's text, or by the name of its Wasm
-// plugin, else unattributed with what it is.
+// extension returns the owner of a filter that istiod does not write for
+// itself, from the filter's name, an EnvoyFilter's text, or the name of its
+// Wasm plugin; otherwise the filter is unattributed with a description.
 func (n names) extension(name string, filter node, what string) claim {
 	if owner, ok := extensionOwner(name); ok {
 		return by(owner)
@@ -232,9 +232,9 @@ func (n names) extension(name string, filter node, what string) claim {
 	return n.otherwise(name, what)
 }
 
-// istioFilter reports whether istiod itself writes an HTTP filter of this name;
-// others come from EnvoyFilters, which leave no trace of their name but what
-// their own text adds ([Filters]).
+// istioFilter reports whether istiod itself writes an HTTP filter of this name.
+// Others come from EnvoyFilters, whose only trace is what their own text adds
+// ([Filters]).
 func istioFilter(name string) bool {
 	switch name {
 	case "envoy.filters.http.router", "envoy.filters.http.cors", "envoy.filters.http.fault", "envoy.filters.http.rbac",
@@ -258,8 +258,8 @@ func policies(j *judged, config node) {
 	}
 }
 
-// routeConfiguration: a virtual host is for a host, its routes are a
-// VirtualService's where their metadata says so.
+// routeConfiguration attributes a virtual host to its host, and its routes to a
+// VirtualService if their metadata says so.
 func (n names) routeConfiguration(r node, static bool) judged {
 	j := judged{name: r.get("name").text()}
 	mesh := ofCluster("")
@@ -280,7 +280,7 @@ func (n names) routeConfiguration(r node, static bool) judged {
 	return j
 }
 
-// virtualHost cuts a virtual host into its routes and what is around them.
+// virtualHost cuts a virtual host into its routes and the bytes around them.
 func (n names) virtualHost(j *judged, vh node) claim {
 	name := vh.get("name").text()
 	vs, several, to := Owner{}, false, ""
@@ -333,8 +333,8 @@ func (n names) virtualHost(j *judged, vh node) claim {
 	return around
 }
 
-// splitHostPort is net.SplitHostPort for names that may be anything: port is
-// "" if there is none.
+// splitHostPort is net.SplitHostPort for arbitrary names: port is "" if there
+// is none.
 func splitHostPort(name string) (host, port string) {
 	i := strings.LastIndexByte(name, ':')
 	if i < 0 {

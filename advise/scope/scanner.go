@@ -8,32 +8,33 @@ import (
 	"strings"
 )
 
-// Proxy is the size of one proxy's configuration. Types, and Owners, add up to DumpBytes and
+// Proxy is the size of one proxy's configuration. Types and Owners each add up to DumpBytes and
 // WireBytes.
 type Proxy struct {
 	Name      string `json:"name"`
 	DumpBytes int64  `json:"dump_bytes"`           // as JSON in a config dump
-	WireBytes int64  `json:"wire_bytes,omitempty"` // as protobuf; 0 from a dump, which does not tell
+	WireBytes int64  `json:"wire_bytes,omitempty"` // as protobuf; 0 from a dump, which does not have it
 	Resources int    `json:"resources"`
-	// Simulated says that the resources were sent to a simulated proxy: sizes as JSON are derived,
+	// Simulated means that the resources were sent to a simulated proxy: JSON sizes are derived,
 	// and there is no bootstrap. Kind is the type of its node (sidecar, router, ztunnel), and Alike
-	// how many proxies it stands for; 0 is unknown. Of dumps only a ztunnel's has a Kind.
+	// the number of proxies it represents; 0 means unknown. Among dumps, only a ztunnel's has a
+	// Kind.
 	Simulated bool   `json:"simulated,omitempty"`
 	Kind      string `json:"kind,omitempty"`
 	Alike     int    `json:"alike,omitempty"`
-	// Incomplete says that reading ended with an error; the figures are of what came before.
+	// Incomplete means that reading ended with an error; the figures cover what came before.
 	Incomplete bool        `json:"incomplete,omitempty"`
 	Types      []TypeSize  `json:"types"`
 	Owners     []OwnerSize `json:"owners"`
-	Largest    []Resource  `json:"largest"`            // resources, largest first, as many as were asked for
+	Largest    []Resource  `json:"largest"`            // resources, largest first, as many as requested
 	Clusters   []Cluster   `json:"clusters,omitempty"` // outbound clusters, by name
 	Notes      []Note      `json:"notes,omitempty"`
-	// DNS counts the clusters that the proxy resolves by DNS itself (STRICT_DNS, LOGICAL_DNS).
+	// DNS counts the clusters that the proxy itself resolves by DNS (STRICT_DNS, LOGICAL_DNS).
 	DNS int `json:"-"`
-	// Node is whose proxy it is, where its dump says so.
+	// Node describes the proxy's pod, if its dump does.
 	Node *Node `json:"node,omitempty"`
-	// Calls are those of all its clusters, inbound ones and istiod's own too;
-	// nil if nobody asked the proxy.
+	// Calls covers all its clusters, including inbound ones and istiod's own; nil if the proxy was
+	// not asked.
 	Calls map[string]int64 `json:"-"`
 }
 
@@ -45,16 +46,16 @@ type Note struct {
 	Text  string   `json:"text,omitempty"`
 }
 
-// NoteCode names a limitation.
+// NoteCode identifies a limitation.
 type NoteCode string
 
 // The limitations.
 const (
-	NotePartial     NoteCode = "partial_json" // of resources with packed types that are not linked
+	NotePartial     NoteCode = "partial_json" // resources with packed types that are not linked in
 	NoteNoEndpoints NoteCode = "no_endpoints"
 	NoteZtunnel     NoteCode = "ztunnel_without_owners"
 	NoteLost        NoteCode = "not_kept"
-	NoteSource      NoteCode = "source" // something could not be read: Text
+	NoteSource      NoteCode = "source" // something could not be read; see Text
 )
 
 // String describes a limitation for people.
@@ -72,7 +73,7 @@ func (n Note) String() string {
 	return n.Text
 }
 
-// Node is what a proxy told istiod about its pod (the node of its bootstrap).
+// Node is what a proxy reported to istiod about its pod (the node of its bootstrap).
 type Node struct {
 	Type      string            `json:"type"` // sidecar, router or waypoint
 	Namespace string            `json:"namespace"`
@@ -86,20 +87,19 @@ type TypeSize struct {
 	Resources int    `json:"resources"`
 	DumpBytes int64  `json:"dump_bytes"`
 	WireBytes int64  `json:"wire_bytes,omitempty"`
-	// StaticBytes are those of DumpBytes that no discovery service sent: they
-	// are or come with the bootstrap, repeat a part of a listener, or are
-	// the dump's frame.
+	// StaticBytes is the part of DumpBytes that no discovery service sent: it belongs to or comes
+	// with the bootstrap, repeats a part of a listener, or is the dump's frame.
 	StaticBytes int64 `json:"static_bytes,omitempty"`
 }
 
 // OwnerSize is the configuration of one owner.
 type OwnerSize struct {
 	Owner     Owner `json:"owner"`
-	Resources int   `json:"resources"` // that are its own; it may have parts of others
+	Resources int   `json:"resources"` // owned by it; they may contain parts of others
 	DumpBytes int64 `json:"dump_bytes"`
 	WireBytes int64 `json:"wire_bytes,omitempty"`
-	// ShapedBytes are bytes counted with other owners, in resources that this
-	// one changed: clusters under a DestinationRule.
+	// ShapedBytes counts bytes of other owners in resources that this one changed: clusters under a
+	// DestinationRule.
 	ShapedBytes int64 `json:"shaped_bytes,omitempty"`
 }
 
@@ -107,7 +107,7 @@ type OwnerSize struct {
 type Resource struct {
 	Type      string `json:"type"`
 	Name      string `json:"name"`
-	Owner     Owner  `json:"owner"` // of what lies around the parts of others
+	Owner     Owner  `json:"owner"` // of the bytes around the parts of others
 	DumpBytes int64  `json:"dump_bytes"`
 	WireBytes int64  `json:"wire_bytes,omitempty"`
 }
@@ -118,8 +118,8 @@ type Cluster struct {
 	Owner     Owner  `json:"owner"`
 	DumpBytes int64  `json:"dump_bytes"`
 	WireBytes int64  `json:"wire_bytes,omitempty"`
-	// Calls are the requests and connections that went to endpoints it has
-	// now; nil if nobody asked the proxy.
+	// Calls is the number of requests and connections to its current endpoints; nil if the proxy
+	// was not asked.
 	Calls *int64 `json:"calls,omitempty"`
 }
 
@@ -144,14 +144,14 @@ type Scanner struct {
 	keep     int
 	total    sizes
 	dns      int
-	partial  int // resources whose JSON could only be made in part
+	partial  int // resources with incomplete JSON
 }
 
-// DefaultKeep is how many of the largest resources are kept by name.
+// DefaultKeep is the number of the largest resources kept by name.
 const DefaultKeep = 100
 
-// NewScanner returns a Scanner that keeps the names of the largest resources,
-// keep of them; 0 means DefaultKeep.
+// NewScanner returns a Scanner that keeps the names of the largest resources, up to keep; 0 means
+// DefaultKeep.
 func NewScanner(keep int) *Scanner {
 	if keep <= 0 {
 		keep = DefaultKeep
@@ -160,8 +160,8 @@ func NewScanner(keep int) *Scanner {
 	return &Scanner{names: n, types: map[string]*TypeSize{}, owners: map[sizeKey]*sizes{}, shaped: map[Owner]int64{}, clusters: map[string]*sizes{}, keep: keep}
 }
 
-// count adds a resource: its size as JSON and as protobuf, with the parts
-// that the rules found in either form.
+// count adds a resource: its size as JSON and as protobuf, with the parts that the rules found in
+// each form.
 func (s *Scanner) count(typ string, static bool, j judged, size sizes, wireParts []part) {
 	t := s.types[typ]
 	if t == nil {
@@ -239,7 +239,7 @@ func (s *Scanner) give(key sizeKey, share sizes) {
 	o.resources += share.resources
 }
 
-// Proxy returns what was added so far, under a name.
+// Proxy returns the totals so far, under a name.
 func (s *Scanner) Proxy(name string) Proxy {
 	p := Proxy{Name: name, DumpBytes: s.total.dump, WireBytes: s.total.wire, Resources: s.total.resources, DNS: s.dns}
 	if s.partial > 0 {

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// guard counts what is read, and ends a value that is too long.
+// guard counts the bytes read, and stops at a value that is too long.
 type guard struct {
 	r     io.Reader
 	read  int64
-	begun int64 // where the value begins that is being read
+	begun int64 // start of the value being read
 	most  int64
 	err   error // of r
 }
@@ -29,15 +29,15 @@ func (g *guard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// stream reads the JSON that a page of Envoy's admin interface answers, one
-// value at a time, so that memory is bounded by the largest of them.
+// stream reads a JSON page of Envoy's admin interface one value at a time, so
+// the largest value bounds memory.
 type stream struct {
 	guard *guard
 	json  *json.Decoder
-	page  string // as "/config_dump", for errors
+	page  string // such as "/config_dump", for errors
 }
 
-// newStream reads values of at most so many bytes.
+// newStream reads values of at most most bytes.
 func newStream(r io.Reader, page string, most int64) *stream {
 	g := &guard{r: r, most: most}
 	return &stream{guard: g, json: json.NewDecoder(g), page: page}
@@ -48,7 +48,7 @@ func (s *stream) token() (json.Token, error) {
 	return s.json.Token()
 }
 
-// value reads one value whole.
+// value reads one complete value.
 func (s *stream) value() (jsonNode, error) {
 	s.guard.begun = s.json.InputOffset()
 	var raw json.RawMessage
@@ -68,9 +68,9 @@ func (s *stream) lacks(member string) error {
 	return fmt.Errorf("it has no %q: this is not what %s answers", member, s.page)
 }
 
-// document reads an object to the end of what is read. Of its list member,
-// entry reads each entry; all else is read over. The errors io.EOF and
-// io.ErrUnexpectedEOF say that it ends before that.
+// document reads an object to the end of the input. It calls entry to read each
+// entry of its list member, and skips everything else. The errors io.EOF and
+// io.ErrUnexpectedEOF report that the input ends early.
 func (s *stream) document(member string, entry func() error) error {
 	found := false
 	err := s.object(func(key string) error {
@@ -86,8 +86,8 @@ func (s *stream) document(member string, entry func() error) error {
 	return s.lacks(member)
 }
 
-// object reads an object to the end of what is read: member has to read the
-// value of each member.
+// object reads an object to the end of the input; member must read the value of
+// each member.
 func (s *stream) object(member func(key string) error) error {
 	if err := s.expect('{', "the document"); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (s *stream) object(member func(key string) error) error {
 	return nil
 }
 
-// list reads a list, whose entries entry reads.
+// list reads a list; entry must read each of its entries.
 func (s *stream) list(name string, entry func() error) error {
 	if err := s.expect('[', fmt.Sprintf("%q", name)); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (s *stream) list(name string, entry func() error) error {
 	return err
 }
 
-// skip reads over a value of any size.
+// skip skips a value of any size.
 func (s *stream) skip() error {
 	for depth := 0; ; {
 		t, err := s.token()
@@ -162,8 +162,8 @@ func (s *stream) rest() error {
 }
 
 // ReadObjects calls each with the objects of a list of the Kubernetes API, one
-// at a time, or with the one object that the document is. kind is that of the
-// list without "List", "" if it stands behind the objects.
+// at a time, or with the document if it is a single object. kind is the kind of
+// the list without "List", or "" if it follows the objects.
 func ReadObjects(r io.Reader, each func(kind string, object json.RawMessage) error) error {
 	s := newStream(r, "kubectl get -o json", MaxResource)
 	if err := s.expect('{', "the document"); err != nil {

@@ -1,8 +1,8 @@
 package scope
 
-// Types that stand packed in resources of Istio: without them the size as JSON
-// of what a simulated sidecar holds would be too small, and policies in filters
-// could not be told apart.
+// Types that appear packed in resources of Istio. Without them, the computed
+// JSON size of what a simulated sidecar holds would be too small, and policies
+// in filters could not be distinguished.
 import (
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/file/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/access_loggers/grpc/v3"

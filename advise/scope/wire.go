@@ -21,16 +21,16 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 )
 
-// TypeNames is the name table of Istio's DNS proxy, which no config dump has.
+// TypeNames is the name table of Istio's DNS proxy, which is not part of config dumps.
 const TypeNames = "nds"
 
-// Types of what ztunnels are sent: workloads and Services, and authorization policies.
+// Types of resources for ztunnels: workloads and Services, and authorization policies.
 const (
 	TypeWorkload      = "wds"
 	TypeAuthorization = "wads"
 )
 
-// wireTypes are the resources of discovery by the last part of their type URL.
+// wireTypes describes the discovery resources by the last part of their type URL.
 var wireTypes = map[string]struct {
 	typ  string
 	make func() proto.Message
@@ -47,11 +47,10 @@ var wireTypes = map[string]struct {
 	"istio.security.Authorization":                     {TypeAuthorization, nil},
 }
 
-// Add counts a resource as istiod sends it: its type URL (or the last part of
-// it), its name in the discovery response, which may be "", and its body. The
-// error says that the body is no message of that type; nothing is counted
-// then. A resource of a type that is not known, or with messages in each other beyond all
-// reason, is counted unattributed.
+// Add counts a resource as istiod sends it: its type URL (or the last part of it), its name in the
+// discovery response, which may be "", and its body. It returns an error, and counts nothing, if
+// the body is not a message of that type. A resource of unknown type, or with excessively nested
+// messages, is counted as unattributed.
 func (s *Scanner) Add(typeURL, name string, body []byte) error {
 	short := typeURL[strings.LastIndexByte(typeURL, '/')+1:]
 	w, known := wireTypes[short]
@@ -69,19 +68,19 @@ func (s *Scanner) Add(typeURL, name string, body []byte) error {
 	if text, ok := s.asJSON(w.typ, m); ok {
 		size.dump = int64(len(text))
 		same := s.names.judge(w.typ, jsonNode(text), false)
-		j.parts, j.dns = same.parts, same.dns // protobuf has no names of enumerations
+		j.parts, j.dns = same.parts, same.dns // protobuf does not encode names of enumeration values
 	}
 	j.name = cmp.Or(j.name, name)
 	s.count(w.typ, false, j, size, wireParts)
 	return nil
 }
 
-// maxNested bounds how deep messages may lie in each other, and in packed ones, which are
-// parsed again at each level: those of Envoy's configuration stay far below it.
+// maxNested is the maximum nesting depth of messages, including packed ones, which are parsed again
+// at each level. Envoy's configuration stays far below it.
 const maxNested = 100
 
-// nested says that messages lie in each other deeper than so many levels. What is text may
-// look like a message, which is never that deep.
+// nested reports whether messages are nested deeper than levels. A text may look like a message,
+// but never like one that deep.
 func nested(b []byte, levels int) bool {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -102,8 +101,8 @@ func nested(b []byte, levels int) bool {
 	return false
 }
 
-// addOpaque counts resources that Envoy does not know, or that are nested too deep to be its. A name table is
-// cut by host: message NameTable { map<string, NameInfo> table = 1; }.
+// addOpaque counts resources that Envoy does not know or that are nested too deeply. It divides a
+// name table by host: message NameTable { map<string, NameInfo> table = 1; }.
 func (s *Scanner) addOpaque(typ, short, name string, size sizes, body []byte) error {
 	j := judged{name: name, rest: unexplained("type " + short)}
 	typ = cmp.Or(typ, TypeOther)
@@ -132,7 +131,7 @@ func (s *Scanner) addOpaque(typ, short, name string, size sizes, body []byte) er
 	return nil
 }
 
-// entryKey is the key of a map entry, its field 1.
+// entryKey returns the key of a map entry, its field 1.
 func entryKey(entry []byte) string {
 	number, kind, n := protowire.ConsumeTag(entry)
 	if n < 0 || number != 1 || kind != protowire.BytesType {
@@ -145,12 +144,12 @@ func entryKey(entry []byte) string {
 	return string(key)
 }
 
-// dumpIndent is how far Envoy indents a resource in a config dump, which it
-// prints with one blank for each level.
+// dumpIndent is the number of levels by which Envoy indents a resource in a config dump, one space
+// each.
 var dumpIndent = map[string]int{TypeListener: 6}
 
-// asJSON is a resource as Envoy prints it in a config dump. It is shorter than
-// that where a packed type is not linked into this program.
+// asJSON formats a resource as Envoy prints it in a config dump. The result is shorter if a packed
+// type is not linked into this program.
 func (s *Scanner) asJSON(typ string, m proto.Message) ([]byte, bool) {
 	known := &lenient{}
 	text, err := protojson.MarshalOptions{UseProtoNames: true, Resolver: known, AllowPartial: true}.Marshal(m)
@@ -165,7 +164,7 @@ func (s *Scanner) asJSON(typ string, m proto.Message) ([]byte, bool) {
 	if !ok {
 		depth = 5
 	}
-	// protojson puts blanks at random on purpose; Indent makes it regular.
+	// protojson deliberately adds random whitespace; Indent normalizes it.
 	var plain, pretty bytes.Buffer
 	if json.Compact(&plain, text) != nil || json.Indent(&pretty, plain.Bytes(), strings.Repeat(" ", depth), " ") != nil {
 		s.partial++
@@ -174,7 +173,7 @@ func (s *Scanner) asJSON(typ string, m proto.Message) ([]byte, bool) {
 	return pretty.Bytes(), true
 }
 
-// lenient resolves packed types; one that is not known is taken for empty.
+// lenient resolves packed types; it treats unknown types as empty.
 type lenient struct{ missed bool }
 
 func (l *lenient) FindMessageByName(name protoreflect.FullName) (protoreflect.MessageType, error) {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// ztunnelMembers are the members of a ztunnel's dump that are counted by
-// owner, each with the type of configuration and what judges an entry, whose
-// key is "" in a list. A ztunnel prints what it made of what it was sent: a
-// Service has the endpoints that its workloads are.
-// See istio/ztunnel, src/admin.rs and src/state.rs.
+// ztunnelMembers lists the members of a ztunnel's dump that are counted by owner,
+// each with a function that returns the type of configuration and the result of
+// the rules for an entry; the key is "" in a list. A ztunnel prints its own model
+// of what it was sent: a Service has its workloads as endpoints. See
+// istio/ztunnel, src/admin.rs and src/state.rs.
 var ztunnelMembers = map[string]func(key string, entry node) (typ string, j judged){
 	"workloads": func(_ string, w node) (string, judged) {
 		return TypeWorkload, judged{name: namespaced(w), rest: by(workloadOwner(w))}
@@ -33,14 +33,14 @@ var ztunnelMembers = map[string]func(key string, entry node) (typ string, j judg
 	},
 }
 
-// isZtunnel reports whether the dump is a ztunnel's: it has workloads and
-// Services, be it none, and nothing of an Envoy.
+// isZtunnel reports whether the dump is a ztunnel's: it has members for workloads
+// and Services, possibly empty, and nothing of an Envoy.
 func (d *dumpReader) isZtunnel() bool {
 	return d.sections == 0 && d.members["workloads"] && d.members["services"]
 }
 
-// ztunnelMember counts the entries of a list or, as older ztunnels print them,
-// of an object.
+// ztunnelMember counts the entries of a list or, in dumps of older ztunnels, of an
+// object.
 func (d *dumpReader) ztunnelMember(member string) error {
 	t, err := d.token()
 	if err != nil {
@@ -75,11 +75,11 @@ func (d *dumpReader) ztunnelMember(member string) error {
 
 func namespaced(n node) string { return n.get("namespace").text() + "/" + n.get("name").text() }
 
-// workloadOwner is what makes a workload. Its uid is
-// CLUSTER/GROUP/KIND/NAMESPACE/NAME, perhaps with more behind. Of a pod the
-// type is that of its controller, or pod for any that is no Deployment, Job or
-// CronJob; the workload's name is then not the pod's.
-// See istio.io/istio, pilot/pkg/serviceregistry/ambient/workloads.go.
+// workloadOwner returns the owner of a workload. Its uid is
+// CLUSTER/GROUP/KIND/NAMESPACE/NAME, possibly with more after it. For a pod, the
+// type is that of its controller, or pod unless that is a Deployment, Job or
+// CronJob; the workload's name is then not the pod's. See istio.io/istio,
+// pilot/pkg/serviceregistry/ambient/workloads.go.
 func workloadOwner(w node) Owner {
 	o := Owner{Kind: KindWorkload, Namespace: w.get("namespace").text(), Name: w.get("workloadName").text()}
 	pod := w.get("name").text()
@@ -98,9 +98,9 @@ func workloadOwner(w node) Owner {
 	return o
 }
 
-// Names of policies that istiod makes of PeerAuthentications: of one, or the
-// same for all that are strict. No name of a resource has the character '_'.
-// See istio.io/istio, pilot/pkg/model/authentication.go.
+// Names of policies that istiod derives from PeerAuthentications: from a single
+// one, or a common name for all strict ones. Names of resources cannot contain
+// '_'. See istio.io/istio, pilot/pkg/model/authentication.go.
 const (
 	strictPolicy    = "istio_converted_static_strict"
 	convertedPolicy = "converted_peer_authentication_"
@@ -116,7 +116,7 @@ func ztunnelPolicyOwner(namespace, name string) Owner {
 	return Owner{Kind: "AuthorizationPolicy", Namespace: namespace, Name: name}
 }
 
-// identityOwner reads spiffe://TRUST-DOMAIN/ns/NAMESPACE/sa/ACCOUNT.
+// identityOwner parses spiffe://TRUST-DOMAIN/ns/NAMESPACE/sa/ACCOUNT.
 func identityOwner(identity string) Owner {
 	parts := strings.Split(strings.TrimPrefix(identity, "spiffe://"), "/")
 	if len(parts) != 5 || parts[1] != "ns" || parts[3] != "sa" || parts[2] == "" || parts[4] == "" {
