@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Plan makes the plan that a run followed from its resolved study and seed. It fails if the
-// run's trials are not of that plan.
+// Plan rebuilds the plan that a run followed, from its resolved study and seed. It fails if
+// the run's trials do not belong to that plan.
 func Plan(run record.Run) (*study.Plan, error) {
 	s, err := study.ParseStored(run.StudyYAML, "resolved.yaml", nil)
 	if err != nil {
@@ -33,7 +33,8 @@ func Plan(run record.Run) (*study.Plan, error) {
 	return plan, nil
 }
 
-// Observe sorts a run's trials by its plan. It fails like [Kinds.Analyze].
+// Observe sorts a run's trials by its plan. It fails under the same conditions as
+// [Kinds.Analyze].
 func (kinds Kinds) Observe(run record.Run) (*Observations, error) {
 	plan, err := Plan(run)
 	if err != nil {
@@ -42,10 +43,9 @@ func (kinds Kinds) Observe(run record.Run) (*Observations, error) {
 	return kinds.Of(plan.Study).observe(plan, run)
 }
 
-// Analyze draws the findings from a run, whole or not, and judges the study's
-// own assertions and those given beside them. It fails if the run's study
-// cannot be read, if a trial belongs to another study, or if an assertion is
-// no valid expression.
+// Analyze derives the findings from a run, complete or not, and evaluates the study's own
+// assertions and any additional ones. It fails if the run's study cannot be read, if a
+// trial belongs to another study, or if an assertion is not a valid expression.
 func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Findings, error) {
 	plan, err := Plan(run)
 	if err != nil {
@@ -87,7 +87,7 @@ func (kinds Kinds) Analyze(run record.Run, assert ...study.Expr) (record.Finding
 	return withoutNulls(f), nil
 }
 
-// otherRules warns of trials that were judged by other rules than today's.
+// otherRules warns of trials that were judged by rules other than today's.
 func (o *Observations) otherRules() []note.Note {
 	if o.kind.Outdated == nil {
 		return nil
@@ -98,7 +98,7 @@ func (o *Observations) otherRules() []note.Note {
 	return nil
 }
 
-// withoutNulls makes empty lists lists in JSON too, not null.
+// withoutNulls makes empty lists appear as lists in JSON instead of null.
 func withoutNulls(f record.Findings) record.Findings {
 	if f.Findings == nil {
 		f.Findings = []record.Finding{}

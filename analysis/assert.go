@@ -11,26 +11,26 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Assertions are expressions in CEL (the Common Expression Language, as
-// Kubernetes uses it) that say of findings what must hold:
+// Assertions are expressions in CEL (the Common Expression Language, as in Kubernetes) that state
+// what must be true of the findings:
 //
 //	finding("latency_p50_overhead", {"sidecars": "both"}).high < 1000.0
 //	finding("cpu_client_proxy_per_request", {"sidecars": "both"}).estimate < 150
 //	findings.filter(f, f.name == "latency_p99_overhead").all(f, f.verdict != "invalid")
 //	validity.invalid == 0
 //
-// finding(name, cell) is the one finding of that name whose cell has the given
-// levels, all others being open; it is an error if there is none or several.
-// A finding has the fields of the JSON document: estimate, low, high, unit,
-// blocks, verdict, cell, against, relative, minimum_detectable_effect,
-// warnings. A figure that a finding does not have, as those of an invalid one, or
-// the upper end of a search that is open there, is an error, never zero. findings are all of them, validity counts trials.
+// finding(name, cell) is the only finding of that name whose cell has the given levels; levels that
+// are not given may have any value. It is an error if there is none or several. A finding has the
+// fields of the JSON document: estimate, low, high, unit, blocks, verdict, cell, against, relative,
+// minimum_detectable_effect, warnings. A value that a finding does not have, such as any of an
+// invalid finding or the upper end of an open-ended search, is an error, never zero. findings
+// contains all findings, validity the counts of trials.
 type Assertions struct {
 	exprs []study.Expr
 }
 
 // CompileAssertions checks expressions before anything starts: syntax, types, names of fields,
-// findings and factors. The error gives the place and is a usage error (exit code 2).
+// findings and factors. The error has the position and is a usage error (exit code 2).
 func CompileAssertions(exprs []study.Expr) (*Assertions, error) {
 	env, err := newEnv(nil)
 	if err != nil {
@@ -44,8 +44,8 @@ func CompileAssertions(exprs []study.Expr) (*Assertions, error) {
 	return &Assertions{exprs: exprs}, nil
 }
 
-// Judge evaluates the assertions over findings. An assertion that cannot be evaluated, because
-// a finding is missing or invalid, has not passed; its detail says why.
+// Judge evaluates the assertions over findings. An assertion that cannot be evaluated, because a
+// finding is missing or invalid, has not passed; its detail says why.
 func (a *Assertions) Judge(f record.Findings) []record.Assertion {
 	out := make([]record.Assertion, len(a.exprs))
 	for i, e := range a.exprs {
@@ -106,7 +106,7 @@ func judge(e study.Expr, f record.Findings) record.Assertion {
 	return out
 }
 
-// describe gives a finding in a line: name, cell, figures, verdict.
+// describe formats a finding in one line: name, cell, figures, verdict.
 func describe(f record.Finding) string {
 	if f.Verdict == record.VerdictInvalid {
 		return fmt.Sprintf("%s at %s", f.Name, cellWords(f.Cell))
@@ -126,7 +126,7 @@ func cellWords(c record.Cell) string {
 	return strings.ReplaceAll(strings.ReplaceAll(c.Key(), "=", " "), ",", ", ")
 }
 
-// findOne is the finding of a name in the one cell that has the given levels.
+// findOne returns the finding of a name in the only cell that has the given levels.
 func findOne(f record.Findings, name string, cell record.Cell) (record.Finding, error) {
 	var found []record.Finding
 	names := map[string]bool{}
@@ -158,7 +158,7 @@ func factorWords(f record.Findings) string {
 	return strings.Join(out, ", ")
 }
 
-// compile checks one expression; its error gives the place.
+// compile checks one expression; its error has the position.
 func compile(env *cel.Env, e study.Expr) (*cel.Ast, error) {
 	ast, issues := env.Compile(e.Text)
 	if issues.Err() != nil {
@@ -193,9 +193,8 @@ func explain(message string) (msg, hint string) {
 	return message, ""
 }
 
-// FaultAt is an error at a place inside an expression: line from 1, column from
-// 0. Where the expression stands in one line of a file, the place in the file
-// is given.
+// FaultAt returns an error at a position inside an expression: line from 1, column from 0. If the
+// expression is on a single line of a file, the error gives the position in the file.
 func FaultAt(e study.Expr, line, column int, hint, format string, args ...any) error {
 	pos := e.Pos
 	if pos.Line > 0 && line == 1 && pos.Column > 0 {
@@ -212,13 +211,13 @@ func FaultAt(e study.Expr, line, column int, hint, format string, args ...any) e
 	} else {
 		msg += fmt.Sprintf(" (character %d of the expression)", column+1)
 	}
-	if pos.Line == 0 { // of a flag
+	if pos.Line == 0 { // comes from a flag
 		pos.File = strings.TrimSpace(pos.File + " " + shorten(strings.Join(strings.Fields(e.Text), " ")))
 	}
 	return pos.Errorf(hint, "%s", msg)
 }
 
-// shorten limits the part of an expression that a message shows.
+// shorten limits how much of an expression a message shows.
 func shorten(s string) string {
 	const most = 120
 	if runes := []rune(s); len(runes) > most {

@@ -6,8 +6,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// leaveOut removes the trials that fail checks against the others of their run: first those on
-// other machines, then those that the kind finds among the rest.
+// leaveOut removes the trials that fail checks against the other trials of their run: first
+// those on unusual machines, then those that the kind finds among the rest.
 func (o *Observations) leaveOut() {
 	o.without(o.unlike())
 	if o.kind.Unfair != nil {
@@ -15,8 +15,8 @@ func (o *Observations) leaveOut() {
 	}
 }
 
-// without removes the trials with failed checks, by trial, and adds these checks to the
-// verdicts of the run in memory; those on disk stay as they are.
+// without removes the trials that have failed checks (given by trial), and adds these checks
+// to the run's verdicts in memory; those on disk stay unchanged.
 func (o *Observations) without(found map[string][]record.Check) {
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]

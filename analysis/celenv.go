@@ -21,10 +21,10 @@ import (
 // lookup finds the finding that an expression names.
 type lookup func(name string, cell record.Cell) (record.Finding, error)
 
-// newEnv declares what assertions can use. A nil lookup is enough to compile.
+// newEnv declares what assertions can use. A nil lookup suffices for compiling.
 func newEnv(find lookup) (*cel.Env, error) {
 	finding := cel.ObjectType(findingType)
-	var env *cel.Env // findings become values by its own types
+	var env *cel.Env // converts findings by its own types
 	get := func(name, cell ref.Val) ref.Val {
 		found, err := call(find, name, cell)
 		if err != nil {
@@ -67,7 +67,7 @@ func call(find lookup, name, cell ref.Val) (record.Finding, error) {
 	return find(fmt.Sprint(name.Value()), levels)
 }
 
-// findingFields are the fields of a finding by the names expressions use.
+// findingFields returns the fields of a finding by their names in expressions.
 func findingFields() []string {
 	t := reflect.TypeFor[record.Finding]()
 	var out []string
@@ -78,7 +78,7 @@ func findingFields() []string {
 	return out
 }
 
-// checkNames finds unknown findings and factors that an expression names by literals.
+// checkNames finds unknown findings and factors that an expression names in literals.
 func checkNames(a *cel.Ast, e study.Expr) error {
 	native := a.NativeRep()
 	place := func(x ast.Expr) (line, column int) {

@@ -16,14 +16,13 @@ import (
 // findingType is the type of findings in expressions.
 const findingType = "record.Finding"
 
-// guarded is an environment in which a figure that a finding does not have is an error, not
-// the zero in its record: an assertion about it can be neither true nor false.
+// guarded returns an environment in which a value that a finding does not have is an error
+// instead of the zero in its record: an assertion about it is neither true nor false.
 func guarded(env *cel.Env) (*cel.Env, error) {
 	return cel.CustomTypeProvider(guardedTypes{env.CELTypeProvider()})(env)
 }
 
-// guardedTypes guards fields where the type is known when an expression is
-// compiled.
+// guardedTypes guards fields of values whose type is known at compile time.
 type guardedTypes struct{ types.Provider }
 
 func (p guardedTypes) FindStructFieldType(structType, name string) (*types.FieldType, bool) {
@@ -43,14 +42,14 @@ func (p guardedTypes) FindStructFieldType(structType, name string) (*types.Field
 	}}, true
 }
 
-// guardedFinding guards fields whose type is known only when an expression runs, as of
+// guardedFinding guards fields of values whose type is known only at evaluation, such as
 // dyn(findings[0]).
 type guardedFinding struct {
-	ref.Val // of the finding, as the types of Go make it
+	ref.Val // the finding, as converted from the Go type
 	finding record.Finding
 }
 
-// Get is a field by its name.
+// Get returns a field by name.
 func (g guardedFinding) Get(field ref.Val) ref.Val {
 	if name, ok := field.(types.String); ok {
 		if err := lacks(g.finding, string(name)); err != nil {
@@ -64,7 +63,7 @@ func (g guardedFinding) Get(field ref.Val) ref.Val {
 	return fields.Get(field)
 }
 
-// IsSet is has(finding.field).
+// IsSet implements has(finding.field).
 func (g guardedFinding) IsSet(field ref.Val) ref.Val {
 	fields, ok := g.Val.(traits.FieldTester)
 	if !ok {
@@ -81,7 +80,7 @@ func (g guardedFinding) Equal(other ref.Val) ref.Val {
 	return g.Val.Equal(other)
 }
 
-// findingValue is a finding as expressions see it, whose warnings have words.
+// findingValue returns a finding for expressions, with its warnings as text.
 func findingValue(adapter types.Adapter, f record.Finding) ref.Val {
 	f.Warnings = slices.Clone(f.Warnings)
 	for i := range f.Warnings {
@@ -90,7 +89,7 @@ func findingValue(adapter types.Adapter, f record.Finding) ref.Val {
 	return guardedFinding{Val: adapter.NativeToValue(f), finding: f}
 }
 
-// findingValues are findings as expressions see them.
+// findingValues returns findings for expressions.
 func findingValues(adapter types.Adapter, findings []record.Finding) ref.Val {
 	out := make([]ref.Val, len(findings))
 	for i, f := range findings {
@@ -99,7 +98,7 @@ func findingValues(adapter types.Adapter, findings []record.Finding) ref.Val {
 	return types.NewRefValList(adapter, out)
 }
 
-// lacks returns why a finding has no such field to judge by, or nil.
+// lacks returns an error if a finding does not have the value of a field, or nil.
 func lacks(f record.Finding, field string) error {
 	missing := false
 	switch field {
@@ -122,7 +121,7 @@ func lacks(f record.Finding, field string) error {
 	return nil
 }
 
-// errInvalid is the error for a finding without a figure.
+// errInvalid returns the error for a finding without a figure.
 func errInvalid(f record.Finding) error {
 	return fmt.Errorf("%s is not valid: %s", describe(f), note.Words(f.Warnings))
 }

@@ -18,28 +18,28 @@ type Answer int
 const (
 	Untried Answer = iota
 	Held           // within the bound
-	Broke          // beyond it, because of what is searched
+	Broke          // beyond it, because of the searched factor
 	Crowded        // beyond it, because of the machine or the generator
 	Unknown        // tried, without a valid trial
 )
 
-// Verdict is a block's answer about a level, with its reasons.
+// Verdict is a block's answer about a level, with the reasons.
 type Verdict struct {
 	Answer Answer
-	Why    note.Note // of all that did not hold
-	// Inferred says that nothing was measured: another climb's cell that asks for less breaks
-	// a bound in this block already.
+	Why    note.Note // everything that failed
+	// Inferred means that nothing was measured: a less demanding cell of another climb already
+	// breaks a bound in this block.
 	Inferred bool
-	// Score is the distance of the value from the bound, see [ladder]; NaN if unknown.
+	// Score is the distance of the value from the bound, see [ladder]; NaN if it is unknown.
 	Score float64
 }
 
-// searched caches what is asked of a run's searches repeatedly.
+// searched caches repeated queries about a run's searches.
 type searched struct {
 	verdicts map[searchedCell]Verdict
 	broken   map[int][]brokenCell // by block
 	climbs   []study.Climb
-	measures map[string]searchedMeasure // by the name of the finding
+	measures map[string]searchedMeasure // by name of the finding
 }
 
 type searchedMeasure struct {
@@ -57,7 +57,7 @@ func newSearched() *searched {
 	return &searched{verdicts: map[searchedCell]Verdict{}, broken: map[int][]brokenCell{}, measures: map[string]searchedMeasure{}}
 }
 
-// measure is the measure that a search uses.
+// measure returns the measure that a search uses.
 func (o *Observations) measure(s study.Search) (m Measure, overhead, ok bool) {
 	found, known := o.searched.measures[s.Finding]
 	if !known {
@@ -67,7 +67,7 @@ func (o *Observations) measure(s study.Search) (m Measure, overhead, ok bool) {
 	return found.Measure, found.overhead, found.ok
 }
 
-// climbs are the plan's.
+// climbs returns the plan's climbs.
 func (o *Observations) climbs() []study.Climb {
 	if o.searched.climbs == nil {
 		o.searched.climbs = o.Plan.Climbs()
@@ -81,7 +81,8 @@ type brokenCell struct {
 	score float64
 }
 
-// score is how far a value is from a bound above zero; for other bounds only on which side.
+// score returns how far a value is from a positive bound; for other bounds, only on which
+// side.
 func score(v, bound float64) float64 {
 	switch {
 	case bound > 0 && v > 0:
@@ -92,8 +93,8 @@ func score(v, bound float64) float64 {
 	return -mostBeyond
 }
 
-// failed names a check that made all of some trials invalid, with its detail, and reports
-// whether it fails because of what is searched; such checks come before others.
+// failed names a check that failed in all of the trials, with its detail, and reports whether
+// it fails because of the searched factor; such checks take precedence.
 func failed(trials []*record.Trial, ownChecks map[string]bool) (why string, own bool) {
 	for _, t := range trials {
 		first, others := "", false
@@ -110,7 +111,7 @@ func failed(trials []*record.Trial, ownChecks map[string]bool) (why string, own 
 				return text, true
 			}
 			others = others || !its
-			// Another check tells more about why nothing is known.
+			// Another check explains better why the answer is unknown.
 			if first == "" || !its {
 				first = text
 			}
@@ -123,8 +124,8 @@ func failed(trials []*record.Trial, ownChecks map[string]bool) (why string, own 
 	return why, false
 }
 
-// Answer is the result of a block's trials of a cell about a search's bound, and its cause if
-// they lie beyond.
+// Answer returns the answer of a block's trials of a cell about a search's bound, and the
+// cause if they exceed it.
 func (o *Observations) Answer(s study.Search, cell, block int) Verdict {
 	if len(o.Tried[cell][block]) == 0 {
 		return Verdict{Score: math.NaN()}
@@ -141,7 +142,7 @@ func (o *Observations) Answer(s study.Search, cell, block int) Verdict {
 	return v
 }
 
-// judge is Answer where there are trials.
+// judge is Answer for a cell with trials.
 func (o *Observations) judge(s study.Search, cell, block int) Verdict {
 	m, overhead, ok := o.measure(s)
 	if !ok {
@@ -187,8 +188,8 @@ func (o *Observations) judge(s study.Search, cell, block int) Verdict {
 	return Verdict{Answer: Held, Score: score(v, s.Bound.Value)}
 }
 
-// corrected is a verdict as the kind corrects it if something else than what is searched gave
-// out.
+// corrected returns a verdict as corrected by the kind in case something other than the
+// searched factor was the limit.
 func (o *Observations) corrected(v Verdict, s study.Search, cell, block int) Verdict {
 	if o.kind.Search.Whose == nil {
 		return v
@@ -196,7 +197,7 @@ func (o *Observations) corrected(v Verdict, s study.Search, cell, block int) Ver
 	return o.kind.Search.Whose(o, v, s, cell, block)
 }
 
-// lost is the share of what a measure summarizes that trials never saw.
+// lost returns the share of the measured quantity that trials never saw.
 func (o *Observations) lost(trials []*record.Trial, m Measure) float64 {
 	if o.kind.Search.Lost == nil {
 		return 0
@@ -204,7 +205,7 @@ func (o *Observations) lost(trials []*record.Trial, m Measure) float64 {
 	return o.kind.Search.Lost(o, trials, m)
 }
 
-// verdicts are a block's answers about all levels of a climb.
+// verdicts returns a block's answers about all levels of a climb.
 func (o *Observations) verdicts(c study.Climb, block int) []Verdict {
 	out := make([]Verdict, len(c.Cells))
 	for i, cell := range c.Cells {
@@ -237,9 +238,8 @@ func (o *Observations) broken(block int) []brokenCell {
 	return out
 }
 
-// brokenBelow names a cell of another climb that breaks a bound in a block and
-// lies no higher than this one in all factors that are searched, so that this
-// one need not be measured.
+// brokenBelow names a cell of another climb that breaks a bound in a block and is no higher
+// than this one in all searched factors, so this one need not be measured.
 func (o *Observations) brokenBelow(c study.Climb, cell, block int) (below brokenCell, ok bool) {
 	for _, other := range o.broken(block) {
 		if slices.Contains(c.Cells, other.cell) {
@@ -263,14 +263,14 @@ func (o *Observations) brokenBelow(c study.Climb, cell, block int) (below broken
 	return brokenCell{}, false
 }
 
-// Next names the trial that a study which searches or tunes needs next in a block, by its
-// place in the block's order; false when the block has all it needs. A tuning's kind decides
-// what it needs.
+// Next returns the trial that a searching or tuning study needs next in a block, as its place
+// in the block's order, and false once the block has all it needs. For a tuning, the kind
+// decides.
 //
-// The first block climbs the given levels to the first that breaks the bound, and then bisects
-// the interval between it and the last that held, by its geometric mean, until the two are
-// within the search's tolerance. Later blocks measure both sides of the limit again, until the
-// answers are certain: see [ladder].
+// The first block climbs the given levels to the first that breaks the bound. It then bisects
+// the interval between that level and the last one that held, at the geometric mean, until the
+// two are within the search's tolerance. Later blocks measure both sides of the limit again
+// until the answers are certain: see [ladder].
 func (kinds Kinds) Next(plan *study.Plan, run record.Run, block int) (order int, ok bool, err error) {
 	o, err := kinds.Of(plan.Study).observe(plan, run)
 	if err != nil {
@@ -300,7 +300,7 @@ func (o *Observations) next(block int) (order int, ok bool) {
 		}
 	}
 	for _, c := range climbs {
-		// A started cell (a baseline has two turns) is finished first.
+		// Finish a started cell first (a baseline has two turns).
 		for _, cell := range c.Cells {
 			if len(o.Tried[cell][block]) > 0 {
 				if order, ok := o.turn(cell, block); ok {
@@ -315,7 +315,7 @@ func (o *Observations) next(block int) (order int, ok bool) {
 	return 0, false
 }
 
-// sated reports that searches need no trial of a block.
+// sated reports whether the searches need no further trial of a block.
 func (o *Observations) sated(block int) bool {
 	if !o.Plan.Study.Chooses() {
 		return false
@@ -324,8 +324,7 @@ func (o *Observations) sated(block int) bool {
 	return !more
 }
 
-// turn is the place in a block of the next trial of a cell, or of what it is
-// compared with, that has not ended.
+// turn returns the place in a block of the next unfinished trial of a cell or of its baseline.
 func (o *Observations) turn(cell, block int) (order int, ok bool) {
 	cells := []int{cell}
 	if base, ok := o.Baseline(cell); ok {
@@ -343,7 +342,7 @@ func (o *Observations) turn(cell, block int) (order int, ok bool) {
 	return 0, false
 }
 
-// step is the level of a climb to be tried next in a block.
+// step returns the level of a climb to try next in a block.
 func (o *Observations) step(c study.Climb, block int) (level int, ok bool) {
 	all := o.verdicts(c, block)
 	earlier := o.ladder(c, func(b int) bool { return b < block })

@@ -1,6 +1,6 @@
-// Package analysis turns a run's observations into findings. It is a pure
-// function of the run directory: the same run gives the same findings years
-// later, on another machine, or judged under new assertions.
+// Package analysis turns a run's observations into findings. It is a pure function of
+// the run directory: the same run gives the same findings years later, on another
+// machine, or under new assertions.
 //
 //	record.Run -> observations   valid trials by cell and block   observations.go
 //	           -> measures       one number per trial               measure.go
@@ -13,13 +13,13 @@
 //	a run      -> what others are compared with                   runfigures.go
 //	a run under way -> measure on, or enough                      enough.go
 //
-// What is measured in a study is the doing of its kind, which supplies a [Kind]
-// (kinds/*/findings): measures, sources of findings that no single trial has,
-// and its part of the summary of a cell.
+// A study's kind defines what is measured. It supplies a [Kind] (kinds/*/findings):
+// measures, sources of findings that no single trial has, and its part of the summary of
+// a cell.
 //
-// What is an estimate, its interval, and why it may be believed is package
-// stat's.
+// Package stat defines estimates, their intervals, and the conditions under which to
+// trust them.
 //
-// Size: findings, floors, searches and assertions all ask the same observations, cell by
-// cell and unit by unit.
+// The package is large because findings, floors, searches and assertions all query the
+// same observations, cell by cell and unit by unit.
 package analysis

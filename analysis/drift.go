@@ -8,16 +8,16 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Neighbouring trials count as alike from that many trials on, if their correlation is that
-// many standard errors above zero.
+// Neighbouring trials count as correlated if there are at least this many trials and the
+// correlation is this many standard errors above zero.
 const (
 	alikeTrials = 20
 	alikeErrors = 2.5
 )
 
 // drifting warns of a machine whose level changed so slowly that neighbouring trials are
-// alike, whatever their cells. Differences inside blocks stand; a plain value holds for the
-// time of the run, and its interval says nothing about another hour.
+// correlated, whatever their cells. Differences inside blocks remain valid. A plain value
+// applies only to the time of the run, and its interval says nothing about any other hour.
 func (o *Observations) drifting(measures []Measure) []note.Note {
 	for _, m := range measures {
 		if m.Quantile != 0.5 && m.Part != record.PartMachine {
@@ -30,8 +30,8 @@ func (o *Observations) drifting(measures []Measure) []note.Note {
 	return nil
 }
 
-// alike is the correlation of a measure of a trial with that of the next, of whatever cell,
-// after each cell's own mean is subtracted, on a scale of ratios; and the number of trials.
+// alike returns the correlation of a measure between successive trials of any cells, on a
+// ratio scale and after subtracting each cell's mean, and the number of trials.
 func (o *Observations) alike(m Measure) (correlation float64, trials int) {
 	type one struct {
 		trial *record.Trial

@@ -11,8 +11,8 @@ import (
 )
 
 // Enough reports whether a run in progress has measured enough by its study's stop rule, and
-// why, or why not. It considers whole blocks only, and requires that the rule held one block
-// before too: see [stat.StopRule].
+// why or why not. It considers only complete blocks, and requires that the rule was also
+// satisfied one block earlier: see [stat.StopRule].
 func (kinds Kinds) Enough(plan *study.Plan, run record.Run) (stop bool, why string) {
 	if plan.Study.Stop == nil {
 		return false, "the study has no stop rule"
@@ -37,7 +37,7 @@ func (o *Observations) enough(n int) (bool, string) {
 	return d.Stop, d.Why
 }
 
-// look collects the estimates that the stop rule is about, and their cells.
+// look collects the estimates that the stop rule covers, and their cells.
 func (o *Observations) look(n int) (stat.Look, []int) {
 	s := o.Plan.Study
 	look := stat.Look{Blocks: n}
@@ -67,8 +67,8 @@ func (o *Observations) look(n int) (stat.Look, []int) {
 	return look, cells
 }
 
-// wholeBlocks counts the blocks, from the first, whose trials have all ended, or were left out
-// by a search.
+// wholeBlocks returns the number of initial blocks in which every trial has ended or was left
+// out by a search.
 func (o *Observations) wholeBlocks() int {
 	if o.Plan.Study.Chooses() {
 		return o.searchedBlocks()
@@ -84,8 +84,7 @@ func (o *Observations) wholeBlocks() int {
 	return n
 }
 
-// searchedBlocks is wholeBlocks for a study that searches: blocks that need
-// no further trial.
+// searchedBlocks is wholeBlocks for a study that searches: blocks that need no further trial.
 func (o *Observations) searchedBlocks() int {
 	for n := 0; ; n++ {
 		if _, more := o.next(n); more || !slices.Contains(o.Blocks, n) {
@@ -94,8 +93,8 @@ func (o *Observations) searchedBlocks() int {
 	}
 }
 
-// whyEnded derives why a run ended where it did, and what the stop rule still lacked if it was
-// not that.
+// whyEnded derives why a run ended when it did and, if the stop rule was not the reason, what
+// the rule still lacked.
 func (o *Observations) whyEnded() string {
 	n := o.wholeBlocks()
 	limits := o.Plan.Study.Blocks
@@ -116,14 +115,15 @@ func (o *Observations) whyEnded() string {
 	if o.limited(n) {
 		return limits.LimitReached(n) + open
 	}
-	if o.Plan.Study.Tune != nil { // which counts trials
+	if o.Plan.Study.Tune != nil { // a tuning counts trials
 		return "interrupted after " + study.BlockWords(n)
 	}
 	return fmt.Sprintf("interrupted after %d of at most %s", n, study.BlockWords(limits.Max)) + open
 }
 
-// limited says whether the study's time limit leaves no room for a block after the first n, or
-// for a study that searches, for a trial. A block that has begun is not cut short.
+// limited reports whether the study's time limit leaves no room for another block after the
+// first n or, in a study that searches, for another trial. A block that has begun is not cut
+// short.
 func (o *Observations) limited(n int) bool {
 	s := o.Plan.Study
 	if s.Blocks.Limit <= 0 || !s.Chooses() && slices.Contains(o.Blocks, n) {
@@ -133,8 +133,8 @@ func (o *Observations) limited(n int) bool {
 	return elapsed+longest > s.Blocks.Limit
 }
 
-// elapsed is the time from the first trial's start to the last one's end, and
-// that of the longest block, or for a study that searches the longest trial.
+// elapsed returns the time from the first trial's start to the last one's end, and that of the
+// longest block or, in a study that searches, the longest trial.
 func (o *Observations) elapsed() (total, longest time.Duration) {
 	type span struct{ from, to time.Time }
 	extend := func(s span, t *record.Trial) span {

@@ -7,21 +7,21 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// A Difference is an estimate with what it is weighed against.
+// A Difference is an estimate with the references to judge it by.
 type Difference struct {
 	stat.Estimate
 	Floor stat.Floor
 	Say   func(float64) string
 
-	// OnePods says that the same pods served all blocks: no interval includes their particular
-	// properties, and only the floor knows how pods differ.
+	// OnePods means that the same pods served all blocks: no interval includes their
+	// particular properties, and only the floor tells how pods differ.
 	OnePods bool
 
 	cell, base int
 	measure    Measure
 }
 
-// p is the p-value of the difference: see [stat.Estimate.P].
+// p returns the p-value of the difference: see [stat.Estimate.P].
 func (d Difference) p() float64 {
 	if d.OnePods {
 		return math.Max(d.P(), d.Floor.P(d.Value))
@@ -29,9 +29,9 @@ func (d Difference) p() float64 {
 	return d.P()
 }
 
-// Put writes a defined difference into a finding: its figure and interval, whatever they are,
-// and which of three answers it is: see [stat.Estimate.Call]. With the same pods in all blocks
-// nothing is real without a known floor.
+// Put writes a defined difference into a finding: its estimate and interval in any case, and
+// one of three answers: see [stat.Estimate.Call]. If the same pods served all blocks, nothing
+// is real without a known floor.
 func (d Difference) Put(f record.Finding, margin float64) record.Finding {
 	switch {
 	case d.OnePods && d.Floor.Blocks == 0:
@@ -48,12 +48,12 @@ func (d Difference) Put(f record.Finding, margin float64) record.Finding {
 	return f
 }
 
-// A Family are differences that are reported together and share one error rate.
+// A Family is a set of differences that are reported together and share one error rate.
 type Family []Difference
 
-// Judge revokes verdicts that are real only by themselves, of findings in the family's order,
-// and sets which effect each would have detected: see [stat.Family]. It leaves findings alone
-// that are no differences.
+// Judge revokes verdicts that are real only individually, for findings in the family's order,
+// and sets the effect that each would have detected: see [stat.Family]. It does not change
+// findings that are not differences.
 func (all Family) Judge(findings []record.Finding) {
 	var p stat.Family
 	for i, d := range all {
@@ -70,7 +70,7 @@ func (all Family) Judge(findings []record.Finding) {
 		switch f.Verdict {
 		case record.VerdictReal, record.VerdictNoEffect, record.VerdictInconclusive:
 		default:
-			continue // no difference, or none that is known
+			continue // not a difference, or an unknown one
 		}
 		if f.Verdict == record.VerdictReal && d.p() > limit {
 			f.Verdict = record.VerdictInconclusive

@@ -10,14 +10,14 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Named is the finding of a name by its definition, without figures yet.
+// Named returns the finding of a name from its definition, still without figures.
 func (o *Observations) Named(name string, cell record.Cell) record.Finding {
 	s := o.Plan.Study
 	d := s.Kind.Findings().Must(name)
 	return record.Finding{Name: name, Probe: d.Probe, Unit: s.UnitOf(d), Cell: cell}
 }
 
-// MinBlocks is how many blocks an interval needs.
+// MinBlocks is the number of blocks that an interval requires.
 const MinBlocks = 2
 
 // findings lists every cell's findings: overheads first, then plain values.
@@ -49,8 +49,8 @@ func (o *Observations) findings(measures []Measure) []record.Finding {
 	return out
 }
 
-// Unread reports that no valid trial has a number of a measure, though there are valid trials:
-// it was not read. For a percentile, too few count as a number too.
+// Unread reports whether no valid trial has a value of a measure, though there are valid
+// trials: it was not read. For a percentile, too few observations count as a value.
 func (o *Observations) Unread(m Measure) bool {
 	valid := false
 	for cell := range o.Plan.Cells {
@@ -64,8 +64,8 @@ func (o *Observations) Unread(m Measure) bool {
 	return valid
 }
 
-// difference estimates what a cell adds to its baseline, absolute and as a
-// share of the baseline.
+// difference estimates what a cell adds to its baseline, in absolute terms and as a share of
+// the baseline.
 func (o *Observations) difference(cell, base int, m Measure, level float64) (e, relative stat.Estimate) {
 	options := stat.Options{Level: level, Say: m.Say, Resolution: o.Resolution(m, cell, base)}
 	if m.Quantile > 0 {
@@ -75,21 +75,21 @@ func (o *Observations) difference(cell, base int, m Measure, level float64) (e, 
 	return stat.Difference(pairs, options), stat.RelativeDifference(pairs, options)
 }
 
-// Apart estimates how much more a cell has than another: of the quantiles of all
-// requests, or of what each unit measured.
+// Apart estimates by how much one cell exceeds another, from the quantiles of all requests or
+// from what each unit measured.
 func (o *Observations) Apart(cell, other int, m Measure, level float64) stat.Estimate {
 	e, _ := o.difference(cell, other, m, level)
 	return e
 }
 
-// Ratio estimates how much more a cell has than another, as a share of the other:
-// of the quantiles of all requests, or of what each unit measured.
+// Ratio estimates by how much one cell exceeds another, as a share of the other, from the
+// quantiles of all requests or from what each unit measured.
 func (o *Observations) Ratio(cell, base int, m Measure, level float64) stat.Estimate {
 	_, relative := o.difference(cell, base, m, level)
 	return relative
 }
 
-// overhead is the finding of what a cell adds to its baseline, told by itself.
+// overhead returns the finding of what a cell adds to its baseline, judged individually.
 func (o *Observations) overhead(cell, base int, m Measure) record.Finding {
 	f, d := o.added(cell, base, m)
 	out := []record.Finding{f}
@@ -98,8 +98,8 @@ func (o *Observations) overhead(cell, base int, m Measure) record.Finding {
 	return out[0]
 }
 
-// added is the finding of what a cell adds to its baseline, as it would be reported by itself,
-// with its difference.
+// added returns the finding of what a cell adds to its baseline, as if reported individually,
+// and its difference.
 func (o *Observations) added(cell, base int, m Measure) (record.Finding, Difference) {
 	f := record.Finding{
 		Name: m.Name + finding.Overhead, Probe: m.Probe, Unit: m.Unit,
@@ -141,7 +141,7 @@ func (o *Observations) added(cell, base int, m Measure) (record.Finding, Differe
 	return f, d
 }
 
-// Plain is the finding of a cell's own value; false if the cell has none.
+// Plain returns the finding of a cell's own value, or false if the cell has none.
 func (o *Observations) Plain(cell int, m Measure) (record.Finding, bool) {
 	f := record.Finding{Name: m.Name, Probe: m.Probe, Unit: m.Unit, Cell: o.Short(cell), Verdict: record.VerdictMeasured}
 	e, ok := o.Value(cell, m)
@@ -179,7 +179,7 @@ func (o *Observations) Plain(cell int, m Measure) (record.Finding, bool) {
 	return f, true
 }
 
-// Value is a cell's own value; false if no trial has one.
+// Value returns a cell's own value, or false if no trial has one.
 func (o *Observations) Value(cell int, m Measure) (stat.Estimate, bool) {
 	options := stat.Options{Say: m.Say}
 	if m.Quantile > 0 {
@@ -193,7 +193,7 @@ func (o *Observations) Value(cell int, m Measure) (stat.Estimate, bool) {
 	return stat.Mean(values, options), values != nil
 }
 
-// Margin is the study's, for differences to a value; 0 if unknown.
+// Margin returns the study's margin for differences from a value, or 0 if it is unknown.
 func (o *Observations) Margin(level float64) float64 {
 	if !stat.Finite(level) {
 		return 0
@@ -201,7 +201,7 @@ func (o *Observations) Margin(level float64) float64 {
 	return float64(o.Plan.Study.Margin) * math.Abs(level)
 }
 
-// noiseWarning is why a net cost's verdict is that it is indistinguishable from zero.
+// noiseWarning explains why a net cost cannot be distinguished from zero.
 func noiseWarning(f record.Finding) note.Note {
 	if f.Estimate <= 0 {
 		return noteBelowIdle.Of(words.Quantity(-f.Estimate, f.Unit))
@@ -209,8 +209,8 @@ func noiseWarning(f record.Finding) note.Note {
 	return noteIdleVaries.Of()
 }
 
-// faults is the finding of unwanted events in a cell, per trial: from the fewest in a trial to
-// the most. One is enough to be real.
+// faults returns the finding of unwanted events per trial in a cell, with the range over
+// trials as its interval. A single event makes it real.
 func (o *Observations) faults(f record.Finding, cell int, m Measure) record.Finding {
 	f.Low, f.Trials = math.Inf(1), &record.FaultTrials{}
 	for _, t := range o.Valid(cell) {
@@ -234,7 +234,8 @@ func (o *Observations) faults(f record.Finding, cell int, m Measure) record.Find
 }
 
 // valueless returns why a percentile of a cell with valid trials has no value: it lies among
-// failed requests, or too few observations lie beyond it. No reason if it is neither.
+// failed requests, or too few observations lie beyond it. The reason is empty if neither is
+// the case.
 func (o *Observations) valueless(cell int, m Measure) (reason string, why note.Note) {
 	if len(o.Valid(cell)) == 0 {
 		return "", why
@@ -259,7 +260,7 @@ func (o *Observations) valueless(cell int, m Measure) (reason string, why note.N
 	return record.ReasonTooFew, noteFewCounted.Of(m.Counted, m.MinCount)
 }
 
-// never is a measure's own, see [Measure].
+// never calls the measure's Never, see [Measure].
 func (o *Observations) never(cell int, m Measure) (why note.Note, ok bool) {
 	if m.Never == nil {
 		return why, false
@@ -267,17 +268,18 @@ func (o *Observations) never(cell int, m Measure) (why note.Note, ok bool) {
 	return m.Never(o, cell)
 }
 
-// lacks reports that a percentile of a cell has no value because it counts too little.
+// lacks reports whether a percentile of a cell has no value for lack of observations.
 func (o *Observations) lacks(cell int, m Measure) bool {
 	reason, _ := o.valueless(cell, m)
 	return reason == record.ReasonTooFew
 }
 
-// notNegative is the lower end of the interval of a quantity that cannot be negative, such as
-// plain latency, CPU time or size: intervals of few and scattered blocks extend below zero.
+// notNegative returns the lower end of the interval of a quantity that cannot be negative,
+// such as plain latency, CPU time or size: with few, scattered blocks, intervals extend below
+// zero.
 func notNegative(low float64) float64 { return math.Max(0, low) }
 
-// Invalid is a finding that too few valid trials leave without a figure.
+// Invalid returns a finding without a figure, for lack of valid trials.
 func Invalid(f record.Finding, blocks int) record.Finding {
 	f.Verdict = record.VerdictInvalid
 	f.Warnings = append(f.Warnings, noteFewBlocks.Of(blocks, MinBlocks))

@@ -9,16 +9,17 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Memory is counted in pages, bytes. For all else, resolution is the step as a share of the
-// value: the width of a bucket of the histograms, whose values have three significant digits,
-// and at least the step of counters of CPU time.
+// Memory is counted in pages, in bytes. For other quantities, resolution is the step as a
+// share of the value: the width of the histograms' buckets, whose values have three
+// significant digits, and at least the step of CPU time counters.
 const (
 	pageSize   = 4096
 	resolution = 1e-3
 )
 
-// Resolution is the step in which a measure's values in some cells are read, in its unit. No
-// difference below it is evidence of anything. Counts and sizes of configuration are exact: 0.
+// Resolution returns the step in which a measure's values in some cells are read, in its unit.
+// No difference below it is evidence of anything. Counts and sizes of configuration are exact:
+// 0.
 func (o *Observations) Resolution(m Measure, cells ...int) float64 {
 	if finding.Exact(m.Unit) || m.Exact {
 		return 0
@@ -38,15 +39,14 @@ func (o *Observations) Resolution(m Measure, cells ...int) float64 {
 	return step
 }
 
-// Floor is the A/A noise floor of a measure in a baseline cell, with the mean
-// value there.
+// Floor returns the A/A noise floor of a measure in a baseline cell, and the mean value there.
 func (o *Observations) Floor(base int, m Measure) (f stat.Floor, level float64) {
 	f = stat.NoiseFloor(o.deployed(o.twice(base, m)), stat.Options{})
 	level = stat.Mean(o.Values(base, m), stat.Options{}).Value
 	return f.AtLeast(o.Resolution(m, base)), level
 }
 
-// orZero is 0 for an unknown value.
+// orZero returns 0 for an unknown value.
 func orZero(v float64) float64 {
 	if !stat.Finite(v) {
 		return 0
@@ -54,8 +54,8 @@ func orZero(v float64) float64 {
 	return v
 }
 
-// twins are the two turns of a baseline cell in each block that has both, by unit. For a
-// quantile they are those of each single trial.
+// twins returns the two turns of a baseline cell in each block that has both, by unit; for a
+// quantile, those of each single trial.
 func (o *Observations) twins(base int, m Measure) [][]stat.Pair {
 	of := m.Searched().Of
 	var out [][]stat.Pair
@@ -71,8 +71,8 @@ func (o *Observations) twins(base int, m Measure) [][]stat.Pair {
 	return out
 }
 
-// deployed are the differences between deployments: pods that served all blocks give one such
-// difference, the mean, however many blocks there are.
+// deployed returns the differences between deployments. Pods that served all blocks give only
+// one such difference, the mean, however many blocks there are.
 func (o *Observations) deployed(twice []stat.Pair) []stat.Pair {
 	if !o.SamePods() {
 		return twice
@@ -90,8 +90,8 @@ func (o *Observations) deployed(twice []stat.Pair) []stat.Pair {
 	return []stat.Pair{{Base: one.Base / n, Test: one.Test / n}}
 }
 
-// floors lists the noise floors of every measure that is compared, by
-// baseline cell, and what is odd about them.
+// floors lists the noise floors of every compared measure, by baseline cell, with warnings
+// about anything unusual.
 func (o *Observations) floors(measures []Measure) (out []record.NoiseFloor, warnings []note.Note) {
 	for _, m := range measures {
 		if !m.Compared {
@@ -109,7 +109,7 @@ func (o *Observations) floors(measures []Measure) (out []record.NoiseFloor, warn
 			if level > 0 {
 				n.RelativeRatio = f.Value / level
 			}
-			if !o.SamePods() { // one pair of deployments does not show how they differ
+			if !o.SamePods() { // a single pair of deployments does not show how they differ
 				c := stat.VarianceComponents(o.twins(cell, m))
 				n.BlocksRatio, n.DeploymentsRatio, n.TrialsRatio = orZero(c.Blocks), orZero(c.Deployments), orZero(c.Trials)
 			}

@@ -10,94 +10,92 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// A kind is what analysis asks of a kind of study. Whatever is nil the kind has
-// nothing to add to.
+// A Kind supplies what analysis needs from a kind of study. Nil members mean that the kind
+// has nothing to add.
 type Kind struct {
 	Name study.Kind
 
-	// Measures are the numbers of a trial, in the order of reports, and sources
-	// what makes the findings that no single trial has.
+	// Measures are the numbers of a trial, in the order of reports. Sources make the
+	// findings that no single trial has.
 	Measures func(s *study.Study) []Measure
 	Sources  []Source
 
-	// Assertions tells those about single trials from those about the run's
-	// findings, and checks both; check finds what else is wrong with a study
-	// before anything starts.
+	// Assertions separates assertions about single trials from those about the run's
+	// findings, and checks both. check finds further errors in a study before anything
+	// starts.
 	Assertions func(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings []study.Expr, err error)
 	Check      func(s *study.Study) error
 
-	// Figures are what runs can be compared by beside what trials measured: findings of
-	// a run's only cell.
+	// Figures adds figures for comparing runs besides what trials measured: findings of a
+	// run's only cell.
 	Figures func(o *Observations) []RunFigure
 
-	// Outdated says in words how rules by which trials were judged differ from
-	// today's; "" if they do not.
+	// Outdated describes how the rules by which trials were judged differ from today's; ""
+	// if they do not.
 	Outdated func(by record.Rules) string
 
-	// Places are the factors by which cells have other pods, or pods elsewhere. Trials that
-	// agree in them are taken together only if their parts were on machines that are alike.
-	// nil: trials of the kind may be on any machines.
+	// Places are the factors that give cells different pods, or pods in different places.
+	// Trials with the same levels of these are combined only if their parts ran on similar
+	// machines. nil means that the kind's trials may run on any machines.
 	Places []string
-	// Unfair are checks that a trial can only be held against beside the others of
-	// its run, by trial: one that fails leaves the trial out.
+	// Unfair returns, by trial, checks that require the other trials of the run: a failed
+	// check excludes the trial.
 	Unfair func(o *Observations) map[string][]record.Check
 
-	// Begin makes what the kind keeps of a run's trials while it is analysed:
-	// [observations.own]. It is given the assertions about single trials.
+	// Begin returns the data that the kind keeps about a run's trials during analysis:
+	// [observations.own]. It receives the assertions about single trials.
 	Begin func(ofTrials []study.Expr) any
-	// Histogram is a trial's latency where the run keeps none.
+	// Histogram returns a trial's latency if the run does not keep it.
 	Histogram func(o *Observations, t *record.Trial) (record.TrialHist, bool)
-	// Failed is how many of a trial's requests have no latency, where the trial's
-	// record of its load does not say.
+	// Failed returns how many of a trial's requests have no latency, if the trial's record
+	// of its load does not say.
 	Failed func(o *Observations, t *record.Trial) int64
 	// Summarize adds to the summary of a cell, finish to a run's findings.
 	Summarize func(o *Observations, cell int, valid []*record.Trial, s *record.CellSummary)
 	Finish    func(s *study.Study, f *record.Findings)
-	// Remarks are what else a run's findings warn of.
+	// Remarks returns further warnings about a run's findings.
 	Remarks func(o *Observations) []note.Note
-	// Published says what else a published figure and ours have to do with
-	// each other.
+	// Published returns further notes on how a published figure relates to ours.
 	Published func(c *Beside, p study.Published, f *record.Finding, cell int) []note.Note
 
 	Search Searched
-	// Next names the trial that a study which tunes needs next in a block; see
-	// [Kinds.Next].
+	// Next returns the trial that a tuning study needs next in a block; see [Kinds.Next].
 	Next func(o *Observations, block int) (order int, ok bool)
 }
 
-// Searched is what a kind says of searches' bounds.
+// Searched is what a kind knows about the bounds of searches.
 type Searched struct {
-	// Who has a limit that is searched, and ownChecks are those that fail
-	// because of what it does, or cannot do. Those that are true are its own
-	// whatever else fails, the others where nothing else is wrong.
+	// Who names the component whose limit is searched, and ownChecks are the checks that
+	// fail because of what that component does or cannot do. Checks that are true count as
+	// its own whatever else fails, the others only if nothing else is wrong.
 	Who       string
 	OwnChecks map[string]bool
-	// Lost is the share of what a measure is about that trials never saw, so
-	// that it lies beyond any bound.
+	// Lost returns the share of the measured quantity that trials never saw, and which
+	// therefore lies beyond any bound.
 	Lost func(o *Observations, trials []*record.Trial, m Measure) float64
-	// Whose corrects a verdict where something else gave out.
+	// Whose corrects a verdict if something else was the limit.
 	Whose func(o *Observations, v Verdict, s study.Search, cell, block int) Verdict
-	// Loose says why a measure of some trials is less exact than it looks; nil
-	// if it is not.
+	// Loose returns why a measure of some trials is less exact than it appears; nil if it
+	// is exact.
 	Loose func(o *Observations, trials []*record.Trial, m Measure) []note.Note
 }
 
-// A source adds the findings that no single trial has, with whatever else a
-// report tells of them.
+// A Source adds the findings that no single trial has, and what else a report says about
+// them.
 type Source struct {
 	Of  finding.Source
 	Add func(o *Observations, f *record.Findings)
 }
 
-// FromSearches is the source of how far factors go, in all kinds.
+// FromSearches returns the source of how far factors can go, which all kinds share.
 func FromSearches() Source {
 	return Source{finding.FromSearch, func(o *Observations, f *record.Findings) { f.Findings = append(f.Findings, o.searches()...) }}
 }
 
-// Kinds are the kinds of study that can be analysed.
+// Kinds lists the kinds of study that can be analysed.
 type Kinds []Kind
 
-// Of finds the kind of a study.
+// Of returns the kind of a study.
 func (kinds Kinds) Of(s *study.Study) Kind {
 	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == s.Kind })
 	if i < 0 {
@@ -106,7 +104,7 @@ func (kinds Kinds) Of(s *study.Study) Kind {
 	return kinds[i]
 }
 
-// sorted checks assertions and tells those about single trials.
+// sorted checks assertions and separates those about single trials.
 func (k Kind) sorted(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings []study.Expr, err error) {
 	if k.Assertions != nil {
 		return k.Assertions(s, exprs)
@@ -115,9 +113,9 @@ func (k Kind) sorted(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings [
 	return nil, exprs, err
 }
 
-// CheckStudy checks a study's assertions, and the conditions of its timeline,
-// before anything starts: syntax, types, and the names of findings, factors,
-// windows and steps. The error gives the place and is one of usage.
+// CheckStudy checks a study's assertions, and the conditions of its timeline, before
+// anything starts: syntax, types, and the names of findings, factors, windows and steps.
+// The error has the position and is a usage error.
 func (kinds Kinds) CheckStudy(s *study.Study) error {
 	k := kinds.Of(s)
 	if _, _, err := k.sorted(s, s.Assert); err != nil || k.Check == nil {
@@ -126,8 +124,7 @@ func (kinds Kinds) CheckStudy(s *study.Study) error {
 	return k.Check(s)
 }
 
-// IstiodsChecks are those that fail because of what istiod does, or cannot do.
-// Those of its death are its own whatever else fails; that proxies are not
-// connected is only where nothing else is wrong: on a machine that is too busy
-// our own sidecars lose their streams.
+// IstiodsChecks are the checks that fail because of what istiod does or cannot do. Those
+// about its death count as its own whatever else fails. Unconnected proxies count only if
+// nothing else is wrong: on an overloaded machine our own sidecars lose their streams.
 var IstiodsChecks = map[string]bool{"istiod-lived": true, "istiod-metrics": true, "connected": false}

@@ -7,45 +7,44 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// mostBeyond bounds scores: what is ten times the bound, or never ends, is
-// beyond it, and how far says nothing more.
+// mostBeyond is the maximum score: a value ten times the bound, or one that never
+// ends, is beyond it, and how far does not matter.
 const mostBeyond = 2.302585
 
-// A ladder is what trials say of the levels of a climb: a score for each unit
-// of blocks that varies on its own, and each level. A score is the logarithm of
-// the value over the bound: below zero where the bound holds. NaN: nothing was
-// measured.
+// A ladder holds what trials say about the levels of a climb: a score for each
+// level in each unit of blocks that varies independently. A score is the logarithm
+// of value over bound: below zero if the bound holds, NaN if nothing was measured.
 //
-// A level holds for sure where the interval of its scores' mean, by Student's t
-// over units, is below zero, and breaks for sure where it is above. Since more
-// load is never easier, a unit that did not measure a level may have the score of
-// its next higher one there for the former, and of its next lower one for the
-// latter: either errs towards the bound.
+// A level certainly holds if the interval of its scores' mean (Student's t over
+// units) is below zero, and certainly breaks if the interval is above zero. More
+// load is never easier. For holding, a unit that did not measure a level may
+// therefore use the score of its next higher level, and for breaking that of its
+// next lower level: both err towards the bound.
 type ladder struct {
 	levels    []float64
 	tolerance float64
 	units     [][]float64
-	// least is how many units a level needs to be sure that no more trials are
-	// made of it, most how many there may be in the end.
+	// least is the number of units that must measure a level before it can be
+	// certain enough to need no more trials; most is the final number of units.
 	least, most int
 }
 
-// leastSure is how many units measure a level, where there are so many, before it
-// is left alone.
+// leastSure is the number of units that must measure a level, if there are that
+// many, before it needs no more trials.
 const leastSure = 3
 
-// sureLevel is the confidence of a level's interval by which it is sure, at one
-// look. Levels are looked at after each block, and those that are sure are left
-// alone, which makes a wrong answer likelier than that of one look; two ends and
-// scores of neighbouring levels, which err towards the bound, make it rarer. What
-// comes of both is counted in TestSimulationSearch.
+// sureLevel is the confidence level of the interval by which a level is certain,
+// for a single look. Levels are examined after each block and then left alone once
+// they are certain, which makes errors more likely than with a single look. Using
+// two ends, and scores of neighbouring levels that err towards the bound, makes
+// errors rarer. TestSimulationSearch counts the combined effect.
 const sureLevel = 0.95
 
 func known(score float64) bool { return !math.IsNaN(score) }
 
-// scores are those of a level by unit. Where a unit did not measure it, they are
-// of the nearest that it measured in a direction, 1 for up, or missing if that
-// is 0.
+// scores returns a level's scores by unit. For a unit that did not measure the
+// level, it uses the nearest level measured in a direction (1 is up), or nothing
+// if direction is 0.
 func (l ladder) scores(level, direction int) []float64 {
 	var out []float64
 	for _, unit := range l.units {
@@ -62,9 +61,9 @@ func (l ladder) scores(level, direction int) []float64 {
 	return out
 }
 
-// sure says that a level holds (side -1) or breaks (side 1), or would if half of
-// the units that are still to come had the spread of those there are: not all
-// will measure this level.
+// sure reports whether a level certainly holds (side -1) or breaks (side 1), or
+// would if half of the remaining units had the same spread as the existing ones:
+// not all of them will measure this level.
 func (l ladder) sure(level, side, units int) bool {
 	for _, scores := range [][]float64{append(l.scores(level, 0), l.contrary(level, side)...), l.scores(level, -side)} {
 		if len(scores) >= MinBlocks && float64(side)*stat.Average(scores) > stat.Reach(scores, (units+len(scores)+1)/2, sureLevel) {
@@ -74,8 +73,8 @@ func (l ladder) sure(level, side, units int) bool {
 	return false
 }
 
-// contrary are the scores of units that did not measure a level, but one beyond
-// it on a side, where that answered against what the side says.
+// contrary returns the scores of units that did not measure a level but one beyond
+// it on a side, if their answers contradict that side.
 func (l ladder) contrary(level, side int) []float64 {
 	var out []float64
 	for _, unit := range l.units {
@@ -94,7 +93,7 @@ func (l ladder) contrary(level, side int) []float64 {
 	return out
 }
 
-// measured is how many units have a score of any level.
+// measured returns the number of units that have a score of any level.
 func (l ladder) measured() (n int) {
 	for _, unit := range l.units {
 		if slices.ContainsFunc(unit, known) {
@@ -104,12 +103,12 @@ func (l ladder) measured() (n int) {
 	return n
 }
 
-// holds and breaks are what is sure by now.
+// holds and breaks report what is certain by now.
 func (l ladder) holds(level int) bool  { return l.sure(level, -1, 0) }
 func (l ladder) breaks(level int) bool { return l.sure(level, 1, 0) }
 
-// pivot is where scores change their sign on balance: the highest measured
-// level below, -1 for none, and the lowest above, len(levels) for none.
+// pivot returns where scores change sign on balance: the highest measured level
+// below, -1 if there is none, and the lowest above, len(levels) if there is none.
 func (l ladder) pivot() (low, high int) {
 	sums := make([]float64, len(l.levels))
 	measured := make([]bool, len(l.levels))
@@ -136,10 +135,10 @@ func (l ladder) pivot() (low, high int) {
 	return low, high
 }
 
-// interval is the highest level that holds for sure and the lowest that breaks
-// for sure, -1 and len(levels) where there is none. Where both are said of
-// levels in the wrong order neither is believed. At a cliff both ends move one
-// level out: few answers that agree prove little more than that the limit is near.
+// interval returns the highest level that certainly holds and the lowest that
+// certainly breaks, or -1 and len(levels) if there is none. If both claims are in
+// the wrong order, neither counts. At a cliff both ends move one level outwards: a
+// few consistent answers prove little more than that the limit is near.
 func (l ladder) interval() (low, high int) {
 	low, high = -1, len(l.levels)
 	for i := range l.levels {
@@ -161,24 +160,24 @@ func (l ladder) interval() (low, high int) {
 	return low, high
 }
 
-// wideCliff is the ratio of two levels from which on what trials and pods differ
-// by seldom reaches from one to the other.
+// wideCliff is the ratio between two levels above which differences between trials
+// and pods rarely bridge them.
 const wideCliff = 1.25
 
-// cliff says that the value grows tenfold or more between two levels, as where
-// what is searched dies: then none tells how near the limit is.
+// cliff reports whether the value grows tenfold or more between two levels, for
+// example because the searched component dies: neither level then shows how near
+// the limit is.
 func (l ladder) cliff(low, high int) bool {
 	below, above := l.scores(low, 0), l.scores(high, 0)
 	return len(below) > 0 && len(above) > 0 && stat.Average(above)-stat.Average(below) >= mostBeyond
 }
 
-// again is the level that a later block needs next, given what earlier ones
-// said; now has this block's own trials too, of which done tells.
+// again returns the level that a later block needs next, given the earlier blocks;
+// now also contains this block's own trials, and done reports their answers.
 //
-// The block measures both sides of the limit as they are known so far, unless
-// what they answer is sure. Where an answer is so near the bound that all the
-// study's blocks would not make it sure, it goes on outward, by one step, two,
-// four.
+// The block measures both sides of the limit as known so far, unless their answers
+// are certain. If an answer is so near the bound that all the study's blocks would
+// not make it certain, it moves outwards by one step, two, four.
 func (l ladder) again(now ladder, done func(level int) Answer) (level int, ok bool) {
 	low, high := l.pivot()
 	if low >= 0 && high < len(l.levels) && l.levels[high] > l.levels[low]*(1+l.tolerance) && l.tolerance > 0 {
@@ -210,8 +209,8 @@ func (l ladder) again(now ladder, done func(level int) Answer) (level int, ok bo
 	return 0, false
 }
 
-// middle is the level nearest to the geometric mean of two, low if there is
-// none between them.
+// middle returns the level nearest to the geometric mean of two levels, or low if
+// there is none between them.
 func (l ladder) middle(low, high int) int {
 	best, distance := low, math.Inf(1)
 	middle := (math.Log(l.levels[low]) + math.Log(l.levels[high])) / 2
@@ -223,9 +222,9 @@ func (l ladder) middle(low, high int) int {
 	return best
 }
 
-// climb is the level that a first block tries next: up to the first that breaks
-// the bound, down to one that holds, and then by halves between the two. given
-// are the levels that the study names.
+// climb returns the level that a first block tries next: up to the first that
+// breaks the bound, down to one that holds, then bisecting between the two. given
+// reports the levels that the study names.
 func (l ladder) climb(all []Verdict, given func(level int) bool) (level int, ok bool) {
 	low, high := -1, len(all)
 	for i, v := range all {
@@ -240,7 +239,7 @@ func (l ladder) climb(all []Verdict, given func(level int) bool) (level int, ok 
 	}
 	open := func(i int) bool { return i > low && i < high && all[i].Answer == Untried }
 	switch {
-	case low < 0 && high < len(all): // down to what may hold
+	case low < 0 && high < len(all): // down to a level that may hold
 		for i := high - 1; i >= 0; i-- {
 			if given(i) && open(i) {
 				return i, true

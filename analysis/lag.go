@@ -7,19 +7,19 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// maxLagRatio is how much of a latency effect the generator's own lateness may be. Latency
-// counts from the intended time, and so includes that lateness; where it is large beside the
-// effect, it may be the effect.
+// maxLagRatio limits the generator's own lateness relative to a latency effect. Latency is
+// measured from the intended time and so includes that lateness, which may be the effect
+// itself if it is comparatively large.
 const maxLagRatio = 0.25
 
-// lateness is how late the generator was in a cell at a measure's part of the
-// distribution, in microseconds, in the middle of the cell's trials: at the median
-// for p50, at p90 for p90, and so on, on the mean for a mean.
+// lateness returns how late the generator was in a cell at a measure's part of the
+// distribution, in microseconds, as the median over the cell's trials: at the median for
+// p50, at p90 for p90, and so on, and on average for a mean.
 func (o *Observations) lateness(cell int, m Measure) float64 {
 	var lags []float64
 	for _, t := range o.Valid(cell) {
 		if t.Load == nil || t.Load.Rate.IsMax() {
-			continue // as fast as possible: there is no schedule
+			continue // as fast as possible: no schedule
 		}
 		lags = append(lags, lagAt(t.Load.Lag, m))
 	}
@@ -36,8 +36,8 @@ func lagAt(lag record.Latency, m Measure) float64 {
 	return lag.At(record.Quantile(m.Quantile))
 }
 
-// DoubtLag revokes a verdict on a difference in latency that the generator itself may have
-// caused in one of its cells; the effect is in microseconds. It does nothing to other
+// DoubtLag revokes a verdict on a latency difference that the generator itself may have
+// caused in one of the cells; the effect is in microseconds. It does not change other
 // measures.
 func (o *Observations) DoubtLag(f *record.Finding, m Measure, effect float64, cells ...int) {
 	if m.Quantile == 0 && !m.Timed || f.Verdict != record.VerdictReal {

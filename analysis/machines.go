@@ -10,16 +10,15 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// checkMachines names the check that a trial's parts ran on machines like those of the trials
-// that its figures are combined with.
+// checkMachines names the check that a trial's parts ran on the same kind of machines as the
+// trials that it is combined with.
 const checkMachines = "machines"
 
-// unlike are the checks of trials with a part on another machine than in most trials of their
-// run, by trial. Otherwise differences between machines would be inside one interval, or in a
-// difference between cells. Cells that ask for other places, or for more pods, are compared
-// with their like only. While a search or a tuning is in progress, later trials must not
-// change the validity of earlier ones: then the first trial decides where the others should
-// be.
+// unlike returns checks, by trial, for trials with a part on a different machine than in most
+// trials of their run. Otherwise differences between machines would enter an interval or a
+// difference between cells. Cells that require other places, or more pods, are compared only
+// with their like. While a search or tuning is in progress, later trials must not change the
+// validity of earlier ones: the first trial then decides on the machines of the others.
 func (o *Observations) unlike() map[string][]record.Check {
 	out := map[string][]record.Check{}
 	if o.kind.Places == nil {
@@ -60,13 +59,13 @@ func (o *Observations) unlike() map[string][]record.Check {
 	return out
 }
 
-// byFirst reports that later trials must not change the validity of earlier ones.
+// byFirst reports whether later trials must not change the validity of earlier ones.
 func (o *Observations) byFirst() bool {
 	return len(o.Plan.Study.Search) > 0 || o.Plan.Study.Tune != nil
 }
 
-// usualMachine is the machine that most of some trials had a part on, of several such machines
-// the first trial's; "" if unknown.
+// usualMachine returns the machine on which most of the trials had a part, the earliest such
+// machine in a tie, or "" if it is unknown.
 func (o *Observations) usualMachine(trials []*record.Trial, part string) (usual string) {
 	count, first := map[string]int{}, []string{}
 	for _, t := range trials {
@@ -85,10 +84,10 @@ func (o *Observations) usualMachine(trials []*record.Trial, part string) (usual 
 }
 
 // UnlikeNodes names the nodes of trials if these are different machines, with the
-// consequences; apart is what a kind adds to that.
+// consequences; apart is what a kind adds.
 func (o *Observations) UnlikeNodes(apart string) []note.Note {
 	type side struct{ cell, part string }
-	machines, kinds := map[string]string{}, map[string]bool{} // by node; of all nodes
+	machines, kinds := map[string]string{}, map[string]bool{} // machines by node, kinds over all nodes
 	first, mixed := map[side]string{}, map[string]bool{}
 	left := 0
 	for i := range o.Run.Trials {
@@ -103,7 +102,7 @@ func (o *Observations) UnlikeNodes(apart string) []note.Note {
 		cell := t.Cell.Key()
 		for name, at := range t.Nodes {
 			if at.Machine == "" {
-				continue // of a hand, not known
+				continue // of a single hand, unknown
 			}
 			machines[at.Name], kinds[at.Machine] = at.Machine, true
 			if unlike {

@@ -14,14 +14,13 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// A measure turns a trial into one number: a finding's definition, and how it
-// is computed.
+// A Measure turns a trial into one number: the definition of a finding and how to compute it.
 type Measure struct {
 	finding.Def
-	// Alone says that cells of this study are not compared with their baseline.
+	// Alone means that cells of this study are not compared with their baseline.
 	Alone bool
-	// Quantile is the latency quantile that the measure is; 0 for others. Timed says that it
-	// is a latency from intended time, which includes the generator's lateness.
+	// Quantile is the latency quantile, or 0 for other measures. Timed marks a latency counted
+	// from the intended time, which includes the generator's lateness.
 	Quantile float64
 	Timed    bool
 	// Typical marks measures that scatter around a typical value, such as CPU time per request:
@@ -33,43 +32,44 @@ type Measure struct {
 	Beyond   float64
 	MinCount int
 	Counted  string
-	// Unguarded is such a percentile without a minimum of observations. Searches use it: they
-	// only ask whether more than its share lies beyond a bound, which the slowest of few
-	// answers.
+	// Unguarded is such a percentile without a minimum number of observations. Searches use it:
+	// they only ask whether more than its share exceeds a bound, which the slowest of a few
+	// observations answers.
 	Unguarded func(*Observations, *record.Trial) float64
 	Of        func(*Observations, *record.Trial) float64 // NaN if the trial has none
-	// Step is the step in which a cell's values are read, in the measure's unit, if it exceeds
-	// [resolution] of the value; else nil.
+	// Step returns the step in which a cell's values are read, in the measure's unit, if it
+	// exceeds [resolution] of the value; otherwise it is nil.
 	Step func(o *Observations, cell int) float64
-	// Warn returns remarks about a cell's value; nil for none.
+	// Warn returns remarks about a cell's value; may be nil.
 	Warn func(o *Observations, cell int) []note.Note
-	// Partial says that a cell's value, and so its differences, omit something that would
-	// change it; nil: nothing is omitted.
+	// Partial returns notes if a cell's value, and so its differences, omits something that
+	// would change it. nil means that nothing is omitted.
 	Partial func(o *Observations, cell int) []note.Note
-	// Never says why a cell has no value although trials have one: in some of them what is
-	// timed never came, and their Of is infinite. A mean of the others would cover only those
-	// in which it did. false if it came in all; nil for measures of what always comes.
+	// Never returns why a cell has no value although trials do: in some of them the timed event
+	// never came, and Of is infinite. A mean of the others would cover only the trials in which
+	// it came. It returns false if it came in all trials, and is nil for events that always
+	// come.
 	Never func(o *Observations, cell int) (note.Note, bool)
 }
 
-// MeasureOf is how the finding of a name is computed from a trial.
+// MeasureOf returns the measure that computes the finding of a name from a trial.
 func MeasureOf(name string, of func(*Observations, *record.Trial) float64) Measure {
 	return Measure{Def: finding.Def{Name: name}, Of: of}
 }
 
-// LatencyQuantile is a quantile of the latency of all blocks' requests.
+// LatencyQuantile returns a quantile of the latency of all blocks' requests.
 func LatencyQuantile(name string, q record.Quantile) Measure {
 	m := MeasureOf(name, func(o *Observations, t *record.Trial) float64 { return o.Latency(t).Quantile(float64(q)) })
 	m.Quantile, m.Unguarded = float64(q), m.Of
 	return m
 }
 
-// LatencyMeasures are the percentiles of latency, of all blocks' requests.
+// LatencyMeasures returns the percentiles of the latency of all blocks' requests.
 func LatencyMeasures(s *study.Study) []Measure {
 	return OfFamily(s, study.FamilyLatency, func(d finding.Def) Measure { return LatencyQuantile(d.Name, d.At) })
 }
 
-// OfFamily computes each finding of a family by its part or quantile.
+// OfFamily returns a measure for each finding of a family, from its part or quantile.
 func OfFamily(s *study.Study, family string, measure func(finding.Def) Measure) []Measure {
 	var out []Measure
 	for _, d := range s.Kind.Findings().Family(family) {
@@ -78,7 +78,7 @@ func OfFamily(s *study.Study, family string, measure func(finding.Def) Measure) 
 	return out
 }
 
-// Searched is the measure as searches use it, of each trial by itself.
+// Searched returns the measure as searches use it, for individual trials.
 func (m Measure) Searched() Measure {
 	if m.Unguarded != nil {
 		m.Of, m.Quantile = m.Unguarded, 0
@@ -92,14 +92,14 @@ func (m Measure) Warning(warn func(o *Observations, cell int) []note.Note) Measu
 	return m
 }
 
-// Stepping returns the measure with a larger step of its values.
+// Stepping returns the measure with a larger step between values.
 func (m Measure) Stepping(step func(o *Observations, cell int) float64) Measure {
 	m.Step = step
 	return m
 }
 
-// Reaching returns the measure of something that may never come: infinite in a trial in which
-// it did not; what names it.
+// Reaching returns the measure of something that may never come: it is infinite in a trial in
+// which that did not come. what names it.
 func (m Measure) Reaching(what string) Measure {
 	of := m.Of
 	m.Never = func(o *Observations, cell int) (note.Note, bool) {
@@ -116,7 +116,7 @@ func (m Measure) Reaching(what string) Measure {
 	return m
 }
 
-// Say writes a value of the measure with its unit.
+// Say formats a value of the measure with its unit.
 func (m Measure) Say(v float64) string { return words.Quantity(v, m.Unit) }
 
 // Measures lists what the study measures, in the order of reports.
@@ -125,7 +125,7 @@ func (o *Observations) Measures() []Measure {
 	return slices.DeleteFunc(Defined(s, o.kind.Measures(s)), func(m Measure) bool { return s.Lacks(m.Part) })
 }
 
-// Defined joins measures with the definitions of their findings, and leaves out what the study
+// Defined joins measures with the definitions of their findings, and drops those that the study
 // does not measure.
 func Defined(s *study.Study, all []Measure) []Measure {
 	table, probes := s.Kind.Findings(), s.Kind.Measures()
@@ -141,8 +141,8 @@ func Defined(s *study.Study, all []Measure) []Measure {
 	return out
 }
 
-// MeasureNamed finds the measure of a finding's name, and whether the finding is the
-// difference to the baseline.
+// MeasureNamed finds the measure of a finding's name, and reports whether the finding is the
+// difference from the baseline.
 func (o *Observations) MeasureNamed(name string) (m Measure, overhead, ok bool) {
 	name, overhead = strings.CutSuffix(name, finding.Overhead)
 	for _, m := range o.Measures() {
@@ -153,7 +153,7 @@ func (o *Observations) MeasureNamed(name string) (m Measure, overhead, ok bool) 
 	return Measure{}, overhead, false
 }
 
-// CPUPerRequest is microseconds of a part's CPU for each request answered within the
+// CPUPerRequest returns a part's CPU time in microseconds per request answered within the
 // window, at whose edges the CPU was read.
 func CPUPerRequest(t *record.Trial, part string, of func(record.CPU) float64) float64 {
 	cpu, ok := t.CPU[part]
@@ -163,8 +163,8 @@ func CPUPerRequest(t *record.Trial, part string, of func(record.CPU) float64) fl
 	return of(cpu) * 1e6 / float64(t.Load.AnsweredWithin())
 }
 
-// Memory is a part's proportional set size in bytes; its working set where a
-// kubelet told it, and no more.
+// Memory returns a part's proportional set size in bytes, or its working set if only a kubelet
+// reported it.
 func Memory(t *record.Trial, part string) float64 {
 	m := t.Memory[part]
 	switch {
@@ -176,15 +176,15 @@ func Memory(t *record.Trial, part string) float64 {
 	return math.NaN()
 }
 
-// Block is what a cell measured in a block: the mean of its valid trials
-// there, NaN if there are none.
+// Block returns a cell's value in a block: the mean of its valid trials, or NaN if there are
+// none.
 func (o *Observations) Block(cell, block int, m Measure) float64 {
 	return meanOf(o.trials[cell][block], func(t *record.Trial) float64 { return m.Of(o, t) })
 }
 
-// Unit is a cell's value in a unit, by its place in [Observations.Units]: the mean of the
-// unit's blocks, NaN if there are none. For a quantile it is the unit's pseudo-value of the
-// quantile of all requests: see [stat.PseudoQuantiles].
+// Unit returns a cell's value in a unit, given by its index in [Observations.Units]: the mean
+// of the unit's blocks, or NaN if there are none. For a quantile it is the unit's pseudo-value
+// of the quantile of all requests: see [stat.PseudoQuantiles].
 func (o *Observations) Unit(cell, unit int, m Measure) float64 {
 	if m.Quantile > 0 {
 		return o.pseudoValues(pooled{cell, m.Quantile, bothTurns})[unit]
@@ -192,7 +192,7 @@ func (o *Observations) Unit(cell, unit int, m Measure) float64 {
 	return meanOf(o.Units[unit], func(block int) float64 { return o.Block(cell, block, m) })
 }
 
-// meanOf is the mean of those values that are numbers, each of a block or trial.
+// meanOf returns the mean of the values that are numbers, one for each block or trial.
 func meanOf[T any](all []T, value func(T) float64) float64 {
 	var sum float64
 	n := 0
@@ -204,8 +204,8 @@ func meanOf[T any](all []T, value func(T) float64) float64 {
 	return sum / float64(n)
 }
 
-// pooled is a quantile of a cell's requests in all blocks, of one of a
-// baseline's two turns in each, or of both.
+// pooled identifies a quantile of a cell's requests in all blocks, from one of a baseline's two
+// turns in each block or from both.
 type pooled struct {
 	cell     int
 	quantile float64
@@ -214,14 +214,14 @@ type pooled struct {
 
 const bothTurns = -1
 
-// turns are a cell's requests, of one of a baseline's two turns or of both, in the
-// blocks that another cell has too; beside is that cell's place, or "".
+// turns identifies a cell's requests, from one of a baseline's two turns or from both, in the
+// blocks that another cell has too; beside is that cell's index, or "".
 type turns struct {
 	cell, turn int
 	beside     string
 }
 
-// pseudoValues are a quantile's, one for each unit.
+// pseudoValues returns a quantile's pseudo-values, one for each unit.
 func (o *Observations) pseudoValues(p pooled) []float64 {
 	out, ok := o.pseudo[p]
 	if !ok {
@@ -231,10 +231,10 @@ func (o *Observations) pseudoValues(p pooled) []float64 {
 	return out
 }
 
-// latencies are the distributions of a cell's latency, one for each unit, of the
-// blocks in which the cell beside, if there is one, has valid trials too. One of a
-// baseline's two turns is of the blocks that have both: a slow block whose twin was
-// left out would be on one side only.
+// latencies returns the distributions of a cell's latency, one for each unit, over the blocks
+// in which the cell beside, if any, has valid trials too. For one of a baseline's two turns it
+// uses only blocks that have both: a slow block whose twin was left out would affect only one
+// side.
 func (o *Observations) latencies(cell, turn int, beside ...int) []stat.Counts {
 	key := turns{cell, turn, fmt.Sprint(beside)}
 	if known, ok := o.merged[key]; ok {
@@ -260,7 +260,7 @@ func (o *Observations) latencies(cell, turn int, beside ...int) []stat.Counts {
 	return out
 }
 
-// Values are a cell's numbers, one for each unit; nil if no trial has one.
+// Values returns a cell's numbers, one for each unit, or nil if no trial has one.
 func (o *Observations) Values(cell int, m Measure) []float64 {
 	var out []float64
 	any := false
@@ -275,7 +275,7 @@ func (o *Observations) Values(cell int, m Measure) []float64 {
 	return out
 }
 
-// Pairs match a cell with its baseline, one pair for each unit: the mean of its blocks that
+// Pairs pairs a cell with its baseline, one pair for each unit: the mean of its blocks that
 // have both.
 func (o *Observations) Pairs(cell, base int, m Measure) []stat.Pair {
 	out := make([]stat.Pair, len(o.Units))
@@ -296,7 +296,7 @@ func (o *Observations) Pairs(cell, base int, m Measure) []stat.Pair {
 	return out
 }
 
-// quantileBlocks are the distributions behind Pairs.
+// quantileBlocks returns the distributions behind Pairs.
 func (o *Observations) quantileBlocks(cell, base int) []stat.QuantileBlock {
 	bases, tests := o.latencies(base, bothTurns, cell), o.latencies(cell, bothTurns, base)
 	out := make([]stat.QuantileBlock, len(bases))
@@ -306,7 +306,7 @@ func (o *Observations) quantileBlocks(cell, base int) []stat.QuantileBlock {
 	return out
 }
 
-// twice are the two turns of a baseline cell in each unit that has both.
+// twice returns the two turns of a baseline cell in each unit that has both.
 func (o *Observations) twice(base int, m Measure) []stat.Pair {
 	var out []stat.Pair
 	for i, blocks := range o.Units {
@@ -326,7 +326,7 @@ func (o *Observations) twice(base int, m Measure) []stat.Pair {
 	return out
 }
 
-// Positive is NaN for 0, which records what was not measured.
+// Positive returns NaN for 0, which records that nothing was measured.
 func Positive(v float64) float64 {
 	if v <= 0 {
 		return math.NaN()

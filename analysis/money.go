@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/stat/money"
 )
 
-// MoneyWords says which mesh findings in money are about, and at which prices; "" without any.
-// shared: requests of some cells pass shared proxies.
+// MoneyWords says which mesh the findings in money refer to, and at which prices; "" if there
+// are none. shared: requests of some cells pass shared proxies.
 func MoneyWords(m *money.Mesh, shared bool) string {
 	if m == nil {
 		return ""

@@ -2,7 +2,7 @@ package analysis
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
-// What limits trust in a finding.
+// Limits on the trust in a finding.
 var (
 	noteFewBlocks   = note.Define("few_valid_blocks", "too few valid blocks: %d; an interval needs %d")
 	noteFewCounted  = note.Define("few_counted", "too few %s per trial: %d are needed to leave one beyond this percentile")
@@ -13,13 +13,13 @@ var (
 	noteMany        = note.Define("many_findings", "the interval excludes zero, but of %d differences some do by chance")
 	noteLateLoad    = note.Define("late_generator", "the generator itself lagged by %.0f µs, which is large beside this effect: something else kept the machine busy")
 	noteBelowIdle   = note.Define("below_idle", "use was[ %v] below idle: idle use varies by that much, so nothing was saved")
-	// SharedProxy is of figures of proxies on nodes.
+	// SharedProxy is for figures of proxies on nodes.
 	SharedProxy = note.Define("shared_proxy", "other pods share this proxy: its work for them during the windows is included")
 
 	noteIdleVaries = note.Define("idle_varies", "its interval includes zero: idle use varies by that much")
 )
 
-// What a search's bound ended at.
+// Where the bound of a search ended.
 var (
 	noteNoTrial     = note.Define("no_valid_trial", "at %s no trial is valid (%v)[: what %v can do there is not known]")
 	noteNeverSeen   = note.Define("never_seen", "at %s, %v of what proxies needed never arrived or was never acknowledged: %s exceeds any bound")
@@ -39,7 +39,7 @@ var (
 	noteLoose       = note.Define("loose", "at %s %s: %v")
 )
 
-// What stands above all findings of a run.
+// Notes above all findings of a run.
 var (
 	noteUnattributed = note.Define("unattributed_cpu", "unattributed CPU: in %d of %d trials more than %v of the machine's CPU time (up to %v) went to processes outside the study[: most by %v]")
 	noteDrift        = note.Define("drift", "the machine drifted: neighbouring trials are alike in %s (correlation %.2f); plain values hold for the time of this run, and may lie outside their intervals at another hour")
@@ -50,7 +50,7 @@ var (
 	noteNodes        = note.Define("nodes_differ", "the nodes differ: %v[%v][. %d trials are left out for that][. In %d of %d cells an interval mixes different machines]")
 )
 
-// What published figures and ours have to do with each other, as sentences.
+// How published figures relate to ours, as sentences.
 var (
 	noteNoCell        = note.Define("published_no_cell", "Not measured: this study has no such cell.")
 	noteInNoTrial     = note.Define("published_no_trial", "Not measured: no valid trial has it.")

@@ -11,35 +11,35 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// NsToUS turns nanoseconds into microseconds.
+// NsToUS converts nanoseconds to microseconds.
 const NsToUS = 1e-3
 
 // Observations are a run's trials in the order of its plan.
 type Observations struct {
 	Plan *study.Plan
 	Run  record.Run
-	// trials has the valid trials of each cell of the plan by block.
+	// trials holds the valid trials of each cell of the plan, by block.
 	trials []map[int][]*record.Trial
-	counts map[string]stat.Counts  // intended latency in microseconds by trial
+	counts map[string]stat.Counts  // intended latency in microseconds, by trial
 	pseudo map[pooled][]float64    // by unit, see pseudoValues
 	merged map[turns][]stat.Counts // by unit, see latencies
-	Blocks []int                   // that have any trial, ascending
-	// Units are the blocks by what varies independently: those served by the same pods are one
-	// unit, as they share whatever these pods happen to have.
+	Blocks []int                   // with any trial, ascending
+	// Units groups the blocks by what varies independently: blocks served by the same pods are
+	// one unit, as they share whatever properties these pods happen to have.
 	Units   [][]int
 	onePods bool // see SamePods
-	// Events are the changes or steps of trials, by trial.
+	// Events holds the changes or steps of trials, by trial.
 	Events   map[string][]*record.Event
 	Tried    []map[int][]*record.Trial // of each cell by block, valid or not
-	searched *searched                 // what searches ask for repeatedly
+	searched *searched                 // cached queries of searches
 	kind     Kind
-	Own      any         // what the kind keeps of trials
+	Own      any         // data that the kind keeps about trials
 	Decided  map[int]any // what the kind decided before blocks
 }
 
-// observe sorts a run's trials by the plan's cells. Trials of cells that the
-// plan does not know belong to another study: that is an error. The kind is
-// given the assertions about single trials.
+// observe sorts a run's trials by the plan's cells. A trial of a cell that is not in the plan
+// belongs to another study and is an error. The kind receives the assertions about single
+// trials.
 func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) (*Observations, error) {
 	o := &Observations{Plan: plan, Run: run, counts: map[string]stat.Counts{}, pseudo: map[pooled][]float64{}, merged: map[turns][]stat.Counts{}, Events: map[string][]*record.Event{}, searched: newSearched(), kind: k, Decided: map[int]any{}}
 	if o.kind.Begin != nil {
@@ -83,10 +83,10 @@ func (k Kind) observe(plan *study.Plan, run record.Run, ofTrials ...study.Expr) 
 }
 
 // units groups blocks by the deployments that served them: blocks that share one are a unit. A
-// block of trials with pods of their own is a unit by itself. If that leaves one unit of
-// several blocks, each block is one, for lack of a second deployment, and onePods says so:
-// also if an interrupted block had the last trials of one deployment and the first of the
-// next, which joins both.
+// block whose trials have their own pods is a separate unit. If several blocks would form a
+// single unit, each block becomes one for lack of a second deployment, and onePods reports
+// this. That also happens if an interrupted block contains the last trials of one deployment
+// and the first of the next, which joins both.
 func (o *Observations) units() (out [][]int, onePods bool) {
 	deployments := map[int][]int{} // by block
 	for i := range o.Run.Trials {
@@ -95,7 +95,7 @@ func (o *Observations) units() (out [][]int, onePods bool) {
 		}
 	}
 	last := map[int]int{}      // unit by deployment
-	deployed := map[int]bool{} // units of pods that are known: those of lost trials are not
+	deployed := map[int]bool{} // units of known pods: those of lost trials are unknown
 	for _, block := range o.Blocks {
 		unit := len(out)
 		for _, d := range deployments[block] {
@@ -125,8 +125,8 @@ func (o *Observations) eachBlock() (out [][]int) {
 	return out
 }
 
-// SamePods reports that several blocks had the same pods, all of them or in succession: none
-// has pods that no other block had.
+// SamePods reports whether several blocks had the same pods, all of them or in succession:
+// none has pods that no other block had.
 func (o *Observations) SamePods() bool { return o.onePods }
 
 // oneDeployment warns of such a run.
@@ -146,17 +146,16 @@ func (o *Observations) oneDeployment() []note.Note {
 	return []note.Note{notePods.Of()}
 }
 
-// until returns the observations of the first n blocks alone.
+// until returns the observations of only the first n blocks.
 func (o *Observations) until(n int) *Observations {
 	first := o.Blocks[:min(n, len(o.Blocks))]
 	short := o.Within(func(block int) bool { return slices.Contains(first, block) })
-	short.onePods = o.onePods // as many pods as the run has
+	short.onePods = o.onePods // for the pods of the entire run
 	return short
 }
 
-// Latency is the trial's distribution of latency by intended time, in
-// microseconds; empty if it has none. Requests that failed or did not end have
-// an infinite one.
+// Latency returns the trial's latency distribution by intended time, in microseconds, which is
+// empty if it has none. Requests that failed or did not end have infinite latency.
 func (o *Observations) Latency(t *record.Trial) stat.Counts {
 	c, ok := o.counts[t.ID]
 	if !ok {
@@ -166,7 +165,7 @@ func (o *Observations) Latency(t *record.Trial) stat.Counts {
 	return c
 }
 
-// failed is how many of a trial's requests failed or did not end.
+// failed returns how many of a trial's requests failed or did not end.
 func (o *Observations) failed(t *record.Trial) int64 {
 	if o.kind.Failed != nil {
 		return o.kind.Failed(o, t)
@@ -181,7 +180,7 @@ func (o *Observations) failed(t *record.Trial) int64 {
 	return sum
 }
 
-// histogram is the trial's latency.
+// histogram returns the trial's latency.
 func (o *Observations) histogram(t *record.Trial) record.TrialHist {
 	if o.kind.Histogram != nil {
 		if h, ok := o.kind.Histogram(o, t); ok {
@@ -191,7 +190,7 @@ func (o *Observations) histogram(t *record.Trial) record.TrialHist {
 	return o.Run.Hist[t.ID]
 }
 
-// Valid lists a cell's valid trials in the order of blocks.
+// Valid lists a cell's valid trials in block order.
 func (o *Observations) Valid(cell int) []*record.Trial {
 	var out []*record.Trial
 	for _, block := range o.Blocks {
@@ -203,14 +202,14 @@ func (o *Observations) Valid(cell int) []*record.Trial {
 // ValidIn lists a cell's valid trials in a block.
 func (o *Observations) ValidIn(cell, block int) []*record.Trial { return o.trials[cell][block] }
 
-// Skipped reports that a cell is one that a search might have measured between the study's own
-// levels, or a tuning, and did not.
+// Skipped reports whether a cell is one that a search between the study's own levels, or a
+// tuning, might have measured but did not.
 func (o *Observations) Skipped(cell int) bool {
 	return len(o.Tried[cell]) == 0 && (o.Plan.Study.Tune != nil || o.Plan.Refined(o.Plan.Cells[cell]))
 }
 
-// factors are the study's factors with their levels, and with those that a
-// search measured between them.
+// factors returns the study's factors with their levels, including those that a search
+// measured in between.
 func (o *Observations) factors() []record.FactorLevels {
 	out := slices.Clone(o.Plan.Varying)
 	for i, varying := range out {
@@ -239,8 +238,8 @@ func (o *Observations) factors() []record.FactorLevels {
 	return out
 }
 
-// Baseline returns the index of the cell that a cell is compared with; false
-// if there is none, or if the cell is a baseline itself.
+// Baseline returns the index of the cell that a cell is compared with, or false if there is
+// none or the cell itself is a baseline.
 func (o *Observations) Baseline(cell int) (int, bool) {
 	base, ok := o.Plan.BaselineOf(o.Plan.Cells[cell])
 	if !ok {
@@ -250,5 +249,5 @@ func (o *Observations) Baseline(cell int) (int, bool) {
 	return i, ok && i != cell
 }
 
-// Short is the part of a cell that varies in the study.
+// Short returns the part of a cell that varies in the study.
 func (o *Observations) Short(cell int) record.Cell { return o.Plan.Short(o.Plan.Cells[cell]) }

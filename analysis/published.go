@@ -10,9 +10,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// published compares every figure of the literature with our finding, with notes on where they
-// differ and why. A figure whose cell leaves a factor open is compared with each of the cells
-// it fits.
+// published compares every figure of the literature with our finding, with notes on where and
+// why they differ. A figure whose cell leaves a factor open is compared with each matching
+// cell.
 func (o *Observations) published(findings []record.Finding) []record.Published {
 	c := NewBeside(o, findings)
 	var out []record.Published
@@ -48,7 +48,7 @@ type Beside struct {
 	index map[string]*record.Finding
 }
 
-// NewBeside is for the findings of a run.
+// NewBeside returns a comparison for the findings of a run.
 func NewBeside(o *Observations, findings []record.Finding) *Beside {
 	c := &Beside{O: o, index: map[string]*record.Finding{}}
 	for i := range findings {
@@ -88,7 +88,7 @@ func (c *Beside) says(p study.Published, f *record.Finding, cell int) []note.Not
 	return out
 }
 
-// ratioNote says how a measured value relates to a published one.
+// ratioNote describes how a measured value relates to a published one.
 func ratioNote(p study.Published, f *record.Finding) note.Note {
 	measured, figure := words.Quantity(f.Estimate, f.Unit), words.Quantity(p.Figure, p.Unit)
 	switch {
@@ -110,8 +110,8 @@ func ratioNote(p study.Published, f *record.Finding) note.Note {
 // is more than twice its lower, or it reaches zero.
 func tooWide(f *record.Finding) bool { return !(f.Low > 0 && f.High <= 2*f.Low) && f.High > f.Low }
 
-// arrivalNotes say how the arrival of requests alone affects a latency, if the study varies
-// it.
+// arrivalNotes describe how the arrival of requests alone affects a latency, if the study
+// varies it.
 func (c *Beside) arrivalNotes(p study.Published, f *record.Finding, cell int) []note.Note {
 	if f.Probe != study.MeasureLatency {
 		return nil
@@ -143,8 +143,8 @@ func (c *Beside) arrivalNotes(p study.Published, f *record.Finding, cell int) []
 	return nil
 }
 
-// trends adds to the last of several published figures that differ in one
-// numeric factor (connections, for one) how they and ours grow along it.
+// trends adds to the last of several published figures that differ in one numeric factor (such
+// as connections) how they and ours grow with it.
 func (c *Beside) trends(all []record.Published) []record.Published {
 	groups := map[string][]int{}
 	var order []string
@@ -181,8 +181,8 @@ func (c *Beside) trends(all []record.Published) []record.Published {
 	return all
 }
 
-// ends returns the entries at the lowest and the highest level; -1 if there
-// is one level only. Of several entries of a level the first counts.
+// ends returns the entries at the lowest and the highest level, or -1 if there is only one
+// level. Of several entries at a level the first counts.
 func ends(all []record.Published, group []int, factor string) (low, high int) {
 	low, high = -1, -1
 	level := func(i int) float64 {
@@ -203,8 +203,8 @@ func ends(all []record.Published, group []int, factor string) (low, high int) {
 	return low, high
 }
 
-// trend compares the growth of a published figure with ours, for every
-// arrival that was measured.
+// trend compares the growth of a published figure with ours, for every measured arrival
+// process.
 func (c *Beside) trend(low, high record.Published, factor string) []note.Note {
 	if low.Figure <= 0 || high.Figure <= 0 || low.Claim == high.Claim {
 		return nil

@@ -12,54 +12,55 @@ import (
 )
 
 // RunFigures is what a run provides for comparisons: each finding with the values of its
-// blocks, without the underlying observations, so that many runs fit in memory.
+// blocks, but without the underlying observations, so that many runs fit in memory.
 type RunFigures struct {
 	Header record.Header
-	// Valid counts the trials that are.
+	// Valid counts the valid trials.
 	Valid int
 
 	Plan *study.Plan
-	// installed is what its trials found of levers left as installed.
+	// installed holds the levels that its trials found for levers left as installed.
 	installed record.Cell
-	// Rules says how the rules that judged it differ from today's.
+	// Rules describes how the rules that judged the run differ from today's.
 	Rules   []note.Note
 	Figures []RunFigure
-	at      map[figureAt]int // index of each
-	lost    map[int]bool     // cells without a valid trial, though they were tried
-	untried map[int]bool     // cells that a search or a tuning left out, which says nothing
+	at      map[figureAt]int // index of each figure
+	lost    map[int]bool     // cells that were tried without a valid trial
+	untried map[int]bool     // cells that a search or a tuning left out, which means nothing
 }
 
 type figureAt struct {
 	name string
-	cell int // of the plan
+	cell int // index in the plan
 }
 
 // A RunFigure is one finding of a run.
 type RunFigure struct {
 	Finding record.Finding
-	Blocks  []float64 // the numbers of each block that it comes from
+	Blocks  []float64 // values of the blocks that it comes from
 	// Step is the step in which they are read, in the finding's unit; 0 for exact values. See
 	// [Observations.Resolution].
 	Step float64
-	// Unreached says that the percentile lies among failed requests, over all requests of the
-	// cell: it is above any value. The baseline's percentile lies among others.
+	// Unreached means that the percentile over all requests of the cell lies among failed
+	// requests and is above any value. The baseline's percentile lies among successful ones.
 	Unreached bool
-	// Typical says that the value is the median of its blocks, not their mean.
+	// Typical means that the value is the median of its blocks instead of their mean.
 	Typical bool
-	// Compared says that runs are compared by it: by overheads if there are any, each against
-	// its own run's baseline; never by context.
+	// Compared means that runs are compared by it: by overheads if there are any, each
+	// relative to its own run's baseline; never by context.
 	Compared bool
-	// Decides says that a comparison waits for it: the finding is the one the
-	// study's stop rule names, or what its kind says if it names none.
+	// Decides means that a comparison waits for it: the study's stop rule names the finding,
+	// or the kind selects it if the rule names none.
 	Decides      bool
 	MoreIsBetter bool
-	// Growth estimates the relative growth per hour, if the finding is one: it rests on all
-	// windows of a run, has no values of blocks, and is compared by its difference, since no
-	// share of zero is a margin. nil for all others.
+	// Growth estimates the relative growth per hour, if the finding is a growth. It rests on
+	// all windows of a run, has no values of blocks, and is compared by its difference, since
+	// a share of zero cannot be a margin. It is nil for all other findings.
 	Growth func(o stat.Options) stat.Estimate
 }
 
-// Figures reduces a run to what it can be compared by. It fails like [Kinds.Analyze].
+// Figures reduces a run to the figures for comparisons. It fails under the same conditions as
+// [Kinds.Analyze].
 func (kinds Kinds) Figures(run record.Run) (*RunFigures, error) {
 	o, err := kinds.Observe(run)
 	if err != nil {
@@ -91,7 +92,7 @@ func (kinds Kinds) Figures(run record.Run) (*RunFigures, error) {
 	return r, nil
 }
 
-// add adds a cell's figures of a measure: its overhead, if it has one, and its own value.
+// add adds a cell's figures for a measure: its overhead, if any, and its own value.
 func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 	base, overhead := o.Baseline(cell)
 	overhead = overhead && m.Compared
@@ -107,7 +108,7 @@ func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 		for _, p := range o.Pairs(cell, base, m) {
 			blocks = append(blocks, p.Test-p.Base)
 		}
-		f := keep(o.overhead(cell, base, m), blocks, math.Sqrt2*o.Resolution(m, cell, base), !o.lacks(cell, m) && !o.lacks(base, m)) // else too few requests tell of it
+		f := keep(o.overhead(cell, base, m), blocks, math.Sqrt2*o.Resolution(m, cell, base), !o.lacks(cell, m) && !o.lacks(base, m)) // otherwise too few requests support it
 		f.Unreached = f.Unreached && !o.unreached(base, m)
 	}
 	if f, ok := o.Plain(cell, m); ok {
@@ -116,9 +117,9 @@ func (r *RunFigures) add(o *Observations, m Measure, cell int) {
 	}
 }
 
-// WithoutSurvivors is a finding whose figure alone counts, as in comparisons: a percentile
-// that was not reached in some trial, because more is lacking there than it leaves beyond it,
-// compares with nothing. For an overhead this includes the baseline.
+// WithoutSurvivors returns a finding for uses where only its figure counts, as in comparisons:
+// a percentile that was not reached in some trial, because more is missing than lies beyond
+// it, cannot be compared with anything. For an overhead this includes the baseline.
 func (o *Observations) WithoutSurvivors(f record.Finding, m Measure, cell, base int) record.Finding {
 	cells := []int{cell}
 	if f.Against != nil {
@@ -133,8 +134,9 @@ func (o *Observations) WithoutSurvivors(f record.Finding, m Measure, cell, base 
 	return f
 }
 
-// UnreachedIn counts the valid trials of a cell, and those in which a measure was not reached:
-// what it times never came, or more is lacking than the percentile leaves beyond it.
+// UnreachedIn returns the number of valid trials of a cell, and of those in which a measure
+// was not reached: the timed event never came, or more is missing than lies beyond the
+// percentile.
 func (o *Observations) UnreachedIn(cell int, m Measure) (lost, all int) {
 	valid := o.Valid(cell)
 	for _, t := range valid {
@@ -145,8 +147,8 @@ func (o *Observations) UnreachedIn(cell int, m Measure) (lost, all int) {
 	return lost, len(valid)
 }
 
-// unreached reports that a percentile of all requests of a cell lies among failed ones, or
-// that a measure was reached in no trial.
+// unreached reports whether a percentile of all requests of a cell lies among failed ones, or
+// a measure was reached in no trial.
 func (o *Observations) unreached(cell int, m Measure) bool {
 	if m.Quantile > 0 {
 		return math.IsInf(stat.PooledQuantile(o.latencies(cell, bothTurns), m.Quantile, stat.Options{}).Value, 1)
@@ -155,9 +157,9 @@ func (o *Observations) unreached(cell int, m Measure) bool {
 	return lost > 0 && lost == all
 }
 
-// AsFound is a factor's level or, for a lever that the run left as installed, the level found.
-// Levers without a usual level of istiod's, above all its image, stay as installed: the
-// versions of a run's components tell them apart.
+// AsFound returns a factor's level or, for a lever that the run left as installed, the level
+// found. Levers for which istiod has no usual level, above all its image, stay as installed:
+// the versions of a run's components distinguish them.
 func (r *RunFigures) AsFound(factor, level string) string {
 	if level != study.LevelInstalled {
 		return level
@@ -169,8 +171,7 @@ func (r *RunFigures) AsFound(factor, level string) string {
 	return level
 }
 
-// StudyAsFound is the run's study with the found levels of levers that its cells name as
-// installed.
+// StudyAsFound returns the run's study with found levels in place of "installed" in its cells.
 func (r *RunFigures) StudyAsFound() *study.Study {
 	s := *r.Plan.Study
 	if s.Baseline != nil {
@@ -195,8 +196,8 @@ func (r *RunFigures) allAsFound(cell record.Cell) record.Cell {
 	return out
 }
 
-// Counterpart finds the figure of a name in the one cell that has the levels of
-// a cell of another run; nil if there is none.
+// Counterpart finds the figure of a name in the only cell that has the levels of a cell of
+// another run, or returns nil.
 func (r *RunFigures) Counterpart(of *RunFigures, name string, short record.Cell) *RunFigure {
 	cell, ok := r.place(of, short)
 	if !ok {
@@ -209,22 +210,22 @@ func (r *RunFigures) Counterpart(of *RunFigures, name string, short record.Cell)
 	return &r.Figures[i]
 }
 
-// Has reports whether the run's study has the one cell that has the levels of a
-// cell of another run, and did not leave it out.
+// Has reports whether the run's study has exactly one cell with the levels of a cell of
+// another run, and did not leave it out.
 func (r *RunFigures) Has(of *RunFigures, short record.Cell) bool {
 	cell, ok := r.place(of, short)
 	return ok && !r.untried[cell]
 }
 
-// Lost reports whether the run has no valid trial of the one cell that has the levels
-// of a cell of another run, though its study has it.
+// Lost reports whether the run has no valid trial of the only cell that has the levels of a
+// cell of another run, though its study has that cell.
 func (r *RunFigures) Lost(of *RunFigures, short record.Cell) bool {
 	cell, ok := r.place(of, short)
 	return ok && r.lost[cell]
 }
 
-// place finds the cell by the levels as both studies spell them, or else by what
-// those that are as installed were found to be.
+// place finds the cell by the levels as both studies spell them, or else by the levels found
+// for those left as installed.
 func (r *RunFigures) place(of *RunFigures, short record.Cell) (cell int, ok bool) {
 	if cell, ok := r.match(short, func(c record.Cell) record.Cell { return c }); ok {
 		return cell, ok
@@ -248,8 +249,7 @@ func (r *RunFigures) match(short record.Cell, as func(record.Cell) record.Cell) 
 	return match, match >= 0 && !many
 }
 
-// decides reports whether the comparison as a whole waits for a finding of a
-// measure.
+// decides reports whether a comparison's overall verdict waits for a finding of a measure.
 func decides(s *study.Study, f record.Finding, m Measure) bool {
 	if s.Stop != nil {
 		return f.Name == s.Stop.Finding && f.Cell.Has(shared(s.Stop.Of, f.Cell))
@@ -257,7 +257,7 @@ func decides(s *study.Study, f record.Finding, m Measure) bool {
 	return m.Decides
 }
 
-// shared is the part of partial whose factors the cell names.
+// shared returns the part of partial whose factors the cell has.
 func shared(partial, cell record.Cell) record.Cell {
 	out := record.Cell{}
 	for factor, level := range partial {

@@ -7,7 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// samples are what each cell measured, by unit and turn.
+// samples returns what each cell measured, by unit and turn.
 func (o *Observations) samples(measures []Measure) []record.Sample {
 	var out []record.Sample
 	for cell := range o.Plan.Cells {
@@ -28,8 +28,8 @@ func (o *Observations) samples(measures []Measure) []record.Sample {
 	return out
 }
 
-// sample is what some trials of a cell measured together: quantiles of all their requests,
-// means of the rest. What was not measured, or of too little, is absent.
+// sample returns what some trials of a cell measured together: quantiles over all their
+// requests, means of the rest. It omits what was not measured or has too few observations.
 func (o *Observations) sample(cell int, trials []*record.Trial, measures []Measure) record.Sample {
 	s := record.Sample{Cell: o.Short(cell)}
 	var latencies []stat.Counts
@@ -53,7 +53,7 @@ func (o *Observations) sample(cell int, trials []*record.Trial, measures []Measu
 	return s
 }
 
-// leftOut are the run's trials that are not valid.
+// leftOut returns the run's invalid trials.
 func (o *Observations) leftOut() []record.LeftOut {
 	var out []record.LeftOut
 	for i := range o.Run.Trials {

@@ -5,7 +5,8 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// schedule says how the generator kept its schedule in trials; nil if none says.
+// schedule describes how the generator kept its schedule in trials; nil if no
+// trial says.
 func schedule(trials []*record.Trial) *record.ScheduleSummary {
 	var distance, achieved, correlation, effective []float64
 	for _, t := range trials {

@@ -8,11 +8,11 @@ import (
 )
 
 // searches finds, for every combination of the other factors, how far a searched
-// factor goes within the study's bound. The estimate is the highest level that
-// held on balance; the interval goes from the highest that holds for sure to the
-// lowest that breaks for sure (see [ladder]): simulated runs are in
-// TestSimulationSearch. An end that is not known is 0, or for the upper one the
-// lower, and the finding says that it is open. The cell of such a finding lacks the
+// factor can go within the study's bound. The estimate is the highest level that
+// held on balance. The interval ranges from the highest level that certainly holds
+// to the lowest that certainly breaks (see [ladder]; TestSimulationSearch simulates
+// runs). An unknown end is 0 or, if it is the upper end, equal to the lower end,
+// and the finding says that it is open. The cell of such a finding lacks the
 // factor.
 func (o *Observations) searches() []record.Finding {
 	var out []record.Finding
@@ -27,22 +27,22 @@ func (o *Observations) searches() []record.Finding {
 // tally counts the blocks' answers about a level.
 type tally struct {
 	held, broke, crowded, unknown    int
-	brokeWhy, crowdedWhy, unknownWhy []note.Note // of the first; empty for none
+	brokeWhy, crowdedWhy, unknownWhy []note.Note // of the first one; may be empty
 }
 
-// bracket is what blocks together say of a climb.
+// bracket is the combined result of blocks about a climb.
 type bracket struct {
 	levels []tally
-	// high is the lowest level that broke, with none above it that held; -1:
+	// high is the lowest level that broke, with none above it that held, or -1 if
 	// there is none.
 	high int
-	// end is high, or the level below it from which on the machine or the
-	// generator is what gives out, so that what lies there is not known.
+	// end is high, or the level below it from which the machine or the generator is
+	// the limit, so that nothing is known beyond it.
 	end int
 }
 
-// bracket gathers the blocks' answers. What was only inferred counts where
-// nothing was measured.
+// bracket combines the blocks' answers. Inferred answers count only if nothing was
+// measured.
 func (o *Observations) bracket(c study.Climb) bracket {
 	out := bracket{levels: make([]tally, len(c.Cells)), high: -1, end: -1}
 	inferred := make([][]note.Note, len(c.Cells))
@@ -85,8 +85,8 @@ func (o *Observations) bracket(c study.Climb) bracket {
 	return out
 }
 
-// search is the finding of one climb; false if none of its levels was
-// measured and nothing says why.
+// search returns the finding of one climb, or false if none of its levels was
+// measured and there is no reason.
 func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	rest := o.Short(c.Cells[0])
 	delete(rest, c.Search.Factor)
@@ -145,7 +145,7 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	case f.Low == 0:
 		f.Open = record.OpenLow
 	}
-	if f.High == 0 { // what is known is one end
+	if f.High == 0 { // only one end is known
 		f.Estimate, f.High = f.Low, f.Low
 		if f.Low == 0 && f.Verdict == record.VerdictMeasured {
 			f.Verdict = record.VerdictInconclusive
@@ -159,7 +159,8 @@ func (o *Observations) search(c study.Climb) (record.Finding, bool) {
 	return f, true
 }
 
-// disagreements are where blocks, or what is known of them, differ.
+// disagreements describes where blocks, or the evidence about them, contradict each
+// other.
 func (o *Observations) disagreements(c study.Climb, b bracket) (out []note.Note) {
 	bound := words.Quantity(c.Search.Bound.Value, c.Search.Bound.Unit)
 	for i, t := range b.levels {

@@ -11,14 +11,14 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// How dense curves are.
+// The density of curves.
 const (
-	percentileSteps = 8   // points for each halving of the distance to 100%
-	cdfPoints       = 200 // evenly spaced in the share of requests
+	percentileSteps = 8   // points per halving of the distance to 100%
+	cdfPoints       = 200 // evenly spaced by share of requests
 )
 
-// summaries describes every cell of the plan, all blocks together, but for
-// those that a search did not need.
+// summaries describes every cell of the plan over all blocks, except cells that a
+// search did not need.
 func (o *Observations) summaries() []record.CellSummary {
 	trials := make([]int, len(o.Plan.Cells))
 	for i := range o.Run.Trials {
@@ -75,7 +75,7 @@ func (o *Observations) summary(cell int) record.CellSummary {
 	s.Send, _ = latencyOf(send, stat.FromHistogram(send, NsToUS).WithLost(failed))
 	s.Percentiles, s.CDF = Curves(counts)
 	if len(lag) > 0 {
-		s.LagP99US = stat.Median(lag) // of the trials'
+		s.LagP99US = stat.Median(lag) // median over trials
 	}
 	s.Schedule = schedule(valid)
 	for _, part := range study.CPUParts {
@@ -98,7 +98,7 @@ func (o *Observations) summary(cell int) record.CellSummary {
 	return s
 }
 
-// connections are the medians of the trials' connections by pod and by proxy of a node.
+// connections returns the medians of the trials' connections by pod and by node proxy.
 func connections(trials []*record.Trial) map[string]record.Connections {
 	out := map[string]record.Connections{}
 	for _, pod := range slices.Concat(record.ConnectedParts, record.Way(study.ProxyParts).At(record.PlaceNode)) {
@@ -124,7 +124,7 @@ func connections(trials []*record.Trial) map[string]record.Connections {
 	return out
 }
 
-// Pressure is the median of the trials' pressure, nil if none recorded it.
+// Pressure returns the median of the trials' pressure, or nil if no trial recorded it.
 func Pressure(trials []*record.Trial) *record.Pressure {
 	var all []record.Pressure
 	for _, t := range trials {
@@ -144,8 +144,8 @@ func Pressure(trials []*record.Trial) *record.Pressure {
 	}
 }
 
-// cpu is what a request costs a part, user and kernel apart, with the
-// interval of the sum; false if the cell lacks the part.
+// cpu returns the cost of a request in a part, with separate user and kernel time, and
+// the interval of their sum; false if the cell lacks the part.
 func (o *Observations) cpu(cell int, part string) (record.CPUPerRequest, bool) {
 	measure := func(of func(record.CPU) float64) Measure {
 		return Measure{Typical: true, Of: func(_ *Observations, t *record.Trial) float64 { return CPUPerRequest(t, part, of) }}
@@ -158,7 +158,7 @@ func (o *Observations) cpu(cell int, part string) (record.CPUPerRequest, bool) {
 		return stat.Mean(o.Values(cell, measure(of)), stat.Options{}).Value
 	}
 	user, system := mean(func(c record.CPU) float64 { return c.UserS }), mean(func(c record.CPU) float64 { return c.SystemS })
-	share := 1.0 // of what is a difference, and may lie below zero
+	share := 1.0 // for a difference, which may be below zero
 	if system > 0 {
 		share = max(0, user) / (max(0, user) + system)
 	}
@@ -173,7 +173,7 @@ func (o *Observations) cpu(cell int, part string) (record.CPUPerRequest, bool) {
 	return out, true
 }
 
-// merge adds h to sum, which it makes if it is nil.
+// merge adds h to sum, which it creates if it is nil.
 func merge(sum, h *hdrhistogram.Histogram) *hdrhistogram.Histogram {
 	switch {
 	case h == nil:
@@ -185,9 +185,9 @@ func merge(sum, h *hdrhistogram.Histogram) *hdrhistogram.Histogram {
 	return sum
 }
 
-// latencyOf summarises a distribution, and names the percentiles that lie among
-// requests that failed. Those have no value, nor have those with too few
-// requests beyond them.
+// latencyOf summarizes a distribution, and names the percentiles that lie among failed
+// requests. Those have no value, nor have percentiles with too few requests beyond
+// them.
 func latencyOf(h *hdrhistogram.Histogram, c stat.Counts) (l record.Latency, notReached []string) {
 	if h != nil && h.TotalCount() > 0 {
 		l = record.Latency{Min: float64(h.Min()) * NsToUS, Mean: c.Mean()}
@@ -206,7 +206,7 @@ func latencyOf(h *hdrhistogram.Histogram, c stat.Counts) (l record.Latency, notR
 	return l, notReached
 }
 
-// Curves are a distribution by percentile, and as shares of requests.
+// Curves returns a distribution by percentile, and as shares of requests.
 func Curves(c stat.Counts) (percentiles, cdf []record.CurvePoint) {
 	return curve(c.PercentileCurve(percentileSteps)), curve(c.CDF(cdfPoints))
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 )
 
-// unattributedLimit is the share of all CPUs' time from which on use that belongs
-// to nobody of the study is told. On a quiet machine it is 1% or less.
+// unattributedLimit is the share of all CPUs' time above which use by processes
+// outside the study is reported. On a quiet machine it is 1% or less.
 const unattributedLimit = 0.05
 
-// unattributed warns of trials in which much of the machine was used by somebody
-// who is no part of the study, and says who that was as far as it is known.
+// unattributed warns of trials in which processes outside the study used much of
+// the machine, and names them if they are known.
 func (o *Observations) unattributed() []note.Note {
 	above, known, most := 0, 0, 0.0
 	used := map[string]float64{}

@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// validity counts a run's trials and says why some may not be believed.
+// validity counts a run's trials and says why some are not valid.
 func (o *Observations) validity() record.ValiditySummary {
 	v := record.ValiditySummary{Trials: len(o.Run.Trials), Blocks: len(o.Blocks)}
 	at := map[string]int{}
@@ -37,11 +37,11 @@ func (o *Observations) validity() record.ValiditySummary {
 	return v
 }
 
-// trialWarnings merges the warnings of all trials: alike ones become one, with the range of their
-// figures and the first trial that has it.
+// trialWarnings merges the warnings of all trials: similar warnings become one, with the range of
+// their values and the first trial that has it.
 func (o *Observations) trialWarnings() []note.Note {
 	var order []note.Note
-	alike, in := map[int][]note.Note{}, map[int][]string{} // in which trials
+	alike, in := map[int][]note.Note{}, map[int][]string{} // trials that have each
 	for i := range o.Run.Trials {
 		t := &o.Run.Trials[i]
 		for _, w := range t.Validity.Warnings {

@@ -7,7 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Within are the observations of some blocks alone.
+// Within returns the observations of only some blocks.
 func (o *Observations) Within(is func(block int) bool) *Observations {
 	out := *o
 	out.Blocks = slices.DeleteFunc(slices.Clone(o.Blocks), func(block int) bool { return !is(block) })
@@ -16,8 +16,8 @@ func (o *Observations) Within(is func(block int) bool) *Observations {
 	return &out
 }
 
-// Added are what a cell adds to another by some measures, told together: they share one
-// error rate.
+// Added returns what a cell adds to another by several measures, judged together: they
+// share one error rate.
 func (o *Observations) Added(cell, base int, measures []Measure) []record.Finding {
 	var out []record.Finding
 	var family Family
