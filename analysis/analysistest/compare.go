@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Figures are what runs can be compared by.
+// Figures reduces runs to the figures for comparisons.
 func Figures(t testing.TB, kinds analysis.Kinds, runs ...record.Run) []*analysis.RunFigures {
 	t.Helper()
 	var out []*analysis.RunFigures
@@ -22,7 +22,7 @@ func Figures(t testing.TB, kinds analysis.Kinds, runs ...record.Run) []*analysis
 	return out
 }
 
-// Compare compares one run with another, changes within a margin left aside.
+// Compare compares one run with another, ignoring changes within a margin.
 func Compare(t testing.TB, kinds analysis.Kinds, a, b record.Run, margin float64) (comparison.Comparison, error) {
 	t.Helper()
 	return comparison.Compare(Figures(t, kinds, a), Figures(t, kinds, b), comparison.CompareOptions{MarginRatio: margin})

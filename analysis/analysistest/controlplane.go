@@ -32,15 +32,16 @@ published:
 assert: ['finding("missed", {"variant": "none"}).estimate == 0.0']
 `
 
-// ControlWorld says what a control-plane trial is like.
+// ControlWorld describes a control-plane trial.
 type ControlWorld struct {
 	DebounceMS float64
 	Pushes     float64 // in the window
 	Spoil      func(t *record.Trial, events []record.Event)
 }
 
-// SimulateControl runs a control-plane study: every change reaches proxy i
-// i ms after the debounce and 20 ms, and is acknowledged 1 ms later.
+// SimulateControl simulates the run of a control-plane study: every change
+// reaches proxy i after the debounce time plus 20 ms plus i ms, and is
+// acknowledged 1 ms later.
 func SimulateControl(t *testing.T, text string, blocks int, world func(record.Cell) ControlWorld) record.Run {
 	t.Helper()
 	plan, at, r := PlanOf(t, text, 3), Began, rand.New(rand.NewPCG(1, 2))
@@ -63,7 +64,7 @@ func SimulateControl(t *testing.T, text string, blocks int, world func(record.Ce
 
 func controlEvents(trial *record.Trial, changes, proxies int, debounceMS float64, r *rand.Rand) []record.Event {
 	var out []record.Event
-	noise := 1 + 0.005*r.NormFloat64() // of the trial
+	noise := 1 + 0.005*r.NormFloat64() // for the whole trial
 	for k := range changes {
 		e := record.Event{
 			Schema: record.Schema, Trial: trial.ID, Change: k, Kind: "service", Op: "create", Object: fmt.Sprintf("Service/sim-1/x-%d", k),
@@ -115,7 +116,7 @@ func controlCounts(trial *record.Trial, l controlplane.Levels, w ControlWorld, e
 	}
 }
 
-// Tuned is the world of [ControlStudy].
+// Tuned returns the world of [ControlStudy].
 func Tuned(c record.Cell) ControlWorld {
 	return map[string]ControlWorld{
 		"none": {DebounceMS: 100, Pushes: 520}, "sidecar": {DebounceMS: 100, Pushes: 60}, "slow": {DebounceMS: 2500, Pushes: 50},

@@ -1,5 +1,5 @@
-// Package analysistest makes runs of simulated labs whose truth is known, for
-// tests of what is found in them.
+// Package analysistest makes runs of simulated labs with a known truth, for tests
+// of their findings.
 package analysistest
 
 import (
@@ -18,8 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// QuickStudy has one factor; client's sidecar costs nothing in the simulated
-// lab, so that there is something to find below the noise.
+// QuickStudy has one factor. The client's sidecar costs nothing in the simulated
+// lab, so that there is an effect below the noise.
 const QuickStudy = `
 name: quick
 title: Quick
@@ -36,7 +36,7 @@ assert:
   - 'finding("latency_p50_overhead", {"sidecars": "both"}).high < 1000'
 `
 
-// SweepStudy varies what the published trend is about.
+// SweepStudy varies the factor of the published trend.
 const SweepStudy = `
 name: sweep
 title: Sweep
@@ -73,20 +73,21 @@ stop: none
 measures: [latency, cpu]
 `
 
-// A World says what trials of a cell are like, before noise.
+// A World describes trials of a cell, before noise.
 type World struct {
 	Latency func(record.Cell) float64 // median, microseconds
 	Noise   float64                   // noise of a trial, a fraction
 	CPU     func(cell record.Cell, part string, rps float64) float64
-	Spoil   func(t *record.Trial) // what goes wrong
-	// Deployments serve that many blocks each, 0 for pods that are not known, and
-	// Pod is the standard deviation of what a pod happens to have, a fraction.
+	Spoil   func(t *record.Trial) // introduces faults
+	// Deployments is the number of blocks that each deployment serves; 0 means
+	// unknown pods. Pod is the standard deviation of a pod's individual level,
+	// as a fraction.
 	Deployments int
 	Pod         float64
 }
 
-// Quiet is the world most tests use: 100 us without sidecars, 300 us more
-// with the server's.
+// Quiet returns the world that most tests use: 100 us without sidecars, 300 us
+// more with the server's.
 func Quiet() World {
 	return World{
 		Latency: func(c record.Cell) float64 {
@@ -114,7 +115,7 @@ func Quiet() World {
 	}
 }
 
-// Simulate runs a study for some blocks in a world.
+// Simulate simulates a run of a study for some blocks in a world.
 func Simulate(t *testing.T, text string, blocks int, seed uint64, w World) record.Run {
 	t.Helper()
 	r, at := rand.New(rand.NewPCG(seed, 99)), Began
@@ -174,7 +175,7 @@ func fill(trial *record.Trial, run *record.Run, r *rand.Rand, drift float64, w W
 	}
 }
 
-// Analyze draws the findings of a run.
+// Analyze derives the findings of a run.
 func Analyze(t *testing.T, kinds analysis.Kinds, run record.Run) record.Findings {
 	t.Helper()
 	f, err := kinds.Analyze(run)
@@ -184,7 +185,7 @@ func Analyze(t *testing.T, kinds analysis.Kinds, run record.Run) record.Findings
 	return f
 }
 
-// Get is the one finding of a name in the cells that have some levels.
+// Get returns the only finding of a name in the cells that have the given levels.
 func Get(t *testing.T, f record.Findings, name string, cell record.Cell) record.Finding {
 	t.Helper()
 	var found []record.Finding

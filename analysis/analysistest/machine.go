@@ -14,41 +14,41 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// A Machine is a simulated machine, by what disturbs the trials on it. Shares are
-// fractions of a trial's level; the zero value disturbs nothing.
+// A Machine is a simulated machine, described by what disturbs the trials on it.
+// Shares are fractions of a trial's level; the zero value disturbs nothing.
 type Machine struct {
 	Name  string
 	Trial float64 // standard deviation of a trial's own noise
 
-	Pod float64 // standard deviation of what a deployment happens to have
+	Pod float64 // standard deviation of a deployment's individual level
 
 	Ramp   float64 // how much slower the last trial is than the first
 	Within float64 // how much slower the last trial of a block is than its first
 
 	Together float64 // correlation of a trial with the next, whatever its cell
-	Swing    float64 // standard deviation of what is correlated
+	Swing    float64 // standard deviation of the correlated part
 
-	Outlier float64 // how many times as slow a trial in twenty is
-	Burst   float64 // how much slower trials are while a neighbour works, a tenth of the time, two trials on end
+	Outlier float64 // slowdown of one trial in twenty
+	Burst   float64 // slowdown while a neighbour works, a tenth of the time and for two trials in a row
 
-	// Utilisation is that of the server, whose requests queue; 0 for one that
-	// answers each by itself, in lognormal times.
+	// Utilisation is the utilisation of a server with a queue; 0 means a server
+	// that answers each request independently in lognormal time.
 	Utilisation float64
 }
 
-// What simulated trials are like on a machine that disturbs nothing.
+// Properties of simulated trials on a machine without disturbances.
 const (
 	MiddleLatency = 200.0     // microseconds
-	LatencySpread = 0.3       // standard deviation of the logarithm of a request's
+	LatencySpread = 0.3       // standard deviation of the logarithm of a request's latency
 	MiddleMemory  = 40e6      // bytes of each part
-	MiddleCPU     = 100.0     // microseconds of each part for a request
+	MiddleCPU     = 100.0     // microseconds of each part per request
 	outliers      = 0.05      // of trials
 	bursts        = 0.1       // of the time
-	burstTrials   = 2.0       // on end, in the mean
+	burstTrials   = 2.0       // in a row, on average
 	longest       = 1e10      // nanoseconds
 	finest        = 1000      // nanoseconds
-	settle        = 300       // requests until a queue is in its steady state
-	gap           = time.Hour // between simulated trials, for what looks at their times
+	settle        = 300       // requests until a queue reaches its steady state
+	gap           = time.Hour // between simulated trials, for code that looks at their times
 )
 
 // A Lab makes the trials of a machine, one after the other.
@@ -56,18 +56,19 @@ type Lab struct {
 	Machine
 	shared   []float64 // see Machine.Run
 	r        *rand.Rand
-	together float64 // what is correlated, in standard deviations
+	together float64 // correlated part, in standard deviations
 	burst    bool
 	pods     map[string]float64
 }
 
-// Begin is the machine as it happens to be at a run's start.
+// Begin returns the machine in its random state at a run's start.
 func (m Machine) Begin(r *rand.Rand) *Lab {
 	return &Lab{Machine: m, r: r, together: r.NormFloat64(), burst: r.Float64() < bursts, pods: map[string]float64{}}
 }
 
-// level is how slow the next trial's machine is, 1 if nothing disturbs it: at a
-// share of the run, at a place from -1/2 to 1/2 in its block, in pods.
+// level returns the slowdown of the machine for the next trial, 1 if nothing
+// disturbs it: at a fraction of the run, at a place from -1/2 to 1/2 in its block,
+// with given pods.
 func (l *Lab) level(at, place float64, pods string) float64 {
 	if _, known := l.pods[pods]; !known {
 		l.pods[pods] = l.Pod * l.r.NormFloat64()
@@ -90,7 +91,7 @@ func (l *Lab) level(at, place float64, pods string) float64 {
 	return level
 }
 
-// noise is a trial's own, of one of its figures.
+// noise returns the trial's own noise for one of its figures.
 func (l *Lab) noise() float64 { return math.Exp(l.Trial * l.r.NormFloat64()) }
 
 // Latency draws the latencies of n requests of a trial, in nanoseconds.
@@ -112,9 +113,9 @@ func (l *Lab) Latency(n int, level float64) []float64 {
 	return queueing.Sojourns(arrivals, services, 1)[settle:]
 }
 
-// Run measures a plan for some blocks. Effect says how many times as slow a cell
-// is, and redeploy how many blocks a set of pods serves, 0 for all. Shared is the
-// machine's level at each trial's time, whichever cell had its turn then.
+// Run simulates a plan for some blocks. effect returns the slowdown of a cell, and
+// redeploy is the number of blocks that a set of pods serves, 0 for all. shared
+// receives the machine's level at the time of each trial, whatever its cell.
 func (m Machine) Run(plan *study.Plan, blocks, requests, redeploy int, r *rand.Rand, effect func(record.Cell) float64) (run record.Run, shared []float64) {
 	lab, size := m.Begin(r), plan.BlockSize()
 	run = MadeUp(plan, "simulated", blocks, func(run *record.Run, trial *record.Trial) {
@@ -132,9 +133,10 @@ func (m Machine) Run(plan *study.Plan, blocks, requests, redeploy int, r *rand.R
 	return run, lab.shared
 }
 
-// Truth is the q-quantile of what a cell without effect gives in all the time of a
-// run, in a machine's levels: of a figure whose logarithm is normal around that of
-// middle with that spread within a trial, in trials and pods of any number.
+// Truth returns the q-quantile, over the whole run and in any number of trials and
+// pods, of a figure in a cell without effect, given the machine's levels. The
+// logarithm of the figure is normal, with that of middle as its mean and the given
+// spread within a trial.
 func (m Machine) Truth(shared []float64, middle, spread, q float64) float64 {
 	spread = math.Sqrt(spread*spread + m.Trial*m.Trial + m.Pod*m.Pod)
 	below := func(x float64) float64 {
@@ -159,7 +161,7 @@ func (m Machine) Truth(shared []float64, middle, spread, q float64) float64 {
 	return middle * low
 }
 
-// fill makes what a trial measured.
+// fill generates the measurements of a trial.
 func (l *Lab) fill(trial *record.Trial, requests int, level float64) record.TrialHist {
 	hist := hdrhistogram.New(finest, longest, 3)
 	for _, ns := range l.Latency(requests, level*l.noise()) {

@@ -8,10 +8,10 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Began is when made-up runs began.
+// Began is when synthetic runs began.
 var Began = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
-// PlanOf is the plan of a study with that seed.
+// PlanOf returns the plan of a study with this seed.
 func PlanOf(t testing.TB, text string, seed uint64) *study.Plan {
 	t.Helper()
 	s, err := study.Parse([]byte(text), "study.yaml", nil)
@@ -25,7 +25,7 @@ func PlanOf(t testing.TB, text string, seed uint64) *study.Plan {
 	return plan
 }
 
-// MadeUp is a run of a plan whose trials fill makes: nothing of it was measured. All are
+// MadeUp returns a synthetic run of a plan, whose trials fill generates. All trials are
 // valid and began with the run, unless fill says otherwise.
 func MadeUp(plan *study.Plan, id string, blocks int, fill func(run *record.Run, trial *record.Trial)) record.Run {
 	s := plan.Study

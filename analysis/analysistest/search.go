@@ -22,8 +22,8 @@ search: [{factor: proxies, finding: convergence_p99, bound: 300 ms, tolerance: 1
 blocks: {min: 1, max: 3}
 `
 
-// Limited is a world whose istiod keeps up to so many proxies, but for what a
-// block makes of it.
+// Limited returns a world whose istiod keeps up with a limited number of
+// proxies, which depends on the block.
 func Limited(limit func(block int) int) func(*record.Trial, []record.Event) {
 	return func(t *record.Trial, events []record.Event) {
 		n, _ := strconv.Atoi(t.Cell[controlplane.FactorProxies])
@@ -38,7 +38,8 @@ func Limited(limit func(block int) int) func(*record.Trial, []record.Event) {
 	}
 }
 
-// Climbed carries out what Next asks for, out of a run that measured all.
+// Climbed executes the trials that Next requests, taking them from a run that
+// measured all.
 func Climbed(t testing.TB, kinds analysis.Kinds, all record.Run, blocks int) (record.Run, []string) {
 	t.Helper()
 	plan := PlanOf(t, string(all.StudyYAML), all.Header.Seed)
@@ -74,7 +75,7 @@ func Climbed(t testing.TB, kinds analysis.Kinds, all record.Run, blocks int) (re
 	return run, tried
 }
 
-// Refined is a run of a study that searches between its levels.
+// Refined returns a run of a study that searches between its levels.
 func Refined(t *testing.T, blocks int, spoil func(*record.Trial, []record.Event)) record.Run {
 	return SimulateControl(t, refineStudy, blocks, func(record.Cell) ControlWorld { return ControlWorld{DebounceMS: 10, Spoil: spoil} })
 }

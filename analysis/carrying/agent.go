@@ -11,12 +11,12 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// MeasureAgent adds the use of the mesh's agent, if the way needs one, to what a node uses
-// without requests: points are the use of one agent in each trial, by unit, in cores or bytes.
-// An agent carries no requests and serves all pods of its node, so a node takes the mean of a
-// unit's trials, whatever their rate or number of pods. Call it after the proxies were
-// measured. If a unit with shares has no such trial, the way's figures omit the agent, and a
-// note says so.
+// MeasureAgent adds the use of the mesh's agent, if the way needs one, to a node's use without
+// requests. points are the use of one agent in each trial, by unit, in cores or bytes. An
+// agent carries no requests and serves all pods of its node, so a node takes the mean of a
+// unit's trials, whatever their rate or number of pods. Call it after measuring the proxies.
+// If a unit with shares has no such trial, the way's figures omit the agent, and a note says
+// so.
 func (w *Way) MeasureAgent(u Use, points []stat.FitPoint) {
 	shares := w.by[u.Of].Plain
 	if !w.NeedsAgent {
@@ -42,12 +42,12 @@ func (w *Way) MeasureAgent(u Use, points []stat.FitPoint) {
 	w.agent[u.Of] = each
 }
 
-// measured reports that a unit knows the use of a way's proxies.
+// measured reports whether a unit knows the use of a way's proxies.
 func measured(s sizing.Share) bool {
 	return stat.Finite(s.Pod.Curve.At(0) + s.Node.Curve.At(0) + s.Waypoint.Curve.At(0))
 }
 
-// agentShare is a node's share if a way has an agent there, but no proxy.
+// agentShare returns a node's share if a way has an agent there but no proxy.
 func (w *Way) agentShare(u Use, shares []sizing.Share) (record.Priced, bool) {
 	_, onNodes := w.at(record.PlaceNode)
 	if onNodes || w.agent[u.Of] == nil {
@@ -56,7 +56,7 @@ func (w *Way) agentShare(u Use, shares []sizing.Share) (record.Priced, bool) {
 	return pricedShare(shares, u.total, 1, func(s sizing.Share) float64 { return s.Agent }), true
 }
 
-// agentNotes say which figures include the mesh's node agent, and which do not.
+// agentNotes says which figures include the mesh's node agent and which do not.
 func (z *Ways) agentNotes() (out []note.Note) {
 	var counted, missing, without []string
 	for _, w := range z.All {

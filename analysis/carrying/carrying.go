@@ -1,8 +1,8 @@
-// Package carrying compares ways of carrying requests in a mesh that a study states: sidecars,
-// proxies on nodes, those with waypoints. A kind of study provides what its trials have of
-// each way ([Way], by [Way.Measure]); this package computes what the stated mesh uses, where
-// two ways change places, and the words for both, by the arithmetic of package stat/sizing. It
-// is pure.
+// Package carrying compares ways of carrying requests in a mesh described by a study:
+// sidecars, node proxies, and node proxies with waypoints. A kind of study provides its
+// trials' measurements of each way ([Way], by [Way.Measure]). This package computes what the
+// described mesh uses, where the order of two ways reverses, and the words for both, with the
+// arithmetic of package stat/sizing. It is pure.
 package carrying
 
 import (
@@ -17,38 +17,38 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Use is a resource by which ways are compared.
+// Use is a resource by which to compare ways.
 type Use struct {
 	Of      string // record.SizedCPU or another
-	Measure string // of the study that must have it
+	Measure string // measure that the study must have
 	finding string
 	words   string
-	total   string  // unit of what a mesh takes
-	unit    string  // of what a request adds
-	one     float64 // of the total's unit for each request per second, in that unit
+	total   string  // unit of a mesh's total
+	unit    string  // unit of the cost per request
+	one     float64 // cost in the total's unit of 1 per request, at one request per second
 }
 
-// Uses are all such resources.
+// Uses lists all such resources.
 var Uses = []Use{
 	{record.SizedCPU, study.MeasureCPU, study.FindingSizedCores, "CPU", finding.UnitCores, finding.UnitPerRequest, 1e6},
 	{record.SizedMemory, study.MeasureMemory, study.FindingSizedMemory, "memory", finding.UnitBytes, finding.UnitBytesPerRate, 1},
 }
 
-// Places are those of proxies of which a stated mesh has a number.
+// Places lists the places of proxies of which a described mesh has a number.
 var Places = []record.Place{record.PlaceSidecar, record.PlaceNode, record.PlaceWaypoint}
 
-// Proxies are those of a way at one place.
+// Proxies are a way's proxies at one place.
 type Proxies struct {
 	Place record.Place
-	Count float64 // whose use was measured together
-	// Passes is how often a request passes one of them.
+	Count float64 // number whose use was measured together
+	// Passes is how many of them a request passes.
 	Passes float64
 }
 
-// Way is a way of carrying requests, as measured by cells of several rates.
+// Way is a way of carrying requests, as measured by cells with several rates.
 type Way struct {
 	Name    string
-	Cell    record.Cell // of its findings: what these cells share
+	Cell    record.Cell // of its findings: the levels that these cells share
 	Proxies []Proxies
 	// Highest is the highest rate of its valid trials, in requests per second.
 	Highest float64
@@ -57,19 +57,19 @@ type Way struct {
 	// Machine is what a request costs the whole machine, in microseconds, by unit; nil if
 	// unknown.
 	Machine []float64
-	// NeedsAgent says that the way's pods need the mesh's agent on each node.
+	// NeedsAgent means that the way's pods need the mesh's agent on each node.
 	NeedsAgent bool
-	// PlainText says that its sidecars forward requests without mutual TLS.
+	// PlainText means that its sidecars forward requests without mutual TLS.
 	PlainText bool
 
 	by    map[string]sizing.Way
-	agent map[string][]float64 // what the agent takes of it, in the shares of nodes
-	poor  bool                 // its use along the number of pods is no straight line
-	pods  bool                 // along the number of pods
-	// rested says that what its nodes' proxies use without requests was measured, for every
-	// resource reported.
+	agent map[string][]float64 // the agent's part in the shares of nodes
+	poor  bool                 // its use is not linear in the number of pods
+	pods  bool                 // by the number of pods
+	// rested means that the use of its node proxies without requests was measured, for every
+	// reported resource.
 	rested bool
-	plain  *Way // how requests go that pass no waypoint; nil: all of this way do as it says
+	plain  *Way // way of requests that pass no waypoint; nil: all requests go this way
 }
 
 func (w *Way) at(place record.Place) (Proxies, bool) {
@@ -81,7 +81,8 @@ func (w *Way) at(place record.Place) (Proxies, bool) {
 	return Proxies{}, false
 }
 
-// Lines are the lines of all units; NaN for a unit without points at two rates.
+// Lines fits a line to the points of each unit, with NaN for a unit without points at two
+// rates.
 func Lines(units int, points []stat.FitPoint, weight func(float64) float64) []stat.UnitLine {
 	out := make([]stat.UnitLine, units)
 	for unit := range out {
@@ -93,8 +94,9 @@ func Lines(units int, points []stat.FitPoint, weight func(float64) float64) []st
 	return out
 }
 
-// MachineSlopes are what a request costs the whole machine, in microseconds, by unit, from its
-// cores by the rate. They scatter in proportion to themselves, and nearly so to the rate.
+// MachineSlopes returns what a request costs the whole machine, in microseconds, by unit, from
+// its cores by the rate. The scatter is proportional to the value, and therefore nearly to the
+// rate.
 func MachineSlopes(units int, points []stat.FitPoint) []float64 {
 	out := make([]float64, units)
 	for unit, line := range Lines(units, points, func(rate float64) float64 { return rate }) {
@@ -103,34 +105,34 @@ func MachineSlopes(units int, points []stat.FitPoint) []float64 {
 	return out
 }
 
-// Ways are those of one combination of a study's other factors.
+// Ways are the ways for one combination of a study's other factors.
 type Ways struct {
-	Cell record.Cell // of the other factors
-	// Bare is [Way.Machine] of requests without any proxy; nil if there are none.
+	Cell record.Cell // levels of the other factors
+	// Bare is [Way.Machine] for requests without any proxy; nil if there are none.
 	Bare []float64
 	All  []*Way
-	// Idle is what one proxy of a node uses in trials whose requests pass none, by resource
+	// Idle is what one node proxy uses in trials without requests through it, by resource
 	// (record.SizedCPU), in cores or bytes; nil if not measured.
 	Idle map[string][]stat.FitPoint
-	// MostPods is the largest number of pods on a node, if ways are lines along that number
-	// and not along the rate; else 0.
+	// MostPods is the largest number of pods on a node if ways are lines over that number
+	// instead of the rate; otherwise 0.
 	MostPods float64
 	// Mixed names ways that are left out because their valid trials passed different proxies,
-	// so that the use of one does not follow.
+	// so the use of one cannot be derived.
 	Mixed []string
-	// Waypoints names ways with waypoints, which a line along the number of pods leaves out.
+	// Waypoints names ways with waypoints, which a line over the number of pods omits.
 	Waypoints []string
 }
 
-// Of are cells that differ in the rate only.
+// Of describes cells that differ only in the rate.
 type Of struct {
-	// Other are their levels of factors other than the rate and who carries requests.
+	// Other holds their levels of factors besides the rate and who carries requests.
 	Other record.Cell
-	// Add adds their measurements to the ways that they belong with.
+	// Add adds their measurements to the ways they belong to.
 	Add func(*Ways)
 }
 
-// Sort groups cells by their other factors. A way to which a factor means nothing belongs to
+// Sort groups cells by their other factors. A way for which a factor has no meaning belongs to
 // all of the factor's levels.
 func Sort(all []Of) (out []*Ways) {
 	for _, whole := range []bool{true, false} {
@@ -156,7 +158,7 @@ func Sort(all []Of) (out []*Ways) {
 	return slices.DeleteFunc(out, func(z *Ways) bool { return len(z.All) == 0 && len(z.Mixed) == 0 && len(z.Waypoints) == 0 })
 }
 
-// agree reports that two cells differ in no factor that means something in both.
+// agree reports whether two cells agree in all factors that have a meaning in both.
 func agree(a, b record.Cell) bool {
 	for factor, level := range a {
 		if other, ok := b[factor]; ok && level != other && level != study.NotApplicable && other != study.NotApplicable {
@@ -166,7 +168,7 @@ func agree(a, b record.Cell) bool {
 	return true
 }
 
-// Units are the units of a run's blocks.
+// Units returns the units of a run's blocks.
 func Units(o *analysis.Observations) map[int]int {
 	out := map[int]int{}
 	for i, blocks := range o.Units {
@@ -177,8 +179,8 @@ func Units(o *analysis.Observations) map[int]int {
 	return out
 }
 
-// combine gives ways with waypoints, which only some of a mesh's requests pass, the way of the
-// others: that of proxies on nodes alone, as another way has it.
+// combine sets, for ways with waypoints, which only some of a mesh's requests pass, the way of
+// the other requests: node proxies alone, as measured by another way.
 func (z *Ways) combine() {
 	for _, w := range z.All {
 		w.rest(z.Idle)
@@ -194,7 +196,7 @@ func (z *Ways) combine() {
 			}
 		}
 		if w.plain == nil {
-			continue // all requests pass one
+			continue // all requests pass a waypoint
 		}
 		for of, through := range w.by {
 			w.by[of] = sizing.Way{Plain: w.plain.by[of].Plain, Through: through.Plain}
@@ -202,7 +204,7 @@ func (z *Ways) combine() {
 	}
 }
 
-// Tell returns what each way uses in a mesh, and how they compare, with the findings.
+// Tell returns what each way uses in a mesh and how they compare, with the findings.
 func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing, found []record.Finding) {
 	out = record.Sizing{Cell: z.Cell, Mesh: meshWords(m, z.has(record.PlaceWaypoint))}
 	if z.MostPods > 0 {
@@ -210,7 +212,7 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 	}
 	z.price(o.Plan.Study)
 	uses := z.uses(o.Plan.Study)
-	largest := map[string]float64{} // that a way takes, by what it is of
+	largest := map[string]float64{} // largest use of any way, by resource
 	for _, w := range z.All {
 		one := record.SizedWay{Name: w.Name, Machine: z.machine(w)}
 		for _, u := range uses {
@@ -254,9 +256,9 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 	return out, found
 }
 
-// Add adds what all ways use in the mesh that the study states, if it does. A way shared by
+// Add adds what all ways use in the mesh that the study describes, if it does. A way shared by
 // several combinations of other factors has one finding, though its shares are in each of
-// their tables. The remedy is how to have all trials of a way pass the same proxies.
+// their tables. remedy says how to make all trials of a way pass the same proxies.
 func Add(o *analysis.Observations, f *record.Findings, remedy string, ways func(*analysis.Observations) []*Ways) {
 	if o.Plan.Study.Sizing == nil {
 		return
@@ -280,8 +282,8 @@ func Add(o *analysis.Observations, f *record.Findings, remedy string, ways func(
 	}
 }
 
-// machine is what a request costs the whole machine beyond one without any proxy; nil if
-// unknown.
+// machine returns what a request costs the whole machine in excess of one without any proxy;
+// nil if unknown.
 func (z *Ways) machine(w *Way) *record.Priced {
 	if z.Bare == nil || w.Machine == nil {
 		return nil
@@ -297,11 +299,11 @@ func (z *Ways) machine(w *Way) *record.Priced {
 	return &p
 }
 
-// podsOnNode is the largest number of pods on a node considered for borders: a kubelet's
+// podsOnNode is the largest number of pods on a node to consider for borders: a kubelet's
 // default limit.
 const podsOnNode = 110
 
-// borders are those between two ways, along every quantity of the stated mesh.
+// borders returns the borders between two ways along every quantity of the described mesh.
 func (z *Ways) borders(of string, a, b *Way, m sizing.Mesh) (out []record.SizedBorder) {
 	var axes []sizing.Axis
 	if high := min(z.reach(a, m), z.reach(b, m)); high > 0 && stat.Finite(high) {
@@ -324,9 +326,9 @@ func (z *Ways) borders(of string, a, b *Way, m sizing.Mesh) (out []record.SizedB
 	return out
 }
 
-// reach is the number of requests per second of each pod up to which no proxy of a way carries
-// more than was measured. The use of requests that pass no waypoint was measured on another
-// way.
+// reach returns the number of requests per second of each pod up to which no proxy of a way
+// carries more than was measured. Another way measured the use of requests that pass no
+// waypoint.
 func (z *Ways) reach(w *Way, m sizing.Mesh) float64 {
 	high := math.Inf(1)
 	if w.plain != nil {
@@ -341,8 +343,8 @@ func (z *Ways) reach(w *Way, m sizing.Mesh) float64 {
 	return high
 }
 
-// reachOnNode is the number of pods on a node up to which its proxy does not; infinite if a
-// way has none there.
+// reachOnNode returns the number of pods on a node up to which its proxy does not exceed the
+// measurements; infinite if a way has no proxy there.
 func (z *Ways) reachOnNode(w *Way, m sizing.Mesh) float64 {
 	p, ok := w.at(record.PlaceNode)
 	switch {
@@ -360,7 +362,8 @@ func (z *Ways) reachOnNode(w *Way, m sizing.Mesh) float64 {
 	return high / p.Count * m.Pods / m.RPS
 }
 
-// reachL7 is the share of requests up to which no waypoint of a way does; 1 if a way has none.
+// reachL7 returns the share of requests up to which no waypoint of a way exceeds the
+// measurements; 1 if a way has none.
 func (z *Ways) reachL7(w *Way, m sizing.Mesh) float64 {
 	p, ok := w.at(record.PlaceWaypoint)
 	if !ok || m.RPS == 0 {

@@ -22,7 +22,7 @@ func (w *Way) Measure(u Use, units int, points func(record.Place) []stat.FitPoin
 	w.by[u.Of] = sizing.Way{Plain: shares}
 }
 
-// proxyAt is a share's proxy at a place.
+// proxyAt returns a share's proxy at a place.
 func proxyAt(s *sizing.Share, place record.Place) *sizing.Proxy {
 	switch place {
 	case record.PlaceSidecar:
@@ -33,8 +33,8 @@ func proxyAt(s *sizing.Share, place record.Place) *sizing.Proxy {
 	return &s.Waypoint
 }
 
-// curves are what one proxy at a place uses by what it carries, for each unit: from points of
-// all of them together by the rate of requests.
+// curves returns what one proxy at a place uses depending on its load, for each unit, from
+// points of all such proxies together by the rate of requests.
 func curves(units int, points []stat.FitPoint, p Proxies) []sizing.Curve {
 	type at struct {
 		unit  int
@@ -61,9 +61,9 @@ func curves(units int, points []stat.FitPoint, p Proxies) []sizing.Curve {
 	return out
 }
 
-// rest adds the measured use of a node's proxy without requests to its use by what it carries,
-// in the same units. If some proxies lack that measurement it adds nothing: a mean of measured
-// and extrapolated values would be neither.
+// rest adds the measured use of a node's proxy without requests to its use under load, in the
+// same units. If that measurement is missing for some proxies, it adds nothing: a mean of
+// measured and extrapolated values would be neither.
 func (w *Way) rest(idle map[string][]stat.FitPoint) {
 	if _, node := w.at(record.PlaceNode); !node || w.pods {
 		return
@@ -71,7 +71,7 @@ func (w *Way) rest(idle map[string][]stat.FitPoint) {
 	w.rested = len(w.by) > 0
 	for of, way := range w.by {
 		means := unitMeans(len(way.Plain), idle[of])
-		var units []int // that know what the proxy takes
+		var units []int // units with known use of the proxy
 		all := true
 		for unit, s := range way.Plain {
 			if len(s.Node.Curve) > 1 {
@@ -89,7 +89,7 @@ func (w *Way) rest(idle map[string][]stat.FitPoint) {
 	}
 }
 
-// unitMeans are the means of the points of each unit; NaN for one without any.
+// unitMeans returns the mean of each unit's points; NaN for a unit without any.
 func unitMeans(units int, points []stat.FitPoint) []float64 {
 	sums, counts := make([]float64, units), make([]float64, units)
 	for _, p := range points {

@@ -2,7 +2,7 @@ package carrying
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
-// How two ways compare in the stated mesh.
+// How two ways compare in the described mesh.
 var (
 	SaysLess         = note.Define("way_takes_less", "With %s the stated mesh %s than with %s, by %v.")
 	SaysUnknown      = note.Define("way_unknown", "Whether the stated mesh %s with %s or with %s is unknown: too few blocks have both.")
@@ -10,7 +10,7 @@ var (
 	SaysBorder       = note.Define("way_border", "All else as stated, the mesh %s with %s where %s (95%% interval %s to %s), and with %s where %s.")
 )
 
-// Where two ways change places.
+// Where the order of two ways reverses.
 var (
 	borderLies    = note.Define("border_lies", "%s below %s (%s–%s), %s above")
 	borderNone    = note.Define("border_none", "no border: %s from %s to %s")
@@ -20,7 +20,7 @@ var (
 	borderUnknown = note.Define("border_unknown", "cannot say: the interval of the difference includes zero")
 )
 
-// What limits the figures.
+// Limitations of the figures.
 var (
 	NoteMixed     = note.Define("way_mixed", "Where each wins: %s is left out: its valid trials did not all use the same proxies, as where pods shared a node in some trials and not in others, so what one proxy takes is unknown; %v")
 	noteWaypoints = note.Define("way_of_waypoint", "Where each wins: %s is left out: one waypoint serves all pods, and the number of pods does not tell what a mesh's waypoints take")

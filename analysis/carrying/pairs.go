@@ -7,8 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/stat/sizing"
 )
 
-// pairs are the ways to compare, two by two. Pairs with a way that cannot carry all requests
-// of the stated mesh come last: it answers only part of the question.
+// pairs returns the pairs of ways to compare. Pairs with a way that cannot carry all
+// requests of the described mesh come last: it answers only part of the question.
 func (z *Ways) pairs(m sizing.Mesh) (out [][2]*Way) {
 	for i, a := range z.All {
 		for _, b := range z.All[i+1:] {
@@ -27,13 +27,13 @@ func (z *Ways) pairs(m sizing.Mesh) (out [][2]*Way) {
 	return out
 }
 
-// onlyL4 reports that requests of the stated mesh need L7, which the way does not provide,
-// while another way is the same with waypoints, which do.
+// onlyL4 reports whether requests of the described mesh need L7, which the way does not
+// provide, while another way is the same with waypoints, which do.
 func (z *Ways) onlyL4(w *Way, m sizing.Mesh) bool {
 	return m.L7 > 0 && slices.ContainsFunc(z.All, func(o *Way) bool { return o.plain == w })
 }
 
-// called is a way's name in sentences that compare it.
+// called returns a way's name in comparing sentences.
 func (z *Ways) called(w *Way, m sizing.Mesh) string {
 	if z.onlyL4(w, m) {
 		return w.Name + " without waypoints (L4 alone)"

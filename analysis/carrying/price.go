@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// price gives each way with known CPU and memory their joint cost, if the study has prices for
-// both.
+// price gives each way with known CPU and memory their combined cost, if the study has prices
+// for both.
 func (z *Ways) price(s *study.Study) {
 	p := s.Money
 	if p == nil || p.CoreMonth == 0 || p.GBMonth == 0 {
@@ -26,8 +26,8 @@ func (z *Ways) price(s *study.Study) {
 	}
 }
 
-// uses are what the ways are compared by. If some have a price, that comes first: where one
-// way uses less CPU and another less memory, it says which is cheaper.
+// uses returns the resources by which to compare the ways. If some ways have a price, that
+// comes first: where one way uses less CPU and another less memory, it says which is cheaper.
 func (z *Ways) uses(s *study.Study) []Use {
 	if !slices.ContainsFunc(z.All, func(w *Way) bool { _, ok := w.by[record.SizedMonth]; return ok }) {
 		return Uses
@@ -35,7 +35,7 @@ func (z *Ways) uses(s *study.Study) []Use {
 	return slices.Concat([]Use{{Of: record.SizedMonth, finding: study.FindingSizedMonth, total: s.MoneyUnit()}}, Uses)
 }
 
-// less says in a sentence that a mesh takes less of something.
+// less says in a sentence that a mesh uses less of something.
 func (u Use) less() string {
 	if u.Of == record.SizedMonth {
 		return "costs less"
@@ -43,8 +43,8 @@ func (u Use) less() string {
 	return "takes less " + u.words
 }
 
-// comparisonNotes say which uses sentences compare ways by, compared being those, and at which
-// prices.
+// comparisonNotes says by which uses the sentences compare ways, and at which prices; compared
+// is their number.
 func comparisonNotes(s *study.Study, uses []Use, compared int) (out []note.Note) {
 	of := "CPU or memory"
 	if m := s.Money; uses[0].Of == record.SizedMonth {
@@ -58,7 +58,7 @@ func comparisonNotes(s *study.Study, uses []Use, compared int) (out []note.Note)
 	return out
 }
 
-// lacking is what a study with section money lacks to price both; "" if nothing.
+// lacking returns what a study with a money section lacks to price both; "" if nothing.
 func lacking(s *study.Study) string {
 	m := s.Money
 	switch {
@@ -76,7 +76,7 @@ func lacking(s *study.Study) string {
 	return ""
 }
 
-// inUse is the share of the paid cores that is in use, nil for all.
+// inUse returns the share of the paid cores that is in use; nil means all.
 func inUse(share float64) any {
 	if share >= 1 {
 		return nil

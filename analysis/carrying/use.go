@@ -8,7 +8,7 @@ import (
 )
 
 // MeasurePods adds what trials used of a resource, in cores or bytes, by the number of pods in
-// the mesh, at one rate: all proxies together. A request's part is unknown.
+// the mesh at one rate: all proxies together. The cost per request is unknown.
 func (w *Way) MeasurePods(u Use, units int, points []stat.FitPoint) {
 	shares := make([]sizing.Share, units)
 	nodes, onNodes := w.at(record.PlaceNode)
@@ -25,8 +25,8 @@ func (w *Way) MeasurePods(u Use, units int, points []stat.FitPoint) {
 	w.by[u.Of] = sizing.Way{Plain: shares}
 }
 
-// use is what a way uses of a resource in a mesh. If some requests pass waypoints, the idle
-// use of proxies and the cost per request are those of these requests. For a price only the
+// use returns a way's use of a resource in a mesh. If some requests pass waypoints, the idle
+// use of proxies and the cost per request are those of these requests. For a price, only the
 // total is known.
 func (w *Way) use(u Use, way sizing.Way, m sizing.Mesh, total record.Priced) record.SizedUse {
 	if u.Of == record.SizedMonth {
@@ -60,7 +60,7 @@ func (w *Way) use(u Use, way sizing.Way, m sizing.Mesh, total record.Priced) rec
 	return out
 }
 
-// pricedShare is a part of all units' shares, as a figure.
+// pricedShare returns a part of all units' shares as a figure.
 func pricedShare(shares []sizing.Share, unit string, scale float64, of func(sizing.Share) float64) record.Priced {
 	values := make([]float64, len(shares))
 	for i, s := range shares {

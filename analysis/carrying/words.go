@@ -21,7 +21,7 @@ func SidecarsOf(mesh string) string {
 	return "sidecars"
 }
 
-// borderPlace writes the position of a border along a quantity.
+// borderPlace formats the position of a border along a quantity.
 func borderPlace(b record.SizedBorder, v *float64) string {
 	switch {
 	case v == nil:
@@ -32,7 +32,7 @@ func borderPlace(b record.SizedBorder, v *float64) string {
 	return words.Figures(*v)
 }
 
-// borderWords say where two ways change places.
+// borderWords says where the order of two ways reverses.
 func borderWords(b record.SizedBorder) note.Note {
 	at := func(v *float64) string { return borderPlace(b, v) }
 	switch sizing.Outcome(b.Outcome) {
@@ -55,7 +55,7 @@ func borderWords(b record.SizedBorder) note.Note {
 	return borderUnknown.Of()
 }
 
-// borderSentence is the same as a sentence, for a border that exists.
+// borderSentence says the same in a sentence, for a border that exists.
 func borderSentence(b record.SizedBorder, u Use) note.Note {
 	where, above := "each node has fewer than "+borderPlace(b, b.At)+" pods", "it has more"
 	switch b.Along {
@@ -67,8 +67,8 @@ func borderSentence(b record.SizedBorder, u Use) note.Note {
 	return SaysBorder.Of(u.less(), b.First, where, borderPlace(b, b.From), borderPlace(b, b.To), b.Last, above)
 }
 
-// compareWords compares two ways in the stated mesh; largest is the largest use of any way
-// there.
+// compareWords compares two ways in the described mesh; largest is the largest use of any
+// way there.
 func compareWords(a, b string, u Use, e stat.Estimate, largest float64) note.Note {
 	less := func(one, other string, v, low, high float64) note.Note {
 		return SaysLess.Of(one, u.less(), other, words.Interval(v, low, high, largest, u.total))
@@ -85,7 +85,7 @@ func compareWords(a, b string, u Use, e stat.Estimate, largest float64) note.Not
 	return SaysInconclusive.Of(u.less(), a, b, words.Between(e.Low, e.High, largest, u.total))
 }
 
-// meshWords state a mesh; waypoints: some of the ways have any.
+// meshWords describes a mesh; waypoints: some of the ways have waypoints.
 func meshWords(m sizing.Mesh, waypoints bool) string {
 	s := fmt.Sprintf("%s pods on %s nodes, %s requests per second between them, %s of which need L7", words.Grouped(m.Pods), words.Grouped(m.Nodes), words.Grouped(m.RPS), words.Percent(m.L7))
 	if waypoints && m.L7 > 0 {
@@ -94,7 +94,7 @@ func meshWords(m sizing.Mesh, waypoints bool) string {
 	return s
 }
 
-// notes say what limits the figures.
+// notes returns the limitations of the figures.
 func (z *Ways) notes(m sizing.Mesh) (out []note.Note) {
 	for _, w := range z.All {
 		if w.poor {
@@ -138,7 +138,7 @@ func (z *Ways) notes(m sizing.Mesh) (out []note.Note) {
 	return out
 }
 
-// left names the ways that are left out, and how to make all trials alike.
+// left names the ways that are left out, and how to make all trials consistent.
 func (z *Ways) left(remedy string) (out []note.Note) {
 	for _, name := range z.Mixed {
 		out = append(out, NoteMixed.Of(name, remedy))
@@ -149,15 +149,16 @@ func (z *Ways) left(remedy string) (out []note.Note) {
 	return out
 }
 
-// has reports that some way has proxies at a place.
+// has reports whether some way has proxies at a place.
 func (z *Ways) has(place record.Place) bool {
 	return slices.ContainsFunc(z.All, func(w *Way) bool { _, ok := w.at(place); return ok })
 }
 
-// placeWords name a proxy by its place.
+// placeWords names a proxy by its place.
 var placeWords = map[record.Place]string{record.PlaceSidecar: "sidecar", record.PlaceNode: "node's proxy", record.PlaceWaypoint: "waypoint"}
 
-// placeNotes name what the stated mesh asks of a way's proxies beyond the measurements.
+// placeNotes says where the described mesh demands more of a way's proxies than was
+// measured.
 func (z *Ways) placeNotes(w *Way, p Proxies, m sizing.Mesh) []note.Note {
 	of, share := w.countIn(m, p.Place)
 	rps := m.RPS * share
@@ -165,7 +166,7 @@ func (z *Ways) placeNotes(w *Way, p Proxies, m sizing.Mesh) []note.Note {
 	switch stated, high, low := math.Round(p.Passes*rps/of), carries(w.Highest), carries(w.Lowest); {
 	case of == 0 && rps > 0:
 		return []note.Note{noteNoProxy.Of(w.Name, placeWords[p.Place])}
-	case w.Highest == 0: // no trial is valid, nor any figure
+	case w.Highest == 0: // no trial is valid, so there are no figures
 		return nil
 	case of > 0 && stated > high:
 		return []note.Note{NoteBeyondRate.Of(w.Name, placeWords[p.Place], words.Grouped(stated), words.Grouped(high))}
@@ -175,10 +176,10 @@ func (z *Ways) placeNotes(w *Way, p Proxies, m sizing.Mesh) []note.Note {
 	return nil
 }
 
-// rests reports that the use of a way's proxies at a place without requests was measured.
+// rests reports whether the use of a way's proxies at a place without requests was measured.
 func (w *Way) rests(place record.Place) bool { return w.pods || w.rested && place == record.PlaceNode }
 
-// restNotes name the proxies whose use without requests was not measured.
+// restNotes names the proxies whose use without requests was not measured.
 func (z *Ways) restNotes() []note.Note {
 	var of []string
 	for _, place := range Places {
@@ -192,8 +193,8 @@ func (z *Ways) restNotes() []note.Note {
 	return []note.Note{noteIdleLine.Of(words.List(of))}
 }
 
-// countIn is how many proxies a mesh has at a place, and the share of its requests that pass
-// them on this way.
+// countIn returns the number of proxies that a mesh has at a place, and the share of its
+// requests that pass them on this way.
 func (w *Way) countIn(m sizing.Mesh, place record.Place) (of, share float64) {
 	switch place {
 	case record.PlaceSidecar:
@@ -201,7 +202,7 @@ func (w *Way) countIn(m sizing.Mesh, place record.Place) (of, share float64) {
 	case record.PlaceNode:
 		return m.Nodes, 1
 	}
-	if w.plain == nil { // there is no other way for those that need no L7
+	if w.plain == nil { // no other way is known for requests that need no L7
 		return m.Waypoints, 1
 	}
 	return m.Waypoints, m.L7

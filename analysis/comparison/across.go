@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// What runs of one comparison must have in common, unless somebody asks to join
-// them all the same.
+// What the runs of one comparison must have in common, unless the user asks to join them
+// anyway.
 const (
 	AcrossMachine  = "machine"  // CPU model, CPUs, kernel, lab
 	AcrossVersions = "versions" // of the components
@@ -25,13 +25,13 @@ const (
 	AcrossSource   = "source"   // of CPU and memory: exact counters, or a kubelet's samples
 )
 
-// AcrossAll are all of them.
+// AcrossAll lists all of them.
 var AcrossAll = []string{AcrossMachine, AcrossVersions, AcrossStudy, AcrossSource}
 
 // Across names what runs may differ in and still be joined.
 type Across []string
 
-// ParseAcross checks names. The error is one of usage.
+// ParseAcross checks the names. The error is a usage error.
 func ParseAcross(names []string) (Across, error) {
 	for _, name := range names {
 		if !slices.Contains(AcrossAll, name) {
@@ -46,18 +46,18 @@ type trait struct {
 	kind, name string
 }
 
-// A traitTable has the traits of runs, in the order of reports.
+// A traitTable holds the traits of runs, in the order of reports.
 type traitTable struct {
 	order  []trait
 	values []map[trait]string // of each run
-	// open are traits about which a run that lacks them says nothing.
+	// open marks traits on which a run without them is neutral.
 	open map[trait]bool
 }
 
-// theStudy is the trait that is the study's name.
+// theStudy is the trait for the study's name.
 const theStudy = "the study"
 
-// absent is the value of a trait that a run lacks.
+// absent is the value of a trait that a run does not have.
 const absent = "absent"
 
 func traitsOf(runs []*analysis.RunFigures) traitTable {
@@ -112,17 +112,18 @@ func traitsOf(runs []*analysis.RunFigures) traitTable {
 	return t
 }
 
-// idleLever reports that a lever means nothing in any cell of a plan, so that no level of it
-// was measured.
+// idleLever reports whether a lever has no meaning in any cell of a plan, so none of its
+// levels was measured.
 func idleLever(p *study.Plan, f study.Factor) bool {
 	return f.Default == study.LevelInstalled && !slices.ContainsFunc(p.Cells, func(c record.Cell) bool { return c[f.Name] != study.NotApplicable })
 }
 
-// prices begins the names of traits that determine findings in money. They say nothing about
-// what is measured: a run without any can be compared in everything but money.
+// prices is the prefix of traits that determine findings in money. They do not affect what
+// is measured: a run without prices can be compared in everything but money.
 const prices = "money."
 
-// pricesOf are a study's, in the order of its file; none without the section money.
+// pricesOf returns a study's prices, in the order of its file; none without the money
+// section.
 func pricesOf(s *study.Study) (out []part) {
 	m := s.Money
 	if m == nil {
@@ -137,13 +138,13 @@ func pricesOf(s *study.Study) (out []part) {
 	return append(out, part{prices + "currency", m.Currency})
 }
 
-// aside are the sections of a study file that do not change what is measured, or that are
-// traits by themselves.
+// aside lists the sections of a study file that do not change what is measured, or that are
+// separate traits.
 var aside = []string{"name", "kind", "title", "question", "story", "settings", "factors", "blocks", "stop", "margin", "seed", "assert", "expect", "published", "money", "sizing", "profile"}
 
 type part struct{ name, text string }
 
-// parts are the other sections of a study in its resolved form.
+// parts returns the other sections of a study in its resolved form.
 func parts(text string) []part {
 	var out []part
 	inside := false
@@ -215,7 +216,7 @@ func inBrief(v string) string {
 	return v
 }
 
-// named lists runs, or the first of many.
+// named lists runs, or the first few of many.
 func named(runs []string) string {
 	const most = 3
 	if len(runs) > most {
@@ -224,7 +225,8 @@ func named(runs []string) string {
 	return strings.Join(runs, ", ")
 }
 
-// join returns the differences of runs that are joined, or rejects them with a usage error.
+// join returns the differences between runs that are joined, or rejects them with a usage
+// error.
 func (across Across) join(found []difference) (joined []note.Note, err error) {
 	var refused, flags []string
 	for _, d := range found {

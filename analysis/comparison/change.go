@@ -9,32 +9,31 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// A pairing is one finding of the runs of side A and its counterpart in those
-// of side B.
+// A pairing is one finding of the runs of side A and its counterpart in those of side B.
 type pairing struct {
 	a, b    sideFigure
-	blocks  bool // values are of blocks, with one run a side
+	blocks  bool // values are those of blocks, with one run per side
 	decides bool
 	upward  bool // more is better
 	typical bool // values of blocks are summarized by their median
-	// noRatio says that A's value may be zero by a 95% interval, so that the difference
-	// decides: one rule for intervals of all levels.
+	// noRatio means that A's value may be zero by a 95% interval, so the difference decides:
+	// this is the same for intervals of all levels.
 	noRatio bool
 }
 
-// A sideFigure is one finding of the runs of a side.
+// A sideFigure is one finding over the runs of a side.
 type sideFigure struct {
 	finding record.Finding
-	values  []float64  // of runs, or of the one run's blocks
-	each    []*float64 // of all runs, nil where one has none
+	values  []float64  // of runs, or of a single run's blocks
+	each    []*float64 // of all runs, nil if a run has none
 	all     []*analysis.RunFigure
-	// runs is how many runs have it, unreached in how many of them it lies among failed
-	// requests. In partly reached ones it has no interval, since it lies there in some blocks,
-	// or in the baseline, which says nothing about its growth.
+	// runs is the number of runs with the finding, and unreached the number of those in which
+	// it lies among failed requests. In partly reached runs it has no interval, since it lies
+	// there in some blocks, or in the baseline, which says nothing about its growth.
 	runs, unreached, partly int
 }
 
-// newSideFigure combines a figure of each run of a side, nil for a run without it.
+// newSideFigure combines a figure of each run of a side; nil stands for a run without it.
 func newSideFigure(figures []*analysis.RunFigure, blocks bool) (sideFigure, bool) {
 	side := sideFigure{}
 	var sum int
@@ -74,8 +73,8 @@ func newSideFigure(figures []*analysis.RunFigure, blocks bool) (sideFigure, bool
 	return side, true
 }
 
-// lostSide stands for a figure that no run of a side has because none of the cell's trials is
-// valid there; false if that is not the reason.
+// lostSide represents a figure that no run of a side has because the cell has no valid trials
+// there; false if the reason is another.
 func lostSide(runs []*analysis.RunFigures, reference *analysis.RunFigures, f record.Finding, blocks bool) (sideFigure, bool) {
 	if !slices.ContainsFunc(runs, func(r *analysis.RunFigures) bool { return r.Lost(reference, f.Cell) }) {
 		return sideFigure{}, false
@@ -89,8 +88,8 @@ func lostSide(runs []*analysis.RunFigures, reference *analysis.RunFigures, f rec
 }
 
 // pairingsOf matches the findings of two sides; onlyA and onlyB count those that no run of the
-// other side has. A deciding one has a counterpart even if the other side lost all trials of
-// its cell: that is no reason to leave it out.
+// other side has. A deciding finding has a counterpart even if the other side lost all trials
+// of its cell, as that is no reason to leave it out.
 func pairingsOf(before, after []*analysis.RunFigures, blocks bool) (out []pairing, onlyA, onlyB int) {
 	seen := map[string]bool{}
 	of := func(runs []*analysis.RunFigures, reference *analysis.RunFigures, f record.Finding) []*analysis.RunFigure {
@@ -116,7 +115,7 @@ func pairingsOf(before, after []*analysis.RunFigures, blocks bool) (out []pairin
 			switch {
 			case ofA && okA && !okB && p.decides:
 				p.b, okB = lostSide(after, reference, f.Finding, blocks)
-			case !ofA && okA: // told already, as side A calls it
+			case !ofA && okA: // already reported under side A's name
 				continue
 			case !ofA && p.decides:
 				p.a, okA = lostSide(before, reference, f.Finding, blocks)
@@ -134,8 +133,8 @@ func pairingsOf(before, after []*analysis.RunFigures, blocks bool) (out []pairin
 	return out, onlyA, onlyB
 }
 
-// shares are how claims share an error rate: the deciding ones four fifths, the others the
-// rest; evenly if none decides, or all do.
+// shares divides the error rate among claims: four fifths for the deciding ones, the rest for
+// the others; evenly if none decides or all do.
 func shares(decides []bool) []float64 {
 	n := 0
 	for _, d := range decides {
@@ -188,18 +187,18 @@ func changes(pairings []pairing, margin float64) []Change {
 	return out
 }
 
-// found reports that a verdict is of a change.
+// found reports whether a verdict claims a change.
 func found(verdict string) bool {
 	return verdict == record.VerdictBetter || verdict == record.VerdictWorse
 }
 
-// verdictAt is the verdict of a change by intervals of a level.
+// verdictAt returns the verdict on a change by intervals of a given level.
 func (p pairing) verdictAt(o stat.Options, margin float64) string {
 	_, verdict, _ := p.weigh(o, margin)
 	return verdict
 }
 
-// change is the outcome of a pairing, by 95% intervals.
+// change returns the result of a pairing, by 95% intervals.
 func (p pairing) change(margin float64) Change {
 	f := p.a.finding
 	c := Change{Name: f.Name, Cell: f.Cell, Against: f.Against, A: f, B: p.b.finding, ValuesA: p.a.each, ValuesB: p.b.each, Decides: p.decides}
@@ -211,8 +210,8 @@ func (p pairing) change(margin float64) Change {
 	return c
 }
 
-// weigh judges a pairing by intervals of a level. The estimate is the ratio's, undefined if
-// there is none or it is not needed.
+// weigh judges a pairing by intervals of a given level. The returned estimate is that of the
+// ratio, undefined if there is none or it is not needed.
 func (p pairing) weigh(o stat.Options, margin float64) (ratio stat.Estimate, verdict, why string) {
 	none := stat.Mean(nil, o)
 	a, b := p.a, p.b
@@ -246,7 +245,7 @@ func (p pairing) weigh(o stat.Options, margin float64) (ratio stat.Estimate, ver
 	return ratio, string(v), why
 }
 
-// ratio is B/A - 1 of the printed values of blocks: their medians, or means.
+// ratio estimates B/A - 1 from the printed values of blocks: their medians or means.
 func (p pairing) ratio(o stat.Options) stat.Estimate {
 	o.Resolution = max(p.a.step(), p.b.step())
 	switch {
@@ -258,7 +257,7 @@ func (p pairing) ratio(o stat.Options) stat.Estimate {
 	return stat.UnpairedRatio(p.a.values, p.b.values, o)
 }
 
-// difference is B - A, likewise.
+// difference estimates B - A in the same way.
 func (p pairing) difference(o stat.Options) stat.Estimate {
 	o.Resolution = max(p.a.step(), p.b.step())
 	switch {
@@ -270,7 +269,7 @@ func (p pairing) difference(o stat.Options) stat.Estimate {
 	return stat.Unpaired(p.a.values, p.b.values, o)
 }
 
-// step is how coarsely a side's values are read.
+// step returns the coarsest step in which a side's values are read.
 func (s sideFigure) step() (coarsest float64) {
 	for _, f := range s.all {
 		coarsest = max(coarsest, f.Step)
@@ -278,7 +277,7 @@ func (s sideFigure) step() (coarsest float64) {
 	return coarsest
 }
 
-// partlyIn names the sides in which a percentile is partly reached.
+// partlyIn names the sides in which a percentile is only partly reached.
 func (p pairing) partlyIn() string {
 	switch {
 	case p.a.partly > 0 && p.b.partly > 0:
@@ -289,14 +288,14 @@ func (p pairing) partlyIn() string {
 	return p.sideWords("run B", "runs of side B")
 }
 
-// onlyOneReached reports that a percentile lies among failed requests in all runs of one side
-// and in none of the other, not even in part, which is worse than any value.
+// onlyOneReached reports whether a percentile lies among failed requests in all runs of one
+// side and in none of the other, not even in part, which is worse than any value.
 func (p pairing) onlyOneReached() bool {
 	return p.a.partly+p.b.partly == 0 && (p.a.unreached == 0 && len(p.a.values) > 0 && p.a.finding.Verdict != record.VerdictInvalid && p.b.unreached == p.b.runs ||
 		p.b.unreached == 0 && len(p.b.values) > 0 && p.b.finding.Verdict != record.VerdictInvalid && p.a.unreached == p.a.runs)
 }
 
-// sideWords chooses words for one run a side, or for several.
+// sideWords chooses between the words for one run per side and for several.
 func (p pairing) sideWords(one, several string) string {
 	if p.blocks {
 		return one
@@ -304,11 +303,11 @@ func (p pairing) sideWords(one, several string) string {
 	return several
 }
 
-// notReached reports that a percentile, or that of its baseline, lies among failed requests,
-// in some blocks or all.
+// notReached reports whether a percentile, or that of its baseline, lies among failed requests
+// in some or all blocks.
 func notReached(f record.Finding) bool { return f.Reason == record.ReasonNotReached }
 
-// within reports that a finding is no effect in any run, by its study and by this margin.
+// within reports whether a finding is no effect in any run, by its study and by this margin.
 func (s sideFigure) within(margin float64) bool {
 	return !slices.ContainsFunc(s.all, func(one *analysis.RunFigure) bool {
 		f := one.Finding
@@ -316,8 +315,7 @@ func (s sideFigure) within(margin float64) bool {
 	})
 }
 
-// judge judges a change against the margin, where lower is better unless the measure says
-// otherwise.
+// judge judges a change against the margin. Lower is better unless the measure says otherwise.
 func (p pairing) judge(e stat.Estimate, margin float64) (stat.Verdict, string) {
 	if p.upward {
 		e.Value, e.Low, e.High = -e.Value, -e.High, -e.Low
@@ -329,8 +327,8 @@ func (p pairing) judge(e stat.Estimate, margin float64) (stat.Verdict, string) {
 	return v, why
 }
 
-// withoutRatio judges a change from a value that may be zero to one that is not: no share of
-// zero can be a margin.
+// withoutRatio judges a change from a value that may be zero to one that is not: a share of
+// zero cannot be a margin.
 func (p pairing) withoutRatio(e stat.Estimate) (verdict, why string) {
 	something := p.b.finding.Verdict == record.VerdictReal
 	if !p.blocks {

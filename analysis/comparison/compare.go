@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Comparison is how the runs of side B compare with those of side A: the document of
-// `meshtrial compare --json`.
+// Comparison compares the runs of side B with those of side A: the document of `meshtrial
+// compare --json`.
 type Comparison struct {
 	Schema int `json:"schema"`
 	// A and B name the first run of each side, RunsA and RunsB all of them.
@@ -24,41 +24,38 @@ type Comparison struct {
 	RunsB       []string `json:"runs_b"`
 	Study       string   `json:"study"`
 	MarginRatio float64  `json:"margin_ratio"`
-	// Basis is what intervals rest on: the scatter from run to run or, with one run a side,
-	// only that of the blocks inside each.
+	// Basis is what intervals rest on: the scatter between runs or, with one run per side,
+	// only that between the blocks inside each.
 	Basis string `json:"basis"`
-	// WithinRunOnly says that a side is one run, so that the scatter from run to run is
-	// unknown: the verdict is about these runs, and others of the same two things may not
-	// confirm it.
+	// WithinRunOnly means that a side has only one run, so the scatter between runs is
+	// unknown: the verdict applies to these runs, and other runs of the same two things may
+	// not confirm it.
 	WithinRunOnly bool `json:"within_run_only"`
-	// ErrorRate is how often, at most, chance makes the verdict of the whole better or worse
-	// though nothing changed, as far as intervals know.
+	// ErrorRate bounds the probability that chance makes the overall verdict better or worse
+	// though nothing changed, as far as the intervals capture it.
 	ErrorRate float64 `json:"error_rate"`
-	// Joined lists the differences of runs that were joined on request.
+	// Joined lists the differences between runs that were joined on request.
 	Joined []note.Note `json:"joined,omitempty"`
-	// Verdict of the whole: worse if a change is, for certain; else
-	// inconclusive if a deciding change is inconclusive, or worse without being
-	// certain; else better if a change is for certain; else same if all deciding
-	// changes are.
+	// Verdict is the overall verdict: worse if a change certainly is; otherwise inconclusive
+	// if a deciding change is inconclusive, or worse but not certainly; otherwise better if
+	// a change certainly is; otherwise same if all deciding changes are.
 	Verdict string `json:"verdict"`
-	// Why says what an inconclusive verdict comes from where that is not the
-	// width of intervals.
+	// Why explains an inconclusive verdict, unless the reason is the width of intervals.
 	Why string `json:"why,omitempty"`
-	// Lacking says which side has too few valid trials: a, b or both; "" for
-	// neither.
+	// Lacking says which side has too few valid trials: a, b or both; "" means neither.
 	Lacking  string      `json:"lacking,omitempty"`
 	Changes  []Change    `json:"changes"`
 	Warnings []note.Note `json:"warnings,omitempty"`
 }
 
-// What a comparison may lack trials of.
+// Reasons for lacking trials.
 const (
 	LackingA    = "a"
 	LackingB    = "b"
 	LackingBoth = "both"
 )
 
-// lacking is which of two runs lacks something.
+// lacking says which of two sides lacks something.
 func lacking(a, b bool) string {
 	switch {
 	case a && b:
@@ -71,73 +68,71 @@ func lacking(a, b bool) string {
 	return ""
 }
 
-// Change is what became of one finding from side A to side B.
+// Change is the change of one finding from side A to side B.
 type Change struct {
 	Name    string      `json:"name"`
 	Cell    record.Cell `json:"cell"`
 	Against record.Cell `json:"against,omitempty"`
-	// A and B are the findings of the two runs; of a side with several runs
-	// their mean, with its 95% interval from run to run.
+	// A and B are the findings of the two runs. For a side with several runs they are their
+	// mean, with its 95% interval between runs.
 	A record.Finding `json:"a"`
 	B record.Finding `json:"b"`
-	// ValuesA and ValuesB are the values of each run of a side, in the order of
-	// the runs, null where a run has none; absent with one run a side.
+	// ValuesA and ValuesB are the values of each run of a side, in the order of the runs,
+	// null for a run without one; absent with one run per side.
 	ValuesA []*float64 `json:"values_a,omitempty"`
 	ValuesB []*float64 `json:"values_b,omitempty"`
 	// ChangeRatio is B/A - 1 with its 95% interval, all 0 unless Bounded.
 	ChangeRatio float64 `json:"change_ratio"`
 	LowRatio    float64 `json:"low_ratio"`
 	HighRatio   float64 `json:"high_ratio"`
-	// Bounded is false if there is no ratio, as to an overhead of nothing.
+	// Bounded is false if there is no ratio, for example if the old overhead was zero.
 	Bounded bool   `json:"bounded"`
 	Verdict string `json:"verdict"`
 	Why     string `json:"why"`
-	// Decides says that the verdict of the whole waits for this one: the
-	// finding is the one the study's stop rule names, or a median latency or
-	// a CPU cost if it names none. Tails need more blocks than most runs
-	// have.
+	// Decides means that the overall verdict waits for this finding: the study's stop rule
+	// names it, or it is a median latency or CPU cost if the rule names none. Tails need
+	// more blocks than most runs have.
 	Decides bool `json:"decides"`
-	// Certain says that the verdict stands also by an interval of JointLevel,
-	// the stricter confidence level that looking at so many changes at once asks
-	// for: those that decide share four fifths of the error rate, all others the
-	// rest (see [stat.Holm]), so that chance alone makes any better or worse for
-	// certain in at most 1 of 20 comparisons of equals.
+	// Certain means that the verdict also holds for an interval at JointLevel, the stricter
+	// confidence level required by so many simultaneous comparisons. The deciding ones share
+	// four fifths of the error rate, all others the rest (see [stat.Holm]), so chance alone
+	// makes any certainly better or worse in at most 1 of 20 comparisons of equals.
 	Certain    bool    `json:"certain"`
 	JointLevel float64 `json:"joint_level"`
 }
 
-// What the intervals of a comparison are from.
+// Sources of a comparison's intervals.
 const (
 	BasisRuns   = "runs"
 	BasisBlocks = "blocks"
 )
 
-// ErrorRate is how often chance may make a comparison, or a trend, find a change
-// where there is none.
+// ErrorRate is the probability with which chance may make a comparison or a trend find a
+// change where there is none.
 const ErrorRate = 0.05
 
-// CompareOptions say how runs are compared.
+// CompareOptions configures a comparison.
 type CompareOptions struct {
-	// MarginRatio is the change that does not matter, 0.05 for 5%.
+	// MarginRatio is the largest change that does not matter, 0.05 for 5%.
 	MarginRatio float64
 	// Across names what runs may differ in and still be joined.
 	Across Across
 }
 
-// Compare judges runs after something changed against runs before. Findings
-// are matched by name and cell. Overheads are compared where there are any, each
-// taken against its own run's baseline, since a machine of another day is no
-// baseline; where a study compares nothing, and for CPU and memory, plain values
-// are. Changes within the margin do not count: see [stat.Judge].
+// Compare judges runs after a change against runs before it. It matches findings by name and
+// cell. If there are overheads it compares those, each relative to its own run's baseline,
+// since a machine on another day is no baseline. If a study compares nothing, and for CPU
+// and memory, it compares plain values. Changes within the margin do not count: see
+// [stat.Judge].
 //
-// The unit is the run: intervals are from how the values of runs differ on each
-// side ([stat.BetweenRuns]). Only with one run a side are they from blocks, and
-// the comparison says that it knows nothing of the scatter from run to run.
+// The unit is the run: intervals come from the scatter between the runs of each side
+// ([stat.BetweenRuns]). Only with one run per side do they come from blocks, and the
+// comparison then says that the scatter between runs is unknown.
 //
-// All runs must share machine and study, with its settings, levels and times;
-// those of one side versions as well, unless options join them. It fails, with a
-// usage error, if they do not, if a run is there twice, or if nothing can be
-// matched. Without valid trials on a side the comparison is inconclusive.
+// All runs must share machine and study, with its settings, levels and times, and those of
+// one side also versions, unless options join them. Compare fails with a usage error if they
+// do not, if a run is given twice, or if nothing can be matched. Without valid trials on a
+// side the comparison is inconclusive.
 func Compare(before, after []*analysis.RunFigures, options CompareOptions) (Comparison, error) {
 	margin := options.MarginRatio
 	if !(margin >= 0) || math.IsInf(margin, 0) {
@@ -210,11 +205,11 @@ func checkTwice(before, after []*analysis.RunFigures) error {
 	return nil
 }
 
-// Takes says how many runs a side find which change, from TestSimulationCompare in
-// package stat.
+// Takes says how many runs per side find which change, from TestSimulationCompare in package
+// stat.
 const Takes = "where runs differ by 3%, it takes 3 runs a side to find a change of 20%, and 6 to find one of 10%"
 
-// basis is what intervals rest on, given how many runs with valid trials there are on each
+// basis sets what intervals rest on, given the number of runs with valid trials on each
 // side; it warns of what they do not include.
 func (c *Comparison) basis(a, b int) {
 	if a > 1 && b > 1 {
@@ -241,7 +236,7 @@ func (c *Comparison) leftOut(of, other string, n int) {
 	c.Warnings = append(c.Warnings, noteUnmatched.Of(words.Plural(n, "finding"), c.noun()+" "+of, c.noun()+" "+other))
 }
 
-// noun is what a side is called: a run if each is one.
+// noun returns the word for a side: a run if each side is one.
 func (c *Comparison) noun() string {
 	if len(c.RunsA) == 1 && len(c.RunsB) == 1 {
 		return "run"
@@ -284,7 +279,7 @@ func without(runs, others []*analysis.RunFigures) []*analysis.RunFigures {
 	return slices.DeleteFunc(slices.Clone(runs), func(r *analysis.RunFigures) bool { return slices.Contains(others, r) })
 }
 
-// rulesOf warns of runs that were judged by other rules than today's.
+// rulesOf warns of runs that were judged by rules other than today's.
 func rulesOf(side string, runs []*analysis.RunFigures) []note.Note {
 	var out []note.Note
 	for _, r := range runs {
@@ -298,7 +293,7 @@ func rulesOf(side string, runs []*analysis.RunFigures) []note.Note {
 	return out
 }
 
-// sides returns the traits across which runs of two sides are joined, or rejects them.
+// sides returns the traits in which joined runs of two sides differ, or rejects the runs.
 func (across Across) sides(before, after []*analysis.RunFigures) (joined []note.Note, err error) {
 	all := slices.Concat(before, after)
 	found := traitsOf(all).differences(all, func(t trait) bool { return t.kind != AcrossVersions })
@@ -308,8 +303,8 @@ func (across Across) sides(before, after []*analysis.RunFigures) (joined []note.
 	return across.join(found)
 }
 
-// between lists what may differ between the sides, and does: the measured
-// binaries, also those of which one side has none, and the program that measured.
+// between lists differences that are allowed between the sides: the measured binaries,
+// including those that one side lacks, and the program that measured.
 func between(before, after []*analysis.RunFigures) []note.Note {
 	var out []note.Note
 	ta, tb := traitsOf(before), traitsOf(after)
@@ -345,8 +340,8 @@ func between(before, after []*analysis.RunFigures) []note.Note {
 	return out
 }
 
-// tooFew says which run lacks the trials for what decides, "" if neither does
-// of some deciding change.
+// tooFew says which run has too few trials for the deciding changes; "" if for some deciding
+// change neither run does.
 func tooFew(changes []Change) string {
 	deciding := slices.ContainsFunc(changes, func(c Change) bool { return c.Decides })
 	a, b := false, false
@@ -356,15 +351,15 @@ func tooFew(changes []Change) string {
 		}
 		lackA, lackB := c.A.Verdict == record.VerdictInvalid && !notReached(c.A), c.B.Verdict == record.VerdictInvalid && !notReached(c.B)
 		if !lackA && !lackB {
-			return "" // open though there are intervals
+			return "" // undecided despite having intervals
 		}
 		a, b = a || lackA, b || lackB
 	}
 	return lacking(a, b)
 }
 
-// overall is the verdict of the whole, and why there is none if that is not the width of
-// intervals.
+// overall returns the overall verdict and, if it is inconclusive for a reason other than the
+// width of intervals, that reason.
 func overall(changes []Change) (verdict, why string) {
 	deciding := slices.ContainsFunc(changes, func(c Change) bool { return c.Decides })
 	certain := func(verdict string) bool {

@@ -9,12 +9,12 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// grows reports that the pairing is about how fast something grows in the runs.
+// grows reports whether the pairing is about how fast something grows in the runs.
 func (p pairing) grows() bool { return len(p.a.all) > 0 && p.a.all[0].Growth != nil }
 
 // growth judges how much faster something grows per hour on side B: the difference of its
-// relative growths, in percentage points, against the margin. With one run a side it has the
-// intervals of both growths, with several their scatter from run to run.
+// relative growths, in percentage points, against the margin. With one run per side it uses
+// the intervals of both growths, with several the scatter between runs.
 func (p pairing) growth(o stat.Options, margin float64) (verdict, why string) {
 	a, b := p.a.shares(), p.b.shares()
 	var e stat.Estimate
@@ -36,7 +36,7 @@ func (p pairing) growth(o stat.Options, margin float64) (verdict, why string) {
 	return string(v), why
 }
 
-// shares are the relative growth per hour, in each run that knows it.
+// shares returns the relative growth per hour in each run that has it.
 func (s sideFigure) shares() (out []float64) {
 	for _, f := range s.all {
 		if growth := known(f); growth != nil {
@@ -46,7 +46,7 @@ func (s sideFigure) shares() (out []float64) {
 	return out
 }
 
-// known is a run's relative growth; nil without an interval.
+// known returns a run's relative growth, or nil without an interval.
 func known(f *analysis.RunFigure) *record.Ratio {
 	if f.Finding.Verdict == record.VerdictInvalid {
 		return nil

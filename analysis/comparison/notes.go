@@ -2,7 +2,7 @@ package comparison
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
-// What comparisons and trends warn of.
+// Warnings of comparisons and trends.
 var (
 	noteJoined     = note.Define("joined_across", "joined across %s: %v")
 	noteDiffers    = note.Define("component_differs", "%s differs: %s and %s")

@@ -14,36 +14,35 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// MinTrend is how many runs a trend needs. With fewer no order is improbable enough to show a
-// change, even if one finding alone decides; if more decide it takes more: see
-// [Trend.RunsAfter].
+// MinTrend is the number of runs that a trend requires. With fewer runs no order is
+// improbable enough to show a change, even if only one finding decides. If more decide, it
+// takes more runs: see [Trend.RunsAfter].
 const MinTrend = 8
 
-// Trend is how findings changed from run to run over time: the document of `meshtrial trend
-// --json`.
+// Trend shows how findings changed from run to run over time: the document of `meshtrial
+// trend --json`.
 type Trend struct {
 	Schema      int     `json:"schema"`
 	Study       string  `json:"study"`
 	MarginRatio float64 `json:"margin_ratio"`
-	// ErrorRate is how often, at most, chance makes a trend find any change in any series
-	// though nothing changed.
+	// ErrorRate bounds the probability that chance makes a trend find any change in any
+	// series though nothing changed.
 	ErrorRate float64 `json:"error_rate"`
-	// Runs are those of the trend, in the order of time; LeftOut names the others.
+	// Runs lists the runs of the trend in time order; LeftOut names the others.
 	Runs    []TrendRun `json:"runs"`
 	LeftOut []LeftOut  `json:"left_out,omitempty"`
-	// Joined lists the differences of runs that were joined on request.
+	// Joined lists the differences between runs that were joined on request.
 	Joined []note.Note `json:"joined,omitempty"`
-	// Verdict is worse if a change for the worse by more than the margin still
-	// stands at the end; else better if one for the better does; else no_change;
-	// inconclusive where there are too few runs to tell, where what decides has no
-	// value in the newest runs, or where a change for the worse in it may lie within
-	// the margin or beyond it.
+	// Verdict is worse if a change for the worse by more than the margin still stands at the
+	// end; otherwise better if one for the better does; otherwise no_change. It is
+	// inconclusive if there are too few runs, if a deciding finding has no value in the
+	// newest runs, or if its change for the worse may lie within the margin or beyond it.
 	Verdict string `json:"verdict"`
-	// Why is why a verdict is inconclusive.
+	// Why explains an inconclusive verdict.
 	Why string `json:"why,omitempty"`
-	// RunsAfter is how many runs a change must have after it, at least, to be found
-	// in the findings that decide (all, if none does), however large it is; 0 if
-	// none could be found.
+	// RunsAfter is the minimum number of runs after a change for it to be found in the
+	// deciding findings (all, if none decides), however large it is; 0 if none could be
+	// found.
 	RunsAfter int         `json:"runs_after"`
 	Series    []Series    `json:"series"`
 	Warnings  []note.Note `json:"warnings,omitempty"`
@@ -52,13 +51,13 @@ type Trend struct {
 // VerdictNoChange is the verdict of a trend without a detected change.
 const VerdictNoChange = "no_change"
 
-// TrendRun is a run of a trend.
+// TrendRun is one run of a trend.
 type TrendRun struct {
 	Run     string    `json:"run"`
 	Started time.Time `json:"started"`
 }
 
-// LeftOut is a run that is not in a trend.
+// LeftOut is a run that was left out of a trend.
 type LeftOut struct {
 	Run string `json:"run"`
 	Why string `json:"why"`
@@ -70,21 +69,21 @@ type Series struct {
 	Cell    record.Cell `json:"cell"`
 	Against record.Cell `json:"against,omitempty"`
 	Unit    string      `json:"unit"`
-	// Decides says that a comparison waits for the finding. Those that decide
-	// share four fifths of the error rate, all others the rest.
+	// Decides means that a comparison waits for the finding. The deciding findings share four
+	// fifths of the error rate, all others the rest.
 	Decides      bool `json:"decides"`
 	MoreIsBetter bool `json:"more_is_better,omitempty"`
-	// Points has an entry for each run, null where it has no value.
+	// Points has an entry for each run, null if it has no value.
 	Points  []*Point      `json:"points"`
 	Changes []LevelChange `json:"changes"`
-	// EndsBefore is the first of the newest runs, all of which lack a value though
-	// their studies have the cell; "" if the last run has one.
+	// EndsBefore is the first of the newest runs without a value, if all of them lack one
+	// though their studies have the cell; "" if the last run has one.
 	EndsBefore string `json:"ends_before,omitempty"`
 }
 
-// Point is a run's own estimate with its 95% interval, which knows only the
-// blocks of that run. One that is not reached, a percentile that lies among
-// requests that failed, is above any value; its numbers are 0.
+// Point is a run's own estimate with its 95% interval, which reflects only the blocks of that
+// run. A percentile that was not reached, as it lies among failed requests, is above any
+// value; its numbers are 0.
 type Point struct {
 	NotReached bool `json:"not_reached,omitempty"`
 
@@ -93,61 +92,58 @@ type Point struct {
 	High     float64 `json:"high"`
 }
 
-// LevelChange is a place in a series where its level changes.
+// LevelChange is a point in a series where its level changes.
 type LevelChange struct {
-	// At is the index of the first run with the new level, To its name; From is
-	// the last run before it that has a value.
+	// At is the index of the first run with the new level, and To its name; From is the last
+	// earlier run that has a value.
 	At          int       `json:"at"`
 	From        string    `json:"from_run"`
 	To          string    `json:"to_run"`
 	FromStarted time.Time `json:"from_started"`
 	ToStarted   time.Time `json:"to_started"`
-	// Differs says what else differs between these two runs: the versions of
-	// components, first of all.
+	// Differs lists other differences between these two runs, primarily the versions of
+	// components.
 	Differs []Differing `json:"differs,omitempty"`
-	// Before and After are the levels, medians over runs; 0 where that is not
-	// reached.
+	// Before and After are the levels, medians over runs; 0 if not reached.
 	Before           float64 `json:"before"`
 	After            float64 `json:"after"`
 	BeforeNotReached bool    `json:"before_not_reached,omitempty"`
 	AfterNotReached  bool    `json:"after_not_reached,omitempty"`
-	// ChangeRatio is After/Before - 1, of means over runs, with its 95% interval
-	// from run to run for a change at this place, which the same runs chose; all 0
-	// unless Bounded.
+	// ChangeRatio is After/Before - 1, from means over runs, with its 95% interval between
+	// runs for a change at this point, which the same runs selected; all 0 unless Bounded.
 	ChangeRatio float64 `json:"change_ratio"`
 	LowRatio    float64 `json:"low_ratio"`
 	HighRatio   float64 `json:"high_ratio"`
 	Bounded     bool    `json:"bounded"`
-	// P is the share of the orders of these runs in which some place separates them as much.
+	// P is the share of orders of these runs in which some point separates them as much.
 	P float64 `json:"p"`
-	// Verdict is better or worse where the whole interval lies beyond the margin,
-	// same where it lies within it, and else inconclusive: there is a change, and
-	// it may lie within the margin.
+	// Verdict is better or worse if the whole interval lies beyond the margin, same if it
+	// lies within it, and otherwise inconclusive: there is a change, which may lie within the
+	// margin.
 	Verdict string `json:"verdict"`
-	// Stands says that a change is better or worse, and the last runs still are so,
-	// as certainly, beside those before the change.
+	// Stands means that a change is better or worse, and that the last runs still certainly
+	// are, compared with those before the change.
 	Stands bool `json:"stands"`
-	// MayStand says that the last runs are on the same side of those before the change as the
-	// runs after it, and that their interval lies partly beyond the margin there.
+	// MayStand means that the last runs are on the same side of those before the change as
+	// the runs after it, and that their interval lies partly beyond the margin there.
 	MayStand bool `json:"may_stand,omitempty"`
 
-	worse bool // rather than better, whatever the margin
+	worse bool // not better, whatever the margin
 }
 
-// Differing is what two runs differ in.
+// Differing is a trait in which two runs differ.
 type Differing struct {
 	Name string `json:"name"`
 	From string `json:"from"`
 	To   string `json:"to"`
 }
 
-// MakeTrend puts runs in the order of time and finds where the level of a finding
-// changes, with [stat.Steps] and one error rate for all series. Each run is one
-// value; a percentile that is not reached is above all others. Changes within the
-// margin are told, and do not count. All runs must
-// share machine, versions and study unless options join them, or it fails with a
-// usage error. Runs without a valid trial are left out; of fewer than [MinTrend]
-// others the trend is inconclusive.
+// MakeTrend puts runs in time order and finds where the level of a finding changes, with
+// [stat.Steps] and one error rate for all series. Each run is one value; a percentile that
+// was not reached is above all others. Changes within the margin are reported but do not
+// count. All runs must share machine, versions and study unless options join them; otherwise
+// MakeTrend fails with a usage error. Runs without a valid trial are left out; with fewer
+// than [MinTrend] others the trend is inconclusive.
 func MakeTrend(runs []*analysis.RunFigures, options CompareOptions) (Trend, error) {
 	margin := options.MarginRatio
 	if !(margin >= 0) || math.IsInf(margin, 0) {
@@ -187,8 +183,8 @@ func MakeTrend(runs []*analysis.RunFigures, options CompareOptions) (Trend, erro
 	return t, nil
 }
 
-// seriesOf are the findings that runs are compared by, in the last run that has
-// each.
+// seriesOf returns the findings by which runs are compared, each as in the last run that has
+// it.
 func seriesOf(runs []*analysis.RunFigures) []Series {
 	out := []Series{}
 	seen := map[string]bool{}
@@ -220,7 +216,7 @@ func seriesOf(runs []*analysis.RunFigures) []Series {
 	return out
 }
 
-// pointOf is a run's own value; nil if it has none.
+// pointOf returns a run's own value, or nil if it has none.
 func pointOf(f *analysis.RunFigure) *Point {
 	switch {
 	case f == nil:
@@ -233,7 +229,7 @@ func pointOf(f *analysis.RunFigure) *Point {
 	return &Point{Estimate: f.Finding.Estimate, Low: f.Finding.Low, High: f.Finding.High}
 }
 
-// values counts the runs that have one.
+// values counts the runs that have a value.
 func (s *Series) values() int {
 	n := 0
 	for _, p := range s.Points {
@@ -244,7 +240,7 @@ func (s *Series) values() int {
 	return n
 }
 
-// find fills in the changes of all series, and how many runs they need.
+// find determines the changes of all series, and how many runs they need.
 func (t *Trend) find(runs []*analysis.RunFigures, table traitTable, margin float64) {
 	values, decides := make([][]float64, len(t.Series)), make([]bool, len(t.Series))
 	for i, s := range t.Series {
@@ -296,9 +292,9 @@ func present(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 }
 
-// levelChange is the size and direction of a change between the runs of two
-// levels, judged by its interval as changes of a comparison are (see [stat.Judge]);
-// where there is no ratio, by that of the difference, in shares of the level before.
+// levelChange returns the size and direction of a change between the runs of two levels. It
+// judges the change by its interval like a change of a comparison (see [stat.Judge]); without
+// a ratio, by the interval of the difference as a share of the level before.
 func levelChange(before, after []float64, p, margin float64, upward bool) LevelChange {
 	c := LevelChange{Before: stat.Median(before), After: stat.Median(after), P: p}
 	e := stat.StepSize(before, after, stat.Options{})
@@ -309,7 +305,7 @@ func levelChange(before, after []float64, p, margin float64, upward bool) LevelC
 		if level := math.Abs(c.Before); level > 0 {
 			e.Value, e.Low, e.High = e.Value/level, e.Low/level, e.High/level
 		} else {
-			margin = 0 // no share of nothing is a margin
+			margin = 0 // a share of zero cannot be a margin
 		}
 	}
 	if upward {
@@ -320,7 +316,7 @@ func levelChange(before, after []float64, p, margin float64, upward bool) LevelC
 	return c
 }
 
-// mostlyNotReached reports that the median of some runs is not reached.
+// mostlyNotReached reports whether the median of some runs is not reached.
 func (s *Series) mostlyNotReached(begin, end int) bool {
 	n, lost := 0, 0
 	for _, p := range s.Points[begin:end] {
@@ -334,7 +330,7 @@ func (s *Series) mostlyNotReached(begin, end int) bool {
 	return 2*lost > n
 }
 
-// tidy removes numbers that stand for what is not reached: no level, and no ratio.
+// tidy removes numbers that stand for values not reached: there is no level and no ratio.
 func (s *Series) tidy(c *LevelChange) {
 	if c.BeforeNotReached {
 		c.Before = 0
@@ -347,8 +343,7 @@ func (s *Series) tidy(c *LevelChange) {
 	}
 }
 
-// between lists what two runs differ in, versions first, and the program that
-// measured.
+// between lists what two runs differ in, versions first, and the program that measured.
 func (t traitTable) between(runs []*analysis.RunFigures, from, to int) []Differing {
 	var versions, others []Differing
 	for _, k := range t.order {

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// newestOf names the newest of all runs if it is not among the others.
+// newestOf names the newest of all runs unless it is among the others.
 func newestOf(all, runs []*analysis.RunFigures) string {
 	last := runs[len(runs)-1].Header.Started
 	newest := ""
@@ -22,8 +22,8 @@ func newestOf(all, runs []*analysis.RunFigures) string {
 	return newest
 }
 
-// reach is how many runs a change must have after it to be found, in all deciding series with
-// enough runs for any, and names those without.
+// reach determines how many runs a change must have after it to be found in all deciding
+// series that have enough runs for any, and names those that do not.
 func (t *Trend) reach(weights []float64) {
 	var all float64
 	for _, w := range weights {
@@ -41,7 +41,7 @@ func (t *Trend) reach(weights []float64) {
 	}
 }
 
-// deciding are the deciding series, or all if none decides.
+// deciding returns the deciding series, or all if none decides.
 func (t *Trend) deciding() []int {
 	var all, out []int
 	for i, s := range t.Series {
@@ -55,8 +55,8 @@ func (t *Trend) deciding() []int {
 	return out
 }
 
-// verdict is that of all series, and why it is inconclusive. A run may be newer than those of
-// the trend.
+// verdict returns the verdict over all series, and why it is inconclusive. newer is a run
+// newer than those of the trend, if any.
 func (t *Trend) verdict(newer string) (verdict, why string) {
 	stands := func(verdict string) bool {
 		return slices.ContainsFunc(t.Series, func(s Series) bool {
@@ -81,8 +81,8 @@ func (t *Trend) verdict(newer string) (verdict, why string) {
 	return VerdictNoChange, ""
 }
 
-// open is what leaves open whether a deciding series became worse: it ends before the newest
-// runs, or a change may lie beyond the margin; "" if nothing does.
+// open says why it is undecided whether a deciding series became worse: it ends before the
+// newest runs, or a change may lie beyond the margin; "" if it is decided.
 func (t *Trend) open() string {
 	var ends, may []string
 	for _, i := range t.deciding() {

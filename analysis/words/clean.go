@@ -8,8 +8,8 @@ import (
 )
 
 // Clean makes a string from a study or a machine safe to print on a terminal:
-// control characters, which could move the cursor or recolour the screen, and
-// characters that reorder or hide text are spelled out.
+// it spells out control characters, which could move the cursor or recolour the
+// screen, and characters that reorder or hide text.
 func Clean(s string) string {
 	ok := true
 	for _, r := range s {
@@ -45,7 +45,7 @@ func Clean(s string) string {
 	return b.String()
 }
 
-// Hidden says whether r is a control character, a format character (which
+// Hidden reports whether r is a control character, a format character (which
 // includes the bidirectional overrides) or a line separator.
 func Hidden(r rune) bool {
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r)

@@ -8,23 +8,23 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// Interval writes an estimate and the ends of its interval in one unit, which stands once:
-// "0.90 cores (95% interval 0.54 to 1.27)". It is that of the largest value beside which
-// the sentence stands, or of an end that is larger.
+// Interval formats an estimate and the ends of its interval in one unit, written once:
+// "0.90 cores (95% interval 0.54 to 1.27)". The unit suits the largest value in the
+// sentence's context, or an end that is larger.
 func Interval(v, low, high, largest float64, unit string) string {
 	said, name := together(low, high, largest, unit, v)
 	return said[2] + " " + name + " (95% interval " + said[0] + " to " + said[1] + ")"
 }
 
-// Between writes the ends of an interval likewise: "-0.1 and 1.2 cores".
+// Between formats the ends of an interval in the same way: "-0.1 and 1.2 cores".
 func Between(low, high, largest float64, unit string) string {
 	said, name := together(low, high, largest, unit)
 	return said[0] + " and " + said[1] + " " + name
 }
 
-// together writes the ends of an interval, and what else is of it, in one unit and as
-// exactly as half the interval is told in two figures. An end that is not zero is never
-// written as zero, which would leave open on which side of it the interval ends.
+// together formats the ends of an interval, and related values, in one unit and with the
+// precision that gives half the interval two figures. A non-zero end is never written as
+// zero, which would hide on which side of zero the interval ends.
 func together(low, high, largest float64, unit string, more ...float64) (said []string, name string) {
 	by, name := scale(math.Max(largest, math.Max(math.Abs(low), math.Abs(high))), unit)
 	digits := 2
@@ -47,8 +47,8 @@ func together(low, high, largest float64, unit string, more ...float64) (said []
 	return said, name
 }
 
-// scale is what values of a unit are divided by, the largest of which is so large, and the
-// unit that they have then.
+// scale returns the divisor for values of a unit, given the largest of them, and the
+// resulting unit.
 func scale(largest float64, unit string) (by float64, name string) {
 	switch {
 	case unit == finding.UnitCores && largest < 1:

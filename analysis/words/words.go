@@ -1,5 +1,5 @@
-// Package words writes figures as people do: in the unit a reader would
-// choose, with two or three significant figures.
+// Package words formats figures as people do: in the unit a reader would choose, with two or
+// three significant figures.
 package words
 
 import (
@@ -13,8 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Quantity writes a value in the unit a reader would choose: 3.2 ms, 412 us,
-// 71.5 MB.
+// Quantity formats a value in the unit a reader would choose: 3.2 ms, 412 us, 71.5 MB.
 func Quantity(v float64, unit string) string {
 	size := math.Abs(v)
 	switch unit {
@@ -60,7 +59,7 @@ func Quantity(v float64, unit string) string {
 	return Figures(v) + " " + unit
 }
 
-// Figures writes a number with two or three significant figures.
+// Figures formats a number with two or three significant figures.
 func Figures(v float64) string {
 	if v == 0 || !stat.Finite(v) {
 		return "0"
@@ -78,7 +77,7 @@ func Figures(v float64) string {
 
 func Percent(v float64) string { return fmt.Sprintf("%.0f%%", v*100) }
 
-// Times writes a ratio above one.
+// Times formats a ratio above one.
 func Times(ratio float64) string {
 	if ratio < 1.1 {
 		return Percent(ratio-1) + " more than"
@@ -86,7 +85,7 @@ func Times(ratio float64) string {
 	return Figures(ratio) + " times"
 }
 
-// Share writes a ratio below one.
+// Share formats a ratio below one.
 func Share(ratio float64) string {
 	if ratio < 0.01 {
 		return "less than 1%"
@@ -94,7 +93,7 @@ func Share(ratio float64) string {
 	return Percent(ratio)
 }
 
-// Fold writes how something grows or shrinks.
+// Fold formats how something grows or shrinks.
 func Fold(ratio float64) string {
 	switch {
 	case ratio >= 1.05:
@@ -105,7 +104,7 @@ func Fold(ratio float64) string {
 	return "falls to " + Percent(ratio)
 }
 
-// List joins parts as people do.
+// List joins parts as in a sentence.
 func List(parts []string) string {
 	if len(parts) < 2 {
 		return strings.Join(parts, "")
@@ -113,7 +112,7 @@ func List(parts []string) string {
 	return strings.Join(parts[:len(parts)-1], ", ") + " and " + parts[len(parts)-1]
 }
 
-// Lines breaks a text into lines of at most width characters, but for words that are longer.
+// Lines breaks a text into lines of at most width characters; longer words stay whole.
 func Lines(text string, width int) []string {
 	lines, length := []string{""}, 0
 	for _, word := range strings.Fields(text) {
@@ -130,12 +129,12 @@ func Lines(text string, width int) []string {
 	return lines
 }
 
-// Grouped writes a number with its thousands apart.
+// Grouped formats a number with its thousands separated.
 func Grouped(v float64) string {
 	return Apart(strconv.FormatFloat(v, 'f', -1, 64))
 }
 
-// Apart sets the thousands of a written number apart.
+// Apart separates the thousands of a formatted number.
 func Apart(number string) string {
 	whole, fraction, exact := strings.Cut(number, ".")
 	first := 0
@@ -151,7 +150,7 @@ func Apart(number string) string {
 	return whole
 }
 
-// Plural writes how many there are of what a noun names: 1 block, 1,200 blocks.
+// Plural formats a number of things: 1 block, 1,200 blocks.
 func Plural[T int | int64](n T, noun string) string {
 	text := Grouped(float64(n)) + " " + noun
 	if stem, ok := strings.CutSuffix(text, "y"); ok && n != 1 && !strings.HasSuffix(stem, "a") {
@@ -162,8 +161,8 @@ func Plural[T int | int64](n T, noun string) string {
 	return text
 }
 
-// Unreached says of a finding, by its name, why it has no figure where more of what it
-// times never came than it leaves beyond it.
+// Unreached explains why a finding, given by name, has no figure: the timed event was
+// missing more often than the finding leaves beyond it.
 func Unreached(finding string) string {
 	if strings.Contains(finding, "latency") {
 		return "it lies among failed requests"
@@ -171,8 +170,7 @@ func Unreached(finding string) string {
 	return "it was not reached in every trial"
 }
 
-// TooFew says of a percentile that has no figure that more of what it counts would give
-// it one.
+// TooFew explains that a percentile without a figure needs more observations.
 func TooFew(finding string) string {
 	if strings.Contains(finding, "latency") {
 		return "too few requests"
