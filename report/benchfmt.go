@@ -14,13 +14,14 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// renderBenchfmt writes each sample as a line of Go's benchmark format, for benchstat: what
-// was measured, not what is estimated from it. The number of iterations is that of requests.
-// Names end in the number of CPUs, or a level that ends in a number would be taken for it.
+// renderBenchfmt writes each sample as a line of Go's benchmark format, for benchstat: the
+// measurements, not the estimates. The number of iterations is the number of requests. Names
+// end in the number of CPUs, as otherwise a level that ends in a number would be mistaken
+// for it.
 func renderBenchfmt(w io.Writer, _ Kind, f record.Findings, _ Options) error {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n", clean(fmt.Sprintf("study %s, run %s; a line for each cell and deployment", f.Study, f.Run)))
-	if f.Machine.CPUModel != "" { // benchstat tells machines apart by it
+	if f.Machine.CPUModel != "" { // by which benchstat distinguishes machines
 		fmt.Fprintf(&b, "cpu: %s\n", clean(f.Machine.CPUModel))
 	}
 	for _, left := range f.LeftOut {
@@ -42,8 +43,8 @@ func renderBenchfmt(w io.Writer, _ Kind, f record.Findings, _ Options) error {
 	return err
 }
 
-// benchUnit names a value and its unit as readers of the format take units apart. Times are
-// in seconds: readers make these of others, but not of 0.
+// benchUnit names a value and its unit as readers of the format parse units. Times are in
+// seconds: readers derive other units from them, except for 0.
 func benchUnit(v record.SampleValue) (scale float64, unit string) {
 	base, per := SplitUnit(v.Unit)
 	scale = 1
@@ -63,7 +64,7 @@ func benchUnit(v record.SampleValue) (scale float64, unit string) {
 	return scale, unit
 }
 
-// benchNumber has seven significant digits: more than any measure.
+// benchNumber formats a number with seven significant digits, more than any measure has.
 func benchNumber(v float64) string {
 	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
 		return strconv.FormatFloat(v, 'f', -1, 64)

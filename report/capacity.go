@@ -11,13 +11,13 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// capacityWords are the outputs of a capacity model in legends.
+// capacityWords names the outputs of a capacity model in legends.
 var capacityWords = map[string]string{
 	model.OutConvergenceP50: "convergence p50", model.OutConvergenceP99: "convergence p99", model.OutStale: "time out of date",
 	model.OutPushes: "pushes", model.OutPushesPerChange: "pushes per change", model.OutBytes: "sent", model.OutCPU: "istiod's CPU", model.OutMemory: "memory of a replica",
 }
 
-// unitless is a unit as text shows it.
+// unitless returns a unit as it appears in text.
 func unitless(unit string) string {
 	switch unit {
 	case "1", "1/s":
@@ -26,10 +26,10 @@ func unitless(unit string) string {
 	return unit
 }
 
-// short is a number that was given, or that is not surer than three digits.
+// short formats a given number, or one with at most three reliable digits.
 func short(v float64) string { return model.Figure(v, 3) }
 
-// RenderModel shows a model: its parameters, and how well it predicts.
+// RenderModel writes a model: its parameters, and how well it predicts.
 func RenderModel(w io.Writer, m *model.Model, opt Options) error {
 	t := newText(opt)
 	trials := 0
@@ -71,7 +71,7 @@ func parametersTable(m *model.Model) Table {
 	return t
 }
 
-// texts are values in words.
+// texts returns values in words.
 func texts[T fmt.Stringer](values []T) []string {
 	var out []string
 	for _, v := range values {
@@ -80,7 +80,7 @@ func texts[T fmt.Stringer](values []T) []string {
 	return out
 }
 
-// untold lists what the runs do not tell, grouped by reason.
+// untold lists what the runs do not determine, grouped by reason.
 func untold(m *model.Model) []string {
 	var keys []string
 	names := map[string][]string{}
@@ -98,8 +98,8 @@ func untold(m *model.Model) []string {
 	return out
 }
 
-// spanned is an estimate with its interval, where there is one. Intervals may be several
-// times as wide as the estimate, so that each end has digits of its own.
+// spanned formats an estimate with its interval, if it has one. Intervals may be several
+// times as wide as the estimate, so the precision of each end is chosen separately.
 func spanned(unit string, i model.Interval) string {
 	s := ScaleFor(unitless(unit), i.Estimate)
 	if !i.Known() {
@@ -119,7 +119,7 @@ func residualsTable(m *model.Model) Table {
 
 func percentText(share float64) string { return Fixed(100*share, 1) + "%" }
 
-// cellsTable sets what was measured beside what was predicted.
+// cellsTable compares measurements with predictions.
 func cellsTable(title string, cells []model.Cell) Table {
 	t := Table{Title: title, Columns: []Column{{Head: "proxies", Right: true}, {Head: "services", Right: true}, {Head: "changes/s", Right: true}, {Head: "what"}, {Head: "measured", Right: true}, {Head: "predicted", Right: true}, {Head: "off by", Right: true}}}
 	for _, c := range cells {
@@ -139,8 +139,8 @@ func cellsTable(title string, cells []model.Cell) Table {
 	return t
 }
 
-// coverage says how far predictions are off, and how many measured points lie
-// within their intervals, where there are any.
+// coverage describes the errors of predictions, and how many measured points lie within
+// their intervals, if there are any.
 func coverage(cells []model.Cell) string {
 	within, all := 0, 0
 	errors := map[string][]float64{}
@@ -168,7 +168,7 @@ func coverage(cells []model.Cell) string {
 	return fmt.Sprintf("%d of %d measured points lie within their 90%% intervals. Median error: %s.", within, all, strings.Join(medians, ", "))
 }
 
-// RenderAgainst shows a run beside a model's predictions for it.
+// RenderAgainst writes a comparison of a run with a model's predictions for it.
 func RenderAgainst(w io.Writer, cells []model.Cell, left []model.LeftOut, opt Options) error {
 	t := newText(opt)
 	t.table(cellsTable("Measured beside predicted", cells))
@@ -184,7 +184,7 @@ func RenderAgainst(w io.Writer, cells []model.Cell, left []model.LeftOut, opt Op
 	return t.writeTo(w)
 }
 
-// RenderPrediction shows what a model says of a mesh.
+// RenderPrediction writes a model's prediction for a mesh.
 func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 	t := newText(opt)
 	m := p.Mesh

@@ -6,22 +6,24 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Chart is a value that is drawn as a picture, on the page only: text formats
-// show the tables beside it. Exactly one of its kinds is set. Numbers are in
-// the unit that their axis names; what readers see of them as text is written
-// here, so that a renderer rounds nothing.
+// Chart is a value drawn as a picture, only on the page: text formats show the
+// tables next to it. Exactly one of its kinds is set. Numbers are in the unit
+// that their axis names. Texts for readers are formatted here, so renderers do
+// not round anything.
 type Chart struct {
-	// Name says what it shows, in a sentence, for readers who do not see it.
+	// Name describes in a sentence what the chart shows, for readers who cannot
+	// see it.
 	Name string `json:"name"`
-	// Title stands above it where charts stand side by side.
+	// Title is the heading of charts that appear side by side.
 	Title string `json:"title,omitempty"`
-	// Options are the switches that show it: of a section's charts those are
-	// shown whose options are all chosen.
+	// Options are the switch positions that show the chart: a section shows
+	// those of its charts whose options are all selected.
 	Options []Option `json:"options,omitempty"`
-	// Initial charts name the options that are chosen at first; without any the
-	// section's first chart does.
+	// Initial marks the charts whose options are selected at first; by default
+	// that is the section's first chart.
 	Initial bool `json:"initial,omitempty"`
-	// Legend explains colours, hatching and marks; series explain themselves.
+	// Legend explains colours, hatching and marks; series are labelled
+	// themselves.
 	Legend []Key `json:"legend,omitempty"`
 
 	Lines     *Lines          `json:"lines,omitempty"`
@@ -34,13 +36,13 @@ type Chart struct {
 	Flame     json.RawMessage `json:"flame,omitempty"` // a profile.View
 }
 
-// Option is a position of a switch: of "percentile", "p99".
+// Option is one position of a switch: "p99" of "percentile".
 type Option struct {
 	Switch string `json:"switch"`
 	Choice string `json:"choice"`
 }
 
-// Key is an entry of a legend: a box of a colour, or a mark.
+// Key is an entry of a legend: a coloured box or a mark.
 type Key struct {
 	Text  string `json:"text"`
 	Color string `json:"color,omitempty"`
@@ -48,7 +50,7 @@ type Key struct {
 	Shape string `json:"shape,omitempty"`
 }
 
-// Shapes of legends' entries.
+// Shapes of legend entries.
 const (
 	KeyHatched = "hatched"
 	KeyMark    = "mark"
@@ -59,17 +61,17 @@ const (
 const (
 	AxisLinear = "linear"
 	AxisLog    = "log"
-	AxisNines  = "nines" // percentiles, the slowest requests spread out
+	AxisNines  = "nines" // percentiles, with the slowest requests spread out
 )
 
 // Axis is a chart's scale.
 type Axis struct {
-	Title string `json:"title"` // with the unit of its values
+	Title string `json:"title"` // including the unit of its values
 	Scale string `json:"scale"`
-	Zero  bool   `json:"zero,omitempty"` // it includes zero
-	// Range is from where to where it goes; absent if its values decide.
+	Zero  bool   `json:"zero,omitempty"` // the axis includes zero
+	// Range is the range of the axis; if absent, its values determine it.
 	Range *[2]float64 `json:"range,omitempty"`
-	// Ticks are fixed where only these values occur.
+	// Ticks are set if only these values occur.
 	Ticks []Tick `json:"ticks,omitempty"`
 }
 
@@ -79,7 +81,7 @@ type Tick struct {
 	Text  string  `json:"text"`
 }
 
-// Look is how a series or a row is told apart.
+// Look is how a series or row is distinguished.
 type Look struct {
 	Color string `json:"color"` // "series-1", "part-2", "ink-3"
 	// Dash is the index of its dashes and marker; 0 is the most prominent.
@@ -94,27 +96,27 @@ type Lines struct {
 	Markers bool     `json:"markers,omitempty"`
 }
 
-// Series is one curve.
+// Series is a curve.
 type Series struct {
 	Label  string      `json:"label"`
-	Cell   record.Cell `json:"cell,omitempty"` // it is hidden with this cell
+	Cell   record.Cell `json:"cell,omitempty"` // hidden together with this cell
 	Look   Look        `json:"look"`
 	Points []Point     `json:"points"`
 }
 
-// Point is a point of a curve. At and Text are its coordinates as readers see
-// them; Low and High its interval, if it has one.
+// Point is a point of a curve. At and Text are its coordinates as text; Low and
+// High are its interval, if it has one.
 type Point struct {
 	X      float64  `json:"x"`
 	Y      float64  `json:"y"`
 	Low    *float64 `json:"low,omitempty"`
 	High   *float64 `json:"high,omitempty"`
-	Hollow bool     `json:"hollow,omitempty"` // not significant, or a repetition
+	Hollow bool     `json:"hollow,omitempty"` // not significant, or a repeat
 	At     string   `json:"at"`
 	Text   string   `json:"text"`
 }
 
-// Intervals are estimates with intervals, one a row.
+// Intervals are estimates with intervals, one per row.
 type Intervals struct {
 	X    Axis          `json:"x"`
 	Rows []IntervalRow `json:"rows"`
@@ -129,16 +131,16 @@ type IntervalRow struct {
 	Low      float64     `json:"low"`
 	High     float64     `json:"high"`
 	Hollow   bool        `json:"hollow,omitempty"` // not significant
-	// Empty rows have no estimate: Text says why.
+	// Empty rows have no estimate; Text says why.
 	Empty bool   `json:"empty,omitempty"`
 	Text  string `json:"text"`
-	// Noise is the half width of a band around zero; Mark another figure beside
-	// the estimate.
+	// Noise is the half width of a band around zero; Mark is another value next
+	// to the estimate.
 	Noise float64  `json:"noise,omitempty"`
 	Mark  *float64 `json:"mark,omitempty"`
 }
 
-// Bars are stacked bars, one a row.
+// Bars are stacked bars, one per row.
 type Bars struct {
 	X    Axis     `json:"x"`
 	Rows []BarRow `json:"rows"`
@@ -150,10 +152,10 @@ type BarRow struct {
 	Cell   record.Cell `json:"cell,omitempty"`
 	Text   string      `json:"text"`
 	Pieces []Piece     `json:"pieces"`
-	Mark   *BarMark    `json:"mark,omitempty"` // what the stack is measured against
+	Mark   *BarMark    `json:"mark,omitempty"` // what the stack is compared with
 }
 
-// Piece is a part of a stack.
+// Piece is one part of a stack.
 type Piece struct {
 	Color   string  `json:"color"`
 	Value   float64 `json:"value"`
@@ -161,7 +163,7 @@ type Piece struct {
 	Text    string  `json:"text"`
 }
 
-// BarMark is a value with its interval beside a stack.
+// BarMark is a value with its interval next to a stack.
 type BarMark struct {
 	Value float64 `json:"value"`
 	Low   float64 `json:"low"`
@@ -169,7 +171,7 @@ type BarMark struct {
 	Text  string  `json:"text"`
 }
 
-// Scatter has points in two measures, with intervals along both.
+// Scatter shows points in two measures, with intervals along both.
 type Scatter struct {
 	X    Axis  `json:"x"`
 	Y    Axis  `json:"y"`
@@ -185,22 +187,22 @@ type Dot struct {
 	Text   string     `json:"text"`
 }
 
-// Heatmap counts by two measures: Counts has a row for each step between two of
-// YEdges, with a number for each step between two of XEdges.
+// Heatmap counts by two measures: Counts has a row for each interval between two
+// of YEdges, with a number for each interval between two of XEdges.
 type Heatmap struct {
 	X      Axis      `json:"x"`
 	Y      Axis      `json:"y"`
 	XEdges []float64 `json:"x_edges"`
 	YEdges []float64 `json:"y_edges"`
 	Counts [][]int64 `json:"counts"`
-	What   string    `json:"what"` // is counted: "requests"
-	// Rows and columns as readers see them.
+	What   string    `json:"what"` // what is counted: "requests"
+	// Texts of rows and columns.
 	XTexts []string `json:"x_texts"`
 	YTexts []string `json:"y_texts"`
 }
 
-// Timeline is what happened in steps of time, with events across it. Each of its
-// panels has bars or curves over the same time.
+// Timeline shows what happened in intervals of time, with events across it. Each
+// of its panels has bars or curves over the same time.
 type Timeline struct {
 	X      Axis    `json:"x"`    // seconds
 	Step   float64 `json:"step"` // of bars
@@ -210,8 +212,8 @@ type Timeline struct {
 	Events []Event `json:"events"`
 }
 
-// Counts are numbers in each step of a timeline, as rates on axis Y, and how
-// much of them is of a kind.
+// Counts are numbers in each interval of a timeline, as rates on axis Y, and the
+// part of each kind in them.
 type Counts struct {
 	Y     Axis        `json:"y"`
 	All   []float64   `json:"all"`
@@ -226,7 +228,7 @@ type CountKind struct {
 	Texts  []string  `json:"texts"`
 }
 
-// Curve is a value in each step of a timeline; 0 is none.
+// Curve is a value in each interval of a timeline; 0 means none.
 type Curve struct {
 	Label  string    `json:"label"`
 	Look   Look      `json:"look"`
@@ -260,20 +262,22 @@ type GraphNode struct {
 	Y     float64 `json:"y"`
 }
 
-// GraphEdge leads from a node to another; without Texts nothing passed it.
+// GraphEdge leads from one node to another; without Texts nothing passed along
+// it.
 type GraphEdge struct {
 	From string       `json:"from"`
 	To   string       `json:"to"`
 	Via  [][2]float64 `json:"via,omitempty"`
-	// Weight is what passed it, as a share of the most that passed any.
+	// Weight is the traffic along it, as a share of the largest of any edge.
 	Weight float64 `json:"weight,omitempty"`
 	Bad    bool    `json:"bad,omitempty"`
 	Text   string  `json:"text,omitempty"`
-	// Lines stand beside it: the first two above, the others below.
+	// Lines are shown next to it: the first two above, the others below.
 	Lines []GraphLine `json:"lines,omitempty"`
 }
 
-// GraphLine is a line of text beside an edge; Short is for little room.
+// GraphLine is a line of text next to an edge; Short is used if there is little
+// room.
 type GraphLine struct {
 	Text  string `json:"text"`
 	Short string `json:"short"`

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// on is an axis whose values are on a scale.
+// on returns an axis for values on a scale.
 func on(s Scale, title, kind string) Axis {
 	if s.Unit != "" {
 		title += ", " + s.Unit
@@ -20,17 +20,17 @@ func on(s Scale, title, kind string) Axis {
 	return Axis{Title: title, Scale: kind}
 }
 
-// Extent is how far a finding's interval reaches from zero.
+// Extent returns how far a finding's interval reaches from zero.
 func Extent(x record.Finding) float64 {
 	return math.Max(math.Abs(x.Estimate), math.Max(math.Abs(x.Low), math.Abs(x.High)))
 }
 
-// significant says whether a verdict stands by its figure.
+// significant reports whether a verdict supports its figure.
 func significant(verdict string) bool {
 	return verdict == record.VerdictReal || verdict == record.VerdictMeasured
 }
 
-// figureText is a finding's figure beside its mark.
+// figureText formats a finding's figure for display next to its mark.
 func figureText(x record.Finding, s Scale) string {
 	text := Figure(x, s).S
 	if x.Verdict == record.VerdictInconclusive {
@@ -39,7 +39,7 @@ func figureText(x record.Finding, s Scale) string {
 	return text
 }
 
-// How to read charts that several kinds of study have.
+// Explanations of charts that several kinds of study have.
 const (
 	DifferenceLead = "The within-block difference to the baseline, with its 95% interval over blocks. Hollow marks are not significant."
 	LatencyLead    = "From intended send time, so a stall counts against every request it delays."
@@ -47,12 +47,12 @@ const (
 	MemoryLead     = "Memory of each part's processes at the end of the window, median over trials."
 )
 
-// LatencyDifference picks differences of latency for [DifferenceCharts].
+// LatencyDifference selects latency differences for [DifferenceCharts].
 func LatencyDifference(_ finding.Def, x record.Finding) bool { return x.Probe == study.MeasureLatency }
 
-// DifferenceCharts draw what cells add to their baselines, of the findings that
-// want picks: against the numeric factor as lines, a switch for each measure;
-// without one as intervals, a chart for each.
+// DifferenceCharts draws what cells add to their baselines, for the findings
+// that want selects: as lines over the numeric factor, with a switch for each
+// measure; without such a factor as intervals, one chart each.
 func DifferenceCharts(findings finding.Table, f record.Findings,
 	want func(finding.Def, record.Finding) bool) []Chart {
 	k, l := Kind{Findings: findings}, LayoutOf(f)
@@ -79,7 +79,7 @@ func DifferenceCharts(findings finding.Table, f record.Findings,
 	return out
 }
 
-// differenceScale is the scale of all differences of a measure.
+// differenceScale returns a common scale for all differences of a measure.
 func differenceScale(by map[string]record.Finding) Scale {
 	largest, unit := 0.0, ""
 	for _, x := range by {
@@ -111,7 +111,8 @@ func (k Kind) differenceRows(l Layout, d finding.Def, by map[string]record.Findi
 		Intervals: &rows}
 }
 
-// noiseFloor is that which a difference was judged by; 0 for none.
+// noiseFloor returns the noise floor that a difference was judged by, or 0 if
+// there is none.
 func noiseFloor(f record.Findings, measure string, x record.Finding) float64 {
 	most := 0.0
 	for _, n := range f.NoiseFloor {
@@ -126,8 +127,8 @@ func noiseFloor(f record.Findings, measure string, x record.Finding) float64 {
 	return most
 }
 
-// differenceLines is a chart for each combination of compared levels, all with
-// one axis.
+// differenceLines returns a chart for each combination of compared levels, all
+// with the same axis.
 func (k Kind) differenceLines(l Layout, d finding.Def, by map[string]record.Finding) []Chart {
 	s := differenceScale(by)
 	low, high := 0.0, 0.0
@@ -176,7 +177,7 @@ func (k Kind) differenceLines(l Layout, d finding.Def, by map[string]record.Find
 	return out
 }
 
-// levelPoint is a cell's value at its level of the numeric factor.
+// levelPoint returns a cell's value at its level of the numeric factor.
 func levelPoint(l Layout, c record.CellSummary, y, low, high float64, s Scale, text string, hollow bool) Point {
 	x := Number(c.Cell[l.Numeric.Factor])
 	low, high = low/s.Div, high/s.Div
@@ -184,7 +185,7 @@ func levelPoint(l Layout, c record.CellSummary, y, low, high float64, s Scale, t
 		At: Join(Amount(x), LevelAxis(*l.Numeric).Title), Text: text}
 }
 
-// LatencyCharts draw the distribution of each cell's latency, as a curve over
+// LatencyCharts draws the distribution of each cell's latency, as a curve over
 // percentiles and as the share of requests by latency.
 func LatencyCharts(f record.Findings) []Chart {
 	l := LayoutOf(f)
@@ -198,14 +199,14 @@ func LatencyCharts(f record.Findings) []Chart {
 	return out
 }
 
-// Curves are a cell's distribution of times in microseconds.
+// Curves is a cell's distribution of times in microseconds.
 type Curves struct {
 	Cell             record.Cell
 	Percentiles, CDF []record.CurvePoint
 	Samples          int64
 }
 
-// DistributionCharts draw distributions of what was timed over samples.
+// DistributionCharts draws distributions of what was timed over samples.
 func DistributionCharts(l Layout, slice Slice, timed, samples string, of func(record.CellSummary) Curves) []Chart {
 	var all, largest []float64
 	for _, c := range slice.Cells {
@@ -248,7 +249,7 @@ func DistributionCharts(l Layout, slice Slice, timed, samples string, of func(re
 	return out
 }
 
-// supported are percentiles that more than one sample stands behind.
+// supported returns the percentiles that more than one sample supports.
 func supported(c Curves) (out []record.CurvePoint) {
 	last := math.Min(99.999, 100*(1-1/math.Max(float64(c.Samples), 10)))
 	for _, p := range c.Percentiles {
@@ -259,13 +260,13 @@ func supported(c Curves) (out []record.CurvePoint) {
 	return out
 }
 
-// percentileName is "p99.9".
+// percentileName formats a percentile as "p99.9".
 func percentileName(p float64) string {
 	return "p" + csvNumber(math.Round(p*1e4)/1e4)
 }
 
-// CPUCharts draw CPU per request: of each part against the numeric factor, and
-// of all parts stacked beside the whole machine's.
+// CPUCharts draws CPU per request: of each part over the numeric factor, and of
+// all parts stacked next to the whole machine's.
 func CPUCharts(f record.Findings) []Chart {
 	l := LayoutOf(f)
 	parts := chartParts(f, func(c record.CellSummary) []string { return slices.Sorted(maps.Keys(c.CPUPerRequest)) })
@@ -341,13 +342,14 @@ func CPUCharts(f record.Findings) []Chart {
 	return out
 }
 
-// chartParts are the parts of trials that any cell has, in the order of reports.
+// chartParts lists the parts of trials that any cell has, in the order of
+// reports.
 func chartParts(f record.Findings, of func(record.CellSummary) []string) []string {
 	return WithRest(slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator,
 		record.PartControl, record.PartMachine}), f.Cells, of)
 }
 
-// partKeys explain the colours of parts.
+// partKeys explains the colours of parts.
 func partKeys(parts []string) (out []Key) {
 	for _, part := range parts {
 		out = append(out, Key{Text: PartWords(part), Color: PartColor(part)})
@@ -355,7 +357,7 @@ func partKeys(parts []string) (out []Key) {
 	return out
 }
 
-// MemoryCharts stack the memory of all parts of a cell.
+// MemoryCharts stacks the memory of all parts of a cell.
 func MemoryCharts(f record.Findings) []Chart {
 	l := LayoutOf(f)
 	parts := chartParts(f, func(c record.CellSummary) []string { return slices.Sorted(maps.Keys(c.MemoryBytes)) })
@@ -387,7 +389,7 @@ func MemoryCharts(f record.Findings) []Chart {
 	return out
 }
 
-// driftCharts draw each cell's median in each block.
+// driftCharts draws each cell's median in each block.
 func driftCharts(f record.Findings) []Chart {
 	l := LayoutOf(f)
 	var out []Chart
@@ -434,7 +436,8 @@ func driftCharts(f record.Findings) []Chart {
 	return out
 }
 
-// publishedCharts draw published figures beside measured ones of the same unit.
+// publishedCharts draws published figures next to measured ones in the same
+// unit.
 func (k Kind) publishedCharts(f record.Findings) []Chart {
 	l := LayoutOf(f)
 	var units []string

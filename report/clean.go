@@ -10,7 +10,7 @@ import (
 // clean makes a string from a study or a machine safe to print: see [words.Clean].
 func clean(s string) string { return words.Clean(s) }
 
-// cleanLines is clean for a text of several lines: line ends and tabs stay.
+// cleanLines is clean for a multi-line text: line ends and tabs stay.
 func cleanLines(s string) string {
 	lines := strings.Split(strings.ReplaceAll(s, "\r\n", "\n"), "\n")
 	for i, line := range lines {
@@ -23,7 +23,7 @@ func cleanLines(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// paragraphs are those of a text, each on one line.
+// paragraphs splits a text into paragraphs, each on one line.
 func paragraphs(s string) []string {
 	var out []string
 	for p := range strings.SplitSeq(strings.ReplaceAll(s, "\r\n", "\n"), "\n\n") {
@@ -34,7 +34,7 @@ func paragraphs(s string) []string {
 	return out
 }
 
-// markdown escapes what Markdown and the HTML in it would act on.
+// markdown escapes what Markdown and embedded HTML would interpret.
 func markdown(s string) string {
 	var b strings.Builder
 	for _, r := range clean(s) {
@@ -55,8 +55,8 @@ func markdown(s string) string {
 	return b.String()
 }
 
-// csvText disarms a text that a spreadsheet would take for a formula by an
-// apostrophe before it.
+// csvText protects a text that a spreadsheet would interpret as a formula with a
+// leading apostrophe.
 func csvText(s string) string {
 	s = clean(s)
 	if first := strings.TrimLeftFunc(s, unicode.IsSpace); first != "" && strings.ContainsRune("=+-@|", rune(first[0])) {

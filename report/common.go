@@ -5,7 +5,7 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// Names of sections that reports of all kinds have.
+// Names of sections that reports of every kind have.
 const (
 	sectionConditions = "conditions"
 	sectionNoise      = "noise"
@@ -13,14 +13,15 @@ const (
 	sectionAssertions = "assertions"
 )
 
-// Conditions is the section of what the windows of a cell's trials had in
-// common beside what was measured.
+// Conditions returns the section on the conditions during the windows of a
+// cell's trials, other than the measures.
 func Conditions() Section { return One(sectionConditions, conditionsTable) }
 
-// Common are the sections that end a report: findings that no other section
-// shows, the noise floor, published figures and assertions. Exactly says that
-// identical baselines of the kind often do not differ at all, which is not
-// worth a row, and leaveInvalid that findings without a figure are not either.
+// Common returns the sections at the end of a report: findings that no other
+// section shows, the noise floor, published figures and assertions. exactly
+// means that identical baselines of the kind often do not differ, which does
+// not deserve a row; leaveInvalid means that findings without a figure do not
+// either.
 func Common(findings finding.Table, exactly, leaveInvalid bool) []Section {
 	k := Kind{Findings: findings}
 	return []Section{

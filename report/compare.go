@@ -15,12 +15,12 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// mostChanges is how many changes a comparison lists before it leaves out
-// those that are the same and decide nothing.
+// mostChanges is the number of changes that a comparison lists before it omits
+// those that are the same and do not decide.
 const mostChanges = 24
 
 // RenderComparison writes a comparison of the runs of two sides for a terminal:
-// the verdict in words, then what became of each finding.
+// the verdict in words, then the change of each finding.
 func (kinds Kinds) RenderComparison(w io.Writer, c comparison.Comparison, opt Options) error {
 	t := newText(opt)
 	t.wrapStyled("", clean(comparisonWords(c)), StyleStrong)
@@ -38,7 +38,7 @@ func (kinds Kinds) RenderComparison(w io.Writer, c comparison.Comparison, opt Op
 	return t.writeTo(w)
 }
 
-// withinWords says what a verdict does not know of runs.
+// withinWords says what a verdict does not cover about runs.
 func withinWords(c comparison.Comparison) string {
 	switch {
 	case c.Basis == comparison.BasisBlocks:
@@ -49,10 +49,10 @@ func withinWords(c comparison.Comparison) string {
 	return "One side is one run: its variance from run to run is taken from the other."
 }
 
-// oneEach says that a comparison has one run a side.
+// oneEach reports whether a comparison has one run per side.
 func oneEach(c comparison.Comparison) bool { return len(c.RunsA) == 1 && len(c.RunsB) == 1 }
 
-// comparisonWords is the verdict of the whole in words.
+// comparisonWords describes the overall verdict in words.
 func comparisonWords(c comparison.Comparison) string {
 	margin := strconv.FormatFloat(100*c.MarginRatio, 'g', 4, 64) + "%"
 	a, b := "run A", "run B"
@@ -108,11 +108,11 @@ func (kinds Kinds) comparisonTable(c comparison.Comparison) Table {
 	return t
 }
 
-// levelWords says at which level changes count for the verdict of the whole, as
-// the intervals of the table are of 95% each.
+// levelWords says at which confidence level changes count for the overall
+// verdict, since the intervals in the table are 95% each.
 func levelWords(c comparison.Comparison) string {
 	low, high := math.Inf(1), 0.0
-	for _, decides := range []bool{true, false} { // others only where none decides
+	for _, decides := range []bool{true, false} { // others only if none decides
 		for _, change := range c.Changes {
 			if change.Decides == decides {
 				low, high = math.Min(low, change.JointLevel), math.Max(high, change.JointLevel)
@@ -135,7 +135,7 @@ func levelWords(c comparison.Comparison) string {
 		words, Percent(c.ErrorRate), of)
 }
 
-// side is a run's own figure, or that of a side's runs.
+// side formats a run's own figure, or that of a side's runs.
 func side(f record.Finding, s Scale) Text {
 	switch {
 	case f.Verdict == record.VerdictInvalid && f.Reason == record.ReasonNotReached:
@@ -146,7 +146,8 @@ func side(f record.Finding, s Scale) Text {
 	return Text{S: named(s, f.Unit).Value(f.Estimate)}
 }
 
-// named is the scale of a figure whose name says that it is of each request.
+// named returns the scale of a figure whose name already says that it is per
+// request.
 func named(s Scale, unit string) Scale {
 	if _, per := SplitUnit(unit); per == "request" {
 		return s.Bare()
@@ -154,7 +155,7 @@ func named(s Scale, unit string) Scale {
 	return s
 }
 
-// changeWords is a change in percent: "+4% (-1 to +9)".
+// changeWords formats a change in percent: "+4% (-1 to +9)".
 func changeWords(c comparison.Change) string {
 	if !c.Bounded {
 		return "–"
@@ -171,7 +172,7 @@ func changeWords(c comparison.Change) string {
 	return fmt.Sprintf("%s%% (%s to %s)", signed(e), signed(low), signed(high))
 }
 
-// cellWords are a cell's levels: "both, 16 connections".
+// cellWords formats a cell's levels: "both, 16 connections".
 func cellWords(cell record.Cell) string {
 	var parts []string
 	for _, factor := range slices.Sorted(maps.Keys(cell)) {

@@ -6,12 +6,12 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// maxConditionRows is how many cells the table of conditions is shown for;
-// those of larger studies are in the JSON report.
+// maxConditionRows is the largest number of cells for which the table of
+// conditions is shown; the JSON report has those of larger studies.
 const maxConditionRows = 12
 
-// conditionsTable has what the windows of a cell's trials had in common
-// beside their latency and cost: connections, and the machine's state.
+// conditionsTable shows the conditions during the windows of a cell's trials,
+// other than their latency and cost: connections, and the state of the machine.
 func conditionsTable(f record.Findings) Table {
 	t := Table{Title: "Connections and machine state (medians over trials)", Columns: FactorColumns(f)}
 	pods, states := false, false
@@ -44,8 +44,8 @@ func conditionsTable(f record.Findings) Table {
 	return t
 }
 
-// connectionCells are a pod's open connections, and both pods' segments that
-// were sent again.
+// connectionCells formats a pod's open connections, and both pods'
+// retransmitted segments.
 func connectionCells(pods map[string]record.Connections) []Text {
 	client, haveClient := pods[record.PartGenerator]
 	server, haveServer := pods[record.PartWorker]

@@ -11,11 +11,11 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// renderCSV writes tidy rows: one value a row, with the cell it belongs to.
-// Column "kind" is finding, cell, verdict or noise_floor; factors have a column each,
-// and the baseline of a finding has columns against_FACTOR. An end of an interval
-// that is not known is empty, and column "open" says which. Numbers have six
-// significant digits at most; JSON has them all.
+// renderCSV writes tidy rows: one value per row, with the cell it belongs to. Column
+// "kind" is finding, cell, verdict or noise_floor. Factors have a column each, and
+// the baseline of a finding has columns against_FACTOR. An unknown end of an interval
+// is empty, and column "open" says which it is. Numbers have at most six significant
+// digits; JSON has all.
 func renderCSV(w io.Writer, k Kind, f record.Findings, _ Options) error {
 	out := csv.NewWriter(w)
 	factors := make([]string, len(f.Factors))
@@ -45,18 +45,18 @@ func renderCSV(w io.Writer, k Kind, f record.Findings, _ Options) error {
 	}
 	for _, x := range f.Findings {
 		value, low, high := csvNumber(x.Estimate), csvNumber(x.Low), csvNumber(x.High)
-		if x.Verdict == record.VerdictInvalid { // it has no figures, and a 0 would be averaged
+		if x.Verdict == record.VerdictInvalid { // it has no figures, and a 0 would enter averages
 			value, low, high = "", "", ""
 		}
 		if x.OpenAbove() {
 			high = ""
 		}
 		if x.Open == record.OpenLow || x.Open == record.OpenBoth {
-			if low = ""; x.Estimate == 0 { // which stands for the end that is not known
+			if low = ""; x.Estimate == 0 { // it represents the unknown end
 				value = ""
 			}
 		}
-		if x.Trials != nil { // the fewest and the most of a trial are no interval
+		if x.Trials != nil { // the minimum and maximum of trials are not an interval
 			low, high = "", ""
 		}
 		if err := row("finding", x.Name, x.Cell, x.Against, value, low, high, x.Unit,
@@ -92,8 +92,8 @@ func renderCSV(w io.Writer, k Kind, f record.Findings, _ Options) error {
 	return out.Error()
 }
 
-// csvNumber has six significant digits at most, and no exponent that a
-// spreadsheet would misread for common sizes.
+// csvNumber formats a number with at most six significant digits, and without an
+// exponent for common sizes, which a spreadsheet would misread.
 func csvNumber(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return ""

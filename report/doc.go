@@ -1,24 +1,22 @@
-// Package report turns findings into something to read: a table for a
-// terminal, Markdown for a pull request, JSON and CSV for other programs,
-// JUnit for a build server, OpenMetrics for a monitoring system, lines of Go's
-// benchmark format for benchstat, and one HTML file that works offline.
+// Package report turns findings into something to read: a table for a terminal, Markdown for a pull
+// request, JSON and CSV for other programs, JUnit for a build server, OpenMetrics for a monitoring
+// system, lines of Go's benchmark format for benchstat, and one HTML file that works offline.
 //
 // Data passes through it once:
 //
 //	record.Findings -> Page (answers, sections of charts and tables) -> text, Markdown, JSON; HTML by package ui
 //	record.Findings                                                  -> CSV, JUnit, OpenMetrics, benchmark lines
 //
-// What a report shows of a kind of study its [Kind] says: each [Section] makes values
-// of findings, tables and charts ([Chart]), with their numbers as readers see them.
-// Renderers draw these values; none knows a section or a finding by its name.
+// A [Kind] defines what a report shows of a kind of study: each [Section] turns findings into
+// values, tables and charts ([Chart]), with their numbers formatted for readers. Renderers draw
+// these values; none knows a section or a finding by name.
 //
-// Names and labels in findings come from study files, which anyone may have
-// written. No format lets them act: control characters are spelled out in
-// text, markup is escaped in Markdown and HTML, formulas are disarmed in CSV.
+// Names and labels in findings come from study files, which anyone may have written. No format lets
+// them take effect: text spells out control characters, Markdown and HTML escape markup, CSV
+// disarms formulas.
 //
-// Size: what is drawn besides studies (comparisons, trends, scopes, profiles, models of
-// capacity) is here for the sake of one set of tables, formats and rules of what
-// text may do.
+// The package is large because everything else that is drawn (comparisons, trends, scopes,
+// profiles, models of capacity) shares its tables, formats and escaping rules.
 package report
 
 import (

@@ -11,31 +11,31 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// Scale says how a group of values of one unit is shown: divided by Div and
-// named Unit. All values of a table column share one scale, so that they can
-// be compared at a glance. Base is the unit without what it is for: of "µs per
-// request", "µs".
+// Scale says how to show values in one unit: divided by Div, and with Unit as the
+// name. All values of a table column share one scale, so they can be compared at
+// a glance. Base is the unit without its purpose: "µs" for "µs per request".
 type Scale struct {
 	Div        float64
 	Unit, Base string
 }
 
-// Bare is the scale by its base unit, for where words say what it is for.
+// Bare returns the scale with its base unit, for use where words state the
+// purpose.
 func (s Scale) Bare() Scale { return Scale{Div: s.Div, Unit: s.Base, Base: s.Base} }
 
 // timeUnits maps the units of time in findings to microseconds.
 var timeUnits = map[string]float64{"ns": 1e-3, "us": 1, "ms": 1e3, "s": 1e6}
 
-// SplitUnit divides a finding's unit: "us/request" into "us" and "request".
+// SplitUnit splits a finding's unit: "us/request" into "us" and "request".
 func SplitUnit(unit string) (base, per string) {
 	base, per, _ = strings.Cut(unit, "/")
 	return base, per
 }
 
-// ScaleFor chooses the scale for values of a unit whose largest magnitude is
-// largest: times in µs below 0.2 ms, in ms below 10 s; bytes in kB, MB or GB;
-// ratios in percent; cores of which none is used whole in thousandths. A
-// "/request" suffix stays.
+// ScaleFor chooses the scale for values of a unit with the given largest
+// magnitude: times in µs below 0.2 ms, in ms below 10 s; bytes in kB, MB or GB;
+// ratios in percent; cores, if all are below one, in thousandths. A "/request"
+// suffix stays.
 func ScaleFor(unit string, largest float64) Scale {
 	base, per := SplitUnit(unit)
 	suffix := ""
@@ -81,8 +81,8 @@ func ScaleFor(unit string, largest float64) Scale {
 	return Scale{Div: 1, Unit: unit, Base: base}
 }
 
-// inMicroseconds returns findings whose times are all in microseconds, so
-// that values of one table can be compared.
+// inMicroseconds returns findings with all times in microseconds, so that values
+// of one table can be compared.
 func inMicroseconds(f record.Findings) record.Findings {
 	ratio := func(unit string) (float64, string) {
 		base, per := SplitUnit(unit)
@@ -122,7 +122,7 @@ func inMicroseconds(f record.Findings) record.Findings {
 	return f
 }
 
-// Magnitude is the power of ten of v's first digit; 0 for 0.
+// Magnitude returns the power of ten of v's first digit; 0 for 0.
 func Magnitude(v float64) int {
 	v = math.Abs(v)
 	if v == 0 || math.IsNaN(v) || math.IsInf(v, 0) {
@@ -131,11 +131,11 @@ func Magnitude(v float64) int {
 	return int(math.Floor(math.Log10(v)))
 }
 
-// Decimals says how many digits after the point an estimate and its interval
-// deserve, in shown units: one digit of the half width, two if it starts with
-// 1, and never more than four significant digits of the estimate; one more where
-// otherwise an end would be written as zero that is not, since on which side of
-// zero it lies is what a reader asks.
+// Decimals returns the number of digits after the point for an estimate and its
+// interval, in shown units: one digit of the half width, two if it starts with 1,
+// and at most four significant digits of the estimate. It adds one digit if a
+// non-zero end would otherwise be written as zero, since readers need to know on
+// which side of zero it lies.
 func Decimals(estimate, low, high float64) int {
 	half := (high - low) / 2
 	most := 3 - Magnitude(estimate)
@@ -158,15 +158,15 @@ func Decimals(estimate, low, high float64) int {
 	return d
 }
 
-// zeroAt says that v is not zero and is written as zero with d digits.
+// zeroAt reports whether v is not zero but is written as zero with d digits.
 func zeroAt(v float64, d int) bool {
 	return v != 0 && strings.Trim(strconv.FormatFloat(v, 'f', d, 64), "-0.") == ""
 }
 
 func Clamp(v, low, high int) int { return max(low, min(v, high)) }
 
-// Fixed formats v with d digits after the point, thousands grouped, and
-// never "-0".
+// Fixed formats v with d digits after the point and grouped thousands, never as
+// "-0".
 func Fixed(v float64, d int) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "?"
@@ -178,7 +178,7 @@ func Fixed(v float64, d int) string {
 	return words.Apart(s)
 }
 
-// Plain formats a value without interval with three significant digits,
+// Plain formats a value without interval, with three significant digits and
 // without its unit.
 func (s Scale) Plain(v float64) string {
 	v /= s.Div
@@ -191,18 +191,17 @@ func (s Scale) Plain(v float64) string {
 	return Fixed(v, Clamp(2-Magnitude(v), 0, 6))
 }
 
-// Value is plain with its unit.
+// Value is Plain with the unit.
 func (s Scale) Value(v float64) string { return Join(s.Plain(v), s.Unit) }
 
-// Interval formats an estimate with its interval, without unit:
-// "0.31 (0.28–0.34)".
+// Interval formats an estimate with its interval, without unit: "0.31
+// (0.28–0.34)".
 func (s Scale) Interval(estimate, low, high float64) string {
 	e, span := s.Parts(estimate, low, high)
 	return e + " (" + span + ")"
 }
 
-// Quantity is interval with the unit behind the estimate:
-// "0.31 ms (0.28–0.34)".
+// Quantity is Interval with the unit after the estimate: "0.31 ms (0.28–0.34)".
 func (s Scale) Quantity(estimate, low, high float64) string {
 	e, span := s.Parts(estimate, low, high)
 	return Join(e, s.Unit) + " (" + span + ")"
@@ -218,27 +217,28 @@ func (s Scale) Parts(estimate, low, high float64) (e, span string) {
 	if low < 0 {
 		dash = " to "
 	}
-	if !OneValue(low, high) && Fixed(low, d) == Fixed(high, d) { // much narrower than the digits that are told
+	if !OneValue(low, high) && Fixed(low, d) == Fixed(high, d) { // much narrower than the shown digits
 		half := math.Max(high-estimate, estimate-low)
 		return Fixed(estimate, d), "to within " + Fixed(half, Clamp(-Magnitude(half), 0, 9))
 	}
 	return Fixed(estimate, d), Fixed(low, d) + dash + Fixed(high, d)
 }
 
-// counts says that values are numbers of things, which need no decimals to
-// show how exact they are.
+// counts reports whether values are numbers of things, which need no decimals to
+// show their precision.
 func (s Scale) counts() bool {
 	return finding.Counts(s.Unit)
 }
 
-// Ends are those of an interval in as many digits as these deserve, without unit.
+// Ends formats the ends of an interval with the digits they deserve, without
+// unit.
 func (s Scale) Ends(estimate, low, high float64) (from, to string) {
 	estimate, low, high = estimate/s.Div, low/s.Div, high/s.Div
 	d := Decimals(estimate, low, high)
 	return Fixed(low, d), Fixed(high, d)
 }
 
-// Join writes a number with its unit.
+// Join formats a number with its unit.
 func Join(number, unit string) string {
 	switch {
 	case unit == "":

@@ -9,7 +9,7 @@ import (
 )
 
 // renderJSON writes the findings, and the tables of the sections with the texts of their
-// cells. It fails for findings that JSON cannot hold (a NaN).
+// cells. It fails for findings that JSON cannot represent (a NaN).
 func renderJSON(w io.Writer, k Kind, f record.Findings, _ Options) error {
 	type table struct {
 		Title   string     `json:"title"`

@@ -31,7 +31,7 @@ type junitMessage struct {
 }
 
 // renderJUnit writes a test suite for build servers: a case that fails if no
-// trial is valid, and a case an assertion.
+// trial is valid, and a case for each assertion.
 func renderJUnit(w io.Writer, k Kind, f record.Findings, _ Options) error {
 	suite := junitSuite{Name: clean(f.Study), Stamp: clean(f.Started)}
 	valid := junitCase{Name: "trials are valid", Class: suite.Name, Out: clean(validityWords(f.Validity))}
@@ -71,7 +71,7 @@ func renderJUnit(w io.Writer, k Kind, f record.Findings, _ Options) error {
 	return err
 }
 
-// junit is a case as build servers read it.
+// junit converts a case to the format of build servers.
 func (c Case) junit() junitCase {
 	out := junitCase{Name: clean(c.Name), Class: clean(c.Class), Out: clean(c.Out)}
 	if c.Failure != "" {

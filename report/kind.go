@@ -9,78 +9,80 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// A Kind is what reports know of a kind of study.
+// A Kind describes a kind of study to reports.
 type Kind struct {
-	// Name is what findings call it: [record.KindDataPlane] or another.
+	// Name is the kind's name in findings: [record.KindDataPlane] or another.
 	Name string
-	// Findings are those that its studies can have.
+	// Findings are the findings that its studies can have.
 	Findings finding.Table
-	// Sections are in the order of reports.
+	// Sections lists the sections in the order of reports.
 	Sections []Section
-	// Answers are what a study found in words, the headline first. Those of
-	// sections follow, but for sections that lead.
+	// Answers returns what a study found in words, the headline first. The answers of
+	// sections follow, except those of leading sections, which come first.
 	Answers func(f record.Findings) []string
-	// Values are a cell's own figures, beside its findings.
+	// Values returns a cell's own figures besides its findings.
 	Values func(c record.CellSummary) []Value
-	// Told says that tables tell what a finding warns of; nil for none.
+	// Told reports whether tables already tell what a finding warns of; may be nil.
 	Told func(x record.Finding) bool
-	// Verdict is what a cell came to and what was expected of it, "" for a
-	// cell without any; nil where no cell has one.
+	// Verdict returns a cell's verdict and the expected one, "" for a cell without a
+	// verdict; nil if no cell has one.
 	Verdict func(c record.CellSummary) (found, expected string)
-	// Cases are a cell's test cases for build servers; nil for none.
+	// Cases returns a cell's test cases for build servers; may be nil.
 	Cases func(suite string, c record.CellSummary) []Case
 }
 
-// A Section is a part of a report: the values that it shows of findings,
-// whatever the format.
+// A Section is a part of a report: the values that it shows from findings, in any
+// format.
 type Section struct {
-	// Name is what definitions of findings call it; see [finding.Def].
+	// Name is the section's name in definitions of findings; see [finding.Def].
 	Name string
-	// Title is its heading on the page, "" for its name; Lead says below it how to
-	// read the charts.
+	// Title is its heading on the page, by default its name; Lead is the text below it
+	// on how to read the charts.
 	Title, Lead string
-	// Tables are drawn by all formats; those without rows are left out.
+	// Tables returns the tables, which all formats show; tables without rows are
+	// omitted.
 	Tables func(f record.Findings) []Table
-	// Charts are drawn by the page, above the tables; nil for none.
+	// Charts returns the charts, which only the page shows, above the tables; may be
+	// nil.
 	Charts func(f record.Findings) []Chart
-	// Answers are sentences for the head of a report; nil for none.
+	// Answers returns sentences for the head of a report; may be nil.
 	Answers func(f record.Findings) []string
-	// leads says that they stand before all others.
+	// leads places them before all others.
 	leads bool
 }
 
-// One makes a section of one table.
+// One returns a section with one table.
 func One(name string, draw func(f record.Findings) Table) Section {
 	return Section{Name: name, Tables: func(f record.Findings) []Table { return []Table{draw(f)} }}
 }
 
-// Drawn is a section that also has charts, under a heading and a line on how to
+// Drawn returns a section that also has charts, with a heading and a line on how to
 // read them.
 func (s Section) Drawn(title, lead string, charts func(f record.Findings) []Chart) Section {
 	s.Title, s.Lead, s.Charts = title, lead, charts
 	return s
 }
 
-// Charted is a section of charts alone, which only the page has.
+// Charted returns a section with only charts, which only the page shows.
 func Charted(name, title, lead string, charts func(f record.Findings) []Chart) Section {
 	return Section{Name: name}.Drawn(title, lead, charts)
 }
 
-// Answering is a section that also has sentences for the head of a report.
+// Answering returns a section that also has sentences for the head of a report.
 func (s Section) Answering(answers func(f record.Findings) []string) Section {
 	s.Answers = answers
 	return s
 }
 
-// Leading is a section whose sentences come first: a study that has what it is of asks
-// for that.
+// Leading returns a section whose sentences come first, since they answer the question
+// of a study that has any.
 func (s Section) Leading(answers func(f record.Findings) []string) Section {
 	s.Answers, s.leads = answers, true
 	return s
 }
 
-// Value is a figure of a cell by name. Low and High are its interval, both
-// NaN if it has none.
+// Value is a named figure of a cell. Low and High are its interval, both NaN if it has
+// none.
 type Value struct {
 	Name      string
 	Value     float64
@@ -88,17 +90,17 @@ type Value struct {
 	Unit      string
 }
 
-// Case is a test case as build servers have it: it failed or could not be
-// decided if a message says why.
+// Case is a test case for build servers: a message says why it failed or could not be
+// decided.
 type Case struct {
 	Name, Class, Out string
 	Failure, Error   string
 }
 
-// Kinds are the kinds of study that can be reported.
+// Kinds lists the kinds of study that can be reported.
 type Kinds []Kind
 
-// of finds the kind of findings.
+// of returns the kind of findings.
 func (kinds Kinds) of(f record.Findings) (Kind, error) {
 	i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Name == f.Kind })
 	if i < 0 {
@@ -125,7 +127,7 @@ func (k Kind) answers(f record.Findings) []string {
 	return slices.Concat(first, k.Answers(f), last)
 }
 
-// words name a finding of any kind: a name means the same in all of them.
+// words names a finding of any kind: a name means the same in all kinds.
 func (kinds Kinds) words(name string) string {
 	for _, one := range kinds {
 		if d, ok := one.Findings.Find(name); ok {
@@ -135,13 +137,13 @@ func (kinds Kinds) words(name string) string {
 	return findingWords(finding.Def{}, name)
 }
 
-// words name a finding.
+// words names a finding in words.
 func (k Kind) words(name string) string {
 	d, _ := k.Findings.Find(name)
 	return findingWords(d, name)
 }
 
-// Unless leaves a section out where a table has rows that tell the same.
+// Unless omits a section if a table with the same content has rows.
 func (s Section) Unless(told func(f record.Findings) Table) Section {
 	all := s.Tables
 	s.Tables = func(f record.Findings) []Table {

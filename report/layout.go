@@ -11,24 +11,24 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Layout is how the cells of a run are told apart: in which factors they differ
-// from their baselines, and which factors else vary.
+// Layout says how to distinguish the cells of a run: by the factors in which they
+// differ from their baselines, and by other factors that vary.
 type Layout struct {
 	Findings record.Findings
-	Factors  []record.FactorLevels // those that vary
-	Compared []string              // cells differ from their baselines in them
-	// Numeric is the first other factor whose levels are numbers, such as
-	// connections; nil for none.
+	Factors  []record.FactorLevels // that vary
+	Compared []string              // factors in which cells differ from their baselines
+	// Numeric is the first other factor with numeric levels, such as connections;
+	// nil if there is none.
 	Numeric     *record.FactorLevels
 	color, dash *record.FactorLevels
 }
 
-// LayoutOf reads the layout off the findings.
+// LayoutOf derives the layout from the findings.
 func LayoutOf(f record.Findings) Layout {
 	l := Layout{Findings: f}
 	compared := map[string]bool{}
 	for _, x := range f.Findings {
-		if x.Against == nil || x.Probe == study.ProbeVersus { // of two levels side by side none is a baseline
+		if x.Against == nil || x.Probe == study.ProbeVersus { // neither of two levels side by side is a baseline
 			continue
 		}
 		for factor, level := range x.Cell {
@@ -69,10 +69,10 @@ func LayoutOf(f record.Findings) Layout {
 	return l
 }
 
-// colors is how many colours of series there are.
+// colors is the number of series colours.
 const colors = 9
 
-// Look is how a cell looks in all charts: a colour for each level of one factor,
+// Look returns a cell's look in all charts: a colour for each level of one factor,
 // dashes for those of another. The baseline's colour is grey.
 func (l Layout) Look(cell record.Cell) Look {
 	i, dash := -1, 0
@@ -88,7 +88,7 @@ func (l Layout) Look(cell record.Cell) Look {
 	return Look{Color: fmt.Sprintf("series-%d", (i+colors)%colors), Dash: dash}
 }
 
-// Label names a cell by those levels in which the cells shown differ.
+// Label names a cell by the levels in which the shown cells differ.
 func (l Layout) Label(cell record.Cell, shown []record.CellSummary) string {
 	var parts []string
 	for _, factor := range l.Findings.Factors {
@@ -105,16 +105,16 @@ func (l Layout) Label(cell record.Cell, shown []record.CellSummary) string {
 	return strings.Join(parts, " · ")
 }
 
-// Slice is the cells of a chart that has no axis for the numeric factor.
+// Slice is the set of cells in a chart without an axis for the numeric factor.
 type Slice struct {
 	Options []Option
 	Initial bool
 	Cells   []record.CellSummary
 }
 
-// Slices are the cells that a chart can show at once: one level of the numeric
-// factor, the middle one first, where there are several; of cells that keep says
-// have figures.
+// Slices returns the sets of cells that a chart can show at once: one for each
+// level of the numeric factor, if there are several, the middle one first. keep
+// reports which cells have figures.
 func (l Layout) Slices(keep func(c record.CellSummary) bool) []Slice {
 	var cells []record.CellSummary
 	for _, c := range l.Findings.Cells {
@@ -146,15 +146,15 @@ func (l Layout) Slices(keep func(c record.CellSummary) bool) []Slice {
 	return out
 }
 
-// Group is cells that differ in the numeric factor only.
+// Group is a set of cells that differ only in the numeric factor.
 type Group struct {
 	Cell  record.Cell // without that factor
 	Label string
 	Cells []record.CellSummary
 }
 
-// Along groups cells that differ only in a factor, in whose order they are. Labels
-// name neither it nor the factors that are said elsewhere.
+// Along groups cells that differ only in a factor and are in its order. Labels
+// omit that factor and those stated elsewhere.
 func (l Layout) Along(factor string, cells []record.CellSummary, said ...string) []Group {
 	var out []Group
 	for _, c := range cells {
@@ -181,7 +181,7 @@ func (l Layout) Along(factor string, cells []record.CellSummary, said ...string)
 	return out
 }
 
-// LevelAxis is an axis of the levels of a factor that are numbers.
+// LevelAxis returns an axis for the numeric levels of a factor.
 func LevelAxis(factor record.FactorLevels) Axis {
 	a := Axis{Title: ScaleFor(factor.Unit, 0).Unit, Scale: AxisLog}
 	a.Title = cmp.Or(a.Title, FactorName(factor.Factor))
@@ -195,10 +195,10 @@ func LevelAxis(factor record.FactorLevels) Axis {
 	return a
 }
 
-// FactorName is a factor as people write it.
+// FactorName returns a factor's name for people.
 func FactorName(factor string) string { return strings.ReplaceAll(factor, "_", " ") }
 
-// scaleOfAxis is logarithmic where values above zero span much.
+// scaleOfAxis returns a logarithmic scale if positive values have a wide range.
 func scaleOfAxis(values []float64) string {
 	low, high := math.Inf(1), 0.0
 	for _, v := range values {
@@ -212,12 +212,12 @@ func scaleOfAxis(values []float64) string {
 	return AxisLinear
 }
 
-// partColors are the parts of trials in the order of their colours.
+// partColors lists the parts of trials in the order of their colours.
 var partColors = []string{record.PartClientProxy, record.PartServerProxy, record.PartWorker, record.PartGenerator,
 	record.PartControl,
 	record.PartMachine, record.PartNode, record.PartWaypoint, record.PartGateway}
 
-// PartColor is a part's colour in every chart.
+// PartColor returns a part's colour in every chart.
 func PartColor(part string) string {
 	if p, ok := record.ProxyOf(part); ok && p.Place == record.PlaceNode {
 		part = record.PartNode
@@ -229,7 +229,7 @@ func PartColor(part string) string {
 	return fmt.Sprintf("part-%d", i)
 }
 
-// StackColor is the colour of the i-th piece of a stack. Series 6 is much like
+// StackColor returns the colour of the i-th piece of a stack. Series 6 resembles
 // series 1, and comes last.
 func StackColor(i int) string {
 	order := []int{0, 1, 2, 3, 4, 5, 7, 8, 6}

@@ -15,42 +15,42 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Live is what a served page has beside its report.
+// Live is what a served page has in addition to its report.
 type Live struct {
-	// Status is where the page's run stands.
+	// Status is the progress of the page's run.
 	Status *Status `json:"status,omitempty"`
-	// Links lead to other pages.
+	// Links are links to other pages.
 	Links []Link `json:"links,omitempty"`
-	// Runs are those of an index, the newest first; any two can be compared.
+	// Runs lists the runs of an index, the newest first; any two can be compared.
 	Runs []ListedRun `json:"runs,omitempty"`
-	// Studies have runs there; each has a trend.
+	// Studies lists the studies that have runs there; each has a trend.
 	Studies []string `json:"studies,omitempty"`
-	// Across are the differences that a comparison may ignore.
+	// Across lists the differences that a comparison may ignore.
 	Across []string `json:"across,omitempty"`
-	// Startable are the names of studies that a reader may start.
+	// Startable lists the studies that a reader may start.
 	Startable []string `json:"startable,omitempty"`
 }
 
-// Status is where a run stands.
+// Status is the progress of a run.
 type Status struct {
-	// Run is its ID, "" of one that has no directory yet.
+	// Run is its ID, "" if it has no directory yet.
 	Run   string `json:"run,omitempty"`
 	Title string `json:"title"`
 	// Step is the latest step that the current trial reported.
 	Step  string `json:"step,omitempty"`
 	Facts []Fact `json:"facts,omitempty"`
-	// Share of the most trials that the study may have.
+	// Share is the share of the maximum number of trials that the study may have.
 	Share float64 `json:"share"`
-	// Going: more is to come, from this server or another process.
+	// Going means that more will follow, from this server or another process.
 	Going bool `json:"going,omitempty"`
-	// Stop and Resume: the reader may ask for it.
+	// Stop and Resume say whether the reader may request it.
 	Stop   bool `json:"stop,omitempty"`
 	Resume bool `json:"resume,omitempty"`
-	// Last: this is the last status that this server sends.
+	// Last marks the last status that this server sends.
 	Last bool `json:"last,omitempty"`
 }
 
-// Link leads to another page of the same server, by its query.
+// Link leads to another page of the same server, given by its query.
 type Link struct {
 	Text  string `json:"text"`
 	Query string `json:"query"`
@@ -67,7 +67,7 @@ type ListedRun struct {
 	Bad     bool   `json:"bad,omitempty"` // it has no answer
 }
 
-// Marks of pages whose figures can still change.
+// Remarks on pages whose figures can still change.
 const (
 	Provisional = "Provisional: the run has not ended, and every estimate can still change."
 	Interrupted = "Provisional: the run was interrupted; resuming it can change every estimate."
@@ -75,8 +75,8 @@ const (
 	Unfinished = "Provisional: a run among these has not ended, and can still change every estimate."
 )
 
-// ProgressSections are the sections of a run that has not ended: how intervals narrow, and the last
-// trials.
+// ProgressSections returns the sections of a run that has not ended: how intervals narrow, and the
+// latest trials.
 func ProgressSections(p analysis.Progress, plan *study.Plan, trials []record.Trial) []PageSection {
 	var out []PageSection
 	if chart, ok := narrowing(p); ok {
@@ -90,7 +90,7 @@ func ProgressSections(p analysis.Progress, plan *study.Plan, trials []record.Tri
 	return out
 }
 
-// narrowing draws the widths of intervals against the number of blocks.
+// narrowing draws the widths of intervals over the number of blocks.
 func narrowing(p analysis.Progress) (Chart, bool) {
 	lines := Lines{X: Axis{Title: "blocks", Scale: AxisLinear}, Y: Axis{Title: "half width, % of the estimate", Scale: AxisLog}, Markers: true}
 	blocks := map[int]bool{}
@@ -123,7 +123,7 @@ func narrowing(p analysis.Progress) (Chart, bool) {
 	return Chart{Name: "How the intervals narrow from block to block", Lines: &lines}, true
 }
 
-// shownTrials is how many of the last trials are shown.
+// shownTrials is the number of latest trials to show.
 const shownTrials = 12
 
 func lastTrials(plan *study.Plan, trials []record.Trial) Table {
@@ -152,7 +152,7 @@ func lastTrials(plan *study.Plan, trials []record.Trial) Table {
 	return withoutEmpty(t)
 }
 
-// withoutEmpty leaves out the columns in which no row has a value.
+// withoutEmpty omits columns in which no row has a value.
 func withoutEmpty(t Table) Table {
 	for c := len(t.Columns) - 1; c >= 0; c-- {
 		if slices.ContainsFunc(t.Rows, func(row []Text) bool { return row[c] != Dash && row[c].S != "" }) {
@@ -166,7 +166,7 @@ func withoutEmpty(t Table) Table {
 	return t
 }
 
-// failures are a trial's checks that failed.
+// failures lists a trial's failed checks.
 func failures(t *record.Trial) (out []string) {
 	for _, c := range t.Validity.Checks {
 		if !c.OK {
@@ -176,7 +176,7 @@ func failures(t *record.Trial) (out []string) {
 	return out
 }
 
-// cpusUsed are the CPUs that a trial's parts used, most first.
+// cpusUsed lists the CPUs that a trial's parts used, most first.
 func cpusUsed(t *record.Trial) string {
 	if t.Window.Seconds <= 0 {
 		return ""
@@ -202,7 +202,7 @@ func cpusUsed(t *record.Trial) string {
 	return strings.Join(out, ", ")
 }
 
-// ComparisonPage draws a comparison of the runs of two sides.
+// ComparisonPage returns the page of a comparison of the runs of two sides.
 func (kinds Kinds) ComparisonPage(c comparison.Comparison) Page {
 	out := Page{Title: c.Study, Answers: []string{comparisonWords(c)}, Warnings: note.Texts(c.Warnings),
 		Facts:    []Fact{{"run A", strings.Join(c.RunsA, ", ")}, {"run B", strings.Join(c.RunsB, ", ")}},
@@ -236,7 +236,7 @@ func (kinds Kinds) changesChart(c comparison.Comparison) (Chart, bool) {
 	return Chart{Name: "Changes from A to B", Intervals: &rows}, len(rows.Rows) > 0
 }
 
-// TrendPage draws a trend: its changes, then each finding from run to run.
+// TrendPage returns the page of a trend: its changes, then each finding from run to run.
 func (kinds Kinds) TrendPage(trend comparison.Trend) Page {
 	out := Page{Title: trend.Study, Answers: []string{trendWords(trend)}, Warnings: note.Texts(trend.Warnings)}
 	if n := len(trend.Runs); n > 0 {
@@ -259,7 +259,7 @@ func (kinds Kinds) TrendPage(trend comparison.Trend) Page {
 
 const servedFrom = "Served by meshtrial on this machine."
 
-// trendCharts draw each series: the runs' estimates, and the level between changes.
+// trendCharts draws each series: the runs' estimates, and the level between changes.
 func (kinds Kinds) trendCharts(trend comparison.Trend) []Chart {
 	var out []Chart
 	for _, s := range trend.Series {
@@ -296,7 +296,7 @@ func (kinds Kinds) trendCharts(trend comparison.Trend) []Chart {
 	return out
 }
 
-// levels are the levels of a series before, between and after its changes.
+// levels returns the levels of a series before, between and after its changes.
 func levels(s comparison.Series, scale Scale) Series {
 	out := Series{Label: "level", Look: Look{Color: "ink-3", Dash: 1}}
 	from := 0

@@ -60,7 +60,7 @@ func renderMarkdown(w io.Writer, k Kind, f record.Findings, _ Options) error {
 	return err
 }
 
-// markdownFenced writes YAML as it is.
+// markdownFenced writes YAML verbatim.
 func markdownFenced(b *strings.Builder, text string) {
 	text = strings.TrimRight(cleanLines(text), "\n")
 	fence := "```"

@@ -10,13 +10,14 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// MoneyTable has what a stated mesh's proxies would cost, a row a cell.
+// MoneyTable shows what the proxies of a described mesh would cost, one row per
+// cell.
 func MoneyTable(f record.Findings) Table {
 	names := []string{"money_cores", "money_cpu", "money_memory", "money_month", "money_month_overhead", "money_cpu_fit"}
 	heads := []string{"cores", "CPU", "memory", "in all", "against baseline", "CPU, from idle cost and slope"}
 	t := Table{Title: "Monthly cost of the proxies in the stated mesh", Columns: FactorColumns(f)}
 	if len(f.Sizings) > 0 {
-		t.Title = "Monthly cost of the proxies in the mesh of section money" // sizing states another
+		t.Title = "Monthly cost of the proxies in the mesh of section money" // sizing describes another mesh
 	}
 	var found []map[string]record.Finding
 	for i, name := range names {
@@ -66,7 +67,7 @@ func MoneyTable(f record.Findings) Table {
 	return t
 }
 
-// Named are the findings of a name by their cell, compared or not.
+// Named returns the findings of a name by cell, compared or not.
 func Named(f record.Findings, name string) map[string]record.Finding {
 	out := map[string]record.Finding{}
 	for _, finding := range f.Findings {
@@ -93,13 +94,13 @@ func WithoutRate(cell record.Cell) record.Cell {
 	return out
 }
 
-// monthWords are a unit of money in a sentence: "USD per month".
+// monthWords formats a unit of money for a sentence: "USD per month".
 func monthWords(unit string) string {
 	currency, per := SplitUnit(unit)
 	return currency + " per " + per
 }
 
-// WholeInterval writes money and cores, of which fractions say nothing.
+// WholeInterval formats money and cores, whose fractions do not matter.
 func WholeInterval(x record.Finding) string {
 	if math.Abs(x.Estimate) < 100 {
 		return Scale{Div: 1}.Interval(x.Estimate, x.Low, x.High)
@@ -111,18 +112,19 @@ func WholeInterval(x record.Finding) string {
 	return fmt.Sprintf("%s (%s%s%s)", rounded(x.Estimate, x), rounded(x.Low, x), dash, rounded(x.High, x))
 }
 
-// rounded writes v in three figures of the largest of x.
+// rounded formats v with the precision of three figures in the largest value of
+// x.
 func rounded(v float64, x record.Finding) string {
 	unit := math.Pow10(max(0, Magnitude(math.Max(math.Abs(x.Low), math.Abs(x.High)))-2))
 	return Fixed(math.Round(v/unit)*unit, 0)
 }
 
-// toldCosts is of how many cells the answers tell the cost: of more only the
-// most expensive one.
+// toldCosts is the maximum number of cells whose costs the answers list; with
+// more, they give only the most expensive one.
 const toldCosts = 3
 
 // MoneyAnswers says what a few cells cost, or the most expensive of many, and
-// the largest saving that a cell shows against its baseline.
+// the largest saving of a cell over its baseline.
 func MoneyAnswers(f record.Findings) []string {
 	var out []string
 	var costs []record.Finding

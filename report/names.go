@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Subjects name what is compared with the baseline, a name for each factor in
-// which it differs, and say whether they are plural.
+// Subjects names what is compared with the baseline, one name for each factor in
+// which it differs, and reports whether the names are plural.
 func Subjects(x record.Finding) (names []string, many bool) {
 	for _, factor := range slices.Sorted(maps.Keys(x.Cell)) {
 		level := x.Cell[factor]
@@ -27,16 +27,16 @@ func Subjects(x record.Finding) (names []string, many bool) {
 	return names, many || len(names) > 1
 }
 
-// Subject is those names in a sentence.
+// Subject joins those names for a sentence.
 func Subject(x record.Finding) (name string, many bool) {
 	names, many := Subjects(x)
 	return strings.Join(names, " and "), many
 }
 
-// FactorWords puts a factor's level in words: "at 16 connections".
+// FactorWords describes a factor's level: "at 16 connections".
 func FactorWords(factor, level string) string { return factorOf(factor).Phrase(level) }
 
-// factorOf is a factor by its name, also where no study has it.
+// factorOf returns a factor by name, even if no study has it.
 func factorOf(name string) study.Factor {
 	if f, ok := study.FactorByName(name); ok {
 		return f
@@ -44,11 +44,11 @@ func factorOf(name string) study.Factor {
 	return study.Factor{Name: name}
 }
 
-// Measure is the measure that a difference is of, by name; other names are
-// their own.
+// Measure returns the name of the measure that a difference belongs to; it returns
+// other names unchanged.
 func Measure(name string) string { return strings.TrimSuffix(name, finding.Overhead) }
 
-// Phrase says what a finding of a kind measures in a sentence: "the median latency".
+// Phrase describes in a sentence what a finding measures: "the median latency".
 func (k Kind) Phrase(name string) string {
 	name = Measure(name)
 	if d, ok := k.Findings.Find(name); ok && d.Phrase != "" {
@@ -60,7 +60,7 @@ func (k Kind) Phrase(name string) string {
 // MeasureWords says what a difference adds to: "to the median latency".
 func (k Kind) MeasureWords(name string) string { return "to " + k.Phrase(name) }
 
-// LevelLabel names a level by itself: "64 connections".
+// LevelLabel names a level on its own: "64 connections".
 func LevelLabel(l record.FactorLevels, level string) string {
 	if label := factorOf(l.Factor).Label(level); label != level {
 		return label
@@ -68,7 +68,7 @@ func LevelLabel(l record.FactorLevels, level string) string {
 	return Join(Amount(Number(level)), LevelAxis(l).Title)
 }
 
-// findingWords are the words of a definition, or else of the finding's name.
+// findingWords returns the words of a definition, or those of the finding's name.
 func findingWords(d finding.Def, name string) string {
 	if d.Words != "" {
 		return d.Words
@@ -80,7 +80,7 @@ func findingWords(d finding.Def, name string) string {
 	return name
 }
 
-// PartWords names a part of a trial.
+// PartWords names a part of a trial in words.
 func PartWords(part string) string {
 	if p, ok := record.ProxyOf(part); ok {
 		return p.Name
@@ -96,7 +96,7 @@ func PartWords(part string) string {
 	return strings.ReplaceAll(part, "_", " ")
 }
 
-// verdictWords puts a verdict in words.
+// verdictWords describes a verdict in words.
 func verdictWords(verdict string) string {
 	switch verdict {
 	case record.VerdictNoEffect:
@@ -113,7 +113,7 @@ func ScaleOf(finding record.Finding) Scale {
 	return ScaleFor(finding.Unit, math.Max(math.Abs(finding.Estimate), math.Max(math.Abs(finding.Low), math.Abs(finding.High))))
 }
 
-// Pick is the part of a cell that the factors name.
+// Pick returns the part of a cell that the factors name.
 func Pick(cell record.Cell, factors []string) record.Cell {
 	out := record.Cell{}
 	for _, factor := range factors {
@@ -124,7 +124,7 @@ func Pick(cell record.Cell, factors []string) record.Cell {
 	return out
 }
 
-// Number parses a level; NaN if it is none.
+// Number parses a level; NaN if it is not a number.
 func Number(level string) float64 {
 	v, err := strconv.ParseFloat(level, 64)
 	if err != nil || math.IsInf(v, 0) {
@@ -133,7 +133,7 @@ func Number(level string) float64 {
 	return v
 }
 
-// Numbers says whether every level is a number.
+// Numbers reports whether every level is a number.
 func Numbers(levels []string) bool {
 	for _, level := range levels {
 		if math.IsNaN(Number(level)) {

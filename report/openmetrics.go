@@ -13,8 +13,8 @@ import (
 )
 
 // renderOpenMetrics writes a gauge for each finding that has a figure, and for each known end
-// of its interval, in base units: a family for each unit. There are no timestamps, as
-// gateways and collectors of files refuse them; a gauge says when the run started.
+// of its interval, in base units, with one family per unit. There are no timestamps, as
+// gateways and file collectors reject them; a gauge gives the start of the run.
 func renderOpenMetrics(w io.Writer, k Kind, f record.Findings, _ Options) error {
 	var page openmetrics.Page
 	study := clean(f.Study)
@@ -35,10 +35,10 @@ func renderOpenMetrics(w io.Writer, k Kind, f record.Findings, _ Options) error 
 			}
 		}
 		openLow := x.Open == record.OpenLow || x.Open == record.OpenBoth
-		if !openLow || x.Estimate != 0 { // otherwise it stands for the end that is not known
+		if !openLow || x.Estimate != 0 { // otherwise it represents the unknown end
 			add("meshtrial_finding", "Estimate of a finding.", x.Estimate)
 		}
-		if x.Trials != nil { // the fewest and the most of a trial are no interval
+		if x.Trials != nil { // the minimum and maximum of trials are not an interval
 			continue
 		}
 		if !openLow {
@@ -61,8 +61,8 @@ func renderOpenMetrics(w io.Writer, k Kind, f record.Findings, _ Options) error 
 	return nil
 }
 
-// metricUnit is a finding's unit as the names of metrics have it, in base units, and what
-// one of the finding's is in it: "us/request" is 1e-6 of "seconds_per_request".
+// metricUnit returns the name of a finding's unit in base units for metric names, and the
+// factor to it: "us/request" is 1e-6 of "seconds_per_request".
 func metricUnit(unit string) (scale float64, name string) {
 	base, per := SplitUnit(unit)
 	scale, name = 1, metricWord(base)
@@ -90,7 +90,7 @@ func metricUnit(unit string) (scale float64, name string) {
 	return scale, strings.TrimPrefix(name+"_per_"+metricWord(per), "_")
 }
 
-// metricWord leaves of a text what the name of a metric may have.
+// metricWord removes characters that are invalid in a metric's name.
 func metricWord(text string) string {
 	return strings.Trim(strings.Map(func(r rune) rune {
 		if r < 0x80 && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9') {

@@ -10,24 +10,24 @@ import (
 	"github.com/meshtrial/meshtrial/ui"
 )
 
-// Page is a report as values: what the HTML page is given, and what text and Markdown
-// draw of it. Its strings are raw: formats escape them. Which sections there are, and what
-// they are about, no format knows. The types of ui/web/src/documents.ts are made from it:
-// make documents.
+// Page is a report as values: the input of the HTML page, and what text and Markdown draw.
+// Its strings are raw, and formats escape them. No format knows which sections there are
+// or what they are about. `make documents` generates the types in ui/web/src/documents.ts
+// from it.
 type Page struct {
 	Title    string `json:"title"`
 	Question string `json:"question"`
-	Story    string `json:"story"` // paragraphs, with empty lines between
+	Story    string `json:"story"` // paragraphs separated by empty lines
 	// Answers are the findings in words; the first is the headline.
 	Answers []string `json:"answers"`
-	// Facts are the run, the machine and the components.
+	// Facts describe the run, the machine and the components.
 	Facts []Fact `json:"facts"`
-	// Warnings has each warning once, with the number of findings it stands at.
+	// Warnings lists each warning once, with the number of findings it applies to.
 	Warnings []string `json:"warnings"`
-	// Failed says which of the study's assertions failed; "" for none.
+	// Failed says which of the study's assertions failed; "" if none did.
 	Failed string `json:"failed,omitempty"`
-	// Factors vary, and Cells are combinations of their levels: readers choose
-	// which of them charts and tables show.
+	// Factors are the factors that vary, and Cells the combinations of their levels:
+	// readers choose which of them charts and tables show.
 	Factors  []PageFactor  `json:"factors"`
 	Cells    []record.Cell `json:"cells"`
 	Sections []PageSection `json:"sections"`
@@ -36,11 +36,11 @@ type Page struct {
 	Footer string `json:"footer"`
 	// Provisional says that estimates can still change; "" if they cannot.
 	Provisional string `json:"provisional,omitempty"`
-	// Live is what pages that are served have; nil in a file.
+	// Live is what served pages have; nil in a file.
 	Live *Live `json:"live,omitempty"`
 }
 
-// Fact is an entry of a page's head.
+// Fact is an entry in the head of a page.
 type Fact struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
@@ -48,7 +48,7 @@ type Fact struct {
 
 // PageFactor is a factor that varies.
 type PageFactor struct {
-	Factor string   `json:"factor"` // as cells have it
+	Factor string   `json:"factor"` // as cells name it
 	Name   string   `json:"name"`
 	Levels []string `json:"levels"`
 }
@@ -62,7 +62,7 @@ type PageSection struct {
 	Tables []Table `json:"tables,omitempty"`
 }
 
-// Page makes the HTML page's document from findings as a run has them.
+// Page returns the document of the HTML page for a run's findings.
 func (kinds Kinds) Page(f record.Findings) (Page, error) {
 	k, err := kinds.of(f)
 	if err != nil {
@@ -71,7 +71,7 @@ func (kinds Kinds) Page(f record.Findings) (Page, error) {
 	return k.page(f, drift(), components()), nil
 }
 
-// page draws the sections of a kind, and some beside them.
+// page draws the sections of a kind and some additional ones.
 func (k Kind) page(f record.Findings, beside ...Section) Page {
 	f = inMicroseconds(f)
 	out := Page{Title: f.Study, Question: f.Question, Story: f.Story, Answers: k.answers(f), Facts: facts(f),
@@ -110,7 +110,7 @@ func (k Kind) page(f record.Findings, beside ...Section) Page {
 	return out
 }
 
-// Served is a page as a server hands it out.
+// Served returns a page as delivered by a server.
 func (p Page) Served(live Live) Page {
 	p.Live, p.Footer = &live, strings.TrimSuffix(p.Footer, selfContained)+servedFrom
 	return p
@@ -118,7 +118,7 @@ func (p Page) Served(live Live) Page {
 
 const selfContained = "Self-contained: this file makes no network requests."
 
-// withRows leaves out tables without rows.
+// withRows omits tables without rows.
 func withRows(tables ...Table) (out []Table) {
 	for _, t := range tables {
 		if len(t.Rows) > 0 {
@@ -128,13 +128,13 @@ func withRows(tables ...Table) (out []Table) {
 	return out
 }
 
-// drift is a section of the page alone: how the machine drifted.
+// drift returns a section that only the page has: how the machine drifted.
 func drift() Section {
 	return Charted("drift", "",
 		"The median of every cell in every block. Machines drift: differences are taken within a block, where drift affects both sides alike.", driftCharts)
 }
 
-// components is a section of the page alone: what was measured, by digest.
+// components returns a section that only the page has: what was measured, by digest.
 func components() Section {
 	return One("components", func(f record.Findings) Table {
 		t := Table{Title: "Components measured", Columns: []Column{{Head: "component"}, {Head: "version"},
@@ -150,7 +150,7 @@ func components() Section {
 	})
 }
 
-// renderHTML writes one file with the page and its data in it.
+// renderHTML writes a single file with the page and its data.
 func renderHTML(w io.Writer, k Kind, f record.Findings, _ Options) error {
 	return writePage(w, k.page(f, drift(), components()))
 }

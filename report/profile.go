@@ -15,8 +15,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// RenderProfile writes what a profile says for a terminal. top bounds the
-// lists; 0 is no bound.
+// RenderProfile writes a profile's results for a terminal. top limits the lists;
+// 0 means no limit.
 func RenderProfile(w io.Writer, s profile.Summary, top int, opt Options) error {
 	t := newText(opt)
 	title := s.Title + ": " + profileSum(s) + " in " + words.Plural(s.Samples, "sample")
@@ -53,7 +53,7 @@ func WriteProfilePage(w io.Writer, s profile.Summary, v profile.View) error {
 	return writePage(w, page)
 }
 
-// ProfilePage is the page of a profile.
+// ProfilePage returns the page of a profile.
 func ProfilePage(s profile.Summary, v profile.View) (Page, error) {
 	flame, err := json.Marshal(v)
 	if err != nil {
@@ -68,7 +68,7 @@ func ProfilePage(s profile.Summary, v profile.View) (Page, error) {
 
 const cumulativeTitle = "Top functions by cumulative cost"
 
-// profileSum writes a profile's total.
+// profileSum formats a profile's total.
 func profileSum(s profile.Summary) string {
 	total := float64(s.Total)
 	switch s.Unit {
@@ -85,7 +85,7 @@ func profileSum(s profile.Summary) string {
 	return Count(s.Total) + " " + s.Unit
 }
 
-// SharePercent writes a share with a decimal where it is small.
+// SharePercent formats a share, with a decimal if it is small.
 func SharePercent(v float64) string {
 	if v != 0 && v < 0.0995 {
 		return Fixed(100*v, 1) + "%"
@@ -93,7 +93,7 @@ func SharePercent(v float64) string {
 	return Fixed(100*v, 0) + "%"
 }
 
-// ShareInterval writes a share with its interval.
+// ShareInterval formats a share with its interval.
 func ShareInterval(share, low, high float64) string {
 	return ScaleFor("ratio", 1).Interval(share, low, high) + "%"
 }
@@ -136,8 +136,8 @@ func profileThreads(s profile.Summary) Table {
 	return t
 }
 
-// ProfileCentres has where the time went. Without names it has little to tell
-// but the kernel.
+// ProfileCentres shows where the time went. Without names it can show little but
+// the kernel.
 func ProfileCentres(s profile.Summary, top int) Table {
 	t := Table{Title: "Cost centres", Columns: []Column{{Head: "group"}, {Head: "centre"}, {Head: "of all (95% interval)", Right: true}, {Head: "in the kernel for it", Right: true, Keep: 2}, {Head: "in its stacks", Right: true, Keep: 1}}}
 	if s.Kind != profile.KindCPU {
@@ -173,7 +173,8 @@ func ProfileCentres(s profile.Summary, top int) Table {
 	return t
 }
 
-// restOfCentres are those whose own shares cannot be told from nothing, together.
+// restOfCentres combines those whose own shares cannot be distinguished from
+// zero.
 func restOfCentres(rest []profile.CentreCost, costs profile.Costs) []Text {
 	var weight int64
 	for _, c := range rest {
@@ -217,7 +218,7 @@ func ProfileFilters(s profile.Summary) Table {
 	return t
 }
 
-// profileDiff has the paths whose own share changed most.
+// profileDiff shows the paths whose own share changed most.
 func profileDiff(s profile.Summary, top int) Table {
 	t := Table{Title: "Largest changes, in percentage points", Columns: []Column{{Head: "function"}, {Head: "itself (95% interval)", Right: true}, {Head: "with calls", Right: true, Keep: 2}, {Head: "before", Right: true, Keep: 1}, {Head: "after", Right: true, Keep: 1}, {Head: ""}}}
 	if s.Against == nil {
@@ -251,7 +252,7 @@ func profileDiff(s profile.Summary, top int) Table {
 	return t
 }
 
-// points writes a difference of shares in percentage points.
+// points formats a difference of shares in percentage points.
 func points(delta, low, high float64) string {
 	out := Scale{Div: 0.01}.Interval(delta, low, high)
 	if delta > 0 {
@@ -272,7 +273,7 @@ func profileFunctions(s profile.Summary, title string, costs []record.ProfileCos
 			weight = c.Cumulative
 		}
 		if s.Kind == profile.KindCPU && !profile.Tells(weight, s.Total, s.Samples) {
-			continue // its share cannot be told
+			continue // its share is unknown
 		}
 		t.Rows = append(t.Rows, []Text{{S: profileShare(s, c.Flat, !byCalls)}, {S: profileShare(s, c.Cumulative, byCalls)}, {S: strings.TrimSpace(c.Function)}})
 	}
@@ -282,7 +283,8 @@ func profileFunctions(s profile.Summary, title string, costs []record.ProfileCos
 	return t
 }
 
-// profileShare is a weight's share, with its interval as of independent samples.
+// profileShare formats a weight's share, with the interval for independent
+// samples.
 func profileShare(s profile.Summary, weight int64, interval bool) string {
 	share := float64(weight) / float64(max(s.Total, 1))
 	if !interval || s.Kind != profile.KindCPU {

@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
-// RenderScope writes a report on the size of configuration for a terminal.
-// top bounds the lists of proxies and resources; 0 is no bound.
+// RenderScope writes a report on the size of configuration for a terminal. top limits
+// the lists of proxies and resources; 0 means no limit.
 func RenderScope(w io.Writer, r scope.Report, top int, opt Options) error {
 	t := newText(opt)
 	t.line(t.paint(StyleStrong, "Configuration of "+words.Plural(len(r.Proxies), "proxy")+", "+ScaleFor("bytes", float64(r.DumpBytes)).Value(float64(r.DumpBytes))+" as JSON"))
@@ -23,7 +23,7 @@ func RenderScope(w io.Writer, r scope.Report, top int, opt Options) error {
 	return t.writeTo(w)
 }
 
-// bytesColumn scales the values of a column alike.
+// bytesColumn returns a common scale for the values of a column.
 func bytesColumn(values []int64) Scale {
 	largest := 0.0
 	for _, v := range values {
@@ -32,8 +32,8 @@ func bytesColumn(values []int64) Scale {
 	return ScaleFor("bytes", largest)
 }
 
-// Kilo shows bytes in the column's unit with one decimal, so that small and
-// large values can be compared.
+// Kilo formats bytes in the column's unit with one decimal, so that small and large
+// values can be compared.
 func (s Scale) Kilo(bytes int64) Text { return Text{S: Fixed(float64(bytes)/s.Div, 1)} }
 
 func Share(part, whole int64) Text {
@@ -43,7 +43,8 @@ func Share(part, whole int64) Text {
 	return Text{S: Fixed(100*float64(part)/float64(whole), 1) + "%"}
 }
 
-// wired is a table's column of bytes on the wire; absent where nobody told.
+// wired is a table's column of bytes on the wire, which is absent if they are
+// unknown.
 type wired struct {
 	Scale
 	told bool
@@ -110,7 +111,7 @@ func scopeProxies(r scope.Report, top int) Table {
 	return t
 }
 
-// countSimulated counts proxies that are simulated Envoys.
+// countSimulated counts the proxies that are simulated Envoys.
 func countSimulated(r scope.Report) int {
 	n := 0
 	for _, p := range r.Proxies {
@@ -121,7 +122,8 @@ func countSimulated(r scope.Report) int {
 	return n
 }
 
-// ofZtunnels says that no proxy is an Envoy: what is said of those has no place then.
+// ofZtunnels reports whether no proxy is an Envoy, so that remarks about Envoys are
+// out of place.
 func ofZtunnels(r scope.Report) bool {
 	return len(r.Proxies) > 0 && !slices.ContainsFunc(r.Proxies, func(p scope.Proxy) bool { return p.Kind != scope.NodeZtunnel })
 }

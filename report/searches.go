@@ -11,11 +11,11 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// maxSearchAnswers is how many searches have a sentence each; the tables have
-// all.
+// maxSearchAnswers is the maximum number of searches that get a sentence each;
+// the tables have all.
 const maxSearchAnswers = 6
 
-// SearchAnswers says how far searched factors go.
+// SearchAnswers says how far searched factors can go.
 func SearchAnswers(f record.Findings) []string {
 	var out []string
 	for _, x := range f.Findings {
@@ -64,7 +64,8 @@ func SearchAnswers(f record.Findings) []string {
 	return out
 }
 
-// oneBlock says what a search of one block has seen, which is no interval.
+// oneBlock describes what a search of one block observed, which is not an
+// interval.
 func oneBlock(unit, where, low, high string, x record.Finding) string {
 	switch {
 	case x.Low == 0:
@@ -75,7 +76,7 @@ func oneBlock(unit, where, low, high string, x record.Finding) string {
 	return fmt.Sprintf("every level tried met the bound%s, up to %s %s, in the only block: one trial a level is no interval.", where, low, unit)
 }
 
-// Amount writes a level of a factor.
+// Amount formats a level of a factor.
 func Amount(v float64) string {
 	if v == math.Trunc(v) {
 		return Fixed(v, 0)

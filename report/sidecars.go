@@ -9,7 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/words"
 )
 
-// RenderSidecars writes what was generated for a terminal. top bounds its lists; 0 is no bound.
+// RenderSidecars writes what was generated for a terminal. top limits its lists; 0 means no
+// limit.
 func RenderSidecars(w io.Writer, r generate.Result, top int, opt Options) error {
 	t := newText(opt)
 	number := map[string]int{}
@@ -31,7 +32,7 @@ func RenderSidecars(w io.Writer, r generate.Result, top int, opt Options) error 
 	return t.writeTo(w)
 }
 
-// cutRows shortens a table and says so.
+// cutRows shortens a table and notes that.
 func cutRows(t Table, top int) Table {
 	if top > 0 && len(t.Rows) > top {
 		t.Notes = append(t.Notes, Count(len(t.Rows)-top)+" more are not shown; --json has them.")
@@ -40,7 +41,7 @@ func cutRows(t Table, top int) Table {
 	return t
 }
 
-// few are the first entries of a list in words.
+// few formats the first entries of a list.
 func few(list []string) string {
 	const most = 3
 	if len(list) > most {

@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// SizingTables say what each way of carrying requests takes in the stated mesh, and
-// where two of them change places.
+// SizingTables shows what each way of carrying requests uses in the described mesh, and
+// where the order of two of them reverses.
 func SizingTables(f record.Findings) []Table {
 	var out []Table
 	for _, z := range f.Sizings {
@@ -25,7 +25,8 @@ func SizingTables(f record.Findings) []Table {
 	return out
 }
 
-// lackingWaypoint says what a waypoint would take more for if it were all that Istio's is.
+// lackingWaypoint says what a waypoint would use more of if it had everything that Istio's
+// has.
 func lackingWaypoint(f record.Findings, z record.Sizing) (out []string) {
 	passed := slices.ContainsFunc(z.Ways, func(w record.SizedWay) bool {
 		return slices.ContainsFunc(w.Uses, func(u record.SizedUse) bool { _, ok := u.Idle[record.PlaceWaypoint]; return ok })
@@ -38,7 +39,7 @@ func lackingWaypoint(f record.Findings, z record.Sizing) (out []string) {
 	return out
 }
 
-// sizedWays has a row a way.
+// sizedWays has one row per way.
 func sizedWays(z record.Sizing, of string) Table {
 	t := Table{Title: "Where each wins: what the proxies of the stated mesh take (95% interval)" + of, Columns: []Column{{Head: "requests carried by"}}}
 	largest := map[string]float64{}
@@ -94,7 +95,7 @@ func sizedWays(z record.Sizing, of string) Table {
 	return t
 }
 
-// sizedCurrency is what ways are priced in; "" where none is.
+// sizedCurrency returns the currency in which ways are priced; "" if none is.
 func sizedCurrency(z record.Sizing) string {
 	for _, w := range z.Ways {
 		for _, u := range w.Uses {
@@ -107,7 +108,7 @@ func sizedCurrency(z record.Sizing) string {
 	return ""
 }
 
-// sizedMonth is what a way costs a month.
+// sizedMonth formats the monthly cost of a way.
 func sizedMonth(w record.SizedWay) Text {
 	for _, u := range w.Uses {
 		switch {
@@ -121,13 +122,13 @@ func sizedMonth(w record.SizedWay) Text {
 	return Dash
 }
 
-// sizedUse are a way's figures of CPU or memory.
+// sizedUse formats a way's figures for CPU or memory.
 func sizedUse(w record.SizedWay, of string, largest float64) []Text {
 	for _, u := range w.Uses {
 		if u.Of != of {
 			continue
 		}
-		total, each := ScaleFor(u.Total.Unit, largest), Scale{Div: 1000} // of µs a request, cores per 1,000 a second
+		total, each := ScaleFor(u.Total.Unit, largest), Scale{Div: 1000} // of µs per request, cores per 1,000 requests a second
 		if of == record.SizedMemory {
 			each = ScaleFor("bytes", 1000*math.Max(math.Abs(u.Request.Low), math.Abs(u.Request.High)))
 			each.Div /= 1000
@@ -156,7 +157,7 @@ func sizedUse(w record.SizedWay, of string, largest float64) []Text {
 			}
 			idle = append(idle, figure.S+" a pod")
 		}
-		if u.Request.Blocks == 0 && u.Request.Verdict == record.VerdictInvalid { // nobody asked
+		if u.Request.Blocks == 0 && u.Request.Verdict == record.VerdictInvalid { // was not requested
 			return []Text{sizedFigure(&u.Total, total), {S: strings.Join(idle, ", ")}, sizedFigure(nil, each)}
 		}
 		request := sizedFigure(&u.Request, each)
@@ -179,7 +180,8 @@ func sizedFigure(p *record.Priced, s Scale) Text {
 	return Text{S: s.Interval(p.Estimate, p.Low, p.High)}
 }
 
-// sizedBorders has a row for each thing along which two ways may change places.
+// sizedBorders has one row for each quantity along which the order of two ways may
+// reverse.
 func sizedBorders(z record.Sizing, of string) Table {
 	t := Table{Title: "Where two ways change places, all else as stated (95% interval)" + of,
 		Columns: []Column{{Head: "of"}, {Head: "between"}, {Head: "along"}, {Head: "takes less"}}}
@@ -199,7 +201,7 @@ func sizedBorders(z record.Sizing, of string) Table {
 	return t
 }
 
-// SizingAnswers compare the ways in the stated mesh.
+// SizingAnswers compares the ways in the described mesh.
 func SizingAnswers(f record.Findings) []string {
 	var out []string
 	for _, z := range f.Sizings {

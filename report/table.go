@@ -9,40 +9,40 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Table is a table with a title and remarks under it.
+// Table is a table with a title and remarks below it.
 type Table struct {
 	Title   string   `json:"title"`
 	Columns []Column `json:"columns"`
 	Rows    [][]Text `json:"rows"`
 	Notes   []string `json:"notes,omitempty"`
-	// Texts are shown as they are, line by line, after the notes.
+	// Texts are shown verbatim, line by line, after the notes.
 	Texts []Listing `json:"texts,omitempty"`
 }
 
-// Listing is a text that is kept as it is, such as a manifest.
+// Listing is a text that is kept verbatim, such as a manifest.
 type Listing struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
 }
 
-// Column is a table column. Keep orders columns by importance: when a table
-// is too wide, the columns with the lowest Keep above 0 go first; 0 is never
-// left out.
+// Column is a table column. Keep ranks columns by importance: if a table is too
+// wide, the columns with the lowest Keep above 0 are dropped first; those with
+// 0 are never dropped.
 type Column struct {
 	Head  string `json:"head"`
 	Right bool   `json:"right,omitempty"`
 	Keep  int    `json:"-"`
-	// Factor is that whose levels it has, "" for others.
+	// Factor is the factor whose levels it shows, "" for other columns.
 	Factor string `json:"factor,omitempty"`
 }
 
-// Text is a table cell and how it should look where colour is wanted.
+// Text is a table cell and its look if colour is wanted.
 type Text struct {
 	S     string `json:"text"`
 	Style Style  `json:"style,omitempty"`
 }
 
-// Style is how a text looks.
+// Style is the look of a text.
 type Style string
 
 const (
@@ -53,7 +53,7 @@ const (
 	StyleStrong Style = "strong"
 )
 
-// facts are the header of a report.
+// facts returns the header of a report.
 func facts(f record.Findings) []Fact {
 	m := f.Machine
 	var machine []string
@@ -115,7 +115,7 @@ func validityWords(v record.ValiditySummary) string {
 	return s
 }
 
-// FactorColumns are the columns that name a cell.
+// FactorColumns returns the columns that name a cell.
 func FactorColumns(f record.Findings) []Column {
 	if len(f.Factors) == 0 {
 		return []Column{{Head: "cell"}}
@@ -127,12 +127,12 @@ func FactorColumns(f record.Findings) []Column {
 	return columns
 }
 
-// FactorColumn is the column of a factor's levels.
+// FactorColumn returns the column of a factor's levels.
 func FactorColumn(l record.FactorLevels) Column {
 	return Column{Head: FactorName(l.Factor), Right: Numbers(l.Levels), Factor: l.Factor}
 }
 
-// FactorTexts are a cell's levels in the order of factorColumns.
+// FactorTexts returns a cell's levels in the order of FactorColumns.
 func FactorTexts(f record.Findings, cell record.Cell) []Text {
 	if len(f.Factors) == 0 {
 		return []Text{{S: "all"}}

@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// Other is the section of the findings that no section of their own shows.
-// Those that are not valid are left out where the kind says so.
+// Other returns the section of findings that no other section shows. leaveInvalid
+// omits invalid findings.
 func Other(findings finding.Table, leaveInvalid bool) Section {
 	k := Kind{Findings: findings}
 	return One(finding.SectionOther, func(f record.Findings) Table {
@@ -22,7 +22,7 @@ func Other(findings finding.Table, leaveInvalid bool) Section {
 	}).Drawn("Other findings", "", nil)
 }
 
-// otherTable has the findings that other sections do not show.
+// otherTable shows the findings that other sections do not show.
 func otherTable(k Kind, f record.Findings, leaveInvalid bool) Table {
 	t := Table{Title: "Other findings", Columns: append([]Column{{Head: "finding"}}, FactorColumns(f)...)}
 	t.Columns = append(t.Columns, Column{Head: "estimate (95% interval)", Right: true}, Column{Head: "verdict", Keep: 8})
@@ -45,14 +45,14 @@ func otherTable(k Kind, f record.Findings, leaveInvalid bool) Table {
 	return t
 }
 
-// isOther reports whether no other section shows a finding. What must not
-// happen, and did not, is no row.
+// isOther reports whether no other section shows a finding. Unwanted events that
+// did not happen get no row.
 func (k Kind) isOther(x record.Finding) bool {
 	d, ok := k.Findings.Find(x.Name)
 	return !ok || d.Section == finding.SectionOther && !(d.Fault && x.Verdict != record.VerdictReal)
 }
 
-// publishedTable sets figures of the literature beside ours.
+// publishedTable compares figures of the literature with ours.
 func (k Kind) publishedTable(f record.Findings) Table {
 	t := Table{Title: "Published vs. measured", Columns: []Column{{Head: "source", Keep: 1}, {Head: "claim"}, {Head: "published", Right: true}, {Head: "measured (95% interval)", Right: true}}}
 	for _, p := range f.Published {
@@ -76,8 +76,8 @@ func (k Kind) publishedTable(f record.Findings) Table {
 	return t
 }
 
-// claim is a published claim, with what was measured where several findings stand
-// beside it.
+// claim formats a published claim, with what was measured if several findings are
+// compared with it.
 func (k Kind) claim(f record.Findings, p record.Published) string {
 	if slices.ContainsFunc(f.Published, func(q record.Published) bool { return q.Claim == p.Claim && q.Finding != p.Finding }) {
 		return p.Claim + " (" + k.words(p.Finding) + ")"
@@ -85,7 +85,7 @@ func (k Kind) claim(f record.Findings, p record.Published) string {
 	return p.Claim
 }
 
-// noiseTable has a row a measure: the noise floor, as a range where several
+// noiseTable has one row per measure: the noise floor, as a range if several
 // baseline cells have one each.
 func (k Kind) noiseTable(f record.Findings, leaveZero bool) Table {
 	t := Table{Title: "Noise floor: how much two identical baselines of a block differ"}
@@ -150,8 +150,8 @@ func (k Kind) noiseTable(f record.Findings, leaveZero bool) Table {
 	return t
 }
 
-// componentsNote explains variance components; trials says that those are told
-// from deployments.
+// componentsNote explains variance components; trials means that those of trials
+// are separated from those of deployments.
 func componentsNote(trials bool) string {
 	s := "Between: standard deviations as shares of the value. Differences between blocks (drift) cancel in within-block differences"
 	if trials {
@@ -183,7 +183,7 @@ func WhyInvalid(f record.Finding) string {
 	return "too few valid trials"
 }
 
-// Figure is a finding's estimate and interval, or what is said in its stead.
+// Figure formats a finding's estimate and interval, or the text in its place.
 func Figure(finding record.Finding, s Scale) Text {
 	switch finding.Verdict {
 	case record.VerdictInvalid:
@@ -207,24 +207,24 @@ func Figure(finding record.Finding, s Scale) Text {
 	return Text{S: s.Interval(finding.Estimate, finding.Low, finding.High)}
 }
 
-// Dash stands where there is no figure.
+// Dash is shown if there is no figure.
 var Dash = Text{"–", StyleDim}
 
-// AllSame marks a value that all blocks gave: it has no interval.
+// AllSame marks a value that all blocks had; it has no interval.
 const AllSame = " (same)"
 
-// alike says whether all blocks gave a finding's value. What a search found has
-// levels that were tried for its ends, and no interval over blocks.
+// alike reports whether all blocks had a finding's value. The ends of a search's
+// finding are levels that were tried, not an interval over blocks.
 func alike(f record.Finding) bool { return OneValue(f.Low, f.High) && f.Probe != "search" }
 
-// OneValue says whether the ends of an interval are one value but for what
-// arithmetic leaves.
+// OneValue reports whether the ends of an interval are the same value except for
+// rounding errors.
 func OneValue(low, high float64) bool {
 	return high-low <= 1e-9*math.Max(math.Abs(low), math.Abs(high))
 }
 
-// WithInterval writes a finding's estimate with its unit and interval, or says
-// in how many blocks it was the same, or which end of it is known.
+// WithInterval formats a finding's estimate with its unit and interval, or says in
+// how many blocks it was the same, or which end of it is known.
 func WithInterval(s Scale, f record.Finding) string {
 	open := f.Reach(s.Value(f.Low), s.Value(f.High))
 	switch {
@@ -238,8 +238,8 @@ func WithInterval(s Scale, f record.Finding) string {
 	return s.Quantity(f.Estimate, f.Low, f.High)
 }
 
-// inTrials says in how many trials what must not happen did, and how much of it at
-// most: its fewest and most are no interval.
+// inTrials says in how many trials an unwanted event happened, and the maximum:
+// minimum and maximum are not an interval.
 func inTrials(f record.Finding, most string) string {
 	if f.Trials.With == 0 {
 		return fmt.Sprintf("in none of %s", words.Plural(f.Trials.Of, "trial"))
@@ -254,11 +254,11 @@ func allBlocks(n int) string {
 	return fmt.Sprintf("all %d blocks", n)
 }
 
-// DoubtNote explains a question mark behind a difference.
+// DoubtNote explains a question mark after a difference.
 const DoubtNote = "? inconclusive: the interval includes zero, identical baselines differ as much, of so many differences some exclude zero by chance, or the generator's own lag is large beside it; see the warnings."
 
-// Relative is an overhead as a share of its baseline's own value, where a
-// figure is given at all: "+549% (512–588)".
+// Relative formats an overhead as a share of its baseline's own value, if there is
+// a figure: "+549% (512–588)".
 func Relative(finding record.Finding) Text {
 	if finding.Relative == nil || finding.Verdict == record.VerdictInvalid {
 		return Dash
@@ -305,8 +305,8 @@ func OwnValues(f record.Findings) map[string]record.Finding {
 	return out
 }
 
-// WithRest lists the parts that any cell has: the known ones in their order,
-// then others sorted.
+// WithRest lists the parts that any cell has: the known ones in their order, then
+// the others sorted.
 func WithRest(known []string, cells []record.CellSummary, parts func(record.CellSummary) []string) []string {
 	present := map[string]bool{}
 	for _, c := range cells {

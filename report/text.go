@@ -49,8 +49,8 @@ func renderText(w io.Writer, k Kind, f record.Findings, opt Options) error {
 	return t.writeTo(w)
 }
 
-// aboutStudy is the title over a study's story, which comes after what was found: who reads
-// a report again knows it.
+// aboutStudy is the title above a study's story, which follows the findings: repeat readers
+// of a report already know it.
 const aboutStudy = "About this study"
 
 // textWriter draws text for a terminal.
@@ -72,7 +72,7 @@ func (t *textWriter) writeTo(w io.Writer) error {
 	return err
 }
 
-// tables draws those that have rows, each after an empty line.
+// tables draws the tables that have rows, each after an empty line.
 func (t *textWriter) tables(all ...Table) {
 	for _, one := range withRows(all...) {
 		t.line("")
@@ -85,7 +85,7 @@ func (t *textWriter) line(s string) {
 	t.b.WriteByte('\n')
 }
 
-// paint puts s, which must be clean, in the colours of a style.
+// paint formats s, which must be clean, in the colours of a style.
 func (t *textWriter) paint(st Style, s string) string {
 	if !t.opt.Color || s == "" {
 		return s
@@ -103,7 +103,7 @@ func (t *textWriter) paint(st Style, s string) string {
 	return s
 }
 
-// wrap writes words after a first prefix; further lines are indented as far.
+// wrap writes words after a prefix; further lines are indented by its width.
 func (t *textWriter) wrap(prefix, text string) { t.wrapStyled(prefix, text, StyleNone) }
 
 func (t *textWriter) wrapStyled(prefix, text string, st Style) {
@@ -125,8 +125,8 @@ func (t *textWriter) list(title string, items []string) {
 	}
 }
 
-// table draws a table, leaving out the least important columns until it fits
-// and saying so.
+// table draws a table, dropping the least important columns until it fits, and notes that
+// it did.
 func (t *textWriter) table(tb Table) {
 	widths := make([]int, len(tb.Columns))
 	cells := make([][]string, len(tb.Rows))
@@ -203,7 +203,7 @@ func (t *textWriter) table(tb Table) {
 	}
 }
 
-// after writes what stands under a table.
+// after writes the text below a table.
 func (t *textWriter) after(tb Table) {
 	for _, note := range tb.Notes {
 		t.wrap("  ", clean(note))
@@ -217,7 +217,7 @@ func (t *textWriter) after(tb Table) {
 	}
 }
 
-// records draws a table that is too wide as one paragraph a row.
+// records draws a table that is too wide as one paragraph per row.
 func (t *textWriter) records(tb Table) {
 	for _, row := range tb.Rows {
 		var parts []string

@@ -17,8 +17,8 @@ import (
 )
 
 // RenderTrend writes a trend for a terminal: the verdict in words, each change,
-// then each series as a line of blocks. Series that do not decide, and have not
-// changed, are shown if all are asked for.
+// then each series as a line of blocks. Series that do not decide and have not
+// changed are shown only if all is set.
 func (kinds Kinds) RenderTrend(w io.Writer, trend comparison.Trend, all bool, opt Options) error {
 	t := newText(opt)
 	t.wrapStyled("", clean(trendWords(trend)), StyleStrong)
@@ -42,7 +42,7 @@ func (kinds Kinds) RenderTrend(w io.Writer, trend comparison.Trend, all bool, op
 	return t.writeTo(w)
 }
 
-// trendWords is the verdict of a trend in words.
+// trendWords describes the verdict of a trend in words.
 func trendWords(t comparison.Trend) string {
 	switch t.Verdict {
 	case record.VerdictWorse, record.VerdictBetter:
@@ -67,7 +67,8 @@ func trendWords(t comparison.Trend) string {
 	return "No change found."
 }
 
-// reachWords say which changes a trend cannot tell, "" if it looked for none.
+// reachWords says which changes a trend cannot detect; "" if it looked for
+// none.
 func reachWords(t comparison.Trend) string {
 	switch {
 	case t.RunsAfter > 0:
@@ -82,7 +83,8 @@ func marginWords(ratio float64) string { return strconv.FormatFloat(100*ratio, '
 
 func day(t time.Time) string { return t.UTC().Format(time.DateOnly) }
 
-// changesTables are the changes, a table for each place where any lie.
+// changesTables returns the changes, with a table for each position that has
+// any.
 func (kinds Kinds) changesTables(trend comparison.Trend) []Table {
 	var out []Table
 	for at := range trend.Runs {
@@ -122,7 +124,7 @@ func (kinds Kinds) changesTables(trend comparison.Trend) []Table {
 	return out
 }
 
-// stepWords is a level, or that it lies among requests that failed.
+// stepWords formats a level, or says that it lies among failed requests.
 func stepWords(value string, notReached bool) string {
 	if notReached {
 		return "not reached"
@@ -182,7 +184,7 @@ func (kinds Kinds) seriesTable(trend comparison.Trend, all bool) Table {
 	return t
 }
 
-// reached are the values of runs that have one.
+// reached returns the values of runs that have one.
 func reached(points []*comparison.Point) []float64 {
 	var out []float64
 	for _, p := range points {
@@ -193,7 +195,7 @@ func reached(points []*comparison.Point) []float64 {
 	return out
 }
 
-// lastWords is the value of the last run, if it has one.
+// lastWords formats the value of the last run, if it has one.
 func lastWords(s comparison.Series, scale Scale) string {
 	last := s.Points[len(s.Points)-1]
 	switch {
@@ -207,12 +209,13 @@ func lastWords(s comparison.Series, scale Scale) string {
 	return scale.Quantity(last.Estimate, last.Low, last.High)
 }
 
-// mostBlocks is how many columns a series takes at most; of more runs each
+// mostBlocks is the maximum number of columns of a series; with more runs, each
 // column is the median of several.
 const mostBlocks = 40
 
 // blocks draws a series as a line of characters, from its lowest value to its
-// highest, with a bar where its level changes and a space where a run has none.
+// highest, with a bar where its level changes and a space for a run without a
+// value.
 func blocks(s comparison.Series) string {
 	levels := []rune("▁▂▃▄▅▆▇█")
 	per := (len(s.Points) + mostBlocks - 1) / mostBlocks

@@ -8,12 +8,12 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Single is a value without an interval.
+// Single returns a value without an interval.
 func Single(name string, value float64, unit string) Value {
 	return Value{Name: name, Value: value, Low: math.NaN(), High: math.NaN(), Unit: unit}
 }
 
-// AddLatency adds what is known of a distribution of latencies.
+// AddLatency adds the known values of a latency distribution.
 func AddLatency(add func(name string, value float64, unit string), name string, l record.Latency) {
 	add(name+"_min", l.Min, "us")
 	for _, q := range record.WithMax() {
@@ -22,7 +22,8 @@ func AddLatency(add func(name string, value float64, unit string), name string, 
 	add(name+"_mean", l.Mean, "us")
 }
 
-// RequestValues are the single values of a cell whose trials send requests, curves left out.
+// RequestValues returns the single values of a cell whose trials send requests, without
+// curves.
 func RequestValues(c record.CellSummary) []Value {
 	var out []Value
 	add := func(name string, value float64, unit string) { out = append(out, Single(name, value, unit)) }
@@ -32,7 +33,7 @@ func RequestValues(c record.CellSummary) []Value {
 			record.Latency
 		}{{"latency_intended", c.Intended}, {"latency_send", c.Send}} {
 			AddLatency(func(name string, value float64, unit string) {
-				if value > 0 { // else too few requests lie beyond it, or they failed
+				if value > 0 { // otherwise too few requests lie beyond it, or they failed
 					add(name, value, unit)
 				}
 			}, l.name, l.Latency)
@@ -54,7 +55,7 @@ func RequestValues(c record.CellSummary) []Value {
 			add("cpu_"+part+"_system", cpu.SystemUS, "us/request")
 		}
 		total := Single("cpu_"+part, cpu.UserUS+cpu.SystemUS, "us/request")
-		if cpu.LowUS < cpu.HighUS { // else there is no interval
+		if cpu.LowUS < cpu.HighUS { // otherwise there is no interval
 			total.Low, total.High = cpu.LowUS, cpu.HighUS
 		}
 		out = append(out, total)

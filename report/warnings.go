@@ -11,9 +11,9 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// warnings are the run's warnings and those of its findings, each once.
-// Warnings that are alike count as one, with the figures' range; those of findings name
-// them, or of many the first and their number.
+// warnings returns the warnings of the run and of its findings, each once. Similar
+// warnings count as one, with the range of their figures. Warnings of findings name
+// these, or the first of many and their number.
 func (k Kind) warnings(f record.Findings) []string {
 	groups := warningGroups{words: k.words}
 	for _, w := range f.Warnings {
@@ -28,7 +28,7 @@ func (k Kind) warnings(f record.Findings) []string {
 			continue
 		}
 		for j, w := range x.Warnings {
-			if j > 0 || x.Reason != record.ReasonWithinMargin { // the verdict says it already
+			if j > 0 || x.Reason != record.ReasonWithinMargin { // the verdict already says it
 				groups.add(w, x)
 			}
 		}
@@ -40,15 +40,15 @@ func (k Kind) warnings(f record.Findings) []string {
 	return out
 }
 
-// warningGroup is several warnings that say the same, but for figures.
+// warningGroup is a group of warnings that differ only in their figures.
 type warningGroup struct {
 	notes []note.Note
-	of    []*record.Finding // none for the run's own
+	of    []*record.Finding // empty for the run's own warnings
 }
 
 type warningGroups struct {
 	all   []*warningGroup
-	words func(name string) string // of a finding
+	words func(name string) string // names a finding
 }
 
 func (g *warningGroups) add(w note.Note, of *record.Finding) {
@@ -63,19 +63,19 @@ func (g *warningGroups) add(w note.Note, of *record.Finding) {
 	}
 }
 
-// maxNamedFindings is how many findings a warning names; of more than
-// manyFindings not even the first is.
+// maxNamedFindings is the maximum number of findings that a warning names. With more
+// than manyFindings it does not name even the first.
 const (
 	maxNamedFindings = 3
 	manyFindings     = 10
 )
 
-// MaxNamedCells bounds the cells that a note names.
+// MaxNamedCells limits the cells that a note names.
 const MaxNamedCells = 4
 
-// line is a group's one line.
+// line formats a group as one line.
 func (g *warningGroup) line(say func(string) string) string {
-	w := g.notes[0].String() // of the run's own, figures of different trials make no range
+	w := g.notes[0].String() // for the run's own warnings, figures of different trials are not a range
 	if len(g.of) > 0 {
 		w = note.Together(g.notes).String()
 	}
@@ -94,7 +94,7 @@ func (g *warningGroup) line(say func(string) string) string {
 	}
 }
 
-// names are the group's findings in words, each name once with its cells.
+// names returns the group's findings in words, each name once with its cells.
 func (g *warningGroup) names(say func(string) string) []string {
 	var order []string
 	cells := map[string][]string{}
