@@ -1,15 +1,15 @@
-// Package accesslog reads the lines of Envoy's access logs as people configure them: which field
-// a name stands for, how times, numbers and addresses are written, and the values of a JSON line.
+// Package accesslog reads lines of Envoy's access logs in user-defined formats: which field a
+// name stands for, how times, numbers and addresses are written, and the values of a JSON line.
 //
 //	line of JSON -> [Scan] -> path, value -> [Find] -> Field -> [Time], [Number], [Address]
 package accesslog
 
 import "strings"
 
-// Field is what a value of an access log says.
+// Field is the meaning of a value in an access log.
 type Field uint8
 
-// The fields, each by Envoy's command operator. Other is any other field.
+// The fields, with Envoy's command operators. Other is any other field.
 const (
 	Other      Field = iota
 	Start            // START_TIME
@@ -29,10 +29,10 @@ const (
 	Attempts         // UPSTREAM_REQUEST_ATTEMPT_COUNT
 )
 
-// names are those that fields have in logs, the most telling first: Istio's own, then those that
-// published configurations of Istio, Envoy Gateway, Contour, Gloo and Yggdrasil use. They are
-// compared as plain does: response_code is also responseCode, Response-Code and response.code.
-// docs/scope.md has the table.
+// names lists the names of fields in logs, the most specific first: Istio's own, then those in
+// published configurations of Istio, Envoy Gateway, Contour, Gloo and Yggdrasil. They are
+// compared as normalized by plain: response_code matches responseCode, Response-Code and
+// response.code. docs/scope.md has the table.
 var names = [...][]string{
 	Start:      {"starttime", "start", "timestamp", "time", "ts", "requeststarttime"},
 	Duration:   {"duration", "durationms"},
@@ -69,20 +69,20 @@ var byName = func() map[string]named {
 // longestName is the length of the longest of names.
 const longestName = 32
 
-// Find says which field a name stands for. Of two names of one field in a line, the value of that
-// with the lower rank counts.
+// Find returns the field that a name stands for. If a line has several names of the same field,
+// the value of the name with the lowest rank counts.
 func Find(name []byte) (f Field, rank int) {
 	var buffer [longestName]byte
 	plain, ok := plain(buffer[:0], name)
 	if !ok {
 		return Other, 0
 	}
-	n := byName[string(plain)] // does not copy
+	n := byName[string(plain)] // does not allocate
 	return n.field, n.rank
 }
 
-// plain appends the letters, in lower case, and digits of a name; ok is false for one that is
-// longer than all that are known.
+// plain appends the letters, in lower case, and the digits of a name. ok is false for a name
+// longer than all known ones.
 func plain(to, name []byte) (_ []byte, ok bool) {
 	for _, c := range name {
 		switch {

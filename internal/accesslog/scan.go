@@ -5,17 +5,17 @@ import (
 	"encoding/json"
 )
 
-// maxNested bounds how deep objects may lie in each other.
+// maxNested is the maximum nesting depth of objects.
 const maxNested = 8
 
-// Scan calls each with the values of a JSON object in their order, and with the
-// path to each: the keys, joined with dots. A string's value comes without its
-// quotes and with escapes undone, null as nil, a list is left out, and anything
-// else is its text. The slices are valid during the call only. It reports
-// whether the text is an object and nothing else, with at most maxNested levels.
+// Scan calls each with the values of a JSON object in order, and with the path
+// to each: the keys, joined with dots. Strings are passed without quotes and
+// with escapes decoded, null as nil, and other scalars as their text; lists are
+// skipped. The slices are valid only during the call. Scan reports whether the
+// text is exactly one object with at most maxNested levels.
 //
 // An access log has hundreds of thousands of such lines; this takes a fraction
-// of what a general decoder does.
+// of the time of a general decoder.
 func Scan(text []byte, each func(path, value []byte)) bool {
 	s := scanner{text: text}
 	s.space()
@@ -26,7 +26,7 @@ func Scan(text []byte, each func(path, value []byte)) bool {
 	return len(s.text) == 0
 }
 
-// object takes an object whose own path is prefix, with a dot behind it.
+// object scans an object whose own path is prefix, followed by a dot.
 func (s *scanner) object(prefix []byte, levels int, each func(path, value []byte)) bool {
 	if levels == 0 || !s.take('{') {
 		return false
@@ -73,7 +73,7 @@ func (s *scanner) object(prefix []byte, levels int, each func(path, value []byte
 	}
 }
 
-// list takes a list, whatever it holds.
+// list skips a list of any content.
 func (s *scanner) list() bool {
 	depth, quoted := 0, false
 	for i := 0; i < len(s.text); i++ {
@@ -115,7 +115,7 @@ func (s *scanner) take(c byte) bool {
 	return true
 }
 
-// string takes a string; one with escapes is undone into buffer.
+// string scans a string; it decodes one with escapes into buffer.
 func (s *scanner) string(buffer *[]byte) ([]byte, bool) {
 	if len(s.text) == 0 || s.text[0] != '"' {
 		return nil, false
@@ -129,7 +129,7 @@ func (s *scanner) string(buffer *[]byte) ([]byte, bool) {
 		case c < ' ':
 			return nil, false
 		case c >= 0x80:
-			plain = false // perhaps not UTF-8
+			plain = false // possibly not UTF-8
 		case c == '"':
 			whole := s.text[:i+1]
 			s.text = s.text[i+1:]

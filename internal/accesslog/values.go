@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Missing says whether a value says nothing: Envoy writes "-" in text, null or nothing in JSON.
+// Missing reports whether a value is absent: Envoy writes "-" in text, null or nothing in JSON.
 func Missing(value []byte) bool {
 	return len(value) == 0 || len(value) == 1 && value[0] == '-'
 }
 
-// Number reads a whole number that is not negative, written as text or as a JSON number.
+// Number parses a non-negative whole number, written as text or as a JSON number.
 func Number(text string) (n int64, ok bool) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, n >= 0
@@ -26,15 +26,15 @@ func Number(text string) (n int64, ok bool) {
 	return int64(f), true
 }
 
-// StatusCode reads a response code: 0 is that of a connection without requests, or of a request
-// that was not answered.
+// StatusCode parses a response code. 0 means a connection without requests, or a request
+// without a response.
 func StatusCode(text string) (code int, ok bool) {
 	n, ok := Number(text)
 	return int(n), ok && (n == 0 || n >= 100 && n <= 999)
 }
 
-// layouts are how START_TIME is written with formats of people's own. Without a zone it is UTC.
-// See envoyproxy.io/docs, Access logging, START_TIME.
+// layouts are the layouts of START_TIME in custom formats. Without a zone it is UTC. See
+// envoyproxy.io/docs, Access logging, START_TIME.
 var layouts = []string{
 	time.RFC3339Nano,
 	"2006-01-02T15:04:05Z0700",
@@ -47,12 +47,12 @@ var layouts = []string{
 	"02/Jan/2006:15:04:05 -0700",
 }
 
-// lastYear bounds times: what is later is no time.
+// lastYear limits times: a later one is not a time.
 const lastYear = 2200
 
-// Time reads when a request began, in nanoseconds since 1970: RFC 3339 or another of layouts,
-// perhaps in brackets, or the time since 1970 with or without decimals. The magnitude tells
-// seconds, milliseconds, microseconds and nanoseconds apart.
+// Time parses when a request began, in nanoseconds since 1970: RFC 3339 or another of layouts,
+// optionally in brackets, or the time since 1970 with or without decimals. The magnitude
+// distinguishes seconds, milliseconds, microseconds and nanoseconds.
 func Time(text string) (ns int64, ok bool) {
 	if ns, ok := epoch(text); ok {
 		return ns, true
@@ -63,19 +63,19 @@ func Time(text string) (ns int64, ok bool) {
 			return t.UnixNano(), t.Year() >= 1970 && t.Year() < lastYear
 		}
 	}
-	// A date with the epoch behind it, as in Envoy's own example.
+	// A date followed by the epoch time, as in Envoy's own example.
 	if date, seconds, found := strings.Cut(text, " "); found && len(date) > len("2006-01-02") && !strings.Contains(seconds, ":") {
 		text = seconds
 	}
 	return epoch(text)
 }
 
-// epoch reads the time since 1970 to the nanosecond.
+// epoch parses the time since 1970 to the nanosecond.
 func epoch(text string) (ns int64, ok bool) {
 	whole, fraction, _ := strings.Cut(text, ".")
 	n, err := strconv.ParseUint(whole, 10, 63)
 	if err != nil || strings.ContainsAny(fraction, "eE") {
-		f, err := strconv.ParseFloat(text, 64) // as 1.79e+09
+		f, err := strconv.ParseFloat(text, 64) // for example 1.79e+09
 		if err != nil || !strings.ContainsAny(text, "eE") || f < 0 || f > math.MaxInt64/2 {
 			return 0, false
 		}
@@ -109,8 +109,8 @@ func inRange(ns int64) (int64, bool) {
 	return ns, ns >= 0 && time.Unix(0, ns).UTC().Year() < lastYear
 }
 
-// unitOf is how many nanoseconds the unit of a time since 1970 has. As seconds, the smallest
-// milliseconds would be of the year 5138; as milliseconds, they are of 1973.
+// unitOf returns the number of nanoseconds in the unit of a time since 1970. Read as seconds,
+// the smallest milliseconds would be in the year 5138; as milliseconds, they are in 1973.
 func unitOf(n uint64) int64 {
 	switch {
 	case n < 1e11:
@@ -123,10 +123,10 @@ func unitOf(n uint64) int64 {
 	return 1
 }
 
-// Address is the address IP:PORT of an upstream host. A proxy of an ambient mesh tunnels to it
-// through a listener of its own, and then writes envoy://LISTENER/IP:PORT, as in
-// envoy://connect_originate/10.1.0.7:8080. Any other address is returned as it is.
-// See istio.io/istio, pilot/pkg/networking/util, BuildInternalLbEndpoint.
+// Address returns the address IP:PORT of an upstream host. A proxy of an ambient mesh tunnels
+// to it through an internal listener, and then writes envoy://LISTENER/IP:PORT, as in
+// envoy://connect_originate/10.1.0.7:8080. Address returns any other address unchanged. See
+// istio.io/istio, pilot/pkg/networking/util, BuildInternalLbEndpoint.
 func Address(host string) string {
 	internal, found := strings.CutPrefix(host, "envoy://")
 	if !found {

@@ -1,12 +1,12 @@
-// Package confile is the file in which the configuration that one proxy holds
-// is kept as istiod sent it: a line of JSON that says whose it is, then a line
-// for each resource with its body as protobuf in base64.
+// Package confile reads and writes files with the configuration that one proxy holds, as istiod
+// sent it: a line of JSON that identifies the proxy, then a line for each resource with its body
+// as protobuf in base64.
 //
 //	simulated sidecar (xds) -> [Writer] -> file -> [Reader] -> scope: who brought which bytes
 //	                                                        -> testing/xdsserver: serves it again
 //
-// It is read and written one resource at a time. Whoever keeps it packs it
-// with gzip; the usual end of its name is .xds.gz.
+// Files are read and written one resource at a time. They are stored compressed with gzip,
+// usually with the extension .xds.gz.
 package confile
 
 import (
@@ -23,22 +23,22 @@ import (
 // Schema is the version of the file.
 const Schema = 1
 
-// Extension is how names of such files end.
+// Extension is the extension of such files.
 const Extension = ".xds.gz"
 
 // Header is the first line.
 type Header struct {
 	// Schema comes first: [Is] looks for it.
 	Schema int `json:"meshtrial_configuration"`
-	// Proxy is NAME.NAMESPACE of the proxy that holds this, Type that of its
-	// node (sidecar, router).
+	// Proxy is the NAME.NAMESPACE of the proxy that holds this configuration, Type the type of
+	// its node (sidecar, router).
 	Proxy string `json:"proxy"`
 	Type  string `json:"type"`
-	// Proxies is how many there were of its kind, which it stands for; 0 if
-	// nobody counted.
+	// Proxies is the number of proxies of its kind, which it represents; 0 if they were not
+	// counted.
 	Proxies int `json:"proxies,omitempty"`
-	// Lost counts resources that it held and that are not in the file: their
-	// bodies were not kept.
+	// Lost counts resources that it held but that are not in the file, as their bodies were not
+	// kept.
 	Lost int `json:"lost,omitempty"`
 }
 
@@ -71,16 +71,16 @@ func (w *Writer) Write(r Resource) error {
 	return nil
 }
 
-// MaxLine bounds a line, bytes: a resource of 64 MB.
+// MaxLine is the maximum length of a line, in bytes: a resource of 64 MB.
 const MaxLine = 96 << 20
 
-// begin is how every file begins.
+// begin is the beginning of every file.
 var begin = []byte(`{"meshtrial_configuration":`)
 
-// Is says whether a document that begins so is a file of this kind.
+// Is reports whether a document with this beginning is a file of this format.
 func Is(start []byte) bool { return bytes.HasPrefix(start, begin) }
 
-// Probe is how many bytes [Is] needs.
+// Probe returns the number of bytes that [Is] needs.
 func Probe() int { return len(begin) }
 
 // Reader reads a file.
@@ -90,7 +90,7 @@ type Reader struct {
 	line   int
 }
 
-// NewReader reads the header. What is no such file is a usage error.
+// NewReader reads the header. A file of another format is a usage error.
 func NewReader(r io.Reader) (*Reader, error) {
 	out := &Reader{in: bufio.NewReaderSize(r, 64<<10)}
 	line, err := out.next()
@@ -112,8 +112,8 @@ func NewReader(r io.Reader) (*Reader, error) {
 	return out, nil
 }
 
-// Next returns the next resource; io.EOF after the last. A file that ends
-// within a line, and a line that is no resource, are usage errors.
+// Next returns the next resource, and io.EOF after the last. A file that ends within a line, and
+// a line that is not a resource, are usage errors.
 func (r *Reader) Next() (Resource, error) {
 	line, err := r.next()
 	if err == io.EOF {
@@ -139,7 +139,7 @@ func (r *Reader) fail(err error) error {
 	return errs.WithHint(errs.Usage("recorded configuration: line %d: %v", r.line, err), "record one with: meshtrial xds record --address ISTIOD:15010 --out FILE%s", Extension)
 }
 
-// next returns a line without its end; io.EOF where the file ends.
+// next returns a line without its line end, and io.EOF at the end of the file.
 func (r *Reader) next() ([]byte, error) {
 	r.line++
 	var whole []byte

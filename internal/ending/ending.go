@@ -1,6 +1,6 @@
-// Package ending is about the end of a command that changed something: what
-// it owes, which is to be put back or taken down even when the command has
-// been interrupted, and the time that this may take.
+// Package ending handles the end of a command that changed something: what the
+// command must revert or take down even if it was interrupted, and how long
+// that may take.
 package ending
 
 import (
@@ -10,41 +10,40 @@ import (
 	"time"
 )
 
-// Within returns a context in which something can be put back although ctx may
-// have ended: it has the values of ctx but not its end, and ends by itself
-// after limit.
+// Within returns a context for reverting something after ctx may have ended: it
+// has the values of ctx but not its cancellation, and ends after limit.
 func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), limit)
 }
 
-// Debt is something that a command will put back or take down before it ends.
+// Debt is something that a command must revert or take down before it ends.
 type Debt struct {
-	// What it is, for people: "the local lab".
+	// What describes it for people: "the local lab".
 	What string
-	// Remedy is the command that does it for one that died; "" where that of
-	// another debt does.
+	// Remedy is the command that reverts it after a crash; "" if that of
+	// another debt covers it.
 	Remedy string
 }
 
-// Debts are what one command owes.
+// Debts are the debts of one command.
 type Debts struct {
 	first func()
 
 	mu   sync.Mutex
-	owed bool // ever
+	owed bool // whether there ever was a debt
 	open []*Debt
 }
 
-// New returns an account without debts. first, if it is not nil, is called as
-// soon as there is one, before anything is changed; and never again.
+// New returns an account without debts. If first is not nil, it is called once,
+// for the first debt, before anything is changed.
 func New(first func()) *Debts { return &Debts{first: first} }
 
 type key struct{}
 
-// In returns a context in which [Owe] notes what is owed.
+// In returns a context in which [Owe] records debts.
 func (d *Debts) In(ctx context.Context) context.Context { return context.WithValue(ctx, key{}, d) }
 
-// Open lists what is owed now, what came last first.
+// Open lists the current debts, the latest first.
 func (d *Debts) Open() []Debt {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -55,9 +54,9 @@ func (d *Debts) Open() []Debt {
 	return all
 }
 
-// Owe notes that whoever runs under ctx is about to change something; paid
-// says that it has been put back, or never will be. Where nobody keeps the
-// account, nothing happens. paid may be called again.
+// Owe records that the caller under ctx is about to change something. paid
+// records that it has been reverted, or never will be; it may be called again.
+// Without an account in ctx nothing happens.
 func Owe(ctx context.Context, what, remedy string) (paid func()) {
 	d, ok := ctx.Value(key{}).(*Debts)
 	if !ok {

@@ -1,9 +1,8 @@
-// Package errs gives errors what a person at a terminal needs: a hint on
-// what to do next, and the exit code that scripts see.
+// Package errs adds to errors what a person at a terminal needs: a hint on what
+// to do next, and the exit code that scripts see.
 //
-// Any layer may wrap an error with [WithHint] or [WithCode]; only
-// cli reads them back, with [Hint] and [Code], when it prints the
-// error and ends the program.
+// Any layer may wrap an error with [WithHint] or [WithCode]. Only cli reads
+// them, with [Hint] and [Code], when it prints the error and ends the program.
 package errs
 
 import (
@@ -17,7 +16,7 @@ const (
 	CodeOK          = 0   // success
 	CodeFailure     = 1   // something went wrong
 	CodeUsage       = 2   // wrong usage or input; nothing was started
-	CodeAssertion   = 3   // what was to hold does not: an assertion, a verdict, a margin, an alert
+	CodeAssertion   = 3   // a condition failed: an assertion, a verdict, a margin, an alert
 	CodeInvalid     = 4   // not valid, or inconclusive
 	CodeInterrupted = 130 // interrupted by the user
 )
@@ -57,8 +56,8 @@ func Usage(format string, args ...any) error {
 	return coded{fmt.Errorf(format, args...), CodeUsage}
 }
 
-// Code returns the exit code of err: the outermost one given by [WithCode]
-// or [Usage], 130 for a cancelled context, otherwise 1; 0 for nil.
+// Code returns the exit code of err: the outermost one given by [WithCode] or
+// [Usage], 130 for a cancelled context, otherwise 1; 0 for nil.
 func Code(err error) int {
 	if err == nil {
 		return CodeOK

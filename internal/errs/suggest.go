@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Suggest is the hint for a word that is none of those possible.
+// Suggest returns a hint for a word that is not among the possible ones.
 func Suggest(word string, possible []string) string {
 	best, distance := "", len(word)/2+1
 	for _, p := range possible {
@@ -23,7 +23,8 @@ func Suggest(word string, possible []string) string {
 	return fmt.Sprintf("did you mean %s?", best)
 }
 
-// editDistance is Levenshtein's, with a swap of neighbours counted once.
+// editDistance returns the Levenshtein distance, with a swap of neighbours
+// counted as one edit.
 func editDistance(a, b string) int {
 	if len(a) > 64 || len(b) > 64 {
 		return 64

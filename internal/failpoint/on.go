@@ -1,6 +1,6 @@
 //go:build failpoints || verify
 
-// Package failpoint marks the steps at which tests let the program die.
+// Package failpoint marks the steps at which tests kill the program.
 package failpoint
 
 import (
@@ -11,8 +11,8 @@ import (
 	"syscall"
 )
 
-// Variables of the environment: the number of the step to die at, from 1, and a
-// file to which each step is written when it is reached.
+// Environment variables: the number of the step to die at, from 1, and a file
+// to which each step is written when it is reached.
 const (
 	Variable    = "MESHTRIAL_FAILPOINT"
 	LogVariable = "MESHTRIAL_FAILPOINTS"
@@ -20,8 +20,8 @@ const (
 
 var count atomic.Int64
 
-// Reach marks a step: what has just been done, and to what. The process kills
-// itself there, as kill -9 does, if it is the one that the environment names.
+// Reach marks a step: what has just been done, and to which object. If it is
+// the selected step, the process kills itself, as kill -9 does.
 func Reach(step string, of ...any) {
 	n := count.Add(1)
 	if file := os.Getenv(LogVariable); file != "" {

@@ -9,17 +9,17 @@ import (
 	"time"
 )
 
-// ErrAlone is wrapped by the cause of what [Alive.While] ends.
+// ErrAlone is wrapped by the cause of contexts that [Alive.While] ends.
 var ErrAlone = errors.New("alone")
 
-// alivePath is what whoever commands a role posts to, when he has nothing else
-// to say.
+// alivePath is the path to which a role's commander posts when it has nothing else to
+// send.
 const alivePath = "/v1/alive"
 
-// Alive knows when a server has last heard of whoever commands it, so that
-// what it does for him ends with him, however he ends. Time goes by the
-// monotonic clock, without that for which this process stood still: he may have
-// stood still with it. Nil hears nothing, and ends nothing.
+// Alive tracks when a server last heard from its commander, so that work for the
+// commander ends with it, however it ends. Time is measured by the monotonic clock,
+// excluding time for which this process was suspended: the commander may have been
+// suspended with it. A nil Alive does nothing.
 type Alive struct {
 	limit time.Duration
 
@@ -27,7 +27,7 @@ type Alive struct {
 	heard time.Time
 }
 
-// NewAlive returns an Alive for which silence of so long is an end; nil for 0.
+// NewAlive returns an Alive that tolerates silence up to limit; nil for 0.
 func NewAlive(limit time.Duration) *Alive {
 	if limit <= 0 {
 		return nil
@@ -35,7 +35,7 @@ func NewAlive(limit time.Duration) *Alive {
 	return &Alive{limit: limit, heard: time.Now()}
 }
 
-// Heard notes a sign of life.
+// Heard records a sign of life.
 func (a *Alive) Heard() {
 	if a == nil {
 		return
@@ -45,18 +45,19 @@ func (a *Alive) Heard() {
 	a.heard = time.Now()
 }
 
-// left is how long silence may go on.
+// left returns how much longer the silence may last.
 func (a *Alive) left() time.Duration {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.limit - time.Since(a.heard)
 }
 
-// looks is how many times within its limit silence is looked at.
+// looks is the number of checks within the limit.
 const looks = 9
 
-// look is told that a wait of so long, which began at a moment, is over, and returns
-// how long silence may go on. Where the wait took far longer the process stood still.
+// look takes the start and the intended length of a wait that is over, and returns
+// how much longer the silence may last. If the wait took far longer, the process was
+// suspended.
 func (a *Alive) look(began time.Time, wait time.Duration) (left time.Duration) {
 	if late := time.Since(began) - wait; late > a.limit/looks {
 		a.mu.Lock()
@@ -68,9 +69,9 @@ func (a *Alive) look(began time.Time, wait time.Duration) (left time.Duration) {
 	return a.left()
 }
 
-// While returns a context that ends with ctx, with the returned function, or
-// when nothing was heard for the limit, counted from now on. It then tells why
-// first; the context's cause wraps [ErrAlone].
+// While returns a context that ends with ctx, with the returned function, or after
+// silence for the limit, counted from now. In the last case it first passes the
+// reason to tell; the context's cause wraps [ErrAlone].
 func (a *Alive) While(ctx context.Context, tell func(error)) (context.Context, context.CancelFunc) {
 	if a == nil {
 		return context.WithCancel(ctx)
@@ -102,9 +103,9 @@ func (a *Alive) While(ctx context.Context, tell func(error)) (context.Context, c
 	return ctx, func() { cancel(nil) }
 }
 
-// listen takes each request for a sign of life when it begins: one that hangs
-// may have lost whoever made it. Requests that next refuses for what they lack
-// must not come here.
+// listen counts each request as a sign of life when it begins: a hanging request may
+// have lost its client. Requests that next rejects for missing credentials must not
+// reach it.
 func (a *Alive) listen(next http.Handler) http.Handler {
 	if a == nil {
 		return next
@@ -119,8 +120,7 @@ func (a *Alive) listen(next http.Handler) http.Handler {
 	})
 }
 
-// StillHere tells a server that listens for it (see [Server.Alive]) that
-// whoever commands it is still there, and no more.
+// StillHere tells a server with [Server.Alive] that its commander is still there.
 func (c Client) StillHere(ctx context.Context) error {
 	return c.Do(ctx, http.MethodPost, alivePath, nil, &struct{}{})
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// statusError is an error with the status of its answer.
+// statusError is an error with the status of its response.
 type statusError struct {
 	error
 	status int
@@ -15,15 +15,14 @@ type statusError struct {
 
 func (e statusError) Unwrap() error { return e.error }
 
-// WithStatus gives an error the status with which [Handle] refuses.
+// WithStatus sets the status with which [Handle] reports an error.
 func WithStatus(status int, err error) error { return statusError{err, status} }
 
-// None is the body of requests without one, and of answers that say no more than that it was
-// done.
+// None is the body of requests without one, and of responses that only confirm success.
 type None = struct{}
 
-// Handle answers requests of a pattern with what do returns: a document, or a refusal by
-// [WithStatus], else by [Fail]. Unless In is [None], the request is parsed by [Read].
+// Handle serves a pattern with the result of do: a document, or an error with the status
+// from [WithStatus], otherwise from [Fail]. Unless In is [None], [Read] parses the request.
 func Handle[In, Out any](mux *http.ServeMux, pattern string, do func(*http.Request, In) (Out, error)) {
 	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 		var in In
@@ -39,7 +38,7 @@ func Handle[In, Out any](mux *http.ServeMux, pattern string, do func(*http.Reque
 	})
 }
 
-// Reject refuses with the status of [WithStatus], else as [Fail].
+// Reject sends an error with the status from [WithStatus], otherwise as [Fail] does.
 func Reject(w http.ResponseWriter, err error) {
 	if with := (statusError{}); errors.As(err, &with) {
 		Refuse(w, with.status, err)
@@ -48,7 +47,7 @@ func Reject(w http.ResponseWriter, err error) {
 	Fail(w, err)
 }
 
-// Query returns the number of a query, from 0 on; 0 without it.
+// Query returns the non-negative number in a query, or 0 without one.
 func Query(r *http.Request, name string) (int, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {

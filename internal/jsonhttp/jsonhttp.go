@@ -1,8 +1,7 @@
-// Package jsonhttp is what the roles' control servers and their clients have
-// in common: one JSON document there, one back, both bounded. A [Server]
-// listens on loopback and answers only what is no page of a browser; a refusal
-// goes out as a [Problem] and becomes, in [Client.Do], an error with the
-// role's own words, hint and exit code.
+// Package jsonhttp is shared by the roles' control servers and their clients: one JSON
+// document in each direction, both of limited size. A [Server] listens on loopback and
+// rejects requests from web pages. A rejection is sent as a [Problem], which [Client.Do]
+// turns into an error with the role's own words, hint and exit code.
 package jsonhttp
 
 import (
@@ -19,14 +18,13 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Problem is the body of every answer that is no success.
+// Problem is the body of every unsuccessful response.
 type Problem struct {
 	Error string `json:"error"`
 	Hint  string `json:"hint,omitempty"`
 }
 
-// StatusError is an answer other than a success; errors of [Client.Do] wrap
-// it.
+// StatusError is an unsuccessful response; errors of [Client.Do] wrap it.
 type StatusError struct {
 	Status int
 	Text   string
@@ -34,26 +32,26 @@ type StatusError struct {
 
 func (e *StatusError) Error() string { return fmt.Sprintf("%d: %s", e.Status, e.Text) }
 
-// Answered reports whether err is an answer with a status.
+// Answered reports whether err is a response with the given status.
 func Answered(err error, status int) bool {
 	var answer *StatusError
 	return errors.As(err, &answer) && answer.Status == status
 }
 
-// maxProblem bounds what is read of an answer that is no success.
+// maxProblem limits how much of an unsuccessful response is read.
 const maxProblem = 64 << 10
 
 // Client talks to one server.
 type Client struct {
 	HTTPClient *http.Client // nil: http.DefaultClient
 	BaseURL    string       // "http://127.0.0.1:15990"
-	Name       string       // of the server, before each error
-	MaxAnswer  int64        // bytes of an answer, at most
-	Token      string       // that the server wants; "": none
+	Name       string       // name of the server, which precedes each error
+	MaxAnswer  int64        // maximum size of a response, in bytes
+	Token      string       // that the server requires; "" for none
 }
 
-// Do sends in as JSON, or nothing if it is nil, and reads the answer into
-// out. A refusal of what was sent (400, 413) has exit code 2.
+// Do sends in as JSON, or no body if it is nil, and decodes the response into out. A
+// rejection of the input (400, 413) has exit code 2.
 func (c Client) Do(ctx context.Context, method, path string, in, out any) error {
 	stream, err := c.send(ctx, method, path, in)
 	if err != nil {
@@ -73,14 +71,14 @@ func (c Client) Do(ctx context.Context, method, path string, in, out any) error 
 	return nil
 }
 
-// Ask is [Client.Do] with the answer as a value.
+// Ask is [Client.Do] that returns the response as a value.
 func Ask[T any](ctx context.Context, c Client, method, path string, in any) (out T, err error) {
 	err = c.Do(ctx, method, path, in, &out)
 	return out, err
 }
 
-// Stream gets what is too long for one document; the caller reads and closes
-// it, and bounds it himself. It is unpacked if it comes packed by gzip.
+// Stream gets a response that is too long for one document. The caller reads, limits and
+// closes it. A response compressed with gzip is decompressed.
 func (c Client) Stream(ctx context.Context, path string) (io.ReadCloser, error) {
 	return c.send(ctx, http.MethodGet, path, nil)
 }
@@ -89,8 +87,8 @@ func (c Client) fail(method, path string, err error) error {
 	return fmt.Errorf("%s: %s %s: %w", c.Name, method, path, err)
 }
 
-// send sends in as JSON, or nothing if it is nil, and returns the body of a
-// success.
+// send sends in as JSON, or no body if it is nil, and returns the body of a successful
+// response.
 func (c Client) send(ctx context.Context, method, path string, in any) (io.ReadCloser, error) {
 	var body io.Reader
 	if in != nil {
@@ -116,17 +114,17 @@ func (c Client) send(ctx context.Context, method, path string, in any) (io.ReadC
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Name, err) // it names method and address
+		return nil, fmt.Errorf("%s: %w", c.Name, err) // err names method and address
 	}
 	if resp.StatusCode != http.StatusOK {
 		defer resp.Body.Close()
-		data, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // what came of it will do
+		data, _ := io.ReadAll(io.LimitReader(resp.Body, maxProblem)) // a partial body suffices
 		return nil, problem(resp.StatusCode, data, func(err error) error { return c.fail(method, path, err) })
 	}
 	return resp.Body, nil
 }
 
-// problem turns an unsuccessful answer into an error.
+// problem converts an unsuccessful response to an error.
 func problem(status int, body []byte, fail func(error) error) error {
 	var p Problem
 	if json.Unmarshal(body, &p) != nil || p.Error == "" {
@@ -142,27 +140,26 @@ func problem(status int, body []byte, fail func(error) error) error {
 	return err
 }
 
-// Version asks which program answers (see [HandleVersion]): a cheap test that
-// it is up.
+// Version asks which program is running (see [HandleVersion]): a cheap test that it is up.
 func (c Client) Version(ctx context.Context) (string, error) {
 	out, err := Ask[version](ctx, c, http.MethodGet, "/v1/version", nil)
 	return out.Version, err
 }
 
-// exchanges are how often [Client.Clock] asks.
+// exchanges is the number of exchanges of [Client.Clock].
 const exchanges = 5
 
-// Clock is how a server's wall clock stands.
+// Clock is the state of a server's wall clock.
 type Clock struct {
-	// Ahead is how far it is ahead of this process's, and Bound the bound of the error.
+	// Ahead is its lead over this process's clock, and Bound the bound of the error.
 	Ahead, Bound time.Duration
-	// Stepped is how far it was set ahead since the server's process began.
+	// Stepped is how far it was stepped ahead since the server's process began.
 	Stepped time.Duration
 }
 
 // Clock compares the clock of a server (see [HandleClock]) with this process's. The error is
-// bounded by half the round trip of the quickest of several exchanges (Cristian,
-// "Probabilistic clock synchronization", 1989).
+// at most half the round trip of the quickest of several exchanges (Cristian, "Probabilistic
+// clock synchronization", 1989).
 func (c Client) Clock(ctx context.Context) (Clock, error) {
 	out := Clock{Bound: time.Hour}
 	for range exchanges {

@@ -20,24 +20,24 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wallclock"
 )
 
-// grace is how long requests under way may take when a server ends.
+// grace is how long requests in progress may take when a server shuts down.
 const grace = time.Second
 
-// Server is a role's control server. Unless it has a Token nobody has to say
-// who he is, so that it listens on a loopback address only. On loopback it
-// answers no page of another site that a browser on the same machine shows
-// (see [Protect]).
+// Server is a role's control server. Without a Token it does not authenticate
+// clients, and so listens only on a loopback address. On loopback it rejects
+// requests from other sites' pages in a browser on the same machine (see
+// [Protect]).
 type Server struct {
-	Name       string // "load control", before each error
+	Name       string // "load control", which precedes each error
 	Handler    http.Handler
-	MaxRequest int64        // bytes of a request's body, at most
+	MaxRequest int64        // maximum size of a request's body, in bytes
 	Token      string       // callers must send Authorization: Bearer TOKEN; "": none
-	Log        *slog.Logger // of failed connections, at level debug; nil: none
-	Alive      *Alive       // hears of each request that is not refused as a stranger's; nil: nobody does
+	Log        *slog.Logger // for failed connections, at level debug; nil: none
+	Alive      *Alive       // records each request that is not rejected as foreign; may be nil
 }
 
-// HTTP returns the server with the bounds all of them have, for l. It fails
-// if others than this machine can reach l.
+// HTTP returns an HTTP server for l with the limits that all of them have. It
+// fails if other machines can reach l without a token.
 func (s Server) HTTP(l net.Listener) (*http.Server, error) {
 	a, ok := l.Addr().(*net.TCPAddr)
 	others := ok && !a.IP.IsLoopback()
@@ -53,7 +53,7 @@ func (s Server) HTTP(l net.Listener) (*http.Server, error) {
 	if s.Token != "" {
 		handler = authorise(handler, s.Token)
 	}
-	if !others { // who listens for others cannot know by which names they call it
+	if !others { // a server for other machines cannot know by which names they call it
 		handler = Protect(handler, s.MaxRequest)
 	}
 	return &http.Server{
@@ -66,8 +66,8 @@ func (s Server) HTTP(l net.Listener) (*http.Server, error) {
 	}, nil
 }
 
-// Serve answers on l until ctx ends, as the contexts of all requests then do.
-// When it returns, l is closed and no request is under way.
+// Serve serves l until ctx ends, which also ends the contexts of all requests.
+// When it returns, l is closed and no request is in progress.
 func (s Server) Serve(ctx context.Context, l net.Listener) error {
 	server, err := s.HTTP(l)
 	if err != nil {
@@ -92,14 +92,14 @@ func (s Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// Protect answers 403 to whatever a page of another site, open in a browser
-// on this machine, can send here, and bounds the rest to maxRequest bytes of
-// body. Such a page can post without being asked for leave (the browser says
-// so in Sec-Fetch-Site or Origin, see [http.CrossOriginProtection]), and it
-// can give its own name the address 127.0.0.1 to count as the same site.
-// Therefore only loopback addresses and localhost, which browsers resolve
-// themselves, are answered: a name without a dot may be a stranger's, through
-// a search domain.
+// Protect answers 403 to anything that another site's page, open in a browser
+// on this machine, can send here, and limits the bodies of other requests to
+// maxRequest bytes. Such a page can post without permission (the browser
+// reveals it in Sec-Fetch-Site or Origin, see [http.CrossOriginProtection]),
+// and can resolve its own name to 127.0.0.1 to count as the same site.
+// Therefore Protect accepts only loopback addresses and localhost, which
+// browsers resolve themselves: a name without a dot may belong to a stranger
+// through a search domain.
 func Protect(next http.Handler, maxRequest int64) http.Handler {
 	cross := http.NewCrossOriginProtection()
 	cross.SetDenyHandler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -116,8 +116,8 @@ func Protect(next http.Handler, maxRequest int64) http.Handler {
 	})
 }
 
-// authorise answers 401 to whoever does not send the token, which no browser
-// does of its own accord.
+// authorise answers 401 to requests without the token, which no browser sends
+// on its own.
 func authorise(next http.Handler, token string) http.Handler {
 	want := sha256.Sum256([]byte("Bearer " + token))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -131,12 +131,12 @@ func authorise(next http.Handler, token string) http.Handler {
 	})
 }
 
-// ours says whether a request's Host header is a loopback address or
+// ours reports whether a request's Host header is a loopback address or
 // localhost, which nobody else can own.
 func ours(hostport string) bool {
 	host, _, err := net.SplitHostPort(hostport)
 	if err != nil {
-		host = hostport // without a port
+		host = hostport // no port
 	}
 	if a, err := netip.ParseAddr(strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")); err == nil {
 		return a.Unmap().IsLoopback()
@@ -156,12 +156,12 @@ func Answer(w http.ResponseWriter, value any) {
 
 // Refuse sends err and its hint as a [Problem].
 func Refuse(w http.ResponseWriter, status int, err error) {
-	data, _ := json.Marshal(Problem{Error: err.Error(), Hint: errs.Hint(err)}) // two strings always can
+	data, _ := json.Marshal(Problem{Error: err.Error(), Hint: errs.Hint(err)}) // cannot fail for two strings
 	send(w, status, data)
 }
 
-// Fail refuses with 400 what is wrong by its input (see [errs.Usage]) and
-// with 500 all else.
+// Fail rejects invalid input (see [errs.Usage]) with 400 and reports other
+// errors with 500.
 func Fail(w http.ResponseWriter, err error) {
 	status := http.StatusInternalServerError
 	if errs.Code(err) == errs.CodeUsage {
@@ -173,10 +173,11 @@ func Fail(w http.ResponseWriter, err error) {
 func send(w http.ResponseWriter, status int, data []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(status)
-	_, _ = w.Write(append(data, '\n')) // the client has gone; it will ask again
+	_, _ = w.Write(append(data, '\n')) // on an error the client has gone, and will ask again
 }
 
-// ReadBody reads a request whole. It has answered if ok is false.
+// ReadBody reads the entire body of a request. If ok is false, it has sent a
+// response.
 func ReadBody(w http.ResponseWriter, r *http.Request) (data []byte, ok bool) {
 	data, err := io.ReadAll(r.Body)
 	if err == nil {
@@ -190,8 +191,8 @@ func ReadBody(w http.ResponseWriter, r *http.Request) (data []byte, ok bool) {
 	return nil, false
 }
 
-// Read parses a request strictly: one document, without fields that out does
-// not have. It has answered if it returns false.
+// Read parses a request strictly: one document, without fields that out lacks.
+// If it returns false, it has sent a response.
 func Read(w http.ResponseWriter, r *http.Request, out any) bool {
 	data, ok := ReadBody(w, r)
 	if !ok {
@@ -210,7 +211,7 @@ func Read(w http.ResponseWriter, r *http.Request, out any) bool {
 	return false
 }
 
-// Index is [Query] that has answered if ok is false.
+// Index is [Query] with a response on errors: if ok is false, it has sent one.
 func Index(w http.ResponseWriter, r *http.Request, name string) (n int, ok bool) {
 	n, err := Query(r, name)
 	if err != nil {
@@ -219,13 +220,13 @@ func Index(w http.ResponseWriter, r *http.Request, name string) (n int, ok bool)
 	return n, err == nil
 }
 
-// clock is a role's idea of the time.
+// clock is the state of a role's clock.
 type clock struct {
 	UnixNS    int64 `json:"unix_ns"`
 	SteppedNS int64 `json:"stepped_ns"` // see [wallclock.Reading]
 }
 
-// HandleClock adds GET /v1/clock, which [Client.Clock] asks.
+// HandleClock adds GET /v1/clock, which [Client.Clock] calls.
 func HandleClock(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/clock", func(w http.ResponseWriter, _ *http.Request) {
 		now := wallclock.Now()
@@ -233,12 +234,12 @@ func HandleClock(mux *http.ServeMux) {
 	})
 }
 
-// version says which program answers.
+// version identifies the running program.
 type version struct {
 	Version string `json:"version"`
 }
 
-// HandleVersion adds GET /v1/version, which [Client.Version] asks.
+// HandleVersion adds GET /v1/version, which [Client.Version] calls.
 func HandleVersion(mux *http.ServeMux, text string) {
 	mux.HandleFunc("GET /v1/version", func(w http.ResponseWriter, _ *http.Request) { Answer(w, version{Version: text}) })
 }

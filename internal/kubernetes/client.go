@@ -30,10 +30,10 @@ type Client struct {
 
 var _ Interface = (*Client)(nil)
 
-// NewForConfig returns a client. Its groups share connections, and the limit
-// of requests per second if the configuration has one; without one there is no
-// limit, as API servers have their own. (client-go's default, 5/s, makes waits fail
-// with the limiter's error in place of what they waited for.)
+// NewForConfig returns a client. Its groups share connections, and the limit of
+// requests per second if the configuration has one. Otherwise there is no limit, as
+// API servers have their own. (With client-go's default, 5/s, waits fail with the
+// limiter's error instead of what they waited for.)
 func NewForConfig(config *rest.Config) (*Client, error) {
 	shared := rest.CopyConfig(config)
 	if shared.UserAgent == "" {
@@ -69,7 +69,7 @@ func NewForConfig(config *rest.Config) (*Client, error) {
 	return c, nil
 }
 
-// newScheme knows the types that are sent and received.
+// newScheme registers the types that are sent and received.
 func newScheme() *runtime.Scheme {
 	types := runtime.NewScheme()
 	metav1.AddToGroupVersion(types, schema.GroupVersion{Version: "v1"})
@@ -221,7 +221,7 @@ func (s server) ServerVersion(ctx context.Context) (*version.Info, error) {
 	result := s.rest.Get().AbsPath("/version").Do(ctx)
 	answer, err := result.Raw()
 	if err != nil {
-		return nil, result.Error() // with the server's own words
+		return nil, result.Error() // contains the server's own message
 	}
 	info := &version.Info{}
 	if err := json.Unmarshal(answer, info); err != nil {

@@ -15,8 +15,8 @@ type Listed[L any] interface {
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// Informer follows the objects that a label selector chooses. example is an
-// empty object of the type that comes; client is where the resource is from.
+// Informer watches the objects that a label selector selects. example is an
+// empty object of that type; client is the client that the resource comes from.
 func Informer[L runtime.Object](client any, of Listed[L], selector string, example runtime.Object) cache.SharedIndexInformer {
 	lists := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, opts metav1.ListOptions) (runtime.Object, error) {

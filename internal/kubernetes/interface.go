@@ -1,7 +1,7 @@
-// Package kubernetes holds typed clients of the few parts of the Kubernetes API that
-// this program speaks. They stand on client-go's REST client with a scheme of
-// their own: client-go's ready-made clients register every group of the API in
-// every version, a sixth of the binary and of what each process starts with.
+// Package kubernetes has typed clients for the few parts of the Kubernetes API that
+// this program uses. They use client-go's REST client with a scheme of their own:
+// client-go's ready-made clients register every group of the API in every version, a
+// sixth of the binary and of each process's startup memory.
 package kubernetes
 
 import (
@@ -21,8 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Interface is a client of a cluster, with the API's groups by the names that
-// client-go gives them.
+// Interface is a client of a cluster, with the API's groups under client-go's names.
 type Interface interface {
 	CoreV1() CoreV1
 	AppsV1() AppsV1
@@ -33,8 +32,8 @@ type Interface interface {
 	Discovery() Discovery
 }
 
-// Objects is what can be done with the objects of a resource, in one namespace
-// or, if that is "", in all.
+// Objects are the operations on the objects of a resource, in one namespace or, if
+// that is "", in all.
 type Objects[T, L any] interface {
 	Create(ctx context.Context, object T, opts metav1.CreateOptions) (T, error)
 	Update(ctx context.Context, object T, opts metav1.UpdateOptions) (T, error)
@@ -45,7 +44,7 @@ type Objects[T, L any] interface {
 	Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error)
 }
 
-// Collection is of objects that can be deleted together.
+// Collection adds deletion of several objects together.
 type Collection[T, L any] interface {
 	Objects[T, L]
 	DeleteCollection(ctx context.Context, opts metav1.DeleteOptions, of metav1.ListOptions) error
@@ -73,12 +72,12 @@ type Pods interface {
 	GetLogs(name string, opts *corev1.PodLogOptions) *rest.Request
 }
 
-// ServiceAccounts are asked for tokens.
+// ServiceAccounts also issue tokens.
 type ServiceAccounts interface {
 	CreateToken(ctx context.Context, name string, request *authenticationv1.TokenRequest, opts metav1.CreateOptions) (*authenticationv1.TokenRequest, error)
 }
 
-// AccessReviews tell what the user may do.
+// AccessReviews report what the user may do.
 type AccessReviews interface {
 	Create(ctx context.Context, review *authorizationv1.SelfSubjectAccessReview, opts metav1.CreateOptions) (*authorizationv1.SelfSubjectAccessReview, error)
 }
@@ -123,7 +122,7 @@ type AuthorizationV1 interface {
 	SelfSubjectAccessReviews() AccessReviews
 }
 
-// Discovery tells what a cluster's API server is and what it serves.
+// Discovery describes a cluster's API server and what it serves.
 type Discovery interface {
 	ServerVersion(ctx context.Context) (*version.Info, error)
 	ServerResourcesForGroupVersion(ctx context.Context, groupVersion string) (*metav1.APIResourceList, error)

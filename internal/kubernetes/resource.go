@@ -12,9 +12,8 @@ import (
 )
 
 // resource is the client of one resource, in one namespace or, if that is "",
-// in all. T and L are pointers to its object and its list. (client-go's
-// package gentype, which is alike, brings its fakes and with them the whole
-// of OpenAPI.)
+// in all. T and L are pointers to its object and its list. (client-go's similar
+// package gentype also imports its fakes, and with them all of OpenAPI.)
 type resource[T, L runtime.Object] struct {
 	name       string
 	namespace  string
@@ -24,7 +23,7 @@ type resource[T, L runtime.Object] struct {
 	newList    func() L
 }
 
-// on directs a request to the resource.
+// on sets the resource of a request.
 func (r *resource[T, L]) on(request *rest.Request) *rest.Request {
 	return request.UseProtobufAsDefault().NamespaceIfScoped(r.namespace, r.namespace != "").Resource(r.name)
 }
@@ -69,7 +68,7 @@ func (r *resource[T, L]) Watch(ctx context.Context, opts metav1.ListOptions) (wa
 	return r.on(r.rest.Get()).VersionedParams(&opts, r.parameters).Timeout(timeout(opts)).Watch(ctx)
 }
 
-// timeout is how long the server may take; 0 is as long as it likes.
+// timeout returns how long the server may take; 0 means no limit.
 func timeout(opts metav1.ListOptions) time.Duration {
 	if opts.TimeoutSeconds == nil {
 		return 0

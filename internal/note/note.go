@@ -1,10 +1,9 @@
-// Package note has what a reader should know about a figure, a trial or a run, as codes.
+// Package note represents what a reader should know about a figure, a trial or a run, as codes.
 //
 //	Kind (a code and its words) -> Note (a code and arguments), on disk too -> words
 //
 // A package defines its kinds in one place. Code that finds something calls [Kind.Of]; code that
-// prints calls [Note.String]. [Together] merges notes that are alike, with the range of each
-// figure.
+// prints calls [Note.String]. [Together] merges similar notes, with the range of each figure.
 package note
 
 import (
@@ -17,20 +16,20 @@ import (
 	"strings"
 )
 
-// A Kind is what notes of one code say.
+// A Kind defines the notes of one code.
 type Kind struct {
 	code   string
 	pieces []piece
 	slots  []slot
 }
 
-// A piece of a kind's words stands alone, or goes where an argument that it needs is unknown.
+// A piece of a kind's words is plain text, or is omitted if an argument that it needs is unknown.
 type piece struct {
 	words    string
 	optional bool
 }
 
-// A slot takes an argument, by a verb of package fmt.
+// A slot formats an argument with a verb of package fmt.
 type slot struct {
 	verb     string
 	optional bool
@@ -40,14 +39,14 @@ var (
 	kinds  = map[string]*Kind{}
 	pieces = regexp.MustCompile(`\[[^\]]*\]|[^\[]+`)
 	verbs  = regexp.MustCompile(`%[-+.0-9]*[a-z%]`)
-	// figures are what words of others may differ in and still say the same.
+	// figures are the parts in which words without a code may differ and still say the same.
 	figures = regexp.MustCompile(`[0-9]+(\.[0-9]+)?`)
 )
 
-// Define is the kind of a code, which no other kind may have. The words hold verbs of package
-// fmt: %d and others for numbers; %s and %q for what a note is about, in which like
-// notes agree; %v for other people's words and for figures with a unit, of which a note that stands
-// for several has the first. Words in [brackets] are left out there if they differ.
+// Define defines the kind of a code, which must be unique. The words contain verbs of package fmt:
+// %d and others for numbers; %s and %q for the subject of a note, which must be equal in similar
+// notes; %v for others' words and for figures with a unit, of which a merged note keeps the first.
+// Words in [brackets] are omitted from a merged note if they differ.
 func Define(code, words string) *Kind {
 	if kinds[code] != nil {
 		panic("note: " + code + " is defined twice")
@@ -67,8 +66,8 @@ func Define(code, words string) *Kind {
 	return k
 }
 
-// Of is a note of the kind. Arguments are numbers, strings, whatever has words of its own, such
-// as an error, and nil for what is unknown.
+// Of returns a note of the kind. Arguments are numbers, strings, values with their own words (such
+// as an error), and nil for unknown values.
 func (k *Kind) Of(args ...any) Note {
 	if len(args) != len(k.slots) {
 		panic(fmt.Sprintf("note: %s takes %d arguments, not %d", k.code, len(k.slots), len(args)))
@@ -80,7 +79,7 @@ func (k *Kind) Of(args ...any) Note {
 	return n
 }
 
-// plain is an argument as JSON gives it back.
+// plain returns an argument in the form in which JSON returns it.
 func plain(arg any) any {
 	switch arg.(type) {
 	case nil:
@@ -106,20 +105,20 @@ func (k *Kind) In(notes []Note) bool {
 
 // Note is something that a reader should know.
 type Note struct {
-	Code string `json:"code,omitempty"` // "" for words of others
-	// Where says what it is about: a cell, some trials.
+	Code string `json:"code,omitempty"` // "" for words without a code
+	// Where says what the note is about: a cell, some trials.
 	Where string `json:"where,omitempty"`
-	// Args are numbers, strings, ranges of numbers ([]any of two), and nil for what is unknown.
+	// Args are numbers, strings, ranges of numbers ([]any of two), and nil for unknown values.
 	Args []any `json:"args,omitempty"`
-	// Text is all of it in words, in JSON. In memory only notes without a code, or with one
-	// that this program does not know, have it.
+	// Text is the whole note in words, in JSON. In memory it is set only for notes without a code
+	// or with an unknown one.
 	Text string `json:"text"`
 }
 
-// Plain is a note in words of others.
+// Plain returns a note without a code.
 func Plain(words string) Note { return Note{Text: words} }
 
-// At is the note about some place.
+// At returns the note for a place.
 func (n Note) At(where string) Note {
 	n.Where = where
 	return n
@@ -131,7 +130,7 @@ func (n Note) Is(k *Kind) bool { return n.Code == k.code }
 func (n Note) String() string {
 	k := kinds[n.Code]
 	if n.Code != "" && (k == nil || n.Text != "") {
-		return n.Text // of another version, with its place
+		return n.Text // from another version; includes its place
 	}
 	var out strings.Builder
 	if n.Where != "" {
@@ -148,7 +147,7 @@ func (n Note) String() string {
 				return "%"
 			}
 			if len(args) == 0 {
-				known = false // of a note that was made up
+				known = false // in a note that was constructed otherwise
 				return "?"
 			}
 			arg := args[0]
@@ -162,7 +161,7 @@ func (n Note) String() string {
 	return out.String()
 }
 
-// say writes one argument.
+// say formats one argument.
 func say(verb string, arg any) string {
 	switch v := arg.(type) {
 	case float64:
@@ -186,8 +185,8 @@ func say(verb string, arg any) string {
 	return fmt.Sprintf(verb, arg)
 }
 
-// Like reports whether two notes say the same, but for figures, be they arguments or digits in words
-// of others.
+// Like reports whether two notes say the same except for figures, which are arguments or, in notes
+// without a code, digits in the words.
 func (n Note) Like(other Note) bool {
 	if n.Code != other.Code || n.Where != other.Where || figures.ReplaceAllString(n.Text, "#") != figures.ReplaceAllString(other.Text, "#") ||
 		len(n.Args) != len(other.Args) {
@@ -208,7 +207,7 @@ func (n Note) Like(other Note) bool {
 	return true
 }
 
-// Together is one note for several that are alike, with the range of each figure.
+// Together merges several similar notes into one, with the range of each figure.
 func Together(notes []Note) Note {
 	out := notes[0]
 	out.Args = slices.Clone(out.Args)
@@ -221,7 +220,7 @@ func Together(notes []Note) Note {
 	return out
 }
 
-// join is what two notes' arguments are together.
+// join merges two notes' arguments.
 func join(a, b any, optional bool) any {
 	lowA, highA, okA := ends(a)
 	lowB, highB, okB := ends(b)
@@ -236,7 +235,7 @@ func join(a, b any, optional bool) any {
 	return a
 }
 
-// ends are those of a range; a number is one.
+// ends returns the ends of a range; a number counts as a range.
 func ends(arg any) (low, high float64, ok bool) {
 	switch v := arg.(type) {
 	case float64:
@@ -252,7 +251,7 @@ func ends(arg any) (low, high float64, ok bool) {
 	return 0, 0, false
 }
 
-// Texts are notes in words.
+// Texts returns notes in words.
 func Texts(notes []Note) []string {
 	var out []string
 	for _, n := range notes {
@@ -261,7 +260,7 @@ func Texts(notes []Note) []string {
 	return out
 }
 
-// Codes are the codes of notes, one after another.
+// Codes joins the codes of notes.
 func Codes(notes []Note) string {
 	var out []string
 	for _, n := range notes {
@@ -270,7 +269,7 @@ func Codes(notes []Note) string {
 	return strings.Join(out, " ")
 }
 
-// Words are notes in words, one after another.
+// Words joins notes in words.
 func Words(notes []Note) string { return strings.Join(Texts(notes), "; ") }
 
 func (n Note) MarshalJSON() ([]byte, error) {
@@ -281,7 +280,7 @@ func (n Note) MarshalJSON() ([]byte, error) {
 	return json.Marshal(note(n))
 }
 
-// UnmarshalJSON refuses arguments that no kind takes.
+// UnmarshalJSON rejects arguments that no kind accepts.
 func (n *Note) UnmarshalJSON(data []byte) error {
 	*n = Note{}
 	type note Note

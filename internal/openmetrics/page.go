@@ -1,6 +1,6 @@
-// Package openmetrics writes metrics in the text format of OpenMetrics 1.0, as a
-// document or over HTTP. A [Page] gathers samples in families; a [Server] makes one
-// for each request.
+// Package openmetrics writes metrics in the text format of OpenMetrics 1.0, as a document
+// or over HTTP. A [Page] collects samples in families; a [Server] creates one for each
+// request.
 package openmetrics
 
 import (
@@ -13,19 +13,19 @@ import (
 // ContentType is the media type of a page.
 const ContentType = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
-// A Page holds metric families in the order in which their first samples came. The zero
-// value is an empty page. Labels are pairs of names and values; those without a value are
-// left out, as the format takes them for absent.
+// A Page holds metric families in the order of their first samples. The zero value is an
+// empty page. Labels are pairs of names and values; those without a value are omitted, as
+// the format treats them as absent.
 type Page struct {
 	families []*dto.MetricFamily
 	byName   map[string]*dto.MetricFamily
 }
 
-// Metric is what the samples of a family have in common. Its name ends in its unit, which
-// is left out of Name; Unit is "" for plain numbers.
+// Metric describes a family of samples. Its full name ends in its unit, which Name omits;
+// Unit is "" for plain numbers.
 type Metric struct{ Name, Unit, Help string }
 
-// name is the family's, as the format has it.
+// name returns the full name of the family.
 func (m Metric) name() string {
 	if m.Unit == "" {
 		return m.Name
@@ -49,10 +49,10 @@ type Bucket struct {
 	Count uint64
 }
 
-// Histogram adds counts of observations, of which the last bucket has all.
+// Histogram adds counts of observations; the last bucket counts all.
 func (p *Page) Histogram(m Metric, buckets []Bucket, sum float64, labels ...string) {
 	h := &dto.Histogram{SampleSum: &sum, SampleCount: new(uint64)}
-	for _, b := range buckets { // the encoder adds the infinite one
+	for _, b := range buckets { // the encoder adds the infinite bucket
 		h.Bucket = append(h.Bucket, &dto.Bucket{UpperBound: &b.UpTo, CumulativeCount: &b.Count})
 		*h.SampleCount = b.Count
 	}
@@ -79,7 +79,7 @@ func (p *Page) add(m Metric, name string, kind dto.MetricType, sample *dto.Metri
 	family.Metric = append(family.Metric, sample)
 }
 
-// Write writes the page with the line that ends it.
+// Write writes the page, including its final line.
 func (p *Page) Write(w io.Writer) error {
 	for _, family := range p.families {
 		if _, err := expfmt.MetricFamilyToOpenMetrics(w, family); err != nil {

@@ -13,18 +13,18 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
-// Path is where a [Server] has its page.
+// Path is the path of a [Server]'s page.
 const Path = "/metrics"
 
-// Server answers GET [Path]. Nil serves nothing.
+// Server serves GET [Path]. A nil Server serves nothing.
 type Server struct {
 	listener net.Listener
 	http     *http.Server // nil before [Server.Serve]
 	ended    chan struct{}
 }
 
-// Listen takes an address, HOST:PORT or a port of the loopback address; nil for "". Close the
-// server at the end.
+// Listen listens on an address, HOST:PORT or a port of the loopback address; it returns nil
+// for "". Close the server when done.
 func Listen(address string) (*Server, error) {
 	if address == "" {
 		return nil, nil
@@ -36,10 +36,10 @@ func Listen(address string) (*Server, error) {
 	return &Server{listener: l, ended: make(chan struct{})}, nil
 }
 
-// URL is that of the page.
+// URL returns the URL of the page.
 func (s *Server) URL() string { return "http://" + s.listener.Addr().String() + Path }
 
-// Serve begins to answer with pages that fill makes; requests may call it at the same time.
+// Serve starts serving pages filled by fill, which may be called concurrently.
 func (s *Server) Serve(fill func(*Page)) {
 	if s == nil {
 		return
@@ -54,7 +54,7 @@ func (s *Server) Serve(fill func(*Page)) {
 			return
 		}
 		w.Header().Set("Content-Type", ContentType)
-		_, _ = w.Write(text.Bytes()) // the client has gone; it will ask again
+		_, _ = w.Write(text.Bytes()) // on an error the client has gone, and will ask again
 	})
 	handler := http.Handler(mux)
 	if s.listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
@@ -67,7 +67,7 @@ func (s *Server) Serve(fill func(*Page)) {
 	}()
 }
 
-// Close ends the server. Requests under way have a second.
+// Close shuts the server down, leaving requests in progress one second.
 func (s *Server) Close() {
 	switch {
 	case s == nil:
@@ -84,8 +84,8 @@ func (s *Server) Close() {
 	<-s.ended
 }
 
-// listen listens at an address. One without a host is refused: it would be open to the
-// network though nobody said so.
+// listen listens on an address. It rejects one without a host, which would be open to the
+// network although nobody asked for that.
 func listen(address string) (net.Listener, error) {
 	if port, err := strconv.ParseUint(address, 10, 16); err == nil {
 		address = net.JoinHostPort("127.0.0.1", strconv.FormatUint(port, 10))

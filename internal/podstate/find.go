@@ -11,22 +11,22 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// View is what is known of the pods of a wait.
+// View is the information about the pods of a wait.
 type View struct {
-	// Pods are all of them; those that are ready or about to end have no problem.
+	// Pods lists all pods; those that are ready or about to end have no problem.
 	Pods []corev1.Pod
-	// Events are the warnings of their namespace; none where they may not be read.
+	// Events are the warnings in their namespace; empty if they may not be read.
 	Events []corev1.Event
-	// Missing is how many pods should exist and do not.
+	// Missing is the number of pods that should exist but do not.
 	Missing int
-	// Since is when the pods were found missing: what controllers could not do before does
-	// not count.
+	// Since is when the pods were found missing; earlier failures of controllers do not
+	// count.
 	Since time.Time
-	// Maker is the Deployment that makes the pods, if it is one, and Refusal what it says of
-	// pods that it could not make; "" where it says nothing.
+	// Maker is the Deployment that makes the pods, if there is one, and Refusal its message
+	// about pods that it could not make, or "".
 	Maker   Object
 	Refusal string
-	// Within are the namespaces of the pods that are missing; none for any.
+	// Within lists the namespaces of the missing pods; empty means any.
 	Within []string
 }
 
@@ -53,11 +53,11 @@ func Find(v View) []Problem {
 	return out
 }
 
-// subject is the pod that events are about.
+// subject identifies the pod of an event.
 type subject struct{ uid, namespace, name string }
 
-// latest is the warning of each pod that came last, of those that say what keeps it from
-// starting if there are any: beside them a kubelet warns of things that do not matter here.
+// latest returns the latest warning of each pod, preferring those that explain what keeps it
+// from starting: kubelets also warn of things that do not matter here.
 func latest(events []corev1.Event) map[subject]*corev1.Event {
 	out := map[subject]*corev1.Event{}
 	for i := range events {
@@ -74,7 +74,7 @@ func latest(events []corev1.Event) map[subject]*corev1.Event {
 	return out
 }
 
-// Reasons of the events that say what keeps a pod from starting.
+// Reasons of the events that explain what keeps a pod from starting.
 var (
 	sandboxReasons = []string{"FailedCreatePodSandBox", "FailedPodSandBoxStatus", "NetworkNotReady"}
 	volumeReasons  = []string{"FailedMount", "FailedAttachVolume", "FailedMapVolume"}
@@ -84,7 +84,7 @@ func stops(e *corev1.Event) bool {
 	return slices.Contains(sandboxReasons, e.Reason) || slices.Contains(volumeReasons, e.Reason)
 }
 
-// said is when an event was reported the last time.
+// said returns when an event was last reported.
 func said(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil:
@@ -102,11 +102,11 @@ func Ready(pod *corev1.Pod) bool {
 	})
 }
 
-// passingRefusals are words of errors in making a pod that pass by themselves.
+// passingRefusals are texts of temporary errors in creating a pod.
 var passingRefusals = []string{"failed calling webhook", "connection refused", "timeout", "deadline exceeded", "etcdserver", "Internal error", "try again"}
 
-// refusal is why pods are not made: by a Deployment's own condition, or else by the latest
-// event of a controller.
+// refusal says why pods are not created: from the Deployment's own condition, or else from
+// the latest event of a controller.
 func refusal(v View) (Problem, bool) {
 	p := Problem{Code: Refused, Object: v.Maker, Reason: failedCreate, Message: v.Refusal}
 	if v.Refusal == "" {
@@ -116,7 +116,7 @@ func refusal(v View) (Problem, bool) {
 				last = e
 			}
 		}
-		if last == nil || said(last).Before(v.Since.Add(-time.Second)) { // events count whole seconds
+		if last == nil || said(last).Before(v.Since.Add(-time.Second)) { // events have a resolution of seconds
 			return p, false
 		}
 		p.Object, p.Message = Object{last.InvolvedObject.Kind, last.Namespace, last.InvolvedObject.Name}, last.Message
@@ -124,12 +124,12 @@ func refusal(v View) (Problem, bool) {
 	if slices.ContainsFunc(passingRefusals, func(words string) bool { return strings.Contains(p.Message, words) }) {
 		p.Code = NotCreated
 	}
-	p.id = string(p.Code) // whichever controller says it: a rollout has several
+	p.id = string(p.Code) // the same whichever controller reports it: a rollout has several
 	return p, true
 }
 
-// concerns says that an event of a controller may be about the pods that are missing: other
-// controllers of the cluster fail for reasons of their own.
+// concerns reports whether a controller's event may be about the missing pods: other
+// controllers of the cluster fail for unrelated reasons.
 func (v *View) concerns(e *corev1.Event) bool {
 	if len(v.Within) > 0 && !slices.Contains(v.Within, e.Namespace) {
 		return false
@@ -138,14 +138,15 @@ func (v *View) concerns(e *corev1.Event) bool {
 		(e.InvolvedObject.Name == v.Maker.Name || strings.HasPrefix(e.InvolvedObject.Name, v.Maker.Name+"-")) // its ReplicaSets
 }
 
-// failedCreate is what controllers call the event of a pod that they could not make.
+// failedCreate is the reason of controllers' events about pods that they could not create.
 const failedCreate = "FailedCreate"
 
-// missingObject is how the kubelet and the scheduler say that what a pod mounts is missing.
+// missingObject matches messages of kubelet and scheduler that an object mounted by a pod is
+// missing.
 var missingObject = regexp.MustCompile(`(?i)\b(configmap|secret|persistentvolumeclaim)s? "[^"]*" not found|non-existent (config key|secret key)`)
 
-// problemOf is the problem of a pod that is not ready. warning is its latest event of that
-// type, nil without one.
+// problemOf returns the problem of a pod that is not ready. warning is its latest warning
+// event, or nil.
 func problemOf(pod *corev1.Pod, warning *corev1.Event) Problem {
 	if pod.Status.Phase == corev1.PodFailed {
 		return Problem{Code: Failed, Reason: pod.Status.Reason, Message: pod.Status.Message}
@@ -185,7 +186,7 @@ func problemOf(pod *corev1.Pod, warning *corev1.Event) Problem {
 	return notReady(pod, warning)
 }
 
-// markOf changes whenever an event is reported once more.
+// markOf returns a value that changes whenever an event is reported again.
 func markOf(e *corev1.Event) string {
 	if e == nil {
 		return ""
@@ -193,14 +194,14 @@ func markOf(e *corev1.Event) string {
 	return fmt.Sprintf("%s %d %s", e.UID, e.Count, said(e).Format(time.RFC3339Nano))
 }
 
-// sandboxed says that the pod has its sandbox, where its kubelet says so.
+// sandboxed reports whether the pod has its sandbox, if its kubelet reports that.
 func sandboxed(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
 		return c.Type == corev1.PodReadyToStartContainers && c.Status == corev1.ConditionTrue
 	})
 }
 
-// notReady is the problem of a pod of which nothing worse is known.
+// notReady returns the problem of a pod about which nothing worse is known.
 func notReady(pod *corev1.Pod, warning *corev1.Event) Problem {
 	if warning != nil {
 		return Problem{Code: NotReady, Reason: warning.Reason, Message: warning.Message}
@@ -218,7 +219,7 @@ func notReady(pod *corev1.Pod, warning *corev1.Event) Problem {
 	return Problem{Code: NotReady, Reason: cmp.Or(string(pod.Status.Phase), "Pending")}
 }
 
-// containerProblem is what keeps a container from running, if its status says so.
+// containerProblem returns what keeps a container from running, if its status shows that.
 func containerProblem(pod *corev1.Pod, s *corev1.ContainerStatus) (Problem, bool) {
 	p := Problem{Container: s.Name, Image: imageOf(pod, s)}
 	if ended := s.State.Terminated; ended != nil && ended.ExitCode != 0 {
@@ -247,13 +248,13 @@ func containerProblem(pod *corev1.Pod, s *corev1.ContainerStatus) (Problem, bool
 		if last := s.LastTerminationState.Terminated; last != nil {
 			p = crash(p, last, s.RestartCount)
 		}
-	default: // such as ContainerCreating
+	default: // for example ContainerCreating
 		return p, false
 	}
 	return p, true
 }
 
-// crash is the problem of a container that has ended with an error.
+// crash returns the problem of a container that has ended with an error.
 func crash(p Problem, ended *corev1.ContainerStateTerminated, restarts int32) Problem {
 	p.Code, p.Reason = Crash, ended.Reason
 	if ended.Reason == "StartError" || ended.Reason == "ContainerCannotRun" {
@@ -266,7 +267,7 @@ func crash(p Problem, ended *corev1.ContainerStateTerminated, restarts int32) Pr
 	return p
 }
 
-// imageOf is the image as the pod names it; nodes say it in other words.
+// imageOf returns the image as the pod names it, which nodes spell differently.
 func imageOf(pod *corev1.Pod, s *corev1.ContainerStatus) string {
 	for _, containers := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for _, c := range containers {

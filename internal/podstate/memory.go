@@ -6,29 +6,29 @@ import (
 	"time"
 )
 
-// Memory keeps how long problems have lasted. The zero value is ready to use.
+// Memory tracks how long problems have lasted. The zero value is ready to use.
 type Memory struct {
-	seen map[string]*sighting // by a problem's id
+	seen map[string]*sighting // by problem ID
 }
 
 type sighting struct {
 	first    time.Time
-	reported time.Time // since when the mark is what it is
+	reported time.Time // when the mark last changed
 	mark     string
 	message  string
 }
 
-// Lasting is a problem and for how long it has been seen.
+// Lasting is a problem with the time for which it has been observed.
 type Lasting struct {
 	Problem
 	For time.Duration
-	// Ends says that waiting on does not help.
+	// Ends means that waiting longer does not help.
 	Ends bool
 }
 
-// Note takes the problems of a look at the pods, and returns them with what is known from
-// the looks before: those that end the wait first, then those that have lasted longest.
-// A problem that is not among them any more is forgotten.
+// Note records the problems of one look at the pods, and returns them with what earlier
+// looks showed: first those that end the wait, then those that have lasted longest. It
+// forgets problems that are no longer present.
 func (m *Memory) Note(problems []Problem, now time.Time) []Lasting {
 	seen := make(map[string]*sighting, len(problems))
 	out := make([]Lasting, 0, len(problems))
@@ -40,7 +40,7 @@ func (m *Memory) Note(problems []Problem, now time.Time) []Lasting {
 		if s.mark != p.mark {
 			s.mark, s.reported = p.mark, now
 		}
-		// Between two pulls the kubelet says only that it waits, not what was wrong.
+		// Between two pulls the kubelet reports only that it waits, not what failed.
 		if p.Reason != "ImagePullBackOff" || s.message == "" {
 			s.message = p.Message
 		}

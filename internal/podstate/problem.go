@@ -16,16 +16,16 @@ type Problem struct {
 	Code Code
 	// Object is the pod, or the controller that cannot make its pods.
 	Object Object
-	// Node, Container and Image are "" where the problem is of none.
+	// Node, Container and Image are "" if the problem concerns none.
 	Node, Container, Image string
 	// Reason and Message are in the cluster's own words.
 	Reason, Message string
 
-	id   string // tells problems apart from one look to the next
-	mark string // changes when the cluster reports the problem once more
+	id   string // identifies the problem across looks
+	mark string // changes when the cluster reports the problem again
 }
 
-// String says the problem in one line.
+// String describes the problem in one line.
 func (p Problem) String() string {
 	said := strings.Join(strings.Fields(cmp.Or(p.Message, p.Reason)), " ")
 	where := p.Object.String()
@@ -63,7 +63,8 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s is not ready: %s", where, said)
 }
 
-// Hint says what to do about the problem; "" where the cluster's own words are all there is.
+// Hint says what to do about the problem; "" if there is nothing to add to the cluster's own
+// words.
 func (p Problem) Hint() string {
 	switch p.Code {
 	case Refused:

@@ -1,8 +1,8 @@
 // Package podwait waits for pods, and for objects that depend on them. The caller supplies a
-// function that looks at the cluster; [Until] polls it until it is done. Meanwhile a [Watch]
-// reads the pods' conditions and events (package podstate). After [ShownAfter] it reports
-// problems to the function given to [Reporting], and it ends the wait if they will not heal.
-// The error of a wait says what it waited for and what the pods said last.
+// function that looks at the cluster, and [Until] polls it until it is done. Meanwhile a
+// [Watch] reads the pods' conditions and events (package podstate). After [ShownAfter] it
+// reports problems to the function given to [Reporting], and it ends the wait if they are
+// permanent. The error of a wait says what it waited for and what the pods last reported.
 package podwait
 
 import (
@@ -25,24 +25,24 @@ import (
 )
 
 const (
-	// ShownAfter is how long a wait lasts before what is wrong is shown.
+	// ShownAfter is how long a wait lasts before its problems are shown.
 	ShownAfter = 15 * time.Second
-	// eventsAfter is how long a wait lasts before events are read, and eventsEvery how
-	// often they then are: most waits are over by then.
+	// eventsAfter is how long a wait lasts before events are read (most waits are over by
+	// then), and eventsEvery the interval after that.
 	eventsAfter = 10 * time.Second
 	eventsEvery = 5 * time.Second
-	// lastLook bounds the look at events at the end of a wait that ran out of time.
+	// lastLook bounds the last look at events of a wait that ran out of time.
 	lastLook = 3 * time.Second
-	// shownPods is how many pods are named in a line.
+	// shownPods is the maximum number of pods named in a line.
 	shownPods = 3
 )
 
-// Seen is what one look at the cluster saw.
+// Seen is the result of one look at the cluster.
 type Seen struct {
 	Done bool
-	// State says in words how far it is; it stands in the error of a wait that ends.
+	// State describes the progress in words, for the error of a wait that ends.
 	State string
-	// Pods are those that are waited for, and Missing is how many more there should be.
+	// Pods are the pods waited for, and Missing is the number of further ones expected.
 	Pods    []corev1.Pod
 	Missing int
 	// Maker, Refusal and Within are as in [podstate.View].
@@ -53,8 +53,8 @@ type Seen struct {
 
 type reporterKey struct{}
 
-// Reporting returns a context in which waits report what keeps pods from coming. They may
-// do so from several goroutines.
+// Reporting returns a context in which waits report what keeps pods from becoming ready.
+// They may do so concurrently.
 func Reporting(ctx context.Context, report func(text string)) context.Context {
 	return context.WithValue(ctx, reporterKey{}, report)
 }
@@ -66,8 +66,8 @@ func report(ctx context.Context, text string) {
 	}
 }
 
-// Until asks look until it is done, fails, or the context ends. what says in the errors
-// what was waited for; namespace is where the pods' events are, "" for all.
+// Until calls look until it is done or fails, or the context ends. what names in errors what
+// was waited for; namespace is the namespace of the pods' events, "" for all.
 func Until(ctx context.Context, client kubernetes.Interface, namespace, what string, look func(context.Context) (Seen, error)) error {
 	w := New(client, namespace, what)
 	state := "nothing seen yet"
@@ -92,11 +92,11 @@ func Until(ctx context.Context, client kubernetes.Interface, namespace, what str
 	}
 }
 
-// besideEvery is how often [Beside] looks.
+// besideEvery is the interval of [Beside]'s looks.
 const besideEvery = time.Second
 
-// Beside runs wait, which hears of pods by itself, and looks after them meanwhile. look is
-// called from another goroutine; its Done means nothing.
+// Beside runs wait, which observes pods itself, and watches the pods meanwhile. look is
+// called from another goroutine; its Done is ignored.
 func Beside(ctx context.Context, client kubernetes.Interface, namespace, what string, look func() Seen, wait func(context.Context) error) error {
 	w := New(client, namespace, what)
 	limited, stop := context.WithCancelCause(ctx)
@@ -122,21 +122,21 @@ func Beside(ctx context.Context, client kubernetes.Interface, namespace, what st
 	return fmt.Errorf("wait for %s: %w%s", what, err, w.lastSeen(ctx, w.seen.State))
 }
 
-// limited says that a client's own limit of requests refused one because the deadline
-// would be over before its turn. The limiter's error has no type.
+// limited reports whether a client's own rate limiter rejected a request because the
+// deadline would pass before its turn. The limiter's error has no type.
 func limited(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "would exceed context deadline")
 }
 
 const (
 	pollEvery = 100 * time.Millisecond
-	// longestPause is how long to wait at most before something is asked again.
+	// longestPause is the longest wait before the next poll.
 	longestPause = 5 * time.Second
 )
 
 // PollPause returns how long to wait before the next poll, given how long the last one took.
-// Lists of thousands of pods thus keep the API server and the caller busy at most a fifth of
-// the time, and an API server that stalled is polled again soon.
+// Lists of thousands of pods thus occupy the API server and the caller for at most a fifth
+// of the time, and an API server that stalled is polled again soon.
 func PollPause(took time.Duration) time.Duration {
 	return max(pollEvery-took, min(4*took, longestPause))
 }
@@ -149,21 +149,22 @@ type Watch struct {
 
 	memory podstate.Memory
 	began  time.Time
-	missed time.Time // since when pods are missing; zero while none are
-	asked  time.Time // for events
+	missed time.Time // when pods were first missing; zero if none are
+	asked  time.Time // last read of events
 	events []corev1.Event
-	denied bool // events may not be read
+	denied bool // reading events is not allowed
 	seen   Seen
 	shown  map[string]bool
 	last   []podstate.Lasting
 }
 
-// New returns the watch of a wait that begins now.
+// New returns a watch for a wait that begins now.
 func New(client kubernetes.Interface, namespace, what string) *Watch {
 	return &Watch{client: client, namespace: namespace, what: what, began: time.Now(), shown: map[string]bool{}}
 }
 
-// Look takes what was seen. Its error says that waiting on does not help, and why.
+// Look processes what was seen. Its error means that waiting longer does not help, and says
+// why.
 func (w *Watch) Look(ctx context.Context, seen Seen) error {
 	now := time.Now()
 	w.seen = seen
@@ -191,8 +192,8 @@ func (w *Watch) judge(now time.Time) {
 	w.last = w.memory.Note(podstate.Find(view), now)
 }
 
-// readEvents reads the namespace's warnings. Where that is not allowed, conditions and
-// statuses of pods are all there is.
+// readEvents reads the namespace's warnings. If that is not allowed, only the conditions and
+// statuses of pods remain.
 func (w *Watch) readEvents(ctx context.Context) {
 	if w.denied || w.seen.Missing <= 0 && len(w.seen.Pods) == 0 {
 		return
@@ -201,12 +202,12 @@ func (w *Watch) readEvents(ctx context.Context) {
 	found, err := w.client.CoreV1().Events(w.namespace).List(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
 	if err != nil {
 		w.denied = apierrors.IsForbidden(err)
-		return // the wait goes on with what was read before
+		return // keep what was read before
 	}
 	w.events = found.Items
 }
 
-// hopeless is the error of a wait that a problem ends.
+// hopeless returns the error of a wait that a problem ends.
 func (w *Watch) hopeless(p podstate.Problem) error {
 	err := fmt.Errorf("wait for %s: %s", w.what, p)
 	if p.Code == podstate.ImageName {
@@ -218,7 +219,7 @@ func (w *Watch) hopeless(p podstate.Problem) error {
 	return &Hopeless{Problem: p, err: err}
 }
 
-// Hopeless is the error of a wait that ended before its time because it could not succeed.
+// Hopeless is the error of a wait that ended early because it could not succeed.
 type Hopeless struct {
 	Problem podstate.Problem
 	err     error
@@ -228,8 +229,7 @@ func (h *Hopeless) Error() string { return h.err.Error() }
 
 func (h *Hopeless) Unwrap() error { return h.err }
 
-// show reports the problems that have not been reported; while there is none, how far the
-// wait is, once.
+// show reports new problems or, if there are none, reports the progress of the wait once.
 func (w *Watch) show(ctx context.Context, now time.Time) {
 	if len(w.last) == 0 && len(w.shown) == 0 && w.seen.State != "" {
 		w.shown[""] = true
@@ -260,19 +260,19 @@ func text(problems []podstate.Lasting) string {
 	return strings.Join(said, "; ")
 }
 
-// over is the error of a wait whose context has ended.
+// over returns the error of a wait whose context has ended.
 func (w *Watch) over(ctx context.Context, state string) error {
 	cause := context.Cause(ctx)
-	if cause == nil { // a limit on requests refused one shortly before
+	if cause == nil { // a rate limiter rejected a request shortly before the end
 		cause = context.DeadlineExceeded
 	}
 	return fmt.Errorf("wait for %s: %w%s", w.what, cause, w.lastSeen(ctx, state))
 }
 
-// lastSeen says in parentheses how far the wait was, and what the pods said last; "" if
-// there is neither.
+// lastSeen describes in parentheses the progress of the wait and what the pods last
+// reported; "" if there is neither.
 func (w *Watch) lastSeen(ctx context.Context, state string) string {
-	if !errors.Is(ctx.Err(), context.Canceled) { // nobody is waiting to get away
+	if !errors.Is(ctx.Err(), context.Canceled) { // the user is not waiting for the command to end
 		last, cancel := ending.Within(ctx, lastLook)
 		defer cancel()
 		w.readEvents(last)

@@ -1,8 +1,7 @@
-// Package rawgrpc is gRPC without a message format: what is sent and received
-// are bytes, which the generator, the workload and the discovery server and
-// recorder read and write themselves, or only pass on. Give a [Codec] to
-// grpc.ForceCodecV2 or grpc.ForceServerCodecV2, and a *[Message] to SendMsg,
-// RecvMsg and Invoke.
+// Package rawgrpc is gRPC without a message format: messages are bytes, which
+// the generator, the workload, and the discovery server and recorder encode and
+// decode themselves or only pass on. Give a [Codec] to grpc.ForceCodecV2 or
+// grpc.ForceServerCodecV2, and a *[Message] to SendMsg, RecvMsg and Invoke.
 package rawgrpc
 
 import (
@@ -15,14 +14,14 @@ import (
 // Message is the content of one gRPC message.
 type Message struct {
 	Body []byte
-	// Size of one received, in bytes. With SizeOnly set beforehand it is all
-	// that is kept, and nothing is copied.
+	// Size is the size of a received message, in bytes. If SizeOnly was set
+	// beforehand, only the size is kept and nothing is copied.
 	Size     int64
 	SizeOnly bool
 }
 
-// Codec passes bytes through. It has the usual codec's name, so that calls
-// carry the usual content type and proxies see ordinary gRPC.
+// Codec passes bytes through. It has the usual codec's name, so calls carry the
+// usual content type and proxies see ordinary gRPC.
 type Codec struct{}
 
 var _ encoding.CodecV2 = Codec{}

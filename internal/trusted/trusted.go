@@ -1,9 +1,9 @@
-// Package trusted says whether a folder, and all that leads to it, can be
-// written by nobody but the user and root: what is run from there runs with the
-// user's rights, who for a local lab is root.
+// Package trusted checks that only the user and root can write to a folder and
+// everything that leads to it: programs from there run with the user's rights,
+// and a local lab's user is root.
 //
-// Access control lists are not looked at; a group that may write by them shows
-// as the group's own bits, which are.
+// It does not read access control lists; a group that may write through them
+// shows up in the group bits, which it does check.
 package trusted
 
 import (
@@ -23,22 +23,23 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// unmapped is who owns, in a user namespace, what belongs to nobody in it.
+// unmapped is the owner, inside a user namespace, of files whose owner is not
+// mapped into it.
 const unmapped = 65534
 
-// rules say whose writing is the user's own.
+// rules says who may write.
 type rules struct {
 	owners []uint32
-	// private tells whether a group has no members but owner.
+	// private reports whether a group has no members but owner.
 	private func(group, owner uint32) bool
 }
 
-// Folder resolves the links of a path and returns an error, with exit code 2,
-// if somebody who is neither root nor the user could have put there what lies
-// in it, or can do so: by owning it or a folder above, or by the right to write.
-// Under sudo, whoever called it counts as the user, and so do those in accept,
-// users' IDs. Of a path that is not there yet its beginning is judged; whoever
-// makes it asks again.
+// Folder resolves the links in a path and returns an error, with exit code 2, if
+// someone other than root and the user could have written its contents, or can:
+// by owning it or a folder above, or by write permission. Under sudo, the
+// calling user counts as the user, and so do the user IDs in accept. For a path
+// that does not exist yet, Folder checks the existing part; check again after
+// creating the rest.
 func Folder(path string, accept ...uint32) (resolved string, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {
@@ -75,7 +76,7 @@ func Folder(path string, accept ...uint32) (resolved string, err error) {
 	}
 }
 
-// Tree is [Folder] for all that lies in a folder, too.
+// Tree is [Folder] that also checks everything in the folder.
 func Tree(path string, accept ...uint32) (resolved string, err error) {
 	if resolved, err = Folder(path, accept...); err != nil {
 		return "", err
@@ -86,7 +87,7 @@ func Tree(path string, accept ...uint32) (resolved string, err error) {
 			return err
 		}
 		info, err := d.Info()
-		if err != nil || d.Type()&fs.ModeSymlink != 0 { // a link's own mode says nothing
+		if err != nil || d.Type()&fs.ModeSymlink != 0 { // the mode of a link is meaningless
 			return err
 		}
 		shared, err := r.judge(at, info)
@@ -97,7 +98,7 @@ func Tree(path string, accept ...uint32) (resolved string, err error) {
 	})
 }
 
-// Owner is the ID of the user who owns what is at path.
+// Owner returns the user ID of a path's owner.
 func Owner(path string) (uint32, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -117,16 +118,16 @@ func users(accept []uint32) rules {
 			r.owners = append(r.owners, uint32(uid))
 		}
 	}
-	// Root's folders look like nobody's in a user namespace, where nobody could
-	// be told from anybody outside it anyway.
+	// In a user namespace root's folders appear as unmapped, and unmapped users
+	// cannot be distinguished there anyway.
 	if ids, err := os.ReadFile("/proc/self/uid_map"); err == nil && !slices.Equal(strings.Fields(string(ids)), []string{"0", "0", "4294967295"}) {
 		r.owners = append(r.owners, unmapped)
 	}
 	return r
 }
 
-// judge judges one folder or file. shared tells that others may put things into
-// it but not replace what is there, as in /tmp.
+// judge checks one folder or file. shared reports that others may add entries to
+// it but not replace existing ones, as in /tmp.
 func (r rules) judge(path string, info fs.FileInfo) (shared bool, err error) {
 	s, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -173,8 +174,8 @@ func groupName(gid uint32) string {
 	return id
 }
 
-// private tells by the system's files whether a group is a user's own, as many
-// distributions make one for each, whose users write with umask 002.
+// private reports, from the system's files, whether a group is a user's private
+// group. Many distributions create one for each user, whose umask is then 002.
 func private(group, owner uint32) bool {
 	passwd, err := os.Open("/etc/passwd")
 	if err != nil {
@@ -189,8 +190,8 @@ func private(group, owner uint32) bool {
 	return alone(passwd, groups, group, owner)
 }
 
-// alone tells whether owner, and nobody else, is a member of group, which both
-// files know.
+// alone reports whether owner is the only member of group, according to both
+// files.
 func alone(passwd, groups io.Reader, group, owner uint32) bool {
 	gid, uid := strconv.FormatUint(uint64(group), 10), strconv.FormatUint(uint64(owner), 10)
 	own := "" // the owner's name

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Pause waits for d, or until ctx ends, and then returns its cause. It is for
-// waits where a millisecond more does not matter, and needs no [Timer]. A time
-// of zero or less does not wait.
+// Pause waits for d, or until ctx ends, and then returns its cause. It needs no
+// [Timer], and is for waits in which an extra millisecond does not matter. It
+// does not wait if d is zero or less.
 func Pause(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return context.Cause(ctx)

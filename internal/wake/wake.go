@@ -1,14 +1,14 @@
-// Package wake waits until an instant more precisely than the Go runtime's
-// own timers, without spinning.
+// Package wake waits until an instant more precisely than the Go runtime's own
+// timers, without spinning.
 //
-// A sleeping Go program waits for its next timer in epoll_wait, whose
-// timeout is in milliseconds: time.Sleep returns up to a millisecond late.
-// A [Timer] gives the deadline of its earliest waiter to a timerfd instead,
-// which the runtime's poller watches like a socket: the kernel's
-// high-resolution timer makes it readable, and one goroutine passes the news
-// to the waiters that are due. What stays is the cost of waking an idle CPU,
-// a thread and a goroutine, some tens of microseconds; see the package's
-// benchmark. Burning CPU to hide that would disturb what is measured.
+// A sleeping Go program waits for its next timer in epoll_wait, whose timeout
+// is in milliseconds: time.Sleep returns up to a millisecond late. A [Timer]
+// instead sets a timerfd to the deadline of its earliest waiter. The runtime's
+// poller watches it like a socket: the kernel's high-resolution timer makes it
+// readable, and one goroutine notifies the waiters that are due. The remaining
+// cost is waking an idle CPU, a thread and a goroutine, some tens of
+// microseconds; see the package's benchmark. Burning CPU to hide that would
+// disturb the measurement.
 package wake
 
 import (
@@ -23,7 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrClosed is what Until returns once the Timer is closed.
+// ErrClosed is returned by Until once the Timer is closed.
 var ErrClosed = errors.New("the timer is closed")
 
 // Timer wakes waiters. It owns a timerfd and one goroutine; Close ends both.
@@ -41,7 +41,7 @@ type Timer struct {
 // waiter is one caller of Until.
 type waiter struct {
 	at    int64 // CLOCK_MONOTONIC, nanoseconds
-	index int   // in the heap; -1 when out of it
+	index int   // in the heap; -1 if not in it
 	due   chan error
 }
 
@@ -58,8 +58,8 @@ func New() (*Timer, error) {
 	return t, nil
 }
 
-// Until returns at the instant at, or early when ctx ends, with ctx's error.
-// An instant that has passed returns at once.
+// Until returns at the instant at, or early with ctx's error if ctx ends. It
+// returns immediately if the instant has passed.
 func (t *Timer) Until(ctx context.Context, at time.Time) error {
 	wait := time.Until(at)
 	if wait <= 0 {
@@ -86,7 +86,7 @@ func (t *Timer) Until(ctx context.Context, at time.Time) error {
 		if w.index >= 0 {
 			heap.Remove(&t.waiters, w.index)
 		} else {
-			<-w.due // run took it out and has sent, or Close has
+			<-w.due // run has removed it and sent, or Close has
 		}
 		t.mu.Unlock()
 		pool.Put(w)
@@ -94,7 +94,7 @@ func (t *Timer) Until(ctx context.Context, at time.Time) error {
 	}
 }
 
-// Close wakes every waiter with ErrClosed and returns when the Timer's
+// Close wakes every waiter with ErrClosed, and returns when the Timer's
 // goroutine has ended.
 func (t *Timer) Close() {
 	t.mu.Lock()
@@ -134,8 +134,8 @@ func (t *Timer) run() {
 	}
 }
 
-// arm sets the timerfd to the earliest deadline. A cancelled waiter's
-// deadline may stay armed: it wakes run once for nothing.
+// arm sets the timerfd to the earliest deadline. A cancelled waiter's deadline
+// may stay armed and wake run once in vain.
 func (t *Timer) arm() {
 	if at := t.waiters[0].at; t.armed == 0 || at < t.armed {
 		t.armed = at

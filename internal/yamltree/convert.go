@@ -7,7 +7,7 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// convert makes a node of the library's, aliases written out.
+// convert converts a node of the library, with aliases expanded.
 func (r *reader) convert(n ast.Node, depth int) (*Node, *Error) {
 	if r.values++; r.values > r.Values {
 		return nil, r.fail(n, "aliases count as often as they are used", "more than %d values", r.Values)
@@ -117,7 +117,7 @@ func (r *reader) mapping(out *Node, values []*ast.MappingValueNode, depth int) *
 		if err != nil {
 			return err
 		}
-		// A value that is left out stands where its name does.
+		// A missing value gets the position of its name.
 		if value.Kind == Null && value.Line < key.Line {
 			value.Line, value.Column = key.Line, key.Column
 		}

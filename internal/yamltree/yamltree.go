@@ -1,12 +1,12 @@
-// Package yamltree reads one YAML document that people wrote into a tree of
-// values with their places: what study files and service graphs are read from.
+// Package yamltree reads one YAML document written by people into a tree of
+// values with their positions. Study files and service graphs are read from it.
 //
-// Scalars stay text, since what a text means is decided by the field it stands
-// in: a level `off` or a version 1.10 is never taken for something else. The
-// text is searched before the YAML library sees it, and bounds are kept on
-// size, nesting and values, so that no text takes the program down or long.
-// The first fault ends the reading; it comes back with its place, and the
-// caller makes an error of its own kind of it.
+// Scalars stay text, since the field determines what a text means: a level
+// `off` or a version 1.10 is never taken for something else. The text is
+// checked before the YAML library sees it, and size, nesting and values are
+// limited, so no text can crash the program or keep it busy for long. Reading
+// stops at the first error, which has a position, and which the caller converts
+// to an error of its own.
 package yamltree
 
 import (
@@ -22,19 +22,19 @@ import (
 	"github.com/goccy/go-yaml/token"
 )
 
-// Format is what may stand in a file.
+// Format says what a file may contain.
 type Format struct {
-	What   string // one of what files hold, for messages: "study"
-	Bytes  int    // most bytes
-	Tokens int    // most words and signs; the YAML library's time grows with their square
-	Values int    // most values, with what aliases stand for counted as often as they stand
-	Depth  int    // deepest nesting
-	// Aliases says that anchors and aliases may stand there; the tree has
-	// what they stand for.
+	What   string // the content of such files, for messages: "study"
+	Bytes  int    // maximum size in bytes
+	Tokens int    // maximum number of tokens; the YAML library's time grows with its square
+	Values int    // maximum number of values, with those behind aliases counted at each use
+	Depth  int    // maximum nesting
+	// Aliases allows anchors and aliases; the tree contains what they stand
+	// for.
 	Aliases bool
 }
 
-// Kind is what a value is.
+// Kind is the kind of a value.
 type Kind int
 
 // The kinds of values.
@@ -45,29 +45,29 @@ const (
 	Null
 )
 
-// String names a kind for people.
+// String returns the name of a kind, for people.
 func (k Kind) String() string {
 	return [...]string{"a value", "a mapping", "a list", "nothing"}[k]
 }
 
-// Node is a value with its place.
+// Node is a value with its position.
 type Node struct {
 	Kind   Kind
-	Text   string  // of a scalar
+	Text   string  // for a scalar
 	Quoted bool    // the scalar is in quotes or a block, and so a text
-	Keys   []*Node // of a mapping, scalars
-	Values []*Node // of a mapping or a list
-	// Line and Column are where the value begins, from 1; columns are
+	Keys   []*Node // for a mapping; scalars
+	Values []*Node // for a mapping or a list
+	// Line and Column are where the value begins, from 1; columns count
 	// characters.
 	Line, Column int
 }
 
-// Error is what is wrong with a text.
+// Error describes an error in a text.
 type Error struct {
-	Line, Column int // from 1, 0 for the file as a whole
+	Line, Column int // from 1; 0 for the file as a whole
 	Msg          string
 	Hint         string // what to do, "" if the message says it
-	Syntax       bool   // the text is no YAML
+	Syntax       bool   // the text is not YAML
 }
 
 func (e *Error) Error() string {
@@ -77,15 +77,15 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%d:%d: %s", e.Line, e.Column, e.Msg)
 }
 
-// Lines are a text's lines, as places count them.
+// Lines splits a text into lines as positions count them.
 func Lines(data []byte) []string { return strings.Split(normal(data), "\n") }
 
 func normal(data []byte) string {
 	return strings.ReplaceAll(strings.TrimPrefix(string(data), "\ufeff"), "\r\n", "\n")
 }
 
-// Read reads a text that holds one document. It returns no node for a text in
-// which nothing is.
+// Read reads a text that contains one document. It returns no node for an empty
+// text.
 func Read(data []byte, f Format) (*Node, *Error) {
 	if len(data) > f.Bytes {
 		return nil, &Error{Msg: fmt.Sprintf("%d bytes are more than a %s may have (%d)", len(data), f.What, f.Bytes)}
@@ -118,12 +118,12 @@ type reader struct {
 	Format
 	lines   []string
 	anchors map[string]ast.Node
-	open    map[string]bool // aliases that are being written out
+	open    map[string]bool // aliases that are being expanded
 	values  int
 }
 
-// check refuses what is no text, and nesting so deep that a recursive parser
-// would suffer from it.
+// check rejects input that is not text, and nesting so deep that it would harm
+// a recursive parser.
 func (r *reader) check() *Error {
 	flow := 0
 	for i, line := range r.lines {
@@ -162,8 +162,8 @@ func (r *reader) check() *Error {
 	return nil
 }
 
-// parse calls the YAML library, which must not take the program down with it,
-// whatever the text.
+// parse calls the YAML library, which must not crash the program, whatever the
+// text.
 func (r *reader) parse(text string) (file *ast.File, failed *Error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -212,7 +212,8 @@ func (r *reader) fail(n ast.Node, hint, format string, args ...any) *Error {
 	return &Error{Line: line, Column: column, Msg: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// firstToken is where a value begins: for a block mapping its first key.
+// firstToken returns the token where a value begins: for a block mapping, its
+// first key.
 func firstToken(n ast.Node) *token.Token {
 	switch n := n.(type) {
 	case nil:

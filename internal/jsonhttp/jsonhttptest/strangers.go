@@ -1,6 +1,6 @@
-// Package jsonhttptest is what the tests of all control servers have in
-// common: it calls a server as a page in a browser on the same machine would,
-// and wants every such call refused.
+// Package jsonhttptest is shared by the tests of all control servers: it calls a server as
+// a page in a browser on the same machine would, and requires that every such call is
+// rejected.
 package jsonhttptest
 
 import (
@@ -13,13 +13,12 @@ import (
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 )
 
-// RefusesStrangers fails the test unless the server at base, a loopback
-// address, refuses what pages of other sites can make a browser send to path,
-// a path that takes POST: posts that the browser marks as coming from
-// elsewhere, and any request under a name that the page's owner gave a
-// loopback address (DNS rebinding), with a dot or by a search domain without
-// one, or under an address that is no loopback's. The same request without these marks must
-// come through to the handler, whatever that says of its body.
+// RefusesStrangers fails the test unless the server at base, a loopback address, rejects
+// what other sites' pages can make a browser send to path, which must accept POST: posts
+// that the browser marks as cross-site, and any request under a name that the page's owner
+// resolves to a loopback address (DNS rebinding), with a dot or, through a search domain,
+// without one, or under an address that is not loopback. The same request without these
+// marks must reach the handler, whatever that says about its body.
 func RefusesStrangers(t *testing.T, base, path string) {
 	t.Helper()
 	call := func(method, host string, header map[string]string) (int, []byte) {

@@ -1,5 +1,5 @@
-// Package fakecluster lends client-go's fake cluster to tests of what talks to
-// one. It brings every group of the API, so that no program imports it.
+// Package fakecluster provides client-go's fake cluster to tests of code that
+// uses one. It imports every group of the API, so no program may import it.
 package fakecluster
 
 import (
@@ -25,7 +25,7 @@ type Cluster struct{ *fake.Clientset }
 
 var _ kubernetes.Interface = Cluster{}
 
-// New returns a cluster that holds some objects.
+// New returns a cluster that contains the objects.
 func New(objects ...runtime.Object) Cluster { return Cluster{fake.NewClientset(objects...)} }
 
 type coreV1 struct{ core.CoreV1Interface }

@@ -1,4 +1,4 @@
-// Package notetest looks at notes in tests, by codes and arguments instead of words.
+// Package notetest checks notes in tests, by codes and arguments instead of words.
 package notetest
 
 import (
@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/note"
 )
 
-// Args checks that the notes of a code are as many as want has entries, and that the
-// arguments of each begin with those of its entry, as fmt prints them.
+// Args checks that there are as many notes of a code as entries in want, and that
+// the arguments of each begin with those of its entry, as printed by fmt.
 func Args(t testing.TB, notes []note.Note, code string, want ...[]any) {
 	t.Helper()
 	found := 0

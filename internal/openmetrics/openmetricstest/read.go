@@ -11,8 +11,8 @@ import (
 	"github.com/prometheus/prometheus/model/textparse"
 )
 
-// Read returns the samples of a page by their series as the page spells them. It fails the
-// test for a page that breaks the format, or has a series twice.
+// Read returns the samples of a page by series, spelled as on the page. It fails the test if
+// the page violates the format or repeats a series.
 func Read(t testing.TB, page []byte) map[string]float64 {
 	t.Helper()
 	out := map[string]float64{}
