@@ -1,4 +1,4 @@
-// Package deptest holds the tests that keep the structure of the program what
-// ARCHITECTURE.md says: imports between folders point down, pure packages stay
-// pure, every package says what it is for, and the program leaves out what is large.
+// Package deptest tests that the structure of the program matches ARCHITECTURE.md:
+// imports between folders point down, pure packages stay pure, every package says
+// what it is for, and the program excludes large dependencies.
 package deptest

@@ -1,4 +1,4 @@
-// Package elftest makes ELF files for tests of what reads programs.
+// Package elftest makes ELF files for tests of code that reads programs.
 package elftest
 
 import (

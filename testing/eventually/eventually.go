@@ -1,4 +1,4 @@
-// Package eventually has tests wait for a condition instead of for a fixed time.
+// Package eventually lets tests wait for a condition instead of for a fixed time.
 package eventually
 
 import (
@@ -26,9 +26,9 @@ func Within(t testing.TB, limit time.Duration, what string, condition func() boo
 
 var errNotYet = errors.New("it does not hold")
 
-// Succeeds waits until check returns no error, and fails the test with its last one if it does
-// not in time. It is asked every millisecond at first, and less often the longer it takes,
-// down to five times a second.
+// Succeeds calls check until it returns no error, and fails the test with its last error if it
+// does not in time. It calls check every millisecond at first, and less often the longer it
+// takes, down to five times a second.
 func Succeeds(t testing.TB, limit time.Duration, what string, check func() error) {
 	t.Helper()
 	var err error

@@ -6,27 +6,27 @@ import (
 	"strings"
 )
 
-// Core are the types without which no sidecar works.
+// Core lists the types that every sidecar needs.
 var Core = []string{"cds", "eds", "lds", "rds"}
 
-// Ztunnel are the types that a ztunnel subscribes to.
+// Ztunnel lists the types that a ztunnel subscribes to.
 var Ztunnel = []string{"wds", "wads"}
 
-// Comparison says how alike two clients are.
+// Comparison says how similar two clients are.
 type Comparison struct {
-	// Steps of the client, of the types compared: how many are the same in
-	// the same order, and how many there are in the longer transcript.
+	// SameSteps is the number of steps of the compared types that are the same
+	// in the same order, and Steps the number in the longer transcript.
 	SameSteps, Steps int
-	// What the node says: fields and metadata keys that both have, and all
-	// that either has.
+	// SameNode counts the fields and metadata keys that both nodes have, and
+	// Node those that either has.
 	SameNode, Node int
-	// Diff has a line for each step and each part of the node that only one
-	// of them has, marked - (the first) and + (the second), among the steps
-	// that both have; "" if nothing differs.
+	// Diff has a line for each step and each part of the node that only one of
+	// them has, marked - (the first) or + (the second), among the steps that
+	// both have; "" if there are no differences.
 	Diff string
 }
 
-// Score is the share of steps and of the node that are the same, 0 to 1.
+// Score is the share of identical steps and parts of the node, 0 to 1.
 func (c Comparison) Score() float64 {
 	if c.Steps+c.Node == 0 {
 		return 0
@@ -34,18 +34,18 @@ func (c Comparison) Score() float64 {
 	return float64(c.SameSteps+c.SameNode) / float64(c.Steps+c.Node)
 }
 
-// String is the score as people read it.
+// String formats the score for people.
 func (c Comparison) String() string {
 	return fmt.Sprintf("%.1f%%: %d of %d steps, %d of %d parts of the node", 100*c.Score(), c.SameSteps, c.Steps, c.SameNode, c.Node)
 }
 
-// Compare lays the client's side of two transcripts side by side: requests
-// of the types given (all types if none are), their names, nonces and
-// answers, in their order over all types. Parts of the node in ignore count
-// neither way: "field NAME" or "metadata KEY".
+// Compare compares the client's side of two transcripts: requests of the given
+// types (all types if none are given), their names, nonces and answers, in
+// their order over all types. Parts of the node in ignore do not count: "field
+// NAME" or "metadata KEY".
 //
-// What came before the first mark is compared without repeats, as
-// [Transcript.WithoutRepeats] leaves them out.
+// The part before the first mark is compared without repeats, which
+// [Transcript.WithoutRepeats] removes.
 func Compare(first, second *Transcript, ignore []string, types ...string) Comparison {
 	var c Comparison
 	a, b := first.WithoutRepeats().texts(types), second.WithoutRepeats().texts(types)
@@ -84,7 +84,7 @@ func Compare(first, second *Transcript, ignore []string, types ...string) Compar
 	return c
 }
 
-// node lists what the client said of itself first.
+// node lists what the client first reported about itself.
 func (t *Transcript) node(ignore []string) []string {
 	var parts []string
 	for _, s := range t.Steps {
@@ -103,8 +103,8 @@ func (t *Transcript) node(ignore []string) []string {
 	return slices.DeleteFunc(parts, func(p string) bool { return slices.Contains(ignore, p) })
 }
 
-// texts returns the client's steps as text, the node reduced to that there
-// is one, with marks between them.
+// texts returns the client's steps as text, with marks between them. Of the
+// node it shows only that it is present.
 func (t *Transcript) texts(types []string) []string {
 	var out []string
 	for _, s := range t.Steps {
@@ -121,14 +121,14 @@ func (t *Transcript) texts(types []string) []string {
 	return out
 }
 
-// WithoutRepeats leaves out, before the first mark, every response that
-// brings nothing but resources whose names came before on the stream, with
-// its acknowledgement. How often istiod pushes while a pod starts is chance,
-// and says nothing about the client.
+// WithoutRepeats removes, before the first mark, every response that contains
+// only resources whose names appeared earlier on the stream, with its
+// acknowledgement. How often istiod pushes while a pod starts is random, and
+// says nothing about the client.
 func (t *Transcript) WithoutRepeats() *Transcript {
 	out := &Transcript{Mode: t.Mode}
 	seen := map[string]map[string]bool{}
-	repeats := map[string][]bool{} // of each type's responses without answer, oldest first
+	repeats := map[string][]bool{} // of each type's unanswered responses, oldest first
 	marked := false
 	for _, s := range t.Steps {
 		switch s.Kind {
@@ -160,7 +160,7 @@ func (t *Transcript) WithoutRepeats() *Transcript {
 	return out
 }
 
-// Unanswered counts responses of the types given that the client neither
+// Unanswered counts responses of the given types that the client neither
 // accepted nor rejected by the end of the transcript.
 func (t *Transcript) Unanswered(types ...string) int {
 	n := 0
@@ -190,7 +190,7 @@ func (l line) String() string {
 
 // align finds a longest common subsequence of two lists.
 func align(a, b []string) []line {
-	// length[i][j] is that of a[i:] and b[j:].
+	// length[i][j] is the length for a[i:] and b[j:].
 	length := make([][]int, len(a)+1)
 	for i := range length {
 		length[i] = make([]int, len(b)+1)

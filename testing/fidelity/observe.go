@@ -40,7 +40,7 @@ var shortNames = map[string]string{
 	addressURL: "wds", authorizationURL: "wads", "type.googleapis.com/istio.workload.Workload": "wds",
 }
 
-// short returns the short name of a type, or the URL of one unknown.
+// short returns the short name of a type, or the URL of an unknown one.
 func short(url string) string {
 	if s, ok := shortNames[url]; ok {
 		return s
@@ -48,17 +48,17 @@ func short(url string) string {
 	return url
 }
 
-// observer makes a transcript of raw messages. It is not for several
-// goroutines.
+// observer makes a transcript of raw messages. It is not safe for concurrent
+// use.
 type observer struct {
 	transcript Transcript
 	types      map[string]*typeState // by URL
 }
 
-// typeState is what passed of one type.
+// typeState is the state of the messages of one type.
 type typeState struct {
-	due   []sent // responses without answer, oldest first
-	again sent   // answered last
+	due   []sent // unanswered responses, oldest first
+	again sent   // the response answered last
 }
 
 type sent struct{ nonce, version string }
@@ -76,8 +76,8 @@ func (o *observer) of(url string) *typeState {
 	return t
 }
 
-// answer says which responses per request's nonce and version belong to, and
-// whether it answers one.
+// answer says which responses a request's nonce and version belong to, and
+// whether the request answers one.
 func (t *typeState) answer(nonce, version string, failed bool, s *Step) {
 	s.Nonce, s.Version = None, None
 	before := t.again
@@ -115,7 +115,7 @@ func (t *typeState) answer(nonce, version string, failed bool, s *Step) {
 	}
 }
 
-// request takes in a request as it came.
+// request records a raw request.
 func (o *observer) request(raw []byte) error {
 	var step Step
 	var node *corev3.Node
@@ -148,7 +148,7 @@ func (o *observer) request(raw []byte) error {
 	return nil
 }
 
-// describe lists what a node says; a node without fields is none.
+// describe lists the contents of a node, or returns nil if it has no fields.
 func describe(n *corev3.Node) *Node {
 	if n == nil {
 		return nil
@@ -166,7 +166,7 @@ func describe(n *corev3.Node) *Node {
 	return out
 }
 
-// response takes in a response as it came.
+// response records a raw response.
 func (o *observer) response(raw []byte) error {
 	step := Step{Kind: FromServer}
 	var url, nonce, version string
@@ -207,8 +207,8 @@ func (o *observer) response(raw []byte) error {
 	return nil
 }
 
-// describeResource finds a resource's name and what it makes a client
-// subscribe to.
+// describeResource finds a resource's name and what it makes a client subscribe
+// to.
 func describeResource(any *anypb.Any) (Resource, error) {
 	var r Resource
 	switch any.GetTypeUrl() {
@@ -254,8 +254,7 @@ func describeResource(any *anypb.Any) (Resource, error) {
 	return r, nil
 }
 
-// listenerRefs lists the routes and extensions that a listener has by
-// reference.
+// listenerRefs lists the routes and extensions that a listener refers to.
 func listenerRefs(l *listenerv3.Listener) ([]string, error) {
 	var refs []string
 	chains := l.GetFilterChains()

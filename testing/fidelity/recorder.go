@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 )
 
-// maxMessage bounds one message in either direction, bytes.
+// maxMessage is the maximum size of a message in either direction, in bytes.
 const maxMessage = 256 << 20
 
 // Recorder forwards discovery streams to an istiod and keeps their
@@ -31,27 +31,27 @@ type Recorder struct {
 	streams []*stream
 }
 
-// stream is one stream that passes through.
+// stream is one forwarded stream.
 type stream struct {
 	mu       sync.Mutex
 	observer *observer
-	err      error // why recording stopped; forwarding goes on
+	err      error // why recording stopped; forwarding continues
 	open     bool
 	cancel   context.CancelCauseFunc
 }
 
-// Options of a [Recorder].
+// Options configures a [Recorder].
 type Options struct {
 	// Upstream is istiod's address, HOST:PORT.
 	Upstream string
-	// UpstreamTLS secures the way to it; what a client sends to prove its
-	// identity (its token) is forwarded.
+	// UpstreamTLS secures the connection to it. Credentials that a client sends
+	// to prove its identity (its token) are forwarded.
 	UpstreamTLS credentials.TransportCredentials
-	// TLS is what clients see; nil serves them in the clear.
+	// TLS is what clients see; nil serves them in plain text.
 	TLS credentials.TransportCredentials
 }
 
-// NewRecorder returns a recorder; it connects when the first client does.
+// NewRecorder returns a recorder, which connects when the first client does.
 func NewRecorder(o Options) (*Recorder, error) {
 	upstream, err := grpc.NewClient("passthrough:///"+o.Upstream, grpc.WithTransportCredentials(o.UpstreamTLS),
 		grpc.WithDefaultCallOptions(grpc.ForceCodecV2(rawgrpc.Codec{}), grpc.MaxCallRecvMsgSize(maxMessage)))
@@ -67,7 +67,7 @@ func NewRecorder(o Options) (*Recorder, error) {
 	return r, nil
 }
 
-// Serve accepts clients until [Recorder.Close]; it may run for several
+// Serve accepts clients until [Recorder.Close]; it may be called for several
 // listeners.
 func (r *Recorder) Serve(l net.Listener) error { return r.server.Serve(l) }
 
@@ -77,8 +77,9 @@ func (r *Recorder) Close() error {
 	return r.upstream.Close()
 }
 
-// Transcripts returns a copy of those of all streams so far, in the order in
-// which they began, and whatever kept one from being whole.
+// Transcripts returns a copy of the transcripts of all streams so far, in the
+// order in which they began, and errors that kept any of them from being
+// complete.
 func (r *Recorder) Transcripts() ([]*Transcript, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -95,14 +96,14 @@ func (r *Recorder) Transcripts() ([]*Transcript, error) {
 	return out, errors.Join(failures...)
 }
 
-// Mark notes in the transcripts of all open streams what happens now.
+// Mark adds a mark to the transcripts of all open streams.
 func (r *Recorder) Mark(text string) {
 	r.each(func(s *stream) {
 		s.observer.transcript.Steps = append(s.observer.transcript.Steps, Step{Kind: Mark, Type: text})
 	})
 }
 
-// Drop ends all open streams as an istiod that goes away does.
+// Drop ends all open streams, as an istiod that goes away does.
 func (r *Recorder) Drop() {
 	r.each(func(s *stream) { s.cancel(errDropped) })
 }
@@ -121,7 +122,7 @@ func (r *Recorder) each(do func(*stream)) {
 	}
 }
 
-// handle forwards one stream both ways.
+// handle forwards one stream in both directions.
 func (r *Recorder) handle(_ any, down grpc.ServerStream) error {
 	method, _ := grpc.MethodFromServerStream(down)
 	mode := map[string]string{wire.DeltaMethod: ModeDelta, wire.SotWMethod: ModeSotW}[method]
@@ -151,8 +152,8 @@ func (r *Recorder) handle(_ any, down grpc.ServerStream) error {
 		s.mu.Unlock()
 	}()
 
-	// Requests have a goroutine of their own; it ends with the stream's
-	// context, which ends when this function returns.
+	// Requests have a separate goroutine, which ends with the stream's context
+	// when this function returns.
 	go func() {
 		cancel(forward(down.RecvMsg, up.SendMsg, s, s.observer.request))
 	}()
@@ -166,8 +167,8 @@ func (r *Recorder) handle(_ any, down grpc.ServerStream) error {
 	return nil
 }
 
-// forward passes messages on until either end fails; each is observed before
-// it is sent, so that no answer is seen before what it answers.
+// forward forwards messages until either end fails. It observes each before
+// sending it, so no answer is observed before what it answers.
 func forward(recv, send func(any) error, s *stream, observe func([]byte) error) error {
 	for {
 		var message rawgrpc.Message

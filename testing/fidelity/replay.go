@@ -18,10 +18,9 @@ import (
 
 var typeURLs = map[string]string{"cds": clusterURL, "eds": endpointURL, "lds": listenerURL, "rds": routeURL, "wds": addressURL, "wads": authorizationURL}
 
-// Replay does to a client what a transcript says was done to another: it
-// serves resources of the same names and references, without any content,
-// and pushes what was pushed after each mark. It knows the core types, and those of
-// ztunnels.
+// Replay replays a transcript to a client: it serves resources with the same names
+// and references, but without content, and repeats the pushes after each mark. It
+// knows the core types and those of ztunnels.
 type Replay struct {
 	*xdsserver.Server
 	marks   []string
@@ -55,7 +54,7 @@ func NewReplay(t *Transcript) (*Replay, error) {
 			held[url] = map[string]xdsserver.Resource{}
 		}
 		if t.Mode == ModeSotW && (s.Type == "cds" || s.Type == "lds") {
-			for name := range held[url] { // what is not there is gone
+			for name := range held[url] { // a missing name was removed
 				if !names[name] {
 					change.Removed = append(change.Removed, name)
 				}
@@ -80,7 +79,7 @@ func NewReplay(t *Transcript) (*Replay, error) {
 	return r, nil
 }
 
-// Next does what followed the next mark, and returns its text; false if there
+// Next replays what followed the next mark, and returns its text, or false if there
 // is none left.
 func (r *Replay) Next() (string, bool) {
 	if len(r.marks) == 0 {
@@ -92,8 +91,7 @@ func (r *Replay) Next() (string, bool) {
 	return mark, true
 }
 
-// make returns a resource of a type with a name and references, and nothing
-// else in it.
+// make returns a resource of a type with only a name and references.
 func (r Resource) make(typ string) (xdsserver.Resource, error) {
 	var m proto.Message
 	switch typ {
@@ -125,7 +123,7 @@ func (r Resource) make(typ string) (xdsserver.Resource, error) {
 		m = l
 	case "rds":
 		m = &routev3.RouteConfiguration{Name: r.Name}
-	case "wds", "wads": // of which a simulated ztunnel needs nothing
+	case "wds", "wads": // a simulated ztunnel needs nothing in them
 		m = &emptypb.Empty{}
 	default:
 		return xdsserver.Resource{}, fmt.Errorf("no body is known for this type")

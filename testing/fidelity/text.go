@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// String returns the transcript as text for people: a line for each step, and indented below
-// it a line for each detail.
+// String formats the transcript for people: a line for each step, and below it an indented
+// line for each detail.
 func (t *Transcript) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "mode %s\n", quote(t.Mode))
@@ -64,7 +64,7 @@ func quote(s string) string {
 	return s
 }
 
-// Parse reads a transcript that [Transcript.YAML] wrote.
+// Parse parses a transcript that [Transcript.YAML] wrote.
 func Parse(data []byte) (*Transcript, error) {
 	t := &Transcript{}
 	if err := yaml.UnmarshalStrict(data, t); err != nil {
@@ -73,5 +73,5 @@ func Parse(data []byte) (*Transcript, error) {
 	return t, nil
 }
 
-// YAML returns the transcript as it is kept in files.
+// YAML returns the transcript in its file format.
 func (t *Transcript) YAML() ([]byte, error) { return yaml.Marshal(t) }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Modes of the discovery protocol, named as package xds does.
+// Modes of the discovery protocol, named as in package xds.
 const (
 	ModeDelta = "delta"
 	ModeSotW  = "sotw"
@@ -18,14 +18,13 @@ const (
 const (
 	FromClient = "client" // a request
 	FromServer = "server" // a response
-	Mark       = "mark"   // a remark of who recorded: what was done to the mesh
+	Mark       = "mark"   // a remark by the recording side: what was done to the mesh
 )
 
-// Nonces and versions of a request, compared with what the server sent.
+// Nonces and versions of a request, relative to what the server sent.
 const (
 	None = "none"
-	// Due is the nonce of the oldest response of the type that is not
-	// answered yet, or that response's version.
+	// Due is the nonce or version of the oldest unanswered response of the type.
 	Due = "due"
 	// Again is the nonce or version of the response that was answered last.
 	Again = "again"
@@ -38,14 +37,14 @@ const (
 	Nack = "nack"
 )
 
-// Transcript is what passed on one discovery stream, in the order in which
-// the recorder saw it.
+// Transcript holds the messages of one discovery stream, in the order in which the
+// recorder saw them.
 type Transcript struct {
 	Mode  string `json:"mode"` // ModeDelta or ModeSotW
 	Steps []Step `json:"steps"`
 }
 
-// Step is one message of either side, or a mark.
+// Step is a message from either side, or a mark.
 type Step struct {
 	Kind string `json:"kind"` // FromClient, FromServer or Mark
 	// Type is the short name of the resources' type: cds, eds, lds, rds,
@@ -53,35 +52,34 @@ type Step struct {
 	// of a Mark is kept here too.
 	Type string `json:"type"`
 
-	// Of a request: the names it subscribes to and those it lets go, sorted
-	// (in state of the world, Subscribe is all names).
+	// For a request: the names to subscribe to and to unsubscribe from, sorted (in
+	// state of the world, Subscribe has all names).
 	Subscribe   []string `json:"subscribe,omitempty"`
 	Unsubscribe []string `json:"unsubscribe,omitempty"`
-	// Initial has the names of which the client said that it holds a
-	// version, sorted.
+	// Initial has the names of which the client reported holding a version, sorted.
 	Initial []string `json:"initial,omitempty"`
 	Nonce   string   `json:"nonce,omitempty"`   // None, Due, Again or Other
 	Version string   `json:"version,omitempty"` // the same, of a state-of-the-world request; else ""
 	Answer  string   `json:"answer,omitempty"`  // Ack, Nack or "" for none
-	Node    *Node    `json:"node,omitempty"`    // nil if the request carries none
+	Node    *Node    `json:"node,omitempty"`    // nil if the request has none
 
-	// Of a response.
+	// For a response.
 	Resources []Resource `json:"resources,omitempty"`
 	Removed   []string   `json:"removed,omitempty"` // sorted
 }
 
-// Node is what a client said of itself.
+// Node is what a client reported about itself.
 type Node struct {
 	ID       string   `json:"id"`
 	Fields   []string `json:"fields,omitempty"`   // names of the fields set, sorted
 	Metadata []string `json:"metadata,omitempty"` // keys of its metadata, sorted
 }
 
-// Resource is what a response brought, without its body.
+// Resource is a resource in a response, without its body.
 type Resource struct {
 	Name string `json:"name"`
-	// Refs are the resources that it makes a client ask for: TYPE=NAME, for
-	// instance eds=NAME of a cluster and rds=NAME of a listener; sorted.
+	// Refs are the resources that it makes a client request: TYPE=NAME, for example
+	// eds=NAME for a cluster and rds=NAME for a listener; sorted.
 	Refs []string `json:"refs,omitempty"`
 }
 
@@ -96,7 +94,7 @@ func (t *Transcript) Requests(types ...string) []Step {
 	return out
 }
 
-// NodeID returns the node's identity, or "".
+// NodeID returns the node's ID, or "".
 func (t *Transcript) NodeID() string {
 	for _, s := range t.Steps {
 		if s.Node != nil {
@@ -108,10 +106,10 @@ func (t *Transcript) NodeID() string {
 
 var ipv4 = regexp.MustCompile(`\d{1,3}(\.\d{1,3}){3}`)
 
-// Normalise replaces, in a copy, every address by a token that the same
-// address shares (in the order of addresses, so that two recordings of one
-// mesh agree; wildcard and loopback addresses stay), and each of the given
-// texts, for instance the name of a pod, by what stands for it.
+// Normalise returns a copy in which every address is replaced by a token, the same for
+// the same address, and each key of texts, such as the name of a pod, by its value.
+// Tokens follow the order of addresses, so that two recordings of one mesh agree;
+// wildcard and loopback addresses stay.
 func (t *Transcript) Normalise(texts map[string]string) *Transcript {
 	var pairs []string
 	for from, to := range texts {
@@ -146,8 +144,8 @@ func (t *Transcript) Normalise(texts map[string]string) *Transcript {
 	})
 }
 
-// eachText returns a copy with every text passed through change, sorted
-// again.
+// eachText returns a copy in which change has been applied to every text, with lists
+// sorted again.
 func (t *Transcript) eachText(change func(string) string) *Transcript {
 	each := func(in []string) []string {
 		var out []string

@@ -1,6 +1,6 @@
-// Package golden holds what the program writes against files of the repository.
-// Tests of a package that imports it take the flag -update, which writes those
-// files again; the difference is then to be read as any other.
+// Package golden compares what the program writes with files of the repository.
+// Tests of a package that imports it accept the flag -update, which rewrites those
+// files; review the difference like any other.
 package golden
 
 import (
@@ -17,7 +17,7 @@ import (
 
 var update = flag.Bool("update", false, "write golden files and generated documents again; review the difference")
 
-// Updating says whether files are to be written rather than compared.
+// Updating reports whether to write files rather than compare them.
 func Updating() bool { return *update }
 
 // File compares got with the file at path, or writes it there.
@@ -36,8 +36,8 @@ func File(t testing.TB, path string, got []byte) {
 	}
 }
 
-// Section compares got with what a document has between head and the next tail, or
-// its end where tail is empty; or writes it there.
+// Section compares got with the part of a document between head and the next tail,
+// or the end of the document if tail is empty; or it writes got there.
 func Section(t testing.TB, path, head, tail, got string) {
 	t.Helper()
 	document, err := os.ReadFile(path)
@@ -82,13 +82,15 @@ func write(t testing.TB, path string, data []byte) {
 	must.OK(t, os.WriteFile(path, data, 0o644))
 }
 
-// command writes what a test compares again. Tests run in their package's folder.
+// command returns the command that rewrites what a test compares. Tests run in
+// their package's folder.
 func command(t testing.TB) string {
 	name, _, _ := strings.Cut(t.Name(), "/")
 	return "go test " + testedPackage(t) + " -run '^" + name + "$' -update"
 }
 
-// testedPackage is the folder of the package under test, from the module's.
+// testedPackage returns the folder of the package under test, relative to the
+// module's.
 func testedPackage(t testing.TB) string {
 	root, err := module.Root()
 	must.OK(t, err)

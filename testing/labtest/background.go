@@ -8,9 +8,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Background starts a command that the test goes on beside. ended is closed when
-// the command has ended, however; said holds what it said, to be read after that.
-// A test that ends first kills it; one that failed shows what it said.
+// Background starts a command in parallel with the test. ended is closed when the
+// command has ended for any reason; said then holds its output. If the test ends
+// first, it kills the command; a failed test shows the output.
 func Background(t testing.TB, cmd *exec.Cmd) (said *bytes.Buffer, ended <-chan struct{}) {
 	t.Helper()
 	said = &bytes.Buffer{}

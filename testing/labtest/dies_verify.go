@@ -16,9 +16,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// DiesAt runs a test of the caller's package in a process of its own, with variables of
-// the environment, which dies at its n-th step; 0: at none. It returns the steps that the
-// process came to, whether it died, and what it said.
+// DiesAt runs a test of the caller's package in a separate process with the given
+// environment variables, which dies at its n-th step (0: at none). It returns the steps
+// that the process reached, whether it died, and its output.
 func DiesAt(ctx context.Context, t *testing.T, n int, test string, variables ...string) (steps []string, died bool, said string) {
 	t.Helper()
 	log := filepath.Join(t.TempDir(), "steps")

@@ -11,9 +11,9 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// interruptible are the labs that an interrupt of the tests takes down: no
-// test's end comes then. A program that is starting one is interrupted along
-// and cleans up itself.
+// interruptible lists the labs to take down when the tests are interrupted,
+// since a test's cleanup does not run then. A program that is starting a lab
+// receives the interrupt too and cleans up itself.
 type interruptible struct {
 	once     sync.Once
 	mu       sync.Mutex
@@ -29,7 +29,7 @@ func (i *interruptible) note(m Machine) {
 	i.once.Do(func() {
 		signals := make(chan os.Signal, 1)
 		signal.Notify(signals, unix.SIGINT, unix.SIGTERM)
-		go func() { // as long as the tests
+		go func() { // ends with the tests
 			<-signals
 			i.mu.Lock()
 			for _, m := range i.machines {

@@ -1,14 +1,14 @@
 // Package labtest gives tests of other packages a real lab.
 //
-// [Start] and [Shared] give a lab that runs: the one whose state folder
-// MESHTRIAL_TEST_LAB names, or one that the tests of a package share (see
-// [Sharing]), or one of the test's own. [New] prepares one that the test starts
-// and ends itself. The program is built from the sources as they are, unless
-// MESHTRIAL_PROGRAM names one. Where there can be no lab (no root) the test is
-// skipped and says why.
+// [Start] and [Shared] return a running lab: the one in the state folder
+// MESHTRIAL_TEST_LAB, one shared by the tests of a package (see [Sharing]), or
+// a lab only for the test. [New] prepares a lab that the test starts and ends
+// itself. The program is built from the current sources unless
+// MESHTRIAL_PROGRAM names one. If no lab is possible (without root), the test
+// is skipped with the reason.
 //
-// Each test says in its log which lab it has, how long that took to come up and
-// how long it was used; testing/testrun adds that up.
+// Each test logs which lab it has, how long that took to start and how long it
+// was used; testing/testrun sums this up.
 package labtest
 
 import (
@@ -27,17 +27,17 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Machine is what a test needs to start labs: the program, and the folder in
-// which it keeps its state.
+// Machine is what a test needs to start labs: the program and the folder for
+// its state.
 type Machine struct {
 	Program string // the meshtrial program
-	Name    string // of the lab, for the test's log
+	Name    string // name of the lab, for the test's log
 	home    string // XDG_STATE_HOME of the lab
 	dir     string // removed with the lab; "" if it is not ours
 }
 
-// New prepares a lab of the test's own without starting it. It sets the
-// environment of the test, so that package local means that lab too.
+// New prepares a lab only for the test, without starting it. It sets the test's
+// environment so that package local uses that lab too.
 func New(t *testing.T) Machine {
 	t.Helper()
 	m := prepare(t)
@@ -51,7 +51,7 @@ func New(t *testing.T) Machine {
 	return m
 }
 
-// prepare makes a folder for a lab; short, for the sake of sockets.
+// prepare makes a folder for a lab, with a short path because of sockets.
 func prepare(t *testing.T) Machine {
 	t.Helper()
 	program := Program(t)
@@ -62,7 +62,7 @@ func prepare(t *testing.T) Machine {
 	return m
 }
 
-// packageName is the folder of the test's package in the repository.
+// packageName returns the folder of the test's package in the repository.
 func packageName(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -74,17 +74,17 @@ func packageName(t *testing.T) string {
 	return filepath.ToSlash(name)
 }
 
-// account notes in the test's log how long it has the lab.
+// account logs how long the test uses the lab.
 func (m Machine) account(t *testing.T) {
 	began := time.Now()
 	t.Logf("lab %s: wanted", m.Name)
 	t.Cleanup(func() { t.Logf("lab %s: used for %.1f s", m.Name, time.Since(began).Seconds()) })
 }
 
-// State is the folder of the lab's state.
+// State returns the folder of the lab's state.
 func (m Machine) State() string { return filepath.Join(m.home, "meshtrial", "lab") }
 
-// Env is the environment in which the program finds the lab.
+// Env returns the environment in which the program finds the lab.
 func (m Machine) Env() []string {
 	env := os.Environ()
 	for name, value := range m.variables() {
@@ -108,7 +108,7 @@ func (m Machine) use(t *testing.T) {
 	}
 }
 
-// remove takes the lab down, if there is one, and its folder away.
+// remove takes the lab down, if there is one, and removes its folder.
 func (m Machine) remove() error {
 	err := m.down()
 	interrupts.forget(m)
@@ -138,7 +138,7 @@ func (m Machine) Up(t *testing.T, args ...string) *local.Lab {
 	return l
 }
 
-// Command is a call of the program that finds the lab.
+// Command returns a call of the program that finds the lab.
 func (m Machine) Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(m.Program, args...)
@@ -146,7 +146,7 @@ func (m Machine) Command(t testing.TB, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Run runs the program and returns its exit code and all it said.
+// Run runs the program and returns its exit code and all its output.
 func (m Machine) Run(t *testing.T, args ...string) (int, string) {
 	t.Helper()
 	out, err := m.Command(t, args...).CombinedOutput()
@@ -158,7 +158,7 @@ func (m Machine) Run(t *testing.T, args ...string) (int, string) {
 	return 0, string(out)
 }
 
-// Kubectl runs a lab's own kubectl and returns all it said.
+// Kubectl runs a lab's own kubectl and returns all its output.
 func Kubectl(t *testing.T, l *local.Lab, input string, args ...string) string {
 	t.Helper()
 	state := filepath.Dir(l.Kubeconfig())

@@ -14,11 +14,12 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// goneTime bounds the wait for a namespace to go.
+// goneTime bounds the wait for a namespace to disappear.
 const goneTime = 4 * time.Minute
 
-// Namespace has a namespace that the test makes taken away at its end, pods
-// without their time to end, so that the lab's next test finds none of it.
+// Namespace removes a namespace that the test creates at the test's end, with
+// pods killed immediately, so that the next test on the lab finds nothing of
+// it.
 func Namespace(t *testing.T, l *local.Lab, name string) {
 	t.Helper()
 	kube, err := kubernetes.NewForConfig(l.RESTConfig())
@@ -29,7 +30,7 @@ func Namespace(t *testing.T, l *local.Lab, name string) {
 		now := int64(0)
 		namespaces := kube.CoreV1().Namespaces()
 		for deleted := false; ; time.Sleep(100 * time.Millisecond) {
-			var refused error // or not answered by a busy API server
+			var refused error // or unanswered by a busy API server
 			if !deleted {
 				refused = errors.Join(kube.AppsV1().Deployments(name).DeleteCollection(ctx, metav1.DeleteOptions{}, metav1.ListOptions{}),
 					kube.CoreV1().Pods(name).DeleteCollection(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}, metav1.ListOptions{}),

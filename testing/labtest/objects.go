@@ -21,23 +21,24 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Objects looks at the objects of a lab's cluster that are not in the program's own
-// namespaces, and do not change all the time by themselves.
+// Objects observes the objects of a lab's cluster, except those in the program's own
+// namespaces and those that change constantly on their own.
 type Objects struct {
 	kube  dynamic.Interface
 	kinds []schema.GroupVersionResource
 	of    func(o *unstructured.Unstructured) bool
 }
 
-// unsteady are resources that the cluster itself changes all the time.
+// unsteady lists resources that the cluster itself changes constantly.
 var unsteady = []string{"pods", "replicasets", "events", "leases", "endpoints", "endpointslices", "componentstatuses"}
 
-// goneLimit bounds the wait for the garbage collector to take along what belongs to
-// a namespace.
+// goneLimit bounds the wait for the garbage collector to remove what belongs to a
+// namespace.
 const goneLimit = 2 * time.Minute
 
-// NewObjects looks at those for which of holds; nil: at all. It waits until istiod has
-// its webhook refuse what it cannot judge, as it has once it has seen it work.
+// NewObjects observes the objects selected by of; nil means all. It waits until istiod
+// has made its webhook reject what it cannot validate, which istiod does once it has seen
+// the webhook work.
 func NewObjects(t *testing.T, l *local.Lab, of func(o *unstructured.Unstructured) bool) *Objects {
 	t.Helper()
 	kube, err := dynamic.NewForConfig(l.RESTConfig())
@@ -64,8 +65,8 @@ func NewObjects(t *testing.T, l *local.Lab, of func(o *unstructured.Unstructured
 	return a
 }
 
-// Now are all of them by kind and name, without what the API server or a controller keeps
-// on them.
+// Now returns all objects by kind and name, without what the API server or a controller
+// maintains in them.
 func (a *Objects) Now(t *testing.T) map[string]map[string]any {
 	t.Helper()
 	out := map[string]map[string]any{}
@@ -90,7 +91,8 @@ func (a *Objects) Now(t *testing.T) map[string]map[string]any {
 	return out
 }
 
-// Same waits until they are as they were before, after what has happened.
+// Same waits until the objects are as they were before; what describes what happened in
+// between.
 func (a *Objects) Same(t *testing.T, what string, before map[string]map[string]any) {
 	t.Helper()
 	var differ []string

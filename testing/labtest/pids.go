@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// PIDs lists the processes of a lab, by its cgroup, that run a program; "": all.
+// PIDs lists the processes of a lab, by its cgroup, that run a program; "" means
+// all.
 func PIDs(lab, program string) (pids []int) {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
-		groups, _ := os.ReadFile(dir + "/cgroup") // of a process that ended meanwhile there is none
+		groups, _ := os.ReadFile(dir + "/cgroup") // a process that has ended has none
 		if !strings.Contains(string(groups), "/meshtrial-"+lab) {
 			continue
 		}

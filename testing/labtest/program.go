@@ -17,16 +17,16 @@ import (
 // programVariable names a program that is known to be current.
 const programVariable = "MESHTRIAL_PROGRAM"
 
-// built is the program as this process has built it.
+// built is the program that this process has built.
 var built struct {
 	once sync.Once
 	path string
 	err  error
 }
 
-// Program returns the path of the meshtrial program, built by `make build`
-// from the sources as they are. It skips the test without root, with which
-// everything that the program does to a machine is done.
+// Program returns the path of the meshtrial program, built by `make build` from
+// the current sources. It skips the test without root, which everything that
+// the program does to a machine requires.
 func Program(t *testing.T) string {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -45,7 +45,7 @@ func Program(t *testing.T) string {
 	return built.path
 }
 
-// build makes the program; of several packages' tests one after the other.
+// build makes the program; tests of several packages take turns.
 func build(root string) (string, error) {
 	folder := filepath.Join(root, "bin")
 	if err := os.MkdirAll(folder, 0o755); err != nil {

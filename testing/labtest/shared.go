@@ -17,36 +17,36 @@ import (
 )
 
 const (
-	// labVariable names the state folder of a lab for all tests that need none
-	// of their own. Where none runs there, a test starts one, which stays: for the
-	// next test, or the next package.
+	// labVariable names the state folder of a lab for all tests that do not need a
+	// separate one. If none runs there, a test starts one, which stays for the
+	// next test or the next package.
 	labVariable = "MESHTRIAL_TEST_LAB"
-	// seedVariable repeats what tests leave to chance.
+	// seedVariable repeats a test's random choices.
 	seedVariable = "MESHTRIAL_SEED"
-	// OtherEnvoy is a version that shared labs have beside the default one.
+	// OtherEnvoy is a version that shared labs have in addition to the default
+	// one.
 	OtherEnvoy = "1.39.0"
-	// oursFile stands beside the state of a lab in labVariable that a test has
-	// started, and that a test may therefore take down.
+	// oursFile marks, next to its state, a lab in labVariable that a test has
+	// started and that a test may therefore take down.
 	oursFile = "lab-started-by-a-test"
 )
 
-// shared is the lab that the tests of this process have in common.
+// shared is the lab that the tests of this process share.
 var shared struct {
 	mu     sync.Mutex
-	on     bool     // by Sharing, or labVariable
-	lab    *Machine // nil while there is none
-	users  int      // tests that have it
-	spoilt bool     // one of them failed: the last takes it down
+	on     bool     // set by Sharing or labVariable
+	lab    *Machine // nil if there is none
+	users  int      // tests that use it
+	spoilt bool     // one of them failed: the last one takes it down
 }
 
-// Tests runs a package's tests that share a lab; it is a *testing.M for
-// whoever takes one.
+// Tests runs a package's tests that share a lab. It stands in for *testing.M.
 type Tests struct{ m *testing.M }
 
-// Sharing has the tests of a package that call [Start] or [Shared] share one
-// lab, which the first of them starts and the end of all takes down: each must
-// leave it as it found it. A test that fails takes it down, so that it spoils
-// no other.
+// Sharing makes the tests of a package that call [Start] or [Shared] share one
+// lab. The first of them starts it, and it is taken down after the last: each must
+// leave it as it found it. A failed test takes it down, so that it does not affect
+// others.
 //
 //	func TestMain(m *testing.M) { os.Exit(labtest.Sharing(m).Run()) }
 func Sharing(m *testing.M) Tests {
@@ -68,8 +68,8 @@ func (s Tests) Run() int {
 	return code
 }
 
-// Start gives the lab that [Shared] gives, and sets the environment of the
-// test, so that package local and commands run inside the test mean that lab.
+// Start returns the lab of [Shared], and sets the test's environment so that
+// package local and commands run inside the test use that lab.
 func Start(t *testing.T) *local.Lab {
 	t.Helper()
 	m, l := Shared(t)
@@ -77,8 +77,8 @@ func Start(t *testing.T) *local.Lab {
 	return l
 }
 
-// Shared is a lab that runs: the one in labVariable, the one that the package's
-// tests share, or else one of the test's own.
+// Shared returns a running lab: the one in labVariable, the one that the package's
+// tests share, or else one only for the test.
 func Shared(t *testing.T) (Machine, *local.Lab) {
 	t.Helper()
 	handed := os.Getenv(labVariable)
@@ -106,8 +106,8 @@ func Shared(t *testing.T) (Machine, *local.Lab) {
 	return m, l
 }
 
-// prepared is a machine for the lab of a state folder, or for one of the
-// package's own without any.
+// prepared returns a machine for the lab of a state folder, or without one for a
+// lab of the package.
 func prepared(t *testing.T, state string) Machine {
 	t.Helper()
 	if state == "" {
@@ -146,7 +146,7 @@ func (m Machine) start(t *testing.T) *local.Lab {
 
 func (m Machine) oursFile() string { return filepath.Join(m.home, "meshtrial", oursFile) }
 
-// ours tells whether a test has started the lab.
+// ours reports whether a test has started the lab.
 func (m Machine) ours() bool {
 	_, err := os.Stat(m.oursFile())
 	return m.dir != "" || !errors.Is(err, fs.ErrNotExist)
@@ -168,8 +168,8 @@ func leave(t *testing.T) {
 	}
 }
 
-// Seed is what a test's chance begins with: another one each time, unless
-// MESHTRIAL_SEED has one, and another one for each test.
+// Seed returns the seed of a test's random choices: a new one each time unless
+// MESHTRIAL_SEED sets it, and a different one for each test.
 func Seed(t testing.TB) uint64 {
 	t.Helper()
 	seed := uint64(time.Now().UnixNano())

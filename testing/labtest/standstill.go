@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// StandStill stops processes for a time, as they stand still on a machine that sleeps or
-// whose hypervisor holds it, and lets them go on. What they start while they are being
-// stopped is stopped too, if list then names it.
+// StandStill suspends processes for a time, like a machine that sleeps or that its
+// hypervisor suspends, and resumes them. Processes that they start meanwhile are
+// suspended too if list then includes them.
 func StandStill(t testing.TB, length time.Duration, list func() []int) {
 	t.Helper()
 	stopped := map[int]bool{}

@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Study writes a study file into a folder of its own, and returns its path.
+// Study writes a study file into a new folder, and returns its path.
 func Study(t testing.TB, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "study.yaml")
@@ -23,14 +23,14 @@ func Study(t testing.TB, text string) string {
 	return file
 }
 
-// AboutTheMachine are the checks that fail where the machine is busy, whatever the mesh
+// AboutTheMachine lists the checks that fail if the machine is busy, whatever the mesh
 // does.
 var AboutTheMachine = []string{"schedule-lag", "schedule-fit", "schedule-rate", "steady", "generator-cpu", "cpu-edges"}
 
-// OfTheMachine tells whether a check of a trial says nothing against the mesh if it fails:
-// it is one of [AboutTheMachine], or an account of threads whose reader was kept from
-// reading, if it is wrong by no more than what its cgroup used meanwhile, or CPU of a
-// scenario that was counted late. Limits are those of a run that is given none.
+// OfTheMachine reports whether failing a trial's check is no evidence against the mesh.
+// That is so for a check in [AboutTheMachine], for an account of threads whose reader was
+// delayed, if it is off by no more than what its cgroup used meanwhile, and for CPU of a
+// scenario that was counted late. Limits are those of a run without explicit ones.
 func OfTheMachine(trial record.Trial, c record.Check) bool {
 	if slices.Contains(AboutTheMachine, c.Name) {
 		return true
@@ -44,9 +44,9 @@ func OfTheMachine(trial record.Trial, c record.Check) bool {
 	return found && measured && th.UnsureS > min(least, longRead) && math.Abs(th.UnaccountedS) <= th.UnsureS+least
 }
 
-// countedLate tells whether CPU of a scenario was counted as late as the machine may be to
-// blame for: by a tenth of the timeline, or by half of it if the clients or another check
-// say too that the machine was busy.
+// countedLate reports whether CPU of a scenario was counted so late that the machine may
+// be the cause: by a tenth of the timeline, or by half of it if the clients or another
+// check also indicate a busy machine.
 func countedLate(trial record.Trial) bool {
 	busy := trial.Scenario.Lag.At(0.99)/1e3 > resilience.ScheduleLagWarning.Default ||
 		slices.ContainsFunc(trial.Validity.Checks, func(c record.Check) bool { return !c.OK && slices.Contains(AboutTheMachine, c.Name) })
@@ -57,8 +57,8 @@ func countedLate(trial record.Trial) bool {
 	return trial.Scenario.CountedS >= least*trial.Window.Seconds
 }
 
-// Measured runs a command that measures, and returns all it said. Its figures may be
-// invalid on a machine that others use too; any other failure ends the test.
+// Measured runs a command that measures, and returns all its output. The results may be
+// invalid on a machine that is also used by others; any other failure ends the test.
 func (m Machine) Measured(t *testing.T, args ...string) string {
 	t.Helper()
 	code, said := m.Run(t, args...)
@@ -68,8 +68,8 @@ func (m Machine) Measured(t *testing.T, args ...string) string {
 	return said
 }
 
-// Folder is where programs lie that are not built here: the folder that a variable of the
-// environment names. Without it the test is skipped.
+// Folder returns the folder of programs that are not built here, from an environment
+// variable. Without it the test is skipped.
 func Folder(t testing.TB, variable string) string {
 	t.Helper()
 	dir := os.Getenv(variable)

@@ -7,8 +7,7 @@ import (
 )
 
 // Goroutines fails the test at its end if more goroutines run than now, and
-// still do after a minute. It is for tests that run alone in their
-// process.
+// still do after a minute. It is for tests that run alone in their process.
 func Goroutines(t testing.TB) {
 	t.Helper()
 	before := runtime.NumGoroutine()

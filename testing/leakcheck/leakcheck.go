@@ -1,9 +1,9 @@
-// Package leakcheck tells what a test left behind on the machine: processes,
-// mounts, namespaces, network interfaces, routes, packet filter rules, sets of addresses,
-// cgroups, listening sockets, settings and files.
+// Package leakcheck reports what a test left behind on the machine: processes, mounts,
+// namespaces, network interfaces, routes, packet filter rules, address sets, cgroups,
+// listening sockets, settings and files.
 //
-// [Take] lists all of that before and after; [Snapshot.New] says what is
-// there afterwards and was not before. Nothing is cleaned up.
+// [Take] lists all of these before and after; [Snapshot.New] reports what was added.
+// Nothing is cleaned up.
 package leakcheck
 
 import (
@@ -25,50 +25,50 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Options say where to look beside what every machine has.
+// Options says where to look in addition to what every machine has.
 type Options struct {
-	// Files are folders in which no file may appear, vanish or change.
-	// Default: [HostFolders].
+	// Files lists folders in which no file may appear, vanish or change. Default:
+	// [HostFolders].
 	Files []string
 	// Rules is a command that prints the packet filter's rules, such as
 	// "nft list ruleset"; empty skips them.
 	Rules []string
 	// Env is added to that command's environment.
 	Env []string
-	// Only, if set, narrows everything that can be attributed (processes,
-	// namespaces, mounts, cgroups, interfaces, routes, listeners) to what contains
-	// one of these words: on a machine that others use too, the names of the
-	// test's own cgroups and interfaces, and its folders. Of the files in
-	// [HostFolders] those count that contain one, and all in those where a lab writes.
+	// Only, if set, narrows everything attributable (processes, namespaces, mounts,
+	// cgroups, interfaces, routes, listeners) to entries that contain one of these words.
+	// On a machine also used by others they are the names of the test's own cgroups and
+	// interfaces, and its folders. Of the files in [HostFolders], it counts those that
+	// contain one of the words, and all files in folders where a lab writes.
 	Only []string
-	// But, if set, names what of that belongs to others, at the moment.
+	// But, if set, returns names of those entries that currently belong to others.
 	But func() []string
-	// Sysctls are files below /proc/sys whose value must not change.
+	// Sysctls lists files below /proc/sys whose value must not change.
 	Sysctls []string
 }
 
-// HostFolders are what belongs to the host's own containerd, CNI, kubelet and
+// HostFolders lists the folders of the host's own containerd, CNI, kubelet and
 // configuration.
 var HostFolders = []string{"/etc", "/opt", "/usr/libexec", "/var/lib/cni", "/var/lib/kubelet", "/var/lib/containerd", "/var/log/pods", "/var/log/containers",
 	"/run/containerd", "/run/netns", "/run/runc", "/run/meshtrial", "/run/istio-cni", "/run/ztunnel"}
 
-// labFolders are those in which only Kubernetes, its network and this program write,
-// whatever else is installed or configured on a machine meanwhile.
+// labFolders lists the folders in which only Kubernetes, its network and this program
+// write, whatever else is installed or configured on a machine meanwhile.
 var labFolders = []string{"/etc/cni", "/etc/kubernetes", "/etc/containerd", "/opt/cni", "/opt/containerd", "/usr/libexec/kubernetes", "/var/lib/cni", "/var/lib/kubelet",
 	"/var/log/pods", "/var/log/containers", "/run/netns", "/run/meshtrial", "/run/istio-cni", "/run/ztunnel"}
 
-// Snapshot is what a machine has at a moment: for each kind, descriptions.
+// Snapshot is the state of a machine at one moment: descriptions for each kind.
 type Snapshot struct {
 	kinds map[string]map[string]bool
 	only  []string
 	but   []string
-	host  bool // its files are those of [HostFolders]
+	host  bool // files are those of [HostFolders]
 }
 
-// narrowed are the kinds to which Options.Only applies.
+// narrowed lists the kinds to which Options.Only applies.
 var narrowed = []string{"process", "namespace", "mount", "cgroup", "interface", "route", "listener"}
 
-// Take lists what the machine has now.
+// Take lists the machine's current state.
 func Take(o Options) (*Snapshot, error) {
 	s := &Snapshot{kinds: map[string]map[string]bool{}, only: o.Only}
 	if o.But != nil {
@@ -91,7 +91,7 @@ func Take(o Options) (*Snapshot, error) {
 	return s, nil
 }
 
-// New lists, sorted, what s has and before had not, and files that are gone.
+// New lists, sorted, what s has and before lacked, and files that are gone.
 func (s *Snapshot) New(before *Snapshot) []string {
 	var found []string
 	for kind, now := range s.kinds {
@@ -118,14 +118,14 @@ func (s *Snapshot) counts(kind, what string) bool {
 		return true
 	}
 	has := func(word string) bool { return strings.Contains(what, word) }
-	if kind == "mount" && has("/meshtrial/") { // in the program's cache or state: no test makes one by itself
+	if kind == "mount" && has("/meshtrial/") { // in the program's cache or state, where no test mounts anything itself
 		return true
 	}
 	return slices.ContainsFunc(s.only, has) && !slices.ContainsFunc(s.but, has)
 }
 
-// Check fails a test for everything that is new since before, after giving
-// the machine a moment to finish what is ending.
+// Check fails a test for everything that is new since before. It gives the machine a
+// moment to finish what is ending.
 func Check(t testing.TB, before *Snapshot, o Options, patience time.Duration) {
 	t.Helper()
 	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
@@ -149,8 +149,8 @@ func (s *Snapshot) add(kind, format string, args ...any) {
 	s.kinds[kind][fmt.Sprintf(format, args...)] = true
 }
 
-// processes lists processes and the namespaces they are in. Processes that
-// end while being read are left out.
+// processes lists processes and their namespaces. It omits processes that end while being
+// read.
 func (s *Snapshot) processes() {
 	dirs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, dir := range dirs {
@@ -178,7 +178,7 @@ func (s *Snapshot) processes() {
 	}
 }
 
-// deepest picks the longest path of a /proc/PID/cgroup file.
+// deepest returns the longest path in a /proc/PID/cgroup file.
 func deepest(groups string) string {
 	longest := "/"
 	for _, line := range strings.Split(groups, "\n") {
@@ -230,12 +230,12 @@ func (s *Snapshot) routes() error {
 	return err
 }
 
-// ipsets lists the sets of addresses of the checker's network namespace, which packet
-// filter rules match by. A kernel without them has none.
+// ipsets lists the address sets of the checker's network namespace, which packet filter
+// rules match against. A kernel without support has none.
 func (s *Snapshot) ipsets() error {
 	all, err := netlink.IpsetListAll()
 	if err != nil {
-		return nil // no kernel says which of its refusals means that it lacks them
+		return nil // no error code identifies a kernel without them
 	}
 	for _, set := range all {
 		s.add("ipset", "%s (%s)", set.SetName, set.TypeName)
@@ -243,8 +243,8 @@ func (s *Snapshot) ipsets() error {
 	return nil
 }
 
-// listeners lists listening TCP sockets of the checker's network namespace,
-// with the processes that hold them.
+// listeners lists listening TCP sockets of the checker's network namespace, with the
+// processes that hold them.
 func (s *Snapshot) listeners() error {
 	owners := map[string]string{}
 	links, _ := filepath.Glob("/proc/[0-9]*/fd/*")

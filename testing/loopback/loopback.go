@@ -1,4 +1,4 @@
-// Package loopback serves on ports of the loopback for the length of a test.
+// Package loopback serves on loopback ports for the duration of a test.
 package loopback
 
 import (
@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Listen returns a listener that the test's end closes.
+// Listen returns a listener that is closed at the end of the test.
 func Listen(t testing.TB) net.Listener {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -17,7 +17,7 @@ func Listen(t testing.TB) net.Listener {
 	return l
 }
 
-// Serve has a server serve until the test ends, which then stops it and waits, and returns
+// Serve runs a server until the test ends, which stops it and waits for it, and returns
 // its address. The test fails if serve does.
 func Serve(t testing.TB, serve func(net.Listener) error, stop func()) (address string) {
 	t.Helper()

@@ -12,7 +12,7 @@ import (
 	"text/tabwriter"
 )
 
-// boot runs a machine until it turns itself off. Its console is beside the transcript.
+// boot runs a machine until it powers off. Its console log is next to the transcript.
 func (o options) boot(ctx context.Context, m machine, disk, transcript string) error {
 	root := filepath.Join(o.work, m.name)
 	kernel, err := only(root, "boot/vmlinuz-*")
@@ -33,7 +33,7 @@ func (o options) boot(ctx context.Context, m machine, disk, transcript string) e
 		"-serial", "file:"+transcript+".console", "-serial", "file:"+transcript)
 }
 
-// only is the single file below root that matches a pattern.
+// only returns the single file below root that matches a pattern.
 func only(root, pattern string) (string, error) {
 	found, err := filepath.Glob(filepath.Join(root, pattern))
 	if err != nil || len(found) != 1 {
@@ -42,7 +42,7 @@ func only(root, pattern string) (string, error) {
 	return found[0], nil
 }
 
-// step is the outcome of one step of the guest's script.
+// step is the result of one step of the guest's script.
 type step struct {
 	name    string
 	code    int // exit code
@@ -50,7 +50,8 @@ type step struct {
 	ended   bool
 }
 
-// passed: a run and its report may lack an answer (4); every other step must succeed.
+// passed reports success. A run and its report may lack an answer (4); every other step
+// must succeed.
 func (s step) passed() bool {
 	return s.ended && (s.code == 0 || s.code == 4 && (strings.HasPrefix(s.name, "run ") || s.name == "report"))
 }
@@ -62,13 +63,13 @@ func (s step) String() string {
 	return fmt.Sprintf("%-18s exit code %d after %d s", s.name, s.code, s.seconds)
 }
 
-// result is the outcome of a machine.
+// result is the result of a machine.
 type result struct {
 	machine string
 	steps   []step
 }
 
-// lastStep is the script's last one: a transcript without it is of a machine that hung.
+// lastStep is the last step of the script: a machine without it in its transcript hung.
 const lastStep = "nothing left"
 
 func (r result) passed() bool {
@@ -80,7 +81,7 @@ func (r result) passed() bool {
 	return len(r.steps) > 0 && r.steps[len(r.steps)-1].name == lastStep
 }
 
-// parse reads the marks that the guest's script makes before and after each step.
+// parse parses the marks that the guest's script writes before and after each step.
 func parse(transcript string) []step {
 	var out []step
 	for line := range strings.Lines(transcript) {
@@ -103,7 +104,8 @@ func parse(transcript string) []step {
 	return out
 }
 
-// writeTable has a line a machine and a column a step: its seconds, or its exit code.
+// writeTable writes a line per machine and a column per step: its seconds, or its exit
+// code.
 func writeTable(out io.Writer, all []result) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	for i, r := range all {

@@ -15,7 +15,7 @@ import (
 )
 
 // The script that tries the program, and the studies that it runs: one of each kind, as small
-// as they can be.
+// as possible.
 var (
 	//go:embed guest.sh
 	guestScript string
@@ -27,8 +27,8 @@ var (
 	resilience string
 )
 
-// service runs the script once the machine is up, with its output on the second serial
-// port, and turns the machine off.
+// service runs the script once the machine has booted, with its output on the second serial
+// port, and powers the machine off.
 const service = `[Unit]
 After=multi-user.target
 
@@ -41,7 +41,7 @@ StandardError=inherit
 TimeoutStartSec=infinity
 `
 
-// disk makes a machine's root file system, and an image of it.
+// disk makes a machine's root file system and an image of it.
 func (o options) disk(ctx context.Context, m machine) (string, error) {
 	root, image := filepath.Join(o.work, m.name), filepath.Join(o.work, m.name+".img")
 	if err := os.RemoveAll(root); err != nil {
@@ -67,8 +67,8 @@ func (o options) disk(ctx context.Context, m machine) (string, error) {
 	if err := command(ctx, "install", "-m", "755", o.program, filepath.Join(root, "usr/local/bin/meshtrial")); err != nil {
 		return "", err
 	}
-	// The packages of this release for what runs on the node: fetched from here, since
-	// there is no network inside.
+	// The packages of this release for programs on the node: fetched from here, since there
+	// is no network inside.
 	for _, name := range []string{"resolv.conf", "hosts"} {
 		if err := command(ctx, "cp", "/etc/"+name, filepath.Join(root, "etc", name)); err != nil {
 			return "", err
@@ -88,7 +88,7 @@ func (o options) disk(ctx context.Context, m machine) (string, error) {
 	return image, nil
 }
 
-// fill writes what a machine has beside its packages.
+// fill writes what a machine has in addition to its packages.
 func (m machine) fill(ctx context.Context, root string) error {
 	files := map[string]string{
 		"/etc/systemd/system/tryit.service": service,
@@ -116,7 +116,7 @@ func (m machine) fill(ctx context.Context, root string) error {
 		}
 	}
 	links := map[string]string{"multi-user.target.wants/tryit.service": "../tryit.service",
-		// A login at a serial port hangs up whoever else writes to it.
+		// A login on a serial port hangs up on other writers.
 		"serial-getty@ttyS0.service": "/dev/null", "serial-getty@ttyS1.service": "/dev/null"}
 	for name, to := range links {
 		path := filepath.Join(root, "etc/systemd/system", name)
@@ -130,7 +130,7 @@ func (m machine) fill(ctx context.Context, root string) error {
 	return command(ctx, "chroot", root, "useradd", "--create-home", "someone")
 }
 
-// repository is the first of the places where apt finds packages that has a suite.
+// repository returns the first of apt's package sources that has a suite.
 func repository(ctx context.Context, suite string) (string, error) {
 	out, err := exec.CommandContext(ctx, "apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages").Output()
 	if err != nil {
@@ -153,7 +153,7 @@ func repository(ctx context.Context, suite string) (string, error) {
 	return "", fmt.Errorf("no repository of this machine's apt has the suite %s", suite)
 }
 
-// command runs a program; its error has what it printed last.
+// command runs a program; its error includes the end of the output.
 func command(ctx context.Context, name string, args ...string) error {
 	var said bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)

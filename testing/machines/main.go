@@ -1,17 +1,17 @@
 // Machines runs the program on machines like those of users: Debian root file systems, made by
 // mmdebstrap and booted by qemu, with the distribution's own kernel and systemd. Each has the
-// program and a filled cache, and nothing else of ours: no Go, no network.
+// program and a filled cache, but no Go and no network.
 //
 //	machines [--limit 90m] [--keep DIR] [NAME...]
 //
-// In each machine doctor, lab up, a small run of each kind and lab down run in turn;
-// afterwards its links, mounts, rules, processes and cgroups are compared with those before.
-// It prints a line a step and a table in the end, leaves the transcripts in bin/machines,
-// and exits with 1 if a step failed. An emulated CPU is some 15 times slower than a real
-// one: a run that completes passes, even if none of its trials is valid.
+// Each machine runs doctor, lab up, a small run of each kind and lab down in turn. Then its
+// links, mounts, rules, processes and cgroups are compared with those before. The command
+// prints a line per step and finally a table, leaves the transcripts in bin/machines, and
+// exits with 1 if a step failed. An emulated CPU is about 15 times slower than a real one: a
+// run that completes passes, even if none of its trials is valid.
 //
 // It needs root, mmdebstrap, qemu-system-x86_64 and mke2fs, and takes packages from the
-// repositories that this machine's apt has.
+// repositories configured for this machine's apt.
 package main
 
 import (
@@ -45,13 +45,13 @@ func main() {
 	}
 }
 
-// options are what the command line says.
+// options are the command-line options.
 type options struct {
 	program, cache string        // files that every machine gets
-	out            string        // folder for transcripts
-	keep           string        // folder in which disks stay, some 4 GB each
-	work           string        // folder for disks
-	limit          time.Duration // for one machine
+	out            string        // for transcripts
+	keep           string        // where disks stay, about 4 GB each
+	work           string        // for disks
+	limit          time.Duration // per machine
 }
 
 func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error) {
@@ -97,7 +97,7 @@ func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error)
 	return ok, writeTable(out, all)
 }
 
-// choose are the machines of these names; all of them without names.
+// choose returns the machines of these names, or all of them.
 func choose(names []string) ([]machine, error) {
 	if len(names) == 0 {
 		return machines, nil
@@ -117,7 +117,7 @@ func choose(names []string) ([]machine, error) {
 	return out, nil
 }
 
-// wanted reports what this machine lacks.
+// wanted reports requirements that this machine lacks.
 func wanted() error {
 	if os.Geteuid() != 0 {
 		return errors.New("making root file systems takes root")
@@ -130,7 +130,7 @@ func wanted() error {
 	return nil
 }
 
-// try makes a machine, boots it and reads the outcome of its steps.
+// try makes a machine, boots it and reads the results of its steps.
 func (o options) try(ctx context.Context, m machine, out io.Writer) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, o.limit)
 	defer cancel()

@@ -1,4 +1,5 @@
-// Package module finds this module's folder, for tests: they run in their package's.
+// Package module finds this module's folder for tests, which run in their package's
+// folder.
 package module
 
 import (
@@ -7,7 +8,7 @@ import (
 	"path/filepath"
 )
 
-// Root is the folder of go.mod, at or above the working directory.
+// Root returns the folder of go.mod, at or above the working directory.
 func Root() (string, error) {
 	at, err := os.Getwd()
 	if err != nil {

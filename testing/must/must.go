@@ -1,4 +1,4 @@
-// Package must ends tests at errors that are not what they are about.
+// Package must ends tests on unexpected errors.
 package must
 
 // OK ends the test if there is an error.
@@ -12,5 +12,5 @@ func OK(t interface {
 	}
 }
 
-// Err is the error of a call whose value is not wanted.
+// Err returns the error of a call whose value is not needed.
 func Err[T any](_ T, err error) error { return err }

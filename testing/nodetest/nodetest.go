@@ -1,6 +1,6 @@
-// Package nodetest lets a test run programs of Node.js that a folder's
-// package-lock.json pins, to see that what is committed is what its sources
-// make.
+// Package nodetest lets a test run Node.js programs that a folder's
+// package-lock.json pins, to check that committed files match what their
+// sources generate.
 package nodetest
 
 import (
@@ -18,8 +18,8 @@ import (
 // limit is far more than any of these programs takes.
 const limit = 3 * time.Minute
 
-// Program is a file of the packages of folder, as a path in it. The test is
-// skipped, with the reason, where Node.js or the packages are not there.
+// Program returns the path of a file in the packages of folder. It skips the
+// test, with the reason, if Node.js or the packages are missing.
 func Program(t *testing.T, folder, file string) string {
 	t.Helper()
 	if _, err := exec.LookPath("node"); err != nil {
@@ -32,8 +32,8 @@ func Program(t *testing.T, folder, file string) string {
 	return path
 }
 
-// DependsOn reads files and folders, so that go test runs the test again when
-// one of them has changed: it does not see what other programs read.
+// DependsOn reads files and folders, so that go test reruns the test when one
+// of them changes: it does not see what other programs read.
 func DependsOn(t *testing.T, paths ...string) {
 	t.Helper()
 	for _, path := range paths {

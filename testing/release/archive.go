@@ -15,14 +15,14 @@ import (
 	"github.com/meshtrial/meshtrial/cli"
 )
 
-// document writes manual pages and completions for shells into dir.
+// document writes manual pages and shell completions to dir.
 func (c commit) document(dir string) error {
 	pages, completions := filepath.Join(dir, "man", "man1"), filepath.Join(dir, "completions")
 	if err := errors.Join(os.MkdirAll(pages, 0o755), os.MkdirAll(completions, 0o755)); err != nil {
 		return err
 	}
 	root := cli.Root()
-	root.DisableAutoGenTag = true // the day on which it was made
+	root.DisableAutoGenTag = true // it contains the current date
 	if err := doc.GenManTree(root, &doc.GenManHeader{Date: &c.time, Source: "meshtrial", Manual: "meshtrial"}, pages); err != nil {
 		return fmt.Errorf("manual pages: %w", err)
 	}
@@ -32,7 +32,7 @@ func (c commit) document(dir string) error {
 		root.GenFishCompletionFile(filepath.Join(completions, "meshtrial.fish"), true))
 }
 
-// archive writes the archive of one processor. All that it holds lies in the folder top.
+// archive writes the archive for one processor. Everything in it is in the folder top.
 func (c commit) archive(to, top, program, documents string) error {
 	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeBill writes the bill of materials of a program: the modules that it contains, as
-// the Go tool noted them in it.
+// writeBill writes the bill of materials of a program: the modules that the Go tool
+// recorded in it.
 func writeBill(to string, info *debug.BuildInfo, at time.Time) error {
 	main := module(info.Main, cdx.ComponentTypeApplication)
 	parts := []cdx.Component{module(debug.Module{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}, cdx.ComponentTypeLibrary)}
@@ -36,8 +36,8 @@ func writeBill(to string, info *debug.BuildInfo, at time.Time) error {
 	return f.Close()
 }
 
-// module describes a Go module. Its digest is that of go.sum, of the list of its files'
-// digests.
+// module describes a Go module. Its digest is the one in go.sum, of the list of its
+// files' digests.
 func module(m debug.Module, kind cdx.ComponentType) cdx.Component {
 	purl := "pkg:golang/" + m.Path + "@" + m.Version
 	out := cdx.Component{BOMRef: purl, PackageURL: purl, Type: kind, Name: m.Path, Version: m.Version}

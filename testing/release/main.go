@@ -1,17 +1,17 @@
-// Release makes what a release consists of, as `make release` does:
+// Release makes the files of a release, as `make release` does:
 //
 //	git clone of a commit -> make build for each processor -> archives, SBOMs, notes, checksums
 //
-// Everything is a function of the commit: archives hold no time, user or path of this
-// machine, so that whoever builds the commit with the same Go gets the same bytes. A test
-// of "verify" holds two releases against each other.
+// Everything is a function of the commit: archives contain no time, user or path of this
+// machine, so building the commit with the same Go gives the same bytes. A test in "verify"
+// compares two releases.
 //
 //	release DIR
 //
-// DIR gets, for each processor, an archive with the program, the README, the license if
-// there is one, manual pages and completions, and a list of the modules that the program
-// contains (CycloneDX); then NOTES.md and SHA256SUMS. An earlier release there is replaced;
-// a folder with other files is refused.
+// DIR receives, for each processor, an archive with the program, the README, the license if
+// there is one, manual pages and completions, and a list of the modules in the program
+// (CycloneDX); then NOTES.md and SHA256SUMS. It replaces an earlier release there, and rejects
+// a folder with other files.
 package main
 
 import (
@@ -31,7 +31,7 @@ import (
 	"time"
 )
 
-// processors are those that archives are for, as Go calls them.
+// processors lists the processors to build archives for, by Go's names.
 var processors = []string{"amd64", "arm64"}
 
 func main() {
@@ -61,7 +61,7 @@ func run(ctx context.Context, args []string) error {
 	return release(ctx, root, args[0])
 }
 
-// release makes dir the release of the repository's current commit, in place of an earlier one.
+// release makes dir the release of the repository's current commit, replacing an earlier one.
 func release(ctx context.Context, repository, dir string) error {
 	to, err := filepath.Abs(dir)
 	if err != nil {
@@ -123,7 +123,7 @@ func release(ctx context.Context, repository, dir string) error {
 	return os.Rename(dir, to)
 }
 
-// checkReplaceable refuses a folder whose files are not a release's.
+// checkReplaceable rejects a folder with files that do not belong to a release.
 func checkReplaceable(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,7 +138,7 @@ func checkReplaceable(dir string) error {
 	return nil
 }
 
-// commit is what is released: a clone, of which nobody else changes anything.
+// commit is what is released: a clone that nothing else modifies.
 type commit struct {
 	dir  string
 	time time.Time
@@ -207,7 +207,7 @@ func writeSums(dir string) error {
 	return os.WriteFile(filepath.Join(dir, sumsFile), []byte(sums.String()), 0o644)
 }
 
-// output runs a program in dir and returns what it prints.
+// output runs a program in dir and returns its output.
 func output(ctx context.Context, dir, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Dir = dir

@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// BillText is a bill in both directions, of parts of two kinds.
+// BillText is a bill in both directions, with parts of two kinds.
 const BillText = `
 name: small-bill
 question: What do parts of the sidecars cost?
@@ -31,8 +31,8 @@ measures: [latency, cpu, memory]
 money: {rps: 1000000, core_month: 40}
 `
 
-// Bill are those of a run in which parts cost what is written here, in
-// microseconds per request at each proxy; nothing here was measured.
+// Bill returns the findings of a run in which parts cost the values written
+// here, in microseconds per request at each proxy; nothing was measured.
 func Bill(t *testing.T) record.Findings {
 	t.Helper()
 	return Analysed(t, MadeUp(analysistest.PlanOf(t, BillText, 3), 6, func(run *record.Run, trial *record.Trial, r *rand.Rand) {

@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// ControlPlane are what analysis finds in a made-up run of a shipped study
-// of the control plane.
+// ControlPlane returns what analysis finds in a synthetic run of a shipped study of the
+// control plane.
 func ControlPlane(t *testing.T, name string, blocks int, spoil func(*record.Trial, []record.Event)) record.Findings {
 	t.Helper()
 	data, err := studies.Read(name)
@@ -36,10 +36,10 @@ func ControlPlane(t *testing.T, name string, blocks int, spoil func(*record.Tria
 	return Analysed(t, run)
 }
 
-// FillControl makes up a trial: proxies without a scope see each change, with
-// one only gateways do.
+// FillControl generates a trial: without a scope proxies see each change, with one only
+// gateways do.
 func FillControl(trial *record.Trial, l controlplane.Levels, changes int, r *rand.Rand) []record.Event {
-	n := min(l.Connected(), 50) // of many proxies some stand for all
+	n := min(l.Connected(), 50) // of many proxies, a few represent all
 	changes = min(changes, 20)
 	seeing, size := n, 2.1e6
 	if l.SidecarScope != controlplane.SidecarScopeNone {
@@ -97,10 +97,11 @@ func FillControl(trial *record.Trial, l controlplane.Levels, changes int, r *ran
 	return events
 }
 
-// Tuning is a run of studies/control-plane-tuning.
+// Tuning returns the findings of a run of studies/control-plane-tuning.
 func Tuning(t *testing.T) record.Findings { return ControlPlane(t, "control-plane-tuning", 4, nil) }
 
-// Faulty is one in which changes were lost, refused, and stages do not add up.
+// Faulty returns those of a run with lost and rejected changes, and stages that do not
+// add up.
 func Faulty(t *testing.T) record.Findings {
 	return ControlPlane(t, "control-plane-tuning", 2, func(trial *record.Trial, events []record.Event) {
 		if trial.Cell[study.FactorVariant] != "replicas-2" {
@@ -115,7 +116,7 @@ func Faulty(t *testing.T) record.Findings {
 	})
 }
 
-// MadeUpProfiles are what istiod spent its time on.
+// MadeUpProfiles returns synthetic profiles of istiod.
 func MadeUpProfiles() []record.Profile {
 	const xds = "istio.io/istio/pilot/pkg/xds."
 	return []record.Profile{
@@ -128,7 +129,7 @@ func MadeUpProfiles() []record.Profile {
 	}
 }
 
-// IdleSidecars is a made-up run of studies/idle-sidecars.
+// IdleSidecars returns those of a synthetic run of studies/idle-sidecars.
 func IdleSidecars(t *testing.T) record.Findings {
 	use := func(seconds, mcpu, mb, noise float64) *record.SidecarUse {
 		const n = 10
@@ -149,8 +150,8 @@ func IdleSidecars(t *testing.T) record.Findings {
 	})
 }
 
-// Phantom is a made-up run of studies/phantom, which measures what real
-// requests met and what the control plane cost, and nothing else.
+// Phantom returns those of a synthetic run of studies/phantom, which only measures what
+// real requests experienced and what the control plane cost.
 func Phantom(t *testing.T) record.Findings {
 	return ControlPlane(t, "phantom", 4, func(trial *record.Trial, _ []record.Event) {
 		gone := int64(3)
@@ -163,8 +164,9 @@ func Phantom(t *testing.T) record.Findings {
 	})
 }
 
-// Routes is a made-up run of studies/route-propagation: a route is served 20 ms after the
-// gateways have acknowledged it, and the first route of a cell twice as late.
+// Routes returns those of a synthetic run of studies/route-propagation: a route is served
+// 20 ms after the gateways have acknowledged it, and the first route of a cell twice as
+// late.
 func Routes(t *testing.T) record.Findings {
 	return ControlPlane(t, "route-propagation", 3, func(_ *record.Trial, events []record.Event) {
 		for i := range events {
@@ -179,8 +181,8 @@ func Routes(t *testing.T) record.Findings {
 	})
 }
 
-// Attached is a made-up run of studies/attached-routes: the status is written once for
-// each two routes, and takes a second to say that none is left.
+// Attached returns those of a synthetic run of studies/attached-routes: the status is
+// written once for every two routes, and takes a second to report that none is left.
 func Attached(t *testing.T) record.Findings {
 	return ControlPlane(t, "attached-routes", 3, func(trial *record.Trial, events []record.Event) {
 		us := func(ms float64) *int64 {

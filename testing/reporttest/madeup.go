@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// MadeUp is a run of a plan whose trials fill makes: nothing of it was measured.
+// MadeUp returns a synthetic run of a plan, whose trials fill generates.
 func MadeUp(plan *study.Plan, blocks int, fill func(run *record.Run, trial *record.Trial, r *rand.Rand)) record.Run {
 	r := rand.New(rand.NewPCG(5, 6))
 	run := analysistest.MadeUp(plan, "20261121-100000-"+plan.Study.Name, blocks, func(run *record.Run, trial *record.Trial) { fill(run, trial, r) })
@@ -19,7 +19,7 @@ func MadeUp(plan *study.Plan, blocks int, fill func(run *record.Run, trial *reco
 	return run
 }
 
-// Analysed are the findings of a run.
+// Analysed returns the findings of a run.
 func Analysed(t *testing.T, run record.Run) record.Findings {
 	t.Helper()
 	return analysistest.Analyze(t, analyses.All(), run)

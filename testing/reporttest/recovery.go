@@ -8,8 +8,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Storm is a made-up run of studies/reconnect-storm: with a tenfold limit proxies are
-// back in half the time, and with three replicas one of them gets most.
+// Storm returns the findings of a synthetic run of studies/reconnect-storm: with a
+// tenfold limit proxies are back in half the time, and with three replicas one of
+// them gets most.
 func Storm(t *testing.T) record.Findings {
 	return ControlPlane(t, "reconnect-storm", 3, func(trial *record.Trial, _ []record.Event) {
 		variant := trial.Cell[study.FactorVariant]

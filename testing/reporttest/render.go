@@ -11,10 +11,10 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Of makes reports of one kind of study, for tests of its sections.
+// Of renders reports of one kind of study, for tests of its sections.
 type Of struct{ Kind report.Kind }
 
-// Render is the report of findings in a format.
+// Render renders findings in a format.
 func (o Of) Render(t *testing.T, f record.Findings, format string, opt report.Options) string {
 	t.Helper()
 	f.Kind = o.Kind.Name
@@ -23,7 +23,7 @@ func (o Of) Render(t *testing.T, f record.Findings, format string, opt report.Op
 	return b.String()
 }
 
-// Answers are the sentences that a report of findings begins with.
+// Answers returns the sentences at the beginning of a report of findings.
 func (o Of) Answers(f record.Findings) []string {
 	f.Kind = o.Kind.Name
 	page, err := (report.Kinds{o.Kind}).Page(f)
@@ -33,17 +33,17 @@ func (o Of) Answers(f record.Findings) []string {
 	return page.Answers
 }
 
-// TextOf is tables as a terminal of so many columns shows them.
+// TextOf renders tables as a terminal of this width shows them.
 func TextOf(t *testing.T, width int, tables ...report.Table) string {
 	t.Helper()
 	return Of{Kind: report.Kind{Name: "tables", Answers: func(record.Findings) []string { return nil },
 		Sections: []report.Section{{Name: "tables", Tables: func(record.Findings) []report.Table { return tables }}}}}.Render(t, record.Findings{}, "text", report.Options{Width: width})
 }
 
-// Words are what sections say, case by case, for a golden file.
+// Words collects the texts of sections, case by case, for a golden file.
 type Words struct{ bytes.Buffer }
 
-// Add adds what is said in a case: strings, or tables of one cell a column.
+// Add adds the texts of a case: strings, or tables with one cell per column.
 func (w *Words) Add(name string, said ...any) {
 	fmt.Fprintf(w, "## %s\n", name)
 	for _, s := range said {

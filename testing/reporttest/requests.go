@@ -13,15 +13,15 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// A fixture is findings as a run would give them, made from a model: each
-// cell's latency is lognormal with a slower share of requests mixed in, and
-// blocks scatter around it. Nothing here was measured.
+// A fixture is a set of findings as a run would give them, generated from a
+// model: each cell's latency is lognormal with a slower share of requests mixed
+// in, and blocks scatter around it. Nothing was measured.
 
-// model is a cell's latency: median in µs, sigma of its logarithm, and a
-// share of requests that take slow times as long.
+// model describes a cell's latency: the median in µs, sigma of its logarithm,
+// and a share of requests that take slow times as long.
 type model struct{ median, sigma, share, slow float64 }
 
-// cdf is the share of requests of at most us microseconds.
+// cdf returns the share of requests of at most us microseconds.
 func (m model) cdf(us float64) float64 {
 	phi := func(z float64) float64 { return 0.5 * math.Erfc(-z/math.Sqrt2) }
 	z := math.Log(us/m.median) / m.sigma
@@ -64,7 +64,8 @@ func (m model) curves() (percentiles, cdf []record.CurvePoint) {
 	return percentiles, cdf
 }
 
-// modelOf gives a cell a latency of the size this kind of machine shows.
+// modelOf returns a latency for a cell, of the size typical for this kind of
+// machine.
 func modelOf(cell record.Cell) model {
 	connections, _ := strconv.ParseFloat(cell["connections"], 64)
 	if connections == 0 {
@@ -135,7 +136,7 @@ func Fixture(name, question string, factors []record.FactorLevels, blocks int) r
 	return f
 }
 
-// cellOf is the summary of a cell, with noise.
+// cellOf returns the summary of a cell, with noise.
 func cellOf(cell record.Cell, factors []record.FactorLevels, i, blocks int, rng *rand.Rand) record.CellSummary {
 	m := modelOf(cell)
 	baseline := cell["sidecars"] == "none"
@@ -174,10 +175,11 @@ func cellOf(cell record.Cell, factors []record.FactorLevels, i, blocks int, rng 
 	return c
 }
 
-// machineOf is what a request costs the machine: what its parts do, and more.
+// machineOf returns what a request costs the machine: the cost in its parts, and
+// more.
 func machineOf(c record.CellSummary) float64 {
 	us := 40.0
-	for _, part := range slices.Sorted(maps.Keys(c.CPUPerRequest)) { // in one order, or sums differ in the last digit
+	for _, part := range slices.Sorted(maps.Keys(c.CPUPerRequest)) { // in a fixed order, as sums would differ in the last digit
 		if part != record.PartMachine {
 			us += c.CPUPerRequest[part].UserUS + c.CPUPerRequest[part].SystemUS
 		}
@@ -185,7 +187,7 @@ func machineOf(c record.CellSummary) float64 {
 	return us
 }
 
-// floorsOf are the noise floors of a baseline.
+// floorsOf returns the noise floors of a baseline.
 func floorsOf(c record.CellSummary, blocks int) (out []record.NoiseFloor) {
 	m := modelOf(c.Cell)
 	for _, n := range []struct {
@@ -197,7 +199,7 @@ func floorsOf(c record.CellSummary, blocks int) (out []record.NoiseFloor) {
 	return out
 }
 
-// overheadsOf are what a cell adds to its baseline; rough says that its p99.9 is
+// overheadsOf returns what a cell adds to its baseline; rough makes its p99.9
 // inconclusive.
 func overheadsOf(c record.CellSummary, rough bool, blocks int, rng *rand.Rand) (out []record.Finding) {
 	cell, m := c.Cell, modelOf(c.Cell)
@@ -207,7 +209,7 @@ func overheadsOf(c record.CellSummary, rough bool, blocks int, rng *rand.Rand) (
 	for _, q := range record.Percentiles() {
 		extra := m.quantile(float64(q)) - base.quantile(float64(q))
 		half, noise := .1*extra+2, 0.0
-		if w, ok := wide[q]; ok { // further percentiles leave the numbers of these as they are
+		if w, ok := wide[q]; ok { // further percentiles do not change the numbers of these
 			half, noise = w*extra*math.Sqrt(12/float64(blocks))+2, rng.NormFloat64()
 		}
 		x := record.Finding{Name: "latency_" + q.Name() + "_overhead", Probe: "latency", Cell: cell, Against: against, Estimate: extra + 0.1*half*noise,
@@ -232,7 +234,8 @@ func overheadsOf(c record.CellSummary, rough bool, blocks int, rng *rand.Rand) (
 
 var Sidecars = record.FactorLevels{Factor: "sidecars", Levels: []string{"none", "server", "client", "both"}}
 
-// Quick is a run of studies/quick: four cells, one invalid trial.
+// Quick returns the findings of a run of studies/quick: four cells, one invalid
+// trial.
 func Quick() record.Findings {
 	f := Fixture("quick", "What do Istio's sidecars cost at 1,000 requests per second over 16 connections?", []record.FactorLevels{Sidecars}, 6)
 	f.Validity.Valid--
@@ -248,7 +251,7 @@ func Quick() record.Findings {
 	return f
 }
 
-// TwoPod is a run of studies/two-pod-latency: 54 cells.
+// TwoPod returns the findings of a run of studies/two-pod-latency: 54 cells.
 func TwoPod() record.Findings {
 	f := Fixture("two-pod-latency", "How does the latency that sidecars add depend on connections, and on how requests arrive?", []record.FactorLevels{
 		{Factor: "connections", Levels: []string{"2", "4", "8", "16", "32", "64"}, Unit: "connections"},

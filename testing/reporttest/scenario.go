@@ -53,20 +53,20 @@ assert:
 
 const milli = int64(time.Millisecond)
 
-// shop makes what everybody wrote in a trial of TenServersText.
+// shop generates what all stations wrote in a trial of TenServersText.
 type shop struct {
 	r          *rand.Rand
 	book       *ledger.Book
 	zero       int64
 	trial      string
-	tries      int // attempts of a proxy, at most
+	tries      int // maximum number of attempts of a proxy
 	detects    bool
 	noise      float64
 	sickUntil  int64
 	phantomEnd int64
 }
 
-// Resilience are what analysis finds in a made-up run of a study.
+// Resilience returns what analysis finds in a synthetic run of a study.
 func Resilience(t *testing.T, spoil func(*record.Trial, []record.Event)) record.Findings {
 	t.Helper()
 	files := map[string][]byte{}
@@ -103,7 +103,7 @@ func Resilience(t *testing.T, spoil func(*record.Trial, []record.Event)) record.
 	return Analysed(t, run)
 }
 
-// fill makes a trial's counts and requests.
+// fill generates a trial's counts and requests.
 func (m *shop) fill(t *record.Trial) {
 	s := &record.Scenario{StartNS: m.zero, EndNS: m.zero + 20_000*milli, CountedS: 20, CPU: map[string]record.CPU{}, Memory: map[string]int64{"control_plane": 120e6}}
 	pods := map[string]int{"clients": 2, "front": 2, "stock": 10, "prices": 3}
@@ -157,7 +157,7 @@ func (m *shop) events() []record.Event {
 	return out
 }
 
-// request writes a request's way through front to stock and prices.
+// request writes a request's path through front to stock and prices.
 func (m *shop) request(id string, due int64, client int) {
 	wait := func(mean float64) int64 { return int64(mean * (0.85 + 0.3*m.r.Float64()) * m.noise * 1e6) }
 	busy := 1.0
@@ -173,7 +173,7 @@ func (m *shop) request(id string, due int64, client int) {
 	}
 	front := fmt.Sprintf("front-%d", m.r.IntN(2))
 	at := due + milli
-	// Stock: attempts at the gone and at the sick pod fail.
+	// Stock: attempts at the missing and at the failing pod fail.
 	begin, status, flags, attempts, host := at+milli, 200, "", 0, ""
 	now := begin
 	for {
@@ -236,7 +236,7 @@ func (m *shop) request(id string, due int64, client int) {
 	m.book.AddClient(entry)
 }
 
-// made has findings that several tests look at, and none changes.
+// made caches findings that several tests read and none changes.
 var made = struct {
 	sync.Mutex
 	findings map[string]record.Findings
@@ -256,8 +256,8 @@ func Once(t *testing.T, name string, spoil func(*record.Trial, []record.Event)) 
 
 func TenServers(t *testing.T) record.Findings { return Once(t, "good", nil) }
 
-// Inconclusive are of a run in which a step of some trials has no
-// proof.
+// Inconclusive returns the findings of a run in which a step of some trials has
+// no proof.
 func Inconclusive(t *testing.T) record.Findings {
 	return Once(t, "inconclusive", func(trial *record.Trial, events []record.Event) {
 		if i := slices.IndexFunc(events, func(e record.Event) bool { return e.Step == "gone" }); trial.Order == 1 {

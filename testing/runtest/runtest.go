@@ -1,5 +1,5 @@
 // Package runtest makes run directories for tests from the recorded runs of kinds/testdata:
-// whole, or as they were after some of their trials.
+// complete, or as they were after some of their trials.
 package runtest
 
 import (
@@ -16,7 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Recorded is the path of a recorded run: "data-plane", "control-plane" or "resilience".
+// Recorded returns the path of a recorded run: "data-plane", "control-plane" or
+// "resilience".
 func Recorded(name string) string {
 	root, err := module.Root()
 	if err != nil {
@@ -25,8 +26,8 @@ func Recorded(name string) string {
 	return filepath.Join(root, "kinds", "testdata", name)
 }
 
-// Copy copies a recorded run to a path, with its first trials alone and without findings, as
-// run id. It returns how many trials the recorded run has.
+// Copy copies a recorded run to a path as run id, with only its first trials and without
+// findings. It returns the number of trials of the recorded run.
 func Copy(t testing.TB, name, path, id string, trials int) (all int) {
 	t.Helper()
 	must.OK(t, os.CopyFS(path, os.DirFS(Recorded(name))))
@@ -42,7 +43,7 @@ func Copy(t testing.TB, name, path, id string, trials int) (all int) {
 	return Grow(t, name, path, trials)
 }
 
-// Grow has a copy have the first trials of its run, and their events.
+// Grow extends a copy to the first trials of its run, with their events.
 func Grow(t testing.TB, name, path string, trials int) (all int) {
 	t.Helper()
 	lines := linesOf(t, name, store.FileTrials)

@@ -1,5 +1,5 @@
-// Package scriptconn has connections for fuzz tests of servers: a client that
-// says all that it has to say, hears what it is answered, and waits for nothing.
+// Package scriptconn has connections for fuzz tests of servers: the client sends
+// a fixed input, receives the answers, and waits for nothing.
 package scriptconn
 
 import (
@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Conn is the server's end of such a connection. Deadlines are without meaning:
+// Conn is the server's end of such a connection. Deadlines have no effect:
 // nothing on it ever waits.
 type Conn struct {
 	pieces, most int
@@ -24,14 +24,14 @@ type Conn struct {
 	closed  chan struct{}
 }
 
-// New makes a connection on which the client says this, pieces bytes in each
-// read of the server's (0: as many as fit), and hears at most so many bytes:
-// more is an error to the server.
+// New returns a connection on which the client sends say, with pieces bytes in
+// each read of the server's (0: as many as fit), and receives at most most
+// bytes: writing more is an error for the server.
 func New(say []byte, pieces, most int) *Conn {
 	return &Conn{say: bytes.Clone(say), pieces: pieces, most: most, closed: make(chan struct{})}
 }
 
-// Read gives what the client says, then io.EOF.
+// Read returns what the client sends, then io.EOF.
 func (c *Conn) Read(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -48,7 +48,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// Write has the client hear something.
+// Write delivers data to the client.
 func (c *Conn) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,7 +69,7 @@ func (c *Conn) Close() error {
 	return nil
 }
 
-// Closed is closed with the connection.
+// Closed returns a channel that is closed with the connection.
 func (c *Conn) Closed() <-chan struct{} { return c.closed }
 
 func (c *Conn) isClosed() bool {
@@ -81,8 +81,8 @@ func (c *Conn) isClosed() bool {
 	}
 }
 
-// Heard is what the client was answered, and whether there was more than it was
-// to hear.
+// Heard returns what the client received, and whether there was more than it
+// accepts.
 func (c *Conn) Heard() (heard []byte, over bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,17 +95,17 @@ func (*Conn) SetDeadline(time.Time) error      { return nil }
 func (*Conn) SetReadDeadline(time.Time) error  { return nil }
 func (*Conn) SetWriteDeadline(time.Time) error { return nil }
 
-// Listener is where a server finds them.
+// Listener delivers such connections to a server.
 type Listener struct {
 	come chan net.Conn
 	done chan struct{}
 	once sync.Once
 }
 
-// Listen makes a listener without connections.
+// Listen returns a listener without connections.
 func Listen() *Listener { return &Listener{come: make(chan net.Conn), done: make(chan struct{})} }
 
-// Come brings a connection to the server, which must accept it.
+// Come delivers a connection to the server, which must accept it.
 func (l *Listener) Come(c net.Conn) { l.come <- c }
 
 // Accept implements [net.Listener].

@@ -1,5 +1,5 @@
-// Package studytest makes studies and plans for tests of other packages, as a
-// user's file would.
+// Package studytest makes studies and plans for tests of other packages, as a user's
+// file would.
 package studytest
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// ThreeCells has three cells without a mesh, of which one is a baseline: a
-// block has four trials.
+// ThreeCells has three cells without a mesh, one of which is a baseline: a block has
+// four trials.
 const ThreeCells = `
 name: three
 question: Which?
@@ -29,10 +29,10 @@ blocks: {min: 2, max: 3, limit: 1h}
 seed: 7
 `
 
-// Minimal begins studies of which a test says the rest.
+// Minimal begins studies that a test completes.
 const Minimal = "name: x\nquestion: why?\n"
 
-// Labels are the names of a plan's cells.
+// Labels returns the names of a plan's cells.
 func Labels(p *study.Plan) string {
 	var out []string
 	for _, c := range p.Cells {
@@ -41,7 +41,7 @@ func Labels(p *study.Plan) string {
 	return strings.Join(out, "; ")
 }
 
-// Parse reads a study, with values put over it as --set does.
+// Parse parses a study, with values overridden as by --set.
 func Parse(t testing.TB, text string, sets ...string) *study.Study {
 	t.Helper()
 	s, err := study.Parse([]byte(text), "test.yaml", sets)
@@ -49,7 +49,7 @@ func Parse(t testing.TB, text string, sets ...string) *study.Study {
 	return s
 }
 
-// Plan is a study's plan, with seed 1 where the study names none.
+// Plan returns a study's plan, with seed 1 if the study names none.
 func Plan(t testing.TB, text string, sets ...string) *study.Plan {
 	t.Helper()
 	s := Parse(t, text, sets...)
@@ -58,8 +58,8 @@ func Plan(t testing.TB, text string, sets ...string) *study.Plan {
 	return plan
 }
 
-// SameAgain fails unless the study, written, is read as the same study and comes to the
-// same plan.
+// SameAgain fails unless the study, once written, is parsed as the same study and has
+// the same plan.
 func SameAgain(t interface{ Fatalf(string, ...any) }, s *study.Study) {
 	text := s.Marshal()
 	again, err := study.ParseAgain(text, "again.yaml", nil)

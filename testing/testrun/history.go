@@ -12,23 +12,23 @@ import (
 	"time"
 )
 
-// within is in how many runs a test may need one second try.
+// within is the number of runs in which a test may need one retry.
 const within = 10
 
-// tries is a run of tests in the history: those that needed a second try.
+// tries is one run of tests in the history: the tests that needed a retry.
 type tries struct {
 	Time  time.Time `json:"time"`
 	Tests []string  `json:"tests"`
 }
 
-// history is the file of second tries, a line a run, the newest last.
+// history is the file of retries, one line per run, the newest last.
 type history struct {
-	path string // "" if there can be none
+	path string // "" if there is none
 	out  io.Writer
 	runs []tries
 }
 
-// openHistory reads the user's history; without one there is no past.
+// openHistory reads the user's history, which may be missing.
 func openHistory(out io.Writer) *history {
 	h := &history{out: out}
 	dir, err := os.UserCacheDir()
@@ -50,7 +50,7 @@ func (h *history) complain(err error) {
 	fmt.Fprintf(h.out, "second tries of earlier runs are not known: %v\n", err)
 }
 
-// readTries reads the runs of a history and leaves out what is none.
+// readTries parses the runs of a history, skipping invalid lines.
 func readTries(text []byte) []tries {
 	var out []tries
 	for scanner := bufio.NewScanner(bytes.NewReader(text)); scanner.Scan(); {
@@ -62,8 +62,8 @@ func readTries(text []byte) []tries {
 	return out[max(0, len(out)-within+1):]
 }
 
-// judge has tests fail that needed a second try now and in one of the runs
-// before, and adds this run.
+// judge fails tests that needed a retry both now and in one of the previous
+// runs, and adds this run.
 func (h *history) judge(t *tally) {
 	now := tries{Time: time.Now().UTC(), Tests: []string{}}
 	for _, r := range t.disturbed {

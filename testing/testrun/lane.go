@@ -23,11 +23,11 @@ const endTime = 2 * time.Minute
 type runner struct {
 	out     io.Writer
 	program string
-	labs    string // the folder of lanes' labs
+	labs    string // folder of the lanes' labs
 	env     []string
 }
 
-// stage runs lanes side by side and returns what became of each.
+// stage runs lanes in parallel and returns the result of each.
 func (r *runner) stage(ctx context.Context, lanes []lane) []*tally {
 	tallies := make([]*tally, len(lanes))
 	var running sync.WaitGroup
@@ -39,7 +39,7 @@ func (r *runner) stage(ctx context.Context, lanes []lane) []*tally {
 	return tallies
 }
 
-// lane runs jobs in turn, and takes down the lab that they shared.
+// lane runs jobs in turn, then takes down the lab that they shared.
 func (r *runner) lane(ctx context.Context, l lane, t *tally) {
 	env := slices.Clone(r.env)
 	home := filepath.Join(r.labs, l.name)
@@ -59,9 +59,9 @@ func (r *runner) lane(ctx context.Context, l lane, t *tally) {
 	}
 }
 
-// givingWay runs the command behind it with the least part of the CPU. Where the kernel
-// groups processes by session, it is the session's part that counts, and a process's own
-// only beside others of its session.
+// givingWay runs the following command with the lowest share of the CPU. If the kernel
+// groups processes by session, the session's share counts, and a process's own only
+// within its session.
 var givingWay = []string{"sh", "-c", `[ ! -w /proc/self/autogroup ] || echo 19 >/proc/self/autogroup; exec nice -n 19 "$@"`, "sh"}
 
 // job runs one command.
@@ -91,10 +91,10 @@ func (r *runner) job(ctx context.Context, j job, env []string, t *tally) {
 	t.timed(j.name, err, time.Since(began))
 }
 
-// notRun is how a step says that it did nothing, and why.
+// notRun matches a step's message that it did nothing, and why.
 var notRun = regexp.MustCompile(`(?m)^not run: (.*)$`)
 
-// down takes a lane's lab down, checks that its folder says so, and removes it.
+// down takes a lane's lab down, checks that its folder confirms that, and removes it.
 func (r *runner) down(ctx context.Context, home string) error {
 	ctx, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
@@ -113,7 +113,7 @@ func (r *runner) down(ctx context.Context, home string) error {
 	return os.RemoveAll(home)
 }
 
-// alone runs tests of one package once more, with a lab of their own.
+// alone reruns tests of one package with a separate lab.
 func (r *runner) alone(ctx context.Context, mode, pkg string, names []string) *tally {
 	fmt.Fprintf(r.out, "once more, alone: %s %s\n", short(pkg), strings.Join(names, " "))
 	t := newTally(r.out)
@@ -130,30 +130,29 @@ func (t *tally) goTest(ctx context.Context, j job, env []string) {
 	done := make(chan error, 1)
 	go func() {
 		done <- t.read(read)
-		_, _ = io.Copy(io.Discard, read) // so that the command ends
+		_, _ = io.Copy(io.Discard, read) // drain it so that the command ends
 	}()
 	err := cmd.Run()
 	write.Close()
 	if failed := <-done; failed != nil {
 		err = failed
 	}
-	// Exit code 1 is that of failed tests, of which the events tell.
+	// Exit code 1 means failed tests, which the events report.
 	if err != nil && (cmd.ProcessState == nil || cmd.ProcessState.ExitCode() != 1 || len(t.failed) == before && len(t.expired) == 0) {
 		t.step(strings.Join(j.command[:min(len(j.command), 8)], " "), err)
 	}
 }
 
-// start is the command of a job: in a session of its own if it gives way.
+// start returns the command of a job, in a separate session if it yields.
 func (j job) start(ctx context.Context, env []string) *exec.Cmd {
 	cmd := command(ctx, j.command, env)
 	if j.yield {
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // a process group, too
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // which is a process group, too
 	}
 	return cmd
 }
 
-// command is one in a process group of its own, which an interrupt of ctx
-// interrupts.
+// command returns a command in its own process group, which is interrupted when ctx is.
 func command(ctx context.Context, args, env []string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 	cmd.Env = env
@@ -163,7 +162,7 @@ func command(ctx context.Context, args, env []string) *exec.Cmd {
 	return cmd
 }
 
-// lines lets many write whole lines.
+// lines lets several writers write whole lines.
 type lines struct {
 	mu  sync.Mutex
 	out io.Writer

@@ -1,22 +1,22 @@
-// Testrun runs the tests of this repository, as `make test` and `make verify`
-// do, and says what became of them: a line a package while it runs, then the
-// minutes of packages and labs, the slowest tests, every skipped test with its
-// reason, the whole output of what failed, and a closing line
-// "N passed, N failed, N skipped". It exits with 1 if anything failed, or if
-// nothing ran. bin/test-times.json and bin/verify-times.json keep where the time went.
+// Testrun runs the tests of this repository, as `make test` and `make verify` do, and
+// reports the results: a line per package while it runs, then the minutes of packages
+// and labs, the slowest tests, every skipped test with its reason, the full output of
+// failures, and a final line "N passed, N failed, N skipped". It exits with 1 if
+// anything failed or nothing ran. bin/test-times.json and bin/verify-times.json record
+// where the time went.
 //
 //	testrun test     each behaviour once
 //	testrun verify   the rest: what takes long, -race, fuzz targets, staticcheck;
 //	                 with SHARD=k/n one of n parts, with RUN=pattern only
 //	                 the tests on labs whose names match
 //
-// Tests that mostly wait for a cluster run in lanes side by side, each lane on
-// one lab that its packages share in turn; what computes runs beside them in "test",
-// and after them in "verify"; what measures times runs afterwards, alone.
+// Tests that mostly wait for a cluster run in parallel lanes, each on one lab that its
+// packages share in turn. Computations run in parallel with them in "test", and after
+// them in "verify". Tests that measure times run afterwards, alone.
 //
-// Failed tests on labs are run once more, alone, with the same seed: a machine
-// that others use too may have disturbed them. A test that needs that twice in
-// ten runs has failed.
+// Failed tests on labs are rerun once, alone and with the same seed: other users of
+// the machine may have disturbed them. A test that needs that twice in ten runs has
+// failed.
 package main
 
 import (
@@ -33,7 +33,7 @@ import (
 	"time"
 )
 
-// module is the path that all packages begin with.
+// module is the prefix of all packages.
 const module = "github.com/meshtrial/meshtrial/"
 
 // interrupted is the exit code after an interrupt.
@@ -75,11 +75,11 @@ func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error)
 	if err != nil {
 		return false, err
 	}
-	labs, err := os.MkdirTemp("/tmp", "mm") // short, for the sake of sockets
+	labs, err := os.MkdirTemp("/tmp", "mm") // short because of sockets
 	if err != nil {
 		return false, err
 	}
-	defer os.Remove(labs) // stays with what a lab that would not go has left
+	defer os.Remove(labs) // remains with the leftovers of a lab that did not end
 	seed := os.Getenv("MESHTRIAL_SEED")
 	if seed == "" {
 		seed = strconv.FormatInt(began.UnixNano(), 10)
@@ -94,7 +94,7 @@ func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error)
 		}
 	}
 	if ctx.Err() != nil {
-		all.report(time.Since(began)) // what there was time for
+		all.report(time.Since(began)) // whatever there was time for
 		return false, ctx.Err()
 	}
 	past := openHistory(r.out)
@@ -111,5 +111,5 @@ func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error)
 	return all.report(took), nil
 }
 
-// short is a package's path in the repository.
+// short returns a package's path in the repository.
 func short(pkg string) string { return strings.TrimPrefix(pkg, module) }

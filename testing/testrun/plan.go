@@ -14,9 +14,8 @@ import (
 	"strings"
 )
 
-// What is run. Files of tests on the lab that belong to "test" carry the build
-// tag integration, those of "verify" the tag verify; what both need carries
-// either, and has no tests.
+// What is run. Files of tests on the lab for "test" have the build tag integration, those
+// for "verify" the tag verify. Code that both need has either tag, and contains no tests.
 const (
 	modeTest   = "test"
 	modeVerify = "verify"
@@ -24,8 +23,8 @@ const (
 
 var tagOf = map[string]string{modeTest: "integration", modeVerify: "verify"}
 
-// tags are the build tags of a mode, beside those with which the Makefile has
-// everything compiled: a flag -tags takes their place.
+// tags returns the build tags of a mode, including those with which the Makefile compiles
+// everything: a flag -tags replaces them.
 func tags(mode string) string {
 	for flag := range strings.FieldsSeq(os.Getenv("GOFLAGS")) {
 		if always, ok := strings.CutPrefix(flag, "-tags="); ok {
@@ -39,22 +38,22 @@ func tags(mode string) string {
 type job struct {
 	name    string
 	command []string
-	events  bool   // it prints the events of go test -json; else it is a step of its own
-	needs   string // a program without which it is skipped
-	yield   bool   // as its lane
+	events  bool   // it prints the events of go test -json; otherwise it is a step itself
+	needs   string // a program without which the job is skipped
+	yield   bool   // as for its lane
 }
 
-// lane is what runs in turn, beside other lanes.
+// lane is a sequence of jobs, run in parallel with other lanes.
 type lane struct {
 	name  string
 	lab   bool // its tests share a lab
-	yield bool // to all others: it has the CPU that nobody else wants, however little that is
+	yield bool // to all others: it only gets CPU that no other lane wants
 	jobs  []job
 }
 
-// labLanes are the packages whose tests on labs share one, in their order: names, or
-// beginnings of names that end in "/". What is not here has labs of its own. In "test" the
-// lanes take about as long as each other.
+// labLanes lists the packages whose tests on labs share one, in order: names, or prefixes
+// of names that end in "/". Other packages have their own labs. In "test" the lanes take
+// about equally long.
 var labLanes = []struct {
 	name     string
 	packages []string
@@ -64,30 +63,30 @@ var labLanes = []struct {
 	{"cluster", []string{"lab/journal", "drive/churn", "drive/population", "cli"}},
 }
 
-// elsewhere are tests of "test" that run on the lab of another lane than their package's.
+// elsewhere lists tests of "test" that run on the lab of a lane other than their package's.
 var elsewhere = map[string]string{"TestControlRun": "istiod", "TestControlTraffic": "istiod"}
 
-// measuring are packages whose tests measure times: they have the machine to
+// measuring matches packages whose tests measure times: they have the machine to
 // themselves.
 var measuring = regexp.MustCompile(`^(bench|bench/worker|drive/fault/.*|internal/(jsonhttp|rawgrpc|wake)|testing/leakcheck|drive/load|drive/load/.*|observe|drive/worker|drive/worker/.*|drive/xds/(control|stream)|testing/xdsserver)$`)
 
-// undisturbed are tests of "verify" that run when all else has ended: those that hold
-// figures of a few short trials against each other, most of which are not valid beside
-// other tests, one that loads this machine as much as shipped studies do, and one that runs
-// tests of times itself.
+// undisturbed lists tests of "verify" that run after everything else has ended: those that
+// compare figures of a few short trials, most of which would be invalid next to other
+// tests; one that loads this machine as much as shipped studies do; and one that itself
+// runs tests of times.
 var undisturbed = map[string][]string{
 	"cli":               {"TestShippedAmbient", "TestTuneOnLab"},
 	"testing/extending": {"TestChangesWork"},
 	"run/runner":        {"TestShippedBill", "TestShippedHops", "TestShippedIdleSidecars", "TestShippedProfiles", "TestShippedSimulatedAgainstReal"},
 }
 
-// guests are tests of "verify" with labs of their own that take long: they need not
-// wait for those that share their package's lab, and run in a lane beside it.
+// guests lists long tests of "verify" with their own labs: they need not wait for those
+// that share their package's lab, and run in a parallel lane.
 var guests = map[string][]string{"cli": {"TestDetachedFaults", "TestLeastRights", "TestProgramChild", "TestProgramKilled", "TestTheirMesh", "TestTheirRoot", "TestZtunnelPushes"}}
 
-// simulated are the packages with tests named TestSimulation..., and how many
-// runs each simulates for a cell of its tables: as many as it takes for a share
-// that misses its target to fail. "verify" runs these tests, "test" does not.
+// simulated lists the packages with tests named TestSimulation..., and the number of runs
+// that each simulates per cell of its tables: enough for a share that misses its target to
+// fail. "verify" runs these tests, "test" does not.
 var simulated = map[string]int{"stat": 1000, "analysis": 150, "stat/tuning": 50, "bench/capacity": 12, "kinds/dataplane/findings": 60}
 
 const simulations = "^TestSimulation"
@@ -102,8 +101,8 @@ type goPackage struct {
 	fuzz                []string
 }
 
-// makePlan says what runs: stages in turn, of lanes side by side. Only "verify"
-// can be shared out.
+// makePlan returns what to run: stages in turn, each of parallel lanes. Only "verify" can
+// be sharded.
 func makePlan(mode string, packages []goPackage, part share, root bool) ([][]lane, error) {
 	if mode == modeVerify {
 		packages, err := part.of(packages)
@@ -113,7 +112,7 @@ func makePlan(mode string, packages []goPackage, part share, root bool) ([][]lan
 	if root {
 		components.jobs = []job{
 			{name: "components", command: []string{"bin/meshtrial", "lab", "components", "build"}},
-			// It is no part of a lab; a test checks that it works with one.
+			// It is not part of a lab; a test checks that it works with one.
 			{name: "istioctl", command: []string{"bin/meshtrial", "lab", "components", "build", "istioctl"}},
 		}
 	}
@@ -158,7 +157,7 @@ func makePlan(mode string, packages []goPackage, part share, root bool) ([][]lan
 	return [][]lane{{components, node}, beside, {{name: "measuring", jobs: []job{rest(alone, simulations, "1")}}}}, nil
 }
 
-// labTests are the tests of a lane, and their packages.
+// labTests lists the tests of a lane and their packages.
 type labTests struct{ packages, tests []string }
 
 func (t *labTests) add(pkg, test string) {
@@ -168,7 +167,7 @@ func (t *labTests) add(pkg, test string) {
 	t.tests = append(t.tests, test)
 }
 
-// job runs them, one package after the other.
+// job returns a job that runs them, one package after the other.
 func (t *labTests) job(name string, packages, flags []string) job {
 	return goTest(name, packages, append(flags, "-run", only(t.tests), "-p", "1")...)
 }
@@ -187,7 +186,7 @@ func verifyPlan(packages []goPackage, part share, root bool) [][]lane {
 	var simulate []job
 	for _, p := range packages {
 		switch {
-		case !p.concurrent: // nothing to race
+		case !p.concurrent: // no races to find
 		case measuring.MatchString(p.name):
 			alone = append(alone, p.name)
 		default:
@@ -225,8 +224,8 @@ func verifyPlan(packages []goPackage, part share, root bool) [][]lane {
 	if raced := append(slices.Clone(together), alone...); len(raced) > 0 {
 		compiled.jobs = append(compiled.jobs, raceCompiled(raced))
 	}
-	// These want whole CPUs and have deadlines: beside labs they spoil the labs' tests, and
-	// giving way to them they would fail themselves.
+	// These need whole CPUs and have deadlines: next to labs they would break the labs'
+	// tests, and if they yielded to them they would fail themselves.
 	computes := lane{name: "computes"}
 	if len(together) > 0 {
 		computes.jobs = []job{raceTest(together, "2")}
@@ -241,11 +240,11 @@ func verifyPlan(packages []goPackage, part share, root bool) [][]lane {
 	if len(alone) > 0 {
 		last.jobs = []job{raceTest(alone, "1")}
 	}
-	last.jobs = append(last.jobs, figures...) // a lab stays up once it is wanted
+	last.jobs = append(last.jobs, figures...) // a lab stays up once a test needs it
 	return [][]lane{{components}, append(beside, guest, compiled), {computes}, {last}}
 }
 
-// apart are the names that are not among those that run later, and those that are.
+// apart separates the names that run later from the others.
 func apart(names, later []string) (now, then []string) {
 	for _, name := range names {
 		if slices.Contains(later, name) {
@@ -257,12 +256,12 @@ func apart(names, later []string) (now, then []string) {
 	return now, then
 }
 
-// verifyTest is a job that runs a package's tests of "verify".
+// verifyTest returns a job that runs a package's tests of "verify".
 func verifyTest(pkg string, names []string) job {
 	return goTest(pkg, []string{pkg}, "-tags", tags(modeVerify), "-run", only(names))
 }
 
-// goTest is a job that runs packages' tests.
+// goTest returns a job that runs packages' tests.
 func goTest(name string, packages []string, flags ...string) job {
 	command := append([]string{"go", "test", "-json", "-vet=off", "-timeout", "80m"}, flags...)
 	for _, p := range packages {
@@ -271,22 +270,22 @@ func goTest(name string, packages []string, flags ...string) job {
 	return job{name: name, command: command, events: true}
 }
 
-// simulationTest is a job that runs a package's simulations.
+// simulationTest returns a job that runs a package's simulations.
 func simulationTest(pkg string) job {
 	j := goTest("simulations", []string{pkg}, "-run", simulations)
 	j.command = append([]string{"env", fmt.Sprintf("MESHTRIAL_SIMULATIONS=%d", simulated[pkg])}, j.command...)
 	return j
 }
 
-// raceTest runs them with the race detector, which takes a C compiler. Packages that
-// start no goroutines, most of which simulate for minutes, are left out.
+// raceTest returns a job that runs them with the race detector, which requires a C
+// compiler. It omits packages that start no goroutines, most of which simulate for minutes.
 func raceTest(packages []string, parallel string) job {
 	j := goTest("race detector", packages, "-race", "-p", parallel, "-skip", simulations)
 	j.command, j.needs = append([]string{"env", "CGO_ENABLED=1"}, j.command...), "gcc"
 	return j
 }
 
-// raceCompiled compiles those tests and runs none.
+// raceCompiled compiles those tests without running any.
 func raceCompiled(packages []string) job {
 	j := job{name: "compiled for the race detector", needs: "gcc",
 		command: []string{"env", "CGO_ENABLED=1", "go", "test", "-vet=off", "-race", "-p", "1", "-exec", "true"}}
@@ -296,10 +295,10 @@ func raceCompiled(packages []string) job {
 	return j
 }
 
-// only is the pattern of exactly these tests.
+// only returns the pattern for exactly these tests.
 func only(names []string) string { return "^(" + strings.Join(names, "|") + ")$" }
 
-// laneOf is the lane on whose lab a package's tests run; "" for none.
+// laneOf returns the lane on whose lab a package's tests run; "" if there is none.
 func laneOf(pkg string) string {
 	for _, l := range labLanes {
 		if slices.ContainsFunc(l.packages, func(name string) bool { return belongs(pkg, name) }) {
@@ -313,7 +312,7 @@ func belongs(pkg, name string) bool {
 	return pkg == name || strings.HasSuffix(name, "/") && strings.HasPrefix(pkg, name)
 }
 
-// inOrder sorts packages as the names they belong to stand; others come last.
+// inOrder sorts packages in the order of names they belong to; others come last.
 func inOrder(packages, names []string) []string {
 	place := func(pkg string) int {
 		i := slices.IndexFunc(names, func(name string) bool { return belongs(pkg, name) })
@@ -359,13 +358,14 @@ func listPackages(ctx context.Context) ([]goPackage, error) {
 
 var (
 	testFunc = regexp.MustCompile(`(?m)^func (Test[A-Z]\w*)\(t \*testing\.T\)`)
-	// startsGoroutines is how a file does, by itself or in a group. Tests side by side are
-	// not meant: those of pure packages simulate for minutes, and share nothing.
+	// startsGoroutines matches how a file starts goroutines, directly or in a group.
+	// Parallel tests do not count: those of pure packages simulate for minutes, and share
+	// nothing.
 	startsGoroutines = regexp.MustCompile(`(?m)^\s*go (func\b|\w)|\.Go\(`)
 	fuzzFunc         = regexp.MustCompile(`(?m)^func (Fuzz[A-Z]\w*)\(f \*testing\.F\)`)
 )
 
-// read notes what a test file has.
+// read records the contents of a test file.
 func (p *goPackage) read(text []byte) {
 	names := func(pattern *regexp.Regexp) (out []string) {
 		for _, found := range pattern.FindAllSubmatch(text, -1) {

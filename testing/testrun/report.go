@@ -11,10 +11,10 @@ import (
 
 const (
 	slowest      = 20
-	longPackages = 15 // whose minutes are shown one by one
+	longPackages = 15 // number of packages whose minutes are shown individually
 )
 
-// report prints what the run comes to, and says whether all is well.
+// report prints the results of the run, and reports whether everything passed.
 func (t *tally) report(took time.Duration) (ok bool) {
 	t.reportMinutes(took)
 	slow := t.times("", took).Tests
@@ -38,7 +38,7 @@ func (t *tally) report(took time.Duration) (ok bool) {
 	return len(t.failed) == 0 && len(t.passed) > 0
 }
 
-// reportMinutes says where the time went.
+// reportMinutes prints where the time went.
 func (t *tally) reportMinutes(took time.Duration) {
 	fmt.Fprintf(t.out, "\nminutes by package, of %.1f in all:\n", took.Minutes())
 	names := slices.SortedFunc(maps.Keys(t.minutes), func(a, b string) int {

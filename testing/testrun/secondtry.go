@@ -2,13 +2,13 @@ package main
 
 import "slices"
 
-// maxAgain is how many failed tests are run once more; with more of them it is
-// not the machine.
+// maxAgain is the maximum number of failed tests to rerun; with more of them,
+// the machine is not the cause.
 const maxAgain = 5
 
-// roots are the failed tests that may be run again: no part of another, on a
-// lab, of a package that did not die. There are none if more than most tests
-// failed.
+// roots returns the failed tests that may be rerun: those on a lab, not part of
+// another test, in a package that did not die. It returns none if more than
+// most tests failed.
 func (t *tally) roots(most int) []result {
 	var roots []result
 	for _, r := range t.failed {
@@ -22,8 +22,8 @@ func (t *tally) roots(most int) []result {
 	return slices.DeleteFunc(roots, func(r result) bool { return t.dead[r.pkg] || !has(t.onLabs, r) })
 }
 
-// again has failed tests run once more, each package's by one call of alone,
-// and takes each for what it was then.
+// again reruns failed tests, each package's by one call of alone, and replaces
+// their results.
 func (t *tally) again(most int, alone func(pkg string, names []string) (*tally, error)) error {
 	names := map[string][]string{}
 	var packages []string
@@ -47,8 +47,8 @@ func (t *tally) again(most int, alone func(pkg string, names []string) (*tally, 
 	return nil
 }
 
-// replace takes a package's tests, with their parts, for what they were in a
-// second run. A test that failed there, or did not end, has failed.
+// replace replaces the results of a package's tests, with their parts, by those
+// of a second run. A test that failed there, or did not end, has failed.
 func (t *tally) replace(pkg string, names []string, second *tally) {
 	again := func(r result) bool { return r.pkg == pkg && slices.Contains(names, r.root().test) }
 	first := t.failed
@@ -72,7 +72,7 @@ func (t *tally) replace(pkg string, names []string, second *tally) {
 	t.failed = merged(t.failed, again)
 }
 
-// merged joins the reasons of results that are there twice.
+// merged joins the reasons of results that appear twice.
 func merged(list []result, which func(result) bool) []result {
 	var out []result
 	for _, r := range list {
@@ -85,7 +85,7 @@ func merged(list []result, which func(result) bool) []result {
 	return out
 }
 
-// reasons is what failed tests said.
+// reasons returns the output of failed tests.
 func reasons(t *tally, of func(result) bool) string {
 	all := ""
 	for _, r := range t.failed {

@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// share selects a part of "verify": one shard of several, which together run
+// share selects a part of "verify": one of several shards, which together run
 // everything exactly once on different machines, or the tests on labs whose
-// names match a pattern. The zero value is all of it.
+// names match a pattern. The zero value selects everything.
 type share struct {
 	shard, shards int
 	only          *regexp.Regexp
@@ -41,10 +41,10 @@ func shareOf(env func(string) string) (share, error) {
 	return s, nil
 }
 
-// whole reports whether nothing is left out.
+// whole reports whether the share omits nothing.
 func (s share) whole() bool { return s.shards <= 1 && s.only == nil }
 
-// cost is what a shard has to do: one test on a lab, one fuzz target, a
+// cost is a unit of a shard's work: one test on a lab, one fuzz target, a
 // package's simulations, or a package's tests under the race detector.
 type cost struct {
 	pkg, test string
@@ -61,7 +61,7 @@ const (
 	raced
 )
 
-// Seconds of what verifySeconds does not list.
+// Seconds for items that are not in verifySeconds.
 var usual = map[costKind]float64{labTest: 60, fuzzTarget: 15, simulation: 300, raced: 20}
 
 // verifySeconds are the seconds of tests by "package test", and of packages
@@ -71,7 +71,7 @@ var usual = map[costKind]float64{labTest: 60, fuzzTarget: 15, simulation: 300, r
 //go:embed verify-seconds.json
 var verifySeconds []byte
 
-// of returns the packages with only what belongs to the share.
+// of returns the packages reduced to what belongs to the share.
 func (s share) of(packages []goPackage) ([]goPackage, error) {
 	if s.whole() {
 		return packages, nil
@@ -105,8 +105,8 @@ func (s share) of(packages []goPackage) ([]goPackage, error) {
 			add(raced, p.name, "-race")
 		}
 	}
-	// The longest first, each to the shard that has least to do: every machine
-	// comes to the same division.
+	// The longest first, each to the shard with the least work, so that every
+	// machine arrives at the same division.
 	slices.SortFunc(all, func(a, b cost) int {
 		return cmp.Or(cmp.Compare(b.seconds, a.seconds), cmp.Compare(a.pkg, b.pkg), cmp.Compare(a.test, b.test))
 	})

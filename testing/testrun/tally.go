@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// event is one event of test2json (go doc test2json) or of a build
-// (go help buildjson).
+// event is one event of test2json (go doc test2json) or of a build (go help
+// buildjson).
 type event struct {
 	Action      string
 	Package     string
-	ImportPath  string // of what is built
-	FailedBuild string // in the failure of a package that did not build
+	ImportPath  string // of the package being built
+	FailedBuild string // set in the failure of a package that did not build
 	Test        string
 	Elapsed     float64 // seconds
 	Output      string
 }
 
 type result struct {
-	pkg, test string // no test: a step, or the package itself died
+	pkg, test string // without a test: a step, or the package itself died
 	elapsed   float64
 	reason    string
 }
 
 func (r result) String() string { return strings.TrimSuffix(short(r.pkg)+" "+r.test, " ") }
 
-// root is the test that a subtest is part of.
+// root returns the test that a subtest belongs to.
 func (r result) root() result {
 	test, _, _ := strings.Cut(r.test, "/")
 	return result{pkg: r.pkg, test: test}
@@ -41,29 +41,29 @@ func (r result) root() result {
 
 func (r result) same(o result) bool { return r.pkg == o.pkg && r.test == o.test }
 
-// use is what tests had of a lab.
+// use is the use of a lab by tests.
 type use struct {
 	starts  int
-	upS     float64            // seconds until it was up, of all starts
+	upS     float64            // seconds until it was up, over all starts
 	seconds map[string]float64 // by package
 }
 
-// tally is what the events of a run of tests add up to. Only tests and steps
-// count, not packages; a package that fails without a failed test (it did not
-// build, or died before any test began) counts as one failure.
+// tally sums up the events of a run of tests. Only tests and steps count, not
+// packages; a package that fails without a failed test (it did not build, or died
+// before any test began) counts as one failure.
 type tally struct {
 	out      io.Writer
-	output   map[string]*strings.Builder // by package and test, or by what is built
+	output   map[string]*strings.Builder // by package and test, or by import path of a build
 	failedIn map[string]bool             // packages with a failed test
-	running  []result                    // tests that have begun and not ended, in their order
+	running  []result                    // tests that have begun but not ended, in order
 	dead     map[string]bool             // packages whose process ended before its tests did
 	expired  map[string]bool             // packages with a fuzz target that ran out of time
 
 	passed, failed, skipped []result
-	disturbed               []result // failed, and passed when run once more
+	disturbed               []result // failed, and passed when rerun
 	minutes                 map[string]float64
 	labs                    map[string]*use // by the lab's name
-	onLabs                  []result        // tests on labs, no parts of others
+	onLabs                  []result        // tests on labs that are not part of others
 }
 
 func newTally(out io.Writer) *tally {
@@ -71,7 +71,7 @@ func newTally(out io.Writer) *tally {
 		minutes: map[string]float64{}, labs: map[string]*use{}}
 }
 
-// add takes what another tally has.
+// add adds the contents of another tally.
 func (t *tally) add(o *tally) {
 	t.passed, t.failed, t.skipped = append(t.passed, o.passed...), append(t.failed, o.failed...), append(t.skipped, o.skipped...)
 	for name, m := range o.minutes {
@@ -95,7 +95,7 @@ func (t *tally) lab(name string) *use {
 	return t.labs[name]
 }
 
-// step counts something that is no test of Go's.
+// step counts something that is not a Go test.
 func (t *tally) step(name string, err error) { t.timed(name, err, 0) }
 
 func (t *tally) timed(name string, err error, took time.Duration) {
@@ -113,14 +113,14 @@ func (t *tally) timed(name string, err error, took time.Duration) {
 	}
 }
 
-// read takes the events until the end of in.
+// read processes the events until the end of in.
 func (t *tally) read(in io.Reader) error {
 	scanner := bufio.NewScanner(in)
 	scanner.Buffer(nil, 16<<20)
 	for scanner.Scan() {
 		var e event
 		if json.Unmarshal(scanner.Bytes(), &e) != nil {
-			fmt.Fprintln(t.out, scanner.Text()) // the go command's own words
+			fmt.Fprintln(t.out, scanner.Text()) // the go command's own messages
 			continue
 		}
 		t.take(e)
@@ -134,7 +134,7 @@ func (t *tally) take(e event) {
 		key = e.ImportPath
 	}
 	switch e.Action {
-	case "start": // a package may come more than once
+	case "start": // a package may start more than once
 		delete(t.failedIn, e.Package)
 		delete(t.expired, e.Package)
 		delete(t.output, key)
@@ -169,12 +169,12 @@ func (t *tally) take(e event) {
 	}
 }
 
-// atOnce is how many lines of a failed test's output are shown when it fails; the
-// report has all of them, at the end.
+// atOnce is the number of lines of a failed test's output to show when it fails;
+// the report at the end has all of them.
 const atOnce = 15
 
-// sayFailed shows a test that failed, and the end of what it said, while others
-// go on. A test whose parts failed has said so with these.
+// sayFailed shows a failed test and the end of its output while other tests
+// continue. A test whose parts failed has already been shown with these.
 func (t *tally) sayFailed(r result) {
 	lines := strings.Split(strings.TrimRight(r.reason, "\n"), "\n")
 	if len(lines) > atOnce {
@@ -183,9 +183,9 @@ func (t *tally) sayFailed(r result) {
 	fmt.Fprintf(t.out, "failed: %s after %.1f s\n\t%s\n", r, r.elapsed, strings.Join(lines, "\n\t"))
 }
 
-// outOfTime says that a fuzz target only ran out of the time it was given:
-// now and then the go command loses that race with itself and calls it a failure.
-// One that found something says where it has written the input.
+// outOfTime reports whether a fuzz target only ran out of its time: occasionally
+// the go command loses that race with itself and reports a failure. A target that
+// found something names the file with the input.
 func outOfTime(r result) bool {
 	return strings.HasPrefix(r.test, "Fuzz") && strings.HasSuffix(r.reason, "\n    context deadline exceeded") && !strings.Contains(r.reason, "Failing input written to")
 }
@@ -217,12 +217,12 @@ func (t *tally) endPackage(e event, r result) {
 	fmt.Fprintf(t.out, "%s  %-32s %6.1f s\n", word, short(e.Package), e.Elapsed)
 }
 
-// deadly is what the go command says of a package's process that did not end
-// as one with failed tests does: with exit code 1.
+// deadly matches the go command's message about a package's process that did not
+// exit with code 1, as one with failed tests does.
 var deadly = regexp.MustCompile(`(?m)^(signal: .*|exit status ([02-9]|1\d+))$`)
 
-// unfinished takes a package's tests that have not ended, when the package has,
-// for failed ones, and says whether there are any.
+// unfinished counts tests of a package that have not ended although the package
+// has as failed, and reports whether there are any.
 func (t *tally) unfinished(pkg string) (any bool) {
 	for _, r := range t.running {
 		if r.pkg != pkg {
@@ -239,10 +239,10 @@ func (t *tally) unfinished(pkg string) (any bool) {
 	return any
 }
 
-// ofLabs are the lines that testing/labtest writes into tests' logs.
+// ofLabs matches the lines that testing/labtest writes into tests' logs.
 var ofLabs = regexp.MustCompile(`: lab (\S+): (?:(wanted)|up in ([0-9.]+) s|used for ([0-9.]+) s)\n`)
 
-// ofLab notes what an output says of a lab.
+// ofLab records what an output says about a lab.
 func (t *tally) ofLab(e event) {
 	found := ofLabs.FindStringSubmatch(e.Output)
 	if found == nil {
@@ -267,8 +267,8 @@ func text(b *strings.Builder) string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// skipReason is what a test said when it skipped: the last line of its
-// output that is not the framework's, without the source position.
+// skipReason returns a test's reason for skipping: the last line of its output
+// that is not the framework's, without the source position.
 func skipReason(output string) string {
 	reason := "no reason given"
 	for _, line := range strings.Split(output, "\n") {

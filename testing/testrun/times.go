@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// times is where the time of a run of tests went: what bin/test-times.json and
-// bin/verify-times.json hold.
+// times records where the time of a run of tests went: the content of
+// bin/test-times.json and bin/verify-times.json.
 type times struct {
 	Schema   int        `json:"schema"`
 	Mode     string     `json:"mode"`
-	Seconds  float64    `json:"seconds"` // from the beginning to the end
+	Seconds  float64    `json:"seconds"` // from beginning to end
 	Packages []timed    `json:"packages"`
 	Labs     []labTime  `json:"labs"`
-	Tests    []testTime `json:"tests"` // those that passed and are no parts of others
+	Tests    []testTime `json:"tests"` // that passed and are not part of others
 }
 
 type timed struct {
@@ -27,7 +27,7 @@ type timed struct {
 type labTime struct {
 	Name     string  `json:"name"`
 	Starts   int     `json:"starts"`
-	UpS      float64 `json:"up_s"` // of all starts
+	UpS      float64 `json:"up_s"` // over all starts
 	Packages []timed `json:"packages"`
 }
 
@@ -37,7 +37,7 @@ type testTime struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// times sorts everything by its seconds, the longest first.
+// times returns the times, sorted by seconds, longest first.
 func (t *tally) times(mode string, took time.Duration) times {
 	out := times{Schema: 1, Mode: mode, Seconds: took.Seconds()}
 	longest := func(a, b timed) int {

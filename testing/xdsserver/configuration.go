@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Type URLs of what a sidecar asks for.
+// Type URLs that a sidecar requests.
 const (
 	ClusterType  = "type.googleapis.com/envoy.config.cluster.v3.Cluster"
 	EndpointType = "type.googleapis.com/envoy.config.endpoint.v3.ClusterLoadAssignment"
@@ -24,7 +24,7 @@ const (
 	RouteType    = "type.googleapis.com/envoy.config.route.v3.RouteConfiguration"
 )
 
-// Resource is one resource of a type. Neither field may be changed.
+// Resource is one resource of a type. Its fields must not be changed.
 type Resource struct {
 	Name string
 	// Any is a marshalled google.protobuf.Any: the resource's type and body.
@@ -52,7 +52,7 @@ func (r Resource) any() (*anypb.Any, error) {
 	return &any, nil
 }
 
-// body reads a resource into a message of its type.
+// body unmarshals a resource into a message of its type.
 func body(r Resource, into proto.Message) error {
 	any, err := r.any()
 	if err != nil {
@@ -64,9 +64,9 @@ func body(r Resource, into proto.Message) error {
 	return nil
 }
 
-// WithEndpoint returns the endpoints of the i-th cluster that has such, going
-// round, with one more at an address and port 8080: a push of them carries a
-// text that was not there before. Configuration is not changed.
+// WithEndpoint returns the endpoints of the i-th cluster that has any,
+// cyclically, plus one at ip and port 8080: a push of them contains a text that
+// was not there before. The configuration is not changed.
 func (c Configuration) WithEndpoint(i int, ip string) (Resource, error) {
 	list := c[EndpointType]
 	if len(list) == 0 {
@@ -83,8 +83,7 @@ func (c Configuration) WithEndpoint(i int, ip string) (Resource, error) {
 	return NewResource(r.Name, &a)
 }
 
-// Configuration is what a server serves: resources by type URL, each type's
-// in the order of names.
+// Configuration is what a server serves: resources by type URL, sorted by name.
 type Configuration map[string][]Resource
 
 // Bytes returns the size of a type's resources.
@@ -96,7 +95,7 @@ func (c Configuration) Bytes(typeURL string) int {
 	return n
 }
 
-// find returns the place of a name among a type's resources.
+// find returns the index of a name among a type's resources.
 func (c Configuration) find(typeURL, name string) (int, bool) {
 	return slices.BinarySearchFunc(c[typeURL], name, func(r Resource, name string) int { return strings.Compare(r.Name, name) })
 }
@@ -107,8 +106,8 @@ func (c Configuration) sort() {
 	}
 }
 
-// apply returns the configuration with one type's resources changed; what
-// did not change is shared.
+// apply returns the configuration with changes to one type's resources;
+// unchanged parts are shared.
 func (c Configuration) apply(typeURL string, changed []Resource, removed []string) Configuration {
 	out := Configuration{}
 	for t, resources := range c {
@@ -132,10 +131,11 @@ func (c Configuration) apply(typeURL string, changed []Resource, removed []strin
 	return out
 }
 
-// maxRecorded bounds the bodies of a recorded configuration, bytes.
+// maxRecorded is the maximum total size of the bodies in a recorded
+// configuration, in bytes.
 const maxRecorded = 1 << 30
 
-// Read reads what a proxy was sent, as package confile keeps it.
+// Read reads what a proxy was sent, in the format of package confile.
 func Read(r io.Reader) (Configuration, error) {
 	in, err := confile.NewReader(r)
 	if err != nil {

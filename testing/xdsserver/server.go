@@ -19,63 +19,63 @@ import (
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 )
 
-// maxRequest bounds one request, bytes.
+// maxRequest is the maximum size of a request, in bytes.
 const maxRequest = 16 << 20
 
-// infinite is how long gRPC waits before it asks a silent client whether it is
-// alive. While it asks at all, by default after two hours, it also sets
+// infinite is how long gRPC waits before it checks whether a silent client is
+// alive. If gRPC does that at all (by default after two hours), it also sets
 // TCP_USER_TIMEOUT to the 20 s that it would wait for the answer: on a machine
-// that is busy with thousands of clients the kernel then ends connections whose
-// client does not read for so long (google.golang.org/grpc, internal/transport,
+// busy with thousands of clients, the kernel then ends connections whose client
+// does not read for that long (google.golang.org/grpc, internal/transport,
 // NewServerTransport).
 const infinite = time.Duration(math.MaxInt64)
 
-// Counts says what a server did since it started.
+// Counts says what a server has done since it started.
 type Counts struct {
 	Open      int   // streams
-	Streams   int64 // ever
+	Streams   int64 // total since the start
 	Responses int64
-	Bytes     int64 // of responses
+	Bytes     int64 // size of the responses
 	Acks      int64
 	Nacks     int64
-	Bad       int64 // requests that could not be understood
+	Bad       int64 // invalid requests
 }
 
 // Server serves one configuration to all its streams.
 type Server struct {
 	grpc   *grpc.Server
-	stamps atomic.Pointer[stamps] // of the listener that is timed, if one is
+	stamps atomic.Pointer[stamps] // of the timed listener, if there is one
 
 	mu            sync.Mutex
 	configuration Configuration
 	version       int64
 	nonces        int64
 	subscriptions *subscriptions
-	memo          map[memoKey]*message // of this version
+	memo          map[memoKey]*message // for this version
 	streams       []*stream            // by index; nil once closed
-	nodes         []string             // of streams, by index
+	nodes         []string             // of the streams, by index
 	open          int
 
 	responses, bytes, acks, nacks, bad atomic.Int64
 }
 
-// memoKey is what a response to a subscription depends on, beside the
-// configuration's version.
+// memoKey determines the response to a subscription, given the version of the
+// configuration.
 type memoKey struct {
 	typeURL string
 	delta   bool
 	asked   *subscription // nil: all
-	// held are names that the client holds from an earlier stream.
+	// held has the names that the client holds from an earlier stream.
 	held   *subscription
-	change int // of a push, by index
+	change int // index in a push
 }
 
-// message is a response, marshalled.
+// message is a marshalled response.
 type message struct {
 	typeURL string
 	nonce   string
 	data    []byte
-	push    *Push // that it belongs to, or nil
+	push    *Push // the push it belongs to, or nil
 }
 
 // New returns a server of a configuration.
@@ -90,9 +90,8 @@ func New(c Configuration, options ...grpc.ServerOption) *Server {
 // Serve accepts clients until [Server.Close].
 func (s *Server) Serve(l net.Listener) error { return s.grpc.Serve(l) }
 
-// ServeTimed is Serve for clients with a connection for each stream: it also
-// notes when each write began that carried a response, for
-// [Delivery.WroteNS].
+// ServeTimed is Serve for clients with a separate connection for each stream.
+// It also records when each write of a response began, for [Delivery.WroteNS].
 func (s *Server) ServeTimed(l net.Listener) error {
 	timed := &stamps{Listener: l}
 	s.stamps.Store(timed)
@@ -102,7 +101,7 @@ func (s *Server) ServeTimed(l net.Listener) error {
 // Close ends all streams and listeners.
 func (s *Server) Close() { s.grpc.Stop() }
 
-// Counts returns what the server did so far.
+// Counts returns what the server has done so far.
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
 	open, streams := s.open, int64(len(s.streams))
@@ -136,8 +135,8 @@ func (s *Server) handle(_ any, g grpc.ServerStream) error {
 	return st.run()
 }
 
-// answer returns the response to a subscription, and remembers it for the
-// next stream with the same. The caller holds mu.
+// answer returns the response to a subscription, and caches it for the next
+// stream with the same one. The caller holds mu.
 func (s *Server) answer(key memoKey) *message {
 	if m, ok := s.memo[key]; ok {
 		return m
@@ -179,31 +178,31 @@ func (s *Server) marshal(typeURL string, delta bool, resources []Resource, remov
 
 // Push is a change of the configuration on its way to all streams.
 type Push struct {
-	Streams  int   // that it goes to
+	Streams  int   // number of receiving streams
 	Messages int   // responses, over all streams
-	Bytes    int64 // of them
+	Bytes    int64 // size of the responses
 	BeganNS  int64
 
-	nodes []string       // of streams by index; "" for those it does not go to
-	sent  []atomic.Int64 // when it was handed to gRPC, unix ns, by index
-	wrote []atomic.Int64 // when the kernel got it, where that is timed
+	nodes []string       // by stream index; "" for streams that do not receive it
+	sent  []atomic.Int64 // when passed to gRPC, in Unix ns, by stream index
+	wrote []atomic.Int64 // when the kernel got it, if timed
 	acked []atomic.Int64
 	acks  atomic.Int64
 	nacks atomic.Int64
 }
 
-// Delivery is one stream's part in a push. Times are nanoseconds since 1970;
-// 0 is not yet. Of several responses they are the last one's.
+// Delivery is one stream's part in a push. Times are in nanoseconds since 1970;
+// 0 means not yet. With several responses they are those of the last.
 type Delivery struct {
-	Node   string // the node's identity
-	SentNS int64  // handed to gRPC
-	// WroteNS is when the write to the connection began, of servers by
-	// ServeTimed; known once it was acknowledged.
+	Node   string // the node's ID
+	SentNS int64  // when passed to gRPC
+	// WroteNS is when the write to the connection began, for servers by
+	// ServeTimed; it is known once the response was acknowledged.
 	WroteNS int64
-	AckedNS int64 // the acknowledgement was read
+	AckedNS int64 // when the acknowledgement was read
 }
 
-// Deliveries returns how a push fared with each stream it goes to.
+// Deliveries returns the state of a push for each receiving stream.
 func (p *Push) Deliveries() []Delivery {
 	var out []Delivery
 	for i, node := range p.nodes {
@@ -214,7 +213,8 @@ func (p *Push) Deliveries() []Delivery {
 	return out
 }
 
-// Acks and Nacks return how many of the responses were answered so far.
+// Acks and Nacks return how many of the responses were accepted and rejected so
+// far.
 func (p *Push) Acks() int64  { return p.acks.Load() }
 func (p *Push) Nacks() int64 { return p.nacks.Load() }
 
@@ -225,10 +225,10 @@ type Change struct {
 	Removed []string // names
 }
 
-// Push makes changes and tells all streams that have asked for what changed,
-// in the order given. It returns at once. In state of the world, clusters
-// and listeners are sent whole; else only what changed is sent. Who
-// subscribes to a resource later finds all of the changes made.
+// Push makes changes and sends them to all streams that have requested what
+// changed, in the given order. It returns immediately. In state of the world,
+// clusters and listeners are sent whole; otherwise only what changed is sent.
+// Later subscriptions to a resource see all changes.
 func (s *Server) Push(changes ...Change) *Push {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,8 +270,8 @@ func (s *Server) Push(changes ...Change) *Push {
 	return p
 }
 
-// changeMessage marshals a push for streams with one subscription; nil if it
-// does not concern them.
+// changeMessage marshals a push for streams with the same subscription; nil if
+// it does not concern them.
 func (s *Server) changeMessage(key memoKey, changed []Resource, removed []string, p *Push) *message {
 	if !key.delta && key.asked == nil {
 		return s.marshal(key.typeURL, false, s.configuration[key.typeURL], nil, p)

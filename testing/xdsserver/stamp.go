@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// stamped notes when bytes of a stream's messages were handed to the kernel.
-// gRPC has a goroutine write what a handler sent, so that the moment of
-// sending says little about the wire on a busy machine.
+// stamped records when bytes of a stream's messages were passed to the kernel.
+// gRPC writes a handler's messages from another goroutine, so on a busy machine
+// the time of sending says little about the wire.
 type stamped struct {
 	net.Conn
-	at atomic.Int64 // when the write that held the latest DATA frame began, unix ns
+	at atomic.Int64 // when the write with the latest DATA frame began, in Unix ns
 
-	// Of the frame under way: how many bytes of its header and of its
-	// payload are still to come. Only gRPC's one writer touches them.
+	// Remaining bytes of the header and the payload of the current frame. Only
+	// gRPC's single writer uses them.
 	header [9]byte
 	have   int
 	rest   int
 }
 
-// Write passes bytes on and looks for DATA frames (RFC 9113, section 4.1).
+// Write forwards bytes and looks for DATA frames (RFC 9113, section 4.1).
 func (c *stamped) Write(b []byte) (int, error) {
 	begin := time.Now().UnixNano()
 	for rest := b; len(rest) > 0; {
@@ -61,8 +61,8 @@ func (s *stamps) Accept() (net.Conn, error) {
 	return out, nil
 }
 
-// Close of a connection forgets it only with the listener: streams that end
-// later still ask for it.
+// of returns the connection from a client's address. A closed one stays until
+// the listener closes, as streams that end later still ask for it.
 func (s *stamps) of(address string) *stamped {
 	c, _ := s.conns.Load(address)
 	out, _ := c.(*stamped)

@@ -15,7 +15,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 )
 
-// maxQueue bounds the responses that wait for a client which does not read.
+// maxQueue is the maximum number of queued responses to a client that does not
+// read.
 const maxQueue = 10_000
 
 // stream is one client.
@@ -31,20 +32,20 @@ type stream struct {
 
 	mu    sync.Mutex
 	queue []*message
-	over  bool // too many waited
+	over  bool // too many responses were queued
 	wake  chan struct{}
 }
 
-// typeState is what a client asked for of one type.
+// typeState is what a client has requested of one type.
 type typeState struct {
 	subscribed *subscription // nil: all
-	// waiting are the responses not acknowledged yet, oldest first.
+	// waiting lists the unacknowledged responses, oldest first.
 	waiting []*message
 	nonce   string // of the latest response
 }
 
-// answered takes the response with a nonce, and those before it, off the
-// list; nil if it was answered before or is not known.
+// answered removes the response with a nonce, and earlier ones, from the list;
+// it returns nil if that was already answered or is unknown.
 func (t *typeState) answered(nonce string) *message {
 	for i, m := range t.waiting {
 		if m.nonce == nonce {
@@ -55,8 +56,8 @@ func (t *typeState) answered(nonce string) *message {
 	return nil
 }
 
-// run serves the client until it leaves. Requests have a goroutine of their
-// own, which ends when the stream does.
+// run serves the client until it leaves. Requests have a separate goroutine,
+// which ends when the stream does.
 func (st *stream) run() error {
 	failed := make(chan error, 1)
 	go func() { failed <- st.receive() }()
@@ -92,12 +93,12 @@ func (st *stream) send(m *message) error {
 	return st.grpc.SendMsg(&rawgrpc.Message{Body: m.data})
 }
 
-// enqueue puts a response in the queue. The caller holds the server's mu, so
-// that the order of responses is that of nonces.
+// enqueue queues a response. The caller holds the server's mu, so responses are
+// in nonce order.
 func (st *stream) enqueue(m *message) {
 	if t := st.types[m.typeURL]; t != nil {
 		t.nonce, t.waiting = m.nonce, append(t.waiting, m)
-		if len(t.waiting) > maxQueue { // of a client that never acknowledges
+		if len(t.waiting) > maxQueue { // the client never acknowledges
 			t.waiting = slices.Delete(t.waiting, 0, maxQueue/2)
 		}
 	}
@@ -121,7 +122,7 @@ type request struct {
 	failed           bool
 	add, remove      []string
 	held             []string
-	wantsAll         bool // of the type, if it is the first request
+	wantsAll         bool // whether it requests all of the type, if it is the first request
 	replacesAllNames bool
 }
 
@@ -155,7 +156,7 @@ func (st *stream) read(b []byte) (request, error) {
 		for name := range m.GetInitialResourceVersions() {
 			r.held = append(r.held, name)
 		}
-		// A first request without names is a wildcard, as is one of "*".
+		// A first request without names is a wildcard, as is one for "*".
 		r.wantsAll = len(r.add) == 0 || slices.Contains(r.add, "*")
 		return r, nil
 	}
@@ -195,10 +196,10 @@ func (st *stream) take(r request) {
 			st.count(m, r.failed)
 		}
 		if r.nonce != t.nonce && r.replacesAllNames {
-			return // its names are of an earlier response
+			return // its names belong to an earlier response
 		}
 	}
-	if t.subscribed == nil { // all anyway
+	if t.subscribed == nil { // already subscribed to all
 		return
 	}
 	before := t.subscribed
@@ -210,7 +211,7 @@ func (st *stream) take(r request) {
 	if t.subscribed == before {
 		return
 	}
-	// Only what was not asked for before is answered, as istiod does.
+	// Like istiod, respond only to new names.
 	var added []string
 	for _, name := range t.subscribed.names {
 		if !before.has(name) {
@@ -222,7 +223,7 @@ func (st *stream) take(r request) {
 	}
 }
 
-// count notes a client's answer to a response.
+// count records a client's answer to a response.
 func (st *stream) count(m *message, failed bool) {
 	s := st.server
 	if failed {

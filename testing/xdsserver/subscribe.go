@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// subscription is a set of names, shared by all streams that have the same.
+// subscription is a set of names, shared by all streams with the same set.
 type subscription struct {
 	names []string // sorted
 }
@@ -15,7 +15,7 @@ func (s *subscription) has(name string) bool {
 	return ok
 }
 
-// subscriptions keeps one of each.
+// subscriptions holds one of each.
 type subscriptions struct {
 	seed maphash.Seed
 	all  map[uint64][]*subscription

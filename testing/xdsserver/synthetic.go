@@ -23,11 +23,11 @@ import (
 // syntheticPort is the port of all synthetic services.
 const syntheticPort = 8080
 
-// Synthetic makes up what a sidecar has in a mesh with so many HTTP services
-// of so many endpoints each, in shape and size like istiod's: a cluster of
-// type EDS with mutual TLS and its endpoints for each service, and one
-// listener and one route configuration that all services share, since they
-// have the same port. Service i is ServiceName(i).
+// Synthetic generates the configuration of a sidecar in a mesh with this many
+// HTTP services and endpoints of each, similar in shape and size to istiod's:
+// for each service an EDS cluster with mutual TLS and its endpoints, and one
+// listener and one route configuration that all services share, since they have
+// the same port. Service i is ServiceName(i).
 func Synthetic(services, endpoints int) (Configuration, error) {
 	c := Configuration{}
 	add := func(typeURL, name string, m proto.Message) error {
@@ -87,7 +87,7 @@ func aggregated() *corev3.ConfigSource {
 		ConfigSourceSpecifier: &corev3.ConfigSource_Ads{Ads: &corev3.AggregatedConfigSource{}}}
 }
 
-// metadata is how istiod labels what it makes, under the key istio.
+// metadata returns istiod's metadata for what it makes, under the key istio.
 func metadata(fields map[string]any) (*corev3.Metadata, error) {
 	s, err := structpb.NewStruct(fields)
 	if err != nil {
@@ -147,8 +147,8 @@ func syntheticCluster(i int) (*clusterv3.Cluster, error) {
 	}, nil
 }
 
-// SyntheticEndpoints makes the endpoints of synthetic service i; the marker,
-// if there is one, stands in the metadata of the first.
+// SyntheticEndpoints generates the endpoints of synthetic service i. A
+// non-empty marker goes into the metadata of the first.
 func SyntheticEndpoints(i, endpoints int, marker string) (Resource, error) {
 	a := &endpointv3.ClusterLoadAssignment{ClusterName: ClusterName(i)}
 	locality := &endpointv3.LocalityLbEndpoints{Locality: &corev3.Locality{}, LoadBalancingWeight: wrapperspb.UInt32(uint32(endpoints))}
