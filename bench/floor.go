@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// wakeCost measures n times what it costs a thread on a core to be woken at
-// each instant of a Poisson schedule of rate, and to do nothing then, in
-// microseconds of CPU an instant.
+// wakeCost measures, n times, the cost of waking a thread on a core at each
+// instant of a Poisson schedule of rate, without further work, in microseconds
+// of CPU per instant.
 func wakeCost(cpu int, rate float64, n int) ([]float64, error) {
 	var out []float64
 	failed := make(chan error, 1)
 	go func() {
-		// Never unlocked: the thread ends with the goroutine, and with it
-		// what is set of it here.
+		// Never unlocked: the thread ends with the goroutine, and its settings
+		// with it.
 		runtime.LockOSThread()
 		var set unix.CPUSet
 		set.Set(cpu)
@@ -40,7 +40,7 @@ func wakeCost(cpu int, rate float64, n int) ([]float64, error) {
 	return out, err
 }
 
-// wakeOnce waits for each instant of two seconds of schedule.
+// wakeOnce waits for each instant of a two-second schedule.
 func wakeOnce(rate float64, seed uint64) (float64, error) {
 	schedule := arrival.Poisson(arrival.Shape{Kind: arrival.Constant, RateRPS: rate}, 2, seed)
 	used := func() (float64, error) {
@@ -57,7 +57,7 @@ func wakeOnce(rate float64, seed uint64) (float64, error) {
 		instants++
 		if left := r.Offset - int64(time.Since(begin)); left > 0 {
 			ts := unix.NsecToTimespec(left)
-			_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &ts, nil) // cut short, it is only cheaper
+			_ = unix.ClockNanosleep(unix.CLOCK_MONOTONIC, 0, &ts, nil) // if interrupted, it only becomes cheaper
 		}
 	}
 	after, err := used()

@@ -1,6 +1,5 @@
-// Command bench measures meshtrial's load engine against other generators and
-// against the truth, on this machine, and says whether it reaches its
-// targets:
+// Command bench compares meshtrial's load engine with other generators and with
+// the truth, on this machine, and reports whether it reaches its targets:
 //
 //	requests a client CPU-second   paired with wrk and fortio, nginx as server
 //	schedule lag                   paced, on an idle core
@@ -9,11 +8,11 @@
 //
 // Client and server have a core each. In every round all generators run in
 // turn, in an order that rotates, and ratios are taken within the round, so
-// that a machine that drifts spoils the ratios little. Figures other than
-// ratios need an idle machine; the load average is printed with them.
+// drift of the machine affects them little. Figures other than ratios need an
+// idle machine; the load average is printed with them.
 //
-// It installs nothing. What is missing it names, with the command that gets
-// it.
+// It installs nothing. It names missing programs, with the command that
+// installs them.
 package main
 
 import (

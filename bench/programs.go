@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load"
 )
 
-// bench holds the programs that are compared, and where they run.
+// bench holds the programs to compare, and where they run.
 type bench struct {
 	dir                  string // for our files; removed at the end
 	meshtrial            string
@@ -30,7 +30,7 @@ type bench struct {
 	stopNginx            func()
 }
 
-// needs are the programs and how to get them.
+// needs lists the programs and how to get them.
 var needs = []struct{ name, how string }{
 	{"taskset", "apt-get install util-linux"},
 	{"wrk", "apt-get install wrk"},
@@ -70,17 +70,17 @@ func (b *bench) close() error {
 	return os.RemoveAll(b.dir)
 }
 
-// trial is what one run of a generator did.
+// trial is the result of one run of a generator.
 type trial struct {
 	requests float64
 	cpu      float64 // seconds, of the whole process
 	report   load.Report
 }
 
-// perCPU is requests a CPU-second.
+// perCPU returns requests per CPU-second.
 func (t trial) perCPU() float64 { return t.requests / t.cpu }
 
-// micros is CPU microseconds a request.
+// micros returns CPU microseconds per request.
 func (t trial) micros() float64 { return t.cpu * 1e6 / t.requests }
 
 // client runs a generator on the client's core.
@@ -117,7 +117,7 @@ func (b *bench) ours(ctx context.Context, url string, args ...string) (trial, er
 	return t, nil
 }
 
-// counted runs another generator and finds its number of requests by re.
+// counted runs another generator and finds its number of requests with re.
 func (b *bench) counted(ctx context.Context, re *regexp.Regexp, program string, args ...string) (trial, error) {
 	out, cpu, err := b.client(ctx, program, args...)
 	if err != nil {

@@ -14,14 +14,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// serverMode is the argument that makes this program the server of the truth
-// runs.
+// serverMode is the argument with which this program runs the server of the
+// truth part.
 const serverMode = "truth-server"
 
-// truthServer answers HTTP/1.1 requests one at a time, in the order in which
-// they arrive, each after its service time. It never sleeps: on a core of
-// its own it sees a request, and ends a service time, within about a
-// microsecond.
+// truthServer answers HTTP/1.1 requests one at a time, in order of arrival,
+// each after its service time. It never sleeps: on its own core it notices a
+// request, and ends a service time, within about a microsecond.
 type truthServer struct {
 	epoll   int
 	listen  int
@@ -29,12 +28,12 @@ type truthServer struct {
 	queue   []int // connections with a request, in order of arrival
 	partial map[int][]byte
 	start   time.Time
-	done    int64   // when the request in service is answered, ns
+	done    int64   // when the request in service will be answered, ns
 	noted   []int64 // when each was answered, ns of the wall clock
 }
 
-// serve reads a service from in, prints its address, and serves until in
-// ends. Then it prints when it answered each request.
+// serve reads a service from in, prints its address, and serves until in ends.
+// Then it prints when it answered each request.
 func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var s service
 	dec := json.NewDecoder(in)
@@ -83,7 +82,7 @@ func (t *truthServer) watch(fd int) error {
 	return unix.EpollCtl(t.epoll, unix.EPOLL_CTL_ADD, fd, &unix.EpollEvent{Events: unix.EPOLLIN, Fd: int32(fd)})
 }
 
-// turn takes what has come and answers what is done.
+// turn reads new requests and answers finished ones.
 func (t *truthServer) turn() error {
 	var events [64]unix.EpollEvent
 	n, err := unix.EpollWait(t.epoll, events[:], 0)
@@ -102,10 +101,10 @@ func (t *truthServer) turn() error {
 	}
 	for len(t.queue) > 0 && now >= t.done {
 		t.noted = append(t.noted, time.Now().UnixNano())
-		_, _ = unix.Write(t.queue[0], []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")) // a client that has gone
+		_, _ = unix.Write(t.queue[0], []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")) // an error means that the client has gone
 		t.queue = t.queue[1:]
 		if len(t.queue) > 0 {
-			t.done += t.next() // it was waiting, so its service began at once
+			t.done += t.next() // it was waiting, so its service began immediately
 		}
 	}
 	return nil

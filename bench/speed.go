@@ -9,13 +9,14 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// contender is a way to run a generator.
+// contender is a way of running a generator.
 type contender struct {
 	name string
 	run  func(context.Context) (trial, error)
 }
 
-// trials runs every contender once a round and returns the trials by contender.
+// trials runs every contender once per round and returns the trials by
+// contender.
 func (b *bench) trials(ctx context.Context, what string, contenders []contender) ([][]trial, error) {
 	return table.Rounds(what, b.rounds, len(contenders), func(i int) (trial, error) {
 		t, err := contenders[i].run(ctx)
@@ -26,7 +27,7 @@ func (b *bench) trials(ctx context.Context, what string, contenders []contender)
 	})
 }
 
-// speed compares generators as fast as they can.
+// speed compares generators at full speed.
 func (b *bench) speed(ctx context.Context) ([]table.Row, error) {
 	trials, err := b.trials(ctx, "as fast as possible", []contender{
 		{"meshtrial", func(ctx context.Context) (trial, error) { return b.ours(ctx, b.url, "--rate", "max") }},
@@ -49,10 +50,10 @@ func (b *bench) speed(ctx context.Context) ([]table.Row, error) {
 const pacedRate = 5000
 
 // paced compares generators at a fixed rate. fortio has two schedules: by
-// default its connections fire together, which is our burst; with -uniform
-// they are spread, which is the nearest it has to a Poisson process. What
-// the kernel charges for a wake-up alone is set beside: a schedule of single
-// requests cannot cost less, one of bursts shares it.
+// default its connections fire together, which corresponds to our burst; with
+// -uniform they are spread, which is its closest to a Poisson process. For
+// comparison, it reports the kernel's cost of a wake-up alone: a schedule of
+// single requests cannot cost less, while one of bursts shares it.
 func (b *bench) paced(ctx context.Context) ([]table.Row, error) {
 	rate := strconv.Itoa(pacedRate)
 	ours := func(arrival string) func(context.Context) (trial, error) {

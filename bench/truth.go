@@ -21,7 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// truthCase is a server of known service times under a known schedule.
+// truthCase is a server with known service times under a known schedule.
 type truthCase struct {
 	name        string
 	rate        float64
@@ -30,20 +30,20 @@ type truthCase struct {
 	service     service
 }
 
-// service says how long the server works on each request, by its place in
-// the order of arrival.
+// service defines how long the server works on each request, in order of
+// arrival.
 type service struct {
 	Seed   uint64  `json:"seed"`
 	Law    string  `json:"law"` // fixed, exponential, lognormal
 	MeanUS float64 `json:"mean_us"`
 	Sigma  float64 `json:"sigma"` // of the logarithm
-	// StallAt is the request, if not negative, whose service takes StallMS
-	// longer.
+	// StallAt is the index of the request whose service takes StallMS longer,
+	// or negative for none.
 	StallAt int     `json:"stall_at"`
 	StallMS float64 `json:"stall_ms"`
 }
 
-// times returns the service times in ns, one after the other.
+// times returns the successive service times in ns.
 func (s service) times() func() int64 {
 	rng := rand.New(rand.NewPCG(s.Seed, 0x736572766963))
 	k := -1
@@ -85,9 +85,9 @@ func (c truthCase) schedule() []int64 {
 	}
 }
 
-// oracle returns the sorted latencies in ns that a server which takes one
-// request at a time, in the order of arrival, must give (Lindley 1952):
-// each begins when it arrives or when the one before it is done.
+// oracle returns the sorted latencies in ns of a server that serves one request
+// at a time, in order of arrival (Lindley 1952): each begins when it arrives or
+// when the previous one is done.
 func (c truthCase) oracle() []float64 {
 	next := c.service.times()
 	var out []float64
@@ -100,8 +100,8 @@ func (c truthCase) oracle() []float64 {
 	return out
 }
 
-// noted returns the sorted latencies in ns by the server's own record: from
-// when a request was intended to when the server answered it.
+// noted returns the sorted latencies in ns by the server's own record: from a
+// request's intended time until the server answered it.
 func (c truthCase) noted(start int64, answered []int64) []float64 {
 	var out []float64
 	for i, at := range c.schedule() {
@@ -113,27 +113,27 @@ func (c truthCase) noted(start int64, answered []int64) []float64 {
 	return out
 }
 
-// at returns the value at percentile p of sorted values; the rank is rounded
-// to the nearest, as HdrHistogram does it.
+// at returns the value at percentile p of sorted values; the rank is rounded to
+// the nearest, as in HdrHistogram.
 func at(sorted []float64, p float64) float64 {
 	rank := int(p/100*float64(len(sorted)) + 0.5)
 	return sorted[min(len(sorted)-1, max(0, rank-1))]
 }
 
-// truthRounds is how often each case runs: the median is judged, since one
-// pause of a virtual machine shifts every percentile of the busy period that
-// it falls into.
+// truthRounds is the number of runs of each case. The median is judged, since
+// one pause of a virtual machine shifts every percentile of the busy period it
+// falls into.
 const truthRounds = 3
 
-// path is a case without service time: what it gives is the way to the
-// server and back, which no queueing theory knows of.
+// path is a case without service time: it measures the way to the server and
+// back, which queueing theory does not cover.
 var path = truthCase{"the way there and back", 400, 5, 64, service{Seed: 5, Law: "fixed", StallAt: -1}}
 
-// truth runs each case and compares every percentile with two oracles:
-// queueing theory fed with the schedule and the service times, plus the
-// median of the way there and back, measured in the same round, which needs
-// an idle machine, since whatever delays the server is not in it; and the
-// server's own record, which has such delays in it.
+// truth runs each case and compares every percentile with two oracles. One is
+// queueing theory with the schedule and the service times, plus the median of
+// the way there and back measured in the same round; it needs an idle machine,
+// since it does not include delays of the server. The other is the server's own
+// record, which includes them.
 func (b *bench) truth(ctx context.Context) ([]table.Row, error) {
 	type key struct {
 		c    int
@@ -183,7 +183,7 @@ func (b *bench) truth(ctx context.Context) ([]table.Row, error) {
 	return append(out, histogramError()), nil
 }
 
-// truthRun starts the server, a process of its own, and loads it. It returns
+// truthRun starts the server as a separate process, and loads it. It returns
 // our report and when the server answered each request.
 func (b *bench) truthRun(ctx context.Context, c truthCase) (load.Report, []int64, error) {
 	self, err := os.Executable()
@@ -231,8 +231,8 @@ func endServer(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 }
 
-// histogramError is the largest error of a percentile read from a histogram
-// of a million lognormal values, against the values themselves.
+// histogramError returns the largest error of a percentile read from a
+// histogram of a million lognormal values, compared with the values themselves.
 func histogramError() table.Row {
 	const n = 1_000_000
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -240,7 +240,7 @@ func histogramError() table.Row {
 	values := make([]float64, n)
 	for i := range values {
 		v := int64(1e6 * math.Exp(1.5*rng.NormFloat64()))
-		_ = h.RecordValue(v) // far within the range
+		_ = h.RecordValue(v) // well within the range
 		values[i] = float64(v)
 	}
 	slices.Sort(values)

@@ -1,18 +1,19 @@
-// Command advice plants limits in a mesh and checks what `meshtrial advise` says:
+// Command advice plants limits in a mesh and checks the output of `meshtrial advise`:
 //
 //	make build && go run ./bench/advice
 //
 // Twelve worlds have one limit each, and three have none. The program runs a world's study of
-// one cell and asks for advice: the first must name the limit, and a healthy world must get
-// none. Then it applies the first advice. A study of two cells, as planted and with the advised
-// lever, runs both side by side, and what the advice promised for the first cell is compared
-// with what the second measured. Where the advice is to do something by hand, the world says
-// what that is in a lab, and the table says so.
+// one cell and asks for advice: for a world with a limit, the first advice must name it; a
+// healthy world must get none. Then it applies the first advice. A study of two cells, as
+// planted and with the advised lever, runs both side by side, and the program compares what the
+// advice promised for the first cell with what the second measured. If the advice is a manual
+// action, the world defines what that is in a lab, and the table says so.
 //
-// It uses the running lab, or one of its own (which takes root), and less than an hour on two
-// cores. Each world's result is a line in the log (-log), from which the bench resumes; with
-// -table it only prints the log. The exit code is 1 if fewer than 11 of 12 limits are named, if
-// a healthy world gets advice, or if fewer than 10 of 12 effects lie within their interval.
+// It uses the running lab, or starts one (which requires root), and takes less than an hour on
+// two cores. Each world's result is a line in the log (-log), from which the bench resumes;
+// with -table it only prints the log. The exit code is 1 if fewer than 11 of 12 limits are
+// named, if a healthy world gets advice, or if fewer than 10 of 12 effects lie within their
+// interval.
 package main
 
 import (
@@ -30,7 +31,7 @@ import (
 	"github.com/meshtrial/meshtrial/bench/internal/jsonl"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 
-	// The kinds make themselves known to study files.
+	// The kinds register themselves for study files.
 	_ "github.com/meshtrial/meshtrial/kinds/controlplane"
 	_ "github.com/meshtrial/meshtrial/kinds/dataplane"
 	_ "github.com/meshtrial/meshtrial/kinds/resilience"
@@ -79,13 +80,13 @@ func main() {
 	}.Main()
 }
 
-// Targets, of all worlds.
+// Targets over all worlds.
 const (
 	namedTarget  = 11
 	effectTarget = 10
 )
 
-// choose picks worlds by their names.
+// choose selects worlds by name.
 func choose(only string) ([]world, error) {
 	if only == "" {
 		return worlds, nil
@@ -105,7 +106,7 @@ func choose(only string) ([]world, error) {
 	return out, nil
 }
 
-// last is the last line of a world.
+// last returns the last line of a world.
 func last(lines []line, name string) (line, bool) {
 	for i := len(lines) - 1; i >= 0; i-- {
 		if lines[i].World == name {
@@ -115,15 +116,15 @@ func last(lines []line, name string) (line, bool) {
 	return line{}, false
 }
 
-// summary is the table.
+// summary is the result table.
 type summary struct {
 	Schema int    `json:"schema"`
 	Worlds []line `json:"worlds"`
-	// Missing are worlds that were not run.
+	// Missing lists worlds that were not run.
 	Missing []string `json:"missing,omitempty"`
 	Planted int      `json:"planted"` // worlds with a limit
 	Named   int      `json:"named"`   // of these, those whose first advice names it
-	Healthy int      `json:"healthy"` // worlds without
+	Healthy int      `json:"healthy"` // worlds without a limit
 	Silent  int      `json:"silent"`  // of these, those without advice
 	Within  int      `json:"within"`  // worlds with the promised effect
 }
@@ -190,8 +191,8 @@ func (s *summary) print(out io.Writer) error {
 	return nil
 }
 
-// judge compares the results with the targets; complete says that all worlds must have run.
-// Some worlds may miss no more than all may.
+// judge compares the results with the targets; complete requires that all worlds have run. A
+// subset of worlds may miss no more than all may.
 func (s *summary) judge(complete bool) error {
 	if complete && len(s.Missing) > 0 {
 		return fmt.Errorf("%d worlds were not run", len(s.Missing))

@@ -17,23 +17,23 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// line is a world's result.
+// line is the result of a world.
 type line struct {
 	At      time.Time `json:"at"`
 	Seconds float64   `json:"s"`
 	World   string    `json:"world"`
 	Planted string    `json:"planted"`
-	// First is the first advice's rule; "" for no advice.
+	// First is the rule of the first advice; "" if there is none.
 	First      string  `json:"first"`
 	Confidence float64 `json:"confidence"`
-	// Failed says why there is no answer.
+	// Failed says why there is no result.
 	Failed string  `json:"failed,omitempty"`
 	Effect *effect `json:"effect,omitempty"`
-	// Runs are the directories of runs that were kept because a result is not as it should be.
+	// Runs lists the run directories that were kept because of an unexpected result.
 	Runs []string `json:"runs,omitempty"`
 }
 
-// effect is what applying the first advice did.
+// effect is the effect of applying the first advice.
 type effect struct {
 	Applied  string  `json:"applied"`
 	ByHand   bool    `json:"by_hand,omitempty"`
@@ -52,8 +52,8 @@ const (
 	advised   = "advised"
 )
 
-// try runs a world: as planted, and again with the advice applied beside it. An error ends
-// the bench.
+// try runs a world: as planted, and again next to a cell with the advice applied. An error
+// ends the bench.
 func (w world) try(ctx context.Context, folder string) (l line, err error) {
 	l = line{At: time.Now().UTC(), World: w.name, Planted: w.planted}
 	defer func() { l.Seconds = time.Since(l.At).Seconds() }()
@@ -94,7 +94,7 @@ func (w world) try(ctx context.Context, folder string) (l line, err error) {
 	return l, os.RemoveAll(dir)
 }
 
-// firstOf is the first advice of the first cell that has any.
+// firstOf returns the first advice of the first cell that has any.
 func firstOf(reports []advice.Report) *advice.Judgement {
 	for _, r := range reports {
 		if len(r.Advice) > 0 {
@@ -104,7 +104,7 @@ func firstOf(reports []advice.Report) *advice.Judgement {
 	return nil
 }
 
-// lever is the first step of an advice that sets a lever to a level; nil without one.
+// lever returns the first step of an advice that sets a lever to a level, or nil.
 func lever(j advice.Judgement) *advice.Step {
 	i := slices.IndexFunc(j.Try, func(s advice.Step) bool {
 		return s.Lever != "" && s.Level != "" &&
@@ -116,7 +116,7 @@ func lever(j advice.Judgement) *advice.Step {
 	return &j.Try[i]
 }
 
-// with are the levels that follow the advice.
+// with returns the levels that follow the advice.
 func (w world) with(j advice.Judgement) map[string]string {
 	out := maps.Clone(w.byHand)
 	if out == nil {
@@ -178,7 +178,7 @@ func (e *effect) measure(rule string, reports []advice.Report) {
 	e.Failed = promise.Quantity + " was not measured with the advice applied"
 }
 
-// study is a study of one cell as planted, or of two, the second with the advised levels.
+// study returns a study of one cell as planted, or of two, the second with the advised levels.
 func (w world) study(with map[string]string) string {
 	planted := maps.Clone(w.settings)
 	maps.Copy(planted, w.limit)
@@ -205,7 +205,7 @@ func (w world) study(with map[string]string) string {
 	return b.String()
 }
 
-// inline writes pairs as a YAML mapping in one line.
+// inline formats pairs as a YAML mapping on one line.
 func inline(pairs map[string]string) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
@@ -223,7 +223,7 @@ func (w world) runs(ctx context.Context, folder, part, text string) (reports []a
 		return nil, "", "", err
 	}
 	dir = filepath.Join(folder, fmt.Sprintf("advice-%s-%s-%s", w.name, part, time.Now().UTC().Format("150405")))
-	// A trial on a busy machine may be invalid: advice doubts it then.
+	// On a busy machine a trial may be invalid, and advice then doubts it.
 	code, runErr := labs.Run(ctx, nil, "run", file, "--out", dir)
 	if ctx.Err() != nil {
 		return nil, dir, "", ctx.Err()

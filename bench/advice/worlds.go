@@ -1,23 +1,23 @@
 package main
 
-// world is a mesh with one limit, or with none.
+// world is a mesh with one limit, or without any.
 type world struct {
 	name string
-	// planted is the rule that must name the limit; "" where there is none.
+	// planted is the rule that must name the limit; "" if there is none.
 	planted string
-	// settings are levels of factors, and limit those that plant the limit.
+	// settings are levels of factors, and limit the levels that plant the limit.
 	settings map[string]string
 	limit    map[string]string
-	// control are fields of the study's section control; nil for a study of the data plane,
-	// whose other fields are in rest.
+	// control holds fields of the study's section control; it is nil for a study of the data
+	// plane, whose other fields are in rest.
 	control map[string]string
 	rest    string
-	// byHand are levels that do what the advice asks for by hand. They are applied instead of
-	// the advised lever.
+	// byHand are levels equivalent to the manual action that the advice asks for. They are
+	// applied instead of the advised lever.
 	byHand map[string]string
 }
 
-// small is the mesh of most worlds, which leaves room on two cores.
+// small returns the mesh of most worlds, which leaves spare capacity on two cores.
 func small(more ...string) map[string]string {
 	out := map[string]string{"proxies": "100", "services": "80", "endpoints": "1", "namespaces": "2",
 		"change": "virtualservice", "change_rate": "2"}
@@ -27,7 +27,7 @@ func small(more ...string) map[string]string {
 	return out
 }
 
-// changes are the usual changes of a trial.
+// changes returns the usual changes of a trial.
 func changes(more ...string) map[string]string {
 	out := map[string]string{"changes": "12", "settle": "25s", "quiet": "500ms", "idle": "1s"}
 	for i := 0; i < len(more); i += 2 {
@@ -36,7 +36,7 @@ func changes(more ...string) map[string]string {
 	return out
 }
 
-// levels are pairs of factors and levels.
+// levels returns pairs of factors and levels as a map.
 func levels(pairs ...string) map[string]string {
 	out := map[string]string{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -45,7 +45,7 @@ func levels(pairs ...string) map[string]string {
 	return out
 }
 
-// worlds are twelve with one limit each, and three without.
+// worlds lists twelve worlds with one limit each, and three without.
 var worlds = []world{
 	{name: "debounce", planted: "debounce_long", settings: small("change_rate", "1"),
 		control: changes("changes", "8"), limit: levels("debounce_after", "4s")},
@@ -59,8 +59,8 @@ var worlds = []world{
 		control: changes("changes", "8"), limit: levels("istiod_memory", "200Mi")},
 	{name: "throttle", planted: "throttle", settings: small("change_rate", "1", "proxies", "120"),
 		control: changes("changes", "8"), limit: levels("push_throttle", "1")},
-	// A slow reader rests three times in a push, for 0.6 s in all, and istiod waits for it where
-	// the next push finds more than 64 KiB unread: changes come faster than that.
+	// A slow reader pauses three times in a push, for 0.6 s in total, and istiod waits for it if
+	// the next push finds more than 64 KiB unread: changes arrive faster than that.
 	{name: "slow-readers", planted: "slow_readers",
 		settings: small("change_rate", "3", "services", "250", "proxies", "60"),
 		control:  changes("changes", "24", "bad_share", "50%"),
@@ -77,8 +77,8 @@ var worlds = []world{
 	{name: "scope", planted: "no_scope", settings: small("change_rate", "0.5", "proxies", "40", "namespaces", "10"),
 		control: changes("changes", "5"),
 		limit:   levels("services", "900")},
-	// Where a sidecar takes 0.33 ms of CPU for a request, this is 90% of the limit: the quota of
-	// a period runs out again and again, and requests are still served.
+	// If a sidecar takes 0.33 ms of CPU per request, this is 90% of the limit: a period's quota
+	// runs out again and again, but requests are still served.
 	{name: "sidecar-cpu", planted: "proxy_cpu",
 		settings: levels("sidecars", "server", "rate", "135", "connections", "8", "mtls", "permissive"),
 		rest:     "warmup: {min: 1s, max: 4s}\nwindow: 4s\nmeasures: [latency, cpu, pressure, threads]\nstop: none\n",

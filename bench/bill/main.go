@@ -1,23 +1,23 @@
-// Command bill checks the bill of a sidecar's parts against what is known: a
-// planted filter that costs so many CPU microseconds per request, and one that
+// Command bill checks the bill of a sidecar's parts against known costs: a planted
+// filter that costs a given number of CPU microseconds per request, and one that
 // costs nothing.
 //
 //	make build && go run ./bench/bill -n 10
 //
-// A round prices three parts by `meshtrial run`, in the lab that runs or in one of
-// our own (which takes root): the planted filter, one that does nothing, and a
-// Lua script that does nothing, which is what calling the planted one costs on
-// top of what it burns. That call, some tens of microseconds, is in the planted
-// filter's price and is not taken off: it has to be small beside what is burned,
-// and so has what a difference of six blocks is uncertain by. In every round the
-// planted filter must stand in the first place alone and be priced within 10%,
-// and the one that does nothing must not have a price: of intervals that hold
-// with 98%, one in sixty excludes zero by chance, so how many do is told, and one
-// counts only if it is also more than identical cells differ by.
+// A round prices three parts by `meshtrial run`, in the running lab or in one that
+// it starts (which requires root): the planted filter, one that does nothing, and
+// a Lua script that does nothing, which shows the cost of calling the planted one
+// in addition to what it burns. That call, some tens of microseconds, is part of
+// the planted filter's price and is not subtracted: it must be small compared with
+// what is burned, as must the uncertainty of a difference over six blocks. In
+// every round the planted filter must be alone in the first place and be priced
+// within 10%, and the one that does nothing must not have a price. Of intervals at
+// 98%, one in sixty excludes zero by chance, so the number that do is reported,
+// and one counts only if it also exceeds the difference between identical cells.
 //
-// What a round came to is a line in the log (-log), so that the bench can be
-// ended at any time and goes on where it was; with -table it only prints what
-// the log says. The exit code is 1 if a round misses.
+// The result of a round is a line in the log (-log), so the bench can be ended at
+// any time and resumes from there; with -table it only prints the log. The exit
+// code is 1 if a round misses.
 package main
 
 import (
@@ -37,11 +37,11 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// billStudy is what a round runs. Requests come evenly and far below what the
-// machine can do, so that waiting adds nothing to the proxy's CPU; one worker
-// thread serves all connections, so that it does not matter how the kernel
-// spreads them; and many short trials are better than few long ones, since
-// trials differ by more than their requests do.
+// billStudy is the study of a round. Requests arrive evenly and far below the
+// machine's capacity, so waiting adds nothing to the proxy's CPU. One worker
+// thread serves all connections, so it does not matter how the kernel spreads
+// them. Many short trials are better than a few long ones, since trials differ by
+// more than their requests do.
 const billStudy = `name: bench-bill
 question: Is a filter of known cost priced at what it costs, and one that costs nothing at nothing?
 settings: {sidecars: server, mtls: permissive, rate: %d, connections: 8, arrival: uniform, payload: 1KiB, telemetry: "off", concurrency: 1}
@@ -79,7 +79,7 @@ func main() {
 			}
 			text := fmt.Sprintf(billStudy, rate, us, window, blocks, blocks)
 			err := log.Fill(ctx, func(yield func(jsonl.Run[line]) bool) {
-				takes := time.Duration(0) // as long as the last
+				takes := time.Duration(0) // assume the duration of the last one
 				for i := len(log.Lines); i < rounds; i++ {
 					if n := len(log.Lines); n > 0 {
 						takes = time.Duration(log.Lines[n-1].Seconds * float64(time.Second))
@@ -99,7 +99,7 @@ func main() {
 	}.Main()
 }
 
-// one runs a round. The error says that there is no point in going on.
+// one runs a round. An error means that continuing is pointless.
 func one(ctx context.Context, folder, text string, us, round int) (line, error) {
 	at := time.Now().UTC()
 	file, out := filepath.Join(folder, "bench-bill.yaml"), filepath.Join(folder, fmt.Sprintf("bill-%d-%s", round, at.Format("150405")))

@@ -13,23 +13,23 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// within is how far the price of the planted filter may be from what it costs.
+// within is the permitted relative error of the planted filter's price.
 const within = 0.1
 
-// line is what a round came to: a line of the log.
+// line is the result of a round: a line of the log.
 type line struct {
 	Schema    int       `json:"schema"`
 	At        time.Time `json:"at"`
-	Seconds   float64   `json:"s"` // the whole run, deploying included
+	Seconds   float64   `json:"s"` // the whole run, including deployment
 	Meshtrial string    `json:"meshtrial"`
 	Trials    int       `json:"trials"`
 	Valid     int       `json:"valid"`
-	Run       string    `json:"run,omitempty"` // its directory, if it is kept
-	// PlantedUS is what the planted filter burns; the prices are microseconds
-	// of CPU per request.
+	Run       string    `json:"run,omitempty"` // its directory, if it was kept
+	// PlantedUS is what the planted filter burns; prices are in microseconds of
+	// CPU per request.
 	PlantedUS int                      `json:"planted_us"`
 	Prices    map[string]record.Priced `json:"prices"`
-	// First and last place that the planted filter may have.
+	// First and last possible place of the planted filter.
 	RankLow  int `json:"rank_low"`
 	RankHigh int `json:"rank_high"`
 }
@@ -41,7 +41,8 @@ const (
 	partCall    = "call"
 )
 
-// lineOf takes from a round's findings, which have one bill, what is told.
+// lineOf extracts the reported figures from a round's findings, which have one
+// bill.
 func lineOf(f record.Findings, us int) line {
 	l := line{Schema: 1, Meshtrial: f.Meshtrial, Trials: f.Validity.Trials, Valid: f.Validity.Valid, PlantedUS: us, Prices: map[string]record.Priced{}}
 	for _, p := range f.Bills[0].Parts {
@@ -53,16 +54,17 @@ func lineOf(f record.Findings, us int) line {
 	return l
 }
 
-// off is how far the price is from what the filter burns, as a share of it.
+// off returns the relative error of the price compared with what the filter
+// burns.
 func (l line) off() float64 { return l.Prices[partPlanted].Estimate/float64(l.PlantedUS) - 1 }
 
-// holdsZero says whether the interval of what costs nothing does.
+// holdsZero reports whether the interval of the free filter includes zero.
 func (l line) holdsZero() bool {
 	n := l.Prices[partNothing]
 	return n.Low <= 0 && n.High >= 0
 }
 
-// why says what a round misses, "" for nothing.
+// why says what a round misses, or "".
 func (l line) why() string {
 	planted, ok := l.Prices[partPlanted]
 	nothing, also := l.Prices[partNothing]
@@ -81,7 +83,7 @@ func (l line) why() string {
 	return strings.Join(out, "; ")
 }
 
-// errMissed says that a round missed.
+// errMissed reports that a round missed.
 var errMissed = errors.New("a planted filter was not priced or placed as it must be")
 
 func judge(lines []line) error {

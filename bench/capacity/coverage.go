@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	leastCovered = 0.85 // share of the truths that 90% intervals hold at least
-	spreadOfCost = 3    // costs are up to so many times what is assumed, or as much less
+	leastCovered = 0.85 // minimum share of truths within 90% intervals
+	spreadOfCost = 3    // costs are within this factor of the assumed ones
 	noise        = 0.06 // of each figure of a trial
-	reproduced   = 0.05 // a fitted cell is off by at most
-	// leastReproduced is the share of fitted cells at least: near its limit a mesh is in one of
+	reproduced   = 0.05 // maximum error of a fitted cell
+	// leastReproduced is the minimum share of fitted cells: near its limit a mesh is in one of
 	// two states, and quantiles of convergence jump by a group of turns.
 	leastReproduced = 0.95
-	largest         = 100 // proxies and services of the largest cell that is fitted
+	largest         = 100 // proxies and services of the largest fitted cell
 )
 
 // design is a study that a model is fitted to.
@@ -37,7 +37,8 @@ func cell(name string, proxies, services int, rate, change string) record.Cell {
 		controlplane.FactorNamespaces: "4", controlplane.FactorChangeRate: rate, controlplane.FactorChange: change})
 }
 
-// designs have the shape of the study capacity-holdout, a third as large, and one cell of it.
+// designs returns studies shaped like capacity-holdout, a third as large, and single cells of
+// it.
 func designs() []design {
 	several := []record.Cell{cell("a", 17, 17, "2", "mixed"), cell("b", largest, 17, "2", "mixed"), cell("c", 17, largest, "2", "mixed"),
 		cell("d", largest, largest, "1", "mixed"), cell("e", largest, largest, "6", "mixed"), cell("f", largest, largest, "6", "virtualservice")}
@@ -50,12 +51,12 @@ func designs() []design {
 	}
 }
 
-// covered counts predictions.
+// covered counts predictions within their intervals.
 type covered struct{ within, all int }
 
 func (c covered) share() float64 { return float64(c.within) / float64(max(c.all, 1)) }
 
-// figure is what is predicted of a mesh that lies some times beyond the largest cell.
+// figure is a prediction for a mesh a given factor beyond the largest cell.
 type figure struct {
 	beyond int
 	output string
@@ -63,9 +64,9 @@ type figure struct {
 
 var beyonds = []int{4, 8}
 
-// coverage fits models to the runs of made-up istiods and counts how often the 90% intervals
-// of what is predicted some times beyond the largest cell hold what that istiod does. The
-// worlds are numbered from first.
+// coverage fits models to the runs of synthetic istiods, and counts how often the 90% intervals
+// of predictions beyond the largest cell include what that istiod does. Worlds are numbered
+// from first.
 func coverage(ctx context.Context, d design, first uint64, worlds int) (map[figure]covered, error) {
 	out := map[figure]covered{}
 	for seed := range uint64(worlds) {
@@ -103,7 +104,7 @@ func cover(d design, seed uint64, out map[figure]covered) error {
 			return err
 		}
 		truth := w.At(mesh)
-		r, err := truth.Simulate(mesh, 1000+seed) // other changes than the prediction's
+		r, err := truth.Simulate(mesh, 1000+seed) // with changes other than the prediction's
 		if err != nil {
 			return err
 		}
@@ -120,7 +121,7 @@ func cover(d design, seed uint64, out map[figure]covered) error {
 	return nil
 }
 
-// coverages are rows of all designs and sizes.
+// coverages returns rows for all designs and sizes.
 func coverages(ctx context.Context, first uint64, worlds int) ([]table.Row, error) {
 	var rows []table.Row
 	for _, d := range designs() {
@@ -137,7 +138,7 @@ func coverages(ctx context.Context, first uint64, worlds int) ([]table.Row, erro
 	return rows, nil
 }
 
-// cellsReproduced counts how often a model is off by little on the cells that it was fitted to.
+// cellsReproduced counts how often a model's error is small on the cells that it was fitted to.
 func cellsReproduced(ctx context.Context, first uint64, worlds int) ([]table.Row, error) {
 	out := map[string]covered{}
 	for seed := range uint64(worlds) {

@@ -1,7 +1,7 @@
-// Command capacity measures what is said of capacity against its targets: an hour of a
-// mesh of 100,000 proxies simulated in a minute on one core, in meshes that keep up and one that
-// does not; models that reproduce the cells that they were fitted to; and intervals of
-// predictions that hold the truth in made-up worlds, 4 and 8 times beyond what was measured.
+// Command capacity compares the capacity model with its targets: an hour of a mesh of 100,000
+// proxies simulated in a minute on one core, in meshes that keep up and one that does not;
+// models that reproduce the cells that they were fitted to; and prediction intervals that
+// include the truth in synthetic worlds, 4 and 8 times beyond the measured range.
 package main
 
 import (
@@ -15,13 +15,13 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/push"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 
-	// The kinds make themselves known to study files.
+	// The kinds register themselves for study files.
 	_ "github.com/meshtrial/meshtrial/kinds/controlplane"
 	_ "github.com/meshtrial/meshtrial/kinds/dataplane"
 	_ "github.com/meshtrial/meshtrial/kinds/resilience"
 )
 
-// limit is how long a simulated hour may take, seconds.
+// limit is the maximum time to simulate an hour, in seconds.
 const limit = 60
 
 func main() {

@@ -21,13 +21,13 @@ import (
 )
 
 const (
-	// interval is that of the records, in seconds; warm is how many of them a generator runs
-	// before the window.
+	// interval is the interval of the records, in seconds; warm is the number of them that a
+	// generator runs before the window.
 	interval, warm = 0.1, 5
-	// ahead is how long before its start a generator hears of it.
+	// ahead is how long before the start a generator receives its orders.
 	ahead = 1500 * time.Millisecond
-	// enough is the part of its requests that a generator must complete for its costs to be
-	// those of one that keeps pace.
+	// enough is the share of its requests that a generator must complete to count as keeping
+	// pace.
 	enough = 0.99
 )
 
@@ -36,18 +36,18 @@ type outcome struct {
 	Requests int64   `json:"requests"`
 	Seconds  float64 `json:"seconds"`
 	CPU      float64 `json:"cpu_s"` // of the processes
-	Turns    uint64  `json:"turns"` // how often a thread of theirs got a CPU
+	Turns    uint64  `json:"turns"` // how often one of their threads got a CPU
 	LagP50   float64 `json:"lag_p50_us"`
 	LagP99   float64 `json:"lag_p99_us"`
 }
 
-// cost is CPU microseconds a request.
+// cost returns CPU microseconds per request.
 func (o outcome) cost() float64 { return o.CPU * 1e6 / float64(o.Requests) }
 
-// cores is how much of a CPU they used.
+// cores returns how much of a CPU they used.
 func (o outcome) cores() float64 { return o.CPU / o.Seconds }
 
-// send has the generators of a contender send together, and adds up what they did. The lag of
+// send has the generators of a contender send together, and sums up the results. The lag of
 // several is that of the worst.
 func (o *options) send(ctx context.Context, url string, c contender) (outcome, error) {
 	spec := load.DefaultSpec(url)
@@ -80,7 +80,7 @@ func (o *options) send(ctx context.Context, url string, c contender) (outcome, e
 	return sum, nil
 }
 
-// generate has a process of its own send a share.
+// generate has a separate process send a share.
 func generate(ctx context.Context, program string, spec load.Spec) (outcome, error) {
 	text, err := child.Generate(ctx, program, spec)
 	if err != nil {
@@ -90,7 +90,7 @@ func generate(ctx context.Context, program string, spec load.Spec) (outcome, err
 	return out, json.Unmarshal(text, &out)
 }
 
-// serveGenerator carries out a specification, and writes what that took in the window.
+// serveGenerator executes a specification, and writes its cost in the window.
 func serveGenerator(ctx context.Context, in io.Reader, out io.Writer) error {
 	spec, err := child.ReadSpec(in)
 	if err != nil {
@@ -129,7 +129,7 @@ func serveGenerator(ctx context.Context, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(done)
 }
 
-// usage is what the process has used at a time.
+// usage is what the process has used up to a time.
 type usage struct {
 	at    time.Time
 	cpu   time.Duration
@@ -160,15 +160,15 @@ func measure() (usage, error) {
 	return u, nil
 }
 
-// since is what was used from before on.
+// since returns the use since before.
 func (u usage) since(before usage) outcome {
 	return outcome{Seconds: u.at.Sub(before.at).Seconds(), CPU: (u.cpu - before.cpu).Seconds(), Turns: u.turns - before.turns}
 }
 
-// workerMode is the argument that makes this program the worker.
+// workerMode is the argument with which this program runs the worker.
 const workerMode = "worker"
 
-// serveWorker prints where the worker listens, and serves until in ends.
+// serveWorker prints the worker's address, and serves until in ends.
 func serveWorker(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := child.While(ctx, in)
 	defer cancel()

@@ -1,14 +1,14 @@
-// Command generators measures what it costs that several load generators send what one could:
-// the CPU time of a request that one of them sends alone, and that four send together, each a
-// process of its own as in a pod. They send to a worker by this machine's loopback.
+// Command generators measures the cost of having several load generators send what one could:
+// the CPU time per request if one of them sends alone, and if four send together, each in a
+// separate process as in a pod. They send to a worker over this machine's loopback.
 //
-// A generator sleeps until a request is due. What it finds to do when it wakes, it does at once,
-// and the rarer its requests are, the more of them have a sleep of their own. So one generator
-// is also measured at the rate that each of the four has, and one that has next to nothing to
-// send: the rest of the difference is neither of these.
+// A generator sleeps until a request is due. When it wakes, it does everything that is due, and
+// the rarer its requests are, the more of them have a separate sleep. So the bench also measures
+// one generator at the rate of each of the four, and one with almost nothing to send: the rest
+// of the difference is neither of these.
 //
 // In every round all run in turn, in an order that rotates, and ratios are taken within the
-// round. With -before it does the same with another build of this program.
+// round. With -before it also measures another build of this program.
 package main
 
 import (
@@ -26,15 +26,16 @@ import (
 )
 
 const (
-	// most is what a request of several generators may cost, of one's of the same rate each.
+	// most is the maximum cost per request of several generators, relative to a single one at
+	// the rate of each.
 	most = 1.1
-	// together is how many send what one could.
+	// together is how many generators send what one could.
 	together = 4
-	// idleRate is that of a generator with next to nothing to send, in requests per second.
+	// idleRate is the rate of a generator with almost nothing to send, in requests per second.
 	idleRate = 1
 )
 
-// options are what the bench is run with.
+// options are the options of the bench.
 type options struct {
 	rounds      int
 	each        time.Duration
@@ -62,15 +63,16 @@ func main() {
 	}.Main()
 }
 
-// contender is a number of generators that run together, of a build of this program.
+// contender is a number of generators of one build of this program that run together.
 type contender struct {
 	program     string
 	generators  int
-	rate        rate.Rate // of all
-	connections int       // of all
+	rate        rate.Rate // over all generators
+	connections int       // over all generators
 }
 
-// contenders are those of a build: one, the many, one of theirs, and one without requests.
+// contenders returns the contenders of a build: one, several, one at the rate of each, and one
+// without requests.
 func (o *options) contenders(program string) []contender {
 	all, part := rate.Rate(o.rps), rate.Rate(o.rps/together)
 	return []contender{
@@ -114,7 +116,7 @@ func (o *options) compare(ctx context.Context) (rows []table.Row, err error) {
 	return rows, nil
 }
 
-// rows say what a build's contenders did, in their order.
+// rows reports the results of a build's contenders, in order.
 func (o *options) rows(name string, got [][]outcome) []table.Row {
 	one, many, share, idle := got[0], got[1], got[2], got[3]
 	alone := fmt.Sprintf("%sone at %g/s", name, o.rps)
@@ -142,7 +144,8 @@ func (o *options) rows(name string, got [][]outcome) []table.Row {
 	)
 }
 
-// active is what so many generators did, without the CPU of as many that have nothing to send.
+// active returns the result of a number of generators, minus the CPU of as many that have
+// nothing to send.
 func active(of, idle []outcome, generators float64) []outcome {
 	out := slices.Clone(of)
 	for i := range out {

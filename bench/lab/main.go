@@ -1,12 +1,11 @@
-// Command lab measures the local lab against its targets, on this machine:
-// how long it takes to come up (components built, images imported), also with
-// an ambient mesh where MESHTRIAL_ZTUNNEL names a folder with ztunnel, and to go
-// down, how long 50 injected pods take from their creation until they are
-// ready, how narrow the interval is that the study quick gives, and how large the
-// program is, which is the image of every pod.
+// Command lab measures the local lab against its targets, on this machine: how long it
+// takes to start (with components built and images imported), also with an ambient mesh
+// if MESHTRIAL_ZTUNNEL names a folder with ztunnel, and to stop; how long 50 injected
+// pods take from creation until they are ready; how narrow the interval of the study
+// quick is; and how large the program is, which is the image of every pod.
 //
-// It starts and ends labs of its own, so none may be running; it needs root,
-// and a built bin/meshtrial in the working directory.
+// It starts and ends its own labs, so none may be running; it needs root, and a built
+// bin/meshtrial in the working directory.
 package main
 
 import (
@@ -30,8 +29,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Targets, in seconds; the interval's width in percent of its estimate; the
-// program in MB.
+// Targets, in seconds; the interval's width as a percentage of its estimate; the program
+// in MB.
 const (
 	upTarget      = 15.0
 	ambientTarget = 25.0
@@ -52,7 +51,7 @@ func main() {
 			f.IntVar(&rounds, "rounds", 3, "labs to start and end")
 			f.BoolVar(&quick, "quick", true, "run the study quick in the last lab")
 		},
-		Setup: func(ctx context.Context) (func() error, error) { // whatever happens, no lab is left
+		Setup: func(ctx context.Context) (func() error, error) { // in any case, no lab remains
 			return func() error { return meshtrial(context.WithoutCancel(ctx), nil, "lab", "down", "--json") }, nil
 		},
 		Title: func() string { return fmt.Sprintf("local lab, %d rounds", rounds) },
@@ -106,7 +105,7 @@ func measure(ctx context.Context, rounds int, quick bool) ([]table.Row, error) {
 	return append(rows, table.Of("lab up --ambient, ztunnel ready", "s", took...).AtMost(ambientTarget)), err
 }
 
-// up starts a lab, and returns the seconds that it says it took.
+// up starts a lab, and returns the seconds that the lab reports.
 func up(ctx context.Context, args ...string) (float64, error) {
 	var said struct {
 		UpS float64 `json:"up_s"`
@@ -115,7 +114,7 @@ func up(ctx context.Context, args ...string) (float64, error) {
 	return said.UpS, err
 }
 
-// down ends it likewise.
+// down ends a lab, and returns the seconds likewise.
 func down(ctx context.Context) (float64, error) {
 	var said struct {
 		DownS float64 `json:"down_s"`
@@ -125,8 +124,8 @@ func down(ctx context.Context) (float64, error) {
 }
 
 // ambient starts and ends labs with an ambient mesh, whose ztunnel is in dir, and returns
-// the seconds that each took to come up. A first one is not among them: what they run may
-// have to be built for it.
+// the seconds that each took to start. It excludes the first one, for which components
+// may have to be built.
 func ambient(ctx context.Context, dir string, rounds int) ([]float64, error) {
 	var ups []float64
 	for range rounds + 1 {
@@ -142,7 +141,7 @@ func ambient(ctx context.Context, dir string, rounds int) ([]float64, error) {
 	return ups[1:], nil
 }
 
-// meshtrial runs the program and reads its JSON into answer, if given.
+// meshtrial runs the program and decodes its JSON into answer, if given.
 func meshtrial(ctx context.Context, answer any, args ...string) error {
 	var printed bytes.Buffer
 	if _, err := labs.Run(ctx, &printed, args...); err != nil {
@@ -214,7 +213,7 @@ func quickWidth(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	defer os.RemoveAll(dir)
-	// The pods of before are on their way out; they would be in the way.
+	// The previous pods are still ending, and would interfere.
 	if err := wake.Pause(ctx, 20*time.Second); err != nil {
 		return 0, err
 	}

@@ -1,4 +1,4 @@
-// Command merge measures what it takes that many generators measure as one:
+// Command merge measures the cost of having many generators measure as one:
 //
 //	100, 1000, 5000
 //	          the share of a core that keeps pace with all of 1,000 generators' intervals as
@@ -29,14 +29,14 @@ import (
 )
 
 const (
-	// most is the share of a core that it may take, at the rate that generators have
-	// by default. What a merge takes goes by how many buckets an interval fills.
+	// most is the maximum share of a core, at the default rate of generators. The cost of a
+	// merge depends on how many buckets an interval fills.
 	most, usual = 0.6, 1000
-	// intervals are those of each stream, each of interval seconds, as generators
-	// have by default.
+	// intervals is the number of intervals in each stream, each of interval seconds, as
+	// generators have by default.
 	intervals = 20
 	interval  = 0.25
-	// different is how many streams differ: others are the same bytes again.
+	// different is the number of distinct streams: further ones repeat their bytes.
 	different = 25
 )
 
@@ -76,8 +76,8 @@ func main() {
 	program.Main()
 }
 
-// merge merges as many streams as are asked for, of texts again and again, some rounds, and
-// holds the sum against those of the texts.
+// merge merges the requested number of streams, repeating texts, for some rounds, and
+// compares the sum with that of the texts.
 func merge(ctx context.Context, name string, texts [][]byte, streams, rounds int, judged bool) ([]table.Row, error) {
 	whole, sum, err := added(ctx, texts, streams)
 	if err != nil {
@@ -128,7 +128,7 @@ func merge(ctx context.Context, name string, texts [][]byte, streams, rounds int
 	}, nil
 }
 
-// added is what as many streams have together, each text read by itself.
+// added returns the sum of that many streams, reading each text separately.
 func added(ctx context.Context, texts [][]byte, streams int) (*hdrhistogram.Histogram, load.Account, error) {
 	whole, sum := load.NewHistogram(), load.Account{}
 	for i, text := range texts {
@@ -153,8 +153,8 @@ func added(ctx context.Context, texts [][]byte, streams int) (*hdrhistogram.Hist
 	return whole, sum, nil
 }
 
-// watchHeap follows how much the heap holds beyond what it does now; what it returns ends
-// that, and says the most.
+// watchHeap tracks how much the heap grows; the returned function ends that, and returns
+// the maximum.
 func watchHeap() func() uint64 {
 	read := func() uint64 {
 		sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
@@ -184,7 +184,7 @@ func watchHeap() func() uint64 {
 	}
 }
 
-// madeUp are streams of what generators may have recorded at a rate.
+// madeUp returns streams of what generators may have recorded at a rate.
 func madeUp(rps int) ([][]byte, error) {
 	texts := make([][]byte, different)
 	for i := range texts {
@@ -197,7 +197,7 @@ func madeUp(rps int) ([][]byte, error) {
 	return texts, nil
 }
 
-// drawn is what a generator may have recorded at a rate.
+// drawn returns what a generator may have recorded at a rate.
 func drawn(seed uint64, rps int) *load.Result {
 	random := rand.New(rand.NewPCG(seed, uint64(rps)))
 	spec := load.DefaultSpec("http://server:8080/")
@@ -228,9 +228,9 @@ func drawn(seed uint64, rps int) *load.Result {
 	return r
 }
 
-// used is this process's CPU time so far, in seconds.
+// used returns this process's CPU time so far, in seconds.
 func used() float64 {
 	var u syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // never fails for oneself
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u) // cannot fail for the own process
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano()).Seconds()
 }

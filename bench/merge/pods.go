@@ -19,8 +19,9 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load/control"
 )
 
-// podsMode is the argument that makes this program an API server that has any pod one asks
-// for, each a generator, and forwards ports to them. It knows SPDY alone, in the clear.
+// podsMode is the argument with which this program runs an API server that has every
+// requested pod, each a generator, and forwards ports to them. It supports only SPDY, in
+// plain text.
 const podsMode = "pods"
 
 // servePods prints its address and serves until in ends.
@@ -44,7 +45,7 @@ func serveAPI(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// streamPath is where a pod serves as many bytes as it has recorded, streamLength of them.
+// streamPath is the path at which a pod serves its record, with streamLength bytes.
 const (
 	streamPath   = "/stream"
 	streamLength = 64 << 20
@@ -55,12 +56,12 @@ func serveStream(w http.ResponseWriter, _ *http.Request) {
 	part := make([]byte, 32<<10)
 	for range streamLength / len(part) {
 		if _, err := w.Write(part); err != nil {
-			return // it is seen where it is read
+			return // the reader detects it
 		}
 	}
 }
 
-// forwarded listens where forwarded connections arrive.
+// forwarded is a listener for forwarded connections.
 type forwarded struct {
 	conns chan net.Conn
 	done  <-chan struct{}
@@ -85,7 +86,7 @@ func (f *forwarded) forward(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if _, err := httpstream.Handshake(r, w, []string{portforward.PortForwardProtocolV1Name}); err != nil {
-		return // it has been answered
+		return // a response has been sent
 	}
 	conn := httpspdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, replied <-chan struct{}) error {
 		go func() {
@@ -95,7 +96,7 @@ func (f *forwarded) forward(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 			if s.Headers().Get(corev1.StreamType) == corev1.StreamTypeError {
-				_ = s.Close() // there is none to tell
+				_ = s.Close() // there is no error to report
 				return
 			}
 			select {
@@ -115,7 +116,7 @@ func (f *forwarded) forward(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// forwardedConn is a stream as a connection, without deadlines.
+// forwardedConn is a stream as a net.Conn, without deadlines.
 type forwardedConn struct{ httpstream.Stream }
 
 func (forwardedConn) LocalAddr() net.Addr              { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)} }

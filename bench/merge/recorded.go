@@ -18,17 +18,17 @@ import (
 )
 
 const (
-	// generators is how many real ones record, each another share; beside of them do so
-	// at one time, since they have to keep pace.
+	// generators is the number of real generators that record, each another share; beside is
+	// how many of them do so at a time, since they must keep pace.
 	generators, beside = 8, 2
-	// connectionsEach are those of each generator.
+	// connectionsEach is the number of connections of each generator.
 	connectionsEach = 4
-	// enough is the part of its requests that a generator must complete for its record to
-	// be like that of one that keeps pace.
+	// enough is the share of its requests that a generator must complete for its record to
+	// resemble that of one that keeps pace.
 	enough = 0.99
 )
 
-// whole is the load of so many generators together, at the usual rate each.
+// whole returns the load of n generators together, at the usual rate each.
 func whole(url string, n int) load.Spec {
 	spec := load.DefaultSpec(url)
 	spec.IntervalS, spec.DurationS = interval, intervals*interval
@@ -36,8 +36,8 @@ func whole(url string, n int) load.Spec {
 	return spec
 }
 
-// recorded merges what real generators recorded, of which each sent its share of the load of
-// all, as if there were so many of them.
+// recorded merges the records of real generators, each of which sent its share of the load
+// of all, repeated to the number of streams.
 func recorded(ctx context.Context, streams, rounds int) ([]table.Row, error) {
 	texts, err := send(ctx, streams)
 	if err != nil {
@@ -47,7 +47,7 @@ func recorded(ctx context.Context, streams, rounds int) ([]table.Row, error) {
 }
 
 // send has some of the generators send their shares to a worker on this machine, and returns
-// the streams in which they hand over what they recorded.
+// their streams of records.
 func send(ctx context.Context, streams int) ([][]byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -76,7 +76,7 @@ func send(ctx context.Context, streams int) ([][]byte, error) {
 	return texts, errors.Join(err, <-served)
 }
 
-// serveGenerator carries out a specification, and writes what it recorded.
+// serveGenerator executes a specification, and writes its record.
 func serveGenerator(ctx context.Context, in io.Reader, out io.Writer) error {
 	spec, err := child.ReadSpec(in)
 	if err != nil {

@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// units are what one generator or pod more costs.
+// units measures the cost of one additional generator or pod.
 func units(ctx context.Context, streams, rounds int) ([]table.Row, error) {
 	rows, err := lines(ctx, streams, rounds)
 	if err != nil {
@@ -28,8 +28,8 @@ func units(ctx context.Context, streams, rounds int) ([]table.Row, error) {
 	return append(rows, more...), err
 }
 
-// lines are the port-forwards of a run's process, one to each pod: what it takes to keep them,
-// and to ask all pods something at once.
+// lines measures the port-forwards of a run's process, one to each pod: the cost of keeping
+// them, and of asking all pods something at once.
 func lines(ctx context.Context, streams, rounds int) (rows []table.Row, err error) {
 	p, err := child.Start(ctx, podsMode)
 	if err != nil {
@@ -92,7 +92,7 @@ func lines(ctx context.Context, streams, rounds int) (rows []table.Row, err erro
 	}, nil
 }
 
-// fetch reads what a pod has recorded.
+// fetch reads the record of a pod.
 func fetch(ctx context.Context, pod *http.Client) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, lab.InPod+streamPath, nil)
 	if err != nil {
@@ -110,7 +110,8 @@ func fetch(ctx context.Context, pod *http.Client) error {
 	return err
 }
 
-// scheduled is what a generator computes for each request of the whole load, whoever sends it.
+// scheduled measures what a generator computes for each request of the whole load, whoever
+// sends it.
 func scheduled(streams, rounds int) ([]table.Row, error) {
 	const seconds = 2
 	spec := whole("http://127.0.0.1:1/", streams)

@@ -1,12 +1,12 @@
-// Command overload offers a server of known capacity more than it carries, over HTTP/1.1 and
-// HTTP/2, and holds the window's figures against the server's own record:
+// Command overload offers a server of known capacity more than it can handle, over HTTP/1.1 and
+// HTTP/2, and compares the window's figures with the server's own record:
 //
 //	rate   achieved_rps, beside the answers that the server gave between the edges
 //	CPU    the server's CPU between the edges per request answered between them, beside
 //	       its CPU per request over the whole run, whose every request it answers
 //
-// The server takes one request at a time and computes for as long as its capacity says. It
-// wants a core to itself, and so does the generator.
+// The server handles one request at a time and computes for as long as its capacity implies. It
+// needs a core to itself, and so does the generator.
 package main
 
 import (
@@ -37,7 +37,7 @@ const (
 	serverMode = "server"
 	service    = 4830 * time.Microsecond
 	capacity   = float64(time.Second) / float64(service) // requests a second: 207
-	limit      = 3.0                                     // percent that a figure may be off
+	limit      = 3.0                                     // maximum error of a figure, in percent
 	interval   = 250 * time.Millisecond
 	warmup     = 2 * time.Second
 )
@@ -62,7 +62,8 @@ func main() {
 }
 
 func all(ctx context.Context, rounds int, window time.Duration) (rows []table.Row, err error) {
-	// The server is killed when the thread that started it ends, as that of an event loop does.
+	// The server is killed when the thread that started it ends, as an event loop's thread
+	// does.
 	runtime.LockOSThread()
 	for _, proto := range []string{protocol.HTTP1, protocol.HTTP2} {
 		for _, offered := range []float64{0.8, 1.05, 1.2, 1.5, 2} {
@@ -82,7 +83,7 @@ func all(ctx context.Context, rounds int, window time.Duration) (rows []table.Ro
 	return rows, nil
 }
 
-// figures are what one run came to: percent off the truth, and requests.
+// figures are the results of one run: errors in percent, and requests.
 type figures struct{ rateOff, cpuOff, backlog float64 }
 
 func measure(ctx context.Context, proto string, offered float64, window time.Duration) (out figures, err error) {
@@ -142,13 +143,13 @@ func measure(ctx context.Context, proto string, offered float64, window time.Dur
 	}, nil
 }
 
-// cpuOf is the processor time of a process so far, in seconds.
+// cpuOf returns the CPU time of a process so far, in seconds.
 func cpuOf(pid int) (float64, error) {
 	p, err := procfs.ReadProcess(pid)
 	return float64(p.User+p.System) * procfs.TickNS / 1e9, err
 }
 
-// answers asks the server how many it gave between two instants.
+// answers asks the server for the number of its answers between two instants.
 func answers(ctx context.Context, address string, edges [2]time.Time) (float64, error) {
 	url := fmt.Sprintf("http://%s/answers?from=%d&to=%d", address, edges[0].UnixNano(), edges[1].UnixNano())
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
@@ -167,8 +168,8 @@ func answers(ctx context.Context, address string, edges [2]time.Time) (float64, 
 	return strconv.ParseFloat(string(text), 64)
 }
 
-// compute uses CPU time for as long as a request takes: what a busy machine holds up costs
-// no less.
+// compute uses the CPU time of a request: interruptions by a busy machine do not make it
+// cheaper.
 func compute() {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -179,7 +180,7 @@ func compute() {
 	}
 }
 
-// serve is the server: one request at a time.
+// serve serves one request at a time.
 func serve(ctx context.Context, l net.Listener) error {
 	var mu sync.Mutex
 	var ended []int64

@@ -6,9 +6,9 @@
 //	overhead  what perf at the default rate adds to the CPU of each request of
 //	          a loaded Envoy, in pairs of windows with and without it
 //
-// The file is generated in the directory for temporary files, and removed. The
-// part overhead needs perf, nginx and bin/meshtrial in the working directory;
-// it may need root.
+// The file is generated in the directory for temporary files, and removed
+// afterwards. The part overhead needs perf, nginx and bin/meshtrial in the
+// working directory; it may need root.
 package main
 
 import (
@@ -38,7 +38,7 @@ const (
 	timeTarget   = 60  // seconds
 )
 
-// child is the argument with which the program starts itself to read.
+// child is the argument with which the program starts itself as the reader.
 const child = "read-standard-input"
 
 func main() {
@@ -65,7 +65,7 @@ func main() {
 	}.Main()
 }
 
-// result is what the reading process prints.
+// result is the output of the reading process.
 type result struct {
 	Samples int     `json:"samples"`
 	Total   int64   `json:"total"`
@@ -136,12 +136,12 @@ func measure(ctx context.Context, size int64) ([]table.Row, error) {
 // period is the weight of each sample, in nanoseconds.
 const period = 10_101_010
 
-// functions is how many different functions a profile of a large proxy has.
+// functions is the number of distinct functions in a profile of a large proxy.
 const functions = 20_000
 
-// generate writes a perf script of some size: stacks of 5 to 45 frames, most of
-// them seen before, and new ones to the end, as in real programs. The same size
-// gives the same file.
+// generate writes a perf script of a given size: stacks of 5 to 45 frames, most
+// of them repeated, with new ones until the end, as in real programs. The same
+// size gives the same file.
 func generate(w io.Writer, size int64) (samples int, err error) {
 	r := rand.New(rand.NewPCG(1, 2))
 	out := bufio.NewWriterSize(w, 1<<20)
@@ -155,7 +155,7 @@ func generate(w io.Writer, size int64) (samples int, err error) {
 	}
 	var stack []int
 	for written < size && err == nil {
-		// A stack shares its outer part with the one before.
+		// A stack shares its outer part with the previous one.
 		keep := r.IntN(len(stack) + 1)
 		if r.IntN(10) > 0 {
 			keep = max(0, len(stack)-r.IntN(4))
@@ -166,7 +166,8 @@ func generate(w io.Writer, size int64) (samples int, err error) {
 			if len(stack) > 0 {
 				outer = stack[len(stack)-1]
 			}
-			// Each function calls the same few others, and rarely one more.
+			// Each function calls the same few others, and rarely an additional
+			// one.
 			callee := (outer*31 + r.IntN(3)*7 + 1) % functions
 			if r.IntN(400) == 0 {
 				callee = r.IntN(functions)

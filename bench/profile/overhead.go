@@ -21,10 +21,10 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// overheadTarget is how much CPU profiling may add, percent.
+// overheadTarget is the maximum CPU overhead of profiling, in percent.
 const overheadTarget = 2
 
-// envoyConf is of a proxy like a sidecar, in front of nginx.
+// envoyConf configures a proxy like a sidecar in front of nginx.
 const envoyConf = `
 admin: {address: {socket_address: {address: 127.0.0.1, port_value: 0}}}
 static_resources:
@@ -142,8 +142,8 @@ func startEnvoy(ctx context.Context, dir, upstream string, cpu int) (*programs.S
 		"-c", conf, "--concurrency", "1", "-l", "error", "--disable-hot-restart")
 }
 
-// window loads the proxy for a time, profiled or not, and returns its CPU for
-// each request, us, and the samples taken.
+// window loads the proxy for a time, profiled or not, and returns its CPU per
+// request in microseconds, and the samples taken.
 func (o overheadOptions) window(ctx context.Context, envoy *programs.Server, profiled bool) (
 	micros float64, samples int, err error,
 ) {
@@ -157,7 +157,7 @@ func (o overheadOptions) window(ctx context.Context, envoy *programs.Server, pro
 	if profiled {
 		started := make(chan struct{})
 		go func() {
-			// What it does after sampling comes after the window.
+			// What it does after sampling falls outside the window.
 			r, err := perf.Tool{}.Record(ctx, perf.Options{PIDs: []int{envoy.PID()}, Hz: o.hz, Graph: o.graph,
 				Length: o.each + 2*time.Second, Started: func() { close(started) }})
 			done <- taken{r, err}
@@ -193,8 +193,8 @@ func (o overheadOptions) window(ctx context.Context, envoy *programs.Server, pro
 	return (after - before) * 1e6 / float64(report.Completed), samples, nil
 }
 
-// ranOf is how long a process's threads have run, seconds, by the scheduler's
-// own account.
+// ranOf returns how long a process's threads have run, in seconds, by the
+// scheduler's own accounting.
 func ranOf(pid int) (float64, error) {
 	paths, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/[0-9]*/schedstat", pid))
 	if err != nil {
@@ -204,7 +204,7 @@ func ranOf(pid int) (float64, error) {
 	for _, path := range paths {
 		data, err := os.ReadFile(path)
 		if err != nil {
-			return 0, err // Envoy's threads stay
+			return 0, err // Envoy's threads do not end
 		}
 		s, err := procfs.ParseSchedstat(data)
 		if err != nil {

@@ -1,16 +1,16 @@
-// Command scenarios runs the scenarios that come with meshtrial again and again
-// and says whether each cell comes to the same verdict every time: the one that
-// its study expects, which for a planted defect is to fail.
+// Command scenarios runs the shipped scenarios repeatedly and reports whether each
+// cell gets the same verdict every time: the one that its study expects, which for a
+// planted defect is fail.
 //
 //	make build && go run ./bench/scenarios -n 10
 //
-// A round runs every scenario once, each by `meshtrial run`, in the lab that runs
-// or in one of our own (which takes root). What a run came to is a line in the
-// log (-log), so that the bench can be ended at any time and goes on where it
-// was; with -table it only prints what the log says. The run directory of a
-// verdict that is not the expected one is kept beside the log.
+// A round runs every scenario once, each by `meshtrial run`, in the running lab or in
+// one that it starts (which requires root). The result of a run is a line in the log
+// (-log), so the bench can be ended at any time and resumes from there; with -table
+// it only prints the log. The run directory of an unexpected verdict is kept next to
+// the log.
 //
-// The exit code is 1 if a verdict differs, be it that one is inconclusive.
+// The exit code is 1 if a verdict differs, including an inconclusive one.
 package main
 
 import (
@@ -36,7 +36,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/studies"
 
-	// The kinds make themselves known to study files.
+	// The kinds register themselves for study files.
 	_ "github.com/meshtrial/meshtrial/kinds/controlplane"
 	_ "github.com/meshtrial/meshtrial/kinds/dataplane"
 )
@@ -79,8 +79,8 @@ func main() {
 	}.Main()
 }
 
-// chosen are the scenarios that only names; for "" all but those that need an ambient
-// mesh, which no lab has by itself.
+// chosen returns the scenarios that only names; for "" all except those that need an
+// ambient mesh, which a lab does not have by default.
 func chosen(only string) ([]string, error) {
 	all := studies.ScenarioNames()
 	if only == "" {
@@ -95,7 +95,7 @@ func chosen(only string) ([]string, error) {
 	return names, nil
 }
 
-// ambient says that ztunnel carries the requests of a scenario's cells.
+// ambient reports whether ztunnel carries the requests of a scenario's cells.
 func ambient(name string) bool {
 	s, err := parsed(name)
 	if err != nil {
@@ -105,10 +105,10 @@ func ambient(name string) bool {
 	return err == nil && slices.ContainsFunc(plan.Cells, study.Ambient)
 }
 
-// once makes a run one trial of each cell: a baseline would run twice.
+// once reduces a run to one trial of each cell: a baseline would run twice.
 var once = []string{"baseline={}", "blocks.min=1", "blocks.max=1"}
 
-// parsed is a scenario as it is run.
+// parsed returns a scenario as it is run.
 func parsed(name string) (*study.Study, error) {
 	text, err := studies.Read(name)
 	if err != nil {
@@ -117,7 +117,8 @@ func parsed(name string) (*study.Study, error) {
 	return study.Parse(text, name+".yaml", once)
 }
 
-// lacking are the runs that the log lacks, scenario after scenario in every round.
+// lacking returns the runs that are missing from the log, scenario by scenario in
+// every round.
 func lacking(log *jsonl.Log[line], names []string, rounds int) iter.Seq[jsonl.Run[line]] {
 	had := map[string]int{}
 	for _, l := range log.Lines {
@@ -139,8 +140,8 @@ func lacking(log *jsonl.Log[line], names []string, rounds int) iter.Seq[jsonl.Ru
 	}
 }
 
-// usual is how long a scenario's run takes: as long as its last, or else its
-// timelines and half as much again.
+// usual returns how long a scenario's run takes: as long as its last run, or else 1.5
+// times its timelines.
 func usual(name string, lines []line) time.Duration {
 	for _, l := range slices.Backward(lines) {
 		if l.Scenario == name && l.Error == "" {
@@ -158,7 +159,7 @@ func usual(name string, lines []line) time.Duration {
 	return time.Duration(plan.BlockSize()) * resilience.Of(s).Timeline.Duration * 3 / 2
 }
 
-// one runs a scenario once. The error says that there is no point in going on.
+// one runs a scenario once. An error means that continuing is pointless.
 func one(ctx context.Context, folder, name string, round int) (line, error) {
 	out := filepath.Join(folder, fmt.Sprintf("%s-%d-%s", name, round+1, time.Now().UTC().Format("150405")))
 	args := []string{"run", name, "--json", "--out", out}
@@ -173,7 +174,7 @@ func one(ctx context.Context, folder, name string, round int) (line, error) {
 	}
 	l.Seconds, l.Exit = time.Since(l.At).Seconds(), code
 	var findings record.Findings
-	if json.Unmarshal(printed.Bytes(), &findings) != nil { // it came to none
+	if json.Unmarshal(printed.Bytes(), &findings) != nil { // there are none
 		l.Error, l.Run = fmt.Sprintf("no findings: %v", err), out
 		return l, nil
 	}

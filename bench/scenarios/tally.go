@@ -15,42 +15,43 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// line is what a run of a scenario came to: a line of the log.
+// line is the result of a run of a scenario: a line of the log.
 type line struct {
 	Schema    int       `json:"schema"`
 	Scenario  string    `json:"scenario"`
 	At        time.Time `json:"at"`
-	Seconds   float64   `json:"s"` // the whole run, deploying included
+	Seconds   float64   `json:"s"` // the whole run, including deployment
 	Exit      int       `json:"exit"`
 	Meshtrial string    `json:"meshtrial"`
 	Error     string    `json:"error,omitempty"` // why there are no cells
-	Run       string    `json:"run,omitempty"`   // its directory, if it is kept
+	Run       string    `json:"run,omitempty"`   // its directory, if it was kept
 	Cells     []cell    `json:"cells"`
 }
 
-// cell is a cell's one trial in a run.
+// cell is the only trial of a cell in a run.
 type cell struct {
 	Label    string `json:"label"`
 	Expected string `json:"expected"`
 	Verdict  string `json:"verdict"`
-	// Why says why it is inconclusive, or which assertions did not hold.
+	// Why says why it is inconclusive, or which assertions failed.
 	Why      []string `json:"why,omitempty"`
 	Requests int64    `json:"requests"`
 	Failed   int64    `json:"failed"`
-	// Unreconciled requests by the ledger, and how many of them it names.
+	// Unreconciled requests in the ledger, and how many of them it explains by
+	// name.
 	Unreconciled int64   `json:"unreconciled"`
 	Named        int     `json:"named"`
 	TimelineS    float64 `json:"timeline_s"`
-	TrialS       float64 `json:"trial_s"` // making pods and collecting included
+	TrialS       float64 `json:"trial_s"` // including pod creation and collection
 	Steps        int     `json:"steps"`
-	LateMS       float64 `json:"late_ms"` // the step that began latest
-	// CutMS is how far a window's edge is from the begin or end that it stands
-	// for, at most.
+	LateMS       float64 `json:"late_ms"` // lateness of the latest step
+	// CutMS is the largest distance of a window's edge from the begin or end
+	// that it represents.
 	CutMS float64 `json:"cut_ms"`
-	LagMS float64 `json:"lag_ms"` // of the clients, p99
+	LagMS float64 `json:"lag_ms"` // p99, of the clients
 }
 
-// cellsOf takes from findings of one trial a cell what the bench tells.
+// cellsOf extracts the reported figures from findings with one trial per cell.
 func cellsOf(f record.Findings, trials []record.Trial) []cell {
 	var out []cell
 	for _, c := range f.Cells {
@@ -85,8 +86,8 @@ func cellsOf(f record.Findings, trials []record.Trial) []cell {
 	return out
 }
 
-// cut is how far the window that a step's begin or end opens is from it, ms; 0
-// if it opens none.
+// cut returns the distance in ms of a step's begin or end from the window that
+// it opens, or 0 if it opens none.
 func cut(windows []record.ScenarioWindow, name string, at float64) float64 {
 	for _, w := range windows {
 		if slices.Contains(w.Names, name) {
@@ -104,7 +105,7 @@ type row struct {
 	Runs         int            `json:"runs"`
 	AsExpected   int            `json:"as_expected"`
 	Verdicts     map[string]int `json:"verdicts"`
-	Odd          map[string]int `json:"odd,omitempty"` // why verdicts were not the expected ones
+	Odd          map[string]int `json:"odd,omitempty"` // reasons for unexpected verdicts
 	Seconds      float64        `json:"trial_s"`       // median
 	Timeline     float64        `json:"timeline_s"`
 	Requests     int64          `json:"requests"`
@@ -118,10 +119,10 @@ type row struct {
 	seconds      []float64
 }
 
-// noVerdict stands for the verdicts of a run that gave none.
+// noVerdict represents the verdicts of a run without any.
 const noVerdict = "none"
 
-// tally sums lines up, a row for each cell, in the order of names.
+// tally sums up lines, with a row for each cell, in the order of names.
 func tally(names []string, lines []line) []row {
 	var out []row
 	for _, name := range names {
@@ -184,10 +185,11 @@ func median(values []float64) float64 {
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
-// errDiffers says that a verdict is not the expected one.
+// errDiffers reports an unexpected verdict.
 var errDiffers = errors.New("verdicts differ from the expected ones")
 
-// judge returns [errDiffers] if any does, and an error if there is nothing.
+// judge returns [errDiffers] if a verdict is unexpected, and another error if
+// there are no rows.
 func judge(rows []row) error {
 	if len(rows) == 0 {
 		return errors.New("there is no run of these scenarios yet")
@@ -198,7 +200,7 @@ func judge(rows []row) error {
 	return nil
 }
 
-// title says of how many runs and of which program the table is.
+// title gives the number of runs and the program of the table.
 func title(lines []line) string {
 	versions := map[string]bool{}
 	for _, l := range lines {
@@ -219,7 +221,7 @@ func (r *row) columns() []string {
 		number(r.Timeline), number(r.Seconds), fmt.Sprintf("%.2f", r.LateMS), number(r.CutMS), number(r.LagMS)}
 }
 
-// oddities says why verdicts were others, the most frequent reason first.
+// oddities lists reasons for unexpected verdicts, the most frequent first.
 func (r *row) oddities() []string {
 	whys := slices.SortedFunc(maps.Keys(r.Odd), func(a, b string) int { return cmp.Or(cmp.Compare(r.Odd[b], r.Odd[a]), cmp.Compare(a, b)) })
 	for i, why := range whys {
@@ -228,7 +230,7 @@ func (r *row) oddities() []string {
 	return whys
 }
 
-// printText writes the table for people, and then what was not as expected.
+// printText writes the table for people, followed by what was unexpected.
 func printText(out io.Writer, title string, rows []row) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "%s\n\n%s\n", title, strings.Join(heads, "\t"))
@@ -243,7 +245,7 @@ func printText(out io.Writer, title string, rows []row) error {
 	return w.Flush()
 }
 
-// toMarkdown is the same as Markdown.
+// toMarkdown formats the table as Markdown.
 func toMarkdown(rows []row) string {
 	var b strings.Builder
 	cells := func(texts []string) {

@@ -1,5 +1,5 @@
-// Command worker measures the workload under test and the timelines that act on
-// it, against their targets, on this machine:
+// Command worker measures the workload under test, and the timelines that act
+// on it, against their targets, on this machine:
 //
 //	rate      requests a second of one worker with no behaviour on one core over
 //	          HTTP/1.1, beside nginx's if it is installed; the load comes from
@@ -11,8 +11,8 @@
 //	          each begins, and how far the windows' edges are from what they
 //	          stand for
 //
-// All but the first take the lab that runs, or start one with bin/meshtrial in
-// the working directory and end it afterwards; that needs root.
+// All but the first use the running lab, or start one with bin/meshtrial in the
+// working directory and end it afterwards, which requires root.
 package main
 
 import (
@@ -34,7 +34,7 @@ const (
 	cutTarget   = 10     // ms
 )
 
-// options are what the parts are run with.
+// options are the options of the parts.
 type options struct {
 	rounds               int
 	each                 time.Duration
@@ -72,7 +72,7 @@ func main() {
 	}.Main()
 }
 
-// inLab is a part that needs a lab.
+// inLab returns a part that needs a lab.
 func (o *options) inLab(part func(*options, context.Context) ([]table.Row, error)) func(context.Context) ([]table.Row, error) {
 	return func(ctx context.Context) (_ []table.Row, err error) {
 		if o.lab == nil {

@@ -58,7 +58,7 @@ func (o *options) rate(ctx context.Context) ([]table.Row, error) {
 	return rows, nil
 }
 
-// served is what a server did.
+// served is the result of a server.
 type served struct {
 	rps      float64 // answered
 	cpu      float64 // seconds
@@ -67,7 +67,7 @@ type served struct {
 
 func (s served) micros() float64 { return s.cpu * 1e6 / s.requests }
 
-// flood sends as much as a server takes over 16 connections.
+// flood sends as much as a server can handle over 16 connections.
 func (o *options) flood(ctx context.Context, s *programs.Server) (served, error) {
 	before, err := cpuOf(s.PID())
 	if err != nil {
@@ -81,7 +81,7 @@ func (o *options) flood(ctx context.Context, s *programs.Server) (served, error)
 	return served{report.AchievedRPS, after - before, float64(report.Completed)}, err
 }
 
-// cpuOf is the processor time of a process and its children so far, seconds.
+// cpuOf returns the CPU time of a process and its children so far, in seconds.
 func cpuOf(pid int) (float64, error) {
 	paths, err := filepath.Glob("/proc/[0-9]*/stat")
 	if err != nil {

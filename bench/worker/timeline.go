@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
-// graphStudy is a trial that is there for its pods.
+// graphStudy is a trial that only serves to create its pods.
 const graphStudy = `
 name: bench-graph
 question: How soon is a graph of workers there?
@@ -47,7 +47,8 @@ func (o *options) meshedStart(ctx context.Context) ([]table.Row, error) {
 	return []table.Row{table.Of(fmt.Sprintf("a graph of %d workers with sidecars ready", o.workers), "s", seconds...)}, nil
 }
 
-// starts are the seconds that the pods of a graph took in each round.
+// starts returns the seconds that the pods of a graph took to start in each
+// round.
 func (o *options) starts(ctx context.Context, mesh string) ([]float64, error) {
 	var out []float64
 	for round := range o.rounds {
@@ -60,7 +61,7 @@ func (o *options) starts(ctx context.Context, mesh string) ([]float64, error) {
 	return out, nil
 }
 
-// stepsStudy has 40 changes of workers, each undone, and 10 of the load.
+// stepsStudy has 40 changes of workers, each reverted, and 10 of the load.
 const stepsStudy = `
 name: bench-steps
 question: Does each step begin when it is due?
@@ -79,7 +80,7 @@ stop: none
 assert: [total.failed == 0]
 `
 
-// steps measures begins and ends of steps, and windows.
+// steps measures the begins and ends of steps, and windows.
 func (o *options) steps(ctx context.Context) ([]table.Row, error) {
 	var late, worst, edges, worstEdge []float64
 	count := 0
@@ -105,8 +106,8 @@ func (o *options) steps(ctx context.Context) ([]table.Row, error) {
 	}, nil
 }
 
-// lateness is how much later than planned each begin and end of a step was
-// sent, ms.
+// lateness returns how much later than planned the begin and end of each step
+// were sent, in ms.
 func lateness(events []record.Event) []float64 {
 	var out []float64
 	for _, e := range events {
@@ -117,8 +118,8 @@ func lateness(events []record.Event) []float64 {
 	return out
 }
 
-// cuts is how far the edge of each step's windows is from the begin or the end
-// that it stands for, ms.
+// cuts returns the distances in ms between the edges of each step's windows and
+// the begin or end that they represent.
 func cuts(f record.Findings) []float64 {
 	var out []float64
 	for _, c := range f.Cells {
@@ -142,7 +143,7 @@ func cuts(f record.Findings) []float64 {
 
 func median(values []float64) float64 { return table.Of("", "", values...).Median }
 
-// study runs a study once and reads what it left.
+// study runs a study once and reads the results.
 func (o *options) study(ctx context.Context, name, text string) (record.Run, record.Findings, error) {
 	var findings record.Findings
 	fmt.Fprintln(os.Stderr, name)
@@ -150,7 +151,7 @@ func (o *options) study(ctx context.Context, name, text string) (record.Run, rec
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return record.Run{}, findings, err
 	}
-	_, runErr := labs.Run(ctx, io.Discard, "run", path, "--out", out) // whose verdict is not asked for
+	_, runErr := labs.Run(ctx, io.Discard, "run", path, "--out", out) // the verdict does not matter
 	run, _, err := store.Load(ctx, out)
 	if err != nil || len(run.Trials) != 1 || run.Trials[0].Scenario == nil {
 		return run, findings, fmt.Errorf("study %s came to no trial: %w", name, errors.Join(err, runErr))

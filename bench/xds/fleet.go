@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// fleetMode is the argument that makes this program the sidecars.
+// fleetMode is the argument with which this program runs the sidecars.
 const fleetMode = "fleet"
 
 // serveFleet prints the address of a control server and runs its fleets until
@@ -43,8 +43,8 @@ func newFleet(ctx context.Context) (*fleet, error) {
 	return &fleet{Client: control.NewClient("http://"+p.Address, nil), process: p}, nil
 }
 
-// memory returns what the process takes, and the most it has taken, for each
-// of n sidecars; KB.
+// memory returns the current and the maximum memory of the process for each of n
+// sidecars, in KB.
 func (f *fleet) memory(n int) (now, most float64, err error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", f.process.PID))
 	if err != nil {
@@ -65,8 +65,8 @@ func (f *fleet) memory(n int) (now, most float64, err error) {
 // close ends the process and its sidecars.
 func (f *fleet) close() error { return f.process.Close() }
 
-// connect starts sidecars and waits until all have everything and nothing
-// comes any more. It returns how long it took until all had.
+// connect starts sidecars and waits until all have everything and no more
+// arrives. It returns how long it took until all had everything.
 func (f *fleet) connect(ctx context.Context, o *options, spec xds.Spec) (time.Duration, error) {
 	if _, err := f.Start(ctx, spec); err != nil {
 		return 0, err
@@ -99,14 +99,14 @@ func (f *fleet) connect(ctx context.Context, o *options, spec xds.Spec) (time.Du
 
 const (
 	quietFor = 5 * time.Second
-	// lookEvery is how often the fleet is asked how it stands, which costs it as
-	// much as the tenth part of a sidecar that connects.
+	// lookEvery is the interval of queries to the fleet, each of which costs a
+	// tenth of a connecting sidecar.
 	lookEvery    = 200 * time.Millisecond
 	connectLimit = 10 * time.Minute
 	pushLimit    = 2 * time.Minute
 )
 
-// seen waits until all of n sidecars saw a marker and acknowledged it.
+// seen waits until all of n sidecars have seen a marker and acknowledged it.
 func (f *fleet) seen(ctx context.Context, marker, n int) (xds.MarkerSightings, error) {
 	begin := time.Now()
 	for {
@@ -136,7 +136,7 @@ func (f *fleet) seen(ctx context.Context, marker, n int) (xds.MarkerSightings, e
 	}
 }
 
-// sightings reads who saw the markers from index from on.
+// sightings returns who saw the markers from index from on.
 func (f *fleet) sightings(ctx context.Context, from int) ([]xds.MarkerSightings, error) {
 	s, err := f.Sightings(ctx, from)
 	if err != nil {
@@ -146,16 +146,16 @@ func (f *fleet) sightings(ctx context.Context, from int) ([]xds.MarkerSightings,
 	return s.All()
 }
 
-// announce tells the sidecars of one marker and returns its index.
+// announce announces a marker to the sidecars and returns its index.
 func (f *fleet) announce(ctx context.Context, m record.Marker) (int, error) {
 	a, err := f.Announce(ctx, []record.Marker{m})
 	return a.First, err
 }
 
-// seconds of CPU.
+// seconds returns CPU time in seconds.
 func seconds(c record.CPU) float64 { return c.UserS + c.SystemS }
 
-// simulated names n sidecars that no pod stands for.
+// simulated names n sidecars without pods.
 func simulated(n int) []xds.Proxy {
 	out := make([]xds.Proxy, n)
 	for i := range out {

@@ -27,7 +27,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// maxMetrics bounds a page of metrics, bytes.
+// maxMetrics is the maximum size of a page of metrics, in bytes.
 const maxMetrics = 64 << 20
 
 // mesh is the lab and its istiod.
@@ -37,7 +37,7 @@ type mesh struct {
 	istiod string // IP
 }
 
-// openMesh takes the lab that runs, or starts one.
+// openMesh takes the running lab, or starts one.
 func openMesh(ctx context.Context) (m *mesh, err error) {
 	m = &mesh{}
 	if m.Lab, err = labs.Take(ctx); err != nil {
@@ -59,14 +59,14 @@ func openMesh(ctx context.Context) (m *mesh, err error) {
 	return m, nil
 }
 
-// cpu is the processor time of istiod so far, seconds, as it says itself.
+// cpu returns the CPU time of istiod so far, in seconds, as istiod reports it.
 func (m *mesh) cpu(ctx context.Context) (float64, error) {
 	return m.metric(ctx, "process_cpu_seconds_total")
 }
 
-// admits is how many new streams istiod admits a second: its default for the
-// threads it says it has (pilot/pkg/features/tuning.go, RequestLimit), or what
-// its environment sets.
+// admits returns how many new streams istiod admits per second: its default for
+// the threads that it reports (pilot/pkg/features/tuning.go, RequestLimit), or
+// the value in its environment.
 func (m *mesh) admits(ctx context.Context) (float64, error) {
 	d, err := m.kube.AppsV1().Deployments("istio-system").Get(ctx, "istiod", metav1.GetOptions{})
 	if err != nil {
@@ -86,7 +86,7 @@ func (m *mesh) admits(ctx context.Context) (float64, error) {
 	return min(15+5*threads, 100), nil
 }
 
-// metric is the sum of one of istiod's metrics.
+// metric returns the sum of one of istiod's metrics.
 func (m *mesh) metric(ctx context.Context, name string) (float64, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(m.istiod, "15014")+"/metrics", nil)
 	if err != nil {
@@ -112,7 +112,7 @@ func (m *mesh) metric(ctx context.Context, name string) (float64, error) {
 	return v, nil
 }
 
-// fleetBeside starts a process for sidecars beside istiod; leave ends it.
+// fleetBeside starts a process for sidecars next to istiod; leave ends it.
 func (m *mesh) fleetBeside(ctx context.Context) (f *fleet, leave func() error, err error) {
 	if f, err = newFleet(ctx); err != nil {
 		return nil, nil, err
@@ -124,7 +124,7 @@ func (m *mesh) fleetBeside(ctx context.Context) (f *fleet, leave func() error, e
 	return f, func() error { return errors.Join(f.close(), remove()) }, nil
 }
 
-// istiod measures sidecars at a real istiod.
+// istiod measures sidecars connected to a real istiod.
 func (o *options) istiod(ctx context.Context) (results []table.Row, err error) {
 	m, err := openMesh(ctx)
 	if err != nil {
@@ -213,7 +213,7 @@ func (m *mesh) pushes(ctx context.Context, o *options, f *fleet) (results []tabl
 				err = errors.Join(err, e)
 			}
 		}
-		// Nobody else removes what no controller made: the next run in this lab
+		// No controller removes what none has created: the next run in this lab
 		// would find its endpoints there.
 		e := m.kube.DiscoveryV1().EndpointSlices(namespace).Delete(ctx, name(0), metav1.DeleteOptions{})
 		if !apierrors.IsNotFound(e) {
@@ -234,8 +234,8 @@ func (m *mesh) pushes(ctx context.Context, o *options, f *fleet) (results []tabl
 		services.add(one)
 	}
 	results = append(results, services.rows("new service")...)
-	// The first endpoints that a service has make istiod push everything;
-	// they are not counted.
+	// A service's first endpoints make istiod push everything, so they are not
+	// counted.
 	for i := range o.pushes + 1 {
 		address := fmt.Sprintf("192.0.2.%d", 1+i)
 		marker := record.Marker{Change: o.pushes + i, Type: "eds", Text: address}
@@ -250,15 +250,15 @@ func (m *mesh) pushes(ctx context.Context, o *options, f *fleet) (results []tabl
 	return append(results, endpoints.rows("new endpoint")...), nil
 }
 
-// pushed is what one change cost.
+// pushed is the cost of one change.
 type pushed struct {
-	share  float64 // the sidecars' CPU by istiod's, until nothing came any more
-	istiod float64 // its CPU, seconds
-	took   float64 // until the last sidecar had acknowledged it, ms
-	lag    float64 // p99 of how late the sidecars read what had arrived, ms
+	share  float64 // the sidecars' CPU relative to istiod's, until nothing more arrived
+	istiod float64 // istiod's CPU, in seconds
+	took   float64 // until the last acknowledgement of a sidecar, in ms
+	lag    float64 // p99 of how late the sidecars read arrived data, in ms
 }
 
-// rounds are several changes of a kind.
+// rounds holds several changes of a kind.
 type rounds struct{ share, istiod, took, lag, lagShare []float64 }
 
 func (r *rounds) add(p pushed) {
@@ -294,8 +294,8 @@ func (m *mesh) endpoints(ctx context.Context, namespace, service, address string
 	return err
 }
 
-// push makes one change and waits until all sidecars have it and nothing
-// comes any more.
+// push makes one change and waits until all sidecars have it and no more
+// arrives.
 func (m *mesh) push(ctx context.Context, o *options, f *fleet, marker record.Marker, change func() error) (pushed, error) {
 	index, err := f.announce(ctx, marker)
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 // endpoints of each synthetic service.
 const endpoints = 2
 
-// start serves a configuration on a port of its own.
+// start serves a configuration on a new port.
 func start(o *options, c xdsserver.Configuration, from string, serve func(*xdsserver.Server, net.Listener) error) (*xdsserver.Server, string, error) {
 	bytes := 0
 	for t := range c {
@@ -35,10 +35,10 @@ func start(o *options, c xdsserver.Configuration, from string, serve func(*xdsse
 	return s, l.Addr().String(), nil
 }
 
-// push gives one service an endpoint more, by whose address sidecars tell it,
-// and waits until every one has acknowledged it.
+// push adds to one service an endpoint, whose address identifies the push to
+// sidecars, and waits until every sidecar has acknowledged it.
 func push(ctx context.Context, s *xdsserver.Server, c xdsserver.Configuration, f *fleet, n int, sidecars int) (*xdsserver.Push, xds.MarkerSightings, error) {
-	ip := fmt.Sprintf("198.18.%d.%d", n>>8, n&255) // of benchmarks, RFC 2544
+	ip := fmt.Sprintf("198.18.%d.%d", n>>8, n&255) // from the range for benchmarks, RFC 2544
 	changed, err := c.WithEndpoint(n, ip)
 	if err != nil {
 		return nil, xds.MarkerSightings{}, err
@@ -55,11 +55,11 @@ func push(ctx context.Context, s *xdsserver.Server, c xdsserver.Configuration, f
 	return p, seen, err
 }
 
-// connectLine names what a sidecar spends on connecting: how the target came
-// about stands in the package comment.
+// connectLine names a sidecar's cost of connecting; the package comment derives
+// the target.
 const connectLine = "CPU of a sidecar to connect; target: a tenth of the 28 ms of pilot-load, which is not run here"
 
-// limit finds what a fleet costs without istiod.
+// limit measures the cost of a fleet without istiod.
 func (o *options) limit(ctx context.Context) (results []table.Row, err error) {
 	c, from, err := o.configuration()
 	if err != nil {
@@ -126,10 +126,10 @@ func (o *options) limit(ctx context.Context) (results []table.Row, err error) {
 	), err
 }
 
-// timed is how many sidecars are timed; each has a connection of its own.
+// timed is the number of timed sidecars, each with a separate connection.
 const timed = 500
 
-// timing compares when sidecars say that they received changes with when the
+// timing compares when sidecars report having received changes with when the
 // server wrote them.
 func (o *options) timing(ctx context.Context) (results []table.Row, err error) {
 	c, err := xdsserver.Synthetic(o.services, endpoints)
@@ -161,7 +161,7 @@ func (o *options) timing(ctx context.Context) (results []table.Row, err error) {
 		if err != nil {
 			return nil, err
 		}
-		// A sidecar has sent its acknowledgement before the server has read it.
+		// A sidecar sends its acknowledgement before the server reads it.
 		for begin := time.Now(); p.Acks() < timed && time.Since(begin) < pushLimit; {
 			if err := wake.Pause(ctx, 10*time.Millisecond); err != nil {
 				return nil, err

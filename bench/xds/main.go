@@ -10,22 +10,21 @@
 //	         part istiod recorded (or -recording FILE): memory, how fast they
 //	         connect, pushes a second
 //
-// The sidecars always run in a process of their own (this program again), so
-// that its memory and CPU are theirs alone. Everything shares the machine's
-// cores; in the part istiod the process has the share of them that its pod has
-// in a study.
+// The sidecars always run in a separate process (this program again), so its
+// memory and CPU are theirs alone. Everything shares the machine's cores; in the
+// part istiod the process has the share of them that its pod has in a study.
 //
-// pilot-load, the known simulator, is not run here, since it cannot be had as a
+// pilot-load, the known simulator, is not run here, since it is not available as a
 // module. On two cores with 1,000 services and 200 proxies it took 1.1 to 1.5 MB
-// and 28 ms of CPU a proxy to connect, and for two pushes 3.58 s of CPU where
-// istiod itself used 2.25 s. The target for connecting is a tenth of its 28 ms,
-// in milliseconds and therefore of machines of that kind; that of pushes is a
+// and 28 ms of CPU per proxy to connect, and for two pushes 3.58 s of CPU where
+// istiod itself used 2.25 s. The target for connecting is a tenth of its 28 ms, in
+// milliseconds and therefore for machines of that kind; the target for pushes is a
 // ratio to istiod's CPU in this run (pilot-load: 1.6).
 //
-// How long studies take is measured by the studies themselves: meshtrial run
+// The studies themselves measure how long they take: meshtrial run
 // control-plane-tuning, and sidecar-scope.
 //
-// The part istiod takes the lab that runs, or starts one with bin/meshtrial in the
+// The part istiod uses the running lab, or starts one with bin/meshtrial in the
 // working directory and ends it afterwards; it needs root.
 package main
 
@@ -42,7 +41,7 @@ import (
 // Targets.
 const (
 	memoryTarget  = 60   // KB a sidecar
-	pilotLoadMS   = 28.0 // CPU of a proxy of pilot-load's to connect
+	pilotLoadMS   = 28.0 // CPU of a proxy in pilot-load
 	connectTarget = pilotLoadMS / 10
 	shareTarget   = 0.15 // of istiod's CPU
 	admitTarget   = 0.9  // of the streams a second that istiod admits
@@ -50,14 +49,14 @@ const (
 	timingTarget  = 1.0  // ms
 )
 
-// options are what the parts are run with.
+// options are the options of the parts.
 type options struct {
 	proxies  int // at our own server
 	services int
 	sidecars int // at istiod
 	pushes   int
 
-	recording string                  // file to write, or to read where the part istiod is not run
+	recording string                  // file to write, or to read if the part istiod is not run
 	recorded  xdsserver.Configuration // by the part istiod
 }
 

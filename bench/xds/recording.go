@@ -14,7 +14,7 @@ import (
 )
 
 // record keeps what istiod sent one of the fleet's sidecars for the part limit,
-// and writes it to the file that was named.
+// and writes it to the named file.
 func (o *options) record(ctx context.Context, f *fleet, proxies []xds.Proxy) error {
 	held, err := f.Holdings(ctx)
 	if err != nil {
@@ -46,9 +46,9 @@ func unpack(data []byte) (xdsserver.Configuration, error) {
 	return xdsserver.Read(z)
 }
 
-// configuration is what the part limit serves, and where it is from: what the
-// part istiod recorded just before, otherwise the file that was named, otherwise
-// made up.
+// configuration returns what the part limit serves, and its origin: what the
+// part istiod has just recorded, otherwise the named file, otherwise a synthetic
+// one.
 func (o *options) configuration() (c xdsserver.Configuration, from string, err error) {
 	if o.recorded != nil {
 		return o.recorded, "recorded from istiod in this run", nil

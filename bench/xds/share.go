@@ -12,17 +12,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// shareGroup is the cgroup of the sidecars' process, beside istiod's pod.
+// shareGroup is the cgroup of the sidecars' process, next to istiod's pod.
 const shareGroup = "bench-xds"
 
-// What the kubelet gives the pod of simulated proxies of a study, which asks for 0.3 CPUs: in a
-// cgroup's shares, and in the weight of the unified hierarchy.
+// CPU shares that the kubelet gives a study's pod of simulated proxies, which requests 0.3
+// CPUs: in a cgroup's shares, and as a weight in the unified hierarchy.
 const podShares, podWeight = 307, 40
 
-// besideIstiod moves a process into a cgroup beside that of istiod's pod, with
-// a part of the CPU as a study's pod has. Outside the lab's group it would get a twentieth
-// of what the lab gets on a busy machine, and its lag would be that of no study.
-// leave removes the group when the process has ended.
+// besideIstiod moves a process into a cgroup next to that of istiod's pod, with the CPU share
+// of a study's pod. Outside the lab's group it would get a twentieth of what the lab gets on a
+// busy machine, and a lag that no study has. leave removes the group when the process has
+// ended.
 func (m *mesh) besideIstiod(ctx context.Context, pid int) (leave func() error, err error) {
 	pods, err := m.kube.CoreV1().Pods("istio-system").List(ctx, metav1.ListOptions{LabelSelector: "app=istiod"})
 	if err != nil {
@@ -55,7 +55,7 @@ func (m *mesh) besideIstiod(ctx context.Context, pid int) (leave func() error, e
 
 var errFound = errors.New("found")
 
-// findDir returns the path of the folder of a name below root.
+// findDir returns the path of the folder with a given name below root.
 func findDir(root, name string) (string, error) {
 	var at string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {

@@ -1,5 +1,5 @@
-// Package child runs a bench's own program once more, as the other side of what it measures:
-// a process whose CPU time and memory are its own.
+// Package child runs a bench's own program a second time, as the other side of the
+// measurement: a process with separate CPU time and memory.
 package child
 
 import (
@@ -15,7 +15,7 @@ import (
 	"syscall"
 )
 
-// Process is such a process. It serves at Address until it is closed, or this one ends.
+// Process is such a process. It serves at Address until it is closed, or this process ends.
 type Process struct {
 	Address string
 	PID     int
@@ -23,8 +23,8 @@ type Process struct {
 	stdin   io.Closer
 }
 
-// Start runs the program with one argument, on which it has to print its address and to
-// serve until its standard input ends.
+// Start runs the program with one argument, with which it must print its address and serve
+// until its standard input ends.
 func Start(ctx context.Context, mode string) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -54,7 +54,7 @@ func Start(ctx context.Context, mode string) (*Process, error) {
 // Close ends the process and waits for it.
 func (p *Process) Close() error { return errors.Join(p.stdin.Close(), p.cmd.Wait()) }
 
-// While returns a context that ends when in does, which the other process holds open.
+// While returns a context that ends when in, which the other process holds open, ends.
 func While(ctx context.Context, in io.Reader) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {
@@ -64,7 +64,7 @@ func While(ctx context.Context, in io.Reader) (context.Context, context.CancelFu
 	return ctx, cancel
 }
 
-// Serve is what the process does: it prints the address that it listens at and serves there
+// Serve implements the process: it prints the address on which it listens, and serves there
 // until in ends. serve returns when its context ends.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, serve func(context.Context, net.Listener) error) error {
 	ctx, cancel := While(ctx, in)

@@ -13,12 +13,12 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load"
 )
 
-// Generator is the argument that makes a bench one generator of load, which has a process
-// of its own as in a pod: its loops leave little to others in it.
+// Generator is the argument with which a bench runs a load generator, in a separate
+// process as in a pod: its loops leave little to other work in the process.
 const Generator = "generator"
 
-// Generate has such a process of program carry out a specification, and returns what it
-// printed. program is the bench's own, or another build of it.
+// Generate has such a process of program execute a specification, and returns its output.
+// program is the bench's own, or another build of it.
 func Generate(ctx context.Context, program string, spec load.Spec) ([]byte, error) {
 	data, err := json.Marshal(spec)
 	if err != nil {
@@ -34,7 +34,7 @@ func Generate(ctx context.Context, program string, spec load.Spec) ([]byte, erro
 	return text, nil
 }
 
-// ReadSpec reads the specification that [Generate] sends.
+// ReadSpec reads the specification sent by [Generate].
 func ReadSpec(in io.Reader) (load.Spec, error) {
 	data, err := io.ReadAll(in)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package jsonl keeps what the benches of this folder have measured so far: a
-// file of lines, one JSON value each, so that a bench can be ended at any time
-// and goes on where it was.
+// Package jsonl stores the results of a bench so far in a file with one JSON
+// value per line, so that a bench can be ended at any time and resumes where it
+// was.
 package jsonl
 
 import (
@@ -11,8 +11,8 @@ import (
 	"os"
 )
 
-// Read reads the lines that there are; none if there is no file. What a bench
-// that died left of its last line is not one.
+// Read reads the existing lines; none if there is no file. It ignores a partial
+// last line, which a crashed bench may leave.
 func Read[T any](path string) ([]T, error) {
 	data, err := os.ReadFile(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -38,7 +38,7 @@ func Read[T any](path string) ([]T, error) {
 	return lines, nil
 }
 
-// Append adds a line; half a line of before goes.
+// Append appends a line, replacing a partial last one.
 func Append(path string, line any) error {
 	text, err := json.Marshal(line)
 	if err != nil {

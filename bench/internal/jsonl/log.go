@@ -13,10 +13,10 @@ import (
 	"github.com/meshtrial/meshtrial/bench/internal/labs"
 )
 
-// Log is what a bench that takes hours has measured so far, in runs of which each is a line.
+// Log stores the results so far of a bench that takes hours, one line per run.
 type Log[L any] struct {
 	Lines []L
-	// JSON is the file that the table goes to as well; "" for none.
+	// JSON is a file that also receives the table; "" for none.
 	JSON string
 
 	path      string
@@ -24,7 +24,7 @@ type Log[L any] struct {
 	printOnly bool
 }
 
-// Flags adds the flags that all such benches have.
+// Flags adds the flags that all such benches share.
 func (l *Log[L]) Flags(f *flag.FlagSet, path string, limit time.Duration) {
 	f.StringVar(&l.path, "log", path, "file of lines, one a run; what it has is not run again")
 	f.DurationVar(&l.limit, "limit", limit, "begin no run that would end later than this; 0 for no limit")
@@ -32,10 +32,10 @@ func (l *Log[L]) Flags(f *flag.FlagSet, path string, limit time.Duration) {
 	f.StringVar(&l.JSON, "json", "", "also write the table to this file, as JSON")
 }
 
-// Folder is the log's, also for studies and for runs that are kept.
+// Folder returns the log's folder, which also holds studies and kept runs.
 func (l *Log[L]) Folder() string { return filepath.Dir(l.path) }
 
-// Open reads the lines that there are.
+// Open reads the existing lines.
 func (l *Log[L]) Open() error {
 	err := os.MkdirAll(l.Folder(), 0o755)
 	if err == nil {
@@ -44,16 +44,16 @@ func (l *Log[L]) Open() error {
 	return err
 }
 
-// Run is a run that the log lacks.
+// Run is a run that is missing from the log.
 type Run[L any] struct {
 	Name  string
-	Takes time.Duration // as a rule; 0: unknown
-	// Do runs it. Its error says that there is no point in going on.
+	Takes time.Duration // usual duration; 0: unknown
+	// Do executes the run. An error means that continuing is pointless.
 	Do func(context.Context) (L, error)
 }
 
-// Fill makes runs in the lab that runs, or in one of its own, and adds their lines. With
-// -table it does nothing.
+// Fill executes runs in the running lab, or in one that it starts, and adds their lines.
+// With -table it does nothing.
 func (l *Log[L]) Fill(ctx context.Context, runs iter.Seq[Run[L]]) (err error) {
 	if l.printOnly {
 		return nil

@@ -1,5 +1,5 @@
-// Package labs gives the benches of this folder a local lab to measure in, and
-// runs the program that `make build` left in the working directory:
+// Package labs provides the benches in this folder with a local lab, and runs
+// the program that `make build` left in the working directory:
 //
 //	Take -> the lab that runs, or one of our own -> Run ... -> End
 package labs
@@ -16,16 +16,16 @@ import (
 	"github.com/meshtrial/meshtrial/lab/local"
 )
 
-// Program is what is measured.
+// Program is the program to measure.
 const Program = "bin/meshtrial"
 
-// ending is how long the program has, once interrupted, to put everything
-// back.
+// ending is how long the program may take, once interrupted, to revert
+// everything.
 const ending = 2 * time.Minute
 
-// Run runs the program; what it prints goes to out, if given, what it says to
-// standard error. An exit code other than 0 comes back beside an error. When
-// ctx ends, the program is interrupted and waited for.
+// Run runs the program. Its standard output goes to out, if given, and its
+// standard error to ours. An exit code other than 0 is returned with an error.
+// When ctx ends, Run interrupts the program and waits for it.
 func Run(ctx context.Context, out io.Writer, args ...string) (code int, err error) {
 	cmd := exec.CommandContext(ctx, Program, args...)
 	cmd.Stdout, cmd.Stderr = out, os.Stderr
@@ -48,7 +48,7 @@ type Lab struct {
 	own bool
 }
 
-// Take takes the lab that runs, or starts one with these arguments.
+// Take takes the running lab, or starts one with these arguments.
 func Take(ctx context.Context, args ...string) (*Lab, error) {
 	running, err := local.Open("")
 	if err == nil {
@@ -57,8 +57,8 @@ func Take(ctx context.Context, args ...string) (*Lab, error) {
 	if !errors.Is(err, local.ErrNotRunning) {
 		return nil, err
 	}
-	// One that does not come up cleans up after itself; what is there then may
-	// be somebody else's.
+	// A lab that fails to start cleans up after itself; what exists then may
+	// belong to someone else.
 	if _, err := Run(ctx, os.Stderr, append([]string{"lab", "up"}, args...)...); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func Take(ctx context.Context, args ...string) (*Lab, error) {
 	return l, nil
 }
 
-// End ends the lab if it was started here, also when ctx has ended.
+// End ends the lab if it was started here, even if ctx has ended.
 func (l *Lab) End(ctx context.Context) error {
 	if !l.own {
 		return nil

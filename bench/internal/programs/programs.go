@@ -1,5 +1,5 @@
 // Package programs starts the programs that benches compare meshtrial with, and
-// says what they used.
+// measures their CPU use.
 package programs
 
 import (
@@ -21,7 +21,7 @@ import (
 )
 
 // Find looks for a program in PATH and where the Go tool installs; "" if it is
-// nowhere.
+// not found.
 func Find(name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
@@ -79,9 +79,8 @@ type Server struct {
 	cmd *exec.Cmd
 }
 
-// Serve starts a server on one core and waits until it answers at url, five
-// seconds at most. Where it does not, or the context ends, nothing of it is
-// left.
+// Serve starts a server on one core and waits up to five seconds until it answers
+// at url. If it does not, or the context ends, nothing of it remains.
 func Serve(ctx context.Context, url string, cpu int, program string, args ...string) (*Server, error) {
 	s := &Server{URL: url, cmd: Pinned(ctx, cpu, program, args...)}
 	s.cmd.Stderr = os.Stderr
@@ -96,7 +95,7 @@ func Serve(ctx context.Context, url string, cpu int, program string, args ...str
 	return s, nil
 }
 
-// answers waits until the server does.
+// answers waits until the server answers.
 func (s *Server) answers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
@@ -120,7 +119,7 @@ func (s *Server) answers(ctx context.Context) error {
 	}
 }
 
-// Nginx starts the nginx at path with one worker, which answers six bytes. Its
+// Nginx starts the nginx at path with one worker and a response of six bytes. Its
 // files are in dir.
 func Nginx(ctx context.Context, path, dir string, cpu int) (*Server, error) {
 	address, err := FreeAddress()
@@ -134,7 +133,7 @@ func Nginx(ctx context.Context, path, dir string, cpu int) (*Server, error) {
 	return Serve(ctx, "http://"+address+"/", cpu, path, "-c", conf)
 }
 
-// PID is the server's process.
+// PID returns the server's process ID.
 func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // Stop ends the server and waits for it.
@@ -147,13 +146,13 @@ func (s *Server) Stop() {
 }
 
 // Load sends requests to a server by `meshtrial load` (program) with args, on one
-// core and over 16 connections, and returns its report. That no request was
-// answered, or one failed, is an error; that figures are doubtful is not.
+// core and over 16 connections, and returns its report. It is an error if no
+// request was answered or one failed, but not if the figures are doubtful.
 func Load(ctx context.Context, program string, cpu int, url string, each time.Duration, args ...string) (load.Report, error) {
 	client := Pinned(ctx, cpu, program, append([]string{"load", url, "--json", "--connections", "16", "--duration", each.String()}, args...)...)
 	var stderr bytes.Buffer
 	client.Stderr = &stderr
-	out, runErr := client.Output() // an exit code may only say that figures are doubtful
+	out, runErr := client.Output() // the exit code may only mean that figures are doubtful
 	var report load.Report
 	if json.Unmarshal(out, &report) != nil || report.Completed == 0 || len(report.Failed) > 0 {
 		return load.Report{}, fmt.Errorf("load on %s: %d answered, failed: %v: %w\n%s", url, report.Completed, report.Failed, runErr, &stderr)

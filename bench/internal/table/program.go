@@ -15,30 +15,31 @@ import (
 // Program is a bench program. It has either Parts, whose rows it prints, or Run.
 type Program struct {
 	Name string
-	// Roles are what the program does when it starts itself again, as the process of
-	// another, by the one argument that it is given then.
+	// Roles are what the program does when it starts itself again as another process, by
+	// the only argument in that case.
 	Roles map[string]Role
-	// Flags adds flags, beside -json and, where there are several parts, -only.
+	// Flags adds flags besides -json and, if there are several parts, -only.
 	Flags func(*flag.FlagSet)
-	// Setup checks the flags and prepares the parts; done, if any, is called at the end.
+	// Setup checks the flags and prepares the parts; done, if not nil, is called at the
+	// end.
 	Setup func(context.Context) (done func() error, err error)
 	Title func() string
 	Parts []Part
-	Only  string // the parts that are run by default; "" for all
+	Only  string // the parts that run by default; "" for all
 	Run   func(context.Context) error
 }
 
-// Role is a process that gets what it needs from in and answers on out.
+// Role is a process that reads its input from in and answers on out.
 type Role func(ctx context.Context, in io.Reader, out io.Writer) error
 
-// Part is a part of a bench program that can be run alone.
+// Part is a part of a bench program that can run alone.
 type Part struct {
 	Name string
 	Run  func(context.Context) ([]Row, error)
 }
 
 // Main runs the program with the process's arguments until it is done or interrupted, and
-// ends the process.
+// exits.
 func (p Program) Main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -85,8 +86,8 @@ func (p Program) names() string {
 	return strings.Join(names, ",")
 }
 
-// measure runs parts and prints their rows, those that there are if one fails. It returns
-// [ErrMissed] if a target was missed.
+// measure runs parts and prints their rows; if one fails, it prints the rows so far. It
+// returns [ErrMissed] if a target was missed.
 func (p Program) measure(ctx context.Context, only, file string) (err error) {
 	if p.Setup != nil {
 		done, failed := p.Setup(ctx)
@@ -112,7 +113,7 @@ func (p Program) measure(ctx context.Context, only, file string) (err error) {
 	return Judge(rows)
 }
 
-// rows runs the parts that only names, with commas between them, in that order.
+// rows runs the comma-separated parts in only, in that order.
 func (p Program) rows(ctx context.Context, only string) (rows []Row, err error) {
 	for name := range strings.SplitSeq(only, ",") {
 		found := false
@@ -133,8 +134,8 @@ func (p Program) rows(ctx context.Context, only string) (rows []Row, err error) 
 	return rows, nil
 }
 
-// Rounds runs all of n contenders once a round, in an order that rotates, and returns what
-// each did, by contender and round.
+// Rounds runs all of n contenders once per round, in an order that rotates, and returns
+// the results by contender and round.
 func Rounds[T any](what string, rounds, n int, run func(contender int) (T, error)) ([][]T, error) {
 	out := make([][]T, n)
 	for round := range rounds {
@@ -151,7 +152,7 @@ func Rounds[T any](what string, rounds, n int, run func(contender int) (T, error
 	return out, nil
 }
 
-// Each returns a figure of each round.
+// Each returns a figure for each round.
 func Each[T any](rounds []T, of func(T) float64) []float64 {
 	out := make([]float64, len(rounds))
 	for i, one := range rounds {
@@ -160,7 +161,7 @@ func Each[T any](rounds []T, of func(T) float64) []float64 {
 	return out
 }
 
-// Ratios returns a figure over that of another contender, round by round.
+// Ratios returns the ratio of a figure to that of another contender, round by round.
 func Ratios[T any](a, b []T, of func(T) float64) []float64 {
 	out := make([]float64, len(a))
 	for i := range a {

@@ -1,5 +1,5 @@
-// Package table is how the benches of this folder say what they measured: one
-// [Row] a figure, with its target if it has one, printed for people by
+// Package table reports the measurements of the benches in this folder: one
+// [Row] per figure, with its target if it has one, printed for people by
 // [Print], written as JSON by [WriteJSON] and judged as a whole by [Judge]. A
 // bench is a [Program] of parts.
 package table
@@ -26,10 +26,10 @@ type Row struct {
 	Pass   bool      `json:"pass"`             // true without a target
 }
 
-// ErrMissed says that a target was missed.
+// ErrMissed reports that a target was missed.
 var ErrMissed = errors.New("a target was missed")
 
-// Of makes a row without a target of the values of all rounds.
+// Of returns a row without a target, with the values of all rounds.
 func Of(name, unit string, values ...float64) Row {
 	sorted := slices.Sorted(slices.Values(values))
 	r := Row{Name: name, Unit: unit, Values: values, Pass: true}
@@ -40,13 +40,13 @@ func Of(name, unit string, values ...float64) Row {
 	return r
 }
 
-// AtLeast judges the median. Without values it is missed.
+// AtLeast sets a minimum for the median. Without values it is missed.
 func (r Row) AtLeast(target float64) Row {
 	r.Target, r.Pass = fmt.Sprintf(">= %g", target), len(r.Values) > 0 && r.Median >= target
 	return r
 }
 
-// AtMost judges the median. Without values it is missed.
+// AtMost sets a maximum for the median. Without values it is missed.
 func (r Row) AtMost(target float64) Row {
 	r.Target, r.Pass = fmt.Sprintf("<= %g", target), len(r.Values) > 0 && r.Median <= target
 	return r
@@ -66,7 +66,7 @@ func Print(out io.Writer, title string, rows []Row) error {
 	return w.Flush()
 }
 
-// Number writes a figure with three digits, or all before the point.
+// Number formats a figure with three digits, or with all before the point.
 func Number(v float64) string {
 	if v >= 1000 {
 		return fmt.Sprintf("%.0f", v)
@@ -74,8 +74,7 @@ func Number(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// WriteJSON writes document, indented, to file. Without a file it does
-// nothing.
+// WriteJSON writes document, indented, to file. If file is "" it does nothing.
 func WriteJSON(file string, document any) error {
 	if file == "" {
 		return nil
