@@ -7,7 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// facts are what trials saw of istiod and of the machine, over all their windows.
+// facts collects what trials observed about istiod and the machine, over all their windows.
 func facts(trials []*record.Trial, out map[*advice.Quantity]float64) {
 	var seconds, throttled, busy, idle, idleSeconds, connects, machines, waiting, profiled float64
 	var sizes []float64
@@ -66,13 +66,13 @@ func facts(trials []*record.Trial, out map[*advice.Quantity]float64) {
 	}
 	if trials[0].Control != nil {
 		out[advice.Connects] = connects / seconds
-		out[advice.ScopedShare] = 0 // only levers make Sidecars in its namespaces
-		out[advice.Restarts] = 0    // [istiodLived] leaves other trials out
+		out[advice.ScopedShare] = 0 // only levers create Sidecars in a run's namespaces
+		out[advice.Restarts] = 0    // [istiodLived] excludes other trials
 	}
 }
 
-// idleWrites are the study's own writes that change nothing that proxies need, and its other
-// writes: a run knows of no others.
+// idleWrites counts the study's own writes, separating those that change nothing that
+// proxies need: a run does not know of other writes.
 func idleWrites(trials []*record.Trial, seconds float64, out map[*advice.Quantity]float64) {
 	idle, useful := 0.0, 0.0
 	for _, t := range trials {
@@ -92,8 +92,8 @@ func idleWrites(trials []*record.Trial, seconds float64, out map[*advice.Quantit
 		useful/seconds
 }
 
-// locks returns how many goroutines of all replicas waited for a lock on average while a
-// trial's mutex profiles were taken; ok is false if it has none.
+// locks returns the average number of goroutines, over all replicas, that waited for a lock
+// while a trial's mutex profiles were taken; ok is false if it has none.
 func locks(profiles []record.Profile) (waiting float64, ok bool) {
 	for _, p := range profiles {
 		if p.Kind == "mutex" && p.Seconds > 0 {

@@ -8,17 +8,17 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
-// KeepListeners is how many resources of a proxy [Headless] needs by name
+// KeepListeners is the number of a proxy's resources that [Headless] needs by name
 // (scope.Options.Keep).
 const KeepListeners = 100_000
 
-// Headless counts a proxy's listeners for single endpoints of headless Services. It returns
-// their share of the configuration too, and a note that names the Service with most of them, ""
-// if there are none.
+// Headless counts a proxy's listeners for single endpoints of headless Services. It also
+// returns their share of the configuration, and a note that names the Service with the most, or
+// "" if there are none.
 //
-// istiod makes a listener ADDRESS_PORT for each TCP port of a Service that has an address,
-// one 0.0.0.0_PORT for HTTP, and one ENDPOINT_PORT for each endpoint of a headless Service's
-// port that is TCP or names no protocol (pilot/pkg/networking/core/listener.go). So several
+// istiod makes a listener ADDRESS_PORT for each TCP port of a Service with an address, one
+// 0.0.0.0_PORT for HTTP, and one ENDPOINT_PORT for each endpoint of a headless Service's port
+// that is TCP or names no protocol (pilot/pkg/networking/core/listener.go). Therefore several
 // addresses for one Service and port are endpoints.
 func Headless(p scope.Proxy) (listeners int, share float64, most string) {
 	type key struct {

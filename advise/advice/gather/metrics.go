@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/observe/signals"
 )
 
-// Metrics answers the quantities' queries from a source at a moment. A query that gives no
-// value, or several, has no answer.
+// Metrics answers the quantities' queries from a source at one moment. A query that
+// returns no value, or several, has no answer.
 func Metrics(ctx context.Context, s signals.Source, o signals.Options, at time.Time) (map[*advice.Quantity]float64,
 	error) {
 	out := map[*advice.Quantity]float64{}

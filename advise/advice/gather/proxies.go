@@ -17,10 +17,11 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// sampledProxies is how many proxies of a running mesh are read.
+// sampledProxies is the number of proxies to read in a running mesh.
 const sampledProxies = 5
 
-// Held adds what proxies hold to the facts. A note names the headless Service with most listeners.
+// Held adds what proxies hold to the facts. A note names the headless Service with the most
+// listeners.
 func Held(all []scope.Proxy, facts map[*advice.Quantity]float64) (notes []string) {
 	if len(all) == 0 {
 		return nil
@@ -41,8 +42,8 @@ func Held(all []scope.Proxy, facts map[*advice.Quantity]float64) (notes []string
 	return notes
 }
 
-// HeldFacts adds what proxies hold, and what of it they have never called, to the facts. Calls
-// count of proxies that started a day ago or earlier.
+// HeldFacts adds to the facts what proxies hold, and what of it they have never called. Calls
+// count only for proxies that started at least a day ago.
 func HeldFacts(all []scope.Proxy, started map[string]time.Time, now time.Time, facts map[*advice.Quantity]float64) (
 	notes []string) {
 	if len(all) == 0 {
@@ -89,7 +90,7 @@ func isGateway(pod corev1.Pod) bool {
 // proxyContainer is the container that injection adds.
 const proxyContainer = "istio-proxy"
 
-// ProxyStarted is when a pod's proxy was last started; zero if that is unknown.
+// ProxyStarted returns when a pod's proxy last started; zero if unknown.
 func ProxyStarted(pod corev1.Pod) time.Time {
 	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 		if c.Name == proxyContainer && c.State.Running != nil {
@@ -99,7 +100,7 @@ func ProxyStarted(pod corev1.Pod) time.Time {
 	return time.Time{}
 }
 
-// ScopedShare is the share of pods that a Sidecar of their own namespace applies to.
+// ScopedShare reports the share of pods to which a Sidecar of their own namespace applies.
 func ScopedShare(ctx context.Context, sidecars dynamic.NamespaceableResourceInterface, pods []corev1.Pod) (
 	float64, error) {
 	scoped := 0.0
@@ -121,8 +122,8 @@ func ScopedShare(ctx context.Context, sidecars dynamic.NamespaceableResourceInte
 	return scoped / float64(max(1, len(pods))), nil
 }
 
-// appliesTo reports whether a Sidecar of a pod's namespace applies to the pod: it selects its
-// labels, or has no selector.
+// appliesTo reports whether a Sidecar of a pod's namespace applies to the pod: its selector
+// matches the pod's labels, or it has no selector.
 func appliesTo(sidecar unstructured.Unstructured, pod corev1.Pod) bool {
 	selector, _, _ := unstructured.NestedStringMap(sidecar.Object, "spec", "workloadSelector", "labels")
 	return labels.SelectorFromSet(selector).Matches(labels.Set(pod.Labels))

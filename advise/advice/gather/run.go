@@ -20,19 +20,19 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Run is what evidence is made of.
+// Run is the input for evidence.
 type Run struct {
 	Dir      string
 	Record   record.Run
 	Findings record.Findings
-	// Series are the metrics that the run recorded of each replica; nil if it did not.
+	// Series holds the metrics that the run recorded for each replica; nil if it did not.
 	Series signals.Source
-	Known  *variables.Known // of its istiod; nil where its program was not asked
-	// Facts are further facts of a cell, from its trials, with notes; nil for none.
+	Known  *variables.Known // about its istiod; nil if its program was not asked
+	// Facts returns further facts of a cell from its trials, with notes; may be nil.
 	Facts func(trials []*record.Trial) (map[*advice.Quantity]float64, []string)
 }
 
-// OfRun makes evidence of each cell of a run, in the findings' order.
+// OfRun returns evidence for each cell of a run, in the findings' order.
 func OfRun(ctx context.Context, r Run) ([]*advice.Evidence, error) {
 	var out []*advice.Evidence
 	for i := range r.Findings.Cells {
@@ -65,8 +65,8 @@ func (r *Run) cell(ctx context.Context, cell *record.CellSummary) (*advice.Evide
 	return e, r.metrics(ctx, trials, e)
 }
 
-// trials are those of a cell that evidence rests on: the valid ones, or without any those
-// whose counts of istiod are of the whole window, which is a doubt.
+// trials returns a cell's trials for evidence: the valid ones or, if there are none, those
+// whose istiod counts cover the whole window, which raises a doubt.
 func (r *Run) trials(cell record.Cell, e *advice.Evidence) []*record.Trial {
 	var valid, others []*record.Trial
 	for i := range r.Record.Trials {
@@ -93,14 +93,14 @@ func (r *Run) trials(cell record.Cell, e *advice.Evidence) []*record.Trial {
 	return others
 }
 
-// istiodLived reports whether istiod was the same from begin to end of a trial, so that its
-// counts are of the window.
+// istiodLived reports whether the same istiod ran from begin to end of a trial, so its counts
+// cover the window.
 func istiodLived(t *record.Trial) bool {
 	return !slices.ContainsFunc(t.Validity.Checks,
 		func(c record.Check) bool { return c.Name == "istiod-lived" && !c.OK })
 }
 
-// findings takes a cell's own findings, its threads, and the costs of its parts.
+// findings adds a cell's own findings, its threads, and the costs of its parts.
 func (r *Run) findings(cell *record.CellSummary, e *advice.Evidence) {
 	for _, f := range r.Findings.Findings {
 		if f.Against == nil && f.Verdict != record.VerdictInvalid && f.Cell.Key() == cell.Cell.Key() {
@@ -133,8 +133,8 @@ func (r *Run) findings(cell *record.CellSummary, e *advice.Evidence) {
 	}
 }
 
-// bill takes the costs of access logs, and of the most expensive extension, from a bill: each
-// as a share of the CPU time for a request that the server's sidecar takes with that part.
+// bill adds the costs of access logs and of the most expensive extension from a bill, each as
+// a share of the CPU time per request of the server's sidecar with that part.
 func (r *Run) bill(b record.Bill, facts map[*advice.Quantity]float64) {
 	for _, part := range b.Parts {
 		price, ok := part.Figures[dataplane.BillCPU]
@@ -156,8 +156,8 @@ func (r *Run) bill(b record.Bill, facts map[*advice.Quantity]float64) {
 	}
 }
 
-// billed is the quantity that a part of a bill is; nil for parts that nobody would do
-// without, and those whose price is known beforehand.
+// billed returns the quantity for a part of a bill; nil for parts that nobody would give up,
+// and those with a price known beforehand.
 func billed(part record.BillPart) *advice.Quantity {
 	filter := part.Levels[dataplane.FactorFilters]
 	switch {
@@ -170,7 +170,7 @@ func billed(part record.BillPart) *advice.Quantity {
 	return nil
 }
 
-// levels are the levels of levers in a trial: as its cell names them, or as found.
+// levels adds the levels of levers in a trial, as named by its cell or as found.
 func levels(t *record.Trial, out map[string]string) {
 	for _, f := range controlplane.Levers() {
 		level := t.Cell[f.Name]
@@ -183,8 +183,8 @@ func levels(t *record.Trial, out map[string]string) {
 	}
 }
 
-// effects are what the run measured of setting one lever of this cell, all else being
-// equal.
+// effects adds what the run measured of changing one lever of this cell while the others
+// stayed the same.
 func (r *Run) effects(full, short record.Cell, e *advice.Evidence) {
 	for _, f := range r.Findings.Findings {
 		if f.Against == nil || f.Verdict == record.VerdictInvalid || f.Against.Key() != short.Key() {
@@ -200,11 +200,11 @@ func (r *Run) effects(full, short record.Cell, e *advice.Evidence) {
 	}
 }
 
-// shownEffects are the differences that advice shows.
+// shownEffects lists the differences that advice shows.
 var shownEffects = []string{"convergence_p50_overhead", "convergence_p99_overhead", "pushes_overhead",
 	"istiod_cpu_per_change_overhead"}
 
-// oneLever reports in which lever alone two cells differ.
+// oneLever returns the lever if two cells differ only in one.
 func oneLever(a, b record.Cell) (lever, level string, ok bool) {
 	for factor, l := range b {
 		if a[factor] == l || factor == study.FactorVariant {
@@ -221,8 +221,8 @@ func oneLever(a, b record.Cell) (lever, level string, ok bool) {
 // epoch is when the samples of a cell begin: any time would do.
 var epoch = time.Unix(1_000_000_000, 0)
 
-// metrics answers queries from istiod's counts in a cell's windows, all together; those that
-// take replicas apart from the run's series, at the end of the last window.
+// metrics answers queries from istiod's counts in all of a cell's windows together. Queries
+// that distinguish replicas are answered from the run's series at the end of the last window.
 func (r *Run) metrics(ctx context.Context, trials []*record.Trial, e *advice.Evidence) error {
 	moments, seconds, fell, err := counted(trials)
 	if err != nil || seconds <= 0 {
@@ -254,7 +254,7 @@ func (r *Run) metrics(ctx context.Context, trials []*record.Trial, e *advice.Evi
 	return nil
 }
 
-// counted are two moments between which counters rise by as much as in all windows
+// counted returns two moments between which counters rise by as much as in all windows
 // together; gauges are means over trials. Counters that fell are named and left out.
 func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64, fell []string, err error) {
 	rises, gauges, count := map[string]float64{}, map[string]float64{}, map[string]float64{}
@@ -302,10 +302,10 @@ func counted(trials []*record.Trial) (moments []signals.Moment, seconds float64,
 	return moments, seconds, fell, nil
 }
 
-// mostNamed is how many series a note names.
+// mostNamed is the maximum number of series that a note names.
 const mostNamed = 5
 
-// sample reads a series as records spell it, without istiod's own label.
+// sample parses a series as spelled in records, without istiod's own label.
 func sample(key string) (signals.Sample, error) {
 	l, err := parser.NewParser(parser.Options{}).ParseMetric(key)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/advice"
 )
 
-// Watched are the kinds of objects whose changes make istiod push.
+// Watched lists the kinds of objects whose changes make istiod push.
 var Watched = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "services"},
 	{Group: "discovery.k8s.io", Version: "v1", Resource: "endpointslices"},
@@ -34,8 +34,8 @@ var Watched = []schema.GroupVersionResource{
 	{Group: "networking.istio.io", Version: "v1alpha3", Resource: "envoyfilters"},
 }
 
-// Writes counts the writes of objects that changed something that proxies may need, and who
-// made the others. It keeps a hash of each object.
+// Writes counts the writes that changed something that proxies may need, and records who made
+// the others. It keeps a hash of each object.
 type Writes struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
@@ -43,19 +43,19 @@ type Writes struct {
 	all   int
 	idle  map[Writer]int
 	began time.Time
-	// partial says that some kinds could not be watched: shares are unknown then.
+	// partial means that some kinds could not be watched, so shares are unknown.
 	partial bool
 }
 
 // Writer is a field manager that wrote objects of a kind.
 type Writer struct{ Resource, Manager string }
 
-// NewWrites begins a count.
+// NewWrites starts a count.
 func NewWrites(now time.Time) *Writes {
 	return &Writes{seed: maphash.MakeSeed(), seen: map[string]uint64{}, idle: map[Writer]int{}, began: now}
 }
 
-// Gone forgets an object that was deleted, which is a change.
+// Gone forgets a deleted object, which counts as a change.
 func (w *Writes) Gone(o *unstructured.Unstructured) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +63,7 @@ func (w *Writes) Gone(o *unstructured.Unstructured) {
 	w.all++
 }
 
-// Note takes an object as it is; written says that it was written just now.
+// Note records the current state of an object; written means that it was just written.
 func (w *Writes) Note(resource string, o *unstructured.Unstructured, written bool) {
 	content := w.content(o)
 	w.mu.Lock()
@@ -79,8 +79,8 @@ func (w *Writes) Note(resource string, o *unstructured.Unstructured, written boo
 	}
 }
 
-// content is a hash of what istiod may read of an object: all but its status and its
-// metadata, of which labels and Istio's own annotations count.
+// content hashes what istiod may read of an object: everything except its status and its
+// metadata, of which only labels and Istio's own annotations count.
 func (w *Writes) content(o *unstructured.Unstructured) uint64 {
 	rest := maps.Clone(o.Object)
 	delete(rest, "status")
@@ -90,14 +90,14 @@ func (w *Writes) content(o *unstructured.Unstructured) uint64 {
 		annotations = nil
 	}
 	rest["metadata"] = map[string]any{"labels": o.GetLabels(), "annotations": annotations}
-	text, err := json.Marshal(rest) // keys in order
+	text, err := json.Marshal(rest) // sorts the keys
 	if err != nil {
 		return 0
 	}
 	return maphash.Bytes(w.seed, text)
 }
 
-// manager is who wrote an object last, as its managed fields say.
+// manager returns the last writer of an object according to its managed fields.
 func manager(o *unstructured.Unstructured) string {
 	fields := o.GetManagedFields()
 	if len(fields) == 0 {
@@ -109,7 +109,7 @@ func manager(o *unstructured.Unstructured) string {
 	return last.Manager
 }
 
-// written is when fields were written; zero where that is unknown.
+// written returns when fields were written; zero if unknown.
 func written(f metav1.ManagedFieldsEntry) time.Time {
 	if f.Time == nil {
 		return time.Time{}
@@ -117,9 +117,9 @@ func written(f metav1.ManagedFieldsEntry) time.Time {
 	return f.Time.Time
 }
 
-// Facts are the rate and the share of writes that changed nothing, and the rate of the
-// others; notes name who made most of the first. Where some writes were not seen there are no
-// facts.
+// Facts returns the rate and the share of writes that changed nothing, and the rate of the
+// others; notes name who made most of the former. If some writes were not observed, there are
+// no facts.
 func (w *Writes) Facts(now time.Time) (facts map[*advice.Quantity]float64, notes []string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -148,14 +148,14 @@ func (w *Writes) Facts(now time.Time) (facts map[*advice.Quantity]float64, notes
 	return facts, notes
 }
 
-// mostWriters is how many writers are named.
+// mostWriters is the maximum number of writers to name.
 const mostWriters = 3
 
-// pageOfObjects is how many objects are listed at once.
+// pageOfObjects is the page size for lists of objects.
 const pageOfObjects = 500
 
-// Watch notes all writes until the context ends. What may not be watched, or is not
-// there, is a note. It returns when all watches have ended.
+// Watch records all writes until the context ends. Kinds that may not be watched or do not
+// exist give a note. It returns when all watches have ended.
 func (w *Writes) Watch(ctx context.Context, objects dynamic.Interface,
 	kinds []schema.GroupVersionResource) (notes []string) {
 	var all sync.WaitGroup
@@ -165,7 +165,7 @@ func (w *Writes) Watch(ctx context.Context, objects dynamic.Interface,
 			if err := w.watch(ctx, objects.Resource(kind), kind.Resource); err != nil && ctx.Err() == nil {
 				failed[i] = fmt.Sprintf("writes of %s were not watched: %v", kind.Resource, err)
 				w.mu.Lock()
-				w.partial = w.partial || !apierrors.IsNotFound(err) // a kind that is not there is not written
+				w.partial = w.partial || !apierrors.IsNotFound(err) // a kind that does not exist is not written
 				w.mu.Unlock()
 			}
 		})
@@ -174,12 +174,12 @@ func (w *Writes) Watch(ctx context.Context, objects dynamic.Interface,
 	return slices.DeleteFunc(failed, func(s string) bool { return s == "" })
 }
 
-// watchPause is the time between the end of a watch and the next.
+// watchPause is the pause between two watches.
 const watchPause = time.Second
 
-// watch follows a kind until the context ends. The API server ends a watch after half an
-// hour or so, and when it no longer has the version to continue from: then all is listed
-// again, and what was written meanwhile is not seen.
+// watch watches a kind until the context ends. The API server ends a watch after about half
+// an hour, and when it no longer has the version to continue from. Then all objects are
+// listed again, and writes in between are not observed.
 func (w *Writes) watch(ctx context.Context, kind dynamic.NamespaceableResourceInterface, resource string) error {
 	for {
 		if err := w.follow(ctx, kind, resource); err != nil || ctx.Err() != nil {
@@ -193,7 +193,7 @@ func (w *Writes) watch(ctx context.Context, kind dynamic.NamespaceableResourceIn
 	}
 }
 
-// follow lists a kind and follows it until the API server ends the watch.
+// follow lists a kind, then watches it until the API server ends the watch.
 func (w *Writes) follow(ctx context.Context, kind dynamic.NamespaceableResourceInterface, resource string) error {
 	o := metav1.ListOptions{Limit: pageOfObjects}
 	version := ""
