@@ -15,35 +15,36 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// maxLine is the longest line of an access log that is read whole, bytes: more than what Envoy lets the
-// headers of a request have (96 KiB at most), each character escaped to six.
+// maxLine is the longest access log line that is read whole, in bytes: more than Envoy's limit for
+// the headers of a request (96 KiB at most), with each character escaped to six.
 const maxLine = 1 << 20
 
-// LogFile is what was found in an access log.
+// LogFile describes the content of an access log.
 type LogFile struct {
 	Lines    int64
 	Requests int64 // lines that name a cluster
-	Failed   int64 // of them, requests that failed
-	Unended  int64 // and those that do not say how they ended
-	Unknown  int64 // hosts that the mesh does not have: clients may have written them
-	TooLong  int64 // lines that were not read
+	Failed   int64 // requests among them that failed
+	Unended  int64 // lines among them that do not say how the request ended
+	Unknown  int64 // hosts that the mesh does not have: clients may have made them up
+	TooLong  int64 // lines that were skipped
 }
 
-// ErrNoRequests says that a log has no request: it is of a workload that nobody calls and that calls
-// nobody, or no access log.
+// ErrNoRequests reports that a log has no request: it belongs to a workload that neither calls nor
+// is called, or it is not an access log.
 var ErrNoRequests = errors.New("no line names an upstream cluster, as those of a sidecar's access log do")
 
-// fewest are the failed requests from which on a log that has no others is taken to be filtered.
+// fewest is the minimum number of failed requests for a log without others to count as filtered.
 const fewest = 10
 
-// ReadAccessLog reads an Envoy's access log in any format that has the upstream cluster, a line at a
-// time. Of every line all names of clusters count, wherever they stand: one too many costs some bytes,
-// one too few a request. Since clients choose what stands in a path, hosts count only if the mesh knows
-// them; of a workload that calls others nothing is known, unless all hosts of the mesh are. Lines may
-// begin as `kubectl logs --prefix` makes them; pod then says whose they are. Others are those of w.
+// ReadAccessLog reads an Envoy's access log, line by line, in any format that has the upstream
+// cluster. All names of clusters in a line count, wherever they appear: an extra one costs some
+// bytes, a missing one a request. Since clients choose the content of paths, hosts count only if
+// the mesh knows them. A workload whose log names others counts as unknown, unless all hosts of
+// the mesh are known. If lines have the prefix of `kubectl logs --prefix`, pod returns the
+// workload of each; other lines belong to w.
 //
-// It is an error if no line names a cluster ([ErrNoRequests]), if a filter left out the requests that
-// succeed, or if the reader fails.
+// It is an error if no line names a cluster ([ErrNoRequests]), if a filter removed successful
+// requests, or if the reader fails.
 func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name string) Workload,
 	known func(host, caller string) bool) (found LogFile, err error) {
 	lines := bufio.NewReaderSize(r, maxLine)
@@ -84,10 +85,10 @@ func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name stri
 	return found, nil
 }
 
-// line adds what one line says of a workload.
+// line adds the information in one line about a workload.
 func (o *Observations) line(line []byte, w Workload, known func(host, caller string) bool, found *LogFile) {
 	clusters := clustersIn(line)
-	if len(clusters) == 0 { // what else a proxy writes, and answers of its own
+	if len(clusters) == 0 { // other output of a proxy, and its own responses
 		if name := upstreamOf(line); name != "" && !scope.OwnCluster(name) && strings.Contains(name, ".") {
 			o.watch(w, AccessLog, Span{}).strange = name
 		}
@@ -118,23 +119,23 @@ func (o *Observations) line(line []byte, w Workload, known func(host, caller str
 		case direction != "outbound":
 			o.Served(w, AccessLog, at)
 		case !known(host, w.Namespace) && (len(clusters) > 1 || ended == endFailed):
-			// A client may have written it. Alone in a request that did not fail, it is a host that was
-			// called: the inventory may not have it, as in a mesh of several clusters.
+			// A client may have made it up. Alone in a request that did not fail, it is a host that
+			// was called: the inventory may not have it, for example in a mesh of several clusters.
 			o.watch(w, AccessLog, at).odd = true
 			found.Unknown++
 		case len(clusters) == 1:
 			o.Call(e)
-		default: // a client may have written it: that the workload's own calls are logged, others must tell
+		default: // a client may have made it up: other lines must show that the workload's own calls are logged
 			o.call(e)
 		}
 	}
 }
 
-// firstYear is when times in logs begin: before it there was no Envoy, and the field is not a time.
+// firstYear is the earliest year in logs: before Envoy existed the field is not a time.
 const firstYear = 2010
 
-// upstreamOf is the upstream cluster that a line names, however it is spelled; "" for none. It is
-// found in JSON by its name, and in Istio's text after the last quoted field.
+// upstreamOf returns the upstream cluster that a line names, in any spelling, or "". It finds it in
+// JSON by its name, and in Istio's text format after the last quoted field.
 func upstreamOf(line []byte) (name string) {
 	if bytes.HasPrefix(line, []byte("[")) {
 		words := strings.Fields(string(line[bytes.LastIndexByte(line, '"')+1:]))
@@ -154,8 +155,9 @@ func upstreamOf(line []byte) (name string) {
 	return name
 }
 
-// fieldsOf are the start, the response code, the response flags and the authority of a line: of the fields of JSON that
-// package accesslog knows, or of Istio's text, [TIME] "METHOD PATH PROTOCOL" CODE FLAGS...
+// fieldsOf returns the start, the response code, the response flags and the authority of a line:
+// from the JSON fields that package accesslog knows, or from Istio's text format, [TIME] "METHOD
+// PATH PROTOCOL" CODE FLAGS...
 func fieldsOf(line []byte) (start, code, flags, authority string) {
 	if rest, text := bytes.CutPrefix(line, []byte("[")); text {
 		at, _, _ := bytes.Cut(rest, []byte("]"))
@@ -198,7 +200,7 @@ func fieldsOf(line []byte) (start, code, flags, authority string) {
 		cmp.Or(of[accesslog.Authority].text, of[accesslog.ServerName].text)
 }
 
-// ending is how a request ended.
+// ending says how a request ended.
 type ending int
 
 const (
@@ -207,9 +209,9 @@ const (
 	endFailed
 )
 
-// endOf reads a response code and response flags. Of a connection without requests the code is 0, and
-// its flags say whether it failed; a caller that went away before the answer (DC, DR) proves nothing.
-// See envoyproxy.io/docs, Access logging, RESPONSE_FLAGS.
+// endOf interprets a response code and response flags. For a connection without requests the code
+// is 0, and its flags say whether it failed. A caller that went away before the answer (DC, DR)
+// proves nothing. See envoyproxy.io/docs, Access logging, RESPONSE_FLAGS.
 func endOf(code, flags string) ending {
 	switch n, ok := accesslog.StatusCode(code); {
 	case !ok:
@@ -226,16 +228,16 @@ func endOf(code, flags string) ending {
 	return endFailed
 }
 
-// beginnings are how the names of clusters begin that say something. The other spelling of a service's
-// (outbound_.80_._.HOST) is the server name by which sidecars call each other: it is in the log of the
-// workload that was called.
+// beginnings are the prefixes of relevant cluster names. The other spelling of a service's name
+// (outbound_.80_._.HOST) is the server name with which sidecars call each other, and appears in the
+// log of the called workload.
 var beginnings = [][]byte{[]byte("outbound|"), []byte("inbound|"), []byte("inbound-vip|"), []byte("InboundPassthroughCluster"),
 	[]byte("PassthroughCluster"), []byte("BlackHoleCluster")}
 
-// longestCluster is how long the name of a cluster may be: no search for its end goes further.
+// longestCluster is the maximum length of a cluster's name; searches for its end stop there.
 const longestCluster = 1024
 
-// clustersIn are the names of clusters in a text, each once.
+// clustersIn returns the distinct names of clusters in a text.
 func clustersIn(line []byte) (found []string) {
 	had := map[string]bool{}
 	for _, beginning := range beginnings {

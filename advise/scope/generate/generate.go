@@ -11,18 +11,18 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Options say how to generate.
+// Options configures the generation.
 type Options struct {
-	// Window is how long before the newest observation a call still counts; 0 is unlimited.
+	// Window is how long before the newest observation a call still counts; 0 means unlimited.
 	Window time.Duration
-	// Always are egress hosts (namespace/name) that every Sidecar has. Proxies reach istiod and the tracer
-	// of their bootstrap without them.
+	// Always lists egress hosts (namespace/name) for every Sidecar. Proxies reach istiod and the
+	// tracer of their bootstrap without them.
 	Always []string
-	// Only are the namespaces that get Sidecars; nil is all of them and the mesh's default.
+	// Only lists the namespaces that get Sidecars; nil means all of them and the mesh's default.
 	Only []string
-	// Watched is how long a workload must have been watched to be narrowed.
+	// Watched is how long a workload must have been watched before it may be narrowed.
 	Watched time.Duration
-	// Now is the time of the inventory; zero is unknown.
+	// Now is the time of the inventory; zero means unknown.
 	Now time.Time
 }
 
@@ -34,22 +34,23 @@ const (
 	DefaultWatched = 24 * hour
 )
 
-// exception is the share of the saving of a workload's own Sidecar that may be lost by having none.
+// exception is the share of the saving from a workload's own Sidecar that may be lost by omitting
+// it.
 const exception = 0.05
 
-// Result is what was generated, from what, and what is not known.
+// Result is what was generated, its basis, and what is unknown.
 type Result struct {
 	Schema       int           `json:"schema"`
 	Window       time.Duration `json:"window_ns"`
 	Watched      time.Duration `json:"watched_ns"`
 	Sources      []string      `json:"sources"`
-	Observed     Span          `json:"observed"` // by sources that know times
-	Edges        int           `json:"edges"`    // pairs of workload and host that are kept
+	Observed     Span          `json:"observed"` // according to sources with times
+	Edges        int           `json:"edges"`    // kept pairs of workload and host
 	Sidecars     []Sidecar     `json:"sidecars"`
 	Old          []Edge        `json:"old"` // last seen before the window, and not kept
 	Open         []Open        `json:"uncovered"`
 	Saving       Prediction    `json:"predicted"`
-	RegistryOnly bool          `json:"registry_only"` // a call to a host that a Sidecar leaves out fails
+	RegistryOnly bool          `json:"registry_only"` // a call to a host that a Sidecar omits fails
 	Notes        []string      `json:"notes"`
 
 	existing map[string]Sidecar
@@ -63,15 +64,15 @@ type Open struct {
 	Code OpenCode `json:"code"`
 	Workload
 	Hosts []string `json:"hosts,omitempty"`
-	Count int      `json:"count,omitempty"` // of pods or workloads
-	// Why is of OpenUnseen. Sidecar holds for the workload; it may be Fixed.
+	Count int      `json:"count,omitempty"` // number of pods or workloads
+	// Why belongs to OpenUnseen. Sidecar is the workload's current one, which may be Fixed.
 	Why     Uncovered `json:"why,omitzero"`
-	Idle    bool      `json:"idle,omitempty"` // it has no pods now
+	Idle    bool      `json:"idle,omitempty"` // it currently has no pods
 	Sidecar string    `json:"sidecar,omitempty"`
-	Fixed   bool      `json:"fixed,omitempty"` // it has egress listeners of its own
+	Fixed   bool      `json:"fixed,omitempty"` // it has its own egress listeners
 }
 
-// OpenCode names what is not covered.
+// OpenCode identifies what is not covered.
 type OpenCode string
 
 // What may be uncovered.
@@ -83,8 +84,8 @@ const (
 	OpenConnections OpenCode = "connections_not_seen"
 	OpenPassthrough OpenCode = "outside_the_mesh"
 	OpenGone        OpenCode = "gone"
-	OpenUnknown     OpenCode = "unknown_host" // that no Service or ServiceEntry has, kept by name
-	OpenUnwritable  OpenCode = "no_host"      // names that no Sidecar can have
+	OpenUnknown     OpenCode = "unknown_host" // without a Service or ServiceEntry; kept by name
+	OpenUnwritable  OpenCode = "no_host"      // names that a Sidecar cannot contain
 	OpenByHand      OpenCode = "let_in_by_hand"
 )
 
@@ -95,7 +96,7 @@ type generator struct {
 	o       Options
 	callers []Workload
 	kept    map[Workload]set
-	needs   map[Workload]set // by needed, once kept is complete
+	needs   map[Workload]set // cache of needed, once kept is complete
 	views   map[string]*view // by namespace
 	mesh    Sidecar          // the default
 	out     []Sidecar
@@ -114,8 +115,8 @@ func newGenerator(inv *Inventory, obs *Observations, acc Accounts, o Options, r 
 		needs: map[Workload]set{}, views: map[string]*view{}, result: r}
 }
 
-// Generate makes Sidecars. It fails if no workload with a sidecar is known. It checks its own result: one that
-// does not let in a call to be kept is an error.
+// Generate generates Sidecars. It fails if no workload with a sidecar is known. It checks its own
+// result: a Sidecar that does not admit a call to be kept is an error.
 func Generate(inv *Inventory, obs *Observations, acc Accounts, o Options) (Result, error) {
 	r := Result{Schema: ResultSchema, Window: o.Window, Watched: o.Watched, Sources: obs.sources.Names(), Observed: obs.span,
 		existing: map[string]Sidecar{}, Sidecars: []Sidecar{}, Old: []Edge{}, Open: []Open{}, Notes: []string{},
@@ -182,7 +183,7 @@ func (g *generator) view(namespace string) *view {
 	return v
 }
 
-// weight returns the bytes that egress hosts let in for a proxy of a namespace.
+// weight returns the bytes that egress hosts admit for a proxy of a namespace.
 func (g *generator) weight(hosts []string, namespace string) (sum int64) {
 	for _, h := range g.view(namespace).hosts {
 		if admits(hosts, namespace, h) {
@@ -192,7 +193,7 @@ func (g *generator) weight(hosts []string, namespace string) (sum int64) {
 	return sum
 }
 
-// finish decides what becomes of each Sidecar, and lists the workloads that it governs.
+// finish decides what happens to each Sidecar, and lists the workloads that it governs.
 func (g *generator) finish() {
 	r := g.result
 	for _, s := range g.out {
@@ -232,19 +233,19 @@ func (g *generator) finish() {
 	}
 }
 
-// after returns the Sidecars that exist once everything is applied.
+// after returns the Sidecars that exist once everything has been applied.
 func (g *generator) after() []Sidecar {
 	return slices.DeleteFunc(slices.Clone(g.result.Sidecars), func(s Sidecar) bool { return s.Change == Delete })
 }
 
-// verify checks by istiod's rules that the result lets in all calls to be kept, and all that a workload that
-// nobody saw has now.
+// verify checks by istiod's rules that the result admits all calls to be kept, and everything that
+// an unobserved workload has now.
 func (g *generator) verify() error {
 	after := g.after()
 	for _, w := range g.callers {
 		s, now := g.holds(after, w), g.holds(g.inv.existing, w)
 		if s.Change == Same && s.String() == now.String() {
-			continue // as it is
+			continue // unchanged
 		}
 		must := set{}
 		for h := range g.needed(w) {
@@ -267,7 +268,7 @@ func (g *generator) verify() error {
 	return nil
 }
 
-// open lists what the observations do not cover, besides unseen workloads.
+// open lists what the observations do not cover, besides unobserved workloads.
 func (g *generator) open() {
 	r := g.result
 	add := func(o Open) { r.Open = append(r.Open, o) }
@@ -314,8 +315,8 @@ func (g *generator) open() {
 	})
 }
 
-// openByHand lists the hosts that a Sidecar written by a person lets in by name, that no workload under it was
-// seen to call, and that one of them loses: the author may know of a call.
+// openByHand lists the hosts that a manually written Sidecar admits by name, that no workload under
+// it was observed to call, and that one of these workloads loses: the author may know of a call.
 func (g *generator) openByHand() {
 	after := g.after()
 	governed := map[string][]Workload{}
@@ -351,7 +352,8 @@ func (g *generator) openByHand() {
 	}
 }
 
-// named are the hosts that an egress entry without a wildcard in its host lets in for proxies of a namespace.
+// named returns the hosts that an egress entry without a wildcard in its host admits for proxies of
+// a namespace.
 func (g *generator) named(entry, own string) (hosts []Host) {
 	namespace, name, _ := strings.Cut(entry, "/")
 	switch {

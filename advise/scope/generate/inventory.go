@@ -11,14 +11,14 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
-// Host is what a Sidecar lets in: the full name of a Service or a host of a ServiceEntry, with its
+// Host is what a Sidecar admits: the full name of a Service or a host of a ServiceEntry, with its
 // namespace; * if that is unknown.
 type Host struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"host"`
 }
 
-// String is NAMESPACE/HOST, as in an egress listener.
+// String returns NAMESPACE/HOST, as in an egress listener.
 func (h Host) String() string { return h.Namespace + "/" + h.Name }
 
 func compareHosts(a, b Host) int {
@@ -52,15 +52,15 @@ type service struct {
 	exportTo []string
 }
 
-// pods summarises the pods of a workload.
+// pods summarizes the pods of a workload.
 type pods struct {
 	number  int
 	proxied int                // with a sidecar
-	gateway bool               // whose proxies are gateways or waypoints
-	labels  map[string]string  // that all pods have
-	since   time.Time          // when the first of them that is there started, if known
-	any     map[[2]string]bool // labels that some pod has
-	idle    bool               // none is there now
+	gateway bool               // its proxies are gateways or waypoints
+	labels  map[string]string  // common to all pods
+	since   time.Time          // start of the oldest existing pod, if known
+	any     map[[2]string]bool // labels of any pod
+	idle    bool               // no pod exists now
 }
 
 // endpoint is a pod as an endpoint of Services.
@@ -76,14 +76,14 @@ type controller struct {
 	inject string // sidecar.istio.io/inject of its template
 }
 
-// need is a host that the mesh's own configuration names.
+// need is a host named in the mesh's own configuration.
 type need struct {
-	namespace string // whose proxies need it, "" for all
+	namespace string // of the proxies that need it; "" for all
 	host      string // namespace/host, or a host
-	ifKnown   bool   // none if the mesh does not know it
+	ifKnown   bool   // ignored if the mesh does not know it
 }
 
-// Inventory is what is in the mesh.
+// Inventory is the content of the mesh.
 type Inventory struct {
 	Domain string // of the cluster
 	Root   string // namespace of the mesh's configuration
@@ -144,7 +144,7 @@ func (inv *Inventory) AddProxy(p scope.Proxy) {
 	}
 }
 
-// workload returns what is known of a workload's pods; of one that is new, that it has labels.
+// workload returns the record of a workload's pods; a new one gets the given labels.
 func (inv *Inventory) workload(w Workload, labels map[string]string) *pods {
 	p := inv.workloads[w]
 	if p == nil {
@@ -172,8 +172,8 @@ func (inv *Inventory) addPod(w Workload, name string, labels map[string]string, 
 	maps.DeleteFunc(p.labels, func(key, value string) bool { return labels[key] != value })
 }
 
-// addIdle adds workloads without pods that will have sidecars, by the rules of istiod's webhook: the
-// template's label, or the namespace's.
+// addIdle adds workloads without pods that will have sidecars, by the rules of istiod's webhook:
+// the template's label, or the namespace's.
 func (inv *Inventory) addIdle() {
 	for _, c := range inv.controllers {
 		labels := inv.namespaces[c.Namespace]
@@ -193,7 +193,7 @@ var (
 	numberedName  = regexp.MustCompile(`^(.+)-(?:[0-9]+|[a-z0-9]{5})$`)
 )
 
-// WorkloadOf returns the workload of a pod; for one that is gone, by its name.
+// WorkloadOf returns the workload of a pod; for a pod that is gone, derived from its name.
 func (inv *Inventory) WorkloadOf(namespace, pod string) Workload {
 	if w, known := inv.pods[Workload{namespace, pod}]; known {
 		return w
@@ -209,7 +209,7 @@ func (inv *Inventory) WorkloadOf(namespace, pod string) Workload {
 	return Workload{namespace, pod}
 }
 
-// serviceHost is the name by which the mesh knows a Service.
+// serviceHost returns the name by which the mesh knows a Service.
 func serviceHost(name, namespace, domain string) string {
 	return name + "." + namespace + ".svc." + domain
 }
@@ -224,7 +224,7 @@ func (inv *Inventory) addService(s service) {
 }
 
 // resolve returns what a host may mean for a caller: one host, or the ServiceEntries of several
-// namespaces. An unknown host is returned by name.
+// namespaces. It returns an unknown host by name.
 func (inv *Inventory) resolve(host, namespace, caller string) []Host {
 	for _, name := range inv.spellings(strings.ToLower(host), caller) {
 		for _, candidate := range wildcards(name) {
@@ -239,7 +239,7 @@ func (inv *Inventory) resolve(host, namespace, caller string) []Host {
 			}
 		}
 	}
-	// A Service that is not there (any more) says itself where it was.
+	// The name of a Service that no longer exists still says where it was.
 	if parts := strings.SplitN(host, ".", 4); len(parts) == 4 && parts[2] == "svc" {
 		return []Host{{parts[1], host}}
 	}
@@ -251,8 +251,8 @@ func (inv *Inventory) visible(h Host, namespace string) bool {
 	return visibleTo(inv.services[h].exportTo, inv.exports, h.Namespace, namespace)
 }
 
-// visibleTo reports whether exportTo of an object in the namespace own, or what holds by default,
-// includes another namespace.
+// visibleTo reports whether an object's exportTo (or the default), in the namespace own, includes
+// another namespace.
 func visibleTo(exportTo, byDefault []string, own, namespace string) bool {
 	if len(exportTo) == 0 {
 		exportTo = byDefault
@@ -282,7 +282,7 @@ func (inv *Inventory) spellings(host, caller string) []string {
 	return []string{host}
 }
 
-// full expands a short name as istiod does, in the namespace of the object that has it.
+// full expands a short name as istiod does, in the namespace of the object that contains it.
 func (inv *Inventory) full(host, namespace string) string {
 	if !strings.ContainsAny(host, ".*") {
 		return serviceHost(strings.ToLower(host), namespace, inv.Domain)
@@ -306,7 +306,7 @@ func wildcards(host string) []string {
 // hosts returns all known hosts, sorted.
 func (inv *Inventory) hosts() []Host { return slices.SortedFunc(maps.Keys(inv.services), compareHosts) }
 
-// callers returns the workloads that have sidecars, sorted.
+// callers returns the workloads with sidecars, sorted.
 func (inv *Inventory) callers() []Workload {
 	var out []Workload
 	for w, p := range inv.workloads {
@@ -318,7 +318,7 @@ func (inv *Inventory) callers() []Workload {
 	return out
 }
 
-// contains reports whether all of some labels are among others.
+// contains reports whether labels include all of some.
 func contains(labels, some map[string]string) bool {
 	for key, value := range some {
 		if labels[key] != value {

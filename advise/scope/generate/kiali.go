@@ -10,14 +10,14 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// maxKiali is the longest graph of Kiali that is read, bytes, and maxKialiSeconds the longest time that one
-// is taken to cover: a year.
+// maxKiali is the maximum size of a Kiali graph, in bytes, and maxKialiSeconds the longest time
+// that one may cover: a year.
 const (
 	maxKiali        = 64 << 20
 	maxKialiSeconds = 365 * 24 * 3600
 )
 
-// kialiGraph is what /api/namespaces/graph answers (kiali/kiali, graph/config/common).
+// kialiGraph is the response of /api/namespaces/graph (kiali/kiali, graph/config/common).
 type kialiGraph struct {
 	Timestamp int64 `json:"timestamp"` // seconds since 1970
 	Duration  int64 `json:"duration"`  // seconds
@@ -43,8 +43,8 @@ type kialiNode struct {
 	} `json:"destServices"`
 	ServiceEntry json.RawMessage `json:"isServiceEntry"` // an object; a string in old versions
 	OutOfMesh    bool            `json:"isOutOfMesh"`
-	// A node of a namespace that was not asked for, or may not be seen, has only its edges from and to
-	// nodes of those that were.
+	// A node of a namespace that was not requested, or may not be viewed, has only its edges to and
+	// from nodes of requested namespaces.
 	Outside      bool `json:"isOutside"`
 	Inaccessible bool `json:"isInaccessible"`
 	Waypoint     bool `json:"isWaypoint"`
@@ -61,16 +61,16 @@ type kialiEdge struct {
 		} `json:"responses"`
 	} `json:"traffic"`
 	// Waypoint marks an edge to or from a waypoint, which forwards others' calls
-	// (graph/telemetry/istio/appender/ambient.go). An edge to one has what it forwards to the caller as
-	// FromEdge.
+	// (graph/telemetry/istio/appender/ambient.go). In an edge to a waypoint, FromEdge describes
+	// what it forwards to the caller.
 	Waypoint *struct {
 		Direction string    `json:"direction"`
 		FromEdge  *struct{} `json:"fromEdge"`
 	} `json:"waypoint"`
 }
 
-// waypoint reports whether an edge leads to a waypoint or comes from one. Older versions of Kiali mark
-// only the nodes.
+// waypoint reports whether an edge leads to a waypoint or comes from one. Older versions of Kiali
+// mark only the nodes.
 func (e kialiEdge) waypoint(from, to kialiNode) (into, out bool) {
 	if w := e.Waypoint; w != nil && w.Direction != "" {
 		return w.Direction == "to", w.Direction == "from"
@@ -78,10 +78,10 @@ func (e kialiEdge) waypoint(from, to kialiNode) (into, out bool) {
 	return to.Waypoint && !from.Waypoint, from.Waypoint
 }
 
-// ReadKiali reads a graph of Kiali, best of type workload. An edge to a workload keeps the hosts that its
-// callers asked for and all Services that lead there. An edge to a waypoint keeps the hosts asked for, and
-// all of the waypoint's Services only where Kiali names none. An edge from a waypoint shows that its target
-// served; the caller has an edge of its own to the waypoint.
+// ReadKiali reads a graph from Kiali, preferably of type workload. An edge to a workload keeps the
+// hosts that its callers requested and all Services that lead there. An edge to a waypoint keeps
+// the hosts requested, and all of the waypoint's Services only if Kiali names no host. An edge from
+// a waypoint shows that its target served; the caller has a separate edge to the waypoint.
 func (o *Observations) ReadKiali(r io.Reader, domain string) error {
 	data, err := io.ReadAll(io.LimitReader(r, maxKiali+1))
 	if err != nil {
@@ -156,7 +156,7 @@ func (o *Observations) kialiEdge(from, to kialiNode, e kialiEdge, seconds int64,
 	if !into || len(hosts) == 0 {
 		to.addHosts(hosts, domain)
 	}
-	if len(hosts) == 0 { // whom it called is not known: it must not be narrowed
+	if len(hosts) == 0 { // what it called is unknown, so it must not be narrowed
 		o.watch(caller, Kiali, at).unnamed = true
 	}
 	for host := range hosts {
@@ -169,7 +169,7 @@ func (o *Observations) kialiEdge(from, to kialiNode, e kialiEdge, seconds int64,
 	}
 }
 
-// count is how many requests an edge stands for; 1 for TCP, whose rates are bytes.
+// count returns the number of requests of an edge; 1 for TCP, whose rates are in bytes.
 func (e kialiEdge) count(seconds int64) int64 {
 	rate, err := strconv.ParseFloat(e.Traffic.Rates[e.Traffic.Protocol], 64)
 	if err == nil && rate > 0 && e.Traffic.Protocol != "tcp" {
@@ -178,7 +178,7 @@ func (e kialiEdge) count(seconds int64) int64 {
 	return 1
 }
 
-// kialiServed notes that a node served, if it is a workload whose calls the graph shows.
+// kialiServed records that a node served, if it is a workload whose calls the graph shows.
 func (o *Observations) kialiServed(n kialiNode, at Span) {
 	if n.Type == "workload" && !n.unknown(n.Workload) && !n.unknown(n.Namespace) && !n.OutOfMesh && !n.Outside && !n.Inaccessible {
 		o.Served(Workload{n.Namespace, n.Workload}, Kiali, at)

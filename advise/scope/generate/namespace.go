@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// caller is a workload of a namespace whose scope is decided.
+// caller is a workload of a namespace whose scope is being decided.
 type caller struct {
 	Workload
-	now      Sidecar // that holds for it today
+	now      Sidecar // that governs it today
 	needs    set
 	weight   int64 // of what it needs
 	selector map[string]string
 	covered  bool
 }
 
-// meshDefault makes the Sidecar of the root namespace. It governs workloads that are not known yet in
-// namespaces without a Sidecar, and is also that of the root namespace's own workloads.
+// meshDefault makes the Sidecar of the root namespace. It governs unknown workloads in namespaces
+// without a Sidecar, and the root namespace's own workloads.
 func (g *generator) meshDefault() {
 	root := g.inv.Root
-	if len(g.o.Only) > 0 { // it would hold for others too
+	if len(g.o.Only) > 0 { // it would apply to other namespaces too
 		g.mesh = effective(g.inv.existing, root, root, nil)
 		return
 	}
@@ -44,15 +44,15 @@ func (g *generator) meshDefault() {
 	g.out = append(g.out, g.mesh)
 }
 
-// on returns a Sidecar that replaces the existing one and takes over the rest of its spec; without one, the rest
-// of the next that governs the pods.
+// on returns a Sidecar that replaces the existing one and inherits the rest of its spec; without an
+// existing one, it inherits from the next that governs the pods.
 func (g *generator) on(namespace, workload string, selector map[string]string, hosts []string) Sidecar {
 	s := Sidecar{Namespace: namespace, Selector: selector, Hosts: hosts, Name: cmp.Or(workload, "default"),
 		labels: map[string]string{Label: labelValue}}
 	taken := map[string]bool{}
 	wide := slices.DeleteFunc(slices.Clone(g.inv.existing), Sidecar.selective)
 	s.rest = effective(wide, g.inv.Root, namespace, nil).rest
-	for _, e := range g.inv.existing { // the oldest first
+	for _, e := range g.inv.existing { // oldest first
 		replaces := !e.selective() && selector == nil || e.generated() && e.selective() && maps.Equal(e.Selector, selector)
 		switch {
 		case e.Namespace != namespace:
@@ -72,8 +72,9 @@ func (g *generator) on(namespace, workload string, selector map[string]string, h
 	return s
 }
 
-// namespace makes the Sidecars of a namespace: its own if the mesh's default lets in too little or far too much,
-// and those of workloads that would lose too much or must keep their scope.
+// namespace makes the Sidecars of a namespace: one for the namespace if the mesh's default admits
+// too little or far too much, and those of workloads that would lose too much or must keep their
+// scope.
 func (g *generator) namespace(namespace string, workloads []Workload) {
 	union, all := g.callersOf(namespace, workloads)
 	base := g.mesh
@@ -110,7 +111,7 @@ func (g *generator) namespace(namespace string, workloads []Workload) {
 	}
 }
 
-// lost is the share of a workload's saving that a Sidecar of so many bytes would lose.
+// lost returns the share of a workload's saving that a Sidecar of a given weight would lose.
 func (g *generator) lost(c caller, weight int64) float64 {
 	saves := g.view(c.Namespace).weight - c.weight
 	if saves <= 0 || weight <= c.weight {
@@ -121,7 +122,7 @@ func (g *generator) lost(c caller, weight int64) float64 {
 
 // base returns the Sidecar of a namespace, or the mesh's default if that suffices.
 func (g *generator) base(namespace string, union set, all []caller) Sidecar {
-	// wide is what must stay for workloads that nobody saw and that no selector tells apart.
+	// wide must stay for unobserved workloads that no selector distinguishes.
 	var wide []string
 	covered := false
 	for _, c := range all {
@@ -138,7 +139,7 @@ func (g *generator) base(namespace string, union set, all []caller) Sidecar {
 		wide = all[0].now.Hosts
 	}
 	s := g.on(namespace, "", nil, g.egress(union, namespace))
-	// One that a person wrote stays: without it, the mesh's would not hold.
+	// A manually written one stays: without it, the mesh's would not apply.
 	stays := slices.ContainsFunc(g.inv.existing, func(e Sidecar) bool {
 		return e.Namespace == namespace && !e.selective() && !e.generated()
 	})
@@ -152,7 +153,7 @@ func (g *generator) base(namespace string, union set, all []caller) Sidecar {
 	case stays || len(missing(g.mesh.Hosts, namespace, union)) > 0:
 		s.Reason = ReasonNeeded
 	case slices.ContainsFunc(all, func(c caller) bool { return c.covered && g.lost(c, weight) > exception }):
-		s.Reason = ReasonNarrower // the default suffices, and is far too much
+		s.Reason = ReasonNarrower // the default suffices, but is far too much
 	default:
 		return g.mesh
 	}
@@ -160,7 +161,7 @@ func (g *generator) base(namespace string, union set, all []caller) Sidecar {
 	return s
 }
 
-// widened adds the hosts that egress hosts lack.
+// widened adds the hosts that egress hosts do not admit.
 func (g *generator) widened(hosts []string, namespace string, by set) []string {
 	out := append(slices.Clone(hosts), names(missing(hosts, namespace, by))...)
 	if len(missing(out, namespace, by)) > 0 {
@@ -169,8 +170,8 @@ func (g *generator) widened(hosts []string, namespace string, by set) []string {
 	return out
 }
 
-// callersOf returns the workloads of a namespace that no Sidecar of the user selects, and all that they and
-// workloads that are gone need.
+// callersOf returns the workloads of a namespace that no Sidecar of the user selects, and
+// everything that they and deleted workloads need.
 func (g *generator) callersOf(namespace string, workloads []Workload) (union set, all []caller) {
 	union = set{}
 	for w := range g.kept {
@@ -186,7 +187,7 @@ func (g *generator) callersOf(namespace string, workloads []Workload) (union set
 			g.left(c, c.now)
 			continue
 		}
-		for _, h := range g.view(namespace).hosts { // also by what all have
+		for _, h := range g.view(namespace).hosts { // including what all have
 			if _, needs := c.needs[h]; needs || admits(g.o.Always, namespace, h) {
 				c.weight += g.acc.weigh(g.inv.services[h])
 			}
@@ -199,15 +200,15 @@ func (g *generator) callersOf(namespace string, workloads []Workload) (union set
 	return union, all
 }
 
-// left lists a workload whose Sidecar stays as it is, with the calls that it leaves out.
+// left lists a workload whose Sidecar stays unchanged, with the calls that it omits.
 func (g *generator) left(c caller, s Sidecar) {
 	g.result.Open = append(g.result.Open, Open{Code: OpenOwn, Workload: c.Workload, Hosts: names(missing(s.Hosts, c.Namespace, c.needs)),
 		Sidecar: s.String(), Fixed: s.fixed})
 }
 
-// Labels of pods by how far a selector can rely on them: passing ones change with every rollout, or are not
-// reliable; those of a version change with a release, and no workload that must keep its scope is selected by
-// them; usual ones are tried first.
+// Labels of pods by how far a selector can rely on them. Passing labels change with every rollout
+// or are unreliable. Version labels change with a release, and do not select workloads that must
+// keep their scope. Usual labels are tried first.
 var (
 	passingLabels = []string{"pod-template-hash", "controller-revision-hash", "pod-template-generation", "statefulset.kubernetes.io/pod-name",
 		"apps.kubernetes.io/pod-index", "controller-uid", "job-name", "batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name",
@@ -217,8 +218,8 @@ var (
 	usualLabels   = []string{"app", "app.kubernetes.io/name", "k8s-app", "app.kubernetes.io/instance"}
 )
 
-// selector finds labels that only this workload's pods have in the namespace: one label if that suffices; nil if
-// nothing tells them apart that lasts as long as it has to.
+// selector finds labels that only this workload's pods have in the namespace: a single label if
+// that suffices; nil if no sufficiently stable labels distinguish them.
 func (g *generator) selector(w Workload) map[string]string {
 	labels := maps.Clone(g.inv.workloads[w].labels)
 	unreliable := passingLabels
@@ -252,7 +253,7 @@ func (g *generator) selector(w Workload) map[string]string {
 	return nil
 }
 
-// alone reports whether labels select the pods of no other workload.
+// alone reports whether labels select no other workload's pods.
 func (g *generator) alone(w Workload, labels map[string]string) bool {
 	return !slices.ContainsFunc(g.inv.within[w.Namespace], func(other Workload) bool {
 		for key, value := range labels {
@@ -264,7 +265,8 @@ func (g *generator) alone(w Workload, labels map[string]string) bool {
 	})
 }
 
-// egress writes hosts as egress hosts: NAMESPACE/* if all of a namespace is needed, the own namespace as ".".
+// egress formats hosts as egress hosts: NAMESPACE/* if all of a namespace is needed, the own
+// namespace as ".".
 func (g *generator) egress(hosts set, namespace string) []string {
 	number := map[string]int{}
 	for h := range hosts {
@@ -284,7 +286,7 @@ func (g *generator) egress(hosts set, namespace string) []string {
 	return tidy(out)
 }
 
-// tidy sorts egress hosts and removes duplicates; "." comes first. No host at all is ~/*.
+// tidy sorts egress hosts and removes duplicates; "." comes first. An empty list becomes ~/*.
 func tidy(hosts []string) []string {
 	if len(hosts) == 0 {
 		return []string{"~/*"}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// keep decides which calls are kept, and for whom.
+// keep decides which calls to keep, and for which workloads.
 func (g *generator) keep() {
 	r := g.result
 	for _, e := range g.obs.all() {
@@ -25,7 +25,7 @@ func (g *generator) keep() {
 		}
 		g.keepHosts(e.From, to)
 	}
-	// What went around the mesh though the mesh knows it: a Sidecar that holds today leaves it out.
+	// Calls around the mesh to hosts that the mesh knows: a Sidecar that applies today omits them.
 	for _, w := range g.obs.workloads() {
 		for host := range g.obs.seen[w].outside {
 			to := g.inv.resolve(host, "", w.Namespace)
@@ -37,13 +37,14 @@ func (g *generator) keep() {
 	}
 }
 
-// writable is what Istio takes for the host of an egress listener, and namespaces are called.
+// writable matches names that Istio accepts as the host of an egress listener, and names of
+// namespaces.
 var (
 	writable = regexp.MustCompile(`^(?:\*|(?:\*\.?-?)?[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?)*)$`)
 	dnsLabel = regexp.MustCompile(`^(?:\*|[a-z0-9](?:[a-z0-9-]*[a-z0-9])?)$`)
 )
 
-// list lists a host, with others of that workload.
+// list lists a host along with others of that workload.
 func (g *generator) list(code OpenCode, w Workload, host string) {
 	r := g.result
 	for i := range r.Open {
@@ -63,9 +64,9 @@ func (g *generator) keepHosts(w Workload, hosts []Host) {
 	g.result.Edges++
 }
 
-// needed returns the hosts that a workload keeps: those that it calls, those that some unknown workload of
-// its namespace calls, those that the mesh's configuration names, those that sources cannot see, and those
-// that routes lead to.
+// needed returns the hosts that a workload keeps: those that it calls, those that unknown workloads
+// of its namespace call, those named in the mesh's configuration, those that sources cannot
+// observe, and those that routes lead to.
 func (g *generator) needed(w Workload) set {
 	if known, done := g.needs[w]; done {
 		return known
@@ -108,19 +109,19 @@ func (g *generator) addConfigured(out set, namespace string) {
 	}
 }
 
-// Uncovered is why it is not known what a workload calls. The zero value means that it is.
+// Uncovered says why a workload's calls are unknown. The zero value means that they are known.
 type Uncovered struct {
 	Code  UncoveredCode `json:"code"`
-	For   time.Duration `json:"for_ns,omitempty"`   // it was there or watched
-	Least time.Duration `json:"least_ns,omitempty"` // it had to be
+	For   time.Duration `json:"for_ns,omitempty"`   // how long it existed or was watched
+	Least time.Duration `json:"least_ns,omitempty"` // how long it should have been
 	N     int           `json:"n,omitempty"`
 	Of    int           `json:"of,omitempty"`
 }
 
-// UncoveredCode names a reason.
+// UncoveredCode identifies a reason.
 type UncoveredCode string
 
-// The reasons why it is not known what a workload calls.
+// The reasons why a workload's calls are unknown.
 const (
 	UncoveredUnwatched UncoveredCode = "unwatched"
 	UncoveredLabels    UncoveredCode = "no_destination_service"
@@ -134,7 +135,7 @@ const (
 	UncoveredUndated   UncoveredCode = "undated"
 )
 
-// covered reports whether it is known what a workload calls: only then is it narrowed.
+// covered reports whether a workload's calls are known: only then is it narrowed.
 func (g *generator) covered(w Workload) bool { return g.uncovered(w).Code == "" }
 
 func (g *generator) uncovered(w Workload) Uncovered {
@@ -152,7 +153,7 @@ func (g *generator) uncovered(w Workload) Uncovered {
 	if u := g.unreported(w, s); u.Code != "" || s.sources&Declared != 0 {
 		return u // the author of a declared graph knows all calls
 	}
-	// Metrics do not say when a workload came: what makes its pods does.
+	// Metrics do not say when a workload appeared, but the object that makes its pods does.
 	if born := g.inv.born[w]; !born.IsZero() && !g.o.Now.IsZero() && g.o.Now.Sub(born) < g.o.Watched {
 		return Uncovered{Code: UncoveredYoung, For: g.o.Now.Sub(born), Least: g.o.Watched}
 	}
@@ -172,7 +173,7 @@ func (g *generator) unreported(w Workload, s *seen) Uncovered {
 	if s.sources&Declared != 0 || (s.caller|s.served)&Counters != 0 && !part {
 		return Uncovered{}
 	}
-	// If a source reports calls from the namespace, a workload that only served calls nobody.
+	// If a source reports calls from the namespace, a workload that only served makes no calls.
 	serves := s.served & either &^ s.remote
 	switch {
 	case s.caller&either != 0, serves&g.obs.tells(w.Namespace) != 0:
@@ -185,7 +186,8 @@ func (g *generator) unreported(w Workload, s *seen) Uncovered {
 	return Uncovered{Code: UncoveredSilent}
 }
 
-// watched returns how long the longest source watched a workload; known is false if none says.
+// watched returns the longest time for which a source watched a workload; known is false if no
+// source says.
 func (g *generator) watched(w Workload, s *seen) (d time.Duration, known bool) {
 	if !s.First.IsZero() {
 		d, known = s.Last.Sub(s.First), true
@@ -223,8 +225,9 @@ func (g *generator) blind(w Workload, s *service) bool {
 	return seen.sources&^Counters == 0
 }
 
-// replaced reports whether all endpoints of a Service are younger than a workload must be watched: the
-// counters of earlier ones are gone. It is false where their age is not known.
+// replaced reports whether all endpoints of a Service are younger than the time for which a
+// workload must be watched, so the counters of earlier ones are gone. It returns false if their age
+// is unknown.
 func (g *generator) replaced(s *service) bool {
 	if len(s.selector) == 0 || !g.inv.Has("Pod") || g.o.Watched == 0 {
 		return false

@@ -19,7 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// object is the part of an API object that is read.
+// object is the part of an API object that is used.
 type object struct {
 	Kind     string `json:"kind"`
 	Metadata struct {
@@ -62,7 +62,7 @@ func (o object) owner() scope.Owner {
 	return scope.Owner{Kind: o.Kind, Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}
 }
 
-// readers are by kind.
+// readers holds the readers by kind.
 var readers = map[string]func(*Inventory, object) error{
 	"Namespace": (*Inventory).readNamespace, "ConfigMap": (*Inventory).readConfigMap,
 	"Pod": (*Inventory).readPod, "WorkloadEntry": (*Inventory).readWorkloadEntry,
@@ -77,8 +77,8 @@ var readers = map[string]func(*Inventory, object) error{
 	"RequestAuthentication": (*Inventory).readTokens,
 }
 
-// Kinds are those that are read, as kubectl lists them, and routes those of the Gateway API, which not
-// every cluster has.
+// Kinds lists the kinds to read, as kubectl names them, and routes those of the Gateway API, which
+// not every cluster has.
 const (
 	Kinds = "namespaces,pods,deployments,statefulsets,daemonsets,cronjobs,workloadentries,services,serviceentries," +
 		"virtualservices,destinationrules,sidecars,envoyfilters,wasmplugins,requestauthentications"
@@ -137,7 +137,8 @@ func (inv *Inventory) readNamespace(o object) error {
 // jobNumber matches the suffix of the Jobs of a CronJob.
 var jobNumber = regexp.MustCompile(`-[0-9]{8,}$`)
 
-// workloadOf is the name of a pod's workload as istiod finds it; clock says that a CronJob made it.
+// workloadOf returns the name of a pod's workload as istiod derives it; clock reports that a
+// CronJob made it.
 func workloadOf(o object) (name string, clock bool) {
 	name = o.Metadata.Name
 	for _, owner := range o.Metadata.Owners {
@@ -183,12 +184,12 @@ func (inv *Inventory) readPod(o object) error {
 			continue
 		}
 		if slices.Contains(c.Args, scope.NodeZtunnel) {
-			return nil // it carries what others call
+			return nil // it forwards others' calls
 		}
 		proxied, gateway = true, gateway || NotSidecar(c.Args)
 	}
 	if o.Status.Phase == "Succeeded" || o.Status.Phase == "Failed" {
-		if clock && proxied { // it will come again
+		if clock && proxied { // it will return
 			inv.workload(w, o.Metadata.Labels)
 		}
 		return nil
@@ -209,7 +210,7 @@ func (inv *Inventory) readPod(o object) error {
 	return nil
 }
 
-// addEndpoint adds a pod as an endpoint of Services, since it became ready.
+// addEndpoint adds a pod as an endpoint of Services, from the time it became ready.
 func (inv *Inventory) addEndpoint(o object) {
 	e := endpoint{labels: o.Metadata.Labels, since: o.Status.Start}
 	for _, c := range o.Status.Conditions {
@@ -226,8 +227,8 @@ func (inv *Inventory) addEndpoint(o object) {
 	inv.endpoints[o.Metadata.Namespace] = append(inv.endpoints[o.Metadata.Namespace], e)
 }
 
-// NotSidecar reports whether the arguments of a container istio-proxy make it a proxy that no Sidecar
-// concerns: a gateway, a waypoint or a ztunnel.
+// NotSidecar reports whether the arguments of a container istio-proxy make it a proxy that Sidecars
+// do not concern: a gateway, a waypoint or a ztunnel.
 func NotSidecar(args []string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool { return arg == "router" || arg == "waypoint" || arg == scope.NodeZtunnel })
 }
@@ -252,8 +253,8 @@ func (inv *Inventory) readWorkloadEntry(o object) error {
 	return nil
 }
 
-// readController reads a controller: if it has no pods now (scaled to none, or scheduled), its pods will
-// need a scope.
+// readController reads a controller: if it currently has no pods (scaled to zero, or scheduled),
+// its future pods need a scope.
 func (inv *Inventory) readController(o object) error {
 	type template struct {
 		Metadata struct {
@@ -342,7 +343,7 @@ func (inv *Inventory) readEntry(o object) error {
 	if err := field(o.Spec, "spec", &spec); err != nil {
 		return err
 	}
-	// Of these resolutions the endpoints stay what they are for a proxy (STATIC, LOGICAL_DNS).
+	// With these resolutions the endpoints do not change for a proxy (STATIC, LOGICAL_DNS).
 	staying := spec.Resolution == "STATIC" || spec.Resolution == "DNS_ROUND_ROBIN"
 	for _, host := range spec.Hosts {
 		inv.addService(service{Host: Host{o.Metadata.Namespace, host}, // in its own case, as istiod compares it
@@ -360,7 +361,7 @@ func (inv *Inventory) readRule(o object) error {
 	return err
 }
 
-// clusterName is how an EnvoyFilter or an extension names the cluster of a service.
+// clusterName matches the name of a service's cluster in an EnvoyFilter or an extension.
 var clusterName = regexp.MustCompile(`outbound\|[0-9]*\|[^|"' ]*\|([A-Za-z0-9._-]+)`)
 
 // readClusterNames finds the clusters of services in the settings of an extension.
@@ -371,8 +372,8 @@ func (inv *Inventory) readClusterNames(o object) error {
 	return nil
 }
 
-// readTokens finds where keys are fetched, which proxies do if istiod delegates it to them
-// (PILOT_JWT_ENABLE_REMOTE_JWKS), if the mesh knows the host.
+// readTokens adds the hosts from which keys are fetched, if the mesh knows them. Proxies fetch them
+// if istiod delegates that (PILOT_JWT_ENABLE_REMOTE_JWKS).
 func (inv *Inventory) readTokens(o object) error {
 	var spec struct {
 		Rules []struct {

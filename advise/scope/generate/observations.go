@@ -12,14 +12,14 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Workload is a caller: what a Deployment, a StatefulSet... runs. Without a name it is an unknown
+// Workload is a caller: the pods of a Deployment, a StatefulSet... Without a name it is an unknown
 // workload of the namespace.
 type Workload struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"workload,omitempty"`
 }
 
-// String is "namespace/name", or the namespace.
+// String returns "namespace/name", or the namespace.
 func (w Workload) String() string {
 	if w.Name == "" {
 		return w.Namespace
@@ -31,7 +31,7 @@ func compareWorkloads(a, b Workload) int {
 	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 }
 
-// Sources is a set of what observations are from.
+// Sources is a set of sources of observations.
 type Sources uint8
 
 // The sources.
@@ -40,16 +40,16 @@ const (
 	AccessLog                     // of proxies
 	Metrics                       // istio_requests_total, istio_tcp_connections_opened_total
 	Kiali                         // its graph
-	Declared                      // a service graph written by hand
+	Declared                      // a manually written service graph
 )
 
-// Sources by what they can tell.
+// Sources by their capabilities.
 const (
-	timeless = Counters | Declared         // they do not say when something was
-	either   = AccessLog | Metrics | Kiali // a proxy may report what it serves, and not what it calls
+	timeless = Counters | Declared         // they have no times
+	either   = AccessLog | Metrics | Kiali // a proxy may report what it serves but not what it calls
 )
 
-// Names are the sources in words.
+// Names returns the sources in words.
 func (s Sources) Names() []string {
 	names := []string{}
 	for i, name := range []string{"proxies' counters", "access logs", "metrics", "Kiali", "declared"} {
@@ -66,7 +66,7 @@ type Span struct {
 	Last  time.Time `json:"last,omitzero"`
 }
 
-// At is the span of something seen at a moment, or at an unknown time within an interval.
+// At returns the span of an observation at a moment, or at an unknown time within an interval.
 func At(from, to time.Time) Span { return Span{from.UTC(), to.UTC()} }
 
 func (s *Span) add(o Span) {
@@ -78,42 +78,42 @@ func (s *Span) add(o Span) {
 	}
 }
 
-// Edge is a workload that calls a host.
+// Edge is a call from a workload to a host.
 type Edge struct {
 	From Workload `json:"from"`
-	// Host is as the source names it, without a port. Namespace is that of its Service or ServiceEntry,
-	// "" where the source does not say.
+	// Host is the host as the source names it, without a port. Namespace is that of its Service or
+	// ServiceEntry, or "" if the source does not say.
 	Host      string  `json:"host"`
 	Namespace string  `json:"host_namespace,omitempty"`
-	Count     int64   `json:"count"` // requests or connections, as far as the source counts them
+	Count     int64   `json:"count"` // requests or connections, if the source counts them
 	Sources   Sources `json:"-"`
 	Span
 }
 
-// seen is what is known of a workload besides its calls.
+// seen is what is known about a workload besides its calls.
 type seen struct {
 	sources Sources // that watch its proxy
 	served  Sources // that saw it serve
-	caller  Sources // to which its own proxy told of a call
-	remote  Sources // that know of its calls by those whom it called
+	caller  Sources // to which its own proxy reported a call
+	remote  Sources // that know of its calls from the called side
 	counted int     // pods whose counters were read
-	unnamed bool    // a source does not say whom it called
+	unnamed bool    // a source does not say what it called
 	odd     bool    // its log names hosts that the mesh does not know
-	strange string  // a cluster in its log that names no host, as outboundClusterStatName spells it
+	strange string  // a cluster in its log that names no host, as spelled by outboundClusterStatName
 	outside map[string]bool
 	Span
 }
 
-// Bounds of observations: more is an error of [Generate].
+// Limits on observations: exceeding one is an error of [Generate].
 const (
 	maxEdges     = 500_000
 	maxWorkloads = 100_000
-	// maxOutside are different hosts outside of the mesh that are kept of one workload: names there come
-	// from requests.
+	// maxOutside is the number of distinct hosts outside the mesh to keep for one workload: their
+	// names come from requests.
 	maxOutside = 50
 )
 
-// others is the name of hosts outside that are not named.
+// others stands for outside hosts that are not named.
 const others = "(others)"
 
 type edgeKey struct {
@@ -121,15 +121,15 @@ type edgeKey struct {
 	namespace, host string
 }
 
-// Observations record who calls whom.
+// Observations records who calls whom.
 type Observations struct {
 	edges   map[edgeKey]*Edge
 	seen    map[Workload]*seen
 	span    Span
 	sources Sources
-	// tcp are sources that see connections without requests, and whole those that were asked for all
-	// callers there are. callers are those to which the own proxy of a workload of a namespace told of a
-	// call.
+	// tcp holds the sources that observe connections without requests, and whole those that were
+	// queried for all callers. callers holds, by namespace, those to which a workload's own proxy
+	// reported a call.
 	tcp, whole Sources
 	callers    map[string]Sources
 	err        error
@@ -172,7 +172,7 @@ func (o *Observations) Call(e Edge) {
 	}
 }
 
-// call adds calls without saying who reports them.
+// call adds calls regardless of who reports them.
 func (o *Observations) call(e Edge) *seen {
 	e.Host = strings.TrimSuffix(e.Host, ".")
 	key := edgeKey{e.From, e.Namespace, e.Host}
@@ -191,7 +191,7 @@ func (o *Observations) call(e Edge) *seen {
 	return o.watch(e.From, e.Sources, e.Span)
 }
 
-// Served notes that a workload served requests.
+// Served records that a workload served requests.
 func (o *Observations) Served(w Workload, source Sources, at Span) {
 	o.watch(w, source, at).served |= source
 }
@@ -205,10 +205,10 @@ func (o *Observations) left(w Workload, host string, source Sources, at Span) {
 	s.outside[host] = true
 }
 
-// Empty reports whether no source saw anything.
+// Empty reports whether no source observed anything.
 func (o *Observations) Empty() bool { return o.sources == 0 }
 
-// Whole marks a source that was asked for the callers of all namespaces.
+// Whole marks a source that was queried for the callers of all namespaces.
 func (o *Observations) Whole(source Sources) { o.whole |= source }
 
 // tells returns the sources that would report calls from a namespace.
@@ -232,17 +232,18 @@ func (o *Observations) all() []Edge {
 	return out
 }
 
-// workloads returns all workloads that were seen, sorted.
+// workloads returns all observed workloads, sorted.
 func (o *Observations) workloads() []Workload {
 	return slices.SortedFunc(maps.Keys(o.seen), compareWorkloads)
 }
 
-// passthrough are the clusters of what the mesh does not know.
+// passthrough lists the clusters for destinations that the mesh does not know.
 var passthrough = map[string]bool{"PassthroughCluster": true, "BlackHoleCluster": true}
 
-// AddCounters adds what a sidecar's counters say ([scope.ReadCalls]): which of its outbound clusters
-// were called, whether it served, and whether it called what the mesh does not know. They count since
-// the proxy started, without times, and for endpoints that are still there.
+// AddCounters adds the information in a sidecar's counters ([scope.ReadCalls]): which of its
+// outbound clusters were called, whether it served, and whether it called hosts that the mesh does
+// not know. The counters start with the proxy, have no times, and cover only endpoints that still
+// exist.
 func (o *Observations) AddCounters(w Workload, calls map[string]int64) {
 	o.tcp |= Counters
 	o.watch(w, Counters, Span{}).counted++
@@ -260,10 +261,10 @@ func (o *Observations) AddCounters(w Workload, calls map[string]int64) {
 	}
 }
 
-// AddGraph adds a service graph whose services run in one namespace, each a workload of its name behind
-// a Service of its name. What is declared is kept whether or not anybody saw it.
+// AddGraph adds a service graph whose services run in one namespace, each as a workload behind a
+// Service of the same name. Declared calls are kept whether they were observed or not.
 func (o *Observations) AddGraph(g graph.Graph, namespace, domain string) {
-	o.tcp |= Declared // it says all there is
+	o.tcp |= Declared // it is complete
 	for _, s := range g.Services {
 		from := Workload{namespace, s.Name}
 		o.Served(from, Declared, Span{})
@@ -273,30 +274,30 @@ func (o *Observations) AddGraph(g graph.Graph, namespace, domain string) {
 	}
 }
 
-// The metrics of proxies that say who calls whom
+// The proxy metrics that say who calls whom
 // (https://istio.io/latest/docs/reference/config/metrics/).
 const (
 	MetricRequests    = "istio_requests_total"
 	MetricConnections = "istio_tcp_connections_opened_total"
 )
 
-// AddMetric adds a series of one of the metrics: its labels and how many requests or connections it
-// counts within the time, which is empty if it is unknown how far back the query looked. Series without a
-// source's workload are those of callers without a proxy, which no Sidecar concerns.
+// AddMetric adds a series of one of these metrics: its labels and the number of requests or
+// connections within a span, which is empty if it is unknown how far back the query looked. Series
+// without a source workload come from callers without a proxy, which Sidecars do not concern.
 func (o *Observations) AddMetric(metric string, labels map[string]string, count float64, at Span) {
 	if metric == MetricConnections {
 		o.tcp |= Metrics
 	}
-	if !(count > 0) { // also what is no number
+	if !(count > 0) { // NaN too
 		return
 	}
 	label := func(name string) string {
-		if labels[name] == "unknown" { // as istio's labels say nothing
+		if labels[name] == "unknown" { // as Istio's labels express a missing value
 			return ""
 		}
 		return labels[name]
 	}
-	// Each request stands there once by each proxy on its way.
+	// Each proxy on its way counts a request once.
 	to := Workload{label("destination_workload_namespace"), label("destination_workload")}
 	own := labels["reporter"] == "source"
 	if labels["reporter"] == "destination" && to.Name != "" && to.Namespace != "" {
@@ -307,7 +308,7 @@ func (o *Observations) AddMetric(metric string, labels map[string]string, count 
 	host := stripPort(label("destination_service"))
 	switch {
 	case from.Namespace == "":
-	case !named: // the label was taken away, to have fewer series
+	case !named: // the label was removed, to reduce the number of series
 		if own {
 			o.watch(from, Metrics, at).unnamed = true
 		}
@@ -325,7 +326,7 @@ func (o *Observations) AddMetric(metric string, labels map[string]string, count 
 	}
 }
 
-// stripPort takes a port off a host or an authority.
+// stripPort removes the port from a host or an authority.
 func stripPort(host string) string {
 	if inner, ipv6 := strings.CutPrefix(host, "["); ipv6 {
 		host, _, _ = strings.Cut(inner, "]")

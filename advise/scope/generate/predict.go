@@ -8,16 +8,17 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
-// Prediction is what the Sidecars save, worked out from what proxies hold now.
+// Prediction is the saving of the Sidecars, computed from what proxies hold now.
 type Prediction struct {
-	Proxies int `json:"proxies"`      // sidecars that scopes hold for
+	Proxies int `json:"proxies"`      // sidecars that the scopes govern
 	Read    int `json:"proxies_read"` // 0: only numbers of clusters are known, no bytes
-	// Now is with the Sidecars that exist, After with the generated ones, Exact with a Sidecar for each
-	// workload that lets in what it needs alone.
+	// Now is the load with the existing Sidecars, After with the generated ones, and Exact with a
+	// Sidecar for each workload that admits only what it needs.
 	Now   Load `json:"now"`
 	After Load `json:"after"`
 	Exact Load `json:"exact"`
-	// OfExact is the share of what Exact saves that After saves, 0 to 1; 1 where there is nothing to save.
+	// OfExact is the share of Exact's saving that After achieves, 0 to 1; 1 if there is nothing to
+	// save.
 	OfExact float64 `json:"of_exact_ratio"`
 }
 
@@ -25,8 +26,8 @@ type Prediction struct {
 type Load struct {
 	Dump     int64 `json:"dump_bytes"` // as JSON in a config dump
 	Clusters int64 `json:"clusters"`   // outbound, without subsets
-	// Pushes are the proxies that istiod pushes to when a Service's endpoints change, in the mean over
-	// Services.
+	// Pushes is the number of proxies that istiod pushes to when a Service's endpoints change,
+	// averaged over Services.
 	Pushes float64 `json:"proxies_pushed_per_change"`
 }
 
@@ -44,7 +45,7 @@ func (g *generator) predict() {
 		add := func(to map[scoped]int, hosts []string) { to[scoped{w.Namespace, strings.Join(hosts, "\n")}] += n }
 		add(now, g.holds(g.inv.existing, w).Hosts)
 		add(after, then)
-		if g.covered(w) && len(missing(then, w.Namespace, needs)) == 0 { // else a Sidecar of the user's own may hold
+		if g.covered(w) && len(missing(then, w.Namespace, needs)) == 0 { // otherwise a Sidecar of the user's may govern it
 			then = tidy(names(needs.sorted()))
 		}
 		add(exact, then)
@@ -73,17 +74,18 @@ func (g *generator) predict() {
 	}
 }
 
-// Accounts are what each host costs a proxy that holds it, bytes as JSON in a config dump, as the proxies that
-// were read have it: the lower median, since a server's proxy holds its own Service twice.
+// Accounts holds the cost of each host to a proxy that holds it, in bytes as JSON in a config dump,
+// from the proxies that were read. It is the lower median, since a server's proxy holds its own
+// Service twice.
 type Accounts struct {
 	Proxies int
 	hosts   map[Host]int64
 	base    int64 // of a proxy that holds no host
-	mean    int64 // of a host that no proxy holds
+	mean    int64 // for a host that no proxy holds
 }
 
-// A Scale weighs the hosts of an inventory by proxies' configuration, of which it keeps the sizes alone. Simulated
-// sidecars weigh too. Gateways are left out: they hold other things.
+// A Scale weighs the hosts of an inventory by proxies' configuration, of which it keeps only sizes.
+// Simulated sidecars count too. Gateways do not: they hold other things.
 type Scale struct {
 	inv     *Inventory
 	proxies int
@@ -91,13 +93,13 @@ type Scale struct {
 	base    sizes
 }
 
-// sizes are how many proxies hold as much of something: most as much as others.
+// sizes counts proxies by the size that something has in them: most proxies share one.
 type sizes map[int64]int
 
-// NewScale has weighed nothing yet.
+// NewScale returns an empty Scale.
 func NewScale(inv *Inventory) *Scale { return &Scale{inv: inv, hosts: map[Host]sizes{}, base: sizes{}} }
 
-// Add weighs what a proxy holds; the inventory must know of it.
+// Add weighs what a proxy holds; the inventory must already contain the proxy.
 func (s *Scale) Add(p scope.Proxy) {
 	if p.Node != nil && p.Node.Type != "sidecar" || p.Kind != "" && p.Kind != "sidecar" || p.Incomplete {
 		return
@@ -119,7 +121,7 @@ func (s *Scale) Add(p scope.Proxy) {
 	s.base[rest]++
 }
 
-// Accounts are what was weighed.
+// Accounts returns the result of the weighing.
 func (s *Scale) Accounts() Accounts {
 	a := Accounts{Proxies: s.proxies, hosts: map[Host]int64{}, base: s.base.median()}
 	for h, of := range s.hosts {
@@ -130,7 +132,7 @@ func (s *Scale) Accounts() Accounts {
 	return a
 }
 
-// median is the lower one; 0 of none.
+// median returns the lower median; 0 if there are no values.
 func (s sizes) median() int64 {
 	all, before := 0, 0
 	for _, n := range s {
@@ -144,7 +146,7 @@ func (s sizes) median() int64 {
 	return 0
 }
 
-// owned is the host that an owner's bytes come and go with.
+// owned returns the host that an owner's bytes come and go with.
 func (inv *Inventory) owned(o scope.Owner) (h Host, found bool) {
 	var hosts []string
 	switch o.Kind {
@@ -167,8 +169,8 @@ func (inv *Inventory) owned(o scope.Owner) (h Host, found bool) {
 	return Host{}, false
 }
 
-// weigh is what a host costs. Where no proxy was read, it is its ports, one cluster each, as bytes: only the
-// proportions count then.
+// weigh returns the cost of a host. If no proxy was read, it returns the number of ports, one
+// cluster each, as bytes: only the proportions matter then.
 func (a Accounts) weigh(s *service) int64 {
 	if a.Proxies == 0 || len(a.hosts) == 0 {
 		return int64(max(1, s.ports))

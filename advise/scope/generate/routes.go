@@ -57,7 +57,7 @@ func (inv *Inventory) readVirtual(o object) error {
 	for _, host := range spec.Hosts {
 		v.hosts = append(v.hosts, inv.full(host, o.Metadata.Namespace))
 	}
-	walk(tree, func(key string, value any) { // where routes lead and mirror to
+	walk(tree, func(key string, value any) { // destinations of routes and mirrors
 		to, _ := value.(map[string]any)
 		if host, is := to["host"].(string); is && (key == "destination" || key == "mirror") {
 			v.to = append(v.to, inv.full(host, o.Metadata.Namespace))
@@ -72,8 +72,9 @@ func (inv *Inventory) readVirtual(o object) error {
 	return nil
 }
 
-// readRoute reads a route of the Gateway API. Those that belong to a Service or a ServiceEntry hold for
-// sidecars; istiod makes VirtualServices of them, in their own namespace (pilot/pkg/config/kube/gateway).
+// readRoute reads a route of the Gateway API. Routes that belong to a Service or a ServiceEntry
+// apply to sidecars; istiod turns them into VirtualServices in their own namespace
+// (pilot/pkg/config/kube/gateway).
 func (inv *Inventory) readRoute(o object) error {
 	var spec struct {
 		Parents []struct {
@@ -97,7 +98,7 @@ func (inv *Inventory) readRoute(o object) error {
 			v.mesh, v.entries = true, append(v.entries, scope.Owner{Kind: p.Kind, Namespace: of, Name: p.Name})
 		}
 	}
-	walk(tree, func(key string, value any) { // where rules lead and mirror to
+	walk(tree, func(key string, value any) { // destinations of rules and mirrors
 		all, _ := value.([]any)
 		switch key {
 		case "backendRef":
@@ -154,7 +155,7 @@ func (inv *Inventory) link() {
 // Name.Matches).
 func overlap(a, b string) bool { return strings.EqualFold(a, b) || subset(a, b) || subset(b, a) }
 
-// subset reports whether all that a host stands for is within another, which may be a wildcard
+// subset reports whether all names of a host are within another, which may be a wildcard
 // (pkg/config/host, Name.SubsetOf).
 func subset(host, of string) bool {
 	if host == of || of == "*" {
@@ -172,7 +173,7 @@ func (v virtualService) has(hosts set) (own []Host) {
 			case !overlap(mine, h.Name):
 			case v.gateway || strings.EqualFold(mine, h.Name) || subset(mine, h.Name):
 				own = append(own, Host{v.owner.Namespace, mine})
-			default: // mine is a wildcard: no more than what is asked for
+			default: // a wildcard: keep only what is requested
 				own = append(own, Host{v.owner.Namespace, h.Name})
 			}
 		}
@@ -190,9 +191,9 @@ func (v virtualService) leads(hosts set) bool {
 	return false
 }
 
-// routes adds the VirtualServices that apply to what is called, and their destinations. Counters name where
-// a request went; the app may have asked for any host of a VirtualService that leads there. Routes are not
-// chained, so two steps find all.
+// routes adds the VirtualServices that apply to called hosts, and their destinations. Counters name
+// where a request went; the app may have requested any host of a VirtualService that leads there.
+// Routes are not chained, so two steps find all.
 func (inv *Inventory) routes(hosts set, caller string) {
 	asked := maps.Clone(hosts)
 	addKnown := func(to set, host string) {
@@ -218,7 +219,7 @@ func (inv *Inventory) routes(hosts set, caller string) {
 	for _, v := range visible {
 		own := v.has(asked)
 		hosts.add(own...)
-		for _, to := range v.to { // istiod lets them in besides, of one namespace
+		for _, to := range v.to { // istiod admits them in addition, from one namespace
 			if len(own) > 0 {
 				addKnown(hosts, to)
 			}
@@ -226,12 +227,12 @@ func (inv *Inventory) routes(hosts set, caller string) {
 	}
 }
 
-// aliases adds those of the visible Services that are of type ExternalName and stand for hosts in the set.
-// istiod looks for them in the namespace of the target (matchingAliasService), whatever their own.
+// aliases adds the visible Services of type ExternalName that stand for hosts in the set. istiod
+// looks for them in the namespace of the target (matchingAliasService), whatever their own.
 func (inv *Inventory) aliases(hosts set, visible []Host, caller string) {
 	for _, h := range visible {
 		to := inv.services[h].alias
-		for range 10 { // one may stand for another, and for itself
+		for range 10 { // one may stand for another, or for itself
 			if to == "" {
 				break
 			}

@@ -13,13 +13,13 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Label marks Sidecars that were generated; a later one may take their place.
+// Label marks generated Sidecars, which a later one may replace.
 const (
 	Label      = "meshtrial.dev/generated"
 	labelValue = "scope"
 )
 
-// What becomes of a Sidecar.
+// Changes of a Sidecar.
 const (
 	Create = "create"
 	Change = "change"
@@ -27,8 +27,8 @@ const (
 	Delete = "delete"
 )
 
-// Sidecar is a Sidecar resource: for the mesh in its root namespace, for a namespace, or with a selector for
-// the pods of one workload.
+// Sidecar is a Sidecar resource: for the mesh in its root namespace, for a namespace, or with a
+// selector for the pods of one workload.
 type Sidecar struct {
 	Namespace string            `json:"namespace"`
 	Name      string            `json:"name"`
@@ -36,22 +36,22 @@ type Sidecar struct {
 	Hosts     []string          `json:"hosts"`  // of the egress listener for all ports
 	Change    string            `json:"change"` // create, change, none or delete
 	Reason    ReasonCode        `json:"reason,omitempty"`
-	Lost      float64           `json:"lost_ratio,omitempty"` // of ReasonException: what it saves and would be lost without it
-	// Workloads are those that it holds for.
+	Lost      float64           `json:"lost_ratio,omitempty"` // for ReasonException: the share of the saving that would be lost without it
+	// Workloads lists the workloads that it governs.
 	Workloads []string `json:"workloads,omitempty"`
 
 	labels, annotations map[string]string
 
-	rest  map[string]any // what its spec says beside workloadSelector and egress
-	whole map[string]any // its spec, as it exists
-	// some says that it has a workload selector, be it one of all pods.
+	rest  map[string]any // its spec except workloadSelector and egress
+	whole map[string]any // its existing spec
+	// some means that it has a workload selector, even one that selects all pods.
 	some    bool
 	created time.Time
 	mesh    bool // the default of the mesh
-	fixed   bool // it has egress listeners of its own, so it cannot be replaced
+	fixed   bool // it has its own egress listeners, so it cannot be replaced
 }
 
-// ReasonCode names why a Sidecar is what it is.
+// ReasonCode identifies the reason for a Sidecar.
 type ReasonCode string
 
 // The reasons for Sidecars.
@@ -66,13 +66,13 @@ const (
 	ReasonTheirs     ReasonCode = "not_generated"
 )
 
-// String is NAMESPACE/NAME.
+// String returns NAMESPACE/NAME.
 func (s Sidecar) String() string { return s.Namespace + "/" + s.Name }
 
 func (s Sidecar) generated() bool { return s.labels[Label] == labelValue }
 
-// selective reports whether a Sidecar has a workload selector. istiod looks for these first; one in the root
-// namespace is not the mesh's default.
+// selective reports whether a Sidecar has a workload selector. istiod checks these first; one in
+// the root namespace is not the mesh's default.
 func (s Sidecar) selective() bool { return s.some || len(s.Selector) > 0 }
 
 // existingSidecar reads a Sidecar in the mesh.
@@ -118,7 +118,7 @@ func existingSidecar(o object) (Sidecar, error) {
 	return s, nil
 }
 
-// admits reports whether egress hosts let in a host, for proxies of a namespace
+// admits reports whether egress hosts admit a host, for proxies of a namespace
 // (pilot/pkg/model/sidecar.go, hostClassification).
 func admits(hosts []string, own string, h Host) bool {
 	admitted := false
@@ -142,13 +142,13 @@ func admits(hosts []string, own string, h Host) bool {
 	return admitted
 }
 
-// missing returns those of some hosts that egress hosts do not let in, sorted.
+// missing returns the hosts that egress hosts do not admit, sorted.
 func missing(hosts []string, own string, of set) []Host {
 	return slices.DeleteFunc(of.sorted(), func(h Host) bool { return admits(hosts, own, h) })
 }
 
-// older reports whether istiod prefers a Sidecar to another: the older one; one that does not exist yet is the
-// youngest.
+// older reports whether istiod prefers a Sidecar to another. It prefers the older one; one that
+// does not exist yet is the youngest.
 func (s Sidecar) older(than Sidecar) bool {
 	switch {
 	case s.created.Equal(than.created):
@@ -159,9 +159,9 @@ func (s Sidecar) older(than Sidecar) bool {
 	return s.created.Before(than.created)
 }
 
-// effective returns the Sidecar that governs pods with these labels in a namespace, as istiod chooses: by
-// selector, then of the namespace, then of the root namespace. Without one, a Sidecar that lets in
-// everything.
+// effective returns the Sidecar that governs pods with these labels in a namespace, as istiod
+// chooses: first by selector, then the namespace's, then the root namespace's. Without any, it
+// returns a Sidecar that admits everything.
 func effective(all []Sidecar, root, namespace string, labels map[string]string) Sidecar {
 	best, rank := Sidecar{Hosts: []string{"*/*"}}, 0
 	for _, s := range all {
@@ -183,7 +183,7 @@ func effective(all []Sidecar, root, namespace string, labels map[string]string) 
 	return best
 }
 
-// object is the manifest of a Sidecar with a spec.
+// object returns the manifest of a Sidecar with a spec.
 func (s Sidecar) object(spec map[string]any) map[string]any {
 	metadata := map[string]any{"name": s.Name, "namespace": s.Namespace}
 	if len(s.labels) > 0 {
@@ -195,7 +195,7 @@ func (s Sidecar) object(spec map[string]any) map[string]any {
 	return map[string]any{"apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": metadata, "spec": spec}
 }
 
-// after is the manifest of the Sidecar as it is generated.
+// after returns the manifest of the generated Sidecar.
 func (s Sidecar) after() map[string]any {
 	spec := map[string]any{}
 	maps.Copy(spec, s.rest)
@@ -206,22 +206,22 @@ func (s Sidecar) after() map[string]any {
 	return s.object(spec)
 }
 
-// manifest writes an object, "" for none.
+// manifest formats an object; "" for none.
 func manifest(object map[string]any) string {
 	if object == nil {
 		return ""
 	}
 	text, err := yaml.Marshal(object)
-	if err != nil { // it is made of texts, lists and maps
+	if err != nil { // cannot fail: it consists of strings, lists and maps
 		panic(err)
 	}
 	return string(text)
 }
 
-// Step is one change of an object: from what to what.
+// Step is one change of an object.
 type Step struct {
 	Sidecar
-	// Before and After are the whole object, nil where there is none.
+	// Before and After are the whole object, or nil if it does not exist.
 	Before, After map[string]any
 }
 
@@ -233,8 +233,8 @@ func plain(object map[string]any) (out map[string]any) {
 	return out
 }
 
-// Steps returns the changes in an order in which no workload lacks what it needs in between: Sidecars of
-// workloads, then of namespaces, then the mesh's, then deletions.
+// Steps returns the changes in an order in which no workload lacks what it needs in between:
+// Sidecars of workloads, then of namespaces, then the mesh's, then deletions.
 func (r Result) Steps() []Step {
 	var out []Step
 	for _, s := range r.Sidecars {
@@ -265,8 +265,8 @@ func (r Result) Steps() []Step {
 	return out
 }
 
-// Manifests writes the Sidecars to create or change, each with its reason, and names those to delete, in the
-// order in which to apply them.
+// Manifests formats the Sidecars to create or change, each with its reason, and names those to
+// delete, in the order in which to apply them.
 func (r Result) Manifests() string {
 	var b strings.Builder
 	for _, s := range r.Steps() {
@@ -282,7 +282,7 @@ func (r Result) Manifests() string {
 	return b.String()
 }
 
-// Diff is what applying the manifests changes, in unified form.
+// Diff returns the effect of applying the manifests as a unified diff.
 func (r Result) Diff() string {
 	var b strings.Builder
 	for _, s := range r.Steps() {

@@ -23,7 +23,7 @@ func spell(d time.Duration) string {
 	return s
 }
 
-// Rules say what is kept.
+// Rules describes what is kept.
 func (r Result) Rules() []string {
 	window := "Every call that any source saw is kept, however rare."
 	if r.Window > 0 {
@@ -39,7 +39,7 @@ func (r Result) Rules() []string {
 			"its saving.", 100*exception)}
 }
 
-// Because says why a Sidecar is what it is.
+// Because explains the reason for a Sidecar.
 func (s Sidecar) Because() string {
 	if s.Reason == ReasonException {
 		return fmt.Sprintf("For %s alone: without it, %.0f%% of what it saves would be lost.", s.Name, 100*s.Lost)
@@ -55,7 +55,7 @@ func (s Sidecar) Because() string {
 	}[s.Reason]
 }
 
-// String says why it is not known what a workload calls.
+// String explains why a workload's calls are unknown.
 func (u Uncovered) String() string {
 	switch u.Code {
 	case UncoveredPart:
@@ -76,7 +76,7 @@ func (u Uncovered) String() string {
 	}[u.Code]
 }
 
-// Risk says what happens to a call to a host that a scope leaves out.
+// Risk says what happens to a call to a host that a scope omits.
 func (r Result) Risk() string {
 	if r.RegistryOnly {
 		return "A call to a host that a scope leaves out fails (outbound policy REGISTRY_ONLY)."
@@ -85,7 +85,7 @@ func (r Result) Risk() string {
 		"server with STRICT mutual TLS refuses it."
 }
 
-// openCatalogue has what each is called, why it is open, and what was done.
+// openCatalogue holds for each code its name, the reason, and what was done.
 var openCatalogue = map[OpenCode][3]string{
 	OpenUnseen:      {"not known", "", "keeps its scope"},
 	OpenOwn:         {"Sidecar of its own", "", "left as it is"},
@@ -100,7 +100,7 @@ var openCatalogue = map[OpenCode][3]string{
 	OpenUnwritable: {"no host", "no Service or ServiceEntry has it, and no Sidecar could name it", "not kept"},
 }
 
-// Words describe what is not covered: its name, the reason, and what was done.
+// Words describes what is not covered: its name, the reason, and what was done.
 func (o Open) Words() (name, why, done string) {
 	w := openCatalogue[o.Code]
 	name, why, done = w[0], w[1], w[2]
@@ -134,7 +134,7 @@ var unlisted = []struct{ kind, lacks string }{
 	{"Deployment", "workloads without pods are unknown, and get the Sidecar of their namespace when they run"},
 }
 
-// notes say how far the observations and the inventory reach.
+// notes describes the limits of the observations and the inventory.
 func (g *generator) notes() {
 	add := func(format string, args ...any) {
 		g.result.Notes = append(g.result.Notes, fmt.Sprintf(format, args...))
