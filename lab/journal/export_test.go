@@ -6,15 +6,15 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Die ends a journal as a killed process does: it renews no more, and gives
-// nothing back.
+// Die ends a journal like a killed process: it stops renewing, and returns
+// nothing.
 func Die(j *Journal) {
 	j.lease.cancel(nil)
 	<-j.lease.done
 }
 
-// Rise has a journal that died renew once more, as one does whose machine slept,
-// and says what became of it.
+// Rise makes a journal that died renew once more, as after its machine slept,
+// and returns the result.
 func Rise(ctx context.Context, j *Journal) error {
 	err := j.lease.renew(ctx)
 	if err != nil {
@@ -23,11 +23,11 @@ func Rise(ctx context.Context, j *Journal) error {
 	return err
 }
 
-// RemoveNamespace takes the journal's namespace away.
+// RemoveNamespace removes the journal's namespace.
 func RemoveNamespace(ctx context.Context, kube dynamic.Interface) error {
 	_, err := removeNamespace(ctx, kube, func() error { return nil })
 	return err
 }
 
-// Namespaces is where namespaces are in the API.
+// Namespaces is the resource of namespaces in the API.
 var Namespaces = namespaces

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// childVariable names the kubeconfig for the process that is killed.
+// childVariable names the kubeconfig for the process to kill.
 const childVariable = "MESHTRIAL_JOURNAL_CHILD"
 
 var (
@@ -29,8 +29,8 @@ var (
 	madeObject   = journal.Object{APIVersion: "v1", Kind: "Service", Namespace: theirs, Name: "made"}
 )
 
-// TestFailpointChild is what is killed: a run that enters, sets levers twice,
-// has steps that overlap, and puts all back.
+// TestFailpointChild is the process to kill: a run that enters, sets levers
+// twice, has overlapping steps, and restores everything.
 func TestFailpointChild(t *testing.T) {
 	path := os.Getenv(childVariable)
 	if path == "" {
@@ -59,7 +59,7 @@ func TestFailpointChild(t *testing.T) {
 			return err
 		},
 		func() error { _, _, err := j.Apply(ctx, made, "step"); return err },
-		func() error { // ours, and changed once more
+		func() error { // ours, changed once more
 			_, err := j.Change(ctx, madeObject, "step", set("x", "metadata", "labels", "step"))
 			return err
 		},
@@ -84,8 +84,8 @@ func TestFailpointChild(t *testing.T) {
 	}
 }
 
-// TestFailpoints kills a run at each of its steps, once with somebody else
-// changing the object it had in hand, and has the next one put back what it left.
+// TestFailpoints kills a run at each of its steps, sometimes with another writer
+// changing the current object, and lets the next run restore what it left.
 func TestFailpoints(t *testing.T) {
 	g := newGuest(t)
 	g.apply(t, web)
@@ -119,7 +119,7 @@ func TestFailpoints(t *testing.T) {
 	}
 }
 
-// label is somebody else's change of the Deployment.
+// label changes the Deployment as another writer.
 func (g *guest) label(t *testing.T, value string) {
 	t.Helper()
 	at, err := g.open.Open(t.Context(), webObject.Bare(), theirs)
@@ -135,7 +135,7 @@ func (g *guest) label(t *testing.T, value string) {
 	must.OK(t, must.Err(at.Update(t.Context(), live, metav1.UpdateOptions{})))
 }
 
-// putBack is whoever comes next, and what there is afterwards.
+// putBack runs the next holder, and checks the resulting state.
 func (g *guest) putBack(t *testing.T, at string, before map[journal.Object]map[string]any) {
 	t.Helper()
 	j, err := g.enter(t, "next", func(o *journal.Options) { o.Keep, o.Dead = true, func(p string) bool { return p == "child's" } })

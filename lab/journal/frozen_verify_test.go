@@ -21,8 +21,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// freeze has a lab's API server stand still, as on a machine that is out of CPU
-// or memory, until the function that it returns is called.
+// freeze suspends a lab's API server, as on a machine without CPU or memory, until
+// the returned function is called.
 func (g *guest) freeze(t *testing.T) (thaw func()) {
 	t.Helper()
 	status, err := local.GetStatus(filepath.Dir(g.lab.Kubeconfig()))
@@ -50,15 +50,15 @@ func (g *guest) freeze(t *testing.T) (thaw func()) {
 	return thaw
 }
 
-// TestFrozen: the API server stands still, for a while or for longer than the Lease
-// lasts, while a run changes objects or puts them back, and another waits for its
-// turn. The first goes on where that is possible, in any case puts all back, and
-// the other comes after it.
+// TestFrozen suspends the API server, for less or more time than the Lease lasts,
+// while a run changes objects or restores them and another waits for its turn. The
+// first run continues if possible, restores everything in any case, and the other
+// follows.
 func TestFrozen(t *testing.T) {
 	g := newGuest(t)
 	for name, c := range map[string]struct {
 		pause time.Duration
-		back  bool // while objects are put back
+		back  bool // while objects are being restored
 	}{
 		"changes, 20 s": {20 * time.Second, false}, "changes, longer than the Lease": {journal.Lapse + 20*time.Second, false},
 		"restore, 20 s": {20 * time.Second, true}, "restore, longer than the Lease": {journal.Lapse + 20*time.Second, true},
@@ -98,7 +98,7 @@ func TestFrozen(t *testing.T) {
 			if c.pause < journal.Lapse && (err != nil || ctx.Err() != nil) {
 				t.Errorf("the Lease is not lost so soon, but: %v, %v", err, context.Cause(ctx))
 			}
-			// As a run does at its end, whatever became of it.
+			// As a run does at its end, whatever its result.
 			if _, err := first.Restore(context.WithoutCancel(ctx), nil); err != nil {
 				t.Errorf("put back: %v", err)
 			}
@@ -130,8 +130,8 @@ func TestFrozen(t *testing.T) {
 	}
 }
 
-// TestTwoAtOnce: of two that enter at once one has the cluster, and the other says
-// who, or waits; it has changed nothing.
+// TestTwoAtOnce lets two runs enter at the same time: one gets the cluster; the
+// other names the holder or waits, and has changed nothing.
 func TestTwoAtOnce(t *testing.T) {
 	g := newGuest(t)
 	g.apply(t, web)
@@ -158,7 +158,7 @@ func TestTwoAtOnce(t *testing.T) {
 			}()
 		}
 		close(begin)
-		a := <-turns // the winner, who is at once done; the loser learns it by the next renewal
+		a := <-turns // the winner, which is done immediately; the loser learns it from the next renewal
 		b := <-turns
 		if a.err != nil {
 			a, b = b, a

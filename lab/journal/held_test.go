@@ -33,7 +33,7 @@ var (
 // fakeAPI is an API server for Services, ConfigMaps and the journal's own objects.
 type fakeAPI struct {
 	*dynamicfake.FakeDynamicClient
-	versions int // that were given out
+	versions int // versions given out
 }
 
 func newFakeAPI(objects ...runtime.Object) *fakeAPI {
@@ -43,8 +43,8 @@ func newFakeAPI(objects ...runtime.Object) *fakeAPI {
 	return f
 }
 
-// fakeJournal is a journal whose Lease is held for good, until its clock is moved
-// by slept; nobody renews it.
+// fakeJournal is a journal whose Lease is held without renewals, until slept moves its
+// clock.
 type fakeJournal struct {
 	*Journal
 	kube  *fakeAPI
@@ -61,8 +61,8 @@ func newFakeJournal(objects ...runtime.Object) *fakeJournal {
 	return f
 }
 
-// serve does what an API server does and the fake one leaves undone: dry runs,
-// versions, what deletions and updates take for granted, and applying a Service.
+// serve does what an API server does and the fake one does not: dry runs, versions, the
+// preconditions of deletions and updates, and applying a Service.
 func (f *fakeAPI) serve(a clienttesting.Action) (bool, runtime.Object, error) {
 	stored := func(name string) (version, uid string) {
 		if o, err := f.Tracker().Get(a.GetResource(), a.GetNamespace(), name); err == nil {
@@ -116,7 +116,7 @@ func (f *fakeAPI) serve(a clienttesting.Action) (bool, runtime.Object, error) {
 	return false, nil, nil
 }
 
-// fakeOpener knows Services alone.
+// fakeOpener knows only Services.
 type fakeOpener struct{ kube dynamic.Interface }
 
 func (o fakeOpener) Open(_ context.Context, object *unstructured.Unstructured, _ string) (dynamic.ResourceInterface, error) {
@@ -125,7 +125,7 @@ func (o fakeOpener) Open(_ context.Context, object *unstructured.Unstructured, _
 
 var shopWeb = Object{APIVersion: "v1", Kind: "Service", Namespace: "shop", Name: "web"}
 
-// webService is somebody's Service; one that ends has been deleted, and waits for its
+// webService returns a Service; if ends is set, it has been deleted and waits for its
 // finalizer.
 func webService(uid string, ends bool) *unstructured.Unstructured {
 	out := shopWeb.Bare()
@@ -156,7 +156,7 @@ func (f *fakeJournal) entries(t *testing.T) []*Entry {
 	return out
 }
 
-// ends has the Service go as one with a finalizer does: it stands until the n-th look
+// ends makes the Service disappear like one with a finalizer: it exists until the n-th look
 // after its deletion.
 func (f *fakeJournal) ends(looks int) {
 	deleted := false
@@ -174,8 +174,8 @@ func (f *fakeJournal) ends(looks int) {
 	})
 }
 
-// TestMadeAgainAfterItsFinalizers: an object that a step removed, and that still waits
-// for its finalizers when the step ends, is made again once it is gone.
+// An object that a step removed, and that still waits for its finalizers when the step ends,
+// is recreated once it is gone.
 func TestMadeAgainAfterItsFinalizers(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))
 	f.ends(3)
@@ -192,8 +192,8 @@ func TestMadeAgainAfterItsFinalizers(t *testing.T) {
 	}
 }
 
-// TestStillEnding: where that takes longer than there is time, its note stays, also
-// when it is removed or changed once more.
+// If that takes longer than the available time, its entry stays, even if the object is
+// removed or changed once more.
 func TestStillEnding(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))
 	f.ends(-1)
@@ -210,8 +210,7 @@ func TestStillEnding(t *testing.T) {
 	}
 }
 
-// TestRemovedBySomebodyElse: what is on its way out by another's hand is not noted, so
-// that nobody makes it again.
+// An object that someone else is deleting is not recorded, so that it is not recreated.
 func TestRemovedBySomebodyElse(t *testing.T) {
 	f := newFakeJournal(webService("u1", true))
 	must.OK(t, f.Remove(t.Context(), shopWeb, "test"))
@@ -227,13 +226,13 @@ func typeOf(kind string) Edit {
 	}
 }
 
-// TestSlept: a machine that sleeps longer than the Lease lasts between a note and its
-// write, or before the write arrives, leaves nothing that no note says: the next run
-// may have thrown the note away.
+// A machine that sleeps longer than the Lease lasts, between an entry and its write or
+// before the write arrives, leaves no unrecorded change: the next run may have discarded the
+// entry.
 func TestSlept(t *testing.T) {
 	made := webService("", false)
 	for name, c := range map[string]struct {
-		there  bool // the Service
+		there  bool // whether the Service exists
 		verb   string
 		change func(context.Context, *Journal) error
 	}{
@@ -293,8 +292,8 @@ func dryRun(a clienttesting.Action) bool {
 	return false
 }
 
-// answers gives the first write of the Service an error for an answer, whether or not it
-// is carried out.
+// answers returns an error for the first write of the Service, whether or not it is
+// executed.
 func (f *fakeJournal) answers(verb string, answer error, lands bool) {
 	answered := false
 	f.kube.PrependReactor(verb, "services", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -321,9 +320,9 @@ func (f *fakeJournal) answers(verb string, answer error, lands bool) {
 	})
 }
 
-// TestAnswerLost: of a write whose answer is lost, or that the API server does not vouch
-// for, nobody knows whether it landed. What it may have changed comes beside the error;
-// once that is taken back the object is as it was, and nothing is noted, either way.
+// For a write whose answer is lost, or whose execution the API server does not confirm, it
+// is unknown whether it took effect. The possible changes are returned with the error. After
+// reverting them the object is in its original state and nothing is recorded, either way.
 func TestAnswerLost(t *testing.T) {
 	asked := shopWeb.Bare()
 	asked.Object["spec"] = map[string]any{"type": "ClusterIP"}
@@ -332,7 +331,7 @@ func TestAnswerLost(t *testing.T) {
 		return j.Apply(ctx, asked, "test")
 	}
 	for name, c := range map[string]struct {
-		there  bool // the Service
+		there  bool // whether the Service exists
 		verb   string
 		change func(context.Context, *Journal) (step []fields.Field, made bool, err error)
 	}{
@@ -386,8 +385,7 @@ func TestAnswerLost(t *testing.T) {
 	}
 }
 
-// TestSleptAndSomebodyWrote: what somebody has written since is not taken back; it is
-// told.
+// What someone has written since is not reverted but reported.
 func TestSleptAndSomebodyWrote(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))
 	f.kube.PrependReactor("update", "services", func(a clienttesting.Action) (bool, runtime.Object, error) {
@@ -411,8 +409,7 @@ func TestSleptAndSomebodyWrote(t *testing.T) {
 	}
 }
 
-// TestForgetsItsOwn: a note that another run has made for the same object meanwhile
-// stays.
+// An entry that another run has made for the same object in the meantime stays.
 func TestForgetsItsOwn(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))
 	must.OK(t, must.Err(f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP"))))
@@ -438,11 +435,11 @@ func ownNamespace(uid string, labels map[string]string) *unstructured.Unstructur
 	return out
 }
 
-// TestLeave: the journal's namespace goes while the Lease is held, and no namespace that
-// another run has made meanwhile.
+// The journal's namespace is removed while the Lease is held, but not one that another run
+// has made in the meantime.
 func TestLeave(t *testing.T) {
 	for name, c := range map[string]struct {
-		slept  bool // after having looked at it
+		slept  bool // after checking it
 		stored string
 		stays  bool
 	}{
@@ -466,8 +463,8 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// TestShutOut: who follows a holder that fell silent, with nothing noted, takes another
-// namespace than the one that it may be about to remove.
+// The successor of a silent holder without entries uses a different namespace than the one
+// that the former may be about to remove.
 func TestShutOut(t *testing.T) {
 	made := ownNamespace("n1", map[string]string{Label: "namespace"})
 	silent := Holder{Run: "a", Process: "p"}
@@ -502,15 +499,15 @@ func TestShutOut(t *testing.T) {
 	}
 }
 
-// TestWaitOutlastsSilence: an API server that has answered once is waited for as long as
-// the run that has the cluster; one that never did is not, nor is one that is gone for good,
-// and nor is it without --wait.
+// An API server that has answered once is waited for as long as the run that has the
+// cluster. One that never answered, or is gone for good, is not waited for, nor is any
+// without --wait.
 func TestWaitOutlastsSilence(t *testing.T) {
 	for name, c := range map[string]struct {
 		wait    time.Duration
-		refused string // the resource whose requests find nobody
-		from    int    // and from which look on
-		gone    bool   // the cluster is known to be
+		refused string // the resource whose requests fail
+		from    int    // from which look on
+		gone    bool   // the cluster is known to be gone
 		taken   bool
 	}{
 		"the Lease":           {time.Hour, "leases", 2, false, true},
@@ -527,7 +524,7 @@ func TestWaitOutlastsSilence(t *testing.T) {
 				switch looks++; looks {
 				case c.from:
 					return true, nil, &url.Error{Op: "Get", URL: "https://cluster", Err: syscall.ECONNREFUSED}
-				case c.from + 1: // it has been given back meanwhile
+				case c.from + 1: // the Lease has been returned in the meantime
 					free := leaseOf(Holder{}, nil)
 					return false, nil, f.kube.Tracker().Update(leases, free, Namespace)
 				}
@@ -541,11 +538,11 @@ func TestWaitOutlastsSilence(t *testing.T) {
 	}
 }
 
-// A machine that stood still for longer than a Lease lasts has not lost it because the
-// first renewal after that fails: the API server stood still, too. Two that fail do.
+// A machine that was suspended for longer than a Lease lasts has not lost the Lease if only
+// the first renewal fails: the API server was suspended, too. Two failures lose it.
 func TestRenewedAfterStandstill(t *testing.T) {
 	for _, c := range []struct {
-		fail int // renewals
+		fail int // number of failing renewals
 		lost bool
 	}{{0, false}, {1, false}, {2, true}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -575,8 +572,8 @@ func TestRenewedAfterStandstill(t *testing.T) {
 	}
 }
 
-// A renewal that an API server carried out after it was given up makes the next one conflict
-// with a Lease that is still this run's: that one renews it all the same.
+// A renewal that was executed after it was given up makes the next one conflict with a Lease
+// that is still this run's; that renewal succeeds all the same.
 func TestRenewedAfterLateRenewal(t *testing.T) {
 	f := newFakeJournal()
 	l := f.lease
@@ -593,8 +590,8 @@ func TestRenewedAfterLateRenewal(t *testing.T) {
 	}
 }
 
-// TestOriginal: an object without what this journal has changed of it, and with what
-// somebody else has; the cluster stays as it is.
+// Original returns an object without this journal's changes but with those of others, and
+// does not change the cluster.
 func TestOriginal(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))
 	before, err := f.Original(t.Context(), shopWeb)

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestJournal: a run changes, makes and removes others' objects, several times,
-// and dies; whoever comes next puts all back.
+// TestJournal lets a run change, make and remove others' objects several times, and die; the next
+// run restores everything.
 func TestJournal(t *testing.T) {
 	g := newGuest(t)
 	g.apply(t, web)
@@ -35,7 +35,7 @@ func TestJournal(t *testing.T) {
 	ctx := t.Context()
 	for _, edit := range []journal.Edit{
 		lever(0, "500m", env("B", "1"), env("C", "x")),
-		lever(2, "0.25", env("A", "3")), // written another way by the API server
+		lever(2, "0.25", env("A", "3")), // normalized by the API server
 		set("x", "metadata", "labels", "step"),
 	} {
 		must.OK(t, must.Err(j.Change(ctx, webObject, "test", edit)))
@@ -71,8 +71,8 @@ func TestJournal(t *testing.T) {
 	g.gone(t)
 }
 
-// TestForeignChangesStay: between a change and its end others scale, upgrade,
-// delete and make anew.
+// TestForeignChangesStay lets others scale, upgrade, delete and recreate objects between a change
+// and its end.
 func TestForeignChangesStay(t *testing.T) {
 	g := newGuest(t)
 	g.apply(t, web)
@@ -98,7 +98,7 @@ func TestForeignChangesStay(t *testing.T) {
 	c["image"] = "example.com/web:2"
 	c["resources"] = map[string]any{"limits": map[string]any{"cpu": "3"}}
 	must.OK(t, unstructured.SetNestedSlice(live.Object, containers, "spec", "template", "spec", "containers"))
-	live.SetResourceVersion("") // its controller writes, too
+	live.SetResourceVersion("") // its controller writes as well
 	must.OK(t, must.Err(at.Update(ctx, live, metav1.UpdateOptions{})))
 	done, err := j.Restore(ctx, journal.OfRun("only"))
 	if err != nil || len(done) != 1 || len(done[0].Left) != 1 || !strings.Contains(done[0].Left[0], `is "3"; it was "1", this program wrote "500m"`) {
@@ -111,7 +111,7 @@ func TestForeignChangesStay(t *testing.T) {
 			t.Errorf("%s lacks %s", text, want)
 		}
 	}
-	// Somebody has to decide; until then nothing is tried again.
+	// A person must decide; until then nothing is retried.
 	if again, err := j.Restore(ctx, nil); err != nil || len(again) != 0 {
 		t.Errorf("%+v, %v", again, err)
 	}
@@ -119,14 +119,14 @@ func TestForeignChangesStay(t *testing.T) {
 	if err != nil || len(entries) != 1 || entries[0].Left == "" {
 		t.Errorf("%+v, %v", entries, err)
 	}
-	// Made anew by somebody else: nothing of ours is in it.
+	// Recreated by someone else, without anything of ours.
 	must.OK(t, must.Err(j.Change(ctx, webObject, "test", set(int64(1), "spec", "revisionHistoryLimit"))))
 	must.OK(t, at.Delete(ctx, "web", metav1.DeleteOptions{}))
 	g.apply(t, web)
 	if done, err := j.Restore(ctx, nil); err != nil || len(done) != 1 || len(done[0].Back)+len(done[0].Left) != 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	// Made anew from its live state, as by kubectl replace --force: what was written is put back.
+	// Recreated from its live state, as by kubectl replace --force: what was written is reverted.
 	must.OK(t, must.Err(j.Change(ctx, webObject, "test", set(int64(2), "spec", "revisionHistoryLimit"))))
 	live = g.get(t, webObject)
 	must.OK(t, at.Delete(ctx, "web", metav1.DeleteOptions{}))
@@ -138,7 +138,7 @@ func TestForeignChangesStay(t *testing.T) {
 	}
 }
 
-// TestRevert: steps that overlap are taken back each for itself.
+// TestRevert reverts overlapping steps individually.
 func TestRevert(t *testing.T) {
 	g := newGuest(t)
 	g.apply(t, web)
@@ -171,7 +171,7 @@ func TestForeignNamespace(t *testing.T) {
 	if _, err := g.enter(t, "x", nil); err == nil || !strings.Contains(err.Error(), "somebody else's") {
 		t.Errorf("%v", err)
 	}
-	// What is somebody else's is not removed either.
+	// Objects of others are not removed either.
 	must.OK(t, journal.RemoveNamespace(t.Context(), g.kube))
 	must.OK(t, g.kube.Resource(journal.Namespaces).Delete(t.Context(), journal.Namespace, metav1.DeleteOptions{}))
 	g.gone(t)

@@ -31,16 +31,16 @@ func TestLook(t *testing.T) {
 		"renews":               {holder, []seen{{0, "1", unsure}, {5 * time.Second, "1", unsure}, {10 * time.Second, "2", alive}, {20 * time.Second, "2", alive}}},
 		"never renews":         {holder, []seen{{0, "1", unsure}, {Lapse - 1, "1", unsure}, {Lapse, "1", free}}},
 		"dies while looked at": {holder, []seen{{0, "1", unsure}, {10 * time.Second, "2", alive}, {10*time.Second + Lapse - 1, "2", alive}, {10*time.Second + Lapse, "2", free}}},
-		// What nobody could look at is no silence.
+		// Time in which nobody could look is not silence.
 		"an API server that stood still": {holder, []seen{{0, "1", unsure}, {time.Second, "2", alive}, {time.Hour, "2", alive}, {time.Hour + 20*time.Second, "2", alive},
 			{time.Hour + 22*time.Second, "3", alive}, {time.Hour + 22*time.Second + Lapse - 1, "3", alive}, {time.Hour + 22*time.Second + Lapse, "3", free}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var w watched
-			const zero = 1000 * time.Hour // by a clock that knows no wall clock
+			const zero = 1000 * time.Hour // on a clock without wall-clock time
 			last := time.Duration(0)
 			for _, s := range tt.seen {
-				for s.after-last > lookEvery && s.after-last < time.Minute { // as it is looked at
+				for s.after-last > lookEvery && s.after-last < time.Minute { // as if polled
 					last += lookEvery
 					w.look(w.version, tt.holder, zero+last, dead)
 				}
@@ -76,7 +76,8 @@ func entry() *Entry {
 		Fields: fields.Diff(map[string]any{"spec": map[string]any{"replicas": int64(3)}}, map[string]any{"spec": map[string]any{"replicas": int64(1)}})}
 }
 
-// An object is noted once, by the API version that it was first changed by, and found by any.
+// An object is recorded once, under the API version by which it was first changed, and found
+// under any.
 func TestSameObject(t *testing.T) {
 	o := Object{APIVersion: "networking.istio.io/v1", Kind: "VirtualService", Namespace: "shop", Name: "web"}
 	for want, others := range map[bool][]Object{
@@ -170,7 +171,7 @@ func FuzzParseEntry(f *testing.F) {
 	})
 }
 
-// TestInOrder: the latest first, autoscalers before all.
+// The latest first, autoscalers before all others.
 func TestInOrder(t *testing.T) {
 	named := func(n int, kind string) *Entry { return &Entry{Number: n, Object: Object{Kind: kind}} }
 	var got []int
@@ -182,9 +183,9 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: whether a Lease is held goes by a clock that nobody sets. The
-// wall clock may jump by an hour either way; only a machine that slept, or a
-// renewal that does not come, ends it.
+// Whether a Lease is held depends on a clock that cannot be set. The wall clock may jump by
+// an hour in either direction; only a machine that slept, or a missing renewal, ends the
+// Lease.
 func TestClockSetBack(t *testing.T) {
 	now := 5 * time.Hour
 	l := &lease{run: "r", now: func() time.Duration { return now }, renewed: now, done: make(chan struct{})}
@@ -192,7 +193,7 @@ func TestClockSetBack(t *testing.T) {
 		o := leaseOf(Holder{Run: "r"}, nil)
 		must.OK(t, unstructured.SetNestedField(o.Object, time.Now().Add(wall).UTC().Format(time.RFC3339), "spec", "renewTime"))
 		l.object = o
-		var w watched // of one that waits
+		var w watched // of a waiting run
 		if got := w.look("1", holderOf(o), now, nil); got != unsure {
 			t.Errorf("a Lease that was renewed %v from now is %v at first sight", wall, got)
 		}
@@ -203,7 +204,7 @@ func TestClockSetBack(t *testing.T) {
 	for _, step := range []struct {
 		after time.Duration
 		held  bool
-	}{{good - 1, true}, {1, false}, {-time.Second, true}, {time.Hour, false}} { // the last: its machine slept
+	}{{good - 1, true}, {1, false}, {-time.Second, true}, {time.Hour, false}} { // the last one: its machine slept
 		if now += step.after; (l.held() == nil) != step.held {
 			t.Errorf("%v after the renewal it is held: %v", now-l.renewed, !step.held)
 		}
@@ -214,8 +215,8 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
-// TestSecretsStayUnsaid: what a Secret holds is in no plan and in no word on what was
-// left alone; that it changes is.
+// The content of a Secret appears in no plan and in no message about what was left alone, but
+// the fact that it changes does.
 func TestSecretsStayUnsaid(t *testing.T) {
 	secret := func(data map[string]any, label string) map[string]any {
 		return map[string]any{"data": data, "stringData": map[string]any{"plain": "hunter2"},

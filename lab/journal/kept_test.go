@@ -22,7 +22,7 @@ import (
 // fakeCluster is an API server with ConfigMaps.
 type fakeCluster struct{ *fakeAPI }
 
-// Open is that of an [Opener].
+// Open implements [Opener].
 func (c *fakeCluster) Open(_ context.Context, o *unstructured.Unstructured, namespace string) (dynamic.ResourceInterface, error) {
 	return c.Resource(configMaps).Namespace(cmp.Or(namespace, o.GetNamespace())), nil
 }
@@ -44,7 +44,7 @@ func configMap(name, value string) *unstructured.Unstructured {
 		"metadata": map[string]any{"namespace": "theirs", "name": name}, "data": map[string]any{"x": value}}}
 }
 
-// data is what the object says, "-" if it is not there.
+// data returns the content of the object, or "-" if it does not exist.
 func (c *fakeCluster) data(t *testing.T, name string) string {
 	t.Helper()
 	o, err := c.Resource(configMaps).Namespace("theirs").Get(t.Context(), name, metav1.GetOptions{})
@@ -56,7 +56,7 @@ func (c *fakeCluster) data(t *testing.T, name string) string {
 	return x
 }
 
-// edit changes an object as somebody else does.
+// edit changes an object as another writer.
 func (c *fakeCluster) edit(t *testing.T, name, value string) {
 	t.Helper()
 	at := c.Resource(configMaps).Namespace("theirs")
@@ -103,9 +103,8 @@ func prepared(t *testing.T) *fakeCluster {
 	return c
 }
 
-// What was asked to stay stays: the next run leaves it alone, may change the same
-// objects, and puts back its own changes alone. It comes back on request, the
-// latest first.
+// Kept changes stay: the next run leaves them alone, may change the same objects, and
+// reverts only its own changes. They are reverted on request, the latest first.
 func TestKept(t *testing.T) {
 	c, ctx := prepared(t), t.Context()
 	for _, run := range []string{"1", "2"} {
@@ -157,7 +156,7 @@ func TestKept(t *testing.T) {
 	j.leaves(t)
 }
 
-// Whoever dies while it keeps has kept all, or nothing.
+// A run that dies while it keeps has kept all or nothing.
 func TestKeepingIsOneMoment(t *testing.T) {
 	for at := range 12 {
 		c, ctx := prepared(t), t.Context()
@@ -186,7 +185,7 @@ func TestKeepingIsOneMoment(t *testing.T) {
 		case at == 0:
 			want = "- 0 0"
 		}
-		at = -1 // from here on all is written
+		at = -1 // from here on everything is written
 		j.leaves(t)
 		j = c.enter(t, "2")
 		must.OK(t, must.Err(j.Restore(ctx, nil)))
@@ -204,7 +203,7 @@ func TestKeepingIsOneMoment(t *testing.T) {
 	}
 }
 
-// What somebody else changed of what is kept stays as it is, and is named.
+// Kept objects that someone else has changed stay as they are, and are named.
 func TestKeptAndChangedByOthers(t *testing.T) {
 	c, ctx := prepared(t), t.Context()
 	j := c.enter(t, "1")
@@ -224,7 +223,7 @@ func TestKeptAndChangedByOthers(t *testing.T) {
 	j.leaves(t)
 }
 
-// A Secret that says that something stays, and not what, is told and left.
+// A Secret that says that something stays, but not what, is reported and left.
 func TestKeepOfNobody(t *testing.T) {
 	c := prepared(t)
 	c.enter(t, "1").leaves(t)
@@ -239,9 +238,9 @@ func TestKeepOfNobody(t *testing.T) {
 	}
 }
 
-// What stays is taken back from the last to the first: one that lies below another is
-// refused by name, and nothing of it is lost. So it is with an object of which an earlier
-// run's word was left, whose note is older than what stays.
+// Kept changes are reverted from the last to the first: one below another is rejected by
+// name, and nothing of it is lost. The same applies to an object with an undecided remark
+// of an earlier run, whose entry is older than the kept change.
 func TestTakenBackInOrder(t *testing.T) {
 	for before, foreign := range map[string]bool{"0": false, "theirs": true} {
 		c, ctx := prepared(t), t.Context()
@@ -282,8 +281,8 @@ func TestTakenBackInOrder(t *testing.T) {
 	}
 }
 
-// A decision that has arrived, and of which nobody heard, is taken back before anything
-// is put back: whoever dies then has kept all, or nothing.
+// A decision that was stored, but whose answer was lost, is withdrawn before anything is
+// reverted: a run that dies then has kept all or nothing.
 func TestKeptUnheard(t *testing.T) {
 	for at := range 12 {
 		c, ctx := prepared(t), t.Context()
@@ -322,7 +321,7 @@ func TestKeptUnheard(t *testing.T) {
 		if done := err == nil; done && c.all(t) != "- 0 0" || done && at < 6 {
 			t.Fatalf("%d: %s", at, c.all(t))
 		}
-		writes = -1 // from here on all is written
+		writes = -1 // from here on everything is written
 		j.leaves(t)
 		j = c.enter(t, "2")
 		must.OK(t, must.Err(j.Restore(ctx, nil)))
@@ -337,8 +336,8 @@ func TestKeptUnheard(t *testing.T) {
 	}
 }
 
-// One who dies having made an object again, and before that is noted, has left nothing
-// for anybody to decide; what lies below is still known for what it is.
+// A run that dies after recreating an object, before that is recorded, leaves nothing
+// that needs a decision; what lies below is still recognized.
 func TestMadeAgainAndDied(t *testing.T) {
 	for name, again := range map[string]bool{"removed": false, "removed and made": true} {
 		t.Run(name, func(t *testing.T) {
@@ -382,8 +381,8 @@ func TestMadeAgainAndDied(t *testing.T) {
 	}
 }
 
-// An object that was made and asked to stay, and to which somebody has added since, is
-// left to him.
+// An object that was made and kept, and to which someone has added since, is left to
+// them.
 func TestKeptAndAddedTo(t *testing.T) {
 	for name, add := range map[string]struct {
 		path []string

@@ -18,7 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// guest is a cluster as somebody else's, with a namespace of theirs.
+// guest is someone else's cluster, with a namespace of theirs.
 type guest struct {
 	lab  *local.Lab
 	kube dynamic.Interface
@@ -47,7 +47,7 @@ func (g *guest) apply(t *testing.T, text string) *unstructured.Unstructured {
 	return objects[0]
 }
 
-// get reads an object; nil if there is none.
+// get reads an object, or returns nil if there is none.
 func (g *guest) get(t *testing.T, o journal.Object) *unstructured.Unstructured {
 	t.Helper()
 	at, err := g.open.Open(t.Context(), o.Bare(), o.Namespace)
@@ -95,14 +95,14 @@ spec:
 
 var webObject = journal.Object{APIVersion: "apps/v1", Kind: "Deployment", Namespace: theirs, Name: "web"}
 
-// set is an edit of what is there that sets one field.
+// set returns an edit of the live object that sets one field.
 func set(v any, path ...string) journal.Edit {
 	return func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		return live, unstructured.SetNestedField(live.Object, v, path...)
 	}
 }
 
-// lever makes of the original what a trial asks for.
+// lever returns an edit of the original as a trial makes it.
 func lever(replicas int64, cpu string, env ...any) journal.Edit {
 	return func(original, _ *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 		err := unstructured.SetNestedField(original.Object, replicas, "spec", "replicas")
@@ -115,13 +115,13 @@ func lever(replicas int64, cpu string, env ...any) journal.Edit {
 
 func env(name, value string) any { return map[string]any{"name": name, "value": value} }
 
-// without is an object's own but for what its controller counts on it.
+// without removes what its controller counts from an object.
 func without(own map[string]any) map[string]any {
 	unstructured.RemoveNestedField(own, "metadata", "annotations", "deployment.kubernetes.io/revision")
 	return own
 }
 
-// gone waits until the journal's namespace has gone.
+// gone waits until the journal's namespace is gone.
 func (g *guest) gone(t *testing.T) {
 	t.Helper()
 	for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {

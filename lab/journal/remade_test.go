@@ -18,8 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// remake deletes an object, and makes it again as kubectl replace --force and backup tools
-// do: from what it was, with edits. The new one has a UID of its own.
+// remake deletes an object and recreates it as kubectl replace --force and backup tools do:
+// from its previous state, with edits. The new one has another UID.
 func (c *fakeCluster) remake(t *testing.T, name string, edits map[string]string) {
 	t.Helper()
 	at := c.Resource(configMaps).Namespace("theirs")
@@ -41,9 +41,9 @@ func (c *fakeCluster) remake(t *testing.T, name string, edits map[string]string)
 	must.OK(t, err)
 }
 
-// An object that somebody deleted and made anew is judged by its fields, also where the run
-// changes it once more. What the run wrote is put back, or removed; what somebody else made
-// of it is left, and noted for somebody to decide.
+// An object that someone deleted and recreated is judged by its fields, even if the run
+// changes it once more. What the run wrote is reverted or removed. What someone else made
+// of it is left, and recorded for a decision.
 func TestMadeAnewBySomebodyElse(t *testing.T) {
 	remove := func(ctx context.Context, j *Journal, name string) error {
 		return j.Remove(ctx, ObjectOf(configMap(name, "")), "test")
@@ -62,9 +62,9 @@ func TestMadeAnewBySomebodyElse(t *testing.T) {
 		first  func(context.Context, *Journal, string) error // what the run does before that
 		remade string
 		edits  edits
-		then   func(context.Context, *Journal, string) error // and after it
-		want   string                                        // made, changed, removed
-		left   string                                        // of the object that was made anew; "": nothing is noted
+		then   func(context.Context, *Journal, string) error // and afterwards
+		want   string                                        // made, changed or removed
+		left   string                                        // part left alone of the recreated object; "": nothing is recorded
 	}{
 		"changed, as it was live":      {nothing, "changed", nil, nothing, "- 0 0", ""},
 		"changed, from a backup":       {nothing, "changed", backup, nothing, "- 0 0", ""},
@@ -117,8 +117,8 @@ func TestMadeAnewBySomebodyElse(t *testing.T) {
 	}
 }
 
-// What was removed, made in its place and removed again comes back, also where the second
-// removal was noted and did not come about.
+// An object that was removed, replaced, and whose replacement was removed again comes back,
+// even if the second removal was recorded but did not happen.
 func TestRemovedInItsPlace(t *testing.T) {
 	for name, killed := range map[string]bool{"removed": false, "killed before it": true} {
 		t.Run(name, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestRemovedInItsPlace(t *testing.T) {
 	}
 }
 
-// An object that is on its way out when it is to be put back is waited for: somebody may be
+// An object that is being deleted when it is to be restored is waited for: someone may be
 // replacing it.
 func TestReplacedMeanwhile(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))
@@ -175,7 +175,7 @@ func TestReplacedMeanwhile(t *testing.T) {
 	}
 }
 
-// A write that came too late is taken back though a controller has reported the object's
+// A write that came too late is reverted even if a controller has reported the object's
 // status since.
 func TestSleptAndAControllerReported(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))

@@ -10,8 +10,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A reserved namespace outlives whoever leaves the cluster, and goes with the next
-// one after that is taken back. One that somebody prepared is left as it is.
+// A reserved namespace outlives the holder that leaves the cluster, and is removed
+// with the first holder after the reservation is reverted. A namespace that an
+// administrator prepared is left as it is.
 func TestReserve(t *testing.T) {
 	namespace := func(labels map[string]any) *unstructured.Unstructured {
 		return &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace",

@@ -12,8 +12,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestLease: one at a time; the living are waited for or named, the dead are
-// followed; who has lost it changes nothing.
+// TestLease checks that one run at a time holds the Lease: live holders are
+// waited for or named, dead ones are succeeded, and a run that has lost it
+// changes nothing.
 func TestLease(t *testing.T) {
 	g := newGuest(t)
 	g.apply(t, web)
@@ -26,13 +27,13 @@ func TestLease(t *testing.T) {
 	ended, stop := first.Context(ctx)
 	defer stop()
 	journal.Die(first)
-	// The clock of whoever waits decides, not what the Lease says of its time.
+	// The waiting run's clock decides, not the time in the Lease.
 	began := time.Now()
 	second := g.entered(t, "second")
 	if waited := time.Since(began); waited < journal.Lapse-time.Second {
 		t.Errorf("taken over after %v", waited)
 	}
-	// The first one comes to life again.
+	// The first one wakes up again.
 	if err := journal.Rise(ctx, first); !errors.Is(err, journal.ErrLost) {
 		t.Errorf("%v", err)
 	}

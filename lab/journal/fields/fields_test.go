@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// object reads YAML as an unstructured object holds it.
+// object parses YAML into the form that unstructured objects hold.
 func object(t testing.TB, text string) map[string]any {
 	t.Helper()
 	m, ok := textMap(text)
@@ -98,8 +98,8 @@ func TestUndoGivesTheSameBytes(t *testing.T) {
 	}
 }
 
-// TestUndoLeavesOthersAlone: an upgrade, a scaling and a variable of somebody's
-// between the change and its undoing.
+// TestUndoLeavesOthersAlone makes an upgrade, a scaling and another writer's
+// variable between the change and its revert.
 func TestUndoLeavesOthersAlone(t *testing.T) {
 	before, after := object(t, installed), object(t, levers)
 	live := object(t, strings.NewReplacer("pilot:1.30", "pilot:1.31", "replicas: 1\n  strategy", "replicas: 5\n  strategy",
@@ -121,8 +121,8 @@ func TestUndoLeavesOthersAlone(t *testing.T) {
 	}
 }
 
-// TestUndoMakesNothingOfWhatHasGone: a container that somebody took away does
-// not come back because a variable was taken out of it.
+// A container that someone removed does not come back because a variable was
+// removed from it.
 func TestUndoMakesNothingOfWhatHasGone(t *testing.T) {
 	before := object(t, `{spec: {containers: [{name: a, env: [{name: X, value: "1"}, {name: Y, value: "2"}]}, {name: b, image: i}]}}`)
 	after := object(t, `{spec: {containers: [{name: a, env: [{name: Y, value: "2"}]}, {name: b, image: i}]}}`)
@@ -159,18 +159,18 @@ func TestText(t *testing.T) {
 			t.Errorf("%s: %s", a.Field, a.State)
 		}
 	}
-	// YAML 1.1, as istiod reads it: off is false.
+	// YAML 1.1, as in istiod: off is false.
 	if m, ok := textMap("a: off\n"); !ok || m["a"] != false {
 		t.Errorf("%v", m)
 	}
-	// A text that is YAML no more is left alone.
+	// A text that is no longer YAML is left alone.
 	if back, answers := Undo(of("{"), changes); !reflect.DeepEqual(back, of("{")) || answers[0].State != Foreign {
 		t.Errorf("%v %v", back, answers)
 	}
 }
 
-// TestOver: whether or not the second change comes about, the first value is
-// what is put back.
+// Whether or not the second change takes place, the first value is the one to
+// restore.
 func TestOver(t *testing.T) {
 	zero := object(t, `{spec: {replicas: 3}}`)
 	one := object(t, `{spec: {replicas: 1, paused: true}}`)
@@ -182,7 +182,7 @@ func TestOver(t *testing.T) {
 			t.Errorf("%s: %s", name, value(back))
 		}
 	}
-	// Somebody's change in between becomes what is put back.
+	// Another writer's change in between becomes the value to restore.
 	theirs := object(t, `{spec: {replicas: 7, paused: true}}`)
 	third := Over(first, theirs, two)
 	if back, _ := Undo(two, third); !reflect.DeepEqual(back, object(t, `{spec: {replicas: 7}}`)) {
@@ -205,7 +205,7 @@ func TestSeen(t *testing.T) {
 	}
 }
 
-// draw makes an object of the shapes that Kubernetes' have.
+// draw generates an object with the structure of Kubernetes' objects.
 func draw(t *rapid.T, depth int, label string) any {
 	kinds := 3
 	if depth == 0 {
@@ -244,8 +244,8 @@ func drawObject(t *rapid.T, label string) map[string]any {
 	return m
 }
 
-// TestProperty: a change that is undone leaves what was there, in one step or in
-// several, seen through or not.
+// A reverted change leaves the original, in one step or in several, whether or
+// not it took place.
 func TestProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		zero := drawObject(t, "zero")
@@ -274,8 +274,8 @@ func TestProperty(t *testing.T) {
 	})
 }
 
-// TestNeverOverwrites: whatever somebody else did to an object, a field that is
-// neither as written nor as before keeps its value.
+// Whatever another writer did to an object, a field that is neither as written
+// nor as before keeps its value.
 func TestNeverOverwrites(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before, wanted, live := drawObject(t, "before"), drawObject(t, "wanted"), drawObject(t, "live")
