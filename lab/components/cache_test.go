@@ -18,8 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestMain lets this test program be a second builder in a process of its
-// own: see helper.
+// TestMain also lets this test program run as a second builder in a separate
+// process: see helper.
 func TestMain(m *testing.M) {
 	if job := os.Getenv("COMPONENTS_TEST_HELPER"); job != "" {
 		os.Exit(helper(job, cache{dir: os.Getenv("COMPONENTS_TEST_CACHE")}))
@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 func helper(job string, c cache) int {
 	ctx := context.Background()
 	switch job {
-	case "race": // make 20 entries, noting each that was made here
+	case "race": // make 20 entries, recording each that was made here
 		for i := range 20 {
 			r := textRecipe(fmt.Sprint("race", i), "content")
 			made := r.make
@@ -44,7 +44,7 @@ func helper(job string, c cache) int {
 			}
 		}
 		return 0
-	case "hang": // begin an entry, and never end it
+	case "hang": // begin an entry, but never finish it
 		r := textRecipe("hang", "whole")
 		r.make = func(ctx context.Context, dir string) ([]Version, error) {
 			if err := os.WriteFile(filepath.Join(dir, "file"), []byte("ha"), 0o644); err != nil {
@@ -76,7 +76,7 @@ func textRecipe(name, text string) recipe {
 	}}
 }
 
-// leftovers lists what lies in a cache beside whole entries and locks.
+// leftovers lists the contents of a cache besides complete entries and locks.
 func leftovers(t *testing.T, c cache) []string {
 	t.Helper()
 	left, err := filepath.Glob(filepath.Join(c.dir, "tmp", "*"))
@@ -144,8 +144,8 @@ func TestCacheFailureLeavesNothing(t *testing.T) {
 		t.Error("a failed entry is found")
 	}
 	nothingLeft(t, c)
-	// A maker that does not look at its context must not leave an entry
-	// after it was cancelled, either.
+	// A maker that ignores its context must not leave an entry after it was
+	// cancelled, either.
 	ctx, cancel := context.WithCancel(t.Context())
 	r.make = func(ctx context.Context, dir string) ([]Version, error) { cancel(); return good(ctx, dir) }
 	if _, err := c.ensure(ctx, r); !errors.Is(err, context.Canceled) {
@@ -183,7 +183,7 @@ func TestCacheRemakesWhatIsNoLongerWhole(t *testing.T) {
 	}
 }
 
-// linkedRecipe makes an entry of a file, a link to it and one in a folder.
+// linkedRecipe makes an entry with a file, a link to it and a link in a folder.
 func linkedRecipe() recipe {
 	r := textRecipe("thing", "hello")
 	text := r.make
@@ -195,8 +195,8 @@ func linkedRecipe() recipe {
 	return r
 }
 
-// What was changed without another size is found by whoever uses it, and made
-// again; who only looks whether it is there does not read it.
+// A change that keeps the size is detected on use, and the entry is made again;
+// a mere lookup does not read files.
 func TestCacheRemakesWhatWasChanged(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(e entry) error
@@ -247,7 +247,8 @@ func TestCacheRemakesWhatWasChanged(t *testing.T) {
 	}
 }
 
-// Under an umask that lets a group write, an entry is its owner's all the same.
+// Under an umask that permits group writes, an entry is still writable only by
+// its owner.
 func TestCacheSealsForItsOwner(t *testing.T) {
 	store, r := cache{dir: t.TempDir()}, linkedRecipe()
 	made := r.make
@@ -267,7 +268,7 @@ func TestCacheSealsForItsOwner(t *testing.T) {
 	}
 }
 
-// An entry is what its name says: one that was put under another's is none.
+// An entry stored under another entry's name does not count.
 func TestCacheEntryUnderAnotherName(t *testing.T) {
 	store := cache{dir: t.TempDir()}
 	good, other := textRecipe("thing", "hello"), textRecipe("thing", "other")
@@ -307,7 +308,7 @@ func TestCacheRaceOfGoroutines(t *testing.T) {
 			text := r.make
 			r.make = func(ctx context.Context, dir string) ([]Version, error) {
 				made.Add(1)
-				<-release // until everybody else waits
+				<-release // until all others are waiting
 				return text(ctx, dir)
 			}
 			r.wait = func() {
@@ -371,7 +372,7 @@ func TestCacheBuilderKilled(t *testing.T) {
 	if _, ok := c.lookup(r); ok {
 		t.Error("found while it is being made")
 	}
-	// While the other works, waiting for it ends with the context.
+	// While another builder works, the wait ends with the context.
 	ctx, cancel := context.WithCancel(t.Context())
 	r.wait = cancel
 	if _, err := c.ensure(ctx, r); !errors.Is(err, context.Canceled) {
@@ -421,7 +422,7 @@ func TestCacheThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// Whoever may write to the cache has root run what they like.
+// Anyone who can write to the cache can make root run arbitrary programs.
 func TestCacheOfOthers(t *testing.T) {
 	given := t.TempDir()
 	if got, err := CacheDir(filepath.Join(given, "not-yet")); err != nil || got != filepath.Join(given, "not-yet") {

@@ -15,7 +15,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// compiledPackage is what decides how a package of a module is compiled.
+// compiledPackage holds everything that determines how a package of a module is
+// compiled.
 type compiledPackage struct {
 	ImportPath string
 	Standard   bool
@@ -46,10 +47,10 @@ func listCompiled(t *testing.T, cmd *exec.Cmd, dir string) map[string]compiledPa
 	}
 }
 
-// A package that meshtrial and a component have in common, or two components,
-// is compiled from the same files of the same version: once. pilot-agent's
-// release has tags of its own, under which Envoy's messages, Istio's own packages
-// and the retries of gRPC's middleware are others.
+// A package shared by meshtrial and a component, or by two components, is
+// compiled once, from the same files of the same version. pilot-agent's release
+// has different build tags, which change Envoy's messages, Istio's own packages
+// and the retries of gRPC's middleware.
 func TestCommonPackagesAreCompiledOnce(t *testing.T) {
 	tools := toolchain{source: "src"}
 	flags := func(tags string, packages ...string) []string {

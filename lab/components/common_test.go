@@ -12,12 +12,12 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// ownVersions are the modules that meshtrial requires in another version than
-// the components do, and why. What they share with the components is compiled
-// twice.
+// ownVersions are the modules of which meshtrial requires a different version
+// than the components, and why. Packages shared with the components are then
+// compiled twice.
 var ownVersions = map[string]string{}
 
-// goMod is what a go.mod file says, as go mod edit tells it.
+// goMod is the content of a go.mod file as printed by go mod edit.
 type goMod struct {
 	Require []struct{ Path, Version string }
 	Replace []struct {
@@ -36,8 +36,8 @@ func readGoMod(t *testing.T, path string) goMod {
 	return m
 }
 
-// A module that meshtrial and the components both require has one version, and
-// no replacement, so that its packages are compiled once.
+// A module required by both meshtrial and the components has one version and no
+// replacement, so that its packages are compiled once.
 func TestCommonModulesHaveOneVersion(t *testing.T) {
 	ours, theirs := readGoMod(t, "../../go.mod"), readGoMod(t, "src/go.mod")
 	versions, replaced := map[string]string{}, map[string]string{}
@@ -68,7 +68,7 @@ func TestCommonModulesHaveOneVersion(t *testing.T) {
 	}
 }
 
-// The Makefile compiles as the components are compiled.
+// The Makefile uses the same compiler settings as the components.
 func TestMakefileCompilesAlike(t *testing.T) {
 	makefile, err := os.ReadFile("../../Makefile")
 	must.OK(t, err)
@@ -81,8 +81,8 @@ func TestMakefileCompilesAlike(t *testing.T) {
 			t.Errorf("the Makefile has no line %s", want)
 		}
 	}
-	// What decides how a package is compiled, beside tags; the rest is for the
-	// linker, or says where things come from.
+	// Settings that affect compilation, besides tags; the others are for the
+	// linker, or say where sources come from.
 	compiler := []string{"-trimpath", "-gcflags"}
 	for _, u := range goUnits() {
 		for _, flag := range u.flags() {

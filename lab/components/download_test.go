@@ -97,13 +97,13 @@ func TestWheel(t *testing.T) {
 	}
 }
 
-// fakeArchive serves packages whose files are made up: the programs and
-// folders that the layout asks for, and nothing that is a real ELF file.
+// fakeArchive serves packages with synthetic files: the programs and folders
+// that the layout requires, but no real ELF files.
 type fakeArchive struct {
 	version func(p debianPackage) string
-	harm    string // a package to be served with another content than promised
-	without string // a file no package has
-	missing string // a package not served
+	harm    string // a package to serve with content other than announced
+	without string // a file to omit from all packages
+	missing string // a package to omit
 }
 
 func (a fakeArchive) identity() map[string]any { return map[string]any{"ID": "fake"} }

@@ -30,7 +30,8 @@ func TestCheckRuns(t *testing.T) {
 	}
 }
 
-// A tool's libraries come with the tools, or with what the image has of Debian anyway.
+// A tool's libraries are among the tools, or among the Debian files that the image has
+// anyway.
 func TestCheckTools(t *testing.T) {
 	f, err := elf.Open("/bin/sh")
 	if err != nil {

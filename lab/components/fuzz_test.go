@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// FuzzEntry: an entry that is taken for whole lists only files that are there,
-// inside its folder.
+// FuzzEntry checks that an accepted entry lists only existing files inside its
+// folder.
 func FuzzEntry(f *testing.F) {
 	r := recipe{name: "x", inputs: map[string]any{"a": "b"}}
 	for _, files := range []string{`[]`, `[{"path": "a", "size_bytes": 1}]`, `[{"path": "a", "size_bytes": 2}]`, `[{"path": "../../outside", "size_bytes": 1}]`,

@@ -66,7 +66,7 @@ func TestGoBuild(t *testing.T) {
 		t.Errorf("events %+v do not end with ready and nothing left", events)
 	}
 
-	// What is there needs no compiler.
+	// An existing entry needs no compiler.
 	t.Setenv("PATH", t.TempDir())
 	events = nil
 	again, err := fakeBuilder(t, source, cacheDir, &events).Ensure(t.Context(), "pilot-agent")
@@ -76,7 +76,7 @@ func TestGoBuild(t *testing.T) {
 	}
 }
 
-// A build is found again exactly as long as nothing it is made from changed.
+// A build is found again exactly as long as none of its inputs changes.
 func TestGoBuildKey(t *testing.T) {
 	source := fakeSource(helloProgram)
 	unit := goUnit{name: "u", packages: []string{"./hello"}, tags: "a", stamps: []string{"main.version=1"}}
@@ -123,10 +123,10 @@ func TestGoBuildCancelled(t *testing.T) {
 	cacheDir := t.TempDir()
 	ctx, cancel := context.WithCancel(t.Context())
 	var events []Event
-	// A program that Go's own cache cannot know, so that it is compiled.
+	// A program that Go's own cache cannot contain, so it must be compiled.
 	program := helloProgram + "\n// " + cacheDir + "\n"
 	b := fakeBuilder(t, fakeSource(program), cacheDir, &events)
-	b.options.Progress = func(e Event) { cancel() } // as soon as the compiler runs
+	b.options.Progress = func(e Event) { cancel() } // as soon as the compiler is running
 	_, err := b.Ensure(ctx, "pilot-agent")
 	if !errors.Is(err, context.Canceled) || errs.Code(err) != errs.CodeInterrupted {
 		t.Errorf("error %v (code %d), want cancelled and 130", err, errs.Code(err))
@@ -134,7 +134,7 @@ func TestGoBuildCancelled(t *testing.T) {
 	nothingLeft(t, cache{dir: cacheDir})
 }
 
-// The whole group of processes ends with the context, not the first only.
+// The whole process group ends with the context, not only the first process.
 func TestCommandEndsItsChildren(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -152,7 +152,7 @@ func TestCommandEndsItsChildren(t *testing.T) {
 	_ = cmd.Wait() // killed
 	if n, err := r.Read(buf); n != 0 || err == nil {
 		t.Errorf("read %q, %v after the end", buf[:n], err)
-	} // and Read returned at all: the grandchild is gone too
+	} // Read returned, so the grandchild is gone too
 }
 
 func TestWithoutGo(t *testing.T) {
@@ -166,7 +166,7 @@ func TestWithoutGo(t *testing.T) {
 	nothingLeft(t, cache{dir: cacheDir})
 }
 
-// The program carries the module src as it is, without its tests.
+// The embedded archive matches the module src, without its tests.
 func TestSourceArchiveIsCurrent(t *testing.T) {
 	archive := txtar.Archive{Comment: []byte("Made from src by `make documents`.\n\n")}
 	src := os.DirFS("src")

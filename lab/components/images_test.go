@@ -61,7 +61,7 @@ func digestOf(image v1.Image) string {
 	return h.String()
 }
 
-// extract reads an archive as any other program would, as an OCI layout.
+// extract reads an archive as an OCI layout, as other programs would.
 func extract(t *testing.T, archive string) (ref string, image v1.Image) {
 	t.Helper()
 	dir := t.TempDir()
@@ -105,8 +105,8 @@ func fileIn(t *testing.T, image v1.Image, path string) (text string, h *tar.Head
 	return "", nil
 }
 
-// checkImage holds an image's manifest, configuration and layers against each
-// other. (Package validate does, but takes no layer that is not compressed.)
+// checkImage checks an image's manifest, configuration and layers against each other.
+// (Package validate does this too, but does not accept uncompressed layers.)
 func checkImage(t *testing.T, image v1.Image) {
 	t.Helper()
 	config, err1 := image.ConfigFile()
@@ -130,8 +130,8 @@ func checkImage(t *testing.T, image v1.Image) {
 	}
 }
 
-// examplePlans are an image with a program, and two with the system's files that differ in
-// their last layer.
+// examplePlans returns an image with a program, and two with the system's files that
+// differ in their last layer.
 func examplePlans() []Plan {
 	proxy := func(ref, envoy string) Plan {
 		return Plan{Ref: ref, System: true, Config: v1.Config{Entrypoint: []string{"/agent"}},
@@ -202,8 +202,7 @@ func TestImages(t *testing.T) {
 		t.Errorf("/tmp in the proxy is %+v", h)
 	}
 
-	// The two proxies differ in Envoy alone, so that an import copies the
-	// rest once.
+	// The two proxies differ only in Envoy, so an import copies the rest once.
 	one, err1 := proxy.Layers()
 	other, err2 := images["x/proxy:2"].Layers()
 	if err := errors.Join(err1, err2); err != nil || len(one) != 4 || len(other) != 4 {
@@ -218,7 +217,7 @@ func TestImages(t *testing.T) {
 	}
 }
 
-// The same inputs give the same image, whichever machine and moment.
+// The same inputs give the same image, on any machine and at any time.
 func TestImagesAreDeterministic(t *testing.T) {
 	var seen []string
 	for range 2 {
@@ -257,7 +256,7 @@ func TestLayerOrder(t *testing.T) {
 	}
 }
 
-// staticProgram makes a program that needs no libraries, nor does anything.
+// staticProgram makes a program that needs no libraries and does nothing.
 func staticProgram(t *testing.T, machine elf.Machine, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "meshtrial")
@@ -265,8 +264,8 @@ func staticProgram(t *testing.T, machine elf.Machine, text string) string {
 	return path
 }
 
-// What is pulled is what was pushed: compressed layers, the program inside, and
-// the same digest each time.
+// A pull returns what was pushed: compressed layers with the program, and the same digest
+// each time.
 func TestRolesImage(t *testing.T) {
 	_, hub := serveRegistry(t)
 	to, err := name.NewTag(hub + "/meshtrial:v1")
@@ -313,7 +312,7 @@ func TestRolesImage(t *testing.T) {
 	}
 }
 
-// The archive and what a registry holds are the same files.
+// The archive and the image in a registry contain the same files.
 func TestRolesArchive(t *testing.T) {
 	b := &Builder{cache: cache{dir: t.TempDir()}}
 	program := staticProgram(t, elf.EM_X86_64, "roles")

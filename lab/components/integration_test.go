@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// These tests use the user's own cache, and fill it if need be: the first
-// run takes as long as `meshtrial lab components build`.
+// These tests use the user's own cache, and fill it if necessary: the first run
+// takes as long as `meshtrial lab components build`.
 
 func realBuilder(t *testing.T) (*Builder, *Set) {
 	t.Helper()
@@ -33,7 +33,7 @@ func realBuilder(t *testing.T) (*Builder, *Set) {
 	return b, set
 }
 
-// Every program starts, and says the version that the table says.
+// Every program starts and reports the version in the table.
 func TestRealPrograms(t *testing.T) {
 	_, set := realBuilder(t)
 	for _, test := range []struct{ program, args, want string }{
@@ -86,7 +86,7 @@ func TestRealCoreDNSPlugins(t *testing.T) {
 	}
 }
 
-// What was made once is not made again.
+// What has been made is not made again.
 func TestRealSecondTimeDoesNothing(t *testing.T) {
 	b, first := realBuilder(t)
 	images, err := b.Images(t.Context(), "")

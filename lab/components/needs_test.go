@@ -9,7 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A tool is needed by what it makes or looks for, and by nothing that is in the cache already.
+// A tool is required only by what it makes or inspects, and not by what is already in the
+// cache.
 func TestNeeds(t *testing.T) {
 	t.Setenv("PATH", t.TempDir()) // no go, no apt-get, no python3
 	names := []string{"envoy@" + DefaultEnvoy, "runc"}

@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// imageRecipe makes what an image is made of, and more: files in folders, a link,
-// and a folder without files.
+// imageRecipe makes what an image consists of, and more: files in folders, a link, and an
+// empty folder.
 func imageRecipe(text string) recipe {
 	return recipe{name: "image", inputs: map[string]any{"text": text}, make: func(_ context.Context, dir string) ([]Version, error) {
 		return nil, errors.Join(
@@ -28,8 +28,9 @@ func imageRecipe(text string) recipe {
 	}}
 }
 
-// An entry gets its name once the disk holds all of it: what files hold, then the
-// names in folders, the inner ones first. So a power loss leaves no entry, or a whole one.
+// An entry gets its name only when the disk holds all of it: first the contents of files,
+// then the names in folders, inner folders first. So a power loss leaves no entry or a
+// complete one.
 func TestEntryIsOnDiskBeforeItHasItsName(t *testing.T) {
 	var done []string
 	c := cache{dir: t.TempDir(), did: func(op, path string) { done = append(done, op+" "+path) }}
@@ -39,7 +40,7 @@ func TestEntryIsOnDiskBeforeItHasItsName(t *testing.T) {
 	if named < 0 || named != len(done)-2 || done[len(done)-1] != "sync "+filepath.Join(c.dir, "entries") {
 		t.Fatalf("the name comes before the end: %q", done)
 	}
-	was := strings.TrimPrefix(done[named], "rename ") // the folder's name until then
+	was := strings.TrimPrefix(done[named], "rename ") // the folder's previous name
 	at := func(path string) int {
 		rel, err := filepath.Rel(e.dir, path)
 		must.OK(t, err)
@@ -47,7 +48,7 @@ func TestEntryIsOnDiskBeforeItHasItsName(t *testing.T) {
 	}
 	count := 0
 	err = filepath.WalkDir(e.dir, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.Type()&fs.ModeSymlink != 0 { // a link is a name alone
+		if err != nil || d.Type()&fs.ModeSymlink != 0 { // a link is only a name
 			return err
 		}
 		count++
@@ -64,8 +65,8 @@ func TestEntryIsOnDiskBeforeItHasItsName(t *testing.T) {
 	}
 }
 
-// Whatever part of an entry a power loss leaves where a file system keeps less than
-// it promised, or that was being removed: it is found out, and made again.
+// Any part of an entry that a power loss leaves, on a file system that keeps less than it
+// promised or during a removal, is detected and made again.
 func TestEntryAfterPowerLoss(t *testing.T) {
 	r := imageRecipe("x")
 	made, err := cache{dir: t.TempDir()}.ensure(t.Context(), r)
@@ -85,7 +86,7 @@ func TestEntryAfterPowerLoss(t *testing.T) {
 	}
 	count := 0
 	for what, damage := range damages {
-		for some := 1; some < 1<<len(files); some++ { // all sets of them but none
+		for some := 1; some < 1<<len(files); some++ { // all non-empty subsets
 			c := cache{dir: t.TempDir()}
 			dir := filepath.Join(c.dir, "entries", filepath.Base(made.dir))
 			half := filepath.Join(c.dir, "tmp", filepath.Base(made.dir)+"-77")

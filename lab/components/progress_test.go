@@ -15,13 +15,13 @@ func TestTimeLeft(t *testing.T) {
 			t.Errorf("after %s: %s left, want %s to %s", elapsed, got, low, high)
 		}
 	}
-	check(0, 400*time.Second, 400*time.Second) // the weights are all there is to go by
+	check(0, 400*time.Second, 400*time.Second) // only the weights are known
 	m.work["a"].done = 1
 	check(100*time.Second, 300*time.Second, 300*time.Second) // as fast as expected
 	check(200*time.Second, 600*time.Second, 600*time.Second) // half as fast
 	check(50*time.Second, 150*time.Second, 150*time.Second)  // twice as fast
 	m.work["a"].done = 0.04                                  // 1% of the work
-	check(40*time.Second, 400*time.Second, 800*time.Second)  // too early to believe that it takes ten times as long
+	check(40*time.Second, 400*time.Second, 800*time.Second)  // too early to conclude that it takes ten times as long
 	m.work["a"].done, m.work["b"].done = 1, 1
 	check(time.Hour, 0, 0)
 }

@@ -20,7 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// serveRegistry serves an empty registry; hub is a folder of it.
+// serveRegistry serves an empty registry; hub is a folder in it.
 func serveRegistry(t *testing.T) (server *httptest.Server, hub string) {
 	t.Helper()
 	server = httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -28,7 +28,7 @@ func serveRegistry(t *testing.T) (server *httptest.Server, hub string) {
 	return server, strings.TrimPrefix(server.URL, "http://") + "/istio"
 }
 
-// pushRandom pushes an image of its own to a registry.
+// pushRandom pushes a new random image to a registry.
 func pushRandom(t *testing.T, ref string) v1.Image {
 	t.Helper()
 	image, err := random.Image(1000, 2)
@@ -61,7 +61,7 @@ func TestPull(t *testing.T) {
 			t.Errorf("%+v holds %s %s, pushed was %s", i, ref, digestOf(image), pushed[ref])
 		}
 	}
-	// Once pulled, the registry is not needed any more.
+	// After the pull, the registry is no longer needed.
 	server.Close()
 	again, err := b.Pull(t.Context(), o)
 	if err != nil || !slices.Equal(again, images) {
@@ -80,7 +80,7 @@ func TestPull(t *testing.T) {
 	}
 }
 
-// A layer that stops in the middle must not pass for an image.
+// A truncated layer must not count as an image.
 func TestPullBrokenOff(t *testing.T) {
 	server, hub := serveRegistry(t)
 	ref := hub + "/pilot:1"
@@ -97,7 +97,7 @@ func TestPullBrokenOff(t *testing.T) {
 	nothingLeft(t, b.cache)
 }
 
-// A tag that moves takes nobody along who gave digests.
+// A pull by digest does not follow a moved tag.
 func TestPullByDigest(t *testing.T) {
 	_, hub := serveRegistry(t)
 	push := func() (digests []string) {
@@ -127,7 +127,7 @@ func TestPullByDigest(t *testing.T) {
 			t.Errorf("the archive holds %s %s", ref, digestOf(held))
 		}
 	}
-	// A digest that the registry does not have is no reason to take another.
+	// If the registry lacks a digest, the pull does not fall back to another.
 	pins[refs[0]] = "sha256:" + strings.Repeat("0", 64)
 	if _, err := b.Pull(t.Context(), Pull{Refs: refs, Pins: pins}); err == nil || !strings.Contains(err.Error(), "/pilot:1@sha256:000") {
 		t.Errorf("a digest of nothing: %v", err)

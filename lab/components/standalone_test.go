@@ -34,7 +34,7 @@ func standalone(t *testing.T, entries map[string]entry, program string) Standalo
 func TestStandalone(t *testing.T) {
 	c := cache{dir: t.TempDir()}
 	entries := fakeEntries(t, c)
-	program := staticProgram(t, elf.EM_X86_64, "program") // whatever this machine's processor
+	program := staticProgram(t, elf.EM_X86_64, "program") // whatever this machine's architecture
 	made := standalone(t, entries, program)
 	ref, image := extract(t, made.Path)
 	digest, err := image.Digest()
@@ -70,7 +70,7 @@ func TestStandalone(t *testing.T) {
 	if again := standalone(t, entries, program); again.Digest != made.Digest || again.Unpacked != made.Unpacked {
 		t.Errorf("made twice: %+v, then %+v", made, again)
 	}
-	// What docker load reads is the same image.
+	// docker load reads the same image.
 	tag, err := name.NewTag(StandaloneRef)
 	must.OK(t, err)
 	loaded, err := tarball.ImageFromPath(made.Path, &tag)
@@ -82,8 +82,8 @@ func TestStandalone(t *testing.T) {
 	}
 }
 
-// Entries of the image are found where nothing can be made, and the debian one under the
-// release that the image says it is.
+// The image's entries are found where nothing can be made, and the Debian entry by the
+// release that the image states.
 func TestStandaloneCacheIsUsed(t *testing.T) {
 	base := t.TempDir()
 	b := &Builder{cache: cache{dir: base}, archive: fakeArchive{}, source: fakeSource(helloProgram)}
@@ -100,7 +100,7 @@ func TestStandaloneCacheIsUsed(t *testing.T) {
 	if exists(other.CacheDir()) {
 		t.Error("something was written")
 	}
-	// A damaged entry of the base is made anew beside it.
+	// A damaged entry of the base is made again next to it.
 	p, _ := set.Program("containerd")
 	must.OK(t, os.WriteFile(p.Path, []byte("damaged"), 0o755))
 	other.archive = fakeArchive{}
@@ -111,7 +111,7 @@ func TestStandaloneCacheIsUsed(t *testing.T) {
 	}
 }
 
-// The base cache is judged as the cache is, and nothing in it changes.
+// The base cache must meet the same conditions as the cache, and nothing in it changes.
 func TestBaseCache(t *testing.T) {
 	base, own := t.TempDir(), filepath.Join(t.TempDir(), "cache")
 	link := filepath.Join(t.TempDir(), "link")
@@ -139,7 +139,7 @@ func TestBaseCache(t *testing.T) {
 	}
 }
 
-// The image says that it is the release that its packages' entry is keyed by.
+// The image states the release by which its packages' entry is keyed.
 func FuzzRelease(f *testing.F) {
 	f.Add("ID=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\nPRETTY_NAME=\"Debian\"\n")
 	f.Add("ID=\"\nID\n=x\nVERSION_ID=\"\"a\\\"\" \r\n")
@@ -152,7 +152,7 @@ func FuzzRelease(f *testing.F) {
 	})
 }
 
-// What cannot be written, or is no longer wanted, is noticed before the work is done.
+// An unwritable target, or a cancellation, is noticed before the work is done.
 func TestStandaloneRefuses(t *testing.T) {
 	b, dir := &Builder{cache: cache{dir: filepath.Join(t.TempDir(), "cache")}}, t.TempDir()
 	program := staticProgram(t, elf.EM_X86_64, "program")

@@ -28,7 +28,7 @@ func TestTable(t *testing.T) {
 			}
 			programs[p] = c.Name
 		}
-		if !digest.MatchString(c.Digest) && c.Name != "pause" { // which is in this repository
+		if !digest.MatchString(c.Digest) && c.Name != "pause" { // pause is in this repository
 			t.Errorf("%s has the digest %q", c.Name, c.Digest)
 		}
 		if got, ok := find(c.Name); !ok || got.Name != c.Name {
@@ -46,7 +46,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// What the table says of Go modules must be what is built.
+// The table's entries for Go modules must match what is built.
 func TestTableMatchesModule(t *testing.T) {
 	mod, err1 := os.ReadFile("src/go.mod")
 	sum, err2 := os.ReadFile("src/go.sum")

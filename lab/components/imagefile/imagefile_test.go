@@ -25,7 +25,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// layerWith is a layer of files: names and contents; a name that ends in @ is a link.
+// layerWith returns a layer of files: names and contents; a name ending in @ is a
+// link.
 func layerWith(t *testing.T, pairs ...string) v1.Layer {
 	t.Helper()
 	var b bytes.Buffer
@@ -46,20 +47,20 @@ func layerWith(t *testing.T, pairs ...string) v1.Layer {
 	return l
 }
 
-// A program is taken out of an image as its topmost layer has it.
+// A program is extracted from the topmost layer of the image that has it.
 func TestTake(t *testing.T) {
 	home := t.TempDir()
 	for _, v := range []string{"HOME", "DOCKER_CONFIG", "XDG_RUNTIME_DIR"} { // a user without credentials
 		t.Setenv(v, home)
 	}
 	store := registry.New(registry.Logger(log.New(io.Discard, "", 0)))
-	forged := "" // the blob in whose place another is served
+	forged := "" // the blob that is replaced by another
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if forged == "" || r.Method != http.MethodGet || path.Base(r.URL.Path) != forged {
 			store.ServeHTTP(w, r)
 			return
 		}
-		w.(http.Flusher).Flush() // of no length that is known beforehand
+		w.(http.Flusher).Flush() // so that the length is not known beforehand
 		blob, err := layerWith(t, "usr/local/bin/istiod", "evil").Compressed()
 		if err == nil {
 			_, err = io.Copy(w, blob)
@@ -72,7 +73,7 @@ func TestTake(t *testing.T) {
 	const file = "usr/local/bin/istiod"
 	for tag, c := range map[string]struct {
 		layers []v1.Layer
-		want   string // content, or what the error says
+		want   string // content, or part of the error
 		fails  bool
 	}{
 		"one":     {[]v1.Layer{layerWith(t, "etc/other", "x", "./usr/local/bin/istiod", "one")}, "one", false},

@@ -53,11 +53,11 @@ func TestName(t *testing.T) {
 	}
 }
 
-// A server notes what is asked of it, and may want a password.
+// A server records its requests, and may require a password.
 type server struct {
 	registry http.Handler
 	password string
-	// refuses, unless 0, is the status with which an upload is refused.
+	// refuses, unless 0, is the status with which uploads are rejected.
 	refuses atomic.Int32
 	mu      sync.Mutex
 	written []string
@@ -89,7 +89,7 @@ func (s *server) writes() []string {
 	return out
 }
 
-// start serves a registry, and has a user without credentials.
+// start serves a registry, and sets up a user without credentials.
 func start(t *testing.T) (s *server, at string) {
 	t.Helper()
 	home := t.TempDir()
@@ -145,7 +145,7 @@ func TestPushAndPull(t *testing.T) {
 		t.Errorf("what is there was pushed again: %q", w)
 	}
 
-	// Under another tag there is only the manifest to push.
+	// Under another tag, only the manifest must be pushed.
 	other, err := Name(at+"/tools/meshtrial:other", "v1")
 	must.OK(t, err)
 	if ref2, err := Image(t.Context(), image, other); err != nil || ref2 != ref {
@@ -193,7 +193,7 @@ func TestPushRefused(t *testing.T) {
 	}
 }
 
-// Nothing goes to another machine in the clear, though the library would do
+// Nothing is sent unencrypted to another machine, although the library would do
 // that for a private address.
 func TestPlainHTTP(t *testing.T) {
 	var asked []string
