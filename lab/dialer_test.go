@@ -28,14 +28,14 @@ type noConnection struct{ httpstream.Connection }
 
 func (noConnection) RemoveStreams(...httpstream.Stream) {}
 
-// Why a pod's port refused is told by another stream than the one that ends;
-// on a busy machine it may be read a good deal later.
+// The reason why a pod's port refused arrives on a different stream than the
+// one that ends; on a busy machine it may be read considerably later.
 func TestRefusalIsToldHoweverLate(t *testing.T) {
 	const why = "connect: connection refused"
 	for name, test := range map[string]struct {
 		says string
 		late time.Duration
-		want string        // "" for the plain end
+		want string        // "" for a plain end
 		most time.Duration // until then
 	}{
 		"at once":        {why, 0, why, 0},
@@ -60,7 +60,7 @@ func TestRefusalIsToldHoweverLate(t *testing.T) {
 					t.Errorf("%v after %v", err, time.Since(began))
 				}
 				conn.Close()
-				if test.late > test.most { // what is never told ends with the test
+				if test.late > test.most { // a reason that never arrives ends with the test
 					time.Sleep(test.late)
 				}
 			})

@@ -7,7 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// What a run made, and what is being deleted, is not there for whoever comes next.
+// Objects that a run made or that are being deleted do not count as existing for
+// the next user.
 func TestStays(t *testing.T) {
 	now := metav1.Now()
 	for name, tt := range map[string]struct {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/version"
 )
 
-// served is an API server that can be asked what it serves.
+// served is an API server that reports what it serves.
 type served struct {
 	resources map[string][]metav1.APIResource
 	err       error
@@ -58,7 +58,7 @@ func TestKinds(t *testing.T) {
 		find(core.WithKind("Namespace"), "namespaces", false, 1)
 		find(core.WithKind("Eviction"), "", false, 1)
 		find(custom.WithKind("Thing"), "", false, 2)
-		find(custom.WithKind("Thing"), "", false, 2) // asked just now
+		find(custom.WithKind("Thing"), "", false, 2) // asked a moment ago
 		s.resources["x.io/v2"] = []metav1.APIResource{{Name: "things", Kind: "Thing", Namespaced: true}}
 		time.Sleep(relookAfter)
 		find(custom.WithKind("Thing"), "things", true, 3)

@@ -74,7 +74,7 @@ func FuzzParseObjects(f *testing.F) {
 	})
 }
 
-// shakes is what net/http says of a server that is too busy for a TLS handshake.
+// shakes is net/http's error for a server that is too busy for a TLS handshake.
 type shakes struct{}
 
 func (shakes) Error() string   { return "net/http: TLS handshake timeout" }
@@ -158,8 +158,7 @@ func TestWhyNotReady(t *testing.T) {
 	}
 }
 
-// late refuses the first requests, as a port-forward does when nothing
-// listens yet.
+// late rejects the first requests, as a port-forward does while nothing listens.
 type late struct {
 	refusals int
 	err      error
@@ -178,10 +177,10 @@ func (l *late) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r}, nil
 }
 
-// A role's server may come up a moment after its container; what it never
-// took is sent again, whole, and nothing else is.
+// A role's server may come up a moment after its container. A request that it
+// never received is sent again in full, and no other request is.
 func TestPatientRole(t *testing.T) {
-	synctest.Test(t, patientRole) // a busy machine takes none of its time
+	synctest.Test(t, patientRole) // independent of the machine's load
 }
 
 func patientRole(t *testing.T) {

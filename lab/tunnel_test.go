@@ -23,8 +23,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// An API server that takes connections and never answers keeps neither who
-// dials nor who closes, however little time the one had.
+// An API server that accepts connections but never answers blocks neither dialling nor
+// closing, however short the dial's timeout.
 func TestDeadServerKeepsNobody(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must.OK(t, err)
@@ -36,7 +36,7 @@ func TestDeadServerKeepsNobody(t *testing.T) {
 			if err != nil {
 				return
 			}
-			defer conn.Close() // with the test
+			defer conn.Close() // closed with the test
 			taken <- struct{}{}
 		}
 	}()
@@ -60,8 +60,8 @@ func TestDeadServerKeepsNobody(t *testing.T) {
 	}
 }
 
-// spdyServer forwards ports by SPDY alone; serve has each stream, once the client knows of
-// it.
+// spdyServer forwards ports over SPDY only; serve handles each stream once the client
+// knows of it.
 func spdyServer(t *testing.T, serve func(s httpstream.Stream)) *httptest.Server {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -88,7 +88,7 @@ func spdyServer(t *testing.T, serve func(s httpstream.Stream)) *httptest.Server 
 	return server
 }
 
-// Where nobody knows WebSocket, as with a proxy before the API server, SPDY will do.
+// Where WebSocket is unsupported, as with a proxy in front of the API server, SPDY works.
 func TestSPDYWithoutWebSocket(t *testing.T) {
 	server := spdyServer(t, func(s httpstream.Stream) {
 		if s.Headers().Get(corev1.StreamType) == corev1.StreamTypeData {
@@ -107,10 +107,10 @@ func TestSPDYWithoutWebSocket(t *testing.T) {
 	}
 }
 
-// Who waits for a pod that does not answer hears of it when its line is hung up. The next
-// line is another one.
+// A wait for an unresponsive pod ends with an error when its connection is hung up. The
+// next connection is a new one.
 func TestHangUp(t *testing.T) {
-	streams := make(chan httpstream.Stream, 4) // two of each line
+	streams := make(chan httpstream.Stream, 4) // two per connection
 	d := NewDialer(&rest.Config{Host: spdyServer(t, func(s httpstream.Stream) { streams <- s }).URL})
 	d.HangUp("ns", "pod") // there is none yet
 	conn, err := d.DialPod(t.Context(), "ns", "pod", 80)
@@ -142,8 +142,8 @@ func TestHangUp(t *testing.T) {
 	}
 }
 
-// deaf is an upgraded connection to a server that reads nothing more: what is
-// written to it waits until it is cut off.
+// deaf is an upgraded connection to a server that has stopped reading: writes block until
+// it is cut off.
 type deaf struct {
 	noConnection
 	cut chan struct{}
@@ -155,7 +155,7 @@ type cutter chan struct{}
 
 func (c cutter) Close() error { close(c); return nil }
 
-// A connection that is not made in time is left to who makes it.
+// A connection that is not made in time is left to its maker.
 func TestCloseLeavesWhatIsBeingMade(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := NewDialer(&rest.Config{})
@@ -167,7 +167,7 @@ func TestCloseLeavesWhatIsBeingMade(t *testing.T) {
 	})
 }
 
-// A server that reads nothing more is cut off, all of its connections at once.
+// A server that has stopped reading is cut off, with all of its connections at once.
 func TestDeafServerIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := NewDialer(&rest.Config{})

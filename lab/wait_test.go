@@ -22,8 +22,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/podwait"
 )
 
-// A pod that was told to end is waited for, unless its node is not heard of: that it has
-// ended nobody will say, and another one has taken its place.
+// A terminating pod is waited for, unless its node is silent: its end will never be
+// reported, and another pod has taken its place.
 func TestWaitPodsOfDeadNodes(t *testing.T) {
 	pod := func(name string, ready corev1.ConditionStatus, containers, ending bool) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"app": "xds"}},
@@ -54,7 +54,7 @@ func TestWaitPodsOfDeadNodes(t *testing.T) {
 	}
 }
 
-// Lists that take long are not asked for one after the other.
+// Lists that take long are not requested back to back.
 func TestWaitPodsOfLongLists(t *testing.T) {
 	for _, c := range []struct {
 		takes      time.Duration
@@ -76,7 +76,7 @@ func TestWaitPodsOfLongLists(t *testing.T) {
 	}
 }
 
-// A DaemonSet whose image no node can have is not waited for.
+// A DaemonSet whose image no node can get is not waited for.
 func TestWaitDaemonSetWithoutImage(t *testing.T) {
 	set := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "ztunnel"},
 		Spec:   appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "ztunnel"}}},
@@ -91,11 +91,11 @@ func TestWaitDaemonSetWithoutImage(t *testing.T) {
 	}
 }
 
-// A pod of an older version, which a rollout leaves until the new ones are ready, ends no
-// wait, whatever keeps it from starting.
+// A pod of an older version, which a rollout keeps until the new ones are ready, does not
+// end a wait, whatever keeps it from starting.
 func TestWaitDeploymentBesideOldPods(t *testing.T) {
 	for name, c := range map[string]struct {
-		newest  string // version of the pod that came last; "" where there is one pod
+		newest  string // version of the newest pod; "" if there is one pod
 		updated int32
 		unseen  bool // the controller has not seen the newest version yet
 		ends    bool
@@ -134,8 +134,8 @@ func TestWaitDeploymentBesideOldPods(t *testing.T) {
 	}
 }
 
-// A Deployment whose pods a quota refuses is not waited for, in the words of its condition:
-// that takes no right to read events.
+// A wait for a Deployment whose pods a quota rejects ends with the message of the
+// Deployment's condition, which requires no right to read events.
 func TestWaitDeploymentRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := int32(1)

@@ -65,8 +65,8 @@ func fakeAPI(t *testing.T, allow func(asked string) bool) string {
 	return kubeconfig(t, server.URL)
 }
 
-// asked is a question in words: verb, resource, group, subresource and
-// namespace, or verb and path.
+// asked describes a question: verb, resource, group, subresource and namespace, or verb and
+// path.
 func asked(s authorization.SelfSubjectAccessReviewSpec) string {
 	if a := s.NonResourceAttributes; a != nil {
 		return a.Verb + " " + a.Path
@@ -77,7 +77,7 @@ func asked(s authorization.SelfSubjectAccessReviewSpec) string {
 
 func everything(string) bool { return true }
 
-// needs are some features in the places of a run.
+// needs returns some features with the places of a run.
 func needs(t *testing.T, names ...string) []rights.Feature {
 	t.Helper()
 	features, err := rights.Named(names...)
@@ -110,8 +110,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// TestOpenSaysAllThatIsMissing: by feature and place; what a run can go without
-// is a note, and what the run does not need is not asked for.
+// Open reports all missing rights by feature and place. Missing optional rights are a note,
+// and unneeded rights are not checked.
 func TestOpenSaysAllThatIsMissing(t *testing.T) {
 	var mu sync.Mutex
 	questions := map[string]int{}
@@ -156,8 +156,8 @@ func TestOpenNotesWhatARunCanGoWithout(t *testing.T) {
 	}
 }
 
-// A right that a run can go without keeps nobody from having a run go on by itself: the pod
-// goes without it where that user lacks it, or may make no role.
+// A missing optional right does not prevent a detached run: the pod does without it if the
+// user lacks it, or cannot create the role.
 func TestGrantable(t *testing.T) {
 	asks := needs(t, rights.EveryRun, rights.DataPlane)
 	words := func(features []rights.Feature) (out []string) {
@@ -180,7 +180,7 @@ func TestGrantable(t *testing.T) {
 		"half of that":                   {[]string{agents}, []string{agents}, 0},
 		"no roles there":                 {[]string{`create roles.rbac.authorization.k8s.io/ in "kube-system"`}, []string{agent, agents}, 2},
 		"no bindings there":              {[]string{agent, `create rolebindings.rbac.authorization.k8s.io/ in "kube-system"`}, []string{agent, agents}, 1},
-		"no roles where it must":         {[]string{`create roles.rbac.authorization.k8s.io/ in "istio-system"`}, nil, 0}, // the feature detached asks for that
+		"no roles where it must":         {[]string{`create roles.rbac.authorization.k8s.io/ in "istio-system"`}, nil, 0}, // the feature detached requires that
 		"no nodes":                       {[]string{`get nodes./ in ""`}, []string{`get nodes./ in ""`}, 0},
 		"no endpoints":                   {[]string{`list endpointslices.discovery.k8s.io/ in "meshtrial-x"`}, []string{`list endpointslices.discovery.k8s.io/ in "meshtrial-x"`}, 0},
 	} {
@@ -206,8 +206,7 @@ func TestGrantable(t *testing.T) {
 	}
 }
 
-// TestResolve: the API server says where objects of a study are, and whether
-// they have a namespace.
+// The API server reports where objects of a study are, and whether they have a namespace.
 func TestResolve(t *testing.T) {
 	var mu sync.Mutex
 	var questions []string
@@ -255,7 +254,7 @@ func TestOpenBadInput(t *testing.T) {
 	}
 }
 
-// Whoever names a kubeconfig is told which file it is about, which context, and what to do.
+// Errors about a kubeconfig name its file and context, and say what to do.
 func TestKubeconfigErrors(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -295,7 +294,7 @@ func TestKubeconfigErrors(t *testing.T) {
 	}
 }
 
-// Every reason has words and a hint.
+// Every reason has a text and a hint.
 func TestReasons(t *testing.T) {
 	for _, r := range []Reason{NoAnswer, NoCredentials, Rejected, Forbidden, Untrusted, NotTLS, OnlyTLS, NotAPIServer, Unhealthy} {
 		if reasons[r].text == "" || reasons[r].hint == "" {
@@ -304,7 +303,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// An API server that answers and refuses is told from one that does not answer.
+// An API server that rejects a request is distinguished from one that does not answer.
 func TestReachRefused(t *testing.T) {
 	for _, tt := range []struct {
 		status int
@@ -343,7 +342,7 @@ func TestReachRefused(t *testing.T) {
 		}
 	}
 
-	// One of several files: kubectl finds the context in them by itself.
+	// With several files, kubectl finds the context in them itself.
 	first, second := kubeconfig(t, "http://127.0.0.1:1"), kubeconfig(t, "http://127.0.0.1:1")
 	t.Setenv("KUBECONFIG", first+":"+second)
 	if _, err := Reach(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), first+", "+second+" does not answer") || !strings.Contains(errs.Hint(err), "kubectl --context here version") {
@@ -351,7 +350,7 @@ func TestReachRefused(t *testing.T) {
 	}
 }
 
-// Nor is one that this machine does not trust, or that was never asked.
+// The same for a server that this machine does not trust, or that was never contacted.
 func TestReachUntrusted(t *testing.T) {
 	serve := func(start func(*httptest.Server)) string {
 		server := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -384,7 +383,7 @@ func TestReachUntrusted(t *testing.T) {
 	}
 }
 
-// Who is not logged in may see the version, and nothing else.
+// An anonymous user may see only the version.
 func TestReachAnonymous(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -402,7 +401,7 @@ func TestReachAnonymous(t *testing.T) {
 	}
 }
 
-// What needs rights that are lacking is told so before it begins.
+// Missing rights are reported before anything begins.
 func TestReachRefuses(t *testing.T) {
 	path := fakeAPI(t, func(asked string) bool { return !strings.HasPrefix(asked, "list pods") })
 	if _, err := Reach(t.Context(), Options{Kubeconfig: path, Needs: needs(t, rights.Signals)}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "signals: list pods in namespace istio-system (istiod's pods)") {
@@ -410,8 +409,7 @@ func TestReachRefuses(t *testing.T) {
 	}
 }
 
-// What needs no rights still learns that the cluster is there, before anything
-// is done for it.
+// Commands that need no rights still check that the cluster answers before they do anything.
 func TestReach(t *testing.T) {
 	config, err := Reach(t.Context(), Options{Kubeconfig: fakeAPI(t, func(string) bool { return false })})
 	if err != nil || config == nil {
@@ -423,7 +421,8 @@ func TestReach(t *testing.T) {
 	}
 }
 
-// A pod's service account is of no kubeconfig, also where there is one that has no contexts.
+// A pod's service account does not come from a kubeconfig, even if there is one without
+// contexts.
 func TestInPod(t *testing.T) {
 	l := &Lab{files: []string{kubeconfig(t, "http://127.0.0.1:1")}}
 	l.useServiceAccount(&rest.Config{Host: "https://10.0.0.1"})
@@ -433,14 +432,14 @@ func TestInPod(t *testing.T) {
 	}
 }
 
-// A kubeconfig may come from a program that keeps it: --kubeconfig <(PROGRAM).
+// A kubeconfig may come from the output of a program: --kubeconfig <(PROGRAM).
 func TestPipedKubeconfig(t *testing.T) {
 	text, err := os.ReadFile(fakeAPI(t, func(string) bool { return true }))
 	must.OK(t, err)
 	read, write, err := os.Pipe()
 	if err == nil {
 		defer read.Close()
-		_, err = write.Write(text) // which a pipe holds
+		_, err = write.Write(text) // it fits into the pipe's buffer
 		err = errors.Join(err, write.Close())
 	}
 	must.OK(t, err)

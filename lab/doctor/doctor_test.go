@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// fakeHost is a machine made of answers.
+// fakeHost is a machine with predefined answers.
 type fakeHost struct {
 	uid      int
 	programs []string
@@ -41,12 +41,12 @@ func (h fakeHost) Sleep(ctx context.Context, _ time.Duration) error {
 
 func file(text string) *fstest.MapFile { return &fstest.MapFile{Data: []byte(text)} }
 
-// process is a line of /proc/PID/stat.
+// process returns a line of /proc/PID/stat.
 func process(pid, command, ticks string) *fstest.MapFile {
 	return file(pid + " (" + command + ") S 1 1 1 0 -1 0 0 0 0 0 " + ticks + " 0 0 0 20 0 1 0 777 1000 50 0 0")
 }
 
-// fit is a machine without fault.
+// fit returns a machine without faults.
 func fit() (fstest.MapFS, fakeHost) {
 	root := fstest.MapFS{
 		"proc/cpuinfo":                        file(strings.Repeat("processor : 0\nmodel name : Good CPU\nflags : fpu tsc\n\n", 8)),
@@ -98,8 +98,8 @@ func TestAFitMachineIsOK(t *testing.T) {
 	}
 }
 
-// Each case spoils one thing; only the line named may change, and it must
-// say what is wrong and how to mend it.
+// Each case breaks one thing. Only the line named may change, and it must say
+// what is wrong and how to fix it.
 func TestEachFaultIsNamed(t *testing.T) {
 	after := func(root fstest.MapFS, files map[string]*fstest.MapFile) func() {
 		return func() { maps.Copy(root, files) }
@@ -180,7 +180,7 @@ func TestEachFaultIsNamed(t *testing.T) {
 func TestAnEmptyMachineIsSurvived(t *testing.T) {
 	lines := judge(t, fstest.MapFS{}, fakeHost{uid: 1000})
 	for name, line := range lines {
-		if line.Status == Failure { // that is for whoever tries what a lab needs
+		if line.Status == Failure { // that is for users who try what a lab needs
 			t.Errorf("%s: %+v", name, line)
 		}
 	}
