@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// bench is a machine's worth of tools for these tests: the meshtrial program
-// and a state folder of its own.
+// bench has the tools of these tests: the meshtrial program and a separate
+// state folder.
 type bench struct {
 	labtest.Machine
 	before *leakcheck.Snapshot
@@ -33,7 +33,7 @@ func newBench(t *testing.T) *bench {
 	return b
 }
 
-// leaks looks for what labs with these ids could leave.
+// leaks returns where to look for what labs with these IDs could leave behind.
 func (b *bench) leaks(ids ...string) leakcheck.Options {
 	only := []string{b.State()}
 	for _, id := range ids {

@@ -56,7 +56,7 @@ func TestFindCgroups(t *testing.T) {
 	}
 }
 
-// TestCreate looks at what is written, on plain folders.
+// TestCreate checks what is written, on plain folders.
 func TestCreate(t *testing.T) {
 	read := func(parts ...string) string {
 		data, err := os.ReadFile(filepath.Join(parts...))
@@ -70,7 +70,7 @@ func TestCreate(t *testing.T) {
 		must.OK(t, os.WriteFile(filepath.Join(cpuset, name), []byte(text), 0o600))
 	}
 	groups := cgroups{{mount: cpuset, controllers: []string{"cpuset"}}, {mount: cpu, controllers: []string{"cpu"}}, {mount: unified, v2: true, controllers: []string{"cpu"}}}
-	for range 2 { // again is no error
+	for range 2 { // repeating is not an error
 		must.OK(t, groups.create("/lab", labShare))
 	}
 	if got := read(cpuset, "lab", systemGroup, "cpuset.cpus"); got != "0-1" {
@@ -91,13 +91,13 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// A container's own group hands controllers on once all of its processes are below it; those
-// of the machine's root stay where they are.
+// A container's own group delegates controllers once all of its processes are below it;
+// processes of the machine's root stay where they are.
 func TestVacate(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		root   bool
-		procs  map[string]string // what the group has after a process was moved; "" is first
+		procs  map[string]string // processes in the group after a process was moved; "" is the initial state
 		failed map[string]error
 		moved  []string
 		want   string // part of the error, or of its hint
@@ -150,7 +150,7 @@ func TestRemove(t *testing.T) {
 	if !slices.Equal(left, []string{"other"}) {
 		t.Errorf("left %q", left)
 	}
-	// A group that cannot go is an error once time is up.
+	// A group that cannot be removed is an error once time is up.
 	must.OK(t, os.MkdirAll(filepath.Join(root, "busy", "full"), 0o755))
 	os.WriteFile(filepath.Join(root, "busy", "full", "file"), nil, 0o600)
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)

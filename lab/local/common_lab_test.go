@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// serverYAML is a Deployment and Service that answer "hello" on port 8080:
-// the sidecar's own Envoy with a configuration of its own.
+// serverYAML returns a Deployment and Service that answer "hello" on port 8080,
+// using the sidecar's own Envoy with another configuration.
 func serverYAML(images lab.Images) string {
 	return strings.ReplaceAll(`
 apiVersion: v1
@@ -73,7 +73,7 @@ spec: {selector: {app: server}, ports: [{port: 80, targetPort: 8080}]}
 `, "PROXY", images.Meshes["istio"]["proxy"])
 }
 
-// names asks the lab's DNS, from the host, through its cluster IP.
+// names queries the lab's DNS, from the host, through its cluster IP.
 func names(t *testing.T, ctx context.Context) {
 	status, err := local.GetStatus("")
 	must.OK(t, err)
@@ -86,8 +86,8 @@ func names(t *testing.T, ctx context.Context) {
 		"www.example.com.":                      "203.0.113.1",
 		"any.slow.test.":                        "192.0.2.53",
 	} {
-		// A busy machine may keep the answer from arriving in the resolver's
-		// time, and the rules of the cluster IP may come a moment after the lab.
+		// On a busy machine the answer may arrive after the resolver's timeout,
+		// and the rules of the cluster IP may come a moment after the lab.
 		eventually.Succeeds(t, time.Minute, name, func() error {
 			began := time.Now()
 			got, err := resolver.LookupNetIP(ctx, "ip4", name)

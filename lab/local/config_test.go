@@ -50,7 +50,7 @@ func TestFilesParse(t *testing.T) {
 			}
 		}
 	}
-	// Defaults of these programs lie in folders of the host's.
+	// Defaults of these programs are folders of the host.
 	for _, hostFolder := range []string{"/opt/containerd", "/etc/cni", "/usr/libexec", "/var/lib/containerd", "/run/containerd"} {
 		for name, data := range files {
 			if strings.Contains(string(data), hostFolder) {
@@ -63,8 +63,8 @@ func TestFilesParse(t *testing.T) {
 	}
 }
 
-// A node whose network others add to has its plugins where they may; another runs
-// those of the cache.
+// If others extend a node's network, the node has its plugins where they may
+// write; otherwise it runs those of the cache.
 func TestNetworkFolders(t *testing.T) {
 	s := testSpec(t)
 	if toml := s.containerdTOML(false); !strings.Contains(toml, `bin_dir = "/cache/debian/cni"`) || !strings.Contains(toml, s.Dir.conf("cni")) {

@@ -21,7 +21,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// startEgress serves an egress and returns a client that goes through it.
+// startEgress serves an egress and returns a client that uses it.
 func startEgress(t *testing.T, e *egress) *http.Client {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -53,7 +53,7 @@ func TestEgress(t *testing.T) {
 		return (&net.Dialer{}).DialContext(ctx, network, address)
 	}}
 	client := startEgress(t, direct)
-	// The same through another proxy, as a host that has one.
+	// The same through another proxy, as on a host that has one.
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must.OK(t, err)
 	defer listener.Close()

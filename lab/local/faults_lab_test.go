@@ -27,15 +27,15 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// victims are programs of a lab that get killed.
+// victims are programs of a lab to kill.
 var victims = []string{"kube-apiserver", "kubelet", "containerd", "etcd", "pilot-discovery", "envoy",
 	"kube-controller-manager", "kube-scheduler", "kube-proxy", "containerd-shim-runc-v2", "pilot-agent", "coredns"}
 
-// chance is the test's.
+// chance returns the test's source of random numbers.
 func chance(t *testing.T) *rand.Rand { return rand.New(rand.NewPCG(labtest.Seed(t), 1)) }
 
 // killParts kills four parts of a lab at random moments, and waits until it has
-// mended itself.
+// recovered.
 func killParts(t *testing.T, l *local.Lab, random *rand.Rand) {
 	t.Helper()
 	status, err := local.GetStatus("")
@@ -49,7 +49,7 @@ func killParts(t *testing.T, l *local.Lab, random *rand.Rand) {
 			if time.Now().After(end) {
 				t.Fatal("nothing to kill")
 			}
-			time.Sleep(time.Second) // it is being restarted; another may run
+			time.Sleep(time.Second) // it is restarting; another may be running
 			victim = victims[random.IntN(len(victims))]
 		}
 		must.OK(t, unix.Kill(pids[random.IntN(len(pids))], unix.SIGKILL))
@@ -73,8 +73,8 @@ func killNode(t *testing.T) {
 	})
 }
 
-// killStart kills a `lab up` at a random moment, takes down what there is, and
-// checks that nothing is left on the host of any lab but those of others.
+// killStart kills a `lab up` at a random moment, takes down what exists, and checks that
+// no lab but those of others has left anything on the host.
 func (b *bench) killStart(t *testing.T, random *rand.Rand, args ...string) {
 	t.Helper()
 	cmd := b.Command(t, append([]string{"lab", "up"}, args...)...)
@@ -90,8 +90,9 @@ func (b *bench) killStart(t *testing.T, random *rand.Rand, args ...string) {
 
 var labName = regexp.MustCompile(`/meshtrial(-[0-9a-f]{6})`)
 
-// othersLabs returns a function that tells the ends of the names of the labs whose inits
-// it has seen run, here those of other tests: one that is taken down has none any more.
+// othersLabs returns a function that returns name suffixes of the labs whose inits it
+// has seen running, here those of other tests: a lab that has been taken down no longer
+// has one.
 func othersLabs() func() []string {
 	var seen []string
 	return func() []string {
@@ -134,19 +135,19 @@ spec:
       containers: [{name: app, image: "docker.io/meshtrial/pause:1"}]
 `
 
-// mended waits until every part of a lab works again: the node is ready, and
-// what ran is available.
+// mended waits until every part of a lab works again: the node is ready, and what was
+// running is available.
 func mended(t *testing.T, l *local.Lab) {
 	t.Helper()
 	client, err := kubernetes.NewForConfig(l.RESTConfig())
 	must.OK(t, err)
-	// Whatever waits for another part to come back is restarted ever more rarely.
+	// Components that wait for another one to return are restarted less and less often.
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
 	for _, d := range []struct{ namespace, name string }{{"kube-system", "coredns"}, {"istio-system", "istiod"}, {"killed", "app"}} {
 		must.OK(t, lab.WaitDeployment(ctx, client, d.namespace, d.name))
 	}
-	// Deployments stay available for a while without what was killed last.
+	// Deployments remain available for a while without what was killed last.
 	var status *local.Status
 	eventually.Succeeds(t, time.Minute, "all components run", func() error {
 		var err error
@@ -166,7 +167,7 @@ func mended(t *testing.T, l *local.Lab) {
 			t.Logf("%s was restarted %d times", c.Name, c.Restarts)
 		}
 	}
-	// The mended node starts pods. What was killed last runs again, but may not
+	// The recovered node starts pods. What was killed last is running again, but may not
 	// answer yet.
 	eventually.Succeeds(t, 2*time.Minute, "the mended API server takes a restart", func() error {
 		out, err := tryKubectl("", "rollout", "restart", "-n", "killed", "deploy/app")

@@ -10,8 +10,8 @@ import (
 )
 
 // TestKills kills parts of labs at random moments, thirty times. A lab whose
-// parts die mends itself; one whose init or whose `lab up` dies is gone at
-// once. After each `lab down` nothing is left.
+// parts die recovers; one whose init or whose `lab up` dies is gone
+// immediately. After each `lab down` nothing is left.
 func TestKills(t *testing.T) {
 	random := chance(t)
 	b := newBench(t)

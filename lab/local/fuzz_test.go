@@ -22,8 +22,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/scriptconn"
 )
 
-// FuzzRecord: a lab.json that is taken names a lab of this folder, and says the
-// same when it is written again; of one that is not, the error says which file.
+// FuzzRecord checks that an accepted lab.json names a lab of this folder and is
+// unchanged when written again, and that the error about a rejected one names
+// the file.
 func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"schema": 1, "id": "abc123", "phase": "ready", "boot_id": "b", "started": "2026-11-21T12:00:00Z", "init_pid": 7,
 		"network": {"pods": "10.1.0.0/16"}, "sysctls": {"fs/inotify/max_user_instances": 128}, "images": {"proxies": {"1.40.0": "x"}}}`))
@@ -58,8 +59,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzSysctls: whatever a record, and the file of what is still to be put back,
-// say, nothing is written but the setting that labs raise.
+// FuzzSysctls checks that, whatever a record and the file of pending values
+// contain, only the setting that labs raise is written.
 func FuzzSysctls(f *testing.F) {
 	f.Add("fs/inotify/max_user_instances", 128, []byte(`{"fs/inotify/max_user_instances": 64}`), false)
 	f.Add("../other", 1, []byte(`{"../../other": 2, "fs/inotify/other": 3}`), false)
@@ -102,9 +103,9 @@ func files(t *testing.T, dir string) map[string]bool {
 	return out
 }
 
-// FuzzEgress: whatever a client asks of the proxy, it connects to what was asked
-// for, asks another proxy for the same in one request, passes on what was
-// said after that, and answers with one whole response.
+// FuzzEgress checks that, whatever a client requests, the proxy connects to the
+// requested target or requests the same from another proxy in one request,
+// forwards what follows, and answers with one complete response.
 func FuzzEgress(f *testing.F) {
 	for _, say := range []string{
 		"CONNECT registry.example:443 HTTP/1.1\r\nHost: registry.example:443\r\n\r\nhello",
@@ -145,8 +146,8 @@ func FuzzEgress(f *testing.F) {
 	})
 }
 
-// world is what a fuzzed egress connects to: any host but those that begin with
-// "none".
+// world is what a fuzzed egress connects to: any host except those that begin
+// with "none".
 type world struct {
 	mu      sync.Mutex
 	proxy   bool
@@ -202,7 +203,7 @@ func checkEgress(t *testing.T, w *world, say []byte, c *scriptconn.Conn, through
 				}
 			}
 			if _, err := io.Copy(io.Discard, r.Body); err != nil {
-				break // the connection ended in the middle, as it may
+				break // the connection may end in the middle
 			}
 		}
 	}
@@ -230,8 +231,8 @@ func checkEgress(t *testing.T, w *world, say []byte, c *scriptconn.Conn, through
 	}
 }
 
-// FuzzCgroups: a hierarchy is found where it is mounted, whatever its folder is
-// called, and whatever else the file says.
+// FuzzCgroups checks that a hierarchy is found where it is mounted, whatever its
+// folder is called and whatever else the file contains.
 func FuzzCgroups(f *testing.F) {
 	f.Add("/sys/fs/cgroup", mountsV1)
 	f.Add("/a b\\040\t\n#\r", mountsTogether)
@@ -244,7 +245,7 @@ func FuzzCgroups(f *testing.F) {
 		escaped := strings.NewReplacer(`\`, `\134`, " ", `\040`, "\t", `\011`, "\n", `\012`, "#", `\043`).Replace(mount)
 		groups, err := findCgroups(strings.NewReader("30 23 0:26 / " + escaped + " rw shared:4 - cgroup2 cgroup2 rw,nsdelegate\n" + others))
 		if err != nil {
-			return // a line too long
+			return // the line is too long
 		}
 		if len(groups) == 0 || groups[0].mount != mount || !groups[0].v2 {
 			t.Fatalf("mounted at %q, found %+v", mount, groups)

@@ -20,7 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestLab goes through what a user expects of a lab, on one lab.
+// TestLab checks what a user expects of a lab, on a single lab.
 func TestLab(t *testing.T) {
 	b := newBench(t)
 	l := b.up(t)

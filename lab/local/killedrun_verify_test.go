@@ -15,8 +15,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestLabOfAKilledRun kills a run with the lab that it started under way. The
-// lab is known as that run's, and the next run takes it down.
+// TestLabOfAKilledRun kills a run together with the lab that it started. The
+// lab is identified as that run's, and the next run takes it down.
 func TestLabOfAKilledRun(t *testing.T) {
 	b := newBench(t)
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ blocks: {min: 2, max: 2, limit: 20m}
 	if code, said := b.Run(t, "lab", "status"); code != 0 || !strings.Contains(said, "a run that was killed (process ") {
 		t.Errorf("lab status: exit code %d\n%s", code, said)
 	}
-	// Whether its trials are valid depends on what else this machine does.
+	// Whether its trials are valid depends on the machine's other load.
 	if code, said := b.Run(t, "run", "--resume", out); code != 0 && code != 4 || !strings.Contains(said, "it is taken down with this one") {
 		t.Errorf("the next run: exit code %d\n%s", code, said)
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Both meshes come up in one lab; pods of Linkerd speak mutual TLS, beside
-// pods without it; and nothing is left when the lab goes.
+// Both meshes start in one lab, Linkerd's pods use mutual TLS while other pods
+// do not, and nothing is left when the lab ends.
 func TestLinkerd(t *testing.T) {
 	dir := labtest.Folder(t, "MESHTRIAL_LINKERD")
 	b := newBench(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// The folders of a node's network hold what the lab's has whenever the node starts,
+// The folders of a node's network have the lab's content whenever the node starts,
 // whatever others added to them.
 func TestLayNetwork(t *testing.T) {
 	if os.Geteuid() != 0 {
@@ -33,8 +33,8 @@ func TestLayNetwork(t *testing.T) {
 	}
 }
 
-// laidOut lays out a node's network in a mount namespace that ends with the thread,
-// looks, and adds to it.
+// laidOut sets up a node's network in a mount namespace that ends with the thread,
+// checks it, and adds to it.
 func laidOut(t *testing.T, s *spec) error {
 	if err := unix.Unshare(unix.CLONE_NEWNS); err != nil {
 		return err
@@ -61,7 +61,7 @@ func laidOut(t *testing.T, s *spec) error {
 	return errors.Join(os.WriteFile(filepath.Join(lab.CNIBinDir, "added"), nil, 0o600), os.WriteFile(filepath.Join(lab.CNIConfDir, "added"), nil, 0o600))
 }
 
-// What a machine lacks is there for the node and nowhere else; what it has is as it was.
+// Files that a machine lacks exist only for the node; existing files are unchanged.
 func TestSupplyEtc(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounting needs root")

@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// sleeper is a process in a network namespace of its own.
+// sleeper starts a process in a new network namespace.
 func sleeper(t *testing.T) int {
 	t.Helper()
 	cmd := exec.Command("sleep", "60")
@@ -29,8 +29,8 @@ func sleeper(t *testing.T) int {
 	return cmd.Process.Pid
 }
 
-// serveIn accepts connections in the network of a process at all its addresses,
-// one more of them on its loopback, as if it were a pod's.
+// serveIn accepts connections in a process's network at all its addresses, and adds one
+// address to its loopback as if it were a pod's.
 func serveIn(t *testing.T, pid int, pod netip.Addr) net.Listener {
 	t.Helper()
 	var listener net.Listener
@@ -50,8 +50,8 @@ func serveIn(t *testing.T, pid int, pod netip.Addr) net.Listener {
 	return listener
 }
 
-// Nodes reach each other, each by its address and by those of its pods, through
-// init's network; one whose link is gone is silent, until it has one again.
+// Nodes reach each other by their own addresses and those of their pods, through init's
+// network; a node without its link is silent until it has one again.
 func TestNetworkOfNodes(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("making a network namespace takes root")
@@ -104,8 +104,8 @@ func TestNetworkOfNodes(t *testing.T) {
 		}
 	}
 	reached("at first")
-	// A node's own programs, as the plugin of an ambient mesh, ask the API server by its
-	// cluster IP, for which kube-proxy has rules there.
+	// A node's own programs, such as the plugin of an ambient mesh, contact the API
+	// server by its cluster IP, for which kube-proxy has rules there.
 	api, err := s.Network.apiService()
 	must.OK(t, err)
 	for of, want := range map[int]bool{hub: false, pids[0]: true} {
@@ -114,7 +114,8 @@ func TestNetworkOfNodes(t *testing.T) {
 			t.Errorf("a route to the API server's cluster IP: %v, want it there: %v", err, want)
 		}
 	}
-	// One that nobody answers for is said to be unreachable, too, after three seconds.
+	// An address that nobody answers for is also reported as unreachable, after three
+	// seconds.
 	const atOnce, attempts = 900 * time.Millisecond, 3
 	for attempt := 1; ; attempt++ {
 		err := dialFor(pids[0], pod.Next(), atOnce)
@@ -126,9 +127,9 @@ func TestNetworkOfNodes(t *testing.T) {
 			t.Errorf("a pod that is not there: %v, want it to be said at once", err)
 			break
 		}
-		t.Logf("once more: %v", err) // the machine may have stood still
+		t.Logf("once more: %v", err) // the machine may have been suspended
 	}
-	// As the host would enter: by the first node that runs.
+	// As from the host: through the first running node.
 	err = inNetwork(hub, func() error {
 		return errors.Join(routeServices(s.Network.Services, s.Nodes[0]), routeServices(s.Network.Services, s.Nodes[1]))
 	})

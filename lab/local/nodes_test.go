@@ -19,7 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// threeNodes is the spec of a lab of three nodes, beside that of one.
+// threeNodes returns the spec of a lab of three nodes, next to that of one.
 func threeNodes(t *testing.T) *spec {
 	t.Helper()
 	s := testSpec(t)
@@ -34,7 +34,7 @@ func TestPlaces(t *testing.T) {
 	for _, c := range []struct {
 		nodes int
 		zones string
-		want  string // of the nodes in turn; what the error says after !
+		want  string // of the nodes in order; after !, part of the error
 	}{
 		{1, "", "/"},
 		{1, "a", "lab/a"},
@@ -66,7 +66,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// Nodes' addresses lie in the lab's ranges and meet nowhere.
+// Nodes' addresses are in the lab's ranges and do not overlap.
 func TestNodesAt(t *testing.T) {
 	n, err := chooseNetwork(nil, MaxNodes)
 	must.OK(t, err)
@@ -91,7 +91,7 @@ func TestNodesAt(t *testing.T) {
 	}
 }
 
-// A node's files are about itself, and no key of the lab's authority is among them.
+// A node's files concern only itself, and contain no key of the lab's authority.
 func TestFilesOfNodes(t *testing.T) {
 	s := threeNodes(t)
 	own, keys, err := pkiFiles(s.Network, s.Nodes, testTime)
@@ -161,8 +161,8 @@ func TestNodeObjects(t *testing.T) {
 	}
 }
 
-// What a node's containerd adds to its store, or removes, is not in the store that
-// it was made of.
+// What a node's containerd adds to or removes from its store does not affect the
+// store that it was cloned from.
 func TestCloneOfAStore(t *testing.T) {
 	s := fakeStore(t)
 	must.OK(t, s.save(map[string]string{"image:1": "sha256:1"}))
@@ -170,7 +170,7 @@ func TestCloneOfAStore(t *testing.T) {
 		put(t, live, "of a lab of one node")
 	}
 	to := s.node("abc123", "lab-1")
-	for range 2 { // again is a fresh one
+	for range 2 { // the second one is a fresh clone
 		must.OK(t, s.clone(to))
 		for live := range to.databases() {
 			if data, err := os.ReadFile(live); err != nil || string(data) != "database" {
@@ -236,7 +236,8 @@ func TestNodeStates(t *testing.T) {
 	}
 }
 
-// Logs of several nodes are found while the lab runs, and after a start that failed.
+// The logs of several nodes are found while the lab is running, and after a failed
+// start.
 func TestLogsOfNodes(t *testing.T) {
 	p := paths{t.TempDir()}
 	u := &starter{paths: p, record: &record{Schema: recordSchema, ID: "abc123", Nodes: threeNodes(t).Nodes}}
@@ -262,8 +263,8 @@ func TestLogsOfNodes(t *testing.T) {
 	look("one that failed")
 }
 
-// What a record names of nodes' stores goes with the lab, and nothing else of the
-// store.
+// The node stores that a record names are removed with the lab, and nothing else of
+// the store is.
 func TestSweepOfNodes(t *testing.T) {
 	p, store := paths{t.TempDir()}, fakeStore(t)
 	put(t, store.node("0badf0", "lab-1").root("a"), "a")

@@ -31,7 +31,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// callersYAML is a pod on each node that does nothing; the test calls in its name.
+// callersYAML has an idle pod on each node; the test makes calls on its behalf.
 const callersYAML = `
 apiVersion: apps/v1
 kind: DaemonSet
@@ -45,7 +45,7 @@ spec:
       containers: [{name: caller, image: "docker.io/meshtrial/pause:1"}]
 `
 
-// TestNodes goes through what a user expects of a lab of three nodes.
+// TestNodes checks what a user expects of a lab of three nodes.
 func TestNodes(t *testing.T) {
 	b := newBench(t)
 	l := b.up(t, "--nodes", "3", "--mesh", "none")
@@ -90,7 +90,7 @@ func TestNodes(t *testing.T) {
 	}
 }
 
-// cacheDir is the folder of components and images that the program uses.
+// cacheDir returns the folder of components and images that the program uses.
 func cacheDir(t *testing.T) string {
 	t.Helper()
 	if dir := os.Getenv("MESHTRIAL_CACHE"); dir != "" {
@@ -126,8 +126,8 @@ func nodeReady(n *corev1.Node) bool {
 	})
 }
 
-// get asks a server from the network of a pod, by its address, or by its name at
-// the lab's DNS.
+// get sends a request to a server from a pod's network, by address, or by its name
+// in the lab's DNS.
 func get(ctx context.Context, status *local.Status, pod *corev1.Pod, host string, port int) error {
 	pids := labtest.PIDs(status.ID+"/"+pod.Spec.NodeName+"/kubepods/besteffort/pod"+string(pod.UID), "pause")
 	if len(pids) == 0 {
@@ -178,7 +178,7 @@ func get(ctx context.Context, status *local.Status, pod *corev1.Pod, host string
 }
 
 // podsMeet has a pod on each node call a server on one of them, by the pod's
-// address, by its Service's, and by name; and the host too.
+// address, by its Service's, and by name; the host does the same.
 func podsMeet(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes.Interface, status *local.Status) {
 	kubectl(t, serverYAML(l.Images())+"\n---\n"+callersYAML, "apply", "-f", "-")
 	must.OK(t, lab.WaitDeployment(ctx, client, "default", "server"))
@@ -211,8 +211,8 @@ func podsMeet(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes
 	}
 }
 
-// nodeDies kills a node. Kubernetes misses it, the others go on, and the status
-// says it; started again it is ready, and its pods run.
+// nodeDies kills a node. Kubernetes notices, the others keep running, and the
+// status reports it; once started again it is ready, and its pods run.
 func nodeDies(t *testing.T, b *bench, client kubernetes.Interface, status *local.Status) {
 	const victim = "lab-2"
 	ctx := context.Background()
@@ -236,7 +236,7 @@ func nodeDies(t *testing.T, b *bench, client kubernetes.Interface, status *local
 		}
 		return err
 	})
-	names(t, ctx) // through a node that lives
+	names(t, ctx) // through a running node
 	began := time.Now()
 	if code, out := b.Run(t, "lab", "node", "start", victim); code != 0 {
 		t.Fatalf("start: exit code %d\n%s", code, out)
@@ -260,8 +260,8 @@ func nodeDies(t *testing.T, b *bench, client kubernetes.Interface, status *local
 	})
 }
 
-// memberDies kills a node in another way than the program's own: it is dead all the
-// same, all of it, and can be started.
+// memberDies kills a node by means other than the program: it is completely dead
+// all the same, and can be started.
 func memberDies(t *testing.T, b *bench, status *local.Status) {
 	const victim = "lab-3"
 	pids := labtest.PIDs(status.ID+"/"+victim, "exe") // as /proc/self/exe

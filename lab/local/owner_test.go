@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// upFor writes the files of a lab that is up for a process, nil for one that
-// stays, and returns its folder. A child of the test stands for its init.
+// upFor writes the files of a lab that is up for a process (nil for one that
+// stays), and returns its folder. A child of the test stands in for its init.
 func upFor(t *testing.T, owner *procfs.Identity) (paths, *exec.Cmd) {
 	t.Helper()
 	p := paths{t.TempDir()}
@@ -44,13 +44,13 @@ func upFor(t *testing.T, owner *procfs.Identity) (paths, *exec.Cmd) {
 	return p, init
 }
 
-// owners are this process, one that is dead, and one that nobody here can tell of.
+// owners returns this process, a dead one, and one whose state is unknown.
 func owners(t *testing.T) (me, dead, unknown procfs.Identity) {
 	t.Helper()
 	me, err := procfs.Self()
 	must.OK(t, err)
 	dead, unknown = me, me
-	dead.StartTicks++ // its number is this process's now
+	dead.StartTicks++ // its PID now belongs to this process
 	unknown.PIDNamespace = "pid:[1]"
 	return me, dead, unknown
 }
@@ -62,7 +62,7 @@ func open(t *testing.T, p paths) *Lab {
 	return l
 }
 
-// Only a lab whose owner is certainly dead is taken over.
+// Only a lab whose owner is certainly dead can be adopted.
 func TestAdopt(t *testing.T) {
 	me, dead, unknown := owners(t)
 	for _, tt := range []struct {
@@ -102,7 +102,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// Of many processes one gets a lab, and takes it down.
+// Of many processes only one gets a lab, and takes it down.
 func TestAdoptAtOnce(t *testing.T) {
 	_, dead, _ := owners(t)
 	p, init := upFor(t, &dead)
@@ -153,7 +153,7 @@ func TestAdoptAtOnce(t *testing.T) {
 	}
 }
 
-// While another is at it, whoever wants a lab waits, as long as it may.
+// While another process holds the record, adopting waits as long as it may.
 func TestAdoptWaits(t *testing.T) {
 	_, dead, _ := owners(t)
 	p, _ := upFor(t, &dead)

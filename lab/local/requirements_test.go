@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// fitMachine is a made-up machine that has everything.
+// fitMachine returns a fake machine that has everything.
 func fitMachine(t *testing.T) machine {
 	t.Helper()
 	root := t.TempDir()
@@ -116,7 +116,7 @@ func TestRequirementsRoot(t *testing.T) {
 }
 
 // A container without its host's rights is told how to get them, and one without a volume
-// what to do about that.
+// how to add it.
 func TestRequirementsContainer(t *testing.T) {
 	m := fitMachine(t)
 	m.uid = 0
@@ -168,7 +168,7 @@ func TestTryNamespaces(t *testing.T) {
 	}
 }
 
-// An ambient mesh wants more of the kernel than a lab without one.
+// An ambient mesh requires more of the kernel than a lab without one.
 func TestRequirementsAmbient(t *testing.T) {
 	m := fitMachine(t)
 	m.uid = 0
@@ -188,8 +188,8 @@ func TestRequirementsAmbient(t *testing.T) {
 	}
 }
 
-// Each feature of the kernel is tried, on the cache's file system, and one that does not
-// work is named with its modules.
+// Each kernel feature is tried, on the cache's file system, and one that does not work is
+// named with its modules.
 func TestRequirementsFeatures(t *testing.T) {
 	for _, none := range features {
 		m := fitMachine(t)
@@ -210,8 +210,8 @@ func TestRequirementsFeatures(t *testing.T) {
 	}
 }
 
-// This machine's kernel is asked by use: nothing is read from lists of what is loaded, and
-// nothing is left of it.
+// This machine's kernel is tested by use: no lists of loaded modules are read, and nothing
+// remains.
 func TestTryFeatures(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("namespaces take root")
@@ -231,7 +231,7 @@ func TestTryFeatures(t *testing.T) {
 	}
 }
 
-// The kernel is asked for each thing that rules have, by itself.
+// Each extension in the rules is tried individually.
 func TestTryExtensions(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("namespaces take root")

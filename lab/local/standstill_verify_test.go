@@ -25,13 +25,13 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// standstill is longer than most that Kubernetes gives a node, a connection or a Lease.
+// standstill is longer than most timeouts of Kubernetes for a node, a connection or a
+// Lease.
 const standstill = 40 * time.Second
 
-// TestStandstill: a lab stands still, all of it as on a machine that sleeps, or one
-// program alone, and goes on. The pods that were there are still there, in the same
-// networks, and answer; new ones come, with sidecars, and go; the status says that all
-// is well.
+// TestStandstill suspends a lab, completely as on a machine that sleeps, or only one
+// program, and resumes it. Existing pods remain in the same networks and answer; new
+// ones come, with sidecars, and go; the status reports that all is well.
 func TestStandstill(t *testing.T) {
 	b := newBench(t)
 	l := b.up(t)
@@ -87,8 +87,7 @@ func TestStandstill(t *testing.T) {
 	b.down(t, status.ID)
 }
 
-// healthy has the program say that all of the lab runs, and nothing had to be started
-// again.
+// healthy checks that the program reports the whole lab as running, without restarts.
 func healthy(t *testing.T, b *bench) {
 	t.Helper()
 	if code, out := b.Run(t, "lab", "status"); code != 0 || !strings.Contains(out, "running") {
@@ -105,7 +104,7 @@ func healthy(t *testing.T, b *bench) {
 	}
 }
 
-// asNew says what keeps pods from the node, or takes them from it.
+// asNew reports anything that keeps pods from the node or removes them from it.
 func asNew(ctx context.Context, client kubernetes.Interface) error {
 	nodes, err := client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -124,8 +123,8 @@ func asNew(ctx context.Context, client kubernetes.Interface) error {
 	return errors.Join(all...)
 }
 
-// residents are the pods of all namespaces: who they are, where their network is, and
-// how often their containers were started again.
+// residents returns the pods of all namespaces: their identity, their network, and the
+// number of restarts of their containers.
 func residents(t *testing.T, ctx context.Context, client kubernetes.Interface, status *local.Status) map[string]string {
 	t.Helper()
 	pods, err := client.CoreV1().Pods("").List(ctx, metav1.ListOptions{})
@@ -143,7 +142,7 @@ func residents(t *testing.T, ctx context.Context, client kubernetes.Interface, s
 	return out
 }
 
-// networkOf names the network namespace of a pod's sandbox.
+// networkOf returns the network namespace of a pod's sandbox.
 func networkOf(pod *corev1.Pod, status *local.Status) string {
 	group := "/kubepods/"
 	if class := pod.Status.QOSClass; class != corev1.PodQOSGuaranteed {

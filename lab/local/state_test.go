@@ -62,7 +62,7 @@ func TestLock(t *testing.T) {
 	if _, err := lockFile(path); !errors.Is(err, errLocked) {
 		t.Errorf("taken twice: %v", err)
 	}
-	// A child that inherits the file holds the lock on.
+	// A child that inherits the file keeps the lock.
 	cmd := exec.Command("sleep", "30")
 	cmd.ExtraFiles = []*os.File{first}
 	must.OK(t, cmd.Start())
@@ -127,7 +127,7 @@ func TestChooseNetwork(t *testing.T) {
 		}
 		n, err := chooseNetwork(taken, 3)
 		if err != nil {
-			return // everything taken: said, not used
+			return // everything is taken, which is reported
 		}
 		all := []netip.Prefix{n.Host.Masked(), n.Pods, n.Services, n.Nodes}
 		for i, p := range all {
@@ -140,7 +140,8 @@ func TestChooseNetwork(t *testing.T) {
 	})
 }
 
-// TestSweep removes what a lab left in a state folder, record or no record.
+// TestSweep removes what a lab left in a state folder, with or without a
+// record.
 func TestSweep(t *testing.T) {
 	for name, record := range map[string]string{
 		"good record":  `{"schema":1,"id":"0badf0","phase":"starting"}`,
@@ -171,8 +172,9 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// Labs that end at once do not leave the machine's controls to each other: the
-// link of each has gone before it looks which others run.
+// Labs that end at the same time do not rely on each other to restore the
+// machine's sysctls: each lab's link is gone before it checks which others are
+// running.
 func TestSweepsAtOnce(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("making a network namespace takes root")
@@ -286,8 +288,8 @@ func TestSysctls(t *testing.T) {
 	if again, err := s.toRaise(name, 8192); err != nil || again != nil {
 		t.Errorf("high enough: %v, %v", again, err)
 	}
-	// Another lab still runs when the one that raised it ends; the other,
-	// which raised nothing, puts it back.
+	// Another lab is still running when the one that raised it ends; the other,
+	// which raised nothing, restores it.
 	pending := filepath.Join(t.TempDir(), "sysctls.json")
 	for i, last := range []bool{false, true, true} {
 		values := raise
@@ -306,7 +308,7 @@ func TestSysctls(t *testing.T) {
 	if _, err := os.Stat(pending); err == nil {
 		t.Error("the note of pending values was left")
 	}
-	// What somebody else has set while labs ran is theirs.
+	// A value that someone else has set while labs were running stays.
 	must.OK(t, s.set(map[string]int{name: 65536}))
 	for _, othersRun := range []bool{true, false} {
 		must.OK(t, s.restore(raise, pending, othersRun))
@@ -319,7 +321,8 @@ func TestSysctls(t *testing.T) {
 	}
 }
 
-// A lab whose record was damaged or removed while it ran ends all the same.
+// A lab whose record was damaged or removed while it was running can still be
+// ended.
 func TestDownWithoutARecord(t *testing.T) {
 	for name, text := range map[string]string{"torn": `{"schema":1,"id":"0ba`, "of another": `{"schema":1,"id":"0badf0","init_pid":1}`, "none": ""} {
 		p := paths{t.TempDir()}
@@ -328,7 +331,7 @@ func TestDownWithoutARecord(t *testing.T) {
 		}
 		lock, err := lockFile(p.lock())
 		must.OK(t, err)
-		// What holds the lock is called as init is.
+		// The process that holds the lock has init's name.
 		scripts := t.TempDir()
 		must.OK(t, os.WriteFile(filepath.Join(scripts, "lab-init"), []byte("sleep 60 & wait\n"), 0o600))
 		cmd := exec.Command("sh", "lab-init", "spec.json")

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// fakeStore is a store as containerd leaves it.
+// fakeStore returns a store as containerd leaves it.
 func fakeStore(t *testing.T) imageStore {
 	t.Helper()
 	s := imageStore{t.TempDir()}
@@ -36,7 +36,7 @@ func TestStoreGoesBackToWhatWasSaved(t *testing.T) {
 	s = fakeStore(t)
 	want := map[string]string{"image:1": "sha256:1"}
 	must.OK(t, s.save(want))
-	// A lab works in it, and dies.
+	// A lab works in it and dies.
 	put(t, s.blobs()+"/bb", "pulled")
 	put(t, s.snapshots()+"/2/fs/scratch", "of a container")
 	for live := range s.databases() {

@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Of labs that start at once one after the other chooses addresses.
+// Labs that start at the same time choose addresses one after the other.
 func TestTurns(t *testing.T) {
 	socket := fmt.Sprintf("@meshtrial-test-turn-%d", os.Getpid())
 	var at, most atomic.Int32

@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A lab that starts is given up as soon as its user does, or what is installed in it fails,
-// although its init says nothing: nobody reads it any longer.
+// A starting lab is abandoned as soon as its user cancels or what is installed in it fails,
+// even if its init sends nothing: events are no longer read.
 func TestAwaitGivesUp(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
 	defer server.Close()
@@ -57,7 +57,7 @@ func TestAwaitGivesUp(t *testing.T) {
 	}
 }
 
-// A node that starts is given up as soon as it says what nobody understands.
+// A starting node is abandoned as soon as it sends something unintelligible.
 func TestNodeSaysHowItStarts(t *testing.T) {
 	for name, c := range map[string]struct {
 		says string

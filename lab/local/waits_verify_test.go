@@ -18,8 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestWaits has a real cluster fail at each stage of a pod's way, and holds waits to what
-// they then say and to when they end.
+// TestWaits makes a real cluster fail at each stage of a pod's start, and checks the
+// messages of the waits and when they end.
 func TestWaits(t *testing.T) {
 	l := newBench(t).up(t)
 	client, err := kubernetes.NewForConfig(l.RESTConfig())
@@ -27,9 +27,9 @@ func TestWaits(t *testing.T) {
 	const limit = 2 * time.Minute
 	cases := []struct {
 		name string
-		pod  string // beside the container's image, or in place of it
+		pod  string // in addition to the container's image, or instead of it
 		code podstate.Code
-		ends time.Duration // at the latest; limit where the deadline ends it
+		ends time.Duration // at the latest; limit if the deadline ends it
 		says string
 	}{
 		{"sandbox", `runtimeClassName: nosuch, containers: [{name: c, image: PAUSE}]`, podstate.Sandbox, 110 * time.Second, "nosuch"},

@@ -122,9 +122,9 @@ spec: {containers: [{name: c, image: "registry.invalid/nothing:1"}]}
 	kubectl(t, "", "delete", "pod/nowhere", "job/once", "ds/everywhere", "--wait=false")
 }
 
-// staying are the ready pods of the server that no rollout is about to end.
-// Those of before a restart run on for as long as they drain, and their
-// containers end one by one.
+// staying returns the server's ready pods that no rollout is about to end. Pods
+// from before a restart keep running while they drain, and their containers end
+// one by one.
 func staying(t *testing.T, ctx context.Context, client kubernetes.Interface, namespace string) []corev1.Pod {
 	t.Helper()
 	var left []corev1.Pod
@@ -157,11 +157,11 @@ func wantBody(url string) error {
 }
 
 func sidecars(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes.Interface) {
-	// With its label from the first moment: an API server that has seen the
-	// namespace without it takes a while to ask for sidecars.
+	// With its label from the beginning: an API server that has seen the
+	// namespace without it takes a while to request sidecars.
 	kubectl(t, `{apiVersion: v1, kind: Namespace, metadata: {name: meshed, labels: {istio-injection: enabled}}}`, "apply", "-f", "-")
 	kubectl(t, serverYAML(l.Images()), "apply", "-n", "meshed", "-f", "-")
-	// The server's admin port is the sidecar's too: it gets another.
+	// The server's admin port is also the sidecar's, so it gets another.
 	kubectl(t, "", "patch", "-n", "meshed", "cm/server", "--type=json", "-p",
 		`[{"op":"replace","path":"/data/envoy.yaml","value":`+noAdmin(l)+`}]`)
 	kubectl(t, "", "rollout", "restart", "-n", "meshed", "deploy/server")
@@ -172,7 +172,7 @@ func sidecars(t *testing.T, ctx context.Context, l *local.Lab, client kubernetes
 	}
 }
 
-// proxyStatus looks at the mesh as Istio's users do.
+// proxyStatus inspects the mesh as Istio's users do.
 func proxyStatus(t *testing.T, ctx context.Context, l *local.Lab) {
 	builder, err := components.New(components.Options{})
 	must.OK(t, err)
@@ -193,7 +193,7 @@ func proxyStatus(t *testing.T, ctx context.Context, l *local.Lab) {
 	})
 }
 
-// noAdmin is the server's configuration without an admin port, as JSON.
+// noAdmin returns the server's configuration without an admin port, as JSON.
 func noAdmin(l *local.Lab) string {
 	text := serverYAML(l.Images())
 	_, text, _ = strings.Cut(text, "envoy.yaml: |\n")
@@ -239,7 +239,7 @@ func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
 	if errs.Code(err) != errs.CodeUsage {
 		t.Errorf("an unknown context: %v", err)
 	}
-	// A user who may only look.
+	// A user with read-only rights.
 	kubectl(t, "", "create", "serviceaccount", "guest")
 	kubectl(t, "", "create", "clusterrolebinding", "guest", "--clusterrole=view", "--serviceaccount=default:guest")
 	token := strings.TrimSpace(kubectl(t, "", "create", "token", "guest"))
@@ -250,7 +250,7 @@ func strangersCluster(t *testing.T, ctx context.Context, l *local.Lab) {
 	for _, args := range [][]string{{"config", "set-credentials", "guest", "--token=" + token}, {"config", "set-context", "meshtrial", "--user=guest"}} {
 		kubectl(t, "", append([]string{"--kubeconfig=" + guest}, args...)...)
 	}
-	// The API server learns of the account and of its rights a moment later.
+	// The API server learns of the account and its rights a moment later.
 	eventually.Succeeds(t, time.Minute, "a user without rights", func() error {
 		_, err := cluster.Open(ctx, cluster.Options{Kubeconfig: guest, Needs: needs})
 		if errs.Code(err) != errs.CodeUsage {

@@ -8,8 +8,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/golden"
 )
 
-// TestDocument holds the table of features in docs/cluster.md to the program's. What a
-// user loses without a single optional right, `meshtrial cluster check` says.
+// TestDocument compares the table of features in docs/cluster.md with the program's.
+// `meshtrial cluster check` says what a user loses without an individual optional
+// right.
 func TestDocument(t *testing.T) {
 	var want strings.Builder
 	for _, f := range Features() {

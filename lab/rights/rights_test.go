@@ -16,11 +16,11 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-// verbs are those that the API server knows; see kubernetes.io/docs,
-// Authorization, Request verbs.
+// verbs are the verbs that the API server knows; see kubernetes.io/docs, Authorization, Request
+// verbs.
 var verbs = []string{"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection", "escalate", "bind"}
 
-// TestTable: every line says what, where and why, in words of the API.
+// TestTable checks that every line says what, where and why, in the API's terms.
 func TestTable(t *testing.T) {
 	seen := map[string]bool{}
 	for _, f := range Features() {
@@ -56,7 +56,7 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// words are features' rights as "feature: verb name where".
+// words formats features' rights as "feature: verb name where".
 func words(features []Feature) []string {
 	var out []string
 	for _, f := range features {
@@ -82,7 +82,7 @@ timeline:
   steps:
 `
 
-// TestOf: a plan needs what its cells and steps call for, and no more.
+// TestOf checks that a plan needs exactly what its cells and steps require.
 func TestOf(t *testing.T) {
 	const (
 		observe    = "observe: create daemonsets.apps run's namespace"
@@ -207,7 +207,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// TestOfKubelets: who asks the kubelets needs no privileged pod for it.
+// TestOfKubelets checks that a run with kubelets needs no privileged pod.
 func TestOfKubelets(t *testing.T) {
 	plan := studytest.Plan(t, pods+"factors: {sidecars: [none, both]}\nblocks: {redeploy: 0}")
 	got := words(OfKubelets(plan))
@@ -226,8 +226,8 @@ func TestOfKubelets(t *testing.T) {
 	}
 }
 
-// TestFor: a pull Secret is copied into the run's namespace, and to real pods only
-// where there are any.
+// TestFor checks that a pull Secret is copied into the run's namespace, and to real pods only
+// if there are any.
 func TestFor(t *testing.T) {
 	const everywhere = "pull secret: create secrets everywhere"
 	for settings, want := range map[string]bool{"service_entries: 1": false, "real_pods: 1": true} {
@@ -238,7 +238,7 @@ func TestFor(t *testing.T) {
 	}
 }
 
-// TestShippedStudiesNeedWhatTheTableHas, apart from their own objects.
+// TestShippedStudiesNeedWhatTheTableHas does not cover the studies' own objects.
 func TestShippedStudiesNeedWhatTheTableHas(t *testing.T) {
 	table := words(Features())
 	for _, name := range studies.Names() {
@@ -263,7 +263,7 @@ func TestShippedStudiesNeedWhatTheTableHas(t *testing.T) {
 	}
 }
 
-// TestSteps: objects that steps name are asked for where they stand.
+// TestSteps checks that rights for objects named in steps are requested in their namespaces.
 func TestSteps(t *testing.T) {
 	plan := studytest.Plan(t, scenario+`
   - name: harm
@@ -300,7 +300,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// TestPlace: a right in a mesh's namespace is asked for once for each mesh that
+// TestPlace checks that a right in a mesh's namespace is requested once for each mesh that
 // needs it.
 func TestPlace(t *testing.T) {
 	named, err := Named(EveryRun)
@@ -331,8 +331,8 @@ func TestPlace(t *testing.T) {
 	}
 }
 
-// What an ambient mesh may have in Kubernetes' own namespace is asked for there, and a run goes
-// on without.
+// The rights of an ambient mesh in Kubernetes' own namespace are requested there, and are
+// optional.
 func TestSystemNamespace(t *testing.T) {
 	n := 0
 	for _, f := range Place(Of(studytest.Plan(t, pods+"factors: {sidecars: [none, ambient]}")), Places{Meshes: map[string]string{study.MeshIstio: "istio-system"}}) {
@@ -349,7 +349,7 @@ func TestSystemNamespace(t *testing.T) {
 	}
 }
 
-// TestJoin: what several plans need is asked for once.
+// TestJoin checks that rights of several plans are requested once.
 func TestJoin(t *testing.T) {
 	one, two := studytest.Plan(t, pods+"factors: {sidecars: [none, both]}"), studytest.Plan(t, pods+"settings: {sidecars: both}\nfactors: {filters: [none, lua]}")
 	joined := words(Join(Of(one), Of(two)))
@@ -363,8 +363,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestManifests: whatever the features, roles grant their rights where they
-// have to hold, and nothing else.
+// TestManifests checks that, whatever the features, roles grant their rights where they must
+// hold, and nothing else.
 func TestManifests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var some []Feature
