@@ -12,7 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/golden"
 )
 
-// The catalogue is complete: what it names is there, and each rule has all that advice shows.
+// The catalogue is complete: everything it names exists, and each rule has everything that
+// advice shows.
 func TestCatalogue(t *testing.T) {
 	codes := map[string]bool{}
 	for _, r := range rules {
@@ -63,7 +64,7 @@ func TestCatalogue(t *testing.T) {
 	}
 }
 
-// TestRulesDocument holds the table of rules in docs/advice.md to the catalogue.
+// TestRulesDocument compares the table of rules in docs/advice.md with the catalogue.
 func TestRulesDocument(t *testing.T) {
 	var b strings.Builder
 	for _, r := range rules {

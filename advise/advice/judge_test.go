@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Conditions are decided by what is known alone: false and unknown is false, true or
-// unknown is true.
+// Known operands alone can decide conditions: false and unknown is false, true or unknown is
+// true.
 func TestTruth(t *testing.T) {
 	values := []Truth{Unknown, False, True}
 	for _, a := range values {
@@ -47,7 +47,7 @@ func TestTruth(t *testing.T) {
 	}
 }
 
-// oneSlot is a mesh whose throttle is the matter, and an istiod that has the setting.
+// oneSlot returns a mesh limited by its throttle, with an istiod that has the setting.
 func oneSlot(t *testing.T) *Evidence {
 	e := healthy.with(knowledge{numbers: numbers{"queue": 0.075, "queue_and_push": 0.078, "cpu": 0.1},
 		levers: texts{controlplane.FactorPushThrottle: "1"}}).evidence(t)
@@ -57,7 +57,7 @@ func oneSlot(t *testing.T) *Evidence {
 	return e
 }
 
-// Reports are as in golden files, one of them with the rules that are ruled out.
+// Reports match golden files, one of which lists the rules that are ruled out.
 func TestText(t *testing.T) {
 	for name, e := range map[string]*Evidence{
 		"throttle": oneSlot(t),
@@ -79,7 +79,7 @@ func TestText(t *testing.T) {
 	}
 }
 
-// Control characters in what a pod answered, or an object says, do not reach the terminal.
+// Control characters in a pod's answer or an object do not reach the terminal.
 func TestTextIsClean(t *testing.T) {
 	e := oneSlot(t)
 	e.Notes, e.Doubt = []string{"not read: 500: \x1b]0;owned\x07\u202e \x9b2J"}, "\x1b[2J"
@@ -91,7 +91,7 @@ func TestTextIsClean(t *testing.T) {
 	}
 }
 
-// An istiod of a revision has a Deployment of its own.
+// An istiod of a revision has another Deployment.
 func TestRevision(t *testing.T) {
 	e := oneSlot(t)
 	e.Deployment = "istiod-canary"
@@ -102,8 +102,8 @@ func TestRevision(t *testing.T) {
 	}
 }
 
-// Where what is expected cannot be calculated, the advice stands and says what is missing. A
-// step may have an expectation of its own.
+// If an expected effect cannot be calculated, the advice still stands and says what is
+// missing. A step may have its own expectation.
 func TestExpectations(t *testing.T) {
 	rule := rules[slices.IndexFunc(rules, func(r Rule) bool { return r.Code == "throttle" })]
 	e := oneSlot(t)
@@ -121,7 +121,7 @@ func TestExpectations(t *testing.T) {
 	}
 }
 
-// Each lever can be set and put back, or says in words how.
+// Each lever can be set and reverted, or says in words how.
 func TestSettings(t *testing.T) {
 	for _, f := range controlplane.Levers() {
 		level := f.Usual

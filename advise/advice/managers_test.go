@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Manifests of one Deployment that are applied one after the other leave each other alone:
-// each has a field manager of its own.
+// Manifests for one Deployment that are applied one after the other do not affect each
+// other: each has a separate field manager.
 func TestSettingsApart(t *testing.T) {
 	managers := map[string]bool{}
 	tuned := &record.Tuning{Recommended: record.Cell{study.FactorDebounceAfter: "2.5s", controlplane.FactorPushThrottle: "100", controlplane.FactorIstiodCPU: "2"},

@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// The way to a longer debounce goes by 10 to 30% a step, each with its way back to the
-// one before; a Sidecar goes through parts of the mesh first.
+// A longer debounce time is reached by 10 to 30% per step, each with the way back to
+// the previous value; a Sidecar is first applied to parts of the mesh.
 func TestCareful(t *testing.T) {
 	tuned := &record.Tuning{
 		Recommended: record.Cell{study.FactorDebounceAfter: "2.5s", controlplane.FactorSidecarScope: "mesh",
@@ -82,8 +82,7 @@ func TestCareful(t *testing.T) {
 	}
 }
 
-// A number that only istiod knows is found out first, and the way goes on from there or
-// to there in steps.
+// A number that only istiod knows is read first, and the steps start or end there.
 func TestCarefulFromDefault(t *testing.T) {
 	tuned := &record.Tuning{
 		Recommended: record.Cell{controlplane.FactorPushThrottle: "200", controlplane.FactorRequestLimit: "default",
@@ -106,7 +105,7 @@ func TestCarefulFromDefault(t *testing.T) {
 	}
 }
 
-// Namespaces are chosen by a label that they have, or do not have.
+// Namespaces are selected by the presence or absence of a label.
 func TestSelectors(t *testing.T) {
 	f, _ := controlplane.LeverByName(controlplane.FactorDiscoverySelectors)
 	for level, want := range map[string]string{"team=a": `matchLabels: {"team": "a"}`, "team!=b": `matchExpressions:

@@ -19,14 +19,14 @@ type (
 	texts   map[string]string  // by lever, or by part
 )
 
-// knowledge is what a case knows of a mesh.
+// knowledge is what a case knows about a mesh.
 type knowledge struct {
 	numbers        numbers
 	levers, limits texts
 	doubt          string
 }
 
-// healthy is a mesh that nothing limits, of which everything is known.
+// healthy is a mesh that nothing limits, with everything known.
 var healthy = knowledge{
 	numbers: numbers{
 		"debounce": 0.12, "context": 0.002, "queue": 0.01, "queue_and_push": 0.03, "push_p99": 0.08, "send": 0.001,
@@ -50,7 +50,7 @@ var healthy = knowledge{
 	limits: texts{record.PartClientProxy: "none", record.PartServerProxy: "none"},
 }
 
-// with changes what is known: unknown takes a quantity out of it, "" a lever or a limit.
+// with changes what is known: unknown removes a quantity, "" a lever or a limit.
 func (k knowledge) with(c knowledge) knowledge {
 	out := knowledge{maps.Clone(k.numbers), maps.Clone(k.levers), maps.Clone(k.limits), c.doubt}
 	maps.Copy(out.numbers, c.numbers)
@@ -67,11 +67,11 @@ func (k knowledge) with(c knowledge) knowledge {
 var saturated = numbers{"rounds_of_all": 2, "turns_per_s": 100, "updates_of_all": 6, "cpu": 1.9, "queue": 0.3,
 	"queue_and_push": 0.7, "push_p99": 3}
 
-// contended is an istiod of 16 CPUs whose turns wait for locks.
+// contended is an istiod with 16 CPUs whose turns wait for locks.
 var contended = numbers{"proxies": 1000, "turns_per_s": 500, "procs": 16, "queue": 0.5, "queue_and_push": 0.6,
 	"cpu": 1.5, "locks_waiting": 40}
 
-// verdictCases are changes of a healthy mesh, by the rule that they are for.
+// verdictCases are changes to a healthy mesh, by the rule they test.
 var verdictCases = []struct {
 	rule, name string
 	change     knowledge
@@ -287,9 +287,9 @@ func (k knowledge) and(name string, v float64) knowledge {
 	return k
 }
 
-// TestVerdicts holds each rule, over changes of a healthy mesh, to a golden file: its outcome, the reasons,
-// the evidence, what is missing, the steps, and what is expected of them. It shows the rules that are not
-// ruled out, and the one that the case is for.
+// TestVerdicts compares each rule, over changes to a healthy mesh, with a golden file: its outcome,
+// the reasons, the evidence, what is missing, the steps, and their expected effects. It shows the
+// rules that are not ruled out, and the rule under test.
 func TestVerdicts(t *testing.T) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# healthy\n")
@@ -312,7 +312,7 @@ func TestVerdicts(t *testing.T) {
 	golden.File(t, "testdata/verdicts.golden", []byte(b.String()))
 }
 
-// verdictLine writes codes and numbers of a judgement, and none of its words.
+// verdictLine formats codes and numbers of a judgement, without its words.
 func verdictLine(j Judgement) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s", j.Rule, j.Outcome)
@@ -358,7 +358,7 @@ func expectation(e *Expected) []string {
 	return []string{fmt.Sprintf("%s:%.6g..%.6g", e.Quantity, e.Low, e.High)}
 }
 
-// judged are all rules' judgements, in the order of a report.
+// judged returns all rules' judgements, in the order of a report.
 func judged(t *testing.T, k knowledge) []Judgement {
 	t.Helper()
 	r := Judge(k.evidence(t))

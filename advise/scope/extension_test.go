@@ -49,7 +49,7 @@ func TestWasmExtensions(t *testing.T) {
 	if err != nil || p.Resources != 2 || p.Largest[0].Owner != (Owner{KindWasm, "", "auth"}) || p.Largest[1].Owner != (Owner{KindUnattributed, "", "extension other"}) {
 		t.Errorf("%+v, %v", p.Largest, err)
 	}
-	// Of a network filter too.
+	// The same for a network filter.
 	const network = `{"configs":[{"@type":"t/envoy.admin.v3.ListenersConfigDump","dynamic_listeners":[{"name":"l","active_state":{"listener":{"name":"l","filter_chains":[{"filters":[{"name":"envoy.filters.network.wasm","typed_config":{"config":{"name":"tcp","vm_config":{"a":1}}}},{"name":"envoy.filters.network.tcp_proxy","typed_config":{"cluster":"outbound|80||a.b.svc.cluster.local"}}]}]}}}]}]}`
 	p, err = ReadDump(strings.NewReader(network), "x", Options{})
 	if err != nil || !has(p, Owner{KindWasm, "", "tcp"}) || !has(p, Owner{"Service", "b", "a"}) {

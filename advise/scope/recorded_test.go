@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// sent is a recorded dump's configuration as a simulated sidecar has it.
+// sent returns a recorded dump's configuration as a simulated sidecar has it.
 func sent(t testing.TB, name string, h confile.Header) ([]byte, int64) {
 	t.Helper()
 	var file bytes.Buffer
@@ -52,7 +52,7 @@ func TestReadRecorded(t *testing.T) {
 		t.Errorf("cut: %d bytes, %v", p.WireBytes, err)
 	}
 	checkSums(t, p)
-	// A dump is read as one.
+	// A dump is recognized as a dump.
 	if p, err := Read(bytes.NewReader(recorded(t, "sidecar")), "a", Options{}); err != nil || p.Simulated || p.WireBytes != 0 {
 		t.Errorf("%+v, %v", p.Simulated, err)
 	}
@@ -61,7 +61,7 @@ func TestReadRecorded(t *testing.T) {
 	}
 }
 
-// What a ztunnel was sent is counted, and a note says that nobody is named as its owner.
+// What a ztunnel was sent is counted, and a note says that no owners are named.
 func TestReadRecordedZtunnel(t *testing.T) {
 	var file bytes.Buffer
 	w, err := confile.NewWriter(&file, confile.Header{Proxy: "meshtrial-0.default", Type: "ztunnel"})
@@ -93,7 +93,7 @@ func TestReadRecordedZtunnel(t *testing.T) {
 	}
 }
 
-// What an EnvoyFilter adds is its own, in a dump and on the wire.
+// An EnvoyFilter owns what it adds, in a dump and on the wire.
 func TestEnvoyFilters(t *testing.T) {
 	text, err := os.ReadFile("testdata/envoyfilters.json")
 	must.OK(t, err)

@@ -17,8 +17,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// recorded returns a dump recorded from a proxy in a lab; only addresses and
-// certificates were replaced in it.
+// recorded returns a dump recorded from a proxy in a lab, with only addresses
+// and certificates replaced.
 func recorded(t testing.TB, name string) []byte {
 	t.Helper()
 	f, err := os.Open("testdata/" + name + ".json.gz")
@@ -38,7 +38,7 @@ func read(t testing.TB, name string) Proxy {
 	return p
 }
 
-// checkSums is the promise of the package: all bytes, each once.
+// checkSums checks the promise of the package: all bytes, each once.
 func checkSums(t interface {
 	Helper()
 	Errorf(string, ...any)
@@ -84,8 +84,8 @@ func TestRecordedDumps(t *testing.T) {
 	}
 }
 
-// The owners that the lab's configuration was written by are found, with what
-// the resources say of them.
+// The owners of the lab's configuration are found, from what the resources say
+// about them.
 func TestOwnersOfTheLab(t *testing.T) {
 	owners := map[Owner]OwnerSize{}
 	for _, o := range read(t, "sidecar").Owners {
@@ -112,7 +112,7 @@ func TestOwnersOfTheLab(t *testing.T) {
 			t.Errorf("%s has nothing", o)
 		}
 	}
-	// The only service on these ports is istiod, so their listeners are its.
+	// The only service on these ports is istiod, so it owns their listeners.
 	for o := range owners {
 		if o.Kind == KindShared && o.Name != "routes 80" {
 			t.Errorf("%s is shared by nobody", o)
@@ -222,20 +222,20 @@ func TestWhatIsNoDump(t *testing.T) {
 		}
 		checkSums(t, p)
 	}
-	// A failing reader is no fault of the dump.
+	// A failing reader is not the dump's fault.
 	broken := errors.New("connection lost")
 	_, err := ReadDump(io.MultiReader(bytes.NewReader(whole[:100_000]), failing{broken}), "x", Options{})
 	if !errors.Is(err, broken) || errs.Code(err) != errs.CodeFailure {
 		t.Errorf("%v", err)
 	}
-	// One endless value ends at the bound.
+	// An endless value ends at the limit.
 	endless := io.MultiReader(strings.NewReader(`{"configs":[{"@type":"x/envoy.admin.v3.ClustersConfigDump","dynamic_active_clusters":[{"a":"`), letters{})
 	if _, err := ReadDump(endless, "x", Options{MaxResource: 1 << 20}); err == nil || !strings.Contains(err.Error(), "longer than 1 MB") {
 		t.Errorf("%v", err)
 	}
 }
 
-// The members of a document that is no list have a bound together.
+// The members of a document that is not a list share a limit.
 func TestObjectWithoutEnd(t *testing.T) {
 	member := `"a":"` + strings.Repeat("x", 1<<20) + `",`
 	parts := []io.Reader{strings.NewReader("{")}
@@ -261,7 +261,7 @@ func (letters) Read(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// A section that this version does not know is counted, as nobody's.
+// A section that this version does not know is counted as unattributed.
 func TestUnknownSection(t *testing.T) {
 	text := `{"configs":[{"@type":"type.googleapis.com/envoy.admin.v3.FutureConfigDump","version":1,"more":{"a":[{}]},"things":[{"name":"a"},{"name":"b"}]}]}`
 	p, err := ReadDump(strings.NewReader(text), "x", Options{})
@@ -299,7 +299,7 @@ func TestCalls(t *testing.T) {
 	if u == nil || u.Clusters != 17 || u.Never != 17 || u.NeverBytes != u.DumpBytes || u.DumpBytes == 0 {
 		t.Fatalf("%+v", u)
 	}
-	// One call of one port, and the service is no longer on the list.
+	// One call to one port, and the service is no longer listed.
 	calls["outbound|9000|v1|catalog.shop.svc.cluster.local"] = 3
 	calls["outbound|80||payments.example.com"] = 1
 	delete(calls, "outbound|80||edge.shop.svc.cluster.local")

@@ -22,7 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// wireResources are the resources of a recorded dump as istiod sent them.
+// wireResources returns the resources of a recorded dump as istiod sent them.
 func wireResources(t testing.TB, name string) (urls, names []string, bodies [][]byte, dumpBytes []int) {
 	t.Helper()
 	var document struct {
@@ -67,8 +67,8 @@ func wireResources(t testing.TB, name string) (urls, names []string, bodies [][]
 	return urls, names, bodies, dumpBytes
 }
 
-// Resources off the wire have the owners that the dump of the same proxy has,
-// and their size as JSON is what the dump shows.
+// Resources on the wire have the owners that the dump of the same proxy shows, and their
+// JSON size is the one in the dump.
 func TestWireAndDumpAgree(t *testing.T) {
 	for _, name := range []string{"sidecar", "gateway"} {
 		urls, names, bodies, dumpBytes := wireResources(t, name)
@@ -83,7 +83,7 @@ func TestWireAndDumpAgree(t *testing.T) {
 			wire += int64(len(bodies[i]))
 			if got := int(scan.total.dump - before.dump); dumpBytes[i] > 0 {
 				compared++
-				// The dump names the packed type in one line more.
+				// The dump names the packed type on an additional line.
 				if want := dumpBytes[i]; got > want || got < want*94/100-100 {
 					t.Errorf("%s %s: %d bytes as JSON, the dump has %d", urls[i], names[i], got, want)
 				}
@@ -103,7 +103,7 @@ func TestWireAndDumpAgree(t *testing.T) {
 		}
 		for _, o := range read(t, name).Owners {
 			switch o.Owner.Kind {
-			case KindDump, KindMesh, "Secret": // the frame, the bootstrap and secrets do not come as resources here
+			case KindDump, KindMesh, "Secret": // the frame, the bootstrap and secrets are not resources here
 				continue
 			}
 			if g := got[o.Owner]; g.WireBytes == 0 || g.DumpBytes == 0 {
@@ -121,7 +121,7 @@ func TestAdd(t *testing.T) {
 	if s.total.resources != 0 {
 		t.Error("a broken resource was counted")
 	}
-	// A name table is cut by host.
+	// A name table is divided by host.
 	entry := func(host string) []byte {
 		inner := append([]byte{0x0a, byte(len(host))}, host...)
 		inner = append(inner, 0x12, 0x02, 0x0a, 0x00)
@@ -160,8 +160,8 @@ func TestDNSClusters(t *testing.T) {
 	}
 }
 
-// Messages packed in each other without end are nobody's, and not unpacked: each level would
-// be parsed once more.
+// Endlessly nested packed messages are unattributed and not unpacked: each level would be
+// parsed again.
 func TestAddNested(t *testing.T) {
 	cluster := func(levels int) []byte {
 		packed, err := anypb.New(&clusterv3.Cluster{Name: "inmost"})
@@ -299,7 +299,7 @@ func FuzzReadCalls(f *testing.F) {
 	})
 }
 
-// dumpStream makes a dump of a wanted size without holding it.
+// dumpStream generates a dump of a given size without holding it.
 type dumpStream struct {
 	want, made int64
 	next       []byte
@@ -335,7 +335,7 @@ func (s *dumpStream) Read(b []byte) (int, error) {
 
 var filler = strings.Repeat("x", 20_000)
 
-// A dump of 500 MB takes the memory of its names, not of its size.
+// Memory for a dump of 500 MB depends on its names, not on its size.
 func TestHugeDump(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads 500 MB")
@@ -363,7 +363,7 @@ func TestHugeDump(t *testing.T) {
 		t.Errorf("heap of %d MB over %d MB before, the bound is %d MB more", peak>>20, before.HeapAlloc>>20, bound>>20)
 	}
 	t.Logf("%d resources, heap at most %d MB", p.Resources, peak>>20)
-	// And cut short it fails, after any length.
+	// Truncated at any length, it fails.
 	stream = &dumpStream{want: 20 << 20}
 	if _, err := ReadDump(io.LimitReader(stream, 10<<20), "cut", Options{}); !errors.Is(err, ErrCut) {
 		t.Errorf("%v", err)

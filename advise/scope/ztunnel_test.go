@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A ztunnel's dump says who brings how many bytes, by name.
+// A ztunnel's dump shows who brings how many bytes, by name.
 func TestReadZtunnelDump(t *testing.T) {
 	text, err := os.ReadFile("testdata/ztunnel.json")
 	must.OK(t, err)
@@ -58,7 +58,7 @@ func TestReadZtunnelDump(t *testing.T) {
 	}
 }
 
-// Older ztunnels print objects by address and name in place of lists.
+// Older ztunnels print objects by address and name instead of lists.
 func TestReadOldZtunnelDump(t *testing.T) {
 	const text = `{"workloads":{"/10.0.0.1":{"name":"cart-1","namespace":"shop","workloadName":"cart","workloadType":"deployment"}},` +
 		`"services":{"/10.1.0.1":{"name":"cart","namespace":"shop","hostname":"cart.shop.svc.cluster.local","endpoints":{}}},"policies":{"shop/p":{"name":"p","namespace":"shop"}}}`

@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// locks_waiting is the mean of all trials that took mutex profiles, whatever their order:
-// replicas of one trial add up, and a trial without profiles says nothing.
+// locks_waiting is the mean over all trials with mutex profiles, in any order: replicas
+// of one trial add up, and a trial without profiles does not count.
 func TestLocksWaitingIsOfAllTrials(t *testing.T) {
 	trial := func(waiting ...float64) *record.Trial {
 		c := &record.Control{}

@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// dumpOf is a config dump with a listener each: name and the cluster that it leads to.
+// dumpOf returns a config dump with these listeners: name and target cluster.
 func dumpOf(listeners [][2]string) string {
 	var b strings.Builder
 	b.WriteString(`{"configs":[{"@type":"type.googleapis.com/envoy.admin.v3.ListenersConfigDump","dynamic_listeners":[`)
@@ -24,8 +24,8 @@ func dumpOf(listeners [][2]string) string {
 	return b.String()
 }
 
-// Headless counts the listeners of a headless Service's endpoints, and not those of Services
-// that have addresses, of HTTP ports, or of other hosts.
+// Headless counts the listeners of a headless Service's endpoints, but not those of Services
+// with addresses, of HTTP ports, or of other hosts.
 func TestHeadless(t *testing.T) {
 	const store, web = "outbound|9042||store.data.svc.cluster.local", "outbound|80||web.shop.svc.cluster.local"
 	var others, endpoints [][2]string

@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
-// Sidecars are sampled over namespaces, without gateways.
+// Sidecars are sampled across namespaces, without gateways.
 func TestSampleSidecars(t *testing.T) {
 	pods := []corev1.Pod{}
 	add := func(namespace, name, role string) {
@@ -50,7 +50,7 @@ func TestSampleSidecars(t *testing.T) {
 	}
 }
 
-// Clusters count as never called only of proxies that have run for a day.
+// Clusters count as never called only in proxies that have run for a day.
 func TestHeldFacts(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	proxy := func(name string, dump int64, called, dns int) scope.Proxy {

@@ -19,8 +19,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// world is an istiod in a window, as its metrics and those who watch it tell: means in
-// seconds, of 100 s.
+// world is an istiod in a window, as described by its metrics and its observers: means in
+// seconds, over 100 s.
 type world struct {
 	rounds, updatesPerRound, proxies     float64
 	debounce, context, queue, push, send float64
@@ -30,16 +30,16 @@ type world struct {
 	rejects                              float64
 	levers                               record.Cell
 	limits                               map[string]string
-	workers                              int                          // of the sidecar that is held back
+	workers                              int                          // of the throttled sidecar
 	quota                                float64                      // its limit, cores
 	held                                 map[*advice.Quantity]float64 // by its proxies
 	headless, listeners                  float64                      // turns for endpoints of headless Services, and pushes of listeners
-	unmoved                              float64                      // share of the proxies that a round gives no turn of its own
+	unmoved                              float64                      // share of the proxies that a round gives no separate turn
 }
 
 const windowS = 100
 
-// healthy is an istiod that nothing limits.
+// healthy returns an istiod that nothing limits.
 func healthy() world {
 	return world{rounds: 50, updatesPerRound: 3, proxies: 50, debounce: 0.12, context: 0.002, queue: 0.01, push: 0.02,
 		send: 0.001,
@@ -52,7 +52,7 @@ func healthy() world {
 			controlplane.FactorChange: "virtualservice"}}
 }
 
-// with are levers changed.
+// with returns the world with other levels of levers.
 func (w world) with(pairs ...string) world {
 	w.levers = maps.Clone(w.levers)
 	for i := 0; i < len(pairs); i += 2 {
@@ -61,12 +61,12 @@ func (w world) with(pairs ...string) world {
 	return w
 }
 
-// run is a run of one trial in which the world was so.
+// run returns a run of one trial in this world.
 func (w world) run() Run {
 	turns, rounds := w.rounds*w.proxies*(1-w.unmoved), w.rounds*w.replicas
 	rises := map[string]float64{
 		"pilot_inbound_updates{type=\"config\"}": w.rounds * w.updatesPerRound * w.replicas,
-		"pilot_inbound_updates{type=\"eds\"}":    w.rounds * w.updatesPerRound * w.replicas, // the same once more
+		"pilot_inbound_updates{type=\"eds\"}":    w.rounds * w.updatesPerRound * w.replicas, // counted a second time
 		"process_cpu_seconds_total":              w.cpu * windowS,
 		"pilot_xds_pushes{type=\"cds\"}":         turns,
 		"pilot_xds_push_time_sum{type=\"cds\"}":  turns * (w.push - w.send),
@@ -129,7 +129,7 @@ func judged(t *testing.T, r Run) advice.Report {
 	return advice.Judge(all[0])
 }
 
-// planted are worlds with one limit each, by the rule that is to name it.
+// planted returns worlds with one limit each, by the rule that must name it.
 func planted() map[string]world {
 	change := func(f func(*world), levers ...string) world {
 		w := healthy().with(levers...)
@@ -181,14 +181,14 @@ func planted() map[string]world {
 	}
 }
 
-// The first advice names the limit that was planted; without one there is none.
+// The first advice names the planted limit; without a limit there is no advice.
 func TestPlanted(t *testing.T) {
 	if r := judged(t, healthy().run()); len(r.Advice) > 0 || len(r.RuledOut) < 10 {
 		t.Errorf("healthy: %+v", r)
 	}
 	for name, w := range planted() {
 		if name == "unbalanced" {
-			continue // takes replicas apart: TestAdviceOfReplicas of cli
+			continue // distinguishes replicas: see TestAdviceOfReplicas in cli
 		}
 		r := judged(t, w.run())
 		if len(r.Advice) == 0 || r.Advice[0].Rule != name {
@@ -208,8 +208,7 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// What is taken away of the evidence never turns a rule that holds into one that is
-// ruled out, or one that is ruled out into one that holds.
+// Removing evidence never turns a rule that holds into one that is ruled out, or vice versa.
 func TestLessEvidenceDecidesNothingElse(t *testing.T) {
 	worlds := planted()
 	worlds["healthy"] = healthy()
@@ -250,7 +249,7 @@ func TestLessEvidenceDecidesNothingElse(t *testing.T) {
 	})
 }
 
-// No step sets what this istiod lacks; what is not known of it is said.
+// No step sets what this istiod lacks, and missing knowledge about it is reported.
 func TestVersions(t *testing.T) {
 	w := planted()["throttle"]
 	for name, c := range map[string]struct {
@@ -308,7 +307,7 @@ func TestAbsentMetrics(t *testing.T) {
 	}
 }
 
-// A run without valid trials is a doubt; one without any has no evidence.
+// A run without valid trials is doubted; one without any trials has no evidence.
 func TestValidity(t *testing.T) {
 	run := planted()["debounce_long"].run()
 	sure := judged(t, run).Advice[0].Confidence
@@ -329,7 +328,7 @@ func TestValidity(t *testing.T) {
 	}
 }
 
-// What the run itself measured of a lever stands beside it.
+// Advice shows the run's own measurements of a lever.
 func TestEffects(t *testing.T) {
 	run := planted()["debounce_long"].run()
 	other := run.Record.Trials[0]
@@ -351,9 +350,8 @@ func TestEffects(t *testing.T) {
 	}
 }
 
-// Two replicas that each push to half of the proxies are no other mesh than one that
-// pushes to all: what a round is to a replica decides, and not how many there are of all
-// together.
+// Two replicas that push to half of the proxies each are equivalent to one that pushes to
+// all: a round's meaning for a replica decides, not the total number of rounds.
 func TestTwoReplicas(t *testing.T) {
 	for name, rule := range map[string]string{"healthy": "", "throttle": "throttle", "debounce_long": "debounce_long"} {
 		w := healthy()
@@ -385,8 +383,9 @@ func TestTwoReplicas(t *testing.T) {
 	}
 }
 
-// What all replicas do together is no more than what each does: of ten, each of which
-// computes push contexts for a tenth of the time and is held back 1% of it, none is used up.
+// The total of all replicas does not count for more than each one's value: of ten replicas,
+// each of which computes push contexts for a tenth of the time and is throttled for 1% of
+// it, none is exhausted.
 func TestManyReplicas(t *testing.T) {
 	w := healthy().with(controlplane.FactorIstiodReplicas, "10", controlplane.FactorIstiodCPU, "2")
 	w.replicas, w.procs, w.proxies = 10, 20, 400
@@ -403,7 +402,7 @@ func TestManyReplicas(t *testing.T) {
 	}
 }
 
-// A counter that fell is left out, with a note: what rests on it is not known.
+// A counter that fell is omitted, with a note: what depends on it is unknown.
 func TestCounterFell(t *testing.T) {
 	run := planted()["debounce_long"].run()
 	run.Record.Trials[0].Control.Istiod["pilot_debounce_time_sum"] = -3
@@ -417,7 +416,7 @@ func TestCounterFell(t *testing.T) {
 	}
 }
 
-// Facts and findings that are no numbers are not known.
+// Facts and findings that are not numbers are unknown.
 func TestNotANumber(t *testing.T) {
 	for _, v := range []float64{math.NaN(), math.Inf(1)} {
 		r := advice.Judge(&advice.Evidence{Facts: map[*advice.Quantity]float64{advice.ConfigBytes: v,
@@ -431,8 +430,7 @@ func TestNotANumber(t *testing.T) {
 	}
 }
 
-// An istiod that pushed nothing is not one that nothing limits: what pushes take is not
-// known.
+// An istiod that pushed nothing is not free of limits: the cost of its pushes is unknown.
 func TestNothingPushed(t *testing.T) {
 	run := healthy().run()
 	counts := run.Record.Trials[0].Control.Istiod
@@ -450,7 +448,7 @@ func TestNothingPushed(t *testing.T) {
 	}
 }
 
-// What is known of writes in a run are the study's own; of kinds that are mixed, nothing.
+// The known writes in a run are the study's own; mixed kinds are unknown.
 func TestIdleWrites(t *testing.T) {
 	for change, want := range map[string]float64{"no-op": 1, "virtualservice": 0, "mixed": -1, "trace": -1} {
 		run := healthy().with(controlplane.FactorChange, change).run()

@@ -11,9 +11,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// What is to be watched while a setting changes is there to be seen: each query has a
-// value over a healthy istiod, which has never exported an error, and that of errors is
-// zero then, and above zero from the first error on, of whichever kind.
+// The signals to watch while a setting changes exist: each query has a value for a
+// healthy istiod, which has never exported an error. The query for errors is then zero,
+// and above zero from the first error of any kind.
 func TestWatch(t *testing.T) {
 	tuned := &record.Tuning{Recommended: record.Cell{study.FactorDebounceAfter: "1s"},
 		Present: record.Cell{study.FactorDebounceAfter: "100ms"}}

@@ -28,7 +28,7 @@ func object(uid string, change func(*unstructured.Unstructured)) *unstructured.U
 	return o
 }
 
-// A write that changes what no proxy reads is one too many; any other is not.
+// A write that changes only what no proxy reads is superfluous; any other is not.
 func TestWrites(t *testing.T) {
 	same := func(*unstructured.Unstructured) {}
 	for name, c := range map[string]struct {
@@ -72,8 +72,8 @@ func TestWrites(t *testing.T) {
 	}
 }
 
-// A watch that the API server ends, as it does after a while, is begun again; one that
-// breaks is a note.
+// A watch that the API server ends, as it does after a while, is restarted; one that
+// breaks gives a note.
 func TestWatchedAgain(t *testing.T) {
 	services, same := Watched[0], func(*unstructured.Unstructured) {}
 	watches := make([]*watch.FakeWatcher, 4)

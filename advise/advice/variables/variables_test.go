@@ -62,7 +62,7 @@ func TestPage(t *testing.T) {
 	}
 }
 
-// A page in another form is an error, and never an istiod without variables.
+// A page in another format is an error, never an istiod without variables.
 func TestOtherPage(t *testing.T) {
 	for name, text := range map[string]string{
 		"empty":      "",
@@ -115,8 +115,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// A program that prints without end, or that leaves children behind, costs neither memory nor
-// time beyond the context.
+// A program that prints endlessly or leaves children behind takes neither memory nor time
+// beyond the context.
 func TestRunBounds(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "istiod")
 	must.OK(t, os.WriteFile(program, []byte("#!/bin/sh\ncase $1 in\nprints) /usr/bin/head -c 20000000 /dev/zero"+
@@ -154,7 +154,7 @@ func TestRunBounds(t *testing.T) {
 	for syscall.Kill(pid, 0) == nil {
 		state, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil || strings.Contains(string(state), ") Z ") {
-			break // ended, and nobody has asked how
+			break // ended, but not yet waited for
 		}
 		runtime.Gosched()
 	}

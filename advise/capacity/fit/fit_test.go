@@ -23,8 +23,8 @@ import (
 
 func parameter(m *model.Model, p model.Parameter) model.Fitted { return m.Parameters[p] }
 
-// Of runs that an istiod of known parameters would give, the fit finds these
-// again, and predicts a mesh many times as large.
+// From runs that an istiod with known parameters would produce, the fit recovers these, and
+// predicts a mesh many times as large.
 func TestFindsWhatMadeTheRuns(t *testing.T) {
 	v := truth()
 	run := madeUp(t, v, cells(t, sizes+large), 3, 0.02, 1)
@@ -68,8 +68,7 @@ func TestFindsWhatMadeTheRuns(t *testing.T) {
 	}
 }
 
-// The same runs and seed give the same model, and a model comes back from its
-// document.
+// The same runs and seed give the same model, and a model survives encoding and decoding.
 func TestSameModel(t *testing.T) {
 	run := madeUp(t, truth(), cells(t, sizes), 1, 0.03, 2)
 	a, err := Fit([]record.Run{run}, Options{Seed: 4, Draws: 4})
@@ -89,8 +88,9 @@ func TestSameModel(t *testing.T) {
 	}
 }
 
-// With one size of mesh nobody can tell what each proxy and each service adds, and what is
-// left: these are named, with the study that would tell, and their intervals hold the truth.
+// With a single mesh size the cost per proxy, the cost per service and the rest cannot be
+// separated: these parameters are named, with the study that would separate them, and their
+// intervals include the truth.
 func TestNamesWhatRunsCannotTell(t *testing.T) {
 	run := madeUp(t, truth(), cells(t, "  a: {proxies: 50, services: 50, change_rate: 2}\n"), 3, 0.02, 3)
 	m, err := Fit([]record.Run{run}, Options{Draws: 10})
@@ -113,8 +113,7 @@ func TestNamesWhatRunsCannotTell(t *testing.T) {
 	}
 }
 
-// What cannot be used is left out with its reason, and too little is refused
-// with it.
+// Unusable trials are left out with their reason, and too few trials are rejected with it.
 func TestLeavesOut(t *testing.T) {
 	run := madeUp(t, truth(), cells(t, "  a: {proxies: 50, services: 50}\n"), 2, 0, 4)
 	spoiled := map[model.WhyCode]func(t *record.Trial){
@@ -152,7 +151,7 @@ func TestLeavesOut(t *testing.T) {
 	}
 	busy := run
 	busy.Trials = slices.Clone(run.Trials)
-	// Changes that left late are replayed as they were committed.
+	// Late changes are replayed at their commit times.
 	busy.Trials[0].Validity = record.Validity{Checks: []record.Check{{Name: "driver-schedule"}, {Name: "account", OK: true}}}
 	if seen, _, err := Observe(busy); err != nil || len(seen) != 2 {
 		t.Errorf("off its schedule: %d trials count, %v", len(seen), err)
@@ -167,7 +166,7 @@ func TestLeavesOut(t *testing.T) {
 	}
 }
 
-// The kinds of change that the model knows are those of studies.
+// The model's kinds of change are those of studies.
 func TestKnowsAllChanges(t *testing.T) {
 	f, ok := study.FactorByName(controlplane.FactorChange)
 	if !ok {
@@ -181,8 +180,8 @@ func TestKnowsAllChanges(t *testing.T) {
 	}
 }
 
-// Coefficients are those that explain what made the rows, none below zero. Where cells
-// tell too little, any preference explains them as well as another.
+// Coefficients are those that generated the rows, and none is negative. If cells contain too
+// little evidence, any preference explains them equally well.
 func TestRegress(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 4).Draw(t, "parts")
@@ -217,8 +216,8 @@ func TestRegress(t *testing.T) {
 	})
 }
 
-// Least squares below no zero are at their optimum: no coefficient would be better if
-// it were moved.
+// Non-negative least squares are at their optimum: moving any coefficient would not improve
+// them.
 func TestNonNegative(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n, m := rapid.IntRange(1, 6).Draw(t, "n"), rapid.IntRange(1, 6).Draw(t, "rows")
@@ -250,7 +249,7 @@ func TestNonNegative(t *testing.T) {
 	})
 }
 
-// An observation has what its trial counted.
+// An observation has the values that its trial counted.
 func TestObserve(t *testing.T) {
 	run := madeUp(t, truth(), cells(t, sizes), 1, 0, 5)
 	seen, left, err := Observe(run)
@@ -277,8 +276,8 @@ func TestObserve(t *testing.T) {
 	}
 }
 
-// Changes that never arrived, or that nobody acknowledged, lie beyond all that did: a
-// quantile among them is no figure of those that are left.
+// Changes that never arrived or were never acknowledged rank beyond all others: a quantile
+// among them does not come from the remaining ones.
 func TestUnreached(t *testing.T) {
 	event := func(acked ...int64) *record.Event {
 		e := &record.Event{CommittedNS: 1e9}
@@ -319,8 +318,8 @@ func TestUnreached(t *testing.T) {
 	}
 }
 
-// Cells of one trial each tell nothing of how far trials scatter: parameters have no
-// interval, and that is noted.
+// Cells with one trial each do not show how much trials scatter: parameters have no
+// interval, which is noted.
 func TestSingleTrials(t *testing.T) {
 	for _, trials := range []int{1, 2} {
 		m, err := Fit([]record.Run{madeUp(t, truth(), cells(t, sizes), trials, 0.02, 6)}, Options{Seed: 1, Draws: 3})

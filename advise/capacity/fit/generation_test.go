@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A profile divides CPU time among the generators of types, each with all that it calls;
-// one that is short, of something else, or not to be read says nothing.
+// A profile divides CPU time among the generators of types, each including its callees;
+// one that is too short, of another kind, or unreadable gives no result.
 func TestGeneration(t *testing.T) {
 	const xds = "istio.io/istio/pilot/pkg/xds."
 	stacks := strings.Join([]string{
@@ -76,9 +76,9 @@ func TestGeneration(t *testing.T) {
 	}
 }
 
-// Two types that always come together while pushes overlap are told apart where a profile
-// says what each takes: istiod's timers count waiting there, and all of the CPU
-// time says nothing of either.
+// Two types that always come together while pushes overlap are separated if a profile
+// shows the cost of each: istiod's timers include waiting there, and the total CPU time
+// does not separate them.
 func TestProfileTellsApart(t *testing.T) {
 	trial := func(proxies int, waited, cpu float64, types ...push.Type) *Observation {
 		o := &Observation{Cell: fmt.Sprint(proxies, waited), Proxies: proxies, Replicas: 1, Namespaces: 1, Services: 100, CPU: cpu, Waited: waited, Contexts: 10, ChangesMade: 10}

@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// on has trials of a run say on what machines istiod and the simulated sidecars were.
+// on sets the machines of istiod and the simulated sidecars in trials of a run.
 func on(run record.Run, istiod, simulators string, trials ...int) {
 	for _, i := range trials {
 		run.Trials[i].Nodes = map[string]record.NodeAt{}
@@ -23,8 +23,8 @@ func on(run record.Run, istiod, simulators string, trials ...int) {
 	}
 }
 
-// Trials on other machines than most are in no model, whether in runs of their own or beside
-// the others: it is that of the others alone, and names both.
+// Trials on unusual machines do not enter the model, whether in separate runs or among the
+// others: the model is that of the others alone, and names both.
 func TestUnlikeMachines(t *testing.T) {
 	const two = "  a: {proxies: 50, services: 50, change_rate: 2}\n  b: {proxies: 100, services: 50, change_rate: 2}\n"
 	slow := truth()
@@ -100,10 +100,10 @@ func TestUnlikeMachines(t *testing.T) {
 	}
 }
 
-// What most trials were on is judged part after part; what is not known is apart from nothing.
+// The usual machine is determined for each part; an unknown machine never counts as different.
 func TestUsual(t *testing.T) {
 	for name, c := range map[string]struct {
-		trials []string // istiod's machine and the simulators'
+		trials []string // machine of istiod and of the simulators
 		want   string
 		apart  string
 	}{

@@ -12,13 +12,13 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A model says of each cell that it was fitted to what was measured there, whatever
-// istiod's costs, of one size and several, saturated and not. The figures have no noise: whatever
-// is off is the fit's own. Turns are taken in groups, so that quantiles of convergence jump.
+// A model reproduces the measurements of each cell that it was fitted to, whatever istiod's
+// costs, with one size and several, saturated and not. The figures have no noise: any error is
+// the fit's own. Turns are taken in groups, so quantiles of convergence jump.
 //
 // The worlds are always the same, and one of them may be far off: near its limit a mesh is in one
-// of two states, and a model that is off by a hundredth may have it in the other one. How
-// often that happens `go run ./bench/capacity` counts.
+// of two states, and a model with an error of a hundredth may predict the other one. `go run
+// ./bench/capacity` counts how often that happens.
 func TestReproducesItsCells(t *testing.T) {
 	within := map[string]float64{model.OutPushes: 0.05, model.OutBytes: 0.05, model.OutCPU: 0.05, model.OutMemory: 0.05, model.OutConvergenceP50: 0.15, model.OutConvergenceP99: 0.15}
 	all, near, astray := 0, 0, 0
@@ -26,7 +26,7 @@ func TestReproducesItsCells(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 7))
 		w := world.Random(rng, 3, 0)
 		drawn := world.Cells(rng, 1+int(seed)%3)
-		if seed%10 == 0 { // a single cell, saturated
+		if seed%10 == 0 { // a single saturated cell
 			drawn = cells(t, "  a: {proxies: 203, services: 300, change_rate: 6}\n")
 		}
 		run, err := w.Run(drawn, world.Trials{Blocks: 2, Changes: func(float64) int { return 20 }, Seed: seed})
@@ -61,15 +61,15 @@ func TestReproducesItsCells(t *testing.T) {
 	}
 }
 
-// Of one size of mesh the runs tell the sum of what a figure is made of. At another size
-// the interval of a prediction holds all from a figure that does not grow at all to one that
-// grows with proxies times services.
+// With one mesh size the runs only determine the sum of a figure's parts. At another size, the
+// prediction interval ranges from a figure that does not grow to one that grows with proxies
+// times services.
 func TestSpansDivisions(t *testing.T) {
 	run, err := (&world.World{Values: truth()}).Run(cells(t, "  a: {proxies: 50, services: 50, change_rate: 1}\n"), world.Trials{Blocks: 3, Noise: 0.02, Seed: 3})
 	must.OK(t, err)
 	m, err := Fit([]record.Run{run}, Options{Seed: 1})
 	must.OK(t, err)
-	m.Residuals = nil // of the parameters alone
+	m.Residuals = nil // leaving only the parameters
 	measured := m.Cells[0].Outputs
 	at := model.Default()
 	at.Proxies, at.Services, at.Rate, at.Mix, at.Cores = 100, 200, 1, m.Mix, 64

@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-// truth are parameters of a made-up istiod.
+// truth returns the parameters of a synthetic istiod.
 func truth() model.Values {
 	v := model.Assumed()
 	for p, x := range map[model.Parameter]float64{
@@ -29,7 +29,7 @@ func truth() model.Values {
 	return v
 }
 
-// cells makes the plan of a study with these variants.
+// cells returns the cells of a study with these variants.
 func cells(t testing.TB, variants string) []record.Cell {
 	t.Helper()
 	return studytest.Plan(t, "name: synthetic\nquestion: What?\ncontrol: {changes: 30}\nsettings: {endpoints: 2, namespaces: 4, change: mixed, debounce_after: 100ms, istiod_replicas: 1, istiod_cpu: none, push_throttle: default}\n"+
@@ -41,14 +41,15 @@ const sizes = "  a: {proxies: 50, services: 50, change_rate: 2}\n  b: {proxies: 
 
 const large = "  held-out: {proxies: 2000, services: 1000, change_rate: 1}\n"
 
-// madeUp makes a run of trials that an istiod of such parameters would give,
-// with noise: each figure is off by a factor of its own.
+// madeUp returns a run of trials that an istiod with these parameters would
+// produce, with noise: each figure has an independent error factor.
 func madeUp(t testing.TB, v model.Values, cells []record.Cell, trials int, noise float64, seed uint64) record.Run {
 	t.Helper()
 	return madeUpOf(t, v, cells, nil, trials, noise, seed)
 }
 
-// madeUpOf is the same with as many changes in a trial as many says of a rate.
+// madeUpOf does the same with the number of changes in a trial given by many
+// for its rate.
 func madeUpOf(t testing.TB, v model.Values, cells []record.Cell, many func(rate float64) int, trials int, noise float64, seed uint64) record.Run {
 	t.Helper()
 	run, err := (&world.World{Values: v}).Run(cells, world.Trials{Blocks: trials, Changes: many, Noise: noise, Seed: seed})

@@ -35,8 +35,7 @@ func mesh(proxies, services int, rate float64) Mesh {
 	return m
 }
 
-// Every parameter is defined, with a unit, and with a reason where it is
-// assumed.
+// Every parameter is defined, with a unit, and with a reason if it is assumed.
 func TestDefinitions(t *testing.T) {
 	names := map[string]bool{}
 	for i, d := range Definitions {
@@ -47,8 +46,8 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// Intervals hold their estimates, are the wider the farther the mesh lies beyond
-// what was measured, and say so.
+// Intervals include their estimates, widen with the distance from the measured range,
+// and say so.
 func TestExtrapolation(t *testing.T) {
 	m := made(nil)
 	width := 0.0
@@ -77,7 +76,8 @@ func TestExtrapolation(t *testing.T) {
 	}
 }
 
-// More proxies, services or changes take no less; a narrower scope no more.
+// More proxies, services or changes never cost less; a narrower scope never costs
+// more.
 func TestMoreTakesMore(t *testing.T) {
 	m := made(nil)
 	v, err := m.Values()
@@ -114,7 +114,7 @@ func TestMoreTakesMore(t *testing.T) {
 	})
 }
 
-// The search ends where the mesh does: below it is within the bound, above not.
+// The limit separates meshes within the bound from meshes beyond it.
 func TestLimits(t *testing.T) {
 	m := made(nil)
 	at := mesh(300, 200, 0.5)
@@ -143,7 +143,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// Fewer replicas have more to take back, and take longer for it.
+// Fewer replicas must take over more proxies, and need more time for it.
 func TestLoss(t *testing.T) {
 	m := made(nil)
 	var before *Loss
@@ -167,7 +167,7 @@ func TestLoss(t *testing.T) {
 	}
 }
 
-// A document with other parameters, or figures that no istiod has, is refused.
+// A document with other parameters, or with impossible figures, is rejected.
 func TestParse(t *testing.T) {
 	good, err := json.Marshal(made(nil))
 	must.OK(t, err)
@@ -207,11 +207,11 @@ func FuzzParse(f *testing.F) {
 		}
 		at := mesh(20, 10, 1)
 		at.Horizon = 2
-		_, _ = m.Predict(at, Options{Draws: 2}) // refuses or answers, and does not fail otherwise
+		_, _ = m.Predict(at, Options{Draws: 2}) // returns an error or a result, but does not panic
 	})
 }
 
-// Meshes that cannot be are refused with the field's name.
+// Impossible meshes are rejected with the field's name.
 func TestMeshCheck(t *testing.T) {
 	for field, spoil := range map[string]func(m *Mesh){
 		"proxies": func(m *Mesh) { m.Proxies = 0 }, "visible": func(m *Mesh) { m.Visible = 2 }, "rate": func(m *Mesh) { m.Rate = math.NaN() }, "arrival": func(m *Mesh) { m.Arrival = "x" },
@@ -225,8 +225,8 @@ func TestMeshCheck(t *testing.T) {
 	}
 }
 
-// A mesh whose pushes overlap is sent all endpoints and has its routes made anew; with
-// more namespaces a calm one has them made more often.
+// A mesh with overlapping pushes sends all endpoints and regenerates its routes; with
+// more namespaces a calm one regenerates them more often.
 func TestOverlappingPushesTakeMore(t *testing.T) {
 	v := Assumed()
 	at := mesh(600, 500, 0.2)
@@ -251,17 +251,17 @@ func TestOverlappingPushesTakeMore(t *testing.T) {
 	}
 }
 
-// Proxies that do not come back are counted, and no reason to predict nothing at all.
+// Proxies that do not come back are counted, and do not prevent a prediction.
 func TestLossWithoutEnd(t *testing.T) {
 	at := mesh(3000, 200, 0.5)
 	at.Replicas, at.Cores = 3, 4
-	stuck := made(func(v *Values) { v[ConnectCPU] = 20 }) // old connections that are closed take all CPUs
+	stuck := made(func(v *Values) { v[ConnectCPU] = 20 }) // reconnecting because of connections' age takes all CPUs
 	if l, err := stuck.Loss(at, Options{Seed: 1}); err != nil || l.Away == 0 || l.Away > l.Proxies || l.Half > l.All {
 		t.Errorf("no CPU is left to serve streams: %+v (%v)", l, err)
 	}
 }
 
-// Changes that nobody ever had are late, not at once.
+// Changes that never arrive are late, not instantaneous.
 func TestNothingArrives(t *testing.T) {
 	m := mesh(20, 10, 1)
 	m.Horizon = 60
@@ -272,7 +272,7 @@ func TestNothingArrives(t *testing.T) {
 	}
 }
 
-// A document that says it is of very many cells takes no longer than others.
+// A document that claims very many cells takes no longer than others.
 func TestManyCells(t *testing.T) {
 	m := made(nil)
 	for i := range m.Residuals {

@@ -8,15 +8,15 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A mesh lies beyond what was measured in any respect that costs istiod something. Smaller
-// respects are listed and widen nothing.
+// A mesh exceeds the measured range in any respect that costs istiod something. Respects
+// in which it is smaller are listed and widen nothing.
 func TestOutside(t *testing.T) {
 	m := made(nil)
 	m.Measured.Cores = [2]float64{1, 2}
 	for name, test := range map[string]struct {
 		change func(m *Mesh)
 		beyond float64
-		code   RespectCode // in Beyond, or in Below where beyond is 1
+		code   RespectCode // in Beyond, or in Below if beyond is 1
 		value  float64
 	}{
 		"within":         {func(*Mesh) {}, 1, "", 0},
@@ -49,7 +49,7 @@ func TestOutside(t *testing.T) {
 	}
 }
 
-// Less than was measured makes no interval wider.
+// Less than was measured does not widen any interval.
 func TestBelowIsNoWider(t *testing.T) {
 	m := made(nil)
 	width := func(at Mesh, output string) float64 {
@@ -68,8 +68,8 @@ func TestBelowIsNoWider(t *testing.T) {
 	}
 }
 
-// However rare changes are, some are simulated; where a
-// horizon that was asked for holds none, that is said.
+// However rare changes are, some are simulated; if a requested horizon contains none, that
+// is reported.
 func TestQuiet(t *testing.T) {
 	m := made(nil)
 	for _, at := range []Mesh{mesh(20, 10, 1e-4), mesh(20, 10, 0.001)} {
@@ -95,7 +95,7 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
-// Nobody takes more CPUs than there are, however unsure it is how many.
+// CPU in use never exceeds the available CPUs, however uncertain it is.
 func TestNoMoreCPUThanThereIs(t *testing.T) {
 	m := made(nil)
 	for i := range m.Residuals {
@@ -110,7 +110,8 @@ func TestNoMoreCPUThanThereIs(t *testing.T) {
 	}
 }
 
-// What growth comes to and what a loss leaves lie beyond what was measured by themselves.
+// The grown mesh and the one after a loss lie outside the measured range in their own
+// right.
 func TestEndsLieBeyond(t *testing.T) {
 	m := made(nil)
 	at := mesh(300, 200, 0.5)
@@ -128,7 +129,7 @@ func TestEndsLieBeyond(t *testing.T) {
 	}
 }
 
-// What people read has no exponents.
+// Numbers for people have no exponents.
 func TestFigure(t *testing.T) {
 	for v, want := range map[float64]string{0: "0", 3991.3: "3,991", 99218: "99,218", 1234567: "1,234,567", 0.0001: "0.0001", 33.3333: "33.3", 500: "500", 1: "1", 0.40: "0.4", -2570: "-2,570", 999.7: "1,000", 2.0: "2"} {
 		if got := Figure(v, 3); got != want {

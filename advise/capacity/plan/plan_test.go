@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// made is a model of nothing but assumed parameters, of which those that
-// matter here are as a small istiod's.
+// made returns a model of only assumed parameters, with the relevant ones set to those of
+// a small istiod.
 func made() *model.Model {
 	m := &model.Model{Schema: model.Schema, Mix: map[string]float64{model.MixEndpoints: 9, model.MixConfiguration: 1},
 		Measured: model.Span{Proxies: [2]float64{50, 300}, Services: [2]float64{50, 300}, Rate: [2]float64{0.5, 6}}}
@@ -49,7 +49,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Errors name the field, and the place where it is wrong in itself.
+// Errors name the field and, if it is invalid itself, its position.
 func TestParseErrors(t *testing.T) {
 	const mesh = "proxies: 5\nservices: 1\n"
 	for _, test := range []struct{ text, want string }{
@@ -104,8 +104,8 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// A plan meets its targets while a replica is away, gives every value a
-// reason, and takes more for more.
+// A plan meets its targets while a replica is away, gives a reason for every value, and
+// uses more for more.
 func TestMake(t *testing.T) {
 	r, err := Parse([]byte(meshFile), "mesh.yaml")
 	must.OK(t, err)
@@ -142,8 +142,8 @@ func TestMake(t *testing.T) {
 	}
 }
 
-// Where growth takes memory and no CPU the autoscaler does not come, and replicas end at
-// their limit: that is said.
+// If growth takes memory but no CPU, the autoscaler does not react and replicas hit their
+// limit: that is reported.
 func TestGrowthTakesMemory(t *testing.T) {
 	r, err := Parse([]byte("proxies: 400\nservices: 20\nchanges: {rate: 0.01, mix: {endpoints: 1}}\ntargets: {growth: 10, convergence_p99: 30s}\n"), "mesh.yaml")
 	must.OK(t, err)
@@ -161,7 +161,7 @@ func TestGrowthTakesMemory(t *testing.T) {
 	}
 }
 
-// What a plan tells of its size meets the target, however few draws let the size pass.
+// What a plan says about its size meets the target, however few draws let the size pass.
 func TestPlanMeetsWhatItTells(t *testing.T) {
 	const small = "proxies: 50\nservices: 20\nchanges: {rate: 0.1, mix: {endpoints: 1}}\ntargets: {convergence_p99: 1h, growth: 1}\nistiod: {max_replicas: 3, max_cores: 1}\n"
 	m := made()
@@ -170,7 +170,7 @@ func TestPlanMeetsWhatItTells(t *testing.T) {
 		must.OK(t, err)
 		loose, err := Make(m, r, seed+1)
 		must.OK(t, err)
-		// A little less than what the smallest size is told to take.
+		// A little less than the smallest size reports.
 		r.Targets.ConvergenceP99 = 0.98 * loose.Lost.Output(model.OutConvergenceP99).High
 		p, err := Make(m, r, seed+1)
 		var none *ErrNone
@@ -184,7 +184,7 @@ func TestPlanMeetsWhatItTells(t *testing.T) {
 	}
 }
 
-// Levers say what was predicted.
+// Levers report what was predicted.
 func TestLeversSayWhat(t *testing.T) {
 	r, err := Parse([]byte(strings.NewReplacer("debounce_after: 200ms", "debounce_after: 2s", "push_throttle: 50", "push_throttle: 300", "convergence_p99: 5s", "convergence_p99: 30s").Replace(meshFile)), "mesh.yaml")
 	must.OK(t, err)
@@ -200,7 +200,7 @@ func TestLeversSayWhat(t *testing.T) {
 	}
 }
 
-// What no size within the bounds can do is said, with how close the largest
+// If no size within the bounds suffices, the plan says so, and how close the largest
 // comes.
 func TestMakeNone(t *testing.T) {
 	r := Default()
@@ -223,8 +223,8 @@ func planned(t *testing.T, m *model.Model, text string) *Plan {
 	return p
 }
 
-// A mesh with fewer changes than were measured lies beyond nothing by that, and is given
-// no more memory for it.
+// A mesh with fewer changes than were measured is not outside the range because of that,
+// and gets no more memory for it.
 func TestQuietPlan(t *testing.T) {
 	m := made()
 	m.Residuals = nil // the widest intervals
@@ -238,8 +238,9 @@ func TestQuietPlan(t *testing.T) {
 	}
 }
 
-// The request leaves the CPU target where its reason says so: at the upper end of what is
-// predicted, which is no more than there is. What is taken from the limit is said.
+// The request achieves the CPU target as its reason states: at the upper end of the
+// prediction, which is at most what is available. The plan says if it comes from the
+// limit.
 func TestRequestLeavesTheTarget(t *testing.T) {
 	m := made()
 	for i := range m.Residuals {
@@ -251,7 +252,7 @@ func TestRequestLeavesTheTarget(t *testing.T) {
 	}
 }
 
-// A plan warns by the worst of what it goes by: replicas that are away, and growth.
+// A plan warns by its worst prediction: with replicas away, and after growth.
 func TestPlanWarnsByTheWorst(t *testing.T) {
 	p := planned(t, made(), "proxies: 600\nservices: 100\nchanges: {rate: 1, mix: {endpoints: 1}}\ntargets: {convergence_p99: 1m, growth: 50}\nistiod: {max_replicas: 2}\n")
 	if p.Prediction.Extrapolates() || p.Lost.Times != 2 || p.Grown.Times != 100 {

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// A mesh that cannot keep up merges: its queue is never longer than its
-// proxies are many, turns bring several changes, and what is late is bounded by
-// two sweeps over all proxies.
+// An overloaded mesh merges: its queue never exceeds its number of proxies,
+// turns carry several changes, and lateness is bounded by two sweeps over all
+// proxies.
 func TestOverloadMerges(t *testing.T) {
 	in := mesh(2000, 5)
 	in.Settings.Cores = 1
@@ -28,7 +28,7 @@ func TestOverloadMerges(t *testing.T) {
 }
 
 // Returning proxies come back no faster than streams are accepted, and each
-// once.
+// only once.
 func TestConnectStorm(t *testing.T) {
 	in := mesh(100, 0.2)
 	in.Settings.ConnectLimit = 20
@@ -142,8 +142,8 @@ func TestSchedule(t *testing.T) {
 	}
 }
 
-// 100,000 proxies of one istiod with 64 cores for an hour, with a change a
-// second: what `make bench` holds to its time.
+// 100,000 proxies of one istiod with 64 cores for an hour, with one change per
+// second: `make bench` limits its time.
 func BenchmarkHour(b *testing.B) {
 	in := mesh(100_000, 1)
 	in.Settings.Cores, in.Batch, in.Horizon = 64, 0, 3600

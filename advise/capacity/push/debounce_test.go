@@ -8,8 +8,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// pushes runs a debouncer on changes at some times, with push contexts of a
-// length, and says when pushes begin and how many changes each has.
+// pushes runs a debouncer on changes at the given times, with push contexts of
+// the given duration, and returns when pushes begin and how many changes each
+// has.
 func pushes(d Debouncer, changes []float64, context float64) (at []float64, sizes []int) {
 	now, waiting, done := 0.0, 0, math.Inf(1)
 	begin := func() {
@@ -51,7 +52,8 @@ func every(step float64, n int) []float64 {
 	return out
 }
 
-// When istiod pushes, by its own code (debounce in pilot/pkg/xds/discovery.go).
+// When istiod pushes, according to its own code (debounce in
+// pilot/pkg/xds/discovery.go).
 func TestDebouncer(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -81,8 +83,8 @@ func TestDebouncer(t *testing.T) {
 	}
 }
 
-// Every change is pushed once, none before the quiet time, and where push
-// contexts take no time none later than the longest wait and the quiet time
+// Every change is pushed once, none before the quiet time. If push contexts
+// take no time, none is pushed later than the longest wait plus the quiet time
 // that its timer may still run.
 func TestDebouncerKeepsItsBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

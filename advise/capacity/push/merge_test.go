@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// at makes changes of some kinds of [mesh] at times.
+// at creates changes of some kinds of [mesh] at the given times.
 func at(in Input, kinds []int, times ...float64) Input {
 	in.Changes = nil
 	for i, t := range times {
@@ -14,15 +14,15 @@ func at(in Input, kinds []int, times ...float64) Input {
 	return in
 }
 
-// Kinds of mesh, by place.
+// Kinds in mesh, by index.
 const (
 	anEndpoint = iota
 	aService
 	aRoute
 )
 
-// Endpoints go by difference, until a change that eds cannot tell by difference
-// comes along: then all go. That change alone brings none.
+// Endpoints are sent as differences, until a change joins that eds cannot send
+// as a difference: then all are sent. That change on its own sends none.
 func TestSpoiledEndpoints(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -48,8 +48,9 @@ func TestSpoiledEndpoints(t *testing.T) {
 	}
 }
 
-// What one proxy of a namespace was sent is cached for the others, if nothing is
-// pushed meanwhile. While pushes overlap nothing stays in the cache.
+// What one proxy of a namespace was sent is cached for the others, unless
+// something is pushed in the meantime. While pushes overlap nothing stays in the
+// cache.
 func TestCache(t *testing.T) {
 	calm := at(mesh(300, 1), []int{aRoute, aRoute}, 0, 20)
 	if r := Simulate(calm); r.Anew[RDS] != 2*3 {
@@ -70,7 +71,7 @@ func TestCache(t *testing.T) {
 	if r.Anew[RDS] < 0.7*r.Pushes[RDS] || r.Pushes[RDS] > 300*15 {
 		t.Errorf("of %v pushes that overlap %v are made anew", r.Pushes[RDS], r.Anew[RDS])
 	}
-	// Endpoints clear the cache's token all the same, but leave what is in it.
+	// Endpoints also clear the cache's token, but leave its content.
 	kinds[0] = aRoute
 	for i := 1; i < len(kinds); i++ {
 		kinds[i] = anEndpoint
@@ -83,7 +84,7 @@ func TestCache(t *testing.T) {
 	if r := Simulate(many); r.Anew[RDS] <= 2*3 || r.Anew[RDS] > 2*3*11 {
 		t.Errorf("on 32 CPUs, which do not wait for each other, %v are made anew", r.Anew[RDS])
 	}
-	// Groups of proxies make no more of it than each by itself.
+	// Groups of proxies regenerate no more than individual ones.
 	calm.Batch = 5
 	if r := Simulate(calm); r.Anew[RDS] != 2*3 {
 		t.Errorf("in groups of five %v are made anew", r.Anew[RDS])

@@ -5,36 +5,36 @@ import (
 	"slices"
 )
 
-// naive simulates one replica the plain way: every proxy by itself, every job
-// with the work that is left of it, everything looked at in every step. It has
-// one class and no returning proxies, and shares no code with
-// the simulation but its inputs and the arithmetic of costs.
+// naive simulates one replica in the straightforward way: every proxy individually,
+// every job with its remaining work, everything examined in every step. It has one
+// class and no returning proxies, and shares only the inputs and the arithmetic of
+// costs with the simulation.
 type naive struct {
 	in      *Input
 	now     float64
-	waiting []int // changes that are debounced
+	waiting []int // being debounced
 	oldest  float64
 	newest  float64
 	timer   float64
 	making  []int
-	context float64 // work left; below 0: none is made
+	context float64 // remaining work; below 0: none is being made
 
-	pushed  []int  // changes in the order of pushes
+	pushed  []int  // in push order
 	had     []int  // by proxy
 	pending []bool // in the queue
-	again   []bool // pushed to while it has its turn
+	again   []bool // pushed to during its turn
 	queue   []int
-	left    map[int]float64 // of turns, by proxy: path
+	left    map[int]float64 // of turns, by proxy: remaining path
 	to      map[int]int
 	begun   []float64         // when the first push that a proxy waits for began
-	next    []float64         // of those that came during its turn
-	made    map[[2]int]int    // by namespace and type: for how many changes the cache has it
+	next    []float64         // the same for pushes that came during its turn
+	made    map[[2]int]int    // by namespace and type: number of changes that the cached entry covers
 	maker   map[[2]int][2]int // who makes it, and for how many changes
 	misses  map[int][Types]bool
 	cleared float64
 	bytes   float64
 
-	chores []float64 // paths left of what changes cost by themselves
+	chores []float64 // remaining paths of the changes' own costs
 
 	latencies []float64
 	turns     int
@@ -116,7 +116,7 @@ func (s *naive) change(c int) {
 	s.waiting = append(s.waiting, c)
 }
 
-// settle does everything that is due now.
+// settle does everything that is due.
 func (s *naive) settle() {
 	const tiny = 1e-10
 	s.chores = slices.DeleteFunc(s.chores, func(left float64) bool { return left <= tiny })
@@ -175,7 +175,7 @@ func (s *naive) settle() {
 
 func (s *naive) hasTurn(p int) bool { _, ok := s.left[p]; return ok }
 
-// brought is how many of the first changes pushed bring a type.
+// brought returns how many of the first upto changes pushed bring a type.
 func (s *naive) brought(t Type, upto int) int {
 	n := 0
 	for _, c := range s.pushed[:upto] {
@@ -186,8 +186,8 @@ func (s *naive) brought(t Type, upto int) int {
 	return n
 }
 
-// lookUp finds what of a proxy's turn is not cached. One of a namespace makes it
-// at a time, unless nobody may keep it.
+// lookUp finds what of a proxy's turn is not cached. One proxy of a namespace
+// generates it at a time, unless nobody may cache it.
 func (s *naive) lookUp(p int) {
 	var misses [Types]bool
 	class := s.in.Classes[0]
@@ -208,7 +208,8 @@ func (s *naive) lookUp(p int) {
 	s.misses[p] = misses
 }
 
-// store has the cache keep what a proxy's turn made, if nothing was pushed meanwhile.
+// store caches what a proxy's turn generated, unless something was pushed in the
+// meantime.
 func (s *naive) store(p int) {
 	for t := range Types {
 		key := [2]int{p % s.in.Classes[0].Variants, int(t)}
@@ -221,7 +222,7 @@ func (s *naive) store(p int) {
 	}
 }
 
-// costs are the CPU time and bytes of a proxy's turn.
+// costs returns the CPU time and bytes of a proxy's turn.
 func (s *naive) costs(p int) (cpu, bytes float64) {
 	var merged, own, asked [Types]int
 	var whole [Types]bool
@@ -247,7 +248,7 @@ func (s *naive) costs(p int) (cpu, bytes float64) {
 			continue
 		}
 		needed = true
-		parts := []float64{} // of each response, the changes in it; -1 is all
+		parts := []float64{} // number of changes in each response; -1 means everything
 		switch {
 		case whole[t]:
 			parts = append(parts, -1)

@@ -18,7 +18,7 @@ var (
 	useless   = Kind{Name: "gateway", Weight: 1, Context: 0.001}
 )
 
-// mesh is one of some proxies, with plausible costs.
+// mesh returns a mesh with plausible costs.
 func mesh(proxies int, rate float64) Input {
 	class := Class{Name: "all", Proxies: proxies, Needs: 1, Apply: 0.01, Connect: 0.02}
 	class.CPU = [Types]Cost{CDS: {Base: 0.0002, Each: 0.0004}, EDS: {Base: 0.0001, Each: 0.0002, Whole: 0.001}, LDS: {Base: 0.0008}, RDS: {Base: 0.001, Anew: 0.003}}
@@ -30,11 +30,11 @@ func mesh(proxies int, rate float64) Input {
 	return in
 }
 
-// near says whether two figures are the same within a share.
+// near reports whether two figures agree within a relative tolerance.
 func near(a, b, share float64) bool { return math.Abs(a-b) <= share*math.Max(math.Abs(a), math.Abs(b)) }
 
-// At small sizes the simulation does what one does that moves every proxy by
-// itself, from a mesh that idles to one that is overloaded.
+// At small sizes the simulation agrees with one that moves every proxy individually, from an
+// idle mesh to an overloaded one.
 func TestAsTheNaiveOne(t *testing.T) {
 	for _, test := range []struct {
 		proxies int
@@ -53,8 +53,8 @@ func TestAsTheNaiveOne(t *testing.T) {
 		if got.Needed != float64(len(want.latencies)) || got.Undelivered != 0 {
 			t.Errorf("%s: %v pairs and %v not delivered, want %d", name, got.Needed, got.Undelivered, len(want.latencies))
 		}
-		// Which proxies a push begins with is drawn; with a queue that does not
-		// empty that decides how many changes the next turns merge.
+		// The first proxy of a push is random; with a queue that does not empty, it decides
+		// how many changes the next turns merge.
 		if !near(got.Turns, float64(want.turns), 0.02) || !near(got.CPU, want.cpu, 0.02) || !near(got.Longest, float64(want.longest), 0.05) || !near(got.AllBytes(), want.bytes, 0.02) {
 			t.Errorf("%s: %v turns, %v s of CPU, a queue of %v, %v bytes; want %v, %v, %v, %v", name, got.Turns, got.CPU, got.Longest, got.AllBytes(), want.turns, want.cpu, want.longest, want.bytes)
 		}
@@ -66,8 +66,7 @@ func TestAsTheNaiveOne(t *testing.T) {
 	}
 }
 
-// Proxies that move in groups change little, and exactly nothing in what is
-// counted.
+// Moving proxies in groups changes little, and nothing in the counts.
 func TestBatches(t *testing.T) {
 	for _, rate := range []float64{0.2, 2, 20} {
 		in := mesh(4000, rate)
@@ -89,8 +88,8 @@ func TestBatches(t *testing.T) {
 	}
 }
 
-// oneAtATime is a mesh in which every change is for one of many proxies, so
-// that turns arrive as changes do: a queue that theory knows.
+// oneAtATime returns a mesh in which every change is for one of many proxies, so turns
+// arrive as changes do: a queue that theory covers.
 func oneAtATime(rate float64, servers int, work []float64, horizon float64) (Input, []float64, []float64) {
 	n := len(work)
 	in := Input{Settings: Settings{Replicas: 1, Cores: float64(servers), Throttle: servers}, Costs: Costs{Parallel: 1}, Kinds: []Kind{{Weight: 1, Types: SetOf(EDS)}},
@@ -108,9 +107,9 @@ func oneAtATime(rate float64, servers int, work []float64, horizon float64) (Inp
 	return in, arrivals, services
 }
 
-// With one slot and turns that take the same the queue is M/D/1; with several
-// slots and turns of all lengths it is M/M/c; and in each the waits are those
-// of the recursion over the same arrivals.
+// With one slot and turns of equal length the queue is M/D/1; with several slots and turns
+// of random length it is M/M/c. In both cases the waits are those of the recursion over the
+// same arrivals.
 func TestAsQueueingTheory(t *testing.T) {
 	same, exponential := make([]float64, 250), make([]float64, 250)
 	rng := rand.New(rand.NewPCG(5, 5))
@@ -127,7 +126,7 @@ func TestAsQueueingTheory(t *testing.T) {
 		rate    float64
 		servers int
 		work    []float64
-		wait    float64 // the mean by Pollaczek and Khinchine's formula, or Erlang's
+		wait    float64 // mean by the Pollaczek-Khinchine formula, or Erlang's
 	}{
 		{"M/D/1 at 50%", 50, 1, same, 50 * 0.01 * 0.01 / (2 * (1 - 0.5))},
 		{"M/D/1 at 65%", 65, 1, same, 65 * 0.01 * 0.01 / (2 * (1 - 0.65))},
@@ -146,7 +145,7 @@ func TestAsQueueingTheory(t *testing.T) {
 			served += s / float64(len(services))
 		}
 		wait := got.Convergence.Mean() - served
-		// Changes for a proxy that waits already merge: a few in a thousand.
+		// Changes for a proxy that is already waiting merge: a few in a thousand.
 		if !near(wait, want, 0.06) || !math.IsNaN(test.wait) && !near(wait, test.wait, 0.15) {
 			t.Errorf("%s: a mean wait of %.3g ms, want %.3g by recursion, %.3g by formula", test.name, 1000*wait, 1000*want, 1000*test.wait)
 		}
@@ -156,7 +155,7 @@ func TestAsQueueingTheory(t *testing.T) {
 	}
 }
 
-// erlangWait is the mean wait of M/M/c (Erlang's C formula).
+// erlangWait returns the mean wait of M/M/c (Erlang's C formula).
 func erlangWait(lambda, mu float64, c int) float64 {
 	a := lambda / mu
 	sum, term := 0.0, 1.0
@@ -168,9 +167,9 @@ func erlangWait(lambda, mu float64, c int) float64 {
 	return last / (sum + last) / (float64(c)*mu - lambda)
 }
 
-// Jobs that share CPUs evenly have the mean time of M/G/1 processor sharing:
-// work over what is left of the CPU, whatever the works are like. Push
-// contexts of endpoints that are not debounced are such jobs.
+// Jobs that share CPUs evenly have the mean time of M/G/1 processor sharing: work divided by
+// the remaining CPU, whatever the distribution of work. Push contexts of endpoints that are
+// not debounced are such jobs.
 func TestSharesCPUs(t *testing.T) {
 	in := Input{Settings: Settings{Replicas: 1, Cores: 1, DirectEndpoints: true}, Costs: Costs{Parallel: 1}, Horizon: 2000, Settle: 100, Batch: 1,
 		Kinds:   []Kind{{Weight: 3, Types: SetOf(EDS), Context: 0.02}, {Weight: 1, Types: SetOf(EDS), Context: 0.14}},
@@ -187,7 +186,7 @@ func drawInput(t *rapid.T) Input {
 	return in
 }
 
-// drawInputs draws an input, and what has its changes at other times.
+// drawInputs draws an input, and a function that draws its changes at other times.
 func drawInputs(t *rapid.T) (_ Input, anew func(seed uint64) []Change) {
 	in := mesh(rapid.IntRange(1, 120).Draw(t, "proxies"), rapid.Float64Range(0.1, 30).Draw(t, "rate"))
 	in.Horizon = rapid.Float64Range(1, 20).Draw(t, "horizon")
@@ -208,9 +207,9 @@ func drawInputs(t *rapid.T) (_ Input, anew func(seed uint64) []Change) {
 	return in, anew
 }
 
-// Every change reaches every proxy that needs it once; bytes and pushes are
-// counted for each turn; and no proxy has a change before debouncing lets it: one
-// that comes when DebounceMax is nearly over waits for the rest of that alone.
+// Every change reaches every proxy that needs it once, bytes and pushes are counted for each
+// turn, and no proxy gets a change before debouncing permits it: one that arrives when
+// DebounceMax has nearly passed waits only for the rest of that.
 func TestEachChangeReachesEachProxyOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
@@ -231,7 +230,7 @@ func TestEachChangeReachesEachProxyOnce(t *testing.T) {
 				most += float64(storm)
 			}
 		}
-		most += least // who comes back lacks what was pushed meanwhile
+		most += least // a returning proxy lacks what was pushed in the meantime
 		if r.Undelivered != 0 || !near(r.Convergence.Total(), r.Needed, 1e-9) || r.Needed < least-1e-6 || r.Needed > most+1e-6 {
 			t.Fatalf("%v pairs acknowledged of %v, %v lost; between %v and %v there were", r.Convergence.Total(), r.Needed, r.Undelivered, least, most)
 		}
@@ -256,8 +255,8 @@ func TestEachChangeReachesEachProxyOnce(t *testing.T) {
 	})
 }
 
-// More CPU makes no mesh slower, more work none faster: not in each case, since milliseconds
-// decide what merges, but in the mean of many.
+// On average, more CPU makes no mesh slower and more work none faster. Individual cases may
+// differ, since milliseconds decide what merges.
 func TestMoreCPUMoreWork(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in, anew := drawInputs(t)
@@ -297,7 +296,7 @@ func TestMoreCPUMoreWork(t *testing.T) {
 	})
 }
 
-// In another unit of time everything is the same.
+// In another unit of time the result is the same.
 func TestUnitsDoNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := drawInput(t)
