@@ -49,7 +49,7 @@ func TestConnectStorm(t *testing.T) {
 	}
 }
 
-// Endpoints that are not debounced are there sooner, and cost more pushes.
+// Endpoints that are not debounced arrive sooner, and cost more pushes.
 func TestDirectEndpoints(t *testing.T) {
 	in := mesh(50, 0)
 	in.Kinds = []Kind{endpoints}
@@ -62,7 +62,7 @@ func TestDirectEndpoints(t *testing.T) {
 	}
 }
 
-// Replicas share proxies evenly, and alike ones are simulated once.
+// Replicas share proxies evenly, and identical ones are simulated once.
 func TestReplicas(t *testing.T) {
 	one := mesh(900, 0.5)
 	three := one

@@ -24,7 +24,7 @@ func newMesh(t testing.TB) *mesh {
 	return &mesh{t, NewInventory(), NewObservations()}
 }
 
-// has adds objects in short: KIND NAMESPACE NAME and the JSON of a spec.
+// has adds an object in short form: KIND NAMESPACE NAME and the JSON of its spec.
 func (m *mesh) has(kind, namespace, name, spec string) *mesh {
 	m.t.Helper()
 	m.add(fmt.Sprintf(`{"kind":%q,"metadata":{"namespace":%q,"name":%q},"spec":%s}`, kind, namespace, name, spec))
@@ -77,7 +77,7 @@ func (m *mesh) generate(o Options) Result {
 	return r
 }
 
-// sidecar is one of the result, in short.
+// sidecar formats a Sidecar of the result in short form.
 func sidecar(r Result, name string) string {
 	for _, s := range r.Sidecars {
 		if s.String() == name {
@@ -87,8 +87,8 @@ func sidecar(r Result, name string) string {
 	return "-"
 }
 
-// shop is a mesh of two namespaces in which front calls cart and pay, and
-// cart and pay call nobody.
+// shop returns a mesh of two namespaces in which front calls cart and pay, and cart and
+// pay call nothing.
 func shop(t testing.TB) *mesh {
 	m := newMesh(t)
 	m.inv.read["Pod"] = true
@@ -110,7 +110,7 @@ func TestGenerate(t *testing.T) {
 		"istio-system/default": "create ./* istio-system/*",
 		"shop/default":         "create ./cart.shop.svc.cluster.local bank/pay.bank.svc.cluster.local",
 		"shop/cart":            "create ~/*",
-		"bank/default":         "create ~/*", // ./* would let in two Services of 25
+		"bank/default":         "create ~/*", // ./* would admit two Services of 25
 	} {
 		if got := sidecar(r, name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
@@ -124,7 +124,7 @@ func TestGenerate(t *testing.T) {
 	}
 }
 
-// What is there already: its other fields are taken over, its place is kept.
+// An existing Sidecar's other fields are inherited, and it is replaced in place.
 func TestExisting(t *testing.T) {
 	m := shop(t).
 		has("Sidecar", "istio-system", "base", `{"egress":[{"hosts":["*/*"]}],"outboundTrafficPolicy":{"mode":"REGISTRY_ONLY"}}`).
@@ -164,7 +164,7 @@ func TestFixedNamespace(t *testing.T) {
 	}
 }
 
-// Who was not seen keeps what it has.
+// An unobserved workload keeps what it has.
 func TestUncovered(t *testing.T) {
 	m := shop(t).workload("shop", "nightly").workload("dark", "a").workload("dark", "b").service("dark", "a")
 	m.add(`{"kind":"Pod","metadata":{"namespace":"bank","name":"bare","labels":{}},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
@@ -184,8 +184,8 @@ func TestUncovered(t *testing.T) {
 	}
 }
 
-// Routes: a VirtualService elsewhere comes in with what it is for, and what
-// the app asks for when only its destination was counted.
+// Routes: a VirtualService in another namespace is admitted along with its hosts, and
+// with what the app requests if only its destination was counted.
 func TestRoutes(t *testing.T) {
 	m := shop(t).service("shop", "catalog").service("shop", "catalog-v2").
 		has("VirtualService", "edge", "catalog", `{"hosts":["catalog.shop.svc.cluster.local"],"http":[{"route":[{"destination":{"host":"catalog-v2.shop.svc.cluster.local"}}]}]}`).
@@ -198,7 +198,7 @@ func TestRoutes(t *testing.T) {
 	}
 }
 
-// What the mesh itself names is let in.
+// Hosts that the mesh itself names are admitted.
 func TestNeeds(t *testing.T) {
 	m := shop(t).service("tracing", "otel").service("limits", "ratelimit")
 	m.add(`{"kind":"ConfigMap","metadata":{"namespace":"istio-system","name":"istio"},"data":{"mesh":"extensionProviders:\n- name: otel\n  opentelemetry: {service: tracing/otel.tracing.svc.cluster.local, port: 4317}\n"}}`)
@@ -214,7 +214,7 @@ func TestNeeds(t *testing.T) {
 	}
 }
 
-// Where no source sees connections, Services without requests are let in.
+// If no source observes connections, Services without requests are admitted.
 func TestConnections(t *testing.T) {
 	m := shop(t).has("Service", "bank", "ledger", `{"ports":[{"name":"tcp-db","port":5432}]}`).workload("shop", "logged").
 		sees(Edge{From: Workload{"shop", "logged"}, Host: "cart.shop.svc.cluster.local", Count: 100, Sources: AccessLog})
@@ -242,7 +242,7 @@ func TestOnly(t *testing.T) {
 	}
 }
 
-// Durations are written whole.
+// Durations are formatted in whole units.
 func TestSpell(t *testing.T) {
 	for d, want := range map[time.Duration]string{0: "0s", 30 * time.Second: "30s", 20 * time.Minute: "20m", 30 * time.Minute: "30m", 90 * time.Second: "1m30s",
 		10 * hour: "10h", 10*hour + 30*time.Minute: "10h30m", 24 * hour: "24 h", 30 * 24 * hour: "30 days", 30 * hour: "30h"} {
@@ -270,7 +270,8 @@ func TestAdmits(t *testing.T) {
 	}
 }
 
-// Calls from before the window are listed and not kept, whatever else is known of them.
+// Calls from before the window are listed and not kept, whatever else is known about
+// them.
 func TestOld(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	m := shop(t).workload("shop", "report").service("bank", "yearly")
@@ -289,7 +290,7 @@ func TestOld(t *testing.T) {
 	}
 }
 
-// A call around the mesh to a host that it knows is one that today's scope leaves out.
+// A call around the mesh to a host that it knows is one that today's scope omits.
 func TestPassthroughToAService(t *testing.T) {
 	m := shop(t)
 	for _, host := range []string{"audit.bank", "example.com"} {
@@ -304,7 +305,7 @@ func TestPassthroughToAService(t *testing.T) {
 	}
 }
 
-// opened is what a result says of one code, and of a workload unless its name is "".
+// opened returns the result's entry for a code, and for a workload unless name is "".
 func opened(r Result, code OpenCode, name string) *Open {
 	for i, o := range r.Open {
 		if o.Code == code && (name == "" || o.Name == name) {
@@ -314,7 +315,7 @@ func opened(r Result, code OpenCode, name string) *Open {
 	return nil
 }
 
-// drawn is a mesh at random.
+// drawn returns a random mesh.
 func drawn(t *rapid.T) *mesh {
 	m := &mesh{nil, NewInventory(), NewObservations()}
 	m.inv.read["Pod"], m.inv.read["Sidecar"] = true, true
@@ -382,9 +383,9 @@ func drawn(t *rapid.T) *mesh {
 	return m
 }
 
-// Whatever the mesh: no workload that was seen loses a host that it calls, none
-// that was not seen loses anything ([Generate] fails if so), the same mesh gives
-// the same, and what was applied is not changed again.
+// For any mesh, no observed workload loses a host that it calls, no unobserved one
+// loses anything ([Generate] fails otherwise), the same mesh gives the same result, and
+// applying it twice changes nothing.
 func TestGenerateProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := drawn(t)
@@ -414,8 +415,8 @@ func TestGenerateProperties(t *testing.T) {
 	})
 }
 
-// stepwise applies a result one object after the other: what a workload needs and
-// has, it has at every moment.
+// stepwise applies a result one object at a time: at every moment a workload has what
+// it needs and had before.
 func stepwise(t *rapid.T, m *mesh, r Result, o Options) {
 	g := newGenerator(m.inv, m.obs, Accounts{}, o, &Result{})
 	g.keep()
@@ -440,7 +441,7 @@ func stepwise(t *rapid.T, m *mesh, r Result, o Options) {
 	}
 }
 
-// applied makes the result what exists.
+// applied makes the result the existing state.
 func applied(t *rapid.T, m *mesh, r Result) {
 	m.inv.existing = nil
 	for _, s := range r.Sidecars {

@@ -9,14 +9,14 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// lets reports whether the Sidecar that will hold for a workload lets in a host.
+// lets reports whether the Sidecar that will govern a workload admits a host.
 func lets(r Result, m *mesh, w Workload, h Host) bool {
 	after := slices.DeleteFunc(slices.Clone(r.Sidecars), func(s Sidecar) bool { return s.Change == Delete })
 	return admits(effective(after, m.inv.Root, w.Namespace, m.inv.workloads[w].labels).Hosts, w.Namespace, h)
 }
 
-// Hosts that an app asks for by a name that no counter has: what it asked for was
-// routed to another Service.
+// Hosts that an app requests by a name that no counter has, as the request was routed to
+// another Service.
 func TestHostsBehindRoutes(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -75,8 +75,8 @@ func TestHostsBehindRoutes(t *testing.T) {
 	}
 }
 
-// A Service of type ExternalName is an alias of the Service that it points to,
-// and istiod looks for it in the namespace of that.
+// A Service of type ExternalName is an alias of the Service that it points to, and istiod
+// looks for it in that Service's namespace.
 func TestExternalName(t *testing.T) {
 	m := shop(t).has("Service", "shop", "ledger", `{"type":"ExternalName","externalName":"Audit.bank.svc.cluster.local"}`).
 		has("Service", "shop", "books", `{"type":"ExternalName","externalName":"ledger.shop.svc.cluster.local"}`).
@@ -90,9 +90,9 @@ func TestExternalName(t *testing.T) {
 	}
 }
 
-// Proxies forget the counters of endpoints that are no endpoints of EDS (headless
-// Services, ServiceEntries without resolution) within seconds: counters alone do
-// not show that nobody calls them.
+// Proxies forget the counters of endpoints that do not come from EDS (headless Services,
+// ServiceEntries without resolution) within seconds, so counters alone do not show that nobody
+// calls them.
 func TestCountersForgetDirectEndpoints(t *testing.T) {
 	m := shop(t).has("Service", "bank", "kafka", `{"clusterIP":"None","ports":[{"name":"http","port":80}]}`).
 		has("ServiceEntry", "bank", "legacy", `{"hosts":["legacy.example.com"],"ports":[{"protocol":"HTTP"}]}`).
@@ -112,8 +112,8 @@ func TestCountersForgetDirectEndpoints(t *testing.T) {
 	}
 }
 
-// Envoy's counters are of endpoints, and go with them: of a name whose addresses DNS
-// changes, and of a Service whose pods are all younger than what counts as watched,
+// Envoy's counters belong to endpoints and are removed with them. For a name whose addresses
+// change in DNS, and for a Service whose pods are all younger than the required watch time,
 // counters alone do not show that nobody calls them.
 func TestCountersForgetReplacedEndpoints(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
@@ -156,14 +156,14 @@ func TestCountersForgetReplacedEndpoints(t *testing.T) {
 			t.Errorf("%s is listed: %v, want %v", host, listed, want)
 		}
 	}
-	// Whoever takes what was watched for no time gets what was seen.
+	// Without a required watch time, the result is what was observed.
 	if r := m.generate(Options{Now: now}); lets(r, m, Workload{"shop", "counted"}, Host{"bank", "rolled.bank.svc.cluster.local"}) {
 		t.Error(sidecar(r, "shop/counted"))
 	}
 }
 
-// Counters of one workload say nothing of the connections of another, whose
-// metrics are of requests alone.
+// Counters of one workload say nothing about the connections of another, whose metrics only
+// cover requests.
 func TestConnectionsOfOthers(t *testing.T) {
 	m := shop(t).has("Service", "bank", "ledger", `{"ports":[{"name":"tcp-db","port":5432}]}`).workload("shop", "scraped")
 	m.obs.AddCounters(Workload{"shop", "cart"}, map[string]int64{"inbound|80||": 1})
@@ -179,8 +179,8 @@ func TestConnectionsOfOthers(t *testing.T) {
 	}
 }
 
-// Where only servers report, or only what proxies serve is logged, nobody saw what a
-// workload calls outside of the mesh.
+// If only servers report, or only served requests are logged, a workload's calls to hosts
+// outside the mesh were not observed.
 func TestOnlyServersReport(t *testing.T) {
 	for name, see := range map[string]func(m *mesh) error{
 		"metrics": func(m *mesh) error {
@@ -201,7 +201,7 @@ func TestOnlyServersReport(t *testing.T) {
 				t.Errorf("%s: %s was narrowed to %s", name, w, sidecar(r, "shop/"+w))
 			}
 		}
-		// Once callers report too, a server that calls nobody is one.
+		// Once callers report too, a server without calls counts as one that makes none.
 		m.obs.AddMetric(MetricRequests, map[string]string{"reporter": "source", "source_workload": "front", "source_workload_namespace": "shop", "destination_service": "cart.shop.svc.cluster.local"}, 5, Span{})
 		must.OK(t, must.Err(m.obs.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"`+cart+`"}`), Workload{"shop", "front"}, nil, m.inv.Knows)))
 		r = m.generate(Options{})
@@ -214,7 +214,7 @@ func TestOnlyServersReport(t *testing.T) {
 	}
 }
 
-// A proxy that began a minute ago has not shown what it calls.
+// A proxy that started a minute ago has not shown what it calls.
 func TestWatchedTooShort(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	pod := func(m *mesh, name string, age time.Duration) {
@@ -241,7 +241,7 @@ func TestWatchedTooShort(t *testing.T) {
 	}
 }
 
-// Who runs at night has no pods by day.
+// A nightly job has no pods by day.
 func TestIdleWorkloads(t *testing.T) {
 	m := shop(t)
 	m.add(`{"kind":"Namespace","metadata":{"name":"shop","labels":{"istio-injection":"enabled"}}}`)
@@ -270,8 +270,8 @@ func TestIdleWorkloads(t *testing.T) {
 	}
 }
 
-// Which of two Sidecars holds istiod decides by their age, and one with a selector
-// of no labels is no mesh default.
+// Age decides which of two Sidecars applies in istiod, and one with an empty selector is not
+// the mesh's default.
 func TestOldestHolds(t *testing.T) {
 	m := shop(t)
 	m.add(`{"kind":"Sidecar","metadata":{"namespace":"shop","name":"a-young","creationTimestamp":"2026-02-01T00:00:00Z"},"spec":{"workloadSelector":{"labels":{"app":"cart"}},"egress":[{"hosts":["./*"]}]}}`)
@@ -289,8 +289,8 @@ func TestOldestHolds(t *testing.T) {
 	}
 }
 
-// An egress proxy that a Sidecar names is a host that its workloads need; so is
-// where keys for tokens are fetched.
+// An egress proxy named in a Sidecar is a host that its workloads need; so is the host from
+// which token keys are fetched.
 func TestNeedsOfOthers(t *testing.T) {
 	m := shop(t).service("edge", "proxy").service("login", "keys").
 		has("Sidecar", "istio-system", "base", `{"egress":[{"hosts":["*/*"]}],"outboundTrafficPolicy":{"mode":"ALLOW_ANY","egressProxy":{"host":"proxy.edge.svc.cluster.local","port":{"number":80}}}}`).
@@ -307,7 +307,7 @@ func TestNeedsOfOthers(t *testing.T) {
 	}
 }
 
-// Names in other cases than istiod has them would let in nothing.
+// Names in a different case than istiod's would admit nothing.
 func TestCaseOfHosts(t *testing.T) {
 	m := shop(t).has("ServiceEntry", "bank", "api", `{"hosts":["API.Example.com"],"resolution":"DNS","ports":[{"protocol":"HTTP"}]}`).
 		sees(Edge{From: Workload{"shop", "cart"}, Host: "api.example.com", Count: 100, Sources: Metrics})
@@ -317,7 +317,7 @@ func TestCaseOfHosts(t *testing.T) {
 	}
 }
 
-// Labels that change with a release do not carry a scope that must stay.
+// Labels that change with a release do not select for a scope that must stay.
 func TestPassingLabels(t *testing.T) {
 	m := shop(t)
 	for name, labels := range map[string]string{"unseen": `"app":"web","version":"v7"`, "seen": `"app":"web","version":"v8"`} {
@@ -333,7 +333,7 @@ func TestPassingLabels(t *testing.T) {
 	}
 }
 
-// What the mesh exports by default is what namespaces see.
+// The mesh's default export determines what namespaces see.
 func TestDefaultExportTo(t *testing.T) {
 	m := shop(t)
 	m.add(`{"kind":"ConfigMap","metadata":{"namespace":"istio-system","name":"istio"},"data":{"mesh":"defaultServiceExportTo: [\".\"]"}}`)
@@ -342,7 +342,7 @@ func TestDefaultExportTo(t *testing.T) {
 	}
 }
 
-// Whoever is called by a path with a cluster in it does not tell of calls by that.
+// A workload that is called with a cluster name in the path does not thereby report calls.
 func TestClientsTellOfNoCalls(t *testing.T) {
 	m := shop(t).workload("shop", "leaf")
 	must.OK(t, must.Err(m.obs.ReadAccessLog(strings.NewReader(textLine("/"+cart, "curl", "leaf", "inbound|8080||", "-")), Workload{"shop", "leaf"}, nil, m.inv.Knows)))
@@ -351,7 +351,7 @@ func TestClientsTellOfNoCalls(t *testing.T) {
 	}
 }
 
-// Machines that registered themselves have proxies; of others nobody knows.
+// Machines that registered themselves have proxies; others are unknown.
 func TestMachines(t *testing.T) {
 	m := shop(t)
 	m.add(`{"kind":"WorkloadEntry","metadata":{"namespace":"shop","name":"vm-1","labels":{"app":"vm"},"annotations":{"istio.io/autoRegistrationGroup":"vm"}},"spec":{"address":"10.0.0.1"}}`)
@@ -365,7 +365,7 @@ func TestMachines(t *testing.T) {
 	}
 }
 
-// A ztunnel's container is called as a sidecar's, and no Sidecar concerns it.
+// A ztunnel's container has the name of a sidecar's, but Sidecars do not concern it.
 func TestZtunnelIsNoSidecar(t *testing.T) {
 	m := shop(t)
 	m.add(`{"kind":"Pod","metadata":{"namespace":"istio-system","name":"ztunnel-x2x4z","ownerReferences":[{"kind":"DaemonSet","name":"ztunnel","controller":true}]},"spec":{"containers":[{"name":"istio-proxy","args":["proxy","ztunnel"]}]}}`)
@@ -379,8 +379,8 @@ func TestZtunnelIsNoSidecar(t *testing.T) {
 	}
 }
 
-// A pod that is gone was its workload's, by its number too; a log whose prefix is cut
-// off is read all the same.
+// A deleted pod is attributed to its workload, even by its ordinal; a log with a truncated
+// prefix is still read.
 func TestPodsThatAreGone(t *testing.T) {
 	m := shop(t)
 	for _, name := range []string{"db-0", "node-x2x4z"} {
@@ -397,12 +397,12 @@ func TestPodsThatAreGone(t *testing.T) {
 	}
 }
 
-// podOf is what ReadAccessLog asks.
+// podOf returns the function that ReadAccessLog calls.
 func (inv *Inventory) podOf(namespace string) func(string) Workload {
 	return func(pod string) Workload { return inv.WorkloadOf(namespace, pod) }
 }
 
-// Counters begin again with the proxy's container, not with its pod.
+// Counters restart with the proxy's container, not with its pod.
 func TestRestartedProxy(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	m := shop(t)
@@ -413,7 +413,8 @@ func TestRestartedProxy(t *testing.T) {
 	}
 }
 
-// A query for one namespace's callers says nothing of those of others, which serve.
+// A query for one namespace's callers says nothing about those of other namespaces, which only
+// served.
 func TestCallersOfOneNamespace(t *testing.T) {
 	m := shop(t).workload("team", "leaf").service("team", "leaf")
 	series := func(reporter string) {
@@ -432,7 +433,7 @@ func TestCallersOfOneNamespace(t *testing.T) {
 	}
 }
 
-// Counters of some pods of a workload are not those of all.
+// Counters of some pods of a workload do not cover all.
 func TestCountersOfSomePods(t *testing.T) {
 	m := shop(t)
 	for _, pod := range []string{"a", "b"} {
@@ -453,7 +454,8 @@ func TestCountersOfSomePods(t *testing.T) {
 	}
 }
 
-// A Prometheus that has 30 days has not seen for 30 days what was deployed an hour ago.
+// A Prometheus with 30 days of data has not observed for 30 days what was deployed an hour
+// ago.
 func TestNewWorkload(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	m := shop(t)
@@ -476,15 +478,15 @@ func TestNewWorkload(t *testing.T) {
 	}
 }
 
-// Metrics that reach back an unknown time narrow nothing by themselves, unless
-// that does not matter; counters beside them are as old as their proxy.
+// Metrics that reach back an unknown time do not narrow anything alone, unless that is
+// accepted; additional counters are as old as their proxy.
 func TestUndatedMetrics(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		name     string
 		watched  time.Duration
 		at       Span
-		counters time.Time // since when, if at all
+		counters time.Time // start of the counters, if any
 		narrowed bool
 		why      UncoveredCode
 	}{
@@ -514,8 +516,8 @@ func TestUndatedMetrics(t *testing.T) {
 	}
 }
 
-// Whoever took the label away that says who was called has metrics that tell nothing of it:
-// its workloads do not call nobody.
+// Metrics from which the label with the called host was removed do not reveal it: their
+// workloads cannot count as calling nothing.
 func TestMetricsWithoutHosts(t *testing.T) {
 	m := shop(t).workload("shop", "mute").workload("shop", "told")
 	for _, w := range []string{"mute", "told"} {
@@ -539,7 +541,7 @@ func TestMetricsWithoutHosts(t *testing.T) {
 	}
 }
 
-// A log that names clusters as outboundClusterStatName has them hides whom its workload calls.
+// A log with cluster names as spelled by outboundClusterStatName hides its workload's calls.
 func TestStrangeClusters(t *testing.T) {
 	m := shop(t).workload("shop", "named")
 	for _, log := range []string{`{"upstream_cluster":"` + cart + `"}`, `{"upstream_cluster":"audit.bank.svc.cluster.local_80"}`, `{"upstream_cluster":"PassthroughCluster;"}`} {
@@ -551,8 +553,8 @@ func TestStrangeClusters(t *testing.T) {
 	}
 }
 
-// What a person let in by name does not go without a word, be it for a namespace or the
-// mesh; what is called, or always let in, does not go.
+// A host that a person admitted by name is not removed silently, for a namespace or for the
+// mesh; a host that is called or always admitted is not removed.
 func TestLetInByHand(t *testing.T) {
 	yearly := "billing/yearly.billing.svc.cluster.local"
 	for name, c := range map[string]struct {
@@ -582,15 +584,14 @@ func TestLetInByHand(t *testing.T) {
 			t.Errorf("%s: %q, want %q; %s", name, gone, c.gone, sidecar(r, c.namespace+"/ours"))
 		}
 	}
-	// Who keeps what it has loses nothing.
+	// A workload that keeps what it has loses nothing.
 	m := shop(t).workload("dark", "a").has("Sidecar", "dark", "ours", `{"egress":[{"hosts":["`+yearly+`"]}]}`)
 	if r := m.generate(Options{}); slices.ContainsFunc(r.Open, func(o Open) bool { return o.Code == OpenByHand }) {
 		t.Errorf("%+v", r.Open)
 	}
 }
 
-// A graph of Kiali has neighbours of the namespaces that it was asked for, and not
-// what those call.
+// A Kiali graph contains neighbours of the requested namespaces, but not their calls.
 func TestKialiNeighbours(t *testing.T) {
 	m := shop(t).workload("team", "peer").workload("team", "caller").workload("team", "second").service("team", "peer").service("team", "far")
 	graph := `{"timestamp":1795600000,"duration":3600,"elements":{"nodes":[

@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
-// The lower median of sizes that are counted is that of the sizes in a row.
+// The lower median of counted sizes equals that of the sorted list.
 func TestMedian(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		row, counted := rapid.SliceOfN(rapid.Int64Range(-5, 20), 1, 40).Draw(t, "sizes"), sizes{}
@@ -23,7 +23,7 @@ func TestMedian(t *testing.T) {
 	})
 }
 
-// Hosts are weighed by the sidecars that hold them; gateways and what was not read whole weigh nothing.
+// Hosts are weighed by the sidecars that hold them; gateways and incomplete dumps have no weight.
 func TestScale(t *testing.T) {
 	m := shop(t)
 	s := NewScale(m.inv)

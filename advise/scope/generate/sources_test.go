@@ -21,8 +21,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// textLine is a line as Istio's proxies write it; the fields are what clients
-// and the configuration choose.
+// textLine returns a line as Istio's proxies write it; the fields are those that clients and the
+// configuration choose.
 func textLine(path, agent, authority, cluster, server string) string {
 	return fmt.Sprintf(`[2026-11-24T03:14:15.926Z] "GET %s HTTP/1.1" 200 - via_upstream - "-" 0 12 3 2 "-" "%s" "5f6b" "%s" "10.1.0.7:8080" %s 10.1.0.5:41234 10.96.0.9:80 10.1.0.5:51234 %s default`,
 		path, agent, authority, cluster, server)
@@ -30,7 +30,7 @@ func textLine(path, agent, authority, cluster, server string) string {
 
 const cart, pay = "outbound|80||cart.shop.svc.cluster.local", "outbound|443|v2|pay.bank.svc.cluster.local"
 
-// edges are the calls and what was left, in short.
+// edges formats the calls, and calls that leave the mesh, in short form.
 func edges(o *Observations) string {
 	var out []string
 	for _, e := range o.all() {
@@ -48,7 +48,7 @@ func edges(o *Observations) string {
 	return strings.Join(out, " ")
 }
 
-// everything is a mesh that knows all hosts but those of example.com.
+// everything describes a mesh that knows all hosts except those of example.com.
 func everything(host, _ string) bool { return !strings.HasSuffix(host, "example.com") }
 
 func TestAccessLog(t *testing.T) {
@@ -78,7 +78,7 @@ func TestAccessLog(t *testing.T) {
 			want: "shop/cart>pay.bank.svc.cluster.local:1 shop/cart<"},
 		"a long line":                        {log: textLine("/"+strings.Repeat("x", 2*maxLine), "curl", "pay", pay, "-") + "\n" + textLine("/", "curl", "cart", cart, "-"), tooLong: 1, want: toCart},
 		"as long as Envoy lets a request be": {log: `{"path":"` + strings.Repeat(`\u0001`, 96<<10) + `","upstream_cluster":"` + cart + `"}`, want: toCart},
-		// No search for the end of a name goes on for ever: it would read 45 GB here.
+		// The search for the end of a name is bounded: it would read 45 GB here.
 		"names without an end": {log: cart + " " + strings.Repeat("outbound|", 50_000) + strings.Repeat("|", 2000), want: toCart},
 	} {
 		o := NewObservations()
@@ -90,8 +90,8 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
-// What clients write into paths gets into no Sidecar, and however much of it there is, it switches nothing off.
-// What was called beside it is kept.
+// What clients write into paths does not get into any Sidecar, and in any amount it disables
+// nothing. Actual calls in the same log are kept.
 func TestClientsWriteHosts(t *testing.T) {
 	m, logged := shop(t).workload("shop", "logged"), Workload{"shop", "logged"}
 	m.inv.read["Service"], m.inv.read["ServiceEntry"] = true, true
@@ -118,7 +118,7 @@ func TestClientsWriteHosts(t *testing.T) {
 	}
 }
 
-// A log with unknown hosts, which clients may have invented, narrows nothing.
+// A log with unknown hosts, which clients may have invented, does not narrow anything.
 func TestHostsOfNoList(t *testing.T) {
 	m := shop(t).workload("shop", "logged")
 	log := textLine("/", "curl", "cart", cart, "-") + "\n" + textLine("/outbound|80||evil.example.com", "curl", "pay", pay, "-")
@@ -129,7 +129,7 @@ func TestHostsOfNoList(t *testing.T) {
 	}
 }
 
-// Names that Istio would refuse do not get into Sidecars; a Service that is gone is kept by its name.
+// Names that Istio would reject do not get into Sidecars; a deleted Service is kept by name.
 func TestHostsThatNobodyKnows(t *testing.T) {
 	m := shop(t)
 	for _, e := range []Edge{{Host: "*"}, {Host: "under_score.example.com"}, {Host: "x.example.com", Namespace: "a b"}, {Host: "remote.other.svc.cluster.local"}} {
@@ -148,7 +148,7 @@ func TestHostsThatNobodyKnows(t *testing.T) {
 	}
 }
 
-// Whatever clients put into their fields, the host that was called is kept.
+// Whatever clients put into their fields, the called host is kept.
 func TestHostileFields(t *testing.T) {
 	hostile := rapid.StringOf(rapid.OneOf(rapid.Rune(), rapid.SampledFrom([]rune(` "|;{}[]`)))).Filter(func(s string) bool { return !strings.ContainsAny(s, "\r\n") })
 	field := rapid.OneOf(hostile, rapid.SampledFrom([]string{"-", pay, `" "x" ` + pay + ` a b c d e`, `" a b c d e`, `{"upstream_cluster":"` + pay + `"}`, strings.Repeat(pay+" ", 40)}))
@@ -168,7 +168,7 @@ func TestHostileFields(t *testing.T) {
 	})
 }
 
-// When a request began, as people have it written.
+// Start times in custom formats.
 func TestAccessLogStart(t *testing.T) {
 	for start, want := range map[string]string{
 		`"start_time":"2026-11-24T03:14:15.926Z"`:      "2026-11-24T03:14:15.926Z",
@@ -198,7 +198,7 @@ func TestAccessLogStart(t *testing.T) {
 	}
 }
 
-// A log without a request that succeeded is refused, however its lines say so.
+// A log without a successful request is rejected, however its lines express that.
 func TestAccessLogEndings(t *testing.T) {
 	text := func(code, flags string) string {
 		return strings.Replace(textLine("/", "", "cart", cart, "-"), `" 200 - `, `" `+code+" "+flags+" ", 1)
@@ -276,7 +276,7 @@ func TestAccessLogFailures(t *testing.T) {
 	}
 }
 
-// Names that clients choose do not fill the memory.
+// Names chosen by clients do not fill the memory.
 func TestOutsideIsBounded(t *testing.T) {
 	o := NewObservations()
 	for i := range 10_000 {
@@ -300,8 +300,7 @@ func FuzzAccessLog(f *testing.F) {
 				t.Errorf("%+v", e)
 			}
 		}
-		// A cluster that stands between quotes and spaces is found, whatever
-		// stands around it.
+		// A cluster between quotes and spaces is found, whatever surrounds it.
 		if !strings.ContainsAny(log, "\r\n") && len(log) < maxLine/2 && !strings.HasPrefix(log, "[pod/") && !strings.Contains(log, "|") && !strings.Contains(log, "_.") {
 			o := NewObservations()
 			if _, err := o.ReadAccessLog(strings.NewReader(log+` "`+cart+`" `), Workload{"a", "b"}, nil, everything); err != nil || len(o.all()) != 1 {
@@ -378,8 +377,8 @@ func TestKiali(t *testing.T) {
 	}
 }
 
-// A waypoint carries others' calls and makes none: front calls cart through it, and it
-// carries what others ask of front.
+// A waypoint forwards others' calls and makes none: front calls cart through it, and it forwards
+// calls to front.
 const kialiAmbient = `{"timestamp":1795600000,"duration":10,"elements":{"nodes":[
  {"data":{"id":"f","nodeType":"workload","namespace":"shop","workload":"front","destServices":[{"namespace":"shop","name":"front"}]}},
  {"data":{"id":"b","nodeType":"workload","namespace":"bank","workload":"teller"}},
@@ -421,7 +420,7 @@ func TestGraph(t *testing.T) {
 	}
 }
 
-// Objects that are not what they should be are named.
+// Errors about invalid objects name them.
 func TestObjectErrors(t *testing.T) {
 	for text, says := range map[string]string{
 		``:   "EOF",
@@ -464,7 +463,7 @@ func TestWorkloadOf(t *testing.T) {
 	}
 }
 
-// manyLines are lines of a log, each of another request, made while read.
+// manyLines generates log lines while being read, each for a different request.
 type manyLines struct {
 	left int
 	line string
@@ -483,7 +482,7 @@ func (m *manyLines) Read(b []byte) (int, error) {
 	return n, nil
 }
 
-// A log is read a line at a time: what is kept of it are its pairs.
+// A log is read line by line: only its pairs are kept.
 func TestLongLogTakesLittleMemory(t *testing.T) {
 	held := func() uint64 {
 		runtime.GC()
