@@ -21,7 +21,7 @@ import (
 
 var bothSidecars = record.Cell{"sidecars": "both"}
 
-// TestAnalyze: what was put into the simulated lab comes out.
+// TestAnalyze checks that the effects simulated in the lab are found.
 func TestAnalyze(t *testing.T) {
 	run := analysistest.Simulate(t, analysistest.QuickStudy, 8, 1, analysistest.Quiet())
 	f := analysistest.Analyze(t, kinds, run)
@@ -57,7 +57,7 @@ func TestAnalyze(t *testing.T) {
 	if f.Validity.Trials != 40 || f.Validity.Valid != 40 || f.Validity.Blocks != 8 {
 		t.Errorf("validity: %+v", f.Validity)
 	}
-	if len(f.NoiseFloor) != len(record.Percentiles()) { // but for p99.9, which too few requests lie beyond, and with the machine's CPU
+	if len(f.NoiseFloor) != len(record.Percentiles()) { // without p99.9, beyond which too few requests lie, and with the machine's CPU
 		t.Errorf("noise floors: %+v", f.NoiseFloor)
 	}
 	for _, n := range f.NoiseFloor {
@@ -73,7 +73,7 @@ func TestAnalyze(t *testing.T) {
 	}
 }
 
-// TestAnalyzeCells: summaries and curves of each cell.
+// TestAnalyzeCells checks the summaries and curves of each cell.
 func TestAnalyzeCells(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 4, 2, analysistest.Quiet()))
 	if len(f.Cells) != 4 {
@@ -108,7 +108,7 @@ func TestAnalyzeCells(t *testing.T) {
 	}
 }
 
-// TestAnalyzePure: the same run gives the same document, and it is JSON.
+// TestAnalyzePure checks that the same run gives the same document, and that it is JSON.
 func TestAnalyzePure(t *testing.T) {
 	run := analysistest.Simulate(t, analysistest.SweepStudy, 4, 3, analysistest.Quiet())
 	a, b := analysistest.Analyze(t, kinds, run), analysistest.Analyze(t, kinds, run)
@@ -120,7 +120,7 @@ func TestAnalyzePure(t *testing.T) {
 	}
 }
 
-// TestAnalyzeInvalid: an invalid trial yields nothing, and says why.
+// TestAnalyzeInvalid checks that an invalid trial contributes nothing, with a reason.
 func TestAnalyzeInvalid(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Spoil = func(trial *record.Trial) {
@@ -154,8 +154,8 @@ func TestAnalyzeInvalid(t *testing.T) {
 	}
 }
 
-// TestPlainNotNegative: two blocks that scatter have wide intervals, but none
-// that lets a latency or a CPU time be less than nothing.
+// TestPlainNotNegative checks that two scattered blocks give wide intervals, none of
+// which lets a latency or CPU time be negative.
 func TestPlainNotNegative(t *testing.T) {
 	run := analysistest.Simulate(t, analysistest.QuickStudy, 2, 5, analysistest.Quiet())
 	for i := range run.Trials {
@@ -189,8 +189,8 @@ func TestPlainNotNegative(t *testing.T) {
 	}
 }
 
-// TestAnalyzeUnattributed: what nobody accounts for is a difference, which scatters about
-// zero. It is printed inside its own interval, and has no part in the kernel.
+// TestAnalyzeUnattributed checks the unattributed CPU, a difference that scatters around
+// zero: it is printed inside its own interval, and without a kernel part.
 func TestAnalyzeUnattributed(t *testing.T) {
 	run := analysistest.Simulate(t, analysistest.QuickStudy, 6, 2, analysistest.Quiet())
 	for i := range run.Trials {
@@ -205,7 +205,7 @@ func TestAnalyzeUnattributed(t *testing.T) {
 	}
 }
 
-// TestAnalyzeShort: runs that were cut short are reports too.
+// TestAnalyzeShort checks that runs that were cut short also give reports.
 func TestAnalyzeShort(t *testing.T) {
 	for blocks := range 3 {
 		run := analysistest.Simulate(t, analysistest.QuickStudy, blocks, 5, analysistest.Quiet())
@@ -250,8 +250,8 @@ func TestAnalyzeShort(t *testing.T) {
 	}
 }
 
-// TestEnough: the stop rule asks for a minimum of blocks and for two narrow
-// looks, and names what holds it up.
+// TestEnough checks that the stop rule requires a minimum of blocks and two narrow looks,
+// and names what is missing.
 func TestEnough(t *testing.T) {
 	ask := func(text string, blocks int, w analysistest.World) (bool, string) {
 		run := analysistest.Simulate(t, text, blocks, 6, w)
@@ -281,7 +281,7 @@ func TestEnough(t *testing.T) {
 			t.Errorf("%s: %v, %q", c.name, stop, why)
 		}
 	}
-	// A limit of time is told from an interruption.
+	// A time limit is distinguished from an interruption.
 	run := analysistest.Simulate(t, strings.Replace(analysistest.QuickStudy, "limit: 10m", "limit: 60s", 1), 4, 6, analysistest.Quiet())
 	if f := analysistest.Analyze(t, kinds, run); !strings.Contains(f.Stop, "time limit of 1m0s after 4 blocks; narrow enough, to be confirmed by one more block") {
 		t.Errorf("ended because: %s", f.Stop)
@@ -292,7 +292,7 @@ func TestEnough(t *testing.T) {
 	}
 }
 
-// TestFit: idle cost and slope of CPU come out where the rate varies.
+// TestFit checks that idle cost and slope of CPU are found if the rate varies.
 func TestFit(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.RateStudy, 6, 7, analysistest.Quiet()))
 	idle := analysistest.Get(t, f, "cpu_client_proxy_idle", bothSidecars)
@@ -309,7 +309,7 @@ func TestFit(t *testing.T) {
 	}
 }
 
-// TestThroughput: cells that ask for as much as possible tell how much.
+// TestThroughput checks that cells that request as much as possible report how much.
 func TestThroughput(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, strings.Replace(analysistest.QuickStudy, "rate: 1000", "rate: max", 1), 4, 8, analysistest.Quiet()))
 	if x := analysistest.Get(t, f, "throughput", bothSidecars); math.Abs(x.Estimate/50_000-1) > 0.05 || x.Unit != "rps" {
@@ -317,7 +317,8 @@ func TestThroughput(t *testing.T) {
 	}
 }
 
-// TestPublished: figures beside ours, and what the schedule does to a trend.
+// TestPublished checks the comparison with published figures, and the effect of the
+// schedule on a trend.
 func TestPublished(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Latency = func(c record.Cell) float64 {
@@ -347,8 +348,7 @@ func TestPublished(t *testing.T) {
 	if note.Codes(missing.Says) != "published_no_cell" {
 		t.Errorf("missing: %s", note.Words(missing.Says))
 	}
-	// Where latency grows with connections whatever the arrivals, no artefact
-	// is claimed.
+	// If latency grows with connections for any arrival process, no artefact is claimed.
 	w.Latency = func(c record.Cell) float64 {
 		if c[study.FactorSidecars] == "none" {
 			return 100
@@ -361,7 +361,7 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// TestWhyEndedOfOneBlock: one block is no blocks.
+// TestWhyEndedOfOneBlock checks that a single block does not count as blocks.
 func TestWhyEndedOfOneBlock(t *testing.T) {
 	one := strings.NewReplacer("{min: 4, max: 8, limit: 10m}", "{min: 1, max: 1}",
 		"stop: {finding: latency_p50_overhead, half_width: 7.5%, of: {sidecars: both}}", "stop: none").Replace(analysistest.QuickStudy)
@@ -377,8 +377,8 @@ func TestWhyEndedOfOneBlock(t *testing.T) {
 	}
 }
 
-// A percentile is that of all blocks' requests: in its own interval, the one
-// of the table of cells, and not there with too few requests beyond it.
+// A percentile covers the requests of all blocks: it lies in its own interval, equals the
+// one in the table of cells, and is absent if too few requests lie beyond it.
 func TestPooledPercentiles(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 6, 4, analysistest.Quiet()))
 	for _, cell := range f.Cells {
@@ -395,7 +395,7 @@ func TestPooledPercentiles(t *testing.T) {
 	}
 }
 
-// Requests that failed or did not end are infinitely late.
+// Requests that failed or did not end have infinite latency.
 func TestPercentilesAmongFailures(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Spoil = func(trial *record.Trial) {
@@ -425,10 +425,10 @@ func TestPercentilesAmongFailures(t *testing.T) {
 	}
 }
 
-// What a pod happens to have is no effect: identical cells are called different
-// in few runs, though their pods differ. If one set of pods serves all blocks, what
-// these differ by is in no interval: the findings say so, and the noise floor is that
-// of a single deployment.
+// A pod's individual properties are not an effect: identical cells are called different
+// in few runs, though their pods differ. If one set of pods serves all blocks, no
+// interval includes the difference between pods: the findings say so, and the noise floor
+// is that of a single deployment.
 func TestPodsAreDrawnAgain(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Latency = func(record.Cell) float64 { return 100 }

@@ -11,7 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// TestAssertions: what holds, what does not, and what cannot be said.
+// TestAssertions checks assertions that pass, that fail, and that cannot be
+// decided.
 func TestAssertions(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 5, 10, analysistest.Quiet()))
 	for _, c := range []judgement{
@@ -36,7 +37,7 @@ func TestAssertions(t *testing.T) {
 	}
 }
 
-// judgement is what is said of an assertion.
+// judgement is the result of an assertion.
 type judgement struct {
 	expr   string
 	passed bool
@@ -55,8 +56,8 @@ func (c judgement) judge(t *testing.T, f record.Findings) {
 	}
 }
 
-// TestAssertionsAboutNothing: where a finding has no figure, none is taken for
-// zero, by whatever way an expression comes to it.
+// TestAssertionsAboutNothing checks that a missing figure never counts as zero,
+// however an expression accesses it.
 func TestAssertionsAboutNothing(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Spoil = func(t *record.Trial) { t.Validity.Valid = t.Cell["sidecars"] != "both" }
@@ -76,7 +77,7 @@ func TestAssertionsAboutNothing(t *testing.T) {
 		{`finding("latency_p50_overhead", {"sidecars": "both"}).high < 1000`, false, "is not valid: too few valid blocks"},
 		{`finding("latency_p50", {"sidecars": "none"}).relative.high < 1.0`, false, "latency_p50 at sidecars none has no relative"},
 		{`finding("latency_p50", {"sidecars": "none"}).minimum_detectable_effect < 1.0`, false, "has no minimum_detectable_effect"},
-		// What is known of such a finding may be asked for.
+		// What is known about such a finding can be accessed.
 		{p50 + both + `.all(f, f.verdict == "invalid" && f.unit == "us" && f.blocks == 0)`, true, "true"},
 		{p50 + both + `.all(f, !has(f.relative))`, true, "true"},
 		{p50 + `.all(f, f.verdict == "invalid" || f.high < 1000.0)`, true, "true"},
@@ -88,8 +89,8 @@ func TestAssertionsAboutNothing(t *testing.T) {
 	}
 }
 
-// TestAssertionFaults: mistakes are found before anything starts, and shown
-// where they stand.
+// TestAssertionFaults checks that mistakes are found before anything starts, and
+// reported with their position.
 func TestAssertionFaults(t *testing.T) {
 	for _, c := range []struct {
 		expr string
@@ -117,14 +118,15 @@ func TestAssertionFaults(t *testing.T) {
 			t.Errorf("%s:\n%v\nhint %q, code %d", c.expr, err, errs.Hint(err), errs.Code(err))
 		}
 	}
-	// From a flag there is no line, but there is a character.
+	// An expression from a flag has no line, but a column.
 	_, err := analysis.CompileAssertions([]study.Expr{{Text: "1 +", Pos: study.Pos{File: "--assert"}}})
 	if err == nil || !strings.Contains(err.Error(), "--assert 1 +: ") || !strings.Contains(err.Error(), "character 4") {
 		t.Errorf("flag: %v", err)
 	}
 }
 
-// TestAssertionOfFlag: a flag has no place in a file, so the expression is said.
+// TestAssertionOfFlag checks that an error quotes an expression from a flag,
+// which has no position in a file.
 func TestAssertionOfFlag(t *testing.T) {
 	for expr, want := range map[string]string{
 		"1":       "--assert 1: assertion: the expression is an int",

@@ -13,7 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestRefine: the first block climbs and halves, the next tries the ends.
+// TestRefine checks that the first block climbs and bisects, and the next one
+// tries the ends.
 func TestRefine(t *testing.T) {
 	run, tried := analysistest.Climbed(t, kinds, analysistest.Refined(t, 3, analysistest.Limited(func(int) int { return 29 })), 3)
 	if got, want := strings.Join(tried, " "), "0:10 0:20 0:40 0:28 0:34 0:31 1:28 1:31 2:28 2:31"; got != want {
@@ -21,7 +22,8 @@ func TestRefine(t *testing.T) {
 	}
 	f := analysistest.Analyze(t, kinds, run)
 	x := analysistest.Get(t, f, "highest_proxies", record.Cell{})
-	// The convergence jumps a hundredfold: both ends are a level further out.
+	// The convergence jumps a hundredfold, so both ends are one level further
+	// out.
 	if x.Low != 26 || x.Estimate != 28 || x.High != 34 || x.Blocks != 3 {
 		t.Errorf("%+v", x)
 	}
@@ -39,8 +41,8 @@ func TestRefine(t *testing.T) {
 	}
 }
 
-// TestRefineNoise: where blocks disagree the interval is as wide as they are
-// apart at least, and says so.
+// TestRefineNoise checks that if blocks disagree, the interval is at least as
+// wide as their distance, and says so.
 func TestRefineNoise(t *testing.T) {
 	limits := []int{29, 22, 36}
 	run, tried := analysistest.Climbed(t, kinds, analysistest.Refined(t, 3, analysistest.Limited(func(block int) int { return limits[block] })), 3)
@@ -49,7 +51,7 @@ func TestRefineNoise(t *testing.T) {
 		t.Errorf("%+v\n%v", x, tried)
 	}
 	notetest.Args(t, x.Warnings, "blocks_disagree", []any{"26 sidecars", "300 ms", 1, 2}, []any{"28 sidecars", "300 ms", 2, 3}, []any{"34 sidecars", "300 ms", 1, 2})
-	// A level about which nothing can be said is passed over.
+	// A level without an answer is skipped.
 	machine := failing("simulator-lag")
 	run, tried = analysistest.Climbed(t, kinds, analysistest.Refined(t, 1, func(t *record.Trial, events []record.Event) {
 		if t.Cell[controlplane.FactorProxies] == "20" || t.Cell[controlplane.FactorProxies] == "28" {
@@ -65,9 +67,9 @@ func TestRefineNoise(t *testing.T) {
 	notetest.Args(t, x.Warnings, "no_valid_trial", []any{"20 sidecars", "simulator-lag: it failed"}, []any{"28 sidecars", "simulator-lag: it failed"})
 }
 
-// TestRefineAny: wherever the limit is, one block's interval holds it, is no
-// wider than the tolerance but for whole numbers, and takes no more trials
-// than the plan says.
+// TestRefineAny checks that, wherever the limit is, one block's interval
+// includes it, is no wider than the tolerance except for rounding to whole
+// numbers, and takes no more trials than the plan says.
 func TestRefineAny(t *testing.T) {
 	for _, limit := range []int{5, 10, 11, 15, 19, 20, 21, 33, 39, 47, 79, 80} {
 		run, tried := analysistest.Climbed(t, kinds, analysistest.Refined(t, 1, analysistest.Limited(func(int) int { return limit })), 1)

@@ -5,7 +5,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Searches are the findings of a run's searches alone.
+// Searches returns only the findings of a run's searches.
 func (kinds Kinds) Searches(plan *study.Plan, run record.Run) ([]record.Finding, error) {
 	o, err := kinds.Of(plan.Study).observe(plan, run)
 	if err != nil {

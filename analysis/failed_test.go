@@ -7,10 +7,10 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Whose fault it is that a trial is invalid.
+// The cause of a trial's invalidity is attributed correctly.
 func TestFailed(t *testing.T) {
 	for _, test := range []struct {
-		checks string // of one trial, those that failed
+		checks string // failed checks of one trial
 		why    string
 		own    bool
 	}{

@@ -9,11 +9,11 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Differences that are real by themselves are taken back where there are so many
-// that some are by chance; where several are real, each needs less.
+// Differences that are real individually are revoked if there are so many that
+// some are due to chance; if several are real, each needs less evidence.
 func TestFamilyJudges(t *testing.T) {
 	say := func(float64) string { return "x" }
-	// Nine blocks: t is 2.306 at 95%, and the p-value of 2.5 is 0.037.
+	// With nine blocks t is 2.306 at 95%, and the p-value of 2.5 is 0.037.
 	of := func(ts ...float64) (Family, []record.Finding) {
 		var all Family
 		var findings []record.Finding

@@ -6,7 +6,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// A difference is held against the generator's lag at its own part of the
+// A difference is compared with the generator's lag at its own part of the
 // distribution.
 func TestLagAtItsPart(t *testing.T) {
 	whole := record.Latency{Quantiles: record.QuantilesAt(0.5, 1, 0.9, 2, 0.99, 3, 0.999, 4, 1, 6), Mean: 5}

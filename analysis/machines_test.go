@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// onMachines makes a run of valid trials, each as "FACTOR=LEVEL PART=MACHINE..."; machines
-// of several pods of a part have a + between them, and no name where it is not known.
+// onMachines returns a run of valid trials, each as "FACTOR=LEVEL PART=MACHINE..."; the
+// machines of several pods of a part are joined by +, and an unknown machine has no name.
 func onMachines(places []string, s *study.Study, lines ...string) *Observations {
 	o := &Observations{Plan: &study.Plan{Study: s}, kind: Kind{Places: places}}
 	for i, line := range lines {
@@ -33,8 +33,8 @@ func onMachines(places []string, s *study.Study, lines ...string) *Observations 
 	return o
 }
 
-// Trials on machines unlike those of most are left out; those that ask for other nodes are
-// held against their like.
+// Trials on unusual machines are left out; those that require other nodes are compared
+// with their like.
 func TestUnlike(t *testing.T) {
 	places := []string{"placement", "simulators"}
 	plain, search, tune := &study.Study{}, &study.Study{Search: []study.Search{{}}}, &study.Study{Tune: &study.Tune{}}

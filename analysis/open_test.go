@@ -6,8 +6,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// An end of a search that is not known is no figure: nothing may rest on it, and
-// it is told as what it is.
+// The unknown end of a search is not a figure: nothing may depend on it, and it
+// is reported as open.
 func TestAssertionsAboutOpenEnds(t *testing.T) {
 	f := record.Findings{Findings: []record.Finding{
 		{Name: "highest_rate", Unit: "requests/s", Estimate: 8000, Low: 8000, High: 8000, Open: record.OpenHigh, Blocks: 3, Verdict: record.VerdictMeasured, Cell: record.Cell{"sidecars": "none"}},

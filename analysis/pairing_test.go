@@ -11,11 +11,11 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A block in which one of two cells has no valid trial leaves their comparison on
-// both sides, of percentiles over pooled requests as of all else, also where its
-// unit has other blocks that have both. Here everything is three times as slow in
-// each second block, and the cell has nothing valid there: what is left of both is
-// 400 us apart.
+// A block in which one of two cells has no valid trial is excluded from their
+// comparison on both sides, for percentiles over pooled requests as for everything
+// else, even if its unit has other blocks with both. Here everything is three
+// times as slow in every second block, and the cell has no valid trial there: the
+// rest of both differ by 400 us.
 func TestHalfABlockLeavesPooledPercentiles(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Deployments = 2

@@ -11,14 +11,14 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A run of one set of pods that was interrupted within a block goes on with another
-// set, which serves the rest of that block: nothing tells the pods of one block
-// from those of the others still, and the findings say so.
+// A run with one set of pods that was interrupted within a block continues with
+// another set, which serves the rest of that block: the pods of one block can still
+// not be distinguished from those of the others, and the findings say so.
 func TestPodsOfAResumedRun(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Deployments = 6
 	for name, c := range map[string]struct {
-		second func(record.Trial) bool // served by the second set
+		second func(record.Trial) bool // whether the second set served the trial
 		warned string                  // "": each block's pods are known
 		args   []any
 	}{
@@ -49,8 +49,8 @@ func TestPodsOfAResumedRun(t *testing.T) {
 	}
 }
 
-// A block whose trials were all lost has pods that nobody knows: it is no second
-// deployment, and the others keep their intervals.
+// A block that lost all its trials has unknown pods: it is not a second deployment,
+// and the others keep their intervals.
 func TestPodsOfALostBlock(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Deployments = 6

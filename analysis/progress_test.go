@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Intervals narrow from block to block, until the stop rule holds.
+// Intervals narrow from block to block until the stop rule is satisfied.
 func TestProgress(t *testing.T) {
 	progress := func(text string, blocks int) analysis.Progress {
 		p, err := kinds.Progress(analysistest.Simulate(t, text, blocks, 6, analysistest.Quiet()))

@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// A cell has a sample for each deployment, a baseline two; what is not valid is in none.
+// A cell has a sample for each deployment, a baseline two; invalid trials are in none.
 func TestSamples(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Deployments = 3
@@ -55,7 +55,7 @@ func TestSamples(t *testing.T) {
 	if 3*both[0].Requests > 2*both[1].Requests+both[1].Requests/10 {
 		t.Errorf("%d requests of two trials, %d of three", both[0].Requests, both[1].Requests)
 	}
-	// They are what the run's own estimates are made of.
+	// The run's own estimates derive from them.
 	x := analysistest.Get(t, f, "latency_p50", record.Cell{"sidecars": "both"})
 	if a, b := value(both[0], "latency_p50"), value(both[1], "latency_p50"); !(min(a, b) <= x.Estimate && x.Estimate <= max(a, b)) {
 		t.Errorf("medians of %v and %v, and %v of all", a, b, x.Estimate)
@@ -66,7 +66,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// A percentile that no request lies beyond is no value of a sample.
+// A percentile beyond which no request lies is not a value of a sample.
 func TestSamplesOfFewRequests(t *testing.T) {
 	w := analysistest.Quiet()
 	run := analysistest.Simulate(t, analysistest.QuickStudy, 2, 4, w)

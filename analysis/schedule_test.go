@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// A cell's summary has the medians of what its trials say of their schedules, and
-// nothing where they do not say.
+// A cell's summary has the medians of its trials' schedule records, and nothing
+// if there are none.
 func TestScheduleOfCells(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Spoil = func(trial *record.Trial) {

@@ -14,23 +14,23 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A curve is a simulated thing with a limit: how many times the bound a trial
-// shows, by how many times the limit its level is.
+// A curve simulates something with a limit: it maps a level, as a multiple of
+// the limit, to a trial's value, as a multiple of the bound.
 type curve struct {
 	name  string
-	noise float64 // of a trial's value, standard deviation of its logarithm
+	noise float64 // standard deviation of the logarithm of a trial's value
 	pods  float64 // of a deployment's limit
 	drift float64 // of a block's limit
 	at    func(load float64) float64
 }
 
-// slope grows as a power of the load.
+// slope returns growth by a power of the load.
 func slope(power float64) func(float64) float64 {
 	return func(load float64) float64 { return math.Pow(load, power) }
 }
 
-// queue takes as long as one server's queue at a load of which the limit is
-// 90%; beyond what it can serve it never ends.
+// queue behaves like a single server's queue whose limit is 90% load; beyond
+// its capacity it never ends.
 func queue(load float64) float64 {
 	if load*0.9 >= 1 {
 		return math.Inf(1)
@@ -38,7 +38,7 @@ func queue(load float64) float64 {
 	return 0.1 / (1 - 0.9*load)
 }
 
-// cliff is well within the bound until it dies.
+// cliff stays well within the bound until it dies.
 func cliff(load float64) float64 {
 	if load > 1 {
 		return math.Inf(1)
@@ -68,8 +68,8 @@ stop: none
 measures: [cpu]
 `
 
-// simulationRuns is how many runs a line of the table is: a few, or what
-// MESHTRIAL_SIMULATIONS says.
+// simulationRuns returns the number of runs for a line of the table: few, or
+// MESHTRIAL_SIMULATIONS.
 func simulationRuns(few int) int {
 	if n, err := strconv.Atoi(os.Getenv("MESHTRIAL_SIMULATIONS")); err == nil {
 		return n
@@ -77,7 +77,7 @@ func simulationRuns(few int) int {
 	return few
 }
 
-// search carries out what Next asks for.
+// search executes the trials that Next requests.
 func (c curve) search(t *testing.T, plan *study.Plan, blocks int, limit float64, r *rand.Rand) record.Run {
 	run := record.Run{}
 	for block := range blocks {
@@ -105,10 +105,10 @@ func (c curve) search(t *testing.T, plan *study.Plan, blocks int, limit float64,
 	return run
 }
 
-// simulated are the sums over simulated searches.
+// simulated sums up simulated searches.
 type simulated struct {
 	runs, covered, open, trials int
-	width                       float64 // sum of logarithms, of those that are not open
+	width                       float64 // sum of logarithms over those that are not open
 }
 
 func (c curve) simulate(t *testing.T, runs, blocks int) (out simulated) {
@@ -143,8 +143,8 @@ func (c curve) simulate(t *testing.T, runs, blocks int) (out simulated) {
 	return out
 }
 
-// TestSimulationSearch: how often a search's interval has the limit in it, at
-// least 92% but for what chance does to so few runs.
+// TestSimulationSearch counts how often a search's interval includes the limit:
+// at least 92%, allowing for chance in so few runs.
 func TestSimulationSearch(t *testing.T) {
 	runs := simulationRuns(10)
 	for _, c := range curves {

@@ -19,7 +19,7 @@ search: [{factor: proxies, finding: convergence_p99, bound: 150 ms}]
 blocks: {min: 2, max: 3}
 `
 
-// failing makes a trial invalid by one check.
+// failing makes a trial fail one check.
 func failing(check string) func(*record.Trial, []record.Event) {
 	return func(t *record.Trial, _ []record.Event) {
 		t.Validity = record.Validity{Checks: []record.Check{{Name: check, Detail: "it failed"}}}
@@ -36,7 +36,7 @@ func TestSearch(t *testing.T) {
 	})
 	f := analysistest.Analyze(t, kinds, run)
 	x := analysistest.Get(t, f, "highest_proxies", record.Cell{"change_rate": "1"})
-	// At 20 it is so close below the bound that two blocks do not tell for sure.
+	// At 20 it is so close below the bound that two blocks give no certainty.
 	if x.Estimate != 20 || x.Low != 10 || x.High != 40 || x.Open != "" || x.Unit != "sidecars" || x.Verdict != record.VerdictMeasured || x.Cell[controlplane.FactorProxies] != "" {
 		t.Errorf("%+v", x)
 	}
@@ -62,7 +62,7 @@ func TestSearch(t *testing.T) {
 			t.Errorf("%s: %+v", name, x)
 		}
 	}
-	// A trial that fails for the machine's sake says nothing of istiod.
+	// A trial that fails because of the machine says nothing about istiod.
 	machine := analysistest.SimulateControl(t, searchStudy, 1, func(c record.Cell) analysistest.ControlWorld {
 		w := analysistest.ControlWorld{DebounceMS: 10}
 		if c[controlplane.FactorProxies] == "40" {
@@ -73,7 +73,7 @@ func TestSearch(t *testing.T) {
 	if x := analysistest.Get(t, analysistest.Analyze(t, kinds, machine), "highest_proxies", record.Cell{"change_rate": "1"}); x.Estimate != 20 || x.High != 20 || x.Open != record.OpenHigh || !strings.Contains(note.Words(x.Warnings), "no trial is valid (simulator-lag: it failed): what istiod can do there is not known") {
 		t.Errorf("%+v", x)
 	}
-	// What was left out above a cell that breaks the bound counts as such.
+	// A level left out above a cell that breaks the bound counts as breaking it.
 	left := analysistest.SimulateControl(t, searchStudy, 2, func(c record.Cell) analysistest.ControlWorld {
 		if c[controlplane.FactorProxies] == "10" && c[controlplane.FactorChangeRate] == "1" {
 			return analysistest.ControlWorld{DebounceMS: 50}
@@ -104,7 +104,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// TestUnacked: what no proxy acknowledged has no convergence, and is said.
+// TestUnacked checks that unacknowledged changes have no convergence, and that
+// this is reported.
 func TestUnacked(t *testing.T) {
 	run := analysistest.SimulateControl(t, searchStudy, 1, func(c record.Cell) analysistest.ControlWorld {
 		w := analysistest.ControlWorld{DebounceMS: 10}

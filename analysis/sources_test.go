@@ -13,9 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Everything that is defined as a number of each trial has a measure that
-// computes it, everything else a source, and nothing is computed that is not
-// defined.
+// Every finding that is a number for each trial has a measure that computes it,
+// every other has a source, and nothing undefined is computed.
 func TestFindingsHaveSources(t *testing.T) {
 	mesh := money.Published()
 	mesh.Proxies, mesh.GBMonth = 10, 1
@@ -25,7 +24,7 @@ func TestFindingsHaveSources(t *testing.T) {
 		case study.ControlPlane:
 			s.Section = &controlplane.Control{Traffic: &controlplane.Traffic{}}
 		case resilience.Kind:
-			continue // proved where it lives
+			continue // tested in its own package
 		}
 		var computed []string
 		for _, m := range analysis.Defined(s, kinds.Of(s).Measures(s)) {
@@ -58,5 +57,5 @@ func TestFindingsHaveSources(t *testing.T) {
 	}
 }
 
-// kinds are all there are.
+// kinds lists all kinds.
 var kinds = analyses.All()

@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// What others use of the machine is told, with their names.
+// Use of the machine by other processes is reported, with their names.
 func TestUnattributed(t *testing.T) {
 	hog := &record.Others{UnattributedRatio: 0.4, Who: []record.ProcessUse{{Command: "cc1", CPUS: 0.3}, {Command: "make", CPUS: 0.1}}}
 	other := &record.Others{UnattributedRatio: 0.06, Who: []record.ProcessUse{{Command: "make", CPUS: 0.5}}}

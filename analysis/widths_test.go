@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// An interval that holds nearly everything agrees with nothing.
+// An interval that includes nearly everything agrees with nothing.
 func TestRatioNote(t *testing.T) {
 	for _, tt := range []struct {
 		figure, estimate, low, high float64

@@ -21,15 +21,16 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-// A world is what a study may meet.
+// A world is an environment that a study may meet.
 type world struct {
 	analysistest.Machine
-	redeploy int // blocks that a set of pods serves, 0 for all
+	redeploy int // number of blocks that a set of pods serves, 0 for all
 	requests int // of a trial
-	// Drifts says that the machine's level changes in the run's time. That is in
-	// the intervals of plain values, which may cover too often then.
+	// Drifts means that the machine's level changes during the run. The intervals
+	// of plain values include that, and may then cover too often.
 	drifts bool
-	// Told are figures whose coverage is told and not required, with why.
+	// Told are figures whose coverage is reported but not required, with the
+	// reason.
 	told map[string]string
 }
 
@@ -58,14 +59,14 @@ var worlds = []world{
 	{Machine: analysistest.Machine{Name: "queue, 65% used", Trial: 0.02, Utilisation: 0.65}, redeploy: 1, requests: 1500},
 }
 
-// figuresSimulated are those whose coverage is counted, at the cell with both
-// sidecars.
+// figuresSimulated are the figures whose coverage is counted, for the cell with
+// both sidecars.
 var figuresSimulated = []string{"latency_p50", "latency_p90", "latency_p99", "cpu_machine_per_request", "memory_worker"}
 
 func noEffect(record.Cell) float64 { return 1 }
 
-// truths are what the figures of a run claim: the quantiles of all requests, and
-// the typical CPU time and memory, in the time of the run.
+// truths returns the true values of a run's figures: the quantiles of all
+// requests, and the typical CPU time and memory, over the time of the run.
 func (w world) truths(queued map[string]float64, shared []float64) map[string]float64 {
 	out := map[string]float64{
 		"cpu_machine_per_request": w.Truth(shared, analysistest.MiddleCPU, 0, 0.5), "memory_worker": w.Truth(shared, analysistest.MiddleMemory, 0, 0.5),
@@ -78,7 +79,7 @@ func (w world) truths(queued map[string]float64, shared []float64) map[string]fl
 	return out
 }
 
-// queued are the quantiles of all requests of very many trials, where they queue.
+// queued returns the quantiles of all requests of very many trials with queueing.
 func (w world) queued(r *rand.Rand) map[string]float64 {
 	if w.Utilisation == 0 {
 		return nil
@@ -93,9 +94,9 @@ func (w world) queued(r *rand.Rand) map[string]float64 {
 	return map[string]float64{"latency_p50": at(0.5), "latency_p90": at(0.9), "latency_p99": at(0.99)}
 }
 
-// simulatedRuns is how many runs a cell of a table has, and what chance alone may
-// do to a share of them that ought to be p: 2.5 standard errors, 5 in the short
-// form.
+// simulatedRuns returns the number of runs for each cell of a table, and the
+// deviation that chance alone may cause in a share whose true value is p: 2.5
+// standard errors, or 5 in the short form.
 func simulatedRuns(short int) (runs int, slack func(p float64) float64) {
 	runs, wide := short, 5.0
 	if n, err := strconv.Atoi(os.Getenv("MESHTRIAL_SIMULATIONS")); err == nil && n > 0 {
@@ -107,7 +108,7 @@ func simulatedRuns(short int) (runs int, slack func(p float64) float64) {
 	return runs, func(p float64) float64 { return wide * math.Sqrt(p*(1-p)/float64(runs)) }
 }
 
-// longOnly skips what so few runs as the short form has could not refuse.
+// longOnly skips checks that cannot fail with as few runs as the short form has.
 func longOnly(t *testing.T) {
 	t.Helper()
 	if os.Getenv("MESHTRIAL_SIMULATIONS") == "" {
@@ -115,8 +116,8 @@ func longOnly(t *testing.T) {
 	}
 }
 
-// Without any effect many runs have a difference that is real by itself, and few
-// have one that is real in its family.
+// Without any effect, many runs have a difference that is real individually, and
+// few have one that is real in its family.
 func TestFamilyOfWholeStudies(t *testing.T) {
 	r := rand.New(rand.NewPCG(46, 46))
 	const runs, most = 120, 12 // 5%, and 2.5 standard errors
@@ -152,9 +153,9 @@ func shippedPlan(t *testing.T, name string, sets ...string) *study.Plan {
 	return studytest.Plan(t, string(text), sets...)
 }
 
-// TestSimulationStudy: in every world the whole study `quick` without any effect
-// calls an overhead real in at most 5% of runs, and the intervals that it prints
-// cover what they claim in 92 to 98%.
+// TestSimulationStudy checks that in every world the entire study `quick`,
+// without any effect, calls an overhead real in at most 5% of runs, and that its
+// printed intervals cover the truth in 92 to 98%.
 func TestSimulationStudy(t *testing.T) {
 	longOnly(t)
 	for i, w := range worlds {
@@ -221,7 +222,8 @@ func coveredNames() []string {
 	return out
 }
 
-// row is a figure's part of a world's line; it checks the figure's coverage.
+// row formats a figure's part of a world's line, and checks the figure's
+// coverage.
 func (w world) row(t *testing.T, name string, blocks, covered, printed int, slack func(float64) float64) string {
 	t.Helper()
 	share := float64(covered) / float64(printed)
@@ -232,7 +234,7 @@ func (w world) row(t *testing.T, name string, blocks, covered, printed int, slac
 	_, overhead := strings.CutSuffix(name, finding.Overhead)
 	upper := overhead || !w.drifts
 	if overhead && (w.Outlier > 0 || w.Burst > 0) {
-		upper = false // a difference with such a trial in it has a wide interval
+		upper = false // a difference with such a trial has a wide interval
 	}
 	if !told && (share < 0.92-slack(0.92) || upper && share > 0.98+slack(0.98)) {
 		t.Errorf("%d blocks, %s: %.1f%% of %d intervals cover the truth, want 92 to 98", blocks, name, share*100, printed)
@@ -245,9 +247,10 @@ func (w world) row(t *testing.T, name string, blocks, covered, printed int, slac
 	return fmt.Sprintf(" %s %.0f%s", short, share*100, mark)
 }
 
-// TestSimulationStudyPower: a true 10% is called real in at least 80% of runs
-// within the default length of two-pod-latency, at 3 and 5% of trial noise, and
-// what a pair of sidecars really costs by a quick study of few blocks.
+// TestSimulationStudyPower checks that a true 10% is called real in at least 80%
+// of runs within the default length of two-pod-latency, at 3 and 5% of trial
+// noise, and likewise the actual cost of a pair of sidecars in a quick study of
+// few blocks.
 func TestSimulationStudyPower(t *testing.T) {
 	longOnly(t)
 	runs, slack := simulatedRuns(2)
@@ -313,9 +316,9 @@ func TestSimulationStudyPower(t *testing.T) {
 	}
 }
 
-// TestSimulationStudyLength tells how many blocks it takes until the stop rule is
-// content with an interval of 5% either way, of an overhead as large as what it
-// adds to.
+// TestSimulationStudyLength reports how many blocks it takes to satisfy the stop
+// rule with an interval of 5% either way, for an overhead as large as its
+// baseline.
 func TestSimulationStudyLength(t *testing.T) {
 	longOnly(t)
 	runs, _ := simulatedRuns(15)
@@ -333,7 +336,7 @@ func TestSimulationStudyLength(t *testing.T) {
 				if study.HasServerProxy(cell) && w.Utilisation == 0 {
 					return 2
 				}
-				return 1 // a queue that takes twice as long to serve never ends
+				return 1 // a queue with twice the service time never ends
 			}
 			var blocks []float64
 			for range runs {
@@ -354,8 +357,7 @@ func TestSimulationStudyLength(t *testing.T) {
 	}
 }
 
-// A machine that drifts while a run is measured is told of, and one that does not
-// is not.
+// A machine that drifts during a run is reported, and one that does not is not.
 func TestDriftIsTold(t *testing.T) {
 	for _, c := range []struct {
 		machine analysistest.Machine
@@ -375,8 +377,8 @@ func TestDriftIsTold(t *testing.T) {
 	}
 }
 
-// The stop rule looks at the interval that is printed, also where that is wider
-// than the blocks' differences alone would make it.
+// The stop rule considers the printed interval, even if that is wider than the
+// blocks' differences alone would make it.
 func TestStopRuleLooksAtWhatIsPrinted(t *testing.T) {
 	w := analysistest.Machine{Trial: 0.03, Utilisation: 0.5}
 	plan := quickPlan(t)

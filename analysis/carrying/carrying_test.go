@@ -12,7 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/stat/sizing"
 )
 
-// points are of two rates in three units, on lines whose idle part is each unit's own.
+// points returns points at two rates in three units, on lines with a separate idle part for
+// each unit.
 func points(slope float64, idle ...float64) []stat.FitPoint {
 	var out []stat.FitPoint
 	for unit, a := range idle {
@@ -23,14 +24,14 @@ func points(slope float64, idle ...float64) []stat.FitPoint {
 	return out
 }
 
-// A unit without two rates has no share, and says nothing of others.
+// A unit without two rates has no share, and does not affect others.
 func TestMeasure(t *testing.T) {
 	w := &Way{Name: "ambient", Proxies: []Proxies{{Place: record.PlaceNode, Count: 2, Passes: 2}}}
 	w.Measure(Uses[0], 4, func(place record.Place) []stat.FitPoint {
 		return append(points(1e-4, 0.04, 0.06, 0.05), stat.FitPoint{X: 100, Y: 7, Level: 100, Unit: 3})
 	})
 	got := w.by[record.SizedCPU].At(sizing.Mesh{Pods: 1, Nodes: 10, RPS: 500})
-	for unit, want := range []float64{0.25, 0.35, 0.30} { // 10 nodes of half as much, and 500 requests
+	for unit, want := range []float64{0.25, 0.35, 0.30} { // 10 nodes with half as much each, and 500 requests
 		if math.Abs(got[unit]-want) > 1e-9 {
 			t.Errorf("unit %d: %g cores, want %g", unit, got[unit], want)
 		}
@@ -40,9 +41,8 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// A stated mesh has what was measured at the rates that its proxies carry there, though
-// the first requests of a second take the most, and proxies of nodes rest as they were
-// seen to.
+// A described mesh uses what was measured at the rates that its proxies carry, even if the
+// first requests per second cost the most, and idle node proxies use what was observed.
 func TestMeasureBent(t *testing.T) {
 	measured := func(uses map[float64]float64) (out []stat.FitPoint) {
 		for unit := range 4 {
@@ -93,8 +93,8 @@ func TestMeasureBent(t *testing.T) {
 	}
 }
 
-// Where a block has not seen a node's proxy rest, or only one of CPU and memory was looked
-// at, what is extrapolated is so in all blocks, and a note says it.
+// If a block has not observed a node's proxy without requests, or only one of CPU and memory
+// was measured, the value is extrapolated in all blocks, and a note says so.
 func TestRestOfSomeBlocks(t *testing.T) {
 	seen := func(units ...int) (out []stat.FitPoint) {
 		for _, unit := range units {
@@ -114,7 +114,7 @@ func TestRestOfSomeBlocks(t *testing.T) {
 		{"of neither", nil, nil, 0.05, true},
 	} {
 		w := &Way{Name: "ambient", Lowest: 100, Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 1}}}
-		for _, u := range Uses { // a fourth block has one rate, and asks for nothing
+		for _, u := range Uses { // a fourth block has one rate, and requires nothing
 			w.Measure(u, 4, func(record.Place) []stat.FitPoint {
 				return append(points(1e-4, 0.04, 0.06, 0.05), stat.FitPoint{X: 100, Y: 7, Level: 100, Unit: 3})
 			})
@@ -131,8 +131,8 @@ func TestRestOfSomeBlocks(t *testing.T) {
 	}
 }
 
-// Cells whose factor means nothing belong beside each of its levels, and are alone where
-// nobody has another.
+// Cells for which a factor has no meaning belong to each of its levels, and stand alone if no
+// other cell has the factor.
 func TestSort(t *testing.T) {
 	add := func(name string) func(*Ways) {
 		return func(z *Ways) { z.All = append(z.All, &Way{Name: name}) }
@@ -155,7 +155,7 @@ func TestSort(t *testing.T) {
 	}
 }
 
-// Each outcome of a border has words, and those of the share of L7 are per cent.
+// Each outcome of a border has words, and those of the share of L7 are in percent.
 func TestBorderWords(t *testing.T) {
 	at, from, to := 0.5, 0.25, 0.75
 	for _, c := range []struct {
@@ -176,7 +176,7 @@ func TestBorderWords(t *testing.T) {
 	}
 }
 
-// A border that lies somewhere is a sentence as well, whatever it lies along.
+// A border with a position has a sentence too, whatever its quantity.
 func TestBorderSentences(t *testing.T) {
 	at, from, to := 2.5, 2.0, 3.1
 	share, least, most := 0.86, 0.8, 0.9
@@ -198,9 +198,9 @@ func TestBorderSentences(t *testing.T) {
 	}
 }
 
-// Where nobody measured ambient without waypoints, all requests pass one, whatever needs L7:
-// that is what each carries in the figures, the notes and the borders. Of a way without a
-// valid trial nobody says how far it was measured.
+// If ambient without waypoints was not measured, all requests pass a waypoint, whatever needs
+// L7: figures, notes and borders assume that. For a way without a valid trial, no measured
+// range is stated.
 func TestAllThroughWaypoints(t *testing.T) {
 	w := &Way{Name: "waypoint", Lowest: 20, Highest: 1000, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 1}, {Place: record.PlaceWaypoint, Count: 1, Passes: 1}}}
 	w.Measure(Uses[0], 3, func(record.Place) []stat.FitPoint { return points(1e-4, 0.04, 0.06, 0.05) })
@@ -224,8 +224,8 @@ func TestAllThroughWaypoints(t *testing.T) {
 	}
 }
 
-// What one way takes less than another has the unit of what both take, once, and whoever
-// reads it need not know from which end the difference was taken.
+// The saving of one way over another has the unit of both values, once, and is readable
+// without knowing which end the difference was taken from.
 func TestCompareWords(t *testing.T) {
 	for _, c := range []struct {
 		u    Use
@@ -244,8 +244,8 @@ func TestCompareWords(t *testing.T) {
 	}
 }
 
-// Borders are looked for as far as proxies were measured: not at a rate, or with so many
-// pods on a node, that a proxy would carry more.
+// Borders are searched only within the measured range of proxies: not at a rate, or with a
+// number of pods on a node, that a proxy would exceed.
 func TestReach(t *testing.T) {
 	z := &Ways{}
 	sidecars := &Way{Highest: 1000, Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}}
@@ -260,14 +260,14 @@ func TestReach(t *testing.T) {
 	if got := z.reachOnNode(ambient, m); got != 50 { // of 20 requests per second each
 		t.Errorf("ztunnel reaches %g pods", got)
 	}
-	// Of the way without waypoints less was measured, and most requests go that one.
+	// The way without waypoints was measured less far, and carries most requests.
 	through := &Way{Highest: 1000, Proxies: ambient.Proxies, plain: &Way{Highest: 100, Proxies: ambient.Proxies}}
 	if got, onNode := z.reach(through, m), z.reachOnNode(through, m); got != 5 || onNode != 5 {
 		t.Errorf("with waypoints ztunnel reaches %g, and %g pods", got, onNode)
 	}
 }
 
-// The share of requests that need L7 is looked at as far as a waypoint was measured.
+// The share of requests that need L7 is searched only as far as a waypoint was measured.
 func TestReachOfWaypoints(t *testing.T) {
 	z := &Ways{All: []*Way{
 		{Name: "sidecars", Highest: 1000, Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}},
@@ -291,8 +291,8 @@ func TestReachOfWaypoints(t *testing.T) {
 	}
 }
 
-// Where requests need L7, ways that do it are compared first, and one that does not is called
-// what it is.
+// If requests need L7, ways that support it are compared first, and one that does not is
+// labelled as such.
 func TestPairs(t *testing.T) {
 	z := &Ways{All: []*Way{
 		{Name: "sidecars", Proxies: []Proxies{{Place: record.PlaceSidecar, Count: 2, Passes: 2}}},
@@ -320,13 +320,13 @@ func TestPairs(t *testing.T) {
 			t.Errorf("%g: %q", c.l7, notes)
 		}
 	}
-	z.All = z.All[:2] // nobody has waypoints: another note says so
+	z.All = z.All[:2] // no way has waypoints: another note says so
 	if got := z.called(z.All[1], sizing.Mesh{L7: 0.2}); got != "ambient" {
 		t.Error(got)
 	}
 }
 
-// What was not measured is said: more requests at a proxy, waypoints that nobody has.
+// Notes say what was not measured: more requests at a proxy, waypoints without measurements.
 func TestNotes(t *testing.T) {
 	z := &Ways{All: []*Way{{Name: "ambient", Highest: 1000, rested: true, Proxies: []Proxies{{Place: record.PlaceNode, Count: 1, Passes: 2}}}}}
 	got := note.Words(z.notes(sizing.Mesh{Pods: 100, Nodes: 1, RPS: 1500, L7: 0.1}))
@@ -352,14 +352,14 @@ func TestNotes(t *testing.T) {
 			t.Errorf("sidecars in plain text: %t, and the notes are %q", plain, got)
 		}
 	}
-	z.All = z.All[1:] // nothing beside them encrypts
+	z.All = z.All[1:] // the others do not encrypt
 	if got := note.Words(z.notes(sizing.Mesh{Pods: 100, Nodes: 2, RPS: 1000})); strings.Contains(got, "mtls") {
 		t.Errorf("%q", got)
 	}
 }
 
-// What the agent of a node takes is a part of the node's idle share, of sidecars only where
-// they need it, and none where some block did not read it. The border moves by it.
+// A node's agent is part of the node's idle share. It counts for sidecars only if they need
+// it, and not at all if some block did not measure it. It shifts the border.
 func TestMeasureAgent(t *testing.T) {
 	agent := func(units ...int) (out []stat.FitPoint) {
 		for _, unit := range units {
@@ -413,8 +413,8 @@ func TestMeasureAgent(t *testing.T) {
 	}
 }
 
-// Along the number of pods a proxy on a node takes something anyway and something for each
-// pod; sidecars are as many as pods.
+// By the number of pods, a node proxy uses a fixed amount plus an amount per pod; there are
+// as many sidecars as pods.
 func TestMeasurePods(t *testing.T) {
 	line := func(bare, each float64) (out []stat.FitPoint) {
 		for unit := range 4 {
@@ -459,7 +459,7 @@ func TestMeasurePods(t *testing.T) {
 	if notes := note.Words(z.notes(sizing.Mesh{Pods: 1104, Nodes: 100})); strings.Contains(notes, beyond) { // 11.04 are written as 11
 		t.Error(notes)
 	}
-	z.All = z.All[:1] // sidecars are as many as pods, on however many nodes
+	z.All = z.All[:1] // there are as many sidecars as pods, on any number of nodes
 	if notes := note.Words(z.notes(sizing.Mesh{Pods: 400, Nodes: 20})); strings.Contains(notes, beyond) {
 		t.Error(notes)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Two runs whose blocks all have the same value differ by nothing that was measured where they
-// are a step apart.
+// Two runs whose blocks all have the same value do not differ measurably if they are one step
+// apart.
 func TestStepApart(t *testing.T) {
 	side := func(v, step float64) sideFigure {
 		f := record.Finding{Name: "apiserver_cpu", Estimate: v, Low: v, High: v, Blocks: 2, Verdict: record.VerdictMeasured}
@@ -32,7 +32,7 @@ func TestStepApart(t *testing.T) {
 	}
 }
 
-// From what may be nothing to something is worse where less is better, and better where
+// From a value that may be zero to a non-zero one is worse if less is better, and better if
 // more is.
 func TestFromNothing(t *testing.T) {
 	for _, c := range []struct {

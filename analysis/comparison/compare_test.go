@@ -19,7 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// scaled is the quiet world with sidecars that cost factor times as much.
+// scaled returns the quiet world with sidecars that cost factor times as much.
 func scaled(factor float64) analysistest.World {
 	w := analysistest.Quiet()
 	base := w.Latency
@@ -38,8 +38,7 @@ func scaled(factor float64) analysistest.World {
 	return w
 }
 
-// TestCompare: better, worse, same and inconclusive, as the worlds are.
-// Whoever reads findings, or a comparison, is told of other rules than today's.
+// Findings and comparisons report if the rules differ from today's.
 func TestOtherRulesAreTold(t *testing.T) {
 	a := analysistest.Simulate(t, analysistest.QuickStudy, 4, 1, analysistest.Quiet())
 	b := analysistest.Simulate(t, analysistest.QuickStudy, 4, 2, analysistest.Quiet())
@@ -87,7 +86,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareNothing: a run without valid trials is no matter of intervals.
+// TestCompareNothing checks that a run without valid trials is not judged by intervals.
 func TestCompareNothing(t *testing.T) {
 	good := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, analysistest.Quiet())
 	empty := analysistest.Simulate(t, analysistest.QuickStudy, 0, 25, analysistest.Quiet())
@@ -125,8 +124,8 @@ func TestCompareNothing(t *testing.T) {
 	}
 }
 
-// TestCompareChange: figures of one change, and a sidecar that costs nothing
-// in either run.
+// TestCompareChange checks the figures of one change, and a sidecar that costs nothing in
+// either run.
 func TestCompareChange(t *testing.T) {
 	got, err := analysistest.Compare(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy, 10, 23, analysistest.Quiet()), analysistest.Simulate(t, analysistest.QuickStudy, 10, 24, scaled(1.5)), 0.05)
 	must.OK(t, err)
@@ -157,7 +156,7 @@ func TestCompareChange(t *testing.T) {
 	}
 }
 
-// TestCompareOthers: what cannot be compared is refused, what differs is said.
+// TestCompareOthers checks that incomparable runs are rejected and differences reported.
 func TestCompareOthers(t *testing.T) {
 	a := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, analysistest.Quiet())
 	if _, err := analysistest.Compare(t, kinds, a, a, -1); errs.Code(err) != errs.CodeUsage {
@@ -202,8 +201,8 @@ func TestCompareOthers(t *testing.T) {
 	}
 }
 
-// Runs of two studies are told by their names, and what only one of them measured is
-// counted, whichever it is.
+// Runs of two studies are identified by name, and findings that only one has are counted,
+// whichever it is.
 func TestCompareStudies(t *testing.T) {
 	fewer := strings.NewReplacer("name: quick", "name: slow", "[none, server, client, both]", "[none, both]").Replace(analysistest.QuickStudy)
 	a, b := analysistest.Simulate(t, analysistest.QuickStudy, 4, 25, analysistest.Quiet()), analysistest.Simulate(t, fewer, 4, 26, analysistest.Quiet())
@@ -240,8 +239,8 @@ func TestCompareStudies(t *testing.T) {
 	}
 }
 
-// Without a ratio to be had at 95% there is none at any level, and medians are
-// compared where medians are printed.
+// If there is no ratio at 95%, there is none at any level, and medians are compared if
+// medians are printed.
 func TestCompareWhatIsPrinted(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Noise = 0.05
@@ -262,7 +261,7 @@ func TestCompareWhatIsPrinted(t *testing.T) {
 	}
 }
 
-// What others did on the machine is told, and compared with nothing.
+// Activity of others on the machine is reported, but not compared.
 func TestContextIsNotCompared(t *testing.T) {
 	a := analysistest.Simulate(t, analysistest.QuickStudy, 6, 33, analysistest.Quiet())
 	figures := analysistest.Figures(t, kinds, a)[0]
@@ -279,7 +278,8 @@ func TestContextIsNotCompared(t *testing.T) {
 	}
 }
 
-// failing is a run in whose trials of which fails tells many requests fail; nil: in none.
+// failing returns a run with many failed requests in trials selected by fails; nil means
+// none.
 func failing(t *testing.T, seed uint64, fails func(*record.Trial) bool) record.Run {
 	w := analysistest.Quiet()
 	w.Spoil = func(trial *record.Trial) {
@@ -290,7 +290,7 @@ func failing(t *testing.T, seed uint64, fails func(*record.Trial) bool) record.R
 	return analysistest.Simulate(t, analysistest.QuickStudy, 6, seed, w)
 }
 
-// A baseline that fails says nothing of what is compared with it.
+// A failing baseline says nothing about what is compared with it.
 func TestCompareFailedBaseline(t *testing.T) {
 	got, err := analysistest.Compare(t, kinds, failing(t, 1, nil), failing(t, 2, func(trial *record.Trial) bool { return trial.Cell["sidecars"] == "none" }), 0.05)
 	must.OK(t, err)
@@ -299,7 +299,7 @@ func TestCompareFailedBaseline(t *testing.T) {
 	}
 }
 
-// One block in which most requests fail is not all of them.
+// One block in which most requests fail does not represent all.
 func TestCompareFailedBlock(t *testing.T) {
 	got, err := analysistest.Compare(t, kinds, failing(t, 1, nil), failing(t, 2, func(trial *record.Trial) bool { return trial.Cell["sidecars"] == "both" && trial.Block == 1 }), 0.05)
 	must.OK(t, err)
@@ -312,7 +312,7 @@ func found(verdict string) bool {
 	return verdict == record.VerdictWorse || verdict == record.VerdictBetter
 }
 
-// A percentile that lies among failed requests is worse than any that does not.
+// A percentile among failed requests is worse than any that is not.
 func TestCompareNotReached(t *testing.T) {
 	run := func(fail bool, seed uint64) record.Run {
 		return failing(t, seed, func(trial *record.Trial) bool { return fail && trial.Cell["sidecars"] == "both" })

@@ -13,12 +13,12 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// usualLevers are all levers, named with what istiod has built in or a study sets.
+// usualLevers names all levers with istiod's built-in levels or those a study sets.
 var usualLevers = record.Cell{"sidecar_scope": "none", "sidecar_hosts": "./*,istio-system/*", "outbound_policy": "ALLOW_ANY", "export_to": "*", "discovery_selectors": "none",
 	"dns_capture": "false", "debounce_after": "100ms", "debounce_max": "10s", "eds_debounce": "true", "push_throttle": "default", "request_limit": "default", "istiod_replicas": "1",
 	"istiod_cpu": "none", "istiod_memory": "none", "istiod_cpu_request": "installed", "istiod_memory_request": "installed", "delta": "true", "xds_cache": "true", "istiod_env": "installed", "istiod": "installed"}
 
-// debounced is a study of two levels of debounce_after.
+// debounced is a study with two levels of debounce_after.
 const debounced = `
 name: tuning
 question: Which debounce?
@@ -28,8 +28,8 @@ factors: {debounce_after: [FIRST, 2500ms]}
 baseline: {debounce_after: FIRST}
 `
 
-// debouncedRun is one of them with the levers that settings name, in an installation
-// in which it found some.
+// debouncedRun returns a run of it with the levers that settings name, in an
+// installation in which it found others.
 func debouncedRun(t *testing.T, id, first string, levers, installed record.Cell) *analysis.RunFigures {
 	t.Helper()
 	levers = levers.With(nil)
@@ -57,17 +57,17 @@ func debouncedRun(t *testing.T, id, first string, levers, installed record.Cell)
 	return analysistest.Figures(t, kinds, run)[0]
 }
 
-// A lever that one run names, and that another left as it found it at the same
-// level, is the same; what differs is named.
+// A lever named by one run and found at the same level by another, which left it as
+// installed, is the same; differences are named.
 func TestCompareAsInstalled(t *testing.T) {
 	usual := usualLevers.With(record.Cell{"istiod": "hub/pilot:2", "istiod_env": "A=1", "istiod_cpu_request": "500m", "istiod_memory_request": "2Gi"})
-	delete(usual, "sidecar_hosts") // nothing is found where no Sidecar is
+	delete(usual, "sidecar_hosts") // without a Sidecar none are found
 	named := debouncedRun(t, "named", "100ms", usualLevers, nil)
 	other := func(factor, level string) record.Cell { return usual.With(record.Cell{factor: level}) }
 	for _, c := range []struct {
 		name, first string
 		installed   record.Cell
-		want        string // what the refusal names; "" for none
+		want        string // part of the error; "" for none
 	}{
 		{"installed as it was set", "installed", usual, ""},
 		{"named as it was set", "100ms", usual, ""},

@@ -13,12 +13,12 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// alone is a study that compares nothing within itself.
+// alone turns a study into one without comparisons.
 var alone = strings.NewReplacer("baseline: {sidecars: none}", "baseline: {}", "latency_p50_overhead", "latency_p50",
 	"stop: {finding: latency_p50_overhead, half_width: 7.5%, of: {sidecars: both}}", "stop: none").Replace(analysistest.QuickStudy)
 
-// A cell that one side lost is not left out of the verdict: nobody knows whether it
-// is the same.
+// A cell that one side lost is not left out of the verdict: whether it is the same
+// is unknown.
 func TestCompareALostCell(t *testing.T) {
 	run := func(lost bool, seed uint64) record.Run {
 		w := analysistest.Quiet()
@@ -46,7 +46,7 @@ func TestCompareALostCell(t *testing.T) {
 			t.Errorf("%s lost a cell: %+v", c.name, p50)
 		}
 	}
-	// Of several runs a side those that have the cell tell of it.
+	// With several runs per side, those that have the cell represent it.
 	figures := func(lost bool, seeds ...uint64) (out []*analysis.RunFigures) {
 		for _, seed := range seeds {
 			out = append(out, analysistest.Figures(t, kinds, run(lost, seed))...)
@@ -63,7 +63,7 @@ func TestCompareALostCell(t *testing.T) {
 	}
 }
 
-// Runs with other prices differ in money whatever was measured.
+// Runs with different prices differ in money, whatever was measured.
 func TestComparePrices(t *testing.T) {
 	at := func(price string, seed uint64) []*analysis.RunFigures {
 		return analysistest.Figures(t, kinds, analysistest.Simulate(t, analysistest.QuickStudy+price, 6, seed, analysistest.Quiet()))
@@ -86,8 +86,8 @@ func TestComparePrices(t *testing.T) {
 	}
 }
 
-// Pairs that never came are no reason for a percentile of the rest to be better: it
-// was not reached in a trial in which more of them lack than it leaves beyond it.
+// Missing pairs do not make a percentile of the rest better: it was not reached in
+// a trial in which more pairs are missing than it leaves beyond it.
 func TestCompareLostPairs(t *testing.T) {
 	run := func(debounce float64, loses func(block int) bool) record.Run {
 		return analysistest.SimulateControl(t, analysistest.ControlStudy, 6, func(c record.Cell) analysistest.ControlWorld {

@@ -23,8 +23,8 @@ import (
 
 var kinds = analyses.All()
 
-// sideOf are runs whose sidecars cost a factor more, and differ by some percent
-// from run to run.
+// sideOf returns runs whose sidecars cost a factor more, and that differ by some
+// percent from run to run.
 func sideOf(t *testing.T, n int, seed uint64, factor, scatter float64, change func(i int, r *record.Run)) []*analysis.RunFigures {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -48,8 +48,8 @@ func changeOf(c comparison.Comparison, name, sidecars string) comparison.Change 
 	return c.Changes[i]
 }
 
-// With several runs a side the scatter from run to run is in the interval: runs
-// that differ by 10% are no evidence, though blocks of two of them would be.
+// With several runs per side the interval includes the scatter between runs: runs
+// that differ by 10% are no evidence, though the blocks of two of them would be.
 func TestCompareRunsOfASide(t *testing.T) {
 	for _, c := range []struct {
 		name            string
@@ -57,7 +57,7 @@ func TestCompareRunsOfASide(t *testing.T) {
 		margin          float64
 		want, basis     string
 		within, certain bool
-		warned          string // "" for neither side of one run
+		warned          string // "" if neither side has only one run
 		args            []any
 	}{
 		{"equal", sideOf(t, 4, 100, 1, 0.01, nil), sideOf(t, 4, 200, 1, 0.01, nil), 0.1, record.VerdictSame, comparison.BasisRuns, false, true, "", nil},
@@ -106,7 +106,7 @@ func TestBlocksAreNoRuns(t *testing.T) {
 	}
 }
 
-// Those that decide share four fifths of 5%, the rest the others.
+// Deciding findings share four fifths of 5%, the others the rest.
 func TestCompareShares(t *testing.T) {
 	got, err := comparison.Compare(sideOf(t, 3, 500, 1, 0.01, nil), sideOf(t, 3, 600, 1, 0.01, nil), comparison.CompareOptions{MarginRatio: 0.1})
 	must.OK(t, err)
@@ -157,7 +157,7 @@ func TestCompareAcross(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		after []*analysis.RunFigures
-		want  string // what the refusal names; "" for none
+		want  string // part of the error; "" for none
 		flag  string
 	}{
 		{"alike", other, "", ""},
@@ -221,7 +221,7 @@ func TestCompareAcross(t *testing.T) {
 	}
 }
 
-// A run without a valid trial is no run of its side.
+// A run without a valid trial does not count for its side.
 func TestCompareLeavesOutRuns(t *testing.T) {
 	spoil := func(i int, r *record.Run) {
 		for k := range r.Trials {
@@ -239,13 +239,13 @@ func TestCompareLeavesOutRuns(t *testing.T) {
 	}
 }
 
-// trendOf are runs with the cost of sidecars that factor says.
+// trendOf returns runs with the cost of sidecars given by factor.
 func trendOf(t *testing.T, n int, factor func(i int) float64) []*analysis.RunFigures {
 	t.Helper()
 	return spoiltTrend(t, n, factor, func(int, *record.Trial) {})
 }
 
-// spoiltTrend are those runs, with trials that spoil changes.
+// spoiltTrend returns such runs, with trials modified by spoil.
 func spoiltTrend(t *testing.T, n int, factor func(i int) float64, spoil func(run int, trial *record.Trial)) []*analysis.RunFigures {
 	t.Helper()
 	var runs []record.Run
@@ -257,7 +257,7 @@ func spoiltTrend(t *testing.T, n int, factor func(i int) float64, spoil func(run
 		run := analysistest.Simulate(t, small, 2, 1000+uint64(i), w)
 		run.Header.RunID, run.Header.Started = fmt.Sprintf("r%02d", i), run.Header.Started.AddDate(0, 0, i)
 		run.Header.Components = []record.Component{{Name: "envoy", Version: "1.36"}}
-		if factor(i) > 1 { // a later release, which knows more
+		if factor(i) > 1 { // a later release with additional findings
 			run.Header.Components = []record.Component{{Name: "envoy", Version: "1.37"}, {Name: record.GatewayAPI, Version: "on", Source: record.SourceOfCluster}}
 		}
 		runs = append(runs, run)
@@ -343,8 +343,8 @@ func seriesOf(t *testing.T, trend comparison.Trend, name string) comparison.Seri
 	return trend.Series[i]
 }
 
-// What is so much worse that no trial is valid any more, or that a percentile is
-// never reached, does not pass for no change.
+// A finding so much worse that no trial is valid any more, or that a percentile
+// is never reached, does not count as unchanged.
 func TestTrendThatEnds(t *testing.T) {
 	flat := func(int) float64 { return 1 }
 	options := comparison.CompareOptions{MarginRatio: 0.05}
@@ -384,7 +384,7 @@ func TestTrendThatEnds(t *testing.T) {
 	}
 }
 
-// A change that is certain, and may lie within the margin, is told as that.
+// A certain change that may lie within the margin is reported as such.
 func TestTrendMayLieWithinTheMargin(t *testing.T) {
 	for _, c := range []struct {
 		factor float64
@@ -405,8 +405,8 @@ func TestTrendMayLieWithinTheMargin(t *testing.T) {
 	}
 }
 
-// Where so much decides that no order of so few runs shows a change, a trend does
-// not say that there is none.
+// If so many findings decide that no order of so few runs shows a change, a trend
+// does not claim that there is none.
 func TestTrendSaysWhatItCannotTell(t *testing.T) {
 	runs := trendOf(t, 9, func(int) float64 { return 1 })
 	trend, err := comparison.MakeTrend(runs, comparison.CompareOptions{MarginRatio: 0.05})

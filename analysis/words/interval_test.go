@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// An estimate and its interval have one unit, that of what they stand beside, and as many
+// An estimate and its interval have one unit, which suits their context, and as many
 // decimals as half the interval deserves.
 func TestIntervals(t *testing.T) {
 	for _, c := range []struct {

@@ -24,7 +24,7 @@ func TestQuantities(t *testing.T) {
 	}
 }
 
-// Thousands are apart, and one is no plural.
+// Thousands are separated, and one is not plural.
 func TestPlural(t *testing.T) {
 	for n, want := range map[int]string{0: "0 blocks", 1: "1 block", 2: "2 blocks", 999: "999 blocks", 1200: "1,200 blocks", 1234567: "1,234,567 blocks"} {
 		if got := Plural(n, "block"); got != want {
@@ -36,7 +36,8 @@ func TestPlural(t *testing.T) {
 	}
 }
 
-// Only requests fail: an istiod that was not ready in time lies among none.
+// Only requests fail: an istiod that was not ready in time does not lie among
+// failed ones.
 func TestUnreached(t *testing.T) {
 	for name, want := range map[string]string{
 		"latency_p99": "it lies among failed requests", "istiod_ready_time": "it was not reached in every trial",
