@@ -18,13 +18,13 @@ import (
 
 const module = "github.com/meshtrial/meshtrial"
 
-// TestDocumentsSchema: what the page's types are generated from says what the
-// encoder writes.
+// TestDocumentsSchema checks that the input of the page's generated types
+// matches what the encoder writes.
 func TestDocumentsSchema(t *testing.T) {
 	golden.File(t, filepath.Join("..", "ui", "web", "documents.schema.json"), documentsSchema(t))
 }
 
-// documentsSchema describes the document that the HTML page is given.
+// documentsSchema describes the input document of the HTML page.
 func documentsSchema(t *testing.T) []byte {
 	t.Helper()
 	names := map[string]reflect.Type{}
@@ -64,10 +64,11 @@ func documentsSchema(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// nameOf is what the page calls a type.
+// nameOf returns the page's name for a type.
 func nameOf(of reflect.Type) string { return UpperFirst(of.Name()) }
 
-// packagesOf are the folders of this module whose types the documents hold.
+// packagesOf returns the folders of this module whose types the documents
+// contain.
 func packagesOf(types ...reflect.Type) map[string]bool {
 	dirs, seen := map[string]bool{}, map[reflect.Type]bool{}
 	var visit func(reflect.Type)
@@ -94,8 +95,8 @@ func packagesOf(types ...reflect.Type) map[string]bool {
 	return dirs
 }
 
-// nulls admits null where the encoder writes it, which the reflector leaves
-// out: for lists, maps and pointers that are nil and not omitted then.
+// nulls permits null where the encoder writes it, which the reflector omits:
+// for lists, maps and pointers that are nil and not omitted then.
 type nulls struct {
 	defs jsonschema.Definitions
 	seen map[reflect.Type]bool
@@ -107,7 +108,7 @@ func (n nulls) admit(s *jsonschema.Schema, of reflect.Type) {
 			return
 		}
 		n.seen[of] = true
-		if s = n.defs[nameOf(of)]; s == nil { // a number or a text by another name
+		if s = n.defs[nameOf(of)]; s == nil { // a number or text under another name
 			return
 		}
 	}
@@ -130,7 +131,7 @@ func (n nulls) admit(s *jsonschema.Schema, of reflect.Type) {
 			}
 			n.admit(property, field.Type)
 			if property.Ref != "" {
-				property.Description = "" // it would make a type of its own
+				property.Description = "" // it would create a separate type
 			}
 			if !strings.Contains(options, "omitempty") {
 				s.Properties.Set(name, orNull(property, field.Type))
@@ -139,7 +140,8 @@ func (n nulls) admit(s *jsonschema.Schema, of reflect.Type) {
 	}
 }
 
-// orNull is s or null if a value of the type can be nil.
+// orNull returns s, or null as an alternative if a value of the type can be
+// nil.
 func orNull(s *jsonschema.Schema, of reflect.Type) *jsonschema.Schema {
 	switch of.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:

@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Of what must not happen it is told in how many trials it did: its fewest and most
-// are no interval.
+// For unwanted events the report says in how many trials they happened: minimum and
+// maximum are not an interval.
 func TestFaultsAreNoIntervals(t *testing.T) {
 	s := Scale{Div: 1, Unit: "changes"}
 	x := record.Finding{Estimate: 9, Low: 0, High: 90, Blocks: 10, Verdict: record.VerdictReal, Trials: &record.FaultTrials{With: 1, Of: 10}}
@@ -25,7 +25,7 @@ func TestFaultsAreNoIntervals(t *testing.T) {
 	}
 }
 
-// What has no interval has none in the CSV, and what is not known has no value there.
+// A figure without interval has none in the CSV, and an unknown value is empty.
 func TestCSVWithoutIntervals(t *testing.T) {
 	f := record.Findings{Study: "s", Run: "r",
 		Findings: []record.Finding{

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Figures and their intervals have as many digits as these deserve.
+// Figures and their intervals have the digits they deserve.
 func TestFormat(t *testing.T) {
 	var cases []struct {
 		Unit                string

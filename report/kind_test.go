@@ -30,7 +30,7 @@ func TestWordsOfFindings(t *testing.T) {
 	}
 }
 
-// Sentences of a section that leads come first, those of others last.
+// Sentences of a leading section come first, those of others last.
 func TestAnswersOfSections(t *testing.T) {
 	says := func(s string) func(record.Findings) []string {
 		return func(record.Findings) []string { return []string{s} }
@@ -43,8 +43,8 @@ func TestAnswersOfSections(t *testing.T) {
 	}
 }
 
-// What was never reached has no figure to set beside a published one, and no
-// interval.
+// A figure that was never reached has no value to compare with a published one,
+// and no interval.
 func TestPublishedBesideWhatWasNotReached(t *testing.T) {
 	k := Kind{Findings: study.ControlPlane.Findings()}
 	f := record.Findings{Published: []record.Published{{Source: "s", Claim: "c", Finding: "istiod_ready_time", Figure: 1566e6, Unit: "us",

@@ -7,7 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// laidOut is a study of sidecars beside none, at several connections and arrivals.
+// laidOut returns a study that compares sidecars with none, at several connections
+// and arrivals.
 func laidOut() record.Findings {
 	f := record.Findings{Factors: []record.FactorLevels{
 		{Factor: "connections", Levels: []string{"2", "16", "64"}, Unit: "connections"},
@@ -57,7 +58,8 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// Without another factor colours tell the compared levels apart, the baseline grey.
+// Without another factor, colours distinguish the compared levels; the baseline is
+// grey.
 func TestLayoutOfOneFactor(t *testing.T) {
 	f := record.Findings{Factors: []record.FactorLevels{{Factor: "sidecars", Levels: []string{"none", "both"}}}}
 	f.Findings = []record.Finding{{Name: "latency_p50_overhead", Cell: record.Cell{"sidecars": "both"}, Against: record.Cell{"sidecars": "none"}}}

@@ -34,7 +34,8 @@ func TestNarrowing(t *testing.T) {
 	}
 }
 
-// A level goes from a change to the next, and a run without a value has no point.
+// A level extends from one change to the next, and a run without a value has no
+// point.
 func TestTrendCharts(t *testing.T) {
 	point := func(v float64) *comparison.Point {
 		return &comparison.Point{Estimate: v, Low: v - 1, High: math.Inf(1)}
@@ -67,7 +68,7 @@ func TestTrendCharts(t *testing.T) {
 	}
 }
 
-// Changes that decide nothing and are the same are left to the table.
+// Changes that do not decide and are the same appear only in the table.
 func TestChangesChart(t *testing.T) {
 	c := comparison.Comparison{MarginRatio: 0.05, Changes: []comparison.Change{
 		{Name: "cpu", Bounded: true, Decides: true, Verdict: record.VerdictSame, ChangeRatio: 0.01, LowRatio: -0.01, HighRatio: 0.03},
@@ -83,7 +84,7 @@ func TestChangesChart(t *testing.T) {
 	}
 }
 
-// A page that is served does not call itself a file without network requests.
+// A served page does not call itself a file without network requests.
 func TestServed(t *testing.T) {
 	p := Page{Footer: "Made by meshtrial. " + selfContained}.Served(Live{Startable: []string{"quick"}})
 	if strings.Contains(p.Footer, selfContained) || p.Live == nil || !strings.HasPrefix(p.Footer, "Made by meshtrial. ") {

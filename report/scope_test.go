@@ -19,7 +19,7 @@ func scopeReport(t *testing.T, top int) scope.Report {
 	return scope.Merge([]scope.Proxy{p}, top)
 }
 
-// A ztunnel is no sidecar, and nothing is said of it that is true of Envoys alone.
+// A ztunnel is not a sidecar, and remarks about Envoys do not apply to it.
 func TestRenderScopeOfZtunnels(t *testing.T) {
 	proxy := func(kind string) scope.Proxy {
 		return scope.Proxy{Name: kind, Kind: kind, Simulated: true, WireBytes: 10, Resources: 1,

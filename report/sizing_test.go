@@ -7,7 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// A waypoint that does less than Istio's is said to where it is set beside other ways.
+// A waypoint that does less than Istio's is marked as such when compared with other
+// ways.
 func TestSizingTablesSayWhatAWaypointLacks(t *testing.T) {
 	f := record.Findings{Parts: []record.Component{{Name: record.PartWaypoint, Source: "an upstream Envoy", Lacks: []string{"metrics"}}}}
 	for place, want := range map[record.Place]bool{record.PlaceWaypoint: true, record.PlaceNode: false} {
@@ -20,7 +21,8 @@ func TestSizingTablesSayWhatAWaypointLacks(t *testing.T) {
 	}
 }
 
-// Where not all columns fit, what a proxy takes without requests stays as long as any.
+// If not all columns fit, the use of proxies without requests is among the last to be
+// dropped.
 func TestSizingTablesKeepWhatProxiesTakeWithoutRequests(t *testing.T) {
 	figure := func(v float64, unit string) record.Priced {
 		return record.Priced{Estimate: v, Low: 0.9 * v, High: 1.1 * v, Unit: unit, Blocks: 4, Verdict: record.VerdictMeasured}
@@ -42,7 +44,7 @@ func TestSizingTablesKeepWhatProxiesTakeWithoutRequests(t *testing.T) {
 	}
 }
 
-// What a way costs has a column where the study has prices, and its border a row.
+// The cost of a way has a column if the study has prices, and its border a row.
 func TestSizingTablesHavePrices(t *testing.T) {
 	priced := func(of, unit string, v float64) record.SizedUse {
 		return record.SizedUse{Of: of, Total: record.Priced{Estimate: v, Low: 0.9 * v, High: 1.1 * v, Unit: unit, Blocks: 4, Verdict: record.VerdictMeasured}}

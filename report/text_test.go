@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// Heads have commas of their own: those of columns that are left out stand apart by
-// semicolons.
+// Column heads may contain commas, so omitted columns are separated by semicolons.
 func TestColumnsLeftOut(t *testing.T) {
 	w := &textWriter{opt: Options{Width: 60}}
 	w.table(Table{Title: "What proxies take", Columns: []Column{{Head: "carried by"}, {Head: "memory of all proxies, of nodes too, GB", Keep: 1}, {Head: "CPU of all proxies, of nodes too, cores", Keep: 2}},

@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// A warning of a finding names it; one of many is one line, in whatever units
-// their figures are.
+// A finding's warning names it; a warning of many findings is one line,
+// whatever the units of their figures.
 var (
 	testFew  = note.Define("test_few", "only %d blocks")
 	testLate = note.Define("test_late", "%d of %d late")
