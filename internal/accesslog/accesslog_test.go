@@ -35,7 +35,7 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The table in docs/scope.md has the names that scope reads.
+// The table in docs/scope.md has the names that are recognized.
 func TestNamesAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../docs/scope.md")
 	must.OK(t, err)
@@ -133,7 +133,7 @@ func TestAddress(t *testing.T) {
 	}
 }
 
-// flat is what Scan is to say of a value that a general decoder read.
+// flat returns what Scan must report for a value that a general decoder read.
 func flat(prefix string, v map[string]json.RawMessage, levels int, to map[string]string) bool {
 	if levels == 0 {
 		return false
@@ -159,8 +159,8 @@ func flat(prefix string, v map[string]json.RawMessage, levels int, to map[string
 	return true
 }
 
-// FuzzScan: what the scanner accepts, a general decoder accepts, and both see
-// the same values; objects that a general decoder accepts, the scanner accepts.
+// FuzzScan checks that a general decoder accepts what the scanner accepts, with the same
+// values, and that the scanner accepts objects that a general decoder accepts.
 func FuzzScan(f *testing.F) {
 	for _, seed := range []string{`{}`, ` { "a" : "b\n\u00e9" , "c":null,"d":-1.5e3,"e":true}`, `{"a":{"b":1,"c":{}}}`, `{"a":[1,"]",{"b":[]}],"c":2}`, `{"a":1,}`, `{"a":01}`, "{\"a\":\"\xff\"}", `{"a":"x"}y`, `{"a" 1}`, `{"a":[1}`,
 		strings.Repeat(`{"a":`, maxNested) + "1" + strings.Repeat("}", maxNested), strings.Repeat(`{"a":`, maxNested+1) + "1" + strings.Repeat("}", maxNested+1)} {
@@ -195,8 +195,8 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// repeats says that a path may be there twice: a decoder into a map does not see what the first
-// value was.
+// repeats reports whether a path may occur twice: a decoder into a map does not return the
+// first value.
 func repeats(text []byte) bool {
 	seen := map[string]bool{}
 	twice := false
@@ -219,7 +219,8 @@ func repeats(text []byte) bool {
 	return twice
 }
 
-// FuzzValues: no text makes the readers of values fail, and what they accept is within bounds.
+// FuzzValues checks that no text crashes the readers of values, and that accepted values are
+// within bounds.
 func FuzzValues(f *testing.F) {
 	for _, seed := range []string{"1795490055.926", "2026-11-24T03:14:15.926Z", "1e18", "envoy://a/1.2.3.4:5", "5.03e2", "responseCode", "2026/11/24T04:14:15+0100 1795490055"} {
 		f.Add(seed)

@@ -81,7 +81,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// endless is a line without end.
+// endless is a line without an end.
 type endless struct{ read int }
 
 func (e *endless) Read(b []byte) (int, error) {

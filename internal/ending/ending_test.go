@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is put back has its own time, whatever became of the context before;
-// who keeps the account goes on knowing.
+// Reverting has its own time limit, whatever happened to the previous context,
+// and debts are still recorded.
 func TestWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		debts := New(nil)
@@ -38,8 +38,8 @@ func TestOweWithoutAnAccount(t *testing.T) {
 	paid()
 }
 
-// Whatever is owed and paid in whichever order, open is what was owed and not
-// paid, the latest first, and the first debt is told once.
+// In any order of debts and payments, the open debts are those not paid, the
+// latest first, and the first debt is reported once.
 func TestDebts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		told := 0

@@ -11,7 +11,7 @@ func TestSuggest(t *testing.T) {
 	}{
 		{"rat", many, "did you mean rate?"},
 		{"Rate", many, "did you mean rate?"},
-		{"palyoad", many, "did you mean payload?"}, // neighbours swapped count once
+		{"palyoad", many, "did you mean payload?"}, // swapped neighbours count once
 		{"on", []string{"off", "strict"}, "possible: off, strict"},
 		{"strcit", []string{"off", "strict"}, "did you mean strict? (possible: off, strict)"},
 		{"xyzzy", many, "possible: rate, connections, payload, protocol, mtls, envoy, filters"},

@@ -14,12 +14,12 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A watch of 45 s that hears something after 30 is over after 75, and not
-// sooner.
+// With a limit of 45 s and a sign of life after 30 s, a watch ends after 75 s
+// and not before.
 func TestAlive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAlive(45 * time.Second)
-		time.Sleep(time.Hour) // what was before the watch does not count
+		time.Sleep(time.Hour) // time before the watch does not count
 		var told error
 		ctx, cancel := a.While(t.Context(), func(err error) { told = err })
 		defer cancel()
@@ -38,12 +38,13 @@ func TestAlive(t *testing.T) {
 	})
 }
 
-// Time in which the role stood still is no silence of whoever commands it.
+// Time in which the role was suspended does not count as silence of its
+// commander.
 func TestAliveThatStoodStill(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		wait, takes time.Duration // of the look that begins after 20 s
-		heard       bool          // right before its end
+		heard       bool          // just before its end
 		left        time.Duration
 	}{
 		{"not at all", 5 * time.Second, 5 * time.Second, false, 20 * time.Second},
@@ -78,7 +79,7 @@ func TestAliveEndsOtherwise(t *testing.T) {
 		if cause := context.Cause(ctx); !errors.Is(cause, context.Canceled) {
 			t.Errorf("it ended for %v", cause)
 		}
-		// Without a limit it goes on for ever.
+		// Without a limit it never ends.
 		none := NewAlive(0)
 		none.Heard()
 		ctx, cancel = none.While(t.Context(), func(err error) { t.Error(err) })
@@ -93,8 +94,8 @@ func TestAliveEndsOtherwise(t *testing.T) {
 	})
 }
 
-// What counts is the begin of a request, and only of one that is let in: a
-// stranger's keeps no role alive, nor does one that hangs.
+// The start of an accepted request counts: neither a foreign request nor a
+// hanging one keeps a role alive.
 func TestWhatIsHeard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := NewAlive(time.Minute)
@@ -157,7 +158,7 @@ func TestStillHere(t *testing.T) {
 	}
 }
 
-// loopback is a listener at 127.0.0.1 that is never asked for a connection.
+// loopback is a listener on 127.0.0.1 that never gets a connection.
 type loopback struct{ net.Listener }
 
 func (loopback) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }

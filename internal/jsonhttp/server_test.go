@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// role is a server that parses {"n": N}, until the test ends.
+// role serves a server that parses {"n": N} until the test ends.
 func role(t *testing.T, extra func(*http.ServeMux)) (jsonhttp.Client, func() error) {
 	t.Helper()
 	mux := http.NewServeMux()
@@ -79,7 +79,7 @@ func TestServer(t *testing.T) {
 	for _, tt := range []struct {
 		method, path, body string
 		status             int
-		want, hint         string // of the answer
+		want, hint         string // of the response
 	}{
 		{"POST", "/n", `{"n": 7}`, 200, `{"N":7}`, ""},
 		{"POST", "/n", `{"n": -7}`, 400, "n is negative", "give 1"},
@@ -116,8 +116,9 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// Who knows the token commands a server; on loopback he calls it by its own
-// name besides, while one that listens for others cannot know its names.
+// A client with the token commands a server. On loopback it must also use a
+// loopback name, while a server that listens for other machines cannot know its
+// names.
 func TestServerWithToken(t *testing.T) {
 	mux := http.NewServeMux()
 	jsonhttp.HandleVersion(mux, "v1.2.3")
@@ -158,7 +159,8 @@ func TestServerWithToken(t *testing.T) {
 	}
 }
 
-// HTTP/1.0 needs no Host, and says nothing of whom it takes this for.
+// HTTP/1.0 requires no Host, so such a request does not say which server it is
+// for.
 func TestServerWantsHost(t *testing.T) {
 	c, _ := role(t, nil)
 	conn, err := net.Dial("tcp", strings.TrimPrefix(c.BaseURL, "http://"))
@@ -171,9 +173,9 @@ func TestServerWantsHost(t *testing.T) {
 	}
 }
 
-// A server ends when its context does, with the contexts of its requests. They
-// have a second to be answered: where the machine stood still for that long,
-// that they were not shows nothing.
+// A server ends with its context, and so do the contexts of its requests. These
+// have a second to finish: if the machine was suspended for that long,
+// unfinished requests prove nothing.
 func TestServerEnds(t *testing.T) {
 	for try := 1; ; try++ {
 		begun, heard := make(chan struct{}), make(chan struct{})
@@ -204,7 +206,8 @@ func TestServerEnds(t *testing.T) {
 	}
 }
 
-// Whoever reaches a role commands it, so it is to be reached from here only.
+// Any client that reaches a role commands it, so a role must be reachable only
+// from this machine.
 func TestServerWantsLoopback(t *testing.T) {
 	l, err := net.Listen("tcp", ":0")
 	must.OK(t, err)

@@ -20,7 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Each resource is asked for where the API has it, and the answer is read.
+// Each resource is requested at its API path, and the response is decoded.
 func TestClient(t *testing.T) {
 	var asked string
 	answers := map[string]string{

@@ -15,7 +15,7 @@ func TestRegexp(t *testing.T) {
 	if got := r.FindStringSubmatch("ab-12"); !slices.Equal(got, []string{"ab-12", "ab", "12"}) {
 		t.Errorf("found %q", got)
 	}
-	wrong := lazyregexp.New(`(`) // not looked at before it is used
+	wrong := lazyregexp.New(`(`) // not compiled before its use
 	defer func() {
 		if recover() == nil {
 			t.Error("a wrong expression is used")

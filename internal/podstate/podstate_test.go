@@ -14,7 +14,7 @@ import (
 
 var begin = time.Date(2026, 11, 29, 6, 0, 0, 0, time.UTC)
 
-// pod is one whose only container has a status.
+// pod returns a pod whose only container has a status.
 func pod(edit ...func(*corev1.Pod)) corev1.Pod {
 	p := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "load-1", UID: "uid-1"},
 		Spec:   corev1.PodSpec{NodeName: "node1", Containers: []corev1.Container{{Name: "load", Image: "registry.example/meshtrial:1"}}},
@@ -44,13 +44,13 @@ func condition(kind corev1.PodConditionType, status corev1.ConditionStatus, reas
 	}
 }
 
-// warning is an event of the pod, reported so long after the beginning.
+// warning returns an event of the pod, reported at a time after the beginning.
 func warning(at time.Duration, reason, message string) corev1.Event {
 	return corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", UID: types.UID(reason + at.String())}, Type: corev1.EventTypeWarning, Reason: reason, Message: message,
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: "load-1", UID: "uid-1"}, LastTimestamp: metav1.NewTime(begin.Add(at))}
 }
 
-// ofController is an event of the ReplicaSet.
+// ofController returns an event of the ReplicaSet.
 func ofController(at time.Duration, message string) corev1.Event {
 	e := warning(at, failedCreate, message)
 	e.InvolvedObject = corev1.ObjectReference{Kind: "ReplicaSet", Name: "load-1"}
@@ -151,7 +151,7 @@ func TestFindRefusals(t *testing.T) {
 	}
 }
 
-// A look is what a wait sees at a time, and whether it ends there.
+// A look is what a wait observes at a time, and whether the wait ends there.
 type look struct {
 	at   time.Duration
 	pod  corev1.Pod
@@ -166,7 +166,7 @@ func TestMemory(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		looks   []look
-		message string // of the problem that ends it
+		message string // message of the problem that ends it
 	}{
 		"a name that is none": {[]look{{0, pod(waiting("InvalidImageName", "x")), nil, true}}, "x"},
 		"not to be pulled":    {[]look{{0, pod(waiting("ErrImageNeverPull", "x")), nil, true}}, "x"},
@@ -222,7 +222,8 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// Pods that leave free a quota of which something is used; one that admits nothing stays.
+// Ending pods free a quota that is partly used; a quota that admits nothing stays
+// exhausted.
 func TestMemoryOfQuotas(t *testing.T) {
 	for used, ends := range map[string]time.Duration{
 		"pods=0": 20 * time.Second, "pods=3": 90 * time.Second, "limits.cpu=0,pods=3": 90 * time.Second, "limits.cpu=0,pods=0": 20 * time.Second,
@@ -238,7 +239,7 @@ func TestMemoryOfQuotas(t *testing.T) {
 	}
 }
 
-// Each code has a rule, and one that ends waits says what to do.
+// Each code has a rule, and a code that ends waits has a hint.
 func TestEveryCodeHasARule(t *testing.T) {
 	for code, rule := range rules {
 		p := Problem{Code: code, Object: Object{"pod", "ns", "x"}, Message: "words"}
@@ -254,8 +255,8 @@ func TestEveryCodeHasARule(t *testing.T) {
 	}
 }
 
-// Whatever a pod's status says: nothing panics, the problem has a code with a rule, one
-// that is gone is forgotten, and the order has ends first.
+// For any pod status, nothing panics, the problem has a code with a rule, a vanished
+// problem is forgotten, and problems that end the wait come first.
 func TestNoteProperties(t *testing.T) {
 	reasons := []string{"", "ContainerCreating", "ErrImagePull", "ImagePullBackOff", "CrashLoopBackOff", "InvalidImageName", "CreateContainerConfigError", "Odd"}
 	rapid.Check(t, func(t *rapid.T) {

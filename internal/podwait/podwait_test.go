@@ -25,7 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/podstate"
 )
 
-// creating is a pod whose container is being created.
+// creating returns a pod whose container is being created.
 func creating(name string) corev1.Pod {
 	return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(name)}, Spec: corev1.PodSpec{NodeName: "node1"},
 		Status: corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: []corev1.ContainerStatus{{Name: "c",
@@ -37,7 +37,7 @@ func said(reason, message string, count int32) corev1.Event {
 		InvolvedObject: corev1.ObjectReference{Kind: "Pod", Namespace: "ns", Name: "web", UID: "web"}, LastTimestamp: metav1.Now()}
 }
 
-// cluster answers lists of events with what events returns, and counts them.
+// cluster returns a cluster whose event lists come from events, and counts them.
 func cluster(events func() ([]corev1.Event, error)) (fakecluster.Cluster, *int) {
 	client, asked := fakecluster.New(), new(int)
 	client.PrependReactor("list", "events", func(k8stesting.Action) (bool, runtime.Object, error) {
@@ -71,7 +71,7 @@ func TestUntil(t *testing.T) {
 	for name, c := range map[string]struct {
 		events   func(took time.Duration) ([]corev1.Event, error)
 		pods     func(took time.Duration) []corev1.Pod
-		code     podstate.Code // of the problem that ends the wait; "" where its deadline does
+		code     podstate.Code // of the problem that ends the wait; "" if its deadline does
 		ends     time.Duration // at the latest
 		says     string
 		reported int // at 15 s
@@ -143,7 +143,7 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// A wait that is over soon asks for no events, and one that is cancelled says what it knew.
+// A short wait does not read events, and a cancelled one reports what it knew.
 func TestUntilEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, asked := cluster(func() ([]corev1.Event, error) { return nil, nil })
@@ -171,7 +171,7 @@ func TestUntilEnds(t *testing.T) {
 	})
 }
 
-// While nothing says why pods do not come, what is shown is how far the wait is.
+// While nothing explains why pods do not become ready, the progress of the wait is shown.
 func TestNothingKnown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := cluster(func() ([]corev1.Event, error) { return nil, nil })
@@ -185,7 +185,8 @@ func TestNothingKnown(t *testing.T) {
 	})
 }
 
-// What a client's own limit says shortly before a deadline is not what a wait says.
+// A wait does not report the error of a client's own rate limiter shortly before a
+// deadline.
 func TestUntilWithALimit(t *testing.T) {
 	client, _ := cluster(func() ([]corev1.Event, error) { return nil, nil })
 	limit := flowcontrol.NewTokenBucketRateLimiter(0.5, 1)
@@ -202,7 +203,7 @@ func TestUntilWithALimit(t *testing.T) {
 	}
 }
 
-// What looks beside a wait ends it, and its goroutine ends with it.
+// Observations by Beside end the wait, and its goroutine ends with it.
 func TestBeside(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := cluster(func() ([]corev1.Event, error) { return nil, nil })
@@ -235,7 +236,7 @@ func TestBeside(t *testing.T) {
 	})
 }
 
-// Many pods with one problem are a few names in one line, once.
+// Many pods with the same problem give one line with a few names, once.
 func TestManyPods(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, _ := cluster(func() ([]corev1.Event, error) { return nil, nil })

@@ -15,7 +15,7 @@ func TestCodec(t *testing.T) {
 		if err != nil || string(data.Materialize()) != body {
 			t.Fatalf("%.10q: %v", body, err)
 		}
-		// It may come in pieces.
+		// The message may arrive in pieces.
 		half := len(body) / 2
 		pieces := mem.BufferSlice{mem.SliceBuffer(body[:half]), mem.SliceBuffer(body[half:])}
 		var whole Message

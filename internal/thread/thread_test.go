@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Whichever threads are free, none of those that are used is the first one, and all of
+// Whichever threads are free, none of the threads used is the first one, and all of
 // them end.
 func TestApart(t *testing.T) {
 	const times = 200

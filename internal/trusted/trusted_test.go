@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// fake is what a folder says of itself.
+// fake describes a folder.
 type fake struct {
 	mode     fs.FileMode
 	uid, gid uint32
@@ -28,7 +28,7 @@ func (f fake) IsDir() bool        { return f.mode.IsDir() }
 func (f fake) Sys() any           { return &syscall.Stat_t{Uid: f.uid, Gid: f.gid} }
 
 func TestJudge(t *testing.T) {
-	// User 1000 has group 1000 alone; group 100 has several.
+	// User 1000 is the only member of group 1000; group 100 has several.
 	r := rules{owners: []uint32{0, 1000}, private: func(group, owner uint32) bool { return group == 1000 && owner == 1000 }}
 	dir := func(mode fs.FileMode, uid, gid uint32) fake { return fake{mode | fs.ModeDir, uid, gid} }
 	for _, c := range []struct {
@@ -70,11 +70,11 @@ func TestAlone(t *testing.T) {
 		want         bool
 	}{
 		{0, 0, true}, {1000, 1000, true}, {1005, 1000, true},
-		{1000, 0, false},    // ann's group, of what root owns
-		{100, 1001, false},  // others are members
-		{1002, 1002, false}, // it is somebody else's first group, too
+		{1000, 0, false},    // ann's group, on a folder of root's
+		{100, 1001, false},  // has other members
+		{1002, 1002, false}, // it is also another user's primary group
 		{1004, 1000, false},
-		{9999, 1000, false}, // nobody knows its members
+		{9999, 1000, false}, // its members are unknown
 		{1000, 9999, false},
 	} {
 		if got := alone(strings.NewReader(passwd), strings.NewReader(group), c.group, c.owner); got != c.want {
@@ -83,10 +83,10 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// A path is as good as the worst folder on it; links are followed to what they
-// lead to.
+// A path is only as trusted as its worst folder, and links are followed to
+// their targets.
 func TestFolder(t *testing.T) {
-	root := t.TempDir() // below a sticky /tmp
+	root := t.TempDir() // below /tmp, which is sticky
 	mkdir := func(mode fs.FileMode, parts ...string) string {
 		path := filepath.Join(append([]string{root}, parts...)...)
 		must.OK(t, errors.Join(os.MkdirAll(path, 0o755), os.Chmod(path, mode)))

@@ -74,7 +74,7 @@ func TestCancelAndExpiryMayRace(t *testing.T) {
 		})
 	}
 	all.Wait()
-	// Whatever the outcomes were, no reused waiter may hold an old message.
+	// Whatever the results, no reused waiter may hold an old message.
 	if err := timer.Until(t.Context(), time.Now().Add(time.Millisecond)); err != nil {
 		t.Error(err)
 	}
@@ -101,8 +101,8 @@ func TestPast(t *testing.T) {
 	}
 }
 
-// BenchmarkLateness reports how late waits of 1 ms end, for this package and
-// for the runtime's own timers.
+// BenchmarkLateness reports how late waits of 1 ms end, with this package and
+// with the runtime's own timers.
 func BenchmarkLateness(b *testing.B) {
 	timer := newTimer(b)
 	for name, wait := range map[string]func(time.Time){

@@ -13,7 +13,7 @@ var (
 	aliases = yamltree.Format{What: "study", Bytes: 1000, Tokens: 100, Values: 50, Depth: 16, Aliases: true}
 )
 
-// write prints a tree in one line, each value with its place.
+// write prints a tree on one line, each value with its position.
 func write(n *yamltree.Node) string {
 	at := fmt.Sprintf("@%d:%d", n.Line, n.Column)
 	var parts []string
@@ -99,8 +99,8 @@ func TestReadRefuses(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever the text, it is a tree within its bounds, with places in
-// the text, or one error with a place in the text.
+// FuzzRead checks that any text gives a tree within its limits, with positions
+// inside the text, or one error with a position inside the text.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{"a: 1\nb: [x, {c: d}]\n", "a: &x [1]\nb: *x\n", "? [a]\n: b\n", "- - a\n- |\n  text\n", "a: \"", "\ufeff---\n...\n---\n"} {
 		f.Add([]byte(text))
