@@ -12,8 +12,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// What make build says while go build is silent: what is fetched, how many
-// packages are compiled of how many, how long still; then go's own errors.
+// While go build is silent, make build reports what is being fetched, how many
+// packages of how many are compiled, and the remaining time; then go's own
+// errors.
 func TestBuildSaysHowFarItIs(t *testing.T) {
 	for name, c := range map[string]struct {
 		status int

@@ -13,28 +13,28 @@ import (
 
 const module = "github.com/meshtrial/meshtrial"
 
-// folders are the top-level folders from the top down, and packages with a place of their
-// own: what a kind supplies to study files stands below labs and meshes, which ask it. A
+// folders lists the top-level folders from the top down, and packages with a separate
+// position: what a kind supplies to study files is below labs and meshes, which query it. A
 // package may import its own folder and those below it.
 var folders = []string{"cmd", "bench", "testing", "cli", "app", "kinds", "run", "report", "ui", "advise", "analysis", "mesh", "lab", "kinds/dataplane", "kinds/controlplane", "kinds/resilience", "drive", "observe", "study", "record", "stat", "internal"}
 
-// peers are packages, with what is below them, that must not import each other.
+// peers lists packages, including what is below them, that must not import each other.
 var peers = [][]string{
 	{"kinds/dataplane", "kinds/controlplane", "kinds/resilience"},
 	{"mesh/none", "mesh/istio", "mesh/linkerd"},
 	{"lab/local", "lab/cluster"},
 }
 
-// pure packages take values and return values.
+// pure lists packages that take and return values.
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "advise/scope", "advise/scope/generate", "drive/xds/wire", "drive/fault", "drive/graph", "observe/ledger", "stat/money", "stat/sizing", "advise/capacity/push", "advise/capacity/model", "advise/capacity/fit", "advise/capacity/plan",
 	"observe/profile", "run/verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "drive/load/arrival", "internal/yamltree", "record/finding", "study/protocol", "record/probe", "internal/accesslog", "internal/note",
 	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
 	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "kinds/dataplane", "kinds/controlplane", "kinds/resilience", "record/rate", "lab/journal/fields", "lab/rights", "advise/advice", "stat/tuning"}
 
-// terminal are imports that only the command line has a use for.
+// terminal lists imports that only the command line needs.
 var terminal = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "os/signal", "text/tabwriter"}
 
-// impure are imports that a pure package has no use for.
+// impure lists imports that pure packages must not have.
 var impure = []string{"os", "os/exec", "os/signal", "net", "net/http", "context", "syscall", "log", "log/slog", "golang.org/x/sys/unix"}
 
 type pkg struct {
@@ -71,7 +71,7 @@ func list(t *testing.T) []pkg {
 
 func below(path, parent string) bool { return path == parent || strings.HasPrefix(path, parent+"/") }
 
-// peerOf returns the package of a group that path belongs to, "" for none.
+// peerOf returns the package of a group to which path belongs, or "".
 func peerOf(path string, group []string) string {
 	for _, name := range group {
 		if below(path, name) {
@@ -114,7 +114,7 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// Whoever wants a mesh asks the table of meshes for it.
+// Code that needs a mesh gets it from the table of meshes.
 func TestMeshesAreNamedInTheirTable(t *testing.T) {
 	for _, p := range list(t) {
 		path := strings.TrimPrefix(p.ImportPath, module+"/")
@@ -140,7 +140,7 @@ func TestPurePackagesStayPure(t *testing.T) {
 	}
 }
 
-// The application is called by the command line alone, and knows neither flags nor a terminal.
+// Only the command line calls the application, which knows neither flags nor a terminal.
 func TestApplicationStandsAlone(t *testing.T) {
 	for _, p := range list(t) {
 		path := strings.TrimPrefix(p.ImportPath, module+"/")

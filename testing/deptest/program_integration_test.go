@@ -13,20 +13,22 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// outside are packages, with what is below them, that the program does without:
-// each brings megabytes, and often others after it.
+// outside lists packages, including what is below them, that the program must
+// not contain: each adds megabytes, and often further packages.
 var outside = []string{
 	"k8s.io/client-go/kubernetes", "k8s.io/client-go/informers", "k8s.io/client-go/discovery", "k8s.io/client-go/restmapper",
 	"k8s.io/client-go/gentype", "html/template", "golang.org/x/net/trace",
 	"github.com/aws/", "github.com/Azure/", "cloud.google.com/", "google.golang.org/api/",
 }
 
-// outsideAlone are packages that it does without, unlike those below them.
+// outsideAlone lists packages that it must not contain, while those below them
+// are permitted.
 var outsideAlone = []string{"github.com/prometheus/prometheus/tsdb"}
 
-// unlinked are functions that nothing in the program may reach, though the
-// package is imported: cobra imports templates, which call methods by name, so
-// that the linker keeps every method of every type once one is executed.
+// unlinked lists functions that must not be reachable in the program, though
+// their package is imported: cobra imports templates, which call methods by
+// name, so the linker keeps every method of every type once a template is
+// executed.
 var unlinked = []string{"text/template.(*Template).Execute"}
 
 func TestProgramReachesNoTemplates(t *testing.T) {

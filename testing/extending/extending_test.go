@@ -12,14 +12,15 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// change is one that docs/extending.md shows, as a patch below docs/extending.
+// change is a change shown in docs/extending.md, as a patch below
+// docs/extending.
 type change struct {
 	patch string
-	// files is how many it may touch beside tests; own are the folders of its
-	// own, whose files do not count.
+	// files is the maximum number of files it may touch besides tests; own lists
+	// its own folders, whose files do not count.
 	files int
 	own   []string
-	// tests are the packages that must pass with it.
+	// tests are the packages whose tests must pass with it.
 	tests []string
 }
 
@@ -40,7 +41,8 @@ func (c change) path() string { return filepath.Join("docs", "extending", c.patc
 
 var reFile = regexp.MustCompile(`^diff --git a/(\S+) b/`)
 
-// touched are the files that a patch changes, but for tests and its own folders.
+// touched returns the files that a patch changes, except tests and its own
+// folders.
 func (c change) touched(t *testing.T) []string {
 	t.Helper()
 	file, err := os.Open(filepath.Join(root, c.path()))
@@ -67,7 +69,7 @@ func (c change) owns(file string) bool {
 	return false
 }
 
-// Each change applies to the program as it is and touches few files, which the
+// Each change applies to the current program and touches few files, which the
 // document names.
 func TestChangesApply(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "docs", "extending.md"))

@@ -13,7 +13,7 @@ import (
 )
 
 // Each change builds, and passes the tests of what it touches once the generated
-// documents are written again.
+// documents have been rewritten.
 func TestChangesWork(t *testing.T) {
 	if _, err := exec.LookPath("git"); err != nil {
 		t.Skip("no git, which applies the changes")
@@ -42,13 +42,13 @@ func TestChangesWork(t *testing.T) {
 			run("go", "build", "./...")
 			update := exec.Command("go", "test", "./study", "-run", "SchemaFile|ReferenceFile", "-update")
 			update.Dir = dir
-			_ = update.Run() // whether they are right now is for the tests
+			_ = update.Run() // the tests show whether they are right now
 			run(append([]string{"go", "test"}, c.tests...)...)
 		})
 	}
 }
 
-// copyFile copies a file if it is there: one that was deleted is still listed.
+// copyFile copies a file if it exists: a deleted one is still listed.
 func copyFile(t *testing.T, from, to string) {
 	t.Helper()
 	data, err := os.ReadFile(from)

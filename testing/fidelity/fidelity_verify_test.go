@@ -23,9 +23,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestSimulatedSidecarIsLikeARealOne has a real agent with its Envoy and a
-// simulated sidecar of the same identity connect to the same istiod, see the
-// same changes, lose their streams and come back, and compares what they
+// TestSimulatedSidecarIsLikeARealOne connects a real agent with its Envoy and a
+// simulated sidecar of the same identity to the same istiod, makes the same
+// changes, drops their streams and lets them return, and compares what they
 // sent.
 func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
@@ -35,7 +35,7 @@ func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
 	m.apply(t, ctx, service("one", 8080, "192.0.2.11")+service("two", 8080, "192.0.2.21", "192.0.2.22"))
 	for _, c := range []struct {
 		name, mode string
-		dns        bool // DNS capture: the agent asks for the table of names
+		dns        bool // DNS capture: the agent requests the name table
 	}{{xds.ModeDelta, xds.ModeDelta, false}, {xds.ModeSotW, xds.ModeSotW, false}, {"dns", xds.ModeDelta, true}} {
 		mode := c.mode
 		t.Run(c.name, func(t *testing.T) {
@@ -60,8 +60,8 @@ func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
 				recorded := real[i].Normalise(names)
 				compare(t, name, recorded, simulated[i].Normalise(names), notImitated, fidelity.Core...)
 				if c.dns {
-					// Agent and Envoy are two programs: how their requests
-					// mix is chance.
+					// Agent and Envoy are two programs, and their requests
+					// interleave at random.
 					compare(t, name+", names", recorded, simulated[i].Normalise(names), notImitated, "nds")
 				} else if golden.Updating() {
 					keep(t, recorded, mode+"-"+name)
@@ -71,8 +71,8 @@ func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
 	}
 }
 
-// TestSimulatedGatewayIsLikeARealOne is the same of a gateway: a pod that runs
-// `pilot-agent proxy router`, whose listeners come and go with Gateways.
+// TestSimulatedGatewayIsLikeARealOne does the same for a gateway: a pod that
+// runs `pilot-agent proxy router`, whose listeners come and go with Gateways.
 func TestSimulatedGatewayIsLikeARealOne(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
@@ -105,8 +105,8 @@ func TestSimulatedGatewayIsLikeARealOne(t *testing.T) {
 	}
 }
 
-// apart tells the streams of a real proxy and its simulated twin apart. The
-// real one connected first; who came back first is chance.
+// apart separates the streams of a real proxy and its simulated twin. The real
+// one connected first; the order in which they return is random.
 func apart(all []*fidelity.Transcript) (real, simulated []*fidelity.Transcript) {
 	real, simulated = slices.Clone(all[:1]), slices.Clone(all[1:2])
 	for _, tr := range all[2:] {
@@ -119,8 +119,8 @@ func apart(all []*fidelity.Transcript) (real, simulated []*fidelity.Transcript) 
 	return real, simulated
 }
 
-// keep writes a transcript into testdata, up to the wait for listeners to
-// drain.
+// keep writes a transcript into testdata, up to the wait for draining
+// listeners.
 func keep(t *testing.T, recorded *fidelity.Transcript, name string) {
 	t.Helper()
 	kept := *recorded
@@ -136,12 +136,12 @@ func keep(t *testing.T, recorded *fidelity.Transcript, name string) {
 	}
 }
 
-// quiet is how long nothing may come until a change has had its effect;
+// quiet is how long nothing may arrive before a change counts as complete;
 // istiod waits 100 ms for more changes.
 const quiet = 1500 * time.Millisecond
 
-// drain is a little more than a removed listener goes on for, 45 s, until the
-// routes that it alone had are let go.
+// drain is slightly longer than a removed listener keeps draining, 45 s, after
+// which the routes that only it used are unsubscribed.
 const (
 	drain   = 50 * time.Second
 	drained = "drained"
@@ -156,7 +156,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// first returns what a stream's client said of itself.
+// first returns what a stream's client reported about itself.
 func first(tr *fidelity.Transcript) *fidelity.Node {
 	for _, s := range tr.Steps {
 		if s.Node != nil {
@@ -166,8 +166,8 @@ func first(tr *fidelity.Transcript) *fidelity.Node {
 	return &fidelity.Node{}
 }
 
-// sidecar describes a simulated sidecar with a pod's identity, which proves it
-// with a token of the pod's service account.
+// sidecar returns a simulated sidecar with a pod's identity, which
+// authenticates with a token of the pod's service account.
 func (m *mesh) sidecar(t *testing.T, ctx context.Context, mode string, pod corev1.Pod) xds.Spec {
 	t.Helper()
 	spec := xds.DefaultSpec(m.address)
@@ -181,8 +181,8 @@ func (m *mesh) sidecar(t *testing.T, ctx context.Context, mode string, pod corev
 	return spec
 }
 
-// streams waits until a pod has had so many streams and nothing passes any
-// more, and returns them in the order in which they began.
+// streams waits until a pod has had this many streams and no more messages
+// pass, and returns them in the order in which they began.
 func (m *mesh) streams(t *testing.T, ctx context.Context, pod corev1.Pod, n int) []*fidelity.Transcript {
 	t.Helper()
 	for {
@@ -199,10 +199,10 @@ func (m *mesh) streams(t *testing.T, ctx context.Context, pod corev1.Pod, n int)
 	}
 }
 
-// agent starts a pod with a real agent and returns it when it is ready.
+// agent starts a pod with a real agent and returns it once it is ready.
 func (m *mesh) agent(t *testing.T, ctx context.Context, name, yaml string) corev1.Pod {
 	t.Helper()
-	if err := m.applier.Delete(ctx, []byte(yaml)); err != nil { // of an earlier run
+	if err := m.applier.Delete(ctx, []byte(yaml)); err != nil { // from an earlier run
 		t.Fatal(err)
 	}
 	pods := func() []corev1.Pod {
@@ -223,10 +223,10 @@ func (m *mesh) agent(t *testing.T, ctx context.Context, name, yaml string) corev
 	return pods()[0]
 }
 
-// change is what is done to the mesh after a mark.
+// change is a change to the mesh after a mark.
 type change struct{ mark, apply, remove string }
 
-// sidecarChanges move every core type of a sidecar.
+// sidecarChanges returns changes that affect every core type of a sidecar.
 func sidecarChanges() []change {
 	return []change{
 		{mark: "a service with two endpoints on a new port appears", apply: service("three", 9090, "192.0.2.31", "192.0.2.32")},
@@ -235,7 +235,7 @@ func sidecarChanges() []change {
 	}
 }
 
-// gatewayChanges move every core type of a gateway.
+// gatewayChanges returns changes that affect every core type of a gateway.
 func gatewayChanges(name string) []change {
 	return []change{
 		{mark: "a service with two endpoints appears", apply: service("three", 9090, "192.0.2.31", "192.0.2.32")},
@@ -246,9 +246,9 @@ func gatewayChanges(name string) []change {
 	}
 }
 
-// changes does something to the mesh, with a mark before each change, and waits
-// until both streams of a pod, which need all of them, have been told and have
-// answered: what comes late must not come after the next mark.
+// changes makes changes to the mesh, with a mark before each, and waits until
+// both streams of a pod, which need all of them, have been notified and have
+// answered: late messages must not follow the next mark.
 func (m *mesh) changes(t *testing.T, ctx context.Context, pod corev1.Pod, list []change) {
 	t.Helper()
 	for _, change := range list {
@@ -265,7 +265,7 @@ func (m *mesh) changes(t *testing.T, ctx context.Context, pod corev1.Pod, list [
 			if late == "" {
 				break
 			}
-			if time.Now().After(limit) { // what it leads to is for the comparison to say
+			if time.Now().After(limit) { // the comparison shows the consequences
 				t.Logf("after a minute, %s: %s", change.mark, late)
 				break
 			}
@@ -273,8 +273,8 @@ func (m *mesh) changes(t *testing.T, ctx context.Context, pod corev1.Pod, list [
 	}
 }
 
-// late says which stream of a pod was not told of what followed a mark, or has
-// not answered yet; "" for none.
+// late returns the stream of a pod that was not notified of what followed a
+// mark, or has not answered yet; "" for none.
 func (m *mesh) late(t *testing.T, pod corev1.Pod, mark string) string {
 	t.Helper()
 	all, err := m.recorder.Transcripts()

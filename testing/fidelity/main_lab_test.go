@@ -9,5 +9,5 @@ import (
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
 
-// TestMain has the tests share a lab.
+// TestMain makes the tests share a lab.
 func TestMain(m *testing.M) { os.Exit(labtest.Sharing(m).Run()) }

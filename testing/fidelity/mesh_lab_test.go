@@ -30,7 +30,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// mesh is a lab with a recorder before its istiod.
+// mesh is a lab with a recorder in front of its istiod.
 type mesh struct {
 	lab      *local.Lab
 	kube     kubernetes.Interface
@@ -43,7 +43,7 @@ type mesh struct {
 // recorderName is the recorder's name for pods, and in its certificate.
 const recorderName = "recorder.fidelity.svc"
 
-// newMesh is a lab, with a recorder on the host's end of its link.
+// newMesh returns a lab with a recorder on the host's end of its link.
 func newMesh(t *testing.T, ctx context.Context) *mesh {
 	t.Helper()
 	m := &mesh{lab: labtest.Start(t)}
@@ -72,7 +72,8 @@ func newMesh(t *testing.T, ctx context.Context) *mesh {
 	return m
 }
 
-// listen serves pods, and makes the Service they find the recorder by.
+// listen serves pods, and creates the Service through which they find the
+// recorder.
 func (m *mesh) listen(t *testing.T, ctx context.Context) {
 	t.Helper()
 	nodes, err := m.kube.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
@@ -81,7 +82,7 @@ func (m *mesh) listen(t *testing.T, ctx context.Context) {
 	for _, node := range nodes.Items {
 		for _, a := range node.Status.Addresses {
 			if a.Type == corev1.NodeInternalIP && node.Name == "lab" {
-				// The route to the node says which address it knows us by.
+				// The route to the node shows by which address it knows us.
 				c, err := net.Dial("udp", net.JoinHostPort(a.Address, "9"))
 				must.OK(t, err)
 				host = c.LocalAddr().(*net.UDPAddr).IP.String()
@@ -117,7 +118,7 @@ func (m *mesh) apply(t *testing.T, ctx context.Context, yaml string) {
 	must.OK(t, m.applier.Apply(ctx, []byte(yaml)))
 }
 
-// service is a Service without selector and its endpoints.
+// service returns a Service without selector, with endpoints.
 func service(name string, port int, endpoints ...string) string {
 	text := fmt.Sprintf(`
 ---
@@ -139,7 +140,7 @@ endpoints:
 	return text
 }
 
-// client is a Deployment of one pod with a sidecar that has its
+// client returns a Deployment of one pod with a sidecar that gets its
 // configuration through the recorder.
 func client(name, mode string, dns bool) string {
 	delta := "true"
@@ -174,8 +175,9 @@ spec:
 `, name, recorderName, delta, components.PauseRef, capture)
 }
 
-// gateway is a Deployment of one pod that istiod's injector makes a gateway
-// (`pilot-agent proxy router`), with its configuration through the recorder.
+// gateway returns a Deployment of one pod that istiod's injector turns into a
+// gateway (`pilot-agent proxy router`), with its configuration through the
+// recorder.
 func gateway(name, mode string) string {
 	delta := "true"
 	if mode == "sotw" {
@@ -201,7 +203,7 @@ spec:
 `, name, recorderName, delta)
 }
 
-// exposed is a Gateway on the pods of a gateway, and a VirtualService that
+// exposed returns a Gateway on a gateway's pods, and a VirtualService that
 // leads from there to a service.
 func exposed(gateway, service string, port int) string {
 	return fmt.Sprintf(`
@@ -223,7 +225,7 @@ spec:
 `, gateway, service, port)
 }
 
-// certificate makes a server's certificate of the mesh's own authority.
+// certificate issues a server certificate from the mesh's own authority.
 func certificate(t *testing.T, authority map[string][]byte) tls.Certificate {
 	t.Helper()
 	ca, err := tls.X509KeyPair(authority["ca-cert.pem"], authority["ca-key.pem"])

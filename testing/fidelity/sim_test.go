@@ -18,9 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// notImitated are parts of a real node that the simulated one leaves out on
-// purpose: istiod reads none of them, and the list of Envoy's extensions alone
-// is 30 KB.
+// notImitated lists parts of a real node that the simulated one deliberately omits: istiod
+// does not read any of them, and the list of Envoy's extensions alone is 30 KB.
 var notImitated = []string{"field extensions", "field user_agent_build_version", "field locality"}
 
 func readTranscript(t *testing.T, name string) *fidelity.Transcript {
@@ -43,12 +42,11 @@ func steps(t *testing.T, r *fidelity.Recorder) (streams, steps int) {
 	return len(all), steps
 }
 
-// still waits until a recorder with at least so many streams has seen
-// nothing for a while.
+// still waits until a recorder with at least this many streams has been quiet for a while.
 func still(t *testing.T, ctx context.Context, r *fidelity.Recorder, streams int, quiet time.Duration) {
 	t.Helper()
 	const every = 10 * time.Millisecond
-	// Counted in looks, which stand still where the machine does.
+	// Measured in looks, which stop while the machine is suspended.
 	last, looks := -1, 0
 	for {
 		open, now := steps(t, r)
@@ -66,9 +64,9 @@ func still(t *testing.T, ctx context.Context, r *fidelity.Recorder, streams int,
 	}
 }
 
-// TestSimulatedSidecarIsLikeARecordedOne does to a simulated sidecar, to a simulated
-// gateway and to a simulated ztunnel what was done to a real agent and Envoy, or to a real
-// ztunnel, and compares what it said.
+// TestSimulatedSidecarIsLikeARecordedOne replays to a simulated sidecar, gateway and
+// ztunnel what was done to a real agent and Envoy, or to a real ztunnel, and compares what
+// it sent.
 func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
 	for _, c := range []struct {
 		recorded, mode, node string
@@ -90,8 +88,8 @@ func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
 			defer fleet.Stop()
 			retrace(t, ctx, connect, replay, recorder)
 			recorder.Drop()
-			// First all that was asked for, however long it is kept waiting, then
-			// nothing beyond.
+			// First everything that was requested, however long it takes, then nothing
+			// more.
 			eventually.Succeeds(t, time.Minute, "all is asked for again", func() error {
 				all, err := recorder.Transcripts()
 				if err != nil || len(all) < 2 {
@@ -111,11 +109,11 @@ func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
 	}
 }
 
-// settled is how long nothing may pass until all that was asked for has come.
+// settled is how long nothing may pass once everything requested has arrived.
 const settled = 500 * time.Millisecond
 
-// replayed serves what a transcript says through a recorder, and describes the
-// simulated sidecar that takes the place of the recorded one.
+// replayed replays a transcript through a recorder, and returns the spec of the simulated
+// sidecar that takes the place of the recorded one.
 func replayed(t *testing.T, recorded *fidelity.Transcript) (*fidelity.Replay, *fidelity.Recorder, xds.Spec) {
 	t.Helper()
 	replay, err := fidelity.NewReplay(recorded)
@@ -129,8 +127,7 @@ func replayed(t *testing.T, recorded *fidelity.Transcript) (*fidelity.Replay, *f
 	return replay, recorder, spec
 }
 
-// retrace does to a connected sidecar what was done after each mark of a
-// transcript.
+// retrace repeats for a connected sidecar what was done after each mark of a transcript.
 func retrace(t *testing.T, ctx context.Context, recorded *fidelity.Transcript, replay *fidelity.Replay, recorder *fidelity.Recorder) {
 	t.Helper()
 	still(t, ctx, recorder, 1, settled)
@@ -146,7 +143,7 @@ func retrace(t *testing.T, ctx context.Context, recorded *fidelity.Transcript, r
 	}
 }
 
-// alike names the simulated sidecar's address as the recorded one's.
+// alike replaces the simulated sidecar's address by the recorded one's.
 func alike(simulated, recorded *fidelity.Transcript) *fidelity.Transcript {
 	return simulated.Normalise(map[string]string{"192.0.2.1": strings.Split(recorded.NodeID(), "~")[1]})
 }

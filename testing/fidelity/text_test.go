@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// transcripts makes any transcript.
+// transcripts generates arbitrary transcripts.
 func transcripts() *rapid.Generator[*fidelity.Transcript] {
 	text := rapid.OneOf(rapid.StringMatching(`[a-z|.0-9_]{1,12}`), rapid.String())
 	list := rapid.Custom(func(t *rapid.T) []string {

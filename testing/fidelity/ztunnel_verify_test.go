@@ -53,10 +53,10 @@ import (
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
-// TestSimulatedZtunnelIsLikeARealOne has a real ztunnel, with the environment that Istio's
-// charts give it, and a simulated one connect to the same discovery server, be told the same
-// changes, lose their streams and come back, and compares what they sent, down to the
-// versions that they say they hold.
+// TestSimulatedZtunnelIsLikeARealOne connects a real ztunnel, with the environment from
+// Istio's charts, and a simulated one to the same discovery server, makes the same changes,
+// drops their streams and lets them return, and compares what they sent, including the
+// versions that they report holding.
 func TestSimulatedZtunnelIsLikeARealOne(t *testing.T) {
 	dir := labtest.Folder(t, "MESHTRIAL_ZTUNNEL")
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
@@ -121,13 +121,13 @@ func TestSimulatedZtunnelIsLikeARealOne(t *testing.T) {
 	}
 }
 
-// podOf is the pod's name in a node's identity.
+// podOf returns the pod's name in a node's identity.
 func podOf(node string) string {
 	name, _, _ := strings.Cut(strings.Split(node, "~")[2], ".")
 	return name
 }
 
-// held notes what clients say they hold on their streams, with versions.
+// held records what clients report holding on their streams, with versions.
 type held struct {
 	mu sync.Mutex
 	of map[string][]string // by pod
@@ -158,8 +158,9 @@ func (n *noting) RecvMsg(m any) error {
 	return nil
 }
 
-// asInstalled is ztunnel's environment as the charts of the pinned Istio have it, in a pod
-// real of the namespace fidelity, and as its images do (pilot/docker/Dockerfile.ztunnel).
+// asInstalled returns ztunnel's environment according to the charts of the pinned Istio, in a
+// pod real of the namespace fidelity, and according to its images
+// (pilot/docker/Dockerfile.ztunnel).
 func asInstalled(t *testing.T) []string {
 	t.Helper()
 	builder, err := components.New(components.Options{})
@@ -184,7 +185,8 @@ func asInstalled(t *testing.T) []string {
 	return nil
 }
 
-// valueOf is the value of a variable that the kubelet would give a container of that pod.
+// valueOf returns the value that the kubelet would give a variable in a container of that
+// pod.
 func valueOf(t *testing.T, c corev1.Container, e corev1.EnvVar) string {
 	t.Helper()
 	if e.ValueFrom == nil {
@@ -206,8 +208,8 @@ func valueOf(t *testing.T, c corev1.Container, e corev1.EnvVar) string {
 	return ""
 }
 
-// realZtunnel runs ztunnel as it is installed, but without any traffic of its own and against
-// this server, until the test ends. The context that it returns ends when it does.
+// realZtunnel runs ztunnel as installed, but without traffic and against this server, until
+// the test ends. The returned context ends when ztunnel does.
 func realZtunnel(t *testing.T, ctx context.Context, dir, at, root string) context.Context {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "root.pem")
@@ -236,8 +238,8 @@ func realZtunnel(t *testing.T, ctx context.Context, dir, at, root string) contex
 	return alive
 }
 
-// selfSigned is a certificate for the recorder on this machine, and what it is verified
-// against.
+// selfSigned returns a certificate for the recorder on this machine, and the CA to verify it
+// with.
 func selfSigned(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -258,7 +260,7 @@ func selfSigned(t *testing.T) (tls.Certificate, string) {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: own}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root}))
 }
 
-// fields is a message of texts, by the numbers of their fields.
+// fields encodes a message of strings by field number.
 func fields(of map[protowire.Number]string) []byte {
 	var b []byte
 	for n := range protowire.Number(32) {
@@ -276,7 +278,7 @@ func resource(t *testing.T, typeURL, name string, body []byte) xdsserver.Resourc
 	return xdsserver.Resource{Name: name, Any: b}
 }
 
-// address is an istio.workload.Address of a pod.
+// address returns an istio.workload.Address of a pod.
 func address(t *testing.T, uid, ip string, unhealthy bool) xdsserver.Resource {
 	t.Helper()
 	pod := fields(map[protowire.Number]string{1: uid[strings.LastIndexByte(uid, '/')+1:], 2: "fidelity", 3: string(netip.MustParseAddr(ip).AsSlice()), 7: "default", 9: "lab", 20: uid})
@@ -286,14 +288,14 @@ func address(t *testing.T, uid, ip string, unhealthy bool) xdsserver.Resource {
 	return resource(t, wire.AddressType, uid, fields(map[protowire.Number]string{1: string(pod)}))
 }
 
-// serviceAddress is an istio.workload.Address of a Service.
+// serviceAddress returns an istio.workload.Address of a Service.
 func serviceAddress(t *testing.T, name string) xdsserver.Resource {
 	t.Helper()
 	namespace, host, _ := strings.Cut(name, "/")
 	return resource(t, wire.AddressType, name, fields(map[protowire.Number]string{2: string(fields(map[protowire.Number]string{1: "one", 2: namespace, 3: host}))}))
 }
 
-// policy is an istio.security.Authorization.
+// policy returns an istio.security.Authorization.
 func policy(t *testing.T, name string) xdsserver.Resource {
 	t.Helper()
 	namespace, own, _ := strings.Cut(name, "/")

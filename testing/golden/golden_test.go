@@ -11,7 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// failures notes what a check says of a test, in place of failing this one.
+// failures records what a check reports about a test, instead of failing this
+// one.
 type failures struct {
 	testing.TB
 	said strings.Builder
@@ -22,7 +23,7 @@ func (f *failures) Errorf(format string, a ...any) { fmt.Fprintf(&f.said, format
 func (f *failures) Fatalf(format string, a ...any) { f.Errorf(format, a...); panic(f) }
 func (f *failures) Fatal(a ...any)                 { fmt.Fprint(&f.said, a...); panic(f) }
 
-// said is what a check says of the test, "" where it agrees.
+// said returns what a check reports about the test, or "" if it passes.
 func said(t *testing.T, check func(testing.TB)) string {
 	f := &failures{TB: t}
 	func() {
@@ -36,7 +37,7 @@ func said(t *testing.T, check func(testing.TB)) string {
 	return f.said.String()
 }
 
-// updating has a check write.
+// updating makes a check write files.
 func updating(t *testing.T, write func()) {
 	t.Helper()
 	must.OK(t, flag.Set("update", "true"))

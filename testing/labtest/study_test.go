@@ -6,8 +6,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// What a busy machine spoils is told from what is wrong: an account of threads counts
-// as the machine's only as far as its reader was kept from reading.
+// Failures caused by a busy machine are distinguished from errors: an account of threads
+// is attributed to the machine only to the extent that its reader was delayed.
 func TestOfTheMachine(t *testing.T) {
 	const part = record.PartWorker
 	for _, c := range []struct {
@@ -31,14 +31,14 @@ func TestOfTheMachine(t *testing.T) {
 	}
 }
 
-// CPU of a scenario that was counted late counts as the machine's doing by a tenth of the
-// timeline, and by more only if something else says that the machine was busy.
+// CPU of a scenario that was counted late is attributed to the machine up to a tenth of
+// the timeline, and beyond that only if something else indicates a busy machine.
 func TestCountedLate(t *testing.T) {
 	for _, c := range []struct {
 		name    string
-		counted float64 // of 3 s
+		counted float64 // over 3 s
 		lag     float64 // microseconds
-		failed  string  // another check
+		failed  string  // another failed check
 		want    bool
 	}{
 		{"a little late", 2.8, 400, "", true},

@@ -44,8 +44,8 @@ func TestNewFilesAndChanges(t *testing.T) {
 	}
 }
 
-// On a machine that others use too, what changes in the folders of the whole host counts
-// where a lab writes or where it is named; elsewhere it does not.
+// On a machine also used by others, changes in folders of the whole host count where a
+// lab writes or where it is named, and nowhere else.
 func TestFilesOfOthers(t *testing.T) {
 	before := &Snapshot{kinds: map[string]map[string]bool{"file": {"/etc/ld.so.cache 644 5 bytes": true, "/var/lib/cni/old 644 1 bytes": true}}}
 	now := &Snapshot{only: []string{"meshtrial-abc"}, host: true, kinds: map[string]map[string]bool{"file": {"/etc/ld.so.cache 644 6 bytes": true,
@@ -96,7 +96,7 @@ func TestProcessesAndListeners(t *testing.T) {
 	}
 }
 
-// keep drops what others did to the machine meanwhile.
+// keep drops what others did to the machine in the meantime.
 func keep(found []string, word string) []string {
 	var mine []string
 	for _, f := range found {
@@ -113,7 +113,7 @@ func TestDeepest(t *testing.T) {
 	}
 }
 
-// A set of addresses that is left in this network is found.
+// An address set left in this network is found.
 func TestIPSets(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("sets of addresses take root")

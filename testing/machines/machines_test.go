@@ -41,7 +41,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The script and the studies that go into the machines are read on this one.
+// The script and the studies for the machines can be read on this one.
 func TestWhatGoesIn(t *testing.T) {
 	for name, text := range map[string]string{"dataplane": dataPlane, "controlplane": controlPlane, "resilience": resilience} {
 		if _, err := study.Parse([]byte(text), name+".yaml", nil); err != nil {

@@ -20,8 +20,8 @@ import (
 	_ "github.com/meshtrial/meshtrial/mesh/meshes" // their rights
 )
 
-// chartRights are what a user would give the chart: all features that a detached run of
-// any study with Istio has.
+// chartRights returns the rights that a user would give the chart: all features of a
+// detached run of any study with Istio.
 func chartRights(t *testing.T) string {
 	t.Helper()
 	features := rights.Place(rights.Features(), rights.Places{Run: "meshtrial-check", Journal: "meshtrial-journal", Meshes: map[string]string{"istio": "istio-system"}, Named: "lab"})
@@ -67,8 +67,8 @@ type renderError struct{ said string }
 
 func (e *renderError) Error() string { return e.said }
 
-// A release has the rights that cluster check prints, for the account that its pods have,
-// and begins a detached run.
+// A release has the rights that cluster check prints, for the account of its pods, and
+// starts a detached run.
 func TestChart(t *testing.T) {
 	text := chartRights(t)
 	objects, err := render(t, map[string]any{"image": "registry.example/meshtrial:1", "claim": "results", "pullSecret": "pull", "rights": text,
@@ -134,7 +134,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// What a release cannot do without is asked for.
+// Required values of a release are reported if missing.
 func TestChartLacks(t *testing.T) {
 	whole := map[string]any{"image": "i", "claim": "c", "rights": chartRights(t)}
 	for lacking := range whole {
@@ -150,7 +150,7 @@ func TestChartLacks(t *testing.T) {
 	}
 }
 
-// The chart holds no rights of its own.
+// The chart contains no rights itself.
 func TestChartHasNoRules(t *testing.T) {
 	err := filepath.WalkDir("../../charts", func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {

@@ -17,14 +17,14 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// step is one of a composite action.
+// step is a step of a composite action.
 type step struct {
 	Name, If, Uses, Shell, Run string
 	Env, With                  map[string]string
 }
 
-// action reads the GitHub Action: its defaults, and its steps by name or, without one, by
-// the action that they use.
+// action reads the GitHub Action: its defaults, and its steps by name or, if they have none,
+// by the action that they use.
 func action(t *testing.T) (defaults map[string]string, steps map[string]step) {
 	t.Helper()
 	var a struct {
@@ -48,7 +48,7 @@ func action(t *testing.T) (defaults map[string]string, steps map[string]step) {
 	return defaults, steps
 }
 
-// job is that of the GitLab template.
+// job is the job of the GitLab template.
 type job struct {
 	Stage, Image any
 	Variables    map[string]any
@@ -63,9 +63,9 @@ type job struct {
 	Script []string
 }
 
-// gitlab reads the GitLab template as GitLab does: it replaces inputs in the text, and
-// parses that. Inputs have their defaults; those that have none, and all if all is set,
-// are given.
+// gitlab reads the GitLab template as GitLab does: it replaces inputs in the text and parses
+// the result. Inputs have their defaults; given replaces those without a default, and all if
+// all is set.
 func gitlab(t *testing.T, given string, all bool) job {
 	t.Helper()
 	data, err := os.ReadFile("../../templates/meshtrial.yml")
@@ -109,7 +109,7 @@ func gitlab(t *testing.T, given string, all bool) job {
 	return j
 }
 
-// Whatever an input holds, it is one string where it is used.
+// Whatever an input contains, it is one string where it is used.
 func TestGitLabInputs(t *testing.T) {
 	for _, value := range []string{"true", "5", "1e3", "null", "a: b # c", "[a", "{a", "*a", "&a b", "- a", "? a", "!a b", "%a", "@a", "`a`", "'a", "| a"} {
 		j := gitlab(t, value, true)
@@ -124,7 +124,7 @@ func TestGitLabInputs(t *testing.T) {
 	}
 }
 
-// The default branch keeps its run for others; merge requests read what it kept.
+// The default branch keeps its run for others; merge requests read it.
 func TestGitLabKeeps(t *testing.T) {
 	j := gitlab(t, "quick", false)
 	if j.Variables["MESHTRIAL_KEEP"] != "false" || j.Variables["MESHTRIAL_CACHE_POLICY"] != "pull" || j.Cache.Policy != "$MESHTRIAL_CACHE_POLICY" {
@@ -144,7 +144,7 @@ func TestGitLabKeeps(t *testing.T) {
 	}
 }
 
-// Both run one script, into which no expression is pasted.
+// Both run the same script, into which no expression is pasted.
 func TestOneScript(t *testing.T) {
 	_, steps := action(t)
 	gitlab := gitlab(t, "quick", false)
@@ -169,8 +169,8 @@ func TestOneScript(t *testing.T) {
 	}
 }
 
-// fake stands for meshtrial: it notes its arguments, does what a run does to files, and ends
-// with the code that a variable has for its command.
+// fake stands in for meshtrial: it records its arguments, changes files like a run, and exits
+// with the code in a variable for its command.
 const fake = `#!/bin/sh
 { printf '%s' "$1"; for a in "$@"; do printf ' <%s>' "$a"; done; echo; } >>"$CALLS"
 command=$1
@@ -186,7 +186,7 @@ compare) echo "compared"; exit "${COMPARE_CODE:-0}" ;;
 esac
 `
 
-// sudo is noted, and has the command carried out.
+// sudo records its call and executes the command.
 const sudo = `#!/bin/sh
 echo "sudo $1" >>"$CALLS"
 [ "$1" != -E ] || shift
@@ -205,7 +205,7 @@ func TestScript(t *testing.T) {
 		code   int
 		calls  []string // prefixes, in order
 		files  []string // below the folder that the pipeline keeps
-		says   string   // in the summary of the job
+		says   string   // part of the job's summary
 		kept   int
 	}{
 		{name: "a run", calls: []string{"run <run> <quick> <--out> <meshtrial/run>", "report", "report", "report"},
@@ -298,7 +298,7 @@ func TestScript(t *testing.T) {
 
 var events = regexp.MustCompile(`^contains\(fromJSON\('(\[.*\])'\), github\.event_name\)$`)
 
-// value is an expression of the action's, for inputs and an event.
+// value evaluates an expression of the action for inputs and an event.
 func value(t *testing.T, expression string, defaults, inputs map[string]string, event string) string {
 	t.Helper()
 	expression = strings.TrimSuffix(strings.TrimPrefix(expression, "${{ "), " }}")
@@ -325,7 +325,7 @@ func value(t *testing.T, expression string, defaults, inputs map[string]string, 
 	return ""
 }
 
-// A run is restored where the same study, job and branch kept it, and saved when it was kept.
+// A run is restored if the same study, job and branch kept it, and saved if it was kept.
 func TestCacheKeys(t *testing.T) {
 	_, steps := action(t)
 	restore, run, save := steps["actions/cache/restore@v4"], steps["Run"], steps["actions/cache/save@v4"]
@@ -361,7 +361,7 @@ func names(dir string) []string {
 	return out
 }
 
-// The program is built from the action's own repository, and put on PATH.
+// The program is built from the action's own repository, and put on the PATH.
 func TestBuildStep(t *testing.T) {
 	_, steps := action(t)
 	bin, path := t.TempDir(), filepath.Join(t.TempDir(), "path")

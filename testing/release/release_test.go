@@ -110,7 +110,7 @@ func TestBill(t *testing.T) {
 	}
 }
 
-// Notes begin after the last release, and what is released is the commit.
+// Notes start after the last release, and the commit is what is released.
 func TestNotes(t *testing.T) {
 	repository := t.TempDir()
 	git := func(args ...string) {
@@ -153,7 +153,7 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// Only a release is replaced, and only when the next one is complete.
+// Only a release is replaced, and only once the next one is complete.
 func TestReleaseReplaces(t *testing.T) {
 	parent := t.TempDir()
 	dir := filepath.Join(parent, "dir")

@@ -14,7 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Two releases of a commit, from clones in different folders, are the same bytes.
+// Two releases of a commit, from clones in different folders, have the same
+// bytes.
 func TestReleaseIsReproducible(t *testing.T) {
 	var sums [2]string
 	for i := range sums {
@@ -32,7 +33,7 @@ func TestReleaseIsReproducible(t *testing.T) {
 	}
 }
 
-// A released program names its commit.
+// A released program reports its commit.
 func TestReleaseIsStamped(t *testing.T) {
 	c, err := clone(t.Context(), "../..", filepath.Join(t.TempDir(), "source"))
 	must.OK(t, err)

@@ -14,12 +14,12 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// shell is a job that prints events by a shell.
+// shell returns a job that prints events from a shell.
 func shell(name, script string) job {
 	return job{name: name, command: []string{"sh", "-c", script}, events: name == ""}
 }
 
-// testRunner has a program that ends labs by leaving a file.
+// testRunner returns a runner with a program that ends labs by leaving a file.
 func testRunner(t *testing.T, out *strings.Builder, left string) *runner {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "meshtrial")
@@ -29,12 +29,12 @@ func testRunner(t *testing.T, out *strings.Builder, left string) *runner {
 
 func TestStage(t *testing.T) {
 	const start = "mkdir -p $MESHTRIAL_TEST_LAB; "
-	nice, err := exec.Command("nice").Output() // this test may itself be in a lane that gives way
+	nice, err := exec.Command("nice").Output() // this test may itself be in a lane that yields
 	must.OK(t, err)
 	here, groups := strings.TrimSpace(string(nice)), exec.Command("sh", "-c", "echo 19 >/proc/self/autogroup")
 	groups.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	gives := "test $(nice) -eq 19"
-	if groups.Run() == nil { // the kernel groups processes, and lets us say how
+	if groups.Run() == nil { // the kernel groups processes, and lets us set the priority
 		gives += " && grep -q 'nice 19' /proc/self/autogroup"
 	}
 	tests := []struct {
@@ -80,8 +80,8 @@ func TestStage(t *testing.T) {
 	}
 }
 
-// An interrupt reaches what commands have started, ends the lane, and takes
-// its lab down.
+// An interrupt reaches the processes of commands, ends the lane, and takes its
+// lab down.
 func TestInterrupt(t *testing.T) {
 	for _, gives := range []bool{false, true} {
 		t.Run(fmt.Sprintf("giving way %v", gives), func(t *testing.T) { testInterrupt(t, gives) })
@@ -96,7 +96,7 @@ func testInterrupt(t *testing.T, gives bool) {
 	marks := t.TempDir()
 	began := filepath.Join(marks, "began")
 	go func() {
-		for { // the shell has begun to wait
+		for { // the shell has started to wait
 			if _, err := os.Stat(began); err == nil {
 				cancel()
 				return

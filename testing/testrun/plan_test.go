@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Each test of "verify" runs once, and those that are named here are there: a test
-// that was given another name would otherwise run where it is not meant to.
+// Each test of "verify" runs once, and the tests named here exist: a renamed test would
+// otherwise run in the wrong place.
 func TestVerifyPlan(t *testing.T) {
 	t.Chdir("../..")
 	packages, err := listPackages(t.Context())
@@ -22,7 +22,7 @@ func TestVerifyPlan(t *testing.T) {
 	})
 }
 
-// Every test of "test" runs once: those on labs in a lane, the others beside them or alone.
+// Every test of "test" runs once: those on labs in a lane, the others in parallel or alone.
 func TestTestPlan(t *testing.T) {
 	t.Chdir("../..")
 	packages, err := listPackages(t.Context())
@@ -70,7 +70,7 @@ func TestTestPlan(t *testing.T) {
 	}
 }
 
-// flagOf is the value of a flag of a job; "" without it.
+// flagOf returns the value of a flag of a job; "" without it.
 func flagOf(j job, flag string) string {
 	if at := slices.Index(j.command, flag); at >= 0 {
 		return j.command[at+1]
@@ -78,7 +78,7 @@ func flagOf(j job, flag string) string {
 	return ""
 }
 
-// onceEach holds parts of "verify" against all that it has to run.
+// onceEach compares parts of "verify" with everything that it must run.
 func onceEach(t *testing.T, packages []goPackage, parts ...share) {
 	runs := map[string]int{}
 	targets := map[string]int{}

@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// ev and out are events of a test of package p.
+// ev and out return events of a test of package p.
 func ev(action, test string) string {
 	return fmt.Sprintf("{\"Action\":%q,\"Package\":%q,\"Test\":%q,\"Elapsed\":1.5}\n", action, module+"p", test)
 }
@@ -20,7 +20,7 @@ func out(test, text string) string {
 	return fmt.Sprintf("{\"Action\":\"output\",\"Package\":%q,\"Test\":%q,\"Output\":%q}\n", module+"p", test, text)
 }
 
-// read is the tally of events.
+// read returns the tally of events.
 func read(t *testing.T, said *strings.Builder, events string) *tally {
 	t.Helper()
 	tests := newTally(said)
@@ -28,8 +28,8 @@ func read(t *testing.T, said *strings.Builder, events string) *tally {
 	return tests
 }
 
-// A failed test is told when it fails, with the end of what it said: whoever waits
-// for the others need not wait to know.
+// A failed test is shown when it fails, with the end of its output, so one need
+// not wait for the others.
 func TestFailureIsToldAtOnce(t *testing.T) {
 	var said strings.Builder
 	long := ""
@@ -94,7 +94,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// lab is what a test on a lab says.
+// lab is the log line of a test on a lab.
 const lab = "    labtest.go:1: lab of-p: wanted\n"
 
 func TestAgain(t *testing.T) {
@@ -149,7 +149,7 @@ func TestAgain(t *testing.T) {
 	}
 }
 
-// A test may need one second try in ten runs.
+// A test may need one retry in ten runs.
 func TestHistory(t *testing.T) {
 	cache := t.TempDir()
 	t.Setenv("XDG_CACHE_HOME", cache)

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// watched is a listener that hands out the connections it accepted.
+// watched is a listener that also returns the connections it accepted.
 type watched struct {
 	net.Listener
 	conns chan *net.TCPConn
@@ -26,8 +26,8 @@ func (w *watched) Accept() (net.Conn, error) {
 	return conn, err
 }
 
-// A client that reads nothing for long, since its machine is busy, keeps its
-// connection: the kernel is not told to give it up.
+// A client that does not read for a long time, since its machine is busy, keeps
+// its connection: the kernel is not asked to drop it.
 func TestBusyClientsKeepTheirConnection(t *testing.T) {
 	c, err := Synthetic(1, 1)
 	must.OK(t, err)

@@ -28,7 +28,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// serving is a server of a synthetic configuration, and a way to it.
+// serving starts a server with a synthetic configuration, and returns a client
+// for it.
 func serving(t *testing.T, services int) (*Server, discoveryv3.AggregatedDiscoveryServiceClient, *grpc.ClientConn) {
 	t.Helper()
 	c, err := Synthetic(services, 2)
@@ -145,7 +146,7 @@ func TestStateOfTheWorld(t *testing.T) {
 	if len(both.GetResources()) != 1 || both.GetResources()[0].UnmarshalTo(&a) != nil || a.GetClusterName() != ClusterName(1) {
 		t.Errorf("answer to one more name: %v, want that alone", both.GetResources())
 	}
-	// Removing one sends all that are left.
+	// Removing one sends all remaining ones.
 	s.Push(Change{Type: ClusterType, Removed: []string{ClusterName(1)}})
 	if left := ask(nil); left.GetTypeUrl() != ClusterType || len(left.GetResources()) != 1 || left.GetVersionInfo() == clusters.GetVersionInfo() {
 		t.Errorf("after a removal: %s with %d resources, version %s", left.GetTypeUrl(), len(left.GetResources()), left.GetVersionInfo())
@@ -179,7 +180,7 @@ func TestBadRequestsEndTheirStreamOnly(t *testing.T) {
 	}
 }
 
-// What a simulated sidecar is sent can be recorded and served again.
+// What a simulated sidecar was sent can be recorded and served again.
 func TestRecordedIsServedAgain(t *testing.T) {
 	want, err := Synthetic(5, 2)
 	must.OK(t, err)
@@ -192,8 +193,8 @@ func TestRecordedIsServedAgain(t *testing.T) {
 	same(t, "recorded from what was recorded", again, want)
 }
 
-// record serves a configuration to a simulated sidecar and returns what that
-// holds.
+// record serves a configuration to a simulated sidecar and returns what the
+// sidecar holds.
 func record(t *testing.T, c Configuration) []byte {
 	t.Helper()
 	s := New(c)
@@ -220,7 +221,7 @@ func TestWithEndpoint(t *testing.T) {
 	}
 }
 
-// same compares by meaning: marshalling maps has no order.
+// same compares by meaning, as marshalling maps has no order.
 func same(t *testing.T, what string, got, want Configuration) {
 	t.Helper()
 	for typeURL, resources := range want {
@@ -246,7 +247,7 @@ func same(t *testing.T, what string, got, want Configuration) {
 func TestSyntheticIsAsLargeAsIstiods(t *testing.T) {
 	c, err := Synthetic(100, 2)
 	must.OK(t, err)
-	// A default istiod sends about this much for a service of two endpoints.
+	// A default istiod sends about this much for a service with two endpoints.
 	for typeURL, bounds := range map[string][2]int{ClusterType: {700, 2500}, EndpointType: {200, 800}, RouteType: {300, 1500}} {
 		if n := c.Bytes(typeURL) / 100; n < bounds[0] || n > bounds[1] {
 			t.Errorf("%d bytes of %s for each service, want %d to %d", n, typeURL, bounds[0], bounds[1])
