@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Each world's studies can be parsed, and have one cell, or two.
+// Each world's studies can be parsed, and have one cell or two.
 func TestWorlds(t *testing.T) {
 	planted, healthy := map[string]bool{}, 0
 	for _, w := range worlds {
@@ -41,7 +41,7 @@ func TestWorlds(t *testing.T) {
 	}
 }
 
-// What was promised of one cell is held against what the other measured.
+// What was promised for one cell is compared with what the other measured.
 func TestMeasure(t *testing.T) {
 	cell := func(name string) record.Cell { return record.Cell{study.FactorVariant: name} }
 	report := func(after float64) []advice.Report {

@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// program stands in for meshtrial: of a run it makes the directory, for advice of a world's
-// first or second run it prints a file. An empty one is advice that failed.
+// program stands in for meshtrial: for a run it makes the directory; for advice it prints a
+// file for a world's first or second run. An empty file means that advice failed.
 const program = `#!/bin/sh
 case $1 in
 run) mkdir -p "$4"; cp "$2" "$4/study.yaml"; exit 4 ;;
@@ -22,8 +22,8 @@ advise) case $2 in *-1-*) f=first ;; *) f=second ;; esac; [ -s $f.json ] || exit
 esac
 `
 
-// A world is run as planted, then with the first advice beside it; what came of both is a
-// line, and runs are kept where it is not what was to be.
+// A world is run as planted, then next to a cell with the first advice applied. The result
+// of both is a line, and runs are kept if it is unexpected.
 func TestTry(t *testing.T) {
 	w := worlds[0]
 	expect := &advice.Expected{Quantity: "total", Now: 4.2, Low: 0.1, High: 0.9}

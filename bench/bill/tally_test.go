@@ -68,7 +68,7 @@ func TestLineOf(t *testing.T) {
 	}
 }
 
-// The study that a round runs is one, and has the parts that are told.
+// The study of a round is valid, and has the reported parts.
 func TestStudyOfARound(t *testing.T) {
 	s, err := study.Parse([]byte(fmt.Sprintf(billStudy, 500, 300, 2*time.Second, 8, 8)), "bench-bill.yaml", nil)
 	must.OK(t, err)

@@ -7,10 +7,10 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Intervals hold the truth in made-up worlds whose costs bend. Of 12 worlds 9 are enough for
-// each output: with a coverage of 0.9 fewer happen in 3% of such draws, of 0.5 in 93%. The
-// worlds are always the same, so that the same program always has the same result; `go run
-// ./bench/capacity -only coverage` tries more of them.
+// Intervals include the truth in synthetic worlds with non-linear costs. Of 12 worlds, 9
+// suffice for each output: fewer occur in 3% of such draws with a coverage of 0.9, and in
+// 93% with 0.5. The worlds are always the same, so the same program always has the same
+// result; `go run ./bench/capacity -only coverage` tries more of them.
 func TestSimulationCoverage(t *testing.T) {
 	const worlds, least = 12, 9
 	got, err := coverage(t.Context(), designs()[1], 1, worlds)

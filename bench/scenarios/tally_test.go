@@ -62,8 +62,8 @@ func TestTally(t *testing.T) {
 	}
 }
 
-// Of a trial's findings: why it came to its verdict, the step that began
-// latest, and the window whose edge is farthest from what opened it.
+// From a trial's findings: the reason for its verdict, the latest step, and the
+// window whose edge is farthest from what opened it.
 func TestCellsOf(t *testing.T) {
 	began := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	f := record.Findings{Cells: []record.CellSummary{{Label: "one", Scenario: &record.ScenarioSummary{
@@ -90,8 +90,8 @@ func TestCellsOf(t *testing.T) {
 	}
 }
 
-// The log survives a bench that died while it wrote, and is refused where a
-// line in its middle is damaged.
+// Scenarios are chosen by name, and their usual duration is known from the log
+// or, before the first run, from the study.
 func TestChosen(t *testing.T) {
 	all, err := chosen("")
 	if err != nil || len(all) < 10 || !slices.Contains(all, "ten-servers") || slices.Contains(all, "quick") {
@@ -103,7 +103,7 @@ func TestChosen(t *testing.T) {
 	if _, err := chosen("quick"); err == nil || !strings.Contains(err.Error(), "ten-servers") {
 		t.Errorf("a study of another plane: %v", err)
 	}
-	// What a run takes is known before the first.
+	// The duration is known before the first run.
 	if d := usual("ten-servers", nil); d != 150*time.Second {
 		t.Errorf("ten-servers takes %v", d)
 	}

@@ -15,7 +15,8 @@ type line struct {
 	Name string `json:"name"`
 }
 
-// What a bench that died left of a line is no line, and goes with the next.
+// A partial line left by a crashed bench does not count, and is replaced by the
+// next.
 func TestLog(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log.jsonl")
 	if lines, err := Read[line](path); err != nil || len(lines) != 0 {
