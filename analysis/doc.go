@@ -8,10 +8,10 @@
 //	           -> noise floors   what identical baselines show    floor.go
 //	           -> cell summaries, curves, validity                summary.go, validity.go
 //	           -> how far a searched factor can go                search.go, climb.go
-//	           -> published figures beside ours, in words         published.go
+//	           -> published figures and ours, in words            published.go
 //	record.Findings -> assertions in CEL                          assert.go, celenv.go
 //	a run      -> what others are compared with                   runfigures.go
-//	a run under way -> measure on, or enough                      enough.go
+//	a run in progress -> measure on, or enough                    enough.go
 //
 // A study's kind defines what is measured. It supplies a [Kind] (kinds/*/findings):
 // measures, sources of findings that no single trial has, and its part of the summary of

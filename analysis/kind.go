@@ -21,7 +21,7 @@ type Kind struct {
 	Sources  []Source
 
 	// Assertions separates assertions about single trials from those about the run's
-	// findings, and checks both. check finds further errors in a study before anything
+	// findings, and checks both. Check finds further errors in a study before anything
 	// starts.
 	Assertions func(s *study.Study, exprs []study.Expr) (ofTrials, ofFindings []study.Expr, err error)
 	Check      func(s *study.Study) error
@@ -43,14 +43,14 @@ type Kind struct {
 	Unfair func(o *Observations) map[string][]record.Check
 
 	// Begin returns the data that the kind keeps about a run's trials during analysis:
-	// [observations.own]. It receives the assertions about single trials.
+	// [Observations.Own]. It receives the assertions about single trials.
 	Begin func(ofTrials []study.Expr) any
 	// Histogram returns a trial's latency if the run does not keep it.
 	Histogram func(o *Observations, t *record.Trial) (record.TrialHist, bool)
 	// Failed returns how many of a trial's requests have no latency, if the trial's record
 	// of its load does not say.
 	Failed func(o *Observations, t *record.Trial) int64
-	// Summarize adds to the summary of a cell, finish to a run's findings.
+	// Summarize adds to the summary of a cell, Finish to a run's findings.
 	Summarize func(o *Observations, cell int, valid []*record.Trial, s *record.CellSummary)
 	Finish    func(s *study.Study, f *record.Findings)
 	// Remarks returns further warnings about a run's findings.
@@ -65,7 +65,7 @@ type Kind struct {
 
 // Searched is what a kind knows about the bounds of searches.
 type Searched struct {
-	// Who names the component whose limit is searched, and ownChecks are the checks that
+	// Who names the component whose limit is searched, and OwnChecks are the checks that
 	// fail because of what that component does or cannot do. Checks that are true count as
 	// its own whatever else fails, the others only if nothing else is wrong.
 	Who       string

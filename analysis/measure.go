@@ -38,7 +38,7 @@ type Measure struct {
 	Unguarded func(*Observations, *record.Trial) float64
 	Of        func(*Observations, *record.Trial) float64 // NaN if the trial has none
 	// Step returns the step in which a cell's values are read, in the measure's unit, if it
-	// exceeds [resolution] of the value; otherwise it is nil.
+	// exceeds [Observations.Resolution] of the value; otherwise it is nil.
 	Step func(o *Observations, cell int) float64
 	// Warn returns remarks about a cell's value; may be nil.
 	Warn func(o *Observations, cell int) []note.Note

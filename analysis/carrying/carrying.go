@@ -25,7 +25,7 @@ type Use struct {
 	words   string
 	total   string  // unit of a mesh's total
 	unit    string  // unit of the cost per request
-	one     float64 // cost in the total's unit of 1 per request, at one request per second
+	one     float64 // factor to it from the total's unit per request per second
 }
 
 // Uses lists all such resources.
