@@ -23,7 +23,8 @@ type Kind struct {
 	slots  []slot
 }
 
-// A piece of a kind's words is plain text, or is omitted if an argument that it needs is unknown.
+// A piece of a kind's words is always present or, if optional, omitted when an argument that it
+// needs is unknown.
 type piece struct {
 	words    string
 	optional bool
