@@ -1,7 +1,7 @@
 // Command bench compares meshtrial's load engine with other generators and with
 // the truth, on this machine, and reports whether it reaches its targets:
 //
-//	requests a client CPU-second   paired with wrk and fortio, nginx as server
+//	requests per CPU-second        of the client; paired with wrk and fortio, nginx as server
 //	schedule lag                   paced, on an idle core
 //	truth                          percentiles against a queueing oracle fed
 //	                               with the same schedule and service times

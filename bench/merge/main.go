@@ -1,12 +1,12 @@
 // Command merge measures the cost of having many generators measure as one:
 //
 //	100, 1000, 5000
-//	          the share of a core that keeps pace with all of 1,000 generators' intervals as
-//	          they end, read from the streams in which a run collects them; made-up ones, of
-//	          so many requests per second each
-//	recorded  the same with what real generators recorded, each its share of the load of all
-//	units     what one generator or pod more costs: CPU and memory of the run's process
-//	          (docs/scale.md multiplies these)
+//	          the share of a core that keeps pace with the intervals of 1,000 generators as
+//	          they end, read from the streams in which a run collects them; the streams are
+//	          synthetic, with this many requests per second each
+//	recorded  the same with the records of real generators, each with its share of the load
+//	units     the cost of one additional generator or pod: CPU and memory of the run's
+//	          process (docs/scale.md multiplies these)
 package main
 
 import (

@@ -1,9 +1,9 @@
 // Command overload offers a server of known capacity more than it can handle, over HTTP/1.1 and
 // HTTP/2, and compares the window's figures with the server's own record:
 //
-//	rate   achieved_rps, beside the answers that the server gave between the edges
-//	CPU    the server's CPU between the edges per request answered between them, beside
-//	       its CPU per request over the whole run, whose every request it answers
+//	rate   achieved_rps, compared with the server's answers between the edges
+//	CPU    the server's CPU between the edges per request answered between them, compared
+//	       with its CPU per request over the whole run, in which it answers every request
 //
 // The server handles one request at a time and computes for as long as its capacity implies. It
 // needs a core to itself, and so does the generator.

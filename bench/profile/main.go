@@ -1,8 +1,8 @@
 // Command profile measures profiling against its targets, on this machine:
 //
 //	read      seconds and peak memory of a process that reads a perf script of
-//	          1 GB, as of a loaded proxy with symbols, takes doubtful names
-//	          away, and adds up by cost centre
+//	          1 GB, as from a loaded proxy with symbols, removes doubtful
+//	          names, and sums up by cost centre
 //	overhead  what perf at the default rate adds to the CPU of each request of
 //	          a loaded Envoy, in pairs of windows with and without it
 //

@@ -1,15 +1,15 @@
 // Command worker measures the workload under test, and the timelines that act
 // on it, against their targets, on this machine:
 //
-//	rate      requests a second of one worker with no behaviour on one core over
-//	          HTTP/1.1, beside nginx's if it is installed; the load comes from
-//	          the other core
+//	rate      requests per second of one worker with no behaviour on one core over
+//	          HTTP/1.1, compared with nginx's if it is installed; the load comes
+//	          from the other core
 //	graph     a graph of 100 workers in the local lab: seconds from their
 //	          creation until all are ready
 //	meshed    the same with sidecars; no target
 //	steps     a timeline of a hundred steps under load, with sidecars: how late
 //	          each begins, and how far the windows' edges are from what they
-//	          stand for
+//	          represent
 //
 // All but the first use the running lab, or start one with bin/meshtrial in the
 // working directory and end it afterwards, which requires root.

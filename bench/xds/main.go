@@ -1,14 +1,14 @@
 // Command xds measures the simulated sidecars against their targets, on this
 // machine:
 //
-//	timing   how far the time at which a sidecar says it received a change is
-//	         from when the server wrote it to the connection, same clock
+//	timing   difference between the time at which a sidecar reports having
+//	         received a change and when the server wrote it, on the same clock
 //	istiod   2,000 sidecars and 1,000 services at the local lab's istiod: how
 //	         long until all are connected, memory, and the sidecars' CPU as a
 //	         share of istiod's while it pushes
 //	limit    10,000 sidecars at our own discovery server, which serves what the
 //	         part istiod recorded (or -recording FILE): memory, how fast they
-//	         connect, pushes a second
+//	         connect, pushes per second
 //
 // The sidecars always run in a separate process (this program again), so its
 // memory and CPU are theirs alone. Everything shares the machine's cores; in the
