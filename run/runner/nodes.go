@@ -2,10 +2,12 @@ package runner
 
 import (
 	"context"
+	"iter"
 	"maps"
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -17,17 +19,51 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// mostLooked limits how many nodes are examined for one like those of an earlier attempt, and
-// lookTime how long each may take.
+// mostLooked bounds how many nodes are looked at for one like those that a run had, lookTime
+// how long a node or a role may take to answer, and atOnce how many are asked at a time.
 const (
 	mostLooked = 100
 	lookTime   = 15 * time.Second
+	atOnce     = 50
 )
 
-// machine returns the machine that the run is on. With several nodes it is the first,
-// starting with those of the run's pods. A run with trials continues if one node matches that
-// of its header, or one that a trial was on; it then keeps that machine. Analysis decides
-// which trials may be combined.
+// answers asks about all names, at most atOnce at a time and each for at most lookTime, and
+// yields the answers in the order of the names. It cancels what is still open when the caller
+// has seen enough.
+func answers[T any](ctx context.Context, names []string, ask func(ctx context.Context, name string) T) iter.Seq2[string, T] {
+	return func(yield func(string, T) bool) {
+		ctx, cancel := context.WithCancel(ctx)
+		var open sync.WaitGroup
+		defer open.Wait()
+		defer cancel()
+		slots := make(chan struct{}, atOnce)
+		all := make([]chan T, len(names))
+		for i := range all {
+			all[i] = make(chan T, 1)
+		}
+		open.Go(func() {
+			for i, name := range names {
+				slots <- struct{}{}
+				open.Go(func() {
+					defer func() { <-slots }()
+					limited, cancel := context.WithTimeout(ctx, lookTime)
+					defer cancel()
+					all[i] <- ask(limited, name)
+				})
+			}
+		})
+		for i, name := range names {
+			if !yield(name, <-all[i]) {
+				return
+			}
+		}
+	}
+}
+
+// machine says what machine the run is on. Of several nodes it is the first, those of the
+// run's pods before others. A run with trials goes on while one node is like that of its
+// header, or like one that a trial was on: then it is that machine still. Which of its
+// trials may be taken together analysis decides.
 func (r *run) machine(ctx context.Context, at *site.Site, pods []site.Pod) (first record.Machine, err error) {
 	had := map[string]bool{}
 	for i := range r.trials {
@@ -36,19 +72,18 @@ func (r *run) machine(ctx context.Context, at *site.Site, pods []site.Pod) (firs
 		}
 	}
 	described := false
-	for _, name := range r.candidates(at, pods) {
-		m, words, failed := look(ctx, at, name)
+	for _, is := range answers(ctx, r.candidates(at, pods), func(ctx context.Context, name string) looked { return look(ctx, at, name) }) {
 		switch {
-		case failed != nil:
+		case is.err != nil:
 			if err == nil {
-				err = failed
+				err = is.err
 			}
-		case len(r.trials) == 0 || len(differingMachine(r.header.Machine, m)) == 0:
-			return m, nil
-		case had[words]:
+		case len(r.trials) == 0 || len(differingMachine(r.header.Machine, is.machine)) == 0:
+			return is.machine, nil
+		case had[is.words]:
 			return r.header.Machine, nil
 		case !described:
-			first, described = m, true
+			first, described = is.machine, true
 		}
 	}
 	if described || at.Kubelets { // what the API server does not reveal stays unknown
@@ -57,27 +92,35 @@ func (r *run) machine(ctx context.Context, at *site.Site, pods []site.Pod) (firs
 	return first, err
 }
 
-// sameBuild rejects observers of another version of the program, which may not understand
-// this one's requests. It skips observers that do not respond: later requests report them.
+// sameBuild refuses roles of another version of the program: they may not understand what
+// this one asks. Roles that do not answer are skipped: later requests report them.
 func sameBuild(ctx context.Context, kind string, at *site.Site, build string) error {
 	if build == "" {
 		return nil
 	}
-	for _, name := range slices.Sorted(maps.Keys(at.Observers)) {
-		limited, cancel := context.WithTimeout(ctx, lookTime)
-		version, err := at.Observers[name].Version(limited)
-		cancel()
-		switch {
-		case jsonhttp.Answered(err, http.StatusNotFound):
-			version = "an earlier one, which does not say"
-		case err != nil || version == build:
+	roles := map[string]site.Versioned{}
+	for node, observer := range at.Observers {
+		roles["the observer on node "+node] = observer
+	}
+	for name, load := range at.Loads {
+		roles["load pod "+name] = load
+	}
+	ask := func(ctx context.Context, name string) string {
+		version, err := roles[name].Version(ctx)
+		if jsonhttp.Answered(err, http.StatusNotFound) {
+			return "an earlier one, which does not say"
+		}
+		return version // "": no answer
+	}
+	for name, version := range answers(ctx, slices.Sorted(maps.Keys(roles)), ask) {
+		if version == "" || version == build {
 			continue
 		}
 		hint := "push this program's image with meshtrial lab components images --push REGISTRY/NAME, and name it with --image; or run the study with the program that is in the image"
 		if kind == lab.KindLocal {
 			hint = "meshtrial lab down, and then the run: it starts a lab of its own version"
 		}
-		return errs.WithHint(errs.Usage("the roles' image has another version of the program than this: the observer on node %s is %s, this is %s", name, version, build), "%s", hint)
+		return errs.WithHint(errs.Usage("the roles' image has another version of the program than this: %s is %s, this is %s", name, version, build), "%s", hint)
 	}
 	return nil
 }
@@ -110,31 +153,38 @@ func (r *run) candidates(at *site.Site, pods []site.Pod) []string {
 	return out[:min(len(out), mostLooked)]
 }
 
-// look returns a node's machine, from its observer, or from the API server as far as known if
-// kubelets are used; and its description in trials.
-func look(ctx context.Context, at *site.Site, name string) (m record.Machine, words string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
-	defer cancel()
+// looked is what machine a node is.
+type looked struct {
+	machine record.Machine
+	words   string // as trials have it
+	err     error
+}
+
+// look says what machine a node is, as its observer has it, or where kubelets are asked as
+// far as the API server knows.
+func look(ctx context.Context, at *site.Site, name string) (out looked) {
+	m := &out.machine
 	if !at.Kubelets {
-		if m, err = at.Observers[name].Machine(ctx); err != nil {
-			return m, "", err
+		if *m, out.err = at.Observers[name].Machine(ctx); out.err != nil {
+			return out
 		}
-		words = m.Words()
+		out.words = m.Words()
 	}
 	node, err := at.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil && !at.Kubelets {
-		return m, words, nil
-	} else if err != nil {
-		return m, "", err
+	if err != nil {
+		if at.Kubelets {
+			out.err = err
+		}
+		return out
 	}
 	info := node.Status.NodeInfo
 	m.ContainerRun = strings.Replace(info.ContainerRuntimeVersion, "://", " ", 1)
 	if at.Kubelets {
 		m.CPUs, m.MemoryBytes = int(node.Status.Capacity.Cpu().Value()), node.Status.Capacity.Memory().Value()
 		m.Kernel, m.OS, m.NodeArch = info.KernelVersion, info.OSImage, info.Architecture
-		words = site.Kind(node)
+		out.words = site.Kind(node)
 	}
-	return m, words, nil
+	return out
 }
 
 // countNodes returns the number of nodes that were examined: those of the pods if kubelets

@@ -9,8 +9,10 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -308,8 +310,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// Observers of another version of the program are rejected. Those that do not respond, and
-// builds without a version, are not.
+// Roles of another version of the program are refused, those that do not answer and
+// builds that know no version are not.
 func TestSameBuild(t *testing.T) {
 	observer := func(answer http.HandlerFunc) observe.Client {
 		server := httptest.NewServer(answer)
@@ -326,18 +328,21 @@ func TestSameBuild(t *testing.T) {
 	for name, c := range map[string]struct {
 		build   string
 		others  map[string]observe.Client
+		loads   map[string]site.Versioned
 		refused string
 	}{
-		"the same":   {"v1", map[string]observe.Client{"a": of("v1"), "b": of("v1")}, ""},
-		"another":    {"v1", map[string]observe.Client{"a": of("v1"), "b": of("v2")}, "the observer on node b is v2, this is v1"},
-		"earlier":    {"v1", map[string]observe.Client{"a": observer(http.NotFound)}, "the observer on node a is an earlier one, which does not say, this is v1"},
-		"silent":     {"v1", map[string]observe.Client{"a": silent}, ""},
-		"unknown":    {"", map[string]observe.Client{"a": of("v2")}, ""},
-		"kubelets'":  {"v1", nil, ""},
-		"in trouble": {"v1", map[string]observe.Client{"a": observer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })}, ""},
+		"the same":        {"v1", map[string]observe.Client{"a": of("v1"), "b": of("v1")}, map[string]site.Versioned{"client": of("v1")}, ""},
+		"another":         {"v1", map[string]observe.Client{"a": of("v1"), "b": of("v2")}, nil, "the observer on node b is v2, this is v1"},
+		"another load":    {"v1", nil, map[string]site.Versioned{"client-1": of("v1"), "client-2": of("v2")}, "load pod client-2 is v2, this is v1"},
+		"earlier":         {"v1", map[string]observe.Client{"a": observer(http.NotFound)}, nil, "the observer on node a is an earlier one, which does not say, this is v1"},
+		"silent":          {"v1", map[string]observe.Client{"a": silent}, nil, ""},
+		"beside a silent": {"v1", map[string]observe.Client{"a": silent, "b": of("v2")}, nil, "the observer on node b is v2, this is v1"},
+		"unknown":         {"", map[string]observe.Client{"a": of("v2")}, nil, ""},
+		"nobody":          {"v1", nil, nil, ""},
+		"in trouble":      {"v1", map[string]observe.Client{"a": observer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })}, nil, ""},
 	} {
 		for kind, hint := range map[string]string{lab.KindLocal: "lab down", lab.KindCluster: "--image"} {
-			err := sameBuild(t.Context(), kind, &site.Site{Observers: c.others}, c.build)
+			err := sameBuild(t.Context(), kind, &site.Site{Observers: c.others, Loads: c.loads}, c.build)
 			switch {
 			case c.refused == "" && err != nil:
 				t.Errorf("%s: %v", name, err)
@@ -348,8 +353,43 @@ func TestSameBuild(t *testing.T) {
 	}
 }
 
-// If nodes differ, the run's machine is that of one of its pods' nodes. A run with trials is
-// resumed if any node matches it, or one that a trial was on, whichever comes first.
+// Silent nodes are asked together, so that many take no longer than one; the answers keep
+// their order, and nobody is waited for once the caller has seen enough.
+func TestAnswers(t *testing.T) {
+	names := make([]string, 2*atOnce+1) // the first answers, and all others are silent
+	for i := range names {
+		names[i] = fmt.Sprintf("node-%03d", i)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		silent := func(ctx context.Context, name string) string {
+			if name != names[0] {
+				<-ctx.Done()
+			}
+			return "of " + name
+		}
+		began := time.Now()
+		var got []string
+		for name, answer := range answers(t.Context(), names, silent) {
+			if answer != "of "+name {
+				t.Errorf("%s: %s", name, answer)
+			}
+			got = append(got, name)
+		}
+		if took := time.Since(began); took != 2*lookTime || !slices.Equal(got, names) {
+			t.Errorf("%d answers in %v", len(got), took)
+		}
+		began = time.Now()
+		for range answers(t.Context(), names, silent) {
+			break
+		}
+		if took := time.Since(began); took > 0 {
+			t.Errorf("the first answer was enough, and the rest took %v", took)
+		}
+	})
+}
+
+// Of nodes that differ the run's machine is one of its pods' nodes. A run with trials goes
+// on wherever one node is like that, or like one that a trial was on, whichever comes first.
 func TestDescribeNodesThatDiffer(t *testing.T) {
 	observer := func(m record.Machine) observe.Client {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { jsonhttp.Answer(w, m) }))

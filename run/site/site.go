@@ -39,8 +39,11 @@ type Site struct {
 	Namespace string
 	// Observers by node name.
 	Observers map[string]observe.Client
-	Control   []Pod // istiod's pods on observed nodes, whose CPU is also measured
-	// unseen has istiod's pods on other nodes, each with its node.
+	// Loads are the load pods of a data-plane study by name: with Kubelets they alone say which
+	// version of the program the roles' image has.
+	Loads   map[string]Versioned
+	Control []Pod // istiod's pods on observed nodes, whose CPU is measured too
+	// unseen are istiod's pods on other nodes, each with its node.
 	unseen []string
 	// missed has the nodes whose observer was given up.
 	missed map[string]bool
@@ -133,7 +136,12 @@ func (s *Site) CreateObservers(ctx context.Context) error {
 	return nil
 }
 
-// Pod is a running pod, by the names used in measurements.
+// Versioned is a role that says which version of the program it is.
+type Versioned interface {
+	Version(ctx context.Context) (string, error)
+}
+
+// Pod is a running pod, by the names that measurements use.
 type Pod struct {
 	Name, Namespace string
 	UID, Node       string

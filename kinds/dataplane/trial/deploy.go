@@ -191,6 +191,7 @@ func (d *deployed) connect(ctx context.Context) error {
 		}
 		return d.NewPod(ctx, pod, d.o.Mesh)
 	}
+	d.Loads = map[string]site.Versioned{}
 	for v, w := range d.clients {
 		pods, err := d.ReadyOf(ctx, w.Name, d.replicasOf(w))
 		if err != nil {
@@ -202,7 +203,8 @@ func (d *deployed) connect(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			d.loads[v] = append(d.loads[v], &loadRole{pod: pod, api: loadcontrol.NewClient(lab.InPod, d.HTTP(one, site.LoadControlPort))})
+			role := &loadRole{pod: pod, api: loadcontrol.NewClient(lab.InPod, d.HTTP(one, site.LoadControlPort))}
+			d.loads[v], d.Loads[pod.Name] = append(d.loads[v], role), role.api
 		}
 	}
 	if err := d.endLoads(ctx); err != nil {
