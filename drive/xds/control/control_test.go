@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/jsonhttp/jsonhttptest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/eventually"
@@ -274,4 +276,37 @@ func TestPagesOfOthersAreRefused(t *testing.T) {
 	for _, path := range []string{"/v1/start", "/v1/outage", "/v1/markers", "/v1/join", "/v1/stop"} {
 		jsonhttptest.RefusesStrangers(t, base, path)
 	}
+}
+
+// Of requests for routes that meet while earlier ones are being stopped one begins, and another
+// is refused: neither goes on unseen.
+func TestRoutesAtOnce(t *testing.T) {
+	c, _ := role(t)
+	gateway := httptest.NewServer(http.NotFoundHandler())
+	defer gateway.Close()
+	spec := routeprobe.Spec{Address: strings.TrimPrefix(gateway.URL, "http://"), Every: time.Second, Timeout: 5 * time.Second}
+	for i := range 200 { // stopping them takes time
+		spec.Routes = append(spec.Routes, routeprobe.Route{Change: i, Host: "a.example"})
+	}
+	eventually.Holds(t, "a conflict", func() bool {
+		results := make([]error, 4)
+		var all sync.WaitGroup
+		for i := range results {
+			all.Go(func() { results[i] = c.AskRoutes(t.Context(), spec) })
+		}
+		all.Wait()
+		conflicts := 0
+		for _, err := range results {
+			if jsonhttp.Answered(err, http.StatusConflict) {
+				conflicts++
+			} else {
+				must.OK(t, err)
+			}
+		}
+		if seen, err := c.RoutesSeen(t.Context()); err != nil || len(seen) != len(spec.Routes) || conflicts == len(results) {
+			t.Fatalf("%d conflicts, requests for %d routes, %v", conflicts, len(seen), err)
+		}
+		return conflicts > 0
+	})
+	must.OK(t, must.Err(c.StopRoutes(t.Context())))
 }
