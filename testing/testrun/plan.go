@@ -96,9 +96,10 @@ type goPackage struct {
 	name       string // without the module's
 	concurrent bool   // it, or a test of it, starts goroutines
 	simulates  bool   // it has tests of [simulations]
-	// integration and verify are the tests that need the build tag of that name.
-	integration, verify []string
-	fuzz                []string
+	// integration and verify are the tests that need the build tag of that name, plain those
+	// that need none, without simulations.
+	integration, verify, plain []string
+	fuzz                       []string
 }
 
 // makePlan returns what to run: stages in turn, each of parallel lanes. Only "verify" can
@@ -380,6 +381,12 @@ func (p *goPackage) read(text []byte) {
 		p.verify = append(p.verify, names(testFunc)...)
 	default:
 		p.fuzz = append(p.fuzz, names(fuzzFunc)...)
-		p.simulates = p.simulates || slices.ContainsFunc(names(testFunc), func(name string) bool { return strings.HasPrefix(name, "TestSimulation") })
+		for _, name := range names(testFunc) {
+			if strings.HasPrefix(name, "TestSimulation") {
+				p.simulates = true
+			} else {
+				p.plain = append(p.plain, name)
+			}
+		}
 	}
 }

@@ -29,7 +29,7 @@ func TestTestPlan(t *testing.T) {
 	must.OK(t, err)
 	plan, err := makePlan(modeTest, packages, share{}, true)
 	must.OK(t, err)
-	whole, lanes := map[string]int{}, map[string]map[string]int{} // packages without their tests on labs; tests on labs by package
+	whole, runs := map[string]int{}, map[string]int{} // packages without their tests on labs; tests by package and name
 	for _, stage := range plan {
 		for _, l := range stage {
 			for _, j := range l.jobs {
@@ -38,15 +38,12 @@ func TestTestPlan(t *testing.T) {
 					if !slices.Contains(j.command, module+p.name) {
 						continue
 					}
-					if lanes[p.name] == nil {
-						lanes[p.name] = map[string]int{}
-					}
 					if flagOf(j, "-run") == "" {
 						whole[p.name]++
 					}
-					for _, test := range p.integration {
+					for _, test := range slices.Concat(p.integration, p.plain) {
 						if run.MatchString(test) && (flagOf(j, "-skip") == "" || !skip.MatchString(test)) {
-							lanes[p.name][test]++
+							runs[p.name+" "+test]++
 						}
 					}
 				}
@@ -57,8 +54,8 @@ func TestTestPlan(t *testing.T) {
 		if whole[p.name] != 1 {
 			t.Errorf("%s runs %d times", p.name, whole[p.name])
 		}
-		for _, test := range p.integration {
-			if n := lanes[p.name][test]; n != 1 {
+		for _, test := range slices.Concat(p.integration, p.plain) {
+			if n := runs[p.name+" "+test]; n != 1 {
 				t.Errorf("%s %s runs %d times", p.name, test, n)
 			}
 		}
