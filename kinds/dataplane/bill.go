@@ -78,7 +78,12 @@ func BillVariant(s *study.Study, parts ...string) (string, bool) {
 
 // BillWithout is the variant with all that are together but one.
 func BillWithout(s *study.Study, part string) (string, bool) {
-	return BillVariant(s, slices.DeleteFunc(slices.Clone(Of(s).Bill.Together), func(p string) bool { return p == part })...)
+	return BillVariant(s, Of(s).Bill.others(part)...)
+}
+
+// others are the parts that are together, without one.
+func (b *Bill) others(part string) []string {
+	return slices.DeleteFunc(slices.Clone(b.Together), func(p string) bool { return p == part })
 }
 
 // billLevels are the base's levels with those of some parts over them.
@@ -133,7 +138,7 @@ func billVariants(s *study.Study) []study.NamedLevels {
 		add(BillTogether, b.Together)
 		for _, name := range b.Together {
 			if b.Removes() {
-				add(billWithout+name, slices.DeleteFunc(slices.Clone(b.Together), func(p string) bool { return p == name }))
+				add(billWithout+name, b.others(name))
 			}
 		}
 	}
@@ -209,12 +214,15 @@ func checkBill(d *study.Decoder, s *study.Study) {
 		levels := b.part(name)
 		for _, f := range factors {
 			level, ok := levels[f.Name]
-			if _, adds := additive[f.Name]; !ok || adds {
+			if !ok {
 				continue
 			}
-			if other, taken := setBy[f.Name]; taken && b.part(other)[f.Name] != level {
+			none, adds := additive[f.Name]
+			other, taken := setBy[f.Name]
+			theirs := b.part(other)[f.Name]
+			if taken && theirs != level && (!adds || theirs == none || level == none) {
 				d.Fail(d.Pos("bill", "parts", name, f.Name), study.CodeConflict, "name in bill.together the parts that can be on at once, as together: ["+other+", ...]",
-					"parts %s and %s cannot be on together: %s is %s in the one and %s in the other", other, name, f.Name, b.part(other)[f.Name], level)
+					"parts %s and %s cannot be on together: %s is %s in the one and %s in the other", other, name, f.Name, theirs, level)
 			} else {
 				setBy[f.Name] = name
 			}
@@ -228,6 +236,12 @@ func checkBill(d *study.Decoder, s *study.Study) {
 		}
 		if len(b.Together) < 2 {
 			d.Fail(d.Pos("bill", "direct"), study.CodeConflict, "leave direct out", "with a single part, removing it says the same as adding it")
+		}
+		whole := billLevels(s, b.Together).Key()
+		for _, name := range b.Together {
+			if len(d.Errs) == 0 && billLevels(s, b.others(name)).Key() == whole {
+				d.Fail(d.Pos("bill", "parts", name), study.CodeConflict, "set direct: add, or leave the part out", "removing part %s changes nothing: other parts set its levels, too", name)
+			}
 		}
 	}
 	for _, v := range billVariants(s) {
