@@ -25,7 +25,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/thread"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
-	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/run/store"
@@ -503,12 +502,20 @@ func (p *Pages) runPage(ctx context.Context, path string) (page report.Page, err
 	ended := progress.Ended(going)
 	var began time.Time
 	p.mu.Lock()
+	launch := p.launch
 	if p.now != nil && p.now.dir == path {
 		began = p.now.began
 	}
 	p.mu.Unlock()
 	status := standing(run, plan, progress, going, began, time.Now())
 	status.Run = idOf(path)
+	resumable := false
+	if launch != nil && !ended {
+		refusal := launch.refusal(path, plan.Study, run.Header)
+		if resumable = refusal == nil; !resumable && !going {
+			status.Facts = append(status.Facts, report.Fact{Name: "resume", Text: refusal.Error()})
+		}
+	}
 	if !ended {
 		page.Provisional = report.Interrupted
 		if going {
@@ -522,7 +529,6 @@ func (p *Pages) runPage(ctx context.Context, path string) (page report.Page, err
 	if len(p.dirs) > 1 || len(p.dirs) == 1 && p.dirs[0] != path {
 		served.Links = []report.Link{{Text: "All runs"}}
 	}
-	resumable := p.launch != nil && !ended && run.Header.Lab == lab.KindLocal
 	status.Resume = resumable && !going
 	if u := p.now; u != nil && u.dir == path {
 		u.resumable = resumable

@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/thread"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/observe/procfs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/run/runner"
@@ -512,7 +513,7 @@ func TestPagesStartARun(t *testing.T) {
 			return s, source, err
 		},
 		Options: RunOptions{Progress: &recorder{}},
-		run: func(ctx context.Context, o RunOptions) error {
+		Run: func(ctx context.Context, o RunOptions) error {
 			if o.Resume != "" {
 				return errs.Usage("resumed")
 			}
@@ -552,6 +553,40 @@ func TestPagesStartARun(t *testing.T) {
 	said("resumed")
 	cancel()
 	<-done
+}
+
+// Resuming is offered where this program can, and else the page says why not.
+func TestPagesOfferToResume(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	runtest.Copy(t, "data-plane", dir, "r", 3)
+	header, err := store.ReadHeader(dir)
+	must.OK(t, err)
+	p := newPages([]string{dir})
+	p.launch = &Launch{Options: RunOptions{Lab: lab.KindLocal, Observe: record.ObservedCgroup}}
+	own, err := ownDigest()
+	must.OK(t, err)
+	here := procfs.Machine(os.DirFS("/"))
+	for name, c := range map[string]struct {
+		change func(*record.Header)
+		why    string
+	}{
+		"this build":    {func(h *record.Header) {}, ""},
+		"another build": {func(h *record.Header) { h.MeshtrialDigest = "sha256:0123456789abcdef" }, "meshtrial was"},
+		"other rules":   {func(h *record.Header) { h.Rules.Version++ }, "cannot be resumed: its"},
+		"a cluster":     {func(h *record.Header) { h.Lab = lab.KindCluster }, "meshtrial run --resume " + dir},
+	} {
+		h := header
+		h.Meshtrial, h.MeshtrialDigest, h.Observed, h.Machine = Version(), own, record.ObservedCgroup, here
+		c.change(&h)
+		data, err := json.Marshal(h)
+		must.OK(t, err)
+		must.OK(t, os.WriteFile(filepath.Join(dir, store.FileHeader), data, 0o644))
+		s := document(t, p, "").Live.Status
+		at := slices.IndexFunc(s.Facts, func(f report.Fact) bool { return f.Name == "resume" })
+		if s.Resume != (c.why == "") || (at < 0) != s.Resume || at >= 0 && !strings.Contains(s.Facts[at].Text, c.why) {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
 }
 
 // Of a large run only bounded files are read, and a file that grows beyond its bounds ends the

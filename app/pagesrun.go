@@ -12,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
@@ -380,14 +381,25 @@ type Launch struct {
 	Study   func(ctx context.Context, name string) (*study.Study, []byte, error)
 	// Options are those of every run. Nobody is asked for consent.
 	Options RunOptions
-	run     func(context.Context, RunOptions) error // nil: [Run]
+	// Run carries one out; nil: [Run].
+	Run func(context.Context, RunOptions) error
+}
+
+// refusal says why readers cannot resume the run at path, nil if they can.
+func (l *Launch) refusal(path string, s *study.Study, was record.Header) error {
+	if was.Lab != lab.KindLocal {
+		return errs.Usage("this page only runs studies in the local lab; continue with: meshtrial run --resume %s", path)
+	}
+	o := l.Options
+	o.Study, o.Resume = s, path
+	return o.resumable(was)
 }
 
 // Work carries out the runs that readers start or resume, one at a time, until ctx ends and the
 // last of them has. Without it no run can be started.
 func (p *Pages) Work(ctx context.Context, launch Launch) {
-	if launch.run == nil {
-		launch.run = Run
+	if launch.Run == nil {
+		launch.Run = Run
 	}
 	p.mu.Lock()
 	p.launch = &launch
@@ -397,7 +409,7 @@ func (p *Pages) Work(ctx context.Context, launch Launch) {
 		case <-ctx.Done():
 			return
 		case o := <-p.jobs:
-			_ = p.Follow(ctx, &o, func(ctx context.Context, o *RunOptions) error { return launch.run(ctx, *o) }) // the pages show it
+			_ = p.Follow(ctx, &o, func(ctx context.Context, o *RunOptions) error { return launch.Run(ctx, *o) }) // the pages show it
 			p.mu.Lock()
 			p.asked = false
 			p.mu.Unlock()

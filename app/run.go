@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -103,19 +104,16 @@ func (o *RunOptions) prepare(ctx context.Context) (*prepared, error) {
 			return nil, err
 		}
 	}
-	kind := kinds.Of(s)
-	limits, err := verdict.ParseLimits(r.Limits, kind.Limits)
+	rules, err := r.rules()
 	if err != nil {
 		return nil, err
 	}
-	rules := limits.Rules(kind.Limits)
 	switch {
 	case r.Resume != "":
 		// Another study, other rules, or another process at work in the directory.
 		dir, contents, err := store.Resume(r.Resume, s.Marshal(), s.Seed)
 		if err == nil {
-			err = errors.Join(r.resumable(contents.Header), runner.SameRules(r.Resume, contents.Header, rules),
-				dir.Close())
+			err = errors.Join(r.resumable(contents.Header), dir.Close())
 		}
 		if err != nil && r.detachedRun != "" {
 			err = errs.WithHint(err, "%s", r.fetchHint())
@@ -131,19 +129,29 @@ func (o *RunOptions) prepare(ctx context.Context) (*prepared, error) {
 	for _, n := range levelNotes(r.plan) {
 		r.Progress.Note("%s", n)
 	}
-	r.runner = runner.Options{Study: s, Kind: kind.Trial, Rules: rules, Source: r.Source, Observed: r.Observe,
+	r.runner = runner.Options{Study: s, Kind: kinds.Of(s).Trial, Rules: rules, Source: r.Source, Observed: r.Observe,
 		LabKind: r.headerLab(), Kept: r.Kept}
 	return r, nil
 }
 
-// ownProgram is the file of the program that runs, whatever has become of its
-// path.
-const ownProgram = "/proc/self/exe"
+// rules are those by which the run's trials are judged.
+func (o *RunOptions) rules() (record.Rules, error) {
+	kind := kinds.Of(o.Study)
+	limits, err := verdict.ParseLimits(o.Limits, kind.Limits)
+	return limits.Rules(kind.Limits), err
+}
 
-// resumable refuses to resume a run that another program, lab or machine made, as far as that
-// is known before the lab is open.
+// ownDigest is that of the file of the program that runs, whatever has become of its path.
+var ownDigest = sync.OnceValues(func() (string, error) { return local.Digest("/proc/self/exe") })
+
+// resumable refuses to resume a run that another program, lab or machine made, or other rules
+// judged, as far as that is known before the lab is open.
 func (o *RunOptions) resumable(was record.Header) error {
-	digest, err := local.Digest(ownProgram)
+	digest, err := ownDigest()
+	if err != nil {
+		return err
+	}
+	rules, err := o.rules()
 	if err != nil {
 		return err
 	}
@@ -152,7 +160,7 @@ func (o *RunOptions) resumable(was record.Header) error {
 		now.Machine = procfs.Machine(os.DirFS("/"))
 		now.Machine.OS, now.Machine.CgroupMode = "", "" // the node has others
 	}
-	return runner.Same(o.Resume, was, now)
+	return errors.Join(runner.Same(o.Resume, was, now), runner.SameRules(o.Resume, was, rules))
 }
 
 // run runs the study in a cluster that is this run's until it ends.
@@ -202,7 +210,7 @@ func (r *prepared) complete(ctx context.Context) (
 	if o.Components, err = measuredComponents(ctx, o.Lab); err != nil {
 		return nil, nil, err
 	}
-	if o.Digest, err = local.Digest(ownProgram); err != nil {
+	if o.Digest, err = ownDigest(); err != nil {
 		return nil, nil, err
 	}
 	o.Version, o.Condition = Version(), condition
