@@ -82,6 +82,7 @@ bench: build ## speed and truth targets, as ratios in one run (wants an idle mac
 	$(GO) run ./bench/profile
 	$(GO) run ./bench/xds
 	$(GO) run ./bench/capacity
+	$(GO) run ./bench/page
 
 bench-scenarios: build ## every shipped scenario ten times: the same verdict each time? (hours; goes on where it was)
 	$(GO) run ./bench/scenarios

@@ -35,9 +35,13 @@ import (
 // report so far, comparisons and trends. They are rendered from run directories on request, and
 // cached until those change. Queries name runs by ID, and only runs in the given folders.
 //
-// While a run of this process measures ([Pages.Follow]), nothing is rendered and no event is
-// sent.
+// While a run of this process measures ([Pages.Follow]), nothing is rendered, no event is sent
+// and no file is looked at.
 type Pages struct {
+	// Settle, if set, returns once readers have the current states, so that nothing is sent in
+	// the window that begins then.
+	Settle func()
+
 	dirs []string // runs, and folders of runs
 	// making holds one token, taken to render a document and for the length of a trial.
 	making chan struct{}
@@ -58,10 +62,12 @@ type Pages struct {
 	asks    string
 }
 
-// made is a document, and the version of its source.
+// made is a document, and the version of its source. Until next it stands for newer versions
+// too, as long as the same runs go on.
 type made struct {
 	version string
 	data    []byte
+	next    time.Time
 }
 
 // entry is a line of the index, and the version of its source.
@@ -113,6 +119,11 @@ func (p *Pages) tell() {
 	if p.now != nil && p.now.quiet {
 		return
 	}
+	p.wake()
+}
+
+// wake has readers look again in any case. The caller holds p.mu.
+func (p *Pages) wake() {
 	close(p.changed)
 	p.changed = make(chan struct{})
 }
@@ -274,6 +285,7 @@ func (p *Pages) State(query url.Values) (live.State, error) {
 	state := live.State{Version: p.version(at)}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	state.Quiet = p.now != nil && p.now.quiet
 	if p.now != nil && (at.begins || at.index || p.now.dir != "" && at.run == p.now.dir) {
 		status := p.now.status
 		if at.index {
@@ -290,28 +302,43 @@ func (p *Pages) State(query url.Values) (live.State, error) {
 	return state, nil
 }
 
-// version identifies the state of what a place is rendered from.
+// version identifies the state of what a place is rendered from. While other processes write to
+// its runs, which then measure on this machine's CPUs, it stays that of the last document for a
+// while (gapShare).
 func (p *Pages) version(at place) string {
+	paths := at.compare
 	switch {
 	case at.begins:
 		return "begins"
 	case at.run != "":
 		p.mu.Lock()
-		defer p.mu.Unlock()
-		if u := p.now; u != nil && at.run == u.dir && (!u.ended || u.files != "" && u.files == versionOf(u.dir, nil)) {
+		u := p.now
+		if u != nil && at.run == u.dir && (!u.ended || u.files != "" && u.files == versionOf(u.dir, nil)) {
+			defer p.mu.Unlock()
 			return u.shown // changes when the run lets it
 		}
-		return versionOf(at.run, store.ReadWriters())
-	}
-	paths := at.compare
-	if len(paths) == 0 {
+		p.mu.Unlock()
+		paths = []string{at.run}
+	case len(paths) == 0:
 		paths, _ = p.runs()
 	}
-	writers, sum := store.ReadWriters(), sha256.New()
+	writers := store.ReadWriters()
+	sum, going := sha256.New(), sha256.New()
+	written := false
 	for _, path := range paths {
 		fmt.Fprintf(sum, "%q %s\n", path, versionOf(path, writers))
+		if writers.Have(path) {
+			fmt.Fprintf(going, "%q\n", path)
+			written = true
+		}
 	}
-	return hex.EncodeToString(sum.Sum(nil)[:8])
+	prefix := hex.EncodeToString(going.Sum(nil)[:8]) + "."
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if m := p.made[at.key()]; written && strings.HasPrefix(m.version, prefix) && time.Now().Before(m.next) {
+		return m.version
+	}
+	return prefix + hex.EncodeToString(sum.Sum(nil)[:8])
 }
 
 func versionOf(path string, writers store.Writers) string {
@@ -350,6 +377,7 @@ func (p *Pages) Document(ctx context.Context, query url.Values) ([]byte, error) 
 		return data, nil
 	}
 	var data []byte
+	began := time.Now()
 	err = thread.Apart(func() error {
 		// Another process may be measuring on this machine.
 		_ = syscall.Setpriority(syscall.PRIO_PROCESS, 0, 19)
@@ -362,7 +390,7 @@ func (p *Pages) Document(ctx context.Context, query url.Values) ([]byte, error) 
 		}
 		return nil, err
 	}
-	p.keep(key, made{version, data})
+	p.keep(key, made{version, data, time.Now().Add(pauseAfter(began))})
 	return data, nil
 }
 

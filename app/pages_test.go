@@ -292,7 +292,19 @@ func TestPagesFollowARun(t *testing.T) {
 	if s := f.status(t); !strings.Contains(s.Title, "trial 1 of 6: both") {
 		t.Errorf("%+v", s)
 	}
+	told, settled := f.p.Changed(), 0
+	f.p.Settle = func() {
+		<-told
+		state, err := f.p.State(url.Values{})
+		if status, ok := state.Status.(*report.Status); err != nil || !ok || !state.Quiet || !strings.HasPrefix(status.Step, "measuring") {
+			t.Errorf("as a window begins: %+v, %v", state, err)
+		}
+		settled++
+	}
 	f.do(func(o *RunOptions) { o.Event(plan, runner.Event{Stage: runner.StageQuiet}) })
+	if settled != 1 {
+		t.Errorf("readers are waited for %d times before a window", settled)
+	}
 	changed, before := f.p.Changed(), version(t, f.p, "")
 	runtest.Grow(t, "data-plane", f.dir, 1)
 	f.do(func(o *RunOptions) { o.Event(plan, runner.Event{Stage: "step", Text: "a step"}) })
@@ -311,6 +323,9 @@ func TestPagesFollowARun(t *testing.T) {
 	}
 	f.do(func(o *RunOptions) { o.Event(plan, runner.Event{Stage: runner.StageLoud}) })
 	<-changed
+	if s, err := f.p.State(url.Values{}); err != nil || s.Quiet {
+		t.Errorf("after the window: %+v, %v", s, err)
+	}
 	f.do(func(o *RunOptions) {
 		if err := o.Kept(t.Context()); err != nil {
 			t.Error(err)
@@ -454,9 +469,9 @@ func TestPagesBesideAnUnreadableFolder(t *testing.T) {
 func TestPagesKeepLittle(t *testing.T) {
 	p := newPages(nil)
 	for i := range 10 {
-		p.keep(strings.Repeat("k", i+1), made{"v", make([]byte, maxMade/3)})
+		p.keep(strings.Repeat("k", i+1), made{version: "v", data: make([]byte, maxMade/3)})
 	}
-	p.keep("k", made{"w", make([]byte, maxMade+1)})
+	p.keep("k", made{version: "w", data: make([]byte, maxMade+1)})
 	if _, ok := p.known("k", "w"); !ok || len(p.made) != 1 {
 		t.Errorf("%d documents are kept", len(p.made))
 	}
@@ -553,6 +568,42 @@ func TestPagesStartARun(t *testing.T) {
 	said("resumed")
 	cancel()
 	<-done
+}
+
+// A run of another process is rendered again after a while, and at once when it has ended: that
+// process may measure on this machine's CPUs.
+func TestPagesSpareOtherProcesses(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "run")
+	runtest.Copy(t, "data-plane", dir, "r", 1)
+	d, _, err := store.Resume(dir, nil, 0)
+	must.OK(t, err)
+	t.Cleanup(func() { d.Close() })
+	p := newPages([]string{dir})
+	document(t, p, "")
+	next := func(at time.Time) {
+		m := p.made[idOf(dir)]
+		if m.next.Before(time.Now()) {
+			t.Errorf("the document stands until %v", m.next)
+		}
+		m.next = at
+		p.made[idOf(dir)] = m
+	}
+	first := version(t, p, "")
+	next(time.Now().Add(time.Hour))
+	runtest.Grow(t, "data-plane", dir, 2)
+	if got := version(t, p, ""); got != first {
+		t.Errorf("a new version %s at once", got)
+	}
+	next(time.Now())
+	second := version(t, p, "")
+	if document(t, p, ""); second == first {
+		t.Error("no new version after a while")
+	}
+	next(time.Now().Add(time.Hour))
+	must.OK(t, d.Close())
+	if version(t, p, "") == second {
+		t.Error("no new version at the end")
+	}
 }
 
 // Resuming is offered where this program can, and else the page says why not.

@@ -34,15 +34,20 @@ type underway struct {
 	// resumable: a reader could resume it if it ended now.
 	resumable bool
 	// shown is the version of the document that readers have. The next one is rendered after a
-	// trial, at least pause after made; the last one from the version files.
+	// trial, not before next; the last one from the version files.
 	shown string
 	files string
-	made  time.Time
-	pause time.Duration
+	next  time.Time
 }
 
-// gapShare is the largest share of a run's time that is spent on its documents.
-const gapShare = 0.05
+// gapShare is the largest share of a run's time that is spent on its documents. Events, requests
+// and the garbage collector come on top; all of it is to be at most 1% of a CPU (bench/page).
+const gapShare = 0.005
+
+// pauseAfter is how long no other document is made after one that was begun at a time.
+func pauseAfter(began time.Time) time.Duration {
+	return time.Duration(float64(time.Since(began)) / gapShare)
+}
 
 // Follow shows a run of this process while work carries it out, and returns the error of work. A
 // reader who stops the run cancels the context of work.
@@ -104,15 +109,13 @@ func (p *Pages) event(ctx context.Context, u *underway, plan *study.Plan, e runn
 	if e.Stage == "trial" && e.Record == nil {
 		p.hold(ctx, u) // waits for a document being rendered
 	}
+	if e.Stage == runner.StageQuiet {
+		p.measures(u)
+		return
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
-	case e.Stage == runner.StageQuiet:
-		u.status.Step = "measuring: no updates until the window ends"
-		p.tell()
-		u.quiet = true
-		clear(p.states) // so that readers get this one
-		return
 	case e.Stage == runner.StageLoud:
 		u.quiet = false
 		u.status.Step = ""
@@ -126,6 +129,19 @@ func (p *Pages) event(ctx context.Context, u *underway, plan *study.Plan, e runn
 		u.status.Step = e.Text
 	}
 	p.tell()
+}
+
+// measures has readers know that a window begins before it does.
+func (p *Pages) measures(u *underway) {
+	p.mu.Lock()
+	u.status.Step = "measuring: no updates until the window ends"
+	u.quiet = true
+	clear(p.states) // so that readers get this one
+	p.wake()
+	p.mu.Unlock()
+	if p.Settle != nil {
+		p.Settle()
+	}
 }
 
 // maxWait is how long a trial waits for a document being rendered.
@@ -189,7 +205,7 @@ func (p *Pages) gap(ctx context.Context, u *underway) {
 	p.release(u)
 	p.hold(ctx, u) // after the requests that waited
 	p.mu.Lock()
-	postponed := time.Since(u.made) < u.pause
+	postponed := time.Now().Before(u.next)
 	p.mu.Unlock()
 	if !postponed {
 		p.renew(ctx, u)
@@ -201,17 +217,17 @@ func (p *Pages) renew(ctx context.Context, u *underway) {
 	began := time.Now()
 	at := place{run: u.dir}
 	data, err := p.make(ctx, at)
-	took := time.Since(began)
+	next := time.Now().Add(pauseAfter(began))
 	version := fmt.Sprint(began.UnixNano())
 	if err == nil {
-		p.keep(at.key(), made{version, data})
+		p.keep(at.key(), made{version, data, next})
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err != nil {
 		u.status.Step = "the page could not be rendered: " + err.Error()
 	}
-	u.made, u.pause, u.shown = time.Now(), time.Duration(float64(took)/gapShare), version
+	u.next, u.shown = next, version
 	p.tell()
 }
 

@@ -29,7 +29,7 @@ func newPageCommand(env *Env) *cobra.Command {
 			"two, and follows findings over the runs of a study. Studies in the local lab can be\n" +
 			"started, stopped and resumed there. The address, which lets whoever has it in, goes to\n" +
 			"standard error; Ctrl-C ends the page, and in good order a run that it started.\n\n" +
-			"A run of another process is read again after each trial, on this machine's CPUs:\n" +
+			"A run of another process is read again as it grows, on this machine's CPUs:\n" +
 			"`meshtrial run --page` waits for the end of the window.",
 		Example: "  meshtrial page\n" +
 			"  meshtrial page runs/quick-...",
@@ -84,6 +84,9 @@ func runWithPage(ctx context.Context, p *progress, o app.RunOptions) error {
 // lingerFor is the time that open pages get to load their last document.
 const lingerFor = 3 * time.Second
 
+// settleFor is how long a window waits for a reader that does not take its event.
+const settleFor = 50 * time.Millisecond
+
 // serving serves pages while work goes on.
 func serving(ctx context.Context, p *progress, pages *app.Pages, address string, poll time.Duration, work func(context.Context) error) error {
 	l, err := net.Listen("tcp", address)
@@ -91,6 +94,7 @@ func serving(ctx context.Context, p *progress, pages *app.Pages, address string,
 		return errs.WithCode(err, errs.CodeUsage)
 	}
 	server, entrance := live.New(pages, poll)
+	pages.Settle = func() { server.Settle(settleFor) }
 	if err := server.Check(l); err != nil {
 		return errors.Join(err, l.Close())
 	}

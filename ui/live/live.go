@@ -50,6 +50,8 @@ type State struct {
 	Version string `json:"version"`
 	// Status is sent with every event; nil if the document says it all.
 	Status any `json:"status,omitempty"`
+	// Quiet: no state changes until the source says so, and readers do not poll.
+	Quiet bool `json:"-"`
 }
 
 // Action is what a reader asks for.
@@ -83,6 +85,8 @@ type Server struct {
 
 	mu     sync.Mutex
 	states map[string]known // by query, while polling
+	// current counts the readers that have all states from before a channel is closed.
+	current map[<-chan struct{}]int64
 }
 
 // known is a state that readers share for half a poll, or until its source changes.
@@ -97,7 +101,7 @@ type known struct {
 func New(source Source, poll time.Duration) (s *Server, entrance string) {
 	token, secret := rand.Text(), rand.Text()
 	s = &Server{source: source, poll: poll, patience: writeTimeout, token: sha256.Sum256([]byte(token)), secret: sha256.Sum256([]byte(secret)),
-		prefix: "/" + rand.Text() + "/", states: map[string]known{}}
+		prefix: "/" + rand.Text() + "/", states: map[string]known{}, current: map[<-chan struct{}]int64{}}
 	// Cookies know no ports. The path keeps this one from other servers on the loopback.
 	s.cookie = http.Cookie{Name: "meshtrial", Value: secret, Path: s.prefix, HttpOnly: true, SameSite: http.SameSiteLaxMode}
 	s.page, s.policy = ui.Served()
@@ -125,6 +129,42 @@ func (s *Server) Linger(limit time.Duration) {
 	for end := time.Now().Add(limit); s.readers.Load() > 0 && time.Now().Before(end); {
 		<-ticker.C
 	}
+}
+
+// Settle returns once all readers have the current state, or after a limit.
+func (s *Server) Settle(limit time.Duration) {
+	ticker := time.NewTicker(min(limit, time.Millisecond))
+	defer ticker.Stop()
+	for end := time.Now().Add(limit); !s.settled() && time.Now().Before(end); {
+		<-ticker.C
+	}
+}
+
+func (s *Server) settled() bool {
+	changed := s.source.Changed()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current[changed] >= s.readers.Load()
+}
+
+// wait returns false when a reader has gone, and true when it is to look for a new state.
+func (s *Server) wait(ctx context.Context, changed <-chan struct{}, tick <-chan time.Time) bool {
+	count := func(by int64) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.current[changed] += by; s.current[changed] == 0 {
+			delete(s.current, changed)
+		}
+	}
+	count(1)
+	defer count(-1)
+	select {
+	case <-ctx.Done():
+		return false
+	case <-changed:
+	case <-tick:
+	}
+	return true
 }
 
 func (s *Server) handler() http.Handler {
@@ -270,11 +310,12 @@ func (s *Server) events(w http.ResponseWriter, r *http.Request) {
 				return
 			}
 		}
-		select {
-		case <-r.Context().Done():
+		poll := tick
+		if state.Quiet {
+			poll = nil
+		}
+		if !s.wait(r.Context(), changed, poll) {
 			return
-		case <-changed:
-		case <-tick:
 		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"net/http/httptest"
 	"net/url"
 	"strings"
 	"sync"
@@ -29,6 +30,7 @@ type source struct {
 	version string
 	changed chan struct{}
 	asked   int // for states
+	quiet   bool
 	acts    []Action
 	refuse  error
 }
@@ -40,7 +42,7 @@ func (s *source) State(q url.Values) (State, error) {
 	if q.Get("run") == "none" {
 		return State{}, errors.New("there is no such run")
 	}
-	return State{Version: s.version}, nil
+	return State{Version: s.version, Quiet: s.quiet}, nil
 }
 
 func (s *source) Document(_ context.Context, q url.Values) ([]byte, error) {
@@ -247,6 +249,72 @@ func TestReadersShareAState(t *testing.T) {
 		s.change("3")
 		if got := state("a"); got != "3" {
 			t.Errorf("after its source was told it is %q", got)
+		}
+	})
+}
+
+// reader is a browser that reads events, or blocks in the midst of one.
+type reader struct {
+	*httptest.ResponseRecorder
+	taken chan struct{} // closed: it reads
+}
+
+func (reader) SetWriteDeadline(time.Time) error { return nil }
+
+func (r reader) Write(data []byte) (int, error) {
+	<-r.taken
+	return r.ResponseRecorder.Write(data)
+}
+
+// Before a window begins its readers have been told, unless one does not read. In the window they
+// ask for nothing, after it they poll again.
+func TestReadersSettle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &source{version: "1", changed: make(chan struct{})}
+		server, _ := New(s, time.Second)
+		connect := func() (r reader, end func()) {
+			r = reader{httptest.NewRecorder(), make(chan struct{})}
+			ctx, cancel := context.WithCancel(t.Context())
+			go server.events(r, httptest.NewRequestWithContext(ctx, "GET", "/events", nil))
+			synctest.Wait()
+			return r, cancel
+		}
+		prompt, end := connect()
+		close(prompt.taken)
+		synctest.Wait()
+		s.mu.Lock()
+		s.quiet = true
+		s.mu.Unlock()
+		s.change("2")
+		began := time.Now()
+		server.Settle(time.Hour)
+		if took := time.Since(began); took > time.Millisecond || !strings.Contains(prompt.Body.String(), `"version":"2"`) {
+			t.Errorf("settled after %v with %q", took, prompt.Body)
+		}
+		asked := s.asked
+		time.Sleep(time.Minute) // of the bubble's own time
+		if s.asked != asked {
+			t.Errorf("asked %d times in a window", s.asked-asked)
+		}
+		s.mu.Lock()
+		s.quiet = false
+		s.mu.Unlock()
+		s.change("3")
+		time.Sleep(time.Minute)
+		if n := s.asked - asked; n < 50 || n > 70 {
+			t.Errorf("asked %d times in a minute after the window", n)
+		}
+		slow, endSlow := connect()
+		began = time.Now()
+		if server.Settle(50 * time.Millisecond); time.Since(began) != 50*time.Millisecond {
+			t.Errorf("waited %v for a reader who does not read", time.Since(began))
+		}
+		close(slow.taken)
+		end()
+		endSlow()
+		synctest.Wait()
+		if server.Settle(time.Hour); len(server.current) != 0 {
+			t.Errorf("of readers that have gone there are %v", server.current)
 		}
 	})
 }
