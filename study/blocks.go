@@ -2,7 +2,7 @@ package study
 
 import "fmt"
 
-// AllDone says that the most blocks a study asks for are there.
+// AllDone reports that the study's maximum number of blocks has run.
 func AllDone(n int) string {
 	if n == 1 {
 		return "the only block done"
@@ -10,21 +10,21 @@ func AllDone(n int) string {
 	return "all " + BlockWords(n) + " done"
 }
 
-// SearchesSure says that a study's searches need no further block.
+// SearchesSure reports that the study's searches need no further block.
 func SearchesSure(n int) string {
 	return "every search has its answer after " + BlockWords(n)
 }
 
-// TuneDone says that a tuning needs no further block.
+// TuneDone reports that a tuning needs no further block.
 func TuneDone(n int) string {
 	return "the search and the comparison are done after " + BlockWords(n)
 }
 
-// Chooses says whether what a study measures next follows from what it has measured: it
-// searches, or tunes.
+// Chooses reports whether earlier results decide what the study measures next, as in a search or a
+// tuning.
 func (s *Study) Chooses() bool { return len(s.Search) > 0 || s.Tune != nil }
 
-// ChoicesDone says why such a study needs no further block.
+// ChoicesDone explains why such a study needs no further block.
 func (s *Study) ChoicesDone(blocks int) string {
 	if s.Tune != nil {
 		return TuneDone(blocks)
@@ -32,7 +32,7 @@ func (s *Study) ChoicesDone(blocks int) string {
 	return SearchesSure(blocks)
 }
 
-// BlockWords is a number of blocks in words.
+// BlockWords spells out a number of blocks.
 func BlockWords(n int) string {
 	if n == 1 {
 		return "1 block"
@@ -40,7 +40,7 @@ func BlockWords(n int) string {
 	return fmt.Sprintf("%d blocks", n)
 }
 
-// LimitReached says that the time for all blocks was up after so many.
+// LimitReached reports that the time limit for all blocks expired after n blocks.
 func (b Blocks) LimitReached(n int) string {
 	return fmt.Sprintf("time limit of %v after %s", b.Limit, BlockWords(n))
 }

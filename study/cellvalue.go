@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// factorNames are the names of a kind's factors in the table's order.
+// factorNames returns the names of a kind's factors, in the table's order.
 func factorNames(k Kind) []string {
 	var out []string
 	for _, f := range k.Factors() {
@@ -22,7 +22,7 @@ func factorNames(k Kind) []string {
 	return out
 }
 
-// factor finds a factor that this study can have.
+// factor finds a factor that this study may have.
 func (d *Decoder) factor(k key) (Factor, bool) {
 	if k.Name == FactorVariant {
 		return variantFactor, true
@@ -57,11 +57,11 @@ func (d *Decoder) level(f Factor, n *Node) (string, bool) {
 	return level, true
 }
 
-// CellValue is a mapping of factors to levels, some or all of them.
+// CellValue maps some or all factors to levels.
 type CellValue struct {
 	To   *record.Cell
 	Name string
-	// empty is written, and may be read, for a cell of no levels.
+	// Empty is how a cell without levels is written; it is accepted on input too.
 	Empty bool
 }
 
@@ -117,7 +117,7 @@ func (v CellValue) Schema() *jsonschema.Schema {
 	return s
 }
 
-// factorsValue is the mapping of factors that vary to lists of levels.
+// factorsValue maps the factors that vary to lists of levels.
 type factorsValue struct{ to *[]record.FactorLevels }
 
 func (v factorsValue) Decode(d *Decoder, n *Node) {
@@ -181,7 +181,7 @@ func (v factorsValue) Schema() *jsonschema.Schema {
 	return s
 }
 
-// headersValue is a mapping of header names to values.
+// headersValue maps header names to values.
 type headersValue struct{ to *map[string]string }
 
 func (v headersValue) Decode(d *Decoder, n *Node) {
@@ -234,8 +234,8 @@ func (v headersValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{Type: "string"}}
 }
 
-// exprValue is a CEL expression, or one with the time that it is about; its
-// syntax is checked where it is used.
+// exprValue is a CEL expression, alone or with the time it covers. Its syntax is checked where it
+// is used.
 type exprValue struct{ to *Expr }
 
 func (v exprValue) object() Object {
@@ -273,7 +273,7 @@ func (v exprValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "string"}, v.object().Schema()}}
 }
 
-// stopValue is the stop rule, or none.
+// stopValue is an optional stop rule.
 type stopValue struct{ to **Stop }
 
 func (v stopValue) object(s *Stop) Object {

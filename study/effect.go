@@ -7,8 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// inEffect lists the levels that each factor of the kind has in the cells where it means
-// something, in the order of the cells; with those that variants set, or without.
+// inEffect lists, in cell order, the levels of each factor of the kind in the cells where the
+// factor applies. set includes the levels set by variants.
 func (p *Plan) inEffect(set bool) map[string][]string {
 	out := map[string][]string{}
 	for _, requested := range p.requested {
@@ -30,8 +30,8 @@ func (p *Plan) inEffect(set bool) map[string][]string {
 	return out
 }
 
-// Fixed are the levels that all cells have in which their factor means something, without
-// those of factors that vary or go without saying.
+// Fixed returns the levels shared by all cells in which their factor applies. It omits factors that
+// vary and implied defaults.
 func (p *Plan) Fixed() record.Cell {
 	levels := p.inEffect(true)
 	out := record.Cell{}
@@ -46,8 +46,8 @@ func (p *Plan) Fixed() record.Cell {
 	return out
 }
 
-// Unlike are the levels in effect of factors that neither the study nor a variant varies:
-// what else a cell has decides on them.
+// Unlike returns the effective levels of factors that neither the study nor a variant varies: other
+// levels of the cell determine them.
 func (p *Plan) Unlike() []record.FactorLevels {
 	levels := p.inEffect(true)
 	var out []record.FactorLevels
@@ -61,8 +61,8 @@ func (p *Plan) Unlike() []record.FactorLevels {
 	return out
 }
 
-// Otherwise are the levels in effect of factors that some variants set, in the cells of
-// those that do not.
+// Otherwise returns, for factors set by some variants, the effective levels in the cells of the
+// other variants.
 func (p *Plan) Otherwise() []record.FactorLevels {
 	all, unset := p.inEffect(true), p.inEffect(false)
 	var out []record.FactorLevels
@@ -74,7 +74,7 @@ func (p *Plan) Otherwise() []record.FactorLevels {
 	return out
 }
 
-// VariedVariants are the variants that are levels of the plan's factor variant, in their order there.
+// VariedVariants returns the variants that are levels of the plan's factor variant, in that order.
 func (p *Plan) VariedVariants() []NamedLevels {
 	var out []NamedLevels
 	for _, name := range p.Study.Varied(FactorVariant) {
@@ -84,7 +84,7 @@ func (p *Plan) VariedVariants() []NamedLevels {
 	return out
 }
 
-// setters are the variants of the plan's cells that set a factor.
+// setters returns the variants of the plan's cells that set a factor.
 func (p *Plan) setters(factor string) []string {
 	var out []string
 	for _, name := range p.variants() {
@@ -96,7 +96,7 @@ func (p *Plan) setters(factor string) []string {
 	return out
 }
 
-// variants are the names of the variants that the plan's cells are of, "" for none.
+// variants returns the names of the variants used by the plan's cells, "" for none.
 func (p *Plan) variants() []string {
 	var out []string
 	for _, requested := range p.requested {
@@ -110,8 +110,8 @@ func (p *Plan) variants() []string {
 // leavesOut reports whether the study measures only some of its variants.
 func (s *Study) leavesOut() bool { return len(s.Chosen()) < len(s.Variants) }
 
-// given lists the levels that the study's file or flags give a factor in settings or
-// factors, and where; nil for a factor that neither names.
+// given lists the levels that the study's file or flags give a factor in settings or factors, and
+// their position. It returns nil for a factor named in neither.
 func (s *Study) given(factor string) ([]string, Pos) {
 	at, ok := s.levelsAt[factor]
 	if !ok {
@@ -123,9 +123,9 @@ func (s *Study) given(factor string) ([]string, Pos) {
 	return []string{s.Settings[factor]}, at
 }
 
-// Unmeasured lists the levels in settings and factors that no cell has, as notes with a
-// place and a hint. It says nothing of levels of the file that flags, or variants left out,
-// have put out of effect: narrowing a study down is not a mistake.
+// Unmeasured lists the levels in settings and factors that no cell has, as notes with a position
+// and a hint. It ignores levels of the file that flags or omitted variants have overridden:
+// narrowing a study down is not a mistake.
 func (p *Plan) Unmeasured() []error {
 	s := p.Study
 	inEffect := p.inEffect(false)
@@ -136,7 +136,7 @@ func (p *Plan) Unmeasured() []error {
 		if levels == nil || narrowed && !at.flag() {
 			continue
 		}
-		at.Text = "" // notes have one line
+		at.Text = "" // notes are single-line
 		overridden := len(p.setters(f.Name)) == len(p.variants())
 		byDefault := len(levels) == 1 && (levels[0] == f.Default || levels[0] == f.Usual)
 		lacking := slices.DeleteFunc(slices.Clone(levels), func(level string) bool { return slices.Contains(inEffect[f.Name], level) })
@@ -153,17 +153,17 @@ func (p *Plan) Unmeasured() []error {
 	return slices.Concat(out, p.sizingNotes(), p.searchNotes())
 }
 
-// Notes lists [Plan.Unmeasured] levels, and what the kind notes about the plan.
+// Notes lists the [Plan.Unmeasured] levels and the kind's notes about the plan.
 func (p *Plan) Notes() []error { return append(p.Unmeasured(), p.Study.Kind.spec().Notes(p)...) }
 
-// noEffectHint says what to do about a factor without effect.
+// noEffectHint suggests what to do about a factor without effect.
 func noEffectHint(f Factor) string {
 	return "leave it out, or add cells in which it has an effect; " + f.Name + " is: " + f.Doc
 }
 
-// checkEffect refuses factors that vary without any effect: the study would not answer its
-// question. Like [Plan.Unmeasured] it accepts what flags or left-out variants put out of
-// effect. It reports whether there are no such factors.
+// checkEffect rejects factors that vary without any effect, since the study would not answer its
+// question. Like [Plan.Unmeasured] it accepts what flags or omitted variants override. It reports
+// whether there are no such factors.
 func (d *Decoder) checkEffect(p *Plan) bool {
 	if d.begun {
 		return true

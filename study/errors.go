@@ -7,16 +7,16 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Pos is a place in a study file or in a --set flag.
+// Pos is a position in a study file or a --set flag.
 type Pos struct {
 	File   string // name as given, or "--set FLAG"
 	Line   int    // from 1
 	Column int    // from 1, in characters
 	Text   string // the line
-	Field  string // the path of the field, as "blocks.max" or "assert[0]"
+	Field  string // path of the field, such as "blocks.max" or "assert[0]"
 }
 
-// String is file:line:column.
+// String formats the position as file:line:column.
 func (p Pos) String() string {
 	if p.Line == 0 {
 		return p.File
@@ -24,36 +24,36 @@ func (p Pos) String() string {
 	return fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
 }
 
-// flag reports whether the place is a --set flag.
+// flag reports whether the position is in a --set flag.
 func (p Pos) flag() bool { return strings.HasPrefix(p.File, "--set ") }
 
-// Errorf returns an error at this place, as the parser's own (exit code 2).
+// Errorf returns an error at this position, like the parser's own (exit code 2).
 func (p Pos) Errorf(hint, format string, args ...any) error {
 	return p.Fault(CodeConflict, hint, format, args...)
 }
 
-// Fault returns an error at this place.
+// Fault returns an error at this position.
 func (p Pos) Fault(code Code, hint, format string, args ...any) error {
 	e := Complain(code, hint, format, args...)
 	e.Pos = p
 	return Errors{e}.err()
 }
 
-// Code says what is wrong with a field of a study.
+// Code classifies an error in a study.
 type Code string
 
-// Codes of errors.
+// Error codes.
 const (
-	CodeSyntax    Code = "syntax"    // YAML that a study may not have
-	CodeType      Code = "type"      // a mapping, a list or a single value in place of another
-	CodeUnknown   Code = "unknown"   // a name that does not exist: of a field, factor, level, step
-	CodeMissing   Code = "missing"   // nothing where something is required
-	CodeInvalid   Code = "invalid"   // text of another form than the field's
-	CodeUnit      Code = "unit"      // a number with no unit, or not one of the field's
-	CodeRange     Code = "range"     // a number too small or too large
-	CodeDuplicate Code = "duplicate" // the same twice
-	CodeKind      Code = "kind"      // part of another kind of study
-	CodeLimit     Code = "limit"     // more than the program takes
+	CodeSyntax    Code = "syntax"    // YAML that studies do not allow
+	CodeType      Code = "type"      // the wrong one of mapping, list and scalar
+	CodeUnknown   Code = "unknown"   // an unknown field, factor, level or step
+	CodeMissing   Code = "missing"   // a required value is absent
+	CodeInvalid   Code = "invalid"   // text that does not match the field's format
+	CodeUnit      Code = "unit"      // a number without a unit, or with one the field does not take
+	CodeRange     Code = "range"     // a number out of range
+	CodeDuplicate Code = "duplicate" // a duplicate
+	CodeKind      Code = "kind"      // a part of another kind of study
+	CodeLimit     Code = "limit"     // more than the program accepts
 	CodeConflict  Code = "conflict"  // contradicts another field, the mesh or the file's purpose
 	CodeNoCell    Code = "no-cell"   // names cells that the study does not measure
 	CodeNoEffect  Code = "no-effect" // a level that takes effect in no cell
@@ -64,13 +64,13 @@ type Error struct {
 	Code Code
 	Pos  Pos
 	Msg  string
-	Args []any  // what Msg says besides its fixed words
+	Args []any  // variable parts of Msg
 	Hint string // what the field accepts, "" if Msg says it
 }
 
-// Error gives place and message, and below them the line with a mark.
+// Error formats position and message, followed by the source line with a marker.
 func (e *Error) Error() string {
-	if e.Pos.File == "" { // its place is not known yet
+	if e.Pos.File == "" { // position not known yet
 		return e.Msg
 	}
 	var b strings.Builder
@@ -82,8 +82,8 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// excerpt keeps what a terminal shows of a line around the column, with
-// tabs and control characters as blanks so that the mark stands right.
+// excerpt returns the part of a line around the column that fits a terminal. Tabs and control
+// characters become blanks to keep the marker aligned.
 func excerpt(line string, column int) (string, int) {
 	const before, width = 60, 100
 	runes := []rune(line)
@@ -110,7 +110,7 @@ func excerpt(line string, column int) (string, int) {
 	return strings.TrimRight(text, " "), column
 }
 
-// Errors are all faults found in a study file, in its order.
+// Errors lists all errors found in a study file, in file order.
 type Errors []*Error
 
 func (e Errors) Error() string {
@@ -133,7 +133,7 @@ func (e Errors) Error() string {
 	return strings.TrimRight(b.String(), "\n")
 }
 
-// err returns the faults as an error with exit code and hint, nil for none.
+// err returns the errors as one error with exit code and hint, or nil if there are none.
 func (e Errors) err() error {
 	if len(e) == 0 {
 		return nil

@@ -7,25 +7,25 @@ import (
 	"github.com/meshtrial/meshtrial/stat/tuning"
 )
 
-// SwitchTime is what a trial costs beside warm-up and window: commands to
-// the pods, snapshots, the durable write.
+// SwitchTime is the overhead of a trial besides warm-up and window: commands to the pods, snapshots
+// and the durable write.
 const SwitchTime = 300 * time.Millisecond
 
-// Estimate is how long a plan takes, without deploying.
+// Estimate is the duration of a plan, excluding deployment.
 type Estimate struct {
-	Trials int           // a block
-	Trial  time.Duration // shortest, with the least warm-up
-	Block  time.Duration // a block of such trials
-	Min    time.Duration // the fewest blocks
-	Max    time.Duration // the most blocks with the longest warm-up, or the limit
-	// Fewest is how long the study's fewest blocks take (of a tuning: two, and the
-	// comparison) where its limit leaves less time, else 0; Fits is for how many of them it
-	// leaves time.
+	Trials int           // per block
+	Trial  time.Duration // shortest, with the minimum warm-up
+	Block  time.Duration // one block of such trials
+	Min    time.Duration // the minimum number of blocks
+	Max    time.Duration // the maximum number of blocks with the longest warm-up, or the limit
+	// Fewest is the duration of the study's minimum number of blocks (for a tuning: two, plus the
+	// comparison) if its limit allows less time, else 0. Fits is the number of those blocks that
+	// the limit allows.
 	Fewest time.Duration
 	Fits   int
 }
 
-// Estimate returns how long the plan takes.
+// Estimate returns the duration of the plan.
 func (p *Plan) Estimate() Estimate {
 	if len(p.Study.Search) > 0 {
 		return p.estimateSearch()
@@ -47,14 +47,14 @@ func (p *Plan) Estimate() Estimate {
 	e.Min = time.Duration(s.Blocks.Min) * e.Block
 	e.Max = time.Duration(s.Blocks.Max) * longest
 	if limit := s.Blocks.Limit; limit > 0 && e.Min > limit {
-		if fits := max(1, int(limit/e.Block)); fits < s.Blocks.Min { // the first always runs
+		if fits := max(1, int(limit/e.Block)); fits < s.Blocks.Min { // the first block always runs
 			e.Fewest, e.Fits = e.Min, fits
 		}
 	}
 	return e.limit(s.Blocks.Limit, longest)
 }
 
-// turns is how often a cell is measured in a block.
+// turns returns the number of times that a block measures a cell.
 func (p *Plan) turns(cell int) time.Duration {
 	if p.doubled[cell] {
 		return 2
@@ -62,13 +62,13 @@ func (p *Plan) turns(cell int) time.Duration {
 	return 1
 }
 
-// cellTime is how long a trial of a cell takes, at least and at most.
+// cellTime returns the minimum and maximum duration of a trial of a cell.
 func (p *Plan) cellTime(cell int) (shortest, longest time.Duration) {
 	return p.Study.Kind.spec().Trial(p.Study, p.Cells[cell])
 }
 
-// Steps is the most trials that a climb makes in a block: one at each given
-// level, and those that halve the widest interval between two of them.
+// Steps returns the maximum number of trials that a climb makes in a block: one at each given
+// level, plus those that halve the widest interval between two of them.
 func (p *Plan) Steps(c Climb) (given, halvings int) {
 	gap, widest := 0, 0
 	for _, i := range c.Cells {
@@ -82,9 +82,9 @@ func (p *Plan) Steps(c Climb) (given, halvings int) {
 	return given, bits.Len(uint(widest))
 }
 
-// estimateSearch returns how long a search takes that climbs to the top of
-// all its levels and then halves the widest interval: others take less. Later
-// blocks measure at least the two sides of what the first has found.
+// estimateSearch returns the duration of a search that climbs through all its levels and then
+// halves the widest interval; other searches take less. Later blocks measure at least the two sides
+// of the boundary found first.
 func (p *Plan) estimateSearch() Estimate {
 	s := p.Study
 	var e Estimate
@@ -124,15 +124,15 @@ func (p *Plan) estimateSearch() Estimate {
 	e.Min = first + time.Duration(s.Blocks.Min-1)*again
 	e.Max = time.Duration(s.Blocks.Max) * longest
 	if limit := s.Blocks.Limit; limit > 0 && e.Min > limit {
-		if e.Fewest = e.Min; limit >= first { // a search ends at its limit within a block, too
+		if e.Fewest = e.Min; limit >= first { // a search also stops within a block at its limit
 			e.Fits = 1 + int((limit-first)/again)
 		}
 	}
 	return e.limit(s.Blocks.Limit, slowest)
 }
 
-// estimateTune returns how long a tuning takes that needs all of its trials, and one
-// that ends after two blocks. Which cells it tries is not known.
+// estimateTune returns the durations of a tuning that needs all of its trials and of one that ends
+// after two blocks. The cells that it tries are not known in advance.
 func (p *Plan) estimateTune() Estimate {
 	var e Estimate
 	var sum, longest time.Duration
@@ -156,12 +156,11 @@ func (p *Plan) estimateTune() Estimate {
 	return e.limit(p.Study.Blocks.Limit, longest)
 }
 
-// confirmTrials is how many trials a block has that compares the recommended setting
-// with the one in use, which it tries twice.
+// confirmTrials is the number of trials in a block that compares the recommended setting with the
+// current one, which it tries twice.
 const confirmTrials = 3
 
-// limit shortens an estimate to what the limit leaves, which is never less
-// than what runs in any case.
+// limit caps an estimate at the limit, but never below what runs in any case.
 func (e Estimate) limit(limit, least time.Duration) Estimate {
 	if limited := max(limit, least); limit > 0 && limited < e.Max {
 		e.Max = limited

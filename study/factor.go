@@ -11,83 +11,81 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// NotApplicable stands in a cell for a factor that means nothing there, as the
-// proxies' settings where there is no proxy.
+// NotApplicable is a cell's level for a factor that means nothing there, such as proxy settings
+// without a proxy.
 const NotApplicable = "-"
 
-// Scope is what a factor touches.
+// Scope is what a factor affects.
 type Scope string
 
 // Scopes of factors.
 const (
 	ScopeTopology Scope = "topology"           // which pods have a sidecar
 	ScopePods     Scope = "pods"               // both pods, with or without sidecars
-	ScopeLoad     Scope = "load"               // what the generator does; the same pods serve every level
+	ScopeLoad     Scope = "load"               // the generator's behavior; the same pods serve every level
 	ScopeProxies  Scope = "proxies"            // the sidecars of both pods
 	ScopeServer   Scope = "server proxy"       // the sidecar of the server pod
 	ScopeTimeline Scope = "timeline"           // which steps happen
-	ScopeMesh     Scope = "mesh configuration" // objects and settings that the control plane reads while it runs
-	ScopeIstiod   Scope = "istiod"             // its Deployment: a restart sets them
+	ScopeMesh     Scope = "mesh configuration" // objects and settings that the control plane reads at run time
+	ScopeIstiod   Scope = "istiod"             // istiod's Deployment: applied by a restart
 )
 
-// Factor is something a study can vary or fix: all that the program knows of it
-// stands here, and whatever needs to know asks.
+// Factor is something a study can vary or fix. It holds everything that the program knows about the
+// factor.
 type Factor struct {
 	Name    string
-	Doc     string // what it is, one or two sentences
-	Unit    string // of its levels; "" for names
+	Doc     string // description, one or two sentences
+	Unit    string // unit of the levels; "" for names
 	Scope   Scope
 	Default string // canonical
-	// Implied says that the default goes without saying: studies and cells that
-	// have it do not name it, unless the study varies the factor.
+	// Implied means that studies and cells omit the factor at its default, unless the study varies
+	// it.
 	Implied bool
-	// Usual is, of a lever, the level that istiod has where nothing was set:
-	// what arithmetic takes for [LevelInstalled] before it has been read; "" where
-	// istiod has none of its own.
+	// Usual is the level of a lever that istiod uses if nothing is set. Calculations use it for
+	// [LevelInstalled] until the installed level has been read. It is "" if istiod has no such
+	// default.
 	Usual string
-	// Levels are all its levels if it is a choice, else nil.
+	// Levels lists all levels of a choice; nil for other factors.
 	Levels []string
-	// Pattern and Examples describe the levels of a factor that is no
-	// choice, for editors and error messages.
+	// Pattern and Examples describe the levels of a factor that is not a choice, for editors and
+	// error messages.
 	Pattern  string
 	Examples []string
-	// Numeric says that levels order as numbers (for charts).
+	// Numeric means that levels sort as numbers (for charts).
 	Numeric bool
 
-	// Lever says how istiod is given the level, where that takes no code.
+	// Lever is how istiod receives the level, where that takes no code.
 	Lever Lever
 
-	// Parse makes a level the one spelling of it.
+	// Parse returns the canonical spelling of a level.
 	Parse func(string) (string, *Error)
-	// value is a level as a number in the unit, false for words; nil: levels
-	// are plain numbers.
+	// value returns a level as a number in the unit, false for words; nil: levels are plain
+	// numbers.
 	value func(string) (float64, bool)
-	// Integer says that levels are whole numbers from Low on.
+	// Integer means that levels are whole numbers starting at Low.
 	Integer bool
 	Low     int64
-	// Plain says that a file may write levels as numbers too; nil: it may not.
+	// Plain lets a file write levels as numbers too; nil: it does not.
 	Plain *PlainNumber
 
-	// label names a cell by its level, as in "both · 16 connections"; nil: the
-	// level alone does.
+	// label names a cell by its level, as in "both · 16 connections"; nil: the level alone.
 	label func(string) string
-	// phrase puts a level in a sentence, as in "at 16 connections"; nil: "with"
-	// and both names.
+	// phrase formats a level for a sentence, as in "at 16 connections"; nil: "with" and both names.
 	phrase func(string) string
-	// subject names what a level adds, as in "both sidecars are slower", and
-	// whether that is a plural; nil: both names.
+	// subject names what a level adds, as in "both sidecars are slower", and reports whether the
+	// name is plural; nil: both names.
 	subject func(string) (string, bool)
 	// short is the level's part of a pod's name; nil: both names.
 	short func(string) string
 
-	// idle says in which cells the factor means nothing; nil: in none.
+	// idle reports whether the factor means nothing in a cell; nil: it always applies.
 	idle func(record.Cell) bool
-	// becomes is the level that takes effect in a cell; nil: the cell's own.
+	// becomes returns the level that takes effect in a cell; nil: the cell's own.
 	becomes func(record.Cell) string
 }
 
-// PlainNumber describes levels that are numbers above 0, up to max if that is
-// not 0, or else one word; "" for whatever the pattern says.
+// PlainNumber describes levels that are positive numbers, up to max unless max is 0, or one word;
+// "" stands for anything that the pattern allows.
 type PlainNumber struct {
 	Max  int64
 	Word string
@@ -113,7 +111,7 @@ func FactorNames() []string {
 	return out
 }
 
-// Canonical returns the one spelling of a level.
+// Canonical returns the canonical spelling of a level.
 func (f Factor) Canonical(level string) (string, error) {
 	out, c := f.Parse(level)
 	if c != nil {
@@ -122,8 +120,8 @@ func (f Factor) Canonical(level string) (string, error) {
 	return out, nil
 }
 
-// Value returns a level of a numeric factor as a number in the factor's unit;
-// false for levels that are words.
+// Value returns a level of a numeric factor as a number in the factor's unit, and false for levels
+// that are words.
 func (f Factor) Value(level string) (float64, bool) {
 	switch {
 	case !f.Numeric:
@@ -135,8 +133,8 @@ func (f Factor) Value(level string) (float64, bool) {
 	return v, err == nil
 }
 
-// unsaid leaves out of a cell the levels that go without saying, those that mean
-// nothing there among them, but for factors that are said.
+// unsaid removes implied levels from a cell, including those that do not apply, except for factors
+// that said reports.
 func unsaid(table []Factor, cell record.Cell, said func(factor string) bool) record.Cell {
 	for _, f := range table {
 		if level := cell[f.Name]; f.Implied && (level == "" || level == f.Default || level == NotApplicable) && !said(f.Name) {
@@ -146,7 +144,7 @@ func unsaid(table []Factor, cell record.Cell, said func(factor string) bool) rec
 	return cell
 }
 
-// effective is a full cell as it takes effect.
+// effective returns a full cell as it takes effect.
 func effective(table []Factor, cell record.Cell) record.Cell {
 	out := cell.With(nil)
 	for _, f := range table {
@@ -160,19 +158,19 @@ func effective(table []Factor, cell record.Cell) record.Cell {
 	return out
 }
 
-// Text is a factor whose levels are read by a function.
+// Text returns a factor whose levels a function parses.
 func Text(name string, scope Scope, def, doc, pattern string, parse func(string) (string, *Error), examples ...string) Factor {
 	return Factor{Name: name, Scope: scope, Default: def, Doc: doc, Pattern: pattern, Examples: examples, Parse: parse}
 }
 
-// NewInteger is a factor whose levels are whole numbers of a unit, from low to high.
+// NewInteger returns a factor whose levels are whole numbers of a unit, from low to high.
 func NewInteger(name, unit, def, doc string, low, high int64) Factor {
 	return Factor{Name: name, Scope: ScopeLoad, Unit: unit, Default: def, Doc: doc, Numeric: true,
 		Pattern: `^[0-9]+$`, Examples: []string{def}, Parse: IntegerLevel(low, high), Integer: true, Low: low, Plain: &PlainNumber{}}.
 		Labelled(Says(name + " %s"))
 }
 
-// What a table of factors adds to one, besides what it is.
+// Modifiers for entries of a table of factors.
 
 func (f Factor) Labelled(say func(string) string) Factor { f.label = say; return f }
 
@@ -186,8 +184,7 @@ func (f Factor) IdleWhere(idle func(record.Cell) bool) Factor { f.idle = idle; r
 
 func (f Factor) Becoming(level func(record.Cell) string) Factor { f.becomes = level; return f }
 
-// NumericIn makes a factor one of numbers in a unit; value reads them where they
-// are no plain numbers.
+// NumericIn makes a factor numeric with a unit; value reads levels that are not plain numbers.
 func (f Factor) NumericIn(unit string, value func(string) (float64, bool)) Factor {
 	f.Numeric, f.Unit, f.value = true, unit, value
 	return f
@@ -196,12 +193,13 @@ func (f Factor) NumericIn(unit string, value func(string) (float64, bool)) Facto
 // OrPlain lets files write levels as plain numbers too.
 func (f Factor) OrPlain() Factor { f.Plain = &PlainNumber{}; return f }
 
-// IdleAt says that a factor means nothing where another has this level.
+// IdleAt returns a function that reports whether another factor has this level, which makes a
+// factor meaningless.
 func IdleAt(factor, level string) func(record.Cell) bool {
 	return func(cell record.Cell) bool { return cell[factor] == level }
 }
 
-// Label names a level for legends: "16 connections".
+// Label returns a level as legends name it: "16 connections".
 func (f Factor) Label(level string) string {
 	if f.label == nil {
 		return level
@@ -209,7 +207,7 @@ func (f Factor) Label(level string) string {
 	return f.label(level)
 }
 
-// Phrase puts a level in a sentence: "at 16 connections".
+// Phrase returns a level as part of a sentence: "at 16 connections".
 func (f Factor) Phrase(level string) string {
 	if f.phrase == nil {
 		return "with " + f.words() + " " + level
@@ -217,8 +215,8 @@ func (f Factor) Phrase(level string) string {
 	return f.phrase(level)
 }
 
-// Subject names what a level is compared with the baseline for, "both
-// sidecars", and says whether that is a plural.
+// Subject names what distinguishes a level from the baseline, such as "both sidecars", and reports
+// whether the name is plural.
 func (f Factor) Subject(level string) (name string, many bool) {
 	if f.subject == nil {
 		return f.words() + " " + level, false
@@ -226,11 +224,10 @@ func (f Factor) Subject(level string) (name string, many bool) {
 	return f.subject(level)
 }
 
-// words are the factor's name as people write it.
+// words returns the factor's name with spaces.
 func (f Factor) words() string { return strings.ReplaceAll(f.Name, "_", " ") }
 
-// Says puts a level where pattern has %s. Levels that stand in of, each before
-// its words, have words of their own.
+// Says inserts a level at %s in pattern. of lists exceptions as pairs of level and words.
 func Says(pattern string, of ...string) func(string) string {
 	return func(level string) string {
 		for i := 0; i+1 < len(of); i += 2 {
@@ -242,7 +239,7 @@ func Says(pattern string, of ...string) func(string) string {
 	}
 }
 
-// Counts writes a number of things: "1 retry", "3 retries".
+// Counts formats a count with its noun: "1 retry", "3 retries".
 func Counts(what string) func(string) string {
 	return func(level string) string {
 		if level == "1" {
@@ -255,17 +252,17 @@ func Counts(what string) func(string) string {
 	}
 }
 
-// After puts a word before what another function says.
+// After prefixes another function's words with a word.
 func After(word string, say func(string) string) func(string) string {
 	return func(level string) string { return word + " " + say(level) }
 }
 
-// OnOff says whether something is on.
+// OnOff formats whether something is on.
 func OnOff(what string) func(string) string {
 	return Says(what+" off", "true", what+" on")
 }
 
-// Grouped gives another function numbers with a comma between thousands.
+// Grouped passes numbers to another function with commas between thousands.
 func Grouped(say func(string) string) func(string) string {
 	return func(level string) string {
 		v, err := strconv.ParseFloat(level, 64)
@@ -283,7 +280,7 @@ func Grouped(say func(string) string) func(string) string {
 	}
 }
 
-// ShortName is a level's part of a pod's name.
+// ShortName returns a level's part of a pod name.
 func (f Factor) ShortName(level string) string {
 	if f.short != nil {
 		return f.short(level)
@@ -299,7 +296,7 @@ func (f Factor) ShortName(level string) string {
 // label names a cell by the level of one factor.
 func (k Kind) label(factor, level string) string {
 	f, ok := k.Factor(factor)
-	if !ok { // the factor that chooses a variant
+	if !ok { // the factor variant
 		return level
 	}
 	return f.Label(level)
@@ -316,7 +313,7 @@ func (f Factor) description() string {
 	return out + " Default: " + f.defaultWords() + "."
 }
 
-// defaultWords are the default, and of levers what that usually is.
+// defaultWords describes the default and, for levers, its usual value.
 func (f Factor) defaultWords() string {
 	if f.Usual == "" {
 		return f.Default
@@ -370,12 +367,12 @@ func (f Factor) schema() *jsonschema.Schema {
 	return s
 }
 
-// orInstalled describes a level that may be as installed too.
+// orInstalled describes a level that may also be "installed".
 func orInstalled(level *jsonschema.Schema) []*jsonschema.Schema {
 	return []*jsonschema.Schema{level, {Const: LevelInstalled}}
 }
 
-// schema describes a number, and what else may stand in its place.
+// schema describes a number and the words allowed in its place.
 func (p PlainNumber) schema(pattern string) []*jsonschema.Schema {
 	number := &jsonschema.Schema{Type: "number", ExclusiveMinimum: "0"}
 	if p.Max > 0 {

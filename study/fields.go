@@ -13,23 +13,24 @@ import (
 )
 
 var (
-	// NamePattern is that of a label of RFC 1123, as names of namespaces, studies and variants are.
+	// NamePattern matches RFC 1123 labels, the form of namespace, study and variant names.
 	NamePattern = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	reToken     = lazyregexp.New("^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,256}$")
 	rePath      = lazyregexp.New(`^/[\x21-\x7e]*$`)
 	reCurrency  = lazyregexp.New(`^[A-Za-z]{1,8}$`)
-	// A method as RFC 9110 spells the registered ones; CONNECT carries none.
+	// reMethod matches the registered methods of RFC 9110, except CONNECT, which carries no
+	// content.
 	reMethod = lazyregexp.New(`^(GET|HEAD|POST|PUT|PATCH|DELETE|OPTIONS)$`)
 )
 
-// NameHint says what is a valid name.
+// NameHint describes a valid name.
 const NameHint = "use lower-case letters, digits and dashes"
 
-// NamespaceHint says what is a valid name of a namespace.
+// NamespaceHint describes a valid namespace name.
 const NamespaceHint = NameHint + ", as test-1"
 
-// root is the study file: every field, where it goes, and what it means.
-// Parsing, resolved.yaml and the JSON Schema all follow it.
+// root describes the study file: every field, its destination and its meaning. The parser,
+// resolved.yaml and the JSON Schema are derived from it.
 func root(s *Study) Object {
 	o := Object{Name: "the study", Fields: []Field{
 		{Name: "name", Required: true, Doc: "Short name, also used for its runs: lower-case letters, digits and dashes.",
@@ -90,7 +91,7 @@ func root(s *Study) Object {
 			continue
 		}
 		section := s.Section
-		if k != s.Kind { // described, and complained of
+		if k != s.Kind { // described, and rejected on input
 			section = spec.NewSection()
 		}
 		for _, f := range spec.Fields(section) {
@@ -101,12 +102,12 @@ func root(s *Study) Object {
 	return o
 }
 
-// tunable are the kinds whose studies can be tuned for something.
+// tunable returns the kinds whose studies can be tuned.
 func tunable() []Kind {
 	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return k.spec().TuneNames == nil })
 }
 
-// using are the kinds whose studies have a field that several kinds have.
+// using returns the kinds whose studies have a field that several kinds share.
 func using(name string) []Kind {
 	return slices.DeleteFunc(Kinds(), func(k Kind) bool { return !slices.Contains(k.spec().Uses, name) })
 }
@@ -163,7 +164,7 @@ func (v measureValue) Schema() *jsonschema.Schema {
 	return OneOf(nil, all...).Schema()
 }
 
-// decodeName reads one of a kind's names, and knows those of the others.
+// decodeName reads a name of the study's kind and recognizes names of other kinds.
 func decodeName(d *Decoder, n *Node, to *string, names func(Kind) []string) {
 	if name := strings.TrimSpace(n.Text); n.Kind == Scalar && !slices.Contains(names(d.kind), name) {
 		for _, other := range Kinds() {

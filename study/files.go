@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// WithFiles returns the study with the contents of the files it names put
-// in, so that its resolved form needs nothing else.
+// WithFiles returns the study with the contents of the files it names inlined, so that its resolved
+// form is self-contained.
 func (s *Study) WithFiles(read func(name string) ([]byte, error)) (*Study, error) {
 	out := *s
 	if err := s.Kind.spec().Files(&out, read); err != nil {
@@ -15,8 +15,7 @@ func (s *Study) WithFiles(read func(name string) ([]byte, error)) (*Study, error
 	return &out, nil
 }
 
-// ReadLines reads a file that a field names: one entry a line, # begins a
-// comment.
+// ReadLines reads a file named by a field: one entry a line, # begins a comment.
 func ReadLines[T any](read func(name string) ([]byte, error), field, name string, most int, what, hint string, parse func(string) (T, *Error)) ([]T, error) {
 	data, err := read(name)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// FindingNames lists the findings of all kinds that a stop rule, a published
-// figure or an assertion can name.
+// FindingNames lists the findings of all kinds that a stop rule, a published figure or an assertion
+// can name.
 func FindingNames() []string {
 	var out []string
 	for _, p := range Kinds() {
@@ -22,20 +22,19 @@ func FindingNames() []string {
 	return out
 }
 
-// FindingNames lists the findings of the kind's studies that a study file can
-// name.
+// FindingNames lists the findings of the kind that a study file can name.
 func (k Kind) FindingNames() []string {
 	return slices.DeleteFunc(k.Findings().Names(), func(name string) bool { return !reached(k.Findings().Must(name)) })
 }
 
-// reached says that studies can have a finding: it is about no proxy that
-// requests pass in none of the meshes.
+// reached reports whether studies can have a finding. It excludes findings about a proxy that
+// requests pass in no mesh.
 func reached(d finding.Def) bool {
 	_, proxy := record.ProxyOf(d.Part)
 	return !proxy || slices.ContainsFunc(carriers(""), func(c Carrier) bool { return c.Way.Has(d.Part) || c.Way.OnOneNode().Has(d.Part) })
 }
 
-// IsFinding reports whether studies of any kind have a finding of a name.
+// IsFinding reports whether any kind of study has a finding by this name.
 func IsFinding(name string) bool {
 	return slices.ContainsFunc(Kinds(), func(p Kind) bool {
 		_, ok := p.Findings().Find(name)
@@ -43,7 +42,7 @@ func IsFinding(name string) bool {
 	})
 }
 
-// UnitOf is a unit of findings in this study: money has its currency.
+// UnitOf returns the unit of a finding in this study, with the currency for money.
 func (s *Study) UnitOf(d finding.Def) string {
 	if d.Unit == finding.UnitMoney {
 		return s.MoneyUnit()
@@ -51,14 +50,13 @@ func (s *Study) UnitOf(d finding.Def) string {
 	return d.Unit
 }
 
-// inMoney says that a finding is an amount of money.
+// inMoney reports whether a finding is an amount of money.
 func (s *Study) inMoney(name string) bool {
 	d, _ := s.Kind.Findings().Find(name)
 	return d.Unit == finding.UnitMoney
 }
 
-// scaleTo returns what one of a unit is in a finding's own, which it also
-// returns.
+// scaleTo returns the size of a unit in the finding's own unit, and that unit.
 func (s *Study) scaleTo(name, unit string) (one float64, own string, c *Error) {
 	d, _ := s.Kind.Findings().Find(name)
 	own = s.UnitOf(d)
@@ -69,7 +67,7 @@ func (s *Study) scaleTo(name, unit string) (one float64, own string, c *Error) {
 	return one, own, nil
 }
 
-// OfProbe puts findings to a measure.
+// OfProbe assigns findings to a measure.
 func OfProbe(probe string, defs []finding.Def) []finding.Def {
 	for i := range defs {
 		defs[i].Probe = probe
@@ -77,13 +75,13 @@ func OfProbe(probe string, defs []finding.Def) []finding.Def {
 	return defs
 }
 
-// Compared is a finding whose differences a section shows.
+// Compared marks a finding whose differences a section shows.
 func Compared(d finding.Def, differences string) finding.Def {
 	d.Compared, d.Differences = true, differences
 	return d
 }
 
-// Sections of reports of several kinds.
+// Report sections shared by several kinds.
 const (
 	SectionMoney    = "money"
 	SectionLatency  = "latency"
@@ -91,7 +89,7 @@ const (
 	SectionProfiles = "profiles"
 )
 
-// Probes of findings that are no measure of a study.
+// Probes of findings that belong to no measure of a study.
 const (
 	ProbeMoney      = "money"
 	ProbeThroughput = "throughput"
@@ -101,10 +99,10 @@ const (
 	ProbeSizing     = "sizing"
 )
 
-// Highest begins the names of what searches find: highest_proxies.
+// Highest is the prefix of search results: highest_proxies.
 const Highest = "highest_"
 
-// Parts of a trial that findings tell apart, in the order of reports.
+// Parts of a trial that findings distinguish, in report order.
 var (
 	ProxyParts  = record.ProxyParts()
 	BesideParts = []string{record.PartIdleNode, record.PartNodeAgent}
@@ -114,15 +112,15 @@ var (
 	CPUParts    = slices.Concat(FitParts, []string{record.PartUnattributed}, BesideParts)
 )
 
-// Families of findings: one of each percentile, or of each part where %s stands.
+// Families of findings: one per percentile, or per part at %s.
 const (
 	FamilyLatency = "latency"
 	FamilyCPU     = "cpu_%s_per_request"
 	FamilyMemory  = "memory_%s"
 )
 
-// OfEach defines a finding of each part. The family is d's name, in which %s stands for the
-// part; in its other words %s stands for the part's noun.
+// OfEach defines a finding for each part. The family is d's name, with %s for the part; in its
+// other words %s stands for the part's noun.
 func OfEach(parts []string, d finding.Def) []finding.Def {
 	var out []finding.Def
 	for _, part := range parts {
@@ -144,10 +142,10 @@ func PartDoc(part string) string {
 		record.PartIdleNode: "the proxies of the trial's nodes that its requests do not pass", record.PartNodeAgent: "what brings pods to the proxies of those nodes"}[part]
 }
 
-// FindingThroughput is how many requests are answered where the rate is max.
+// FindingThroughput is the throughput where the rate is max.
 const FindingThroughput = "throughput"
 
-// LatencyFindings are latencies, and the throughput where the rate is max.
+// LatencyFindings returns the latencies, and the throughput where the rate is max.
 func LatencyFindings() []finding.Def {
 	out := finding.AtEach(record.Percentiles(), finding.Def{Name: FamilyLatency, Unit: finding.UnitMicroseconds,
 		Probe: MeasureLatency, Section: SectionLatency, Compared: true, Differences: SectionTail}, func(d *finding.Def) {
@@ -160,8 +158,7 @@ func LatencyFindings() []finding.Def {
 		Probe: ProbeThroughput, Section: finding.SectionOther, MoreIsBetter: true})
 }
 
-// MoneyFindings are what the proxies of the section money's mesh need and
-// cost.
+// MoneyFindings returns the needs and costs of the proxies in the mesh of section money.
 func MoneyFindings() []finding.Def {
 	out := []finding.Def{
 		{Name: FindingMoneyCores, Unit: finding.UnitCores, Doc: "Cores used by the proxies of the mesh in section money."},
@@ -176,7 +173,7 @@ func MoneyFindings() []finding.Def {
 		Probe: ProbeMoney, Source: finding.FromFits, Section: SectionMoney})
 }
 
-// HighestFinding is what searches along any factor find.
+// HighestFinding returns the result of a search along any factor.
 func HighestFinding() finding.Def {
 	return finding.Def{Name: Highest + "*", Unit: finding.UnitLevel, Doc: "Highest level of a factor that meets a search's bound.", Probe: ProbeSearch, Source: finding.FromSearch, Section: finding.SectionOther}
 }

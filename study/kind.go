@@ -11,31 +11,31 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// Kind says what a trial of a study does. It is decided once, when the file is
-// parsed, and never guessed from what a study or a cell happens to have.
+// Kind determines what a trial of a study does. It is decided once, when the file is parsed, and
+// never inferred from the contents of a study or a cell.
 type Kind string
 
-// The kinds of study, as files and run directories name them.
+// The kinds of study, as study files and run directories name them.
 const (
 	DataPlane    Kind = record.KindDataPlane    // requests through sidecars
 	ControlPlane Kind = record.KindControlPlane // configuration on its way to sidecars
 
 )
 
-// specs are what the kinds supply, kinds in the order of documents.
+// specs holds what each kind supplies; kinds lists them in the order of documents.
 var (
 	kinds []Kind
 	specs = map[Kind]Spec{}
 )
 
-// AddKind makes a kind of study known. The package of each kind calls it as the program begins.
+// AddKind registers a kind of study. The package of each kind calls it at program start.
 func AddKind(k Kind, s Spec) {
 	kinds, specs[k] = append(kinds, k), s.complete()
 	rank := func(k Kind) int { return (slices.Index([]Kind{DataPlane, ControlPlane}, k) + 3) % 3 } // others come last
 	slices.SortStableFunc(kinds, func(a, b Kind) int { return rank(a) - rank(b) })
 }
 
-// Kinds lists all of them.
+// Kinds lists all kinds.
 func Kinds() []Kind { return slices.Clone(kinds) }
 
 func kindNames() []string {
@@ -46,62 +46,59 @@ func kindNames() []string {
 	return out
 }
 
-// Spec is what a kind of study supplies to this package; each stands in a file
-// of its own.
+// Spec is what a kind of study supplies to this package. Each kind defines it in its own files.
 type Spec struct {
-	About    string // in words: "the data plane"
+	About    string // subject: "the data plane"
 	Example  string // a level, for hints
 	Factors  []Factor
 	Measures []string
-	// Unasked are measures that a study has only if it names them: they cost what is
-	// measured something, or take time of their own.
+	// Unasked lists measures that a study has only if it names them, because they disturb what is
+	// measured or take extra time.
 	Unasked  []string
 	Findings finding.Table
-	// Uses names the fields of files that studies of several kinds have, and these too.
+	// Uses names the fields that several kinds share, including this one.
 	Uses []string
-	// TuneNames are short names of findings that studies of the kind can be tuned for; nil:
+	// TuneNames maps short names to the findings that studies of the kind can be tuned for; nil:
 	// they cannot be tuned.
 	TuneNames map[string]string
-	// Moments says that assertions may be about moments.
+	// Moments allows assertions about moments.
 	Moments bool
-	// OneVariant says that cells are called by their variant where only one is measured.
+	// OneVariant means that cells are named by their variant if only one is measured.
 	OneVariant bool
-	// Reference is what docs/study.md says of the factors, and Sample a file of the kind
-	// with each section at its defaults; "" for none.
+	// Reference is the text of docs/study.md about the factors, and Sample a file of the kind with
+	// each section at its defaults; "" for none.
 	Reference, Sample string
 
-	// Section is the part of a file that makes a study one of the kind, "" for
-	// those that need none; ByDefault is what it says where a file only names
-	// the kind, "" where the file must have the section.
+	// Section is the part of a file that selects the kind, "" if none is needed. ByDefault is its
+	// content if a file only names the kind, "" if the file must have the section.
 	Section, ByDefault string
-	// NewSection is [Study.Section] with its defaults, and fields are those of a file
-	// that it holds; nil: the kind has none.
+	// NewSection returns [Study.Section] with its defaults. Fields returns the fields of a file
+	// that the section holds; nil: the kind has none.
 	NewSection func() any
 	Fields     func(section any) []Placed
-	// Begin changes the defaults of all studies to those of the kind.
+	// Begin replaces the general defaults by those of the kind.
 	Begin func(*Study)
-	// Resolve fills in what depends on other fields, before settings have
-	// their defaults.
+	// Resolve fills in what depends on other fields, before settings get their defaults.
 	Resolve func(*Decoder, *Study)
-	// Check finds what is wrong between fields, checkPlan between cells.
+	// Check finds errors between fields, CheckPlan errors between cells.
 	Check     func(*Decoder, *Study)
 	CheckPlan func(*Decoder, *Plan)
-	// Files puts in the contents of files that the study names.
+	// Files inlines the contents of files that the study names.
 	Files func(s *Study, read func(name string) ([]byte, error)) error
-	// MadeNames are the variants that sections of a file make, and MadeAt is where the file
-	// has a level of such a variant; nil for others.
+	// MadeNames returns the variants that sections of a file generate, and MadeAt the position of a
+	// level of such a variant; nil for none.
 	MadeNames func(root *Node) []string
 	MadeAt    func(s *Study, variant, factor string) []any
-	// Trial is how long a trial of a cell takes, at least and at most.
+	// Trial returns the minimum and maximum duration of a trial of a cell.
 	Trial func(*Study, record.Cell) (shortest, longest time.Duration)
-	// Notes are what users should know of a plan, Warnings what readers of its findings
-	// should, and Nodes how many nodes it needs at least, in how many zones.
+	// Notes returns what users should know about a plan, Warnings what readers of its findings
+	// should know, and Nodes the minimum number of nodes and the number of their zones.
 	Notes    func(*Plan) []error
 	Warnings func(*Plan) []note.Note
 	Nodes    func(*Plan) (nodes, zones int)
 }
 
-// complete has functions that do nothing for those that the kind leaves out.
+// complete fills in no-op functions for those that the kind omits.
 func (s Spec) complete() Spec {
 	if s.Begin == nil {
 		s.Begin = func(*Study) {}
@@ -136,7 +133,7 @@ func (s Spec) complete() Spec {
 	return s
 }
 
-// spec is what the kind supplies.
+// spec returns the kind's Spec.
 func (k Kind) spec() Spec {
 	if s, ok := specs[k]; ok {
 		return s
@@ -144,21 +141,19 @@ func (k Kind) spec() Spec {
 	return Spec{}.complete()
 }
 
-// About is what studies of the kind are about, in words: "the data plane".
+// About returns the subject of the kind's studies: "the data plane".
 func (k Kind) About() string { return k.spec().About }
 
-// Factors returns the table of the kind's factors, in the order reports use.
-// The caller must not change it.
+// Factors returns the table of the kind's factors, in report order. The caller must not modify it.
 func (k Kind) Factors() []Factor { return k.spec().Factors }
 
-// Measures returns every measure of the kind, in the order reports use.
+// Measures returns every measure of the kind, in report order.
 func (k Kind) Measures() []string { return k.spec().Measures }
 
-// Findings is the table of the kind's findings.
+// Findings returns the table of the kind's findings.
 func (k Kind) Findings() finding.Table { return k.spec().Findings }
 
-// Factor finds a factor of the kind. One name may stand for factors of two
-// kinds that differ a little.
+// Factor finds a factor of the kind. Factors of two kinds may share a name and differ slightly.
 func (k Kind) Factor(name string) (Factor, bool) {
 	for _, f := range k.Factors() {
 		if f.Name == name {
@@ -168,13 +163,12 @@ func (k Kind) Factor(name string) (Factor, bool) {
 	return Factor{}, false
 }
 
-// Effective returns a full cell as it takes effect: factors that mean nothing
-// there become [NotApplicable], and levels that cannot hold become those that
-// do.
+// Effective returns a full cell as it takes effect: factors without meaning there become
+// [NotApplicable], and levels that cannot hold become the ones that do.
 func (k Kind) Effective(cell record.Cell) record.Cell { return effective(k.Factors(), cell) }
 
-// Matches reports whether a cell of a plan is one that partial describes:
-// putting partial over it changes nothing.
+// Matches reports whether partial describes a cell of a plan: putting partial over the cell changes
+// nothing.
 func (k Kind) Matches(cell, partial record.Cell) bool {
 	with := unsaid(k.Factors(), k.Effective(cell.With(partial)), func(factor string) bool { _, said := cell[factor]; return said })
 	return with.Key() == cell.Key()
@@ -182,8 +176,7 @@ func (k Kind) Matches(cell, partial record.Cell) bool {
 
 func only(k ...Kind) []Kind { return k }
 
-// kindOf finds the kind of a file that has been read into a tree: the one it
-// names, or the one that its sections make it.
+// kindOf returns the kind that a file names, or the one that its sections imply.
 func kindOf(root *Node) Kind {
 	if n := root.Get("kind"); n != nil {
 		if named := Kind(strings.TrimSpace(n.Text)); n.Kind == Scalar && slices.Contains(Kinds(), named) {
@@ -198,8 +191,7 @@ func kindOf(root *Node) Kind {
 	return DataPlane
 }
 
-// checkKind complains of a file whose sections do not go with the kind that it
-// names, or with each other.
+// checkKind rejects a file whose sections conflict with its kind or with each other.
 func (d *Decoder) checkKind() {
 	if d.Root.Kind != Mapping {
 		return
@@ -218,15 +210,15 @@ func (d *Decoder) checkKind() {
 	}
 }
 
-// Warnings are what readers of the plan's findings should know of its cells.
+// Warnings returns what readers of the plan's findings should know about its cells.
 func (p *Plan) Warnings() []note.Note { return p.Study.Kind.spec().Warnings(p) }
 
-// Spread is how many nodes a plan needs, and in how many zones. Where it needs three
-// in two, two of them are in one.
+// Spread returns the number of nodes that a plan needs, and the number of their zones. Of three
+// nodes in two zones, two share one.
 func (p *Plan) Spread() (nodes, zones int) { return p.Study.Kind.spec().Nodes(p) }
 
-// Setting is the level of a factor that the study does not vary; false where it
-// does.
+// Setting returns the level of a factor that the study does not vary, and false for one that
+// varies.
 func (s *Study) Setting(f Factor) (string, bool) {
 	level, ok := s.Settings[f.Name]
 	if !ok && f.Implied && !s.Varies(f.Name) {
@@ -235,8 +227,7 @@ func (s *Study) Setting(f Factor) (string, bool) {
 	return level, ok
 }
 
-// allFactors are those of all kinds, each once, and the one that chooses a
-// variant.
+// allFactors returns the factors of all kinds, each once, and the factor variant.
 func allFactors() []Factor {
 	var out []Factor
 	for _, k := range Kinds() {
@@ -249,7 +240,7 @@ func allFactors() []Factor {
 	return append(out, variantFactor)
 }
 
-// foreign is the complaint about something that belongs to another kind.
+// foreign returns the error for something that belongs to another kind.
 func foreign(what string, of, here Kind) *Error {
 	hint := "leave it out"
 	switch s := of.spec(); {
@@ -267,7 +258,7 @@ func foreign(what string, of, here Kind) *Error {
 	return Complain(CodeKind, hint, "%s belongs to %s, and this study is one of %s", what, of.About(), here.About())
 }
 
-// notHere says of a name in a mapping whether it belongs to other kinds only.
+// notHere reports, as an error, a name that belongs to other kinds only.
 func (d *Decoder) notHere(name string, of []Kind, pos Pos) bool {
 	if len(of) == 0 || slices.Contains(of, d.kind) {
 		return false

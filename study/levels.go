@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/record/rate"
 )
 
-// Complain is an error in a piece of text whose place the caller adds.
+// Complain returns an error in a piece of text; the caller adds its position.
 func Complain(code Code, hint, format string, args ...any) *Error {
 	return &Error{Code: code, Msg: fmt.Sprintf(format, args...), Args: args, Hint: hint}
 }
@@ -22,7 +22,7 @@ func Choice(name string, scope Scope, def, doc string, levels ...string) Factor 
 	return f.Amongst(func() []string { return levels })
 }
 
-// amongst lets a factor have the levels that are there when one is read.
+// amongst restricts a factor to the levels returned when a level is parsed.
 func (f Factor) Amongst(levels func() []string) Factor {
 	f.Parse = func(s string) (string, *Error) {
 		if all := levels(); !slices.Contains(all, s) {
@@ -38,7 +38,7 @@ var (
 	UnitPattern = lazyregexp.New(`^([0-9]+(?:_[0-9]+)*(?:\.[0-9]+)?)\s*([A-Za-z/]*)$`)
 )
 
-// Number parses a plain decimal number; it knows the usual ways to be wrong.
+// Number parses a plain decimal number and recognizes common mistakes.
 func Number(s string) (float64, *Error) {
 	switch strings.ToLower(strings.TrimLeft(s, "+-")) {
 	case "nan", ".nan", "inf", ".inf", "infinity":
@@ -66,9 +66,9 @@ var (
 	reList      = lazyregexp.New(`^[0-9._]+(,\s*[0-9._]+)+$`)
 )
 
-// noNumber guesses what somebody meant by a text that is no plain number.
+// noNumber guesses the intent of a text that is not a plain number.
 func noNumber(s string) *Error {
-	const writable = 1e15 // floats are exact below, and such a number is read at a glance
+	const writable = 1e15 // below, floats are exact and such a number is easy to read
 	switch {
 	case reExponent.MatchString(s):
 		hint := "write the number out, without an exponent"
@@ -132,7 +132,7 @@ func RateLevel(s string) (string, *Error) {
 	return strconv.FormatFloat(v, 'f', -1, 64), nil
 }
 
-// MaxPayload bounds the body of a request, and of an answer.
+// MaxPayload limits the size of a request or response body.
 const MaxPayload = 64 << 20
 
 func payloadLevel(s string) (string, *Error) {

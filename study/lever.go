@@ -2,35 +2,34 @@ package study
 
 import "time"
 
-// Levels of levers, and of other factors that leave things alone.
+// Levels of levers, and of other factors that can leave settings alone.
 const (
-	// LevelInstalled leaves a lever as it was found. LevelDefault is what istiod
-	// has built in, LevelNone nothing at all.
+	// LevelInstalled leaves a lever as found. LevelDefault is istiod's built-in default, and
+	// LevelNone means no value.
 	LevelInstalled = "installed"
 	LevelDefault   = "default"
 	LevelNone      = "none"
 )
 
-// Lever is a place where istiod reads a setting whose value is the level itself.
-// Level default is what istiod has where the setting is absent. The zero value is for settings that
-// an adapter applies by code of its own.
+// Lever says where istiod reads a setting whose value is the level itself. Level default removes
+// the setting, which leaves istiod's built-in default. The zero value is for settings that an
+// adapter applies in code.
 type Lever struct {
-	Env           string // a variable of istiod's environment
-	ProxyMetadata string // of all sidecars, in the mesh configuration
-	Flag          string // of istiod's command line, without its dashes
+	Env           string // a variable in istiod's environment
+	ProxyMetadata string // for all sidecars, in the mesh configuration
+	Flag          string // on istiod's command line, without the dashes
 }
 
-// InEnv says which variable of istiod's environment holds the level.
+// InEnv stores the level in a variable of istiod's environment.
 func (f Factor) InEnv(name string) Factor { f.Lever.Env = name; return f }
 
-// InFlag says which flag of istiod's command line holds the level.
+// InFlag passes the level as a flag on istiod's command line.
 func (f Factor) InFlag(name string) Factor { f.Lever.Flag = name; return f }
 
-// InMetadata says which field of all sidecars' metadata holds the level.
+// InMetadata stores the level in a field of all sidecars' metadata.
 func (f Factor) InMetadata(name string) Factor { f.Lever.ProxyMetadata = name; return f }
 
-// AsLever is a factor whose default leaves things as installed; the default that it
-// had is [Factor.Usual].
+// AsLever makes "installed" the default of a factor; the former default becomes [Factor.Usual].
 func AsLever(f Factor) Factor {
 	f.Usual, f.Default = f.Default, LevelInstalled
 	if f.Levels != nil {
@@ -73,8 +72,8 @@ func AsLever(f Factor) Factor {
 	return f
 }
 
-// Sets says whether a level of a lever sets something: it is not as installed, and
-// not one that means nothing.
+// Sets reports whether a level of a lever sets something, that is, whether it is applicable and not
+// as installed.
 func (f Factor) Sets(level string) bool {
 	if level == "" || level == NotApplicable {
 		return false
@@ -83,15 +82,15 @@ func (f Factor) Sets(level string) bool {
 	return err != nil || canonical != LevelInstalled
 }
 
-// FactorDebounceAfter is how long istiod waits for more changes after one.
+// FactorDebounceAfter is the time that istiod waits for more changes after one.
 const FactorDebounceAfter = "debounce_after"
 
-// DebounceAfter is the lever, which steps of scenarios change too.
+// DebounceAfter is the lever, which steps of scenarios also change.
 var DebounceAfter = AsLever(Text(FactorDebounceAfter, ScopeIstiod, "100ms",
 	"PILOT_DEBOUNCE_AFTER: how long istiod waits for more changes after one.", DurationPattern, DebounceLevel, "100ms", "2500ms").
 	NumericIn("s", SecondsValue).InEnv("PILOT_DEBOUNCE_AFTER").Labelled(Says("debounce %s")))
 
-// DebounceLevel reads how long istiod waits.
+// DebounceLevel parses a debounce time of istiod.
 func DebounceLevel(s string) (string, *Error) {
 	d, c := ParseDuration(s)
 	if c != nil {
@@ -103,6 +102,6 @@ func DebounceLevel(s string) (string, *Error) {
 	return FormatDuration(d), nil
 }
 
-// IsLever says that the factor is a setting of the mesh that is left as installed unless a
-// study names a level.
+// IsLever reports whether the factor is a mesh setting that stays as installed unless a study names
+// a level.
 func (f Factor) IsLever() bool { return f.Default == LevelInstalled }

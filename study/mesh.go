@@ -7,30 +7,30 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Meshes that code compares with.
+// Meshes that the code compares with.
 const (
 	MeshNone    = "none"
 	MeshIstio   = "istio"
 	MeshLinkerd = "linkerd"
 )
 
-// A Mesh is one that studies can name.
+// A Mesh is a mesh that studies can name.
 type Mesh struct {
 	Name string
-	// Carriers are who can carry requests in it.
+	// Carriers lists what can carry requests in the mesh.
 	Carriers []Carrier
-	// Groups are those of the API whose objects configure its proxies, with all that end in them.
+	// Groups lists the API groups whose objects configure its proxies. Groups that end in one of
+	// them count too.
 	Groups []string
 }
 
-// A Carrier says who carries a cell's requests: it is a level of the factor
-// sidecars.
+// A Carrier is what carries a cell's requests: a level of the factor sidecars.
 type Carrier struct {
 	Level string
-	// Way is what requests pass. A proxy of the client's node and one of the
-	// server's stand there even if a run has both pods on one node.
+	// Way is the path of requests. It has separate proxies for the client's and the server's node,
+	// even if a run has both pods on one node.
 	Way record.Way
-	// Subject names it in a sentence, Many says that this is a plural.
+	// Subject names the carrier in a sentence; Many means that the name is plural.
 	Subject string
 	Many    bool
 }
@@ -47,7 +47,7 @@ var (
 		{SidecarsWaypoint, record.Way{record.PartClientNode, record.PartWaypoint, record.PartServerNode}, "ztunnel with a waypoint", false}}
 )
 
-// meshes is the table of meshes. A level means the same in each of them.
+// meshes is the table of meshes. A level means the same in all of them.
 var meshes = []Mesh{
 	{MeshNone, []Carrier{byNone}, nil},
 	{MeshIstio, append(slices.Concat(bySidecar, byZtunnel), byGateway), []string{"istio.io", gatewayAPI}},
@@ -56,7 +56,7 @@ var meshes = []Mesh{
 
 const gatewayAPI = "gateway.networking.k8s.io"
 
-// ConfiguresProxies reports whether objects of a version of the API configure a mesh's proxies.
+// ConfiguresProxies reports whether objects of an API version configure a mesh's proxies.
 func ConfiguresProxies(version string) bool {
 	group, _, _ := strings.Cut(version, "/")
 	return slices.ContainsFunc(meshes, func(m Mesh) bool {
@@ -64,11 +64,11 @@ func ConfiguresProxies(version string) bool {
 	})
 }
 
-// AddMesh makes a mesh known that does not come with the program. It is for
-// the beginning of a program, before anything else is asked of this package.
+// AddMesh registers a mesh that does not come with the program. Call it at program start, before
+// any other use of this package.
 func AddMesh(m Mesh) { meshes = append(meshes, m) }
 
-// Meshes lists the names of those a study can name.
+// Meshes lists the names of the meshes that a study can name.
 func Meshes() []string {
 	out := make([]string, len(meshes))
 	for i, m := range meshes {
@@ -77,7 +77,7 @@ func Meshes() []string {
 	return out
 }
 
-// carriers are those of one mesh, or of all for "".
+// carriers returns the carriers of one mesh, or of all for "".
 func carriers(mesh string) []Carrier {
 	var out []Carrier
 	for _, m := range meshes {
@@ -90,8 +90,7 @@ func carriers(mesh string) []Carrier {
 	return out
 }
 
-// CarrierLevels are the levels of the factor sidecars in one mesh, or in all
-// for "".
+// CarrierLevels returns the levels of the factor sidecars in one mesh, or in all for "".
 func CarrierLevels(mesh string) []string {
 	var out []string
 	for _, c := range carriers(mesh) {
@@ -100,7 +99,7 @@ func CarrierLevels(mesh string) []string {
 	return out
 }
 
-// CarrierOf is a carrier by its level; one without proxies for no level.
+// CarrierOf returns a carrier by its level, or one without proxies for no level.
 func CarrierOf(level string) Carrier {
 	for _, c := range carriers("") {
 		if c.Level == level {
@@ -110,11 +109,10 @@ func CarrierOf(level string) Carrier {
 	return Carrier{}
 }
 
-// WayOf is the way of the requests of a cell of the data plane.
+// WayOf returns the path of a data-plane cell's requests.
 func WayOf(cell record.Cell) record.Way { return CarrierOf(cell[FactorSidecars]).Way }
 
-// WayOfTrial is the way that a trial's requests went. Both pods of a run can
-// be on one node.
+// WayOfTrial returns the path that a trial's requests took. Both pods of a run can be on one node.
 func WayOfTrial(t *record.Trial) record.Way {
 	if t.Way != nil {
 		return t.Way
@@ -122,7 +120,7 @@ func WayOfTrial(t *record.Trial) record.Way {
 	return WayOf(t.Cell)
 }
 
-// CarrierSubject puts a level of the factor sidecars in words.
+// CarrierSubject formats a level of the factor sidecars for a sentence.
 func CarrierSubject(level string) (name string, many bool) {
 	if c := CarrierOf(level); c.Subject != "" && level != SidecarsNone {
 		return c.Subject, c.Many
@@ -130,8 +128,7 @@ func CarrierSubject(level string) (name string, many bool) {
 	return FactorSidecars + " " + level, false
 }
 
-// proxied says that a cell has a sidecar somewhere: what sidecars are asked
-// for means something there.
+// proxied reports whether a cell has a sidecar anywhere, so that sidecar settings apply.
 func Proxied(cell record.Cell) bool { return len(WayOf(cell).At(record.PlaceSidecar)) > 0 }
 
 // Ambient reports whether a cell's pods are in Istio's ambient mesh.
@@ -139,10 +136,10 @@ func Ambient(cell record.Cell) bool {
 	return cell[FactorSidecars] == SidecarsAmbient || Waypoint(cell)
 }
 
-// Waypoint reports whether the server's Service uses a waypoint there.
+// Waypoint reports whether the server's Service uses a waypoint in a cell.
 func Waypoint(cell record.Cell) bool { return cell[FactorSidecars] == SidecarsWaypoint }
 
-// Entering reports whether a cell's requests come in by an ingress gateway of the mesh.
+// Entering reports whether a cell's requests enter through an ingress gateway of the mesh.
 func Entering(cell record.Cell) bool { return cell[FactorSidecars] == SidecarsGateway }
 
 // HasClientProxy reports whether a cell's load pod has a sidecar.
@@ -151,7 +148,7 @@ func HasClientProxy(cell record.Cell) bool { return WayOf(cell).Has(record.PartC
 // HasServerProxy reports whether a cell's worker pod has a sidecar.
 func HasServerProxy(cell record.Cell) bool { return WayOf(cell).Has(record.PartServerProxy) }
 
-// Lacks says that a part is a shared proxy that no cell's requests can pass.
+// Lacks reports whether a part is a shared proxy that no cell's requests can pass.
 func (s *Study) Lacks(part string) bool {
 	p, proxy := record.ProxyOf(part)
 	return proxy && p.Place.Shared() && !slices.ContainsFunc(s.Levels(FactorSidecars), func(level string) bool {

@@ -2,7 +2,7 @@ package study
 
 import "strings"
 
-// Factors of resilience that adapters of meshes apply.
+// Resilience factors that mesh adapters apply.
 const (
 	FactorMesh             = "mesh"
 	FactorRetries          = "retries"
@@ -15,7 +15,7 @@ const (
 	FactorLocality         = "locality"
 )
 
-// Levels that code compares with.
+// Levels that the code compares with.
 const (
 	LevelOff = "off"
 
@@ -23,11 +23,10 @@ const (
 	LocalityIgnore = "ignore"
 )
 
-// Settings are the parts of a level such as "errors=5 interval=1s".
+// Settings holds the parts of a level such as "errors=5 interval=1s".
 type Settings map[string]string
 
-// ParseSettings reads a level of outlier_detection or circuit_breaker; nil
-// for off.
+// ParseSettings parses a level of outlier_detection or circuit_breaker; it returns nil for off.
 func ParseSettings(level string) Settings {
 	if level == LevelOff || level == NotApplicable {
 		return nil

@@ -5,17 +5,17 @@ import (
 	"github.com/meshtrial/meshtrial/stat/money"
 )
 
-// Findings in money, of studies that name a mesh and its prices. Each has a
-// second one whose name ends in _overhead.
+// Findings in money, for studies that name a mesh and its prices. Each has a counterpart whose name
+// ends in _overhead.
 const (
-	FindingMoneyCores  = "money_cores"            // cores that the proxies of such a mesh use
-	FindingMoneyCPU    = "money_cpu"              // what those cost per month
-	FindingMoneyMemory = "money_memory"           // what the proxies' memory costs per month
-	FindingMoneyMonth  = "money_month"            // both
-	FindingMoneyFit    = FindingMoneyCPU + "_fit" // what the CPU costs by the line fitted to it
+	FindingMoneyCores  = "money_cores"            // cores used by the proxies of such a mesh
+	FindingMoneyCPU    = "money_cpu"              // monthly cost of those cores
+	FindingMoneyMemory = "money_memory"           // monthly cost of the proxies' memory
+	FindingMoneyMonth  = "money_month"            // sum of both
+	FindingMoneyFit    = FindingMoneyCPU + "_fit" // cost of CPU by the line fitted to it
 )
 
-// MoneyUnit is the unit of findings in money: "USD/month".
+// MoneyUnit returns the unit of findings in money: "USD/month".
 func (s *Study) MoneyUnit() string {
 	if s.Money == nil {
 		return finding.UnitMoney
@@ -23,9 +23,9 @@ func (s *Study) MoneyUnit() string {
 	return s.Money.Currency + "/month"
 }
 
-// PricedMesh is the mesh whose proxies findings in money are about. It is nil without a
-// section money, and beside section sizing where money states prices alone: they are of the
-// mesh that sizing states, and nobody stated another.
+// PricedMesh returns the mesh whose proxies findings in money are about. It returns nil without a
+// section money. It also returns nil next to a section sizing if money states prices alone: the
+// prices then apply to the mesh in sizing.
 func (s *Study) PricedMesh() *money.Mesh {
 	m := s.Money
 	if m == nil || s.Sizing == nil {

@@ -10,10 +10,10 @@ import (
 	"github.com/meshtrial/meshtrial/internal/yamltree"
 )
 
-// MaxFile is how many bytes a study file may have.
+// MaxFile is the maximum size of a study file in bytes.
 const MaxFile = 1 << 20
 
-// format is what a study file, and the value of a --set flag, may hold.
+// format limits what a study file and the value of a --set flag may hold.
 var format = yamltree.Format{What: "study", Bytes: MaxFile, Tokens: 40_000, Values: 20_000, Depth: 64, Aliases: true}
 
 type kind = yamltree.Kind
@@ -25,8 +25,8 @@ const (
 	Null     = yamltree.Null
 )
 
-// Node is a value of a study file with its place; --set flags change the tree
-// that a file was read into, and a study is written as a tree as well.
+// Node is a value of a study file with its position. --set flags modify the tree read from a file,
+// and a study is written as a tree too.
 type Node struct {
 	Kind   kind
 	Text   string  // of a scalar
@@ -34,7 +34,7 @@ type Node struct {
 	Values []*Node // of a mapping or sequence
 	Pos    Pos
 	Style  style // for writing only
-	Quoted bool  // a scalar that is a text whatever it looks like; of files read
+	Quoted bool  // of files read: a scalar that is text whatever it looks like
 }
 
 type key struct {
@@ -73,7 +73,7 @@ func (n *Node) remove(name string) {
 	}
 }
 
-// What names the kind of a value for people.
+// What returns the kind of a value for messages.
 func (n *Node) What() string {
 	if n.Kind == Scalar {
 		return fmt.Sprintf("%q", Clip(n.Text, 40))
@@ -91,7 +91,7 @@ func Clip(s string, most int) string {
 // source is a text being read, for positions.
 type source struct {
 	name  string
-	flag  bool // a --set flag: positions within it are of no use
+	flag  bool // a --set flag, in which positions are useless
 	lines []string
 }
 
@@ -106,7 +106,7 @@ func (s *source) at(line, column int) Pos {
 	return p
 }
 
-// readTree reads one YAML document into a tree, aliases written out.
+// readTree reads one YAML document into a tree and expands aliases.
 func readTree(data []byte, name string, flag bool) (*Node, error) {
 	src := &source{name: name, flag: flag}
 	tree, failed := yamltree.Read(data, format)
@@ -131,8 +131,8 @@ func readTree(data []byte, name string, flag bool) (*Node, error) {
 	return src.node(tree), nil
 }
 
-// ReadTree reads a document of another format than a study's: errors call it by name, and of an
-// empty one say what is wanted.
+// ReadTree reads a document in another format than a study's. Errors call it by name; for an empty
+// document they say what is wanted.
 func ReadTree(data []byte, name string, f yamltree.Format, wanted string) (*Node, error) {
 	src := &source{name: name}
 	tree, failed := yamltree.Read(data, f)
@@ -148,7 +148,7 @@ func ReadTree(data []byte, name string, f yamltree.Format, wanted string) (*Node
 	return src.node(tree), nil
 }
 
-// node gives a tree's places the file's name, the lines' text and the fields' paths.
+// node adds the file name, the source lines and the field paths to a tree's positions.
 func (s *source) node(t *yamltree.Node) *Node {
 	out := &Node{Kind: t.Kind, Text: t.Text, Quoted: t.Quoted, Pos: s.at(t.Line, t.Column)}
 	for _, k := range t.Keys {
@@ -160,7 +160,7 @@ func (s *source) node(t *yamltree.Node) *Node {
 	return out
 }
 
-// inField notes in the places of a value and of all below it that it is the field at a path.
+// inField records path as the field of a value and of everything below it.
 func (n *Node) inField(path string) *Node {
 	n.Pos.Field = path
 	for i, v := range n.Values {
@@ -175,12 +175,12 @@ func (n *Node) inField(path string) *Node {
 	return n
 }
 
-// style says how a value is written.
+// style selects how a value is written.
 type style int
 
 const (
-	styleAuto  style = iota // text: quoted where YAML would take it for something else
-	stylePlain              // levels, numbers, durations: as they are
+	styleAuto  style = iota // text: quoted where YAML would read it as another type
+	stylePlain              // levels, numbers, durations: verbatim
 	StyleFlow               // mappings and lists on one line
 )
 
@@ -201,7 +201,7 @@ func emitBlock(b *bytes.Buffer, n *Node, indent int) {
 		if n.Kind == Sequence {
 			b.WriteString("- ")
 			if v.Kind == Mapping && len(v.Values) > 0 && v.Style != StyleFlow {
-				// The first field stands on the line of the dash.
+				// The first field goes on the line of the dash.
 				var inner bytes.Buffer
 				emitBlock(&inner, v, indent+2)
 				b.WriteString(strings.TrimLeft(inner.String(), " "))
@@ -263,9 +263,9 @@ func emitFlow(b *bytes.Buffer, n *Node) {
 
 var (
 	rePlain = lazyregexp.New(`^[A-Za-z0-9_/][A-Za-z0-9_./+% -]*$`)
-	// Levels that YAML 1.1 takes for a truth value.
+	// reOldBool matches levels that YAML 1.1 reads as booleans.
 	reOldBool = lazyregexp.New(`^(on|off|yes|no)$`)
-	// Words and numbers that YAML 1.1 or 1.2 reads as something else.
+	// reTyped matches words and numbers that YAML 1.1 or 1.2 reads as another type.
 	reTyped = lazyregexp.New(`^(?i:true|false|yes|no|on|off|y|n|null|[-+.]?(inf|nan)|[-+.0-9][-+.0-9_a-fox]*([ep%].*)?)$`)
 )
 
@@ -277,19 +277,19 @@ func scalarText(text string, s style) string {
 	return quote(text)
 }
 
-// quote writes a double-quoted scalar; JSON's form is YAML's too.
+// quote writes a double-quoted scalar; JSON strings are valid YAML.
 func quote(text string) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(text); err != nil { // a string always encodes
+	if err := e.Encode(text); err != nil { // encoding a string never fails
 		panic(err)
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// literal reports whether text can be a block scalar: several lines, none of
-// which YAML could misread.
+// literal reports whether text can be a block scalar: several lines, none of which YAML could
+// misread.
 func literal(text string) bool {
 	if !strings.Contains(text, "\n") || strings.HasPrefix(text, " ") || strings.HasPrefix(text, "\n") {
 		return false

@@ -10,32 +10,32 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// Value is a kind of field: how it is read from a file, written to one, and
-// described to an editor. A field's value holds where its result goes.
+// Value describes a type of field: how to decode, encode and document it. A Value holds the
+// destination of the result.
 type Value interface {
 	Decode(d *Decoder, n *Node)
-	Encode() *Node // nil: leave the field out
+	Encode() *Node // nil: omit the field
 	Schema() *jsonschema.Schema
 }
 
-// Decoder collects what is wrong.
+// Decoder collects errors.
 type Decoder struct {
 	Root *Node
 	kind Kind
 	Errs Errors
-	// begun says that a run has begun with the study ([ParseAgain]), stored that all that
-	// is left to do is to tell of it ([ParseStored]).
+	// begun means that a run has begun with the study ([ParseAgain]), Stored that the study is only
+	// read to report on its run ([ParseStored]).
 	begun, Stored bool
-	// repriced says that flags take section money away, or state other prices.
+	// repriced means that flags remove section money or change its prices.
 	repriced bool
 }
 
-// Fail notes an error at a place.
+// Fail records an error at a position.
 func (d *Decoder) Fail(pos Pos, code Code, hint, format string, args ...any) {
 	d.Complain(pos, Complain(code, hint, format, args...))
 }
 
-// Complain notes an error in a piece of text that is at this place.
+// Complain records an error in the piece of text at this position.
 func (d *Decoder) Complain(pos Pos, e *Error) {
 	e.Pos = pos
 	d.Errs = append(d.Errs, e)
@@ -50,8 +50,8 @@ func (d *Decoder) Text(n *Node) (string, bool) {
 	return n.Text, true
 }
 
-// Pos is the place of a value by its path. Of a field that the file does not have it is
-// the place of the nearest field above.
+// Pos returns the position of a value by its path. For a field that the file does not have, it
+// returns the position of the nearest ancestor.
 func (d *Decoder) Pos(path ...any) Pos {
 	n, at, name := d.Root, d.Root.Pos, ""
 	for _, step := range path {
@@ -76,7 +76,7 @@ func (d *Decoder) Pos(path ...any) Pos {
 	return at
 }
 
-// joinField is the path of a field of the mapping at another path.
+// joinField returns the path of a field of the mapping at another path.
 func joinField(path, name string) string {
 	if path == "" {
 		return name
@@ -84,13 +84,13 @@ func joinField(path, name string) string {
 	return path + "." + name
 }
 
-// Field is a named part of a mapping.
+// Field is a named field of a mapping.
 type Field struct {
 	Name     string
 	Doc      string
 	Value    Value
 	Required bool
-	kinds    []Kind // the only ones it is for; nil for all
+	kinds    []Kind // the kinds that have it; nil for all
 }
 
 // Object is a mapping with fixed fields.
@@ -135,7 +135,7 @@ func (o Object) names() []string {
 	return out
 }
 
-// of returns the object without the fields of other kinds, also within it.
+// of returns the object without the fields of other kinds, at any depth.
 func (o Object) of(p Kind) Object {
 	var kept []Field
 	for _, f := range o.Fields {
@@ -150,14 +150,14 @@ func (o Object) of(p Kind) Object {
 	return o
 }
 
-// Placed is a field of a kind, and where it stands in a file.
+// Placed is a field of a kind and its location in a file.
 type Placed struct {
 	Field Field
-	In    string // the field whose mapping it is part of; "" for the file itself
-	After string // the field that it follows; "" for the mapping's first
+	In    string // the field whose mapping contains it; "" for the file itself
+	After string // the preceding field; "" if first in the mapping
 }
 
-// place puts a kind's field where it stands.
+// place inserts a kind's field at its location.
 func (o *Object) place(p Placed) {
 	if p.In != "" {
 		f := o.find(p.In)
@@ -210,7 +210,7 @@ func (o Object) Schema() *jsonschema.Schema {
 	return s
 }
 
-// ListValue is a list of values of one kind.
+// ListValue is a list of values of one type.
 type ListValue[T any] struct {
 	To      *[]T
 	Element func(*T) Value
@@ -263,12 +263,12 @@ func (v ListValue[T]) Schema() *jsonschema.Schema {
 	return s
 }
 
-// Stated is a section that need not be there, and whose fields have defaults once it is.
+// Stated returns an optional section whose fields have defaults once it is present.
 func Stated[T any](to **T, preset func() T, fields func(*T) Object) Value {
 	return statedValue[T]{to, preset, fields}
 }
 
-// statedValue is an optional section whose fields have defaults once it is there.
+// statedValue is an optional section whose fields have defaults once it is present.
 type statedValue[T any] struct {
 	to     **T
 	preset func() T
@@ -300,7 +300,7 @@ func (v statedValue[T]) Schema() *jsonschema.Schema {
 	return v.fields(&m).Schema()
 }
 
-// Optional is a section that need not be there, and whose fields are zero once it is.
+// Optional returns an optional section whose fields are zero by default once it is present.
 func Optional[T any](to **T, fields func(*T) Object) Value {
 	return Stated(to, func() (zero T) { return zero }, fields)
 }

@@ -9,37 +9,36 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Parse reads a study file and fills every default in. name is what errors
-// call the file. sets are overrides, "path=value" each, as of --set flags:
+// Parse reads a study file and fills in every default. Errors call the file name. sets holds
+// overrides of the form "path=value", as in --set flags:
 //
 //	window=500ms             a field, dots between levels
 //	factors.rate=[100, 200]  a list
 //	rate=2000                a factor by its name alone: fixed by one level,
 //	connections=[8, 16]      varied by a list
 //
-// The error is [Errors] with places, exit code 2 and, if there is but one
-// fault, a hint.
+// The error is [Errors] with positions, exit code 2 and, if there is only one, a hint.
 func Parse(data []byte, name string, sets []string) (*Study, error) {
 	return parse(data, name, sets, toRun)
 }
 
-// ParseAgain reads a study that a run has begun with, to go on. It takes factors that mean
-// nothing in any cell: an earlier release ran such studies.
+// ParseAgain reads a study to resume its run. It accepts factors that mean nothing in any cell,
+// because an earlier release ran such studies.
 func ParseAgain(data []byte, name string, sets []string) (*Study, error) {
 	return parse(data, name, sets, toGoOn)
 }
 
-// ParseStored reads the study of a run that there is. It refuses none because its cells
-// are not what they are called, or their trials cannot be valid: an earlier release ran such
-// studies, and what they measured is still read.
+// ParseStored reads the study of an existing run. It does not reject cells that are not what their
+// names say, or whose trials cannot be valid: an earlier release ran such studies, and their
+// measurements remain readable.
 func ParseStored(data []byte, name string, sets []string) (*Study, error) {
 	return parse(data, name, sets, toTell)
 }
 
-// purpose is what a study is read for.
+// purpose says why a study is read.
 type purpose struct {
 	begun  bool // a run has begun with it
-	stored bool // to tell what the run measured
+	stored bool // to report on a finished run
 }
 
 var (
@@ -77,11 +76,11 @@ func parse(data []byte, name string, sets []string, to purpose) (*Study, error) 
 	return s, nil
 }
 
-// Marshal writes the study with every default filled in: parsed again it
-// gives the same study and plan.
+// Marshal writes the study with every default filled in. Parsing the output yields the same study
+// and plan.
 func (s *Study) Marshal() []byte { return emit(root(s).of(s.Kind).Encode()) }
 
-// defaultsOf is a study of a kind before its file is read.
+// defaultsOf returns a study of a kind with its defaults, before its file is read.
 func defaultsOf(k Kind) *Study {
 	s := defaults()
 	s.Kind = k
@@ -142,9 +141,9 @@ func (d *Decoder) resolve(s *Study) {
 	d.resolvePublished(s)
 }
 
-// resolvePublished turns published figures into their findings' own units. One in money is
-// left out where flags take the prices away, or state them in another currency: there is
-// nothing to set it beside then.
+// resolvePublished converts published figures to their findings' own units. It drops a figure in
+// money if flags remove the prices or change their currency, since there is nothing to compare it
+// with.
 func (d *Decoder) resolvePublished(s *Study) {
 	var kept []Published
 	for i, p := range s.Published {
@@ -162,8 +161,8 @@ func (d *Decoder) resolvePublished(s *Study) {
 	s.Published = kept
 }
 
-// Levels are those that a factor has in the cells of this study, from factors, settings and
-// the variants that it measures: what cannot be measured is looked for in them.
+// Levels returns the levels of a factor in the cells of this study, from factors, settings and the
+// measured variants. Checks for levels that cannot be measured use it.
 func (s *Study) Levels(factor string) []string {
 	chosen := s.Chosen()
 	var out []string
@@ -173,13 +172,13 @@ func (s *Study) Levels(factor string) []string {
 	return s.among(factor, out, chosen)
 }
 
-// Written are all levels that the file gives a factor, in variants that are left out too:
-// what no cell has use for may be there for them.
+// Written returns all levels that the file gives a factor, including those in omitted variants,
+// which may be why the file has parts that no cell uses.
 func (s *Study) Written(factor string) []string {
 	return s.among(factor, []string{s.Settings[factor]}, s.Variants)
 }
 
-// among are the levels of a factor that varies, or those of a setting and of variants.
+// among returns the levels of a factor that varies, or those of a setting and of variants.
 func (s *Study) among(factor string, setting []string, variants []NamedLevels) []string {
 	if f := s.Varied(factor); f != nil {
 		return f
@@ -193,7 +192,7 @@ func (s *Study) among(factor string, setting []string, variants []NamedLevels) [
 	return out
 }
 
-// Varied are the levels of a factor that stands in factors, nil for others.
+// Varied returns the levels of a factor listed in factors, nil for others.
 func (s *Study) Varied(factor string) []string {
 	for _, f := range s.Factors {
 		if f.Factor == factor {
@@ -203,7 +202,7 @@ func (s *Study) Varied(factor string) []string {
 	return nil
 }
 
-// check finds what is wrong between fields.
+// check finds errors between fields.
 func (d *Decoder) check(s *Study) {
 	d.checkTimes(s)
 	s.Kind.spec().Check(d, s)
@@ -219,7 +218,7 @@ func (d *Decoder) check(s *Study) {
 	p, err := NewPlan(s, 0)
 	var fault *planError
 	switch {
-	case err == nil && !d.checkEffect(p): // the rest may follow from it
+	case err == nil && !d.checkEffect(p): // other errors may follow from it
 	case err == nil:
 		d.checkStop(s, p)
 		d.checkTunePlan(p)
@@ -249,10 +248,10 @@ func (d *Decoder) checkTimes(s *Study) {
 	}
 }
 
-// stopNone ends the hints about a stop rule that a flag can take away.
+// stopNone ends hints about a stop rule that a flag can remove.
 const stopNone = ", or leave the rule out (--set stop=none)"
 
-// checkStop makes sure that the stop rule can be met.
+// checkStop verifies that the stop rule can be met.
 func (d *Decoder) checkStop(s *Study, p *Plan) {
 	if s.Stop == nil {
 		return

@@ -1,6 +1,6 @@
 package study
 
-// places notes where the file names each factor.
+// places records where the file names each factor.
 func (d *Decoder) places() map[string]Pos {
 	out := map[string]Pos{}
 	note := func(section *Node) {
@@ -26,10 +26,9 @@ func (d *Decoder) places() map[string]Pos {
 	return out
 }
 
-// Place is where the study's file says something of the first of these
-// factors of which it says anything, for faults that only the code finds that
-// acts on a cell. Where it names none of them it is the section that makes the
-// study one of its kind.
+// Place returns the position of the first of these factors that the study's file mentions, for
+// errors found only when a cell is applied. If it mentions none of them, Place returns the section
+// that determines the study's kind.
 func (s *Study) Place(factors ...string) Pos {
 	for _, name := range append(factors, s.Kind.spec().Section) {
 		if p, ok := s.places[name]; ok {
@@ -39,8 +38,8 @@ func (s *Study) Place(factors ...string) Pos {
 	return Pos{File: "study " + s.Name}
 }
 
-// levelsAt notes where settings and factors give factors levels. Of a study that a run has
-// begun with it notes flags alone.
+// levelsAt records where settings and factors give factors levels. For a study whose run has begun
+// it records flags only.
 func (d *Decoder) levelsAt() map[string]Pos {
 	out := map[string]Pos{}
 	for _, section := range []*Node{d.Root.Get("settings"), d.Root.Get("factors")} {
@@ -56,7 +55,7 @@ func (d *Decoder) levelsAt() map[string]Pos {
 	return out
 }
 
-// setBy is the --set flag that gives a factor its levels, if one does.
+// setBy returns the --set flag that gives a factor its levels, if there is one.
 func (s *Study) setBy(factor string) (Pos, bool) {
 	p, ok := s.places[factor]
 	return p, ok && p.flag()

@@ -10,42 +10,40 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// MaxCells is how many cells a study may have.
+// MaxCells is the maximum number of cells in a study.
 const MaxCells = 5000
 
-// Plan is what a study comes to: its cells, what each is compared with, and
-// the order of every block. The same study and seed give the same plan on
-// every machine.
+// Plan is what a study expands to: its cells, the baseline of each, and the order of every block.
+// The same study and seed yield the same plan on every machine.
 type Plan struct {
 	Study *Study
 	Seed  uint64
-	// Cells are the distinct cells in the study's order, as they take
-	// effect; each holds a level of every factor.
+	// Cells are the distinct cells in the study's order, as they take effect. Each holds a level of
+	// every factor.
 	Cells []record.Cell
-	// Varying are the study's factors with their levels.
+	// Varying lists the study's factors with their levels.
 	Varying []record.FactorLevels
 
-	// requested is the first combination of levels that came to each cell.
+	// requested is the first combination of levels that resolved to each cell.
 	requested []record.Cell
 
-	// given counts the cells of levels that the study names; those after are
-	// a search's own.
+	// given is the number of cells with levels that the study names; later cells are added by a
+	// search.
 	given int
 
-	baseline []int  // index of the cell each is compared with, -1 for none
-	doubled  []bool // cells others are compared with
+	baseline []int  // index of the cell that each is compared with, -1 for none
+	doubled  []bool // cells that others are compared with
 	index    map[string]int
 }
 
-// Slot is one trial of a block: a cell of the plan, and which of the
-// baseline's two turns it is.
+// Slot is one trial of a block: a cell of the plan, and which of the baseline's two turns it is.
 type Slot struct {
 	Cell   int
 	Repeat int
 }
 
-// NewPlan makes the plan of a study. The seed orders the blocks; it is
-// usually the study's own, or one chosen when that is 0.
+// NewPlan makes the plan of a study. The seed orders the blocks. It is usually the study's own, or
+// one chosen at random if that is 0.
 func NewPlan(s *Study, seed uint64) (*Plan, error) {
 	p := &Plan{Study: s, Seed: seed, Varying: s.Factors, index: map[string]int{}}
 	total := 1
@@ -123,18 +121,17 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 	return p, p.compare()
 }
 
-// effective is a full cell as it takes effect and as the plan names it.
+// effective returns a full cell as it takes effect and as the plan names it.
 func (p *Plan) effective(cell record.Cell) record.Cell {
 	return p.named(p.Study.Kind.Effective(cell))
 }
 
-// named is a full cell as the plan names it.
+// named returns a full cell as the plan names it.
 func (p *Plan) named(cell record.Cell) record.Cell {
 	return unsaid(p.Study.Kind.Factors(), cell, p.Study.Varies)
 }
 
-// add takes a combination of levels as a cell, unless it comes to one that is
-// there.
+// add adds the cell of a combination of levels, unless the plan already has it.
 func (p *Plan) add(requested record.Cell) {
 	cell := p.effective(requested)
 	key := cell.Key()
@@ -167,7 +164,7 @@ func (p *Plan) compare() error {
 	return nil
 }
 
-// planError is an error that only the plan shows, and the path of its field.
+// planError is an error that only the plan reveals, with the path of its field.
 type planError struct {
 	err  *Error
 	path []any
@@ -179,7 +176,7 @@ func planFault(code Code, hint, format string, args ...any) *planError {
 	return &planError{err: Complain(code, hint, format, args...)}
 }
 
-// at says which field the error is about; its name, or the factor's, begins the message.
+// at sets the field of the error; its name, or the factor's, begins the message.
 func (e *planError) at(path ...any) *planError {
 	about := path[0]
 	if factor, ok := path[len(path)-1].(string); ok {
@@ -191,14 +188,14 @@ func (e *planError) at(path ...any) *planError {
 
 func (s *Study) Varies(factor string) bool { return s.Varied(factor) != nil }
 
-// asks says whether a factor's level in a cell is one that the study varies.
+// asks reports whether the study varies a factor's level in a cell.
 func (s *Study) asks(factor string, requested record.Cell) bool {
 	v, _ := s.VariantLevels(requested[FactorVariant])
 	_, named := v[factor]
 	return named || s.Varies(factor)
 }
 
-// Index returns the place of a cell in Cells.
+// Index returns the index of a cell in Cells.
 func (p *Plan) Index(cell record.Cell) (int, bool) {
 	i, ok := p.index[cell.Key()]
 	if !ok {
@@ -207,13 +204,13 @@ func (p *Plan) Index(cell record.Cell) (int, bool) {
 	return i, ok
 }
 
-// completed is [Kind.Completed], as the plan names cells.
+// completed returns [Kind.Completed], as the plan names cells.
 func (p *Plan) completed(cell record.Cell) record.Cell {
 	return p.named(p.Study.Kind.Completed(cell).With(nil))
 }
 
-// Completed is a cell of the kind's studies with the defaults of factors that it
-// lacks, and with the canonical spelling of its levels.
+// Completed returns a cell of the kind with defaults for missing factors and canonical spelling of
+// its levels.
 func (k Kind) Completed(cell record.Cell) record.Cell {
 	out := cell.With(nil)
 	other := false
@@ -231,9 +228,8 @@ func (k Kind) Completed(cell record.Cell) record.Cell {
 	return k.Effective(out)
 }
 
-// BaselineOf returns the cell that a cell of the plan is compared with;
-// false if the study compares nothing or the cell is not of this plan. A
-// baseline's baseline is itself.
+// BaselineOf returns the cell that a cell of the plan is compared with. It returns false if the
+// study compares nothing or the cell is not part of this plan. A baseline is its own baseline.
 func (p *Plan) BaselineOf(cell record.Cell) (record.Cell, bool) {
 	i, ok := p.Index(cell)
 	if !ok || p.baseline[i] < 0 {
@@ -245,8 +241,7 @@ func (p *Plan) BaselineOf(cell record.Cell) (record.Cell, bool) {
 // Doubled reports whether a cell runs twice in every block.
 func (p *Plan) Doubled(cell int) bool { return p.doubled[cell] }
 
-// IsBaseline reports whether other cells are compared with this one; it
-// runs twice in every block.
+// IsBaseline reports whether other cells are compared with this one; it runs twice in every block.
 func (p *Plan) IsBaseline(cell record.Cell) bool {
 	i, ok := p.Index(cell)
 	return ok && p.doubled[i]
@@ -263,8 +258,8 @@ func (p *Plan) Matching(partial record.Cell) []int {
 	return out
 }
 
-// StopCells returns the indexes of the cells whose interval the study's stop
-// rule watches; none without a rule.
+// StopCells returns the indexes of the cells whose intervals the study's stop rule watches; none
+// without a rule.
 func (p *Plan) StopCells() []int {
 	if p.Study.Stop == nil {
 		return nil
@@ -290,8 +285,7 @@ func (p *Plan) Short(cell record.Cell) record.Cell {
 	return out
 }
 
-// Label names a cell by the levels that vary, for legends and progress:
-// "both · 16 connections".
+// Label names a cell by its varying levels, for legends and progress: "both · 16 connections".
 func (p *Plan) Label(cell record.Cell) string {
 	var parts []string
 	for _, f := range p.Varying {
@@ -302,7 +296,7 @@ func (p *Plan) Label(cell record.Cell) string {
 		parts = append(parts, p.Study.Kind.label(f.Factor, level))
 	}
 	if len(parts) == 0 {
-		if name := cell[FactorVariant]; name != "" && p.Study.Kind.spec().OneVariant { // the only one that is measured
+		if name := cell[FactorVariant]; name != "" && p.Study.Kind.spec().OneVariant { // the only one measured
 			return name
 		}
 		first := p.Study.Kind.Factors()[0]
@@ -322,9 +316,8 @@ func (p *Plan) BlockSize() int {
 	return n
 }
 
-// Block returns the trials of block i (from 0) in their random order: every
-// cell once, baselines twice and, if anything else can stand between them,
-// not one after the other. Every allowed order is equally likely.
+// Block returns the trials of block i (from 0) in random order: every cell once and baselines
+// twice, not adjacent if any other trial can separate them. Every allowed order is equally likely.
 func (p *Plan) Block(i int) []Slot {
 	slots := make([]Slot, 0, p.BlockSize())
 	for c := range p.Cells {
@@ -340,7 +333,7 @@ func (p *Plan) Block(i int) []Slot {
 			break
 		}
 	}
-	// The first turn of a baseline is its repeat 0.
+	// The first turn of a baseline is repeat 0.
 	seen := make([]bool, len(p.Cells))
 	for k := range slots {
 		slots[k].Repeat = 0
@@ -361,10 +354,9 @@ func adjacent(slots []Slot) bool {
 	return false
 }
 
-// shuffle is Fisher and Yates' (Knuth, The Art of Computer Programming,
-// vol. 2, 3.4.2, algorithm P), written out because a recorded seed must give
-// the same order in every release of Go. The high word of a 128-bit product
-// is uniform to within slots/2^64.
+// shuffle is the Fisher-Yates shuffle (Knuth, The Art of Computer Programming, vol. 2, 3.4.2,
+// algorithm P). It is written out because a recorded seed must yield the same order in every
+// release of Go. The high word of a 128-bit product is uniform to within slots/2^64.
 func shuffle(slots []Slot, random *rand.PCG) {
 	for k := len(slots) - 1; k > 0; k-- {
 		j, _ := bits.Mul64(random.Uint64(), uint64(k+1))
@@ -372,11 +364,11 @@ func shuffle(slots []Slot, random *rand.PCG) {
 	}
 }
 
-// TrialID names a trial by its block and its place in the block's order.
+// TrialID names a trial by its block and its position in the block.
 func TrialID(block, order int) string { return fmt.Sprintf("b%03d-t%02d", block, order) }
 
-// CheckTrials reports the first trial that this plan would not have made:
-// the study or the seed is another one.
+// CheckTrials reports the first trial that this plan would not have made, which means that the
+// study or the seed differs.
 func (p *Plan) CheckTrials(trials []record.Trial) error {
 	blocks := map[int][]Slot{}
 	for _, t := range trials {

@@ -9,16 +9,16 @@ import (
 	"github.com/meshtrial/meshtrial/record/rate"
 )
 
-// Reading reads the levels of a cell as values, for the struct of levels that a kind's
-// trials act on. A lever as installed counts as its usual level.
+// Reading reads the levels of a cell as typed values. Each kind fills the struct that its trials
+// act on from one. An installed lever counts as its usual level.
 type Reading struct {
 	table []Factor
 	cell  record.Cell
 	err   error
 }
 
-// ReadCell begins to read a cell of a kind with these factors. Err is set if the cell did
-// not come from a plan of such a study.
+// ReadCell begins to read a cell of a kind with these factors. Err is set if the cell did not come
+// from a plan of such a study.
 func ReadCell(table []Factor, cell record.Cell) *Reading {
 	r := &Reading{table: table, cell: cell}
 	for _, f := range table {
@@ -34,7 +34,7 @@ func ReadCell(table []Factor, cell record.Cell) *Reading {
 	return r
 }
 
-// Err is the first level that is none of its factor's.
+// Err returns an error about the first level that is not valid for its factor.
 func (r *Reading) Err() error { return r.err }
 
 func (r *Reading) fail(factor string, err error) {
@@ -63,13 +63,13 @@ func (r *Reading) level(name string) (Factor, string) {
 	panic("study: there is no factor " + name)
 }
 
-// Text is a level as it is, [NotApplicable] where the factor means nothing.
+// Text returns a level as it is, [NotApplicable] where the factor means nothing.
 func (r *Reading) Text(factor string) string {
 	_, level := r.level(factor)
 	return level
 }
 
-// Set is a level, "" where it leaves things as they are.
+// Set returns a level, "" if it sets nothing.
 func (r *Reading) Set(factor string) string {
 	switch level := r.Text(factor); level {
 	case NotApplicable, LevelNone, LevelDefault:
@@ -79,26 +79,26 @@ func (r *Reading) Set(factor string) string {
 	}
 }
 
-// Number is a level in the factor's unit, 0 for words.
+// Number returns a level in the factor's unit, 0 for words.
 func (r *Reading) Number(factor string) float64 {
 	f, level := r.level(factor)
 	v, _ := f.Value(level)
 	return v
 }
 
-// Int is such a number that is whole.
+// Int returns a whole-number level.
 func (r *Reading) Int(factor string) int { return int(r.Number(factor)) }
 
 // Bool reports whether a level is true.
 func (r *Reading) Bool(factor string) bool { return r.Text(factor) == "true" }
 
-// Duration is a level that is a time, 0 for words.
+// Duration returns a level that is a time, 0 for words.
 func (r *Reading) Duration(factor string) time.Duration {
 	d, _ := ParseDuration(r.Text(factor))
 	return d
 }
 
-// Rate is a level that is a rate of requests.
+// Rate returns a level that is a request rate.
 func (r *Reading) Rate(factor string) rate.Rate {
 	out, err := rate.Parse(r.Text(factor))
 	if err != nil {
@@ -107,7 +107,7 @@ func (r *Reading) Rate(factor string) rate.Rate {
 	return out
 }
 
-// CountIn is the level of a factor that counts, one where a cell does not say.
+// CountIn returns the level of a counting factor, 1 if the cell has none.
 func CountIn(cell record.Cell, factor string) int {
 	n, _ := strconv.Atoi(cell[factor])
 	return max(1, n)

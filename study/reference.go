@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// Reference returns the documentation of study files in Markdown, made from the same tables
-// as the parser: docs/study.md.
+// Reference returns the Markdown documentation of study files (docs/study.md), generated from the
+// parser's tables.
 func Reference() string {
 	var b strings.Builder
 	b.WriteString(referenceHead)
@@ -41,9 +41,9 @@ func Reference() string {
 	return b.String()
 }
 
-// brief is the first phrase of a description.
+// Brief returns the first phrase of a description.
 func Brief(doc string) string {
-	const enough = 4 // words before a comma that are a phrase
+	const enough = 4 // minimum number of words before a comma for a phrase
 	depth := 0
 	for i, r := range doc {
 		switch r {
@@ -63,12 +63,12 @@ func Brief(doc string) string {
 	return doc
 }
 
-// defaultTrees are studies of each kind with every section at its defaults.
+// defaultTrees returns a study of each kind with every section at its defaults.
 func defaultTrees() []*Node {
 	var out []*Node
 	for _, k := range Kinds() {
 		tree, err := readTree([]byte(cmp.Or(k.spec().Sample, "{}")), "", true)
-		if err != nil { // it is YAML
+		if err != nil { // the sample is valid YAML
 			panic(err)
 		}
 		d := &Decoder{Root: tree, kind: kindOf(tree)}
@@ -79,7 +79,7 @@ func defaultTrees() []*Node {
 	return out
 }
 
-// defaultAt is the value at a path in the first tree that has one, "" for none.
+// defaultAt returns the value at a path in the first tree that has one, "" for none.
 func defaultAt(trees []*Node, path string) string {
 	for _, n := range trees {
 		for step := range strings.SplitSeq(path, ".") {
@@ -111,7 +111,7 @@ func writeFields(b *strings.Builder, s *jsonschema.Schema, defaults []*Node, pre
 			of = " (" + strings.Join(words, ", ") + ")"
 		}
 		fmt.Fprintf(b, "- `%s`%s: %s\n", path, of, Brief(p.Value.Description))
-		if path == "graph" || path == "timeline" || path == "tune" { // docs/scenarios.md and docs/tuning.md have them
+		if path == "graph" || path == "timeline" || path == "tune" { // see docs/scenarios.md and docs/tuning.md
 			continue
 		}
 		if inner, step := mappingOf(p.Value), "."; inner != nil && !ofLevels(inner) {
@@ -123,7 +123,7 @@ func writeFields(b *strings.Builder, s *jsonschema.Schema, defaults []*Node, pre
 	}
 }
 
-// mappingOf is the schema of a value's fields, or of its entries' fields; nil if it has none.
+// mappingOf returns the schema of a value's fields, or of its entries' fields; nil if it has none.
 func mappingOf(s *jsonschema.Schema) *jsonschema.Schema {
 	for _, one := range append([]*jsonschema.Schema{s, s.Items}, s.AnyOf...) {
 		if one != nil && one.Properties != nil && one.Properties.Len() > 0 {
@@ -133,13 +133,13 @@ func mappingOf(s *jsonschema.Schema) *jsonschema.Schema {
 	return nil
 }
 
-// ofLevels reports whether a mapping's fields are factors.
+// ofLevels reports whether the fields of a mapping are factors.
 func ofLevels(s *jsonschema.Schema) bool {
 	first := s.Properties.Oldest().Value
 	return first.Ref != "" || first.Items != nil && first.Items.Ref != ""
 }
 
-// typeOf is a field's type in a word or two, or its values.
+// typeOf describes a field's type in a word or two, or lists its values.
 func typeOf(s *jsonschema.Schema) string {
 	if len(s.AnyOf) > 0 {
 		var words []string
@@ -187,8 +187,8 @@ func writeFactors(b *strings.Builder, table []Factor) {
 	}
 }
 
-// generic is a finding's name with words for what it has in common with others: the part, the
-// percentile, the type or the term.
+// generic replaces the parts of a finding's name that vary within its family (part, percentile,
+// type or term) by placeholders.
 func generic(name string) string {
 	for _, one := range []struct{ pattern, word string }{
 		{`_(p50|p90|p99|p999|max)(_|$)`, "_PCT$2"},
@@ -210,8 +210,8 @@ func generic(name string) string {
 	return name
 }
 
-// writeFindings lists the findings of a kind; those that differ only in a part, a percentile
-// or the like have one line, and those listed for another kind none.
+// writeFindings lists the findings of a kind. Findings that differ only in a part, a percentile or
+// the like share a line; those already listed for another kind are skipped.
 func writeFindings(b *strings.Builder, k Kind, listed map[string]bool) {
 	fmt.Fprintf(b, "\nOf studies of %s:\n\n", k.About())
 	overhead := map[string]bool{}

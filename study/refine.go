@@ -9,12 +9,12 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// maxRefined bounds the levels that a search adds between two given ones.
+// maxRefined limits the number of levels that a search adds between two given ones.
 const maxRefined = 127
 
-// between lists the levels that a search may measure between two given ones,
-// low to high: each interval is halved, by the geometric mean since levels
-// are compared as ratios, until neighbours are within the tolerance.
+// between lists, in ascending order, the levels that a search may measure between two given ones.
+// It halves each interval at the geometric mean, since levels are compared as ratios, until
+// neighbors are within the tolerance.
 func (f Factor) between(low, high, tolerance float64) []string {
 	if !(low > 0 && high > low && tolerance > 0) {
 		return nil
@@ -37,8 +37,8 @@ func (f Factor) between(low, high, tolerance float64) []string {
 	return out
 }
 
-// near is a level close to a number in the factor's unit, as short as a
-// person would write it: whole or of three digits; false if there is none.
+// near returns a level close to a number in the factor's unit, as short as a person would write it:
+// whole or with three digits. It returns false if there is none.
 func (f Factor) near(v float64) (string, bool) {
 	if !f.Integer {
 		v, _ = strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
@@ -55,7 +55,7 @@ func (f Factor) near(v float64) (string, bool) {
 	return "", false
 }
 
-// refinedLevels are the levels between given ones that a search may add.
+// refinedLevels returns the levels between given ones that a search may add.
 func (s *Study) refinedLevels(one Search) []string {
 	factor, ok := FactorByName(one.Factor)
 	if !ok {
@@ -73,8 +73,8 @@ func (s *Study) refinedLevels(one Search) []string {
 	return out
 }
 
-// asked says whether a combination of given levels is one to be measured: all
-// are, but where every search is confined to certain levels, those of none.
+// asked reports whether to measure a combination of given levels. If every search is confined to
+// certain levels, combinations outside all of them are not measured.
 func (s *Study) asked(requested record.Cell) bool {
 	for _, one := range s.Search {
 		if requested.Has(one.At) {
@@ -84,8 +84,8 @@ func (s *Study) asked(requested record.Cell) bool {
 	return len(s.Search) == 0
 }
 
-// refined lists, of all combinations of given levels, those with a searched
-// factor at a level between.
+// refined lists, for all combinations of given levels, those with an intermediate level of a
+// searched factor.
 func (s *Study) refined(given []record.Cell) []record.Cell {
 	var out []record.Cell
 	for _, one := range s.Search {
@@ -106,29 +106,29 @@ func (s *Study) refined(given []record.Cell) []record.Cell {
 	return out
 }
 
-// Refined says whether a cell of the plan has a level that the study does not
-// name: one that a search measures only when it has to.
+// Refined reports whether a cell of the plan has a level that the study does not name, which a
+// search measures only if needed.
 func (p *Plan) Refined(cell record.Cell) bool {
 	i, ok := p.Index(cell)
 	return ok && i >= p.given
 }
 
-// Climb is one search along a factor: cells that differ in nothing else.
+// Climb is one search along a factor. Its cells differ in nothing else.
 type Climb struct {
 	Search Search
 	Factor Factor
-	Cells  []int // of the plan, from the lowest level to the highest
+	Cells  []int // indexes in the plan, in ascending order of levels
 }
 
-// Level is a cell's level of the searched factor.
+// Level returns a cell's level of the searched factor.
 func (c Climb) Level(p *Plan, cell int) float64 {
 	v, _ := c.Factor.Value(p.Cells[cell][c.Search.Factor])
 	return v
 }
 
-// Apart is how far apart two neighbouring levels of the search are at most,
-// over the lower: what it comes to where every halving is made. Whole numbers
-// next to each other do not count, since nothing is between them.
+// Apart returns the maximum distance between neighboring levels of the search, relative to the
+// lower one, after every halving. Adjacent whole numbers do not count, since nothing lies between
+// them.
 func (c Climb) Apart(p *Plan) float64 {
 	apart := 0.0
 	for i := 1; i < len(c.Cells); i++ {
@@ -140,8 +140,8 @@ func (c Climb) Apart(p *Plan) float64 {
 	return apart
 }
 
-// Climbs lists the searches of a study in its order, one for each combination
-// of the other factors' given levels.
+// Climbs lists the searches of a study in order, one for each combination of the other factors'
+// given levels.
 func (p *Plan) Climbs() []Climb {
 	var out []Climb
 	for _, s := range p.Study.Search {
@@ -159,7 +159,7 @@ func (p *Plan) Climbs() []Climb {
 			delete(rest, s.Factor)
 			k, ok := at[rest.Key()]
 			if !ok && i >= p.given {
-				continue // of another search's own levels
+				continue // added by another search
 			}
 			if !ok {
 				k = len(out)

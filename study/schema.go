@@ -12,11 +12,11 @@ import (
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 )
 
-// SchemaID names the published JSON Schema.
+// SchemaID identifies the published JSON Schema.
 const SchemaID = "https://raw.githubusercontent.com/meshtrial/meshtrial/main/docs/study.schema.json"
 
-// Schema returns the JSON Schema of study files, for editors: complete on
-// names and levels, while [Parse] knows more about what goes together.
+// Schema returns the JSON Schema of study files, for editors. It is complete on names and levels;
+// [Parse] also checks combinations.
 func Schema() ([]byte, error) {
 	s := root(defaultsOf(DataPlane)).Schema()
 	s.Version = jsonschema.Version
@@ -41,10 +41,9 @@ func Schema() ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// anyScalar lets the schema take scalars as [Parse] does, which reads their text: 3, "3"
-// and '3' are one level, though YAML has them as a number and as two texts. Of numbers
-// and truth values it takes the quoted forms too, of texts those numbers and truth values
-// that are such a text.
+// anyScalar makes the schema accept scalars as [Parse] does, which reads their text: 3, "3" and '3'
+// are one level, though YAML has them as a number and two strings. Numbers and booleans also accept
+// their quoted forms, and strings also accept numbers and booleans with the same text.
 func anyScalar(s *jsonschema.Schema) {
 	types := func(all ...any) { s.Type, s.Extras = "", map[string]any{"type": all} }
 	switch {
@@ -71,7 +70,7 @@ func anyScalar(s *jsonschema.Schema) {
 			types(s.Type, "number")
 		case matches("7"):
 			types(s.Type, "integer")
-		case matches("0"): // a time of no length needs no unit
+		case matches("0"): // a zero duration needs no unit
 			types(s.Type, "integer")
 			s.Minimum, s.Maximum = "0", "0"
 		}
@@ -88,7 +87,7 @@ func anyScalar(s *jsonschema.Schema) {
 
 var reWhole = lazyregexp.New(`^[0-9]+(_[0-9]+)*$`)
 
-// native is a text as YAML has it without quotes; nil: a text as well.
+// native returns the value of an unquoted YAML scalar, nil if that is a string.
 func native(text string) any {
 	switch {
 	case text == "true" || text == "false":

@@ -10,30 +10,29 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Search asks for the highest level of a factor that keeps a finding within
-// a bound: levels are measured as they grow, and those above one that breaks
-// the bound need not be. Between the last that keeps it and the first that
-// breaks it the search goes on by halves; see [Plan.Refined].
+// Search asks for the highest level of a factor that keeps a finding within a bound. Levels are
+// measured in ascending order, and those above one that breaks the bound may be skipped. Between
+// the last level that keeps the bound and the first that breaks it the search bisects; see
+// [Plan.Refined].
 type Search struct {
 	Factor  string
 	Finding string
 	Bound   Quantity // in the finding's unit
-	// At are levels of other factors at which alone is searched; none: for
-	// each of their combinations.
+	// At restricts the search to these levels of other factors; empty: it runs for each of their
+	// combinations.
 	At record.Cell
-	// Tolerance is how far apart, over the lower, the last level that keeps
-	// the bound and the first that breaks it may be in the end; 0: only
-	// given levels are measured.
+	// Tolerance is the maximum final distance between the last level that keeps the bound and the
+	// first that breaks it, relative to the lower one; 0: only given levels are measured.
 	Tolerance Ratio
 }
 
-// Quantity is a number with its unit, as a file has it.
+// Quantity is a number with its unit, as written in a file.
 type Quantity struct {
 	Value float64
 	Unit  string
 }
 
-// String writes the quantity as a file has it.
+// String formats the quantity as written in a file.
 func (q Quantity) String() string {
 	text := strconv.FormatFloat(q.Value, 'f', -1, 64)
 	if q.Unit == "" {
@@ -69,7 +68,7 @@ func search(s *Search) Value {
 	}}
 }
 
-// resolveSearches turns bounds into the findings' own units.
+// resolveSearches converts bounds to the findings' own units.
 func (d *Decoder) resolveSearches(s *Study) {
 	for i := range s.Search {
 		one := &s.Search[i]
@@ -116,8 +115,8 @@ func (d *Decoder) checkSearches(s *Study) {
 	}
 }
 
-// searchNotes say which searches have no cell among those of the variants that a flag leaves:
-// cells are searched, as in [Plan.Climbs], also where what at names means nothing in them.
+// searchNotes lists the searches for which the variants left by a flag have no cell. As in
+// [Plan.Climbs], cells count as searched even if the levels in at mean nothing in them.
 func (p *Plan) searchNotes() (out []error) {
 	at, ok := p.Study.setBy(FactorVariant)
 	if !ok {

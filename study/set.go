@@ -13,19 +13,19 @@ import (
 
 var reSetPath = lazyregexp.New(`^[a-z0-9_]+(\.[A-Za-z0-9_-]+)*$`)
 
-// statedSections state something beside what is measured: a flag may take them away, as
-// sizing=none.
+// statedSections lists sections that state something besides what is measured. A flag can remove
+// them, as in sizing=none.
 var statedSections = []string{SectionMoney, SectionSizing}
 
-// ofMoney says that a "path=value" is about section money.
+// ofMoney reports whether a "path=value" is about section money.
 func ofMoney(set string) bool {
 	path, _, _ := strings.Cut(set, "=")
 	section, _, _ := strings.Cut(strings.TrimSpace(path), ".")
 	return section == SectionMoney
 }
 
-// override applies one "path=value" to the tree. What it puts there is
-// placed at the flag, so that complaints name it.
+// override applies one "path=value" to the tree. The inserted nodes get the position of the flag,
+// so that errors refer to it.
 func override(tree *Node, set string) error {
 	at := Pos{File: "--set " + Clip(set, 80)}
 	path, text, ok := strings.Cut(set, "=")
@@ -52,7 +52,7 @@ func override(tree *Node, set string) error {
 		return at.Fault(CodeMissing, hint, "the value is missing")
 	}
 	if tree.Kind != Mapping {
-		return nil // the decoder complains
+		return nil // the decoder reports it
 	}
 	if slices.Contains(statedSections, path) && value.Kind == Scalar && value.Text == LevelNone {
 		tree.remove(path)
@@ -62,7 +62,7 @@ func override(tree *Node, set string) error {
 	fields, kind := root(defaultsOf(DataPlane)).names(), kindOf(tree)
 	_, factor := FactorByName(steps[0])
 	if _, here := kind.Factor(steps[0]); !here && slices.Contains(fields, steps[0]) {
-		factor = false // mesh is a field of every study, and a factor of some
+		factor = false // mesh is a field of every study and a factor of some
 	}
 	if factor {
 		if len(steps) > 1 {
@@ -80,8 +80,7 @@ func override(tree *Node, set string) error {
 	return setPath(tree, steps, value, at)
 }
 
-// setFactor fixes a factor by one level or varies it by a list, whichever it
-// was before.
+// setFactor fixes a factor at one level or varies it by a list, whatever it was before.
 func setFactor(tree *Node, factor string, value *Node, at Pos) {
 	to, from := "settings", "factors"
 	if value.Kind == Sequence {
@@ -96,8 +95,7 @@ func setFactor(tree *Node, factor string, value *Node, at Pos) {
 		tree.Set(to, at, section)
 	}
 	section.Set(factor, at, value)
-	// settings and factors may now be empty mappings, which the decoder
-	// would take for a mistake.
+	// settings and factors may now be empty mappings, which the decoder would reject.
 	if other := tree.Get(from); other != nil && other.Kind == Mapping && len(other.Keys) == 0 {
 		tree.remove(from)
 	}
@@ -135,19 +133,17 @@ func setPath(n *Node, steps []string, value *Node, at Pos) error {
 	return nil
 }
 
-// FlagText is what a --set flag says to give the factor at a path a level, as a shell
-// takes it.
+// FlagText returns the --set argument that gives the factor at a path a level, quoted for a shell.
 func FlagText(path, level string) string { return shellText(path + "=" + levelText(level)) }
 
-// flowText is a cell as files write it on one line.
+// flowText formats a cell as files write it on one line.
 func flowText(levels record.Cell) string {
 	var b bytes.Buffer
 	emitFlow(&b, CellValue{To: &levels, Empty: true}.Encode())
 	return b.String()
 }
 
-// levelText is a level as a --set flag takes it: in quotes where YAML would read something
-// else.
+// levelText formats a level for a --set flag, with quotes where YAML would read another type.
 func levelText(level string) string {
 	n, err := readTree([]byte(level), "", true)
 	if err != nil || n.Kind != Scalar || n.Text != level {
@@ -156,10 +152,10 @@ func levelText(level string) string {
 	return level
 }
 
-// reShellPlain is what a shell leaves as it is, unless files have such names.
+// reShellPlain matches words that a shell passes unchanged unless file names match them.
 var reShellPlain = lazyregexp.New(`^([A-Za-z0-9_@%+=:,./*?\[\]^-]|\{\})+$`)
 
-// shellText is a word as a shell takes it.
+// shellText quotes a word for a shell.
 func shellText(word string) string {
 	if reShellPlain.MatchString(word) {
 		return word

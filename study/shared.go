@@ -5,7 +5,7 @@ import (
 	"github.com/meshtrial/meshtrial/record/rate"
 )
 
-// Names of factors that several kinds have, or adapters of meshes apply.
+// Names of factors that several kinds share, or that mesh adapters apply.
 const (
 	FactorSidecars    = "sidecars"
 	FactorConnections = "connections"
@@ -22,17 +22,17 @@ const (
 	FactorEnvoy       = "envoy"
 )
 
-// Levels that code compares with.
+// Levels that the code compares with.
 const (
 	SidecarsNone   = "none"
 	SidecarsServer = "server"
 	SidecarsClient = "client"
 	SidecarsBoth   = "both"
-	// SidecarsAmbient is neither, in an ambient mesh.
+	// SidecarsAmbient has no sidecars and runs in an ambient mesh.
 	SidecarsAmbient = "ambient"
 	// SidecarsWaypoint is ambient with a waypoint for the server's Service.
 	SidecarsWaypoint = "waypoint"
-	// SidecarsGateway is no proxy in either pod: requests come in by the mesh's ingress
+	// SidecarsGateway has no proxy in either pod: requests enter through the mesh's ingress
 	// gateway.
 	SidecarsGateway = "gateway"
 
@@ -54,10 +54,10 @@ const (
 	EnvoyDefault = "default" // the Envoy of the proxy image
 )
 
-// ArrivalDoc says what [FactorArrival] is, at any rate but max.
+// ArrivalDoc describes [FactorArrival] at any rate but max.
 const ArrivalDoc = "How requests are spread over time: poisson (independent users), uniform (evenly spaced), or burst (all connections fire together, as fortio does by default)."
 
-// Connections is how many connections a generator keeps.
+// Connections is the number of connections that a generator keeps.
 var Connections = Factor{
 	Name: FactorConnections, Scope: ScopeLoad, Unit: "connections", Default: "16", Numeric: true,
 	Doc:      "Connections from the generator to the worker; with keep_alive false, concurrent requests.",
@@ -66,7 +66,7 @@ var Connections = Factor{
 	Parse:    IntegerLevel(1, 10_000), Integer: true, Low: 1,
 }.Labelled(Counts("connection")).Phrased(After("at", Counts("connection")))
 
-// Rate is how many requests are sent.
+// Rate is the request rate.
 var Rate = Factor{
 	Name: FactorRate, Scope: ScopeLoad, Unit: "requests/s", Default: "1000", Numeric: true,
 	Doc:      "Requests scheduled per second over all connections (open loop); max sends as fast as the connections allow.",
@@ -75,14 +75,14 @@ var Rate = Factor{
 	Parse:    RateLevel, Plain: &PlainNumber{Max: maxRate, Word: rate.Word},
 }.Labelled(Says("%s rps", rate.Word, "max rate")).Phrased(Grouped(Says("at %s requests per second", rate.Word, "as fast as possible")))
 
-// Arrival is how requests are spread over time.
+// Arrival is the distribution of requests over time.
 var Arrival = Choice(FactorArrival, ScopeLoad, ArrivalPoisson,
 	ArrivalDoc+" Means nothing at rate max.",
 	ArrivalPoisson, ArrivalUniform, ArrivalBurst).
 	Phrased(Says("with %s arrivals", ArrivalPoisson, "with Poisson arrivals")).
 	IdleWhere(func(cell record.Cell) bool { return cell[FactorRate] == rate.Word })
 
-// Payload is how large requests are.
+// Payload is the size of requests.
 var Payload = Factor{
 	Name: FactorPayload, Scope: ScopeLoad, Unit: "bytes", Default: "1KiB", Numeric: true,
 	Doc:      "Request body size, with its unit: 1KiB is 1,024 bytes, 1kB is 1,000.",

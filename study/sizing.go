@@ -6,21 +6,20 @@ import (
 	"github.com/meshtrial/meshtrial/stat/sizing"
 )
 
-// Findings of what the proxies of the mesh in section sizing take.
+// Findings of the resources that proxies of the mesh in section sizing take.
 const (
 	FindingSizedCores  = "sized_cores"
 	FindingSizedMemory = "sized_memory"
 	FindingSizedMonth  = "sized_month"
 )
 
-// FactorReplicas is how many pods each service of a graph has.
+// FactorReplicas is the number of pods of each service in a graph.
 const FactorReplicas = "replicas"
 
-// SectionSizing is the section that sets ways of carrying requests side by side in a
-// stated mesh.
+// SectionSizing is the section that compares ways of carrying requests in a stated mesh.
 const SectionSizing = "sizing"
 
-// SizingFindings are those findings.
+// SizingFindings returns the findings of section sizing.
 func SizingFindings() []finding.Def {
 	return []finding.Def{
 		{Name: FindingSizedCores, Unit: finding.UnitCores, Doc: "Cores that the proxies of the mesh in section sizing use if its requests are carried this way.",
@@ -48,14 +47,14 @@ func sizingFields(m *sizing.Mesh) Object {
 	}}
 }
 
-// Carries says that requests which go a way are carried as those of a whole mesh can
-// be: by sidecars of both pods, or by proxies that pods share.
+// Carries reports whether requests on this path are carried as a whole mesh could carry them: by
+// sidecars in both pods, or by shared proxies.
 func Carries(way record.Way) bool {
 	sidecars := way.At(record.PlaceSidecar)
 	return len(way) > 0 && len(way.At(record.PlaceGateway)) == 0 && (len(sidecars) == 2 || len(sidecars) == 0)
 }
 
-// numbers is how many of some levels of a factor are numbers.
+// numbers counts the numeric levels among levels of a factor.
 func (s *Study) numbers(factor string, levels []string) (n int) {
 	f, ok := s.Kind.Factor(factor)
 	for _, level := range levels {
@@ -66,8 +65,8 @@ func (s *Study) numbers(factor string, levels []string) (n int) {
 	return n
 }
 
-// SizedAlong is the factor along which the ways of carrying requests are told apart: how
-// many pods there are, or the rate.
+// SizedAlong returns the factor along which ways of carrying requests are compared: the number of
+// pods, or the rate.
 func (s *Study) SizedAlong() string {
 	if s.numbers(FactorReplicas, s.Levels(FactorReplicas)) > 1 {
 		return FactorReplicas
@@ -75,8 +74,8 @@ func (s *Study) SizedAlong() string {
 	return FactorRate
 }
 
-// CheckSizing refuses a section sizing that the study's cells say nothing about. It
-// reports whether there is one, and nothing is wrong with it so far.
+// CheckSizing rejects a section sizing that the study's cells cannot answer. It reports whether
+// there is a valid section so far.
 func (d *Decoder) CheckSizing(s *Study) bool {
 	if s.Sizing == nil {
 		return false
@@ -101,16 +100,16 @@ func (d *Decoder) CheckSizing(s *Study) bool {
 	return false
 }
 
-// FailSizing complains of the section.
+// FailSizing records an error about the section.
 func (d *Decoder) FailSizing(hint, text string) {
 	d.Fail(d.Pos("sizing"), CodeConflict, hint+sizingNone, "%s", text)
 }
 
-// sizingNone ends the hints about a section that a flag can take away.
+// sizingNone ends hints about a section that a flag can remove.
 const sizingNone = ", or leave the section out (--set sizing=none)"
 
-// sizingNotes say that the variants which a flag leaves are too few for the section: the
-// file keeps it for the others.
+// sizingNotes reports that the variants left by a flag are too few for the section. The file keeps
+// the section for the other variants.
 func (p *Plan) sizingNotes() []error {
 	s := p.Study
 	at, ok := s.setBy(FactorVariant)

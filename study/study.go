@@ -13,7 +13,7 @@ import (
 // Study is a parsed study file with every default filled in.
 type Study struct {
 	Kind     Kind
-	Name     string // [a-z0-9-]+, also the name of the run
+	Name     string // [a-z0-9-]+, also the run's name
 	Title    string
 	Question string
 	Story    string // prose for the report, optional
@@ -21,53 +21,53 @@ type Study struct {
 
 	// Settings holds the level of every factor that does not vary.
 	Settings record.Cell
-	// Factors are those that vary, in the file's order.
+	// Factors lists the factors that vary, in the file's order.
 	Factors []record.FactorLevels
-	// Baseline, put over a cell, gives the cell it is compared with. Empty:
-	// nothing is compared.
+	// Baseline, put over a cell, gives the cell to compare it with. If it is empty, nothing is
+	// compared.
 	Baseline record.Cell
-	// Variants are named sets of levels, which the factor variant chooses
-	// from.
+	// Variants are named sets of levels for the factor variant to choose from.
 	Variants []NamedLevels
-	// Made says that the kind's section makes the variants, which files then do not name.
+	// Made means that the kind's section generates the variants, so files do not name them.
 	Made bool
-	// Exclude names combinations of levels that are left out.
+	// Exclude lists combinations of levels to leave out.
 	Exclude []record.Cell
 
-	// Section is what the study's kind has of its own in files; the kind's package knows its type.
+	// Section holds the part of files that is specific to the study's kind; the kind's package
+	// knows its type.
 	Section any
 
 	Load   Load
 	Warmup Warmup
 	Blocks Blocks
-	Stop   *Stop // nil: until Blocks ends the run
-	// Margin is the largest difference from the baseline, as a share of the
-	// baseline's value, that does not matter.
+	Stop   *Stop // nil: run until Blocks ends it
+	// Margin is the largest irrelevant difference from the baseline, as a share of the baseline's
+	// value.
 	Margin   Ratio
-	Seed     uint64 // 0: chosen when the run starts, and recorded
+	Seed     uint64 // 0: chosen at the start of the run and recorded
 	Measures []string
-	// Search asks how far levels can go.
+	// Search lists searches for the limits of levels.
 	Search []Search
-	// Tune asks for the best setting of the levers that vary; nil: nobody asks.
+	// Tune asks for the best setting of the levers that vary; nil: no tuning.
 	Tune   *Tune
 	Assert []Expr
-	// Money is the mesh whose cost findings are told in; nil: none.
+	// Money is the mesh in whose terms costs are reported; nil: none.
 	Money *money.Mesh
-	// Sizing is the mesh in which ways of carrying requests are set side by side; nil:
-	// none.
+	// Sizing is the mesh in which ways of carrying requests are compared; nil: none.
 	Sizing *sizing.Mesh
-	// Published are figures of the literature to set beside ours.
+	// Published lists figures from the literature to compare with ours.
 	Published []Published
 
-	// places are where factors stand in the file; see [Study.Place].
+	// places holds the positions of factors in the file; see [Study.Place].
 	places map[string]Pos
-	// levelsAt says where settings and factors give factors levels; see [Plan.Unmeasured].
+	// levelsAt holds the positions where settings and factors give factors levels; see
+	// [Plan.Unmeasured].
 	levelsAt map[string]Pos
-	// flags says that --set flags changed the file.
+	// flags means that --set flags changed the file.
 	flags bool
 }
 
-// Measures: the probes a study can ask for.
+// Measures that a study can request.
 const (
 	MeasureLatency     = "latency"
 	MeasureCPU         = "cpu"
@@ -79,16 +79,16 @@ const (
 	MeasureProfile     = "profile"
 )
 
-// MeasureLedger, of studies of resilience, is what became of every request.
+// MeasureLedger, in resilience studies, is the outcome of every request.
 const MeasureLedger = "ledger"
 
-// defaultMeasures are those of a study that names none.
+// defaultMeasures returns the measures of a study that names none.
 func defaultMeasures(k Kind) []string {
 	s := k.spec()
 	return slices.DeleteFunc(slices.Clone(s.Measures), func(m string) bool { return slices.Contains(s.Unasked, m) })
 }
 
-// Distributions of service time.
+// Service time distributions.
 const (
 	DistributionFixed       = "fixed"
 	DistributionExponential = "exponential"
@@ -96,64 +96,61 @@ const (
 	DistributionRecorded    = "recorded"
 )
 
-// Load is how the generator sends, in every cell.
+// Load configures the generator, in every cell.
 type Load struct {
-	Timeout time.Duration     `json:"timeout"` // a request without an answer after this has failed
+	Timeout time.Duration     `json:"timeout"` // a request without a response fails after this time
 	Method  string            `json:"method"`  // HTTP protocols
 	Path    string            `json:"path"`    // HTTP protocols
 	Headers map[string]string `json:"headers"` // HTTP protocols
-	// TLS makes the generator itself speak TLS to the worker, beside what
-	// the mesh does.
+	// TLS makes the generator itself speak TLS to the worker, in addition to the mesh.
 	TLS bool `json:"tls"`
 }
 
-// Warmup bounds the time before the window: it ends when latency and CPU
-// are steady, not before Min and not after Max.
+// Warmup bounds the time before the window: it ends once latency and CPU are steady, after at least
+// Min and at most Max.
 type Warmup struct {
 	Min time.Duration `json:"min"`
 	Max time.Duration `json:"max"`
 }
 
-// Blocks says how many passes over the cells are made.
+// Blocks limits the number of passes over the cells.
 type Blocks struct {
-	Min int `json:"min"` // the stop rule is asked from here on
+	Min int `json:"min"` // the stop rule applies from here on
 	Max int `json:"max"`
-	// Limit is the time for all blocks: none begins that, going by the
-	// longest so far, would end later, and the first always runs. In a search
-	// or a tuning that holds of each trial.
+	// Limit is the time for all blocks. A block does not start if it would end later, judging by
+	// the longest so far; the first always runs. In a search or a tuning this applies to each
+	// trial.
 	Limit time.Duration `json:"limit"`
-	// Redeploy is how many blocks one set of pods serves; 0 for the whole run.
+	// Redeploy is the number of blocks that one set of pods serves; 0 for the whole run.
 	Redeploy int `json:"redeploy"`
 }
 
-// Stop ends the run early: when in every cell that Of matches the interval
-// of the finding is at most HalfWidth of the estimate to either side.
+// Stop ends the run early, once the finding's interval extends at most HalfWidth of the estimate to
+// either side in every cell that Of matches.
 type Stop struct {
 	Finding   string      `json:"finding"`
 	HalfWidth Ratio       `json:"half_width"`
 	Of        record.Cell `json:"of"`
 }
 
-// Expr is a CEL expression over findings and where it stands. In a study of
-// resilience it may be about time: what it says of one moment is asked of
-// every moment of a part of the timeline.
+// Expr is a CEL expression over findings, with its position. In a resilience study it may cover
+// time: a condition on one moment is then evaluated at every moment of a part of the timeline.
 type Expr struct {
 	Text string
 	Pos  Pos
-	// Timed says that it is about moments, a sliding second each.
+	// Timed means that it is evaluated per moment, a sliding second each.
 	Timed bool
-	// After and Until name steps: the part begins with the one, or with the
-	// timeline, and ends with the other, or with the timeline. Windows of a
-	// step that repeats are "name", "name#2" and so on.
+	// After and Until name steps: the part begins with After, or with the timeline, and ends with
+	// Until, or with the timeline. Windows of a repeating step are "name", "name#2" and so on.
 	After, Until string
-	// Within is how long after the part's begin it must come true at the
-	// latest, For how long it must then stay so; without For once is enough.
-	// Without either it must hold throughout.
+	// Within is the latest time after the part's start by which it must become true. For is how
+	// long it must then stay true; without For, once is enough. Without either it must hold
+	// throughout.
 	Within, For time.Duration
 }
 
-// Published is a figure of the literature. Figure is in the unit of the
-// finding (us, us/request, bytes), whatever unit the file used.
+// Published is a figure from the literature. Figure is in the unit of the finding (us, us/request,
+// bytes), whatever unit the file used.
 type Published struct {
 	Source  string      `json:"source"`
 	Claim   string      `json:"claim"`
@@ -163,12 +160,12 @@ type Published struct {
 	Unit    string      `json:"unit"`
 }
 
-// Probes are those that the study measures.
+// Probes returns the probes that the study measures.
 func (s *Study) Probes() []string {
 	return slices.DeleteFunc(probe.Names(), func(name string) bool { return !s.Measured(name) })
 }
 
-// Measured reports whether the study asks for a measure.
+// Measured reports whether the study requests a measure.
 func (s *Study) Measured(measure string) bool {
 	for _, m := range s.Measures {
 		if m == measure {

@@ -16,36 +16,35 @@ import (
 	"github.com/meshtrial/meshtrial/stat/tuning"
 )
 
-// Tune asks for the best setting of the study's levers: cells are chosen one block
-// after the other, by what earlier blocks have said, and the recommended one is
-// compared with the setting in use in further blocks; see package tuning. Like [Search] it
-// decides which cells are measured, so plans, runs and analysis ask it; the kind says what
-// can be tuned for ([Spec.TuneNames]).
+// Tune asks for the best setting of the study's levers. Earlier blocks decide which cells the next
+// one tries, and further blocks compare the recommended cell with the current setting; see package
+// tuning. Like [Search] it determines which cells are measured, so plans, runs and analysis all
+// consult it. The kind defines the possible objectives ([Spec.TuneNames]).
 type Tune struct {
-	// Objectives are what is to become less, all at once: the geometric mean of their
-	// ratios to the setting in use.
+	// Objectives are minimized together: the goal is the geometric mean of their ratios to the
+	// current setting.
 	Objectives []TuneGoal
-	// Constraints are what must hold.
+	// Constraints must hold.
 	Constraints []TuneBound
-	// Trials of the search; 0: as [Plan.TuneTrials] says.
+	// Trials limits the trials of the search; 0: see [Plan.TuneTrials].
 	Trials int
-	// Confirm is how many blocks the comparison has.
+	// Confirm is the number of blocks of the comparison.
 	Confirm int
-	// Better and Doubt end the search once something better by more than Better has a
-	// probability below Doubt, Gain once no cell is expected to improve by more.
+	// The search ends once the probability of a setting better by more than Better is below Doubt,
+	// or once no cell is expected to improve by more than Gain.
 	Better, Doubt, Gain Ratio
-	// Expected is what a model expects of each cell of the plan.
+	// Expected holds a model's prediction for each cell of the plan.
 	Expected []TuneExpected
 }
 
-// TuneGoal is a finding that is to become less, with its part in the whole.
+// TuneGoal is a finding to minimize, with its weight.
 type TuneGoal struct {
 	Finding string
 	Weight  float64
 }
 
-// TuneBound is a constraint: a finding must not exceed a value in its own unit, or
-// that of the setting in use by more than a share.
+// TuneBound is a constraint: a finding must not exceed a value in its own unit, or the value of the
+// current setting by more than a share.
 type TuneBound struct {
 	Finding  string
 	Limit    float64
@@ -53,13 +52,13 @@ type TuneBound struct {
 	Relative bool
 }
 
-// TuneExpected is a finding as a model expects it of the plan's cells, in their order.
+// TuneExpected holds a model's predictions of a finding for the plan's cells, in their order.
 type TuneExpected struct {
 	Finding string
 	Values  []float64
 }
 
-// tuneSection is the section tune, whose names are those of a kind.
+// tuneSection is the section tune, with the names of a kind.
 func tuneSection(to **Tune, of Kind) Value {
 	return Stated(to, defaultTune, func(t *Tune) Object { return tuneFields(t, of) })
 }
@@ -93,12 +92,11 @@ func tuneFields(t *Tune, of Kind) Object {
 	}}
 }
 
-// fewestTrials is how many trials a search has at least where the study does not say,
-// if there are cells for them.
+// fewestTrials is the default minimum number of trials of a search, given enough cells.
 const fewestTrials = 12
 
-// TuneTrials is how many trials the plan's search may take: as the study says, or a
-// quarter of the cells, and some at least.
+// TuneTrials returns the maximum number of trials in the plan's search: the study's value, or a
+// quarter of the cells but at least fewestTrials.
 func (p *Plan) TuneTrials() int {
 	if n := p.Study.Tune.Trials; n > 0 {
 		return n
@@ -106,11 +104,11 @@ func (p *Plan) TuneTrials() int {
 	return max((len(p.Cells)+3)/4, min(fewestTrials, 2*len(p.Cells)))
 }
 
-// tuneLimit is the time that a tuning has where the file does not say.
+// tuneLimit is the default time limit of a tuning.
 const tuneLimit = 4 * time.Hour
 
-// resolveTune fills in what a tuning compares with: the levers as installed, or at
-// their first level. The search and the comparison say how many blocks there are.
+// resolveTune fills in the baseline of a tuning: the levers as installed, or at their first level.
+// The search and the comparison determine the number of blocks.
 func (d *Decoder) resolveTune(s *Study) {
 	if s.Tune == nil {
 		return
@@ -119,14 +117,14 @@ func (d *Decoder) resolveTune(s *Study) {
 		s.Baseline = record.Cell{}
 		for _, f := range s.Factors {
 			if len(f.Levels) == 0 {
-				continue // the plan complains
+				continue // the plan reports it
 			}
 			if s.Baseline[f.Factor] = f.Levels[0]; slices.Contains(f.Levels, LevelInstalled) {
 				s.Baseline[f.Factor] = LevelInstalled
 			}
 		}
 	}
-	s.Blocks.Max = 10_000 // trials are what it counts
+	s.Blocks.Max = 10_000 // trials are what limits it
 	if blocks := d.Root.Get("blocks"); blocks == nil || blocks.Get("min") == nil {
 		s.Blocks.Min = 2
 	}
@@ -135,7 +133,7 @@ func (d *Decoder) resolveTune(s *Study) {
 	}
 }
 
-// checkTune finds what is wrong with a tuning.
+// checkTune finds errors in a tuning.
 func (d *Decoder) checkTune(s *Study) {
 	t := s.Tune
 	if t == nil {
@@ -186,7 +184,7 @@ func (d *Decoder) checkTune(s *Study) {
 	}
 }
 
-// checkTunePlan finds what is wrong between a tuning and the plan's cells.
+// checkTunePlan finds conflicts between a tuning and the plan's cells.
 func (d *Decoder) checkTunePlan(p *Plan) {
 	t := p.Study.Tune
 	if t == nil {
@@ -205,7 +203,7 @@ func (d *Decoder) checkTunePlan(p *Plan) {
 	}
 }
 
-// bases is how many cells others are compared with.
+// bases returns the number of cells that others are compared with.
 func (p *Plan) bases() (n int) {
 	for _, doubled := range p.doubled {
 		if doubled {
@@ -215,8 +213,8 @@ func (p *Plan) bases() (n int) {
 	return n
 }
 
-// tuneNames lists what can be tuned for: the findings that cells are compared by, all of
-// which are better the less they are, and their short names.
+// tuneNames lists the possible objectives: the findings used to compare cells, all of which are
+// better when smaller, and their short names.
 func (k Kind) tuneNames() []string {
 	var out []string
 	for _, d := range k.Findings().All() {
@@ -231,7 +229,7 @@ func (k Kind) tuneNames() []string {
 	return out
 }
 
-// tuneFinding finds what is meant by a name.
+// tuneFinding resolves a name to a finding.
 func (k Kind) tuneFinding(name string) (string, *Error) {
 	if names := k.tuneNames(); !slices.Contains(names, name) {
 		return "", Complain(CodeUnknown, errs.Suggest(name, names), "%q is nothing to tune for", Clip(name, 40))
@@ -242,7 +240,7 @@ func (k Kind) tuneFinding(name string) (string, *Error) {
 	return name, nil
 }
 
-// parseTuneGoal reads an objective: a finding, optionally with its weight, as pushes*2.
+// parseTuneGoal parses an objective: a finding with an optional weight, such as pushes*2.
 func (k Kind) parseTuneGoal(text string) (TuneGoal, *Error) {
 	name, weight, weighted := strings.Cut(strings.TrimSpace(text), "*")
 	g := TuneGoal{Weight: 1}
@@ -259,7 +257,7 @@ func (k Kind) parseTuneGoal(text string) (TuneGoal, *Error) {
 	return g, c
 }
 
-// String writes an objective as a file has it.
+// String formats an objective as written in a file.
 func (g TuneGoal) String() string {
 	if g.Weight == 1 {
 		return g.Finding
@@ -269,8 +267,8 @@ func (g TuneGoal) String() string {
 
 var reTuneBound = lazyregexp.New(`^\s*([a-z][a-z0-9_]*)\s*<=\s*([+-]?)\s*([0-9][0-9_.]*)\s*(%|[A-Za-z/]*)\s*$`)
 
-// parseTuneBound reads a constraint: a finding and the most it may be, as
-// convergence<=2s, or by how much more it may be than in use, as cpu<=+10%.
+// parseTuneBound parses a constraint: a finding with its maximum, such as convergence<=2s, or with
+// its maximum increase over the current setting, such as cpu<=+10%.
 func (k Kind) parseTuneBound(text string) (TuneBound, *Error) {
 	const hint = "as staleness<=2s, or cpu<=+10% for a tenth more than in use"
 	m := reTuneBound.FindStringSubmatch(text)
@@ -317,7 +315,7 @@ func (k Kind) parseTuneBound(text string) (TuneBound, *Error) {
 	return b, Complain(CodeUnit, "possible: "+strings.Join(finding.Scales(d.Unit), ", "), "%q is not a unit of %s", Clip(m[4], 40), b.Finding)
 }
 
-// String writes a constraint as a file has it.
+// String formats a constraint as written in a file.
 func (b TuneBound) String() string {
 	if b.Relative {
 		sign := "+"

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Bytes is a size. It is written with a unit: 0B, 1KiB, 1500B.
+// Bytes is a size, written with a unit: 0B, 1KiB, 1500B.
 type Bytes int64
 
-// Echo as the size of a response: as large as the request's body.
+// Echo as the size of a response means the size of the request's body.
 const Echo Bytes = -1
 
 var byteUnits = []struct {
@@ -31,7 +31,7 @@ func (b Bytes) String() string {
 	return strconv.FormatInt(int64(b), 10) + "B"
 }
 
-// MaxBytes keeps sizes where float64 is exact.
+// MaxBytes keeps sizes in the range where float64 is exact.
 const MaxBytes = 1 << 50
 
 func ParseBytes(s string) (Bytes, *Error) {
@@ -74,7 +74,7 @@ type Ratio float64
 
 // String writes the ratio as a percentage.
 func (r Ratio) String() string {
-	// Moves the point in the text: 0.073 times 100 is not 7.3 in binary.
+	// Shift the decimal point in the text: 0.073 times 100 is not 7.3 in binary.
 	whole, part, _ := strings.Cut(strconv.FormatFloat(float64(r), 'f', -1, 64), ".")
 	part += "00"
 	text := strings.TrimLeft(whole+part[:2], "0")
@@ -96,7 +96,7 @@ func ParseRatio(s string) (Ratio, *Error) {
 	if _, c := Number(text); c != nil {
 		return 0, c
 	}
-	// Through the decimal text, so that 7.3% is the float nearest to 0.073.
+	// Parse the decimal text, so that 7.3% is the float nearest to 0.073.
 	r, err := strconv.ParseFloat(strings.ReplaceAll(text, "_", "")+"e-2", 64)
 	if err != nil {
 		return 0, Complain(CodeInvalid, "", "%q is no percentage", s)
@@ -127,7 +127,7 @@ func ParseDuration(s string) (time.Duration, *Error) {
 	return d, nil
 }
 
-// FormatDuration writes whole units short: 2s, 1m30s, 250ms.
+// FormatDuration formats whole units briefly: 2s, 1m30s, 250ms.
 func FormatDuration(d time.Duration) string {
 	s := d.String()
 	if strings.HasSuffix(s, "m0s") {

@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/lazyregexp"
 )
 
-// Single is a field of one value: how it is read from text and written as such.
+// Single is a field with one value, read from and written as text.
 type Single[T comparable] struct {
 	to     *T
 	parse  func(text string) (T, *Error)
@@ -23,15 +23,15 @@ type Single[T comparable] struct {
 	omit   bool
 }
 
-// Parsed is a value with a form of its own.
+// Parsed returns a field with its own text format.
 func Parsed[T comparable](to *T, parse func(string) (T, *Error), write func(T) string, schema jsonschema.Schema) Single[T] {
 	return Single[T]{to: to, parse: parse, write: func(x T) *Node { return PlainNode(write(x)) }, schema: schema}
 }
 
-// OmitZero leaves the field out of a file where it is zero.
+// OmitZero omits the field from a file if it is zero.
 func (v Single[T]) OmitZero() Single[T] { v.omit = true; return v }
 
-// Positive refuses zero.
+// Positive rejects zero.
 func (v Single[T]) Positive() Single[T] {
 	parse := v.parse
 	v.parse = func(text string) (T, *Error) {
@@ -68,12 +68,13 @@ func (v Single[T]) Encode() *Node {
 
 func (v Single[T]) Schema() *jsonschema.Schema { return &v.schema }
 
-// Prose is free text, trimmed.
+// Prose is free text with surrounding space trimmed.
 func Prose(to *string) Single[string] {
 	return words(to, jsonschema.Schema{}, func(string) *Error { return nil })
 }
 
-// Named is text of a pattern. Messages call it by its noun, as "name"; the hint says what is valid.
+// Named is text that matches a pattern. Messages call it by its noun, such as "name"; the hint
+// describes valid text.
 func Named(to *string, pattern *lazyregexp.Regexp, noun, hint string) Single[string] {
 	return words(to, jsonschema.Schema{Pattern: pattern.String()}, func(text string) *Error {
 		if pattern.MatchString(text) {
@@ -83,7 +84,7 @@ func Named(to *string, pattern *lazyregexp.Regexp, noun, hint string) Single[str
 	})
 }
 
-// OneOf is one of some words.
+// OneOf is one of the given words.
 func OneOf(to *string, all ...string) Single[string] {
 	var enum []any
 	for _, o := range all {
@@ -97,7 +98,7 @@ func OneOf(to *string, all ...string) Single[string] {
 	})
 }
 
-// words is text, which is never empty, and which check may refuse.
+// words is non-empty text that check may reject.
 func words(to *string, schema jsonschema.Schema, check func(string) *Error) Single[string] {
 	schema.Type = "string"
 	parse := func(text string) (string, *Error) {
@@ -120,7 +121,7 @@ const (
 	TimeOrNone      = `^(none|0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
 )
 
-// Duration is a time with its unit; high is 0 for a week.
+// Duration is a time with a unit; high 0 means a week.
 func Duration(to *time.Duration, low, high time.Duration) Single[time.Duration] {
 	parse := func(text string) (time.Duration, *Error) {
 		t, c := ParseDuration(text)
@@ -158,7 +159,7 @@ func Seed(to *uint64) Single[uint64] {
 	return Parsed(to, parse, func(x uint64) string { return strconv.FormatUint(x, 10) }, jsonschema.Schema{Type: "integer", Minimum: "0"})
 }
 
-// Float is a plain number that is not negative.
+// Float is a plain, non-negative number.
 func Float(to *float64, high float64) Single[float64] {
 	parse := func(text string) (float64, *Error) {
 		f, c := Number(text)
@@ -210,7 +211,7 @@ func Portion(to *float64) Single[float64] {
 	return Parsed(to, parse, func(x float64) string { return Ratio(x).String() }, percent)
 }
 
-// Size is a number of bytes with its unit.
+// Size is a number of bytes with a unit.
 func Size(to *int64, most Bytes) Single[int64] {
 	parse := func(text string) (int64, *Error) {
 		b, c := ParseBytes(text)
@@ -222,7 +223,7 @@ func Size(to *int64, most Bytes) Single[int64] {
 	return Parsed(to, parse, func(n int64) string { return Bytes(n).String() }, jsonschema.Schema{Type: "string", Pattern: Payload.Pattern, Examples: []any{"1KiB"}})
 }
 
-// OrNone is a value that need not be there, where its zero means something.
+// OrNone is an optional value whose zero means something.
 type OrNone[T any] struct {
 	To    **T
 	Value func(*T) Value

@@ -12,7 +12,7 @@ import (
 // FactorVariant is the factor whose levels are the study's variants.
 const FactorVariant = "variant"
 
-// ScopeVariant is the scope of the factor variant: what its levels touch.
+// ScopeVariant is the scope of the factor variant: its levels decide what it affects.
 const ScopeVariant Scope = "variants"
 
 // NamedLevels is an entry of variants: a name for levels of several factors.
@@ -21,7 +21,7 @@ type NamedLevels struct {
 	Levels record.Cell
 }
 
-// variantFactor stands in no table: its levels are the study's own.
+// variantFactor is in no table: the study defines its levels.
 var variantFactor = Factor{Name: FactorVariant, Scope: ScopeVariant, Doc: "One of the study's variants, by its name.",
 	Pattern: NamePattern.String(), Parse: func(s string) (string, *Error) {
 		if !NamePattern.MatchString(s) {
@@ -30,8 +30,7 @@ var variantFactor = Factor{Name: FactorVariant, Scope: ScopeVariant, Doc: "One o
 		return s, nil
 	}}
 
-// VariantLevels are the levels of a variant; false if there is none of that
-// name.
+// VariantLevels returns the levels of a variant, and false if there is no variant of that name.
 func (s *Study) VariantLevels(name string) (record.Cell, bool) {
 	for _, v := range s.Variants {
 		if v.Name == name {
@@ -41,8 +40,8 @@ func (s *Study) VariantLevels(name string) (record.Cell, bool) {
 	return nil, false
 }
 
-// over puts levels over a requested combination. Another variant among them
-// takes the former variant's levels away first.
+// over puts levels over a requested combination. A different variant among them first removes the
+// former variant's levels.
 func (s *Study) over(requested, levels record.Cell) record.Cell {
 	out := requested.With(nil)
 	name, ok := levels[FactorVariant]
@@ -57,10 +56,10 @@ func (s *Study) over(requested, levels record.Cell) record.Cell {
 	return out.With(levels)
 }
 
-// VariantsValue is the mapping of names to levels.
+// VariantsValue maps names to levels.
 type VariantsValue struct {
 	To *[]NamedLevels
-	// made are variants that another section makes, and that are not written.
+	// made lists variants that another section generates; they are not written.
 	made bool
 }
 
@@ -108,8 +107,7 @@ func (v VariantsValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "object", AdditionalProperties: CellValue{}.Schema()}
 }
 
-// resolveVariants makes the factor variant of a study that has variants but
-// does not say which of them to measure.
+// resolveVariants adds the factor variant to a study that has variants but does not select any.
 func (d *Decoder) resolveVariants(s *Study) {
 	_, fixed := s.Settings[FactorVariant]
 	if len(s.Variants) == 0 || fixed || s.Varies(FactorVariant) {
@@ -122,7 +120,7 @@ func (d *Decoder) resolveVariants(s *Study) {
 	s.Factors = append(s.Factors, all)
 }
 
-// Chosen are the variants that the study measures, in the file's order.
+// Chosen returns the variants that the study measures, in the file's order.
 func (s *Study) Chosen() []NamedLevels {
 	names := s.Varied(FactorVariant)
 	if name, fixed := s.Settings[FactorVariant]; fixed {
@@ -131,7 +129,7 @@ func (s *Study) Chosen() []NamedLevels {
 	return slices.DeleteFunc(slices.Clone(s.Variants), func(v NamedLevels) bool { return !slices.Contains(names, v.Name) })
 }
 
-// ofLeftOut says whether levels are those of a variant that the study does not measure.
+// ofLeftOut reports whether levels are those of a variant that the study does not measure.
 func (s *Study) ofLeftOut(partial record.Cell) bool {
 	chosen := s.Chosen()
 	return slices.ContainsFunc(s.Variants, func(v NamedLevels) bool {
@@ -149,9 +147,9 @@ func (s *Study) ofLeftOut(partial record.Cell) bool {
 	})
 }
 
-// checkVariants finds variants that contradict the rest of the study: those that it
-// measures, and all where a section makes them, which tells them apart. Names
-// of variants that do not exist are found wherever cells stand.
+// checkVariants finds variants that contradict the rest of the study. It checks the measured ones,
+// or all if a section generates and distinguishes them. Unknown variant names are reported where
+// cells are read.
 func (d *Decoder) checkVariants(s *Study) {
 	if _, fixed := s.Settings[FactorVariant]; fixed && s.Varies(FactorVariant) {
 		d.Fail(d.Pos("settings", FactorVariant), CodeConflict, "leave it out of one of them", "variant is both in settings and in factors")
@@ -167,7 +165,7 @@ func (d *Decoder) checkVariants(s *Study) {
 			}
 		}
 		if s.Made {
-			continue // alike ones are one
+			continue // identical variants are merged
 		}
 		for _, earlier := range variants[:i] {
 			if s.Kind.Effective(s.Settings.With(v.Levels)).Key() == s.Kind.Effective(s.Settings.With(earlier.Levels)).Key() {
@@ -177,7 +175,7 @@ func (d *Decoder) checkVariants(s *Study) {
 	}
 }
 
-// variantPos is where a variant's factor stands in the file.
+// variantPos returns the position of a variant's factor in the file.
 func (d *Decoder) variantPos(s *Study, name, factor string) Pos {
 	if at := s.Kind.spec().MadeAt(s, name, factor); at != nil {
 		return d.Pos(at...)
@@ -185,7 +183,7 @@ func (d *Decoder) variantPos(s *Study, name, factor string) Pos {
 	return d.Pos("variants", name, factor)
 }
 
-// KnowsVariant complains of a variant that the study does not have.
+// KnowsVariant rejects a variant that the study does not have.
 func (d *Decoder) KnowsVariant(name string, pos Pos) bool {
 	var names []string
 	if n := d.Root.Get("variants"); n != nil && n.Kind == Mapping {

@@ -1,11 +1,10 @@
-// Package protocol holds the protocols that requests are made in, each as one
-// value that everything reads: what a study may ask for, what a Spec of the
-// generator may say, the URLs and ports, the names by which meshes tell one
-// protocol from another, and how a worker accounts for what it served.
+// Package protocol defines the protocols of requests. Each is one value that everything reads: what
+// a study may request, what a generator's Spec may say, URLs and ports, the names by which meshes
+// distinguish protocols, and how a worker accounts for what it served.
 //
-// A new protocol is an entry of the table in this file, a file of package load
-// that speaks it (drive/load/dialects.go says how) and one of package worker that
-// serves it (drive/worker/serving.go).
+// To add a protocol, add an entry to the table in this file, a file in package load that speaks it
+// (see drive/load/dialects.go) and one in package worker that serves it (see
+// drive/worker/serving.go).
 package protocol
 
 import (
@@ -14,7 +13,7 @@ import (
 	"strings"
 )
 
-// Names of the protocols: levels of the factor protocol, and what a Spec says.
+// Names of the protocols: levels of the factor protocol, and values in a Spec.
 const (
 	HTTP1 = "http1" // HTTP/1.1, one request at a time on a connection
 	HTTP2 = "http2" // HTTP/2, with prior knowledge or by ALPN, multiplexed
@@ -22,71 +21,67 @@ const (
 	TCP   = "tcp"   // TCP echo: payload out, as many bytes back
 )
 
-// Listeners of the worker that speak TLS.
+// The worker's TLS listeners.
 const (
 	HTTPS = "https"
 	GRPCS = "grpcs"
 	TCPS  = "tcps"
 )
 
-// GRPCService and GRPCMethod name the unary method that is called unless a URL
-// names another. Its messages are raw bytes, not protobuf: the payload is what
-// follows the five bytes of gRPC framing.
+// GRPCService and GRPCMethod name the unary method to call unless a URL names another. Its messages
+// are raw bytes, not protobuf: the payload follows the five bytes of gRPC framing.
 const (
 	GRPCService = "meshtrial.v1.Echo"
 	GRPCMethod  = "Unary"
 	GRPCPath    = "/" + GRPCService + "/" + GRPCMethod
 )
 
-// Protocol is one of them.
+// Protocol describes a protocol.
 type Protocol struct {
 	Name string
-	// Plain and TLS are where a worker serves it, and how a URL says so.
+	// Plain and TLS are the endpoints where a worker serves it, and their form in URLs.
 	Plain, TLS Endpoint
-	// ALPN is what a client offers in a TLS handshake; "" for nothing.
+	// ALPN is the protocol that a client offers in a TLS handshake; "" for none.
 	ALPN string
-	// Web says that URLs of http and https may mean it.
+	// Web means that http and https URLs may refer to it.
 	Web bool
-	// Multiplexed says that a connection carries many requests at once.
+	// Multiplexed means that a connection carries many requests at once.
 	Multiplexed bool
-	// Methods says that a request has an HTTP method and a path of the user's
-	// choice, Headers that it carries headers, or metadata.
+	// Methods means that a request has a user-defined HTTP method and path, Headers that it carries
+	// headers or metadata.
 	Methods, Headers bool
-	// DefaultPath is the path where a URL has none; "" for /.
+	// DefaultPath is the path for a URL without one; "" for /.
 	DefaultPath string
-	// Echo says that the answer is the request's bytes: there must be some.
+	// Echo means that the response repeats the request's bytes, so there must be some.
 	Echo bool
-	// Calls says that workers, and the services of a graph, call each other
-	// in it.
+	// Calls means that workers, and the services of a graph, call each other with it.
 	Calls bool
-	// Success is the status, as counters name it, of an answer as it should be.
+	// Success is the status of a successful response, as counters name it.
 	Success string
 }
 
-// Endpoint is where a worker serves a protocol, in plain text or with TLS.
-// Protocols may share one.
+// Endpoint is where a worker serves a protocol, in plain text or with TLS. Protocols may share an
+// endpoint.
 type Endpoint struct {
 	TLS bool // the worker speaks TLS itself
 	// Listener names it among a worker's addresses, Flag on its command line.
 	Listener, Flag string
-	// Counter is the entry of the counters in which requests are counted.
+	// Counter is the entry of the counters for its requests.
 	Counter string
-	// Doc says what is spoken, in a few words.
+	// Doc describes the protocol in a few words.
 	Doc string
-	// Port is the worker's default; PortName tells meshes the protocol.
+	// Port is the worker's default; PortName identifies the protocol to meshes.
 	Port     int
 	PortName string
-	// Scheme is that of URLs, DefaultPort its port where a URL names none; 0:
-	// a URL must.
+	// Scheme is the URL scheme, DefaultPort its port if a URL names none; 0: a URL must name one.
 	Scheme      string
 	DefaultPort int
 }
 
-// https is shared by the versions of HTTP: ALPN tells them apart.
+// https is shared by the HTTP versions, which ALPN distinguishes.
 var https = Endpoint{TLS: true, Listener: HTTPS, Flag: "https", Counter: HTTPS, Doc: "HTTPS", Port: 8443, PortName: "https-echo", Scheme: "https", DefaultPort: 443}
 
-// table holds all protocols, in the order in which they are listed. To a
-// sidecar the ports with TLS are opaque connections.
+// table holds all protocols in listing order. To a sidecar, the TLS ports are opaque connections.
 var table = []Protocol{
 	{
 		Name:  HTTP1,
@@ -111,10 +106,10 @@ var table = []Protocol{
 	},
 }
 
-// All returns the protocols in the order in which they are listed.
+// All returns the protocols in listing order.
 func All() []Protocol { return slices.Clone(table) }
 
-// Of returns the protocol of a name; the zero Protocol if there is none.
+// Of returns a protocol by name, or the zero Protocol if there is none.
 func Of(name string) Protocol {
 	for _, p := range table {
 		if p.Name == name {
@@ -124,8 +119,7 @@ func Of(name string) Protocol {
 	return Protocol{}
 }
 
-// Names returns the names of the protocols that keep says yes to, in order;
-// all if keep is nil.
+// Names returns the names of the protocols that keep accepts, in order; all if keep is nil.
 func Names(keep func(Protocol) bool) []string {
 	var out []string
 	for _, p := range table {
@@ -136,11 +130,11 @@ func Names(keep func(Protocol) bool) []string {
 	return out
 }
 
-// Calls tells whether workers call each other in p, for [Names].
+// Calls reports whether workers call each other with p, for [Names].
 func Calls(p Protocol) bool { return p.Calls }
 
-// OfScheme returns the protocol that a URL's scheme means by itself, and how
-// it is served; ok is false if no protocol has the scheme.
+// OfScheme returns the protocol that a URL scheme implies, and its endpoint; ok is false if no
+// protocol has the scheme.
 func OfScheme(scheme string) (p Protocol, e Endpoint, ok bool) {
 	for _, p := range table {
 		for _, e := range []Endpoint{p.Plain, p.TLS} {
@@ -152,7 +146,7 @@ func OfScheme(scheme string) (p Protocol, e Endpoint, ok bool) {
 	return Protocol{}, Endpoint{}, false
 }
 
-// Schemes returns the schemes of URLs, each once, in order.
+// Schemes returns the URL schemes, each once, in order.
 func Schemes() []string {
 	var out []string
 	for _, p := range table {
@@ -165,7 +159,7 @@ func Schemes() []string {
 	return out
 }
 
-// Endpoint returns where p is served, with TLS or without.
+// Endpoint returns the endpoint of p, with or without TLS.
 func (p Protocol) Endpoint(tls bool) Endpoint {
 	if tls {
 		return p.TLS
@@ -173,8 +167,8 @@ func (p Protocol) Endpoint(tls bool) Endpoint {
 	return p.Plain
 }
 
-// Endpoints returns where workers serve, each once: those in plain text first,
-// each part in the order of the protocols.
+// Endpoints returns the endpoints of workers, each once: plain text first, then TLS, each in
+// protocol order.
 func Endpoints() []Endpoint {
 	var out []Endpoint
 	for _, tls := range []bool{false, true} {
@@ -198,24 +192,23 @@ func Counters() []string {
 	return out
 }
 
-// Succeeded tells whether counters name an answer so that was as it should be.
+// Succeeded reports whether counters count a response with this status as successful.
 func Succeeded(status string) bool {
 	return slices.ContainsFunc(table, func(p Protocol) bool { return p.Success == status })
 }
 
-// Kind is the protocol as the port's name tells it to meshes: what is before
-// the hyphen.
+// Kind returns the protocol in the port name, as meshes read it: the part before the hyphen.
 func (e Endpoint) Kind() string {
 	kind, _, _ := strings.Cut(e.PortName, "-")
 	return kind
 }
 
-// URL is where requests to the endpoint go at a host.
+// URL returns the URL of the endpoint on a host.
 func (e Endpoint) URL(host, path string) string {
 	return fmt.Sprintf("%s://%s:%d%s", e.Scheme, host, e.Port, path)
 }
 
-// List writes names as a sentence has them: "a, b or c".
+// List formats names for a sentence: "a, b or c".
 func List(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")

@@ -1,6 +1,5 @@
-// Package studies holds the study files that come with meshtrial. They are
-// part of the program, so that `meshtrial run quick` works anywhere; each is
-// an ordinary study file and a good start for one's own.
+// Package studies embeds the study files that come with meshtrial, so that `meshtrial run quick`
+// works anywhere. Each is an ordinary study file and a good starting point for your own.
 package studies
 
 import (
@@ -15,11 +14,10 @@ import (
 //go:embed *.yaml scenarios/*.yaml
 var files embed.FS
 
-// Scenarios is the folder of the studies of resilience. A name stands for one
-// study, wherever it lies.
+// Scenarios is the folder of the resilience studies. Study names are unique across folders.
 const Scenarios = "scenarios"
 
-// Names returns the names of all studies, sorted, those of scenarios last.
+// Names returns the names of all studies, sorted, with scenarios last.
 func Names() []string { return append(namesIn("."), ScenarioNames()...) }
 
 // ScenarioNames returns the names of the studies in the folder Scenarios.
@@ -27,7 +25,7 @@ func ScenarioNames() []string { return namesIn(Scenarios) }
 
 func namesIn(folder string) []string {
 	entries, err := fs.ReadDir(files, folder)
-	if err != nil { // the file system is part of the program
+	if err != nil { // the file system is embedded
 		panic(err)
 	}
 	names := make([]string, 0, len(entries))
@@ -36,11 +34,11 @@ func namesIn(folder string) []string {
 			names = append(names, name)
 		}
 	}
-	slices.Sort(names) // the files are in the order of their names with .yaml
+	slices.Sort(names) // files are sorted by name with .yaml
 	return names
 }
 
-// Read returns a study file by its name.
+// Read returns a study file by name.
 func Read(name string) ([]byte, error) {
 	data, err := files.ReadFile(name + ".yaml")
 	if err != nil && !strings.Contains(name, "/") {
@@ -52,11 +50,11 @@ func Read(name string) ([]byte, error) {
 	return data, nil
 }
 
-// Takes says what STUDY may be on the command line.
+// Takes describes the argument STUDY on the command line.
 const Takes = "STUDY is the name of a shipped study, such as quick (`meshtrial study list` names all), the path of a study file, or - for standard input"
 
-// Hint is for a name that no study has: the nearest name, if one is near, and what else
-// is taken.
+// Hint is the hint for an unknown study name: the nearest name, if any is close, and the other
+// accepted forms.
 func Hint(name string) string {
 	if hint := errs.Suggest(name, Names()); strings.HasSuffix(hint, "?") {
 		return hint + " " + Takes
