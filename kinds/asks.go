@@ -9,9 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Asks is what a plan asks of a mesh as it is installed, by which the adapter says
-// whether the study can be run there. The error, of a cell that cannot be read, has
-// its place in the study.
+// Asks returns what a plan requires of an installed mesh, from which the adapter decides whether
+// the study can run there. An error about an unreadable cell has its position in the study.
 func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 	switch {
 	case plan.Study.Kind == resilience.Kind:

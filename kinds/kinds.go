@@ -1,6 +1,5 @@
-// Package kinds is the table of the kinds of study. A kind lives in packages of
-// its own below this one, which do not know each other; whoever needs one by
-// its name asks here.
+// Package kinds is the table of the kinds of study. Each kind lives in its own packages below this
+// one, which do not import each other. Code that needs a kind by name looks it up here.
 package kinds
 
 import (
@@ -22,15 +21,15 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Kind is a kind of study: what it supplies to each part of the program, but study files, to
-// which its own package does.
+// Kind is what a kind of study supplies to each part of the program, except study files, which its
+// own package extends.
 type Kind struct {
 	Name  study.Kind
-	Trial runner.Kind // carries trials through
-	// Judge judges a trial from what it saw, under Limits.
+	Trial runner.Kind // runs trials
+	// Judge judges a trial from its evidence, under Limits.
 	Judge  verdict.Judge
 	Limits []verdict.Limit
-	// Report is what reports know of it.
+	// Report returns the kind's part of reports.
 	Report func() report.Kind
 }
 
@@ -40,7 +39,7 @@ var table = []Kind{
 	{study.DataPlane, datatrial.Kind, dataverdict.Judge, dataverdict.Limits, datasections.Kind},
 }
 
-// Reports are the kinds as reports know them.
+// Reports returns the kinds as reports use them.
 func Reports() report.Kinds {
 	var out report.Kinds
 	for _, k := range table {
@@ -49,7 +48,7 @@ func Reports() report.Kinds {
 	return out
 }
 
-// Of is the kind of a study.
+// Of returns the kind of a study.
 func Of(s *study.Study) Kind {
 	k, ok := Named(s.Kind)
 	if !ok {
@@ -58,8 +57,8 @@ func Of(s *study.Study) Kind {
 	return k
 }
 
-// OfRun is the kind of a recorded run's study. The error, of one that this
-// program does not know, is a usage error.
+// OfRun returns the kind of a recorded run's study. It returns a usage error for a kind that this
+// program does not know.
 func OfRun(h record.Header) (Kind, error) {
 	k, ok := Named(study.Kind(h.Kind))
 	if !ok {

@@ -18,12 +18,11 @@ import (
 
 var noteOtherRules = note.Define("kept_verdict", "its verdict is that of the rules it was measured under, which differ from those that others were judged by")
 
-// Rejudge judges all trials of a run again from what they saw, under today's
-// rules with the limits given. verify is the proof of mode of the mesh that
-// the run's study names. The notes say which trials keep the verdict they had,
-// and why; where others were judged by other rules than they, their warnings
-// say so too. If all keep theirs, the run keeps the rules it was judged by. The
-// run given is not changed.
+// Rejudge judges all trials of a run again from their evidence, under today's rules with the given
+// limits. verify is the proof of mode of the mesh that the run's study names. The notes list the
+// trials that keep their verdict, with the reason. If other trials were judged by newer rules, the
+// warnings of the kept ones say so too. If all trials keep their verdicts, the run keeps its
+// recorded rules. Rejudge does not modify run.
 func Rejudge(run record.Run, limits verdict.Limits, verify func(mesh string) func(mesh.Evidence) []record.Check) (out record.Run, notes []string, err error) {
 	kind, err := OfRun(run.Header)
 	if err != nil {
@@ -61,8 +60,8 @@ func Rejudge(run record.Run, limits verdict.Limits, verify func(mesh string) fun
 	return out, kept.told(len(out.Trials)), nil
 }
 
-// withLosses is a trial that was judged again, with what the run directory
-// itself has lost of it: that stays lost.
+// withLosses adds to a rejudged trial the checks that record what the run directory has lost of it,
+// since that stays lost.
 func withLosses(judged, before record.Trial) record.Trial {
 	for _, check := range before.Validity.Checks {
 		if check.Name == store.CheckStored {
@@ -73,18 +72,18 @@ func withLosses(judged, before record.Trial) record.Trial {
 	return judged
 }
 
-// keeping counts the trials that keep a verdict while others are judged again.
+// keeping counts the trials that keep their verdict while others are rejudged.
 type keeping struct {
 	judged int
-	trials []int // that keep a verdict which today's rules may not come to
+	trials []int // keep a verdict that today's rules might not reach
 	notes  []string
-	// unseen are those that left nothing of what they saw, first the first.
+	// unseen is the number of trials without evidence, first the first of them.
 	unseen int
 	first  string
 }
 
-// judge judges a trial, the one at place i of its run, if it left what it saw.
-// The events are the trial's, judged or not.
+// judge judges the trial at index i of its run if it has evidence. It returns the trial's events,
+// judged or not.
 func (k *keeping) judge(run record.Run, kind Kind, c verdict.Case, i int) (record.Trial, []record.Event, bool) {
 	lost := slices.ContainsFunc(c.Trial.Validity.Checks, func(check record.Check) bool { return check.Name == runner.CheckCarriedThrough })
 	if lost {
@@ -112,7 +111,7 @@ func (k *keeping) judge(run record.Run, kind Kind, c verdict.Case, i int) (recor
 	return c.Trial, c.Events, false
 }
 
-// told are the notes on a run of so many trials.
+// told returns the notes on a run with this number of trials.
 func (k *keeping) told(trials int) []string {
 	if k.unseen > 0 {
 		k.notes = append(k.notes, fmt.Sprintf("%d of %d trials, %s the first, keep their verdicts: what they saw is not in the run directory", k.unseen, trials, k.first))

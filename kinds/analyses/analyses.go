@@ -1,4 +1,4 @@
-// Package analyses is the table of what analysis asks of the kinds of study.
+// Package analyses is the table of what each kind of study supplies to analysis.
 package analyses
 
 import (
@@ -8,7 +8,7 @@ import (
 	resilience "github.com/meshtrial/meshtrial/kinds/resilience/findings"
 )
 
-// All are the kinds of study that there are.
+// All returns all kinds of study.
 func All() analysis.Kinds {
 	return analysis.Kinds{dataplane.Kind(), controlplane.Kind(), resilience.Kind()}
 }

@@ -27,7 +27,7 @@ func resolveScenario(d *study.Decoder, s *study.Study) {
 		return
 	}
 	if c.Generate != nil {
-		c.Generate.Like.Sidecar = true // as services that are named have
+		c.Generate.Like.Sidecar = true // like named services
 		g, err := graph.Generate(*c.Generate)
 		if err != nil {
 			d.Fail(d.Pos("graph", "generate"), study.CodeConflict, "", "%v", err)
@@ -46,11 +46,10 @@ func resolveScenario(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// checkScenario finds what is wrong within the graph, the timeline, and
-// between them.
+// checkScenario finds errors within the graph and the timeline, and between them.
 func checkScenario(d *study.Decoder, s *study.Study) {
 	c := Of(s)
-	if c.Isotope == "" { // its services are known once the file is read
+	if c.Isotope == "" { // the services of an isotope file are known once it is read
 		for _, p := range c.Graph.Check() {
 			d.Fail(graphPos(d, p.Path), study.CodeConflict, p.Hint, "%s", strings.TrimPrefix(p.Error(), p.Path+": "))
 		}
@@ -67,7 +66,7 @@ func checkScenario(d *study.Decoder, s *study.Study) {
 		names[i] = one.Name
 	}
 	switch {
-	case c.Entry == "" && c.Isotope != "": // the file may say it
+	case c.Entry == "" && c.Isotope != "": // the file may name it
 	case c.Entry == "":
 		d.Fail(d.Pos("load"), study.CodeConflict, "as load: {to: "+first(c.Graph.Roots())+"}", "several services are called by no other; say which one the clients call")
 	case !known(c.Entry):
@@ -101,8 +100,8 @@ func checkScenario(d *study.Decoder, s *study.Study) {
 	checkSizedGraph(d, s)
 }
 
-// checkSizedGraph refuses a section sizing of a graph in which something happens, or that
-// is not all in the mesh.
+// checkSizedGraph rejects a section sizing for a graph with a timeline, or with services outside
+// the mesh.
 func checkSizedGraph(d *study.Decoder, s *study.Study) {
 	c := Of(s)
 	switch {
@@ -114,7 +113,8 @@ func checkSizedGraph(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// Drains says that a step drains nodes in some cell, whose pods others must take.
+// Drains reports whether a step drains nodes in some cell, which requires other nodes for their
+// pods.
 func Drains(p *study.Plan) bool {
 	return slices.ContainsFunc(p.Cells, func(cell record.Cell) bool {
 		timeline := Of(p.Study).TimelineOf(cell)
@@ -122,8 +122,8 @@ func Drains(p *study.Plan) bool {
 	})
 }
 
-// checkAmbientGraph finds services outside the mesh that no waypoint can stand before, or
-// whose calls into an ambient mesh nothing carries.
+// checkAmbientGraph finds services outside the mesh that need a waypoint, or whose calls into an
+// ambient mesh nothing carries.
 func checkAmbientGraph(d *study.Decoder, s *study.Study) {
 	levels, services := s.Levels(study.FactorSidecars), Of(s).Graph.Services
 	if slices.Contains(levels, study.SidecarsWaypoint) && slices.ContainsFunc(services, func(one graph.Service) bool { return !one.Sidecar }) {
@@ -135,7 +135,7 @@ func checkAmbientGraph(d *study.Decoder, s *study.Study) {
 		return
 	}
 	flow, err := Of(s).Graph.Flow(graph.Load{Entry: Of(s).Entry})
-	if d.Stored || !slices.Contains(levels, study.SidecarsAmbient) || err != nil { // it is complained of
+	if d.Stored || !slices.Contains(levels, study.SidecarsAmbient) || err != nil { // reported elsewhere
 		return
 	}
 	for i, one := range services {
@@ -151,8 +151,7 @@ func checkAmbientGraph(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// checkCarried finds steps that what carries a cell's requests cannot carry out, or not
-// prove.
+// checkCarried finds steps that the carrier of a cell's requests cannot carry out or prove.
 func checkCarried(d *study.Decoder, p *study.Plan) {
 	told := map[int]bool{}
 	for _, cell := range p.Cells {
@@ -174,8 +173,8 @@ func checkCarried(d *study.Decoder, p *study.Plan) {
 	}
 }
 
-// unfit says why a step cannot happen to a cell, in which field, and what to do; nothing
-// if it can.
+// unfit returns why an action cannot apply to a cell, in which field, and a hint; it returns "" if
+// it can.
 func unfit(a fault.Action, cell record.Cell) (field, why, hint string) {
 	const ownProxies = "name ztunnel or the waypoint, or a worker"
 	of := ""
@@ -216,7 +215,7 @@ func unfit(a fault.Action, cell record.Cell) (field, why, hint string) {
 	return "", "", ""
 }
 
-// graphPos is the place of a field that package graph names by its path, as
+// graphPos returns the position of a field by its path in package graph, such as
 // services.front.calls[0].to.
 func graphPos(d *study.Decoder, path string) study.Pos {
 	at := []any{"graph"}
@@ -241,7 +240,7 @@ func first(list []string) string {
 	return list[0]
 }
 
-// withIsotope puts the services of an isotope file in place of its name.
+// withIsotope replaces the name of an isotope file by its services.
 func (c *Scenario) withIsotope(read func(name string) ([]byte, error)) (*Scenario, error) {
 	data, err := read(c.Isotope)
 	if err != nil {
@@ -253,7 +252,7 @@ func (c *Scenario) withIsotope(read func(name string) ([]byte, error)) (*Scenari
 	}
 	out := *c
 	out.Graph, out.Isotope = in.Graph, ""
-	for i := range out.Graph.Services { // isotope knows of none, and named ones have one
+	for i := range out.Graph.Services { // isotope has no sidecars; named services have one
 		out.Graph.Services[i].Sidecar = true
 	}
 	if out.Entry == "" && len(in.Entries) == 1 {
@@ -275,7 +274,7 @@ func (c *Scenario) withIsotope(read func(name string) ([]byte, error)) (*Scenari
 	return &out, nil
 }
 
-// checkMoments finds assertions about steps that there are not.
+// checkMoments finds assertions that name unknown steps.
 func checkMoments(d *study.Decoder, s *study.Study) {
 	var names []string
 	for _, o := range Of(s).Timeline.Plan() {
@@ -290,7 +289,7 @@ func checkMoments(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// checkSkips finds steps to be left out that there are not.
+// checkSkips finds skip levels that name unknown steps.
 func checkSkips(d *study.Decoder, s *study.Study) {
 	var names []string
 	for _, step := range Of(s).Timeline.Steps {

@@ -15,18 +15,17 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// Factors of resilience that only its trials know.
+// Factors that only resilience trials have.
 const (
 	FactorDrain = "drain"
 	FactorSkip  = "skip"
 )
 
-// HashKeys is how many values the header has that ring_hash hashes: request n
-// of a client carries the value n modulo HashKeys.
+// HashKeys is the number of values of the header that ring_hash hashes: request n of a client
+// carries the value n modulo HashKeys.
 const HashKeys = 1000
 
-// scenarioFactors is the table of the factors of resilience, in the order
-// reports use.
+// scenarioFactors is the table of the factors of resilience, in report order.
 var scenarioFactors = []study.Factor{
 	study.Choice(study.FactorMesh, study.ScopeTopology, study.MeshIstio, "The mesh whose sidecars the pods have.", study.Meshes()...).
 		Labelled(study.Says("%s", study.MeshNone, "no mesh")),
@@ -80,7 +79,7 @@ var scenarioFactors = []study.Factor{
 		Labelled(skipLabel),
 }
 
-// graphCarrier says who carries the requests of services in the mesh.
+// graphCarrier is the factor for what carries requests of services in the mesh.
 func graphCarrier() study.Factor {
 	f := study.Choice(study.FactorSidecars, study.ScopeTopology, study.SidecarsBoth,
 		"Who carries requests in Istio: the sidecars of both ends, ztunnel on their nodes (ambient), or ztunnel by way of one waypoint for all services (waypoint).",
@@ -89,29 +88,30 @@ func graphCarrier() study.Factor {
 	return f.IdleWhere(func(cell record.Cell) bool { return cell[study.FactorMesh] != study.MeshIstio })
 }
 
-// meshed is a factor that means nothing without sidecars.
+// meshed makes a factor meaningless without sidecars.
 func meshed(f study.Factor) study.Factor {
 	return f.IdleWhere(withoutSidecars)
 }
 
-// withoutSidecars says that no pod of a cell has any.
+// withoutSidecars reports whether no pod of a cell has a sidecar.
 func withoutSidecars(cell record.Cell) bool {
 	return cell[study.FactorMesh] == study.MeshNone || cell[study.FactorMesh] == study.MeshIstio && study.Ambient(cell)
 }
 
-// meshLever is a setting of the mesh.
+// meshLever returns a factor for a mesh setting.
 func meshLever(name, def, doc, pattern string, parse func(string) (string, *study.Error), examples ...string) study.Factor {
 	return meshed(study.Text(name, study.ScopeMesh, def, doc, pattern, parse, examples...))
 }
 
-// ofRetries is a factor that means nothing where the mesh makes no retries.
+// ofRetries makes a factor meaningless where the mesh does not retry.
 func ofRetries(f study.Factor) study.Factor {
 	return f.IdleWhere(func(cell record.Cell) bool {
 		return withoutSidecars(cell) || cell[study.FactorRetries] == study.LevelOff
 	})
 }
 
-// shared is a factor that studies of the data plane have too, with a document and a default of its own unless they are "".
+// shared returns a factor that data-plane studies have too, with its own description and default
+// unless they are "".
 func shared(f study.Factor, doc, def string) study.Factor {
 	if doc != "" {
 		f.Doc = doc
@@ -122,8 +122,7 @@ func shared(f study.Factor, doc, def string) study.Factor {
 	return f
 }
 
-// sharedRate is the rate without max: a scenario needs to know how many
-// requests are due.
+// sharedRate is the rate without max: a scenario needs to know the number of requests that are due.
 func sharedRate() study.Factor {
 	f := shared(study.Rate, "Requests scheduled per second by all clients together (open loop).", "100")
 	f.Examples = []string{"100", "1000"}
@@ -165,7 +164,7 @@ func retriesLevel(s string) (string, *study.Error) {
 	return strconv.FormatInt(n, 10), nil
 }
 
-// skipLevel reads a list of names of steps and puts it in one order.
+// skipLevel parses a list of step names and puts it in canonical order.
 func skipLevel(s string) (string, *study.Error) {
 	if s == study.LevelNone {
 		return s, nil
@@ -180,7 +179,7 @@ func skipLevel(s string) (string, *study.Error) {
 	return strings.Join(slices.Compact(names), ","), nil
 }
 
-// skipped are the names of the steps that a level of [FactorSkip] leaves out.
+// skipped returns the names of the steps that a level of [FactorSkip] leaves out.
 func skipped(level string) []string {
 	if level == study.LevelNone || level == study.NotApplicable || level == "" {
 		return nil
@@ -188,8 +187,7 @@ func skipped(level string) []string {
 	return strings.Split(level, ",")
 }
 
-// TimelineOf is the timeline as it happens in a cell, without the steps that
-// the cell skips.
+// TimelineOf returns the timeline of a cell, without the steps that the cell skips.
 func (c *Scenario) TimelineOf(cell record.Cell) fault.Timeline {
 	return c.Timeline.Without(skipped(cell[FactorSkip]))
 }
@@ -251,7 +249,7 @@ func breakerLevel(s string) (string, *study.Error) {
 		setting{"connections", atLeastOne}, setting{"pending", atLeastOne}, setting{"requests", atLeastOne}, setting{"retries", atLeastOne})
 }
 
-// settingsLevel reads name=value pairs and puts them in one order.
+// settingsLevel parses name=value pairs and puts them in canonical order.
 func settingsLevel(s, example string, known ...setting) (string, *study.Error) {
 	if s == study.LevelOff {
 		return s, nil
@@ -294,28 +292,27 @@ func settingsLevel(s, example string, known ...setting) (string, *study.Error) {
 	return strings.Join(out, " "), nil
 }
 
-// Levels is a cell of a study of resilience with its levels as
-// values.
+// Levels holds the levels of a resilience cell as typed values.
 type Levels struct {
 	Mesh        string
-	Rate        rate.Rate // of all clients together, never max
-	Connections int       // of each client
+	Rate        rate.Rate // total over all clients, never max
+	Connections int       // per client
 	Arrival     string
 	Protocol    string
 	Payload     int64
 	Drain       bool
-	MTLS        string // of the services' sidecars; "" without any
+	MTLS        string // of the services' sidecars; "" without sidecars
 }
 
-// LevelsOf reads a cell of a study of resilience. It fails only for a cell
-// that did not come from such a plan.
+// LevelsOf reads a cell of a resilience study. It fails only for a cell that did not come from the
+// plan of such a study.
 func LevelsOf(cell record.Cell) (Levels, error) {
 	r := study.ReadCell(scenarioFactors, cell)
 	return Levels{Mesh: r.Text(study.FactorMesh), Rate: r.Rate(study.FactorRate), Connections: r.Int(study.FactorConnections), Arrival: r.Text(study.FactorArrival),
 		Protocol: r.Text(study.FactorProtocol), Payload: int64(r.Number(study.FactorPayload)), Drain: r.Bool(FactorDrain), MTLS: r.Set(study.FactorMTLS)}, r.Err()
 }
 
-// reference is what docs/study.md says of the factors.
+// reference is the text of docs/study.md about the factors.
 const reference = `
 A study is one of resilience if it has the section ` + "`timeline`" + `. It has these factors and no
 others, and the fields ` + "`workload`, `window` and `interval`" + ` have no place in it.

@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Sections of reports of studies of resilience.
+// Report sections of resilience studies.
 const (
 	SectionVerdicts     = "verdicts"
 	SectionExpected     = "assertions about trials"
@@ -24,25 +24,24 @@ const (
 	SectionUse          = "CPU and memory"
 )
 
-// Parts of studies of resilience that findings tell apart by their place in
-// the graph, beside all clients' and all services' proxies.
+// Parts that findings of resilience studies distinguish by their place in the graph, in addition to
+// the proxies of all clients and of all services.
 const (
 	PartEntryProxy = "entry_proxy" // of the service that the clients call, if it calls others: each request passes it twice
-	PartLastProxy  = "last_proxy"  // of the services that call no others
+	PartLastProxy  = "last_proxy"  // of services that call no others
 )
 
-// FindingProxyRequest is the CPU time that a proxy spends on a request.
+// FindingProxyRequest is the CPU time that a proxy spends per request.
 const FindingProxyRequest = "cpu_proxy_per_request"
 
-// partControlPlane is the control plane in names of findings.
+// partControlPlane names the control plane in finding names.
 const partControlPlane = "control_plane"
 
-// partSecond are control planes of other revisions.
+// partSecond names the control planes of other revisions.
 const partSecond = "second_" + partControlPlane
 
-// scenarioFindings are the findings of studies of resilience over a whole
-// trial; what single windows show stands in a report's tables and in
-// assertions.
+// scenarioFindings are the findings of resilience studies over a whole trial. Figures of single
+// windows appear in the report's tables and in assertions.
 var scenarioFindings = finding.NewTable(study.OfProbe(study.MeasureLedger, ledgerFindings()[:1]), study.OfProbe(study.MeasureLatency, graphLatencyFindings()), study.OfProbe(study.MeasureLedger, ledgerFindings()[1:]),
 	study.OfProbe(study.MeasureCPU, useFindings()), study.OfProbe(study.MeasureMemory, residentFindings()), study.OfProbe(study.ProbeMoney, graphMoneyFindings()), podFindings(), study.SizingFindings(), []finding.Def{study.HighestFinding()})
 
@@ -69,7 +68,7 @@ func ledgerFindings() []finding.Def {
 	}
 }
 
-// graphLatencyFindings are latencies; by how much they differ answers say.
+// graphLatencyFindings returns the latencies; answers state their differences.
 func graphLatencyFindings() []finding.Def {
 	var out []finding.Def
 	for _, d := range study.LatencyFindings() {
@@ -82,17 +81,17 @@ func graphLatencyFindings() []finding.Def {
 	return out
 }
 
-// Families of findings of studies of resilience: one of each part, in the order of reports.
+// Families of findings of resilience studies: one finding per part, in report order.
 const (
 	FamilyUseCPU    = "cpu_%s"
 	FamilyUseMemory = "memory_%s"
 )
 
-// usingParts are the parts of which both CPU and memory are told.
+// usingParts lists the parts whose CPU and memory are both reported.
 var usingParts = []string{partControlPlane, partSecond, record.PartNode, record.PartWaypoint, record.PartNodeAgent,
 	record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy}
 
-// useFindings are the CPU that parts use.
+// useFindings returns the CPU usage of parts.
 func useFindings() []finding.Def {
 	out := study.OfEach(slices.Concat(usingParts, []string{record.PartMachine, record.PartUnattributed}), finding.Def{Name: FamilyUseCPU, Unit: finding.UnitMilliCPU, Doc: "CPU of this part, in millicores; for proxies, the mean per proxy.",
 		Section: SectionUse, Compared: true, Differences: finding.SectionOther, Decides: true})
@@ -114,12 +113,12 @@ func useFindings() []finding.Def {
 		Doc: "CPU time a proxy spends per request that passes it, the mean over all proxies; with a waypoint, of a call's three passes."})
 }
 
-// alone defines a finding that is not compared, and for which no comparison waits.
+// alone defines a finding that is not compared and that no comparison waits for.
 func alone(d *finding.Def, doc string) {
 	d.Doc, d.Compared, d.Differences, d.Decides = doc, false, "", false
 }
 
-// residentFindings are the memory that parts have.
+// residentFindings returns the memory of parts.
 func residentFindings() []finding.Def {
 	out := study.OfEach(usingParts,
 		finding.Def{Name: FamilyUseMemory, Unit: finding.UnitBytes, Doc: "Proportional set size per proxy, mean.", Section: SectionUse, Compared: true, Differences: finding.SectionOther})
@@ -137,7 +136,7 @@ func residentFindings() []finding.Def {
 	return out
 }
 
-// graphMoneyFindings are in money, of which nothing is compared.
+// graphMoneyFindings returns the findings in money, none of which is compared.
 func graphMoneyFindings() []finding.Def {
 	var out []finding.Def
 	for _, d := range study.MoneyFindings() {

@@ -10,10 +10,10 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// ReplicasOfGraph leaves that to the graph.
+// ReplicasOfGraph takes the number of pods from the graph.
 const ReplicasOfGraph = "graph"
 
-// What all proxies of a mesh take with each pod more, and what is left of that without any.
+// The resources of all proxies of a mesh per additional pod, and the rest without any pods.
 const (
 	FindingPodCPU     = "cpu_proxies_per_pod"
 	FindingBareCPU    = "cpu_proxies_without_pods"
@@ -21,7 +21,7 @@ const (
 	FindingBareMemory = "memory_proxies_without_pods"
 )
 
-// replicasFactor is the number of pods: each trial has pods of its own.
+// replicasFactor is the number of pods. Each trial deploys its own pods.
 var replicasFactor = study.Factor{
 	Name: study.FactorReplicas, Scope: study.ScopeTopology, Unit: "pods", Default: ReplicasOfGraph, Implied: true, Numeric: true,
 	Doc:      "Pods of each service, in place of those in the graph; graph keeps those. The rate stays that of all requests together.",
@@ -45,7 +45,7 @@ func replicasLevel(s string) (string, *study.Error) {
 	return strconv.FormatInt(n, 10), nil
 }
 
-// In is the scenario as it is in a cell, which may have other numbers of pods.
+// In returns the scenario of a cell, which may change numbers of pods.
 func (c *Scenario) In(cell record.Cell) *Scenario {
 	n, err := strconv.Atoi(cell[study.FactorReplicas])
 	if err != nil {
@@ -59,7 +59,7 @@ func (c *Scenario) In(cell record.Cell) *Scenario {
 	return &out
 }
 
-// podFindings are lines along the number of pods.
+// podFindings returns the lines over the number of pods.
 func podFindings() []finding.Def {
 	one := func(name, unit, words, doc string) finding.Def {
 		return finding.Def{Name: name, Unit: unit, Words: words, Doc: doc, Probe: study.ProbeFit, Source: finding.FromFits, Section: finding.SectionOther, Signed: true}

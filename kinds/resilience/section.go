@@ -1,6 +1,6 @@
-// Package resilience is what studies of resilience bring to study files: their section (the
-// graph and the timeline), factors, findings and checks. It knows no lab and no mesh. The
-// packages below it carry trials through, judge, analyse and report them.
+// Package resilience defines the resilience kind's part of study files: its section (the graph and
+// the timeline), factors, findings and checks. It depends on no lab and no mesh. The packages below
+// it run, judge, analyze and report its trials.
 package resilience
 
 import (
@@ -17,25 +17,25 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// Kind is resilience: requests while things break.
+// Kind is resilience: requests under faults and changes.
 const Kind study.Kind = record.KindResilience
 
-// Scenario is what makes a study one of resilience: the services, and what
-// happens to them in every trial.
+// Scenario is the section of resilience studies: the services, and what happens to them in every
+// trial.
 type Scenario struct {
 	Graph graph.Graph
-	// Generate and Isotope are other ways to say the graph; both are zero once
-	// they are in Graph.
+	// Generate and Isotope are alternative ways to define the graph; both are zero once resolved
+	// into Graph.
 	Generate *graph.Spec
 	Isotope  string // a file; see [study.Study.WithFiles]
-	// Entry is the service that the clients call, Clients how many load
-	// generators there are, each a pod with a sidecar.
+	// Entry is the service that the clients call. Clients is the number of load generators, each a
+	// pod with a sidecar.
 	Entry   string
 	Clients int
 	// Timeline is what happens in a trial.
 	Timeline fault.Timeline
-	// Expect says which variants are expected to fail an assertion; the others
-	// are expected to pass all of them.
+	// Expect names the variants that are expected to fail an assertion. The others are expected to
+	// pass all of them.
 	Expect map[string]string
 }
 
@@ -45,13 +45,13 @@ const (
 	ExpectFail = "fail"
 )
 
-// Of is the scenario of a study of resilience, nil for others.
+// Of returns the scenario of a resilience study, nil for others.
 func Of(s *study.Study) *Scenario {
 	c, _ := s.Section.(*Scenario)
 	return c
 }
 
-// Expected is the verdict that the study expects of a cell.
+// Expected returns the verdict that the study expects of a cell.
 func Expected(s *study.Study, cell record.Cell) string {
 	if c := Of(s); c != nil && c.Expect[cell[study.FactorVariant]] == ExpectFail {
 		return ExpectFail
@@ -59,7 +59,7 @@ func Expected(s *study.Study, cell record.Cell) string {
 	return ExpectPass
 }
 
-// scenarioFields are the fields of a file that a scenario has.
+// scenarioFields returns a scenario's fields in a file.
 func scenarioFields(c *Scenario) []study.Placed {
 	return []study.Placed{
 		{After: "control", Field: study.Field{Name: "graph", Doc: "The services of a study of resilience, and who calls whom.", Value: graphValue{c}}},
@@ -98,7 +98,7 @@ func generation(g *graph.Spec) study.Object {
 	}}
 }
 
-// servicesValue is the mapping of names to services.
+// servicesValue maps names to services.
 type servicesValue struct{ to *[]graph.Service }
 
 func (v servicesValue) Decode(d *study.Decoder, n *study.Node) {
@@ -173,7 +173,7 @@ func graphTime(t *graph.ServiceTime) study.Object {
 	return study.TimeObject(&t.Distribution, &t.Mean, &t.Sigma, &t.Values)
 }
 
-// behaviour is what a step changes of a worker.
+// behaviour describes the worker behavior that a step changes.
 func behaviour(b *fault.Behaviour) study.Object {
 	return study.Object{Name: "set", Fields: []study.Field{
 		{Name: "service_time", Doc: "Service time.", Value: study.Optional(&b.ServiceTime, graphTime)},
@@ -187,7 +187,7 @@ func behaviour(b *fault.Behaviour) study.Object {
 	}}
 }
 
-// failuresValue is a list of failures, where an empty one means something.
+// failuresValue is a list of failures; an empty list is meaningful.
 type failuresValue struct{ to *[]graph.Failure }
 
 func (v failuresValue) list() study.ListValue[graph.Failure] {
@@ -212,7 +212,7 @@ func (v failuresValue) Encode() *study.Node {
 
 func (v failuresValue) Schema() *jsonschema.Schema { return v.list().Schema() }
 
-// expectValue says what a study expects of its variants.
+// expectValue holds what a study expects of its variants.
 type expectValue struct{ to *map[string]string }
 
 func (v expectValue) Decode(d *study.Decoder, n *study.Node) {
@@ -246,10 +246,10 @@ func (v expectValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "object", AdditionalProperties: study.OneOf(nil, ExpectPass, ExpectFail).Schema()}
 }
 
-// What parts of a trial of resilience take, seen on two cores.
+// Durations of parts of a resilience trial, measured on two cores.
 const (
-	deployTime  = 12 * time.Second // pods with sidecars, until all are ready
-	collectTime = 3 * time.Second  // logs of all proxies and workers
+	deployTime  = 12 * time.Second // until all pods with sidecars are ready
+	collectTime = 3 * time.Second  // reading the logs of all proxies and workers
 )
 
 func init() { study.AddKind(Kind, spec()) }

@@ -38,7 +38,7 @@ func stepValue(s *fault.Step) study.Value {
 	return oneAction{o, s}
 }
 
-// oneAction is a step's mapping, which says one thing to do.
+// oneAction is a step's mapping, which names exactly one action.
 type oneAction struct {
 	fields study.Object
 	step   *fault.Step
@@ -62,7 +62,7 @@ func (v oneAction) Encode() *study.Node { return v.fields.Encode() }
 
 func (v oneAction) Schema() *jsonschema.Schema { return v.fields.Schema() }
 
-// actionValue is what a step does, if it is of a kind.
+// actionValue is a step's action, if it is of a given kind.
 type actionValue struct {
 	to   *fault.Action
 	kind fault.Kind
@@ -89,8 +89,7 @@ func (v actionValue) Encode() *study.Node {
 
 func (v actionValue) Schema() *jsonschema.Schema { return v.object(v.kind.New()).Schema() }
 
-// actionFields reads, writes and describes what package fault says of an
-// action.
+// actionFields reads, writes and documents the fields that package fault defines for an action.
 func actionFields(all []fault.Field) []study.Field {
 	out := make([]study.Field, len(all))
 	for i, f := range all {
@@ -137,7 +136,7 @@ func actionField(v fault.Value) study.Value {
 	case fault.Behaviours:
 		return behaviour(v.To)
 	}
-	panic(fmt.Sprintf("study: no field can be a %T", v)) // a type of package fault that is not above
+	panic(fmt.Sprintf("study: no field can be a %T", v)) // a type of package fault that is missing above
 }
 
 var bitUnits = []struct {
@@ -145,7 +144,7 @@ var bitUnits = []struct {
 	one  float64
 }{{"gbit", 1e9}, {"mbit", 1e6}, {"kbit", 1e3}, {"bit", 1}}
 
-// bits is a number of bits per second with its unit.
+// bits is a bit rate with its unit.
 func bits(to *int64) study.Value {
 	return study.Parsed(to, parseBits, writeBits, jsonschema.Schema{Type: "string", Pattern: `^[0-9]+(\.[0-9]+)?(bit|kbit|mbit|gbit)$`, Examples: []any{"1mbit"}}).OmitZero()
 }
@@ -177,7 +176,7 @@ func writeBits(n int64) string {
 	panic("resilience: there is a unit of one bit")
 }
 
-// manifestsValue is text that holds objects of the Kubernetes API.
+// manifestsValue is text with objects of the Kubernetes API.
 type manifestsValue struct{ to *[]map[string]any }
 
 func (v manifestsValue) Decode(d *study.Decoder, n *study.Node) {
@@ -226,7 +225,7 @@ func (v manifestsValue) Encode() *study.Node {
 	var parts []string
 	for _, one := range *v.to {
 		text, err := yaml.Marshal(one)
-		if err != nil { // it came from YAML
+		if err != nil { // it was parsed from YAML
 			panic(err)
 		}
 		parts = append(parts, strings.TrimSpace(string(text)))

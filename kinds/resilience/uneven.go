@@ -10,9 +10,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// uneven says where requests that ztunnel or a waypoint carries are compared with those of
-// sidecars that have levers: the difference is the levers' too. What is the same of
-// several comparisons is said of the first.
+// uneven notes comparisons of requests carried by ztunnel or a waypoint with requests of sidecars
+// that have levers, since the levers contribute to the difference. Notes common to several
+// comparisons appear once, with the first.
 func uneven(p *study.Plan) []error {
 	type note struct {
 		key, text, hint string
@@ -51,15 +51,14 @@ func uneven(p *study.Plan) []error {
 	return out
 }
 
-// leverage are the levers that sidecars have in one cell, and that ztunnel or the waypoint
-// of another does not have: how they are set, why those have none, and the levels that come
-// nearest to what those do.
+// leverage describes the levers that sidecars have in one cell and that another cell's ztunnel or
+// waypoint lacks: their levels, why the latter has none, and the closest equivalent levels.
 type leverage struct {
 	have, why, alike []string
 }
 
-// levers are those of a cell with sidecars beside one that ztunnel or a waypoint
-// carries; none if the cells are others.
+// leversOf returns the levers of a cell with sidecars compared with a cell carried by ztunnel or a
+// waypoint; none for other pairs of cells.
 func leversOf(p *study.Plan, carried, other record.Cell) leverage {
 	var out leverage
 	if !study.Ambient(carried) || study.Ambient(other) {
@@ -77,7 +76,7 @@ func leversOf(p *study.Plan, carried, other record.Cell) leverage {
 			reason = "a waypoint does what Istio does by default, retries included"
 		case f.Name == study.FactorRetries && level == f.Default && !retriesByDefault(p, other):
 			continue
-		case f.Name == study.FactorRetries: // ztunnel makes none
+		case f.Name == study.FactorRetries: // ztunnel does not retry
 			if near = study.LevelOff; level == f.Default {
 				said += " (Istio makes two)"
 			}
@@ -93,13 +92,13 @@ func leversOf(p *study.Plan, carried, other record.Cell) leverage {
 	return out
 }
 
-// retriesByDefault says that sidecars retry although a cell does not speak of it: Istio's
-// do, which matters where something happens that has requests fail.
+// retriesByDefault reports whether sidecars retry although the cell does not set retries. Istio's
+// do, which matters if a step makes requests fail.
 func retriesByDefault(p *study.Plan, cell record.Cell) bool {
 	return cell[study.FactorMesh] == study.MeshIstio && len(Of(p.Study).Timeline.Steps) > 0
 }
 
-// listed are words with commas between them, and "and" before the last.
+// listed joins words with commas, and "and" before the last.
 func listed(words []string) string {
 	if len(words) < 2 {
 		return strings.Join(words, "")

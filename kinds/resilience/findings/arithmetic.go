@@ -13,13 +13,13 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// standing is what the steps have made of the services by some moment.
+// standing is the state of the services that the steps have caused at some time.
 type standing struct {
 	fault.Standing
-	unknown []string // steps that change what arithmetic does not know
+	unknown []string // steps whose effect the model does not know
 }
 
-// standingAt applies every step that is in force in a window that begins then.
+// standingAt applies every step that is in force in a window that begins at that time.
 func (s *trialScenario) standingAt(at int64) standing {
 	c := resilience.Of(s.study).In(s.trial.Cell)
 	levels, _ := resilience.LevelsOf(s.trial.Cell)
@@ -42,8 +42,8 @@ func (s *trialScenario) standingAt(at int64) standing {
 	return now
 }
 
-// capacity is what is left of a service: the sum over its replicas, some of
-// which may behave otherwise.
+// capacity returns a service's remaining capacity: the sum over its replicas, some of which may
+// behave differently.
 func (n *standing) capacity(flow graph.Flow, service string, gone int) graph.Capacity {
 	c := flow.Capacity(service, gone)
 	for _, s := range n.Some[service] {
@@ -64,11 +64,11 @@ func (n *standing) capacity(flow graph.Flow, service string, gone int) graph.Cap
 	return c
 }
 
-// istioRetries is how often Istio repeats a request when nobody says: its
-// default retry policy has two attempts more.
+// istioRetries is the number of retries without a retry setting: Istio's default retry policy makes
+// two more attempts.
 const istioRetries = 2
 
-// retriesOf is how many attempts the mesh makes beside the first, at most.
+// retriesOf returns the maximum number of attempts that the mesh makes after the first.
 func retriesOf(cell record.Cell) (n int, why string) {
 	switch level := cell[study.FactorRetries]; level {
 	case study.LevelOff:
@@ -86,8 +86,7 @@ func retriesOf(cell record.Cell) (n int, why string) {
 	}
 }
 
-// expect sets arithmetic beside every window, and says where they differ by
-// more than chance.
+// expect computes the expectation for every window and records differences beyond chance.
 func (s *trialScenario) expect() {
 	for i := range s.windows {
 		now := s.standingAt(s.bounds[i].at)
@@ -109,7 +108,7 @@ func (s *trialScenario) expect() {
 	}
 }
 
-// spare is the capacity that is left, as a share of the demand.
+// spare returns the spare capacity as a share of the demand.
 func spare(e record.ScenarioExpectation) float64 {
 	if e.CapacityRPS <= 0 || e.DemandRPS <= 0 {
 		return math.Inf(1)
@@ -117,7 +116,7 @@ func spare(e record.ScenarioExpectation) float64 {
 	return e.CapacityRPS/e.DemandRPS - 1
 }
 
-// expectation is what arithmetic says while these steps are in force.
+// expectation returns the calculated values while these steps are in force.
 func (s *trialScenario) expectation(now standing) record.ScenarioExpectation {
 	retries, _ := retriesOf(s.trial.Cell)
 	e := record.ScenarioExpectation{DemandRPS: now.Rate, Attempts: graph.Amplification(1, retries)}
@@ -134,7 +133,7 @@ func (s *trialScenario) expectation(now standing) record.ScenarioExpectation {
 			continue
 		}
 		gone := now.Removed[one.Name]
-		if gone < 0 { // more replicas than the graph has
+		if gone < 0 { // more replicas than in the graph
 			grown := now.Graph
 			grown.Services = append([]graph.Service(nil), now.Graph.Services...)
 			for i := range grown.Services {
@@ -150,12 +149,12 @@ func (s *trialScenario) expectation(now standing) record.ScenarioExpectation {
 		c := now.capacity(flow, one.Name, gone)
 		if c.Bounded && c.Utilisation > most {
 			most = c.Utilisation
-			// What is broken serves nothing, if it is asked or not.
+			// A broken replica serves nothing, whether it is called or not.
 			e.Service, e.Replicas, e.CapacityRPS = one.Name, c.Replicas, (1-now.Broken[one.Name])*c.MaxRPS/f.Visits
 		}
 		unserved = math.Max(unserved, c.Unserved)
-		// An attempt fails if it meets a broken endpoint, or a worker that
-		// fails; the next one is a new chance.
+		// An attempt fails if it meets a broken endpoint or a failing worker. The next attempt is
+		// independent.
 		share := math.Min(1, now.Broken[one.Name]+(1-now.Broken[one.Name])*now.Failing[one.Name])
 		e.Broken = math.Max(e.Broken, share)
 		good *= math.Pow(1-math.Pow(share, float64(retries+1)), math.Min(f.Visits, 1000))
@@ -167,14 +166,14 @@ func (s *trialScenario) expectation(now standing) record.ScenarioExpectation {
 	return e
 }
 
-// Shares of requests that count as a surprise: so much more or less than
-// expected, in a window with so many requests at least.
+// Thresholds of a surprise: the minimum difference between measured and expected share of requests,
+// and the minimum number of requests in the window.
 const (
 	surpriseShare    = 0.01
 	surpriseRequests = 20
 )
 
-// surprises says in words where a window is not what arithmetic expects.
+// surprises describes in words where a window differs from the calculation.
 func surprises(w record.ScenarioWindow, unknown []string) []string {
 	if w.Requests < surpriseRequests {
 		return nil
@@ -205,8 +204,7 @@ func surprises(w record.ScenarioWindow, unknown []string) []string {
 	return out
 }
 
-// percentWords writes a share with as many digits as it needs to be told from
-// zero and from all.
+// percentWords formats a share with enough digits to distinguish it from zero and from all.
 func percentWords(share float64) string {
 	p := 100 * share
 	switch {

@@ -18,8 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// sortAssertions checks assertions and tells those about single trials, which
-// these studies can have, from those about the run's findings.
+// sortAssertions checks assertions and separates those about single trials, which resilience
+// studies can have, from those about the run's findings.
 func sortAssertions(s *study.Study, exprs []study.Expr) (trials, whole []study.Expr, err error) {
 	ofTrial, err := trialEnv(nil)
 	if err != nil {
@@ -70,7 +70,7 @@ func compileMoment(env *cel.Env, e study.Expr) (*cel.Ast, error) {
 	return compileIn(env, e, "known of a moment are "+momentNames())
 }
 
-// compileIn checks an expression; its error gives the place.
+// compileIn checks an expression; its error has the position.
 func compileIn(env *cel.Env, e study.Expr, known string) (*cel.Ast, error) {
 	tree, issues := env.Compile(e.Text)
 	if issues.Err() != nil {
@@ -90,8 +90,8 @@ func compileIn(env *cel.Env, e study.Expr, known string) (*cel.Ast, error) {
 	return tree, nil
 }
 
-// checkWindows finds windows and steps that the timeline does not have, where
-// an expression names them by literals.
+// checkWindows finds windows and steps that an expression names by literals and the timeline does
+// not have.
 func checkWindows(tree *cel.Ast, e study.Expr, timeline *fault.Timeline) error {
 	steps, windows := []string(nil), []string{windowStart}
 	for _, o := range timeline.Plan() {
@@ -116,7 +116,7 @@ func checkWindows(tree *cel.Ast, e study.Expr, timeline *fault.Timeline) error {
 	return nil
 }
 
-// judge evaluates a trial's assertions and comes to its verdict.
+// judge evaluates a trial's assertions and determines its verdict.
 func (s *trialScenario) judge(exprs []study.Expr) {
 	v := record.TrialVerdict{Trial: s.trial.ID, Block: s.trial.Block, Repeat: s.trial.Repeat, Verdict: record.VerdictPass, ErrorShare: s.total.ErrorShare, Assertions: []record.ScenarioAssertion{}}
 	for _, e := range exprs {
@@ -143,8 +143,8 @@ func (s *trialScenario) judge(exprs []study.Expr) {
 	s.verdict = v
 }
 
-// judgeLate evaluates an assertion, and again without the requests that left
-// late by the clients' own fault. If these decide, nothing is known.
+// judgeLate evaluates an assertion, and again without the requests that left late through the
+// clients' own fault. If these make the difference, the outcome is unknown.
 func (s *trialScenario) judgeLate(e study.Expr) (outcome, detail string) {
 	outcome, detail = s.judgeOne(e)
 	if s.punctual == nil {
@@ -164,7 +164,7 @@ func (s *trialScenario) judgeOne(e study.Expr) (outcome, detail string) {
 	return s.judgeWhole(e)
 }
 
-// timeWords says which part of the timeline an assertion is about.
+// timeWords describes the part of the timeline that an assertion covers.
 func timeWords(e study.Expr) string {
 	if !e.Timed {
 		return ""
@@ -230,10 +230,10 @@ func holds(env *cel.Env, tree *cel.Ast, values any) (bool, error) {
 	return held, nil
 }
 
-// maxCompared is how many values a detail shows.
+// maxCompared limits the number of values in a detail.
 const maxCompared = 6
 
-// compared are the values that an expression compares, each with its text.
+// compared returns the values that an expression compares, each with its text.
 func compared(env *cel.Env, tree *cel.Ast, values any) []string {
 	var out []string
 	native := tree.NativeRep()
@@ -249,7 +249,7 @@ func compared(env *cel.Env, tree *cel.Ast, values any) []string {
 				continue
 			}
 			own, issues := env.Compile(text)
-			if issues.Err() != nil { // as of a variable of a macro
+			if issues.Err() != nil { // for example a macro's variable
 				continue
 			}
 			program, err := env.Program(own, cel.CostLimit(10_000_000))
@@ -268,8 +268,8 @@ func compared(env *cel.Env, tree *cel.Ast, values any) []string {
 	return out
 }
 
-// unitOf is the unit of an expression that is a field; "" of any other, as of
-// the ratio of two.
+// unitOf returns the unit of an expression that is a field; "" for any other, such as the ratio of
+// two fields.
 func unitOf(of ast.Expr) string {
 	if of.Kind() != ast.SelectKind {
 		return ""
@@ -277,7 +277,7 @@ func unitOf(of ast.Expr) string {
 	return fieldUnits[of.AsSelect().FieldName()]
 }
 
-// valueWords writes a value with its unit: s, ms, rps, share of 1, or "".
+// valueWords formats a value with its unit: s, ms, rps, share (of 1), or "".
 func valueWords(unit string, value any) string {
 	v, ok := value.(float64)
 	if !ok {

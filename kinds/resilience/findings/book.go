@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// BookOf reads what was written about the requests of a trial of a run, whose study is s.
+// BookOf reads the log entries of a trial's requests; s is the study of the run.
 func BookOf(run *record.Run, s *study.Study, t *record.Trial) (*ledger.Book, error) {
 	if run.Requests == nil {
 		return nil, errors.New("the run keeps none")
@@ -32,11 +32,10 @@ func BookOf(run *record.Run, s *study.Study, t *record.Trial) (*ledger.Book, err
 	return book, err
 }
 
-// maxNamed bounds how many requests findings name.
+// maxNamed limits the number of requests that findings name.
 const maxNamed = 1000
 
-// bookOptions are the stations that a trial's requests pass, by its study's
-// graph and its pods.
+// bookOptions returns the stations that a trial's requests pass, by its study's graph and its pods.
 func bookOptions(s *study.Study, t *record.Trial) ledger.Options {
 	options := ledger.Options{Client: fault.LoadService, Entry: resilience.Of(s).Entry, Services: map[string]ledger.Station{}, Names: maxNamed}
 	sidecars := map[string]bool{}
@@ -62,8 +61,7 @@ func bookOptions(s *study.Study, t *record.Trial) ledger.Options {
 	return options
 }
 
-// gone are the addresses that pods left, each until the next pod that has it
-// was ready.
+// gone lists addresses that pods gave up, each until the next pod with that address was ready.
 func gone(pods []record.ScenarioPod) []ledger.Gone {
 	var out []ledger.Gone
 	for _, p := range pods {

@@ -14,41 +14,40 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// A proxy costs by what passes it: a client's sends only, those of a service
-// in the middle of a graph receive and send, a last one's only receive. So
-// they are told apart by what their service is in the graph.
+// A proxy's cost depends on its traffic: a client's proxy only sends, the proxy of a service in the
+// middle of a graph receives and sends, and that of a last service only receives. So proxies are
+// distinguished by the place of their service in the graph.
 
-// roleOf chooses services by their place in the graph.
+// roleOf selects services by their place in the graph.
 type roleOf func(s *trialScenario, service string) bool
 
 func isClient(_ *trialScenario, service string) bool { return service == fault.LoadService }
 
 func isServer(_ *trialScenario, service string) bool { return service != fault.LoadService }
 
-// isEntry is the service that the clients call, if it calls others.
+// isEntry selects the service that the clients call, if it calls others.
 func isEntry(s *trialScenario, service string) bool {
 	one, ok := resilience.Of(s.study).Graph.Service(service)
 	return ok && service == resilience.Of(s.study).Entry && len(one.Calls) > 0
 }
 
-// isLast are the services that call no others.
+// isLast selects the services that call no others.
 func isLast(s *trialScenario, service string) bool {
 	one, ok := resilience.Of(s.study).Graph.Service(service)
 	return ok && len(one.Calls) == 0
 }
 
-// perProxyRequest is the CPU time in microseconds that one proxy spends on a
-// request which passes it, the mean over all proxies of a trial.
+// perProxyRequest returns the CPU time in microseconds that one proxy spends on a request that
+// passes it, as the mean over all proxies of a trial.
 func perProxyRequest(s *trialScenario) float64 {
 	total, passes, _ := proxyUse(s)
 	return total * 1e6 / passes
 }
 
-// proxyUse is the CPU time of all proxies of a trial in seconds, how often a request passed
-// one, once at each end of a call that has a sidecar, and how many calls passed any.
-// Attempts of the mesh count as the request that they are of. Proxies on nodes are
-// passed as often: on the way out of a pod in the mesh and on the way into one; a waypoint
-// once for each call.
+// proxyUse returns the CPU time of all proxies of a trial in seconds, the number of passes (one at
+// each end of a call that has a sidecar), and the number of calls that passed any proxy. The mesh's
+// attempts count as the request that they belong to. Node proxies are counted likewise: on the way
+// out of a pod in the mesh and on the way into one. A waypoint counts once per call.
 func proxyUse(s *trialScenario) (seconds, passes, calls float64) {
 	carried := map[string]bool{}
 	g := resilience.Of(s.study).Graph
@@ -86,16 +85,15 @@ func proxyUse(s *trialScenario) (seconds, passes, calls float64) {
 		}
 	}
 	if passes == 0 {
-		return math.NaN(), math.NaN(), math.NaN() // no proxies: nothing to say of one
+		return math.NaN(), math.NaN(), math.NaN() // no proxies
 	}
 	return seconds, passes, calls
 }
 
-// scenarioMoney are what the proxies of a stated mesh would need and cost if
-// each request took of them what it took in a trial. What the proxies use when
-// idle is in it as far as the trial's own requests share it. Where requests pass proxies
-// that pods share, a call takes what one did in the trial, whatever the mesh says of proxies
-// per hop.
+// scenarioMoney returns the needs and costs of the proxies of a stated mesh, if each request took
+// as much of them as in a trial. Idle use of the proxies is included in proportion to the trial's
+// own requests. For shared proxies, a call takes what it took in the trial, whatever the mesh
+// states as proxies per hop.
 func scenarioMoney(s *study.Study) []analysis.Measure {
 	m := s.PricedMesh()
 	if m == nil || !s.Measured(study.MeasureCPU) {
@@ -144,8 +142,8 @@ func scenarioMoney(s *study.Study) []analysis.Measure {
 	return out
 }
 
-// meanMemory is that of one proxy at a trial's end, in bytes; NaN without any,
-// or if that of a service's proxies could not be read.
+// meanMemory returns the memory of one proxy at the end of a trial, in bytes; NaN without proxies,
+// or if the memory of a service's proxies could not be read.
 func meanMemory(s *trialScenario) float64 {
 	total, n := 0.0, 0
 	seen := map[string]bool{}
@@ -162,7 +160,7 @@ func meanMemory(s *trialScenario) float64 {
 	return total / float64(n)
 }
 
-// proxyRoles are the places in the graph that findings about proxies tell apart.
+// proxyRoles holds the places in the graph that findings about proxies distinguish.
 var proxyRoles = map[string]roleOf{
 	record.PartClientProxy:    isClient,
 	record.PartServerProxy:    isServer,

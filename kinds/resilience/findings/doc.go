@@ -1,4 +1,4 @@
-// Package findings is what analysis asks of studies of resilience: what their
-// trials come to by the ledger of requests, windows between steps, verdicts on
-// assertions, and what arithmetic expects. It is pure.
+// Package findings analyzes resilience studies: it derives the results of trials from the ledger of
+// requests, windows between steps, verdicts on assertions, and expectations by arithmetic. It is
+// pure.
 package findings

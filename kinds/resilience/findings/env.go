@@ -18,16 +18,16 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// windowFigures is a window with what its fields read: the latency of all its requests, in
-// which those without an answer are infinitely late, and of the answered ones. Of a window
-// in which none was answered the latter is the former.
+// windowFigures is a window with the data for its fields: the latency of all its requests, counting
+// those without an answer as infinitely late, and that of the answered ones. In a window without
+// answers both are the former.
 type windowFigures struct {
 	record.ScenarioWindow
 	all, answered record.Latency
 	services      []string
 }
 
-// windowFields are what assertions can ask of a window.
+// windowFields lists the fields of a window in assertions.
 var windowFields = slices.Concat([]field[windowFigures]{
 	{"name", "", func(w windowFigures) any { return w.Name }},
 	{"from", "s", func(w windowFigures) any { return w.FromS }},
@@ -54,8 +54,8 @@ var windowFields = slices.Concat([]field[windowFigures]{
 	quantileFields("latency", func(w windowFigures) record.Latency { return w.all }),
 	quantileFields("answered", func(w windowFigures) record.Latency { return w.answered }))
 
-// quantileFields are a latency's percentiles and maximum, in ms. A percentile that is not
-// known is NaN: see [refusing].
+// quantileFields returns a latency's percentiles and maximum, in ms. An unknown percentile is NaN:
+// see [refusing].
 func quantileFields[T any](name string, of func(T) record.Latency) []field[T] {
 	var out []field[T]
 	for _, q := range record.UpTo99() {
@@ -69,21 +69,22 @@ func quantileFields[T any](name string, of func(T) record.Latency) []field[T] {
 	return out
 }
 
-// expectedFields are what arithmetic says.
+// expectedFields lists the calculated values.
 var expectedFields = []field[record.ScenarioExpectation]{
 	{"error_share", "share", func(e record.ScenarioExpectation) any { return e.ErrorShare }},
 	{"attempts", "", func(e record.ScenarioExpectation) any { return e.Attempts }},
 	{"demand", "rps", func(e record.ScenarioExpectation) any { return e.DemandRPS }},
 	{"capacity", "rps", func(e record.ScenarioExpectation) any {
 		if e.CapacityRPS <= 0 && e.Service == "" {
-			return math.Inf(1) // nothing bounds it
+			return math.Inf(1) // unbounded
 		}
 		return e.CapacityRPS
 	}},
-	{"spare", "share", func(e record.ScenarioExpectation) any { return spare(e) }}, // capacity over demand, less one
+	{"spare", "share", func(e record.ScenarioExpectation) any { return spare(e) }}, // capacity over demand, minus one
 }
 
-// stepFields are what assertions can ask of one turn of a step. What never came is infinite.
+// stepFields lists the fields of one turn of a step in assertions. Times of events that never
+// happened are infinite.
 var stepFields = []field[record.ScenarioStep]{
 	{"name", "", func(s record.ScenarioStep) any { return s.Name }},
 	{"op", "", func(s record.ScenarioStep) any { return s.Op }},
@@ -117,7 +118,7 @@ var stepFields = []field[record.ScenarioStep]{
 
 func proven(s record.ScenarioStep) bool { return s.Error == "" && s.ProvenS > 0 }
 
-// msOr is a time in ms, or never if it did not come.
+// msOr returns a time in ms, or never if it did not occur.
 func msOr(us *float64, never float64) float64 {
 	if us == nil {
 		return never
@@ -131,7 +132,7 @@ type ledgerFigures struct {
 	services []string
 }
 
-// ledgerFields are what assertions can ask of the reconciliation.
+// ledgerFields lists the fields of the reconciliation in assertions.
 var ledgerFields = []field[ledgerFigures]{
 	{"requests", "", func(a ledgerFigures) any { return a.Requests }},
 	{"reconciled", "", func(a ledgerFigures) any { return a.Reconciled }},
@@ -174,7 +175,7 @@ var ledgerFields = []field[ledgerFigures]{
 	}},
 }
 
-// momentFields are what expressions about moments can ask for.
+// momentFields lists the fields of expressions about moments.
 var momentFields = slices.Concat([]field[*record.Moment]{
 	{"error_share", "share", func(m *record.Moment) any { return m.ErrorShare }},
 	{"rate", "rps", func(m *record.Moment) any { return m.RateRPS }},
@@ -188,8 +189,8 @@ var momentFields = slices.Concat([]field[*record.Moment]{
 		{"at", "s", func(m *record.Moment) any { return m.AtS }},
 	})
 
-// momentLatency are the quantiles of a moment, in ms: of however few requests, and 0 of
-// none.
+// momentLatency returns the quantiles of a moment in ms, however few its requests, and 0 without
+// requests.
 func momentLatency(name string, of func(*record.Moment) record.Latency) []field[*record.Moment] {
 	var out []field[*record.Moment]
 	for _, q := range record.UpTo99() {
@@ -206,7 +207,7 @@ func momentValues(m *record.Moment) map[string]any {
 	return out
 }
 
-// The objects that assertions see.
+// The objects visible to assertions.
 var (
 	expectedObject = newObject("expected", expectedFields, record.ScenarioExpectation{})
 	windowObject   = newObject("window", windowFields, windowFigures{})
@@ -214,7 +215,7 @@ var (
 	ledgerObject   = newObject("ledger", ledgerFields, ledgerFigures{Account: &ledger.Account{}})
 )
 
-// fieldUnits are the units of fields by name, in whichever object.
+// fieldUnits maps field names to units, across all objects.
 var fieldUnits = func() map[string]string {
 	out := map[string]string{}
 	for _, units := range []map[string]string{windowObject.units, expectedObject.units, stepObject.units, ledgerObject.units} {
@@ -223,10 +224,10 @@ var fieldUnits = func() map[string]string {
 	return out
 }()
 
-// clientKinds are the kinds of failure that clients know.
+// clientKinds lists the kinds of failure that clients record.
 var clientKinds = []string{ledger.OutcomeConnect, ledger.OutcomeTimeout, ledger.OutcomeReset, ledger.OutcomeEOF, ledger.OutcomeProtocol, ledger.OutcomeStatus, ledger.OutcomeTLS, ledger.OutcomeOther}
 
-// over puts numbers over those that stand for names without any.
+// over overlays numbers on the zeros of names without any.
 func over[N int | int64](out map[string]int64, numbers map[string]N) map[string]int64 {
 	for name, n := range numbers {
 		out[name] = int64(n)
@@ -250,8 +251,7 @@ func (s *trialScenario) services() []string {
 	return out
 }
 
-// trialEnv declares what assertions about one trial speak of; a nil trial is
-// enough to compile.
+// trialEnv declares the variables of assertions about one trial. A nil trial is enough to compile.
 func trialEnv(s *trialScenario) (*cel.Env, error) {
 	var env *cel.Env
 	named := func(of func(name string) (any, error)) func(ref.Val) ref.Val {
@@ -299,7 +299,7 @@ func trialEnv(s *trialScenario) (*cel.Env, error) {
 	return env, nil
 }
 
-// trialValues are the variables of trialEnv.
+// trialValues returns the values of the variables of trialEnv.
 func (s *trialScenario) trialValues() map[string]any {
 	windows, steps := make([]ref.Val, len(s.windows)), make([]ref.Val, len(s.steps))
 	for i, w := range s.windows {
@@ -314,7 +314,7 @@ func (s *trialScenario) trialValues() map[string]any {
 	}
 }
 
-// windowValue is a window as assertions see it; all is the latency of all its requests.
+// windowValue returns a window as assertions see it; all is the latency of all its requests.
 func (s *trialScenario) windowValue(w record.ScenarioWindow, all record.Latency) ref.Val {
 	answered := w.Latency
 	if w.Answered == 0 {
@@ -323,8 +323,8 @@ func (s *trialScenario) windowValue(w record.ScenarioWindow, all record.Latency)
 	return windowObject.of(windowFigures{w, all, answered, s.services()})
 }
 
-// momentEnv declares what expressions about moments speak of. current is the
-// moment that functions ask; nil is enough to compile.
+// momentEnv declares the variables of expressions about moments. Functions read the moment that
+// current points to; nil is enough to compile.
 func momentEnv(current *record.Moment) (*cel.Env, error) {
 	of := func(which func(*record.Moment) map[string]int) func(ref.Val) ref.Val {
 		return func(service ref.Val) ref.Val {
@@ -363,16 +363,16 @@ func mentions(a *cel.Ast) map[string]bool {
 	return out
 }
 
-// Condition says of a moment whether a step's condition holds.
+// Condition evaluates a step's condition at a moment.
 type Condition struct {
 	program cel.Program
 	current *record.Moment
 	text    string
 }
 
-// CompileCondition checks the condition of a step: CEL over the variables of a
-// second, as error_share and latency_p99 (ms), ready(service) and
-// ejected(service). It is not safe for use from several goroutines.
+// CompileCondition checks the condition of a step: a CEL expression over the variables of a second,
+// such as error_share and latency_p99 (ms), ready(service) and ejected(service). The result is not
+// safe for concurrent use.
 func CompileCondition(text string) (*Condition, error) {
 	c := &Condition{current: &record.Moment{}, text: text}
 	env, err := momentEnv(c.current)

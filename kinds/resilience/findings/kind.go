@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Kind is what analysis asks of studies of resilience.
+// Kind returns the analysis of resilience studies.
 func Kind() analysis.Kind {
 	return analysis.Kind{
 		Name:       resilience.Kind,
@@ -59,7 +59,7 @@ func Kind() analysis.Kind {
 	}
 }
 
-// scenarios are what a run's trials come to, as far as somebody has asked.
+// scenarios caches the results of a run's trials that have been requested.
 type scenarios struct {
 	assertions []study.Expr // about single trials
 	trials     map[string]*trialScenario

@@ -16,13 +16,12 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// scenarioMeasures lists what a study of resilience measures over a whole
-// trial, in the order of reports.
+// scenarioMeasures lists the measures of a resilience study over a whole trial, in report order.
 func scenarioMeasures(s *study.Study) []analysis.Measure {
 	return slices.Concat(ledgerMeasures(), analysis.LatencyMeasures(s), scenarioCPU(s), scenarioMemory(s), scenarioMoney(s))
 }
 
-// ofScenario is a measure of what a trial came to; NaN if nobody knows.
+// ofScenario returns a measure of a trial's results; NaN if unknown.
 func ofScenario(of func(s *trialScenario) float64) func(*analysis.Observations, *record.Trial) float64 {
 	return func(o *analysis.Observations, t *record.Trial) float64 {
 		s := scenarioOfTrial(o, t)
@@ -44,7 +43,7 @@ func ledgerMeasures() []analysis.Measure {
 		one("hidden_failures", func(s *trialScenario) float64 { return float64(s.total.Hidden) }),
 		one("phantom_attempts", func(s *trialScenario) float64 {
 			if s.trial.Scenario.Ledger != "" {
-				return math.NaN() // who sends them writes nothing
+				return math.NaN() // their sender does not log
 			}
 			return float64(s.total.PhantomAttempts)
 		}),
@@ -61,7 +60,7 @@ func ledgerMeasures() []analysis.Measure {
 	}
 }
 
-// longest is the longest time over steps; NaN if no step has one.
+// longest returns the longest time over steps; NaN if no step has one.
 func longest(s *trialScenario, of func(one timed) *float64) float64 {
 	most := math.NaN()
 	for _, one := range s.steps {
@@ -72,8 +71,7 @@ func longest(s *trialScenario, of func(one timed) *float64) float64 {
 	return most
 }
 
-// moved is how long a step took that moved the namespace, until it was proved; nil for
-// other steps.
+// moved returns how long a step took to move the namespace, until proved; nil for other steps.
 func moved(one timed) *float64 {
 	if one.Op != fault.MoveKind || one.ProvenS == 0 {
 		return nil
@@ -82,8 +80,8 @@ func moved(one timed) *float64 {
 	return &us
 }
 
-// longestRecovery is the longest time to recover over steps, infinite if after one
-// requests still failed; NaN if none did after any.
+// longestRecovery returns the longest recovery time over steps. It is infinite if requests still
+// failed after one, and NaN if none failed after any.
 func longestRecovery(s *trialScenario) float64 {
 	if slices.ContainsFunc(s.steps, func(one timed) bool { return one.StillFailing }) {
 		return math.Inf(1)
@@ -91,9 +89,9 @@ func longestRecovery(s *trialScenario) float64 {
 	return longest(s, func(one timed) *float64 { return one.RecoverUS })
 }
 
-// inEach is a time to what each trial of a cell must have come to, lest the mean be
-// that of those which did. A trial of a cell that has none takes so long, if
-// others have one: without is infinite if it never came, which words say.
+// inEach returns a measure of a time that each trial of a cell must reach; otherwise the mean would
+// cover only the trials that did. A trial without a time counts as without if other trials of the
+// cell have one. An infinite without means never, which words states.
 func inEach(name string, without float64, of func(s *trialScenario) float64, words string) analysis.Measure {
 	own := ofScenario(of)
 	return analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 {
@@ -109,7 +107,7 @@ func inEach(name string, without float64, of func(s *trialScenario) float64, wor
 	}).Reaching(words)
 }
 
-// unreconciledExample names one such request.
+// unreconciledExample names one unreconciled request.
 func unreconciledExample(o *analysis.Observations, cell int) []note.Note {
 	n, trials := int64(0), 0
 	var example any
@@ -130,11 +128,11 @@ func unreconciledExample(o *analysis.Observations, cell int) []note.Note {
 	return []note.Note{noteUnreconciled.Of(n, trials, example)}
 }
 
-// proxySuffix ends the names of parts, in records, that are a service's proxies.
+// proxySuffix ends the record names of parts that are a service's proxies.
 const proxySuffix = ".proxy"
 
-// A usage is what a trial's record has of a part's CPU, in millicores, or memory, in bytes;
-// NaN if it has none.
+// A usage returns a part's CPU in millicores or memory in bytes from a trial's record, NaN if it
+// has none.
 type usage func(s *trialScenario, part string) float64
 
 func cpuOf(s *trialScenario, part string) float64 {
@@ -160,13 +158,13 @@ func scenarioCPU(s *study.Study) []analysis.Measure {
 	return slices.Insert(out, machine, perRequest)
 }
 
-// scenarioMemory is of the pods at the end.
+// scenarioMemory measures the memory of the pods at the end.
 func scenarioMemory(s *study.Study) []analysis.Measure {
 	return partMeasures(s, resilience.FamilyUseMemory, memoryOf, leftAtEnd, func(t *record.Scenario) float64 { return float64(t.NodeProxies) })
 }
 
-// partMeasures are what each part of a family uses: proxies beside pods on the mean, each
-// pod with the weight that it has, and those of nodes by their number.
+// partMeasures returns the use of each part of a family. Use by proxies next to pods is the mean
+// over the pods, with their weights; use by node proxies is divided by their number.
 func partMeasures(s *study.Study, family string, use usage, weight podWeight, nodes func(*record.Scenario) float64) []analysis.Measure {
 	return analysis.OfFamily(s, family, func(d finding.Def) analysis.Measure {
 		m := analysis.MeasureOf(d.Name, ofScenario(func(s *trialScenario) float64 {
@@ -188,10 +186,10 @@ func partMeasures(s *study.Study, family string, use usage, weight podWeight, no
 	})
 }
 
-// agentsOf is how many agents of nodes a trial has, NaN for none.
+// agentsOf returns the number of node agents in a trial, NaN for none.
 func agentsOf(s *trialScenario) float64 { return analysis.Positive(float64(s.trial.NodeAgents)) }
 
-// sharedProxies says what is in figures of proxies on nodes besides.
+// sharedProxies notes what else figures of node proxies include.
 func sharedProxies(o *analysis.Observations, cell int) []note.Note {
 	if !slices.ContainsFunc(o.Valid(cell), func(t *record.Trial) bool { return t.Scenario != nil && t.Scenario.NodeProxies > 0 }) {
 		return nil
@@ -199,11 +197,11 @@ func sharedProxies(o *analysis.Observations, cell int) []note.Note {
 	return []note.Note{analysis.SharedProxy.Of()}
 }
 
-// A podWeight is how much a pod counts where uses are shared out among pods; false if its
-// proxy has no part in them.
+// A podWeight returns the weight of a pod when use is divided among pods, and false if its proxy
+// has no share.
 type podWeight func(s *trialScenario, p record.ScenarioPod) (float64, bool)
 
-// perProxy is the mean use of one proxy of the services chosen, or of the clients.
+// perProxy returns the mean use of one proxy of the selected services, or of the clients.
 func perProxy(s *trialScenario, is roleOf, use usage, weight podWeight) float64 {
 	total, n := math.NaN(), 0.0
 	seen := map[string]bool{}
@@ -230,7 +228,7 @@ func perProxy(s *trialScenario, is roleOf, use usage, weight podWeight) float64 
 	return total / n
 }
 
-// lived is the share of the timeline that a pod lived in.
+// lived returns the share of the timeline for which a pod existed.
 func lived(s *trialScenario, p record.ScenarioPod) (float64, bool) {
 	zero := s.trial.Scenario.StartNS
 	from, to := max(0, p.ReadyNS-zero), s.length
@@ -240,7 +238,7 @@ func lived(s *trialScenario, p record.ScenarioPod) (float64, bool) {
 	return float64(max(0, to-from)) / float64(s.length), true
 }
 
-// leftAtEnd counts a pod that was there at the timeline's end.
+// leftAtEnd counts a pod that exists at the end of the timeline.
 func leftAtEnd(_ *trialScenario, p record.ScenarioPod) (float64, bool) {
 	return 1, p.GoneNS == 0 || p.BackNS > 0
 }

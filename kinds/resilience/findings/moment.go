@@ -8,12 +8,12 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// moments looks at a trial through a second that slides over it.
+// moments views a trial through a sliding one-second window.
 type moments struct {
 	s       *trialScenario
 	ats     []int64 // of the requests
-	failed  []int64 // how many before each failed or never ended
-	latency bool    // whether anybody asks for it
+	failed  []int64 // number of requests before each that failed or never ended
+	latency bool    // whether latency is needed
 }
 
 func (s *trialScenario) moments(latency bool) *moments {
@@ -28,8 +28,8 @@ func (s *trialScenario) moments(latency bool) *moments {
 	return m
 }
 
-// look is the moment from one time until before another, in nanoseconds after
-// the timeline's begin.
+// look returns the moment from one time until before another, in nanoseconds since the start of the
+// timeline.
 func (m *moments) look(from, to int64) record.Moment {
 	low, _ := slices.BinarySearch(m.ats, from)
 	high, _ := slices.BinarySearch(m.ats, to)
@@ -55,7 +55,7 @@ func (m *moments) look(from, to int64) record.Moment {
 	return out
 }
 
-// momentNames are what expressions about moments can ask for, in words.
+// momentNames lists the fields of expressions about moments, in words.
 func momentNames() string {
 	var out []string
 	for _, v := range momentFields {

@@ -13,9 +13,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// judgeMoments asks an expression of every moment of a part of the timeline:
-// of each second that lies wholly in the part, 10 ms apart. A part or a limit
-// shorter than a second is looked at in pieces of its own length.
+// judgeMoments evaluates an expression at every moment of a part of the timeline: each second that
+// lies entirely in the part, at 10 ms steps. If the part or a limit is shorter than a second,
+// moments have that length instead.
 func (s *trialScenario) judgeMoments(e study.Expr) (outcome, detail string) {
 	from, to, err := s.part(e)
 	if err != nil {
@@ -64,7 +64,7 @@ func (s *trialScenario) judgeMoments(e study.Expr) (outcome, detail string) {
 	return record.VerdictFail, run.detail
 }
 
-// part is the part of the timeline that an assertion is about.
+// part returns the part of the timeline that an assertion covers.
 func (s *trialScenario) part(e study.Expr) (from, to int64, err error) {
 	to = s.length
 	begin := func(name string) (int64, error) {
@@ -91,10 +91,10 @@ func (s *trialScenario) part(e study.Expr) (from, to int64, err error) {
 	return from, to, nil
 }
 
-// at2s writes a time of the timeline.
+// at2s formats a time of the timeline.
 func at2s(ns int64) string { return strconv.FormatFloat(float64(ns)/1e9, 'f', 2, 64) + " s" }
 
-// momentRun is an expression's outcome at each moment of a part.
+// momentRun holds an expression's outcome at each moment of a part.
 type momentRun struct {
 	e               study.Expr
 	from, to, first int64 // first: the end of the first moment
@@ -115,8 +115,8 @@ func (r *momentRun) add(held bool, values map[string]any) {
 
 func (r *momentRun) at(i int) int64 { return r.first + int64(i)*grid }
 
-// next is the first moment from i on that is so; the number of moments if none
-// is.
+// next returns the index of the first moment from i on with this outcome, or the number of moments
+// if there is none.
 func (r *momentRun) next(i int, held bool) int {
 	for ; i < len(r.held); i++ {
 		if r.held[i] == held {
@@ -126,7 +126,7 @@ func (r *momentRun) next(i int, held bool) int {
 	return len(r.held)
 }
 
-// says are the values at a moment.
+// says formats the values at a moment.
 func (r *momentRun) says(i int) string {
 	var out []string
 	for _, v := range momentFields {
@@ -140,7 +140,7 @@ func (r *momentRun) says(i int) string {
 	return strings.Join(out, ", ")
 }
 
-// between are the least and the most of each value while it was so.
+// between formats the minimum and maximum of each value over moments with this outcome.
 func (r *momentRun) between(low, high int, held bool) string {
 	var out []string
 	for _, v := range momentFields {
@@ -174,7 +174,7 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// judge says whether the assertion holds, and fills in why.
+// judge reports whether the assertion holds and fills in the reason.
 func (r *momentRun) judge() bool {
 	n := len(r.held)
 	if r.e.Within == 0 && r.e.For == 0 {
@@ -193,12 +193,12 @@ func (r *momentRun) judge() bool {
 	if r.e.Within > 0 {
 		latest = max(r.first, r.from+r.e.Within.Nanoseconds())
 	}
-	// It may come true and false again before it stays so.
+	// It may become true and false again before it stays true.
 	for i := r.next(0, true); ; {
 		if i == n || r.at(i) > latest {
 			return r.late(i, latest)
 		}
-		end := i // once is enough
+		end := i // without For, once is enough
 		if r.e.For > 0 {
 			end = i + int(ceil(r.e.For.Nanoseconds())/grid)
 		}
@@ -219,7 +219,7 @@ func (r *momentRun) judge() bool {
 	}
 }
 
-// late says that it did not come true in time.
+// late records that it did not become true in time.
 func (r *momentRun) late(i int, latest int64) bool {
 	n := len(r.held)
 	high := min(n, max(1, int((latest-r.first)/grid)+1))
@@ -245,7 +245,7 @@ func (r *momentRun) begin() string {
 	return "the timeline's start"
 }
 
-// time is how long it was so, in all.
+// time formats the total time with this outcome.
 func (r *momentRun) time(held bool) string {
 	n := int64(0)
 	for _, h := range r.held {

@@ -2,7 +2,7 @@ package findings
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
-// What findings of resilience warn of.
+// Warnings of resilience findings.
 var (
 	noteUnreconciled = note.Define("requests_unreconciled", "%d requests in %d trials do not reconcile[, as %v]")
 	noteNoPrice      = note.Define("shared_memory_unpriced", "memory of proxies that pods share has no price: the mesh does not say how many there are")

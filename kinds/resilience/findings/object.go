@@ -9,24 +9,24 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 )
 
-// A field is what expressions can ask of a value of type T: a number, a text, a truth, an
-// object, or numbers by name. Its unit is s, ms, rps, share (of 1) or "".
+// A field is a property of values of type T in expressions: a number, a text, a boolean, an object,
+// or numbers by name. Its unit is s, ms, rps, share (of 1) or "".
 type field[T any] struct {
 	name string
 	unit string
 	of   func(T) any
 }
 
-// An object is a type of values that expressions know by a table of fields.
+// An object is a type of values in expressions, defined by a table of fields.
 type object[T any] struct {
 	kind  *cel.Type
 	units map[string]string
 }
 
-// objectFields are the fields of all objects, by the type's name and their own.
+// objectFields holds the fields of all objects, by type name and field name.
 var objectFields = map[string]map[string]*types.FieldType{}
 
-// newObject defines an object by its fields. The types of these are read from empty.
+// newObject defines an object by its fields. Their types are inferred from empty.
 func newObject[T any](name string, fields []field[T], empty T) object[T] {
 	out := object[T]{kind: cel.ObjectType(name), units: map[string]string{}}
 	byName := map[string]*types.FieldType{}
@@ -44,10 +44,10 @@ func newObject[T any](name string, fields []field[T], empty T) object[T] {
 	return out
 }
 
-// of is a value as expressions see it.
+// of wraps a value for expressions.
 func (o object[T]) of(v T) ref.Val { return objectValue{o.kind, v} }
 
-// kindOf is the type of a field's value in expressions.
+// kindOf returns the CEL type of a field's value.
 func kindOf(v any) *cel.Type {
 	switch v := v.(type) {
 	case float64:

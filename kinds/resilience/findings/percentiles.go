@@ -12,8 +12,9 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// enough leaves out percentiles of n requests with too few of them beyond
-// ([stat.MinBeyond]). Those among lost requests are known to be infinite if so many were.
+// enough removes percentiles of n requests with too few observations beyond them
+// ([stat.MinBeyond]). Percentiles among lost requests are kept as infinite if enough requests were
+// lost.
 func enough(l record.Latency, n, lost int64) record.Latency {
 	for _, q := range record.Percentiles() {
 		if n < stat.Takes(float64(q)) && (!math.IsInf(l.At(q), 1) || lost < stat.MinBeyond) {
@@ -23,8 +24,8 @@ func enough(l record.Latency, n, lost int64) record.Latency {
 	return l
 }
 
-// refusing has expressions that come to NaN, as a percentile of too few requests, fail
-// with the reason.
+// refusing makes expressions fail with the reason if they evaluate to NaN, such as a percentile of
+// too few requests.
 type refusing struct{ types.Adapter }
 
 func (r refusing) NativeToValue(value any) ref.Val {

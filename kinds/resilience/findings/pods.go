@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// podsByNode are how many pods of a trial were in the mesh to its end.
+// podsByNode returns the number of pods that were in the mesh until the end of a trial, by node.
 func podsByNode(s *trialScenario) map[string]float64 {
 	out := map[string]float64{}
 	for _, p := range s.trial.Scenario.Pods {
@@ -26,7 +26,7 @@ func podsByNode(s *trialScenario) map[string]float64 {
 	return out
 }
 
-// podsIn are those of all nodes.
+// podsIn returns the total over all nodes.
 func podsIn(s *trialScenario) (n float64) {
 	for _, on := range podsByNode(s) {
 		n += on
@@ -34,7 +34,7 @@ func podsIn(s *trialScenario) (n float64) {
 	return n
 }
 
-// podsOnNode are those of the node that has most.
+// podsOnNode returns the maximum over the nodes.
 func podsOnNode(s *trialScenario) (n float64) {
 	for _, on := range podsByNode(s) {
 		n = max(n, on)
@@ -42,13 +42,13 @@ func podsOnNode(s *trialScenario) (n float64) {
 	return n
 }
 
-// podPoints are what the valid trials of cells with other numbers of pods came to.
+// podPoints returns the results of valid trials in cells with different numbers of pods.
 func podPoints(o *analysis.Observations, r *track, y func(s *trialScenario) float64) (out []stat.FitPoint) {
 	unit := carrying.Units(o)
 	for _, i := range r.cells {
 		level, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorReplicas], 64)
 		if err != nil {
-			continue // as many as the graph says
+			continue // the graph's numbers
 		}
 		for _, t := range o.Valid(i) {
 			if s := scenarioOfTrial(o, t); s.length > 0 {
@@ -59,7 +59,7 @@ func podPoints(o *analysis.Observations, r *track, y func(s *trialScenario) floa
 	return out
 }
 
-// nodesOf is on how many nodes with a proxy pods were in each of the cells' valid trials;
+// nodesOf returns the number of nodes with a proxy that had pods in the cells' valid trials, and
 // false if the trials differ.
 func nodesOf(o *analysis.Observations, r *track) (nodes int, one bool) {
 	for _, i := range r.cells {
@@ -73,9 +73,8 @@ func nodesOf(o *analysis.Observations, r *track) (nodes int, one bool) {
 	return nodes, true
 }
 
-// addPods adds what all proxies of a mesh take for each pod more, and beside, where a
-// study varies how many pods its services have. The cell of such a finding lacks that
-// factor.
+// addPods adds the resources of all proxies of a mesh per additional pod, and the remainder, if a
+// study varies the number of pods of its services. The cell of such a finding lacks that factor.
 func addPods(o *analysis.Observations, f *record.Findings) {
 	for _, r := range along(o, study.FactorReplicas) {
 		cell := o.Plan.Cells[r.cells[0]]
@@ -106,7 +105,7 @@ func addPods(o *analysis.Observations, f *record.Findings) {
 	}
 }
 
-// lineFinding is the finding of a line's intercept or slope.
+// lineFinding returns the finding of a line's intercept or slope.
 func lineFinding(o *analysis.Observations, r *track, name string, scale float64, e stat.Estimate, warnings []note.Note) record.Finding {
 	f := o.Named(name, r.cell)
 	if f.Blocks = e.Blocks; e.Blocks < analysis.MinBlocks || !e.Defined() {
@@ -117,7 +116,7 @@ func lineFinding(o *analysis.Observations, r *track, name string, scale float64,
 	return f
 }
 
-// addPodsWay adds the way of cells with other numbers of pods.
+// addPodsWay adds the way of cells with different numbers of pods.
 func addPodsWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 	cell := o.Plan.Cells[r.cells[0]]
 	switch {
@@ -142,7 +141,7 @@ func addPodsWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 		z.Mixed = append(z.Mixed, w.Name)
 		return
 	case most == 0, p.Count == 0:
-		return // no trial is valid
+		return // no valid trial
 	}
 	z.MostPods = max(z.MostPods, most)
 	w.Proxies, w.NeedsAgent = []carrying.Proxies{p}, needsAgent(o, r)

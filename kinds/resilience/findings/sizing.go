@@ -14,22 +14,21 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// onOneNode has the pods of all trials where those of the others are: nothing in a graph says
-// on which nodes.
+// onOneNode puts the pods of all trials on the same node: nothing in a graph assigns nodes.
 const onOneNode = "run it where only one node takes pods (kubectl cordon the others meanwhile), so that all trials are alike"
 
-// addSizing sets the meshes' ways of carrying requests side by side in the stated mesh.
+// addSizing compares the meshes' ways of carrying requests in the stated mesh.
 func addSizing(o *analysis.Observations, f *record.Findings) {
 	carrying.Add(o, f, onOneNode, graphWays)
 }
 
-// track is cells of a plan that differ in one factor alone.
+// track is a group of cells in a plan that differ in one factor alone.
 type track struct {
 	cell  record.Cell // what they share
 	cells []int
 }
 
-// along sorts the cells that differ in a factor, by all others.
+// along groups the cells that differ only in one factor by all other factors.
 func along(o *analysis.Observations, factor string) []*track {
 	var tracks []*track
 	by := map[string]*track{}
@@ -46,7 +45,7 @@ func along(o *analysis.Observations, factor string) []*track {
 	return tracks
 }
 
-// graphWays are the ways of the cells that differ in the rate, or in the number of pods,
+// graphWays returns the ways of the cells that differ in the rate or in the number of pods, grouped
 // by their other factors.
 func graphWays(o *analysis.Observations) []*carrying.Ways {
 	add, factor := addGraphWay, o.Plan.Study.SizedAlong()
@@ -65,8 +64,8 @@ func graphWays(o *analysis.Observations) []*carrying.Ways {
 	return carrying.Sort(all)
 }
 
-// addGraphWay adds the way of some cells. What a request takes is of each call: from the
-// clients, and between services.
+// addGraphWay adds the way of a group of cells. Cost per request is per call, both from the clients
+// and between services.
 func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 	flow, err := resilience.Of(o.Plan.Study).Graph.Flow(graph.Load{Entry: resilience.Of(o.Plan.Study).Entry, RPS: 1})
 	if err != nil {
@@ -104,7 +103,7 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 		z.Mixed = append(z.Mixed, w.Name)
 		return
 	case count == 0:
-		return // no trial is valid
+		return // no valid trial
 	}
 	p.Count = count
 	w.Proxies, w.NeedsAgent = []carrying.Proxies{p}, needsAgent(o, r)
@@ -123,21 +122,20 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 	z.All = append(z.All, w)
 }
 
-// plainText says that sidecars of a cell pass requests on without mutual TLS.
+// plainText reports whether sidecars of a cell forward requests without mutual TLS.
 func plainText(cell record.Cell) bool {
 	return !study.Ambient(cell) && cell[study.FactorMTLS] == study.MTLSOff
 }
 
-// needsAgent says that some valid trial of the cells needed the mesh's agent on its nodes: for
-// ztunnel, or for sidecars that leave it to the agent to lead requests to them.
+// needsAgent reports whether a valid trial of the cells needed the mesh's node agent: for ztunnel,
+// or for sidecars that rely on the agent for redirection.
 func needsAgent(o *analysis.Observations, r *track) bool {
 	return slices.ContainsFunc(r.cells, func(i int) bool {
 		return slices.ContainsFunc(o.Valid(i), func(t *record.Trial) bool { return t.AgentForSidecars || t.Scenario.NodeProxies > 0 })
 	})
 }
 
-// agentUse is what one node's agent uses of something, cores or bytes; NaN where no trial
-// looked.
+// agentUse returns the use of cores or bytes by one node's agent; NaN if no trial measured it.
 func agentUse(of string) func(*trialScenario) float64 {
 	return func(s *trialScenario) float64 {
 		cpu, all := s.trial.Scenario.CPU[record.PartNodeAgent]
@@ -152,7 +150,7 @@ func agentUse(of string) func(*trialScenario) float64 {
 	}
 }
 
-// useAt is what the proxies of a trial at a place use of something, cores or bytes.
+// useAt returns the use of cores or bytes by a trial's proxies at a place.
 func useAt(of string, place record.Place) func(*trialScenario) float64 {
 	part, shared := map[record.Place]string{record.PlaceNode: record.PartNode, record.PlaceWaypoint: record.PartWaypoint}[place]
 	switch {
@@ -164,7 +162,7 @@ func useAt(of string, place record.Place) func(*trialScenario) float64 {
 	return func(s *trialScenario) float64 { return s.trial.Scenario.CPU[part].TotalS() / overOf(of)(s) }
 }
 
-// useOf is what all proxies of a trial use of something, cores or bytes.
+// useOf returns the use of cores or bytes by all proxies of a trial.
 func useOf(of string) func(*trialScenario) float64 {
 	if of == record.SizedMemory {
 		return proxiesMemory
@@ -175,9 +173,8 @@ func useOf(of string) func(*trialScenario) float64 {
 	}
 }
 
-// overOf is the time by which the calls of a trial are beside what is used of something:
-// of CPU that over which it was counted, since all calls fall into it, and what proxies
-// take without any is as long as that.
+// overOf returns the time by which to divide a trial's calls. For CPU it is the time over which CPU
+// was counted: all calls fall into it, and idle CPU accumulates over the same time.
 func overOf(of string) func(*trialScenario) float64 {
 	if of == record.SizedMemory {
 		return seconds
@@ -187,7 +184,7 @@ func overOf(of string) func(*trialScenario) float64 {
 
 func seconds(s *trialScenario) float64 { return float64(s.length) / 1e9 }
 
-// ratePoints are what valid trials came to, by the calls per second over a time.
+// ratePoints returns the results of valid trials, by calls per second over a time.
 func ratePoints(o *analysis.Observations, r *track, calls float64, over, y func(s *trialScenario) float64) (out []stat.FitPoint) {
 	unit := carrying.Units(o)
 	for _, i := range r.cells {
@@ -204,8 +201,8 @@ func ratePoints(o *analysis.Observations, r *track, calls float64, over, y func(
 	return out
 }
 
-// proxiesOf is how many proxies there are in each of the cells' valid trials, 0 without
-// any; false if the trials differ, as where pods came to be on other nodes.
+// proxiesOf returns the number of proxies in the cells' valid trials, 0 without any. It returns
+// false if the trials differ, for example because pods ran on different nodes.
 func proxiesOf(o *analysis.Observations, r *track) (count float64, one bool) {
 	seen := false
 	for _, i := range r.cells {
@@ -225,7 +222,7 @@ func proxiesOf(o *analysis.Observations, r *track) (count float64, one bool) {
 	return count, true
 }
 
-// proxiesMemory is that of all proxies of a trial at its end; NaN if some could not be
+// proxiesMemory returns the memory of all proxies at the end of a trial; NaN if some could not be
 // read.
 func proxiesMemory(s *trialScenario) float64 {
 	if s.trial.Scenario.NodeProxies > 0 {

@@ -13,17 +13,16 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Bins of the series: a tenth of a second, or more where that would be too
-// many to draw.
+// Bins of the series: a tenth of a second, or more if that makes too many to draw.
 const (
 	binNS   = int64(100_000_000)
 	maxBins = 1200
 )
 
-// maxFailures is how many failed requests findings name.
+// maxFailures limits the number of failed requests that findings name.
 const maxFailures = 100
 
-// summarize makes what findings hold of the trial, verdicts left out.
+// summarize returns the trial's part of the findings, without verdicts.
 func (s *trialScenario) summarize() *record.ScenarioSummary {
 	c := resilience.Of(s.study).In(s.trial.Cell)
 	_, retries := retriesOf(s.trial.Cell)
@@ -52,7 +51,7 @@ func (s *trialScenario) summarize() *record.ScenarioSummary {
 	return out
 }
 
-// series counts requests in even bins over the timeline.
+// series counts requests in equal bins over the timeline.
 func (s *trialScenario) series() record.ScenarioSeries {
 	bin := binNS
 	for s.length/bin >= maxBins {
@@ -93,7 +92,7 @@ func (s *trialScenario) series() record.ScenarioSeries {
 	return out
 }
 
-// ledger is the reconciliation in the words of findings.
+// ledger returns the reconciliation as findings record it.
 func (s *trialScenario) ledger() record.ScenarioLedger {
 	a := s.account
 	out := record.ScenarioLedger{Requests: a.Requests, Reconciled: a.Reconciled, Classes: map[string]int64{}, Orphans: a.Orphans, Unwritten: a.Unwritten, Duplicates: a.Duplicates, Equations: append([]record.LedgerEquation{}, a.Equations...), HiddenBy: a.HiddenBy, Phantoms: a.Phantom.Addresses}
@@ -130,8 +129,8 @@ func (s *trialScenario) named(n ledger.Named) record.LedgerRequest {
 	return out
 }
 
-// scenarioSummary is what a cell's trials came to: their verdicts, and the
-// figures of the first whose verdict is the cell's.
+// scenarioSummary summarizes a cell's trials: their verdicts, and the figures of the first trial
+// with the cell's verdict.
 func scenarioSummary(o *analysis.Observations, cell int) *record.ScenarioSummary {
 	expected := resilience.Expected(o.Plan.Study, o.Plan.Cells[cell])
 	var all []*trialScenario

@@ -17,59 +17,56 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Events of steps, as package fault's driver writes them.
+// Events of steps, as written by package fault's driver.
 const (
 	eventStep = "step"
 	opEnd     = "end "
 )
 
-// grid is what times of a timeline are cut to: begins to the one before, ends
-// to the one after.
+// grid is the resolution of timeline times: beginnings round down, ends round up.
 const grid = int64(10_000_000)
 
 // secondNS is the length of a moment.
 const secondNS = int64(1_000_000_000)
 
-// sent is what a request looked like to its client. Times are nanoseconds
-// after the timeline's begin.
+// sent is a request as its client saw it. Times are nanoseconds since the start of the timeline.
 type sent struct {
-	at     int64 // by which it counts to a window
+	at     int64 // the time that determines its window
 	due    int64
-	done   int64 // record.Never: still out at the end
+	done   int64 // Never: still pending at the end
 	ok     bool
 	failed bool
 	kind   string // of failure
-	micros int64  // latency of an answer
-	key    int    // of the header that consistent hashes go by; -1: unknown
+	micros int64  // latency of the answer
+	key    int    // of the header used for consistent hashing; -1: unknown
 	host   string // that answered
 }
 
-// timed is a step's turn as it really happened, in nanoseconds after the
-// timeline's begin.
+// timed is a step's turn as it happened, in nanoseconds since the start of the timeline.
 type timed struct {
 	record.ScenarioStep
-	begin int64 // cut
-	end   int64 // cut; 0: not before the timeline's end
-	// action is the turn's of the plan; nil if the study has no such step.
+	begin int64 // on the grid
+	end   int64 // on the grid; 0: not before the end of the timeline
+	// action is the planned turn; nil if the study has no such step.
 	action *fault.Occurrence
 }
 
-// boundary is where windows meet.
+// boundary is a point between windows.
 type boundary struct {
 	at    int64
 	names []string
 	begin bool // of any step
 }
 
-// trialScenario is what a trial of resilience comes to.
+// trialScenario is the result of a resilience trial.
 type trialScenario struct {
 	trial    *record.Trial
 	study    *study.Study
 	length   int64 // of the timeline
 	steps    []timed
-	bounds   []boundary // the first is the timeline's begin
-	requests []sent     // by at
-	answers  []int64    // when each answer came, in order; nanoseconds after the begin
+	bounds   []boundary // the first is the start of the timeline
+	requests []sent     // sorted by at
+	answers  []int64    // arrival times of answers, in order; nanoseconds since the start
 	account  *ledger.Account
 	windows  []record.ScenarioWindow
 	total    record.ScenarioWindow
@@ -77,21 +74,21 @@ type trialScenario struct {
 	summary  *record.ScenarioSummary // without verdicts
 	hist     *hdrhistogram.Histogram // latency, nanoseconds
 	unknown  []string                // why the trial cannot be judged
-	// punctual is the trial without the requests that the clients sent late by
-	// their own fault; nil if there are none. late is how many there are.
+	// punctual is the trial without the requests that the clients sent late through their own
+	// fault; nil if there are none. late is the number of those requests.
 	punctual *trialScenario
 	late     int
-	// forgives is how late a request may have left, in nanoseconds, without
-	// that counting to its latency; 0 for not at all.
+	// forgives is the delay in sending a request, in nanoseconds, up to which the delay is excluded
+	// from its latency; 0 for none.
 	forgives int64
-	// latency is that of all requests of each window, totalLatency that of all
-	// requests: infinite of those that failed or never ended. The windows' own is
-	// that of answered requests.
+	// latency holds the latency of all requests per window, totalLatency that of all requests. Both
+	// count requests that failed or never ended as infinite. The windows' own latency covers
+	// answered requests.
 	latency      []record.Latency
 	totalLatency record.Latency
 }
 
-// scenarioOfTrial is what a trial of resilience comes to, once somebody has asked.
+// scenarioOfTrial returns the result of a resilience trial, computed on first use.
 func scenarioOfTrial(o *analysis.Observations, t *record.Trial) *trialScenario {
 	all := o.Own.(*scenarios)
 	s, ok := all.trials[t.ID]
@@ -102,8 +99,7 @@ func scenarioOfTrial(o *analysis.Observations, t *record.Trial) *trialScenario {
 	return s
 }
 
-// readScenario makes all that a trial says; its single requests are let go of
-// afterwards.
+// readScenario computes the result of a trial. Its single requests are released afterwards.
 func readScenario(o *analysis.Observations, t *record.Trial, all *scenarios) *trialScenario {
 	s := &trialScenario{trial: t, study: o.Plan.Study}
 	doubt := func(format string, args ...any) { s.unknown = append(s.unknown, fmt.Sprintf(format, args...)) }
@@ -143,12 +139,11 @@ func readScenario(o *analysis.Observations, t *record.Trial, all *scenarios) *tr
 	return s
 }
 
-// readPunctual looks at the trial a second time, where requests may have left
-// later than the windows are cut to by the clients' own fault: those that
-// failed are left out, those that were answered took their time from when they
-// left. What depends on it says something about the clients' machine. Requests that
-// left later than the clients were ever late waited for a connection, which is
-// no fault of theirs.
+// readPunctual analyzes the trial a second time if requests may have left later than the grid's
+// resolution through the clients' own fault. It drops the late requests that failed and measures
+// the latency of the answered ones from when they left. Outcomes that depend on the difference
+// reflect the clients' machine. A request that left later than the clients' maximum lag waited for
+// a connection, which is not the clients' fault.
 func (s *trialScenario) readPunctual(book *ledger.Book, events []*record.Event) {
 	most := int64(1.02 * s.trial.Scenario.Lag.Max() * 1e3) // histograms round it
 	if most <= grid {
@@ -170,7 +165,7 @@ func (s *trialScenario) readPunctual(book *ledger.Book, events []*record.Event) 
 	s.punctual.read(rest)
 }
 
-// happened sorts the steps' events into turns and boundaries.
+// happened turns the steps' events into turns and boundaries.
 func (s *trialScenario) happened(events []*record.Event) {
 	zero := s.trial.Scenario.StartNS
 	seconds := func(ns int64) float64 {
@@ -235,14 +230,14 @@ func (s *trialScenario) happened(events []*record.Event) {
 	}
 }
 
-// planned is what was to happen in the trial.
+// planned returns the planned turns of the trial.
 func (s *trialScenario) planned() []fault.Occurrence {
 	timeline := resilience.Of(s.study).TimelineOf(s.trial.Cell)
 	return timeline.Plan()
 }
 
-// Names of windows that are not begun by a step: the one before the first, and
-// those that begin when a step ends.
+// Names of windows that no step begins: the one before the first step, and those that begin when a
+// step ends.
 const (
 	windowStart = "start"
 	windowEnd   = ".end"
@@ -252,7 +247,7 @@ func floor(ns int64) int64 { return int64(math.Floor(float64(ns)/float64(grid)))
 
 func ceil(ns int64) int64 { return int64(math.Ceil(float64(ns)/float64(grid))) * grid }
 
-// unproven says which steps did not happen as planned, or nobody knows.
+// unproven describes the steps that did not happen as planned, or whose outcome is unknown.
 func (s *trialScenario) unproven() []string {
 	var out []string
 	seen := map[string]bool{}
@@ -273,7 +268,7 @@ func (s *trialScenario) unproven() []string {
 	return out
 }
 
-// read makes windows, ledger and series of a trial's requests.
+// read computes windows, ledger and series from a trial's requests.
 func (s *trialScenario) read(book *ledger.Book) {
 	zero := s.trial.Scenario.StartNS
 	s.hist = hdrhistogram.New(1, 60_000_000_000, 3)
@@ -309,10 +304,9 @@ func (s *trialScenario) read(book *ledger.Book) {
 	s.summary = s.summarize()
 }
 
-// moment is the time by which a request counts to a window: when it was due.
-// One that was under way when a step began, and failed, counts to the step:
-// it was due in good order before. Only timeouts do not tell when their cause
-// came, unless nothing had been done before.
+// moment returns the time that determines a request's window: when it was due. A request that was
+// pending when a step began, and then failed, counts toward the step instead. Timeouts are the
+// exception, since they do not show when their cause arose, unless the step was the first.
 func (s *trialScenario) moment(c *ledger.ClientEntry) int64 {
 	zero := s.trial.Scenario.StartNS
 	due := c.IntendedNS - zero

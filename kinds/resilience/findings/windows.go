@@ -12,9 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// cut divides the requests between the windows. The first window has what was
-// due before the timeline's begin, the last what was due after its end, so
-// that they add up to the whole.
+// cut divides the requests among the windows. The first window includes requests due before the
+// start of the timeline, the last those due after its end, so that the windows add up to the whole.
 func (s *trialScenario) cut(book *ledger.Book) {
 	zero := s.trial.Scenario.StartNS
 	spans := []ledger.Span{{}}
@@ -52,8 +51,7 @@ func (s *trialScenario) cut(book *ledger.Book) {
 	s.expect()
 }
 
-// keyOf is the key of a request, and the endpoint by which the clients' proxy
-// had it answered.
+// keyOf returns the key of a request, and the endpoint that the clients' proxy chose for it.
 func keyOf(r *ledger.Request) (key int, host string) {
 	n, err := strconv.ParseInt(r.ID[strings.LastIndexByte(r.ID, '-')+1:], 10, 64)
 	if err != nil || n < 0 {
@@ -67,7 +65,7 @@ func keyOf(r *ledger.Request) (key int, host string) {
 	return int(n % resilience.HashKeys), host
 }
 
-// move counts in each window the keys that went elsewhere than before it.
+// move counts, for each window, the keys that moved to another endpoint.
 func (s *trialScenario) move() {
 	before, rest := map[int]string{}, s.requests
 	for i := range s.windows {
@@ -90,8 +88,8 @@ func (s *trialScenario) move() {
 	}
 }
 
-// window sums up some requests. Its own latency is that of answered requests;
-// ofAll counts those that were not answered as infinitely late.
+// window summarizes some requests. Its own latency covers answered requests; ofAll counts
+// unanswered ones as infinitely late.
 func (s *trialScenario) window(name string, names []string, from, to int64, requests []sent, a *ledger.Account) (w record.ScenarioWindow, ofAll record.Latency) {
 	w = record.ScenarioWindow{
 		Name: name, Names: names, FromS: float64(from) / 1e9, ToS: float64(to) / 1e9,
@@ -142,15 +140,15 @@ func (s *trialScenario) window(name string, names []string, from, to int64, requ
 	return w, ofAll
 }
 
-// answersIn is how many answers came from one time on and before another, in nanoseconds
-// after the timeline's begin, whenever their requests were due.
+// answersIn counts the answers from one time until before another, in nanoseconds since the start
+// of the timeline, regardless of when their requests were due.
 func (s *trialScenario) answersIn(from, to int64) int {
 	low, _ := slices.BinarySearch(s.answers, from)
 	high, _ := slices.BinarySearch(s.answers, to)
 	return high - low
 }
 
-// during are the looks at the services in a part of the timeline.
+// during returns the samples of the services in a part of the timeline.
 func (s *trialScenario) during(from, to int64) []record.ScenarioSample {
 	zero := s.trial.Scenario.StartNS
 	all := s.trial.Scenario.Samples
@@ -165,9 +163,8 @@ func (s *trialScenario) during(from, to int64) []record.ScenarioSample {
 	return all[low:high]
 }
 
-// longestFailing is the longest time, in nanoseconds, from a request that
-// failed, or never ended, to the next one that was answered, with none answered between; to
-// the end if none was any more. Requests are in the order in which they count.
+// longestFailing returns the longest time, in nanoseconds, from a request that failed or never
+// ended to the next answered one, or to the end if there is none. Requests are sorted by at.
 func longestFailing(requests []sent, end int64) int64 {
 	longest, since, failing := int64(0), int64(0), false
 	for i := range requests {
@@ -184,8 +181,8 @@ func longestFailing(requests []sent, end int64) int64 {
 	return longest
 }
 
-// edges is the traffic between services, the clients' by their own account
-// where they have no proxy.
+// edges returns the traffic between services. For clients without a proxy it uses the clients' own
+// account.
 func (s *trialScenario) edges(a *ledger.Account, requests []sent, w record.ScenarioWindow) []record.ScenarioEdge {
 	out := slices.Clone(a.Edges)
 	clients := false
@@ -199,9 +196,9 @@ func (s *trialScenario) edges(a *ledger.Account, requests []sent, w record.Scena
 	return out
 }
 
-// measureSteps fills in what each step did, until the next one began.
+// measureSteps fills in the effect of each step, until the next one began.
 func (s *trialScenario) measureSteps() {
-	var failures, lost []int64 // when clients were told, and when those were due of which they never were
+	var failures, lost []int64 // when clients learned of failures, and when requests without any outcome were due
 	for i := range s.requests {
 		switch r := &s.requests[i]; {
 		case r.failed && r.done != record.Never:
@@ -229,7 +226,7 @@ func (s *trialScenario) measureSteps() {
 			from, _ := slices.BinarySearch(times, one.begin)
 			to, _ := slices.BinarySearch(times, next)
 			if last {
-				to = len(times) // told after the timeline's end
+				to = len(times) // outcome known after the end of the timeline
 			}
 			return times[from:to]
 		}

@@ -7,9 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// scenarioCases are a cell's test cases: one for its verdict, and one for each
-// assertion, all trials together. In a cell that is expected to fail only the
-// verdict can fail.
+// scenarioCases returns a cell's test cases: one for its verdict, and one for each assertion over
+// all trials. In a cell that is expected to fail, only the verdict can fail.
 func scenarioCases(suite string, c record.CellSummary) []report.Case {
 	s := c.Scenario
 	if s == nil {

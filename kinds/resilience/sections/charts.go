@@ -11,11 +11,11 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// failureColors are those of kinds of failure, the most frequent first.
+// failureColors are the colors of failure kinds, most frequent first.
 var failureColors = []string{"series-3", "series-4", "series-5", "series-7", "series-1", "series-8", "series-6",
 	"series-0"}
 
-// timelineCharts draw what happened in one trial of each cell.
+// timelineCharts draws what happened in one trial of each cell.
 func timelineCharts(f record.Findings) []report.Chart {
 	l := report.LayoutOf(f)
 	initial := initialCell(f)
@@ -33,8 +33,7 @@ func timelineCharts(f record.Findings) []report.Chart {
 	return out
 }
 
-// initialCell is the label of the cell that is shown first: one with failures, if
-// any has them.
+// initialCell returns the label of the cell to show first: one with failures, if any.
 func initialCell(f record.Findings) string {
 	first := ""
 	for _, c := range judged(f) {
@@ -116,7 +115,7 @@ func timelineChart(s *record.ScenarioSummary) report.Chart {
 	return report.Chart{Legend: legend, Timeline: &t}
 }
 
-// graphCharts draw the service graph of each cell in each window.
+// graphCharts draws the service graph of each cell in each window.
 func graphCharts(f record.Findings) []report.Chart {
 	l := report.LayoutOf(f)
 	initial := initialCell(f)
@@ -137,7 +136,7 @@ func graphCharts(f record.Findings) []report.Chart {
 	return out
 }
 
-// clients is the node that requests come from.
+// clients is the node where requests originate.
 const clients = "clients"
 
 func graphOf(s *record.ScenarioSummary, w record.ScenarioWindow) *report.Graph {
@@ -148,7 +147,7 @@ func graphOf(s *record.ScenarioSummary, w record.ScenarioWindow) *report.Graph {
 			entry = n.Y
 		}
 	}
-	// The clients stand in a column of their own, before the others.
+	// The clients have their own column, before the others.
 	g.Nodes = append(g.Nodes, report.GraphNode{Name: clients, State: report.Count(s.Graph.Clients), X: 0.5, Y: entry})
 	for _, n := range s.Graph.Nodes {
 		node := report.GraphNode{Name: n.Service, State: fmt.Sprintf("%d ready", n.Replicas), X: n.X + 1, Y: n.Y}
@@ -181,7 +180,7 @@ func graphOf(s *record.ScenarioSummary, w record.ScenarioWindow) *report.Graph {
 	return g
 }
 
-// passed says what passed an edge in a window.
+// passed describes the traffic on an edge in a window.
 func passed(edge *report.GraphEdge, w record.ScenarioWindow, e record.ScenarioEdge, most int64) {
 	us := report.ScaleFor("us", math.Max(e.Latency.At(0.5), e.Latency.At(0.99)))
 	latency := func(q record.Quantile) string { return percentile(us, e.Latency.At(q)).S }

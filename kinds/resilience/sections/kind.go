@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Kind is what reports know of studies of resilience.
+// Kind returns the report of resilience studies.
 func Kind() report.Kind {
 	findings := resilience.Kind.Findings()
 	return report.Kind{

@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// meshAnswers say what each mesh costs where a study sets several side by
-// side: what control plane and proxies use, and what the way takes longer.
+// meshAnswers state the cost of each mesh in a study that compares several: the resources of
+// control plane and proxies, and the added latency.
 func meshAnswers(f record.Findings) []string {
 	at := slices.IndexFunc(f.Factors, func(x record.FactorLevels) bool { return x.Factor == "mesh" })
 	if at < 0 || len(f.Factors[at].Levels) < 2 {
@@ -65,8 +65,8 @@ func meshAnswers(f record.Findings) []string {
 	return out
 }
 
-// meshOverheads says in a sentence what each mesh adds to the CPU of the whole
-// machine under one load; "" where that was not compared, or cannot be told.
+// meshOverheads states in a sentence what each mesh adds to the CPU of the whole machine under one
+// load; "" if that was not compared or is unknown.
 func meshOverheads(f record.Findings) string {
 	if !slices.ContainsFunc(f.Factors, func(x record.FactorLevels) bool { return x.Factor == "mesh" }) {
 		return ""
@@ -85,7 +85,7 @@ func meshOverheads(f record.Findings) string {
 	return report.UpperFirst(fmt.Sprintf("%s to what the machine uses under the same load.", words.List(each)))
 }
 
-// cellLabel is the label of a cell of the findings.
+// cellLabel returns the label of a cell of the findings.
 func cellLabel(f record.Findings, cell record.Cell) string {
 	for _, c := range f.Cells {
 		if c.Cell.Key() == cell.Key() {

@@ -13,8 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// windowTable has a row for each window of each cell, by the trial that is
-// shown.
+// windowTable has a row for each window of each cell, from the trial shown.
 func windowTable(f record.Findings) report.Table {
 	cells := judged(f)
 	largest := 0.0
@@ -36,7 +35,7 @@ func windowTable(f record.Findings) report.Table {
 		}
 		windows := append(slices.Clone(s.Windows), s.Total)
 		if len(s.Windows) == 1 {
-			windows = windows[1:] // nothing happens: the window is the whole
+			windows = windows[1:] // without steps, the only window is the whole
 		}
 		for _, w := range windows {
 			run := report.ScaleFor("us", w.LongestFailUS)
@@ -72,7 +71,7 @@ func windowTable(f record.Findings) report.Table {
 	return t
 }
 
-// keepWindow is how long a narrow table keeps a quantile's column.
+// keepWindow is the priority of a quantile's column in a narrow table.
 func keepWindow(q record.Quantile) int {
 	switch q {
 	case 0.5:
@@ -85,7 +84,7 @@ func keepWindow(q record.Quantile) int {
 	return 1
 }
 
-// tooFew says what a dash in place of a percentile means.
+// tooFew explains a dash in place of a percentile.
 func tooFew() string {
 	needs := "p50 needs " + report.Count(stat.Takes(0.5))
 	for _, q := range record.UpTo99()[1:] {
@@ -96,7 +95,7 @@ func tooFew() string {
 	return fmt.Sprintf("–: too few requests for the percentile: %s, so that %d lie beyond it.", needs, stat.MinBeyond)
 }
 
-// fewer lists services with fewer endpoints than the graph gives them.
+// fewer lists services with fewer endpoints than in the graph.
 func fewer(s *record.ScenarioSummary, w record.ScenarioWindow) string {
 	out := map[string]int{}
 	for _, n := range s.Graph.Nodes {
@@ -107,7 +106,7 @@ func fewer(s *record.ScenarioSummary, w record.ScenarioWindow) string {
 	return ready(out)
 }
 
-// ready lists numbers by name, zeros too: none left is what matters most.
+// ready lists numbers by name, including zeros: an absence of endpoints matters most.
 func ready(m map[string]int) string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -125,7 +124,7 @@ func failedText(w record.ScenarioWindow) report.Text {
 	return out
 }
 
-// failedBy are a window's failures by kind, with those requests that never ended.
+// failedBy returns a window's failures by kind, including requests that never ended.
 func failedBy(w record.ScenarioWindow) map[string]int64 {
 	if w.Unfinished == 0 {
 		return w.FailedBy
@@ -135,7 +134,7 @@ func failedBy(w record.ScenarioWindow) map[string]int64 {
 	return out
 }
 
-// stepTable says when each step happened, and what it did.
+// stepTable lists when each step happened and what it did.
 func stepTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Steps", Columns: append(report.FactorColumns(f), report.Column{Head: "step"}, report.Column{Head: "does", Keep: 7}, report.Column{Head: "at", Right: true, Keep: 9}, report.Column{Head: "late", Right: true, Keep: 2},
 		report.Column{Head: "to detect", Right: true, Keep: 8}, report.Column{Head: "to eject", Right: true, Keep: 6}, report.Column{Head: "to recover", Right: true, Keep: 8}, report.Column{Head: "longest failing run", Right: true, Keep: 5}, report.Column{Head: "failed", Right: true, Keep: 7}, report.Column{Head: "proof", Keep: 1})}
@@ -172,7 +171,7 @@ func stepTable(f record.Findings) report.Table {
 	return t
 }
 
-// expectationTable sets arithmetic beside what was found.
+// expectationTable compares expected with measured values.
 func expectationTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Expected vs. observed", Columns: append(report.FactorColumns(f), report.Column{Head: "window"}, report.Column{Head: "demand", Right: true, Keep: 7}, report.Column{Head: "tightest", Keep: 5}, report.Column{Head: "capacity", Right: true, Keep: 8}, report.Column{Head: "left", Right: true, Keep: 8},
 		report.Column{Head: "expected to fail", Right: true}, report.Column{Head: "failed", Right: true}, report.Column{Head: "attempts bound", Right: true, Keep: 4}, report.Column{Head: "attempts", Right: true, Keep: 4}, report.Column{Head: "surprise", Keep: 3})}
@@ -216,7 +215,7 @@ func expectationTable(f record.Findings) report.Table {
 	return t
 }
 
-// trafficEdges has the traffic between services over the whole trial.
+// trafficEdges lists the traffic between services over the whole trial.
 func trafficEdges(f record.Findings) report.Table {
 	t := report.Table{Title: "Traffic between services, by the callers' proxies", Columns: append(report.FactorColumns(f), report.Column{Head: "from"}, report.Column{Head: "to"}, report.Column{Head: "requests/s", Right: true, Keep: 9}, report.Column{Head: "attempts/s", Right: true, Keep: 4}, report.Column{Head: "failed", Right: true, Keep: 8}, report.Column{Head: "p50", Right: true, Keep: 6}, report.Column{Head: "p99", Right: true, Keep: 6}, report.Column{Head: "flags", Keep: 5})}
 	largest := 0.0
@@ -240,7 +239,7 @@ func trafficEdges(f record.Findings) report.Table {
 	return t
 }
 
-// percentile is a dash where there is none.
+// percentile formats a value, with a dash if there is none.
 func percentile(scale report.Scale, v float64) report.Text {
 	if v == 0 {
 		return report.Text{S: "–", Style: report.StyleDim}
@@ -256,7 +255,7 @@ func rate(n int64, s float64) string {
 	return report.Fixed(v, report.Clamp(2-report.Magnitude(v), 0, 2))
 }
 
-// balanceTable has the ledger's equations.
+// balanceTable lists the ledger's equations.
 func balanceTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Ledger: requests sent vs. received between stations", Columns: append(report.FactorColumns(f), report.Column{Head: "balance"}, report.Column{Head: "left", Right: true, Keep: 9}, report.Column{Head: "arrived", Right: true, Keep: 9}, report.Column{Head: "lost, by cause", Keep: 6}, report.Column{Head: "holds"})}
 	for _, c := range judged(f) {
@@ -274,7 +273,7 @@ func balanceTable(f record.Findings) report.Table {
 	return t
 }
 
-// faultTable says where and how requests failed.
+// faultTable lists where and how requests failed.
 func faultTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Where requests failed", Columns: append(report.FactorColumns(f), report.Column{Head: "requests", Right: true}, report.Column{Head: "hop"}, report.Column{Head: "service"}, report.Column{Head: "flag"}, report.Column{Head: "meaning", Keep: 5}, report.Column{Head: "usual cause", Keep: 3})}
 	shared := false
@@ -297,8 +296,8 @@ func faultTable(f record.Findings) report.Table {
 	return t
 }
 
-// maxUnreconciled is how many requests of a cell a text names; findings have
-// all of them.
+// maxUnreconciled limits the number of a cell's requests that a text names; findings list all of
+// them.
 const maxUnreconciled = 20
 
 func unreconciledTable(f record.Findings) report.Table {
@@ -315,14 +314,14 @@ func unreconciledTable(f record.Findings) report.Table {
 	return t
 }
 
-// trialColumn is a column that shows a finding of each cell, or the shown
-// trial's own value where there are too few for an interval.
+// trialColumn is a column for a finding of each cell, or for the shown trial's own value if there
+// are too few trials for an interval.
 type trialColumn struct {
 	head, name string
 	keep       int
 }
 
-// wholeTable has the findings over whole trials, of all of a cell's.
+// wholeTable lists the findings over whole trials, from all of a cell's trials.
 func wholeTable(f record.Findings) report.Table {
 	return trialTable(f, "All trials (95% interval)", []trialColumn{
 		{"failed", "error_share", 9}, {"p50", "latency_p50", 5}, {"p99", "latency_p99", 7}, {"attempts", "attempt_ratio", 4}, {"hidden failures", "hidden_failures", 3},
@@ -331,7 +330,7 @@ func wholeTable(f record.Findings) report.Table {
 	})
 }
 
-// scenarioCost has CPU and memory by cell.
+// scenarioCost lists CPU and memory by cell.
 func scenarioCost(f record.Findings) report.Table {
 	return trialTable(f, "CPU and memory (95% interval)", []trialColumn{
 		{"control plane", "cpu_control_plane", 8}, {"other revision's", "cpu_second_control_plane", 8}, {"a client's proxy", "cpu_client_proxy", 9}, {"a server's proxy", "cpu_server_proxy", 9}, {"a node's proxy", "cpu_node_proxy", 9}, {"the waypoint", "cpu_waypoint", 9}, {"a node's agent", "cpu_node_agent", 3},
@@ -341,8 +340,8 @@ func scenarioCost(f record.Findings) report.Table {
 	})
 }
 
-// trialTable has a row a cell and a column a finding, each with its unit.
-// Columns that no cell has are left out.
+// trialTable has a row per cell and a column per finding, with its unit. It omits columns that no
+// cell has.
 func trialTable(f record.Findings, title string, columns []trialColumn) report.Table {
 	t := report.Table{Title: title, Columns: report.FactorColumns(f)}
 	plain := report.OwnValues(f)
@@ -388,7 +387,7 @@ func trialTable(f record.Findings, title string, columns []trialColumn) report.T
 	return t
 }
 
-// trialScale is the scale of a trial's figure; the head of attempts says their unit.
+// trialScale returns the scale of a trial's figure; for attempts the column header states the unit.
 func trialScale(x record.Finding, largest float64) report.Scale {
 	s := report.ScaleFor(x.Unit, largest)
 	if x.Unit == finding.UnitAttempts {

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// judged are the cells that have verdicts.
+// judged returns the cells that have verdicts.
 func judged(f record.Findings) []record.CellSummary {
 	return slices.DeleteFunc(slices.Clone(f.Cells), func(c record.CellSummary) bool { return c.Scenario == nil })
 }
@@ -27,7 +27,7 @@ func outcome(verdict string, good bool) report.Text {
 	return report.Text{S: verdict, Style: report.StyleBad}
 }
 
-// agreed counts a cell's trials that came to the expected verdict.
+// agreed counts a cell's trials with the expected verdict.
 func agreed(s *record.ScenarioSummary) int {
 	n := 0
 	for _, t := range s.Trials {
@@ -38,7 +38,7 @@ func agreed(s *record.ScenarioSummary) int {
 	return n
 }
 
-// verdictTable sets the verdict that the study expects beside the one found.
+// verdictTable lists the expected verdict next to the one found.
 func verdictTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Verdicts", Columns: append(report.FactorColumns(f), report.Column{Head: "expected"}, report.Column{Head: "found"}, report.Column{Head: "trials as expected", Right: true, Keep: 6}, report.Column{Head: "because", Keep: 5})}
 	for _, c := range judged(f) {
@@ -49,7 +49,7 @@ func verdictTable(f record.Findings) report.Table {
 	return t
 }
 
-// because says what a cell's verdict rests on, by the trial that is shown.
+// because states the reason for a cell's verdict, from the trial shown.
 func because(s *record.ScenarioSummary) string {
 	i := slices.IndexFunc(s.Trials, func(t record.TrialVerdict) bool { return t.Verdict == s.Verdict })
 	if i < 0 {
@@ -76,7 +76,7 @@ func because(s *record.ScenarioSummary) string {
 	return ""
 }
 
-// assertionWords is an assertion with the time that it is about.
+// assertionWords formats an assertion with the time that it covers.
 func assertionWords(a record.ScenarioAssertion) string {
 	if a.Time == "" {
 		return a.Expr
@@ -84,8 +84,7 @@ func assertionWords(a record.ScenarioAssertion) string {
 	return a.Expr + " " + a.Time
 }
 
-// scenarioAssertions has a row for each cell and assertion, by the trial that
-// is shown.
+// scenarioAssertions has a row for each cell and assertion, from the trial shown.
 func scenarioAssertions(f record.Findings) report.Table {
 	t := report.Table{Title: "Assertions", Columns: append(report.FactorColumns(f), report.Column{Head: "outcome"}, report.Column{Head: "assertion"}, report.Column{Head: "detail"})}
 	for _, c := range judged(f) {
@@ -96,7 +95,7 @@ func scenarioAssertions(f record.Findings) report.Table {
 	return t
 }
 
-// shownTrial is the verdict of the trial whose figures are shown.
+// shownTrial returns the verdict of the trial whose figures are shown.
 func shownTrial(s *record.ScenarioSummary) record.TrialVerdict {
 	for _, t := range s.Trials {
 		if t.Trial == s.Shown {
@@ -109,10 +108,10 @@ func shownTrial(s *record.ScenarioSummary) record.TrialVerdict {
 	return record.TrialVerdict{}
 }
 
-// seconds writes a time of the timeline.
+// seconds formats a time of the timeline.
 func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" }
 
-// errorShare writes a share of requests: with enough digits to be told from none.
+// errorShare formats a share of requests with enough digits to distinguish it from zero.
 func errorShare(v float64) string {
 	switch p := 100 * v; {
 	case p == 0:
@@ -126,7 +125,7 @@ func errorShare(v float64) string {
 	}
 }
 
-// byCount lists counts by name, most first: "timeout 12, reset 3".
+// byCount lists counts by name, largest first: "timeout 12, reset 3".
 func byCount[N int | int64](m map[string]N) string {
 	names := slices.Sorted(maps.Keys(m))
 	slices.SortStableFunc(names, func(a, b string) int { return int(m[b] - m[a]) })
@@ -139,12 +138,12 @@ func byCount[N int | int64](m map[string]N) string {
 	return strings.Join(out, ", ")
 }
 
-// Answers of studies of resilience.
+// Answers of resilience studies.
 
 const maxSurprises = 6
 
-// scenarioAnswers are the verdicts in words, then what surprises. Where nothing
-// happens to any cell, what meshes cost comes first: that is the question then.
+// scenarioAnswers returns the verdicts in words, then anything surprising. Without steps in any
+// cell, the costs of meshes come first, since they are the question then.
 func scenarioAnswers(f record.Findings) []string {
 	cells := judged(f)
 	costs := append(meshAnswers(f), report.MoneyAnswers(f)...)
@@ -155,8 +154,7 @@ func scenarioAnswers(f record.Findings) []string {
 	return verdictAnswers(f, cells, costs)
 }
 
-// verdictAnswers are the verdicts, the ledger, what else is known, and what
-// surprises.
+// verdictAnswers returns the verdicts, the ledger, other facts, and surprises.
 func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []string) []string {
 	var odd, doubtful, good []string
 	requests, unreconciled, reconciled := int64(0), 0, true
@@ -226,8 +224,8 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 	return out
 }
 
-// verdictWords are a verdict that was expected: a pass with the most that assertions let
-// pass in one of its trials.
+// verdictWords describes an expected verdict. For a pass it adds the highest share of failures that
+// the assertions allowed in one of its trials.
 func verdictWords(s *record.ScenarioSummary) string {
 	most := s.Total.ErrorShare
 	for _, t := range s.Trials {
@@ -242,7 +240,7 @@ func verdictWords(s *record.ScenarioSummary) string {
 	return fmt.Sprintf("%s, with %s of its requests failed", s.Verdict, errorShare(most))
 }
 
-// whoAgrees names the stations that write about requests in some cell.
+// whoAgrees names the stations that log requests in some cell.
 func whoAgrees(cells []record.CellSummary) string {
 	if slices.ContainsFunc(cells, func(c record.CellSummary) bool { return c.Scenario.LedgerOf != record.LedgerEnds }) {
 		return "client, proxies and workers"
@@ -250,8 +248,8 @@ func whoAgrees(cells []record.CellSummary) string {
 	return "client and workers"
 }
 
-// written are the cells whose ledger is of so many stations, as a part of a sentence: ""
-// if it is that of all. False if there is none.
+// written returns, as part of a sentence, the cells whose ledger has these stations: "" if all
+// cells do. It returns false if none does.
 func written(cells []record.CellSummary, of string) (string, bool) {
 	var some []string
 	for _, c := range cells {
@@ -265,7 +263,7 @@ func written(cells []record.CellSummary, of string) (string, bool) {
 	return " with " + words.List(some), true
 }
 
-// endsWords says what a ledger lacks in which only clients and workers write.
+// endsWords states what a ledger lacks if only clients and workers log requests.
 func endsWords(cells []record.CellSummary) string {
 	with, any := written(cells, record.LedgerEnds)
 	if !any {
@@ -278,14 +276,13 @@ func endsWords(cells []record.CellSummary) string {
 	return out
 }
 
-// callsInside says that only clients and workers write of a cell's requests, and that
-// services call each other.
+// callsInside reports whether only clients and workers log a cell's requests while services call
+// each other.
 func callsInside(c record.CellSummary) bool {
 	return c.Scenario.LedgerOf == record.LedgerEnds && len(c.Scenario.Ledger.Equations) > 1
 }
 
-// inboundWords says what a ledger lacks whose proxies write about what they
-// receive alone.
+// inboundWords states what a ledger lacks if proxies log only what they receive.
 func inboundWords(cells []record.CellSummary) string {
 	with, any := written(cells, record.LedgerInbound)
 	if !any {
@@ -324,7 +321,7 @@ func trialWords(f record.Findings, c record.CellSummary) string {
 	return out + "."
 }
 
-// faultWords says where and how requests failed.
+// faultWords describes where and how requests failed.
 func faultWords(x record.LedgerFault) string {
 	out := hopWords(x.Hop)
 	if x.Service != "" {
@@ -342,7 +339,7 @@ func faultWords(x record.LedgerFault) string {
 	return out
 }
 
-// hopNetwork is where requests are lost between two stations that write.
+// hopNetwork is where requests are lost between two stations that log.
 const hopNetwork = "network"
 
 func hopWords(hop string) string {

@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-// clocksApart bounds how far times that were written on a node may be off beside ours.
+// clocksApart limits the clock difference between a node and the runner.
 var clocksApart = verdict.Limit{Name: "clocks-apart", Default: 1, Unit: "ms",
 	Doc: "how far the clock of a node may be from where it stood before the trial, which is taken off all times"}
 
@@ -17,9 +17,9 @@ func (c Clock) record() record.Clock {
 	return record.Clock{AheadUS: record.Microseconds(c.Ahead), ErrorUS: record.Microseconds(c.Bound)}
 }
 
-// Apart is by how much times that were written on the nodes are off at the least and at
-// the most, microseconds, and the node of the latter. Of one that was not asked again only
-// the error of the first comparison is known.
+// Apart returns the lower and upper bound of the largest clock error on the nodes, in microseconds,
+// and the node of the upper bound. For a node whose clock was not compared again, only the error of
+// the first comparison is known.
 func (c Collected) Apart() (least, most float64, node string) {
 	for _, name := range slices.Sorted(maps.Keys(c.Clocks)) {
 		before := c.Clocks[name].record()
@@ -28,7 +28,8 @@ func (c Collected) Apart() (least, most float64, node string) {
 			after = again.record()
 		}
 		_, worst, _ := verdict.Apart([]verdict.Clocks{{Before: before, After: after}})
-		// What was taken off is known, so that the second comparison alone says what that left.
+		// The first offset was subtracted from all times, so the second comparison shows what
+		// remains.
 		least = max(least, math.Abs(after.AheadUS-before.AheadUS)-after.ErrorUS)
 		if worst > most {
 			most, node = worst, name
@@ -37,10 +38,10 @@ func (c Collected) Apart() (least, most float64, node string) {
 	return least, most, node
 }
 
-// checkClocks says whether times of different nodes may be set beside each other, and
-// beside the steps'. Where the bounds of errors are wider than the limit nobody knows.
+// checkClocks checks whether times of different nodes can be compared with each other and with the
+// steps'. The result is unknown if the error bounds are wider than the limit.
 func checkClocks(s *verdict.Sheet, c Collected, l verdict.Limits) {
-	if len(c.ClocksAfter) == 0 { // nobody answered, of which Unmeasured tells
+	if len(c.ClocksAfter) == 0 { // no node answered, which Unmeasured states
 		return
 	}
 	least, most, node := c.Apart()

@@ -13,13 +13,13 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// What a valid trial may have.
+// Limits for a valid trial.
 var (
-	// Assertions about moments look at seconds.
+	// Assertions about moments evaluate one-second intervals.
 	scheduleLag = verdict.Limit{Name: "schedule-lag", Default: 1000, Unit: "ms",
 		Doc: "how late 99% of the requests may leave by the clients' own fault: later, and the load was not the requested one"}
-	// ScheduleLagWarning shows that a machine was busy, also to tests on labs. Between the
-	// two, assertions that late requests decide are not judged; see package analysis.
+	// ScheduleLagWarning indicates a busy machine, also to tests on labs. Between the two limits,
+	// assertions that depend on late requests are not judged; see package analysis.
 	ScheduleLagWarning = verdict.Limit{Name: "schedule-lag-warning", Default: 10, Unit: "ms",
 		Doc: "the same without a warning: windows are cut to this"}
 	stepLate   = verdict.Limit{Name: "step-late", Default: 5, Unit: "ms", Doc: "how late a step may begin without a warning"}
@@ -28,7 +28,7 @@ var (
 	nsPerMilli = float64(time.Millisecond)
 )
 
-// Limits are all of the kind's.
+// Limits lists all limits of the kind.
 var Limits = []verdict.Limit{scheduleLag, ScheduleLagWarning, stepLate, unsampled, uncounted, clocksApart, verdict.Unattributed, verdict.UnattributedBusy}
 
 // Judge implements [verdict.Judge].
@@ -45,8 +45,8 @@ func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
 	return c.Trial, c.Events, nil
 }
 
-// Of decides whether a trial is valid. One that did not reach its end is not, whatever the
-// result here: this covers only what was seen until then.
+// Of decides whether a trial is valid. A trial that did not reach its end is invalid regardless of
+// the result here, which covers only what was observed until then.
 func Of(t record.Trial, events []record.Event, e Evidence, l verdict.Limits) record.Validity {
 	var s verdict.Sheet
 	if e.Debounce != nil {
@@ -76,7 +76,7 @@ func Of(t record.Trial, events []record.Event, e Evidence, l verdict.Limits) rec
 	return s.Validity()
 }
 
-// checkDebounce sums up the replicas' own reports: the trial is invalid if one of them has
+// checkDebounce summarizes the replicas' own reports: the trial is invalid if one of them has
 // another lever than the cell, or if nothing was read.
 func checkDebounce(d Debounce) record.Check {
 	how := "had it already"
@@ -103,8 +103,7 @@ func checkDebounce(d Debounce) record.Check {
 	return sum
 }
 
-// checkCarried adds the reports of proxies on nodes about the requests that they should have
-// carried.
+// checkCarried adds the node proxies' reports on the requests that they should have carried.
 func checkCarried(s *verdict.Sheet, t record.Trial, carried []record.Check) {
 	s.Add(carried...)
 	if study.Ambient(t.Cell) && len(carried) == 0 {
@@ -112,7 +111,7 @@ func checkCarried(s *verdict.Sheet, t record.Trial, carried []record.Check) {
 	}
 }
 
-// checkProxies makes one check of each name: that of the first proxy, or of the first that
+// checkProxies merges checks by name: it keeps the first proxy's, or that of the first proxy that
 // lacks the lever.
 func checkProxies(proxies []Proxy) []record.Check {
 	var out []record.Check
@@ -133,8 +132,7 @@ func checkProxies(proxies []Proxy) []record.Check {
 	return out
 }
 
-// checkClients looks at the clients' account, at their logs, and at whether
-// they kept their schedules.
+// checkClients checks the clients' account, their logs, and whether they kept their schedules.
 func checkClients(s *verdict.Sheet, out *record.Scenario, c Collected, l verdict.Limits) {
 	failed := int64(0)
 	for _, n := range out.Failed {
@@ -151,7 +149,7 @@ func checkClients(s *verdict.Sheet, out *record.Scenario, c Collected, l verdict
 	}
 }
 
-// checkLogs checks that all logs of proxies and workers were read to their ends.
+// checkLogs checks that all logs of proxies and workers were read to the end.
 func checkLogs(s *verdict.Sheet, c Collected) {
 	var problems []string
 	for _, container := range slices.Sorted(maps.Keys(c.Logs)) {
@@ -166,7 +164,7 @@ func checkLogs(s *verdict.Sheet, c Collected) {
 	checkNone(s, "logs", strings.Join(problems, "\n"), "the logs of all proxies and workers were read to their ends")
 }
 
-// checkSteps names the steps that did not take effect, or may not have.
+// checkSteps reports the steps that did not, or may not have, taken effect.
 func checkSteps(s *verdict.Sheet, events []record.Event) {
 	var unproven []string
 	for _, e := range events {
@@ -177,7 +175,7 @@ func checkSteps(s *verdict.Sheet, events []record.Event) {
 	checkNone(s, "steps", strings.Join(unproven, "; "), fmt.Sprintf("%d steps took effect", len(events)))
 }
 
-// checkSamples checks that ejected endpoints and CPU were observed throughout.
+// checkSamples checks that ejected endpoints and CPU were sampled throughout.
 func checkSamples(s *verdict.Sheet, missed []Missed, l verdict.Limits) {
 	longest := time.Duration(l.Of(unsampled) * float64(time.Second))
 	problem := ""
@@ -189,15 +187,15 @@ func checkSamples(s *verdict.Sheet, missed []Missed, l verdict.Limits) {
 	checkNone(s, "looks", problem, "endpoints and CPU were looked at all the time")
 }
 
-// checkCounted checks that CPU was counted over the whole timeline: a busy machine takes the
-// first look late.
+// checkCounted checks that CPU was counted over the whole timeline, since a busy machine may take
+// the first reading late.
 func checkCounted(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
 	if over, length := t.Scenario.CountedS, t.Window.Seconds; length > 0 && (over > 0 || len(t.Scenario.CPU) > 0) {
 		s.Check("counted", over >= length*(1-l.Of(uncounted)), "CPU was counted over %.2f s, and the timeline is %.2f s long", over, length)
 	}
 }
 
-// warnSteps names the steps that began late.
+// warnSteps warns of steps that began late.
 func warnSteps(s *verdict.Sheet, events []record.Event, l verdict.Limits) {
 	for _, e := range events {
 		if late := float64(e.SentNS-e.PlannedNS) / nsPerMilli; late > l.Of(stepLate) {
@@ -206,7 +204,7 @@ func warnSteps(s *verdict.Sheet, events []record.Event, l verdict.Limits) {
 	}
 }
 
-// checkNone holds without a problem, which otherwise is its detail.
+// checkNone adds a check that passes if problem is empty; otherwise problem is its detail.
 func checkNone(s *verdict.Sheet, name, problem, well string) {
 	if problem == "" {
 		s.Check(name, true, "%s", well)

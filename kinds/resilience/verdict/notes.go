@@ -2,7 +2,7 @@ package verdict
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
-// What trials of resilience warn of.
+// Warnings about resilience trials.
 var (
 	noteUnreconciled = note.Define("ledger_unreconciled", "%d of %d requests are not reconciled, %d orphans")
 	noteLateClients  = note.Define("clients_late", "1%% of the requests left more than %.1f ms after their time, by the clients' own fault: the machine was busy")

@@ -10,18 +10,18 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-// Times of looks beside the names of steps.
+// Times of readings other than the names of steps.
 const (
 	BeforeSteps = "before the steps"
 	AfterSteps  = "after the steps"
 )
 
-// RevisionLook is which control planes every sidecar was connected to at one time, by the
+// RevisionLook lists the control planes that every sidecar was connected to at one time, by the
 // control planes' own lists.
 type RevisionLook struct {
 	When string `json:"when"` // the name of a step, BeforeSteps or AfterSteps
-	// To is where a step moved the namespace, in its own words, and Revision the revision of
-	// that control plane; "" for looks without a step.
+	// To is the step's target for the namespace, in its own words, and Revision the revision of
+	// that control plane; "" for readings without a step.
 	To       string         `json:"to,omitempty"`
 	Revision string         `json:"revision,omitempty"`
 	AtNS     int64          `json:"at_unix_ns"`
@@ -39,11 +39,11 @@ type RevisionSide struct {
 type RevisionOf struct {
 	Revision string `json:"revision"`
 	By       string `json:"by"` // its pod
-	// Acknowledged says that the sidecar has acknowledged what it was last sent.
+	// Acknowledged means that the sidecar has acknowledged the last push.
 	Acknowledged bool `json:"acknowledged"`
 }
 
-// Wrong returns an error that names a sidecar connected elsewhere than it should be, or nil.
+// Wrong returns an error that names a sidecar connected to the wrong control plane, or nil.
 func (l RevisionLook) Wrong() error {
 	for _, s := range l.Sidecars {
 		if len(s.Connected) == 1 && s.Connected[0].Revision == s.Wanted {
@@ -62,7 +62,7 @@ func (l RevisionLook) Wrong() error {
 	return nil
 }
 
-// of returns why a look does not belong to the move of an event, or nil.
+// of returns why a reading does not belong to the move in an event, or nil.
 func (l RevisionLook) of(e record.Event) error {
 	if e.Object != (&fault.Move{To: l.To}).Target() {
 		return fmt.Errorf("looked at for a move to %s, and the step was: %s", l.To, e.Object)
@@ -73,14 +73,14 @@ func (l RevisionLook) of(e record.Event) error {
 	return nil
 }
 
-// Acknowledged reports that every sidecar has acknowledged what it was last sent.
+// Acknowledged reports whether every sidecar has acknowledged the last push.
 func (l RevisionLook) Acknowledged() bool {
 	return !slices.ContainsFunc(l.Sidecars, func(s RevisionSide) bool {
 		return slices.ContainsFunc(s.Connected, func(c RevisionOf) bool { return !c.Acknowledged })
 	})
 }
 
-// check finds what a look lacks.
+// check finds what a reading lacks.
 func (l RevisionLook) check(at string) error {
 	switch {
 	case l.When == "":
@@ -96,8 +96,8 @@ func (l RevisionLook) check(at string) error {
 	return nil
 }
 
-// checkRevisions checks that every sidecar was connected to its revision at every look: before
-// the steps, after each move, and after all.
+// checkRevisions checks that every sidecar was connected to its revision at every reading: before
+// the steps, after each move, and after all steps.
 func checkRevisions(s *verdict.Sheet, looks []RevisionLook, events []record.Event) {
 	var missing, wrong []string
 	seen := func(when string) bool {

@@ -5,7 +5,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 )
 
-// Stations are the services of a graph as the ledger knows them; sidecar selects those whose
+// Stations returns the services of a graph as the ledger's stations; sidecar selects those whose
 // proxies write logs.
 func Stations(g graph.Graph, sidecar func(graph.Service) bool) map[string]ledger.Station {
 	callers := g.Callers()
