@@ -22,7 +22,7 @@ func Choice(name string, scope Scope, def, doc string, levels ...string) Factor 
 	return f.Amongst(func() []string { return levels })
 }
 
-// amongst restricts a factor to the levels returned when a level is parsed.
+// Amongst restricts a factor to the levels returned when a level is parsed.
 func (f Factor) Amongst(levels func() []string) Factor {
 	f.Parse = func(s string) (string, *Error) {
 		if all := levels(); !slices.Contains(all, s) {

@@ -128,7 +128,7 @@ func CarrierSubject(level string) (name string, many bool) {
 	return FactorSidecars + " " + level, false
 }
 
-// proxied reports whether a cell has a sidecar anywhere, so that sidecar settings apply.
+// Proxied reports whether a cell has a sidecar anywhere, so that sidecar settings apply.
 func Proxied(cell record.Cell) bool { return len(WayOf(cell).At(record.PlaceSidecar)) > 0 }
 
 // Ambient reports whether a cell's pods are in Istio's ambient mesh.

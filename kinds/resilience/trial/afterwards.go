@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// lately is how long before the timeline's end requests count as its last ones.
+	// lately is the time before the end of the timeline in which requests count as its last ones.
 	lately = 2 * time.Second
-	// afterSteps bounds the wait, after the timeline, for proxies that steps removed: a longer
+	// afterSteps limits the wait, after the timeline, for proxies that steps removed. A longer
 	// absence is a result of the trial.
 	afterSteps = 10 * time.Second
-	// oneSeat bounds the search for one such proxy before the last reading of the counters.
+	// oneSeat limits the search for one such proxy before the last reading of the counters.
 	oneSeat = time.Second
 )
 
@@ -40,9 +40,9 @@ func (t *scenarioTrial) noteFresh(ctx context.Context) {
 	}
 }
 
-// checkAfterwards records how the proxies that exist after the steps carried their requests of
-// the timeline, and that there were some if requests were answered to the end. A proxy that is
-// gone has taken its counters with it.
+// checkAfterwards records how the proxies that exist after the steps carried the timeline's
+// requests, and whether there were any if requests were answered to the end. The counters of a
+// proxy are lost when it goes.
 func (t *scenarioTrial) checkAfterwards(ctx context.Context, got outcome) error {
 	limited, cancel := context.WithTimeout(ctx, afterSteps)
 	defer cancel()
@@ -63,9 +63,9 @@ func (t *scenarioTrial) checkAfterwards(ctx context.Context, got outcome) error 
 	return err
 }
 
-// lastSince is the time from which requests count as the timeline's last: shortly before its
-// end, after everything that steps did, and after the end of node proxies that are gone, which
-// may have carried earlier ones. What is undone at the timeline's end comes later.
+// lastSince returns the time from which requests count as the timeline's last: shortly before its
+// end, after every effect of steps, and after the end of node proxies that are gone, which may have
+// carried earlier requests. Steps undone at the end of the timeline come later.
 func (t *scenarioTrial) lastSince(present []site.Pod) int64 {
 	end := t.zero.Add(t.timeline.Duration)
 	since := end.Add(-lately).UnixNano()
@@ -82,9 +82,9 @@ func (t *scenarioTrial) lastSince(present []site.Pod) int64 {
 	return since
 }
 
-// lastNodes are the nodes on which the sides of services, such as front-client and
-// front-server, had the last answered requests of the timeline, by the clients' records and,
-// where they write logs, the workers'. nil: no client was answered.
+// lastNodes returns the nodes on which the sides of services, such as front-client and
+// front-server, had the last answered requests of the timeline, by the clients' records and, if
+// they write logs, the workers'. It returns nil if no client was answered.
 func (t *scenarioTrial) lastNodes(got outcome, since int64) map[string][]string {
 	out := map[string][]string{}
 	add := func(service, side, node string) {
@@ -117,17 +117,17 @@ func (t *scenarioTrial) lastNodes(got outcome, since int64) map[string][]string 
 	return out
 }
 
-// Ends of the names of checks.
+// Suffixes of check names.
 const (
 	hboneCheck = "-hbone"         // how connections were carried, however many
-	bytesCheck = "-ztunnel-bytes" // how much at least
+	bytesCheck = "-ztunnel-bytes" // minimum number of bytes
 	afterwards = "-afterwards"
 )
 
-// afterwards checks by the proxies' counters of the timeline, however low, that requests went
-// over HBONE; and, where requests flowed to the end, that each side of each service had some:
-// on each node of the last requests or, where those nodes are unknown, on all together. Nodes
-// to which pods came late were not asked.
+// afterwards checks, by the proxies' counters for the timeline, that requests went over HBONE,
+// whatever their number. If requests flowed to the end, it also checks that each side of each
+// service had some: on each node of the last requests or, if those nodes are unknown, on all nodes
+// together. Nodes that pods reached late are not checked.
 func (s *scene) afterwards(counted tallies, last map[string][]string) ([]record.Check, error) {
 	one := func(of tallies) ([]record.Check, error) { return s.carriedLeast(of.together(), flowed{1, 1}, 1) }
 	all, err := one(counted)

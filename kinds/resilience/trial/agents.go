@@ -12,9 +12,9 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// findAgents finds the agents that connect the trial's pods to the proxies of their nodes, or
-// redirect requests to their sidecars, one on each node. No request depends on them: without
-// an agent the trial only lacks its use, and says so.
+// findAgents finds the agents, one per node, that connect the trial's pods to the proxies of their
+// nodes or redirect requests to their sidecars. No request depends on them: without an agent the
+// trial only lacks the agent's usage, and says so.
 func (t *scenarioTrial) findAgents(ctx context.Context) {
 	agents := t.scene.mesh.Proxies(record.PlaceNode).Agents
 	served := t.census.nodesOf(agents.Serve)
@@ -35,8 +35,8 @@ func (t *scenarioTrial) findAgents(ctx context.Context) {
 	t.out.NodeAgents = len(t.agents)
 }
 
-// wholeAgents removes the agents' use from the record if one of them was replaced before the
-// end: its successor was not read.
+// wholeAgents removes the agents' usage from the record if one of them was replaced before the end,
+// since its successor was not read.
 func (t *scenarioTrial) wholeAgents(out *record.Scenario) {
 	for _, agent := range t.agents {
 		if err := t.looks.whole(agent.UID); err != nil {
@@ -49,7 +49,7 @@ func (t *scenarioTrial) wholeAgents(out *record.Scenario) {
 	}
 }
 
-// whole returns why a target was not read from the first look to the last, or nil.
+// whole returns why a target was not sampled from start to end, or nil.
 func (l *looks) whole(target string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -61,7 +61,7 @@ func (l *looks) whole(target string) error {
 	return err
 }
 
-// nodesOf are the nodes of the living pods of a kind.
+// nodesOf returns the nodes of the living pods of a kind.
 func (c *census) nodesOf(kind func(*corev1.Pod) bool) (out []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -18,33 +18,33 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// sharedProxies are the proxies in pods of their own that carry a trial's requests: those on
-// nodes, and a waypoint. Empty without any.
+// sharedProxies holds the proxies in their own pods that carry a trial's requests: node proxies and
+// a waypoint. It is empty if there are none.
 type sharedProxies struct {
-	// before are their counters: those on nodes before any request, those of a waypoint after
-	// the warm-up, when all proxies know of it.
+	// before holds their counters: for node proxies before any request, for a waypoint after the
+	// warm-up, when all proxies know it.
 	before risesOf
-	// began is what the processes had counted when a timeline with steps began.
+	// began holds the counters by process at the start of a timeline with steps.
 	began map[string]map[string]float64
-	// silent are nodes to which steps brought pods and whose proxies do not answer, silences
-	// those that have ended.
+	// silent holds the nodes that steps brought pods to and whose proxies do not answer; silences
+	// holds such times that have ended.
 	silent   map[string]silence
 	silences []silence
 
 	mu    sync.Mutex
-	nodes []string              // that have or had pods of the mesh, since they were noted
-	came  map[string]int64      // nodes to which steps brought pods, and when that was noted, nanoseconds since 1970
-	stood map[string]bool       // by UID: pods that were on a node before those of the trial came there
-	pods  map[string][]site.Pod // by part: those that there are, and that there were
-	// What steps did to proxies on nodes, which is undone after the trial.
+	nodes []string              // that have or had pods of the mesh since noted
+	came  map[string]int64      // nodes that steps brought pods to, and when that was noted, in Unix nanoseconds
+	stood map[string]bool       // by UID: proxies that were on a node before the trial's pods
+	pods  map[string][]site.Pod // by part: existing and former ones
+	// Effects of steps on node proxies, to undo after the trial.
 	reset  []restart
 	killed []faultPod
 }
 
-// ambient reports whether proxies on nodes carry the requests of the cell's services.
+// ambient reports whether node proxies carry the requests of the cell's services.
 func (s *scene) ambient() bool { return study.Ambient(s.cell) }
 
-// way lists what requests pass besides the pods' own proxies, each once.
+// way lists the proxies that requests pass besides the pods' own, each once.
 func (s *scene) way() record.Way {
 	switch {
 	case study.Waypoint(s.cell):
@@ -55,7 +55,7 @@ func (s *scene) way() record.Way {
 	return nil
 }
 
-// note adds pods that are not known yet.
+// note adds pods not yet known.
 func (s *sharedProxies) note(part string, pod site.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +76,7 @@ func (s *sharedProxies) noteKilled(all []victim) {
 	}
 }
 
-// noteReset records what a step changed.
+// noteReset records a step's change.
 func (s *sharedProxies) noteReset(one restart) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -85,7 +85,7 @@ func (s *sharedProxies) noteReset(one restart) {
 	}
 }
 
-// all are the pods by part.
+// all returns the pods by part.
 func (s *sharedProxies) all() map[string][]site.Pod {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,8 @@ func (s *sharedProxies) all() map[string][]site.Pod {
 	return out
 }
 
-// findShared finds the proxies that carry the trial's requests: those of nodes with living
-// pods of the mesh, and a waypoint once it is ready.
+// findShared finds the proxies that carry the trial's requests: those of nodes with living mesh
+// pods, and a waypoint once it is ready.
 func (t *scenarioTrial) findShared(ctx context.Context) error {
 	if !t.scene.ambient() {
 		return nil
@@ -114,8 +114,8 @@ func (t *scenarioTrial) findShared(ctx context.Context) error {
 	return err
 }
 
-// present waits until all these proxies are ready, since a step may have removed some, and
-// returns them. A proxy that differs from the run's header ends the run: trials of other cells
+// present waits until all these proxies are ready, since a step may have removed some, and returns
+// them. A proxy that differs from the run's header ends the run, because trials of other cells
 // would not check it.
 func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
@@ -138,7 +138,7 @@ func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, err
 	return out, nil
 }
 
-// seats are the nodes on which each part needs a proxy; "" for a part that may be anywhere.
+// seats returns the nodes on which each part needs a proxy; "" for a part that may be anywhere.
 func (t *scenarioTrial) seats(part string) (record.Place, []string) {
 	p, _ := record.ProxyOf(part)
 	if p.Place == record.PlaceNode {
@@ -147,12 +147,12 @@ func (t *scenarioTrial) seats(part string) (record.Place, []string) {
 	return p.Place, []string{""}
 }
 
-// awaitProxy waits for a proxy that answers: that of a node, or any at the place for "".
+// awaitProxy waits for a proxy that answers: a node's, or any at the place for "".
 func (t *scenarioTrial) awaitProxy(ctx context.Context, place record.Place, node string) (site.Pod, error) {
 	return t.await(ctx, place, node, t.FindProxy)
 }
 
-// await waits until find has the proxy of a node, or any at the place for "".
+// await waits until find returns the proxy of a node, or any at the place for "".
 func (t *scenarioTrial) await(ctx context.Context, place record.Place, node string, find func(context.Context, mesh.Proxies, string) (site.Pod, error)) (site.Pod, error) {
 	proxies := t.proxiesAt(place)
 	watch := t.WatchProxy(proxies)
@@ -172,7 +172,7 @@ func (t *scenarioTrial) await(ctx context.Context, place record.Place, node stri
 	}
 }
 
-// proxiesAt says how the proxies at a place are found; a waypoint is the trial's own.
+// proxiesAt says how to find the proxies at a place; a waypoint belongs to the trial.
 func (t *scenarioTrial) proxiesAt(place record.Place) mesh.Proxies {
 	proxies := t.scene.mesh.Proxies(place)
 	if place == record.PlaceWaypoint {
@@ -192,8 +192,8 @@ func (t *scenarioTrial) warmUp(ctx context.Context) (err error) {
 }
 
 // proveWarm records, for a timeline with steps, whether the requests before it passed these
-// proxies: a step may end processes, and with them their counters. Where a waypoint counts
-// requests, a second warm-up comes before such a timeline.
+// proxies, since a step may end processes and lose their counters. If a waypoint counts requests, a
+// second warm-up precedes such a timeline.
 func (t *scenarioTrial) proveWarm(ctx context.Context, warm flowed) (err error) {
 	if !t.scene.ambient() {
 		return nil
@@ -225,9 +225,9 @@ func (t *scenarioTrial) proveWarm(ctx context.Context, warm flowed) (err error) 
 	return err
 }
 
-// checkShared records, by the proxies' own counters, whether the requests to each service in
-// the mesh passed them. It reads them after the load has ended. After steps they may be other
-// proxies, which have counted less.
+// checkShared records, by the proxies' own counters, whether the requests to each service in the
+// mesh passed them. It reads the counters after the load has ended. After steps the proxies may be
+// other ones, which have counted less.
 func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, got outcome) error {
 	if !t.scene.ambient() {
 		return nil
@@ -251,18 +251,18 @@ func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, got outco
 	return err
 }
 
-// flowed is how many requests the clients sent in some time, and how many were answered.
+// flowed holds the numbers of requests that the clients sent in some period and that were answered.
 type flowed struct{ scheduled, completed int64 }
 
-// carried checks for each service in the mesh, by the rise of the shared proxies' counters,
-// that at least its completed requests passed them; how far the others came is unknown. A
-// waypoint must have forwarded each of them. Where chance or retries decide how many requests
-// reach a service, the number is approximate.
+// carried checks for each service in the mesh, by the rise of the shared proxies' counters, that at
+// least its completed requests passed them; how far the others got is unknown. A waypoint must have
+// forwarded each of them. If chance or retries determine how many requests reach a service, the
+// number is approximate.
 func (s *scene) carried(rise risesOf, of flowed) ([]record.Check, error) {
 	return s.carriedLeast(rise, of, math.MaxInt64)
 }
 
-// carriedLeast asks for at most so many requests of each service.
+// carriedLeast is carried, but requires at most enough requests per service.
 func (s *scene) carriedLeast(rise risesOf, of flowed, enough int64) ([]record.Check, error) {
 	expected, err := s.visits()
 	if err != nil {
@@ -279,11 +279,11 @@ func (s *scene) carriedLeast(rise risesOf, of flowed, enough int64) ([]record.Ch
 		}
 		least, most := expected[i].of(of.completed)
 		least = min(least, enough)
-		// One without an answer may have failed at any of its calls.
+		// A request without an answer may have failed at any of its calls.
 		unknown := int64(math.Ceil(max(1, expected[i].most) * float64(of.scheduled-of.completed)))
-		// Clients keep that many connections, and open them for the warm-up and again for the
-		// load. How many services open to each other is up to them: at least one if they call
-		// at all, at most one per request.
+		// Clients keep that many connections, and open them for the warm-up and again for the load.
+		// The number of connections between services is up to them: at least one if they call at
+		// all, at most one per request.
 		each := int64(s.scenario.Clients * s.levels.Connections)
 		fewest, connections := min(1, least), most+unknown+2*each
 		if one.Name == s.scenario.Entry {
@@ -291,13 +291,13 @@ func (s *scene) carriedLeast(rise risesOf, of flowed, enough int64) ([]record.Ch
 		}
 		e := mesh.Evidence{Cell: s.weighing(one), Endpoint: mesh.Endpoint{Service: one.Name, Namespace: s.namespace, Opaque: true},
 			Requests: least, Unknown: unknown, Connections: connections, Probes: connections - fewest, Way: s.way(), Proxies: passed}
-		if study.Waypoint(s.cell) { // which counts requests
-			ports := s.portsOf(one) // of the entry the last is the clients'
+		if study.Waypoint(s.cell) { // waypoints count requests
+			ports := s.portsOf(one) // the entry's last port is the clients'
 			e.Endpoint.Opaque, e.Endpoint.Port = false, ports[len(ports)-1].Port
 			e.Unknown += most - least
 		}
 		for _, c := range s.mesh.Verify(e) {
-			if !strings.HasSuffix(c.Name, "-sidecar") { // pods without any are not looked at one by one
+			if !strings.HasSuffix(c.Name, "-sidecar") { // pods without a sidecar are not checked individually
 				c.Name = one.Name + "-" + c.Name
 				out = append(out, c)
 			}
@@ -306,17 +306,17 @@ func (s *scene) carriedLeast(rise risesOf, of flowed, enough int64) ([]record.Ch
 	return out, nil
 }
 
-// weighing is the cell with the least weight of a request to a service: for clients' requests
-// their payload. Calls between services carry payloads of their own, so only the headers are
+// weighing returns the cell with the minimum size of a request to a service. For clients' requests
+// that is their payload. Calls between services have their own payloads, so only the header size is
 // known; the same holds without a payload.
 func (s *scene) weighing(one graph.Service) record.Cell {
-	head := "60B" // less than the shortest that clients and workers send, with its answer
+	head := "60B" // less than the shortest request of clients and workers with its answer
 	entry := one.Name == s.scenario.Entry
 	if entry && s.cell[study.FactorPayload] != "0B" {
 		return s.cell
 	}
 	if one.Protocol == protocol.HTTP2 || entry && s.levels.Protocol == protocol.HTTP2 {
-		head = "30B" // HTTP/2 compresses repeated headers: some 45 bytes are left
+		head = "30B" // HTTP/2 compresses repeated headers to some 45 bytes
 	}
 	return s.cell.With(record.Cell{study.FactorPayload: head})
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// meshNodes are the nodes with living pods of the mesh.
+// meshNodes returns the nodes with living mesh pods.
 func (t *scenarioTrial) meshNodes() []string { return slices.Sorted(maps.Keys(t.meshPods())) }
 
-// meshPods are the living pods of the mesh, by node.
+// meshPods returns the living mesh pods, by node.
 func (t *scenarioTrial) meshPods() map[string][]*resident {
 	out := map[string][]*resident{}
 	for _, w := range t.scene.workloads() {
@@ -29,11 +29,11 @@ func (t *scenarioTrial) meshPods() map[string][]*resident {
 	return out
 }
 
-// noteArrivals records the nodes to which steps have brought pods of the mesh, and what the
-// proxies there had counted before: requests pass them from now on. A proxy that does not
-// answer is asked again at the next look, and the time without an answer is recorded. Once the
-// timeline's last requests begin, only the proxies that have not answered yet are asked, for
-// when they do; what they carry from then on is left out.
+// noteArrivals records the nodes that steps have brought mesh pods to, and the counters of their
+// proxies, which carry requests from now on. It retries a proxy that does not answer at the next
+// sample and records the time without an answer. Once the timeline's last requests begin, it only
+// asks the proxies that have not answered yet, to learn when they do; what they carry from then on
+// is not counted.
 func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 	now, end := time.Now(), t.timelineEnd()
 	if !t.scene.ambient() || now.After(end) {
@@ -55,7 +55,7 @@ func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 		}
 		cancel()
 		if err != nil && silent && ctx.Err() != nil {
-			continue // nobody waits for the answer any more, which is not why there was none
+			continue // the wait was abandoned, which does not explain the silence
 		}
 		t.shared.noteSilence(node, pods[node], err)
 		if err == nil && !last {
@@ -64,11 +64,11 @@ func (t *scenarioTrial) noteArrivals(ctx context.Context) {
 	}
 }
 
-// timelineEnd is by our clock.
+// timelineEnd returns the end of the timeline by the runner's clock.
 func (t *scenarioTrial) timelineEnd() time.Time { return t.zero.Add(t.timeline.Duration) }
 
-// silence is a time in which a node's proxy gave no answer though requests may have come to
-// pods there: since the first of these became ready, in Unix nanoseconds.
+// silence is a period in which a node's proxy did not answer although requests may have reached
+// pods there. It starts when the first of these pods became ready, in Unix nanoseconds.
 type silence struct {
 	node         string
 	since, until int64
@@ -80,8 +80,8 @@ func (s silence) missed() verdict.Missed {
 		Error: fmt.Sprintf("steps brought pods to node %s, whose proxy could not be asked for %.1f s: neither what it carried then nor its CPU is known: %v", s.node, float64(s.until-s.since)/1e9, s.err)}
 }
 
-// noteSilence records the result of asking the proxy of a node to which steps brought pods:
-// why it gives no answer, or nil, which ends its silence.
+// noteSilence records the result of asking the proxy of a node that steps brought pods to: the
+// reason for no answer, or nil, which ends its silence.
 func (s *sharedProxies) noteSilence(node string, pods []*resident, err error) {
 	one, known := s.silent[node]
 	for _, r := range pods {
@@ -105,12 +105,13 @@ func (s *sharedProxies) noteSilence(node string, pods []*resident, err error) {
 	if one.err == nil {
 		one.err = errors.New("the look before took too long")
 	}
-	if one.until-one.since > costEvery.Nanoseconds() { // or it was asked in time
+	if one.until-one.since > costEvery.Nanoseconds() { // else it was asked in time
 		s.silences = append(s.silences, one)
 	}
 }
 
-// endSilences ends those of nodes without a living pod that was ready: no requests come there.
+// endSilences ends the silences of nodes without a living pod that was ready, since no requests go
+// there.
 func (s *sharedProxies) endSilences(pods map[string][]*resident) {
 	for _, node := range slices.Sorted(maps.Keys(s.silent)) {
 		if !slices.ContainsFunc(pods[node], func(r *resident) bool { return r.ReadyNS != 0 }) {
@@ -120,9 +121,9 @@ func (s *sharedProxies) endSilences(pods map[string][]*resident) {
 	}
 }
 
-// unasked are the times in which proxies gave no answer while requests may have come to the
-// pods on their nodes; for a proxy that never answered, up to the timeline's end. No figure
-// includes them, and a long one invalidates the proof.
+// unasked returns the periods in which proxies did not answer while requests may have reached the
+// pods on their nodes. For a proxy that never answered, the period extends to the end of the
+// timeline. No figure includes these periods, and a long one invalidates the proof.
 func (t *scenarioTrial) unasked() []verdict.Missed {
 	var out []verdict.Missed
 	end := min(time.Now().UnixNano(), t.timelineEnd().UnixNano())
@@ -138,7 +139,7 @@ func (t *scenarioTrial) unasked() []verdict.Missed {
 	return out
 }
 
-// arrived records a node to which pods of the mesh have come, and its proxy.
+// arrived records a node that mesh pods have come to, and its proxy.
 func (t *scenarioTrial) arrived(node string, pod site.Pod, had tallies) {
 	for _, one := range had {
 		t.shared.before.add(one.part, one.counters)
@@ -157,8 +158,8 @@ func (t *scenarioTrial) arrived(node string, pod site.Pod, had tallies) {
 	t.shared.note(record.PartNode, pod)
 }
 
-// meanProxies is the mean number of nodes whose proxies' CPU was counted: those to which steps
-// brought pods count from then on.
+// meanProxies returns the mean number of nodes whose proxies' CPU was counted. Nodes that steps
+// brought pods to count from then on.
 func (t *scenarioTrial) meanProxies() float64 {
 	mean := float64(len(t.shared.on()))
 	if begun, ended := t.looks.span(); ended > begun {
@@ -169,14 +170,14 @@ func (t *scenarioTrial) meanProxies() float64 {
 	return mean
 }
 
-// on are the nodes.
+// on returns the nodes.
 func (s *sharedProxies) on() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.nodes)
 }
 
-// hasStood reports whether a pod was on its node for other pods before it carried the trial's
+// hasStood reports whether a pod served other pods on its node before it carried the trial's
 // requests.
 func (s *sharedProxies) hasStood(uid string) bool {
 	s.mu.Lock()

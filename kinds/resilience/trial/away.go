@@ -21,20 +21,20 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// controlBackTimeout is less than drive allows for undoing everything.
+// controlBackTimeout is less than the time that drive allows for undoing everything.
 const controlBackTimeout = 50 * time.Second
 
-// controlPods are the pods of a mesh's control plane, or whatever else steps take away.
+// controlPods are the pods of a mesh's control plane, or of another component that steps take away.
 type controlPods struct {
 	kube       kubernetes.Interface
-	changes    changer // nil: they are in the run's own namespace, and go with the trial
+	changes    changer // nil: they are in the run's own namespace and are removed with the trial
 	namespace  string
-	selector   string   // of its pods and its Deployments alike
+	selector   string   // of both its pods and its Deployments
 	containers []string // those that do its work
-	what       string   // in words
+	what       string   // name in messages
 }
 
-// controlOf are those of a mesh's control plane; nil if it has none that steps are about.
+// controlOf returns the pods of a mesh's control plane, or nil if it has none that steps affect.
 func controlOf(kube kubernetes.Interface, changes changer, m mesh.Mesh) *controlPods {
 	c, ok := m.(mesh.ConfigServed)
 	if !ok {
@@ -44,7 +44,7 @@ func controlOf(kube kubernetes.Interface, changes changer, m mesh.Mesh) *control
 	return &controlPods{kube: kube, changes: changes, namespace: d.Namespace, selector: d.Selector, containers: d.Containers, what: "the control plane"}
 }
 
-// waypointPods are those of the waypoint that istiod created in the run's namespace.
+// waypointPods returns the pods of the waypoint that istiod created in the run's namespace.
 func waypointPods(kube kubernetes.Interface, namespace string, proxies mesh.Proxies) *controlPods {
 	return &controlPods{kube: kube, namespace: namespace, selector: proxies.Selector, containers: proxies.Containers, what: "the waypoint"}
 }
@@ -68,7 +68,7 @@ func (c *controlPods) list(ctx context.Context) ([]faultPod, []string, error) {
 	return out, c.containers, nil
 }
 
-// deployments lists those with pods.
+// deployments lists the Deployments that have pods.
 func (c *controlPods) deployments(ctx context.Context) ([]appsv1.Deployment, error) {
 	found, err := c.kube.AppsV1().Deployments(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector})
 	if err != nil {
@@ -86,9 +86,9 @@ func (c *controlPods) deployments(ctx context.Context) ([]appsv1.Deployment, err
 	return out, nil
 }
 
-// away takes it away until the end: it kills the processes, and prevents new pods. Killing
-// processes again and again would not do: Kubernetes restarts them after ever longer delays,
-// so they would be away for too long.
+// away takes the component away until the end of the step: it kills the processes and prevents new
+// pods. Killing processes repeatedly would not work: Kubernetes restarts them after increasing
+// delays, so they would be away for too long.
 func (c *controlPods) away(ctx context.Context, target, kind string, victims []victim) (drive.Execution, error) {
 	all, err := c.deployments(ctx)
 	if err != nil {
@@ -149,10 +149,10 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 	return out, nil
 }
 
-// taken is a Deployment that was scaled to zero, with the way back; nil if there is none.
+// taken is a Deployment scaled to zero, with the function to restore it; nil if there is none.
 type taken struct{ back func(context.Context) error }
 
-// whyAway is the journal's reason for a change of the control plane.
+// whyAway is the reason in the journal for a change to the control plane.
 const whyAway = "a step keeps the control plane away"
 
 func (c *controlPods) object(deployment string) journal.Object {
@@ -189,8 +189,7 @@ func (c *controlPods) scale(ctx context.Context, deployment string, replicas int
 	return err
 }
 
-// await waits until a condition holds for every Deployment, and for the pods
-// that have not ended.
+// await waits until a condition holds for every Deployment and for the pods that have not ended.
 func (c *controlPods) await(ctx context.Context, holds func(*appsv1.Deployment, []corev1.Pod) bool) error {
 	ticker := time.NewTicker(5 * lookAgain)
 	defer ticker.Stop()

@@ -14,14 +14,13 @@ type absent struct {
 
 func (a absent) Unwrap() error { return a.error }
 
-// lasting judges the failed waits for proxies, one part after the other. A part that an
-// earlier trial had makes another trial worth the wait. One that never existed may be slow
-// once, on a node that has yet to pull its image; after a second trial without it every
-// further one would wait as long.
+// lasting classifies failed waits for proxies, part by part. A part that an earlier trial had makes
+// another trial worthwhile. A part that never existed may be slow once, on a node that has yet to
+// pull its image. After a second trial without it, every further one would wait just as long.
 func (t *scenarioTrial) lasting(err error) error {
 	var a absent
 	if err != nil && (runner.IsFutile(err) || !errors.As(err, &a)) {
-		return err // whatever was waited for
+		return err // the wait was for something else
 	}
 	for _, part := range t.scene.way() {
 		known := t.carriers.Has(part)

@@ -19,36 +19,36 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// census follows the pods of a trial and the endpoints of its services throughout the trial,
-// as the API server reports them. It owns the goroutines of its watches; stop ends them.
+// census tracks a trial's pods and the endpoints of its services throughout the trial, as the API
+// server reports them. It owns the goroutines of its watches; stop ends them.
 type census struct {
 	watch *site.EndpointWatch
 
 	mu      sync.Mutex
-	pods    map[string]*resident       // by UID, also those that are gone
+	pods    map[string]*resident       // by UID, including deleted ones
 	slices  map[string]map[string]bool // ready addresses by EndpointSlice
 	of      map[string]string          // service by EndpointSlice
 	since   map[string]map[string]int64
 	gone    []ledger.Gone
 	waiters []chan struct{}
-	found   func(*corev1.Pod) // hears of every pod as it changes
+	found   func(*corev1.Pod) // called with every changed pod
 }
 
-// resident is a pod that lives or has lived.
+// resident is an existing or former pod.
 type resident struct {
 	record.ScenarioPod
 	uid        string
-	containers map[string]string // name to ID of the latest
-	ready      bool              // by its own condition, not being deleted
+	containers map[string]string // name to latest ID
+	ready      bool              // by its own condition, and not being deleted
 	leaving    bool              // being deleted
-	left       bool              // its object is gone
+	left       bool              // object deleted
 	created    time.Time
-	template   string // hash of the template it was made from
+	template   string // pod template hash
 	volatile   *corev1.Pod
 }
 
-// newCensus starts to watch a namespace; found is called with every pod that has the trial's
-// mark, and again whenever it changes, from one goroutine.
+// newCensus starts to watch a namespace. It calls found with every pod that has the trial's mark,
+// and again whenever the pod changes, from one goroutine.
 func newCensus(ctx context.Context, kube kubernetes.Interface, namespace, trial string, found func(*corev1.Pod)) (*census, error) {
 	c := &census{pods: map[string]*resident{}, slices: map[string]map[string]bool{}, of: map[string]string{}, since: map[string]map[string]int64{}, found: found}
 	var err error
@@ -58,7 +58,7 @@ func newCensus(ctx context.Context, kube kubernetes.Interface, namespace, trial 
 	return c, nil
 }
 
-// stop ends the watches; it may be called again.
+// stop ends the watches. It may be called more than once.
 func (c *census) stop() { c.watch.Stop() }
 
 // changed wakes waiting goroutines. The caller holds the lock.
@@ -69,7 +69,8 @@ func (c *census) changed() {
 	c.waiters = nil
 }
 
-// await waits until a condition holds. It evaluates it after each change, with the lock held.
+// await waits until a condition holds. It evaluates the condition after each change, with the lock
+// held.
 func (c *census) await(ctx context.Context, holds func() bool) error {
 	for {
 		c.mu.Lock()
@@ -111,7 +112,7 @@ func (c *census) update(service, slice string, ready map[string]bool, at int64) 
 		if r := c.byAddress(service, address); r != nil {
 			r.came(at)
 		} else {
-			c.note(service, address, at) // its pod is told of later
+			c.note(service, address, at) // the pod itself is reported later
 		}
 	}
 	for address := range before {
@@ -143,7 +144,7 @@ func (c *census) note(service, address string, at int64) {
 	c.since[service][address] = at
 }
 
-// endpoints are the ready addresses of a service. The caller holds the lock.
+// endpoints returns the ready addresses of a service. The caller holds the lock.
 func (c *census) endpoints(service string) map[string]bool {
 	out := map[string]bool{}
 	for slice, addresses := range c.slices {
@@ -156,7 +157,7 @@ func (c *census) endpoints(service string) map[string]bool {
 	return out
 }
 
-// byAddress is the latest pod of a service with an address.
+// byAddress returns the latest pod of a service with an address.
 func (c *census) byAddress(service, address string) *resident {
 	var out *resident
 	for _, r := range c.pods {
@@ -168,7 +169,7 @@ func (c *census) byAddress(service, address string) *resident {
 }
 
 func (c *census) onPod(pod *corev1.Pod, deleted bool) {
-	if pod.Labels[mesh.AppLabel] == "" { // a waypoint's, which istiod labels as its Gateway
+	if pod.Labels[mesh.AppLabel] == "" { // a waypoint's pod, which istiod labels with its Gateway
 		return
 	}
 	c.mu.Lock()
@@ -195,7 +196,7 @@ func (c *census) onPod(pod *corev1.Pod, deleted bool) {
 		}
 	}
 	r.ready, r.leaving, r.left = !deleted && lab.PodReady(pod), pod.DeletionTimestamp != nil || deleted, deleted
-	if r.Service == roleClients && r.ready && r.ReadyNS == 0 { // no Service leads to it
+	if r.Service == roleClients && r.ready && r.ReadyNS == 0 { // no Service selects it
 		r.ReadyNS = now
 	}
 	c.changed()
@@ -205,7 +206,7 @@ func (c *census) onPod(pod *corev1.Pod, deleted bool) {
 	}
 }
 
-// of lists the living pods of a service that are not terminating, by name.
+// living lists the living pods of a service that are not terminating, by name.
 func (c *census) living(service string) []*resident {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -220,7 +221,7 @@ func (c *census) living(service string) []*resident {
 	return out
 }
 
-// pending are the living pods that are not terminating, for those who wait for them.
+// pending returns the living pods that are not terminating, for waiting on them.
 func (c *census) pending() podwait.Seen {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -233,7 +234,7 @@ func (c *census) pending() podwait.Seen {
 	return seen
 }
 
-// lacking says which pods are not ready yet; "" if all are. The caller holds the census's
+// lacking describes the pods that are not ready yet; "" if all are. The caller holds the census's
 // lock.
 func (t *scenarioTrial) lacking() string {
 	s := t.scene
@@ -249,7 +250,7 @@ func (t *scenarioTrial) lacking() string {
 	return state
 }
 
-// pending are the trial's pods for whoever waits for them.
+// pending returns the trial's pods, for waiting on them.
 func (t *scenarioTrial) pending() podwait.Seen {
 	seen := t.census.pending()
 	seen.Missing = t.scene.scenario.Graph.Pods() + t.scene.scenario.Clients - len(seen.Pods)
@@ -269,7 +270,7 @@ func compareNames(a, b string) int {
 	return 0
 }
 
-// readyCount is how many endpoints each service has.
+// readyCount returns the number of endpoints of each service.
 func (c *census) readyCount(services []string) map[string]int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -280,7 +281,7 @@ func (c *census) readyCount(services []string) map[string]int {
 	return out
 }
 
-// account is what the census knows at the end.
+// account returns what the census knows at the end.
 func (c *census) account() ([]record.ScenarioPod, []ledger.Gone) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// certificateTTL is the lifetime of certificates in services whose certificates a step
-// changes: they are replaced after half of it.
+// certificateTTL is the certificate lifetime in services whose certificates a step changes.
+// Certificates are replaced after half of it.
 const certificateTTL = 10 * time.Second
 
 // shortLived lists the services whose certificates a timeline changes.
@@ -28,8 +28,8 @@ func shortLived(c *resilience.Scenario) map[string]bool {
 	return out
 }
 
-// expires reports whether a step of the timeline lets certificates expire, for which it takes
-// the control plane away.
+// expires reports whether a step of the timeline lets certificates expire, which takes the control
+// plane away.
 func expires(t *fault.Timeline) bool {
 	for _, step := range t.Steps {
 		if a, ok := step.Action.(*fault.Certificates); ok && a.Do == fault.DoExpire {
@@ -41,7 +41,7 @@ func expires(t *fault.Timeline) bool {
 
 func (r *ready) Certificates(a *fault.Certificates) error { return r.holds(r.certificates(r.ctx, a)) }
 
-// certificates waits for their rotation, which goes on all the time, or lets them expire.
+// certificates waits for the continuous certificate rotation, or lets certificates expire.
 func (h *executor) certificates(ctx context.Context, c *fault.Certificates) (drive.Execution, error) {
 	m, ok := able[mesh.CertificateReader](h.scene)
 	if !ok {
@@ -72,7 +72,7 @@ func (h *executor) certificates(ctx context.Context, c *fault.Certificates) (dri
 	}, nil
 }
 
-// expire takes the issuer of certificates away until they have expired.
+// expire takes away the issuer of certificates until they have expired.
 func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.CertificateReader, pods []*resident) (drive.Execution, error) {
 	if h.node == nil {
 		return nil, fmt.Errorf("the control plane of mesh %s cannot be taken away", h.scene.mesh.Name())
@@ -93,12 +93,12 @@ func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.Cer
 		end: away.End,
 	}
 	if control, ok := away.(*execution); ok {
-		out.outlasting = control.outlasting // of this one Ready is told
+		out.outlasting = control.outlasting // Ready is told of this execution
 	}
 	return out, nil
 }
 
-// shown reads the certificates that proxies show.
+// shown reads the certificates that proxies present.
 func (h *executor) shown(ctx context.Context, m mesh.CertificateReader, pods []*resident) ([]mesh.Certificate, error) {
 	out := make([]mesh.Certificate, len(pods))
 	group, ctx := errgroup.WithContext(ctx)

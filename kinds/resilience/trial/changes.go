@@ -20,8 +20,7 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// Changes implements [Kind]: levers that trials set, and what steps change
-// elsewhere.
+// Changes implements [Kind]. It returns the levers that trials set and what steps change elsewhere.
 func (trials) Changes(ctx context.Context, o *runner.Options, plan *study.Plan) ([]journal.Planned, error) {
 	var out []journal.Planned
 	if o.Control != nil {
@@ -54,17 +53,17 @@ func (trials) Changes(ctx context.Context, o *runner.Options, plan *study.Plan) 
 	return out, nil
 }
 
-// own stands for the run's namespace in an object that names none.
+// own stands for the run's namespace in an object without a namespace.
 const own = site.NamespacePrefix + "own"
 
-// planConfig returns the objects outside the run's namespace that a step changes: those in
-// other namespaces, and cluster-scoped ones.
+// planConfig returns the objects outside the run's namespace that a step changes: those in other
+// namespaces and cluster-scoped ones.
 func planConfig(ctx context.Context, apply *lab.Applier, step string, c *fault.Config) (out []journal.Planned, err error) {
 	add := func(o *unstructured.Unstructured, gone bool) error {
 		at, err := apply.Open(ctx, o, own)
 		switch {
 		case meta.IsNoMatchError(err):
-			return nil // an earlier step makes the kind; the step itself says it if not
+			return nil // an earlier step creates the kind; otherwise the step itself fails
 		case err != nil:
 			return err
 		case o.GetNamespace() == own:
@@ -100,7 +99,7 @@ func planConfig(ctx context.Context, apply *lab.Applier, step string, c *fault.C
 	return out, nil
 }
 
-// planApply returns what applying an object would change, by a dry run of the API server.
+// planApply returns what applying an object would change, using a dry run of the API server.
 func planApply(ctx context.Context, at dynamic.ResourceInterface, o *unstructured.Unstructured) (journal.Planned, error) {
 	name := journal.ObjectOf(o)
 	live, err := at.Get(ctx, o.GetName(), metav1.GetOptions{})
@@ -111,7 +110,7 @@ func planApply(ctx context.Context, at dynamic.ResourceInterface, o *unstructure
 		return journal.Planned{}, err
 	}
 	wanted, err := at.Apply(ctx, o.GetName(), o.DeepCopy(), metav1.ApplyOptions{FieldManager: journal.FieldManager, Force: true, DryRun: []string{metav1.DryRunAll}})
-	if err != nil { // as a step may expect; it says so itself
+	if err != nil { // a step may expect this, and reports it itself
 		return journal.Planned{Object: name.String(), Done: journal.Changed}, nil
 	}
 	planned, _ := journal.Plan(name, live.Object, []map[string]any{wanted.Object})
@@ -146,7 +145,7 @@ func planStep(step fault.Step) (out []journal.Planned) {
 		case a.Of == fault.OfZtunnel:
 			ztunnel("killed", " on nodes of the trial's pods, and its pods there recreated after the trial; if this program is killed they are not, and Kubernetes waits before it starts a process of theirs that ends again", "connections of all pods in the ambient mesh there end, twice")
 		case a.Of != fault.OfControlPlane:
-		case a.Do == fault.DoPause: // which the fault role ends
+		case a.Do == fault.DoPause: // the fault role ends pauses
 			add("paused", "", untold)
 		default:
 			add("killed, and scaled to 0 replicas while the step lasts", "; "+staysAway, untold)
@@ -159,10 +158,10 @@ func planStep(step fault.Step) (out []journal.Planned) {
 	return out
 }
 
-// What goes with a control plane that is away.
+// Notes on taking a control plane away.
 const (
 	untold    = "meanwhile no proxy is told of changes and no pod gets a sidecar"
 	staysAway = "if this program is killed, it stays away until the next run or `meshtrial cluster restore`"
-	// staysRestarted goes with ztunnel.
+	// staysRestarted is the note for ztunnel.
 	staysRestarted = "if this program is killed, the next run or `meshtrial cluster restore` does that"
 )

@@ -19,14 +19,14 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 )
 
-// How long a role may take to listen once its container runs, and how often it is asked.
+// Limit and interval of waiting for a role to listen once its container runs.
 const (
 	roleTime  = 10 * time.Second
 	roleEvery = 100 * time.Millisecond
 )
 
-// compareClocks measures the clocks of all nodes that have an observer. Their offset from ours
-// is subtracted from all times that pods write there.
+// compareClocks measures the clocks of all nodes that have an observer. Their offset from the
+// runner's clock is subtracted from all times that pods write there.
 func (s *stage) compareClocks(ctx context.Context) (err error) {
 	s.ahead = map[string]int64{}
 	s.clocks, err = s.clocksOf(ctx, slices.Sorted(maps.Keys(s.Observers)), roleTime)
@@ -36,11 +36,11 @@ func (s *stage) compareClocks(ctx context.Context) (err error) {
 	return err
 }
 
-// clocksAtOnce are the nodes whose clocks are compared at one time.
+// clocksAtOnce is the number of nodes whose clocks are compared concurrently.
 const clocksAtOnce = 8
 
-// clocksOf compares the clocks of nodes with ours, and asks a node that does not answer again
-// for as long as patience lasts. The error names those that never answered.
+// clocksOf compares the nodes' clocks with the runner's and retries nodes that do not answer until
+// patience expires. The error names the nodes that never answered.
 func (s *stage) clocksOf(ctx context.Context, nodes []string, patience time.Duration) (map[string]verdict.Clock, error) {
 	var group errgroup.Group
 	group.SetLimit(clocksAtOnce)
@@ -67,14 +67,14 @@ func (s *stage) clocksOf(ctx context.Context, nodes []string, patience time.Dura
 	return out, errors.Join(failed...)
 }
 
-// againTime bounds the second comparison of clocks, and againPatience the time lost on nodes
-// that a step has ended.
+// againTime limits the second comparison of clocks, and againPatience the time spent on nodes that
+// a step has ended.
 const (
 	againTime     = 20 * time.Second
 	againPatience = time.Second
 )
 
-// compareAgain compares the clocks of the nodes that had pods of the trial again: times by a
+// compareAgain repeats the comparison for the nodes that had pods of the trial, since times from a
 // clock that was set in between cannot be corrected.
 func (t *scenarioTrial) compareAgain(ctx context.Context, pods []record.ScenarioPod) {
 	limited, cancel := context.WithTimeout(ctx, againTime)

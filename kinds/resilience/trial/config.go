@@ -27,17 +27,17 @@ import (
 // changed is an object that a step changes.
 type changed struct {
 	at     dynamic.ResourceInterface
-	object *unstructured.Unstructured // as it is to be; of one that goes its name
-	gone   bool                       // it is to go
-	// What begin has done of it.
+	object *unstructured.Unstructured // desired state; for a deletion only its name
+	gone   bool                       // to be deleted
+	// Results of begin.
 	step        []fields.Field
 	made, begun bool
 }
 
-// whyConfig is the journal's reason for a change of objects.
+// whyConfig is the reason in the journal for a change of objects.
 const whyConfig = "a step changes configuration"
 
-// look finds out whether the object to delete exists.
+// look checks whether the object to delete exists.
 func (c *changed) look(ctx context.Context) error {
 	_, err := c.at.Get(ctx, c.object.GetName(), metav1.GetOptions{})
 	switch {
@@ -67,14 +67,14 @@ func (c *changed) undo(ctx context.Context, changes changer) error {
 	case c.gone, c.made:
 		_, err := changes.Restore(ctx, func(e *journal.Entry) bool { return o.Same(e.Object) })
 		return err
-	case len(c.step) == 0: // it was as wanted, or was refused
+	case len(c.step) == 0: // it was already as wanted, or was rejected
 		return nil
 	}
 	return changes.Revert(ctx, o, whyConfig, c.step)
 }
 
-// objectOf is an object of a study file as the API's libraries take it, whose
-// numbers are of few types.
+// objectOf converts an object from a study file for the API's libraries, which accept few number
+// types.
 func objectOf(o map[string]any) (*unstructured.Unstructured, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
@@ -121,7 +121,7 @@ func (h *executor) config(ctx context.Context, c *fault.Config) (drive.Execution
 			return nil, err
 		}
 	}
-	var witness *witness // of proxies, which are told of a mesh's objects alone
+	var witness *witness // of proxies, which only receive a mesh's objects
 	var err error
 	if c.Rejected || slices.ContainsFunc(all, (*changed).ofMesh) {
 		if witness, err = h.witness(ctx); err != nil {
@@ -136,14 +136,14 @@ func (h *executor) config(ctx context.Context, c *fault.Config) (drive.Execution
 	return out, nil
 }
 
-// configuring is one step's changes of Kubernetes objects.
+// configuring is one step's changes to Kubernetes objects.
 type configuring struct {
 	*executor
 	config  *fault.Config
 	objects []*changed
 	names   []string // of the objects
-	witness *witness // nil if proxies are told of none of them
-	refused string   // by the API server, as the step expects
+	witness *witness // nil if proxies receive none of them
+	refused string   // the API server's error, if the step expects one
 }
 
 func (w *configuring) begin(ctx context.Context) error {
@@ -179,10 +179,10 @@ func (w *configuring) end(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// ofMesh reports whether proxies are told of such objects.
+// ofMesh reports whether proxies receive such objects.
 func (c *changed) ofMesh() bool { return fault.OfMesh(c.object.Object) }
 
-// proveObjects reads back objects that no proxy is told of.
+// proveObjects reads back objects that no proxy receives.
 func proveObjects(ctx context.Context, all []*changed) (string, error) {
 	for _, one := range all {
 		_, err := one.at.Get(ctx, one.object.GetName(), metav1.GetOptions{})
@@ -196,8 +196,8 @@ func proveObjects(ctx context.Context, all []*changed) (string, error) {
 	return "the API server has it; proxies are not told of such objects", nil
 }
 
-// witness observes, at the proxies themselves, that their configuration changes or that they
-// reject a change.
+// witness observes, in the proxies themselves, that their configuration changes or that they reject
+// a change.
 type witness struct {
 	h       *executor
 	mesh    mesh.ConfigChecker
@@ -225,7 +225,7 @@ func (h *executor) witness(ctx context.Context) (*witness, error) {
 	var err error
 	for since := time.Now(); len(w.configs) == 0; {
 		w.configs, w.refused, err = w.look(ctx)
-		// After the machine was suspended no proxy may have answered in time.
+		// If the machine was suspended, no proxy may have answered in time.
 		if len(w.configs) == 0 && (time.Since(since) > 3*oneLook || wake.Pause(ctx, leverEvery) != nil) {
 			return nil, fmt.Errorf("no proxy tells its configuration: %w", err)
 		}
@@ -233,8 +233,8 @@ func (h *executor) witness(ctx context.Context) (*witness, error) {
 	return w, nil
 }
 
-// look asks all living proxies. It leaves out those that do not answer, because they are
-// ending or busy; the error says why.
+// look queries all living proxies. It omits those that do not answer because they are ending or
+// busy; the error states the reason.
 func (w *witness) look(ctx context.Context) (map[string][sha256.Size]byte, map[string]float64, error) {
 	configs, refused := map[string][sha256.Size]byte{}, map[string]float64{}
 	var missed error
@@ -257,11 +257,11 @@ func (w *witness) look(ctx context.Context) (map[string][sha256.Size]byte, map[s
 			return nil
 		})
 	}
-	_ = group.Wait() // nothing of it fails
+	_ = group.Wait() // the functions return no error
 	return configs, refused, missed
 }
 
-// oneLook bounds a question to one proxy.
+// oneLook limits a query to one proxy.
 const oneLook = 3 * time.Second
 
 func (w *witness) one(ctx context.Context, r *resident) (config [sha256.Size]byte, refused float64, err error) {
@@ -283,11 +283,10 @@ func (w *witness) one(ctx context.Context, r *resident) (config [sha256.Size]byt
 	return config, refused, err
 }
 
-// witnessSteady is the time without a further proxy after which those that follow count as
-// all.
+// witnessSteady is the time without another proxy after which the current ones count as all.
 const witnessSteady = 1500 * time.Millisecond
 
-// await looks until some proxies show it and no others follow.
+// await polls until some proxies show the change and no others follow.
 func (w *witness) await(ctx context.Context, shows func(uid string, config [sha256.Size]byte, refused float64) bool) (count, of int, err error) {
 	last, since := 0, time.Now()
 	for {

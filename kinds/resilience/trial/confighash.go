@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// stamps are the fields of Envoy's answer that differ with every message of the control plane,
-// whatever its content. See envoy.admin.v3.ConfigDump.
+// stamps are the fields of Envoy's response that differ with every control-plane message, whatever
+// its content. See envoy.admin.v3.ConfigDump.
 var stamps = []string{"last_updated", "version_info", "system_version_info"}
 
 // configHash identifies a configuration by its content. Envoy writes the members of its maps,
@@ -25,7 +25,7 @@ func configHash(text []byte) ([sha256.Size]byte, error) {
 	return sha256.Sum256(plain), nil
 }
 
-// canonical writes a JSON value without stamps and in one order: objects by name, lists by the
+// canonical encodes a JSON value without stamps in a canonical order: objects by name, lists by the
 // content of their elements.
 func canonical(tree any) (json.RawMessage, error) {
 	switch v := tree.(type) {

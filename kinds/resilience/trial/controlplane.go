@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-// controlBefore finds the control plane's pods, and records them where no step changes them.
+// controlBefore finds the control plane's pods, and records them unless a step changes them.
 func (t *scenarioTrial) controlBefore(ctx context.Context) error {
 	serving, err := t.FindControlPlane(ctx, t.scene.mesh)
 	if err == nil && !changesControlPlane(t.timeline.Steps) {
@@ -20,7 +20,7 @@ func (t *scenarioTrial) controlBefore(ctx context.Context) error {
 	return err
 }
 
-// controlAfter records who serves at the trial's end, and whom.
+// controlAfter records which control-plane pods serve at the end of the trial, and their clients.
 func (t *scenarioTrial) controlAfter(ctx context.Context) (err error) {
 	if c := t.evidence.Control; c != nil {
 		c.After, err = t.FindControlPlane(ctx, t.scene.mesh)
@@ -28,8 +28,8 @@ func (t *scenarioTrial) controlAfter(ctx context.Context) (err error) {
 	return errors.Join(err, t.endRevisions(ctx))
 }
 
-// changesControlPlane reports whether a step changes the control plane: then its end is the
-// point of the trial.
+// changesControlPlane reports whether a step changes the control plane. The trial is then about the
+// control plane's absence or change.
 func changesControlPlane(steps []fault.Step) bool {
 	return slices.ContainsFunc(steps, func(s fault.Step) bool {
 		switch a := s.Action.(type) {
@@ -42,8 +42,8 @@ func changesControlPlane(steps []fault.Step) bool {
 	})
 }
 
-// wholeControl removes the use of control planes from the record if some of their pods could
-// not be read.
+// wholeControl removes the control planes' usage from the record if some of their pods could not be
+// read.
 func (t *scenarioTrial) wholeControl(out *record.Scenario) {
 	for part, why := range map[string]string{partControlPlane: t.ControlUnseen(), partSecond: site.Unread("the other revision's control plane", t.revisions.elsewhere())} {
 		if why != "" {

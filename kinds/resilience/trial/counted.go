@@ -15,32 +15,32 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 )
 
-// costLead is how long before the timeline CPU counting begins: the first look also reads what
-// else runs on the machine, which takes some tens of milliseconds and must not delay the first
-// requests.
+// costLead is the time before the timeline at which CPU counting begins. The first sample also
+// reads what else runs on the machine, which takes some tens of milliseconds and must not delay the
+// first requests.
 const costLead = 100 * time.Millisecond
 
-// count reads the counters until ctx ends, starting right before the timeline: what runs while
-// nobody sends requests is not part of their cost.
+// count samples the counters until ctx ends, starting right before the timeline: activity without
+// requests is not part of their cost.
 func (l *looks) count(ctx context.Context, look func(context.Context) error) {
 	begin := l.t.zero.Add(-costLead)
 	if wake.Pause(ctx, time.Until(begin)) != nil {
 		return
 	}
-	l.host = l.t.Host() // ahead of the counters
+	l.host = l.t.Host() // read before the counters
 	l.every(ctx, ofCounters, begin, costEvery, look)
 }
 
-// nodesAtOnce are the nodes whose counters are read at one time.
+// nodesAtOnce is the number of nodes whose counters are read concurrently.
 const nodesAtOnce = 16
 
-// idleLook bounds the look at a node without pods of the trial: the next look at all the
-// others waits for it, and looks must not be much further apart.
+// idleLook limits the sample of a node without pods of the trial: the next sample of all others
+// waits for it, and samples must not be much further apart.
 const idleLook = 3 * time.Second
 
-// cost reads the counters of everything that lives, and of machines. Nodes without pods of the
-// trial only tell what else ran there between the first look and the last: the looks in
-// between leave them out.
+// cost reads the counters of everything alive, and of machines. Nodes without pods of the trial
+// only show what else ran there between the first and the last sample, so intermediate samples skip
+// them.
 func (l *looks) cost(ctx context.Context, memory bool) error {
 	targets, parts := l.t.targets()
 	l.mu.Lock()
@@ -89,7 +89,7 @@ func (l *looks) cost(ctx context.Context, memory bool) error {
 // read reads the counters of targets on a node.
 func (l *looks) read(ctx context.Context, node string, targets []observe.Target, parts map[string]string, memory bool) error {
 	observer, ok := l.t.observerAt(node)
-	if !ok { // it came after the trial began, or has none
+	if !ok { // it joined after the trial began, or has no observer
 		return fmt.Errorf("no observer runs on node %s, which has pods of the trial", node)
 	}
 	l.mu.Lock()
@@ -136,8 +136,8 @@ func (l *looks) read(ctx context.Context, node string, targets []observe.Target,
 	return nil
 }
 
-// unseen names a node sharing a machine that was not read from its first sample to the last;
-// nil if all were. The caller holds the lock.
+// unseen names a node on a shared machine that was not read from its first sample to the last, or
+// returns nil. The caller holds the lock.
 func (l *looks) unseen(first observe.MachineSample) error {
 	for _, node := range slices.Sorted(maps.Keys(l.nodes)) {
 		shots := l.others[node]
@@ -153,17 +153,17 @@ func (l *looks) unseen(first observe.MachineSample) error {
 	return nil
 }
 
-// counted is how long CPU was counted, in seconds.
+// counted returns the time over which CPU was counted, in seconds.
 func (l *looks) counted() float64 {
 	begun, ended := l.span()
 	return float64(max(ended-begun, 0)) / 1e9
 }
 
-// span is when CPU was counted, by our clock: from when the last node with pods of the trial
-// at the first look had been read, until the last look at any node that has pods then, since
-// an idle node may answer late. A node to which steps brought pods later starts with them, and
-// one without pods any more is not read again; if only such nodes are left, any node's look
-// ends it.
+// span returns the period over which CPU was counted, by the runner's clock. It begins when the
+// last node with pods of the trial in the first sample had been read. It ends with the last sample
+// of any node that still has pods, since an idle node may answer late. A node that steps brought
+// pods to later starts with them, and one without pods is no longer read. If only such nodes are
+// left, the last sample of any node ends the period.
 func (l *looks) span() (begun, ended int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// SetsControl reports whether a plan of resilience sets levers of a control plane.
+// SetsControl reports whether a resilience plan sets levers of a control plane.
 func SetsControl(plan *study.Plan) bool {
 	if plan.Study.Kind != resilience.Kind {
 		return false
@@ -26,8 +26,8 @@ func SetsControl(plan *study.Plan) bool {
 	return false
 }
 
-// setControl sets the cell's levers on the control plane, where the run sets any, and records
-// what every replica reports: one with other levers would be measured under a wrong name.
+// setControl sets the cell's levers on the control plane, if the run sets any, and records what
+// every replica reports: a replica with other levers would be measured under the wrong name.
 func (t *scenarioTrial) setControl(ctx context.Context) error {
 	level := t.job.Cell[study.FactorDebounceAfter]
 	if t.o.Control == nil || level == study.NotApplicable {
@@ -46,8 +46,8 @@ func (t *scenarioTrial) setControl(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// fitControl rejects levers of a control plane that nobody can set, or that sidecars would
-// lose when they move to another.
+// fitControl rejects control-plane levers that cannot be set, or that sidecars would lose when they
+// move to another control plane.
 func fitControl(o *runner.Options, plan *study.Plan) error {
 	if SetsControl(plan) && resilience.Of(plan.Study).Timeline.Moves() {
 		return errs.WithHint(errs.Usage("%s beside a step that moves the namespace: only the first istiod would have it", study.FactorDebounceAfter), "leave one of the two out")

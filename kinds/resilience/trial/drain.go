@@ -23,7 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// whyDrained is the journal's reason for a change of nodes.
+// whyDrained is the reason in the journal for a change to nodes.
 const whyDrained = "a step drains nodes"
 
 func (r *ready) Drain(a *fault.Drain) error { return r.holds(r.drain(r.ctx, a)) }
@@ -89,7 +89,7 @@ func (d *draining) begin(ctx context.Context) error {
 	return nil
 }
 
-// prove waits until none of the pods is an endpoint any longer and others have replaced them.
+// prove waits until none of the pods is an endpoint and others have replaced them.
 func (d *draining) prove(ctx context.Context) (string, error) {
 	left := 0
 	for _, one := range d.scene.scenario.Graph.Services {
@@ -115,7 +115,7 @@ func (d *draining) end(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// roomBeside reports whether pods can go to nodes other than these.
+// roomBeside reports, as an error, whether pods cannot go to nodes other than these.
 func roomBeside(ctx context.Context, kube kubernetes.Interface, nodes []string) error {
 	open, err := site.OpenNodes(ctx, kube)
 	if err != nil || slices.ContainsFunc(open, func(n corev1.Node) bool { return !slices.Contains(nodes, n.Name) }) {
@@ -126,7 +126,7 @@ func roomBeside(ctx context.Context, kube kubernetes.Interface, nodes []string) 
 
 const needsNodes = "meshtrial lab up --nodes 2; or leave the step out, as a variant does by skip"
 
-// fitNodes refuses steps that drain nodes where there is but one.
+// fitNodes rejects steps that drain nodes in a cluster with only one node.
 func fitNodes(ctx context.Context, o *runner.Options, plan *study.Plan) error {
 	if !resilience.Drains(plan) {
 		return nil

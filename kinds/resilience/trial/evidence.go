@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// witness records what a verdict on the trial needs besides its record.
+// witness records what a verdict on the trial needs in addition to its record.
 func (t *scenarioTrial) witness(got outcome, book *ledger.Book) *verdict.Collected {
 	logs, lines := t.scribe.problems()
 	account := book.Account()
@@ -17,8 +17,8 @@ func (t *scenarioTrial) witness(got outcome, book *ledger.Book) *verdict.Collect
 		Ledger: verdict.Ledger{Requests: account.Requests, Reconciled: account.Reconciled, Unreconciled: account.Classes[ledger.ClassUnreconciled], Orphans: account.Orphans}}
 }
 
-// findNodes records where the trial's pods are before its steps, and what machines those nodes
-// are.
+// findNodes records the nodes of the trial's pods before its steps, and the machines of those
+// nodes.
 func (t *scenarioTrial) findNodes(ctx context.Context) {
 	on := map[string][]string{}
 	for _, pod := range t.Control {

@@ -24,7 +24,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// executor prepares what the steps of a trial's timeline do.
+// executor prepares the actions of a trial's timeline steps.
 type executor struct {
 	*scenarioTrial
 	run  context.Context // of the timeline
@@ -33,7 +33,7 @@ type executor struct {
 	mu      sync.Mutex
 	want    map[string]int    // replicas by service
 	doomed  map[string]bool   // pods that a step has chosen to remove, by UID
-	altered map[string]*turns // of steps of workers, by service
+	altered map[string]*turns // steps that change workers, by service
 }
 
 func newExecutor(ctx context.Context, t *scenarioTrial) *executor {
@@ -47,14 +47,14 @@ func newExecutor(ctx context.Context, t *scenarioTrial) *executor {
 	return h
 }
 
-// execution is one occurrence, made of functions. prove and end may be nil: there is nothing
-// to observe, or to undo.
+// execution is one occurrence, as functions. prove and end may be nil if there is nothing to
+// observe or to undo.
 type execution struct {
 	target string
 	begin  func(context.Context) error
 	prove  func(context.Context) (string, error)
 	end    func(context.Context) error
-	// outlasting are the objects that begin changes and that outlive the trial.
+	// outlasting lists the objects that begin changes and that outlive the trial.
 	outlasting []journal.Object
 }
 
@@ -86,35 +86,35 @@ func (h *executor) Ready(ctx context.Context, o fault.Occurrence) (drive.Executi
 	return r.execution, nil
 }
 
-// ready prepares the execution of one occurrence: it is the performer that the occurrence's
-// action calls back.
+// ready prepares the execution of one occurrence. It is the performer that the occurrence's action
+// calls back.
 type ready struct {
 	*executor
-	ctx     context.Context // of making it ready
+	ctx     context.Context // for preparation
 	name    string          // of the occurrence
-	lasting time.Duration   // of the occurrence; 0: to the timeline's end
-	// conditional says that its start is not known in advance.
+	lasting time.Duration   // of the occurrence; 0: until the end of the timeline
+	// conditional means that the start is not known in advance.
 	conditional bool
 	execution   drive.Execution
 }
 
-// holds keeps the execution that a method of the performer has made.
+// holds stores the execution that a method of the performer has made.
 func (r *ready) holds(execution drive.Execution, err error) error {
 	r.execution = execution
 	return err
 }
 
-// over says that the timeline has ended or was given up: then there is no point in undoing
-// changes of the trial's own pods.
+// over reports whether the timeline has ended or was aborted. Changes to the trial's own pods then
+// need not be undone.
 func (h *executor) over() bool {
 	return h.run.Err() != nil || !time.Now().Before(h.zero.Add(h.timeline.Duration))
 }
 
-// deletionCost makes a ReplicaSet remove a pod first when it scales down. See
-// kubernetes.io/docs, ReplicaSet, Pod deletion cost.
+// deletionCost makes a ReplicaSet remove a pod first when it scales down. See kubernetes.io/docs,
+// ReplicaSet, Pod deletion cost.
 const deletionCost = "controller.kubernetes.io/pod-deletion-cost"
 
-// choose picks the first n pods of a service by name that no step has picked yet; 0 for all.
+// choose picks the first n pods of a service by name that no step has picked yet; 0 means all.
 func (h *executor) choose(service string, n int) ([]*resident, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -154,7 +154,7 @@ func (h *executor) remove(ctx context.Context, r *fault.Remove) (drive.Execution
 			}
 			for _, name := range names {
 				err := h.Kube.CoreV1().Pods(h.Namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))})
-				if err != nil && !apierrors.IsNotFound(err) { // the ReplicaSet's controller was faster
+				if err != nil && !apierrors.IsNotFound(err) { // the ReplicaSet controller was faster
 					return fmt.Errorf("end pod %s: %w", name, err)
 				}
 			}
@@ -176,7 +176,7 @@ func (h *executor) remove(ctx context.Context, r *fault.Remove) (drive.Execution
 	}, nil
 }
 
-// scale changes the replicas of a service by some.
+// scale changes the number of a service's replicas by a difference.
 func (h *executor) scale(ctx context.Context, service string, by int) error {
 	h.mu.Lock()
 	h.want[service] = max(0, h.want[service]+by)
@@ -220,7 +220,7 @@ func (h *executor) uids(service string) map[string]bool {
 	return out
 }
 
-// proveNew waits until that many new pods are endpoints, and none of old is.
+// proveNew waits until this many new pods are endpoints and none of old is.
 func (h *executor) proveNew(ctx context.Context, service string, before map[string]bool, count int, old map[string]bool) (string, error) {
 	fresh, stale := 0, 0
 	holds := func() bool {
@@ -249,8 +249,8 @@ func (h *executor) proveNew(ctx context.Context, service string, before map[stri
 	return fmt.Sprintf("the EndpointSlices of %s have %d new endpoints", service, fresh), nil
 }
 
-// upgrade are the annotations that give the pods of a service a sidecar of another version
-// after a restart, if the step asks for one.
+// upgrade returns the annotations that give a service's pods a sidecar of another version after a
+// restart, if the step requests one.
 func (s *scene) upgrade(r *fault.Restart) (map[string]string, error) {
 	if r.Proxy == "" {
 		return nil, nil
@@ -266,7 +266,7 @@ func (s *scene) upgrade(r *fault.Restart) (map[string]string, error) {
 	return pod.Annotations, err
 }
 
-// fitUpgrades rejects versions of sidecars that steps ask for and the lab does not have.
+// fitUpgrades rejects sidecar versions that steps request and the lab does not have.
 func (s *scene) fitUpgrades() error {
 	timeline := s.scenario.TimelineOf(s.cell)
 	for _, step := range timeline.Steps {
@@ -281,8 +281,8 @@ func (s *scene) fitUpgrades() error {
 	return nil
 }
 
-// restartedAt is the annotation of a pod template that replaces all pods, as kubectl rollout
-// restart sets it.
+// restartedAt is the pod template annotation that replaces all pods, as set by kubectl rollout
+// restart.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
 func (r *ready) Restart(a *fault.Restart) error {
@@ -323,7 +323,7 @@ func (h *executor) restart(r *fault.Restart) (drive.Execution, error) {
 	}, nil
 }
 
-// announced gives every announced load a step of its own that prepares the service for it.
+// announced adds, for every announced load, a step that prepares the service for it.
 func announced(line fault.Timeline, g graph.Graph) fault.Timeline {
 	out := fault.Timeline{Duration: line.Duration, Steps: slices.Clone(line.Steps)}
 	for _, step := range line.Steps {

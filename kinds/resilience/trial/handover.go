@@ -10,20 +10,19 @@ import (
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 )
 
-// turns lets the steps of a service's workers change them one after the other. A worker holds
-// one prepared change at a time, derived from its current behaviour, and forgets it after a
-// while. So a step is prepared ahead of time only if no other step is in force that will be
-// undone, and a step that begins earlier takes the place: the displaced one prepares its
-// change again when it begins.
+// turns serializes the steps that change a service's workers. A worker holds one prepared change at
+// a time, derived from its current behaviour, and drops it after a while. So a step is prepared
+// ahead of time only if no step that will be undone is in force. A step that begins earlier takes
+// over, and the displaced step prepares its change again when it begins.
 type turns struct {
-	one      chan struct{} // holds a value while somebody talks to the workers
-	waiting  *handover     // whose change the workers hold; nil: nobody's
+	one      chan struct{} // holds a value while in use
+	waiting  *handover     // whose change the workers hold; nil: none
 	standing int           // steps that have begun and will be undone
 }
 
 func newTurns() *turns { return &turns{one: make(chan struct{}, 1)} }
 
-// take waits until nobody else talks to the workers; leave lets others in.
+// take waits for exclusive access to the workers; leave releases it.
 func (t *turns) take(ctx context.Context) error {
 	select {
 	case t.one <- struct{}{}:
@@ -35,14 +34,14 @@ func (t *turns) take(ctx context.Context) error {
 
 func (t *turns) leave() { <-t.one }
 
-// handover is one step's change of some workers of a service.
+// handover is one step's change to some workers of a service.
 type handover struct {
 	turns   *turns
 	names   []string
 	apis    []control.Client
-	lives   func(worker int) bool // whether its pod still exists
+	lives   func(worker int) bool // reports whether its pod still exists
 	set     func(*control.Config)
-	passing bool // it is undone before the timeline ends
+	passing bool // undone before the timeline ends
 
 	before, after []control.Config
 	pending       *control.Pending // nil: the workers do not hold it
@@ -69,7 +68,7 @@ func (c *handover) stage(ctx context.Context) error {
 	return nil
 }
 
-// hand gives the workers the change, derived from their current behaviour.
+// hand sends the workers the change, derived from their current behaviour.
 func (c *handover) hand(ctx context.Context) (err error) {
 	c.pending, err = control.StageAll(ctx, c.apis, func(i int, config *control.Config) {
 		c.before[i] = *config
@@ -79,14 +78,14 @@ func (c *handover) hand(ctx context.Context) (err error) {
 	return err
 }
 
-// begin puts the change in force.
+// begin applies the change.
 func (c *handover) begin(ctx context.Context) error {
 	if err := c.turns.take(ctx); err != nil {
 		return err
 	}
 	defer c.turns.leave()
 	if c.passing {
-		c.turns.standing++ // also if it fails: its end is asked for
+		c.turns.standing++ // also on failure, since end is called anyway
 	}
 	if other := c.turns.waiting; other != nil && other != c {
 		other.pending.Discard(ctx)
@@ -102,7 +101,7 @@ func (c *handover) begin(ctx context.Context) error {
 	return err
 }
 
-// prove asks the workers for their behaviour.
+// prove reads back the workers' behaviour.
 func (c *handover) prove(ctx context.Context) (string, error) {
 	for i, api := range c.apis {
 		now, err := api.Config(ctx)
@@ -118,7 +117,7 @@ func (c *handover) prove(ctx context.Context) (string, error) {
 	return fmt.Sprintf("%d of %d workers say that they do it", len(c.apis), len(c.apis)), nil
 }
 
-// end reverts the change at the remaining workers.
+// end reverts the change on the remaining workers.
 func (c *handover) end(ctx context.Context) error {
 	if err := c.turns.take(ctx); err != nil {
 		return err
@@ -140,8 +139,8 @@ func (c *handover) end(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
-// undo restores the values of a configuration that a change replaced. Other steps' changes
-// since then stay.
+// undo restores the configuration values that a change replaced. It keeps later changes by other
+// steps.
 func undo(now *control.Config, before, after control.Config) {
 	to, was, became := reflect.ValueOf(now).Elem(), reflect.ValueOf(before), reflect.ValueOf(after)
 	for i := range to.NumField() {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Kind is the kind of study that breaks things on a timeline.
+// Kind runs resilience trials.
 var Kind runner.Kind = trials{}
 
 type trials struct{}
@@ -28,8 +28,8 @@ func (trials) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) ([]r
 	return fitScenario(ctx, o, plan)
 }
 
-// Ending implements [runner.Ender]: steps are undone, the last counters are read, and the
-// trial's pods end. Proxies of nodes that steps ended return one after the other.
+// Ending implements [runner.Ender]: steps are undone, the last counters are read, and the trial's
+// pods end. Node proxies that steps ended return one by one.
 func (trials) Ending(ctx context.Context, o *runner.Options, plan *study.Plan) (time.Duration, error) {
 	out := drive.RevertTime + lastLookTime + clearTimeout
 	at := slices.IndexFunc(plan.Cells, study.Ambient)
@@ -48,8 +48,7 @@ func (trials) Ending(ctx context.Context, o *runner.Options, plan *study.Plan) (
 	return out + settleEach + settleTime(len(pods)), err
 }
 
-// endsNodeProxies reports whether a step ends proxies of nodes, which are recreated after the
-// trial.
+// endsNodeProxies reports whether a step ends node proxies, which are recreated after the trial.
 func endsNodeProxies(step fault.Step) bool {
 	switch a := step.Action.(type) {
 	case *fault.Restart:
@@ -70,5 +69,5 @@ func (trials) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage, er
 	return s, nil
 }
 
-// Remains implements [Kind]: what steps changed elsewhere is in the journal.
+// Remains implements [Kind]: changes that steps made elsewhere are in the journal.
 func (trials) Remains(context.Context, *rest.Config) error { return nil }

@@ -19,8 +19,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// changer changes objects that outlive a trial: it records each change before making it. It is
-// a [journal.Journal].
+// changer changes objects that outlive a trial and records each change first. It is a
+// [journal.Journal].
 type changer interface {
 	Change(ctx context.Context, o journal.Object, why string, edit journal.Edit, texts ...[]fields.Step) ([]fields.Field, error)
 	Apply(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error)
@@ -71,9 +71,9 @@ func (h *executor) follow(e *execution) {
 	}
 }
 
-// putRight reverts, before a trial begins, what steps of earlier trials failed to undo: it
-// would affect this trial without a trace in its record. If all steps were undone it makes no
-// requests. Levers reverted with it are set again afterwards.
+// putRight reverts, before a trial begins, what steps of earlier trials failed to undo, since it
+// would affect this trial without a trace in its record. It makes no requests if all steps were
+// undone. Levers reverted along the way are set again afterwards.
 func (s *stage) putRight(ctx context.Context) error {
 	left := s.leftovers.all()
 	if len(left) == 0 {
@@ -104,13 +104,13 @@ func (s *stage) putRight(ctx context.Context) error {
 	return nil
 }
 
-// servesAgain waits until a reverted Deployment has a ready pod, if it should have any: a
-// control plane that was away takes time to return.
+// servesAgain waits until a reverted Deployment has a ready pod, if it should have any: a control
+// plane that was away takes time to return.
 func (s *stage) servesAgain(ctx context.Context, o journal.Object) error {
 	return podwait.Until(ctx, s.Kube, o.Namespace, "a ready pod of "+o.String(), func(ctx context.Context) (podwait.Seen, error) {
 		d, err := s.Kube.AppsV1().Deployments(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 		switch {
-		case apierrors.IsNotFound(err): // nothing of it stands
+		case apierrors.IsNotFound(err): // it no longer exists
 			return podwait.Seen{Done: true}, nil
 		case err != nil:
 			return podwait.Seen{State: err.Error()}, nil

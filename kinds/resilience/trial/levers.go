@@ -22,8 +22,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// callers are the pods with a proxy that send requests: clients, and those of services that
-// call others.
+// callers returns the pods with a proxy that send requests: clients, and pods of services that call
+// others.
 func (t *scenarioTrial) callers() []*resident {
 	var out []*resident
 	for _, w := range t.scene.workloads() {
@@ -35,13 +35,13 @@ func (t *scenarioTrial) callers() []*resident {
 	return out
 }
 
-// admin is a client of the admin port of a pod's proxy.
+// admin returns a client for the admin port of a pod's proxy.
 func (t *scenarioTrial) admin(r *resident) mesh.Admin {
 	sidecars := mesh.Sidecars(t.scene.mesh)
 	return sidecars.Admin(t.Dialer.Client(t.Namespace, r.Name, sidecars.AdminPort))
 }
 
-// findSidecars asks the sidecars for their version, once a run.
+// findSidecars reads the sidecars' version, once per run.
 func (t *scenarioTrial) findSidecars(ctx context.Context) error {
 	if len(t.seen) > 0 || !t.scene.meshed() || mesh.Sidecars(t.scene.mesh).AdminPort == 0 {
 		return nil
@@ -50,7 +50,7 @@ func (t *scenarioTrial) findSidecars(ctx context.Context) error {
 	if len(callers) == 0 {
 		return nil
 	}
-	ref, err := t.NewPod(ctx, callers[0].volatile, t.scene.mesh) // they are made alike
+	ref, err := t.NewPod(ctx, callers[0].volatile, t.scene.mesh) // all sidecars come from the same template
 	if err != nil {
 		return err
 	}
@@ -62,11 +62,11 @@ func (t *scenarioTrial) findSidecars(ctx context.Context) error {
 const (
 	leverTime  = 30 * time.Second
 	leverEvery = 250 * time.Millisecond
-	leverMany  = 16 // proxies asked at once
+	leverMany  = 16 // proxies queried concurrently
 )
 
-// proveLevers waits until every proxy has the cell's levers in force, and records what each of
-// them has.
+// proveLevers waits until every proxy has the cell's levers in force, and records what each proxy
+// has.
 func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, leverTime)
 	defer cancel()
@@ -103,7 +103,7 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 			return m.CheckTraffic(config, routes, t.scene.cell, t.scene.keepsLedger())
 		})
 	}
-	// What proxies accept by default affects nobody.
+	// The default of what proxies accept does not matter.
 	if servers, ok := m.(mesh.ServerChecker); ok && t.scene.levels.MTLS != study.MTLSPermissive {
 		for i := range t.scene.scenario.Graph.Services {
 			one := &t.scene.scenario.Graph.Services[i]
@@ -125,8 +125,8 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 	return nil
 }
 
-// provePolicies waits until the control plane gives proxies the cell's levers, and records
-// what it gives them.
+// provePolicies waits until the control plane sends proxies the cell's levers, and records what it
+// sends.
 func (t *scenarioTrial) provePolicies(ctx context.Context, m mesh.PolicyChecker) error {
 	var routes []mesh.Route
 	for _, r := range t.callers() {
@@ -151,13 +151,13 @@ func (t *scenarioTrial) provePolicies(ctx context.Context, m mesh.PolicyChecker)
 	}
 }
 
-// setsLocality reports whether a cell sets which endpoints proxies prefer.
+// setsLocality reports whether a cell sets the endpoints that proxies prefer.
 func setsLocality(cell record.Cell) bool {
 	v := cell[study.FactorLocality]
 	return v == study.LocalityPrefer || v == study.LocalityIgnore
 }
 
-// zoneOf is a node's zone as REGION/ZONE.
+// zoneOf returns a node's zone as REGION/ZONE.
 func (t *scenarioTrial) zoneOf(ctx context.Context, name string) (string, error) {
 	node, err := t.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -166,7 +166,7 @@ func (t *scenarioTrial) zoneOf(ctx context.Context, name string) (string, error)
 	return node.Labels[corev1.LabelTopologyRegion] + "/" + node.Labels[corev1.LabelTopologyZone], nil
 }
 
-// leversOf asks one proxy at a path until it has all levers, or the time is up.
+// leversOf polls one proxy at a path until it has all levers or the time is up.
 func (t *scenarioTrial) leversOf(ctx context.Context, path string, r *resident, by func(answer []byte) []record.Check) ([]record.Check, error) {
 	for {
 		asking, cancel := ending.Within(ctx, site.StopTimeout)
@@ -195,7 +195,7 @@ func (t *scenarioTrial) leversOf(ctx context.Context, path string, r *resident, 
 	}
 }
 
-// routesOf are the ports that a service's pods call.
+// routesOf returns the ports that a service's pods call.
 func (t *scenarioTrial) routesOf(service string) []mesh.Route {
 	g := t.scene.scenario.Graph
 	one, ok := g.Service(service)
@@ -215,7 +215,7 @@ func (t *scenarioTrial) routesOf(service string) []mesh.Route {
 	return out
 }
 
-// sense evaluates the conditions of steps; nil where nothing can.
+// sense returns the evaluator of step conditions; nil if there are none to evaluate.
 func (t *scenarioTrial) sense() drive.Sense {
 	if t.o.Condition == nil {
 		return nil
@@ -244,7 +244,7 @@ func (t *scenarioTrial) sense() drive.Sense {
 	}
 }
 
-// now is the latest look.
+// now returns the latest sample.
 func (l *looks) now() (ready, ejected map[string]int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

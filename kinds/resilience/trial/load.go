@@ -27,24 +27,24 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Times of the clients' schedules.
+// Timing of the clients' schedules.
 const (
 	// loadInterval is the clients' interval of record.
 	loadInterval = 100 * time.Millisecond
-	// loadAhead is how long before its start the clients are told of a load. A client whose
-	// connections are ready only after that rejects it, and the trial is lost: so it exceeds
-	// the pauses of a busy machine.
+	// loadAhead is the time between announcing a load to the clients and its start. A client whose
+	// connections are ready only after the start rejects it, and the trial is lost, so loadAhead
+	// exceeds the pauses of a busy machine.
 	loadAhead = 4 * time.Second
-	// warmLoad is how long requests are sent before the trial's own.
+	// warmLoad is the duration of the requests before the trial's own.
 	warmLoad = 2 * time.Second
-	// mostConnections bounds those of one client.
+	// mostConnections limits the connections of one client.
 	mostConnections = 1000
 )
 
-// keyHeader is the header that consistent hashing uses.
+// keyHeader is the header used for consistent hashing.
 const keyHeader = "x-meshtrial-key"
 
-// loadSpec is what client number i sends in the trial.
+// loadSpec returns the load of client number i in the trial.
 func (s *scene) loadSpec(i int) (load.Spec, error) {
 	c, l := s.scenario, s.study.Load
 	spec := load.DefaultSpec(s.url(c.Entry, s.levels.Protocol, l.Path))
@@ -61,7 +61,7 @@ func (s *scene) loadSpec(i int) (load.Spec, error) {
 	spec.Share = &load.Share{Index: i, Of: c.Clients}
 	spec.Connections = s.levels.Connections
 	if !speaks.Multiplexed {
-		// Enough connections that slow answers delay no request.
+		// Enough connections that slow answers do not delay requests.
 		out := int(s.mostRPS()*l.Timeout.Seconds())/c.Clients + 1
 		spec.MaxConnections = min(mostConnections, spec.Connections+out)
 	}
@@ -74,7 +74,7 @@ func (s *scene) loadSpec(i int) (load.Spec, error) {
 	return spec, spec.Validate()
 }
 
-// mostRPS is the highest rate of the timeline.
+// mostRPS returns the highest rate of the timeline.
 func (s *scene) mostRPS() float64 {
 	most := s.levels.Rate.RPS()
 	timeline := s.scenario.TimelineOf(s.cell)
@@ -86,7 +86,7 @@ func (s *scene) mostRPS() float64 {
 	return most
 }
 
-// idPrefix begins the ids of all requests of the trial.
+// idPrefix returns the prefix of all request IDs of the trial.
 func (s *scene) idPrefix() string { return ledger.IDPrefix + s.trial + "-" }
 
 // client is a load pod.
@@ -94,24 +94,24 @@ type client struct {
 	*resident
 	api     *loadcontrol.Client
 	started loadcontrol.Started
-	seen    []load.Summary // intervals that have ended
+	seen    []load.Summary // completed intervals
 }
 
 // clients are the load pods of a trial.
 type clients struct {
 	all   []*client
 	ahead map[string]int64
-	// unanswered are requests of the warm-up.
+	// unanswered counts warm-up requests without an answer.
 	unanswered int64
 
 	mu sync.Mutex
 }
 
-// asLost marks an error that the loss of one of several clients may have caused. A client that
-// has begun must still know of its run.
+// asLost marks an error that the loss of one of several clients may have caused. A client that has
+// begun must still know its run.
 func (c *clients) asLost(ctx context.Context, err error) error {
 	if c == nil {
-		return err // none was found yet
+		return err // no client was found yet
 	}
 	all := hands.Hands{What: "client", In: "load pod"}
 	for _, one := range c.all {
@@ -127,7 +127,7 @@ func (c *clients) asLost(ctx context.Context, err error) error {
 	})
 }
 
-// each does something with all clients at once.
+// each calls do for all clients concurrently.
 func (c *clients) each(ctx context.Context, do func(ctx context.Context, i int, one *client) error) error {
 	group, ctx := errgroup.WithContext(ctx)
 	for i, one := range c.all {
@@ -141,7 +141,7 @@ func (c *clients) each(ctx context.Context, do func(ctx context.Context, i int, 
 	return group.Wait()
 }
 
-// warm sends requests with other ids, and returns how many were answered.
+// warm sends requests with other IDs and returns the number that were answered.
 func (c *clients) warm(ctx context.Context, s *scene) (record.Warmup, flowed, error) {
 	begin := time.Now()
 	var mu sync.Mutex
@@ -179,7 +179,7 @@ func (c *clients) warm(ctx context.Context, s *scene) (record.Warmup, flowed, er
 		Why: fmt.Sprintf("%d of %d requests were answered before the timeline", sum.Completed, sum.Scheduled)}, flowed{sum.Scheduled, sum.Completed}, nil
 }
 
-// start tells all clients to begin at one instant, by their own clocks.
+// start makes all clients begin at one instant, by their own clocks.
 func (c *clients) start(ctx context.Context, s *scene, at time.Time) error {
 	return c.each(ctx, func(ctx context.Context, i int, one *client) error {
 		spec, err := s.loadSpec(i)
@@ -192,11 +192,11 @@ func (c *clients) start(ctx context.Context, s *scene, at time.Time) error {
 	})
 }
 
-// stop ends what still runs, also when the run itself has been cancelled.
+// stop ends what still runs, even if the run itself has been canceled.
 func (c *clients) stop(ctx context.Context) {
 	ctx, cancel := ending.Within(ctx, site.StopTimeout)
 	defer cancel()
-	// An error means that it has ended, or that its pod is gone.
+	// An error means that the run has ended or its pod is gone.
 	_ = c.each(ctx, func(ctx context.Context, _ int, one *client) error {
 		if one.started.Run != "" {
 			_, _ = one.api.Stop(ctx, one.started.Run)
@@ -205,17 +205,17 @@ func (c *clients) stop(ctx context.Context) {
 	})
 }
 
-// outcome is what all clients recorded together.
+// outcome is the combined record of all clients.
 type outcome struct {
 	total   *load.Window
 	entries []ledger.ClientEntry
 	lost    int64
-	// answered is when each client sent the last of its answered requests, 0 if none was
+	// answered is the time when each client sent the last of its answered requests, 0 if none was
 	// answered.
 	answered []int64
 }
 
-// collect waits until every client has ended, and reads what it recorded.
+// collect waits until every client has ended, and reads its record.
 func (c *clients) collect(ctx context.Context) (outcome, error) {
 	results := make([]*load.Result, len(c.all))
 	logs := make([][]ledger.ClientEntry, len(c.all))
@@ -258,11 +258,10 @@ func (c *clients) collect(ctx context.Context) (outcome, error) {
 	return out, nil
 }
 
-// momentLength is how far a moment looks back.
+// momentLength is the period that a moment covers.
 const momentLength = time.Second
 
-// moment is what the clients saw in the last second that has ended for all of
-// them.
+// moment returns what the clients observed in the last second that has ended for all of them.
 func (c *clients) moment(ctx context.Context) (record.Moment, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -284,7 +283,7 @@ func (c *clients) moment(ctx context.Context) (record.Moment, error) {
 	return momentOf(c.all, last)
 }
 
-// momentOf is the second before interval number last, of all clients together.
+// momentOf returns the second before interval number last, over all clients.
 func momentOf(all []*client, last int) (record.Moment, error) {
 	first := max(0, last-int(momentLength/loadInterval))
 	m := record.Moment{AtS: float64(last) * loadInterval.Seconds()}
@@ -319,17 +318,17 @@ func momentOf(all []*client, last int) (record.Moment, error) {
 	return m, nil
 }
 
-// keepsLedger reports whether the study follows every request. Otherwise only the clients
-// write a log, so that proxies use what they use without one.
+// keepsLedger reports whether the study tracks every request. Otherwise only the clients write a
+// log, so that the proxies' usage excludes logging.
 func (s *scene) keepsLedger() bool { return s.study.Measured(study.MeasureLedger) }
 
-// proxiesLog reports whether proxies write the ledger's lines.
+// proxiesLog reports whether proxies write lines for the ledger.
 func (s *scene) proxiesLog() bool {
 	_, ok := able[mesh.RequestLogger](s)
 	return ok && s.keepsLedger()
 }
 
-// ledgerSide is the side whose proxies write a line for a request: see [record.Scenario].
+// ledgerSide returns the side whose proxies write a line for a request: see [Scenario].
 func (s *scene) ledgerSide() string {
 	m, ok := able[mesh.RequestLogger](s)
 	switch {
@@ -343,7 +342,7 @@ func (s *scene) ledgerSide() string {
 	return ""
 }
 
-// ledgerOptions is how the ledger sees the services.
+// ledgerOptions returns the ledger's view of the services.
 func (s *scene) ledgerOptions(gone []ledger.Gone) ledger.Options {
 	logs, side := s.proxiesLog(), s.ledgerSide()
 	o := ledger.Options{Client: roleClients, Entry: s.scenario.Entry, Services: map[string]ledger.Station{}, Gone: gone,

@@ -20,37 +20,36 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// scribe follows the logs of all proxies and workers of a trial from the start of their
-// containers: a kubelet rotates logs, and drops those of deleted pods. It owns its goroutines;
-// stop ends them.
+// scribe follows the logs of all proxies and workers of a trial from the start of their containers,
+// because kubelets rotate logs and drop those of deleted pods. It owns its goroutines; stop ends
+// them.
 type scribe struct {
 	kube      kubernetes.Interface
 	namespace string
-	prefix    string  // of the ids that are wanted
-	container string  // of proxies; "" for none
-	read      readLog // their logs
+	prefix    string  // prefix of the wanted request IDs
+	container string  // name of the proxies' container; "" for none
+	read      readLog // reads their logs
 	idle      bool
-	ahead     map[string]int64 // of nodes' clocks, nanoseconds
+	ahead     map[string]int64 // lead of nodes' clocks, nanoseconds
 
 	ctx    context.Context
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
 	mu       sync.Mutex
-	lives    map[string]bool // containers that are followed, by their IDs
-	book     *ledger.Book    // what proxies and workers wrote; at the end the clients' entries
-	over     bool            // settle has handed the book over: later lines are dropped
+	lives    map[string]bool // followed containers, by ID
+	book     *ledger.Book    // entries of proxies and workers; the clients' are added at the end
+	over     bool            // settle has handed over the book: later lines are dropped
 	lines    ledger.Lines
-	last     time.Time        // when the last entry came
-	served   map[string]int64 // by pod: when the last request came that its worker answered well
+	last     time.Time        // arrival of the last entry
+	served   map[string]int64 // by pod: arrival of the last request that its worker answered successfully
 	failures map[string]string
 }
 
 // readLog reads a proxy's log, as [mesh.RequestLogger] does.
 type readLog func(r io.Reader, source ledger.Source, each func(ledger.ProxyEntry)) (ledger.Lines, error)
 
-// newScribe makes one for a scene; where its study keeps no ledger, it follows
-// nothing.
+// newScribe returns a scribe for a scene. It follows nothing if the study keeps no ledger.
 func newScribe(ctx context.Context, kube kubernetes.Interface, namespace string, of *scene, ahead map[string]int64) *scribe {
 	s := &scribe{kube: kube, namespace: namespace, prefix: of.idPrefix(), idle: !of.keepsLedger(), ahead: ahead, book: ledger.New(of.ledgerOptions(nil)), lives: map[string]bool{}, served: map[string]int64{}, failures: map[string]string{}, last: time.Now()}
 	if m, ok := able[mesh.RequestLogger](of); ok && of.keepsLedger() {
@@ -60,13 +59,13 @@ func newScribe(ctx context.Context, kube kubernetes.Interface, namespace string,
 	return s
 }
 
-// stop ends the reading; it may be called again.
+// stop ends the reading. It may be called more than once.
 func (s *scribe) stop() {
 	s.cancel()
 	s.done.Wait()
 }
 
-// found starts to follow the containers of a pod that are not followed yet.
+// found starts to follow new containers of a pod.
 func (s *scribe) found(pod *corev1.Pod) {
 	if s.idle {
 		return
@@ -118,7 +117,7 @@ func (s *scribe) follow(source ledger.Source, container string, proxy bool) {
 	s.failed(who, err)
 }
 
-// worked adds what a worker wrote.
+// worked adds a worker's entry.
 func (s *scribe) worked(e ledger.WorkerEntry) {
 	s.book.AddWorker(e)
 	if e.Ended == ledger.EndAnswered && e.Status/100 == 2 {
@@ -126,14 +125,15 @@ func (s *scribe) worked(e ledger.WorkerEntry) {
 	}
 }
 
-// lastServed returns, by pod, the arrival of the last request that its worker answered well.
+// lastServed returns, by pod, the arrival of the last request that its worker answered
+// successfully.
 func (s *scribe) lastServed() map[string]int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.served)
 }
 
-// add adds an entry to the book, unless that is closed.
+// add adds an entry to the book unless the book is closed.
 func (s *scribe) add(entry func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -152,8 +152,8 @@ func (s *scribe) failed(who string, err error) {
 	s.failures[who] = err.Error()
 }
 
-// readWorker reads what a worker wrote with --log-requests. Other lines of its
-// container are passed over.
+// readWorker reads the lines that a worker writes with --log-requests and skips the container's
+// other lines.
 func readWorker(r io.Reader, source ledger.Source, each func(ledger.WorkerEntry)) error {
 	lines := bufio.NewScanner(r)
 	lines.Buffer(nil, 1<<16)
@@ -176,16 +176,16 @@ func readWorker(r io.Reader, source ledger.Source, each func(ledger.WorkerEntry)
 }
 
 // Limits of the wait for the last lines. A sidecar flushes its log once a second (Istio's
-// file-flush-interval), a worker ten times; on a machine that is suspended for a while both
-// are later. Only a book that does not balance waits that long.
+// file-flush-interval), a worker ten times. Both are later if the machine is suspended for a while.
+// Only a book that does not balance waits that long.
 const (
 	scribeQuiet = 5 * time.Second
 	scribeLimit = time.Minute
 	scribeLook  = 250 * time.Millisecond
 )
 
-// settle adds the clients' entries, waits until the book balances or no lines come any more,
-// and closes it.
+// settle adds the clients' entries, waits until the book balances or no more lines arrive, and
+// closes it.
 func (s *scribe) settle(ctx context.Context, gone []ledger.Gone, clients []ledger.ClientEntry) (*ledger.Book, error) {
 	begin := time.Now()
 	s.mu.Lock()
@@ -193,15 +193,15 @@ func (s *scribe) settle(ctx context.Context, gone []ledger.Gone, clients []ledge
 	s.book.SetGone(gone)
 	s.book.AddClients(clients)
 	var looked, last time.Time
-	var kept time.Duration // how long readers of logs had to wait for accounts since the last line
+	var kept time.Duration // time that log readers waited for accounts since the last line
 	for {
 		if s.last.After(last) {
 			last, kept = s.last, 0
 		}
 		now := time.Now()
 		quiet := now.Sub(last)-kept > scribeQuiet && now.Sub(begin) > scribeQuiet
-		ended := quiet || now.Sub(begin) > scribeLimit || s.book.Over() > 0 // which never balances
-		// Accounts are expensive, so one is made only when lines have paused.
+		ended := quiet || now.Sub(begin) > scribeLimit || s.book.Over() > 0 // an overfull book never balances
+		// Accounts are expensive, so make one only when lines have paused.
 		if !ended && now.Sub(last) > scribeLook && !looked.After(last) {
 			ended, looked = s.book.Account().Reconciled, now
 			kept += time.Since(now)
@@ -219,8 +219,8 @@ func (s *scribe) settle(ctx context.Context, gone []ledger.Gone, clients []ledge
 	}
 }
 
-// problems are the logs that could not be read to the end, with the reason, and how the
-// proxies' lines were read.
+// problems returns the logs that could not be read to the end, with the reason, and the outcome of
+// reading the proxies' lines.
 func (s *scribe) problems() (map[string]string, ledger.Lines) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

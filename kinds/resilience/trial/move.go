@@ -18,7 +18,7 @@ import (
 func (r *ready) Move(a *fault.Move) error { return r.holds(r.move(r.ctx, r.name, a)) }
 
 // move labels the namespace for a revision and replaces the pods of all services, so that the
-// revision's injector handles the new ones.
+// revision's injector handles the new pods.
 func (h *executor) move(ctx context.Context, step string, a *fault.Move) (drive.Execution, error) {
 	h.revisions.mu.Lock()
 	plane, known := h.revisions.planes[a.To]
@@ -46,15 +46,15 @@ func (h *executor) move(ctx context.Context, step string, a *fault.Move) (drive.
 // moving is the work of one step that moves the namespace.
 type moving struct {
 	*executor
-	step, to string // the step's name, and what it calls the plane
+	step, to string // the step's name, and its name for the control plane
 	plane    mesh.Plane
 	services []string
-	was      map[string]string          // labels of the namespace that change, before
+	was      map[string]string          // former values of the namespace labels that change
 	before   map[string]map[string]bool // UIDs of pods, by service
 	begun    time.Time
 }
 
-// nullable turns "" into null, by which a patch removes a label.
+// nullable turns "" into null, which removes a label in a patch.
 func nullable(labels map[string]string) map[string]any {
 	out := map[string]any{}
 	for key, value := range labels {
@@ -78,8 +78,8 @@ func (t *scenarioTrial) label(ctx context.Context, labels map[string]string) err
 	return nil
 }
 
-// labelFirst gives the namespace the labels that the trial's pods start with, in studies that
-// move it: a failed end may have left others.
+// labelFirst gives the namespace the initial labels of the trial's pods, in studies that move it: a
+// failed end may have left others.
 func (t *scenarioTrial) labelFirst(ctx context.Context) error {
 	m, ok := t.scene.mesh.(mesh.Revisioned)
 	if !ok || !t.scene.meshed() || !t.scene.scenario.Timeline.Moves() {
@@ -117,8 +117,8 @@ func (w *moving) begin(ctx context.Context) error {
 	return nil
 }
 
-// prove waits until no pod of before is an endpoint, and every sidecar is connected to the
-// right control plane and no other.
+// prove waits until no pod of before is an endpoint and every sidecar is connected to the right
+// control plane only.
 func (w *moving) prove(ctx context.Context) (string, error) {
 	pods := 0
 	for _, service := range w.services {
@@ -140,7 +140,7 @@ func (w *moving) prove(ctx context.Context) (string, error) {
 		pods, strings.Join(w.services, ", "), w.plane.Revision, time.Since(w.begun).Seconds()), nil
 }
 
-// overtaken reports that another move began after this one: sidecars follow that one.
+// overtaken reports whether another move began after this one. Sidecars follow the later one.
 func (w *moving) overtaken() error {
 	w.revisions.mu.Lock()
 	defer w.revisions.mu.Unlock()
@@ -150,5 +150,5 @@ func (w *moving) overtaken() error {
 	return nil
 }
 
-// end restores the namespace's labels for the next trial. The pods end with this one.
+// end restores the namespace's labels for the next trial. The pods end with this trial.
 func (w *moving) end(ctx context.Context) error { return w.label(ctx, w.was) }

@@ -14,8 +14,8 @@ import (
 
 func (r *ready) Network(a *fault.Network) error { return r.holds(r.node.network(r.ctx, a)) }
 
-// network disturbs packets as they arrive at their destination pods: there they still have
-// their senders' addresses.
+// network disturbs packets on arrival at their destination pods, where they still have their
+// senders' addresses.
 func (h *nodeExecutor) network(ctx context.Context, n *fault.Network) (drive.Execution, error) {
 	to, err := h.choose(n.To, n.Pick)
 	if err != nil {
@@ -44,7 +44,7 @@ func (h *nodeExecutor) network(ctx context.Context, n *fault.Network) (drive.Exe
 			PodUID: pod.UID, Direction: node.In, Cut: n.Cut, Lose: n.Lose, DelayNS: int64(n.Delay), RateBits: n.Rate, LeaseMS: faultLease.Milliseconds(),
 			Peers: slices.DeleteFunc(slices.Clone(peers), func(ip string) bool { return ip == pod.IP || ip == "" }),
 		}
-		// The connection is open and the pod known before they are needed.
+		// Connect and find the pod ahead of time.
 		if err := client.Prepare(ctx, pod.UID); err != nil {
 			return nil, fmt.Errorf("pod %s: %w", pod.name, err)
 		}
@@ -69,7 +69,7 @@ func (h *nodeExecutor) network(ctx context.Context, n *fault.Network) (drive.Exe
 	}, nil
 }
 
-// provePackets waits until the faults have affected packets. A pod that receives none shows
+// provePackets waits until the faults have affected packets. A pod that receives no packets proves
 // nothing.
 func provePackets(ctx context.Context, begun []standingFault) (string, error) {
 	ticker := time.NewTicker(lookAgain)

@@ -22,19 +22,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// faultLease is how long a fault outlives a dead runner.
+// faultLease is the time for which a fault outlives a dead runner.
 const faultLease = 20 * time.Second
 
-// lookAgain is the interval at which a proof is looked for.
+// lookAgain is the polling interval for proofs.
 const lookAgain = 20 * time.Millisecond
 
 // faultPod is a pod that a step may act on.
 type faultPod struct {
 	name, UID, node, IP string
-	containers          map[string]string // name to ID of the latest
+	containers          map[string]string // name to latest ID
 }
 
-// faultPods are residents as steps on nodes take them.
+// faultPods converts residents for steps on nodes.
 func faultPods(all []*resident) []faultPod {
 	out := make([]faultPod, len(all))
 	for i, r := range all {
@@ -46,21 +46,20 @@ func faultPods(all []*resident) []faultPod {
 // nodeExecutor prepares what steps do to processes and packets.
 type nodeExecutor struct {
 	roles *site.FaultRoles
-	// pods lists the living pods of a service by name; fault.LoadService are
-	// the clients.
+	// pods lists the living pods of a service by name; fault.LoadService stands for the clients.
 	pods func(service string) []faultPod
-	// addresses are those of a service besides its pods': its Service's cluster IPs.
+	// addresses returns a service's addresses besides its pods': its Service's cluster IPs.
 	addresses func(ctx context.Context, service string) ([]string, error)
 	// proxies names the containers of the sidecar.
 	proxies []string
 	// control is the mesh's control plane; nil if the mesh has none.
 	control *controlPods
-	// onNodes finds the ztunnels of the nodes of a service's pods, or for "" of all
-	// that carry the trial's requests; waypoint is the one before its services.
+	// onNodes returns the ztunnels on the nodes of a service's pods, or for "" all that carry the
+	// trial's requests. waypoint is the waypoint of its services.
 	onNodes  func(ctx context.Context, service string, pick int) ([]faultPod, error)
 	sharing  []string // names the containers of ztunnel
 	waypoint *controlPods
-	// killed is told of ztunnels that are about to be killed.
+	// killed is called with ztunnels that are about to be killed.
 	killed func([]victim)
 }
 
@@ -93,8 +92,7 @@ func undoFaults(ctx context.Context, all []standingFault) error {
 	return errors.Join(failed...)
 }
 
-// choose takes the first n pods of a service by name; fault.All for every
-// one.
+// choose returns the first n pods of a service by name, or all for fault.All.
 func (h *nodeExecutor) choose(service string, n int) ([]faultPod, error) {
 	pods := h.pods(service)
 	if n == fault.All {
@@ -114,15 +112,15 @@ func namesOf(pods []faultPod) string {
 	return strings.Join(names, ", ")
 }
 
-// victim is a container with the processes that a step acts on.
+// victim is a container with the processes that a step targets.
 type victim struct {
 	pod       faultPod
 	client    node.Client
 	container node.Container
-	processes []node.Process // of the kind, as found
+	processes []node.Process // of the given kind, as found
 }
 
-// victims finds the container of each pod that has processes of a kind.
+// victims finds, in each pod, the container with processes of a kind.
 func (h *nodeExecutor) victims(ctx context.Context, pods []faultPod, kind string, containers []string) ([]victim, error) {
 	out := make([]victim, len(pods))
 	group, ctx := errgroup.WithContext(ctx)
@@ -214,7 +212,7 @@ func (h *nodeExecutor) process(ctx context.Context, p *fault.Process, lasting ti
 	return killing, nil
 }
 
-// killAll ends processes for good; Kubernetes starts them again.
+// killAll kills processes for good; Kubernetes restarts them.
 func killAll(target, kind string, all []victim) *execution {
 	return &execution{
 		target: target,
@@ -230,7 +228,7 @@ func killAll(target, kind string, all []victim) *execution {
 
 func hasEnded(state string) bool { return state == node.Gone || state == "Z" }
 
-// starveAll has the kernel end processes for lack of memory; Kubernetes starts them again.
+// starveAll makes the kernel kill processes for lack of memory; Kubernetes restarts them.
 func starveAll(target, kind string, all []victim) *execution {
 	counted := make([]string, len(all))
 	return &execution{
@@ -251,7 +249,7 @@ func starveAll(target, kind string, all []victim) *execution {
 	}
 }
 
-// pauseAll stops processes until the end.
+// pauseAll stops processes until the end of the step.
 func pauseAll(target, kind string, all []victim) drive.Execution {
 	var mu sync.Mutex
 	var begun []standingFault
@@ -281,13 +279,12 @@ func pauseAll(target, kind string, all []victim) drive.Execution {
 	}
 }
 
-// keep holds on to a fault's lease until it is undone, whatever becomes of
-// the context in which it began.
+// keep renews a fault's lease until it is undone, even after the context in which it began ends.
 func keep(ctx context.Context, client node.Client, pod faultPod, f node.Fault) standingFault {
 	return standingFault{client: client, pod: pod, fault: f, release: client.Keep(context.WithoutCancel(ctx), faultLease, f.ID)}
 }
 
-// each acts on all at once.
+// each calls act for all victims concurrently.
 func each(ctx context.Context, all []victim, act func(context.Context, int, victim) error) error {
 	failed := make([]error, len(all))
 	var wait sync.WaitGroup
@@ -302,8 +299,7 @@ func each(ctx context.Context, all []victim, act func(context.Context, int, vict
 	return errors.Join(failed...)
 }
 
-// proveStates waits until every process is as it should be, by its node's
-// /proc.
+// proveStates waits until every process is in the right state, according to its node's /proc.
 func proveStates(ctx context.Context, all []victim, word string, right func(state string) bool) (string, error) {
 	ticker := time.NewTicker(lookAgain)
 	defer ticker.Stop()
@@ -333,7 +329,7 @@ func proveStates(ctx context.Context, all []victim, word string, right func(stat
 	}
 }
 
-// newNodeExecutor is the executor of a trial for what happens on nodes.
+// newNodeExecutor returns a trial's executor for actions on nodes.
 func newNodeExecutor(t *scenarioTrial, roles *site.FaultRoles) *nodeExecutor {
 	h := &nodeExecutor{
 		roles:   roles,
@@ -346,7 +342,7 @@ func newNodeExecutor(t *scenarioTrial, roles *site.FaultRoles) *nodeExecutor {
 		},
 		addresses: func(ctx context.Context, service string) ([]string, error) {
 			if service == fault.LoadService {
-				return nil, nil // nobody calls them
+				return nil, nil // they receive no calls
 			}
 			found, err := t.Kube.CoreV1().Services(t.Namespace).Get(ctx, service, metav1.GetOptions{})
 			if err != nil {
@@ -356,7 +352,7 @@ func newNodeExecutor(t *scenarioTrial, roles *site.FaultRoles) *nodeExecutor {
 		},
 	}
 	h.control = controlOf(t.Kube, t.changes, t.scene.mesh)
-	if t.scene.ambient() { // no step is about what carries no requests
+	if t.scene.ambient() { // steps only affect what carries requests
 		h.onNodes, h.sharing, h.killed = t.ztunnelsOf, t.scene.mesh.Proxies(record.PlaceNode).Containers, t.shared.noteKilled
 		h.waypoint = waypointPods(t.Kube, t.Namespace, t.scene.mesh.Proxies(record.PlaceWaypoint))
 	}

@@ -24,28 +24,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Names in a trial of resilience.
+// Names in a resilience trial.
 const (
-	// roleClients is the Deployment of the load pods, and the name by which
-	// the ledger and steps call them.
+	// roleClients is the Deployment of the load pods, and their name in the ledger and in steps.
 	roleClients = "clients"
-	// trialLabel marks what a trial creates and removes.
+	// trialMark labels what a trial creates and removes.
 	trialMark = "meshtrial.dev/trial"
-	// A worker's behaviour is an argument, so there is nothing to create, watch and mount.
-	// More than maxArgument bytes would burden each update of its pods' status, which contains
-	// it; such a behaviour is in a ConfigMap, under configKey, mounted at configDir.
+	// A worker's behaviour is an argument, so there is nothing to create, watch and mount. More
+	// than maxArgument bytes would burden each update of its pods' status, which contains the
+	// argument; a longer behaviour is in a ConfigMap, under configKey, mounted at configDir.
 	maxArgument = 8 << 10
 	configKey   = "worker.json"
 	configDir   = "/etc/meshtrial"
-	// drainDelay is how long a draining worker keeps serving: until every proxy knows that it
-	// is no longer an endpoint.
+	// drainDelay is the time for which a draining worker keeps serving: until every proxy knows
+	// that it is no longer an endpoint.
 	drainDelay = 2 * time.Second
-	// graceSeconds is how long a pod has to terminate.
+	// graceSeconds is the termination grace period of a pod.
 	graceSeconds = 30
 )
 
-// scene is everything that a trial of resilience needs in the cluster, as
-// values.
+// scene is everything that a resilience trial needs in the cluster, as values.
 type scene struct {
 	run, trial, namespace string
 	study                 *study.Study
@@ -57,8 +55,8 @@ type scene struct {
 	seed                  uint64
 }
 
-// portsOf are the ports of a service: that of its protocol and, if it is the first service,
-// the clients' too.
+// portsOf returns the ports of a service: the port of its protocol and, for the first service, the
+// clients' too.
 func (s *scene) portsOf(one graph.Service) []protocol.Endpoint {
 	ports := []protocol.Endpoint{protocol.Of(one.Protocol).Plain}
 	if p := protocol.Of(s.levels.Protocol).Plain; one.Name == s.scenario.Entry && p != ports[0] {
@@ -67,7 +65,7 @@ func (s *scene) portsOf(one graph.Service) []protocol.Endpoint {
 	return ports
 }
 
-// routes are the ports of services.
+// routes returns the ports of services.
 func (s *scene) routes(services ...graph.Service) []mesh.Route {
 	var out []mesh.Route
 	for _, one := range services {
@@ -81,7 +79,7 @@ func (s *scene) routes(services ...graph.Service) []mesh.Route {
 // meshed reports whether the cell's pods can have sidecars.
 func (s *scene) meshed() bool { return s.levels.Mesh != study.MeshNone && !s.ambient() }
 
-// able is the scene's mesh where its pods can have sidecars and it is a T, such as
+// able returns the scene's mesh if its pods can have sidecars and it implements T, such as
 // [mesh.RequestLogger].
 func able[T any](s *scene) (m T, ok bool) {
 	if s.meshed() {
@@ -90,10 +88,10 @@ func able[T any](s *scene) (m T, ok bool) {
 	return m, ok
 }
 
-// workload is a service's, or with nil the clients'.
+// workload returns a service's workload, or the clients' for nil.
 func (s *scene) workload(one *graph.Service) mesh.Workload {
 	w := mesh.Workload{Name: roleClients, Namespace: s.namespace, ControlPort: site.LoadControlPort}
-	in := true // the mesh
+	in := true // in the mesh
 	if one != nil {
 		w.Name, w.ControlPort, in = one.Name, site.WorkerControlPort, one.Sidecar
 	}
@@ -109,7 +107,7 @@ func (s *scene) workload(one *graph.Service) mesh.Workload {
 	return w
 }
 
-// telemetry is what sidecars write about requests.
+// telemetry returns what sidecars log about requests.
 func (s *scene) telemetry() string {
 	if s.keepsLedger() {
 		return mesh.TelemetryLedger
@@ -117,7 +115,7 @@ func (s *scene) telemetry() string {
 	return study.TelemetryOff
 }
 
-// workloads are the services' and the clients'.
+// workloads returns the workloads of the services and the clients.
 func (s *scene) workloads() []mesh.Workload {
 	out := make([]mesh.Workload, 0, len(s.scenario.Graph.Services)+1)
 	for i := range s.scenario.Graph.Services {
@@ -136,7 +134,7 @@ func (s *scene) meta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: s.namespace, Labels: s.labels(name)}
 }
 
-// services makes the Services.
+// services returns the Services.
 func (s *scene) services() []*corev1.Service {
 	var out []*corev1.Service
 	for _, one := range s.scenario.Graph.Services {
@@ -150,7 +148,7 @@ func (s *scene) services() []*corev1.Service {
 	return out
 }
 
-// configs are the behaviours that are too large for an argument.
+// configs returns ConfigMaps with the behaviours that are too large for an argument.
 func (s *scene) configs() ([]*corev1.ConfigMap, error) {
 	var out []*corev1.ConfigMap
 	for i := range s.scenario.Graph.Services {
@@ -166,8 +164,8 @@ func (s *scene) configs() ([]*corev1.ConfigMap, error) {
 	return out, nil
 }
 
-// behaviourText is a behaviour as a worker reads it, without a "$": Kubernetes
-// expands references to variables in arguments.
+// behaviourText encodes a behaviour for a worker, without "$": Kubernetes expands variable
+// references in arguments.
 func (s *scene) behaviourText(one *graph.Service) (string, error) {
 	config, err := s.behaviour(*one)
 	if err != nil {
@@ -180,7 +178,7 @@ func (s *scene) behaviourText(one *graph.Service) (string, error) {
 	return strings.ReplaceAll(string(text), "$", `\u0024`), nil
 }
 
-// behaviour is what the workers of a service do.
+// behaviour returns the behaviour of a service's workers.
 func (s *scene) behaviour(one graph.Service) (control.Config, error) {
 	c := control.Config{
 		Schema: control.Schema, ResponseBytes: one.ResponseBytes, ServiceTime: serviceTime(one.ServiceTime, s.seed),
@@ -198,7 +196,7 @@ func (s *scene) behaviour(one graph.Service) (control.Config, error) {
 		}
 		name := call.To
 		if slices.ContainsFunc(one.Calls[:i], func(o graph.Call) bool { return o.To == call.To }) {
-			name += "." + strconv.Itoa(i) // counted apart
+			name += "." + strconv.Itoa(i) // counted separately
 		}
 		c.Calls = append(c.Calls, control.Call{
 			Name: name, URL: s.url(to.Name, to.Protocol, "/"), Protocol: to.Protocol, Probability: site.Ptr(call.Probability), Times: call.Times,
@@ -211,7 +209,7 @@ func (s *scene) behaviour(one graph.Service) (control.Config, error) {
 	return c, nil
 }
 
-// url is where requests to a service go.
+// url returns the URL of requests to a service.
 func (s *scene) url(service, speaks, path string) string {
 	return fmt.Sprintf("http://%s.%s.svc.cluster.local:%d%s", service, s.namespace, protocol.Of(speaks).Plain.Port, path)
 }
@@ -247,7 +245,7 @@ func failuresOf(in []graph.Failure) []control.Failure {
 	return out
 }
 
-// deployments makes the Deployments of the services, and of the clients.
+// deployments returns the Deployments of the services and the clients.
 func (s *scene) deployments() ([]*appsv1.Deployment, error) {
 	var out []*appsv1.Deployment
 	add := func(w mesh.Workload, pod corev1.PodTemplateSpec, replicas int) error {
@@ -279,7 +277,7 @@ func (s *scene) deployments() ([]*appsv1.Deployment, error) {
 	return out, nil
 }
 
-// workerPod is a pod of a service.
+// workerPod returns the pod template of a service.
 func (s *scene) workerPod(one *graph.Service) (corev1.PodTemplateSpec, error) {
 	config, err := s.behaviourText(one)
 	if err != nil {
@@ -306,7 +304,7 @@ func (s *scene) workerPod(one *graph.Service) (corev1.PodTemplateSpec, error) {
 		c.Ports = append(c.Ports, corev1.ContainerPort{Name: p.PortName, ContainerPort: int32(p.Port)})
 	}
 	pod := site.RolePod(one.Name, s.run, c, s.images)
-	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{ // so little that a hundred fit on a small node
+	pod.Spec.Containers[0].Resources.Requests = corev1.ResourceList{ // small enough for a hundred pods on a small node
 		corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("16Mi"),
 	}
 	pod.Spec.TerminationGracePeriodSeconds = site.Ptr(int64(graceSeconds))
@@ -314,10 +312,10 @@ func (s *scene) workerPod(one *graph.Service) (corev1.PodTemplateSpec, error) {
 	return pod, nil
 }
 
-// probe sets a worker's readiness probe. In studies with steps it runs each second: when an
-// endpoint becomes ready is part of what is measured, also in cells that skip steps. Elsewhere
-// it runs at Kubernetes' default interval, since a sidecar pays for each probe, and each
-// second until the worker has started, so that nobody waits for it.
+// probe sets a worker's readiness probe. In studies with steps it runs every second, since the time
+// at which an endpoint becomes ready is part of what is measured, also in cells that skip steps.
+// Elsewhere it runs at Kubernetes' default interval, since a sidecar pays for each probe, but every
+// second until the worker has started, to shorten the wait.
 func (s *scene) probe(c *corev1.Container) {
 	ask := func(path string, period, failures int32) *corev1.Probe {
 		return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromInt(control.HealthPort)}},

@@ -21,15 +21,15 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// Intervals of looks while the timeline runs.
+// Sampling intervals during the timeline.
 const (
-	lookEvery    = 100 * time.Millisecond // at endpoints
-	ejectedEvery = 500 * time.Millisecond // at each caller's proxy
-	costEvery    = time.Second            // at the counters of CPU
+	lookEvery    = 100 * time.Millisecond // of endpoints
+	ejectedEvery = 500 * time.Millisecond // of each caller's proxy
+	costEvery    = time.Second            // of the CPU counters
 )
 
-// looks watches what is not reported by itself: ejected endpoints and CPU. It owns its
-// goroutines; stop ends them.
+// looks samples what is not reported on its own: ejected endpoints and CPU. It owns its goroutines;
+// stop ends them.
 type looks struct {
 	t      *scenarioTrial
 	cancel context.CancelFunc
@@ -38,27 +38,27 @@ type looks struct {
 	mu      sync.Mutex
 	samples []record.ScenarioSample
 	ejected map[string]map[string]int // by pod, then service
-	there   map[string]string         // targets of the first look, whether it saw them or not
-	nodes   map[string]bool           // of the first look, and whether they had pods of the trial
-	peopled map[string]bool           // that had pods of the trial at the last look
+	there   map[string]string         // targets of the first sample, read or not
+	nodes   map[string]bool           // of the first sample, and whether they had pods of the trial
+	peopled map[string]bool           // with pods of the trial in the last sample
 	first   map[string]usage          // by target
 	last    map[string]usage
-	away    map[string]bool                     // by target, whether the last look did not find it
+	away    map[string]bool                     // by target, whether the last sample missed it
 	machine [2]map[string]observe.MachineSample // first and last, by node
-	others  map[string]site.Shots               // first and last of each node, with its other processes
-	unread  map[string]error                    // by node without pods of the trial, why its first or last is not there
-	host    *observe.Host                       // beside the node, nil where there is none
+	others  map[string]site.Shots               // first and last of each node, including its other processes
+	unread  map[string]error                    // by node without pods of the trial, why the first or last sample is missing
+	host    *observe.Host                       // next to the node, nil if there is none
 	memory  map[string]int64
 	missed  []verdict.Missed
 }
 
-// usage is what a container had used.
+// usage is a container's cumulative usage.
 type usage struct {
 	part string
 	at   observe.Sample
 }
 
-// watch starts looking.
+// watch starts sampling.
 func (t *scenarioTrial) watch(ctx context.Context) *looks {
 	l := &looks{t: t, ejected: map[string]map[string]int{}, first: map[string]usage{}, last: map[string]usage{}, away: map[string]bool{}, memory: map[string]int64{},
 		machine: [2]map[string]observe.MachineSample{{}, {}}, others: map[string]site.Shots{}}
@@ -70,7 +70,7 @@ func (t *scenarioTrial) watch(ctx context.Context) *looks {
 	l.done.Go(func() {
 		l.count(ctx, func(ctx context.Context) error { t.noteArrivals(ctx); return l.cost(ctx, false) })
 	})
-	// Without steps no endpoint is ejected, and asking costs the proxies CPU.
+	// Without steps no endpoint is ejected, and queries cost the proxies CPU.
 	if m, ok := able[mesh.EjectionReader](t.scene); ok && len(t.timeline.Steps) > 0 {
 		l.done.Go(func() {
 			l.every(ctx, "ejections", begin, ejectedEvery, func(ctx context.Context) error { return l.ejections(ctx, m) })
@@ -79,7 +79,7 @@ func (t *scenarioTrial) watch(ctx context.Context) *looks {
 	return l
 }
 
-// stop ends the looks, after a last one at CPU and memory; it may be called again.
+// stop ends the sampling, after a last sample of CPU and memory. It may be called more than once.
 func (l *looks) stop(ctx context.Context) {
 	if l.cancel == nil {
 		return
@@ -91,20 +91,20 @@ func (l *looks) stop(ctx context.Context) {
 	defer cancel()
 	since := time.Now()
 	err := l.cost(ctx, false)
-	l.host = l.t.HostAfter(l.host) // behind the counters
+	l.host = l.t.HostAfter(l.host) // read after the counters
 	if err = errors.Join(err, l.cost(ctx, true)); err != nil {
 		l.miss(verdict.Missed{Of: ofCounters, Error: err.Error(), AtNS: time.Now().UnixNano(), SinceNS: since.UnixNano(), Every: costEvery, Last: true})
 	}
 }
 
-// lastLookTime bounds the last look: a trial without it is worthless, and memory is summed
-// page by page.
+// lastLookTime limits the last sample: a trial without it is worthless, and memory is summed page
+// by page.
 const lastLookTime = 30 * time.Second
 
-// ofCounters names looks at CPU and memory.
+// ofCounters names samples of CPU and memory.
 const ofCounters = "counters"
 
-// every looks repeatedly, and records failures.
+// every samples repeatedly and records failures.
 func (l *looks) every(ctx context.Context, of string, at time.Time, d time.Duration, look func(context.Context) error) {
 	seen := time.Now()
 	for ; wake.Pause(ctx, time.Until(at)) == nil; at = at.Add(d) {
@@ -114,7 +114,7 @@ func (l *looks) every(ctx context.Context, of string, at time.Time, d time.Durat
 		case ctx.Err() == nil:
 			l.miss(verdict.Missed{Of: of, Error: err.Error(), AtNS: seen.Add(time.Since(seen)).UnixNano(), SinceNS: seen.UnixNano(), Every: d})
 		}
-		for time.Until(at) < -d { // a look that took long leaves some out
+		for time.Until(at) < -d { // a slow sample skips some
 			at = at.Add(d)
 		}
 	}
@@ -126,7 +126,7 @@ func (l *looks) miss(m verdict.Missed) {
 	l.missed = append(l.missed, m)
 }
 
-// sample looks at the endpoints.
+// sample reads the endpoints.
 func (l *looks) sample() {
 	var names []string
 	for _, one := range l.t.scene.scenario.Graph.Services {
@@ -149,7 +149,7 @@ func (l *looks) sample() {
 	l.samples = append(l.samples, s)
 }
 
-// ejections asks the callers' proxies which endpoints they have ejected.
+// ejections queries the callers' proxies for the endpoints that they have ejected.
 func (l *looks) ejections(ctx context.Context, m mesh.EjectionReader) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
@@ -171,7 +171,7 @@ func (l *looks) ejections(ctx context.Context, m mesh.EjectionReader) error {
 	return group.Wait()
 }
 
-// disturbs reports whether a step stops the proxies of a service, so that they may not answer.
+// disturbs reports whether a step stops the proxies of a service, which may then not answer.
 func disturbs(t *fault.Timeline, service string) bool {
 	return slices.ContainsFunc(t.Steps, func(s fault.Step) bool {
 		p, ok := s.Action.(*fault.Process)
@@ -179,9 +179,9 @@ func disturbs(t *fault.Timeline, service string) bool {
 	})
 }
 
-// add records the counters of a look. A container that came after the first look had used
-// nothing before, except a proxy that served its node's other pods; one that existed but could
-// not be read counts from its first reading.
+// add records the counters of a sample. A container that came after the first sample starts at
+// zero, except a proxy that served its node's other pods. One that existed but could not be read
+// counts from its first reading.
 func (l *looks) add(shot observe.Snapshot, parts map[string]string) {
 	for name, s := range shot.Targets {
 		if s.Error != "" {
@@ -198,14 +198,14 @@ func (l *looks) add(shot observe.Snapshot, parts map[string]string) {
 	}
 }
 
-// seen is when a pod's counters were last there, by our clock.
+// seen returns when a pod's counters were last read, by the runner's clock.
 func (l *looks) seen(pod site.Pod) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.last[pod.UID].at.AtUnixNS - l.t.ahead[pod.Node]
 }
 
-// cpu sums what each part used between the first look and the last.
+// cpu sums the usage of each part between the first and the last sample.
 func (l *looks) cpu() map[string]record.CPU {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -223,8 +223,8 @@ func (l *looks) cpu() map[string]record.CPU {
 	return out
 }
 
-// machines are the nodes whose readings stand for their machines. Of several nodes on one
-// machine, each of which counts all of it, it is the node that was read the longest: others
+// machines returns the nodes whose readings represent their machines. If several nodes share a
+// machine, each of which counts all of it, the node that was read the longest represents it: others
 // had pods of the trial for part of the timeline only. The caller holds the lock.
 func (l *looks) machines() []string {
 	long := func(node string) time.Duration { return l.machine[1][node].Elapsed(l.machine[0][node]) }
@@ -242,10 +242,10 @@ func (l *looks) machines() []string {
 	return out
 }
 
-// beside is what the nodes' machine did besides the parts, which get the share of it that
-// nobody used, and its state; nil for several machines. If a node of a lab was not read
-// throughout, its own processes would pass for others: the error names it, and what others
-// used is unknown.
+// beside returns the usage of the nodes' machine by anything but the parts, assigns the
+// unattributed share to the parts, and returns the machine's pressure. It returns nil for several
+// machines. If a lab node was not read throughout, its own processes would count as others, so the
+// error names the node and the usage by others is unknown.
 func (l *looks) beside(parts map[string]record.CPU) (*record.Others, *record.Pressure, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -270,7 +270,7 @@ func (l *looks) beside(parts map[string]record.CPU) (*record.Others, *record.Pre
 	return site.Unattributed(parts, after.Elapsed(before).Seconds(), nodes, l.host), &pressure, nil
 }
 
-// noteOthers records who else used the machine, or why that is unknown.
+// noteOthers records the usage of the machine by others, or why it is unknown.
 func (t *scenarioTrial) noteOthers(parts map[string]record.CPU) {
 	others, pressure, err := t.looks.beside(parts)
 	t.out.Others, t.out.Pressure = others, pressure
@@ -283,13 +283,13 @@ func (t *scenarioTrial) noteOthers(parts map[string]record.CPU) {
 const (
 	partWorker = ".worker"
 	partProxy  = ".proxy"
-	// partControlPlane is all of the control plane, in records of scenarios, and
-	// partSecond that of other revisions.
+	// partControlPlane is the whole control plane in scenario records, and partSecond the control
+	// planes of other revisions.
 	partControlPlane = "control_plane"
 	partSecond       = "second_control_plane"
 )
 
-// targets are the containers that live, by node, and the part that each is of.
+// targets returns the living containers by node, and the part of each.
 func (t *scenarioTrial) targets() (map[string][]observe.Target, map[string]string) {
 	out, parts := map[string][]observe.Target{}, map[string]string{}
 	put := func(node, part, uid, container string) {

@@ -21,26 +21,26 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// revisions is what a trial knows of control planes of several revisions.
+// revisions is a trial's knowledge of control planes of several revisions.
 type revisions struct {
 	mesh    mesh.Revisioned
-	clients map[string]*http.Client // lines to their pods, by name
+	clients map[string]*http.Client // connections to their pods, by name
 
 	mu     sync.Mutex
-	planes map[string]mesh.Plane // by what steps call them
-	on     map[string]string     // by service: what steps call the one that it is to be on
+	planes map[string]mesh.Plane // by their names in steps
+	on     map[string]string     // by service: the name in steps of its intended control plane
 	last   *moving               // the move that began last
-	second []site.Pod            // pods of others than the first, whose CPU is counted
-	unseen []string              // those that nobody observes
+	second []site.Pod            // pods of other control planes, whose CPU is counted
+	unseen []string              // those without an observer
 	made   []*unstructured.Unstructured
 }
 
-// sideTime is how long sidecars may take to connect to their control plane, before the
-// timeline and after it.
+// sideTime limits how long sidecars take to connect to their control plane, before and after the
+// timeline.
 const sideTime = 20 * time.Second
 
-// beginRevisions finds the existing control planes, if steps involve several, and who is
-// connected to which.
+// beginRevisions finds the existing control planes, if steps involve several, and their
+// connections.
 func (t *scenarioTrial) beginRevisions(ctx context.Context) error {
 	up, to := t.timeline.Revisions()
 	if !t.timeline.Moves() && len(up) == 0 {
@@ -64,7 +64,7 @@ func (t *scenarioTrial) beginRevisions(ctx context.Context) error {
 	t.revisions = r
 	for _, name := range slices.Concat(up, to) {
 		if _, made := t.o.Beside[name]; made {
-			continue // a step makes it
+			continue // a step creates it
 		}
 		if err := t.findPlane(ctx, name); err != nil {
 			return err
@@ -73,7 +73,7 @@ func (t *scenarioTrial) beginRevisions(ctx context.Context) error {
 	return t.seeSides(ctx, verdict.BeforeSteps)
 }
 
-// findPlane finds the control plane of a revision, and its pods.
+// findPlane finds the control plane of a revision and its pods.
 func (t *scenarioTrial) findPlane(ctx context.Context, name string) error {
 	plane, err := t.revisions.mesh.Plane(ctx, t.Kube, name)
 	if err != nil {
@@ -102,7 +102,8 @@ func (t *scenarioTrial) findPlane(ctx context.Context, name string) error {
 	return nil
 }
 
-// others are the pods of control planes beside the first; none of a trial without.
+// others returns the pods of control planes other than the first; none if the trial has no
+// revisions.
 func (r *revisions) others() []site.Pod {
 	if r == nil {
 		return nil
@@ -112,7 +113,7 @@ func (r *revisions) others() []site.Pod {
 	return slices.Clone(r.second)
 }
 
-// elsewhere are those of their pods without an observer.
+// elsewhere returns those of their pods without an observer.
 func (r *revisions) elsewhere() []string {
 	if r == nil {
 		return nil
@@ -124,7 +125,7 @@ func (r *revisions) elsewhere() []string {
 
 func (r *ready) Revision(a *fault.Revision) error { return r.holds(r.revision(a), nil) }
 
-// revision creates a second control plane, if the run may and there is none.
+// revision creates a second control plane, if the run may and none exists.
 func (h *executor) revision(a *fault.Revision) drive.Execution {
 	addition, makes := h.o.Beside[a.Name]
 	return &execution{
@@ -142,7 +143,7 @@ func (h *executor) revision(a *fault.Revision) drive.Execution {
 				}
 				marks[site.RunLabel] = h.Run
 				o.SetLabels(marks)
-				o.SetOwnerReferences([]metav1.OwnerReference{h.Owner()}) // it ends with the run, whoever dies
+				o.SetOwnerReferences([]metav1.OwnerReference{h.Owner()}) // it is removed with the run, whichever process dies
 				objects = append(objects, o)
 			}
 			h.revisions.mu.Lock()
@@ -180,9 +181,9 @@ func (r *revisions) plane(name string) mesh.Plane {
 	return r.planes[name]
 }
 
-// untilSides looks until every sidecar is connected to the control plane that it should be
-// on and to no other that steps are about, and has acknowledged what that sent. It returns
-// the last look; the error is what was wrong with it when the context ended.
+// untilSides polls until every sidecar is connected to the intended control plane, is not connected
+// to any other that steps involve, and has acknowledged the last push. It returns the last reading.
+// The error states what was wrong with it when the context ended.
 func (t *scenarioTrial) untilSides(ctx context.Context, when string) (verdict.RevisionLook, error) {
 	var last verdict.RevisionLook
 	for {
@@ -199,8 +200,8 @@ func (t *scenarioTrial) untilSides(ctx context.Context, when string) (verdict.Re
 	}
 }
 
-// seeSides records who is connected to which control plane, once all are where they should be
-// or the time is up: the rules decide what that is worth.
+// seeSides records the connections to each control plane once all are as intended or the time is
+// up: the rules decide what that is worth.
 func (t *scenarioTrial) seeSides(ctx context.Context, when string) error {
 	limited, cancel := context.WithTimeout(ctx, sideTime)
 	defer cancel()
@@ -221,13 +222,13 @@ func (t *scenarioTrial) noteSides(look verdict.RevisionLook) {
 	t.evidence.Revisions = append(t.evidence.Revisions, look)
 }
 
-// lookAtSides asks every control plane who is connected to it.
+// lookAtSides queries every control plane for its connections.
 func (t *scenarioTrial) lookAtSides(ctx context.Context, when string) (verdict.RevisionLook, error) {
 	r := t.revisions
 	r.mu.Lock()
 	planes, on := map[string]mesh.Plane{}, map[string]string{}
 	for name, plane := range r.planes {
-		planes[plane.Revision] = plane // a tag is another word for one
+		planes[plane.Revision] = plane // a tag is an alias of a revision
 		for service, its := range r.on {
 			if its == name {
 				on[service] = plane.Revision
@@ -257,7 +258,7 @@ func (t *scenarioTrial) lookAtSides(ctx context.Context, when string) (verdict.R
 	return look, nil
 }
 
-// askPlane asks all ready pods of a control plane, except terminating ones, whose streams are
+// askPlane queries all ready pods of a control plane except terminating ones, whose streams are
 // about to end.
 func (t *scenarioTrial) askPlane(ctx context.Context, plane mesh.Plane, connected map[string][]verdict.RevisionOf) error {
 	pods, err := t.Kube.CoreV1().Pods(plane.Namespace).List(ctx, metav1.ListOptions{LabelSelector: plane.Selector})
@@ -283,7 +284,7 @@ func (t *scenarioTrial) askPlane(ctx context.Context, plane mesh.Plane, connecte
 	return nil
 }
 
-// lineTo is a client of a control plane's pod, kept for the next look.
+// lineTo returns a client for a control-plane pod, kept for the next reading.
 func (t *scenarioTrial) lineTo(pod *corev1.Pod, port int) *http.Client {
 	r := t.revisions
 	r.mu.Lock()
@@ -294,7 +295,7 @@ func (t *scenarioTrial) lineTo(pod *corev1.Pod, port int) *http.Client {
 	return r.clients[pod.Name]
 }
 
-// endRevisions records who is connected to which control plane after the timeline.
+// endRevisions records the connections to each control plane after the timeline.
 func (t *scenarioTrial) endRevisions(ctx context.Context) error {
 	if t.revisions == nil {
 		return nil
@@ -302,8 +303,8 @@ func (t *scenarioTrial) endRevisions(ctx context.Context) error {
 	return t.seeSides(ctx, verdict.AfterSteps)
 }
 
-// removeSecond removes the control planes that the trial created, and waits until their pods
-// are gone.
+// removeSecond removes the control planes that the trial created, and waits until their pods are
+// gone.
 func (t *scenarioTrial) removeSecond(ctx context.Context) error {
 	if t.revisions == nil {
 		return nil
@@ -329,8 +330,8 @@ func (t *scenarioTrial) removeSecond(ctx context.Context) error {
 	return nil
 }
 
-// madeIsGone waits until no pod is left of the Deployments that the trial created, whether
-// they ever served or not.
+// madeIsGone waits until no pod is left of the Deployments that the trial created, whether they
+// ever served or not.
 func (t *scenarioTrial) madeIsGone(ctx context.Context) error {
 	for _, o := range t.revisions.made {
 		labels, _, err := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")

@@ -31,17 +31,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// restart is a step's change that replaces the proxies of nodes.
+// restart is a step's change that replaces node proxies.
 type restart struct {
 	object journal.Object
 	step   []fields.Field
-	old    []corev1.Pod // that there were
+	old    []corev1.Pod // former pods
 }
 
-// whyRestarted is the journal's reason for restarting the proxies of nodes.
+// whyRestarted is the reason in the journal for restarting node proxies.
 const whyRestarted = "a step restarts the proxies of nodes"
 
-// restartShared replaces the proxies that services share.
+// restartShared replaces shared proxies.
 func (h *executor) restartShared(ctx context.Context, of string) (drive.Execution, error) {
 	if of == fault.OfWaypoint {
 		return h.restartWaypoint(ctx)
@@ -67,7 +67,7 @@ func (h *executor) restartShared(ctx context.Context, of string) (drive.Executio
 			step, err := h.changes.Change(ctx, object, whyRestarted, func(_, live *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 				return live, unstructured.SetNestedField(live.Object, begun.UTC().Format(time.RFC3339Nano), "spec", "template", "metadata", "annotations", restartedAt)
 			})
-			if len(step) > 0 { // else it was refused
+			if len(step) > 0 { // else it was rejected
 				h.shared.noteReset(restart{object, step, old})
 			}
 			return err
@@ -77,13 +77,13 @@ func (h *executor) restartShared(ctx context.Context, of string) (drive.Executio
 			if err != nil {
 				return "", err
 			}
-			_, err = h.present(ctx) // whose CPU is counted from now on
+			_, err = h.present(ctx) // their CPU is counted from now on
 			return fmt.Sprintf("%d of the cluster's %d nodes, and with them those of the trial, have a new proxy that is ready, %.1f s later", fresh, len(old), time.Since(begun).Seconds()), err
 		},
 	}, nil
 }
 
-// onAllNodes are the pods of the mesh's proxies on nodes, at least one.
+// onAllNodes returns the pods of the mesh's node proxies, at least one.
 func (t *scenarioTrial) onAllNodes(ctx context.Context) ([]corev1.Pod, error) {
 	return nodeProxies(ctx, t.Kube, t.scene.mesh)
 }
@@ -100,8 +100,8 @@ func nodeProxies(ctx context.Context, kube kubernetes.Interface, m mesh.Mesh) ([
 	return found.Items, nil
 }
 
-// replaced waits until each of the trial's nodes has a new ready pod of these, and returns how
-// many of all nodes do: Kubernetes goes from node to node.
+// replaced waits until each of the trial's nodes has a new ready pod in place of the old, and
+// returns the number of nodes overall that do: Kubernetes goes from node to node.
 func (t *scenarioTrial) replaced(ctx context.Context, old []corev1.Pod) (int, error) {
 	watch := podwait.New(t.Kube, t.scene.mesh.Proxies(record.PlaceNode).Namespace, "the new proxies of nodes")
 	for {
@@ -126,7 +126,7 @@ func (t *scenarioTrial) replaced(ctx context.Context, old []corev1.Pod) (int, er
 	}
 }
 
-// restartWaypoint replaces the waypoint's pods, by its Deployment in the run's namespace.
+// restartWaypoint replaces the waypoint's pods through its Deployment in the run's namespace.
 func (h *executor) restartWaypoint(ctx context.Context) (drive.Execution, error) {
 	all, err := waypointPods(h.Kube, h.Namespace, h.scene.mesh.Proxies(record.PlaceWaypoint)).deployments(ctx)
 	if err != nil {
@@ -157,22 +157,22 @@ func (h *executor) restartWaypoint(ctx context.Context) (drive.Execution, error)
 	}, nil
 }
 
-// How long the proxies of nodes may take to recover: each has half a minute to end, and a
-// restart goes from one to the next.
+// Time limits for node proxies to recover: each has half a minute to end, and a restart goes from
+// one to the next.
 const (
 	settleTimeout = 3 * time.Minute
 	settleEach    = 10 * time.Second
 )
 
-// settleTime is how long so many of them may take.
+// settleTime returns the time limit for this many nodes.
 func settleTime(nodes int) time.Duration {
 	return settleTimeout + time.Duration(nodes)*settleEach
 }
 
-// settleShared reverts what steps changed of the proxies of nodes, and waits for fresh ones:
-// Kubernetes delays the restart of a process that was killed before, longer each time, so the
-// next trial would find another fault. Proxies that a restart had not reached yet stay, since
-// their template is what is restored.
+// settleShared reverts what steps changed on node proxies and waits for fresh ones. Kubernetes
+// delays the restart of a process that was killed before, longer each time, so the next trial would
+// see a different fault. Proxies that a restart had not reached yet stay, since their template is
+// the one restored.
 func (t *scenarioTrial) settleShared(ctx context.Context) error {
 	reset, killed := t.shared.reset, t.shared.killed
 	if len(reset)+len(killed) == 0 {
@@ -213,7 +213,7 @@ func (t *scenarioTrial) settleShared(ctx context.Context) error {
 	return t.onceGone(ctx, old)
 }
 
-// outdated are the pods to replace after the trial: those with a process that a step killed,
+// outdated returns the pods to replace after the trial: those with a process that a step killed,
 // those created by a restart, and terminating ones.
 func outdated(now []corev1.Pod, reset []restart, killed []faultPod) []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(now), func(p corev1.Pod) bool {
@@ -227,8 +227,8 @@ func outdated(now []corev1.Pod, reset []restart, killed []faultPod) []corev1.Pod
 	})
 }
 
-// onceGone waits until none of these pods is left and each of their nodes has another one that
-// is ready. A node that died cannot end the one or start the other, and is not waited for.
+// onceGone waits until none of these pods is left and each of their nodes has another one that is
+// ready. It does not wait for a dead node, which can neither end the one nor start the other.
 func (t *scenarioTrial) onceGone(ctx context.Context, old []corev1.Pod) error {
 	var down []string
 	var asked time.Time
@@ -256,7 +256,7 @@ func (t *scenarioTrial) onceGone(ctx context.Context, old []corev1.Pod) error {
 	}
 }
 
-// notReplaced are the nodes that still have one of the old pods, or no other that is ready.
+// notReplaced returns the nodes that still have one of the old pods, or no other ready pod.
 func notReplaced(now, old []corev1.Pod) []string {
 	done := map[string]bool{} // by node
 	for i := range old {
@@ -274,8 +274,8 @@ func notReplaced(now, old []corev1.Pod) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(done)), func(node string) bool { return done[node] && !left[node] })
 }
 
-// isDown reports that a node is gone, or that Kubernetes does not hear from it; false where
-// the API server cannot be asked.
+// isDown reports whether a node is gone or Kubernetes has lost contact with it; false if the API
+// server cannot be queried.
 func (t *scenarioTrial) isDown(ctx context.Context, name string) bool {
 	node, err := t.Kube.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -286,9 +286,8 @@ func (t *scenarioTrial) isDown(ctx context.Context, name string) bool {
 	})
 }
 
-// ztunnelsOf are the ztunnels on the nodes of a service's pods, or for "" of all pods in the
-// mesh: those of the first nodes by name. They are ready, but need not answer: a busy one is
-// not spared.
+// ztunnelsOf returns the ztunnels on the nodes of a service's pods, or of all mesh pods for "",
+// limited to the first nodes by name. They are ready but need not answer: busy ones are not spared.
 func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int) ([]faultPod, error) {
 	nodes := t.shared.on()
 	if service != "" {
@@ -309,7 +308,7 @@ func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int
 		}
 		nodes = nodes[:pick]
 	}
-	limited, cancel := context.WithTimeout(ctx, time.Second) // before the step's time
+	limited, cancel := context.WithTimeout(ctx, time.Second) // before the step is due
 	defer cancel()
 	var out []faultPod
 	for _, node := range nodes {
@@ -326,8 +325,8 @@ func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int
 	return out, nil
 }
 
-// removeWaypoint removes what the mesh created for the trial's waypoint, whose request the
-// trial has removed, and waits until its pod is gone, so that the next one is fresh.
+// removeWaypoint removes what the mesh created for the trial's waypoint, whose Gateway the trial
+// has removed, and waits until its pod is gone, so that the next waypoint is fresh.
 func (t *scenarioTrial) removeWaypoint(ctx context.Context) error {
 	if !study.Waypoint(t.job.Cell) {
 		return nil

@@ -24,7 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// stage is what trials of resilience share in the cluster, deployed: observers on the nodes.
+// stage is what resilience trials share in the cluster once deployed: observers on the nodes.
 // Services and clients belong to each trial.
 type stage struct {
 	*site.Site
@@ -34,19 +34,18 @@ type stage struct {
 	apply  *lab.Applier
 	tell   func(runner.Event)
 	say    func(format string, args ...any)
-	// seen are the pods of the last trial, for the versions of their sidecars.
+	// seen holds the pods of the last trial, for the versions of their sidecars.
 	seen []site.Pod
-	// carriers are the parts of ways that some trial of the run has had, and missed those that
-	// one waited for in vain.
+	// carriers holds the parts of ways that some trial of the run has had, and missed those that a
+	// trial awaited in vain.
 	carriers, missed record.Way
-	// clocks are the offsets of the nodes' clocks when last compared, and ahead how far they
-	// were ahead of ours, nanoseconds.
+	// clocks holds the nodes' clock offsets at the last comparison, and ahead their lead over the
+	// runner's clock, in nanoseconds.
 	clocks map[string]verdict.Clock
 	ahead  map[string]int64
 
 	faults *site.FaultRoles // nil: no step acts on nodes
-	// changes records what steps change elsewhere, and leftovers what their ends did not
-	// revert.
+	// changes records what steps change elsewhere, and leftovers what they failed to revert.
 	changes   changer
 	leftovers leftovers
 }
@@ -90,7 +89,7 @@ func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error)
 	return s, s.checkNodes(ctx)
 }
 
-// checkNodes has the nodes try out what the timeline needs of them.
+// checkNodes tests on the nodes what the timeline needs of them.
 func (s *stage) checkNodes(ctx context.Context) error {
 	if s.faults == nil {
 		return nil
@@ -102,8 +101,8 @@ func (s *stage) checkNodes(ctx context.Context) error {
 	return err
 }
 
-// Remove reverts what steps changed outside the run's namespace, if that has not been done,
-// and removes the namespace, also if the run itself was cancelled.
+// Remove reverts what steps changed outside the run's namespace, unless already done, and removes
+// the namespace, even if the run itself was canceled.
 func (s *stage) Remove(ctx context.Context) error {
 	defer ending.Owe(ctx, "what the timeline's steps changed", "")()
 	ctx, cancel := ending.Within(ctx, site.RestoreTimeout)
@@ -116,7 +115,7 @@ func (s *stage) Remove(ctx context.Context) error {
 	return errors.Join(err, undone, s.Site.Remove(ctx))
 }
 
-// find waits for an observer, connects to all, and compares clocks.
+// find waits for an observer, connects to all observers, and compares clocks.
 func (s *stage) find(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
@@ -167,7 +166,7 @@ func (s *stage) Measure(ctx context.Context, job runner.Job) (done runner.Comple
 	return done, err
 }
 
-// meshOf is the adapter of the mesh that a cell names.
+// meshOf returns the adapter of the mesh that a cell names.
 func meshOf(o *runner.Options, cell record.Cell) (mesh.Mesh, error) {
 	name := cell[study.FactorMesh]
 	if m := o.Meshes[name]; m != nil {
@@ -179,8 +178,8 @@ func meshOf(o *runner.Options, cell record.Cell) (mesh.Mesh, error) {
 	return nil, errs.Usage("this program has no adapter for mesh %s", name)
 }
 
-// checkScenario finds what workers or generators would reject of a plan, and levers that its
-// meshes lack, before anything starts.
+// checkScenario finds, before anything starts, what workers or generators would reject in a plan,
+// and levers that its meshes lack.
 func checkScenario(plan *study.Plan) error {
 	for _, cell := range plan.Cells {
 		s, err := newScene(plan.Study, cell, nil, lab.Images{}, "check", "check", 1)
@@ -197,8 +196,8 @@ func checkScenario(plan *study.Plan) error {
 	return nil
 }
 
-// fitScenario checks that the plan can run with the available meshes, and returns the binaries
-// to be measured.
+// fitScenario checks that the plan can run with the available meshes, and returns the binaries to
+// measure.
 func fitScenario(ctx context.Context, o *runner.Options, plan *study.Plan) ([]record.Component, error) {
 	if err := fitControl(o, plan); err != nil {
 		return nil, err
@@ -242,7 +241,7 @@ func fitScenario(ctx context.Context, o *runner.Options, plan *study.Plan) ([]re
 	return out, nil
 }
 
-// Asks is what the cells of a plan that have a mesh require of the mesh as it is installed.
+// Asks returns what the cells with a mesh in a plan require of the installed mesh.
 func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 	var out mesh.Asked
 	for _, cell := range plan.Cells {
@@ -255,7 +254,7 @@ func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 		}
 		for _, w := range s.workloads() {
 			serves := w.Name != roleClients
-			if w.Carrier != "" { // no sidecar has to do with it
+			if w.Carrier != "" { // no sidecar involved
 				out.Ambient, out.Waypoint = true, out.Waypoint || study.Waypoint(cell)
 				continue
 			}
@@ -277,10 +276,11 @@ func Asks(plan *study.Plan, name string) (mesh.Asked, error) {
 	return out, nil
 }
 
-// fitMesh finds what a cell asks for that its mesh does not have, with its place in the study.
+// fitMesh finds requirements of a cell that its mesh does not meet, with their position in the
+// study.
 func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 	r, ok := m.(mesh.Resilience)
-	if !ok || study.Ambient(cell) { // which has no levers, nor steps that sidecars would prove
+	if !ok || study.Ambient(cell) { // ambient has no levers, and no steps that sidecars would prove
 		return nil
 	}
 	for _, lack := range r.Lacks(cell) {
@@ -289,7 +289,7 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 	timeline := resilience.Of(plan.Study).TimelineOf(cell)
 	for _, step := range timeline.Steps {
 		if mesh.Sidecars(m).AdminPort == 0 {
-			continue // without a mesh such steps say so themselves
+			continue // without a mesh such steps report it themselves
 		}
 		missing := ""
 		_, moves := step.Action.(*fault.Move)
@@ -317,7 +317,7 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 	return nil
 }
 
-// newScene lays out a cell. m may be nil for cells without a mesh.
+// newScene builds the scene of a cell. m may be nil for cells without a mesh.
 func newScene(s *study.Study, cell record.Cell, m mesh.Mesh, images lab.Images, run, trial string, seed uint64) (*scene, error) {
 	levels, err := resilience.LevelsOf(cell)
 	if err != nil {
@@ -326,7 +326,7 @@ func newScene(s *study.Study, cell record.Cell, m mesh.Mesh, images lab.Images, 
 	return &scene{run: run, trial: trial, namespace: site.NamespacePrefix + run, study: s, scenario: resilience.Of(s).In(cell), cell: cell, levels: levels, mesh: m, images: images, seed: seed}, nil
 }
 
-// observerAt is the observer of a node.
+// observerAt returns the observer of a node.
 func (s *stage) observerAt(node string) (observe.Client, bool) {
 	o := s.Observers[node]
 	return o, o.HTTPClient != nil

@@ -9,10 +9,10 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// risesOf are counters by part: as they are, or how far they rose.
+// risesOf holds counters by part: absolute values or increases.
 type risesOf map[string]map[string]float64
 
-// add adds counters of a part.
+// add adds the counters of a part.
 func (r risesOf) add(part string, counters map[string]float64) {
 	if r[part] == nil {
 		r[part] = map[string]float64{}
@@ -22,7 +22,7 @@ func (r risesOf) add(part string, counters map[string]float64) {
 	}
 }
 
-// since is how far counters rose.
+// since returns the increase of counters.
 func (r risesOf) since(before risesOf) risesOf {
 	out := risesOf{}
 	for part, all := range r {
@@ -31,7 +31,7 @@ func (r risesOf) since(before risesOf) risesOf {
 	return out
 }
 
-// risen is how far each counter rose.
+// risen returns the increase of each counter.
 func risen(now, before map[string]float64) map[string]float64 {
 	out := make(map[string]float64, len(now))
 	for name, v := range now {
@@ -40,10 +40,10 @@ func risen(now, before map[string]float64) map[string]float64 {
 	return out
 }
 
-// tally is what one shared proxy has counted since its process began.
+// tally holds what one shared proxy has counted since its process began.
 type tally struct {
 	part, node string
-	process    string // the pod's UID with the IDs of the proxy's containers
+	process    string // the pod's UID and the IDs of the proxy's containers
 	counters   map[string]float64
 }
 
@@ -73,13 +73,13 @@ func (t *scenarioTrial) ask(ctx context.Context, pods map[string][]site.Pod) (ta
 	return out, nil
 }
 
-// counters are those of all proxies of each part together.
+// counters returns the counters of all proxies, summed by part.
 func (t *scenarioTrial) counters(ctx context.Context, pods map[string][]site.Pod) (risesOf, error) {
 	all, err := t.ask(ctx, pods)
 	return all.together(), err
 }
 
-// together adds all proxies of each part up.
+// together sums all proxies of each part.
 func (all tallies) together() risesOf {
 	out := risesOf{}
 	for _, one := range all {
@@ -88,7 +88,7 @@ func (all tallies) together() risesOf {
 	return out
 }
 
-// byProcess are the counters by process.
+// byProcess returns the counters by process.
 func (all tallies) byProcess() map[string]map[string]float64 {
 	out := map[string]map[string]float64{}
 	for _, one := range all {
@@ -97,8 +97,8 @@ func (all tallies) byProcess() map[string]map[string]float64 {
 	return out
 }
 
-// since subtracts what the same process had counted before; a process that began since, even
-// in the same pod, had counted nothing.
+// since subtracts what the same process had counted before. A process that began since, even in the
+// same pod, had counted nothing.
 func (all tallies) since(before map[string]map[string]float64) tallies {
 	out := make(tallies, len(all))
 	for i, one := range all {
@@ -108,7 +108,7 @@ func (all tallies) since(before map[string]map[string]float64) tallies {
 	return out
 }
 
-// nodes are those of proxies on nodes, each once.
+// nodes returns the nodes of node proxies, each once.
 func (all tallies) nodes() []string {
 	var out []string
 	for _, one := range all {
@@ -119,7 +119,7 @@ func (all tallies) nodes() []string {
 	return out
 }
 
-// on are those of a node.
+// on returns the tallies of a node.
 func (all tallies) on(node string) tallies {
 	var out tallies
 	for _, one := range all {

@@ -29,27 +29,28 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// scenarioTrial is one trial of resilience under way.
+// scenarioTrial is one running resilience trial.
 type scenarioTrial struct {
 	*stage
 	job   runner.Job
 	out   record.Trial
 	scene *scene
-	made  []*unstructured.Unstructured // beside what has the trial's mark and a kind of its own
+	made  []*unstructured.Unstructured // objects besides those removed by kind and mark
 
 	census   *census
 	scribe   *scribe
 	clients  *clients
 	timeline fault.Timeline
-	// revisions is nil where no step is about them.
+	// revisions is nil if no step involves them.
 	revisions *revisions
 
 	shared sharedProxies
 	agents []site.Pod // of the mesh, on the nodes of its pods
-	// before and after the timeline is how the clocks of its pods' nodes stood beside ours.
+	// before and after hold the clocks of its pods' nodes relative to the runner's, before and
+	// after the timeline.
 	before, after map[string]verdict.Clock
 
-	zero   time.Time // of the timeline, by our clock
+	zero   time.Time // start of the timeline, by the runner's clock
 	events []record.Event
 	looks  *looks
 
@@ -81,7 +82,7 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 	if err := t.putRight(ctx); err != nil {
 		return done, err
 	}
-	if _, err := t.ReadyPods(ctx); err != nil { // of nodes that joined meanwhile too
+	if _, err := t.ReadyPods(ctx); err != nil { // including those of nodes that joined meanwhile
 		return done, err
 	}
 	if err := t.compareClocks(ctx); err != nil {
@@ -114,7 +115,7 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 	return done, ctx.Err()
 }
 
-// deploy makes the trial's objects and waits until everything is ready.
+// deploy creates the trial's objects and waits until everything is ready.
 func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
 	s := t.scene
 	if err := t.controlBefore(ctx); err != nil {
@@ -145,8 +146,8 @@ func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
 	return nil
 }
 
-// create creates the objects, those that configure proxies first, so that proxies start with
-// them.
+// create creates the objects, starting with those that configure proxies, so that proxies start
+// with them.
 func (t *scenarioTrial) create(ctx context.Context) error {
 	s := t.scene
 	objects := s.mesh.Policies(s.workloads())
@@ -256,7 +257,7 @@ func (t *scenarioTrial) play(ctx context.Context) error {
 	return err
 }
 
-// describeStep says an event for people.
+// describeStep describes an event for users.
 func describeStep(e record.Event, zero time.Time) string {
 	at := e.SentNS
 	if at == 0 { // it never began
@@ -272,7 +273,7 @@ func describeStep(e record.Event, zero time.Time) string {
 	return text
 }
 
-// collect reads all logs and makes the trial's record.
+// collect reads all logs and builds the trial's record.
 func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	t.say("collecting what clients, proxies and workers wrote")
 	got, err := t.clients.collect(ctx)
@@ -312,19 +313,19 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	return book, t.controlAfter(ctx)
 }
 
-// clearTimeout bounds the end of a trial's pods.
+// clearTimeout limits the time for ending a trial's pods.
 const clearTimeout = 90 * time.Second
 
-// clear removes what the trial created and waits until its pods are gone, also if the run
-// itself was cancelled.
+// clear removes what the trial created and waits until its pods are gone, even if the run itself
+// was canceled.
 func (t *scenarioTrial) clear(ctx context.Context) error {
 	ctx, cancel := ending.Within(ctx, clearTimeout)
 	defer cancel()
 	if t.looks != nil {
 		t.looks.stop(ctx)
 	}
-	// The census before the scribe, which it tells of pods: readers that are waited for must
-	// not become more.
+	// Stop the census before the scribe, which it notifies of pods: no log readers may be added
+	// while waiting for them.
 	if t.census != nil {
 		t.census.stop()
 	}
@@ -337,8 +338,8 @@ func (t *scenarioTrial) clear(ctx context.Context) error {
 	return nil
 }
 
-// removeObjects deletes what has the trial's mark, pods without time to drain, until no pod is
-// left.
+// removeObjects deletes everything with the trial's mark, pods without a grace period, until no pod
+// is left.
 func (t *scenarioTrial) removeObjects(ctx context.Context) error {
 	background := metav1.DeleteOptions{PropagationPolicy: site.Ptr(metav1.DeletePropagationBackground)}
 	now := metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))}
@@ -358,7 +359,7 @@ func (t *scenarioTrial) removeObjects(ctx context.Context) error {
 		return err
 	}
 	for {
-		// A ReplicaSet that is still there makes new pods.
+		// A remaining ReplicaSet creates new pods.
 		err := errors.Join(apps.ReplicaSets(t.Namespace).DeleteCollection(ctx, background, marked), core.Pods(t.Namespace).DeleteCollection(ctx, now, marked))
 		if err != nil {
 			return err
@@ -373,7 +374,7 @@ func (t *scenarioTrial) removeObjects(ctx context.Context) error {
 	}
 }
 
-// packRequests makes the file of a trial's requests.
+// packRequests encodes the file of a trial's requests.
 func packRequests(book *ledger.Book) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := zstd.NewWriter(&out, zstd.WithEncoderConcurrency(1))

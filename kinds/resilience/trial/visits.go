@@ -7,12 +7,12 @@ import (
 	"github.com/meshtrial/meshtrial/drive/graph"
 )
 
-// visits are how many requests reach a service for each request at the entry: the expected
-// number if all are answered at once, and if each call is retried as often as allowed; the
-// least without which a request cannot be answered well, and the most that it can cause.
+// visits holds the number of requests that reach a service per request at the entry: the expected
+// number if all are answered at once, the expected number if each call is retried as often as
+// allowed, the minimum for a successful answer, and the maximum that the request can cause.
 type visits struct{ mean, repeated, least, most float64 }
 
-// visits are those of the scenario's services, in their order.
+// visits returns those of the scenario's services, in order.
 func (s *scene) visits() ([]visits, error) {
 	sure, every := s.scenario.Graph.WithDefaults(), s.scenario.Graph.WithDefaults() // copies
 	for i := range sure.Services {
@@ -25,7 +25,7 @@ func (s *scene) visits() ([]visits, error) {
 	out := make([]visits, len(s.scenario.Graph.Services))
 	for _, of := range []struct {
 		graph   graph.Graph
-		failing float64 // share of calls, which are repeated
+		failing float64 // share of failing calls, which are retried
 		to      func(*visits) *float64
 	}{
 		{s.scenario.Graph, 0, func(v *visits) *float64 { return &v.mean }},
@@ -44,16 +44,15 @@ func (s *scene) visits() ([]visits, error) {
 	return out, nil
 }
 
-// manyVisits is how many possible calls make chance even out: that fewer than half of so many
-// come has a probability of exp(-100/8), by Chernoff's bound.
+// manyVisits is the number of possible calls from which chance evens out: the probability that
+// fewer than half of the expected calls occur is then exp(-100/8), by Chernoff's bound.
 const manyVisits = 100
 
-// of returns the bounds of the requests to the service that n answered ones at the entry
-// cause.
+// of returns bounds on the requests to the service caused by n answered requests at the entry.
 func (v visits) of(n int64) (least, most int64) {
 	low, high := v.least*float64(n), v.most*float64(n)
 	if mean := v.mean * float64(n); mean >= manyVisits*v.most {
-		low, high = max(low, mean/2), min(high, 3*(v.repeated*float64(n))) // repetition is no chance
+		low, high = max(low, mean/2), min(high, 3*(v.repeated*float64(n))) // retries are not random
 	}
 	return int64(low), int64(math.Ceil(high))
 }

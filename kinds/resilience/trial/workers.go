@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// change puts a step's behaviour into a worker's configuration.
+// changeBehaviour applies a step's behaviour to a worker's configuration.
 func changeBehaviour(c *control.Config, b fault.Behaviour, seed uint64) {
 	if b.ServiceTime != nil {
 		c.ServiceTime = serviceTime(*b.ServiceTime, seed)
@@ -33,7 +33,7 @@ func changeBehaviour(c *control.Config, b fault.Behaviour, seed uint64) {
 		c.Queue = *b.Queue
 	}
 	if c.Concurrency == 0 {
-		c.Queue = 0 // nobody would wait
+		c.Queue = 0 // requests would not wait
 	}
 	if b.CPU != nil {
 		c.BurnUS = record.Microseconds(*b.CPU)
@@ -49,7 +49,7 @@ func changeBehaviour(c *control.Config, b fault.Behaviour, seed uint64) {
 	}
 }
 
-// Worker changes replicas of a service, all in one change.
+// Worker changes replicas of a service in a single change.
 func (r *ready) Worker(a *fault.Worker) error {
 	chosen, err := r.choose(a.Service, a.Pick)
 	if err != nil {
@@ -77,7 +77,7 @@ func (r *ready) Worker(a *fault.Worker) error {
 		}}, nil)
 }
 
-// turnOf are the turns of a service's workers.
+// turnOf returns the turns of a service's workers.
 func (h *executor) turnOf(service string) *turns {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -87,7 +87,7 @@ func (h *executor) turnOf(service string) *turns {
 	return h.altered[service]
 }
 
-// sameBehaviour compares configurations by content, where nil equals an empty list.
+// sameBehaviour compares configurations by content, treating nil as an empty list.
 func sameBehaviour(a, b control.Config) bool {
 	if len(a.Failures) == 0 && len(b.Failures) == 0 {
 		a.Failures, b.Failures = nil, nil
@@ -108,7 +108,7 @@ func (c *census) lives(uid string) bool {
 
 func (r *ready) Load(a *fault.Load) error { return r.holds(r.rate(a, r.lasting), nil) }
 
-// rate changes the clients' rate, at one instant for all, for a limited time if that is not 0.
+// rate changes the clients' rate, at one instant for all, for a limited time unless that is 0.
 func (h *executor) rate(l *fault.Load, lasting time.Duration) drive.Execution {
 	usual := h.scene.levels.Rate.RPS()
 	set := func(ctx context.Context, rps float64) error {
@@ -141,7 +141,7 @@ func (h *executor) rate(l *fault.Load, lasting time.Duration) drive.Execution {
 	}
 }
 
-// sent is how many requests all clients have sent so far.
+// sent returns the number of requests that all clients have sent so far.
 func (c *clients) sent(ctx context.Context) (int64, error) {
 	counts := make([]int64, len(c.all))
 	err := c.each(ctx, func(ctx context.Context, i int, one *client) error {
@@ -156,10 +156,10 @@ func (c *clients) sent(ctx context.Context) (int64, error) {
 	return sum, err
 }
 
-// Bounds within which a rate counts as reached: what was sent since the step began, checked
-// every second, against what chance allows. A client on a busy machine may fall behind for a
-// while, and catches up. A Poisson count's standard deviation is the root of its mean; it is
-// more than four of them from its mean in less than 1 of 10,000 looks.
+// Bounds within which a rate counts as reached: the number of requests sent since the step began is
+// checked every second against what chance allows. A client on a busy machine may fall behind for a
+// while and then catches up. The standard deviation of a Poisson count is the square root of its
+// mean; it deviates by more than four of them in less than 1 of 10,000 checks.
 const (
 	rateLook      = time.Second
 	rateTime      = 10 * time.Second
@@ -168,8 +168,8 @@ const (
 	rateChance    = 4  // standard deviations
 )
 
-// proveRate waits until the clients have sent about as many requests as they should by then,
-// for at most half of the step's time.
+// proveRate waits until the clients have sent about as many requests as expected by then, for at
+// most half of the step's time.
 func (c *clients) proveRate(ctx context.Context, rps float64, before int64, since time.Time, lasting time.Duration) (string, error) {
 	most := rateTime
 	if lasting > 0 {
@@ -194,7 +194,7 @@ func (c *clients) proveRate(ctx context.Context, rps float64, before int64, sinc
 	}
 }
 
-// rateReached reports whether so many requests are about a rate.
+// rateReached reports whether the number of requests sent matches a rate.
 func rateReached(rps float64, sent int64, took time.Duration) (string, bool) {
 	got, want := float64(sent), rps*took.Seconds()
 	if slack := max(rateLeast, rateTolerance*want, rateChance*math.Sqrt(want)); got < want-slack || got > want+slack {
