@@ -12,40 +12,40 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// ChangeRate is how many changes per second come, as time goes on: each part
-// goes evenly from one rate to another, and the last one's end stays.
+// ChangeRate is the rate of changes over time. Each part goes linearly from one rate to another,
+// and the last part's final rate continues.
 type ChangeRate struct {
 	Kind  string // RateConstant, RateRamp or RateSteps
 	Parts []RatePart
 }
 
-// RatePart is a stretch of time with its rates at both ends, a second.
+// RatePart is a period with the rates at both ends, per second.
 type RatePart struct {
 	From, To float64
 	For      time.Duration
 }
 
-// Kinds of rates of change; the words of levels other than plain numbers.
+// Kinds of change rates, and the words of levels other than plain numbers.
 const (
 	RateConstant = "constant"
 	RateRamp     = "ramp"
 	RateSteps    = "steps"
 )
 
-// Bounds of rates of change.
+// Limits of change rates.
 const (
 	maxChangeRate = 1000
 	maxRateParts  = 100
 	maxRateTime   = time.Hour
 )
 
-// changeRatePattern is that of the levels of factor change_rate.
+// changeRatePattern matches the levels of factor change_rate.
 const changeRatePattern = `^([0-9]+(\.[0-9]+)?|ramp:[0-9.]+:[0-9.]+:[^:,]+|steps:[0-9.]+:[^:,]+(,[0-9.]+:[^:,]+)*)$`
 
 const changeRateHint = "changes per second as 0.4, ramp:FROM:TO:TIME as ramp:1:20:30s, or steps:RATE:TIME,RATE:TIME as steps:1:10s,8:5s"
 
-// parseChangeRate reads a level of factor change_rate. Ramps and steps are as
-// the load generator's flags --ramp and --steps have them.
+// parseChangeRate parses a level of factor change_rate. Ramps and steps have the format of the load
+// generator's flags --ramp and --steps.
 func parseChangeRate(s string) (ChangeRate, *study.Error) {
 	kind, rest, worded := strings.Cut(s, ":")
 	rate := func(text string, least float64) (float64, *study.Error) {
@@ -126,7 +126,7 @@ func parseChangeRate(s string) (ChangeRate, *study.Error) {
 	return fail(study.Complain(study.CodeInvalid, "", "%q is no rate of changes", study.Clip(s, 60)))
 }
 
-// String writes the rate as a level.
+// String formats the rate as a level.
 func (r ChangeRate) String() string {
 	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
 	switch r.Kind {
@@ -151,7 +151,7 @@ func changeRateLevel(s string) (string, *study.Error) {
 	return r.String(), nil
 }
 
-// Highest is the highest rate, a second.
+// Highest returns the highest rate per second.
 func (r ChangeRate) Highest() float64 {
 	out := 0.0
 	for _, p := range r.Parts {
@@ -160,18 +160,17 @@ func (r ChangeRate) Highest() float64 {
 	return out
 }
 
-// parts are the rate's parts with the rate that stays at the end.
+// parts returns the rate's parts, including the rate that continues at the end.
 func (r ChangeRate) parts() []RatePart {
 	last := r.Parts[len(r.Parts)-1].To
 	out := r.Parts
-	if r.Kind != RateRamp { // the last step's time does not end it
+	if r.Kind != RateRamp { // the last step has no end
 		out = out[:len(out)-1]
 	}
 	return append(out[:len(out):len(out)], RatePart{From: last, To: last, For: math.MaxInt64})
 }
 
-// Count is how many changes there are in the first seconds of the schedule,
-// as a real number.
+// Count returns the number of changes in the first seconds of the schedule, as a real number.
 func (r ChangeRate) Count(seconds float64) float64 {
 	sum := 0.0
 	for _, p := range r.parts() {
@@ -185,7 +184,7 @@ func (r ChangeRate) Count(seconds float64) float64 {
 	return sum
 }
 
-// Seconds is when so many changes have come; infinite if they never do.
+// Seconds returns the time by which this many changes have come; infinite if they never do.
 func (r ChangeRate) Seconds(count float64) float64 {
 	if count <= 0 {
 		return 0
@@ -198,16 +197,16 @@ func (r ChangeRate) Seconds(count float64) float64 {
 			count, start = count-in, start+long
 			continue
 		}
-		// count = from*t + slope*t*t/2, in the form that does not cancel.
+		// Solve count = from*t + slope*t*t/2 in the form without cancellation.
 		return start + 2*count/(p.From+math.Sqrt(max(0, p.From*p.From+2*slope*count)))
 	}
 	return math.Inf(1)
 }
 
-// burstPattern is that of the levels of factor change_arrival.
+// burstPattern matches the levels of factor change_arrival.
 const burstPattern = `^(uniform|poisson|burst(:[1-9][0-9]*)?)$`
 
-// arrivalLevel reads a level of factor change_arrival.
+// arrivalLevel parses a level of factor change_arrival.
 func arrivalLevel(s string) (string, *study.Error) {
 	const hint = "uniform, poisson, burst, or burst:N for bursts of N changes"
 	size, sized := strings.CutPrefix(s, study.ArrivalBurst+":")
@@ -224,18 +223,18 @@ func arrivalLevel(s string) (string, *study.Error) {
 	return study.ArrivalBurst + ":" + n, nil
 }
 
-// maxChanges is how many changes per trial may make.
+// maxChanges is the maximum number of changes per trial.
 const maxChanges = 40_000
 
-// Arrival is how a cell's changes come: uniform, poisson or burst, and for
-// the last how many come together; 0: all of them.
+// Arrival returns how a cell's changes arrive: uniform, poisson or burst, and for burst the number
+// that arrive together; 0: all of them.
 func (l Levels) Arrival() (kind string, burst int) {
 	kind, size, _ := strings.Cut(l.ChangeArrival, ":")
 	burst, _ = strconv.Atoi(size)
 	return kind, burst
 }
 
-// ChangesIn returns how many changes a trial of a cell makes.
+// ChangesIn returns the number of changes in a trial of a cell.
 func ChangesIn(s *study.Study, cell record.Cell) int {
 	c := Of(s)
 	switch {
@@ -248,13 +247,13 @@ func ChangesIn(s *study.Study, cell record.Cell) int {
 	}
 	rate, fault := parseChangeRate(cell[FactorChangeRate])
 	if fault != nil {
-		return 1 // a cell that is not of a plan
+		return 1 // not a plan's cell
 	}
 	return max(1, int(math.Ceil(rate.Count(c.Duration.Seconds())-1e-9)))
 }
 
-// ChangeTime returns how long a trial of a cell makes changes: until the next
-// one would come. Negative: not all of them ever come.
+// ChangeTime returns the time over which a trial of a cell makes changes: until the next one would
+// come. It is negative if some of them never come.
 func ChangeTime(s *study.Study, cell record.Cell) time.Duration {
 	c := Of(s)
 	switch {
@@ -278,7 +277,7 @@ func ChangeTime(s *study.Study, cell record.Cell) time.Duration {
 	}
 	seconds := rate.Seconds(count)
 	if seconds > 1e6 {
-		if again := rate.Seconds(count - 1); again <= 1e6 { // the last one comes
+		if again := rate.Seconds(count - 1); again <= 1e6 { // the last change does come
 			return time.Duration(again * float64(time.Second))
 		}
 		return -1

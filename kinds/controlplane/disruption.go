@@ -14,24 +14,24 @@ import (
 // FactorDisruption is what happens to all proxies' connections after the window.
 const FactorDisruption = "disruption"
 
-// What may happen to them.
+// Kinds of disruption.
 const (
-	DisruptionDrop    = "drop"    // all of them end at once
-	DisruptionRestart = "restart" // istiod's pods are replaced, as a rollout does
-	DisruptionKill    = "kill"    // istiod's pods are deleted without grace, and others come
+	DisruptionDrop    = "drop"    // all connections end at once
+	DisruptionRestart = "restart" // istiod's pods are replaced, as in a rollout
+	DisruptionKill    = "kill"    // istiod's pods are deleted without grace period and replaced
 	DisruptionScale   = "scale"   // istiod gets more replicas
 )
 
-// SectionRecovery is the section of reports that tells it.
+// SectionRecovery is the report section about the recovery from a disruption.
 const SectionRecovery = "recovery"
 
 // Disruption is a level of the factor; the zero value is none.
 type Disruption struct {
 	Kind     string
-	Replicas int // of istiod, after a scale
+	Replicas int // of istiod, after scaling
 }
 
-// Restarts says whether istiod's pods are replaced.
+// Restarts reports whether istiod's pods are replaced.
 func (d Disruption) Restarts() bool { return d.Kind == DisruptionRestart || d.Kind == DisruptionKill }
 
 var disruptionFactor = study.Text(FactorDisruption, ScopeChanges, study.LevelNone,
@@ -54,7 +54,7 @@ func disruptionLevel(s string) (string, *study.Error) {
 	return DisruptionScale + ":" + n, nil
 }
 
-// parseDisruption reads a level that has been parsed once.
+// parseDisruption parses a level already known to be valid.
 func parseDisruption(level string) Disruption {
 	kind, number, _ := strings.Cut(level, ":")
 	n, _ := strconv.Atoi(number)
@@ -75,8 +75,8 @@ func disruptionLabel(level string) string {
 	return "undisturbed"
 }
 
-// checkDisruption finds disruptions that nobody measures, that cannot be, and a
-// measure of none.
+// checkDisruption finds disruptions that are not measured or not possible, and a recovery measure
+// without a disruption.
 func checkDisruption(d *study.Decoder, p *study.Plan) bool {
 	fail := func(cell record.Cell, hint, text string, with ...string) bool {
 		d.Fail(p.Study.Place(append([]string{FactorDisruption}, with...)...), study.CodeConflict, hint, "cell %s: %s", p.Label(cell), text)
@@ -110,11 +110,11 @@ func checkDisruption(d *study.Decoder, p *study.Plan) bool {
 	return true
 }
 
-// drainTime is how long an istiod that is told to end keeps its streams.
+// drainTime is the time for which a terminating istiod keeps its streams.
 const drainTime = 10 * time.Second
 
-// aftermath is how long a trial of a cell watches its disruption, at least and at
-// most.
+// aftermath returns the minimum and maximum time for which a trial of a cell watches its
+// disruption.
 func aftermath(s *study.Study, l Levels) (shortest, longest time.Duration) {
 	most := Of(s).Aftermath
 	switch l.Disruption.Kind {
@@ -139,7 +139,7 @@ func recoveryFindings() []finding.Def {
 	p99 := study.Compared(us("recovery_p99", "until 99% of the proxies had their configuration again", "The same for 99 in 100 of them."), SectionLevers)
 	last := study.Compared(us("recovery_last", "until the last proxy had its configuration again", "The same for the last one; not reached if it was without when control.aftermath was over."), SectionLevers)
 	without := study.Compared(us("without_p99", "p99 time without a stream", "The 99th percentile of that; not reached if more than a hundredth of the losses was not over when control.aftermath was."), SectionLevers)
-	without.Decides = true // it counts from the loss: while istiod drains nobody is without it
+	without.Decides = true // counted from the loss: no proxy is disconnected while istiod drains
 	imbalance := study.Compared(finding.Def{Name: "connection_imbalance", Unit: finding.UnitRatio, Words: "the fullest replica's connections beyond its share", Section: SectionRecovery,
 		Doc: "By how much the replica of istiod that has most connections has more than the mean of all replicas, when a disruption was over: 0% is even, 200% is all on one of three."}, SectionLevers)
 	memory := study.Compared(finding.Def{Name: "istiod_memory_peak", Unit: finding.UnitBytes, Words: "istiod's peak memory after a disruption", Section: SectionRecovery,

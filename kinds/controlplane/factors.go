@@ -57,7 +57,7 @@ const (
 	FactorIstiod             = "istiod"
 )
 
-// Levels of the control plane's factors that code compares with.
+// Levels of the control plane's factors that the code compares with.
 const (
 	XDSDelta = "delta"
 	XDSSotW  = "sotw"
@@ -88,7 +88,7 @@ const (
 	ChangeHTTPRoute                    = "httproute"
 	ChangeNoOp                         = "no-op"
 	ChangeMixed                        = "mixed"
-	ChangeTrace                        = "trace" // as control.trace has them
+	ChangeTrace                        = "trace" // as in control.trace
 
 	SidecarScopeNone      = "none"
 	SidecarScopeMesh      = "mesh"
@@ -108,28 +108,27 @@ const (
 
 const maxObjects = 100_000
 
-// MaxSimulators bounds the pods of a trial's simulated proxies.
+// MaxSimulators limits the number of pods for a trial's simulated proxies.
 const MaxSimulators = 100
 
-// count is a factor that counts things.
+// count returns a factor that is a number of things.
 func count(name string, scope study.Scope, def, unit, doc string, low int64, examples ...string) study.Factor {
 	return study.Factor{Name: name, Scope: scope, Unit: unit, Default: def, Doc: doc, Numeric: true,
 		Pattern: `^[0-9]+$`, Examples: examples, Parse: study.IntegerLevel(low, maxObjects), Low: low, Integer: true}
 }
 
-// people counts things that a population has, and names them.
+// people returns a factor that is a number of things in a population, with their noun.
 func people(name, def, unit, doc string, low int64, label func(string) string, examples ...string) study.Factor {
 	return count(name, ScopePopulation, def, unit, doc, low, examples...).Labelled(label)
 }
 
-// impliedly is a factor whose default goes without saying.
+// impliedly makes a factor's default implied.
 func impliedly(f study.Factor) study.Factor {
 	f.Implied = true
 	return f
 }
 
-// factors is the table of the control plane's factors, in the order
-// reports use.
+// factors is the table of the control plane's factors, in report order.
 var factors = slices.Concat(populationFactors, changeFactors, leverFactors)
 
 var populationFactors = []study.Factor{

@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Sections of reports of control-plane studies.
+// Report sections of control-plane studies.
 const (
 	SectionConvergence   = "convergence"
 	SectionEdges         = "edges"
@@ -37,8 +37,8 @@ const (
 	SectionZtunnels      = "ztunnels"
 )
 
-// XDSTypes are the types of resources that findings tell apart, by their
-// short names and in the order istiod pushes them.
+// XDSTypes returns the short names of the resource types that findings distinguish, in the order in
+// which istiod pushes them.
 func XDSTypes() []string {
 	return []string{"cds", "eds", "lds", "rds", "sds", "nds", "ecds", "wds", "wads"}
 }
@@ -49,7 +49,7 @@ var findings = finding.NewTable(
 	ofConfig(configFindings()), study.OfProbe(MeasureSidecars, sidecarFindings()), study.OfProbe(MeasureCost, costFindings()), study.OfProbe(MeasureStaleness, stalenessFindings()),
 	ztunnelFindings(), study.OfProbe(MeasureConvergence, faultFindings()), study.OfProbe(MeasureRecovery, recoveryFindings()), []finding.Def{study.HighestFinding(), tunedFinding()}, soakFindings())
 
-// tuneNames are short names of what istiod's operators tune for.
+// tuneNames holds short names for common tuning objectives of istiod operators.
 var tuneNames = map[string]string{
 	"convergence": "convergence_p99",
 	"staleness":   "stale_proxy_seconds_per_change",
@@ -58,14 +58,13 @@ var tuneNames = map[string]string{
 	"bytes":       "push_bytes_per_change",
 }
 
-// TuneFront are the findings whose Pareto front a tuning shows, as far as its trials
-// have them.
+// TuneFront lists the findings whose Pareto front a tuning shows, if its trials have them.
 var TuneFront = []string{"convergence_p99", "stale_proxy_seconds_per_change", "istiod_cpu_per_change", "pushes"}
 
-// FindingTuned is what a tuning's recommended setting does to its objectives.
+// FindingTuned is the effect of a tuning's recommended setting on its objectives.
 const FindingTuned = "tuned_objective"
 
-// ProbeTuning makes findings of a tuning's comparison.
+// ProbeTuning is the probe of findings from a tuning's comparison.
 const ProbeTuning = "tuning"
 
 func tunedFinding() finding.Def {
@@ -73,8 +72,8 @@ func tunedFinding() finding.Def {
 		Doc: "By what share the setting that a tuning recommends changes its objectives, in the blocks that compare it with the one in use."}
 }
 
-// Families of findings with one of each quantile. What is counted of each change has
-// [FamilyConvergence] of an edge: convergence_first.
+// Families of findings with one per quantile. Measures that are counted per change take
+// [FamilyConvergence] with an edge: convergence_first.
 const (
 	FamilyConvergence        = "convergence"
 	FamilyReceived           = "received"
@@ -83,8 +82,8 @@ const (
 	FamilyRouteServed        = "route_served"
 )
 
-// overChanges defines a time's quantiles over changes. The median, which is compared, is
-// called by the family alone, with its doc; counted is what the maximum is the slowest of.
+// overChanges defines a time's quantiles over changes. The median, which is compared, has the
+// family's name alone and its doc; counted says what the maximum is the slowest of.
 func overChanges(median finding.Def, quantiles []record.Quantile, counted string) []finding.Def {
 	return finding.AtEach(quantiles, median, func(d *finding.Def) {
 		switch d.At {
@@ -134,8 +133,8 @@ func convergenceFindings() []finding.Def {
 	return append(out, study.Compared(reported, ""), hidden)
 }
 
-// ztunnelFindings are of the simulated ztunnels, of which the other findings have
-// pushes, bytes and what never arrived.
+// ztunnelFindings are about the simulated ztunnels. Their pushes, bytes and missed changes are part
+// of the other findings.
 func ztunnelFindings() []finding.Def {
 	out := finding.AtEach(record.UpTo99(), finding.Def{Name: FamilyZtunnelConvergence, Unit: finding.UnitMicroseconds, Section: SectionZtunnels,
 		Doc: "From commit to a ztunnel's ACK, over all changes and ztunnels that acknowledged them; convergence leaves ztunnels out."}, func(d *finding.Def) {
@@ -151,7 +150,7 @@ func ztunnelFindings() []finding.Def {
 		}))
 }
 
-// ofConfig are findings of measure config, which are exact.
+// ofConfig assigns findings to measure config; their values are exact.
 func ofConfig(defs []finding.Def) []finding.Def {
 	for i := range defs {
 		defs[i].Exact = true
@@ -171,7 +170,7 @@ func stageFindings() []finding.Def {
 			Doc: "Share of the change-proxy pairs that differ from their own stages by more than " + record.ResidualRule("their time") + ": errors either way, which cancel in stage_residual."})
 }
 
-// byType is a finding of each type of resource.
+// byType returns a finding for each resource type.
 func byType(d finding.Def) []finding.Def {
 	var out []finding.Def
 	for _, t := range XDSTypes() {
@@ -231,8 +230,7 @@ func costFindings() []finding.Def {
 	}
 }
 
-// sidecarFindings are of a real sidecar without requests, and of the two processes
-// that it is.
+// sidecarFindings are about a real sidecar without requests, and its two processes.
 func sidecarFindings() []finding.Def {
 	var out []finding.Def
 	for _, when := range []struct{ name, words, doc string }{

@@ -9,16 +9,16 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Gateway is a real gateway of the mesh, with a pod behind it, that changes give
-// routes to. Requests ask for each of them on a schedule: open loop, from when it is
-// due until it is served.
+// Gateway is a real gateway of the mesh, with a pod behind it, that changes add routes to. Requests
+// probe each route on a schedule (open loop), from when it is due until it is served.
 type Gateway struct {
-	// Every is how far two requests to a route are apart, later a hundredth of the time
-	// for which it has been asked for: how exactly it is known when the route is served.
+	// Every is the initial interval between two requests to a route. Later it is a hundredth of the
+	// time for which the route has been probed. It bounds the error of the time at which the route
+	// is served.
 	Every time.Duration
-	// Probes is how many of a trial's routes are asked for, the first ones.
+	// Probes is the number of a trial's routes that are probed, counting from the first.
 	Probes int
-	// Timeout is when a request without an answer has failed.
+	// Timeout is the time after which an unanswered request fails.
 	Timeout time.Duration
 }
 
@@ -26,18 +26,18 @@ func defaultGateway() Gateway {
 	return Gateway{Every: 2 * time.Millisecond, Probes: 100, Timeout: time.Second}
 }
 
-// gatewayChanges are the changes that give the real gateway a route.
+// gatewayChanges are the changes that add a route to the real gateway.
 var gatewayChanges = []string{ChangeGatewayRoute, ChangeHTTPRoute}
 
-// RoutesGateway says whether changes of a kind give the real gateway routes.
+// RoutesGateway reports whether changes of a kind add routes to the real gateway.
 func RoutesGateway(change string) bool { return slices.Contains(gatewayChanges, change) }
 
-// GatewayAPI says whether the plan has changes of the Gateway API's objects.
+// GatewayAPI reports whether the plan has changes to Gateway API objects.
 func GatewayAPI(p *study.Plan) bool {
 	return slices.ContainsFunc(p.Cells, func(cell record.Cell) bool { return cell[FactorChange] == ChangeHTTPRoute })
 }
 
-// gatewayFields are those of the section gateway.
+// gatewayFields returns the fields of section gateway.
 func gatewayFields(g *Gateway) study.Object {
 	return study.Object{Name: "gateway", Flow: true, Fields: []study.Field{
 		{Name: "every", Doc: "Time between two requests to a route (open loop), or a hundredth of the time since the first one if that is more: the resolution of when it is served.",
@@ -47,7 +47,7 @@ func gatewayFields(g *Gateway) study.Object {
 	}}
 }
 
-// checkGateway finds routes without a gateway, and a gateway without routes.
+// checkGateway finds routes without a gateway and gateways without routes.
 func checkGateway(d *study.Decoder, s *study.Study) {
 	c, levels := Of(s), s.Levels(FactorChange)
 	routes := slices.IndexFunc(levels, RoutesGateway)
@@ -71,15 +71,16 @@ func checkGateway(d *study.Decoder, s *study.Study) {
 }
 
 const (
-	// mostProbes is how many requests may ask for routes per second: istiod is measured
-	// beside them.
+	// mostProbes is the maximum number of probes per second, because istiod is measured alongside
+	// them.
 	mostProbes = 2000
-	// probedTime is how long a route is usually asked for, most of which istiod debounces.
+	// probedTime is the usual time for which a route is probed, most of which istiod spends
+	// debouncing.
 	probedTime = 300 * time.Millisecond
 )
 
-// checkRoutes finds a cell whose real gateway has no simulated one beside it, or whose
-// routes are asked for by too many requests.
+// checkRoutes finds cells with a real gateway but no simulated one, and routes that would be probed
+// by too many requests.
 func checkRoutes(d *study.Decoder, p *study.Plan, cell record.Cell, l Levels) bool {
 	g := Of(p.Study).Gateway
 	if g == nil {
@@ -92,7 +93,7 @@ func checkRoutes(d *study.Decoder, p *study.Plan, cell record.Cell, l Levels) bo
 	if !RoutesGateway(l.Change) {
 		return true
 	}
-	together := l.ChangeRate.Highest() * probedTime.Seconds() // routes that are asked for at the same time
+	together := l.ChangeRate.Highest() * probedTime.Seconds() // routes probed at the same time
 	if kind, burst := l.Arrival(); kind == study.ArrivalBurst {
 		if burst == 0 {
 			burst = ChangesIn(p.Study, cell)
@@ -110,7 +111,7 @@ func checkRoutes(d *study.Decoder, p *study.Plan, cell record.Cell, l Levels) bo
 	return false
 }
 
-// gatewayFindings are of routes that a real gateway is given.
+// gatewayFindings are about the routes of a real gateway.
 func gatewayFindings() []finding.Def {
 	us := func(name, words, doc, section string) finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitMicroseconds, Words: words, Doc: doc, Section: section}

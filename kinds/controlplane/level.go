@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// numberLevel is a plain number above 0.
+// numberLevel parses a plain positive number.
 func numberLevel(what string, high float64) func(string) (string, *study.Error) {
 	return func(s string) (string, *study.Error) {
 		hint := "a number of " + what
@@ -34,7 +34,7 @@ func numberLevel(what string, high float64) func(string) (string, *study.Error) 
 	}
 }
 
-// orInteger is a whole number or one word.
+// orInteger parses a whole number or one word.
 func orInteger(word string, low, high int64) func(string) (string, *study.Error) {
 	whole := study.IntegerLevel(low, high)
 	return func(s string) (string, *study.Error) {
@@ -49,7 +49,7 @@ func orInteger(word string, low, high int64) func(string) (string, *study.Error)
 	}
 }
 
-// orNumber is a number above 0 or one word.
+// orNumber parses a positive number or one word.
 func orNumber(word string, high float64) func(string) (string, *study.Error) {
 	plain := numberLevel("requests per second", high)
 	return func(s string) (string, *study.Error) {
@@ -60,7 +60,7 @@ func orNumber(word string, high float64) func(string) (string, *study.Error) {
 	}
 }
 
-// given is a quantity, and never none.
+// given parses a quantity that may not be none.
 func given(parse func(string) (string, *study.Error)) func(string) (string, *study.Error) {
 	return func(s string) (string, *study.Error) {
 		if s == study.LevelNone {
@@ -74,7 +74,7 @@ func given(parse func(string) (string, *study.Error)) func(string) (string, *stu
 	}
 }
 
-// ageLevel is how old a connection may become.
+// ageLevel parses a maximum connection age.
 func ageLevel(s string) (string, *study.Error) {
 	if s == study.LevelNone {
 		return s, nil
@@ -94,7 +94,7 @@ var memoryUnits = []struct {
 	size float64
 }{{"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3}, {"", 1}}
 
-// memoryLevel is a quantity of memory as Kubernetes writes it.
+// memoryLevel parses a quantity of memory in Kubernetes' format.
 func memoryLevel(s string) (string, *study.Error) {
 	if s == study.LevelNone {
 		return s, nil
@@ -124,7 +124,7 @@ func memoryLevel(s string) (string, *study.Error) {
 	return "", study.Complain(study.CodeInvalid, hint, "%q is no quantity of memory", s)
 }
 
-// memoryBytes reads a level of istiod_memory.
+// memoryBytes parses a level of istiod_memory.
 func memoryBytes(level string) (float64, bool) {
 	for _, u := range memoryUnits {
 		if text, ok := strings.CutSuffix(level, u.name); ok {
@@ -136,11 +136,11 @@ func memoryBytes(level string) (float64, bool) {
 }
 
 var (
-	// The stem of several labels.
+	// reNamespaceStem matches the common stem of several labels.
 	reNamespaceStem = lazyregexp.New(`^[a-z0-9]([a-z0-9-]{0,40}[a-z0-9])?$`)
-	// A host of ServiceEntries.
+	// reEntryHost matches a host of ServiceEntries.
 	reEntryHost = lazyregexp.New(`^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$`)
-	// Hosts of a Sidecar's egress: a DNS name, * or a name with * in front.
+	// reHost matches hosts of a Sidecar's egress: a DNS name, * or a name with a leading *.
 	reHost = lazyregexp.New(`^(\*|(\*\.)?[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?)$`)
 	// Keys and values of labels (Kubernetes: names and label selectors).
 	reLabelKey   = lazyregexp.New(`^([a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
@@ -149,8 +149,8 @@ var (
 	reImage      = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._/:@-]{0,254}$`)
 )
 
-// hostsLevel is a list of egress hosts as a Sidecar resource has them
-// (Istio's reference: IstioEgressListener.hosts).
+// hostsLevel parses a list of egress hosts in the format of a Sidecar resource (Istio's reference:
+// IstioEgressListener.hosts).
 func hostsLevel(s string) (string, *study.Error) {
 	const hint = `hosts as namespace/name with commas between them, as "./*,istio-system/*"`
 	var out []string
@@ -172,7 +172,7 @@ func hostsLevel(s string) (string, *study.Error) {
 	return strings.Join(out, ","), nil
 }
 
-// selectorLevel is one requirement on a namespace's labels.
+// selectorLevel parses one requirement on a namespace's labels.
 func selectorLevel(s string) (string, *study.Error) {
 	if s == study.LevelNone {
 		return s, nil
@@ -193,8 +193,8 @@ func selectorLevel(s string) (string, *study.Error) {
 	return key + "=" + value, nil
 }
 
-// envLevel is a piece of istiod's environment, sorted by name, without the
-// variables of other levers.
+// envLevel parses part of istiod's environment, sorts it by name, and rejects the variables of
+// other levers.
 func envLevel(levers []study.Factor) func(string) (string, *study.Error) {
 	return func(s string) (string, *study.Error) {
 		var out []string

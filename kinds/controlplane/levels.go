@@ -9,13 +9,13 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Levels is a cell of a control-plane study with its levels as values, for code that
-// acts on them. Of the levers it has those that a trial must know beside the mesh.
+// Levels holds the levels of a control-plane cell as typed values, for code that acts on them. Of
+// the levers it has only those that trials, besides the mesh, need to know.
 type Levels struct {
 	// Population.
 	Proxies, Gateways, RealPods     int
 	Ztunnels                        int
-	Services, Endpoints, Namespaces int // Endpoints are behind each Service
+	Services, Endpoints, Namespaces int // Endpoints is per Service
 	ServiceEntries, VirtualServices int
 	DestinationRules                int
 	GatewayResources                int
@@ -24,29 +24,29 @@ type Levels struct {
 
 	XDS        string // XDSDelta or XDSSotW
 	Clients    string
-	Simulators int // pods that have the simulated proxies
+	Simulators int // pods for the simulated proxies
 
 	Change        string
-	ChangeRate    ChangeRate // without parts where a trace says when
-	ChangeArrival string     // see Arrival; NotApplicable where a trace says when
+	ChangeRate    ChangeRate // without parts if a trace sets the times
+	ChangeArrival string     // see Arrival; NotApplicable if a trace sets the times
 	Disruption    Disruption // after the window
 
 	SidecarScope, ExportTo string
 	DiscoverySelectors     *Selector // nil: istiod watches every namespace
 	DNSCapture             bool
-	HBONE                  bool // sidecars speak it
+	HBONE                  bool // sidecars support it
 
 	DebounceAfter, DebounceMax time.Duration
 	EDSDebounce                bool
 	IstiodReplicas             int
-	// ConnectionAge is how old istiod lets a proxy's connection become; 0: any age.
+	// ConnectionAge is istiod's maximum age of a proxy's connection; 0: no limit.
 	ConnectionAge time.Duration
 }
 
 // Selector is one requirement on a namespace's labels.
 type Selector struct {
 	Key, Value string
-	Not        bool // namespaces that lack the label are selected
+	Not        bool // selects namespaces that lack the label
 }
 
 func parseSelector(level string) *Selector {
@@ -55,12 +55,12 @@ func parseSelector(level string) *Selector {
 	return &Selector{Key: key, Value: value, Not: not}
 }
 
-// Connected is how many simulated proxies there are, gateways and ztunnels included.
+// Connected returns the number of simulated proxies, including gateways and ztunnels.
 func (l Levels) Connected() int { return l.Proxies + l.Gateways + l.Ztunnels }
 
-// LevelsOf reads a cell of a control-plane study. A lever that is as installed
-// counts as its usual level; [Known] puts in what was found. It fails only for a
-// cell that did not come from such a plan.
+// LevelsOf reads a cell of a control-plane study. An installed lever counts as its usual level;
+// [Known] replaces it by the level found. LevelsOf fails only for a cell that did not come from the
+// plan of such a study.
 func LevelsOf(cell record.Cell) (Levels, error) {
 	r := study.ReadCell(factors, cell)
 	out := Levels{
@@ -87,10 +87,10 @@ func LevelsOf(cell record.Cell) (Levels, error) {
 	return out, r.Err()
 }
 
-// SimulatorsIn is how many pods have a cell's simulated proxies.
+// SimulatorsIn returns the number of pods for a cell's simulated proxies.
 func SimulatorsIn(cell record.Cell) int { return study.CountIn(cell, FactorSimulators) }
 
-// Simulators is how many pods of simulated proxies the plan needs at once.
+// Simulators returns the maximum number of simulator pods that the plan needs at once.
 func Simulators(p *study.Plan) int {
 	most := 1
 	for _, cell := range p.Cells {
@@ -99,7 +99,7 @@ func Simulators(p *study.Plan) int {
 	return most
 }
 
-// EndpointSlices is how many EndpointSlices without pods a cell has at the most.
+// EndpointSlices returns the maximum number of EndpointSlices without pods in a cell.
 func EndpointSlices(p *study.Plan) int {
 	most := 0
 	for _, cell := range p.Cells {
@@ -109,9 +109,8 @@ func EndpointSlices(p *study.Plan) int {
 	return most
 }
 
-// Known is a cell with what was found of the levers that it does not name, as far
-// as that is a level of theirs; the others stay as installed, and strange has
-// their names.
+// Known returns a cell completed with the levels found for levers that it does not name, if these
+// are valid levels. Other levers stay as installed, and strange lists their names.
 func Known(cell, found record.Cell) (known record.Cell, strange []string) {
 	known = cell.With(nil)
 	for _, f := range Levers() {

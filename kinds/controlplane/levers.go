@@ -7,15 +7,14 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// usualHosts are the egress hosts that Istio's documentation advises.
+// usualHosts are the egress hosts that Istio's documentation recommends.
 const usualHosts = "./*,istio-system/*"
 
-// Levers are the factors that set something of istiod or of the mesh. Each is left
-// as installed ([LevelInstalled]) unless a study names a level. The caller must not
-// change them.
+// Levers returns the factors that change a setting of istiod or of the mesh. Each stays as
+// installed ([LevelInstalled]) unless a study names a level. The caller must not modify them.
 func Levers() []study.Factor { return leverFactors }
 
-// Lever finds a lever by its factor's name.
+// LeverByName finds a lever by its factor's name.
 func LeverByName(name string) (study.Factor, bool) {
 	i := slices.IndexFunc(leverFactors, func(f study.Factor) bool { return f.Name == name })
 	if i < 0 {
@@ -26,7 +25,7 @@ func LeverByName(name string) (study.Factor, bool) {
 
 var leverFactors = append(slices.Clone(namedLevers), otherEnvironment(namedLevers), imageLever)
 
-// namedLevers are the settings that have a name of their own.
+// namedLevers are the settings with their own factor.
 var namedLevers = asInstalled([]study.Factor{
 	study.Choice(FactorSidecarScope, study.ScopeMesh, SidecarScopeNone,
 		"Which Sidecar resource there is: none, one for the mesh in its root namespace, one in control.scope_namespace, or one for a workload there.",
@@ -94,8 +93,7 @@ var namedLevers = asInstalled([]study.Factor{
 		InEnv("PILOT_ENABLE_XDS_CACHE").Labelled(study.OnOff("XDS cache")),
 })
 
-// otherEnvironment is the rest of istiod's environment, without the variables
-// that are levers.
+// otherEnvironment is the rest of istiod's environment, without the variables of levers.
 func otherEnvironment(levers []study.Factor) study.Factor {
 	return study.AsLever(study.Text(FactorIstiodEnv, study.ScopeIstiod, "",
 		"More of istiod's environment, NAME=VALUE with semicolons between them; a variable that is a lever goes by the lever's name.",
@@ -106,7 +104,7 @@ var imageLever = study.AsLever(study.Text(FactorIstiod, study.ScopeIstiod, "",
 	"Image of istiod.", `^[A-Za-z0-9][A-Za-z0-9._/:@-]*$`, imageLevel, "docker.io/istio/pilot:1.30.0").
 	Labelled(study.Says("istiod %s")))
 
-// asInstalled makes levers of factors.
+// asInstalled turns factors into levers.
 func asInstalled(factors []study.Factor) []study.Factor {
 	for i, f := range factors {
 		if !f.IsLever() {
@@ -116,14 +114,14 @@ func asInstalled(factors []study.Factor) []study.Factor {
 	return factors
 }
 
-// noSidecars says that a cell has no Sidecar resource of ours.
+// noSidecars reports whether a cell has no Sidecar resource created by us.
 func noSidecars(cell record.Cell) bool {
 	scope := cell[FactorSidecarScope]
 	return scope == SidecarScopeNone || scope == study.LevelInstalled
 }
 
-// hostsOfOurs are the egress hosts of a Sidecar resource of ours: nothing of it
-// was installed.
+// hostsOfOurs returns the egress hosts of a Sidecar resource created by us, none of which was
+// installed before.
 func hostsOfOurs(cell record.Cell) string {
 	if level := cell[FactorSidecarHosts]; level != study.LevelInstalled {
 		return level

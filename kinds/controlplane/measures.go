@@ -9,5 +9,5 @@ const (
 	MeasureStaleness     = "staleness"
 	MeasureSignals       = "signals"
 	MeasureSidecars      = "sidecars"
-	MeasureRecovery      = "recovery" // what a disruption does, and how the mesh comes back
+	MeasureRecovery      = "recovery" // effects of a disruption, and the recovery from it
 )

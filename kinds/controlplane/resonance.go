@@ -9,28 +9,25 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// resonant is how near two times lie that chance may put in either order, as a
-// share of the time between changes.
+// resonant is the distance, as a share of the time between changes, within which chance may decide
+// the order of two times.
 const resonant = 0.1
 
-// mostFolds is how many changes debounced together are so many that one more
-// or less makes no difference.
+// mostFolds is the number of changes debounced together above which one more or less makes no
+// difference.
 const mostFolds = 10.5
 
-// leastBetween is the time between changes below which chance is no lottery of
-// whole trials: the API server's answers vary by as much as the two times may
-// lie apart, so that each of many changes is decided by itself, and their mean
-// is much the same in every block.
+// leastBetween is the time between changes below which chance does not decide whole trials: the API
+// server's response times vary as much as the two times may differ, so each of many changes is
+// decided on its own, and their mean is similar in every block.
 const leastBetween = 0.2 // seconds
 
-// resonances says in which cells the schedule of changes makes debouncing a
-// lottery: istiod waits debounce_after from the last change, but no longer than
-// debounce_max from the first (pilot/pkg/xds, debounce). Where changes come at
-// even times as far apart as debounce_after, some milliseconds decide whether a
-// change joins the ones before it; where they all join, and debounce_max is a
-// multiple of the time between them, whether the last one does. Such a trial's
-// figures differ from another's for no other reason. One note for each kind
-// and pair of times.
+// resonances notes cells whose change schedule makes debouncing a lottery. Istiod waits
+// debounce_after from the last change, but at most debounce_max from the first (pilot/pkg/xds,
+// debounce). If changes are evenly spaced by about debounce_after, milliseconds decide whether a
+// change joins the preceding ones. If they all join and debounce_max is a multiple of the spacing,
+// milliseconds decide whether the last one does. Trials then differ for no other reason. There is
+// one note for each kind and pair of times.
 func resonances(p *study.Plan) []note.Note {
 	var out []note.Note
 	seen := map[string]bool{}

@@ -1,6 +1,6 @@
-// Package controlplane is what studies of the control plane bring to study files: their
-// section, factors, levers, findings and checks. It knows no lab and no mesh. The packages below
-// it carry trials through, judge, analyse and report them.
+// Package controlplane defines the control-plane kind's part of study files: its section, factors,
+// levers, findings and checks. It depends on no lab and no mesh. The packages below it run, judge,
+// analyze and report its trials.
 package controlplane
 
 import (
@@ -16,88 +16,80 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Control is the section that makes a study one of the control plane: what is
-// the same in every trial.
+// Control is the section of control-plane studies: settings that are the same in every trial.
 type Control struct {
-	// Changes is how many changes a trial makes; 0: as many as fit into
-	// Duration at the cell's rate.
+	// Changes is the number of changes in a trial; 0: as many as fit into Duration at the cell's
+	// rate.
 	Changes  int
 	Duration time.Duration
-	// Settle is how long to wait at most after the last change until every
-	// proxy has all of them.
+	// Settle is the maximum wait after the last change until every proxy has all changes.
 	Settle time.Duration
-	// Quiet is how long no message may come before the window begins.
+	// Quiet is the time without messages required before the window begins.
 	Quiet time.Duration
-	// Idle is how long istiod's CPU, and that of real sidecars, is measured
-	// before the first change; 0: not at all.
+	// Idle is the time for which the CPU of istiod and real sidecars is measured before the first
+	// change; 0: not measured.
 	Idle time.Duration
-	// Aftermath is how long at most what follows a disruption is watched.
+	// Aftermath is the maximum time for which the effects of a disruption are watched.
 	Aftermath time.Duration
-	// Security is how simulated proxies reach istiod.
+	// Security is how simulated proxies connect to istiod.
 	Security string
-	// StreamsPerConnection is how many simulated proxies share a connection.
+	// StreamsPerConnection is the number of simulated proxies that share a connection.
 	StreamsPerConnection int
-	// AnswerAfter is how long simulated proxies take on average to answer a
-	// response; 0: they answer at once.
+	// AnswerAfter is the mean time that simulated proxies take to answer a response; 0: they answer
+	// at once.
 	AnswerAfter time.Duration
-	// RealEndpoints has real pods be endpoints of a Service of the population,
-	// as simulated ones are.
+	// RealEndpoints makes real pods endpoints of a Service in the population, like simulated ones.
 	RealEndpoints bool
-	// BadShare is the share of proxies that misbehave where factor clients
-	// is not good.
+	// BadShare is the share of proxies that misbehave if factor clients is not good.
 	BadShare study.Ratio
-	// Namespace is the stem of the names by which this study calls the
-	// population's namespaces: NAME-1, NAME-2 and so on.
+	// Namespace is the stem of the study's names for the population's namespaces: NAME-1, NAME-2
+	// and so on.
 	Namespace string
-	// ScopeNamespace is where a Sidecar of scope namespace or workload
-	// stands.
+	// ScopeNamespace is the namespace of a Sidecar of scope namespace or workload.
 	ScopeNamespace string
-	// DummiesNamespace is where objects are that nobody uses.
+	// DummiesNamespace holds the unused objects.
 	DummiesNamespace string
 	ServiceEntry     ServiceEntry
-	// Objects is how many objects changes of configuration go to in turn: the
-	// first changes make them, later ones update them. 0: each change makes
-	// one of its own.
+	// Objects is the number of objects that configuration changes rotate over: the first changes
+	// create them, later ones update them. 0: each change creates its own.
 	Objects int
-	// EndpointsBy is who writes the EndpointSlices that changes of endpoints
-	// are about.
+	// EndpointsBy is what writes the EndpointSlices for endpoint changes.
 	EndpointsBy string
-	// TraceFile names a file of recorded changes; see [study.Study.WithFiles].
-	// Empty once they are in Trace.
+	// TraceFile names a file of recorded changes; see [study.Study.WithFiles]. It is empty once
+	// they are in Trace.
 	TraceFile string
-	// Trace has recorded changes in their order, for change: trace.
+	// Trace holds recorded changes in order, for change: trace.
 	Trace []TraceChange
-	// Traffic is real load beside the changes; nil for none.
+	// Traffic is real load during the changes; nil for none.
 	Traffic *Traffic
-	// Gateway is a real gateway of the mesh that changes give routes to; nil for none.
+	// Gateway is a real gateway of the mesh that changes add routes to; nil for none.
 	Gateway *Gateway
-	// Soak has one istiod, and its real sidecars, live through the whole run: blocks
-	// are successive windows of their life, and what grows from one to the next is
-	// asked.
+	// Soak keeps one istiod, and its real sidecars, for the whole run. Blocks are successive
+	// windows of their life, and the study asks what grows from one to the next.
 	Soak bool
-	// ChurnOn says whose endpoints change: ChurnTraffic, ChurnPopulation, or
-	// "" for those of the traffic where there is any and they can.
+	// ChurnOn selects the endpoints that change: ChurnTraffic, ChurnPopulation, or "" for those of
+	// the traffic if there is any and they can change.
 	ChurnOn string
 }
 
-// Who writes the EndpointSlices of changed endpoints.
+// Writers of the EndpointSlices for endpoint changes.
 const (
-	EndpointsByControllers = "controllers" // the cluster's, as pods come and go
-	EndpointsBySlices      = "slices"      // the driver itself, in slices of its own
+	EndpointsByControllers = "controllers" // the cluster's, as pods start and end
+	EndpointsBySlices      = "slices"      // the driver itself, in its own slices
 )
 
-// How simulated proxies reach istiod.
+// How simulated proxies connect to istiod.
 const (
 	SecurityMTLS      = "mtls"
 	SecurityTLS       = "tls"
 	SecurityPlaintext = "plaintext"
 )
 
-// ServiceEntry is what the ServiceEntries that nobody uses look like.
+// ServiceEntry describes the unused ServiceEntries.
 type ServiceEntry struct {
-	Host       string // of all of them; "": each has its own
+	Host       string // of all entries; "": a different host each
 	Port       int
-	Resolution string // as Istio spells it
+	Resolution string // in Istio's spelling
 }
 
 // Resolutions of a ServiceEntry.
@@ -183,8 +175,7 @@ func (v value) Encode() *study.Node { return section(v.c).Encode() }
 
 func (v value) Schema() *jsonschema.Schema { return section(v.c).Schema() }
 
-// checkControl finds what is wrong within the section and between it and the
-// factors.
+// checkControl finds errors within the section, and between it and the factors.
 func checkControl(d *study.Decoder, s *study.Study) {
 	c := Of(s)
 	at := func(f string) study.Pos { return d.Pos("control", f) }
@@ -215,7 +206,7 @@ func checkControl(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// checkSidecars finds what a study of real sidecars could not measure.
+// checkSidecars finds what a study of real sidecars cannot measure.
 func checkSidecars(d *study.Decoder, s *study.Study) {
 	switch at := d.Pos("measures"); {
 	case !s.Measured(MeasureSidecars):
@@ -228,8 +219,7 @@ func checkSidecars(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// checkPopulation finds cells without any proxy, and more changes than a
-// trial may have.
+// checkPopulation finds cells without proxies, and trials with too many changes.
 func checkPopulation(d *study.Decoder, p *study.Plan) {
 	if Of(p.Study).Soak && len(p.Cells) > 1 {
 		d.Fail(d.Pos("control", "soak"), study.CodeConflict, "give each factor one level, and compare runs with meshtrial compare", "one istiod cannot live through trials of %d cells: a soak has one", len(p.Cells))
@@ -251,7 +241,7 @@ func checkPopulation(d *study.Decoder, p *study.Plan) {
 			d.Fail(d.Pos("control", "scope_namespace"), study.CodeConflict, fmt.Sprintf("from %s-1 to %s-%d is possible", Of(p.Study).Namespace, Of(p.Study).Namespace, l.Namespaces),
 				"no proxy of cell %s is in namespace %s", p.Label(cell), Of(p.Study).ScopeNamespace)
 			return
-		case !d.Stored && l.SliceNamespaces > l.EndpointSlices: // 0 where there are no slices
+		case !d.Stored && l.SliceNamespaces > l.EndpointSlices: // 0 without slices
 			d.Fail(p.Study.Place(FactorSliceNamespaces, FactorEndpointSlices), study.CodeConflict, "as many namespaces as slices at the most", "cell %s: %d EndpointSlices do not fill %d namespaces", p.Label(cell), l.EndpointSlices, l.SliceNamespaces)
 			return
 		case !checkRoutes(d, p, cell, l):
@@ -268,25 +258,25 @@ func checkPopulation(d *study.Decoder, p *study.Plan) {
 	}
 }
 
-// hasNamespace says whether the scope's namespace is one of the population's.
+// hasNamespace reports whether the scope's namespace is part of the population.
 func hasNamespace(s *study.Study, l Levels) bool {
 	text, ok := strings.CutPrefix(Of(s).ScopeNamespace, Of(s).Namespace+"-")
 	n, err := strconv.Atoi(text)
 	return ok && err == nil && n >= 1 && n <= l.Namespaces && strconv.Itoa(n) == text
 }
 
-// What parts of a control-plane trial take, seen on two cores.
+// Durations of parts of a control-plane trial, measured on two cores.
 const (
-	restartTime = 8 * time.Second       // istiod with other levers, until it is ready
-	electedTime = 6 * time.Second       // until it has won its election, which goes on while proxies connect
-	connectTime = 40 * time.Millisecond // a proxy, as fast as istiod admits them
-	deliverTime = time.Second           // the last change, until every proxy has it
+	restartTime = 8 * time.Second       // restarting istiod with other levers, until ready
+	electedTime = 6 * time.Second       // until istiod wins its election, which continues while proxies connect
+	connectTime = 40 * time.Millisecond // per proxy, as fast as istiod admits them
+	deliverTime = time.Second           // after the last change, until every proxy has it
 	renewTime   = 13 * time.Second      // recreating real pods
-	sliceTime   = 3 * time.Millisecond  // an EndpointSlice and its Service, made and taken away
-	gatewayTime = 2 * time.Second       // a real gateway, until it serves its first route
+	sliceTime   = 3 * time.Millisecond  // creating and deleting an EndpointSlice and its Service
+	gatewayTime = 2 * time.Second       // starting a real gateway, until it serves its first route
 )
 
-// controlTrial is how long a trial of a cell takes, at least and at most.
+// controlTrial returns the minimum and maximum duration of a trial of a cell.
 func controlTrial(s *study.Study, cell record.Cell) (shortest, longest time.Duration) {
 	l, err := LevelsOf(cell)
 	if err != nil {
@@ -305,13 +295,13 @@ func controlTrial(s *study.Study, cell record.Cell) (shortest, longest time.Dura
 	if c.Gateway != nil {
 		base += gatewayTime
 	}
-	if l.Change == ChangeHTTPRoute { // the status follows, and once more when they are deleted
+	if l.Change == ChangeHTTPRoute { // plus status updates, and again on deletion
 		least, most = least+deliverTime, most+2*c.Settle
 	}
 	return base + least + min(deliverTime+l.DebounceAfter, c.Settle), base + most + c.Settle
 }
 
-// Of is the section of a study of the control plane, nil for others.
+// Of returns the section of a control-plane study, nil for others.
 func Of(s *study.Study) *Control {
 	c, _ := s.Section.(*Control)
 	return c
@@ -325,7 +315,7 @@ func spec() study.Spec {
 		Example:  FactorSidecarScope + ": " + SidecarScopeNone,
 		Factors:  factors,
 		Measures: []string{MeasureConvergence, MeasureCost, MeasureConfig, MeasureAmplification, MeasureStaleness, MeasureSignals, MeasureSidecars, MeasureRecovery},
-		// Scraping signals within the window costs istiod CPU, sidecars are recreated for each
+		// Scraping signals during the window costs istiod CPU, sidecars are recreated for each
 		// trial, and recovery is watched after the window.
 		Unasked:    []string{MeasureSignals, MeasureSidecars, MeasureRecovery},
 		Findings:   findings,
@@ -353,7 +343,7 @@ func spec() study.Spec {
 	}
 }
 
-// traceFile puts in recorded changes.
+// traceFile inlines recorded changes.
 func traceFile(s *study.Study, read func(name string) ([]byte, error)) error {
 	if Of(s).TraceFile != "" {
 		control := *Of(s)
@@ -372,8 +362,7 @@ func traceFile(s *study.Study, read func(name string) ([]byte, error)) error {
 	return nil
 }
 
-// checkLevers finds what Kubernetes or istiod would refuse of a cell, or take
-// as something else than it says.
+// checkLevers finds levels in a cell that Kubernetes or istiod would reject or misinterpret.
 func checkLevers(d *study.Decoder, p *study.Plan, cell record.Cell, l Levels) bool {
 	fail := func(hint, text, factor, with string) bool {
 		d.Fail(p.Study.Place(factor, with), study.CodeConflict, hint, "cell %s: "+text, p.Label(cell), factor, usualIn(cell, factor), with, usualIn(cell, with))
@@ -395,7 +384,7 @@ func checkLevers(d *study.Decoder, p *study.Plan, cell record.Cell, l Levels) bo
 	return true
 }
 
-// usualIn is a cell's level of a lever; of one that is as installed the usual one.
+// usualIn returns a cell's level of a lever, and the usual level if it is as installed.
 func usualIn(cell record.Cell, factor string) string {
 	f, _ := study.FactorByName(factor)
 	if level := cell[factor]; level != study.LevelInstalled {
@@ -404,7 +393,7 @@ func usualIn(cell record.Cell, factor string) string {
 	return f.Usual
 }
 
-// bothValues are the levels of two factors as numbers, false unless both are.
+// bothValues returns the levels of two factors as numbers, and false unless both are.
 func bothValues(cell record.Cell, a, b string) (x, y float64, ok bool) {
 	value := func(name string) (float64, bool) {
 		f, _ := study.FactorByName(name)

@@ -5,13 +5,13 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// SectionSoak is the section of reports that says what grew in a soak.
+// SectionSoak is the report section about growth in a soak.
 const SectionSoak = "soak"
 
-// ProbeSoak makes findings of a soak.
+// ProbeSoak is the probe of findings from a soak.
 const ProbeSoak = "soak"
 
-// Findings of a soak: how fast something grows, per hour.
+// Findings of a soak: rates of growth per hour.
 const (
 	SlopeMemory  = "memory_slope"
 	SlopeHeap    = "heap_slope"
@@ -20,7 +20,7 @@ const (
 	SlopeP99     = "convergence_p99_slope"
 )
 
-// soakFindings are the growths that a soak tells.
+// soakFindings are the growth rates that a soak reports.
 func soakFindings() []finding.Def {
 	grows := func(name, unit, words, doc string) finding.Def {
 		return finding.Def{Name: name, Unit: unit, Probe: ProbeSoak, Source: finding.FromSoak, Section: SectionSoak, Signed: true, Words: words, Doc: doc}
@@ -34,11 +34,11 @@ func soakFindings() []finding.Def {
 	}
 }
 
-// soakBlocks is how many windows a soak has at least: a third is left out, and halves
-// of the rest need an interval.
+// soakBlocks is the minimum number of windows in a soak: a third is discarded, and halves of the
+// rest need an interval.
 const soakBlocks = 18
 
-// checkSoak finds what a soak cannot have, whose trials are windows of one life.
+// checkSoak finds what a soak cannot have, since its trials are windows of one life.
 func checkSoak(d *study.Decoder, s *study.Study) {
 	if !Of(s).Soak {
 		return

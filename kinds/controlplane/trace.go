@@ -7,16 +7,16 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// maxTrace bounds recorded changes, in a study and in a file it names.
+// maxTrace limits the number of recorded changes, in a study and in a file it names.
 const maxTrace = 10_000
 
 // TraceChange is a recorded change.
 type TraceChange struct {
-	At     time.Duration // after the window's begin
+	At     time.Duration // since the start of the window
 	Change string        // a level of factor change other than trace and mixed
 }
 
-// String writes the change as a line of a trace.
+// String formats the change as a line of a trace.
 func (c TraceChange) String() string { return study.FormatDuration(c.At) + " " + c.Change }
 
 func parseTraceChange(s string) (TraceChange, *study.Error) {
@@ -25,7 +25,7 @@ func parseTraceChange(s string) (TraceChange, *study.Error) {
 	if len(fields) != 2 {
 		return TraceChange{}, study.Complain(study.CodeInvalid, hint, "%q is no recorded change", study.Clip(s, 60))
 	}
-	if _, c := study.Number(fields[0]); c == nil { // recorded traces have plain seconds
+	if _, c := study.Number(fields[0]); c == nil { // recorded traces use plain seconds
 		fields[0] += "s"
 	}
 	at, c := study.ParseDuration(fields[0])

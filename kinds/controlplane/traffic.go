@@ -7,20 +7,19 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Traffic is real load that runs through every trial of a control-plane
-// study: from a pod with a sidecar to a Service of real pods with sidecars.
-// Its words mean what they mean in studies of the data plane.
+// Traffic is real load throughout every trial of a control-plane study, from a pod with a sidecar
+// to a Service of real pods with sidecars. Its fields mean the same as in data-plane studies.
 type Traffic struct {
 	Rate        float64 // requests per second
 	Connections int
 	Arrival     string
-	// Timeout is when a request without an answer has failed.
+	// Timeout is the time after which an unanswered request fails.
 	Timeout time.Duration
-	// Endpoints is how many pods serve.
+	// Endpoints is the number of serving pods.
 	Endpoints int
 }
 
-// What endpoint changes are about.
+// Targets of endpoint changes.
 const (
 	// ChurnPopulation changes the endpoints of simulated Services.
 	ChurnPopulation = "population"
@@ -32,18 +31,16 @@ func defaultTraffic() Traffic {
 	return Traffic{Rate: 500, Connections: 16, Arrival: study.ArrivalPoisson, Timeout: 15 * time.Second, Endpoints: 2}
 }
 
-// trafficChanges are the changes that can be made to real pods: that a pod is
-// not ready is for the kubelet to say, and several kinds at once would meddle
-// with each other at one Service.
+// trafficChanges are the changes that can be made to real pods. Only the kubelet decides that a pod
+// is not ready, and several kinds of change at once would interfere with each other on one Service.
 var trafficChanges = []string{ChangeEndpointsScale, ChangeEndpointsReplace, ChangeRollingRestart}
 
-// ChurnsTraffic says whether changes of a kind act on the pods that serve the
-// traffic.
+// ChurnsTraffic reports whether changes of a kind act on the pods that serve the traffic.
 func (c *Control) ChurnsTraffic(change string) bool {
 	return c.Traffic != nil && c.ChurnOn != ChurnPopulation && slices.Contains(trafficChanges, change)
 }
 
-// trafficFields are those of the section traffic.
+// trafficFields returns the fields of section traffic.
 func trafficFields(t *Traffic) study.Object {
 	return study.Object{Name: "traffic", Flow: true, Fields: []study.Field{
 		{Name: "rate", Doc: "Requests scheduled per second over all connections (open loop).", Value: study.Float(&t.Rate, 100_000)},
@@ -55,7 +52,7 @@ func trafficFields(t *Traffic) study.Object {
 	}}
 }
 
-// checkTraffic finds what is wrong with the section and what is changed.
+// checkTraffic finds errors in the section and in the choice of changed endpoints.
 func checkTraffic(d *study.Decoder, s *study.Study) {
 	c := Of(s)
 	if c.Traffic != nil && c.Traffic.Rate <= 0 {

@@ -12,57 +12,57 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// observations are everything known about who had which change.
+// observations holds everything known about which proxy had which change.
 type observations struct {
-	proxies   int // simulated, then real ones; sightings count them from 0
+	proxies   int // simulated ones first, then real ones; sightings count them from 0
 	simulated int
 	// needs reports whether a proxy's configuration must show a change.
 	needs func(change int, proxy int32) bool
-	// ztunnel reports whether a proxy is a ztunnel, which shows markers of its own; nil: none
-	// is.
+	// ztunnel reports whether a proxy is a ztunnel, which shows different markers; nil: there are
+	// none.
 	ztunnel func(proxy int32) bool
-	// bad are the proxies that misbehave on purpose.
+	// bad holds the proxies that misbehave on purpose.
 	bad map[int32]bool
-	// markers are what the simulated proxies saw, by the role's clock: those of a change in
-	// the order of its event.
+	// markers holds the sightings of the simulated proxies, by the role's clock. Those of a change
+	// are in the order of its event's markers.
 	markers []xds.MarkerSightings
-	// ahead is how far the role's clock is ahead of this machine's.
+	// ahead is the lead of the role's clock over this machine's.
 	ahead time.Duration
-	// envoys are when real Envoys were seen to have markers in force, by this machine's clock;
-	// nil without any.
+	// envoys holds the times when real Envoys were seen with markers in force, by this machine's
+	// clock; nil without any.
 	envoys []xds.MarkerSightings
-	// end is when the trial stopped looking: later sightings do not count.
+	// end is when the trial stopped observing: later sightings do not count.
 	end time.Time
 }
 
-// changeAccount is the account of a trial's changes: each planned change was committed or
-// failed, and each proxy that needed one saw it, missed it, or saw only what superseded it.
+// changeAccount is the account of a trial's changes: each planned change was committed or failed,
+// and each proxy that needed one saw it, missed it, or saw only what superseded it.
 type changeAccount struct {
 	planned, committed, failed         int
 	expected, seen, missed, superseded int
-	// unacked counts those seen by simulated proxies but never acknowledged.
+	// unacked counts those that simulated proxies saw but never acknowledged.
 	unacked int
-	// lacking of those missed, and silent of those unacked, are of proxies that behave: worth
+	// lacking counts the missed, and silent the unacked, among well-behaved proxies: those worth
 	// waiting for.
 	lacking, silent int
-	// due of those expected are of simulated proxies that behave.
+	// due counts the expected among well-behaved simulated proxies.
 	due int
-	// unneeded counts sightings by proxies whose scope should have excluded the change; no
-	// event has them.
+	// unneeded counts sightings by proxies whose scope should have excluded the change; they appear
+	// in no event.
 	unneeded int
 	// unsearched counts contents in which a marker could not be looked for.
 	unsearched int
-	// unlooked counts changes that some proxy missed, but may have had before it looked for
-	// one of their markers.
+	// unlooked counts changes that some proxy missed, but may have had before it searched for one
+	// of their markers.
 	unlooked int
-	// stale is how long proxies held stale endpoints, in seconds, over all endpoints and all
-	// proxies except ztunnels, which are told sooner.
+	// stale is the time for which proxies held stale endpoints, in seconds, over all endpoints and
+	// all proxies except ztunnels, which are notified sooner.
 	stale float64
 }
 
-// unaccounted returns how the reports of the driver and the simulated proxies differ from the
-// plan: a change that is missing or there twice, a marker that was not looked for. Who had
-// such a change is unknown. "" if all is there.
+// unaccounted describes how the reports of the driver and the simulated proxies differ from the
+// plan: a missing or duplicate change, or a marker that was not searched for. It is then unknown
+// which proxies had such a change. It returns "" if nothing differs.
 func (e Evidence) unaccounted() string {
 	var out []string
 	reported, looked := map[int]int{}, map[int]int{}
@@ -102,17 +102,17 @@ func (t changeAccount) String() string {
 		t.planned, t.committed, t.failed, t.expected, t.seen, t.missed, t.superseded)
 }
 
-// sighting is when a proxy had a change or a marker, in Unix nanoseconds by this machine's
-// clock, or [record.Never]. Simulated proxies receive and acknowledge; for real Envoys it is
-// only known when a poll of their admin interface showed it in force.
+// sighting is when a proxy had a change or a marker, in Unix nanoseconds by this machine's clock,
+// or [Never]. Simulated proxies receive and acknowledge; for real Envoys only the time is known
+// when a poll of their admin interface showed it in force.
 type sighting struct {
 	received, acked, applied int64
-	// stayed says that the proxy showed a marker before too: it received the change together
-	// with its reversal.
+	// stayed means that the proxy had shown a marker before: it received the change together with
+	// its reversal.
 	stayed bool
 }
 
-// when is the earliest known time.
+// when returns the earliest known time.
 func (s sighting) when() int64 {
 	if s.received == record.Never {
 		return s.applied
@@ -120,14 +120,14 @@ func (s sighting) when() int64 {
 	return s.received
 }
 
-// account determines who had each change, and counts. Events are in the order of their
-// changes, with what the driver recorded of them.
+// account determines which proxies had each change, and when, and counts them. Events are in the
+// order of their changes, as the driver recorded them.
 func account(events []record.Event, w observations) ([]record.Event, changeAccount) {
 	t := changeAccount{planned: len(events)}
 	out := slices.Clone(events)
 	marks := w.marks(out)
 	past := history(marks)
-	// Later changes come first, so that what superseded one is known.
+	// Go backward, so that what superseded a change is known.
 	later := future{objects: map[string]map[int32]int64{}, marks: map[markKey]map[int32]int64{}, back: map[markKey]int64{}}
 	for i := len(out) - 1; i >= 0; i-- {
 		e := &out[i]
@@ -149,8 +149,8 @@ func account(events []record.Event, w observations) ([]record.Event, changeAccou
 	return out, t
 }
 
-// future is what is known about the changes after one: when each proxy first had a later
-// change of an object, or with a marker, and when an address was back.
+// future holds what is known about the changes after one: when each proxy first had a later change
+// of an object, or one with a marker, and when an address was back.
 type future struct {
 	objects map[string]map[int32]int64
 	marks   map[markKey]map[int32]int64
@@ -172,8 +172,8 @@ func put[K comparable](to map[K]map[int32]int64, key K, p int32, at int64) {
 	to[key][p] = at
 }
 
-// overtook is when a proxy had a later change that makes up for one that it has not shown: a
-// change of the same object, or changes that undid it.
+// overtook returns when a proxy had a later change that replaces one it has not shown: a change of
+// the same object, or changes that undid it.
 func (f future) overtook(e *record.Event, lacking []mark, p int32) (at int64, ok bool) {
 	if at, ok = f.objects[e.Object][p]; ok {
 		return at, true
@@ -188,7 +188,7 @@ func (f future) overtook(e *record.Event, lacking []mark, p int32) (at int64, ok
 	return at, true
 }
 
-// settle determines who had one change.
+// settle determines which proxies had one change, and when.
 func (w observations) settle(e *record.Event, marks []mark, past map[string][]mark, later future, t *changeAccount) {
 	of := map[bool][]mark{}
 	for _, m := range marks {
@@ -268,7 +268,7 @@ func (w observations) add(e *record.Event, proxy int32, s sighting) {
 	}
 }
 
-// sortSightings orders them by who had the change first.
+// sortSightings sorts sightings by time.
 func sortSightings(s *record.Sightings) {
 	order := make([]int, len(s.Proxy))
 	for i := range order {
@@ -295,7 +295,7 @@ func picked[T any](from []T, order []int) []T {
 	return out
 }
 
-// observations returns what the rules know about who had which change.
+// observations returns what the rules know about which proxy had which change.
 func (e Evidence) observations() observations {
 	o := observations{proxies: len(e.Audience.Proxies), simulated: e.Audience.Simulated, needs: e.Audience.Needs, ztunnel: e.Audience.Ztunnel, bad: map[int32]bool{},
 		markers: e.Markers, ahead: e.Clock.Known(), envoys: e.Envoys, end: time.Unix(0, e.EndNS)}
@@ -305,8 +305,8 @@ func (e Evidence) observations() observations {
 	return o
 }
 
-// Outstanding is how many of the expected sightings have not come, and how many
-// acknowledgements of those that have: of proxies that behave.
+// Outstanding returns the number of expected sightings that have not come, and the number of
+// missing acknowledgements among those that have, for well-behaved proxies.
 func (e Evidence) Outstanding() (sightings, acknowledgements, expected int) {
 	_, sum := account(e.Changes, e.observations())
 	return sum.lacking, sum.silent, sum.expected

@@ -9,19 +9,19 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Disruption is what a trial saw of its disruption. Times are Unix nanoseconds by this
+// Disruption is what a trial observed of its disruption. Times are Unix nanoseconds by this
 // machine's clock, except those of the outage, which are by the simulated proxies'.
 type Disruption struct {
 	Kind     string `json:"kind"`
 	BeganNS  int64  `json:"began_unix_ns"`
 	EndedNS  int64  `json:"ended_unix_ns"`
-	Replicas int    `json:"replicas"` // that istiod has at the end, as it was asked
+	Replicas int    `json:"replicas"` // requested number of istiod's replicas at the end
 	// ReadyNS is when the last of the new replicas was seen ready; 0 if none was expected,
 	// NotReady if they were not ready by the end.
 	ReadyNS int64      `json:"ready_unix_ns,omitempty"`
 	Outage  xds.Outage `json:"outage"`
 	Looks   []Look     `json:"looks"`
-	// Blind counts looks at which something could not be read, Why is the first reason.
+	// Blind counts incomplete readings; Why is the first reason.
 	Blind int    `json:"blind,omitempty"`
 	Why   string `json:"why,omitempty"`
 }
@@ -29,39 +29,38 @@ type Disruption struct {
 // NotReady is the time of replicas that were not ready by the end.
 const NotReady = -1
 
-// Look is one look at istiod's replicas and the proxies.
+// Look is one reading of istiod's replicas and the proxies.
 type Look struct {
-	// Incomplete says that something could not be read.
+	// Incomplete means that something could not be read.
 	Incomplete bool          `json:"incomplete,omitempty"`
 	AtNS       int64         `json:"at_unix_ns"`
 	Synced     int           `json:"synced"`
 	Replicas   []LookReplica `json:"replicas"`
 }
 
-// LookReplica is a replica at a look. Connections below zero, a CPU counter below zero and
-// memory of 0 were not read.
+// LookReplica is a replica in a reading. Negative connections, a negative CPU counter and zero
+// memory mean that the value was not read.
 type LookReplica struct {
 	Pod         string `json:"pod"`
 	Ready       bool   `json:"ready"`
 	Connections int    `json:"connections"`
-	CPUNS       int64  `json:"cpu_ns"` // since the container began
+	CPUNS       int64  `json:"cpu_ns"` // since the start of the container
 	CPUAtNS     int64  `json:"cpu_at_unix_ns"`
 	MemoryBytes int64  `json:"memory_bytes"`
 }
 
-// refusedBy is gRPC's name for the reason for which istiod rejects a stream that comes while
-// its limit of requests per second is used up.
+// refusedBy is gRPC's name for istiod's reason to reject a stream when its request rate limit is
+// exhausted.
 const refusedBy = "resource-exhausted"
 
-// mostBlind is how many looks may lack something, besides a tenth of all: a container that
-// starts or ends during a look proves nothing.
+// mostBlind is the number of incomplete readings allowed in addition to a tenth of all: a container
+// that starts or ends during a reading proves nothing.
 const mostBlind = 2
 
-// evenWithin is how much more than its share a replica may have while connections count as
-// even.
+// evenWithin is the excess over its share that a replica may have while connections count as even.
 const evenWithin = 0.25
 
-// disruption records what the disruption did, and checks that it was observed.
+// disruption records the effects of the disruption, and checks that it was observed.
 func (r *ruling) disruption() {
 	seen := r.seen.Disruption
 	if seen == nil {
@@ -101,7 +100,7 @@ func firstOf(prefix, text string) string {
 	return prefix + text
 }
 
-// disrupted is a disruption as trials record it.
+// disrupted converts a disruption to its record.
 func disrupted(seen *Disruption) record.Disruption {
 	o := seen.Outage
 	d := record.Disruption{Kind: seen.Kind, WatchedS: float64(seen.EndedNS-seen.BeganNS) / 1e9, Losses: o.Losses, Returns: o.Down.Count,
@@ -131,21 +130,21 @@ func disrupted(seen *Disruption) record.Disruption {
 	return d
 }
 
-// counter is the CPU counter of a replica's container.
+// counter tracks the CPU counter of a replica's container.
 type counter struct {
 	last  LookReplica
-	total int64 // nanoseconds, of containers before it too
+	total int64 // nanoseconds, including earlier containers
 }
 
-// take takes a look at a replica, and says how many cores it used since the look
-// before; 0 if that was at no container, or at another one. known says that the
-// replica was there before the disruption: what it had used by then does not count.
+// take adds a reading of a replica and returns the cores used since the previous reading, or 0 if
+// that was of no container or a different one. known means that the replica existed before the
+// disruption, so its usage until then does not count.
 func (c *counter) take(r LookReplica, known bool) (cores float64) {
 	before := c.last
 	c.last = r
 	switch {
 	case before.Pod == "" && known:
-	case before.Pod == "" || r.CPUNS < before.CPUNS: // it has begun since
+	case before.Pod == "" || r.CPUNS < before.CPUNS: // started since
 		c.total += r.CPUNS
 	default:
 		c.total += r.CPUNS - before.CPUNS
@@ -156,7 +155,7 @@ func (c *counter) take(r LookReplica, known bool) (cores float64) {
 	return 0
 }
 
-// looked fills in what looks at istiod showed.
+// looked fills in the results of readings of istiod.
 func looked(d *record.Disruption, seen *Disruption) {
 	counters := map[string]*counter{}
 	d.Points = make([]record.DisruptionPoint, 0, len(seen.Looks))
@@ -182,7 +181,7 @@ func looked(d *record.Disruption, seen *Disruption) {
 			}
 			point.Replicas = append(point.Replicas, p)
 		}
-		if !l.Incomplete { // a sum that lacks one is none
+		if !l.Incomplete { // an incomplete sum is no sum
 			d.CPUPeak, d.MemoryPeakBytes = max(d.CPUPeak, cores), max(d.MemoryPeakBytes, memory)
 		}
 		d.Points = append(d.Points, point)
@@ -193,8 +192,8 @@ func looked(d *record.Disruption, seen *Disruption) {
 	balance(d)
 }
 
-// startedAnew are the pods whose CPU counter fell from one look to the next: their
-// container is another one, each as often as it was.
+// startedAnew returns the pods whose CPU counter fell from one reading to the next, which means a
+// new container, once for each occurrence.
 func startedAnew(seen *Disruption) (pods []string) {
 	last := map[string]int64{}
 	for _, l := range seen.Looks {
@@ -232,9 +231,9 @@ func balance(d *record.Disruption) {
 	}
 }
 
-// imbalance is by what share the fullest of several replicas that are ready has more
-// connections than their mean, infinite where nobody is connected; false where one does
-// not say, or there are not several.
+// imbalance returns the excess of the fullest ready replica over their mean, as a share, which is
+// infinite without connections. It returns false if a replica's number is unknown or there are not
+// several.
 func imbalance(p record.DisruptionPoint) (share float64, known bool) {
 	most, sum, n := 0, 0, 0
 	for _, r := range p.Replicas {

@@ -1,8 +1,8 @@
-// Package verdict decides, from what a control-plane trial saw, what became of its changes and
-// whether the trial is valid.
+// Package verdict decides, from what a control-plane trial observed, which proxies had its changes
+// and whether the trial is valid.
 //
 //	Evidence (written down by package trial) + record.Trial + limits
-//	    -> who had each change when (account.go, markers.go)
+//	    -> which proxy had each change, and when (account.go, markers.go)
 //	    -> the stages of their way (package stages)
 //	    -> record.Trial, []record.Event
 //

@@ -17,86 +17,85 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Evidence is what a trial saw, besides what its record has.
+// Evidence is what a trial observed, in addition to its record.
 type Evidence struct {
 	Asked Asked `json:"asked"`
-	// Changes are the driver's records of each change, in their order, and DriveError why it
+	// Changes holds the driver's records of each change, in order, and DriveError the reason why it
 	// could not continue; "" if it could.
 	Changes    []record.Event `json:"changes"`
 	DriveError string         `json:"drive_error,omitempty"`
 	Audience   Audience       `json:"audience"`
-	// Misbehaving are the simulated proxies that do so on purpose.
+	// Misbehaving lists the simulated proxies that misbehave on purpose.
 	Misbehaving []int32 `json:"misbehaving,omitempty"`
 
-	// Markers are what the simulated proxies saw, by their clock: those of a change in the
-	// order of its event. Envoys are when real ones were seen to have markers in force, by
-	// this machine's clock; nil without any.
+	// Markers holds the sightings of the simulated proxies, by their clock. Those of a change are
+	// in the order of its event's markers. Envoys holds the times when real ones were seen with
+	// markers in force, by this machine's clock; nil without any.
 	Markers []xds.MarkerSightings `json:"markers,omitempty"`
 	Envoys  []xds.MarkerSightings `json:"envoys"`
-	// EnvoysEvery is the longest time between two looks at an Envoy.
+	// EnvoysEvery is the longest time between two polls of an Envoy.
 	EnvoysEvery time.Duration `json:"envoys_every_ns,omitempty"`
-	// Clock is how far the simulated proxies' clock is ahead of this machine's,
-	// compared before the window, and ClockAfter after it; nil if that failed.
+	// Clock is the lead of the simulated proxies' clock over this machine's, compared before the
+	// window. ClockAfter is the same after the window; nil if the comparison failed.
 	Clock      Clock  `json:"clock"`
 	ClockAfter *Clock `json:"clock_after,omitempty"`
-	// EndNS is when the trial stopped looking, in Unix nanoseconds: later sightings do not
-	// count.
+	// EndNS is when the trial stopped observing, in Unix nanoseconds: later sightings do not count.
 	EndNS int64 `json:"end_unix_ns"`
 
-	// Before and After are istiod's replicas at the window's edges.
+	// Before and After are istiod's replicas at the start and end of the window.
 	Before []Replica `json:"istiod_before"`
 	After  []Replica `json:"istiod_after"`
-	// ScalersBefore and ScalersAfter are the autoscalers of istiod then.
+	// ScalersBefore and ScalersAfter are istiod's autoscalers at these times.
 	ScalersBefore []Autoscaler `json:"autoscalers_before,omitempty"`
 	ScalersAfter  []Autoscaler `json:"autoscalers_after,omitempty"`
-	// AccountBefore and AccountAfter are those of the simulated proxies, and StreamError the
-	// last error of one of their streams.
+	// AccountBefore and AccountAfter are the accounts of the simulated proxies, and StreamError is
+	// the last error of one of their streams.
 	AccountBefore xds.Account `json:"account_before"`
 	AccountAfter  xds.Account `json:"account_after"`
 	StreamError   string      `json:"stream_error,omitempty"`
-	// Logs is what istiod's replicas wrote about their pushes.
+	// Logs holds the lines of istiod's replicas about their pushes.
 	Logs []observe.IstiodLines `json:"logs,omitempty"`
-	// Levers is istiod's answer whether its levers are in force.
+	// Levers holds istiod's report of whether its levers are in force.
 	Levers []record.Check `json:"levers,omitempty"`
 	// Installed is istiod's report, before the window, of the levers that the cell leaves as
 	// installed.
 	Installed record.Cell `json:"installed,omitempty"`
-	// Requests are the installed values of those of istiod's resource requests that a limit of
-	// the cell has changed.
+	// Requests holds the installed values of istiod's resource requests that a limit of the cell
+	// has changed.
 	Requests record.Cell `json:"installed_requests,omitempty"`
 	// TrafficWaitUS is the shortest wait for a free connection among the slowest hundredth of
 	// the due requests.
 	TrafficWaitUS float64 `json:"traffic_wait_p99_us,omitempty"`
 
-	// Routes are the outcomes of the requests through a real gateway, by the first simulator's
-	// clock, RoutesEvery the interval of those to a route.
+	// Routes holds the outcomes of the requests through a real gateway, by the first simulator's
+	// clock, and RoutesEvery the interval of requests to a route.
 	Routes      []routeprobe.Seen `json:"routes,omitempty"`
 	RoutesEvery time.Duration     `json:"routes_every_ns,omitempty"`
-	// Attached is what a Gateway's status said about its routes; nil if it was not watched.
+	// Attached is the reported status of a Gateway's routes; nil if it was not watched.
 	Attached *Attachments `json:"attached,omitempty"`
 
-	// Disruption is what was seen of the disruption after the window; nil without one.
+	// Disruption is what was observed of the disruption after the window; nil without one.
 	Disruption *Disruption `json:"disruption,omitempty"`
 
 	// Repeated says in words why earlier attempts at the trial failed.
 	Repeated []string `json:"repeated,omitempty"`
-	// Unread are counters that could not be read, or that restarted.
+	// Unread lists counters that could not be read, or that restarted.
 	Unread []record.Check `json:"unread,omitempty"`
-	// Problems say what could not be seen, and what was odd.
+	// Problems notes what could not be observed, and oddities.
 	Problems []note.Note `json:"problems,omitempty"`
 }
 
-// Asked is what the cell and the study ask for, as far as rules depend on it.
+// Asked is what the cell and the study request, where rules depend on it.
 type Asked struct {
-	Clients       string        `json:"clients"` // as the factor has it
+	Clients       string        `json:"clients"` // level of the factor
 	DebounceAfter time.Duration `json:"debounce_after_ns"`
 	EDSDebounce   bool          `json:"eds_debounce"`
-	// Settle is how long the trial waits for sightings after the last change.
+	// Settle is the time that the trial waits for sightings after the last change.
 	Settle time.Duration `json:"settle_ns"`
-	// ConnectionAge is the age that istiod limits connections to, if the cell names it; 0: any
-	// age, or as installed.
+	// ConnectionAge is istiod's maximum connection age, if the cell names it; 0: no limit, or as
+	// installed.
 	ConnectionAge time.Duration `json:"connection_age_ns,omitempty"`
-	// ScopeNamespace is the one that a Sidecar of scope namespace is for.
+	// ScopeNamespace is the namespace of a Sidecar of scope namespace.
 	ScopeNamespace string `json:"scope_namespace"`
 }
 
@@ -105,13 +104,13 @@ func (a Asked) good() bool {
 	return a.Clients == controlplane.ClientsGood || a.Clients == study.NotApplicable
 }
 
-// Clock is how far a clock is ahead of another, with the bound of the measurement's error.
+// Clock is the lead of one clock over another, with the bound of the measurement error.
 type Clock struct {
 	Ahead time.Duration `json:"ahead_ns"`
 	Bound time.Duration `json:"bound_ns"`
 }
 
-// Known is the offset as far as certain: within the bound it counts as none.
+// Known returns the certain part of the offset: within the error bound it counts as none.
 func (c Clock) Known() time.Duration {
 	if c.Ahead.Abs() <= c.Bound {
 		return 0
@@ -119,20 +118,19 @@ func (c Clock) Known() time.Duration {
 	return c.Ahead
 }
 
-// Audience is who may need changes.
+// Audience holds the proxies that may need changes.
 type Audience struct {
-	// Proxies are the simulated ones first, then the real ones; sightings
-	// count them from 0.
+	// Proxies lists the simulated proxies first, then the real ones; sightings count them from 0.
 	Proxies   []Proxy `json:"proxies"`
 	Simulated int     `json:"simulated"`
-	// Unwatched is how many more of the study's own proxies may be connected, at most: those
-	// of its traffic, and its real gateway.
+	// Unwatched is the maximum number of additional proxies of the study that may be connected:
+	// those of its traffic, and its real gateway.
 	Unwatched int `json:"unwatched,omitempty"`
-	// Scopes are those of the changes.
+	// Scopes are the scopes of the changes.
 	Scopes []churn.Scope `json:"scopes"`
-	// What the levers let proxies see: the mesh's default for exports, and the
-	// Sidecar resource with its egress hosts, which applies to all sidecars, to
-	// those of some namespaces, or to those of one workload there.
+	// What the levers let proxies see: the mesh's default for exports, and the Sidecar resource
+	// with its egress hosts, which applies to all sidecars, to those of some namespaces, or to
+	// those of one workload there.
 	ExportTo     string   `json:"export_to,omitempty"`
 	SidecarScope string   `json:"sidecar_scope,omitempty"`
 	EgressHosts  []string `json:"egress_hosts"`
@@ -140,7 +138,7 @@ type Audience struct {
 	Workload     string   `json:"workload,omitempty"`
 }
 
-// Proxy is one that may need a change.
+// Proxy is a proxy that may need a change.
 type Proxy struct {
 	Type      string `json:"type"` // as population names it
 	Name      string `json:"name"`
@@ -148,10 +146,10 @@ type Proxy struct {
 	Workload  string `json:"workload,omitempty"`
 }
 
-// Ztunnel reports whether a proxy is one: it shows other markers than the rest.
+// Ztunnel reports whether a proxy is a ztunnel, which shows different markers.
 func (a Audience) Ztunnel(proxy int32) bool { return a.Proxies[proxy].Type == population.Ztunnel }
 
-// Real is how many of the proxies are real.
+// Real returns the number of real proxies.
 func (a Audience) Real() int { return len(a.Proxies) - a.Simulated }
 
 // Needs reports whether a proxy's configuration must show a change.
@@ -176,7 +174,7 @@ func (a Audience) visibility() churn.Visibility {
 	return v
 }
 
-// Replica is a container of istiod's; one that was restarted is another.
+// Replica is a container of istiod. A restarted one is a different Replica.
 type Replica struct {
 	Pod      string `json:"pod"`
 	Restarts int32  `json:"restarts"`
@@ -190,16 +188,16 @@ type Autoscaler struct {
 	Min      int32  `json:"min"`
 	Max      int32  `json:"max"`
 	Replicas int32  `json:"replicas"`
-	ScaledNS int64  `json:"scaled_unix_ns,omitempty"` // when it last did; 0: never
+	ScaledNS int64  `json:"scaled_unix_ns,omitempty"` // last scaling; 0: never
 }
 
-// autoscaled names autoscalers that changed the number of istiod's replicas between two
-// moments, even if it is the same again; "" if none did.
+// autoscaled names autoscalers that changed the number of istiod's replicas between two times, even
+// if it is the same again; "" if none did.
 func autoscaled(before, after []Autoscaler) string {
 	var parts []string
 	for _, now := range after {
 		i := slices.IndexFunc(before, func(a Autoscaler) bool { return a.Name == now.Name })
-		if i < 0 || before[i].ScaledNS == now.ScaledNS { // how many it wants may be told late
+		if i < 0 || before[i].ScaledNS == now.ScaledNS { // the desired number may be reported late
 			continue
 		}
 		parts = append(parts, fmt.Sprintf("autoscaler %s (%d to %d) scaled it from %d to %d, which the lever istiod_replicas prevents", now.Name, now.Min, now.Max, before[i].Replicas, now.Replicas))
@@ -207,11 +205,10 @@ func autoscaled(before, after []Autoscaler) string {
 	return strings.Join(parts, ", ")
 }
 
-// Lived reports whether all replicas of istiod lived from before to after.
+// Lived reports whether all of istiod's replicas lived from before to after.
 func Lived(before, after []Replica) bool { return cameAndWent(before, after) == "" }
 
-// cameAndWent names istiod's containers that ended or came between two moments; "" if none
-// did.
+// cameAndWent names istiod's containers that ended or started between two times; "" if none did.
 func cameAndWent(before, after []Replica) string {
 	var parts []string
 	for _, r := range before {

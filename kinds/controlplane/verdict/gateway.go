@@ -9,17 +9,16 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Attachments is what a watch saw the status of a Gateway say about its routes.
+// Attachments is the route status of a Gateway, as a watch saw it.
 type Attachments struct {
-	// Seen are the statuses in their order, each another than the one before.
+	// Seen lists the distinct successive statuses in order.
 	Seen []Attachment `json:"seen"`
-	// Before is how many routes the Gateway had before the first change.
+	// Before is the number of the Gateway's routes before the first change.
 	Before int `json:"before"`
-	// WithdrawnNS is when the first deletion of a route was sent, WithdrawNS when the last was
-	// answered.
+	// WithdrawnNS is when the first route deletion was sent, WithdrawNS when the last was answered.
 	WithdrawnNS int64 `json:"withdrawn_unix_ns"`
 	WithdrawNS  int64 `json:"withdrawal_answered_unix_ns"`
-	// Kept says that not all of them were deleted, and that the status was not waited for.
+	// Kept means that not all of them were deleted, and that the status was not awaited.
 	Kept bool `json:"kept,omitempty"`
 }
 
@@ -69,10 +68,10 @@ func (r *ruling) gateway() {
 	}
 }
 
-// here converts a time of the first simulator's clock to this machine's.
+// here converts a time from the first simulator's clock to this machine's.
 func (r *ruling) here(ns int64) int64 { return ns - int64(r.seen.Clock.Known()) }
 
-// served is the outcome of requests for the route of a committed change.
+// served returns the outcome of requests for the route of a committed change.
 func (r *ruling) served(e *record.Event, s routeprobe.Seen) *record.Served {
 	since := func(ns int64) *int64 {
 		if ns == 0 {
@@ -84,7 +83,7 @@ func (r *ruling) served(e *record.Event, s routeprobe.Seen) *record.Served {
 	return &record.Served{GoodUS: since(s.GoodNS), AnsweredUS: since(s.AnsweredNS), BadUS: since(s.BadNS), Statuses: maps.Clone(s.Statuses), Relapses: s.Relapses, Failed: s.Failed}
 }
 
-// attached determines when the status of a Gateway had all routes, and when none any more.
+// attached determines when a Gateway's status showed all routes, and when it showed none again.
 func (r *ruling) attached() {
 	seen := r.seen.Attached
 	if seen == nil {
@@ -108,7 +107,7 @@ func (r *ruling) attached() {
 	for i, a := range seen.Seen {
 		out.Most = max(out.Most, a.Routes)
 		switch {
-		case i == 0: // as it was
+		case i == 0: // initial status
 		case a.AtNS >= seen.WithdrawnNS:
 			out.Unwrites++
 		default:
@@ -130,8 +129,8 @@ func (r *ruling) attached() {
 	}
 }
 
-// reached is how long after an instant the status was first as wanted, in microseconds; nil if
-// it never was.
+// reached returns the time from an instant until the status was first as wanted, in microseconds;
+// nil if it never was.
 func (a *Attachments) reached(since int64, wanted func(Attachment) bool) *int64 {
 	i := slices.IndexFunc(a.Seen, wanted)
 	if i < 0 || since == 0 {

@@ -31,7 +31,7 @@ func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
 	return trial, events, nil
 }
 
-// check finds evidence that rules cannot work with.
+// check finds evidence that rules cannot use.
 func (e Evidence) check(t record.Trial) error {
 	if t.Control == nil {
 		return fmt.Errorf("the trial is not one of the control plane")
@@ -64,9 +64,9 @@ func (e Evidence) check(t record.Trial) error {
 	return nil
 }
 
-// Of completes a trial's record: what became of its changes, on which way, and whether the
-// trial is valid. The events are the changes with who had them when. What the record has of
-// this already is replaced.
+// Of completes a trial's record: the outcome of its changes, the stages of their way, and whether
+// the trial is valid. The returned events are the changes with their sightings. Of replaces any
+// such data already in the record.
 func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Event) {
 	r := newRuling(t, e, l)
 	r.count()
@@ -104,8 +104,8 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 	return r.trial, r.events
 }
 
-// Salvage determines, as far as known, what became of the changes of a trial that failed after
-// they were made.
+// Salvage determines, as far as possible, the outcome of the changes in a trial that failed after
+// making them.
 func Salvage(t record.Trial, e Evidence) (record.Trial, []record.Event) {
 	r := newRuling(t, e, nil)
 	r.Note(e.Problems...)
@@ -115,7 +115,7 @@ func Salvage(t record.Trial, e Evidence) (record.Trial, []record.Event) {
 	return r.trial, r.events
 }
 
-// ruling is a trial that is being judged.
+// ruling is the judgment of one trial in progress.
 type ruling struct {
 	verdict.Sheet
 	trial  record.Trial
@@ -127,7 +127,7 @@ type ruling struct {
 
 func newRuling(t record.Trial, e Evidence, l verdict.Limits) *ruling {
 	control := *t.Control
-	t.Control = &control // the caller's stays as it is
+	t.Control = &control // do not modify the caller's
 	r := &ruling{trial: t, seen: e, limits: l}
 	r.events, r.sum = account(e.Changes, e.observations())
 	return r
@@ -157,11 +157,11 @@ func (r *ruling) count() {
 	}
 }
 
-// ms is a time in milliseconds.
+// ms converts a time to milliseconds.
 func ms(d time.Duration) float64 { return float64(d) / 1e6 }
 
-// drift compares the offset of the simulated sidecars' clock at the end with that at the
-// beginning.
+// drift compares the offset of the simulated sidecars' clock at the end with the offset at the
+// start.
 func (r *ruling) drift() {
 	before, after := r.seen.Clock, r.seen.ClockAfter
 	if after == nil {
@@ -181,7 +181,7 @@ func (r *ruling) account() {
 	r.Check("account", lacking == "", "%s", text)
 }
 
-// changes checks whether all were made, while istiod lived.
+// changes checks whether all changes were made while istiod lived.
 func (r *ruling) changes() {
 	r.account()
 	r.Check("committed", r.sum.failed == 0, "%d of %d changes were not taken by the API server%s", r.sum.failed, r.sum.planned, firstError(r.events, r.seen.DriveError))
@@ -198,7 +198,7 @@ func (r *ruling) changes() {
 	}
 }
 
-// missing checks for sightings that are absent, and for those that may only seem so.
+// missing checks for absent sightings, and for those that may only appear absent.
 func (r *ruling) missing() {
 	sum := r.sum
 	if sum.missed > 0 {
@@ -214,8 +214,7 @@ func (r *ruling) missing() {
 	r.Check("announced", sum.unlooked == 0, "%d changes that proxies lack may have come to them before they looked for these", sum.unlooked)
 }
 
-// fleet checks the simulated sidecars: whether all stayed connected, and
-// whether they understood everything.
+// fleet checks whether all simulated sidecars stayed connected and understood everything.
 func (r *ruling) fleet() {
 	a, simulated := r.seen.AccountAfter, r.seen.Audience.Simulated
 	lost := int64(0)
@@ -250,25 +249,25 @@ func (r *ruling) fleet() {
 	r.Check("accepted", nacks == 0 || r.seen.Asked.Clients == controlplane.ClientsRejects, "%d responses were rejected", nacks)
 }
 
-// Away is how many of some proxies may be without a connection at a time if istiod limits the
-// age of connections: each is, for about a second.
+// Away returns how many of some proxies may be disconnected at a time if istiod limits the age of
+// connections: each proxy is disconnected for about a second.
 func Away(proxies int, age time.Duration) int {
 	return min(proxies, mostBy(float64(proxies)*float64(time.Second)/float64(age)))
 }
 
-// aged is how many connections of some proxies their age ends in a window, at most. The age
-// varies by a tenth at random, and connections that began together end together: a window may
+// aged returns the maximum number of connections of some proxies that end from age in a window. The
+// age varies randomly by a tenth, and connections that began together end together, so a window may
 // see twice the average. No connection ends again before its age.
 func aged(proxies int, age, window time.Duration) int {
-	ages := float64(window+2*time.Second) / (0.9 * float64(age)) // counters are read a little before and after
+	ages := float64(window+2*time.Second) / (0.9 * float64(age)) // counters are read slightly before and after
 	return min(mostBy(2*float64(proxies)*ages), proxies*(1+int(ages)))
 }
 
-// mostBy is how often, at most, a random event happens with this mean: beyond four standard
-// deviations of a Poisson distribution.
+// mostBy returns the maximum count of a random event with this mean: four standard deviations of a
+// Poisson distribution above it.
 func mostBy(mean float64) int { return int(math.Ceil(mean + 4*math.Sqrt(mean) + 2)) }
 
-// lastError is the last error of a stream, if one was lost.
+// lastError returns the last error of a stream, if one was lost.
 func (r *ruling) lastError(lost int64) []string {
 	if lost == 0 || r.seen.StreamError == "" {
 		return nil
@@ -276,7 +275,7 @@ func (r *ruling) lastError(lost int64) []string {
 	return []string{r.seen.StreamError}
 }
 
-// firstError says why changes failed, with the first reason.
+// firstError explains why changes failed, with the first reason.
 func firstError(changes []record.Event, driveError string) string {
 	for _, e := range changes {
 		if e.Error != "" {

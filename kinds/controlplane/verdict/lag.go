@@ -9,13 +9,13 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// lag checks how late the simulated sidecars were. The time of receipt is the kernel's time of
-// a message's last byte, which is unaffected by lateness; but the sidecar reads, works and
-// answers later, which delays every acknowledgement, and so the convergence. Both that lag and
-// the whole turn, from a receipt until its answer was written, are compared with the
-// convergence. An acknowledgement that waits for what istiod has yet to send, as Envoy's of
-// new clusters does for their endpoints, is not late. Without the kernel's times only the lag
-// of timers is known; then the times of receipt include it too.
+// lag checks how late the simulated sidecars were. The time of receipt is the kernel's time of a
+// message's last byte, which lateness does not affect. But the sidecar reads, works and answers
+// later, which delays every acknowledgement and so the convergence. lag compares both that delay
+// and the whole turn, from receipt until the answer was written, with the convergence. An
+// acknowledgement that waits for further messages from istiod is not late, such as Envoy's
+// acknowledgement of new clusters, which waits for their endpoints. Without the kernel's times only
+// the lag of timers is known, and the times of receipt include it too.
 func (r *ruling) lag() {
 	const name = "simulator-lag"
 	a := r.seen.AccountAfter
@@ -34,8 +34,7 @@ func (r *ruling) lag() {
 	}
 	acks, most := acknowledged(r.events), r.limits.Of(simulatorLagMost)
 	if len(acks) == 0 {
-		// Nothing to weigh it against; where nothing was to come, nothing is
-		// wrong with that.
+		// There is nothing to compare with. If nothing was due, that is fine.
 		r.Check(name, r.sum.due == 0 && a.Lag.At(0.99) <= most, "%s; of %d pairs of a change and a sidecar none was acknowledged to compare that with (at most %.0f us)", lag, r.sum.due, most)
 		return
 	}
@@ -55,8 +54,8 @@ func (r *ruling) lag() {
 		lag, a.LagSource, a.Turn.At(0.5), a.Turn.At(0.99), beside[0], beside[1])
 }
 
-// acknowledged are the times from commits to the acknowledgements of simulated sidecars,
-// microseconds, in order.
+// acknowledged returns the times from commits to the acknowledgements of simulated sidecars, in
+// microseconds, sorted.
 func acknowledged(events []record.Event) (acks []float64) {
 	for _, e := range events {
 		for _, us := range e.Seen.AckedUS {
@@ -69,8 +68,8 @@ func acknowledged(events []record.Event) (acks []float64) {
 	return acks
 }
 
-// ranked is a quantile of ordered values: the smallest that this share of them do not exceed;
-// 0 without any.
+// ranked returns a quantile of sorted values: the smallest value not exceeded by this share of
+// them; 0 without values.
 func ranked(values []float64, q float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -78,7 +77,7 @@ func ranked(values []float64, q float64) float64 {
 	return values[max(0, int(math.Ceil(q*float64(len(values))))-1)]
 }
 
-// costs checks the cost of measuring: the simulated sidecars, and the looks at real Envoys.
+// costs checks the cost of measuring: that of the simulated sidecars and of polling real Envoys.
 func (r *ruling) costs() {
 	cpu := r.trial.CPU
 	simulator, istiod := cpu[record.PartSimulator].TotalS(), cpu[record.PartControl].TotalS()

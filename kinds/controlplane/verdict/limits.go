@@ -6,9 +6,9 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-// What a valid trial may have.
+// Limits for a valid trial.
 var (
-	// A real sidecar takes a fraction of istiod's wait for more changes.
+	// A real sidecar takes a fraction of istiod's debounce time.
 	simulatorLag = verdict.Limit{Name: "simulator-lag", Default: 0.1, Unit: "ratio",
 		Doc: "how much of the convergence the simulated sidecars' own lateness may be, at the median and at the 99th percentile"}
 	simulatorLagLeast = verdict.Limit{Name: "simulator-lag-least", Default: 1000, Unit: "us",
@@ -31,12 +31,11 @@ var (
 		Doc: "how much sooner than istiod's wait allows a proxy may have a change, since the API server's answer takes time"}
 	commitsLate = verdict.Limit{Name: "commits-noted-share", Default: 0.1, Unit: "ratio",
 		Doc: "share of the changes that may come sooner than that"}
-	// A slower one was suspended or far too busy, and its changes came later than planned, and
+	// A slower API server was suspended or overloaded, and its changes came later than planned, and
 	// together.
 	apiServer = verdict.Limit{Name: "api-server", Default: 2, Unit: "s",
 		Doc: "how long the API server may take for a change"}
-	// What istiod counts and what reaches sidecars may differ at the window's
-	// edges.
+	// Istiod's counts and the sidecars' may differ at the edges of the window.
 	pushesEdge = verdict.Limit{Name: "pushes", Default: 2,
 		Doc: "by how many istiod's count of pushes and the simulated sidecars' may differ"}
 	pushesEdgeShare = verdict.Limit{Name: "pushes-share", Default: 0.01, Unit: "ratio",
@@ -52,7 +51,7 @@ var (
 		Doc: "how long 1% of the requests may wait for a free connection without a warning"}
 	simulatorCPU = verdict.Limit{Name: "simulator-cpu", Default: 0.5, Unit: "ratio",
 		Doc: "share of istiod's CPU that the simulated sidecars may use without a warning: on one machine they disturb it"}
-	// They carry no traffic of the study's, so most of their use is the cost of being asked.
+	// They carry none of the study's traffic, so polling accounts for most of their use.
 	realCPU = verdict.Limit{Name: "real-sidecars-cpu", Default: 0.05, Unit: "ratio",
 		Doc: "share of the machine's CPU that real sidecars may use, without a warning, to report what they have in force"}
 	clockBound = verdict.Limit{Name: "clock-bound", Default: 1, Unit: "ms",
@@ -63,7 +62,7 @@ var (
 		Doc: "how far below zero a stage may be without a warning, as answers take time and clocks differ"}
 )
 
-// Limits are all of the kind's.
+// Limits lists all limits of the kind.
 var Limits = []verdict.Limit{
 	verdict.Unattributed, verdict.UnattributedBusy,
 	simulatorLag, simulatorLagLeast, simulatorLagMost, simulatorLagTiny,
@@ -72,7 +71,7 @@ var Limits = []verdict.Limit{
 	trafficWait, simulatorCPU, realCPU, clockBound, clockDrift, simulatorsApart, stageEarly, verdict.Steal,
 }
 
-// lasting is a limit in units of time.
+// lasting returns a limit as a duration.
 func (r *ruling) lasting(l verdict.Limit) time.Duration {
 	unit := map[string]time.Duration{"us": time.Microsecond, "ms": time.Millisecond, "s": time.Second}[l.Unit]
 	return time.Duration(r.limits.Of(l) * float64(unit))

@@ -8,36 +8,35 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// markKey is what a marker says about a resource: that it shows a text, or no longer shows it.
+// markKey is a statement of a marker about a resource: that it shows a text, or no longer shows it.
 type markKey struct {
 	kind, resource, text string
 	gone                 bool
 }
 
-// opposite is what undoes it.
+// opposite returns the statement that reverses it.
 func (k markKey) opposite() markKey {
 	k.gone = !k.gone
 	return k
 }
 
-// ofZtunnels says that only ztunnels show it, and ofEndpoints that it is about an endpoint,
-// which a proxy may keep after it is gone.
+// ofZtunnels reports whether only ztunnels show it. ofEndpoints reports whether it is about an
+// endpoint, which a proxy may keep after it is gone.
 func (k markKey) ofZtunnels() bool  { return record.Marker{Type: k.kind}.OfZtunnels() }
 func (k markKey) ofEndpoints() bool { return k.kind == "eds" || k.kind == "wds" }
 
-// mark is a marker of a change, and who showed it.
+// mark is a marker of a change, with the proxies that showed it.
 type mark struct {
 	markKey
-	change int // place in the events
-	// When the change was committed and, of an address that goes, when it was
-	// gone; and from when on what proxies got was searched for it, 0: from the
-	// beginning. Nanoseconds since 1970.
+	change int // index of the event
+	// When the change was committed, when a removed address was gone, and the time from which
+	// messages to proxies were searched for the marker (0: from the start). Unix nanoseconds.
 	committed, goneNS, searched int64
 	sights                      map[int32]sighting
 }
 
-// marks are the markers of each event, with what proxies showed of them until the trial
-// stopped looking.
+// marks returns the markers of each event, with the proxies' sightings until the trial stopped
+// observing.
 func (w observations) marks(events []record.Event) [][]mark {
 	out := make([][]mark, len(events))
 	place := make(map[int]int, len(events))
@@ -57,8 +56,8 @@ func (w observations) marks(events []record.Event) [][]mark {
 	return out
 }
 
-// collect assigns sightings to their markers: of each change in the order of its markers. It
-// corrects clock offsets, and ignores sightings after the end.
+// collect assigns sightings to their markers, which are in the order of each change's markers. It
+// corrects clock offsets and ignores sightings after the end.
 func (w observations) collect(marks [][]mark, place map[int]int, from []xds.MarkerSightings, ahead time.Duration, as func(at, acked int64) sighting) {
 	end := int64(math.MaxInt64)
 	if !w.end.IsZero() {
@@ -76,8 +75,8 @@ func (w observations) collect(marks [][]mark, place map[int]int, from []xds.Mark
 		if s.SearchedFromNS != 0 {
 			m.searched = s.SearchedFromNS - int64(ahead)
 		}
-		// Of proxies that were sent a change in one with what it takes back,
-		// what they were sent after its commit counts.
+		// For proxies that received a change together with its reversal, messages sent after its
+		// commit count.
 		all := s.After(m.committed + int64(ahead))
 		showed := map[int32]int64{}
 		for n, p := range s.Proxy {
@@ -98,9 +97,9 @@ func (w observations) collect(marks [][]mark, place map[int]int, from []xds.Mark
 	}
 }
 
-// joined is when a proxy had a change: when it had shown the last of its markers. A proxy that
-// never had something need not show its removal, for example if one push brings two changes.
-// The second result, what it lacks, is empty if it had the change.
+// joined returns when a proxy had a change: when it had shown the last of its markers. A proxy that
+// never had something need not show its removal, for example if one push carries two changes. The
+// second result lists the markers that it lacks and is empty if it had the change.
 func joined(marks []mark, past map[string][]mark, p int32) (s sighting, lacking []mark) {
 	s = sighting{received: record.Never, acked: record.Never, applied: record.Never}
 	seen := 0
@@ -125,7 +124,7 @@ func joined(marks []mark, past map[string][]mark, p int32) (s sighting, lacking 
 	return s, lacking
 }
 
-// history has the markers of endpoints by address, in the order of their changes.
+// history returns the markers of endpoints by address, in the order of their changes.
 func history(marks [][]mark) map[string][]mark {
 	out := map[string][]mark{}
 	for _, of := range marks {
@@ -140,8 +139,8 @@ func history(marks [][]mark) map[string][]mark {
 
 func (k markKey) address() string { return k.resource + "\x00" + k.text }
 
-// held reports whether a proxy had what a marker says is gone, before it went. An address
-// without an earlier change was there from the beginning.
+// held reports whether a proxy had what a marker says is gone, before it went. An address without
+// an earlier change existed from the start.
 func held(past map[string][]mark, m mark, p int32) bool {
 	has := true
 	for i, one := range past[m.address()] {
@@ -158,11 +157,10 @@ func held(past map[string][]mark, m mark, p int32) bool {
 	return has
 }
 
-// stale is how long a proxy held endpoints that a change had taken away,
-// summed over them: each from when it was gone until the proxy dropped it. One
-// that never did so held it until it had a later change that made up for this
-// one (at; math.MaxInt64 for none), until the endpoint was back, or until the
-// trial stopped looking.
+// stale returns the time for which a proxy held endpoints that a change had removed, summed over
+// them, each from its removal until the proxy dropped it. A proxy that never dropped an endpoint
+// held it until it had a later change that replaced this one (at; math.MaxInt64 for none), until
+// the endpoint was back, or until the trial stopped observing.
 func (w observations) stale(e *record.Event, marks []mark, past map[string][]mark, later future, p int32, at int64) time.Duration {
 	sum := int64(0)
 	for _, m := range marks {
@@ -175,7 +173,7 @@ func (w observations) stale(e *record.Event, marks []mark, past map[string][]mar
 		}
 		switch s, dropped := m.sights[p]; {
 		case dropped && s.stayed, !dropped && !held(past, m, p):
-			continue // it never had it
+			continue // the proxy never had it
 		case dropped:
 			until = min(until, s.when())
 		default:

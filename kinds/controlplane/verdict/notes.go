@@ -2,14 +2,14 @@ package verdict
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
-// What trials of the control plane warn of.
+// Warnings about control-plane trials.
 var (
 	noteEnvoysEvery   = note.Define("envoys_read_every", "when real Envoys had a change in force is known to within %.3g ms")
 	noteClockMoved    = note.Define("simulators_clock_moved", "the simulated sidecars' clock moved by %.3g ms (known to within %.3g ms) against this machine's in the window: times of the last changes are off by that")
 	noteClockBound    = note.Define("simulators_clock_unsure", "the simulated sidecars' clock is known to within %.3g ms")
 	noteClocksApart   = note.Define("simulators_clocks_apart", "how far apart the simulators' clocks were is known to %.1f ms only: set the clocks of nodes by NTP, or run closer to the cluster")
 	noteOthersChanged = note.Define("others_connected_changed", "%d proxies of others are connected to this istiod when the window begins and %d when it ends: its pushes, bytes, CPU and memory include theirs, and what a proxy that connects is sent")
-	// NoteOthers is of an istiod that serves others too.
+	// NoteOthers applies to an istiod that also serves other proxies.
 	NoteOthers    = note.Define("others_connected", "%d proxies of others are connected to this istiod: its pushes, bytes, CPU and memory include theirs")
 	noteMissed    = note.Define("sightings_missed", "%d of %d sightings never came within %v of the last change: proxies that needed a change do not have it")
 	noteUnneeded  = note.Define("sent_beyond_scope", "%d times a proxy was sent a change that its scope keeps from it")

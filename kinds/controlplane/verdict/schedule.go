@@ -8,12 +8,11 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// schedule checks that changes left at the rate at which they were to
-// leave. That a change leaves late does no harm by itself, since its way
-// counts from its own commit; but istiod merges changes that come close
-// together, so that neither their rate nor their places in the schedule may be
-// others than planned. What is short beside the convergence is neither: where
-// changes wait for seconds, a tenth of one earlier or later merges no others.
+// schedule checks that changes left at the intended rate. A late change does no harm in itself,
+// since its way counts from its own commit. But istiod merges changes that are close together, so
+// both their rate and their places in the schedule must be as planned. Deviations that are short
+// compared with the convergence do not count: if changes wait for seconds, shifting one by a tenth
+// of that merges no others.
 func (r *ruling) schedule() {
 	var planned, sent []int64
 	var lates []time.Duration
@@ -47,8 +46,8 @@ func (r *ruling) schedule() {
 		len(sent), got.Round(time.Millisecond), want.Round(time.Millisecond), moved, least.Round(time.Millisecond), lates[len(lates)-1].Round(time.Microsecond))
 }
 
-// answers checks that the API server took changes as they were sent: what
-// waits there comes to istiod at another rate than the cell says.
+// answers checks that the API server accepted changes as they were sent: changes that queue there
+// reach istiod at a different rate than the cell's.
 func (r *ruling) answers() {
 	most := r.lasting(apiServer)
 	sent, slow, worst := 0, 0, time.Duration(0)
@@ -67,18 +66,17 @@ func (r *ruling) answers() {
 		worst.Round(time.Millisecond), most, slow, sent)
 }
 
-// byController tells whether what counts as a change's commit is a
-// controller's work, not the answer to the change itself.
+// byController reports whether a change's commit is the work of a controller rather than the answer
+// to the change itself.
 func byController(e record.Event) bool {
 	return strings.HasPrefix(e.Object, "Pod/") || strings.HasPrefix(e.Object, "Deployment/")
 }
 
-// commits checks that the API server's answers and our own watch, from
-// which times count, were noted when they came. Istiod waits for more changes
-// after each: where a proxy had one sooner than that, both were noted late,
-// because this machine had no time for them. What is short beside the convergence,
-// as where changes wait for half a minute, is off by no more than a change may be off
-// its place in the schedule.
+// commits checks that the API server's answers and our own watch events, from which times count,
+// were recorded on arrival. Istiod waits for more changes after each, so if a proxy had a change
+// sooner than that, both were recorded late, because this machine was too busy. Delays that are
+// short compared with the convergence, for example if changes wait for half a minute, are allowed
+// up to the deviation allowed in the schedule.
 func (r *ruling) commits() {
 	allowed := max(r.lasting(commitsNoted), time.Duration(r.limits.Of(driverBeside)*ranked(acknowledged(r.events), 0.5))*time.Microsecond)
 	least := r.seen.Asked.DebounceAfter
@@ -86,7 +84,7 @@ func (r *ruling) commits() {
 		least = 0 // some changes are pushed at once
 	}
 	late, seen, worst := 0, 0, time.Duration(0)
-	before := int64(0) // the commit before
+	before := int64(0) // previous commit
 	for _, e := range r.events {
 		least := least
 		if e.CommittedNS != 0 {
@@ -95,7 +93,7 @@ func (r *ruling) commits() {
 			}
 			before = e.CommittedNS
 		}
-		// Of endpoints a controller commits more than one step.
+		// A controller commits endpoints in several steps.
 		if byController(e) {
 			continue
 		}
@@ -115,8 +113,8 @@ func (r *ruling) commits() {
 		late, seen, worst.Round(time.Microsecond))
 }
 
-// firstReceived is when the first simulated proxy received a change, after its
-// commit.
+// firstReceived returns the time from a change's commit until the first simulated proxy received
+// it.
 func firstReceived(e record.Event) (first time.Duration, known bool) {
 	for _, us := range e.Seen.ReceivedUS {
 		if at := time.Duration(us) * time.Microsecond; us != record.Never && (!known || at < first) {

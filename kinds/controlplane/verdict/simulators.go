@@ -8,14 +8,13 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-// simulatorsApart bounds how far times of different pods' proxies may be off beside
-// each other.
+// simulatorsApart limits the difference between the clocks of different simulator pods.
 var simulatorsApart = verdict.Limit{Name: "simulators-apart", Default: 1, Unit: "ms",
 	Doc: "how far apart the clocks of several simulators may have been, once what they differed by before the window was corrected"}
 
-// simulators says whether the pods that had the simulated proxies saw together what one
-// would have seen: all proxies, each once, and by one clock. Where the bounds of errors
-// are wider than the limit nobody knows the latter.
+// simulators checks that the simulator pods together observed what a single one would have: all
+// proxies, each once, by one clock. The clock check is inconclusive if the error bounds are wider
+// than the limit.
 func (r *ruling) simulators() {
 	all, asked := r.trial.Control.Simulators, controlplane.SimulatorsIn(r.trial.Cell)
 	if asked == 1 && len(all) == 0 {
@@ -30,7 +29,7 @@ func (r *ruling) simulators() {
 	r.Check("simulators", len(all) == asked && proxies == simulated && counted == simulated,
 		"%d of %d simulators had %d of the %d simulated proxies, and their accounts are of %d", len(all), asked, proxies, simulated, counted)
 	least, most, of := verdict.Apart(clocks)
-	for _, s := range all { // what was taken off is known, so that the second comparison alone says what that left
+	for _, s := range all { // the first offset was subtracted, so the second comparison shows what remains
 		least = max(least, math.Abs(s.After.AheadUS-s.Before.AheadUS)-s.After.ErrorUS)
 	}
 	limit := float64(r.lasting(simulatorsApart)) / float64(time.Microsecond)

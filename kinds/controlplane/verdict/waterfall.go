@@ -7,9 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// stages fills in the stages of the changes' way, from istiod's log, its
-// metrics and the proxies' times. It is the way to sidecars and gateways: what ztunnels
-// are sent is of other types.
+// stages fills in the stages of the changes' way, from istiod's log, its metrics and the proxies'
+// times. It covers sidecars and gateways; ztunnels receive other types.
 func (r *ruling) stages() stages.Waterfall {
 	var names []string
 	for _, p := range r.seen.Audience.Proxies {
@@ -21,7 +20,7 @@ func (r *ruling) stages() stages.Waterfall {
 	return w
 }
 
-// withoutZtunnels are the events as far as they are about the other proxies.
+// withoutZtunnels returns the events reduced to proxies other than ztunnels.
 func (r *ruling) withoutZtunnels() []record.Event {
 	if !slices.ContainsFunc(r.events, func(e record.Event) bool { return slices.ContainsFunc(e.Markers, record.Marker.OfZtunnels) }) {
 		return r.events
@@ -34,7 +33,7 @@ func (r *ruling) withoutZtunnels() []record.Event {
 	return out
 }
 
-// odd says what is odd about a waterfall.
+// odd notes anomalies of a waterfall.
 func (r *ruling) odd(w stages.Waterfall) {
 	if lost, of := stages.LostLines(r.seen.Logs, r.trial.Control.Istiod); lost > 0 {
 		r.Warn(noteLostLines, lost, of)
