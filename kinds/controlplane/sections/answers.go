@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// controlAnswers are a control-plane study's answers in words: what never
-// came, what searches found, what each lever does, and where the time goes.
+// controlAnswers returns a control-plane study's answers in words: what never arrived, what
+// searches found, what each lever does, and where the time goes.
 func controlAnswers(f record.Findings) []string {
 	answers := slices.Concat(tuningAnswers(f), soakAnswers(f), faultAnswers(f))
 	answers = append(answers, report.SearchAnswers(f)...)
@@ -22,7 +22,7 @@ func controlAnswers(f record.Findings) []string {
 	answers = append(answers, routeAnswers(f)...)
 	answers = append(answers, sidecarAnswers(f)...)
 	answers = append(answers, recoveryAnswers(f)...)
-	if f.Tuning == nil { // cells were chosen by what these would tell
+	if f.Tuning == nil { // a tuning chose its cells by these figures
 		answers = append(answers, leverAnswers(f)...)
 	}
 	if c, ok := describedCell(f); ok {
@@ -31,8 +31,8 @@ func controlAnswers(f record.Findings) []string {
 	return answers
 }
 
-// describedCell is the cell whose convergence is told in full: the baseline,
-// or the first with a valid trial.
+// describedCell returns the cell whose convergence is described in full: the baseline, or the first
+// with a valid trial.
 func describedCell(f record.Findings) (record.CellSummary, bool) {
 	best := -1
 	for i, c := range f.Cells {
@@ -49,7 +49,7 @@ func describedCell(f record.Findings) (record.CellSummary, bool) {
 	return f.Cells[best], true
 }
 
-// faultAnswers tells of changes that did not arrive.
+// faultAnswers describes changes that did not arrive.
 func faultAnswers(f record.Findings) []string {
 	var missed, pairs int64
 	failed := 0
@@ -77,23 +77,23 @@ func faultAnswers(f record.Findings) []string {
 	return out
 }
 
-// maxLeverAnswers is how many levers have a sentence each; the table has all.
+// maxLeverAnswers limits the number of levers with a sentence each; the table has all.
 const maxLeverAnswers = 6
 
-// leverAnswers says what each cell changes against its baseline, those first
-// that save the most pushes.
+// leverAnswers describes what each cell changes against its baseline, starting with those that save
+// the most pushes.
 func leverAnswers(f record.Findings) []string {
 	type lever struct {
 		sentence string
 		saved    float64
 	}
 	var levers []lever
-	var idle []string // cells that change neither
+	var idle []string // cells that change nothing
 	plain := report.OwnValues(f)
 	parts := []struct {
 		name, what string
-		saves      bool // levers are in the order of what they save of it
-		real       bool // told only where it is real: CPU is noisy
+		saves      bool // levers are sorted by its savings
+		real       bool // reported only if real: CPU is noisy
 	}{
 		{name: "pushes", what: "pushes", saves: true},
 		{name: "convergence_p50", what: "the median time from commit to ACK"},
@@ -151,26 +151,26 @@ func leverAnswers(f record.Findings) []string {
 	return out
 }
 
-// leverChange is what became of one figure: "cuts pushes from 514 to 70".
+// leverChange describes the change of one figure: "cuts pushes from 514 to 70".
 type leverChange struct {
-	text  string  // "" if it cannot be told
-	moved bool    // it is not the baseline's
-	left  float64 // the share of the baseline's that is left
+	text  string  // "" if unknown
+	moved bool    // differs from the baseline
+	left  float64 // remaining share of the baseline's value
 }
 
-// leverPart says what became of a measure.
+// leverPart describes the change of a measure.
 func leverPart(plain map[string]record.Finding, measure string, x record.Finding, what string) leverChange {
 	own, ok := plain[measure+"\x00"+x.Cell.Key()]
 	base, okBase := plain[measure+"\x00"+x.Against.Key()]
 	if !ok || !okBase || own.Verdict != record.VerdictMeasured || base.Verdict != record.VerdictMeasured {
 		return leverChange{left: 1}
 	}
-	// The verdict is of the blocks that have both, in which the two differ by the
-	// estimate; all valid trials may differ otherwise.
+	// The verdict covers the blocks that have both cells, in which the two differ by the estimate.
+	// All valid trials together may differ otherwise.
 	after := base.Estimate + x.Estimate
 	s := report.ScaleFor(x.Unit, math.Max(after, base.Estimate))
 	value := s.Value
-	if x.Unit == finding.UnitPushes { // the sentence says so
+	if x.Unit == finding.UnitPushes { // the sentence names the unit
 		value = s.Plain
 	}
 	verb := "raises"
@@ -186,14 +186,14 @@ func leverPart(plain map[string]record.Finding, measure string, x record.Finding
 		after / base.Estimate}
 }
 
-// cellAnswers tells how long changes take in one cell, where the time goes,
-// what istiod says of it, and what they cost; of that, what was measured.
+// cellAnswers describes the measured parts of one cell: how long changes take, where the time goes,
+// what istiod reports, and what changes cost.
 func cellAnswers(f record.Findings, c record.CellSummary) []string {
 	out := convergenceAnswers(f, c)
 	if x, ok := report.OwnValues(f)["istiod_cpu_per_change\x00"+c.Cell.Key()]; ok &&
 		x.Verdict == record.VerdictMeasured {
 		with := ""
-		if len(out) == 0 && len(f.Cells) > 1 { // no sentence before this one says which cell
+		if len(out) == 0 && len(f.Cells) > 1 { // no previous sentence names the cell
 			with = "With " + c.Label + ", "
 		}
 		out = append(out, report.UpperFirst(fmt.Sprintf("%sa change costs istiod %s of CPU time.", with,
@@ -202,7 +202,7 @@ func cellAnswers(f record.Findings, c record.CellSummary) []string {
 	return out
 }
 
-// convergenceAnswers is the part of it about time.
+// convergenceAnswers is the part about time.
 func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 	k := c.Control
 	plain := report.OwnValues(f)
@@ -249,8 +249,7 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 	return out
 }
 
-// hiddenWords says what istiod's own percentile hides, as far as the interval
-// of that tells it from nothing.
+// hiddenWords describes what istiod's own percentile hides, if its interval excludes zero.
 func hiddenWords(hidden record.Finding) string {
 	s := report.ScaleOf(hidden)
 	switch {
@@ -262,8 +261,8 @@ func hiddenWords(hidden record.Finding) string {
 	return fmt.Sprintf("; whether it hides anything is inconclusive: the true value is between %s below and %s above it", s.Value(-hidden.Low), s.Value(hidden.High))
 }
 
-// firstBucketWords says in how many trials istiod's own figure means no more
-// than that it lies in the first bucket of its histogram.
+// firstBucketWords states the number of trials in which istiod's own figure is only known to lie in
+// the first bucket of its histogram.
 func firstBucketWords(k *record.ControlSummary) string {
 	switch n := k.ReportedFirstTrials; {
 	case n == 0:

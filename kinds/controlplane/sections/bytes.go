@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// typesOf lists the types of resources that any cell has, in istiod's order.
+// typesOf lists the resource types of all cells, in istiod's order.
 func typesOf(f record.Findings, of func(*record.ControlSummary) []string) []string {
 	return report.WithRest(controlplane.XDSTypes(), f.Cells, func(c record.CellSummary) []string {
 		if c.Control == nil {
@@ -21,7 +21,7 @@ func typesOf(f record.Findings, of func(*record.ControlSummary) []string) []stri
 	})
 }
 
-// bytesTable has a row a cell and a column a type of resource.
+// bytesTable has a row per cell and a column per resource type.
 func bytesTable(f record.Findings, title string, types []string, bytes func(c *record.ControlSummary, kind string) (float64, bool)) report.Table {
 	t := report.Table{Columns: report.FactorColumns(f)}
 	largest := 0.0
@@ -65,7 +65,7 @@ func bytesTable(f record.Findings, title string, types []string, bytes func(c *r
 	return t
 }
 
-// wireTable has what proxies received for each change, by type.
+// wireTable lists what proxies received per change, by type.
 func wireTable(f record.Findings) report.Table {
 	types := typesOf(f, func(c *record.ControlSummary) []string {
 		return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Wire)), func(kind string) bool { return c.Wire[kind].Bytes == 0 })
@@ -76,7 +76,7 @@ func wireTable(f record.Findings) report.Table {
 	})
 }
 
-// configTable has the size of a proxy's configuration by type.
+// configTable lists the size of a proxy's configuration by type.
 func configTable(f record.Findings) report.Table {
 	types := typesOf(f, func(c *record.ControlSummary) []string {
 		return slices.DeleteFunc(slices.Sorted(maps.Keys(c.ConfigBytes)), func(kind string) bool { return c.ConfigBytes[kind] == 0 })
@@ -87,8 +87,7 @@ func configTable(f record.Findings) report.Table {
 	})
 }
 
-// scopeConfigTable has the same of the proxies in the namespace that a
-// Sidecar of scope namespace applies to.
+// scopeConfigTable lists the same for proxies in the namespace of a Sidecar of scope namespace.
 func scopeConfigTable(f record.Findings) report.Table {
 	types := typesOf(f, func(c *record.ControlSummary) []string {
 		return slices.DeleteFunc(slices.Sorted(maps.Keys(c.ScopeConfigBytes)), func(kind string) bool { return c.ScopeConfigBytes[kind] == 0 })
@@ -99,7 +98,7 @@ func scopeConfigTable(f record.Findings) report.Table {
 	})
 }
 
-// joinTable has how a new proxy in that namespace comes by its configuration.
+// joinTable lists how a new proxy in that namespace gets its configuration.
 func joinTable(f record.Findings) report.Table {
 	columns := []valueColumn{
 		{"first request to last response", "join_time", 9, func(c *record.ControlSummary) float64 { return c.JoinUS }},

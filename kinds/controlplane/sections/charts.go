@@ -12,8 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// convergenceCharts draw how long changes took: by percentile, by share of
-// pairs, and change by change.
+// convergenceCharts draws how long changes took: by percentile, by share of pairs, and per change.
 func convergenceCharts(f record.Findings) []report.Chart {
 	l := report.LayoutOf(f)
 	var out []report.Chart
@@ -34,8 +33,7 @@ func convergenceCharts(f record.Findings) []report.Chart {
 	return out
 }
 
-// changesChart draws when each change of a trial had reached the first, the median
-// and the last proxy.
+// changesChart draws when each change of a trial reached the first, the median and the last proxy.
 func changesChart(l report.Layout, slice report.Slice, c record.CellSummary) report.Chart {
 	largest := 0.0
 	for _, p := range c.Control.Changes {
@@ -70,11 +68,11 @@ func changesChart(l report.Layout, slice report.Slice, c record.CellSummary) rep
 			slice.Options...), Lines: &lines}
 }
 
-// apart is how many times longer a cell's way may be than another's on one axis.
+// apart is the maximum ratio between the lengths of cells on one axis.
 const apart = 5
 
-// waterfallCharts stack the stages of a change's way; cells of very different
-// length are in charts of their own.
+// waterfallCharts stacks the stages of a change's way. Cells of very different length get separate
+// charts.
 func waterfallCharts(f record.Findings) []report.Chart {
 	l := report.LayoutOf(f)
 	var out []report.Chart
@@ -146,7 +144,7 @@ func waterfallChart(l report.Layout, slice report.Slice, group []record.CellSumm
 		Legend:  append(legend, report.Key{Text: "measured mean", Shape: report.KeyMark}), Bars: &bars}
 }
 
-// sizeCharts stack the bytes of each type of resource.
+// sizeCharts stacks the bytes of each resource type.
 func sizeCharts(f record.Findings, title string, of func(*record.ControlSummary) map[string]int64) []report.Chart {
 	l := report.LayoutOf(f)
 	types := typesOf(f, func(c *record.ControlSummary) []string { return slices.Sorted(maps.Keys(of(c))) })
@@ -190,7 +188,7 @@ func sizeCharts(f record.Findings, title string, of func(*record.ControlSummary)
 	return out
 }
 
-// trafficCharts stack what became of requests that went to a stale endpoint.
+// trafficCharts stacks the outcomes of requests that went to a stale endpoint.
 func trafficCharts(f record.Findings) []report.Chart {
 	l := report.LayoutOf(f)
 	fates := []struct {
@@ -235,7 +233,7 @@ func trafficCharts(f record.Findings) []report.Chart {
 	return out
 }
 
-// frontCharts draw what a search tried, in two of its measures at a time.
+// frontCharts draws the cells that a search tried, in pairs of its measures.
 func frontCharts(f record.Findings) []report.Chart {
 	t := f.Tuning
 	if t == nil {

@@ -14,17 +14,16 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// valueColumn is a column that shows a finding of each cell. Where too few
-// blocks leave it without an interval, sum gives the value over all trials;
-// nil for none.
+// valueColumn is a column that shows a finding of each cell. If it has no interval for lack of
+// blocks, sum gives the value over all trials; nil for none.
 type valueColumn struct {
 	head, name string
 	keep       int
 	sum        func(c *record.ControlSummary) float64
 }
 
-// single is a cell's value where its finding has none for want of blocks;
-// false if no trial is valid.
+// single returns a cell's value if its finding has none for lack of blocks, and false if no trial
+// is valid.
 func (v valueColumn) single(c record.CellSummary) (float64, bool) {
 	if v.sum == nil || c.Control == nil || c.Valid == 0 {
 		return 0, false
@@ -33,7 +32,7 @@ func (v valueColumn) single(c record.CellSummary) (float64, bool) {
 	return value, !math.IsNaN(value) && !math.IsInf(value, 0)
 }
 
-// figure is what the column shows of a cell in its unit; false where it has words.
+// figure returns what the column shows for a cell, in its unit, and false if it shows words.
 func (v valueColumn) figure(x record.Finding, c record.CellSummary) (float64, bool) {
 	switch {
 	case x.Verdict != record.VerdictInvalid:
@@ -44,9 +43,9 @@ func (v valueColumn) figure(x record.Finding, c record.CellSummary) (float64, bo
 	return v.single(c)
 }
 
-// valueTable has a row a cell and a column a finding, each column in one
-// unit, which its head names if there is a figure in it. Columns that no cell
-// has are left out; so are all rows if none is left.
+// valueTable has a row per cell and a column per finding. Each column has one unit, which its
+// header names if the column has a figure. Columns that no cell has are omitted, as are all rows if
+// no column is left.
 func valueTable(f record.Findings, title string, columns []valueColumn) report.Table {
 	t := report.Table{Title: title, Columns: report.FactorColumns(f)}
 	plain := report.OwnValues(f)
@@ -109,8 +108,8 @@ func valueTable(f record.Findings, title string, columns []valueColumn) report.T
 	return t
 }
 
-// convergenceTable has a row a cell: how long a change takes to the proxies,
-// and what the cell adds to its baseline.
+// convergenceTable has a row per cell: how long a change takes to reach the proxies, and the
+// difference from its baseline.
 func convergenceTable(f record.Findings) report.Table {
 	t := valueTable(f, "Convergence by cell: from commit to proxy ACK (95% interval)", []valueColumn{
 		{"p50", "convergence_p50", 9, func(c *record.ControlSummary) float64 { return c.Convergence.At(0.5) }},
@@ -147,7 +146,7 @@ func convergenceTable(f record.Findings) report.Table {
 	return t
 }
 
-// simulatorsNote says how many pods had the simulated proxies, if some cell's had several.
+// simulatorsNote states the number of simulator pods, if a cell had several.
 func simulatorsNote(f record.Findings) []string {
 	var pods []int
 	for _, c := range f.Cells {
@@ -169,7 +168,7 @@ func simulatorsNote(f record.Findings) []string {
 	return []string{"Simulated proxies: in " + where + ". Those of several pods are taken together, by the first one's clock; the machine's state is that of its node."}
 }
 
-// known is NaN for what has no value, which is recorded as 0.
+// known returns NaN for an absent value, which is recorded as 0.
 func known(v float64) float64 {
 	if v <= 0 {
 		return math.NaN()
@@ -177,7 +176,7 @@ func known(v float64) float64 {
 	return v
 }
 
-// leversTable has what each cell changes against its baseline, as a share.
+// leversTable lists each cell's relative changes against its baseline.
 func leversTable(f record.Findings) report.Table {
 	columns := []valueColumn{
 		{"p50", "convergence_p50_overhead", 9, nil}, {"p99", "convergence_p99_overhead", 6, nil}, {"pushes", "pushes_overhead", 8, nil},
@@ -221,7 +220,7 @@ func leversTable(f record.Findings) report.Table {
 	return t
 }
 
-// change is a difference as a share of the baseline's own value.
+// change formats a difference as a share of the baseline's own value.
 func change(x record.Finding, ok bool) report.Text {
 	switch {
 	case !ok:
@@ -239,7 +238,7 @@ func change(x record.Finding, ok bool) report.Text {
 	return out
 }
 
-// hiddenTable sets istiod's own indicator beside what was measured.
+// hiddenTable compares istiod's own indicator with measurements.
 func hiddenTable(f record.Findings) report.Table {
 	t := valueTable(f, "p99 convergence: pilot_proxy_convergence_time vs. commit-to-ACK (95% interval)", []valueColumn{
 		{"istiod says", "reported_convergence_p99", 8, reportedP99},
@@ -257,11 +256,11 @@ func hiddenTable(f record.Findings) report.Table {
 	return t
 }
 
-// firstBucketNote says in how many trials istiod's own figure lies in the first
-// bucket of its histogram, and where; "" if in none.
+// firstBucketNote states in how many trials istiod's own figure lies in the first bucket of its
+// histogram, and where; "" for none.
 func firstBucketNote(f record.Findings) string {
 	first, all := 0, 0
-	var not []string // cells that have others
+	var not []string // cells with other trials
 	for _, c := range f.Cells {
 		k := c.Control
 		if k == nil || k.ReportedTrials == 0 {
@@ -286,7 +285,7 @@ func firstBucketNote(f record.Findings) string {
 	return fmt.Sprintf("In %d of %d trials%s istiod's figure falls into the first histogram bucket and %s; in the others it is interpolated just as coarsely across a later one.", first, all, where, line)
 }
 
-// reportedP99 is istiod's own 99th percentile, NaN if it has none.
+// reportedP99 returns istiod's own 99th percentile, NaN if it has none.
 func reportedP99(c *record.ControlSummary) float64 {
 	if c.ReportedP99US == nil {
 		return math.NaN()
@@ -294,7 +293,7 @@ func reportedP99(c *record.ControlSummary) float64 {
 	return *c.ReportedP99US
 }
 
-// amplificationTable has what a change sets off.
+// amplificationTable lists the work caused by a change.
 func amplificationTable(f record.Findings) report.Table {
 	return valueTable(f, "Push amplification (95% interval)", []valueColumn{
 		{"pushes", "pushes", 7, pushesOf},
@@ -304,14 +303,14 @@ func amplificationTable(f record.Findings) report.Table {
 	})
 }
 
-// staleTable has how long proxies held endpoints that were gone.
+// staleTable lists how long proxies held removed endpoints.
 func staleTable(f record.Findings) report.Table {
 	return valueTable(f, "How long proxies kept stale endpoints, summed over proxies (95% interval)", []valueColumn{
 		{"for each change", "stale_proxy_seconds_per_change", 9, func(c *record.ControlSummary) float64 { return 1e6 * c.StaleProxySeconds / float64(c.Committed) }},
 	})
 }
 
-// pushesOf are a trial's pushes, NaN if istiod counts none.
+// pushesOf returns a trial's pushes, NaN if istiod counts none.
 func pushesOf(c *record.ControlSummary) float64 {
 	if len(c.Pushes) == 0 {
 		return math.NaN()
@@ -323,7 +322,7 @@ func pushesOf(c *record.ControlSummary) float64 {
 	return sum
 }
 
-// wireOf is what came over the wire, all types together.
+// wireOf returns the bytes received, over all types.
 func wireOf(c *record.ControlSummary) (sum struct{ bytes, identical float64 }) {
 	for _, w := range c.Wire {
 		sum.bytes += float64(w.Bytes)

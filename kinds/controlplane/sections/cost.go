@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// controlCostTable has what the control plane spends.
+// controlCostTable lists the resources that the control plane uses.
 func controlCostTable(f record.Findings) report.Table {
 	t := valueTable(f, "Cost of the control plane (95% interval)", []valueColumn{
 		{head: "istiod CPU per change", name: "istiod_cpu_per_change", keep: 9, sum: func(c *record.ControlSummary) float64 {
@@ -39,7 +39,7 @@ func controlCostTable(f record.Findings) report.Table {
 	return t
 }
 
-// apiIdle is what kube-apiserver uses idle, 0 if nobody measured it.
+// apiIdle returns kube-apiserver's idle usage, 0 if not measured.
 func apiIdle(c *record.ControlSummary) float64 {
 	if c.APIServerIdleCores == nil {
 		return 0
@@ -47,7 +47,7 @@ func apiIdle(c *record.ControlSummary) float64 {
 	return *c.APIServerIdleCores
 }
 
-// runtimeTable has what istiod's Go runtime says.
+// runtimeTable lists figures of istiod's Go runtime.
 func runtimeTable(f record.Findings) report.Table {
 	return valueTable(f, "istiod's Go runtime (95% interval)", []valueColumn{
 		{head: "heap in use", name: "istiod_heap", keep: 8, sum: func(c *record.ControlSummary) float64 { return float64(c.HeapBytes) }},
@@ -57,7 +57,7 @@ func runtimeTable(f record.Findings) report.Table {
 	})
 }
 
-// metricsTable has what istiod's metrics do not say.
+// metricsTable lists what istiod's metrics omit.
 func metricsTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Missing istiod metrics", Columns: []report.Column{{Head: "what it means"}, {Head: "metrics"}}}
 	for _, kind := range []struct {
@@ -74,11 +74,11 @@ func metricsTable(f record.Findings) report.Table {
 	return t
 }
 
-// How many functions of each kind of profile a report names.
+// Number of functions of each kind of profile in a report.
 const profiledFunctions = 8
 
-// profileTables have where istiod spends its CPU, waits for locks, blocks and
-// keeps memory, in one cell.
+// profileTables lists where istiod, in one cell, spends CPU, waits for locks, blocks and retains
+// memory.
 func profileTables(f record.Findings) []report.Table {
 	described, ok := describedCell(f)
 	if ok && len(described.Control.Profiles) == 0 {
@@ -102,7 +102,7 @@ func profileTables(f record.Findings) []report.Table {
 	return out
 }
 
-// profileTitle says what a profile is of.
+// profileTitle names the subject of a profile.
 func profileTitle(p record.Profile, c record.CellSummary, label bool) string {
 	what := map[string]string{"cpu": "CPU", "mutex": "waiting for locks", "block": "blocked", "heap": "memory in use"}[p.Kind]
 	if what == "" {
@@ -124,7 +124,7 @@ func profileTitle(p record.Profile, c record.CellSummary, label bool) string {
 	return s
 }
 
-// profileRows are a profile's dearest functions.
+// profileRows lists a profile's most expensive functions.
 func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, by string) report.Table {
 	t.Title += ", top functions by cost, " + by
 	samples := cpuSamples(p)
@@ -163,18 +163,17 @@ func profileRows(t report.Table, p record.Profile, costs []record.ProfileCost, b
 	return t
 }
 
-// Go's runtime looks at what runs once in each 10 ms of CPU time that a
-// process uses (runtime/pprof, 100 Hz).
+// Go's runtime samples once per 10 ms of CPU time used by a process (runtime/pprof, 100 Hz).
 const cpuSampleNS = 10_000_000
 
-// Below fewSamples a CPU profile has a warning, below manySamples its shares
-// have no decimals.
+// A CPU profile with fewer than fewSamples samples has a warning; with fewer than manySamples its
+// shares have no decimals.
 const (
 	fewSamples  = 100
 	manySamples = 1000
 )
 
-// cpuSamples is how many samples a CPU profile is of; 0 for other kinds.
+// cpuSamples returns the number of samples in a CPU profile; 0 for other kinds.
 func cpuSamples(p record.Profile) int64 {
 	if p.Kind != "cpu" || p.Unit != "nanoseconds" {
 		return 0
@@ -182,7 +181,7 @@ func cpuSamples(p record.Profile) int64 {
 	return p.Total / cpuSampleNS
 }
 
-// profileShare is a part of a profile of that many samples, 0 for unknown.
+// profileShare formats a part of a profile with that many samples, 0 for unknown.
 func profileShare(v, total, samples int64) string {
 	decimals := 1
 	if samples > 0 && samples < manySamples {
@@ -191,7 +190,7 @@ func profileShare(v, total, samples int64) string {
 	return report.Fixed(100*float64(v)/float64(total), decimals) + "%"
 }
 
-// shortFunction cuts the import path off a function's name.
+// shortFunction removes the import path from a function's name.
 func shortFunction(name string) string {
 	// The path ends at the last slash before the receiver or arguments.
 	end := strings.IndexAny(name, "([")
@@ -201,7 +200,7 @@ func shortFunction(name string) string {
 	return name[strings.LastIndex(name[:end], "/")+1:]
 }
 
-// profileAmount writes a value of a profile.
+// profileAmount formats a value of a profile.
 func profileAmount(p record.Profile, v int64) string {
 	switch p.Unit {
 	case "nanoseconds":

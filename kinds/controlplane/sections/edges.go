@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// appliedAt reads when real Envoys had changes in force, NaN without any.
+// appliedAt returns when real Envoys had changes in force, NaN without any.
 func appliedAt(q record.Quantile) func(c *record.ControlSummary) float64 {
 	return func(c *record.ControlSummary) float64 {
 		if c.Applied == nil {
@@ -19,8 +19,8 @@ func appliedAt(q record.Quantile) func(c *record.ControlSummary) float64 {
 	}
 }
 
-// edgesTable has three rows a cell: how long changes take to the first proxy,
-// to half of them and to the last, over the changes of all trials.
+// edgesTable has three rows per cell: how long changes take to reach the first proxy, half of the
+// proxies, and the last, over the changes of all trials.
 func edgesTable(f record.Findings) report.Table {
 	t := report.Table{Columns: append(report.FactorColumns(f), report.Column{Head: "acknowledged by"})}
 	largest, few, never := 0.0, false, false
@@ -52,7 +52,7 @@ func edgesTable(f record.Findings) report.Table {
 			us   record.Quantiles
 		}{{"the first", e.First}, {"half", e.Median}, {"the last", e.Last}} {
 			row := report.FactorTexts(f, c.Cell)
-			if i > 0 { // the cell is named once
+			if i > 0 { // name the cell once
 				for k := range row {
 					row[k] = report.Text{}
 				}
@@ -83,7 +83,7 @@ func edgesTable(f record.Findings) report.Table {
 	return t
 }
 
-// appliedBy is when real Envoys had changes in force, all zero without any.
+// appliedBy returns when real Envoys had changes in force, all zero without any.
 func appliedBy(c *record.ControlSummary) record.Latency {
 	if c.Applied == nil {
 		return record.Latency{}
@@ -91,9 +91,9 @@ func appliedBy(c *record.ControlSummary) record.Latency {
 	return *c.Applied
 }
 
-// followedNote says how many of the changes committed the figures over changes
-// are of, where that is not all: some show in no proxy's configuration (a
-// Gateway by itself, for one), or the API server did not take them.
+// followedNote states how many of the committed changes the figures over changes cover, if not all:
+// some show in no proxy's configuration (for example a Gateway alone), or the API server rejected
+// them.
 func followedNote(f record.Findings) string {
 	for _, c := range f.Cells {
 		if c.Control == nil || c.Control.Edges == nil || c.Control.Committed <= c.Control.Edges.Changes {

@@ -7,8 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// routesTable has a row a cell: when requests through a real gateway found its new
-// routes, beside the ACKs.
+// routesTable has a row per cell: when requests through a real gateway found its new routes,
+// compared with the ACKs.
 func routesTable(f record.Findings) report.Table {
 	t := valueTable(f, "From a route's commit until the real gateway serves it (95% interval)", []valueColumn{
 		{"first good request", "route_served", 9, nil}, {"p90", "route_served_p90", 4, nil}, {"slowest", "route_served_max", 5, nil},
@@ -22,7 +22,7 @@ func routesTable(f record.Findings) report.Table {
 	return t
 }
 
-// attachedTable has a row a cell: how a Gateway's status follows its routes.
+// attachedTable has a row per cell: how a Gateway's status follows its routes.
 func attachedTable(f record.Findings) report.Table {
 	t := valueTable(f, "How a Gateway's status follows its routes (95% interval)", []valueColumn{
 		{"all attached", "attached_all", 9, nil}, {"since the first", "attached_all_since_first", 5, nil},
@@ -35,10 +35,10 @@ func attachedTable(f record.Findings) report.Table {
 	return t
 }
 
-// maxRouteAnswers is from how many sentences on no cell adds more; the tables have all.
+// maxRouteAnswers limits the number of sentences to which cells add; the tables have all.
 const maxRouteAnswers = 4
 
-// routeAnswers say when routes are served.
+// routeAnswers describes when routes are served.
 func routeAnswers(f record.Findings) []string {
 	in := measuredIn(f)
 	var out []string

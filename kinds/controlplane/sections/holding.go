@@ -10,15 +10,14 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// How much of who brought what stands in a report; meshtrial scope --run has
-// the rest.
+// Limits on the holdings in a report; meshtrial scope --run has the rest.
 const (
-	shownHoldings = 2 // proxies of each cell
-	shownOwners   = 4 // of each proxy
+	shownHoldings = 2 // proxies per cell
+	shownOwners   = 4 // per proxy
 )
 
-// holdingTable says who pays for what: single proxies of each cell and the
-// owners that brought most of what they held.
+// holdingTable attributes configuration to its owners: single proxies of each cell, and the owners
+// of most of what they held.
 func holdingTable(f record.Findings) report.Table {
 	var dumps, wires []int64
 	more := 0
@@ -34,7 +33,7 @@ func holdingTable(f record.Findings) report.Table {
 	if len(dumps) == 0 {
 		return report.Table{}
 	}
-	// In one unit for all, so that an owner of a few kB shows beside a MB.
+	// Use one unit for all, so that an owner of a few kB is visible next to a MB.
 	dump, wire := report.ScaleFor("bytes", math.Min(1e5, largestOf(dumps))), report.ScaleFor("bytes", math.Min(1e5, largestOf(wires)))
 	t := report.Table{Title: "Proxy configuration by owner", Columns: append(report.FactorColumns(f), report.Column{Head: "proxy", Keep: 8}, report.Column{Head: "owner", Keep: 9},
 		report.Column{Head: "JSON, " + dump.Unit, Right: true, Keep: 9}, report.Column{Head: "share", Right: true, Keep: 7}, report.Column{Head: "wire, " + wire.Unit, Right: true, Keep: 6}, report.Column{Head: "resources", Right: true, Keep: 2})}
@@ -88,7 +87,7 @@ func largestOf(values []int64) float64 {
 	return float64(slices.Max(values))
 }
 
-// proxyWords says which proxy it is and for how many it stands.
+// proxyWords names a proxy and the number of proxies that it represents.
 func proxyWords(h record.Holding) string {
 	kind := h.Type
 	if kind == "router" {

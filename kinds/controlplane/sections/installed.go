@@ -9,8 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// installedTable has, once for the run, what the levers are that the study leaves as
-// installed.
+// installedTable lists, once per run, the values of the levers that the study leaves as installed.
 func installedTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Levers as installed", Columns: []report.Column{{Head: "lever"}, {Head: "found"}}}
 	for _, lever := range controlplane.Levers() {

@@ -10,10 +10,10 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// sectionMemory is on the page alone: memory of all parts, stacked.
+// sectionMemory appears only on the page: memory of all parts, stacked.
 const sectionMemory = "memory"
 
-// Kind is what reports know of studies of the control plane.
+// Kind returns the report of control-plane studies.
 func Kind() report.Kind {
 	findings := study.ControlPlane.Findings()
 	return report.Kind{
@@ -71,6 +71,6 @@ func Kind() report.Kind {
 		}, report.Common(findings, true, false)),
 		Answers: controlAnswers,
 		Values:  controlValues,
-		Told:    unreached, // by tables
+		Told:    unreached, // in tables
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// controlParts are the parts of a control-plane study in the order of columns,
-// with what is left out first where there is little room.
+// controlParts lists the parts of a control-plane study in column order, with the priority for
+// omission in narrow tables.
 var controlParts = []struct {
 	part, words string
 	keep        int
@@ -18,8 +18,7 @@ var controlParts = []struct {
 	{record.PartRest, "rest", 8}, {record.PartUnattributed, "unattributed", 8}, {record.PartMachine, "whole machine", 8},
 }
 
-// machineTable has who used the machine's CPUs in the windows, beside the state
-// that it was in.
+// machineTable lists the users of the machine's CPUs during the windows, and the machine's state.
 func machineTable(f record.Findings) report.Table {
 	t := report.Table{Columns: report.FactorColumns(f)}
 	largest, machines, rest, states := 0.0, 0, false, false
@@ -85,5 +84,5 @@ func machineTable(f record.Findings) report.Table {
 	return t
 }
 
-// restNote says what the rest of a machine is.
+// restNote explains the rest of a machine.
 const restNote = "Rest: everything these counters miss, such as kubelet, etcd, controllers, containerd, meshtrial itself and the kernel. The API server's share comes from its own metrics."

@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// pairsReach reads a percentile of convergence over the pairs of all trials,
-// NaN where they are fewer than leave one beyond it.
+// pairsReach returns a percentile of convergence over the pairs of all trials, NaN if there are too
+// few pairs to leave one beyond it.
 func pairsReach(q record.Quantile) func(c *record.ControlSummary) float64 {
 	return func(c *record.ControlSummary) float64 {
 		if c.Acknowledged < int64(q.Needs()) {
@@ -21,15 +21,15 @@ func pairsReach(q record.Quantile) func(c *record.ControlSummary) float64 {
 	}
 }
 
-// What stands in a table for a percentile that has no figure: either there are too few
-// changes, and more of them give one, or it lies among changes that never arrived.
+// Placeholders for a percentile without a figure: either there are too few changes, and more would
+// give one, or it lies among changes that never arrived.
 var (
 	tooFewChanges = report.Text{S: "too few changes", Style: report.StyleDim}
 	neverReached  = report.Text{S: "not reached", Style: report.StyleDim}
 )
 
-// tooFewPairs reports whether a cell lacks a percentile because its pairs of a
-// change and a proxy leave none beyond it.
+// tooFewPairs reports whether a cell lacks a percentile because its pairs of a change and a proxy
+// leave none beyond it.
 func tooFewPairs(name string, c record.CellSummary) bool {
 	if c.Control == nil || c.Valid == 0 {
 		return false
@@ -51,14 +51,14 @@ func tooFewPairs(name string, c record.CellSummary) bool {
 	return false
 }
 
-// unreached reports whether a difference is not valid because there are too few changes,
-// or too many that never came.
+// unreached reports whether a difference is invalid because there are too few changes, or too many
+// that never arrived.
 func unreached(x record.Finding) bool {
 	return x.Reason == record.ReasonTooFew || x.Reason == record.ReasonNotReached
 }
 
-// pairsNote says what percentiles over pairs are of: how many pairs and
-// changes the cells have, and what it takes.
+// pairsNote describes the basis of percentiles over pairs: the cells' numbers of pairs and changes,
+// and the numbers required.
 func pairsNote(f record.Findings) string {
 	low, high, few, many := int64(math.MaxInt64), int64(0), math.MaxInt, 0
 	for _, c := range f.Cells {
@@ -76,7 +76,7 @@ func pairsNote(f record.Findings) string {
 	return fmt.Sprintf("p50 to max are over change-proxy pairs, %s from %s per trial: %s.", span(low, high), span(int64(few), int64(many))+" changes", rule)
 }
 
-// span is a range of counts: "40–140", or "40".
+// span formats a range of counts: "40–140", or "40".
 func span(low, high int64) string {
 	if low == high {
 		return report.Count(low)
@@ -84,8 +84,8 @@ func span(low, high int64) string {
 	return report.Count(low) + "–" + report.Count(high)
 }
 
-// convergenceSentences tell how long changes take in a cell: over pairs, and
-// change by change. in begins the first: "In the baseline (none), half".
+// convergenceSentences describes how long changes take in a cell, over pairs and per change. in
+// begins the first sentence: "In the baseline (none), half".
 func convergenceSentences(in string, k *record.ControlSummary, p99 string) []string {
 	s := report.ScaleFor("us", cmp.Or(k.Convergence.At(0.99), k.Convergence.Max()))
 	first := fmt.Sprintf("%s of the %s change-proxy pairs take at most %s from commit to ACK", in, report.Count(k.Acknowledged), s.Value(k.Convergence.At(0.5)))

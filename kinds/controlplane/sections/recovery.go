@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// ofRecovery is a cell's value of its first trial, NaN without a disruption.
+// ofRecovery returns a value of a cell's first trial, NaN without a disruption.
 func ofRecovery(of func(d *record.Disruption) float64) func(c *record.ControlSummary) float64 {
 	return func(c *record.ControlSummary) float64 {
 		if c.Recovery == nil {
@@ -20,7 +20,7 @@ func ofRecovery(of func(d *record.Disruption) float64) func(c *record.ControlSum
 	}
 }
 
-// recoveredAt is when the proxy of a rank, counted from the end, had everything.
+// recoveredAt returns when the proxy at a rank, counted from the end, had everything.
 func recoveredAt(share float64) func(c *record.ControlSummary) float64 {
 	return ofRecovery(func(d *record.Disruption) float64 {
 		rank := max(1, int(math.Ceil(share*float64(d.Lost)-1e-9)))
@@ -31,8 +31,8 @@ func recoveredAt(share float64) func(c *record.ControlSummary) float64 {
 	})
 }
 
-// recoveryTables have what a disruption did to the proxies and to istiod, and how the
-// connections of several replicas were spread as time went on.
+// recoveryTables lists the effects of a disruption on the proxies and on istiod, and the spread of
+// connections over several replicas as time passed.
 func recoveryTables(f record.Findings) []report.Table {
 	proxies := valueTable(f, "From the disruption until proxies had all of their configuration again (95% interval)", []valueColumn{
 		{"first", "recovery_first", 4, recoveredAt(0)}, {"p50", "recovery_p50", 8, recoveredAt(0.5)}, {"p99", "recovery_p99", 7, recoveredAt(0.99)}, {"last", "recovery_last", 9, recoveredAt(1)},
@@ -71,11 +71,11 @@ func recoveryTables(f record.Findings) []report.Table {
 	return []report.Table{proxies, istiod, spreadTable(f)}
 }
 
-// spreadRows is how many moments a cell has in the table of connections.
+// spreadRows is the number of moments per cell in the table of connections.
 const spreadRows = 6
 
-// spreadTable has the connections of each replica at a few moments of a cell's first
-// trial, of cells that ever had several replicas.
+// spreadTable lists the connections of each replica at a few moments of a cell's first trial, for
+// cells that ever had several replicas.
 func spreadTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Connections of istiod's replicas after the disruption, fullest first, in one trial", Columns: append(report.FactorColumns(f),
 		report.Column{Head: "after, s", Right: true, Keep: 8}, report.Column{Head: "connections", Keep: 9}, report.Column{Head: "fullest beyond its share", Right: true, Keep: 7},
@@ -92,7 +92,7 @@ func spreadTable(f record.Findings) report.Table {
 		for i := range rows {
 			p := points[i*(len(points)-1)/max(1, rows-1)]
 			row := report.FactorTexts(f, c.Cell)
-			if i > 0 { // the cell is named once
+			if i > 0 { // name the cell once
 				for k := range row {
 					row[k] = report.Text{}
 				}
@@ -104,8 +104,7 @@ func spreadTable(f record.Findings) report.Table {
 	return t
 }
 
-// connectionsOf are the connections of the replicas that say how many they have, most
-// first.
+// connectionsOf returns the connections of the replicas that report them, in descending order.
 func connectionsOf(p record.DisruptionPoint) []int {
 	var out []int
 	for _, r := range p.Replicas {
@@ -126,7 +125,7 @@ func joined(counts []int) string {
 	return strings.Join(parts, " / ")
 }
 
-// beyondShare is by how much the fullest of several has more than their mean.
+// beyondShare formats the excess of the fullest of several replicas over their mean.
 func beyondShare(counts []int) report.Text {
 	sum := 0
 	for _, n := range counts {
@@ -138,10 +137,10 @@ func beyondShare(counts []int) report.Text {
 	return report.Text{S: fmt.Sprintf("%.0f%%", 100*(float64(counts[0])*float64(len(counts))/float64(sum)-1))}
 }
 
-// maxRecoveryAnswers is how many cells have a sentence each; the tables have all.
+// maxRecoveryAnswers limits the number of cells with a sentence each; the tables have all.
 const maxRecoveryAnswers = 4
 
-// recoveryAnswers say how long proxies took to come back in each cell.
+// recoveryAnswers describes how long proxies took to recover in each cell.
 func recoveryAnswers(f record.Findings) []string {
 	in := measuredIn(f)
 	var out []string

@@ -7,8 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// sidecarTables have what a real sidecar without requests uses, while nothing
-// changes and while changes are made.
+// sidecarTables lists what a real sidecar without requests uses, with and without changes.
 func sidecarTables(f record.Findings) []report.Table {
 	idle := valueTable(f, "CPU of a sidecar without requests while nothing changes, mCPU (95% interval)", []valueColumn{
 		{"sidecar", "sidecar_cpu_idle", 9, nil}, {"Envoy", "envoy_cpu_idle", 6, nil}, {"agent", "agent_cpu_idle", 5, nil},
@@ -27,10 +26,10 @@ func sidecarTables(f record.Findings) []report.Table {
 	return []report.Table{idle, changing, memory}
 }
 
-// maxSidecarAnswers is how many cells have a sentence each; the table has all.
+// maxSidecarAnswers limits the number of cells with a sentence each; the table has all.
 const maxSidecarAnswers = 4
 
-// sidecarAnswers say what a sidecar without requests uses in each cell.
+// sidecarAnswers describes what a sidecar without requests uses in each cell.
 func sidecarAnswers(f record.Findings) []string {
 	in := measuredIn(f)
 	var out []string
@@ -61,7 +60,7 @@ func sidecarAnswers(f record.Findings) []string {
 	return out
 }
 
-// measuredIn finds the values that cells have of their own, where they were measured.
+// measuredIn returns a lookup of the cells' own measured values.
 func measuredIn(f record.Findings) func(cell record.Cell, name string) (record.Finding, bool) {
 	plain := report.OwnValues(f)
 	return func(cell record.Cell, name string) (record.Finding, bool) {

@@ -12,13 +12,13 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// soakNames are what grows, in tables and at the begin of a sentence.
+// soakNames are the names of growing figures, in tables and at the start of a sentence.
 var soakNames = map[string]string{
 	controlplane.SlopeMemory: "istiod's memory", controlplane.SlopeHeap: "istiod's live heap", controlplane.SlopeSidecar: "a real sidecar's memory",
 	controlplane.SlopeP50: "p50 convergence", controlplane.SlopeP99: "p99 convergence",
 }
 
-// grownFinding is the finding of a growth.
+// grownFinding returns the finding of a growth.
 func grownFinding(f record.Findings, g record.Growth) (record.Finding, bool) {
 	i := slices.IndexFunc(f.Findings, func(x record.Finding) bool { return x.Name == g.Finding })
 	if i < 0 {
@@ -27,7 +27,7 @@ func grownFinding(f record.Findings, g record.Growth) (record.Finding, bool) {
 	return f.Findings[i], true
 }
 
-// soakTable says how each figure went, from third to third, and what that amounts to.
+// soakTable lists each figure per third of the soak, and the resulting growth.
 func soakTable(f record.Findings) report.Table {
 	if f.Soak == nil {
 		return report.Table{}
@@ -56,19 +56,19 @@ func soakTable(f record.Findings) report.Table {
 	return t
 }
 
-// growthText is a growth per hour with its interval.
+// growthText formats a growth per hour with its interval.
 func growthText(x record.Finding) report.Text {
 	switch {
 	case x.Verdict == record.VerdictInvalid:
 		return report.Text{S: "–", Style: report.StyleDim}
 	case x.Open != "":
-		return report.Text{S: "not known", Style: report.StyleDim} // a figure without an interval may be anything
+		return report.Text{S: "not known", Style: report.StyleDim} // without an interval a figure may be anything
 	}
 	return report.Text{S: report.WithInterval(report.ScaleOf(x), x)}
 }
 
-// shareText is the same as a share of the figure's own level; what is told so already
-// has none.
+// shareText formats the growth as a share of the figure's own level. A figure that is already a
+// share has none.
 func shareText(x record.Finding) report.Text {
 	if x.Relative == nil || x.Unit == finding.UnitRatioPerHour || x.Verdict == record.VerdictInvalid {
 		return report.Text{}
@@ -90,10 +90,10 @@ func soakAnswer(x record.Finding) report.Text {
 	return report.Text{S: "inconclusive", Style: report.StyleDim}
 }
 
-// fewWindows tell nothing of growth.
+// fewWindows is the number of windows below which growth is unknown.
 const fewWindows = 9
 
-// soakAnswers say of each figure whether it grows, and what comes of that.
+// soakAnswers states for each figure whether it grows, and the consequences.
 func soakAnswers(f record.Findings) []string {
 	if f.Soak == nil {
 		return nil
@@ -115,7 +115,7 @@ func soakAnswers(f record.Findings) []string {
 	return out
 }
 
-// growthSentence is the answer to one figure.
+// growthSentence is the answer for one figure.
 func growthSentence(s *record.Soak, g record.Growth, x record.Finding) string {
 	name, rate := soakNames[g.Finding], growthText(x).S
 	longer := ""
@@ -137,7 +137,7 @@ func growthSentence(s *record.Soak, g record.Growth, x record.Finding) string {
 	return fmt.Sprintf("Whether %s grows is inconclusive: %s%s.", name, rate, longer)
 }
 
-// hoursWords writes a time in the unit a reader would choose.
+// hoursWords formats a time in a suitable unit.
 func hoursWords(h float64) string {
 	switch {
 	case h >= 24*730:

@@ -10,8 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// trafficTable has a row a cell: what real requests met at endpoints that were
-// gone.
+// trafficTable has a row per cell: what real requests met at removed endpoints.
 func trafficTable(f record.Findings) report.Table {
 	each := func(of func(t *record.Traffic) float64) func(c *record.ControlSummary) float64 {
 		return func(c *record.ControlSummary) float64 {
@@ -50,7 +49,7 @@ func trafficTable(f record.Findings) report.Table {
 	return t
 }
 
-// trafficAnswers tells what real requests met, in each of the first cells.
+// trafficAnswers describes what real requests met, in each of the first cells.
 func trafficAnswers(f record.Findings) []string {
 	const most = 4
 	var out []string
@@ -94,7 +93,7 @@ func trafficAnswers(f record.Findings) []string {
 	return out
 }
 
-// shareWords is a share in percent with two digits that count.
+// shareWords formats a share in percent with two significant digits.
 func shareWords(v float64) string {
 	return report.Fixed(100*v, report.Clamp(1-report.Magnitude(100*v), 0, 4)) + "%"
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/meshtrial/meshtrial/stat/tuning"
 )
 
-// tuningTables are what a tuning found: the recommended setting and how it is set, the
-// comparison that it had not seen, the front of all that was tried, and the way there.
+// tuningTables returns the results of a tuning: the recommended setting and how to apply it, the
+// independent comparison, the front of everything tried, and the course of the search.
 func tuningTables(f record.Findings) []report.Table {
 	t := f.Tuning
 	if t == nil {
 		return nil
 	}
-	if t.Refuted() { // there is no way to go
+	if t.Refuted() { // no recommendation to apply
 		return []report.Table{confirmedTable(t), keptTable(t), frontTable(f)}
 	}
 	return []report.Table{settingTable(t), confirmedTable(t), keptTable(t), frontTable(f), stepsTable(t), watchTable(t)}
 }
 
-// tuningAnswers say what is recommended, whether the comparison confirms it, and what
-// it took to find.
+// tuningAnswers states what is recommended, whether the comparison confirms it, and the effort of
+// the search.
 func tuningAnswers(f record.Findings) []string {
 	t := f.Tuning
 	if t == nil {
@@ -48,7 +48,7 @@ func tuningAnswers(f record.Findings) []string {
 	return slices.Concat([]string{recommendation(t)}, keptAnswers(t), costAnswers(t), []string{took})
 }
 
-// unmoved says why no setting is recommended.
+// unmoved explains why no setting is recommended.
 func unmoved(t *record.Tuning) string {
 	if t.Lacking != "" {
 		return "No answer: " + t.Stop + "."
@@ -61,10 +61,10 @@ func unmoved(t *record.Tuning) string {
 	return "Nothing that was tried is better than the setting in use and meets the constraints: leave it as it is."
 }
 
-// mostCosts is how many costs a sentence has; the table has all.
+// mostCosts limits the number of costs in a sentence; the table has all.
 const mostCosts = 5
 
-// costAnswers say what the recommended setting makes worse, as the comparison has it.
+// costAnswers states what the recommended setting makes worse, according to the comparison.
 func costAnswers(t *record.Tuning) []string {
 	var costs []string
 	for _, d := range t.Confirmed[min(1, len(t.Confirmed)):] {
@@ -78,7 +78,7 @@ func costAnswers(t *record.Tuning) []string {
 	return []string{"What it costs: " + words.List(costs) + "."}
 }
 
-// recommendation is the head of a tuning's answers.
+// recommendation returns the first of a tuning's answers.
 func recommendation(t *record.Tuning) string {
 	var levels []string
 	for _, f := range controlplane.Levers() {
@@ -119,7 +119,8 @@ func recommendation(t *record.Tuning) string {
 	return fmt.Sprintf("Whether %s is better is inconclusive %s: %s.", setting, fresh, change)
 }
 
-// mostTold is the highest ratio that is told: beyond, nothing is known but that.
+// mostTold is the highest ratio reported as a figure; higher ones are only reported as exceeding
+// it.
 const mostTold = 10
 
 func atMost(ratio float64) string {
@@ -136,7 +137,7 @@ func lessOrMore(share float64) string {
 	return words.Percent(share) + " more"
 }
 
-// keptAnswers tell of constraints that the comparison does not find met.
+// keptAnswers lists constraints that the comparison finds violated.
 func keptAnswers(t *record.Tuning) []string {
 	var out []string
 	for _, k := range t.Kept {
@@ -161,7 +162,7 @@ func settingTable(t *record.Tuning) report.Table {
 	return out
 }
 
-// confirmedTable has the comparison of the recommended setting with the one in use.
+// confirmedTable compares the recommended setting with the current one.
 func confirmedTable(t *record.Tuning) report.Table {
 	out := report.Table{Title: fmt.Sprintf("Recommended against in use, in %s that the search did not see (95%% interval)", words.Plural(t.ConfirmBlocks, "block")),
 		Columns: []report.Column{{Head: "finding"}, {Head: "in use", Right: true}, {Head: "recommended", Right: true}, {Head: "difference", Right: true}, {Head: "verdict"}}}
@@ -206,8 +207,8 @@ func keptTable(t *record.Tuning) report.Table {
 	return out
 }
 
-// frontTable has all that was tried, the best first, and which of it no other cell
-// beats in everything.
+// frontTable lists everything tried, best first, and marks the cells that no other cell beats in
+// every measure.
 func frontTable(f record.Findings) report.Table {
 	t := f.Tuning
 	out := report.Table{Title: "Pareto front, and the rest of what the search tried (95% interval)", Columns: []report.Column{{Head: "setting"},
@@ -259,7 +260,7 @@ func frontTable(f record.Findings) report.Table {
 	return out
 }
 
-// moved tells a cell of a grid by the levers that it has otherwise than the one in use.
+// moved names a cell of a grid by the levers that differ from the current setting.
 func moved(f record.Findings, cell record.Cell) string {
 	i := slices.IndexFunc(f.Tuning.Cells, func(c record.TunedCell) bool { return c.Present })
 	var parts []string

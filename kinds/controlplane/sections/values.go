@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// controlValues are the single values of a control-plane cell.
+// controlValues returns the single values of a control-plane cell.
 func controlValues(c record.CellSummary) []report.Value {
 	var out []report.Value
 	add := func(name string, value float64, unit string) { out = append(out, report.Single(name, value, unit)) }
@@ -19,10 +19,10 @@ func controlValues(c record.CellSummary) []report.Value {
 			record.Latency
 		}{{"convergence", k.Convergence}, {"received", k.Received}, {"applied", appliedBy(k)}} {
 			if l.Latency == (record.Latency{}) {
-				continue // all proxies are real, or none is
+				continue // all proxies are real, or none
 			}
 			report.AddLatency(func(name string, value float64, unit string) {
-				if value > 0 { // else the pairs do not reach it
+				if value > 0 { // else there are too few pairs
 					add(name, value, unit)
 				}
 			}, l.name, l.Latency)

@@ -10,18 +10,17 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// stageNames are what tables call the stages.
+// stageNames are the stages' names in tables.
 var stageNames = map[string]string{
 	record.StageWatch: "watch", record.StageDebounce: "debounce", record.StagePushContext: "context", record.StageQueue: "queue",
 	record.StageGenerate: "generate", record.StageWire: "wire", record.StageAck: "ack",
 }
 
-// ackNote says what else is in an acknowledgement's time.
+// ackNote states what else an acknowledgement's time includes.
 const ackNote = "ACK: like Envoy, a proxy acknowledges a new cluster only once it has its endpoints, so istiod's time to send those is included."
 
-// waterfallTable has a row a cell: where the mean time from commit to
-// acknowledgement goes. No stage is left out where there is little room, since
-// all of them add up: only the whole is.
+// waterfallTable has a row per cell: how the mean time from commit to acknowledgement divides.
+// Narrow tables omit no stage, only the total, since the stages add up to it.
 func waterfallTable(f record.Findings) report.Table {
 	t := report.Table{Columns: report.FactorColumns(f)}
 	largest, least := 0.0, math.Inf(1)
@@ -40,8 +39,8 @@ func waterfallTable(f record.Findings) report.Table {
 	if len(present) == 0 {
 		return t
 	}
-	s := report.ScaleFor("us", math.Min(largest, 9e6))            // short stages stay readable in ms
-	digits := report.Clamp(3-report.Magnitude(least/s.Div), 1, 3) // a thousandth of the whole
+	s := report.ScaleFor("us", math.Min(largest, 9e6))            // keep short stages readable in ms
+	digits := report.Clamp(3-report.Magnitude(least/s.Div), 1, 3) // a thousandth of the total
 	t.Title = "Where the time goes, mean " + s.Unit + " from commit to ACK"
 	for _, c := range f.Cells {
 		if c.Control != nil {
@@ -99,8 +98,8 @@ func waterfallTable(f record.Findings) report.Table {
 	return t
 }
 
-// pairsOffNote says how many single change-proxy pairs their own
-// stages miss, which means may hide; "" if nobody counted them.
+// pairsOffNote states how many single change-proxy pairs differ from the sum of their own stages,
+// which means may hide; "" if not counted.
 func pairsOffNote(f record.Findings) string {
 	pairs, beyond := 0, 0
 	var where []string
@@ -128,9 +127,8 @@ func pairsOffNote(f record.Findings) string {
 	return fmt.Sprintf("%s of %s %s.", report.Count(beyond), words.Plural(pairs, "change-proxy pair"), own("differ"))
 }
 
-// secondSources has a row a stage that two sources tell of: what each says, in
-// the described cell, and in how many cells they differ by more than a
-// waterfall may leave unexplained.
+// secondSources has a row per stage with two sources: the value from each in the described cell,
+// and the number of cells in which they differ by more than a waterfall may leave unexplained.
 func secondSources(f record.Findings) report.Table {
 	t := report.Table{}
 	described, ok := describedCell(f)
@@ -163,8 +161,8 @@ func secondSources(f record.Findings) report.Table {
 	return t
 }
 
-// stagesApart counts the cells where a stage's two sources differ by more
-// than that, of those that have two.
+// stagesApart counts the cells where a stage's two sources differ by more than that, and the cells
+// that have both.
 func stagesApart(f record.Findings, name string) (apart, of int) {
 	for _, c := range f.Cells {
 		if c.Control == nil {

@@ -5,7 +5,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// ztunnelTable has a row a cell: when its ztunnels had changes, and what they were sent.
+// ztunnelTable has a row per cell: when its ztunnels had changes, and what they received.
 func ztunnelTable(f record.Findings) report.Table {
 	return valueTable(f, "Ztunnels by cell: from commit to ACK, and what they receive (95% interval)", []valueColumn{
 		{"p50", "ztunnel_convergence_p50", 9, nil}, {"p99", "ztunnel_convergence_p99", 8, nil}, {"max", "ztunnel_convergence_max", 4, nil},

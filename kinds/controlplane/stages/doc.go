@@ -1,8 +1,7 @@
-// Package stages splits the way of a change, from its commit to a proxy's
-// acknowledgement, into stages.
+// Package stages splits the way of a change, from its commit to a proxy's acknowledgement, into
+// stages.
 //
 //	events with their sightings + istiod's log lines + rises of its metrics -> Waterfall
 //
-// It is pure: [Make] works on what a trial wrote down, when the trial ends and
-// whenever somebody asks again.
+// It is pure: [Make] works on what a trial recorded, when the trial ends and at any later time.
 package stages

@@ -6,20 +6,19 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 )
 
-// within tells whether a push, by istiod's clock, lies between the readings
-// of its metrics; without readings every one does.
+// within reports whether a push, by istiod's clock, lies between the readings of its metrics.
+// Without readings every push does.
 func (l *pushLog) within(p push) bool {
 	return l.ToNS == 0 || p.pushing-l.AheadNS >= l.FromNS && p.pushing-l.AheadNS <= l.ToNS
 }
 
-// loggedTypes are the types whose every sending istiod logs; of endpoints it
-// leaves out those that go alone.
+// loggedTypes are the types whose every sending istiod logs. It does not log endpoints that are
+// sent alone.
 var loggedTypes = []string{"cds", "lds", "rds"}
 
-// LostLines compares logs with what istiod's metrics counted between the same
-// two readings: how many pushes and sendings of theirs no log has, of how
-// many. A kubelet keeps the last 10 MB of a container's log at hand
-// (containerLogMaxSize) and what came before cannot be asked for any more.
+// LostLines compares logs with what istiod's metrics counted between the same two readings. It
+// returns the number of pushes and their sendings that no log has, and the total. A kubelet keeps
+// the last 10 MB of a container's log available (containerLogMaxSize); earlier lines are lost.
 func LostLines(logs []observe.IstiodLines, rises map[string]float64) (lost, of int) {
 	counted := map[string]int{"": int(rises[timeContext+"_count"])}
 	for _, kind := range loggedTypes {

@@ -7,30 +7,29 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 )
 
-// pushLog is what one istiod's log tells of its pushes, by istiod's clock
-// where nothing else is said.
+// pushLog holds one istiod's log lines about its pushes, by istiod's clock unless stated otherwise.
 type pushLog struct {
 	observe.IstiodLines
-	pushes []push // in the order of their last changes
-	queued []push // the same, as they were logged
+	pushes []push // sorted by their last changes
+	queued []push // the same, as logged
 	sent   map[sending][]int64
 	nodes  map[string]bool
 }
 
-// push is one push of istiod's to all proxies, by istiod's clock.
+// push is one push from istiod to all proxies, by istiod's clock.
 type push struct {
-	first, lastChange int64 // when the merged changes came
-	stable            int64 // when debouncing ended
+	first, lastChange int64 // when the merged changes arrived
+	stable            int64 // end of debouncing
 	pushing           int64 // when proxies were queued
 	debounced         bool  // the first three are known
 }
 
-// sending is a type of resources that proxies are sent.
+// sending is a resource type sent to a proxy.
 type sending struct{ kind, node string }
 
 func newPushLog(lines observe.IstiodLines) *pushLog {
 	l := &pushLog{IstiodLines: lines, sent: map[sending][]int64{}, nodes: map[string]bool{}}
-	var open *observe.LogEvent // a LogDebounced whose LogPushing has not come
+	var open *observe.LogEvent // a LogDebounced whose LogPushing has not come yet
 	for i, e := range lines.Pushes {
 		if e.Kind == observe.LogDebounced {
 			open = &lines.Pushes[i]
@@ -42,8 +41,7 @@ func newPushLog(lines observe.IstiodLines) *pushLog {
 			open = nil
 		}
 		l.queued = append(l.queued, p)
-		// Mostly at the end: a push of endpoints that need not wait may
-		// overtake one that does.
+		// Usually at the end: a push of endpoints that are not debounced may overtake one that is.
 		at := sort.Search(len(l.pushes), func(i int) bool { return l.pushes[i].lastChange > p.lastChange })
 		l.pushes = slices.Insert(l.pushes, at, p)
 	}
@@ -58,13 +56,12 @@ func newPushLog(lines observe.IstiodLines) *pushLog {
 	return l
 }
 
-// knows tells whether anything was sent to a node here.
+// knows reports whether this istiod sent anything to a node.
 func (l *pushLog) knows(node string) bool {
 	return l.nodes[node]
 }
 
-// before finds the latest line of a type and node that is not after an
-// instant, by the events' clock.
+// before finds the latest line of a type and node at or before an instant, by the events' clock.
 func (l *pushLog) before(kind, node string, at int64) (int64, bool) {
 	times := l.sent[sending{kind, node}]
 	at += l.AheadNS
@@ -75,11 +72,10 @@ func (l *pushLog) before(kind, node string, at int64) (int64, bool) {
 	return times[i-1] - l.AheadNS, true
 }
 
-// carrying finds the push that a change went out with: the first that merged
-// something at or after the change was sent to the API server, and that began
-// before a proxy had it. All by the events' clock. endpoints says that the
-// change is one of endpoints alone, which need not wait when istiod does not
-// debounce them.
+// carrying finds the push that a change went out with: the first that merged something at or after
+// the time when the change was sent to the API server, and that began before a proxy had the
+// change. All times are by the events' clock. endpoints means that the change only concerns
+// endpoints, which need not wait if istiod does not debounce them.
 func (l *pushLog) carrying(sent, received int64, endpoints bool) (push, bool) {
 	i := sort.Search(len(l.pushes), func(i int) bool { return l.pushes[i].lastChange-l.AheadNS >= sent })
 	for ; i < len(l.pushes); i++ {

@@ -7,17 +7,16 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// A change need not wait for its own push. istiod's registries have it before
-// debouncing is told of it, and the push context is read from the registries
-// after debouncing has ended: pilot/pkg/xds/discovery.go (debounce, Push) and
-// pilot/pkg/model/push_context.go (updateContext). What comes in between goes
-// out with the push of others, and the push of its own, a debounce later,
-// brings proxies nothing new. Endpoints are looked up later still, when a
-// proxy's are generated.
+// A change need not wait for its own push. Istiod's registries have it before debouncing is
+// notified of it, and the push context is read from the registries after debouncing has ended:
+// pilot/pkg/xds/discovery.go (debounce, Push) and pilot/pkg/model/push_context.go (updateContext).
+// What arrives in between goes out with the push of others, and its own push, one debounce later,
+// brings proxies nothing new. Endpoints are looked up even later, when a proxy's endpoints are
+// generated.
 
-// riding finds the push of others that a change went out with: the first
-// whose push context was there after the change was sent to the API server,
-// if that was before a proxy had it. By the events' clock.
+// riding finds the push of others that a change went out with: the first whose push context existed
+// after the change was sent to the API server, if that was before a proxy had the change. Times are
+// by the events' clock.
 func (l *pushLog) riding(sent, received int64) (push, bool) {
 	i := sort.Search(len(l.queued), func(i int) bool { return l.queued[i].pushing-l.AheadNS >= sent })
 	if i == len(l.queued) || l.queued[i].pushing-l.AheadNS > received {
@@ -26,8 +25,7 @@ func (l *pushLog) riding(sent, received int64) (push, bool) {
 	return l.queued[i].moved(-l.AheadNS), true
 }
 
-// during finds the latest push whose proxies had been queued by an instant.
-// By the events' clock.
+// during finds the latest push whose proxies had been queued by an instant, by the events' clock.
 func (l *pushLog) during(at int64) (push, bool) {
 	i := sort.Search(len(l.queued), func(i int) bool { return l.queued[i].pushing-l.AheadNS > at })
 	if i == 0 {
@@ -36,14 +34,14 @@ func (l *pushLog) during(at int64) (push, bool) {
 	return l.queued[i-1].moved(-l.AheadNS), true
 }
 
-// moved is a push by a clock that is so much ahead.
+// moved shifts the times of a push by a clock offset.
 func (p push) moved(by int64) push {
 	p.first, p.lastChange, p.stable, p.pushing = p.first+by, p.lastChange+by, p.stable+by, p.pushing+by
 	return p
 }
 
-// notifiedAt is when istiod was told of a change that went out by an instant with a
-// push of others: as the push of its own tells, which came later.
+// notifiedAt returns when istiod was notified of a change that went out, by an instant, with a push
+// of others. The change's own later push shows that time.
 func (m *maker) notifiedAt(e *record.Event, l *pushLog, by int64) int64 {
 	if own, ok := l.carrying(last(e), math.MaxInt64, endpointsAlone(e)); ok && own.debounced {
 		at, _ := m.entered(e, own)
@@ -55,8 +53,8 @@ func (m *maker) notifiedAt(e *record.Event, l *pushLog, by int64) int64 {
 	return min(e.CommittedNS, by)
 }
 
-// boarded adds watch, debounce and push context of a change that went out with
-// a push of others: what was left of them when it came.
+// boarded adds watch, debounce and push context of a change that went out with a push of others:
+// what remained of them when it arrived.
 func (m *maker) boarded(e *record.Event, l *pushLog, p push) {
 	at := m.notifiedAt(e, l, p.pushing)
 	m.stages[record.StageWatch].add(float64(at-e.CommittedNS), byRide)
@@ -64,8 +62,8 @@ func (m *maker) boarded(e *record.Event, l *pushLog, p push) {
 	m.stages[record.StagePushContext].add(float64(p.pushing-max(at, p.stable)), byRide)
 }
 
-// joined adds the stages of a change of endpoints that came while a proxy's
-// turn was on: its endpoints were sent with that. false if no line tells so.
+// joined adds the stages of an endpoint change that arrived during a proxy's turn, which sent its
+// endpoints. It returns false if no log line shows that.
 func (m *maker) joined(e *record.Event, l *pushLog, node string, received int64) bool {
 	p, ok := l.during(last(e))
 	if !ok || !endpointsAlone(e) {

@@ -9,45 +9,41 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Input is what the stages of changes are worked out from.
+// Input is what the stages of changes are computed from.
 type Input struct {
 	Events []record.Event
-	// Proxies names the proxies of the events' sightings by their index, as
-	// istiod does: NAME.NAMESPACE.
+	// Proxies names the proxies of the events' sightings by index, as istiod does: NAME.NAMESPACE.
 	Proxies []string
-	// Rises is how far istiod's series rose in the window.
+	// Rises holds the increase of istiod's series in the window.
 	Rises map[string]float64
-	// Logs are those of istiod's replicas; without them stages come from
-	// metrics alone.
+	// Logs holds the logs of istiod's replicas. Without them stages come from metrics alone.
 	Logs []observe.IstiodLines
 }
 
 // Waterfall is the mean way of a change to a proxy that acknowledged it.
 type Waterfall struct {
-	// Stages are those that anybody measured, in their order; Missing names
-	// the others.
+	// Stages holds the measured stages in order; Missing names the others.
 	Stages  []record.Stage
 	Missing []string
-	// MeanUS is the measured mean from commit to ACK over all
-	// Change-proxy pairs; ResidualUS is what the stages' sum
-	// lacks of it, below zero where they say more than passed.
+	// MeanUS is the measured mean from commit to ACK over all change-proxy pairs. ResidualUS is
+	// MeanUS minus the sum of the stages, negative if the sum is larger.
 	MeanUS, ResidualUS float64
 	Pairs              int
-	// Logged is how many of the pairs the logs show from end to end.
+	// Logged is the number of pairs that the logs show from end to end.
 	Logged int
-	// Unexplained is what single pairs lack, where errors either way make
-	// ResidualUS small; nil without pairs.
+	// Unexplained describes the residuals of single pairs, which may cancel out in ResidualUS; nil
+	// without pairs.
 	Unexplained *record.Unexplained
 }
 
-// Within tells whether the residual is small.
+// Within reports whether the residual is small.
 func (w Waterfall) Within() bool { return math.Abs(w.ResidualUS) <= w.Limit() }
 
-// Limit is what a waterfall may leave unexplained, and what two sources of
-// one stage may differ by, in microseconds: see [record.MaxResidualUS].
+// Limit returns the allowed residual, and the allowed difference between two sources of one stage,
+// in microseconds: see [MaxResidualUS].
 func (w Waterfall) Limit() float64 { return record.MaxResidualUS(w.MeanUS) }
 
-// Apart lists the stages whose second source differs by more than that.
+// Apart lists the stages whose second source differs by more than Limit.
 func (w Waterfall) Apart() []record.Stage {
 	var out []record.Stage
 	for _, s := range w.Stages {
@@ -58,44 +54,37 @@ func (w Waterfall) Apart() []record.Stage {
 	return out
 }
 
-// pushOrder is the order in which istiod sends the types of a push
-// (pilot/pkg/xds/ads.go, PushOrder); others follow.
+// pushOrder is the order in which istiod sends the types of a push (pilot/pkg/xds/ads.go,
+// PushOrder). Other types follow.
 var pushOrder = []string{"cds", "eds", "lds", "rds", "sds"}
 
-// Histograms of istiod's that time a part of the way
-// (pilot/pkg/xds/discovery.go, delta.go, xdsgen.go).
+// Istiod's histograms of parts of the way (pilot/pkg/xds/discovery.go, delta.go, xdsgen.go).
 const (
-	timeDebounce = "pilot_debounce_time"            // from the first change to the end of the enqueueing
+	timeDebounce = "pilot_debounce_time"            // from the first change to the end of enqueueing
 	timeContext  = "pilot_pushcontext_init_seconds" // computing the push context
-	timeQueue    = "pilot_proxy_queue_time"         // from the enqueueing to a proxy's turn
+	timeQueue    = "pilot_proxy_queue_time"         // from enqueueing to a proxy's turn
 	timePush     = "pilot_xds_push_time"            // by type: generation and Send
 	timeSend     = "pilot_xds_send_time"            // Send alone
-	timeTurn     = "pilot_proxy_convergence_time"   // from the enqueueing to the end of a proxy's turn
+	timeTurn     = "pilot_proxy_convergence_time"   // from enqueueing to the end of a proxy's turn
 )
 
-// Make splits the time from each change's commit to each proxy's
-// acknowledgement into stages.
+// Make splits the time from each change's commit to each proxy's acknowledgement into stages.
 //
-// Each stage is a duration of its own, not the distance to where the next
-// begins, so that they need not add up: watch, debounce and wire lie between
-// instants in istiod's log and the proxies' times; push context, queue and
-// generation are what istiod's own timers say. Where the log shows how long
-// push context, queue and generation took too, the residual is by how much
-// istiod's timers and its log disagree. Push context, queue and generation
-// are means over all pushes of the window, generation by type of resource, see
-// [maker.untimed].
+// Each stage is its own duration rather than the distance to the start of the next, so the stages
+// need not add up. Watch, debounce and wire lie between instants in istiod's log and the proxies'
+// times. Push context, queue and generation come from istiod's own timers, as means over all pushes
+// of the window, for generation per resource type: see [maker.untimed]. If the log also shows how
+// long push context, queue and generation took, the residual is the disagreement between istiod's
+// timers and its log.
 //
-// Pushes of nothing but endpoints are not logged by proxy: when they left is
-// known to nobody, and their wire is in the residual. Where no log tells of a
-// push, watch is our own watch's and debounce istiod's timer's. A stage that
-// no source has for any pair is missing.
+// Pushes of endpoints alone are not logged per proxy, so their sending time is unknown and their
+// wire time is in the residual. If no log shows a push, watch comes from our own watch and debounce
+// from istiod's timer. A stage without a source for any pair is missing.
 //
-// A change counts from when istiod was told of it, however many others its push
-// merged. One that comes while the push of others is being made goes out with
-// it and is not debounced at all.
+// A change counts from when istiod was notified of it, however many others its push merged. A
+// change that arrives while the push of others is being made goes out with it and is not debounced.
 //
-// A watch below zero means that istiod had been told before the commit was
-// noted.
+// A negative watch means that istiod was notified before the commit was recorded.
 func Make(in Input) Waterfall {
 	m := maker{in: in, stages: map[string]*stageSum{}}
 	for _, lines := range in.Logs {
@@ -113,11 +102,11 @@ func Make(in Input) Waterfall {
 	return m.waterfall()
 }
 
-// stageSum gathers one stage over pairs, nanoseconds.
+// stageSum accumulates one stage over pairs, in nanoseconds.
 type stageSum struct {
 	sum       float64
-	by        map[string]int // pairs, by source
-	apart     float64        // sum of what a second source says more
+	by        map[string]int // number of pairs by source
+	apart     float64        // sum of the second source's excess
 	checkedBy map[string]int
 }
 
@@ -126,7 +115,7 @@ func (s *stageSum) add(ns float64, source string) {
 	s.by[source]++
 }
 
-// compare notes what a second source says in place of ns.
+// compare records a second source's value for ns.
 func (s *stageSum) compare(ns, other float64, source string) {
 	s.apart += other - ns
 	s.checkedBy[source]++
@@ -137,13 +126,13 @@ type maker struct {
 	in     Input
 	logs   []*pushLog
 	stages map[string]*stageSum
-	// meanWatch is the mean of those changes that opened their push; opened
-	// holds the change that did, by the instant of the push's first one.
+	// meanWatch is the mean over changes that opened their push. opened maps the instant of a
+	// push's first change to that change.
 	meanWatch float64
 	opened    map[int64]int
-	watches   int // how many it is the mean of
+	watches   int // number of changes in the mean
 
-	// ofTimed is [maker.untimed]; debounced and whether it is known are
+	// ofTimed is the result of [maker.untimed]; debounced and apart are those of
 	// [maker.debounceApart].
 	ofTimed   float64
 	debounced float64
@@ -152,13 +141,12 @@ type maker struct {
 	total       float64
 	pairs, full int
 	unexplained record.Unexplained
-	// place is by how much longer than the means say the turn of the pair at
-	// hand was until its resources were sent; NaN if no log tells.
+	// place is how much longer than the means the current pair's turn took until its resources were
+	// sent; NaN if no log shows it.
 	place float64
 }
 
-// watched finds the changes whose arrival at istiod its log tells: those that
-// opened a push.
+// watched finds the changes whose arrival at istiod is in its log: those that opened a push.
 func (m *maker) watched() {
 	m.opened = map[int64]int{}
 	for i := range m.in.Events {
@@ -178,7 +166,7 @@ func (m *maker) watched() {
 		}
 	}
 	total := 0.0
-	for _, first := range slices.Sorted(maps.Keys(m.opened)) { // in one order: the same sum each time
+	for _, first := range slices.Sorted(maps.Keys(m.opened)) { // fixed order, for a reproducible sum
 		i := m.opened[first]
 		total += float64(first - m.in.Events[i].CommittedNS)
 		m.watches++
@@ -258,15 +246,14 @@ func (m *maker) pair(e *record.Event, node string, received, acked int64) {
 	m.turn(l.turn(kind, node, sent, p.pushing), p.pushing)
 }
 
-// before adds what comes before a proxy's turn comes up: watch, debounce and
-// push context of a push that is in the log.
+// before adds what precedes a proxy's turn: watch, debounce and push context of a push in the log.
 func (m *maker) before(e *record.Event, p push) {
 	context, timed := m.mean(timeContext, "")
 	entered, source := p.pushing-int64(context), byLog
 	if p.debounced {
 		entered, source = m.entered(e, p)
 	} else if !timed {
-		entered = p.pushing // and the push context is not known apart
+		entered = p.pushing // the push context is not known separately
 	}
 	watch := m.stages[record.StageWatch]
 	took := float64(entered - e.CommittedNS)
@@ -275,7 +262,7 @@ func (m *maker) before(e *record.Event, p push) {
 		watch.compare(took, float64(e.WatchedNS-e.CommittedNS), byWatch)
 	}
 	debounce := m.stages[record.StageDebounce]
-	if !p.debounced { // endpoints that need not wait
+	if !p.debounced { // endpoints that are not debounced
 		debounce.add(0, byLog)
 		if timed {
 			m.stages[record.StagePushContext].add(context, timeContext)
@@ -296,7 +283,7 @@ func (m *maker) before(e *record.Event, p push) {
 	}
 }
 
-// turn adds queue and generation of a turn whose lines are in the log.
+// turn adds queue and generation of a turn that is in the log.
 func (m *maker) turn(sent []sentType, pushing int64) {
 	generated, known := 0.0, true
 	for _, s := range sent {
@@ -310,7 +297,7 @@ func (m *maker) turn(sent []sentType, pushing int64) {
 	if known {
 		m.stages[record.StageGenerate].add(generated, timePush)
 	}
-	// When the turn began is not logged, only queue and generation together.
+	// The start of the turn is not logged, only queue and generation together.
 	if known && okQueue {
 		logged := float64(sent[len(sent)-1].at - pushing)
 		m.stages[record.StageGenerate].compare(generated, logged-queued, byRest)
@@ -318,23 +305,21 @@ func (m *maker) turn(sent []sentType, pushing int64) {
 	}
 }
 
-// clockSlack is how much clocks and the log's microseconds may be off, and
-// how much later than a proxy reads istiod may write that it has sent.
+// clockSlack is the tolerance for clock errors, the log's microsecond resolution, and istiod
+// logging a sending after the proxy has read it.
 const clockSlack = 1e6 // nanoseconds
 
-// bySteps tells whether a change's commit is that of the last of several
-// steps, which controllers made and our own watch was told of (churn's pods),
-// not an answer of the API server's.
+// bySteps reports whether a change's commit is that of the last of several steps by controllers, as
+// seen by our own watch (churn's pods), rather than the API server's answer.
 func bySteps(e *record.Event) bool {
 	return e.WatchedNS > 0 && e.WatchedNS == e.CommittedNS && e.AnsweredNS == 0
 }
 
-// stepSlack is how much sooner than our own watch istiod may be told of a
-// step, nanoseconds.
+// stepSlack is how much sooner than our own watch istiod may be notified of a step, in nanoseconds.
 const stepSlack = 20e6
 
-// last is from when on istiod can have been told of a change, of the last of
-// its steps if it has several.
+// last returns the earliest time at which istiod can have been notified of a change, or of the last
+// of its steps if it has several.
 func last(e *record.Event) int64 {
 	if bySteps(e) {
 		return max(e.SentNS, e.CommittedNS-stepSlack)
@@ -342,25 +327,25 @@ func last(e *record.Event) int64 {
 	return e.SentNS
 }
 
-// entered is when a change came to istiod to be debounced, and who says so.
+// entered returns when a change reached istiod's debouncing, and the source of that time.
 func (m *maker) entered(e *record.Event, p push) (at int64, source string) {
 	switch i, ok := m.opened[p.first]; {
 	case ok && &m.in.Events[i] == e:
 		return p.first, byLog
 	case bySteps(e) && p.lastChange >= last(e) && p.lastChange <= e.CommittedNS+stepSlack:
-		return p.lastChange, byLog // near enough to be its own
+		return p.lastChange, byLog // close enough to be its own
 	case m.watches > 0:
-		// It came no later than the last that the push merged, and no sooner
-		// than it was sent.
+		// It arrived no later than the last change that the push merged, and no sooner than it was
+		// sent.
 		return max(last(e), min(e.CommittedNS+int64(m.meanWatch), max(p.lastChange, p.first))), byMean
 	case e.WatchedNS > 0:
 		return e.WatchedNS, byWatch
 	}
-	// The first change of the push is all that is known.
+	// Only the first change of the push is known.
 	return max(p.first, min(e.CommittedNS, p.lastChange)), byLog
 }
 
-// fromMetrics adds a pair's stages that no log tells of.
+// fromMetrics adds the stages of a pair that is in no log.
 func (m *maker) fromMetrics(e *record.Event) {
 	if e.WatchedNS > 0 {
 		m.stages[record.StageWatch].add(float64(e.WatchedNS-e.CommittedNS), byWatch)
@@ -369,7 +354,7 @@ func (m *maker) fromMetrics(e *record.Event) {
 	if timed {
 		m.stages[record.StagePushContext].add(context, timeContext)
 	}
-	// pilot_debounce_time ends after the push context.
+	// pilot_debounce_time includes the push context.
 	if debounce, ok := m.mean(timeDebounce, ""); ok && timed {
 		m.stages[record.StageDebounce].add(debounce-context, timeDebounce)
 	}

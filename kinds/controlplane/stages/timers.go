@@ -8,11 +8,10 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// untimed is by how much longer turns take than istiod's timers of types say:
-// computing the proxy's state, types that turn out to need nothing, and
-// whenever the turn's goroutine does not run, are in none of them but in
-// pilot_proxy_convergence_time. When in a turn that is, nobody knows; it is
-// spread over the types in proportion.
+// untimed returns the ratio of the length of turns to the sum of istiod's per-type timers.
+// Computing the proxy's state, types that turn out to need nothing, and time when the turn's
+// goroutine does not run are only part of pilot_proxy_convergence_time. Their position in a turn is
+// unknown, so they are spread over the types in proportion.
 func (m *maker) untimed() float64 {
 	turn, ok := m.mean(timeTurn, "")
 	queued, okQueue := m.mean(timeQueue, "")
@@ -20,10 +19,10 @@ func (m *maker) untimed() float64 {
 		return 1
 	}
 	turns, timed := m.in.Rises[timeTurn+"_count"], 0.0
-	for _, key := range slices.Sorted(maps.Keys(m.in.Rises)) { // in one order: the same sum each time
+	for _, key := range slices.Sorted(maps.Keys(m.in.Rises)) { // fixed order, for a reproducible sum
 		count := m.in.Rises[key]
 		if kind, ok := kindOf(key, timePush+"_count"); ok && count > 0 {
-			// More than one a turn were answers to requests.
+			// More than one per turn were answers to requests.
 			mean, _ := m.mean(timePush, kind)
 			timed += mean * min(1, count/turns)
 		}
@@ -34,15 +33,15 @@ func (m *maker) untimed() float64 {
 	return (turn - queued) / timed
 }
 
-// queued adds the mean of istiod's timer of the queue, if it ran at all.
+// queued adds the mean of istiod's queue timer, if it counted anything.
 func (m *maker) queued() {
 	if mean, ok := m.mean(timeQueue, ""); ok {
 		m.stages[record.StageQueue].add(mean, timeQueue)
 	}
 }
 
-// generation adds the mean time of the types up to the change's last marker,
-// each as often as it was part of a push.
+// generation adds the mean time of the types up to the change's last marker, each as often as it
+// was part of a push.
 func (m *maker) generation(e *record.Event) {
 	if endpointsAlone(e) {
 		if mean, ok := m.mean(timePush, "eds"); ok {
@@ -72,7 +71,7 @@ func (m *maker) generation(e *record.Event) {
 	}
 }
 
-// endpointsAlone tells whether a change shows in endpoints only.
+// endpointsAlone reports whether a change only shows in endpoints.
 func endpointsAlone(e *record.Event) bool {
 	for _, marker := range e.Markers {
 		if marker.Type != "eds" {
@@ -89,7 +88,7 @@ func series(name, kind string) string {
 	return name + `{type="` + kind + `"}`
 }
 
-// kindOf is the type in a series of a name that has one.
+// kindOf returns the type in the key of a series with this name.
 func kindOf(key, name string) (string, bool) {
 	rest, ok := strings.CutPrefix(key, name+`{type="`)
 	if !ok {
@@ -98,8 +97,8 @@ func kindOf(key, name string) (string, bool) {
 	return strings.CutSuffix(rest, `"}`)
 }
 
-// mean is the mean of a histogram in the window, nanoseconds; false if it
-// counted nothing.
+// mean returns the mean of a histogram in the window, in nanoseconds, and false if it counted
+// nothing.
 func (m *maker) mean(name, kind string) (float64, bool) {
 	count := m.in.Rises[series(name+"_count", kind)]
 	if count == 0 {

@@ -6,31 +6,29 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// ownWay is what the stages say of one change-proxy pair,
-// nanoseconds.
+// ownWay holds the measured and staged times of one change-proxy pair, in nanoseconds.
 type ownWay struct {
 	took, staged float64 // measured, and the sum of its stages
 	place        float64 // see [maker.place]
 	logged       bool    // from end to end
 }
 
-// sum is all that the stages of all pairs so far add up to, nanoseconds.
+// sum returns the total of the stages of all pairs so far, in nanoseconds.
 func (m *maker) sum() float64 {
 	total := 0.0
-	for _, name := range record.Stages() { // in one order: the same sum each time
+	for _, name := range record.Stages() { // fixed order, for a reproducible sum
 		total += m.stages[name].sum
 	}
 	return total
 }
 
-// single counts the pairs of one change whose own stages do not add up. The
-// mean over all pairs does not show those: one that is too long makes up for
-// another that is too short, and two that are wholly wrong vanish among forty.
+// single counts the pairs of one change whose own stages do not add up. The mean over all pairs
+// hides those: one that is too long offsets another that is too short, and two that are entirely
+// wrong vanish among forty.
 //
-// Queue and generation are means, of proxies that take turns: which of them
-// comes first is chance, and no error. So each pair is set against the mean of
-// its change's turns in the log, not of its own; by how much that differs from
-// the timers' means stays in.
+// Queue and generation are means over proxies that take turns. Their order is random, which is no
+// error. So each pair is compared with the mean of its change's turns in the log, not with its own
+// turn. The difference from the timers' means remains.
 func (m *maker) single(own []ownWay) {
 	mean, n := 0.0, 0
 	for _, w := range own {

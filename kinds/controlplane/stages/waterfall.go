@@ -22,9 +22,9 @@ func (m *maker) logOf(node string) *pushLog {
 	return nil
 }
 
-// debounceApart is how much longer istiod's timer says that changes were
-// debounced than its log, over all pushes that waited, nanoseconds; false
-// where either says nothing, or they are not of the same pushes.
+// debounceApart returns how much longer changes were debounced according to istiod's timer than
+// according to its log, over all pushes that waited, in nanoseconds. It returns false if one of
+// them is missing or they cover different pushes.
 func (m *maker) debounceApart() (float64, bool) {
 	timed, ok := m.mean(timeDebounce, "")
 	if !ok {
@@ -44,7 +44,7 @@ func (m *maker) debounceApart() (float64, bool) {
 	return timed - logged/float64(n), true
 }
 
-// waterfall makes means of the sums.
+// waterfall computes means from the sums.
 func (m *maker) waterfall() Waterfall {
 	w := Waterfall{Pairs: m.pairs, Logged: m.full}
 	if m.pairs == 0 {
@@ -76,8 +76,8 @@ func (m *maker) waterfall() Waterfall {
 	return w
 }
 
-// words lists sources, with how many pairs each is of where there are
-// several, and how many have none.
+// words lists sources, with their number of pairs if there are several, and the number of pairs
+// without one.
 func (m *maker) words(by map[string]int, whole bool) string {
 	names := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
 		if by[a] != by[b] {
@@ -101,16 +101,15 @@ func (m *maker) words(by map[string]int, whole bool) string {
 	return strings.Join(out, "; ")
 }
 
-// sentType is a type of resources that was handed to a proxy's stream.
+// sentType is a resource type handed to a proxy's stream.
 type sentType struct {
 	kind string
 	at   int64
 }
 
-// sentTo finds the line that tells of the sending a proxy read at an instant,
-// among the types that show the change: the latest that is no earlier than
-// its push and no later than the reading, but for clockSlack. kind is ""
-// without one.
+// sentTo finds the log line of the sending that a proxy read at an instant, among the types that
+// show the change: the latest at or after its push and, within clockSlack, at or before the
+// reading. kind is "" if there is none.
 func (l *pushLog) sentTo(e *record.Event, node string, pushing, received int64) (kind string, at int64) {
 	for _, marker := range e.Markers {
 		t, ok := l.before(marker.Type, node, received+int64(clockSlack))
@@ -121,12 +120,11 @@ func (l *pushLog) sentTo(e *record.Event, node string, pushing, received int64) 
 	return kind, at
 }
 
-// turn lists what was sent in a turn of a proxy's up to a line, itself
-// included: walking back from it, each earlier type that was sent since the
-// push began.
+// turn lists what was sent in a proxy's turn up to and including a line. Walking back from it, it
+// collects each earlier type sent since the push began.
 func (l *pushLog) turn(kind, node string, sent, pushing int64) []sentType {
 	out := []sentType{{kind, sent}}
-	order := len(pushOrder) // of types that follow
+	order := len(pushOrder) // for types not in pushOrder
 	for i, k := range pushOrder {
 		if k == kind {
 			order = i
