@@ -13,31 +13,30 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// convergence is what a trial's events say: how long each change took to each
-// proxy but ztunnels, in microseconds after its commit.
+// convergence summarizes a trial's events: how long each change took to reach each proxy except
+// ztunnels, in microseconds after its commit.
 type convergence struct {
-	// ztunnels is the same of those; nil without any.
+	// ztunnels is the same for ztunnels; nil without any.
 	ztunnels *convergence
 
 	acked    stat.Counts // over all change-proxy pairs
 	received stat.Counts
 	applied  stat.Counts // of real Envoys only
 
-	// first, median and last have an entry for each change that any proxy
-	// acknowledged: when the first of those that needed it had, half of them, and
-	// all of them; infinite if half of them, or all, never had. lacking changes
-	// were acknowledged by none.
+	// first, median and last have an entry for each change that any proxy acknowledged: when the
+	// first, half, and all of the proxies that needed it had acknowledged it. It is infinite if
+	// half of them, or all, never did. lacking counts the changes that no proxy acknowledged.
 	first, median, last []float64
 	lacking             int
-	// changes lists the same by change, with the time of the commit.
+	// changes lists the same per change, with the time of the commit.
 	changes []changeTimes
 
-	failed  int // changes that the API server did not take
-	missed  int // change-proxy pairs where the proxy needed the change and never got it
-	pairs   int // that had it
-	unacked int // of them, never acknowledged
-	// superseded are pairs where a later change's configuration came in one
-	// with this one's.
+	failed  int // changes that the API server rejected
+	missed  int // change-proxy pairs in which the proxy needed the change and never got it
+	pairs   int // in which the proxy had it
+	unacked int // of pairs, never acknowledged
+	// superseded counts pairs in which a later change's configuration arrived together with this
+	// one's.
 	superseded int
 	// example describes the first miss.
 	example *record.Event
@@ -46,11 +45,11 @@ type convergence struct {
 type changeTimes struct {
 	committedNS         int64
 	kind                string
-	first, median, last float64 // as of convergence; NaN if no proxy had it
+	first, median, last float64 // as in convergence; NaN if no proxy had it
 	proxies             int
 }
 
-// converged reads a trial's events, once.
+// converged summarizes a trial's events, once.
 func converged(o *analysis.Observations, t *record.Trial) *convergence {
 	all := o.Own.(map[string]*convergence)
 	if c, ok := all[t.ID]; ok {
@@ -67,7 +66,7 @@ func converged(o *analysis.Observations, t *record.Trial) *convergence {
 	return c
 }
 
-// ofProxies are events as far as they are about some proxies.
+// ofProxies restricts events to some proxies.
 func ofProxies(events []*record.Event, proxy func(int32) bool) []*record.Event {
 	out := make([]*record.Event, len(events))
 	for i, e := range events {
@@ -79,10 +78,10 @@ func ofProxies(events []*record.Event, proxy func(int32) bool) []*record.Event {
 	return out
 }
 
-// group is the proxies that a figure is of: ztunnels have figures of their own, and are
-// in none of the others'.
+// group is the set of proxies that a figure covers. Ztunnels have their own figures and are
+// excluded from all others.
 type group struct {
-	name string // as warnings call them
+	name string // name in warnings
 	of   func(c *convergence) *convergence
 }
 
@@ -96,7 +95,7 @@ var (
 	}}
 )
 
-// groupOf is whom a measure is of.
+// groupOf returns the group that a measure covers.
 func groupOf(m analysis.Measure) group {
 	if m.Section == controlplane.SectionZtunnels {
 		return ztunnelsOnly
@@ -104,7 +103,7 @@ func groupOf(m analysis.Measure) group {
 	return butZtunnels
 }
 
-// withZtunnels is a count of all proxies.
+// withZtunnels returns a count over all proxies.
 func (c *convergence) withZtunnels(of func(c *convergence) int) int {
 	if c.ztunnels == nil {
 		return of(c)
@@ -132,8 +131,7 @@ func convergenceOf(events []*record.Event) *convergence {
 		for i, at := range e.Seen.ReceivedUS {
 			c.pairs++
 			if i < len(e.Seen.AppliedUS) && e.Seen.AppliedUS[i] != record.Never {
-				// Of a real Envoy nobody knows when it received and
-				// acknowledged.
+				// For a real Envoy it is unknown when it received and acknowledged.
 				applied = append(applied, float64(e.Seen.AppliedUS[i]))
 				continue
 			}
@@ -164,8 +162,8 @@ func convergenceOf(events []*record.Event) *convergence {
 	return c
 }
 
-// edges are what is told of each change by itself: when the first proxy had
-// acknowledged it, half of them, and the last.
+// edges are the times reported per change: when the first proxy, half of the proxies, and the last
+// proxy had acknowledged it.
 var edges = []struct {
 	name string
 	of   func(c *convergence) []float64
@@ -176,8 +174,8 @@ var edges = []struct {
 	{"last", func(c *convergence) []float64 { return c.last }, "all proxies that needed them"},
 }
 
-// survivors warns of percentiles that are of those alone who had a change and
-// said so, where more lack it than the percentile leaves beyond it.
+// survivors warns of percentiles that only cover proxies that acknowledged a change, if more lack
+// it than the percentile leaves beyond it.
 func survivors(beyond float64, of group) func(o *analysis.Observations, cell int) []note.Note {
 	return func(o *analysis.Observations, cell int) []note.Note {
 		share := missedShare(o, o.Valid(cell), of)
@@ -188,11 +186,10 @@ func survivors(beyond float64, of group) func(o *analysis.Observations, cell int
 	}
 }
 
-// overChanges is a quantile of one figure per change, of which lacking more have
-// none: theirs lies beyond all others, as those that are infinite do, and a quantile
-// that lies among them is infinite. It is NaN where the changes do not
-// reach it: a quantile takes as many as leave one beyond it, 10 for the 90th
-// percentile, 100 for the 99th.
+// overChanges returns a quantile of one value per change. lacking more changes have no value; they
+// rank beyond all others, as infinite values do, and a quantile that falls among them is infinite.
+// The result is NaN if there are too few changes: a quantile requires as many as leave one beyond
+// it, 10 for the 90th percentile, 100 for the 99th.
 func overChanges(values []float64, lacking int, q float64) float64 {
 	n := len(values) + lacking
 	if len(values) == 0 || q < 1 && q > 0.5 && float64(n)*(1-q) < 1-1e-9 {
@@ -213,7 +210,7 @@ func overChanges(values []float64, lacking int, q float64) float64 {
 	return sorted[rank-1]
 }
 
-// medianOrNaN is the median of any number of values.
+// medianOrNaN returns the median of any number of values.
 func medianOrNaN(x []float64) float64 {
 	if len(x) == 0 {
 		return math.NaN()

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// idleCores is the CPU that istiod used before the first change, in cores.
+// idleCores returns the CPU that istiod used before the first change, in cores.
 func idleCores(c *record.Control) float64 {
 	if c.IdleSeconds <= 0 {
 		return math.NaN()
@@ -20,7 +20,7 @@ func idleCores(c *record.Control) float64 {
 	return c.Idle.TotalS() / c.IdleSeconds
 }
 
-// apiIdleCores is the same of kube-apiserver.
+// apiIdleCores returns the same for kube-apiserver.
 func apiIdleCores(c *record.Control) float64 {
 	if c.APIServerIdle == nil || c.APIServerIdleSeconds <= 0 {
 		return math.NaN()
@@ -28,11 +28,10 @@ func apiIdleCores(c *record.Control) float64 {
 	return c.APIServerIdle.TotalS() / c.APIServerIdleSeconds
 }
 
-// idleOf is the idle use that a trial's costs are net of: the median over the valid
-// trials of its cell, and the trial's share of that median's error; NaN if none
-// measured it. A trial's own idle time is a few seconds, in which a single garbage
-// collection doubles the figure; times a window many times as long that would be
-// the whole difference.
+// idleOf returns the idle use to subtract from a trial's costs: the median over the valid trials of
+// its cell, plus the trial's share of that median's error; NaN if none measured it. A trial's own
+// idle period is a few seconds, in which a single garbage collection doubles the value. Multiplied
+// by a much longer window, that would dominate the difference.
 func idleOf(o *analysis.Observations, t *record.Trial, of func(*record.Control) float64) float64 {
 	cell, ok := o.Plan.Index(t.Cell)
 	if !ok || t.Control == nil {
@@ -42,11 +41,10 @@ func idleOf(o *analysis.Observations, t *record.Trial, of func(*record.Control) 
 	return medianOrNaN(all) + errorShare(all, of(t.Control))
 }
 
-// errorShare is what one of some values stands for of the error of their median.
-// What all of a cell's trials have taken off alike, however wrong it is, is in no
-// scatter: neither in intervals, nor in what identical baselines differ by. The shares
-// sum to zero, and their mean scatters as the median does, by its distribution-free
-// interval; a value counts by the side of the median on which it lies.
+// errorShare returns one value's share of the error of their median. An error subtracted from all
+// trials of a cell equally does not show in any scatter: neither in intervals nor in the noise
+// floor between identical baselines. The shares sum to zero, and their mean scatters like the
+// median, by its distribution-free interval. A value's sign depends on its side of the median.
 func errorShare(all []float64, own float64) float64 {
 	median := stat.Typical(all, stat.Options{})
 	if !stat.Finite(own) || !stat.Finite(median.SE) {
@@ -66,12 +64,12 @@ func errorShare(all []float64, own float64) float64 {
 	return (side(own) - mean) * median.SE * math.Sqrt(n*(n-1)/square)
 }
 
-// medianIdle is the median of idle use over trials, NaN if none measured it.
+// medianIdle returns the median of idle use over trials, NaN if none measured it.
 func medianIdle(trials []*record.Trial, of func(*record.Control) float64) float64 {
 	return medianOrNaN(idleUses(trials, of))
 }
 
-// idleUses are those of the trials that measured it.
+// idleUses returns the idle use of the trials that measured it.
 func idleUses(trials []*record.Trial, of func(*record.Control) float64) []float64 {
 	var all []float64
 	for _, t := range trials {
@@ -85,8 +83,8 @@ func idleUses(trials []*record.Trial, of func(*record.Control) float64) []float6
 	return all
 }
 
-// netPerChange is CPU time used in the window less what would have been used
-// idle, microseconds for each change committed.
+// netPerChange returns the CPU time used in the window minus idle use, in microseconds per
+// committed change.
 func netPerChange(used, seconds, idle float64, committed int) float64 {
 	if committed <= 0 {
 		return math.NaN()
@@ -97,7 +95,7 @@ func netPerChange(used, seconds, idle float64, committed int) float64 {
 	return used * 1e6 / float64(committed)
 }
 
-// grossWarning says that idle use is in a figure, where nobody measured it.
+// grossWarning notes that a figure includes idle use because that was not measured.
 func grossWarning(of func(*record.Control) float64) func(o *analysis.Observations, cell int) []note.Note {
 	return func(o *analysis.Observations, cell int) []note.Note {
 		if stat.Finite(medianIdle(o.Valid(cell), of)) {
@@ -149,8 +147,8 @@ func costMeasures() []analysis.Measure {
 	}
 }
 
-// apiTick is what one step of kube-apiserver's CPU time, which its metrics read from /proc
-// in hundredths of a second, is for each change of the trial that made the fewest.
+// apiTick returns one tick of kube-apiserver's CPU time, which its metrics read from /proc in
+// hundredths of a second, per change of the trial with the fewest changes.
 func apiTick(o *analysis.Observations, cell int) float64 {
 	most := 0.0
 	for _, t := range o.Valid(cell) {
@@ -161,7 +159,7 @@ func apiTick(o *analysis.Observations, cell int) float64 {
 	return most
 }
 
-// apiSeconds is how long kube-apiserver's CPU of a trial was counted.
+// apiSeconds returns the time over which a trial's kube-apiserver CPU was counted.
 func apiSeconds(t *record.Trial) float64 {
 	if t.Control.APIServerSeconds > 0 {
 		return t.Control.APIServerSeconds
@@ -169,10 +167,9 @@ func apiSeconds(t *record.Trial) float64 {
 	return t.Window.Seconds
 }
 
-// coresByPart is who used the CPUs of the node in the windows of some trials,
-// mean cores by part; nil where nobody counted. kube-apiserver's own window is
-// another's, so that of it the rate counts. What several nodes' parts leave of
-// one node's machine says nothing.
+// coresByPart returns the users of the node's CPUs in the windows of some trials, as mean cores by
+// part; nil if not counted. kube-apiserver has a different window, so its rate is used. With parts
+// on several nodes, the remainder of one node's machine says nothing.
 func coresByPart(o *analysis.Observations, trials []*record.Trial) map[string]float64 {
 	used, seconds := map[string]float64{}, map[string]float64{}
 	add := func(part string, cpu, over float64) {
@@ -200,14 +197,14 @@ func coresByPart(o *analysis.Observations, trials []*record.Trial) map[string]fl
 	if o.Run.Header.Machine.Nodes > 1 {
 		delete(out, record.PartMachine)
 	} else if ok {
-		for _, part := range slices.Sorted(maps.Keys(out)) { // in one order: the same sum each time
+		for _, part := range slices.Sorted(maps.Keys(out)) { // fixed order, for a reproducible sum
 			if part != record.PartMachine {
 				machine -= out[part]
 			}
 		}
 		out[record.PartRest] = math.Max(0, machine)
 	}
-	if len(out) == 0 || len(used) == 1 { // of the simulator alone nobody learns anything
+	if len(out) == 0 || len(used) == 1 { // the simulator alone tells nothing
 		return nil
 	}
 	return out

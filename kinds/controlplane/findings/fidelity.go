@@ -6,25 +6,25 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 )
 
-// weight is how much more of something istiod needed with real sidecars than
-// with as many simulated ones, as the study simulated-against-real found.
+// weight is the ratio of what istiod needed with real sidecars to what it needed with as many
+// simulated ones, as found by the study simulated-against-real.
 type weight struct{ estimate, low, high float64 } // a ratio and its 95% interval
 
-// weighed are the ratios of istiod's CPU time for the same pushes: 16 sidecars
-// of either kind, 300 Services, istiod 1.31, five blocks on a machine of two
-// cores that others used too. docs/method.md says what they come from. Run the
-// study and put its answer here when the simulator or the mesh's release changes.
+// weighed holds the ratios of istiod's CPU time for the same pushes: 16 sidecars of either kind,
+// 300 Services, istiod 1.31, five blocks on a shared machine with two cores. docs/method.md
+// describes their origin. Run the study and update these values when the simulator or the mesh's
+// release changes.
 var weighed = struct{ own, answering, shared weight }{
 	own:       weight{1.18, 1.10, 1.28},
 	answering: weight{1.11, 1.00, 1.24},
 	shared:    weight{1.34, 1.21, 1.48},
 }
 
-// sharedStreams is how many sidecars shared a connection where that was weighed.
+// sharedStreams is the number of sidecars that shared a connection in that study.
 const sharedStreams = 50
 
-// remarks warns of costs that come from simulated sidecars: real ones weigh
-// more. A study that has real ones alone in some cell compares for itself.
+// remarks warns of costs that come from simulated sidecars, since real ones cost more. A study with
+// only real sidecars in some cell makes the comparison itself.
 func remarks(o *analysis.Observations) []note.Note {
 	s := o.Plan.Study
 	if !s.Measured(controlplane.MeasureCost) {

@@ -10,13 +10,13 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// routesAsked is what requests through a real gateway met at the routes of a trial, in
-// microseconds after their commits.
+// routesAsked holds the outcomes of requests through a real gateway for a trial's routes, in
+// microseconds after the routes' commits.
 type routesAsked struct {
 	asked int
-	// served, acked and after have an entry for each route that has all of it: when
-	// its first good answer had come, when the last simulated gateway had acknowledged
-	// it, and how much later the former is. unserved and unacked are the others.
+	// served, acked and after have an entry for each route that has all of them: when its first
+	// successful answer arrived, when the last simulated gateway had acknowledged it, and the
+	// former minus the latter. unserved and unacked count the other routes.
 	served, acked, after []float64
 	unserved, unacked    int
 	resolution           []float64
@@ -55,7 +55,7 @@ func routesOf(events []*record.Event) routesAsked {
 	return out
 }
 
-// lastAck is when the last simulated proxy that needs a change had acknowledged it.
+// lastAck returns when the last simulated proxy that needs a change acknowledged it.
 func lastAck(e *record.Event) (at float64, ok bool) {
 	at = math.Inf(-1)
 	for i := range e.Seen.Proxy {
@@ -70,7 +70,7 @@ func lastAck(e *record.Event) (at float64, ok bool) {
 	return at, len(e.Missed) == 0 && !math.IsInf(at, -1)
 }
 
-// orNever is [overChanges] of routes of which none need have got so far: that took forever.
+// orNever is [overChanges], but infinite if no route got that far.
 func orNever(at []float64, lacking int, q float64) float64 {
 	if len(at) == 0 && lacking > 0 {
 		return math.Inf(1)
@@ -78,7 +78,7 @@ func orNever(at []float64, lacking int, q float64) float64 {
 	return overChanges(at, lacking, q)
 }
 
-// gatewayMeasures are of routes that a real gateway is given.
+// gatewayMeasures are about the routes of a real gateway.
 func gatewayMeasures(s *study.Study) []analysis.Measure {
 	routes := func(name string, of func(r routesAsked) float64) analysis.Measure {
 		return analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 {

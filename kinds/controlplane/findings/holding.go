@@ -7,16 +7,14 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Series of istiod's cache of generated resources
-// (pilot/pkg/model/typed_xds_cache.go); counted where PILOT_XDS_CACHE_STATS is
-// set.
+// Series of istiod's cache of generated resources (pilot/pkg/model/typed_xds_cache.go), counted if
+// PILOT_XDS_CACHE_STATS is set.
 const (
 	cacheHits   = `xds_cache_reads{type="hit"}`
 	cacheMisses = `xds_cache_reads{type="miss"}`
 )
 
-// holdingMeasures are sizes of config dumps, and how often istiod had a
-// resource ready.
+// holdingMeasures returns the sizes of config dumps and istiod's cache hit rate.
 func holdingMeasures() []analysis.Measure {
 	return []analysis.Measure{
 		analysis.MeasureOf("config_dump_bytes", ofControl(dumpBytes)),
@@ -37,7 +35,7 @@ func holdingMeasures() []analysis.Measure {
 	}
 }
 
-// hitShare is NaN where nothing was read.
+// hitShare returns the hit rate, NaN without reads.
 func hitShare(hits, misses float64) float64 {
 	if !(hits+misses > 0) {
 		return math.NaN()
@@ -45,8 +43,8 @@ func hitShare(hits, misses float64) float64 {
 	return hits / (hits + misses)
 }
 
-// dumpBytes is the size of a real sidecar's config dump as published figures
-// have it, without endpoints.
+// dumpBytes returns the size of a real sidecar's config dump without endpoints, as in published
+// figures.
 func dumpBytes(c *record.Control) float64 {
 	for _, h := range c.Holdings {
 		if h.Real {
@@ -56,7 +54,7 @@ func dumpBytes(c *record.Control) float64 {
 	return math.NaN()
 }
 
-// holdings are those of the first trial that kept the most kinds of proxies.
+// holdings returns those of the first trial that kept the most kinds of proxies.
 func holdings(trials []*record.Trial) []record.Holding {
 	var out []record.Holding
 	for _, t := range trials {

@@ -9,8 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// ofJoin is a measure of how a new proxy came by its configuration; NaN if
-// none did.
+// ofJoin returns a measure of how a new proxy got its configuration; NaN if none joined.
 func ofJoin(of func(j *record.Join) float64) func(*analysis.Observations, *record.Trial) float64 {
 	return ofControl(func(c *record.Control) float64 {
 		if c.Join == nil {
@@ -33,8 +32,7 @@ func joinMeasures() []analysis.Measure {
 	return append(out, holdingMeasures()...)
 }
 
-// summarizeScope puts in what proxies of the scope's namespace hold, and how
-// a new one came by it.
+// summarizeScope adds what proxies in the scope's namespace hold, and how a new one got it.
 func summarizeScope(s *record.ControlSummary, trials []*record.Trial) {
 	s.ScopeConfigBytes = mediansByType(trials, func(c *record.Control) map[string]int64 { return c.ScopeConfig })
 	s.Holdings = holdings(trials)
@@ -57,8 +55,7 @@ func summarizeScope(s *record.ControlSummary, trials []*record.Trial) {
 	})
 }
 
-// mediansByType has the median over trials of each type that any has; nil if
-// none has any.
+// mediansByType returns the median over trials of each type that any has; nil if none has any.
 func mediansByType(trials []*record.Trial, of func(c *record.Control) map[string]int64) map[string]int64 {
 	var out map[string]int64
 	for _, t := range trials {

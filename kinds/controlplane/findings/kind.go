@@ -1,10 +1,9 @@
-// Package findings is what analysis asks of studies of the control plane: how
-// long changes took to each proxy (convergence.go, pairs.go), the stages of
-// their way (stages.go), pushes, sizes and staleness (measures.go, series.go),
-// what istiod spent (cost.go), what real sidecars without requests used
-// (sidecars.go), and what real sidecars would cost it beside that
-// (fidelity.go), how new proxies join (join.go), how all of them come back from a
-// disruption (recovery.go), and what real requests met (traffic.go). It is pure.
+// Package findings analyzes control-plane studies: how long changes took to reach each proxy
+// (convergence.go, pairs.go), the stages of their way (stages.go), pushes, sizes and staleness
+// (measures.go, series.go), what istiod spent (cost.go) and how real sidecars would change that
+// (fidelity.go), what real sidecars without requests used (sidecars.go), how new proxies join
+// (join.go), how all of them recover from a disruption (recovery.go), and what real requests met
+// (traffic.go). It is pure.
 package findings
 
 import (
@@ -18,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Kind is what analysis asks of studies of the control plane.
+// Kind returns the analysis of control-plane studies.
 func Kind() analysis.Kind {
 	return analysis.Kind{
 		Name:     study.ControlPlane,

@@ -16,13 +16,12 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// controlMeasures lists what a control-plane study measures, in the order of
-// reports.
+// controlMeasures lists the measures of a control-plane study, in report order.
 func controlMeasures(s *study.Study) []analysis.Measure {
 	return slices.Concat(convergenceMeasures(s), gatewayMeasures(s), amplificationMeasures(), configMeasures(), sidecarMeasures(), costMeasures(), ztunnelMeasures(s), stalenessMeasures(controlplane.Of(s).Traffic != nil), recoveryMeasures())
 }
 
-// ofControl is a measure of what a trial counted; NaN if it counted nothing.
+// ofControl returns a measure of a trial's counts; NaN without counts.
 func ofControl(of func(c *record.Control) float64) func(*analysis.Observations, *record.Trial) float64 {
 	return func(_ *analysis.Observations, t *record.Trial) float64 {
 		if t.Control == nil {
@@ -32,16 +31,16 @@ func ofControl(of func(c *record.Control) float64) func(*analysis.Observations, 
 	}
 }
 
-// noneLeft is the share of lost pairs from which on no change has come to any proxy.
+// noneLeft is the share of lost pairs above which no change has reached any proxy.
 const noneLeft = 1 - 1e-9
 
-// overPairs is a percentile of when the change-proxy pairs of a group were acknowledged.
+// overPairs is a percentile of the acknowledgement times over the change-proxy pairs of a group.
 func overPairs(d finding.Def, of group) analysis.Measure {
 	q := float64(d.At)
 	m := analysis.MeasureOf(d.Name, func(o *analysis.Observations, t *record.Trial) float64 {
 		return reached(of.of(converged(o, t)).acked, q)
 	})
-	m.Beyond = math.Max(1-q, 1e-9) // of the largest, any
+	m.Beyond = math.Max(1-q, 1e-9) // any, for the maximum
 	m.MinCount, m.Counted = d.At.Needs(), "change-proxy pairs"
 	m.Unguarded = func(o *analysis.Observations, t *record.Trial) float64 {
 		return of.of(converged(o, t)).acked.Quantile(q)
@@ -51,7 +50,7 @@ func overPairs(d finding.Def, of group) analysis.Measure {
 	return m
 }
 
-// ofConvergence is a measure of how a trial's changes converged.
+// ofConvergence returns a measure of how a trial's changes converged.
 func ofConvergence(d finding.Def, of func(c *convergence) float64) analysis.Measure {
 	return analysis.MeasureOf(d.Name, func(o *analysis.Observations, t *record.Trial) float64 { return of(converged(o, t)) })
 }
@@ -61,11 +60,11 @@ func convergenceMeasures(s *study.Study) []analysis.Measure {
 	for _, edge := range edges {
 		out = append(out, analysis.OfFamily(s, controlplane.FamilyConvergence+"_"+edge.name, func(d finding.Def) analysis.Measure {
 			m := ofConvergence(d, func(c *convergence) float64 { return overChanges(edge.of(c), c.lacking, float64(d.At)) })
-			m.Beyond = noneLeft // fewer that never came are in the figure: see overChanges
+			m.Beyond = noneLeft // fewer missing ones are part of the figure: see overChanges
 			return m.Reaching("more changes than lie beyond this percentile were never acknowledged by " + edge.who)
 		})...)
 	}
-	// Of those who had it alone, as convergence is.
+	// Only over pairs that had the change, like convergence.
 	alone := func(of func(c *convergence) stat.Counts) func(finding.Def) analysis.Measure {
 		return func(d finding.Def) analysis.Measure {
 			m := ofConvergence(d, func(c *convergence) float64 { return reached(of(c), float64(d.At)) })
@@ -100,7 +99,7 @@ func convergenceMeasures(s *study.Study) []analysis.Measure {
 			}
 			return float64(c.Unexplained.Beyond) / float64(c.Unexplained.Pairs)
 		})).Warning(unexplainedPairs))
-	// A trial without events says nothing about what was missed.
+	// A trial without events says nothing about missed changes.
 	counted := func(of func(c *convergence) int) func(o *analysis.Observations, t *record.Trial) float64 {
 		return func(o *analysis.Observations, t *record.Trial) float64 {
 			if t.Control == nil || len(o.Events[t.ID]) == 0 {
@@ -115,7 +114,7 @@ func convergenceMeasures(s *study.Study) []analysis.Measure {
 		analysis.MeasureOf("failed_changes", counted(func(c *convergence) int { return c.failed })).Warning(failedExample))
 }
 
-// reported is istiod's own 99th percentile of convergence, in microseconds.
+// reported returns istiod's own 99th percentile of convergence, in microseconds.
 func reported(t *record.Trial) float64 {
 	if t.Control == nil {
 		return math.NaN()
@@ -124,8 +123,8 @@ func reported(t *record.Trial) float64 {
 	return v * 1e6
 }
 
-// bucketWidth is that of the widest bucket of istiod's histogram in which a cell's trials
-// have their 99th percentile, microseconds.
+// bucketWidth returns the width of the widest bucket of istiod's histogram that holds the 99th
+// percentile of a cell's trials, in microseconds.
 func bucketWidth(o *analysis.Observations, cell int) float64 {
 	widest := 0.0
 	for _, t := range o.Valid(cell) {
@@ -144,8 +143,7 @@ func bucketWidth(o *analysis.Observations, cell int) float64 {
 	return widest
 }
 
-// firstBucket warns of figures that are nothing but the line through a
-// histogram's first bucket.
+// firstBucket warns of figures that are mere interpolation within a histogram's first bucket.
 func firstBucket(o *analysis.Observations, cell int) []note.Note {
 	n, upto, all := 0, 0.0, o.Valid(cell)
 	for _, t := range all {
@@ -163,7 +161,7 @@ func firstBucket(o *analysis.Observations, cell int) []note.Note {
 	return []note.Note{noteFirstBucket.Of(n, len(all), words.Quantity(upto*1e6, finding.UnitMicroseconds))}
 }
 
-// missedExample says which changes proxies never saw.
+// missedExample names the changes that proxies never saw.
 func missedExample(o *analysis.Observations, cell int) []note.Note {
 	pairs, needed, trials := 0, 0, 0
 	example := ""
@@ -187,8 +185,7 @@ func missedExample(o *analysis.Observations, cell int) []note.Note {
 	return []note.Note{noteMissed.Of(pairs, needed, trials, example)}
 }
 
-// unackedShare says how many pairs have no time of acknowledgement, which
-// convergence therefore leaves out.
+// unackedShare states the number of pairs without an acknowledgement, which convergence leaves out.
 func unackedShare(o *analysis.Observations, cell int) []note.Note {
 	pairs, unacked := 0, 0
 	for _, t := range o.Valid(cell) {
@@ -216,7 +213,7 @@ func someOf(proxies []int32) string {
 	return strings.Join(out, ", ")
 }
 
-// failedExample says why the API server did not take changes.
+// failedExample explains why the API server rejected changes.
 func failedExample(o *analysis.Observations, cell int) []note.Note {
 	n := 0
 	example := ""
@@ -236,7 +233,7 @@ func failedExample(o *analysis.Observations, cell int) []note.Note {
 	return []note.Note{noteRefused.Of(n, example)}
 }
 
-// perChange divides by the changes that were committed.
+// perChange divides by the number of committed changes.
 func perChange(of func(c *record.Control) float64) func(*analysis.Observations, *record.Trial) float64 {
 	return ofControl(func(c *record.Control) float64 {
 		if c.Committed <= 0 {
@@ -256,7 +253,7 @@ func amplificationMeasures() []analysis.Measure {
 		analysis.MeasureOf("pushed_bytes_per_change", perChange(func(c *record.Control) float64 { return pushedBytes(c.Istiod) })),
 		analysis.MeasureOf("push_bytes_per_change", perChange(func(c *record.Control) float64 {
 			if c.Proxies+c.Gateways+c.Ztunnels == 0 {
-				return math.NaN() // what real ones alone receive nobody counts
+				return math.NaN() // what real proxies alone receive is not counted
 			}
 			return float64(wireSum(c).Bytes)
 		})),
@@ -269,7 +266,7 @@ func amplificationMeasures() []analysis.Measure {
 		})))
 }
 
-// wireSum is what came over the wire, all types together.
+// wireSum returns the bytes received over all types.
 func wireSum(c *record.Control) record.Wire {
 	var sum record.Wire
 	for _, w := range c.Wire {
@@ -301,7 +298,7 @@ func configMeasures() []analysis.Measure {
 	return append(out, joinMeasures()...)
 }
 
-// istiodMemory is istiod's memory in bytes at the end of the window.
+// istiodMemory returns istiod's memory in bytes at the end of the window.
 func istiodMemory(t *record.Trial) float64 {
 	m := t.Memory[record.PartControl]
 	if m.PSSBytes > 0 {
@@ -310,12 +307,12 @@ func istiodMemory(t *record.Trial) float64 {
 	return analysis.Positive(float64(m.CgroupBytes))
 }
 
-// stalenessMeasures are about stale endpoints: who held them, and where
-// real requests run what those met.
+// stalenessMeasures are about stale endpoints: which proxies held them and, if real requests run,
+// what the requests met.
 func stalenessMeasures(traffic bool) []analysis.Measure {
 	out := []analysis.Measure{analysis.MeasureOf("stale_proxy_seconds_per_change", perChange(func(c *record.Control) float64 {
 		if c.Ztunnels > 0 && c.Proxies+c.Gateways+c.RealProxies == 0 {
-			return math.NaN() // of ztunnels it is not counted
+			return math.NaN() // not counted for ztunnels
 		}
 		return c.StaleProxySeconds
 	}))}

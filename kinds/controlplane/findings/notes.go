@@ -2,7 +2,7 @@ package findings
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
-// What findings of the control plane warn of.
+// Warnings of control-plane findings.
 var (
 	noteIdleIncluded  = note.Define("idle_included", "includes idle use, which was not measured")
 	noteFirstBucket   = note.Define("first_bucket", "in %d of %d trials it falls into the first bucket of istiod's histogram, 0 to %s: the figure is interpolated across that bucket and only says that it is below its upper bound")
@@ -26,7 +26,7 @@ var (
 	noteSearched      = note.Define("searched_cells", "the search chose cells by their trials, so findings of single cells flatter those that it tried often; the recommended setting is compared in other trials")
 )
 
-// What a constraint of a tuning is held against.
+// What a tuning's constraint is compared with.
 var (
 	noteNoValidTrials  = note.Define("constraint_without_trials", "no valid trials")
 	noteReference      = note.Define("constraint_reference", "others are compared with it")
@@ -39,7 +39,7 @@ var (
 	noteLostShare      = note.Define("unreached_share", "%v of what %s needed never arrived or was never acknowledged: not reached in %d of %d trials")
 )
 
-// What published figures and ours have to do with each other, as sentences.
+// How published figures relate to ours, as sentences.
 var (
 	noteSameDirection   = note.Define("published_same_direction", againstBaseline+" The direction agrees.")
 	noteOtherDirection  = note.Define("published_other_direction", againstBaseline+" The direction differs.")

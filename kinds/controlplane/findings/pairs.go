@@ -9,15 +9,13 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// Percentiles over change-proxy pairs are told where the pairs leave
-// one beyond them. Pairs of one change are alike, since istiod debounces and
-// computes once for all proxies: how exact a percentile is, its changes decide.
-// So beside it stands of how many changes it is, with a warning where those
-// would not reach it by themselves.
+// Percentiles over change-proxy pairs are reported if the pairs leave one beyond them. Pairs of one
+// change are similar, since istiod debounces and computes once for all proxies, so the number of
+// changes determines the precision of a percentile. It is therefore shown with that number, and
+// with a warning if the changes alone would be too few.
 
-// reached is a quantile of change-proxy pairs, NaN where they are
-// too few to leave one beyond it: the 90th percentile takes 10, the 99th 100,
-// the 99.9th 1,000.
+// reached returns a quantile of change-proxy pairs, NaN if there are too few to leave one beyond
+// it: the 90th percentile requires 10, the 99th 100, the 99.9th 1,000.
 func reached(c stat.Counts, q float64) float64 {
 	if q < 1 && q > 0.5 && float64(c.Total())*(1-q) < 1-1e-9 {
 		return math.NaN()
@@ -25,8 +23,7 @@ func reached(c stat.Counts, q float64) float64 {
 	return c.Quantile(q)
 }
 
-// pairsOf counts the acknowledged pairs of some trials and a group, and the changes that
-// they are of.
+// pairsOf counts the acknowledged pairs of some trials and a group, and their changes.
 func pairsOf(o *analysis.Observations, trials []*record.Trial, of group) (pairs, changes int) {
 	for _, t := range trials {
 		c := of.of(converged(o, t))
@@ -35,8 +32,8 @@ func pairsOf(o *analysis.Observations, trials []*record.Trial, of group) (pairs,
 	return pairs, changes
 }
 
-// fewChanges warns of percentiles over pairs of fewer changes than would reach
-// them, in the trial that has fewest.
+// fewChanges warns of percentiles over pairs with too few changes, judging by the trial that has
+// the fewest.
 func fewChanges(needs int, of group) func(o *analysis.Observations, cell int) []note.Note {
 	return func(o *analysis.Observations, cell int) []note.Note {
 		return fewChangesOf(o, o.Valid(cell), needs, of)
@@ -56,7 +53,7 @@ func fewChangesOf(o *analysis.Observations, trials []*record.Trial, needs int, o
 	return []note.Note{noteFewChanges.Of(pairs, changes, needs)}
 }
 
-// either warns of what either warns of.
+// either combines two sources of warnings.
 func either(a, b func(o *analysis.Observations, cell int) []note.Note) func(o *analysis.Observations, cell int) []note.Note {
 	return func(o *analysis.Observations, cell int) []note.Note { return append(a(o, cell), b(o, cell)...) }
 }

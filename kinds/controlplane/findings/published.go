@@ -10,9 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// controlNotes say what a published figure of a control plane and ours have
-// to do with each other: whether they change alike from the baseline, and
-// what is counted differently.
+// controlNotes relate a published control-plane figure to ours: whether both change alike from the
+// baseline, and what is counted differently.
 func controlNotes(c *analysis.Beside, p study.Published, f *record.Finding, cell int) []note.Note {
 	out := sameChange(c, p, f, cell)
 	switch {
@@ -37,7 +36,7 @@ func controlNotes(c *analysis.Beside, p study.Published, f *record.Finding, cell
 	return out
 }
 
-// sameChange sets the published ratio of a cell to its baseline beside ours.
+// sameChange compares the published ratio of a cell to its baseline with ours.
 func sameChange(c *analysis.Beside, p study.Published, f *record.Finding, cell int) []note.Note {
 	base, ok := c.O.Baseline(cell)
 	if !ok || strings.HasSuffix(p.Finding, "_overhead") {
@@ -64,7 +63,7 @@ func sameChange(c *analysis.Beside, p study.Published, f *record.Finding, cell i
 	return nil
 }
 
-// hiddenNotes say what istiod's own figure leaves out.
+// hiddenNotes state what istiod's own figure omits.
 func hiddenNotes(c *analysis.Beside, cell int) []note.Note {
 	var out []note.Note
 	s := controlSummary(c.O, c.O.Valid(cell))
@@ -90,8 +89,8 @@ func hiddenNotes(c *analysis.Beside, cell int) []note.Note {
 	return out
 }
 
-// missedShare is the share of the change-proxy pairs that needed
-// it which never had it, or never acknowledged it, over some trials and a group.
+// missedShare returns the share of change-proxy pairs in which the proxy needed the change and
+// never had or never acknowledged it, over some trials and a group.
 func missedShare(o *analysis.Observations, trials []*record.Trial, of group) float64 {
 	pairs, missed, unacked := 0, 0, 0
 	for _, t := range trials {

@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// ofDisruption is a measure of what followed a disruption; NaN without one.
+// ofDisruption returns a measure of the aftermath of a disruption; NaN without one.
 func ofDisruption(of func(d *record.Disruption) float64) func(*analysis.Observations, *record.Trial) float64 {
 	return ofControl(func(c *record.Control) float64 {
 		if c.Disruption == nil {
@@ -18,7 +18,7 @@ func ofDisruption(of func(d *record.Disruption) float64) func(*analysis.Observat
 	})
 }
 
-// recoveryMeasures are what a disruption does, and how the mesh comes back.
+// recoveryMeasures returns the effects of a disruption and the recovery from it.
 func recoveryMeasures() []analysis.Measure {
 	recovered := func(name, what string, share float64) analysis.Measure {
 		return analysis.MeasureOf(name, ofDisruption(func(d *record.Disruption) float64 { return recoveredBy(d, share) })).Reaching(what)
@@ -29,7 +29,7 @@ func recoveryMeasures() []analysis.Measure {
 	without := func(name, what string, q record.Quantile) analysis.Measure {
 		return analysis.MeasureOf(name, ofDisruption(func(d *record.Disruption) float64 {
 			switch {
-			case float64(d.Losses-d.Returns) > float64(1-q)*float64(d.Losses): // those that were over are not all
+			case float64(d.Losses-d.Returns) > float64(1-q)*float64(d.Losses): // the ended outages are not all of them
 				return math.Inf(1)
 			case d.Returns == 0:
 				return math.NaN()
@@ -80,16 +80,16 @@ func recoveryMeasures() []analysis.Measure {
 	}
 }
 
-// mostOthers is how many proxies of others may be connected, as a share of the study's
-// own, for istiod's CPU to be shared out among the study's alone.
+// mostOthers is the maximum share of other proxies, relative to the study's own, for which istiod's
+// CPU is attributed to the study's proxies alone.
 const mostOthers = 0.05
 
-// othersShare is how many proxies of others were connected before the disruption, as a
-// share of the study's own.
+// othersShare returns the number of other proxies connected before the disruption, as a share of
+// the study's own.
 func othersShare(o *analysis.Observations, c *record.Control) float64 {
 	ours := c.Proxies + c.Gateways + c.Ztunnels + c.RealProxies
 	if traffic := controlplane.Of(o.Plan.Study).Traffic; traffic != nil {
-		ours += 2*traffic.Endpoints + 1 // as its former endpoints may still be connected
+		ours += 2*traffic.Endpoints + 1 // its former endpoints may still be connected
 	}
 	if len(c.Disruption.Points) == 0 || ours == 0 {
 		return 0
@@ -103,8 +103,8 @@ func othersShare(o *analysis.Observations, c *record.Control) float64 {
 	return float64(connected-ours) / float64(ours)
 }
 
-// recoveredBy is when a share of the proxies that lost their stream had all of their
-// configuration again, microseconds; infinite if they never had, NaN if none lost it.
+// recoveredBy returns when a share of the proxies that lost their stream had their whole
+// configuration again, in microseconds; infinite if they never did, NaN if none lost it.
 func recoveredBy(d *record.Disruption, share float64) float64 {
 	if d.Lost == 0 {
 		return math.NaN()
@@ -116,7 +116,7 @@ func recoveredBy(d *record.Disruption, share float64) float64 {
 	return float64(d.RecoveredUS[rank-1])
 }
 
-// summarizeRecovery puts in how the first of the trials came back.
+// summarizeRecovery adds the recovery in the first of the trials.
 func summarizeRecovery(s *record.ControlSummary, trials []*record.Trial) {
 	for _, t := range trials {
 		if t.Control.Disruption != nil {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// Metrics of istiod that findings are made from (pilot/pkg/xds/monitoring.go).
+// Istiod's metrics used for findings (pilot/pkg/xds/monitoring.go).
 const (
 	metricPushes      = "pilot_xds_pushes"
 	metricPushedBytes = "pilot_xds_config_size_bytes_sum"
 	metricConvergence = "pilot_proxy_convergence_time" // seconds
 )
 
-// parseSeries reads the name and labels of a series as Prometheus' text
-// format writes it: name{label="value",...}, with \\, \" and \n in values.
-// ok is false for anything else.
+// parseSeries parses the name and labels of a series in Prometheus' text format:
+// name{label="value",...}, with \\, \" and
+// in values. ok is false for anything else.
 func parseSeries(key string) (name string, labels map[string]string, ok bool) {
 	name, rest, found := strings.Cut(key, "{")
 	if name == "" {
@@ -44,8 +44,8 @@ func parseSeries(key string) (name string, labels map[string]string, ok bool) {
 	}
 }
 
-// unquote reads a label's value up to its quote; end is the place behind it,
-// -1 if there is none.
+// unquote reads a label's value up to the closing quote; end is the position after it, -1 if there
+// is none.
 func unquote(s string) (text string, end int) {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {
@@ -66,9 +66,9 @@ func unquote(s string) (text string, end int) {
 	return "", -1
 }
 
-// pushes sums istiod's pushes of one type, all types if that is "". NaN if
-// istiod has no such series: what was not counted is not nothing. Pushes that
-// failed on their way have types of their own (cds_senderr) and are no pushes.
+// pushes sums istiod's pushes of one type, or of all types for "". It returns NaN if istiod has no
+// such series, since not counted does not mean zero. Failed pushes have types of their own
+// (cds_senderr) and do not count.
 func pushes(series map[string]float64, kind string) float64 {
 	sum, any := 0.0, false
 	for key, v := range series {
@@ -84,8 +84,8 @@ func pushes(series map[string]float64, kind string) float64 {
 	return sum
 }
 
-// pushedBytes sums the resources that istiod pushed, bytes, by its own count.
-// NaN if it has no such series.
+// pushedBytes sums the resources that istiod pushed, in bytes, by its own count. It returns NaN if
+// istiod has no such series.
 func pushedBytes(series map[string]float64) float64 {
 	sum, any := 0.0, false
 	for key, v := range series {
@@ -99,11 +99,10 @@ func pushedBytes(series map[string]float64) float64 {
 	return sum
 }
 
-// bucket is a histogram's bucket: how many values were at most upto.
+// bucket is a histogram's bucket: the number of values up to upto.
 type bucket struct{ upto, count float64 }
 
-// histogram gathers the buckets of a histogram over all of its series, as
-// sum by (le) does.
+// histogram sums the buckets of a histogram over all of its series, like sum by (le).
 func histogram(series map[string]float64, metric string) []bucket {
 	by := map[float64]float64{}
 	for key, v := range series {
@@ -111,7 +110,7 @@ func histogram(series map[string]float64, metric string) []bucket {
 		if !ok || name != metric+"_bucket" {
 			continue
 		}
-		upto, err := strconv.ParseFloat(labels["le"], 64) // "+Inf" too
+		upto, err := strconv.ParseFloat(labels["le"], 64) // including "+Inf"
 		if err != nil || math.IsNaN(upto) {
 			continue
 		}
@@ -125,11 +124,10 @@ func histogram(series map[string]float64, metric string) []bucket {
 	return out
 }
 
-// histogramQuantile is PromQL's histogram_quantile: a straight line within
-// the bucket that the quantile falls into, from 0 in the first, and the upper
-// end of the last finite bucket for all that lies beyond. first says that it
-// fell into the first bucket, where the figure is nothing but that line. NaN
-// without values, or without a bucket to +Inf.
+// histogramQuantile is PromQL's histogram_quantile: linear interpolation within the quantile's
+// bucket, from 0 in the first one, and the upper bound of the last finite bucket for anything
+// beyond. first means that the quantile fell into the first bucket, where the value is mere
+// interpolation. The result is NaN without values or without a bucket to +Inf.
 func histogramQuantile(q float64, buckets []bucket) (value float64, first bool) {
 	n := len(buckets)
 	if n < 2 || !math.IsInf(buckets[n-1].upto, 1) || buckets[n-1].count <= 0 {

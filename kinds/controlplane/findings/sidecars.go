@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// sidecarMeasures are what a real sidecar without requests uses.
+// sidecarMeasures returns what a real sidecar without requests uses.
 func sidecarMeasures() []analysis.Measure {
 	idle := func(s *record.Sidecars) *record.SidecarUse { return s.Idle }
 	changing := func(s *record.Sidecars) *record.SidecarUse { return s.Changing }
@@ -48,11 +48,10 @@ func sidecarMeasures() []analysis.Measure {
 	return append(out, analysis.MeasureOf("sidecar_cpu_per_change", ofControl(sidecarCPUPerChange)))
 }
 
-// sidecarCPU is the CPU of one sidecar on the mean, in thousandths.
+// sidecarCPU returns the mean CPU of one sidecar, in thousandths of a core.
 func sidecarCPU(u *record.SidecarUse) float64 { return 1000 * u.CPU.TotalS() / u.SidecarSeconds }
 
-// sidecarCPUPerChange is a sidecar's CPU time for a change beyond idle use, in
-// microseconds.
+// sidecarCPUPerChange returns a sidecar's CPU time per change beyond idle use, in microseconds.
 func sidecarCPUPerChange(c *record.Control) float64 {
 	if c.Sidecars == nil || c.Sidecars.Idle == nil || c.Sidecars.Changing == nil || c.Committed <= 0 {
 		return math.NaN()
@@ -62,8 +61,8 @@ func sidecarCPUPerChange(c *record.Control) float64 {
 	return 1e6 * beyond / float64(u.Sidecars) / float64(c.Committed)
 }
 
-// idleNotes say why a sidecar without requests uses so much less than one with
-// requests that a published figure is of, and what it is that it uses.
+// idleNotes explain why a sidecar without requests uses so much less than the one with requests in
+// a published figure, and what it uses the CPU for.
 func idleNotes(c *analysis.Beside, p study.Published, f *record.Finding, cell int) []note.Note {
 	measured := func(name string) any {
 		x := c.Find(name, cell)

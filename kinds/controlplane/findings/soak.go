@@ -13,16 +13,16 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// A soaked figure is one of each window of a soak, whose growth is asked.
+// A soaked figure has one value per window of a soak, whose growth is of interest.
 type soaked struct {
 	slope, unit string
-	measure     string // of the study, that it takes
+	measure     string // required measure of the study
 	of          func(o *analysis.Observations, t *record.Trial) float64
-	// life is what windows must share to be of one series.
+	// life returns what windows of one series must share.
 	life func(c *record.Control) string
-	// share says that it grows by a share of itself: what makes it slower multiplies.
+	// share means that it grows by a share of itself: whatever slows it down is a factor.
 	share bool
-	// full says that it fills istiod's memory.
+	// full means that it fills istiod's memory.
 	full bool
 }
 
@@ -31,7 +31,7 @@ func soakedFigures() []soaked {
 	converges := func(q float64) func(o *analysis.Observations, t *record.Trial) float64 {
 		return func(o *analysis.Observations, t *record.Trial) float64 {
 			if missedShare(o, []*record.Trial{t}, butZtunnels) > 1-q {
-				return math.Inf(1) // it lies among those that never had it
+				return math.Inf(1) // among those that never had it
 			}
 			return reached(converged(o, t).acked, q)
 		}
@@ -45,7 +45,7 @@ func soakedFigures() []soaked {
 	}
 }
 
-// sidecarMemory is the memory of a real sidecar at the end of the window, the mean of
+// sidecarMemory returns the memory of a real sidecar at the end of the window, as the mean over
 // all.
 func sidecarMemory(_ *analysis.Observations, t *record.Trial) float64 {
 	if t.Control.RealProxies == 0 {
@@ -59,19 +59,18 @@ func sidecarMemory(_ *analysis.Observations, t *record.Trial) float64 {
 	return analysis.Positive(float64(bytes) / float64(t.Control.RealProxies))
 }
 
-// A life is the valid windows of one istiod, or of one set of real sidecars, in their
-// order.
+// A life is the sequence of valid windows of one istiod, or of one set of real sidecars.
 type life []*record.Trial
 
-// endOf is when a window ended, hours since 1970.
+// endOf returns when a window ended, in hours since 1970.
 func endOf(t *record.Trial) float64 {
 	return (float64(t.Window.Start.UnixMilli())/1e3 + t.Window.Seconds) / 3600
 }
 
 func (l life) hours() float64 { return endOf(l[len(l)-1]) - endOf(l[0]) }
 
-// lives sorts a run's windows by the life that they are of, the longest first. No slope
-// goes over two: a new istiod begins with empty caches.
+// lives groups a run's windows by life, longest first. No slope spans two lives: a new istiod
+// begins with empty caches.
 func lives(o *analysis.Observations, of func(c *record.Control) string) []life {
 	index, out := map[string]int{}, []life(nil)
 	valid := slices.Clone(o.Valid(0))
@@ -99,7 +98,7 @@ func lives(o *analysis.Observations, of func(c *record.Control) string) []life {
 	return out
 }
 
-// fromSoak is the source of what grows in a soak.
+// fromSoak is the source of growth findings in a soak.
 func fromSoak() analysis.Source {
 	return analysis.Source{Of: finding.FromSoak, Add: func(o *analysis.Observations, f *record.Findings) {
 		if c := controlplane.Of(o.Plan.Study); c == nil || !c.Soak {
@@ -127,7 +126,7 @@ func fromSoak() analysis.Source {
 	}}
 }
 
-// memoryLimit is what istiod's memory may come to.
+// memoryLimit returns the limit of istiod's memory.
 func memoryLimit(o *analysis.Observations, of life) (bytes int64, what string) {
 	lever, _ := controlplane.LeverByName(controlplane.FactorIstiodMemory)
 	level := o.Plan.Cells[0][controlplane.FactorIstiodMemory]
@@ -143,7 +142,7 @@ func memoryLimit(o *analysis.Observations, of life) (bytes int64, what string) {
 	return 0, ""
 }
 
-// soakRunFigures are the growths by which runs are compared.
+// soakRunFigures returns the growth rates used to compare runs.
 func soakRunFigures(o *analysis.Observations) []analysis.RunFigure {
 	if c := controlplane.Of(o.Plan.Study); c == nil || !c.Soak {
 		return nil
@@ -158,7 +157,7 @@ func soakRunFigures(o *analysis.Observations) []analysis.RunFigure {
 	return out
 }
 
-// perLevel is the growth as a share of the figure itself.
+// perLevel returns the growth as a share of the figure itself.
 func (g grown) perLevel(o stat.Options) stat.Estimate {
 	e := stat.GrowthOf(g.scaled(), o).Slope
 	if g.share {
@@ -170,14 +169,14 @@ func (g grown) perLevel(o stat.Options) stat.Estimate {
 	return e
 }
 
-// A grown figure is a soaked one with its series.
+// A grown figure is a soaked figure with its series.
 type grown struct {
 	soaked
-	points []stat.SeriesPoint // hours since the first window, and the figure
-	lost   int                // windows without a figure
+	points []stat.SeriesPoint // hours since the first window, and the value
+	lost   int                // windows without a value
 }
 
-// growths are the figures that windows have.
+// growths returns the figures that windows have.
 func growths(o *analysis.Observations) []grown {
 	var out []grown
 	for _, s := range soakedFigures() {
@@ -200,7 +199,7 @@ func growths(o *analysis.Observations) []grown {
 	return out
 }
 
-// scaled is the series on the scale on which it grows.
+// scaled returns the series on the scale on which it grows.
 func (g grown) scaled() []stat.SeriesPoint {
 	if !g.share {
 		return g.points
@@ -212,7 +211,7 @@ func (g grown) scaled() []stat.SeriesPoint {
 	return out
 }
 
-// level is the median of a stretch of the series, from and to as shares of its length.
+// level returns the median of a stretch of the series, given as shares of its length.
 func (g grown) level(from, to float64) float64 {
 	first, last := g.points[0].X, g.points[len(g.points)-1].X
 	var in []float64
@@ -224,7 +223,7 @@ func (g grown) level(from, to float64) float64 {
 	return analysis.Positive(medianOrNaN(in))
 }
 
-// tell is what became of a figure, one of so many.
+// tell returns the outcome of one of many figures.
 func (g grown) tell(o *analysis.Observations, many int, soak *record.Soak) (record.Finding, record.Growth) {
 	x := o.Named(g.slope, o.Short(0))
 	out := record.Growth{Finding: g.slope, Unit: g.unit, First: known(g.level(0, stat.Warm)), Warm: known(g.level(stat.Warm, (1+stat.Warm)/2)), Last: known(g.level((1+stat.Warm)/2, 1))}
@@ -265,9 +264,8 @@ func (g grown) tell(o *analysis.Observations, many int, soak *record.Soak) (reco
 	return x, out
 }
 
-// judge says which of three answers a growth is. Of several figures one grows by
-// chance more often than of one: one that grows does so by an interval too that allows
-// for as many (Bonferroni's).
+// judge decides on the verdict of a growth. Among several figures one is more likely to grow by
+// chance, so real growth also requires an interval with Bonferroni correction for their number.
 func (g grown) judge(x *record.Finding, growth stat.Growth, margin float64, many int) {
 	call, why := growth.Call(margin)
 	x.Verdict = string(call)

@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// residual is what the stages of a trial leave unexplained of the measured
-// mean from commit to ACK, in microseconds, and that mean.
+// residual returns the part of the measured mean from commit to ACK that a trial's stages leave
+// unexplained, and that mean, in microseconds.
 func residual(o *analysis.Observations, t *record.Trial) (rest, mean float64) {
 	mean = converged(o, t).acked.Mean()
 	if t.Control == nil || len(t.Control.Stages) == 0 {
@@ -47,8 +47,8 @@ func largeResidual(o *analysis.Observations, cell int) []note.Note {
 	return []note.Note{noteResidual.Of(n, all, record.ResidualRule(""), words.Quantity(rest, finding.UnitMicroseconds), words.Quantity(mean, finding.UnitMicroseconds))}
 }
 
-// stageApart warns where two sources of a stage differ by more than a
-// waterfall may leave unexplained, or where only some trials have the stage.
+// stageApart warns if two sources of a stage differ by more than a waterfall may leave unexplained,
+// or if only some trials have the stage.
 func stageApart(name string) func(o *analysis.Observations, cell int) []note.Note {
 	return func(o *analysis.Observations, cell int) []note.Note {
 		var out []note.Note
@@ -83,11 +83,11 @@ func stageApart(name string) func(o *analysis.Observations, cell int) []note.Not
 	}
 }
 
-// maxUnexplained is the share of the pairs of a cell whose own stages may miss
-// more than a waterfall may: what two clocks and a log of microseconds leave.
+// maxUnexplained is the maximum share of a cell's pairs whose own stages may differ by more than a
+// waterfall may: what two clocks and a log with microsecond resolution allow for.
 const maxUnexplained = 0.05
 
-// unexplainedPairs warns where errors of single pairs cancel in the mean.
+// unexplainedPairs warns if errors of single pairs cancel in the mean.
 func unexplainedPairs(o *analysis.Observations, cell int) []note.Note {
 	u := unexplained(o.Valid(cell))
 	if u == nil || float64(u.Beyond) <= maxUnexplained*float64(u.Pairs) {
@@ -100,7 +100,7 @@ func unexplainedPairs(o *analysis.Observations, cell int) []note.Note {
 	return []note.Note{notePairsApart.Of(u.Beyond, u.Pairs, record.ResidualRule("their time"), words.Quantity(u.LargestUS, finding.UnitMicroseconds), unlogged)}
 }
 
-// unexplained adds up the trials' pairs; nil if none counted them.
+// unexplained sums the trials' pairs; nil if none counted them.
 func unexplained(trials []*record.Trial) *record.Unexplained {
 	var sum *record.Unexplained
 	for _, t := range trials {

@@ -13,11 +13,11 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// maxChangePoints bounds the changes that a summary lists one by one.
+// maxChangePoints limits the number of changes that a summary lists individually.
 const maxChangePoints = 500
 
-// controlSummary describes the valid trials of a control-plane cell: what
-// happened to the changes, and of the rest what the study measures.
+// controlSummary describes the valid trials of a control-plane cell: the outcome of the changes,
+// and everything else that the study measures.
 func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.ControlSummary {
 	s := &record.ControlSummary{
 		Percentiles: []record.CurvePoint{}, CDF: []record.CurvePoint{}, Changes: []record.ChangePoint{}, Stages: []record.Stage{},
@@ -73,7 +73,7 @@ func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.Con
 	}
 	slices.Sort(s.Missing)
 	s.Uncounted = slices.Clone(trials[0].Control.Uncounted)
-	for _, t := range trials[1:] { // what one trial showed is known
+	for _, t := range trials[1:] { // the first trial's are known
 		s.Uncounted = slices.DeleteFunc(s.Uncounted, func(name string) bool { return !slices.Contains(t.Control.Uncounted, name) })
 	}
 	s.SimulatorLagP99US = stat.MedianOf(trials, func(t *record.Trial) float64 { return t.Control.SimulatorLag.At(0.99) })
@@ -87,8 +87,8 @@ func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.Con
 	return s
 }
 
-// installedOf is what a trial found installed, and of a request that a limit has
-// changed both.
+// installedOf returns what a trial found installed, including the installed value of a request that
+// a limit has changed.
 func installedOf(c *record.Control) record.Cell {
 	found := maps.Clone(c.Installed)
 	for factor, was := range c.InstalledRequests {
@@ -99,7 +99,7 @@ func installedOf(c *record.Control) record.Cell {
 	return found
 }
 
-// addInstalled puts in what a trial found installed.
+// addInstalled adds what a trial found installed.
 func addInstalled(s *record.ControlSummary, found record.Cell) {
 	const then = ", then "
 	if s.Installed == nil && len(found) > 0 {
@@ -115,7 +115,7 @@ func addInstalled(s *record.ControlSummary, found record.Cell) {
 	}
 }
 
-// summarizePushes puts in what istiod pushed and proxies received.
+// summarizePushes adds what istiod pushed and proxies received.
 func summarizePushes(s *record.ControlSummary, trials []*record.Trial) {
 	for _, t := range trials {
 		for kind, w := range t.Control.Wire {
@@ -129,7 +129,7 @@ func summarizePushes(s *record.ControlSummary, trials []*record.Trial) {
 	}
 }
 
-// summarizeCost puts in what the control plane, and its simulator, spent.
+// summarizeCost adds what the control plane and its simulator spent.
 func summarizeCost(o *analysis.Observations, s *record.ControlSummary, trials []*record.Trial) {
 	for _, t := range trials {
 		c := t.Control
@@ -162,7 +162,7 @@ func summarizeCost(o *analysis.Observations, s *record.ControlSummary, trials []
 	s.Goroutines = int64(stat.MedianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.Goroutines) }))
 }
 
-// countChanges puts in what became of the changes.
+// countChanges adds the outcome of the changes.
 func countChanges(o *analysis.Observations, s *record.ControlSummary, trials []*record.Trial) {
 	for _, t := range trials {
 		c := converged(o, t)
@@ -174,10 +174,10 @@ func countChanges(o *analysis.Observations, s *record.ControlSummary, trials []*
 	}
 }
 
-// summarizeChanges puts in how long changes took.
+// summarizeChanges adds how long changes took.
 func summarizeChanges(o *analysis.Observations, s *record.ControlSummary, trials []*record.Trial) {
 	var acked, received, applied []stat.Counts
-	edges := &convergence{} // the changes of all trials
+	edges := &convergence{} // over all trials
 	for i, t := range trials {
 		c := converged(o, t)
 		acked, received, applied = append(acked, c.acked), append(received, c.received), append(applied, c.applied)
@@ -204,7 +204,7 @@ func summarizeChanges(o *analysis.Observations, s *record.ControlSummary, trials
 	}
 }
 
-// halfOf is the median over changes; 0 if it lies among those that never came.
+// halfOf returns the median over changes; 0 if it falls among those that never arrived.
 func halfOf(changes []float64, lacking int) float64 {
 	if v := overChanges(changes, lacking, 0.5); stat.Finite(v) {
 		return v
@@ -212,12 +212,12 @@ func halfOf(changes []float64, lacking int) float64 {
 	return 0
 }
 
-// changeQuantiles are those that there are enough changes for.
+// changeQuantiles returns the quantiles for which there are enough changes.
 func changeQuantiles(values []float64, lacking int) record.Quantiles {
 	return record.QuantilesOf(func(q float64) float64 { return finiteOrNaN(overChanges(values, lacking, q)) })
 }
 
-// finiteOrNaN is NaN for what is not finite.
+// finiteOrNaN replaces infinite values by NaN.
 func finiteOrNaN(v float64) float64 {
 	if stat.Finite(v) {
 		return v
@@ -242,7 +242,7 @@ func changePoints(c *convergence) []record.ChangePoint {
 	return out
 }
 
-// summarizeStages puts in the waterfall, and what istiod itself reports.
+// summarizeStages adds the waterfall and istiod's own figures.
 func summarizeStages(o *analysis.Observations, s *record.ControlSummary, trials []*record.Trial) {
 	for _, name := range record.Stages() {
 		if stage, ok := stageOver(trials, name); ok {
@@ -272,9 +272,9 @@ func summarizeStages(o *analysis.Observations, s *record.ControlSummary, trials 
 	}
 }
 
-// stageOver is a stage's mean over the trials, as sums of which a waterfall
-// is made: a trial that has other stages but not this one has it in its
-// residual, and counts as nothing here. false if no trial has it.
+// stageOver returns a stage's mean over the trials, with the sums from which a waterfall is built.
+// A trial that has other stages but not this one has it in its residual and counts as zero here. It
+// returns false if no trial has the stage.
 func stageOver(trials []*record.Trial, name string) (out record.Stage, ok bool) {
 	out.Name = name
 	n, checked, apart := 0, 0, 0.0
@@ -308,8 +308,8 @@ func stageOver(trials []*record.Trial, name string) (out record.Stage, ok bool) 
 	return out, true
 }
 
-// latencyOfCounts summarises plain values in microseconds. Percentiles that they
-// are too few for have no value.
+// latencyOfCounts summarizes plain values in microseconds. Percentiles with too few values are
+// absent.
 func latencyOfCounts(c stat.Counts) record.Latency {
 	if c.Total() == 0 {
 		return record.Latency{}
@@ -317,7 +317,7 @@ func latencyOfCounts(c stat.Counts) record.Latency {
 	return record.Latency{Min: c.Quantile(0), Quantiles: record.QuantilesOf(func(q float64) float64 { return finiteOrNaN(reached(c, q)) }), Mean: c.Mean()}
 }
 
-// meanOf is the mean of what trials have a number for, NaN if none has.
+// meanOf returns the mean over trials that have a number, NaN if none has.
 func meanOf(trials []*record.Trial, number func(*record.Trial) float64) float64 {
 	sum, n := 0.0, 0
 	for _, t := range trials {

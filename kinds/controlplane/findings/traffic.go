@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// ofTraffic is a measure of what real requests met; NaN where none were sent.
+// ofTraffic returns a measure of what real requests met; NaN without requests.
 func ofTraffic(of func(t *record.Traffic) float64) func(*analysis.Observations, *record.Trial) float64 {
 	return ofControl(func(c *record.Control) float64 {
 		if c.Traffic == nil || c.Traffic.Requests <= 0 {
@@ -52,7 +52,7 @@ func trafficMeasures() []analysis.Measure {
 	}
 }
 
-// slowlyHidden says what it cost requests to be saved.
+// slowlyHidden states the cost of rescuing requests.
 func slowlyHidden(o *analysis.Observations, cell int) []note.Note {
 	longest := 0.0
 	for _, t := range o.Valid(cell) {
@@ -66,7 +66,7 @@ func slowlyHidden(o *analysis.Observations, cell int) []note.Note {
 	return []note.Note{noteHiddenLate.Of(words.Quantity(longest, "us"))}
 }
 
-// unexplainedFailures warns of failures that only one side knows of.
+// unexplainedFailures warns of failures that only one side recorded.
 func unexplainedFailures(o *analysis.Observations, cell int) []note.Note {
 	for _, t := range o.Valid(cell) {
 		if t.Control == nil || t.Control.Traffic == nil || t.Control.Traffic.Residual == 0 {
@@ -78,9 +78,8 @@ func unexplainedFailures(o *analysis.Observations, cell int) []note.Note {
 	return nil
 }
 
-// addTraffic adds a trial's traffic to a cell's. Counts are sums; of times that
-// are a maximum the largest stays, of percentiles too, since histograms of
-// traffic are not kept.
+// addTraffic adds a trial's traffic to a cell's. Counts are summed. Maximum times, and percentiles
+// too, keep the largest, since histograms of traffic are not kept.
 func addTraffic(s *record.ControlSummary, t *record.Traffic) {
 	if t == nil {
 		return

@@ -14,13 +14,12 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// nextTuned names the trial that a tuning needs next in a block, by its place in the
-// block's order; false when the block has all it needs.
+// nextTuned returns the next trial that a tuning needs in a block, by its position in the block's
+// order, or false if the block is complete.
 //
-// What a block tries is decided once, by the trials of the blocks before it: the cells
-// that package tuning chooses, each once, in the block's random order. When the search
-// is over, blocks follow that try the recommended cell once and the one in use twice,
-// which no block of a search does.
+// The trials of a block are decided once, from the trials of earlier blocks: the cells that package
+// tuning chooses, each once, in the block's random order. After the search, blocks run the
+// recommended cell once and the current one twice, which no block of a search does.
 func nextTuned(o *analysis.Observations, block int) (order int, ok bool) {
 	wanted := tunedSlots(o, block)
 	for order, slot := range o.Plan.Block(block) {
@@ -31,7 +30,7 @@ func nextTuned(o *analysis.Observations, block int) (order int, ok bool) {
 	return 0, false
 }
 
-// tunedSlots are the trials that a block of a tuning has; none: it is not needed.
+// tunedSlots returns the trials of a block in a tuning, none if the block is not needed.
 func tunedSlots(o *analysis.Observations, block int) []study.Slot {
 	base := tunedBase(o)
 	recommended, blocks := comparing(o, block)
@@ -52,9 +51,9 @@ func tunedSlots(o *analysis.Observations, block int) []study.Slot {
 	return []study.Slot{{Cell: base}, {Cell: base, Repeat: 1}, {Cell: recommended}}
 }
 
-// chosen is what a search that has ended recommends: of the cells as good as its best the
-// one that moves the fewest levers, or the one in use where none that was tried is likely
-// to meet the constraints.
+// chosen returns the recommendation of a completed search: among the cells as good as its best, the
+// one that moves the fewest levers, or the current cell if none that was tried is likely to meet
+// the constraints.
 func chosen(o *analysis.Observations, d tuning.Decision) int {
 	if !d.Met {
 		return tunedBase(o)
@@ -62,18 +61,19 @@ func chosen(o *analysis.Observations, d tuning.Decision) int {
 	return d.Spare
 }
 
-// tunedBase is the cell in use: the study's only baseline.
+// tunedBase returns the current cell: the study's only baseline.
 func tunedBase(o *analysis.Observations) int {
 	return slices.IndexFunc(o.Plan.Cells, o.Plan.IsBaseline)
 }
 
-// compares says that a block compares the recommended cell with the one in use: the
-// latter had its second turn there.
+// compares reports whether a block compares the recommended cell with the current one, which then
+// has its second turn there.
 func compares(o *analysis.Observations, block int) bool {
 	return slices.ContainsFunc(o.Tried[tunedBase(o)][block], func(t *record.Trial) bool { return t.Repeat == 1 })
 }
 
-// comparing is what the blocks before one compare with the cell in use, and how many do.
+// comparing returns the cell that the blocks before one compare with the current cell, and the
+// number of those blocks.
 func comparing(o *analysis.Observations, before int) (recommended, blocks int) {
 	recommended = tunedBase(o)
 	for _, block := range o.Blocks {
@@ -90,7 +90,7 @@ func comparing(o *analysis.Observations, before int) (recommended, blocks int) {
 	return recommended, blocks
 }
 
-// decide is what the search says before a block, by the trials of the blocks before.
+// decide returns the search's decision before a block, from the trials of earlier blocks.
 func decide(o *analysis.Observations, block int) tuning.Decision {
 	if d, ok := o.Decided[block].(tuning.Decision); ok {
 		return d
@@ -105,12 +105,11 @@ func decide(o *analysis.Observations, block int) tuning.Decision {
 	return d
 }
 
-// comparedTrials is how many trials a block has that compares two cells.
+// comparedTrials is the number of trials in a block that compares two cells.
 const comparedTrials = 3
 
-// noTime says that another block of the search would leave no time for the comparison,
-// by what trials have taken so far; "" if there is time. Before the first block nobody
-// knows.
+// noTime explains that another block of the search would leave no time for the comparison, judging
+// by the duration of trials so far; "" if there is time. Before the first block it is unknown.
 func noTime(o *analysis.Observations, r tuning.Rules, before int) string {
 	limit := o.Plan.Study.Blocks.Limit
 	var spent time.Duration
@@ -130,8 +129,8 @@ func noTime(o *analysis.Observations, r tuning.Rules, before int) string {
 	return fmt.Sprintf("the time limit of %v leaves time only for the comparison", limit)
 }
 
-// searchedBlock says that a block belongs to the search of a tuning. The last one may
-// have begun to compare, and not yet made the trial that shows it.
+// searchedBlock reports whether a block belongs to the search of a tuning. The last block may have
+// begun to compare without having run the trial that shows it.
 func searchedBlock(o *analysis.Observations, block int) bool {
 	if compares(o, block) {
 		return false
@@ -140,8 +139,8 @@ func searchedBlock(o *analysis.Observations, block int) bool {
 	return earlier == 0 && (block < o.Blocks[len(o.Blocks)-1] || decide(o, block).Stop == "")
 }
 
-// tunedMeasures are the measures that a search knows of cells: objectives first, then
-// what is bounded, then what is told besides.
+// tunedMeasures returns the measures that a search tracks: objectives first, then bounded ones,
+// then those only reported.
 func tunedMeasures(o *analysis.Observations) []string {
 	var out []string
 	add := func(name string) {
@@ -162,8 +161,7 @@ func tunedMeasures(o *analysis.Observations) []string {
 	return out
 }
 
-// tuningProblem is the study as package tuning has it, from what is known before a
-// block.
+// tuningProblem describes the study for package tuning, from what is known before a block.
 func tuningProblem(o *analysis.Observations, before int) *tuning.Problem {
 	t := o.Plan.Study.Tune
 	p := &tuning.Problem{Space: tuningSpace(o, before), Rules: tuning.Rules{
@@ -190,7 +188,7 @@ func tuningProblem(o *analysis.Observations, before int) *tuning.Problem {
 	return p
 }
 
-// tuningSpace is the grid of the plan's cells.
+// tuningSpace returns the grid of the plan's cells.
 func tuningSpace(o *analysis.Observations, before int) tuning.Space {
 	found := foundLevers(o, before)
 	s := tuning.Space{Base: tunedBase(o), Cells: make([]tuning.Point, len(o.Plan.Cells))}
@@ -212,8 +210,8 @@ func tuningSpace(o *analysis.Observations, before int) tuning.Space {
 	return s
 }
 
-// foundLevers are the levers as installed, as the first trial before a block found
-// them; nil where none did.
+// foundLevers returns the installed levers as found by the first trial before a block, nil if none
+// did.
 func foundLevers(o *analysis.Observations, before int) record.Cell {
 	for i := range o.Run.Trials {
 		if t := &o.Run.Trials[i]; t.Block < before && t.Control != nil && len(t.Control.Installed) > 0 {
@@ -223,8 +221,8 @@ func foundLevers(o *analysis.Observations, before int) record.Cell {
 	return nil
 }
 
-// leverValue is a level as a number, by what was found where it is as installed, or
-// what is usual; not a number for words.
+// leverValue returns a level as a number. For an installed lever it uses the value found, or the
+// usual one. It returns NaN for words.
 func leverValue(o *analysis.Observations, factor, level string, found record.Cell) float64 {
 	f, ok := controlplane.LeverByName(factor)
 	if !ok {
@@ -248,12 +246,11 @@ func leverValue(o *analysis.Observations, factor, level string, found record.Cel
 	return math.NaN()
 }
 
-// lateBeyond stands for a percentile that lies among changes that never arrived: ten
-// times what was seen of those that did, or where none did, of the trial's window.
+// lateBeyond stands in for a percentile among changes that never arrived: ten times the value of
+// those that did or, if none did, of the trial's window.
 const lateBeyond = 10
 
-// tuningTrials are the search's trials before a block, in the order in which they were
-// made.
+// tuningTrials returns the search's trials before a block, in the order in which they ran.
 func tuningTrials(o *analysis.Observations, p *tuning.Problem, before int) []tuning.Trial {
 	var out []tuning.Trial
 	for i := range o.Run.Trials {
@@ -271,14 +268,14 @@ func tuningTrials(o *analysis.Observations, p *tuning.Problem, before int) []tun
 	return out
 }
 
-// tuningValue is what a trial says of a measure; not a number where it says nothing.
+// tuningValue returns a trial's value of a measure, NaN if it has none.
 func tuningValue(o *analysis.Observations, name string, t *record.Trial) float64 {
 	m, _, ok := o.MeasureNamed(name)
 	if !ok || !t.Validity.Valid {
 		return math.NaN()
 	}
 	v := m.Searched().Of(o, t)
-	if m.Beyond > 0 && missedShare(o, []*record.Trial{t}, groupOf(m)) > m.Beyond || math.IsInf(v, 1) { // infinite of single changes: see overChanges
+	if m.Beyond > 0 && missedShare(o, []*record.Trial{t}, groupOf(m)) > m.Beyond || math.IsInf(v, 1) { // infinite for values per change: see overChanges
 		acked := groupOf(m).of(converged(o, t)).acked
 		switch {
 		case acked.Total() == 0:

@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// fromTuning is the source of what a study that tunes found, with the way there.
+// fromTuning is the source of the results of a tuning and the course of its search.
 func fromTuning() analysis.Source {
 	return analysis.Source{Of: finding.FromTuning, Add: func(o *analysis.Observations, f *record.Findings) {
 		if o.Plan.Study.Tune != nil && len(o.Blocks) > 0 {
@@ -30,8 +30,8 @@ func fromTuning() analysis.Source {
 	}}
 }
 
-// tunedFinding is what the recommended setting does to the objectives, of which
-// assertions can speak; false before there is a comparison.
+// tunedFinding returns the effect of the recommended setting on the objectives, for use in
+// assertions; false before there is a comparison.
 func tunedFinding(o *analysis.Observations, t *record.Tuning) (record.Finding, bool) {
 	i := slices.IndexFunc(t.Cells, func(c record.TunedCell) bool { return c.Recommended })
 	if i < 0 || len(t.Confirmed) == 0 || t.Confirmed[0].Relative == nil {
@@ -44,7 +44,7 @@ func tunedFinding(o *analysis.Observations, t *record.Tuning) (record.Finding, b
 	return x, true
 }
 
-// known is 0 for what is not known.
+// known replaces an unknown value by 0.
 func known(v float64) float64 {
 	if math.IsNaN(v) {
 		return 0
@@ -52,7 +52,7 @@ func known(v float64) float64 {
 	return v
 }
 
-// tuned says what a search tried and found, and what the comparison says of it.
+// tuned describes what a search tried and found, and the result of the comparison.
 func tuned(o *analysis.Observations) *record.Tuning {
 	t := o.Plan.Study.Tune
 	last := o.Blocks[len(o.Blocks)-1] + 1
@@ -78,7 +78,7 @@ func tuned(o *analysis.Observations) *record.Tuning {
 		out.Modelled = append(out.Modelled, e.Finding)
 	}
 	recommended, blocks := comparing(o, last)
-	if _, more := nextTuned(o, searched-1); blocks > 0 || !more { // else it was interrupted in a block
+	if _, more := nextTuned(o, searched-1); blocks > 0 || !more { // else it was interrupted within a block
 		d := decide(o, searched)
 		out.Lacking = d.Lacking
 		if out.Stop = d.Stop; recommended == tunedBase(o) && d.Stop != "" {
@@ -97,7 +97,7 @@ func tuned(o *analysis.Observations) *record.Tuning {
 // tunedCells fills in the measures and the cells that were tried.
 func tunedCells(o *analysis.Observations, out *record.Tuning, p *tuning.Problem, b *tuning.Belief, trials []tuning.Trial, recommended int) {
 	counts := map[int]int{}
-	read := map[[2]int]bool{} // cells and measures of which some trial says something
+	read := map[[2]int]bool{} // cells and measures with a value in some trial
 	for _, t := range trials {
 		counts[t.Cell]++
 		for i, v := range t.Values {
@@ -140,7 +140,7 @@ func tunedCells(o *analysis.Observations, out *record.Tuning, p *tuning.Problem,
 		row := make([]float64, len(axes))
 		for k, i := range axes {
 			if row[k] = cell.Values[i].Estimate; !cell.Values[i].Known {
-				row[k] = math.NaN() // expected alone, which puts nothing on the front
+				row[k] = math.NaN() // only predicted, so not on the front
 			}
 		}
 		rows, out.Cells = append(rows, row), append(out.Cells, cell)
@@ -159,7 +159,7 @@ func tunedCells(o *analysis.Observations, out *record.Tuning, p *tuning.Problem,
 	})
 }
 
-// reasons are why the search's blocks tried their cells, the first time.
+// reasons returns why the search's blocks tried their cells for the first time.
 func reasons(o *analysis.Observations, blocks int) map[int]string {
 	out := map[int]string{}
 	for _, block := range o.Blocks {
@@ -175,8 +175,8 @@ func reasons(o *analysis.Observations, blocks int) map[int]string {
 	return out
 }
 
-// moved are the levers that differ between the recommended cell and the one in use:
-// their levels there and here.
+// moved returns the levers that differ between the recommended and the current cell, with their
+// levels in each.
 func moved(o *analysis.Observations, recommended, before int) (to, from record.Cell) {
 	to, from = record.Cell{}, record.Cell{}
 	found := foundLevers(o, before)
@@ -197,13 +197,12 @@ func moved(o *analysis.Observations, recommended, before int) (to, from record.C
 		}
 	}
 	if _, moves := from[controlplane.FactorSidecarHosts]; moves && from[controlplane.FactorSidecarScope] == controlplane.SidecarScopeNone {
-		from[controlplane.FactorSidecarHosts] = study.LevelNone // there is no Sidecar that has some
+		from[controlplane.FactorSidecarHosts] = study.LevelNone // without a Sidecar there are no hosts
 	}
 	return to, from
 }
 
-// confirm compares the recommended cell with the one in use, in the blocks that do
-// nothing else.
+// confirm compares the recommended cell with the current one, in the blocks dedicated to that.
 func confirm(o *analysis.Observations, out *record.Tuning, recommended, before int) {
 	base := tunedBase(o)
 	fresh := o.Within(func(block int) bool { return block < before && compares(o, block) })
@@ -217,11 +216,11 @@ func confirm(o *analysis.Observations, out *record.Tuning, recommended, before i
 			measures = append(measures, m)
 		}
 	}
-	added := slices.Concat(fresh.Added(recommended, base, measures[:1]), fresh.Added(recommended, base, measures[1:])) // what was asked, by itself
+	added := slices.Concat(fresh.Added(recommended, base, measures[:1]), fresh.Added(recommended, base, measures[1:])) // the objective on its own
 	for i, m := range measures {
 		added[i] = fresh.WithoutSurvivors(added[i], m, recommended, base)
 		d := record.TunedDifference{Finding: added[i]}
-		if m.Name != TunedObjective { // whose value is of no unit
+		if m.Name != TunedObjective { // its value has no unit
 			d.Before, d.After = plainValue(fresh, base, m), plainValue(fresh, recommended, m)
 		}
 		out.Confirmed = append(out.Confirmed, d)
@@ -232,8 +231,7 @@ func confirm(o *analysis.Observations, out *record.Tuning, recommended, before i
 	}
 }
 
-// plainValue is a cell's own value of a measure; not known where that was not reached
-// in some trial.
+// plainValue returns a cell's own value of a measure, unknown if some trial did not reach it.
 func plainValue(o *analysis.Observations, cell int, m analysis.Measure) record.TunedValue {
 	e, ok := o.Value(cell, m)
 	if lost, _ := o.UnreachedIn(cell, m); lost > 0 || !ok || !stat.Finite(e.Value) {
@@ -246,12 +244,11 @@ func plainValue(o *analysis.Observations, cell int, m analysis.Measure) record.T
 	return out
 }
 
-// TunedObjective is the name of what a tuning's objectives come to together, in its
-// comparison.
+// TunedObjective is the name of the combined objectives of a tuning in its comparison.
 const TunedObjective = "objective"
 
-// objective is the geometric mean of the objectives, of each trial. As in the search, a
-// percentile is one of however few changes: both settings have as many.
+// objective returns the geometric mean of the objectives for each trial. As in the search,
+// percentiles need no minimum number of changes: both settings have the same number.
 func objective(o *analysis.Observations) analysis.Measure {
 	goals := o.Plan.Study.Tune.Objectives
 	if len(goals) == 1 {
@@ -264,7 +261,7 @@ func objective(o *analysis.Observations) analysis.Measure {
 		for _, g := range goals {
 			v := tuningValue(o, g.Finding, t)
 			if !(v > 0) {
-				return math.NaN() // a ratio to it says nothing
+				return math.NaN() // no ratio to zero
 			}
 			sum += g.Weight * math.Log(v)
 			weights += g.Weight
@@ -274,7 +271,7 @@ func objective(o *analysis.Observations) analysis.Measure {
 	return m
 }
 
-// boundWords writes a constraint as people do.
+// boundWords formats a constraint for users.
 func boundWords(b study.TuneBound) string {
 	if b.Relative {
 		return b.String()
@@ -282,8 +279,7 @@ func boundWords(b study.TuneBound) string {
 	return b.Finding + "<=" + words.Quantity(b.Limit, b.Unit)
 }
 
-// kept holds a constraint against the comparison, for the recommended setting and for
-// the one in use.
+// kept evaluates a constraint by the comparison, for the recommended and the current setting.
 func kept(o *analysis.Observations, b study.TuneBound, recommended, base int) record.TunedBound {
 	out := record.TunedBound{Constraint: boundWords(b)}
 	out.Verdict, out.Says = held(o, b, recommended, base)
@@ -291,7 +287,7 @@ func kept(o *analysis.Observations, b study.TuneBound, recommended, base int) re
 	return out
 }
 
-// held says whether a cell meets a constraint, with the figures.
+// held reports whether a cell meets a constraint, with the figures.
 func held(o *analysis.Observations, b study.TuneBound, cell, base int) (verdict string, says note.Note) {
 	m, _, ok := o.MeasureNamed(b.Finding)
 	if !ok {
@@ -336,9 +332,9 @@ func held(o *analysis.Observations, b study.TuneBound, cell, base int) (verdict 
 	return record.VerdictInconclusive, says
 }
 
-// keptUnreached holds a constraint against trials in which its finding was not reached,
-// for which no figure of the others may stand: what never came is beyond every limit.
-// No verdict where it was reached in all.
+// keptUnreached evaluates a constraint if some trials did not reach its finding. The figures of the
+// other trials must not replace it: what never arrived is beyond every limit. It returns no verdict
+// if all trials reached it.
 func keptUnreached(o *analysis.Observations, b study.TuneBound, m analysis.Measure, recommended, base int) (verdict string, says note.Note) {
 	if lost, all := o.UnreachedIn(base, m); b.Relative && lost > 0 {
 		return record.VerdictInconclusive, noteUnreachedInUse.Of(lost, all)
@@ -347,7 +343,7 @@ func keptUnreached(o *analysis.Observations, b study.TuneBound, m analysis.Measu
 	switch share := missedShare(o, o.Valid(recommended), groupOf(m)); {
 	case lost == 0:
 		return "", note.Note{}
-	case m.Beyond > 0 && share > m.Beyond: // of all trials together
+	case m.Beyond > 0 && share > m.Beyond: // over all trials together
 		return record.TunedBroken, noteLostShare.Of(words.Percent(share), groupOf(m).name, lost, all)
 	case lost == all:
 		return record.TunedBroken, noteUnreached.Of(lost, all)

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// ztunnelMeasures are what the simulated ztunnels had when, and how much.
+// ztunnelMeasures returns when the simulated ztunnels had changes, and how much they received.
 func ztunnelMeasures(s *study.Study) []analysis.Measure {
 	out := analysis.OfFamily(s, controlplane.FamilyZtunnelConvergence, func(d finding.Def) analysis.Measure { return overPairs(d, ztunnelsOnly) })
 	sum := func(c *record.Control) (w record.Wire) {

@@ -22,8 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 )
 
-// attachedWatch records each write of the status of the Gateway that a trial's routes are
-// attached to.
+// attachedWatch records each status update of the Gateway that a trial's routes are attached to.
 type attachedWatch struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
@@ -60,8 +59,8 @@ func (t *controlTrial) watchAttached(ctx context.Context) (*attachedWatch, error
 	return w, nil
 }
 
-// awaitStatus starts the watch where routes are of the Gateway API, and waits until the status
-// has the first one, which the elected istiod writes.
+// awaitStatus starts the watch if routes use the Gateway API, and waits until the status has the
+// first route, which the elected istiod writes.
 func (t *controlTrial) awaitStatus(ctx context.Context) (err error) {
 	if t.levels.Change != controlplane.ChangeHTTPRoute {
 		return nil
@@ -80,7 +79,7 @@ func (t *controlTrial) awaitStatus(ctx context.Context) (err error) {
 	return nil
 }
 
-// forget drops what was seen except for the current state.
+// forget drops all sightings except the current state.
 func (w *attachedWatch) forget() {
 	if w == nil {
 		return
@@ -95,7 +94,7 @@ const (
 	attachedLook = 50 * time.Millisecond
 )
 
-// stop ends the watch. What was seen stays.
+// stop ends the watch. Its sightings stay available.
 func (w *attachedWatch) stop() {
 	if w == nil {
 		return
@@ -121,7 +120,7 @@ func (w *attachedWatch) note(o any) {
 	w.seen = append(w.seen, verdict.Attachment{AtNS: now, Routes: attachedRoutes(u)})
 }
 
-// attachedRoutes is how many routes the status says are attached, over all listeners.
+// attachedRoutes returns the number of attached routes in the status, over all listeners.
 func attachedRoutes(gateway *unstructured.Unstructured) int {
 	listeners, _, _ := unstructured.NestedSlice(gateway.Object, "status", "listeners")
 	sum := 0
@@ -134,7 +133,7 @@ func attachedRoutes(gateway *unstructured.Unstructured) int {
 	return sum
 }
 
-// so is the number in the latest status.
+// so returns the number in the latest status.
 func (w *attachedWatch) so() (routes int, seen []verdict.Attachment) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -156,7 +155,7 @@ func (w *attachedWatch) await(ctx context.Context, routes int, limit time.Durati
 	}
 }
 
-// firstRoutes are the routes of the Gateway before the first change.
+// firstRoutes is the number of the Gateway's routes before the first change.
 const firstRoutes = 1
 
 // awaitAttached waits until the status has all routes that the API server accepted, up to the
@@ -174,12 +173,12 @@ func (t *controlTrial) awaitAttached(ctx context.Context) error {
 	return t.attached.await(ctx, firstRoutes+made, controlplane.Of(t.c.study).Settle)
 }
 
-// taken reports whether the API server accepted a change: waiting for the route of another
+// taken reports whether the API server accepted a change. Waiting for the route of a rejected one
 // would be in vain.
 func (t *controlTrial) taken(change int) bool { return t.seen.Changes[change].Error == "" }
 
-// detach deletes the routes, after the window and everything that reads what it left, and
-// waits until the status says so. If some routes cannot be deleted it does not wait.
+// detach deletes the routes, after the window and after everything it left has been read, and waits
+// until the status shows that. If some routes cannot be deleted it does not wait.
 func (t *controlTrial) detach(ctx context.Context) error {
 	if t.attached == nil {
 		return nil
@@ -192,7 +191,7 @@ func (t *controlTrial) detach(ctx context.Context) error {
 		return context.Cause(ctx)
 	}
 	kept := err != nil
-	if kept { // the window is over: what it measured stays
+	if kept { // the window is over: its measurements stay valid
 		t.warn(noteRoutesLeft, strings.ReplaceAll(err.Error(), "\n", "; "))
 	} else if err := t.attached.await(ctx, firstRoutes, controlplane.Of(t.c.study).Settle); err != nil {
 		return err

@@ -13,8 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Changes implements [Kind]: istiod's levers and its restarts, the simulated
-// population, and what changes in it.
+// Changes implements [Kind]. It returns istiod's levers and restarts, the simulated population, and
+// the changes to it.
 func (controlKind) Changes(ctx context.Context, o *runner.Options, plan *study.Plan) ([]journal.Planned, error) {
 	asked, largest, err := asks(plan)
 	if err != nil {
@@ -28,8 +28,8 @@ func (controlKind) Changes(ctx context.Context, o *runner.Options, plan *study.P
 	return slices.Concat(out, populationPlan(largest), gatewayPlan(plan)), nil
 }
 
-// planIstiod returns when istiod's pods end, or are added: before trials, which is the
-// ordinary price of a trial, and by disruptions, which proxies are meant to feel.
+// planIstiod returns when istiod's pods end or are added: before trials, which is the normal cost
+// of a trial, and in disruptions, which proxies are meant to notice.
 func planIstiod(plan *study.Plan) journal.Planned {
 	p := journal.Planned{Object: "istiod", Done: "restarted before each trial",
 		Note: "while it starts, no proxy is told of changes and no pod gets a sidecar"}
@@ -61,7 +61,7 @@ func planIstiod(plan *study.Plan) journal.Planned {
 	return p
 }
 
-// Asks is what a plan requires of the installed mesh: levers, and sidecars for its real pods.
+// Asks returns what a plan requires of the installed mesh: levers, and sidecars for its real pods.
 func Asks(plan *study.Plan) (mesh.Asked, error) {
 	asked, _, err := asks(plan)
 	return asked, err
@@ -86,7 +86,7 @@ func asks(plan *study.Plan) (asked mesh.Asked, largest population.Sizes, err err
 		asked.HBONE = asked.HBONE || l.HBONE && (l.RealPods > 0 || controlplane.Of(plan.Study).Traffic != nil || controlplane.Of(plan.Study).Gateway != nil)
 		largest, real = larger(largest, sizes), real || l.RealPods > 0
 	}
-	if real || controlplane.Of(plan.Study).Gateway != nil { // whose levels are a sidecar's
+	if real || controlplane.Of(plan.Study).Gateway != nil { // with the levels of a sidecar
 		asked.Proxies = append(asked.Proxies, *mesh.PlainProxy())
 	}
 	asked.Sent = controlplane.Of(plan.Study).Traffic != nil
@@ -98,7 +98,7 @@ func asks(plan *study.Plan) (asked mesh.Asked, largest population.Sizes, err err
 	return asked, largest, nil
 }
 
-// larger takes the larger number of each kind of object.
+// larger returns the larger number of each kind of object.
 func larger(a, b population.Sizes) population.Sizes {
 	b.Namespaces, b.Services, b.Proxies, b.Gateways = max(a.Namespaces, b.Namespaces), max(a.Services, b.Services), max(a.Proxies, b.Proxies), max(a.Gateways, b.Gateways)
 	b.EndpointsPerService, b.Ztunnels = max(a.EndpointsPerService, b.EndpointsPerService), max(a.Ztunnels, b.Ztunnels)
@@ -109,7 +109,7 @@ func larger(a, b population.Sizes) population.Sizes {
 	return b
 }
 
-// populationPlan returns the parts of a population that others see.
+// populationPlan returns the externally visible parts of a population.
 func populationPlan(s population.Sizes) []journal.Planned {
 	made := func(what, note string) journal.Planned {
 		return journal.Planned{Object: what, Done: journal.Made, Note: note}

@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// checkControl finds cells of a plan that cannot be set up, and studies whose changes would
-// reach nobody.
+// checkControl finds cells of a plan that cannot be set up, and studies whose changes would not
+// reach any proxy.
 func checkControl(plan *study.Plan) error {
 	var followed, needed bool
 	for _, cell := range plan.Cells {
@@ -62,8 +62,8 @@ func reaches(c churn.Change, l controlplane.Levels) bool {
 	return c.Scope.Sidecars && l.Proxies+l.RealPods > 0 || c.Scope.Gateways && l.Gateways > 0 || c.Scope.Ztunnels
 }
 
-// refuseZtunnels returns why a cell can have no ztunnels, or nil. Whether an installed istiod
-// runs in ambient mode is known only once it runs.
+// refuseZtunnels returns why a cell cannot have ztunnels, or nil. Whether an installed istiod runs
+// in ambient mode is only known once it runs.
 func refuseZtunnels(cell record.Cell, l controlplane.Levels) error {
 	if l.Ztunnels == 0 {
 		return nil
@@ -79,11 +79,11 @@ func refuseZtunnels(cell record.Cell, l controlplane.Levels) error {
 	return nil
 }
 
-// ambientIn is what levers say about ambient mode, if anything.
+// ambientIn returns the levers' setting of ambient mode, if any.
 func ambientIn(l mesh.Levers) (value string, named bool) {
 	vars, err := l.EnvVars()
 	if err != nil {
-		return "", false // whoever sets them says so
+		return "", false // set elsewhere
 	}
 	value, named = vars[ambientVariable]
 	return value, named

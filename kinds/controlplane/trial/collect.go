@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// asked is what the cell and the study ask for, as far as rules depend on it.
+// asked returns what the cell and the study request, where rules depend on it.
 func (t *controlTrial) asked() verdict.Asked {
 	age := time.Duration(0)
 	if t.levers.Named(controlplane.FactorConnectionAge) {
@@ -28,8 +28,8 @@ func (t *controlTrial) asked() verdict.Asked {
 		Settle: controlplane.Of(t.c.study).Settle, ScopeNamespace: t.levers.Namespaces[0]}
 }
 
-// audience lists the proxies that may need the changes, simulated ones first, as the levers
-// let them see.
+// audience lists the proxies that may need the changes, simulated ones first, according to what the
+// levers let them see.
 func (t *controlTrial) audience() verdict.Audience {
 	a := audienceOf(t.levels, t.known)
 	a.Simulated = len(t.ids)
@@ -41,7 +41,7 @@ func (t *controlTrial) audience() verdict.Audience {
 		a.Proxies = append(a.Proxies, verdict.Proxy{Type: population.Sidecar, Name: p.Name, Namespace: p.Namespace, Workload: workload})
 	}
 	if traffic := controlplane.Of(t.c.study).Traffic; traffic != nil {
-		a.Unwatched = 2*traffic.Endpoints + 1 // former and latter ones, and who sends the requests
+		a.Unwatched = 2*traffic.Endpoints + 1 // former and current endpoints, and the caller
 	}
 	if t.c.gateway != nil {
 		a.Unwatched++
@@ -52,19 +52,19 @@ func (t *controlTrial) audience() verdict.Audience {
 	return a
 }
 
-// realWorkload is the workload that the real pods are of.
+// realWorkload returns the workload of the real pods.
 func (t *controlTrial) realWorkload() string {
 	return cmp.Or(t.c.realServes(t.levels, t.known), site.RoleReal)
 }
 
-// audienceOf is what the levers let proxies see.
+// audienceOf returns what the levers let proxies see.
 func audienceOf(l controlplane.Levels, levers mesh.Levers) verdict.Audience {
 	return verdict.Audience{ExportTo: l.ExportTo, SidecarScope: l.SidecarScope, EgressHosts: levers.Hosts(),
 		Namespaces: levers.Namespaces, Workload: levers.Workload[population.AppLabel]}
 }
 
-// sight collects who had which change by now, or by the window's end if it has one: later
-// changes are in none of its costs either.
+// sight collects which proxies had which change by now, or by the end of the window if it has one:
+// later changes are excluded from its costs too.
 func (t *controlTrial) sight(ctx context.Context) error {
 	if len(t.ids) > 0 {
 		markers, err := t.fleet.sightings(ctx)
@@ -82,12 +82,12 @@ func (t *controlTrial) sight(ctx context.Context) error {
 	return nil
 }
 
-// windowEnd is when a window ended.
+// windowEnd returns when a window ended.
 func windowEnd(w record.Window) time.Time {
 	return w.Start.Add(time.Duration(w.Seconds * float64(time.Second)))
 }
 
-// collect makes the trial's record from counters, and reads what is still missing.
+// collect builds the trial's record from counters, and reads what is still missing.
 func (t *controlTrial) collect(ctx context.Context) {
 	c := t.out.Control
 	c.Proxies, c.Gateways, c.Ztunnels, c.RealProxies = t.levels.Proxies, t.levels.Gateways, t.levels.Ztunnels, len(t.c.reals)
@@ -157,7 +157,7 @@ func (t *controlTrial) costs() {
 	}
 }
 
-// findNodes records where the trial's pods are, and what machines those nodes are.
+// findNodes records the nodes of the trial's pods, and the machines of those nodes.
 func (t *controlTrial) findNodes(ctx context.Context) error {
 	pods, err := t.c.mesh.Pods(ctx)
 	if err != nil {
@@ -180,7 +180,7 @@ func (t *controlTrial) findNodes(ctx context.Context) error {
 	return nil
 }
 
-// partIn is the part that a target belongs to: those of several pods are numbered.
+// partIn returns the part that a target belongs to. Targets of several pods are numbered.
 func partIn(target string) string {
 	part, _, _ := strings.Cut(target, "-")
 	return part

@@ -27,8 +27,8 @@ const (
 	maxLargest  = 5
 )
 
-// configs keeps the proxies' configuration at the end of a trial, and records whose: that of a
-// real sidecar in every trial, since the size of its dump is a finding, that of one simulated
+// configs saves the proxies' configuration at the end of a trial and records its owners: a real
+// sidecar's in every trial, since the size of its dump is a finding, and that of one simulated
 // proxy of each kind once per cell. The files are those of the cell's first block.
 func (t *controlTrial) configs(ctx context.Context) []runner.Artefact {
 	if !t.c.study.Measured(controlplane.MeasureConfig) {
@@ -77,14 +77,14 @@ func (t *controlTrial) realConfig(ctx context.Context) (runner.Artefact, error) 
 	return file, nil
 }
 
-// simulatedConfigs asks the fleet for the configuration of one proxy of each kind: first the
+// simulatedConfigs requests from the fleet the configuration of one proxy of each kind: first the
 // kind that a Sidecar applies to, then those with the most proxies.
 func (t *controlTrial) simulatedConfigs(ctx context.Context) (files []runner.Artefact, err error) {
 	all, err := t.fleet.holdings(ctx)
 	if err != nil {
 		return nil, err
 	}
-	all = slices.DeleteFunc(all, func(h xds.Holding) bool { return h.Type == xds.NodeZtunnel }) // package scope reads Envoys'
+	all = slices.DeleteFunc(all, func(h xds.Holding) bool { return h.Type == xds.NodeZtunnel }) // package scope reads Envoy configuration only
 	for _, kind := range chosen(all, t.levers.Namespaces[0]) {
 		data, err := t.fleet.configuration(ctx, kind)
 		if err != nil {
@@ -111,12 +111,12 @@ func (t *controlTrial) simulatedConfigs(ctx context.Context) (files []runner.Art
 	return files, nil
 }
 
-// alike is how much the bytes of two kinds may differ for one to stand for both: names of
-// namespaces and services differ in length.
+// alike is the maximum relative size difference between two kinds for one to represent both: names
+// of namespaces and services differ in length.
 const alike = 0.02
 
-// chosen are the kinds to keep, at most maxHoldings: first that of the scope's namespace, then
-// kinds with other content, one of every type of node first. A kind that holds as much as a
+// chosen returns the kinds to keep, at most maxHoldings: first that of the scope's namespace, then
+// kinds with different content, one of every type of node first. A kind that holds as much as a
 // kept one is counted with it.
 func chosen(all []xds.Holding, scope string) []xds.Holding {
 	ordered := slices.Clone(all)
@@ -147,18 +147,18 @@ func chosen(all []xds.Holding, scope string) []xds.Holding {
 
 var notInFileName = regexp.MustCompile(`[^a-z0-9-]+`)
 
-// fileName is that of a kind's configuration in a run directory.
+// fileName returns the file name of a kind's configuration in a run directory.
 func fileName(kind xds.Holding) string {
 	name := notInFileName.ReplaceAllString(strings.ToLower(kind.Type+"-"+kind.Namespace), "-")
 	return name[:min(len(name), 50)] + confile.Extension
 }
 
-// configPath is where the store puts a file of this trial.
+// configPath returns where the store puts a file of this trial.
 func (t *controlTrial) configPath(name string) string {
 	return "configs/" + t.job.ID + "-" + name
 }
 
-// holding sums up what scope says of a proxy.
+// holding summarizes package scope's result for a proxy.
 func holding(p scope.Proxy) record.Holding {
 	h := record.Holding{Proxy: p.Name, DumpBytes: p.DumpBytes, WireBytes: p.WireBytes, Resources: p.Resources, Owners: []record.OwnerBytes{}}
 	for _, x := range p.Types {

@@ -25,9 +25,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// controlPlane is what trials of the control plane share in the cluster, deployed: the pods of
-// the simulated sidecars, observers, and the population and real pods of the last trial's
-// cell.
+// controlPlane is what control-plane trials share in the cluster once deployed: the pods of the
+// simulated sidecars, observers, and the population and real pods of the last trial's cell.
 type controlPlane struct {
 	*site.Site
 	o     *runner.Options
@@ -35,30 +34,30 @@ type controlPlane struct {
 	world *population.World
 	// mesh is the control plane under test.
 	mesh mesh.ControlPlane
-	// simulators are the pods for simulated sidecars, as many as wanted.
+	// simulators are the pods for simulated sidecars, up to the required number.
 	simulators []simulator
 	wanted     int
 	// reals are the real pods of the last trial, with their sidecars.
 	reals []site.Pod
 	// caller sends the traffic of the last trial; nil without traffic.
 	caller *caller
-	// gateway is the real one of the last trial; nil without.
+	// gateway is the real gateway of the last trial; nil without one.
 	gateway *gateway
 	// wish is the specification of the real pods; see [controlPlane.ensureReal].
 	wish string
 	// slices is the largest number of EndpointSlices without pods in any cell.
 	slices int
-	// living says that the present istiod is kept through all further trials.
+	// living means that the present istiod is kept through all further trials.
 	living bool
-	// series records istiod's metrics; nil if nobody wants them.
+	// series records istiod's metrics; nil if not requested.
 	series *signals.Recorder
-	// profiled has the cells whose profiles have been taken.
+	// profiled holds the cells that have been profiled.
 	profiled map[string]bool
 
 	config *rest.Config
 	tell   func(runner.Event)
 	say    func(format string, args ...any)
-	label  func(record.Cell) string // for people
+	label  func(record.Cell) string // for users
 }
 
 // deployControl creates the namespace and the roles, and waits until they answer. On error it
@@ -102,7 +101,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 	if err != nil {
 		return c, err
 	}
-	if err := c.world.TryNode(ctx, largest); err != nil { // before istiod is touched
+	if err := c.world.TryNode(ctx, largest); err != nil { // before touching istiod
 		return c, err
 	}
 	if err := c.createRoles(ctx); err != nil {
@@ -112,7 +111,7 @@ func deployControl(ctx context.Context, r runner.Deployment) (c *controlPlane, e
 }
 
 // find waits for the roles' pods and connects to them. Pods count as ready for almost a minute
-// after their node has died: several are looked for again until all are reached.
+// after their node has died, so it searches again until all of several pods are reached.
 func (c *controlPlane) find(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
@@ -138,7 +137,7 @@ func (c *controlPlane) find(ctx context.Context) error {
 	}
 }
 
-// findEvery is the delay before pods that were not reached are looked for again.
+// findEvery is the delay before searching again for pods that were not reached.
 const findEvery = time.Second
 
 // awaitIstiodObserved waits until the nodes of istiod's pods have an observer.
@@ -176,7 +175,7 @@ func (c *controlPlane) awaitIstiodObserved(ctx context.Context) error {
 // Place implements Stage.
 func (c *controlPlane) Place() *site.Site { return c.Site }
 
-// Pods implements Stage: those with real sidecars.
+// Pods implements Stage: it returns the pods with real sidecars.
 func (c *controlPlane) Pods() []site.Pod { return c.reals }
 
 // Measure implements Stage.
@@ -206,12 +205,12 @@ func (c *controlPlane) Reconnect(ctx context.Context) error {
 	return c.find(ctx)
 }
 
-// populationTimeout bounds the creation of a cell's pods, Services and other objects; levers
-// have a limit of their own.
+// populationTimeout limits the creation of a cell's pods, Services and other objects. Levers have
+// their own limit.
 const populationTimeout = 15 * time.Minute
 
-// Remove reverts istiod and removes population, real pods and roles, also if the run itself
-// was cancelled.
+// Remove reverts istiod and removes population, real pods and roles, even if the run itself was
+// canceled.
 func (c *controlPlane) Remove(ctx context.Context) error {
 	defer ending.Owe(ctx, "istiod as it was, and the simulated pods", "")()
 	ctx, cancel := ending.Within(ctx, site.RestoreTimeout+site.SlicesTime(c.slices))
@@ -224,17 +223,16 @@ func (c *controlPlane) Remove(ctx context.Context) error {
 	if c.series != nil {
 		err = errors.Join(err, c.series.Close())
 	}
-	// The namespace goes last: as long as it exists, a later run knows that there is something
-	// to clean up.
+	// The namespace goes last: while it exists, a later run knows that there is something to clean
+	// up.
 	return errors.Join(err, c.Site.Remove(ctx))
 }
 
-// putBack reverts what the run changed outside its namespace. Istiod restarts while the
-// population is deleted: neither needs the other, and both mostly wait. Tens of thousands of
-// EndpointSlices go first: together with an istiod that reads them they overload the API
-// server, which delays the renewals of the Lease too. If a namespace of theirs does not end,
-// istiod is reverted all the same. Without the cluster's Lease all of it belongs to another
-// run.
+// putBack reverts what the run changed outside its namespace. Istiod restarts while the population
+// is deleted: neither needs the other, and both mostly wait. Tens of thousands of EndpointSlices go
+// first: together with an istiod that reads them they overload the API server, which also delays
+// renewals of the Lease. If one of their namespaces does not terminate, istiod is reverted anyway.
+// Without the cluster's Lease all of it belongs to another run.
 func (c *controlPlane) putBack(ctx context.Context) error {
 	if err := c.o.Journal.Held(ctx); err != nil {
 		return err
@@ -253,7 +251,7 @@ func (c *controlPlane) putBack(ctx context.Context) error {
 	return errors.Join(restored, removed)
 }
 
-// observerOf is the observer on a node.
+// observerOf returns the observer on a node.
 func (c *controlPlane) observerOf(node string) (observe.Client, error) {
 	o := c.Observers[node]
 	if o.HTTPClient == nil {

@@ -19,20 +19,20 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Looks at the aftermath of a disruption.
+// Timing of readings in the aftermath of a disruption.
 const (
 	lookEvery = time.Second
 	lookLimit = 5 * time.Second
-	backEvery = 500 * time.Millisecond // how often it is asked whether all are back
+	backEvery = 500 * time.Millisecond // interval of checks whether all are back
 	readyLook = 100 * time.Millisecond
-	// readyGrace is how much longer than the study watches istiod may take to become ready: it
+	// readyGrace is how much longer than the study's watch istiod may take to become ready: it
 	// drains, and its pod has to be created.
 	readyGrace = 20 * time.Second
 )
 
-// disrupt ends all connections in the way the cell asks for, and watches them return. It comes
-// last, so that it changes nothing that was counted. If it cannot be carried out the trial is
-// invalid; the error is that of a lost simulator.
+// disrupt ends all connections as the cell requires, and watches them return. It comes last, so
+// that it affects nothing that was counted. If it cannot be carried out the trial is invalid; the
+// error is that of a lost simulator.
 func (t *controlTrial) disrupt(ctx context.Context) error {
 	if t.levels.Disruption.Kind == "" || ctx.Err() != nil {
 		return nil
@@ -71,7 +71,7 @@ func (t *controlTrial) disruption(ctx context.Context) (*verdict.Disruption, err
 	}
 	limit := time.Now()
 	switch {
-	case w.seen.ReadyNS == verdict.NotReady: // and nobody can be back
+	case w.seen.ReadyNS == verdict.NotReady: // no proxy can be back
 	case d.Restarts():
 		limit = began.Add(controlplane.Of(t.c.study).Aftermath + readyGrace)
 	default:
@@ -86,13 +86,13 @@ func (t *controlTrial) disruption(ctx context.Context) (*verdict.Disruption, err
 	return w.seen, ctx.Err()
 }
 
-// act disrupts istiod, and returns when the resulting replicas were ready, in Unix
-// nanoseconds: [verdict.NotReady] if they were not in the time that the study watches.
+// act disrupts istiod, and returns when the resulting replicas were ready, in Unix nanoseconds, or
+// [verdict.NotReady] if they were not within the time that the study watches.
 func (t *controlTrial) act(ctx context.Context, d controlplane.Disruption, old []mesh.ControlPod, readyNS *int64) error {
 	var do func(context.Context) error
 	within := controlplane.Of(t.c.study).Aftermath + readyGrace
 	levers := t.levers
-	levers.Wait = max(levers.Wait, 2*within) // the wait ends by this one's bound
+	levers.Wait = max(levers.Wait, 2*within) // this wait's own limit ends it
 	come := len(old)
 	switch d.Kind {
 	case controlplane.DisruptionRestart:
@@ -121,7 +121,7 @@ func (t *controlTrial) act(ctx context.Context, d controlplane.Disruption, old [
 		}
 		return fmt.Errorf("disruption %s: %w", d.Kind, err)
 	}
-	select { // it is there by now, or a look was under way
+	select { // it is set by now, or a reading was in progress
 	case *readyNS = <-ready:
 	case <-time.After(lookLimit):
 		cancel()
@@ -130,8 +130,8 @@ func (t *controlTrial) act(ctx context.Context, d controlplane.Disruption, old [
 	return ctx.Err()
 }
 
-// readyAt is when so many replicas of istiod besides the old ones were ready, in Unix
-// nanoseconds; 0 if the context ended before.
+// readyAt returns when this many replicas of istiod besides the old ones were ready, in Unix
+// nanoseconds, or 0 if the context ended first.
 func (t *controlTrial) readyAt(ctx context.Context, old []mesh.ControlPod, come int) int64 {
 	for {
 		at := time.Now().UnixNano()
@@ -148,9 +148,9 @@ func (t *controlTrial) readyAt(ctx context.Context, old []mesh.ControlPod, come 
 	}
 }
 
-// awaitBack waits until every proxy has lost its stream and has all of its configuration
-// again, up to a limit. When istiod is scaled no proxy needs to lose its stream, so it waits
-// for the whole limit. A proxy without a stream at the beginning has none to lose.
+// awaitBack waits until every proxy has lost its stream and has its whole configuration again, up
+// to a limit. When istiod is scaled, proxies need not lose their streams, so it waits for the whole
+// limit. A proxy that starts without a stream has none to lose.
 func (t *controlTrial) awaitBack(ctx context.Context, d controlplane.Disruption, limit time.Time) (xds.Outage, error) {
 	for {
 		o, err := t.fleet.outage(ctx)
@@ -166,14 +166,14 @@ func (t *controlTrial) awaitBack(ctx context.Context, d controlplane.Disruption,
 	}
 }
 
-// aftermath reads istiod's replicas, and how many proxies have everything.
+// aftermath reads istiod's replicas, and the number of proxies that have everything.
 type aftermath struct {
 	t    *controlTrial
 	mu   sync.Mutex
 	seen *verdict.Disruption
 }
 
-// watch looks repeatedly until the returned function is called, which may be called twice.
+// watch reads repeatedly until the returned function is called, which may be called twice.
 func (w *aftermath) watch(ctx context.Context) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
@@ -192,7 +192,7 @@ func (w *aftermath) watch(ctx context.Context) (stop func()) {
 	return func() { cancel(); done.Wait() }
 }
 
-// look looks once, and records what it could not see. A cancelled look does not count.
+// look reads once, and records what it could not read. A canceled reading does not count.
 func (w *aftermath) look(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
@@ -211,7 +211,7 @@ func (w *aftermath) look(ctx context.Context) {
 	}
 }
 
-// lookAround reads what each replica of istiod uses, and how many connections it counts. The
+// lookAround reads what each replica of istiod uses, and the number of connections it counts. The
 // error names what could not be read; the rest is returned.
 func (t *controlTrial) lookAround(ctx context.Context) (verdict.Look, error) {
 	l := verdict.Look{AtNS: time.Now().UnixNano()}
@@ -224,7 +224,7 @@ func (t *controlTrial) lookAround(ctx context.Context) (verdict.Look, error) {
 		err = errors.Join(err, t.weigh(ctx, p, &r))
 		if p.Ready {
 			page, pageErr := observe.Fetch(ctx, t.c.istiodHTTP(p), "http://"+p.Name+"/metrics")
-			if pageErr == nil { // without the series nobody is connected
+			if pageErr == nil { // without the series there are no connections
 				connected, _ := observe.Sum(page, "pilot_xds", nil)
 				r.Connections = int(connected)
 			}

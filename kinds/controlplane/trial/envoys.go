@@ -20,40 +20,40 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Real Envoys are watched by asking each of them periodically, by name, for the resources that
-// should show one of the next few changes, so that answers stay small. Each request costs an
-// Envoy CPU, more the more it holds; on a small machine that would slow down what is measured,
-// and differently in each cell. So it is asked only for what it needs, not before a change is
-// due, and less often the longer it takes to answer.
+// Real Envoys are watched by periodically requesting from each, by name, the resources that should
+// show one of the next few changes, which keeps responses small. Each request costs an Envoy CPU,
+// more the more it holds. On a small machine that would slow down what is measured, and differently
+// in each cell. So an Envoy is only asked for what it needs, not before a change is due, and less
+// often the longer it takes to answer.
 const (
 	envoyEvery = 20 * time.Millisecond
-	envoyRest  = 20 // times as long as the answer took
+	envoyRest  = 20 // multiple of the response time
 	envoyAhead = 8  // changes
 	envoyLead  = 500 * time.Millisecond
 )
 
-// envoyWatch records when real Envoys have changes in force, by asking their admin interfaces.
+// envoyWatch records when real Envoys have changes in force, by querying their admin interfaces.
 // Without Envoys it does nothing.
 type envoyWatch struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
-	rest   time.Duration // times as long as an answer took
+	rest   time.Duration // as a multiple of the response time
 
-	// wants tells whether an Envoy needs a change, and how long after the first one it is due;
-	// nil: each needs all of them at once.
+	// wants reports whether an Envoy needs a change, and when it is due after the first one; nil:
+	// each needs all of them at once.
 	wants func(envoy, change int) (bool, time.Duration)
-	zero  atomic.Int64 // when the first change is due, nanoseconds since 1970
-	pause atomic.Int64 // the longest time between two looks, nanoseconds
+	zero  atomic.Int64 // when the first change is due, Unix nanoseconds
+	pause atomic.Int64 // longest time between two polls, nanoseconds
 
 	mu      sync.Mutex
 	markers []record.Marker
-	seen    []map[int]int64 // by Envoy: marker to when it showed, nanoseconds since 1970
+	seen    []map[int]int64 // by Envoy: marker to first sighting, Unix nanoseconds
 }
 
 // begin sets when the first change is due.
 func (w *envoyWatch) begin(at time.Time) { w.zero.Store(at.UnixNano()) }
 
-// due reports whether an Envoy should be asked for a change by now.
+// due reports whether to query an Envoy for a change by now.
 func (w *envoyWatch) due(envoy, change int) bool {
 	if w.wants == nil {
 		return true
@@ -63,8 +63,8 @@ func (w *envoyWatch) due(envoy, change int) bool {
 	return needed && zero != 0 && time.Now().UnixNano() >= zero+int64(after-envoyLead)
 }
 
-// watchEnvoys starts watching the real pods' Envoys. Where convergence is not measured they
-// are asked only after the last change whether they have all changes.
+// watchEnvoys starts watching the real pods' Envoys. If convergence is not measured, they are only
+// asked after the last change whether they have all changes.
 func (t *controlTrial) watchEnvoys(ctx context.Context) *envoyWatch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &envoyWatch{cancel: cancel, rest: envoyRest}
@@ -93,7 +93,7 @@ func (t *controlTrial) watchEnvoys(ctx context.Context) *envoyWatch {
 	return w
 }
 
-// stop ends the watch. What was seen stays.
+// stop ends the watch. Its sightings stay available.
 func (w *envoyWatch) stop() {
 	w.cancel()
 	w.done.Wait()
@@ -105,9 +105,9 @@ func (w *envoyWatch) announce(markers []record.Marker) {
 	w.markers = append(w.markers, markers...)
 }
 
-// sightings says when each Envoy showed each marker, in the order of their
-// announcement; nobody knows when it was received and acknowledged. Envoys are
-// numbered from first on. nil without Envoys.
+// sightings returns when each Envoy showed each marker, in the order of the markers' announcement;
+// times of receipt and acknowledgement are unknown. Envoys are numbered starting at first. It
+// returns nil without Envoys.
 func (w *envoyWatch) sightings(first int32) []xds.MarkerSightings {
 	if len(w.seen) == 0 {
 		return nil
@@ -127,8 +127,8 @@ func (w *envoyWatch) sightings(first int32) []xds.MarkerSightings {
 	return out
 }
 
-// next are the markers to look for: those of the first few changes that the
-// Envoy has not shown, by type.
+// next returns the markers to look for: those of the first few changes that the Envoy has not
+// shown, by type.
 func (w *envoyWatch) next(envoy int) map[string][]int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -139,8 +139,7 @@ func (w *envoyWatch) next(envoy int) map[string][]int {
 		}
 	}
 	changes := slices.Sorted(maps.Keys(pending))
-	// Changes that never come must not hide those after them: the newest are
-	// looked for as well.
+	// Changes that never arrive must not hide later ones, so also look for the newest.
 	if len(changes) > 2*envoyAhead {
 		changes = append(changes[:envoyAhead:envoyAhead], changes[len(changes)-envoyAhead:]...)
 	}
@@ -153,18 +152,18 @@ func (w *envoyWatch) next(envoy int) map[string][]int {
 	return out
 }
 
-// dumped names the fields of Envoy's config dump that hold a type's resources
-// in force (envoy/admin/v3/config_dump.proto).
+// dumped names the fields of Envoy's config dump with a type's active resources
+// (envoy/admin/v3/config_dump.proto).
 var dumped = map[string][]string{
 	"cds": {"dynamic_active_clusters"}, "eds": {"dynamic_endpoint_configs"}, "lds": {"dynamic_listeners"},
 	"rds": {"dynamic_route_configs"}, "sds": {"dynamic_active_secrets"}, "ecds": {"ecds_filters"},
 }
 
-// poll asks an Envoy again and again.
+// poll queries an Envoy repeatedly.
 func (w *envoyWatch) poll(ctx context.Context, envoy int, get func(context.Context, string, neturl.Values) ([]byte, error)) {
 	timer := time.NewTimer(envoyEvery)
 	defer timer.Stop()
-	// A marker that something must vanish counts only after it was there.
+	// A marker that something must vanish counts only after it was present.
 	there := map[int]bool{}
 	for {
 		select {
@@ -177,7 +176,7 @@ func (w *envoyWatch) poll(ctx context.Context, envoy int, get func(context.Conte
 			for _, field := range dumped[kind] {
 				body, err := get(ctx, "/config_dump", dumpQuery(kind, field, w.named(wanted)))
 				if err != nil {
-					continue // the next round asks again; what it had then is what counts
+					continue // the next round retries; what it has then counts
 				}
 				w.note(envoy, wanted, resourcesIn(body), there)
 			}
@@ -198,7 +197,7 @@ func (w *envoyWatch) named(wanted []int) []record.Marker {
 	return out
 }
 
-// dumpQuery asks for the resources of one type that markers name.
+// dumpQuery requests the resources of one type that markers name.
 func dumpQuery(kind, field string, markers []record.Marker) neturl.Values {
 	q := neturl.Values{"resource": {field}}
 	if kind == "eds" {
@@ -215,8 +214,7 @@ func dumpQuery(kind, field string, markers []record.Marker) neturl.Values {
 	return q
 }
 
-// resourcesIn are the resources of a config dump, by name; those without a
-// name are under "".
+// resourcesIn returns the resources of a config dump by name; those without a name are under "".
 func resourcesIn(body []byte) map[string][]byte {
 	var dump struct {
 		Configs []json.RawMessage `json:"configs"`
@@ -241,7 +239,7 @@ func resourcesIn(body []byte) map[string][]byte {
 		}
 		name := one.Name + one.Cluster.Name + one.Endpoint.Name + one.Route.Name
 		if one.Active != nil || one.Draining != nil {
-			c = one.Active // a listener: what is warming is not in force
+			c = one.Active // a listener: a warming one is not in force
 		}
 		if one.Endpoint.Name != "" {
 			c = serving(c)
@@ -251,8 +249,8 @@ func resourcesIn(body []byte) map[string][]byte {
 	return out
 }
 
-// serving returns the endpoints of a cluster's endpoint_config that get
-// traffic: istiod also sends those that are not ready, marked so.
+// serving returns the endpoints of a cluster's endpoint_config that receive traffic: istiod also
+// sends those that are not ready, marked as such.
 func serving(config []byte) []byte {
 	var cluster struct {
 		Config struct {
@@ -270,7 +268,7 @@ func serving(config []byte) []byte {
 			var state struct {
 				Health string `json:"health_status"`
 			}
-			_ = json.Unmarshal(endpoint, &state) // an object, as part of one that was read
+			_ = json.Unmarshal(endpoint, &state) // already parsed as part of an object
 			switch state.Health {
 			case "UNHEALTHY", "DRAINING", "TIMEOUT":
 			default:
@@ -281,7 +279,7 @@ func serving(config []byte) []byte {
 	return out
 }
 
-// note notes which of the wanted markers show.
+// note records which of the wanted markers show.
 func (w *envoyWatch) note(envoy int, wanted []int, resources map[string][]byte, there map[int]bool) {
 	now := time.Now().UnixNano()
 	w.mu.Lock()
@@ -305,8 +303,7 @@ func (w *envoyWatch) note(envoy int, wanted []int, resources map[string][]byte, 
 	}
 }
 
-// holds tells whether a text stands in a body as a whole: what follows it is
-// no letter and no digit.
+// holds reports whether a body contains a text as a whole, not followed by a letter or digit.
 func holds(body []byte, text string) bool {
 	for rest := body; ; {
 		at := bytes.Index(rest, []byte(text))

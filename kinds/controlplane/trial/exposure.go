@@ -8,21 +8,19 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// met is what a request met at addresses that were gone.
+// met describes what a request met at removed addresses.
 type met struct {
 	phantom, failed bool
-	lost            time.Duration // at addresses that were gone, in attempts that failed
-	answered        bool          // by any attempt, and not with an error
+	lost            time.Duration // in failed attempts at removed addresses
+	answered        bool          // by any attempt, without an error
 	refused         bool          // the caller saw it fail
 }
 
-// exposure counts the attempts that went to addresses already gone, and what
-// became of their requests. ahead is how far the sidecar's clock is ahead of
-// the one that the book goes by.
+// exposure counts the attempts that went to addresses already removed, and the outcomes of their
+// requests. ahead is the lead of the sidecar's clock over the book's.
 func exposure(lines []mesh.AttemptLine, book *addressBook, ahead time.Duration) record.Traffic {
 	out := record.Traffic{Failed: map[string]int64{}, ProxyFailed: map[string]int64{}, PhantomFlags: map[string]int64{}, Gone: book.went()}
-	// Most requests are none of these: only those that met such an address
-	// are looked at by their ID.
+	// Only the few requests that met such an address are tracked by ID.
 	requests := map[string]*met{}
 	for _, l := range lines {
 		if l.Request {
@@ -83,11 +81,11 @@ func exposure(lines []mesh.AttemptLine, book *addressBook, ahead time.Duration) 
 	return out
 }
 
-// givenUp stands for an attempt whose caller went away before its end.
+// givenUp marks an attempt whose caller disconnected before its end.
 const givenUp = "given up"
 
-// failure names why a request or an attempt failed: Envoy's flags, or the
-// status that an endpoint itself answered.
+// failure names why a request or an attempt failed: Envoy's flags, or the status from the endpoint
+// itself.
 func failure(l mesh.AttemptLine) string {
 	if l.GivenUp() {
 		return givenUp

@@ -17,21 +17,21 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// simulator is a pod of simulated proxies, and a connection to it.
+// simulator is a pod of simulated proxies with a connection to it.
 type simulator struct {
 	pod site.Pod
 	api *xdscontrol.Client
 }
 
-// fleet is the simulated proxies of a trial, in one pod or several, as one: proxies are
+// fleet presents the simulated proxies of a trial, in one pod or several, as one: proxies are
 // numbered over all pods, and times are by the first pod's clock.
 type fleet struct {
 	hands.Hands
 	apis    []*xdscontrol.Client
 	proxies []xds.Proxy   // once all pods have started theirs
-	first   []int         // number of each one's first proxy, and of all
-	clocks  []hands.Clock // clocks beside the first one's before the window
-	// accounts are the latest of each, and earlier those before.
+	first   []int         // number of each pod's first proxy, and the total
+	clocks  []hands.Clock // relative to the first one's, before the window
+	// accounts holds the latest account of each pod, and earlier the previous ones.
 	accounts, earlier []xds.Part[xds.Account]
 }
 
@@ -61,32 +61,32 @@ func (c *controlPlane) findSimulators(ctx context.Context) error {
 	return nil
 }
 
-// reachTime is how long pods may take to answer when they are found: a connection to a dead
+// reachTime limits how long pods may take to answer when they are found: a connection to a dead
 // node may hang.
 const reachTime = 30 * time.Second
 
-// reach asks whether all pods are there, and ends what still runs on them: a trial that lost
-// its connections could not.
+// reach checks that all pods answer, and ends what still runs on them: a trial that lost its
+// connections could not.
 func (f *fleet) reach(ctx context.Context) error {
 	return f.Each(func(i int) error {
 		if _, err := f.apis[i].Version(ctx); err != nil {
 			return err
 		}
 		_, err := f.apis[i].Stop(ctx)
-		if refused(err) { // none runs
+		if refused(err) { // none running
 			return nil
 		}
 		return err
 	})
 }
 
-// refused reports that a pod is there and rejected a request.
+// refused reports whether a pod answered and rejected a request.
 func refused(err error) bool {
 	answer := (*jsonhttp.StatusError)(nil)
 	return errors.As(err, &answer)
 }
 
-// ask sends all pods the same request, and merges the answers.
+// ask sends all pods the same request and collects the responses.
 func ask[T any](f *fleet, say func(c *xdscontrol.Client) (T, error)) ([]xds.Part[T], error) {
 	out := make([]xds.Part[T], len(f.apis))
 	err := f.Each(func(i int) (err error) {
@@ -97,7 +97,7 @@ func ask[T any](f *fleet, say func(c *xdscontrol.Client) (T, error)) ([]xds.Part
 	return out, err
 }
 
-// ahead is how far a pod's clock was ahead of the first one's.
+// ahead returns the lead of a pod's clock over the first one's.
 func (f *fleet) ahead(i int) int64 { return int64(f.clocks[i].Ahead) }
 
 // start distributes the proxies over the pods, which begin to connect them.
@@ -123,7 +123,7 @@ func (f *fleet) start(ctx context.Context, spec xds.Spec) error {
 	return err
 }
 
-// compare compares the clocks of several pods.
+// compare compares the clocks of the pods.
 func (f *fleet) compare(ctx context.Context) ([]hands.Clock, error) {
 	if len(f.apis) == 1 {
 		return make([]hands.Clock, 1), nil
@@ -131,8 +131,8 @@ func (f *fleet) compare(ctx context.Context) ([]hands.Clock, error) {
 	return f.Clocks(func(i int) (jsonhttp.Clock, error) { return f.apis[i].Clock(ctx) })
 }
 
-// asLost marks an error that a lost pod may have caused. A pod that has begun must still know
-// of its proxies.
+// asLost marks an error that a lost pod may have caused. A pod that has begun must still know its
+// proxies.
 func (f *fleet) asLost(ctx context.Context, err error) error {
 	return f.AsLost(ctx, err, func(ctx context.Context, i int) (err error) {
 		if f.proxies == nil {
@@ -160,8 +160,8 @@ func (f *fleet) status(ctx context.Context) (xds.Status, error) {
 	return xds.StatusOf(all), nil
 }
 
-// announce returns once all proxies look for the markers. Changes may be in progress at the
-// same time, and each pod learns of their markers in an order of its own.
+// announce returns once all proxies look for the markers. Changes may be in progress at the same
+// time, and each pod may receive their markers in a different order.
 func (f *fleet) announce(ctx context.Context, markers []record.Marker) error {
 	_, err := ask(f, func(c *xdscontrol.Client) (xdscontrol.Announced, error) { return c.Announce(ctx, markers) })
 	return err
@@ -176,8 +176,8 @@ func (f *fleet) account(ctx context.Context) (xds.Account, error) {
 	return xds.AccountOf(all), nil
 }
 
-// sightings are who saw each marker, in the order in which the first pod learned of them,
-// merged while they are read: pods whose turn has not come wait.
+// sightings returns the sightings of each marker, in the order in which the first pod received the
+// markers. It merges them while reading: pods whose turn has not come wait.
 func (f *fleet) sightings(ctx context.Context) ([]xds.MarkerSightings, error) {
 	streams, err := ask(f, func(c *xdscontrol.Client) (*xdscontrol.Sightings, error) { return c.Sightings(ctx, 0) })
 	defer func() {
@@ -217,7 +217,7 @@ func (f *fleet) sightings(ctx context.Context) ([]xds.MarkerSightings, error) {
 	return out, nil
 }
 
-// markerKey identifies a marker by its change. Markers of one kind of a change are announced
+// markerKey identifies a marker by its change. Markers of the same kind in a change are announced
 // in the same order everywhere.
 type markerKey struct {
 	change int
@@ -227,13 +227,13 @@ type markerKey struct {
 
 func keyOf(m xds.MarkerSightings) markerKey { return markerKey{m.Change, m.Type, m.Gone} }
 
-// ofMarkers are one pod's sightings, read in another pod's order.
+// ofMarkers reads one pod's sightings in another pod's order.
 type ofMarkers struct {
 	in    *xdscontrol.Sightings
 	early map[markerKey][]xds.MarkerSightings // read before their turn
 }
 
-// of returns the next one with a key; [io.EOF] if there is none.
+// of returns the next sightings with a key; [io.EOF] if there are none.
 func (o ofMarkers) of(key markerKey) (xds.MarkerSightings, error) {
 	if early := o.early[key]; len(early) > 0 {
 		if o.early[key] = early[1:]; len(early) == 1 {
@@ -263,7 +263,7 @@ func (f *fleet) outage(ctx context.Context) (xds.Outage, error) {
 	return xds.OutageOf(all), nil
 }
 
-// holdings are the kinds of all proxies.
+// holdings returns the kinds of all proxies.
 func (f *fleet) holdings(ctx context.Context) ([]xds.Holding, error) {
 	all, err := ask(f, func(c *xdscontrol.Client) ([]int64, error) { return c.Holdings(ctx) })
 	if err != nil {
@@ -279,7 +279,7 @@ func (f *fleet) holdings(ctx context.Context) ([]xds.Holding, error) {
 	return xds.Holdings(f.proxies, held), nil
 }
 
-// configuration is that of the proxy that stands for a kind.
+// configuration returns the configuration of the proxy that represents a kind.
 func (f *fleet) configuration(ctx context.Context, of xds.Holding) ([]byte, error) {
 	i, found := slices.BinarySearch(f.first, of.Proxy)
 	if !found {
@@ -289,7 +289,7 @@ func (f *fleet) configuration(ctx context.Context, of xds.Holding) ([]byte, erro
 	return f.apis[i].Configuration(ctx, of)
 }
 
-// record is what each of several pods did in the window, whose clocks stood so after it.
+// record returns what each of several pods did in the window; after holds their clocks after it.
 func (f *fleet) record(after []hands.Clock) []record.Simulator {
 	if len(f.Pods) == 1 || len(f.earlier) == 0 {
 		return nil

@@ -30,25 +30,25 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// Names of the real gateway and of the pod behind it, a Service and a Deployment each, in a
-// namespace of the population, with which they are deleted.
+// Names of the real gateway and of the pod behind it, for a Service and a Deployment each. They are
+// in a namespace of the population and are deleted with it.
 const (
 	roleGateway = "real-gateway"
 	roleBackend = "real-gateway-backend"
 )
 
-// gatewayPort is where the gateway's pod listens: it needs no right for it.
+// gatewayPort is the gateway pod's port, which requires no privileges.
 const gatewayPort = 8080
 
-// gateway is the real gateway of a study, the pod behind it, and its address.
+// gateway is a study's real gateway, the pod behind it, and its address.
 type gateway struct {
 	pod, backend site.Pod
 	address      string
 }
 
-// gatewayOf is a study's real gateway as changes know it; nil for none. It is in the namespace
-// of the simulated gateways: for a Gateway of the Gateway API istiod considers only Services
-// of its own namespace (pilot/pkg/model/push_context.go).
+// gatewayOf returns a study's real gateway for package churn; nil for none. It is in the namespace
+// of the simulated gateways: for a Gateway of the Gateway API istiod considers only Services of its
+// own namespace (pilot/pkg/model/push_context.go).
 func gatewayOf(c *controlplane.Control) *churn.Gateway {
 	if c.Gateway == nil {
 		return nil
@@ -59,7 +59,7 @@ func gatewayOf(c *controlplane.Control) *churn.Gateway {
 	}
 }
 
-// gatewayPlan is what a study's real gateway means to others.
+// gatewayPlan returns the externally visible effects of a study's real gateway.
 func gatewayPlan(plan *study.Plan) []journal.Planned {
 	real := gatewayOf(controlplane.Of(plan.Study))
 	if real == nil {
@@ -69,8 +69,8 @@ func gatewayPlan(plan *study.Plan) []journal.Planned {
 	return []journal.Planned{{Object: fmt.Sprintf("Deployments and Services %s and %s in namespace %s", roleGateway, roleBackend, real.Service.Namespace), Done: journal.Made, Note: note}}
 }
 
-// ensureGateway creates the real gateway and the pod behind it, recreates the gateway if a
-// lever that it reads at its start has changed, and finds both.
+// ensureGateway creates the real gateway and the pod behind it, recreates the gateway if a lever
+// that it reads at startup has changed, and finds both.
 func (c *controlPlane) ensureGateway(ctx context.Context, levers mesh.Levers) error {
 	real := gatewayOf(controlplane.Of(c.study))
 	if real == nil {
@@ -95,8 +95,8 @@ func (c *controlPlane) ensureGateway(ctx context.Context, levers mesh.Levers) er
 	return err
 }
 
-// makeGateway creates the missing Services and Deployments of both. A changed template rolls
-// the gateway's pod out again.
+// makeGateway creates the missing Services and Deployments of both. A changed template triggers a
+// rollout of the gateway's pod.
 func (c *controlPlane) makeGateway(ctx context.Context, gated mesh.Gated, namespace string, levers mesh.Levers) error {
 	images := c.o.Lab.Images()
 	behind := mesh.Workload{Name: roleBackend, Namespace: namespace, ControlPort: site.WorkerControlPort}
@@ -127,8 +127,8 @@ func (c *controlPlane) makeGateway(ctx context.Context, gated mesh.Gated, namesp
 	return nil
 }
 
-// gatewayPod is the real gateway's pod before the mesh makes it one. The Gateways of trials
-// select it.
+// gatewayPod returns the real gateway's pod before the mesh turns it into a gateway. The trials'
+// Gateways select it.
 func gatewayPod(run string) corev1.PodTemplateSpec {
 	labels := site.Labels(run, roleGateway)
 	labels[population.GatewayLabel] = "true"
@@ -205,8 +205,7 @@ func (c *controlPlane) putDeployment(ctx context.Context, w mesh.Workload, pod c
 	return nil
 }
 
-// addGateway adds the real gateway, if there is one, and the pod behind it to the trial's
-// targets.
+// addGateway adds the real gateway, if any, and the pod behind it to the trial's targets.
 func (t *controlTrial) addGateway() {
 	g := t.c.gateway
 	if g == nil {
@@ -220,25 +219,25 @@ func (t *controlTrial) addGateway() {
 	t.targets[g.backend.Node] = append(t.targets[g.backend.Node], observe.Target{Name: record.PartWorker, PodUID: g.backend.UID, ContainerID: g.backend.Containers[site.RoleWorker]})
 }
 
-// Times of the requests to routes.
+// Timing of the requests to routes.
 const (
 	routeLead  = 50 * time.Millisecond // before a route is due
-	routeAfter = 50 * time.Millisecond // after it is served first
-	servesIn   = time.Minute           // the gateway's first route, once istiod has been restarted
+	routeAfter = 50 * time.Millisecond // after it is first served
+	servesIn   = time.Minute           // the gateway's first route, once istiod has restarted
 	servesLook = 100 * time.Millisecond
 )
 
-// asks is the specification of requests for routes through the gateway.
+// asks returns the specification of requests for routes through the gateway.
 func (t *controlTrial) asks(routes ...routeprobe.Route) routeprobe.Spec {
 	g := controlplane.Of(t.c.study).Gateway
 	return routeprobe.Spec{Address: t.c.gateway.address, Every: g.Every, Timeout: g.Timeout, After: routeAfter, Routes: routes}
 }
 
-// awaitGateway waits until the gateway serves the first route, which exists from the beginning
-// of the trial, and its status has it: then the fresh istiod, which has won its election
-// (awaitElected), has configured it.
+// awaitGateway waits until the gateway serves the first route, which exists from the start of the
+// trial, and its status shows it: then the fresh istiod, which has won its election (awaitElected),
+// has configured it.
 func (t *controlTrial) awaitGateway(ctx context.Context) error {
-	if t.c.gateway == nil || !controlplane.RoutesGateway(t.levels.Change) { // only their cells have that route
+	if t.c.gateway == nil || !controlplane.RoutesGateway(t.levels.Change) { // only such cells have that route
 		return nil
 	}
 	api, host := t.fleet.apis[0], t.plan.GatewayHost()
@@ -272,8 +271,8 @@ func (t *controlTrial) awaitGateway(ctx context.Context) error {
 	}
 }
 
-// startRoutes sends requests for the routes to come, each starting shortly before it is due.
-// The simulators' first pod sends them, by its clock.
+// startRoutes sends requests for the routes to come, each starting shortly before it is due. The
+// first simulator pod sends them, by its clock.
 func (t *controlTrial) startRoutes(ctx context.Context, first time.Time) error {
 	if t.c.gateway == nil {
 		return nil
@@ -295,7 +294,7 @@ func (t *controlTrial) startRoutes(ctx context.Context, first time.Time) error {
 	return nil
 }
 
-// unserved is how many of the requested routes exist and are not served yet.
+// unserved returns the number of requested routes that exist and are not served yet.
 func (t *controlTrial) unserved(ctx context.Context) (int, error) {
 	if !t.probing {
 		return 0, nil
@@ -313,7 +312,7 @@ func (t *controlTrial) unserved(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// alsoUnserved describes what else settling waits for.
+// alsoUnserved describes what else is being waited for.
 func alsoUnserved(routes int) string {
 	if routes == 0 {
 		return ""
@@ -333,7 +332,7 @@ func (t *controlTrial) endRoutes(ctx context.Context) (err error) {
 	return nil
 }
 
-// stopRoutes ends requests that may still be sent, also if the run itself was cancelled.
+// stopRoutes ends requests that may still be sent, even if the run itself was canceled.
 func (t *controlTrial) stopRoutes(ctx context.Context) {
 	if t.c.gateway == nil {
 		return

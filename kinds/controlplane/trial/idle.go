@@ -7,12 +7,12 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// apiIdle has kube-apiserver's metrics before the idle time, read twice in succession: reading
-// them costs the API server, and so do the readings of istiod's metrics that pass through it.
-// The third reading is the window's first.
+// apiIdle holds kube-apiserver's metrics before the idle period, read twice in succession: reading
+// them costs the API server, as do the readings of istiod's metrics that pass through it. The third
+// reading is the window's first.
 type apiIdle struct{ first, second planeState }
 
-// lookIdle takes both.
+// lookIdle takes both readings.
 func (t *controlTrial) lookIdle(ctx context.Context) (err error) {
 	if t.idleAPI.first, err = t.c.look(ctx); err != nil {
 		return err
@@ -21,15 +21,15 @@ func (t *controlTrial) lookIdle(ctx context.Context) (err error) {
 	return err
 }
 
-// costAPIServer records what kube-apiserver used in the window and at idle, each without the
-// cost of the readings themselves.
+// costAPIServer records what kube-apiserver used in the window and at idle, each without the cost
+// of the readings themselves.
 func (t *controlTrial) costAPIServer(c *record.Control) {
 	window, seconds, ok := apiCost(t.before, t.after)
 	if !ok {
 		return
 	}
 	reading, readingSeconds, ok := apiCost(t.idleAPI.first, t.idleAPI.second)
-	if !ok { // no idle time: what readings cost is not known
+	if !ok { // no idle period: the cost of readings is unknown
 		c.APIServer, c.APIServerSeconds = &window, seconds
 		return
 	}
@@ -41,7 +41,7 @@ func (t *controlTrial) costAPIServer(c *record.Control) {
 	}
 }
 
-// apiCost is kube-apiserver's CPU between two readings, and the time between.
+// apiCost returns kube-apiserver's CPU between two readings, and the time between them.
 func apiCost(before, after planeState) (cpu record.CPU, seconds float64, ok bool) {
 	cpu, ok, err := observe.ProcessCPU(before.api, after.api)
 	return cpu, after.apiAt.Sub(before.apiAt).Seconds(), ok && err == nil && after.apiAt.After(before.apiAt)

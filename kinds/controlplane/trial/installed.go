@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// learn reads the values of the levers that the cell leaves as installed, for the trial's
-// record and for where the trial needs a value.
+// learn reads the values of the levers that the cell leaves as installed, for the trial's record
+// and for code that needs a value.
 func (t *controlTrial) learn(ctx context.Context) error {
 	found, err := t.c.mesh.Found(ctx, t.levers)
 	if err != nil {
@@ -37,8 +37,8 @@ func (t *controlTrial) learn(ctx context.Context) error {
 	return t.watched(ctx, found[controlplane.FactorDiscoverySelectors])
 }
 
-// watched rejects an installation whose istiod does not watch the population's namespaces: no
-// proxy would ever receive a change there.
+// watched rejects an installation whose istiod does not watch the population's namespaces: no proxy
+// would ever receive a change there.
 func (t *controlTrial) watched(ctx context.Context, selectors string) error {
 	if selectors == "" || selectors == study.LevelNone {
 		return nil
@@ -62,9 +62,9 @@ func watches(selectors, namespace string, of map[string]string) error {
 	return nil
 }
 
-// selects says whether selectors, as [mesh.ControlPlane] finds them, select a
-// namespace with these labels: one requirement as the factor discovery_selectors
-// has it, or a list of Kubernetes' selectors as JSON, of which one must match.
+// selects reports whether selectors, as [mesh.ControlPlane] finds them, select a namespace with
+// these labels: either one requirement in the format of factor discovery_selectors, or a JSON list
+// of Kubernetes selectors, of which one must match.
 func selects(selectors string, of map[string]string) (bool, error) {
 	var list []metav1.LabelSelector
 	if err := json.Unmarshal([]byte(selectors), &list); err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 )
 
-// Reading of istiod's log.
+// Limits for reading istiod's log.
 const (
 	logsMargin = time.Second            // before the first change
-	logsQuiet  = 500 * time.Millisecond // nothing more comes
+	logsQuiet  = 500 * time.Millisecond // nothing more arrives
 	logsLimit  = 20 * time.Second
-	// logsKept is how much of a container's log a kubelet keeps accessible, at least, after
-	// rotating it, in bytes: far below the 10 MB at which it rotates (containerLogMaxSize),
-	// since the file may be near its end.
+	// logsKept is the minimum size of a container's log, in bytes, that a kubelet keeps accessible
+	// after rotation: far below the 10 MB at which it rotates (containerLogMaxSize), since the file
+	// may be nearly full.
 	logsKept = 2 << 20
 	// A proxy's turn writes up to logLines lines of logLine bytes.
 	logLines = 6
@@ -30,13 +30,13 @@ const (
 // logWatch reads the logs of istiod's replicas.
 type logWatch struct {
 	logs  []*observe.IstiodLog
-	lives map[verdict.Replica]bool // containers that are read; see [containerLife]
+	lives map[verdict.Replica]bool // containers being read; see [containerLife]
 	stop  context.CancelFunc
 	ctx   context.Context
 	reads sync.WaitGroup
 
 	mu     sync.Mutex
-	broken []error // why reading ended before its time
+	broken []error // why reading ended early
 }
 
 func newLogWatch(ctx context.Context) *logWatch {
@@ -53,7 +53,7 @@ func (w *logWatch) close() {
 	}
 }
 
-// follow reads the logs of pods from an instant on, except for pods that are read already.
+// follow reads the logs of pods starting at an instant, except for pods already being read.
 func (w *logWatch) follow(t *controlTrial, pods []mesh.ControlPod, since time.Time) error {
 	for _, pod := range pods {
 		life := containerLife(pod)
@@ -74,7 +74,7 @@ func (w *logWatch) follow(t *controlTrial, pods []mesh.ControlPod, since time.Ti
 		w.logs = append(w.logs, log)
 		w.reads.Go(func() {
 			defer stream.Close()
-			if err := log.Read(w.ctx, stream); err != nil { // what was read is what there is
+			if err := log.Read(w.ctx, stream); err != nil { // what was read is all there is
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				w.broken = append(w.broken, fmt.Errorf("pod %s: %w", pod.Name, err))
@@ -84,8 +84,8 @@ func (w *logWatch) follow(t *controlTrial, pods []mesh.ControlPod, since time.Ti
 	return nil
 }
 
-// await waits until the logs have been read to an instant: until a line is later than that, or
-// no more lines come.
+// await waits until the logs have been read up to an instant: until a line is later than that, or
+// no more lines arrive.
 func (w *logWatch) await(ctx context.Context, end time.Time) {
 	lines, still := -1, time.Now()
 	for ctx.Err() == nil && len(w.logs) > 0 {
@@ -109,9 +109,9 @@ func manyLines(proxies, changes int) bool {
 	return proxies*changes*logLines*logLine > logsKept
 }
 
-// followLogs starts reading istiod's log before the first change if it would be rotated by the
-// end of the window. Otherwise nobody talks to the API server in the meantime, and the log is
-// read afterwards.
+// followLogs starts reading istiod's log before the first change if the log would otherwise rotate
+// by the end of the window. Otherwise the log is read afterwards, so that nothing uses the API
+// server in the meantime.
 func (t *controlTrial) followLogs(ctx context.Context) {
 	if !manyLines(len(t.ids)+len(t.c.reals), len(t.plan.Changes)) {
 		return
@@ -131,7 +131,7 @@ func (t *controlTrial) readLogs(ctx context.Context) []observe.IstiodLines {
 		w = newLogWatch(ctx)
 	}
 	defer w.close()
-	// Those that came meanwhile too.
+	// Including pods that came in the meantime.
 	if err := w.follow(t, t.after.pods, t.out.Window.Start.Add(-logsMargin)); err != nil {
 		t.warn(noteLogUnread, err)
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// join connects one more proxy of the scope's namespace, with the identity of the pod that
-// came last there, and records how it received its configuration. It comes after the window,
-// so that it changes nothing that was counted. If it fails the trial says so, and stays valid.
+// join connects one more proxy of the scope's namespace, with the identity of the last pod there,
+// and records how it received its configuration. It runs after the window, so that it affects
+// nothing that was counted. If it fails the trial stays valid, with a note.
 func (t *controlTrial) join(ctx context.Context) {
 	if len(t.ids) == 0 || !t.c.study.Measured(controlplane.MeasureConfig) {
 		return
@@ -63,15 +63,15 @@ func (t *controlTrial) joined(ctx context.Context) (*record.Join, error) {
 	if err != nil {
 		return nil, err
 	}
-	if rises, err := after.Since(before); err == nil { // otherwise a replica has come or gone
+	if rises, err := after.Since(before); err == nil { // else a replica has come or gone
 		j.CacheHits, j.CacheMisses = rises[`xds_cache_reads{type="hit"}`], rises[`xds_cache_reads{type="miss"}`]
 	}
 	return j, nil
 }
 
-// awaitElected waits until a fresh istiod has done what it does only once it is elected: a
-// push of everything, up to half a minute after it is ready, which is not part of the cost of
-// changes. If that cannot be observed the trial continues, and says so.
+// awaitElected waits until a fresh istiod has finished the work that follows its election: a full
+// push, up to half a minute after it is ready, which is not part of the cost of changes. If that
+// cannot be observed the trial continues, with a note.
 func (t *controlTrial) awaitElected(ctx context.Context) error {
 	if !t.applied.Restarted {
 		return nil
@@ -85,13 +85,13 @@ func (t *controlTrial) awaitElected(ctx context.Context) error {
 	return nil
 }
 
-// stillLimit bounds the wait until nobody changes the mesh any more.
+// stillLimit limits the wait until the mesh stops changing.
 const stillLimit = 100 * time.Second
 
-// awaitStill waits until istiod receives no changes: an istiod that keeps receiving some
-// rarely pushes, since it waits for more, and looks quiet. Istiod itself changes
-// ServiceEntries: it assigns an address to each, one after the other. In a cluster where that
-// never ends the trial continues, and says so.
+// awaitStill waits until istiod receives no changes: an istiod that keeps receiving them rarely
+// pushes, since it waits for more, and appears quiet. Istiod itself changes ServiceEntries: it
+// assigns an address to each, one by one. If changes never end in the cluster the trial continues,
+// with a note.
 func (t *controlTrial) awaitStill(ctx context.Context) error {
 	wait := max(controlplane.Of(t.c.study).Quiet, t.levels.DebounceAfter+settleQuiet)
 	before, err := t.scrape(ctx)
@@ -119,7 +119,7 @@ func (t *controlTrial) awaitStill(ctx context.Context) error {
 	}
 }
 
-// inbound is how many changes istiod received between two scrapes.
+// inbound returns the number of changes that istiod received between two scrapes.
 func inbound(before, after observe.Scrape) (float64, error) {
 	rises, err := after.Since(before) // an error: a replica has come or gone
 	if err != nil {

@@ -16,13 +16,12 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Kind is the kind of study that changes configuration and watches it
-// reach the sidecars.
+// Kind runs control-plane trials, which change configuration and watch it reach the sidecars.
 var Kind runner.Kind = controlKind{}
 
 type controlKind struct{}
 
-// Check implements [Kind]: it finds what the driver of changes would refuse.
+// Check implements [Kind]: it finds what the driver of changes would reject.
 func (controlKind) Check(plan *study.Plan) error { return checkControl(plan) }
 
 // Fit implements [Kind].
@@ -37,7 +36,7 @@ func (controlKind) Fit(ctx context.Context, o *runner.Options, plan *study.Plan)
 	return o.Mesh.Check(ctx, o.Lab.RESTConfig(), asked.Proxies)
 }
 
-// Ending implements [runner.Ender]: what changes made goes, and later the population with
+// Ending implements [runner.Ender]: what changes created is removed, and later the population with
 // its EndpointSlices.
 func (controlKind) Ending(_ context.Context, _ *runner.Options, plan *study.Plan) (time.Duration, error) {
 	return cleanTimeout + site.SlicesTime(controlplane.EndpointSlices(plan)), nil
@@ -57,7 +56,7 @@ func (controlKind) Deploy(ctx context.Context, r runner.Deployment) (runner.Stag
 	return c, nil
 }
 
-// Remains implements [Kind]: the simulated pods.
+// Remains implements [Kind]: it finds the simulated pods.
 func (controlKind) Remains(ctx context.Context, config *rest.Config) error {
 	world, err := population.New(config)
 	if err != nil {

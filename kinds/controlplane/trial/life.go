@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
 )
 
-// lifeOf names the containers that make up istiod: another container is another life.
+// lifeOf names the containers that make up istiod. A different container starts a different life.
 func lifeOf(replicas []verdict.Replica) string {
 	var names []string
 	for _, r := range replicas {
@@ -18,7 +18,7 @@ func lifeOf(replicas []verdict.Replica) string {
 	return strings.Join(names, ",")
 }
 
-// sidecarLife names the containers of the real sidecars, likewise; "" without any.
+// sidecarLife names the containers of the real sidecars likewise; "" without any.
 func (t *controlTrial) sidecarLife() string {
 	var ids []string
 	for _, p := range t.c.reals {

@@ -12,17 +12,17 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// planeState is istiod at one moment: its pods and their counters.
+// planeState is istiod at one time: its pods and their counters.
 type planeState struct {
 	pods    []mesh.ControlPod
 	scalers []verdict.Autoscaler
 	scrape  observe.Scrape
-	// api is kube-apiserver's page of metrics; nil where it may not be read.
+	// api holds kube-apiserver's metrics; nil if access is denied.
 	api   []observe.Metric
 	apiAt time.Time
 }
 
-// replicas are the containers that make up the control plane.
+// replicas returns the containers that make up the control plane.
 func (s planeState) replicas() []verdict.Replica {
 	var out []verdict.Replica
 	for _, p := range s.pods {
@@ -31,7 +31,7 @@ func (s planeState) replicas() []verdict.Replica {
 	return out
 }
 
-// containerLife identifies a container; after a restart it has another name.
+// containerLife identifies a container; a restarted container has another identity.
 func containerLife(p mesh.ControlPod) verdict.Replica {
 	return verdict.Replica{Pod: p.Name, Restarts: p.Restarts}
 }
@@ -61,13 +61,13 @@ func (c *controlPlane) look(ctx context.Context) (planeState, error) {
 	if err != nil {
 		return s, err
 	}
-	// Rejected or failed: then the cost of the API server is unknown, and the record says so.
+	// If access is denied or fails, the cost of the API server is unknown, and the record says so.
 	s.api, _, _ = observe.APIServer(ctx, client, c.config.Host)
 	s.apiAt = time.Now()
 	return s, nil
 }
 
-// replicas are the ways to istiod's own pages.
+// replicas returns access to istiod's own pages.
 func (c *controlPlane) replicas(pods []mesh.ControlPod) []observe.Replica {
 	var out []observe.Replica
 	for _, p := range pods {

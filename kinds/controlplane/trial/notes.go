@@ -2,7 +2,7 @@ package trial
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
-// What a trial could not see, or found odd.
+// Gaps and anomalies in a trial.
 var (
 	noteRoutesLeft    = note.Define("routes_left", "not all routes were taken away at the end: %v")
 	noteLogBegins     = note.Define("log_not_followed", "istiod's log could not be followed from before the first change: %v")

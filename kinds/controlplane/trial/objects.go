@@ -14,7 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// createRoles makes the observers and the pods of the simulated sidecars.
+// createRoles creates the observers and the pods of the simulated sidecars.
 func (c *controlPlane) createRoles(ctx context.Context) error {
 	if err := c.CreateObservers(ctx); err != nil {
 		return err
@@ -27,16 +27,15 @@ func (c *controlPlane) createRoles(ctx context.Context) error {
 	return nil
 }
 
-// xdsDeployment is the Deployment of the pods of simulated sidecars, spread over the nodes as
-// far as possible.
+// xdsDeployment returns the Deployment of the simulator pods, spread over the nodes if possible.
 func xdsDeployment(namespace string, images lab.Images, run string, pods int) *appsv1.Deployment {
 	pod := site.RolePod(site.RoleXDS, run, corev1.Container{
 		Name: site.RoleXDS,
 		Args: []string{"xds", "--control", "127.0.0.1:" + strconv.Itoa(site.XDSControlPort), "--alone", site.Alone.String()},
 	}, images)
-	// During a push istiod uses every CPU that it can get. With the small share of other roles
-	// the simulated sidecars would get a fiftieth of istiod's on the same node, and
-	// acknowledge tens of milliseconds late.
+	// During a push istiod uses every CPU that it can get. With the small share of other roles the
+	// simulated sidecars would get a fiftieth of istiod's on the same node, and acknowledge tens of
+	// milliseconds late.
 	pod.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = resource.MustParse("300m")
 	pod.Labels["sidecar.istio.io/inject"] = "false"
 	this := &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: site.RoleXDS}}

@@ -25,10 +25,9 @@ const (
 	profileTop   = 20 // functions in each table
 )
 
-// profiles takes profiles of all of istiod's replicas while the cell's changes are made once
-// more, after the window, so that they do not disturb the measurement: once per cell, in the
-// first block that reaches it. A search or a tuning, with many cells and little time, takes
-// none.
+// profiles profiles all of istiod's replicas while the cell's changes are repeated after the
+// window, so that this does not disturb the measurement. It runs once per cell, in the first block
+// that reaches it. A search or a tuning, with many cells and little time, takes no profiles.
 func (t *controlTrial) profiles(ctx context.Context) []runner.Artefact {
 	key := t.job.Cell.Key()
 	if t.job.Block > 0 || t.c.study.Chooses() || t.c.profiled[key] || !verdict.Lived(t.seen.Before, t.seen.After) || len(t.after.pods) == 0 {
@@ -60,9 +59,9 @@ func (t *controlTrial) takeProfiles(ctx context.Context) (files []runner.Artefac
 	driving, stop := context.WithTimeout(ctx, length)
 	var wait sync.WaitGroup
 	defer wait.Wait()
-	defer stop() // first, or a failure would wait for the last change
+	defer stop() // deferred last, or a failure would wait for the last change
 	wait.Go(func() {
-		// Who receives which change is not observed here.
+		// Sightings are not recorded here.
 		_, _ = again.Drive(driving, time.Now(), func(context.Context, []record.Marker) error { return nil })
 	})
 	servers := t.c.replicas(t.after.pods)
@@ -93,8 +92,8 @@ func (t *controlTrial) takeProfiles(ctx context.Context) (files []runner.Artefac
 	return files, err
 }
 
-// replicaProfiles are one replica's profiles in pprof's form by kind, and
-// those that count from its start as they were before.
+// replicaProfiles holds one replica's profiles in pprof format by kind, and the earlier state of
+// those that count from process start.
 type replicaProfiles struct {
 	raw, before map[string][]byte
 	seconds     float64
@@ -121,7 +120,7 @@ func profileReplica(ctx context.Context, server observe.Replica, length time.Dur
 	return out, nil
 }
 
-// profileFiles are the files of one profile, and its dearest functions.
+// profileFiles returns the files of one profile, and its most expensive functions.
 func (t *controlTrial) profileFiles(replica int, kind string, p replicaProfiles) ([]runner.Artefact, *record.Profile, error) {
 	name := fmt.Sprintf("istiod-%d-%s.pb.gz", replica, kind)
 	files := []runner.Artefact{{Profile: true, Name: name, Data: p.raw[kind]}}

@@ -18,19 +18,19 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// madeWith is the annotation of a pod template with the pod's specification: if it changes,
-// the pod is recreated.
+// madeWith is the pod template annotation with the pod's specification. If it changes, the pod is
+// recreated.
 const madeWith = "meshtrial.dev/made-with"
 
-// readAtStart are the levels that proxies read at their start: the injector writes the mesh's
+// readAtStart returns the levels that proxies read at startup: the injector writes the mesh's
 // values into the pod once.
 func readAtStart(levers mesh.Levers) string {
 	return fmt.Sprintf("delta=%s dns=%s hbone=%s", levers.Level(controlplane.FactorDelta), levers.Level(controlplane.FactorDNSCapture), levers.Level(controlplane.FactorHBONE))
 }
 
-// ensureReal scales the real pods to the number that a cell asks for, recreates them if a
-// lever that a sidecar reads at its start has changed or fresh differs, and finds them. They
-// are in the namespace of Sidecars of scope namespace.
+// ensureReal scales the real pods to a cell's number, recreates them if a lever that a sidecar
+// reads at startup has changed or fresh differs, and finds them. They are in the namespace of
+// Sidecars of scope namespace.
 func (c *controlPlane) ensureReal(ctx context.Context, l controlplane.Levels, levers mesh.Levers, fresh string) error {
 	c.reals = nil
 	namespace := levers.Namespaces[0]
@@ -74,7 +74,7 @@ func (c *controlPlane) ensureReal(ctx context.Context, l controlplane.Levels, le
 	return c.findReal(limited, namespace, l.RealPods)
 }
 
-// realServes is the Service of the population that the real pods are endpoints of; "" for
+// realServes returns the Service of the population that the real pods are endpoints of; "" for
 // none.
 func (c *controlPlane) realServes(l controlplane.Levels, levers mesh.Levers) string {
 	service := levers.Workload[population.AppLabel]
@@ -106,7 +106,7 @@ func (c *controlPlane) findReal(ctx context.Context, namespace string, count int
 	return nil
 }
 
-// realDeployment is a Deployment of workers with sidecars, selected by a Service of the
+// realDeployment returns a Deployment of workers with sidecars, selected by a Service of the
 // population unless serves is "".
 func (c *controlPlane) realDeployment(namespace string, count int, wish, serves string) (*appsv1.Deployment, error) {
 	w := mesh.Workload{Name: site.RoleReal, Namespace: namespace, ControlPort: site.WorkerControlPort, Proxy: mesh.PlainProxy()}
@@ -132,11 +132,11 @@ func (c *controlPlane) realDeployment(namespace string, count int, wish, serves 
 	}, nil
 }
 
-// tokenLeast is the shortest life of a token that an API server gives
-// (ValidateTokenRequest in Kubernetes' pkg/apis/authentication/validation).
+// tokenLeast is the minimum lifetime of a token from an API server (ValidateTokenRequest in
+// Kubernetes' pkg/apis/authentication/validation).
 const tokenLeast = 10 * time.Minute
 
-// tokenLife is how long the tokens of a trial's fleet are needed: sidecars whose stream ends
+// tokenLife returns the time for which a trial's fleet needs its tokens: sidecars whose stream ends
 // present theirs again, until the trial's last wait is over.
 func (t *controlTrial) tokenLife() time.Duration {
 	connect := connectWaits * (connectLeast + time.Duration(len(t.ids))*connectEach)

@@ -19,20 +19,20 @@ import (
 // for rates over a few seconds, at a fraction of a percent of a CPU.
 const scrapeEvery = 5 * time.Second
 
-// seriesWatch records istiod's metrics while a trial makes its changes.
-// Without a recorder it does nothing.
+// seriesWatch records istiod's metrics while a trial makes its changes. Without a recorder it does
+// nothing.
 type seriesWatch struct {
 	scraper *signals.Scraper
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 	mu      sync.Mutex
 	err     error
-	times   int    // that it was to record
-	lacking int    // of them, when something could not be read
-	example string // of what
+	times   int    // scheduled recordings
+	lacking int    // of them, those with something unreadable
+	example string // of what was unreadable
 }
 
-// watchSeries records now, and then every few seconds until it is stopped.
+// watchSeries records now, and then every few seconds until stopped.
 func (t *controlTrial) watchSeries(ctx context.Context) *seriesWatch {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &seriesWatch{cancel: cancel}
@@ -75,7 +75,7 @@ func (w *seriesWatch) scrape(ctx context.Context) {
 	}
 }
 
-// stop ends the recording, and returns what went wrong with it.
+// stop ends the recording and returns its errors.
 func (w *seriesWatch) stop() error {
 	w.cancel()
 	w.done.Wait()
@@ -87,8 +87,7 @@ func (w *seriesWatch) stop() error {
 	return w.err
 }
 
-// seriesTargets are istiod's replicas, with the labels that Prometheus gives
-// them in a cluster.
+// seriesTargets returns istiod's replicas, with the labels that Prometheus gives them in a cluster.
 func (c *controlPlane) seriesTargets(ctx context.Context) ([]signals.Target, error) {
 	pods, err := c.mesh.Pods(ctx)
 	if err != nil {

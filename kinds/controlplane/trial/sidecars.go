@@ -16,7 +16,7 @@ func (t *controlTrial) weighsSidecars() bool {
 	return t.c.study.Measured(controlplane.MeasureSidecars) && t.levels.RealPods > 0
 }
 
-// fresh recreates the real pods for a trial that measures what they use: an Envoy keeps memory
+// fresh makes a trial that measures the use of its real pods recreate them: an Envoy keeps memory
 // that another cell's larger configuration once took.
 func (t *controlTrial) fresh() string {
 	if !t.weighsSidecars() {
@@ -25,7 +25,7 @@ func (t *controlTrial) fresh() string {
 	return fmt.Sprintf("%s-%d", t.job.ID, t.out.Started.UnixNano())
 }
 
-// sidecars is what the real sidecars used.
+// sidecars returns what the real sidecars used.
 func (t *controlTrial) sidecars() *record.Sidecars {
 	out := &record.Sidecars{}
 	for _, w := range []struct {
@@ -46,7 +46,7 @@ func (t *controlTrial) sidecars() *record.Sidecars {
 	return out
 }
 
-// sidecarsBetween is what the real sidecars among some targets used between two snapshots, by
+// sidecarsBetween returns what the real sidecars among some targets used between two snapshots, by
 // node. problems names what is missing.
 func sidecarsBetween(targets map[string][]observe.Target, before, after map[string]observe.Snapshot) (use *record.SidecarUse, problems []string, err error) {
 	use = &record.SidecarUse{Processes: map[string]record.PartUse{}}
@@ -100,8 +100,8 @@ func sidecarsBetween(targets map[string][]observe.Target, before, after map[stri
 	return use, problems, nil
 }
 
-// split adds to each process its share of a sidecar's CPU time. Threads are read around the
-// window together with the container's own counter, of which their times are shares.
+// split assigns each process its share of a sidecar's CPU time. Threads are read around the window,
+// together with the container's own counter, which their times are shares of.
 func split(processes map[string]record.PartUse, cpu record.CPU, before, after *observe.ThreadsSample) error {
 	if before == nil || after == nil {
 		return fmt.Errorf("the observer did not read its threads")
@@ -111,7 +111,7 @@ func split(processes map[string]record.PartUse, cpu record.CPU, before, after *o
 		return err
 	}
 	if threads.CPUS <= 0 {
-		return nil // it did nothing
+		return nil // it used no CPU
 	}
 	for _, thread := range threads.Threads {
 		p := processes[thread.Process]

@@ -20,8 +20,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// namespaceName maps a name that a study uses to the population's namespace: STEM-1 is the
-// first. Other names stay.
+// namespaceName maps a study's name to the population's namespace: STEM-1 is the first. It returns
+// other names unchanged.
 func namespaceName(c *controlplane.Control, name string) string {
 	number, ok := strings.CutPrefix(name, c.Namespace+"-")
 	n, err := strconv.Atoi(number)
@@ -31,7 +31,7 @@ func namespaceName(c *controlplane.Control, name string) string {
 	return population.Namespace(n - 1)
 }
 
-// sizesOf is the population that a cell asks for.
+// sizesOf returns the population that a cell requires.
 func sizesOf(c *controlplane.Control, l controlplane.Levels) population.Sizes {
 	return population.Sizes{
 		Namespaces: l.Namespaces, Services: l.Services, EndpointsPerService: l.Endpoints, Proxies: l.Proxies, Gateways: l.Gateways, Ztunnels: l.Ztunnels,
@@ -44,7 +44,7 @@ func sizesOf(c *controlplane.Control, l controlplane.Levels) population.Sizes {
 	}
 }
 
-// leversOf are the levers that a cell asks for.
+// leversOf returns the levers that a cell requires.
 func leversOf(c *controlplane.Control, cell record.Cell, sizes population.Sizes) mesh.Levers {
 	l := mesh.LeversOf(cell)
 	l.Namespaces = []string{namespaceName(c, c.ScopeNamespace)}
@@ -61,15 +61,15 @@ func leversOf(c *controlplane.Control, cell record.Cell, sizes population.Sizes)
 	return l
 }
 
-// How long istiod may take to start: 26 minutes have been reported with 30,000 EndpointSlices
+// Limits of istiod's startup time: 26 minutes have been reported with 30,000 EndpointSlices
 // (istio/istio#55201).
 const (
 	startTime  = 3 * time.Minute
 	startSlice = 60 * time.Millisecond
 )
 
-// firstWorkload is the workload of a namespace of the population that a
-// Sidecar of scope workload selects.
+// firstWorkload returns the workload in a namespace of the population that a Sidecar of scope
+// workload selects.
 func firstWorkload(namespace string, sizes population.Sizes) string {
 	for i := range min(sizes.Services, sizes.Namespaces) {
 		if s := sizes.Service(i); s.Namespace == namespace && s.Endpoints > 0 {
@@ -111,13 +111,13 @@ func churnSpec(s *study.Study, cell record.Cell, l controlplane.Levels, trial st
 	return spec
 }
 
-// endpointsBy are the driver's words for who writes EndpointSlices.
+// endpointsBy maps writers of EndpointSlices to the driver's names.
 var endpointsBy = map[string]string{
 	controlplane.EndpointsByControllers: churn.EndpointsControllers,
 	controlplane.EndpointsBySlices:      churn.EndpointsDirect,
 }
 
-// shapeOf is a rate of changes as schedules have it.
+// shapeOf converts a rate of changes for schedules.
 func shapeOf(r controlplane.ChangeRate) arrival.Shape {
 	if len(r.Parts) == 0 {
 		return arrival.Shape{}
@@ -136,7 +136,7 @@ func shapeOf(r controlplane.ChangeRate) arrival.Shape {
 	return arrival.Shape{Kind: arrival.Constant, RateRPS: first.From}
 }
 
-// fleetSpec is the fleet of a cell: who connects to istiod, and how they behave.
+// fleetSpec returns the fleet of a cell: which proxies connect to istiod, and how they behave.
 func fleetSpec(c *controlplane.Control, l controlplane.Levels, ids []population.Identity, d mesh.Discovery, seed uint64) (xds.Spec, error) {
 	spec := xds.DefaultSpec(d.Plaintext)
 	if l.Ztunnels > 0 && !d.Ambient {
@@ -170,20 +170,20 @@ func fleetSpec(c *controlplane.Control, l controlplane.Levels, ids []population.
 // ambientVariable puts istiod into ambient mode.
 const ambientVariable = "PILOT_ENABLE_AMBIENT"
 
-// securityModes are the fleet's words for how proxies reach istiod.
+// securityModes maps the ways in which proxies reach istiod to the fleet's names.
 var securityModes = map[string]string{
 	controlplane.SecurityMTLS:      xds.SecurityMTLS,
 	controlplane.SecurityTLS:       xds.SecurityToken,
 	controlplane.SecurityPlaintext: xds.SecurityPlaintext,
 }
 
-// connectionsEach is the least mean number of connections to each of several istiods, if there
-// are as many proxies.
+// connectionsEach is the minimum mean number of connections to each of several istiods, if there
+// are enough proxies.
 const connectionsEach = 16
 
-// shared is how many proxies share a connection. The cluster assigns each connection to a
-// random replica of istiod: of few connections one replica could get all, so with several
-// replicas fewer proxies share one, which leaves each replica a fair part.
+// shared returns the number of proxies that share a connection. The cluster assigns each connection
+// to a random replica of istiod. With few connections one replica could get all of them, so with
+// several replicas fewer proxies share one, which gives each replica a fair part.
 func shared(want, proxies, replicas int) int {
 	if replicas < 2 {
 		return want
@@ -191,9 +191,9 @@ func shared(want, proxies, replicas int) int {
 	return max(1, min(want, proxies/(connectionsEach*replicas)))
 }
 
-// badProxies picks the simulated proxies that misbehave on purpose, by index: a share of all,
-// at least one. Each type has its share of them, rounded to whole proxies and spread evenly
-// over the type: misbehaving ztunnels alone, or none, would make another study.
+// badProxies picks the simulated proxies that misbehave on purpose, by index: a share of all, at
+// least one. Each type has its share of them, rounded to whole proxies and spread evenly over the
+// type, since only misbehaving ztunnels, or none, would make it a different study.
 func badProxies(c *controlplane.Control, l controlplane.Levels, ids []population.Identity) []int32 {
 	if len(ids) == 0 || l.Clients == controlplane.ClientsGood || l.Clients == study.NotApplicable {
 		return nil
@@ -210,7 +210,7 @@ func badProxies(c *controlplane.Control, l controlplane.Levels, ids []population
 	for kind := range of {
 		left -= whole(kind)
 	}
-	// The remainder goes to the types that lack most.
+	// The remainder goes to the types with the largest deficit.
 	kinds := slices.SortedFunc(maps.Keys(of), func(a, b string) int {
 		return cmp.Or(rest(b)-rest(a), int(of[a][0]-of[b][0]))
 	})
@@ -228,7 +228,7 @@ func badProxies(c *controlplane.Control, l controlplane.Levels, ids []population
 	return out
 }
 
-// label is the trial's name within the names of its changes' objects; a repeated trial gets
+// label returns the trial's name within the names of its changes' objects. A repeated trial gets
 // another one.
 func (t *controlTrial) label() string {
 	label := trialLabel(t.c.Run, t.job.ID)
@@ -238,7 +238,7 @@ func (t *controlTrial) label() string {
 	return label
 }
 
-// trialLabel is a trial's name within the names of its changes' objects: at most 20 letters,
+// trialLabel returns a trial's name within the names of its changes' objects: at most 20 letters,
 // different in every attempt at a run.
 func trialLabel(run, id string) string {
 	suffix := run

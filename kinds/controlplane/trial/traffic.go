@@ -25,14 +25,14 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// Names of what carries the traffic of a control-plane study: a Service and
-// its Deployment, and the Deployment of the pod that calls it.
+// Names of the objects for a control-plane study's traffic: a Service and its Deployment, and the
+// Deployment of the calling pod.
 const (
 	roleTraffic = "traffic"
 	roleCaller  = "caller"
 )
 
-// trafficService is the Service whose endpoints the traffic goes to.
+// trafficService returns the Service that receives the traffic.
 func trafficService(c *controlplane.Control, namespace string) population.Service {
 	return population.Service{Namespace: namespace, Name: roleTraffic, Endpoints: c.Traffic.Endpoints}
 }
@@ -43,9 +43,9 @@ type caller struct {
 	api *loadcontrol.Client
 }
 
-// ensureTraffic creates the pods that serve and send the traffic, recreates them if a lever
-// that a sidecar reads at its start has changed, and finds the sender. They are in the
-// namespace of the real pods, and are deleted with it.
+// ensureTraffic creates the pods that serve and send the traffic, recreates them if a lever that a
+// sidecar reads at startup has changed, and finds the sender. They are in the namespace of the real
+// pods, and are deleted with it.
 func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) error {
 	if controlplane.Of(c.study).Traffic == nil {
 		return nil
@@ -73,7 +73,7 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 			Ports:    []corev1.ServicePort{{Name: "http", Port: population.ServicePort, TargetPort: intstr.FromInt(protocol.Of(protocol.HTTP1).Plain.Port)}},
 		},
 	}
-	service.Labels[population.AppLabel] = roleTraffic // EndpointSlices take it over
+	service.Labels[population.AppLabel] = roleTraffic // EndpointSlices inherit it
 	if _, err := c.Kube.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create Service %s: %w", service.Name, err)
 	}
@@ -141,7 +141,7 @@ func (c *controlPlane) findCaller(ctx context.Context, namespace string) error {
 	found := &caller{pod: ref, api: loadcontrol.NewClient(lab.InPod, c.HTTP(&pods.Items[i], site.LoadControlPort))}
 	limited, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
-	if err := found.api.End(limited); err != nil { // of a trial that was lost with the line to it
+	if err := found.api.End(limited); err != nil { // left by a trial that lost its connection
 		return fmt.Errorf("end what pod %s/%s sends: %w", namespace, ref.Name, err)
 	}
 	c.caller = found
@@ -149,29 +149,29 @@ func (c *controlPlane) findCaller(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// trafficSpec is what the generator does in a trial. The runner ends it.
+// trafficSpec returns the generator's load in a trial. The runner ends it.
 func trafficSpec(t *controlplane.Traffic, s population.Service, longest time.Duration, seed uint64) (load.Spec, error) {
 	spec := load.DefaultSpec(fmt.Sprintf("http://%s:%d/", s.Host(), population.ServicePort))
 	spec.Connections, spec.Rate, spec.Arrival, spec.Seed = t.Connections, rate.Rate(t.Rate), t.Arrival, seed
 	spec.TimeoutS = t.Timeout.Seconds()
-	// Requests in flight at the end of the schedule are answered, or fail, before the
-	// generator ends.
+	// Requests in flight at the end of the schedule are answered, or fail, before the generator
+	// ends.
 	spec.DrainS = (t.Timeout + time.Second).Seconds()
 	spec.DurationS = longest.Seconds()
 	return spec, spec.Validate()
 }
 
-// Times of the traffic about a window.
+// Timing of the traffic around a window.
 const (
 	trafficLead  = time.Second      // before the window
-	trafficSpare = 10 * time.Minute // beyond what a trial should take at the most
-	linked       = time.Second      // how long the caller's sidecar has had its stream of configuration
+	trafficSpare = 10 * time.Minute // beyond the maximum duration of a trial
+	linked       = time.Second      // minimum age of the caller sidecar's configuration stream
 	linkedEvery  = 100 * time.Millisecond
 	linkedLimit  = time.Minute
 )
 
-// startTraffic waits until the caller's sidecar is connected to the restarted istiod, and
-// starts the traffic.
+// startTraffic waits until the caller's sidecar is connected to the restarted istiod, and starts
+// the traffic.
 func (t *controlTrial) startTraffic(ctx context.Context) error {
 	if controlplane.Of(t.c.study).Traffic == nil {
 		return nil
@@ -198,8 +198,8 @@ func (t *controlTrial) startTraffic(ctx context.Context) error {
 	return wake.Pause(ctx, trafficLead)
 }
 
-// xdsStreams selects Envoy's gauge of configuration streams to its agent, which ends them when
-// it loses istiod. (Istio's alt_stat_name of the cluster ends in a semicolon.)
+// xdsStreams selects Envoy's gauge of configuration streams to its agent, which ends them when it
+// loses istiod. (Istio's alt_stat_name of the cluster ends in a semicolon.)
 const xdsStreams = `^cluster\.xds-grpc;?\.upstream_rq_active$`
 
 func (t *controlTrial) awaitLinked(ctx context.Context) error {
@@ -227,8 +227,8 @@ func (t *controlTrial) awaitLinked(ctx context.Context) error {
 // attemptStat selects the counters of attempts that got a connection.
 const attemptStat = `^cluster\.outbound\|.*\|` + roleTraffic + `\..*\.upstream_rq_total$`
 
-// endTraffic ends the schedule, waits until every request has finished, and joins the reports
-// of generator, sidecar and API server.
+// endTraffic ends the schedule, waits until every request has finished, and joins the reports of
+// generator, sidecar and API server.
 func (t *controlTrial) endTraffic(ctx context.Context) error {
 	w := t.traffic
 	if w == nil {
@@ -281,7 +281,7 @@ func (t *controlTrial) endTraffic(ctx context.Context) error {
 	return nil
 }
 
-// stopTraffic ends what still runs of the traffic, also if the run itself was cancelled.
+// stopTraffic ends what still runs of the traffic, even if the run itself was canceled.
 func (t *controlTrial) stopTraffic(ctx context.Context) {
 	if t.traffic == nil {
 		return

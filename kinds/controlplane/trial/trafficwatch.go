@@ -19,9 +19,8 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// trafficWitness follows what happens to a trial's requests: the log of the caller's sidecar,
-// and the Service's addresses as the API server has them. It owns its goroutines; stop ends
-// them.
+// trafficWitness observes a trial's requests: the log of the caller's sidecar, and the Service's
+// addresses in the API server. It owns its goroutines; stop ends them.
 type trafficWitness struct {
 	cancel  context.CancelFunc
 	done    sync.WaitGroup // the reader of the log
@@ -32,7 +31,7 @@ type trafficWitness struct {
 
 	mu      sync.Mutex
 	lines   []mesh.AttemptLine
-	last    time.Time // when the last line came
+	last    time.Time // arrival of the last line
 	damaged int
 	err     error // why the log ended early
 }
@@ -50,7 +49,7 @@ func (c *controlPlane) witnessTraffic(ctx context.Context, s population.Service)
 		cancel()
 		return nil, fmt.Errorf("watch the endpoints of the requests: %w", err)
 	}
-	logger := c.o.Mesh.(mesh.AttemptLogger) // ensureTraffic has looked
+	logger := c.o.Mesh.(mesh.AttemptLogger) // ensureTraffic has checked this
 	log, err := c.Kube.CoreV1().Pods(s.Namespace).GetLogs(c.caller.pod.Name, &corev1.PodLogOptions{
 		Container: logger.LogContainer(), Follow: true, TailLines: site.Ptr(int64(0))}).Stream(ctx)
 	if err != nil {
@@ -61,7 +60,7 @@ func (c *controlPlane) witnessTraffic(ctx context.Context, s population.Service)
 	return w, nil
 }
 
-// stop ends watches and log; it may be called again.
+// stop ends the watches and the log. It may be called more than once.
 func (w *trafficWitness) stop() {
 	w.cancel()
 	w.watch.Stop()
@@ -138,7 +137,7 @@ type addressBook struct {
 // stay is one stay of an address behind the Service, in Unix nanoseconds.
 type stay struct {
 	pod             string
-	from, gone, end int64 // gone, end 0: not yet; end: its pod's processes
+	from, gone, end int64 // gone and end are 0 until then; end: of its pod's processes
 }
 
 func newAddressBook() *addressBook {
@@ -191,17 +190,17 @@ func (b *addressBook) onPod(pod *corev1.Pod, deleted bool) {
 	}
 }
 
-// ended records that the pod of an address has no processes any more.
+// ended records that the pod of an address has no more processes.
 func (b *addressBook) ended(address, pod string, at int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	lives := b.lives[address]
 	for i := range lives {
 		if lives[i].pod == pod {
-			return // it is known
+			return // already known
 		}
 	}
-	// The pod's own stay is the first that no pod has ended.
+	// The pod's own stay is the first one not ended by a pod.
 	for i := range lives {
 		if lives[i].end == 0 {
 			lives[i].end, lives[i].pod = at, pod
@@ -210,8 +209,8 @@ func (b *addressBook) ended(address, pod string, at int64) {
 	}
 }
 
-// gone returns since when an address had been gone at a moment, and whether its pod's
-// processes had ended too; ok is false if it was ready, or had never been.
+// gone returns the time since when an address had been removed at a moment, and whether its pod's
+// processes had ended too. ok is false if it was ready or had never existed.
 func (b *addressBook) gone(address string, at int64) (since int64, ended, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -229,7 +228,7 @@ func (b *addressBook) gone(address string, at int64) (since int64, ended, ok boo
 	return 0, false, false
 }
 
-// went counts the addresses that went.
+// went returns the number of removed addresses.
 func (b *addressBook) went() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -24,15 +24,15 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// controlTrial is one trial of the control plane under way.
+// controlTrial is one running control-plane trial.
 type controlTrial struct {
 	c      *controlPlane
 	job    runner.Job
 	out    record.Trial
 	levels controlplane.Levels
 	levers mesh.Levers
-	// known are the levers with the values found of those that the cell does not name, and
-	// levels are likewise complete once istiod has been asked.
+	// known holds the levers completed with the values found for those that the cell does not name.
+	// levels are completed likewise once istiod has been asked.
 	known mesh.Levers
 	sizes population.Sizes
 
@@ -46,16 +46,16 @@ type controlTrial struct {
 	targets map[string][]observe.Target
 	envoys  *envoyWatch
 	traffic *trafficWitness // nil without traffic
-	// probing says that requests are sent to routes through the gateway.
+	// probing means that requests are sent to routes through the gateway.
 	probing  bool
 	attached *attachedWatch // nil without routes of the Gateway API
-	logs     *logWatch      // nil where istiod's log is read after the window
+	logs     *logWatch      // nil if istiod's log is read after the window
 	idleAPI  apiIdle
 
 	before, after          planeState
 	idleStart, idleEnd     map[string]observe.Snapshot // by node
 	windowStart, windowEnd map[string]observe.Snapshot
-	host                   *observe.Host // beside the node, nil where there is none
+	host                   *observe.Host // next to the node, nil if there is none
 }
 
 // newControlTrial prepares a trial.
@@ -73,7 +73,7 @@ func newControlTrial(c *controlPlane, job runner.Job) (*controlTrial, error) {
 // measure runs the trial. An error means that it could not be completed.
 func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err error) {
 	defer func() {
-		if done.Evidence == nil { // it came to no verdict
+		if done.Evidence == nil { // it reached no verdict
 			t.out.Validity.Warnings = t.seen.Problems
 		}
 		done.Trial = t.out
@@ -90,7 +90,7 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 	}
 	defer runner.Quiet(t.c.tell)() // also for the disruption after the window
 	if err := t.fleet.asLost(ctx, t.window(ctx)); err != nil {
-		if errors.Is(err, hands.ErrLost) { // and what the others saw is no trial
+		if errors.Is(err, hands.ErrLost) { // what the others saw is no trial
 			return done, err
 		}
 		if done.Events = t.salvage(ctx); done.Events != nil {
@@ -112,8 +112,8 @@ func (t *controlTrial) measure(ctx context.Context) (done runner.Completed, err 
 	return done, ctx.Err()
 }
 
-// judge completes the trial's record from what was seen, and records its changes' true
-// convergence.
+// judge completes the trial's record from the evidence, and records the true convergence of its
+// changes.
 func (t *controlTrial) judge() (record.Trial, []record.Event) {
 	out, events := verdict.Of(t.out, t.seen, t.c.o.Rules.Limits)
 	if err := t.recordConvergence(events); err != nil {
@@ -123,15 +123,14 @@ func (t *controlTrial) judge() (record.Trial, []record.Event) {
 	return out, events
 }
 
-// salvage accounts for the changes of a trial that failed after they were made: what was seen
-// of them, as far as known.
+// salvage accounts, as far as possible, for the changes of a trial that failed after making them.
 func (t *controlTrial) salvage(ctx context.Context) []record.Event {
 	if ctx.Err() != nil || t.seen.Changes == nil {
 		return nil
 	}
 	if t.out.Window.Seconds == 0 {
 		if err := t.sight(ctx); err != nil {
-			t.seen.Audience = verdict.Audience{} // nobody can be said to need, or to lack, anything
+			t.seen.Audience = verdict.Audience{} // without it no proxy can be said to need, or to lack, anything
 		}
 	}
 	var events []record.Event
@@ -139,8 +138,7 @@ func (t *controlTrial) salvage(ctx context.Context) []record.Event {
 	return events
 }
 
-// prepare brings population and istiod to the cell's levels, and creates what the changes
-// need.
+// prepare brings population and istiod to the cell's levels, and creates what the changes need.
 func (t *controlTrial) prepare(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, populationTimeout)
 	defer cancel()
@@ -152,7 +150,7 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 	if !t.c.living {
 		t.c.say("a fresh istiod with the cell's levers")
 	}
-	if t.applied, err = t.c.mesh.Apply(ctx, t.levers, !t.c.living); err != nil { // which has a bound of its own
+	if t.applied, err = t.c.mesh.Apply(ctx, t.levers, !t.c.living); err != nil { // it has its own limit
 		return fmt.Errorf("set the levers: %w", err)
 	}
 	limited, cancel = context.WithTimeout(ctx, populationTimeout)
@@ -182,7 +180,7 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 	return err
 }
 
-// newDriver creates a driver of changes, and the objects that it needs before them.
+// newDriver creates a driver of changes, and the objects that it needs beforehand.
 func (c *controlPlane) newDriver(ctx context.Context, spec churn.Spec) (*churn.Driver, error) {
 	plan, err := churn.NewPlan(spec)
 	if err != nil {
@@ -191,7 +189,7 @@ func (c *controlPlane) newDriver(ctx context.Context, spec churn.Spec) (*churn.D
 	return c.prepareDriver(ctx, plan)
 }
 
-// prepareDriver is newDriver with a plan. If it fails, it leaves nothing behind.
+// prepareDriver is newDriver with a plan. It leaves nothing behind if it fails.
 func (c *controlPlane) prepareDriver(ctx context.Context, plan *churn.Plan) (*churn.Driver, error) {
 	driver, err := churn.NewDriver(c.config, plan)
 	if err != nil {
@@ -206,8 +204,8 @@ func (c *controlPlane) prepareDriver(ctx context.Context, plan *churn.Plan) (*ch
 // Limits of the wait until all proxies are connected and have everything.
 const (
 	connectLeast = 2 * time.Minute
-	connectEach  = 200 * time.Millisecond // a proxy, at istiod's own request limit and worse
-	connectWaits = 3                      // of that length, one after the other
+	connectEach  = 200 * time.Millisecond // per proxy, at istiod's own request limit and worse
+	connectWaits = 3                      // consecutive waits of that length
 	statusEvery  = 250 * time.Millisecond
 )
 
@@ -226,7 +224,7 @@ func (t *controlTrial) connect(ctx context.Context) error {
 		return err
 	}
 	if len(t.ids) > 0 {
-		for _, wait := range [connectWaits]func(context.Context) error{t.awaitQuiet, t.awaitStill, t.awaitQuiet} { // and of what came of the last of it
+		for _, wait := range [connectWaits]func(context.Context) error{t.awaitQuiet, t.awaitStill, t.awaitQuiet} { // the last wait covers the effects of the second
 			limited, cancel := context.WithTimeout(ctx, connectLeast+time.Duration(len(t.ids))*connectEach)
 			err := wait(limited)
 			cancel()
@@ -234,7 +232,7 @@ func (t *controlTrial) connect(ctx context.Context) error {
 				return err
 			}
 		}
-	} else if err := t.awaitStill(ctx); err != nil { // real sidecars alone, which are ready
+	} else if err := t.awaitStill(ctx); err != nil { // only real sidecars, which are ready
 		return err
 	}
 	t.out.Warmup = record.Warmup{Seconds: time.Since(begin).Seconds(), Steady: true,
@@ -262,13 +260,13 @@ func (t *controlTrial) startFleet(ctx context.Context) error {
 	return nil
 }
 
-// restlessAge is the least maximum age of connections at which all proxies can be quiet at
+// restlessAge is the minimum of the maximum connection age at which all proxies can be quiet at
 // once.
 const restlessAge = 10 * time.Minute
 
-// awaitQuiet waits until all proxies are connected, have everything and were sent nothing for
-// a while. Proxies that misbehave may never get there: then the others suffice, and proxies
-// that reconnect forever are not waited for at all.
+// awaitQuiet waits until all proxies are connected, have everything and have received nothing for a
+// while. Misbehaving proxies may never get there: then the others suffice, and it does not wait for
+// proxies that reconnect forever.
 func (t *controlTrial) awaitQuiet(ctx context.Context) error {
 	quiet := int64(controlplane.Of(t.c.study).Quiet)
 	bad := len(badProxies(controlplane.Of(t.c.study), t.levels, t.ids))
@@ -304,17 +302,17 @@ func (t *controlTrial) awaitQuiet(ctx context.Context) error {
 	}
 }
 
-// stopFleet ends the fleet, also if the run itself was cancelled.
+// stopFleet ends the fleet, even if the run itself was canceled.
 func (t *controlTrial) stopFleet(ctx context.Context) {
 	ctx, cancel := ending.Within(ctx, site.StopTimeout)
 	defer cancel()
 	t.fleet.stop(ctx)
 }
 
-// cleanTimeout bounds the removal of a trial's changes.
+// cleanTimeout limits the removal of a trial's changes.
 const cleanTimeout = 2 * time.Minute
 
-// cleanUp removes what changes made, also if the run itself was cancelled.
+// cleanUp removes what changes created, even if the run itself was canceled.
 func cleanUp(ctx context.Context, driver *churn.Driver) error {
 	if driver == nil {
 		return nil
@@ -327,12 +325,12 @@ func cleanUp(ctx context.Context, driver *churn.Driver) error {
 	return nil
 }
 
-// warn notes what a reader of the trial should know.
+// warn adds a note for readers of the trial.
 func (t *controlTrial) warn(k *note.Kind, args ...any) {
 	t.seen.Problems = append(t.seen.Problems, k.Of(args...))
 }
 
-// findTargets lists the containers that the trial's cost is read from.
+// findTargets lists the containers whose counters give the trial's cost.
 func (t *controlTrial) findTargets(ctx context.Context) error {
 	t.targets = map[string][]observe.Target{}
 	pods, err := t.c.mesh.Pods(ctx)
@@ -358,8 +356,7 @@ func (t *controlTrial) findTargets(ctx context.Context) error {
 	return nil
 }
 
-// snapshot reads the counters of all nodes at an edge of a window, and their
-// other processes.
+// snapshot reads the counters of all nodes at an edge of a window, including their other processes.
 func (t *controlTrial) snapshot(ctx context.Context, memory bool, edge observe.Edge) (map[string]observe.Snapshot, error) {
 	out := make([]observe.Snapshot, 0, len(t.targets))
 	nodes := make([]string, 0, len(t.targets))

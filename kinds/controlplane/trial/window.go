@@ -13,11 +13,10 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// window measures istiod at idle, makes the changes on their schedule, and waits until every
-// proxy has all of them, up to the settle limit. In the meantime nobody talks to istiod but
-// its proxies, unless the study measures signals; the simulated sidecars are told of markers
-// and, after the last change, asked whether anything still arrives; real Envoys are asked what
-// they have in force.
+// window measures istiod at idle, makes the changes on their schedule, and waits until every proxy
+// has all of them, up to the settle limit. In the meantime only the proxies talk to istiod, unless
+// the study measures signals. The simulated sidecars receive markers and, after the last change,
+// are asked whether anything still arrives; real Envoys are asked what they have in force.
 func (t *controlTrial) window(ctx context.Context) error {
 	err := t.compareClocks(ctx)
 	if err != nil {
@@ -92,7 +91,7 @@ func (t *controlTrial) afterWindow(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if !t.weighsSidecars() { // else settling looked last, after the window
+	if !t.weighsSidecars() { // else settling read last, after the window
 		if err := t.sight(ctx); err != nil {
 			return err
 		}
@@ -110,9 +109,9 @@ func (t *controlTrial) afterWindow(ctx context.Context) (err error) {
 	return ctx.Err()
 }
 
-// endWindow waits until every proxy has all changes, and ends the window. If the window
-// measures what real sidecars use, it ends with the last push, before they are asked what they
-// have in force: answering costs them more than anything else.
+// endWindow waits until every proxy has all changes, and ends the window. If the window measures
+// what real sidecars use, it ends with the last push, before they are asked what they have in
+// force: answering costs them more than anything else.
 func (t *controlTrial) endWindow(ctx context.Context, start time.Time) (err error) {
 	if !t.weighsSidecars() {
 		if err := t.settle(ctx); err != nil {
@@ -139,7 +138,7 @@ func (t *controlTrial) endWindow(ctx context.Context, start time.Time) (err erro
 	return t.awaitAttached(ctx)
 }
 
-// closeWindow reads the counters at the window's end.
+// closeWindow reads the counters at the end of the window.
 func (t *controlTrial) closeWindow(ctx context.Context, start time.Time) (w record.Window, err error) {
 	if t.windowEnd, err = t.endSnapshot(ctx); err != nil {
 		return w, err
@@ -148,7 +147,7 @@ func (t *controlTrial) closeWindow(ctx context.Context, start time.Time) (w reco
 	return record.Window{Start: start.UTC(), Seconds: time.Since(start).Seconds(), Intervals: 1}, nil
 }
 
-// firstClock is the offset of the simulated sidecars' clock, of several pods the first one's.
+// firstClock returns the offset of the simulated sidecars' clock; of several pods, the first one's.
 func (t *controlTrial) firstClock(ctx context.Context) (verdict.Clock, error) {
 	clock, err := t.fleet.apis[0].Clock(ctx)
 	if err != nil {
@@ -183,11 +182,11 @@ func (t *controlTrial) compareAgain(ctx context.Context) error {
 	return nil
 }
 
-// driveLead is how long before the first change the driver starts: it announces the markers
-// first.
+// driveLead is the time from the driver's start to the first change. The driver announces the
+// markers first.
 const driveLead = 700 * time.Millisecond
 
-// announce tells everybody who looks for changes what to look for.
+// announce tells every watcher which markers to look for.
 func (t *controlTrial) announce(ctx context.Context, markers []record.Marker) error {
 	t.envoys.announce(markers)
 	if len(t.ids) == 0 {
@@ -196,8 +195,9 @@ func (t *controlTrial) announce(ctx context.Context, markers []record.Marker) er
 	return t.fleet.announce(ctx, markers)
 }
 
-// endSnapshot is the snapshot at the window's end. If a container is gone (istiod was killed),
-// it reads the present ones, whose use in the window is unknown; the trial's checks say so.
+// endSnapshot takes the snapshot at the end of the window. If a container is gone (istiod was
+// killed), it reads the present ones, whose use in the window is unknown; the trial's checks report
+// that.
 func (t *controlTrial) endSnapshot(ctx context.Context) (map[string]observe.Snapshot, error) {
 	shots, err := t.snapshot(ctx, true, observe.End)
 	if err == nil || ctx.Err() != nil {
@@ -230,18 +230,17 @@ func (t *controlTrial) idle(ctx context.Context) error {
 	return err
 }
 
-// settleQuiet is how long, beyond istiod's longest wait for more changes, nothing may arrive
-// before sightings are read: they are large, and reading them costs the simulated sidecars
-// CPU.
+// settleQuiet is the time without messages, beyond istiod's longest debounce, that is required
+// before sightings are read: they are large, and reading them costs the simulated sidecars CPU.
 const settleQuiet = 300 * time.Millisecond
 
-// settleMost is the longest interval between questions whether anything still arrived:
-// answering costs the simulated sidecars CPU too.
+// settleMost is the longest interval between checks whether anything still arrived: answering costs
+// the simulated sidecars CPU too.
 const settleMost = 2 * time.Second
 
-// settle waits until every proxy that needs a change has it. Proxies that misbehave on purpose
-// are waited for only as long as they receive anything: they may never have, or acknowledge,
-// what they need.
+// settle waits until every proxy that needs a change has it. It waits for proxies that misbehave on
+// purpose only as long as they receive anything: they may never have, or acknowledge, what they
+// need.
 func (t *controlTrial) settle(ctx context.Context) error {
 	limit := time.Now().Add(controlplane.Of(t.c.study).Settle)
 	wait := int64(t.levels.DebounceAfter + settleQuiet)
@@ -280,7 +279,7 @@ func (t *controlTrial) settle(ctx context.Context) error {
 	}
 }
 
-// lastCommit is when the last change was committed, nanoseconds since 1970.
+// lastCommit returns when the last change was committed, in Unix nanoseconds.
 func (t *controlTrial) lastCommit() int64 {
 	last := int64(0)
 	for _, e := range t.seen.Changes {
