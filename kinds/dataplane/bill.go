@@ -11,16 +11,16 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Bill asks what each of some named parts costs: a base cell, each part alone
-// put over it, and all together, which shows what they cost beyond their sum.
-// It is variants and what to make of them: see [billVariants].
+// Bill asks what each of some named parts costs: a base cell, each part alone put over it, and all
+// together, which shows any cost beyond their sum. It is implemented by variants and their
+// evaluation: see [billVariants].
 type Bill struct {
-	// Base are levels over the settings in every cell of the bill.
+	// Base holds levels over the settings in every cell of the bill.
 	Base record.Cell
-	// Parts are what is priced, each by the levels that it changes.
+	// Parts lists the priced parts, each with the levels that it changes.
 	Parts []study.NamedLevels
-	// Together names the parts that the cell with all has; all of them unless
-	// the file says otherwise, as of two levels of one factor it must.
+	// Together names the parts in the cell with all parts. It defaults to all of them; the file
+	// must choose if two are levels of one factor.
 	Together []string
 	Direct   string // DirectAdd, DirectRemove or DirectBoth
 }
@@ -34,24 +34,24 @@ const (
 	DirectBoth   = "both"
 )
 
-// Variants that a bill makes beside its parts.
+// Variants that a bill generates in addition to its parts.
 const (
 	BillBase     = "base"
 	BillTogether = "together"
-	billWithout  = "without-" // and the part's name
+	billWithout  = "without-" // followed by the part's name
 )
 
-// additive are the factors of which several levels can be on at once, joined
-// by +, with the level that stands for none.
+// additive lists the factors that can have several levels at once, joined by +, with the level that
+// stands for none.
 var additive = map[string]string{FactorFilters: FiltersNone}
 
-// Adds says whether parts are also measured alone.
+// Adds reports whether parts are also measured alone.
 func (b *Bill) Adds() bool { return b.Direct != DirectRemove }
 
-// Removes says whether the whole is also measured without each part.
+// Removes reports whether the whole is also measured without each part.
 func (b *Bill) Removes() bool { return b.Direct != DirectAdd }
 
-// part is a part by its name.
+// part returns a part by its name.
 func (b *Bill) part(name string) record.Cell {
 	for _, p := range b.Parts {
 		if p.Name == name {
@@ -61,11 +61,10 @@ func (b *Bill) part(name string) record.Cell {
 	return nil
 }
 
-// Whole says whether parts are measured together.
+// Whole reports whether parts are measured together.
 func (b *Bill) Whole() bool { return len(b.Together) > 1 }
 
-// BillVariant is the variant that has exactly these parts on; false if the
-// study has none.
+// BillVariant returns the variant that has exactly these parts on, and false if the study has none.
 func BillVariant(s *study.Study, parts ...string) (string, bool) {
 	want := billLevels(s, parts)
 	for _, v := range s.Variants {
@@ -76,7 +75,7 @@ func BillVariant(s *study.Study, parts ...string) (string, bool) {
 	return "", false
 }
 
-// BillWithout is the variant with all that are together but one.
+// BillWithout returns the variant with all parts of the whole but one.
 func BillWithout(s *study.Study, part string) (string, bool) {
 	return BillVariant(s, Of(s).Bill.others(part)...)
 }
@@ -86,7 +85,7 @@ func (b *Bill) others(part string) []string {
 	return slices.DeleteFunc(slices.Clone(b.Together), func(p string) bool { return p == part })
 }
 
-// billLevels are the base's levels with those of some parts over them.
+// billLevels returns the base's levels with those of some parts over them.
 func billLevels(s *study.Study, parts []string) record.Cell {
 	out := Of(s).Bill.Base.With(nil)
 	for _, name := range parts {
@@ -97,7 +96,7 @@ func billLevels(s *study.Study, parts []string) record.Cell {
 	return out
 }
 
-// joined is a factor's level with another one put over it.
+// joined returns a factor's level with another one put over it.
 func joined(s *study.Study, factor, under, over string) string {
 	none, ok := additive[factor]
 	if !ok {
@@ -118,8 +117,8 @@ func joined(s *study.Study, factor, under, over string) string {
 	return both
 }
 
-// billVariants makes the bill's cells: base, base and each part, all together,
-// all but each. Two that are the same are one.
+// billVariants generates the bill's cells: base, base and each part, all together, and all but
+// each. Identical cells are merged.
 func billVariants(s *study.Study) []study.NamedLevels {
 	b := Of(s).Bill
 	out := []study.NamedLevels{{Name: BillBase, Levels: billLevels(s, nil)}}
@@ -145,8 +144,7 @@ func billVariants(s *study.Study) []study.NamedLevels {
 	return out
 }
 
-// baseline is the variant that others are compared with, and that runs
-// twice in a block.
+// baseline returns the variant that others are compared with, which runs twice in a block.
 func (b *Bill) baseline() string {
 	if b.Direct == DirectRemove {
 		return BillTogether
@@ -154,7 +152,7 @@ func (b *Bill) baseline() string {
 	return BillBase
 }
 
-// resolveBill makes the bill's variants.
+// resolveBill generates the bill's variants.
 func resolveBill(d *study.Decoder, s *study.Study) {
 	b := Of(s).Bill
 	if b == nil {
@@ -185,7 +183,7 @@ func resolveBill(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// checkBill finds parts that are none, and such as cannot be on together.
+// checkBill finds invalid parts, and parts that cannot be on together.
 func checkBill(d *study.Decoder, s *study.Study) {
 	b := Of(s).Bill
 	names := make([]string, len(b.Parts))
@@ -264,13 +262,12 @@ func checkBill(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// checkBillCells finds cells of which two variants come to the same: a price
-// would be that of nothing, and told as one.
+// checkBillCells finds variants that amount to the same cell, whose price would be that of nothing.
 func checkBillCells(d *study.Decoder, p *study.Plan) {
 	if Of(p.Study).Bill == nil {
 		return
 	}
-	variants := map[string]string{} // by the other factors, as they take effect
+	variants := map[string]string{} // by the other factors, in effect
 	for _, cell := range p.Cells {
 		rest, name := cell.With(nil), cell[study.FactorVariant]
 		delete(rest, study.FactorVariant)
@@ -293,7 +290,7 @@ func checkBillCells(d *study.Decoder, p *study.Plan) {
 	}
 }
 
-// changesNothing says that every level of a part is the base's already.
+// changesNothing reports whether the base already has every level of a part.
 func changesNothing(s *study.Study, p study.NamedLevels) bool {
 	for name, level := range p.Levels {
 		f, _ := study.DataPlane.Factor(name)
@@ -311,7 +308,7 @@ func changesNothing(s *study.Study, p study.NamedLevels) bool {
 	return true
 }
 
-// billNames are the variants that a file's bill makes.
+// billNames returns the variants that a file's bill generates.
 func billNames(bill *study.Node) []string {
 	out := []string{BillBase, BillTogether}
 	if parts := bill.Get("parts"); parts != nil && parts.Kind == study.Mapping {
@@ -340,7 +337,7 @@ func billFields(b *Bill) study.Object {
 	}}
 }
 
-// partsValue is the mapping of a bill's parts to their levels.
+// partsValue maps a bill's parts to their levels.
 type partsValue struct{ to *[]study.NamedLevels }
 
 func (v partsValue) Decode(d *study.Decoder, n *study.Node) {

@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// checkGatewayCells finds requests that a gateway could not tell apart by their host.
+// checkGatewayCells finds requests that a gateway cannot distinguish by host.
 func checkGatewayCells(d *study.Decoder, p *study.Plan) {
 	for _, cell := range p.Cells {
 		if !study.Entering(cell) {
@@ -27,7 +27,7 @@ func checkGatewayCells(d *study.Decoder, p *study.Plan) {
 	}
 }
 
-// checkCarriers finds who cannot carry requests in the study's mesh.
+// checkCarriers finds levels of sidecars that the study's mesh does not have.
 func checkCarriers(d *study.Decoder, s *study.Study) {
 	can := study.CarrierLevels(s.Mesh)
 	for _, level := range s.Levels(study.FactorSidecars) {
@@ -43,8 +43,7 @@ func checkCarriers(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// checkSizedWays refuses a section sizing of cells in none of which requests are carried at
-// both ends.
+// checkSizedWays rejects a section sizing if no cell carries requests at both ends.
 func checkSizedWays(d *study.Decoder, s *study.Study) {
 	if d.CheckSizing(s) && !slices.ContainsFunc(s.Written(study.FactorSidecars), func(level string) bool { return study.Carries(study.CarrierOf(level).Way) }) {
 		d.FailSizing("set factors: {sidecars: [none, both, ambient]}", "sizing is about who carries requests, and no cell has them carried at both ends")

@@ -15,23 +15,21 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// EnvoyFilter is an EnvoyFilter of the user's, by the name that the factor
-// filters has for it.
+// EnvoyFilter is a user-defined EnvoyFilter, with its name in the factor filters.
 type EnvoyFilter struct {
 	Name string
-	// File is where it is; see [study.Study.WithFiles]. Empty once it is read.
+	// File is its path; see [study.Study.WithFiles]. It is empty once the file has been read.
 	File string
-	// Patches are its configPatches, as Kubernetes' JSON has them: the workload
-	// that it selects and its namespace are left out.
+	// Patches holds its configPatches as Kubernetes JSON. The selected workload and the namespace
+	// are left out.
 	Patches  []any
 	Priority int64
 }
 
-// envoyFilterFormat bounds the files: an object of Kubernetes may be little
-// larger.
+// envoyFilterFormat limits the files to little more than the maximum size of a Kubernetes object.
 var envoyFilterFormat = yamltree.Format{What: "EnvoyFilter", Bytes: 512 << 10, Tokens: 40_000, Values: 20_000, Depth: 64}
 
-// EnvoyFilterOf is the study's EnvoyFilter of a name.
+// EnvoyFilterOf returns the study's EnvoyFilter of a name.
 func EnvoyFilterOf(s *study.Study, name string) (EnvoyFilter, bool) {
 	for _, f := range Of(s).EnvoyFilters {
 		if f.Name == name {
@@ -85,7 +83,7 @@ func (f *EnvoyFilter) parse(data []byte) error {
 	return nil
 }
 
-// patches reads configPatches.
+// patches parses configPatches.
 func (f *EnvoyFilter) patches(list *study.Node) error {
 	if list.Kind != study.Sequence {
 		return list.Pos.Fault(study.CodeConflict, "a list", "configPatches is %s", list.What())
@@ -99,8 +97,7 @@ func (f *EnvoyFilter) patches(list *study.Node) error {
 	return nil
 }
 
-// jsonValue is a tree as Kubernetes' JSON: its scalars typed as YAML 1.2's core
-// schema has it.
+// jsonValue converts a tree to Kubernetes JSON, with scalar types from YAML 1.2's core schema.
 func jsonValue(n *study.Node) any {
 	switch n.Kind {
 	case study.Mapping:
@@ -130,7 +127,7 @@ func jsonValue(n *study.Node) any {
 	if v, err := strconv.ParseInt(n.Text, 10, 64); err == nil {
 		return v
 	}
-	if json.Valid([]byte(n.Text)) { // a number: objects and lists are no scalars
+	if json.Valid([]byte(n.Text)) { // a number: objects and lists are not scalars
 		if v, err := strconv.ParseFloat(n.Text, 64); err == nil {
 			return v
 		}
@@ -138,8 +135,7 @@ func jsonValue(n *study.Node) any {
 	return n.Text
 }
 
-// envoyFiltersValue is the mapping of names to files or, in a study's resolved
-// form, to what was in them.
+// envoyFiltersValue maps names to files or, in a study's resolved form, to their contents.
 type envoyFiltersValue struct{ to *[]EnvoyFilter }
 
 func (v envoyFiltersValue) Decode(d *study.Decoder, n *study.Node) {
@@ -192,11 +188,10 @@ func (v envoyFiltersValue) Schema() *jsonschema.Schema {
 	}}}
 }
 
-// inlineValue is an EnvoyFilter that was read: JSON in a text, which keeps its
-// types.
+// inlineValue is an EnvoyFilter that has been read, as JSON in a text, which preserves its types.
 type inlineValue struct{ to *EnvoyFilter }
 
-// inline is the text's form.
+// inline is the format of the text.
 type inline struct {
 	Priority int64 `json:"priority,omitempty"`
 	Patches  []any `json:"configPatches"`
@@ -209,7 +204,7 @@ func (v inlineValue) Decode(d *study.Decoder, n *study.Node) {
 	}
 	var in inline
 	read := json.NewDecoder(strings.NewReader(text))
-	read.UseNumber() // large integers stay what they are
+	read.UseNumber() // preserve large integers
 	if err := read.Decode(&in); err != nil || len(in.Patches) == 0 {
 		d.Fail(n.Pos, study.CodeConflict, "name a file in its place, as mine: mine.yaml", "this is not what meshtrial writes for an EnvoyFilter that it has read")
 		return
@@ -217,8 +212,7 @@ func (v inlineValue) Decode(d *study.Decoder, n *study.Node) {
 	v.to.Priority, v.to.Patches = in.Priority, whole(in.Patches).([]any)
 }
 
-// whole turns JSON's numbers into integers where they are some, as Kubernetes
-// has them.
+// whole converts JSON numbers to integers if they are integers, as Kubernetes does.
 func whole(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -234,7 +228,7 @@ func whole(v any) any {
 			return n
 		}
 		n, err := v.Float64()
-		if err != nil { // larger than any
+		if err != nil { // out of range
 			return v.String()
 		}
 		return n
@@ -244,7 +238,7 @@ func whole(v any) any {
 
 func (v inlineValue) Encode() *study.Node {
 	text, err := json.Marshal(inline{v.to.Priority, v.to.Patches})
-	if err != nil { // values of JSON encode
+	if err != nil { // JSON values always encode
 		panic(err)
 	}
 	return study.TextNode(string(text))
@@ -254,8 +248,8 @@ func (inlineValue) Schema() *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string", Description: "An EnvoyFilter that was read, as JSON with configPatches."}
 }
 
-// checkFilters finds levels of filters that name no file of the study, and
-// files that no level names.
+// checkFilters finds levels of filters that name no file of the study, and files that no level
+// names.
 func checkFilters(d *study.Decoder, s *study.Study) {
 	for _, p := range fileParts(s.Levels(FactorFilters)) {
 		if _, ok := EnvoyFilterOf(s, p.File); !ok {
@@ -270,10 +264,10 @@ func checkFilters(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// fileParts are the parts of levels of filters that are files.
+// fileParts returns the parts of filters levels that are files.
 func fileParts(levels []string) (out []Part) {
 	for _, level := range levels {
-		list, _ := Parts(level) // what is wrong with it is found where it stands
+		list, _ := Parts(level) // errors are reported with the level's position
 		for _, p := range list {
 			if p.File != "" {
 				out = append(out, p)
@@ -283,8 +277,7 @@ func fileParts(levels []string) (out []Part) {
 	return out
 }
 
-// checkFilterCells finds cells whose sidecars see no requests to have filters
-// for.
+// checkFilterCells finds cells whose sidecars see no requests to filter.
 func checkFilterCells(d *study.Decoder, p *study.Plan) {
 	for _, cell := range p.Cells {
 		if parts, err := Parts(cell[FactorFilters]); err != nil || len(parts) == 0 {

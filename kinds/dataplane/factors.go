@@ -8,11 +8,10 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// MaxGenerators bounds the client pods that send the requests of a trial.
+// MaxGenerators limits the number of client pods that send a trial's requests.
 const MaxGenerators = 100
 
-// factors is the table of the data plane's factors, in the order reports
-// use.
+// factors is the table of the data plane's factors, in report order.
 var factors = []study.Factor{
 	study.Choice(study.FactorSidecars, study.ScopeTopology, study.SidecarsBoth,
 		"Which of the two pods has a sidecar. ambient: neither; ztunnel on their nodes carries the requests. waypoint: the same, by way of a waypoint of the server's Service. gateway: neither; requests pass an ingress gateway of the mesh, in a pod of its own.",
@@ -79,20 +78,19 @@ var factors = []study.Factor{
 	placementFactor,
 }
 
-// ofProxies is a factor of the sidecars of both pods.
+// ofProxies makes a factor apply to the sidecars of both pods.
 func ofProxies(f study.Factor) study.Factor {
 	f.Scope = study.ScopeProxies
 	return f.IdleWhere(func(cell record.Cell) bool { return !study.Proxied(cell) })
 }
 
-// ofServer is a factor of the server's sidecar.
+// ofServer makes a factor apply to the server's sidecar.
 func ofServer(f study.Factor) study.Factor {
 	f.Scope = study.ScopeServer
 	return f.IdleWhere(func(cell record.Cell) bool { return !study.HasServerProxy(cell) })
 }
 
-// mtlsBecomes is permissive for strict mutual TLS where the client has no
-// sidecar to speak it.
+// mtlsBecomes returns permissive for strict mutual TLS if the client has no sidecar to use it.
 func mtlsBecomes(cell record.Cell) string {
 	if level := cell[study.FactorMTLS]; level != study.MTLSStrict || study.HasClientProxy(cell) || !study.HasServerProxy(cell) {
 		return level

@@ -10,11 +10,10 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// FactorFilters switches parts of the server's sidecar on.
+// FactorFilters enables parts of the server's sidecar.
 const FactorFilters = "filters"
 
-// FiltersNone is the level of [FactorFilters] with nothing beside what the
-// other factors say.
+// FiltersNone is the level of [FactorFilters] that adds nothing to the other factors.
 const FiltersNone = study.LevelNone
 
 // Kinds of parts of a sidecar.
@@ -46,19 +45,19 @@ const (
 	partRSA         = "rsa"
 )
 
-// PartKind is a kind of part that a level of [FactorFilters] may have.
+// PartKind is a kind of part in levels of [FactorFilters].
 type PartKind struct {
 	Name string
 	Doc  string
-	// Number says what the number after the name counts, "" if none follows;
-	// it is from Low to High.
+	// Number is the unit of the number after the name, which is from Low to High; "" if there is
+	// none.
 	Number    string
 	Low, High int
-	// File says that the name of a file of the study's envoy_filters follows.
+	// File means that the name of a file in the study's envoy_filters follows.
 	File bool
 }
 
-// partKinds are all of them, in the order of a level.
+// partKinds lists all kinds, in the order of a level.
 var partKinds = []PartKind{
 	{Name: PartPlanted, Number: "CPU microseconds per request", Low: 1, High: 1_000_000,
 		Doc: "A filter with a known cost: a Lua script that computes until its thread's CPU clock, which stands still while the thread waits for a CPU, has advanced by N microseconds. It overshoots by at most 64 rounds of computing and one look at that clock. What comes on top, calling a script at all, is what lua-noop costs."},
@@ -84,18 +83,17 @@ var partKinds = []PartKind{
 	{Name: PartEnvoyFilter, File: true, Doc: "Your own EnvoyFilter, from the file of that name in the study's envoy_filters, applied to the server's sidecar alone."},
 }
 
-// PartKinds returns the kinds of parts in the order of a level. The caller must
-// not change it.
+// PartKinds returns the kinds of parts in the order of a level. The caller must not modify it.
 func PartKinds() []PartKind { return partKinds }
 
-// Part is a part of the server's sidecar that is switched on.
+// Part is an enabled part of the server's sidecar.
 type Part struct {
 	Kind string // PartLua and so on
-	N    int    // of kinds with a number
-	File string // of PartEnvoyFilter: its name in the study's envoy_filters
+	N    int    // for kinds with a number
+	File string // for PartEnvoyFilter: its name in the study's envoy_filters
 }
 
-// String is the part as levels spell it.
+// String formats the part as in levels.
 func (p Part) String() string {
 	switch {
 	case p.File != "":
@@ -106,8 +104,8 @@ func (p Part) String() string {
 	return p.Kind
 }
 
-// Parts reads a level of [FactorFilters]; "", [FiltersNone] and [NotApplicable]
-// have none. It fails only for a level that did not come from a study.
+// Parts parses a level of [FactorFilters]; "", [FiltersNone] and [NotApplicable] have no parts. It
+// fails only for a level that did not come from a study.
 func Parts(level string) ([]Part, error) {
 	if level == "" || level == study.NotApplicable {
 		return nil, nil
@@ -119,13 +117,13 @@ func Parts(level string) ([]Part, error) {
 	return parts, nil
 }
 
-// HasPart says whether a level of [FactorFilters] has a part of a kind.
+// HasPart reports whether a level of [FactorFilters] has a part of a kind.
 func HasPart(level, kind string) bool {
 	parts, err := Parts(level)
 	return err == nil && slices.ContainsFunc(parts, func(p Part) bool { return p.Kind == kind })
 }
 
-// HasParts says whether some cell of a study has parts switched on.
+// HasParts reports whether some cell of a study enables parts.
 func HasParts(s *study.Study) bool {
 	return slices.ContainsFunc(s.Levels(FactorFilters), func(level string) bool {
 		parts, err := Parts(level)
@@ -133,13 +131,13 @@ func HasParts(s *study.Study) bool {
 	})
 }
 
-// refusedParts are what one may look for, and why there is none.
+// refusedParts maps parts that users may look for to the reason why they do not exist.
 var refusedParts = map[string]string{
 	partWasmNull: "Envoy's null runtime runs plugins that are compiled into Envoy, and an Envoy without Istio's extensions has none; lua and Envoy's own filters (ratelimit, fault) stand in",
 	partRSA:      "RSA with 2,048 bits is what workloads have without ecdsa",
 }
 
-// exclusive are kinds of which a level can have but one.
+// exclusive lists kinds of which a level can have only one.
 var exclusive = [][]string{{PartJWT, PartJWTToken}}
 
 func filtersLevel(s string) (string, *study.Error) {
@@ -161,8 +159,8 @@ func joinParts(parts []Part) string {
 	return strings.Join(words, partSeparator)
 }
 
-// parseParts reads parts in any order and returns them in the order of the
-// kinds; files are in the order of their names.
+// parseParts parses parts in any order and returns them in the order of the kinds, with files
+// sorted by name.
 func parseParts(s string) ([]Part, *study.Error) {
 	if s == FiltersNone {
 		return nil, nil
@@ -218,7 +216,7 @@ func kindIndex(name string) int {
 	return slices.IndexFunc(partKinds, func(k PartKind) bool { return k.Name == name })
 }
 
-// parsePart reads one part.
+// parsePart parses one part.
 func parsePart(word string) (Part, *study.Error) {
 	if word == "" {
 		return Part{}, study.Complain(study.CodeMissing, "parts are joined by one +", "a part is empty")
@@ -262,7 +260,7 @@ func parsePart(word string) (Part, *study.Error) {
 	return Part{Kind: kind.Name, N: n}, nil
 }
 
-// partNames are the parts as one writes them, with an example of a number.
+// partNames returns the parts as written in levels, with an example of a number.
 func partNames() []string {
 	out := []string{FiltersNone}
 	for _, k := range partKinds {
@@ -278,7 +276,7 @@ func partNames() []string {
 	return out
 }
 
-// filtersPattern is a regular expression for what a level may look like.
+// filtersPattern returns a regular expression for levels.
 func filtersPattern() string {
 	var words []string
 	for _, k := range partKinds {
@@ -295,7 +293,7 @@ func filtersPattern() string {
 	return `^(none|` + one + `(\+` + one + `)*)$`
 }
 
-// filtersDoc describes the factor; [partsReference] has the parts.
+// filtersDoc describes the factor; [partsReference] lists the parts.
 const filtersDoc = "Parts of the server's sidecar that are switched on in addition to what other factors say: none, or some joined by +, as lua+authz-allow-100. docs/study.md has a table of them."
 
 // partsReference lists the parts for the documentation.
@@ -316,9 +314,8 @@ func partsReference() string {
 	return b.String()
 }
 
-// PartNumber reads a level of [FactorFilters] as so many things of a kind that
-// comes in numbers, 0 without the part, and gives the level without them, ""
-// for none. It is false where there is no proxy.
+// PartNumber reads a level of [FactorFilters] as a number of things of a kind, 0 without the part.
+// It also returns the level without them, "" for none. It returns false if there is no proxy.
 func PartNumber(level, kind string) (n int, rest string, ok bool) {
 	if level == "" || level == study.NotApplicable {
 		return 0, "", false

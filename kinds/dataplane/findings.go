@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Sections of reports of data-plane studies.
+// Report sections of data-plane studies.
 const (
 	SectionBill       = "bill"
 	SectionHops       = "hops"
@@ -25,17 +25,17 @@ const (
 	SectionFilters    = "filters"
 )
 
-// Findings of data-plane studies that analysis names by itself.
+// Findings of data-plane studies that analysis refers to by name.
 const (
 	FindingKnee = "knee_rate"
-	// FindingIdleNode is what a proxy of a node uses without requests, FindingNodesNet
-	// what those that requests pass use beyond that.
+	// FindingIdleNode is the use of a node proxy without requests. FindingNodesNet is the use of
+	// the node proxies that requests pass, beyond idle use.
 	FindingIdleNode = "cpu_of_idle_node_proxy"
 	FindingNodesNet = "cpu_of_node_proxies_net"
 )
 
-// Beginnings of the names of findings about a proxy's threads, each followed
-// by the part ("worker_busiest_client_proxy").
+// Prefixes of finding names about a proxy's threads, each followed by the part
+// ("worker_busiest_client_proxy").
 const (
 	FindingBusiestWorker = "worker_busiest"
 	FindingImbalance     = "worker_imbalance"
@@ -45,8 +45,8 @@ const (
 	FindingLimit         = "limit"
 )
 
-// What stands in the names of findings that set two levels of a factor side by
-// side, between the measure and the other level.
+// Infixes of finding names that compare two levels of a factor, between the measure and the other
+// level.
 const (
 	ChangeSince = "_change_since_"
 	SavedBy     = "_saved_by_"
@@ -93,8 +93,7 @@ func threadFindings() []finding.Def {
 	return out
 }
 
-// profileFindings are from profiles of each proxy. What cost centres there are only a run
-// shows.
+// profileFindings come from profiles of each proxy. Only a run shows which cost centres there are.
 func profileFindings() []finding.Def {
 	var out []finding.Def
 	for _, d := range []finding.Def{
@@ -108,7 +107,7 @@ func profileFindings() []finding.Def {
 	return out
 }
 
-// searchFindings are how far a factor goes.
+// searchFindings are the limits of factors.
 func searchFindings() []finding.Def {
 	return []finding.Def{
 		{Name: study.Highest + study.FactorRate, Unit: finding.UnitLevel, Doc: "Highest rate that meets a search's bound.", Probe: study.ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
@@ -117,16 +116,16 @@ func searchFindings() []finding.Def {
 	}
 }
 
-// A fit is what ends the names of a line's slope or intercept.
+// A fit is the suffix for names of a line's slope or intercept.
 type fit struct {
 	end                 string
-	cpu, memory         string // what they are
+	cpu, memory         string // their descriptions
 	cpuUnit, memoryUnit string
 	parts               []string
 }
 
-// fitFindings are what a part costs when idle and with each further step along
-// a factor of numbers. Those of proxies have a section of their own.
+// fitFindings are a part's idle cost, and its cost per step along a numeric factor. Fits of proxies
+// have their own section.
 func fitFindings() []finding.Def {
 	var out []finding.Def
 	for _, part := range study.FitParts {
@@ -154,14 +153,14 @@ func fitFindings() []finding.Def {
 	return out
 }
 
-// Ends of the names of fits along the rate.
+// Suffixes of fits along the rate.
 const (
 	FitIdle   = "_idle"
 	FitSlope  = "_slope"
 	FitPerRPS = "_per_rps"
 )
 
-// fits are in the order of reports.
+// fits lists the suffixes, in report order.
 var fits = []fit{
 	{end: FitIdle, cpu: "CPU without requests, extrapolated", cpuUnit: finding.UnitMilliCPU, memory: "memory without requests, extrapolated", memoryUnit: finding.UnitBytes, parts: study.FitParts},
 	{end: FitSlope, cpu: "CPU per additional request", cpuUnit: finding.UnitPerRequest, parts: study.FitParts},
@@ -172,12 +171,12 @@ var fits = []fit{
 	perFit("route", "each route before the one taken", []string{record.PartServerProxy}),
 }
 
-// perFit is a slope along what comes in numbers.
+// perFit is a slope along a number of things.
 func perFit(one, words string, parts []string) fit {
 	return fit{end: "_per_" + one, cpu: "CPU per request for " + words, cpuUnit: "ns/request/" + one, memory: "memory for " + words, memoryUnit: "bytes/" + one, parts: parts}
 }
 
-// hopFindings are the cost breakdown of the request path: terms in measures.
+// hopFindings are the cost breakdown of the request path, by term and measure.
 func hopFindings() []finding.Def {
 	var out []finding.Def
 	for _, term := range (&Hops{Interception: true}).Terms() {
@@ -193,42 +192,40 @@ func hopFindings() []finding.Def {
 	return out
 }
 
-// HopFinding is the name of the finding of a term in a measure:
-// "hop_tls_latency_p50".
+// HopFinding returns the name of the finding of a term in a measure: "hop_tls_latency_p50".
 func HopFinding(term, measure string) string { return FindingHop + "_" + term + "_" + measure }
 
-// hopDocs name what terms are told in.
+// hopDocs describes the measures of terms.
 var hopDocs = map[string]string{
 	HopP50: "median latency", HopP99: "99th percentile of latency", HopPods: "CPU of all pods per request", HopKernel: "that in the kernel",
 	HopMachine: "CPU of the whole machine per request",
 }
 
-// Beginnings of the names of findings of a bill: what a part adds to the base,
-// and what all but a part save of all together. Each is followed by what is
-// priced ("bill_cpu", "saved_latency_p50").
+// Prefixes of a bill's finding names: what a part adds to the base, and what removing it from the
+// whole saves. Each is followed by the priced measure ("bill_cpu", "saved_latency_p50").
 const (
 	FindingBill  = "bill"
 	FindingSaved = "saved"
-	// FindingInteraction is what all together cost beyond the parts' sum.
+	// FindingInteraction is the cost of all parts together beyond their sum.
 	FindingInteraction = "bill_interaction"
-	// FindingBillSum is what the parts cost by themselves, added up.
+	// FindingBillSum is the sum of the parts' separate costs.
 	FindingBillSum = "bill_sum"
 )
 
-// What a bill prices.
+// Measures that a bill prices.
 const (
-	BillCPU    = "cpu" // of all proxies; cpu_PROXY is that of one
+	BillCPU    = "cpu" // of all proxies; cpu_PROXY is for one
 	BillP50    = "latency_p50"
 	BillP99    = "latency_p99"
 	BillMemory = "memory" // of all proxies, idle
-	BillShare  = "share"  // of the CPU of all proxies where the part is on
-	BillMoney  = "money"  // a month, of the study's mesh
+	BillShare  = "share"  // of the CPU of all proxies with the part on
+	BillMoney  = "money"  // per month, for the study's mesh
 )
 
-// BillCPUOf is the name of what is priced of one proxy.
+// BillCPUOf returns the name of the priced CPU of one proxy.
 func BillCPUOf(proxy string) string { return BillCPU + "_" + proxy }
 
-// billMeasure is what a bill prices, with units and words.
+// billMeasure is a measure that a bill prices, with units and words.
 type billMeasure struct{ name, part, unit, words string }
 
 func billMeasures() []billMeasure {

@@ -5,31 +5,30 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Hops asks what a request's way through two sidecars is made of: cells that
-// leave one thing out after the other, whose differences add up to the whole.
-// It is variants and what to make of them.
+// Hops asks for the cost breakdown of a request's path through two sidecars, from cells that each
+// leave one thing out and whose differences add up to the whole. It is implemented by variants and
+// their evaluation.
 type Hops struct {
-	// Interception says that the redirection of connections to the sidecars
-	// is one of the things, so that all cells but the last are without.
+	// Interception includes the redirection of connections to the sidecars in the breakdown, so
+	// that all cells but the last run without it.
 	Interception bool
 }
 
-// Variants that a section hops makes: each has one thing more.
+// Variants that a section hops generates. Each adds one thing.
 const (
 	HopBare     = "bare"   // no sidecar: generator, kernel, loopback, worker
-	HopClient   = "client" // the client's sidecar alone
+	HopClient   = "client" // only the client's sidecar
 	HopServer   = "server"
 	HopBoth     = "both"     // both, in plain text
-	HopTLS      = "tls"      // and mutual TLS between them
-	HopRedirect = "redirect" // and connections are redirected to them
+	HopTLS      = "tls"      // plus mutual TLS between them
+	HopRedirect = "redirect" // plus redirection of connections to them
 )
 
-// HopTerm is a thing that a request's cost is made of: a sum of cells, each
-// with its sign.
+// HopTerm is a component of a request's cost: a sum of cells with signs.
 type HopTerm struct {
 	Name string
 	Doc  string
-	Of   map[string]float64 // by variant
+	Of   map[string]float64 // sign by variant
 }
 
 // Names of terms.
@@ -43,7 +42,7 @@ const (
 	HopTotal        = "total"
 )
 
-// whole is the variant with everything.
+// whole returns the variant with everything.
 func (h *Hops) whole() string {
 	if h.Interception {
 		return HopRedirect
@@ -51,10 +50,9 @@ func (h *Hops) whole() string {
 	return HopTLS
 }
 
-// Terms are what the whole is split into, and then the residual and the whole
-// itself. Whatever the cells are, all terms but the last add up to the last:
-// the residual is what two proxies cost together less than apart, with its
-// sign.
+// Terms returns the terms that the whole is split into, then the residual and the whole itself. By
+// construction all terms but the last add up to the last: the residual is how much less the two
+// proxies cost together than apart, with its sign.
 func (h *Hops) Terms() []HopTerm {
 	out := []HopTerm{
 		{HopPath, "the way without sidecars: generator, system calls, loopback, worker", map[string]float64{HopBare: 1}},
@@ -70,23 +68,22 @@ func (h *Hops) Terms() []HopTerm {
 		HopTerm{HopTotal, "all of it", map[string]float64{h.whole(): 1}})
 }
 
-// What the terms are told in.
+// Measures of the terms.
 const (
 	HopP50     = "latency_p50"
 	HopP99     = "latency_p99"
 	HopPods    = "cpu_pods"   // of generator, proxies and worker
-	HopKernel  = "cpu_kernel" // of that, in the kernel
+	HopKernel  = "cpu_kernel" // the part of cpu_pods in the kernel
 	HopMachine = "cpu_machine"
 )
 
-// HopMeasures lists them.
+// HopMeasures lists the measures of the terms.
 func HopMeasures() []string { return []string{HopP50, HopP99, HopPods, HopKernel, HopMachine} }
 
-// FindingHop begins the names of findings of hops, followed by term and
-// measure: "hop_tls_latency_p50".
+// FindingHop is the prefix of hop findings, followed by term and measure: "hop_tls_latency_p50".
 const FindingHop = "hop"
 
-// variants are the cells of a section hops.
+// variants returns the cells of a section hops.
 func (h *Hops) variants() []study.NamedLevels {
 	out := []study.NamedLevels{
 		{Name: HopBare, Levels: record.Cell{study.FactorSidecars: study.SidecarsNone}},
@@ -104,7 +101,7 @@ func (h *Hops) variants() []study.NamedLevels {
 	return append(out, study.NamedLevels{Name: HopRedirect, Levels: record.Cell{study.FactorSidecars: study.SidecarsBoth, study.FactorMTLS: study.MTLSStrict, FactorInterception: InterceptionRedirect}})
 }
 
-// resolveHops makes the variants of hops.
+// resolveHops generates the variants of hops.
 func resolveHops(d *study.Decoder, s *study.Study) {
 	if Of(s).Hops == nil {
 		return
@@ -129,7 +126,7 @@ func resolveHops(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// checkHopCells finds cells of hops that the study leaves out.
+// checkHopCells finds hop cells that the study leaves out.
 func checkHopCells(d *study.Decoder, p *study.Plan) {
 	if Of(p.Study).Hops == nil {
 		return

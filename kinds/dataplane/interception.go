@@ -7,7 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// FactorInterception is how connections come to the sidecars.
+// FactorInterception is how connections reach the sidecars.
 const FactorInterception = "interception"
 
 // Levels of [FactorInterception].
@@ -21,7 +21,7 @@ var interceptionFactor = ofProxies(study.Choice(FactorInterception, study.ScopeP
 	InterceptionRedirect, InterceptionNone).
 	Labelled(study.Says("interception %s")).Shortened(study.Says("no-redirect")))
 
-// checkInterception finds what cannot do without redirection.
+// checkInterception finds settings that require redirection.
 func checkInterception(d *study.Decoder, s *study.Study) {
 	if !slices.Contains(s.Levels(FactorInterception), InterceptionNone) {
 		return

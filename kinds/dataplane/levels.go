@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Levels is a cell with its levels as values, for code that acts on them.
+// Levels holds the levels of a cell as typed values, for code that acts on them.
 type Levels struct {
 	Sidecars     string
 	Connections  int
@@ -20,16 +20,16 @@ type Levels struct {
 	Generators   int
 }
 
-// LevelsOf reads the generator's part of a cell. It fails only for a cell
-// that did not come from a plan.
+// LevelsOf reads the generator's part of a cell. It fails only for a cell that did not come from a
+// plan.
 func LevelsOf(cell record.Cell) (Levels, error) {
 	r := study.ReadCell(factors, cell)
 	return Levels{Sidecars: r.Text(study.FactorSidecars), Connections: r.Int(study.FactorConnections), Rate: r.Rate(study.FactorRate), Arrival: r.Text(study.FactorArrival),
 		Protocol: r.Text(study.FactorProtocol), PayloadBytes: int64(r.Number(study.FactorPayload)), KeepAlive: r.Bool(study.FactorKeepAlive), Generators: r.Int(study.FactorGenerators)}, r.Err()
 }
 
-// Scattered reports whether a cell's several generators may be on both sides of its
-// worker's node, where what is on nodes carries their requests.
+// Scattered reports whether a cell's several generators may run both on and off its worker's node
+// while node components carry their requests.
 func Scattered(cell record.Cell) bool {
 	return GeneratorsIn(cell) > 1 && placeOf(cell) == "" && len(study.WayOf(cell).At(record.PlaceNode)) > 0
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// FactorPlacement is where the server's pod runs, seen from the client's.
+// FactorPlacement is the location of the server's pod relative to the client's.
 const FactorPlacement = "placement"
 
 // Levels of [FactorPlacement].
@@ -21,8 +21,8 @@ const (
 	PlacementOtherZone = "other-zone"
 )
 
-// PlacementClient is the place of clients whose servers have one: they all run on
-// one node, so that only the server moves between levels.
+// PlacementClient is the place of clients whose servers have a place. They all run on one node, so
+// that only the server moves between levels.
 const PlacementClient = "placed"
 
 var placementFactor = study.Choice(FactorPlacement, study.ScopePods, PlacementScheduled,
@@ -35,7 +35,7 @@ var placementFactor = study.Choice(FactorPlacement, study.ScopePods, PlacementSc
 	}).
 	Shortened(study.Says("%s"))
 
-// placeOf is a cell's level of the factor placement, "" where Kubernetes chooses.
+// placeOf returns a cell's level of the factor placement, "" if Kubernetes chooses.
 func placeOf(cell record.Cell) string {
 	if level := cell[FactorPlacement]; level != PlacementScheduled {
 		return level
@@ -43,22 +43,22 @@ func placeOf(cell record.Cell) string {
 	return ""
 }
 
-// Place is where a variant's pod runs: of servers a level of [FactorPlacement], of
-// their clients [PlacementClient], "" where Kubernetes chooses.
+// Place returns where a variant's pod runs: a level of [FactorPlacement] for servers,
+// [PlacementClient] for their clients, "" if Kubernetes chooses.
 func (v Variant) Place() string { return v.place }
 
-// NodeAt is a node of a cluster, as far as it matters to where pods run.
+// NodeAt describes a node of a cluster for pod placement.
 type NodeAt struct {
 	Name string
 	Host string // its label kubernetes.io/hostname
 	Zone string // REGION/ZONE; "" for none
-	Kind string // what machine it is: nodes of one kind are alike
+	Kind string // machine type: nodes of one kind are alike
 }
 
-// Places are the nodes of a plan's pods, by [Variant.Place].
+// Places maps [Variant.Place] to the node of a plan's pods.
 type Places map[string]NodeAt
 
-// placements are the levels of [FactorPlacement] by which a plan's pods are placed.
+// placements returns the levels of [FactorPlacement] that place a plan's pods.
 func placements(p *study.Plan) []string {
 	var out []string
 	for _, level := range placementFactor.Levels {
@@ -69,10 +69,10 @@ func placements(p *study.Plan) []string {
 	return out
 }
 
-// Placed says that a plan wants pods on certain nodes.
+// Placed reports whether a plan places pods on certain nodes.
 func Placed(p *study.Plan) bool { return len(placements(p)) > 0 }
 
-// placementNodes is how many nodes a plan needs, and in how many zones.
+// placementNodes returns the number of nodes that a plan needs, and the number of their zones.
 func placementNodes(p *study.Plan) (nodes, zones int) {
 	nodes, zones = 1, 1
 	for _, level := range placements(p) {
@@ -87,7 +87,7 @@ func placementNodes(p *study.Plan) (nodes, zones int) {
 	return nodes, zones
 }
 
-// spreadWords is what a plan needs, in words.
+// spreadWords describes what a plan needs.
 func spreadWords(p *study.Plan) string {
 	switch nodes, zones := p.Spread(); {
 	case nodes == 1:
@@ -100,10 +100,10 @@ func spreadWords(p *study.Plan) string {
 	return "3 nodes, of which 2 are in one zone and 1 in another"
 }
 
-// ChoosePlaces chooses nodes for a plan's pods: nil for a plan that leaves them to
-// Kubernetes. The nodes given are those that pods can go to. Of several choices it
-// takes one by name whose nodes are alike, and that has the nodes to keep, by place.
-// The error says what was found, with this hint.
+// ChoosePlaces chooses nodes for a plan's pods, or returns nil for a plan that leaves them to
+// Kubernetes. nodes are those that can take pods. Among several choices it prefers one whose nodes
+// are alike, by name, and that includes the nodes to keep, by place. The error lists what was
+// found, with this hint.
 func ChoosePlaces(p *study.Plan, nodes []NodeAt, keep map[string]string, hint string) (Places, error) {
 	asked := placements(p)
 	if len(asked) == 0 {
@@ -132,8 +132,8 @@ func ChoosePlaces(p *study.Plan, nodes []NodeAt, keep map[string]string, hint st
 	return best, nil
 }
 
-// PlacesKept are the names of the nodes that a run's trials had so far, by place: a
-// resumed run goes on with these.
+// PlacesKept returns the names of the nodes that a run's trials had so far, by place. A resumed run
+// keeps them.
 func PlacesKept(trials []record.Trial) map[string]string {
 	out := map[string]string{}
 	for i := range trials {
@@ -145,7 +145,7 @@ func PlacesKept(trials []record.Trial) map[string]string {
 	return out
 }
 
-// kept are those of the nodes that a place may have.
+// kept returns the nodes that a place may have.
 func kept(nodes []NodeAt, keep map[string]string, place string) []NodeAt {
 	name, ok := keep[place]
 	if !ok {
@@ -154,14 +154,14 @@ func kept(nodes []NodeAt, keep map[string]string, place string) []NodeAt {
 	return slices.DeleteFunc(slices.Clone(nodes), func(n NodeAt) bool { return n.Name != name })
 }
 
-// What a choice of nodes costs: one in another zone than it should be weighs more
-// than one of another kind than the client's.
+// Penalties for a choice of nodes: the wrong zone weighs more than a kind that differs from the
+// client's.
 const (
 	costFar    = 10
 	costUnlike = 1
 )
 
-// placesFrom are nodes for servers if clients run on this one, nil if there are none.
+// placesFrom returns nodes for servers if clients run on this one, nil if there are none.
 func placesFrom(client NodeAt, nodes []NodeAt, asked []string, keep map[string]string) (out Places, cost int) {
 	out = Places{PlacementClient: client}
 	for _, level := range asked {
@@ -172,7 +172,7 @@ func placesFrom(client NodeAt, nodes []NodeAt, asked []string, keep map[string]s
 				switch {
 				case level == PlacementOtherZone:
 					return near || n.Zone == "" || client.Zone == ""
-				case slices.Contains(asked, PlacementOtherZone): // or the two would be one
+				case slices.Contains(asked, PlacementOtherZone): // otherwise the two would be the same
 					return n.Name == client.Name || !near
 				}
 				return n.Name == client.Name
@@ -197,7 +197,7 @@ func placesFrom(client NodeAt, nodes []NodeAt, asked []string, keep map[string]s
 	return out, cost
 }
 
-// mostFound is how many nodes are named one by one.
+// mostFound limits the number of nodes that are named individually.
 const mostFound = 8
 
 // nodesFound lists nodes by zones: "are 2 nodes: lab-1 in lab/zone-1, lab-2 in no zone".

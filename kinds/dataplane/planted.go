@@ -8,16 +8,16 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// FactorPlanted is an effect of known size, by which a study can be tried itself.
+// FactorPlanted is an effect of known size, which tests a study itself.
 const FactorPlanted = "planted"
 
-// Levels of [FactorPlanted] that are words. Others are times.
+// Levels of [FactorPlanted] that are words. The others are times.
 const (
 	PlantedNone    = "none"
-	PlantedNothing = "nothing" // pods of their own, of the same configuration
+	PlantedNothing = "nothing" // separate pods with the same configuration
 )
 
-// mostPlanted bounds what is planted.
+// mostPlanted is the maximum planted time.
 const mostPlanted = time.Second
 
 var plantedFactor = study.Factor{
@@ -43,7 +43,7 @@ func plantedLevel(s string) (string, *study.Error) {
 	return strings.Replace(d.String(), "µs", "us", 1), nil
 }
 
-// checkPlanted finds a planted time that has nothing fixed to be added to.
+// checkPlanted finds a planted time without a fixed time to add it to.
 func checkPlanted(d *study.Decoder, s *study.Study) {
 	if slices.Equal(s.Levels(FactorPlanted), []string{PlantedNone}) {
 		return
@@ -54,7 +54,7 @@ func checkPlanted(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// Planted is how much longer the workload of a variant holds each request.
+// Planted returns how much longer the workload of a variant holds each request.
 func (v Variant) Planted() time.Duration {
 	d, _ := study.ParseDuration(v.planted) // 0 for words
 	return d

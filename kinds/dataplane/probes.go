@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// ProbedParts are the parts of a trial whose pods are probed: a sidecar's is
-// that of the role beside it.
+// ProbedParts returns the parts of a trial whose pods are probed. A sidecar's pod is that of its
+// role.
 func ProbedParts() []string {
 	out := []string{record.PartGenerator, record.PartWorker}
 	for _, p := range record.Proxies {
@@ -22,7 +22,7 @@ func ProbedParts() []string {
 	return out
 }
 
-// probeFindings are what probes count of the pods of parts.
+// probeFindings are what probes count in the pods of parts.
 func probeFindings() []finding.Def {
 	var out []finding.Def
 	for _, p := range probe.All {
@@ -40,6 +40,6 @@ func probeFindings() []finding.Def {
 	return out
 }
 
-// ProbeFinding is the name of the finding of a probe's figure:
+// ProbeFinding returns the name of the finding of a probe's figure:
 // "network_bytes_worker_per_request".
 func ProbeFinding(figure, part string) string { return figure + "_" + part + "_per_request" }

@@ -7,36 +7,36 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Profiling says how proxies are profiled.
+// Profiling configures the profiling of proxies.
 type Profiling struct {
 	Hz     int // samples per second of each thread's CPU time
 	Length time.Duration
 	Graph  string // GraphFP, GraphDwarf, GraphNone
 }
 
-// What a trial's profile takes beside its length: perf needs a moment to
-// begin, and CPU is read well inside the time that it samples.
+// Additional time of a trial's profile: perf needs a moment to start, and CPU is read well inside
+// the sampled period.
 const (
 	ProfileLead  = 2 * time.Second
 	ProfileTrail = time.Second
 )
 
-// Taken is how long perf samples for a profile.
+// Taken returns how long perf samples for a profile.
 func (p Profiling) Taken() time.Duration { return ProfileLead + p.Length + ProfileTrail }
 
-// Ways to find out who called whom, as perf names them.
+// Call graph methods, as perf names them.
 const (
 	GraphFP    = "fp"
 	GraphDwarf = "dwarf"
 	GraphNone  = "none"
 )
 
-// DefaultProfiling is how proxies are profiled if a study does not say.
+// DefaultProfiling returns the default profiling configuration.
 func DefaultProfiling() Profiling {
 	return Profiling{Hz: 99, Length: 10 * time.Second, Graph: GraphFP}
 }
 
-// ProfilingOf is how proxies are profiled.
+// ProfilingOf returns the study's profiling configuration.
 func ProfilingOf(s *study.Study) Profiling {
 	if Of(s).Profile == nil {
 		return DefaultProfiling()
@@ -44,21 +44,18 @@ func ProfilingOf(s *study.Study) Profiling {
 	return *Of(s).Profile
 }
 
-// Beginnings of the names of findings from profiles, each followed by the part
-// ("profile_cost_client_proxy").
+// Prefixes of findings from profiles, each followed by the part ("profile_cost_client_proxy").
 const (
-	// FindingProfileCost is how much more CPU a part uses while it is
-	// profiled, as a share.
+	// FindingProfileCost is the additional CPU that a part uses while it is profiled, as a share.
 	FindingProfileCost = "profile_cost"
-	// FindingProfileNamed is the share of samples in user space whose
-	// function is known.
+	// FindingProfileNamed is the share of user-space samples whose function is known.
 	FindingProfileNamed = "profile_named"
-	// FindingCentre is a cost centre's share of a part's CPU time; the centre
-	// follows the part. What centres there are only a run shows.
+	// FindingCentre is a cost centre's share of a part's CPU time; the centre follows the part.
+	// Only a run shows which centres there are.
 	FindingCentre = "profile_share"
 )
 
-// profileFields are those of the section profile.
+// profileFields returns the fields of section profile.
 func profileFields(p *Profiling) study.Object {
 	return study.Object{Name: "profile", Flow: true, Fields: []study.Field{
 		{Name: "hz", Doc: "Samples per second of each thread's CPU time.", Value: study.Int(&p.Hz, 1, 10_000)},

@@ -5,8 +5,8 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// speaks is the first protocol among the study's levels that is as said; "" if
-// there is none.
+// speaks returns the first protocol among the study's levels that satisfies is; "" if there is
+// none.
 func speaks(s *study.Study, is func(protocol.Protocol) bool) string {
 	for _, name := range s.Levels(study.FactorProtocol) {
 		if is(protocol.Of(name)) {
@@ -16,6 +16,6 @@ func speaks(s *study.Study, is func(protocol.Protocol) bool) string {
 	return ""
 }
 
-// headless tells whether a protocol has no headers: to a sidecar such requests
-// are bytes of a connection.
+// headless reports whether a protocol has no headers: to a sidecar such requests are bytes of a
+// connection.
 func headless(p protocol.Protocol) bool { return !p.Headers }

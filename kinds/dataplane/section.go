@@ -1,6 +1,6 @@
-// Package dataplane is what studies of the data plane bring to study files: their section,
-// factors, findings and checks, and the pods that a cell needs. It knows no lab and no mesh. The
-// packages below it carry trials through, judge, analyse and report them.
+// Package dataplane defines the data-plane kind's part of study files: its section, factors,
+// findings and checks, and the pods that a cell needs. It depends on no lab and no mesh. The
+// packages below it run, judge, analyze and report its trials.
 package dataplane
 
 import (
@@ -16,26 +16,24 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// Section is what studies of the data plane have of their own in files.
+// Section holds the part of files that is specific to data-plane studies.
 type Section struct {
 	Workload Workload
-	// Window is how long a trial measures; a whole number of intervals.
+	// Window is the measured time of a trial, a whole number of intervals.
 	Window time.Duration
-	// Interval is the generator's unit of account.
+	// Interval is the generator's accounting interval.
 	Interval time.Duration
-	// Bill asks what named parts cost, and makes the variants; nil: none.
+	// Bill asks for the costs of named parts, and generates the variants; nil: none.
 	Bill *Bill
-	// Hops asks the cost breakdown of the request path, and makes the variants; nil:
-	// nobody asks.
+	// Hops asks for the cost breakdown of the request path, and generates the variants; nil: none.
 	Hops *Hops
-	// EnvoyFilters are those of the user's that the factor filters names.
+	// EnvoyFilters are the user-defined ones that the factor filters names.
 	EnvoyFilters []EnvoyFilter
-	// Profile says how profiles are taken, if they are measured; nil: as
-	// [DefaultProfiling] says.
+	// Profile configures profiles, if they are measured; nil: [DefaultProfiling].
 	Profile *Profiling
 }
 
-// Of is the section of a study of the data plane; of another kind's it is empty.
+// Of returns the section of a data-plane study, which is empty for other kinds.
 func Of(s *study.Study) *Section {
 	if d, ok := s.Section.(*Section); ok {
 		return d
@@ -63,7 +61,7 @@ func placed(c *Section) []study.Placed {
 	}
 }
 
-// resolveMade makes the variants of a bill or of hops, which compare with the first.
+// resolveMade generates the variants of a bill or of hops, with the first as the baseline.
 func resolveMade(d *study.Decoder, s *study.Study) {
 	resolveBill(d, s)
 	resolveHops(d, s)
@@ -84,7 +82,7 @@ func resolveMade(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// madeNames are the variants that sections of a file make.
+// madeNames returns the variants that sections of a file generate.
 func madeNames(root *study.Node) []string {
 	var out []string
 	if n := root.Get("bill"); n != nil && n.Kind == study.Mapping {
@@ -98,7 +96,7 @@ func madeNames(root *study.Node) []string {
 	return out
 }
 
-// madeAt is where the file has a level of a variant that a bill makes; nil for others.
+// madeAt returns the position of a level in a variant that a bill generates; nil for others.
 func madeAt(s *study.Study, variant, factor string) []any {
 	b := Of(s).Bill
 	if b == nil {
@@ -153,7 +151,7 @@ func spec() study.Spec {
 	}
 }
 
-// files puts in recorded service times and EnvoyFilters.
+// files inlines recorded service times and EnvoyFilters.
 func files(s *study.Study, read func(name string) ([]byte, error)) error {
 	section := *Of(s)
 	if t := &section.Workload.ServiceTime; t.File != "" {

@@ -9,29 +9,30 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Variant is how a pod must be deployed for a cell: with or without a
-// sidecar, and with which levels of the factors that touch it. Cells that
-// differ only in load share variants. Variants compare with ==.
+// Variant is how a pod must be deployed for a cell: with or without a sidecar, and with the levels
+// of the factors that affect it. Cells that differ only in load share variants. Variants compare
+// with ==.
 type Variant struct {
 	Sidecar bool
-	// Carrier is the cell's level of the factor sidecars where other proxies than
-	// sidecars carry the pod's requests; else "".
+	// Carrier is the cell's level of the factor sidecars if proxies other than sidecars carry the
+	// pod's requests; else "".
 	Carrier string
-	// Twin is a second pod like it: what the two differ by is what pods differ by.
+	// Twin marks a second identical pod. The difference between the two is the variation between
+	// pods.
 	Twin    bool
 	planted string // the level of the factor planted; "" for none
 	place   string // see [Variant.Place]
-	levels  string // of a cell, as its key has them
+	levels  string // the key of a cell with these levels
 }
 
-// For is the variant that measures a cell's trial of a repeat: the second turn
-// of a baseline in a block has pods of its own.
+// For returns the variant that measures a cell's trial of a repeat: the second turn of a baseline
+// in a block has pods of its own.
 func (v Variant) For(repeat int) Variant {
 	v.Twin = repeat > 0
 	return v
 }
 
-// SidecarWith is a pod with a sidecar at these levels.
+// SidecarWith returns a pod with a sidecar at these levels.
 func SidecarWith(levels record.Cell) Variant {
 	var set []string
 	for _, f := range factors {
@@ -42,12 +43,12 @@ func SidecarWith(levels record.Cell) Variant {
 	return Variant{Sidecar: true, levels: strings.Join(set, "\n")}
 }
 
-// ofSidecar says that a factor touches sidecars.
+// ofSidecar reports whether a factor affects sidecars.
 func ofSidecar(f study.Factor) bool {
 	return f.Scope == study.ScopeProxies || f.Scope == study.ScopeServer
 }
 
-// Levels are those of the factors that touch the sidecar.
+// Levels returns the levels of the factors that affect the sidecar.
 func (v Variant) Levels() record.Cell {
 	out := record.Cell{}
 	for line := range strings.Lines(v.levels) {
@@ -57,7 +58,7 @@ func (v Variant) Levels() record.Cell {
 	return out
 }
 
-// Level is the level of a factor; "" where that does not touch the sidecar.
+// Level returns the level of a factor; "" if it does not affect the sidecar.
 func (v Variant) Level(factor string) string { return v.Levels()[factor] }
 
 // ClientVariant returns how the load pod of a cell is deployed.
@@ -86,13 +87,13 @@ func ServerVariant(cell record.Cell) Variant {
 	return SidecarWith(study.DataPlane.Effective(cell)).in(cell, placeOf(cell))
 }
 
-// in gives a variant what all pods of a cell have, and its place.
+// in adds to a variant what all pods of a cell have, and its place.
 func (v Variant) in(cell record.Cell, place string) Variant {
 	v.Carrier, v.planted, v.place = sharedCarrier(cell), plantedIn(cell), place
 	return v
 }
 
-// plantedIn is what a cell has planted, "" for none.
+// plantedIn returns a cell's planted effect, "" for none.
 func plantedIn(cell record.Cell) string {
 	if level := cell[FactorPlanted]; level != PlantedNone {
 		return level
@@ -100,7 +101,7 @@ func plantedIn(cell record.Cell) string {
 	return ""
 }
 
-// sharedCarrier is who carries a cell's requests, if it is not sidecars alone.
+// sharedCarrier returns a cell's carrier unless it is only sidecars.
 func sharedCarrier(cell record.Cell) string {
 	way := study.WayOf(cell)
 	if len(way) == len(way.At(record.PlaceSidecar)) {
@@ -109,13 +110,13 @@ func sharedCarrier(cell record.Cell) string {
 	return cell[study.FactorSidecars]
 }
 
-// maxVariantName leaves room for a role in front of it in the name of a
-// Kubernetes object (63 characters), and for a pod's suffix.
+// maxVariantName leaves room for a role prefix in the name of a Kubernetes object (63 characters),
+// and for a pod's suffix.
 const maxVariantName = 40
 
-// Name is short, stable and fit to be part of a Kubernetes name: without a
-// sidecar "plain" or who carries the pod's requests, else "sidecar" and what
-// differs from the defaults.
+// Name returns a short, stable name that can be part of a Kubernetes name: without a sidecar
+// "plain" or the carrier of the pod's requests, else "sidecar" and the differences from the
+// defaults.
 func (v Variant) Name() string {
 	if v.Twin {
 		v.Twin = false
@@ -151,14 +152,14 @@ func (v Variant) Name() string {
 	return name
 }
 
-// ClientVariants returns the distinct load pods the plan needs, in the
-// order of its cells, with the twins of baselines.
+// ClientVariants returns the distinct load pods that the plan needs, in the order of its cells,
+// with the twins of baselines.
 func ClientVariants(p *study.Plan) []Variant { return distinct(p, ClientVariant) }
 
-// GeneratorsIn is how many load generators send a cell's requests.
+// GeneratorsIn returns the number of load generators that send a cell's requests.
 func GeneratorsIn(cell record.Cell) int { return study.CountIn(cell, study.FactorGenerators) }
 
-// Generators is how many load pods of a variant the plan needs at once.
+// Generators returns the maximum number of load pods of a variant that the plan needs at once.
 func Generators(p *study.Plan, v Variant) int {
 	most := 0
 	for i, cell := range p.Cells {
@@ -169,7 +170,7 @@ func Generators(p *study.Plan, v Variant) int {
 	return most
 }
 
-// LoadPods is how many load pods the plan needs at once.
+// LoadPods returns the maximum number of load pods that the plan needs at once.
 func LoadPods(p *study.Plan) int {
 	n := 0
 	for _, v := range ClientVariants(p) {
@@ -178,7 +179,7 @@ func LoadPods(p *study.Plan) int {
 	return n
 }
 
-// ServerVariants returns the distinct worker pods the plan needs.
+// ServerVariants returns the distinct worker pods that the plan needs.
 func ServerVariants(p *study.Plan) []Variant { return distinct(p, ServerVariant) }
 
 func distinct(p *study.Plan, of func(record.Cell) Variant) []Variant {

@@ -8,11 +8,11 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// versusMeasure is a measure by which two levels of a factor are compared.
+// versusMeasure is a measure for comparing two levels of a factor.
 type versusMeasure struct {
 	name, words string
-	saved       bool   // filters are compared by it, too
-	part        string // whose it is; "" for none
+	saved       bool   // also used to compare filters
+	part        string // the part measured; "" for none
 }
 
 var versusMeasures = slices.Concat(
@@ -20,8 +20,8 @@ var versusMeasures = slices.Concat(
 	[]versusMeasure{{"latency_p50", "median latency", true, ""}, {"latency_p99", "99th percentile of latency", false, ""}},
 	ofEachProxy("memory_", "memory of the "))
 
-// ofEachProxy is a measure of each sidecar, whose versions and filters are compared;
-// filters are those of the server's.
+// ofEachProxy returns a measure for each sidecar, used to compare versions and filters; filters
+// only use the server's.
 func ofEachProxy(name, words string) []versusMeasure {
 	var out []versusMeasure
 	for _, p := range record.Proxies {
@@ -33,7 +33,7 @@ func ofEachProxy(name, words string) []versusMeasure {
 	return out
 }
 
-// VersusMeasures lists what two levels of a factor are compared by.
+// VersusMeasures lists the measures for comparing two levels of a factor.
 func VersusMeasures() []string {
 	out := make([]string, len(versusMeasures))
 	for i, m := range versusMeasures {
@@ -47,9 +47,8 @@ func (m versusMeasure) finding(words, level, doc, section string) finding.Def {
 		Probe: study.ProbeVersus, Source: finding.FromVersus, Section: section, Signed: true}
 }
 
-// savedFindings are shares of what cells with filters in the server's proxy
-// use that go without them, or with a Lua script in their place, which
-// published figures name.
+// savedFindings are shares of what cells with filters in the server's proxy use that are saved
+// without them, or with a Lua script instead, as named by published figures.
 func savedFindings() []finding.Def {
 	var out []finding.Def
 	for _, m := range versusMeasures {
@@ -61,7 +60,7 @@ func savedFindings() []finding.Def {
 	return out
 }
 
-// versusFindings are what two levels of a factor differ by, as a share.
+// versusFindings are the relative differences between two levels of a factor.
 func versusFindings() []finding.Def {
 	var out []finding.Def
 	for _, m := range versusMeasures {

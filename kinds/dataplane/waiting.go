@@ -5,10 +5,10 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// SectionWaiting is the section of what waiting for a CPU adds to latency.
+// SectionWaiting is the section about the latency added by waiting for a CPU.
 const SectionWaiting = "waiting"
 
-// Findings about it.
+// Findings about waiting.
 const (
 	FindingMean    = "latency_mean"
 	FindingWaiting = "latency_waiting"
@@ -24,7 +24,7 @@ func waitingFindings() []finding.Def {
 		{Name: FindingService, Doc: "Mean latency less that wait.", Phrase: "the mean latency without waiting for a CPU"},
 	} {
 		one.Unit, one.Probe, one.Compared, one.Differences = finding.UnitMicroseconds, study.MeasureLatency, true, SectionWaiting
-		one.Context = one.Name == FindingWaiting // a busy machine makes requests wait, whoever keeps it busy
+		one.Context = one.Name == FindingWaiting // a busy machine makes requests wait, whatever keeps it busy
 		out = append(out, one)
 	}
 	return out

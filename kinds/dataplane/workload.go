@@ -11,23 +11,21 @@ import (
 
 // Workload is what the worker does with a request, in every cell.
 type Workload struct {
-	// Response is the size of the answer's body; [study.Echo] sends the request's
-	// body back.
+	// Response is the size of the response body; [study.Echo] sends the request's body back.
 	Response    study.Bytes
 	ServiceTime ServiceTime
 }
 
-// ServiceTime is how long the worker holds a request before it answers.
+// ServiceTime is how long the worker holds a request before it responds.
 type ServiceTime struct {
 	Distribution string
-	Mean         time.Duration // of the distribution itself, also for lognormal; unused when recorded
-	// Sigma is the standard deviation of the time's natural logarithm
-	// (lognormal only).
+	Mean         time.Duration // of the distribution itself, including lognormal; unused when recorded
+	// Sigma is the standard deviation of the time's natural logarithm (lognormal only).
 	Sigma float64
-	// Values are recorded times, drawn from at random (recorded only).
+	// Values are recorded times to draw from at random (recorded only).
 	Values []time.Duration
-	// File names a file of recorded times, one duration a line; see
-	// [study.Study.WithFiles]. Empty once they are in Values.
+	// File names a file of recorded times, one duration a line; see [study.Study.WithFiles]. It is
+	// empty once they are in Values.
 	File string
 }
 
@@ -78,7 +76,7 @@ func checkServiceTime(d *study.Decoder, t *ServiceTime) {
 	}
 }
 
-// maxValues bounds recorded times, in a study and in a file it names.
+// maxValues limits the number of recorded times, in a study and in a file it names.
 const maxValues = 10_000
 
 func parseTime(text string) (time.Duration, *study.Error) {

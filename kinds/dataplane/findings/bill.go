@@ -13,20 +13,18 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// allOf is the level of each of n intervals that hold all at once with
-// [stat.DefaultLevel] (Bonferroni).
+// allOf returns the level of each of n intervals that hold simultaneously with [stat.DefaultLevel]
+// (Bonferroni).
 func allOf(n int) float64 { return 1 - (1-stat.DefaultLevel)/float64(max(n, 1)) }
 
-// A bill's figures are differences inside blocks, so that what a machine
-// drifts by cancels. Its intervals are Student's over blocks, and those of pooled
-// quantiles, at a level that lets those of all parts of a list hold at once with
-// [stat.DefaultLevel] (Bonferroni): of eight parts that cost nothing one in three
-// lists would have one "dear" otherwise. That is of one column. A bill has several,
-// one for each combination of the other factors, and sums with intervals of their
-// own: what all of them call real shares one error rate ([told]).
+// A bill's figures are differences within blocks, which cancels machine drift. Its intervals are
+// Student's over blocks, and those of pooled quantiles, at a level at which those of all parts of a
+// list hold simultaneously with [stat.DefaultLevel] (Bonferroni): of eight parts that cost nothing,
+// one in three lists would otherwise have one that appears expensive. This holds per column. A bill
+// has several columns, one for each combination of the other factors, and sums with their own
+// intervals. Everything they call real shares one error rate ([told]).
 
-// pricing is a bill in one combination of the other factors: the plan's cell
-// of each variant.
+// pricing is a bill in one combination of the other factors, with the plan's cell of each variant.
 type pricing struct {
 	o     *analysis.Observations
 	cells map[string]int // by variant
@@ -34,7 +32,7 @@ type pricing struct {
 	floor int            // the cell that runs twice, -1 for none
 }
 
-// billMeasures are what a bill prices in a study.
+// billMeasures returns what a bill prices in a study.
 func billMeasures(s *study.Study) []analysis.Measure {
 	var out []analysis.Measure
 	table := study.DataPlane.Findings()
@@ -71,8 +69,8 @@ func billMeasures(s *study.Study) []analysis.Measure {
 	return out
 }
 
-// idleMemory is a part's proportional set size before the trial's first
-// request, in bytes; after its last where that was not read.
+// idleMemory returns a part's proportional set size before the trial's first request, in bytes, or
+// after its last if that was not read.
 func idleMemory(t *record.Trial, part string) float64 {
 	if m := t.Memory[part]; m.IdlePSSBytes > 0 {
 		return float64(m.IdlePSSBytes)
@@ -80,8 +78,8 @@ func idleMemory(t *record.Trial, part string) float64 {
 	return analysis.Memory(t, part)
 }
 
-// ofProxies adds up what those proxies used that the trial's cell has: nothing
-// where it has none, NaN where one was not measured.
+// ofProxies sums the use of those proxies that the trial's cell has. It is zero without any, NaN if
+// one was not measured.
 func ofProxies(t *record.Trial, parts []string, of func(part string) float64) float64 {
 	sum := 0.0
 	for _, part := range study.WayOfTrial(t).Parts() {
@@ -92,14 +90,14 @@ func ofProxies(t *record.Trial, parts []string, of func(part string) float64) fl
 	return sum
 }
 
-// addBills adds what the parts of the study's bill cost.
+// addBills adds the costs of the parts of the study's bill.
 func addBills(o *analysis.Observations, f *record.Findings) {
 	bills, priced := bills(o)
 	f.Bills, f.Findings = bills, append(f.Findings, priced...)
 }
 
-// bills prices the parts of the study's bill, for each combination of its
-// other factors; the findings say the same by name.
+// bills prices the parts of the study's bill, for each combination of its other factors. The
+// findings hold the same by name.
 func bills(o *analysis.Observations) (out []record.Bill, findings []record.Finding) {
 	if dataplane.Of(o.Plan.Study).Bill == nil {
 		return nil, nil
@@ -120,7 +118,7 @@ func bills(o *analysis.Observations) (out []record.Bill, findings []record.Findi
 	return out, findings
 }
 
-// A quote is a bill whose figures are not judged yet.
+// A quote is a bill whose figures have not been judged yet.
 type quote struct {
 	cell           record.Cell
 	added, removed quoteList
@@ -155,7 +153,7 @@ func (p *pricing) quote(all *told) quote {
 	return q
 }
 
-// pricings are the plan's cells by combination of the other factors.
+// pricings groups the plan's cells by combination of the other factors.
 func pricings(o *analysis.Observations) []*pricing {
 	var order []*pricing
 	by := map[string]*pricing{}
@@ -176,7 +174,7 @@ func pricings(o *analysis.Observations) []*pricing {
 	return order
 }
 
-// variant is the cell with exactly these parts on.
+// variant returns the cell with exactly these parts on.
 func (p *pricing) variant(parts ...string) (int, bool) {
 	name, ok := dataplane.BillVariant(p.o.Plan.Study, parts...)
 	if !ok {
@@ -186,8 +184,8 @@ func (p *pricing) variant(parts ...string) (int, bool) {
 	return cell, ok
 }
 
-// price is a part and the two cells whose difference it is; sign is -1 where
-// the cell lacks the part.
+// price is a part and the two cells whose difference is its price. sign is -1 if the cell lacks the
+// part.
 type price struct {
 	part          study.NamedLevels
 	cell, against int
@@ -196,9 +194,8 @@ type price struct {
 
 type priceList []price
 
-// whole prices by those blocks alone in which all of some cells have a valid trial, so
-// that sums and differences of cells are of the same blocks; by all where those are too
-// few.
+// whole restricts pricing to the blocks in which all of some cells have a valid trial, so that sums
+// and differences of cells cover the same blocks. It uses all blocks if those are too few.
 func (p *pricing) whole(cells []int) *pricing {
 	out := *p
 	out.o = p.o.Within(func(block int) bool {
@@ -210,8 +207,8 @@ func (p *pricing) whole(cells []int) *pricing {
 	return &out
 }
 
-// blocks are a part's price in every unit, of the unit's blocks that have both cells;
-// NaN where none has.
+// blocks returns a part's price in every unit, over the unit's blocks that have both cells; NaN if
+// none has.
 func (p *pricing) blocks(one price, m analysis.Measure) []float64 {
 	out := make([]float64, len(p.o.Units))
 	for i, pair := range p.o.Pairs(one.cell, one.against, m) {
@@ -220,7 +217,7 @@ func (p *pricing) blocks(one price, m analysis.Measure) []float64 {
 	return out
 }
 
-// shares are a part's CPU as a share of what the proxies use where it is on.
+// shares returns a part's CPU as a share of the proxies' use with the part on.
 func (p *pricing) shares(one price, m analysis.Measure) []float64 {
 	out := p.blocks(one, m)
 	for i, pair := range p.o.Pairs(one.cell, one.against, m) {
@@ -245,16 +242,16 @@ func (p *pricing) cost(one price, m analysis.Measure, level float64) stat.Estima
 	return e
 }
 
-// quoteList is a list of parts whose prices are not judged yet.
+// quoteList is a list of parts whose prices have not been judged yet.
 type quoteList []quoted
 
 type quoted struct {
 	part    study.NamedLevels
-	figures map[string]int // where each is told, by what is priced
+	figures map[string]int // index of each finding, by priced measure
 	cpu     []float64      // in every block
 }
 
-// priced tells of the prices of a list's parts.
+// priced adds the prices of a list's parts to all.
 func (p *pricing) priced(list priceList, prefix string, all *told) quoteList {
 	level := allOf(len(list))
 	measures := billMeasures(p.o.Plan.Study)
@@ -282,7 +279,7 @@ func (p *pricing) priced(list priceList, prefix string, all *told) quoteList {
 	return out
 }
 
-// parts are those of a list by what was found of them, dearest first.
+// parts returns a list's parts with their judged findings, most expensive first.
 func (list quoteList) parts(findings []record.Finding) []record.BillPart {
 	parts, costs := make([]record.BillPart, len(list)), make([][]float64, len(list))
 	for i, one := range list {
@@ -297,26 +294,25 @@ func (list quoteList) parts(findings []record.Finding) []record.BillPart {
 	return parts
 }
 
-// without says that a figure is about a proxy that neither cell has.
+// without reports whether a figure is about a proxy that neither cell has.
 func (p *pricing) without(name string, one price) bool {
 	i := slices.IndexFunc(study.ProxyParts, func(part string) bool { return name == dataplane.BillCPUOf(part) })
 	return i >= 0 && !passes(p.o, one.cell, study.ProxyParts[i]) && !passes(p.o, one.against, study.ProxyParts[i])
 }
 
-// step is that of a sum or difference of the values of some cells; see
+// step returns the resolution of a sum or difference of the values of some cells; see
 // [analysis.Observations.Resolution].
 func (p *pricing) step(m analysis.Measure, cells ...int) float64 {
 	return math.Sqrt(float64(len(cells))) * p.o.Resolution(m, cells...)
 }
 
-// level is a measure's value in the cell that a price is a difference to.
+// level returns a measure's value in the reference cell of a price.
 func (p *pricing) level(one price, m analysis.Measure) float64 {
 	return stat.Mean(p.o.Values(one.against, m), stat.Options{}).Value
 }
 
-// estimated puts an estimate into a finding, judged by what identical cells of
-// the bill differ by and by the study's margin of that level; a share by both as
-// shares.
+// estimated puts an estimate into a finding, to be judged by the noise floor between identical
+// cells of the bill and by the study's margin of that level. A share is judged by both as shares.
 func (p *pricing) estimated(f record.Finding, e stat.Estimate, m analysis.Measure, level float64, share bool) (record.Finding, analysis.Difference) {
 	d := analysis.Difference{Estimate: e, Say: m.Say, OnePods: p.o.SamePods()}
 	if p.floor >= 0 {
@@ -333,9 +329,9 @@ func (p *pricing) estimated(f record.Finding, e stat.Estimate, m analysis.Measur
 	return d.Put(f, margin), d
 }
 
-// rankParts gives each part the places that it may have by CPU: beyond those that
-// are dearer in the same blocks for certain. All of them hold at once with
-// [stat.DefaultLevel]: each pair of parts is a comparison.
+// rankParts gives each part its possible ranks by CPU: below those that are certainly more
+// expensive in the same blocks. All ranks hold simultaneously with [stat.DefaultLevel]: each pair
+// of parts is a comparison.
 func rankParts(parts []record.BillPart, costs [][]float64) {
 	priced := func(i int) bool { return parts[i].Figures[dataplane.BillCPU].Verdict != record.VerdictInvalid }
 	n := 0

@@ -10,15 +10,14 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// A quotedSum is a bill's sum that is not judged yet: where each of its figures is
-// told.
+// A quotedSum is a bill's sum that has not been judged yet, with the index of each of its findings.
 type quotedSum struct {
 	parts                      []string
 	together, sum, interaction int
 }
 
-// together tells of all parts at once beside the sum of what each adds alone; nil
-// if the study does not have both.
+// together adds the cost of all parts at once, the sum of what each adds alone, and the difference.
+// It returns nil if the study does not have both.
 func (p *pricing) together(list priceList, told *told) *quotedSum {
 	b := dataplane.Of(p.o.Plan.Study).Bill
 	base, haveBase := p.cells[dataplane.BillBase]
@@ -63,7 +62,7 @@ func (p *pricing) together(list priceList, told *told) *quotedSum {
 	return &quotedSum{b.Together, tell(dataplane.FindingBill+"_"+dataplane.BillCPU, all), tell(dataplane.FindingBillSum, sums), tell(dataplane.FindingInteraction, beyond)}
 }
 
-// of is the sum by what was found.
+// of returns the sum with its judged findings.
 func (q *quotedSum) of(findings []record.Finding) *record.BillSum {
 	if q == nil {
 		return nil
@@ -71,9 +70,8 @@ func (q *quotedSum) of(findings []record.Finding) *record.BillSum {
 	return &record.BillSum{Parts: q.parts, Sum: record.PricedOf(findings[q.sum]), Together: record.PricedOf(findings[q.together]), Interaction: record.PricedOf(findings[q.interaction])}
 }
 
-// wholeBlocks leaves blocks out of figures that are told beside what is made of
-// all of them, where that has no number, so that they add up; unless too few
-// would be left.
+// wholeBlocks drops, from figures reported next to a derived one, the blocks in which the derived
+// figure has no number, so that they add up, unless too few blocks would be left.
 func wholeBlocks(of []float64, figures ...[]float64) {
 	n := 0
 	for _, v := range of {

@@ -14,18 +14,17 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// ownLatencyRules is the version of the rules under which a trial's lag was judged
-// by its own latency, when it ended.
+// ownLatencyRules is the version of the rules that judged a trial's lag by its own latency, when
+// the trial ended.
 const ownLatencyRules = 1
 
-// unfair are the checks that trials fail beside the others of their run, by trial.
+// unfair returns the checks that trials fail relative to the others of their run, by trial.
 //
-// A disturbance adds about the same to the latency of every cell, and the same to
-// the generator's lag. Set against a trial's own latency it undoes trials of cheap
-// cells and passes in those of dear ones, where it stays in the figures: in a
-// simulated world with neighbours that alone makes an overhead of 13%. So the bound
-// is the same for all cells that are compared, a share of what their baseline
-// usually takes.
+// A disturbance adds about the same to the latency of every cell, and the same to the generator's
+// lag. Relative to a trial's own latency it would invalidate trials of cheap cells and be accepted
+// in those of expensive ones, where it stays in the figures: in a simulation with noisy neighbours
+// that alone causes an overhead of 13%. So the bound is the same for all cells that are compared, a
+// share of the usual latency of their baseline.
 func unfair(o *analysis.Observations) map[string][]record.Check {
 	rules := o.Run.Header.Rules
 	if rules.Version == ownLatencyRules {
@@ -34,11 +33,11 @@ func unfair(o *analysis.Observations) map[string][]record.Check {
 	l := verdict.Limits(rules.Limits)
 	out := map[string][]record.Check{}
 	for _, block := range o.Blocks {
-		// What a search tries next rests on the trials so far, so what those are worth
-		// must not change when more come: each is judged by what was there in its block.
+		// A search's next choice depends on the trials so far, whose validity must not change as
+		// more arrive. So each is judged by what was known in its block.
 		drift, latency := everyBlock, everyBlock
 		if len(o.Plan.Study.Search) > 0 {
-			drift, latency = block-1, block // a block's baseline comes before what is set against it
+			drift, latency = block-1, block // a block's baseline runs before the cells compared with it
 		}
 		common, _ := commonDrift(o, drift)
 		for cell := range o.Plan.Cells {
@@ -56,12 +55,12 @@ func unfair(o *analysis.Observations) map[string][]record.Check {
 	return out
 }
 
-// everyBlock is the last block for those that want all.
+// everyBlock is the last block for a caller that wants all.
 const everyBlock = math.MaxInt
 
-// usualLatency is the median latency that a cell's baseline usually has, or the
-// cell itself without one, up to a block: the median of its trials', whatever else
-// they failed, in microseconds; NaN if there are none.
+// usualLatency returns the usual median latency of a cell's baseline, or of the cell itself without
+// one, up to a block: the median over its trials, whatever else they failed, in microseconds; NaN
+// if there are none.
 func usualLatency(o *analysis.Observations, cell, last int) float64 {
 	if base, ok := o.Baseline(cell); ok {
 		cell = base
@@ -83,16 +82,16 @@ func usualLatency(o *analysis.Observations, cell, last int) float64 {
 	return stat.Median(p50)
 }
 
-// checkLag says whether the generator kept its schedule, beside what requests
-// usually take in the baseline.
+// checkLag checks whether the generator kept its schedule, relative to the usual latency of
+// requests in the baseline.
 func checkLag(s *verdict.Sheet, t *record.Trial, usual float64, l verdict.Limits) {
 	if t.Load == nil || t.Load.Rate.IsMax() || math.IsNaN(usual) {
 		return
 	}
 	most := l.Of(judged.ScheduleLag) * usual
 	if t.Cell[study.FactorArrival] == study.ArrivalBurst {
-		// The middle request of a burst waits for those sent before it: they
-		// leave one after another, as from any generator.
+		// The middle request of a burst waits for those sent before it: they leave one by one, from
+		// any generator.
 		connections, _ := strconv.Atoi(t.Cell[study.FactorConnections])
 		most += l.Of(judged.SendTime) * float64(connections) / 2
 	}
@@ -100,9 +99,9 @@ func checkLag(s *verdict.Sheet, t *record.Trial, usual float64, l verdict.Limits
 		"the generator was late by %.0f us at the median, limit %.0f, beside the baseline's usual median latency of %.0f us", t.Load.Lag.At(0.5), most, usual)
 }
 
-// checkSteady says whether latency fell within the window, beyond what it does in
-// all: such a window began before a disturbance, or a start, was over. One that
-// rises may be a queue that grows, which is a result.
+// checkSteady checks whether latency fell within the window, beyond the common drift: such a window
+// began before a disturbance or a startup was over. Rising latency may be a growing queue, which is
+// a result.
 func checkSteady(s *verdict.Sheet, t *record.Trial, usual, common float64, l verdict.Limits) {
 	if t.Drift == nil || math.IsNaN(usual) {
 		return
@@ -113,16 +112,16 @@ func checkSteady(s *verdict.Sheet, t *record.Trial, usual, common float64, l ver
 		"median latency went from %.0f us in the window's first half to %.0f in its second (±%.0f), beside the baseline's usual %.0f us: it was not steady yet", d.First, d.Second, 2*d.SE, usual)
 }
 
-// driftOf is a trial's, which must have one.
+// driftOf returns the drift of a trial, which must have one.
 func driftOf(t *record.Trial) stat.Drift {
 	return stat.Drift{First: t.Drift.FirstUS, Second: t.Drift.SecondUS, SE: t.Drift.ErrorUS, N: t.Drift.Intervals}
 }
 
 func driftLevel(d stat.Drift) float64 { return (d.First + d.Second) / 2 }
 
-// commonDrift is how far latency moves within the windows of the run's trials up to
-// a block, as a share of its level: the median over trials, and that one's standard
-// error. 0 of fewer than three.
+// commonDrift returns how far latency moves within the windows of the run's trials up to a block,
+// as a share of its level: the median over trials, and its standard error. It returns 0 for fewer
+// than three trials.
 func commonDrift(o *analysis.Observations, last int) (share, se float64) {
 	var shares []float64
 	for i := range o.Run.Trials {
@@ -140,13 +139,13 @@ func commonDrift(o *analysis.Observations, last int) (share, se float64) {
 	for i, v := range shares {
 		away[i] = math.Abs(v - share)
 	}
-	// Of a normal distribution the median's error is 1.253 times the mean's, and
-	// the standard deviation 1.483 times the median distance.
+	// For a normal distribution the median's standard error is 1.253 times the mean's, and the
+	// standard deviation 1.483 times the median distance.
 	return share, 1.253 * 1.483 * stat.Median(away) / math.Sqrt(float64(len(shares)))
 }
 
-// unsteadyWindows warns of a drift that most windows have: no trial is an
-// exception then, and all figures have some of a start in them.
+// unsteadyWindows warns of a drift that most windows share: then no trial is an exception, and all
+// figures include some startup effect.
 func unsteadyWindows(o *analysis.Observations) []note.Note {
 	share, se := commonDrift(o, everyBlock)
 	limit := verdict.Limits(o.Run.Header.Rules.Limits).Of(judged.SteadyCommon)

@@ -13,23 +13,23 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// An axis is a number that cells differ in and that costs are fitted against.
+// An axis is a number in which cells differ, and against which costs are fitted.
 type axis struct {
 	factor string
-	// on is where a level of the factor lies, and what of it cells that differ
-	// along the axis share, "" for nothing; false if nowhere.
+	// on returns the position of a level of the factor, and the part of it that cells along the
+	// axis share ("" for none); false if it has no position.
 	on func(level string) (at float64, rest string, ok bool)
-	// traffic says that the axis is traffic itself: CPU is fitted in all, with
-	// what is used without any. Along other axes it is that of a request.
+	// traffic means that the axis is traffic itself: total CPU is fitted, including idle use. Along
+	// other axes it is CPU per request.
 	traffic bool
-	// cpu and memory are what ends the names of the slopes.
+	// cpu and memory are the suffixes of the slopes' names.
 	cpu, memory string
-	// at is where a trial lies, if that is more exact than its level.
+	// at returns a trial's position, if that is more precise than its level.
 	at func(*record.Trial) (float64, bool)
 }
 
-// axes are what costs are fitted against, in the order of reports: traffic,
-// and the size of the server's proxy's configuration.
+// axes are what costs are fitted against, in report order: traffic, and the size of the server
+// proxy's configuration.
 var axes = append([]axis{
 	{factor: study.FactorRate, on: numberLevel, traffic: true, cpu: dataplane.FitSlope, memory: dataplane.FitPerRPS, at: func(t *record.Trial) (float64, bool) {
 		if _, err := strconv.ParseFloat(t.Cell[study.FactorRate], 64); err != nil || t.Load == nil || t.Window.Seconds <= 0 {
@@ -40,7 +40,7 @@ var axes = append([]axis{
 	{factor: study.FactorConnections, on: numberLevel, cpu: "_per_connection", memory: "_per_connection"},
 }, sizeAxes()...)
 
-// sizeAxes are the parts of a proxy's configuration that come in numbers.
+// sizeAxes returns the numeric parts of a proxy's configuration.
 func sizeAxes() (out []axis) {
 	for kind, one := range map[string]string{dataplane.PartClusters: "cluster", dataplane.PartListeners: "listener", dataplane.PartRoutes: "route"} {
 		out = append(out, axis{factor: dataplane.FactorFilters, on: func(level string) (float64, string, bool) {
@@ -52,18 +52,17 @@ func sizeAxes() (out []axis) {
 	return out
 }
 
-// numberLevel is where a level lies that is a number.
+// numberLevel returns the position of a numeric level.
 func numberLevel(level string) (float64, string, bool) {
 	v, err := strconv.ParseFloat(level, 64)
 	return v, "", err == nil
 }
 
-// fits finds what each part costs when idle and with each further step along
-// an axis that varies: of the rate, CPU (cpu_PART_idle, thousandths of a CPU,
-// and cpu_PART_slope) and memory (memory_PART_idle and memory_PART_per_rps); of
-// connections and of what the proxy's configuration has, CPU per request and
-// memory. One level alone would spread the idle cost over its requests. The
-// cell of such a finding lacks the axis' factor.
+// fits finds each part's idle cost, and its cost per step along a varying axis. For the rate these
+// are CPU (cpu_PART_idle, in thousandths of a CPU, and cpu_PART_slope) and memory (memory_PART_idle
+// and memory_PART_per_rps). For connections and the contents of the proxy's configuration they are
+// CPU per request and memory. A single level would spread the idle cost over its requests. The cell
+// of such a finding lacks the axis's factor.
 func fits(o *analysis.Observations) []record.Finding {
 	var out []record.Finding
 	for _, a := range axes {
@@ -86,8 +85,8 @@ func fits(o *analysis.Observations) []record.Finding {
 	return out
 }
 
-// parts are those whose cost an axis may change: the configuration's size is
-// that of the server's proxy alone, and connections cost proxies.
+// parts returns the parts whose cost an axis may change: the configuration's size only affects the
+// server's proxy, and connections affect proxies.
 func (a axis) parts(all []string) []string {
 	switch a.factor {
 	case dataplane.FactorFilters:
@@ -98,13 +97,13 @@ func (a axis) parts(all []string) []string {
 	return all
 }
 
-// A track is the cells that differ in one factor of numbers only.
+// A track is a group of cells that differ in one numeric factor only.
 type track struct {
 	cell  record.Cell // what they share
 	cells []int
 }
 
-// along groups the measured cells that lie on an axis by all others.
+// along groups the measured cells that have a position on an axis by all other factors.
 func along(o *analysis.Observations, a axis) []*track {
 	var groups []*track
 	byKey := map[string]*track{}
@@ -128,8 +127,8 @@ func along(o *analysis.Observations, a axis) []*track {
 	return groups
 }
 
-// without is a cell but for a factor, and for the name of its variant if variants that
-// are measured are what sets the factor.
+// without returns a cell without a factor, and without the name of its variant if measured variants
+// set the factor.
 func without(o *analysis.Observations, cell record.Cell, factor string) record.Cell {
 	rest := cell.With(nil)
 	delete(rest, factor)
@@ -139,8 +138,7 @@ func without(o *analysis.Observations, cell record.Cell, factor string) record.C
 	return rest
 }
 
-// points are where the valid trials of a line's cells lie, by the unit that they
-// belong to.
+// points returns the positions of the valid trials of a line's cells, with their unit.
 func points(o *analysis.Observations, a axis, g *track, y func(*record.Trial) (float64, bool)) []stat.FitPoint {
 	var out []stat.FitPoint
 	unit := carrying.Units(o)
@@ -160,8 +158,8 @@ func points(o *analysis.Observations, a axis, g *track, y func(*record.Trial) (f
 	return out
 }
 
-// fitCPU fits the CPU that a part uses: along traffic its seconds per second,
-// along others its seconds a request.
+// fitCPU fits the CPU that a part uses: its seconds per second along traffic, its seconds per
+// request along other axes.
 func fitCPU(o *analysis.Observations, a axis, g *track, part string) []record.Finding {
 	points := points(o, a, g, func(t *record.Trial) (float64, bool) {
 		cpu, ok := t.CPU[part]
@@ -180,7 +178,7 @@ func fitCPU(o *analysis.Observations, a axis, g *track, part string) []record.Fi
 		fit := stat.LinearFit(points, func(float64) float64 { return 1 }, stat.Options{})
 		return []record.Finding{fitted(o, g, fit, "cpu_"+part+a.cpu, 1e9, fit.Slope)}
 	}
-	// CPU scatters in proportion to itself, and nearly so to the rate.
+	// The scatter of CPU is proportional to CPU, and nearly so to the rate.
 	fit := stat.LinearFit(points, func(x float64) float64 { return x }, stat.Options{})
 	return []record.Finding{
 		fitted(o, g, fit, "cpu_"+part+dataplane.FitIdle, 1e3, fit.Intercept),
@@ -196,7 +194,7 @@ func fitMemory(o *analysis.Observations, a axis, g *track, part string) []record
 	if len(points) == 0 {
 		return nil
 	}
-	// Memory scatters by about as much everywhere.
+	// The scatter of memory is about the same everywhere.
 	fit := stat.LinearFit(points, func(float64) float64 { return 1 }, stat.Options{})
 	out := []record.Finding{fitted(o, g, fit, "memory_"+part+a.memory, 1, fit.Slope)}
 	if a.traffic {
@@ -205,7 +203,7 @@ func fitMemory(o *analysis.Observations, a axis, g *track, part string) []record
 	return out
 }
 
-// fitted is the finding of a fit's intercept or slope.
+// fitted returns the finding of a fit's intercept or slope.
 func fitted(o *analysis.Observations, g *track, fit stat.Line, name string, scale float64, e stat.Estimate) record.Finding {
 	f := o.Named(name, g.cell)
 	f.Blocks, f.Verdict = e.Blocks, record.VerdictMeasured

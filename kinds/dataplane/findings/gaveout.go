@@ -12,24 +12,20 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// proxiesChecks are those of a trial of the data plane that fail because of
-// what sidecars cannot do, where nothing else is wrong: requests are lost, or more and more
-// of them wait.
+// proxiesChecks are the checks of a data-plane trial that fail because sidecars are overloaded, if
+// no other check fails: requests are lost, or more and more of them wait.
 var proxiesChecks = map[string]bool{"served": false, "backlog": false}
 
-// generatorsChecks are those that say that the load itself was not what was
-// asked for.
+// generatorsChecks are the checks that say that the load itself was not as requested.
 var generatorsChecks = map[string]bool{"schedule-lag": true, "schedule-fit": true, "schedule-rate": true, "generator-cpu": true}
 
-// whose corrects a verdict on a cell of the data plane that lies beyond a
-// bound, or is not valid, where the machine or the generator is what gave out:
-// that says nothing about the proxies. In a cell without any proxy there is
-// nothing else to be measured.
+// whose corrects a verdict on a data-plane cell that lies beyond a bound, or is invalid, if the
+// cause was the machine or the generator, which says nothing about the proxies. In a cell without
+// proxies they are all there is to measure.
 //
-// Where a proxy's own threads are full, or its CPU limit holds it back, the
-// limit is its own, whatever else is. Otherwise it is not, if the same load is
-// beyond the bound without sidecars, if the generator could not keep it up, or
-// if the machine's CPUs were all in use.
+// If a proxy's own threads are saturated, or its CPU limit throttles it, the limit is its own,
+// whatever else happens. Otherwise it is not if the same load is beyond the bound without sidecars,
+// if the generator could not keep up, or if the machine's CPUs were all in use.
 func whose(o *analysis.Observations, v analysis.Verdict, s study.Search, cell, block int) analysis.Verdict {
 	full := o.Plan.Cells[cell]
 	if len(study.WayOf(full)) == 0 {
@@ -55,7 +51,7 @@ func whose(o *analysis.Observations, v analysis.Verdict, s study.Search, cell, b
 	return v
 }
 
-// passes says that the requests of a cell pass a proxy.
+// passes reports whether the requests of a cell pass a proxy.
 func passes(o *analysis.Observations, cell int, part string) bool {
 	for _, t := range o.Valid(cell) {
 		return study.WayOfTrial(t).Has(part)
@@ -63,8 +59,8 @@ func passes(o *analysis.Observations, cell int, part string) bool {
 	return study.WayOf(o.Plan.Cells[cell]).Has(part)
 }
 
-// notTheirs says why what trials of a cell show is not the proxies' doing; ""
-// if nothing says so.
+// notTheirs explains why the results of a cell's trials are not caused by the proxies; "" if
+// nothing indicates that.
 func notTheirs(o *analysis.Observations, s study.Search, cell, block int, tried []*record.Trial) string {
 	for _, t := range tried {
 		for _, c := range t.Validity.Checks {
@@ -83,7 +79,7 @@ func notTheirs(o *analysis.Observations, s study.Search, cell, block int, tried 
 	}
 	m, overhead, ok := o.MeasureNamed(s.Finding)
 	if !ok || overhead {
-		return "" // the difference to it is what is searched
+		return "" // the search is for the difference from it
 	}
 	v := o.Block(i, block, m.Searched())
 	if math.IsNaN(v) { // it was not measured in this block

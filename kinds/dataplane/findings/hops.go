@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// hopMeasures are what terms are told in, by [dataplane.HopMeasures].
+// hopMeasures returns the measures of terms, by [dataplane.HopMeasures].
 func hopMeasures(s *study.Study) []analysis.Measure {
 	var out []analysis.Measure
 	put := func(m analysis.Measure, unit string) {
@@ -42,7 +42,7 @@ func hopMeasures(s *study.Study) []analysis.Measure {
 		add(dataplane.HopPods, finding.UnitPerRequest, pods(record.CPU.TotalS))
 		kernel := pods(func(c record.CPU) float64 { return c.SystemS })
 		add(dataplane.HopKernel, finding.UnitPerRequest, func(o *analysis.Observations, t *record.Trial) float64 {
-			if t.Sampled != nil { // a kubelet does not tell it apart
+			if t.Sampled != nil { // kubelets do not separate it
 				return math.NaN()
 			}
 			return kernel(o, t)
@@ -60,10 +60,9 @@ func addHops(o *analysis.Observations, f *record.Findings) {
 	f.Hops, f.Findings = hops, append(f.Findings, terms...)
 }
 
-// hops splits the cost of a request into its terms, for each combination of
-// the study's other factors. Every term is a sum of cells inside a block, so
-// that in each block the terms add up to the whole. All of them share one error
-// rate.
+// hops splits the cost of a request into its terms, for each combination of the study's other
+// factors. Every term is a sum of cells within a block, so the terms add up to the whole in each
+// block. They all share one error rate.
 func hops(o *analysis.Observations) (out []record.Hops, findings []record.Finding) {
 	h := dataplane.Of(o.Plan.Study).Hops
 	if h == nil {
@@ -110,7 +109,7 @@ func hops(o *analysis.Observations) (out []record.Hops, findings []record.Findin
 	return out, findings
 }
 
-// tell tells of a term in a measure, of its values in every block.
+// tell adds the finding of a term in a measure, from its values in every block.
 func (p *pricing) tell(all *told, term dataplane.HopTerm, m analysis.Measure, values []float64) {
 	f := p.o.Named(dataplane.HopFinding(term.Name, m.Name), p.cell.With(nil))
 	d := analysis.Difference{Estimate: p.termEstimate(term, m, values), Say: m.Say, OnePods: p.o.SamePods()}
@@ -122,8 +121,7 @@ func (p *pricing) tell(all *told, term dataplane.HopTerm, m analysis.Measure, va
 	all.add(termFinding(f, d, p.o.Margin(level), len(term.Of), m), d, doubted(p.o, m, cells...))
 }
 
-// cellsOf are a term's cells, those that count in full first; false if the plan
-// lacks one.
+// cellsOf returns a term's cells, positive ones first, and false if the plan lacks one.
 func (p *pricing) cellsOf(term dataplane.HopTerm) (cells []int, all bool) {
 	all = true
 	variants := slices.SortedFunc(maps.Keys(term.Of), func(a, b string) int {
@@ -138,9 +136,9 @@ func (p *pricing) cellsOf(term dataplane.HopTerm) (cells []int, all bool) {
 	return cells, all
 }
 
-// termEstimate is a term's, of its values in every block: their mean, so that terms add
-// up, with Student's interval. In the far tail that is too sure of itself: a term of
-// one cell or two has the interval of their pooled quantiles there.
+// termEstimate estimates a term from its values in every block: their mean, so that terms add up,
+// with Student's interval. In the far tail that interval is overconfident, so a term of one or two
+// cells has the interval of their pooled quantiles there.
 func (p *pricing) termEstimate(term dataplane.HopTerm, m analysis.Measure, values []float64) stat.Estimate {
 	cells, ok := p.cellsOf(term)
 	e := stat.Mean(values, stat.Options{Say: m.Say, Resolution: p.step(m, cells...)})
@@ -159,8 +157,8 @@ func (p *pricing) termEstimate(term dataplane.HopTerm, m analysis.Measure, value
 	return e
 }
 
-// terms are the values of all terms in every block, by measure. All are of the
-// same blocks, those with every cell, if there are enough of them.
+// terms returns the values of all terms in every block, by measure. They all cover the same blocks,
+// those with every cell, if there are enough of them.
 func (p *pricing) terms(terms []dataplane.HopTerm, measures []analysis.Measure) map[string][][]float64 {
 	out := map[string][][]float64{}
 	for _, m := range measures {
@@ -169,7 +167,7 @@ func (p *pricing) terms(terms []dataplane.HopTerm, measures []analysis.Measure) 
 			values := p.term(term, m)
 			out[m.Name] = append(out[m.Name], values)
 			for i, v := range values {
-				all[i] += v // a number where every term is one
+				all[i] += v // a number only if every term is one
 			}
 		}
 		wholeBlocks(all, out[m.Name]...)
@@ -177,8 +175,8 @@ func (p *pricing) terms(terms []dataplane.HopTerm, measures []analysis.Measure) 
 	return out
 }
 
-// togetherIn says of each measure whether those of its terms that have any figure are of the
-// same blocks, and so add up.
+// togetherIn reports for each measure whether its terms with a figure cover the same blocks, and so
+// add up.
 func togetherIn(values map[string][][]float64) map[string]bool {
 	out := map[string]bool{}
 	for name, terms := range values {
@@ -193,11 +191,11 @@ func togetherIn(values map[string][][]float64) map[string]bool {
 	return out
 }
 
-// term is a term's value in every block, NaN where a cell is missing.
+// term returns a term's value in every block, NaN if a cell is missing.
 func (p *pricing) term(term dataplane.HopTerm, m analysis.Measure) []float64 {
 	out := make([]float64, len(p.o.Units))
 	for i := range out {
-		for _, variant := range slices.Sorted(maps.Keys(term.Of)) { // one order: sums of floats depend on it
+		for _, variant := range slices.Sorted(maps.Keys(term.Of)) { // fixed order, for a reproducible sum
 			cell, ok := p.cells[variant]
 			if !ok {
 				out[i] = math.NaN()
@@ -209,10 +207,9 @@ func (p *pricing) term(term dataplane.HopTerm, m analysis.Measure) []float64 {
 	return out
 }
 
-// termFinding puts the estimate of a term of some cells into a finding: a
-// difference, which is one of three answers, or a cell's own value. No answer is
-// given of a percentile in the far tail of more than two cells, whose interval is
-// the jackknife's alone.
+// termFinding puts the estimate of a term of some cells into a finding: a difference, which gets
+// one of three verdicts, or a cell's own value. A percentile in the far tail over more than two
+// cells gets no verdict, since its interval comes from the jackknife alone.
 func termFinding(f record.Finding, d analysis.Difference, margin float64, cells int, m analysis.Measure) record.Finding {
 	f.Blocks = d.Blocks
 	if d.Blocks < analysis.MinBlocks || !d.Defined() {

@@ -1,10 +1,10 @@
-// Package findings is what analysis asks of studies of the data plane: latency
-// and what requests cost (kind.go), what named parts of a sidecar cost (bill.go,
-// billwords.go) and a mesh per month (money.go), the cost breakdown of the request path
-// (hops.go), what holds a proxy back (threads.go) and what it runs (profile.go),
-// idle cost and slope of CPU against rate (fit.go), which way of carrying requests takes
-// less in a stated mesh (sizing.go), where the tail bends up (knee.go), how versions and filters do beside each other (versus.go), and
-// whether a proxy or something else gave out (gaveout.go). It is pure.
+// Package findings analyzes data-plane studies: latency and the cost of requests (kind.go), the
+// costs of named parts of a sidecar (bill.go, billsum.go) and of a mesh per month (money.go), the
+// cost breakdown of the request path (hops.go), what limits a proxy (threads.go) and what it runs
+// (profile.go), idle cost and slope of CPU against rate (fit.go), which way of carrying requests
+// needs less in a stated mesh (sizing.go), where the tail bends up (knee.go), comparisons of
+// versions and filters (versus.go), and whether a proxy or something else failed (gaveout.go). It
+// is pure.
 package findings
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Kind is what analysis asks of studies of the data plane.
+// Kind returns the analysis of data-plane studies.
 func Kind() analysis.Kind {
 	return analysis.Kind{
 		Name:     study.DataPlane,
@@ -58,7 +58,7 @@ func Kind() analysis.Kind {
 	}
 }
 
-// heatSteps is how many ranges of latency a factor of ten has.
+// heatSteps is the number of latency ranges per factor of ten.
 const heatSteps = 12
 
 // latencyByBlock counts a cell's requests by block and latency; nil without any.
@@ -67,7 +67,7 @@ func latencyByBlock(o *analysis.Observations, cell int) *record.LatencyByBlock {
 	step := func(ns int64) int {
 		return int(math.Floor(heatSteps * math.Log10(math.Max(1, float64(ns)*analysis.NsToUS))))
 	}
-	var counts []map[int]int64 // of each block, by step
+	var counts []map[int]int64 // by block and step
 	first, last := math.MaxInt, math.MinInt
 	for _, block := range o.Blocks {
 		in := map[int]int64{}
@@ -103,7 +103,7 @@ func latencyByBlock(o *analysis.Observations, cell int) *record.LatencyByBlock {
 	return out
 }
 
-// dataMeasures lists what data-plane studies measure.
+// dataMeasures lists the measures of data-plane studies.
 func dataMeasures(s *study.Study) []analysis.Measure {
 	out := append(analysis.LatencyMeasures(s), waitingMeasures()...)
 	if s.Measured(study.MeasureLatency) {
@@ -119,8 +119,7 @@ func dataMeasures(s *study.Study) []analysis.Measure {
 	return slices.Concat(out, threadMeasures(s), probeMeasures(), priced)
 }
 
-// level is a measure of what trials have all the time, so that its typical value
-// is told.
+// level marks a measure as scattering around a typical value, which is reported.
 func level(m analysis.Measure) analysis.Measure {
 	m.Typical = true
 	return m
@@ -133,8 +132,8 @@ func ofParts(s *study.Study, family string, of func(t *record.Trial, part string
 	})
 }
 
-// ofPart measures a part. A node's proxy, which others share, has what it does for them in
-// it, and says so. A waypoint or gateway is the run's own.
+// ofPart measures a part. Figures of a shared node proxy include its work for others, with a note.
+// A waypoint or gateway belongs to the run.
 func ofPart(d finding.Def, of func(*analysis.Observations, *record.Trial) float64) analysis.Measure {
 	m := level(analysis.MeasureOf(d.Name, of))
 	if p, ok := record.ProxyOf(d.Part); ok && p.Place == record.PlaceNode {
@@ -143,7 +142,7 @@ func ofPart(d finding.Def, of func(*analysis.Observations, *record.Trial) float6
 	return m
 }
 
-// probeMeasures are what probes count for each answered request.
+// probeMeasures returns what probes count per answered request.
 func probeMeasures() []analysis.Measure {
 	var out []analysis.Measure
 	for _, p := range probe.All {
@@ -162,8 +161,8 @@ func probeMeasures() []analysis.Measure {
 	return out
 }
 
-// throughput is requests answered per second, where the cell asks for as many as
-// possible; elsewhere the schedule sets it and it says nothing.
+// throughput returns the requests answered per second if the cell's rate is max. Otherwise the
+// schedule determines it and it says nothing.
 func throughput(_ *analysis.Observations, t *record.Trial) float64 {
 	if t.Load == nil || !t.Load.Rate.IsMax() || t.Window.Seconds <= 0 {
 		return math.NaN()

@@ -16,17 +16,16 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// kneeRatio is by how much more than at the lowest rate the tail may take
-// below the knee: from there on, waiting is most of the latency.
+// kneeRatio is the maximum ratio of the tail below the knee to the tail at the lowest rate: beyond
+// it, waiting is most of the latency.
 const kneeRatio = 2
 
-// knees finds, where a study searches along the rate, up to which rate the
-// 99th percentile stays within twice what it is at the lowest one, by the medians of
-// what blocks measured: it goes from there to the next rate that was measured, which
-// is no interval of any confidence. Rates at which no trial is valid because of the
-// proxies count as beyond it, and so do blocks whose percentile lies among requests
-// that failed. Rates at which the generator or the machine gave out, or of which
-// nothing is known, tell nothing: where no other lies beyond, the knee is open above.
+// knees finds, for studies that search along the rate, the rate up to which the 99th percentile
+// stays within twice its value at the lowest rate, by the medians over blocks. The result extends
+// from there to the next measured rate, which is not a confidence interval. Rates without a valid
+// trial because of the proxies count as beyond it, as do blocks whose percentile falls among failed
+// requests. Rates at which the generator or the machine failed, or of which nothing is known, say
+// nothing: if no other rate lies beyond, the knee is open above.
 func knees(o *analysis.Observations) []record.Finding {
 	if !o.Plan.Study.Measured(study.MeasureLatency) {
 		return nil
@@ -49,21 +48,22 @@ func knees(o *analysis.Observations) []record.Finding {
 	return out
 }
 
-// A kneePoint is what trials of a rate show: the median of its blocks.
+// A kneePoint is the result of trials at a rate: the median over its blocks.
 type kneePoint struct {
 	cell     int
 	rate, us float64
 	valid    bool
 }
 
-// kneePoints are the rates that were tried, upwards, and in how many blocks at most.
+// kneePoints returns the rates that were tried, in ascending order, and the maximum number of
+// blocks.
 func kneePoints(o *analysis.Observations, g *track, p99 analysis.Measure) (points []kneePoint, blocks int) {
 	for _, cell := range g.cells {
 		if len(o.Tried[cell]) == 0 {
 			continue
 		}
 		rate, _ := strconv.ParseFloat(o.Plan.Cells[cell][study.FactorRate], 64)
-		// A block whose percentile lies among requests that failed is infinitely late.
+		// A block whose percentile falls among failed requests is infinitely late.
 		values := slices.DeleteFunc(slices.Clone(o.Values(cell, p99)), math.IsNaN)
 		us := math.Inf(1)
 		if len(values) > 0 {
@@ -114,8 +114,8 @@ func knee(o *analysis.Observations, g *track, p99 analysis.Measure) (record.Find
 	return f, true
 }
 
-// notTheKnee says why what trials of a rate show beyond the knee's bound is not the
-// proxies' doing, in some block, or is not known in any; nil if it is theirs.
+// notTheKnee explains why results beyond the knee's bound at a rate are not caused by the proxies
+// in some block, or are unknown in all blocks; nil if the proxies caused them.
 func notTheKnee(o *analysis.Observations, p kneePoint, name string, bound study.Quantity) []note.Note {
 	var unknown []note.Note
 	broke := false

@@ -14,17 +14,16 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// moneyMeasures are what the proxies of a stated mesh would need and cost if
-// each request took of them what it took in a trial: a figure per trial, so that
-// intervals are those of trials, and differences those within blocks. The
-// idle cost of proxies is in it as far as the trial's own requests share it;
-// see [observations.moneyFits].
+// moneyMeasures returns the needs and costs of the proxies in a stated mesh, if each request took
+// as much of them as in a trial. There is one value per trial, so that intervals cover trials and
+// differences are taken within blocks. The proxies' idle cost is included in proportion to the
+// trial's own requests; see [moneyFits].
 func moneyMeasures(s *study.Study) []analysis.Measure {
 	m := s.PricedMesh()
 	if m == nil {
 		return nil
 	}
-	// Against cells without proxies, a cell costs what it costs.
+	// Compared with cells without proxies, a cell costs what it costs.
 	compared := len(s.Baseline) > 0 && baselineLevel(s, study.FactorSidecars) != study.SidecarsNone
 	var out []analysis.Measure
 	add := func(name string, needs bool, line func(money.Bill) money.Value) {
@@ -49,13 +48,13 @@ func moneyMeasures(s *study.Study) []analysis.Measure {
 	return out
 }
 
-// memoryPriced says that findings in money are about memory too.
+// memoryPriced reports whether findings in money include memory.
 func memoryPriced(s *study.Study) bool {
 	return s.Measured(study.MeasureMemory) && s.Money.Proxies > 0 && s.Money.GBMonth > 0
 }
 
-// baselineLevel is the level of a factor that the study's baseline names, by
-// itself or by its variant; "" if it leaves it as it is.
+// baselineLevel returns the level of a factor that the study's baseline names, directly or by its
+// variant; "" if it leaves the factor unchanged.
 func baselineLevel(s *study.Study, factor string) string {
 	for _, v := range s.Variants {
 		if level, ok := v.Levels[factor]; ok && v.Name == s.Baseline[study.FactorVariant] {
@@ -65,12 +64,11 @@ func baselineLevel(s *study.Study, factor string) string {
 	return s.Baseline[factor]
 }
 
-// trialUse is what a hop's proxies take of one request. Sidecars are each as
-// those of a trial are on the mean, with one at one end as with two. Where
-// requests pass proxies that others share, a hop takes what the trial's way took,
-// whatever the mesh says of proxies per hop; how many of those there are it does
-// not say, so their memory has no price (NaN). Nor has memory that could not be
-// read. False for a trial without any.
+// trialUse returns the use of one request by a hop's proxies. Each sidecar counts as the mean over
+// a trial's sidecars, whether at one end or both. If requests pass shared proxies, a hop uses what
+// the trial's path used, whatever the mesh states as proxies per hop. The mesh does not state the
+// number of shared proxies, so their memory has no price (NaN), nor does memory that could not be
+// read. It returns false for a trial without proxies.
 func trialUse(s *study.Study, t *record.Trial) (money.Use, bool) {
 	var u money.Use
 	m, priced := s.Money, memoryPriced(s)
@@ -104,9 +102,9 @@ func trialUse(s *study.Study, t *record.Trial) (money.Use, bool) {
 	return u, true
 }
 
-// moneyFits prices what fits over rates say, where the rate varies and the
-// mesh says how many proxies it has: each request at the slope, and each proxy
-// what it uses when idle. So it does not matter at which rate was measured.
+// moneyFits prices fits over rates, if the rate varies and the mesh states its number of proxies:
+// each request at the slope, and each proxy at its idle use. The result does not depend on the
+// rates measured.
 func moneyFits(o *analysis.Observations, fits []record.Finding) []record.Finding {
 	m := o.Plan.Study.PricedMesh()
 	if m == nil || m.Proxies <= 0 {
@@ -168,8 +166,8 @@ func moneyFits(o *analysis.Observations, fits []record.Finding) []record.Finding
 	return out
 }
 
-// passesShared says that requests of cells with some levels pass proxies that
-// others share: what those use when idle is nobody's alone, so no fit has a price.
+// passesShared reports whether requests of cells with some levels pass shared proxies. Their idle
+// use cannot be attributed, so no fit has a price.
 func passesShared(o *analysis.Observations, levels record.Cell) bool {
 	for i, cell := range o.Plan.Cells {
 		if cell.With(levels).Key() == cell.Key() && slices.ContainsFunc(o.Valid(i), func(t *record.Trial) bool { return study.WayOfTrial(t).Shared() }) {

@@ -8,14 +8,13 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// A proxy on a node runs whether requests pass it or not. What it uses without any is
-// seen in the windows of the cells whose requests pass none, which take turns in the
-// same blocks with those whose requests do: so what a machine drifts by cancels. Those
-// windows are not silent: other pods' requests, and what the control plane sends, are
-// in both.
+// A node proxy runs whether requests pass it or not. Its use without requests is measured in the
+// windows of the cells whose requests pass none, which alternate in the same blocks with the other
+// cells, so that machine drift cancels. Those windows are not silent: both kinds include other
+// pods' requests, and messages from the control plane.
 
-// idleNode is what one proxy of a node uses in the window of a trial whose requests pass
-// none, in thousandths of a CPU; NaN of other trials.
+// idleNode returns the use of one node proxy in the window of a trial whose requests pass none, in
+// thousandths of a CPU; NaN for other trials.
 func idleNode(_ *analysis.Observations, t *record.Trial) float64 {
 	cpu, ok := t.CPU[record.PartIdleNode]
 	if !ok || t.IdleNodes == 0 || t.Window.Seconds <= 0 || len(study.WayOfTrial(t).At(record.PlaceNode)) > 0 {
@@ -24,7 +23,7 @@ func idleNode(_ *analysis.Observations, t *record.Trial) float64 {
 	return cpu.TotalS() * 1e3 / t.Window.Seconds / float64(t.IdleNodes)
 }
 
-// idleIn is the mean of that over the trials of a block; NaN if it has none.
+// idleIn returns the mean of idleNode over the trials of a block; NaN if it has none.
 func idleIn(o *analysis.Observations, block int) float64 {
 	sum, n := 0.0, 0
 	for cell := range o.Plan.Cells {
@@ -37,8 +36,8 @@ func idleIn(o *analysis.Observations, block int) float64 {
 	return sum / float64(n)
 }
 
-// nodesNet is what the proxies of nodes that a trial's requests pass use for each of
-// them, in microseconds, less what as many use without requests.
+// nodesNet returns the use per request of the node proxies that a trial's requests pass, in
+// microseconds, minus the idle use of as many proxies.
 func nodesNet(o *analysis.Observations, t *record.Trial) float64 {
 	parts := study.WayOfTrial(t).At(record.PlaceNode)
 	if len(parts) == 0 || t.Load.AnsweredWithin() <= 0 {
@@ -48,7 +47,7 @@ func nodesNet(o *analysis.Observations, t *record.Trial) float64 {
 	for _, part := range parts {
 		used += analysis.CPUPerRequest(t, part, record.CPU.TotalS)
 	}
-	nodes := map[string]bool{} // several generators may be on several; a waypoint needs none on its own
+	nodes := map[string]bool{} // several generators may use several nodes; a waypoint needs none on its own
 	for part, at := range t.Nodes {
 		if _, proxy := record.ProxyOf(part); !proxy {
 			nodes[at.Name] = true

@@ -2,7 +2,7 @@ package findings
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
-// What findings of the data plane warn of.
+// Warnings of data-plane findings.
 var (
 	noteScatteredProxy = note.Define("proxies_scattered", "placement: Kubernetes put %s %v trials of the same cells, so their intervals mix different paths between nodes; blocks: {redeploy: 0} keeps it where it is")
 	noteScatteredPods  = note.Define("pods_scattered", "placement: Kubernetes put client and server %v trials, so some figures include the path between nodes and others do not; --set placement=same-node leaves it out, and the study placement measures it")
@@ -23,7 +23,7 @@ var (
 	noteGaveOut        = note.Define("something_else_gave_out", "%v: %v")
 )
 
-// What holds a proxy back.
+// What limits a proxy.
 var (
 	noteFullMachine = note.Define("full_with_machine", workersRan+machineBusy+": it uses all that the machine has, and more threads would not help")
 	noteConcurrency = note.Define("full_workers", workersRan+": its concurrency of %d limits it"+machineBusy)

@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// clientsOn are the nodes of a trial's clients: of several generators those of all.
+// clientsOn returns the nodes of a trial's clients, for all generators.
 func clientsOn(t *record.Trial) []record.NodeAt {
 	out := []record.NodeAt{t.Nodes[record.PartGenerator]}
 	for i := 1; i < len(t.Hands); i++ {
@@ -28,7 +28,7 @@ func clientsOn(t *record.Trial) []record.NodeAt {
 	return out
 }
 
-// onSeveralNodes says that a trial's pods ran on more than one node.
+// onSeveralNodes reports whether a trial's pods ran on more than one node.
 func onSeveralNodes(t *record.Trial) bool {
 	names := map[string]bool{}
 	for _, at := range t.Nodes {
@@ -46,10 +46,10 @@ const (
 	onOneNode = iota
 	onTwoNodes
 	inTwoZones
-	onMixed // of several generators some go one way, some another
+	onMixed // different ways for different generators
 )
 
-// wayOn is the way from clients to a server.
+// wayOn returns the way from clients to a server.
 func wayOn(clients []record.NodeAt, server record.NodeAt) int {
 	way := -1
 	for _, client := range clients {
@@ -68,18 +68,17 @@ func wayOn(clients []record.NodeAt, server record.NodeAt) int {
 	return way
 }
 
-// scattered warns of pods and proxies that Kubernetes put sometimes on one node and
-// sometimes on several: the way between nodes is then in some figures and not in
-// others.
+// scattered warns of pods and proxies that Kubernetes put sometimes on one node and sometimes on
+// several: some figures then include the way between nodes and others do not.
 func scattered(o *analysis.Observations) []note.Note {
 	return append(scatteredPods(o), scatteredProxies(o)...)
 }
 
-// scatteredProxies warns of cells in which a proxy with a pod of its own was now beside
-// client or server and now elsewhere. No cell asks where it is to be.
+// scatteredProxies warns of cells in which a proxy with its own pod ran sometimes next to client or
+// server and sometimes elsewhere. No cell determines where it runs.
 func scatteredProxies(o *analysis.Observations) (out []note.Note) {
 	for _, p := range record.Proxies {
-		cells := map[string]map[string]int{} // trials by where it was
+		cells := map[string]map[string]int{} // number of trials by location
 		for i := range o.Run.Trials {
 			t := &o.Run.Trials[i]
 			if at := t.Nodes[p.Part]; t.Validity.Valid && at.Name != "" {
@@ -109,7 +108,7 @@ func scatteredProxies(o *analysis.Observations) (out []note.Note) {
 	return out
 }
 
-// besideWhom says where a node is from a trial's client and server.
+// besideWhom describes a node's location relative to a trial's client and server.
 func besideWhom(t *record.Trial, at record.NodeAt) string {
 	server := t.Nodes[record.PartWorker]
 	client := slices.ContainsFunc(clientsOn(t), func(c record.NodeAt) bool { return c.Name == at.Name })
@@ -126,7 +125,7 @@ func besideWhom(t *record.Trial, at record.NodeAt) string {
 	return "in another zone than the server"
 }
 
-// scatteredPods is scattered of client and server.
+// scatteredPods is scattered for client and server.
 func scatteredPods(o *analysis.Observations) []note.Note {
 	var trials [onMixed + 1]int
 	for i := range o.Run.Trials {
@@ -149,12 +148,11 @@ func scatteredPods(o *analysis.Observations) []note.Note {
 	return []note.Note{noteScatteredPods.Of(words.List(parts))}
 }
 
-// allOneWay has the requests of all trials of a cell pass the same proxies.
+// allOneWay makes the requests of all trials of a cell pass the same proxies.
 const allOneWay = "--set placement=same-node or placement=other-node has all trials alike"
 
-// mixedWays names the cells whose valid trials' requests did not all pass the same
-// proxies. Figures of one proxy have the trials alone that passed it; those of all
-// together have both.
+// mixedWays names the cells whose valid trials' requests did not all pass the same proxies. Figures
+// of one proxy only cover the trials that passed it; totals over proxies cover both kinds.
 func mixedWays(o *analysis.Observations) (out []note.Note) {
 	for i, cell := range o.Plan.Cells {
 		trials := map[string]int{}
@@ -178,8 +176,8 @@ func mixedWays(o *analysis.Observations) (out []note.Note) {
 	return out
 }
 
-// unlikeNodes names the nodes that trials ran on where these are different machines:
-// what differs between client's and server's is in the figures.
+// unlikeNodes names the nodes of trials if they are different machines: the figures then include
+// the difference between client's and server's machine.
 func unlikeNodes(o *analysis.Observations) []note.Note {
 	trials, apart := 0, 0
 	for i := range o.Run.Trials {

@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Bounds of what is read of a run's profiles, in bytes.
+// Limits of what is read of a run's profiles, in bytes.
 const (
 	maxProfileFile = 256 << 20
 	maxFilterFile  = 64 << 20
@@ -25,7 +25,7 @@ const (
 // leastCentre is the share of CPU time from which a cost centre is a finding.
 const leastCentre = 0.005
 
-// profiled are a cell's profiles of one part, a block each.
+// profiled holds a cell's profiles of one part, one per block.
 type profiled struct {
 	part     string
 	profiles []*profile.Profile
@@ -34,8 +34,8 @@ type profiled struct {
 	of       []record.Profiled
 }
 
-// profiles reads what the valid trials of a cell have of each proxy. What
-// cannot be read is a warning.
+// profiles reads the profiles of each proxy in the valid trials of a cell. Profiles that cannot be
+// read yield a warning.
 func profiles(o *analysis.Observations, cell int) (out []profiled, warnings []note.Note) {
 	if !o.Plan.Study.Measured(study.MeasureProfile) {
 		return nil, nil
@@ -79,7 +79,7 @@ func readProfile(run record.Run, file string) (*profile.Profile, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Distrust(nil) // names were judged where the binaries were
+	p.Distrust(nil) // names were judged with the binaries at hand
 	return p, nil
 }
 
@@ -95,17 +95,17 @@ func readFilters(run record.Run, file string) (filters []profile.ConfigFilter, e
 	return filters, json.NewDecoder(io.LimitReader(in, maxFilterFile)).Decode(&filters)
 }
 
-// addProfiles adds what profiles say.
+// addProfiles adds the findings from profiles.
 func addProfiles(o *analysis.Observations, f *record.Findings) {
 	found, views, unread := profileFindings(o)
 	f.Profiles, f.Findings, f.Warnings = views, append(f.Findings, found...), append(f.Warnings, unread...)
 }
 
-// profileFindings are each cost centre's share of a proxy's CPU time, how far
-// names go, and what profiling itself cost; and what the page draws.
+// profileFindings returns each cost centre's share of a proxy's CPU time, the share of named
+// samples, the cost of profiling itself, and the data for the page's charts.
 func profileFindings(o *analysis.Observations) (out []record.Finding, views []json.RawMessage, warnings []note.Note) {
 	var costs told
-	var at []int // their places among the findings
+	var at []int // their indexes in the findings
 	for cell := range o.Plan.Cells {
 		all, lost := profiles(o, cell)
 		warnings = append(warnings, lost...)
@@ -150,19 +150,19 @@ func profileFindings(o *analysis.Observations) (out []record.Finding, views []js
 	return out, views, warnings
 }
 
-// fewSamples is the number below which shares deserve a warning.
+// fewSamples is the number of samples below which shares get a warning.
 const fewSamples = 200
 
-// reSlug is what a cost centre's name has that a finding's must not.
+// reSlug matches the characters of a cost centre's name that finding names do not allow.
 var reSlug = regexp.MustCompile(`[^a-z0-9]+`)
 
 func slug(s string) string {
 	return strings.Trim(reSlug.ReplaceAllString(strings.ToLower(s), "_"), "_")
 }
 
-// profileCost tells how much more CPU a proxy used while it was profiled than in
-// its trial's window, with the same load at a fixed rate; false if that is not known.
-// Both are of the same pods, so that these cancel.
+// profileCost adds how much more CPU a proxy used while profiled than in its trial's window, at the
+// same fixed rate; false if unknown. Both come from the same pods, whose variation therefore
+// cancels.
 func profileCost(all *told, o *analysis.Observations, cell int, one profiled) bool {
 	var ratios []float64
 	for i, t := range one.trials {
@@ -182,7 +182,7 @@ func profileCost(all *told, o *analysis.Observations, cell int, one profiled) bo
 	f := o.Named(dataplane.FindingProfileCost+"_"+one.part, o.Short(cell))
 	if f.Blocks = d.Blocks; !d.Defined() || d.Blocks < analysis.MinBlocks {
 		f.Warnings = d.Warnings
-		all.add(analysis.Invalid(f, d.Blocks), d, nil) // no interval is no number
+		all.add(analysis.Invalid(f, d.Blocks), d, nil) // no interval means no number
 		return true
 	}
 	all.add(d.Put(f, 0), d, nil)

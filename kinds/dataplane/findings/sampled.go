@@ -11,12 +11,12 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// unsteady are the parts whose use has no rate that is steady: none follows the requests.
+// unsteady lists the parts without a steady rate of use: they do not follow the requests.
 var unsteady = []string{record.PartControl, record.PartIdleNode, record.PartNodeAgent}
 
-// sampledCPU says of a run whose CPU the kubelets told how well it is known: the
-// usual error of a figure, the largest, and what no figure is beyond. Intervals
-// have the error in them as far as it varies from block to block.
+// sampledCPU states the precision of a run's CPU figures from kubelets: the usual error of a
+// figure, the largest error, and an upper bound. Intervals include the error only to the extent
+// that it varies between blocks.
 func sampledCPU(o *analysis.Observations) []note.Note {
 	if o.Run.Header.Observed != record.ObservedKubelet {
 		return nil

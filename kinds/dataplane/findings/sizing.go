@@ -13,12 +13,13 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// addSizing sets the ways of carrying requests side by side in the stated mesh.
+// addSizing compares the ways of carrying requests in the stated mesh.
 func addSizing(o *analysis.Observations, f *record.Findings) {
 	carrying.Add(o, f, allOneWay, carriedWays)
 }
 
-// carriedWays are the ways of the cells that differ in the rate, by their other factors.
+// carriedWays returns the ways of the cells that differ in the rate, grouped by their other
+// factors.
 func carriedWays(o *analysis.Observations) []*carrying.Ways {
 	var all []carrying.Of
 	for _, g := range along(o, rateAxis()) {
@@ -29,12 +30,12 @@ func carriedWays(o *analysis.Observations) []*carrying.Ways {
 	return carrying.Sort(all)
 }
 
-// rateAxis is the axis of the rate.
+// rateAxis returns the axis of the rate.
 func rateAxis() axis {
 	return axes[slices.IndexFunc(axes, func(a axis) bool { return a.traffic })]
 }
 
-// addWay adds the way of a track, unless it is one that no whole mesh can have.
+// addWay adds the way of a track, unless no whole mesh can have it.
 func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 	lowest, highest := math.Inf(1), 0.0
 	for _, i := range g.cells {
@@ -52,7 +53,7 @@ func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 		z.Bare, z.Idle = machine, idleOnNodes(o, g)
 		return
 	case !study.Carries(way), way.Has(record.PartClientNode) && generators > 1:
-		return // of several clients' nodes nobody knows how many they are
+		return // the number of several clients' nodes is unknown
 	}
 	w := &carrying.Way{Name: o.Plan.Cells[g.cells[0]][study.FactorSidecars], Cell: g.cell, Lowest: lowest, Highest: highest, Machine: machine, NeedsAgent: needsAgent(o, g)}
 	for _, place := range carrying.Places {
@@ -60,7 +61,7 @@ func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 		if n == 0 {
 			continue
 		}
-		if place == record.PlaceSidecar { // each generator has one of its own, and all are counted together
+		if place == record.PlaceSidecar { // each generator has its own, and all are counted together
 			n, w.Name = n+generators-1, carrying.SidecarsOf(o.Plan.Study.Mesh)
 			w.PlainText = o.Plan.Cells[g.cells[0]][study.FactorMTLS] == study.MTLSOff
 		}
@@ -78,8 +79,7 @@ func addWay(o *analysis.Observations, z *carrying.Ways, g *track) {
 	z.All = append(z.All, w)
 }
 
-// idleOnNodes is what one proxy of a node took of each thing in trials whose requests pass
-// none.
+// idleOnNodes returns what one node proxy used of each resource in trials whose requests pass none.
 func idleOnNodes(o *analysis.Observations, g *track) map[string][]stat.FitPoint {
 	return map[string][]stat.FitPoint{
 		record.SizedCPU: points(o, rateAxis(), g, func(t *record.Trial) (float64, bool) {
@@ -93,8 +93,8 @@ func idleOnNodes(o *analysis.Observations, g *track) map[string][]stat.FitPoint 
 	}
 }
 
-// wayOf is the way of the requests of cells that differ in the rate; false if valid
-// trials went several.
+// wayOf returns the way of the requests of cells that differ in the rate, and false if valid trials
+// took several.
 func wayOf(o *analysis.Observations, g *track) (way record.Way, one bool) {
 	seen := 0
 	for _, i := range g.cells {
@@ -112,7 +112,7 @@ func wayOf(o *analysis.Observations, g *track) (way record.Way, one bool) {
 	return way, true
 }
 
-// passesAt is how often a request that goes a way passes a proxy at a place.
+// passesAt returns how often a request on a way passes a proxy at a place.
 func passesAt(way record.Way, place record.Place) (n float64) {
 	for _, part := range way {
 		if p, ok := record.ProxyOf(part); ok && p.Place == place {
@@ -122,7 +122,7 @@ func passesAt(way record.Way, place record.Place) (n float64) {
 	return n
 }
 
-// usedAt is what a trial's proxies at a place used together, cores or bytes.
+// usedAt returns the total use by a trial's proxies at a place, in cores or bytes.
 func usedAt(t *record.Trial, of string, place record.Place) (sum float64, all bool) {
 	all = t.Window.Seconds > 0
 	for _, part := range study.WayOfTrial(t).At(place) {
@@ -136,9 +136,8 @@ func usedAt(t *record.Trial, of string, place record.Place) (sum float64, all bo
 	return sum, all
 }
 
-// needsAgent says that some valid trial of a track needed the mesh's agent on its nodes: all
-// do whose requests pass proxies there, and those whose sidecars leave it to the agent to lead
-// requests to them.
+// needsAgent reports whether a valid trial of a track needed the mesh's node agent: all trials do
+// whose requests pass node proxies, or whose sidecars rely on the agent for redirection.
 func needsAgent(o *analysis.Observations, g *track) bool {
 	return slices.ContainsFunc(g.cells, func(i int) bool {
 		return slices.ContainsFunc(o.Valid(i), func(t *record.Trial) bool {
@@ -147,7 +146,7 @@ func needsAgent(o *analysis.Observations, g *track) bool {
 	})
 }
 
-// usedByAgent is what one node's agent used in a trial, cores or bytes.
+// usedByAgent returns the use of one node's agent in a trial, in cores or bytes.
 func usedByAgent(t *record.Trial, of string) (float64, bool) {
 	cpu, all := t.CPU[record.PartNodeAgent]
 	v := cpu.TotalS() / t.Window.Seconds
@@ -158,8 +157,8 @@ func usedByAgent(t *record.Trial, of string) (float64, bool) {
 	return v, all && t.NodeAgents > 0 && stat.Finite(v)
 }
 
-// machineSlopes are what a request takes of the whole machine; nil if that was not
-// measured. Of nodes that are several machines only the server's was read.
+// machineSlopes returns what a request takes of the whole machine; nil if that was not measured. If
+// nodes are several machines, only the server's was read.
 func machineSlopes(o *analysis.Observations, g *track) []float64 {
 	if !o.Plan.Study.Measured(study.MeasureCPU) {
 		return nil

@@ -16,28 +16,28 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// From which shares on something holds a proxy back.
+// Thresholds above which something limits a proxy.
 const (
-	// fullRatio of the time a thread runs that has no time left: requests
-	// queue for it long before it runs all the time.
+	// fullRatio is the running share of a thread without spare time: requests queue for it long
+	// before it runs all the time.
 	fullRatio = 0.85
-	// throttledRatio of periods: fewer than one in twenty leave even the 99th
-	// percentile of most latencies alone.
+	// throttledRatio is a share of periods. Throttling in fewer than one in twenty does not even
+	// affect the 99th percentile of most latencies.
 	throttledRatio = 0.05
-	// waitRatio of the time for which workers are ready and have no CPU, on a
-	// machine of which busyRatio is in use.
+	// waitRatio is the share of time for which workers are runnable without a CPU, on a machine of
+	// which busyRatio is in use.
 	waitRatio = 0.15
 	busyRatio = 0.9
-	// spareRatio is the share of the machine in use beyond which more threads
-	// only share what there is.
+	// spareRatio is the share of the machine in use beyond which additional threads only share the
+	// existing CPU.
 	spareRatio = 0.95
-	// idleRatio of the busiest worker's time: below half of it the others have
-	// room for what it does.
+	// idleRatio is a fraction of the busiest worker's time: workers below half of it have room for
+	// its work.
 	idleRatio = 0.5
 )
 
-// threadMeasures are what threads say of proxies: of those of several generators'
-// pods, of the busiest.
+// threadMeasures returns measures of proxies' threads. For the pods of several generators they
+// cover the busiest.
 func threadMeasures(s *study.Study) []analysis.Measure {
 	var out []analysis.Measure
 	add := func(name string, of func(record.Threads) float64) {
@@ -80,7 +80,7 @@ func threadMeasures(s *study.Study) []analysis.Measure {
 	return out
 }
 
-// workersBusy are the shares of the time for which a proxy's workers ran.
+// workersBusy returns the shares of time for which a proxy's workers ran.
 func workersBusy(th record.Threads) []float64 {
 	var out []float64
 	for _, t := range th.Threads {
@@ -91,8 +91,8 @@ func workersBusy(th record.Threads) []float64 {
 	return out
 }
 
-// imbalance is how much more than the mean the busiest did, as a share of the
-// mean; NaN for fewer than two.
+// imbalance returns the excess of the busiest worker over the mean, as a share of the mean; NaN for
+// fewer than two.
 func imbalance(busy []float64) float64 {
 	sum := 0.0
 	for _, b := range busy {
@@ -104,8 +104,8 @@ func imbalance(busy []float64) float64 {
 	return slices.Max(busy)*float64(len(busy))/sum - 1
 }
 
-// throttled is the share of periods in which the CPU limit held a part back;
-// NaN without a limit.
+// throttled returns the share of periods in which the CPU limit throttled a part; NaN without a
+// limit.
 func throttled(th record.Threads) float64 {
 	if th.QuotaCores <= 0 {
 		return math.NaN()
@@ -116,7 +116,7 @@ func throttled(th record.Threads) float64 {
 // pauseProcess holds a pod's namespaces and does nothing else.
 const pauseProcess = "pause"
 
-// threads says what the parts' threads did in a cell; nil if no trial has any.
+// threads summarizes the parts' threads in a cell; nil if no trial has any.
 func threads(o *analysis.Observations, cell int) map[string]record.ThreadsSummary {
 	out := map[string]record.ThreadsSummary{}
 	valid := o.Valid(cell)
@@ -138,8 +138,8 @@ func threads(o *analysis.Observations, cell int) map[string]record.ThreadsSummar
 	return out
 }
 
-// threadsSummary is what the part's threads did in trials. Of several, one for each
-// hand, they are the busiest one's.
+// threadsSummary summarizes the part's threads over trials. Of several instances, one per
+// generator, it covers the busiest.
 func threadsSummary(part string, of int, all []record.Threads, machine *record.Pressure) record.ThreadsSummary {
 	n := float64(len(all))
 	s := record.ThreadsSummary{Trials: len(all)}
@@ -204,7 +204,7 @@ func threadsSummary(part string, of int, all []record.Threads, machine *record.P
 	return s
 }
 
-// withWorkers are the processes that have worker threads.
+// withWorkers returns the processes that have worker threads.
 func withWorkers(th record.Threads) map[int]bool {
 	out := map[int]bool{}
 	for _, t := range th.Threads {
@@ -215,8 +215,8 @@ func withWorkers(th record.Threads) map[int]bool {
 	return out
 }
 
-// rowName is the row that a thread counts to: workers and the main thread of a
-// proxy have one each, its others one together, and other processes one each.
+// rowName returns the row that a thread counts toward: each worker and the main thread of a proxy
+// have their own, its other threads share one, and each other process has one.
 func rowName(t record.Thread, proxies map[int]bool) string {
 	n, worker := t.Worker()
 	switch {
@@ -242,8 +242,8 @@ func rowRank(r record.ThreadRow) int {
 	return 3
 }
 
-// limitOf says what holds a part back, with the evidence; "" if nothing does. of is how many
-// hands have such a part: it is the busiest one's.
+// limitOf returns what limits a part, with the evidence; "" if nothing does. of is the number of
+// generators with such a part: the limit is that of the busiest.
 func limitOf(part string, of int, s record.ThreadsSummary, machine *record.Pressure) (limit string, says note.Note) {
 	var busy, wait []float64
 	main := 0.0
@@ -302,7 +302,7 @@ func workersWords(n int) string {
 	return fmt.Sprintf("all %d workers", n)
 }
 
-// percents writes shares: "95% and 93%".
+// percents formats shares: "95% and 93%".
 func percents(v []float64) string {
 	if len(v) > 4 {
 		return fmt.Sprintf("%s to %s", words.Percent(slices.Min(v)), words.Percent(slices.Max(v)))
@@ -314,7 +314,7 @@ func percents(v []float64) string {
 	return words.List(said)
 }
 
-// acceptedWords are the connections that each worker accepted, "12 and 4"; nil if that is not known.
+// acceptedWords lists the connections that each worker accepted, "12 and 4"; nil if unknown.
 func acceptedWords(s record.ThreadsSummary) any {
 	var said []string
 	for _, r := range s.Rows {
@@ -336,8 +336,8 @@ func mean(v []float64) float64 {
 	return sum / float64(len(v))
 }
 
-// limits are findings of what holds proxies back, with the evidence: the
-// busiest worker's share of the time, or that of throttled periods.
+// limits returns findings of what limits proxies, with the evidence: the busiest worker's share of
+// time, or the share of throttled periods.
 func limits(o *analysis.Observations) []record.Finding {
 	if !o.Plan.Study.Measured(study.MeasureThreads) {
 		return nil
@@ -371,7 +371,7 @@ func limits(o *analysis.Observations) []record.Finding {
 	return out
 }
 
-// meanFinite is the mean of those values that are numbers; 0 if none is.
+// meanFinite returns the mean of the finite values; 0 if there are none.
 func meanFinite(v []float64) float64 {
 	v = slices.DeleteFunc(slices.Clone(v), func(x float64) bool { return !stat.Finite(x) })
 	if len(v) == 0 {

@@ -8,23 +8,22 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// told are findings that a report tells together, so that those that are
-// differences share one error rate: a bill's, whatever it prices and at whatever
-// levels of the other factors, or a cost breakdown's.
+// told collects findings that a report presents together, so that the differences among them share
+// one error rate: those of a bill, for all measures and all levels of the other factors, or those
+// of a cost breakdown.
 type told struct {
 	findings []record.Finding
 	family   analysis.Family
-	doubts   []func(*record.Finding) // what else may take a verdict back; nil for nothing
+	doubts   []func(*record.Finding) // what else may withdraw a verdict; nil for nothing
 }
 
-// add tells of one more difference, as it would be called by itself, and says
-// at which place.
+// add adds a difference, as it would be judged alone, and returns its index.
 func (t *told) add(f record.Finding, d analysis.Difference, doubt func(*record.Finding)) (at int) {
 	t.findings, t.family, t.doubts = append(t.findings, f), append(t.family, d), append(t.doubts, doubt)
 	return len(t.findings) - 1
 }
 
-// judge is all of them with their verdicts, in the order in which they were told.
+// judge returns all findings with their verdicts, in the order in which they were added.
 func (t *told) judge() []record.Finding {
 	t.family.Judge(t.findings)
 	for i, doubt := range t.doubts {
@@ -35,14 +34,14 @@ func (t *told) judge() []record.Finding {
 	return t.findings
 }
 
-// doubted weighs an effect on latency, told in its own unit, against the
-// generator's lag in the cells that it is a difference of.
+// doubted weighs an effect on latency, in its own unit, against the generator's lag in the cells of
+// the difference.
 func doubted(o *analysis.Observations, m analysis.Measure, cells ...int) func(*record.Finding) {
 	return func(f *record.Finding) { o.DoubtLag(f, m, f.Estimate, cells...) }
 }
 
-// withoutFigure is a finding that its estimate leaves without one: for want of blocks,
-// or, of a percentile, of requests beyond it, or because it lies among failed ones.
+// withoutFigure marks a finding that has no figure: for lack of blocks or, for a percentile, of
+// requests beyond it, or because it falls among failed ones.
 func withoutFigure(f record.Finding, e stat.Estimate) record.Finding {
 	switch {
 	case e.Blocks < analysis.MinBlocks || len(e.Warnings) == 0 && math.IsNaN(e.Value):
@@ -56,8 +55,8 @@ func withoutFigure(f record.Finding, e stat.Estimate) record.Finding {
 	return f
 }
 
-// widened is an estimate whose interval reaches as far as another's of the same
-// figure, either way.
+// widened extends an estimate's interval to at least the half-widths of another interval of the
+// same figure.
 func widened(e, by stat.Estimate) stat.Estimate {
 	e.Low, e.High = min(e.Low, e.Value-(by.Value-by.Low)), max(e.High, e.Value+(by.High-by.Value))
 	return e

@@ -15,19 +15,18 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// A duel is two cells that differ in one factor only.
+// A duel is a pair of cells that differ in one factor only.
 type duel struct {
 	of, against int // cells of the plan
 	level       string
 }
 
-// versus sets versions of the proxy side by side, each against the one before
-// it and the newest against the oldest (MEASURE_change_since_VERSION: the share
-// by which it grew), and filters of the server's proxy, each against none and
-// against the others (MEASURE_saved_by_FILTER: the share that goes if that is in
-// its place). Blocks are paired: both cells were measured within minutes. The
-// intervals of a measure hold for all comparisons of a factor at once, and what is
-// called real shares one error rate over all measures.
+// versus compares versions of the proxy, each with the previous one and the newest with the oldest
+// (MEASURE_change_since_VERSION: the relative growth), and filters of the server's proxy, each with
+// none and with the others (MEASURE_saved_by_FILTER: the share saved by having that filter
+// instead). Blocks are paired: both cells were measured within minutes. The intervals of a measure
+// hold for all comparisons of a factor simultaneously, and everything called real shares one error
+// rate over all measures.
 func versus(o *analysis.Observations) []record.Finding {
 	var all told
 	versions, filters := versions(o), filters(o)
@@ -53,8 +52,8 @@ func versus(o *analysis.Observations) []record.Finding {
 	return all.judge()
 }
 
-// versusMeasures are what two levels are compared by, of those that have a
-// finding whose name ends so.
+// versusMeasures returns the measures for comparing two levels that have a finding with this
+// suffix.
 func versusMeasures(o *analysis.Observations, words string) []analysis.Measure {
 	table := study.DataPlane.Findings()
 	return slices.DeleteFunc(o.Measures(), func(m analysis.Measure) bool {
@@ -63,12 +62,12 @@ func versusMeasures(o *analysis.Observations, words string) []analysis.Measure {
 	})
 }
 
-// versusName begins the name of such a finding.
+// versusName returns the prefix of such a finding's name.
 func versusName(m analysis.Measure, words string) string {
 	return strings.TrimSuffix(m.Name, "_per_request") + words
 }
 
-// versions are the pairs of cells that differ in the version of Envoy.
+// versions returns the pairs of cells that differ in the version of Envoy.
 func versions(o *analysis.Observations) (out []duel) {
 	for _, cells := range alike(o, study.FactorEnvoy) {
 		slices.SortFunc(cells, func(a, b int) int {
@@ -84,12 +83,11 @@ func versions(o *analysis.Observations) (out []duel) {
 	return out
 }
 
-// filters are the pairs of cells that differ in the filters of the server's
-// proxy, of which the first has some: two that both have some are there in both
-// directions.
+// filters returns the pairs of cells that differ in the filters of the server's proxy, where the
+// first has some. Two cells that both have some are paired in both directions.
 func filters(o *analysis.Observations) (out []duel) {
 	if dataplane.Of(o.Plan.Study).Bill != nil {
-		return nil // the bill tells it
+		return nil // the bill reports it
 	}
 	for _, cells := range alike(o, dataplane.FactorFilters) {
 		for _, of := range cells {
@@ -108,8 +106,8 @@ func duelOf(o *analysis.Observations, of, against int, factor string) duel {
 	return duel{of, against, o.Plan.Cells[against][factor]}
 }
 
-// alike groups the measured cells by all factors but one, which means
-// something there; groups of one are left out.
+// alike groups the measured cells by all factors but one, which must apply to them. It omits groups
+// of one.
 func alike(o *analysis.Observations, factor string) (out [][]int) {
 	byKey := map[string]int{}
 	for i, cell := range o.Plan.Cells {
@@ -128,22 +126,22 @@ func alike(o *analysis.Observations, factor string) (out [][]int) {
 	return slices.DeleteFunc(out, func(cells []int) bool { return len(cells) < 2 })
 }
 
-// fought tells how two cells compare in one measure; nothing if no unit has both.
-// It is one of three answers, as every difference is.
+// fought adds the comparison of two cells in one measure, or nothing if no unit has both. It gets
+// one of three verdicts, like every difference.
 func fought(all *told, o *analysis.Observations, d duel, m analysis.Measure, e stat.Estimate, kind string) {
 	if e.Blocks == 0 || !stat.Finite(e.Value) {
 		return
 	}
 	f := o.Named(versusName(m, kind)+slug(d.level), o.Short(d.of))
 	f.Against = o.Short(d.against)
-	e.SE = math.NaN() // that of a logarithm: it tells no smallest effect
+	e.SE = math.NaN() // that of a logarithm: it does not give a smallest effect
 	one := analysis.Difference{Estimate: e, Say: words.Percent, OnePods: o.SamePods(), Floor: duelFloor(o, d, m)}
 	if e.Blocks < analysis.MinBlocks || !e.Defined() {
 		f.Warnings = e.Warnings
-		all.add(analysis.Invalid(f, e.Blocks), one, nil) // no interval is no number
+		all.add(analysis.Invalid(f, e.Blocks), one, nil) // no interval means no number
 		return
 	}
-	whole := d.against // of whose value it is a share
+	whole := d.against // the share is of its value
 	if kind == dataplane.SavedBy {
 		whole = d.of
 	}
@@ -151,9 +149,9 @@ func fought(all *told, o *analysis.Observations, d duel, m analysis.Measure, e s
 	all.add(one.Put(f, float64(o.Plan.Study.Margin)), one, func(f *record.Finding) { o.DoubtLag(f, m, f.Estimate*level, d.of, d.against) })
 }
 
-// duelFloor is what identical cells differ by, as a share: of the two that is
-// deployed twice, or else of the baseline of both. Where that lacks the measure, as
-// one without a sidecar lacks its CPU, there is none, and only the interval tells.
+// duelFloor returns the noise floor of identical cells as a share: from whichever of the two is
+// deployed twice, or else from the baseline of both. If that lacks the measure, as one without a
+// sidecar lacks its CPU, there is none, and only the interval decides.
 func duelFloor(o *analysis.Observations, d duel, m analysis.Measure) stat.Floor {
 	cells := []int{d.against, d.of}
 	if base, ok := o.Baseline(d.against); ok {
@@ -171,7 +169,7 @@ func duelFloor(o *analysis.Observations, d duel, m analysis.Measure) stat.Floor 
 	return stat.Floor{}
 }
 
-// compareVersions orders versions by their numbers; default is the newest.
+// compareVersions orders versions numerically; default is the newest.
 func compareVersions(a, b string) int {
 	if (a == study.EnvoyDefault) != (b == study.EnvoyDefault) {
 		if a == study.EnvoyDefault {

@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// waitingMeasures divide the mean latency into what requests wait for a CPU, and
-// the rest. Means add up, which percentiles do not.
+// waitingMeasures divide the mean latency into waiting for a CPU and the rest. Unlike percentiles,
+// means add up.
 func waitingMeasures() []analysis.Measure {
 	mean := func(t *record.Trial) float64 {
 		if t.Load == nil || t.Load.Rate.IsMax() || t.Load.Completed <= 0 {
@@ -26,11 +26,11 @@ func waitingMeasures() []analysis.Measure {
 	return out
 }
 
-// waiting is the run-queue wait of the threads that serve a trial's requests, in
-// its proxies and the workload, in microseconds for each request: a thread wakes up
-// for about one request where the rate is far from what it can carry. Where a
-// wake-up serves several, each of them waits as long, and this is too little. NaN
-// where it was not read, or the schedule does not set the rate.
+// waiting returns the run-queue wait of the threads that serve a trial's requests, in its proxies
+// and the workload, in microseconds per request. A thread wakes up for about one request if the
+// rate is far below its capacity. If a wake-up serves several requests, each of them waits as long,
+// and the result is too low. It is NaN if it was not read, or if the schedule does not set the
+// rate.
 func waiting(t *record.Trial) float64 {
 	if t.Load == nil || t.Load.Rate.IsMax() || t.Load.AnsweredWithin() <= 0 || t.Waits == nil {
 		return math.NaN()

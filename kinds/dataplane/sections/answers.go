@@ -12,13 +12,12 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// dataAnswers are the answers of a data-plane study.
+// dataAnswers returns the answers of a data-plane study.
 //
-// Where cells differ from their baselines in one factor only, each level gets
-// a sentence, or all together a few if they are many. Where another factor is a
-// number (connections), the sentences compare its ends, one for each level of
-// the remaining factors (arrivals), and the headline says how the overhead
-// grows.
+// If cells differ from their baselines in one factor only, each level gets a sentence, or all
+// levels share a few if they are many. If another factor is a number (connections), the sentences
+// compare its ends, one for each level of the remaining factors (arrivals), and the headline says
+// how the overhead grows.
 func dataAnswers(f record.Findings) []string {
 	if bills := append(billAnswers(f), hopAnswers(f)...); len(bills) > 0 {
 		return append(bills, limitAnswers(f)...)
@@ -43,7 +42,7 @@ func dataAnswers(f record.Findings) []string {
 	return slices.Concat(searches, latency, cpuAnswers(f, a.top), nodeAnswers(f, a.top), limitAnswers(f))
 }
 
-// plainAnswers says what a study measured that compares nothing.
+// plainAnswers states the measurements of a study without comparisons.
 func plainAnswers(f record.Findings) []string {
 	low, high, n := record.CellSummary{}, record.CellSummary{}, 0
 	for _, c := range f.Cells {
@@ -73,21 +72,21 @@ func plainAnswers(f record.Findings) []string {
 		s.Value(low.Intended.At(0.5)), low.Label, s.Value(high.Intended.At(0.5)), high.Label)}
 }
 
-// Names of the differences that headlines are about.
+// Names of the differences in headlines.
 const (
 	overheadP50 = "latency_p50" + finding.Overhead
 	overheadP99 = "latency_p99" + finding.Overhead
 )
 
-// answering is how the overhead findings of a study are laid out.
+// answering is the layout of a study's overhead findings.
 type answering struct {
 	report.Layout
 	name    string                    // the primary finding
 	by      map[string]record.Finding // overhead findings by name and cell
-	others  []string                  // factors that vary, neither compared nor the numeric one
+	others  []string                  // varying factors that are neither compared nor the numeric one
 	tops    []record.Cell
-	top     record.Cell // levels of the compared factors that the headline is about
-	against record.Cell // a baseline of those
+	top     record.Cell // levels of the compared factors in the headline
+	against record.Cell // one of their baselines
 }
 
 func newAnswering(f record.Findings) *answering {
@@ -108,7 +107,7 @@ func newAnswering(f record.Findings) *answering {
 		}
 	}
 	seen := map[string]bool{}
-	for _, cell := range f.Cells { // in the plan's order
+	for _, cell := range f.Cells { // in plan order
 		x, ok := a.find(a.name, cell.Cell)
 		if !ok {
 			continue
@@ -132,8 +131,8 @@ func (a *answering) find(name string, cell record.Cell) (record.Finding, bool) {
 	return found, ok
 }
 
-// flat answers a study with nothing but the compared factors, costliest (the
-// last level) first.
+// flat answers a study in which only the compared factors vary, starting with the costliest level
+// (the last).
 func (a *answering) flat() []string {
 	if len(a.tops) > maxSentences {
 		return a.grouped()
@@ -156,7 +155,7 @@ func (a *answering) flat() []string {
 	return answers
 }
 
-// label is a cell's name in legends.
+// label returns a cell's name in legends.
 func (a *answering) label(cell record.Cell) string {
 	for _, c := range a.Findings.Cells {
 		if c.Cell.Key() == cell.Key() && c.Label != "" {
@@ -167,7 +166,7 @@ func (a *answering) label(cell record.Cell) string {
 	return report.UpperFirst(who)
 }
 
-// from says what the baseline's own median is: " of 0.101 ms".
+// from states the baseline's own median: " of 0.101 ms".
 func (a *answering) from(x record.Finding) string {
 	if x.Name != overheadP50 || x.Verdict != record.VerdictReal {
 		return ""
@@ -182,7 +181,7 @@ func (a *answering) from(x record.Finding) string {
 	return ""
 }
 
-// adds is the verb of what is compared with a baseline.
+// adds is the verb for what is compared with a baseline.
 func adds(many bool) string {
 	if many {
 		return "add"
@@ -190,12 +189,11 @@ func adds(many bool) string {
 	return "adds"
 }
 
-// sentence says what one finding found. Context follows what was measured: where,
-// or of how much.
+// sentence states one finding. context, such as the place or amount, follows what was measured.
 func (a *answering) sentence(x record.Finding, context string) string {
 	who, many := report.Subject(x)
 	verb, what := adds(many), Kind().Phrase(x.Name)+context
-	s := report.ScaleOf(x).Bare() // what is measured says what for
+	s := report.ScaleOf(x).Bare() // the measure's name has the rest of the unit
 	e, span := s.Parts(x.Estimate, x.Low, x.High)
 	figure := fmt.Sprintf("%s (95%% interval %s)", report.Join(e, s.Unit), span)
 	switch {
@@ -223,7 +221,7 @@ func (a *answering) sentence(x record.Finding, context string) string {
 	return report.UpperFirst(fmt.Sprintf("%s %s %s to %s.", who, verb, figure, what))
 }
 
-// missed says how small an effect the run would have found.
+// missed states the smallest effect that the run would have found.
 func missed(x record.Finding, s report.Scale) string {
 	if x.MDE <= 0 {
 		return ""
@@ -231,8 +229,7 @@ func missed(x record.Finding, s report.Scale) string {
 	return fmt.Sprintf(" Minimum detectable effect at 80%% power: %s.", s.Value(x.MDE))
 }
 
-// varied answers a study in which other factors vary beside the compared
-// ones.
+// varied answers a study in which other factors vary in addition to the compared ones.
 func (a *answering) varied() []string {
 	var sentences, growth []string
 	levels := []string{""}
@@ -283,7 +280,7 @@ func (a *answering) varied() []string {
 	return sentences
 }
 
-// at says where a finding is from.
+// at says which cells a finding is from.
 func (a *answering) at(context []string, x record.Finding) string {
 	words := context
 	if a.Numeric != nil {
@@ -295,7 +292,7 @@ func (a *answering) at(context []string, x record.Finding) string {
 	return " " + strings.Join(words, " ")
 }
 
-// both says what is added at both ends of the numeric factor.
+// both states what is added at both ends of the numeric factor.
 func (a *answering) both(context []string, first, last record.Finding) string {
 	who, many := report.Subject(first)
 	s := report.ScaleFor(first.Unit, math.Max(first.Estimate, last.Estimate)).Bare()
@@ -310,8 +307,7 @@ func (a *answering) both(context []string, first, last record.Finding) string {
 	return report.UpperFirst(out)
 }
 
-// growthWords says in words how an overhead changes from one end of a factor
-// to the other.
+// growthWords describes how an overhead changes from one end of a factor to the other.
 func growthWords(first, last record.Finding) string {
 	ratio := last.Estimate / first.Estimate
 	switch {
@@ -325,8 +321,8 @@ func growthWords(first, last record.Finding) string {
 	return "falls by " + report.Percent(1-ratio)
 }
 
-// combinations lists the levels of the factors that are neither compared nor
-// the numeric one, in the order of the cells.
+// combinations lists the levels of the factors that are neither compared nor the numeric one, in
+// cell order.
 func (a *answering) combinations() []record.Cell {
 	var all []record.Cell
 	seen := map[string]bool{}

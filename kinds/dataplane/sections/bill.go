@@ -14,13 +14,13 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// billColumn is a figure that a bill's table tells of each part.
+// billColumn is a figure per part in a bill's table.
 type billColumn struct {
-	name, head string // name of what is priced
+	name, head string // name of the priced measure
 	keep       int
 }
 
-// billColumns are those beside a part's rank, name and verdict.
+// billColumns returns the columns besides a part's rank, name and verdict.
 func billColumns() []billColumn {
 	out := []billColumn{{dataplane.BillCPU, "CPU per request", 9}, {dataplane.BillShare, "share of the proxies' CPU", 6}}
 	for _, p := range record.Proxies {
@@ -30,8 +30,7 @@ func billColumns() []billColumn {
 		billColumn{dataplane.BillMemory, "idle memory", 4}, billColumn{dataplane.BillMoney, "per month", 7})
 }
 
-// billTables has what the parts of each bill cost, and what removing them
-// saves.
+// billTables lists the costs of each bill's parts, and the savings from removing them.
 func billTables(f record.Findings) []report.Table {
 	var out []report.Table
 	for _, b := range f.Bills {
@@ -66,8 +65,8 @@ func billTables(f record.Findings) []report.Table {
 	return out
 }
 
-// billTable is a list of parts, dearest first, with the largest of the figures
-// in its column of CPU, among which sums will stand.
+// billTable lists parts, most expensive first. It also returns the largest figure of its CPU
+// column, whose scale the sums will share.
 func billTable(title string, parts []record.BillPart, sums ...record.Priced) (report.Table, record.Priced) {
 	t := report.Table{Title: title, Columns: []report.Column{{Head: "place", Right: true, Keep: 8}, {Head: "part"}}}
 	if len(parts) == 0 {
@@ -109,8 +108,7 @@ func billTable(title string, parts []record.BillPart, sums ...record.Priced) (re
 	return t, largest["cpu"]
 }
 
-// farthest is the figure whose interval reaches farthest from zero: a column
-// has its scale.
+// farthest returns the figure whose interval is farthest from zero, which sets the column's scale.
 func farthest(figures []record.Priced) record.Priced {
 	return slices.MaxFunc(figures, func(a, b record.Priced) int { return cmp.Compare(reach(a), reach(b)) })
 }
@@ -130,18 +128,18 @@ func headWithUnit(head string, p record.Priced) string {
 	return head + ", " + strings.TrimSuffix(strings.TrimSuffix(s.Unit, " per request"), " per month")
 }
 
-// billScale is the scale of a column by its largest figure.
+// billScale returns the scale of a column from its largest figure.
 func billScale(p record.Priced) report.Scale {
 	if strings.HasSuffix(p.Unit, "/month") {
 		return report.Scale{Div: 1, Unit: strings.TrimSuffix(p.Unit, "/month")}
 	}
-	if p.Unit == "us/request" { // however large: lists are compared
+	if p.Unit == "us/request" { // one unit throughout: lists are compared
 		return report.Scale{Div: 1, Unit: "µs per request"}
 	}
 	return report.ScaleFor(p.Unit, math.Abs(p.Estimate))
 }
 
-// pricedText is a figure on the scale of the largest of its column.
+// pricedText formats a figure on the scale of the largest of its column.
 func pricedText(p, largest record.Priced) report.Text {
 	if p.Verdict == record.VerdictInvalid {
 		return report.Text{S: "too few", Style: report.StyleDim}
@@ -152,7 +150,7 @@ func pricedText(p, largest record.Priced) report.Text {
 	return report.Text{S: billScale(largest).Interval(p.Estimate, p.Low, p.High)}
 }
 
-// places are those that a part may have.
+// places formats the range of possible ranks of a part.
 func places(p record.BillPart) string {
 	switch {
 	case p.RankLow == 0:
@@ -163,8 +161,8 @@ func places(p record.BillPart) string {
 	return fmt.Sprintf("%d–%d", p.RankLow, p.RankHigh)
 }
 
-// billAnswers says what a bill comes to: the dearest part, whether the parts
-// add up, what removing which saves, and which cost nothing.
+// billAnswers summarizes a bill: the most expensive part, whether the parts add up, what removing a
+// part saves, and which parts cost nothing.
 func billAnswers(f record.Findings) []string {
 	var out []string
 	for _, b := range f.Bills {
@@ -207,7 +205,7 @@ func billAnswers(f record.Findings) []string {
 	return out
 }
 
-// billCharts draw the parts of each bill, a switch for each figure.
+// billCharts draws the parts of each bill, with a switch per figure.
 func billCharts(f record.Findings) []report.Chart {
 	var out []report.Chart
 	for _, c := range billColumns() {
@@ -250,13 +248,13 @@ func billCharts(f record.Findings) []report.Chart {
 	return out
 }
 
-// pricedRow is a figure, whose unit [pricedChart] scales with those of its chart.
+// pricedRow is a figure whose unit [pricedChart] scales together with the others of its chart.
 func pricedRow(label string, p record.Priced, look report.Look) report.IntervalRow {
 	return report.IntervalRow{Label: label, Look: look, Estimate: p.Estimate, Low: p.Low, High: p.High,
 		Hollow: p.Verdict != record.VerdictReal && p.Verdict != record.VerdictMeasured, Text: p.Unit}
 }
 
-// pricedChart draws figures of one unit, which stands where their texts will.
+// pricedChart draws figures of one unit, which replaces their texts' placeholders.
 func pricedChart(name, title, measure string, option report.Option, rows []report.IntervalRow) report.Chart {
 	var all []record.Priced
 	for _, r := range rows {

@@ -11,9 +11,9 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// span writes a figure of a bill with its interval.
+// span formats a figure of a bill with its interval.
 func span(p record.Priced) string {
-	if p.Unit == finding.UnitPerRequest { // microseconds throughout: a bill is a list to compare
+	if p.Unit == finding.UnitPerRequest { // microseconds throughout, for comparison
 		return fmt.Sprintf("%s µs per request (%s to %s)", words.Figures(p.Estimate), words.Figures(p.Low), words.Figures(p.High))
 	}
 	at, low, high := words.Quantity(p.Estimate, p.Unit), words.Quantity(p.Low, p.Unit), words.Quantity(p.High, p.Unit)
@@ -27,10 +27,10 @@ func span(p record.Priced) string {
 	return fmt.Sprintf("%s (%s to %s)", at, short(low), short(high))
 }
 
-// withinZero says whether an interval holds zero.
+// withinZero reports whether an interval contains zero.
 func withinZero(p record.Priced) bool { return p.Low <= 0 && p.High >= 0 }
 
-// whyNot says why a figure whose interval excludes zero is not called real.
+// whyNot explains why a figure whose interval excludes zero is not called real.
 func whyNot(p record.Priced) string {
 	switch p.Reason {
 	case record.ReasonWithinFloor, record.ReasonWithinMargin:
@@ -43,7 +43,7 @@ func whyNot(p record.Priced) string {
 	return "the noise floor is unknown"
 }
 
-// partWords says what a part costs, or what was saved without it.
+// partWords states what a part costs, or what removing it saves.
 func partWords(p record.BillPart, removed bool) string {
 	cpu := p.Figures[dataplane.BillCPU]
 	switch {
@@ -75,7 +75,7 @@ func partWords(p record.BillPart, removed bool) string {
 	return fmt.Sprintf("%s costs %s of CPU: %s.", p.Name, span(cpu), words.List(rest))
 }
 
-// sumWords says whether the parts add up.
+// sumWords states whether the parts add up.
 func sumWords(s *record.BillSum) string {
 	i := s.Interaction
 	switch {

@@ -11,9 +11,9 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// fitAnswers says what each proxy's CPU is made of, where the study varies the
-// rate: what a further request costs, and where the line along the rates begins. Nothing
-// if other factors vary as well, and of no proxy that points lie off the line of.
+// fitAnswers splits each proxy's CPU, if the study varies the rate, into the cost per additional
+// request and the intercept. It returns nothing if other factors vary as well, and omits proxies
+// whose points lie off the line.
 func fitAnswers(f record.Findings, top record.Cell) []string {
 	var answers []string
 	for _, part := range record.ProxyParts() {
@@ -29,8 +29,8 @@ func fitAnswers(f record.Findings, top record.Cell) []string {
 	return answers
 }
 
-// onlyFinding is the one measured finding of a name in the cells with top's
-// levels; false if there is none or several.
+// onlyFinding returns the one measured finding of a name in the cells with top's levels, and false
+// if there is none or several.
 func onlyFinding(f record.Findings, name string, top record.Cell) (found record.Finding, ok bool) {
 	for _, x := range f.Findings {
 		if x.Name != name || x.Verdict != record.VerdictMeasured || report.Pick(x.Cell, slices.Sorted(maps.Keys(top))).Key() != top.Key() {
@@ -44,8 +44,8 @@ func onlyFinding(f record.Findings, name string, top record.Cell) (found record.
 	return found, ok
 }
 
-// cpuAnswers says what a request costs in CPU in each proxy, over the cells
-// that have top's levels (all cells if top is nil).
+// cpuAnswers states the CPU cost of a request in each proxy, over the cells that have top's levels
+// (all cells if top is nil).
 func cpuAnswers(f record.Findings, top record.Cell) []string {
 	var answers []string
 	for _, part := range record.ProxyParts() {

@@ -1,3 +1,3 @@
-// Package sections is what reports of studies of the data plane show: a [report.Kind],
-// whose sections have a file each, or a few that belong together. It is pure.
+// Package sections renders reports of data-plane studies: it supplies a [report.Kind], with one
+// file per section or group of related sections. It is pure.
 package sections

@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// fitsTable says what the cost of each part is made of: what it uses idle, and
-// what each request, connection and piece of configuration adds.
+// fitsTable splits the cost of each part: idle use, and the cost of each request, connection and
+// piece of configuration.
 func fitsTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Fixed and marginal costs (95% interval)", Columns: []report.Column{{Head: ""}, {Head: "what"}, {Head: "of cells", Keep: 3}, {Head: "cost", Right: true}}}
 	for _, d := range Kind().Findings.All() {
@@ -28,7 +28,7 @@ func fitsTable(f record.Findings) report.Table {
 	return t
 }
 
-// fitScale shows small slopes in small units.
+// fitScale uses small units for small slopes.
 func fitScale(x record.Finding) report.Scale {
 	if base, per, ok := strings.Cut(x.Unit, "/"); ok && base == "ns" {
 		return report.Scale{Div: 1, Unit: "ns per " + strings.Replace(per, "/", " and ", 1)}
@@ -36,7 +36,7 @@ func fitScale(x record.Finding) report.Scale {
 	return report.ScaleFor(x.Unit, max(x.Estimate, -x.Estimate))
 }
 
-// varyingWords are the levels of a cell that others differ in.
+// varyingWords lists the levels of a cell that vary between cells.
 func varyingWords(f record.Findings, cell record.Cell) string {
 	var out []string
 	for _, l := range f.Factors {

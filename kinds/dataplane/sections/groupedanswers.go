@@ -10,16 +10,16 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// maxSentences is of how many cells each gets a sentence of its own.
+// maxSentences is the maximum number of cells with a sentence each.
 const maxSentences = 4
 
-// grouped answers a study of many cells: what is real has its sentences, or one
-// for all if there are many, and the rest is told together.
+// grouped answers a study of many cells: real effects get a sentence each, or one for all if they
+// are many, and the rest share sentences.
 func (a *answering) grouped() []string {
 	var answers []string
-	var more []record.Finding     // real, and costs something
+	var more []record.Finding     // real, and adds cost
 	rest := map[string][]string{} // labels by verdict
-	margin := 0.0                 // the widest that shows no effect
+	margin := 0.0                 // the widest of the findings without effect
 	var s report.Scale
 	for _, top := range slices.Backward(a.tops) {
 		p50, ok := a.find(a.name, top)
@@ -59,8 +59,8 @@ func (a *answering) grouped() []string {
 	return answers
 }
 
-// costly tells of cells that add something: from which adds least to which adds
-// most, if they are many beside one baseline.
+// costly describes cells that add something: from the one that adds least to the one that adds
+// most, if they are many with one baseline.
 func (a *answering) costly(all []record.Finding) []string {
 	var answers []string
 	differs := func(f record.Finding) bool { return f.Against.Key() != all[0].Against.Key() || f.Unit != all[0].Unit }

@@ -8,11 +8,11 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// sectionHeat is on the page alone: heatmaps have no table.
+// sectionHeat appears only on the page: heatmaps have no table.
 const sectionHeat = "latency over the run"
 
-// heatCharts draw each cell's latency over the blocks of the run, a switch for each
-// cell: what its percentiles hide, such as two modes, or blocks unlike the others.
+// heatCharts draws each cell's latency over the blocks of the run, with a switch per cell. They
+// show what percentiles hide, such as two modes, or blocks unlike the others.
 func heatCharts(f record.Findings) []report.Chart {
 	var out []report.Chart
 	for _, c := range f.Cells {
@@ -32,7 +32,7 @@ func heatCharts(f record.Findings) []report.Chart {
 		}
 		heat.XEdges = []float64{0.5}
 		next := 0
-		for block := range c.Heat.Blocks[len(c.Heat.Blocks)-1] + 1 { // those without a valid trial stay empty
+		for block := range c.Heat.Blocks[len(c.Heat.Blocks)-1] + 1 { // blocks without a valid trial stay empty
 			heat.XEdges, heat.XTexts = append(heat.XEdges, float64(block)+1.5), append(heat.XTexts,
 				fmt.Sprintf("block %d", block+1))
 			if every := math.Ceil(float64(len(c.Heat.Blocks)) / 20); math.Mod(float64(block), every) == 0 {

@@ -6,7 +6,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// hopColumns are what terms of a request's way are told in.
+// hopColumns lists the measures of a request path's terms.
 var hopColumns = []struct {
 	name, head string
 	keep       int
@@ -18,7 +18,7 @@ var hopColumns = []struct {
 	{"cpu_machine", "CPU of the whole machine", 2},
 }
 
-// hopTables has the cost breakdown of the request path.
+// hopTables lists the cost breakdown of the request path.
 func hopTables(f record.Findings) []report.Table {
 	var out []report.Table
 	for _, h := range f.Hops {
@@ -82,7 +82,7 @@ func hopTermWords(name string) string {
 	return report.FactorName(name)
 }
 
-// hopAnswers says how a request's cost splits.
+// hopAnswers describes the breakdown of a request's cost.
 func hopAnswers(f record.Findings) []string {
 	var out []string
 	for _, h := range f.Hops {
@@ -103,7 +103,7 @@ func hopAnswers(f record.Findings) []string {
 	return out
 }
 
-// hopCharts draw the parts of each path, a switch for each figure.
+// hopCharts draws the parts of each path, with a switch per figure.
 func hopCharts(f record.Findings) []report.Chart {
 	var out []report.Chart
 	for _, c := range hopColumns {

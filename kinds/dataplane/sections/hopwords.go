@@ -10,13 +10,13 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// hopMeasureWords name what terms are told in.
+// hopMeasureWords names the measures of terms.
 var hopMeasureWords = map[string]string{
 	dataplane.HopP50: "the median latency", dataplane.HopP99: "the 99th percentile of latency", dataplane.HopPods: "the CPU of all pods per request",
 }
 
-// hopWords says how the whole is split, largest terms in their order; "" for
-// measures that are not told in words, or have no figure.
+// hopWords describes how the whole splits into terms, largest first; "" for measures without words
+// or without a figure.
 func hopWords(h record.Hops, name string) string {
 	what, ok := hopMeasureWords[name]
 	if !ok || len(h.Terms) < 2 {
@@ -52,7 +52,7 @@ func hopWords(h record.Hops, name string) string {
 	if len(unknown) > 0 {
 		says += " Not known: " + words.List(unknown) + "."
 	}
-	// Shares of what cannot be told from zero would only be read as figures.
+	// Shares that cannot be distinguished from zero would only be mistaken for figures.
 	rest := ""
 	switch {
 	case withinZero(residual):

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Kind is what reports know of studies of the data plane.
+// Kind returns the report of data-plane studies.
 func Kind() report.Kind {
 	findings := study.DataPlane.Findings()
 	return report.Kind{
@@ -52,7 +52,7 @@ func Kind() report.Kind {
 		}, report.Common(findings, false, false)),
 		Answers: dataAnswers,
 		Values:  report.RequestValues,
-		Told: func(x record.Finding) bool { // the table of limits tells the evidence
+		Told: func(x record.Finding) bool { // the table of limits has the evidence
 			d, ok := findings.Find(x.Name)
 			return ok && d.Source == finding.FromLimits
 		},

@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// latencyTable has a row a cell: percentiles from intended send time, and
-// what the cell adds to its baseline at the median.
+// latencyTable has a row per cell: percentiles from intended send time, and the difference from its
+// baseline at the median.
 func latencyTable(f record.Findings) report.Table {
 	largest := 0.0
 	for _, c := range f.Cells {
@@ -73,7 +73,7 @@ func latencyTable(f record.Findings) report.Table {
 	return t
 }
 
-// keepLatency is how long a narrow table keeps a percentile's column.
+// keepLatency is the priority of a percentile's column in a narrow table.
 func keepLatency(q record.Quantile) int {
 	switch q {
 	case 0.5:
@@ -86,7 +86,7 @@ func keepLatency(q record.Quantile) int {
 	return 4
 }
 
-// lostWords says how many requests failed, and how many did not end.
+// lostWords states the numbers of failed and unfinished requests.
 func lostWords(failed, unfinished int64) string {
 	switch {
 	case unfinished == 0:
@@ -112,7 +112,7 @@ func overheadNote(f record.Findings, name string) string {
 	return "Overhead is the within-block difference over " + n + "; \"no effect\": the whole interval lies within the study's margin."
 }
 
-// overheadTable has what cells add at the other percentiles.
+// overheadTable lists what cells add at the other percentiles.
 func overheadTable(f record.Findings) report.Table {
 	var found []map[string]record.Finding
 	t := report.Table{Columns: report.FactorColumns(f)}
@@ -144,8 +144,8 @@ func overheadTable(f record.Findings) report.Table {
 	return t
 }
 
-// differenceRows are a row for each cell that differs from its baseline in any of
-// some findings, which are by cell; a column for each.
+// differenceRows has a row for each cell that differs from its baseline in any of some findings,
+// which are given by cell, and a column for each finding.
 func differenceRows(f record.Findings, found []map[string]record.Finding, say func(record.Finding) report.Text) (rows [][]report.Text) {
 	for _, c := range f.Cells {
 		row, any := report.FactorTexts(f, c.Cell), false

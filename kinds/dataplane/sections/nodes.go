@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// nodesTable has what proxies on nodes use: where requests pass them for each of these,
-// and elsewhere without any.
+// nodesTable lists the use of node proxies: per request if requests pass them, else without
+// requests.
 func nodesTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Proxies on nodes", Columns: append(report.FactorColumns(f),
 		report.Column{Head: "CPU, µs a request", Right: true, Keep: 9}, report.Column{Head: "request alone", Right: true, Keep: 8},
@@ -56,9 +56,9 @@ func nodesTable(f record.Findings) report.Table {
 	return t
 }
 
-// nodesUse is what the proxies on nodes of a cell use together.
+// nodesUse is the total use of a cell's node proxies.
 type nodesUse struct {
-	cpu, memory float64 // microseconds a request, bytes
+	cpu, memory float64 // microseconds per request, bytes
 	threads     int
 	connections int64
 }
@@ -71,13 +71,13 @@ func sumOfNodes(c record.CellSummary, parts []string) (sum nodesUse) {
 		for _, r := range c.Threads[part].Rows {
 			sum.threads += r.Threads
 		}
-		// Both sides count each; where one proxy is both, it does so twice.
+		// Both sides count each connection; a single proxy on both sides counts it twice.
 		sum.connections = max(sum.connections, c.Connections[part].Opened, c.Connections[part].Accepted)
 	}
 	return sum
 }
 
-// findingOf is a cell's finding of a name.
+// findingOf returns a cell's finding of a name.
 func findingOf(f record.Findings, name string, cell record.Cell) (record.Finding, bool) {
 	for _, x := range f.Findings {
 		if x.Name == name && x.Cell.Key() == cell.Key() {
@@ -87,8 +87,8 @@ func findingOf(f record.Findings, name string, cell record.Cell) (record.Finding
 	return record.Finding{}, false
 }
 
-// nodeAnswers says which part of what proxies on nodes use is for requests, over the
-// cells that have top's levels.
+// nodeAnswers states which part of the node proxies' use is for requests, over the cells that have
+// top's levels.
 func nodeAnswers(f record.Findings, top record.Cell) []string {
 	net, ok := onlyFinding(f, dataplane.FindingNodesNet, top)
 	if !ok {

@@ -11,14 +11,14 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// Bounds of the tables of a run's profiles.
+// Limits of the profile tables.
 const (
 	maxProfileTables = 6
 	maxCentres       = 12
 )
 
-// profilesTables are where the proxies of a run spent their CPU time, and what
-// profiling them cost.
+// profilesTables lists where the proxies of a run spent their CPU time, and the cost of profiling
+// them.
 func profilesTables(f record.Findings) []report.Table {
 	var out []report.Table
 	told := map[string]bool{}
@@ -36,7 +36,7 @@ func profilesTables(f record.Findings) []report.Table {
 			Trust: v.Trust, Enough: v.Enough, Advice: v.Advice, Costs: *v.Costs}
 		t := report.ProfileCentres(s, maxCentres)
 		t.Title = "Where the CPU time goes: " + v.Title
-		if profile.TooFew(s.Kind, s.Samples) { // the title says so
+		if profile.TooFew(s.Kind, s.Samples) { // the title states it
 			out = append(out, t)
 			continue
 		}
@@ -61,7 +61,7 @@ func profilesTables(f record.Findings) []report.Table {
 	return out
 }
 
-// profilingTable is what profiling added to the CPU of what was profiled.
+// profilingTable lists the CPU that profiling added to the profiled parts.
 func profilingTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Profiling overhead", Columns: append(report.FactorColumns(f),
 		report.Column{Head: "proxy"}, report.Column{Head: "extra CPU vs. the window (95% interval)",
@@ -82,7 +82,7 @@ func profilingTable(f record.Findings) report.Table {
 	return t
 }
 
-// profileCharts are the flame graphs of a run's profiles, a switch for each.
+// profileCharts returns the flame graphs of a run's profiles, with a switch for each.
 func profileCharts(f record.Findings) []report.Chart {
 	var out []report.Chart
 	for _, raw := range f.Profiles {

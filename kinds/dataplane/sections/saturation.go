@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// saturationTable has how far the rate goes, a row a mode: the highest within
-// the bound, the knee of the latency's curve, and what ends it.
+// saturationTable lists the limits of the rate, with a row per mode: the highest rate within the
+// bound, the knee of the latency curve, and what limits it.
 func saturationTable(f record.Findings) report.Table {
 	highest, knee := report.Named(f, "highest_rate"), report.Named(f, "knee_rate")
 	if len(highest) == 0 && len(knee) == 0 {
@@ -52,8 +52,8 @@ func saturationTable(f record.Findings) report.Table {
 	return t
 }
 
-// reachText is from where to where a limit lies; "or more" where nothing that
-// was measured is beyond it, or what is gave out for another reason.
+// reachText formats the interval of a limit; "or more" if nothing measured lies beyond it, or
+// failed there for another reason.
 func reachText(x record.Finding, ok bool) report.Text {
 	switch {
 	case !ok || x.Verdict == record.VerdictInvalid:
@@ -68,7 +68,7 @@ func reachText(x record.Finding, ok bool) report.Text {
 	return report.Text{S: report.Amount(x.Low) + " or more"}
 }
 
-// saturationCharts draw latency against the rate, where the rate was searched.
+// saturationCharts draws latency against the rate, if the rate was searched.
 func saturationCharts(f record.Findings) []report.Chart {
 	i := slices.IndexFunc(f.Factors, func(l record.FactorLevels) bool { return l.Factor == study.FactorRate })
 	if i < 0 || len(report.Named(f, "highest_rate"))+len(report.Named(f, "knee_rate")) == 0 {

@@ -10,18 +10,17 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// maxThreadRows is how many rows the table of threads has at most: where there
-// are more, they are on the page and in the JSON report, and the table has one for
-// all workers of a proxy.
+// maxThreadRows is the maximum number of rows in the threads table. If there are more, they are on
+// the page and in the JSON report, and the table has one for all workers of a proxy.
 const maxThreadRows = 48
 
-// threadParts are the parts whose threads are shown, proxies first.
+// threadParts lists the parts whose threads are shown, proxies first.
 var threadParts = slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator,
 	record.PartControl})
 
-// threadsTable has what the threads of proxies did, one row for each that
-// matters; where there is room also those of the other parts, and where there is
-// none a row for all workers of a proxy.
+// threadsTable lists the activity of proxy threads, with a row for each that matters. If there is
+// room it includes the other parts' threads; if there is too little, it has one row for all workers
+// of a proxy.
 func threadsTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Threads: on-CPU time share", Columns: append(report.FactorColumns(f),
 		report.Column{Head: "part"}, report.Column{Head: "thread"}, report.Column{Head: "user", Right: true,
@@ -57,7 +56,7 @@ func threadsTable(f record.Findings) report.Table {
 	return t
 }
 
-// busiestNotes says whose threads are shown where several generators send.
+// busiestNotes says whose threads are shown if several generators send.
 func busiestNotes(f record.Findings) []string {
 	if !slices.ContainsFunc(f.Cells, func(c record.CellSummary) bool { return dataplane.GeneratorsIn(c.Cell) > 1 }) {
 		return nil
@@ -65,8 +64,7 @@ func busiestNotes(f record.Findings) []string {
 	return []string{"Where several generators send, each with a client proxy of its own, the busiest one of each trial is shown, and not their sum."}
 }
 
-// workersOf are a proxy's workers: the busiest, and the mean of all; n is 0
-// without any.
+// workersOf returns a proxy's workers: the busiest, and the mean of all; n is 0 without any.
 func workersOf(s record.ThreadsSummary) (busiest record.ThreadRow, mean float64, n int) {
 	for _, r := range s.Rows {
 		if !r.Worker {
@@ -110,8 +108,7 @@ func workersTable(f record.Findings) report.Table {
 	return t
 }
 
-// busyAnswers says what holds proxies back, and if nothing does, how busy their
-// busiest worker was.
+// busyAnswers states what limits proxies and, if nothing does, how busy their busiest worker was.
 func busyAnswers(f record.Findings) []string {
 	if limits := limitAnswers(f); len(limits) > 0 {
 		return limits
@@ -159,7 +156,7 @@ func threadTexts(part string, s record.ThreadsSummary, r record.ThreadRow) []rep
 	}
 }
 
-// percentOf is a share with a digit after the point where it is small.
+// percentOf formats a share, with one decimal if it is small.
 func percentOf(ratio float64) string {
 	if ratio < 0.0995 {
 		return report.Fixed(100*ratio, 1) + "%"
@@ -167,7 +164,7 @@ func percentOf(ratio float64) string {
 	return report.Percent(ratio)
 }
 
-// limitsTable has what holds proxies back, where anything does.
+// limitsTable lists what limits proxies, if anything does.
 func limitsTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Proxy bottlenecks", Columns: append(report.FactorColumns(f),
 		report.Column{Head: "part"}, report.Column{Head: "limit"}, report.Column{Head: "evidence"})}
@@ -199,11 +196,11 @@ func limitWords(limit string) string {
 	return limit
 }
 
-// maxLimitAnswers is how many limits are told in sentences; the table has all.
+// maxLimitAnswers limits the number of limits with a sentence; the table has all.
 const maxLimitAnswers = 3
 
-// limitAnswers says what holds proxies back, those of the last cells first:
-// studies go from little to much.
+// limitAnswers states what limits proxies, starting with the last cells, since studies go from
+// little to much.
 func limitAnswers(f record.Findings) []string {
 	var out []string
 	for i := len(f.Cells) - 1; i >= 0 && len(out) < maxLimitAnswers; i-- {
@@ -223,8 +220,8 @@ func limitAnswers(f record.Findings) []string {
 	return out
 }
 
-// threadCharts draw the threads of each part: in user space, in the kernel, and
-// ready without a CPU.
+// threadCharts draws the threads of each part: in user space, in the kernel, and runnable without a
+// CPU.
 func threadCharts(f record.Findings) []report.Chart {
 	l := report.LayoutOf(f)
 	var out []report.Chart

@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// cpuTable has CPU per request by part.
+// cpuTable lists CPU per request by part.
 func cpuTable(f record.Findings) report.Table {
 	parts := slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator, record.PartMachine, record.PartUnattributed, record.PartControl})
 	keep := map[string]int{record.PartWorker: 4, record.PartGenerator: 3, record.PartMachine: 6, record.PartUnattributed: 5, record.PartControl: 1}
@@ -53,7 +53,7 @@ func cpuTable(f record.Findings) report.Table {
 	return t
 }
 
-// memoryTable has each part's memory.
+// memoryTable lists each part's memory.
 func memoryTable(f record.Findings) report.Table {
 	parts := slices.Concat(record.ProxyParts(), []string{record.PartWorker, record.PartGenerator, record.PartControl})
 	shown := report.WithRest(parts, f.Cells, func(c record.CellSummary) []string { return slices.Sorted(maps.Keys(c.MemoryBytes)) })
@@ -117,9 +117,8 @@ func memoryTable(f record.Findings) report.Table {
 	return t
 }
 
-// memoryFactors are the factors that rows of the memory table have: all of
-// a small study, and of a large one those that make other cells than the
-// baseline's (a range then spans the others).
+// memoryFactors returns the factors in the rows of the memory table: all of a small study, and for
+// a large one those in which cells differ from the baseline (a range then covers the others).
 func memoryFactors(f record.Findings) []string {
 	compared := report.LayoutOf(f).Compared
 	if len(f.Cells) > 12 && len(compared) > 0 {

@@ -16,14 +16,14 @@ import (
 // a pairing is a comparison of two levels of one factor.
 type pairing struct {
 	record.Finding
-	of            string // the measure, as findings name it
+	of            string // the measure's name in findings
 	measure       string // in words
 	factor        string
 	level, before string
-	saved         bool // the share that goes with the other level
+	saved         bool // the share saved by the other level
 }
 
-// pairings are what findings set side by side, in the order of measures.
+// pairings returns the comparisons among the findings, in the order of measures.
 func pairings(f record.Findings) (out []pairing) {
 	table := Kind().Findings
 	for _, of := range dataplane.VersusMeasures() {
@@ -43,7 +43,7 @@ func pairings(f record.Findings) (out []pairing) {
 	return out
 }
 
-// filterPairings are those of filters, each pair in the direction that saves CPU.
+// filterPairings returns the comparisons of filters, each pair in the direction that saves CPU.
 func filterPairings(f record.Findings) []pairing {
 	saves := map[[3]string]bool{}
 	key := func(p pairing, level, before string) [3]string {
@@ -55,7 +55,7 @@ func filterPairings(f record.Findings) []pairing {
 			saves[key(p, p.level, p.before)] = p.Estimate > 0
 		}
 	}
-	first := map[[3]string]bool{} // where CPU does not tell which, the first stays
+	first := map[[3]string]bool{} // the first stays if CPU does not decide
 	return slices.DeleteFunc(list, func(p pairing) bool {
 		there, back := key(p, p.level, p.before), key(p, p.before, p.level)
 		if _, both := saves[back]; both && saves[there] != saves[back] {
@@ -84,11 +84,11 @@ func versionsTable(list []pairing) report.Table {
 }
 
 type filtersColumn struct {
-	of, head string // of a pairing; of the column
+	of, head string // measure of a pairing; column header
 	keep     int
 }
 
-// filtersColumns are in what filters are compared.
+// filtersColumns lists the measures for comparing filters.
 var filtersColumns = []filtersColumn{{"cpu_server_proxy", "CPU per request", 9}, {"memory_server_proxy", "memory", 8}, {"latency_p50", "median latency", 3}}
 
 // filtersTable has a row for each pair of filters.
@@ -129,8 +129,8 @@ func filtersTable(f record.Findings, list []pairing) report.Table {
 	return t
 }
 
-// share is the figure, where there is one; of filters, whose table has no column for
-// verdicts, with its verdict.
+// share formats the figure, if any. For filters, whose table has no verdict column, it includes the
+// verdict.
 func (p pairing) share() report.Text {
 	out := report.Text{S: report.ShareInterval(p.Estimate, p.Low, p.High)}
 	switch {
@@ -144,12 +144,12 @@ func (p pairing) share() report.Text {
 	return out
 }
 
-// cellBeside are the levels of a cell in factors that vary, but for one, or the
-// variants' names where they stand for it.
+// cellBeside returns the levels of a cell in varying factors except one, or the variants' names if
+// they represent it.
 func cellBeside(f record.Findings, cell record.Cell, factor string) string {
 	rest := cell.With(nil)
 	if _, ok := rest[factor]; !ok {
-		delete(rest, "variant") // it stands for the factor
+		delete(rest, "variant") // it represents the factor
 	}
 	delete(rest, factor)
 	if words := varyingWords(f, rest); words != "all" {
@@ -158,11 +158,11 @@ func cellBeside(f record.Findings, cell record.Cell, factor string) string {
 	return "–"
 }
 
-// maxFilterAnswers is how many filters are told in sentences; the table has all.
+// maxFilterAnswers limits the number of filters with a sentence; the table has all.
 const maxFilterAnswers = 3
 
-// filterAnswers say which filters of the server's proxy take a share of its CPU
-// that goes with others in their place.
+// filterAnswers states which filters of the server's proxy use a share of its CPU that others in
+// their place would save.
 func filterAnswers(f record.Findings) (out []string) {
 	told, none, open := 0, 0, 0
 	for _, p := range filterPairings(f) {
@@ -201,8 +201,8 @@ func filterAnswers(f record.Findings) (out []string) {
 	return out
 }
 
-// versionAnswers say which versions got better or worse, in what there is no effect,
-// and what is not known.
+// versionAnswers states which versions improved or regressed, where there is no effect, and what is
+// unknown.
 func versionAnswers(f record.Findings) (out []string) {
 	type step struct{ level, before string }
 	var steps []step

@@ -14,8 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// waitingTable divides the mean overhead into what requests wait for a CPU, and
-// the rest.
+// waitingTable divides the mean overhead into waiting for a CPU and the rest.
 func waitingTable(f record.Findings) report.Table {
 	t := report.Table{Columns: report.FactorColumns(f)}
 	parts := []struct{ name, head string }{
@@ -41,12 +40,10 @@ func waitingTable(f record.Findings) report.Table {
 	return t
 }
 
-// waitingTold is the share of the mean overhead from which on an answer says what
-// of it is waiting for a CPU.
+// waitingTold is the share of the mean overhead from which an answer mentions waiting for a CPU.
 const waitingTold = 0.1
 
-// waitingAnswers says how much of the headline's overhead is waiting for a CPU of
-// this machine.
+// waitingAnswers states how much of the headline's overhead is waiting for a CPU of this machine.
 func waitingAnswers(f record.Findings, top record.Cell) []string {
 	var of [3]record.Finding
 	for i, name := range []string{dataplane.FindingMean, dataplane.FindingWaiting, dataplane.FindingService} {
@@ -65,16 +62,16 @@ func waitingAnswers(f record.Findings, top record.Cell) []string {
 		s.Value(mean.Estimate), s.Value(waiting.Estimate), report.Percent(waiting.Estimate/mean.Estimate), s.Value(rest.Estimate))}
 }
 
-// Where contentionAnswers begins to speak of contention: idleEnough is the share of
-// CPU time in use up to which the lowest rate is one without any, contentionMargin
-// the share of the mean overhead within which what the wait grows by is nothing.
+// Thresholds of contentionAnswers: at a CPU utilization up to idleEnough the lowest rate counts as
+// free of contention; growth of the wait within contentionMargin, as a share of the mean overhead,
+// counts as none.
 const (
 	idleEnough       = 0.3
 	contentionMargin = 0.1
 )
 
-// contentionAnswers says what waiting for a CPU grows by from the lowest of a
-// number of rates to the highest: that is contention, and goes with more CPUs.
+// contentionAnswers states how much waiting for a CPU grows from the lowest of several rates to the
+// highest: that is contention, which more CPUs remove.
 func contentionAnswers(f record.Findings, top record.Cell) []string {
 	i := slices.IndexFunc(f.Factors, func(x record.FactorLevels) bool { return x.Factor == study.FactorRate && report.Numbers(x.Levels) })
 	if i < 0 || len(f.Factors[i].Levels) < 2 {
@@ -93,11 +90,11 @@ func contentionAnswers(f record.Findings, top record.Cell) []string {
 	if !okLow || !okHigh || !okMean {
 		return nil
 	}
-	// Both are of the same blocks, but of trials apart: as if independent.
+	// Both cover the same blocks but different trials: treat them as independent.
 	growth, half := high.Estimate-low.Estimate, math.Hypot((low.High-low.Low)/2, (high.High-high.Low)/2)
 	s := report.ScaleOf(high)
 	rate := func(level string) string {
-		v, _ := strconv.ParseFloat(level, 64) // they are numbers
+		v, _ := strconv.ParseFloat(level, 64) // levels are numbers
 		return words.Grouped(v)
 	}
 	goes := "grows"
@@ -119,7 +116,7 @@ func contentionAnswers(f record.Findings, top record.Cell) []string {
 	return []string{fmt.Sprintf("%s: contention adds between %s and %s, inconclusive.", said, s.Value(math.Max(0, growth-half)), s.Value(growth+half))}
 }
 
-// busyIn is how busy the machine was in a cell; NaN if that is not known.
+// busyIn returns the utilization of the machine in a cell; NaN if unknown.
 func busyIn(f record.Findings, cell record.Cell) float64 {
 	for _, c := range f.Cells {
 		if c.Cell.Key() == cell.Key() && c.Pressure != nil {

@@ -1,9 +1,8 @@
-// Package verdict says whether a trial of the data plane may be believed, from
-// what the trial saw.
+// Package verdict decides whether a data-plane trial is valid, from what the trial observed.
 //
 //	Evidence (written down by package trial) + record.Trial + limits -> record.Validity
 //
-// It is pure: a run is judged by it when its trials end, and years later.
+// It is pure: it judges a run when its trials end, and years later.
 package verdict
 
 import (
@@ -21,52 +20,50 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-// Evidence is what a trial saw, beside what its record has.
+// Evidence is what a trial observed, in addition to its record.
 type Evidence struct {
-	// Refused are extensions of the cell that are not in force: such a trial
-	// measures nothing.
+	// Refused lists extensions of the cell that are not in force: such a trial measures nothing.
 	Refused []record.Check `json:"refused,omitempty"`
-	// Unread are counters that could not be read, or that began anew.
+	// Unread lists counters that could not be read, or that restarted.
 	Unread []record.Check `json:"unread,omitempty"`
-	// Loops is how many event loops the generator had, Connections how many
-	// connections it kept.
+	// Loops is the number of the generator's event loops, Connections the number of connections it
+	// kept.
 	Loops       int `json:"loops"`
 	Connections int `json:"connections"`
-	// CPUs is how many CPUs the generator could use, of several generators together.
+	// CPUs is the number of CPUs that the generator could use, over all generators.
 	CPUs int `json:"cpus"`
-	// Planned is how many requests the schedule has in the window, where several
-	// generators send it; else 0.
+	// Planned is the number of requests in the window's schedule if several generators send it;
+	// else 0.
 	Planned int64 `json:"planned,omitempty"`
-	// Repeated says in words why earlier attempts at the trial came to no end.
+	// Repeated says in words why earlier attempts at the trial failed.
 	Repeated []string `json:"repeated,omitempty"`
-	// Control is who was the mesh's control plane; nil where that was not looked at.
+	// Control is the mesh's control plane; nil if it was not observed.
 	Control *verdict.ControlPlane `json:"control_plane,omitempty"`
-	// Edges are when the nodes' counters were read.
+	// Edges holds the times when the nodes' counters were read.
 	Edges []Edge `json:"edges"`
-	// Source is [record.ObservedKubelet] where they were sampled by kubelets: the
-	// trial's record then says when.
+	// Source is [ObservedKubelet] if kubelets sampled the counters. The trial's record then has the
+	// times.
 	Source string `json:"source,omitempty"`
-	// Unmeasured and Unprofiled say in words what is not there, which what the
-	// trial measured does not depend on.
+	// Unmeasured and Unprofiled say in words what is missing without affecting what the trial
+	// measured.
 	Unmeasured []string `json:"unmeasured,omitempty"`
 	Unprofiled []string `json:"unprofiled,omitempty"`
-	// Mesh is what proves the mode, without the configurations.
+	// Mesh is the proof of the mode, without the configurations.
 	Mesh mesh.Evidence `json:"mesh"`
-	// Configs are the configurations in force in the proxies after the trial, by
-	// part.
+	// Configs holds the configurations in force in the proxies after the trial, by part.
 	Configs map[string]Dump `json:"configs,omitempty"`
 }
 
-// Edge is how far from the window's edges a node's counters were read, its
-// clock corrected.
+// Edge is the distance between the edges of the window and the readings of a node's counters, with
+// its clock corrected.
 type Edge struct {
 	Node string `json:"node"`
-	// Before is after the window's begin, After after its end.
+	// Before is counted from the start of the window, After from its end.
 	Before time.Duration `json:"before_ns"`
 	After  time.Duration `json:"after_ns"`
 }
 
-// Dump is a proxy's configuration: text where it is text.
+// Dump is a proxy's configuration, encoded as text if it is text.
 type Dump []byte
 
 // MarshalJSON implements json.Marshaler.
@@ -97,7 +94,7 @@ func (d *Dump) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// mesh is what the mesh's adapter looks at.
+// mesh returns the evidence for the mesh's adapter.
 func (e Evidence) mesh() mesh.Evidence {
 	m := e.Mesh
 	m.Proxies = map[string]*mesh.Passed{}
@@ -111,9 +108,8 @@ func (e Evidence) mesh() mesh.Evidence {
 	return m
 }
 
-// check finds what rules could not work with, or would take for a trial that is
-// fine: what was never written looks like what was never wrong. It names the
-// place.
+// check finds evidence that rules cannot use, or would mistake for a good trial: missing data looks
+// like the absence of problems. It names the field.
 func (e Evidence) check(t record.Trial) error {
 	if err := cmp.Or(verdict.CheckNamed("refused", e.Refused), verdict.CheckNamed("unread", e.Unread)); err != nil {
 		return err
@@ -143,8 +139,7 @@ func (e Evidence) check(t record.Trial) error {
 		verdict.CheckCount("planned", e.Planned), verdict.CheckCount("cpus", int64(e.CPUs)), verdict.CheckCount("mesh.connections", m.Connections), verdict.CheckCount("mesh.probes", m.Probes), e.checkCounted())
 }
 
-// checkCounted finds counters that are not there although nothing says that
-// they could not be read.
+// checkCounted finds missing counters without a statement that they could not be read.
 func (e Evidence) checkCounted() error {
 	read := func(place, part string, values map[string]float64) error {
 		if values == nil && !slices.ContainsFunc(e.Unread, func(c record.Check) bool { return c.Name == UnreadCounters+part }) {
@@ -167,6 +162,6 @@ func (e Evidence) checkCounted() error {
 	return nil
 }
 
-// UnreadCounters begins the name of the check, in [Evidence.Unread], of a part
-// whose counters could not be read.
+// UnreadCounters is the prefix of the check, in [Evidence.Unread], for a part whose counters could
+// not be read.
 const UnreadCounters = "counters-"

@@ -8,14 +8,14 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// handsApart bounds by how much the schedule that several generators send together
-// is another than the one asked for. A share of Poisson arrivals that comes late by
-// so little leaves them Poisson arrivals; bursts and even gaps it takes apart.
+// handsApart limits the deviation of the joint schedule of several generators from the requested
+// one. Poisson arrivals stay Poisson if a share of them is this little late, while bursts and even
+// gaps break up.
 var handsApart = verdict.Limit{Name: "hands-apart", Default: 1e-3, Unit: "s",
 	Doc: "how far apart the clocks of several generators may have been, once what they differed by before the start was corrected"}
 
-// checkHands says whether what several generators did together is what one would
-// have done: all of them, each request once, and at one time.
+// checkHands checks that several generators together did what a single one would have done: all of
+// them sent, each request once, and simultaneously.
 func checkHands(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 	asked := dataplane.GeneratorsIn(t.Cell)
 	if asked == 1 && len(t.Hands) == 0 {
@@ -30,9 +30,9 @@ func checkHands(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) 
 			idle += ", none by pod " + h.Pod
 		}
 	}
-	// The parts are of the same intervals as the whole: that they make it up says that the
-	// record is whole, not that all was sent. Of a schedule its own number says that; at
-	// rate max the worker's count does, and that each generator took part.
+	// The parts cover the same intervals as the whole. Their sum only shows that the record is
+	// complete, not that everything was sent. For a schedule its own number shows that; at rate max
+	// it is the worker's count, and the participation of each generator.
 	scheduledLoad := t.Cell[study.FactorRate] != rate.Word
 	s.Check("hands", len(t.Hands) == asked && scheduled == t.Load.Scheduled && completed == t.Load.Completed && (scheduledLoad || idle == ""),
 		"%d of %d generators sent %d of the %d requests, of which they completed %d of %d%s", len(t.Hands), asked, scheduled, t.Load.Scheduled, completed, t.Load.Completed, idle)
@@ -42,9 +42,9 @@ func checkHands(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) 
 	checkClocks(s, t, l)
 }
 
-// checkClocks says whether the hands began at one time, as far as their clocks
-// tell. Where bounds of errors are wider than the limit nobody knows: then a
-// schedule that must not be taken apart is not valid, and others warn.
+// checkClocks checks that the generators began simultaneously, by their clocks. The result is
+// unknown if the error bounds are wider than the limit: then a schedule that must not break up is
+// invalid, and others get a warning.
 func checkClocks(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
 	clocks := make([]verdict.Clocks, len(t.Hands))
 	for i, h := range t.Hands {
@@ -52,7 +52,7 @@ func checkClocks(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
 	}
 	least, most, of := verdict.Apart(clocks)
 	limit := l.Of(handsApart) * 1e6
-	// Evenly spaced requests and bursts, and whatever is not known to be neither.
+	// Evenly spaced requests, bursts, and anything not known to be neither.
 	exact := t.Cell[study.FactorRate] != rate.Word && t.Cell[study.FactorArrival] != study.ArrivalPoisson
 	ok := least <= limit && (!exact || most <= limit)
 	s.Check(handsApart.Name, ok, "the generators' clocks were between %.0f and %.0f us apart%s, once corrected; limit %.0f", least, most, of, limit)
@@ -61,9 +61,9 @@ func checkClocks(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
 	}
 }
 
-// busiest is the share of its CPUs that the generator used, or the busiest of several
-// generators, and what to call it. An event loop has one CPU; what speaks TLS, HTTP/2 or
-// gRPC has all that its process may use.
+// busiest returns the share of its CPUs that the generator used, or that of the busiest of several
+// generators, with its name. An event loop has one CPU; clients of TLS, HTTP/2 or gRPC have all
+// CPUs available to the process.
 func busiest(t record.Trial, e Evidence) (share float64, who string) {
 	cpus := float64(max(1, e.CPUs))
 	if len(t.Hands) < 2 {

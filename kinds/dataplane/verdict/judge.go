@@ -17,13 +17,13 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// What a valid trial may have.
+// Limits for a valid trial.
 var (
 	served = verdict.Limit{Name: "served", Default: 0.001, Unit: "ratio",
 		Doc: "requests of the window that may fail or stay unfinished: they count as infinitely late"}
 	backlog = verdict.Limit{Name: "backlog", Default: 0.01, Unit: "ratio",
 		Doc: "by how much the backlog of requests that are due and not answered may grow from the window's start to its end, beyond chance, as a share of those answered within it: more, and the target does not carry the rate"}
-	// SendTime is also what package findings allows bursts by.
+	// SendTime is also package findings' allowance for bursts.
 	SendTime = verdict.Limit{Name: "send-time", Default: 10, Unit: "us",
 		Doc: "what it may take the generator to send one of many requests that are due at once"}
 	generatorCPU = verdict.Limit{Name: "generator-cpu", Default: 0.9, Unit: "ratio",
@@ -34,17 +34,17 @@ var (
 		Doc: "how far a kubelet's samples of CPU counters may be apart, as a share of the window"}
 	threads = verdict.Limit{Name: "threads", Default: 0.01, Unit: "ratio",
 		Doc: "how far threads and their cgroup may differ in their accounts of CPU time"}
-	// ThreadsUnsure: where the cgroup's counter rose by more while threads were
-	// read, they may differ by that: a reading that was slower than this proves
-	// nothing. Tests on labs go by it too, and by ThreadsLeast.
+	// ThreadsUnsure: if the cgroup's counter rose by more than this while threads were read, the
+	// threads' times may differ by that much, and so slow a reading proves nothing. Tests on labs
+	// use it too, as well as ThreadsLeast.
 	ThreadsUnsure = verdict.Limit{Name: "threads-unsure", Default: 0.03, Unit: "ratio",
 		Doc: "the same where the cgroup's counter rose while the threads were read"}
-	// ThreadsLeast is borne however little a part uses.
+	// ThreadsLeast is allowed however little a part uses.
 	ThreadsLeast = verdict.Limit{Name: "threads-least", Default: 1e-3, Unit: "s",
 		Doc: "the same at least: one switch of threads at the wrong moment is that much"}
 )
 
-// Limits are all of the kind's.
+// Limits lists all limits of the kind.
 var Limits = []verdict.Limit{served, backlog, ScheduleLag, scheduleFit, scheduleEven, scheduleOdd, scheduleEvenOdd, scheduleRate, handsApart, SendTime, Steady, SteadyCommon, generatorCPU, cpuEdges, cpuGaps, threads, ThreadsUnsure, ThreadsLeast, verdict.Steal, verdict.Unattributed, verdict.UnattributedBusy}
 
 // Judge implements [verdict.Judge].
@@ -61,7 +61,7 @@ func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
 	return c.Trial, c.Events, nil
 }
 
-// Of says whether a trial may be believed. verify is the mesh's proof of mode.
+// Of decides whether a trial is valid. verify is the mesh's proof of mode.
 func Of(t record.Trial, e Evidence, l verdict.Limits, verify func(mesh.Evidence) []record.Check) record.Validity {
 	var s verdict.Sheet
 	if len(e.Refused) > 0 {
@@ -80,7 +80,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits, verify func(mesh.Evidence)
 		checkEdges(&s, t.Window, e.Edges, l)
 	}
 	m := e.mesh()
-	// Of what is echoed a worker counts what each read returned.
+	// For echo protocols a worker counts what each read returned.
 	if m.Worker != nil && !protocol.Of(t.Cell[study.FactorProtocol]).Echo {
 		s.Add(mesh.Expect("worker-requests", m.Worker["requests"],
 			float64(m.Requests)+float64(m.Unknown)/2, float64(m.Unknown)/2, "requests the worker served"))
@@ -97,9 +97,8 @@ func Of(t record.Trial, e Evidence, l verdict.Limits, verify func(mesh.Evidence)
 	return s.Validity()
 }
 
-// checkLoad looks at the account, and at whether the generator kept its
-// schedule, as far as a trial tells by itself. What depends on the latency of
-// others is judged by package findings.
+// checkLoad checks the account, and whether the generator kept its schedule, as far as the trial
+// alone shows. Package findings judges what depends on the latency of other trials.
 func checkLoad(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 	load := t.Load
 	failed := int64(0)
@@ -124,14 +123,14 @@ func checkLoad(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 	s.Check("generator-cpu", share <= l.Of(generatorCPU), "%s used %.0f%% of %s", who, share*100, of)
 }
 
-// checkBacklog says whether the target carried the rate while the window lasted. Where it
-// does not, proxies hold requests whose cost lies on both sides of the window's end, and
-// latency depends on how long the window is.
+// checkBacklog checks whether the target sustained the rate during the window. Otherwise proxies
+// hold requests whose cost spans the end of the window, and latency depends on the length of the
+// window.
 func checkBacklog(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 	w := t.Load.Within
 	grown, chance := w.BacklogGrowth()
 	if t.Cell[study.FactorArrival] == study.ArrivalBurst {
-		chance += float64(e.Connections) // a burst just before the window's end
+		chance += float64(e.Connections) // a burst just before the end of the window
 	}
 	s.Check(backlog.Name, float64(grown) <= l.Of(backlog)*float64(w.Answered)+chance,
 		"%d requests were due and not answered at the window's start, %d at its end; %d were answered within it; chance explains %.0f more", w.BacklogStart, w.BacklogEnd, w.Answered, chance)
@@ -146,8 +145,7 @@ func kindsOf(failed map[string]int64) string {
 	return out
 }
 
-// checkEdges compares when the counters were read with when the window
-// began and ended.
+// checkEdges compares the times of the counter readings with the start and end of the window.
 func checkEdges(s *verdict.Sheet, w record.Window, edges []Edge, l verdict.Limits) {
 	worst := time.Duration(0)
 	for _, e := range edges {
@@ -157,10 +155,10 @@ func checkEdges(s *verdict.Sheet, w record.Window, edges []Edge, l verdict.Limit
 	s.Check("cpu-edges", worst <= limit, "CPU counters were read within %v of the window's edges, limit %v", worst.Round(time.Microsecond), limit)
 }
 
-// Gap is how far a kubelet's samples may be apart in a window, in seconds.
+// Gap returns the maximum gap between a kubelet's samples in a window, in seconds.
 func Gap(w record.Window, l verdict.Limits) float64 { return l.Of(cpuGaps) * w.Seconds }
 
-// checkGaps compares a kubelet's samples with the window that lies among them.
+// checkGaps compares a kubelet's samples with the window that they enclose.
 func checkGaps(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
 	worst, of := 0.0, "anything"
 	for _, part := range slices.Sorted(maps.Keys(t.Sampled)) {
@@ -172,8 +170,8 @@ func checkGaps(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
 	s.Check(cpuGaps.Name, worst <= limit, "the kubelet sampled the CPU counters of %s %.1f s apart, limit %.1f s in a window of %.0f s", of, worst, limit, t.Window.Seconds)
 }
 
-// checkThreads says for each part whether its threads' times add up to what
-// the kernel charged to its cgroup.
+// checkThreads checks for each part whether its threads' times add up to the CPU that the kernel
+// charged to its cgroup.
 func checkThreads(parts map[string]record.Threads, l verdict.Limits) []record.Check {
 	var out []record.Check
 	for _, part := range slices.Sorted(maps.Keys(parts)) {

@@ -2,7 +2,7 @@ package verdict
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
-// What trials of the data plane warn of.
+// Warnings about data-plane trials.
 var (
 	noteUnsteady    = note.Define("unsteady_warmup", "%v")
 	noteNoGaps      = note.Define("no_gaps", "no gap between the generator's actions is known for %d requests: whether it kept its schedule was not checked")

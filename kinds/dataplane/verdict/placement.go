@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-// checkPlacement holds the nodes that the pods ran on against what the cell asks.
+// checkPlacement compares the pods' nodes with the cell's placement.
 func checkPlacement(s *verdict.Sheet, t record.Trial) {
 	client, server := t.Nodes[record.PartGenerator], t.Nodes[record.PartWorker]
 	ok := false

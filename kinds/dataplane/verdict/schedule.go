@@ -9,7 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// How the generator must have kept its schedule. These are facts of a trial alone.
+// Limits on the generator's schedule that a trial alone can violate.
 var (
 	scheduleFit = verdict.Limit{Name: "schedule-fit", Default: arrival.MaxDistance, Unit: "ratio",
 		Doc: "how far the gaps between the generator's own actions may be from exponential ones, beyond chance (Kolmogorov and Smirnov's distance)"}
@@ -23,12 +23,12 @@ var (
 		Doc: "how far the rate of the generator's actions may be off the rate asked for, beyond the chance of the arrivals"}
 )
 
-// What is judged beside the other trials of a run, by package findings: were a
-// trial's own latency the measure, disturbances that undo the trials of a cheap
-// cell would pass in those of a dear one, and make the difference of both.
+// Limits that package findings applies relative to other trials of the run. If they were relative
+// to a trial's own latency, disturbances that invalidate trials of a cheap cell would be accepted
+// in those of an expensive one, and would make up the difference between both.
 var (
-	// What lateness in the tail means for a finding is weighed beside the
-	// finding's effect, in package analysis.
+	// Package analysis weighs the effect of late requests in the tail on a finding against the
+	// finding's effect.
 	ScheduleLag = verdict.Limit{Name: "schedule-lag", Default: 0.25, Unit: "ratio",
 		Doc: "how much of the baseline's median latency the generator's own median lateness may be: more, and it did not keep the schedule at all"}
 	Steady = verdict.Limit{Name: "steady", Default: 0.25, Unit: "ratio",
@@ -37,12 +37,12 @@ var (
 		Doc: "how far it may move in most trials alike without a warning, as a share of its level"}
 )
 
-// manyDue is how many times that a generator had to act leave gaps between them.
+// manyDue is the number of due times from which gaps between them are certain.
 const manyDue = 20
 
-// checkSchedule compares the times at which the generator acted on due requests
-// with the arrivals asked for. Where a generator knew neighbours and yet no gap, that its
-// schedule is not known is a warning, and no reason to refuse a trial.
+// checkSchedule compares the times at which the generator acted on due requests with the requested
+// arrivals. If a generator has neighbours in its schedule but no gap, its schedule is unknown,
+// which is a warning rather than a reason to reject the trial.
 func checkSchedule(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits) {
 	load, loops := t.Load, e.Loops
 	k := load.Schedule
@@ -57,7 +57,7 @@ func checkSchedule(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limit
 		return
 	}
 	if k.Process == study.ArrivalPoisson {
-		// Of requests due at nearly the same time one leaves after the other.
+		// Requests due at nearly the same time leave one by one.
 		queued := arrival.Serialised(l.Of(SendTime)*1e-6, load.Rate.RPS()/float64(max(1, loops)))
 		chance := arrival.ChanceDistance(k.Gaps)
 		s.Check("schedule-fit", k.Distance <= l.Of(scheduleFit)+queued+chance,
