@@ -13,13 +13,13 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// agentsOfMesh are the agents that connect pods to the proxies of their nodes, or redirect
+// agentsOfMesh returns the agents that connect pods to the proxies of their nodes, or redirect
 // requests to sidecars.
 func (t *trialRun) agentsOfMesh() mesh.Agents { return t.o.Mesh.Proxies(record.PlaceNode).Agents }
 
-// findAgents finds the agents on the trial's nodes, which may differ from those of the trial
-// before. No request passes them: they are not waited for, and without one the trial only
-// lacks its use, and says so.
+// findAgents finds the agents on the trial's nodes, which may differ from those of the previous
+// trial. No request passes them: it does not wait for them, and without one the trial only lacks
+// the agent's usage, and says so.
 func (t *trialRun) findAgents(ctx context.Context) {
 	agents, nodes := t.agentsOfMesh(), t.agentNodes()
 	if len(agents.Containers) == 0 || len(nodes) == 0 {
@@ -33,8 +33,8 @@ func (t *trialRun) findAgents(ctx context.Context) {
 	t.agents = found
 }
 
-// agentNodes are the trial's nodes that have an agent: those of proxies, or all of them if
-// there are none and pods rely on agents to redirect requests to their sidecars.
+// agentNodes returns the trial's nodes that have an agent: those with node proxies, or all of them
+// if there are none and pods rely on agents to redirect requests to their sidecars.
 func (t *trialRun) agentNodes() []string {
 	nodes := t.nodes()
 	if len(t.d.onNodes) > 0 {
@@ -46,20 +46,20 @@ func (t *trialRun) agentNodes() []string {
 	return nil
 }
 
-// agentServes reports whether the trial's pods rely on the agents to redirect requests to
-// their sidecars.
+// agentServes reports whether the trial's pods rely on the agents to redirect requests to their
+// sidecars.
 func (t *trialRun) agentServes() bool {
 	return t.server.pod.Redirected || slices.ContainsFunc(t.hands, func(h *hand) bool { return h.pod.Redirected })
 }
 
-// unpassed are the parts that no request of the trial passes. A trial counts without their use
-// if that is unknown.
+// unpassed lists the parts that no request of the trial passes. A trial is valid without their
+// usage if that is unknown.
 var unpassed = []string{record.PartIdleNode, record.PartNodeAgent}
 
-// onlyWhole removes agents, or proxies beside the way, from what is read of the trial if one
-// of them cannot be read, for example because it restarted within the window: its use is lost,
-// and the rest would pass for all. Requests do not pass it, and count, unless they may have
-// passed such a proxy: see [trialRun.besideEvidence].
+// onlyWhole drops agents, or proxies beside the way, from the trial's readings if one of them
+// cannot be read, for example because it restarted within the window: its usage is lost, and the
+// rest would pass for all. The trial stays valid, since requests do not pass it, unless they may
+// have passed such a proxy: see [trialRun.besideEvidence].
 func (t *trialRun) onlyWhole(out *record.Trial, read func(node string, target observe.Target) error) {
 	for _, part := range unpassed {
 		node, err := t.firstUnread(part, read)
@@ -80,7 +80,7 @@ func (t *trialRun) onlyWhole(out *record.Trial, read func(node string, target ob
 	}
 }
 
-// firstUnread is the first node on which a part cannot be read, with the reason. It records
+// firstUnread returns the first node on which a part cannot be read, with the reason. It records
 // all nodes on which a proxy beside the way was not the same throughout.
 func (t *trialRun) firstUnread(part string, read func(node string, target observe.Target) error) (first string, why error) {
 	for _, node := range slices.Sorted(maps.Keys(t.targets)) {
@@ -103,7 +103,7 @@ func (t *trialRun) firstUnread(part string, read func(node string, target observ
 	return first, why
 }
 
-// without returns the targets that are not of the given parts.
+// without returns the targets that do not belong to the given parts.
 func without(targets []observe.Target, parts ...string) []observe.Target {
 	return slices.DeleteFunc(slices.Clone(targets), func(t observe.Target) bool { return slices.Contains(parts, t.Name) })
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// awaitBrought waits until all pods whose requests node proxies carry are connected to these.
+// awaitBrought waits until all pods whose requests node proxies carry are connected to their
+// proxies.
 func (d *deployed) awaitBrought(ctx context.Context) error {
 	if !slices.ContainsFunc(d.workloads(), func(w mesh.Workload) bool { return w.Carrier != "" }) {
 		return nil

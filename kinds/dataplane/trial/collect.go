@@ -18,8 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// costs turns the snapshots at the window's edges into the trial's CPU,
-// memory and pressure.
+// costs turns the snapshots at the edges of the window into the trial's CPU, memory and pressure.
 func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 	out.CPU, out.Memory, out.Connections = map[string]record.CPU{}, map[string]record.Memory{}, map[string]record.Connections{}
 	out.Probed = map[string]map[string]uint64{}
@@ -55,7 +54,7 @@ func (t *trialRun) costs(out *record.Trial, sampled map[string]edges) {
 	}
 }
 
-// podCounts adds a node's counters of pods besides CPU, memory and threads.
+// podCounts adds a node's pod counters other than CPU, memory and threads.
 func (t *trialRun) podCounts(out *record.Trial, targets []observe.Target, e edges) {
 	parts := dataplane.ProbedParts()
 	for _, target := range targets {
@@ -72,10 +71,10 @@ func (t *trialRun) podCounts(out *record.Trial, targets []observe.Target, e edge
 	}
 }
 
-// others adds the machine's activity besides the parts, if there is one machine only.
+// others adds the machine's activity besides the parts, if there is only one machine.
 func (t *trialRun) others(out *record.Trial, sampled map[string]edges) {
 	if len(sampled) < len(t.d.Observers) {
-		return // nobody looked at the other nodes
+		return // the other nodes were not read
 	}
 	var nodes []site.Shots
 	for _, node := range slices.Sorted(maps.Keys(sampled)) {
@@ -84,14 +83,14 @@ func (t *trialRun) others(out *record.Trial, sampled map[string]edges) {
 	out.Others = site.Unattributed(out.CPU, out.Window.Seconds, nodes, sampled[t.server.pod.Node].host)
 }
 
-// waits are how long the threads of request-serving parts were ready to run without a CPU.
+// waits records how long the threads of request-serving parts were runnable without a CPU.
 func (t *trialRun) waits(out *record.Trial, sampled map[string]edges) {
 	out.Waits = map[string]record.Wait{}
 	for node, targets := range t.targets {
 		for _, target := range targets {
 			threads, err := threadsBetween(sampled[node].before.Targets[target.Name], sampled[node].after.Targets[target.Name])
 			if err != nil {
-				continue // where threads are measured, that says so
+				continue // the measure of threads reports it
 			}
 			part := partOf(target.Name)
 			sum := out.Waits[part]
@@ -104,7 +103,7 @@ func (t *trialRun) waits(out *record.Trial, sampled map[string]edges) {
 	}
 }
 
-// probed is how far counters rose. A counter that fell, or was not read twice, is left out.
+// probed returns the increase of counters. It omits counters that fell, or were not read twice.
 func probed(before, after map[string]uint64) map[string]uint64 {
 	out := map[string]uint64{}
 	for name, now := range after {
@@ -115,8 +114,8 @@ func probed(before, after map[string]uint64) map[string]uint64 {
 	return out
 }
 
-// connections are a pod's connections at the end of the window, and how far its counters rose
-// within it.
+// connections returns a pod's connections at the end of the window, and the increase of its
+// counters within it.
 func connections(before, after observe.NetSample) record.Connections {
 	return record.Connections{
 		Established:   int64(after.Established),
@@ -126,7 +125,7 @@ func connections(before, after observe.NetSample) record.Connections {
 	}
 }
 
-// partOf is the part a target belongs to: istiod's pods are numbered, and hands.
+// partOf returns the part of a target: istiod's pods and generators are numbered.
 func partOf(target string) string {
 	target = record.PartOfHand(target)
 	if len(target) > len(record.PartControl) && target[:len(record.PartControl)] == record.PartControl {
@@ -135,8 +134,8 @@ func partOf(target string) string {
 	return target
 }
 
-// evidence reconciles what was counted with what was sent, over the whole
-// trial: warm-up, window and drain.
+// evidence reconciles what was counted with what was sent, over the whole trial: warm-up, window
+// and drain.
 func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, after counters) mesh.Evidence {
 	total := result.Total()
 	answered := total.Completed + total.Failed[load.FailStatus]
@@ -174,7 +173,7 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 		}
 		part := partOf(name)
 		if name != part {
-			continue // of another hand
+			continue // of another generator
 		}
 		of, values, err := risen(part, before, after)
 		e.Proxies[part] = &mesh.Passed{Rise: note(part, values, err), Total: now.Values(), State: t.proxies[part].State, Of: of}
@@ -185,9 +184,9 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 	return e
 }
 
-// besideEvidence adds the counters of proxies that are not on the way. If one did not answer
-// twice, or was replaced in between, requests may have passed it unseen where pods on its node
-// use it; none reaches that of another node.
+// besideEvidence adds the counters of proxies that are not on the way. If one did not answer twice,
+// or was replaced in between, requests may have passed it unseen if pods on its node use it; no
+// request reaches the proxy of another node.
 func (t *trialRun) besideEvidence(e *mesh.Evidence, before, after counters) {
 	passed := t.passedNodes()
 	for _, node := range slices.Sorted(maps.Keys(t.beside)) {
@@ -213,17 +212,17 @@ func (t *trialRun) besideEvidence(e *mesh.Evidence, before, after counters) {
 	}
 }
 
-// wireOf is what passed on the generators' connections.
+// wireOf returns the bytes on the generators' connections.
 func wireOf(spec *load.Spec, all *load.Window) *mesh.Wire {
 	return &mesh.Wire{Sent: all.BytesSent, Read: all.BytesRead, Bodies: !spec.CountsWire()}
 }
 
-// carrier is a mesh whose proxies on nodes tell which connections they carried.
+// carrier is a mesh whose node proxies report the connections that they carried.
 type carrier interface {
 	Carried(rise map[string]float64, to mesh.Endpoint) record.Connections
 }
 
-// carriedConnections records those of a proxy on a node.
+// carriedConnections records the connections of a node proxy.
 func (t *trialRun) carriedConnections(out *record.Trial, part string, rise map[string]float64, to mesh.Endpoint) {
 	m, ok := t.o.Mesh.(carrier)
 	if p, _ := record.ProxyOf(part); !ok || rise == nil || p.Place != record.PlaceNode {
@@ -235,8 +234,8 @@ func (t *trialRun) carriedConnections(out *record.Trial, part string, rise map[s
 	out.Connections[part] = m.Carried(rise, to)
 }
 
-// risen is how far the statistics of a part's proxy rose, or those of all hands together; of
-// is their number, 0 for one.
+// risen returns the increase of the statistics of a part's proxy, or their sum over all generators;
+// of is the number of generators, 0 for one.
 func risen(part string, before, after counters) (of int, sum map[string]float64, err error) {
 	for name, now := range after.proxies {
 		if partOf(name) != part {
@@ -260,7 +259,7 @@ func risen(part string, before, after counters) (of int, sum map[string]float64,
 	return of, sum, nil
 }
 
-// edges compare when the counters were read with when the window began and ended.
+// edges compares the times of the counter readings with the start and end of the window.
 func (t *trialRun) edges(w record.Window, sampled map[string]edges) []verdict.Edge {
 	end := w.Start.Add(time.Duration(w.Seconds * float64(time.Second)))
 	var out []verdict.Edge

@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-// seenControl records the control plane at the trial's beginning, and now.
+// seenControl records the control plane at the start of the trial, and now.
 func (t *trialRun) seenControl(ctx context.Context, before []string) {
 	after, err := t.d.FindControlPlane(ctx, t.o.Mesh)
 	if err != nil {
@@ -18,8 +18,8 @@ func (t *trialRun) seenControl(ctx context.Context, before []string) {
 	t.seen.Control = &verdict.ControlPlane{Before: before, After: after}
 }
 
-// wholeControl removes the control plane's use from the record if some of its pods could not
-// be read.
+// wholeControl removes the control plane's usage from the record if some of its pods could not be
+// read.
 func (t *trialRun) wholeControl(out *record.Trial) {
 	why := t.d.ControlUnseen()
 	if why == "" {

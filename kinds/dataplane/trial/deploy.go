@@ -31,24 +31,24 @@ type deployed struct {
 	*site.Site
 	topology
 	o       *runner.Options
-	loads   map[dataplane.Variant][]*loadRole // several where cells ask for several
+	loads   map[dataplane.Variant][]*loadRole // several if cells require that
 	workers map[dataplane.Variant]*workerRole
-	// onNodes are the mesh's proxies by node, others those with pods of their
-	// own by part, as far as the plan's requests pass them.
+	// onNodes holds the mesh's proxies by node, and others those with their own pods by part,
+	// limited to proxies that the plan's requests pass.
 	onNodes, others map[string]site.Pod
-	// profilers are there if the study asks for profiles.
+	// profilers is set if the study measures profiles.
 	profilers *site.ProfileRoles
-	// headers are what requests carry for parts of sidecars, in all cells.
+	// headers are the request headers for parts of sidecars, in all cells.
 	headers []load.Header
-	// deployment counts the sets of pods that the run has had, from 1, and block
-	// is the first that the present one measures; -1 for none yet.
+	// deployment counts the run's sets of pods, starting at 1. block is the first block that the
+	// current set measures; -1 for none yet.
 	deployment, block int
-	ready             time.Time // when all pods of that set were, at last
-	// at are the pods' nodes by name.
+	ready             time.Time // when all pods of that set were ready
+	// at holds the nodes of the pods by name.
 	at   map[string]record.NodeAt
 	tell func(runner.Event)
-	// ahead is how long before its start several generators were last told of a schedule, so
-	// that all had their connections by then.
+	// ahead is the time before its start at which a schedule was last announced to several
+	// generators, such that all had their connections by then.
 	ahead time.Duration
 }
 
@@ -61,12 +61,12 @@ type workerRole struct {
 	mesh.Workload
 	pod site.Pod
 	api workercontrol.Client
-	// extended is the outcome of the workload's extensions.
+	// extended holds the outcome of the workload's extensions.
 	extended map[string]mesh.Extended
 }
 
-// deploy creates the topology and waits until every pod is ready and every role answers. On
-// error it removes what it created.
+// deploy creates the topology and waits until every pod is ready and every role answers. On error
+// it removes what it created.
 func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 	o, plan := r.Options, r.Plan
 	s, err := site.New(o.Lab, o.Mesh, r.RunID)
@@ -121,7 +121,7 @@ func (d *deployed) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Policies first: a sidecar then starts with its final configuration.
+	// Policies first, so that a sidecar starts with its final configuration.
 	applier, err := lab.NewApplier(d.o.Lab.RESTConfig())
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (d *deployed) create(ctx context.Context) error {
 	return group.Wait()
 }
 
-// await waits for every workload's pod, and an observer on their nodes.
+// await waits for every workload's pod, and for an observer on each of their nodes.
 func (d *deployed) await(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
@@ -236,12 +236,12 @@ func (d *deployed) connect(ctx context.Context) error {
 	return nil
 }
 
-// endTime is how long load pods may take to end their work when they are found: a connection
-// to a dead node may hang.
+// endTime limits how long load pods may take to end their work when they are found: a connection to
+// a dead node may hang.
 const endTime = 30 * time.Second
 
-// endLoads ends what generators still send: a trial that lost its connections could not, and
-// they would reject the next one.
+// endLoads ends what generators still send: a trial that lost its connections could not, and they
+// would reject the next trial.
 func (d *deployed) endLoads(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, endTime)
 	defer cancel()
@@ -280,20 +280,20 @@ func (d *deployed) Measure(ctx context.Context, job runner.Job) (runner.Complete
 	}
 	files, err := t.profiles(ctx, &trial)
 	if err != nil && ctx.Err() == nil {
-		// The window's measurements stand.
+		// The window's measurements stay valid.
 		t.seen.Unprofiled = append(t.seen.Unprofiled, fmt.Sprintf("no profiles: %v", err))
 		err = nil
 	}
-	trial.Ended = time.Now().UTC() // the limit of a run's time counts profiles too
+	trial.Ended = time.Now().UTC() // the time limit of a run includes profiles
 	trial.Validity = verdict.Of(trial, t.seen, d.o.Rules.Limits, d.o.Mesh.Verify)
 	return runner.Completed{Trial: trial, Log: log, Files: files, Evidence: t.seen}, err
 }
 
-// carryThrough measures a trial, not judged yet.
+// carryThrough measures a trial without judging it.
 func (d *deployed) carryThrough(ctx context.Context, job runner.Job) (t *trialRun, trial record.Trial, log []byte, err error) {
 	trial, err = hands.AgainIfLost(ctx, func(lost []string) (trial record.Trial, err error) {
 		trial = record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC()}
-		// An autoscaler may have changed them since the last trial.
+		// An autoscaler may have changed the pods since the last trial.
 		control, err := d.FindControlPlane(ctx, d.o.Mesh)
 		if err != nil {
 			return trial, err
@@ -327,7 +327,7 @@ func (d *deployed) Pods() []site.Pod {
 	return out
 }
 
-// nodes are those of the workloads' pods, and of the proxies that they share.
+// nodes returns the nodes of the workloads' pods and of shared proxies.
 func (d *deployed) nodes() []string {
 	var out []string
 	for _, pod := range d.Pods() {
@@ -340,11 +340,11 @@ func (d *deployed) nodes() []string {
 	return slices.Compact(out)
 }
 
-// configure tells every worker the study's workload.
+// configure sends every worker the study's workload.
 func (d *deployed) configure(ctx context.Context) error {
 	for v, server := range d.workers {
 		workload := dataplane.Of(d.o.Study).Workload
-		workload.ServiceTime.Mean += v.Planted() // of a fixed time
+		workload.ServiceTime.Mean += v.Planted() // added to a fixed time
 		_, err := server.api.Update(ctx, func(c *workercontrol.Config) { setWorkload(c, workload) })
 		if err != nil {
 			return fmt.Errorf("configure worker %s: %w", server.Name, err)

@@ -6,8 +6,8 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// driftOf compares the halves of a window; nil if its intervals are too few.
-// During a window nobody reads CPU counters, so that latency alone tells.
+// driftOf compares the halves of a window; nil if it has too few intervals. CPU counters are not
+// read during a window, so it relies on latency alone.
 func driftOf(intervals []load.Interval) *record.Drift {
 	medians := make([]float64, len(intervals))
 	for i := range intervals {

@@ -19,7 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 )
 
-// setHeaders asks the mesh for the headers that requests carry for parts of its sidecars.
+// setHeaders asks the mesh for the request headers that parts of its sidecars need.
 func (d *deployed) setHeaders() error {
 	var levels []string
 	for v := range d.servers {
@@ -42,20 +42,20 @@ func (d *deployed) setHeaders() error {
 	return nil
 }
 
-// How long a sidecar may take to receive an extension, and how often it is asked: istiod waits
-// until changes have settled, some seconds in large meshes, and on a busy machine its push and
-// Envoy's answer take as long again. Only an extension without effect is waited for to the
-// end. Clusters, listeners and routes arrive one after the other, and a later one may be
-// rejected, so all must be quiet for a while.
+// Time for a sidecar to receive an extension, and the polling interval: istiod waits until changes
+// have settled, some seconds in large meshes, and on a busy machine its push and Envoy's answer
+// take as long again. Only an extension without effect takes the full time. Clusters, listeners and
+// routes arrive one after the other, and a later one may be rejected, so all must be quiet for a
+// while.
 const (
 	extendTimeout = time.Minute
 	extendEvery   = 250 * time.Millisecond
 	extendSettle  = time.Second
 )
 
-// extend gives the servers' sidecars their extensions. One that Kubernetes, the mesh or the
-// sidecar itself rejects, or that has no effect, is removed again and recorded; the trials of
-// its cells will say so.
+// extend gives the servers' sidecars their extensions. If Kubernetes, the mesh or the sidecar
+// itself rejects one, or it has no effect, extend removes it again and records that; the trials of
+// its cells report it.
 func (d *deployed) extend(ctx context.Context) error {
 	extender, ok := d.o.Mesh.(mesh.Extender)
 	applier, err := lab.NewApplier(d.o.Lab.RESTConfig())
@@ -85,8 +85,8 @@ func (d *deployed) extend(ctx context.Context) error {
 	return group.Wait()
 }
 
-// extendOne applies an extension and waits until it is in force. It returns why it is not, or
-// an error if that is unknown.
+// extendOne applies an extension and waits until it is in force. It returns the reason if it is
+// not, or an error if that is unknown.
 func (d *deployed) extendOne(ctx context.Context, m mesh.Extender, applier *lab.Applier, server *workerRole, x mesh.Extension) (string, error) {
 	before, err := server.pod.Proxy.Config(ctx)
 	if err != nil {
@@ -116,7 +116,7 @@ func (d *deployed) extendOne(ctx context.Context, m mesh.Extender, applier *lab.
 	if err := applier.DeleteObjects(ctx, []*unstructured.Unstructured{object}); err != nil {
 		return "", err
 	}
-	// What is left of it, or why it was rejected, must not be attributed to the next one.
+	// Remains of it, or the reason for its rejection, must not be attributed to the next one.
 	gone := false
 	err = server.configs(ctx, m, before, func(took bool, refused string, _ time.Duration) bool {
 		gone = !took && refused == ""
@@ -128,8 +128,8 @@ func (d *deployed) extendOne(ctx context.Context, m mesh.Extender, applier *lab.
 	return problem, err
 }
 
-// configs reads the sidecar's configuration repeatedly until enough accepts it, given its
-// changes since before and the time since the last one, for at most [extendTimeout].
+// configs reads the sidecar's configuration repeatedly until enough accepts it, given its changes
+// since before and the time since the last one, for at most [extendTimeout].
 func (w *workerRole) configs(ctx context.Context, m mesh.Extender, before []byte, enough func(took bool, refused string, still time.Duration) bool) error {
 	limit, cancel := context.WithTimeout(ctx, extendTimeout)
 	defer cancel()
@@ -179,8 +179,8 @@ func refusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) || strings.Contains(err.Error(), "admission webhook")
 }
 
-// refused are the extensions of a cell's server that are not in force. Its trials are then not
-// measured.
+// refused returns the extensions of a cell's server that are not in force. The cell's trials are
+// then not measured.
 func (d *deployed) refused(job runner.Job) []record.Check {
 	server := d.workers[dataplane.ServerVariant(job.Cell).For(job.Repeat)]
 	if server == nil {

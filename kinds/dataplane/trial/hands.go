@@ -20,18 +20,16 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// hand is one of the generators that send a trial's requests together; most trials
-// have one.
+// hand is one of the generators that jointly send a trial's requests. Most trials have one.
 type hand struct {
 	*loadRole
 	started loadcontrol.Started
-	// before and after are the offsets of its clock from the first hand's, before and after
-	// the trial.
+	// before and after are its clock's offsets from the first hand's, before and after the trial.
 	before, after hands.Clock
 }
 
-// setHands takes as many load pods as the cell asks for, and finds the proxies that only
-// requests of further hands pass.
+// setHands takes as many load pods as the cell requires, and finds the proxies that only requests
+// of additional hands pass.
 func (t *trialRun) setHands(roles []*loadRole) error {
 	n := dataplane.GeneratorsIn(t.cell)
 	if len(roles) < n {
@@ -61,7 +59,7 @@ func (t *trialRun) setHands(roles []*loadRole) error {
 	return nil
 }
 
-// all are the trial's hands.
+// all returns the trial's hands.
 func (t *trialRun) all() hands.Hands {
 	all := hands.Hands{What: "generator", In: "load pod"}
 	for _, h := range t.hands {
@@ -70,13 +68,13 @@ func (t *trialRun) all() hands.Hands {
 	return all
 }
 
-// each does something with all hands at once.
+// each calls do for all hands concurrently.
 func (t *trialRun) each(do func(i int, h *hand) error) error {
 	return t.all().Each(func(i int) error { return do(i, t.hands[i]) })
 }
 
-// asLost marks an error that a lost hand may have caused. A hand that has begun must still
-// know of its run.
+// asLost marks an error that a lost hand may have caused. A hand that has begun must still know its
+// run.
 func (t *trialRun) asLost(ctx context.Context, err error) error {
 	return t.all().AsLost(ctx, err, func(ctx context.Context, i int) (err error) {
 		if h := t.hands[i]; h.started.Run == "" {
@@ -88,12 +86,12 @@ func (t *trialRun) asLost(ctx context.Context, err error) error {
 	})
 }
 
-// startLimit bounds the retries of a start that reaches no server: a node's rules follow a
+// startLimit limits the retries of a start that reaches no server: a node's rules follow a
 // Service's new endpoints with a delay (kube-proxy's minSyncPeriod is a second).
 const startLimit = 10 * time.Second
 
-// start starts the generators, each with its share of the schedule. A start that
-// fails leaves nothing behind.
+// start starts the generators, each with its share of the schedule. A start that fails leaves
+// nothing behind.
 func (t *trialRun) start(ctx context.Context, spec load.Spec) error {
 	specs, err := spec.Split(len(t.hands))
 	if err != nil {
@@ -109,8 +107,8 @@ func (t *trialRun) start(ctx context.Context, spec load.Spec) error {
 	return err
 }
 
-// clockSet corrects the offsets if the generator's clock was set ahead after they were
-// measured but before its start, which it reports by its new time.
+// clockSet corrects the offsets if the generator's clock was set ahead after they were measured but
+// before its start, which it reports by its new time.
 func (t *trialRun) clockSet(ahead time.Duration) {
 	t.clockAhead += ahead
 	for node := range t.skew {
@@ -130,14 +128,14 @@ func (h *hand) start(ctx context.Context, spec load.Spec) (err error) {
 	}
 }
 
-// startAhead is how long before its start several generators are first told of a schedule:
-// they connect in the meantime. One whose connections come later rejects the schedule, and all
-// are told again, with twice the time.
+// startAhead is the initial time between announcing a schedule to several generators and its start.
+// They connect in the meantime. A generator whose connections come later rejects the schedule, and
+// it is announced to all again, with twice the time.
 const startAhead = 500 * time.Millisecond
 
 // startTogether starts all hands at one instant, each by its own clock, and returns at that
-// instant. What punctual hands sent in a failed start is no part of the trial: before all are
-// told again, worker and proxies are read anew.
+// instant. What punctual hands sent in a failed start is not part of the trial: before the next
+// attempt it reads worker and proxies anew.
 func (t *trialRun) startTogether(ctx context.Context, specs []load.Spec) error {
 	first := true
 	for ahead := max(startAhead, t.d.ahead); ; ahead *= 2 {
@@ -154,7 +152,7 @@ func (t *trialRun) startTogether(ctx context.Context, specs []load.Spec) error {
 			spec.StartAtUnixNS = at.Add(h.before.Ahead).UnixNano()
 			err := h.start(ctx, spec)
 			if answer := (*jsonhttp.StatusError)(nil); errors.As(err, &answer) {
-				return err // it is there, and refuses
+				return err // it is present, and rejected the schedule
 			}
 			return t.all().Lost(err)
 		})
@@ -173,17 +171,17 @@ func (t *trialRun) startTogether(ctx context.Context, specs []load.Spec) error {
 	}
 }
 
-// nextAhead is how long before its start generators are told of the next schedule, after a
-// start that took this much of its time: twice that, and no less than half of the previous
-// value, as one quick start says little about the next.
+// nextAhead returns the time between announcement and start of the next schedule, after a start
+// that took this long: twice that, but at least half of the previous value, since one quick start
+// says little about the next.
 func nextAhead(ahead, took time.Duration) time.Duration { return max(ahead/2, 2*took) }
 
-// stopEvery is how often the generator is asked whether its run has ended: requests already
-// due are waited for.
+// stopEvery is the interval of checks whether the generator's run has ended, which takes until the
+// requests already due have finished.
 const stopEvery = 20 * time.Millisecond
 
-// stop ends the generators' runs, if any, also if the run itself was cancelled. A pod's next
-// trial cannot start before.
+// stop ends the generators' runs, if any, even if the run itself was canceled. A pod's next trial
+// cannot start before.
 func (t *trialRun) stop(ctx context.Context) {
 	ctx, cancel := ending.Within(ctx, site.StopTimeout)
 	defer cancel()
@@ -201,7 +199,8 @@ func (t *trialRun) stop(ctx context.Context) {
 	})
 }
 
-// intervals are the intervals, from number from on, that have ended at all generators, merged.
+// intervals returns the merged intervals, starting at number from, that have ended at all
+// generators.
 func (t *trialRun) intervals(ctx context.Context, from int) ([]load.Summary, error) {
 	all := make([][]load.Summary, len(t.hands))
 	err := t.each(func(i int, h *hand) error {
@@ -218,8 +217,8 @@ func (t *trialRun) intervals(ctx context.Context, from int) ([]load.Summary, err
 	return together(all), err
 }
 
-// together merges the intervals of several generators as if one had sent all requests. Its
-// median is the mean of theirs, weighted by requests: near enough to see whether latency is
+// together merges the intervals of several generators as if one had sent all requests. Its median
+// is the mean of theirs, weighted by requests, which is close enough to see whether latency is
 // steady.
 func together(all [][]load.Summary) []load.Summary {
 	out := all[0]
@@ -240,7 +239,7 @@ func together(all [][]load.Summary) []load.Summary {
 	return out
 }
 
-// endAfter ends all schedules with an interval.
+// endAfter ends all schedules after an interval.
 func (t *trialRun) endAfter(ctx context.Context, interval int) error {
 	return t.each(func(_ int, h *hand) error {
 		_, err := h.api.StopAfter(ctx, h.started.Run, interval)
@@ -248,8 +247,8 @@ func (t *trialRun) endAfter(ctx context.Context, interval int) error {
 	})
 }
 
-// result is what the generators recorded, once all have ended: of several the sum, with each
-// one's part in the window.
+// result returns what the generators recorded, once all have ended: the sum, with each one's part
+// in the window.
 func (t *trialRun) result(ctx context.Context, from, to int) (out *load.Result, hands []record.Hand, err error) {
 	if len(t.hands) == 1 {
 		out, err = t.client.api.Result(ctx, t.started.Run)
@@ -262,8 +261,8 @@ func (t *trialRun) result(ctx context.Context, from, to int) (out *load.Result, 
 	return out, hands, nil
 }
 
-// sum adds up the hands' records while they are read. Clocks are compared before that: a
-// connection to a pod carries no answers while it is full of an unread record.
+// sum adds up the hands' records while reading them. Clocks are compared first: a connection to a
+// pod carries no responses while it is full of an unread record.
 func (t *trialRun) sum(ctx context.Context, from, to int) (*load.Result, []record.Hand, error) {
 	if err := t.clocks(ctx, func(h *hand) *hands.Clock { return &h.after }); err != nil {
 		return nil, nil, err
@@ -295,20 +294,19 @@ func (t *trialRun) sum(ctx context.Context, from, to int) (*load.Result, []recor
 	if err != nil {
 		return nil, nil, err
 	}
-	out.Spec.Connections = t.spec.Connections // at rate max nothing says that they are shares
+	out.Spec.Connections = t.spec.Connections // at rate max nothing shows that they are shares
 	return out, hands, nil
 }
 
-// complete returns the hands, and moves their streams to the first one's clock. It fails if
-// one was gone before the window ended, before interval number to: the rest would pass for
-// all.
+// complete returns the hands, and shifts their streams to the first one's clock. It fails if a hand
+// was gone before the end of the window, before interval number to: the rest would pass for all.
 func (t *trialRun) complete(streams []*load.Stream, to int) ([]record.Hand, error) {
 	out := make([]record.Hand, len(streams))
 	for i, s := range streams {
 		h := t.hands[i]
 		if end := int64(to) * int64(dataplane.Of(t.o.Study).Interval); s.Interrupted || s.EndNS < end || s.Count < to {
 			ended := fmt.Sprintf("load pod %s ended %v after its start, before the window did", h.pod.Name, time.Duration(s.EndNS).Round(time.Millisecond))
-			if !s.Interrupted { // it is there, and did what it was told
+			if !s.Interrupted { // it is present, and followed the schedule
 				return nil, fmt.Errorf("%s: it was told too late where to stop, at %v, and then ended at once", ended, time.Duration(end))
 			}
 			return nil, t.all().Lost(errors.New(ended))
@@ -332,9 +330,9 @@ func (t *trialRun) clocks(ctx context.Context, of func(*hand) *hands.Clock) erro
 }
 
 // measureSkew compares the generator's clock with this machine's, and those of other nodes'
-// observers with the generator's; on its own node they are one clock. Kubelets' clocks on
-// other nodes count as the generator's: their offset moves a part's window without changing
-// its length.
+// observers with the generator's; on its own node they are the same clock. Kubelets' clocks on
+// other nodes count as the generator's: their offset shifts a part's window without changing its
+// length.
 func (t *trialRun) measureSkew(ctx context.Context) error {
 	generator, err := t.client.api.Clock(ctx)
 	if err != nil {

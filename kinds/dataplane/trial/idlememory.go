@@ -10,8 +10,8 @@ import (
 )
 
 // idleMemory reads each part's memory before the trial's first request, for studies that price
-// memory; nil for others, and with kubelets, whose samples may date from the trial before.
-// Reading it walks page tables, so it comes before the generator starts.
+// memory. It returns nil for others, and with kubelets, whose samples may date from the previous
+// trial. The reading walks page tables, so it precedes the start of the generator.
 func (t *trialRun) idleMemory(ctx context.Context) (map[string]int64, error) {
 	if t.d.Kubelets || dataplane.Of(t.o.Study).Bill == nil || !t.o.Study.Measured(study.MeasureMemory) {
 		return nil, nil
@@ -31,7 +31,7 @@ func (t *trialRun) idleMemory(ctx context.Context) (map[string]int64, error) {
 	return out, nil
 }
 
-// withIdle adds idle memory to that at the end of the window.
+// withIdle adds idle memory to the memory at the end of the window.
 func withIdle(memory map[string]record.Memory, idle map[string]int64) {
 	for part, m := range memory {
 		m.IdlePSSBytes = idle[part]

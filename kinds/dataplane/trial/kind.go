@@ -15,12 +15,12 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Kind is the kind of study that sends requests through sidecars.
+// Kind runs data-plane trials, which send requests through sidecars.
 var Kind runner.Kind = dataPlane{}
 
 type dataPlane struct{}
 
-// Check implements [Kind]: it finds what the generator would refuse.
+// Check implements [Kind]: it finds what the generator would reject.
 func (dataPlane) Check(plan *study.Plan) error {
 	t := newTopology("check", plan)
 	for _, cell := range plan.Cells {
@@ -50,7 +50,7 @@ func (dataPlane) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) (
 	return o.Mesh.Check(ctx, o.Lab.RESTConfig(), Asks(plan).Proxies)
 }
 
-// Asks is what a plan requires of the installed mesh.
+// Asks returns what a plan requires of the installed mesh.
 func Asks(plan *study.Plan) mesh.Asked {
 	out := mesh.Asked{Proxies: newTopology("", plan).proxies()}
 	for _, cell := range plan.Cells {
@@ -81,10 +81,10 @@ func (dataPlane) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage,
 	return d, nil
 }
 
-// Changes implements [Kind]: all of it is in the run's namespace.
+// Changes implements [Kind]: all changes are in the run's namespace.
 func (dataPlane) Changes(context.Context, *runner.Options, *study.Plan) ([]journal.Planned, error) {
 	return nil, nil
 }
 
-// Remains implements [Kind]: such a run makes nothing outside its namespace.
+// Remains implements [Kind]: such a run creates nothing outside its namespace.
 func (dataPlane) Remains(context.Context, *rest.Config) error { return nil }

@@ -19,19 +19,19 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// overdue is how much longer a schedule lasts with kubelets: it continues before the window
+// overdue is the additional length of a schedule with kubelets: it continues before the window
 // until each container was sampled under its load, and after it until each was sampled again.
 const overdue = 2 * (kubelet.Longest + kubelet.Patience)
 
-// kubelets asks the kubelets of nodes.
+// kubelets returns a reader for the kubelets of nodes.
 func (d *deployed) kubelets() kubelet.Reader { return kubelet.Through(d.Kube.CoreV1().RESTClient()) }
 
-// sampledBy is a target as kubelets know it.
+// sampledBy returns a target's identity for kubelets.
 func sampledBy(t observe.Target) kubelet.Container {
 	return kubelet.Container{Pod: t.Pod, Name: t.Container}
 }
 
-// wanted are the containers of targets, by node.
+// wanted returns the containers of targets, by node.
 func wanted(targets map[string][]observe.Target) map[string][]kubelet.Container {
 	out := map[string][]kubelet.Container{}
 	for node, all := range targets {
@@ -42,9 +42,8 @@ func wanted(targets map[string][]observe.Target) map[string][]kubelet.Container 
 	return out
 }
 
-// checkPace asks the kubelets before the first trial, and rejects a study whose window is too
-// short for their samples. It does not measure their interval if the window is long enough for
-// any.
+// checkPace queries the kubelets before the first trial, and rejects a study whose window is too
+// short for their samples. It does not measure their interval if the window is long enough for any.
 func (d *deployed) checkPace(ctx context.Context) error {
 	if !d.Kubelets {
 		return nil
@@ -75,10 +74,10 @@ func (d *deployed) checkPace(ctx context.Context) error {
 	return nil
 }
 
-// windowAmongSamples fixes the window once each container was sampled under the load that
-// ended the warm-up, and keeps the generator running until each was sampled after the window's
-// end: the kubelets' counters are interpolated between two samples, which requires the same
-// load on both sides of an edge.
+// windowAmongSamples fixes the window once each container was sampled under the load that ended the
+// warm-up, and keeps the generator running until each was sampled after the end of the window: the
+// kubelets' counters are interpolated between two samples, which requires the same load on both
+// sides of an edge.
 func (t *trialRun) windowAmongSamples(ctx context.Context, finished int) (observed, error) {
 	watch := t.askKubelets(ctx, t.d.kubelets())
 	defer watch.Stop()
@@ -96,7 +95,7 @@ func (t *trialRun) windowAmongSamples(ctx context.Context, finished int) (observ
 	return observed{from: from, to: to, kubelets: watch}, nil
 }
 
-// askKubelets starts asking those of the trial's nodes.
+// askKubelets starts querying the kubelets of the trial's nodes.
 func (t *trialRun) askKubelets(ctx context.Context, read kubelet.Reader) *kubelet.Watch {
 	watch := kubelet.Start(ctx, read, wanted(t.targets), kubelet.Every(dataplane.Of(t.o.Study).Window))
 	watch.Ahead, watch.MayEnd = t.clockAhead, map[kubelet.Container]bool{}
@@ -110,8 +109,8 @@ func (t *trialRun) askKubelets(ctx context.Context, read kubelet.Reader) *kubele
 	return watch
 }
 
-// amongSamples are the first interval of the window and the one after it. It returns once the
-// window has passed, by the generator's clock and by the nodes' samples, whose clocks may
+// amongSamples returns the first interval of the window and the one after its end. It returns once
+// the window has passed, by the generator's clock and by the nodes' samples, whose clocks may
 // differ.
 func (t *trialRun) amongSamples(ctx context.Context, watch *kubelet.Watch, finished int) (from, to int, err error) {
 	interval, begin := dataplane.Of(t.o.Study).Interval, time.Unix(0, t.started.StartUnixNS)
@@ -129,15 +128,15 @@ func (t *trialRun) amongSamples(ctx context.Context, watch *kubelet.Watch, finis
 	from = max(finished, intervalAt(begin, first, interval))
 	to = from + int(dataplane.Of(t.o.Study).Window/interval)
 	end := begin.Add(time.Duration(to) * interval)
-	// The account of its CPU reports a container that is gone by now.
+	// The CPU account reports a container that is gone by now.
 	if _, err := watch.Await(ctx, end); err != nil && ctx.Err() != nil {
 		return 0, 0, err
 	}
 	return from, to, wake.Pause(ctx, end.Sub(t.now()))
 }
 
-// refuseAhead names a node whose clock is so far ahead of the generator's that the window of
-// its containers would begin before the load did.
+// refuseAhead names a node whose clock is so far ahead of the generator's that the window of its
+// containers would begin before the load.
 func (t *trialRun) refuseAhead(watch *kubelet.Watch, loaded time.Duration) error {
 	for _, node := range slices.Sorted(maps.Keys(t.targets)) {
 		if least, sampled := watch.AtLeastAhead(node); sampled && least-t.clockAhead > loaded {
@@ -148,14 +147,14 @@ func (t *trialRun) refuseAhead(watch *kubelet.Watch, loaded time.Duration) error
 	return nil
 }
 
-// intervalAt is the first interval that begins at a time or later.
+// intervalAt returns the first interval that begins at a time or later.
 func intervalAt(begin, at time.Time, interval time.Duration) int {
 	return int((at.Sub(begin) + interval - 1) / interval)
 }
 
-// compareKubelets checks how far the nodes' clocks are from the generator's, which sets the
-// window. An offset moves the window of their containers within a load that is the same before
-// and after; it must not move it to before the load.
+// compareKubelets checks how far the nodes' clocks are from the generator's, which determines the
+// window. An offset shifts the window of their containers within a load that is the same before and
+// after; it must not shift it to before the load.
 func (t *trialRun) compareKubelets(watch *kubelet.Watch, begin time.Time) {
 	loaded := begin.Sub(time.Unix(0, t.started.StartUnixNS))
 	for _, node := range slices.Sorted(maps.Keys(t.targets)) {
@@ -163,7 +162,7 @@ func (t *trialRun) compareKubelets(watch *kubelet.Watch, begin time.Time) {
 		least, most = least-t.clockAhead, most-t.clockAhead
 		switch {
 		case !known:
-		case least > most: // it cannot be both, unless it changed
+		case least > most: // contradictory, unless it changed
 			t.seen.Unread = append(t.seen.Unread, record.Check{Name: "kubelet-clocks",
 				Detail: fmt.Sprintf("the clock of node %s, or of this machine, was set by at least %.3g s while samples were taken: the CPU of its containers is of a window of another length", node, (least - most).Seconds())})
 		case least > loaded:
@@ -177,8 +176,8 @@ func (t *trialRun) compareKubelets(watch *kubelet.Watch, begin time.Time) {
 	}
 }
 
-// usedBy is what a target used from a to b. Whether samples are too far apart for that the
-// rules judge.
+// usedBy returns what a target used from a to b. The rules judge whether samples are too far apart
+// for that.
 func usedBy(watch *kubelet.Watch, node string, target observe.Target, a, b time.Time) (kubelet.Usage, error) {
 	u, err := watch.CPU(node, sampledBy(target), a, b)
 	if short := (*kubelet.ShortError)(nil); errors.As(err, &short) {
@@ -187,16 +186,15 @@ func usedBy(watch *kubelet.Watch, node string, target observe.Target, a, b time.
 	return u, err
 }
 
-// seldomError says that samples are too far apart for a window, all in seconds.
+// seldomError reports that samples are too far apart for a window, in seconds.
 type seldomError struct{ gap, limit, window float64 }
 
 func (e *seldomError) Error() string {
 	return fmt.Sprintf("the kubelet sampled its CPU counters %.1f s apart, limit %.1f s in a window of %.0f s", e.gap, e.limit, e.window)
 }
 
-// sampledCosts turns the kubelets' samples into the trial's CPU and memory. What
-// they do not tell is noted: where a part has no CPU the trial is not valid, the
-// machine's as a whole is context.
+// sampledCosts turns the kubelets' samples into the trial's CPU and memory. It records gaps: if a
+// part has no CPU the trial is invalid; the CPU of the whole machine is only context.
 func (t *trialRun) sampledCosts(out *record.Trial, watch *kubelet.Watch) {
 	out.CPU, out.Sampled, out.Memory = map[string]record.CPU{}, map[string]record.Sampled{}, map[string]record.Memory{}
 	t.seen.Source = record.ObservedKubelet

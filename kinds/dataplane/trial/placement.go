@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// findPlaces chooses nodes for a plan's pods from those that the cluster has now, the
-// same that trials of the run had before; nil for a plan that leaves them to Kubernetes.
+// findPlaces chooses nodes for a plan's pods from those that the cluster has now, the same as in
+// earlier trials of the run; nil for a plan that leaves them to Kubernetes.
 func findPlaces(ctx context.Context, l lab.Lab, plan *study.Plan, recorded []record.Trial) (dataplane.Places, error) {
 	if !dataplane.Placed(plan) {
 		return nil, nil
@@ -33,7 +33,8 @@ func findPlaces(ctx context.Context, l lab.Lab, plan *study.Plan, recorded []rec
 	return dataplane.ChoosePlaces(plan, open, dataplane.PlacesKept(recorded), hint)
 }
 
-// openNodes are the nodes that the scheduler may put any pod on; a factor wants to know.
+// openNodes returns the nodes where the scheduler may put any pod; factor is the one that needs
+// them.
 func openNodes(ctx context.Context, l lab.Lab, factor string) ([]dataplane.NodeAt, error) {
 	kube, err := kubernetes.NewForConfig(l.RESTConfig())
 	if err != nil {
@@ -50,8 +51,8 @@ func openNodes(ctx context.Context, l lab.Lab, factor string) ([]dataplane.NodeA
 	return open, nil
 }
 
-// checkSpread refuses several generators whose requests may pass different proxies, by
-// the nodes that the cluster has now.
+// checkSpread rejects several generators whose requests may pass different proxies, judging by the
+// nodes that the cluster has now.
 func checkSpread(ctx context.Context, l lab.Lab, plan *study.Plan) error {
 	if !slices.ContainsFunc(plan.Cells, dataplane.Scattered) {
 		return nil
@@ -63,9 +64,8 @@ func checkSpread(ctx context.Context, l lab.Lab, plan *study.Plan) error {
 	return refuseSpread(plan, len(open))
 }
 
-// refuseSpread is checkSpread with so many nodes: where proxies on them carry requests,
-// those of a generator beside the worker's pod pass another way than those of one
-// elsewhere.
+// refuseSpread is checkSpread for a number of nodes: if node proxies carry requests, those of a
+// generator next to the worker's pod take another way than those of one elsewhere.
 func refuseSpread(plan *study.Plan, nodes int) error {
 	for _, cell := range plan.Cells {
 		if nodes > 1 && dataplane.Scattered(cell) {
@@ -76,13 +76,13 @@ func refuseSpread(plan *study.Plan, nodes int) error {
 	return nil
 }
 
-// nodeAt is a node as plans know it.
+// nodeAt describes a node for plans.
 func nodeAt(n *corev1.Node) dataplane.NodeAt {
 	return dataplane.NodeAt{Name: n.Name, Host: n.Labels[corev1.LabelHostname], Zone: site.Zone(n), Kind: site.Kind(n)}
 }
 
-// pin has a variant's pod run where the plan wants it, by its node's own label. One that may
-// run anywhere is back soon if it is lost with its node.
+// pin makes a variant's pod run where the plan requires it, by its node's own label. A pod that may
+// run anywhere returns soon if it is lost with its node.
 func (t topology) pin(v dataplane.Variant, pod *corev1.PodTemplateSpec) {
 	if at, ok := t.places[v.Place()]; ok {
 		pod.Spec.NodeSelector = map[string]string{corev1.LabelHostname: at.Host}
@@ -91,14 +91,14 @@ func (t topology) pin(v dataplane.Variant, pod *corev1.PodTemplateSpec) {
 	lab.LeaveDeadNodes(pod)
 }
 
-// findNodes notes of the pods' nodes what may be read.
+// findNodes records what may be read about the pods' nodes.
 func (d *deployed) findNodes(ctx context.Context) {
 	for _, name := range d.nodes() {
 		d.at[name] = d.NodeAt(ctx, name, d.at[name])
 	}
 }
 
-// on are the nodes of the trial's pods, and of the proxies on its way that may run anywhere.
+// on returns the nodes of the trial's pods, and of the proxies on its way that may run anywhere.
 func (t *trialRun) on() map[string]record.NodeAt {
 	out := map[string]record.NodeAt{}
 	for part, node := range map[string]string{record.PartGenerator: t.client.pod.Node, record.PartWorker: t.server.pod.Node} {

@@ -20,9 +20,9 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
-// profiles runs the trial's load once more, and profiles the proxies while it
-// does: the trial's own figures know nothing of it. What fails is in the
-// record; the error is only that of the context, or of the generator.
+// profiles repeats the trial's load and profiles the proxies meanwhile, so that the trial's own
+// figures are unaffected. Failures are recorded; the error is only that of the context or of the
+// generator.
 func (t *trialRun) profiles(ctx context.Context, out *record.Trial) ([]runner.Artefact, error) {
 	if t.d.profilers == nil {
 		return nil, nil
@@ -77,7 +77,7 @@ func (t *trialRun) profileFile(name string) string {
 // profileTarget is a container to profile.
 type profileTarget struct{ node, container string }
 
-// profiledParts are the proxies of the trial.
+// profiledParts returns the proxies of the trial.
 func (t *trialRun) profiledParts() map[string]profileTarget {
 	out := map[string]profileTarget{}
 	for part, pod := range t.proxies {
@@ -90,14 +90,14 @@ func (t *trialRun) profiledParts() map[string]profileTarget {
 	return out
 }
 
-// takenProfile is a node's answer, or why there is none.
+// takenProfile is a node's response, or the reason why there is none.
 type takenProfile struct {
 	answer node.Answer
 	err    error
 }
 
-// takeProfiles has the nodes profile the parts, all at the same time, and reads
-// the parts' CPU at two moments between.
+// takeProfiles makes the nodes profile the parts simultaneously, and reads the parts' CPU at two
+// times in between.
 func (t *trialRun) takeProfiles(ctx context.Context, parts map[string]profileTarget, how dataplane.Profiling) (before, after map[string]observe.Snapshot, taken map[string]takenProfile, err error) {
 	type result struct {
 		part string
@@ -151,12 +151,12 @@ func (t *trialRun) takeProfiles(ctx context.Context, parts map[string]profileTar
 		return nil, nil, nil, ctx.Err()
 	}
 	if observed != nil {
-		clear(before) // a profile without its cost is a profile
+		clear(before) // a profile without its cost is still a profile
 	}
 	return before, after, taken, nil
 }
 
-// profiled turns an answer into the record and its file.
+// profiled turns a response into the record and its file.
 func (t *trialRun) profiled(part string, taken takenProfile, how dataplane.Profiling) (record.Profiled, []runner.Artefact) {
 	out := record.Profiled{Part: part, Hz: how.Hz, Graph: how.Graph, Seconds: taken.answer.Seconds, Trust: taken.answer.Trust.User, Ended: taken.answer.Ended}
 	err := taken.err
@@ -182,8 +182,7 @@ func (t *trialRun) profiled(part string, taken takenProfile, how dataplane.Profi
 	return out, []runner.Artefact{{Profile: true, Name: name, Data: taken.answer.Pprof}}
 }
 
-// profiledCPU notes what a part used between two moments, if perf sampled at
-// both.
+// profiledCPU records what a part used between two times, if perf sampled at both.
 func (t *trialRun) profiledCPU(p *record.Profiled, before, after observe.Snapshot, answer node.Answer) {
 	began, ended := answer.BeganUnixNS, answer.BeganUnixNS+int64(answer.Seconds*1e9)
 	a, b := before.Targets[p.Part], after.Targets[p.Part]

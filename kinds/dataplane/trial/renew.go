@@ -18,14 +18,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// renewLook is the interval between looks at the pods while they are recreated.
+// renewLook is the polling interval while the pods are recreated.
 const renewLook = 50 * time.Millisecond
 
-// renew recreates all workloads' pods before the first trial of a block that should have new
-// ones, if the study says so. What pods happen to have is then drawn again, and becomes part
-// of the variation between blocks.
+// renew recreates all workloads' pods before the first trial of a block that should have new ones,
+// if the study requires that. The accidental properties of pods are then drawn again, and become
+// part of the variation between blocks.
 //
-// It returns since when, as that belongs to the block's time; zero if it recreated none.
+// It returns its start time, which belongs to the block's time, or zero if it recreated none.
 func (d *deployed) renew(ctx context.Context, block int) (began time.Time, err error) {
 	if d.block < 0 {
 		d.block = block
@@ -49,9 +49,9 @@ func (d *deployed) renew(ctx context.Context, block int) (began time.Time, err e
 	return began, nil
 }
 
-// replacePods deletes the pods of all workloads, and of the mesh's proxies that only the run
-// uses, and waits until they are gone, except for those that are [lab.PodLost]. Their
-// Deployments create others at once.
+// replacePods deletes the pods of all workloads, and of the mesh's proxies that only the run uses,
+// and waits until they are gone, except for those that are [lab.PodLost]. Their Deployments create
+// new ones at once.
 func (d *deployed) replacePods(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
@@ -60,7 +60,7 @@ func (d *deployed) replacePods(ctx context.Context) error {
 		apps[w.Name] = true
 	}
 	for _, pod := range d.others {
-		if pod.Namespace == d.Namespace { // else it is no part of the run
+		if pod.Namespace == d.Namespace { // else it is not part of the run
 			old[pod.UID] = true
 		}
 	}
@@ -119,11 +119,11 @@ func (d *deployed) Reconnect(ctx context.Context) error {
 	return d.configure(ctx)
 }
 
-// findEvery is the delay before pods that were not reached are looked for again.
+// findEvery is the delay before searching again for pods that were not reached.
 const findEvery = time.Second
 
-// findPods waits until the pods are ready, and connects to them. Pods count as ready for
-// almost a minute after their node has died: they are looked for again until all are reached.
+// findPods waits until the pods are ready, and connects to them. Pods count as ready for almost a
+// minute after their node has died, so it searches again until all are reached.
 func (d *deployed) findPods(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()

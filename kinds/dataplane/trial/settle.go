@@ -18,21 +18,21 @@ import (
 )
 
 const (
-	// toldQuiet is how long the control plane must have sent the sidecars nothing: many times
-	// its wait for more changes (Istio: 100 ms after each), and a moment for Envoy's threads.
+	// toldQuiet is the time for which the control plane must have sent the sidecars nothing: many
+	// times its debounce time (Istio: 100 ms after each change), plus a moment for Envoy's threads.
 	toldQuiet = 2 * time.Second
-	// toldProved is that time if each sidecar shows that it has exactly the servers' new
-	// endpoints: what else is on its way follows within a few times the control plane's wait.
+	// toldProved is that time if each sidecar shows that it has exactly the servers' new endpoints:
+	// anything else in flight follows within a few debounce times.
 	toldProved = 500 * time.Millisecond
 	toldLook   = 200 * time.Millisecond
-	// toldLimit bounds the wait. The trials show what is missing by then: their requests fail,
-	// or bypass the sidecars' statistics.
+	// toldLimit limits the wait. The trials show what is missing by then: their requests fail, or
+	// bypass the sidecars' statistics.
 	toldLimit = 30 * time.Second
 )
 
 // settle waits until the Services have the ready pods as endpoints, and the control plane has
-// told the sidecars. A pod is ready before its callers know of it: first connections would
-// find no endpoint, or pass a sidecar uncounted that has no listener for them yet.
+// notified the sidecars. A pod is ready before its callers know it: first connections would find no
+// endpoint, or pass uncounted through a sidecar that has no listener for them yet.
 func (d *deployed) settle(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, toldLimit)
 	defer cancel()
@@ -61,14 +61,14 @@ func (d *deployed) settle(ctx context.Context) error {
 }
 
 // awaitEndpoints waits until each Service has its pod as a ready endpoint, and no earlier pod.
-// Without the right to look it does not wait.
+// Without permission to read endpoints it does not wait.
 func (d *deployed) awaitEndpoints(ctx context.Context) error {
 	for v, w := range d.servers {
 		uid := ""
 		if role := d.workers[v]; role != nil {
 			uid = role.pod.UID
 		}
-		if study.Entering(record.Cell{study.FactorSidecars: w.Carrier}) { // where its Service leads to
+		if study.Entering(record.Cell{study.FactorSidecars: w.Carrier}) { // the Service leads to the gateway
 			uid = d.others[record.PartGateway].UID
 		}
 		for {
@@ -90,8 +90,8 @@ func (d *deployed) awaitEndpoints(ctx context.Context) error {
 	return nil
 }
 
-// hasReady reports that an endpoint is ready, and that all ready ones belong to the pod of
-// that UID ("": to any), as far as they name their pods.
+// hasReady reports whether an endpoint is ready, and all ready ones that name their pods belong to
+// the pod with that UID ("": any pod).
 func hasReady(slices []discoveryv1.EndpointSlice, uid string) (ready bool) {
 	for _, s := range slices {
 		for _, e := range s.Endpoints {
@@ -107,9 +107,9 @@ func hasReady(slices []discoveryv1.EndpointSlice, uid string) (ready bool) {
 	return ready
 }
 
-// haveServers reports whether each proxy shows that it knows the pod of every present server,
-// and no other. Proxies that cannot be asked, such as those on nodes, or that were told of
-// only some Services, show nothing.
+// haveServers reports whether each proxy shows that it knows the pod of every present server, and
+// no other. Proxies that cannot be queried, such as node proxies, or that only know some Services,
+// show nothing.
 func (d *deployed) haveServers(ctx context.Context) bool {
 	m, ok := d.o.Mesh.(mesh.Endpointed)
 	if !ok || len(d.onNodes) > 0 {
@@ -137,8 +137,8 @@ func (d *deployed) haveServers(ctx context.Context) bool {
 	return true
 }
 
-// awaitQuiet waits until the count of read has stood still for toldQuiet, or for toldProved
-// once proved says that the sidecars have what they need.
+// awaitQuiet waits until the count of read has stood still for toldQuiet, or for toldProved once
+// proved reports that the sidecars have what they need.
 func awaitQuiet(ctx context.Context, read func(context.Context) (float64, error), proved func(context.Context) bool) error {
 	last, since := -1.0, time.Now()
 	for {

@@ -10,14 +10,13 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// loadSpec is the generator's work in a cell. The schedule is long enough for the longest
+// loadSpec returns the generator's load in a cell. The schedule is long enough for the longest
 // warm-up; the runner stops it after the window.
 //
-// All trials of a block have the same seed, and Poisson arrivals repeat after a
-// window's length. So the windows of a block's cells, whenever their warm-ups end,
-// have the same arrivals, and what arrivals do to latency cancels in differences
-// inside the block (common random numbers: Law, "Simulation Modeling and
-// Analysis", chapter 11). Other blocks have other arrivals.
+// All trials of a block have the same seed, and Poisson arrivals repeat after the length of a
+// window. So the windows of a block's cells have the same arrivals, whenever their warm-ups end,
+// and the effect of arrivals on latency cancels in differences within the block (common random
+// numbers: Law, "Simulation Modeling and Analysis", chapter 11). Other blocks have other arrivals.
 func loadSpec(s *study.Study, cell record.Cell, url string, seed uint64) (load.Spec, error) {
 	levels, err := dataplane.LevelsOf(cell)
 	if err != nil {
@@ -53,7 +52,7 @@ func loadSpec(s *study.Study, cell record.Cell, url string, seed uint64) (load.S
 		spec.Headers = append(spec.Headers, load.Header{Name: name, Value: s.Load.Headers[name]})
 	}
 	if s.Load.TLS {
-		// The worker's certificate is its own, made at its start.
+		// The worker creates its own certificate at startup.
 		spec.TLS = &load.TLS{InsecureSkipVerify: true}
 	}
 	return spec, spec.Validate()

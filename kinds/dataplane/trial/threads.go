@@ -11,18 +11,17 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// workerCounter is a mesh whose proxies tell how connections spread over
-// their worker threads.
+// workerCounter is a mesh whose proxies report how connections spread over their worker threads.
 type workerCounter interface {
-	// AcceptedByWorker sorts the connections that a proxy accepted by its
-	// workers; rise has how far its counters rose.
+	// AcceptedByWorker counts the connections that a proxy accepted, by worker; rise is the
+	// increase of its counters.
 	AcceptedByWorker(rise map[string]float64) map[int]int64
 	// WorkerStat reports whether AcceptedByWorker uses a statistic.
 	WorkerStat(name string) bool
 }
 
-// threads turns the samples of threads around the window into the trial's, by part, and by
-// part and hand: each proxy has limits of its own. It records what cannot be read.
+// threads turns the samples of threads around the window into the trial's, by part, and by part and
+// hand: each proxy has its own limits. It records what cannot be read.
 func (t *trialRun) threads(out *record.Trial, sampled map[string]edges) {
 	if !t.o.Study.Measured(study.MeasureThreads) {
 		return
@@ -33,7 +32,7 @@ func (t *trialRun) threads(out *record.Trial, sampled map[string]edges) {
 		for _, target := range targets {
 			part := partOf(target.Name)
 			threads, err := threadsBetween(e.before.Targets[target.Name], e.after.Targets[target.Name])
-			if err != nil { // what a trial measured does not depend on it
+			if err != nil { // the trial's measurements do not depend on it
 				t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("threads of the %s were not measured: %v", strings.ReplaceAll(part, "_", " "), err))
 				continue
 			}
@@ -67,8 +66,8 @@ func addThreads(a, b record.Threads) record.Threads {
 	}
 }
 
-// workerConnections records how many connections each worker thread of a proxy accepted, that
-// of a part or of a part and hand. rise has how far its counters rose.
+// workerConnections records how many connections each worker thread of a proxy accepted, for the
+// proxy of a part or of a part and hand. rise is the increase of its counters.
 func (t *trialRun) workerConnections(out *record.Trial, name string, rise map[string]float64) {
 	mesh, ok := t.o.Mesh.(workerCounter)
 	if !ok {

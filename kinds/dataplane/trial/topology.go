@@ -18,17 +18,17 @@ import (
 type topology struct {
 	clients map[dataplane.Variant]mesh.Workload
 	servers map[dataplane.Variant]mesh.Workload
-	// replicas are how many pods a workload has, by name; one for others.
+	// replicas holds the number of a workload's pods, by name; one for others.
 	replicas map[string]int
-	// sink receives what sidecars send about requests; nil if none does.
+	// sink receives what sidecars send about requests; nil if none sends anything.
 	sink *mesh.Workload
-	// cells are the plan's.
+	// cells are the plan's cells.
 	cells []record.Cell
-	// places are nodes for variants that want one.
+	// places holds nodes for variants that require one.
 	places dataplane.Places
 }
 
-// newTopology lays out a Deployment for each variant of the plan's pods.
+// newTopology builds a Deployment for each variant of the plan's pods.
 func newTopology(namespace string, plan *study.Plan) topology {
 	t := topology{clients: map[dataplane.Variant]mesh.Workload{}, servers: map[dataplane.Variant]mesh.Workload{}, replicas: map[string]int{}, cells: plan.Cells}
 	for _, v := range dataplane.ClientVariants(plan) {
@@ -52,9 +52,9 @@ func proxyOf(v dataplane.Variant) *mesh.Proxy {
 	return &mesh.Proxy{Levels: v.Levels()}
 }
 
-// extensionsOf are the user's EnvoyFilters that a variant has.
+// extensionsOf returns the user-defined EnvoyFilters of a variant.
 func extensionsOf(s *study.Study, v dataplane.Variant) []mesh.Extension {
-	parts, _ := dataplane.Parts(v.Level(dataplane.FactorFilters)) // levels of a plan can be read
+	parts, _ := dataplane.Parts(v.Level(dataplane.FactorFilters)) // levels of a plan are valid
 	var out []mesh.Extension
 	for _, p := range parts {
 		if f, ok := dataplane.EnvoyFilterOf(s, p.File); ok && p.Kind == dataplane.PartEnvoyFilter {
@@ -79,7 +79,7 @@ func (t topology) workloads() []mesh.Workload {
 	return out
 }
 
-// replicasOf is how many pods a workload has.
+// replicasOf returns the number of a workload's pods.
 func (t topology) replicasOf(w mesh.Workload) int { return max(1, t.replicas[w.Name]) }
 
 // proxies lists the sidecars of all workloads.
@@ -93,7 +93,7 @@ func (t topology) proxies() []mesh.Proxy {
 	return out
 }
 
-// deployments are the Deployments of all workloads, decorated by the mesh.
+// deployments returns the Deployments of all workloads, decorated by the mesh.
 func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*appsv1.Deployment, error) {
 	var out []*appsv1.Deployment
 	add := func(w mesh.Workload, v dataplane.Variant, pod corev1.PodTemplateSpec) error {
@@ -117,8 +117,8 @@ func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*ap
 	}
 	for v, w := range t.servers {
 		pod := site.WorkerPod(w, images, run)
-		// No requests are sent before the worker has been configured, and it listens on all
-		// ports when it answers that: a probe would only take a second.
+		// No requests are sent before the worker has been configured, and when it acknowledges that
+		// it listens on all ports: a probe would only take a second.
 		pod.Spec.Containers[0].StartupProbe = nil
 		if err := add(w, v, pod); err != nil {
 			return nil, err
@@ -141,7 +141,7 @@ func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*ap
 	return out, nil
 }
 
-// services are the Services of the servers and of the sink, decorated by the mesh.
+// services returns the Services of the servers and of the sink, decorated by the mesh.
 func (t topology) services(m mesh.Mesh, run string) []*corev1.Service {
 	var out []*corev1.Service
 	add := func(w mesh.Workload) {
@@ -168,12 +168,12 @@ func (t topology) services(m mesh.Mesh, run string) []*corev1.Service {
 	return out
 }
 
-// endpointOf is where the worker receives a cell's requests.
+// endpointOf returns where the worker receives a cell's requests.
 func endpointOf(cell record.Cell, load study.Load) protocol.Endpoint {
 	return protocol.Of(cell[study.FactorProtocol]).Endpoint(load.TLS)
 }
 
-// url is where the generator sends a cell's requests.
+// url returns the URL of a cell's requests.
 func url(server mesh.Workload, cell record.Cell, load study.Load) string {
 	path := ""
 	if protocol.Of(cell[study.FactorProtocol]).Methods {

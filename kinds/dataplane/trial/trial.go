@@ -24,7 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// trialRun is one trial under way.
+// trialRun is one running trial.
 type trialRun struct {
 	d      *deployed
 	o      *runner.Options
@@ -35,42 +35,42 @@ type trialRun struct {
 	server *workerRole
 	spec   load.Spec
 	seen   verdict.Evidence
-	// way is what the cell's requests pass, proxies the pods of its existing proxies, and of
-	// sidecars that should not exist. more are those of further hands, by part and hand.
+	// way is the path of the cell's requests. proxies holds the pods of its existing proxies, and
+	// of sidecars that should not exist. more holds those of additional hands, by part and hand.
 	way     record.Way
 	proxies map[string]site.Pod
 	more    map[string]site.Pod
-	// beside are proxies on the trial's nodes that its requests do not pass, agents what
+	// beside holds the proxies on the trial's nodes that its requests do not pass, and agents what
 	// connects pods to the proxies of these nodes, on all or none; by node.
 	beside, agents map[string]site.Pod
-	// anew has, by node, why a proxy of beside was not the same throughout.
+	// anew holds, by node, why a proxy of beside was not the same throughout.
 	anew map[string]error
 
 	targets map[string][]observe.Target // by node
 	started loadcontrol.Started         // of the first hand
 	before  counters                    // before the start
 	skew    map[string]time.Duration    // by node: its observer's clock minus the generator's
-	// stepped is, by node, how far its clock had been set by the time of the comparison, by
-	// its observer; generatorStepped is the same for the generator's clock.
+	// stepped is, by node, how far its clock had been set by the time of the comparison, by its
+	// observer. generatorStepped is the same for the generator's clock.
 	stepped          map[string]int64
 	generatorStepped time.Duration
-	// clockAhead is how far the generator's clock is ahead of this machine's.
+	// clockAhead is the lead of the generator's clock over this machine's.
 	clockAhead time.Duration
-	// slowest is the longest answer of a pod in the warm-up.
+	// slowest is the longest response time of a pod in the warm-up.
 	slowest time.Duration
 }
 
-// counters are those of worker and proxies at one moment, of proxies by part, and by part and
-// hand.
+// counters holds the counters of worker and proxies at one time, those of proxies by part, and by
+// part and hand.
 type counters struct {
 	worker  workercontrol.Counters
 	proxies map[string]observe.ProxyStats
-	beside  map[string]observe.ProxyStats // of proxies that are not on the way, by node, as far as they answer
+	beside  map[string]observe.ProxyStats // proxies that are not on the way, by node, if they answer
 	configs map[string][]byte             // in force after the trial, only then
 }
 
-// observed is a window of the generator's intervals [from, to), with the nodes' snapshots or
-// the kubelets' samples.
+// observed is a window of the generator's intervals [from, to), with the nodes' snapshots or the
+// kubelets' samples.
 type observed struct {
 	from, to int
 	sampled  map[string]edges
@@ -80,7 +80,7 @@ type observed struct {
 // edges are a node's snapshots at the two edges of the window.
 type edges struct {
 	before, after observe.Snapshot
-	host          *observe.Host // beside the node, nil where there is none
+	host          *observe.Host // next to the node, nil if there is none
 }
 
 // newTrial prepares a cell's trial.
@@ -112,7 +112,7 @@ func newTrial(ctx context.Context, d *deployed, o *runner.Options, job runner.Jo
 	return t, nil
 }
 
-// findTargets lists the containers that the trial's cost is read from.
+// findTargets lists the containers whose counters give the trial's cost.
 func (t *trialRun) findTargets() {
 	t.targets = map[string][]observe.Target{}
 	add := func(part string, pod site.Pod, container string) {
@@ -150,15 +150,15 @@ func (t *trialRun) findTargets() {
 			t.targets[pod.Node] = append(t.targets[pod.Node], target)
 			continue
 		}
-		for target.Container = range pod.Containers { // a pod's own samples are cAdvisor's, and rare
+		for target.Container = range pod.Containers { // a pod's own samples come from cAdvisor, and are rare
 			t.targets[pod.Node] = append(t.targets[pod.Node], target)
 		}
 	}
 	t.d.WithNodesHere(t.targets)
 }
 
-// measure runs the trial and returns its record, not judged yet, and its histogram log. An
-// error means that the trial could not be completed.
+// measure runs the trial and returns its record, not judged yet, and its histogram log. An error
+// means that the trial could not be completed.
 func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	out := record.Trial{Schema: record.Schema, Cell: t.cell, Deployment: t.d.deployment, Way: t.way, IdleNodes: len(t.beside), NodeAgents: len(t.agents), AgentForSidecars: t.agentServes(),
 		Nodes: t.on(), Started: time.Now().UTC()}
@@ -231,7 +231,7 @@ func (t *trialRun) measure(ctx context.Context) (record.Trial, []byte, error) {
 	return out, log.Bytes(), nil
 }
 
-// counted records what was read at the window's edges.
+// counted records the readings at the edges of the window.
 func (t *trialRun) counted(out *record.Trial, sampled map[string]edges, idle map[string]int64) {
 	t.onlyWhole(out, func(node string, target observe.Target) error {
 		_, err := sampled[node].after.Targets[target.Name].Since(sampled[node].before.Targets[target.Name])
@@ -246,7 +246,7 @@ func (t *trialRun) counted(out *record.Trial, sampled map[string]edges, idle map
 	t.seen.Edges = t.edges(out.Window, sampled)
 }
 
-// besideWait bounds the reading of a proxy that no request of the trial passes.
+// besideWait limits the reading of a proxy that no request of the trial passes.
 const besideWait = 5 * time.Second
 
 // count reads the counters of worker and proxies.
@@ -280,7 +280,7 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 	}
 	for node, pod := range t.beside {
 		group.Go(func() error {
-			// No request depends on one that does not answer: the evidence lacks it. A request
+			// Requests do not depend on it. If it does not answer, the evidence lacks it. A query
 			// to a node that is gone would hang until TCP gives up.
 			limited, cancel := context.WithTimeout(ctx, besideWait)
 			defer cancel()
@@ -292,7 +292,7 @@ func (t *trialRun) count(ctx context.Context) (counters, error) {
 			return nil
 		})
 	}
-	err := group.Wait() // c is whole only after this
+	err := group.Wait() // c is complete only after this
 	return c, err
 }
 
@@ -309,8 +309,8 @@ func (t *trialRun) readConfigs(ctx context.Context) (map[string][]byte, error) {
 	return out, nil
 }
 
-// window fixes the window after the intervals finished so far, arms the
-// observers and the generator, and waits until it has passed.
+// window fixes the window after the intervals finished so far, arms the observers and the
+// generator, and waits until it has passed.
 func (t *trialRun) window(ctx context.Context, finished int) (observed, error) {
 	if t.d.Kubelets {
 		return t.windowAmongSamples(ctx, finished)
@@ -362,10 +362,10 @@ func (t *trialRun) window(ctx context.Context, finished int) (observed, error) {
 	return observed{from: from, to: to, sampled: sampled}, nil
 }
 
-// firstInterval is the first interval of a window that can still be armed at now: its edge is
-// far enough ahead for the two requests that arm generator and observers to arrive before it,
-// even if they take longer than any so far. If that would delay it by many intervals it does
-// not wait: the schedule ends, and the trial's check of the edges reports what went wrong.
+// firstInterval returns the first interval of a window that can still be armed at now: its edge is
+// far enough ahead for the two requests that arm generator and observers to arrive before it, even
+// if they take longer than any so far. If that would delay the window by many intervals it does not
+// wait: the schedule ends, and the trial's check of the edges reports the problem.
 func firstInterval(finished int, begin, now time.Time, interval, slowest time.Duration) int {
 	ahead := 60*time.Millisecond + 3*slowest
 	at := finished + 1
@@ -375,19 +375,19 @@ func firstInterval(finished int, begin, now time.Time, interval, slowest time.Du
 	return at
 }
 
-// How many intervals a schedule has beyond the longest warm-up and the window, at least, and
-// how many of them the window may begin late by. leastSpare is for short intervals: the
-// schedule must outlast a pause of this machine of some seconds.
+// Minimum number of intervals in a schedule beyond the longest warm-up and the window, and by how
+// many of them the window may begin late. leastSpare is for short intervals: the schedule must
+// outlast a pause of this machine of some seconds.
 const (
 	spareIntervals = 20
 	lateIntervals  = 12
 	leastSpare     = 10 * time.Second
 )
 
-// spare is how long a schedule that nobody ends continues beyond the longest warm-up and what
+// spare returns how long a schedule continues, unless ended, beyond the longest warm-up and what
 // follows it.
 func spare(interval time.Duration) time.Duration { return max(spareIntervals*interval, leastSpare) }
 
-// now is the time by the generator's clock, as far as known: on another machine an unknown
-// offset only moves the window.
+// now returns the time by the generator's clock, if known: on another machine an unknown offset
+// only shifts the window.
 func (t *trialRun) now() time.Time { return time.Now().Add(t.clockAhead) }

@@ -14,9 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// warmUp waits until latency and CPU are steady, at least the study's
-// minimum and at most its maximum. It returns how many intervals of the
-// generator have finished.
+// warmUp waits until latency and CPU are steady, at least the study's minimum and at most its
+// maximum. It returns the number of the generator's finished intervals.
 func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 	s := t.o.Study
 	begin := time.Now()
@@ -45,7 +44,7 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 				return record.Warmup{}, 0, err
 			}
 		}
-		t.slowest = max(t.slowest, time.Since(asked)/2) // of two questions
+		t.slowest = max(t.slowest, time.Since(asked)/2) // of two queries
 		for _, iv := range ended {
 			latency = append(latency, median(iv))
 			cpu = append(cpu, used)
@@ -74,11 +73,11 @@ func (t *trialRun) warmUp(ctx context.Context) (record.Warmup, int, error) {
 	}
 }
 
-// tellEvery is the shortest interval between two reports of a warm-up's progress.
+// tellEvery is the minimum interval between reports of a warm-up's progress.
 const tellEvery = time.Second
 
-// warmingWords describes a warm-up's progress: the last interval's median, in nanoseconds, and
-// the CPUs used; NaN for what is unknown.
+// warmingWords describes a warm-up's progress: the last interval's median, in nanoseconds, and the
+// CPUs used; NaN if unknown.
 func warmingWords(elapsed time.Duration, medianNS, cpus float64) string {
 	out := fmt.Sprintf("warming up for %.0f s", elapsed.Seconds())
 	if !math.IsNaN(medianNS) {
@@ -90,14 +89,14 @@ func warmingWords(elapsed time.Duration, medianNS, cpus float64) string {
 	return out
 }
 
-// watchCPU returns a function for how much CPU the trial's parts on the server's node have
-// used since its last call, in CPUs; nil with kubelets, whose samples are too rare.
+// watchCPU returns a function that returns the CPU used by the trial's parts on the server's node
+// since its last call, in CPUs. It returns nil with kubelets, whose samples are too rare.
 func (t *trialRun) watchCPU(ctx context.Context) (func(context.Context) (float64, error), error) {
 	if t.d.Kubelets {
 		return nil, nil
 	}
 	node := t.server.pod.Node
-	targets := without(t.targets[node], unpassed...) // which may end meanwhile
+	targets := without(t.targets[node], unpassed...) // those may end meanwhile
 	look := func(ctx context.Context) (observe.Snapshot, error) {
 		shot, err := t.d.Observers[node].Snapshot(ctx, targets, false)
 		if err != nil {
@@ -114,12 +113,12 @@ func (t *trialRun) watchCPU(ctx context.Context) (func(context.Context) (float64
 	}, err
 }
 
-// detectSteady reports whether a trial is steady, and if not, why.
+// detectSteady reports whether a trial is steady and, if not, why.
 func detectSteady(latency, cpu []float64) stat.Steady {
 	return stat.Warmup{Names: []string{"latency", "CPU"}}.Detect(latency, cpu)
 }
 
-// median is an interval's latency, or nothing if nothing completed in it.
+// median returns an interval's latency, or NaN if nothing completed in it.
 func median(iv load.Summary) float64 {
 	if iv.Completed == 0 {
 		return math.NaN()
@@ -127,8 +126,7 @@ func median(iv load.Summary) float64 {
 	return iv.P50NS
 }
 
-// cpuShare is how much CPU the trial's parts used between two snapshots, in
-// CPUs.
+// cpuShare returns the CPU used by the trial's parts between two snapshots, in CPUs.
 func cpuShare(before, after observe.Snapshot) float64 {
 	elapsed := float64(after.StartNS-before.StartNS-(after.SteppedNS-before.SteppedNS)) / 1e9
 	if elapsed <= 0 {

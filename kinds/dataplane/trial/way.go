@@ -20,13 +20,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// proxiesOf is how the mesh's proxies of a part are found.
+// proxiesOf says how to find the mesh's proxies of a part.
 func proxiesOf(m mesh.Mesh, part string) mesh.Proxies {
 	p, _ := record.ProxyOf(part)
 	return m.Proxies(p.Place)
 }
 
-// containersOf names the containers that make a part's proxy.
+// containersOf names the containers that make up a part's proxy.
 func containersOf(m mesh.Mesh, part string) []string { return proxiesOf(m, part).Containers }
 
 // nounOf names a proxy in messages.
@@ -35,8 +35,8 @@ func nounOf(part string) string {
 	return p.Noun
 }
 
-// findShared finds the proxies in pods of their own that the plan's requests pass, on the
-// nodes of the run's pods and elsewhere, and waits until they are ready.
+// findShared finds the proxies with their own pods that the plan's requests pass, on the nodes of
+// the run's pods and elsewhere, and waits until they are ready.
 func (d *deployed) findShared(ctx context.Context) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, site.ReadyTimeout, fmt.Errorf("it did not become ready within %v", site.ReadyTimeout))
 	defer cancel()
@@ -53,7 +53,7 @@ func (d *deployed) findShared(ctx context.Context) error {
 				return fmt.Errorf("mesh %s has no proxy that is %s", d.o.Mesh.Name(), p.Noun)
 			}
 			if p.Place != record.PlaceNode {
-				if proxies.Namespace == "" { // those of the run alone
+				if proxies.Namespace == "" { // those that belong to the run
 					proxies.Namespace = d.Namespace
 				}
 				if err := d.find(ctx, d.others, part, p.Place, proxies, ""); err != nil {
@@ -69,8 +69,8 @@ func (d *deployed) findShared(ctx context.Context) error {
 	return nil
 }
 
-// findOnNodes finds the proxies of nodes that have not been visited yet. Those of nodes
-// without a client or a server are on no cell's way.
+// findOnNodes finds the proxies of nodes that have not been visited yet. Those of nodes without a
+// client or a server are on no cell's way.
 func (d *deployed) findOnNodes(ctx context.Context, proxies mesh.Proxies, looked map[string]bool) error {
 	own := map[string]bool{}
 	for _, pod := range d.Pods() {
@@ -94,7 +94,7 @@ func (d *deployed) findOnNodes(ctx context.Context, proxies mesh.Proxies, looked
 	return nil
 }
 
-// nodesToo are the nodes of the run's pods, and those that share a machine with them: an
+// nodesToo returns the nodes of the run's pods, and those that share a machine with them: an
 // account of that machine needs all of them.
 func (d *deployed) nodesToo() []string {
 	here := map[string][]observe.Target{}
@@ -105,11 +105,11 @@ func (d *deployed) nodesToo() []string {
 	return slices.Sorted(maps.Keys(here))
 }
 
-// idleWait bounds the look for a proxy that no request depends on.
+// idleWait limits the search for a proxy that no request depends on.
 const idleWait = 5 * time.Second
 
-// findBeside is find for the proxy of a node that may have died with it: it gives up soon, and
-// says so.
+// findBeside is find for a node proxy that may have died with its node: it gives up soon, and
+// reports that.
 func (d *deployed) findBeside(ctx context.Context, proxies mesh.Proxies, node string) error {
 	limited, cancel := context.WithTimeoutCause(ctx, idleWait, fmt.Errorf("it did not become ready within %v", idleWait))
 	defer cancel()
@@ -122,8 +122,8 @@ func (d *deployed) findBeside(ctx context.Context, proxies mesh.Proxies, node st
 	return nil
 }
 
-// find records the pod of a proxy under a key, once. It waits for one that is not ready, or
-// does not answer, yet, but not for an error that will not change.
+// find records the pod of a proxy under a key, once. It waits for a pod that is not ready or does
+// not answer yet, but not for an error that will not change.
 func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key string, at record.Place, proxies mesh.Proxies, node string) error {
 	if _, known := into[key]; known {
 		return nil
@@ -136,7 +136,7 @@ func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key strin
 			into[key] = pod
 			return mesh.Fits(d.o.Mesh, at, pod.State)
 		}
-		if last == nil || ctx.Err() == nil { // else the end of the wait would pass for the cause
+		if last == nil || ctx.Err() == nil { // else the end of the wait would appear as the cause
 			last = err
 		}
 		if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) && !errors.Is(err, site.ErrUnobserved) {
@@ -153,8 +153,8 @@ func (d *deployed) find(ctx context.Context, into map[string]site.Pod, key strin
 	}
 }
 
-// wayOf is the way of a cell's requests between two pods, with the pod of each existing proxy:
-// those of the way, and sidecars of the two that should not exist.
+// wayOf returns the way of a cell's requests between two pods, with the pod of each existing proxy:
+// those on the way, and sidecars of the two that should not exist.
 func (d *deployed) wayOf(cell record.Cell, client, server site.Pod) (record.Way, map[string]site.Pod, error) {
 	way := study.WayOf(cell)
 	if client.Node == server.Node {
@@ -187,7 +187,7 @@ func (d *deployed) wayOf(cell record.Cell, client, server site.Pod) (record.Way,
 	return way, pods, nil
 }
 
-// has reports that a further hand already has this proxy: that of a node serves all hands
+// has reports whether an additional hand already has this proxy: a node proxy serves all hands
 // there, and is counted once.
 func (t *trialRun) has(part string, pod site.Pod) bool {
 	for name, there := range t.more {
@@ -198,7 +198,7 @@ func (t *trialRun) has(part string, pod site.Pod) bool {
 	return false
 }
 
-// ownNodes are those of the trial's pods.
+// ownNodes returns the nodes of the trial's pods.
 func (t *trialRun) ownNodes() map[string]bool {
 	out := map[string]bool{t.server.pod.Node: true}
 	for _, h := range t.hands {
@@ -207,7 +207,7 @@ func (t *trialRun) ownNodes() map[string]bool {
 	return out
 }
 
-// passedNodes are those, and the nodes of the waypoint or gateway on the way.
+// passedNodes returns ownNodes and the nodes of the waypoint or gateway on the way.
 func (t *trialRun) passedNodes() map[string]bool {
 	out := t.ownNodes()
 	for _, pods := range []map[string]site.Pod{t.proxies, t.more} {
@@ -218,7 +218,7 @@ func (t *trialRun) passedNodes() map[string]bool {
 	return out
 }
 
-// nodes are those of the trial's pods, and those that share a machine with them.
+// nodes returns the nodes of the trial's pods, and those that share a machine with them.
 func (t *trialRun) nodes() []string {
 	out := map[string][]observe.Target{}
 	for node := range t.ownNodes() {
@@ -246,22 +246,21 @@ func (t *trialRun) setBeside() {
 	}
 }
 
-// renewBeside finds proxies beside the way that were replaced since they were found: a
-// replacement before the trial costs the trial nothing. While the new one does not exist the
-// old one stays, which does not answer: the trial then lacks the figures of all, and the next
-// one looks again.
+// renewBeside finds proxies beside the way that were replaced since they were found: a replacement
+// before the trial does not affect the trial. Until the new proxy exists the old one stays, which
+// does not answer: the trial then lacks the figures of all, and the next trial searches again.
 func (t *trialRun) renewBeside(ctx context.Context) {
 	if len(t.beside) == 0 {
 		return
 	}
 	nodes, err := t.replaced(ctx)
 	if err != nil {
-		return // whether they are there shows by whether they answer
+		return // whether they exist shows by whether they answer
 	}
 	for _, node := range nodes {
 		old := t.beside[node]
 		delete(t.d.onNodes, node)
-		_ = t.d.findBeside(ctx, t.o.Mesh.Proxies(record.PlaceNode), node) // it tells, unless the trial is over
+		_ = t.d.findBeside(ctx, t.o.Mesh.Proxies(record.PlaceNode), node) // it reports the failure, unless the trial is over
 		if fresh, found := t.d.onNodes[node]; found {
 			t.beside[node] = fresh
 		} else {
@@ -270,7 +269,7 @@ func (t *trialRun) renewBeside(ctx context.Context) {
 	}
 }
 
-// replaced are the nodes whose proxies beside the way differ from those found.
+// replaced returns the nodes whose proxies beside the way differ from those found.
 func (t *trialRun) replaced(ctx context.Context) ([]string, error) {
 	proxies := t.o.Mesh.Proxies(record.PlaceNode)
 	pods, err := t.d.Kube.CoreV1().Pods(proxies.Namespace).List(ctx, metav1.ListOptions{LabelSelector: proxies.Selector})
@@ -283,8 +282,8 @@ func (t *trialRun) replaced(ctx context.Context) ([]string, error) {
 }
 
 // noteReplaced records which proxies beside the way were replaced since before the trial. What
-// passed the old ones is lost with their counters, and new ones may have none yet that could
-// have fallen.
+// passed the old ones is lost with their counters, and new ones may not have counters yet that
+// could have fallen.
 func (t *trialRun) noteReplaced(ctx context.Context) {
 	if len(t.beside) == 0 {
 		return
@@ -307,7 +306,7 @@ func (t *trialRun) noteAnew(node string, why error) {
 	t.anew[node] = why
 }
 
-// isStill reports that a pod is the one found before, with the same containers.
+// isStill reports whether a pod is the one found before, with the same containers.
 func isStill(pod *corev1.Pod, known site.Pod, containers []string) bool {
 	now := site.PodOf(pod)
 	return now.UID == known.UID && pod.DeletionTimestamp == nil &&
