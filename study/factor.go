@@ -22,7 +22,7 @@ type Scope string
 const (
 	ScopeTopology Scope = "topology"           // which pods have a sidecar
 	ScopePods     Scope = "pods"               // both pods, with or without sidecars
-	ScopeLoad     Scope = "load"               // the generator's behavior; the same pods serve every level
+	ScopeLoad     Scope = "load"               // the generator's behaviour; the same pods serve every level
 	ScopeProxies  Scope = "proxies"            // the sidecars of both pods
 	ScopeServer   Scope = "server proxy"       // the sidecar of the server pod
 	ScopeTimeline Scope = "timeline"           // which steps happen

@@ -305,7 +305,7 @@ func (p *Plan) Label(cell record.Cell) string {
 	return strings.Join(parts, " · ")
 }
 
-// BlockSize is the number of trials of a block.
+// BlockSize returns the number of trials of a block.
 func (p *Plan) BlockSize() int {
 	n := len(p.Cells)
 	for _, d := range p.doubled {
@@ -354,7 +354,7 @@ func adjacent(slots []Slot) bool {
 	return false
 }
 
-// shuffle is the Fisher-Yates shuffle (Knuth, The Art of Computer Programming, vol. 2, 3.4.2,
+// shuffle performs a Fisher-Yates shuffle (Knuth, The Art of Computer Programming, vol. 2, 3.4.2,
 // algorithm P). It is written out because a recorded seed must yield the same order in every
 // release of Go. The high word of a 128-bit product is uniform to within slots/2^64.
 func shuffle(slots []Slot, random *rand.PCG) {

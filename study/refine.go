@@ -14,7 +14,7 @@ const maxRefined = 127
 
 // between lists, in ascending order, the levels that a search may measure between two given ones.
 // It halves each interval at the geometric mean, since levels are compared as ratios, until
-// neighbors are within the tolerance.
+// neighbours are within the tolerance.
 func (f Factor) between(low, high, tolerance float64) []string {
 	if !(low > 0 && high > low && tolerance > 0) {
 		return nil
@@ -126,7 +126,7 @@ func (c Climb) Level(p *Plan, cell int) float64 {
 	return v
 }
 
-// Apart returns the maximum distance between neighboring levels of the search, relative to the
+// Apart returns the maximum distance between neighbouring levels of the search, relative to the
 // lower one, after every halving. Adjacent whole numbers do not count, since nothing lies between
 // them.
 func (c Climb) Apart(p *Plan) float64 {

@@ -133,8 +133,8 @@ func convergenceFindings() []finding.Def {
 	return append(out, study.Compared(reported, ""), hidden)
 }
 
-// ztunnelFindings are about the simulated ztunnels. Their pushes, bytes and missed changes are part
-// of the other findings.
+// ztunnelFindings returns findings about the simulated ztunnels. Their pushes, bytes and missed
+// changes are part of the other findings.
 func ztunnelFindings() []finding.Def {
 	out := finding.AtEach(record.UpTo99(), finding.Def{Name: FamilyZtunnelConvergence, Unit: finding.UnitMicroseconds, Section: SectionZtunnels,
 		Doc: "From commit to a ztunnel's ACK, over all changes and ztunnels that acknowledged them; convergence leaves ztunnels out."}, func(d *finding.Def) {
@@ -230,7 +230,7 @@ func costFindings() []finding.Def {
 	}
 }
 
-// sidecarFindings are about a real sidecar without requests, and its two processes.
+// sidecarFindings returns findings about a real sidecar without requests, and its two processes.
 func sidecarFindings() []finding.Def {
 	var out []finding.Def
 	for _, when := range []struct{ name, words, doc string }{

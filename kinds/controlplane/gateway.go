@@ -111,7 +111,7 @@ func checkRoutes(d *study.Decoder, p *study.Plan, cell record.Cell, l Levels) bo
 	return false
 }
 
-// gatewayFindings are about the routes of a real gateway.
+// gatewayFindings returns findings about the routes of a real gateway.
 func gatewayFindings() []finding.Def {
 	us := func(name, words, doc, section string) finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitMicroseconds, Words: words, Doc: doc, Section: section}

@@ -93,7 +93,8 @@ var namedLevers = asInstalled([]study.Factor{
 		InEnv("PILOT_ENABLE_XDS_CACHE").Labelled(study.OnOff("XDS cache")),
 })
 
-// otherEnvironment is the rest of istiod's environment, without the variables of levers.
+// otherEnvironment returns the factor for the rest of istiod's environment, without the variables
+// of levers.
 func otherEnvironment(levers []study.Factor) study.Factor {
 	return study.AsLever(study.Text(FactorIstiodEnv, study.ScopeIstiod, "",
 		"More of istiod's environment, NAME=VALUE with semicolons between them; a variable that is a lever goes by the lever's name.",

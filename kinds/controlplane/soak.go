@@ -20,7 +20,7 @@ const (
 	SlopeP99     = "convergence_p99_slope"
 )
 
-// soakFindings are the growth rates that a soak reports.
+// soakFindings returns the growth rates that a soak reports.
 func soakFindings() []finding.Def {
 	grows := func(name, unit, words, doc string) finding.Def {
 		return finding.Def{Name: name, Unit: unit, Probe: ProbeSoak, Source: finding.FromSoak, Section: SectionSoak, Signed: true, Words: words, Doc: doc}

@@ -76,7 +76,7 @@ func memoryFindings() []finding.Def {
 	return study.OfEach(study.MemoryParts, finding.Def{Name: study.FamilyMemory, Unit: finding.UnitBytes, Doc: "Proportional set size of %s.", Probe: study.MeasureMemory, Section: SectionMemory})
 }
 
-// threadFindings are about the threads of each proxy.
+// threadFindings returns findings about the threads of each proxy.
 func threadFindings() []finding.Def {
 	var out []finding.Def
 	for _, d := range []finding.Def{
@@ -107,7 +107,7 @@ func profileFindings() []finding.Def {
 	return out
 }
 
-// searchFindings are the limits of factors.
+// searchFindings returns the limits of factors.
 func searchFindings() []finding.Def {
 	return []finding.Def{
 		{Name: study.Highest + study.FactorRate, Unit: finding.UnitLevel, Doc: "Highest rate that meets a search's bound.", Probe: study.ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
@@ -124,8 +124,8 @@ type fit struct {
 	parts               []string
 }
 
-// fitFindings are a part's idle cost, and its cost per step along a numeric factor. Fits of proxies
-// have their own section.
+// fitFindings returns a part's idle cost, and its cost per step along a numeric factor. Fits of
+// proxies have their own section.
 func fitFindings() []finding.Def {
 	var out []finding.Def
 	for _, part := range study.FitParts {
@@ -171,12 +171,12 @@ var fits = []fit{
 	perFit("route", "each route before the one taken", []string{record.PartServerProxy}),
 }
 
-// perFit is a slope along a number of things.
+// perFit returns a slope along a number of things.
 func perFit(one, words string, parts []string) fit {
 	return fit{end: "_per_" + one, cpu: "CPU per request for " + words, cpuUnit: "ns/request/" + one, memory: "memory for " + words, memoryUnit: "bytes/" + one, parts: parts}
 }
 
-// hopFindings are the cost breakdown of the request path, by term and measure.
+// hopFindings returns the cost breakdown of the request path, by term and measure.
 func hopFindings() []finding.Def {
 	var out []finding.Def
 	for _, term := range (&Hops{Interception: true}).Terms() {

@@ -22,7 +22,7 @@ func ProbedParts() []string {
 	return out
 }
 
-// probeFindings are what probes count in the pods of parts.
+// probeFindings returns what probes count in the pods of parts.
 func probeFindings() []finding.Def {
 	var out []finding.Def
 	for _, p := range probe.All {

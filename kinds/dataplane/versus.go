@@ -47,7 +47,7 @@ func (m versusMeasure) finding(words, level, doc, section string) finding.Def {
 		Probe: study.ProbeVersus, Source: finding.FromVersus, Section: section, Signed: true}
 }
 
-// savedFindings are shares of what cells with filters in the server's proxy use that are saved
+// savedFindings returns shares of what cells with filters in the server's proxy use that are saved
 // without them, or with a Lua script instead, as named by published figures.
 func savedFindings() []finding.Def {
 	var out []finding.Def
@@ -60,7 +60,7 @@ func savedFindings() []finding.Def {
 	return out
 }
 
-// versusFindings are the relative differences between two levels of a factor.
+// versusFindings returns the relative differences between two levels of a factor.
 func versusFindings() []finding.Def {
 	var out []finding.Def
 	for _, m := range versusMeasures {

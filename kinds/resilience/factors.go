@@ -79,7 +79,7 @@ var scenarioFactors = []study.Factor{
 		Labelled(skipLabel),
 }
 
-// graphCarrier is the factor for what carries requests of services in the mesh.
+// graphCarrier returns the factor for what carries requests of services in the mesh.
 func graphCarrier() study.Factor {
 	f := study.Choice(study.FactorSidecars, study.ScopeTopology, study.SidecarsBoth,
 		"Who carries requests in Istio: the sidecars of both ends, ztunnel on their nodes (ambient), or ztunnel by way of one waypoint for all services (waypoint).",
@@ -122,7 +122,8 @@ func shared(f study.Factor, doc, def string) study.Factor {
 	return f
 }
 
-// sharedRate is the rate without max: a scenario needs to know the number of requests that are due.
+// sharedRate returns the rate factor without max: a scenario needs to know the number of requests
+// that are due.
 func sharedRate() study.Factor {
 	f := shared(study.Rate, "Requests scheduled per second by all clients together (open loop).", "100")
 	f.Examples = []string{"100", "1000"}

@@ -173,7 +173,7 @@ func graphTime(t *graph.ServiceTime) study.Object {
 	return study.TimeObject(&t.Distribution, &t.Mean, &t.Sigma, &t.Values)
 }
 
-// behaviour describes the worker behavior that a step changes.
+// behaviour describes the worker behaviour that a step changes.
 func behaviour(b *fault.Behaviour) study.Object {
 	return study.Object{Name: "set", Fields: []study.Field{
 		{Name: "service_time", Doc: "Service time.", Value: study.Optional(&b.ServiceTime, graphTime)},

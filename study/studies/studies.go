@@ -53,7 +53,7 @@ func Read(name string) ([]byte, error) {
 // Takes describes the argument STUDY on the command line.
 const Takes = "STUDY is the name of a shipped study, such as quick (`meshtrial study list` names all), the path of a study file, or - for standard input"
 
-// Hint is the hint for an unknown study name: the nearest name, if any is close, and the other
+// Hint returns the hint for an unknown study name: the nearest name, if any is close, and the other
 // accepted forms.
 func Hint(name string) string {
 	if hint := errs.Suggest(name, Names()); strings.HasSuffix(hint, "?") {

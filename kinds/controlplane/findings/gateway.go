@@ -70,7 +70,7 @@ func lastAck(e *record.Event) (at float64, ok bool) {
 	return at, len(e.Missed) == 0 && !math.IsInf(at, -1)
 }
 
-// orNever is [overChanges], but infinite if no route got that far.
+// orNever returns [overChanges], but infinite if no route got that far.
 func orNever(at []float64, lacking int, q float64) float64 {
 	if len(at) == 0 && lacking > 0 {
 		return math.Inf(1)
@@ -78,7 +78,7 @@ func orNever(at []float64, lacking int, q float64) float64 {
 	return overChanges(at, lacking, q)
 }
 
-// gatewayMeasures are about the routes of a real gateway.
+// gatewayMeasures returns measures of the routes of a real gateway.
 func gatewayMeasures(s *study.Study) []analysis.Measure {
 	routes := func(name string, of func(r routesAsked) float64) analysis.Measure {
 		return analysis.MeasureOf(name, func(o *analysis.Observations, t *record.Trial) float64 {

@@ -34,7 +34,8 @@ func ofControl(of func(c *record.Control) float64) func(*analysis.Observations, 
 // noneLeft is the share of lost pairs above which no change has reached any proxy.
 const noneLeft = 1 - 1e-9
 
-// overPairs is a percentile of the acknowledgement times over the change-proxy pairs of a group.
+// overPairs returns a percentile of the acknowledgement times over the change-proxy pairs of a
+// group.
 func overPairs(d finding.Def, of group) analysis.Measure {
 	q := float64(d.At)
 	m := analysis.MeasureOf(d.Name, func(o *analysis.Observations, t *record.Trial) float64 {
@@ -307,8 +308,8 @@ func istiodMemory(t *record.Trial) float64 {
 	return analysis.Positive(float64(m.CgroupBytes))
 }
 
-// stalenessMeasures are about stale endpoints: which proxies held them and, if real requests run,
-// what the requests met.
+// stalenessMeasures returns measures of stale endpoints: which proxies held them and, if real
+// requests run, what the requests met.
 func stalenessMeasures(traffic bool) []analysis.Measure {
 	out := []analysis.Measure{analysis.MeasureOf("stale_proxy_seconds_per_change", perChange(func(c *record.Control) float64 {
 		if c.Ztunnels > 0 && c.Proxies+c.Gateways+c.RealProxies == 0 {

@@ -124,10 +124,10 @@ func histogram(series map[string]float64, metric string) []bucket {
 	return out
 }
 
-// histogramQuantile is PromQL's histogram_quantile: linear interpolation within the quantile's
-// bucket, from 0 in the first one, and the upper bound of the last finite bucket for anything
-// beyond. first means that the quantile fell into the first bucket, where the value is mere
-// interpolation. The result is NaN without values or without a bucket to +Inf.
+// histogramQuantile implements PromQL's histogram_quantile: linear interpolation within the
+// quantile's bucket, from 0 in the first one, and the upper bound of the last finite bucket for
+// anything beyond. first means that the quantile fell into the first bucket, where the value is
+// mere interpolation. The result is NaN without values or without a bucket to +Inf.
 func histogramQuantile(q float64, buckets []bucket) (value float64, first bool) {
 	n := len(buckets)
 	if n < 2 || !math.IsInf(buckets[n-1].upto, 1) || buckets[n-1].count <= 0 {

@@ -98,7 +98,7 @@ func lives(o *analysis.Observations, of func(c *record.Control) string) []life {
 	return out
 }
 
-// fromSoak is the source of growth findings in a soak.
+// fromSoak returns the source of growth findings in a soak.
 func fromSoak() analysis.Source {
 	return analysis.Source{Of: finding.FromSoak, Add: func(o *analysis.Observations, f *record.Findings) {
 		if c := controlplane.Of(o.Plan.Study); c == nil || !c.Soak {

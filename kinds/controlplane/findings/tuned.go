@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// fromTuning is the source of the results of a tuning and the course of its search.
+// fromTuning returns the source of the results of a tuning and the course of its search.
 func fromTuning() analysis.Source {
 	return analysis.Source{Of: finding.FromTuning, Add: func(o *analysis.Observations, f *record.Findings) {
 		if o.Plan.Study.Tune != nil && len(o.Blocks) > 0 {

@@ -202,7 +202,7 @@ func cellAnswers(f record.Findings, c record.CellSummary) []string {
 	return out
 }
 
-// convergenceAnswers is the part about time.
+// convergenceAnswers returns the sentences about time.
 func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 	k := c.Control
 	plain := report.OwnValues(f)

@@ -115,7 +115,7 @@ func soakAnswers(f record.Findings) []string {
 	return out
 }
 
-// growthSentence is the answer for one figure.
+// growthSentence returns the answer for one figure.
 func growthSentence(s *record.Soak, g record.Growth, x record.Finding) string {
 	name, rate := soakNames[g.Finding], growthText(x).S
 	longer := ""

@@ -210,7 +210,7 @@ func (c *controlPlane) Reconnect(ctx context.Context) error {
 const populationTimeout = 15 * time.Minute
 
 // Remove reverts istiod and removes population, real pods and roles, even if the run itself was
-// canceled.
+// cancelled.
 func (c *controlPlane) Remove(ctx context.Context) error {
 	defer ending.Owe(ctx, "istiod as it was, and the simulated pods", "")()
 	ctx, cancel := ending.Within(ctx, site.RestoreTimeout+site.SlicesTime(c.slices))

@@ -192,7 +192,7 @@ func (w *aftermath) watch(ctx context.Context) (stop func()) {
 	return func() { cancel(); done.Wait() }
 }
 
-// look reads once, and records what it could not read. A canceled reading does not count.
+// look reads once, and records what it could not read. A cancelled reading does not count.
 func (w *aftermath) look(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()

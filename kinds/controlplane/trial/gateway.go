@@ -332,7 +332,7 @@ func (t *controlTrial) endRoutes(ctx context.Context) (err error) {
 	return nil
 }
 
-// stopRoutes ends requests that may still be sent, even if the run itself was canceled.
+// stopRoutes ends requests that may still be sent, even if the run itself was cancelled.
 func (t *controlTrial) stopRoutes(ctx context.Context) {
 	if t.c.gateway == nil {
 		return

@@ -281,7 +281,7 @@ func (t *controlTrial) endTraffic(ctx context.Context) error {
 	return nil
 }
 
-// stopTraffic ends what still runs of the traffic, even if the run itself was canceled.
+// stopTraffic ends what still runs of the traffic, even if the run itself was cancelled.
 func (t *controlTrial) stopTraffic(ctx context.Context) {
 	if t.traffic == nil {
 		return

@@ -302,7 +302,7 @@ func (t *controlTrial) awaitQuiet(ctx context.Context) error {
 	}
 }
 
-// stopFleet ends the fleet, even if the run itself was canceled.
+// stopFleet ends the fleet, even if the run itself was cancelled.
 func (t *controlTrial) stopFleet(ctx context.Context) {
 	ctx, cancel := ending.Within(ctx, site.StopTimeout)
 	defer cancel()
@@ -312,7 +312,7 @@ func (t *controlTrial) stopFleet(ctx context.Context) {
 // cleanTimeout limits the removal of a trial's changes.
 const cleanTimeout = 2 * time.Minute
 
-// cleanUp removes what changes created, even if the run itself was canceled.
+// cleanUp removes what changes created, even if the run itself was cancelled.
 func cleanUp(ctx context.Context, driver *churn.Driver) error {
 	if driver == nil {
 		return nil

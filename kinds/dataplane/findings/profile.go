@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Limits of what is read of a run's profiles, in bytes.
+// Limits on the bytes read of a run's profiles.
 const (
 	maxProfileFile = 256 << 20
 	maxFilterFile  = 64 << 20

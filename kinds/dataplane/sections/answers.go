@@ -181,7 +181,7 @@ func (a *answering) from(x record.Finding) string {
 	return ""
 }
 
-// adds is the verb for what is compared with a baseline.
+// adds returns the verb for what is compared with a baseline.
 func adds(many bool) string {
 	if many {
 		return "add"

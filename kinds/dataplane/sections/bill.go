@@ -248,7 +248,8 @@ func billCharts(f record.Findings) []report.Chart {
 	return out
 }
 
-// pricedRow is a figure whose unit [pricedChart] scales together with the others of its chart.
+// pricedRow returns a row for a figure whose unit [pricedChart] scales together with the others of
+// its chart.
 func pricedRow(label string, p record.Priced, look report.Look) report.IntervalRow {
 	return report.IntervalRow{Label: label, Look: look, Estimate: p.Estimate, Low: p.Low, High: p.High,
 		Hollow: p.Verdict != record.VerdictReal && p.Verdict != record.VerdictMeasured, Text: p.Unit}

@@ -73,7 +73,7 @@ func latencyTable(f record.Findings) report.Table {
 	return t
 }
 
-// keepLatency is the priority of a percentile's column in a narrow table.
+// keepLatency returns the priority of a percentile's column in a narrow table.
 func keepLatency(q record.Quantile) int {
 	switch q {
 	case 0.5:

@@ -180,7 +180,7 @@ func nextAhead(ahead, took time.Duration) time.Duration { return max(ahead/2, 2*
 // requests already due have finished.
 const stopEvery = 20 * time.Millisecond
 
-// stop ends the generators' runs, if any, even if the run itself was canceled. A pod's next trial
+// stop ends the generators' runs, if any, even if the run itself was cancelled. A pod's next trial
 // cannot start before.
 func (t *trialRun) stop(ctx context.Context) {
 	ctx, cancel := ending.Within(ctx, site.StopTimeout)

@@ -71,7 +71,7 @@ func windowTable(f record.Findings) report.Table {
 	return t
 }
 
-// keepWindow is the priority of a quantile's column in a narrow table.
+// keepWindow returns the priority of a quantile's column in a narrow table.
 func keepWindow(q record.Quantile) int {
 	switch q {
 	case 0.5:

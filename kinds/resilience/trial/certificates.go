@@ -93,7 +93,7 @@ func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.Cer
 		end: away.End,
 	}
 	if control, ok := away.(*execution); ok {
-		out.outlasting = control.outlasting // Ready is told of this execution
+		out.outlasting = control.outlasting // Ready receives this execution
 	}
 	return out, nil
 }

@@ -192,7 +192,7 @@ func (c *clients) start(ctx context.Context, s *scene, at time.Time) error {
 	})
 }
 
-// stop ends what still runs, even if the run itself has been canceled.
+// stop ends what still runs, even if the run itself has been cancelled.
 func (c *clients) stop(ctx context.Context) {
 	ctx, cancel := ending.Within(ctx, site.StopTimeout)
 	defer cancel()

@@ -102,7 +102,7 @@ func (s *stage) checkNodes(ctx context.Context) error {
 }
 
 // Remove reverts what steps changed outside the run's namespace, unless already done, and removes
-// the namespace, even if the run itself was canceled.
+// the namespace, even if the run itself was cancelled.
 func (s *stage) Remove(ctx context.Context) error {
 	defer ending.Owe(ctx, "what the timeline's steps changed", "")()
 	ctx, cancel := ending.Within(ctx, site.RestoreTimeout)

@@ -317,7 +317,7 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 const clearTimeout = 90 * time.Second
 
 // clear removes what the trial created and waits until its pods are gone, even if the run itself
-// was canceled.
+// was cancelled.
 func (t *scenarioTrial) clear(ctx context.Context) error {
 	ctx, cancel := ending.Within(ctx, clearTimeout)
 	defer cancel()
