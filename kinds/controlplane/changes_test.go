@@ -50,7 +50,7 @@ func TestChangeArrival(t *testing.T) {
 	}
 }
 
-// TestChangeTime: how many changes there are, and how long they come.
+// TestChangeTime checks the number of changes and the time that they take.
 func TestChangeTime(t *testing.T) {
 	for _, c := range []struct {
 		control, rate, arrival string
@@ -82,8 +82,7 @@ func TestChangeTime(t *testing.T) {
 	}
 }
 
-// TestRateInverse: the time at which so many changes have come is that at
-// which as many are counted.
+// TestRateInverse: Seconds is the inverse of Count.
 func TestRateInverse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		level := rapid.SampledFrom([]string{"0.4", "37", "ramp:1:20:30s", "ramp:20:1:30s", "ramp:0:5:10s", "steps:1:10s,8:5s,2:1s", "steps:0:10s,8:5s"}).Draw(t, "level")

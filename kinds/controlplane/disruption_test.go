@@ -21,7 +21,7 @@ measures: [recovery, cost]
 blocks: {min: 2, max: 4}
 `
 
-// A trial takes as long as its disruption is watched, and cells say what it is.
+// A trial takes as long as its disruption is watched, and cells name the disruption.
 func TestDisruption(t *testing.T) {
 	s, err := study.Parse([]byte(stormFile), "storm.yaml", nil)
 	must.OK(t, err)
@@ -48,7 +48,7 @@ func TestDisruption(t *testing.T) {
 	}
 }
 
-// What nobody could measure, or nothing could come back from, is refused.
+// Disruptions that cannot be measured or recovered from are rejected.
 func TestDisruptionsRefused(t *testing.T) {
 	for name, tt := range map[string]struct{ from, to, want string }{
 		"nobody measures it":      {"measures: [recovery, cost]", "measures: [cost]", "no measure shows what comes of its disruption"},

@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Every lever is left as installed unless a study says otherwise, and what it
-// usually is is a level of it.
+// Every lever stays as installed unless a study says otherwise, and its usual value is one of its
+// levels.
 func TestLeversAsInstalled(t *testing.T) {
 	cell := controlPlan(t, "control: {}\n").Cells[0]
 	for _, f := range Levers() {
@@ -45,7 +45,7 @@ func TestLeversAsInstalled(t *testing.T) {
 	}
 }
 
-// Levels that set what istiod has built in are no other spelling of installed.
+// Levels equal to istiod's built-in values are not another spelling of installed.
 func TestBuiltInLevels(t *testing.T) {
 	for _, c := range []struct{ factor, level string }{
 		{FactorPushThrottle, "default"}, {FactorRequestLimit, "default"}, {FactorIstiodCPU, "none"}, {FactorSidecarScope, "none"}, {FactorDiscoverySelectors, "none"},
@@ -63,8 +63,7 @@ func TestBuiltInLevels(t *testing.T) {
 	}
 }
 
-// A Sidecar of ours has hosts though none are named; where none is ours they mean
-// nothing.
+// Our Sidecar has hosts even if none are named. Without one, hosts mean nothing.
 func TestHostsOfSidecars(t *testing.T) {
 	for _, c := range []struct{ settings, want string }{
 		{"{proxies: 50}", study.NotApplicable}, {"{sidecar_scope: none}", study.NotApplicable}, {"{sidecar_hosts: a/*}", study.NotApplicable},
@@ -76,8 +75,8 @@ func TestHostsOfSidecars(t *testing.T) {
 	}
 }
 
-// What was found stands in for levers that a cell does not name, and never for those
-// that it does.
+// Installed values stand in for levers that a cell does not name, and never for those that it
+// names.
 func TestKnown(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cell, found := record.Cell{"proxies": "5"}, record.Cell{}

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A schedule in step with istiod's debouncing is told, any other is not.
+// A schedule in step with istiod's debouncing is reported, any other is not.
 func TestResonances(t *testing.T) {
 	for _, tt := range []struct {
 		settings string
@@ -24,7 +24,7 @@ func TestResonances(t *testing.T) {
 		{"change_rate: 20", ""},
 		{"change_rate: 0.4", ""},
 		{"change_rate: 5, debounce_after: 200ms", "debounce_after, 200ms, is about"},
-		// So fast that each of many changes is decided by itself.
+		// So fast that each of many changes is decided on its own.
 		{"change_rate: 10", ""},
 		{"change_rate: 9.5", ""},
 		{"change_rate: 100, debounce_after: 10ms", ""},

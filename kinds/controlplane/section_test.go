@@ -70,7 +70,7 @@ func TestLevels(t *testing.T) {
 	}
 }
 
-// What a plan leaves to be taken away is that of its largest cell.
+// The objects to remove after a plan are those of its largest cell.
 func TestEndpointSlicesOfAPlan(t *testing.T) {
 	for factors, want := range map[string]int{"{services: [10, 20]}": 0, "{endpoint_slices: [0, 5_000, 300]}": 5000} {
 		if n := EndpointSlices(controlPlan(t, "control: {}\nfactors: "+factors+"\n")); n != want {
@@ -159,7 +159,7 @@ func TestRefuses(t *testing.T) {
 	}
 }
 
-// What means nothing in a cell is not a difference between cells.
+// Levels that mean nothing in a cell do not make cells different.
 func TestEffective(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"factors: {sidecar_scope: [none, mesh], outbound_policy: [ALLOW_ANY, REGISTRY_ONLY]}\n",
@@ -224,7 +224,7 @@ baseline: {debounce_after: 100ms}
 blocks: {min: 2, max: 3, limit: 20m}
 `)
 	e := p.Estimate()
-	// 8 s restart, 6 s until it is elected, 50 x 40 ms, 1 s, 2 s, 25 s of changes, 0.3 s.
+	// 8 s restart, 6 s until elected, 50 x 40 ms, 1 s, 2 s, 25 s of changes, 0.3 s.
 	const base = 44300 * time.Millisecond
 	block := 3*base + 2*1100*time.Millisecond + 3500*time.Millisecond
 	if e.Trials != 3 || e.Trial != base+1100*time.Millisecond || e.Block != block || e.Min != 2*block || e.Max != 9*(base+20*time.Second) {
@@ -248,8 +248,8 @@ func TestTraceFile(t *testing.T) {
 	}
 }
 
-// A file of recorded changes never makes more than a study can hold, nor one
-// that is not read again as it is; what is wrong with it has a place.
+// A file of recorded changes never yields more than a study can hold, nor one that does not
+// round-trip; errors have positions.
 func FuzzTraceFile(f *testing.F) {
 	for _, seed := range []string{"0 service\n1 no-op\n", "0,sidecar\n", "# x\n\n1e-3 telemetry\n", "1 mixed\n", "1s\n", "1.5s endpoints-scale # all\n", "2 no-op\n1 no-op\n"} {
 		f.Add(seed)
@@ -278,7 +278,7 @@ func FuzzTraceFile(f *testing.F) {
 	})
 }
 
-// gen draws a study of the control plane.
+// gen draws a control-plane study.
 func gen(t *rapid.T) *study.Study {
 	s, err := study.Parse([]byte(minimalControl), "x.yaml", nil)
 	must.OK(t, err)
@@ -350,7 +350,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// Levels that a factor is described by are levels, written as it writes them.
+// The levels that describe a factor are valid and canonical.
 func TestFactors(t *testing.T) {
 	for _, f := range factors {
 		for _, level := range append(append([]string{f.Default}, f.Levels...), f.Examples...) {

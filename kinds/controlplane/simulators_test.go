@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A study of one simulator has the cells, and the text, that it had before there could
-// be more; one that varies them says of each cell how many it has.
+// A study with one simulator has the same cells and text as before there could be several. A study
+// that varies their number states it in each cell.
 func TestOneSimulatorGoesWithoutSaying(t *testing.T) {
 	plain := controlPlan(t, "control: {}\nfactors: {services: [10, 20]}\n")
 	if bytes.Contains(plain.Study.Marshal(), []byte(FactorSimulators)) {

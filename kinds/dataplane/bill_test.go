@@ -29,7 +29,7 @@ func TestBillMakesVariants(t *testing.T) {
 		{"  direct: remove\n", "base; together; without-log; without-tls; without-threads", BillTogether, 6},
 		{"  direct: both\n", "base; log; tls; threads; together; without-log; without-tls; without-threads", BillBase, 9},
 		{"  together: [log, tls]\n", "base; log; tls; threads; together", BillBase, 6},
-		// Of two, all but one is the other.
+		// With two, all but one is the other.
 		{"  together: [log, tls]\n  direct: both\n", "base; log; tls; threads; together", BillBase, 6},
 		{"  together: [log]\n", "base; log; tls; threads", BillBase, 5},
 		{"factors: {variant: [base, tls]}\n", "base; tls", BillBase, 3},
@@ -80,7 +80,7 @@ func TestBillCells(t *testing.T) {
 	}
 }
 
-// Levels of a factor that takes several join; of others they cannot.
+// Levels of a factor that accepts several join; those of other factors cannot.
 func TestBillJoinsLevels(t *testing.T) {
 	s := &study.Study{Settings: record.Cell{"filters": "rbac-10"}, Section: &Section{Bill: &Bill{
 		Base:  record.Cell{},

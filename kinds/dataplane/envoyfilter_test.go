@@ -101,8 +101,8 @@ func TestEnvoyFiltersOfAStudy(t *testing.T) {
 	}
 }
 
-// FuzzEnvoyFilter: whatever the file, it has patches or there is an error with
-// the file's name; what was read is read again from the resolved form.
+// FuzzEnvoyFilter: any file either yields patches that round-trip through the resolved form, or an
+// error with the file's name.
 func FuzzEnvoyFilter(f *testing.F) {
 	f.Add([]byte(oneEnvoyFilter))
 	f.Add([]byte("kind: EnvoyFilter\nspec: {configPatches: [{applyTo: A, patch: {value: 1e9}}]}"))

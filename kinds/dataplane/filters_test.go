@@ -14,8 +14,8 @@ import (
 
 func TestFiltersLevel(t *testing.T) {
 	for _, tt := range []struct {
-		level, want string // want "" if it is refused
-		says        string // of the complaint and its hint
+		level, want string // want "" if it is rejected
+		says        string // part of the error and its hint
 	}{
 		{"none", "none", ""},
 		{"lua", "lua", ""},
@@ -68,8 +68,8 @@ func partGen(t *rapid.T) Part {
 	return p
 }
 
-// TestFiltersLevelProperties: parts in any order come to one level, which is
-// its own canonical form, fits the pattern that editors get, and has them all.
+// TestFiltersLevelProperties: parts in any order yield one level, which is canonical, matches the
+// pattern for editors, and has them all.
 func TestFiltersLevelProperties(t *testing.T) {
 	pattern := regexp.MustCompile(filtersPattern())
 	rapid.Check(t, func(t *rapid.T) {

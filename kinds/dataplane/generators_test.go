@@ -17,7 +17,7 @@ factors: {connections: [2, 4]}
 baseline: {connections: 2}
 `
 
-// planOf is a study's plan, with values put over it.
+// planOf returns a study's plan with overrides.
 func planOf(t *testing.T, text string, sets ...string) *study.Plan {
 	t.Helper()
 	s, err := study.Parse([]byte(text), "g.yaml", sets)
@@ -27,8 +27,8 @@ func planOf(t *testing.T, text string, sets ...string) *study.Plan {
 	return p
 }
 
-// A study of one generator has the cells, and the text, that it had before there
-// could be more; one that varies them says of each cell how many it has.
+// A study with one generator has the same cells and text as before there could be several. A study
+// that varies their number states it in each cell.
 func TestOneGeneratorGoesWithoutSaying(t *testing.T) {
 	plain := planOf(t, generators)
 	if bytes.Contains(plain.Study.Marshal(), []byte(study.FactorGenerators)) {
@@ -73,7 +73,7 @@ func TestOneGeneratorGoesWithoutSaying(t *testing.T) {
 			t.Errorf("%v is compared with %v", cell, base)
 		}
 	}
-	// A cell of a run from before there could be more.
+	// A cell of a run from before there could be several.
 	old := varied.Cells[0].With(nil)
 	delete(old, study.FactorGenerators)
 	if i, ok := varied.Index(old); !ok || varied.Cells[i][study.FactorGenerators] != "1" {
@@ -85,8 +85,8 @@ func TestOneGeneratorGoesWithoutSaying(t *testing.T) {
 	}
 }
 
-// Load pods are as many as the cell with the most generators needs; pods of a
-// baseline's second turn as many as that one does.
+// There are as many load pods as the cell with the most generators needs, and as many pods for a
+// baseline's second turn as that baseline needs.
 func TestLoadPods(t *testing.T) {
 	p := planOf(t, generators, "settings={}", "sidecars=[none,both]", "generators=[1,3]", "baseline={generators: 1, sidecars: none}")
 	for _, cell := range p.Cells {

@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// placedPlan is a plan with these levels of the factor placement.
+// placedPlan returns a plan with these levels of the factor placement.
 func placedPlan(t *testing.T, levels ...string) *study.Plan {
 	t.Helper()
 	text := "name: x\nquestion: x\nmesh: istio\nfactors: {placement: [" + strings.Join(levels, ", ") + "], sidecars: [none, both]}\nbaseline: {sidecars: none}\n"
@@ -22,7 +22,7 @@ func placedPlan(t *testing.T, levels ...string) *study.Plan {
 	return p
 }
 
-// nodesAt reads nodes, each as NAME, NAME@ZONE or NAME@ZONE:KIND.
+// nodesAt parses nodes, each as NAME, NAME@ZONE or NAME@ZONE:KIND.
 func nodesAt(text string) []NodeAt {
 	var out []NodeAt
 	for _, one := range strings.Fields(text) {
@@ -38,7 +38,7 @@ func TestPlaces(t *testing.T) {
 	for _, c := range []struct {
 		levels []string
 		nodes  string
-		want   string // client, then each level's node; what the error says after !
+		want   string // client, then each level's node; the error's text after !
 	}{
 		{[]string{free}, "a b", ""},
 		{[]string{free, same}, "b a", "a same-node=a"},
@@ -78,7 +78,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// A resumed run has the nodes that its trials had, or none.
+// A resumed run has the nodes of its earlier trials, or none.
 func TestPlacesKept(t *testing.T) {
 	p := placedPlan(t, PlacementSameNode, PlacementOtherNode)
 	trial := func(level, client, server string, valid bool) record.Trial {
@@ -110,8 +110,7 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// Servers have pods for each place, clients one for all of them: only the server
-// moves.
+// Servers have pods for each place, clients one for all of them: only the server moves.
 func TestPlacedVariants(t *testing.T) {
 	p := placedPlan(t, PlacementScheduled, PlacementSameNode, PlacementOtherNode, PlacementOtherZone)
 	names := func(variants []Variant) (out []string) {

@@ -19,8 +19,8 @@ func TestPlantedLevels(t *testing.T) {
 	}
 }
 
-// What is planted has pods of its own, with sidecars or without, and what
-// plants nothing in a cell is the plain variant.
+// Planted effects have separate pods, with or without sidecars. A cell that plants nothing uses the
+// plain variant.
 func TestPlantedVariants(t *testing.T) {
 	names := map[string]bool{}
 	for _, sidecars := range []string{study.SidecarsNone, study.SidecarsBoth} {

@@ -54,7 +54,7 @@ func TestProfileSection(t *testing.T) {
 	}
 }
 
-// Profiles take time of their own: only who names them gets them.
+// Profiles take extra time, so only studies that name them have them.
 func TestProfileIsNoDefault(t *testing.T) {
 	s, err := study.Parse([]byte(strings.Replace(withProfile, "measures: [cpu, profile]\n", "", 1)), "study.yaml", nil)
 	if err != nil || s.Measured(study.MeasureProfile) {

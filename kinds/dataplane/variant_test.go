@@ -38,7 +38,7 @@ func TestVariants(t *testing.T) {
 	}
 }
 
-// Names are distinct and fit Kubernetes, whatever the levels.
+// Names are distinct and valid in Kubernetes, whatever the levels.
 func TestVariantNames(t *testing.T) {
 	seen := map[string]Variant{}
 	for _, mtls := range []string{"", study.MTLSStrict, study.MTLSPermissive, study.MTLSOff} {
@@ -77,8 +77,8 @@ func TestLevelsOf(t *testing.T) {
 	}
 }
 
-// Requests that come in by a gateway pass it alone: neither pod has a sidecar, and the
-// server is another than nobody's, since its Service leads to the gateway.
+// Requests that enter through a gateway only pass the gateway: neither pod has a sidecar, and the
+// server differs from a plain one, since its Service leads to the gateway.
 func TestEnteringVariants(t *testing.T) {
 	s, err := study.Parse([]byte("name: x\nquestion: y?\nfactors: {sidecars: [none, gateway]}\n"), "x.yaml", nil)
 	must.OK(t, err)
@@ -101,8 +101,8 @@ func TestEnteringVariants(t *testing.T) {
 	}
 }
 
-// In an ambient mesh neither pod has a sidecar: what sidecars are asked for means
-// nothing, and the pods are others than those of nobody's.
+// In an ambient mesh neither pod has a sidecar: sidecar settings mean nothing, and the pods differ
+// from plain ones.
 func TestAmbientVariants(t *testing.T) {
 	s, err := study.Parse([]byte("name: x\nquestion: y?\nfactors: {sidecars: [none, both, ambient, waypoint]}\n"), "x.yaml", nil)
 	must.OK(t, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A study without a window has the usual one, and what is resolved has it too.
+// A study without a window gets the default, which its resolved form includes.
 func TestDefaults(t *testing.T) {
 	s := planOf(t, generators).Study
 	if c := Of(s); c.Window != 2*time.Second || c.Interval != 250*time.Millisecond || c.Workload.Response != study.Echo {
@@ -21,7 +21,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Recorded service times come from a file beside the study, and stay with the resolved one.
+// Recorded service times come from a file next to the study, and are inlined in the resolved one.
 func TestRecordedTimes(t *testing.T) {
 	s := planOf(t, generators+"workload: {service_time: {distribution: recorded, file: times.txt}}\n").Study
 	got, err := s.WithFiles(func(name string) ([]byte, error) {

@@ -11,10 +11,10 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// What is told of changes is read off their own times; what their number
-// leaves nothing beyond is not told.
+// Quantiles over changes are read off the changes' own times, and are absent if too few changes lie
+// beyond them.
 func TestOverChanges(t *testing.T) {
-	upTo := func(n int) []float64 { // 1 to n, the largest first
+	upTo := func(n int) []float64 { // 1 to n, largest first
 		var out []float64
 		for i := n; i > 0; i-- {
 			out = append(out, float64(i))
@@ -46,7 +46,7 @@ func TestOverChanges(t *testing.T) {
 			switch {
 			case math.IsNaN(v):
 				v = -1
-			case math.IsInf(v, 1): // it lies among those that lack
+			case math.IsInf(v, 1): // among the changes without a time
 				v = -2
 			}
 			got = append(got, v)
@@ -58,15 +58,15 @@ func TestOverChanges(t *testing.T) {
 			t.Error("the values were put in order where they are")
 		}
 	}
-	// What a change's last proxy never had is among those that lack.
+	// A change whose last proxy never had it counts as lacking.
 	of := []float64{1, math.Inf(1), 3}
 	if half, all := overChanges(of, 0, 0.5), overChanges(of, 0, 1); half != 3 || !math.IsInf(all, 1) {
 		t.Errorf("half %g, all %g", half, all)
 	}
 }
 
-// Of a real Envoy it is known when a change was in force, not when it came;
-// what it never had is missed like any other's.
+// For a real Envoy it is known when a change was in force, not when it arrived. A change that it
+// never had is missed like any other.
 func TestConvergenceOfEnvoys(t *testing.T) {
 	c := convergenceOf([]*record.Event{
 		{Expected: 4, Missed: []int32{3}, Seen: record.Sightings{Proxy: []int32{0, 1, 2},
@@ -82,7 +82,7 @@ func TestConvergenceOfEnvoys(t *testing.T) {
 	if c.received.Total() != 3 || c.acked.Total() != 1 || c.applied.Total() != 2 || c.received.Quantile(1) != 900 || c.applied.Quantile(0) != 5000 || c.applied.Quantile(1) != 7000 {
 		t.Errorf("received %v, acknowledged %v, applied %v", c.received, c.acked, c.applied)
 	}
-	// Of the three that needed it one never had it, and one never said so.
+	// Three proxies needed it: one never had it, and one never acknowledged it.
 	never := []float64{math.Inf(1)}
 	if !slices.Equal(c.first, []float64{150}) || !slices.Equal(c.median, never) || !slices.Equal(c.last, never) {
 		t.Errorf("first %v, median %v, last %v", c.first, c.median, c.last)
@@ -95,15 +95,15 @@ func TestConvergenceOfEnvoys(t *testing.T) {
 	}
 }
 
-// A change that a proxy never acknowledged has no last one: what is told of last
-// proxies over changes lies beyond all others there, and is no figure of the rest.
-// Differences of percentiles over pairs say of both cells how many are left out.
+// A change that some proxy never acknowledged has no last proxy. Quantiles of the last proxy over
+// changes rank it beyond all others, and are not computed from the rest. Differences of percentiles
+// over pairs state how many pairs each cell omits.
 func TestLastProxyThatNeverHad(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, analysistest.ControlStudy, 3, func(c record.Cell) analysistest.ControlWorld {
 		w := analysistest.Tuned(c)
 		if c["variant"] == "sidecar" {
 			w.Spoil = func(trial *record.Trial, events []record.Event) {
-				for i := range events[:4+4*min(trial.Block, 1)] { // of 10 changes 4, and 8 in later blocks, lack one of 13 proxies
+				for i := range events[:4+4*min(trial.Block, 1)] { // of 10 changes 4, and in later blocks 8, lack one of 13 proxies
 					events[i].Seen.AckedUS[3] = record.Never
 				}
 			}
@@ -141,7 +141,7 @@ func TestLastProxyThatNeverHad(t *testing.T) {
 	}
 }
 
-// Pairs that were lost break the bounds of searches by whatever tells of them.
+// Lost pairs break the bounds of searches, for every finding that covers them.
 func TestLostPairsBreakBounds(t *testing.T) {
 	for _, by := range []string{"convergence_p99", "convergence_last", "convergence_last_p90", "received_p99"} {
 		text := strings.Replace(`

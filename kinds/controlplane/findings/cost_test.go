@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// costStudy is one cell in some blocks.
+// costStudy has one cell in some blocks.
 const costStudy = `
 name: cost
 question: What does a change cost?
@@ -53,8 +53,8 @@ func plainCost(t *testing.T, o *analysis.Observations, name string) record.Findi
 	return f
 }
 
-// One idle time with a garbage collection in it is no base: the cell's median
-// is. Of so few trials that the median may well lie elsewhere the cost may too.
+// One idle period with a garbage collection in it must not set the base, so the cell's median does.
+// With so few trials that the median is uncertain, the cost is uncertain too.
 func TestIdleIsTheCellsMedian(t *testing.T) {
 	collected := func(block int, trial *record.Trial) {
 		trial.Control.IdleSeconds, trial.Control.Idle = 1, record.CPU{UserS: 0.02}
@@ -65,7 +65,7 @@ func TestIdleIsTheCellsMedian(t *testing.T) {
 		}
 	}
 	few, o := costOf(t, 3, collected), costOf(t, 9, collected)
-	// 2 s of istiod's and 1 s of the API server's, less 25 s of 2%, over 10.
+	// 2 s for istiod and 1 s for the API server, minus 25 s of 2%, over 10 changes.
 	for name, want := range map[string]float64{"istiod_cpu_per_change": 150_000, "apiserver_cpu_per_change": 50_000} {
 		if f := plainCost(t, o, name); math.Abs(f.Estimate-want) > 1e-6 || f.Verdict != record.VerdictMeasured || strings.Contains(note.Codes(f.Warnings), "idle") {
 			t.Errorf("%s: %+v", name, f)
@@ -76,9 +76,9 @@ func TestIdleIsTheCellsMedian(t *testing.T) {
 	}
 }
 
-// The error of a cell's idle use is in all of its costs alike. It is in their
-// interval, as wide as the median's own times the window, though the windows are all
-// the same; and in what identical baselines differ by.
+// The error of a cell's idle use affects all of its costs equally. It shows in their interval,
+// which is as wide as the median's own times the window, although all windows are equal, and in the
+// noise floor between identical baselines.
 func TestErrorOfIdle(t *testing.T) {
 	o := costOf(t, 9, func(block int, trial *record.Trial) {
 		trial.Control.IdleSeconds, trial.Control.Idle = 1, record.CPU{UserS: 0.02 + 0.002*float64(block)}
@@ -94,7 +94,7 @@ func TestErrorOfIdle(t *testing.T) {
 	if math.Abs(f.Estimate-want) > 1e-6 || math.Abs((f.High-f.Low)/2-half) > 1e-6*half || half < 10_000 {
 		t.Errorf("%+v, want %g ± %g", f, want, half)
 	}
-	// Twins whose windows are the same differ by what their idle times leave unknown.
+	// Twins with equal windows differ by the uncertainty of their idle periods.
 	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 5, func(c record.Cell) analysistest.ControlWorld {
 		w := analysistest.Tuned(c)
 		w.Spoil = func(trial *record.Trial, _ []record.Event) {
@@ -114,8 +114,8 @@ func TestErrorOfIdle(t *testing.T) {
 	}
 }
 
-// Less than idle is noise and no saving; without an idle time what is used
-// idle is in the figure, and the finding says so.
+// Use below idle is noise, not a saving. Without an idle period the figure includes idle use, and
+// the finding says so.
 func TestNetCostsBelowNothing(t *testing.T) {
 	o := costOf(t, 3, func(block int, trial *record.Trial) {
 		trial.Control.IdleSeconds, trial.Control.Idle = 1, record.CPU{UserS: 0.1 + 0.001*float64(block)}
@@ -131,7 +131,7 @@ func TestNetCostsBelowNothing(t *testing.T) {
 	}
 }
 
-// What istiod allocates per second is over the window.
+// Istiod's allocations per second are over the window.
 func TestIstiodsMemory(t *testing.T) {
 	o := costOf(t, 3, func(_ int, trial *record.Trial) { trial.Control.Goroutines = 700 })
 	for name, want := range map[string]float64{"istiod_heap": 30e6, "istiod_goroutines": 700, "alloc_bytes_per_second": 2e6, "istiod_memory": 120e6} {
@@ -141,8 +141,8 @@ func TestIstiodsMemory(t *testing.T) {
 	}
 }
 
-// A stage that some trials did not measure is warned of, and one that none
-// did is missing; what remains adds up.
+// A stage that some trials did not measure yields a warning, and one that none measured is missing;
+// the rest adds up.
 func TestMissingStages(t *testing.T) {
 	o := costOf(t, 2, func(block int, trial *record.Trial) {
 		if block == 0 {
@@ -174,8 +174,8 @@ func TestMissingStages(t *testing.T) {
 	}
 }
 
-// Who used the machine adds up, whoever's counters lack or have other windows;
-// one node's machine is no sum of what several nodes' parts used.
+// The users of the machine add up, whichever counters are missing or have other windows. One node's
+// machine is not the sum of parts on several nodes.
 func TestCoresByPart(t *testing.T) {
 	fill := func(_ int, trial *record.Trial) {
 		trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 1, SystemS: 0.25}, record.PartSimulator: {UserS: 0.5},
@@ -204,7 +204,7 @@ func TestCoresByPart(t *testing.T) {
 	delete(want, record.PartMachine)
 	delete(want, record.PartRest)
 	check(coresByPart(o, o.Valid(0)), want)
-	// Counters that are read at other instants leave no less than nothing.
+	// Counters read at other times leave no negative remainder.
 	o = costOf(t, 2, func(_ int, trial *record.Trial) {
 		trial.CPU = map[string]record.CPU{record.PartControl: {UserS: 10}, record.PartMachine: {UserS: 9.5}}
 		trial.Control.APIServer = nil
@@ -214,8 +214,8 @@ func TestCoresByPart(t *testing.T) {
 	}
 }
 
-// Intervals of costs hold what they should in 19 of 20 simulated studies, whatever the
-// idle times: with the median alone taken off they held it in one of four.
+// Intervals of costs have 95% coverage in simulated studies, whatever the idle periods. Subtracting
+// the median alone gave one in four.
 func TestErrorOfIdleCovers(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, trials := range []int{2, 5, 10} {

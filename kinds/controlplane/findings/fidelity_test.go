@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Costs of simulated sidecars say what real ones add, by how the simulated ones
-// connect; a study that has real ones alone in some cell compares for itself.
+// Costs of simulated sidecars state what real ones add, depending on how the simulated ones
+// connect. A study with only real sidecars in some cell makes the comparison itself.
 func TestRemarks(t *testing.T) {
 	o := costOf(t, 3, func(int, *record.Trial) {})
 	c := controlplane.Of(o.Plan.Study)

@@ -20,8 +20,8 @@ measures: [convergence, cost]
 blocks: {min: 3, max: 12}
 `
 
-// routesRun has each route served 150 ms after its commit, and acknowledged by the
-// second of two gateways after 122 ms.
+// routesRun serves each route 150 ms after its commit; the second of two gateways acknowledges it
+// after 122 ms.
 func routesRun(t *testing.T, spoil func(trial *record.Trial, events []record.Event)) record.Findings {
 	t.Helper()
 	return analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, routesStudy, 3, func(record.Cell) analysistest.ControlWorld {
@@ -70,8 +70,8 @@ func TestRouteFindings(t *testing.T) {
 	}
 }
 
-// Routes that are never served count as served never, requests that failed are told,
-// and what a status never had it had never.
+// Routes that are never served count as never served, failed requests are reported, and a status
+// that never came counts as never.
 func TestRouteFindingsOfLost(t *testing.T) {
 	f := routesRun(t, func(trial *record.Trial, events []record.Event) {
 		for i := range events[:3] {
@@ -98,8 +98,8 @@ func TestRouteFindingsOfLost(t *testing.T) {
 	}
 }
 
-// Where not all routes could be deleted, nobody knows what the status does as they go: it did
-// not take forever, and was not written so few times.
+// If not all routes could be deleted, the status during deletion is unknown: it did not take
+// forever, nor was it written so few times.
 func TestRouteFindingsOfKept(t *testing.T) {
 	f := routesRun(t, func(trial *record.Trial, _ []record.Event) {
 		a := trial.Control.Attached

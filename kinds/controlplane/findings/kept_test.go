@@ -11,8 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A constraint is not met by those changes alone that arrived, nor is a value told of
-// them.
+// Neither a constraint's verdict nor a value may cover only the changes that arrived.
 func TestKeptWithLostPairs(t *testing.T) {
 	of := func(loses func(block int) bool) func(name string, relative bool, limit float64, swapped bool) (record.TunedBound, record.TunedValue) {
 		run := analysistest.SimulateControl(t, analysistest.ControlStudy, 4, func(c record.Cell) analysistest.ControlWorld {
@@ -53,13 +52,13 @@ func TestKeptWithLostPairs(t *testing.T) {
 		{"never", "convergence_p99", false, false, record.TunedMet, true},
 		{"half", "convergence_last", true, false, record.VerdictInconclusive, false},
 		{"half", "convergence_last", false, false, record.VerdictInconclusive, false},
-		{"half", "convergence_p99", true, false, record.TunedBroken, false}, // of all pairs together 3% lack
+		{"half", "convergence_p99", true, false, record.TunedBroken, false}, // over all pairs 3% are missing
 		{"half", "convergence_p50", true, false, record.TunedMet, true},
 		{"always", "convergence_last", true, false, record.TunedBroken, false},
 		{"always", "convergence_last", false, false, record.TunedBroken, false},
 		{"always", "convergence_p99", true, false, record.TunedBroken, false},
 		{"always", "convergence_p99", false, false, record.TunedBroken, false},
-		{"always", "convergence_p99", true, true, record.VerdictInconclusive, false}, // the setting in use lost them
+		{"always", "convergence_p99", true, true, record.VerdictInconclusive, false}, // the current setting lost them
 		{"always", "convergence_p99", false, true, record.TunedMet, false},
 		{"always", "convergence_p50", true, false, record.TunedMet, true},
 	} {
@@ -74,7 +73,7 @@ func TestKeptWithLostPairs(t *testing.T) {
 	}
 }
 
-// To a search what never came is late, and not unknown.
+// A search treats what never arrived as late, not as unknown.
 func TestTuningValueOfWhatNeverCame(t *testing.T) {
 	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 1, func(c record.Cell) analysistest.ControlWorld {
 		w := analysistest.Tuned(c)

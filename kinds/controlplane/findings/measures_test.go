@@ -17,8 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// What levers were as installed is a cell's, and all that it was where it changed
-// between trials.
+// Installed lever values are recorded per cell, with all values if they changed between trials.
 func TestInstalled(t *testing.T) {
 	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 3, analysistest.Tuned)
 	for i := range run.Trials {
@@ -42,7 +41,7 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
-// What was put into the simulated control plane comes out.
+// Analysis recovers what was put into the simulated control plane.
 func TestAnalyzeControl(t *testing.T) {
 	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 4, analysistest.Tuned)
 	f := analysistest.Analyze(t, kinds, run)
@@ -79,7 +78,7 @@ func TestAnalyzeControl(t *testing.T) {
 		{"join_bytes", "none", 52_000, 1e-9, record.VerdictMeasured},
 		{"join_bytes_cds", "none", 31_000, 1e-9, record.VerdictMeasured},
 		{"join_resources_cds", "none", 35, 1e-9, record.VerdictMeasured},
-		{"istiod_cpu_per_change", "none", 100_000, 1e-9, record.VerdictMeasured}, // 2 s less 25 s of 4%, over 10
+		{"istiod_cpu_per_change", "none", 100_000, 1e-9, record.VerdictMeasured}, // 2 s minus 25 s of 4%, over 10
 		{"istiod_cpu_idle", "none", 0.04, 1e-9, record.VerdictMeasured},
 		{"istiod_memory", "none", 120e6, 1e-9, record.VerdictMeasured},
 		{"alloc_bytes_per_change", "none", 5e6, 1e-9, record.VerdictMeasured},
@@ -138,8 +137,8 @@ func TestAnalyzeControl(t *testing.T) {
 	}
 }
 
-// Two blocks that differ alike by less than what is counted can show are no evidence;
-// of counts they are.
+// Two blocks that differ equally by less than the resolution of the measure are no evidence; for
+// counts they are.
 func TestDifferencesBelowTheStep(t *testing.T) {
 	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 2, analysistest.Tuned)
 	for i := range run.Trials {
@@ -168,8 +167,8 @@ func TestDifferencesBelowTheStep(t *testing.T) {
 	}
 }
 
-// A change that proxies never saw, one that the API server refused and a
-// waterfall that does not add up are told, even by a single block.
+// Changes that proxies never saw, changes that the API server rejected, and waterfalls that do not
+// add up are reported, even for a single block.
 func TestControlFaults(t *testing.T) {
 	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 1, func(c record.Cell) analysistest.ControlWorld {
 		w := analysistest.Tuned(c)
@@ -216,7 +215,7 @@ func TestControlFaults(t *testing.T) {
 	}
 }
 
-// An invalid trial yields no finding, and what was not counted is not zero.
+// An invalid trial yields no finding, and not counted does not mean zero.
 func TestControlWithoutFigures(t *testing.T) {
 	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 3, func(c record.Cell) analysistest.ControlWorld {
 		w := analysistest.Tuned(c)

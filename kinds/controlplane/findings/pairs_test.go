@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// A percentile over pairs takes as many pairs as leave one beyond it; the
-// median and the maximum take any.
+// A percentile over pairs requires enough pairs to leave one beyond it. The median and the maximum
+// accept any number.
 func TestReached(t *testing.T) {
 	for _, tt := range []struct {
 		pairs int
@@ -37,8 +37,8 @@ func TestReached(t *testing.T) {
 	}
 }
 
-// A percentile over pairs says of how many changes it is where those alone
-// would not reach it; without the pairs it has no figure, and says why.
+// A percentile over pairs states its number of changes if those alone would be too few. Without the
+// pairs it has no figure, and says why.
 func TestPairsOfFewChanges(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, analysistest.ControlStudy, 3, analysistest.Tuned)) // 10 changes, 13 proxies
 	none, slow := record.Cell{study.FactorVariant: "none"}, record.Cell{study.FactorVariant: "slow"}
@@ -65,8 +65,8 @@ func TestPairsOfFewChanges(t *testing.T) {
 	}
 }
 
-// A search goes on where pairs are too few for its percentile, by the slowest
-// of them, and says of how few changes its answer is.
+// A search continues if there are too few pairs for its percentile, using the slowest, and states
+// the number of changes behind its result.
 func TestSearchOfFewPairs(t *testing.T) {
 	run, _ := analysistest.Climbed(t, kinds, analysistest.Refined(t, 1, analysistest.Limited(func(int) int { return 29 })), 1)
 	x := analysistest.Get(t, analysistest.Analyze(t, kinds, run), "highest_proxies", record.Cell{})

@@ -22,7 +22,7 @@ measures: [recovery, cost]
 blocks: {min: 3, max: 12}
 `
 
-// stormRun has four proxies lose their stream and come back after 1, 2, 3 and 10 s.
+// stormRun makes four proxies lose their stream and return after 1, 2, 3 and 10 s.
 func stormRun(t *testing.T, spoil func(cell record.Cell, d *record.Disruption), more ...func(*record.Control)) record.Findings {
 	t.Helper()
 	return analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, stormStudy, 3, func(cell record.Cell) analysistest.ControlWorld {
@@ -61,7 +61,7 @@ func TestRecoveryFindings(t *testing.T) {
 			t.Errorf("%s: want %v, %+v", name, want, x)
 		}
 	}
-	for _, name := range []string{"istiod_ready_time", "connection_imbalance", "balance_time"} { // there was none of it
+	for _, name := range []string{"istiod_ready_time", "connection_imbalance", "balance_time"} { // not applicable
 		if x := find(name, "drop"); x.Verdict == record.VerdictMeasured {
 			t.Errorf("%+v", x)
 		}
@@ -73,8 +73,8 @@ func TestRecoveryFindings(t *testing.T) {
 	}
 }
 
-// Where a proxy never came back there is no last one, and nobody makes one of the
-// trials in which all did.
+// If a proxy never returned there is no last one, and trials in which all returned do not replace
+// it.
 func TestRecoveryThatNeverCame(t *testing.T) {
 	f := stormRun(t, func(cell record.Cell, d *record.Disruption) {
 		if cell["disruption"] == "kill" {
@@ -103,8 +103,8 @@ func TestRecoveryThatNeverCame(t *testing.T) {
 	}
 }
 
-// What was not over at the end is beyond what was: an istiod that was never ready, and
-// proxies that were without to the end.
+// What was not over at the end is later than everything observed: an istiod that was never ready,
+// and proxies that never recovered.
 func TestRecoveryThatWasCutOff(t *testing.T) {
 	f := stormRun(t, func(cell record.Cell, d *record.Disruption) {
 		if cell["disruption"] == "kill" {
@@ -119,8 +119,8 @@ func TestRecoveryThatWasCutOff(t *testing.T) {
 	}
 }
 
-// Where many proxies of others are connected istiod's CPU is theirs too, and is not
-// shared out among the study's.
+// If many other proxies are connected, istiod's CPU is theirs too and is not attributed to the
+// study's alone.
 func TestCPUPerReturnBesideOthers(t *testing.T) {
 	for others, told := range map[int]bool{1: true, 30: false} {
 		f := stormRun(t, func(cell record.Cell, d *record.Disruption) {

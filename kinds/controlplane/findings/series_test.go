@@ -46,7 +46,7 @@ func FuzzParseSeries(f *testing.F) {
 	})
 }
 
-// The answers are those of Prometheus' histogram_quantile.
+// The results equal those of Prometheus' histogram_quantile.
 func TestHistogramQuantile(t *testing.T) {
 	inf := math.Inf(1)
 	for _, c := range []struct {
@@ -72,7 +72,7 @@ func TestHistogramQuantile(t *testing.T) {
 	}
 }
 
-// Quantiles rise with q and stay within the finite buckets.
+// Quantiles increase with q and stay within the finite buckets.
 func TestHistogramQuantileProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		series := map[string]float64{"other{le=\"1\"}": 5, "m_sum": 3}

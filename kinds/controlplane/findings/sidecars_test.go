@@ -24,8 +24,8 @@ published:
 - {source: vendor, claim: 60 MB, finding: sidecar_memory_idle, cell: {proxies: 5}, figure: 60, unit: MB}
 `
 
-// Four sidecars, 15 s each idle and 20 s with ten changes: 4 mCPU, then 10, which
-// is 12 ms for a change.
+// Four sidecars, 15 s each idle and 20 s with ten changes: 4 mCPU, then 10, which is 12 ms per
+// change.
 func idleRun(t *testing.T, spoil func(*record.Sidecars)) record.Findings {
 	t.Helper()
 	return analysistest.Analyze(t, kinds, analysistest.SimulateControl(t, sidecarStudy, 3, func(record.Cell) analysistest.ControlWorld {
@@ -52,7 +52,7 @@ func TestSidecarFindings(t *testing.T) {
 			t.Errorf("%s: want %v of %+v", name, want, f.Findings)
 		}
 	}
-	for _, x := range f.Findings { // nobody told those processes apart, or weighed them
+	for _, x := range f.Findings { // the processes were neither separated nor measured
 		if slices.Contains([]string{"envoy_cpu_changing", "agent_cpu_changing", "envoy_memory_changing"}, x.Name) && x.Verdict != record.VerdictInvalid {
 			t.Errorf("%+v", x)
 		}
@@ -67,7 +67,7 @@ func TestSidecarFindings(t *testing.T) {
 	}
 }
 
-// Where a trial's counters were lost there is no figure, and none per change.
+// If a trial's counters were lost there is no figure, also not per change.
 func TestSidecarFindingsThatAreMissing(t *testing.T) {
 	for _, x := range idleRun(t, func(s *record.Sidecars) { s.Idle = nil }).Findings {
 		if (strings.HasSuffix(x.Name, "_idle") && !strings.HasPrefix(x.Name, "istiod") && !strings.HasPrefix(x.Name, "apiserver") || x.Name == "sidecar_cpu_per_change") && x.Verdict != record.VerdictInvalid {

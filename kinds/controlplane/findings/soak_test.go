@@ -25,7 +25,7 @@ margin: 5%
 blocks: {min: 18, max: 1000, limit: 2h}
 `
 
-// A soakWorld is what istiod and sidecars do, by the hour of the run.
+// A soakWorld defines the behaviour of istiod and sidecars by the hour of the run.
 type soakWorld struct {
 	memory, live, sidecar, convergence func(h float64) float64 // bytes, microseconds
 	life                               func(h float64) string
@@ -39,7 +39,7 @@ func calmSoak() soakWorld {
 		life: func(float64) string { return "istiod-a/0" }, lost: func(int) bool { return false }}
 }
 
-// soakRun is a run of so many windows, a minute each.
+// soakRun returns a run with this number of windows of a minute each.
 func soakRun(t testing.TB, w soakWorld, windows int) record.Run {
 	t.Helper()
 	s, err := study.Parse([]byte(soakStudy), "soak.yaml", nil)
@@ -68,7 +68,7 @@ func soakRun(t testing.TB, w soakWorld, windows int) record.Run {
 	return run
 }
 
-// told are the growths that analysis tells of a world, by name.
+// told returns the growths that analysis finds in a world, by name.
 func (w soakWorld) told(t testing.TB, windows int) (map[string]record.Finding, record.Findings) {
 	t.Helper()
 	f, err := kinds.Analyze(soakRun(t, w, windows))
@@ -84,7 +84,7 @@ func (w soakWorld) told(t testing.TB, windows int) (map[string]record.Finding, r
 
 var allSlopes = []string{controlplane.SlopeMemory, controlplane.SlopeHeap, controlplane.SlopeSidecar, controlplane.SlopeP50, controlplane.SlopeP99}
 
-// What stays the same is said not to grow, of each figure.
+// Every constant figure is reported not to grow.
 func TestSoakCalm(t *testing.T) {
 	got, f := calmSoak().told(t, 120)
 	for _, name := range allSlopes {
@@ -98,8 +98,8 @@ func TestSoakCalm(t *testing.T) {
 	}
 }
 
-// Planted leaks are found, each in its own figure and with its rate, and when the limit
-// comes.
+// Planted leaks are found, each in its own figure and with its rate, and with the time until the
+// limit.
 func TestSoakLeaks(t *testing.T) {
 	rising := func(v, perHour float64) func(float64) float64 {
 		return func(h float64) float64 { return v + perHour*h }
@@ -138,7 +138,7 @@ func TestSoakLeaks(t *testing.T) {
 	}
 }
 
-// Caches that fill are no leak, whether they are full at the end or not.
+// Filling caches are not a leak, whether they are full at the end or not.
 func TestSoakWarmsUp(t *testing.T) {
 	for _, c := range []struct {
 		minutes float64
@@ -157,8 +157,8 @@ func TestSoakWarmsUp(t *testing.T) {
 	}
 }
 
-// No slope goes over two lives: the step from one istiod to the next is no growth, and
-// the shorter life counts for nothing.
+// No slope spans two lives: the step from one istiod to the next is not growth, and the shorter
+// life is ignored.
 func TestSoakLives(t *testing.T) {
 	w := calmSoak()
 	w.life = func(h float64) string {
@@ -185,7 +185,7 @@ func TestSoakLives(t *testing.T) {
 	}
 }
 
-// Few windows, lost ones and none at all have no answer, and say what is missing.
+// Too few windows, lost ones and none at all give no answer, and say what is missing.
 func TestSoakOfLittle(t *testing.T) {
 	w := calmSoak()
 	got, f := w.told(t, 20)
@@ -215,7 +215,7 @@ func TestSoakOfLittle(t *testing.T) {
 	}
 }
 
-// Two soaks are compared by how much more one grows, in percentage points an hour.
+// Two soaks are compared by the difference of their growth, in percentage points per hour.
 func TestSoaksCompared(t *testing.T) {
 	leaks := calmSoak()
 	leaks.memory = func(h float64) float64 { return 200e6 + 60e6*h }
@@ -240,8 +240,8 @@ func TestSoaksCompared(t *testing.T) {
 	}
 }
 
-// Trials with other levels of these factors run on other machines by the study's own intent:
-// they are not held against each other's machines.
+// Trials with other levels of these factors run on other machines on purpose, so their machines are
+// not compared.
 func TestFactorsThatPlacePods(t *testing.T) {
 	if got := Kind().Places; !slices.Equal(got, []string{controlplane.FactorSimulators, controlplane.FactorRealPods, controlplane.FactorIstiodReplicas}) {
 		t.Errorf("%q", got)

@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Errors of single pairs that cancel in the mean are told by their share, and
-// warned of when they are many; where nobody counted them, nothing is said.
+// The share of single-pair errors that cancel in the mean is reported, with a warning if they are
+// many. Nothing is reported if they were not counted.
 func TestUnexplainedPairs(t *testing.T) {
 	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 3, func(c record.Cell) analysistest.ControlWorld {
 		w := analysistest.Tuned(c)

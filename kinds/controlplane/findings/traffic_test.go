@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Where more than 1% of the requests failed none of those answered is at the 99th
-// percentile of all.
+// If more than 1% of the requests failed, the 99th percentile over all requests is not that of an
+// answered one.
 func TestTrafficLatencyOfFailed(t *testing.T) {
 	for lost, want := range map[int64]bool{0: true, 10: true, 11: false} {
 		all := trafficMeasures()

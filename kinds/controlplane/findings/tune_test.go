@@ -28,8 +28,8 @@ tune: {objectives: [pushes], constraints: ["memory<=+20%"], trials: 16, confirm:
 measures: [amplification, cost]
 `
 
-// worldOfLevers is what a trial of a cell has: pushes, and memory in bytes. What the
-// debounce saves costs memory here, so that the longest is not allowed.
+// worldOfLevers returns a cell's result: pushes, and memory in bytes. What the debounce saves costs
+// memory here, so the longest is not allowed.
 func worldOfLevers(cell record.Cell) (pushes, memory float64) {
 	pushes, memory = 500, 100e6
 	if cell[controlplane.FactorSidecarScope] == controlplane.SidecarScopeMesh {
@@ -44,8 +44,7 @@ func worldOfLevers(cell record.Cell) (pushes, memory float64) {
 	return pushes, memory
 }
 
-// tuneRun carries out what Next asks for until it asks for nothing, or stops after so
-// many trials.
+// tuneRun runs what Next requests until it requests nothing, or stops after most trials.
 func tuneRun(t testing.TB, plan *study.Plan, run record.Run, noise float64, most int, change func(block int, trial *record.Trial, pushes *float64)) record.Run {
 	t.Helper()
 	return carryOut(t, plan, run, most, func(trial *record.Trial) []record.Event {
@@ -70,7 +69,7 @@ func controlOf(pushes float64) *record.Control {
 		Istiod: map[string]float64{`pilot_xds_pushes{type="cds"}`: math.Round(pushes)}}
 }
 
-// carryOut makes the trials that Next asks for: measure fills each in and has its events.
+// carryOut runs the trials that Next requests; measure fills in each and returns its events.
 func carryOut(t testing.TB, plan *study.Plan, run record.Run, most int, measure func(trial *record.Trial) []record.Event) record.Run {
 	t.Helper()
 	for block := 0; ; block++ {
@@ -103,8 +102,8 @@ func headerOf(plan *study.Plan) record.Run {
 		StudyYAML: plan.Study.Marshal()}
 }
 
-// A tuning finds the setting that is best within the constraint, and compares it with
-// the one in use in blocks of their own.
+// A tuning finds the best setting within the constraint, and compares it with the current one in
+// separate blocks.
 func TestTuning(t *testing.T) {
 	plan := tunedPlan(t, 5)
 	run := tuneRun(t, plan, headerOf(plan), 0.03, math.MaxInt, nil)
@@ -146,8 +145,8 @@ func TestTuning(t *testing.T) {
 	}
 }
 
-// What the search saw is not in the comparison: where the recommended setting was
-// lucky in all of the search and never again, the comparison finds no effect.
+// The comparison excludes the search's results: if the recommended setting was lucky throughout the
+// search and never again, the comparison finds no effect.
 func TestTuningComparesAnew(t *testing.T) {
 	plan := tunedPlan(t, 6)
 	lucky := func(blocks int) (*record.Tuning, map[int]bool) {
@@ -178,8 +177,8 @@ func TestTuningComparesAnew(t *testing.T) {
 	}
 }
 
-// A tuning that was interrupted goes on to the same trials: after the first, in its search,
-// at the start of the comparison and before the last.
+// An interrupted tuning continues with the same trials: after the first, within its search, at the
+// start of the comparison and before the last.
 func TestTuningGoesOn(t *testing.T) {
 	plan := tunedPlan(t, 9)
 	whole := tuneRun(t, plan, headerOf(plan), 0.05, math.MaxInt, nil)
@@ -197,7 +196,7 @@ func TestTuningGoesOn(t *testing.T) {
 	}
 }
 
-// Trials that may not be believed are counted, and end nothing but the trials' number.
+// Invalid trials are counted, and only affect the number of trials.
 func TestTuningWithoutValidTrials(t *testing.T) {
 	plan := tunedPlan(t, 3)
 	run := tuneRun(t, plan, headerOf(plan), 0.03, math.MaxInt, func(_ int, trial *record.Trial, _ *float64) { trial.Validity.Valid = false })
@@ -211,8 +210,8 @@ func TestTuningWithoutValidTrials(t *testing.T) {
 	}
 }
 
-// A cell none of whose trials is valid has no values, and is on no front: what is expected
-// of it, which is little where its like did well, was not measured.
+// A cell without valid trials has no values and is not on a front: the prediction for it, which is
+// low if similar cells did well, was not measured.
 func TestTunedCellWithoutValidTrials(t *testing.T) {
 	plan := tunedPlan(t, 5)
 	lost := 0
@@ -237,8 +236,8 @@ func TestTunedCellWithoutValidTrials(t *testing.T) {
 	}
 }
 
-// A cell that one tuning tried and another did not is no cell that the other lost all
-// trials of: that says nothing of whether the two are alike.
+// A cell that only one of two tunings tried does not count as a cell whose trials the other lost,
+// which would say nothing about their similarity.
 func TestCompareTunings(t *testing.T) {
 	tried := map[uint64]map[string]bool{}
 	tuned := func(seed uint64) record.Run {
@@ -270,7 +269,7 @@ func TestCompareTunings(t *testing.T) {
 			deciding++
 		}
 		none := func(f record.Finding) bool { return f.Verdict == record.VerdictInvalid && f.Blocks == 0 }
-		if none(c.A) != none(c.B) { // what nobody read neither has
+		if none(c.A) != none(c.B) { // not measured in either
 			t.Errorf("%s at %v of a cell that a run did not try: %s", c.Name, c.Cell, c.Why)
 		}
 	}

@@ -22,8 +22,8 @@ factors:
 tune: {objectives: [pushes], constraints: ["convergence<=1500ms"], trials: 12, confirm: 3}
 `
 
-// changesOf are ten changes to 20 proxies, each of which has them after some time; the
-// last ones of them never do.
+// changesOf returns ten changes to 20 proxies, each of which has them after some time; the last
+// missed proxies never do.
 func changesOf(trial *record.Trial, seconds float64, missed int) []record.Event {
 	var out []record.Event
 	for i := range 10 {
@@ -41,7 +41,7 @@ func changesOf(trial *record.Trial, seconds float64, missed int) []record.Event 
 	return out
 }
 
-// debounced is what a debounce does here: fewer pushes, and later ones.
+// debounced is the effect of a debounce here: fewer pushes, and later ones.
 func debounced(cell record.Cell) (pushes, seconds float64) {
 	switch cell[study.FactorDebounceAfter] {
 	case "2.5s":
@@ -52,8 +52,8 @@ func debounced(cell record.Cell) (pushes, seconds float64) {
 	return 400, 0.4
 }
 
-// Where the setting in use breaks a constraint, the one that meets it is recommended
-// whatever it costs in the objectives.
+// If the current setting breaks a constraint, one that meets it is recommended regardless of its
+// cost in the objectives.
 func TestTuningMends(t *testing.T) {
 	plan := analysistest.PlanOf(t, heldStudy, 5)
 	run := carryOut(t, plan, headerOf(plan), math.MaxInt, func(trial *record.Trial) []record.Event {
@@ -75,8 +75,8 @@ func TestTuningMends(t *testing.T) {
 	}
 }
 
-// Changes that never arrive in the comparison break a constraint on how long they take,
-// however soon the others came.
+// Changes that never arrive in the comparison break a constraint on their duration, however soon
+// the others arrived.
 func TestTuningMissed(t *testing.T) {
 	plan := analysistest.PlanOf(t, heldStudy, 5)
 	compared := false
@@ -100,8 +100,8 @@ func TestTuningMissed(t *testing.T) {
 	}
 }
 
-// What never arrived in the search is no cell without a value, of which anything may be
-// hoped.
+// A cell whose changes never arrived in the search must not count as a cell without a value, which
+// leaves room for hope.
 func TestTuningNothingArrives(t *testing.T) {
 	plan := analysistest.PlanOf(t, strings.Replace(heldStudy, "objectives: [pushes]", "objectives: [convergence]", 1), 5)
 	run := carryOut(t, plan, headerOf(plan), math.MaxInt, func(trial *record.Trial) []record.Event {
@@ -129,11 +129,11 @@ func TestTuningNothingArrives(t *testing.T) {
 	}
 }
 
-// A search for what no trial has, or what is nothing in all of them, ends and says that
-// it has no answer.
+// A search for a value that no trial has, or that is zero in all of them, ends and reports that it
+// has no answer.
 func TestTuningLacks(t *testing.T) {
 	for lacking, text := range map[string]string{
-		"istiod_memory":                  strings.Replace(heldStudy, "convergence<=1500ms", "memory<=+20%", 1), // which nobody read
+		"istiod_memory":                  strings.Replace(heldStudy, "convergence<=1500ms", "memory<=+20%", 1), // not measured
 		"stale_proxy_seconds_per_change": strings.Replace(heldStudy, "objectives: [pushes]", "objectives: [pushes, staleness]", 1),
 	} {
 		plan := analysistest.PlanOf(t, text, 5)

@@ -14,13 +14,13 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Ztunnels have findings of their own, and are in none of the convergence of the others.
+// Ztunnels have their own findings and are excluded from the others' convergence.
 func TestFindingsOfZtunnels(t *testing.T) {
 	without := strings.Replace(analysistest.ControlStudy, "stop:", "# stop:", 1)
 	text := strings.Replace(without, "gateways: 2", "gateways: 2, ztunnels: 3", 1)
 	spoil := func(c record.Cell) analysistest.ControlWorld {
 		w := analysistest.Tuned(c)
-		w.Spoil = func(trial *record.Trial, events []record.Event) { // what ztunnels have takes a second more
+		w.Spoil = func(trial *record.Trial, events []record.Event) { // ztunnels take a second longer
 			for i := range events {
 				for k, p := range events[i].Seen.Proxy {
 					if p >= 13 {
@@ -63,8 +63,8 @@ func TestFindingsOfZtunnels(t *testing.T) {
 	}
 }
 
-// A percentile of ztunnels says what never came to them, in differences and searches too,
-// and those of the other proxies do not.
+// Percentiles of ztunnels state what never reached them, also in differences and searches, and
+// those of other proxies do not.
 func TestZtunnelsThatMissChanges(t *testing.T) {
 	text := strings.Replace(strings.Replace(analysistest.ControlStudy, "stop:", "# stop:", 1), "gateways: 2", "gateways: 2, ztunnels: 3", 1)
 	run := analysistest.SimulateControl(t, text, 4, func(c record.Cell) analysistest.ControlWorld {
@@ -101,12 +101,12 @@ func TestZtunnelsThatMissChanges(t *testing.T) {
 	}
 }
 
-// What never came, or was never acknowledged, is explained of all proxies of which it is
-// counted.
+// Changes that never arrived, or were never acknowledged, are explained for all proxies included in
+// the count.
 func TestLossesOfZtunnels(t *testing.T) {
 	text := strings.Replace(strings.Replace(analysistest.ControlStudy, "stop:", "# stop:", 1), "gateways: 2", "gateways: 2, ztunnels: 3", 1)
 	for name, tt := range map[string]struct {
-		missed, silent []int32 // of the first change of 10, and of the second, by 16 proxies
+		missed, silent []int32 // of the first of 10 changes, and of the second, by 16 proxies
 		lost, unsaid   []any
 		example        string
 	}{

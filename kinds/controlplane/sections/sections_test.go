@@ -21,8 +21,8 @@ import (
 
 var render = reporttest.Of{Kind: Kind()}.Render
 
-// TestGolden holds the words and tables of this kind that the reports of kinds/reports do
-// not show: each kind of answer once, and what is said where something is missing.
+// TestGolden checks this kind's words and tables that the reports of kinds/reports do not show:
+// each kind of answer once, and what is said if something is missing.
 func TestGolden(t *testing.T) {
 	var w reporttest.Words
 	leverWords(&w)
@@ -50,7 +50,7 @@ func leverWords(w *reporttest.Words) {
 		estimate float64
 	}{
 		{record.VerdictReal, -0.25e6}, {record.VerdictReal, 0.25e6}, {record.VerdictNoEffect, 0.01e6}, {record.VerdictInconclusive, -0.25e6},
-		{record.VerdictReal, -1.1e6}, // of which nothing is left: other blocks
+		{record.VerdictReal, -1.1e6}, // nothing would be left: other blocks
 	} {
 		x := record.Finding{Name: "convergence_p50_overhead", Unit: "us", Cell: lever, Against: none, Estimate: c.estimate, Verdict: c.verdict}
 		got := leverPart(plain, "convergence_p50", x, "the median time")
@@ -209,7 +209,7 @@ func holdingWords(w *reporttest.Words) {
 	w.Add("what proxies hold", holdingTable(f), holdingTable(record.Findings{Cells: []record.CellSummary{{}}}))
 }
 
-// soakFindings are those of a soak in which each answer comes up.
+// soakFindings returns the findings of a soak with each possible answer.
 func soakFindings() record.Findings {
 	day := 24.0
 	ratio := func(e, low, high float64) *record.Ratio { return &record.Ratio{Estimate: e, Low: low, High: high} }
@@ -237,7 +237,7 @@ func soakWords(w *reporttest.Words) {
 	w.Add("a soak of one window", soakAnswers(f))
 }
 
-// tunedFindings are those of a tuning that recommends a Sidecar and a longer debounce.
+// tunedFindings returns the findings of a tuning that recommends a Sidecar and a longer debounce.
 func tunedFindings(verdict string, relative float64) record.Findings {
 	value := func(v float64) record.TunedValue {
 		return record.TunedValue{Known: true, Estimate: v, Low: 0.9 * v, High: 1.1 * v}
@@ -336,7 +336,7 @@ func TestTooFewPairs(t *testing.T) {
 	}
 }
 
-// Control-plane findings at the edge of what can be render in every format.
+// Control-plane findings with extreme values render in every format.
 func TestControlRendersWhatIsNotThere(t *testing.T) {
 	empty := reporttest.Tuning(t)
 	for i := range empty.Cells {
@@ -361,8 +361,7 @@ func TestControlRendersWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// The stages shown add up in a terminal's width too: with many factors a row
-// becomes a paragraph.
+// The stages shown add up at terminal width too: with many factors a row becomes a paragraph.
 func TestWaterfallLeavesOutNoStage(t *testing.T) {
 	k := &record.ControlSummary{MeanUS: 5_455_500, ResidualUS: -1200}
 	for i, name := range record.Stages() {

@@ -10,10 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// riders is the log of istiod's, and what the proxy saw, with a debounce that
-// merges several changes into a push and lasts no longer than limit: the
-// change that comes while a push is made goes out with it, and opens the next
-// push nevertheless.
+// riders returns istiod's log and the proxy's sightings, with a debounce that merges several
+// changes into a push and lasts no longer than limit. The change that arrives while a push is made
+// goes out with it, and opens the next push nevertheless.
 func riders(t testing.TB, s truth, ahead int64, changes int, every, limit int64) (in Input, waitedMS float64) {
 	istiod := istiodAt{ahead: ahead}
 	var events []record.Event
@@ -34,8 +33,8 @@ func riders(t testing.TB, s truth, ahead int64, changes int, every, limit int64)
 	var open []record.Event
 	first := int64(0)
 	for k := 0; k < changes; {
-		// The changes that come before the window ends; the next one comes
-		// while the push context is computed.
+		// The changes that arrive before the window ends; the next one arrives while the push
+		// context is computed.
 		for len(open) == 0 || k < changes && epoch+int64(k)*every+s.watch < first+limit {
 			e := change(k)
 			if len(open) == 0 {
@@ -64,7 +63,7 @@ func riders(t testing.TB, s truth, ahead int64, changes int, every, limit int64)
 			rises[series(timePush+"_sum", kind)] += float64(s.generate/2) / 1e9
 		}
 		for i := range open {
-			if open[i].Seen.Proxy == nil { // otherwise it rode with the push before
+			if open[i].Seen.Proxy == nil { // otherwise it went out with the previous push
 				waited += float64(stable-open[i].CommittedNS-s.watch) / float64(ms)
 				seen(&open[i], turned)
 			}
@@ -81,9 +80,9 @@ func riders(t testing.TB, s truth, ahead int64, changes int, every, limit int64)
 
 func nanos(ns int64) string { return fmt.Sprintf("%dns", ns) }
 
-// With a debounce of 10 s and a change every 2.5 s, every fifth change comes
-// as the push begins, goes out with it within milliseconds, and has not been
-// debounced; istiod's timer counts 10 s for each push.
+// With a debounce of 10 s and a change every 2.5 s, every fifth change arrives as the push begins,
+// goes out with it within milliseconds, and is not debounced. Istiod's timer counts 10 s for each
+// push.
 func TestStagesOfRiders(t *testing.T) {
 	s := truth{watch: 2 * ms, context: 6 * ms, queue: ms, generate: 4 * ms, wire: ms, ack: ms}
 	in, waited := riders(t, s, 7*ms, 12, 2500*ms, 9999*ms)
@@ -100,8 +99,8 @@ func TestStagesOfRiders(t *testing.T) {
 	if math.Abs(w.ResidualUS) > 5 || len(w.Missing) != 0 {
 		t.Errorf("%+v", w)
 	}
-	// The push context of riders is by the log, what istiod's timers say
-	// wrongly of the others still shows.
+	// The push context of riders comes from the log. Errors of istiod's timers for the others still
+	// show.
 	in.Rises[timeQueue+"_sum"] += in.Rises[timeQueue+"_count"] * 3e-3
 	in.Rises[timeTurn+"_sum"] += in.Rises[timeTurn+"_count"] * 3e-3
 	if w = Make(in); math.Abs(w.ResidualUS+3000) > 5 {
@@ -127,9 +126,8 @@ func TestMergedChangesAddUp(t *testing.T) {
 	})
 }
 
-// Endpoints are looked up in a proxy's turn: a change of theirs that comes
-// while it is on goes out with it, long after the push began. Of others
-// nothing is known then but the means.
+// Endpoints are looked up in a proxy's turn: an endpoint change that arrives during the turn goes
+// out with it, long after the push began. For other changes only the means are known then.
 func TestEndpointsJoinATurn(t *testing.T) {
 	for kind, want := range map[string]float64{"eds": 0, "rds": 90_000} {
 		var istiod istiodAt

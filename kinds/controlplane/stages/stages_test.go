@@ -14,7 +14,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// istiodAt writes the lines that istiod would for pushes with known stages.
+// istiodAt writes the log lines of istiod for pushes with known stages.
 type istiodAt struct {
 	lines strings.Builder
 	ahead int64
@@ -36,15 +36,15 @@ const (
 	epoch = int64(1795268284) * 1e9
 )
 
-// truth is how long each stage really takes, in nanoseconds.
+// truth is the actual duration of each stage, in nanoseconds.
 type truth struct{ watch, debounce, context, queue, generate, wire, ack int64 }
 
 func (s truth) total() int64 {
 	return s.watch + s.debounce + s.context + s.queue + s.generate + s.wire + s.ack
 }
 
-// rises is what istiod's timers say of changes that go alone, each to n
-// proxies: the first type of a turn, CDS, takes half of it.
+// rises returns istiod's timers for changes that go alone, each to n proxies: the first type of a
+// turn, CDS, takes half of it.
 func (s truth) rises(changes, n int) map[string]float64 {
 	out := map[string]float64{}
 	for timer, took := range map[string]int64{timeContext: s.context, timeDebounce: s.debounce + s.context} {
@@ -59,8 +59,8 @@ func (s truth) rises(changes, n int) map[string]float64 {
 	return out
 }
 
-// change writes the log of one change that goes alone to some proxies, and
-// returns it as it was seen. The proxies' turns begin one after another.
+// change writes the log of one change that goes alone to some proxies, and returns its event. The
+// proxies' turns begin one after another.
 func (i *istiodAt) change(at int64, s truth, proxies []int32, names []string, kind string) record.Event {
 	e := record.Event{SentNS: at - ms, CommittedNS: at, Expected: len(proxies), Markers: []record.Marker{{Type: kind, Text: "x"}}}
 	stable := at + s.watch + s.debounce
@@ -80,8 +80,7 @@ func (i *istiodAt) change(at int64, s truth, proxies []int32, names []string, ki
 	return e
 }
 
-// Stages are what they really were, whatever they were, with clocks that
-// disagree, and they add up.
+// Stages are what they really were, for any durations and clock offsets, and they add up.
 func TestStagesAreTrue(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 5).Draw(rt, "proxies")
@@ -101,7 +100,7 @@ func TestStagesAreTrue(t *testing.T) {
 			events = append(events, istiod.change(at, s, all, names, "rds"))
 			at += 2 * s.total()
 		}
-		// What istiod's timers say, of which some may be off.
+		// Istiod's timers, some of which may be off.
 		offContext, offQueue, offTurn := some("context off", -3000, 3000), some("queue off", -1000, 0), some("turn off", 0, 3000)
 		rises := s.rises(changes, n)
 		for timer, off := range map[string]int64{timeContext: offContext, timeQueue: offQueue, timeTurn: offTurn} {
@@ -126,12 +125,12 @@ func TestStagesAreTrue(t *testing.T) {
 				rt.Errorf("%s is checked by %v, want %d: %+v", stage.Name, stage.CheckUS, check, stage)
 			}
 		}
-		// What the timers say wrongly, nothing hides.
+		// Errors of the timers stay visible.
 		off := -float64(offContext+offTurn) / 1000
 		if math.Abs(w.ResidualUS-off) > 5 || math.Abs(w.MeanUS-float64(s.total())/1000) > 10 || w.Within() != (math.Abs(w.ResidualUS) <= max(2000, 0.05*w.MeanUS)) {
 			rt.Errorf("mean %.1f, residual %.1f, want %.1f", w.MeanUS, w.ResidualUS, off)
 		}
-		// That some proxies' turns come later than others' is no error of theirs.
+		// Later turns of some proxies are no error.
 		if u := w.Unexplained; u.Pairs != w.Pairs || math.Abs(u.LargestUS-off) > 5 || math.Abs(off) < 1990 && u.Beyond != 0 || u.Unlogged != 0 {
 			rt.Errorf("single pairs lack %+v, want %.1f", u, off)
 		}
@@ -147,8 +146,8 @@ func meanOf(w Waterfall, name string) float64 {
 	return math.Inf(1) // not measured
 }
 
-// Changes that share a push: the one that opened it tells how long the watch
-// takes, and the others debounced for less.
+// Changes that share a push: the one that opened it shows how long the watch takes, and the others
+// debounced for less.
 func TestStagesOfMergedChanges(t *testing.T) {
 	var istiod istiodAt
 	names := []string{"p.a"}
@@ -171,14 +170,14 @@ func TestStagesOfMergedChanges(t *testing.T) {
 			t.Errorf("%s: %.1f, want %.1f", name, got, want)
 		}
 	}
-	// Queue and generation, which no timer of istiod's told of.
+	// Queue and generation, for which istiod has no timer here.
 	if math.Abs(w.ResidualUS-2000) > 1 || w.Pairs != 3 || !slices.Equal(w.Missing, []string{record.StageQueue, record.StageGenerate}) {
 		t.Errorf("%+v", w)
 	}
 }
 
-// The commit of the one that opened a push was noted late, by 60 ms: that of
-// another was not, which istiod was not told of before it was sent.
+// The commit of the change that opened a push was recorded 60 ms late. Another change's was not,
+// and istiod was not notified of that one before it was sent.
 func TestStagesOfALateOpener(t *testing.T) {
 	var istiod istiodAt
 	stable := epoch + 155*ms
@@ -200,15 +199,15 @@ func TestStagesOfALateOpener(t *testing.T) {
 	}
 }
 
-// Without lines by proxy nobody knows when a proxy's turn ended: the wire is
-// missing, and with it whatever istiod's means do not explain is the residual.
+// Without lines per proxy the end of a proxy's turn is unknown: the wire stage is missing, and the
+// residual includes it and whatever istiod's means do not explain.
 func TestStagesOfEndpoints(t *testing.T) {
 	var istiod istiodAt
 	s := truth{watch: 3 * ms, debounce: 100 * ms, context: ms, queue: 4 * ms, generate: 2 * ms, wire: ms, ack: ms}
 	stable := epoch + s.watch + s.debounce
 	istiod.line(stable, "Push debounce stable[1] 1 for config Endpoints/a/b: 100ms since last change, 100ms since last push, forced=false")
 	istiod.line(stable+ms, "XDS: Pushing Services:4 ConnectedEndpoints:1 Version:x")
-	// Of an earlier and of a later push.
+	// From an earlier and a later push.
 	istiod.line(epoch-5*ms, "EDS: PUSH for node:p.a resources:1 size:1B")
 	istiod.line(stable+50*ms, "EDS: PUSH for node:p.a resources:1 size:1B")
 	e := record.Event{SentNS: epoch - ms, CommittedNS: epoch, WatchedNS: epoch + 2*ms, Markers: []record.Marker{{Type: "eds"}}}
@@ -222,7 +221,7 @@ func TestStagesOfEndpoints(t *testing.T) {
 	if watch := w.Stages[0]; watch.MeanUS != 3000 || watch.CheckUS == nil || *watch.CheckUS != 2000 || len(w.Apart()) != 0 {
 		t.Errorf("watch %+v", watch)
 	}
-	// A queue longer than what passed is not cut to it.
+	// A queue longer than the total time is not clipped.
 	rises[timeQueue+"_sum"] = 0.2
 	w = Make(Input{Events: []record.Event{e}, Proxies: []string{"p.a"}, Logs: []observe.IstiodLines{istiod.log(t)}, Rises: rises})
 	if meanOf(w, record.StageQueue) != 20000 || math.Abs(w.ResidualUS+15000) > 1 || w.Within() {
@@ -230,11 +229,11 @@ func TestStagesOfEndpoints(t *testing.T) {
 	}
 }
 
-// A line of another push is none of a change's: neither one that a proxy had
-// read before, nor one that was written long after it had read the change.
+// A line of another push does not belong to a change: neither one that a proxy had read before, nor
+// one written long after it had read the change.
 func TestStagesTakeNoOtherLine(t *testing.T) {
 	for name, tt := range map[string]struct {
-		at   int64 // of the line, after the push began
+		at   int64 // of the line, relative to the start of the push
 		full bool
 	}{"before the push": {-50 * ms, false}, "in it": {2 * ms, true}, "as it was read": {3*ms + ms/2, true}, "after it was read": {5 * ms, false}} {
 		var istiod istiodAt
@@ -254,8 +253,8 @@ func TestStagesTakeNoOtherLine(t *testing.T) {
 	}
 }
 
-// The API server's answer may come after istiod was told, and even after a
-// proxy was: the watch is negative then, and no other stage is less for it.
+// The API server's answer may arrive after istiod, or even a proxy, was notified. Then the watch is
+// negative, and no other stage is shorter.
 func TestStagesOfALateAnswer(t *testing.T) {
 	s := truth{0, 100 * ms, ms, ms, 2 * ms, ms, ms}
 	for _, late := range []int64{30 * ms, 105 * ms, 108 * ms} {
@@ -276,8 +275,7 @@ func TestStagesOfALateAnswer(t *testing.T) {
 	}
 }
 
-// Endpoints that are not debounced go with a push of their own, past one that
-// waits.
+// Endpoints that are not debounced go in their own push, past one that waits.
 func TestStagesWithoutDebounce(t *testing.T) {
 	var istiod istiodAt
 	istiod.line(epoch+5*ms, "XDS: Pushing Services:4 ConnectedEndpoints:1 Version:x")
@@ -299,7 +297,7 @@ func TestStagesWithoutDebounce(t *testing.T) {
 	}
 }
 
-// Each proxy's lines come from the replica it is connected to.
+// Each proxy's lines come from the replica that it is connected to.
 func TestStagesOfReplicas(t *testing.T) {
 	s := truth{2 * ms, 100 * ms, ms, 0, 2 * ms, ms, ms}
 	a, b := istiodAt{}, istiodAt{ahead: 7 * ms}
@@ -318,9 +316,8 @@ func TestStagesOfReplicas(t *testing.T) {
 	}
 }
 
-// Without logs the stages are istiod's means; nothing at all leaves all of it
-// in the residual; changes that failed or were never acknowledged do not
-// count.
+// Without logs the stages are istiod's means. Without any data everything is in the residual.
+// Changes that failed or were never acknowledged do not count.
 func TestStagesWithLittle(t *testing.T) {
 	seen := record.Sightings{Proxy: []int32{0, 1, 9}, ReceivedUS: []int64{110000, 110000, 110000}, AckedUS: []int64{112000, record.Never, 112000}}
 	events := []record.Event{
@@ -344,7 +341,7 @@ func TestStagesWithLittle(t *testing.T) {
 	}
 }
 
-// Two sources of a stage that differ by much are told.
+// Two sources of a stage that differ by much are reported.
 func TestStagesApart(t *testing.T) {
 	s := truth{2 * ms, 100 * ms, ms, 3 * ms, 2 * ms, ms, ms}
 	var istiod istiodAt
@@ -358,7 +355,7 @@ func TestStagesApart(t *testing.T) {
 	if apart := w.Apart(); len(apart) != 1 || apart[0].Name != record.StageDebounce || math.Abs(*apart[0].CheckUS-120000) > 1 || !w.Within() {
 		t.Errorf("%+v", w)
 	}
-	// Of other pushes than the metrics are, the log says nothing of them.
+	// For pushes outside the metrics' period, the log says nothing about them.
 	in.Logs[0].FromNS, in.Logs[0].ToNS = epoch+s.total(), epoch+2*s.total()
 	w = Make(in)
 	if len(w.Apart()) != 0 {
@@ -380,7 +377,7 @@ func TestLostLines(t *testing.T) {
 	}{
 		"all there":    {epoch, epoch + 2000*ms, 2, 0, 10},
 		"one rotated":  {epoch, epoch + 2000*ms, 3, 5, 15},
-		"more than of": {epoch, epoch + 2000*ms, 1, 0, 5}, // what was logged besides
+		"more than of": {epoch, epoch + 2000*ms, 1, 0, 5}, // additional lines were logged
 		"one outside":  {epoch + 500*ms, epoch + 2000*ms, 1, 0, 5},
 		"no readings":  {0, 0, 2, 0, 10},
 	} {
@@ -394,8 +391,8 @@ func TestLostLines(t *testing.T) {
 	}
 }
 
-// A change that our own watch showed before the answer came counts from then,
-// and is none of several steps.
+// A change that our own watch showed before the answer arrived counts from then, and is not one of
+// several steps.
 func TestStagesOfAWatchedCommit(t *testing.T) {
 	s := truth{2 * ms, 100 * ms, ms, 3 * ms, 2 * ms, ms, ms}
 	var istiod istiodAt

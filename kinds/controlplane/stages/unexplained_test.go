@@ -9,8 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Two pairs that are wholly wrong, one either way, are nothing in the mean, and
-// are counted.
+// Two pairs that are entirely wrong, in opposite directions, cancel in the mean and are counted.
 func TestErrorsThatCancelAreCounted(t *testing.T) {
 	s := truth{watch: 5 * ms, debounce: 100 * ms, context: ms, generate: 60 * ms, ack: ms}
 	var istiod istiodAt

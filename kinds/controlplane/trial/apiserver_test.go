@@ -20,14 +20,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// kindsServed are the kinds that the fake API server knows, by resource.
+// kindsServed maps the fake API server's resources to their kinds.
 var kindsServed = map[string]string{
 	"namespaces": "Namespace", "secrets": "Secret", "configmaps": "ConfigMap", "pods": "Pod", "events": "Event", "leases": "Lease",
 	"deployments": "Deployment", "replicasets": "ReplicaSet", "horizontalpodautoscalers": "HorizontalPodAutoscaler", "sidecars": "Sidecar",
 }
 
-// apiServer is an API server in memory: it stores objects as they are written, rolls
-// Deployments out at once, and runs nothing.
+// apiServer is an in-memory API server: it stores objects as written, rolls Deployments out at
+// once, and runs nothing.
 type apiServer struct {
 	mu      sync.Mutex
 	objects map[string]map[string]*unstructured.Unstructured // by collection, then namespace/name
@@ -55,8 +55,8 @@ func serveAPI(t *testing.T, objects ...map[string]any) (*apiServer, *rest.Config
 	return s, &rest.Config{Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json", AcceptContentTypes: "application/json"}}
 }
 
-// place is where a request's path leads: /api/v1 or /apis/GROUP/VERSION, perhaps
-// namespaces/NAMESPACE, a resource, perhaps a name.
+// place is the target of a request path: /api/v1 or /apis/GROUP/VERSION, optionally
+// namespaces/NAMESPACE, a resource, and optionally a name.
 type place struct{ group, namespace, resource, name string }
 
 func (p place) collection() string { return p.group + "/" + p.resource }
@@ -154,7 +154,7 @@ func (s *apiServer) list(p place, labelSelector, fieldSelector string) map[strin
 	return map[string]any{"apiVersion": version, "kind": kindsServed[p.resource] + "List", "metadata": map[string]any{"resourceVersion": strconv.Itoa(s.version)}, "items": items}
 }
 
-// store keeps an object as written, and has the "controllers" see it.
+// store keeps an object as written, and notifies the "controllers".
 func (s *apiServer) store(collection string, o *unstructured.Unstructured) {
 	if s.objects[collection] == nil {
 		s.objects[collection] = map[string]*unstructured.Unstructured{}
@@ -176,7 +176,7 @@ func (s *apiServer) store(collection string, o *unstructured.Unstructured) {
 	}
 }
 
-// rollOut gives a Deployment as many ready pods of its template as it asks for.
+// rollOut gives a Deployment the requested number of ready pods with its template.
 func (s *apiServer) rollOut(d *unstructured.Unstructured) {
 	spec, _ := d.Object["spec"].(map[string]any)
 	template, _ := spec["template"].(map[string]any)
@@ -201,8 +201,8 @@ func (s *apiServer) rollOut(d *unstructured.Unstructured) {
 	d.Object["status"] = map[string]any{"observedGeneration": d.GetGeneration(), "replicas": int64(n), "updatedReplicas": int64(n), "readyReplicas": int64(n), "availableReplicas": int64(n)}
 }
 
-// written are the objects of others as they stand, as JSON, without what the API server
-// adds to them, without pods, and without those of one namespace.
+// written returns the other parties' objects as JSON, without what the API server adds, without
+// pods, and without those in one namespace.
 func (s *apiServer) written(besides string) (map[string]string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

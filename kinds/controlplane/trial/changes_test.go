@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A disruption that takes istiod from everybody is named, each once, as mesh-wide; the
-// restart before each trial is not, nor what the simulated proxies alone feel.
+// A disruption that takes istiod from everyone is listed once, as mesh-wide. The restart before
+// each trial is not, nor is what only the simulated proxies notice.
 func TestPlanIstiod(t *testing.T) {
 	for name, tt := range map[string]struct {
 		levels   []string
@@ -39,8 +39,8 @@ func TestPlanIstiod(t *testing.T) {
 	}
 }
 
-// What a population has others told of, and what comes to its nodes, is said, and asked
-// about by --yes alone.
+// What others receive because of a population, and what its nodes receive, is listed; only --yes
+// confirms it.
 func TestPlanOfPopulationSaysWhatOthersAreTold(t *testing.T) {
 	for want, sizes := range map[string]population.Sizes{
 		"every proxy without a scope, of others too, is told of those Services, and of each change of theirs":           {Services: 200},

@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestCheckPlaces: what only the driver or the population can find wrong has
-// its place in the file, a hint and the exit code of wrong usage.
+// TestCheckPlaces: errors that only the driver or the population can find have a position in the
+// file, a hint and the exit code of wrong usage.
 func TestCheckPlaces(t *testing.T) {
 	const head = "name: x\nquestion: Why?\ncontrol: {changes: 3}\n"
 	for _, c := range []struct{ name, text, at, want, hint string }{
@@ -39,7 +39,7 @@ func TestCheckPlaces(t *testing.T) {
 		})
 	}
 	for _, good := range []string{
-		"settings: {change: no-op}\n", // nobody needs it: that is what it is for
+		"settings: {change: no-op}\n", // not needed by any proxy: that is its purpose
 		"settings: {change: gateway, gateways: 1}\n",
 		"factors: {change: [gateway, service]}\n",
 		"settings: {proxies: 2, gateways: 1, simulators: 3}\n",

@@ -27,7 +27,7 @@ func TestChosenHoldings(t *testing.T) {
 	if all[0].Proxies != 9 {
 		t.Error("the fleet's own list was changed")
 	}
-	// Where the scope changes nothing one stands for all.
+	// If the scope changes nothing, one represents all.
 	all[4].Bytes = 1005
 	if got, want := words(chosen(all[:5], "test-1")), "sidecar.test-1:29 sidecar.test-4:8"; got != want {
 		t.Errorf("%s, want %s", got, want)
@@ -44,7 +44,7 @@ func TestChosenHoldings(t *testing.T) {
 	}
 }
 
-// What a record keeps of a proxy adds up.
+// The record of a proxy's configuration adds up.
 func TestHoldingAddsUp(t *testing.T) {
 	p := scope.Proxy{Name: "a.b", DumpBytes: 0, Resources: 40, Types: []scope.TypeSize{{Type: scope.TypeEndpoint, DumpBytes: 77}, {Type: scope.TypeCluster, DumpBytes: 5}}}
 	for i := range 20 {

@@ -9,15 +9,14 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// apiPage is kube-apiserver's CPU as its page says it, some seconds after the
-// first reading.
+// apiPage returns kube-apiserver's CPU as its metrics page reports it, some seconds after the first
+// reading.
 func apiPage(seconds, cpu float64) planeState {
 	return planeState{apiAt: time.Unix(1000, 0).Add(time.Duration(seconds * float64(time.Second))),
 		api: []observe.Metric{{Name: "process_cpu_seconds_total", Type: "counter", Value: cpu}, {Name: "process_start_time_seconds", Type: "gauge", Value: 1}}}
 }
 
-// What readings cost the API server is in neither its idle use nor the
-// window's.
+// Neither idle use nor the window includes what readings cost the API server.
 func TestAPIServerIsNetOfReadings(t *testing.T) {
 	// A reading costs 50 ms and takes 0.1 s; idle it uses 3% of a core.
 	trial := &controlTrial{idleAPI: apiIdle{first: apiPage(0, 7), second: apiPage(0.1, 7.05)}, before: apiPage(2.2, 7.16), after: apiPage(22.3, 8.21)}

@@ -19,8 +19,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A route that is not taken away in time, after the window, is noted: what the window
-// measured stays, and so does what the status said, which nobody waits for any more.
+// A route that is not removed in time, after the window, is noted. The window's measurements and
+// the status seen so far stay valid, and the wait ends.
 func TestDetachGoesOn(t *testing.T) {
 	deleted := atomic.Int32{}
 	api := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

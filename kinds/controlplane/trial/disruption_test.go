@@ -18,8 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// actedPlane is a control plane whose new replicas are ready a few looks after it was
-// acted on.
+// actedPlane is a control plane whose new replicas are ready a few readings after an action.
 type actedPlane struct {
 	mesh.ControlPlane
 	mu    sync.Mutex
@@ -28,7 +27,7 @@ type actedPlane struct {
 	come  int
 	looks int
 	fails error
-	never bool // it is never ready
+	never bool // never ready
 }
 
 func (p *actedPlane) Apply(_ context.Context, l mesh.Levers, fresh bool) (mesh.Applied, error) {
@@ -67,8 +66,8 @@ func (p *actedPlane) Pods(context.Context) ([]mesh.ControlPod, error) {
 	return out, nil
 }
 
-// Each disruption does to istiod what its name says, and notes when the replicas that
-// came of it were ready.
+// Each disruption affects istiod as its name says, and records when the resulting replicas were
+// ready.
 func TestAct(t *testing.T) {
 	old := []mesh.ControlPod{{UID: "old"}}
 	for name, tt := range map[string]struct {
@@ -99,8 +98,7 @@ func TestAct(t *testing.T) {
 	}
 }
 
-// An istiod that is not ready as long as the study watches is no error: the trial says
-// that it was not.
+// An istiod that is not ready while the study watches is not an error: the trial records that.
 func TestActOnIstiodThatIsNeverReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		trial := &controlTrial{c: &controlPlane{mesh: &actedPlane{never: true}, study: &study.Study{Section: &controlplane.Control{Aftermath: time.Minute}}}, levers: mesh.LeversOf(nil)}

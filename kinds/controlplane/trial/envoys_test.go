@@ -27,7 +27,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// admin answers as Envoy's config dump does: one resource of each type.
+// admin responds like Envoy's config dump: one resource of each type.
 type admin map[string]string // field of the dump: one element of configs
 
 func (a admin) get(_ context.Context, path string, q neturl.Values) ([]byte, error) {
@@ -54,15 +54,15 @@ func TestEnvoyWatch(t *testing.T) {
 			}
 		}
 	}
-	shown := func() (n [4]int) { // Envoys that showed each marker
+	shown := func() (n [4]int) { // number of Envoys that showed each marker
 		for i, s := range w.sightings(5) {
 			n[i] = len(s.Proxy)
 		}
 		return n
 	}
 	there := map[int]bool{}
-	// The cluster is there, its listener only warms; the endpoint never was
-	// seen, so that it cannot be gone.
+	// The cluster is present, its listener is only warming, and the endpoint was never seen, so it
+	// cannot be gone.
 	look(admin{
 		"dynamic_active_clusters": `{"cluster": {"name": "outbound|80||a"}}`,
 		"dynamic_listeners":       `{"name": "0.0.0.0_9000", "active_state": {"listener": {"name": "other"}}, "warming_state": {"listener": {"name": "0.0.0.0_9000"}}}`,
@@ -88,8 +88,8 @@ func TestEnvoyWatch(t *testing.T) {
 	}
 }
 
-// The first changes that are outstanding are looked for, and the newest: one
-// that never comes hides none.
+// Envoys are searched for the first outstanding changes and the newest: one that never arrives
+// hides none.
 func TestEnvoyWatchNext(t *testing.T) {
 	w := &envoyWatch{cancel: func() {}, seen: []map[int]int64{{0: 1}}}
 	for change := range 100 {
@@ -101,7 +101,7 @@ func TestEnvoyWatchNext(t *testing.T) {
 	}
 }
 
-// An Envoy is not asked for what it does not need, nor for what is not due.
+// An Envoy is queried neither for changes that it does not need nor for those not yet due.
 func TestEnvoyWatchWants(t *testing.T) {
 	w := &envoyWatch{cancel: func() {}, seen: []map[int]int64{{}, {}}}
 	w.wants = func(envoy, change int) (bool, time.Duration) {

@@ -32,8 +32,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
-// roleAhead serves a role of simulated proxies whose clock is ahead by so many
-// nanoseconds more than this machine's.
+// roleAhead serves a role of simulated proxies whose clock leads this machine's by that many
+// nanoseconds.
 func roleAhead(ctx context.Context, ahead *atomic.Int64) http.Handler {
 	role := xdscontrol.NewServer(ctx, "v").Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -45,7 +45,7 @@ func roleAhead(ctx context.Context, ahead *atomic.Int64) http.Handler {
 	})
 }
 
-// discovery is a server of three services, and a fleet of five proxies of it.
+// discovery returns a server of three services, and a fleet of five proxies.
 func discovery(t *testing.T) (*xdsserver.Server, xds.Spec) {
 	t.Helper()
 	c, err := xdsserver.Synthetic(3, 1)
@@ -58,7 +58,7 @@ func discovery(t *testing.T) (*xdsserver.Server, xds.Spec) {
 	return s, spec
 }
 
-// fleetAt are pods that answer at these addresses, each on a node of its own.
+// fleetAt returns pods that answer at these addresses, each on its own node.
 func fleetAt(addresses ...string) *fleet {
 	var of []simulator
 	for i, address := range addresses {
@@ -76,9 +76,8 @@ func (f *fleet) allSynced(t *testing.T) {
 	})
 }
 
-// Proxies in two pods are one fleet: they are numbered over both, and what they saw is
-// by one clock, though that of the second is 5 ms ahead. A clock that is set meanwhile
-// makes the trial invalid.
+// Proxies in two pods are one fleet: they are numbered over both, and sightings are by one clock,
+// although the second's is 5 ms ahead. A clock that is set in the meantime makes the trial invalid.
 func TestFleetOfTwo(t *testing.T) {
 	s, spec := discovery(t)
 	var right, ahead atomic.Int64
@@ -155,7 +154,7 @@ func TestFleetOfTwo(t *testing.T) {
 		for _, c := range out.Validity.Checks {
 			ok[c.Name] = c.OK
 		}
-		// How well clocks can be compared depends on how busy this machine is.
+		// The precision of clock comparisons depends on how busy this machine is.
 		known := clock.Bound+after[1].Bound < 500*time.Microsecond
 		if !ok["simulators"] || known && ok["simulators-apart"] != (set == 0) {
 			t.Errorf("a clock was set by %v, known %v: %+v", set, known, out.Validity)
@@ -163,8 +162,8 @@ func TestFleetOfTwo(t *testing.T) {
 	}
 }
 
-// A pod that is lost, or that has begun anew, makes the trial fail; other errors do not
-// say so. The other pod is free afterwards.
+// A pod that is lost or restarted makes the trial fail; other errors are not marked as lost. The
+// other pod is free afterwards.
 func TestASimulatorIsLost(t *testing.T) {
 	_, spec := discovery(t)
 	for _, how := range []string{"is gone", "begins anew"} {
@@ -220,8 +219,8 @@ func TestASimulatorIsLost(t *testing.T) {
 	}
 }
 
-// Of several pods one that is lost with its node is back before the time is up that pods
-// have to become ready; a single one stays where it is.
+// Of several pods, one that is lost with its node is replaced within the time limit for pods to
+// become ready; a single one stays where it is.
 func TestPodsOfALostNode(t *testing.T) {
 	for _, pods := range []int{1, 3} {
 		all := xdsDeployment("n", lab.Images{}, "r", pods).Spec.Template.Spec.Tolerations
@@ -237,11 +236,11 @@ func TestPodsOfALostNode(t *testing.T) {
 	}
 }
 
-// noticed is how long it takes a cluster to notice that a node has died.
+// noticed is how long a cluster takes to notice that a node has died.
 const noticed = 50 * time.Second
 
-// Where no line to a pod was there to stop its proxies, they are stopped when it is
-// reached again, and the next trial can start.
+// If no connection to a pod was left to stop its proxies, they are stopped when it is reached
+// again, and the next trial can start.
 func TestReachStopsWhatRuns(t *testing.T) {
 	_, spec := discovery(t)
 	var right atomic.Int64
@@ -273,7 +272,7 @@ func TestReachStopsWhatRuns(t *testing.T) {
 	f.allSynced(t)
 }
 
-// All proxies of all pods lose their streams, and come back.
+// All proxies of all pods lose their streams and return.
 func TestOutageOfTwo(t *testing.T) {
 	_, spec := discovery(t)
 	var right atomic.Int64

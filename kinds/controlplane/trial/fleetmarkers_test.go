@@ -16,9 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
-// Changes that are under way at the same time do not wait for each other's markers:
-// however long one pod takes to hear of one, and whichever it hears of first, each
-// marker's sightings are those of all pods.
+// Concurrent changes do not wait for each other's markers: however long a pod takes to receive one,
+// and in whatever order, each marker's sightings cover all pods.
 func TestMarkersInAnyOrder(t *testing.T) {
 	s, spec := discovery(t)
 	var right atomic.Int64

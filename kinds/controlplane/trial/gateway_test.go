@@ -23,8 +23,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-// Others are told of a study's real gateway before it is made, and of what it takes up of
-// theirs.
+// The plan lists a study's real gateway, and what it takes of shared resources, before it is
+// created.
 func TestGatewayPlan(t *testing.T) {
 	for _, change := range []string{controlplane.ChangeGatewayRoute, controlplane.ChangeHTTPRoute} {
 		planned := gatewayPlan(studytest.Plan(t, controlText, "change="+change, "control.gateway.probes=3"))
@@ -38,8 +38,7 @@ func TestGatewayPlan(t *testing.T) {
 	}
 }
 
-// A route that the API server refused is waited for neither until it is served nor until
-// the status has it.
+// A route that the API server rejected is not awaited, neither for being served nor in the status.
 func TestRefusedRoutesAreNotAwaited(t *testing.T) {
 	role := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		jsonhttp.Answer(w, xdscontrol.Routes{Routes: []routeprobe.Seen{{Change: 0, GoodNS: 1}, {Change: 1}, {Change: 2}}})
@@ -58,8 +57,8 @@ func TestRefusedRoutesAreNotAwaited(t *testing.T) {
 	}
 }
 
-// Each other status is noted once, with the routes of all listeners; what was before
-// the window counts as what it began with.
+// Each distinct status is recorded once, with the routes of all listeners. The status before the
+// window counts as its initial one.
 func TestAttachedWatch(t *testing.T) {
 	status := func(generation int64, routes ...int64) *unstructured.Unstructured {
 		var listeners []any

@@ -19,13 +19,13 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// imagesLab is a lab of which nothing but its images is asked.
+// imagesLab is a lab that only supplies images.
 type imagesLab struct{ lab.Lab }
 
 func (imagesLab) Images() lab.Images { return lab.Images{Meshtrial: "roles"} }
 
-// A real gateway is rolled out where a lever that proxies read at their start has another
-// level, and stays where none has. The pod behind it, which has no proxy, always stays.
+// A real gateway is rolled out if a lever that proxies read at startup changes, and stays
+// otherwise. The pod behind it, which has no proxy, always stays.
 func TestGatewayMadeAnew(t *testing.T) {
 	kube := fakecluster.New()
 	m := &istio.Mesh{}

@@ -17,7 +17,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// foundPlane is a control plane that was installed in some way.
+// foundPlane is a control plane installed with some settings.
 type foundPlane struct {
 	mesh.ControlPlane
 	was record.Cell
@@ -33,8 +33,7 @@ func (p foundPlane) Found(_ context.Context, l mesh.Levers) (record.Cell, error)
 	return out, nil
 }
 
-// A trial acts on what was installed wherever the cell names nothing else, and its
-// record says what that was.
+// A trial uses the installed levels if the cell names no others, and records them.
 func TestLearn(t *testing.T) {
 	s, cell, _ := controlCell(t, "debounce_after=250ms", "control.scope_namespace=test-1")
 	was := record.Cell{"debounce_after": "1s", "debounce_max": "20s", "eds_debounce": "false", "istiod_replicas": "3", "export_to": "a,b", "sidecar_scope": "mesh",
@@ -64,8 +63,7 @@ func TestLearn(t *testing.T) {
 	}
 }
 
-// Whether istiod watches a namespace, by the discovery selectors it was installed
-// with.
+// Whether istiod watches a namespace depends on the discovery selectors it was installed with.
 func TestSelects(t *testing.T) {
 	labels := map[string]string{"team": "a", "kubernetes.io/metadata.name": "mm-0"}
 	for selectors, want := range map[string]bool{

@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// scraped is a page of istiod's metrics.
+// scraped returns a page of istiod's metrics.
 func scraped(t *testing.T, config, eds int) observe.Scrape {
 	t.Helper()
 	text := fmt.Sprintf("# TYPE pilot_inbound_updates counter\npilot_inbound_updates{type=\"config\"} %d\npilot_inbound_updates{type=\"eds\"} %d\n"+

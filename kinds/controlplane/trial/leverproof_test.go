@@ -26,7 +26,7 @@ func TestLeverEvidence(t *testing.T) {
 	if !slices.Equal(ids, []string{"p0.mm-0", "p1.mm-1", "p2.mm-2", "p4.mm-1"}) {
 		t.Errorf("asks for %v", ids)
 	}
-	// Of a cell without simulated proxies it is a real one that proves them.
+	// In a cell without simulated proxies a real one proves the levers.
 	s, _, _ := controlCell(t)
 	controlplane.Of(s).RealEndpoints = true
 	alone := &controlTrial{c: &controlPlane{study: s, reals: []site.Pod{{Name: "r0", Namespace: population.Namespace(0)}, {Name: "r1", Namespace: population.Namespace(0)}}},

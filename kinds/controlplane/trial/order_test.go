@@ -23,8 +23,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// charted is an istiod as its chart installs it, with an autoscaler and with a mesh
-// configuration of its own, and the namespaces that levers are judged by.
+// charted returns an istiod as installed by its chart, with an autoscaler and its own mesh
+// configuration, and the namespaces that levers depend on.
 func charted(t *testing.T) (*apiServer, *rest.Config) {
 	t.Helper()
 	const namespace = istio.Namespace
@@ -63,9 +63,9 @@ func (o opener) Open(_ context.Context, object *unstructured.Unstructured, _ str
 	return o.kube.Resource(schema.GroupVersionResource{Group: group.Group, Version: group.Version, Resource: strings.ToLower(group.Kind) + "s"}).Namespace(object.GetNamespace()), nil
 }
 
-// Every two trials of a shipped study may follow one another: neither the levers of the
-// first nor those of the second keep the other from being set, and the second finds
-// what it would find alone. At the end all is as it was installed.
+// Any two trials of a shipped study may follow one another: the levers of either do not prevent
+// setting the other's, and the second finds what it would find alone. In the end everything is as
+// installed.
 func TestLeversInEveryOrder(t *testing.T) {
 	for _, name := range studies.Names() {
 		text, err := studies.Read(name)
@@ -86,7 +86,7 @@ func TestLeversInEveryOrder(t *testing.T) {
 	}
 }
 
-// Levels that are possible alone, and would not be beside those of the trial before.
+// Levels that are valid alone, but not in combination with those of the previous trial.
 func TestLeversOfTheTrialBefore(t *testing.T) {
 	var all []mesh.Levers
 	for _, cell := range []record.Cell{
@@ -100,7 +100,7 @@ func TestLeversOfTheTrialBefore(t *testing.T) {
 	everyOrder(t, all)
 }
 
-// distinct are levers without those that ask for the same.
+// distinct removes levers with identical requirements.
 func distinct(all []mesh.Levers) (out []mesh.Levers) {
 	for _, l := range all {
 		l.Wait = 0
@@ -115,8 +115,8 @@ func distinct(all []mesh.Levers) (out []mesh.Levers) {
 	return out
 }
 
-// everyOrder sets the levers after each other, and holds what that leaves in the cluster to
-// what they leave alone.
+// everyOrder sets the levers in every order, and compares the resulting cluster state with that of
+// each alone.
 func everyOrder(t *testing.T, all []mesh.Levers) {
 	server, config := charted(t)
 	kube, err := dynamic.NewForConfig(config)
@@ -164,8 +164,8 @@ func everyOrder(t *testing.T, all []mesh.Levers) {
 	}
 }
 
-// walk visits n things so that each follows each, itself too, once (a de Bruijn sequence);
-// of a tuning's hundreds of combinations of the same few levels some do.
+// walk visits n things so that each follows each, including itself, once (a de Bruijn sequence). A
+// tuning's hundreds of combinations of the same few levels are sampled.
 func walk(n int) (out []int) {
 	if n*n > 500 {
 		random := rand.New(rand.NewPCG(1, 2))

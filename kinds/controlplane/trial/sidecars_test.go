@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// proxySample is a sidecar's counters: CPU time of Envoy and of its agent so far,
-// milliseconds, and their memory, bytes.
+// proxySample returns a sidecar's counters: cumulative CPU time of Envoy and of its agent in
+// milliseconds, and their memory in bytes.
 func proxySample(atMS int64, envoyMS, agentMS uint64, envoy, agent int64) observe.Sample {
 	const ms = 1_000_000
 	all := observe.CPUSample{TotalNS: (envoyMS + agentMS) * ms, UserNS: (envoyMS + agentMS) * ms, Inode: 3}
@@ -21,7 +21,7 @@ func proxySample(atMS int64, envoyMS, agentMS uint64, envoy, agent int64) observ
 			Threads:   []observe.ThreadSample{{PID: 1, TID: 1, RunNS: agentMS * ms}, {PID: 9, TID: 9, RunNS: envoyMS / 4 * ms}, {PID: 9, TID: 10, RunNS: envoyMS / 4 * 3 * ms}}}}
 }
 
-// twoSidecars are on nodes of their own, with istiod beside one.
+// twoSidecars run on separate nodes, one of them with istiod.
 func twoSidecars() (targets map[string][]observe.Target, before, after map[string]observe.Snapshot) {
 	targets = map[string][]observe.Target{"a": {{Name: "control-0"}, {Name: record.PartServerProxy + "-0"}}, "b": {{Name: record.PartServerProxy + "-1"}}}
 	before = map[string]observe.Snapshot{
@@ -33,7 +33,7 @@ func twoSidecars() (targets map[string][]observe.Target, before, after map[strin
 	return targets, before, after
 }
 
-// What sidecars use is told by process, on all nodes, and istiod's is not theirs.
+// The use of sidecars is reported by process, over all nodes, and excludes istiod's.
 func TestSidecarsBetween(t *testing.T) {
 	use, problems, err := sidecarsBetween(twoSidecars())
 	if err != nil || len(problems) > 0 {
@@ -49,8 +49,8 @@ func TestSidecarsBetween(t *testing.T) {
 	}
 }
 
-// A figure that only some sidecars have is none of all; what cannot be divided is
-// told whole; and of sidecars that started anew nothing is.
+// A figure that only some sidecars have does not stand for all. What cannot be divided is reported
+// as a whole, and restarted sidecars have no figures.
 func TestSidecarsThatCannotBeRead(t *testing.T) {
 	const name = record.PartServerProxy + "-1"
 	edit := func(change func(*observe.Sample)) (*record.SidecarUse, []string, error) {

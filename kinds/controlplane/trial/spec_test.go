@@ -25,7 +25,7 @@ control: {changes: 4, namespace: test, scope_namespace: test-2, dummies_namespac
 settings: {namespaces: 3, services: 9, proxies: 10, gateways: 1, service_entries: 5, change: mixed}
 `
 
-// controlCell is the one cell of a study of the control plane, with sets.
+// controlCell returns the only cell of a control-plane study, with sets applied.
 func controlCell(t *testing.T, sets ...string) (*study.Study, record.Cell, controlplane.Levels) {
 	t.Helper()
 	plan := studytest.Plan(t, controlText, sets...)
@@ -53,8 +53,7 @@ func TestLeversOfCell(t *testing.T) {
 		t.Errorf("istiod may take %v, and %v in a large cluster", few, most)
 	}
 	sizes.EndpointSlices = 0
-	// Without a Sidecar its hosts do not apply, and must not reach the mesh
-	// as a level.
+	// Without a Sidecar its hosts do not apply, and must not reach the mesh as a level.
 	_, cell, _ = controlCell(t)
 	if cell[controlplane.FactorSidecarHosts] != study.NotApplicable {
 		t.Fatalf("hosts %s", cell[controlplane.FactorSidecarHosts])
@@ -87,7 +86,7 @@ func TestFleetSpec(t *testing.T) {
 	if bad != 2 || spec.Mode != xds.ModeSotW || spec.Addresses[0] != "istiod:15012" || spec.Security.Mode != xds.SecurityToken || spec.Mesh.ClusterID != "c" || spec.Proxies[3].Ports[0].ContainerPort != 8080 {
 		t.Errorf("%d misbehave in %+v", bad, spec)
 	}
-	// The levels of factor clients are the fleet's own words.
+	// The levels of factor clients are the fleet's own names.
 	for _, level := range []string{controlplane.ClientsSlowReader, controlplane.ClientsNeverAcks, controlplane.ClientsRejects, controlplane.ClientsReconnectStorm} {
 		if !slices.Contains(xds.Behaviours(), level) {
 			t.Errorf("no simulated sidecar behaves like %s", level)
@@ -115,8 +114,8 @@ func TestBadProxies(t *testing.T) {
 	}
 }
 
-// Each type of proxy has its part of those that misbehave, however they stand among each
-// other: at even distances, as simulators get them, or one type after the other.
+// Each type of proxy has its share of misbehaving ones, whatever the order: evenly mixed, as
+// simulators get them, or one type after the other.
 func TestBadProxiesOfEachType(t *testing.T) {
 	const share = 0.1
 	for _, sizes := range [][3]int{ // sidecars, gateways, ztunnels
@@ -158,7 +157,7 @@ func TestBadProxiesOfEachType(t *testing.T) {
 	}
 }
 
-// Every kind of change that a study can name is one that the driver makes.
+// The driver supports every kind of change that a study can name.
 func TestChurnSpec(t *testing.T) {
 	f, _ := study.FactorByName(controlplane.FactorChange)
 	if len(f.Levels) < 15 {
@@ -187,8 +186,7 @@ func TestChurnSpec(t *testing.T) {
 	}
 }
 
-// What a cell says of when changes come is when they come, and the study
-// knows how many there are and how long it takes.
+// Changes arrive when the cell says, and the study knows their number and duration.
 func TestChurnTimes(t *testing.T) {
 	for _, tt := range []struct {
 		sets []string

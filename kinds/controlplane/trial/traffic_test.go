@@ -20,8 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// attempted is a line of the sidecar's log, ms after time 0, whose clock is
-// 7 ms ahead.
+// attempted returns a line of the sidecar's log, ms after time 0, by a clock that is 7 ms ahead.
 func attempted(ms int64, host string, code int, flags, id string, tookMS int64) mesh.AttemptLine {
 	l := mesh.AttemptLine{StartNS: (ms + 7) * 1e6, Code: code, Flags: flags, ID: id, TookMS: tookMS}
 	if host != "" {
@@ -30,7 +29,7 @@ func attempted(ms int64, host string, code int, flags, id string, tookMS int64) 
 	return l
 }
 
-// failed is the line of the same request as the caller saw it.
+// failed returns the same request's line as the caller saw it.
 func failed(l mesh.AttemptLine) mesh.AttemptLine {
 	l.Request = true
 	return l
@@ -101,15 +100,15 @@ func TestExposure(t *testing.T) {
 	}
 }
 
-// An address that another pod gets is that pod's from then on, and one that
-// moves between EndpointSlices is never gone.
+// An address that another pod takes over belongs to that pod from then on, and one that moves
+// between EndpointSlices is never gone.
 func TestAddressBook(t *testing.T) {
 	b := twoPods()
 	b.update("t", map[string]bool{"10.0.0.2": true}, 2500e6)
 	b.update("s", nil, 2600e6)
 	b.update("s", map[string]bool{"10.0.0.1": true}, 3000e6)
 	b.update("s", nil, 4000e6)
-	b.ended("10.0.0.1", "pod-1", 4100e6) // told once more
+	b.ended("10.0.0.1", "pod-1", 4100e6) // reported once more
 	for _, c := range []struct {
 		address   string
 		ms, since int64
@@ -128,7 +127,7 @@ func TestAddressBook(t *testing.T) {
 	}
 }
 
-// What the API server's objects say of addresses.
+// Addresses according to the API server's objects.
 func TestAddressBookWatches(t *testing.T) {
 	b := newAddressBook()
 	slice := func(ready bool) *discoveryv1.EndpointSlice {
@@ -156,7 +155,7 @@ func TestAddressBookWatches(t *testing.T) {
 	}
 }
 
-// What the endpoints of real pods are changed by, and what not.
+// What changes the endpoints of real pods, and what does not.
 func TestChurnOnTraffic(t *testing.T) {
 	const text = `
 name: t

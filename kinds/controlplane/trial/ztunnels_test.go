@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 )
 
-// An istiod that turns out not to be in ambient mode is asked by no ztunnel.
+// An istiod that turns out not to be in ambient mode gets no ztunnels.
 func TestFleetOfZtunnels(t *testing.T) {
 	s, _, l := controlCell(t, "proxies=0", "ztunnels=1", "hbone=true")
 	if l.Connected() != 2 || sizesOf(controlplane.Of(s), l).Ztunnels != 1 { // there is a gateway

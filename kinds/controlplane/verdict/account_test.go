@@ -14,8 +14,7 @@ import (
 
 const committedAt = int64(1_700_000_000_000_000_000)
 
-// change is an event as the driver leaves it, committed i seconds after
-// committedAt.
+// change returns an event as the driver leaves it, committed i seconds after committedAt.
 func change(i int, object string, markers ...record.Marker) record.Event {
 	for m := range markers {
 		markers[m].Change = i
@@ -23,8 +22,8 @@ func change(i int, object string, markers ...record.Marker) record.Event {
 	return record.Event{Change: i, Object: object, Markers: markers, CommittedNS: committedAt + int64(i)*int64(time.Second)}
 }
 
-// saw is what proxies saw of a marker, microseconds after the commit by a
-// clock that is ahead of ours by 5 ms; acknowledged 100 us later.
+// saw returns the sightings of a marker by proxies, in microseconds after the commit, by a clock
+// that is 5 ms ahead of ours; acknowledged 100 us later.
 func saw(marker, change int, gone bool, us map[int32]int64) xds.MarkerSightings {
 	s := xds.MarkerSightings{Change: change, Marker: marker, Gone: gone, Proxy: []int32{}, ReceivedNS: []int64{}, AckedNS: []int64{}}
 	for p := range int32(100) {
@@ -52,9 +51,9 @@ func TestAccount(t *testing.T) {
 	}
 	events[4].Error, events[4].CommittedNS = "refused", 0
 	w := witnessed(3,
-		saw(0, 0, false, map[int32]int64{0: 900, 1: 300}),          // 2 sees it with change 2 only
-		saw(1, 1, false, map[int32]int64{0: 1000, 1: 2000}),        // 2 never
-		saw(2, 1, true, map[int32]int64{0: 500_000, 2: 1_000_000}), // 1 only half of it
+		saw(0, 0, false, map[int32]int64{0: 900, 1: 300}),          // 2 sees it only with change 2
+		saw(1, 1, false, map[int32]int64{0: 1000, 1: 2000}),        // 2 never sees it
+		saw(2, 1, true, map[int32]int64{0: 500_000, 2: 1_000_000}), // 1 sees only half of it
 		saw(3, 2, false, map[int32]int64{0: 10, 1: 20, 2: -30}),
 	)
 	w.markers[3].AckedNS[1] = record.Never
@@ -69,8 +68,8 @@ func TestAccount(t *testing.T) {
 	if sum != want {
 		t.Errorf("got %+v", sum)
 	}
-	// Proxy 1 holds the endpoint to the end, 9 s after the commit; 0 for half
-	// a second, 2 for one, whatever it lacks besides.
+	// Proxy 1 holds the endpoint to the end, 9 s after the commit; 0 for half a second, 2 for one,
+	// whatever else it lacks.
 	if sum.stale < 10.49 || sum.stale > 10.51 {
 		t.Errorf("stale for %.3f s", sum.stale)
 	}
@@ -113,14 +112,14 @@ func TestAccountRealEnvoys(t *testing.T) {
 	if sum.seen != 3 || sum.unacked != 0 || sum.silent != 0 || sum.due != 1 {
 		t.Errorf("%+v", sum)
 	}
-	// All that is known of an Envoy is when it had the change in force.
+	// For an Envoy only the time is known when it had the change in force.
 	if !slices.Equal(s.Proxy, []int32{2, 0, 1}) || !slices.Equal(s.AppliedUS, []int64{50, record.Never, 7000}) ||
 		!slices.Equal(s.ReceivedUS, []int64{record.Never, 100, record.Never}) || !slices.Equal(s.AckedUS, []int64{record.Never, 200, record.Never}) {
 		t.Errorf("%+v", s)
 	}
 }
 
-// What proxies that misbehave on purpose lack is told, and not waited for.
+// What deliberately misbehaving proxies lack is reported, and not waited for.
 func TestAccountMisbehaving(t *testing.T) {
 	w := witnessed(4, saw(0, 0, false, map[int32]int64{0: 100, 1: 100, 2: 100}))
 	w.markers[0].AckedNS[1], w.markers[0].AckedNS[2] = record.Never, record.Never
@@ -131,7 +130,7 @@ func TestAccountMisbehaving(t *testing.T) {
 	}
 }
 
-// What comes after the trial stopped looking did not come.
+// What arrives after the trial stopped observing does not count.
 func TestAccountEnd(t *testing.T) {
 	w := witnessed(3, saw(0, 0, false, map[int32]int64{0: 9_999_950, 1: 9_999_800, 2: 10_000_001}))
 	events, sum := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
@@ -140,8 +139,8 @@ func TestAccountEnd(t *testing.T) {
 	}
 }
 
-// Whatever proxies see of whichever changes, each pair of a change and a
-// proxy that needs it is counted once.
+// Whatever proxies see of any changes, each pair of a change and a proxy that needs it is counted
+// once.
 func TestAccountBalances(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		proxies := rapid.IntRange(0, 5).Draw(t, "proxies")
@@ -190,8 +189,7 @@ func TestAccountBalances(t *testing.T) {
 	})
 }
 
-// The account fails where the driver or the simulated proxies do not report what was
-// planned.
+// The account fails if the driver or the simulated proxies do not report what was planned.
 func TestAccountIsOfThePlan(t *testing.T) {
 	well := func() Evidence {
 		mark := []record.Marker{{Type: "cds", Text: "x"}}
@@ -226,7 +224,7 @@ func TestAccountIsOfThePlan(t *testing.T) {
 	}
 }
 
-// balanced says that every change and every need of one has come to one end.
+// balanced reports whether every change and every need of one has exactly one outcome.
 func (t changeAccount) balanced() bool {
 	return t.planned == t.committed+t.failed && t.expected == t.seen+t.missed+t.superseded
 }

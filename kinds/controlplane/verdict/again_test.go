@@ -23,8 +23,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// aTrial is one in which a change per second reaches some simulated sidecars and
-// a real one, as it was collected.
+// aTrial returns a collected trial in which one change per second reaches some simulated sidecars
+// and a real one.
 func aTrial(proxies, changes int) (record.Trial, Evidence) {
 	const ms = int64(time.Millisecond)
 	t := record.Trial{
@@ -87,7 +87,7 @@ func encoded(t testing.TB, v any) []byte {
 	return data
 }
 
-// judged is a trial as its evidence on disk has it judged.
+// judged returns a trial judged by its evidence on disk.
 func judged(t testing.TB, trial record.Trial, e Evidence, l verdict.Limits) []byte {
 	t.Helper()
 	out, events, err := Judge(verdict.Case{Trial: trial, Evidence: encoded(t, e), Limits: l})
@@ -130,8 +130,8 @@ func TestATrialIsJudged(t *testing.T) {
 	}
 }
 
-// Whatever was seen, what is on disk is what was seen, and it is judged the
-// same each time, whatever the record was made of it before.
+// Whatever was observed, the evidence on disk equals it and yields the same verdict each time,
+// whatever record was made of it before.
 func TestJudgedAgain(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		trial, e := aTrial(rapid.IntRange(1, 4).Draw(rt, "proxies"), rapid.IntRange(1, 5).Draw(rt, "changes"))
@@ -155,7 +155,7 @@ func TestJudgedAgain(t *testing.T) {
 	})
 }
 
-// spoil makes some things go wrong.
+// spoil introduces some faults.
 func spoil(rt *rapid.T, trial *record.Trial, e *Evidence) {
 	wrong := func(name string) bool { return rapid.IntRange(0, 3).Draw(rt, name) == 0 }
 	if wrong("refused") {
@@ -199,13 +199,13 @@ func spoil(rt *rapid.T, trial *record.Trial, e *Evidence) {
 	}
 }
 
-// Every limit that is given is the one that counts.
+// Every given limit takes effect.
 func TestLimitsChangeTheVerdict(t *testing.T) {
 	for _, tt := range []struct {
 		limits  verdict.Limits
 		edit    func(*record.Trial, *Evidence)
-		check   string     // that fails under the limits only
-		warning *note.Kind // that is there under the limits only
+		check   string     // that only fails under the limits
+		warning *note.Kind // that only appears under the limits
 	}{
 		{limits: verdict.Limits{"simulator-lag": 0, "simulator-lag-least": 10}, check: "simulator-lag"},
 		{limits: verdict.Limits{"simulator-lag-most": 50, "simulator-lag-tiny": 0}, check: "simulator-lag"},
@@ -247,19 +247,18 @@ func TestLimitsChangeTheVerdict(t *testing.T) {
 	}
 }
 
-// spread has one change leave 20 ms late.
+// spread makes one change leave 20 ms late.
 func spread(_ *record.Trial, e *Evidence) {
 	e.Changes[3].SentNS += 20e6
 	e.Changes[3].CommittedNS += 20e6
 }
 
-// traffic is accounted for but for one attempt.
+// traffic accounts for all but one attempt.
 func traffic(t *record.Trial, e *Evidence) {
 	t.Control.Traffic, e.TrafficWaitUS = &record.Traffic{Requests: 100, Completed: 100, Failed: map[string]int64{}, Attempts: 100, Counted: 99}, 50
 }
 
-// Of a trial that broke off its changes are told, with the little that is
-// known.
+// The changes of an aborted trial are reported as far as known.
 func TestSalvage(t *testing.T) {
 	trial, e := aTrial(2, 3)
 	e.Audience = Audience{}

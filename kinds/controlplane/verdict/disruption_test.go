@@ -13,8 +13,8 @@ import (
 
 const second = int64(1e9)
 
-// stormSeen is a disruption at 100 s in which istiod a is killed and b takes its
-// place: three of four proxies are back after 2, 4 and 5 s.
+// stormSeen is a disruption at 100 s in which istiod a is killed and b takes its place: three of
+// four proxies are back after 2, 4 and 5 s.
 func stormSeen() *Disruption {
 	at := func(s float64) int64 { return int64(s * 1e9) }
 	return &Disruption{Kind: "kill", BeganNS: at(100), EndedNS: at(110), Replicas: 1, ReadyNS: at(103.5),
@@ -36,9 +36,8 @@ func TestDisrupted(t *testing.T) {
 	if d.Without.At(0.5) != 3e6 || d.Without.At(0.99) != 4.5e6 || d.Returns != 3 {
 		t.Errorf("without: %+v of %d", d.Without, d.Returns)
 	}
-	// The new one began after the look before the first at it: 1.9 s of CPU in the
-	// second after that are the peak. All of its CPU counts, and none of what the old
-	// one had used before.
+	// The new one began after the reading before the first one of it: 1.9 s of CPU in the following
+	// second are the peak. All of its CPU counts, and none of what the old one had used before.
 	if math.Abs(d.CPUPeak-1.9) > 1e-9 || math.Abs(d.CPUS-4.12) > 1e-9 || d.MemoryPeakBytes != 150e6 {
 		t.Errorf("peak %v, CPU %v, memory %d", d.CPUPeak, d.CPUS, d.MemoryPeakBytes)
 	}
@@ -51,9 +50,9 @@ func TestDisrupted(t *testing.T) {
 	}
 }
 
-// A look that lacks something is no peak, and neither is what a new container used
-// before the first look at it: nobody knows how long that took. One that begins anew in
-// its pod is said, and none of its CPU lost.
+// An incomplete reading is no peak, and neither is what a new container used before its first
+// reading, since that time is unknown. A container restarted in its pod is reported, and none of
+// its CPU is lost.
 func TestPeaksOfWholeLooks(t *testing.T) {
 	seen := stormSeen()
 	seen.Looks[1].AtNS, seen.Looks[1].Replicas[0].CPUNS = seen.Looks[0].AtNS+1000, second // by another clock
@@ -78,7 +77,7 @@ func TestPeaksOfWholeLooks(t *testing.T) {
 	}
 }
 
-// An istiod that was not ready to the end is told as such.
+// An istiod that was not ready to the end is reported as such.
 func TestNeverReady(t *testing.T) {
 	r := rulingOn(4)
 	r.seen.Disruption = stormSeen()
@@ -91,7 +90,7 @@ func TestNeverReady(t *testing.T) {
 
 func TestBalance(t *testing.T) {
 	spread := func(all ...[]int) *Disruption {
-		seen := &Disruption{Kind: "scale", BeganNS: second / 2} // after the first look
+		seen := &Disruption{Kind: "scale", BeganNS: second / 2} // after the first reading
 		for i, counts := range all {
 			l := Look{AtNS: int64(i) * second}
 			for k, n := range counts {
@@ -129,8 +128,8 @@ func TestBalance(t *testing.T) {
 
 const notReady = -2
 
-// A disruption that left proxies alone, or at which nobody could look, is none; one
-// from which not all come back is told.
+// A disruption that did not affect proxies, or that could not be observed, is invalid; proxies that
+// do not return are reported.
 func TestJudgeDisruption(t *testing.T) {
 	for name, tt := range map[string]struct {
 		edit            func(*Disruption)

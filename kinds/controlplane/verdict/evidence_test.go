@@ -8,8 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 )
 
-// A Sidecar resource keeps changes of other namespaces from the sidecars that
-// it applies to.
+// A Sidecar resource keeps changes in other namespaces from the sidecars that it applies to.
 func TestNeeds(t *testing.T) {
 	a := Audience{ExportTo: "*", EgressHosts: []string{"./*"}, Namespaces: []string{"mm-1"}, Workload: "svc-1",
 		Proxies: []Proxy{
@@ -21,7 +20,7 @@ func TestNeeds(t *testing.T) {
 		Scopes: []churn.Scope{{Sidecars: true, Gateways: true, Owner: "mm-2"}, {Sidecars: true, Owner: "mm-1"}}}
 	for _, tt := range []struct {
 		scope     string
-		elsewhere [4]bool // who needs a change of a namespace that no proxy is in
+		elsewhere [4]bool // which proxies need a change in a namespace without proxies
 		own       [4]bool // of mm-1, for sidecars
 	}{
 		{controlplane.SidecarScopeNone, [4]bool{true, true, true, true}, [4]bool{true, true, true, false}},

@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-// FuzzJudge: whatever stands in a file of evidence, it is judged, the same each
-// time and so that it can be kept, or refused with the trial's name.
+// FuzzJudge: any evidence file is either judged, reproducibly and in a form that can be stored, or
+// rejected with the trial's name.
 func FuzzJudge(f *testing.F) {
 	trial, e := aTrial(3, 2)
 	f.Add(encoded(f, e))

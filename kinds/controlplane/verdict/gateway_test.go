@@ -9,10 +9,10 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// edgeCommit is when the only change of a trial was committed.
+// edgeCommit is the commit time of a trial's only change.
 const edgeCommit = int64(10_000 * time.Millisecond)
 
-// edgeRuling is a trial with one change, seen by a simulator whose clock is an hour ahead.
+// edgeRuling returns a trial with one change, seen by a simulator whose clock is an hour ahead.
 func edgeRuling(s routeprobe.Seen) *ruling {
 	const ahead = int64(time.Hour)
 	for _, at := range []*int64{&s.GoodNS, &s.AnsweredNS, &s.BadNS} {
@@ -72,8 +72,8 @@ func TestServed(t *testing.T) {
 	}
 }
 
-// A Gateway's status has all routes some time after the last commit, and none of them
-// some time after the last deletion.
+// A Gateway's status has all routes some time after the last commit, and none of them some time
+// after the last deletion.
 func TestAttached(t *testing.T) {
 	at := func(ms int64) int64 { return edgeCommit + ms*int64(time.Millisecond) }
 	seen := func(statuses ...Attachment) *Attachments {
@@ -92,7 +92,7 @@ func TestAttached(t *testing.T) {
 		warnings               int
 	}{
 		"well": {seen(Attachment{at(-100), 1}, Attachment{at(200), 2}, Attachment{at(1700), 3}, Attachment{at(5500), 2}, Attachment{at(7000), 1}), 700_000, 1_700_000, 1_000_000, 2_000_000, 2, 2, 0},
-		// Another write has the same number.
+		// Another update has the same number.
 		"written twice":        {seen(Attachment{at(-100), 1}, Attachment{at(1700), 3}, Attachment{at(1800), 3}, Attachment{at(7000), 1}), 700_000, 1_700_000, 1_000_000, 2_000_000, 2, 1, 0},
 		"never all":            {seen(Attachment{at(-100), 1}, Attachment{at(200), 2}, Attachment{at(7000), 1}), -1, -1, 1_000_000, 2_000_000, 1, 1, 1},
 		"never none":           {seen(Attachment{at(-100), 1}, Attachment{at(1700), 3}), 700_000, 1_700_000, -1, -1, 1, 0, 1},

@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// rulingOn is a trial with simulated proxies that went well.
+// rulingOn returns a faultless trial with simulated proxies.
 func rulingOn(proxies int) *ruling {
 	r := &ruling{trial: record.Trial{Control: &record.Control{}, CPU: map[string]record.CPU{}}}
 	r.seen.Asked = Asked{Clients: controlplane.ClientsGood, DebounceAfter: 100 * time.Millisecond, EDSDebounce: true, Settle: time.Minute}
@@ -20,12 +20,12 @@ func rulingOn(proxies int) *ruling {
 	return r
 }
 
-// misbehaving has two of ten proxies do so.
+// misbehaving makes two of ten proxies misbehave.
 func misbehaving(clients string) func(*ruling) {
 	return func(r *ruling) { r.seen.Asked.Clients, r.seen.Misbehaving = clients, []int32{0, 5} }
 }
 
-// checks are those that were made, by name.
+// checks returns the checks made, by name.
 func checks(r *ruling) map[string]record.Check {
 	out := map[string]record.Check{}
 	for _, c := range r.Validity().Checks {
@@ -61,8 +61,8 @@ func TestJudgeFleet(t *testing.T) {
 	}
 }
 
-// Where the cell lets connections become only so old, streams end all the time, and a
-// few sidecars are about to connect: that is no fault, and everything else is.
+// If the cell limits the age of connections, streams end continuously and a few sidecars are always
+// reconnecting. That is no fault; everything else is.
 func TestJudgeFleetOfBoundedAge(t *testing.T) {
 	for name, tt := range map[string]struct {
 		edit func(*ruling)
@@ -113,7 +113,7 @@ func TestJudgeCommits(t *testing.T) {
 		}
 		return events
 	}
-	taken := seenAfter(12_000) // along with one that waited
+	taken := seenAfter(12_000) // together with one that waited
 	taken.CommittedNS += int64(120 * time.Millisecond)
 	for name, tt := range map[string]struct {
 		undebounced bool
@@ -141,7 +141,7 @@ func TestJudgeCommits(t *testing.T) {
 	}
 }
 
-// Changes that leave late come to no harm; others than planned at once do.
+// Changes that leave late do no harm, unless different ones than planned leave together.
 func TestJudgeDriver(t *testing.T) {
 	const ms = time.Millisecond
 	late := func(n int, planned func(i int) time.Duration, late func(i int) time.Duration) []record.Event {
@@ -201,7 +201,7 @@ func TestJudgeLag(t *testing.T) {
 	fast, slow, slowest := acked(100_000, 100_000, 200_000), acked(2_000_000, 2_000_000, 2_000_000), acked(6_000_000, 6_000_000, 13_000_000)
 	for name, tt := range map[string]struct {
 		p50, p99 float64
-		turn     float64 // at either
+		turn     float64 // on either side
 		source   string
 		events   []record.Event
 		due      int
@@ -261,7 +261,7 @@ func TestJudgeCosts(t *testing.T) {
 		if r.costs(); len(r.Validity().Warnings) != 0 {
 			t.Errorf("%v of the machine's CPU, with traffic: %q", real, r.Validity().Warnings)
 		}
-		r = rulingOn(1) // nobody asks them before the window has ended
+		r = rulingOn(1) // not queried before the end of the window
 		r.trial.CPU[record.PartMachine], r.trial.CPU[record.PartServerProxy], r.trial.Control.Sidecars = record.CPU{UserS: 1}, record.CPU{UserS: real}, &record.Sidecars{}
 		if r.costs(); len(r.Validity().Warnings) != 0 {
 			t.Errorf("%v of the machine's CPU, which is measured: %q", real, r.Validity().Warnings)
@@ -287,7 +287,7 @@ func TestLived(t *testing.T) {
 	}
 }
 
-// An autoscaler that scaled is named, also where the number is again what it was.
+// An autoscaler that scaled is named, even if the number is the same again.
 func TestAutoscaled(t *testing.T) {
 	was := []Autoscaler{{Name: "istiod", Min: 2, Max: 5, Replicas: 2, ScaledNS: 7}}
 	for name, tt := range map[string]struct {
@@ -311,8 +311,7 @@ func TestAutoscaled(t *testing.T) {
 	}
 }
 
-// An API server that stands still shows in what it answers, not in what
-// controllers do later.
+// A stalled API server shows in its answers, not in what controllers do later.
 func TestJudgeAnswers(t *testing.T) {
 	answered := func(object string, after time.Duration) record.Event {
 		return record.Event{Object: object, SentNS: committedAt, CommittedNS: committedAt + int64(after)}

@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// at is a moment of a trial, seconds after committedAt; 0 stays 0.
+// at converts seconds after committedAt to a time; 0 stays 0.
 func at(seconds float64) int64 {
 	if seconds == 0 {
 		return 0
@@ -16,25 +16,23 @@ func at(seconds float64) int64 {
 	return committedAt + int64(seconds*1e9)
 }
 
-// shows is what becomes of a marker: when proxies showed it.
+// shows describes when proxies showed a marker.
 type shows struct {
 	text  string
 	gone  bool
-	since float64           // when the address was gone; 0: nobody looked
+	since float64           // when the address was gone; 0: not observed
 	seen  map[int32]float64 // seconds
 }
 
-// endpoints is a change of a Service's endpoints that was carried out at a
-// moment.
+// endpoints is a change of a Service's endpoints, carried out at some time.
 type endpoints struct {
 	object  string
 	seconds float64
 	marks   []shows
 }
 
-// TestStaleness has changes of endpoints and what each of some proxies showed
-// of them, in a trial that stopped looking after 10 s. The sums are of each
-// proxy and address from when it was gone.
+// TestStaleness has changes of endpoints and what each of some proxies showed of them, in a trial
+// that stopped observing after 10 s. The sums are per proxy and address, from when it was gone.
 func TestStaleness(t *testing.T) {
 	for name, tt := range map[string]struct {
 		proxies                  int
@@ -129,8 +127,8 @@ func TestStaleness(t *testing.T) {
 	}
 }
 
-// A proxy that is sent a change in one with what takes it back has it from
-// what it was sent after the commit, and was stale in between at most.
+// A proxy that receives a change together with its reversal has it from the first message after the
+// commit, and was stale in between at most.
 func TestStays(t *testing.T) {
 	e := func(i int, seconds float64, text string, gone bool, since float64) record.Event {
 		return record.Event{Change: i, Object: "Pod/a/x-1", CommittedNS: at(seconds),
@@ -149,8 +147,8 @@ func TestStays(t *testing.T) {
 		stale  float64
 		seen   int
 	}{
-		// Unready and ready again: one push, in which all is as before. That
-		// of before the commit was another.
+		// Unready and ready again: one push, in which everything is as before. The one before the
+		// commit was another.
 		"there all along": {[]record.Event{e(0, 1, "A", true, 1), e(1, 1.05, "A", false, 0)}, []*xds.Stays{nil, stays(1.01, 1.2)}, 0.05, 1},
 		// Scaled up and down again.
 		"never there": {[]record.Event{e(0, 1, "A", false, 0), e(1, 1.05, "A", true, 1.05)}, []*xds.Stays{nil, stays(1.2)}, 0, 1},
@@ -169,7 +167,7 @@ func TestStays(t *testing.T) {
 	}
 }
 
-// Changes that somebody lacks, and that may have come before anybody looked.
+// Missing changes that may have arrived before the search for them began.
 func TestUnlooked(t *testing.T) {
 	for name, tt := range map[string]struct {
 		from float64

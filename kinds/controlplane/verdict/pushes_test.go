@@ -20,9 +20,9 @@ func TestPushesFit(t *testing.T) {
 	}{
 		{0, 0, 10, 0, true},
 		{100, 100, 10, 0, true},
-		{102, 100, 10, 0, true}, // at the window's edge
+		{102, 100, 10, 0, true}, // at the edge of the window
 		{120, 100, 10, 0, false},
-		{100, 120, 10, 0, false}, // more came than was pushed
+		{100, 120, 10, 0, false}, // more received than pushed
 		{1010, 1000, 10, 0, true},
 		{130, 120, 12, 1, true},  // ten each
 		{160, 120, 12, 1, false}, // forty for one real sidecar
@@ -35,7 +35,7 @@ func TestPushesFit(t *testing.T) {
 	}
 }
 
-// What istiod pushed to proxies of others is not missing at the study's, and is said.
+// Pushes to other proxies are not missing at the study's, and are reported.
 func TestOthersProxies(t *testing.T) {
 	for connected, want := range map[float64]int{0: 0, 10: 0, 13: 3, 14: 4} {
 		r := rulingOn(10)
@@ -56,15 +56,15 @@ func TestOthersProxies(t *testing.T) {
 			t.Errorf("%v connected: %v", connected, r.Validity().Warnings)
 		}
 		r.pushes()
-		// The one of ours that nobody watches got some too: beside five no loss would show.
+		// Our unwatched one received some too: with five others no loss would show.
 		if c, judged := checks(r)["pushes"]; judged != (want < 4) || judged && !c.OK {
 			t.Errorf("%v connected: %+v", connected, c)
 		}
 	}
 }
 
-// Beside real sidecars the check fails where the simulated ones lost what no real one can
-// have got, and is not made where it could not fail.
+// With real sidecars the check fails if the simulated ones lost what no real one can have received,
+// and is not made if it could not fail.
 func TestPushesBesideReal(t *testing.T) {
 	for name, tt := range map[string]struct {
 		real      int
@@ -90,12 +90,11 @@ func TestPushesBesideReal(t *testing.T) {
 	}
 }
 
-// Proxies of others that come or go within the window are counted where there are
-// more of them, and are said.
+// Other proxies that come or go within the window are counted at their maximum, and are reported.
 func TestOthersChange(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before, after float64 // with 10 of the study's
-		cds           float64 // pushed, of which the study's had 10
+		cds           float64 // pushed, of which the study's received 10
 		others        int
 		said          []note.Note
 		fits          bool

@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-// Several simulators had all proxies, by clocks that agreed, or the trial is not valid.
+// A trial with several simulators is valid only if they had all proxies, by clocks that agreed.
 func TestJudgeSimulators(t *testing.T) {
 	two := func(edit func(all []record.Simulator)) func(*ruling) {
 		return func(r *ruling) {
@@ -79,8 +79,7 @@ func TestJudgeSimulators(t *testing.T) {
 	}
 }
 
-// What several simulators saw makes the record and the events that one would have made
-// of the same.
+// Sightings by several simulators make the same record and events as those of a single one.
 func TestSimulatorsJudgedAsOne(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		trial, whole := aTrial(rapid.IntRange(2, 6).Draw(rt, "proxies"), rapid.IntRange(1, 5).Draw(rt, "changes"))
@@ -110,8 +109,8 @@ func TestSimulatorsJudgedAsOne(t *testing.T) {
 	})
 }
 
-// share are the sightings of the proxies from one number to another, as the fleet of
-// these has them.
+// share returns the sightings of the proxies from one number to another, as their fleet reports
+// them.
 func share(proxies []int32, received []int64, acked record.Times, from, to int, ahead int64) (p []int32, r []int64, a record.Times) {
 	for k, proxy := range proxies {
 		if int(proxy) < from || int(proxy) >= to {

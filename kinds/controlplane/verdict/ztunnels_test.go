@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// A sidecar has a change when it shows its own markers, and a ztunnel when it shows
-// those that are for ztunnels, whoever else shows what.
+// A sidecar has a change when it shows its own markers, and a ztunnel when it shows those for
+// ztunnels, whatever other proxies show.
 func TestAccountOfZtunnels(t *testing.T) {
 	markers := []record.Marker{{Type: "eds", Resource: "outbound|80||a", Text: "10.0.0.1", Gone: true}, {Type: "wds", Text: "10.0.0.1", Gone: true},
 		{Type: "eds", Resource: "outbound|80||a", Text: "10.0.0.2"}, {Type: "wds", Text: "10.0.0.2"}}
@@ -29,8 +29,8 @@ func TestAccountOfZtunnels(t *testing.T) {
 	if s := events[0].Seen; !slices.Equal(s.Proxy, []int32{0, 2}) || !slices.Equal(events[0].Missed, []int32{1, 3}) {
 		t.Errorf("%+v, missed by %v", s, events[0].Missed)
 	}
-	// Each sidecar holds the old address from its end until it drops it, 6 ms later by a clock
-	// that is ahead; what ztunnels hold is not among it.
+	// Each sidecar holds the old address from its end until it drops it, 6 ms later by a clock that
+	// is ahead. What ztunnels hold does not count.
 	if math.Abs(sum.stale-0.012) > 1e-9 {
 		t.Errorf("stale for %.4f s", sum.stale)
 	}

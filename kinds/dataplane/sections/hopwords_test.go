@@ -9,8 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/record/finding"
 )
 
-// The headline tells as shares what the verdicts call real, and why it does not tell
-// the rest.
+// The headline gives shares for what the verdicts call real, and explains why it omits the rest.
 func TestHopWordsGoByVerdicts(t *testing.T) {
 	term := func(name string, estimate, low, high float64, verdict, reason string) record.HopTerm {
 		p := record.Priced{Estimate: estimate, Low: low, High: high, Unit: finding.UnitMicroseconds, Blocks: 8, Verdict: verdict, Reason: reason}

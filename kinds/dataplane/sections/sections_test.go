@@ -24,8 +24,8 @@ var (
 	answersOf = reporttest.Of{Kind: Kind()}.Answers
 )
 
-// TestGolden holds the words and tables of this kind that the reports of kinds/reports do
-// not show: each kind of answer once, and what is said where something is missing.
+// TestGolden checks this kind's words and tables that the reports of kinds/reports do not show:
+// each kind of answer once, and what is said if something is missing.
 func TestGolden(t *testing.T) {
 	var w reporttest.Words
 	overheadWords(&w)
@@ -100,7 +100,7 @@ func singleWords(w *reporttest.Words) {
 	w.Add("one of two lines is not quoted", answersOf(several))
 }
 
-// many is a study of six cells beside a baseline.
+// many is a study of six cells and a baseline.
 func many() record.Findings {
 	f := record.Findings{Kind: record.KindDataPlane, Factors: []record.FactorLevels{{Factor: "variant"}}, NoiseFloor: []record.NoiseFloor{{Measure: "latency_p50", Unit: "us", Floor: 4}}}
 	f.Validity.Trials, f.Validity.Valid = 7, 7
@@ -133,8 +133,7 @@ func manyWords(w *reporttest.Words) {
 
 func accepted(n int64) *int64 { return &n }
 
-// threaded is quick with threads: those of the client's proxy are full where
-// both pods have a sidecar.
+// threaded is quick with threads: those of the client's proxy are full if both pods have a sidecar.
 func threaded() record.Findings {
 	f := reporttest.Quick()
 	for i := range f.Cells {
@@ -173,7 +172,7 @@ func threadWords(w *reporttest.Words) {
 	f = threaded()
 	w.Add("threads", threadsTable(f))
 	one := f.Cells[3]
-	for range 11 { // of many cells, proxies alone, their workers in one row
+	for range 11 { // with many cells, only proxies, with their workers in one row
 		f.Cells = append(f.Cells, one)
 	}
 	f.Cells[len(f.Cells)-1].Cell = one.Cell.With(record.Cell{study.FactorGenerators: "4"})
@@ -308,7 +307,7 @@ func filterWords(w *reporttest.Words) {
 			x("memory_server_proxy", "none", record.VerdictReal, 0.3, "1"),
 			x("memory_server_proxy", "none", record.VerdictInconclusive, 0.07, "2"),
 		}}
-	// The other way around, as a study that names lua first has it too.
+	// The reverse direction, for a study that names lua first.
 	back := x("cpu_server_proxy", "wasm", record.VerdictNoEffect, -0.01, "1")
 	back.Cell, back.Against = back.Against.With(record.Cell{"filters": "lua"}), record.Cell{"filters": "wasm", "concurrency": "1"}
 	f.Findings = append([]record.Finding{back}, f.Findings...)

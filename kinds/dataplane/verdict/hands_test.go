@@ -11,7 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// ofHands is a faultless trial of two generators, whose clocks stand so.
+// ofHands returns a faultless trial of two generators with these clock offsets.
 func ofHands(before, after record.Clock) *seen {
 	j := faultless()
 	j.trial.Cell[study.FactorGenerators], j.seen.Mesh.Cell[study.FactorGenerators] = "2", "2"
@@ -23,8 +23,8 @@ func ofHands(before, after record.Clock) *seen {
 	return j
 }
 
-// Several generators are believed if all of them sent the whole schedule, at one
-// time as far as their clocks tell.
+// A trial with several generators is valid if all of them sent the whole schedule, simultaneously
+// by their clocks.
 func TestHands(t *testing.T) {
 	clock := func(ahead, wrong float64) record.Clock { return record.Clock{AheadUS: ahead, ErrorUS: wrong} }
 	uniform := func(j *seen) {
@@ -91,7 +91,7 @@ func TestHands(t *testing.T) {
 			}
 		})
 	}
-	// Of one generator nothing is said, and that a trial was repeated is.
+	// With one generator there is no such check, and repeated trials are noted.
 	j := faultless()
 	j.seen.Repeated = []string{"load pod x: gone"}
 	v := j.judge()

@@ -20,13 +20,13 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// seen is a trial and what it saw.
+// seen is a trial with its evidence.
 type seen struct {
 	trial record.Trial
 	seen  Evidence
 }
 
-// faultless has everything that the rules look at, and nothing wrong.
+// faultless returns a trial with everything that the rules look at, and no faults.
 func faultless() *seen {
 	j := &seen{
 		trial: record.Trial{
@@ -51,8 +51,8 @@ func faultless() *seen {
 	return j
 }
 
-// sampled has the CPU counters of one part sampled so many seconds apart, by a
-// kubelet, in the window of two seconds.
+// sampled makes a kubelet sample the CPU counters of one part this many seconds apart, in the
+// window of two seconds.
 func sampled(gap float64) func(*seen) {
 	return func(j *seen) {
 		j.seen.Edges, j.seen.Source = nil, record.ObservedKubelet
@@ -60,15 +60,15 @@ func sampled(gap float64) func(*seen) {
 	}
 }
 
-// within is how many requests were answered within a window, and its backlog at both edges.
+// within returns the number of requests answered within a window, and its backlog at both edges.
 func within(answered, start, end int64) record.Within {
 	return record.Within{Answered: answered, BacklogStart: start, BacklogEnd: end}
 }
 
 func (j *seen) judge() record.Validity { return Of(j.trial, j.seen, nil, none.Mesh{}.Verify) }
 
-// Each fault makes a trial invalid, by the check that is about it and no
-// other; what is within the limits does not.
+// Each fault makes a trial invalid, by its own check and no other; deviations within the limits do
+// not.
 func TestJudge(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -201,8 +201,8 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// Threads that do not add up to their cgroup make a trial invalid; what one
-// switch at the wrong moment, or a reading that took long, makes up does not.
+// Threads that do not add up to their cgroup make a trial invalid. Differences explained by one
+// switch at the wrong moment, or by a slow reading, do not.
 func TestCheckThreads(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -226,8 +226,8 @@ func TestCheckThreads(t *testing.T) {
 	}
 }
 
-// What a trial saw survives being written down, whatever its configurations
-// are, and gets the same verdict from there as often as one likes.
+// A trial's evidence survives storage, whatever its configurations are, and yields the same verdict
+// every time.
 func TestJudgedAgain(t *testing.T) {
 	for name, config := range map[string]string{"none": "", "JSON": `{"configs": [1, 2.5, "é"]}`, "no text": "\xff\xfe\x00"} {
 		j := faultless()
@@ -276,7 +276,7 @@ func TestEvidenceOfLittle(t *testing.T) {
 	}
 }
 
-// Whatever stands in a file, it is judged or refused, by the mesh's proof too.
+// Any evidence file is judged or rejected, also by the mesh's proof.
 func FuzzJudge(f *testing.F) {
 	j := faultless()
 	document, err := json.Marshal(j.seen)
@@ -302,8 +302,7 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// Each limit decides something: with it at its narrowest a trial that was
-// fine is not, or is warned of.
+// Each limit matters: at its narrowest a faultless trial becomes invalid or gets a warning.
 func TestEveryLimitCounts(t *testing.T) {
 	for _, limit := range Limits {
 		j := faultless()
@@ -331,7 +330,7 @@ func TestEveryLimitCounts(t *testing.T) {
 		case handsApart:
 			two := ofHands(record.Clock{}, record.Clock{AheadUS: 100})
 			j.trial.Hands, j.seen.Planned = two.trial.Hands, j.trial.Load.Scheduled
-			j.trial.Hands[0].Completed-- // of which one is unfinished
+			j.trial.Hands[0].Completed-- // with one unfinished request
 			j.trial.Cell, j.seen.Mesh.Cell = two.trial.Cell, two.seen.Mesh.Cell
 		case ThreadsUnsure:
 			j.trial.Threads[record.PartWorker] = record.Threads{CPUS: 1, UnaccountedS: 0.02, UnsureS: 0.02}

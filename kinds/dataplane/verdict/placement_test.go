@@ -9,8 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-// Pods that ran elsewhere than the cell asks make a trial invalid, and so does what
-// is not known.
+// Pods that ran elsewhere than the cell requires, or at an unknown place, make a trial invalid.
 func TestCheckPlacement(t *testing.T) {
 	const same, node, zone, free = dataplane.PlacementSameNode, dataplane.PlacementOtherNode, dataplane.PlacementOtherZone, dataplane.PlacementScheduled
 	at := func(text string) record.NodeAt {
