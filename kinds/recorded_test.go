@@ -23,10 +23,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A run of each kind, as the program left it, is still read, judged and analysed as
-// it was when it was made: the same verdicts from its evidence, the same
-// findings.json, which -update writes again. To change verdicts, record the runs again from the
-// study.yaml of each.
+// A recorded run of each kind is still read, judged and analyzed as when it was made: the same
+// verdicts from its evidence, and the same findings.json, which -update rewrites. To change
+// verdicts, record the runs again from each study.yaml.
 func TestRecordedRuns(t *testing.T) {
 	for _, name := range []string{"data-plane", "control-plane", "resilience"} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +54,7 @@ func TestRecordedRuns(t *testing.T) {
 
 var figures = regexp.MustCompile(`[0-9][0-9.]*`)
 
-// figuresOf is a verdict with the figures alone of its checks' details, whose words may change.
+// figuresOf reduces the details of a verdict's checks to their figures, since the words may change.
 func figuresOf(v record.Validity) record.Validity {
 	v.Checks = slices.Clone(v.Checks)
 	for i := range v.Checks {
@@ -64,7 +63,7 @@ func figuresOf(v record.Validity) record.Validity {
 	return v
 }
 
-// findingsOf is a run's findings.json.
+// findingsOf returns a run's findings.json.
 func findingsOf(t *testing.T, run record.Run) []byte {
 	t.Helper()
 	f, err := analyses.All().Analyze(run)
@@ -77,12 +76,12 @@ func findingsOf(t *testing.T, run record.Run) []byte {
 	return data.Bytes()
 }
 
-// Runs of studies that an earlier release ran, and that are refused today, are still read,
-// judged again and analysed: what was measured in them is there.
+// Runs of studies that an earlier release accepted, and that are rejected today, are still read,
+// rejudged and analyzed with their measurements.
 func TestRunsOfStudiesRefusedToday(t *testing.T) {
 	for name, c := range map[string]struct {
 		of      string   // the recorded run
-		texts   []string // in resolved.yaml, and what it has in their place
+		texts   []string // in resolved.yaml, with their replacements
 		levels  record.Cell
 		refused string
 	}{
@@ -108,7 +107,7 @@ func TestRunsOfStudiesRefusedToday(t *testing.T) {
 			if f, err := analyses.All().Analyze(run); err != nil || len(f.Findings) == 0 || f.Validity.Valid != len(run.Trials) {
 				t.Errorf("%d findings, %+v, %v", len(f.Findings), f.Validity, err)
 			}
-			// Today's rules may ask for more than such a trial saw.
+			// Today's rules may require more than such a trial observed.
 			if f, err := analyses.All().Analyze(again); err != nil || f.Validity.Trials != len(run.Trials) {
 				t.Errorf("judged again: %+v, %v", f.Validity, err)
 			}
@@ -116,8 +115,8 @@ func TestRunsOfStudiesRefusedToday(t *testing.T) {
 	}
 }
 
-// A recorded run is gone on with: its study is read as the same one, and its trials are
-// those of the plan.
+// A recorded run can be resumed: its study parses to the same one, and its trials are those of the
+// plan.
 func TestRecordedRunsGoOn(t *testing.T) {
 	for _, name := range []string{"data-plane", "control-plane", "resilience"} {
 		t.Run(name, func(t *testing.T) {

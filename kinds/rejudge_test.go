@@ -24,7 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-// Every kind of study is in the table once, with limits of names of their own.
+// Every kind of study is in the table once, with limits of unique names.
 func TestTable(t *testing.T) {
 	for _, name := range study.Kinds() {
 		k, ok := Named(name)
@@ -36,7 +36,7 @@ func TestTable(t *testing.T) {
 			if seen[l.Name] || l.Name == "" || l.Doc == "" {
 				t.Errorf("kind %s: limit %+v", name, l)
 			}
-			// What is listed may be given.
+			// Listed limits can be set.
 			if got, err := verdict.ParseLimits([]string{l.Name + "=" + l.Text(l.Default)}, k.Limits); err != nil || got[l.Name] != l.Default {
 				t.Errorf("kind %s: limit %s is shown as %s, which is %v, %v", name, l.Name, l.Text(l.Default), got, err)
 			}
@@ -47,8 +47,8 @@ func TestTable(t *testing.T) {
 
 func noMesh(string) func(mesh.Evidence) []record.Check { return none.Mesh{}.Verify }
 
-// aRun has trials that are fine, whose generator was late, that were lost,
-// that left no evidence, and whose histograms are damaged.
+// aRun has trials that are faultless, whose generator was late, that were lost, that left no
+// evidence, and whose histograms are damaged.
 func aRun(t *testing.T) record.Run {
 	t.Helper()
 	plan := studytest.Plan(t, studytest.ThreeCells)
@@ -77,7 +77,7 @@ func aRun(t *testing.T) record.Run {
 		evidence[trial.ID] = data
 		run.Trials = append(run.Trials, trial)
 	}
-	run.Trials[0].Validity.Valid = false // as other rules may have had it
+	run.Trials[0].Validity.Valid = false // as other rules may have judged
 	run.Trials[1].Validity = record.Validity{Checks: []record.Check{{Name: runner.CheckCarriedThrough, Detail: "the pod died"}}}
 	delete(evidence, run.Trials[2].ID)
 	run.Trials[3].Validity.Checks = append(run.Trials[3].Validity.Checks, record.Check{Name: store.CheckStored, Detail: "lost"})
@@ -129,8 +129,8 @@ func TestRejudgeRefuses(t *testing.T) {
 	}
 }
 
-// What cannot be used of one trial's evidence costs that trial's new verdict
-// alone, and the note names the file.
+// Unusable evidence of one trial only costs that trial its new verdict, and the note names the
+// file.
 func TestRejudgeWithoutSomeEvidence(t *testing.T) {
 	for why, c := range map[string]struct {
 		data []byte
@@ -165,8 +165,7 @@ func TestRejudgeWithoutSomeEvidence(t *testing.T) {
 	}
 }
 
-// A run none of whose trials can be judged again stays what it is, its rules
-// too.
+// A run without any trial to rejudge stays unchanged, including its rules.
 func TestRejudgeNothing(t *testing.T) {
 	run := aRun(t)
 	run.Evidence = nil

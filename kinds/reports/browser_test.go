@@ -26,8 +26,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// browser starts a headless Chromium that ends with the test, and skips the
-// test where there is none.
+// browser starts a headless Chromium that ends with the test, and skips the test if there is none.
 func browser(t *testing.T) context.Context {
 	t.Helper()
 	if testing.Short() {
@@ -63,8 +62,8 @@ func browser(t *testing.T) context.Context {
 	return ctx
 }
 
-// profileFolder is a folder for Chromium's profile. It is no [testing.T.TempDir],
-// since Chromium's children may write into it for a while after its end.
+// profileFolder returns a folder for Chromium's profile. It is not a [testing.T.TempDir], since
+// Chromium's children may write into it for a while after it ends.
 func profileFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "meshtrial-chromium-")
@@ -81,8 +80,8 @@ func profileFolder(t *testing.T) string {
 	return dir
 }
 
-// watch collects what a page must not do: errors on the console, exceptions,
-// dialogs, and requests beyond the file itself, or the server.
+// watch collects what a page must not do: errors on the console, exceptions, dialogs, and requests
+// beyond the file itself or the server.
 func watch(t *testing.T, ctx context.Context, file string) func() []string {
 	t.Helper()
 	listening, stop := context.WithCancel(ctx)
@@ -141,7 +140,7 @@ func open(t *testing.T, ctx context.Context, f record.Findings, width int64) (co
 	return complaints
 }
 
-// settle waits for two frames, so that charts have seen their new width.
+// settle waits for two frames, so that charts have adapted to their new width.
 const settle = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true), 30))))`
 
 func eval[T any](t *testing.T, ctx context.Context, js string) T {
@@ -156,14 +155,14 @@ func eval[T any](t *testing.T, ctx context.Context, js string) T {
 	return out
 }
 
-// scheme sets the colour scheme that the reader prefers.
+// scheme sets the color scheme that the reader prefers.
 func scheme(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	params := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}
 	must.OK(t, must.Err(chromedp.Call(ctx, emulation.SetEmulatedMedia, params)))
 }
 
-// picture keeps a screenshot where MESHTRIAL_PICTURES names a folder.
+// picture saves a screenshot if MESHTRIAL_PICTURES names a folder.
 func picture(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	dir := os.Getenv("MESHTRIAL_PICTURES")

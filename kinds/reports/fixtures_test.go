@@ -28,8 +28,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/reporttest"
 )
 
-// TestFixturesOfThePage: the tests of the page read documents that this
-// program made of made-up runs, by the same analysis as of any run.
+// TestFixturesOfThePage: the tests of the page read documents that this program made from synthetic
+// runs, by the same analysis as of any run.
 func TestFixturesOfThePage(t *testing.T) {
 	for name, document := range map[string]any{
 		"data-plane":    pageOf(t, dataFindings(t)),
@@ -45,8 +45,8 @@ func TestFixturesOfThePage(t *testing.T) {
 	}
 }
 
-// sixDigits is a document as JSON with six digits of every fraction, which are
-// the same on every kind of CPU.
+// sixDigits encodes a document as JSON with six digits of every fraction, which are the same on
+// every kind of CPU.
 func sixDigits(t *testing.T, document any) []byte {
 	t.Helper()
 	data, err := json.Marshal(document)
@@ -78,8 +78,8 @@ func sixDigits(t *testing.T, document any) []byte {
 	return append(data, '\n')
 }
 
-// sendRequests gives a trial 2,000 requests of a median latency, and each
-// proxy CPU for them, all in microseconds.
+// sendRequests gives a trial 2,000 requests with a median latency, and each proxy CPU for them, all
+// in microseconds.
 func sendRequests(t *testing.T, run *record.Run, trial *record.Trial, r *rand.Rand, median, cpu float64) {
 	t.Helper()
 	trial.Load = &record.Load{Rate: 1000, Scheduled: 2000, Completed: 2000, Within: record.Within{Answered: 2000}, AchievedRPS: 1000, Lag: record.LatencyAt(0.9, 20, 0.99, 20, 0.999, 20)}
@@ -125,8 +125,8 @@ assert:
 - finding("latency_p50_overhead", {"sidecars":"both"}).high < 10.0
 `
 
-// dataFindings are of a run of the data plane with threads, profiles and one
-// trial that is not valid. The server's sidecar adds nothing to the latency.
+// dataFindings returns findings of a data-plane run with threads, profiles and one invalid trial.
+// The server's sidecar adds nothing to the latency.
 func dataFindings(t *testing.T) record.Findings {
 	t.Helper()
 	profiles := map[string][]byte{}
@@ -153,7 +153,7 @@ func dataFindings(t *testing.T) record.Findings {
 	return reporttest.Analysed(t, run)
 }
 
-// fullWorkers are threads of a proxy whose two workers have no time left.
+// fullWorkers returns threads of a proxy whose two workers are saturated.
 func fullWorkers() record.Threads {
 	accepted := []int64{10, 6}
 	th := record.Threads{Seconds: 2, CPUS: 3.81}
@@ -175,8 +175,8 @@ stop: none
 measures: [latency, cpu]
 `
 
-// hopsFindings are of a world in which each proxy adds 100 µs and TLS 30; the
-// cell with TLS is not valid, so that TLS has no figure.
+// hopsFindings returns findings of a world in which each proxy adds 100 µs and TLS 30. The cell
+// with TLS is invalid, so TLS has no figure.
 func hopsFindings(t *testing.T) record.Findings {
 	t.Helper()
 	return reporttest.Analysed(t, reporttest.MadeUp(analysistest.PlanOf(t, hopsText, 3), 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
@@ -192,9 +192,9 @@ func hopsFindings(t *testing.T) record.Findings {
 	}))
 }
 
-// scoped is a run of studies/sidecar-scope with what single proxies held, new
-// proxies and real ones, and istiod's own figure in the first bucket of its
-// histogram: in every trial without a Sidecar, in some of those with one.
+// scoped returns a run of studies/sidecar-scope with the holdings of single proxies, new proxies
+// and real ones, and istiod's own figure in the first bucket of its histogram: in every trial
+// without a Sidecar, in some of those with one.
 func scoped(t *testing.T) record.Findings {
 	t.Helper()
 	return reporttest.ControlPlane(t, "sidecar-scope", 2, func(trial *record.Trial, events []record.Event) {
@@ -202,7 +202,7 @@ func scoped(t *testing.T) record.Findings {
 		c.RealProxies = 1
 		for i := range events {
 			seen := &events[i].Seen
-			if len(seen.AckedUS) == 1 { // of the real proxy's namespace alone
+			if len(seen.AckedUS) == 1 { // only in the real proxy's namespace
 				continue
 			}
 			seen.AppliedUS = []int64{seen.AckedUS[0] + 10_000}
@@ -225,9 +225,9 @@ func scoped(t *testing.T) record.Findings {
 	})
 }
 
-// stacks is what perf script prints of a program of two threads: main calls a
-// and b, and a the kernel; a library has no names. before is how much more b
-// cost, and a function that is gone since.
+// stacks returns perf script's output for a program with two threads: main calls a and b, and a the
+// kernel; a library has no names. before is how much more b cost, and a function that no longer
+// exists.
 func stacks(before int) string {
 	var out strings.Builder
 	sample := func(thread string, second, weight int, frames ...string) {
@@ -266,7 +266,7 @@ func pprofOf(t *testing.T, script string) []byte {
 	return b.Bytes()
 }
 
-// profilePage is the page of one profile beside an older one, and of the
+// profilePage returns the page of one profile compared with an older one, and with the
 // configuration's filters.
 func profilePage(t *testing.T) report.Page {
 	t.Helper()
@@ -293,8 +293,8 @@ measures: [cpu, memory]
 sizing: {pods: 200, nodes: 40, rps: 4000, l7: 20%}
 `
 
-// sizedFindings are of a made-up run with sidecars of 5 mCPU and 150 us a request each,
-// a node's proxy of 20 mCPU that a request takes 120 us of, and a node's agent of 1 mCPU.
+// sizedFindings returns findings of a synthetic run with sidecars of 5 mCPU and 150 us per request
+// each, a node proxy of 20 mCPU and 120 us per request, and a node agent of 1 mCPU.
 func sizedFindings(t *testing.T) record.Findings {
 	t.Helper()
 	return reporttest.Analysed(t, reporttest.MadeUp(analysistest.PlanOf(t, sizedText, 3), 4, func(run *record.Run, trial *record.Trial, r *rand.Rand) {
@@ -322,8 +322,8 @@ func sizedFindings(t *testing.T) record.Findings {
 	}))
 }
 
-// A heatmap counts every request of the valid trials' histograms, 400 in each, once,
-// in the ranges that its edges say.
+// A heatmap counts every request in the valid trials' histograms, 400 in each, once, in the ranges
+// given by its edges.
 func TestLatencyByBlockHasEveryRequest(t *testing.T) {
 	for _, c := range dataFindings(t).Cells {
 		counted := int64(0)

@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// What a definition says a section shows, a section of that name does; and no
-// two sections of a report have one name.
+// If a definition says that a section shows a finding, a section of that name exists, and no two
+// sections of a report have the same name.
 func TestFindingsHaveSections(t *testing.T) {
 	for i, k := range kinds.Reports() {
 		var names []string
@@ -32,8 +32,8 @@ func TestFindingsHaveSections(t *testing.T) {
 	}
 }
 
-// A name means the same in every kind, so that comparisons can name a finding
-// without knowing of which kind it is.
+// A name means the same in every kind, so that comparisons can name a finding without knowing its
+// kind.
 func TestFindingsOfOneNameHaveOneName(t *testing.T) {
 	words := map[string]string{}
 	for _, k := range kinds.Reports() {
@@ -47,7 +47,7 @@ func TestFindingsOfOneNameHaveOneName(t *testing.T) {
 	}
 }
 
-// pageOf is the page's document of findings of any kind.
+// pageOf returns the page's document for findings of any kind.
 func pageOf(t *testing.T, f record.Findings) report.Page {
 	t.Helper()
 	page, err := kinds.Reports().Page(f)

@@ -38,7 +38,7 @@ func serve(t *testing.T, dirs ...string) (pages *app.Pages, server *live.Server,
 	return pages, server, "http://" + address + entrance
 }
 
-// watchServer is [watch] of the pages of a server.
+// watchServer is [watch] for the pages of a server.
 func watchServer(t *testing.T, ctx context.Context, entrance string) (complaints func() []string) {
 	t.Helper()
 	complaints = watch(t, ctx, entrance[:strings.LastIndexByte(entrance, '/')])
@@ -58,7 +58,7 @@ func visit(t *testing.T, ctx context.Context, address string) {
 	must.OK(t, chromedp.Do(limited, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS(ready))))
 }
 
-// shows waits until an expression holds about the page, which may be on its way to another.
+// shows waits until an expression holds for the page, which may be navigating.
 func shows(t *testing.T, ctx context.Context, what, js string) {
 	t.Helper()
 	eventually.Holds(t, what, func() bool {
@@ -67,8 +67,8 @@ func shows(t *testing.T, ctx context.Context, what, js string) {
 	})
 }
 
-// audit demands that a page is legible in both schemes, has names for those who do not see it,
-// and fits on a telephone.
+// audit checks that a page is legible in both schemes, has names for screen readers, and fits on a
+// phone.
 func audit(t *testing.T, ctx context.Context, name string, charts int) {
 	t.Helper()
 	for _, colours := range []string{"dark", "light"} {
@@ -87,8 +87,8 @@ func audit(t *testing.T, ctx context.Context, name string, charts int) {
 	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(1200, 900)))
 }
 
-// A page of runs: it lists them, shows one as it grows without losing the reader's place, and
-// compares two.
+// A page of runs lists them, shows one as it grows without losing the reader's place, and compares
+// two.
 func TestLivePageInBrowser(t *testing.T) {
 	folder := t.TempDir()
 	const hostile = `"><img src=x onerror=alert(2)>`
@@ -146,7 +146,7 @@ func TestLivePageInBrowser(t *testing.T) {
 	}
 }
 
-// A run of this process in a browser: each trial, its end, and the button that stops it.
+// A run of this process in a browser: each trial, its end, and the stop button.
 func TestFollowedRunInBrowser(t *testing.T) {
 	ctx := browser(t)
 	pages, server, entrance := serve(t)
@@ -208,8 +208,8 @@ func TestFollowedRunInBrowser(t *testing.T) {
 	}
 }
 
-// TestPictureOfALivePage draws docs/page.png, if MESHTRIAL_PICTURE_OF_PAGE is set: the top of the
-// page of a recorded run that goes on.
+// TestPictureOfALivePage draws docs/page.png if MESHTRIAL_PICTURE_OF_PAGE is set: the top of the
+// page of a recorded run in progress.
 func TestPictureOfALivePage(t *testing.T) {
 	if os.Getenv("MESHTRIAL_PICTURE_OF_PAGE") == "" {
 		t.Skip("MESHTRIAL_PICTURE_OF_PAGE is not set")
@@ -217,7 +217,7 @@ func TestPictureOfALivePage(t *testing.T) {
 	folder := t.TempDir()
 	path := filepath.Join(folder, "run")
 	runtest.Copy(t, "data-plane", path, "20261130-120000-07d1", 5)
-	lock, _, err := store.Resume(path, nil, 0) // somebody writes to it
+	lock, _, err := store.Resume(path, nil, 0) // the run has a writer
 	must.OK(t, err)
 	defer lock.Close()
 	ctx := browser(t)

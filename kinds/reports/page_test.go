@@ -29,8 +29,8 @@ type drawn struct {
 	Broken int
 }
 
-// charts lists the charts of the page: shapes are marks with an extent,
-// broken are attributes that hold no number where one belongs.
+// charts lists the charts of the page: shapes are marks with an extent, broken are attributes
+// without a number where one belongs.
 const charts = `[...document.querySelectorAll('.chart svg.plot')].map(svg => {
   const box = svg.getBoundingClientRect();
   const shapes = [...svg.querySelectorAll('.marks path, .marks rect')].filter(e => { const b = e.getBoundingClientRect(); return b.width > 0.5 || b.height > 0.5; });
@@ -38,14 +38,14 @@ const charts = `[...document.querySelectorAll('.chart svg.plot')].map(svg => {
   return {Name: svg.getAttribute('aria-label') || '', Width: box.width, Height: box.height, Shapes: shapes.length, Broken: broken.length};
 })`
 
-// Pages of each kind draw their charts and tables, are legible in both schemes, can be used
-// with the keyboard, and fit on a narrow screen.
+// Pages of each kind draw their charts and tables, are legible in both schemes, can be used with
+// the keyboard, and fit on a narrow screen.
 func TestPageInBrowser(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		f      record.Findings
-		charts int  // at least
-		used   bool // it has a chart of latency to read, and factors to filter by
+		charts int  // minimum
+		used   bool // it has a latency chart to read, and factors to filter by
 	}{
 		{"quick", reporttest.Quick(), 4, true},
 		{"two-pod-latency", reporttest.TwoPod(), 4, true},
@@ -88,8 +88,7 @@ func TestPageInBrowser(t *testing.T) {
 	}
 }
 
-// checkCharts demands that every chart drew something, without broken numbers
-// and with a name.
+// checkCharts checks that every chart drew something, without broken numbers and with a name.
 func checkCharts(t *testing.T, ctx context.Context, least int) {
 	t.Helper()
 	all := eval[[]drawn](t, ctx, charts)
@@ -110,8 +109,8 @@ func checkCharts(t *testing.T, ctx context.Context, least int) {
 	}
 }
 
-// faint lists texts whose contrast with what is behind them is below 4.5, the
-// level AA of WCAG 2 for small text.
+// faint lists texts whose contrast with their background is below 4.5, the level AA of WCAG 2 for
+// small text.
 const faint = `(() => {
   const parse = c => { const m = c.match(/[\d.]+/g).map(Number); return {rgb: m.slice(0, 3), a: m.length > 3 ? m[3] : 1}; };
   const light = rgb => { const [r, g, b] = rgb.map(v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
@@ -127,7 +126,7 @@ const faint = `(() => {
   return [...out];
 })()`
 
-// checkTables compares what the page shows with the values of its document.
+// checkTables compares the page with the values of its document.
 func checkTables(t *testing.T, ctx context.Context, f record.Findings) {
 	t.Helper()
 	p := pageOf(t, f)
@@ -167,7 +166,7 @@ func checkKeyboard(t *testing.T, ctx context.Context) {
 	}
 }
 
-// checkFilter takes one level of the first factor away and puts it back.
+// checkFilter removes one level of the first factor and restores it.
 func checkFilter(t *testing.T, ctx context.Context, f record.Findings) {
 	t.Helper()
 	status := func() string { return eval[string](t, ctx, `document.querySelector('.filters .status').textContent`) }
@@ -186,7 +185,7 @@ func checkFilter(t *testing.T, ctx context.Context, f record.Findings) {
 	if got := status(); got != all || eval[int](t, ctx, rows) != before {
 		t.Errorf("after Show all: %q", got)
 	}
-	// Nothing selected: the page says so and stays whole.
+	// With nothing selected the page says so and stays intact.
 	eval[bool](t, ctx, `[...document.querySelectorAll('.filters fieldset:first-of-type input')].forEach(i => i.click()) ?? true`)
 	if n := eval[int](t, ctx, `document.querySelectorAll('.empty').length`); n < 3 {
 		t.Errorf("with no cell selected only %d sections say so", n)
@@ -216,7 +215,7 @@ func TestHostileNamesInBrowser(t *testing.T) {
 	if strings.ContainsAny(text, "\u202e\x1b\x07") {
 		t.Error("characters that hide or reorder text reach the reader")
 	}
-	// Even an element that gets in cannot act: the policy names one script.
+	// Even an injected element cannot act: the policy names one script.
 	eval[bool](t, ctx, `(() => { const s = document.createElement('script'); s.textContent = 'window.ran = true'; document.body.append(s); return true; })()`)
 	if eval[bool](t, ctx, `window.ran === true`) {
 		t.Error("the content security policy lets another script run")
@@ -258,13 +257,12 @@ func TestPageIsOneSmallFile(t *testing.T) {
 	}
 }
 
-// TestPictureOfARun draws the picture of a report for the README from the
-// findings.json of a run:
+// TestPictureOfARun draws the picture of a report for the README from the findings.json of a run:
 //
 //	MESHTRIAL_PICTURE_OF=$PWD/runs/RUN/findings.json go test ./kinds/reports -run PictureOfARun
 //
-// docs/report.png is the top of the page; the whole page goes to the folder
-// that MESHTRIAL_PICTURES names, if it does.
+// docs/report.png is the top of the page. The whole page goes to the folder in MESHTRIAL_PICTURES,
+// if set.
 func TestPictureOfARun(t *testing.T) {
 	path := os.Getenv("MESHTRIAL_PICTURE_OF")
 	if path == "" {

@@ -20,8 +20,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/reporttest"
 )
 
-// recorded are the findings of a run of each kind, as the program left it. The last trial of
-// the data plane's is not valid here.
+// recorded returns the findings of a run of each kind, as the program left it. The last data-plane
+// trial is made invalid here.
 func recorded(t *testing.T) map[string]record.Findings {
 	t.Helper()
 	out := map[string]record.Findings{}
@@ -41,8 +41,7 @@ func recorded(t *testing.T) map[string]record.Findings {
 	return out
 }
 
-// Each finding with a figure is a sample of OpenMetrics, with its interval, as Prometheus
-// reads it.
+// Each finding with a figure is a sample of OpenMetrics, with its interval, as Prometheus reads it.
 func TestRecordedAsOpenMetrics(t *testing.T) {
 	for kind, f := range recorded(t) {
 		text := render(t, f, "openmetrics", report.Options{})
@@ -75,8 +74,7 @@ func TestRecordedAsOpenMetrics(t *testing.T) {
 	}
 }
 
-// Findings that anyone may have named, and those at the edge of what can be, are a page all
-// the same.
+// Findings with arbitrary names, and those with extreme values, still make a page.
 func TestOpenMetricsOfAnything(t *testing.T) {
 	open := reporttest.Quick()
 	open.Findings = []record.Finding{
@@ -106,7 +104,7 @@ func TestOpenMetricsOfAnything(t *testing.T) {
 	}
 }
 
-// benchmarks reads lines of Go's benchmark format as benchstat does.
+// benchmarks parses lines of Go's benchmark format like benchstat.
 func benchmarks(t *testing.T, text string) (out []*benchfmt.Result) {
 	t.Helper()
 	r := benchfmt.NewReader(strings.NewReader(text), "report")
@@ -124,8 +122,8 @@ func benchmarks(t *testing.T, text string) (out []*benchfmt.Result) {
 	return out
 }
 
-// Each cell has a line of what it measured with each deployment, as benchstat reads it, and
-// no line has what is not valid.
+// Each cell has a line with its measurements per deployment, as benchstat reads it, and no line has
+// invalid values.
 func TestRecordedAsBenchmarks(t *testing.T) {
 	for kind, f := range recorded(t) {
 		text := render(t, f, "benchfmt", report.Options{})
@@ -173,7 +171,7 @@ func TestRecordedAsBenchmarks(t *testing.T) {
 	}
 }
 
-// Names that anyone may have given are one name each, and break no line.
+// Arbitrary names remain one name each, and break no line.
 func TestBenchmarksOfAnything(t *testing.T) {
 	f := reporttest.Hostile()
 	f.Machine.CPUs = 0

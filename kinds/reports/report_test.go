@@ -138,7 +138,7 @@ func TestCSVIsTidyAndHarmless(t *testing.T) {
 	}
 }
 
-// TestNoFigures: what has no figure or no interval shows none, not zeros.
+// TestNoFigures: without a figure or an interval none is shown, not zeros.
 func TestNoFigures(t *testing.T) {
 	f := reporttest.Quick()
 	for i := range f.Findings {
@@ -181,8 +181,7 @@ func TestHTMLKeepsDataData(t *testing.T) {
 	}
 }
 
-// Findings at the edge of what can be: a run without cells, factors or valid
-// trials must render in every format.
+// Extreme findings, from a run without cells, factors or valid trials, must render in every format.
 func TestRendersWhatIsNotThere(t *testing.T) {
 	invalid := reporttest.Quick()
 	invalid.Validity = record.ValiditySummary{Trials: 8, Invalid: 8, Blocks: 2}

@@ -90,8 +90,8 @@ func TestGraphsHaveSidecars(t *testing.T) {
 	}
 }
 
-// Along the number of pods what each adds is told, of a mesh without requests. A cell's
-// services have as many as it says.
+// Along the number of pods, the cost of each is reported for a mesh without requests. A cell's
+// services have as many pods as it says.
 func TestSizingAlongPods(t *testing.T) {
 	s := parse(t, named+fromEntry+quiet+strings.Replace(bothWays, "ambient]", "ambient], replicas: [graph, 1, 5]", 1)+"sizing: {pods: 100, rps: 0}\n")
 	if along := s.SizedAlong(); along != study.FactorReplicas {

@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// billStudy has parts of existing factors; what they cost is the world's.
+// billStudy has parts of existing factors; the world defines their costs.
 const billStudy = `
 name: bill
 title: Bill
@@ -32,11 +32,11 @@ stop: none
 measures: [latency, cpu, memory]
 `
 
-// planted are the microseconds per request that parts cost each proxy.
+// planted holds the microseconds per request that parts cost each proxy.
 type planted struct{ costly, cheap, nothing, tls, together float64 }
 
-// billWorld is one in which parts cost what is planted, all at once together
-// more than their sum.
+// billWorld returns a world in which parts cost what is planted, and all together more than their
+// sum.
 func billWorld(p planted, noise float64) analysistest.World {
 	w := analysistest.Quiet()
 	w.Noise = noise
@@ -81,7 +81,7 @@ func names(parts []record.BillPart) string {
 	return strings.Join(out, " ")
 }
 
-// What is planted is found, in order, with the parts' sum beside all together.
+// Planted costs are found, in order, with the sum of the parts next to the cost of all together.
 func TestBillFindsWhatIsPlanted(t *testing.T) {
 	b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 8, 1, billWorld(planted{costly: 50, cheap: 5, tls: 20, together: 12}, 0.004))))
 	if got := names(b.Parts); got != "costly tls cheap nothing" {
@@ -125,7 +125,7 @@ func TestBillFindsWhatIsPlanted(t *testing.T) {
 	}
 }
 
-// Parts that cannot be told apart share places.
+// Parts that cannot be distinguished share ranks.
 func TestBillRanksOverlap(t *testing.T) {
 	b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, billStudy, 6, 5, billWorld(planted{costly: 50, cheap: 10, tls: 10.05}, 0.01))))
 	for _, p := range b.Parts {
@@ -142,7 +142,7 @@ func TestBillRanksOverlap(t *testing.T) {
 	}
 }
 
-// Only a trial without a part says what removing it saves.
+// Only a trial without a part shows what removing it saves.
 func TestBillRemoves(t *testing.T) {
 	w := billWorld(planted{costly: 50, cheap: 5, tls: 20, together: 12}, 0.004)
 	text := strings.Replace(billStudy, "bill:\n", "money: {rps: 1000000, core_month: 40}\nbill:\n  direct: remove\n", 1)
@@ -151,7 +151,7 @@ func TestBillRemoves(t *testing.T) {
 	if len(b.Parts) != 0 || names(b.Removed) != "costly tls cheap nothing" {
 		t.Fatalf("%s; %s", names(b.Parts), names(b.Removed))
 	}
-	// Without any of them the 12 that they cost together go too.
+	// Removing any of them also removes the 12 that they cost together.
 	for i, want := range []float64{124, 64, 34, 24} {
 		cpu := b.Removed[i].Figures[dataplane.BillCPU]
 		if cpu.Low > want || cpu.High < want || math.Abs(cpu.Estimate-want) > 4 {
@@ -171,7 +171,7 @@ func TestBillRemoves(t *testing.T) {
 	}
 }
 
-// Memory is that of idle proxies where somebody read it.
+// Memory is that of idle proxies if it was read.
 func TestBillOfIdleMemory(t *testing.T) {
 	w := billWorld(planted{}, 0.004)
 	w.Spoil = func(tr *record.Trial) {
@@ -194,8 +194,8 @@ func TestBillOfIdleMemory(t *testing.T) {
 	}
 }
 
-// A part whose trials are missing or not valid has no price, stands last, and
-// takes the sum with it; the others keep theirs.
+// A part whose trials are missing or invalid has no price, ranks last, and invalidates the sum. The
+// others keep their prices.
 func TestBillWithoutTrials(t *testing.T) {
 	w := billWorld(planted{costly: 50, tls: 20, cheap: 5}, 0.004)
 	w.Spoil = func(tr *record.Trial) {
@@ -228,8 +228,8 @@ func TestBillWithoutTrials(t *testing.T) {
 	}
 }
 
-// Where a trial of one part is lost, all together and the sum are of the same
-// blocks, so that what they differ by is their difference.
+// If a trial of one part is lost, the whole and the sum cover the same blocks, so that their
+// difference adds up.
 func TestBillAddsUpWithALostTrial(t *testing.T) {
 	w := billWorld(planted{costly: 50, tls: 20}, 0.05)
 	w.Spoil = func(tr *record.Trial) {
@@ -243,8 +243,8 @@ func TestBillAddsUpWithALostTrial(t *testing.T) {
 	}
 }
 
-// Places hold for all parts at once: of parts that cost the same, hardly ever
-// is one told to be dearer than another.
+// Ranks hold for all parts simultaneously: among parts with equal costs, one is hardly ever
+// reported as more expensive than another.
 func TestBillPlacesOfEqualParts(t *testing.T) {
 	told, worlds := 0, 300
 	for seed := range worlds {
@@ -267,7 +267,7 @@ func TestBillPlacesOfEqualParts(t *testing.T) {
 	}
 }
 
-// A bill for each combination of the other factors, and none for other studies.
+// There is a bill for each combination of the other factors, and none for other studies.
 func TestBillsByFactor(t *testing.T) {
 	text := strings.Replace(billStudy, "rate: 1000, ", "", 1) + "factors: {rate: [500, 1000], variant: [base, costly, together]}\n"
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 4, 1, billWorld(planted{costly: 50}, 0.004)))
@@ -282,7 +282,7 @@ func TestBillsByFactor(t *testing.T) {
 	}
 }
 
-// A server's sidecar alone has no client's figure.
+// With only a server's sidecar there are no figures for the client's.
 func TestBillOfOneProxy(t *testing.T) {
 	text := strings.Replace(strings.Replace(billStudy, "sidecars: both", "sidecars: server", 1), "    tls: {mtls: strict}\n", "", 1)
 	b := billOf(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 1, billWorld(planted{costly: 50}, 0.004))))
@@ -292,8 +292,8 @@ func TestBillOfOneProxy(t *testing.T) {
 	}
 }
 
-// Whatever is planted: intervals hold their estimates, places lie within the
-// list and follow the order, and the interaction is what is left of the sum.
+// Whatever is planted, intervals contain their estimates, ranks lie within the list and follow the
+// order, and the interaction is the rest beyond the sum.
 func TestBillHoldsTogether(t *testing.T) {
 	text := strings.Replace(billStudy, "rate: 1000", "rate: 20", 1)
 	for seed := range uint64(15) {
@@ -304,7 +304,7 @@ func TestBillHoldsTogether(t *testing.T) {
 		for i, part := range b.Parts {
 			for name, f := range part.Figures {
 				if name == dataplane.BillP99 {
-					continue // too few requests lie beyond it
+					continue // too few requests beyond it
 				}
 				if f.Low > f.Estimate || f.High < f.Estimate || f.Blocks != blocks {
 					t.Errorf("seed %d: %s %s: %+v", seed, part.Name, name, f)
@@ -321,7 +321,7 @@ func TestBillHoldsTogether(t *testing.T) {
 	}
 }
 
-// Two slow trials in twelve are no price of p99, which they alone hold.
+// Two slow trials in twelve, which alone determine the p99, are no price.
 func TestStrayTrialsAreNoPrice(t *testing.T) {
 	run := analysistest.Simulate(t, billStudy, 12, 4, billWorld(planted{}, 0.004))
 	slowDown(t, &run, func(tr record.Trial) bool {
@@ -334,11 +334,11 @@ func TestStrayTrialsAreNoPrice(t *testing.T) {
 	}
 }
 
-// A bill of nothing calls something real in few runs, however many figures and
-// combinations of other factors it has: by their own intervals it would in many.
+// A bill without real costs calls something real in few runs, however many figures and combinations
+// of other factors it has; by separate intervals it would in many.
 func TestSimulationABillIsOneFamily(t *testing.T) {
 	text := strings.Replace(billStudy, "rate: 1000, ", "", 1) + "factors: {rate: [200, 250, 300]}\n"
-	const runs, most = 60, 6 // 5%, and 1.8 standard errors
+	const runs, most = 60, 6 // 5%, plus 1.8 standard errors
 	alone, called := 0, 0
 	for seed := range runs {
 		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 8, uint64(seed), billWorld(planted{}, 0.02)))
@@ -357,7 +357,7 @@ func TestSimulationABillIsOneFamily(t *testing.T) {
 	}
 }
 
-// A percentile that too few requests lie beyond has no price, and says why.
+// A percentile with too few requests beyond it has no price, and says why.
 func TestBillOfTooFewRequests(t *testing.T) {
 	text := strings.Replace(billStudy, "rate: 1000", "rate: 100", 1)
 	x := analysistest.Get(t, analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 4, billWorld(planted{}, 0.004))), "bill_latency_p99", record.Cell{"variant": "costly"})
@@ -366,7 +366,7 @@ func TestBillOfTooFewRequests(t *testing.T) {
 	}
 }
 
-// What a generator that lags may have done is no price.
+// Latency that a lagging generator may have caused is no price.
 func TestBillDoubtsTheGenerator(t *testing.T) {
 	w := billWorld(planted{}, 0.004)
 	plain := w.Latency
@@ -386,8 +386,8 @@ func TestBillDoubtsTheGenerator(t *testing.T) {
 	}
 }
 
-// Of pods that served several blocks a block that one of two cells lacks is left out on
-// both sides: the machine may have been another in it.
+// If pods served several blocks, a block that lacks one of two cells is dropped for both: the
+// machine may have been different in it.
 func TestBillOfWholeBlocks(t *testing.T) {
 	w := billWorld(planted{costly: 50, tls: 20}, 0.004)
 	w.Deployments = 2

@@ -19,10 +19,9 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// disturbed is a run in a world where neighbours hit a third of the trials,
-// whichever cell they are of: they make the generator late, and every request
-// slower by twice as much. Without them requests take 300 us at the median, and
-// 600 more with both sidecars.
+// disturbed returns a run in which neighbours hit a third of the trials of any cell: they make the
+// generator late, and every request slower by twice as much. Without them requests take 300 us at
+// the median, and 600 us more with both sidecars.
 func disturbed(t *testing.T, seed uint64) record.Run {
 	w := analysistest.Quiet()
 	w.Latency = func(c record.Cell) float64 {
@@ -59,9 +58,9 @@ func byOwnLatency(run record.Run) record.Run {
 	return run
 }
 
-// Neighbours that hit cells alike do not look like an overhead. They did while a
-// trial's lag was judged by its own latency: 75 us undid a trial of the baseline,
-// and only 225 us one with both sidecars.
+// Neighbours that hit all cells equally do not look like an overhead. They did while a trial's lag
+// was judged by its own latency: 75 us invalidated a trial of the baseline, but it took 225 us for
+// one with both sidecars.
 func TestSimulationDisturbancesDoNotLookLikeOverhead(t *testing.T) {
 	runs := 6
 	if n, err := strconv.Atoi(os.Getenv("MESHTRIAL_SIMULATIONS")); err == nil {
@@ -88,7 +87,7 @@ func TestSimulationDisturbancesDoNotLookLikeOverhead(t *testing.T) {
 	}
 }
 
-// withDrift gives all trials a drift, those that change picks another one.
+// withDrift gives all trials a drift; change selects different ones.
 func withDrift(t *testing.T, common float64, change func(*record.Trial) (drift, lag float64)) record.Run {
 	run := analysistest.Simulate(t, analysistest.QuickStudy, 6, 3, analysistest.Quiet())
 	r := rand.New(rand.NewPCG(3, 17))
@@ -104,16 +103,15 @@ func withDrift(t *testing.T, common float64, change func(*record.Trial) (drift, 
 	return run
 }
 
-// A trial is left out for a lag or a fall that is large beside the baseline's 100
-// us, in every cell alike; reports count it and say why, and the run given is as it
-// was.
+// A trial is excluded for a lag or a drop in latency that is large relative to the baseline's 100
+// us, in every cell alike. Reports count it and say why, and the given run is unmodified.
 func TestUnfair(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		drift, lag float64
 		arrival    string
 		limits     verdict.Limits
-		check      string // that leaves the trials out; "" if none does
+		check      string // that excludes the trials; "" if none does
 	}{
 		{name: "nothing", lag: 10},
 		{name: "late", lag: 40, check: "schedule-lag"},
@@ -165,7 +163,7 @@ func TestUnfair(t *testing.T) {
 	}
 }
 
-// inArrival is the run of a study with other arrivals.
+// inArrival returns the run of a study with other arrivals.
 func inArrival(run record.Run, arrival string) record.Run {
 	run.StudyYAML = []byte(strings.ReplaceAll(string(run.StudyYAML), "arrival: "+study.ArrivalPoisson, "arrival: "+arrival))
 	for i := range run.Trials {
@@ -174,7 +172,7 @@ func inArrival(run record.Run, arrival string) record.Run {
 	return run
 }
 
-// What most windows have makes no trial an exception, and is told.
+// A drift that most windows share makes no trial an exception, and is reported.
 func TestCommonDrift(t *testing.T) {
 	for common, want := range map[float64]string{
 		-0.12: "median latency falls by 12% (±1%) from the first half of most windows to the second: windows begin before the system is steady",
@@ -188,9 +186,8 @@ func TestCommonDrift(t *testing.T) {
 	}
 }
 
-// A start that four noisy intervals cannot see, half as slow again and gone with a
-// time constant of two seconds, is called steady in a trial; a run's trials
-// together see it in their windows.
+// A startup transient that four noisy intervals cannot show, 50% slower with a time constant of two
+// seconds, is called steady within a trial. The windows of a run's trials together reveal it.
 func TestTransientIsTold(t *testing.T) {
 	const interval, warmup, window = 0.1, 4, 8 // seconds, intervals, intervals
 	r := rand.New(rand.NewPCG(8, 17))

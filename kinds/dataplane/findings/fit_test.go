@@ -24,10 +24,10 @@ stop: none
 measures: [latency, cpu, memory]
 `
 
-// arrivals lets each block have its own number of requests, as Poisson arrivals do.
+// arrivals gives each block its own number of requests, as with Poisson arrivals.
 func arrivals(t *record.Trial) { t.Load.Completed += int64(t.Block) }
 
-// A curve is no line, also where no two trials had the same rate exactly.
+// A curve is not a line, even if no two trials had exactly the same rate.
 func TestPoorFit(t *testing.T) {
 	for bent, want := range map[bool]bool{false: false, true: true} {
 		w := analysistest.Quiet()
@@ -50,8 +50,8 @@ func TestPoorFit(t *testing.T) {
 	}
 }
 
-// Variants that are measured at the same rates are fitted each by itself, also where one
-// that is left out would set the rate.
+// Variants measured at the same rates are fitted separately, even if an omitted one would set the
+// rate.
 func TestFitsOfVariants(t *testing.T) {
 	text := strings.Replace(fitStudy, "factors:", "variants: {plain: {}, large: {payload: 64KiB}, fast: {rate: 5000}}\nfactors:\n  variant: [plain, large]", 1)
 	w := analysistest.Quiet()
@@ -62,7 +62,7 @@ func TestFitsOfVariants(t *testing.T) {
 	}
 }
 
-// The unit of a fit is the deployment, as that of all else.
+// The unit of a fit is the deployment, as everywhere else.
 func TestFitsOfDeployments(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Deployments, w.Spoil = 2, arrivals

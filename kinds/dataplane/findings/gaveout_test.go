@@ -27,9 +27,9 @@ stop: none
 measures: [latency, pressure, threads]
 `
 
-// rateRun is a run in which the pair with sidecars takes long beyond a rate,
-// and the one without beyond another; how says what trials with sidecars show
-// then, bare what those without do, besides being slow.
+// rateRun returns a run in which the pair with sidecars is slow beyond one rate, and the pair
+// without beyond another. how defines what trials with sidecars show then, bare what those without
+// do, in addition to being slow.
 func rateRun(t *testing.T, both, none float64, how func(*record.Trial), bare ...func(*record.Trial)) record.Run {
 	slow := hdrhistogram.New(1, 60_000_000_000, 3)
 	for range 1000 {
@@ -62,7 +62,7 @@ func rateRun(t *testing.T, both, none float64, how func(*record.Trial), bare ...
 	return run
 }
 
-// notCarried is a trial whose backlog grew.
+// notCarried makes the backlog of a trial grow.
 func notCarried(t *record.Trial) {
 	t.Validity = record.Validity{Checks: []record.Check{{Name: "backlog", Detail: "2 requests were due and not answered at the window's start, 900 at its end"}}}
 }
@@ -71,9 +71,9 @@ func fullThreads(t *record.Trial) {
 	t.Threads[record.PartClientProxy] = proxyThreads(0.01, [2]float64{0.95, 0.01}, [2]float64{0.94, 0.01})
 }
 
-// A search along the rate climbs, halves and confirms, and what ends it is the
-// proxies' limit only where it is theirs. The tail jumps fifty-fold here, between
-// 2,830 and 3,080: the interval is a level wider at both ends.
+// A search along the rate climbs, bisects and confirms, and its end is the proxies' limit only if
+// they caused it. The tail jumps fifty-fold here, between 2,830 and 3,080: the interval is a level
+// wider at both ends.
 func TestHowFarTheRateGoes(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -127,8 +127,7 @@ func TestHowFarTheRateGoes(t *testing.T) {
 	}
 }
 
-// Blocks whose percentile lies among failed requests are beyond the knee: they
-// are not left out.
+// Blocks whose percentile falls among failed requests are beyond the knee, rather than excluded.
 func TestKneeFailed(t *testing.T) {
 	all := rateRun(t, 1e9, 1e9, func(*record.Trial) {})
 	for i := range all.Trials {
@@ -156,8 +155,8 @@ func TestKnee(t *testing.T) {
 	}
 }
 
-// Where the generator or the machine gave out the knee is not known: it lies above
-// the last rate within the bound, or at what other rates tell.
+// If the generator or the machine failed, the knee is unknown: it lies above the last rate within
+// the bound, or where other rates show.
 func TestKneeIsTheProxies(t *testing.T) {
 	generator := func(t *record.Trial) {
 		t.Validity = record.Validity{Checks: []record.Check{{Name: "generator-cpu", Detail: "the generator used 96% of a CPU"}}}
@@ -194,7 +193,7 @@ func TestKneeIsTheProxies(t *testing.T) {
 	}
 }
 
-// given is a run of the study's own rates, without those between.
+// given returns a run restricted to the study's own rates.
 func given(run record.Run) record.Run {
 	run.Trials = slices.DeleteFunc(run.Trials, func(t record.Trial) bool {
 		return !slices.Contains([]string{"500", "1000", "2000", "4000", "8000"}, t.Cell[study.FactorRate])

@@ -27,8 +27,8 @@ stop: none
 measures: [latency, cpu]
 `
 
-// hopWorld is one in which each proxy takes 100 µs of latency and 80 of CPU,
-// TLS 30 and redirection 10 more, and both proxies together extra.
+// hopWorld returns a world in which each proxy takes 100 µs of latency and 80 of CPU, TLS 30 and
+// redirection 10 more, and both proxies together extra.
 func hopWorld(extra float64) analysistest.World {
 	w := analysistest.Quiet()
 	w.Noise = 0.002
@@ -95,7 +95,7 @@ func TestHopsFindWhatIsPlanted(t *testing.T) {
 	}
 }
 
-// Without valid trials of a cell its terms have no figure, the others do.
+// Without valid trials of a cell its terms have no figure; the others do.
 func TestHopsWithoutACell(t *testing.T) {
 	w := hopWorld(0)
 	w.Spoil = func(tr *record.Trial) {
@@ -112,8 +112,8 @@ func TestHopsWithoutACell(t *testing.T) {
 	}
 }
 
-// Between redirection and plain text lies the cell with TLS alone: without it
-// neither of the two has a share, which is not the same as none.
+// Between redirection and plain text lies the cell with only TLS: without it neither of the two has
+// a share, which differs from a share of zero.
 func TestHopsWithoutTLSAlone(t *testing.T) {
 	w := hopWorld(0)
 	w.Spoil = func(tr *record.Trial) {
@@ -130,8 +130,8 @@ func TestHopsWithoutTLSAlone(t *testing.T) {
 	}
 }
 
-// Blocks that lack a cell are left out of all terms where enough others are
-// whole: else the parts would not add up to the whole.
+// Blocks that lack a cell are excluded from all terms if enough other blocks are complete, since
+// the parts would not add up to the whole otherwise.
 func TestHopsAddUpWithLostTrials(t *testing.T) {
 	w := hopWorld(0)
 	w.Noise = 0.05
@@ -158,7 +158,7 @@ func TestHopsAddUpWithLostTrials(t *testing.T) {
 	}
 }
 
-// Where no two blocks have every cell, the parts are of different blocks, which is said.
+// If no two blocks have every cell, the parts cover different blocks, which is stated.
 func TestHopsOfDifferentBlocks(t *testing.T) {
 	lost := []string{dataplane.HopClient, dataplane.HopTLS, dataplane.HopServer, dataplane.HopClient}
 	for blocks, want := range map[int]bool{5: true, 6: false} {
@@ -175,7 +175,7 @@ func TestHopsOfDifferentBlocks(t *testing.T) {
 	}
 }
 
-// A generator that lags takes back what it may have done itself, and no CPU.
+// A lagging generator withdraws verdicts on latency that it may have caused, and none on CPU.
 func TestHopsDoubtTheGenerator(t *testing.T) {
 	w := hopWorld(0)
 	w.Spoil = func(tr *record.Trial) {
@@ -193,8 +193,8 @@ func TestHopsDoubtTheGenerator(t *testing.T) {
 	}
 }
 
-// Two slow trials in twelve hold the p99 of their cell, whichever block is left out:
-// they are no effect, and no sum of more than two cells has a verdict there.
+// Two slow trials in twelve determine the p99 of their cell, whichever block is left out. They are
+// no effect, and no sum of more than two cells has a verdict there.
 func TestStrayTrialsAreNoHop(t *testing.T) {
 	run := analysistest.Simulate(t, hopsStudy, 12, 4, hopWorld(0))
 	slowDown(t, &run, func(tr record.Trial) bool {
@@ -242,7 +242,7 @@ func slowDown(t *testing.T, run *record.Run, which func(record.Trial) bool) {
 	}
 }
 
-// Of pods that served several blocks all terms are of the blocks that have every cell.
+// If pods served several blocks, all terms cover the blocks that have every cell.
 func TestHopsOfWholeBlocks(t *testing.T) {
 	w := hopWorld(0)
 	w.Deployments = 2

@@ -2,5 +2,5 @@ package findings
 
 import "github.com/meshtrial/meshtrial/analysis"
 
-// kinds has this kind alone.
+// kinds has only this kind.
 var kinds = analysis.Kinds{Kind()}

@@ -13,8 +13,7 @@ const moneyStudy = analysistest.RateStudy + `
 money: {rps: 100000, hops: 2, proxies: 1000, core_month: 30, gb_month: 5, currency: EUR, utilisation: 50%}
 `
 
-// In the quiet world a hop's proxies take 200 us per request and 30 mCPU when
-// idle, and 40 MB each.
+// In the quiet world a hop's proxies take 200 us per request and 30 mCPU when idle, and 40 MB each.
 func TestMoney(t *testing.T) {
 	text := strings.NewReplacer("[latency, cpu]", "[latency, cpu, memory]", "[none, both]", "[none, client, both]").Replace(moneyStudy)
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, analysistest.Quiet()))
@@ -32,14 +31,13 @@ func TestMoney(t *testing.T) {
 	near("money_cpu", cell, cores*60, "EUR/month")
 	near("money_memory", cell, 1000*0.040*5, "EUR/month")
 	near("money_month", cell, cores*60+200, "EUR/month")
-	// A mesh is stated, and proxies are as those of a cell are: one that has
-	// them at one end only is paid for at both, in cores as in memory.
+	// The mesh is stated, and its proxies are like a cell's: one that has them at one end only is
+	// charged for both, in cores as in memory.
 	oneEnd := record.Cell{"sidecars": "client", "rate": "1000"}
 	near("money_cores", oneEnd, 100_000*2*2*(110e-6+0.02/1000), "cores")
 	near("money_memory", oneEnd, 1000*0.040*5, "EUR/month")
 	near("money_cpu_fit", record.Cell{"sidecars": "client"}, (100_000*2*2*110e-6+1000*0.02)*60, "EUR/month")
-	// From the fits: the slope for each request, and the idle cost of each of
-	// the thousand proxies.
+	// From the fits: the slope for each request, and the idle cost of each of the thousand proxies.
 	near("money_cpu_fit", record.Cell{"sidecars": "both"}, (100_000*2*200e-6+1000*0.015)*60, "EUR/month")
 	for _, x := range f.Findings {
 		if strings.HasPrefix(x.Name, "money") && (x.Cell["sidecars"] == "none" || strings.HasSuffix(x.Name, "_overhead")) {
@@ -53,8 +51,8 @@ func TestMoney(t *testing.T) {
 	}
 }
 
-// Memory that could not be read in a trial is not priced as none, and where
-// memory has no price, shared proxies have one all the same.
+// Memory that could not be read in a trial is not priced as zero. If memory has no price, shared
+// proxies still have one.
 func TestMoneyWithoutMemory(t *testing.T) {
 	cell := record.Cell{"sidecars": "both", "rate": "1000"}
 	w := analysistest.Quiet()
@@ -93,7 +91,7 @@ func TestMoneyWithoutMemory(t *testing.T) {
 	}
 }
 
-// What a lever saves is a paired difference, priced.
+// The saving of a lever is a paired difference, priced.
 func TestMoneySaved(t *testing.T) {
 	text := `
 name: saves

@@ -11,9 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// onNodes has the requests of the cells with sidecars carried by a proxy on each of two
-// nodes: these use 5 thousandths of a CPU each without requests, and 80 us more for each
-// request together.
+// onNodes makes a proxy on each of two nodes carry the requests of the cells with sidecars: they
+// use 5 thousandths of a CPU each without requests, and 80 us more per request together.
 func onNodes(t *record.Trial) {
 	idle := 0.005 * t.Window.Seconds
 	t.Nodes = map[string]record.NodeAt{record.PartGenerator: {Name: "a"}, record.PartWorker: {Name: "b"}}
@@ -29,7 +28,7 @@ func onNodes(t *record.Trial) {
 	}
 }
 
-// What proxies on nodes use without requests is told apart from what these cost.
+// The idle use of node proxies is reported separately from their cost.
 func TestProxiesOnNodes(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Spoil = onNodes
@@ -45,7 +44,7 @@ func TestProxiesOnNodes(t *testing.T) {
 		near(dataplane.FindingIdleNode, record.Cell{"sidecars": "none", "rate": rate}, 5, "mCPU")
 		near(dataplane.FindingNodesNet, record.Cell{"sidecars": "both", "rate": rate}, 80, "us/request")
 	}
-	// A waypoint speaks to the pods' nodes itself: its own node has no proxy on the way.
+	// A waypoint connects to the pods' nodes itself: its own node has no proxy on the way.
 	w.Spoil = func(t *record.Trial) {
 		onNodes(t)
 		if len(t.Way) > 0 {
@@ -65,7 +64,7 @@ func TestProxiesOnNodes(t *testing.T) {
 			t.Errorf("%+v", x)
 		}
 	}
-	// Without a cell whose requests pass none nobody knows the idle part.
+	// Without a cell whose requests pass none, the idle part is unknown.
 	text := strings.Replace(strings.Replace(analysistest.RateStudy, "sidecars: [none, both]", "sidecars: [both]", 1), "baseline: {sidecars: none}\n", "", 1)
 	f = analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, w))
 	for _, x := range f.Findings {
@@ -75,7 +74,7 @@ func TestProxiesOnNodes(t *testing.T) {
 	}
 }
 
-// What a request takes of the whole machine is told of one machine alone: of several nodes
+// What a request takes of the whole machine is only reported for a single machine: of several nodes
 // the trial has the server's, unless it knows that they share one.
 func TestSizingOnSeveralMachines(t *testing.T) {
 	for name, tt := range map[string]struct {

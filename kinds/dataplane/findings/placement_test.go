@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// placedTrials makes a run of trials, each as CELL CLIENT SERVER, nodes as
-// NAME@ZONE:MACHINE; clients of several generators have a + between theirs.
+// placedTrials makes a run of trials, each as CELL CLIENT SERVER, with nodes as NAME@ZONE:MACHINE.
+// Clients of several generators are joined by +.
 func placedTrials(lines ...string) *analysis.Observations {
 	at := func(text string) record.NodeAt {
 		text, machine, _ := strings.Cut(text, ":")
@@ -74,11 +74,11 @@ func TestScattered(t *testing.T) {
 	}
 }
 
-// A waypoint that a cell's trials had now beside the server and now elsewhere is told of;
-// between cells it may differ.
+// A waypoint that ran sometimes next to the server and sometimes elsewhere in a cell's trials is
+// reported; between cells it may differ.
 func TestScatteredWaypoint(t *testing.T) {
 	for name, c := range map[string]struct {
-		on   []string // the waypoint's node of three trials, of which the first two are of one cell
+		on   []string // the waypoint's node in three trials, the first two of the same cell
 		want string
 	}{
 		"nobody knows":  {[]string{"", "", ""}, ""},
@@ -144,8 +144,8 @@ func TestMachinesAreNotPooled(t *testing.T) {
 	}
 }
 
-// Trials with other levels of these factors run on other machines by the study's own intent:
-// they are not held against each other's machines.
+// Trials with other levels of these factors run on other machines on purpose, so their machines are
+// not compared.
 func TestFactorsThatPlacePods(t *testing.T) {
 	if got := Kind().Places; !slices.Equal(got, []string{dataplane.FactorPlacement, study.FactorGenerators}) {
 		t.Errorf("%q", got)

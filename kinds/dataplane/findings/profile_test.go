@@ -31,8 +31,8 @@ measures: [cpu, profile]
 profile: {hz: 19, length: 5s}
 `
 
-// profiledRun is a run whose client proxies spent a share of their time in a
-// filter, and used so much more CPU while profiled.
+// profiledRun returns a run whose client proxies spent a share of their time in a filter, and used
+// so much more CPU while profiled.
 func profiledRun(t *testing.T, share func(block int) float64, more float64) record.Run {
 	t.Helper()
 	files := map[string][]byte{}
@@ -72,8 +72,8 @@ func itoa(n int) string {
 	return string(data)
 }
 
-// Shares of cost centres have intervals over the run's blocks, what profiling
-// cost is told, and the page gets the profile.
+// Shares of cost centres have intervals over the run's blocks, the cost of profiling is reported,
+// and the page gets the profile.
 func TestProfileFindings(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, profiledRun(t, func(block int) float64 { return 0.14 + 0.01*float64(block%2) }, 0.015))
 	cell := record.Cell{"sidecars": "both"}
@@ -100,7 +100,7 @@ func TestProfileFindings(t *testing.T) {
 	}
 }
 
-// What profiling cost has no interval over one block, and no number then.
+// With a single block, the cost of profiling has no interval, and therefore no number.
 func TestProfileCostOfOneBlock(t *testing.T) {
 	run := profiledRun(t, func(int) float64 { return 0.14 }, 0.015)
 	run.Trials = slices.DeleteFunc(run.Trials, func(t record.Trial) bool { return t.Block > 0 })
@@ -111,7 +111,7 @@ func TestProfileCostOfOneBlock(t *testing.T) {
 	}
 }
 
-// A profile that is lost or damaged is a warning, and the rest stands.
+// A lost or damaged profile yields a warning, and the rest stands.
 func TestLostProfiles(t *testing.T) {
 	run := profiledRun(t, func(int) float64 { return 0.2 }, 0)
 	open := run.Profile
@@ -137,8 +137,7 @@ func TestLostProfiles(t *testing.T) {
 	}
 }
 
-// A profile of three samples has no share in the findings, a warning, and its
-// flame graph.
+// A profile of three samples yields a warning and its flame graph, but no share in the findings.
 func TestProfileOfTooFewSamples(t *testing.T) {
 	run := profiledRun(t, func(int) float64 { return 0.2 }, 0)
 	run.Trials = slices.DeleteFunc(run.Trials, func(t record.Trial) bool { return t.Block > 0 })

@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// A run whose CPU the kubelets told says how well it is known, and tells user and
-// kernel time together; memory is the working set.
+// A run with CPU from kubelets states its precision, and reports user and kernel time together;
+// memory is the working set.
 func TestSampledCPU(t *testing.T) {
 	run := analysistest.Simulate(t, analysistest.QuickStudy, 4, 3, analysistest.Quiet())
 	if got := sampledWarning(analysistest.Analyze(t, kinds, run)); got != "" {

@@ -17,9 +17,9 @@ var sizingStudy = strings.NewReplacer("[latency, cpu]", "[latency, cpu, memory]"
 sizing: {pods: 100, nodes: 10, rps: 1000, l7: 20%, waypoints: 2}
 `
 
-// carryingWorld has sidecars of 15 mCPU and 200 us a request, the two together, proxies
-// on nodes of 40 mCPU and 70 us, and in place of the client's sidecar alone a waypoint of
-// 20 mCPU, with which a request takes 420 us.
+// carryingWorld has sidecars of 15 mCPU and 200 us per request, for the two together, node proxies
+// of 40 mCPU and 70 us and, in place of the client's sidecar alone, a waypoint of 20 mCPU, with
+// which a request takes 420 us.
 func carryingWorld() analysistest.World {
 	w := analysistest.Quiet()
 	plain := w.CPU
@@ -47,8 +47,8 @@ func carryingWorld() analysistest.World {
 	return w
 }
 
-// What a stated mesh takes follows from what was measured: so many sidecars or nodes
-// without requests, and so many requests.
+// The needs of a stated mesh follow from measurements: the number of idle sidecars or nodes, and
+// the number of requests.
 func TestSizing(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy, 6, 8, carryingWorld()))
 	for level, want := range map[string]float64{
@@ -104,8 +104,8 @@ func TestSizing(t *testing.T) {
 	}
 }
 
-// The node agent is a part of what a node takes with ambient, and of sidecars only where they
-// leave it to the agent to lead requests to them.
+// The node agent is part of a node's cost with ambient, and of sidecars only if they rely on it for
+// redirection.
 func TestSizingWithTheNodeAgent(t *testing.T) {
 	of := func(agents int, forSidecars bool) record.Findings {
 		w := carryingWorld()
@@ -145,7 +145,7 @@ func TestSizingWithTheNodeAgent(t *testing.T) {
 	}
 }
 
-// On nodes that are nearly empty, sidecars take less until each pod sends enough.
+// On nearly empty nodes sidecars take less, until each pod sends enough.
 func TestSizingBorder(t *testing.T) {
 	text := strings.Replace(sizingStudy, "nodes: 10", "nodes: 100", 1)
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, carryingWorld()))
@@ -180,8 +180,8 @@ func TestSizingBorder(t *testing.T) {
 	}
 }
 
-// Trials of one way whose pods were on one node in some blocks and on two in others are
-// not taken together.
+// Trials of one way whose pods were on one node in some blocks and on two in others are not
+// combined.
 func TestSizingOfTrialsThatWentSeveralWays(t *testing.T) {
 	w := carryingWorld()
 	spoil := w.Spoil
@@ -205,7 +205,7 @@ func TestSizingOfTrialsThatWentSeveralWays(t *testing.T) {
 	}
 }
 
-// Without an interval nothing is said to win, and what was not measured is named.
+// Without an interval there is no winner, and what was not measured is named.
 func TestSizingThatCannotSay(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, sizingStudy, 1, 5, carryingWorld()))
 	if x := analysistest.Get(t, f, "sized_cores", record.Cell{"sidecars": "both"}); x.Verdict != record.VerdictInvalid {
@@ -231,8 +231,8 @@ func TestSizingThatCannotSay(t *testing.T) {
 	}
 }
 
-// Borders are looked for as far as a way has valid trials: what others carried, or was
-// planned, does not count.
+// Borders are searched for within the range of a way's valid trials; the range of other ways, or of
+// the plan, does not count.
 func TestSizingReachesAsFarAsTrialsAreValid(t *testing.T) {
 	w := carryingWorld()
 	spoil := w.Spoil
@@ -246,7 +246,7 @@ func TestSizingReachesAsFarAsTrialsAreValid(t *testing.T) {
 	seen := 0
 	for _, b := range z.Borders {
 		if b.Of == record.SizedCPU && strings.Join(b.Between, " ") == "sidecars ambient" && b.Along == "requests per second of each pod" {
-			if seen++; b.High != 500 { // half of the 1,000 that both of a request's sidecars were measured at
+			if seen++; b.High != 500 { // half of the 1,000 at which both of a request's sidecars were measured
 				t.Errorf("looked up to %g", b.High)
 			}
 		}
@@ -256,8 +256,8 @@ func TestSizingReachesAsFarAsTrialsAreValid(t *testing.T) {
 	}
 }
 
-// With prices of both, CPU and memory have one sum, a value a block, that two ways are
-// compared by before anything else.
+// With prices for both, CPU and memory have one sum, a value per block, by which two ways are
+// compared first.
 func TestSizingWithPrices(t *testing.T) {
 	text := sizingStudy + "money: {core_month: 40, gb_month: 4, utilisation: 50%, currency: EUR}\n"
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 6, 5, carryingWorld()))
@@ -296,7 +296,7 @@ func TestSizingWithPrices(t *testing.T) {
 	}
 }
 
-// less matches the sentence that one way does something less than another.
+// less matches the sentence that one way needs less than another.
 func less(way, does, than string) func(note.Note) bool {
 	return func(n note.Note) bool {
 		return n.Is(carrying.SaysLess) && slices.Equal(n.Args[:3], []any{way, does, than})

@@ -22,8 +22,8 @@ stop: none
 measures: [cpu, pressure, threads]
 `
 
-// proxyThreads are a proxy's threads in a window of two seconds: its workers'
-// shares of the time on a CPU and waiting for one, and of the main thread's.
+// proxyThreads returns a proxy's threads in a window of two seconds: the shares of time on a CPU
+// and waiting for one, for its workers and the main thread.
 func proxyThreads(main float64, workers ...[2]float64) record.Threads {
 	const seconds = 2
 	th := record.Threads{Seconds: seconds}
@@ -109,8 +109,7 @@ func TestThreadRows(t *testing.T) {
 	}
 }
 
-// A run's findings about threads have intervals, and those about limits the
-// evidence in words.
+// A run's findings about threads have intervals, and those about limits have the evidence in words.
 func TestThreadFindings(t *testing.T) {
 	w := analysistest.Quiet()
 	w.Spoil = func(t *record.Trial) {
@@ -148,8 +147,8 @@ func TestThreadFindings(t *testing.T) {
 	}
 }
 
-// Four proxies that are hardly busy are not one that is full: of several the busiest
-// is spoken of, by name.
+// Four proxies that are hardly busy are not one that is full: the busiest of several is reported,
+// by name.
 func TestThreadsOfHands(t *testing.T) {
 	w := analysistest.Quiet()
 	share := 0.22

@@ -31,8 +31,8 @@ stop: none
 measures: [latency, cpu, memory]
 `
 
-// Versions are compared in the order of their numbers; a regression that was
-// put in is found, and nothing where there is none.
+// Versions are compared in numeric order. A planted regression is found, and nothing where there is
+// none.
 func TestVersions(t *testing.T) {
 	w := analysistest.Quiet()
 	plain := w.CPU
@@ -73,7 +73,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// Of too few blocks there is no interval, and findings stay what JSON can hold.
+// With too few blocks there is no interval, and findings remain valid JSON.
 func TestVersionsOfOneBlock(t *testing.T) {
 	f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, versionsStudy, 1, 3, analysistest.Quiet()))
 	must.OK(t, must.Err(json.Marshal(f)))
@@ -106,8 +106,8 @@ published:
   - {source: s, claim: c, finding: cpu_server_proxy_saved_by_none, cell: {variant: wasm}, figure: 0.2, unit: ratio}
 `
 
-// Filters are compared with none and with each other; what is in numbers gives
-// slopes, also where variants set it.
+// Filters are compared with none and with each other; numeric ones yield slopes, even if variants
+// set them.
 func TestFiltersAndSizes(t *testing.T) {
 	w := analysistest.Quiet()
 	plain := w.CPU
@@ -161,11 +161,11 @@ func TestFiltersAndSizes(t *testing.T) {
 	}
 }
 
-// Versions without any difference are told as a regression in few runs.
+// Versions without any difference are reported as a regression in few runs.
 func TestSimulationVersionsAreOneFamily(t *testing.T) {
 	text := strings.Replace(versionsStudy, "rate: 1000", "rate: 250", 1)
 	w := analysistest.Quiet()
-	const runs, most = 60, 6 // 5%, and 1.8 standard errors
+	const runs, most = 60, 6 // 5%, plus 1.8 standard errors
 	alone, called := 0, 0
 	for seed := range runs {
 		f := analysistest.Analyze(t, kinds, analysistest.Simulate(t, text, 8, uint64(seed), w))
@@ -184,7 +184,7 @@ func TestSimulationVersionsAreOneFamily(t *testing.T) {
 	}
 }
 
-// What a generator that lags may have done is no change of latency.
+// Latency that a lagging generator may have caused is no change.
 func TestVersionsDoubtTheGenerator(t *testing.T) {
 	w := analysistest.Quiet()
 	plain := w.Latency

@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-// Whatever is counted between the window's edges is divided by the requests answered
-// between them: 1,000, although 1,300 were due and answered in the end.
+// Whatever is counted between the edges of the window is divided by the requests answered between
+// them: 1,000, although 1,300 were due and answered in the end.
 func TestPerRequestAnsweredWithin(t *testing.T) {
 	s := studytest.Parse(t, `
 name: priced

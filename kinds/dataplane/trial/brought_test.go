@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-// A pod that Istio's node agent does not redirect ends a deployment with cells in an ambient
+// A pod that Istio's node agent does not redirect ends a deployment if cells are in an ambient
 // mesh, and no other.
 func TestAwaitBrought(t *testing.T) {
 	pod := func(redirection string) *corev1.Pod {

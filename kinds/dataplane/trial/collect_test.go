@@ -19,8 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// The evidence has the whole trial's requests and connections, whatever the
-// window was.
+// The evidence has the whole trial's requests and connections, whatever the window was.
 func TestEvidence(t *testing.T) {
 	plan := studytest.Plan(t, studytest.ThreeCells)
 	worker := &workerRole{Workload: mesh.Workload{Name: "server-plain", Namespace: "ns"}}
@@ -44,7 +43,7 @@ func TestEvidence(t *testing.T) {
 	if !maps.Equal(out.Counters[record.PartServerProxy], server.Rise) {
 		t.Errorf("the trial's record has counters %v", out.Counters)
 	}
-	// A proxy that began again has counters that fell.
+	// The counters of a restarted proxy fall.
 	out = &record.Trial{}
 	e = trial.evidence(out, sent, envoy(25), envoy(5))
 	if unread := trial.seen.Unread; e.Read(record.PartServerProxy) != nil || len(unread) != 1 || unread[0].Name != "counters-server_proxy" || unread[0].OK {
@@ -113,9 +112,9 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// What agents use, and proxies beside the way, is that of all of the trial's nodes, or is not
-// known; no request passes them, so that one which began anew within the window costs the trial
-// nothing else. That a proxy did is remembered, as requests may have passed it before.
+// The use of agents, and of proxies beside the way, covers all of the trial's nodes or is unknown.
+// No request passes them, so a restart within the window does not affect the trial otherwise. The
+// restart is remembered, since requests may have passed the proxy before.
 func TestOnlyWhole(t *testing.T) {
 	used := func(ns uint64) observe.Sample {
 		return observe.Sample{CPU: observe.CPUSample{TotalNS: ns, UserNS: ns, Inode: 1}}
@@ -167,8 +166,8 @@ func TestOnlyWhole(t *testing.T) {
 	}
 }
 
-// A window begins as soon as it can be armed, later where pods answer
-// slowly, and never so late that the schedule ends before it.
+// A window begins as soon as it can be armed, later if pods answer slowly, and never so late that
+// the schedule ends before it.
 func TestFirstInterval(t *testing.T) {
 	begin := time.Unix(1000, 0)
 	at := func(ms int) time.Time { return begin.Add(time.Duration(ms) * time.Millisecond) }
@@ -193,7 +192,7 @@ func TestFirstInterval(t *testing.T) {
 	}
 }
 
-// Edges are told by the clock of the generator, whatever a node's clock says.
+// Edges are given by the generator's clock, whatever a node's clock says.
 func TestEdges(t *testing.T) {
 	start := time.Unix(1_790_000_000, 0).UTC()
 	at := func(d time.Duration) observe.Snapshot { return observe.Snapshot{EndNS: start.Add(d).UnixNano()} }

@@ -19,7 +19,7 @@ type planeMesh struct{ mesh.Mesh }
 func (planeMesh) Name() string                               { return "istio" }
 func (planeMesh) ControlPlane() (namespace, selector string) { return "mesh", "app=proxy" }
 
-// What some replicas of the control plane use does not pass for what all do.
+// The use of some replicas of the control plane does not pass for the use of all.
 func TestWholeControl(t *testing.T) {
 	for node, whole := range map[string]bool{"seen": true, "unseen": false} {
 		second := proxyOn(node, true)

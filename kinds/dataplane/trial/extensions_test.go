@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// filtersPlan is a study's plan with an EnvoyFilter of the user's.
+// filtersPlan returns a study's plan with a user-defined EnvoyFilter.
 func filtersPlan(t *testing.T) *study.Plan {
 	t.Helper()
 	s, err := study.Parse([]byte(`
@@ -33,8 +33,8 @@ envoy_filters: {mine: {inline: '{"configPatches": [{"applyTo": "CLUSTER"}]}'}}
 	return plan
 }
 
-// TestRefusedExtension: cells whose EnvoyFilter is not in force have invalid
-// trials that say why, others are measured.
+// TestRefusedExtension: cells whose EnvoyFilter is not in force have invalid trials that say why;
+// others are measured.
 func TestRefusedExtension(t *testing.T) {
 	plan := filtersPlan(t)
 	d := &deployed{topology: newTopology("ns", plan), workers: map[dataplane.Variant]*workerRole{}}
@@ -70,7 +70,7 @@ func TestRefusedExtension(t *testing.T) {
 	}
 }
 
-// TestSink: a workload without a sidecar is there for the spans.
+// TestSink: a workload without a sidecar receives the spans.
 func TestSink(t *testing.T) {
 	top := newTopology("ns", filtersPlan(t))
 	if top.sink == nil || top.sink.Proxy != nil {
@@ -87,8 +87,7 @@ func TestSink(t *testing.T) {
 	}
 }
 
-// TestHeadersOfParts: the token goes with all requests, and only where a cell
-// has it.
+// TestHeadersOfParts: the token goes with all requests, and only if a cell has it.
 func TestHeadersOfParts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		mesh mesh.Mesh

@@ -31,7 +31,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// proxyOn is a pod of a mesh's on a node, ready or not.
+// proxyOn returns a mesh's pod on a node, ready or not.
 func proxyOn(node string, ready bool) *corev1.Pod {
 	status := corev1.ConditionFalse
 	if ready {
@@ -41,8 +41,8 @@ func proxyOn(node string, ready bool) *corev1.Pod {
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: status}}}}
 }
 
-// A proxy that may become ready is waited for, and the error at the end is what was wrong
-// with it; what no wait mends is told at once.
+// A proxy that may become ready is awaited, and the final error says what was wrong with it. Errors
+// that waiting does not fix are returned at once.
 func TestFindWaits(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "pods"}, "", errors.New("ask somebody"))
 	for name, tt := range map[string]struct {
@@ -98,8 +98,8 @@ func (threeNodes) RESTConfig() *rest.Config { return &rest.Config{} }
 func (threeNodes) Process() int             { return 1 }
 func (threeNodes) Size() int                { return 3 }
 
-// A node of the lab without a pod of the run is looked at for a moment, once for all cells:
-// its proxy may have died with it, and no request passes it. Those on the way are waited for.
+// A lab node without a pod of the run is searched briefly, once for all cells: its proxy may have
+// died with it, and no request passes it. Proxies on the way are awaited.
 func TestFindOnNodes(t *testing.T) {
 	for dead, takes := range map[string]time.Duration{"": 0, "c": idleWait, "b": site.ReadyTimeout} {
 		t.Run(dead, func(t *testing.T) {
@@ -143,8 +143,8 @@ func TestFindOnNodes(t *testing.T) {
 	}
 }
 
-// What brings pods to the proxies of a trial's nodes is looked for, and waited for nowhere: no
-// request depends on it. If one is not there the trial says so, and has none of the others.
+// Agents of a trial's nodes are searched for without waiting: no request depends on them. If one is
+// missing the trial says so, and omits the others.
 func TestFindAgents(t *testing.T) {
 	redirected := site.Pod{Node: "b", Redirected: true}
 	for name, c := range map[string]struct {
@@ -189,7 +189,8 @@ func TestFindAgents(t *testing.T) {
 	}
 }
 
-// A trial says where its pods ran, and the proxies on its way that are bound to no pod's node.
+// A trial records where its pods ran, and the proxies on its way that are not bound to a pod's
+// node.
 func TestOn(t *testing.T) {
 	at := map[string]record.NodeAt{"a": {Name: "a"}, "b": {Name: "b"}, "c": {Name: "c", Zone: "x"}}
 	trial := &trialRun{d: &deployed{at: at}, client: &loadRole{pod: site.Pod{Node: "a"}}, server: &workerRole{pod: site.Pod{Node: "b"}},

@@ -44,8 +44,7 @@ window: 500ms
 interval: 100ms
 `
 
-// withClock serves a load role whose clock is ahead by so many nanoseconds more
-// than this machine's.
+// withClock serves a load role whose clock leads this machine's by that many nanoseconds.
 func withClock(ctx context.Context, ahead *atomic.Int64) http.Handler {
 	role := loadcontrol.NewServer(ctx, "v").Handler()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -57,12 +56,12 @@ func withClock(ctx context.Context, ahead *atomic.Int64) http.Handler {
 	})
 }
 
-// handsAt is a trial of the plan's cell number i whose generators answer at these
-// addresses, each on a node of its own.
+// handsAt returns a trial of the plan's cell number i whose generators answer at these addresses,
+// each on its own node.
 func handsAt(t *testing.T, plan *study.Plan, i int, addresses ...string) *trialRun {
 	t.Helper()
 	target := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/counters" { // generators that were told too late are told again, and it is asked before
+		if r.URL.Path == "/v1/counters" { // late generators get the schedule again, and the counters are read before that
 			jsonhttp.Answer(w, workercontrol.Counters{})
 		}
 	}))
@@ -102,7 +101,7 @@ func (t *trialRun) measured(ctx context.Context, from, to int) (record.Trial, er
 	return out, nil
 }
 
-// failed are the checks about hands that a trial fails.
+// failed returns the checks about hands that a trial fails.
 func failed(v record.Validity) string {
 	var out []string
 	for _, c := range v.Checks {
@@ -113,8 +112,8 @@ func failed(v record.Validity) string {
 	return strings.Join(out, " ")
 }
 
-// Two generators send one schedule from one instant on, though the clock of one is
-// 5 ms ahead; a clock that is set meanwhile makes the trial invalid.
+// Two generators send one schedule from one instant on, although one clock is 5 ms ahead. A clock
+// that is set in the meantime makes the trial invalid.
 func TestHandsTogether(t *testing.T) {
 	plan := studytest.Plan(t, twoHands)
 	for i, cell := range plan.Cells {
@@ -148,7 +147,7 @@ func TestHandsTogether(t *testing.T) {
 				t.Errorf("%s: %d requests of %d, %+v", cell[study.FactorArrival], out.Load.Scheduled, want, out.Hands)
 			}
 			after := out.Hands[1].After
-			// How well clocks can be compared depends on how busy this machine is.
+			// The precision of clock comparisons depends on how busy this machine is.
 			known := after.ErrorUS+out.Hands[1].Before.ErrorUS < 500
 			if got := failed(out.Validity); known && (got == "hands-apart") != (set > 0) || got != "" && got != "hands-apart" {
 				t.Errorf("%s: a clock was set by %v: %q; %+v", cell[study.FactorArrival], set, got, out.Hands[1])
@@ -160,8 +159,8 @@ func TestHandsTogether(t *testing.T) {
 	}
 }
 
-// readAlone serves a load role that answers no other question once its record was asked for,
-// as one does behind a port-forward that is full of a record.
+// readAlone serves a load role that answers nothing else once its record was requested, like one
+// behind a port-forward that is full of a record.
 func readAlone(role http.Handler) http.Handler {
 	var reading atomic.Bool
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -175,8 +174,7 @@ func readAlone(role http.Handler) http.Handler {
 	})
 }
 
-// Nothing is asked of a generator between the opening of its record and its end: all
-// would wait for ever.
+// A generator is not queried while its record is being read, which would block forever.
 func TestHandsAreReadAlone(t *testing.T) {
 	var right atomic.Int64
 	a, b := httptest.NewServer(readAlone(withClock(t.Context(), &right))), httptest.NewServer(readAlone(withClock(t.Context(), &right)))
@@ -190,8 +188,7 @@ func TestHandsAreReadAlone(t *testing.T) {
 	}
 }
 
-// A generator that is lost makes the trial fail: what the others sent is not passed
-// off as all of it.
+// A lost generator makes the trial fail: what the others sent does not pass for all of it.
 func TestAHandIsLost(t *testing.T) {
 	plan := studytest.Plan(t, twoHands)
 	for _, how := range []string{"ends", "is gone"} {
@@ -225,14 +222,14 @@ func TestAHandIsLost(t *testing.T) {
 	}
 }
 
-// A generator that hears of the window's end only after it ends at once. It is not lost, and
-// the trial says what went wrong.
+// A generator that learns of the end of the window too late ends at once. It is not lost, and the
+// trial says what went wrong.
 func TestAHandIsToldTooLate(t *testing.T) {
 	var right atomic.Int64
 	late := withClock(t.Context(), &right)
 	a := httptest.NewServer(withClock(t.Context(), &right))
 	b := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/v1/stop-after" { // as one that comes when the window is over: it ends the schedule at once
+		if r.URL.Path == "/v1/stop-after" { // like one that arrives after the window: it ends the schedule at once
 			r.URL.Path = "/v1/stop"
 		}
 		late.ServeHTTP(w, r)
@@ -241,14 +238,14 @@ func TestAHandIsToldTooLate(t *testing.T) {
 	defer b.Close()
 	trial := handsAt(t, studytest.Plan(t, twoHands), 0, a.URL, b.URL)
 	must.OK(t, trial.start(t.Context(), trial.spec))
-	_, err := trial.measured(t.Context(), 1, 60) // far ahead: the machine may stand still
+	_, err := trial.measured(t.Context(), 1, 60) // far ahead: the machine may stall
 	if err == nil || errors.Is(err, hands.ErrLost) || !strings.Contains(err.Error(), "load pod client-1 ended") || !strings.Contains(err.Error(), "told too late where to stop, at 6s") {
 		t.Errorf("%v", err)
 	}
 }
 
-// Generators that a trial could not stop, as the lines to them were broken, are stopped
-// when they are found again: the next trial starts.
+// Generators that a trial could not stop because of broken connections are stopped when they are
+// found again, so that the next trial can start.
 func TestLoadsThatWereLeftAreEnded(t *testing.T) {
 	plan := studytest.Plan(t, twoHands)
 	var broken atomic.Bool
@@ -282,7 +279,7 @@ func TestLoadsThatWereLeftAreEnded(t *testing.T) {
 	next.stop(t.Context())
 }
 
-// A start that comes too late for one is made again for all.
+// A start that is too late for one is repeated for all.
 func TestHandsStartLate(t *testing.T) {
 	plan := studytest.Plan(t, twoHands)
 	var right atomic.Int64
@@ -320,8 +317,8 @@ func TestHandsStartLate(t *testing.T) {
 	trial.stop(t.Context())
 }
 
-// After a slow start generators are told sooner again by and by, but not so late that
-// the last one would have missed it.
+// After a slow start the lead time decreases again step by step, but not so far that the last start
+// would have missed it.
 func TestNextAhead(t *testing.T) {
 	for _, c := range []struct{ ahead, took, want time.Duration }{{8, 1, 4}, {8, 3, 6}, {8, 4, 8}, {8, 5, 10}} {
 		if got := nextAhead(c.ahead, c.took); got != c.want {
@@ -330,7 +327,7 @@ func TestNextAhead(t *testing.T) {
 	}
 }
 
-// Two pods on one node have one clock, whatever exchanges say.
+// Two pods on one node have one clock, whatever the exchanges say.
 func TestHandsOnOneNode(t *testing.T) {
 	var right, ahead atomic.Int64
 	ahead.Store(int64(time.Second))
@@ -343,7 +340,7 @@ func TestHandsOnOneNode(t *testing.T) {
 		t.Errorf("%+v, %v", trial.hands[1].before, err)
 	}
 
-	// Of those on another node one is asked, for all of them.
+	// One of those on another node is queried, for all of them.
 	silent := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { t.Errorf("%s of the second on its node", r.URL) }))
 	defer silent.Close()
 	trial = handsAt(t, studytest.Plan(t, twoHands), 0, a.URL, b.URL)
@@ -353,8 +350,7 @@ func TestHandsOnOneNode(t *testing.T) {
 	}
 }
 
-// The cost of the clients is that of all hands: their generators', their proxies',
-// and what these counted.
+// The clients' cost covers all hands: their generators, their proxies, and the proxies' counters.
 func TestCostsOfHands(t *testing.T) {
 	cpu := func(ns uint64) observe.Sample { return observe.Sample{CPU: observe.CPUSample{TotalNS: ns, UserNS: ns}} }
 	net := func(ns uint64, opened uint64) observe.Sample {
@@ -395,7 +391,7 @@ func TestCostsOfHands(t *testing.T) {
 	if p == nil || !maps.Equal(p.Rise, map[string]float64{"c": 43}) || p.Total["c"] != 4 || p.Total["threads"] != 2 || p.Of != 2 || len(e.Proxies) != 1 {
 		t.Errorf("%+v", e.Proxies)
 	}
-	// One that began anew says nothing of what all of them passed on.
+	// A restarted proxy says nothing about the total passed on.
 	trial.seen = verdict.Evidence{}
 	e = trial.evidence(out, &load.Result{}, read(1, 50), read(4, 10))
 	if unread := trial.seen.Unread; e.Read(first) != nil || !slices.ContainsFunc(unread, func(c record.Check) bool { return c.Name == "counters-client_proxy" }) {
@@ -428,8 +424,8 @@ func TestPodsOfHands(t *testing.T) {
 	}
 }
 
-// The generator tells when it began by its clock as it was then: where that was set after
-// clocks were compared, observers are asked for the instants that were meant.
+// The generator reports its start by its clock at that time. If the clock was set after the
+// comparison, observers are asked for the instants that were meant.
 func TestClockSetBeforeTheStart(t *testing.T) {
 	tr := &trialRun{skew: map[string]time.Duration{"same": 0, "other": 3 * time.Second}, clockAhead: time.Second}
 	tr.clockSet(0)
@@ -437,8 +433,8 @@ func TestClockSetBeforeTheStart(t *testing.T) {
 		t.Errorf("nobody set a clock: %v", tr.skew)
 	}
 	tr.clockSet(time.Minute)
-	// It began at 10:01:00 by the new clock, which was 10:00:00 by that which observers were
-	// compared with.
+	// It began at 10:01:00 by the new clock, which was 10:00:00 by the one used in the comparison
+	// with the observers.
 	if tr.skew["same"] != -time.Minute || tr.skew["other"] != 3*time.Second-time.Minute || tr.clockAhead != time.Second+time.Minute {
 		t.Errorf("%v, %v ahead", tr.skew, tr.clockAhead)
 	}

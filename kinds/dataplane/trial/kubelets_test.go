@@ -22,8 +22,8 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// Of a control plane's pods the containers are asked for: a pod's own samples are
-// cAdvisor's, which may be the only rare ones.
+// For a control plane's pods the containers are queried: a pod's own samples come from cAdvisor,
+// and may be the only rare ones.
 func TestTargetsOfKubelets(t *testing.T) {
 	for kubelets, want := range map[bool]map[string][]kubelet.Container{
 		true:  {"a": {{Pod: "mesh/i", Name: "discovery"}}},
@@ -38,8 +38,8 @@ func TestTargetsOfKubelets(t *testing.T) {
 	}
 }
 
-// A trial's CPU lies between the samples of its containers, those of a part
-// together; what the kubelet does not tell is said.
+// A trial's CPU is interpolated between the samples of its containers, summed per part. What the
+// kubelet lacks is reported.
 func TestSampledCosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		trial := &trialRun{
@@ -100,8 +100,8 @@ func TestSampledCosts(t *testing.T) {
 	})
 }
 
-// A node whose clock is ahead or behind is said; where its samples were of a time
-// before the load, the trial is not valid.
+// A node whose clock is ahead or behind is reported. If its samples date from before the load, the
+// trial is invalid.
 func TestNodesClocks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		ahead, generator time.Duration // of this machine's clock
@@ -146,8 +146,8 @@ func TestNodesClocks(t *testing.T) {
 	}
 }
 
-// A node's clock does not move the window into the future, nor end the load before the
-// window; one that is ahead by more than the load has lasted is named at once.
+// A node's clock neither moves the window into the future nor ends the load before the window. One
+// that is ahead by more than the load has lasted is named at once.
 func TestWindowByNodesClocks(t *testing.T) {
 	const loaded, window, finished = 60 * time.Second, 84 * time.Second, 58
 	for name, tt := range map[string]struct {
@@ -191,8 +191,8 @@ func TestWindowByNodesClocks(t *testing.T) {
 	}
 }
 
-// An agent that is replaced or begins anew costs the trial its figures at most: no time, and
-// nothing of the others; nor does a proxy beside the way.
+// An agent that is replaced or restarted costs the trial at most the agents' figures, no time, and
+// no other figures. The same holds for a proxy beside the way.
 func TestWindowOutlastsAgents(t *testing.T) {
 	for _, part := range unpassed {
 		t.Run(part, func(t *testing.T) { windowOutlasts(t, part) })
@@ -202,7 +202,7 @@ func TestWindowOutlastsAgents(t *testing.T) {
 func windowOutlasts(t *testing.T, part string) {
 	const loaded, window = 20 * time.Second, 12 * time.Second
 	for name, c := range map[string]struct {
-		ends  time.Duration // after the load began
+		ends  time.Duration // since the start of the load
 		anew  bool          // and its pod has another container at once
 		lacks string
 	}{
@@ -271,8 +271,8 @@ func windowOutlasts(t *testing.T, part string) {
 	}
 }
 
-// Agents, and proxies beside the way, whose samples are too far apart by the run's rules cost the
-// trial their figures alone; by wider ones these count.
+// Agents, and proxies beside the way, whose samples are too far apart by the run's rules only cost
+// the trial their figures; under wider rules these count.
 func TestUnpassedSampledSeldom(t *testing.T) {
 	for limit, lacks := range map[float64]string{0.25: "on node a: the kubelet sampled its CPU counters 4.0 s apart, limit 3.0 s in a window of 12 s", 0.5: ""} {
 		synctest.Test(t, func(t *testing.T) {

@@ -22,8 +22,7 @@ factors:
 baseline: {sidecars: none}
 `
 
-// Each pod that has a place is bound to its node by the node's own label, and no
-// other pod is.
+// Each pod with a place is bound to its node by the node's own label, and no other pod is.
 func TestPin(t *testing.T) {
 	plan := studytest.Plan(t, placedStudy)
 	top := newTopology("ns", plan)
@@ -67,8 +66,8 @@ func TestPin(t *testing.T) {
 	}
 }
 
-// Several generators that may run anywhere run on different nodes as far as there are any;
-// those that have a place are there, all of them.
+// Several generators without a place run on different nodes if possible; those with a place all run
+// there.
 func TestSpread(t *testing.T) {
 	for _, place := range []string{"placement=as-scheduled", "placement=other-node"} {
 		top := newTopology("ns", studytest.Plan(t, scatteredStudy, place))
@@ -100,8 +99,8 @@ factors: {sidecars: [none, ambient], generators: [1, 3]}
 baseline: {sidecars: none}
 `
 
-// Several generators where proxies on nodes carry requests are refused on several nodes,
-// with their place in the study, unless all of them are on one.
+// Several generators are rejected on several nodes if node proxies carry requests, with the
+// position in the study, unless all of them are on one node.
 func TestRefuseSpread(t *testing.T) {
 	err := refuseSpread(studytest.Plan(t, scatteredStudy), 3)
 	if err == nil || !strings.Contains(err.Error(), "3 generators may come to be on the worker's node and on others") || !strings.Contains(err.Error(), "test.yaml:5") {

@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The profile role has the rights that perf needs, and no others.
+// The profile role has the permissions that perf needs, and no others.
 func TestProfileRole(t *testing.T) {
 	set := site.ProfileSet("ns", lab.Images{Meshtrial: "image"}, "run", "node-1")
 	pod := set.Spec.Template.Spec
@@ -36,7 +36,7 @@ func TestProfileRole(t *testing.T) {
 	}
 }
 
-// CPU counts as profiled only where perf sampled at both edges.
+// CPU counts as profiled only if perf sampled at both edges.
 func TestProfiledCPU(t *testing.T) {
 	sample := func(at int64, user float64) observe.Snapshot {
 		return observe.Snapshot{Targets: map[string]observe.Sample{record.PartClientProxy: {AtUnixNS: at, CPU: observe.CPUSample{TotalNS: uint64(user * 1e9), UserNS: uint64(user * 1e9)}}}}

@@ -18,8 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Pods of a node that has died, before or while they are made anew, stay until it is back:
-// they are not waited for. Those of other nodes are.
+// Pods of a node that died before or during their replacement stay until it is back, and are not
+// awaited. Those of other nodes are.
 func TestReplacePodsOfDeadNodes(t *testing.T) {
 	pod := func(name string, ready corev1.ConditionStatus, ending bool) *corev1.Pod {
 		p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: name, UID: types.UID(name), Labels: map[string]string{mesh.AppLabel: "client-plain"}},
@@ -40,7 +40,7 @@ func TestReplacePodsOfDeadNodes(t *testing.T) {
 				}
 				kube, began := fakecluster.New(dead, pod("alive", corev1.ConditionTrue, false)), time.Now()
 				kube.PrependReactor("delete", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
-					return a.(clienttesting.DeleteAction).GetName() == "dead", nil, nil // nobody says that it has ended
+					return a.(clienttesting.DeleteAction).GetName() == "dead", nil, nil // its end is never reported
 				})
 				time.AfterFunc(takes, func() {
 					if _, err := kube.CoreV1().Pods("n").Update(t.Context(), lost, metav1.UpdateOptions{}); err != nil {

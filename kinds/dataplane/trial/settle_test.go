@@ -26,7 +26,7 @@ import (
 func TestAwaitQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		const told = 7 * time.Second // the last of what a sidecar is told, something every second until then
+		const told = 7 * time.Second // the last message to a sidecar, with one every second until then
 		read := func(context.Context) (float64, error) {
 			return float64(min(time.Since(begin), told) / time.Second), nil
 		}
@@ -48,8 +48,7 @@ func TestAwaitQuiet(t *testing.T) {
 	})
 }
 
-// Proof that comes while nothing more is sent shortens the wait, and none that comes
-// before.
+// Proof shortens the wait if it comes after the last message, and not if it comes before.
 func TestAwaitProof(t *testing.T) {
 	for _, c := range []struct{ told, proved, want time.Duration }{
 		{0, 0, toldProved}, {7 * time.Second, 0, 7*time.Second + toldProved}, {0, time.Second, time.Second}, {0, time.Hour, toldQuiet},
@@ -67,7 +66,7 @@ func TestAwaitProof(t *testing.T) {
 	}
 }
 
-// sidecar answers with the endpoints that it knows.
+// sidecar responds with the endpoints that it knows.
 type sidecar struct {
 	mesh.Admin
 	answer string
@@ -80,8 +79,8 @@ func (s sidecar) Get(context.Context, string, neturl.Values) ([]byte, error) {
 	return []byte(s.answer), nil
 }
 
-// Each sidecar must know the pods of all servers that are there now, and no others. A proxy
-// on a node, which is not asked, shows nothing.
+// Each sidecar must know the pods of all present servers, and no others. A node proxy, which is not
+// queried, shows nothing.
 func TestHaveServers(t *testing.T) {
 	knows := func(addresses map[string][]string) string {
 		var clusters []string
@@ -148,7 +147,7 @@ func TestAwaitEndpoints(t *testing.T) {
 	})
 }
 
-// Endpoints of pods that are no more are waited out.
+// Endpoints of former pods delay readiness until they are gone.
 func TestHasReady(t *testing.T) {
 	yes, no := true, false
 	of := func(uid types.UID, ready *bool) discoveryv1.Endpoint {

@@ -69,8 +69,7 @@ func TestThreadsOfATrial(t *testing.T) {
 	}
 }
 
-// The threads of each hand's proxy are apart, with its own limit and its own
-// connections.
+// The threads of each hand's proxy are separate, with their own limit and connections.
 func TestThreadsOfHands(t *testing.T) {
 	first, second := record.PartClientProxy, record.OfHand(record.PartClientProxy, 1)
 	trial := &trialRun{o: &runner.Options{Study: studytest.Parse(t, studytest.ThreeCells), Mesh: workerMesh{}}, server: &workerRole{},

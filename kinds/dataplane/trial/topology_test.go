@@ -33,7 +33,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-// everyVariant varies everything that pods differ by.
+// everyVariant varies everything that makes pods differ.
 const everyVariant = `
 name: variants
 question: Which?
@@ -60,15 +60,14 @@ func deploymentsOf(t *testing.T, plan *study.Plan, m mesh.Mesh) map[string]*apps
 	return out
 }
 
-// Each variant of a pod that any cell needs is deployed once, and nothing
-// else is.
+// Each variant of a pod that a cell needs is deployed once, and nothing else is.
 func TestEveryVariantOnce(t *testing.T) {
 	plan := studytest.Plan(t, everyVariant)
 	top := newTopology("ns", plan)
 	clients, servers := map[dataplane.Variant]bool{}, map[dataplane.Variant]bool{}
 	for _, cell := range plan.Cells {
 		clients[dataplane.ClientVariant(cell)], servers[dataplane.ServerVariant(cell)] = true, true
-		if plan.IsBaseline(cell) { // its second turn in a block has pods of its own
+		if plan.IsBaseline(cell) { // its second turn in a block has its own pods
 			clients[dataplane.ClientVariant(cell).For(1)], servers[dataplane.ServerVariant(cell).For(1)] = true, true
 		}
 	}
@@ -154,7 +153,7 @@ func TestNamesAreValid(t *testing.T) {
 				t.Errorf("%s: Deployment %s, Service %v", name, d.Name, s)
 			} else if leads := d.Spec.Template.Labels[mesh.AppLabel]; s != nil {
 				if d.Name == "server-"+study.SidecarsGateway {
-					leads = "gateway" // from where requests go on to its pods
+					leads = "gateway" // from where requests go to its pods
 				}
 				if s.Spec.Selector[mesh.AppLabel] != leads {
 					t.Errorf("%s: Service %s does not select the pods of %s", name, s.Name, leads)
@@ -167,7 +166,7 @@ func TestNamesAreValid(t *testing.T) {
 	}
 }
 
-// Pods have no more rights than their role needs.
+// Pods have no more permissions than their role needs.
 func TestSecurity(t *testing.T) {
 	plan := studytest.Plan(t, everyVariant)
 	check := func(name string, pod corev1.PodTemplateSpec, observer bool) {
@@ -217,8 +216,8 @@ func TestSecurity(t *testing.T) {
 	}
 }
 
-// Every protocol has a port of the worker, by a name that tells a mesh what
-// is spoken there, and the load goes to it.
+// Every protocol has a worker port, with a name that tells a mesh the protocol, and the load goes
+// to it.
 func TestPorts(t *testing.T) {
 	plan := studytest.Plan(t, everyVariant)
 	var service *corev1.Service
@@ -230,7 +229,7 @@ func TestPorts(t *testing.T) {
 		tls      bool
 		url      string
 		port     int
-		name     string // what comes before the dash
+		name     string // the part before the dash
 	}{
 		{"http1", false, "http://server.ns.svc.cluster.local:8080/path", 8080, "http"},
 		{"http2", false, "http://server.ns.svc.cluster.local:8081/path", 8081, "http2"},
@@ -292,7 +291,7 @@ func TestLoadSpec(t *testing.T) {
 	if spec.Rate != rate.Max || spec.KeepAlive {
 		t.Errorf("rate %v, keep-alive %v", spec.Rate, spec.KeepAlive)
 	}
-	// Short intervals leave the runner as much time as it may stand still for.
+	// Short intervals leave the runner as much time as it may stall for.
 	hurried := studytest.Parse(t, studytest.ThreeCells, "warmup={min: 0s, max: 250ms}", "window=500ms", "interval=100ms")
 	if spec, err = loadSpec(hurried, cell(record.Cell{}), "http://server:8080/x", 1); err != nil || spec.DurationS != 10.75 {
 		t.Errorf("%.2f s with short intervals, %v", spec.DurationS, err)
@@ -306,8 +305,8 @@ func TestLoadSpec(t *testing.T) {
 	}
 }
 
-// What the generator would refuse is found before anything is started, also
-// where the study's parser let it pass.
+// What the generator would reject is found before anything starts, even if the study's parser
+// accepts it.
 func TestCheck(t *testing.T) {
 	plan := studytest.Plan(t, studytest.ThreeCells)
 	if err := Kind.Check(plan); err != nil {
@@ -362,8 +361,7 @@ func TestCPULimit(t *testing.T) {
 	}
 }
 
-// Every node that has a workload needs an observer that is ready; other
-// nodes do not.
+// Every node with a workload needs a ready observer; other nodes do not.
 func TestUnobserved(t *testing.T) {
 	pod := func(app, node string, ready corev1.ConditionStatus) corev1.Pod {
 		return corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{mesh.AppLabel: app}}, Spec: corev1.PodSpec{NodeName: node},
@@ -373,7 +371,7 @@ func TestUnobserved(t *testing.T) {
 		pod("client-plain", "a", "True"), pod("server-plain", "b", "True"), pod("server-sidecar", "b", "True"), pod("client-sidecar", "d", "True"),
 		pod(site.RoleObserve, "a", "True"), pod(site.RoleObserve, "b", "False"), pod(site.RoleObserve, "c", "False"),
 	}
-	lost := pod("server-plain", "e", "False") // with its node, of which nothing is heard
+	lost := pod("server-plain", "e", "False") // with its node, which is unreachable
 	lost.DeletionTimestamp, lost.Status.Phase, lost.Status.ContainerStatuses = &metav1.Time{}, corev1.PodRunning, []corev1.ContainerStatus{{Ready: true}}
 	pods = append(pods, lost)
 	if got := site.Unobserved(pods); !slices.Equal(got, []string{"b", "d"}) {

@@ -10,8 +10,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// The CPU that tells whether a trial is steady is that of its parts, without
-// the control plane, which works when it likes.
+// The CPU that decides whether a trial is steady is that of its parts, without the control plane,
+// whose activity is irregular.
 func TestCPUShare(t *testing.T) {
 	shot := func(start int64, totals map[string]uint64) observe.Snapshot {
 		s := observe.Snapshot{StartNS: start, Targets: map[string]observe.Sample{}}
@@ -37,7 +37,7 @@ func TestCPUShare(t *testing.T) {
 	}
 }
 
-// What keeps a trial waiting is called by its name.
+// What keeps a trial waiting is named.
 func TestDetectSteady(t *testing.T) {
 	flat, rising := []float64{1, 1, 1, 1, 1, 1}, []float64{1, 2, 3, 4, 5, 6}
 	if got := detectSteady(flat, flat); !got.OK {

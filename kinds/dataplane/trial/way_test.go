@@ -35,8 +35,8 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// Proxies of the trial's nodes that its requests do not pass are parts of their own,
-// and so is what brings pods to any of them.
+// Proxies of the trial's nodes that its requests do not pass are separate parts, and so are their
+// agents.
 func TestBesideTheWay(t *testing.T) {
 	on := func(name string) site.Pod {
 		return site.Pod{UID: "on-" + name, Node: name, Containers: map[string]string{"proxy": "id-" + name}}
@@ -82,7 +82,7 @@ func TestBesideTheWay(t *testing.T) {
 	}
 }
 
-// nodeMesh is a mesh of proxies on nodes.
+// nodeMesh is a mesh of node proxies.
 type nodeMesh struct{ none.Mesh }
 
 func (nodeMesh) Proxies(place record.Place) mesh.Proxies {
@@ -92,7 +92,7 @@ func (nodeMesh) Proxies(place record.Place) mesh.Proxies {
 	return mesh.Proxies{Containers: []string{"proxy"}, Agents: mesh.Agents{Namespace: "system", Selector: "app=agent", Containers: []string{"agent"}, Noun: "the node agent"}}
 }
 
-// agentOn is the agent of a node.
+// agentOn returns the agent of a node.
 func agentOn(node string) *corev1.Pod {
 	pod := proxyOn(node, true)
 	pod.Namespace, pod.Name, pod.Labels = "system", "agent-"+node, map[string]string{"app": "agent"}
@@ -104,8 +104,8 @@ func (nodeMesh) Carried(rise map[string]float64, to mesh.Endpoint) record.Connec
 	return record.Connections{Opened: int64(rise["opened to "+to.Service])}
 }
 
-// What proxies beside the way counted is in the evidence, and what one on it carried in
-// the record.
+// The counters of proxies beside the way are in the evidence, and the connections that one on it
+// carried are in the record.
 func TestEvidenceOfNodes(t *testing.T) {
 	plan := studytest.Plan(t, studytest.ThreeCells)
 	stats := func(v float64) observe.ProxyStats {
@@ -134,20 +134,20 @@ func TestEvidenceOfNodes(t *testing.T) {
 			t.Errorf("%s: frames and records are counted", spec.URL)
 		}
 	}
-	// One that began anew has not told what it passed on.
+	// A restarted proxy has not reported what it passed on.
 	e = trial.evidence(out, sent, read(2, 5), read(6, 4))
 	if unread := trial.seen.Unread; len(e.Beside) != 0 || len(unread) != 1 || unread[0].Name != "counters-"+record.PartIdleNode {
 		t.Errorf("beside %+v, unread %+v", e.Beside, unread)
 	}
-	// Nor has another in its place, whose counters happen not to have fallen.
+	// Nor has a replacement, whose counters happen not to have fallen.
 	trial.seen.Unread, trial.anew = nil, map[string]error{"c": errors.New("restarted within the window")}
 	e = trial.evidence(out, sent, read(2, 5), read(6, 5))
 	if unread := trial.seen.Unread; len(e.Beside) != 0 || len(unread) != 1 || !strings.Contains(unread[0].Detail, "node c: restarted within the window") {
 		t.Errorf("beside %+v, unread %+v", e.Beside, unread)
 	}
 	trial.anew = nil
-	// Nor has one that does not answer, before or after. Elsewhere than on the nodes of the
-	// trial's pods no request comes, unless a gateway on its way is there.
+	// Nor has one that does not answer, before or after. No request reaches nodes other than those
+	// of the trial's pods, unless a gateway on its way is there.
 	for i, silent := range []func(before, after counters){
 		func(before, _ counters) { delete(before.beside, "c") },
 		func(_, after counters) { delete(after.beside, "c") },
@@ -171,8 +171,9 @@ func TestEvidenceOfNodes(t *testing.T) {
 	}
 }
 
-// A proxy beside the way that was replaced before a trial is found anew, and not waited for but a
-// moment: then the trial has the old one, which cannot answer, also of a node without a pod of its.
+// A proxy beside the way that was replaced before a trial is found again with only a brief wait.
+// Until then the trial has the old one, which cannot answer, also on a node without a pod of the
+// trial.
 func TestRenewBeside(t *testing.T) {
 	for name, c := range map[string]struct {
 		server string // the node of its pod; the proxy is on node b
@@ -212,10 +213,10 @@ func TestRenewBeside(t *testing.T) {
 	}
 }
 
-// The proxy of a node without a pod of the trial that is replaced, and takes its time to be ready,
-// is looked for again by the next trial. Until then its old container is asked for, so that the
-// trial says that it lacks the figures of such proxies, and has none of the others alone for all.
-// That of the node's agent goes on.
+// If the proxy of a node without a pod of the trial is replaced, and takes long to be ready, the
+// next trial searches for it again. Until then its old container is queried, so that the trial
+// reports that it lacks the figures of such proxies, and none of the others pass for all. The
+// node's agent is kept.
 func TestIdleProxyComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, err := site.New(threeNodes{}, answeringMesh{}, "r")
@@ -245,8 +246,8 @@ func TestIdleProxyComesBack(t *testing.T) {
 	})
 }
 
-// A proxy beside the way that is another after the trial than before it is not proven to have
-// passed nothing on, although the new one's counters have not fallen, as there were none.
+// A proxy beside the way that differs after the trial is not proven to have passed nothing on,
+// although the new one's counters have not fallen, since there were none.
 func TestNoteReplaced(t *testing.T) {
 	for name, c := range map[string]struct {
 		now   func(*corev1.Pod)
@@ -274,7 +275,7 @@ func TestNoteReplaced(t *testing.T) {
 	}
 }
 
-// answeringMesh is a mesh of proxies on nodes that all answer.
+// answeringMesh is a mesh of node proxies that all answer.
 type answeringMesh struct{ nodeMesh }
 
 func (m answeringMesh) Proxies(place record.Place) mesh.Proxies {
@@ -284,7 +285,7 @@ func (m answeringMesh) Proxies(place record.Place) mesh.Proxies {
 	return proxies
 }
 
-// answeringProxy says which it is.
+// answeringProxy reports its identity.
 type answeringProxy struct{ mesh.Admin }
 
 func (answeringProxy) Version(context.Context) (string, error) { return "1", nil }
@@ -304,7 +305,7 @@ func (hangingProxy) Stats(ctx context.Context, _ string) (observe.ProxyStats, er
 	return observe.ProxyStats{}, context.Cause(ctx)
 }
 
-// A proxy beside the way that hangs is waited for only so long.
+// The wait for a hanging proxy beside the way is limited.
 func TestHangingProxies(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		answers := &http.Client{Transport: roundTrip(func(*http.Request) (*http.Response, error) {
@@ -325,7 +326,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A proxy beside the way that does not answer ends no trial; one on the way does.
+// A proxy beside the way that does not answer does not end a trial; one on the way does.
 func TestSilentProxies(t *testing.T) {
 	worker := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { jsonhttp.Answer(w, workercontrol.Counters{}) }))
 	defer worker.Close()

@@ -21,8 +21,8 @@ measures: [latency, cpu, memory]
 money: {rps: 1000, core_month: 40}
 `
 
-// What proxies on nodes use is of one of them, and of a request at each end of a call. One
-// that was counted for a part of the time is that part of one.
+// The use of node proxies is reported per proxy, and per request at each end of a call. A proxy
+// that was counted for part of the time counts as that part.
 func TestNodeProxies(t *testing.T) {
 	for mean, each := range map[float64]float64{0: 100, 1.6: 125} {
 		testNodeProxies(t, mean, each)
@@ -59,8 +59,8 @@ func testNodeProxies(t *testing.T, mean, each float64) {
 	}
 }
 
-// The memory of proxies that pods share has no price, as nobody says how many a mesh has:
-// neither has what a month costs in all. CPU has one.
+// The memory of shared proxies has no price, since the mesh does not state their number, so neither
+// has the total monthly cost. CPU has one.
 func TestSharedMemoryHasNoPrice(t *testing.T) {
 	priced := strings.Replace(ambientSeconds, "core_month: 40}", "core_month: 40, proxies: 100, gb_month: 4}", 1)
 	f := analyze(t, scenarioRun(t, priced, 2, func(record.Cell, int) made {
@@ -85,8 +85,8 @@ func TestSharedMemoryHasNoPrice(t *testing.T) {
 	}
 }
 
-// A waypoint is a proxy more on the way of each call, which costs what all three took of it,
-// whatever the mesh says of proxies per hop.
+// A waypoint is an additional proxy on the way of each call. A call costs what all three took,
+// whatever the mesh states as proxies per hop.
 func TestWaypointOfAGraph(t *testing.T) {
 	f := analyze(t, scenarioRun(t, strings.Replace(ambientSeconds, "sidecars: ambient", "sidecars: waypoint", 1), 2, func(record.Cell, int) made {
 		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {

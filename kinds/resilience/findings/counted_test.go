@@ -24,8 +24,8 @@ func TestCPUIsOverTheTimeCounted(t *testing.T) {
 	}
 }
 
-// What proxies take without requests goes by the time in which CPU was counted, however
-// long that was in which trial, and what a request takes by the requests.
+// Idle use of proxies is over the time in which CPU was counted, whatever that was in each trial;
+// the cost of a request is over the requests.
 func TestSizingByTheTimeCounted(t *testing.T) {
 	f := analyze(t, scenarioRun(t, sizedGraph, 4, func(cell record.Cell, block int) made {
 		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
@@ -34,7 +34,7 @@ func TestSizingByTheTimeCounted(t *testing.T) {
 			if err != nil {
 				panic(err)
 			}
-			over := 5 + rps/400 // the more requests, the longer what follows them
+			over := 5 + rps/400 // the more requests, the longer the work after them
 			scatter := 1 + []float64{-0.01, 0.01, 0.01, -0.01}[block]
 			s.Scheduled = int64(4 * rps)
 			s.CountedS = over

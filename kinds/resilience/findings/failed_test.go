@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// asked is what an assertion comes to in the first trial of a run.
+// asked returns the outcome of an assertion in the first trial of a run.
 func asked(t *testing.T, run record.Run, e study.Expr) record.ScenarioAssertion {
 	t.Helper()
 	f, err := (analysis.Kinds{Kind()}).Analyze(run, e)
@@ -22,8 +22,8 @@ func asked(t *testing.T, run record.Run, e study.Expr) record.ScenarioAssertion 
 	return all[len(all)-1]
 }
 
-// No bound of latency holds where nothing was answered, and where some failed it is
-// of all requests; that of the answered has a name of its own.
+// No latency bound holds if nothing was answered. If some requests failed, latency covers all
+// requests; that of the answered ones has a separate name.
 func TestLatencyOfFailedRequests(t *testing.T) {
 	outage := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
 		return made{proxies: true, fail: failIn(1000, 2000, ledger.OutcomeStatus, 1)}
@@ -76,8 +76,8 @@ func TestLatencyOfFailedRequests(t *testing.T) {
 	}
 }
 
-// Requests that never ended were no successes: they are in the share of errors, in
-// the longest failing run and in what a step has not recovered from.
+// Requests that never ended did not succeed: they are in the share of errors, in the longest
+// failing run, and in what a step has not recovered from.
 func TestUnfinishedRequests(t *testing.T) {
 	run := scenarioRun(t, fourSeconds, 2, func(record.Cell, int) made {
 		return made{fail: failIn(3000, 4000, ledger.OutcomeUnfinished, 0)}
@@ -103,7 +103,7 @@ func TestUnfinishedRequests(t *testing.T) {
 	}
 }
 
-// A time that did not come to its end in a trial is no mean of the others'.
+// A time that was not reached in one trial is not the mean of the others.
 func TestTimesOfEachTrial(t *testing.T) {
 	text := strings.Replace(fourSeconds, "blocks: {min: 2, max: 2}", "blocks: {min: 2, max: 3}", 1)
 	run := scenarioRun(t, text, 3, func(_ record.Cell, block int) made {
@@ -131,7 +131,7 @@ func TestTimesOfEachTrial(t *testing.T) {
 			t.Errorf("%s: %+v", name, x)
 		}
 	}
-	// Of a trial in which nothing failed there is nothing to recover from.
+	// A trial in which nothing failed has nothing to recover from.
 	if x := get(t, f, "time_to_recover", cell); x.Verdict != record.VerdictMeasured || math.Abs(x.Estimate-2*95_000.0/3) > 1 {
 		t.Errorf("%+v", x)
 	}
@@ -141,7 +141,7 @@ func TestTimesOfEachTrial(t *testing.T) {
 	if x := get(t, analyze(t, still), "time_to_recover", cell); x.Reason != record.ReasonNotReached || !strings.Contains(note.Words(x.Warnings), "in 2 of 4 trials requests still failed") {
 		t.Errorf("%+v", x)
 	}
-	// Where nobody ejects, and nothing fails, there is no such time at all.
+	// Without ejections and failures there is no such time.
 	calm := scenarioRun(t, fourSeconds, 2, func(record.Cell, int) made {
 		return made{spoil: func(trial *record.Trial) { trial.Scenario.Samples = nil }}
 	})

@@ -19,8 +19,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// fourSeconds is a study of 100 requests per second for 4 s: at 1 s one of two
-// workers goes, at 2 s all fail for half a second.
+// fourSeconds is a study of 100 requests per second for 4 s: at 1 s one of two workers goes, at 2 s
+// all fail for half a second.
 const fourSeconds = `
 name: four-seconds
 question: Does it hold?
@@ -48,15 +48,15 @@ assert:
 
 const ms = int64(time.Millisecond)
 
-// made is a trial of fourSeconds: a request every 10 ms, answered after 10 ms
-// unless fail says how it failed and how long that took.
+// made defines a trial of fourSeconds: a request every 10 ms, answered after 10 ms unless fail says
+// how it failed and how long that took.
 type made struct {
 	fail    func(due int64) (kind string, after int64) // "" for none
 	events  func(t *record.Trial) []record.Event
 	spoil   func(t *record.Trial)
-	proxies bool                  // whether the clients' proxies wrote too
-	late    func(due int64) int64 // by how much the client was late to send
-	slow    func(due int64) int64 // by how much longer an answer takes
+	proxies bool                  // whether the clients' proxies log too
+	late    func(due int64) int64 // how late the client was to send
+	slow    func(due int64) int64 // how much longer an answer takes
 }
 
 var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -67,12 +67,12 @@ func stepEvent(t *record.Trial, name, op string, at int64) record.Event {
 		CommittedNS: zero + at + 5*ms, WatchedNS: zero + at + 40*ms, Proof: "seen by another way"}
 }
 
-// inTime are the steps of fourSeconds, 2 ms late each.
+// inTime returns the steps of fourSeconds, 2 ms late each.
 func inTime(t *record.Trial) []record.Event {
 	return []record.Event{stepEvent(t, "gone", "remove", 1000*ms), stepEvent(t, "sick", "worker", 2000*ms), stepEvent(t, "sick", "end worker", 2500*ms)}
 }
 
-// scenarioRun makes a run of a study, every trial as the function says.
+// scenarioRun makes a run of a study, with every trial from the function.
 func scenarioRun(t *testing.T, text string, blocks int, of func(cell record.Cell, block int) made) record.Run {
 	t.Helper()
 	s, err := study.Parse([]byte(text), "study.yaml", nil)
@@ -124,7 +124,7 @@ func scenarioRun(t *testing.T, text string, blocks int, of func(cell record.Cell
 	return run
 }
 
-// request writes what everybody says about one request.
+// request adds all log entries of one request.
 func (m made) request(book *ledger.Book, t *record.Trial, id string, due int64) {
 	zero := t.Scenario.StartNS
 	kind, after := "", int64(0)
@@ -159,7 +159,7 @@ func (m made) request(book *ledger.Book, t *record.Trial, id string, due int64) 
 	}
 }
 
-// scenarioOf is what a variant came to.
+// scenarioOf returns the result of a variant.
 func scenarioOf(t *testing.T, f record.Findings, variant string) *record.ScenarioSummary {
 	t.Helper()
 	for _, c := range f.Cells {
@@ -174,7 +174,7 @@ func scenarioOf(t *testing.T, f record.Findings, variant string) *record.Scenari
 	return nil
 }
 
-// without leaves out lines of the request logs that hold some text.
+// without omits lines of the request logs that contain some text.
 func without(requests func(string) (io.ReadCloser, error), text string) func(string) (io.ReadCloser, error) {
 	return func(trial string) (io.ReadCloser, error) {
 		r, err := requests(trial)
@@ -208,8 +208,7 @@ func get(t *testing.T, f record.Findings, name string, cell record.Cell) record.
 	return f.Findings[i]
 }
 
-// Everything that is defined as a number of each trial has a measure that
-// computes it.
+// Every finding defined as a number per trial has a measure that computes it.
 func TestFindingsHaveSources(t *testing.T) {
 	mesh := money.Published()
 	mesh.Proxies, mesh.GBMonth = 10, 1

@@ -11,10 +11,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// What the clients' own lag decides is not judged; all else is.
+// Outcomes that depend on the clients' own lag are not judged; everything else is.
 func TestScenarioLag(t *testing.T) {
-	// The clients stop for 300 ms at 1.5 s: 30 requests leave at 1.8 s, of which
-	// one fails.
+	// The clients stall for 300 ms at 1.5 s: 30 requests leave at 1.8 s, of which one fails.
 	stopped := func(due int64) int64 {
 		if due >= 1500*ms && due < 1800*ms {
 			return 1800*ms - due
@@ -32,7 +31,7 @@ func TestScenarioLag(t *testing.T) {
 		{study.Expr{Text: `total.failed == 0`}, "inconclusive"},
 		{study.Expr{Text: `total.latency_max < 100.0`}, "inconclusive"},
 		{study.Expr{Text: `latency_p99 < 100.0`, Timed: true}, "inconclusive"},
-		{study.Expr{Text: `total.latency_max < 500.0`}, "inconclusive"}, // the one that failed is infinitely late
+		{study.Expr{Text: `total.latency_max < 500.0`}, "inconclusive"}, // the failed one is infinitely late
 		{study.Expr{Text: `total.answered_max < 500.0`}, "pass"},
 		{study.Expr{Text: `total.answered_max < 100.0`}, "inconclusive"},
 		{study.Expr{Text: `total.latency_p50 < 50.0`}, "pass"},
@@ -56,8 +55,8 @@ func TestScenarioLag(t *testing.T) {
 			t.Errorf("%s: the detail does not say who was late: %q", c.e.Text, a.Detail)
 		}
 	}
-	// Where the clients were late by 20 ms at the most, those that left 300 ms late
-	// had no connection: they count.
+	// If the clients were late by at most 20 ms, requests that left 300 ms late had no connection,
+	// and count.
 	full := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
 		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.LatencyAt(0.99, 900, 1, 20_000) }}
 	})
@@ -69,8 +68,8 @@ func TestScenarioLag(t *testing.T) {
 			t.Errorf("%s: %s, %q; want %s", text, a.Outcome, a.Detail, want)
 		}
 	}
-	// A lag within what windows are cut to decides nothing, whatever left late
-	// for want of a connection.
+	// A lag within the resolution of windows decides nothing, whatever left late for lack of a
+	// connection.
 	quiet := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
 		return made{proxies: true, late: stopped, spoil: func(trial *record.Trial) { trial.Scenario.Lag = record.LatencyAt(0.99, 900, 1, 9_000) }}
 	})
@@ -82,7 +81,7 @@ func TestScenarioLag(t *testing.T) {
 	}
 }
 
-// A cell that skips a step is not asked for it, and others are.
+// A cell that skips a step is not judged by it, and others are.
 func TestScenarioSkips(t *testing.T) {
 	text := strings.Replace(fourSeconds, "planted: {outlier_detection: off,", "planted: {skip: sick, outlier_detection: off,", 1)
 	run := scenarioRun(t, text, 1, func(record.Cell, int) made {
@@ -97,10 +96,9 @@ func TestScenarioSkips(t *testing.T) {
 	}
 }
 
-// What steps do to some workers of a service changes what arithmetic expects of
-// all.
+// Steps that affect some workers of a service change what arithmetic expects of all.
 func TestScenarioExpectsOfSome(t *testing.T) {
-	// Two workers, each 4 at once for 10 ms, bear 800 per second.
+	// Two workers, each with 4 places of 10 ms, have capacity for 800 per second.
 	for name, c := range map[string]struct {
 		step     string
 		capacity float64
@@ -138,7 +136,7 @@ func TestScenarioExpectsOfSome(t *testing.T) {
 	}
 }
 
-// Keys that another endpoint answers than before a window have moved.
+// Keys answered by another endpoint than before a window have moved.
 func TestScenarioMoves(t *testing.T) {
 	s := &trialScenario{bounds: []boundary{{at: 0}, {at: 100}, {at: 200}}, windows: make([]record.ScenarioWindow, 3)}
 	add := func(at int64, key int, host string) {
@@ -155,7 +153,7 @@ func TestScenarioMoves(t *testing.T) {
 	add(104, -1, "b")
 	add(200, 1, "a")
 	add(201, 2, "a")
-	add(202, 3, "b") // against the window before the last
+	add(202, 3, "b") // compared with the window before the last
 	add(203, 4, "b")
 	s.move()
 	for i, want := range [][2]int64{{0, 0}, {2, 1}, {4, 2}} {

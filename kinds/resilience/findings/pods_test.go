@@ -28,14 +28,14 @@ measures: [latency, cpu, memory]
 sizing: {pods: 1000, nodes: 50, rps: 0, l7: 0%}
 `
 
-// idleFindings are of a run in which a sidecar takes 4 mCPU and 50 MB, a ztunnel 20 mCPU
-// and 30 MB, and 0.5 mCPU and 1 MB for each pod; also is what else is the matter.
+// idleFindings returns findings of a run in which a sidecar takes 4 mCPU and 50 MB, and a ztunnel
+// 20 mCPU and 30 MB plus 0.5 mCPU and 1 MB for each pod. also introduces faults.
 func idleFindings(t *testing.T, also func(*record.Trial)) record.Findings {
 	t.Helper()
 	return idleFindingsOf(t, podsGraph, also)
 }
 
-// idleFindingsOf are those of another study of that kind.
+// idleFindingsOf returns those of another study of that kind.
 func idleFindingsOf(t *testing.T, text string, also func(*record.Trial)) record.Findings {
 	t.Helper()
 	return analyze(t, scenarioRun(t, text, 4, func(cell record.Cell, block int) made {
@@ -62,8 +62,8 @@ func idleFindingsOf(t *testing.T, text string, also func(*record.Trial)) record.
 	}))
 }
 
-// What each pod adds is the slope along their number, with an interval, and the border in
-// the stated mesh follows from it.
+// The cost of each pod is the slope along their number, with an interval, and the border in the
+// stated mesh follows from it.
 func TestWhatEachPodAdds(t *testing.T) {
 	f := idleFindings(t, func(*record.Trial) {})
 	want := map[string]float64{
@@ -110,7 +110,7 @@ func TestWhatEachPodAdds(t *testing.T) {
 	}
 }
 
-// From how many pods on a node ztunnel takes less is told with the node agent beside it.
+// The number of pods per node from which ztunnel takes less includes the node agent.
 func TestWhatEachPodAddsBesideTheNodeAgent(t *testing.T) {
 	f := idleFindings(t, func(trial *record.Trial) {
 		if s := trial.Scenario; s.NodeProxies > 0 {
@@ -129,7 +129,7 @@ func TestWhatEachPodAddsBesideTheNodeAgent(t *testing.T) {
 	}
 }
 
-// Trials whose pods were on one node and on two have no line together.
+// Trials whose pods were on one node and on two are not fitted by one line.
 func TestWhatEachPodAddsOnOtherNodes(t *testing.T) {
 	f := idleFindings(t, func(trial *record.Trial) {
 		if trial.Scenario.NodeProxies > 0 && trial.Block == 2 {

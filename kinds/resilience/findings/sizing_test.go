@@ -27,8 +27,8 @@ measures: [latency, cpu, memory]
 sizing: {pods: 100, nodes: 10, rps: 1000, l7: 0%}
 `
 
-// Meshes side by side in one run are side by side in the stated mesh: sidecars of 5 mCPU
-// and 300 us a call, those of Linkerd of 2 and 150, and one ztunnel of 20 and 100.
+// Meshes compared in one run are compared in the stated mesh: sidecars of 5 mCPU and 300 us per
+// call, Linkerd's of 2 and 150, and one ztunnel of 20 and 100.
 func TestSizing(t *testing.T) {
 	f := sizedFindings(t, func(*record.Trial) {})
 	want := map[string]float64{"istio both": 0.8, "istio ambient": 0.3, "linkerd -": 0.35}
@@ -62,7 +62,7 @@ func TestSizing(t *testing.T) {
 	}
 }
 
-// In graphs, too, the node agent is a part of what a node takes, and has figures of its own.
+// In graphs too, the node agent is part of a node's cost, and has separate figures.
 func TestSizingWithTheNodeAgent(t *testing.T) {
 	f := sizedFindings(t, func(trial *record.Trial) {
 		if s := trial.Scenario; s.NodeProxies > 0 {
@@ -84,8 +84,8 @@ func TestSizingWithTheNodeAgent(t *testing.T) {
 	}
 }
 
-// sizedFindings are of a run in which ways take what TestSizing says; also is what else
-// is the matter with a trial.
+// sizedFindings returns findings of a run in which ways take what TestSizing says; also introduces
+// faults in a trial.
 func sizedFindings(t *testing.T, also func(*record.Trial)) record.Findings {
 	t.Helper()
 	return analyze(t, scenarioRun(t, sizedGraph, 4, func(cell record.Cell, block int) made {
@@ -116,8 +116,7 @@ func sizedFindings(t *testing.T, also func(*record.Trial)) record.Findings {
 	}))
 }
 
-// Trials whose pods were on one node in some blocks and on two in others are not taken
-// together.
+// Trials whose pods were on one node in some blocks and on two in others are not combined.
 func TestSizingOfPodsOnOtherNodes(t *testing.T) {
 	f := sizedFindings(t, func(trial *record.Trial) {
 		if trial.Scenario.NodeProxies > 0 && trial.Block == 1 {

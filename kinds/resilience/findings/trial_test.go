@@ -28,9 +28,9 @@ func failIn(from, to int64, kind string, after int64) func(int64) (string, int64
 }
 
 func TestScenarioWindows(t *testing.T) {
-	// The step "gone" begins at 1.002 s, cut to 1.00 s. Requests due from
-	// 0.98 s on fail after 50 ms until 1.2 s: the two under way when it began
-	// are the step's. "sick" ends at 2.505 s, cut to 2.51 s.
+	// The step "gone" begins at 1.002 s, rounded to 1.00 s. Requests due from 0.98 s on fail after
+	// 50 ms until 1.2 s: the two pending when it began belong to the step. "sick" ends at 2.505 s,
+	// rounded to 2.51 s.
 	run := scenarioRun(t, fourSeconds, 2, func(record.Cell, int) made {
 		return made{fail: failIn(980, 1200, ledger.OutcomeStatus, 50), proxies: true}
 	})
@@ -57,7 +57,7 @@ func TestScenarioWindows(t *testing.T) {
 	if gone.Hidden != 44 || gone.PhantomAttempts == 0 || gone.Ready["bar"] != 1 {
 		t.Errorf("hidden %d, phantom attempts %d, ready %v", gone.Hidden, gone.PhantomAttempts, gone.Ready)
 	}
-	// The run of failures is from the step's begin to the next answer, due at 1.2 s.
+	// The run of failures lasts from the step's start to the next answer, due at 1.2 s.
 	if gone.LongestFailUS != 200_000 || s.Total.LongestFailUS != 200_000 {
 		t.Errorf("longest failing run %v, of the whole %v", gone.LongestFailUS, s.Total.LongestFailUS)
 	}
@@ -69,7 +69,7 @@ func TestScenarioSteps(t *testing.T) {
 	})
 	s := scenarioOf(t, analyze(t, run), "good")
 	gone, sick := s.Steps[0], s.Steps[1]
-	// Failures are told from 1.2 s to 1.39 s.
+	// Failures are reported from 1.2 s to 1.39 s.
 	if gone.DetectUS == nil || *gone.DetectUS != 200_000 || gone.RecoverUS == nil || *gone.RecoverUS != 390_000 || gone.StillFailing || gone.Failed != 20 {
 		t.Errorf("step gone: %+v", gone)
 	}
@@ -162,7 +162,7 @@ func TestScenarioLedger(t *testing.T) {
 	if f := l.Faults[0]; f.Flag != "UF" || f.Hop != string(ledger.HopNetwork) || f.Service != "bar" || f.Count != 20 || f.Meaning == "" || f.Cause == "" {
 		t.Errorf("fault: %+v", f)
 	}
-	// A worker that lost its log: its answered requests do not balance.
+	// A worker lost its log: its answered requests do not balance.
 	run = scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made { return made{proxies: true} })
 	good := run.Requests
 	run.Requests = without(good, `"worker"`)
@@ -178,7 +178,7 @@ func TestScenarioExpectation(t *testing.T) {
 	})
 	f := analyze(t, run)
 	good, planted := scenarioOf(t, f, "good"), scenarioOf(t, f, "planted")
-	// 2 replicas of 4 places for 10 ms: 800 per second; one left: 400.
+	// 2 replicas with 4 places of 10 ms: 800 per second; with one left: 400.
 	for i, want := range []float64{800, 400, 400, 400} {
 		if e := good.Windows[i].Expected; math.Abs(e.CapacityRPS-want) > 1e-6 || e.DemandRPS != 100 || e.Attempts != 3 || e.Service != "bar" {
 			t.Errorf("window %s: %+v, want capacity %v", good.Windows[i].Name, e, want)
@@ -214,7 +214,7 @@ func TestScenarioVerdicts(t *testing.T) {
 	if a := planted.Trials[0].Assertions[1]; a.Outcome != record.VerdictPass || a.Time != "until gone" {
 		t.Errorf("assertion: %+v", a)
 	}
-	// One trial of two that passes where it should fail.
+	// One trial of two passes although it should fail.
 	run = scenarioRun(t, fourSeconds, 2, func(cell record.Cell, block int) made {
 		if cell[study.FactorVariant] == "planted" && block == 0 {
 			return made{fail: failIn(1000, 1500, ledger.OutcomeStatus, 5)}
@@ -279,9 +279,9 @@ func TestScenarioFindings(t *testing.T) {
 	}
 }
 
-// The rate of answers in a window is of those that came in it, whatever they answer: a
-// backlog that is worked off later is no rate of the window that it is from. Latency, and
-// whether requests fail, are of those due in it.
+// The rate of answers in a window covers those that arrived in it, whenever their requests were
+// due: a backlog that is worked off later does not belong to the window that it is from. Latency
+// and failures cover the requests due in the window.
 func TestScenarioAnswersInAWindow(t *testing.T) {
 	run := scenarioRun(t, fourSeconds, 1, func(record.Cell, int) made {
 		return made{slow: func(due int64) int64 { // from 2.0 s to 2.5 s all are held, until 3 s

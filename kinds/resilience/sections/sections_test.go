@@ -13,7 +13,7 @@ import (
 
 var answersOf = reporttest.Of{Kind: Kind()}.Answers
 
-// shop is a run of ten servers whose cells a test may change.
+// shop returns a run of ten servers whose cells a test may change.
 func shop(t *testing.T, cells int) record.Findings {
 	f := reporttest.TenServers(t)
 	f.Cells = slices.Clone(f.Cells[:cells])
@@ -24,7 +24,7 @@ func shop(t *testing.T, cells int) record.Findings {
 	return f
 }
 
-// TestGolden holds the words of this kind that the reports of kinds/reports do not show.
+// TestGolden checks this kind's words that the reports of kinds/reports do not show.
 func TestGolden(t *testing.T) {
 	var w reporttest.Words
 	f := shop(t, 3)
@@ -41,7 +41,7 @@ func TestGolden(t *testing.T) {
 	golden.File(t, filepath.Join("testdata", "words.txt"), w.Bytes())
 }
 
-// passWords are of a pass in which requests failed: how many its assertions let pass, of
+// passWords are about a pass in which requests failed: how many its assertions allowed, with
 // several trials in the one that lost most.
 func passWords(t *testing.T, w *reporttest.Words) {
 	f := shop(t, 3)
@@ -57,7 +57,7 @@ func passWords(t *testing.T, w *reporttest.Words) {
 	}
 }
 
-// ledgerWords are of ledgers of clients and workers alone, which say what they cannot know.
+// ledgerWords are about ledgers of only clients and workers, which state what they cannot know.
 func ledgerWords(t *testing.T, w *reporttest.Words) {
 	f := shop(t, 3)
 	for i := range f.Cells {
@@ -79,8 +79,7 @@ func ledgerWords(t *testing.T, w *reporttest.Words) {
 	add("of the ends, of one service")
 }
 
-// meshWords are of meshes that are compared: what each adds comes before the verdicts where
-// nothing happens to any.
+// meshWords are about compared meshes: without steps, what each adds comes before the verdicts.
 func meshWords(t *testing.T, w *reporttest.Words) {
 	f := shop(t, 3)
 	f.Factors = []record.FactorLevels{{Factor: "mesh", Levels: []string{"none", "istio", "linkerd"}}}

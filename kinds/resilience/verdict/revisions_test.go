@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// lookAt is a look at two sidecars that should be on a revision, of which the second is
-// connected to these.
+// lookAt returns a reading of two sidecars that should be on a revision; the second is connected to
+// these.
 func lookAt(when, wanted string, connected ...string) RevisionLook {
 	of := func(names ...string) (out []RevisionOf) {
 		for _, name := range names {
@@ -21,22 +21,22 @@ func lookAt(when, wanted string, connected ...string) RevisionLook {
 	return RevisionLook{When: when, AtNS: 1, Sidecars: []RevisionSide{{Pod: "bar-1", Wanted: wanted, Connected: of(wanted)}, {Pod: "bar-2", Wanted: wanted, Connected: of(connected...)}}}
 }
 
-// movedTo is a look after a move to a revision, by which sidecars should be on wanted.
+// movedTo returns a reading after a move to a revision, by which sidecars should be on wanted.
 func movedTo(to, wanted string, connected ...string) RevisionLook {
 	out := lookAt("moved", wanted, connected...)
 	out.To, out.Revision = to, to
 	return out
 }
 
-// A trial that moves its namespace is believed only if every sidecar was seen where it
-// should be, before, between and after.
+// A trial that moves its namespace is valid only if every sidecar was seen where it should be,
+// before, between and after.
 func TestCheckRevisions(t *testing.T) {
 	before, after := lookAt(BeforeSteps, "default", "default"), lookAt(AfterSteps, "canary", "canary")
 	moved := []record.Event{{Step: "second", Op: "revision"}, {Step: "moved", Op: fault.MoveKind, Object: (&fault.Move{To: "canary"}).Target()}, {Step: "moved", Op: "end " + fault.MoveKind}}
 	for name, tt := range map[string]struct {
 		looks  []RevisionLook
 		events []record.Event
-		says   string // of what is wrong; "" for nothing
+		says   string // part of the error; "" for none
 	}{
 		"all as it should be":      {[]RevisionLook{before, movedTo("canary", "canary", "canary"), after}, moved, ""},
 		"on the old one":           {[]RevisionLook{before, movedTo("canary", "canary", "default"), after}, moved, "moved: the sidecar of bar-2 is connected to revision default, not to canary alone"},
@@ -63,7 +63,7 @@ func TestCheckRevisions(t *testing.T) {
 	}
 }
 
-// A look that lacks something is no evidence.
+// An incomplete reading is no evidence.
 func TestRevisionLookThatLacks(t *testing.T) {
 	for says, look := range map[string]RevisionLook{
 		"":                {When: "moved", Sidecars: []RevisionSide{{Pod: "bar-1", Wanted: "canary"}}},

@@ -8,7 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/ledger"
 )
 
-// A good answer needs the calls that are made always, as often as each is made.
+// A successful answer needs the unconditional calls, as often as each is made.
 func TestStations(t *testing.T) {
 	g := graph.Graph{Services: []graph.Service{
 		{Name: "front", Sidecar: true, Calls: []graph.Call{{To: "back", Times: 2, Retries: 3}, {To: "old", Probability: 0.5}}},

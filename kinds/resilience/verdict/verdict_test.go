@@ -15,7 +15,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// judged is all that a trial is judged by.
+// judged holds everything that a trial is judged by.
 type judged struct {
 	trial  record.Trial
 	events []record.Event
@@ -25,7 +25,7 @@ type judged struct {
 
 const ms = int64(time.Millisecond)
 
-// good is a trial that nothing is wrong with.
+// good returns a faultless trial.
 func good() *judged {
 	ok := func(name string) record.Check { return record.Check{Name: name, OK: true, Detail: "as the cell says"} }
 	return &judged{
@@ -50,7 +50,7 @@ func good() *judged {
 
 func (j *judged) verdict() record.Validity { return Of(j.trial, j.events, j.seen, j.limits) }
 
-// failing are the names of checks that do not hold.
+// failing returns the names of failed checks.
 func failing(v record.Validity) []string {
 	var out []string
 	for _, c := range v.Checks {
@@ -66,9 +66,9 @@ func TestOf(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*judged)
-		fails  string     // the one check that does
+		fails  string     // the only check that does
 		detail string     // part of its detail
-		warns  *note.Kind // the one warning
+		warns  *note.Kind // the only warning
 	}{
 		{name: "as it should be", change: func(*judged) {}},
 		{name: "account", change: func(j *judged) { j.trial.Scenario.Completed++ }, fails: "account",
@@ -164,7 +164,7 @@ func TestOf(t *testing.T) {
 	}
 }
 
-// All checks are made, each once, and say what was seen where all is well.
+// All checks are made, each once, and state what was observed if nothing is wrong.
 func TestChecks(t *testing.T) {
 	want := map[string]string{
 		"debounce-after":  "the cell says 1s; istiod was restarted with it in 2.0 s, and says so of itself (2 checks)",
@@ -196,7 +196,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// Of a trial that was given up only what had been seen until then is said.
+// For an aborted trial only what had been observed until then is reported.
 func TestGivenUp(t *testing.T) {
 	j := good()
 	j.seen.Collected = nil
@@ -210,7 +210,7 @@ func TestGivenUp(t *testing.T) {
 	}
 }
 
-// Whatever stands in a file, it is judged, or refused with the trial's name.
+// Any evidence file is judged, or rejected with the trial's name.
 func FuzzJudge(f *testing.F) {
 	j := good()
 	text, err := json.Marshal(j.seen)
@@ -230,7 +230,7 @@ func FuzzJudge(f *testing.F) {
 	})
 }
 
-// Where proxies on nodes should carry the requests, their counters must have been looked at.
+// If node proxies should carry the requests, their counters must have been read.
 func TestCarried(t *testing.T) {
 	j := good()
 	j.trial.Cell = record.Cell{"sidecars": "ambient"}
