@@ -11,8 +11,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A kind that another package has is as good as those of this one: its files are
-// read, its mistakes have places, and what belongs to others is refused.
+// A kind from another package is equivalent to those of this one: its files are read, its errors
+// have positions, and what belongs to other kinds is rejected.
 func TestAddedKind(t *testing.T) {
 	const noise Kind = "noise"
 	where := Choice("where", ScopeLoad, "here", "Where.", "here", "there")

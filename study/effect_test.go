@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Notes name the levels that no cell has, at their places: those of flags always, those of
-// the file unless flags or left-out variants narrow it down.
+// Notes name the levels that no cell has, with their positions: always those of flags, and those of
+// the file unless flags or omitted variants narrow it down.
 func TestUnmeasured(t *testing.T) {
 	const (
 		rates  = "variants: {usual: {}, few: {rate: 50}, many: {rate: 2000}}\nfactors: {sidecars: [none, both]}\n"
@@ -53,7 +53,7 @@ func TestUnmeasured(t *testing.T) {
 	}
 }
 
-// A factor that varies without any effect is refused, unless a run has begun with the study.
+// A factor that varies without any effect is rejected, unless a run has begun with the study.
 func TestVaryingWithoutEffect(t *testing.T) {
 	for _, c := range []struct{ text, set, want string }{
 		{"settings: {sidecars: ambient}\nfactors: {mtls: [\"off\", strict]}\nbaseline: {mtls: \"off\"}\n", "", "no-effect factors.mtls"},
@@ -84,7 +84,7 @@ func TestVaryingWithoutEffect(t *testing.T) {
 	}
 }
 
-// Otherwise names the levels where a variant says nothing, unless all cells have them.
+// Otherwise returns the levels where a variant sets none, unless all cells have them.
 func TestOtherwise(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"variants: {usual: {}, few: {rate: 50}, large: {rate: 5, payload: 1MiB}}\n", "rate 1000; payload 1KiB"},

@@ -20,13 +20,13 @@ func faults(err error) string {
 	return strings.Join(out, "; ")
 }
 
-// hasCode reports whether one of an error's codes is this one.
+// hasCode reports whether an error has this code.
 func hasCode(err error, code Code) bool {
 	all := Errors{}
 	return errors.As(err, &all) && slices.ContainsFunc(all, func(e *Error) bool { return e.Code == code })
 }
 
-// refused checks that a study is refused with these codes and fields.
+// refused checks that a study is rejected with these codes and fields.
 func refused(t *testing.T, text, want string, sets ...string) {
 	t.Helper()
 	if _, err := Parse([]byte(text), "x.yaml", sets); faults(err) != want {

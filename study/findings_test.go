@@ -20,8 +20,8 @@ func TestFindingsAreDefinedWhole(t *testing.T) {
 	}
 }
 
-// A name means the same in every kind of study that has it, so that what
-// programs read of one run they can read of another.
+// A name means the same in every kind of study that has it, so that programs can read it from any
+// run.
 func TestFindingsOfOneNameHaveOneUnit(t *testing.T) {
 	units := map[string]string{}
 	for _, p := range Kinds() {

@@ -10,8 +10,8 @@ load: {to: front}
 timeline: {duration: 10s}
 `
 
-// TestKindIsDecidedOnce: a file names its kind, or its sections do, and what is
-// written back says so.
+// TestKindIsDecidedOnce: a file names its kind, or its sections imply it, and the marshaled form
+// says so.
 func TestKindIsDecidedOnce(t *testing.T) {
 	head := "name: a\nquestion: b\n"
 	for text, want := range map[string]Kind{

@@ -68,8 +68,8 @@ func TestPublishedMoneyIsInTheStudysCurrency(t *testing.T) {
 	}
 }
 
-// Nobody can write into a shipped file: where a flag takes the prices away, or states them in
-// another currency, a figure in money goes with them, and no other does.
+// A shipped file cannot be edited: if a flag removes the prices, or changes their currency, figures
+// in money are dropped, and no others.
 func TestPublishedMoneyGoesWithItsPrices(t *testing.T) {
 	text := withMoney + `money: {currency: USD}
 published:

@@ -57,7 +57,7 @@ func TestParseLevels(t *testing.T) {
 	}
 }
 
-// A faulty file is refused at the place of the fault, with exit code 2.
+// A faulty file is rejected at the position of the error, with exit code 2.
 func TestParseRefuses(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
@@ -185,7 +185,7 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-// A flag that cannot be read says what it should look like.
+// A malformed flag yields an error that says what it should look like.
 func TestSetRefuses(t *testing.T) {
 	for _, c := range []struct{ set, want string }{
 		{"mtls=[off", "syntax"},
@@ -215,8 +215,8 @@ func TestSetRefuses(t *testing.T) {
 	}
 }
 
-// The mesh is a field of every study; of a study of resilience it is a factor,
-// too, which a flag means then.
+// The mesh is a field of every study. In a resilience study it is also a factor, which a flag then
+// refers to.
 func TestSetMesh(t *testing.T) {
 	s, err := Parse([]byte(minimal), "x.yaml", []string{"mesh=linkerd"})
 	if err != nil || s.Mesh != MeshLinkerd {
@@ -240,7 +240,7 @@ func numbers(from, to int) string {
 	return b.String()
 }
 
-// Aliases that multiply must not take the program down.
+// Exponential alias expansion must not take the program down.
 func TestBillionLaughs(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(minimal + "a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol]\n")
@@ -267,7 +267,7 @@ func TestAliases(t *testing.T) {
 	}
 }
 
-// All faults are told at once, in the file's order, each with its mark.
+// All errors are reported at once, in file order, each with its marker.
 func TestManyFaults(t *testing.T) {
 	_, err := Parse([]byte("name: X!\nquestion: y\nwindow: 2\nsettings: {rate: -5, payload: 1Kb}\n"), "x.yaml", nil)
 	want := `x.yaml:1:7: invalid name "X!"

@@ -28,7 +28,7 @@ func labels(p *Plan) string {
 	return strings.Join(out, "; ")
 }
 
-// Cells that take effect alike are one cell, shared as baseline.
+// Cells with the same effect are one cell, shared as baseline.
 func TestCollapse(t *testing.T) {
 	for _, c := range []struct {
 		text, want string
@@ -50,8 +50,8 @@ func TestCollapse(t *testing.T) {
 	}
 }
 
-// Strict mTLS that is only the default gives way where the client has no
-// sidecar, and the record says so.
+// Strict mTLS gives way if it is only the default and the client has no sidecar, and the record
+// says so.
 func TestEffectiveMTLS(t *testing.T) {
 	p := plan(t, "factors: {sidecars: [none, server, client, both]}\n")
 	want := map[string]string{"none": "-", "server": "permissive", "client": "-", "both": "strict"}
@@ -78,7 +78,7 @@ func TestEffectiveMTLS(t *testing.T) {
 	}
 }
 
-// The baseline of an effective cell is found from what was asked for.
+// The baseline of an effective cell is found from the requested levels.
 func TestBaselineOfEffectiveCell(t *testing.T) {
 	p := plan(t, "factors: {sidecars: [both, server, none]}\nbaseline: {sidecars: both}\n")
 	for _, c := range p.Cells {
@@ -130,7 +130,7 @@ func TestBlockProperties(t *testing.T) {
 	})
 }
 
-// Every cell comes equally often at every place, within chance.
+// Every cell is equally often at every position, within chance.
 func TestBlockUniform(t *testing.T) {
 	p := plan(t, "factors: {connections: ["+numbers(1, 5)+"]}\nsettings: {sidecars: none}\n")
 	const blocks = 5000
@@ -147,14 +147,14 @@ func TestBlockUniform(t *testing.T) {
 			chi += d * d / (blocks / 5.0)
 		}
 	}
-	// 16 degrees of freedom: 45 is beyond the 99.98th percentile. The seed
-	// is fixed, so this cannot fail by chance on another day.
+	// 16 degrees of freedom: 45 is beyond the 99.98th percentile. The seed is fixed, so this cannot
+	// fail by chance on another day.
 	if chi > 45 {
 		t.Errorf("chi-square %.1f: %v", chi, seen)
 	}
 }
 
-// A seed means one order for ever: recorded runs depend on it.
+// A seed means the same order forever: recorded runs depend on it.
 func TestBlockOrderIsFixed(t *testing.T) {
 	p := plan(t, "factors: {sidecars: [none, server, client, both]}\n")
 	p.Seed = 42
@@ -225,7 +225,7 @@ func TestStopCells(t *testing.T) {
 	}
 }
 
-// A cell that was measured before a factor was there is one with its default.
+// A cell measured before a factor existed is the cell with the factor's default.
 func TestIndexOfAnOlderCell(t *testing.T) {
 	s, err := Parse([]byte("name: x\nquestion: x\nmesh: istio\nfactors: {sidecars: [none, both]}\nbaseline: {sidecars: none}\n"), "x.yaml", nil)
 	must.OK(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// levelPool has canonical levels of every factor to draw from.
+// levelPool returns canonical levels of every factor to draw from.
 func levelPool(f Factor) []string {
 	if f.Levels != nil {
 		return f.Levels
@@ -41,7 +41,7 @@ func cellGen(t *rapid.T, label string, least int) record.Cell {
 
 var proseGen = rapid.StringOfN(rapid.RuneFrom([]rune("aZ09 \n\t:#-?&*!|>'\"%@`{}[],é漢\u0085\u2028~yesno.0x")), 1, 60, -1)
 
-// studyGen draws a study, many of which make sense.
+// studyGen draws a study; many of them make sense.
 func studyGen(t *rapid.T) *Study {
 	s := defaultsOf(DataPlane)
 	s.Name = rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,10}[a-z0-9])?`).Draw(t, "name")
@@ -91,7 +91,7 @@ func TestResolvedRoundTrip(t *testing.T) {
 			if errs.Code(err) != errs.CodeUsage {
 				t.Fatalf("exit code %d: %v", errs.Code(err), err)
 			}
-			return // a combination that is refused
+			return // a rejected combination
 		}
 		parsed++
 		sameAgain(t, first)
@@ -108,7 +108,7 @@ type failer interface {
 func sameAgain(t failer, first *Study) {
 	text := first.Marshal()
 	second, err := Parse(text, "second.yaml", nil)
-	if hasCode(err, CodeNoEffect) { // that flags narrowed it down is not in it
+	if hasCode(err, CodeNoEffect) { // the resolved form does not record that flags narrowed it down
 		second, err = ParseAgain(text, "second.yaml", nil)
 	}
 	if err != nil {
@@ -139,8 +139,8 @@ func sameAgain(t failer, first *Study) {
 	}
 }
 
-// Any number of random --set flags: an error that names the flag, or a study
-// that still round-trips.
+// Any number of random --set flags yields an error that names the flag, or a study that still
+// round-trips.
 func TestSetProperty(t *testing.T) {
 	paths := []string{"window", "rate", "sidecars", "settings.rate", "factors.rate", "blocks", "blocks.max", "stop", "stop.of.sidecars",
 		"published.0.figure", "load.headers.x", "mtls", "control", "control.changes", "control.duration", "proxies", "debounce_after", "variant", "variants", "variants.b", "search", "name", "nonsense", "a.b.c", "baseline", "exclude", "exclude.0"}

@@ -12,8 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// TestBetween: levels between two others grow, leave no neighbours further
-// apart than the tolerance but for rounding, and are as people write them.
+// TestBetween: levels between two others ascend, leave no neighbours further apart than the
+// tolerance except for rounding, and are formatted as people write them.
 func TestBetween(t *testing.T) {
 	for _, c := range []struct {
 		factor          string
@@ -59,8 +59,8 @@ search:
 - {factor: change_rate, finding: convergence_p99, bound: 2 s, at: {proxies: 100}, tolerance: 50%}
 `
 
-// TestApart: a search says how close it comes, also where its tolerance asks
-// for more levels than it adds.
+// TestApart: a search states its precision, even if its tolerance requires more levels than it
+// adds.
 func TestApart(t *testing.T) {
 	for _, c := range []struct {
 		levels, tolerance string
@@ -79,8 +79,8 @@ func TestApart(t *testing.T) {
 	}
 }
 
-// TestClimbs: a study that searches at certain levels has their cells alone,
-// and those between them.
+// TestClimbs: a study that searches at certain levels only has the cells at these levels and
+// between them.
 func TestClimbs(t *testing.T) {
 	p, err := NewPlan(parseOK(t, refining), 1)
 	must.OK(t, err)
@@ -117,7 +117,7 @@ func TestClimbs(t *testing.T) {
 	if e.Trials != 8 || e.Min <= 0 || e.Max < e.Min || e.Block > e.Min {
 		t.Errorf("%+v", e)
 	}
-	// Its limit ends a search within a block, too, be it the first.
+	// The limit also ends a search within a block, even the first.
 	stands := p.Study.Blocks.Limit
 	p.Study.Blocks.Limit = 0
 	free := p.Estimate()
@@ -137,7 +137,7 @@ func TestClimbs(t *testing.T) {
 	}
 }
 
-// A search of which the variants that a flag leaves have no cell is told.
+// A search is reported if the variants left by a flag have no cell for it.
 func TestSearchOfLeftVariants(t *testing.T) {
 	text := minimalControl + "factors: {proxies: [1, 2]}\nvariants: {few: {services: 10}, many: {services: 20}}\n" +
 		"search: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {services: 20}}, {factor: proxies, finding: convergence_p50, bound: 1 s}]\n"
@@ -152,7 +152,7 @@ func TestSearchOfLeftVariants(t *testing.T) {
 			t.Errorf("--set %s: %v, want %q", set, said, want)
 		}
 	}
-	// What at names may mean nothing in the cells that are left: they are searched then.
+	// The levels in at may mean nothing in the remaining cells, which are then searched.
 	text = minimalControl + "factors: {proxies: [1, 2]}\nvariants: {plain: {sidecar_scope: none}, scoped: {sidecar_scope: mesh, sidecar_hosts: a/*}}\n" +
 		"search: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {sidecar_hosts: a/*}}, {factor: proxies, finding: convergence_p50, bound: 1 s}]\n"
 	p, err := NewPlan(parseOK(t, text, "variant=plain"), 1)

@@ -30,8 +30,8 @@ variants:
 expect: {less: fail}
 `
 
-// What contradicts itself in a graph or a timeline is refused before anything
-// starts, with its place in the file.
+// Contradictions in a graph or a timeline are rejected before anything starts, with their position
+// in the file.
 func TestScenarioRefused(t *testing.T) {
 	must.OK(t, must.Err(Parse([]byte(smallScenario), "small.yaml", nil)))
 	replace := func(old, with string) string {
@@ -82,13 +82,13 @@ func TestScenarioRefused(t *testing.T) {
 	}
 }
 
-// A scenario can be narrowed to one of its variants, whatever is expected of the others;
-// its cell has the variant's name.
+// A scenario can be narrowed to one of its variants, whatever is expected of the others. Its cell
+// has the variant's name.
 func TestOneVariantOfAScenario(t *testing.T) {
 	for set, name := range map[string]string{"variant=all": "all", "variant=[all]": "all", "variant=less": "less"} {
 		s, err := Parse([]byte(smallScenario), "small.yaml", []string{set})
 		must.OK(t, err)
-		again, err := Parse(s.Marshal(), "again.yaml", nil) // as a run is continued
+		again, err := Parse(s.Marshal(), "again.yaml", nil) // as for resuming a run
 		must.OK(t, err)
 		p, err := NewPlan(again, 1)
 		must.OK(t, err)
@@ -110,8 +110,7 @@ timeline: {duration: 5s}
 measures: [latency, cpu, memory]
 `
 
-// Only Istio's requests can be carried by ztunnel, and what sidecars are asked for means
-// nothing there.
+// Only Istio's requests can be carried by ztunnel, and sidecar settings mean nothing there.
 func TestAmbientGraph(t *testing.T) {
 	s, err := Parse([]byte(ambientGraph), "s.yaml", nil)
 	must.OK(t, err)
@@ -125,7 +124,7 @@ func TestAmbientGraph(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("the cells are %q, want %q", got, want)
 	}
-	// A study that does not vary it does not name it: cells are as they were.
+	// A study that does not vary it does not name it: cells are unchanged.
 	s, err = Parse([]byte(ambientGraph), "s.yaml", []string{"sidecars=both"})
 	must.OK(t, err)
 	p, err = NewPlan(s, 1)
@@ -152,12 +151,12 @@ timeline:
   - {name: step, at: 1s, ACTION}
 `
 
-// What carries requests says what can happen to it: a step that has nothing to act on, or
-// that nobody could prove, is refused with its place, unless no cell has it.
+// The carrier of requests determines what can happen to it: a step that has nothing to act on, or
+// that cannot be proved, is rejected with its position, unless no cell has it.
 func TestCarriedSteps(t *testing.T) {
 	const objects = `config: {apply: "{apiVersion: GROUP/v1, kind: X, metadata: {name: x}}"}`
 	for _, c := range []struct {
-		levels, action, at, want string // no want: it is taken
+		levels, action, at, want string // no want: accepted
 	}{
 		{"ambient waypoint", "process: {of: ztunnel, do: kill}", "", ""},
 		{"ambient waypoint", "process: {of: ztunnel, service: b, pick: 1, do: kill}", "", ""},
@@ -218,7 +217,7 @@ func TestCarriedSteps(t *testing.T) {
 	}
 }
 
-// A waypoint stands before all services.
+// A waypoint serves all services.
 func TestAmbientGraphRefused(t *testing.T) {
 	waypoint := strings.Replace(ambientGraph, "[both, ambient]", "[both, waypoint]", 1)
 	if _, err := Parse([]byte(waypoint), "s.yaml", nil); err != nil {
@@ -230,8 +229,8 @@ func TestAmbientGraphRefused(t *testing.T) {
 	}
 }
 
-// What a service outside an ambient mesh sends into it passes no ztunnel on its own side,
-// which each trial would then ask for.
+// Calls into an ambient mesh from a service outside pass no ztunnel on the caller's side, which
+// each trial would then require.
 func TestAmbientCallFromOutside(t *testing.T) {
 	for name, c := range map[string]struct{ services, column string }{
 		"the other way":       {"{a: {calls: [{to: b}]}, b: {sidecar: false}}", ""},

@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// The published schema is the one this program generates.
+// The published schema is the one that this program generates.
 func TestSchemaFileIsCurrent(t *testing.T) {
 	want, err := Schema()
 	must.OK(t, err)
@@ -44,8 +44,7 @@ func TestSchemaKnowsEveryFactorAndField(t *testing.T) {
 	}
 }
 
-// Defaults and examples in the table of factors are levels in their
-// canonical spelling.
+// Defaults and examples in the table of factors are canonical levels.
 func TestFactorTable(t *testing.T) {
 	for _, f := range DataPlane.Factors() {
 		levels := append([]string{f.Default}, f.Levels...)
@@ -83,8 +82,8 @@ func TestReferenceExample(t *testing.T) {
 	}
 }
 
-// Whatever the program accepts, the schema does, so that editors underline nothing that is
-// right; package studies holds the shipped files to it.
+// Whatever the program accepts, the schema does, so that editors mark nothing that is valid.
+// Package studies checks the shipped files against it.
 func TestAcceptedIsValidUnderTheSchema(t *testing.T) {
 	text, err := Schema()
 	must.OK(t, err)

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A shell, and then the parser, read the flags that a plan prints as the levels meant.
+// A shell, and then the parser, read the flags printed by a plan as the levels meant.
 func TestFlagText(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{FlagText("rate", "2000"), "rate=2000"},
@@ -28,7 +28,7 @@ func TestFlagText(t *testing.T) {
 		if n, err := readTree([]byte(text), "", true); err != nil || n.Kind != Scalar || n.Text != level {
 			t.Fatalf("%q is written as %s, which is read as %+v, %v", level, text, n, err)
 		}
-		// What stands in single quotes a shell leaves as it is.
+		// A shell passes text in single quotes unchanged.
 		if shell := shellText(level); shell != level && strings.ReplaceAll(shell[1:len(shell)-1], `'\''`, "'") != level {
 			t.Fatalf("%q is %s to a shell", level, shell)
 		}

@@ -53,7 +53,7 @@ func TestSizingRefused(t *testing.T) {
 	}
 }
 
-// Variants that a flag leaves may be too few, which is told; the file is as it was.
+// If the variants left by a flag are too few, that is reported; the file is unchanged.
 func TestSizingOfLeftVariants(t *testing.T) {
 	text := strings.Replace(sizedStudy, ", rate: [250, 1000]}", "}", 1) + "variants: {a: {}, b: {rate: 50}}\nsizing: {}\n"
 	sized := func(sets ...string) *Plan {
@@ -76,7 +76,7 @@ func TestSizingOfLeftVariants(t *testing.T) {
 	}
 }
 
-// A graph of services can be sized while nothing happens to it and all of it is in the mesh.
+// A graph of services can be sized if it has no steps and is entirely in the mesh.
 func TestSizingOfAGraph(t *testing.T) {
 	text := strings.Replace(ambientGraph, "sidecars: [both, ambient]}", "sidecars: [both, ambient], rate: [100, 300]}", 1) + "sizing: {pods: 100}\n"
 	s, err := Parse([]byte(text), "s.yaml", nil)

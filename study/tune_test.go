@@ -63,7 +63,7 @@ func TestParseTuneBound(t *testing.T) {
 	}
 }
 
-// Whatever is read as a constraint is written as one that is read as the same.
+// Whatever parses as a constraint round-trips.
 func FuzzTuneBound(f *testing.F) {
 	for _, text := range []string{"cpu<=+10%", "convergence<=2s", "memory<=1.5MB", "pushes<=70 pushes", "cpu<=-0.01%"} {
 		f.Add(text)
@@ -89,8 +89,8 @@ factors:
 tune: {objectives: [pushes, convergence*2], constraints: ["cpu<=+10%"], confirm: 3}
 `
 
-// A section tune reads and writes as the same study, compares with the levers as
-// installed, and takes a quarter of the cells, but twelve trials at least.
+// A section tune round-trips as the same study, compares with the levers as installed, and takes a
+// quarter of the cells, but at least twelve trials.
 func TestTuneSection(t *testing.T) {
 	s, err := Parse([]byte(tuneFile), "tuned.yaml", nil)
 	must.OK(t, err)
@@ -128,7 +128,7 @@ func TestTuneSection(t *testing.T) {
 	})
 }
 
-// What cannot be tuned says where, and what to do.
+// Errors about tuning have a position and a hint.
 func TestTuneComplains(t *testing.T) {
 	for set, says := range map[string]string{
 		"proxies=[5, 10]":                        "proxies is no lever",

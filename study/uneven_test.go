@@ -7,16 +7,16 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// quietGraph is a graph of two services to which nothing happens.
+// quietGraph is a graph of two services without steps.
 const quietGraph = "graph: {services: {a: {calls: [{to: b}]}, b: {replicas: 2}}}\nload: {to: a}\ntimeline: {duration: 5s}\n"
 
-// A cell that ztunnel or a waypoint carries has no levers: where it is compared with one
-// that has, the plan says so, once for all comparisons alike. Where something happens the
-// retries that Istio's sidecars make by default are one.
+// A cell that ztunnel or a waypoint carries has no levers. If it is compared with one that has, the
+// plan says so, once for all similar comparisons. With steps, the default retries of Istio's
+// sidecars are such a lever.
 func TestUneven(t *testing.T) {
 	const waypoint, ztunnel = ": a waypoint does what Istio does by default, retries included", ": ztunnel has no such lever"
 	happens := strings.Replace(quietGraph, "{duration: 5s}", "{duration: 5s, steps: [{name: gone, at: 1s, remove: {service: b}}]}", 1)
-	for _, c := range []struct{ text, want, hint string }{ // no want: nothing is said
+	for _, c := range []struct{ text, want, hint string }{ // no want: no note
 		{quietGraph + "factors: {sidecars: [both, waypoint], retries: [\"off\", 3]}\nbaseline: {sidecars: both}\n",
 			"waypoint is compared with both · no retries, which has retries off" + waypoint, "retries: default"},
 		{quietGraph + "settings: {retries: 3, retry_on: 5xx}\nfactors: {sidecars: [both, ambient]}\nbaseline: {sidecars: both}\n",
@@ -34,7 +34,7 @@ func TestUneven(t *testing.T) {
 			"ambient is compared with both · 3 retries, which has retries 3" + ztunnel, "retries: off"},
 		{quietGraph + "factors: {sidecars: [both, ambient], retries: [3, \"off\"]}\nbaseline: {sidecars: ambient}\n",
 			"both · 3 retries, which has retries 3, is compared with ambient" + ztunnel, "retries: off"},
-		// Sidecars without levers, ztunnel where there are no retries, and nothing to compare with.
+		// Sidecars without levers, ztunnel without retries, and nothing to compare with.
 		{quietGraph + "settings: {mtls: strict}\nfactors: {sidecars: [both, ambient, waypoint]}\nbaseline: {sidecars: both}\n", "", ""},
 		{happens + "factors: {sidecars: [both, waypoint]}\nbaseline: {sidecars: both}\n", "", ""},
 		{happens + "settings: {retries: \"off\"}\nfactors: {sidecars: [both, ambient]}\nbaseline: {sidecars: both}\n", "", ""},

@@ -78,11 +78,10 @@ func TestVariantsRefused(t *testing.T) {
 	}
 }
 
-// Variants that are left out contradict nothing, though the hints of those that are
-// measured say to leave them out.
+// Omitted variants contradict nothing, though hints about measured ones suggest omitting them.
 func TestVariantsLeftOut(t *testing.T) {
 	const variants = "variants: {usual: {}, few: {rate: 50}, many: {rate: 2000}}\n"
-	for _, c := range []struct{ sets, want string }{ // no want: it is taken
+	for _, c := range []struct{ sets, want string }{ // no want: accepted
 		{"variant=[usual] rate=[100,500]", ""},
 		{"variant=usual rate=[100,500]", ""},
 		{"variant=[usual,few] rate=2000", ""}, // many would be as usual
@@ -105,8 +104,8 @@ func TestVariantsLeftOut(t *testing.T) {
 	}
 }
 
-// What cannot be measured is refused where a variant that is measured asks for it, and not
-// where one does that is left out; what such a one alone has use for may stay.
+// What cannot be measured is rejected if a measured variant requests it, and not if only an omitted
+// one does. Parts that only an omitted variant uses may stay.
 func TestChecksOfVariantsLeftOut(t *testing.T) {
 	carried := strings.NewReplacer("a: {calls", "a: {sidecar: false, calls", ", sidecars: LEVEL", "", "ACTION", "remove: {service: b}").Replace(carriedScenario) +
 		"variants: {both: {sidecars: both}, ambient: {sidecars: ambient}, waypoint: {sidecars: waypoint}}\n"

@@ -7,8 +7,8 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// TestTable holds the table to what its readers count on: names, listeners,
-// ports and schemes lead back to one entry.
+// TestTable checks what readers of the table rely on: names, listeners, ports and schemes lead back
+// to one entry.
 func TestTable(t *testing.T) {
 	for _, p := range protocol.All() {
 		if got := protocol.Of(p.Name); got != p || p.Name == "" || p.Success == "" || !protocol.Succeeded(p.Success) {

@@ -9,8 +9,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A shipped study cannot be edited: where a flag takes the cells of its stop rule or baseline
-// away, hints name flags with which it is accepted.
+// A shipped study cannot be edited: if a flag removes the cells of its stop rule or baseline, hints
+// name flags with which it is accepted.
 func TestFlagsAgainstStopAndBaseline(t *testing.T) {
 	data, err := Read("quick")
 	must.OK(t, err)

@@ -20,8 +20,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// validator is the published schema, in a library that has nothing to do with the one
-// that it was made by.
+// validator returns the published schema, compiled by a library unrelated to the one that generated
+// it.
 func validator(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	text, err := study.Schema()
@@ -35,7 +35,7 @@ func validator(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// fromYAML is a file as a JSON Schema sees it.
+// fromYAML decodes a file for a JSON Schema.
 func fromYAML(data []byte) (any, error) {
 	var document any
 	if err := yaml.Unmarshal(data, &document); err != nil {
@@ -59,7 +59,7 @@ func valid(t *testing.T, s *jsonschema.Schema, data []byte) {
 	}
 }
 
-// quoted is a file with all its scalars in quotes, which the program reads likewise.
+// quoted returns a file with all its scalars in quotes, which the program reads the same.
 func quoted(t *testing.T, data []byte) []byte {
 	t.Helper()
 	file, err := parser.ParseBytes(data, 0)
@@ -91,8 +91,8 @@ func quoted(t *testing.T, data []byte) []byte {
 	return out
 }
 
-// Editors underline nothing in a shipped study: neither as it is, nor with every default
-// filled in, nor where all numbers are quoted.
+// Editors mark no errors in a shipped study: neither as it is, nor with every default filled in,
+// nor with all numbers quoted.
 func TestShippedAreValidUnderTheSchema(t *testing.T) {
 	s := validator(t)
 	for _, name := range Names() {
@@ -113,7 +113,7 @@ func TestShippedAreValidUnderTheSchema(t *testing.T) {
 	}
 }
 
-// So it is with the examples in the documentation that are studies, or parts of one.
+// The same holds for examples in the documentation that are studies, or parts of one.
 func TestDocumentedAreValidUnderTheSchema(t *testing.T) {
 	s := validator(t)
 	pages, err := filepath.Glob("../../docs/*.md")
@@ -143,7 +143,7 @@ func TestDocumentedAreValidUnderTheSchema(t *testing.T) {
 	}
 }
 
-// ofStudy reports whether all keys are a study's.
+// ofStudy reports whether all keys belong to a study.
 func ofStudy(s *jsonschema.Schema, part map[string]any) bool {
 	for key := range part {
 		if s.Properties[key] == nil {
@@ -153,7 +153,7 @@ func ofStudy(s *jsonschema.Schema, part map[string]any) bool {
 	return true
 }
 
-// blocks are a page's blocks of code: fenced ones, and runs of indented lines.
+// blocks returns a page's code blocks: fenced ones, and runs of indented lines.
 func blocks(page string) (out []string) {
 	var block strings.Builder
 	fenced := false
@@ -177,7 +177,7 @@ func blocks(page string) (out []string) {
 	return out
 }
 
-// The schema takes the levels that the table of factors names.
+// The schema accepts the levels in the table of factors.
 func TestFactorsLevelsAreValidUnderTheSchema(t *testing.T) {
 	s := validator(t)
 	for _, name := range study.FactorNames() {
@@ -191,7 +191,7 @@ func TestFactorsLevelsAreValidUnderTheSchema(t *testing.T) {
 	}
 }
 
-// What the schema is to keep out it keeps out, so that editors still help.
+// The schema rejects invalid files, so that editors still help.
 func TestSchemaRefuses(t *testing.T) {
 	s := validator(t)
 	const start = "name: x\nquestion: y\n"
@@ -223,7 +223,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// Numbers, truth values and texts are taken with quotes and without, as by the program.
+// Numbers, booleans and strings are accepted with and without quotes, as by the program.
 func TestSchemaTakesAnyScalar(t *testing.T) {
 	s := validator(t)
 	const start = "name: x\nquestion: y\n"

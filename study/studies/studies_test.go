@@ -27,8 +27,8 @@ func load(t *testing.T, name string) (*study.Study, *study.Plan) {
 	return s, p
 }
 
-// Every study parses, is named as its file, points editors at the schema,
-// resolves to itself, and speaks only of cells that it measures.
+// Every study parses, has the name of its file, points editors at the schema, resolves to itself,
+// and only refers to cells that it measures.
 func TestShipped(t *testing.T) {
 	for _, name := range Names() {
 		t.Run(name, func(t *testing.T) {
@@ -37,8 +37,7 @@ func TestShipped(t *testing.T) {
 				t.Errorf("its name is %s", s.Name)
 			}
 			data, _ := Read(name)
-			// A study of resilience in which nothing happens is no scenario: it
-			// compares what meshes cost.
+			// A resilience study without steps is not a scenario: it compares the costs of meshes.
 			happens := resilience.Of(s) != nil && len(resilience.Of(s).Timeline.Steps) > 0
 			up := "../../"
 			if happens {
@@ -48,7 +47,7 @@ func TestShipped(t *testing.T) {
 				t.Error("its first line does not name the schema")
 			}
 			least := 4
-			if controlplane.Of(s) != nil || len(s.Search) > 0 { // whose trials are long and vary little; whose later blocks try the ends again
+			if controlplane.Of(s) != nil || len(s.Search) > 0 { // their trials are long and vary little; their later blocks try the ends again
 				least = 2
 			}
 			if happens {
@@ -86,7 +85,7 @@ func TestShipped(t *testing.T) {
 	}
 }
 
-// A flag takes away what a study states beside what it measures, or changes the currency.
+// A flag can remove what a study states besides its measurements, or change the currency.
 func TestStatedSectionsGo(t *testing.T) {
 	for _, name := range Names() {
 		s, _ := load(t, name)
@@ -106,8 +105,8 @@ func TestStatedSectionsGo(t *testing.T) {
 	}
 }
 
-// Shipped studies ask nothing in vain, as they are and as they are resolved, and compare
-// nothing that has no levers with sidecars that have some.
+// Shipped studies request nothing in vain, as shipped and as resolved, and compare nothing without
+// levers with sidecars that have some.
 func TestNothingInVain(t *testing.T) {
 	for _, name := range Names() {
 		s, p := load(t, name)
@@ -121,8 +120,8 @@ func TestNothingInVain(t *testing.T) {
 	}
 }
 
-// A title and a question stay true whatever --set changes: figures stand in the story,
-// which is about the file as it is. Versions are those of what was published.
+// A title and a question stay true whatever --set changes: figures belong in the story, which is
+// about the unmodified file. Versions are those of published results.
 func TestQuestionsNameNoFigures(t *testing.T) {
 	digits := regexp.MustCompile(`[0-9]`)
 	versions := regexp.MustCompile(`Istio [0-9.]+[0-9]`)
@@ -137,7 +136,7 @@ func TestQuestionsNameNoFigures(t *testing.T) {
 	}
 }
 
-// The studies that the documentation gives a time for keep it.
+// Studies keep the durations given in the documentation.
 func TestTimes(t *testing.T) {
 	const podStart = 15 * time.Second
 	for name, limit := range map[string]time.Duration{
@@ -156,8 +155,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// The four blocks that an interval needs fit into the time limit of quick
-// even if every warm-up takes as long as it may.
+// The four blocks that an interval needs fit into quick's time limit even if every warm-up takes
+// its maximum time.
 func TestQuickReachesItsBlocks(t *testing.T) {
 	s, p := load(t, "quick")
 	slowest := time.Duration(p.BlockSize()) * (s.Warmup.Max + dataplane.Of(s).Window + 300*time.Millisecond)
@@ -166,7 +165,7 @@ func TestQuickReachesItsBlocks(t *testing.T) {
 	}
 }
 
-// Together the studies show every factor varied.
+// Together the studies vary every factor.
 func TestEveryFactorIsShown(t *testing.T) {
 	varied := map[string]bool{}
 	for _, name := range Names() {
@@ -202,7 +201,7 @@ func TestQuickIsWhatItSays(t *testing.T) {
 	}
 }
 
-// A name comes before those that go on from it.
+// A name sorts before its extensions.
 func TestNamesAreSorted(t *testing.T) {
 	for _, names := range [][]string{namesIn("."), ScenarioNames()} {
 		if !slices.IsSorted(names) {
@@ -211,7 +210,7 @@ func TestNamesAreSorted(t *testing.T) {
 	}
 }
 
-// Every study stands in the table of its kind, by which people find it.
+// Every study is in the table of its kind, where users find it.
 func TestTheTablesListEveryStudy(t *testing.T) {
 	for file, want := range map[string][]string{"../../docs/method.md": namesIn("."), "../../docs/scenarios.md": ScenarioNames()} {
 		data, err := os.ReadFile(file)
@@ -224,8 +223,8 @@ func TestTheTablesListEveryStudy(t *testing.T) {
 	}
 }
 
-// Where the table of scenarios says that no request may fail, none may that never ended
-// either: the account of failed ones leaves those out.
+// If the table of scenarios says that no request may fail, no request may remain unfinished either,
+// which the count of failed ones omits.
 func TestScenariosThatMayLoseNothing(t *testing.T) {
 	data, err := os.ReadFile("../../docs/scenarios.md")
 	must.OK(t, err)
@@ -246,8 +245,8 @@ func TestScenariosThatMayLoseNothing(t *testing.T) {
 	}
 }
 
-// Studies of the control plane reach the blocks that an interval needs within
-// their time, if trials take what they are expected to.
+// Control-plane studies reach the blocks that an interval needs within their time limit, if trials
+// take as long as expected.
 func TestControlStudiesReachTheirBlocks(t *testing.T) {
 	for _, name := range []string{"control-plane-tuning", "control-plane-levers", "sidecar-scope", "version-regression", "one-istiod", "simulated-against-real", "capacity-holdout", "throttle-or-lock", "idle-sidecars", "route-propagation", "attached-routes", "soak", "reconnect-storm", "istiod-replicas", "istiod-cold-start", "ambient-beside-sidecars"} {
 		s, p := load(t, name)
@@ -257,8 +256,8 @@ func TestControlStudiesReachTheirBlocks(t *testing.T) {
 	}
 }
 
-// The published test has the published sizes: 13 proxies, 600 objects that
-// nobody uses, ten repetitions 2.5 s apart.
+// The study of the published test has the published sizes: 13 proxies, 600 unused objects, ten
+// repetitions 2.5 s apart.
 func TestControlPlaneTuningIsWhatItSays(t *testing.T) {
 	s, p := load(t, "control-plane-tuning")
 	for _, c := range p.Cells {
@@ -284,8 +283,8 @@ func TestControlPlaneTuningIsWhatItSays(t *testing.T) {
 	}
 }
 
-// What was published of one namespace is measured there: sizes of its
-// proxies, and a new one's first configuration.
+// What was published about one namespace is measured there: sizes of its proxies, and a new proxy's
+// first configuration.
 func TestSidecarScopeIsWhatItSays(t *testing.T) {
 	s, p := load(t, "sidecar-scope")
 	for _, c := range p.Cells {
@@ -309,8 +308,8 @@ func TestSidecarScopeIsWhatItSays(t *testing.T) {
 	}
 }
 
-// Real sidecars are looked at as long as the kubelet's probes are apart, and see
-// all Services, a tenth of them, or none.
+// Real sidecars are observed for as long as the interval of the kubelet's probes, and see all
+// Services, a tenth of them, or none.
 func TestIdleSidecarsIsWhatItSays(t *testing.T) {
 	s, p := load(t, "idle-sidecars")
 	if controlplane.Of(s).Idle != 15*time.Second || !s.Measured(controlplane.MeasureSidecars) || s.Measured(controlplane.MeasureConvergence) || controlplane.Of(s).Traffic != nil {

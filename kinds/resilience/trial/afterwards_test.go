@@ -18,7 +18,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// countingProxy has counted so much.
+// countingProxy reports fixed counts.
 type countingProxy struct {
 	mesh.Admin
 	counters map[string]float64
@@ -28,8 +28,8 @@ func (p countingProxy) Stats(context.Context, string) (observe.ProxyStats, error
 	return observe.ProxyStats{Counters: p.counters}, nil
 }
 
-// What proxies count in the timeline is without what the same process had counted before: a
-// pod may be the same and its process another.
+// Counts of the timeline exclude what the same process had counted before. A pod may be the same
+// while its process is not.
 func TestTallies(t *testing.T) {
 	trial := sharedTrial(fakecluster.New())
 	container := trial.proxiesAt(record.PlaceNode).Containers[0]
@@ -58,9 +58,9 @@ func TestTallies(t *testing.T) {
 	}
 }
 
-// After steps what proxies count may be little. Where requests flowed to the end nothing is
-// too little on each node that had the last ones, whatever others have counted; and a
-// connection that was not carried is one too many.
+// After steps proxies may count little. If requests flowed to the end, any count suffices on each
+// node that had the last ones, whatever others counted, and a connection that was not carried fails
+// the check.
 func TestAfterwards(t *testing.T) {
 	s := ambientScene(t)
 	carried := func(services ...string) map[string]float64 {
@@ -90,7 +90,7 @@ func TestAfterwards(t *testing.T) {
 		return last
 	}
 	for name, c := range map[string]struct {
-		one, two map[string]float64 // what ztunnel counted there
+		one, two map[string]float64 // ztunnel's counts there
 		last     map[string][]string
 		failed   string
 		says     string
@@ -132,8 +132,8 @@ func TestAfterwards(t *testing.T) {
 	}
 }
 
-// Requests are the last ones if they were sent right before the end, after all that happened
-// in the timeline, and after proxies ended that are not there any more, by our clock.
+// Requests are the last ones if they were sent right before the end, after everything that happened
+// in the timeline, and after the end of proxies that no longer exist, by our clock.
 func TestLastSince(t *testing.T) {
 	zero := time.Unix(1000, 0)
 	end := zero.Add(30 * time.Second)
@@ -163,8 +163,8 @@ func TestLastSince(t *testing.T) {
 	}
 }
 
-// The last requests were on the nodes of clients that were answered, of workers that
-// answered, and of those that these certainly called from.
+// The last requests were on the nodes of answered clients, of workers that answered, and of those
+// that these certainly called from.
 func TestLastNodes(t *testing.T) {
 	pod := func(name, service, node string) *resident {
 		return &resident{uid: name, ScenarioPod: record.ScenarioPod{Name: name, Service: service, Node: node}}

@@ -19,9 +19,9 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// The agents of nodes are a part of their own where ztunnel carries requests, and where pods
-// leave it to them to lead requests to their sidecars; not where each pod does that itself,
-// and not if one of them is missing, of which the evidence tells.
+// Node agents are a separate part if ztunnel carries requests, or if pods rely on them for
+// redirection to their sidecars. They are not if each pod redirects itself, nor if one of them is
+// missing, which the evidence reports.
 func TestFindAgents(t *testing.T) {
 	agent := func(node string) *corev1.Pod {
 		return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "agent-" + node, Namespace: "istio-system", UID: types.UID("agent-" + node), Labels: map[string]string{"k8s-app": "istio-cni-node"}},
@@ -67,8 +67,7 @@ func TestFindAgents(t *testing.T) {
 	}
 }
 
-// What agents used is taken out of the record where one of them was not read from the first
-// look to the last.
+// The agents' usage is removed from the record if one of them was not sampled from start to end.
 func TestWholeAgents(t *testing.T) {
 	for name, c := range map[string]struct {
 		away   bool
@@ -104,7 +103,7 @@ func TestWholeAgents(t *testing.T) {
 	}
 }
 
-// A pod that the last look does not find was gone by then, whatever was seen of it before.
+// A pod missing in the last sample was gone by then, whatever was read of it before.
 func TestGoneAtTheLastLook(t *testing.T) {
 	gone := false
 	node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

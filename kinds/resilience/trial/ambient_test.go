@@ -36,8 +36,8 @@ func ambientScene(t *testing.T) *scene {
 	return s
 }
 
-// Pods of services in the mesh have no sidecar and are in the ambient mesh; nobody is asked
-// for what only sidecars know.
+// Pods of services in the mesh have no sidecar and are in the ambient mesh; nothing is asked for
+// what only sidecars know.
 func TestSceneOfAmbient(t *testing.T) {
 	s := ambientScene(t)
 	if s.meshed() || !s.ambient() || s.proxiesLog() {
@@ -64,7 +64,7 @@ func TestSceneOfAmbient(t *testing.T) {
 	}
 }
 
-// series is what a ztunnel counts of connections to a service.
+// series returns a ztunnel's counters of connections to a service.
 func series(rise map[string]float64, namespace, service, reporter, policy string, connections, bytes float64) {
 	labels := `{connection_security_policy="` + policy + `",destination_workload="` + service + `",destination_workload_namespace="` + namespace + `",reporter="` + reporter + `"}`
 	rise["istio_tcp_connections_opened_total"+labels] += connections
@@ -72,7 +72,7 @@ func series(rise map[string]float64, namespace, service, reporter, policy string
 	rise["istio_tcp_received_bytes_total"+labels] += bytes
 }
 
-// Heads that HTTP/2 has packed weigh less than those of HTTP/1.1.
+// Headers compressed by HTTP/2 are smaller than those of HTTP/1.1.
 func TestCarriedHeads(t *testing.T) {
 	for services, sets := range map[string][]string{
 		"{front: {calls: [{to: back}]}, back: {protocol: http2}}":                  {"protocol=http2"},
@@ -168,8 +168,7 @@ func TestCarried(t *testing.T) {
 	}
 }
 
-// Behind a waypoint the clients' connections lead to that, and it counts the requests to
-// each service.
+// With a waypoint the clients' connections lead to it, and it counts the requests to each service.
 func TestCarriedThroughWaypoint(t *testing.T) {
 	plan := studytest.Plan(t, strings.NewReplacer("sidecars: ambient", "sidecars: waypoint", ", {to: old}", "", ", old: {sidecar: false}", "").Replace(ambientServices))
 	if asked, err := Asks(plan, study.MeshIstio); err != nil || !asked.Ambient || !asked.Waypoint {
@@ -234,12 +233,12 @@ func TestCarriedThroughWaypoint(t *testing.T) {
 	}
 }
 
-// broken has so many connections to the service back fail.
+// broken makes this many connections to the service back fail.
 func broken(rise map[string]float64, namespace string, connections float64) {
 	rise[`istio_tcp_connections_failed_total{destination_workload="back",destination_workload_namespace="`+namespace+`",reporter="source"}`] += connections
 }
 
-// only leaves the series of one service.
+// only keeps the series of one service.
 func only(rise map[string]float64, service string) {
 	for key := range rise {
 		if !mesh.HasLabels(key, map[string]string{"destination_workload": service}) {
@@ -248,7 +247,7 @@ func only(rise map[string]float64, service string) {
 	}
 }
 
-// few leaves so many bytes.
+// few reduces the bytes to this many.
 func few(rise map[string]float64, bytes float64) {
 	for key := range rise {
 		if strings.Contains(key, "_bytes_") {

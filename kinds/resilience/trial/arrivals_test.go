@@ -30,7 +30,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// countingMesh has proxies that all have counted the same.
+// countingMesh has proxies with identical counts.
 type countingMesh struct {
 	mesh.Mesh
 	counters func() map[string]float64
@@ -42,8 +42,8 @@ func (m countingMesh) Proxies(place record.Place) mesh.Proxies {
 	return proxies
 }
 
-// Servers that steps move to a node that had none before have the ztunnel there, which had
-// carried others' connections: it counts from then on.
+// Servers that steps move to an unused node have the ztunnel there, which had carried others'
+// connections: it counts from then on.
 func TestArrivals(t *testing.T) {
 	scene, bytes := graphScene(t, "{front: {calls: [{to: back}]}, back: {}}"), 1000.0
 	scene.mesh = countingMesh{scene.mesh, func() map[string]float64 {
@@ -94,7 +94,7 @@ func TestArrivals(t *testing.T) {
 	if got := trial.shared.on(); !slices.Equal(got, []string{"one", "three", "two"}) {
 		t.Fatalf("a server moved, and there are %q", got)
 	}
-	const sum = 2*1000 + 5000 // of front's on the client's side, once each
+	const sum = 2*1000 + 5000 // front's on the client's side, once each
 	if got := mesh.SumSeries(trial.shared.before[record.PartNode], "istio_tcp_sent_bytes_total", map[string]string{"reporter": "source", "destination_workload": "front"}) * 2; got != sum {
 		t.Errorf("counted before: %g bytes, want %d", got, sum)
 	}
@@ -191,13 +191,13 @@ func TestArrivals(t *testing.T) {
 	}
 }
 
-// How long the proxy of a node gave no answer is known, though it gave one in the end or pods
-// left the node: while a pod there was ready, and to the timeline's end.
+// The time for which a node's proxy did not answer is known, even if it answered in the end or pods
+// left the node: while a pod there was ready, and until the end of the timeline.
 func TestSilences(t *testing.T) {
 	mute := errors.New("nobody answers")
 	type look struct {
 		at    float64   // seconds into the timeline
-		ready []float64 // since when each pod on the node was, 0: it is not yet
+		ready []float64 // since when each pod on the node was ready, 0: not yet
 		err   error
 	}
 	for name, c := range map[string]struct {
@@ -248,8 +248,8 @@ func TestSilences(t *testing.T) {
 	}
 }
 
-// Of a ztunnel that stood on its node for others what it had used is not the trial's; of one
-// that came in a trial it is.
+// The earlier usage of a ztunnel that served other pods on its node is not the trial's; that of one
+// created during the trial is.
 func TestArrivedUsage(t *testing.T) {
 	trial := sharedTrial(fakecluster.New())
 	trial.shared.before = risesOf{}

@@ -26,7 +26,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-// unprogrammed is a cluster in which nobody has made a waypoint of the Gateway.
+// unprogrammed is a cluster without a waypoint for the Gateway.
 type unprogrammed struct {
 	lab.Lab
 	url string
@@ -40,9 +40,9 @@ func (*unprogrammed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		"status": {"conditions": [{"type": "Programmed", "status": "False", "reason": "Pending", "message": "asked for as %s"}]}}`, r.URL.Path)
 }
 
-// A waypoint that istiod never makes ends the run with the second trial that waits for it, and
-// says what became of its Gateway; one that was there for an earlier trial, or comes late,
-// costs its trial alone.
+// A waypoint that istiod never creates ends the run with the second trial that waits for it, and
+// reports the state of its Gateway. One that existed for an earlier trial, or comes late, only
+// costs its trial.
 func TestNoWaypoint(t *testing.T) {
 	plan := studytest.Plan(t, strings.NewReplacer("sidecars: ambient", "sidecars: waypoint", ", {to: old}", "", ", old: {sidecar: false}", "").Replace(ambientServices))
 	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
@@ -71,7 +71,7 @@ func TestNoWaypoint(t *testing.T) {
 			}
 		}
 	}
-	// A pod that the node agent has yet to take is no wait for a waypoint, nor the other way round.
+	// A pod that the node agent has yet to redirect is not a wait for a waypoint, nor vice versa.
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: at.Namespace, Name: "front-1", Labels: map[string]string{"istio.io/dataplane-mode": "ambient"}},
 		Spec: corev1.PodSpec{NodeName: "one"}, Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}}
 	for _, first := range []bool{true, false} {
@@ -103,7 +103,7 @@ func TestNoWaypoint(t *testing.T) {
 	}
 }
 
-// A pod that Istio's node agent never redirects ends the run, too.
+// A pod that Istio's node agent never redirects ends the run too.
 func TestNotRedirected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "run", Name: "front-1", Labels: map[string]string{"istio.io/dataplane-mode": "ambient"}},

@@ -8,8 +8,8 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
-// What is planned of a control plane says how it comes back where this program does not
-// live to bring it: a paused one goes on by itself.
+// The plan for a control plane says how it returns if this program dies before restoring it: a
+// paused one resumes by itself.
 func TestPlanStep(t *testing.T) {
 	for name, tt := range map[string]struct {
 		action    fault.Action
@@ -41,7 +41,7 @@ func TestPlanStep(t *testing.T) {
 	}
 }
 
-// A node that is drained takes nobody's pods.
+// A drained node takes no pods of others.
 func TestPlanStepOfNode(t *testing.T) {
 	for pick, nodes := range map[int]string{1: "the node of a pod of bar", 2: "the nodes of 2 pods of bar"} {
 		planned := planStep(fault.Step{Name: "gone", Action: &fault.Drain{Service: "bar", Pick: pick}})
@@ -51,7 +51,7 @@ func TestPlanStepOfNode(t *testing.T) {
 	}
 }
 
-// Whoever shares ztunnel with a run is told what steps do to it, and what puts it right.
+// Other users of ztunnel are told what steps do to it, and what reverts that.
 func TestPlanStepOfZtunnel(t *testing.T) {
 	for _, tt := range []struct {
 		action   fault.Action

@@ -18,9 +18,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// Over a slow line a clock that is ahead by less than the error of knowing it is corrected
-// too; one that is set during a trial shows afterwards, and one that does not answer then
-// is told.
+// Over a slow connection, a clock that is ahead by less than the measurement error is corrected
+// too. A clock set during a trial shows afterwards, and one that does not answer then is reported.
 func TestClocks(t *testing.T) {
 	const slow = 5 * time.Millisecond // each way
 	ahead := time.Millisecond
@@ -53,8 +52,8 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// One of several clients that is gone is what ended a trial, which is then repeated; where
-// all are there it was something else.
+// If one of several clients is gone, its loss ended the trial, which is then repeated. If all are
+// present it was something else.
 func TestClientsLost(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { jsonhttp.Answer(w, struct{}{}) }))
 	defer server.Close()

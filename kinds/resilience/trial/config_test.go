@@ -14,8 +14,8 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 )
 
-// applier is a journal that says what became of an object that was to be applied, and keeps
-// how that is taken back.
+// applier is a journal that reports the outcome of applying an object, and records how that is
+// reverted.
 type applier struct {
 	changer
 	step []fields.Field
@@ -33,7 +33,7 @@ func (a *applier) Revert(context.Context, journal.Object, string, []fields.Field
 	return nil
 }
 
-// Restore is asked for the object as another step noted it, by an earlier API version.
+// Restore is called for the object as another step recorded it, by an earlier API version.
 func (a *applier) Restore(_ context.Context, which func(*journal.Entry) bool) ([]journal.Outcome, error) {
 	if which(&journal.Entry{Object: journal.Object{APIVersion: "networking.istio.io/v1beta1", Kind: "Sidecar", Name: "a"}}) {
 		a.back = append(a.back, "restore")
@@ -41,9 +41,9 @@ func (a *applier) Restore(_ context.Context, which func(*journal.Entry) bool) ([
 	return nil, nil
 }
 
-// What a step changed is taken back at its end, also where nobody heard that it was changed.
-// Of an object that the API server refused, as a step may expect, there is nothing to take
-// back: to look for what is not there would fail.
+// A step's change is reverted at its end, even if its outcome was never received. An object that
+// the API server rejected, as a step may expect, has nothing to revert: searching for it would
+// fail.
 func TestUndo(t *testing.T) {
 	step := []fields.Field{{}}
 	lost := errors.New("connection reset by peer")

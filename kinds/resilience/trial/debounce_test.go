@@ -14,8 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// toldPlane is a control plane that takes every lever and says of itself what
-// it is told to.
+// toldPlane is a control plane that accepts every lever and reports what it is told to.
 type toldPlane struct {
 	mesh.ControlPlane
 	says    []record.Check
@@ -34,7 +33,7 @@ func (p *toldPlane) Check(_ context.Context, l mesh.Levers, _ mesh.ControlEviden
 	return p.says
 }
 
-// What the replicas say of the cell's lever is noted, not that it was set.
+// The replicas' reports about the cell's lever are recorded, not that it was set.
 func TestDebounceIsAskedFor(t *testing.T) {
 	says := []record.Check{{Name: "env", OK: true, Detail: "1s"}, {Name: "env", Detail: "is 100ms; wanted 1s"}}
 	plane := &toldPlane{says: says}

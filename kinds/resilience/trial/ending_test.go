@@ -16,8 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-// A run that is told to end has the time that its trial takes to end, too: where a step ended
-// ztunnels, they come back on one node after the other.
+// A run that is told to end also has the time that its trial takes to end: if a step ended
+// ztunnels, they return on one node after the other.
 func TestEnding(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

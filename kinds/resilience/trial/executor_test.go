@@ -15,8 +15,8 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// A pod that has gone by itself once its service has fewer replicas need not be ended, and
-// the others are.
+// A pod that went by itself once its service has fewer replicas need not be ended, and the others
+// are.
 func TestRemoveAbruptly(t *testing.T) {
 	for name, c := range map[string]struct {
 		first error  // of ending the first of two pods

@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// serving runs workers and returns lines to their control servers.
+// serving runs workers and returns connections to their control servers.
 func serving(t *testing.T, n int) (apis []control.Client, names []string) {
 	t.Helper()
 	for i := range n {
@@ -37,8 +37,7 @@ func serving(t *testing.T, n int) (apis []control.Client, names []string) {
 
 func always(int) bool { return true }
 
-// A step that waits for its condition is in nobody's way, and finds its turn
-// whoever holds it.
+// A step that waits for its condition blocks no other, and gets its turn whichever step holds it.
 func TestStepsOfWorkersTakeTurns(t *testing.T) {
 	apis, names := serving(t, 2)
 	for name, order := range map[string]string{
@@ -79,7 +78,7 @@ func TestStepsOfWorkersTakeTurns(t *testing.T) {
 	}
 }
 
-// actions reads "stage a, begin b".
+// actions parses "stage a, begin b".
 func actions(order string) (out [][2]string) {
 	var does, to string
 	for rest := order; rest != ""; {
@@ -92,8 +91,8 @@ func actions(order string) (out [][2]string) {
 	return out
 }
 
-// Whatever the order in which steps are made ready, begin and end, none fails, and
-// the workers do at each time what those say that stand.
+// In whatever order steps are prepared, begin and end, none fails, and the workers always do what
+// the steps in force say.
 func TestAnyOrderOfSteps(t *testing.T) {
 	apis, names := serving(t, 1)
 	sets := []func(*control.Config, int64){
@@ -106,7 +105,7 @@ func TestAnyOrderOfSteps(t *testing.T) {
 		defer cancel()
 		turns := newTurns()
 		steps := make([]*handover, len(sets))
-		next := make([]int, len(sets)) // 0: to be made ready, 1: to begin, 2: to end
+		next := make([]int, len(sets)) // 0: to be prepared, 1: to begin, 2: to end
 		stands := make([]int64, len(sets))
 		for i, set := range sets {
 			steps[i] = newHandover(turns, names, apis, always, func(c *control.Config) { set(c, 1) })

@@ -26,8 +26,8 @@ import (
 
 var istiodObject = journal.Object{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "istio-system", Name: "istiod"}
 
-// cordons is a journal of the nodes that steps have cordoned, and of istiod's levers. What
-// is in fails fails.
+// cordons is a journal of the nodes that steps have cordoned, and of istiod's levers. Changes to
+// objects in fails fail.
 type cordons struct {
 	changer
 	cordoned map[string]bool
@@ -75,7 +75,7 @@ func (c *cordons) Restore(_ context.Context, which func(*journal.Entry) bool) ([
 	return done, nil
 }
 
-// drainingTrial is a trial with two nodes, and a pod of a service on the first.
+// drainingTrial returns a trial with two nodes, and a pod of a service on the first.
 func drainingTrial(t *testing.T, changes changer) *scenarioTrial {
 	t.Helper()
 	var nodes []runtime.Object
@@ -89,9 +89,9 @@ func drainingTrial(t *testing.T, changes changer) *scenarioTrial {
 	return trial
 }
 
-// A node that a step's end has left cordoned is none in the next trial, which begins by
-// putting it back; where that fails there is no trial, and the error says what is left and
-// what to do. Where all steps were undone nobody is asked for anything.
+// A node left cordoned by the end of a step is not cordoned in the next trial, which begins by
+// reverting it. If that fails there is no trial, and the error says what is left and what to do. If
+// all steps were undone there are no requests.
 func TestLeftovers(t *testing.T) {
 	unheard := errors.New("nobody answers")
 	changes := &cordons{cordoned: map[string]bool{}, fails: map[string]error{}}
@@ -157,7 +157,7 @@ func TestServesAgain(t *testing.T) {
 	}
 }
 
-// A control plane that a step takes away outlives the trial; a waypoint goes with it.
+// A control plane that a step takes away outlives the trial; a waypoint ends with it.
 func TestAwayOutlasts(t *testing.T) {
 	cluster := fakecluster.New(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "istiod", Namespace: "istio-system", Labels: map[string]string{"app": "istiod"}}})
 	for _, c := range []struct {

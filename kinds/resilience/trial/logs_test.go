@@ -13,13 +13,13 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// listening is a scribe that has read nothing, with room for some entries.
+// listening returns a scribe that has read nothing, with room for some entries.
 func listening(most int) *scribe {
 	options := ledger.Options{Client: roleClients, Entry: "a", Services: map[string]ledger.Station{"a": {}}, Most: most}
 	return &scribe{book: ledger.New(options), last: time.Now().Add(-time.Hour)}
 }
 
-// wrote has a worker of service a write its lines about the first requests.
+// wrote makes a worker of service a write its lines about the first requests.
 func wrote(t *testing.T, s *scribe, requests int) {
 	t.Helper()
 	var log strings.Builder
@@ -41,8 +41,7 @@ func asked(requests int) []ledger.ClientEntry {
 	return out
 }
 
-// A trial's logs fill no memory beyond a bound, and a trial of which lines were
-// left out says so.
+// A trial's logs take limited memory, and a trial whose logs were truncated says so.
 func TestLogsAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		most int
@@ -63,7 +62,7 @@ func TestLogsAreBounded(t *testing.T) {
 	}
 }
 
-// What comes when the book is made is nobody's any more: others read it.
+// Lines that arrive after the book is finished are dropped, since others read the book.
 func TestSettledBookIsClosed(t *testing.T) {
 	s := listening(0)
 	wrote(t, s, 2)
@@ -77,7 +76,7 @@ func TestSettledBookIsClosed(t *testing.T) {
 	}
 }
 
-// A line that is late is waited for, as long as the trial may.
+// Late lines are awaited, within the trial's time limit.
 func TestSettleWaitsForLines(t *testing.T) {
 	s := listening(0)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -32,7 +32,7 @@ stop: none
 assert: [total.failed == 0]
 `
 
-// What a mesh lacks is said with its place before anything starts.
+// What a mesh lacks is reported with its position before anything starts.
 func TestFitMesh(t *testing.T) {
 	for _, tt := range []struct{ name, old, new, says string }{
 		{"as it is", "", "", ""},
@@ -58,7 +58,7 @@ func TestFitMesh(t *testing.T) {
 	}
 }
 
-// Steps on the control plane are about what each mesh's proxies talk to.
+// Steps on the control plane affect what each mesh's proxies talk to.
 func TestControlOfMeshes(t *testing.T) {
 	for _, c := range []struct {
 		mesh mesh.Mesh
@@ -74,7 +74,7 @@ func TestControlOfMeshes(t *testing.T) {
 	}
 }
 
-// Services carry Linkerd's levers, and a ledger knows which proxies write.
+// Services carry Linkerd's levers, and a ledger knows which proxies log.
 func TestSceneOfLinkerd(t *testing.T) {
 	plan := studytest.Plan(t, oneService)
 	s, err := newScene(plan.Study, plan.Cells[0], &linkerd.Mesh{}, sitetest.Images, "run", "b000-t00", 7)

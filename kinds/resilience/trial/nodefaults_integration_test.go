@@ -28,8 +28,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// faultBench is a client that calls a server, both with sidecars, and the
-// fault role.
+// faultBench has a client that calls a server, both with sidecars, and the fault role.
 type faultBench struct {
 	*site.Site
 	executor *nodeExecutor
@@ -92,7 +91,7 @@ func (b *faultBench) pods(t *testing.T, service string) []faultPod {
 	return out
 }
 
-// act begins a step, has it proven and ends it.
+// act begins a step, proves it and ends it.
 func (b *faultBench) act(t *testing.T, a fault.Action, lasting time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -116,7 +115,7 @@ func (b *faultBench) act(t *testing.T, a fault.Action, lasting time.Duration) {
 	}
 }
 
-// none fails if a fault stands on the node.
+// none fails if a fault remains on the node.
 func (b *faultBench) none(t *testing.T) {
 	t.Helper()
 	for name, client := range b.executor.roles.ByNode {
@@ -126,8 +125,7 @@ func (b *faultBench) none(t *testing.T) {
 	}
 }
 
-// TestFaultsOnNodes does everything that steps can do on nodes to pods of a
-// real mesh.
+// TestFaultsOnNodes does everything that steps can do on nodes to pods of a real mesh.
 func TestFaultsOnNodes(t *testing.T) {
 	b := newFaultBench(t)
 	t.Run("what the node offers", func(t *testing.T) {
@@ -168,7 +166,7 @@ func TestFaultsOnNodes(t *testing.T) {
 		if _, _, err := b.executor.control.list(t.Context()); err != nil {
 			t.Error(err)
 		}
-		// What a run that died took away comes back.
+		// What a dead run took away returns.
 		found, err := b.executor.control.deployments(t.Context())
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%+v, %v", found, err)
@@ -181,8 +179,8 @@ func TestFaultsOnNodes(t *testing.T) {
 		if err != nil || *again[0].Spec.Replicas != *found[0].Spec.Replicas {
 			t.Errorf("%+v, %v", again, err)
 		}
-		// The pod of before may still be there, and be counted, for a moment:
-		// istiod is back once there is one, which stays.
+		// The former pod may still exist, and be counted, for a moment: istiod is back once there
+		// is one that stays.
 		kept := ""
 		for since := time.Now(); time.Since(since) < 2*time.Second; time.Sleep(200 * time.Millisecond) {
 			now := ""
@@ -194,8 +192,8 @@ func TestFaultsOnNodes(t *testing.T) {
 	})
 }
 
-// onlyIstiod is the UID of istiod's pod if its Deployment is as it should be
-// and has one pod, none of which is ending; else "".
+// onlyIstiod returns the UID of istiod's pod if its Deployment is as it should be and has one pod,
+// not terminating; else "".
 func (b *faultBench) onlyIstiod(t *testing.T) string {
 	t.Helper()
 	limited, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
@@ -209,7 +207,7 @@ func (b *faultBench) onlyIstiod(t *testing.T) string {
 	return string(found.Items[0].UID)
 }
 
-// testDeadRunner begins faults whose leases nobody keeps.
+// testDeadRunner begins faults whose leases are not renewed.
 func (b *faultBench) testDeadRunner(t *testing.T) {
 	pod := b.pods(t, faultServer)[0]
 	client, err := b.executor.roles.At(pod.node)
@@ -227,8 +225,8 @@ func (b *faultBench) testDeadRunner(t *testing.T) {
 	}
 }
 
-// testDeadRole kills the fault role while faults stand: the one that
-// Kubernetes starts in its place puts things right.
+// testDeadRole kills the fault role while faults are in force: the replacement that Kubernetes
+// starts reverts them.
 func (b *faultBench) testDeadRole(t *testing.T) {
 	pod, role := b.pods(t, faultServer)[0], b.pods(t, site.RoleFault)[0]
 	client, err := b.executor.roles.At(pod.node)
@@ -237,7 +235,7 @@ func (b *faultBench) testDeadRole(t *testing.T) {
 	f, err := client.Signal(t.Context(), node.SignalRequest{Container: c, Kind: node.KindEnvoy, Signal: node.SignalStop, LeaseMS: 600_000})
 	must.OK(t, err)
 	must.OK(t, must.Err(client.Network(t.Context(), node.NetworkRequest{PodUID: pod.UID, Peers: []string{b.pods(t, faultClient)[0].IP}, Direction: node.In, Cut: true, LeaseMS: 600_000})))
-	// It kills itself, so that its answer may not come.
+	// It kills itself, so its response may not arrive.
 	_, _ = client.Signal(t.Context(), node.SignalRequest{Container: node.Container{PodUID: role.UID, ID: role.containers[site.RoleFault]}, Kind: node.KindWorker, Signal: node.SignalKill})
 	eventually.Within(t, 3*time.Minute, "another role", func() bool {
 		now := b.pods(t, site.RoleFault)
@@ -256,7 +254,7 @@ func (b *faultBench) testDeadRole(t *testing.T) {
 	if _, err := client.List(t.Context()); err == nil {
 		t.Error("it answers without its token")
 	}
-	// Packets flow again: a fault that touches none counts some.
+	// Packets flow again: a fault that affects none still counts some.
 	n := fault.Network{From: faultClient, To: faultServer, Delay: time.Millisecond}
 	b.act(t, &n, time.Second)
 }

@@ -22,7 +22,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Nodes that share a machine count it once each; the sum has it once.
+// Nodes that share a machine each count all of it; the sum has it once.
 func TestMachineOfSeveralNodes(t *testing.T) {
 	for name, c := range map[string]struct {
 		boots map[string]string // by node
@@ -49,9 +49,9 @@ func TestMachineOfSeveralNodes(t *testing.T) {
 	}
 }
 
-// CPU is counted from when the last of several nodes was read first, however late, but for
-// one that came while the timeline ran, and to its end, also where a node lost its last pod
-// long before, or one without any answered late. Clocks of nodes differ.
+// CPU is counted from the first reading of the last of several nodes, however late, except for one
+// that came during the timeline. It is counted to the end, even if a node lost its last pod long
+// before, or one without any answered late. The nodes' clocks differ.
 func TestCountedOfSeveralNodes(t *testing.T) {
 	l := &looks{t: &scenarioTrial{stage: &stage{ahead: map[string]int64{"fast": 3600e9}}}, nodes: map[string]bool{}, machine: [2]map[string]observe.MachineSample{{}, {}}}
 	if got := l.counted(); got != 0 {
@@ -73,8 +73,8 @@ func TestCountedOfSeveralNodes(t *testing.T) {
 	}
 }
 
-// CPU is counted from right before the timeline on: not while nothing happens, which would
-// be taken for what runs without requests.
+// CPU is counted from right before the timeline: an earlier period without activity would count as
+// idle use.
 func TestCountersBeginWithTheTimeline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		zero := time.Now().Add(loadAhead)
@@ -93,8 +93,8 @@ func TestCountersBeginWithTheTimeline(t *testing.T) {
 	})
 }
 
-// counting are the observers of two nodes on which everything has used total, and which
-// answer only if both are asked at once; broken has none to give.
+// counting returns the observers of two nodes on which everything has used total, and which answer
+// only if both are queried at once; broken fails.
 func counting(t *testing.T, total *uint64, broken *string) map[string]observe.Client {
 	meet, out := make(chan bool), map[string]observe.Client{}
 	for _, node := range []string{"a", "b"} {
@@ -127,14 +127,14 @@ func counting(t *testing.T, total *uint64, broken *string) map[string]observe.Cl
 	return out
 }
 
-// looksAt looks at what is at a site.
+// looksAt samples what is at a site.
 func looksAt(at *site.Site) *looks {
 	return &looks{t: &scenarioTrial{stage: &stage{Site: at}, census: &census{}}, cancel: func() {},
 		first: map[string]usage{}, last: map[string]usage{}, away: map[string]bool{}, machine: [2]map[string]observe.MachineSample{{}, {}}, others: map[string]site.Shots{}}
 }
 
-// The first look is that of all nodes, at once: what a pod had used before it, on whichever
-// node, is not of the trial. One that comes later had used nothing.
+// The first sample covers all nodes, at once: what a pod had used before it, on whichever node,
+// does not belong to the trial. A later pod had used nothing.
 func TestFirstLookOfSeveralNodes(t *testing.T) {
 	total, broken := uint64(5e9), ""
 	at := &site.Site{Observers: counting(t, &total, &broken), Control: []site.Pod{{UID: "1", Node: "a"}, {UID: "2", Node: "b"}}}
@@ -162,8 +162,8 @@ func TestFirstLookOfSeveralNodes(t *testing.T) {
 	}
 }
 
-// What was on a node that could not be read at the first look is counted from the next, not
-// from its start, and the trial's CPU is counted for so much less.
+// Pods on a node that could not be read in the first sample count from the next one, not from their
+// start, and the trial's CPU is counted for correspondingly less time.
 func TestFirstLookThatFails(t *testing.T) {
 	total, broken := uint64(5e9), "b"
 	at := &site.Site{Observers: counting(t, &total, &broken), Control: []site.Pod{{UID: "1", Node: "a"}, {UID: "2", Node: "b"}}}
@@ -194,7 +194,7 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// through is an observer whose answers f gives.
+// through returns an observer whose responses f gives.
 func through(f roundTrip) observe.Client {
 	return observe.Client{HTTPClient: &http.Client{Transport: f}, BaseURL: "http://node"}
 }
@@ -204,13 +204,13 @@ func answerOf(shot observe.Snapshot) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(data))}, err
 }
 
-// A node of the lab on which no pod of the trial is makes none invalid, whichever look at it
-// fails: what it used is not the trial's, and the other counts the machine, for the whole time.
-// Who else ran there is looked at first and last, and not known if one of these fails, nor of
-// pods that steps brought there long after the first.
+// A lab node without pods of the trial does not invalidate it, whichever sample of the node fails:
+// its usage is not the trial's, and the other node counts the machine, for the whole time. Other
+// processes there are read first and last, and are unknown if one of these fails, or if steps
+// brought pods there long after the first.
 func TestLooksAtIdleNodeThatFail(t *testing.T) {
 	for name, c := range map[string]struct {
-		fails [2]bool // the first look and the last
+		fails [2]bool // in the first sample and the last
 		comes bool    // whether a pod does, in between
 		asked int
 	}{
@@ -283,8 +283,8 @@ func TestLooksAtIdleNodeThatFail(t *testing.T) {
 	}
 }
 
-// A node without pods of the trial whose observer hangs keeps nobody from looking at the others,
-// nor from their memory: the first look waits for it, and the last, and none in between.
+// A node without pods of the trial whose observer hangs does not prevent readings of the others or
+// of their memory: the first and the last sample wait for it, and none in between.
 func TestLooksBesideIdleNodeThatHangs(t *testing.T) {
 	at, err := site.New(twoNodes{}, nil, "r")
 	must.OK(t, err)

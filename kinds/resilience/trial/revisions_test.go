@@ -27,8 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// toldPlanes is a mesh of two revisions whose control planes say who is connected to
-// them.
+// toldPlanes is a mesh of two revisions whose control planes report their connections.
 type toldPlanes struct {
 	mesh.Mesh
 	says map[*http.Client][]mesh.Connected
@@ -50,7 +49,7 @@ func (m toldPlanes) Connected(_ context.Context, client *http.Client, _ string) 
 	return m.says[client], nil
 }
 
-// movedTrial is a trial of two servers and a client, in a cluster with two istiods.
+// movedTrial returns a trial of two servers and a client, in a cluster with two istiods.
 func movedTrial(t *testing.T, says map[string][]string) *scenarioTrial {
 	t.Helper()
 	plan := studytest.Plan(t, strings.NewReplacer("mesh: linkerd", "mesh: istio", "retries: 2", "connections: 2").Replace(oneService))
@@ -88,13 +87,13 @@ func movedTrial(t *testing.T, says map[string][]string) *scenarioTrial {
 	return out
 }
 
-// Each sidecar is seen where the control planes themselves say it is, clients too; one
-// that is elsewhere is waited for, and then noted as it was.
+// Each sidecar is where the control planes themselves report it, clients too. A misplaced one is
+// awaited, and then recorded as it was.
 func TestSides(t *testing.T) {
 	for name, tt := range map[string]struct {
 		onDefault, onCanary string
 		to                  string // where the servers should be
-		says                string // of what is wrong
+		says                string // part of the error
 	}{
 		"before":            {"bar-1 bar-2 clients-1 other", "", fault.Installed, ""},
 		"moved":             {"clients-1", "bar-1 bar-2", "canary", ""},
@@ -123,7 +122,7 @@ func TestSides(t *testing.T) {
 	}
 }
 
-// A sidecar that has not acknowledged its configuration is connected, but not yet moved.
+// A sidecar that has not acknowledged its configuration is connected, but not moved yet.
 func TestSidesAcknowledge(t *testing.T) {
 	trial := movedTrial(t, map[string][]string{"istiod-default": {"bar-1", "bar-2", "clients-1"}, "istiod-canary": nil})
 	for _, connected := range trial.revisions.mesh.(toldPlanes).says {
@@ -137,8 +136,8 @@ func TestSidesAcknowledge(t *testing.T) {
 	}
 }
 
-// A move labels the namespace and replaces pods in a way that leaves no label of the old
-// revision; its end puts the namespace's labels back as they were, and no others.
+// A move labels the namespace and replaces pods in a way that leaves no label of the old revision.
+// Its end restores the namespace's labels, and no others.
 func TestMove(t *testing.T) {
 	trial := movedTrial(t, map[string][]string{"istiod-default": nil, "istiod-canary": nil})
 	labels := func() map[string]string {
@@ -172,7 +171,7 @@ func TestMove(t *testing.T) {
 	}
 }
 
-// Of two moves that overlap, the first is not proved by what the second one did.
+// If two moves overlap, the first is not proved by the effects of the second.
 func TestMovesOverlap(t *testing.T) {
 	trial := movedTrial(t, map[string][]string{"istiod-default": {"bar-3", "bar-4", "clients-1"}, "istiod-canary": nil})
 	h := newExecutor(t.Context(), trial)

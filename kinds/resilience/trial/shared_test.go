@@ -23,7 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// nodeProxy is a pod of ztunnel.
+// nodeProxy returns a ztunnel pod.
 func nodeProxy(name, node string, ready bool) *corev1.Pod {
 	status := corev1.ConditionFalse
 	if ready {
@@ -40,8 +40,8 @@ func sharedTrial(cluster fakecluster.Cluster) *scenarioTrial {
 	return &scenarioTrial{stage: &stage{Site: &site.Site{Kube: cluster}, say: func(string, ...any) {}}, scene: &scene{mesh: sitetest.Istio()}}
 }
 
-// A restart counts once each of the trial's nodes has another proxy that is ready, however
-// many others have.
+// A restart counts once each of the trial's nodes has a different proxy that is ready, however many
+// others have.
 func TestReplaced(t *testing.T) {
 	a, b := nodeProxy("a", "one", true), nodeProxy("b", "two", true)
 	fresh, slow := nodeProxy("c", "one", true), nodeProxy("d", "two", false)
@@ -71,8 +71,8 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// After a trial those are waited for that Kubernetes replaces: of a restart that had not come
-// to every node not the rest, which is as it is to be.
+// After a trial the pods that Kubernetes replaces are awaited. If a restart had not reached every
+// node, the rest are not, since they are as they should be.
 func TestOutdated(t *testing.T) {
 	untouched, made, killed := *nodeProxy("a", "one", true), *nodeProxy("b", "two", true), *nodeProxy("c", "three", true)
 	ending := *nodeProxy("d", "two", true)
@@ -123,8 +123,8 @@ func TestSettleKilled(t *testing.T) {
 	}
 }
 
-// A node that died in a trial has no new ztunnel when that ends, and the old one's pod for
-// long: nobody waits for it, and the run goes on. A node that lives is waited for.
+// A node that died in a trial has no new ztunnel at the end, and keeps the old one's pod for long:
+// it is not awaited, and the run continues. A living node is awaited.
 func TestOnceGone(t *testing.T) {
 	node := func(name string, ready corev1.ConditionStatus) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}, Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready}}}}
@@ -134,7 +134,7 @@ func TestOnceGone(t *testing.T) {
 	lives := node("one", corev1.ConditionTrue)
 	for name, c := range map[string]struct {
 		cluster []runtime.Object
-		waits   string // the node that is waited for
+		waits   string // the node that is awaited
 		said    string
 	}{
 		"both are replaced":                {[]runtime.Object{fresh, nodeProxy("d", "two", true), lives, node("two", corev1.ConditionTrue)}, "", ""},
@@ -170,8 +170,8 @@ func TestOnceGone(t *testing.T) {
 	}
 }
 
-// A step about some ztunnels is about those of as many nodes, however many pods each has. They
-// need not answer: here nobody could ask them.
+// A step on some ztunnels affects those of that many nodes, however many pods each has. They need
+// not answer: here none can be queried.
 func TestZtunnelsOf(t *testing.T) {
 	var pods []runtime.Object
 	for name, node := range map[string]string{"x": "one", "y": "two", "z": "three"} {
@@ -182,7 +182,7 @@ func TestZtunnelsOf(t *testing.T) {
 		pods = append(pods, pod)
 	}
 	trial := sharedTrial(fakecluster.New(pods...))
-	trial.Kubelets = true // nobody observes, and nobody need
+	trial.Kubelets = true // no observers, and none needed
 	trial.shared.nodes = []string{"one", "three", "two"}
 	trial.census = &census{pods: map[string]*resident{}}
 	for name, node := range map[string]string{"b1": "two", "b2": "two", "b3": "one", "b4": ""} {
@@ -216,7 +216,7 @@ func TestZtunnelsOf(t *testing.T) {
 	}
 }
 
-// Pods of a node that is drained must have somewhere to go.
+// Pods of a drained node must have somewhere to go.
 func TestRoomBeside(t *testing.T) {
 	node := func(name string, cordoned bool) *corev1.Node {
 		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}}, Spec: corev1.NodeSpec{Unschedulable: cordoned},

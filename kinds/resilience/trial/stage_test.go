@@ -73,7 +73,7 @@ func sceneOf(t *testing.T, variant string) *scene {
 	return nil
 }
 
-// What a graph says of a service is what its workers are told.
+// Workers receive what a graph says about their service.
 func TestSceneBehaviour(t *testing.T) {
 	for _, c := range []struct{ variant, front, bar string }{
 		{"drain",
@@ -96,8 +96,8 @@ func TestSceneBehaviour(t *testing.T) {
 	}
 }
 
-// A behaviour is an argument of the worker, with nothing in it that Kubernetes
-// would expand; one that is too long for that is in a ConfigMap.
+// A behaviour is a worker argument, with nothing that Kubernetes would expand. One that is too long
+// is in a ConfigMap.
 func TestSceneBehaviourIsPassedOn(t *testing.T) {
 	for values, inFile := range map[int]bool{10: false, 20_000: true} {
 		s := sceneOf(t, "drain")
@@ -135,9 +135,8 @@ func TestSceneBehaviourIsPassedOn(t *testing.T) {
 	}
 }
 
-// The objects of a graph fit together: Services find their pods and name
-// protocols, pods get their behaviour and a sidecar if they should have one,
-// and everything can be found again to be removed.
+// The objects of a graph fit together: Services find their pods and name protocols, pods get their
+// behaviour and a sidecar if they should have one, and everything can be found again for removal.
 func TestSceneObjects(t *testing.T) {
 	s := sceneOf(t, "drain")
 	deployments, err := s.deployments()
@@ -194,12 +193,12 @@ func TestSceneObjects(t *testing.T) {
 	}
 }
 
-// A study whose steps may make endpoints unready asks them each second, in all its cells;
-// another as often as Kubernetes does, once they have begun.
+// A study whose steps may make endpoints unready probes them each second, in all its cells. Others
+// use Kubernetes' interval once the pods have started.
 func TestProbes(t *testing.T) {
 	for name, c := range map[string]struct {
 		text           string
-		ready, startup int32 // seconds; 0: there is none
+		ready, startup int32 // seconds; 0: none
 	}{
 		"steps":         {twoServices, 1, 0},
 		"skipped steps": {strings.Replace(twoServices, "variants: {drain: {}", "variants: {drain: {skip: 'sale,rotate'}", 1), 1, 0},
@@ -233,7 +232,7 @@ func selects(all []*appsv1.Deployment, selector map[string]string) bool {
 	return false
 }
 
-// All clients together give the rate, and no id is another trial's.
+// All clients together give the rate, and no ID belongs to another trial.
 func TestSceneLoad(t *testing.T) {
 	s := sceneOf(t, "drain")
 	seen := map[string]bool{}
@@ -250,8 +249,8 @@ func TestSceneLoad(t *testing.T) {
 	}
 }
 
-// Levers of the control plane are set only by runs that name any, be it at the
-// level that istiod usually has, and refused where nothing can set them.
+// Only runs that name levers of the control plane set them, even at istiod's usual level, and they
+// are rejected where nothing can set them.
 func TestScenarioSetsControl(t *testing.T) {
 	usual := studytest.Plan(t, twoServices)
 	slow := studytest.Plan(t, strings.Replace(twoServices, "protocol: http2}", "protocol: http2, debounce_after: 2s}", 1))
@@ -292,7 +291,7 @@ func TestScenarioMTLS(t *testing.T) {
 	}
 }
 
-// An announced load has its service made ready before it.
+// Before an announced load its service is prepared.
 func TestAnnounced(t *testing.T) {
 	s := sceneOf(t, "drain")
 	line := announced(s.scenario.Timeline, s.scenario.Graph)
@@ -323,8 +322,8 @@ func newTestCensus() *census {
 	return &census{pods: map[string]*resident{}, slices: map[string]map[string]bool{}, of: map[string]string{}, since: map[string]map[string]int64{}}
 }
 
-// An endpoint's times are its own, whichever is told first, pod or endpoint;
-// an address that another pod gets is that pod's from then on.
+// An endpoint's times are its own, whether the pod or the endpoint is reported first. An address
+// that another pod takes over belongs to that pod from then on.
 func TestCensus(t *testing.T) {
 	c := newTestCensus()
 	at := func(addresses ...string) map[string]bool {
@@ -337,7 +336,7 @@ func TestCensus(t *testing.T) {
 	a, b := podOf("a", "bar", "10.0.0.1", true), podOf("b", "bar", "10.0.0.2", true)
 	a.UID, b.UID = "a", "b"
 	c.onPod(a, false)
-	c.update("bar", "s", at("10.0.0.1", "10.0.0.2"), 100) // b's pod is told of later
+	c.update("bar", "s", at("10.0.0.1", "10.0.0.2"), 100) // b's pod is reported later
 	c.onPod(b, false)
 	c.update("bar", "s", at("10.0.0.2"), 200) // a goes
 	c.update("bar", "s", at("10.0.0.1", "10.0.0.2"), 300)
@@ -363,8 +362,8 @@ func TestCensus(t *testing.T) {
 	}
 }
 
-// A moment is the last second that has ended for all clients: rates of what was answered
-// within it, percentiles of all clients' requests together, as assertions take them.
+// A moment is the last second that has ended for all clients: rates of what was answered within it,
+// and percentiles over all clients' requests together, as in assertions.
 func TestMomentOf(t *testing.T) {
 	buckets := func(ms ...int64) load.Buckets {
 		h := hdrhistogram.NewPacked(1, 60_000_000_000, 3)
@@ -373,8 +372,8 @@ func TestMomentOf(t *testing.T) {
 		}
 		return load.BucketsOf(h)
 	}
-	// One client has few requests, and slow ones: the 99th percentile of each of its
-	// intervals says nothing of all requests.
+	// One client has few, slow requests: the 99th percentile of each of its intervals says nothing
+	// about all requests.
 	few, many := &client{}, &client{}
 	for i := range 25 {
 		s := load.Summary{Index: i, Scheduled: 99, Completed: 99, Answered: 90, P99NS: 1e6}
@@ -395,7 +394,8 @@ func TestMomentOf(t *testing.T) {
 	if !near(m.Latency.At(0.5), 1000) || !near(m.Latency.At(0.9), 1000) || !near(m.Latency.At(0.99), 1000) || !near(m.Latency.At(1), 80000) || m.Answered != m.Latency {
 		t.Errorf("%+v", m)
 	}
-	// A twentieth failed: no request of all is at the 99th percentile, nor is the largest.
+	// A twentieth failed: neither the 99th percentile nor the maximum over all is that of an
+	// answered request.
 	for i := range few.seen {
 		few.seen[i].Scheduled, few.seen[i].Failed = 6, 5
 	}
@@ -418,7 +418,7 @@ func TestMomentOf(t *testing.T) {
 	}
 }
 
-// Of a worker's output only the lines of requests with the trial's ids count.
+// Of a worker's output only the lines of requests with the trial's IDs count.
 func TestReadWorker(t *testing.T) {
 	text := strings.Join([]string{
 		"http     :8080",
@@ -442,7 +442,7 @@ func TestReadWorker(t *testing.T) {
 	}
 }
 
-// Order and stamps do not make another configuration, anything else does.
+// Order and stamps do not make a different configuration; anything else does.
 func TestConfigHash(t *testing.T) {
 	const text = `{"configs":[{"name":"a","version_info":"1","route":{"x":1,"y":[1,2]}},{"name":"b","last_updated":"t"}]}`
 	hash := func(text string) [32]byte {
@@ -482,7 +482,7 @@ func TestRateReached(t *testing.T) {
 			t.Errorf("%d in %v for %v/s: %v, %q", c.sent, c.took, c.rps, got, text)
 		}
 	}
-	// Chance alone is not taken for another rate.
+	// Chance alone does not count as a different rate.
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, rps := range []float64{20, 200, 1000} {
 		missed := 0
@@ -501,8 +501,7 @@ func TestRateReached(t *testing.T) {
 	}
 }
 
-// A version of the sidecar that a step asks for and the lab lacks is refused
-// before anything starts.
+// A sidecar version that a step requests and the lab lacks is rejected before anything starts.
 func TestScenarioUpgrades(t *testing.T) {
 	upgrade := func(service string) *scene {
 		plan := studytest.Plan(t, strings.Replace(twoServices, "certificates: {service: front, do: rotate}", "restart: {service: "+service+", proxy: 9.9.9}", 1))
@@ -541,8 +540,8 @@ func TestDisturbs(t *testing.T) {
 	}
 }
 
-// A look that fails is noted with when one last succeeded; one that fails once
-// is made again, one that fails for long makes the trial worth nothing.
+// A failed sample is recorded with the time of the last success. One that fails once is repeated;
+// one that fails for long invalidates the trial.
 func TestLooksThatFail(t *testing.T) {
 	for name, c := range map[string]struct {
 		fails         func(n int) bool

@@ -19,7 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// oldMesh has ztunnels of Istio 1.29, which it takes for the right ones or not.
+// oldMesh has ztunnels of Istio 1.29, which it accepts or not.
 type oldMesh struct {
 	mesh.Mesh
 	fit bool
@@ -41,9 +41,9 @@ type oldAdmin struct{ mesh.Admin }
 
 func (oldAdmin) Version(context.Context) (string, error) { return "1.29.0", nil }
 
-// A trial of a graph asks the proxies that carry its requests what they are. One that is
-// not to be measured ends the run, whose trials of other cells go well; also one that a step
-// brought, and where another was there for an earlier trial.
+// A graph trial queries the identity of the proxies that carry its requests. One that must not be
+// measured ends the run, even if trials of other cells would succeed, if a step brought it, or if
+// an earlier trial had another.
 func TestUnfitProxy(t *testing.T) {
 	for _, fit := range []bool{true, false} {
 		pod := nodeProxy("a", "one", true)

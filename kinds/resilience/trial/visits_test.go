@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-// graphScene is a scene of ambientServices with another graph, called at front.
+// graphScene returns a scene of ambientServices with another graph, called at front.
 func graphScene(t *testing.T, services string, sets ...string) *scene {
 	t.Helper()
 	at := strings.Index(ambientServices, "graph:")
@@ -24,8 +24,8 @@ func graphScene(t *testing.T, services string, sets ...string) *scene {
 	return s
 }
 
-// What comes to a service is certain where calls are, and otherwise lies between what must
-// be and what can.
+// The number of requests to a service is certain if calls are, and otherwise lies between the
+// minimum and the maximum.
 func TestVisits(t *testing.T) {
 	for name, c := range map[string]struct {
 		services    string
@@ -56,8 +56,8 @@ func TestVisits(t *testing.T) {
 	}
 }
 
-// Requests to each service must have passed ztunnel, a waypoint counts them, and neither is
-// asked for what need not have happened.
+// Requests to each service must have passed ztunnel, a waypoint counts them, and neither must show
+// what need not have happened.
 func TestCarriedByChance(t *testing.T) {
 	const (
 		rare  = "{front: {calls: [{to: back, probability: 1%}]}, back: {}}"
@@ -68,7 +68,7 @@ func TestCarriedByChance(t *testing.T) {
 	for name, c := range map[string]struct {
 		services, payload string
 		of                int64   // requests at the entry, all answered
-		requests          float64 // that come to back
+		requests          float64 // that reach back
 		ambient, waypoint string  // what fails
 	}{
 		"calls weigh what they do, whatever clients send": {known, "64KiB", 500, 500, "", ""},
