@@ -2,22 +2,14 @@ package cli
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
-	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -62,45 +54,6 @@ func checkScopeSums(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	if r.DumpBytes == 0 || owners != r.DumpBytes || types != r.DumpBytes {
 		ts.Fatalf("%d bytes, by owner %d, by type %d", r.DumpBytes, owners, types)
-	}
-}
-
-// Few proxies are read at a time and held, and each is taken in their order.
-func TestInGroups(t *testing.T) {
-	var held, most, reading, side atomic.Int64
-	items, taken := make([]int, 30), []int{}
-	for i := range items {
-		items[i] = i
-	}
-	read := func(i int) (int, error) {
-		side.Store(max(side.Load(), reading.Add(1)))
-		defer reading.Add(-1)
-		most.Store(max(most.Load(), held.Add(1)))
-		time.Sleep(time.Duration(8-i%8) * time.Millisecond) // the last is the first to be done
-		if i == 5 {
-			return 0, errors.New("no answer")
-		}
-		return i, nil
-	}
-	take := func(i int, err error) error {
-		held.Add(-1)
-		if err != nil {
-			i = -1
-		}
-		if taken = append(taken, i); i == 20 {
-			return errors.New("enough")
-		}
-		return nil
-	}
-	if err := inGroups(items, 8, read, take); err == nil || err.Error() != "enough" {
-		t.Error(err)
-	}
-	want := append([]int{0, 1, 2, 3, 4, -1}, items[6:21]...)
-	if !slices.Equal(taken, want) {
-		t.Errorf("%v, want %v", taken, want)
-	}
-	if most.Load() > 8 || side.Load() < 2 {
-		t.Errorf("%d were held, %d were read at a time", most.Load(), side.Load())
 	}
 }
 
@@ -180,25 +133,5 @@ func TestHugeDumpTakesLittleMemory(t *testing.T) {
 		if err != nil || json.Unmarshal(stdout.Bytes(), &r) != nil || r.DumpBytes != dump.made {
 			t.Errorf("%v: %s; %d of %d bytes", err, stderr.String(), r.DumpBytes, dump.made)
 		}
-	}
-}
-
-// A ztunnel among a lab's proxies is read, and not asked for the clusters that it has not.
-func TestReadProxyOfZtunnel(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/config_dump" {
-			http.NotFound(w, r)
-			return
-		}
-		http.ServeFile(w, r, "../advise/scope/testdata/ztunnel.json")
-	}))
-	defer server.Close()
-	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
-	}}}
-	f := scopeFlags{stats: true}
-	p, err := readProxy(t.Context(), client, "istio-system/ztunnel-a", f, scope.Options{})
-	if err != nil || p.Kind != scope.NodeZtunnel || p.Resources == 0 {
-		t.Errorf("%+v, %v", p, err)
 	}
 }

@@ -100,7 +100,7 @@ func (g callGraph) cost() cost {
 		var answer struct {
 			Allocated string `json:"allocated"`
 		}
-		err := getAdmin(g.t.Context(), dialer.Client(namespace, pod, 15000), "/memory", func(r io.Reader) error { return json.NewDecoder(r).Decode(&answer) })
+		err := app.GetAdmin(g.t.Context(), dialer.Client(namespace, pod, 15000), "/memory", func(r io.Reader) error { return json.NewDecoder(r).Decode(&answer) })
 		bytes, failed := strconv.ParseInt(answer.Allocated, 10, 64)
 		err = errors.Join(err, failed)
 		must.OK(g.t, err)

@@ -1,39 +1,16 @@
 package cli
 
 import (
-	"cmp"
 	"context"
-	"fmt"
-	"io"
-	"net/http"
-	"slices"
-	"strings"
-	"sync"
-	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/advise/scope"
-	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/app"
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/rights"
-	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// scopeTimeout bounds the reading of one proxy's configuration.
-const scopeTimeout = 2 * time.Minute
-
-// proxiesAtATime is how many proxies of a lab are read at a time, and held.
-const proxiesAtATime = 8
-
-// labProxies reads the configuration of the running proxies, some at a time, and has each
-// taken in their order. A proxy that cannot be read is a note, unless none can.
+// labProxies reads the configuration of a lab's running proxies; see [app.Proxies].
 func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, take func(scope.Proxy) error) (notes []string, err error) {
 	config, err := f.where().Config(ctx, app.Rights(app.Places([]string{study.MeshIstio}, f.namespace), rights.Reach, rights.Scope))
 	if err != nil {
@@ -43,148 +20,9 @@ func labProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options, ta
 	if err != nil {
 		return nil, err
 	}
-	list, err := kube.CoreV1().Pods(f.namespace).List(ctx, metav1.ListOptions{LabelSelector: f.selector, FieldSelector: "status.phase=Running"})
-	if err != nil {
-		return nil, fmt.Errorf("list the lab's pods: %w", err)
-	}
-	if f.filters == "" {
-		var note string
-		if o.Filters, note = labFilters(ctx, kube); note != "" {
-			notes = append(notes, note)
-		}
-	}
-	sidecars := app.Istio().Proxies(record.PlaceSidecar)
-	pods := slices.DeleteFunc(list.Items, func(pod corev1.Pod) bool { return !hasProxy(pod, sidecars.Containers) })
-	slices.SortFunc(pods, func(a, b corev1.Pod) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	if f.choose != nil {
-		pods = f.choose(pods)
-	}
-	if len(pods) == 0 {
-		return nil, errs.WithHint(fmt.Errorf("no running pod with a sidecar"), "look with: kubectl get pods --all-namespaces")
-	}
-	if f.proxies > 0 && len(pods) > f.proxies {
-		notes = append(notes, fmt.Sprintf("%d of %d proxies were read; --proxies 0 reads all", f.proxies, len(pods)))
-		pods = pods[:f.proxies]
-	}
 	line := newProgress(env.Stderr)
 	defer line.Clear()
-	line.Say("reading %s", words.Plural(len(pods), "sidecar"))
-	read := func(pod corev1.Pod) (scope.Proxy, error) {
-		dialer := lab.NewDialer(config) // its line ends with it: there may be thousands
-		defer dialer.Close()
-		return readProxy(ctx, dialer.Client(pod.Namespace, pod.Name, sidecars.AdminPort), pod.Namespace+"/"+pod.Name, f, o)
-	}
-	asked, had := 0, 0
-	var last error
-	err = inGroups(pods, proxiesAtATime, read, func(p scope.Proxy, failure error) error {
-		asked++
-		line.Say("read %d of %s", asked, words.Plural(len(pods), "sidecar"))
-		switch {
-		case ctx.Err() != nil:
-			return ctx.Err()
-		case failure != nil:
-			last = failure
-			notes = append(notes, fmt.Sprintf("not read: %v", failure))
-			return nil
-		}
-		had++
-		return take(p)
-	})
-	if err == nil && had == 0 {
-		err = last
-	}
-	return notes, err
-}
-
-// inGroups reads items, some at a time, and has each taken, in their order, before the
-// next ones are read: no more are held.
-func inGroups[T, V any](items []T, some int, read func(T) (V, error), take func(V, error) error) error {
-	for group := range slices.Chunk(items, some) {
-		values, failures := make([]V, len(group)), make([]error, len(group))
-		var wait sync.WaitGroup
-		for i, item := range group {
-			wait.Go(func() { values[i], failures[i] = read(item) })
-		}
-		wait.Wait()
-		for i := range group {
-			if err := take(values[i], failures[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
-// labFilters lists the mesh's EnvoyFilters. Where that may not be done, what
-// they add stays unattributed, and the note says so.
-func labFilters(ctx context.Context, kube kubernetes.Interface) (scope.Filters, string) {
-	body, err := kube.CoreV1().RESTClient().Get().AbsPath("/apis/networking.istio.io/v1alpha3/envoyfilters").Stream(ctx)
-	if apierrors.IsNotFound(err) {
-		return nil, "" // there is no such kind of object
-	}
-	if err == nil {
-		defer body.Close()
-		var filters scope.Filters
-		if filters, err = scope.ReadFilters(body); err == nil {
-			return filters, ""
-		}
-	}
-	return nil, fmt.Sprintf("EnvoyFilters could not be listed, so that what they add is unattributed: %v", err)
-}
-
-// hasProxy also finds sidecars that run as init containers.
-func hasProxy(pod corev1.Pod, names []string) bool {
-	for _, containers := range [][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
-		for _, c := range containers {
-			if slices.Contains(names, c.Name) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-func readProxy(ctx context.Context, client *http.Client, name string, f scopeFlags, o scope.Options) (p scope.Proxy, err error) {
-	defer client.CloseIdleConnections()
-	ctx, cancel := context.WithTimeout(ctx, scopeTimeout)
-	defer cancel()
-	err = getAdmin(ctx, client, "/config_dump?include_eds", func(r io.Reader) error {
-		p, err = scope.ReadDump(r, name, o)
-		return err
-	})
-	if err == nil && p.Kind == scope.NodeZtunnel {
-		return p, nil // it has no clusters
-	}
-	if err == nil && f.stats {
-		err = getAdmin(ctx, client, "/clusters?format=json", func(r io.Reader) error {
-			calls, err := scope.ReadCalls(r)
-			p.SetCalls(calls)
-			return err
-		})
-	}
-	if err != nil {
-		return p, fmt.Errorf("proxy of pod %s: %w", name, err)
-	}
-	return p, nil
-}
-
-// getAdmin streams an answer of an Envoy's admin interface, which an
-// observe.EnvoyAdmin would hold whole.
-func getAdmin(ctx context.Context, client *http.Client, path string, f func(io.Reader) error) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://pod"+path, nil)
-	if err != nil {
-		return err
-	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
-		return fmt.Errorf("%s: %s: %s", path, resp.Status, strings.TrimSpace(string(text)))
-	}
-	return f(resp.Body)
+	read := app.Proxies{Namespace: f.namespace, Selector: f.selector, Most: f.proxies, Stats: f.stats, Choose: f.choose,
+		Say: func(text string) { line.Say("%s", text) }, Dial: app.DialEach(config)}
+	return read.Read(ctx, kube, o, take)
 }
