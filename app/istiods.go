@@ -58,9 +58,9 @@ type Istiods struct {
 	clients map[string]*http.Client
 }
 
-// Open reaches the istiods, for a feature.
-func (f Istiod) Open(ctx context.Context, feature string) (*Istiods, error) {
-	config, err := f.Config(ctx, "", feature)
+// Open reaches the istiods, for some features.
+func (f Istiod) Open(ctx context.Context, features ...string) (*Istiods, error) {
+	config, err := f.Config(ctx, "", features...)
 	if err != nil {
 		return nil, err
 	}

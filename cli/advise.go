@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -14,9 +13,10 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/advice/gather"
+	"github.com/meshtrial/meshtrial/advise/advice/variables"
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
-	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
@@ -198,78 +198,27 @@ func showAdvice(env *Env, f adviseFlags, all []*advice.Evidence, notes ...string
 }
 
 // adviseLive watches a running istiod; it reads only.
-func adviseLive(ctx context.Context, env *Env, f adviseFlags) (err error) {
+func adviseLive(ctx context.Context, env *Env, f adviseFlags) error {
 	from, err := f.Open(ctx, rights.Advise)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	e := &advice.Evidence{Source: "istiod of " + f.Lab + " lab, namespace " + f.Namespace,
-		Facts: map[*advice.Quantity]float64{}}
-	version, err := from.Settings(ctx, e)
-	if err != nil {
-		return err
-	}
-	var note string
-	if e.Known, note, err = askIstiod(ctx, f.istiod, version, e.Levers[controlplane.FactorIstiod]); err != nil {
-		return err
-	}
-	dir, err := os.MkdirTemp("", "meshtrial-advise-")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	recorder, err := signals.OpenRecorder(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, recorder.Close()) }()
-	watching, stop := context.WithCancel(ctx)
-	defer stop() // ends the watches of writes with this function
-	locks, writes := from.WatchLocks(ctx), from.WatchWrites(watching)
-	first, last, problems, err := watchFor(ctx, env, &signals.Scraper{Recorder: recorder, Discover: from.Targets},
-		f.interval, f.duration)
-	if err != nil {
-		return err
-	}
-	locks(ctx, e)
-	writes(e)
-	if err := f.proxies(ctx, env, from, e); err != nil {
-		return err
-	}
-	e.WindowS = last.Sub(first).Seconds()
-	o := signals.Options{Window: last.Sub(first).Truncate(time.Millisecond) + time.Millisecond}
-	if e.Metrics, err = gather.Metrics(ctx, recorder.Source(), o, last); err != nil {
-		return err
-	}
-	return showAdvice(env, f, []*advice.Evidence{e}, append(problems, note)...)
-}
-
-// watchFor scrapes for a time; first and last are its first and last reading.
-func watchFor(ctx context.Context, env *Env, s *signals.Scraper, interval, length time.Duration) (
-	first, last time.Time, problems []string, err error) {
-	watching, cancel := context.WithTimeout(ctx, length)
-	defer cancel()
 	line := newProgress(env.Stderr)
 	defer line.Clear()
-	err = s.Run(watching, interval, func(at time.Time, now []string) error {
-		if first.IsZero() {
-			first = at
-		}
-		last = at
-		line.Say("watching istiod for %s", length)
-		for _, p := range now {
-			if note := "not read: " + p; !slices.Contains(problems, note) {
-				problems = append(problems, note)
-			}
-		}
-		return nil
-	})
-	switch {
-	case ctx.Err() != nil:
-		return first, last, problems, context.Cause(ctx)
-	case err == nil && !last.After(first):
-		err = errs.WithHint(fmt.Errorf("nothing was read twice in %s", length), "give --duration more time")
+	seen, err := from.Watch(ctx, app.IstiodWatch{Interval: f.interval, Duration: f.duration, Ask: f.ask,
+		Say: func(text string) { line.Say("%s", text) }})
+	if err != nil {
+		return err
 	}
-	return first, last, problems, err
+	line.Clear()
+	if err := f.proxies(ctx, env, from, seen.Evidence); err != nil {
+		return err
+	}
+	return showAdvice(env, f, []*advice.Evidence{seen.Evidence}, seen.Problems...)
+}
+
+// ask asks the istiod that --istiod names for its settings; see [askIstiod].
+func (f *adviseFlags) ask(ctx context.Context, version, image string) (*variables.Known, string, error) {
+	return askIstiod(ctx, f.istiod, version, image)
 }

@@ -1,0 +1,103 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/advice/gather"
+	"github.com/meshtrial/meshtrial/advise/advice/variables"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/observe/signals"
+)
+
+// IstiodWatch says how a running istiod is watched.
+type IstiodWatch struct {
+	Interval, Duration time.Duration
+	// Ask asks the program of an istiod for its settings, by its version and its image; the note
+	// says why it could not be asked.
+	Ask func(ctx context.Context, version, image string) (known *variables.Known, note string, err error)
+	Say func(text string) // told of progress
+}
+
+// IstiodSeen is what a watch saw of a running istiod.
+type IstiodSeen struct {
+	Version  string
+	Evidence *advice.Evidence
+	Signals  signals.Reading // over the whole watch
+	Problems []string        // what could not be read
+}
+
+// Watch reads how istiod is set up and watches its metrics, its locks and who writes what.
+func (i *Istiods) Watch(ctx context.Context, w IstiodWatch) (seen IstiodSeen, err error) {
+	e := &advice.Evidence{Source: "istiod of " + i.Lab + " lab, namespace " + i.Namespace,
+		Facts: map[*advice.Quantity]float64{}}
+	seen.Evidence = e
+	if seen.Version, err = i.Settings(ctx, e); err != nil {
+		return seen, err
+	}
+	var note string
+	if e.Known, note, err = w.Ask(ctx, seen.Version, e.Levers[controlplane.FactorIstiod]); err != nil {
+		return seen, err
+	}
+	dir, err := os.MkdirTemp("", "meshtrial-watch-")
+	if err != nil {
+		return seen, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	recorder, err := signals.OpenRecorder(dir)
+	if err != nil {
+		return seen, err
+	}
+	defer func() { err = errors.Join(err, recorder.Close()) }()
+	watching, stop := context.WithCancel(ctx)
+	defer stop() // ends the watches of writes with this function
+	locks, writes := i.WatchLocks(ctx), i.WatchWrites(watching)
+	first, last, problems, err := w.scrape(ctx, &signals.Scraper{Recorder: recorder, Discover: i.Targets})
+	if err != nil {
+		return seen, err
+	}
+	locks(ctx, e)
+	writes(e)
+	e.WindowS = last.Sub(first).Seconds()
+	o := signals.Options{Window: last.Sub(first).Truncate(time.Millisecond) + time.Millisecond}
+	if e.Metrics, err = gather.Metrics(ctx, recorder.Source(), o, last); err != nil {
+		return seen, err
+	}
+	if seen.Signals, err = signals.Read(ctx, recorder.Source(), o, last); err != nil {
+		return seen, err
+	}
+	seen.Signals.Source, seen.Problems = e.Source, append(problems, note)
+	return seen, nil
+}
+
+// scrape scrapes for the time of the watch; first and last are its first and last reading.
+func (w IstiodWatch) scrape(ctx context.Context, s *signals.Scraper) (first, last time.Time, problems []string, err error) {
+	watching, cancel := context.WithTimeout(ctx, w.Duration)
+	defer cancel()
+	err = s.Run(watching, w.Interval, func(at time.Time, now []string) error {
+		if first.IsZero() {
+			first = at
+		}
+		last = at
+		w.Say(fmt.Sprintf("watching istiod for %s", w.Duration))
+		for _, p := range now {
+			if note := "not read: " + p; !slices.Contains(problems, note) {
+				problems = append(problems, note)
+			}
+		}
+		return nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return first, last, problems, context.Cause(ctx)
+	case err == nil && !last.After(first):
+		err = errs.WithHint(fmt.Errorf("nothing was read twice in %s", w.Duration), "give --duration more time")
+	}
+	return first, last, problems, err
+}
