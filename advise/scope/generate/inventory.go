@@ -41,7 +41,7 @@ type service struct {
 	Host
 	object   scope.Owner
 	ports    int
-	tcp      bool // has a port whose requests the mesh cannot tell apart
+	tcp      []int // ports whose requests the mesh cannot tell apart
 	headless bool
 	// direct says that its endpoints are wherever callers connect to (ORIGINAL_DST) or what DNS returns:
 	// proxies drop the counters of those that are gone.
@@ -104,6 +104,7 @@ type Inventory struct {
 	born        map[Workload]time.Time // when what makes their pods was made
 	configured  bool                   // the mesh's configuration was read
 	read        map[string]bool
+	objects     map[string]map[string]bool // names of what was read, by kind
 	controllers []controller
 
 	exports, routeExports []string // by default, of Services and of VirtualServices
@@ -114,7 +115,7 @@ func NewInventory() *Inventory {
 	return &Inventory{Domain: "cluster.local", Root: "istio-system", outbound: "ALLOW_ANY",
 		namespaces: map[string]map[string]string{}, services: map[Host]*service{}, byName: map[string][]Host{},
 		workloads: map[Workload]*pods{}, within: map[string][]Workload{}, pods: map[Workload]Workload{},
-		endpoints: map[string][]endpoint{}, rules: map[scope.Owner]string{}, read: map[string]bool{},
+		endpoints: map[string][]endpoint{}, objects: map[string]map[string]bool{}, rules: map[scope.Owner]string{}, read: map[string]bool{},
 		machines: map[string]int{}, born: map[Workload]time.Time{}}
 }
 
@@ -124,6 +125,24 @@ func (inv *Inventory) Has(kind string) bool {
 		return inv.configured
 	}
 	return inv.read[kind]
+}
+
+// Objects are how many objects of each kind were read.
+func (inv *Inventory) Objects() map[string]int {
+	out := map[string]int{}
+	for kind := range inv.read {
+		out[kind] = len(inv.objects[kind])
+	}
+	return out
+}
+
+// Calls says of a host, as a proxy's cluster names it, whether connections to its port are all that
+// proxies count, and whether a route that holds for sidecars decides by what is in a request.
+func (inv *Inventory) Calls(host string, port int) (connections, routed bool) {
+	for _, h := range inv.byName[strings.ToLower(host)] {
+		connections = connections || slices.Contains(inv.services[h].tcp, port)
+	}
+	return connections, slices.ContainsFunc(inv.virtual, func(v virtualService) bool { return v.mesh && v.http && slices.Contains(v.hosts, host) })
 }
 
 // AddProxy adds a proxy's workload and the hosts in its configuration, unless lists of pods and services

@@ -213,13 +213,13 @@ func (g *generator) newest() time.Time {
 func (g *generator) blind(w Workload, s *service) bool {
 	seen := g.obs.seen[w]
 	sees := seen != nil && seen.sources&(Counters|Declared|g.obs.tcp) != 0
-	if !sees && (s.tcp || s.headless || strings.HasPrefix(s.Name, "*")) {
+	if !sees && (len(s.tcp) > 0 || s.headless || strings.HasPrefix(s.Name, "*")) {
 		return true
 	}
 	if !s.direct && !g.replaced(s) || seen == nil || seen.sources&Declared != 0 {
 		return false
 	}
-	if s.tcp {
+	if len(s.tcp) > 0 {
 		return seen.sources&g.obs.tcp&^Counters == 0
 	}
 	return seen.sources&^Counters == 0

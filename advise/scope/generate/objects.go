@@ -89,20 +89,8 @@ const (
 // objects do not name theirs. Other kinds are skipped.
 func (inv *Inventory) Read(r io.Reader, kind string) error {
 	err := scope.ReadObjects(r, func(listed string, raw json.RawMessage) error {
-		var o object
-		if err := json.Unmarshal(raw, &o); err != nil {
-			return err
-		}
-		o.Kind = cmp.Or(o.Kind, listed, kind)
-		read := readers[o.Kind]
-		if read == nil {
-			return nil
-		}
-		inv.read[o.Kind] = true
-		if err := read(inv, o); err != nil {
-			return fmt.Errorf("%s %s/%s: %w", o.Kind, o.Metadata.Namespace, o.Metadata.Name, err)
-		}
-		return nil
+		_, err := inv.Add(cmp.Or(listed, kind), raw)
+		return err
 	})
 	if kind != "" {
 		inv.read[kind] = true // also where there is none
@@ -112,6 +100,28 @@ func (inv *Inventory) Read(r io.Reader, kind string) error {
 			"list them with: kubectl get "+Kinds+" -A -o json; and, where there is the Gateway API, "+routes)
 	}
 	return nil
+}
+
+// Add adds an object, and returns its kind: kind is that of its list, for one that does not name its own.
+func (inv *Inventory) Add(kind string, raw json.RawMessage) (string, error) {
+	var o object
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return "", err
+	}
+	o.Kind = cmp.Or(o.Kind, kind)
+	read := readers[o.Kind]
+	if read == nil {
+		return o.Kind, nil
+	}
+	inv.read[o.Kind] = true
+	if inv.objects[o.Kind] == nil {
+		inv.objects[o.Kind] = map[string]bool{}
+	}
+	inv.objects[o.Kind][o.Metadata.Namespace+"/"+o.Metadata.Name] = true
+	if err := read(inv, o); err != nil {
+		return o.Kind, fmt.Errorf("%s %s/%s: %w", o.Kind, o.Metadata.Namespace, o.Metadata.Name, err)
+	}
+	return o.Kind, nil
 }
 
 // field decodes a part of an object and names it in errors.
@@ -291,6 +301,8 @@ type port struct {
 	Name        string `json:"name"`
 	Protocol    string `json:"protocol"`
 	AppProtocol string `json:"appProtocol"`
+	Port        int    `json:"port"`   // of a Service
+	Number      int    `json:"number"` // of a ServiceEntry
 }
 
 // requests are protocols of which proxies count requests.
@@ -306,6 +318,16 @@ func tcp(p port) bool {
 	return !slices.ContainsFunc([]string{p.AppProtocol, name, p.Protocol}, func(word string) bool { return requests[strings.ToLower(word)] })
 }
 
+// tcpPorts are the numbers of the ports of which proxies count connections alone.
+func tcpPorts(ports []port) (out []int) {
+	for _, p := range ports {
+		if tcp(p) {
+			out = append(out, cmp.Or(p.Port, p.Number))
+		}
+	}
+	return out
+}
+
 func (inv *Inventory) readService(o object) error {
 	var spec struct {
 		Type         string            `json:"type"`
@@ -319,7 +341,7 @@ func (inv *Inventory) readService(o object) error {
 	}
 	h := Host{o.Metadata.Namespace, serviceHost(o.Metadata.Name, o.Metadata.Namespace, inv.Domain)}
 	headless := spec.ClusterIP == "None"
-	s := service{Host: h, object: o.owner(), ports: len(spec.Ports), tcp: slices.ContainsFunc(spec.Ports, tcp),
+	s := service{Host: h, object: o.owner(), ports: len(spec.Ports), tcp: tcpPorts(spec.Ports),
 		headless: headless, direct: headless, selector: spec.Selector}
 	if spec.Type == "ExternalName" {
 		s.external, s.alias = true, strings.TrimSuffix(strings.ToLower(spec.ExternalName), ".")
@@ -347,7 +369,7 @@ func (inv *Inventory) readEntry(o object) error {
 	staying := spec.Resolution == "STATIC" || spec.Resolution == "DNS_ROUND_ROBIN"
 	for _, host := range spec.Hosts {
 		inv.addService(service{Host: Host{o.Metadata.Namespace, host}, // in its own case, as istiod compares it
-			object: o.owner(), ports: len(spec.Ports), exportTo: spec.ExportTo, direct: !staying, tcp: slices.ContainsFunc(spec.Ports, tcp)})
+			object: o.owner(), ports: len(spec.Ports), exportTo: spec.ExportTo, direct: !staying, tcp: tcpPorts(spec.Ports)})
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ type virtualService struct {
 	hosts, to []string // full names
 	exportTo  []string
 	mesh      bool          // holds for sidecars, not at gateways alone
+	http      bool          // decides by what is in requests
 	delegates []scope.Owner // VirtualServices whose routes are its own
 	entries   []scope.Owner // ServiceEntries whose hosts are its own
 	// gateway says that it is of the Gateway API: its host is let in as a Service's is.
@@ -53,7 +54,8 @@ func (inv *Inventory) readVirtual(o object) error {
 	if err := cmp.Or(field(o.Spec, "spec", &spec), field(o.Spec, "spec", &tree)); err != nil {
 		return err
 	}
-	v := virtualService{owner: o.owner(), exportTo: spec.ExportTo, mesh: len(spec.Gateways) == 0 || slices.Contains(spec.Gateways, "mesh")}
+	v := virtualService{owner: o.owner(), exportTo: spec.ExportTo, http: len(spec.HTTP) > 0,
+		mesh: len(spec.Gateways) == 0 || slices.Contains(spec.Gateways, "mesh")}
 	for _, host := range spec.Hosts {
 		v.hosts = append(v.hosts, inv.full(host, o.Metadata.Namespace))
 	}
@@ -88,7 +90,7 @@ func (inv *Inventory) readRoute(o object) error {
 	if err := cmp.Or(field(o.Spec, "spec", &spec), field(o.Spec, "spec", &tree)); err != nil {
 		return err
 	}
-	v := virtualService{owner: o.owner(), gateway: true}
+	v := virtualService{owner: o.owner(), gateway: true, http: o.Kind == "HTTPRoute" || o.Kind == "GRPCRoute"}
 	for _, p := range spec.Parents {
 		of := cmp.Or(p.Namespace, o.Metadata.Namespace)
 		switch {
