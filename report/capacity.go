@@ -193,15 +193,7 @@ func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 		ScaleFor("s", m.DebounceAfter).Value(m.DebounceAfter), ScaleFor("s", m.DebounceMax).Value(m.DebounceMax)))
 	outside(t, p.Outside)
 	t.line("")
-	table := Table{Columns: []Column{{Head: "what"}, {Head: fmt.Sprintf("predicted (%.0f%% interval)", 100*p.Level), Right: true}, {Head: "what it is", Keep: 1}}}
-	for _, o := range p.Outputs {
-		value := spanned(o.Unit, o.Interval)
-		if p.Pairs == 0 && (o.Name == model.OutConvergenceP50 || o.Name == model.OutConvergenceP99) {
-			value = "–"
-		}
-		table.Rows = append(table.Rows, []Text{{S: capacityWords[o.Name]}, {S: value}, {S: o.Meaning}})
-	}
-	t.table(table)
+	t.table(predictionTable(p))
 	t.line("")
 	if p.Pairs == 0 {
 		t.wrap("", "No proxy needed any of the changes that were simulated: how long they take is not known.")
@@ -227,6 +219,19 @@ func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 	}
 	t.list("Assumed, since the runs do not tell", p.Assumed)
 	return t.writeTo(w)
+}
+
+// predictionTable has a row for each output.
+func predictionTable(p *model.Prediction) Table {
+	table := Table{Columns: []Column{{Head: "what"}, {Head: fmt.Sprintf("predicted (%.0f%% interval)", 100*p.Level), Right: true}, {Head: "what it is", Keep: 1}}}
+	for _, o := range p.Outputs {
+		value := spanned(o.Unit, o.Interval)
+		if p.Pairs == 0 && (o.Name == model.OutConvergenceP50 || o.Name == model.OutConvergenceP99) {
+			value = "–"
+		}
+		table.Rows = append(table.Rows, []Text{{S: capacityWords[o.Name]}, {S: value}, {S: o.Meaning}})
+	}
+	return table
 }
 
 // outside says how far a mesh lies from what was measured.

@@ -10,7 +10,11 @@ import (
 
 // renderMarkdown writes a report for a pull request or a wiki.
 func renderMarkdown(w io.Writer, k Kind, f record.Findings, _ Options) error {
-	d := k.page(f)
+	return drawMarkdown(w, k.page(f))
+}
+
+// drawMarkdown writes a page for a pull request or a wiki.
+func drawMarkdown(w io.Writer, d Page) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n\n", markdown(d.Title))
 	if d.Question != "" {

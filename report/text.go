@@ -14,7 +14,12 @@ const defaultWidth = 100
 
 // renderText writes a report for a terminal.
 func renderText(w io.Writer, k Kind, f record.Findings, opt Options) error {
-	p, t := k.page(f), newText(opt)
+	return drawText(w, k.page(f), opt)
+}
+
+// drawText writes a page for a terminal.
+func drawText(w io.Writer, p Page, opt Options) error {
+	t := newText(opt)
 	t.line(t.paint(StyleStrong, clean(p.Title)))
 	if p.Question != "" {
 		t.wrap("", clean(p.Question))

@@ -22,7 +22,7 @@ func WriteText(w io.Writer, r Report, all bool) error {
 		fmt.Fprintf(&b, "%s\n", wrapped("  note      ", n))
 	}
 	for i, j := range r.Advice {
-		fmt.Fprintf(&b, "\n%d. %s  (%s, confidence %s)\n", i+1, j.Title, j.Rule, confidence(j.Confidence))
+		fmt.Fprintf(&b, "\n%d. %s  (%s, confidence %s)\n", i+1, j.Title, j.Rule, j.Sure())
 		j.write(&b)
 	}
 	if len(r.Advice) == 0 {
@@ -76,9 +76,9 @@ func (r Report) counts() string {
 		len(r.Advice)+len(r.RuledOut)+len(r.Undecided), len(r.Advice), len(r.RuledOut), len(r.Undecided))
 }
 
-// confidence is a confidence in a word.
-func confidence(c float64) string {
-	switch {
+// Sure is the confidence in a word.
+func (j Judgement) Sure() string {
+	switch c := j.Confidence; {
 	case c >= 0.9:
 		return "high"
 	case c >= 0.6:
@@ -105,7 +105,7 @@ func (j Judgement) write(b *strings.Builder) {
 		s.write(b)
 	}
 	if e := j.Expect; e != nil {
-		fmt.Fprintf(b, "%s\n", wrapped("   expect   ", e.text()))
+		fmt.Fprintf(b, "%s\n", wrapped("   expect   ", e.Text()))
 	}
 	fmt.Fprintf(b, "%s\n%s\n%s\n", wrapped("   risk     ", j.Risk), wrapped("   back     ", j.Back),
 		wrapped("   source   ", strings.Join(j.Sources, "; ")))
@@ -131,7 +131,8 @@ func (j Judgement) reasons() string {
 	return strings.Join(out, "; ")
 }
 
-func (e *Expected) text() string {
+// Text writes what is expected.
+func (e *Expected) Text() string {
 	return fmt.Sprintf("%s: %s now, %s to %s then (%s)", e.Of, spell(e.Now, e.Unit), spell(e.Low, e.Unit),
 		spell(e.High, e.Unit), e.From)
 }
@@ -156,7 +157,7 @@ func (s Step) write(b *strings.Builder) {
 		}
 	}
 	if s.Expect != nil {
-		fmt.Fprintf(b, "%s\n", wrapped("            expect: ", s.Expect.text()))
+		fmt.Fprintf(b, "%s\n", wrapped("            expect: ", s.Expect.Text()))
 	}
 	if s.Back != "" {
 		fmt.Fprintf(b, "%s\n", wrapped("            back: ", s.Back))
@@ -205,6 +206,11 @@ func (r Report) writeUndecided(b *strings.Builder) {
 	for _, what := range order {
 		fmt.Fprintf(b, "%s\n", wrapped("  - ", strings.Join(rules[what], ", ")+": "+what))
 	}
+}
+
+// Seen are the quantities that it rests on.
+func (j Judgement) Seen() string {
+	return strings.TrimSuffix(strings.TrimPrefix(values(j.Evidence), " ("), ")")
 }
 
 // values writes quantities in brackets behind a sentence; "" for none.

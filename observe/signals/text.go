@@ -35,7 +35,7 @@ func WriteTable(w io.Writer, r Reading) error {
 			group = v.Group
 			fmt.Fprintf(&b, "\n%s\n", strings.ToUpper(groupTitles[group]))
 		}
-		fmt.Fprintf(t, "  %s\t%s\n", v.Title, v.describe())
+		fmt.Fprintf(t, "  %s\t%s\n", v.Title, v.Describe())
 	}
 	t.Flush()
 	if len(r.Alerts) > 0 {
@@ -67,17 +67,17 @@ func writeFamily(w io.Writer, r Reading, f family) {
 		fmt.Fprintf(w, "\tno data\n")
 		return
 	}
-	fmt.Fprintf(w, "\t%s", mean.describe())
+	fmt.Fprintf(w, "\t%s", mean.Describe())
 	for _, q := range record.Percentiles() {
 		v, _ := r.Find(f.key + "_" + q.Name())
-		fmt.Fprintf(w, "\t%s", v.describe())
+		fmt.Fprintf(w, "\t%s", v.Describe())
 	}
 	fmt.Fprintln(w)
 }
 
-// describe formats the value with its unit and parts, or says why there is
+// Describe formats the value with its unit and parts, or says why there is
 // none.
-func (v Value) describe() string {
+func (v Value) Describe() string {
 	switch {
 	case v.Status == StatusMissing:
 		return "missing: " + strings.Join(v.Missing, ", ")
@@ -185,7 +185,7 @@ func Line(r Reading) string {
 			return label + " missing"
 		}
 		v.Parts = nil
-		return label + " " + v.describe()
+		return label + " " + v.Describe()
 	}
 	text := strings.Join([]string{
 		time.UnixMilli(r.AtMS).Format(time.TimeOnly),
