@@ -31,7 +31,7 @@ var (
 	send = define(Quantity{Name: "send", Unit: seconds, Measure: duringChanges,
 		Words: "sending, of a proxy's turn, mean",
 		Query: perCount("pilot_xds_send_time", "pilot_proxy_convergence_time")})
-	replicas = define(Quantity{Name: "replicas", Measure: readMetrics,
+	replicas = define(Quantity{Name: QuantityReplicas, Measure: readMetrics,
 		Words: "istiod's replicas",
 		Lever: controlplane.FactorIstiodReplicas, Query: "count(process_start_time_seconds{$p})"})
 	// Each replica makes its own round for each change, and pushes to its own proxies.
@@ -47,7 +47,7 @@ var (
 	updatesOfAll = define(Quantity{Name: "updates_of_all", Unit: perSecond, Measure: readMetrics,
 		Words: "updates that asked for a push, all replicas",
 		Query: rateOf(`pilot_inbound_updates{type="config"$,}`)})
-	updates = define(Quantity{Name: "updates_per_s", Unit: perSecond,
+	updates = define(Quantity{Name: QuantityUpdates, Unit: perSecond,
 		Words:   "updates that asked for a push, per replica",
 		Formula: func(m *mesh) float64 { return m.get(updatesOfAll) / m.get(replicas) }})
 	updatesPerRound = define(Quantity{Name: "updates_per_round",
@@ -59,7 +59,7 @@ var (
 	turnsPerRound = define(Quantity{Name: "turns_per_round",
 		Words:   "proxies that had a turn in a replica's round",
 		Formula: func(m *mesh) float64 { return m.get(turns) / m.get(roundsOfAll) }})
-	proxies = define(Quantity{Name: "proxies", Measure: readMetrics,
+	proxies = define(Quantity{Name: QuantityProxies, Measure: readMetrics,
 		Words: "proxies connected",
 		Query: "sum(pilot_xds{$i})"})
 	// The mean over n turns that wait for each other is n/2 turns.
@@ -83,7 +83,7 @@ var (
 		Query: "sum(go_sched_gomaxprocs_threads{$p})"})
 	cpuLimit = define(Quantity{Name: "cpu_limit", Unit: cores, Measure: readLimits,
 		Words: "CPU limit of a replica", Lever: controlplane.FactorIstiodCPU})
-	cpuAvailable = define(Quantity{Name: "cpu_available", Unit: cores,
+	cpuAvailable = define(Quantity{Name: QuantityCPUs, Unit: cores,
 		Words: "CPU that istiod may use, all replicas",
 		Formula: func(m *mesh) float64 {
 			return firstKnown(min(m.get(cpuLimit)*m.get(replicas), m.get(procs)), m.get(procs))
@@ -184,18 +184,18 @@ var (
 
 // Settings, and levels derived from them.
 var (
-	debounceAfter = define(Quantity{Name: "debounce_after", Unit: seconds, Measure: readEnvironment,
+	debounceAfter = define(Quantity{Name: QuantityDebounceAfter, Unit: seconds, Measure: readEnvironment,
 		Words: "PILOT_DEBOUNCE_AFTER", Lever: study.FactorDebounceAfter})
-	debounceMax = define(Quantity{Name: "debounce_max", Unit: seconds, Measure: readEnvironment,
+	debounceMax = define(Quantity{Name: QuantityDebounceMax, Unit: seconds, Measure: readEnvironment,
 		Words: "PILOT_DEBOUNCE_MAX", Lever: controlplane.FactorDebounceMax})
-	requestLimit = define(Quantity{Name: "request_limit", Unit: perSecond, Measure: readEnvironment,
+	requestLimit = define(Quantity{Name: QuantityRequestLimit, Unit: perSecond, Measure: readEnvironment,
 		Words: "PILOT_MAX_REQUESTS_PER_SECOND", Lever: controlplane.FactorRequestLimit})
-	connectionAge = define(Quantity{Name: "connection_age", Unit: seconds, Measure: "read istiod's arguments",
+	connectionAge = define(Quantity{Name: QuantityConnectionAge, Unit: seconds, Measure: "read istiod's arguments",
 		Words: "keepaliveMaxServerConnectionAge", Lever: controlplane.FactorConnectionAge})
 	throttleDefault = define(Quantity{Name: "throttle_default",
 		Words:   "concurrent pushes that istiod allows by default",
 		Formula: func(m *mesh) float64 { return min(100, 15+5*m.get(procs)/m.get(replicas)) }})
-	throttle = define(Quantity{Name: "throttle", Measure: readEnvironment,
+	throttle = define(Quantity{Name: QuantityThrottle, Measure: readEnvironment,
 		Words: "PILOT_PUSH_THROTTLE, of a replica", Lever: controlplane.FactorPushThrottle,
 		Formula: func(m *mesh) float64 {
 			return choose(m.leverIs(controlplane.FactorPushThrottle, study.LevelDefault), m.get(throttleDefault), unknown)

@@ -85,3 +85,16 @@ func rateOf(selector string) string { return "sum(rate(" + selector + "[$w]))" }
 
 // orZero makes a query return zero for an istiod that has metrics, but not this one.
 func orZero(query string) string { return query + " or 0 * sum(pilot_services{$i})" }
+
+// Names of quantities that others ask a [Report] for.
+const (
+	QuantityProxies       = "proxies"
+	QuantityUpdates       = "updates_per_s"
+	QuantityReplicas      = "replicas"
+	QuantityCPUs          = "cpu_available"
+	QuantityThrottle      = "throttle"
+	QuantityDebounceAfter = "debounce_after"
+	QuantityDebounceMax   = "debounce_max"
+	QuantityConnectionAge = "connection_age"
+	QuantityRequestLimit  = "request_limit"
+)
