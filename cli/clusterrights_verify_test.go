@@ -93,7 +93,7 @@ func TestLeastRights(t *testing.T) {
 	files, err := local.LogFiles(m.State())
 	must.OK(t, err)
 	g.audit = files["audit"]
-	for name, test := range map[string]func(*testing.T){"data plane": g.dataPlane, "control plane": g.controlPlane, "resilience": g.resilience, "readers": g.readers, "commands": g.commands, "detached": g.detached} {
+	for name, test := range map[string]func(*testing.T){"data plane": g.dataPlane, "control plane": g.controlPlane, "resilience": g.resilience, "readers": g.readers, "assessor": g.assessor, "commands": g.commands, "detached": g.detached} {
 		t.Run(name, test)
 	}
 }
@@ -234,6 +234,25 @@ func (g guests) readers(t *testing.T) {
 	for _, e := range g.events(t, "reader") {
 		if e.writes() {
 			t.Errorf("a reader has asked for %s", e)
+		}
+	}
+}
+
+// assessor has a mesh assessed, and writes nothing to it.
+func (g guests) assessor(t *testing.T) {
+	labtest.Kubectl(t, g.lab, strings.ReplaceAll(readManifests, "read", "assessed"), "apply", "-f", "-")
+	labtest.Kubectl(t, g.lab, "", "-n", "assessed", "rollout", "status", "deployment/shop", "--timeout=240s")
+	kubeconfig, to := g.user(t, "assessor"), t.TempDir()
+	g.grant(t, "assessor", kubeconfig, "--feature", rights.Reach, "--feature", rights.Assess)
+	if code, said := g.machine.Run(t, "assess", "--duration", "25s", "--out", to, "--lab", "cluster", "--kubeconfig", kubeconfig); code != 0 {
+		t.Errorf("exit code %d\n%s", code, said)
+	}
+	features, err := rights.Named(rights.Reach, rights.Assess)
+	must.OK(t, err)
+	g.holds(t, "assessor", rights.Place(features, g.places("")))
+	for _, e := range g.events(t, "assessor") {
+		if e.writes() {
+			t.Errorf("an assessment has asked for %s", e)
 		}
 	}
 }

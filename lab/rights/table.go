@@ -33,6 +33,7 @@ const (
 	Generate     = "scope-generate"
 	Apply        = "scope-apply"
 	Advise       = "advise"
+	Assess       = "assess"
 	PushTest     = "controlplane-test"
 	Detached     = "detached"
 	DetachedRuns = "detached runs"
@@ -253,6 +254,13 @@ var table = []feature{
 	}},
 	{Name: Signals, Doc: "meshtrial signals: istiod's golden signals. It writes nothing."},
 	{Name: Advise, Doc: "meshtrial advise: what limits a running mesh. It writes nothing.", rows: []Row{
+		{Verbs: "list watch", Name: "services " + endpointSlice, Where: Everywhere, Why: "who writes what without changing anything", Without: unwatched},
+	}},
+	{Name: Assess, Doc: "meshtrial assess: what a running mesh costs and what limits it. It writes nothing: a port-forward is the one thing that it creates, and leaves no object.", rows: []Row{
+		{Verbs: "list", Name: "pods", Where: Everywhere, Why: "the proxies, and what they request"},
+		{Verbs: Open, Name: PortForward, Where: Everywhere, Why: "the proxies' admin pages", Without: "what proxies hold and carry is unknown"},
+		{Verbs: "get", Name: "nodes/proxy", Where: Everywhere, Why: "CPU and memory of the proxies and of istiod, from the kubelets; a strong right, which reaches the kubelet's exec", Without: "what the mesh costs is unknown"},
+		{Verbs: "list", Name: "namespaces services deployments.apps statefulsets.apps daemonsets.apps cronjobs.batch", Where: Everywhere, Why: "what is in the mesh", Without: "what is not listed is unknown"},
 		{Verbs: "list watch", Name: "services " + endpointSlice, Where: Everywhere, Why: "who writes what without changing anything", Without: unwatched},
 	}},
 	{Name: Scope, Doc: "meshtrial scope: what brought which bytes of a proxy's configuration. It writes nothing.", rows: []Row{

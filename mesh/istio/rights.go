@@ -45,6 +45,28 @@ var istiodPages = []rights.Row{
 	{Verbs: "get", Name: "nodes/proxy", Where: rights.Everywhere, Why: "the CPU of istiod's container, from its kubelet; a strong right, which reaches the kubelet's exec", Without: "the saturation of istiod's CPU is unknown"},
 }
 
+// advising are the rows of meshtrial advise, scoping and generating those of meshtrial scope; an
+// assessment takes all of them.
+var (
+	advising = slices.Concat(istiodPages, []rights.Row{
+		{Verbs: "list get", Name: "deployments.apps", Where: rights.InMesh, Why: "istiod's settings"},
+		{Verbs: "list", Name: "sidecars" + networking, Where: rights.InMesh, Why: "whether a Sidecar says what proxies need"},
+		{Verbs: "list watch", Name: "virtualservices" + networking + " destinationrules" + networking + " serviceentries" + networking + " gateways" + networking + " sidecars" + networking + " envoyfilters" + networking,
+			Where: rights.Everywhere, Why: "who writes what without changing anything", Without: "pushes that change nothing are not traced to who causes them"},
+	})
+	scoping = []rights.Row{
+		{Verbs: "list", Name: "envoyfilters" + networking, Where: rights.Everywhere, Why: "what EnvoyFilters add", Without: "what EnvoyFilters add is unattributed"},
+	}
+	generating = []rights.Row{
+		{Verbs: "get", Name: "configmaps", Where: rights.InMesh, Why: "the mesh configuration", Without: "the root namespace and the outbound policy are taken for Istio's own defaults"},
+		{Verbs: "list", Name: "serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking, Where: rights.Everywhere, Why: "hosts, and routes that lead to other hosts", Without: "routes in other namespaces than their hosts may be left out"},
+		{Verbs: "list", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "Sidecars that exist", Without: "those that exist are not told from new ones"},
+		{Verbs: "list", Name: "envoyfilters" + networking + " wasmplugins" + extensions + " trafficextensions" + extensions + " requestauthentications" + security, Where: rights.Everywhere, Why: "hosts that filters and extensions call, and from which keys are fetched", Without: "such hosts may be left out"},
+		{Verbs: "list", Name: "httproutes" + gatewayGroup + " grpcroutes" + gatewayGroup + " tcproutes" + gatewayGroup + " tlsroutes" + gatewayGroup, Where: rights.Everywhere, Why: "routes of the Gateway API that lead to other hosts", Without: "a Service whose requests such a route sends elsewhere may be left out"},
+		{Verbs: "list", Name: "workloadentries" + networking, Where: rights.Everywhere, Why: "workloads that have no pods, now or at all", Without: "such workloads are not known, and get the Sidecar of their namespace when they run"},
+	}
+)
+
 // kitRights has the rights that features need for Istio.
 var kitRights = map[string][]rights.Row{
 	rights.EveryRun: {
@@ -129,24 +151,14 @@ var kitRights = map[string][]rights.Row{
 		{Verbs: "get", Name: "deployments.apps", Where: rights.InMesh, Why: "whether istiod of another revision is available", When: revised},
 		{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "which sidecars are connected to which istiod", When: revised},
 	}),
-	rights.Signals: istiodPages,
-	rights.Advise: slices.Concat(istiodPages, []rights.Row{
-		{Verbs: "list get", Name: "deployments.apps", Where: rights.InMesh, Why: "istiod's settings"},
-		{Verbs: "list", Name: "sidecars" + networking, Where: rights.InMesh, Why: "whether a Sidecar says what proxies need"},
-		{Verbs: "list watch", Name: "virtualservices" + networking + " destinationrules" + networking + " serviceentries" + networking + " gateways" + networking + " sidecars" + networking + " envoyfilters" + networking,
-			Where: rights.Everywhere, Why: "who writes what without changing anything", Without: "pushes that change nothing are not traced to who causes them"},
+	rights.Signals:  istiodPages,
+	rights.Advise:   advising,
+	rights.Scope:    scoping,
+	rights.Generate: generating,
+	rights.Assess: slices.Concat(advising, scoping, generating, []rights.Row{
+		{Verbs: "list", Name: "gateways" + networking + " workloadgroups" + networking + " proxyconfigs" + networking + " authorizationpolicies" + security + " peerauthentications" + security +
+			" telemetries" + telemetry + " gateways" + gatewayGroup, Where: rights.Everywhere, Why: "how many there are", Without: "their number is unknown"},
 	}),
-	rights.Scope: {
-		{Verbs: "list", Name: "envoyfilters" + networking, Where: rights.Everywhere, Why: "what EnvoyFilters add", Without: "what EnvoyFilters add is unattributed"},
-	},
-	rights.Generate: {
-		{Verbs: "get", Name: "configmaps", Where: rights.InMesh, Why: "the mesh configuration", Without: "the root namespace and the outbound policy are taken for Istio's own defaults"},
-		{Verbs: "list", Name: "serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking, Where: rights.Everywhere, Why: "hosts, and routes that lead to other hosts", Without: "routes in other namespaces than their hosts may be left out"},
-		{Verbs: "list", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "Sidecars that exist", Without: "those that exist are not told from new ones"},
-		{Verbs: "list", Name: "envoyfilters" + networking + " wasmplugins" + extensions + " trafficextensions" + extensions + " requestauthentications" + security, Where: rights.Everywhere, Why: "hosts that filters and extensions call, and from which keys are fetched", Without: "such hosts may be left out"},
-		{Verbs: "list", Name: "httproutes" + gatewayGroup + " grpcroutes" + gatewayGroup + " tcproutes" + gatewayGroup + " tlsroutes" + gatewayGroup, Where: rights.Everywhere, Why: "routes of the Gateway API that lead to other hosts", Without: "a Service whose requests such a route sends elsewhere may be left out"},
-		{Verbs: "list", Name: "workloadentries" + networking, Where: rights.Everywhere, Why: "workloads that have no pods, now or at all", Without: "such workloads are not known, and get the Sidecar of their namespace when they run"},
-	},
 	rights.Apply: {
 		{Verbs: "get create patch update delete", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "generated Sidecars, and taking them back"},
 	},

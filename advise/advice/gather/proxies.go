@@ -73,11 +73,16 @@ func HeldFacts(all []scope.Proxy, started map[string]time.Time, now time.Time, f
 // neighbours are of one workload. Gateways are left out: Sidecars do not limit what they hold.
 func SampleSidecars(pods []corev1.Pod) (sample []corev1.Pod, all int) {
 	pods = slices.DeleteFunc(slices.Clone(pods), isGateway)
-	n := min(len(pods), sampledProxies)
+	return Spread(pods, sampledProxies), len(pods)
+}
+
+// Spread picks some of all pods, evenly spread in their order.
+func Spread(pods []corev1.Pod, some int) (sample []corev1.Pod) {
+	n := min(len(pods), some)
 	for i := range n {
 		sample = append(sample, pods[(2*i+1)*len(pods)/(2*n)])
 	}
-	return sample, len(pods)
+	return sample
 }
 
 // isGateway reports whether a pod's proxy is a gateway, a waypoint or a ztunnel.

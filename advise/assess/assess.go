@@ -1,0 +1,169 @@
+package assess
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/advise/scope/generate"
+	"github.com/meshtrial/meshtrial/observe/signals"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Schema is the version of Assessment's JSON.
+const Schema = 1
+
+// Assessment is what can be said of a mesh.
+type Assessment struct {
+	Schema  int       `json:"schema"`
+	Source  string    `json:"source"`
+	At      time.Time `json:"at"`
+	WindowS float64   `json:"window_s"`
+
+	Mesh          Mesh              `json:"mesh"`
+	Traffic       *Traffic          `json:"traffic,omitempty"`
+	Cost          Cost              `json:"cost"`
+	Limits        *advice.Report    `json:"limits,omitempty"`
+	Signals       *signals.Reading  `json:"signals,omitempty"`
+	Configuration *Configuration    `json:"configuration,omitempty"`
+	Modes         []Modes           `json:"modes,omitempty"`
+	Capacity      *model.Prediction `json:"capacity,omitempty"`
+	Against       *Against          `json:"against,omitempty"`
+	Settle        []Study           `json:"settle"`
+	Unknown       []Unknown         `json:"unknown"`
+}
+
+// Mesh is what there is.
+type Mesh struct {
+	Istiod string `json:"istiod,omitempty"` // its version
+	// Proxies has a group for each kind, version and revision.
+	Proxies  []Group        `json:"proxies"`
+	Nodes    int            `json:"nodes"`
+	Enrolled int            `json:"enrolled,omitempty"`
+	Objects  map[string]int `json:"objects,omitempty"`
+	Settings record.Cell    `json:"settings,omitempty"`
+}
+
+// Group are the proxies of a kind and a version, or the istiods of a revision too.
+type Group struct {
+	Kind       Kind   `json:"kind"`
+	Version    string `json:"version,omitempty"`
+	Revision   string `json:"revision,omitempty"`
+	Count      int    `json:"count"`
+	Namespaces int    `json:"namespaces"`
+	// Requests and Limits are those of all; Unlimited counts those without a CPU limit.
+	Requests  Resources `json:"requests"`
+	Limits    Resources `json:"limits"`
+	Unlimited int       `json:"without_cpu_limit,omitempty"`
+	Restarts  int       `json:"restarts,omitempty"`
+}
+
+// Configuration is what proxies hold, by owner, and what Sidecars would change.
+type Configuration struct {
+	Held *scope.Report `json:"held"`
+	// Saving is of the Sidecars in the file beside the assessment; nil without any.
+	Saving   *generate.Prediction `json:"saving,omitempty"`
+	Sidecars int                  `json:"sidecars_to_change,omitempty"`
+	Risk     string               `json:"risk,omitempty"`
+	Open     []generate.Open      `json:"uncovered,omitempty"`
+}
+
+// Assess says what the evidence says.
+func Assess(e Evidence) Assessment {
+	a := Assessment{Schema: Schema, Source: e.Source, At: e.At, WindowS: e.WindowS, Limits: e.Limits, Signals: e.Signals, Modes: e.Modes,
+		Unknown: slices.Clone(e.Unknown),
+		Mesh: Mesh{Istiod: e.Istiod, Proxies: groups(e.Proxies), Nodes: e.Nodes, Enrolled: e.Enrolled, Objects: e.Objects,
+			Settings: e.Settings}}
+	a.traffic(e)
+	a.cost(e)
+	a.limits(e)
+	a.configuration(e)
+	a.modes(e)
+	a.capacity(e)
+	a.settle()
+	return a
+}
+
+func (a *Assessment) add(u Unknown) { a.Unknown = append(a.Unknown, u) }
+
+func groups(proxies []Proxy) []Group {
+	type key struct {
+		kind              Kind
+		version, revision string
+	}
+	by, namespaces := map[key]*Group{}, map[key]map[string]bool{}
+	var out []Group
+	for _, p := range proxies {
+		k := key{p.Kind, p.Version, p.Revision}
+		if by[k] == nil {
+			by[k], namespaces[k] = &Group{Kind: p.Kind, Version: p.Version, Revision: p.Revision}, map[string]bool{}
+		}
+		g := by[k]
+		g.Count++
+		g.Requests, g.Limits, g.Restarts = g.Requests.plus(p.Requests), g.Limits.plus(p.Limits), g.Restarts+p.Restarts
+		if p.Limits.Cores == 0 {
+			g.Unlimited++
+		}
+		namespaces[k][p.Namespace] = true
+	}
+	for k, g := range by {
+		g.Namespaces = len(namespaces[k])
+		out = append(out, *g)
+	}
+	slices.SortFunc(out, func(a, b Group) int {
+		return cmp.Or(cmp.Compare(slices.Index(Kinds, a.Kind), slices.Index(Kinds, b.Kind)), cmp.Compare(b.Count, a.Count),
+			cmp.Compare(a.Version, b.Version), cmp.Compare(a.Revision, b.Revision))
+	})
+	return out
+}
+
+// Count is how many proxies of a kind there are.
+func (m Mesh) Count(kind Kind) (n int) {
+	for _, g := range m.Proxies {
+		if g.Kind == kind {
+			n += g.Count
+		}
+	}
+	return n
+}
+
+func (a *Assessment) limits(e Evidence) {
+	if e.Limits == nil {
+		return
+	}
+	for _, j := range e.Limits.Undecided {
+		why := j.Title
+		for _, g := range j.Missing {
+			if g.Measure != "" {
+				why += ": " + g.Measure
+				break
+			}
+		}
+		a.add(Undecided.Of(j.Rule, why))
+	}
+}
+
+func (a *Assessment) configuration(e Evidence) {
+	if e.Scope == nil {
+		return
+	}
+	a.Configuration = &Configuration{Held: e.Scope}
+	r := e.Sidecars
+	if r == nil {
+		return
+	}
+	c := a.Configuration
+	c.Saving, c.Sidecars, c.Risk, c.Open = &r.Saving, len(r.Steps()), r.Risk(), r.Open
+	young := 0
+	for _, o := range r.Open {
+		if o.Code == generate.OpenUnseen {
+			young++
+		}
+	}
+	if young > 0 {
+		a.add(TooYoung.Of(young))
+	}
+}

@@ -1,0 +1,189 @@
+package assess
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/advise/scope/generate"
+	_ "github.com/meshtrial/meshtrial/kinds/controlplane"
+	_ "github.com/meshtrial/meshtrial/kinds/dataplane"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
+)
+
+func known(v float64) *float64 { return &v }
+
+// sidecars of a mesh in which one idles at idle cores and takes each more for a request per second.
+func sidecars(n int, idle, each float64) []Proxy {
+	var out []Proxy
+	for i := range n {
+		rate := 10 * float64(i)
+		out = append(out, Proxy{Kind: Sidecar, Namespace: fmt.Sprintf("ns-%d", i%3), Workload: fmt.Sprintf("w-%d", i), Pod: fmt.Sprintf("w-%d-0", i), Node: "one",
+			Version: "1.31", Requests: Resources{0.1, 128e6}, Cores: known(idle + each*rate), Bytes: known(50e6),
+			Called: known(rate / 2), Served: known(rate / 2), Connections: known(0)})
+	}
+	return out
+}
+
+func TestCost(t *testing.T) {
+	proxies := append(sidecars(10, 0.004, 0.0003), Proxy{Kind: Istiod, Version: "1.31", Limits: Resources{2, 4e9}, Cores: known(0.5), Bytes: known(1e9)},
+		Proxy{Kind: Ztunnel}, Proxy{Kind: Ztunnel, Cores: known(0.1), Bytes: known(12e6)})
+	a := Assess(Evidence{Proxies: proxies, Prices: Prices{Core: 40, GB: 4, Currency: "USD"}})
+	use := map[Kind]Use{}
+	for _, u := range a.Cost.Uses {
+		use[u.Kind] = u
+	}
+	if u := use[Sidecar]; u.Count != 10 || u.Measured != 10 || math.Abs(u.Used.Cores-(10*0.004+0.0003*450)) > 1e-9 || u.Used.Bytes != 500e6 ||
+		math.Abs(u.Month-(u.Used.Cores*40+0.5*4)) > 1e-9 || math.Abs(u.Reserved-(40+1.28*4)) > 1e-9 {
+		t.Errorf("sidecars: %+v", u)
+	}
+	if u := use[Ztunnel]; u.Count != 2 || u.Measured != 1 || u.Used.Cores != 0.1 || !UnknownUse.In(a.Unknown) {
+		t.Errorf("ztunnels, one of them unknown: %+v, %v", u, a.Unknown)
+	}
+	if _, there := use[Gateway]; there {
+		t.Error("gateways that there are none of")
+	}
+	if c := a.Cost; c.Idle == nil || math.Abs(c.Idle.Estimate-0.004) > 1e-9 || math.Abs(c.Each.Estimate-0.0003) > 1e-9 || c.Fitted != 10 {
+		t.Errorf("line: %+v, %+v", c.Idle, c.Each)
+	}
+	if w := a.Cost.Workloads; len(w) != 10 || w[0].Workload != "w-9" || *w[0].PerS != 90 {
+		t.Errorf("the dearest workload: %+v", w[0])
+	}
+}
+
+// What does not follow from what was seen is unknown, with its reason.
+func TestUnknown(t *testing.T) {
+	quiet := sidecars(10, 0.004, 0)
+	for i := range quiet {
+		quiet[i].Called, quiet[i].Served = known(0), known(0)
+	}
+	blind := sidecars(10, 0.004, 0)
+	for i := range blind {
+		blind[i].Called, blind[i].Cores = nil, nil
+	}
+	half := sidecars(10, 0.004, 0.0003)
+	half[3].Called = nil
+	for name, c := range map[string]struct {
+		e         Evidence
+		is, isNot []Gap
+	}{
+		"nothing":        {Evidence{}, []Gap{NoModel, NoPrices}, []Gap{NoCounters, NoSlope, NoLatency, NoUnitCosts}},
+		"quiet":          {Evidence{Proxies: quiet}, []Gap{NoRequests, NoStated, NoPayloads}, []Gap{NoSlope, SomeProxies}},
+		"blind":          {Evidence{Proxies: blind}, []Gap{NoCounters, UnknownUse, NoSlope, NoStated}, []Gap{NoRequests}},
+		"some":           {Evidence{Proxies: half}, []Gap{SomeProxies, NoStated}, []Gap{NoSlope}},
+		"all":            {Evidence{Proxies: sidecars(10, 0.004, 0.0003), Nodes: 2}, []Gap{NoUnitCosts, NoLatency}, []Gap{SomeProxies, NoStated, NoSlope, NoRequests}},
+		"few":            {Evidence{Proxies: sidecars(3, 0.004, 0.0003)}, []Gap{NoSlope}, nil},
+		"ambient":        {Evidence{Enrolled: 4, Proxies: []Proxy{{Kind: Ztunnel}}}, []Gap{NoAmbient, NoStated}, []Gap{NoLatency}},
+		"undecided rule": {Evidence{Limits: &advice.Report{Undecided: []advice.Judgement{{Rule: "throttled"}}}}, []Gap{Undecided}, nil},
+		"young": {Evidence{Scope: &scope.Report{}, Sidecars: &generate.Result{Open: []generate.Open{{Code: generate.OpenUnseen}}}},
+			[]Gap{TooYoung}, nil},
+		"runs of another mesh": {Evidence{Proxies: half, Runs: 1}, []Gap{NoStated}, []Gap{NoUnitCosts}},
+	} {
+		a := Assess(c.e)
+		for _, g := range c.is {
+			if !g.In(a.Unknown) {
+				t.Errorf("%s: %v is missing: %v", name, g, a.Unknown)
+			}
+		}
+		for _, g := range c.isNot {
+			if g.In(a.Unknown) {
+				t.Errorf("%s: too much: %v", name, a.Unknown)
+			}
+		}
+	}
+}
+
+func TestTraffic(t *testing.T) {
+	e := Evidence{Proxies: sidecars(3, 0, 0), Nodes: 1, Calls: []Call{{From: generate.Workload{Namespace: "a"}, Host: "x", PerS: 1}, {From: generate.Workload{Namespace: "b"}, Host: "y", PerS: 3, Routed: true}, {Host: "z", PerS: 9, TCP: true}}}
+	a := Assess(e)
+	if tr := a.Traffic; tr == nil || tr.Called != 15 || tr.Served != 15 || *tr.Routed != 0.75 || tr.Calls[0].Host != "z" {
+		t.Errorf("%+v", tr)
+	}
+	m, lacks := a.Stated()
+	if lacks != "" || m.Pods != 3 || m.RPS != 15 || m.L7 != 0.75 || m.Waypoints != 2 {
+		t.Errorf("%+v, %s", m, lacks)
+	}
+}
+
+// The studies of any mesh are studies that a lab can run.
+func TestStudies(t *testing.T) {
+	saving := &generate.Result{Sidecars: []generate.Sidecar{{Namespace: "a", Name: "b", Change: generate.Create}}}
+	for name, c := range map[string]struct {
+		sidecars, nodes, services int
+		updates                   float64
+		routed                    bool
+		want                      int
+	}{
+		"none": {0, 0, 0, 0, false, 2}, "one": {1, 1, 3, 0, false, 4}, "rarely changed": {12, 2, 7, 0.00006, true, 5},
+		"of middle size": {300, 20, 1000, 0.457, true, 5}, "large": {5000, 200, 20000, 900, false, 5},
+	} {
+		e := Evidence{Nodes: c.nodes, Objects: map[string]int{"Service": c.services}, Proxies: append(sidecars(c.sidecars, 0.004, 0.0003), Proxy{Kind: Istiod}),
+			Limits: &advice.Report{Values: []advice.Value{{Name: advice.QuantityUpdates, Value: c.updates}}}}
+		if c.sidecars > 1 {
+			e.Scope, e.Sidecars = &scope.Report{}, saving
+		}
+		if c.routed {
+			e.Calls = []Call{{Host: "x", PerS: 2}, {Host: "y", PerS: 1, Routed: true}}
+		}
+		a := Assess(e)
+		if len(a.Settle) != c.want {
+			t.Errorf("%s: %d studies, want %d", name, len(a.Settle), c.want)
+		}
+		for _, s := range a.Settle {
+			if _, err := study.Parse([]byte(s.File), s.Name+".yaml", nil); err != nil {
+				t.Errorf("%s: %s: %v\n%s", name, s.Name, err, s.File)
+			}
+		}
+	}
+}
+
+// What both assessments know whole is compared, and which rules came and went; a document that was
+// written is read again.
+func TestCompare(t *testing.T) {
+	old := Assess(Evidence{Proxies: append(sidecars(6, 0.004, 0.0003), Proxy{Kind: Istiod, Cores: known(1), Bytes: known(1e9)}, Proxy{Kind: Ztunnel}),
+		Objects: map[string]int{"Service": 9}, Limits: &advice.Report{Advice: []advice.Judgement{{Rule: "one"}, {Rule: "two"}}}})
+	data, err := json.Marshal(old)
+	must.OK(t, err)
+	read, err := Parse(data)
+	must.OK(t, err)
+	now := Assess(Evidence{Proxies: append(sidecars(8, 0.002, 0.0003), Proxy{Kind: Istiod, Cores: known(3), Bytes: known(1e9)}, Proxy{Kind: Ztunnel, Cores: known(1), Bytes: known(1)}),
+		Limits: &advice.Report{Advice: []advice.Judgement{{Rule: "two"}, {Rule: "three"}}}})
+	now.Compare(read)
+	got := map[string][2]float64{}
+	for _, c := range now.Against.Figures {
+		got[c.Name+string(c.Kind)] = [2]float64{c.Old, c.New}
+	}
+	for name, want := range map[string][2]float64{FigureCount + "sidecar": {6, 8}, FigureCores + "istiod": {1, 3}, FigureMemory + "istiod": {1e9, 1e9}, FigureRequests: {75, 140}, FigureCount + "ztunnel": {1, 1}} {
+		if got[name] != want {
+			t.Errorf("%s: %v, want %v", name, got[name], want)
+		}
+	}
+	for _, name := range []string{FigureCores + "ztunnel", FigureServices} { // one of the two does not know it
+		if _, there := got[name]; there {
+			t.Errorf("%s is compared", name)
+		}
+	}
+	if a := now.Against; !slices.Equal(a.Came, []string{"three"}) || !slices.Equal(a.Went, []string{"one"}) {
+		t.Errorf("rules: %v came, %v went", a.Came, a.Went)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	a := Assess(Evidence{Proxies: sidecars(5, 0.004, 0.0003), Scope: &scope.Report{}})
+	data, err := json.Marshal(a)
+	must.OK(f, err)
+	f.Add(data)
+	f.Add([]byte(`{"schema":1,"configuration":{}}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		old, err := Parse(data)
+		if err == nil {
+			now := a
+			now.Compare(old)
+		}
+	})
+}

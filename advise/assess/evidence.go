@@ -1,0 +1,119 @@
+package assess
+
+import (
+	"time"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/advise/scope/generate"
+	"github.com/meshtrial/meshtrial/observe/signals"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Evidence is what was read of a mesh. Nil is unknown; Unknown says why.
+type Evidence struct {
+	Source  string
+	At      time.Time
+	WindowS float64
+	Istiod  string // its version
+	// Settings are istiod's levers as found, by the levers' names.
+	Settings record.Cell
+	// Proxies are all of the mesh, with istiod's replicas.
+	Proxies []Proxy
+	Nodes   int // that run pods
+	// Enrolled are pods without a sidecar that ztunnels carry requests for.
+	Enrolled int
+	// Objects are counts of the mesh's objects, by kind.
+	Objects map[string]int
+	Limits  *advice.Report
+	Signals *signals.Reading
+	Scope   *scope.Report
+	// Sidecars are those that would suit what the workloads call.
+	Sidecars *generate.Result
+	Calls    []Call
+	// Model is of istiod's capacity; nil without one.
+	Model *model.Model
+	// Modes are what runs say of ways to carry the requests of this mesh.
+	Modes   []Modes
+	Runs    int // that Modes were asked of
+	Prices  Prices
+	Unknown []Unknown
+}
+
+// Kind is what a proxy is for.
+type Kind string
+
+// Kinds of proxies, and istiod, in the order of tables.
+const (
+	Sidecar  Kind = "sidecar"
+	Ztunnel  Kind = "ztunnel"
+	Waypoint Kind = "waypoint"
+	Gateway  Kind = "gateway"
+	Istiod   Kind = "istiod"
+)
+
+// Kinds are all kinds.
+var Kinds = []Kind{Sidecar, Ztunnel, Waypoint, Gateway, Istiod}
+
+// Resources are CPU and memory; 0 is none.
+type Resources struct {
+	Cores float64 `json:"cores"`
+	Bytes float64 `json:"bytes"`
+}
+
+func (r Resources) plus(o Resources) Resources {
+	return Resources{r.Cores + o.Cores, r.Bytes + o.Bytes}
+}
+
+// Proxy is a proxy, or a replica of istiod.
+type Proxy struct {
+	Kind      Kind
+	Namespace string
+	Pod       string
+	Workload  string
+	Node      string
+	Version   string // the tag of its image
+	Revision  string // of istiod
+	Requests  Resources
+	Limits    Resources
+	Restarts  int
+	// Cores and Bytes are what it used, over its own samples; nil where nobody measured it.
+	Cores, Bytes *float64
+	// Called and Served are requests per second that left and entered its pod by it, Connections those
+	// of TCP opened in both; nil where its counters were not read twice.
+	Called, Served, Connections *float64
+}
+
+// Call is a workload that calls a host.
+type Call struct {
+	From generate.Workload `json:"from"`
+	Host string            `json:"host"`
+	// PerS are requests per second, or connections where TCP says so.
+	PerS float64 `json:"per_s"`
+	TCP  bool    `json:"tcp,omitempty"`
+	// Routed says that a route or a retry policy of the mesh decides by what is in its requests.
+	Routed bool `json:"routed,omitempty"`
+}
+
+// Modes are ways of carrying this mesh's requests, side by side.
+type Modes struct {
+	// Run is the run, or what ships with the program.
+	Run     string             `json:"run"`
+	Machine string             `json:"machine"`
+	Parts   []record.Component `json:"measured"`
+	Sizing  record.Sizing      `json:"sizing"`
+}
+
+// Prices are a month's; Stated says that somebody stated them.
+type Prices struct {
+	Core     float64 `json:"core_month"`
+	GB       float64 `json:"gb_month"`
+	Currency string  `json:"currency"`
+}
+
+// Stated reports whether there are any.
+func (p Prices) Stated() bool { return p.Core > 0 || p.GB > 0 }
+
+// month is what resources cost.
+func (p Prices) month(r Resources) float64 { return r.Cores*p.Core + r.Bytes/1e9*p.GB }

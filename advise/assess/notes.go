@@ -1,0 +1,80 @@
+package assess
+
+import "github.com/meshtrial/meshtrial/internal/note"
+
+// Sections of an assessment, in their order.
+const (
+	SectionMesh          = "mesh"
+	SectionTraffic       = "traffic"
+	SectionCost          = "cost"
+	SectionLimits        = "limits"
+	SectionConfiguration = "configuration"
+	SectionModes         = "modes"
+	SectionCapacity      = "capacity"
+)
+
+// A Gap is a kind of thing that can be unknown.
+type Gap struct {
+	section string
+	kind    *note.Kind
+	gives   *note.Kind
+}
+
+func gap(section, code, says, gives string) Gap {
+	return Gap{section, note.Define("assess_"+code, says), note.Define("assess_"+code+"_by", gives)}
+}
+
+// Of is an unknown of this kind.
+func (g Gap) Of(args ...any) Unknown {
+	return Unknown{Section: g.section, What: g.kind.Of(args...), By: g.gives.Of()}
+}
+
+// In reports whether one of the unknowns is of this kind.
+func (g Gap) In(all []Unknown) bool {
+	for _, u := range all {
+		if u.What.Is(g.kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// Unknown is something that was not seen.
+type Unknown struct {
+	Section string    `json:"section"`
+	What    note.Note `json:"what"`
+	By      note.Note `json:"by"` // what would give it
+}
+
+// What may be unknown.
+var (
+	NotRead        = gap(SectionMesh, "not_read", "%v", "the right that is named, or an answer from what did not answer")
+	FileNotRead    = gap(SectionMesh, "file_not_read", "what file %v has to tell", "a whole file")
+	FileUnknown    = gap(SectionMesh, "file_unknown", "what %d files tell: they are nothing that an assessment reads, as %v", "the files that docs/assess.md lists")
+	FileUnused     = gap(SectionMesh, "file_unused", "what %v tells: an assessment does not read a file of this content (%v)", "meshtrial scope --istio-metrics")
+	OnePage        = gap(SectionLimits, "one_page", "rates of istiod: there is one metrics page of each replica, or pages without a time between them", "a second page, some minutes later; --apart where istiod does not tell its age")
+	OtherRevisions = gap(SectionLimits, "other_revisions", "istiod and the mesh's configuration of other revisions (%s): those of revision %s were read", "--revision")
+	NoKind         = gap(SectionMesh, "objects_not_listed", "how many %s there are: %v", "the right to list them")
+
+	NoCounters  = gap(SectionTraffic, "no_counters", "requests of the proxies: their counters were not read twice", "the right to open port-forwards to pods, and sidecars that run")
+	SomeProxies = gap(SectionTraffic, "some_proxies", "requests, calls and configuration of %d of %d sidecars, which were not read", "--proxies 0")
+	NoPayloads  = gap(SectionTraffic, "no_payloads", "sizes of requests and answers, and how many connections carry them: the counters that were read do not tell", "Prometheus with istio_request_bytes and istio_response_bytes, or Istio's own metrics in the proxies")
+	NoAmbient   = gap(SectionTraffic, "no_ambient_traffic", "requests of %d pods that ztunnels carry: ztunnel counts connections and bytes, not requests", "waypoints, or the applications' own metrics")
+	NoRequests  = gap(SectionTraffic, "no_requests", "what requests cost: hardly any passed the sidecars in %.0f s", "assess while there is traffic, or with more --duration")
+
+	NoUsage     = gap(SectionCost, "no_usage", "CPU and memory of what runs on node %s: %v", "the right to get nodes/proxy, which the kubelet's metrics take")
+	UnknownUse  = gap(SectionCost, "unknown_use", "CPU of %d of %d of kind %s: the kubelet had fewer than two samples of them", "more --duration: kubelets sample every 10 to 20 s")
+	NoSlope     = gap(SectionCost, "no_slope", "what a sidecar uses without requests, and what each request adds: %d sidecars with known CPU and requests do not tell them apart", "sidecars that differ in their requests, or a study: it sets the rate")
+	NoLatency   = gap(SectionCost, "no_latency", "what sidecars add to latency: a mesh that only runs with them does not tell", "the study sidecar-latency of this assessment")
+	NoPrices    = gap(SectionCost, "no_prices", "money: no prices were stated", "--core-month and --gb-month")
+	NotWatched  = gap(SectionLimits, "not_watched", "what limits istiod: %v", "the right to open port-forwards to istiod's pods")
+	Undecided   = gap(SectionLimits, "undecided", "rule %s: %v", "what it says to measure")
+	NoConfig    = gap(SectionConfiguration, "no_configuration", "bytes of configuration by owner: %v", "the right to open port-forwards to pods")
+	NoScopes    = gap(SectionConfiguration, "no_scopes", "what Sidecars would save: %v", "meshtrial scope --generate, with access logs or Prometheus beside the proxies' counters")
+	TooYoung    = gap(SectionConfiguration, "too_young", "what %d workloads call: their proxies were watched for less than a day, or neither called nor served anybody", "assess again when they have run for a day")
+	NoUnitCosts = gap(SectionModes, "no_unit_costs", "whether sidecars or ambient take less for this mesh: no unit costs were measured", "the study sidecars-or-ambient of this assessment, then --with its run")
+	NoStated    = gap(SectionModes, "mesh_not_stated", "whether sidecars or ambient take less for this mesh: %s is unknown", "what the section on traffic lacks")
+	OtherBuild  = gap(SectionModes, "other_version", "how far the unit costs of run %s hold: they are of Istio %s, this mesh is %s", "the same study with this mesh's version")
+	NoModel     = gap(SectionCapacity, "no_model", "how far istiod is from its limits: there is no capacity model of it", "the study istiod-capacity of this assessment, then meshtrial capacity fit, and --model")
+	NoCapacity  = gap(SectionCapacity, "no_prediction", "how far istiod is from its limits: %v", "what is named, or meshtrial capacity predict with the figures stated")
+)

@@ -1,0 +1,205 @@
+package assess
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/internal/note"
+)
+
+// Study is a study that would settle something that is unknown of this mesh.
+type Study struct {
+	Name  string    `json:"name"` // of its file too, without .yaml
+	Asks  note.Note `json:"asks"`
+	After note.Note `json:"after"` // what to do with its run
+	File  string    `json:"file"`
+}
+
+// Names of studies.
+const (
+	StudyLatency  = "sidecar-latency"
+	StudyModes    = "sidecars-or-ambient"
+	StudyCapacity = "istiod-capacity"
+	StudyScope    = "sidecar-scope"
+	StudyReplica  = "replica-loss"
+)
+
+var (
+	asksLatency  = note.Define("assess_asks_latency", "What do sidecars add to latency and CPU at this mesh's rate per sidecar?")
+	asksModes    = note.Define("assess_asks_modes", "Do sidecars or ambient take less for this mesh?")
+	asksCapacity = note.Define("assess_asks_capacity", "What does istiod spend on changes, proxies and services, up to this mesh's size?")
+	asksScope    = note.Define("assess_asks_scope", "What do Sidecars change for istiod, with this mesh's proxies and Services?")
+	asksReplica  = note.Define("assess_asks_replica", "How long are this mesh's sidecars without configuration when all connections to istiod drop?")
+
+	afterReport = note.Define("assess_after_report", "read its report")
+	afterWith   = note.Define("assess_after_with", "meshtrial assess --with RUN")
+	afterFit    = note.Define("assess_after_fit", "meshtrial capacity fit RUN -o model.json, then meshtrial assess --model model.json")
+)
+
+// Bounds of what a study simulates: a lab on one machine carries no more.
+const (
+	mostSimulated = 2000
+	mostServices  = 1000
+)
+
+// settle writes the studies for what is unknown of this mesh, and for what would change it.
+func (a *Assessment) settle() {
+	a.Settle = []Study{}
+	add := func(name string, asks, after *note.Kind, file string) {
+		a.Settle = append(a.Settle, Study{name, asks.Of(), after.Of(), "name: " + name + "\n" + strings.TrimLeft(file, "\n")})
+	}
+	sidecars, rate := a.Mesh.Count(Sidecar), a.eachRate()
+	if sidecars > 0 {
+		add(StudyLatency, asksLatency, afterReport, latencyStudy(rate))
+	}
+	if sidecars+a.Mesh.Enrolled > 0 {
+		add(StudyModes, asksModes, afterWith, modesStudy(a.sizingLine(), rate))
+	}
+	proxies, services := bounded(sidecars+a.Mesh.Count(Gateway)+a.Mesh.Count(Waypoint), mostSimulated), bounded(a.Mesh.Objects["Service"], mostServices)
+	if a.Mesh.Count(Istiod) == 0 {
+		return
+	}
+	if NoModel.In(a.Unknown) {
+		add(StudyCapacity, asksCapacity, afterFit, capacityStudy(proxies, services, a.changes()))
+	}
+	if c := a.Configuration; c != nil && c.Saving != nil && c.Sidecars > 0 {
+		add(StudyScope, asksScope, afterReport, scopeStudy(proxies, services, a.changes()))
+	}
+	add(StudyReplica, asksReplica, afterReport, replicaStudy(proxies, services))
+}
+
+// bounded keeps a number between what a study needs and what a lab carries.
+func bounded(n, most int) int { return min(max(n, 10), most) }
+
+// eachRate is the requests per second that a sidecar with traffic passes, on the mean; 0 if unknown.
+func (a *Assessment) eachRate() float64 {
+	t := a.Traffic
+	if t == nil || t.Read == 0 {
+		return 0
+	}
+	return (t.Called + t.Served) / float64(t.Read)
+}
+
+// changes are those per second that istiod saw, as far as a lab makes them; 1 where it saw none.
+func (a *Assessment) changes() float64 {
+	if a.Limits != nil {
+		for _, v := range a.Limits.Values {
+			if v.Name == advice.QuantityUpdates && v.Value > 0 {
+				return math.Min(math.Max(math.Round(10*v.Value)/10, 0.1), 20)
+			}
+		}
+	}
+	return 1
+}
+
+// rates are levels of the factor rate around that of a sidecar: enough requests for a window, and three
+// of them, since the first requests of a second cost more than later ones.
+func rates(each float64) string {
+	if each <= 0 {
+		return "[20, 200, 1000]"
+	}
+	middle := math.Min(math.Max(math.Round(each), 60), 2000)
+	return fmt.Sprintf("[%.0f, %.0f, %.0f]", math.Max(20, math.Round(middle/4)), middle, 4*middle)
+}
+
+// sizingLine is the section sizing of this mesh, with what is unknown of it left to the default.
+func (a *Assessment) sizingLine() string {
+	if m, lacks := a.Stated(); lacks == "" {
+		return fmt.Sprintf("sizing: {pods: %.0f, nodes: %.0f, rps: %.0f, l7: %.1f%%, waypoints: %.0f}", m.Pods, m.Nodes, m.RPS, 100*m.L7, m.Waypoints)
+	}
+	return fmt.Sprintf("# The requests of this mesh are not known: state them with --set sizing.rps=... when you read the report.\nsizing: {pods: %d, nodes: %d}",
+		max(1, a.Mesh.Count(Sidecar)+a.Mesh.Enrolled), max(1, a.Mesh.Nodes))
+}
+
+func latencyStudy(each float64) string {
+	return fmt.Sprintf(`
+question: What do sidecars add to latency and CPU at this mesh's rate?
+# The mesh does not tell how many connections carry its requests, so they are varied.
+mesh: istio
+settings: {arrival: poisson, protocol: http1, payload: 1KiB, mtls: strict}
+factors:
+  rate: %s
+  connections: [4, 32]
+  sidecars: [none, both]
+baseline: {sidecars: none}
+workload: {response: echo, service_time: {distribution: fixed, mean: 0s}}
+warmup: {min: 500ms, max: 2s}
+window: 2s
+interval: 250ms
+blocks: {min: 4, max: 8, limit: 15m}
+measures: [latency, cpu, memory, connections, pressure]
+`, rates(each))
+}
+
+func modesStudy(sizing string, each float64) string {
+	return fmt.Sprintf(`
+question: Do sidecars or ambient take less for this mesh?
+# In the local lab ambient takes a ztunnel: --ztunnel DIR (docs/lab.md). Without one: --set sidecars=[none,both].
+mesh: istio
+settings: {connections: 16, arrival: poisson, protocol: http1, payload: 1KiB, mtls: strict, telemetry: off}
+factors:
+  rate: %s
+  sidecars: [none, both, ambient, waypoint]
+baseline: {sidecars: none}
+workload: {response: echo, service_time: {distribution: fixed, mean: 0s}}
+warmup: {min: 500ms, max: 2s}
+window: 2s
+interval: 250ms
+blocks: {min: 4, max: 8, limit: 20m}
+measures: [latency, cpu, memory, connections, pressure]
+%s
+`, rates(each), sizing)
+}
+
+func capacityStudy(proxies, services int, changes float64) string {
+	part := func(n, of int) int { return n / of }
+	proxies, services = max(80, proxies), max(80, services) // a fit takes sizes that differ
+	return fmt.Sprintf(`
+question: What does istiod spend on changes, proxies and services, up to this mesh's size?
+control: {duration: 16s, settle: 3m, quiet: 500ms, idle: 2s}
+settings: {endpoints: 2, namespaces: 4, change: mixed, change_rate: %g, istiod_replicas: 1}
+variants:
+  few-of-both: {proxies: %d, services: %d}
+  many-sidecars: {proxies: %d, services: %d}
+  many-services: {proxies: %d, services: %d}
+  half: {proxies: %d, services: %d}
+  this-mesh: {proxies: %d, services: %d}
+  faster: {proxies: %d, services: %d, change_rate: %g}
+baseline: {variant: few-of-both}
+measures: [convergence, amplification, config, cost]
+blocks: {min: 2, max: 3, limit: 40m}
+`, changes, part(proxies, 8), part(services, 8), part(proxies, 2), part(services, 8), part(proxies, 8), part(services, 2),
+		part(proxies, 2), part(services, 2), proxies, services, part(proxies, 2), part(services, 2), math.Round(40*changes)/10)
+}
+
+func scopeStudy(proxies, services int, changes float64) string {
+	namespaces := min(10, services)
+	return fmt.Sprintf(`
+question: What do Sidecars change for istiod, with this mesh's proxies and Services?
+# Each namespace sees itself and istio-system with a Sidecar; the generated ones may let in more.
+control: {duration: 16s, settle: 2m, quiet: 500ms, idle: 2s}
+settings: {proxies: %d, services: %d, namespaces: %d, endpoints: 2, change: endpoints-scale, change_rate: %g}
+variants:
+  none: {}
+  namespaces: {sidecar_scope: mesh}
+baseline: {variant: none}
+measures: [convergence, amplification, config, cost]
+blocks: {min: 3, max: 5, limit: 20m}
+`, proxies, services/namespaces*namespaces, namespaces, changes)
+}
+
+func replicaStudy(proxies, services int) string {
+	return fmt.Sprintf(`
+question: How long are this mesh's sidecars without configuration when all connections to istiod drop?
+control: {changes: 1, settle: 2s, quiet: 500ms, idle: 1s, aftermath: 2m}
+settings: {proxies: %d, services: %d, endpoints: 2, namespaces: 10, change: no-op}
+variants:
+  dropped: {disruption: drop}
+  killed: {disruption: kill}
+baseline: {variant: dropped}
+measures: [recovery, cost]
+blocks: {min: 2, max: 3, limit: 30m}
+`, proxies, services)
+}

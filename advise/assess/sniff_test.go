@@ -1,0 +1,43 @@
+package assess
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestSniff(t *testing.T) {
+	for name, c := range map[string]struct {
+		head string
+		want Content
+	}{
+		"dump":                {`{"configs":[{"@type":"x"`, ContentDump},
+		"ztunnel":             {`{"services":{},"workloads":[`, ContentDump},
+		"list":                {`{"apiVersion":"v1","items":[{"status":{}}`, ContentObjects},
+		"list, its kind last": {"\n {\"items\":[", ContentObjects},
+		"Kiali":               {`{"timestamp":1,"duration":60,"graphType":"workload"`, ContentKiali},
+		"Prometheus":          {`{"status":"success","data":{"resultType":"vector"`, ContentAnswer},
+		"metrics":             {"# HELP go_goroutines Number\n# TYPE go_goroutines gauge\ngo_goroutines 7\n", ContentMetrics},
+		"metrics, bare":       {"pilot_xds 4\npilot_xds_pushes{type=\"cds\"} 1e+06\n", ContentMetrics},
+		"archive":             {strings.Repeat("\x00", 257) + "ustar\x00", ContentArchive},
+		"log":                 {"2026-11-30T10:00:00Z info ads XDS: Pushing", ContentUnknown},
+		"other JSON":          {`{"name":"x","version":3}`, ContentUnknown},
+		"endless value":       {`{"a":"` + strings.Repeat("x", 100), ContentUnknown},
+		"list of JSON":        {`[{"configs":1}]`, ContentUnknown},
+		"empty":               {"", ContentUnknown},
+	} {
+		if got := Sniff([]byte(c.head), false); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+}
+
+func FuzzSniff(f *testing.F) {
+	for _, head := range []string{`{"configs":[`, `{"items":[{}]}`, "pilot_xds 4\n", `{"status":"success"}`, "{", `{"a":{`} {
+		f.Add([]byte(head))
+	}
+	f.Fuzz(func(t *testing.T, head []byte) {
+		if c := Sniff(head, false); c == ContentRecorded {
+			t.Errorf("%q is called recorded", head)
+		}
+	})
+}

@@ -1,0 +1,481 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/advice/gather"
+	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/advise/scope/generate"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/lab/rights"
+	"github.com/meshtrial/meshtrial/observe/kubelet"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+// Assessment says which mesh is assessed, and how.
+type Assessment struct {
+	Istiod
+	IstiodWatch
+	Most   int          // sidecars that are read; 0: all
+	Model  *model.Model // of istiod's capacity; nil for none
+	Runs   []string     // directories of runs with unit costs, or files of these; nil for what ships
+	Prices assess.Prices
+	// Apart is the time between two metrics pages of one istiod, in the order of the files, where the
+	// pages do not tell; 0: unknown.
+	Apart time.Duration
+	Warn  func(text string)
+}
+
+// Assess reads a running mesh, without a write, and says what it costs, what limits it and what is
+// unknown. Sidecars are manifests that would suit it, "" for none.
+func (o Assessment) Assess(ctx context.Context) (a assess.Assessment, sidecars string, err error) {
+	from, err := o.Open(ctx, rights.Assess)
+	if err != nil {
+		return a, "", err
+	}
+	defer from.Close()
+	e, err := o.read(ctx, from, DialEach(from.config))
+	if err != nil {
+		return a, "", err
+	}
+	if a, err = o.conclude(ctx, e); err == nil && e.Sidecars != nil && len(e.Sidecars.Steps()) > 0 {
+		sidecars = e.Sidecars.Manifests()
+	}
+	return a, sidecars, err
+}
+
+// meshRead is what reads a running mesh.
+type meshRead struct {
+	Assessment
+	from *Istiods
+	dial Dial
+	e    assess.Evidence
+
+	pods       []corev1.Pod // with a proxy, and of istiod
+	proxies    []assess.Proxy
+	containers []kubelet.Container // by proxy
+	inv        *generate.Inventory
+	scope      []scope.Proxy
+	first      map[string]counted // by pod
+	rates      map[string]map[string]float64
+	mu         sync.Mutex // of e.Unknown
+}
+
+// counted are counters of a proxy's clusters at a moment.
+type counted struct {
+	at    time.Time
+	calls map[string]int64
+}
+
+func (r *meshRead) unknown(u assess.Unknown) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.e.Unknown = append(r.e.Unknown, u)
+}
+
+// read watches the mesh for the time of the watch, and reads what is in it meanwhile.
+func (o Assessment) read(ctx context.Context, from *Istiods, dial Dial) (assess.Evidence, error) {
+	r := &meshRead{Assessment: o, from: from, dial: dial, inv: generate.NewInventory(), first: map[string]counted{}, rates: map[string]map[string]float64{},
+		e: assess.Evidence{Source: o.source(), At: time.Now()}}
+	if err := r.listProxies(ctx); err != nil {
+		return r.e, err
+	}
+	r.chooseRevision()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	var wait sync.WaitGroup
+	var seen IstiodSeen
+	var istiodErr, readErr error
+	began := time.Now()
+	usage := newUsages(r)
+	wait.Go(func() { usage.watch(watching) })
+	wait.Go(func() {
+		defer stop()
+		if seen, istiodErr = from.Watch(ctx, o.IstiodWatch); istiodErr != nil { // then the rest is watched alone
+			istiodErr = errors.Join(istiodErr, wake.Pause(ctx, o.Duration-time.Since(began)))
+		}
+	})
+	wait.Go(func() { readErr = r.readConfiguration(ctx) })
+	wait.Wait()
+	if ctx.Err() != nil {
+		return r.e, context.Cause(ctx)
+	}
+	if readErr != nil {
+		return r.e, readErr
+	}
+	if err := r.countAgain(ctx); err != nil {
+		return r.e, err
+	}
+	usage.look(ctx)
+	r.e.WindowS = time.Since(began).Seconds()
+	if istiodErr != nil {
+		r.unknown(assess.NotWatched.Of(istiodErr))
+	} else if err := r.advised(ctx, seen); err != nil {
+		return r.e, err
+	}
+	usage.tell(r)
+	r.traffic()
+	r.e.Proxies = r.proxies
+	return r.e, r.configured()
+}
+
+// chooseRevision reads istiod and the mesh's configuration of one revision, where several are installed and none
+// is named: of that with most replicas.
+func (r *meshRead) chooseRevision() {
+	replicas := map[string]int{}
+	for _, p := range r.proxies {
+		if p.Kind == assess.Istiod && p.Namespace == r.Namespace {
+			replicas[p.Revision]++
+		}
+	}
+	names := slices.Sorted(maps.Keys(replicas))
+	if r.Revision != "" || len(names) < 2 {
+		return
+	}
+	chosen := slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(replicas[a], replicas[b]) })
+	r.Revision, r.from.Revision = chosen, chosen
+	r.unknown(assess.OtherRevisions.Of(strings.Join(names, ", "), chosen))
+}
+
+func (o Assessment) source() string {
+	name := "the mesh of the local lab"
+	if o.Lab != "local" {
+		name = "the mesh of cluster " + cmp.Or(o.Context, "of the current context")
+	}
+	return name
+}
+
+// redirection is the annotation of a pod whose requests a ztunnel carries.
+const redirection = "ambient.istio.io/redirection"
+
+// listProxies lists the mesh's proxies and istiods.
+func (r *meshRead) listProxies(ctx context.Context) error {
+	list, err := r.from.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Running"})
+	if err != nil {
+		return fmt.Errorf("list the mesh's pods: %w", err)
+	}
+	nodes := map[string]bool{}
+	for _, pod := range list.Items {
+		nodes[pod.Spec.NodeName] = true
+		p, container, ok := proxyOf(pod)
+		if !ok {
+			if pod.Annotations[redirection] == "enabled" {
+				r.e.Enrolled++
+			}
+			continue
+		}
+		r.pods, r.proxies = append(r.pods, pod), append(r.proxies, p)
+		r.containers = append(r.containers, kubelet.Container{Pod: pod.Namespace + "/" + pod.Name, Name: container})
+	}
+	r.e.Nodes = len(nodes)
+	return nil
+}
+
+// proxyOf is the proxy of a pod, or the replica of istiod that it is, with its container.
+func proxyOf(pod corev1.Pod) (p assess.Proxy, container string, ok bool) {
+	p = assess.Proxy{Namespace: pod.Namespace, Pod: pod.Name, Node: pod.Spec.NodeName}
+	names := Istio().Proxies(record.PlaceSidecar).Containers
+	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
+		switch istiod := pod.Labels["app"] == "istiod" && c.Name == "discovery"; {
+		case istiod:
+			p.Kind, p.Revision = assess.Istiod, Istio().RevisionOf(pod.Labels)
+		case !slices.Contains(names, c.Name):
+			continue
+		case slices.Contains(c.Args, "ztunnel"):
+			p.Kind = assess.Ztunnel
+		case slices.Contains(c.Args, "waypoint"):
+			p.Kind = assess.Waypoint
+		case generate.NotSidecar(c.Args):
+			p.Kind = assess.Gateway
+		default:
+			p.Kind = assess.Sidecar
+		}
+		p.Version, container = tagOf(c.Image), c.Name
+		p.Requests, p.Limits = resources(c.Resources.Requests), resources(c.Resources.Limits)
+		for _, s := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+			if s.Name == c.Name {
+				p.Restarts = int(s.RestartCount)
+			}
+		}
+		return p, container, true
+	}
+	return p, "", false
+}
+
+// tagOf is the tag of an image; its digest where it has none.
+func tagOf(image string) string {
+	name, digest, _ := strings.Cut(image, "@")
+	if i := strings.LastIndexByte(name, ':'); i > strings.LastIndexByte(name, '/') {
+		return name[i+1:]
+	}
+	return digest
+}
+
+func resources(list corev1.ResourceList) assess.Resources {
+	return assess.Resources{Cores: list.Cpu().AsApproximateFloat64(), Bytes: list.Memory().AsApproximateFloat64()}
+}
+
+// counts are the kinds of objects that are counted, beside those of the inventory.
+var counts = [][2]string{
+	{"Gateway (Istio)", "/apis/networking.istio.io/v1/gateways"}, {"Gateway (Kubernetes)", "/apis/gateway.networking.k8s.io/v1/gateways"},
+	{"WorkloadGroup", "/apis/networking.istio.io/v1/workloadgroups"}, {"ProxyConfig", "/apis/networking.istio.io/v1beta1/proxyconfigs"},
+	{"AuthorizationPolicy", "/apis/security.istio.io/v1/authorizationpolicies"}, {"PeerAuthentication", "/apis/security.istio.io/v1/peerauthentications"},
+	{"Telemetry", "/apis/telemetry.istio.io/v1/telemetries"},
+}
+
+// readConfiguration reads what is in the mesh, and what some of its proxies hold and called.
+func (r *meshRead) readConfiguration(ctx context.Context) error {
+	notes, err := ReadInventory(ctx, r.from.kube, r.Revision, r.inv)
+	if err != nil {
+		return err
+	}
+	for _, n := range notes {
+		r.unknown(assess.NotRead.Of(n))
+	}
+	r.e.Objects = r.inv.Objects()
+	for _, kind := range counts {
+		n, err := countObjects(ctx, r.from.kube, kind[1])
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			r.unknown(assess.NoKind.Of(kind[0], err))
+		default:
+			r.e.Objects[kind[0]] = n
+		}
+	}
+	for i := range r.proxies {
+		r.proxies[i].Workload = r.inv.WorkloadOf(r.proxies[i].Namespace, r.proxies[i].Pod).Name
+	}
+	read := Proxies{Stats: true, Say: r.Say, Dial: r.dial, Choose: func(pods []corev1.Pod) []corev1.Pod {
+		pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
+			p, _, _ := proxyOf(pod)
+			return p.Kind != assess.Sidecar
+		})
+		return gather.Spread(pods, cmp.Or(r.Most, len(pods)))
+	}}
+	notes, err = read.Read(ctx, r.from.kube, scope.Options{Keep: gather.KeepListeners}, func(p scope.Proxy) error {
+		r.scope = append(r.scope, p)
+		return nil
+	})
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		r.unknown(assess.NoConfig.Of(err))
+		return nil
+	}
+	for _, n := range notes {
+		r.unknown(assess.NotRead.Of(n))
+	}
+	return r.count(ctx, func(pod string, c counted) { r.first[pod] = c })
+}
+
+// count asks the sidecars that were read for the counters of their clusters.
+func (r *meshRead) count(ctx context.Context, take func(pod string, c counted)) error {
+	port := Istio().Proxies(record.PlaceSidecar).AdminPort
+	ask := func(p scope.Proxy) (c counted, err error) {
+		namespace, name, _ := strings.Cut(p.Name, "/")
+		client, hangUp := r.dial(namespace, name, port)
+		defer hangUp()
+		defer client.CloseIdleConnections()
+		ctx, cancel := context.WithTimeout(ctx, proxyTimeout)
+		defer cancel()
+		err = GetAdmin(ctx, client, "/clusters?format=json", func(answer io.Reader) error {
+			c.at = time.Now()
+			c.calls, err = scope.ReadCalls(answer)
+			return err
+		})
+		return c, err
+	}
+	at := 0
+	return inGroups(r.scope, proxiesAtATime, ask, func(c counted, err error) error {
+		p := r.scope[at]
+		at++
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		if err != nil {
+			r.unknown(assess.NotRead.Of(fmt.Sprintf("counters of the proxy of pod %s: %v", p.Name, err)))
+			return nil
+		}
+		take(p.Name, c)
+		return nil
+	})
+}
+
+// countAgain asks again, and keeps how fast the counters rose.
+func (r *meshRead) countAgain(ctx context.Context) error {
+	return r.count(ctx, func(pod string, now counted) {
+		had, ok := r.first[pod]
+		seconds := now.at.Sub(had.at).Seconds()
+		if !ok || seconds <= 0 {
+			return
+		}
+		rates := map[string]float64{}
+		for cluster, n := range now.calls {
+			if n < had.calls[cluster] { // an endpoint took its count with it, or the proxy restarted
+				r.unknown(assess.NotRead.Of(fmt.Sprintf("requests of the proxy of pod %s: its counters fell", pod)))
+				return
+			}
+			rates[cluster] = float64(n-had.calls[cluster]) / seconds
+		}
+		r.rates[pod] = rates
+	})
+}
+
+// traffic turns rates of clusters into calls.
+func (r *meshRead) traffic() {
+	type edge struct {
+		from generate.Workload
+		host string
+		tcp  bool
+	}
+	calls := map[edge]*assess.Call{}
+	for i := range r.proxies {
+		p := &r.proxies[i]
+		rates, ok := r.rates[p.Namespace+"/"+p.Pod]
+		if !ok {
+			continue
+		}
+		p.Called, p.Served, p.Connections = new(float64), new(float64), new(float64)
+		for cluster, rate := range rates {
+			direction, port, _, host, named := scope.SplitCluster(cluster)
+			switch {
+			case !named || rate == 0:
+				continue
+			case direction != "outbound":
+				*p.Served += rate
+				continue
+			}
+			number, _ := strconv.Atoi(port)
+			tcp, routed := r.inv.Calls(host, number)
+			if tcp {
+				*p.Connections += rate
+			} else {
+				*p.Called += rate
+			}
+			k := edge{generate.Workload{Namespace: p.Namespace, Name: p.Workload}, host, tcp}
+			if calls[k] == nil {
+				calls[k] = &assess.Call{From: k.from, Host: host, TCP: tcp, Routed: routed && !tcp}
+			}
+			calls[k].PerS += rate
+		}
+	}
+	for _, c := range calls {
+		r.e.Calls = append(r.e.Calls, *c)
+	}
+	slices.SortFunc(r.e.Calls, func(a, b assess.Call) int {
+		return cmp.Or(cmp.Compare(a.From.String(), b.From.String()), cmp.Compare(a.Host, b.Host))
+	})
+}
+
+// advised judges what the watch saw of istiod, and what proxies hold.
+func (r *meshRead) advised(ctx context.Context, seen IstiodSeen) error {
+	for _, p := range seen.Problems {
+		if p != "" {
+			r.unknown(assess.NotRead.Of(p))
+		}
+	}
+	began, sample := map[string]time.Time{}, []corev1.Pod{}
+	for _, pod := range r.pods {
+		name := pod.Namespace + "/" + pod.Name
+		if slices.ContainsFunc(r.scope, func(p scope.Proxy) bool { return p.Name == name }) {
+			began[name], sample = gather.ProxyStarted(pod), append(sample, pod)
+		}
+	}
+	e := seen.Evidence
+	if len(r.scope) > 0 {
+		e.Notes = append(e.Notes, gather.HeldFacts(r.scope, began, time.Now(), e.Facts)...)
+		share, err := r.from.Scoped(ctx, sample)
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			e.Notes = append(e.Notes, "which Sidecars apply to the proxies that were read is unknown: "+err.Error())
+		default:
+			e.Facts[advice.ScopedShare] = share
+		}
+	}
+	judged := advice.Judge(e)
+	r.e.Istiod, r.e.Limits, r.e.Signals, r.e.Settings = seen.Version, &judged, &seen.Signals, maps.Clone(e.Levers)
+	for _, n := range judged.Notes {
+		r.unknown(assess.NotRead.Of(n))
+	}
+	return nil
+}
+
+// configured says who owns what proxies hold, and which Sidecars would suit what they call.
+func (r *meshRead) configured() error { return r.configuredBy(generate.NewObservations()) }
+
+// configuredBy also has other observations of who calls whom.
+func (r *meshRead) configuredBy(obs *generate.Observations) error {
+	if len(r.scope) == 0 {
+		return nil
+	}
+	scale := generate.NewScale(r.inv)
+	for _, p := range r.scope {
+		r.inv.AddProxy(p)
+		scale.Add(p)
+		if p.Calls != nil && p.Node != nil {
+			_, pod, _ := strings.Cut(p.Name, "/")
+			obs.AddCounters(r.inv.WorkloadOf(p.Node.Namespace, pod), p.Calls)
+		}
+	}
+	held := scope.Merge(r.scope, mostOwners)
+	for i := range held.Proxies {
+		held.Proxies[i].Clusters = nil // by the thousand
+	}
+	r.e.Scope = &held
+	made, err := generate.Generate(r.inv, obs, scale.Accounts(), generate.Options{Window: generate.DefaultWindow, Watched: generate.DefaultWatched, Now: time.Now()})
+	if err != nil {
+		r.unknown(assess.NoScopes.Of(err))
+		return nil
+	}
+	r.e.Sidecars = &made
+	return nil
+}
+
+// mostOwners bounds the list of owners of configuration.
+const mostOwners = 50
+
+// countObjects is how many objects a list of the API server has, without reading them; 0 where there is no such
+// kind.
+func countObjects(ctx context.Context, kube kubernetes.Interface, path string) (int, error) {
+	body, err := kube.CoreV1().RESTClient().Get().AbsPath(path).Param("limit", "1").DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var list struct {
+		Metadata struct {
+			Remaining int `json:"remainingItemCount"`
+		} `json:"metadata"`
+		Items []struct{} `json:"items"`
+	}
+	if err := json.Unmarshal(body, &list); err != nil {
+		return 0, err
+	}
+	return len(list.Items) + list.Metadata.Remaining, nil
+}

@@ -1,0 +1,254 @@
+package app
+
+import (
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/advise/advice/variables"
+	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/testing/must"
+)
+
+// fakeMesh is the API server, the kubelet and the pods of a small mesh. Counters rise by the same at each
+// look: a kubelet's in ten seconds of its own time.
+type fakeMesh struct {
+	t      *testing.T
+	refuse string // a path of the API server that is forbidden
+
+	mu     sync.Mutex
+	looks  map[string]int
+	writes []string
+}
+
+const fakeIstiod = `{"metadata":{"namespace":"istio-system","name":"istiod-1","labels":{"app":"istiod","istio.io/rev":"default"}},"spec":{"nodeName":"one","containers":[{"name":"discovery","image":"docker.io/istio/pilot:1.31.0","resources":{"limits":{"cpu":"2","memory":"2Gi"}}}]},"status":{"phase":"Running","podIP":"127.0.0.1"}}`
+
+const fakePods = `{"metadata":{},"items":[` + fakeIstiod + `,` +
+	`{"metadata":{"namespace":"istio-system","name":"ztunnel-a"},"spec":{"nodeName":"two","containers":[{"name":"istio-proxy","image":"docker.io/istio/ztunnel:1.31.0","args":["proxy","ztunnel"]}]},"status":{"phase":"Running"}},` +
+	`{"metadata":{"namespace":"bank","name":"waypoint-1"},"spec":{"nodeName":"two","containers":[{"name":"istio-proxy","image":"docker.io/istio/proxyv2:1.31.0","args":["proxy","waypoint"]}]},"status":{"phase":"Running"}},` +
+	`{"metadata":{"namespace":"bank","name":"pay-1","annotations":{"ambient.istio.io/redirection":"enabled"}},"spec":{"nodeName":"two","containers":[{"name":"app"}]},"status":{"phase":"Running"}},` +
+	`{"metadata":{"namespace":"shop","name":"other-1"},"spec":{"nodeName":"two","containers":[{"name":"app"}]},"status":{"phase":"Running"}},` +
+	`{"metadata":{"namespace":"shop","name":"catalog-v1-77bf65668c-gkmlg","labels":{"pod-template-hash":"77bf65668c"},"ownerReferences":[{"kind":"ReplicaSet","name":"catalog-v1-77bf65668c","controller":true}]},` +
+	`"spec":{"nodeName":"one","containers":[{"name":"app"}],"initContainers":[{"name":"istio-proxy","image":"docker.io/istio/proxyv2:1.30.2@sha256:00","args":["proxy","sidecar"],"resources":{"requests":{"cpu":"100m","memory":"128Mi"}}}]},"status":{"phase":"Running","initContainerStatuses":[{"name":"istio-proxy","restartCount":3}]}}]}`
+
+// fakeObjects are lists by the last part of their path.
+var fakeObjects = map[string]string{
+	"pods": fakePods,
+	"services": `{"items":[{"metadata":{"namespace":"shop","name":"catalog"},"spec":{"ports":[{"name":"http","port":80}]}},{"metadata":{"namespace":"shop","name":"db"},"spec":{"ports":[{"name":"tcp","port":5432}]}},` +
+		`{"metadata":{"namespace":"shop","name":"edge"},"spec":{"ports":[{"name":"http","port":80}]}}]}`,
+	"virtualservices":       `{"items":[{"kind":"VirtualService","metadata":{"namespace":"shop","name":"routes"},"spec":{"hosts":["catalog"],"http":[{"route":[{"destination":{"host":"catalog"}}]}]}}]}`,
+	"deployments":           `{"items":[{"metadata":{"namespace":"istio-system","name":"istiod","labels":{"app":"istiod"}},"spec":{"selector":{"matchLabels":{"app":"istiod"}},"template":{"spec":{"containers":[{"name":"discovery"}]}}}}]}`,
+	"namespaces":            `{"items":[{"metadata":{"name":"shop"}},{"metadata":{"name":"bank"}}]}`,
+	"authorizationpolicies": `{"metadata":{"remainingItemCount":6},"items":[{}]}`,
+}
+
+// ServeHTTP is the API server.
+func (m *fakeMesh) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	look := m.look(r.URL.Path)
+	if r.Method != http.MethodGet {
+		m.mu.Lock()
+		m.writes = append(m.writes, r.Method+" "+r.URL.Path)
+		m.mu.Unlock()
+	}
+	w.Header().Set("Content-Type", "application/json")
+	parts := strings.Split(r.URL.Path, "/")
+	list, listed := fakeObjects[parts[len(parts)-1]]
+	switch {
+	case m.refuse != "" && strings.Contains(r.URL.Path, m.refuse):
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprint(w, `{"kind":"Status","status":"Failure","reason":"Forbidden","code":403,"message":"not for you"}`)
+	case strings.HasSuffix(r.URL.Path, "/proxy/metrics/resource"):
+		w.Header().Set("Content-Type", "text/plain")
+		at := 1_700_000_000_000 + 10_000*look
+		for pod, each := range map[string]float64{"shop/catalog-v1-77bf65668c-gkmlg/istio-proxy": 1, "istio-system/istiod-1/discovery": 5, "bank/waypoint-1/istio-proxy": 2} {
+			p := strings.Split(pod, "/")
+			labels := fmt.Sprintf(`{namespace=%q,pod=%q,container=%q}`, p[0], p[1], p[2])
+			fmt.Fprintf(w, "container_cpu_usage_seconds_total%s %g %d\ncontainer_memory_working_set_bytes%s 5e+07 %d\n", labels, 3+each*float64(look), at, labels, at)
+		}
+	case r.URL.Query().Get("watch") != "" || !listed && strings.Contains(r.URL.Path, "/proxy/"):
+		http.NotFound(w, r)
+	case strings.HasSuffix(r.URL.Path, "/namespaces/istio-system/pods"):
+		fmt.Fprint(w, `{"metadata":{},"items":[`+fakeIstiod+`]}`)
+	case listed:
+		fmt.Fprint(w, list)
+	default:
+		w.WriteHeader(http.StatusNotFound)
+		fmt.Fprint(w, `{"kind":"Status","status":"Failure","reason":"NotFound","code":404}`)
+	}
+}
+
+// look counts the looks at a path.
+func (m *fakeMesh) look(path string) int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.looks[path]++
+	return m.looks[path]
+}
+
+// pod answers for a pod's port.
+func (m *fakeMesh) pod(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/config_dump":
+		m.unpacked(w, "../advise/scope/testdata/sidecar.json.gz")
+	case "/clusters":
+		n := m.look(r.URL.Path)
+		stat := func(cluster string, each int) map[string]any {
+			return map[string]any{"name": cluster, "host_statuses": []any{map[string]any{"stats": []any{map[string]any{"name": "rq_total", "value": fmt.Sprint(each * n)}}}}}
+		}
+		must.OK(m.t, json.NewEncoder(w).Encode(map[string]any{"cluster_statuses": []any{
+			stat("outbound|80||catalog.shop.svc.cluster.local", 300), stat("outbound|80|v2|edge.shop.svc.cluster.local", 100),
+			stat("outbound|5432||db.shop.svc.cluster.local", 50), stat("inbound|8080||", 200), stat("xds-grpc", 7)}}))
+	case "/metrics":
+		fmt.Fprintf(w, "# TYPE pilot_xds gauge\npilot_xds 4\n# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total %d\n", m.look(r.URL.Path))
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+func (m *fakeMesh) unpacked(w io.Writer, file string) {
+	packed, err := os.Open(file)
+	must.OK(m.t, err)
+	defer packed.Close()
+	text, err := gzip.NewReader(packed)
+	must.OK(m.t, err)
+	_, err = io.Copy(w, text)
+	must.OK(m.t, err)
+}
+
+// assessed assesses the fake mesh.
+func (m *fakeMesh) assessed(t *testing.T, o Assessment) assess.Assessment {
+	t.Helper()
+	m.t, m.looks = t, map[string]int{}
+	api, pods := httptest.NewServer(m), httptest.NewServer(http.HandlerFunc(m.pod))
+	t.Cleanup(api.Close)
+	t.Cleanup(pods.Close)
+	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, network, pods.Listener.Addr().String())
+	}}}
+	from := openFake(t, api.URL, client)
+	o.Istiod = from.Istiod
+	o.IstiodWatch = IstiodWatch{Interval: 100 * time.Millisecond, Duration: time.Second, Say: func(string) {},
+		Ask: func(context.Context, string, string) (*variables.Known, string, error) { return nil, "", nil }}
+	e, err := o.read(t.Context(), from, func(string, string, int) (*http.Client, func() error) { return client, func() error { return nil } })
+	must.OK(t, err)
+	a, err := o.conclude(t.Context(), e)
+	must.OK(t, err)
+	return a
+}
+
+func openFake(t *testing.T, url string, pods *http.Client) *Istiods {
+	t.Helper()
+	config := &rest.Config{Host: url}
+	kube, err := kubernetes.NewForConfig(config)
+	must.OK(t, err)
+	return &Istiods{Istiod: Istiod{Where: Where{Lab: "local"}, Namespace: "istio-system"}, config: config, kube: kube, dialer: lab.NewDialer(config),
+		clients: map[string]*http.Client{"istiod-1": pods}}
+}
+
+func TestAssess(t *testing.T) {
+	m := &fakeMesh{}
+	a := m.assessed(t, Assessment{Prices: assess.Prices{Core: 40, Currency: "USD"}})
+	if len(m.writes) > 0 {
+		t.Errorf("the mesh was written to: %v", m.writes)
+	}
+	groups := map[assess.Kind]assess.Group{}
+	for _, g := range a.Mesh.Proxies {
+		groups[g.Kind] = g
+	}
+	if g := groups[assess.Sidecar]; g.Count != 1 || g.Version != "1.30.2" || g.Requests.Cores != 0.1 || g.Requests.Bytes != 128<<20 || g.Unlimited != 1 || g.Restarts != 3 {
+		t.Errorf("sidecars: %+v", g)
+	}
+	if g := groups[assess.Istiod]; g.Count != 1 || g.Version != "1.31.0" || g.Limits.Cores != 2 || g.Revision != "default" {
+		t.Errorf("istiod: %+v", g)
+	}
+	if groups[assess.Ztunnel].Count != 1 || groups[assess.Waypoint].Count != 1 || groups[assess.Gateway].Count != 0 || a.Mesh.Enrolled != 1 || a.Mesh.Nodes != 2 {
+		t.Errorf("%+v", a.Mesh)
+	}
+	if o := a.Mesh.Objects; o["Service"] != 3 || o["VirtualService"] != 1 || o["AuthorizationPolicy"] != 7 || o["Sidecar"] != 0 {
+		t.Errorf("objects: %v", o)
+	}
+	uses := map[assess.Kind]assess.Use{}
+	for _, u := range a.Cost.Uses {
+		uses[u.Kind] = u
+	}
+	for kind, cores := range map[assess.Kind]float64{assess.Sidecar: 0.1, assess.Istiod: 0.5, assess.Waypoint: 0.2} {
+		if u := uses[kind]; u.Measured != 1 || math.Abs(u.Used.Cores-cores) > 1e-9 || u.Used.Bytes != 5e7 || math.Abs(u.Month-40*cores) > 1e-9 {
+			t.Errorf("%s: %+v", kind, u)
+		}
+	}
+	if w := a.Cost.Workloads; len(w) != 1 || w[0].Workload != "catalog-v1" {
+		t.Errorf("workloads: %+v", w)
+	}
+	tr := a.Traffic
+	if tr == nil || tr.Read != 1 || !(tr.Served > 0) || math.Abs(tr.Called/tr.Served-2) > 1e-9 || math.Abs(tr.Connections/tr.Served-0.25) > 1e-9 || math.Abs(*tr.Routed-0.75) > 1e-9 {
+		t.Fatalf("traffic: %+v", tr)
+	}
+	if len(tr.Calls) != 3 || tr.Calls[0].Host != "catalog.shop.svc.cluster.local" || tr.Calls[0].From.String() != "shop/catalog-v1" || !tr.Calls[0].Routed || !tr.Calls[2].TCP {
+		t.Errorf("calls: %+v", tr.Calls)
+	}
+	if a.Configuration == nil || a.Configuration.Held.DumpBytes == 0 || len(a.Configuration.Held.Owners) == 0 {
+		t.Errorf("configuration: %+v", a.Configuration)
+	}
+	if a.Limits == nil || a.Signals == nil {
+		t.Fatalf("istiod was not watched: %v", a.Unknown)
+	}
+	if v, ok := a.Signals.Find("xds_proxies"); !ok || v.Value == nil || *v.Value != 4 {
+		t.Errorf("signals: %+v", v)
+	}
+	if !assess.UnknownUse.In(a.Unknown) || !assess.NoAmbient.In(a.Unknown) || assess.NotWatched.In(a.Unknown) || assess.NoPrices.In(a.Unknown) {
+		t.Errorf("unknown: %v", a.Unknown)
+	}
+}
+
+// What the user may not read is unknown, and said so; the rest is assessed.
+func TestAssessWithoutRights(t *testing.T) {
+	for refused, gap := range map[string]assess.Gap{"/proxy/metrics/resource": assess.NoUsage, "authorizationpolicies": assess.NoKind, "/services": assess.NotRead} {
+		m := &fakeMesh{refuse: refused}
+		a := m.assessed(t, Assessment{})
+		if !gap.In(a.Unknown) || a.Mesh.Count(assess.Sidecar) != 1 || a.Traffic == nil {
+			t.Errorf("without %s: %v", refused, a.Unknown)
+		}
+		if _, counted := a.Mesh.Objects["AuthorizationPolicy"]; counted == (refused == "authorizationpolicies") {
+			t.Errorf("without %s: %v", refused, a.Mesh.Objects)
+		}
+	}
+}
+
+// Of several revisions the one with most replicas is read, if none is named, and that is said.
+func TestAssessOneOfTwoRevisions(t *testing.T) {
+	istiod := func(revision string) assess.Proxy {
+		return assess.Proxy{Kind: assess.Istiod, Namespace: "istio-system", Revision: revision}
+	}
+	for name, c := range map[string]struct {
+		named string
+		there []assess.Proxy
+		want  string
+		told  bool
+	}{
+		"two":   {"", []assess.Proxy{istiod("canary"), istiod("stable"), istiod("stable")}, "stable", true},
+		"named": {"canary", []assess.Proxy{istiod("canary"), istiod("stable")}, "canary", false},
+		"one":   {"", []assess.Proxy{istiod("default"), istiod("default")}, "", false},
+	} {
+		where := Istiod{Namespace: "istio-system", Revision: c.named}
+		r := &meshRead{Assessment: Assessment{Istiod: where}, from: &Istiods{Istiod: where}, proxies: c.there}
+		r.chooseRevision()
+		if r.Revision != c.want || r.from.Revision != c.want || assess.OtherRevisions.In(r.e.Unknown) != c.told {
+			t.Errorf("%s: revision %q, istiod's %q, %v", name, r.Revision, r.from.Revision, r.e.Unknown)
+		}
+	}
+}

@@ -1,0 +1,258 @@
+package app
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/advice/gather"
+	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/advise/scope/generate"
+	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/observe/signals"
+)
+
+// OpenFile passes a file's contents, unpacked, to f.
+type OpenFile func(ctx context.Context, name string, f func(io.Reader) error) error
+
+// FromFiles assesses what files tell of a mesh, whatever they are called. A file that cannot be read, or that holds
+// nothing of a mesh, is an unknown.
+func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile) (a assess.Assessment, sidecars string, err error) {
+	r := &filesRead{meshRead: meshRead{Assessment: o, inv: generate.NewInventory(), e: assess.Evidence{Source: fmt.Sprintf("the mesh of %d files", len(files)), At: time.Now()}},
+		obs: generate.NewObservations(), nodes: map[string]bool{}, istiods: map[string][]page{}}
+	for _, name := range files {
+		err := open(ctx, name, func(in io.Reader) error { return r.file(in, name) })
+		switch {
+		case ctx.Err() != nil:
+			return a, "", context.Cause(ctx)
+		case err != nil:
+			r.unknown(assess.FileNotRead.Of(err))
+		}
+	}
+	if n := len(r.strange); n > 0 {
+		r.unknown(assess.FileUnknown.Of(n, r.strange[0]))
+	}
+	if err := r.watched(ctx); err != nil {
+		return a, "", err
+	}
+	r.e.Nodes, r.e.Objects = len(r.nodes), r.inv.Objects()
+	for i := range r.proxies {
+		r.proxies[i].Workload = r.inv.WorkloadOf(r.proxies[i].Namespace, r.proxies[i].Pod).Name
+	}
+	r.e.Proxies = r.proxies
+	if err := r.configuredBy(r.obs); err != nil {
+		return a, "", err
+	}
+	if a, err = o.conclude(ctx, r.e); err == nil && r.e.Sidecars != nil && len(r.e.Sidecars.Steps()) > 0 {
+		sidecars = r.e.Sidecars.Manifests()
+	}
+	return a, sidecars, err
+}
+
+// filesRead is what was read of a mesh from files.
+type filesRead struct {
+	meshRead
+	obs     *generate.Observations
+	nodes   map[string]bool
+	istiods map[string][]page // pages of metrics by when their process started
+	strange []string          // files that hold nothing of a mesh
+}
+
+// page is a metrics page of istiod, uptime its process' age.
+type page struct {
+	text   []byte
+	uptime time.Duration
+}
+
+// file reads one file.
+func (r *filesRead) file(in io.Reader, name string) error {
+	buffered := bufio.NewReaderSize(in, assess.Head)
+	head, err := buffered.Peek(assess.Head)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch assess.Sniff(head, len(head) >= confile.Probe() && confile.Is(head)) {
+	case assess.ContentArchive:
+		return r.archive(buffered, name)
+	case assess.ContentDump, assess.ContentRecorded:
+		p, err := scope.Read(buffered, name, scope.Options{Keep: gather.KeepListeners})
+		if err == nil {
+			r.scope = append(r.scope, p)
+		}
+		return err
+	case assess.ContentObjects:
+		return r.objects(buffered)
+	case assess.ContentKiali:
+		return r.obs.ReadKiali(buffered, r.inv.Domain)
+	case assess.ContentMetrics:
+		return r.metrics(buffered)
+	case assess.ContentAnswer:
+		r.unknown(assess.FileUnused.Of(name, string(assess.ContentAnswer)))
+	default:
+		r.strange = append(r.strange, name)
+	}
+	return nil
+}
+
+// archive reads the files of an archive, one after the other. One that cannot be read does not keep the others.
+func (r *filesRead) archive(in io.Reader, name string) error {
+	files := tar.NewReader(in)
+	for {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if header.Typeflag != tar.TypeReg {
+			continue
+		}
+		if inner := name + ":" + header.Name; header.Size > 0 {
+			head, _ := bufio.NewReaderSize(files, assess.Head).Peek(assess.Head)
+			if c := assess.Sniff(head, false); c == assess.ContentArchive {
+				r.strange = append(r.strange, inner) // no archives in archives
+				continue
+			}
+			if err := r.file(io.MultiReader(bytes.NewReader(head), files), inner); err != nil {
+				r.unknown(assess.FileNotRead.Of(fmt.Errorf("%s: %w", inner, err)))
+			}
+		}
+	}
+}
+
+// objects reads what is in the mesh, with its pods.
+func (r *filesRead) objects(in io.Reader) error {
+	return scope.ReadObjects(in, func(kind string, raw json.RawMessage) error {
+		named, err := r.inv.Add(kind, raw)
+		if err != nil || named != "Pod" {
+			return err
+		}
+		var pod corev1.Pod
+		if err := json.Unmarshal(raw, &pod); err != nil {
+			return err
+		}
+		if pod.Status.Phase == corev1.PodRunning {
+			r.pod(pod)
+		}
+		return nil
+	})
+}
+
+// pod counts a pod once.
+func (r *filesRead) pod(pod corev1.Pod) {
+	r.nodes[pod.Spec.NodeName] = true
+	p, _, ok := proxyOf(pod)
+	switch {
+	case slices.ContainsFunc(r.proxies, func(had assess.Proxy) bool { return had.Namespace == p.Namespace && had.Pod == p.Pod }):
+	case ok:
+		r.proxies = append(r.proxies, p)
+	case pod.Annotations[redirection] == "enabled":
+		r.e.Enrolled++
+	}
+}
+
+// metrics keeps a page of istiod.
+func (r *filesRead) metrics(in io.Reader) error {
+	text, err := io.ReadAll(io.LimitReader(in, signals.MaxPage+1))
+	if err == nil && len(text) > signals.MaxPage {
+		err = signals.ErrPageTooLarge
+	}
+	if err != nil {
+		return err
+	}
+	metrics, err := observe.ParsePrometheus(text)
+	if err != nil {
+		return err
+	}
+	uptime, timed := observe.Sum(metrics, "istiod_uptime_seconds", nil)
+	started, _ := observe.Sum(metrics, "process_start_time_seconds", nil)
+	if _, istiod := observe.Sum(metrics, "pilot_xds_pushes", nil); !istiod && !timed {
+		if _, istiod = observe.Sum(metrics, "pilot_services", nil); !istiod {
+			return errors.New("a metrics page, but not istiod's")
+		}
+	}
+	for _, m := range metrics {
+		switch {
+		case m.Name == "istio_build" && m.Labels["component"] == "pilot":
+			r.e.Istiod = m.Labels["tag"]
+		case m.Name == "pilot_info" && r.e.Istiod == "":
+			r.e.Istiod = m.Labels["version"]
+		}
+	}
+	key := fmt.Sprintf("%.0f", started)
+	r.istiods[key] = append(r.istiods[key], page{text, time.Duration(uptime * float64(time.Second))})
+	return nil
+}
+
+// watched judges the pages of istiod: rates are over the time between the first and the last of each.
+func (r *filesRead) watched(ctx context.Context) (err error) {
+	if len(r.istiods) == 0 {
+		r.unknown(assess.NotWatched.Of("there is no metrics page of istiod"))
+		return nil
+	}
+	dir, err := os.MkdirTemp("", "meshtrial-assess-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	recorder, err := signals.OpenRecorder(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, recorder.Close()) }()
+	end, window := time.Now(), time.Duration(0)
+	for name, pages := range r.istiods {
+		if pages[0].uptime == 0 { // this istiod does not tell its age
+			for i := range pages {
+				pages[i].uptime = time.Duration(i) * r.Apart
+			}
+		}
+		slices.SortFunc(pages, func(a, b page) int { return int(a.uptime - b.uptime) })
+		last := pages[len(pages)-1].uptime
+		labels := map[string]string{"job": "istiod", "app": "istiod", "pod": "istiod-" + name, "instance": name}
+		written := time.Duration(-1)
+		for _, p := range pages {
+			if p.uptime == written { // the same page twice
+				continue
+			}
+			if err := recorder.AppendPage(end.Add(p.uptime-last), p.text, labels); err != nil {
+				r.unknown(assess.FileNotRead.Of(err))
+				continue
+			}
+			written = p.uptime
+		}
+		window = max(window, last-pages[0].uptime)
+	}
+	if window == 0 {
+		r.unknown(assess.OnePage.Of())
+	}
+	r.e.WindowS = window.Seconds()
+	o := signals.Options{Window: max(window.Truncate(time.Millisecond)+time.Millisecond, time.Second)}
+	e := &advice.Evidence{Source: r.e.Source, WindowS: r.e.WindowS, Facts: map[*advice.Quantity]float64{}}
+	if e.Metrics, err = gather.Metrics(ctx, recorder.Source(), o, end); err != nil {
+		return err
+	}
+	gather.HeldFacts(r.scope, nil, end, e.Facts)
+	judged := advice.Judge(e)
+	reading, err := signals.Read(ctx, recorder.Source(), o, end)
+	if err != nil {
+		return err
+	}
+	reading.Source = r.e.Source
+	r.e.Limits, r.e.Signals = &judged, &reading
+	return nil
+}

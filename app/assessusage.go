@@ -1,0 +1,98 @@
+package app
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/observe/kubelet"
+)
+
+// usages are what kubelets know of containers: their first sample of CPU and their last.
+type usages struct {
+	api         rest.Interface
+	wanted      map[string][]kubelet.Container // by node
+	first, last map[kubelet.Container]kubelet.Stats
+	failed      map[string]error // by node, the last answer
+}
+
+func newUsages(r *meshRead) *usages {
+	u := &usages{api: r.from.kube.CoreV1().RESTClient(), wanted: map[string][]kubelet.Container{}, first: map[kubelet.Container]kubelet.Stats{},
+		last: map[kubelet.Container]kubelet.Stats{}, failed: map[string]error{}}
+	for i, p := range r.proxies {
+		u.wanted[p.Node] = append(u.wanted[p.Node], r.containers[i])
+	}
+	return u
+}
+
+// watch asks the kubelets again and again until ctx ends.
+func (u *usages) watch(ctx context.Context) {
+	for {
+		u.look(ctx)
+		if wake.Pause(ctx, kubeletEvery) != nil {
+			return
+		}
+	}
+}
+
+// look asks the kubelet of each node with proxies, some at a time.
+func (u *usages) look(ctx context.Context) {
+	nodes := slices.Collect(maps.Keys(u.wanted))
+	var mu sync.Mutex
+	for group := range slices.Chunk(nodes, proxiesAtATime) {
+		var wait sync.WaitGroup
+		for _, node := range group {
+			wait.Go(func() {
+				page, err := kubelet.Read(ctx, u.api, node)
+				mu.Lock()
+				defer mu.Unlock()
+				if ctx.Err() != nil {
+					return
+				}
+				u.failed[node] = err
+				for _, c := range u.wanted[node] {
+					if now, ok := page.Containers[c]; ok {
+						u.add(c, now)
+					}
+				}
+			})
+		}
+		wait.Wait()
+	}
+}
+
+func (u *usages) add(c kubelet.Container, now kubelet.Stats) {
+	had, seen := u.last[c]
+	switch {
+	case !seen:
+		u.first[c] = now
+	case now.CPU.UsedNS < had.CPU.UsedNS || now.CPU.Since.After(had.CPU.At):
+		u.first[c] = now // it restarted
+	case !now.CPU.At.After(had.CPU.At) && now.MemoryAt.Equal(had.MemoryAt):
+		return
+	}
+	u.last[c] = now
+}
+
+// tell gives the proxies what they used, each over its own samples since it last restarted.
+func (u *usages) tell(r *meshRead) {
+	for node, err := range u.failed {
+		if err != nil {
+			r.unknown(assess.NoUsage.Of(node, err))
+		}
+	}
+	for i, c := range r.containers {
+		first, last := u.first[c], u.last[c]
+		seconds := last.CPU.At.Sub(first.CPU.At).Seconds()
+		if seconds <= 0 || last.Memory == 0 {
+			continue
+		}
+		cores, bytes := float64(last.CPU.UsedNS-first.CPU.UsedNS)/1e9/seconds, float64(last.Memory)
+		r.proxies[i].Cores, r.proxies[i].Bytes = &cores, &bytes
+	}
+}

@@ -1,0 +1,146 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/record"
+)
+
+//go:embed unitcosts
+var shippedUnitCosts embed.FS
+
+// unitCosts are a run without what sizing a mesh has no use for.
+type unitCosts struct {
+	Schema int            `json:"schema"`
+	Header record.Header  `json:"header"`
+	Study  string         `json:"study"`
+	Trials []record.Trial `json:"trials"`
+}
+
+const (
+	unitCostsSchema = 1
+	// maxUnitCosts bounds a file, unpacked, in bytes.
+	maxUnitCosts = 64 << 20
+)
+
+// UnitCosts makes a file of unit costs of a run that tells what ways of carrying requests take.
+func UnitCosts(ctx context.Context, dir string, warn func(string)) ([]byte, error) {
+	run, err := LoadRun(ctx, dir, warn)
+	if err != nil {
+		return nil, err
+	}
+	thin := thinned(run)
+	data, err := json.Marshal(thin)
+	if err != nil {
+		return nil, err
+	}
+	var packed bytes.Buffer
+	z, err := zstd.NewWriter(&packed)
+	if err == nil {
+		_, err = z.Write(data)
+		err = errors.Join(err, z.Close())
+	}
+	if err != nil {
+		return nil, err
+	}
+	if run, err = readUnitCosts(packed.Bytes()); err != nil {
+		return nil, err
+	}
+	f, err := analyses.All().Analyze(run)
+	if err == nil && len(f.Sizings) == 0 {
+		err = noSizing(dir)
+	}
+	return packed.Bytes(), err
+}
+
+func noSizing(run string) error {
+	return errs.WithHint(errs.Usage("run %s does not tell what ways of carrying requests take", run),
+		"it takes several rates, sidecars or ambient, and a section sizing: `meshtrial run sidecars-or-ambient`")
+}
+
+// thinned is a run without evidence of validity and what is not CPU and memory.
+func thinned(run record.Run) unitCosts {
+	out := unitCosts{Schema: unitCostsSchema, Header: run.Header, Study: string(run.StudyYAML)}
+	for _, t := range run.Trials {
+		t.Validity.Checks = nil
+		t.Counters, t.Threads, t.Probed, t.Profiles, t.Waits, t.Connections = nil, nil, nil, nil, nil, nil
+		out.Trials = append(out.Trials, t)
+	}
+	return out
+}
+
+// readUnitCosts reads a file of unit costs as the run that it is.
+func readUnitCosts(packed []byte) (record.Run, error) {
+	z, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderMaxMemory(maxUnitCosts))
+	if err != nil {
+		return record.Run{}, err
+	}
+	defer z.Close()
+	data, err := io.ReadAll(io.LimitReader(z, maxUnitCosts+1))
+	if err == nil && len(data) > maxUnitCosts {
+		err = fmt.Errorf("longer than %d MB", maxUnitCosts>>20)
+	}
+	var c unitCosts
+	if err == nil {
+		err = json.Unmarshal(data, &c)
+	}
+	if err == nil && c.Schema != unitCostsSchema {
+		err = fmt.Errorf("schema %d, and this version reads %d", c.Schema, unitCostsSchema)
+	}
+	if err != nil {
+		return record.Run{}, fmt.Errorf("unit costs: %w", err)
+	}
+	return record.Run{Header: c.Header, StudyYAML: []byte(c.Study), Trials: c.Trials}, nil
+}
+
+// shipped are the unit costs that ship with the program.
+func shipped() (runs []record.Run, err error) {
+	files, err := fs.Glob(shippedUnitCosts, "unitcosts/*.json.zst")
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range files {
+		data, err := shippedUnitCosts.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		run, err := readUnitCosts(data)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+		runs = append(runs, run)
+	}
+	return runs, nil
+}
+
+// measured is a run directory, or a file of unit costs.
+func measured(ctx context.Context, path string, warn func(string)) (record.Run, error) {
+	info, err := os.Stat(path)
+	if err != nil || info.IsDir() {
+		return LoadRun(ctx, path, warn)
+	}
+	if info.Size() > maxUnitCosts {
+		return record.Run{}, errs.Usage("%s is too long for a file of unit costs", path)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return record.Run{}, errs.WithCode(err, errs.CodeUsage)
+	}
+	run, err := readUnitCosts(data)
+	if err != nil {
+		err = errs.WithHint(errs.WithCode(fmt.Errorf("%s: %w", path, err), errs.CodeUsage), "--with takes the directory of a run, or a file that `meshtrial assess unit-costs` wrote")
+	}
+	return run, err
+}

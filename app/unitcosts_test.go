@@ -1,0 +1,109 @@
+package app
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat/sizing"
+	"github.com/meshtrial/meshtrial/testing/must"
+)
+
+var ratesStudy = strings.Replace(analysistest.RateStudy, "[latency, cpu]", "[latency, cpu, memory]", 1) + "\nsizing: {pods: 100, nodes: 10, rps: 1000, l7: 20%, waypoints: 2}\n"
+
+func packed(t *testing.T, run record.Run) []byte {
+	t.Helper()
+	data, err := json.Marshal(thinned(run))
+	must.OK(t, err)
+	var out bytes.Buffer
+	z, err := zstd.NewWriter(&out)
+	must.OK(t, err)
+	_, err = z.Write(data)
+	must.OK(t, err)
+	must.OK(t, z.Close())
+	return out.Bytes()
+}
+
+// A file of unit costs says of a mesh what its run says, and of an assessed mesh how its requests could
+// be carried.
+func TestUnitCosts(t *testing.T) {
+	run := analysistest.Simulate(t, ratesStudy, 6, 8, analysistest.Quiet())
+	run.Header.Components = []record.Component{{Name: "istiod", Version: "1.30"}}
+	file := filepath.Join(t.TempDir(), "costs")
+	must.OK(t, os.WriteFile(file, packed(t, run), 0o600))
+	m := sizing.Mesh{Pods: 40, Nodes: 4, RPS: 500, L7: 0.25, Waypoints: 2}
+	want, err := sized(run, m)
+	must.OK(t, err)
+	thin, err := measured(t.Context(), file, func(string) {})
+	must.OK(t, err)
+	got, err := sized(thin, m)
+	must.OK(t, err)
+	if len(got) != 1 || len(got[0].Sizing.Ways) == 0 {
+		t.Fatalf("%+v", got)
+	}
+	if a, b := asJSON(t, got[0].Sizing), asJSON(t, want[0].Sizing); a != b {
+		t.Errorf("the file says\n%s\nand its run\n%s", a, b)
+	}
+	if !strings.Contains(got[0].Sizing.Mesh, "40 pods on 4 nodes, 500 requests per second") {
+		t.Error(got[0].Sizing.Mesh)
+	}
+}
+
+func asJSON(t *testing.T, v any) string {
+	t.Helper()
+	data, err := json.Marshal(v)
+	must.OK(t, err)
+	return string(data)
+}
+
+// An assessment takes unit costs only for a mesh whose requests are all known, and says where they are
+// of another version.
+func TestAssessWithUnitCosts(t *testing.T) {
+	run := analysistest.Simulate(t, ratesStudy, 6, 8, analysistest.Quiet())
+	run.Header.Components = []record.Component{{Name: "istiod", Version: "1.30"}}
+	file := filepath.Join(t.TempDir(), "costs")
+	must.OK(t, os.WriteFile(file, packed(t, run), 0o600))
+	o := Assessment{Runs: []string{file}, Warn: func(string) {}}
+	v := func(x float64) *float64 { return &x }
+	e := assess.Evidence{Istiod: "1.31", Nodes: 2, Proxies: []assess.Proxy{{Kind: assess.Sidecar, Called: v(20), Served: v(20), Connections: v(0)}, {Kind: assess.Sidecar, Called: v(1), Served: v(1), Connections: v(0)}}}
+	a, err := o.conclude(t.Context(), e)
+	must.OK(t, err)
+	if len(a.Modes) != 1 || a.Modes[0].Shipped || !assess.OtherBuild.In(a.Unknown) || assess.NoUnitCosts.In(a.Unknown) {
+		t.Errorf("%d modes, %v", len(a.Modes), a.Unknown)
+	}
+	e.Proxies[1].Called = nil
+	a, err = o.conclude(t.Context(), e)
+	must.OK(t, err)
+	if len(a.Modes) != 0 || !assess.NoStated.In(a.Unknown) || assess.NoUnitCosts.In(a.Unknown) {
+		t.Errorf("of a mesh half known: %d modes, %v", len(a.Modes), a.Unknown)
+	}
+}
+
+// What ships can be read.
+func TestShippedUnitCosts(t *testing.T) {
+	runs, err := shipped()
+	must.OK(t, err)
+	for _, run := range runs {
+		if _, err := sized(run, sizing.Default()); err != nil {
+			t.Errorf("run %s: %v", run.Header.RunID, err)
+		}
+	}
+}
+
+func FuzzUnitCosts(f *testing.F) {
+	f.Add([]byte("\x28\xb5\x2f\xfd"))
+	f.Add([]byte("{}"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if run, err := readUnitCosts(data); err == nil && len(run.Trials) > 0 && run.StudyYAML == nil {
+			t.Error("trials of no study")
+		}
+	})
+}

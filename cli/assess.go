@@ -1,0 +1,239 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/app"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+type assessFlags struct {
+	adviseFlags // which istiod, and how it is watched
+	proxies     int
+	out, format string
+	model       string
+	with        []string
+	against     string
+	from        []string
+	apart       time.Duration
+	prices      assess.Prices
+	color       string
+	width       int
+}
+
+func newAssessCommand(env *Env) *cobra.Command {
+	var f assessFlags
+	cmd := &cobra.Command{
+		Use:   "assess [--from FILE...]",
+		Short: "Say what a running mesh costs, what limits it, and what would change it",
+		Long: "Read a running mesh for --duration, without a write: its proxies and what they use, the\n" +
+			"requests that pass them, istiod's signals, the bytes of configuration by owner. Say what\n" +
+			"limits it, what Sidecars would save, and what is unknown; and write a study for what only a\n" +
+			"measurement settles. The assessment is a directory: report.html, assessment.json,\n" +
+			"sidecars.yaml (not applied) and studies.\n\n" +
+			"--from reads files instead, by what they hold: metrics pages of istiod, config dumps, lists of\n" +
+			"kubectl get -o json, Kiali graphs, and archives of these. A running mesh tells more.\n\n" +
+			"--with takes runs of the study sidecars-or-ambient, and says which way of carrying requests\n" +
+			"takes less for this mesh; --model takes what `meshtrial capacity fit` wrote, and says how far\n" +
+			"istiod is from its limits.\n\n" +
+			"Exit codes: 0 the mesh was assessed, whatever was found; 4 nothing but its pods could be read.",
+		Example: "  meshtrial assess\n" +
+			"  meshtrial assess --lab cluster --duration 10m --core-month 30 --gb-month 4\n" +
+			"  meshtrial assess --lab cluster --with runs/sidecars-or-ambient-... --model model.json",
+		Args: cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) > 0 && len(f.from) == 0 {
+				return errs.WithHint(errs.Usage("unexpected argument %q", args[0]), "name files with --from FILE...")
+			}
+			f.from = append(f.from, args...) // --from *.json
+			if err := f.check(cmd.Flags().Changed); err != nil {
+				return err
+			}
+			return runAssess(cmd.Context(), env, f)
+		},
+	}
+	flags := cmd.Flags()
+	f.istiodFlags.register(flags)
+	flags.DurationVar(&f.duration, "duration", 2*time.Minute, "how long to watch the mesh")
+	flags.DurationVar(&f.interval, "interval", 5*time.Second, "time between two readings of istiod")
+	flags.StringVar(&f.istiod, "istiod", "", istiodUsage+" (default: that of the local lab, if it is of the same version)")
+	flags.IntVar(&f.proxies, "proxies", 50, "read the configuration and counters of at most this many sidecars, 0 for all")
+	flags.StringVar(&f.out, "out", "", "`DIR` for the assessment (default: assessments/TIME)")
+	flags.StringVar(&f.format, "format", "text", strings.Join(report.AssessmentFormats, ", ")+", json: what goes to standard output")
+	flags.StringVar(&f.model, "model", "", "capacity model of istiod, a `FILE` that capacity fit wrote")
+	flags.StringArrayVar(&f.with, "with", nil, "`RUN` that measured ways of carrying requests, or a file that unit-costs wrote; may be repeated")
+	flags.StringArrayVar(&f.from, "from", nil, "read this `FILE` instead of a running mesh; more may follow")
+	flags.DurationVar(&f.apart, "apart", 0, "with --from: the time between two metrics pages of one istiod that does not tell its age, in their order")
+	flags.StringVar(&f.against, "against", "", "also say what changed since an earlier assessment of the same mesh, in this `DIR`")
+	flags.Float64Var(&f.prices.Core, "core-month", 0, "price of a core, a month")
+	flags.Float64Var(&f.prices.GB, "gb-month", 0, "price of a GB of memory, a month")
+	flags.StringVar(&f.prices.Currency, "currency", "USD", "currency of the prices")
+	addTextFlags(cmd, &f.color, &f.width)
+	cmd.AddCommand(newUnitCostsCommand(env))
+	return cmd
+}
+
+func newUnitCostsCommand(env *Env) *cobra.Command {
+	var out string
+	cmd := &cobra.Command{
+		Use:   "unit-costs RUN --out FILE",
+		Short: "Keep what a run says of ways to carry requests in one small file",
+		Long: "Write what an assessment takes of a run of sidecars-or-ambient into one file, for --with: the\n" +
+			"study, the machine, the versions, and the CPU and memory of each trial.",
+		Example: "  meshtrial assess unit-costs runs/sidecars-or-ambient-... --out costs.json.zst",
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if out == "" {
+				return errs.Usage("--out is missing")
+			}
+			data, err := app.UnitCosts(cmd.Context(), args[0], env.warn)
+			if err != nil {
+				return err
+			}
+			return writeWhole(out, data)
+		},
+	}
+	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write")
+	return cmd
+}
+
+// check finds what is wrong before anything is asked.
+func (f *assessFlags) check(changed func(string) bool) error {
+	if err := f.adviseFlags.check(changed, nil); err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(ofRunning, changed); i >= 0 && len(f.from) > 0 {
+		return errs.Usage("--%s is for a running mesh: leave it out with --from", ofRunning[i])
+	}
+	switch {
+	case f.apart != 0 && len(f.from) == 0:
+		return errs.Usage("--apart requires --from")
+	case f.apart < 0:
+		return errs.Usage("--apart must not be negative")
+	case f.proxies < 0:
+		return errs.Usage("--proxies must not be negative")
+	case f.prices.Core < 0 || f.prices.GB < 0:
+		return errs.Usage("--core-month and --gb-month must not be negative")
+	case f.format == "json":
+		return nil
+	}
+	return report.RenderAssessment(new(bytes.Buffer), assess.Assessment{}, f.format, report.Options{})
+}
+
+func runAssess(ctx context.Context, env *Env, f assessFlags) error {
+	text, err := textOptions(env.Stdout, f.color, f.width)
+	if err != nil {
+		return err
+	}
+	o := app.Assessment{Istiod: f.Istiod, Most: f.proxies, Runs: f.with, Prices: f.prices, Apart: f.apart, Warn: env.warn}
+	if f.model != "" {
+		if o.Model, err = readModel(ctx, f.model); err != nil {
+			return err
+		}
+	}
+	var old *assess.Assessment
+	if f.against != "" {
+		if old, err = readAssessment(ctx, f.against); err != nil {
+			return err
+		}
+	}
+	line := newProgress(env.Stderr)
+	defer line.Clear()
+	o.IstiodWatch = app.IstiodWatch{Interval: f.interval, Duration: f.duration, Ask: f.ask, Say: func(text string) { line.Say("%s", text) }}
+	var a assess.Assessment
+	var sidecars string
+	if len(f.from) > 0 {
+		a, sidecars, err = o.FromFiles(ctx, f.from, func(ctx context.Context, name string, read func(io.Reader) error) error {
+			return withFile(ctx, env, name, read)
+		})
+	} else {
+		a, sidecars, err = o.Assess(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	line.Clear()
+	if old != nil {
+		a.Compare(*old)
+	}
+	return showAssessment(env, f, a, sidecars, text)
+}
+
+// readAssessment reads the assessment in a directory.
+func readAssessment(ctx context.Context, dir string) (*assess.Assessment, error) {
+	path := filepath.Join(dir, fileAssessment)
+	data, err := readInput(ctx, path, assess.MaxFile)
+	if err != nil {
+		return nil, errs.WithHint(err, "--against takes a directory that meshtrial assess made")
+	}
+	a, err := assess.Parse(data)
+	if err != nil {
+		return nil, errs.WithCode(fmt.Errorf("%s: %w", path, err), errs.CodeUsage)
+	}
+	return &a, nil
+}
+
+const fileAssessment = "assessment.json"
+
+// showAssessment writes an assessment's directory, and shows it.
+func showAssessment(env *Env, f assessFlags, a assess.Assessment, sidecars string, text report.Options) error {
+	dir := f.out
+	if dir == "" {
+		dir = filepath.Join("assessments", a.At.UTC().Format("20060102-150405"))
+	}
+	if err := writeAssessment(dir, a, sidecars); err != nil {
+		return err
+	}
+	if f.format == "json" {
+		if err := writeJSON(env.Stdout, a); err != nil {
+			return err
+		}
+	} else if err := report.RenderAssessment(env.Stdout, a, f.format, text); err != nil {
+		return err
+	}
+	env.warn("the assessment is in " + dir)
+	if a.Traffic == nil && a.Limits == nil && a.Configuration == nil {
+		return errs.WithHint(errs.WithCode(errors.New("nothing but the mesh's pods could be read"), errs.CodeInvalid), "what is unknown, and what would tell, stands above")
+	}
+	return nil
+}
+
+// writeAssessment writes the files of an assessment.
+func writeAssessment(dir string, a assess.Assessment, sidecars string) error {
+	var document, page bytes.Buffer
+	if err := writeJSON(&document, a); err != nil {
+		return err
+	}
+	if err := report.RenderAssessment(&page, a, "html", report.Options{}); err != nil {
+		return err
+	}
+	files := map[string][]byte{fileAssessment: document.Bytes(), "report.html": page.Bytes()}
+	if sidecars != "" {
+		files[fileSidecars] = []byte(sidecars)
+	}
+	for _, s := range a.Settle {
+		files[filepath.Join("studies", s.Name+".yaml")] = []byte(s.File)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "studies"), 0o755); err != nil {
+		return errs.WithCode(err, errs.CodeUsage)
+	}
+	for name, data := range files {
+		if err := writeWhole(filepath.Join(dir, name), data); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,419 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/observe/signals"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/stat/money"
+)
+
+// AssessmentFormats are what [RenderAssessment] draws, besides JSON, which is the assessment itself.
+var AssessmentFormats = []string{"text", "markdown", "html"}
+
+// RenderAssessment writes what is known of a mesh.
+func RenderAssessment(w io.Writer, a assess.Assessment, format string, opt Options) error {
+	switch p := assessmentPage(a); format {
+	case "text":
+		return drawText(w, p, opt)
+	case "markdown":
+		return drawMarkdown(w, p)
+	case "html":
+		return writePage(w, p)
+	}
+	return errs.WithHint(errs.Usage("unknown format %q", format), "the formats are %s and json", strings.Join(AssessmentFormats, ", "))
+}
+
+// assessmentPage draws an assessment as values.
+func assessmentPage(a assess.Assessment) Page {
+	p := Page{Title: "Assessment of " + a.Source, Answers: assessmentAnswers(a), Facts: []Fact{
+		{"at", fmt.Sprintf("%s, watched for %s", a.At.UTC().Format("2006-01-02 15:04 UTC"), ScaleFor("s", a.WindowS).Value(a.WindowS))}},
+		Factors: []PageFactor{}, Cells: []record.Cell{}, Warnings: []string{},
+		Footer: "Nothing was changed in the mesh. " + selfContained}
+	if a.Mesh.Istiod != "" {
+		p.Facts = append(p.Facts, Fact{"istiod", a.Mesh.Istiod})
+	}
+	if a.Mesh.Nodes > 0 {
+		p.Facts = append(p.Facts, Fact{"nodes", Count(a.Mesh.Nodes) + " with pods"})
+	}
+	add := func(name, title string, tables ...Table) {
+		if tables = withRows(tables...); len(tables) > 0 {
+			p.Sections = append(p.Sections, PageSection{Name: name, Title: title, Tables: tables})
+		}
+	}
+	add("against", "What changed", againstTable(a.Against))
+	add(assess.SectionMesh, "The mesh", groupsTable(a.Mesh), objectsTable(a.Mesh), settingsTable(a.Mesh))
+	add(assess.SectionTraffic, "The traffic", trafficTable(a.Traffic), callsTable(a.Traffic))
+	add(assess.SectionCost, "What it costs today", usesTable(a.Cost), eachTable(a.Cost), workloadsTable(a.Cost))
+	add(assess.SectionLimits, "What limits it", adviceTable(a.Limits), signalsTable(a.Signals))
+	add(assess.SectionConfiguration, "Configuration", configurationTables(a.Configuration)...)
+	for _, m := range a.Modes {
+		tables := SizingTables(record.Findings{Sizings: []record.Sizing{m.Sizing}, Parts: m.Parts})
+		for i := range tables {
+			tables[i].Notes = append(tables[i].Notes, measuredBy(m))
+		}
+		add(assess.SectionModes, "Sidecars or ambient", tables...)
+	}
+	add(assess.SectionCapacity, "Capacity of istiod", capacityTables(a)...)
+	add("settle", "Settle it", settleTable(a.Settle))
+	add("unknown", "What is unknown", unknownTable(a.Unknown))
+	return p
+}
+
+// measuredBy says where unit costs are from.
+func measuredBy(m assess.Modes) string {
+	var parts []string
+	for _, c := range m.Parts {
+		parts = append(parts, c.Name+" "+c.Version)
+	}
+	out := fmt.Sprintf("Unit costs of run %s of study %s on %s, with %s.", m.Run, m.Study, m.Machine, strings.Join(parts, ", "))
+	if m.Shipped {
+		out += " They ship with the program: another machine has others, which --with takes."
+	}
+	return out
+}
+
+// assessmentAnswers say the most important in sentences.
+func assessmentAnswers(a assess.Assessment) []string {
+	var have []string
+	for _, kind := range assess.Kinds {
+		if n := a.Mesh.Count(kind); n > 0 {
+			have = append(have, kindWords(kind, n))
+		}
+	}
+	if len(have) == 0 {
+		return []string{"No proxy and no istiod was found."}
+	}
+	out := []string{"The mesh has " + words.List(have) + "."}
+	for _, u := range a.Cost.Uses {
+		if u.Kind == assess.Sidecar && u.Measured > 0 {
+			out = append(out, fmt.Sprintf("%s use %s and %s.", UpperFirst(ofAll(u)), cores(u.Used.Cores), amount(u.Used.Bytes)))
+		}
+	}
+	if a.Limits != nil {
+		var titles []string
+		for _, j := range a.Limits.Advice {
+			titles = append(titles, j.Title)
+		}
+		if len(titles) > 0 {
+			out = append(out, "What limits it: "+strings.Join(titles, "; ")+".")
+		}
+	}
+	if c := a.Configuration; c != nil && c.Saving != nil && c.Sidecars > 0 && c.Saving.Now.Dump > 0 {
+		out = append(out, fmt.Sprintf("Sidecars for what the workloads call would take %s of their configuration away.",
+			Share(c.Saving.Now.Dump-c.Saving.After.Dump, c.Saving.Now.Dump).S))
+	}
+	for _, m := range a.Modes {
+		for _, says := range m.Sizing.Says {
+			out = append(out, says.String())
+		}
+	}
+	if n := len(a.Unknown); n > 0 {
+		out = append(out, fmt.Sprintf("Unknown: %s, with what would tell each of them.", words.Plural(n, "thing")))
+	}
+	return out
+}
+
+func kindWords(kind assess.Kind, n int) string {
+	if kind == assess.Istiod {
+		return words.Plural(n, "replica") + " of istiod"
+	}
+	return words.Plural(n, string(kind))
+}
+
+// ofAll says of how many of a kind a figure is.
+func ofAll(u assess.Use) string {
+	if u.Measured == u.Count {
+		return "all " + kindWords(u.Kind, u.Count)
+	}
+	return fmt.Sprintf("%s of %s", Count(u.Measured), kindWords(u.Kind, u.Count))
+}
+
+func cores(v float64) string  { return ScaleFor("cores", v).Value(v) }
+func amount(v float64) string { return ScaleFor("bytes", v).Value(v) }
+
+// some is a value, or a dash for 0.
+func some(v float64, text func(float64) string) Text {
+	if v == 0 {
+		return Dash
+	}
+	return Text{S: text(v)}
+}
+
+func groupsTable(m assess.Mesh) Table {
+	t := Table{Title: "Proxies and istiod", Columns: []Column{{Head: "what"}, {Head: "version"}, {Head: "revision", Keep: 4}, {Head: "count", Right: true},
+		{Head: "namespaces", Right: true, Keep: 3}, {Head: "CPU requested", Right: true}, {Head: "CPU limit", Right: true, Keep: 6}, {Head: "without CPU limit", Right: true, Keep: 2},
+		{Head: "memory requested", Right: true}, {Head: "memory limit", Right: true, Keep: 5}, {Head: "restarts", Right: true, Keep: 1}}}
+	for _, g := range m.Proxies {
+		t.Rows = append(t.Rows, []Text{{S: string(g.Kind)}, {S: g.Version}, {S: g.Revision}, {S: Count(g.Count)}, {S: Count(g.Namespaces)},
+			some(g.Requests.Cores, cores), some(g.Limits.Cores, cores), {S: Count(g.Unlimited)}, some(g.Requests.Bytes, amount), some(g.Limits.Bytes, amount), {S: Count(g.Restarts)}})
+	}
+	t.Notes = append(t.Notes, "Requests and limits are of the proxies' containers, all of a row together.")
+	if m.Enrolled > 0 {
+		t.Notes = append(t.Notes, words.Plural(m.Enrolled, "pod")+" without a sidecar have their requests carried by ztunnels.")
+	}
+	return withoutEmpty(t)
+}
+
+func objectsTable(m assess.Mesh) Table {
+	t := Table{Title: "Objects", Columns: []Column{{Head: "kind"}, {Head: "count", Right: true}}}
+	for _, kind := range slices.Sorted(maps.Keys(m.Objects)) {
+		if n := m.Objects[kind]; n > 0 {
+			t.Rows = append(t.Rows, []Text{{S: kind}, {S: Count(n)}})
+		}
+	}
+	return t
+}
+
+func settingsTable(m assess.Mesh) Table {
+	t := Table{Title: "Settings of istiod, as found", Columns: []Column{{Head: "setting"}, {Head: "level"}}}
+	for _, name := range slices.Sorted(maps.Keys(m.Settings)) {
+		if level := m.Settings[name]; level != "" {
+			t.Rows = append(t.Rows, []Text{{S: FactorName(name)}, {S: level}})
+		}
+	}
+	return t
+}
+
+func perSecond(v float64) string { return Fixed(v, 1) + "/s" }
+
+func trafficTable(t *assess.Traffic) Table {
+	if t == nil {
+		return Table{}
+	}
+	out := Table{Title: fmt.Sprintf("Through %s of %s, by their own counters", Count(t.Read), words.Plural(t.Sidecars, "sidecar")),
+		Columns: []Column{{Head: "what"}, {Head: "rate", Right: true}}, Rows: [][]Text{
+			{{S: "requests that left their pods"}, {S: perSecond(t.Called)}}, {{S: "requests that entered their pods"}, {S: perSecond(t.Served)}},
+			{{S: "TCP connections opened"}, {S: perSecond(t.Connections)}}}}
+	if t.Routed != nil {
+		out.Rows = append(out.Rows, []Text{{S: "of the requests that left, to hosts with routes by what is in them"}, {S: Fixed(100**t.Routed, 1) + "%"}})
+	}
+	return out
+}
+
+// shownRows bounds long tables.
+const shownRows = 20
+
+func callsTable(t *assess.Traffic) Table {
+	if t == nil {
+		return Table{}
+	}
+	out := Table{Title: "Who calls whom", Columns: []Column{{Head: "from"}, {Head: "to"}, {Head: "requests", Right: true}, {Head: "connections", Right: true}, {Head: "routed", Keep: 1}}}
+	for _, c := range t.Calls {
+		row := []Text{{S: c.From.String()}, {S: c.Host}, {S: perSecond(c.PerS)}, Dash, {}}
+		if c.TCP {
+			row[2], row[3] = row[3], row[2]
+		}
+		if c.Routed {
+			row[4] = Text{S: "yes"}
+		}
+		out.Rows = append(out.Rows, row)
+	}
+	return cutRows(withoutEmpty(out), shownRows)
+}
+
+func usesTable(c assess.Cost) Table {
+	t := Table{Title: "CPU and memory, measured by the kubelets", Columns: []Column{{Head: "what"}, {Head: "CPU", Right: true}, {Head: "of requested", Right: true, Keep: 4},
+		{Head: "of limit", Right: true, Keep: 2}, {Head: "memory", Right: true}, {Head: "of requested", Right: true, Keep: 3}, {Head: "of limit", Right: true, Keep: 1}}}
+	share := func(used, of float64) Text {
+		if of == 0 {
+			return Dash
+		}
+		return Text{S: Fixed(100*used/of, 0) + "%"}
+	}
+	t.Notes = append(t.Notes, "Memory is the working set, without files that the kernel could drop.")
+	priced := c.Prices.Stated()
+	if priced {
+		t.Columns = append(t.Columns, Column{Head: "used, " + c.Prices.Currency + " a month", Right: true}, Column{Head: "requested, " + c.Prices.Currency + " a month", Right: true})
+		t.Notes = append(t.Notes, fmt.Sprintf("At %s %s for a core and %s for a GB of memory, a month.", Fixed(c.Prices.Core, 2), c.Prices.Currency, Fixed(c.Prices.GB, 2)))
+	}
+	for _, u := range c.Uses {
+		if u.Measured == 0 {
+			continue
+		}
+		row := []Text{{S: ofAll(u)}, {S: cores(u.Used.Cores)}, share(u.Used.Cores, u.Requests.Cores), share(u.Used.Cores, u.Limits.Cores),
+			{S: amount(u.Used.Bytes)}, share(u.Used.Bytes, u.Requests.Bytes), share(u.Used.Bytes, u.Limits.Bytes)}
+		if priced {
+			row = append(row, Text{S: Fixed(u.Month, 0)}, Text{S: Fixed(u.Reserved, 0)})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+func eachTable(c assess.Cost) Table {
+	t := Table{Title: "What a sidecar uses (95% interval)", Columns: []Column{{Head: "what"}, {Head: "CPU", Right: true}}}
+	add := func(what string, v *money.Value, times float64) {
+		if v == nil {
+			return
+		}
+		low, high := v.Low*times, v.High*times
+		s := ScaleFor("cores", max(high, -low))
+		t.Rows = append(t.Rows, []Text{{S: what}, {S: s.Quantity(v.Estimate*times, low, high)}})
+	}
+	add("without requests", c.Idle, 1)
+	add("more for each 1,000 requests per second that pass it", c.Each, 1000)
+	if c.Each != nil {
+		t.Notes = append(t.Notes, fmt.Sprintf("By a straight line through %s of this mesh. They differ in more than their requests: a study that sets the rate tells more.", words.Plural(c.Fitted, "sidecar")))
+	}
+	return t
+}
+
+func workloadsTable(c assess.Cost) Table {
+	t := Table{Title: "Workloads by what their sidecars use", Columns: []Column{{Head: "workload"}, {Head: "sidecars", Right: true}, {Head: "CPU", Right: true},
+		{Head: "CPU requested", Right: true, Keep: 2}, {Head: "memory", Right: true}, {Head: "memory requested", Right: true, Keep: 1}, {Head: "requests", Right: true, Keep: 3}}}
+	for _, w := range c.Workloads {
+		row := []Text{{S: w.Namespace + "/" + w.Workload}, {S: Count(w.Measured)}, {S: cores(w.Used.Cores)}, some(w.Requests.Cores, cores), {S: amount(w.Used.Bytes)}, some(w.Requests.Bytes, amount), Dash}
+		if w.PerS != nil {
+			row[6] = Text{S: perSecond(*w.PerS)}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return withoutEmpty(t)
+}
+
+func adviceTable(r *advice.Report) Table {
+	if r == nil {
+		return Table{}
+	}
+	t := Table{Title: "Advice", Columns: []Column{{Head: "what"}, {Head: "confidence"}, {Head: "finding"}, {Head: "evidence", Keep: 1}, {Head: "expect", Keep: 2}}}
+	for _, j := range r.Advice {
+		row := []Text{{j.Title, StyleBad}, {S: j.Sure()}, {S: j.Says}, {S: j.Seen()}, {}}
+		if j.Expect != nil {
+			row[4] = Text{S: j.Expect.Text()}
+		}
+		t.Rows = append(t.Rows, row)
+		for _, s := range j.Try {
+			text := s.Do
+			if s.YAML != "" {
+				text += "\n" + s.YAML
+			}
+			t.Texts = append(t.Texts, Listing{j.Rule + ", to try", text})
+		}
+	}
+	if len(t.Rows) == 0 {
+		t.Rows = append(t.Rows, []Text{{"nothing", StyleGood}, Dash, {S: "no rule holds"}, {}, {}})
+	}
+	t.Notes = append(t.Notes, fmt.Sprintf("%s: %s hold, %s are ruled out, %s are not decided.", words.Plural(len(r.Advice)+len(r.RuledOut)+len(r.Undecided), "rule"),
+		Count(len(r.Advice)), Count(len(r.RuledOut)), Count(len(r.Undecided))))
+	return t
+}
+
+func signalsTable(r *signals.Reading) Table {
+	if r == nil {
+		return Table{}
+	}
+	t := Table{Title: "Golden signals of istiod", Columns: []Column{{Head: "signal"}, {Head: "value"}}}
+	for _, v := range r.Signals {
+		if v.Status != signals.StatusOK {
+			continue
+		}
+		style := StyleNone
+		if v.Saturated {
+			style = StyleBad
+		}
+		t.Rows = append(t.Rows, []Text{{S: v.Title}, {v.Describe(), style}})
+	}
+	return t
+}
+
+func configurationTables(c *assess.Configuration) []Table {
+	if c == nil {
+		return nil
+	}
+	out := []Table{scopeOwners(*c.Held), scopeTypes(*c.Held), scopeUncalled(*c.Held)}
+	if c.Saving == nil || c.Sidecars == 0 {
+		return out
+	}
+	saving := savingTable(*c.Saving)
+	saving.Title = fmt.Sprintf("%s that would fit what the workloads call: predicted, all %s together", words.Plural(c.Sidecars, "Sidecar"), words.Plural(c.Saving.Proxies, "sidecar"))
+	saving.Notes = append(saving.Notes, c.Risk, "They are in sidecars.yaml beside this, and are not applied.")
+	return append(out, saving)
+}
+
+func capacityTables(a assess.Assessment) []Table {
+	p := a.Capacity
+	if p == nil {
+		return nil
+	}
+	t := predictionTable(p)
+	t.Title = fmt.Sprintf("Predicted by the capacity model: %s, %s, %s changes per second", words.Plural(p.Mesh.Proxies, "proxy"), words.Plural(p.Mesh.Services, "Service"), short(p.Mesh.Rate))
+	if p.Loss != nil {
+		t.Notes = append(t.Notes, lossWords(p.Loss))
+	}
+	if p.Limits != nil {
+		t.Notes = append(t.Notes, limitWords(p.Mesh, p.Limits))
+	}
+	if p.Extrapolates() {
+		t.Notes = append(t.Notes, fmt.Sprintf("Extrapolates: %s times beyond what was measured.", short(p.Times)))
+	}
+	return []Table{t}
+}
+
+// figureWords name the figures of two assessments.
+var figureWords = map[string]string{assess.FigureCount: "%s", assess.FigureCores: "CPU of all, %s", assess.FigureMemory: "memory of all, %s",
+	assess.FigureRequests: "requests between sidecars", assess.FigureIdle: "CPU of a %s without requests", assess.FigureEach: "more CPU of a %s for each 1,000 requests per second",
+	assess.FigureConfig: "configuration of a %s, as JSON, mean", assess.FigureServices: "Services"}
+
+func againstTable(x *assess.Against) Table {
+	if x == nil {
+		return Table{}
+	}
+	t := Table{Title: "Since " + x.At.UTC().Format("2006-01-02 15:04 UTC"), Columns: []Column{{Head: "what"}, {Head: "then", Right: true}, {Head: "now", Right: true}, {Head: "change", Right: true}}}
+	for _, c := range x.Figures {
+		what := figureWords[c.Name]
+		if strings.Contains(what, "%s") {
+			what = fmt.Sprintf(what, c.Kind)
+		}
+		s := ScaleFor(unitless(c.Unit), max(c.Old, c.New))
+		row := []Text{{S: what}, {S: s.Value(c.Old)}, {S: s.Value(c.New)}, Dash}
+		if c.Old > 0 {
+			row[3] = Text{S: fmt.Sprintf("%+.1f%%", 100*(c.New/c.Old-1))}
+			switch {
+			case c.Costs && c.New > c.Old*changeTold:
+				row[3].Style = StyleBad
+			case c.Costs && c.New < c.Old/changeTold:
+				row[3].Style = StyleGood
+			}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	for _, rules := range []struct {
+		words string
+		names []string
+	}{{"Advice that is new: ", x.Came}, {"Advice that is gone: ", x.Went}} {
+		if len(rules.names) > 0 {
+			t.Notes = append(t.Notes, rules.words+strings.Join(rules.names, ", ")+".")
+		}
+	}
+	t.Notes = append(t.Notes, "Two readings, not a comparison of runs: traffic and machines differ too.")
+	return t
+}
+
+// changeTold is the ratio from which a change of a cost is coloured.
+const changeTold = 1.1
+
+func settleTable(studies []assess.Study) Table {
+	t := Table{Title: "Studies written for this mesh", Columns: []Column{{Head: "file"}, {Head: "asks"}, {Head: "then", Keep: 1}}}
+	for _, s := range studies {
+		t.Rows = append(t.Rows, []Text{{S: "studies/" + s.Name + ".yaml"}, {S: s.Asks.String()}, {S: s.After.String()}})
+	}
+	t.Notes = append(t.Notes, "meshtrial run FILE measures in the lab of this machine; with --lab cluster in a cluster of yours.")
+	return t
+}
+
+func unknownTable(all []assess.Unknown) Table {
+	t := Table{Title: "Unknown, and what would tell", Columns: []Column{{Head: "section"}, {Head: "unknown"}, {Head: "what would tell"}}}
+	for _, u := range all {
+		t.Rows = append(t.Rows, []Text{{S: u.Section}, {S: u.What.String()}, {S: u.By.String()}})
+	}
+	return t
+}
