@@ -2,7 +2,7 @@ package study
 
 import "fmt"
 
-// AllDone reports that the study's maximum number of blocks has run.
+// AllDone returns the message that the study's maximum number of blocks has run.
 func AllDone(n int) string {
 	if n == 1 {
 		return "the only block done"
@@ -10,12 +10,12 @@ func AllDone(n int) string {
 	return "all " + BlockWords(n) + " done"
 }
 
-// SearchesSure reports that the study's searches need no further block.
+// SearchesSure returns the message that the study's searches need no further block.
 func SearchesSure(n int) string {
 	return "every search has its answer after " + BlockWords(n)
 }
 
-// TuneDone reports that a tuning needs no further block.
+// TuneDone returns the message that a tuning needs no further block.
 func TuneDone(n int) string {
 	return "the search and the comparison are done after " + BlockWords(n)
 }
@@ -40,7 +40,7 @@ func BlockWords(n int) string {
 	return fmt.Sprintf("%d blocks", n)
 }
 
-// LimitReached reports that the time limit for all blocks expired after n blocks.
+// LimitReached returns the message that the time limit for all blocks expired after n blocks.
 func (b Blocks) LimitReached(n int) string {
 	return fmt.Sprintf("time limit of %v after %s", b.Limit, BlockWords(n))
 }

@@ -84,7 +84,7 @@ func TestVaryingWithoutEffect(t *testing.T) {
 	}
 }
 
-// Otherwise returns the levels where a variant sets none, unless all cells have them.
+// Otherwise reports the levels where a variant sets none, unless all cells have them.
 func TestOtherwise(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"variants: {usual: {}, few: {rate: 50}, large: {rate: 5, payload: 1MiB}}\n", "rate 1000; payload 1KiB"},

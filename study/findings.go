@@ -75,7 +75,7 @@ func OfProbe(probe string, defs []finding.Def) []finding.Def {
 	return defs
 }
 
-// Compared marks a finding whose differences a section shows.
+// Compared marks a finding as compared, with the section that shows its differences.
 func Compared(d finding.Def, differences string) finding.Def {
 	d.Compared, d.Differences = true, differences
 	return d

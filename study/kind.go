@@ -258,7 +258,7 @@ func foreign(what string, of, here Kind) *Error {
 	return Complain(CodeKind, hint, "%s belongs to %s, and this study is one of %s", what, of.About(), here.About())
 }
 
-// notHere reports, as an error, a name that belongs to other kinds only.
+// notHere rejects a name that belongs to other kinds only, and reports whether it did.
 func (d *Decoder) notHere(name string, of []Kind, pos Pos) bool {
 	if len(of) == 0 || slices.Contains(of, d.kind) {
 		return false

@@ -108,7 +108,7 @@ func (d *Decoder) FailSizing(hint, text string) {
 // sizingNone ends hints about a section that a flag can remove.
 const sizingNone = ", or leave the section out (--set sizing=none)"
 
-// sizingNotes reports that the variants left by a flag are too few for the section. The file keeps
+// sizingNotes notes that the variants left by a flag are too few for the section. The file keeps
 // the section for the other variants.
 func (p *Plan) sizingNotes() []error {
 	s := p.Study

@@ -183,7 +183,7 @@ func (d *Decoder) variantPos(s *Study, name, factor string) Pos {
 	return d.Pos("variants", name, factor)
 }
 
-// KnowsVariant rejects a variant that the study does not have.
+// KnowsVariant reports whether the study has a variant, and records an error if not.
 func (d *Decoder) KnowsVariant(name string, pos Pos) bool {
 	var names []string
 	if n := d.Root.Get("variants"); n != nil && n.Kind == Mapping {

@@ -101,9 +101,9 @@ func spreadWords(p *study.Plan) string {
 }
 
 // ChoosePlaces chooses nodes for a plan's pods, or returns nil for a plan that leaves them to
-// Kubernetes. nodes are those that can take pods. Among several choices it prefers one whose nodes
-// are alike, by name, and that includes the nodes to keep, by place. The error lists what was
-// found, with this hint.
+// Kubernetes. nodes are those that can take pods; keep holds the nodes to keep, by place. Among
+// several choices it prefers nodes that are alike, and then the first by name. The error lists what
+// was found, with this hint.
 func ChoosePlaces(p *study.Plan, nodes []NodeAt, keep map[string]string, hint string) (Places, error) {
 	asked := placements(p)
 	if len(asked) == 0 {

@@ -287,7 +287,7 @@ func kept(o *analysis.Observations, b study.TuneBound, recommended, base int) re
 	return out
 }
 
-// held reports whether a cell meets a constraint, with the figures.
+// held returns the verdict on whether a cell meets a constraint, with the figures.
 func held(o *analysis.Observations, b study.TuneBound, cell, base int) (verdict string, says note.Note) {
 	m, _, ok := o.MeasureNamed(b.Finding)
 	if !ok {

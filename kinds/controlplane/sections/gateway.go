@@ -35,7 +35,7 @@ func attachedTable(f record.Findings) report.Table {
 	return t
 }
 
-// maxRouteAnswers limits the number of sentences to which cells add; the tables have all.
+// maxRouteAnswers is the number of sentences after which no cell adds more; the tables have all.
 const maxRouteAnswers = 4
 
 // routeAnswers describes when routes are served.

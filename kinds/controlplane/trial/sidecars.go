@@ -16,8 +16,8 @@ func (t *controlTrial) weighsSidecars() bool {
 	return t.c.study.Measured(controlplane.MeasureSidecars) && t.levels.RealPods > 0
 }
 
-// fresh makes a trial that measures the use of its real pods recreate them: an Envoy keeps memory
-// that another cell's larger configuration once took.
+// fresh returns a value that makes a trial recreate the real pods whose use it measures, else "":
+// an Envoy keeps memory that another cell's larger configuration once took.
 func (t *controlTrial) fresh() string {
 	if !t.weighsSidecars() {
 		return ""

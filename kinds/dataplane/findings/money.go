@@ -23,7 +23,7 @@ func moneyMeasures(s *study.Study) []analysis.Measure {
 	if m == nil {
 		return nil
 	}
-	// Compared with cells without proxies, a cell costs what it costs.
+	// Relative to a baseline without proxies, the difference is the cost itself.
 	compared := len(s.Baseline) > 0 && baselineLevel(s, study.FactorSidecars) != study.SidecarsNone
 	var out []analysis.Measure
 	add := func(name string, needs bool, line func(money.Bill) money.Value) {

@@ -161,8 +161,8 @@ func slug(s string) string {
 }
 
 // profileCost adds how much more CPU a proxy used while profiled than in its trial's window, at the
-// same fixed rate; false if unknown. Both come from the same pods, whose variation therefore
-// cancels.
+// same fixed rate. It returns false if that is unknown. Both come from the same pods, whose
+// variation therefore cancels.
 func profileCost(all *told, o *analysis.Observations, cell int, one profiled) bool {
 	var ratios []float64
 	for i, t := range one.trials {

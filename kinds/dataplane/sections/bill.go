@@ -108,7 +108,8 @@ func billTable(title string, parts []record.BillPart, sums ...record.Priced) (re
 	return t, largest["cpu"]
 }
 
-// farthest returns the figure whose interval is farthest from zero, which sets the column's scale.
+// farthest returns the figure whose interval reaches farthest from zero, which sets the column's
+// scale.
 func farthest(figures []record.Priced) record.Priced {
 	return slices.MaxFunc(figures, func(a, b record.Priced) int { return cmp.Compare(reach(a), reach(b)) })
 }
@@ -255,7 +256,8 @@ func pricedRow(label string, p record.Priced, look report.Look) report.IntervalR
 		Hollow: p.Verdict != record.VerdictReal && p.Verdict != record.VerdictMeasured, Text: p.Unit}
 }
 
-// pricedChart draws figures of one unit, which replaces their texts' placeholders.
+// pricedChart draws figures of one unit. It replaces the rows' Text, their unit, by the formatted
+// figure.
 func pricedChart(name, title, measure string, option report.Option, rows []report.IntervalRow) report.Chart {
 	var all []record.Priced
 	for _, r := range rows {

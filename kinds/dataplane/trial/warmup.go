@@ -113,7 +113,7 @@ func (t *trialRun) watchCPU(ctx context.Context) (func(context.Context) (float64
 	}, err
 }
 
-// detectSteady reports whether a trial is steady and, if not, why.
+// detectSteady determines whether a trial is steady and, if not, why.
 func detectSteady(latency, cpu []float64) stat.Steady {
 	return stat.Warmup{Names: []string{"latency", "CPU"}}.Detect(latency, cpu)
 }

@@ -25,13 +25,13 @@ func isClient(_ *trialScenario, service string) bool { return service == fault.L
 
 func isServer(_ *trialScenario, service string) bool { return service != fault.LoadService }
 
-// isEntry selects the service that the clients call, if it calls others.
+// isEntry reports whether a service is the one that the clients call, if it calls others.
 func isEntry(s *trialScenario, service string) bool {
 	one, ok := resilience.Of(s.study).Graph.Service(service)
 	return ok && service == resilience.Of(s.study).Entry && len(one.Calls) > 0
 }
 
-// isLast selects the services that call no others.
+// isLast reports whether a service calls no others.
 func isLast(s *trialScenario, service string) bool {
 	one, ok := resilience.Of(s.study).Graph.Service(service)
 	return ok && len(one.Calls) == 0

@@ -219,7 +219,7 @@ func (r *momentRun) judge() bool {
 	}
 }
 
-// late records that it did not become true in time.
+// late records that it did not become true in time, and returns false.
 func (r *momentRun) late(i int, latest int64) bool {
 	n := len(r.held)
 	high := min(n, max(1, int((latest-r.first)/grid)+1))

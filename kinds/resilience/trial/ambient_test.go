@@ -64,7 +64,7 @@ func TestSceneOfAmbient(t *testing.T) {
 	}
 }
 
-// series returns a ztunnel's counters of connections to a service.
+// series adds a ztunnel's counters of connections to a service to rise.
 func series(rise map[string]float64, namespace, service, reporter, policy string, connections, bytes float64) {
 	labels := `{connection_security_policy="` + policy + `",destination_workload="` + service + `",destination_workload_namespace="` + namespace + `",reporter="` + reporter + `"}`
 	rise["istio_tcp_connections_opened_total"+labels] += connections

@@ -140,7 +140,7 @@ func (w *moving) prove(ctx context.Context) (string, error) {
 		pods, strings.Join(w.services, ", "), w.plane.Revision, time.Since(w.begun).Seconds()), nil
 }
 
-// overtaken reports whether another move began after this one. Sidecars follow the later one.
+// overtaken returns an error if another move began after this one. Sidecars follow the later one.
 func (w *moving) overtaken() error {
 	w.revisions.mu.Lock()
 	defer w.revisions.mu.Unlock()

@@ -242,10 +242,10 @@ func (l *looks) machines() []string {
 	return out
 }
 
-// beside returns the usage of the nodes' machine by anything but the parts, assigns the
-// unattributed share to the parts, and returns the machine's pressure. It returns nil for several
-// machines. If a lab node was not read throughout, its own processes would count as others, so the
-// error names the node and the usage by others is unknown.
+// beside returns the usage of the nodes' machine by anything but the parts, adds the unattributed
+// CPU to the parts, and returns the machine's pressure. It returns nil for several machines. If a
+// lab node was not read throughout, its own processes would count as others, so the error names
+// the node and the usage by others is unknown.
 func (l *looks) beside(parts map[string]record.CPU) (*record.Others, *record.Pressure, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -87,7 +87,7 @@ func (h *executor) turnOf(service string) *turns {
 	return h.altered[service]
 }
 
-// sameBehaviour compares configurations by content, treating nil as an empty list.
+// sameBehaviour reports whether configurations have the same content, treating nil as an empty list.
 func sameBehaviour(a, b control.Config) bool {
 	if len(a.Failures) == 0 && len(b.Failures) == 0 {
 		a.Failures, b.Failures = nil, nil
