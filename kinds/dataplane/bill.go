@@ -80,7 +80,7 @@ func BillWithout(s *study.Study, part string) (string, bool) {
 	return BillVariant(s, Of(s).Bill.others(part)...)
 }
 
-// others are the parts that are together, without one.
+// others returns the parts of the whole except one.
 func (b *Bill) others(part string) []string {
 	return slices.DeleteFunc(slices.Clone(b.Together), func(p string) bool { return p == part })
 }

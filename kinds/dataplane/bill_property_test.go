@@ -14,7 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
-// billPool has levels that parts of a drawn bill set; some contradict each other.
+// billPool has levels for the parts of a drawn bill; some contradict each other.
 var billPool = []struct {
 	factor string
 	levels []string
@@ -35,7 +35,7 @@ func billCell(t *rapid.T, label string, least int) record.Cell {
 	return out
 }
 
-// flow writes a cell as a file has it.
+// flow formats a cell as in a file.
 func flow(c record.Cell) string {
 	var all []string
 	for name, level := range c {
@@ -45,9 +45,9 @@ func flow(c record.Cell) string {
 	return "{" + strings.Join(all, ", ") + "}"
 }
 
-// A bill that is accepted has a cell for the base, each part and the whole: each differs from
-// its neighbour in levels of one part alone, none is there twice, and neither the order of the
-// parts nor writing the study and reading it again changes what is measured.
+// An accepted bill has a cell for the base, each part and the whole. Each differs from its
+// neighbour only in levels of one part, none occurs twice, and neither reordering the parts nor
+// round-tripping the study changes what is measured.
 func TestBillProperty(t *testing.T) {
 	accepted, removed := 0, 0
 	rapid.Check(t, func(t *rapid.T) {
@@ -71,7 +71,7 @@ func TestBillProperty(t *testing.T) {
 			if errs.Code(err) != errs.CodeUsage {
 				t.Fatalf("exit code %d: %v", errs.Code(err), err)
 			}
-			return // parts that contradict each other, or change nothing
+			return // contradictory parts, or parts that change nothing
 		}
 		accepted++
 		studytest.SameAgain(t, s)
@@ -94,7 +94,7 @@ func TestBillProperty(t *testing.T) {
 	}
 }
 
-// checkBillOf holds the variants of a bill against each other.
+// checkBillOf compares the variants of a bill with each other.
 func checkBillOf(t *rapid.T, s *study.Study) {
 	b := Of(s).Bill
 	seen := map[string]string{}
@@ -114,7 +114,7 @@ func checkBillOf(t *rapid.T, s *study.Study) {
 		}
 		return out
 	}
-	// differ fails unless two cells differ in levels that a part has, and only there.
+	// differ fails unless two cells differ in levels of a part, and only there.
 	differ := func(part string, with, without record.Cell) {
 		if with.Key() == without.Key() {
 			t.Fatalf("%s makes no difference to %v", part, without)
@@ -158,7 +158,7 @@ func checkBillOf(t *rapid.T, s *study.Study) {
 	}
 }
 
-// unordered are the variants of a study by name, with filters in the order of their names.
+// unordered returns the variants of a study by name, with filters sorted by name.
 func unordered(s *study.Study) []string {
 	var out []string
 	for _, v := range s.Variants {
