@@ -100,6 +100,8 @@ type Call struct {
 type Modes struct {
 	// Run is the run, or what ships with the program.
 	Run     string             `json:"run"`
+	Study   string             `json:"study"`
+	Shipped bool               `json:"shipped,omitempty"` // with the program
 	Machine string             `json:"machine"`
 	Parts   []record.Component `json:"measured"`
 	Sizing  record.Sizing      `json:"sizing"`
