@@ -18,7 +18,7 @@ const (
 )
 
 // gauges collects the metrics of a run from the runner's events alone, so that a scrape reaches
-// no pod.
+// no pod. In a measured window they stand still.
 type gauges struct {
 	now   func() time.Time
 	study string
@@ -45,6 +45,12 @@ func (o *RunOptions) serveMetrics() (*openmetrics.Server, error) {
 	tell := o.Event
 	o.Event = func(plan *study.Plan, e runner.Event) {
 		g.hear(plan, e)
+		switch e.Stage { // a window is not to be disturbed
+		case runner.StageQuiet:
+			server.Hold()
+		case runner.StageLoud:
+			server.Release()
+		}
 		if tell != nil {
 			tell(plan, e)
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
@@ -96,18 +97,28 @@ func TestRunServesMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer server.Close()
-	o.Event(studytest.Plan(t, measuredStudy), runner.Event{Stage: "trial", Trial: 2, Trials: 3})
-	resp, err := http.Get(server.URL())
-	if err != nil {
-		t.Fatal(err)
+	plan := studytest.Plan(t, measuredStudy)
+	for n, c := range []struct {
+		event runner.Event
+		want  float64 // trial
+	}{
+		{runner.Event{Stage: "trial", Trial: 2, Trials: 3}, 2},
+		{runner.Event{Stage: runner.StageQuiet}, 2},
+		{runner.Event{Stage: "trial", Trial: 3, Trials: 3}, 2}, // none comes in a window; the page would show it
+		{runner.Event{Stage: runner.StageLoud}, 3},
+	} {
+		o.Event(plan, c.event)
+		resp, err := http.Get(server.URL())
+		must.OK(t, err)
+		page, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		must.OK(t, err)
+		if got := openmetricstest.Read(t, page)[`meshtrial_run_trial{study="measured"}`]; got != c.want || heard != n+1 {
+			t.Errorf("after %+v: trial %v, want %v; %d events heard", c.event, got, c.want, heard)
+		}
 	}
-	defer resp.Body.Close()
-	page, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := openmetricstest.Read(t, page)[`meshtrial_run_trial{study="measured"}`]; got != 2 || heard != 1 || !strings.Contains(said.notes.String(), server.URL()) {
-		t.Errorf("trial %v, %d events heard, said %q", got, heard, said.notes.String())
+	if !strings.Contains(said.notes.String(), server.URL()) {
+		t.Errorf("said %q", said.notes.String())
 	}
 	none := RunOptions{}
 	if server, err := none.serveMetrics(); server != nil || err != nil || none.Event != nil {

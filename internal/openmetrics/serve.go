@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -21,6 +22,10 @@ type Server struct {
 	listener net.Listener
 	http     *http.Server // nil before [Server.Serve]
 	ended    chan struct{}
+	fill     func(*Page)
+
+	mu   sync.Mutex
+	held []byte // the page until [Server.Release]; nil: each request has its own made
 }
 
 // Listen listens on an address, HOST:PORT or a port of the loopback address; it returns nil
@@ -44,17 +49,21 @@ func (s *Server) Serve(fill func(*Page)) {
 	if s == nil {
 		return
 	}
+	s.fill = fill
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+Path, func(w http.ResponseWriter, _ *http.Request) {
-		var page Page
-		var text bytes.Buffer
-		fill(&page)
-		if err := page.Write(&text); err != nil {
-			http.Error(w, err.Error(), http.StatusInternalServerError)
-			return
+		s.mu.Lock()
+		text := s.held
+		s.mu.Unlock()
+		if text == nil {
+			var err error
+			if text, err = s.page(); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
 		}
 		w.Header().Set("Content-Type", ContentType)
-		_, _ = w.Write(text.Bytes()) // on an error the client has gone, and will ask again
+		_, _ = w.Write(text) // the client has gone; it will ask again
 	})
 	handler := http.Handler(mux)
 	if s.listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
@@ -67,7 +76,35 @@ func (s *Server) Serve(fill func(*Page)) {
 	}()
 }
 
-// Close shuts the server down, leaving requests in progress one second.
+// page makes the page.
+func (s *Server) page() ([]byte, error) {
+	var page Page
+	var text bytes.Buffer
+	s.fill(&page)
+	err := page.Write(&text)
+	return text.Bytes(), err
+}
+
+// Hold makes the page now and answers with it until [Server.Release]: a request then costs
+// little. Without a page each request goes on having its own made.
+func (s *Server) Hold() {
+	text, err := s.page()
+	if err != nil {
+		return // requests say so
+	}
+	s.mu.Lock()
+	s.held = text
+	s.mu.Unlock()
+}
+
+// Release has each request's page made again.
+func (s *Server) Release() {
+	s.mu.Lock()
+	s.held = nil
+	s.mu.Unlock()
+}
+
+// Close ends the server. Requests under way have a second.
 func (s *Server) Close() {
 	switch {
 	case s == nil:

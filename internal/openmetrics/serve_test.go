@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/openmetrics/openmetricstest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestServe(t *testing.T) {
@@ -64,6 +65,35 @@ func TestServe(t *testing.T) {
 	if _, err := http.Get(server.URL()); err == nil {
 		t.Error("it still answers")
 	}
+}
+
+// A page that is held is made once, however many ask for it.
+func TestHold(t *testing.T) {
+	server, err := Listen("0")
+	must.OK(t, err)
+	defer server.Close()
+	made := 0.0
+	server.Serve(func(p *Page) {
+		made++
+		p.Gauge(Metric{Name: "made", Help: "So many."}, made)
+	})
+	check := func(want float64) {
+		t.Helper()
+		resp, err := http.Get(server.URL())
+		must.OK(t, err)
+		defer resp.Body.Close()
+		page, err := io.ReadAll(resp.Body)
+		must.OK(t, err)
+		if got := openmetricstest.Read(t, page)["made"]; got != want || resp.Header.Get("Content-Type") != ContentType {
+			t.Errorf("page %v as %s, want page %v", got, resp.Header.Get("Content-Type"), want)
+		}
+	}
+	check(1)
+	server.Hold()
+	check(2)
+	check(2)
+	server.Release()
+	check(3)
 }
 
 func TestListen(t *testing.T) {
