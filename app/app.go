@@ -33,6 +33,11 @@ func Version() string {
 	if !ok {
 		return "unknown"
 	}
+	return VersionOf(info)
+}
+
+// VersionOf is the version of a program of ours, from what its build recorded.
+func VersionOf(info *debug.BuildInfo) string {
 	version := info.Main.Version
 	if version != "" && version != "(devel)" {
 		return version

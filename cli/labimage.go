@@ -1,36 +1,39 @@
 package cli
 
 import (
+	"debug/buildinfo"
 	"fmt"
 	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/lab/components"
 )
 
 func newLabImageCommand(env *Env) *cobra.Command {
-	var out string
+	var out, program string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "image --out FILE",
 		Short: "Write an image that holds everything a lab needs",
 		Long: "Write an archive for `docker load`, `podman load` or `ctr images import`: this program with\n" +
 			"Kubernetes, Istio, Envoy and containerd, as `lab components build` makes them. A container of it\n" +
-			"needs neither compilers nor the network, but --privileged, since a lab makes namespaces and mounts\n" +
-			"(not tried yet):\n\n" +
+			"needs neither compilers nor the network, but --privileged, since a lab makes namespaces and mounts:\n\n" +
 			"  docker run --rm --privileged -v \"$PWD\":/results meshtrial/lab run quick\n\n" +
 			"Results go to /results, the working directory. The volume /meshtrial has what a lab writes: with\n" +
-			"-v meshtrial:/meshtrial the next container's lab starts sooner. The image is for this machine's\n" +
-			"processor.",
-		Example: "  meshtrial lab image --out meshtrial.tar && docker load -i meshtrial.tar",
-		Args:    noArguments,
+			"-v meshtrial:/meshtrial the next container's lab starts sooner. The image is for the processor of\n" +
+			"the meshtrial in it: --program takes one of the same version for another processor, for which\n" +
+			"everything is then built here.",
+		Example: "  meshtrial lab image --out meshtrial.tar && docker load -i meshtrial.tar\n" +
+			"  meshtrial lab image --program arm64/meshtrial --out meshtrial-arm64.tar",
+		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return errs.WithHint(errs.Usage("no file to write the image to"), "--out meshtrial.tar")
 			}
-			program, err := os.Executable()
+			program, err := imageProgram(program)
 			if err != nil {
 				return err
 			}
@@ -49,11 +52,31 @@ func newLabImageCommand(env *Env) *cobra.Command {
 					components.Standalone
 				}{componentsSchema, made})
 			}
-			fmt.Fprintf(env.Stdout, "%s  %s  %.0f MB, unpacked %.0f MB  %s\n", made.Ref, shorten(made.Digest), float64(made.Size)/1e6, float64(made.Unpacked)/1e6, made.Path)
+			fmt.Fprintf(env.Stdout, "%s  %s  %s  %.0f MB, unpacked %.0f MB  %s\n", made.Ref, made.Platform, shorten(made.Digest), float64(made.Size)/1e6, float64(made.Unpacked)/1e6, made.Path)
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write")
+	cmd.Flags().StringVar(&program, "program", "", "meshtrial to put into it, a `FILE` of this version, for its processor (default: this program)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the whole digest")
 	return cmd
 }
+
+// imageProgram is the program at path, or this one. One of another version would look for other
+// components than this one makes.
+func imageProgram(path string) (string, error) {
+	if path == "" {
+		return os.Executable()
+	}
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return "", errs.Usage("--program %s is no meshtrial: %v", path, err)
+	}
+	if got, want := app.VersionOf(info), app.Version(); info.Path != mainPackage || got != want {
+		return "", errs.WithHint(errs.Usage("--program %s is %s %s, and this is meshtrial %s", path, info.Path, got, want),
+			"GOARCH=arm64 make build BIN=bin/arm64/meshtrial makes it of the same source")
+	}
+	return path, nil
+}
+
+const mainPackage = "github.com/meshtrial/meshtrial/cmd/meshtrial"

