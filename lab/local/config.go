@@ -198,31 +198,13 @@ func (s *spec) writeFiles(keys keySet) error {
 		}
 	}
 	// The kubelet and kube-proxy run nft by name, containerd its shim.
-	for name, dir := range map[string]string{"containerd-shim-runc-v2": "bin", "runc": "bin", "kubectl": "tools"} {
+	for name, dir := range map[string]string{"containerd-shim-runc-v2": "bin", "runc": "bin", "nft": "bin", "kubectl": "tools"} {
 		if err := os.Symlink(s.Programs[name].Path, s.Dir.join(dir, name)); err != nil {
 			return err
 		}
 	}
-	if err := s.writeWrapper("nft"); err != nil {
-		return err
-	}
 	return writeJSON(s.Dir.spec(), s)
 }
-
-// writeWrapper writes a script for a tool that needs environment variables.
-func (s *spec) writeWrapper(name string) error {
-	program := s.Programs[name]
-	var b strings.Builder
-	b.WriteString("#!/bin/sh\n")
-	for _, kv := range program.Env {
-		key, value, _ := strings.Cut(kv, "=")
-		fmt.Fprintf(&b, "export %s=%s\n", key, shellQuote(value))
-	}
-	fmt.Fprintf(&b, "exec %s \"$@\"\n", shellQuote(program.Path))
-	return os.WriteFile(s.Dir.join("bin", name), []byte(b.String()), 0o700)
-}
-
-func shellQuote(s string) string { return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'" }
 
 // keep lists the folders of programs, state and images, which must stay visible beneath
 // the lab's own mounts.

@@ -3,7 +3,6 @@ package local
 import (
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -122,18 +121,18 @@ func TestWriteFiles(t *testing.T) {
 	}
 }
 
-func TestWrapperQuotes(t *testing.T) {
+// What runs nft by name finds it, with its libraries, on a machine without a shell.
+func TestNft(t *testing.T) {
 	s := testSpec(t)
-	must.OK(t, os.MkdirAll(s.Dir.join("bin"), 0o700))
-	odd := filepath.Join(t.TempDir(), "it's a $HOME `folder`")
-	must.OK(t, os.MkdirAll(odd, 0o700))
-	tool := filepath.Join(odd, "tool")
-	must.OK(t, os.WriteFile(tool, []byte("#!/bin/sh\necho \"$WORD:$1\"\n"), 0o700))
-	s.Programs["nft"] = components.Program{Path: tool, Env: []string{"WORD=a 'b' $c"}}
-	must.OK(t, s.writeWrapper("nft"))
-	out, err := exec.Command(s.Dir.join("bin", "nft"), "x y").CombinedOutput()
-	if err != nil || string(out) != "a 'b' $c:x y\n" {
-		t.Errorf("%q, %v", out, err)
+	must.OK(t, s.writeFiles(keySet{}))
+	path := s.Dir.join("bin", "nft")
+	if to, err := os.Readlink(path); err != nil || to != "/cache/debian/bin/nft" {
+		t.Errorf("%s leads to %s, %v", path, to, err)
+	}
+	for _, p := range []process{s.kubelet(), s.kubeProxy()} {
+		if !slices.Contains(p.env, "LD_LIBRARY_PATH=/cache/debian/lib") || !strings.HasPrefix(p.env[0], "PATH="+filepath.Dir(path)) {
+			t.Errorf("%s has %q", p.name, p.env)
+		}
 	}
 }
 

@@ -105,6 +105,7 @@ func (s *spec) containerd() process {
 func (s *spec) kubelet() process {
 	p := s.command("kubelet", "--config="+s.Dir.conf("kubelet.yaml"), "--kubeconfig="+s.Dir.conf("kubelet.kubeconfig"),
 		"--hostname-override="+s.Self.Name, "--root-dir="+kubeletDir, "--node-ip="+s.Self.Address.String())
+	p.env = append(p.env, s.Programs["nft"].Env...)
 	if labels := s.Self.labels(); labels != "" {
 		p.args = append(p.args, "--node-labels="+labels)
 	}
@@ -112,7 +113,9 @@ func (s *spec) kubelet() process {
 }
 
 func (s *spec) kubeProxy() process {
-	return s.command("kube-proxy", "--config="+s.Dir.conf("kube-proxy.yaml"), "--hostname-override="+s.Self.Name)
+	p := s.command("kube-proxy", "--config="+s.Dir.conf("kube-proxy.yaml"), "--hostname-override="+s.Self.Name)
+	p.env = append(p.env, s.Programs["nft"].Env...)
+	return p
 }
 
 // kwok waits for nodes with its annotation, and idles without any.
