@@ -160,7 +160,8 @@ func systemContents(debian entry) ([]content, error) {
 	if err := debian.checkTools(); err != nil {
 		return nil, err
 	}
-	contents := baseContents(debian.authorities(), content{Name: "etc/os-release", Mode: 0o644, Data: debian.release()})
+	contents := baseContents(debian.authorities(), content{Name: "etc/os-release", Mode: 0o644, Data: debian.release()},
+		content{Name: "var/run", Mode: fs.ModeSymlink | 0o777, Link: "/run"}) // where containerd makes network namespaces
 	for _, dir := range []string{"var/lib", "var/log", "proc", "sys", "dev", strings.TrimPrefix(standaloneResults, "/"), strings.TrimPrefix(standaloneScratch, "/")} {
 		contents = append(contents, content{Name: dir, Mode: fs.ModeDir | 0o755})
 	}
@@ -170,6 +171,21 @@ func systemContents(debian entry) ([]content, error) {
 			return nil, err
 		}
 		contents = append(contents, files...)
+	}
+	// runc starts itself again without the environment by which it finds its libraries.
+	libraries, err := debian.tree("lib")
+	if err != nil {
+		return nil, err
+	}
+	inImage, err := namesBelow(debian.path("image"))
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range libraries {
+		if !inImage[c.Name] {
+			c.Name = path.Join("usr/lib", c.Name)
+			contents = append(contents, c)
+		}
 	}
 	// Both trees have the same links in the root.
 	slices.SortStableFunc(contents, func(a, b content) int { return cmp.Compare(a.Name, b.Name) })

@@ -54,6 +54,7 @@ func TestStandalone(t *testing.T) {
 	for path, want := range map[string]string{
 		"etc/os-release":                    "ID=\"fake\"\n",
 		"usr/bin/nft":                       "nft",
+		"usr/lib/libseccomp2.so.1.0":        "libseccomp2",
 		"etc/ssl/certs/ca-certificates.crt": "A\nB\n",
 		"usr/local/share/meshtrial/entries/" + filepath.Base(entries["node"].dir) + "/coredns":    "node coredns",
 		"usr/local/share/meshtrial/entries/" + filepath.Base(entries["debian"].dir) + "/bin/runc": "runc",
@@ -61,6 +62,9 @@ func TestStandalone(t *testing.T) {
 		if got, _ := fileIn(t, image, path); got != want {
 			t.Errorf("%s is %q, want %q", path, got, want)
 		}
+	}
+	if _, h := fileIn(t, image, "var/run"); h == nil || h.Linkname != "/run" {
+		t.Errorf("/var/run is %+v", h)
 	}
 	for _, dir := range []string{"tmp", "run", "var/lib", "var/log", "results", "meshtrial"} {
 		if _, h := fileIn(t, image, dir); h == nil || h.Typeflag != '5' {
