@@ -12,6 +12,7 @@ import (
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/thread"
 )
 
@@ -75,10 +76,23 @@ func tryOverlay(dir string) error {
 	case errors.Is(err, unix.ENODEV):
 		return errors.New("the kernel has no overlay file system, and no module with it")
 	case err != nil:
-		return fmt.Errorf("overlayfs does not work on the file system of %s: %w", filepath.Dir(dir), err)
+		return overlayError(filepath.Dir(dir), onOverlay(dir), err)
 	}
 	err := os.WriteFile(filepath.Join(merged, "file"), nil, 0o600)
 	return errors.Join(err, unix.Unmount(merged, 0))
+}
+
+func overlayError(dir string, nested bool, err error) error {
+	if nested {
+		return errs.WithHint(fmt.Errorf("%s is on an overlay itself, which cannot be written through another: %w", dir, err), "%s", volume)
+	}
+	return fmt.Errorf("overlayfs does not work on the file system of %s: %w", dir, err)
+}
+
+// onOverlay reports whether a folder is on an overlay, as a container's root is.
+func onOverlay(dir string) bool {
+	var fs unix.Statfs_t
+	return unix.Statfs(dir, &fs) == nil && fs.Type == unix.OVERLAYFS_SUPER_MAGIC
 }
 
 func tryVeth(string) error {

@@ -1,6 +1,7 @@
 package local
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,7 +134,7 @@ func (m machine) check(state, cache string) []doctor.Line {
 		detail, err := m.disk(folder.dir)
 		mend := "free some space, or set XDG_STATE_HOME and MESHTRIAL_CACHE to folders on another disk"
 		if errors.Is(err, unix.EROFS) {
-			mend = "set XDG_STATE_HOME and MESHTRIAL_CACHE to folders that can be written; in a container, on a volume (docker run -v)"
+			mend = volume
 		}
 		add(folder.name, detail, mend, err)
 	}
@@ -158,7 +159,12 @@ func (m machine) tryAll(cache string, add func(name, detail, mend string, err er
 			tried = append(slices.Clone(features), ambientFeature)
 		}
 		for _, f := range tried {
-			add(f.name, f.works, f.mend(), m.try(f, cache))
+			err := m.try(f, cache)
+			mend := cmp.Or(errs.Hint(err), f.mend())
+			if errors.Is(err, unix.EPERM) {
+				mend = unprivileged
+			}
+			add(f.name, f.works, mend, err)
 		}
 	}
 	add("addresses", "free ranges found", "remove a route from 10.0.0.0/8", m.ranges())
@@ -205,8 +211,11 @@ func (m machine) cgroups() (string, error) {
 	return "v1", nil
 }
 
+// volume is the fix for a folder that cannot hold a lab.
+const volume = "set XDG_STATE_HOME and MESHTRIAL_CACHE to folders on another file system; in a container, on a volume: docker run -v meshtrial:/meshtrial"
+
 // unprivileged is the fix for a container that lacks its host's rights.
-const unprivileged = "start the container with --privileged, as in docker run --privileged"
+const unprivileged = "start the container with --privileged, as in docker run --privileged; a pod with securityContext: {privileged: true}"
 
 // mayMount reports whether this process may mount and make namespaces (CAP_SYS_ADMIN).
 func (m machine) mayMount() bool {
@@ -286,7 +295,7 @@ func (m machine) fileLimit() doctor.Line {
 		line.Status, line.Detail = doctor.Warning, line.Detail+": thousands of connections need more"
 	}
 	if line.Status != doctor.OK {
-		line.Mend = fmt.Sprintf("ulimit -Hn %d", wantFiles)
+		line.Mend = fmt.Sprintf("ulimit -Hn %d; in a container, docker run --ulimit nofile=%[1]d", wantFiles)
 	}
 	return line
 }

@@ -2,6 +2,7 @@ package local
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -140,6 +141,13 @@ func TestRequirementsContainer(t *testing.T) {
 
 	m = fitMachine(t)
 	m.uid = 0
+	m.try = func(feature, string) error { return fmt.Errorf("no rule: %w", unix.EPERM) } // with CAP_SYS_ADMIN alone
+	if err := refuse(m.check("/state", "/cache")); errs.Hint(err) != unprivileged {
+		t.Errorf("%v (%s)", err, errs.Hint(err))
+	}
+
+	m = fitMachine(t)
+	m.uid = 0
 	put(t, m.root+"/proc/self/status", "CapEff:\t000001ffffffffff\n")
 	if failed := failures(m.check("/state", "/cache")); len(failed) != 0 {
 		t.Errorf("with all rights: %+v", failed)
@@ -153,6 +161,29 @@ func TestRequirementsContainer(t *testing.T) {
 	failed = failures(m.check("/state", "/cache"))
 	if line := failed["state disk"]; len(failed) != 1 || !strings.Contains(line.Detail, "/state cannot be written") || !strings.Contains(line.Mend, "volume") {
 		t.Errorf("on a root that is only read: %+v", failed)
+	}
+}
+
+// A cache without a volume, on a container's root, is told so rather than to load modules.
+func TestRequirementsOverlay(t *testing.T) {
+	m := fitMachine(t)
+	m.uid = 0
+	m.try = func(f feature, dir string) error {
+		if f.name == "overlayfs" {
+			return overlayError(dir, true, unix.EINVAL)
+		}
+		return nil
+	}
+	failed := failures(m.check("/state", "/cache"))
+	if line := failed["overlayfs"]; len(failed) != 1 || !strings.Contains(line.Detail, "/cache") || !strings.Contains(line.Mend, "-v meshtrial:/meshtrial") {
+		t.Errorf("%+v", failed)
+	}
+	if err := refuse(m.check("/state", "/cache")); strings.Contains(errs.Hint(err), "modprobe") {
+		t.Error(errs.Hint(err))
+	}
+	err := refuse([]doctor.Line{{Status: doctor.Failure, Mend: unprivileged}, {Status: doctor.Failure, Mend: unprivileged}})
+	if errs.Hint(err) != unprivileged {
+		t.Errorf("the same advice twice: %s", errs.Hint(err))
 	}
 }
 

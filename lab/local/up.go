@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -49,6 +50,9 @@ func Up(ctx context.Context, o Options) (*Lab, error) {
 		return nil, u.alreadyRunning()
 	}
 	if err != nil {
+		if lines := Requirements(ctx, o); doctor.Worst(lines) == doctor.Failure { // a full disk, or one that is only read
+			return nil, refuse(lines)
+		}
 		return nil, err
 	}
 	defer lock.Close() // init keeps a copy
@@ -136,7 +140,7 @@ func refuse(lines []doctor.Line) error {
 	for _, line := range lines {
 		if line.Status == doctor.Failure {
 			what = append(what, line.Name+": "+line.Detail)
-			if line.Mend != "" {
+			if line.Mend != "" && !slices.Contains(mend, line.Mend) {
 				mend = append(mend, line.Mend)
 			}
 		}
