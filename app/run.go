@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -125,6 +126,9 @@ func (o *RunOptions) prepare(ctx context.Context) (*prepared, error) {
 		if err := store.Vacant(r.Out); err != nil {
 			return nil, err
 		}
+	}
+	if err := store.Room(cmp.Or(r.Resume, r.Out, RunsFolder)); err != nil {
+		return nil, err
 	}
 	for _, n := range levelNotes(r.plan) {
 		r.Progress.Note("%s", n)

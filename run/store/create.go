@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -77,6 +79,37 @@ func createWatched(path string, header record.Header, source, resolved []byte, w
 func Vacant(path string) error {
 	_, err := vacant(path)
 	return err
+}
+
+// needRoom is what must be free for a run, in bytes. A short one takes a few MB; what it lacks
+// later is noticed when it is written, and costs the trial in which it happens.
+const needRoom = 8 << 20
+
+// Room reports why a run cannot be kept in the directory path, which may be yet to be made: its
+// file system is full, or cannot be written. It changes nothing.
+func Room(path string) error {
+	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
+		var fs unix.Statfs_t
+		err := unix.Statfs(dir, &fs)
+		if errors.Is(err, unix.ENOENT) && dir != filepath.Dir(dir) {
+			continue // the nearest folder above that exists
+		}
+		if err == nil {
+			err = unix.Access(dir, unix.W_OK)
+		}
+		if err != nil {
+			return errs.WithCode(explain(err, path), errs.CodeUsage)
+		}
+		return enough(fs.Bavail*uint64(fs.Bsize), path)
+	}
+}
+
+func enough(free uint64, path string) error {
+	if free >= needRoom {
+		return nil
+	}
+	return errs.WithHint(errs.Usage("no space left for the run directory %s: %d MB free, at least %d MB needed", path, free>>20, needRoom>>20),
+		"make room, or give --out a directory elsewhere; in a container, a larger volume (docker run -v DIR:/results)")
 }
 
 func makeEmpty(path string) (made bool, err error) {

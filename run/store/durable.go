@@ -129,7 +129,7 @@ func explain(err error, path string) error {
 			"make room: completed trials are kept")
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		return errs.WithHint(fmt.Errorf("run directory %s cannot be written: %w", path, err),
-			"give --out a directory that you may write to")
+			"give --out a directory that you may write to; in a container, one on a volume (docker run -v DIR:/results)")
 	}
 	return fmt.Errorf("run directory %s: %w", path, err)
 }

@@ -397,6 +397,24 @@ func TestDiskFull(t *testing.T) {
 	must.OK(t, again.Append(trial(1)))
 }
 
+// A run that could not be kept is refused before anything is started for it.
+func TestRoom(t *testing.T) {
+	dir := t.TempDir()
+	must.OK(t, Room(filepath.Join(dir, "runs", "quick-1")))
+	for free, want := range map[uint64]string{needRoom: "", needRoom - 1: "7 MB free, at least 8 MB needed"} {
+		if err := enough(free, dir); (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "volume")) {
+			t.Errorf("%d bytes: %v (%s)", free, err, errs.Hint(err))
+		}
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_RDONLY, ""); err != nil {
+		t.Skipf("a tmpfs cannot be mounted: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+	if err := Room(filepath.Join(dir, "runs")); !errors.Is(err, syscall.EROFS) || errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--out") {
+		t.Errorf("it is only read: %v (%s)", err, errs.Hint(err))
+	}
+}
+
 // On a file system that is really full no partial data is left. Requires root
 // for a small tmpfs.
 func TestDiskReallyFull(t *testing.T) {
