@@ -49,6 +49,9 @@ func underSignals(stderr io.Writer, command func(context.Context) error) error {
 				owed := debts.Open()
 				if len(owed) == 0 {
 					signal.Stop(signals)
+					if os.Getpid() == 1 { // of a container, where signals without a handler do nothing
+						os.Exit(errs.CodeInterrupted)
+					}
 					_ = syscall.Kill(os.Getpid(), s.(syscall.Signal))
 					return
 				}

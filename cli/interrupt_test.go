@@ -67,11 +67,17 @@ type slow struct {
 
 func startSlow(t *testing.T, owes string, wrapped ...string) *slow {
 	t.Helper()
+	return startSlowAs(t, nil, owes, wrapped...)
+}
+
+func startSlowAs(t *testing.T, attributes *syscall.SysProcAttr, owes string, wrapped ...string) *slow {
+	t.Helper()
 	program, err := os.Executable()
 	must.OK(t, err)
 	s := &slow{t: t, back: filepath.Join(t.TempDir(), "back")}
 	args := append(wrapped, program, s.back)
 	s.cmd = exec.Command(args[0], args[1:]...)
+	s.cmd.SysProcAttr = attributes
 	s.cmd.Env = append(os.Environ(), slowlyEnding+"="+owes)
 	s.in, err = s.cmd.StdinPipe()
 	must.OK(t, err)
@@ -182,6 +188,18 @@ func TestSecondInterruptWithoutDebts(t *testing.T) {
 	if status := s.cmd.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGINT {
 		t.Errorf("ended by %v", status)
 	}
+}
+
+// So does the first process of a container, which the kernel shields from signals without a
+// handler.
+func TestSecondInterruptOfFirstProcess(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("namespaces take root")
+	}
+	s := startSlowAs(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}, "nothing")
+	s.interrupt(syscall.SIGTERM)
+	s.signal(syscall.SIGTERM)
+	s.ends(errs.CodeInterrupted, false)
 }
 
 // Who reads along may go, as tee does at Ctrl-C: what is changed is put back.
