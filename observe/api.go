@@ -1,8 +1,5 @@
 package observe
 
-// Schema is the version of the observe role's documents.
-const Schema = 1
-
 // ControlPort is the observe role's default port, on 127.0.0.1 only:
 //
 //	POST /v1/snapshots  SnapshotsRequest -> SnapshotsAnswer, after the last instant
@@ -65,7 +62,6 @@ type SnapshotsRequest struct {
 
 // SnapshotsAnswer has one snapshot per instant.
 type SnapshotsAnswer struct {
-	Schema    int        `json:"schema"`
 	Snapshots []Snapshot `json:"snapshots"`
 }
 
@@ -81,9 +77,8 @@ const (
 
 // Snapshot holds the readings of one instant.
 type Snapshot struct {
-	Schema int `json:"schema"`
-	// AtUnixNS is the requested instant. StartNS is when reading began, and EndNS when the
-	// CPU counters of all targets had been read.
+	// AtUnixNS is the instant asked for, StartNS when reading began and
+	// EndNS when the CPU counters of all targets had been read.
 	AtUnixNS int64 `json:"at_unix_ns"`
 	StartNS  int64 `json:"start_unix_ns"`
 	EndNS    int64 `json:"end_unix_ns"`

@@ -130,7 +130,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		jsonhttp.Refuse(w, http.StatusInternalServerError, err)
 	default:
-		jsonhttp.Answer(w, SnapshotsAnswer{Schema: Schema, Snapshots: snapshots})
+		jsonhttp.Answer(w, SnapshotsAnswer{Snapshots: snapshots})
 	}
 }
 
@@ -262,7 +262,7 @@ func (s *Server) waitUntil(ctx context.Context, now frame, at int64) error {
 
 // sampleAll reads the CPU counters of all targets, then those of the machine.
 func sampleAll(request SnapshotsRequest, readers []*reader, machine *machineReader, at int64, now frame) (Snapshot, error) {
-	snapshot := Snapshot{Schema: Schema, AtUnixNS: at, StartNS: now.ns(), SteppedNS: now.steppedNS, Targets: make(map[string]Sample, len(readers))}
+	snapshot := Snapshot{AtUnixNS: at, StartNS: now.ns(), SteppedNS: now.steppedNS, Targets: make(map[string]Sample, len(readers))}
 	for i, r := range readers {
 		cpu, err := r.cpu()
 		sample := Sample{AtUnixNS: now.ns(), CPU: cpu}
