@@ -1,6 +1,7 @@
 package study
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -69,7 +70,7 @@ func defaultTune() Tune {
 
 func tuneFields(t *Tune, of Kind) Object {
 	return Object{Name: "tune", Fields: []Field{
-		{Name: "objectives", Required: true, Doc: "What to reduce: findings, or the short names convergence, staleness, cpu, memory, bytes, pushes. With several, the geometric mean of their ratios to the setting in use counts; pushes*2 counts twice.",
+		{Name: "objectives", Required: true, Doc: "What to reduce: findings, or the short names " + strings.Join(shortNames(), ", ") + ". With several, the geometric mean of their ratios to the setting in use counts; pushes*2 counts twice.",
 			Value: ListValue[TuneGoal]{To: &t.Objectives, Least: 1, Flow: true, Element: func(g *TuneGoal) Value {
 				return Parsed(g, of.parseTuneGoal, TuneGoal.String, jsonschema.Schema{Type: "string", Examples: []any{"convergence"}})
 			}}},
@@ -229,7 +230,17 @@ func (k Kind) tuneNames() []string {
 	return out
 }
 
-// tuneFinding resolves a name to a finding.
+// shortNames lists the short names of what studies of any kind can be tuned for.
+func shortNames() []string {
+	var out []string
+	for _, k := range tunable() {
+		out = slices.AppendSeq(out, maps.Keys(k.spec().TuneNames))
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// tuneFinding finds what is meant by a name.
 func (k Kind) tuneFinding(name string) (string, *Error) {
 	if names := k.tuneNames(); !slices.Contains(names, name) {
 		return "", Complain(CodeUnknown, errs.Suggest(name, names), "%q is nothing to tune for", Clip(name, 40))
