@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/meshtrial/meshtrial/internal/thread"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -345,9 +346,7 @@ func TestDownWithoutARecord(t *testing.T) {
 			syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
 		}()
 		lock.Close()
-		for deadline := time.Now().Add(time.Minute); p.unrecorded() == nil && time.Now().Before(deadline); {
-			time.Sleep(10 * time.Millisecond) // until it has become sh
-		}
+		eventually.Holds(t, "it has become sh", func() bool { return p.unrecorded() != nil })
 		was, err := Down(context.Background(), p.base)
 		if !was || err != nil {
 			t.Errorf("%s: was running %t, %v", name, was, err)

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"io"
 	"os"
-	"runtime"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/testing/leakcheck"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -147,7 +147,7 @@ func TestKeepLines(t *testing.T) {
 func TestNothingIsLeft(t *testing.T) {
 	scratch := t.TempDir()
 	t.Setenv("TMPDIR", scratch)
-	before := runtime.NumGoroutine()
+	leakcheck.Goroutines(t)
 	for range 3 {
 		dir := t.TempDir()
 		r := newRecorder(t, dir)
@@ -165,12 +165,6 @@ func TestNothingIsLeft(t *testing.T) {
 		must.OK(t, err)
 		want(t, open, "count(n)", time.Now(), 1)
 		must.OK(t, r.Close())
-	}
-	for end := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before; time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(end) {
-			stacks := make([]byte, 1<<20)
-			t.Fatalf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
-		}
 	}
 	if left, _ := os.ReadDir(scratch); len(left) > 0 {
 		t.Errorf("left: %v", left)

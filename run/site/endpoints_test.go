@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
 	"github.com/meshtrial/meshtrial/testing/must"
 	corev1 "k8s.io/api/core/v1"
@@ -63,12 +63,12 @@ func TestWatchEndpoints(t *testing.T) {
 	must.OK(t, kube.CoreV1().Pods("a").Delete(t.Context(), "p", metav1.DeleteOptions{}))
 	want = append(want, "pod a/p true", "slice s false leads to 2", "slice s true leads to 0")
 	slices.Sort(want)
-	for end := time.Now().Add(time.Minute); !slices.Equal(heard(), want) && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
-	if got := heard(); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", strings.Join(got, "\n"), want)
-	}
+	eventually.Succeeds(t, time.Minute, "all is told", func() error {
+		if got := heard(); !slices.Equal(got, want) {
+			return fmt.Errorf("%q, want %q", got, want)
+		}
+		return nil
+	})
 	w.Stop()
 	w.Stop() // a second time
 	must.OK(t, must.Err(kube.CoreV1().Pods("a").Create(t.Context(), &corev1.Pod{ObjectMeta: meta("a", "late", "mine")}, metav1.CreateOptions{})))

@@ -96,14 +96,8 @@ func newPodIn(t *testing.T, roots ...string) testPod {
 
 // removeDir removes a cgroup once the kernel has released its processes.
 func removeDir(t *testing.T, path string) {
-	var err error
-	for range 3000 {
-		if err = os.Remove(path); err == nil {
-			return
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Error(err)
+	t.Helper()
+	eventually.Succeeds(t, time.Minute, "the cgroup is removed", func() error { return os.Remove(path) })
 }
 
 // run starts an idle process with a given name in a container of the pod, in a new
