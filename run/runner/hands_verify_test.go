@@ -115,31 +115,51 @@ func TestHandLost(t *testing.T) {
 	b.gone(t)
 }
 
-// A generator whose node dies and stays dead is awaited until it is back on another node.
+// One that dies with its node, which stays dead, is waited for until it is back on another: a
+// generator, and then a simulator.
 func TestHandsNodeLost(t *testing.T) {
 	m := labtest.New(t)
 	b := benchIn(t, func(t *testing.T) (labtest.Machine, *local.Lab) { return m, m.Up(t, "--nodes", "3") })
-	dead := ""
-	b.loseHand(t, func(pods []corev1.Pod) {
-		workers, err := b.kube.CoreV1().Pods(pods[0].Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: mesh.AppLabel + "=server-plain"})
-		must.OK(t, err)
-		nodes := map[string]bool{}
-		for _, p := range pods {
-			if nodes[p.Spec.NodeName] = true; !slices.ContainsFunc(workers.Items, func(w corev1.Pod) bool { return w.Spec.NodeName == p.Spec.NodeName }) {
-				dead = p.Spec.NodeName
-			}
-		}
-		if len(nodes) != 3 || dead == "" {
-			t.Fatalf("generators are on %v, and not beside the worker on %q", nodes, dead)
-		}
-		if code, said := m.Run(t, "lab", "node", "kill", dead); code != 0 {
+	node := func(t *testing.T, do, name string) {
+		t.Helper()
+		if code, said := m.Run(t, "lab", "node", do, name); code != 0 {
 			t.Fatalf("exit code %d\n%s", code, said)
 		}
-	})
-	if code, said := m.Run(t, "lab", "node", "start", dead); code != 0 { // only the node can confirm that its pods have ended
-		t.Fatalf("exit code %d\n%s", code, said)
 	}
+	// without kills the node of one of the pods, and none on which others run.
+	without := func(t *testing.T, pods []corev1.Pod, namespace, others string) corev1.Pod {
+		t.Helper()
+		beside, err := b.kube.CoreV1().Pods(namespace).List(t.Context(), metav1.ListOptions{LabelSelector: others})
+		must.OK(t, err)
+		i := slices.IndexFunc(pods, func(p corev1.Pod) bool {
+			return !slices.ContainsFunc(beside.Items, func(other corev1.Pod) bool { return other.Spec.NodeName == p.Spec.NodeName })
+		})
+		if i < 0 {
+			t.Fatalf("each pod is on a node with %s", others)
+		}
+		node(t, "kill", pods[i].Spec.NodeName)
+		return pods[i]
+	}
+	dead := ""
+	b.loseHand(t, func(pods []corev1.Pod) {
+		nodes := map[string]bool{}
+		for _, p := range pods {
+			nodes[p.Spec.NodeName] = true
+		}
+		if len(nodes) != 3 {
+			t.Fatalf("generators are on %v", nodes)
+		}
+		dead = without(t, pods, pods[0].Namespace, mesh.AppLabel+"=server-plain").Spec.NodeName
+	})
+	node(t, "start", dead) // which alone can say that its pods have ended
 	b.gone(t)
+	b.loseSimulator(t, func(pods []corev1.Pod) corev1.Pod {
+		lost := without(t, pods, "istio-system", "app=istiod")
+		dead = lost.Spec.NodeName
+		return lost
+	})
+	node(t, "start", dead)
+	b.undone(t)
 }
 
 // loseHand loses one of three load pods of the only run after some trials, and checks that

@@ -35,6 +35,19 @@ func TestSimulators(t *testing.T) {
 // is measured again with all of them.
 func TestSimulatorLost(t *testing.T) {
 	b := newBench(t)
+	b.loseSimulator(t, func(pods []corev1.Pod) corev1.Pod {
+		last := slices.MaxFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+		now := int64(0)
+		must.OK(t, b.kube.CoreV1().Pods(last.Namespace).Delete(t.Context(), last.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+		return last
+	})
+	b.undone(t)
+}
+
+// loseSimulator loses one of three pods of simulated proxies while there are changes, and
+// checks that the trial was repeated without it.
+func (b *bench) loseSimulator(t *testing.T, lose func(pods []corev1.Pod) corev1.Pod) {
+	t.Helper()
 	const changes = 16
 	out := filepath.Join(b.dir, "lost-simulator-out")
 	g := b.start(t, out, b.simulatorStudy(t, "lost-simulator", changes, ", simulators: 3}\nblocks: {min: 1, max: 1}\n"), "--out", out)
@@ -44,9 +57,7 @@ func TestSimulatorLost(t *testing.T) {
 	if len(pods.Items) != 3 {
 		t.Fatalf("%d pods of simulated proxies", len(pods.Items))
 	}
-	lost := slices.MaxFunc(pods.Items, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	now := int64(0)
-	must.OK(t, b.kube.CoreV1().Pods(lost.Namespace).Delete(t.Context(), lost.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
+	lost := lose(pods.Items)
 	g.end(t)
 	run := b.verifyControl(t, out, 1, changes)
 	checkSimulators(t, run)
@@ -61,7 +72,6 @@ func TestSimulatorLost(t *testing.T) {
 			t.Errorf("the pod that was lost has its part: %+v", s)
 		}
 	}
-	b.undone(t)
 }
 
 // simulatorStudy writes a study with eight proxies and the given settings.
