@@ -29,9 +29,10 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | sort
 
 # Without the tables of debuggers (-s -w): a third smaller, and it is the
-# image of every pod; stack traces and profiles keep their names.
+# image of every pod; stack traces and profiles keep their names. STAMP is the
+# version of sources that are no git repository.
 build: ## build bin/meshtrial (static: it also runs inside the lab's pods)
-	@GO="$(GO)" .ci/build -buildvcs=auto -ldflags "-s -w" -o $(BIN) ./cmd/meshtrial
+	@GO="$(GO)" .ci/build -buildvcs=auto -ldflags "-s -w$(if $(STAMP), -X github.com/meshtrial/meshtrial/app.stamp=$(STAMP))" -o $(BIN) ./cmd/meshtrial
 
 run: build ## build what is missing, start the lab, run study/studies/quick.yaml, write a report
 	$(BIN) run $(STUDY)

@@ -5,6 +5,7 @@
 package app
 
 import (
+	"cmp"
 	"runtime/debug"
 	"strings"
 
@@ -26,8 +27,12 @@ type Progress interface {
 // unstamped is the version of builds that know none, such as those of tests.
 const unstamped = "devel"
 
-// Version is the version stamped into the binary by the Go tool: a release
-// tag, or the commit it was built from.
+// stamp is the version of a build from an archive, where the Go tool finds no commit: the
+// linker sets it (see the Makefile).
+var stamp string
+
+// Version is the version stamped into the binary by the Go tool, a release
+// tag or the commit it was built from, or by the linker.
 func Version() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -54,7 +59,7 @@ func VersionOf(info *debug.BuildInfo) string {
 		}
 	}
 	if revision == "" {
-		return unstamped
+		return cmp.Or(stamp, unstamped)
 	}
 	return "devel-" + revision[:min(12, len(revision))] + dirty
 }

@@ -3,6 +3,7 @@ package app
 import (
 	"fmt"
 	"strings"
+	"testing"
 
 	"github.com/meshtrial/meshtrial/lab/components"
 )
@@ -23,3 +24,15 @@ func (p *recorder) Note(format string, args ...any) { fmt.Fprintf(&p.notes, form
 func (p *recorder) Component(components.Event) {}
 
 func (p *recorder) Clear() { p.going = false }
+
+// A build without a commit has the version that the linker was given.
+func TestStamp(t *testing.T) {
+	if got := Version(); got != unstamped {
+		t.Fatalf("tests are version %s", got)
+	}
+	stamp = "v1.2.3"
+	defer func() { stamp = "" }()
+	if got := Version(); got != "v1.2.3" {
+		t.Errorf("with a stamp: %s", got)
+	}
+}

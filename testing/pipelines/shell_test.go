@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/goccy/go-yaml"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // step is a step of a composite action.
@@ -361,19 +363,23 @@ func names(dir string) []string {
 	return out
 }
 
-// The program is built from the action's own repository, and put on the PATH.
+// The program is built from the action's own repository, with the version of a release, and
+// put on PATH.
 func TestBuildStep(t *testing.T) {
 	_, steps := action(t)
-	bin, path := t.TempDir(), filepath.Join(t.TempDir(), "path")
-	if err := os.WriteFile(filepath.Join(bin, "make"), []byte("#!/bin/sh\n[ \"$*\" = \"-C /an action build\" ]\n"), 0o755); err != nil {
-		t.Fatal(err)
+	if got := steps["Build"].Env["MESHTRIAL_REF"]; got != "${{ github.action_ref }}" {
+		t.Errorf("the ref is %q", got)
 	}
-	cmd := exec.CommandContext(t.Context(), "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", steps["Build"].Run)
-	cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "GITHUB_ACTION_PATH=/an action", "GITHUB_PATH=" + path}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	if got, err := os.ReadFile(path); err != nil || string(got) != "/an action/bin\n" {
-		t.Errorf("%q, %v", got, err)
+	for ref, stamp := range map[string]string{"v1.2.3": "v1.2.3", "": "", "v1": "", "main": "", "v1.2.3-$(id)": "", "0123456789abcdef0123456789abcdef01234567": ""} {
+		bin, path := t.TempDir(), filepath.Join(t.TempDir(), "path")
+		must.OK(t, os.WriteFile(filepath.Join(bin, "make"), []byte("#!/bin/sh\n[ \"$*\" = \"-C /an action build STAMP="+stamp+"\" ]\n"), 0o755))
+		cmd := exec.CommandContext(t.Context(), "bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", steps["Build"].Run)
+		cmd.Env = []string{"PATH=" + bin + ":/usr/bin:/bin", "GITHUB_ACTION_PATH=/an action", "GITHUB_PATH=" + path, "MESHTRIAL_REF=" + ref}
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Errorf("ref %q: %v: %s", ref, err, out)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != "/an action/bin\n" {
+			t.Errorf("ref %q: %q, %v", ref, got, err)
+		}
 	}
 }
