@@ -41,10 +41,10 @@ func RunAttempt(ctx context.Context, o RunOptions, namespace, run string) error 
 	switch hopeless := report.Hopeless(); {
 	case hopeless == nil:
 		err = o.attempt(ctx, report)
-	case report.PutsBack():
+	case report.Reverts():
 		err = o.lastRevert(ctx, hopeless)
 	default:
-		err = errs.WithHint(hopeless, "%s; meshtrial cluster restore puts back what is left in the cluster",
+		err = errs.WithHint(hopeless, "%s; meshtrial cluster restore reverts what is left in the cluster",
 			errs.Hint(hopeless))
 	}
 	report.End(ctx, err)
@@ -56,7 +56,7 @@ func RunAttempt(ctx context.Context, o RunOptions, namespace, run string) error 
 func (o *RunOptions) lastRevert(ctx context.Context, failed error) error {
 	_, err := o.takeUp(detached.GivenDir, detached.Dir(o.detachedRun), true)
 	if err == nil {
-		o.Wait = 2 * journal.Lapse // for the lost pod's Lease; a run that has taken it since has put everything back
+		o.Wait = 2 * journal.Lapse // for the lost pod's Lease; a run that has taken it since has reverted everything
 		err = Revert(ctx, *o)
 	}
 	return detached.Last(errors.Join(failed, err))

@@ -136,12 +136,12 @@ func revertDead(ctx context.Context, p Progress, j *journal.Journal) error {
 	done, err := j.Restore(ctx, nil)
 	for _, o := range done {
 		if o.Err == nil && len(o.Left) == 0 { // the journal has told the others
-			p.Note("%s, changed by run %s, which has ended without putting it back: %s",
+			p.Note("%s, changed by run %s, which has ended without reverting it: %s",
 				o.Entry.Object, o.Entry.Run, o.Text)
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("put back what an earlier run changed: %w", err)
+		return fmt.Errorf("revert what an earlier run changed: %w", err)
 	}
 	kept, err := j.Kept(ctx)
 	for _, text := range keptNotes(kept) {

@@ -27,7 +27,7 @@ func (o *RunOptions) confirmChanges(ctx context.Context, changes []journal.Plann
 	if o.headerLab() == lab.KindLocal || len(changes) == 0 {
 		return nil
 	}
-	text := "outside its own namespace this run changes, and puts back when it ends (if it is killed, meshtrial cluster restore does):\n" + journal.Text(changes)
+	text := "outside its own namespace this run changes, and reverts when it ends (if it is killed, meshtrial cluster restore does):\n" + journal.Text(changes)
 	if slices.ContainsFunc(changes, func(c journal.Planned) bool { return len(c.Wide) > 0 }) {
 		affected, theirs := true, "all proxies of this control plane; this run does not count those of others"
 		if connected != nil {

@@ -85,7 +85,7 @@ func (o *RestoreOptions) settle(ctx context.Context,
 	}
 	forgotten, err = j.Forget(ctx, func(e *journal.Entry) bool {
 		open := func(done journal.Outcome) bool { return done.Err != nil && done.Entry.Object == e.Object }
-		// Of a run that is named, also what cannot be put back.
+		// Of a run that is named, also what cannot be reverted.
 		return o.which(e) && (o.Run != "" || e.Left != "" && !slices.ContainsFunc(done, open))
 	})
 	return done, forgotten, failed, err

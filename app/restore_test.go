@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
-// notes is a journal that has entries, of which some cannot be put back.
+// notes is a journal that has entries, of which some cannot be reverted.
 type notes struct {
 	all    []*journal.Entry
 	broken string // the object's name
@@ -57,7 +57,7 @@ func (n *notes) Forget(_ context.Context, which func(*journal.Entry) bool) (coun
 }
 
 // TestSettle: what was asked to stay is taken back by its run's name, and forgotten
-// without being taken back where that is asked for; a note of what could not be put back
+// without being taken back where that is asked for; a note of what could not be reverted
 // is not forgotten along with what was left alone of the object before.
 func TestSettle(t *testing.T) {
 	entry := func(run, name, kept, left string) *journal.Entry {
@@ -74,7 +74,7 @@ func TestSettle(t *testing.T) {
 		"a run whose changes stay":     {RestoreOptions{Run: "apply"}, "", false, []string{"take back stays"}},
 		"they stay for good":           {RestoreOptions{Run: "apply", Forget: true}, "", false, []string{"forget stays"}},
 		"a dead run, and forget":       {RestoreOptions{Run: "dead", Forget: true}, "", false, []string{"restore changed", "forget changed"}},
-		"what cannot be put back":      {RestoreOptions{Run: "dead", Forget: true}, "changed", false, []string{"forget changed"}},
+		"what cannot be reverted":      {RestoreOptions{Run: "dead", Forget: true}, "changed", false, []string{"forget changed"}},
 		"left before, and cannot now":  {RestoreOptions{Forget: true}, "left", false, []string{"restore changed"}},
 		"the cluster is another's now": {RestoreOptions{Forget: true}, "", true, nil},
 	} {

@@ -17,7 +17,7 @@ type ClusterStatus struct {
 	Schema int `json:"schema"`
 	// Holder is the run that has the cluster's Lease; none: nobody.
 	Holder *journal.Holder `json:"holder,omitempty"`
-	// Changes are those that have not been put back.
+	// Changes are those that have not been reverted.
 	Changes []ClusterChange `json:"changes"`
 	// Namespaces are those that runs made.
 	Namespaces []ClusterNamespace `json:"namespaces"`

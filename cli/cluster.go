@@ -10,7 +10,7 @@ import (
 )
 
 func newClusterCommand(env *Env) *cobra.Command {
-	return parentCommand("cluster", "Check rights in a cluster, see who is at work there, and put back what a dead run changed", "",
+	return parentCommand("cluster", "Check rights in a cluster, see who is at work there, and revert what a dead run changed", "",
 		newClusterStatusCommand(env), newClusterRestoreCommand(env), clusterCheckCommand(env))
 }
 

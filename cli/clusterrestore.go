@@ -25,11 +25,11 @@ func newClusterRestoreCommand(env *Env) *cobra.Command {
 	var f restoreFlags
 	cmd := &cobra.Command{
 		Use:   "restore",
-		Short: "Put back what a dead run changed, and remove what it made",
-		Long: "Put back what dead runs changed in a cluster, and remove the namespaces that they made. A\n" +
+		Short: "Revert what a dead run changed, and remove what it made",
+		Long: "Revert what dead runs changed in a cluster, and remove the namespaces that they made. A\n" +
 			"field that somebody else has changed since is left alone and named; its note stays until\n" +
 			"--forget drops it.\n\n" +
-			"Only --run RUN puts back what somebody asked to stay (`meshtrial scope --apply`). With\n" +
+			"Only --run RUN reverts what somebody asked to stay (`meshtrial scope --apply`). With\n" +
 			"--run RUN --forget it stays for good, and its notes go.\n\n" +
 			"A run at work holds the cluster's Lease: the command then names that run and does nothing.\n\n" +
 			"Exit codes: 0 all is as it was, 3 something was left alone.",
@@ -121,7 +121,7 @@ func presentRestored(w io.Writer, asJSON bool, done *app.Restored) error {
 		p.printf("%d notes forgotten\n", done.Forgotten)
 	}
 	if len(done.Outcomes)+len(done.Namespaces)+done.Forgotten == 0 {
-		p.printf("nothing to put back\n")
+		p.printf("nothing to revert\n")
 	}
 	return p.err
 }
@@ -132,7 +132,7 @@ func outcomesText(done []journal.Outcome) string {
 	for _, o := range done {
 		switch {
 		case o.Err != nil:
-			fmt.Fprintf(&b, "%s: not put back: %v\n", o.Entry.Object, o.Err)
+			fmt.Fprintf(&b, "%s: not reverted: %v\n", o.Entry.Object, o.Err)
 			continue
 		case len(o.Back) > 0:
 			fmt.Fprintf(&b, "%s: %s (%s)\n", o.Entry.Object, o.Text, strings.Join(o.Back, ", "))

@@ -44,7 +44,7 @@ func writeStatus(w io.Writer, s app.ClusterStatus) error {
 	kept = slices.DeleteFunc(kept, func(c app.ClusterChange) bool { return c.Kept == "" })
 	left := slices.DeleteFunc(slices.Clone(s.Changes), func(c app.ClusterChange) bool { return c.Kept != "" })
 	if len(left) > 0 {
-		p.printf("\nnot put back:\n")
+		p.printf("\nnot reverted:\n")
 	}
 	for _, c := range left {
 		p.printf("  %s %s by run %s on %s (%s)\n", c.Object, c.Done, c.Run, c.Since.Local().Format(time.DateTime), c.Why)

@@ -27,7 +27,7 @@ func TestClaimOf(t *testing.T) {
 	}
 }
 
-// Counted is what nobody puts back by himself: neither a run at work nor what was asked to
+// Counted is what nobody reverts by himself: neither a run at work nor what was asked to
 // stay.
 func TestLeft(t *testing.T) {
 	entries := []*journal.Entry{{Run: "dead"}, {Run: "dead", Kept: "me"}, {Run: "alive"}}

@@ -188,7 +188,7 @@ func waitFor(t *testing.T, what string, is func() bool) {
 	eventually.Within(t, 10*time.Minute, what, is)
 }
 
-// TestDetachedDeleted: a run that is at work is removed on request alone, and puts back
+// TestDetachedDeleted: a run that is at work is removed on request alone, and reverts
 // what it has made first.
 func TestDetachedDeleted(t *testing.T) {
 	m, l := labtest.Shared(t)

@@ -27,7 +27,7 @@ const (
 
 const killedControl = `
 name: killed-control
-question: Is all put back?
+question: Is all reverted?
 kind: control-plane
 control: {changes: 1, settle: 20s, idle: 0s}
 settings: {proxies: 2, services: 2, endpoints: 1, namespaces: 1, change: service, debounce_after: 50ms, export_to: "*"}
@@ -37,7 +37,7 @@ blocks: {min: 1, max: 1, limit: 20m}
 
 const killedScenario = `
 name: killed-scenario
-question: Is all put back?
+question: Is all reverted?
 story: Istiod goes away, and somebody's object is changed, while the run may die.
 graph: {services: {bar: {replicas: 1}}}
 load: {to: bar, clients: 1}
@@ -87,7 +87,7 @@ type killing struct {
 }
 
 // TestProgramKilled kills runs of the program in a cluster at the steps at which
-// they change what is not theirs, and has `meshtrial cluster restore` put all back:
+// they change what is not theirs, and has `meshtrial cluster restore` revert all:
 // afterwards every object outside of the runs' namespaces is as it was.
 func TestProgramKilled(t *testing.T) {
 	l := labtest.Start(t)
@@ -151,7 +151,7 @@ func stepKind(what string) string {
 		kind, _, _ := strings.Cut(object, " ")
 		return "changed " + kind
 	}
-	for _, step := range []string{"to be noted", "noted", "applied", "made", "removed", "to be put back", "put back", "entry gone"} {
+	for _, step := range []string{"to be noted", "noted", "applied", "made", "removed", "to be reverted", "reverted", "entry gone"} {
 		if strings.HasPrefix(what, step+" ") {
 			return step
 		}

@@ -16,9 +16,9 @@ import (
 )
 
 // underSignals runs a command and has its context end at the first interrupt:
-// SIGINT, SIGTERM, or the SIGHUP of a terminal that goes. The command then puts
-// back what it changed. A second interrupt says what is still to be put back,
-// a third ends the process at once. Where nothing is to be put back, the second
+// SIGINT, SIGTERM, or the SIGHUP of a terminal that goes. The command then
+// reverts what it changed. A second interrupt says what is still to be reverted,
+// a third ends the process at once. Where nothing is to be reverted, the second
 // has the effect that it has on any program.
 func underSignals(stderr io.Writer, command func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -84,7 +84,7 @@ func answer(n int, owed []ending.Debt) (text string, end bool) {
 		left = strings.Join(remedies, " and ")
 	}
 	if n == 2 {
-		return fmt.Sprintf("meshtrial: interrupted; still to be put back:\n  %s\nA third interrupt ends this at once and leaves the rest to %s.\n",
+		return fmt.Sprintf("meshtrial: interrupted; still to be reverted:\n  %s\nA third interrupt ends this at once and leaves the rest to %s.\n",
 			strings.Join(what, "\n  "), left), false
 	}
 	return fmt.Sprintf("meshtrial: interrupted for the third time, which leaves: %s\n  hint: %s\n", strings.Join(what, ", "), left), true

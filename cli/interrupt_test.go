@@ -23,7 +23,7 @@ import (
 const slowlyEnding = "MESHTRIAL_TEST_ENDING"
 
 // endSlowly owes something (unless the variable says "nothing"), waits for its
-// interrupt, and puts back what it owes when a line comes on stdin; then it
+// interrupt, and reverts what it owes when a line comes on stdin; then it
 // makes the file that is its argument. It says each step on stdout.
 func endSlowly() int {
 	err := underSignals(os.Stderr, func(ctx context.Context) error {
@@ -36,7 +36,7 @@ func endSlowly() int {
 		fmt.Println("at work")
 		<-ctx.Done()
 		fmt.Println("interrupted")
-		fmt.Fprintln(os.Stderr, "putting back")
+		fmt.Fprintln(os.Stderr, "reverting")
 		lines := bufio.NewScanner(os.Stdin)
 		if !lines.Scan() {
 			return fmt.Errorf("nobody let it end: %v", lines.Err())
@@ -62,7 +62,7 @@ type slow struct {
 	outEnd io.Closer
 	stderr *bufio.Reader
 	errEnd io.Closer
-	back   string // the file that it makes once all is put back
+	back   string // the file that it makes once all is reverted
 }
 
 func startSlow(t *testing.T, owes string, wrapped ...string) *slow {
@@ -108,14 +108,14 @@ func (s *slow) interrupt(by syscall.Signal) {
 	s.t.Helper()
 	s.signal(by)
 	s.reads(s.out, "interrupted")
-	s.reads(s.stderr, "putting back")
+	s.reads(s.stderr, "reverting")
 }
 
 // asks sends a second interrupt and reads what is said.
 func (s *slow) asks(by syscall.Signal) {
 	s.t.Helper()
 	s.signal(by)
-	for _, line := range []string{"meshtrial: interrupted; still to be put back:", "  the shop", "  the inner shelf",
+	for _, line := range []string{"meshtrial: interrupted; still to be reverted:", "  the shop", "  the inner shelf",
 		"A third interrupt ends this at once and leaves the rest to `meshtrial cluster restore`."} {
 		s.reads(s.stderr, line)
 	}
@@ -137,11 +137,11 @@ func (s *slow) ends(code int, wantBack bool) {
 		s.t.Errorf("exit code %d (%v), want %d", got, err, code)
 	}
 	if _, err := os.Stat(s.back); (err == nil) != wantBack {
-		s.t.Errorf("all was put back: %v, want %v", err == nil, wantBack)
+		s.t.Errorf("all was reverted: %v, want %v", err == nil, wantBack)
 	}
 }
 
-// Each signal that asks a program to end has it put back what it changed.
+// Each signal that asks a program to end has it revert what it changed.
 func TestFirstInterrupt(t *testing.T) {
 	for _, by := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -157,7 +157,7 @@ func TestFirstInterrupt(t *testing.T) {
 }
 
 // The second interrupt only says what goes on; nor does a terminal that goes
-// count as one. Everything is put back all the same.
+// count as one. Everything is reverted all the same.
 func TestSecondInterrupt(t *testing.T) {
 	s := startSlow(t, "something")
 	s.interrupt(syscall.SIGINT)
@@ -190,19 +190,7 @@ func TestSecondInterruptWithoutDebts(t *testing.T) {
 	}
 }
 
-// So does the first process of a container, which the kernel shields from signals without a
-// handler.
-func TestSecondInterruptOfFirstProcess(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("namespaces take root")
-	}
-	s := startSlowAs(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}, "nothing")
-	s.interrupt(syscall.SIGTERM)
-	s.signal(syscall.SIGTERM)
-	s.ends(errs.CodeInterrupted, false)
-}
-
-// Who reads along may go, as tee does at Ctrl-C: what is changed is put back.
+// Who reads along may go, as tee does at Ctrl-C: what is changed is reverted.
 // A program that changed nothing ends as others do.
 func TestNobodyReads(t *testing.T) {
 	for owes, back := range map[string]bool{"something": true, "nothing": false} {

@@ -28,7 +28,7 @@ type Env struct {
 }
 
 // Main runs the command line and returns the exit code. The first interrupt
-// ends the command's context; commands then put back what they changed, and
+// ends the command's context; commands then revert what they changed, and
 // end with what they have.
 func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	silenceLibraries()

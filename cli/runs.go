@@ -241,7 +241,7 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 				return err
 			}
 			p.Clear()
-			if _, err := fmt.Fprintf(env.Stdout, "run %s is removed\n", run.Name); err != nil || f.Lab == lab.KindLocal { // the next run there puts back
+			if _, err := fmt.Fprintf(env.Stdout, "run %s is removed\n", run.Name); err != nil || f.Lab == lab.KindLocal { // the next run there reverts
 				return err
 			}
 			changed, err := stillChanged(ctx, config)
@@ -271,7 +271,7 @@ func stillChanged(ctx context.Context, config *rest.Config) (int, error) {
 	return left(entries, holder), allowed(err)
 }
 
-// left counts the entries that nobody is going to put back by himself.
+// left counts the entries that nobody is going to revert by himself.
 func left(entries []*journal.Entry, holder *journal.Holder) (n int) {
 	for _, e := range entries {
 		if e.Kept == "" && (holder == nil || e.Run != holder.Run) {

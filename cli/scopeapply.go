@@ -125,7 +125,7 @@ func applySidecars(ctx context.Context, j sidecarWriter, open journal.Opener, st
 		defer cancel()
 		done, undo := j.Restore(ctx, journal.OfRun(j.Run()))
 		if err = errors.Join(err, undo); undo == nil {
-			err = errs.WithHint(err, "nothing stays applied: %s put back", words.Plural(len(done), "object"))
+			err = errs.WithHint(err, "nothing stays applied: %s reverted", words.Plural(len(done), "object"))
 		}
 	}()
 	for _, s := range steps {

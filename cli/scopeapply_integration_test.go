@@ -62,9 +62,9 @@ func TestApplyGeneratedSidecars(t *testing.T) {
 		t.Error(said)
 	}
 	if now := spec("scoped", "mine"); now != after {
-		t.Errorf("it was put back without a request: %s", now)
+		t.Errorf("it was reverted without a request: %s", now)
 	}
-	if out, _ := run("cluster", "status", "--kubeconfig", kubeconfig); !strings.Contains(out, "stays, as asked for") || !strings.Contains(out, r.Applied.Run) || strings.Contains(out, "not put back") {
+	if out, _ := run("cluster", "status", "--kubeconfig", kubeconfig); !strings.Contains(out, "stays, as asked for") || !strings.Contains(out, r.Applied.Run) || strings.Contains(out, "not reverted") {
 		t.Error(out)
 	}
 	if out, _ := run("cluster", "restore", "--kubeconfig", kubeconfig, "--run", r.Applied.Run); !strings.Contains(out, "Sidecar scoped/mine: as it was (spec.egress)") {

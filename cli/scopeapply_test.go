@@ -169,7 +169,7 @@ func TestApplySidecarsOrNothing(t *testing.T) {
 	}
 }
 
-// What was decided to stay is not put back because the notes of it are not complete.
+// What was decided to stay is not reverted because the notes of it are not complete.
 func TestApplySidecarsDecided(t *testing.T) {
 	steps := generatedSteps(t)
 	c := newSidecarCluster(t, steps...)

@@ -573,7 +573,7 @@ var rules = []Rule{
 		Effect:  scaled(rejects, 0, 0.1),
 		Sources: []string{inAction + ": errors (pilot_total_xds_rejects)"},
 		Risk:    "None.",
-		Back:    "Nothing to put back.",
+		Back:    "Nothing to revert.",
 	},
 	{
 		Code:      "workers",

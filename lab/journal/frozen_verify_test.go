@@ -50,15 +50,15 @@ func (g *guest) freeze(t *testing.T) (thaw func()) {
 	return thaw
 }
 
-// TestFrozen suspends the API server, for less or more time than the Lease lasts,
-// while a run changes objects or restores them and another waits for its turn. The
-// first run continues if possible, restores everything in any case, and the other
-// follows.
+// TestFrozen: the API server stands still, for a while or for longer than the Lease
+// lasts, while a run changes objects or reverts them, and another waits for its
+// turn. The first goes on where that is possible, in any case reverts all, and
+// the other comes after it.
 func TestFrozen(t *testing.T) {
 	g := newGuest(t)
 	for name, c := range map[string]struct {
 		pause time.Duration
-		back  bool // while objects are being restored
+		back  bool // while objects are reverted
 	}{
 		"changes, 20 s": {20 * time.Second, false}, "changes, longer than the Lease": {journal.Lapse + 20*time.Second, false},
 		"restore, 20 s": {20 * time.Second, true}, "restore, longer than the Lease": {journal.Lapse + 20*time.Second, true},
@@ -100,7 +100,7 @@ func TestFrozen(t *testing.T) {
 			}
 			// As a run does at its end, whatever its result.
 			if _, err := first.Restore(context.WithoutCancel(ctx), nil); err != nil {
-				t.Errorf("put back: %v", err)
+				t.Errorf("reverted: %v", err)
 			}
 			select {
 			case early := <-next:
@@ -121,7 +121,7 @@ func TestFrozen(t *testing.T) {
 				t.Fatalf("the second one: %v", second.err)
 			}
 			if done, err := second.j.Restore(t.Context(), nil); err != nil || len(done) > 0 {
-				t.Errorf("the second one puts back %v, %v", done, err)
+				t.Errorf("the second one reverts %v, %v", done, err)
 			}
 			if err := second.j.Leave(t.Context()); err != nil {
 				t.Error(err)

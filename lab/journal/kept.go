@@ -75,8 +75,8 @@ func (j *Journal) Keep(ctx context.Context, why string) (int, error) {
 func (j *Journal) unkeep(ctx context.Context) error {
 	err := j.kube.Resource(secrets).Namespace(Namespace).Delete(ctx, keepName(j.run), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return errs.WithHint(fmt.Errorf("nothing is put back, since what was changed may be noted to stay: %w", err),
-			"meshtrial cluster status says whether it stays, once the cluster answers: meshtrial cluster restore --run %s puts it back then", j.run)
+		return errs.WithHint(fmt.Errorf("nothing is reverted, since what was changed may be noted to stay: %w", err),
+			"meshtrial cluster status says whether it stays, once the cluster answers: meshtrial cluster restore --run %s reverts it then", j.run)
 	}
 	j.unheard = false
 	return nil

@@ -103,8 +103,9 @@ func prepared(t *testing.T) *fakeCluster {
 	return c
 }
 
-// Kept changes stay: the next run leaves them alone, may change the same objects, and
-// reverts only its own changes. They are reverted on request, the latest first.
+// What was asked to stay stays: the next run leaves it alone, may change the same
+// objects, and reverts its own changes alone. It comes back on request, the
+// latest first.
 func TestKept(t *testing.T) {
 	c, ctx := prepared(t), t.Context()
 	for _, run := range []string{"1", "2"} {
@@ -281,8 +282,8 @@ func TestTakenBackInOrder(t *testing.T) {
 	}
 }
 
-// A decision that was stored, but whose answer was lost, is withdrawn before anything is
-// reverted: a run that dies then has kept all or nothing.
+// A decision that has arrived, and of which nobody heard, is taken back before anything
+// is reverted: whoever dies then has kept all, or nothing.
 func TestKeptUnheard(t *testing.T) {
 	for at := range 12 {
 		c, ctx := prepared(t), t.Context()
@@ -316,7 +317,7 @@ func TestKeptUnheard(t *testing.T) {
 		writes = 0
 		_, err := j.Restore(ctx, OfRun("1"))
 		if at == 0 && (!errors.Is(err, broken) || c.all(t) != "1 1 -") {
-			t.Errorf("put back before the decision was: %s, %v", c.all(t), err)
+			t.Errorf("reverted before the decision was: %s, %v", c.all(t), err)
 		}
 		if done := err == nil; done && c.all(t) != "- 0 0" || done && at < 6 {
 			t.Fatalf("%d: %s", at, c.all(t))

@@ -41,9 +41,9 @@ func (c *fakeCluster) remake(t *testing.T, name string, edits map[string]string)
 	must.OK(t, err)
 }
 
-// An object that someone deleted and recreated is judged by its fields, even if the run
-// changes it once more. What the run wrote is reverted or removed. What someone else made
-// of it is left, and recorded for a decision.
+// An object that somebody deleted and made anew is judged by its fields, also where the run
+// changes it once more. What the run wrote is reverted, or removed; what somebody else made
+// of it is left, and noted for somebody to decide.
 func TestMadeAnewBySomebodyElse(t *testing.T) {
 	remove := func(ctx context.Context, j *Journal, name string) error {
 		return j.Remove(ctx, ObjectOf(configMap(name, "")), "test")
@@ -110,7 +110,7 @@ func TestMadeAnewBySomebodyElse(t *testing.T) {
 				t.Errorf("left %+v, want %q, %v", left, c.left, err)
 			}
 			if again, err := j.TakeBack(ctx, nil); err != nil || len(again) > 0 || f.all(t) != c.want {
-				t.Errorf("put back twice: %+v, %v, %s", again, err, f.all(t))
+				t.Errorf("reverted twice: %+v, %v, %s", again, err, f.all(t))
 			}
 			j.leaves(t)
 		})
@@ -148,7 +148,7 @@ func TestRemovedInItsPlace(t *testing.T) {
 	}
 }
 
-// An object that is being deleted when it is to be restored is waited for: someone may be
+// An object that is on its way out when it is to be reverted is waited for: somebody may be
 // replacing it.
 func TestReplacedMeanwhile(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))

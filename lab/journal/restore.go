@@ -84,7 +84,7 @@ func (j *Journal) restore(ctx context.Context, which func(*Entry) bool) ([]Outco
 			j.say("%s: %s (%s)", e.Object, o.Text, strings.Join(o.Left, "; "))
 		}
 		if o.Err != nil {
-			o.Err = fmt.Errorf("put back %s: %w", e.Object, o.Err)
+			o.Err = fmt.Errorf("revert %s: %w", e.Object, o.Err)
 		}
 		out, all = append(out, o), append(all, o.Err)
 	}
@@ -183,7 +183,7 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry, patience time.Durati
 	out.Entry = *e
 	at, err := j.open.Open(ctx, e.Object.Bare(), e.Object.Namespace)
 	if meta.IsNoMatchError(err) {
-		out.Text = "nothing to put back: objects of its kind are gone"
+		out.Text = "nothing to revert: objects of its kind are gone"
 		if e.Whole != nil {
 			out.Left = []string{"the whole object: it was removed, and its kind is gone"}
 		}
@@ -193,14 +193,14 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry, patience time.Durati
 		out.Err = err
 		return out
 	}
-	failpoint.Reach("to be put back", e.Object)
+	failpoint.Reach("to be reverted", e.Object)
 	for range tries {
 		live, err := j.look(ctx, at, e, patience)
 		if err == nil {
 			err = j.lease.await(ctx)
 		}
 		if err == nil {
-			err = j.putBack(ctx, at, e, live, &out)
+			err = j.revertObject(ctx, at, e, live, &out)
 		}
 		if out.Err = err; !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
 			break
@@ -209,7 +209,7 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry, patience time.Durati
 	if out.Err != nil {
 		return out
 	}
-	failpoint.Reach("put back", e.Object)
+	failpoint.Reach("reverted", e.Object)
 	return j.settle(ctx, e, out)
 }
 

@@ -171,7 +171,7 @@ func stepObjects(p *study.Plan) []Right {
 			group, v = "", version
 		}
 		r := Right{Verbs: []string{"get", "create", "update", "patch", "delete"}, Group: group, Version: v, Kind: kind,
-			Where: InNamed, Namespace: namespace, Why: "step " + step + " changes it, and it is put back"}
+			Where: InNamed, Namespace: namespace, Why: "step " + step + " changes it, and it is reverted"}
 		if namespace == "" {
 			r.Where = InRun
 		}

@@ -143,7 +143,7 @@ var table = []feature{
 		{Verbs: "create", Name: "deployments.apps", Where: InRun, Why: "the simulated sidecars' pod"},
 		{Verbs: "get", Name: "/metrics", Where: OfURL, Why: "the cost of the API server", Without: "the report does not say what the API server used"},
 	}},
-	{Name: Levers, Doc: "Settings of istiod, put back when the run ends.", when: levers},
+	{Name: Levers, Doc: "Settings of istiod, reverted when the run ends.", when: levers},
 	{Name: Population, Doc: "Namespaces, Services and pods on simulated nodes (kwok), and configuration that nobody uses.", when: controlPlane, rows: []Row{
 		{Verbs: "list", Name: populated, Where: Everywhere, Why: "what is there of the simulated cluster"},
 		{Verbs: "get create update delete", Name: populated, Where: Everywhere, Why: "the simulated cluster"},
@@ -198,11 +198,11 @@ var table = []feature{
 		{Verbs: "delete", Name: "pods", Where: InMesh, Why: "a control plane kept away", When: away},
 		{Verbs: "list get update", Name: "deployments.apps", Where: InMesh, Why: "a control plane kept away", When: away},
 	}},
-	{Name: ConfigSteps, Doc: "Objects of the Kubernetes API that steps of a study change, anywhere; they are put back when the step ends.", when: HasStep[*fault.Config]()},
+	{Name: ConfigSteps, Doc: "Objects of the Kubernetes API that steps of a study change, anywhere; they are reverted when the step ends.", when: HasStep[*fault.Config]()},
 	{Name: Journal, Doc: "The cluster's Lease, so that two runs do not change it at once, and the journal of what a run changed outside its namespaces.", when: always, rows: []Row{
 		{Verbs: "create get delete", Name: "namespaces", Where: Everywhere, Why: "the journal's own namespace"},
 		{Verbs: "create get update delete", Name: "leases.coordination.k8s.io", Where: InJournal, Why: "who is at work in the cluster"},
-		{Verbs: "create get list update delete", Name: "secrets", Where: InJournal, Why: "what to put back, also after a run was killed"},
+		{Verbs: "create get list update delete", Name: "secrets", Where: InJournal, Why: "what to revert, also after a run was killed"},
 	}},
 	{Name: Keeper, Doc: "Roles that end by themselves when the runner is gone.", when: always,
 		Without: alone,

@@ -168,7 +168,7 @@ func TestOneNamedChangesItsOwn(t *testing.T) {
 				if f.Scope == study.ScopeIstiod && got.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
 					t.Error("two generations of istiod would share the machine")
 				}
-				if putBack(&got, spec, f, l); !equality.Semantic.DeepEqual(got, spec) {
+				if revertLever(&got, spec, f, l); !equality.Semantic.DeepEqual(got, spec) {
 					t.Errorf("Deployment with %v:\n%+v\n%+v", l.Levels, spec, got)
 				}
 				text, err := desiredMeshConfig(config, l)
@@ -215,9 +215,9 @@ func withoutMetadata(m map[string]any, name string) {
 	proxy["proxyMetadata"], m["defaultConfig"] = metadata, proxy
 }
 
-// putBack reverts what belongs to a lever, and what every lever of the Deployment
-// adds.
-func putBack(got *appsv1.DeploymentSpec, was appsv1.DeploymentSpec, f study.Factor, l mesh.Levers) {
+// revertLever undoes what belongs to a lever, and what comes with any lever of the
+// Deployment.
+func revertLever(got *appsv1.DeploymentSpec, was appsv1.DeploymentSpec, f study.Factor, l mesh.Levers) {
 	if f.Scope != study.ScopeIstiod {
 		return
 	}

@@ -89,7 +89,7 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 		case of.State == Moving:
 			f.say("the run's pod was lost" + lostFor(s.pod) + ": waiting for the next one")
 		case of.State == Stopped:
-			f.say("the run was stopped: waiting until it has put back what it changed")
+			f.say("the run was stopped: waiting until it has reverted what it changed")
 		case of.State == Waiting:
 			f.say("waiting for the run's pod" + why(s.pod))
 		}

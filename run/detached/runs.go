@@ -126,7 +126,7 @@ func (c *Cluster) stop(ctx context.Context, r Run, tell func(string)) error {
 		if err := c.note(ctx, r, map[string]any{"spec": map[string]any{"suspend": true}}); err != nil {
 			return err
 		}
-		tell("stopping the run, which puts back what it changed")
+		tell("stopping the run, which reverts what it changed")
 	}
 	err := c.until(ctx, r.stopLimit(), fmt.Sprintf("the pods of run %s do not end", r.Name), func(ctx context.Context) (bool, error) {
 		found, err := c.look(ctx, r.Namespace, r.Name)

@@ -52,7 +52,7 @@ func TestState(t *testing.T) {
 		"hopeless":                  {"Failed", false, pod(corev1.PodFailed), hopeless, Failed},
 		"killed too often":          {"Failed", false, pod(corev1.PodFailed), Kept{Attempts: 5}, Failed},
 		"stopped":                   {"", true, nil, Kept{Attempts: 1}, Stopped},
-		"stopped, and puts back":    {"", true, pod(corev1.PodRunning), Kept{Attempts: 1}, Stopped},
+		"stopped, and reverts":      {"", true, pod(corev1.PodRunning), Kept{Attempts: 1}, Stopped},
 		"stopped, and is deleted":   {"", true, deleted, Kept{Attempts: 1}, Stopped},
 		"stopped, and over":         {"", true, pod(corev1.PodFailed), Kept{Attempts: 1}, Stopped},
 		"stopped when it had ended": {"Complete", true, nil, code(0), Completed},
@@ -148,13 +148,13 @@ func TestHopeless(t *testing.T) {
 			t.Errorf("kept: %+v", k)
 		}
 	}
-	for i := range mostPuttingBack { // it reverts changes, and may be killed while doing so
-		if r := attempt(); r.Hopeless() == nil || !r.PutsBack() {
-			t.Errorf("pod %d of a hopeless run: %v, it puts back: %t", i, r.Hopeless(), r.PutsBack())
+	for i := range mostReverting { // it reverts, and may be killed over that
+		if r := attempt(); r.Hopeless() == nil || !r.Reverts() {
+			t.Errorf("pod %d of a hopeless run: %v, it reverts: %t", i, r.Hopeless(), r.Reverts())
 		}
 	}
-	if r := attempt(); errs.Code(r.Hopeless()) != codeHopeless || r.PutsBack() {
-		t.Errorf("after %d: %v, it puts back: %t", mostPuttingBack, r.Hopeless(), r.PutsBack())
+	if r := attempt(); errs.Code(r.Hopeless()) != codeHopeless || r.Reverts() {
+		t.Errorf("after %d: %v, it reverts: %t", mostReverting, r.Hopeless(), r.Reverts())
 	}
 	if Last(nil) != nil {
 		t.Error("an attempt without an error has one")

@@ -24,7 +24,7 @@ func TestControlInterrupted(t *testing.T) {
 		return g
 	}
 	code, text := start(file, "--out", out).end(t, syscall.SIGINT, syscall.SIGTERM)
-	if code != errs.CodeInterrupted || !strings.Contains(text, "still to be put back:\n") || !strings.Contains(text, "changed in the cluster\n") {
+	if code != errs.CodeInterrupted || !strings.Contains(text, "still to be reverted:\n") || !strings.Contains(text, "changed in the cluster\n") {
 		t.Errorf("interrupted twice: exit code %d\n%s", code, text)
 	}
 	b.undone(t)

@@ -129,7 +129,7 @@ func planStep(step fault.Step) (out []journal.Planned) {
 	switch a := step.Action.(type) {
 	case *fault.Restart:
 		if a.Of == fault.OfZtunnel {
-			ztunnel("restarted by its DaemonSet", ", and once more when that is put back after the trial; "+staysRestarted, "connections of all pods in the ambient mesh end, twice")
+			ztunnel("restarted by its DaemonSet", ", and once more when that is reverted after the trial; "+staysRestarted, "connections of all pods in the ambient mesh end, twice")
 		}
 	case *fault.Drain:
 		nodes := "the node of a pod of " + a.Service

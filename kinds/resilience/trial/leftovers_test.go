@@ -62,7 +62,7 @@ func (c *cordons) Restore(_ context.Context, which func(*journal.Entry) bool) ([
 		return nil, err
 	}
 	if which(&journal.Entry{Object: istiodObject}) {
-		return nil, errors.New("levers are put back, which no step has changed")
+		return nil, errors.New("levers are reverted, which no step has changed")
 	}
 	var done []journal.Outcome
 	for name := range c.cordoned {
@@ -89,9 +89,9 @@ func drainingTrial(t *testing.T, changes changer) *scenarioTrial {
 	return trial
 }
 
-// A node left cordoned by the end of a step is not cordoned in the next trial, which begins by
-// reverting it. If that fails there is no trial, and the error says what is left and what to do. If
-// all steps were undone there are no requests.
+// A node that a step's end has left cordoned is none in the next trial, which begins by
+// reverting that; where that fails there is no trial, and the error says what is left and
+// what to do. Where all steps were undone nobody is asked for anything.
 func TestLeftovers(t *testing.T) {
 	unheard := errors.New("nobody answers")
 	changes := &cordons{cordoned: map[string]bool{}, fails: map[string]error{}}
@@ -129,7 +129,7 @@ func TestLeftovers(t *testing.T) {
 	}
 	changes.asked = nil
 	if err := next.putRight(t.Context()); err != nil || len(changes.asked) > 0 {
-		t.Errorf("once it is put back it is asked to %v: %v", changes.asked, err)
+		t.Errorf("once it is reverted it is asked to %v: %v", changes.asked, err)
 	}
 }
 

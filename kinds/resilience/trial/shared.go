@@ -193,7 +193,7 @@ func (t *scenarioTrial) settleShared(ctx context.Context) error {
 		failed = append(failed, t.changes.Revert(ctx, one.object, whyRestarted, one.step))
 	}
 	if len(reset) > 0 {
-		t.say("%s is put back, which restarts it once more, for %v at most", reset[0].object, limit)
+		t.say("%s is reverted, which restarts it once more, for %v at most", reset[0].object, limit)
 	}
 	for _, pod := range killed {
 		i := slices.IndexFunc(old, func(p corev1.Pod) bool { return string(p.UID) == pod.UID })

@@ -13,14 +13,14 @@ import (
 	"k8s.io/client-go/dynamic"
 )
 
-// putBack reverts an object to its entry. It goes by the object's fields, not its UID: an
+// revertObject reverts an object to its entry. It goes by the object's fields, not its UID: an
 // object that was deleted and recreated from its live state (kubectl replace --force, a
-// backup, an operator) still has the written values. The UID only decides whether an
-// object with all fields of one that the run made is that object and may be removed.
-func (j *Journal) putBack(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
+// backup, an operator) still has what was written. The UID decides only whether an object
+// with all fields of one that the run made is that object, and may be removed.
+func (j *Journal) revertObject(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
 	switch {
 	case live == nil && e.Done == Changed:
-		out.Back, out.Left, out.Text = nil, nil, "nothing to put back: the object is gone"
+		out.Back, out.Left, out.Text = nil, nil, "nothing to revert: the object is gone"
 		return nil
 	case live == nil:
 		return j.restoreRemoved(ctx, at, e, out)
@@ -55,7 +55,7 @@ func (j *Journal) restoreStanding(ctx context.Context, at dynamic.ResourceInterf
 	return nil
 }
 
-// wholeObject marks an object with other content of which nothing was restored.
+// wholeObject says of an object that is not as it was that nothing is reverted of it.
 const wholeObject = "the whole object"
 
 // otherwise reports whether someone recreated a removed object, and without the run's
