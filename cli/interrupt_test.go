@@ -190,6 +190,18 @@ func TestSecondInterruptWithoutDebts(t *testing.T) {
 	}
 }
 
+// So does the first process of a container, which the kernel shields from signals without a
+// handler.
+func TestSecondInterruptOfFirstProcess(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("namespaces take root")
+	}
+	s := startSlowAs(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}, "nothing")
+	s.interrupt(syscall.SIGTERM)
+	s.signal(syscall.SIGTERM)
+	s.ends(errs.CodeInterrupted, false)
+}
+
 // Who reads along may go, as tee does at Ctrl-C: what is changed is reverted.
 // A program that changed nothing ends as others do.
 func TestNobodyReads(t *testing.T) {

@@ -1,14 +1,12 @@
 // Package mesh is what the runner needs of any service mesh: inject a sidecar into a pod, set
 // a cell's levers, and verify after a trial that the cell's mode was active.
 //
-// The runner hands a [Workload] to [Mesh.Decorate] for each Deployment it is
-// about to create, applies the objects of [Mesh.Policies], and after each
-// trial gives what was counted ([Evidence]) to [Mesh.Verify], whose checks
-// go into the trial's validity. For a study of the control plane it hands the
-// [Levers] of a cell to [ControlPlane.Apply], afterwards asks
-// [ControlPlane.Check] whether each took effect, and in the end
-// [ControlPlane.Restore] to revert all. Adapters live in subpackages and
-// never import each other.
+// The runner passes a [Workload] to [Mesh.Decorate] for each Deployment it is about to create,
+// applies the objects of [Mesh.Policies], and after each trial passes the counts ([Evidence])
+// to [Mesh.Verify], whose checks become part of the trial's validity. For a study of the
+// control plane it passes the [Levers] of a cell to [ControlPlane.Apply], then calls
+// [ControlPlane.Check] to verify that each took effect, and finally [ControlPlane.Restore] to
+// revert everything. Adapters live in subpackages and never import each other.
 package mesh
 
 import (

@@ -77,8 +77,8 @@ const (
 
 // Snapshot holds the readings of one instant.
 type Snapshot struct {
-	// AtUnixNS is the instant asked for, StartNS when reading began and
-	// EndNS when the CPU counters of all targets had been read.
+	// AtUnixNS is the requested instant. StartNS is when reading began, and EndNS when the
+	// CPU counters of all targets had been read.
 	AtUnixNS int64 `json:"at_unix_ns"`
 	StartNS  int64 `json:"start_unix_ns"`
 	EndNS    int64 `json:"end_unix_ns"`

@@ -240,7 +240,7 @@ func shortNames() []string {
 	return slices.Compact(out)
 }
 
-// tuneFinding finds what is meant by a name.
+// tuneFinding resolves a name to a finding.
 func (k Kind) tuneFinding(name string) (string, *Error) {
 	if names := k.tuneNames(); !slices.Contains(names, name) {
 		return "", Complain(CodeUnknown, errs.Suggest(name, names), "%q is nothing to tune for", Clip(name, 40))

@@ -1,6 +1,6 @@
-// Package ending is about the end of a command that changed something: what
-// it owes, which is to be reverted or taken down even when the command has
-// been interrupted, and the time that this may take.
+// Package ending handles the end of a command that changed something: what the
+// command must revert or take down even if it was interrupted, and how long
+// that may take.
 package ending
 
 import (
@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// Within returns a context in which something can be reverted although ctx may
-// have ended: it has the values of ctx but not its end, and ends by itself
-// after limit.
+// Within returns a context for reverting something after ctx may have ended: it
+// has the values of ctx but not its cancellation, and ends after limit.
 func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), limit)
 }
 
-// Debt is something that a command will revert or take down before it ends.
+// Debt is something that a command must revert or take down before it ends.
 type Debt struct {
 	// What describes it for people: "the local lab".
 	What string
@@ -55,9 +54,9 @@ func (d *Debts) Open() []Debt {
 	return all
 }
 
-// Owe notes that whoever runs under ctx is about to change something; paid
-// says that it has been reverted, or never will be. Where nobody keeps the
-// account, nothing happens. paid may be called again.
+// Owe records that the caller under ctx is about to change something. paid
+// records that it has been reverted, or never will be; it may be called again.
+// Without an account in ctx nothing happens.
 func Owe(ctx context.Context, what, remedy string) (paid func()) {
 	d, ok := ctx.Value(key{}).(*Debts)
 	if !ok {

@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What is reverted has its own time, whatever became of the context before;
-// who keeps the account goes on knowing.
+// Reverting has its own time limit, whatever happened to the previous context,
+// and debts are still recorded.
 func TestWithin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		debts := New(nil)

@@ -29,8 +29,8 @@ var (
 	madeObject   = journal.Object{APIVersion: "v1", Kind: "Service", Namespace: theirs, Name: "made"}
 )
 
-// TestFailpointChild is what is killed: a run that enters, sets levers twice,
-// has steps that overlap, and reverts all.
+// TestFailpointChild is the process to kill: a run that enters, sets levers
+// twice, has overlapping steps, and restores everything.
 func TestFailpointChild(t *testing.T) {
 	path := os.Getenv(childVariable)
 	if path == "" {
@@ -84,8 +84,8 @@ func TestFailpointChild(t *testing.T) {
 	}
 }
 
-// TestFailpoints kills a run at each of its steps, once with somebody else
-// changing the object it had in hand, and has the next one revert what it left.
+// TestFailpoints kills a run at each of its steps, sometimes with another writer
+// changing the current object, and lets the next run restore what it left.
 func TestFailpoints(t *testing.T) {
 	g := newGuest(t)
 	g.apply(t, web)
@@ -135,7 +135,7 @@ func (g *guest) label(t *testing.T, value string) {
 	must.OK(t, must.Err(at.Update(t.Context(), live, metav1.UpdateOptions{})))
 }
 
-// revert is whoever comes next, and what there is afterwards.
+// revert runs the next holder, and checks the resulting state.
 func (g *guest) revert(t *testing.T, at string, before map[journal.Object]map[string]any) {
 	t.Helper()
 	j, err := g.enter(t, "next", func(o *journal.Options) { o.Keep, o.Dead = true, func(p string) bool { return p == "child's" } })

@@ -50,15 +50,15 @@ func (g *guest) freeze(t *testing.T) (thaw func()) {
 	return thaw
 }
 
-// TestFrozen: the API server stands still, for a while or for longer than the Lease
-// lasts, while a run changes objects or reverts them, and another waits for its
-// turn. The first goes on where that is possible, in any case reverts all, and
-// the other comes after it.
+// TestFrozen suspends the API server, for less or more time than the Lease lasts,
+// while a run changes objects or restores them and another waits for its turn. The
+// first run continues if possible, restores everything in any case, and the other
+// follows.
 func TestFrozen(t *testing.T) {
 	g := newGuest(t)
 	for name, c := range map[string]struct {
 		pause time.Duration
-		back  bool // while objects are reverted
+		back  bool // while objects are being restored
 	}{
 		"changes, 20 s": {20 * time.Second, false}, "changes, longer than the Lease": {journal.Lapse + 20*time.Second, false},
 		"restore, 20 s": {20 * time.Second, true}, "restore, longer than the Lease": {journal.Lapse + 20*time.Second, true},

@@ -17,8 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// TestJournal: a run changes, makes and removes others' objects, several times,
-// and dies; whoever comes next reverts all.
+// TestJournal lets a run change, make and remove others' objects several times, and die; the next
+// run restores everything.
 func TestJournal(t *testing.T) {
 	g := newGuest(t)
 	g.apply(t, web)
@@ -126,7 +126,7 @@ func TestForeignChangesStay(t *testing.T) {
 	if done, err := j.Restore(ctx, nil); err != nil || len(done) != 1 || len(done[0].Back)+len(done[0].Left) != 0 {
 		t.Errorf("%+v, %v", done, err)
 	}
-	// Made anew from its live state, as by kubectl replace --force: what was written is reverted.
+	// Recreated from its live state, as by kubectl replace --force: what was written is reverted.
 	must.OK(t, must.Err(j.Change(ctx, webObject, "test", set(int64(2), "spec", "revisionHistoryLimit"))))
 	live = g.get(t, webObject)
 	must.OK(t, at.Delete(ctx, "web", metav1.DeleteOptions{}))

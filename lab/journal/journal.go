@@ -295,8 +295,8 @@ func (j *Journal) read(ctx context.Context, o Object) (dynamic.ResourceInterface
 	return at, live, err
 }
 
-// entryFor is the entry of an existing object, or a new one. Like [Journal.revertObject] it
-// goes by fields: a recreated object keeps the entry of its predecessor, so that changes
+// entryFor returns the entry of an existing object, or a new one. Like [Journal.revertObject]
+// it goes by fields: a recreated object inherits its predecessor's entry, so changes
 // carried over are reverted.
 func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured, why string) (*Entry, error) {
 	o := ObjectOf(live)

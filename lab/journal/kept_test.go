@@ -103,9 +103,8 @@ func prepared(t *testing.T) *fakeCluster {
 	return c
 }
 
-// What was asked to stay stays: the next run leaves it alone, may change the same
-// objects, and reverts its own changes alone. It comes back on request, the
-// latest first.
+// Kept changes stay: the next run leaves them alone, may change the same objects, and
+// reverts only its own changes. They are reverted on request, the latest first.
 func TestKept(t *testing.T) {
 	c, ctx := prepared(t), t.Context()
 	for _, run := range []string{"1", "2"} {
@@ -282,8 +281,8 @@ func TestTakenBackInOrder(t *testing.T) {
 	}
 }
 
-// A decision that has arrived, and of which nobody heard, is taken back before anything
-// is reverted: whoever dies then has kept all, or nothing.
+// A decision that was stored, but whose answer was lost, is withdrawn before anything is
+// reverted: a run that dies then has kept all or nothing.
 func TestKeptUnheard(t *testing.T) {
 	for at := range 12 {
 		c, ctx := prepared(t), t.Context()

@@ -41,9 +41,9 @@ func (c *fakeCluster) remake(t *testing.T, name string, edits map[string]string)
 	must.OK(t, err)
 }
 
-// An object that somebody deleted and made anew is judged by its fields, also where the run
-// changes it once more. What the run wrote is reverted, or removed; what somebody else made
-// of it is left, and noted for somebody to decide.
+// An object that someone deleted and recreated is judged by its fields, even if the run
+// changes it once more. What the run wrote is reverted or removed. What someone else made
+// of it is left, and recorded for a decision.
 func TestMadeAnewBySomebodyElse(t *testing.T) {
 	remove := func(ctx context.Context, j *Journal, name string) error {
 		return j.Remove(ctx, ObjectOf(configMap(name, "")), "test")
@@ -148,7 +148,7 @@ func TestRemovedInItsPlace(t *testing.T) {
 	}
 }
 
-// An object that is on its way out when it is to be reverted is waited for: somebody may be
+// An object that is being deleted when it is to be restored is waited for: someone may be
 // replacing it.
 func TestReplacedMeanwhile(t *testing.T) {
 	f := newFakeJournal(webService("u1", false))

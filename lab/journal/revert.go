@@ -15,8 +15,8 @@ import (
 
 // revertObject reverts an object to its entry. It goes by the object's fields, not its UID: an
 // object that was deleted and recreated from its live state (kubectl replace --force, a
-// backup, an operator) still has what was written. The UID decides only whether an object
-// with all fields of one that the run made is that object, and may be removed.
+// backup, an operator) still has the written values. The UID only decides whether an
+// object with all fields of one that the run made is that object and may be removed.
 func (j *Journal) revertObject(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
 	switch {
 	case live == nil && e.Done == Changed:
@@ -28,7 +28,7 @@ func (j *Journal) revertObject(ctx context.Context, at dynamic.ResourceInterface
 		return j.restoreChanged(ctx, at, e, live, out)
 	case e.Done == Removed:
 		return j.restoreStanding(ctx, at, e, live, out)
-	case e.Whole != nil && e.another(live) && fields.Equal(live.Object, e.Whole): // put back by a run that died afterwards
+	case e.Whole != nil && e.another(live) && fields.Equal(live.Object, e.Whole): // reverted by a run that died afterwards
 		out.Left, out.Text = nil, "already as it was"
 		return nil
 	}
@@ -55,7 +55,7 @@ func (j *Journal) restoreStanding(ctx context.Context, at dynamic.ResourceInterf
 	return nil
 }
 
-// wholeObject says of an object that is not as it was that nothing is reverted of it.
+// wholeObject marks an object with other content of which nothing was restored.
 const wholeObject = "the whole object"
 
 // otherwise reports whether someone recreated a removed object, and without the run's

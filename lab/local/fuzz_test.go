@@ -59,8 +59,8 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzSysctls: whatever a record, and the file of what is still to be reverted,
-// say, nothing is written but the setting that labs raise.
+// FuzzSysctls checks that, whatever a record and the file of pending values
+// contain, only the setting that labs raise is written.
 func FuzzSysctls(f *testing.F) {
 	f.Add("fs/inotify/max_user_instances", 128, []byte(`{"fs/inotify/max_user_instances": 64}`), false)
 	f.Add("../other", 1, []byte(`{"../../other": 2, "fs/inotify/other": 3}`), false)

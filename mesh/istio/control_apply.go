@@ -29,8 +29,8 @@ import (
 // leverLabel marks the objects that implement our levers.
 const leverLabel = "meshtrial.dev/lever"
 
-// Changes is where the changes go that a study makes to istiod: each is noted
-// before it is made, and can be reverted by whoever comes next.
+// Changes records a study's changes to istiod: each is recorded before it is made, and
+// a later process can revert it.
 type Changes interface {
 	Change(ctx context.Context, o journal.Object, why string, edit journal.Edit, texts ...[]fields.Step) ([]fields.Field, error)
 	Apply(ctx context.Context, object *unstructured.Unstructured, why string) (step []fields.Field, made bool, err error)
@@ -317,8 +317,8 @@ func sameObject(a, b *unstructured.Unstructured) bool {
 	return a.GetName() == b.GetName() && a.GetNamespace() == b.GetNamespace()
 }
 
-// Restore reverts what this run's Apply changed, and waits for istiod. What
-// cannot be reverted is told at the end, when all else has been.
+// Restore reverts what this run's Apply changed, and waits for istiod. Failures are
+// reported at the end, after everything else has been reverted.
 func (c *ControlPlane) Restore(ctx context.Context) error {
 	if c.changes == nil {
 		return nil

@@ -215,8 +215,8 @@ func withoutMetadata(m map[string]any, name string) {
 	proxy["proxyMetadata"], m["defaultConfig"] = metadata, proxy
 }
 
-// revertLever undoes what belongs to a lever, and what comes with any lever of the
-// Deployment.
+// revertLever reverts what belongs to a lever, and what every lever of the Deployment
+// adds.
 func revertLever(got *appsv1.DeploymentSpec, was appsv1.DeploymentSpec, f study.Factor, l mesh.Levers) {
 	if f.Scope != study.ScopeIstiod {
 		return

@@ -131,8 +131,8 @@ func awaitElected(t *testing.T, s *site, plane *istio.ControlPlane) {
 	}
 }
 
-// Every lever is set and proved; each wrong level is found out by the check
-// that is about it; and all is reverted by another process.
+// Every lever is set and verified, each wrong level fails the corresponding check, and another
+// process reverts everything.
 func TestLeversOnIstiod(t *testing.T) {
 	s := newSite(t)
 	ctx := t.Context()

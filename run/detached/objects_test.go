@@ -214,8 +214,8 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A run's pod has the time that its study may take to revert what it changed, and whoever
-// stops it waits as long.
+// A run's pod gets the time that its study may take to revert its changes, and stopping it
+// waits that long.
 func TestStopLimit(t *testing.T) {
 	for ending, want := range map[time.Duration]time.Duration{
 		5 * time.Minute:    6 * time.Minute,

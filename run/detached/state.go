@@ -355,10 +355,10 @@ func (r *Reporter) Has(ctx context.Context, trials int) {
 	r.write(ctx, reportLimit)
 }
 
-// mostLost is how many pods may be lost without a report, and without another trial. The Job
-// does not count pods that a node evicts, for example for lack of memory: it would replace
-// them forever. mostReverting is how many more may be lost while they revert what those
-// left.
+// mostLost is how many pods may be lost without a report and without another trial. The Job
+// does not count pods that a node evicts, for example for lack of memory, and would replace
+// them forever. mostReverting is how many more may be lost while they revert what those left
+// behind.
 const mostLost, mostReverting = 5, 3
 
 // Hopeless returns an error if the next attempt would end like the previous ones.
@@ -370,8 +370,8 @@ func (r *Reporter) Hopeless() error {
 		"its namespace's events, or the pods' status, say why: perhaps nodes lack memory or disk; meshtrial runs fetch %s gets what there is, which can be resumed", r.run))
 }
 
-// Reverts reports that the pod of a hopeless run should revert what those before it left: not
-// if several were lost over that.
+// Reverts reports whether the pod of a hopeless run should revert what the previous ones left
+// behind: not if several were lost while doing so.
 func (r *Reporter) Reverts() bool { return r.kept.Lost < mostLost+mostReverting }
 
 // Last gives an attempt's error the exit code at which the Job creates no further pod. It

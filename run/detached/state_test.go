@@ -148,7 +148,7 @@ func TestHopeless(t *testing.T) {
 			t.Errorf("kept: %+v", k)
 		}
 	}
-	for i := range mostReverting { // it reverts, and may be killed over that
+	for i := range mostReverting { // it reverts changes, and may be killed while doing so
 		if r := attempt(); r.Hopeless() == nil || !r.Reverts() {
 			t.Errorf("pod %d of a hopeless run: %v, it reverts: %t", i, r.Hopeless(), r.Reverts())
 		}

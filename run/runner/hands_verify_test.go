@@ -115,8 +115,8 @@ func TestHandLost(t *testing.T) {
 	b.gone(t)
 }
 
-// One that dies with its node, which stays dead, is waited for until it is back on another: a
-// generator, and then a simulator.
+// A generator, and then a simulator, whose node dies and stays dead is awaited until it is back
+// on another node.
 func TestHandsNodeLost(t *testing.T) {
 	m := labtest.New(t)
 	b := benchIn(t, func(t *testing.T) (labtest.Machine, *local.Lab) { return m, m.Up(t, "--nodes", "3") })
@@ -151,7 +151,7 @@ func TestHandsNodeLost(t *testing.T) {
 		}
 		dead = without(t, pods, pods[0].Namespace, mesh.AppLabel+"=server-plain").Spec.NodeName
 	})
-	node(t, "start", dead) // which alone can say that its pods have ended
+	node(t, "start", dead) // only the node can confirm that its pods have ended
 	b.gone(t)
 	b.loseSimulator(t, func(pods []corev1.Pod) corev1.Pod {
 		lost := without(t, pods, "istio-system", "app=istiod")

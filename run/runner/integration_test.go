@@ -93,10 +93,9 @@ blocks: {min: 1, max: 1, limit: 20m}
 	}
 }
 
-// testInterruptions ends a run by Ctrl-C, its resumption by kill -9, and
-// lets the third attempt finish it. There are trials enough that some are
-// still to come however late a signal is. The generator speaks TLS, as in no other run of
-// "test".
+// testInterruptions ends a run by Ctrl-C, its resumption by kill -9, and lets the
+// third attempt finish it. There are enough trials that some remain however late a
+// signal arrives. The generator speaks TLS, as in no other run of "test".
 func (b *bench) testInterruptions(t *testing.T) {
 	const blocks = 4
 	file, out := b.study(t, "broken", `

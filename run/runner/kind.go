@@ -32,14 +32,14 @@ type Kind interface {
 	Remains(ctx context.Context, config *rest.Config) error
 }
 
-// Ender is a kind whose trials take a time of their own to end, before the run reverts what
-// it changed.
+// Ender is a kind whose trials need additional time to end before the run reverts its
+// changes.
 type Ender interface {
 	// Ending returns how long that may take for a plan in the current lab.
 	Ending(ctx context.Context, o *Options, plan *study.Plan) (time.Duration, error)
 }
 
-// Ending is how long a run of the plan may take to revert what it changed, from when it is
+// Ending returns how long a run of the plan may take to revert its changes, from when it is
 // told to end.
 func Ending(ctx context.Context, o *Options, plan *study.Plan) (time.Duration, error) {
 	kind, ok := o.Kind.(Ender)

@@ -39,8 +39,8 @@ stop: none
 assert: [total.failed == 0]
 `
 
-// TestScenarioKilled kills a run in mid-timeline: the next one, which goes on with it,
-// reverts what it had changed.
+// TestScenarioKilled kills a run in the middle of the timeline. The next run, which
+// resumes it, reverts its changes.
 func TestScenarioKilled(t *testing.T) {
 	b := newBench(t)
 	path, out := b.file(t, "away", awayScenario), filepath.Join(b.dir, "away")

@@ -14,8 +14,8 @@ import (
 // journalWait bounds the wait for another test that holds the lab.
 const journalWait = 20 * time.Minute
 
-// Journal takes a lab's Lease for a run of the test's, and gives it back at the
-// end; what the test has changed by then and not reverted is a failure.
+// Journal takes a lab's Lease for a run of the test, and returns it at the end.
+// Changes that the test has not reverted by then are a failure.
 func Journal(t *testing.T, l *local.Lab, run string) *journal.Journal {
 	t.Helper()
 	applier, err := lab.NewApplier(l.RESTConfig())

@@ -228,12 +228,11 @@ func (c *controlPlane) Remove(ctx context.Context) error {
 	return errors.Join(err, c.Site.Remove(ctx))
 }
 
-// revert reverts what the run changed outside its namespace. Istiod restarts while the
-// population is deleted: neither needs the other, and both mostly wait. Tens of thousands of
-// EndpointSlices go first: together with an istiod that reads them they overload the API
-// server, which delays the renewals of the Lease too. If a namespace of theirs does not end,
-// istiod is reverted all the same. Without the cluster's Lease all of it belongs to another
-// run.
+// revert reverts what the run changed outside its namespace. Istiod restarts while the population
+// is deleted: neither needs the other, and both mostly wait. Tens of thousands of EndpointSlices go
+// first: together with an istiod that reads them they overload the API server, which also delays
+// renewals of the Lease. If one of their namespaces does not terminate, istiod is reverted anyway.
+// Without the cluster's Lease all of it belongs to another run.
 func (c *controlPlane) revert(ctx context.Context) error {
 	if err := c.o.Journal.Held(ctx); err != nil {
 		return err

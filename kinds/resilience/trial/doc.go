@@ -4,11 +4,10 @@
 //	graph, cell -> scene (values) -> pods of the trial's own -> levers proved, requests flow
 //	    -> timeline (drive/fault/drive with an executor) -> logs of clients, proxies, workers -> ledger.Book
 //
-// Every trial makes the services of its graph and its clients anew, and takes
-// them away again. All clients begin at one instant, the zero of the timeline.
-// Meanwhile a census follows pods and endpoints, a scribe the logs of all
-// proxies and workers (which are gone when their pods are), and ejected
-// endpoints and CPU are sampled. What steps change outside the run's namespace
-// is noted in it before they do, so that a later run can revert it if this
+// Every trial creates the services of its graph and its clients anew, and removes them afterwards.
+// All clients start at one instant, time zero of the timeline. Meanwhile a census tracks pods and
+// endpoints, a scribe collects the logs of all proxies and workers (which are lost with their
+// pods), and ejected endpoints and CPU are sampled. Changes that steps make outside the run's
+// namespace are recorded in it beforehand, so that a later run can revert them if this one dies.
 // one dies.
 package trial

@@ -89,9 +89,9 @@ func drainingTrial(t *testing.T, changes changer) *scenarioTrial {
 	return trial
 }
 
-// A node that a step's end has left cordoned is none in the next trial, which begins by
-// reverting that; where that fails there is no trial, and the error says what is left and
-// what to do. Where all steps were undone nobody is asked for anything.
+// A node left cordoned by the end of a step is not cordoned in the next trial, which begins by
+// reverting it. If that fails there is no trial, and the error says what is left and what to do. If
+// all steps were undone there are no requests.
 func TestLeftovers(t *testing.T) {
 	unheard := errors.New("nobody answers")
 	changes := &cordons{cordoned: map[string]bool{}, fails: map[string]error{}}

@@ -169,8 +169,8 @@ func TestText(t *testing.T) {
 	}
 }
 
-// TestOver: whether or not the second change comes about, the first value is
-// what is restored.
+// Whether or not the second change takes place, the first value is the one to
+// restore.
 func TestOver(t *testing.T) {
 	zero := object(t, `{spec: {replicas: 3}}`)
 	one := object(t, `{spec: {replicas: 1, paused: true}}`)
@@ -182,7 +182,7 @@ func TestOver(t *testing.T) {
 			t.Errorf("%s: %s", name, value(back))
 		}
 	}
-	// Somebody's change in between becomes what is restored.
+	// Another writer's change in between becomes the value to restore.
 	theirs := object(t, `{spec: {replicas: 7, paused: true}}`)
 	third := Over(first, theirs, two)
 	if back, _ := Undo(two, third); !reflect.DeepEqual(back, object(t, `{spec: {replicas: 7}}`)) {

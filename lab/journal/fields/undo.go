@@ -118,8 +118,9 @@ func undoText(out map[string]any, live any, f Field) []Answer {
 // live to wanted, given the recorded fields old: enough for [Undo] to revert it
 // whether or not the change takes place.
 //
-// What somebody else changed meanwhile becomes what is restored: a field's value
-// of before is that of the object with the old fields taken back.
+// What someone else changed in the meantime becomes the value to restore: a
+// field's original value is its value in the object with the old fields
+// reverted.
 func Over(old []Field, live, wanted map[string]any, texts ...[]Step) []Field {
 	base, _ := Undo(live, old)
 	return over(old, live, base, wanted, Diff(base, wanted, texts...))
@@ -146,7 +147,7 @@ func over(old []Field, live, base, wanted map[string]any, fields []Field) []Fiel
 		if blocked || !slices.ContainsFunc(o.Wrote, func(w json.RawMessage) bool { return same(now, w) }) {
 			continue
 		}
-		if i < 0 { // this change reverts it
+		if i < 0 { // this change restores it
 			before, _ := get(base, o.Path)
 			o.Before, o.Wrote = value(before), []json.RawMessage{now}
 			fields = append(fields, o)
