@@ -95,7 +95,11 @@ func assessmentAnswers(a assess.Assessment) []string {
 	out := []string{"The mesh has " + words.List(have) + "."}
 	for _, u := range a.Cost.Uses {
 		if u.Kind == assess.Sidecar && u.Measured > 0 {
-			out = append(out, fmt.Sprintf("%s use %s and %s.", UpperFirst(ofAll(u)), cores(u.Used.Cores), amount(u.Used.Bytes)))
+			verb := "use"
+			if u.Measured == 1 {
+				verb = "uses"
+			}
+			out = append(out, fmt.Sprintf("%s %s %s and %s.", UpperFirst(ofAll(u)), verb, cores(u.Used.Cores), amount(u.Used.Bytes)))
 		}
 	}
 	if a.Limits != nil {
@@ -131,7 +135,10 @@ func kindWords(kind assess.Kind, n int) string {
 
 // ofAll says of how many of a kind a figure is.
 func ofAll(u assess.Use) string {
-	if u.Measured == u.Count {
+	switch {
+	case u.Count == 1:
+		return kindWords(u.Kind, 1)
+	case u.Measured == u.Count:
 		return "all " + kindWords(u.Kind, u.Count)
 	}
 	return fmt.Sprintf("%s of %s", Count(u.Measured), kindWords(u.Kind, u.Count))
@@ -373,8 +380,14 @@ func againstTable(x *assess.Against) Table {
 		if strings.Contains(what, "%s") {
 			what = fmt.Sprintf(what, c.Kind)
 		}
-		s := ScaleFor(unitless(c.Unit), max(c.Old, c.New))
-		row := []Text{{S: what}, {S: s.Value(c.Old)}, {S: s.Value(c.New)}, Dash}
+		value := ScaleFor(unitless(c.Unit), max(c.Old, c.New)).Value
+		switch c.Unit {
+		case "":
+			value = func(v float64) string { return Fixed(v, 0) }
+		case "1/s":
+			value = perSecond
+		}
+		row := []Text{{S: what}, {S: value(c.Old)}, {S: value(c.New)}, Dash}
 		if c.Old > 0 {
 			row[3] = Text{S: fmt.Sprintf("%+.1f%%", 100*(c.New/c.Old-1))}
 			switch {

@@ -41,7 +41,7 @@ func assessed() assess.Assessment {
 	return a
 }
 
-func TestAssessmentText(t *testing.T) {
+func TestRecordedAsAssessment(t *testing.T) {
 	var out bytes.Buffer
 	must.OK(t, RenderAssessment(&out, assessed(), "text", Options{Width: 140}))
 	golden.File(t, "testdata/assessment.txt", out.Bytes())

@@ -98,10 +98,10 @@ type Call struct {
 
 // Modes are ways of carrying this mesh's requests, side by side.
 type Modes struct {
-	// Run is the run, or what ships with the program.
-	Run     string             `json:"run"`
-	Study   string             `json:"study"`
-	Shipped bool               `json:"shipped,omitempty"` // with the program
+	Run   string `json:"run"`
+	Study string `json:"study"`
+	// Shipped says that the run ships with the program.
+	Shipped bool               `json:"shipped,omitempty"`
 	Machine string             `json:"machine"`
 	Parts   []record.Component `json:"measured"`
 	Sizing  record.Sizing      `json:"sizing"`

@@ -59,6 +59,7 @@ var (
 	NoCounters  = gap(SectionTraffic, "no_counters", "requests of the proxies: their counters were not read twice", "the right to open port-forwards to pods, and sidecars that run")
 	SomeProxies = gap(SectionTraffic, "some_proxies", "requests, calls and configuration of %d of %d sidecars, which were not read", "--proxies 0")
 	NoPayloads  = gap(SectionTraffic, "no_payloads", "sizes of requests and answers, and how many connections carry them: the counters that were read do not tell", "Prometheus with istio_request_bytes and istio_response_bytes, or Istio's own metrics in the proxies")
+	NoPolicies  = gap(SectionTraffic, "policies_not_read", "whether %d AuthorizationPolicies decide by what is in requests: the share of routed requests counts routes alone", "the policies' rules")
 	NoAmbient   = gap(SectionTraffic, "no_ambient_traffic", "requests of %d pods that ztunnels carry: ztunnel counts connections and bytes, not requests", "waypoints, or the applications' own metrics")
 	NoRequests  = gap(SectionTraffic, "no_requests", "what requests cost: hardly any passed the sidecars in %.0f s", "assess while there is traffic, or with more --duration")
 

@@ -59,6 +59,9 @@ func (a *Assessment) traffic(e Evidence) {
 	if all > 0 {
 		share := routed / all
 		t.Routed = &share
+		if n := e.Objects["AuthorizationPolicy"]; n > 0 {
+			a.add(NoPolicies.Of(n))
+		}
 	}
 	a.Traffic = &t
 }

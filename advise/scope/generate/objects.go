@@ -114,13 +114,13 @@ func (inv *Inventory) Add(kind string, raw json.RawMessage) (string, error) {
 		return o.Kind, nil
 	}
 	inv.read[o.Kind] = true
+	if err := read(inv, o); err != nil {
+		return o.Kind, fmt.Errorf("%s %s/%s: %w", o.Kind, o.Metadata.Namespace, o.Metadata.Name, err)
+	}
 	if inv.objects[o.Kind] == nil {
 		inv.objects[o.Kind] = map[string]bool{}
 	}
 	inv.objects[o.Kind][o.Metadata.Namespace+"/"+o.Metadata.Name] = true
-	if err := read(inv, o); err != nil {
-		return o.Kind, fmt.Errorf("%s %s/%s: %w", o.Kind, o.Metadata.Namespace, o.Metadata.Name, err)
-	}
 	return o.Kind, nil
 }
 
