@@ -62,6 +62,11 @@ func (o *RunOptions) inLab(ctx context.Context, work func(context.Context, *prep
 		return err
 	}
 	defer r.Progress.Clear()
+	if r.detachedRun == "" { // whose Job starts another pod, once its volume has room
+		if err := store.Room(cmp.Or(r.Resume, r.Out, RunsFolder)); err != nil {
+			return err
+		}
+	}
 	remarks, err := r.machineRemarks(ctx) // before the lab makes its own noise
 	if err != nil {
 		return err
@@ -126,9 +131,6 @@ func (o *RunOptions) prepare(ctx context.Context) (*prepared, error) {
 		if err := store.Vacant(r.Out); err != nil {
 			return nil, err
 		}
-	}
-	if err := store.Room(cmp.Or(r.Resume, r.Out, RunsFolder)); err != nil {
-		return nil, err
 	}
 	for _, n := range levelNotes(r.plan) {
 		r.Progress.Note("%s", n)

@@ -97,4 +97,12 @@ func TestRunRefuses(t *testing.T) {
 			t.Errorf("%s: %v (code %d), after %q", name, err, errs.Code(err), p.said)
 		}
 	}
+	t.Chdir("/proc") // where nobody can write
+	o := RunOptions{Study: s, Source: data, Lab: lab.KindLocal, Observe: record.ObservedCgroup, Progress: &recorder{}}
+	if err := Run(t.Context(), o); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--out") {
+		t.Errorf("nowhere to write: %v", err)
+	}
+	if _, err := o.prepare(t.Context()); err != nil {
+		t.Errorf("a detached run needs room here: %v", err)
+	}
 }

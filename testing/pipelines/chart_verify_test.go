@@ -59,7 +59,8 @@ func TestChartInLab(t *testing.T) {
 	m, l := labtest.Shared(t)
 	results, err := l.ResultsDir()
 	must.OK(t, err)
-	labtest.Namespace(t, l, "lab")
+	labtest.Kubectl(t, l, "", "create", "namespace", "lab")
+	t.Cleanup(func() { labtest.Kubectl(t, l, "", "delete", "namespace", "lab", "--wait=false") })
 	labtest.Kubectl(t, l, fmt.Sprintf(resultsVolume, results), "apply", "-f", "-")
 	t.Cleanup(func() { labtest.Kubectl(t, l, "", "delete", "pv", "results", "--wait=false") })
 
