@@ -4,16 +4,16 @@
  */
 export type PageDocument = Page;
 /**
- * Page is a report as values: what the HTML page is given, and what text and Markdown
- * draw of it. Its strings are raw: formats escape them. Which sections there are, and what
- * they are about, no format knows. The types of ui/web/src/documents.ts are made from it:
- * make documents.
+ * Page is a report as values: the input of the HTML page, and what text and Markdown draw.
+ * Its strings are raw, and formats escape them. No format knows which sections there are
+ * or what they are about. `make documents` generates the types in ui/web/src/documents.ts
+ * from it.
  */
 export interface Page {
     readonly title: string;
     readonly question: string;
     /**
-     * paragraphs, with empty lines between
+     * paragraphs separated by empty lines
      */
     readonly story: string;
     /**
@@ -21,20 +21,20 @@ export interface Page {
      */
     readonly answers: (readonly string[] | null);
     /**
-     * Facts are the run, the machine and the components.
+     * Facts describe the run, the machine and the components.
      */
     readonly facts: (readonly Fact[] | null);
     /**
-     * Warnings has each warning once, with the number of findings it stands at.
+     * Warnings lists each warning once, with the number of findings it applies to.
      */
     readonly warnings: (readonly string[] | null);
     /**
-     * Failed says which of the study's assertions failed; "" for none.
+     * Failed says which of the study's assertions failed; "" if none did.
      */
     readonly failed?: string;
     /**
-     * Factors vary, and Cells are combinations of their levels: readers choose
-     * which of them charts and tables show.
+     * Factors are the factors that vary, and Cells the combinations of their levels:
+     * readers choose which of them charts and tables show.
      */
     readonly factors: (readonly PageFactor[] | null);
     readonly cells: (readonly (Cell | null)[] | null);
@@ -51,7 +51,7 @@ export interface Page {
     readonly live?: Live;
 }
 /**
- * Fact is an entry of a page's head.
+ * Fact is an entry in the head of a page.
  */
 export interface Fact {
     readonly name: string;
@@ -62,16 +62,15 @@ export interface Fact {
  */
 export interface PageFactor {
     /**
-     * as cells have it
+     * as cells name it
      */
     readonly factor: string;
     readonly name: string;
     readonly levels: (readonly string[] | null);
 }
 /**
- * Cell is one combination of levels: factor name to level, both in their
- * canonical spelling. Every factor of the study is present, also those that
- * the study leaves at their default.
+ * Cell is one combination of levels: factor name to level, both in canonical spelling. It
+ * has every factor of the study, including those left at their default.
  */
 export interface Cell {
     readonly [k: string]: string;
@@ -87,32 +86,34 @@ export interface PageSection {
     readonly tables?: readonly Table[];
 }
 /**
- * Chart is a value that is drawn as a picture, on the page only: text formats
- * show the tables beside it. Exactly one of its kinds is set. Numbers are in
- * the unit that their axis names; what readers see of them as text is written
- * here, so that a renderer rounds nothing.
+ * Chart is a value drawn as a picture, only on the page: text formats show the
+ * tables next to it. Exactly one of its kinds is set. Numbers are in the unit
+ * that their axis names. Texts for readers are formatted here, so renderers do
+ * not round anything.
  */
 export interface Chart {
     /**
-     * Name says what it shows, in a sentence, for readers who do not see it.
+     * Name describes in a sentence what the chart shows, for readers who cannot
+     * see it.
      */
     readonly name: string;
     /**
-     * Title stands above it where charts stand side by side.
+     * Title is the heading of charts that appear side by side.
      */
     readonly title?: string;
     /**
-     * Options are the switches that show it: of a section's charts those are
-     * shown whose options are all chosen.
+     * Options are the switch positions that show the chart: a section shows
+     * those of its charts whose options are all selected.
      */
     readonly options?: readonly Option[];
     /**
-     * Initial charts name the options that are chosen at first; without any the
-     * section's first chart does.
+     * Initial marks the charts whose options are selected at first; by default
+     * that is the section's first chart.
      */
     readonly initial?: boolean;
     /**
-     * Legend explains colours, hatching and marks; series explain themselves.
+     * Legend explains colours, hatching and marks; series are labelled
+     * themselves.
      */
     readonly legend?: readonly Key[];
     readonly lines?: Lines;
@@ -125,14 +126,14 @@ export interface Chart {
     readonly flame?: View;
 }
 /**
- * Option is a position of a switch: of "percentile", "p99".
+ * Option is one position of a switch: "p99" of "percentile".
  */
 export interface Option {
     readonly switch: string;
     readonly choice: string;
 }
 /**
- * Key is an entry of a legend: a box of a colour, or a mark.
+ * Key is an entry of a legend: a coloured box or a mark.
  */
 export interface Key {
     readonly text: string;
@@ -156,16 +157,16 @@ export interface Lines {
  */
 export interface Axis {
     /**
-     * with the unit of its values
+     * including the unit of its values
      */
     readonly title: string;
     readonly scale: string;
     /**
-     * it includes zero
+     * the axis includes zero
      */
     readonly zero?: boolean;
     /**
-     * Range is from where to where it goes; absent if its values decide.
+     * Range is the range of the axis; if absent, its values determine it.
      *
      * @minItems 2
      * @maxItems 2
@@ -175,7 +176,7 @@ export interface Axis {
         number
     ];
     /**
-     * Ticks are fixed where only these values occur.
+     * Ticks are set if only these values occur.
      */
     readonly ticks?: readonly Tick[];
 }
@@ -187,7 +188,7 @@ export interface Tick {
     readonly text: string;
 }
 /**
- * Series is one curve.
+ * Series is a curve.
  */
 export interface Series {
     readonly label: string;
@@ -196,7 +197,7 @@ export interface Series {
     readonly points: (readonly Point[] | null);
 }
 /**
- * Look is how a series or a row is told apart.
+ * Look is how a series or row is distinguished.
  */
 export interface Look {
     /**
@@ -209,8 +210,8 @@ export interface Look {
     readonly dash?: number;
 }
 /**
- * Point is a point of a curve. At and Text are its coordinates as readers see
- * them; Low and High its interval, if it has one.
+ * Point is a point of a curve. At and Text are its coordinates as text; Low and
+ * High are its interval, if it has one.
  */
 export interface Point {
     readonly x: number;
@@ -218,14 +219,14 @@ export interface Point {
     readonly low?: number;
     readonly high?: number;
     /**
-     * not significant, or a repetition
+     * not significant, or a repeat
      */
     readonly hollow?: boolean;
     readonly at: string;
     readonly text: string;
 }
 /**
- * Intervals are estimates with intervals, one a row.
+ * Intervals are estimates with intervals, one per row.
  */
 export interface Intervals {
     readonly x: Axis;
@@ -246,19 +247,19 @@ export interface IntervalRow {
      */
     readonly hollow?: boolean;
     /**
-     * Empty rows have no estimate: Text says why.
+     * Empty rows have no estimate; Text says why.
      */
     readonly empty?: boolean;
     readonly text: string;
     /**
-     * Noise is the half width of a band around zero; Mark another figure beside
-     * the estimate.
+     * Noise is the half width of a band around zero; Mark is another value next
+     * to the estimate.
      */
     readonly noise?: number;
     readonly mark?: number;
 }
 /**
- * Bars are stacked bars, one a row.
+ * Bars are stacked bars, one per row.
  */
 export interface Bars {
     readonly x: Axis;
@@ -275,7 +276,7 @@ export interface BarRow {
     readonly mark?: BarMark;
 }
 /**
- * Piece is a part of a stack.
+ * Piece is one part of a stack.
  */
 export interface Piece {
     readonly color: string;
@@ -284,7 +285,7 @@ export interface Piece {
     readonly text: string;
 }
 /**
- * BarMark is a value with its interval beside a stack.
+ * BarMark is a value with its interval next to a stack.
  */
 export interface BarMark {
     readonly value: number;
@@ -293,7 +294,7 @@ export interface BarMark {
     readonly text: string;
 }
 /**
- * Scatter has points in two measures, with intervals along both.
+ * Scatter shows points in two measures, with intervals along both.
  */
 export interface Scatter {
     readonly x: Axis;
@@ -329,8 +330,8 @@ export interface Dot {
     readonly text: string;
 }
 /**
- * Heatmap counts by two measures: Counts has a row for each step between two of
- * YEdges, with a number for each step between two of XEdges.
+ * Heatmap counts by two measures: Counts has a row for each interval between two
+ * of YEdges, with a number for each interval between two of XEdges.
  */
 export interface Heatmap {
     readonly x: Axis;
@@ -339,18 +340,18 @@ export interface Heatmap {
     readonly y_edges: (readonly number[] | null);
     readonly counts: (readonly (readonly number[] | null)[] | null);
     /**
-     * is counted: "requests"
+     * what is counted: "requests"
      */
     readonly what: string;
     /**
-     * Rows and columns as readers see them.
+     * Texts of rows and columns.
      */
     readonly x_texts: (readonly string[] | null);
     readonly y_texts: (readonly string[] | null);
 }
 /**
- * Timeline is what happened in steps of time, with events across it. Each of its
- * panels has bars or curves over the same time.
+ * Timeline shows what happened in intervals of time, with events across it. Each
+ * of its panels has bars or curves over the same time.
  */
 export interface Timeline {
     readonly x: Axis;
@@ -364,8 +365,8 @@ export interface Timeline {
     readonly events: (readonly Event[] | null);
 }
 /**
- * Counts are numbers in each step of a timeline, as rates on axis Y, and how
- * much of them is of a kind.
+ * Counts are numbers in each interval of a timeline, as rates on axis Y, and the
+ * part of each kind in them.
  */
 export interface Counts {
     readonly y: Axis;
@@ -382,7 +383,7 @@ export interface CountKind {
     readonly texts: (readonly string[] | null);
 }
 /**
- * Curve is a value in each step of a timeline; 0 is none.
+ * Curve is a value in each interval of a timeline; 0 means none.
  */
 export interface Curve {
     readonly label: string;
@@ -420,7 +421,8 @@ export interface GraphNode {
     readonly y: number;
 }
 /**
- * GraphEdge leads from a node to another; without Texts nothing passed it.
+ * GraphEdge leads from one node to another; without Texts nothing passed along
+ * it.
  */
 export interface GraphEdge {
     readonly from: string;
@@ -430,18 +432,19 @@ export interface GraphEdge {
         number
     ])[];
     /**
-     * Weight is what passed it, as a share of the most that passed any.
+     * Weight is the traffic along it, as a share of the largest of any edge.
      */
     readonly weight?: number;
     readonly bad?: boolean;
     readonly text?: string;
     /**
-     * Lines stand beside it: the first two above, the others below.
+     * Lines are shown next to it: the first two above, the others below.
      */
     readonly lines?: readonly GraphLine[];
 }
 /**
- * GraphLine is a line of text beside an edge; Short is for little room.
+ * GraphLine is a line of text next to an edge; Short is used if there is little
+ * room.
  */
 export interface GraphLine {
     readonly text: string;
@@ -452,9 +455,9 @@ export interface GraphLine {
     readonly style?: string;
 }
 /**
- * View is a profile as the page draws it: each path once, and weights by thread
- * and path. The page makes trees of it, of all, of a thread, or of the kernel.
- * Lists are columns, since there may be thousands of rows.
+ * View is a profile as the page draws it: distinct paths, and weights by thread
+ * and path. The page builds trees from it for all threads, for one thread, or
+ * for the kernel. Lists are columnar because there may be thousands of rows.
  */
 export interface View {
     readonly title: string;
@@ -463,36 +466,38 @@ export interface View {
     readonly total: number;
     readonly samples: number;
     /**
-     * Names are of frames; Modules of FrameModule.
+     * Names has the names of frames; Modules is indexed by FrameModule.
      */
     readonly names: (readonly string[] | null);
     readonly modules: (readonly string[] | null);
     /**
-     * FrameName, FrameModule and FrameFlags are by frame; flags are 1 for the
-     * kernel, 2 for inlined, 4 for a module in place of a name.
+     * FrameName, FrameModule and FrameFlags are indexed by frame. Flags are 1
+     * for the kernel, 2 for inlined, 4 for a module in place of a name.
      */
     readonly frame_name: (readonly number[] | null);
     readonly frame_module: (readonly number[] | null);
     readonly frame_flags: (readonly number[] | null);
     /**
-     * Parent and Frame are by path; path 0 is the root, callers come first.
+     * Parent and Frame are indexed by path; path 0 is the root, and callers
+     * precede callees.
      */
     readonly parent: (readonly number[] | null);
     readonly frame: (readonly number[] | null);
     readonly threads: (readonly string[] | null);
     /**
-     * SampleThread, SamplePath and SampleWeight are by thread and path.
+     * SampleThread, SamplePath and SampleWeight have one entry per thread and
+     * path.
      */
     readonly sample_thread: (readonly number[] | null);
     readonly sample_path: (readonly number[] | null);
     readonly sample_weight: (readonly number[] | null);
     /**
-     * Folded is the weight that was added to callers, since paths were too thin
-     * to be drawn.
+     * Folded is the weight that was added to callers because paths were too
+     * thin to draw.
      */
     readonly folded?: number;
     /**
-     * share of samples in user space with a name
+     * share of user-space samples with a name
      */
     readonly trust: number;
     /**
@@ -505,7 +510,7 @@ export interface View {
     readonly against?: ViewDiff;
 }
 /**
- * Costs is where a program's time went, by cost centre.
+ * Costs is the distribution of a program's time over cost centres.
  */
 export interface Costs {
     readonly total: number;
@@ -521,13 +526,13 @@ export interface Costs {
     readonly method: string;
     readonly centres: (readonly CentreCost[] | null);
     /**
-     * Filters are those of the configuration, if one was given, with what was
-     * seen of them.
+     * Filters has the filters of the configuration, if one was given, with their
+     * observed cost.
      */
     readonly filters?: readonly FilterCost[];
 }
 /**
- * CentreCost is a cost centre's cost. Each sample belongs to one centre, so that
+ * CentreCost is a cost centre's cost. Each sample belongs to one centre, so
  * weights add up to the total.
  */
 export interface CentreCost {
@@ -535,14 +540,14 @@ export interface CentreCost {
     readonly name: string;
     readonly weight: number;
     /**
-     * Share is of all samples, with its 95% interval.
+     * Share is the share of all samples, with its 95% interval.
      */
     readonly share: number;
     readonly low: number;
     readonly high: number;
     /**
-     * Kernel is the weight of samples in the kernel on behalf of the centre;
-     * the kernel's own centres have it too.
+     * Kernel is the weight of samples in the kernel on behalf of the centre,
+     * including the kernel's own centres.
      */
     readonly kernel?: number;
     /**
@@ -568,11 +573,11 @@ export interface FilterCost {
      */
     readonly centre: string;
     /**
-     * the message's
+     * of the message
      */
     readonly type?: string;
     /**
-     * Plugin and Runtime are a Wasm filter's.
+     * Plugin and Runtime are set for Wasm filters.
      */
     readonly plugin?: string;
     readonly runtime?: string;
@@ -589,13 +594,14 @@ export interface FilterCost {
     readonly within: number;
     readonly seen: boolean;
     /**
-     * Shared says that other configured filters have the same functions, so
-     * that the share is theirs too.
+     * Shared means that other configured filters use the same functions, so the
+     * share includes them.
      */
     readonly shared?: boolean;
 }
 /**
- * ViewDiff is a difference by path of the view. Deltas are of shares.
+ * ViewDiff is a difference by path of the view. Deltas are differences of
+ * shares.
  */
 export interface ViewDiff {
     readonly title: string;
@@ -619,7 +625,7 @@ export interface DiffSide {
     readonly blocks: number;
 }
 /**
- * Table is a table with a title and remarks under it.
+ * Table is a table with a title and remarks below it.
  */
 export interface Table {
     readonly title: string;
@@ -627,69 +633,69 @@ export interface Table {
     readonly rows: (readonly (readonly Text[] | null)[] | null);
     readonly notes?: readonly string[];
     /**
-     * Texts are shown as they are, line by line, after the notes.
+     * Texts are shown verbatim, line by line, after the notes.
      */
     readonly texts?: readonly Listing[];
 }
 /**
- * Column is a table column. Keep orders columns by importance: when a table
- * is too wide, the columns with the lowest Keep above 0 go first; 0 is never
- * left out.
+ * Column is a table column. Keep ranks columns by importance: if a table is too
+ * wide, the columns with the lowest Keep above 0 are dropped first; those with
+ * 0 are never dropped.
  */
 export interface Column {
     readonly head: string;
     readonly right?: boolean;
     /**
-     * Factor is that whose levels it has, "" for others.
+     * Factor is the factor whose levels it shows, "" for other columns.
      */
     readonly factor?: string;
 }
 /**
- * Text is a table cell and how it should look where colour is wanted.
+ * Text is a table cell and its look if colour is wanted.
  */
 export interface Text {
     readonly text: string;
     readonly style?: string;
 }
 /**
- * Listing is a text that is kept as it is, such as a manifest.
+ * Listing is a text that is kept verbatim, such as a manifest.
  */
 export interface Listing {
     readonly name: string;
     readonly text: string;
 }
 /**
- * Live is what a served page has beside its report.
+ * Live is what a served page has in addition to its report.
  */
 export interface Live {
     readonly status?: Status;
     /**
-     * Links lead to other pages.
+     * Links are links to other pages.
      */
     readonly links?: readonly Link[];
     /**
-     * Runs are those of an index, the newest first; any two can be compared.
+     * Runs lists the runs of an index, the newest first; any two can be compared.
      */
     readonly runs?: readonly ListedRun[];
     /**
-     * Studies have runs there; each has a trend.
+     * Studies lists the studies that have runs there; each has a trend.
      */
     readonly studies?: readonly string[];
     /**
-     * Across are the differences that a comparison may ignore.
+     * Across lists the differences that a comparison may ignore.
      */
     readonly across?: readonly string[];
     /**
-     * Startable are the names of studies that a reader may start.
+     * Startable lists the studies that a reader may start.
      */
     readonly startable?: readonly string[];
 }
 /**
- * Status is where a run stands.
+ * Status is the progress of a run.
  */
 export interface Status {
     /**
-     * Run is its ID, "" of one that has no directory yet.
+     * Run is its ID, "" if it has no directory yet.
      */
     readonly run?: string;
     readonly title: string;
@@ -699,25 +705,25 @@ export interface Status {
     readonly step?: string;
     readonly facts?: readonly Fact[];
     /**
-     * Share of the most trials that the study may have.
+     * Share is the share of the maximum number of trials that the study may have.
      */
     readonly share: number;
     /**
-     * Going: more is to come, from this server or another process.
+     * Going means that more will follow, from this server or another process.
      */
     readonly going?: boolean;
     /**
-     * Stop and Resume: the reader may ask for it.
+     * Stop and Resume say whether the reader may request it.
      */
     readonly stop?: boolean;
     readonly resume?: boolean;
     /**
-     * Last: this is the last status that this server sends.
+     * Last marks the last status that this server sends.
      */
     readonly last?: boolean;
 }
 /**
- * Link leads to another page of the same server, by its query.
+ * Link leads to another page of the same server, given by its query.
  */
 export interface Link {
     readonly text: string;
