@@ -14,6 +14,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/testing/race"
 )
 
 // TestScopeScripts runs on dumps recorded from a lab's proxies.
@@ -101,7 +102,7 @@ func TestHugeDumpTakesLittleMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("reads 600 MB")
 	}
-	if raceDetector {
+	if race.Enabled {
 		t.Skip("the race detector takes memory of its own")
 	}
 	for _, cut := range []bool{false, true} {

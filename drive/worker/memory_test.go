@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/race"
 )
 
 // floodedBody limits the bodies that a flooded worker may hold, and
@@ -51,7 +52,7 @@ func TestFloodedProcess(t *testing.T) {
 // limit and continues to answer. Its peak is the kernel's own account of the
 // process.
 func TestFloodedWorkerKeepsItsMemory(t *testing.T) {
-	if testing.Short() || raceDetector {
+	if testing.Short() || race.Enabled {
 		t.Skip("it takes some seconds, and the race detector takes memory of its own")
 	}
 	path := filepath.Join(t.TempDir(), "address")

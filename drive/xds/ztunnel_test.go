@@ -20,6 +20,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/race"
 )
 
 // raw returns a message of these bytes: a resource of a type without a package
@@ -195,6 +196,9 @@ func TestMemoryOfZtunnels(t *testing.T) {
 		few, many = 100, 400
 		limit     = 15 << 10 // bytes
 	)
+	if race.Enabled {
+		t.Skip("the race detector keeps memory of its own")
+	}
 	s := newFake(t)
 	for i := range 1000 {
 		s.set(wire.AddressType, fmt.Sprintf("Kubernetes//Pod/ns/pod-%d", i), workload(fmt.Sprintf("10.2.%d.%d", i>>8, i&255), true))

@@ -43,12 +43,12 @@ type Standalone struct {
 // components when a lab starts. program must have this program's pins, which a lab uses to find
 // its components. The image is for program's processor.
 func (b *Builder) Standalone(ctx context.Context, program, to string) (Standalone, error) {
+	if err := checkOut(to); err != nil {
+		return Standalone{}, err
+	}
 	arch, err := checkStatic(program)
 	if err != nil {
 		return Standalone{}, fmt.Errorf("the image of a lab: %w", err)
-	}
-	if err := checkOut(to); err != nil {
-		return Standalone{}, err
 	}
 	if arch != b.options.Arch {
 		o := b.options

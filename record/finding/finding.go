@@ -1,4 +1,4 @@
-// Package finding defines findings. Each finding is defined once, with its name, unit,
+// Package finding defines the findings of studies. Each finding is defined once, with its name, unit,
 // meaning, source, comparison and the section of a report that shows it. A kind of study
 // has a [Table] of findings, which study files, analysis, comparisons, reports and the
 // documentation use.
