@@ -26,6 +26,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
 	"github.com/meshtrial/meshtrial/record"
@@ -417,11 +418,22 @@ func (r *meshRead) advised(ctx context.Context, seen IstiodSeen) error {
 		}
 	}
 	judged := advice.Judge(e)
-	r.e.Istiod, r.e.Limits, r.e.Signals, r.e.Settings = seen.Version, &judged, &seen.Signals, maps.Clone(e.Levers)
+	r.e.Istiod, r.e.Limits, r.e.Signals, r.e.Settings = seen.Version, &judged, &seen.Signals, changedSettings(e.Levers)
 	for _, n := range judged.Notes {
 		r.unknown(assess.NotRead.Of(n))
 	}
 	return nil
+}
+
+// changedSettings returns the levers whose levels as found differ from Istio's defaults. The
+// image is no setting: versions are shown elsewhere.
+func changedSettings(found record.Cell) (out []assess.Setting) {
+	for _, f := range controlplane.Levers() {
+		if level := found[f.Name]; level != "" && level != f.Usual && f.Name != controlplane.FactorIstiod {
+			out = append(out, assess.Setting{Name: f.Name, Level: level, Default: f.Usual})
+		}
+	}
+	return out
 }
 
 // configured says who owns what proxies hold, and which Sidecars would suit what they call.

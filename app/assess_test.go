@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -21,7 +22,10 @@ import (
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
 	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -250,5 +254,14 @@ func TestAssessOneOfTwoRevisions(t *testing.T) {
 		if r.Revision != c.want || r.from.Revision != c.want || assess.OtherRevisions.In(r.e.Unknown) != c.told {
 			t.Errorf("%s: revision %q, istiod's %q, %v", name, r.Revision, r.from.Revision, r.e.Unknown)
 		}
+	}
+}
+
+// Settings at Istio's defaults are of no interest, nor is the image.
+func TestChangedSettings(t *testing.T) {
+	got := changedSettings(record.Cell{study.FactorDebounceAfter: "1s", controlplane.FactorExportTo: "*", controlplane.FactorIstiod: "istio/pilot:1.31", controlplane.FactorIstiodEnv: "A=1", "unknown": "x"})
+	want := []assess.Setting{{Name: study.FactorDebounceAfter, Level: "1s", Default: "100ms"}, {Name: controlplane.FactorIstiodEnv, Level: "A=1"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
 	}
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -181,11 +182,9 @@ func objectsTable(m assess.Mesh) Table {
 }
 
 func settingsTable(m assess.Mesh) Table {
-	t := Table{Title: "Settings of istiod, as found", Columns: []Column{{Head: "setting"}, {Head: "level"}}}
-	for _, name := range slices.Sorted(maps.Keys(m.Settings)) {
-		if level := m.Settings[name]; level != "" {
-			t.Rows = append(t.Rows, []Text{{S: FactorName(name)}, {S: level}})
-		}
+	t := Table{Title: "Settings that differ from Istio's defaults", Columns: []Column{{Head: "setting"}, {Head: "default"}, {Head: "level"}}}
+	for _, s := range m.Settings {
+		t.Rows = append(t.Rows, []Text{{S: FactorName(s.Name)}, {S: cmp.Or(s.Default, "none")}, {S: s.Level}})
 	}
 	return t
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/observe/signals"
-	"github.com/meshtrial/meshtrial/record"
 )
 
 // Schema is the version of Assessment's JSON.
@@ -44,7 +43,7 @@ type Mesh struct {
 	Nodes    int            `json:"nodes"`
 	Enrolled int            `json:"enrolled,omitempty"`
 	Objects  map[string]int `json:"objects,omitempty"`
-	Settings record.Cell    `json:"settings,omitempty"`
+	Settings []Setting      `json:"settings,omitempty"` // those that differ from Istio's defaults
 }
 
 // Group are the proxies of a kind and a version, or the istiods of a revision too.

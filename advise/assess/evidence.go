@@ -17,8 +17,8 @@ type Evidence struct {
 	At      time.Time
 	WindowS float64
 	Istiod  string // its version
-	// Settings are istiod's levers as found, by the levers' names.
-	Settings record.Cell
+	// Settings are the levers of istiod and the mesh that differ from Istio's defaults.
+	Settings []Setting
 	// Proxies are all of the mesh, with istiod's replicas.
 	Proxies []Proxy
 	Nodes   int // that run pods
@@ -105,6 +105,13 @@ type Modes struct {
 	Machine string             `json:"machine"`
 	Parts   []record.Component `json:"measured"`
 	Sizing  record.Sizing      `json:"sizing"`
+}
+
+// Setting is a lever's level as found, by the lever's name, and Istio's default.
+type Setting struct {
+	Name    string `json:"name"`
+	Level   string `json:"level"`
+	Default string `json:"default,omitempty"`
 }
 
 // Prices are a month's; Stated says that somebody stated them.
