@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/study"
 
 	"github.com/spf13/cobra"
@@ -42,6 +43,12 @@ func TestDocuments(t *testing.T) {
 		for _, m := range reYAML.FindAllStringSubmatch(text, -1) {
 			// A part of a study stands for one with a name and a question.
 			text := m[1]
+			if strings.HasPrefix(text, "apiVersion:") { // a manifest
+				if _, err := lab.ParseObjects([]byte(text)); err != nil {
+					t.Errorf("%s: a manifest in it: %v", name, err)
+				}
+				continue
+			}
 			if !strings.HasPrefix(text, "name:") {
 				text = "name: part\nquestion: What is it?\n" + text
 			}
