@@ -25,7 +25,7 @@ func Study(t testing.TB, text string) string {
 
 // AboutTheMachine lists the checks that fail if the machine is busy, whatever the mesh
 // does.
-var AboutTheMachine = []string{"schedule-lag", "schedule-fit", "schedule-rate", "steady", "generator-cpu", "cpu-edges"}
+var AboutTheMachine = []string{"schedule-lag", "schedule-fit", "schedule-rate", "steady", "generator-cpu", "cpu-edges", "backlog"}
 
 // OfTheMachine reports whether failing a trial's check is no evidence against the mesh.
 // That is so for a check in [AboutTheMachine], for an account of threads whose reader was

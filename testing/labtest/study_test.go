@@ -16,6 +16,7 @@ func TestOfTheMachine(t *testing.T) {
 		want        bool
 	}{
 		{"a schedule that was late", "schedule-lag", record.Threads{}, true},
+		{"requests that piled up", "backlog", record.Threads{}, true},
 		{"a proxy that is missing", "proxy-present", record.Threads{UnsureS: 1}, false},
 		{"read at once, and wrong", "threads-" + part, record.Threads{CPUS: 0.05, UnaccountedS: 0.002, UnsureS: 0.0003}, false},
 		{"read slowly, and wrong by that", "threads-" + part, record.Threads{CPUS: 0.05, UnaccountedS: 0.004, UnsureS: 0.0045}, true},
