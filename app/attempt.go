@@ -27,7 +27,7 @@ func RunAttempt(ctx context.Context, o RunOptions, namespace, run string) error 
 	config, err := rest.InClusterConfig()
 	if err != nil {
 		return errs.WithHint(errs.WithCode(fmt.Errorf("detached-run: %w", err), errs.CodeUsage),
-			"it runs in a pod that has a service account")
+			"it must run in a pod with a service account")
 	}
 	kube, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -64,7 +64,7 @@ func (o *RunOptions) lastRevert(ctx context.Context, failed error) error {
 
 // fetchHint says how to get at a detached run's directory, whose path only its pod knows.
 func (o *RunOptions) fetchHint() string {
-	return fmt.Sprintf("meshtrial runs fetch %s gets its directory, which can be resumed; meshtrial runs list says whether another pod resumes it", o.detachedRun)
+	return fmt.Sprintf("meshtrial runs fetch %s gets its directory, which can be resumed; meshtrial runs list shows whether another pod resumes it", o.detachedRun)
 }
 
 // attempt runs the study, or resumes what an earlier pod left of it.

@@ -94,7 +94,7 @@ func Occupy(ctx context.Context, p Progress, c Claim, work func(context.Context,
 	err = work(working, j)
 	if lost := context.Cause(working); errors.Is(lost, journal.ErrLost) && !errors.Is(err, lost) {
 		// Nobody interrupted it.
-		err = errs.WithHint(errors.Join(lost, err), "meshtrial cluster status says whose the cluster is")
+		err = errs.WithHint(errors.Join(lost, err), "meshtrial cluster status shows which run holds the cluster")
 	}
 	return err
 }
@@ -167,7 +167,7 @@ func keptNotes(entries []*journal.Entry) (out []string) {
 		if n := len(objects[run]); n > 1 {
 			text += fmt.Sprintf(" and %d more", n-1)
 		}
-		out = append(out, fmt.Sprintf("%s: as asked for by %s on %s, which stays; to take it back: meshtrial cluster restore --run %s", text, first.Kept, first.At.Local().Format(time.DateTime), run))
+		out = append(out, fmt.Sprintf("%s: kept on purpose by %s on %s; to revert: meshtrial cluster restore --run %s", text, first.Kept, first.At.Local().Format(time.DateTime), run))
 	}
 	return out
 }
@@ -195,8 +195,8 @@ func (c Claim) explain(ctx context.Context, err error) error {
 	defer cancel()
 	for {
 		if labGone() {
-			return errs.WithHint(errors.New("the lab was taken down meanwhile, by the run that had started it or by `meshtrial lab down`"),
-				"run again, which starts a lab; `meshtrial lab up` before several runs, or --keep-lab with the first, starts one that stays")
+			return errs.WithHint(errors.New("the lab was stopped meanwhile, by the run that had started it or by `meshtrial lab down`"),
+				"run again, which starts a lab; to keep one for several runs, use `meshtrial lab up` first, or --keep-lab with the first run")
 		}
 		if wake.Pause(ctx, 100*time.Millisecond) != nil {
 			return err

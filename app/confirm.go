@@ -27,19 +27,19 @@ func (o *RunOptions) confirmChanges(ctx context.Context, changes []journal.Plann
 	if o.headerLab() == lab.KindLocal || len(changes) == 0 {
 		return nil
 	}
-	text := "outside its own namespace this run changes, and reverts when it ends (if it is killed, meshtrial cluster restore does):\n" + journal.Text(changes)
+	text := "outside its own namespace this run makes these changes, and reverts them when it ends (if it is killed: meshtrial cluster restore):\n" + journal.Text(changes)
 	if slices.ContainsFunc(changes, func(c journal.Planned) bool { return len(c.Wide) > 0 }) {
-		affected, theirs := true, "all proxies of this control plane; this run does not count those of others"
+		affected, theirs := true, "all proxies of this control plane; this run does not count other users' proxies"
 		if connected != nil {
 			n, err := connected(ctx)
 			if err != nil {
 				return fmt.Errorf("count the proxies that mesh-wide changes would affect: %w", err)
 			}
-			affected, theirs = n > 0, fmt.Sprintf("%d proxies of others", n)
+			affected, theirs = n > 0, fmt.Sprintf("%d proxies of other users", n)
 		}
-		text += "connected, and affected by what is mesh-wide: " + theirs + "\n"
+		text += "affected by mesh-wide changes: " + theirs + "\n"
 		if affected && !o.MeshWide {
-			return errs.WithHint(errs.Usage("%sso it needs --mesh-wide: --yes is not enough", text),
+			return errs.WithHint(errs.Usage("%sthis requires --mesh-wide: --yes is not enough", text),
 				"give --mesh-wide if their requests may fail meanwhile; otherwise use levers that affect only the study's own namespaces (sidecar_scope: namespace), leave out steps and disruptions that take the control plane away, or use an istiod without proxies (--revision)")
 		}
 	}

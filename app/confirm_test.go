@@ -28,8 +28,8 @@ func TestConfirmChanges(t *testing.T) {
 		code      int
 	}{
 		"proxies of others":          {lab.KindCluster, false, wide, 12, false, "", errs.CodeUsage},
-		"and mesh-wide":              {lab.KindCluster, false, wide, 12, true, "12 proxies of others", errs.CodeFailure},
-		"no proxies of others":       {lab.KindCluster, false, wide, 0, false, "mesh-wide: 0 proxies", errs.CodeFailure},
+		"and mesh-wide":              {lab.KindCluster, false, wide, 12, true, "12 proxies of other users", errs.CodeFailure},
+		"no proxies of others":       {lab.KindCluster, false, wide, 0, false, "mesh-wide changes: 0 proxies", errs.CodeFailure},
 		"nothing mesh-wide":          {lab.KindCluster, false, narrow, unknown, false, "Deployment istio-system/istiod", errs.CodeFailure},
 		"istiod does not answer":     {lab.KindCluster, false, wide, unknown, true, "", errs.CodeFailure},
 		"not counted":                {lab.KindCluster, false, wide, uncounted, false, "", errs.CodeUsage},

@@ -42,10 +42,10 @@ func removeLeftovers(ctx context.Context, p Progress, where lab.Lab) error {
 		return err
 	}
 	still, err := site.AwaitEnding(ctx, kube, func(namespaces []string) {
-		p.Say("waiting for an earlier run's pods to end (%s)", strings.Join(namespaces, ", "))
+		p.Say("waiting for an earlier run's pods to terminate (%s)", strings.Join(namespaces, ", "))
 	})
 	for _, namespace := range still {
-		p.Note("warning: pods of an earlier run in namespace %s do not end; they are measured too\n  what holds them: kubectl -n %s get pods", namespace, namespace)
+		p.Note("warning: pods of an earlier run in namespace %s are not terminating; they are measured too\n  to see why: kubectl -n %s get pods", namespace, namespace)
 	}
 	if err != nil || where.Kind() != lab.KindLocal { // in a cluster runs create no control plane
 		return err
@@ -54,7 +54,7 @@ func removeLeftovers(ctx context.Context, p Progress, where lab.Lab) error {
 		if kit.AwaitDead == nil {
 			continue
 		}
-		wait := func() { p.Say("waiting for an earlier run's control plane of %s to end", kit.Name) }
+		wait := func() { p.Say("waiting for an earlier run's %s control plane to terminate", kit.Name) }
 		if err := kit.AwaitDead(ctx, where.RESTConfig(), kube, site.RunLabel, wait); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func removeDead(ctx context.Context, config *rest.Config, kube kubernetes.Interf
 	for name := range remains {
 		if kind, ok := kinds.Named(name); ok {
 			if err := kind.Trial.Remains(ctx, config); err != nil {
-				return fmt.Errorf("take away what a dead run made: %w", err)
+				return fmt.Errorf("remove what a dead run created: %w", err)
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func removeDead(ctx context.Context, config *rest.Config, kube kubernetes.Interf
 func leftoverWarning(l site.Leftover) string {
 	whose := "owner unknown"
 	if l.Owner != "" {
-		whose = "of " + l.Owner + ", which cannot be seen from here"
+		whose = "of " + l.Owner + ", which is not on this machine"
 	}
 	return fmt.Sprintf("warning: namespace %s, from %s, may be left over from an earlier run (%s); its idle pods are measured too\n  if that run is over: meshtrial cluster restore --run %s",
 		l.Namespace, l.Since.Local().Format(time.DateTime), whose, l.Run)

@@ -99,7 +99,7 @@ func (g *gauges) page(page *openmetrics.Page) {
 		return openmetrics.Metric{Name: "meshtrial_run_" + name, Help: help}
 	}
 	of := []string{"study", g.study}
-	phase := metric("phase", "1 for what the run is doing, otherwise 0.")
+	phase := metric("phase", "1 for the current phase of the run, otherwise 0.")
 	for _, name := range []string{phaseStart, phaseDeploy, phaseTrial, phaseBlock} {
 		is := 0.0
 		if name == g.phase {

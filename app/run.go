@@ -188,7 +188,7 @@ func (r *prepared) run(ctx context.Context) (err error) {
 	outcome, runErr := runner.Run(ctx, r.runner)
 	if lost := context.Cause(ctx); errors.Is(lost, journal.ErrLost) { // nobody interrupted it
 		runErr = errs.WithHint(fmt.Errorf("%w (%v)", lost, runErr),
-			"meshtrial cluster status says whose the cluster is; meshtrial cluster restore reverts what is left")
+			"meshtrial cluster status shows which run holds the cluster; meshtrial cluster restore reverts what is left")
 	}
 	r.Progress.Clear()
 	if outcome.Dir == "" || outcome.Trials == 0 {

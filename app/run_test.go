@@ -25,7 +25,7 @@ func TestLeftoverWarning(t *testing.T) {
 		leftover site.Leftover
 		want     string
 	}{
-		{site.Leftover{Namespace: "meshtrial-1", Run: "r1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which cannot be seen from here"},
+		{site.Leftover{Namespace: "meshtrial-1", Run: "r1", Since: at, Owner: "process 7 on host"}, "of process 7 on host, which is not on this machine"},
 		{site.Leftover{Namespace: "meshtrial-1", Run: "r1", Since: at}, "owner unknown"},
 	} {
 		got := leftoverWarning(tt.leftover)
@@ -42,7 +42,7 @@ func TestKeptNotes(t *testing.T) {
 		all = append(all, &journal.Entry{Run: "scope-apply-" + e[1], Kept: "meshtrial scope --apply", Object: journal.Object{Kind: "Sidecar", Namespace: "shop", Name: e[0]}})
 	}
 	got := keptNotes(all)
-	if len(got) != 2 || !strings.HasPrefix(got[0], "Sidecar shop/a and 1 more: as asked for by meshtrial scope --apply") || !strings.HasSuffix(got[1], "meshtrial cluster restore --run scope-apply-2") {
+	if len(got) != 2 || !strings.HasPrefix(got[0], "Sidecar shop/a and 1 more: kept on purpose by meshtrial scope --apply") || !strings.HasSuffix(got[1], "meshtrial cluster restore --run scope-apply-2") {
 		t.Errorf("%q", got)
 	}
 }

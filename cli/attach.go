@@ -17,8 +17,8 @@ func newAttachCommand(env *Env) *cobra.Command {
 		Use:   "attach [RUN]",
 		Short: "Follow a detached run until it ends",
 		Long: "Print a detached run's output, from the start of its pod until the run ends. Ctrl-C detaches,\n" +
-			"and the run goes on; any number of terminals may be attached. RUN may be left out\n" +
-			"where there is only one, or only one at work.\n\n" +
+			"and the run continues; any number of terminals may be attached. RUN may be omitted if there is\n" +
+			"only one run, or only one in progress.\n\n" +
 			"Exit codes: the run's own, as for `meshtrial run`.",
 		Args: atMostOneRun,
 		RunE: func(cmd *cobra.Command, args []string) error { return attach(cmd.Context(), env, f, args) },
@@ -36,7 +36,7 @@ func attach(ctx context.Context, env *Env, f detachedFlags, args []string) error
 	p.Note("run %s of %s, %s, %s so far", run.Name, run.Study, run.State, words.Plural(run.Trials, "trial"))
 	run, err = clients.Follow(ctx, run, env.Stdout, func(text string) { p.Note("%s", text) })
 	if ctx.Err() != nil {
-		return errs.WithHint(errs.WithCode(fmt.Errorf("detached from run %s, which goes on", run.Name), errs.CodeInterrupted), "meshtrial attach %s%s", run.Name, f.words())
+		return errs.WithHint(errs.WithCode(fmt.Errorf("detached from run %s, which continues", run.Name), errs.CodeInterrupted), "meshtrial attach %s%s", run.Name, f.words())
 	}
 	if err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 )
 
 func newClusterCommand(env *Env) *cobra.Command {
-	return parentCommand("cluster", "Check rights in a cluster, see who is at work there, and revert what a dead run changed", "",
+	return parentCommand("cluster", "Check permissions in a cluster, show active runs, and revert changes of dead runs", "",
 		newClusterStatusCommand(env), newClusterRestoreCommand(env), clusterCheckCommand(env))
 }
 
@@ -32,8 +32,8 @@ const ofLabCluster = "with --lab cluster: "
 // addKubeconfigFlags adds the flags that name a cluster of the user's; when begins
 // their texts.
 func addKubeconfigFlags(flags *pflag.FlagSet, kubeconfig, inContext *string, when string) {
-	flags.StringVar(kubeconfig, "kubeconfig", "", when+"`FILE` that names the cluster (default $KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(inContext, "context", "", when+"context of the kubeconfig")
+	flags.StringVar(kubeconfig, "kubeconfig", "", when+"kubeconfig `FILE` (default $KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(inContext, "context", "", when+"kubeconfig context to use")
 }
 
 func (f *clusterFlags) reach(ctx context.Context) (*rest.Config, error) {

@@ -35,13 +35,13 @@ func clusterCheckCommand(env *Env) *cobra.Command {
 	var f clusterCheck
 	cmd := &cobra.Command{
 		Use:   "check [STUDY...]",
-		Short: "Say which rights studies need in a cluster, and which are missing",
-		Long: "Ask the cluster's API server, feature by feature, whether this user has the rights that the studies\n" +
-			"need. Without a study or --feature it asks about everything that meshtrial does with Istio. It\n" +
-			"changes nothing.\n\n" +
-			"--manifests prints the ClusterRole and Roles, with their bindings, that grant a user exactly these\n" +
-			"rights, for an administrator to apply.\n\n" +
-			"Exit codes: 0 a run could start, 3 it could not: a right is missing.\n\n" +
+		Short: "List the permissions that studies need in a cluster, and those that are missing",
+		Long: "Query the API server, feature by feature, for the permissions of this user that the studies need.\n" +
+			"Without a study or --feature it checks everything that meshtrial does with Istio. It changes\n" +
+			"nothing.\n\n" +
+			"--manifests prints the ClusterRole and Roles, with their bindings, that grant exactly these\n" +
+			"permissions, for an administrator to apply.\n\n" +
+			"Exit codes: 0 a run could start, 3 a required permission is missing.\n\n" +
 			"Features: " + strings.Join(rights.Names(), ", ") + ".",
 		Example: "  meshtrial cluster check quick\n" +
 			"  meshtrial cluster check quick --manifests --user jane | kubectl apply -f -\n" +
@@ -51,12 +51,12 @@ func clusterCheckCommand(env *Env) *cobra.Command {
 	flags := cmd.Flags()
 	addKubeconfigFlags(flags, &f.cluster.Kubeconfig, &f.cluster.Context, "")
 	flags.StringArrayVar(&f.features, "feature", nil, "also check the feature of this `NAME`; may be repeated")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace for features that work in one, such as scope and profile (default: all)")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace for features limited to one, such as scope and profile (default: all)")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
-	flags.BoolVar(&f.manifests, "manifests", false, "print roles and bindings that grant the rights")
-	flags.StringVar(&f.user, "user", "", "with --manifests: the user who gets them")
-	flags.StringVar(&f.group, "group", "", "with --manifests: the group that gets them")
-	flags.StringVar(&f.account, "serviceaccount", "", "with --manifests: the `NAMESPACE/NAME` of the service account that gets them")
+	flags.BoolVar(&f.manifests, "manifests", false, "print roles and bindings that grant the permissions")
+	flags.StringVar(&f.user, "user", "", "with --manifests: user to grant them to")
+	flags.StringVar(&f.group, "group", "", "with --manifests: group to grant them to")
+	flags.StringVar(&f.account, "serviceaccount", "", "with --manifests: service account to grant them to, `NAMESPACE/NAME`")
 	addObserveFlag(flags, &f.observe)
 	addSetFlag(cmd, &f.sets)
 	return cmd
@@ -104,7 +104,7 @@ func (f clusterCheck) subject() (rights.Subject, error) {
 	if f.account != "" {
 		namespace, name, ok := strings.Cut(f.account, "/")
 		if !ok || namespace == "" || name == "" {
-			return rights.Subject{}, errs.WithHint(errs.Usage("--serviceaccount %q is no service account", f.account), "NAMESPACE/NAME, as ci/meshtrial")
+			return rights.Subject{}, errs.WithHint(errs.Usage("invalid --serviceaccount %q", f.account), "write NAMESPACE/NAME, such as ci/meshtrial")
 		}
 		all = append(all, rights.Subject{Kind: "ServiceAccount", Name: name, Namespace: namespace})
 	}
@@ -112,7 +112,7 @@ func (f clusterCheck) subject() (rights.Subject, error) {
 	case f.manifests && f.json:
 		return rights.Subject{}, errs.Usage("--manifests and --json are mutually exclusive")
 	case f.manifests && len(all) != 1:
-		return rights.Subject{}, errs.WithHint(errs.Usage("--manifests needs to know who gets the rights"), "one of --user, --group and --serviceaccount")
+		return rights.Subject{}, errs.WithHint(errs.Usage("--manifests requires a user, a group or a service account"), "give one of --user, --group and --serviceaccount")
 	case !f.manifests && len(all) > 0:
 		return rights.Subject{}, errs.WithHint(errs.Usage("--user, --group and --serviceaccount require --manifests"), "without it, the kubeconfig's user is checked")
 	case f.manifests:
@@ -137,7 +137,7 @@ func (f clusterCheck) wanted(ctx context.Context, env *Env, args []string) ([]ri
 	}
 	named, err := rights.Named(f.features...)
 	if err != nil {
-		return nil, errs.WithHint(errs.Usage("%v", err), "it knows: %s", strings.Join(rights.Names(), ", "))
+		return nil, errs.WithHint(errs.Usage("%v", err), "known features: %s", strings.Join(rights.Names(), ", "))
 	}
 	if len(args)+len(named) == 0 {
 		named = slices.DeleteFunc(rights.Features(), func(f rights.Feature) bool { return f.Name == rights.PullSecret }) // only on request
@@ -168,9 +168,9 @@ func writeRights(w io.Writer, r app.ClusterRights) error {
 	}
 	switch {
 	case r.Missing+r.Lacking == 0:
-		fmt.Fprintf(out, "\nall rights are granted\n")
+		fmt.Fprintf(out, "\nall permissions are granted\n")
 	case r.Missing == 0:
-		fmt.Fprintf(out, "\nall rights that are needed are granted; %s not\n", isAre(r.Lacking, "other"))
+		fmt.Fprintf(out, "\nall required permissions are granted; %s not\n", isAre(r.Lacking, "other"))
 	default:
 		fmt.Fprintf(out, "\nmissing: %s that must be granted, %s\n", words.Plural(r.Missing, "line"), words.Plural(r.Lacking, "other"))
 	}

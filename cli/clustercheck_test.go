@@ -85,7 +85,7 @@ func TestClusterCheck(t *testing.T) {
 		"\n  without it: CPU and memory per container",
 		"\n  granted  create daemonsets.apps in the run's namespace (the observer on each node)\n",
 		"\n  granted  list pods in namespace istio-system (",
-		"\nall rights are granted\n",
+		"\nall permissions are granted\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in:\n%s", want, out)
@@ -113,7 +113,7 @@ func TestClusterCheck(t *testing.T) {
 	}
 
 	path, _ = strictCluster(t, "list namespaces")
-	if code, out, _ = runLine(t, "cluster", "check", "quick", "--kubeconfig", path); code != 0 || !strings.HasSuffix(out, "all rights that are needed are granted; 1 other is not\n") {
+	if code, out, _ = runLine(t, "cluster", "check", "quick", "--kubeconfig", path); code != 0 || !strings.HasSuffix(out, "all required permissions are granted; 1 other is not\n") {
 		t.Errorf("one that a run goes without: exit code %d\n%s", code, out)
 	}
 }
@@ -177,13 +177,13 @@ func TestClusterCheckManifests(t *testing.T) {
 func TestClusterCheckUsage(t *testing.T) {
 	path, _ := strictCluster(t)
 	for says, args := range map[string][]string{
-		"--manifests needs to know who gets the rights":        {"--manifests"},
-		"require --manifests":                                  {"--user", "jane"},
-		"mutually exclusive":                                   {"--manifests", "--json", "--user", "jane"},
-		`"runner" is no service account`:                       {"--manifests", "--serviceaccount", "runner"},
-		`no feature "flying"`:                                  {"--feature", "flying"},
-		"nosuchstudy":                                          {"nosuchstudy"},
-		"--manifests needs to know who gets the rights\ntwice": {"--manifests", "--user", "jane", "--group", "readers"},
+		"--manifests requires a user, a group or a service account": {"--manifests"},
+		"require --manifests":               {"--user", "jane"},
+		"mutually exclusive":                {"--manifests", "--json", "--user", "jane"},
+		`invalid --serviceaccount "runner"`: {"--manifests", "--serviceaccount", "runner"},
+		`no feature "flying"`:               {"--feature", "flying"},
+		"nosuchstudy":                       {"nosuchstudy"},
+		"--manifests requires a user, a group or a service account\ntwice": {"--manifests", "--user", "jane", "--group", "readers"},
 	} {
 		code, out, said := runLine(t, append([]string{"cluster", "check", "--kubeconfig", path}, args...)...)
 		says, _, _ = strings.Cut(says, "\n")

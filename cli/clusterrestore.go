@@ -25,14 +25,14 @@ func newClusterRestoreCommand(env *Env) *cobra.Command {
 	var f restoreFlags
 	cmd := &cobra.Command{
 		Use:   "restore",
-		Short: "Revert what a dead run changed, and remove what it made",
-		Long: "Revert what dead runs changed in a cluster, and remove the namespaces that they made. A\n" +
-			"field that somebody else has changed since is left alone and named; its note stays until\n" +
-			"--forget drops it.\n\n" +
-			"Only --run RUN reverts what somebody asked to stay (`meshtrial scope --apply`). With\n" +
-			"--run RUN --forget it stays for good, and its notes go.\n\n" +
-			"A run at work holds the cluster's Lease: the command then names that run and does nothing.\n\n" +
-			"Exit codes: 0 all is as it was, 3 something was left alone.",
+		Short: "Revert what a dead run changed, and delete what it created",
+		Long: "Revert what dead runs changed in a cluster, and delete the namespaces that they created. A\n" +
+			"field that someone else has changed since is reported and left alone; its journal entry\n" +
+			"stays until --forget removes it.\n\n" +
+			"Changes kept on purpose (`meshtrial scope --apply`) are reverted only with --run RUN. --run\n" +
+			"RUN --forget keeps them permanently and removes their journal entries.\n\n" +
+			"If an active run holds the cluster's Lease, the command names that run and does nothing.\n\n" +
+			"Exit codes: 0 everything reverted, 3 something was left unchanged.",
 		Example: "  meshtrial cluster restore\n" +
 			"  meshtrial cluster restore --kubeconfig staging.yaml --wait 10m",
 		Args: noArguments,
@@ -40,9 +40,9 @@ func newClusterRestoreCommand(env *Env) *cobra.Command {
 	}
 	f.add(cmd)
 	flags := cmd.Flags()
-	flags.StringVar(&f.Run, "run", "", "only what this run changed and made, including what was asked to stay; and its namespace, even if the run may be under way elsewhere")
-	flags.DurationVar(&f.Wait, "wait", 0, "how long to wait for a run that is at work")
-	flags.BoolVar(&f.Forget, "forget", false, "drop the notes on what was left alone: it stays as it is (with --run, on all that this run changed and asked to stay)")
+	flags.StringVar(&f.Run, "run", "", "revert only this run, including changes kept on purpose, and delete its namespace even if the run may still be active elsewhere")
+	flags.DurationVar(&f.Wait, "wait", 0, "how long to wait for an active run")
+	flags.BoolVar(&f.Forget, "forget", false, "forget changes that were left alone (with --run: all changes of that run, including those kept on purpose)")
 	return cmd
 }
 
@@ -52,7 +52,7 @@ type restored struct {
 	Objects    []restoredEntry `json:"objects"`
 	Namespaces []string        `json:"namespaces"` // removed
 	Forgotten  int             `json:"forgotten"`
-	// Kept are the objects whose changes stay, as somebody asked for.
+	// Kept are the objects whose changes stay on purpose.
 	Kept []string `json:"kept"`
 }
 
@@ -87,9 +87,9 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) error {
 		}
 	}
 	if len(done.Left) > 0 {
-		return errs.WithCode(errs.WithHint(fmt.Errorf("changed by somebody else, and left alone at least in part: %s",
+		return errs.WithCode(errs.WithHint(fmt.Errorf("changed by someone else, and left alone at least in part: %s",
 			words.Plural(len(done.Left), "object")),
-			"look at them; if they may stay: meshtrial cluster restore --forget"), errs.CodeAssertion)
+			"check them; to keep them as they are: meshtrial cluster restore --forget"), errs.CodeAssertion)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func presentRestored(w io.Writer, asJSON bool, done *app.Restored) error {
 		p.printf("Namespace %s: removed\n", name)
 	}
 	if done.Forgotten > 0 {
-		p.printf("%d notes forgotten\n", done.Forgotten)
+		p.printf("%d journal entries forgotten\n", done.Forgotten)
 	}
 	if len(done.Outcomes)+len(done.Namespaces)+done.Forgotten == 0 {
 		p.printf("nothing to revert\n")

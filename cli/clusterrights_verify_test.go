@@ -339,7 +339,7 @@ func (g guests) detached(t *testing.T) {
 	labtest.Kubectl(t, g.lab, "", "annotate", "namespace", journal.Namespace, "meshtrial.dev/reserved=true")
 	remover := g.user(t, "remover")
 	g.grant(t, "remover", remover, "-n", "team", "--feature", rights.Reach, "--feature", rights.DetachedRuns)
-	if code, said := g.machine.Run(t, "runs", "delete", begun.Run, "-n", "team", "--lab", "cluster", "--kubeconfig", remover); code != errs.CodeOK || !strings.Contains(said, "is removed") || !strings.Contains(said, "stays until the next run ends") {
+	if code, said := g.machine.Run(t, "runs", "delete", begun.Run, "-n", "team", "--lab", "cluster", "--kubeconfig", remover); code != errs.CodeOK || !strings.Contains(said, "was deleted") || !strings.Contains(said, "stays until the next run ends") {
 		t.Errorf("removed by another: exit code %d\n%s", code, said)
 	}
 	labtest.Kubectl(t, g.lab, "", "label", "--overwrite", "namespace", journal.Namespace, journal.Label+"-", "app.kubernetes.io/part-of=meshtrial") // as it was

@@ -15,7 +15,7 @@ func newClusterStatusCommand(env *Env) *cobra.Command {
 	var f clusterFlags
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Say who is at work in a cluster, and what runs have changed there",
+		Short: "Show the active run in a cluster and what runs have changed there",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			config, err := f.reach(cmd.Context())
@@ -36,9 +36,9 @@ func newClusterStatusCommand(env *Env) *cobra.Command {
 func writeStatus(w io.Writer, s app.ClusterStatus) error {
 	p := &errWriter{w: w}
 	if s.Holder == nil {
-		p.printf("nobody is at work\n")
+		p.printf("no run is active\n")
 	} else {
-		p.printf("at work, or dead without having said so: %s\n", s.Holder)
+		p.printf("active, or killed: %s\n", s.Holder)
 	}
 	kept := slices.Clone(s.Changes)
 	kept = slices.DeleteFunc(kept, func(c app.ClusterChange) bool { return c.Kept == "" })
@@ -52,20 +52,20 @@ func writeStatus(w io.Writer, s app.ClusterStatus) error {
 			p.printf("    %s\n", field)
 		}
 		if c.Left != "" {
-			p.printf("    left alone, since somebody else changed it: %s\n", c.Left)
+			p.printf("    left alone, since someone else changed it: %s\n", c.Left)
 		}
 	}
 	if len(kept) > 0 {
-		p.printf("\nstays, as asked for; to take back: meshtrial cluster restore --run RUN\n")
+		p.printf("\nkept on purpose; to revert: meshtrial cluster restore --run RUN\n")
 	}
 	for _, c := range kept {
 		p.printf("  %s %s by %s on %s, run %s (%s)\n", c.Object, c.Done, c.Kept, c.Since.Local().Format(time.DateTime), c.Run, c.Why)
 		if c.Left != "" {
-			p.printf("    left alone, since somebody else changed it: %s\n", c.Left)
+			p.printf("    left alone, since someone else changed it: %s\n", c.Left)
 		}
 	}
 	if len(s.Namespaces) > 0 {
-		p.printf("\nnamespaces of runs that are not under way on this machine:\n")
+		p.printf("\nnamespaces of runs that are not active on this machine:\n")
 	}
 	for _, n := range s.Namespaces {
 		p.printf("  %s, since %s\n", n.Name, n.Since.Local().Format(time.DateTime))

@@ -20,9 +20,9 @@ func ask(ctx context.Context, env *Env, p *progress, own bool, text string, yes 
 	}
 	p.Clear()
 	if !isTerminal(env.Stdin) || terminalWidth(env.Stderr) == 0 {
-		return errs.WithHint(errs.Usage("%sso somebody must agree to it", text), "--yes")
+		return errs.WithHint(errs.Usage("%sconfirmation is required", text), "--yes")
 	}
-	fmt.Fprintf(env.Stderr, "%sgo on? [y/N] ", text)
+	fmt.Fprintf(env.Stderr, "%scontinue? [y/N] ", text)
 	answer := make(chan string, 1)
 	go func() { // returns when a line is read, or leaks until the program exits
 		line, _ := bufio.NewReader(env.Stdin).ReadString('\n')
@@ -36,7 +36,7 @@ func ask(ctx context.Context, env *Env, p *progress, own bool, text string, yes 
 			return nil
 		}
 	}
-	return errs.WithCode(errors.New("not agreed to: nothing that belongs to others was changed"), errs.CodeInterrupted)
+	return errs.WithCode(errors.New("not confirmed: nothing outside the run's own namespaces was changed"), errs.CodeInterrupted)
 }
 
 // isTerminal reports whether in is a terminal at which a user can answer.

@@ -69,7 +69,7 @@ func TestDetached(t *testing.T) {
 	waitFor(t, "a trial", func() bool { all := detachedRuns(t, m); return len(all) == 1 && all[0].Trials > 0 })
 
 	code, said := m.Run(t, "runs", "fetch", begun.Run, "--to", filepath.Join(t.TempDir(), "early"))
-	if code != errs.CodeUsage || !strings.Contains(said, "is at work") {
+	if code != errs.CodeUsage || !strings.Contains(said, "is in progress") {
 		t.Errorf("fetched in the middle: exit code %d\n%s", code, said)
 	}
 	first, second := m.Command(t, "attach", begun.Run), m.Command(t, "attach")
@@ -81,7 +81,7 @@ func TestDetached(t *testing.T) {
 	waitFor(t, "the next pod", func() bool { all := detachedRuns(t, m); return len(all) == 1 && all[0].Attempts == 2 })
 	must.OK(t, first.Process.Signal(unix.SIGINT))
 	<-firstEnded
-	if code := first.ProcessState.ExitCode(); code != errs.CodeInterrupted || !strings.Contains(firstSaid.String(), "which goes on") {
+	if code := first.ProcessState.ExitCode(); code != errs.CodeInterrupted || !strings.Contains(firstSaid.String(), "which continues") {
 		t.Errorf("detached by Ctrl-C: exit code %d\n%s", code, firstSaid)
 	}
 	<-secondEnded
@@ -194,7 +194,7 @@ func TestDetachedDeleted(t *testing.T) {
 	m, l := labtest.Shared(t)
 	begun := detach(t, m, "run", "quick", "--detach", "--json", "--wait", "20m")
 	waitFor(t, "the run's namespace", func() bool { return runNamespaces(t, l) != "" })
-	if code, said := m.Run(t, "runs", "delete", begun.Run); code != errs.CodeUsage || !strings.Contains(said, "is at work") {
+	if code, said := m.Run(t, "runs", "delete", begun.Run); code != errs.CodeUsage || !strings.Contains(said, "is in progress") {
 		t.Errorf("exit code %d\n%s", code, said)
 	}
 	if code, said := m.Run(t, "runs", "delete", begun.Run, "--force"); code != 0 {

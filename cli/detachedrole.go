@@ -18,9 +18,9 @@ func newDetachedRunCommand(env *Env) *cobra.Command {
 	var options, run, namespace string
 	cmd := &cobra.Command{
 		Use:   "detached-run",
-		Short: "Run the study of a pod, or resume what an earlier pod left of it",
-		Long: "detached-run is `meshtrial run` in a pod of the Job that run --detach makes. It reaches the\n" +
-			"cluster by its pod's service account, and reports its progress in a ConfigMap.",
+		Short: "Run a detached study in a pod, or resume it after an earlier pod",
+		Long: "detached-run is `meshtrial run` in a pod of the Job that run --detach creates. It reaches the\n" +
+			"cluster with its pod's service account, and reports its progress in a ConfigMap.",
 		Hidden: true,
 		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,7 +61,7 @@ func newDetachedResultsCommand(env *Env) *cobra.Command {
 	var alive time.Duration
 	cmd := &cobra.Command{
 		Use:    "detached-results",
-		Short:  "Hand out the directory of a detached run from the volume that it is on",
+		Short:  "Serve a detached run's directory from its volume",
 		Hidden: true,
 		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {

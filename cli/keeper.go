@@ -18,10 +18,10 @@ func newKeeperCommand(env *Env) *cobra.Command {
 	var uid string
 	cmd := &cobra.Command{
 		Use:   "keeper",
-		Short: "Remove a run's namespace, and this pod in it, when its runner has died",
-		Long: fmt.Sprintf("keeper runs in a run's namespace. It reads the cluster's Lease every %v, by its\n"+
-			"pod's service account, and deletes the namespace once another run or none holds\n"+
-			"the Lease, or nobody has renewed it for %v.", keeper.Every, journal.Lapse),
+		Short: "Delete a run's namespace (and this pod) after its runner has died",
+		Long: fmt.Sprintf("keeper runs in a run's namespace. It reads the cluster's Lease every %v with its pod's service\n"+
+			"account, and deletes the namespace once the run no longer holds the Lease, or has not\n"+
+			"renewed it for %v.", keeper.Every, journal.Lapse),
 		Hidden: true,
 		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -32,7 +32,7 @@ func newKeeperCommand(env *Env) *cobra.Command {
 			}
 			config, err := rest.InClusterConfig()
 			if err != nil {
-				return errs.WithHint(errs.WithCode(fmt.Errorf("keeper: %w", err), errs.CodeUsage), "it runs in a pod that has a service account")
+				return errs.WithHint(errs.WithCode(fmt.Errorf("keeper: %w", err), errs.CodeUsage), "it must run in a pod with a service account")
 			}
 			if options.Kube, err = kubernetes.NewForConfig(config); err != nil {
 				return err

@@ -44,7 +44,7 @@ func TestOneAtATime(t *testing.T) {
 		test,
 		{"profile", istiod, "-n", "istio-system", "--length", "1s"},
 	} {
-		if said, err := run(args...); err == nil || !strings.Contains(err.Error(), "another run is at work in this cluster: run somebody of theirs") {
+		if said, err := run(args...); err == nil || !strings.Contains(err.Error(), "another run is active in this cluster: run somebody of theirs") {
 			t.Errorf("%v beside a run: %v\n%s", args, err, said)
 		}
 	}

@@ -26,9 +26,9 @@ import (
 )
 
 func newRunsCommand(env *Env) *cobra.Command {
-	return parentCommand("runs", "List detached runs, fetch their directories, and remove them",
-		"Detached runs are those that `meshtrial run --detach` has begun, in the lab on this machine\n"+
-			"or in a cluster. RUN may be left out where there is only one, or only one at work.",
+	return parentCommand("runs", "List detached runs, fetch their directories, and delete them",
+		"Detached runs are those started by `meshtrial run --detach`, in the lab on this machine or in a\n"+
+			"cluster. RUN may be omitted if there is only one run, or only one in progress.",
 		newRunsListCommand(env), newRunsFetchCommand(env), newRunsDeleteCommand(env))
 }
 
@@ -40,9 +40,9 @@ type detachedFlags struct {
 
 func (f *detachedFlags) add(cmd *cobra.Command) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Lab, "lab", lab.KindLocal, "where the run is: local (the lab on this machine) or cluster (a kubeconfig's)")
+	flags.StringVar(&f.Lab, "lab", lab.KindLocal, "where the run is: local (the lab on this machine) or cluster (from a kubeconfig)")
 	addKubeconfigFlags(flags, &f.Kubeconfig, &f.Context, ofLabCluster)
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the runs' Jobs, that of the PersistentVolumeClaim (default: all)")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the runs' Jobs and PersistentVolumeClaims (default: all)")
 }
 
 // words are the flags by which other commands find the same lab.
@@ -159,8 +159,8 @@ func newRunsFetchCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fetch [RUN]",
 		Short: "Fetch the directory of a detached run that has ended",
-		Long: "Fetch the run directory from a pod on the run's volume, whole or not at all. What is in the\n" +
-			"cluster stays until `meshtrial runs delete`.",
+		Long: "Fetch the run directory completely or not at all, from a pod on the run's volume. The copy\n" +
+			"in the cluster stays until `meshtrial runs delete`.",
 		Args: atMostOneRun,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if to != "" {
@@ -179,7 +179,7 @@ func newRunsFetchCommand(env *Env) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().StringVar(&to, "to", "", "run `DIR` to make (default runs/STUDY-RUN)")
+	cmd.Flags().StringVar(&to, "to", "", "run `DIR` to create (default runs/STUDY-RUN)")
 	return cmd
 }
 
@@ -192,17 +192,17 @@ func fetch(ctx context.Context, env *Env, clients *detached.Cluster, run detache
 	p.Clear()
 	loaded, notes, err := store.Load(ctx, to)
 	if err != nil {
-		return fmt.Errorf("%s was fetched as it is in the cluster, but cannot be read: %w", to, err)
+		return fmt.Errorf("%s was fetched unchanged from the cluster, but cannot be read: %w", to, err)
 	}
 	for _, note := range notes {
 		p.Note("note: %s", note)
 	}
 	if len(loaded.Trials) < run.Trials {
-		p.Note("warning: the run has noted %s, and only %d can be read here: look at them before you delete what is in the cluster, which takes --force now", words.Plural(run.Trials, "trial"), len(loaded.Trials))
+		p.Note("warning: the run recorded %s, but only %d can be read here: check them before you delete the copy in the cluster, which now requires --force", words.Plural(run.Trials, "trial"), len(loaded.Trials))
 	} else if err := clients.Fetched(ctx, run); err != nil {
-		return fmt.Errorf("%s was fetched, but that could not be noted: %w", to, err)
+		return fmt.Errorf("%s was fetched, but that could not be recorded: %w", to, err)
 	}
-	_, err = fmt.Fprintf(env.Stdout, "%s: %s of %s\n  look at it: meshtrial report %s\n", to, words.Plural(len(loaded.Trials), "trial"), run.Study, app.ShellQuote(to))
+	_, err = fmt.Fprintf(env.Stdout, "%s: %s of %s\n  to read it: meshtrial report %s\n", to, words.Plural(len(loaded.Trials), "trial"), run.Study, app.ShellQuote(to))
 	return err
 }
 
@@ -211,10 +211,10 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "delete RUN",
-		Short: "Remove a detached run with everything that it made, including its results in the cluster",
+		Short: "Delete a detached run and everything it created, including its results in the cluster",
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errs.WithHint(errs.Usage("name the run to remove, one at a time"), "meshtrial runs list%s", f.words())
+				return errs.WithHint(errs.Usage("name one run to delete"), "meshtrial runs list%s", f.words())
 			}
 			return nil
 		},
@@ -227,9 +227,9 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 			switch {
 			case force:
 			case !run.Ended():
-				return errs.WithHint(errs.Usage("run %s is at work (%s)", run.Name, run.State), "meshtrial runs delete %s --force%s stops it, and removes it with its results", run.Name, f.words())
+				return errs.WithHint(errs.Usage("run %s is in progress (%s)", run.Name, run.State), "to stop it and delete it with its results: meshtrial runs delete %s --force%s", run.Name, f.words())
 			case !run.Fetched && run.Trials > 0:
-				return errs.WithHint(errs.Usage("the results of run %s are only in the cluster", run.Name), "meshtrial runs fetch %s%s gets them; --force removes them", run.Name, f.words())
+				return errs.WithHint(errs.Usage("the results of run %s are only in the cluster", run.Name), "to get them: meshtrial runs fetch %s%s; --force deletes them", run.Name, f.words())
 			}
 			p := newProgress(env.Stderr)
 			defer p.Clear()
@@ -241,7 +241,7 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 				return err
 			}
 			p.Clear()
-			if _, err := fmt.Fprintf(env.Stdout, "run %s is removed\n", run.Name); err != nil || f.Lab == lab.KindLocal { // the next run there reverts
+			if _, err := fmt.Fprintf(env.Stdout, "run %s was deleted\n", run.Name); err != nil || f.Lab == lab.KindLocal { // the next run there reverts
 				return err
 			}
 			changed, err := stillChanged(ctx, config)
@@ -252,7 +252,7 @@ func newRunsDeleteCommand(env *Env) *cobra.Command {
 		},
 	}
 	f.add(cmd)
-	cmd.Flags().BoolVar(&force, "force", false, "even if it is at work, or its results were not fetched")
+	cmd.Flags().BoolVar(&force, "force", false, "delete even if the run is active or its results were not fetched")
 	return cmd
 }
 
@@ -302,7 +302,7 @@ func tidyJournal(ctx context.Context, p *progress, config *rest.Config, own bool
 		return nil
 	}
 	if apierrors.IsForbidden(err) {
-		p.Note("note: namespace %s stays until the next run ends: its removal is not allowed to this user", journal.Namespace)
+		p.Note("note: namespace %s stays until the next run ends: this user may not delete it", journal.Namespace)
 		return nil
 	}
 	return err

@@ -62,8 +62,8 @@ func (f *applyFlags) complete(inv *generate.Inventory) error {
 		}
 	}
 	if len(missing) > 0 {
-		return errs.WithHint(errs.Usage("not applied: the mesh's objects of kind %s, which say what must not be left out, are not known", strings.Join(missing, ", ")),
-			"meshtrial cluster check --feature scope-generate says what this user may not list; --inventory takes what others listed")
+		return errs.WithHint(errs.Usage("not applied: the mesh's objects of kind %s are unknown, so required hosts could be missing", strings.Join(missing, ", ")),
+			"meshtrial cluster check --feature scope-generate shows what this user may not list; --inventory takes lists made by others")
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func applySidecars(ctx context.Context, j sidecarWriter, open journal.Opener, st
 		case err == nil:
 			return
 		case errors.As(err, &stays):
-			err = errs.WithHint(err, "all is applied; the next command that changes this cluster notes the rest; to take it back: meshtrial cluster restore --run %s", j.Run())
+			err = errs.WithHint(err, "everything was applied; the next command that changes this cluster completes the journal; to revert: meshtrial cluster restore --run %s", j.Run())
 			return
 		}
 		ctx, cancel := ending.Within(ctx, site.RestoreTimeout)
@@ -157,17 +157,17 @@ func asPlanned(ctx context.Context, open journal.Opener, s generate.Step) error 
 	case apierrors.IsNotFound(err) && s.Before == nil:
 		return nil
 	case apierrors.IsNotFound(err):
-		err = fmt.Errorf("%s is gone", o)
+		err = fmt.Errorf("%s no longer exists", o)
 	case err != nil:
 		return fmt.Errorf("%s: %w", o, err)
 	case s.Before == nil:
-		err = fmt.Errorf("%s is there now", o)
+		err = fmt.Errorf("%s exists now", o)
 	case !sameJSON(live.Object["spec"], s.Before["spec"]):
 		err = fmt.Errorf("%s has been changed since it was read", o)
 	default:
 		return nil
 	}
-	return errs.WithHint(err, "generate again: what is needed may be another by now")
+	return errs.WithHint(err, "generate again: the requirements may have changed")
 }
 
 // sameJSON compares values whose numbers may be of different types.
@@ -186,7 +186,7 @@ func applyGenerated(ctx context.Context, env *Env, f scopeFlags, r generate.Resu
 	}
 	p := newProgress(env.Stderr)
 	defer p.Clear()
-	text := "this changes in the cluster, until it is taken back:\n" + journal.Text(sidecarPlan(steps))
+	text := "this changes the cluster, until it is reverted:\n" + journal.Text(sidecarPlan(steps))
 	if err := ask(ctx, env, p, f.lab == lab.KindLocal, text, f.applied.yes); err != nil {
 		return nil, err
 	}
@@ -215,9 +215,9 @@ func applyGenerated(ctx context.Context, env *Env, f scopeFlags, r generate.Resu
 
 func (a *appliedAs) write(w io.Writer) error {
 	if a == nil {
-		_, err := fmt.Fprintln(w, "\nNothing was to be applied.")
+		_, err := fmt.Fprintln(w, "\nNothing to apply.")
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\nApplied: %s. They stay; to take them back: %s\n", words.Plural(len(a.Objects), "Sidecar"), a.Undo)
+	_, err := fmt.Fprintf(w, "\nApplied: %s. They stay; to revert them: %s\n", words.Plural(len(a.Objects), "Sidecar"), a.Undo)
 	return err
 }

@@ -54,17 +54,17 @@ func TestApplyGeneratedSidecars(t *testing.T) {
 		t.Errorf("%s, before %s", after, before)
 	}
 	// Once more is nothing more.
-	if out, _ := run("scope", "--lab", "local", "-n", "scoped", "--graph", "scoped="+graph, "--generate", filepath.Join(t.TempDir(), "again"), "--apply"); !strings.Contains(out, "Nothing was to be applied") {
+	if out, _ := run("scope", "--lab", "local", "-n", "scoped", "--graph", "scoped="+graph, "--generate", filepath.Join(t.TempDir(), "again"), "--apply"); !strings.Contains(out, "Nothing to apply") {
 		t.Error(out)
 	}
 	kubeconfig := s.lab.Kubeconfig()
-	if _, said := run("cluster", "restore", "--kubeconfig", kubeconfig); !strings.Contains(said, "Sidecar scoped/mine: as asked for by meshtrial scope --apply") {
+	if _, said := run("cluster", "restore", "--kubeconfig", kubeconfig); !strings.Contains(said, "Sidecar scoped/mine: kept on purpose by meshtrial scope --apply") {
 		t.Error(said)
 	}
 	if now := spec("scoped", "mine"); now != after {
 		t.Errorf("it was reverted without a request: %s", now)
 	}
-	if out, _ := run("cluster", "status", "--kubeconfig", kubeconfig); !strings.Contains(out, "stays, as asked for") || !strings.Contains(out, r.Applied.Run) || strings.Contains(out, "not reverted") {
+	if out, _ := run("cluster", "status", "--kubeconfig", kubeconfig); !strings.Contains(out, "kept on purpose") || !strings.Contains(out, r.Applied.Run) || strings.Contains(out, "not reverted") {
 		t.Error(out)
 	}
 	if out, _ := run("cluster", "restore", "--kubeconfig", kubeconfig, "--run", r.Applied.Run); !strings.Contains(out, "Sidecar scoped/mine: as it was (spec.egress)") {

@@ -153,10 +153,10 @@ func TestApplySidecarsOrNothing(t *testing.T) {
 		"made": {func(at dynamic.NamespaceableResourceInterface) error {
 			_, err := at.Namespace("shop").Create(t.Context(), &unstructured.Unstructured{Object: map[string]any{"apiVersion": "networking.istio.io/v1", "kind": "Sidecar", "metadata": map[string]any{"name": "default", "namespace": "shop"}}}, metav1.CreateOptions{})
 			return err
-		}, "Sidecar shop/default is there now"},
+		}, "Sidecar shop/default exists now"},
 		"gone": {func(at dynamic.NamespaceableResourceInterface) error {
 			return at.Namespace("bank").Delete(t.Context(), "old", metav1.DeleteOptions{})
-		}, "Sidecar bank/old is gone"},
+		}, "Sidecar bank/old no longer exists"},
 	} {
 		at := newSidecarCluster(t, steps...)
 		if err := c.change(at.Resource(sidecarsOfAPI)); err != nil && !apierrors.IsNotFound(err) {
@@ -175,7 +175,7 @@ func TestApplySidecarsDecided(t *testing.T) {
 	c := newSidecarCluster(t, steps...)
 	c.stays = &journal.StaysError{Err: errors.New("the API server is gone")}
 	err := applySidecars(t.Context(), c, c, steps)
-	if err == nil || !strings.Contains(errs.Hint(err), "all is applied") || !strings.HasSuffix(errs.Hint(err), "--run run") || c.did[len(c.did)-1] != "keep" {
+	if err == nil || !strings.Contains(errs.Hint(err), "everything was applied") || !strings.HasSuffix(errs.Hint(err), "--run run") || c.did[len(c.did)-1] != "keep" {
 		t.Errorf("%v, %q", err, c.did)
 	}
 }
@@ -192,14 +192,14 @@ func TestApplyRefused(t *testing.T) {
 	}
 	read("ConfigMap", `{"kind":"ConfigMap","metadata":{"namespace":"istio-system","name":"istio-ca-root-cert"},"data":{"root-cert.pem":"x"}}`)
 	err := (&applyFlags{}).complete(inv)
-	if err == nil || !strings.Contains(err.Error(), "Namespace, ServiceEntry, VirtualService, Sidecar, EnvoyFilter, HTTPRoute, Deployment, StatefulSet, DaemonSet, CronJob, WorkloadEntry, ConfigMap,") || errs.Code(err) != errs.CodeUsage ||
+	if err == nil || !strings.Contains(err.Error(), "Namespace, ServiceEntry, VirtualService, Sidecar, EnvoyFilter, HTTPRoute, Deployment, StatefulSet, DaemonSet, CronJob, WorkloadEntry, ConfigMap are unknown") || errs.Code(err) != errs.CodeUsage ||
 		!strings.Contains(errs.Hint(err), "meshtrial cluster check --feature scope-generate ") {
 		t.Error(err)
 	}
 	for _, kind := range whatMatters[:len(whatMatters)-1] {
 		read(kind, `{"items":[]}`)
 	}
-	if err := (&applyFlags{}).complete(inv); err == nil || !strings.Contains(err.Error(), "of kind ConfigMap,") {
+	if err := (&applyFlags{}).complete(inv); err == nil || !strings.Contains(err.Error(), "of kind ConfigMap are unknown") {
 		t.Error(err)
 	}
 	read("ConfigMap", `{"kind":"ConfigMap","metadata":{"namespace":"istio-system","name":"istio-canary"},"data":{"mesh":"{}"}}`)

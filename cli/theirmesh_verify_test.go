@@ -88,7 +88,7 @@ func TestTheirMesh(t *testing.T) {
 	// The tenant's proxies would lose access to what they call, which --yes does not allow.
 	config := labtest.Kubectl(t, l, "", "-n", "istio-system", "get", "configmap", "istio-canary", "-o", "jsonpath={.data}")
 	code, said = m.Run(t, "run", labtest.Study(t, theirStudies["control plane"]), "--set", "export_to=.", "--revision", "canary", "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", filepath.Join(t.TempDir(), "run"))
-	if code != errs.CodeUsage || !strings.Contains(said, "export_to .:") || !strings.Contains(said, "proxies of others") || !strings.Contains(said, "--mesh-wide") {
+	if code != errs.CodeUsage || !strings.Contains(said, "export_to .:") || !strings.Contains(said, "proxies of other users") || !strings.Contains(said, "--mesh-wide") {
 		t.Errorf("a lever that holds for the tenant too: exit code %d\n%s", code, said)
 	}
 	if after := labtest.Kubectl(t, l, "", "-n", "istio-system", "get", "configmap", "istio-canary", "-o", "jsonpath={.data}"); after != config {

@@ -401,7 +401,7 @@ func TestSleptAndSomebodyWrote(t *testing.T) {
 		return true, ours, f.kube.Tracker().Update(services, theirs, "shop")
 	})
 	_, err := f.Change(t.Context(), shopWeb, "test", typeOf("ClusterIP"))
-	if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "could not be taken back") || !strings.Contains(errs.Hint(err), "cluster status") {
+	if !errors.Is(err, ErrLost) || !strings.Contains(err.Error(), "could not be reverted") || !strings.Contains(errs.Hint(err), "cluster status") {
 		t.Errorf("%v", err)
 	}
 	if is := f.web(t); is.Object["spec"].(map[string]any)["type"] != "NodePort" {

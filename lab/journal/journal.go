@@ -202,7 +202,7 @@ func (j *Journal) Revert(ctx context.Context, o Object, why string, step []field
 		return &unstructured.Unstructured{Object: restored}, nil
 	})
 	for _, text := range left {
-		j.say("%s is left alone, since somebody else changed it: %s", o, text)
+		j.say("%s is left alone, since someone else changed it: %s", o, text)
 	}
 	return err
 }
@@ -330,7 +330,7 @@ func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured,
 
 // undecided refuses to change an object if an earlier run's entry would be lost.
 func undecided(e *Entry) error {
-	return errs.WithHint(fmt.Errorf("run %s left %s alone, since somebody else had changed it: %s", e.Run, e.Object, e.Left),
+	return errs.WithHint(fmt.Errorf("run %s left %s alone, since someone else had changed it: %s", e.Run, e.Object, e.Left),
 		"look at it; if it may stay: meshtrial cluster restore --forget")
 }
 

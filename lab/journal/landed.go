@@ -30,10 +30,10 @@ func (j *Journal) landed(ctx context.Context, o Object, back func(context.Contex
 		return nil
 	}
 	if err := back(ctx); err != nil { // not wrapped by %w, so that it is not retried
-		return errs.WithHint(fmt.Errorf("%w; what was written of %s after that could not be taken back: %v", lost, o, err),
-			"look at it, and at who is at work: meshtrial cluster status")
+		return errs.WithHint(fmt.Errorf("%w; changes written to %s after that could not be reverted: %v", lost, o, err),
+			"check it, and the active run: meshtrial cluster status")
 	}
-	return fmt.Errorf("%w; what was written of %s after that has been taken back", lost, o)
+	return fmt.Errorf("%w; changes written to %s after that were reverted", lost, o)
 }
 
 // unchanged resets the fields of an object that was just written, unless others have

@@ -68,7 +68,7 @@ func (h Holder) String() string {
 type HeldError struct{ Holder Holder }
 
 func (e *HeldError) Error() string {
-	return "another run is at work in this cluster: " + e.Holder.String()
+	return "another run is active in this cluster: " + e.Holder.String()
 }
 
 // lease is the cluster's Lease, held by this process.
@@ -228,7 +228,7 @@ func (l *lease) reread(ctx context.Context) (*unstructured.Unstructured, error) 
 }
 
 func (l *lease) gone(whose string) error {
-	return errs.WithHint(fmt.Errorf("%w: %s; the journal has what is not reverted yet", ErrLost, whose), "meshtrial cluster restore")
+	return errs.WithHint(fmt.Errorf("%w: %s; the journal lists what is not reverted yet", ErrLost, whose), "meshtrial cluster restore")
 }
 
 func (l *lease) lose(err error) {

@@ -63,7 +63,7 @@ func ensureNamespace(ctx context.Context, kube dynamic.Interface, say func(forma
 		case err != nil:
 			return fmt.Errorf("namespace %s: %w", Namespace, heard(err))
 		case found.GetDeletionTimestamp() == nil && found.GetLabels()[Label] == "" && found.GetLabels()[partOf] != "meshtrial":
-			return errs.WithHint(fmt.Errorf("namespace %s is somebody else's: it has neither label %s nor %s=meshtrial", Namespace, Label, partOf), "rename it, or label it if it is meshtrial's")
+			return errs.WithHint(fmt.Errorf("namespace %s belongs to someone else: it has neither label %s nor %s=meshtrial", Namespace, Label, partOf), "rename it, or label it if it is meshtrial's")
 		case found.GetDeletionTimestamp() == nil:
 			return nil
 		}

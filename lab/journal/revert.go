@@ -49,7 +49,7 @@ func (j *Journal) restoreStanding(ctx context.Context, at dynamic.ResourceInterf
 	}
 	if otherwise {
 		e.Done, e.Whole = Removed, whole
-		out.Text = "left alone: it was removed, and somebody has recreated it differently"
+		out.Text = "left alone: it was removed, and someone has recreated it differently"
 		out.Left = append(out.Left, wholeObject)
 	}
 	return nil
@@ -88,7 +88,7 @@ func (j *Journal) restoreChanged(ctx context.Context, at dynamic.ResourceInterfa
 	switch {
 	case len(left) > 0:
 		e.Done, e.Whole, e.LeftFields = Changed, nil, append(e.LeftFields, left...)
-		out.Text = "left alone where somebody else changed it"
+		out.Text = "left alone where someone else changed it"
 	case len(out.Back) > 0:
 		out.Text = "as it was"
 	default:
@@ -164,7 +164,7 @@ func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterfa
 // restoreMade removes an object that the run made, unless someone else has changed it.
 func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface, e *Entry, live *unstructured.Unstructured, out *Outcome) error {
 	if out.Left = e.others(live); len(out.Left) > 0 {
-		out.Text = "left alone: somebody else changed it"
+		out.Text = "left alone: someone else changed it"
 		if e.Whole != nil {
 			out.Left = append(out.Left, wholeObject+" in whose place it was made")
 		}

@@ -201,7 +201,7 @@ var table = []feature{
 	{Name: ConfigSteps, Doc: "Objects of the Kubernetes API that steps of a study change, anywhere; they are reverted when the step ends.", when: HasStep[*fault.Config]()},
 	{Name: Journal, Doc: "The cluster's Lease, so that two runs do not change it at once, and the journal of what a run changed outside its namespaces.", when: always, rows: []Row{
 		{Verbs: "create get delete", Name: "namespaces", Where: Everywhere, Why: "the journal's own namespace"},
-		{Verbs: "create get update delete", Name: "leases.coordination.k8s.io", Where: InJournal, Why: "who is at work in the cluster"},
+		{Verbs: "create get update delete", Name: "leases.coordination.k8s.io", Where: InJournal, Why: "which run is active in the cluster"},
 		{Verbs: "create get list update delete", Name: "secrets", Where: InJournal, Why: "what to revert, also after a run was killed"},
 	}},
 	{Name: Keeper, Doc: "Roles that end by themselves when the runner is gone.", when: always,

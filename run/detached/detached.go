@@ -242,7 +242,7 @@ func (c *Cluster) own(ctx context.Context, r Run) error {
 	}
 	if anchor.GetLabels()[Label] != r.Name {
 		return errs.WithHint(fmt.Errorf("the Job of run %s names ClusterRole %q, which is not the run's; nothing is removed", r.Name, r.anchor),
-			"somebody made or changed that Job: kubectl -n %s get job %s -o yaml", r.Namespace, objectName(r.Name))
+			"someone created or changed that Job: kubectl -n %s get job %s -o yaml", r.Namespace, objectName(r.Name))
 	}
 	return nil
 }

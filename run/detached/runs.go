@@ -25,7 +25,7 @@ func (c *Cluster) Fetch(ctx context.Context, r Run, to string, tell func(string)
 		return err
 	}
 	if !r.Ended() {
-		return errs.WithHint(errs.Usage("run %s is at work (%s), and reading its results would be in its figures", r.Name, r.State), "meshtrial attach %s%s waits for its end", r.Name, c.words)
+		return errs.WithHint(errs.Usage("run %s is in progress (%s), and reading its results would distort its measurements", r.Name, r.State), "to wait for its end: meshtrial attach %s%s", r.Name, c.words)
 	}
 	if err := store.Vacant(to); err != nil {
 		return err

@@ -44,7 +44,7 @@ func TestLabGoesWhileSomebodyWaits(t *testing.T) {
 	code, text := m.Run(t, "run", file, "--out", filepath.Join(dir, "second"), "--wait", "10m")
 	<-ended
 	t.Logf("%s", text)
-	if code != errs.CodeFailure || !strings.Contains(text, "waiting for the cluster: run ") || !strings.Contains(text, "the lab was taken down meanwhile") || !strings.Contains(text, "--keep-lab") {
+	if code != errs.CodeFailure || !strings.Contains(text, "waiting for the cluster: run ") || !strings.Contains(text, "the lab was stopped meanwhile") || !strings.Contains(text, "--keep-lab") {
 		t.Errorf("exit code %d\n%s\nthe first one:\n%s", code, text, said)
 	}
 }
