@@ -78,9 +78,9 @@ func Detach(ctx context.Context, o RunOptions, results Results) (begun Detached,
 		return begun, err
 	}
 	spec.Images = where.Images()
-	r.Progress.Say("beginning run %s", spec.Run)
+	r.Progress.Say("starting run %s", spec.Run)
 	if err := clients.Start(ctx, spec); err != nil {
-		return begun, fmt.Errorf("begin a detached run: %w", err)
+		return begun, fmt.Errorf("start a detached run: %w", err)
 	}
 	return begun, nil
 }
@@ -105,7 +105,7 @@ func (r *prepared) openDetached(ctx context.Context, results Results, spec *deta
 		}
 		if results.Claim == "" {
 			if spec.Folder, err = running.ResultsDir(); err != nil {
-				return nil, fmt.Errorf("make a folder for results: %w", err)
+				return nil, fmt.Errorf("create a folder for results: %w", err)
 			}
 		}
 		// The pod treats the lab as an ordinary cluster in which nothing belongs to others.
@@ -138,7 +138,7 @@ func (r *prepared) openDetached(ctx context.Context, results Results, spec *deta
 func lastingLab() (*local.Lab, error) {
 	running, err := local.Open("")
 	if errors.Is(err, local.ErrNotRunning) {
-		return nil, errs.WithHint(errs.Usage("%v, and a detached run needs one that stays", err), "meshtrial lab up")
+		return nil, errs.WithHint(errs.Usage("%v, and a detached run needs one that keeps running", err), "meshtrial lab up")
 	}
 	if err != nil {
 		return nil, err
@@ -147,8 +147,8 @@ func lastingLab() (*local.Lab, error) {
 		return nil, err
 	}
 	if owner := running.Owner(); owner != nil {
-		return nil, errs.WithHint(errs.Usage("the running lab goes down when the run that started it ends (%s)", owner),
-			"wait for that, and start one that stays: meshtrial lab up")
+		return nil, errs.WithHint(errs.Usage("the running lab stops when the run that started it ends (%s)", owner),
+			"wait for that, then start one that keeps running: meshtrial lab up")
 	}
 	return running, nil
 }

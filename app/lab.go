@@ -33,7 +33,7 @@ func (o *RunOptions) machineRemarks(ctx context.Context) ([]string, error) {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case err != nil:
-		return []string{fmt.Sprintf("whether the machine is fit to measure is unknown: %v", err)}, nil
+		return []string{fmt.Sprintf("it is unknown whether the machine is fit to measure: %v", err)}, nil
 	}
 	return doctor.Remarks(lines), nil
 }
@@ -102,14 +102,14 @@ func sameBuild(l *local.Lab) error {
 	}
 	switch other, err := l.StartedByOther(program); {
 	case err != nil:
-		return fmt.Errorf("compare this program with that of the lab: %w", err)
+		return fmt.Errorf("compare this program with the lab's: %w", err)
 	case other:
 		owner := ""
 		if l.Orphaned() {
 			owner = ", for a run that was killed (" + l.Owner().String() + ")"
 		}
 		return errs.WithHint(errs.Usage("the running lab was started by another build of meshtrial%s, and its pods run that build", owner),
-			"`meshtrial lab down`; a run starts a lab of its own, or `meshtrial lab up`")
+			"`meshtrial lab down`; then a run starts its own lab, or use `meshtrial lab up`")
 	}
 	return nil
 }
@@ -125,9 +125,9 @@ func (o *RunOptions) adopt(ctx context.Context, l *local.Lab) error {
 	case err != nil || !mine:
 		return err
 	case o.KeepLab:
-		o.Progress.Note("the running lab belongs to a run that was killed (%s); it stays up (--keep-lab)", dead)
+		o.Progress.Note("the running lab belongs to a run that was killed (%s); it keeps running (--keep-lab)", dead)
 	default:
-		o.Progress.Note("the running lab belongs to a run that was killed (%s); it is taken down with this one", dead)
+		o.Progress.Note("the running lab belongs to a run that was killed (%s); it stops when this run ends", dead)
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (o *RunOptions) adopt(ctx context.Context, l *local.Lab) error {
 // closeLab closes the lab and reports it if that takes the lab down.
 func closeLab(l lab.Lab, p Progress) error {
 	if !l.Stays() {
-		p.Say("taking the lab down")
+		p.Say("stopping the lab")
 		defer p.Clear()
 	}
 	return l.Close()

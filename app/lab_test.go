@@ -47,9 +47,9 @@ func TestOpenLabOfAKilledRun(t *testing.T) {
 		if l := open(); l.Stays() != keep {
 			t.Errorf("keep %v: it stays: %v", keep, l.Stays())
 		}
-		want := "the running lab belongs to a run that was killed (" + dead.String() + "); it is taken down with this one\n"
+		want := "the running lab belongs to a run that was killed (" + dead.String() + "); it stops when this run ends\n"
 		if keep {
-			want = "the running lab belongs to a run that was killed (" + dead.String() + "); it stays up (--keep-lab)\n"
+			want = "the running lab belongs to a run that was killed (" + dead.String() + "); it keeps running (--keep-lab)\n"
 		}
 		if said.notes.String() != want {
 			t.Errorf("said %q, want %q", said.notes.String(), want)

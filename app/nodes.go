@@ -54,8 +54,8 @@ func (o *RunOptions) localNodes(plan *study.Plan) (nodes []local.Node, running b
 		return a.Name == b.Name && (len(o.Zones) == 0 || a.Region == b.Region && a.Zone == b.Zone)
 	})
 	if !same {
-		return nil, true, errs.WithHint(errs.Usage("the running lab has other nodes than --nodes and --zones ask for: %s", nodeWords(nodes)),
-			"leave the flags out; or `meshtrial lab down`, and the run starts a lab that has them")
+		return nil, true, errs.WithHint(errs.Usage("the nodes of the running lab do not match --nodes and --zones: %s", nodeWords(nodes)),
+			"omit the flags; or `meshtrial lab down`, and the run starts a lab with these nodes")
 	}
 	return nodes, true, nil
 }
@@ -79,9 +79,9 @@ func (o *RunOptions) fitsLocal(plan *study.Plan) error {
 		return err
 	}
 	needed, apart := plan.Spread()
-	hint := fmt.Sprintf("--nodes %d, or leave the flags out: a lab that a run starts has the nodes that its study needs", needed)
+	hint := fmt.Sprintf("--nodes %d, or omit the flags: a lab that a run starts has the nodes that its study needs", needed)
 	if running {
-		hint = fmt.Sprintf("`meshtrial lab down`, and the run starts a lab that has them (--nodes %d)", needed)
+		hint = fmt.Sprintf("`meshtrial lab down`, and the run starts a lab with enough nodes (--nodes %d)", needed)
 	}
 	if needed > apart && apart > 1 {
 		hint += "; in the zones a,b,a: --zones a,b"

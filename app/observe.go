@@ -13,9 +13,9 @@ import (
 
 // Notes on what only observers measure, and on what kubelets measure instead.
 const (
-	observersRight = "that needs observers, and so the right to create daemonsets.apps in the run's namespace, with pods that have hostPID and SYS_PTRACE"
-	kubeletsTell   = "kubelets report only the CPU and memory of containers; threads, their waits, sockets, pressure, probes and what others used of the machine are not measured: " + observersRight
-	kubeletsWait   = "each trial waits until every container was sampled under its load, before its window and after it: up to 20 s each where cAdvisor samples by itself, beyond the time above"
+	observersRight = "that requires observers: permission to create daemonsets.apps in the run's namespace, with pods that have hostPID and SYS_PTRACE"
+	kubeletsTell   = "kubelets report only the CPU and memory of containers; threads, their waits, sockets, pressure, probes and other users of the machine are not measured: " + observersRight
+	kubeletsWait   = "each trial waits for a sample of every container under load, before and after its window: up to 20 s each if cAdvisor samples on its own schedule, on top of the time above"
 )
 
 // leftOut lists the measures that a data-plane study drops if kubelets are the source. No other
@@ -29,14 +29,14 @@ func Observable(s *study.Study, source string) (*study.Study, error) {
 	case source == record.ObservedCgroup:
 		return s, nil
 	case source != record.ObservedKubelet:
-		return nil, errs.WithHint(errs.Usage("--observe %s is no source of CPU and memory", source), "it takes %s or %s", record.ObservedCgroup, record.ObservedKubelet)
+		return nil, errs.WithHint(errs.Usage("unknown --observe %q", source), "--observe takes %s or %s", record.ObservedCgroup, record.ObservedKubelet)
 	}
-	const without = "leave --observe kubelet out: "
+	const without = "omit --observe kubelet: "
 	refuse := func(hint, format string, args ...any) (*study.Study, error) {
 		return nil, errs.WithHint(errs.Usage("--observe kubelet: "+format, args...), "%s", hint)
 	}
 	if s.Kind != study.DataPlane {
-		return refuse(without+observersRight, "study %s is not one of the data plane, and reads counters at moments when no kubelet samples", s.Name)
+		return refuse(without+observersRight, "study %s is not a data-plane study, and reads counters at times when no kubelet samples", s.Name)
 	}
 	if len(s.Search) > 0 {
 		return refuse(without+observersRight, "study %s searches for a limit, and only threads tell whether a proxy or the machine is at its limit", s.Name)
@@ -45,15 +45,15 @@ func Observable(s *study.Study, source string) (*study.Study, error) {
 	for _, m := range s.Measures {
 		_, probed := probe.Of(m)
 		if m == study.MeasureProfile || probed {
-			return refuse("leave it out: --set measures=[latency, cpu, memory, envoy]; otherwise "+observersRight, "measure %s is of a node's processes, which kubelets do not report", m)
+			return refuse("omit it: --set measures=[latency, cpu, memory, envoy]; otherwise "+observersRight, "measure %s concerns a node's processes, which kubelets do not report", m)
 		}
 		if !slices.Contains(leftOut, m) {
 			kept = append(kept, m)
 		}
 	}
 	if window := dataplane.Of(s).Window; window < kubelet.Least {
-		return refuse("--set window=84s suits every kubelet (each samples a container every 10 to 20 s), --set window=5s one that samples when it is asked, as the local lab's",
-			"a window of %v is too short for any kubelet's samples", window)
+		return refuse("--set window=84s suits every kubelet (each samples a container every 10 to 20 s), --set window=5s one that samples on request, like the local lab's",
+			"a window of %v is too short for kubelet samples", window)
 	}
 	observed := *s
 	observed.Measures = kept

@@ -92,20 +92,20 @@ func (o *RunOptions) checkLab() error {
 	case o.Lab != lab.KindCluster:
 		return errs.WithHint(errs.Usage("unknown lab %q", o.Lab), "--lab takes local or cluster")
 	case o.Image == "":
-		return errs.WithHint(errs.Usage("--lab cluster needs the image that the load generator, the worker and the observer run from"),
-			"`meshtrial lab components images --push REGISTRY/NAME` pushes it to a registry that the cluster can pull from; name it with --image")
+		return errs.WithHint(errs.Usage("--lab cluster requires the image for the pods of the load generator, the worker and the observer"),
+			"`meshtrial lab components images --push REGISTRY/NAME` pushes it to a registry that the cluster can pull from; pass it with --image")
 	}
 	if _, err := name.ParseReference(o.Image); err != nil {
-		return errs.WithHint(errs.Usage("--image %s is not the name of an image: %v", o.Image, err),
-			"it is REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:..., as `meshtrial lab components images --push` prints it")
+		return errs.WithHint(errs.Usage("--image %s is not a valid image name: %v", o.Image, err),
+			"write REGISTRY/NAME:TAG or REGISTRY/NAME@sha256:..., as `meshtrial lab components images --push` prints it")
 	}
 	if o.PullSecret == "" {
 		return nil
 	}
 	namespace, secret, _ := strings.Cut(qualified(o.PullSecret), "/")
 	if len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(secret)) > 0 {
-		return errs.WithHint(errs.Usage("--pull-secret %s is not the name of a Secret", o.PullSecret),
-			"it is NAME, or NAMESPACE/NAME")
+		return errs.WithHint(errs.Usage("--pull-secret %s is not a valid Secret name", o.PullSecret),
+			"write NAME or NAMESPACE/NAME")
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func (o *RunOptions) chooseRevision(ctx context.Context, plan *study.Plan, run *
 	m, ok := adapter[mesh.Chooser](plan, run.Mesh, run.Meshes)
 	if !ok {
 		if o.Revision != "" {
-			return errs.Usage("--revision %s: the study has no mesh with revisions", o.Revision)
+			return errs.Usage("--revision %s: the study's mesh has no revisions", o.Revision)
 		}
 		return nil
 	}
@@ -132,11 +132,11 @@ func missingRevisions(ctx context.Context, kube kubernetes.Interface, objects dy
 func lacksRevision(name string, there []string, kind string, made bool) error {
 	switch {
 	case kind == kindDetached:
-		return errs.WithHint(errs.Usage("a step needs Istio revision %s, but the lab has the revisions %s: a detached run makes no istiod", name, strings.Join(there, ", ")),
+		return errs.WithHint(errs.Usage("a step needs Istio revision %s, but the lab has the revisions %s: a detached run installs none", name, strings.Join(there, ", ")),
 			"run it without --detach")
 	case kind != lab.KindLocal:
-		return errs.WithHint(errs.Usage("a step needs Istio revision %s, but this cluster has the revisions %s: in a cluster a run installs none", name, strings.Join(there, ", ")),
-			"install it beside the other, as `istioctl install --set revision=%s` does; or name an existing one in the steps of a copy of the study", name)
+		return errs.WithHint(errs.Usage("a step needs Istio revision %s, but this cluster has the revisions %s: in a cluster, a run installs none", name, strings.Join(there, ", ")),
+			"install it alongside the other with `istioctl install --set revision=%s`; or name an existing one in the steps of a copy of the study", name)
 	case !made:
 		return errs.WithHint(errs.Usage("a step moves the namespace to revision %s, but the lab has the revisions %s",
 			name, strings.Join(there, ", ")),

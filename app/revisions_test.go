@@ -31,7 +31,7 @@ func TestMissingRevisions(t *testing.T) {
 		"a lab with it":                  {[]string{"", "canary"}, true, lab.KindLocal, nil, "", ""},
 		"a cluster with it":              {[]string{"", "canary"}, true, lab.KindCluster, nil, "", ""},
 		"a cluster without it":           {[]string{"", "old"}, true, lab.KindCluster, nil, "revision canary, but this cluster has the revisions default, old", "istioctl install --set revision=canary"},
-		"a lab to be detached in":        {[]string{""}, true, kindDetached, nil, "a detached run makes no istiod", "without --detach"},
+		"a lab to be detached in":        {[]string{""}, true, kindDetached, nil, "a detached run installs none", "without --detach"},
 		"a lab that has it, detached":    {[]string{"", "canary"}, true, kindDetached, nil, "", ""},
 		"a cluster where it does not go": {[]string{"", "canary"}, false, lab.KindCluster, nil, "no sidecar injector of revision canary", "kubectl get mutating"},
 	} {

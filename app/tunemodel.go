@@ -20,7 +20,7 @@ import (
 // is where the study runs: the CPUs of a user's nodes are unknown.
 func ExpectedBy(m *model.Model, labKind string, s *study.Study) (string, error) {
 	if s.Tune == nil {
-		return "", errs.WithHint(errs.Usage("--model is for a study with a section tune, and %s has none", s.Name), "--set tune.objectives=[convergence] adds one (docs/tuning.md)")
+		return "", errs.WithHint(errs.Usage("--model requires a study with a tune section, and %s has none", s.Name), "--set tune.objectives=[convergence] adds one (docs/tuning.md)")
 	}
 	plan, err := CheckedPlan(s, max(s.Seed, 1))
 	if err != nil {
@@ -40,13 +40,13 @@ func ExpectedBy(m *model.Model, labKind string, s *study.Study) (string, error) 
 	for _, cell := range plan.Cells {
 		mesh, changes, err := meshOfCell(s, cell, cpus)
 		if err != nil {
-			return "", errs.WithHint(err, "leave --model out")
+			return "", errs.WithHint(err, "omit --model")
 		}
 		key := fmt.Sprintf("%+v", mesh)
 		if simulated[key] == nil {
 			r, err := values.Simulate(mesh, 1)
 			if err != nil {
-				return "", errs.WithHint(errs.WithCode(fmt.Errorf("cell %s cannot be simulated: %w", plan.Label(cell), err), errs.CodeUsage), "leave --model out")
+				return "", errs.WithHint(errs.WithCode(fmt.Errorf("cell %s cannot be simulated: %w", plan.Label(cell), err), errs.CodeUsage), "omit --model")
 			}
 			out := map[string]float64{}
 			for i, v := range values.Simulated(mesh, r) {
@@ -102,7 +102,7 @@ func meshOfCell(s *study.Study, cell record.Cell, cpus float64) (model.Mesh, flo
 	case ok:
 		m.Cores = cpu
 	case cpus == 0:
-		return m, 0, errs.Usage("how many CPUs istiod has in a cluster is not known before a trial, and convergence depends on it: give each cell the lever %s", controlplane.FactorIstiodCPU)
+		return m, 0, errs.Usage("the number of CPUs istiod has in a cluster is unknown before a trial, and convergence depends on it: give each cell the lever %s", controlplane.FactorIstiodCPU)
 	}
 	m.DebounceAfter, m.DebounceMax, m.DirectEndpoints = l.DebounceAfter.Seconds(), l.DebounceMax.Seconds(), !l.EDSDebounce
 	m.Rate, m.Mix, m.ConnectionAge = meanRate(l.ChangeRate), map[string]float64{}, 0
@@ -112,7 +112,7 @@ func meshOfCell(s *study.Study, cell record.Cell, cpus float64) (model.Mesh, flo
 		}
 	}
 	if len(m.Mix) == 0 {
-		return m, 0, errs.Usage("the model does not know the change %s", known[controlplane.FactorChange])
+		return m, 0, errs.Usage("the model does not cover the change %s", known[controlplane.FactorChange])
 	}
 	changes := float64(controlplane.Of(s).Changes)
 	if changes == 0 {

@@ -65,7 +65,7 @@ func newComponentsList(env *Env) *cobra.Command {
 			return w.Flush()
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with whole digests")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with full digests")
 	return cmd
 }
 
@@ -73,8 +73,8 @@ func newComponentsBuild(env *Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "build [NAME]...",
-		Short: "Build and download what is not in the cache yet",
-		Long:  "Build and download everything that a lab needs by default, or the programs that are named;\nenvoy@VERSION is another version of Envoy.",
+		Short: "Build and download missing components",
+		Long:  "Build and download everything that a lab needs by default, or only the named programs;\nenvoy@VERSION selects another version of Envoy.",
 		Example: "  meshtrial lab components build\n" +
 			"  meshtrial lab components build istioctl envoy@1.39.0",
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -152,12 +152,12 @@ func newComponentsImages(env *Env) *cobra.Command {
 	var f imagesFlags
 	cmd := &cobra.Command{
 		Use:   "images",
-		Short: "Assemble the images of a local lab, or pull the official ones; push that of the roles",
+		Short: "Assemble the images of a local lab, or pull the official ones; push the roles' image",
 		Long: "Without flags it assembles all images of a local lab, as archives in the cache.\n\n" +
-			"A cluster of yours needs only one of them, the roles' image: this program alone. --push\n" +
-			"uploads it to a registry, with the credentials that docker and podman keep, and prints\n" +
-			"the reference that `meshtrial run --lab cluster --image` takes. Without a registry,\n" +
-			"--roles makes the archive that nodes import (docs/cluster.md).",
+			"Your own cluster needs only the roles' image, which contains just this program. --push uploads\n" +
+			"it to a registry, with the credentials stored by docker or podman, and prints the reference for\n" +
+			"`meshtrial run --lab cluster --image`. Without a registry, --roles writes the archive that nodes\n" +
+			"import (docs/cluster.md).",
 		Example: "  meshtrial lab components images --push registry.example/tools/meshtrial\n" +
 			"  meshtrial lab components images --roles",
 		Args: noArguments,
@@ -179,18 +179,18 @@ func newComponentsImages(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&f.json, "json", false, "print JSON, with whole digests")
+	flags.BoolVar(&f.json, "json", false, "print JSON, with full digests")
 	f.meshes = addMeshFlags(flags, mesh.LabImages)
-	flags.StringVar(&f.program, "program", "", "static meshtrial to put into the roles' image (default: this one); the image is for its processor")
-	flags.BoolVar(&f.roles, "roles", false, "assemble only the image of the roles, which needs nothing else")
-	flags.StringVar(&f.push, "push", "", "push the image of the roles to `REGISTRY/NAME[:TAG]` (tag: this version's) and print its reference")
+	flags.StringVar(&f.program, "program", "", "statically linked meshtrial binary for the roles' image (default: this one); determines the image's architecture")
+	flags.BoolVar(&f.roles, "roles", false, "assemble only the roles' image, which needs nothing else")
+	flags.StringVar(&f.push, "push", "", "push the roles' image to `REGISTRY/NAME[:TAG]` (default tag: this version) and print its reference")
 	return cmd
 }
 
 func (f *imagesFlags) check() error {
 	if f.roles = f.roles || f.push != ""; f.roles && len(f.meshes.given) > 0 {
-		return errs.WithHint(errs.Usage("--push and --roles are about the image of the roles alone: --images, --hub, --tag and --envoy do not apply"),
-			"leave those out")
+		return errs.WithHint(errs.Usage("--push and --roles affect only the roles' image: --images, --hub, --tag and --envoy do not apply"),
+			"omit those flags")
 	}
 	return nil
 }

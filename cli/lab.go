@@ -24,7 +24,7 @@ import (
 )
 
 func newLabCommand(env *Env) *cobra.Command {
-	return parentCommand("lab", "Start and stop a real Kubernetes on this machine, of one node or several", "",
+	return parentCommand("lab", "Start and stop a real Kubernetes cluster with one or more nodes on this machine", "",
 		newLabUpCommand(env), newLabDownCommand(env), newLabStatusCommand(env), newLabEnvCommand(env), newLabLogsCommand(env),
 		newLabNodeCommand(), newComponentsCommand(env), newLabImageCommand(env))
 }
@@ -70,12 +70,14 @@ func newLabUpCommand(env *Env) *cobra.Command {
 		Short: "Start the local lab with Istio, Linkerd or both installed",
 		Long: "Start etcd, Kubernetes, containerd and CoreDNS in their own namespaces, and install Istio from its\n" +
 			"own charts. Missing components are built first. The lab runs until `meshtrial lab down`.\n\n" +
-			"--linkerd also installs Linkerd from its own charts: either a folder with its programs and charts, from\n" +
-			"which images are assembled here, or a release, which is pulled. --mesh selects the meshes.\n\n" +
-			"--ambient adds Istio's ambient mode beside its sidecars: its node agent is built here, and ztunnel comes\n" +
-			"from the --ztunnel folder. With --images official both are pulled, and --ztunnel is not needed.\n\n" +
+			"--linkerd also installs Linkerd from its own charts: either from a folder with its programs and\n" +
+			"charts, from which images are assembled here, or from a release, which is pulled. --mesh selects the\n" +
+			"meshes.\n\n" +
+			"--ambient adds Istio's ambient mode alongside sidecars: its node agent is built here, and ztunnel\n" +
+			"comes from the --ztunnel folder. With --images official both are pulled, and --ztunnel is not\n" +
+			"needed.\n\n" +
 			"--gateway-api adds the CRDs of the Gateway API (Gateway, HTTPRoute and others), which istiod then\n" +
-			"follows.\n\n" +
+			"watches.\n\n" +
 			"--nodes starts several nodes, which share this machine; `meshtrial lab node` kills and starts them.",
 		Example: "  meshtrial lab up\n" +
 			"  meshtrial lab up --nodes 3 --zones a,b,c\n" +
@@ -102,14 +104,14 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			if asJSON {
 				return writeJSON(env.Stdout, labUp{1, l.Kubeconfig(), cmp.Or(strings.Join(names, ","), study.MeshNone), len(l.Nodes()), l.UpTime().Seconds()})
 			}
-			fmt.Fprintf(env.Stdout, "lab up after %.1f s\n  use it:   eval \"$(meshtrial lab env)\"\n  end it:   meshtrial lab down\n", l.UpTime().Seconds())
+			fmt.Fprintf(env.Stdout, "lab up after %.1f s\n  to use it:  eval \"$(meshtrial lab env)\"\n  to stop it: meshtrial lab down\n", l.UpTime().Seconds())
 			return nil
 		},
 	}
 	cmd.Flags().StringVar(&which, "mesh", study.MeshIstio, "`meshes` to install: istio, linkerd, both as istio,linkerd, or none")
 	flags = addMeshFlags(cmd.Flags(), mesh.LabUp)
 	addNodeFlags(cmd, &o.Nodes, &o.Zones, 1, "how many nodes")
-	cmd.Flags().BoolVar(&o.Audit, "audit", false, "have the API server log who asks it for what (lab logs audit prints it)")
+	cmd.Flags().BoolVar(&o.Audit, "audit", false, "make the API server log all requests (lab logs audit prints them)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -119,7 +121,7 @@ func newLabDownCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "down",
 		Short: "Stop the local lab and remove everything it left",
-		Long:  "Stop the lab if one is running, and remove what it, or a crashed one, left outside its namespaces.\nThe cache of components and images is kept.",
+		Long:  "Stop the lab if one is running, and remove what it or a crashed lab left outside its namespaces.\nThe cache of components and images is kept.",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			began := time.Now()
@@ -132,7 +134,7 @@ func newLabDownCommand(env *Env) *cobra.Command {
 				return writeJSON(env.Stdout, map[string]any{"schema": 1, "was_running": was, "down_s": took.Seconds()})
 			}
 			if !was {
-				fmt.Fprintln(env.Stdout, "no lab was running, and nothing is left of earlier ones")
+				fmt.Fprintln(env.Stdout, "no lab was running, and nothing was left of earlier ones")
 				return nil
 			}
 			fmt.Fprintf(env.Stdout, "lab down after %.1f s\n", took.Seconds())
@@ -178,9 +180,9 @@ func printStatus(w io.Writer, s *local.Status) error {
 	fmt.Fprintf(t, "lab\t%s, %s since %s\n", s.ID, s.State, s.Started.Local().Format(time.DateTime))
 	switch {
 	case s.Orphaned:
-		fmt.Fprintf(t, "for\ta run that was killed (%s): the next run takes it down at its end, or meshtrial lab down\n", s.ForRun)
+		fmt.Fprintf(t, "for\ta run that was killed (%s): the next run stops it when it ends, as does meshtrial lab down\n", s.ForRun)
 	case s.ForRun != nil:
-		fmt.Fprintf(t, "for\ta run (%s), which takes it down at its end\n", s.ForRun)
+		fmt.Fprintf(t, "for\ta run (%s), which stops it when it ends\n", s.ForRun)
 	}
 	fmt.Fprintf(t, "api\t%s\n", s.API)
 	fmt.Fprintf(t, "kubeconfig\t%s\n", s.Kubeconfig)
@@ -222,7 +224,7 @@ func newLabEnvCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "env",
-		Short: "Print what makes kubectl use the local lab: eval \"$(meshtrial lab env)\"",
+		Short: "Print environment settings for kubectl: eval \"$(meshtrial lab env)\"",
 		Args:  noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			l, err := local.Open("")
@@ -255,15 +257,15 @@ func newLabNodeCommand() *cobra.Command {
 			RunE: func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), "", args[0]) },
 		}
 	}
-	return parentCommand("node", "Kill and start nodes of a lab with several",
+	return parentCommand("node", "Kill and start nodes of a multi-node lab",
 		"Kill and start nodes of a lab that was started with --nodes; `meshtrial lab status` lists them. To\n"+
-			"empty a node first, drain it as on any cluster: kubectl drain NAME --ignore-daemonsets.",
+			"empty a node first, drain it as in any cluster: kubectl drain NAME --ignore-daemonsets.",
 		one("kill NAME", "Kill a node as if it lost power",
 			"Kill all processes of a node at once, and its network: packets sent to it vanish. Kubernetes notices\n"+
-				"some 50 s later (NotReady), and moves its pods after another five minutes unless they say otherwise.", local.KillNode),
+				"after about 50 s (NotReady), and moves its pods after another five minutes unless the pods' tolerations\n"+
+				"say otherwise.", local.KillNode),
 		one("start NAME", "Start a node that was killed, and wait until it is ready",
-			"Start a node that was killed. Its disk is empty but for the images; pods that Kubernetes still has on\n"+
-				"it start again.", local.StartNode),
+			"Start a node that was killed. Its disk is empty except for images. Pods still assigned to it start again.", local.StartNode),
 	)
 }
 
@@ -300,12 +302,12 @@ func newLabLogsCommand(env *Env) *cobra.Command {
 			}
 			path, ok := files[args[0]]
 			if !ok {
-				return errs.WithHint(errs.Usage("the lab has no component %q", args[0]), "it has: %s", strings.Join(slices.Sorted(maps.Keys(files)), ", "))
+				return errs.WithHint(errs.Usage("the lab has no component %q", args[0]), "components: %s", strings.Join(slices.Sorted(maps.Keys(files)), ", "))
 			}
 			return printLog(cmd.Context(), env.Stdout, path, follow)
 		},
 	}
-	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "print what is added, until interrupted")
+	cmd.Flags().BoolVarP(&follow, "follow", "f", false, "keep printing new lines until interrupted")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "list the log files as JSON")
 	return cmd
 }

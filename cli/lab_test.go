@@ -61,10 +61,10 @@ func TestLabMeshes(t *testing.T) {
 		{name: "an ambient mesh by the variable", args: "--ambient", ztunnel: "dir", want: "istio ambient=true ztunnel=dir"},
 		{name: "the variable adds no ambient mesh", ztunnel: "dir", want: "istio"},
 		{name: "an official ambient mesh", args: "--ambient --images official", ztunnel: "dir", want: "istio ambient=true"},
-		{name: "nothing says where from", args: "--mesh linkerd", refused: "nothing says where it comes from"},
-		{name: "left out", args: "--mesh istio --linkerd dir", refused: "leaves it out"},
-		{name: "settings of nothing", args: "--linkerd-set a=b", refused: "leaves it out"},
-		{name: "an ambient mesh without Istio", args: "--mesh none --ambient", refused: "leaves it out"},
+		{name: "nothing says where from", args: "--mesh linkerd", refused: "no source is given"},
+		{name: "left out", args: "--mesh istio --linkerd dir", refused: "does not include it"},
+		{name: "settings of nothing", args: "--linkerd-set a=b", refused: "does not include it"},
+		{name: "an ambient mesh without Istio", args: "--mesh none --ambient", refused: "does not include it"},
 		{name: "a ztunnel for official images", args: "--ztunnel dir --images official", refused: "--ztunnel requires --images built"},
 		{name: "an Envoy for official images", args: "--envoy 1 --images official", refused: "--envoy requires --images built"},
 		{name: "a tag for built images", args: "--tag 1", refused: "require --images official"},
@@ -135,8 +135,8 @@ func TestStatusNamesTheRun(t *testing.T) {
 		status local.Status
 		want   string // "" for no line
 	}{
-		"of a dead run":      {local.Status{ForRun: run, Orphaned: true}, "a run that was killed (" + run.String() + "): the next run takes it down at its end, or meshtrial lab down"},
-		"of a run under way": {local.Status{ForRun: run}, "a run (" + run.String() + "), which takes it down at its end"},
+		"of a dead run":      {local.Status{ForRun: run, Orphaned: true}, "a run that was killed (" + run.String() + "): the next run stops it when it ends, as does meshtrial lab down"},
+		"of a run under way": {local.Status{ForRun: run}, "a run (" + run.String() + "), which stops it when it ends"},
 		"of nobody":          {local.Status{}, ""},
 	} {
 		c.status.State, c.status.ID = local.StateRunning, "a"

@@ -17,15 +17,16 @@ func newLabImageCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "image --out FILE",
-		Short: "Write an image that holds everything a lab needs",
+		Short: "Write an image with everything a lab needs",
 		Long: "Write an archive for `docker load`, `podman load` or `ctr images import`: this program with\n" +
-			"Kubernetes, Istio, Envoy and containerd, as `lab components build` makes them. A container of it\n" +
-			"needs neither compilers nor the network, but --privileged, since a lab makes namespaces and mounts:\n\n" +
+			"Kubernetes, Istio, Envoy and containerd, as built by `lab components build`. A container of it\n" +
+			"needs neither compilers nor the network, but requires --privileged, since a lab creates namespaces\n" +
+			"and mounts:\n\n" +
 			"  docker run --rm --privileged -v \"$PWD\":/results meshtrial/lab run quick\n\n" +
 			"Results go to /results, the working directory. The volume /meshtrial has what a lab writes: with\n" +
-			"-v meshtrial:/meshtrial the next container's lab starts sooner. The image is for the processor of\n" +
-			"the meshtrial in it: --program takes one of the same version for another processor, for which\n" +
-			"everything is then built here.",
+			"-v meshtrial:/meshtrial, the lab of the next container starts sooner. The image has the\n" +
+			"architecture of the meshtrial binary in it: --program takes a binary of the same version for\n" +
+			"another architecture, for which everything is then built here.",
 		Example: "  meshtrial lab image --out meshtrial.tar && docker load -i meshtrial.tar\n" +
 			"  meshtrial lab image --program arm64/meshtrial --out meshtrial-arm64.tar",
 		Args: noArguments,
@@ -57,8 +58,8 @@ func newLabImageCommand(env *Env) *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write")
-	cmd.Flags().StringVar(&program, "program", "", "meshtrial to put into it, a `FILE` of this version, for its processor (default: this program)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the whole digest")
+	cmd.Flags().StringVar(&program, "program", "", "`FILE` with the meshtrial binary of the same version to include (default: this one); determines the image's architecture")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with the full digest")
 	return cmd
 }
 
@@ -70,11 +71,11 @@ func imageProgram(path string) (string, error) {
 	}
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
-		return "", errs.Usage("--program %s is no meshtrial: %v", path, err)
+		return "", errs.Usage("--program %s is not a meshtrial binary: %v", path, err)
 	}
 	if got, want := app.VersionOf(info), app.Version(); info.Path != mainPackage || got != want {
-		return "", errs.WithHint(errs.Usage("--program %s is %s %s, and this is meshtrial %s", path, info.Path, got, want),
-			"GOARCH=arm64 make build BIN=bin/arm64/meshtrial makes it of the same source")
+		return "", errs.WithHint(errs.Usage("--program %s is %s %s, but this is meshtrial %s", path, info.Path, got, want),
+			"to build it from the same source: GOARCH=arm64 make build BIN=bin/arm64/meshtrial")
 	}
 	return path, nil
 }

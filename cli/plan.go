@@ -184,7 +184,7 @@ func deploys(p *study.Plan, cells []plannedCell) (text, time string) {
 		} else { // each trial starts with a fresh istiod
 			text += fmt.Sprintf("; istiod restarts before each trial, %s per block", words.Plural(p.Estimate().Trials, "time"))
 		}
-		return text, "without making the simulated pods"
+		return text, "without creating the simulated pods"
 	case resilience.Kind:
 		least, most := math.MaxInt, 0
 		for _, c := range cells {
@@ -366,6 +366,6 @@ func writeTune(w io.Writer, p *study.Plan) {
 	}
 	fmt.Fprintf(w, ": at most %s, each block with the setting in use; then %s compare it with the best\n", words.Plural(p.TuneTrials(), "trial"), words.Plural(t.Confirm, "block"))
 	if len(expected) > 0 {
-		fmt.Fprintf(w, "it begins with what a model expects of %s\n", strings.Join(expected, ", "))
+		fmt.Fprintf(w, "it starts from the predictions of a model for %s\n", strings.Join(expected, ", "))
 	}
 }

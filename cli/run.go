@@ -42,17 +42,17 @@ func newRunCommand(env *Env) *cobra.Command {
 		Use:   "run {STUDY | --resume DIR}",
 		Short: "Run a study and write a report",
 		Long: "Run a study: one that `meshtrial study list` names, or a file.\n\n" +
-			"With --lab local (the default) it runs in the lab on this machine. If none is up, one\n" +
-			"is started, with as many nodes as the study needs or --nodes says, and taken down at\n" +
-			"the end. With --lab cluster it runs in the cluster of a kubeconfig.\n\n" +
-			"Results go to a new directory. Completed trials are always kept; --resume continues\n" +
-			"from them. With --detach the run continues in the cluster by itself: `meshtrial attach`\n" +
+			"With --lab local (the default) it runs in the lab on this machine. If none is running,\n" +
+			"the command starts one with as many nodes as the study or --nodes requires, and stops it\n" +
+			"at the end. With --lab cluster it runs in the cluster of a kubeconfig.\n\n" +
+			"Results go to a new directory. Completed trials are always kept; --resume continues from\n" +
+			"them. With --detach the run continues in the cluster on its own: `meshtrial attach`\n" +
 			"follows it, `meshtrial runs fetch` gets its directory.\n\n" +
-			"A study with a section tune is searched for its best setting (docs/tuning.md): the run\n" +
-			"measures a few cells, chooses the next ones by what it has learned, and compares the\n" +
-			"setting that it recommends with the one in use.\n\n" +
-			"Exit codes: 0 run completed, 3 an assertion failed or a verdict is not the expected\n" +
-			"one, 4 the run has no answer or a verdict is inconclusive.",
+			"A study with a tune section searches for the best setting (docs/tuning.md): the run\n" +
+			"measures a few cells, uses the results to choose the next ones, and compares the setting\n" +
+			"that it recommends with the one in use.\n\n" +
+			"Exit codes: 0 run completed, 3 an assertion failed or a verdict is not the expected one,\n" +
+			"4 no answer, or an inconclusive verdict.",
 		Example: "  meshtrial run quick\n" +
 			"  meshtrial run my-study.yaml --set rate=2000 --set connections=[8,16]\n" +
 			"  meshtrial run --resume runs/quick-...\n" +
@@ -74,11 +74,11 @@ func newRunCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.Lab, "lab", lab.KindLocal, "where to run: local (a lab on this machine) or cluster (a kubeconfig's)")
+	flags.StringVar(&f.Lab, "lab", lab.KindLocal, "where to run: local (a lab on this machine) or cluster (from a kubeconfig)")
 	addSetFlag(cmd, &f.sets)
-	flags.StringVar(&f.Out, "out", "", "run `DIR` to make (default runs/STUDY-TIME)")
+	flags.StringVar(&f.Out, "out", "", "run `DIR` to create (default runs/STUDY-TIME)")
 	flags.StringVar(&f.Resume, "resume", "", "continue the run in this `DIR`")
-	flags.StringArrayVar(&f.Limits, "limit", nil, "judge trials by this bound, `NAME=VALUE` such as unattributed=60%; may be repeated (an unknown name lists them)")
+	flags.StringArrayVar(&f.Limits, "limit", nil, "judge trials by this bound, `NAME=VALUE` such as unattributed=60%; may be repeated (an unknown name prints the list)")
 	flags.BoolVar(&f.json, "json", false, "print the findings as JSON")
 	addMetricsFlag(flags, &f.Metrics, "the run")
 	flags.BoolVar(&f.page, "page", false, "serve a page on this machine that shows the report as it grows; its address goes to standard error")
@@ -88,14 +88,14 @@ func newRunCommand(env *Env) *cobra.Command {
 	addKubeconfigFlags(flags, &f.Kubeconfig, &f.Context, ofLabCluster)
 	addRevisionFlag(flags, &f.Revision)
 	addObserveFlag(flags, &f.Observe)
-	flags.BoolVar(&f.yes, "yes", false, "do not ask before changing objects that are not the run's own (a run in a local lab never asks)")
-	flags.BoolVar(&f.MeshWide, "mesh-wide", false, ofLabCluster+"change what affects the whole mesh even where other people's proxies are connected")
+	flags.BoolVar(&f.yes, "yes", false, "do not ask before changing objects that do not belong to the run (a run in a local lab never asks)")
+	flags.BoolVar(&f.MeshWide, "mesh-wide", false, ofLabCluster+"allow changes that affect the whole mesh even if other users' proxies are connected")
 	flags.DurationVar(&f.Wait, "wait", 0, waitUsage)
-	flags.StringVar(&f.Image, "image", "", ofLabCluster+"image of the roles, which the cluster must be able to pull (lab components images --push)")
+	flags.StringVar(&f.Image, "image", "", ofLabCluster+"the roles' image, which the cluster must be able to pull (lab components images --push)")
 	flags.StringVar(&f.PullSecret, "pull-secret", "", ofLabCluster+"Secret `[NAMESPACE/]NAME` in the cluster for pulling --image (namespace: default)")
-	flags.StringVar(&f.model, "model", "", "of a study with a section tune: a capacity model, a `FILE` that capacity fit wrote; the search begins with what it expects")
+	flags.StringVar(&f.model, "model", "", "for studies with a tune section: start the search from the capacity model in this `FILE` (from capacity fit)")
 	flags.BoolVar(&f.detach, "detach", false, "run in the cluster, and continue there after this command ends")
-	flags.StringVar(&f.results, "results", "", "with --detach: where results go, `pvc:[NAMESPACE/]NAME` (default in a local lab: a folder of the lab)")
+	flags.StringVar(&f.results, "results", "", "with --detach: place for results, `pvc:[NAMESPACE/]NAME` (default in a local lab: a folder of the lab)")
 	return cmd
 }
 
@@ -110,12 +110,12 @@ func addObserveFlag(flags *pflag.FlagSet, to *string) {
 }
 
 // waitUsage is the usage of the flag --wait.
-const waitUsage = "how long to wait for another run that is at work in the cluster"
+const waitUsage = "how long to wait for another active run in the cluster"
 
 // addNodeFlags adds the flags of commands that start a lab of several nodes.
 func addNodeFlags(cmd *cobra.Command, nodes *int, zones *[]string, usual int, what string) {
 	cmd.Flags().IntVar(nodes, "nodes", usual, fmt.Sprintf("%s, at most %d", what, local.MaxNodes))
-	cmd.Flags().StringSliceVar(zones, "zones", nil, "zones of the nodes, `ZONE or REGION/ZONE`, dealt to them in turn (default: each of several nodes its own)")
+	cmd.Flags().StringSliceVar(zones, "zones", nil, "zones of the nodes, `ZONE or REGION/ZONE`, assigned round-robin (default: one zone per node if there are several)")
 }
 
 // runStudy runs the study of the arguments, detached or in this process.
@@ -173,18 +173,18 @@ func (f *runFlags) check(flags *pflag.FlagSet) error {
 		}
 	}
 	if f.Lab == lab.KindCluster || f.detach {
-		if err := refuse(flags, "is for a lab that the run starts on this machine", append(meshFlagNames(mesh.Run), "nodes", "zones", "keep-lab")...); err != nil {
+		if err := refuse(flags, "applies only to a lab that the run starts on this machine", append(meshFlagNames(mesh.Run), "nodes", "zones", "keep-lab")...); err != nil {
 			return err
 		}
 	}
 	if f.detach {
 		if f.results == "" && f.Lab == lab.KindCluster {
-			return errs.WithHint(errs.Usage("--detach needs to know where results go in the cluster"), "--results pvc:NAMESPACE/NAME, a PersistentVolumeClaim")
+			return errs.WithHint(errs.Usage("--detach requires a place for results in the cluster"), "--results pvc:NAMESPACE/NAME, a PersistentVolumeClaim")
 		}
-		return refuse(flags, "is for a run that is not detached: `meshtrial runs fetch RUN --to DIR` makes its directory on this machine, and it resumes by itself", "out", "resume", "metrics", "page")
+		return refuse(flags, "does not apply to a detached run: `meshtrial runs fetch RUN --to DIR` creates its directory on this machine, and it resumes by itself", "out", "resume", "metrics", "page")
 	}
 	if f.Resume != "" {
-		if err := refuse(flags, "is for a new run, not for --resume", "out", "model"); err != nil {
+		if err := refuse(flags, "applies to a new run, not to --resume", "out", "model"); err != nil {
 			return err
 		}
 	}
@@ -243,7 +243,7 @@ func detach(ctx context.Context, env *Env, f runFlags, p *progress) error {
 		return writeJSON(env.Stdout, map[string]any{"schema": 1, "run": begun.Run, "namespace": begun.Namespace})
 	}
 	which := begun.Run + begun.Flags
-	_, err = fmt.Fprintf(env.Stdout, "run %s of %s goes on in the cluster\n  to follow it:           meshtrial attach %s\n  to fetch it at its end: meshtrial runs fetch %s\n",
+	_, err = fmt.Fprintf(env.Stdout, "run %s of %s continues in the cluster\n  to follow it:          meshtrial attach %s\n  to fetch it when done: meshtrial runs fetch %s\n",
 		begun.Run, begun.Study, which, which)
 	return err
 }
@@ -256,7 +256,7 @@ func claimOf(text string) (app.Results, error) {
 		namespace, name = "default", claim
 	}
 	if !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return app.Results{}, errs.WithHint(errs.Usage("--results %s is no place for results", text), "pvc:NAME or pvc:NAMESPACE/NAME, a PersistentVolumeClaim")
+		return app.Results{}, errs.WithHint(errs.Usage("invalid --results %s", text), "name a PersistentVolumeClaim: pvc:NAME or pvc:NAMESPACE/NAME")
 	}
 	return app.Results{Namespace: namespace, Claim: name}, nil
 }

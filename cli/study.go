@@ -94,7 +94,7 @@ func newStudyShowCommand(env *Env) *cobra.Command {
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if source && len(sets) > 0 {
-				return errs.WithHint(errs.Usage("--source prints the file as it is, and --set changes the study that it makes"), "leave one of them out")
+				return errs.WithHint(errs.Usage("--source prints the original file, which --set does not change"), "omit one of them")
 			}
 			s, data, err := loadStudy(cmd.Context(), env, args[0], sets)
 			if err != nil {
@@ -108,7 +108,7 @@ func newStudyShowCommand(env *Env) *cobra.Command {
 		},
 	}
 	addSetFlag(cmd, &sets)
-	cmd.Flags().BoolVar(&source, "source", false, "print the file as it is, as a template for your own")
+	cmd.Flags().BoolVar(&source, "source", false, "print the original file, as a template for your own")
 	return cmd
 }
 
@@ -117,7 +117,7 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "check STUDY...",
-		Short: "Check studies: names of shipped ones, paths of files, or - for standard input",
+		Short: "Check studies: shipped ones by name, files by path, or - for standard input",
 		Example: "  meshtrial study check my-study.yaml\n" +
 			"  meshtrial study check quick --set connections=[8,16]",
 		Args: cobra.MinimumNArgs(1),
@@ -164,7 +164,7 @@ func newStudyCheckCommand(env *Env) *cobra.Command {
 			return nil
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; a faulty study is still an error")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON; an invalid study is still an error")
 	addSetFlag(cmd, &sets)
 	return cmd
 }
@@ -245,7 +245,7 @@ func chooseStudy(ctx context.Context, env *Env, f runFlags, args []string) (*stu
 		// The store rejects a study that differs from the run's.
 		return loadStudyBy(ctx, env, args[0], f.sets, study.ParseAgain)
 	case len(f.sets) > 0:
-		return nil, nil, errs.WithHint(errs.Usage("--set would change the study of the run to resume"), "leave it out, or start a new run")
+		return nil, nil, errs.WithHint(errs.Usage("--set would change the study of the run to resume"), "omit it, or start a new run")
 	}
 	return app.ResumedStudy(f.Resume)
 }

@@ -126,7 +126,7 @@ type Choices map[string]Settings
 func OtherThan(what, has, flag string) error {
 	const anew = "`meshtrial lab down`, and the run starts a lab that has it"
 	if has == "" {
-		return errs.WithHint(errs.Usage("the running lab has no %s, and %s adds none to it", what, flag), anew)
+		return errs.WithHint(errs.Usage("the running lab has no %s, and %s cannot add it", what, flag), anew)
 	}
-	return errs.WithHint(errs.Usage("the running lab has %s %s, not that of %s", what, has, flag), "leave the flag out, to measure the lab's; or "+anew)
+	return errs.WithHint(errs.Usage("the running lab has %s %s, not the one from %s", what, has, flag), "omit the flag to measure the lab's; or "+anew)
 }

@@ -56,7 +56,7 @@ blocks: {min: 2, max: 2, limit: 20m}
 		t.Errorf("lab status: exit code %d\n%s", code, said)
 	}
 	// Whether its trials are valid depends on the machine's other load.
-	if code, said := b.Run(t, "run", "--resume", out); code != 0 && code != 4 || !strings.Contains(said, "it is taken down with this one") {
+	if code, said := b.Run(t, "run", "--resume", out); code != 0 && code != 4 || !strings.Contains(said, "it stops when this run ends") {
 		t.Errorf("the next run: exit code %d\n%s", code, said)
 	}
 	if after, err := local.GetStatus(""); err != nil || after.State != local.StateNone {

@@ -62,26 +62,26 @@ const (
 const ztunnelVariable = "MESHTRIAL_ZTUNNEL"
 
 var kitFlags = []mesh.Flag{
-	{Name: setImages, Commands: mesh.LabUp | mesh.LabImages, Default: built, Usage: "where Istio's images come from: built (here) or official (a registry)"},
+	{Name: setImages, Commands: mesh.LabUp | mesh.LabImages, Default: built, Usage: "where Istio's images come from: built (here) or official (from a registry)"},
 	{Name: setHub, Commands: mesh.LabUp | mesh.LabImages, Usage: "registry and folder of Istio's official images (default " + components.IstioHub + ")"},
 	{Name: setTag, Commands: mesh.LabUp | mesh.LabImages, Usage: "tag of Istio's official images, or `TAG@sha256:PILOT,sha256:PROXYV2` to pin them"},
-	{Name: setEnvoy, Commands: mesh.LabUp | mesh.LabImages, Kind: mesh.List, Usage: "more `versions` of Envoy to make sidecar images of"},
+	{Name: setEnvoy, Commands: mesh.LabUp | mesh.LabImages, Kind: mesh.List, Usage: "additional Envoy `versions` to build sidecar images for"},
 	{Name: setCharts, Commands: mesh.LabUp, Kind: mesh.Repeated, Usage: "setting of Istio's installation, `NAME=VALUE` as in istioctl install --set; may be repeated"},
 	{Name: setAmbient, Commands: mesh.LabUp, Kind: mesh.Switch, Usage: "also install Istio's ambient mode: its node agent, and ztunnel on each node"},
-	{Name: setZtunnel, Commands: mesh.LabUp, Usage: "the `DIR` with the program ztunnel, which an ambient mesh needs (default $" + ztunnelVariable + "); implies --ambient"},
-	{Name: setZtunnel, Commands: mesh.Run, Usage: "the `DIR` with ztunnel if a lab with an ambient mesh must be started (default $" + ztunnelVariable + ")"},
-	{Name: setGatewayAPI, Commands: mesh.LabUp, Kind: mesh.Switch, Usage: "also install the CRDs of the Gateway API, from which Istio's gateways then take routes"},
+	{Name: setZtunnel, Commands: mesh.LabUp, Usage: "`DIR` with the ztunnel binary for an ambient mesh (default $" + ztunnelVariable + "); implies --ambient"},
+	{Name: setZtunnel, Commands: mesh.Run, Usage: "`DIR` with the ztunnel binary, if a lab with an ambient mesh must be started (default $" + ztunnelVariable + ")"},
+	{Name: setGatewayAPI, Commands: mesh.LabUp, Kind: mesh.Switch, Usage: "also install the Gateway API CRDs, from which Istio's gateways then take routes"},
 }
 
 func resolve(c mesh.Command, installed bool, s mesh.Settings) (mesh.Settings, error) {
 	images := cmp.Or(s.Get(setImages), built)
 	switch {
 	case images != built && images != official:
-		return nil, errs.WithHint(errs.Usage("--images must be built or official, not %q", images), "--images official pulls Istio's own, built makes them here")
+		return nil, errs.WithHint(errs.Usage("--images must be built or official, not %q", images), "--images official pulls Istio's own images, built builds them here")
 	case images == built && (s[setHub] != nil || s[setTag] != nil):
-		return nil, errs.WithHint(errs.Usage("--hub and --tag require --images official"), "add --images official, or leave them out")
+		return nil, errs.WithHint(errs.Usage("--hub and --tag require --images official"), "add --images official, or omit them")
 	case images == official && s[setEnvoy] != nil:
-		return nil, errs.WithHint(errs.Usage("--envoy requires --images built"), "leave --envoy or --images official out")
+		return nil, errs.WithHint(errs.Usage("--envoy requires --images built"), "omit --envoy or --images official")
 	case images == official && s[setZtunnel] != nil:
 		return nil, errs.Usage("--ztunnel requires --images built: the official images have a ztunnel of their own")
 	}
@@ -94,7 +94,7 @@ func resolve(c mesh.Command, installed bool, s mesh.Settings) (mesh.Settings, er
 	}
 	for _, of := range []string{setAmbient, setGatewayAPI} {
 		if s[of] != nil && !installed {
-			return nil, errs.WithHint(errs.Usage("--%s is of Istio, but --mesh leaves it out", of), "--mesh istio, or with others istio,linkerd")
+			return nil, errs.WithHint(errs.Usage("--%s requires Istio, but --mesh does not include it", of), "--mesh istio, or with others istio,linkerd")
 		}
 	}
 	if dir := os.Getenv(ztunnelVariable); s[setAmbient] != nil && s[setZtunnel] == nil && images == built && dir != "" {
@@ -159,8 +159,8 @@ func fitsZtunnel(plan *study.Plan, dir string, has map[string]string, image func
 	}
 	if !ambientPlan(plan) {
 		hint := map[study.Kind]string{study.DataPlane: ", or --set sidecars=[none,both,ambient]", resilience.Kind: ", or --set sidecars=[both,ambient]"}
-		return errs.WithHint(errs.Usage("--ztunnel is for cells whose requests ztunnel carries, and the study has none"),
-			"leave it out%s", hint[plan.Study.Kind])
+		return errs.WithHint(errs.Usage("--ztunnel requires cells whose requests pass through ztunnel, and the study has none"),
+			"omit it%s", hint[plan.Study.Kind])
 	}
 	ref, err := image(dir)
 	if err != nil || has == nil || ref == has[factZtunnel] {

@@ -42,8 +42,8 @@ const (
 )
 
 var flags = []mesh.Flag{
-	{Name: setSource, Commands: mesh.LabUp, Adds: true, Usage: "also install Linkerd, from this `DIR` of programs and charts or from this release (default $" + variable + ")"},
-	{Name: setSource, Commands: mesh.Run, Usage: "where Linkerd comes from if a lab with it must be started: a folder or a release (default $" + variable + ")"},
+	{Name: setSource, Commands: mesh.LabUp, Adds: true, Usage: "also install Linkerd, from a `DIR` with its programs and charts, or from a release by name (default $" + variable + ")"},
+	{Name: setSource, Commands: mesh.Run, Usage: "source of Linkerd if a lab with it must be started: a folder or a release (default $" + variable + ")"},
 	{Name: "linkerd-set", As: setCharts, Commands: mesh.LabUp, Kind: mesh.Repeated, Usage: "setting of Linkerd's installation, `NAME=VALUE` as in helm install --set; may be repeated"},
 	{Name: setImages, Commands: mesh.LabUp},
 }
@@ -51,7 +51,7 @@ var flags = []mesh.Flag{
 func resolve(c mesh.Command, installed bool, s mesh.Settings) (mesh.Settings, error) {
 	if !installed {
 		if s[setSource] != nil || s[setCharts] != nil {
-			return nil, errs.WithHint(errs.Usage("--linkerd and --linkerd-set say how to install Linkerd, but --mesh leaves it out"), "--mesh istio,linkerd installs both")
+			return nil, errs.WithHint(errs.Usage("--linkerd and --linkerd-set require Linkerd, but --mesh does not include it"), "--mesh istio,linkerd installs both")
 		}
 		return s, nil
 	}
@@ -63,7 +63,7 @@ func resolve(c mesh.Command, installed bool, s mesh.Settings) (mesh.Settings, er
 		from = edge
 	}
 	if from == "" {
-		return nil, errs.WithHint(errs.Usage("Linkerd is not built here, and nothing says where it comes from"),
+		return nil, errs.WithHint(errs.Usage("Linkerd is not built here, and no source is given"),
 			"--linkerd DIR names a folder with its programs and charts, --linkerd edge a release to pull; %s in the environment does the same", variable)
 	}
 	return s.With(setSource, from), nil
@@ -83,7 +83,7 @@ func fits(_ context.Context, plan *study.Plan, s mesh.Settings, has map[string]s
 	}
 	if !slices.Contains(rights.Meshes(plan), study.MeshLinkerd) {
 		hint := map[study.Kind]string{study.DataPlane: ", or --set mesh=linkerd --set sidecars=[none,both]", resilience.Kind: ", or --set mesh=[none,istio,linkerd]"}
-		return errs.WithHint(errs.Usage("--linkerd is for cells of Linkerd, and the study has none"), "leave it out%s", hint[plan.Study.Kind])
+		return errs.WithHint(errs.Usage("--linkerd requires cells with Linkerd, and the study has none"), "omit it%s", hint[plan.Study.Kind])
 	}
 	same, err := isFrom(has[lab.Status], from)
 	if err != nil || has == nil || same {
