@@ -55,7 +55,7 @@ func (f *Fleet) Spec(read func(path string, limit int64) ([]byte, error)) (xds.S
 		return spec, errs.Usage("--proxies, --gateways and --ztunnels must not be negative, --share must be 0 to 1")
 	}
 	if n := f.Sidecars + f.Gateways + f.Ztunnels; n > maxFleet {
-		return spec, errs.Usage("%d proxies: want at most %d", n, maxFleet)
+		return spec, errs.Usage("%d proxies: at most %d are allowed", n, maxFleet)
 	}
 	var err error
 	if spec.Proxies, err = f.proxies(read); err != nil {
@@ -177,11 +177,11 @@ func (t FleetTimes) Run(ctx context.Context, spec xds.Spec, progress Progress) (
 	good := !slices.ContainsFunc(spec.Proxies, func(p xds.Proxy) bool { return p.Behaviour != "" && p.Behaviour != xds.BehaviourGood })
 	switch {
 	case interrupted && syncedAfter == 0:
-		err = errs.WithCode(errors.New("interrupted before all proxies had their configuration"), errs.CodeInterrupted)
+		err = errs.WithCode(errors.New("interrupted before all proxies were synced"), errs.CodeInterrupted)
 	case interrupted:
 	case syncedAfter == 0:
-		err = errs.WithHint(fmt.Errorf("%d of %d proxies never had their configuration%s", is.Proxies-is.EverSynced, is.Proxies, last),
-			"no more of them got it for %v; --patience waits longer", t.Patience)
+		err = errs.WithHint(fmt.Errorf("%d of %d proxies never synced%s", is.Proxies-is.EverSynced, is.Proxies, last),
+			"no other proxy synced for %v; --patience waits longer", t.Patience)
 	case is.Connected < is.Proxies && good:
 		err = fmt.Errorf("%d of %d proxies had lost their connection at the end%s", is.Proxies-is.Connected, is.Proxies, last)
 	}
@@ -239,7 +239,7 @@ const (
 // RecordProxy connects one simulated proxy and, once it has its configuration, writes the
 // configuration as istiod sent it, compressed with gzip.
 func RecordProxy(ctx context.Context, spec xds.Spec, out io.Writer, progress Progress) (held xds.Holding, err error) {
-	limited, cancel := context.WithTimeoutCause(ctx, recordLimit, fmt.Errorf("it did not have its configuration within %v", recordLimit))
+	limited, cancel := context.WithTimeoutCause(ctx, recordLimit, fmt.Errorf("the proxy did not get its configuration within %v", recordLimit))
 	defer cancel()
 	fleet, err := xds.Start(limited, spec)
 	if err != nil {
@@ -256,7 +256,7 @@ func RecordProxy(ctx context.Context, spec xds.Spec, out io.Writer, progress Pro
 		progress.Say("%d connected, %d synced  %s", s.Connected, s.Synced, s.LastError)
 		if s.Connected == 0 && time.Since(began) > recordPatience {
 			return held, errs.WithHint(fmt.Errorf("nothing at %s served a proxy within %v: %s", strings.Join(spec.Addresses, ", "), recordPatience, cmp.Or(s.LastError, "no answer")),
-				"istiod listens at port 15010 in plain text, at 15012 with TLS (--security)")
+				"istiod listens on port 15010 in plain text, on 15012 with TLS (--security)")
 		}
 		select {
 		case <-time.After(50 * time.Millisecond):

@@ -19,10 +19,9 @@ func newDoctorCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "Check whether this machine is fit to measure, and what is missing",
-		Long: "Inspect the machine, and sample it for a second. Each line is ok, a warning (you can\n" +
-			"measure, but read the results with care) or a failure (`meshtrial lab up` refuses this\n" +
-			"machine), with the command that fixes it. Nothing is changed, apart from kernel modules\n" +
-			"that are loaded because they are tried.\n\n" +
+		Long: "Inspect the machine, and sample it for a second. Each line is ok, a warning (you can measure,\n" +
+			"but read the results with care) or a failure (`meshtrial lab up` refuses this machine), with the\n" +
+			"command that fixes it. The only side effect is that testing kernel modules loads them.\n\n" +
 			"Exit codes: 0 no failure, 1 a failure.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -73,7 +72,7 @@ func printLines(w io.Writer, lines []doctor.Line) error {
 	for _, line := range lines {
 		fmt.Fprintf(&text, "%-8s %-*s  %s\n", line.Status, width, line.Name, line.Detail)
 		if line.Status != doctor.OK && line.Mend != "" {
-			fmt.Fprintf(&text, "%-8s %-*s  mend: %s\n", "", width, "", line.Mend)
+			fmt.Fprintf(&text, "%-8s %-*s  fix: %s\n", "", width, "", line.Mend)
 		}
 	}
 	fmt.Fprintf(&text, "%d ok, %d warnings, %d failures\n", count[doctor.OK], count[doctor.Warning], count[doctor.Failure])

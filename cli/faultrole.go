@@ -15,18 +15,17 @@ func newFaultCommand(env *Env) *cobra.Command {
 	var addresses []string
 	cmd := &cobra.Command{
 		Use:   "fault",
-		Short: "Kill and pause processes, disturb packets of pods on this node, on command",
-		Long: "fault is the role that a study of resilience runs on each node (a DaemonSet)\n" +
-			"if one of its steps needs it. It kills and pauses processes of a\n" +
-			"container, has the kernel kill one for lack of memory, and cuts, loses, delays\n" +
-			"or slows packets between a pod and others, each for a time that its client has\n" +
-			"to extend, and undoes all of it when it ends. It needs the node's PID namespace (hostPID), root, CAP_KILL,\n" +
-			"CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_SYS_PTRACE. Its control server stays on\n" +
-			"loopback, and its callers need a token.",
+		Short: "Inject process and network faults into pods on this node, on command",
+		Long: "fault is the role that a study of resilience runs on each node (a DaemonSet) if one of its steps\n" +
+			"needs it. It kills and pauses processes of a container, makes the kernel OOM-kill one, and\n" +
+			"blocks, drops, delays or rate-limits packets between a pod and others. Each fault lasts only as\n" +
+			"long as its client renews it, and all are reverted at exit. It needs the node's PID namespace\n" +
+			"(hostPID), root, CAP_KILL, CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_SYS_PTRACE. Its control server\n" +
+			"listens on loopback only, and callers need a token.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			if options.Token, options.Log, err = flags.read(cmd.Context(), env, "kill what runs on the node"); err != nil {
+			if options.Token, options.Log, err = flags.read(cmd.Context(), env, "kill processes on the node"); err != nil {
 				return err
 			}
 			for _, text := range addresses {
@@ -45,6 +44,6 @@ func newFaultCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags.add(cmd, &options.Control, node.ControlPort, &options.ProcRoot)
-	cmd.Flags().StringSliceVar(&addresses, "node-address", nil, "the node's own IP `addresses`, which are never disturbed")
+	cmd.Flags().StringSliceVar(&addresses, "node-address", nil, "the node's own IP `addresses`, which faults never affect")
 	return cmd
 }

@@ -41,9 +41,9 @@ func newLoadCommand(env *Env) *cobra.Command {
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case f.control != "" && cmd.Flags().NFlag() > 1:
-				return errs.Usage("--control takes its loads over HTTP and allows no other flags")
+				return errs.Usage("--control receives loads over HTTP and allows no other flags")
 			case f.control != "" && len(args) > 0:
-				return errs.Usage("--control takes the URL over HTTP, not on the command line")
+				return errs.Usage("--control receives the URL over HTTP, not on the command line")
 			case f.control == "" && len(args) != 1:
 				return errs.WithHint(errs.Usage("want one URL, got %d arguments", len(args)), "meshtrial load http://HOST:PORT/")
 			}
@@ -68,7 +68,7 @@ func newLoadCommand(env *Env) *cobra.Command {
 func serveLoadControl(ctx context.Context, env *Env, address string) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
-		return errs.WithHint(fmt.Errorf("load control: %w", err), "--control takes a free HOST:PORT, for instance 127.0.0.1:15980")
+		return errs.WithHint(fmt.Errorf("load control: %w", err), "--control takes a free HOST:PORT, such as 127.0.0.1:15980")
 	}
 	fmt.Fprintf(env.Stderr, "control %s\n", listener.Addr())
 	return control.NewServer(ctx, app.Version()).Serve(listener)
@@ -194,7 +194,7 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 		}
 	}
 	if r.Backlog > 0 {
-		fmt.Fprintf(&b, "  when the schedule ended: %d answered, %d due and not answered\n", r.Answered, r.Backlog)
+		fmt.Fprintf(&b, "  at the end of the schedule: %d answered, %d due but unanswered\n", r.Answered, r.Backlog)
 	}
 	fmt.Fprintf(&b, "achieved  %.6g rps, at most %d in flight, %d bytes sent, %d read\n", r.AchievedRPS, r.MaxInFlight, r.BytesSent, r.BytesRead)
 	if !r.Rate.IsMax() {
@@ -205,7 +205,7 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 		fmt.Fprintf(&b, "schedule  %s\n", scheduleText(s))
 	}
 	if r.Autocorrelation != nil {
-		fmt.Fprintf(&b, "neighbours' latencies correlate by %.2f: as much as %.0f independent requests\n", *r.Autocorrelation, r.EffectiveRequests)
+		fmt.Fprintf(&b, "latencies of consecutive requests correlate by %.2f: equivalent to %.0f independent requests\n", *r.Autocorrelation, r.EffectiveRequests)
 	}
 	fmt.Fprintf(&b, "own CPU   %.3g s user, %.3g s system", r.CPU.User, r.CPU.System)
 	if r.Answered > 0 {
@@ -226,11 +226,11 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 
 // scheduleText describes how far a generator's own actions were from the requested arrivals.
 func scheduleText(s *record.Schedule) string {
-	text := fmt.Sprintf("%d gaps, off by %.1f%% of the gap asked for", s.Gaps, s.Distance*100)
+	text := fmt.Sprintf("%d gaps, off by %.1f%% of the requested gap", s.Gaps, s.Distance*100)
 	if s.PValue != nil {
 		text = fmt.Sprintf("%d gaps, %.3f from exponential ones (p %.2g)", s.Gaps, s.Distance, *s.PValue)
 	}
-	text += fmt.Sprintf("; %.2f%% of the rate asked for", s.AchievedRatio*100)
+	text += fmt.Sprintf("; %.2f%% of the requested rate", s.AchievedRatio*100)
 	if s.AchievedError > 0 {
 		text += fmt.Sprintf(" (±%.2f%% by chance)", s.AchievedError*100)
 	}

@@ -33,7 +33,7 @@ func (f *nodeRoleFlags) add(cmd *cobra.Command, control *string, port int, procR
 // the error message.
 func (f *nodeRoleFlags) read(ctx context.Context, env *Env, could string) (token string, log *slog.Logger, err error) {
 	if f.tokenFile == "" {
-		return "", nil, errs.Usage("--control-token-file is missing: whoever reached this process could %s", could)
+		return "", nil, errs.Usage("--control-token-file is missing: without it, anyone who reaches this process could %s", could)
 	}
 	if token, err = readToken(ctx, f.tokenFile); err != nil {
 		return "", nil, err
@@ -53,7 +53,7 @@ type roleServer interface {
 
 // addAlone adds the flag for roles that end when their runner is gone.
 func addAlone(flags *pflag.FlagSet, alone *time.Duration) {
-	flags.DurationVar(alone, "alone", 0, "undo everything and end after hearing from nobody for this `duration` (default never)")
+	flags.DurationVar(alone, "alone", 0, "revert everything and exit after this `duration` without contact (default never)")
 }
 
 // serveRole prints the address of a role and serves until ctx ends, or until alive has heard

@@ -18,11 +18,11 @@ func newObserveCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "observe",
 		Short: "Serve resource use of containers and the machine: CPU, memory, pressure",
-		Long: "observe is the role that runs on each node (a DaemonSet) and reads cgroups and\n" +
-			"/proc at the instants it is asked for. It needs the node's PID namespace\n" +
-			"(hostPID), the node's /sys/fs/cgroup mounted read-only, and to read the memory\n" +
-			"of other users' processes, root with CAP_SYS_PTRACE; it needs nothing else.\n" +
-			"Its control server has no access control, so it listens on loopback only.",
+		Long: "observe is the role that runs on each node (a DaemonSet) and reads cgroups and /proc at\n" +
+			"the requested instants. It needs the node's PID namespace (hostPID) and the node's\n" +
+			"/sys/fs/cgroup mounted read-only. To read the memory of other users' processes it also\n" +
+			"needs root with CAP_SYS_PTRACE, and nothing else. Its control server has no access\n" +
+			"control, so it listens on loopback only.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if verbose {

@@ -81,7 +81,7 @@ func TestDoctorLinesArePrinted(t *testing.T) {
 		{Name: "disk", Status: doctor.Warning, Detail: "small", Mend: "clean up"}}
 	var out bytes.Buffer
 	must.OK(t, printLines(&out, lines))
-	want := "ok       cores  8\nok       root   user 0\nwarning  disk   small\n                mend: clean up\n2 ok, 1 warnings, 0 failures\n"
+	want := "ok       cores  8\nok       root   user 0\nwarning  disk   small\n                fix: clean up\n2 ok, 1 warnings, 0 failures\n"
 	if out.String() != want {
 		t.Errorf("%q", out.String())
 	}

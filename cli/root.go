@@ -82,9 +82,9 @@ func newRootCommand(env *Env) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "meshtrial",
 		Short: "A performance lab for service meshes",
-		Long: "meshtrial starts a real Kubernetes with a real Istio on this machine, measures what\n" +
-			"the mesh costs, what limits it and what happens when things break, and says how far\n" +
-			"the answer can be trusted.\n\n" +
+		Long: "meshtrial starts a real Kubernetes cluster with a real Istio on this machine, measures\n" +
+			"what the mesh costs, what limits it and what happens when things break, and shows how\n" +
+			"far the answers can be trusted.\n\n" +
 			"Exit codes of every command: 0 success, 1 failure, 2 wrong usage or input, 3 a check\n" +
 			"failed (an assertion, an expected verdict, a margin, an alert), 4 not valid or\n" +
 			"inconclusive, 130 interrupted.",

@@ -38,12 +38,12 @@ func newWorkerCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "worker",
 		Short: "Serve the workload under test: any node of a service graph",
-		Long: "worker answers requests over HTTP/1.1, HTTP/2, gRPC, TCP and HTTPS: with a set\n" +
-			"size after a set service time, calling other workers first, a bounded number at\n" +
-			"once, failing as it is told. It counts what it served. It serves until it is\n" +
-			"interrupted, then finishes what is under way, unless it is told not to.\n\n" +
-			"Its behaviour is one document, given at the start (--config) or changed at run\n" +
-			"time over its control server. That has no access control and stays on a loopback\n" +
+		Long: "worker answers requests over HTTP/1.1, HTTP/2, gRPC, TCP and HTTPS with a configured\n" +
+			"size and service time, after calling other workers, with limited concurrency, and\n" +
+			"failing as configured. It counts what it served. It serves until interrupted, then\n" +
+			"finishes pending requests unless configured otherwise.\n\n" +
+			"Its behaviour is one document, given at the start (--config) or changed at run time over\n" +
+			"its control server. The control server has no access control and stays on a loopback\n" +
 			"address, unless a token is given.",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -74,10 +74,10 @@ func (f *workerFlags) add(cmd *cobra.Command) {
 		}
 		address(f.listen[e.Listener], e.Flag, preset, usage)
 	}
-	flags.StringVar(&f.configFile, "config", "", "`FILE` with the whole behaviour, a document as GET /v1/config answers it; or the document itself, which begins with { (default: echo requests)")
-	flags.StringVar(&f.tokenFile, "control-token-file", "", "`FILE` with a token that callers of the control server must send; it may then listen for others")
-	flags.IntVar(&f.options.MaxConnections, "max-connections", 10_000, "connections to keep; further ones are closed")
-	flags.DurationVar(&f.options.DrainTimeout, "drain-timeout", 10*time.Second, "how long requests under way may take after an interrupt")
+	flags.StringVar(&f.configFile, "config", "", "`FILE` with the complete behaviour, in the format of GET /v1/config, or the JSON document itself (default: echo requests)")
+	flags.StringVar(&f.tokenFile, "control-token-file", "", "`FILE` with a token that callers of the control server must send; it may then listen on any address")
+	flags.IntVar(&f.options.MaxConnections, "max-connections", 10_000, "maximum number of connections; further ones are closed")
+	flags.DurationVar(&f.options.DrainTimeout, "drain-timeout", 10*time.Second, "time limit for pending requests after an interrupt")
 	flags.BoolVar(&f.logRequests, "log-requests", false, "print a JSON line for every request that has an x-request-id")
 	flags.BoolVar(&f.json, "json", false, "print the addresses when ready and the counters at the end as JSON lines")
 	flags.BoolVar(&f.verbose, "verbose", false, "log what happens to standard error")
@@ -110,7 +110,7 @@ func (f *workerFlags) read(ctx context.Context, env *Env) (worker.Options, error
 	o.Crash = func() { os.Exit(crashCode) }
 	if f.logRequests {
 		if f.json {
-			return o, errs.Usage("--log-requests and --json both write to standard output: give one of them")
+			return o, errs.Usage("--log-requests and --json both write to standard output: use one of them")
 		}
 		o.RequestLog = env.Stdout
 	}

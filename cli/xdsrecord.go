@@ -21,10 +21,10 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "record",
-		Short: "Record what an istiod sends one proxy",
+		Short: "Record what istiod sends one proxy",
 		Long: "Connect one simulated sidecar (or a gateway with --gateways 1, a ztunnel with --ztunnels 1),\n" +
-			"wait until it has its configuration, and write that to a file as istiod sent it. `meshtrial\n" +
-			"scope` says which objects brought it (for a ztunnel, only how much of each type).",
+			"wait until it has its configuration, and write it to a file as istiod sent it. `meshtrial\n" +
+			"scope` shows which objects caused it (for a ztunnel, only the amount of each type).",
 		Example: "  meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz\n" +
 			"  meshtrial xds record --address 10.96.0.20:15010 --out - | meshtrial scope --dump -",
 		Args: noArguments,
@@ -37,7 +37,7 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 				return err
 			}
 			if len(spec.Proxies) != 1 {
-				return errs.Usage("%d proxies: a recording is of one", len(spec.Proxies))
+				return errs.Usage("%d proxies: a recording is of a single proxy", len(spec.Proxies))
 			}
 			if out == "" {
 				return errs.WithHint(errs.Usage("no --out"), "name a file: --out shop%s, or - for standard output", confile.Extension)
@@ -46,7 +46,7 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 		},
 	}
 	f.register(cmd.Flags())
-	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write, packed with gzip; - for standard output")
+	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write, gzip-compressed; - for standard output")
 	return cmd
 }
 
