@@ -335,7 +335,7 @@ func (r *meshRead) countAgain(ctx context.Context) error {
 		rates := map[string]float64{}
 		for cluster, n := range now.calls {
 			if n < had.calls[cluster] { // an endpoint took its count with it, or the proxy restarted
-				r.unknown(assess.NotRead.Of(fmt.Sprintf("requests of the proxy of pod %s: its counters fell", pod)))
+				r.unknown(assess.NotRead.Of(fmt.Sprintf("requests of the proxy of pod %s: its counters decreased", pod)))
 				return
 			}
 			rates[cluster] = float64(n-had.calls[cluster]) / seconds
@@ -412,7 +412,7 @@ func (r *meshRead) advised(ctx context.Context, seen IstiodSeen) error {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
 		case err != nil:
-			e.Notes = append(e.Notes, "which Sidecars apply to the proxies that were read is unknown: "+err.Error())
+			e.Notes = append(e.Notes, "it is unknown which Sidecars apply to the proxies that were read: "+err.Error())
 		default:
 			e.Facts[advice.ScopedShare] = share
 		}

@@ -36,7 +36,7 @@ func meshConfigMap(ctx context.Context, kube kubernetes.Interface, revision stri
 	if err == nil || errs.Code(err) == errs.CodeUsage || ctx.Err() != nil {
 		return name, "", err
 	}
-	return name, fmt.Sprintf("Which istiods there are is not known (%v): ConfigMap %s is taken for the mesh's.", err, name), nil
+	return name, fmt.Sprintf("The istiods could not be listed (%v): using ConfigMap %s as the mesh's.", err, name), nil
 }
 
 // ReadInventory lists what is in a running mesh. What may not be listed is a
@@ -55,12 +55,12 @@ func ReadInventory(ctx context.Context, kube kubernetes.Interface, revision stri
 		body, err := kube.CoreV1().RESTClient().Get().AbsPath(path).Stream(ctx)
 		switch {
 		case apierrors.IsNotFound(err) && kind == "ConfigMap":
-			notes = append(notes, fmt.Sprintf("%s is not there: the root namespace, the outbound policy and the hosts of extension providers are taken for Istio's defaults. If the mesh has it elsewhere, add it with --inventory (kubectl get configmap NAME -n NAMESPACE -o json).", path))
+			notes = append(notes, fmt.Sprintf("%s does not exist: assuming Istio's defaults for the root namespace, the outbound policy and the hosts of extension providers. If the mesh has it elsewhere, add it with --inventory (kubectl get configmap NAME -n NAMESPACE -o json).", path))
 			continue
 		case apierrors.IsNotFound(err):
 			err = inv.Read(strings.NewReader(`{"items":[]}`), kind) // there is no such kind of object, or no such map
 		case apierrors.IsForbidden(err):
-			notes = append(notes, fmt.Sprintf("%s could not be read (%v): less is known, and so less is narrowed.", path, err))
+			notes = append(notes, fmt.Sprintf("%s could not be read (%v), so fewer workloads are narrowed.", path, err))
 			continue
 		case err == nil:
 			err = inv.Read(body, kind)

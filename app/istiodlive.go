@@ -29,7 +29,7 @@ func (i *Istiods) Settings(ctx context.Context, e *advice.Evidence) (version str
 		return "", err
 	}
 	if usual, _ := Istio().ControlPlane(); i.Namespace != usual {
-		e.Notes = append(e.Notes, fmt.Sprintf("settings are read of an istiod in namespace %s alone, not of one in %s", usual, i.Namespace))
+		e.Notes = append(e.Notes, fmt.Sprintf("settings can be read only from an istiod in namespace %s, not in %s", usual, i.Namespace))
 		return "", nil
 	}
 	plane, err := Istio().Control(ctx, i.config, i.Revision, nil)
@@ -110,7 +110,7 @@ func (i *Istiods) WatchLocks(ctx context.Context) func(context.Context, *advice.
 			}
 		}
 		if err != nil {
-			e.Notes = append(e.Notes, "mutex profiles could not be taken: "+err.Error())
+			e.Notes = append(e.Notes, "mutex profiles could not be recorded: "+err.Error())
 			return
 		}
 		e.Facts[advice.LocksWaiting] = waited / time.Since(began).Seconds()

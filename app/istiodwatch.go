@@ -97,7 +97,7 @@ func (w IstiodWatch) scrape(ctx context.Context, s *signals.Scraper) (first, las
 	case ctx.Err() != nil:
 		return first, last, problems, context.Cause(ctx)
 	case err == nil && !last.After(first):
-		err = errs.WithHint(fmt.Errorf("nothing was read twice in %s", w.Duration), "give --duration more time")
+		err = errs.WithHint(fmt.Errorf("istiod could not be read twice within %s", w.Duration), "increase --duration")
 	}
 	return first, last, problems, err
 }

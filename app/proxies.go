@@ -75,7 +75,7 @@ func (r Proxies) Read(ctx context.Context, kube kubernetes.Interface, o scope.Op
 		pods = r.Choose(pods)
 	}
 	if len(pods) == 0 {
-		return nil, errs.WithHint(fmt.Errorf("no running pod with a sidecar"), "look with: kubectl get pods --all-namespaces")
+		return nil, errs.WithHint(fmt.Errorf("no running pod with a sidecar"), "to check: kubectl get pods --all-namespaces")
 	}
 	if r.Most > 0 && len(pods) > r.Most {
 		notes = append(notes, fmt.Sprintf("%d of %d proxies were read; --proxies 0 reads all", r.Most, len(pods)))
@@ -142,7 +142,7 @@ func labFilters(ctx context.Context, kube kubernetes.Interface) (scope.Filters, 
 			return filters, ""
 		}
 	}
-	return nil, fmt.Sprintf("EnvoyFilters could not be listed, so that what they add is unattributed: %v", err)
+	return nil, fmt.Sprintf("EnvoyFilters could not be listed, so what they add is unattributed: %v", err)
 }
 
 // hasProxy also finds sidecars that run as init containers.

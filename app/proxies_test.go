@@ -92,7 +92,7 @@ func TestMeshConfigMap(t *testing.T) {
 		t.Errorf("several: %v", err)
 	}
 	for revision, want := range map[string]string{"": "istio", "default": "istio", "canary": "istio-canary"} {
-		if name, note, err := meshConfigMap(t.Context(), fakecluster.New(), revision); name != want || !strings.Contains(note, "ConfigMap "+want+" is taken") || err != nil {
+		if name, note, err := meshConfigMap(t.Context(), fakecluster.New(), revision); name != want || !strings.Contains(note, "using ConfigMap "+want) || err != nil {
 			t.Errorf("none, asked for %q: %s, %s, %v", revision, name, note, err)
 		}
 	}

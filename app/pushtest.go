@@ -120,7 +120,7 @@ func (t *pushTest) measure(ctx context.Context) (report PushTestReport, err erro
 	left := t.clean(ctx)
 	switch {
 	case ctx.Err() != nil && left == nil:
-		return report, errs.WithCode(errors.New("interrupted; everything the test created is deleted"), errs.CodeInterrupted)
+		return report, errs.WithCode(errors.New("interrupted; everything the test created was deleted"), errs.CodeInterrupted)
 	case err != nil:
 		return report, errors.Join(err, left)
 	}
@@ -168,7 +168,7 @@ func gatewayOf(text string) (string, error) {
 		text = "http://" + text
 	}
 	if u, err := url.Parse(text); err != nil || u.Host == "" {
-		return "", errs.WithHint(errs.Usage("--gateway %s is neither a name nor a URL", text), "as in --gateway ingressgateway or --gateway http://10.0.0.1:80")
+		return "", errs.WithHint(errs.Usage("--gateway %s is neither a name nor a URL", text), "for example --gateway ingressgateway or --gateway http://10.0.0.1:80")
 	}
 	return text, nil
 }
@@ -245,7 +245,7 @@ func (t *pushTest) clean(ctx context.Context) error {
 	ctx, cancel := ending.Within(ctx, pushTestLimit)
 	defer cancel()
 	if err := t.applier.DeleteObjects(ctx, t.created); err != nil {
-		return errs.WithHint(fmt.Errorf("some of what the test created is left: %w", err), "%s", t.remedy())
+		return errs.WithHint(fmt.Errorf("some resources of the test were not deleted: %w", err), "%s", t.remedy())
 	}
 	return nil
 }

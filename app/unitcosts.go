@@ -66,8 +66,8 @@ func UnitCosts(ctx context.Context, dir string, warn func(string)) ([]byte, erro
 }
 
 func noSizing(run string) error {
-	return errs.WithHint(errs.Usage("run %s does not tell what ways of carrying requests take", run),
-		"it takes several rates, sidecars or ambient, and a section sizing: `meshtrial run sidecars-or-ambient`")
+	return errs.WithHint(errs.Usage("run %s does not measure the costs of data-plane modes", run),
+		"it must have several rates, sidecars or ambient, and a sizing section: `meshtrial run sidecars-or-ambient`")
 }
 
 // thinned is a run without evidence of validity and what is not CPU and memory.
@@ -97,7 +97,7 @@ func readUnitCosts(packed []byte) (record.Run, error) {
 		err = json.Unmarshal(data, &c)
 	}
 	if err == nil && c.Schema != unitCostsSchema {
-		err = fmt.Errorf("schema %d, and this version reads %d", c.Schema, unitCostsSchema)
+		err = fmt.Errorf("schema %d, but this version reads %d", c.Schema, unitCostsSchema)
 	}
 	if err != nil {
 		return record.Run{}, fmt.Errorf("unit costs: %w", err)
@@ -132,7 +132,7 @@ func measured(ctx context.Context, path string, warn func(string)) (record.Run, 
 		return LoadRun(ctx, path, warn)
 	}
 	if info.Size() > maxUnitCosts {
-		return record.Run{}, errs.Usage("%s is too long for a file of unit costs", path)
+		return record.Run{}, errs.Usage("%s is too large for a unit-costs file", path)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -140,7 +140,7 @@ func measured(ctx context.Context, path string, warn func(string)) (record.Run, 
 	}
 	run, err := readUnitCosts(data)
 	if err != nil {
-		err = errs.WithHint(errs.WithCode(fmt.Errorf("%s: %w", path, err), errs.CodeUsage), "--with takes the directory of a run, or a file that `meshtrial assess unit-costs` wrote")
+		err = errs.WithHint(errs.WithCode(fmt.Errorf("%s: %w", path, err), errs.CodeUsage), "--with takes a run directory, or a file written by `meshtrial assess unit-costs`")
 	}
 	return run, err
 }

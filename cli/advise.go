@@ -37,12 +37,12 @@ func newAdviseCommand(env *Env) *cobra.Command {
 	var f adviseFlags
 	cmd := &cobra.Command{
 		Use:   "advise [RUN]",
-		Short: "Say what limits a mesh and what to try, from a run or a running istiod",
-		Long: "Judge rules by what was measured: in the run in directory RUN, cell by cell, or in a\n" +
-			"running istiod, watched for --duration. Each rule holds, is ruled out, or lacks evidence\n" +
-			"and says what to measure. Advice comes with its evidence, the manifest to apply, what to\n" +
-			"expect, and how to go back. Nothing is applied.\n\n" +
-			"Exit codes: 0 the rules were judged, whatever they say; 4 nothing could be decided.",
+		Short: "Diagnose what limits a mesh and suggest changes, from a run or a running istiod",
+		Long: "Evaluate rules against measurements: from run directory RUN, cell by cell, or from a running\n" +
+			"istiod, watched for --duration. Each rule holds, is ruled out, or lacks evidence and says what\n" +
+			"to measure. Advice comes with its evidence, the manifest to apply, what to expect, and how to\n" +
+			"revert it. Nothing is applied.\n\n" +
+			"Exit codes: 0 the rules were evaluated, whatever they say; 4 no rule could be decided.",
 		Example: "  meshtrial advise runs/control-plane-levers-...\n" +
 			"  meshtrial advise --duration 5m\n" +
 			"  meshtrial advise --lab cluster --revision canary --istiod image",
@@ -60,10 +60,10 @@ func newAdviseCommand(env *Env) *cobra.Command {
 	flags := cmd.Flags()
 	f.istiodFlags.register(flags)
 	flags.DurationVar(&f.duration, "duration", time.Minute, "how long to watch a running istiod")
-	flags.DurationVar(&f.interval, "interval", time.Second, "time between two readings of a running istiod")
+	flags.DurationVar(&f.interval, "interval", time.Second, "time between readings of a running istiod")
 	flags.StringVar(&f.istiod, "istiod", "",
-		istiodUsage+" (default: that of the local lab, if it is of the same version)")
-	flags.StringArrayVar(&f.cells, "cell", nil, "with a RUN: only the cells with `FACTOR=LEVEL`; may be repeated")
+		istiodUsage+" (default: the local lab's, if it is the same version)")
+	flags.StringArrayVar(&f.cells, "cell", nil, "with RUN: only cells with this `FACTOR=LEVEL`; may be repeated")
 	flags.BoolVar(&f.all, "all", false, "also show the rules that are ruled out")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
@@ -75,13 +75,13 @@ var ofRunning = []string{"lab", "kubeconfig", "context", "istio-namespace", "rev
 func (f *adviseFlags) check(changed func(string) bool, args []string) error {
 	if len(args) == 1 {
 		if i := slices.IndexFunc(ofRunning, changed); i >= 0 {
-			return errs.Usage("--%s is for a running istiod: leave it out with a run", ofRunning[i])
+			return errs.Usage("--%s applies only to a running istiod, not to a run", ofRunning[i])
 		}
 	} else if len(f.cells) > 0 {
-		return errs.Usage("--cell is for a run: name its directory")
+		return errs.Usage("--cell requires a run directory")
 	}
 	if f.interval < 100*time.Millisecond || f.duration < 2*f.interval || f.duration > 24*time.Hour {
-		return errs.Usage("--duration %s with --interval %s: the interval must be at least 100ms, the duration two intervals to 24h", f.duration, f.interval)
+		return errs.Usage("--duration %s with --interval %s: the interval must be at least 100ms, and the duration between two intervals and 24h", f.duration, f.interval)
 	}
 	return f.Check()
 }

@@ -26,7 +26,7 @@ const (
 
 const (
 	// istiodUsage is the usage of the flag --istiod.
-	istiodUsage = "the program that says which settings istiod has: a `FILE` (pilot-discovery); oci://IMAGE, to take it out of an image in its registry; or the word image, for the image of the istiod in question"
+	istiodUsage = "istiod binary to query for its settings: a `FILE` (pilot-discovery), oci://IMAGE to extract it from an image in a registry, or \"image\" for the image of the istiod being examined"
 	// ofImage stands for the image of the istiod in question. imageScheme is the prefix of any
 	// other image.
 	ofImage     = "image"
@@ -44,7 +44,7 @@ func askIstiod(ctx context.Context, named, version, image string) (*variables.Kn
 		if err != nil || version == "" || known.Version == version {
 			return known, "", err
 		}
-		return known, fmt.Sprintf("istiod %s was asked for its settings, but istiod %s was measured", known.Version,
+		return known, fmt.Sprintf("the settings are those of istiod %s, but istiod %s was measured", known.Version,
 			version), nil
 	}
 	if version == "" {
@@ -55,7 +55,7 @@ func askIstiod(ctx context.Context, named, version, image string) (*variables.Kn
 		return nil, "", err
 	}
 	if path == "" || cached != version {
-		return nil, fmt.Sprintf("the settings of istiod %s are not known: take its program out of its image with --istiod image, or name it with --istiod FILE", version), nil
+		return nil, fmt.Sprintf("the settings of istiod %s are unknown: --istiod image extracts its binary from its image, --istiod FILE names a local one", version), nil
 	}
 	known, err := variables.Ask(ctx, path)
 	return known, "", err
@@ -69,8 +69,8 @@ func askNamed(ctx context.Context, named, image string) (known *variables.Known,
 	case !isImage && named != ofImage:
 		return variables.Ask(ctx, named)
 	case !isImage && (image == "" || image == study.LevelDefault):
-		return nil, errs.WithHint(errs.Usage("the image of the istiod in question is unknown"),
-			"name it: --istiod oci://docker.io/istio/pilot:VERSION; a file that is called image is ./image")
+		return nil, errs.WithHint(errs.Usage("the image of the istiod being examined is unknown"),
+			"name it: --istiod oci://docker.io/istio/pilot:VERSION; for a file called image, write ./image")
 	case !isImage:
 		ref = image
 	}
@@ -81,7 +81,7 @@ func askNamed(ctx context.Context, named, image string) (known *variables.Known,
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	program, of, err := imagefile.Take(ctx, ref, inImage, dir)
 	if err != nil {
-		return nil, errs.WithHint(err, "a program that is on this machine can be named as a file: --istiod FILE")
+		return nil, errs.WithHint(err, "to use a binary on this machine: --istiod FILE")
 	}
 	if known, err = variables.Ask(ctx, program); err == nil {
 		known.Source = of

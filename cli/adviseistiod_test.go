@@ -54,7 +54,7 @@ func TestAskImage(t *testing.T) {
 	for _, c := range []struct{ named, image, version, note string }{
 		{"oci://" + ref, "", "", ""},
 		{"image", ref, "9.9", ""},
-		{"image", ref, "9.8", "istiod 9.9 was asked for its settings, but istiod 9.8 was measured"},
+		{"image", ref, "9.8", "the settings are those of istiod 9.9, but istiod 9.8 was measured"},
 	} {
 		known, note, err := askIstiod(t.Context(), c.named, c.version, c.image)
 		if err != nil || known.Version != "9.9" || !strings.Contains(known.Source, "/istio/pilot@sha256:") ||

@@ -80,7 +80,7 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *app.Istiods, 
 		return context.Cause(ctx)
 	}
 	if err != nil {
-		e.Notes = append(e.Notes, "what proxies hold could not be read: "+err.Error())
+		e.Notes = append(e.Notes, "the proxies' configuration could not be read: "+err.Error())
 		return nil
 	}
 	e.Notes = append(e.Notes, notes...)
@@ -90,7 +90,7 @@ func (f *adviseFlags) proxies(ctx context.Context, env *Env, from *app.Istiods, 
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case err != nil:
-		e.Notes = append(e.Notes, "which Sidecars apply to the proxies that were read is unknown: "+err.Error())
+		e.Notes = append(e.Notes, "it is unknown which Sidecars apply to the proxies that were read: "+err.Error())
 	case len(asked) > 0:
 		e.Facts[advice.ScopedShare] = share
 	}

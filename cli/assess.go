@@ -38,18 +38,19 @@ func newAssessCommand(env *Env) *cobra.Command {
 	var f assessFlags
 	cmd := &cobra.Command{
 		Use:   "assess [--from FILE...]",
-		Short: "Say what a running mesh costs, what limits it, and what would change it",
-		Long: "Read a running mesh for --duration, without a write: its proxies and what they use, the\n" +
-			"requests that pass them, istiod's signals, the bytes of configuration by owner. Say what\n" +
-			"limits it, what Sidecars would save, and what is unknown; and write a study for what only a\n" +
-			"measurement settles. The assessment is a directory: report.html, assessment.json,\n" +
+		Short: "Report what a running mesh costs, what limits it, and what would change that",
+		Long: "Read a running mesh for --duration, without writing to it: its proxies and their resource use,\n" +
+			"their requests, istiod's signals, and the bytes of configuration by owner. Report what limits\n" +
+			"the mesh, what Sidecars would save, and what is unknown; and write studies for what only a\n" +
+			"measurement can settle. The assessment is a directory: report.html, assessment.json,\n" +
 			"sidecars.yaml (not applied) and studies.\n\n" +
-			"--from reads files instead, by what they hold: metrics pages of istiod, config dumps, lists of\n" +
-			"kubectl get -o json, Kiali graphs, and archives of these. A running mesh tells more.\n\n" +
-			"--with takes runs of the study sidecars-or-ambient, and says which way of carrying requests\n" +
-			"takes less for this mesh; --model takes what `meshtrial capacity fit` wrote, and says how far\n" +
-			"istiod is from its limits.\n\n" +
-			"Exit codes: 0 the mesh was assessed, whatever was found; 4 nothing but its pods could be read.",
+			"--from reads files instead, and recognizes them by their contents: metrics pages of istiod,\n" +
+			"config dumps, lists from kubectl get -o json, Kiali graphs, and archives of these. A running\n" +
+			"mesh provides more.\n\n" +
+			"--with takes runs of the study sidecars-or-ambient, and shows which data-plane mode costs this\n" +
+			"mesh less; --model takes a model from `meshtrial capacity fit`, and shows how far istiod is\n" +
+			"from its limits.\n\n" +
+			"Exit codes: 0 the mesh was assessed, whatever was found; 4 only its pods could be read.",
 		Example: "  meshtrial assess\n" +
 			"  meshtrial assess --lab cluster --duration 10m --core-month 30 --gb-month 4\n" +
 			"  meshtrial assess --lab cluster --with runs/sidecars-or-ambient-... --model model.json",
@@ -68,18 +69,18 @@ func newAssessCommand(env *Env) *cobra.Command {
 	flags := cmd.Flags()
 	f.istiodFlags.register(flags)
 	flags.DurationVar(&f.duration, "duration", 2*time.Minute, "how long to watch the mesh")
-	flags.DurationVar(&f.interval, "interval", 5*time.Second, "time between two readings of istiod")
-	flags.StringVar(&f.istiod, "istiod", "", istiodUsage+" (default: that of the local lab, if it is of the same version)")
+	flags.DurationVar(&f.interval, "interval", 5*time.Second, "time between readings of istiod")
+	flags.StringVar(&f.istiod, "istiod", "", istiodUsage+" (default: the local lab's, if it is the same version)")
 	flags.IntVar(&f.proxies, "proxies", 50, "read the configuration and counters of at most this many sidecars, 0 for all")
 	flags.StringVar(&f.out, "out", "", "`DIR` for the assessment (default: assessments/TIME)")
-	flags.StringVar(&f.format, "format", "text", strings.Join(report.AssessmentFormats, ", ")+", json: what goes to standard output")
-	flags.StringVar(&f.model, "model", "", "capacity model of istiod, a `FILE` that capacity fit wrote")
-	flags.StringArrayVar(&f.with, "with", nil, "`RUN` that measured ways of carrying requests, or a file that unit-costs wrote; may be repeated")
+	flags.StringVar(&f.format, "format", "text", strings.Join(report.AssessmentFormats, ", ")+" or json: format of standard output")
+	flags.StringVar(&f.model, "model", "", "`FILE` with a capacity model of istiod, as written by capacity fit")
+	flags.StringArrayVar(&f.with, "with", nil, "`RUN` that compared data-plane modes, or a file written by unit-costs; may be repeated")
 	flags.StringArrayVar(&f.from, "from", nil, "read this `FILE` instead of a running mesh; more may follow")
-	flags.DurationVar(&f.apart, "apart", 0, "with --from: the time between two metrics pages of one istiod that does not tell its age, in their order")
-	flags.StringVar(&f.against, "against", "", "also say what changed since an earlier assessment of the same mesh, in this `DIR`")
-	flags.Float64Var(&f.prices.Core, "core-month", 0, "price of a core, a month")
-	flags.Float64Var(&f.prices.GB, "gb-month", 0, "price of a GB of memory, a month")
+	flags.DurationVar(&f.apart, "apart", 0, "with --from: time between two metrics pages of an istiod that does not report its age, in their order")
+	flags.StringVar(&f.against, "against", "", "also report changes since an earlier assessment of the same mesh, in this `DIR`")
+	flags.Float64Var(&f.prices.Core, "core-month", 0, "price of a core per month")
+	flags.Float64Var(&f.prices.GB, "gb-month", 0, "price of a GB of memory per month")
 	flags.StringVar(&f.prices.Currency, "currency", "USD", "currency of the prices")
 	addTextFlags(cmd, &f.color, &f.width)
 	cmd.AddCommand(newUnitCostsCommand(env))
@@ -90,9 +91,9 @@ func newUnitCostsCommand(env *Env) *cobra.Command {
 	var out string
 	cmd := &cobra.Command{
 		Use:   "unit-costs RUN --out FILE",
-		Short: "Keep what a run says of ways to carry requests in one small file",
-		Long: "Write what an assessment takes of a run of sidecars-or-ambient into one file, for --with: the\n" +
-			"study, the machine, the versions, and the CPU and memory of each trial.",
+		Short: "Save a run's costs of data-plane modes in one small file",
+		Long: "Write what an assessment needs from a run of sidecars-or-ambient into one file, for --with:\n" +
+			"the study, the machine, the versions, and the CPU and memory of each trial.",
 		Example: "  meshtrial assess unit-costs runs/sidecars-or-ambient-... --out costs.json.zst",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -116,7 +117,7 @@ func (f *assessFlags) check(changed func(string) bool) error {
 		return err
 	}
 	if i := slices.IndexFunc(ofRunning, changed); i >= 0 && len(f.from) > 0 {
-		return errs.Usage("--%s is for a running mesh: leave it out with --from", ofRunning[i])
+		return errs.Usage("--%s applies only to a running mesh, not to --from", ofRunning[i])
 	}
 	switch {
 	case f.apart != 0 && len(f.from) == 0:
@@ -177,7 +178,7 @@ func readAssessment(ctx context.Context, dir string) (*assess.Assessment, error)
 	path := filepath.Join(dir, fileAssessment)
 	data, err := readInput(ctx, path, assess.MaxFile)
 	if err != nil {
-		return nil, errs.WithHint(err, "--against takes a directory that meshtrial assess made")
+		return nil, errs.WithHint(err, "--against takes a directory written by meshtrial assess")
 	}
 	a, err := assess.Parse(data)
 	if err != nil {
@@ -206,7 +207,7 @@ func showAssessment(env *Env, f assessFlags, a assess.Assessment, sidecars strin
 	}
 	env.warn("the assessment is in " + dir)
 	if a.Traffic == nil && a.Limits == nil && a.Configuration == nil {
-		return errs.WithHint(errs.WithCode(errors.New("nothing but the mesh's pods could be read"), errs.CodeInvalid), "what is unknown, and what would tell, stands above")
+		return errs.WithHint(errs.WithCode(errors.New("only the mesh's pods could be read"), errs.CodeInvalid), "the report above lists what is unknown, and how to find out")
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ func newCapacityCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capacity",
 		Short: "Predict what istiod needs in a mesh that does not exist yet",
-		Long: "fit makes a model of measured runs: what istiod spends on changes, pushes, proxies and\n" +
+		Long: "fit builds a model from measured runs: what istiod spends on changes, pushes, proxies and\n" +
 			"services, with intervals. predict uses that model to simulate how changes reach the\n" +
 			"proxies of a mesh of any size. plan uses it to choose istiod's replicas, requests and\n" +
 			"limits.",
@@ -46,11 +46,11 @@ func newCapacityFitCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "fit RUN...",
 		Short: "Fit a capacity model to runs of control-plane studies",
-		Long: "Fit a model to the valid trials of runs of control-plane studies: parameters with 90%\n" +
-			"intervals, its error on cells that it was not shown, and what these runs cannot tell,\n" +
-			"with the study that would. The runs should vary proxies, services and the rate of\n" +
+		Long: "Fit a model to the valid trials of runs of control-plane studies. It reports the\n" +
+			"parameters with 90% intervals, the model's error on held-out cells, what these runs cannot\n" +
+			"determine, and which study would. The runs should vary proxies, services and the rate of\n" +
 			"changes, as `meshtrial run capacity-holdout` does.\n\n" +
-			"--hold-out FACTOR=LEVEL keeps the trials of those cells from the fit and predicts them.",
+			"--hold-out FACTOR=LEVEL excludes those cells from the fit and predicts them.",
 		Example: "  meshtrial capacity fit runs/capacity-holdout-* --hold-out variant=held-out -o model.json",
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -59,8 +59,8 @@ func newCapacityFitCommand(env *Env) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	flags.StringVarP(&f.out, "out", "o", "", "write the model to this `FILE`")
-	flags.StringArrayVar(&f.holdOut, "hold-out", nil, "leave cells with this `FACTOR=LEVEL` out of the fit, and predict them; several must all apply")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of the draws")
+	flags.StringArrayVar(&f.holdOut, "hold-out", nil, "exclude cells with this `FACTOR=LEVEL` from the fit and predict them; if repeated, all must apply")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of the resampling")
 	flags.IntVar(&f.draws, "draws", 200, "how often to resample the trials for the intervals")
 	flags.BoolVar(&f.json, "json", false, "print the model as JSON")
 	addTextFlags(cmd, &f.color, &f.width)
@@ -79,7 +79,7 @@ func runCapacityFit(ctx context.Context, env *Env, f capacityFitFlags, dirs []st
 	for _, text := range f.holdOut {
 		factor, level, ok := strings.Cut(text, "=")
 		if !ok || factor == "" || level == "" {
-			return errs.WithHint(errs.Usage("--hold-out %q is not FACTOR=LEVEL", text), "as --hold-out proxies=2000")
+			return errs.WithHint(errs.Usage("--hold-out %q is not FACTOR=LEVEL", text), "for example --hold-out proxies=2000")
 		}
 		holdOut[factor] = level
 	}
@@ -93,7 +93,7 @@ func runCapacityFit(ctx context.Context, env *Env, f capacityFitFlags, dirs []st
 	}
 	m, err := fit.Fit(runs, fit.Options{Seed: f.seed, Draws: f.draws, HoldOut: holdOut})
 	if err != nil {
-		return errs.WithHint(errs.WithCode(err, errs.CodeInvalid), "`meshtrial run capacity-holdout` makes runs that a model can be fitted to")
+		return errs.WithHint(errs.WithCode(err, errs.CodeInvalid), "to record runs that a model can be fitted to: meshtrial run capacity-holdout")
 	}
 	if f.out != "" {
 		var doc bytes.Buffer

@@ -37,12 +37,11 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 		Use:   "predict [MESH.yaml] --model FILE [--proxies N --services N --rate R | --against RUN]",
 		Short: "Predict convergence, pushes, CPU and memory of a mesh with a capacity model",
 		Long: "Simulate how changes travel from istiod to the proxies of a mesh, and predict with 90%\n" +
-			"intervals how long they take, what is pushed and sent, how much CPU and memory that\n" +
-			"takes, what losing a replica costs, and how far rate and size can grow before changes\n" +
-			"are late. It says how far the mesh lies beyond what was measured, and which parameters\n" +
-			"are assumed.\n\n" +
-			"The mesh is that of a mesh file (meshtrial capacity plan --help), of flags, or of a file\n" +
-			"with flags that override it.\n\n" +
+			"intervals how long they take, what is pushed and sent, how much CPU and memory that takes,\n" +
+			"what losing a replica costs, and how far rate and size can grow before changes are late. The\n" +
+			"report says how far the mesh lies beyond what was measured, and which parameters are assumed.\n\n" +
+			"Describe the mesh with a mesh file (meshtrial capacity plan --help), with flags, or with a\n" +
+			"file and flags that override it.\n\n" +
 			"--against RUN predicts the cells of a run that the model was not fitted to.\n\n" +
 			"Exit codes: 0 success, 2 wrong usage or input, 3 istiod would not keep up with this mesh, 4 no\n" +
 			"trial of the run can be predicted.",
@@ -54,7 +53,7 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.model, "model", "", "the model, a `FILE` that capacity fit wrote")
+	flags.StringVar(&f.model, "model", "", "`FILE` with the model, as written by capacity fit")
 	flags.StringVar(&f.against, "against", "", "predict the cells of this `RUN`")
 	flags.IntVar(&f.mesh.Proxies, "proxies", 0, "sidecars connected to istiod")
 	flags.IntVar(&f.mesh.Services, "services", 0, "Services in the mesh")
@@ -62,9 +61,9 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 	flags.IntVar(&f.mesh.Replicas, "replicas", model.Default().Replicas, "replicas of istiod")
 	flags.Float64Var(&f.mesh.Cores, "cores", model.Default().Cores, "CPUs per replica")
 	flags.DurationVar(&f.bound, "bound", 5*time.Second, "p99 convergence beyond which changes count as late")
-	flags.BoolVar(&f.limits, "limits", true, "also look for the rate and the size at which changes are late, and for the cost of losing a replica")
+	flags.BoolVar(&f.limits, "limits", true, "also find the rate and size beyond which changes are late, and the cost of losing a replica")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of changes and draws")
-	flags.IntVar(&f.draws, "draws", 60, "simulations for the intervals")
+	flags.IntVar(&f.draws, "draws", 60, "number of simulations for the intervals")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	addTextFlags(cmd, &f.color, &f.width)
 	return cmd
@@ -81,7 +80,7 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, a
 	case f.bound <= 0:
 		return errs.Usage("--bound %v: must be more than 0", f.bound)
 	case f.against != "" && (len(args) > 0 || slices.ContainsFunc(ofMesh, changed)):
-		return errs.Usage("--against predicts the cells of a run: leave the mesh out")
+		return errs.Usage("--against predicts the cells of a run: omit the mesh")
 	}
 	m, err := readModel(ctx, f.model)
 	if err != nil {
@@ -116,7 +115,7 @@ func (f capacityPredictFlags) showAgainst(ctx context.Context, env *Env, m *mode
 		return errs.WithCode(err, errs.CodeUsage)
 	}
 	if len(cells) == 0 {
-		return errs.WithHint(errs.WithCode(errors.New("no trial of the run can be predicted"), errs.CodeInvalid), "`meshtrial report %s` says more about its trials", f.against)
+		return errs.WithHint(errs.WithCode(errors.New("no trial of the run can be predicted"), errs.CodeInvalid), "for details of its trials: meshtrial report %s", f.against)
 	}
 	if f.json {
 		return writeJSON(env.Stdout, struct {

@@ -34,12 +34,12 @@ func newControlPlaneTestCommand(env *Env) *cobra.Command {
 	var f pushTestFlags
 	cmd := &cobra.Command{
 		Use:   "controlplane-test",
-		Short: "Run the published poor man's test of a control plane, and say what it misses",
-		Long: "Create a Service, a Gateway and a VirtualService, wait --delay, and do so --reps times.\n" +
-			"Then report the number of pushes and the p99 of pilot_proxy_convergence_time over the\n" +
-			"test, and say what these two figures miss. They come from istiod itself, through the\n" +
-			"Kubernetes API, or from a Prometheus server (--prometheus-url). Everything that was\n" +
-			"created is deleted, even when the test is interrupted.",
+		Short: "Run the published simple control-plane test and report what it misses",
+		Long: "Create a Service, a Gateway and a VirtualService, wait --delay, and repeat --reps times. Then\n" +
+			"report the number of pushes and the p99 of pilot_proxy_convergence_time over the test, and what\n" +
+			"these two figures miss. They come from istiod itself, through the Kubernetes API, or from a\n" +
+			"Prometheus server (--prometheus-url). Everything that was created is deleted, even if the test\n" +
+			"is interrupted.",
 		Example: "  meshtrial controlplane-test --reps 10 --delay 2.5\n" +
 			"  meshtrial controlplane-test --lab cluster --namespace test --prometheus-url http://localhost:9090",
 		Args: noArguments,
@@ -47,12 +47,12 @@ func newControlPlaneTestCommand(env *Env) *cobra.Command {
 	}
 	flags := cmd.Flags()
 	f.istiodFlags.register(flags)
-	flags.IntVar(&f.Reps, "reps", 10, "how often to create the three resources")
+	flags.IntVar(&f.Reps, "reps", 10, "how many times to create the three resources")
 	flags.Float64Var(&f.delayS, "delay", 2.5, "`seconds` between repetitions")
-	flags.StringVar(&f.Gateway, "gateway", "ingressgateway", "the ingress gateway that the Gateways select, by its label istio=`NAME`; or its URL or HOST:PORT, to also wait until it serves the last one")
+	flags.StringVar(&f.Gateway, "gateway", "ingressgateway", "ingress gateway selected by the Gateways: `NAME` in its label istio=NAME, or its URL or HOST:PORT to also wait until it serves the last VirtualService")
 	flags.StringVar(&f.PushTestOptions.Namespace, "namespace", "default", "where to create the resources")
-	flags.StringVar(&f.App, "app", "catalog", "label app of the pods behind each Service; there may be none")
-	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` instead of istiod itself")
+	flags.StringVar(&f.App, "app", "catalog", "app label selected by each Service; matching pods are optional")
+	flags.StringVar(&f.prometheus, "prometheus-url", "", "query the Prometheus server at this `URL` instead of istiod itself")
 	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "send this header to the Prometheus server, `\"Name: value\"`; may be repeated")
 	flags.StringVar(&f.Selector, "selector", "", "`labels` that istiod's metrics must have in the Prometheus server, such as cluster=\"one\"")
 	flags.DurationVar(&f.Settle, "settle", 10*time.Second, "how long to wait after the last repetition")

@@ -11,12 +11,12 @@ import (
 type istiodFlags struct{ app.Istiod }
 
 func (f *istiodFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.Lab, "lab", lab.KindLocal, "where istiod runs: local (the lab on this machine) or cluster (a kubeconfig's)")
+	flags.StringVar(&f.Lab, "lab", lab.KindLocal, "where istiod runs: local (the lab on this machine) or cluster (from a kubeconfig)")
 	addKubeconfigFlags(flags, &f.Kubeconfig, &f.Context, ofLabCluster)
 	addRevisionFlag(flags, &f.Revision)
 	flags.StringVar(&f.Namespace, "istio-namespace", "istio-system", "where istiod is installed")
 }
 
 func addRevisionFlag(flags *pflag.FlagSet, to *string) {
-	flags.StringVar(to, "revision", "", "`name` of Istio's revision, where several are installed")
+	flags.StringVar(to, "revision", "", "`name` of the Istio revision, if several are installed")
 }

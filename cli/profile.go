@@ -58,13 +58,13 @@ func newProfileCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "profile {FILE... | POD[/CONTAINER] | --pid PID}",
 		Short: "Show where a program's CPU time goes: profile a file, a process or a pod",
-		Long: "Read profiles (perf script, perf.data, folded stacks, pprof), or take one: of a local process\n" +
-			"with perf, of a pod's container with perf on its node, or of another kind than CPU from the\n" +
-			"pod's pprof endpoint, or an Envoy's admin interface. Show CPU time by thread, by cost centre of\n" +
-			"a proxy, and by function.\n\n" +
-			"Symbols that perf guessed are discarded. Where symbols are missing it says how to get them;\n" +
-			"--debug names debug files, matched by build id. Several files are blocks of one measurement.\n" +
-			"--format html writes a flame graph.",
+		Long: "Read profiles (perf script, perf.data, folded stacks, pprof), or record one: a local process\n" +
+			"with perf, a pod's container with perf on its node, or a non-CPU profile from the pod's pprof\n" +
+			"endpoint or Envoy's admin interface. Show CPU time by thread, by cost centre of a proxy, and\n" +
+			"by function.\n\n" +
+			"Symbols that perf guessed are discarded. If symbols are missing, the output says how to get\n" +
+			"them; --debug names debug files, matched by build id. Several files are blocks of one\n" +
+			"measurement. --format html writes a flame graph.",
 		Example: "  meshtrial profile perf.txt --config-dump sidecar.json\n" +
 			"  meshtrial profile after.folded --against before.folded --format html --out diff.html\n" +
 			"  meshtrial profile productpage-v1-abc/istio-proxy -n shop --length 60s\n" +
@@ -80,26 +80,26 @@ func newProfileCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.format, "format", "text", strings.Join(profileFormats, ", "))
 	flags.StringVar(&f.out, "out", "", "`FILE` to write instead of standard output")
 	flags.StringVar(&f.configDump, "config-dump", "",
-		"`FILE` with the proxy's /config_dump: shows which of its filters were seen")
-	flags.StringVar(&f.perf, "perf", "", "`PATH` of the program perf (default: where distributions put it)")
+		"`FILE` with the proxy's /config_dump: shows which of its filters appear in the profile")
+	flags.StringVar(&f.perf, "perf", "", "`PATH` of perf (default: the usual locations)")
 	flags.StringArrayVar(&f.debug, "debug", nil,
 		"`PATH` of a debug file, or of a directory of them, for missing symbols; matched by build id; may be repeated")
 	flags.IntVar(&f.pid, "pid", 0, "profile a process on this machine, with all its threads")
 	flags.StringVar(&f.kind, "kind", observe.ProfileCPU,
-		"of a pod: cpu, heap, mutex or block; of an Istio sidecar: cpu, heap, peak-heap or alloc")
-	flags.IntVar(&f.port, "port", 0, "with a pod, for kinds other than cpu: where it serves pprof or "+
+		"for a pod: cpu, heap, mutex or block; for an Istio sidecar: cpu, heap, peak-heap or alloc")
+	flags.IntVar(&f.port, "port", 0, "with a pod, for kinds other than cpu: port of pprof or "+
 		"Envoy's admin interface (default 15000 for an Istio sidecar, otherwise 8080)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "default", "namespace of the pod")
 	flags.StringVar(&f.where.Lab, "lab", "local",
-		"where the pod runs: local (the lab on this machine) or cluster (a kubeconfig's)")
+		"where the pod runs: local (the lab on this machine) or cluster (from a kubeconfig)")
 	addKubeconfigFlags(flags, &f.where.Kubeconfig, &f.where.Context, ofLabCluster)
-	flags.StringVar(&f.image, "image", "", ofLabCluster+"an image of this program that the nodes can pull")
+	flags.StringVar(&f.image, "image", "", ofLabCluster+"image of this program that the nodes can pull")
 	flags.DurationVar(&f.wait, "wait", 0, "with a pod and kind cpu: "+waitUsage)
 	flags.DurationVar(&f.length, "length", 30*time.Second, "how long to profile")
 	flags.IntVar(&f.hz, "hz", perf.DefaultHz, "samples per second of CPU time")
 	flags.StringVar(&f.graph, "graph", perf.GraphFP,
 		"how perf finds callers: fp (frame pointers), dwarf (debug information, expensive) or none")
-	flags.IntVar(&f.top, "top", 20, "entries of each list; 0 for all")
+	flags.IntVar(&f.top, "top", 20, "number of entries per list; 0 for all")
 	addTextFlags(cmd, &f.color, &f.width)
 	return cmd
 }
@@ -157,13 +157,13 @@ var profileKinds = []string{observe.ProfileCPU, "heap", "mutex", "block", observ
 func (f profileFlags) check(args []string) error {
 	switch {
 	case (len(args) > 0) == (f.pid != 0):
-		return errs.WithHint(errs.Usage("profile takes files, a pod or --pid: one of them"), "meshtrial profile --help shows examples")
+		return errs.WithHint(errs.Usage("profile takes either files, a pod or --pid"), "for examples: meshtrial profile --help")
 	case !slices.Contains(profileFormats, f.format):
 		return errs.Usage("unknown --format %q: must be %s", f.format, strings.Join(profileFormats, ", "))
 	case !slices.Contains(profileKinds, f.kind):
 		return errs.Usage("--kind %q: must be %s", f.kind, strings.Join(profileKinds, ", "))
 	case f.pid != 0 && f.kind != observe.ProfileCPU:
-		return errs.Usage("--kind %s: perf takes CPU profiles only", f.kind)
+		return errs.Usage("--kind %s: perf records only CPU profiles", f.kind)
 	case f.port < 0 || f.port > 65535:
 		return errs.Usage("--port %d is not a port", f.port)
 	case f.pid < 0:
@@ -175,7 +175,7 @@ func (f profileFlags) check(args []string) error {
 	}
 	if err := (perf.Options{PIDs: []int{1}, Hz: f.hz, Length: f.length, Graph: f.graph}).Check(); err != nil {
 		return errs.WithHint(errs.WithCode(err, errs.CodeUsage),
-			"see --hz, --length and --graph; --graph fp takes least room")
+			"see --hz, --length and --graph; --graph fp takes the least space")
 	}
 	return nil
 }

@@ -11,16 +11,16 @@ func newProfileRoleCommand(env *Env) *cobra.Command {
 	var flags nodeRoleFlags
 	cmd := &cobra.Command{
 		Use:   "profile-role",
-		Short: "Take profiles of containers on this node with its perf, on command",
-		Long: "profile-role runs on a node while its processes are profiled. It finds the\n" +
-			"processes of a container and has the node's own perf sample them. It needs the\n" +
-			"node's PID namespace (hostPID), root, CAP_SYS_ADMIN, CAP_PERFMON, CAP_SYS_PTRACE\n" +
-			"and CAP_SYSLOG. Its control server stays on loopback, and its callers need a token.",
+		Short: "Profile containers on this node with its perf, on command",
+		Long: "profile-role runs on a node while its processes are profiled. It finds the processes of\n" +
+			"a container and samples them with the node's own perf. It needs the node's PID namespace\n" +
+			"(hostPID), root, CAP_SYS_ADMIN, CAP_PERFMON, CAP_SYS_PTRACE and CAP_SYSLOG. Its control\n" +
+			"server listens on loopback only, and callers need a token.",
 		Hidden: true,
 		Args:   noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var err error
-			options.Token, options.Log, err = flags.read(cmd.Context(), env, "look at what runs on the node")
+			options.Token, options.Log, err = flags.read(cmd.Context(), env, "inspect processes on the node")
 			if err != nil {
 				return err
 			}
@@ -35,6 +35,6 @@ func newProfileRoleCommand(env *Env) *cobra.Command {
 	flags.add(cmd, &options.Control, node.ControlPort, &options.ProcRoot)
 	cmd.Flags().StringVar(&options.Tool.Root, "root", "/", "where the node's files are: / or /proc/1/root")
 	cmd.Flags().StringVar(&options.Tool.Path, "perf", "",
-		"`PATH` of perf on the node (default: where distributions put it)")
+		"`PATH` of perf on the node (default: the usual locations)")
 	return cmd
 }

@@ -47,7 +47,7 @@ func takePID(ctx context.Context, env *Env, f profileFlags) (profiled, error) {
 
 func nothingRan(title string, seconds float64) error {
 	return errs.WithHint(fmt.Errorf("profile of %s: it used no CPU in %.1f s", title, seconds),
-		"profile it while it works, or for longer: --length")
+		"profile it under load, or for longer: --length")
 }
 
 // takePod profiles a container of a pod with the perf of the pod's node.
@@ -57,7 +57,7 @@ func takePod(ctx context.Context, env *Env, f profileFlags, name string) (profil
 	l, err := f.openLab(ctx, line)
 	if err != nil {
 		if errors.Is(err, local.ErrNotRunning) {
-			err = errs.WithHint(errs.Usage("%s: there is no such file, and no lab runs that could have such a pod", name),
+			err = errs.WithHint(errs.Usage("%s: there is no such file, and no lab is running that could have such a pod", name),
 				"start one with meshtrial lab up, or name a cluster with --lab cluster")
 		}
 		return profiled{}, err
@@ -140,17 +140,17 @@ func takePodHTTP(ctx context.Context, env *Env, f profileFlags, l lab.Lab, targe
 	line := newProgress(env.Stderr)
 	defer line.Clear()
 	line.Say("%s", title)
-	fetch, empty := observe.FetchProfile, "profile it while it works, or for longer: --length; mutex and block profiles must be switched on in the program"
+	fetch, empty := observe.FetchProfile, "profile it under load, or for longer: --length; the program must enable mutex and block profiles"
 	if admin {
-		fetch, empty = observe.FetchEnvoyProfile, "Envoy samples an allocation for each 2 MB or so: give it more to do, or for longer: --length"
+		fetch, empty = observe.FetchEnvoyProfile, "Envoy samples one allocation per 2 MB or so: profile it under more load, or for longer: --length"
 	}
 	data, err := fetch(ctx, observe.Replica{Name: target.Pod, HTTP: client}, f.kind, f.length)
 	var status *observe.StatusError
 	switch {
 	case err != nil && container == sidecars[1]:
-		return profiled{}, errs.WithHint(err, "Linkerd's proxy serves no profiles; --kind cpu takes one by perf")
+		return profiled{}, errs.WithHint(err, "Linkerd's proxy serves no profiles; --kind cpu records one with perf")
 	case !admin && errors.As(err, &status) && status.Code == http.StatusNotFound:
-		return profiled{}, errs.WithHint(err, "a Go server offers profiles where it imports net/http/pprof")
+		return profiled{}, errs.WithHint(err, "a Go server offers profiles if it imports net/http/pprof")
 	case err != nil:
 		return profiled{}, err
 	}
@@ -159,7 +159,7 @@ func takePodHTTP(ctx context.Context, env *Env, f profileFlags, l lab.Lab, targe
 		return profiled{}, err
 	}
 	if p.Len() == 0 {
-		return profiled{}, errs.WithHint(fmt.Errorf("%s: it is empty", title), "%s", empty)
+		return profiled{}, errs.WithHint(fmt.Errorf("the %s is empty", title), "%s", empty)
 	}
 	f.settle(p, nil)
 	return profiled{title, []*profile.Profile{p}}, nil

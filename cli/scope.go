@@ -49,15 +49,15 @@ func newScopeCommand(env *Env) *cobra.Command {
 		Long: "Count every byte of the proxies' configuration once: by proxy, by type, and by the\n" +
 			"Service, VirtualService, DestinationRule, ServiceEntry... that caused it. Read config\n" +
 			"dumps and recorded configuration from files, from a run's directory, or from the\n" +
-			"sidecars of a running lab. A dump cannot tell which part a workload uses; --stats asks\n" +
+			"sidecars of a running lab. A dump cannot show which part a workload uses; --stats asks\n" +
 			"the proxies what they have called so far.\n\n" +
 			"A config dump is the JSON that an Envoy serves at /config_dump. For a sidecar or gateway:\n" +
 			"kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'config_dump?include_eds' > FILE\n" +
-			"A ztunnel's is what istioctl ztunnel-config all ZTUNNEL-POD.istio-system -o json prints.\n\n" +
-			"With --generate it writes Sidecar resources from who calls whom, according to the proxies'\n" +
-			"counters, access logs, Prometheus or service graphs, with a diff against existing\n" +
-			"ones and a report of what is not covered. It applies them only with --apply: they stay, and\n" +
-			"are recorded in the cluster so that `meshtrial cluster restore --run RUN` takes them back.",
+			"For a ztunnel: istioctl ztunnel-config all ZTUNNEL-POD.istio-system -o json > FILE\n\n" +
+			"With --generate it writes Sidecar resources based on observed calls, from the proxies'\n" +
+			"counters, access logs, Prometheus or service graphs, with a diff against existing ones\n" +
+			"and a report of what is not covered. They are applied only with --apply; then they stay,\n" +
+			"and are recorded so that `meshtrial cluster restore --run RUN` can remove them.",
 		Example: "  meshtrial scope --dump sidecar.json\n  meshtrial scope --lab local --namespace shop --stats\n" +
 			"  meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz && meshtrial scope --dump shop.xds.gz\n" +
 			"  meshtrial scope --lab cluster --prometheus-url http://localhost:9090 --generate sidecars",
@@ -77,20 +77,20 @@ func newScopeCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.dumps, "dump", nil, "config dump of an Envoy or a ztunnel (JSON), or what meshtrial xds record wrote; gzip too, - for standard input; more `FILE`s may follow")
-	flags.StringVar(&f.filters, "envoy-filters", "", "the mesh's EnvoyFilters, a `FILE` of: kubectl get envoyfilters -A -o json (--lab asks for them itself)")
-	flags.StringArrayVar(&f.clusters, "clusters", nil, "answer of /clusters?format=json of the same Envoy, a `FILE` for each dump, in their order")
+	flags.StringArrayVar(&f.dumps, "dump", nil, "config dump of an Envoy or a ztunnel (JSON), or a recording by meshtrial xds record; may be gzip-compressed, - for standard input; more `FILE`s may follow")
+	flags.StringVar(&f.filters, "envoy-filters", "", "`FILE` with the mesh's EnvoyFilters, from kubectl get envoyfilters -A -o json (not needed with --lab)")
+	flags.StringArrayVar(&f.clusters, "clusters", nil, "`FILE` with /clusters?format=json of the same Envoy; one for each dump, in the same order")
 	flags.StringVar(&f.run, "run", "", "read the config dumps of the run in this `DIR`")
-	flags.StringVar(&f.lab, "lab", "", "read the sidecars of a running lab: local, or cluster for that of the kubeconfig")
+	flags.StringVar(&f.lab, "lab", "", "read the sidecars of a running lab: local, or cluster for the kubeconfig's cluster")
 	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, ofLabCluster)
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pods (default: all)")
 	flags.StringVarP(&f.selector, "selector", "l", "", "label selector of the pods, such as app=catalog")
 	flags.IntVar(&f.proxies, "proxies", 50, "read at most this many proxies of a lab, 0 for all")
-	flags.BoolVar(&f.stats, "stats", false, "with --lab: ask each proxy which clusters it called")
-	flags.IntVar(&f.top, "top", 20, "entries of each list; 0 for all that are kept")
+	flags.BoolVar(&f.stats, "stats", false, "with --lab: query each proxy for the clusters it called")
+	flags.IntVar(&f.top, "top", 20, "number of entries per list; 0 for all that are kept")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	f.generate.register(flags)
-	flags.BoolVar(&f.applied.apply, "apply", false, "with --generate and --lab: apply the Sidecars to the cluster, after a question")
+	flags.BoolVar(&f.applied.apply, "apply", false, "with --generate and --lab: apply the Sidecars to the cluster, after confirmation")
 	flags.BoolVar(&f.applied.yes, "yes", false, "with --apply: do not ask")
 	flags.DurationVar(&f.applied.wait, "wait", 0, waitUsage)
 	addTextFlags(cmd, &f.color, &f.width)
@@ -149,9 +149,9 @@ func (f *scopeFlags) check(changed func(string) bool) error {
 	case f.lab != "cluster" && (f.kubeconfig != "" || f.context != ""):
 		return errs.Usage("--kubeconfig and --context require --lab cluster")
 	case f.lab == "" && f.stats:
-		return errs.WithHint(errs.Usage("--stats requires --lab"), "for a dump, --clusters takes the answer of /clusters?format=json")
+		return errs.WithHint(errs.Usage("--stats requires --lab"), "with --dump, give the output of /clusters?format=json with --clusters")
 	case len(f.clusters) > 0 && len(f.clusters) != len(f.dumps):
-		return errs.Usage("%d --clusters for %d dumps: give one for each, in their order", len(f.clusters), len(f.dumps))
+		return errs.Usage("%d --clusters for %d dumps: give one for each, in the same order", len(f.clusters), len(f.dumps))
 	case f.top < 0 || f.proxies < 0:
 		return errs.Usage("--top and --proxies must not be negative")
 	}
@@ -195,7 +195,7 @@ func noDump(path string, err error) error {
 		return errs.WithHint(errs.Usage("there is no config dump %s", path), "%s", scope.TakeDump)
 	}
 	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
-		return errs.WithHint(err, "name the dumps in it (--dump DIR/*.json), or the directory of a run with --run")
+		return errs.WithHint(err, "name the dumps in it (--dump DIR/*.json), or a run directory with --run")
 	}
 	return err
 }

@@ -38,18 +38,18 @@ var generateNames = []string{"inventory", "access-log", "istio-metrics", "metric
 	"kiali", "graph", "always", "window", "watched", "cluster-domain", "root-namespace", "revision", "apply"}
 
 func (f *generateFlags) register(flags *pflag.FlagSet) {
-	flags.StringVar(&f.to, "generate", "", "write Sidecars for what the workloads call to this `DIR`, or to standard output (-), with the report on standard error")
-	flags.StringArrayVar(&f.inventory, "inventory", nil, "what is in the mesh, a `FILE` of kubectl get -o json: namespaces, pods, services, Istio's objects, ConfigMap istio (--lab lists them itself); may be repeated")
-	flags.StringArrayVar(&f.logs, "access-log", nil, "sidecars' access log, `NAMESPACE[/WORKLOAD]=FILE`; lines may have the prefix of kubectl logs --prefix; may be repeated")
-	flags.StringArrayVar(&f.metrics, "istio-metrics", nil, "answer of Prometheus to a query of istio_requests_total, a `FILE`; may be repeated")
-	flags.DurationVar(&f.reach, "metrics-window", 0, "how far back the query of --istio-metrics looked, such as 720h; of several the shortest. Without it nothing is narrowed that they alone watch")
-	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` who called whom within --window")
+	flags.StringVar(&f.to, "generate", "", "write Sidecars based on what workloads call to this `DIR`, or to standard output (-), with the report on standard error")
+	flags.StringArrayVar(&f.inventory, "inventory", nil, "`FILE` with the mesh's objects from kubectl get -o json: namespaces, pods, services, Istio's objects, ConfigMap istio (not needed with --lab); may be repeated")
+	flags.StringArrayVar(&f.logs, "access-log", nil, "sidecars' access log, `NAMESPACE[/WORKLOAD]=FILE`; lines may be prefixed by kubectl logs --prefix; may be repeated")
+	flags.StringArrayVar(&f.metrics, "istio-metrics", nil, "`FILE` with a Prometheus response for istio_requests_total; may be repeated")
+	flags.DurationVar(&f.reach, "metrics-window", 0, "look-back of the --istio-metrics query, such as 720h (the shortest, if several). Without it, workloads seen only there are not narrowed")
+	flags.StringVar(&f.prometheus, "prometheus-url", "", "query the Prometheus server at this `URL` for calls within --window")
 	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "send this header to the Prometheus server, `\"Name: value\"`; may be repeated")
-	flags.StringArrayVar(&f.kiali, "kiali", nil, "graph of Kiali as JSON, a `FILE`; may be repeated")
+	flags.StringArrayVar(&f.kiali, "kiali", nil, "`FILE` with a graph from Kiali, JSON; may be repeated")
 	flags.StringArrayVar(&f.graphs, "graph", nil, "declared service graph, `NAMESPACE=FILE` (isotope); may be repeated")
-	flags.StringArrayVar(&f.always, "always", nil, "egress `host` (namespace/name) that every Sidecar has, such as istio-system/*; may be repeated")
-	flags.DurationVar(&f.window, "window", generate.DefaultWindow, "how long before the newest observation a call still counts")
-	flags.DurationVar(&f.watched, "watched", generate.DefaultWatched, "narrow no workload that was watched for less than this")
+	flags.StringArrayVar(&f.always, "always", nil, "egress `host` (namespace/name) to include in every Sidecar, such as istio-system/*; may be repeated")
+	flags.DurationVar(&f.window, "window", generate.DefaultWindow, "count calls up to this long before the newest observation")
+	flags.DurationVar(&f.watched, "watched", generate.DefaultWatched, "do not narrow workloads observed for less than this")
 	flags.StringVar(&f.domain, "cluster-domain", "cluster.local", "`domain` of the cluster's Services")
 	addRevisionFlag(flags, &f.revision)
 	flags.StringVar(&f.root, "root-namespace", "istio-system", "`namespace` of the mesh's configuration, unless its ConfigMap names another")
@@ -72,11 +72,11 @@ func (f *generateFlags) check(s scopeFlags, changed func(string) bool) error {
 	}
 	switch {
 	case s.applied.apply && s.lab == "":
-		return errs.WithHint(errs.Usage("--apply requires --lab"), "it applies to the cluster that it has read: --lab cluster")
+		return errs.WithHint(errs.Usage("--apply requires --lab"), "it applies to the cluster that was read: --lab cluster")
 	case len(s.clusters) == 0 && s.lab == "" && len(f.logs)+len(f.metrics)+len(f.kiali)+len(f.graphs) == 0 && f.prometheus == "":
-		return errs.WithHint(errs.Usage("--generate needs to know who calls whom"), "give --lab, --dump with --clusters, --access-log, --istio-metrics, --prometheus-url, --kiali or --graph")
+		return errs.WithHint(errs.Usage("--generate requires a source of observed calls"), "give --lab, --dump with --clusters, --access-log, --istio-metrics, --prometheus-url, --kiali or --graph")
 	case f.revision != "" && s.lab == "":
-		return errs.WithHint(errs.Usage("--revision requires --lab"), "a file of the revision's ConfigMap is named with --inventory")
+		return errs.WithHint(errs.Usage("--revision requires --lab"), "without a lab, give the revision's ConfigMap as a file with --inventory")
 	case f.window < time.Minute:
 		return errs.Usage("--window %s: must be at least 1m", f.window)
 	case f.reach < 0 || f.watched < 0:
@@ -89,7 +89,7 @@ func (f *generateFlags) check(s scopeFlags, changed func(string) bool) error {
 	for _, host := range f.always {
 		namespace, name, _ := strings.Cut(host, "/")
 		if namespace == "" || name == "" || strings.Contains(name, "/") || strings.HasPrefix(namespace, "~") {
-			return errs.WithHint(errs.Usage("--always %q is no egress host", host), "write namespace/name, such as istio-system/* or tracing/zipkin.tracing.svc.cluster.local")
+			return errs.WithHint(errs.Usage("invalid egress host --always %q", host), "write namespace/name, such as istio-system/* or tracing/zipkin.tracing.svc.cluster.local")
 		}
 	}
 	return nil
@@ -262,10 +262,10 @@ func (o *observed) accessLog(ctx context.Context, env *Env, named string) error 
 			return o.inv.WorkloadOf(namespace, pod)
 		}, o.inv.Knows)
 		if n := int(found.Unknown); n > 0 {
-			o.note("%s: %s not in the mesh, which clients may have written, left out.", name, words.Plural(n, "host"))
+			o.note("%s: ignored %s that are not in the mesh; clients may have made them up.", name, words.Plural(n, "host"))
 		}
 		if n := int(found.Unended); n > 0 && found.Failed+found.Unended == found.Requests {
-			o.note("%s: no request is known to have succeeded (%s without a response code); if a filter leaves out those that did, calls are missing.", name, words.Plural(n, "line"))
+			o.note("%s: no request is known to have succeeded (%s without a response code); if a filter drops the successful ones, calls are missing.", name, words.Plural(n, "line"))
 		}
 		if n := int(found.TooLong); n > 0 {
 			o.note("%s: %s too long to read; what they call is not kept because of them.", name, words.Plural(n, "line"))
@@ -287,14 +287,14 @@ func (o *observed) metrics(r io.Reader, name string, reach time.Duration) error 
 	}
 	samples, at, err := signals.ReadAnswer(data)
 	if err != nil {
-		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "take one with: curl -s 'http://PROMETHEUS/api/v1/query' --data-urlencode 'query=max_over_time(istio_requests_total[30d])', and give --metrics-window 720h")
+		return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "get one with: curl -s 'http://PROMETHEUS/api/v1/query' --data-urlencode 'query=max_over_time(istio_requests_total[30d])', and give --metrics-window 720h")
 	}
 	var span generate.Span
 	if reach > 0 && !at.IsZero() {
 		span = generate.At(at.Add(-reach), at)
 	}
 	if to, only := onlyNamespace(samples); only {
-		o.note("%s: all %d series lead to namespace %s: if the query asked for that, what workloads call elsewhere is not in it and is left out. Ask without conditions.", name, len(samples), to)
+		o.note("%s: all %d series lead to namespace %s: if the query selected that, calls to other namespaces are missing. Query without conditions.", name, len(samples), to)
 	}
 	return o.samples(samples, "", span)
 }
@@ -327,7 +327,7 @@ func (o *observed) samples(samples []signals.Sample, metric string, at generate.
 			name = generate.MetricConnections
 		}
 		if _, has := s.Labels["source_workload"]; !has {
-			return errs.WithHint(errs.Usage("result[%d]: the series has no label source_workload: it is not of istio_requests_total", i), "keep the labels: sum by (%s)", labelsOfCalls)
+			return errs.WithHint(errs.Usage("result[%d]: the series has no label source_workload, so it is not istio_requests_total", i), "keep the labels: sum by (%s)", labelsOfCalls)
 		}
 		o.obs.AddMetric(name, s.Labels, s.Value, at)
 	}
@@ -361,7 +361,7 @@ func (o *observed) ask(ctx context.Context, f generateFlags) error {
 		}
 	}
 	if began.Sub(from) > 2*step {
-		o.note("Prometheus has %s of the last %s only: what was before that is not known.", generate.MetricRequests, now.Sub(began).Round(time.Minute))
+		o.note("Prometheus has %s of the last %s only: calls before that are unknown.", generate.MetricRequests, now.Sub(began).Round(time.Minute))
 		from = began
 	}
 	o.obs.Whole(generate.Metrics)
@@ -396,7 +396,7 @@ var safeName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
 func writeGenerated(ctx context.Context, env *Env, to io.Writer, f scopeFlags, r generate.Result, files generatedFiles, text report.Options) error {
 	for _, s := range r.Sidecars {
 		if !safeName.MatchString(s.String()) {
-			return errs.Usage("a Sidecar would be called %.100q, which is no name of an object", s)
+			return errs.Usage("a Sidecar would be called %.100q, which is not a valid object name", s)
 		}
 	}
 	if f.generate.to == "-" {
@@ -437,6 +437,6 @@ func writeGenerated(ctx context.Context, env *Env, to io.Writer, f scopeFlags, r
 	case f.generate.to == "-":
 		return nil
 	}
-	_, err := fmt.Fprintf(to, "\nTo apply: kubectl apply -f %s (or --apply, which records it and can take it back)\nWhat that changes: %s\n", filepath.Join(f.generate.to, fileSidecars), filepath.Join(f.generate.to, fileDiff))
+	_, err := fmt.Fprintf(to, "\nTo apply: kubectl apply -f %s (or --apply, which records the changes and can revert them)\nThe changes: %s\n", filepath.Join(f.generate.to, fileSidecars), filepath.Join(f.generate.to, fileDiff))
 	return err
 }
