@@ -29,7 +29,7 @@ func Judgement(f record.Findings) error {
 		return err
 	}
 	if f.Validity.Valid == 0 {
-		return errs.WithHint(errs.WithCode(errors.New("no trial of the run is valid"), errs.CodeInvalid), "the report's line on validity says why")
+		return errs.WithHint(errs.WithCode(errors.New("no trial of the run is valid"), errs.CodeInvalid), "see validity in the report for the reason")
 	}
 	if f.Tuning != nil {
 		return tuningJudgement(f.Tuning)
@@ -45,7 +45,7 @@ func Judgement(f record.Findings) error {
 	}
 	if compared > 0 && answered == 0 && !judged(f) {
 		return errs.WithHint(errs.WithCode(errors.New("the run has no answer: each comparison has too few valid trials"), errs.CodeInvalid),
-			"the report's line on validity says why; `meshtrial doctor` says what disturbs this machine")
+			"see validity in the report for the reason; `meshtrial doctor` shows what disturbs this machine")
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func scenarioJudgement(f record.Findings) error {
 	case len(odd) > 0:
 		return errs.WithCode(fmt.Errorf("%d of %d verdicts are not the expected ones: %s", len(odd), cells, strings.Join(odd, "; ")), errs.CodeAssertion)
 	case doubtful != "":
-		return errs.WithHint(errs.WithCode(fmt.Errorf("the verdict of %s is inconclusive", doubtful), errs.CodeInvalid), "the report's tables of verdicts and steps say why")
+		return errs.WithHint(errs.WithCode(fmt.Errorf("the verdict of %s is inconclusive", doubtful), errs.CodeInvalid), "see the tables of verdicts and steps in the report for the reason")
 	}
 	return nil
 }
@@ -111,16 +111,16 @@ func reason(s *record.ScenarioSummary) string {
 func tuningJudgement(t *record.Tuning) error {
 	switch {
 	case t.Stop == "":
-		return errs.WithCode(errors.New("the search has not ended: nothing is recommended yet"), errs.CodeInvalid)
+		return errs.WithCode(errors.New("the search has not finished: nothing is recommended yet"), errs.CodeInvalid)
 	case t.Lacking != "":
 		return errs.WithHint(errs.WithCode(fmt.Errorf("the tuning has no answer: %s", t.Stop), errs.CodeInvalid),
-			"docs/study.md says what %s is of; leave it out, or take changes that have it", t.Lacking)
+			"see docs/study.md for what %s applies to; omit it, or use changes that have it", t.Lacking)
 	case len(t.Recommended) == 0:
 		return nil
 	}
 	for _, k := range t.Kept {
 		if k.Verdict == record.TunedBroken {
-			return errs.WithHint(errs.WithCode(fmt.Errorf("the setting that the search chose breaks the constraint %s: %s", k.Constraint, k.Says), errs.CodeAssertion),
+			return errs.WithHint(errs.WithCode(fmt.Errorf("the setting chosen by the search violates the constraint %s: %s", k.Constraint, k.Says), errs.CodeAssertion),
 				"the report's Pareto front has others; a stricter --constraint keeps the search further away")
 		}
 	}
@@ -128,7 +128,7 @@ func tuningJudgement(t *record.Tuning) error {
 		return nil
 	}
 	if t.Verdict != record.VerdictReal && t.Verdict != record.VerdictNoEffect {
-		return errs.WithHint(errs.WithCode(fmt.Errorf("whether the setting that the search chose is better is %s", strings.ReplaceAll(orUnknown(t.Verdict), "_", " ")), errs.CodeInvalid),
+		return errs.WithHint(errs.WithCode(fmt.Errorf("comparison of the chosen setting with the one in use: %s", strings.ReplaceAll(orUnknown(t.Verdict), "_", " ")), errs.CodeInvalid),
 			"--confirm N compares it in more blocks")
 	}
 	return nil
@@ -139,7 +139,7 @@ func orUnknown(verdict string) string {
 	case "":
 		return "not compared yet"
 	case record.VerdictInvalid:
-		return "not known"
+		return "unknown"
 	}
 	return verdict
 }

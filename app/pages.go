@@ -395,7 +395,7 @@ func (p *Pages) Document(ctx context.Context, query url.Values) ([]byte, error) 
 }
 
 // errGaveWay is the error of a document that was canceled because a trial was due.
-var errGaveWay = errs.WithHint(errors.New("the page gave way to a trial"), "it is retried after the trial; fewer runs take less time")
+var errGaveWay = errs.WithHint(errors.New("the page was interrupted by a trial"), "it is retried after the trial; fewer runs take less time")
 
 // measuresFirst reports whether the place is a run of this process in its first trial, before its
 // first document.
@@ -441,7 +441,7 @@ func (p *Pages) make(ctx context.Context, at place) (data []byte, err error) {
 	}
 	data, err = json.Marshal(page)
 	if err == nil && len(data) > maxDocument {
-		err = errs.WithHint(errs.Usage("the page would have %d MB", len(data)>>20), "`meshtrial report` writes it to a file")
+		err = errs.WithHint(errs.Usage("the page would be %d MB", len(data)>>20), "`meshtrial report` writes it to a file")
 	}
 	return data, err
 }

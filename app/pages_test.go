@@ -551,7 +551,7 @@ func TestPagesStartARun(t *testing.T) {
 	must.OK(t, p.Act(ctx, live.Action{Do: "start", Study: "quick"}))
 	<-entered
 	for _, a := range []live.Action{{Do: "start", Study: "quick"}, {Do: "resume", Run: idOf(interrupted)}} {
-		if err := p.Act(ctx, a); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "is going on") {
+		if err := p.Act(ctx, a); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "is in progress") {
 			t.Errorf("%+v beside another run: %v", a, err)
 		}
 	}

@@ -101,7 +101,7 @@ func (p *Pages) Follow(ctx context.Context, o *RunOptions, work func(context.Con
 }
 
 func errGoing(name string) error {
-	return errs.WithHint(errs.Usage("a run of study %s is going on", name), "wait for its end, or stop it first")
+	return errs.WithHint(errs.Usage("a run of study %s is in progress", name), "wait for it to end, or stop it first")
 }
 
 // event records a step of the run.
@@ -441,7 +441,7 @@ func (p *Pages) Act(ctx context.Context, a live.Action) error {
 	case "start", "resume":
 		return p.begin(ctx, a)
 	}
-	return errs.Usage("a page cannot %q anything", a.Do)
+	return errs.Usage("unknown action %q", a.Do)
 }
 
 // stop ends a run as Ctrl-C does.
@@ -450,7 +450,7 @@ func (p *Pages) stop(id string) error {
 	defer p.mu.Unlock()
 	u := p.now
 	if u == nil || u.ended || id != "" && (u.dir == "" || id != idOf(u.dir)) {
-		return errs.WithHint(errs.Usage("this server is not running that run"), "stop it where it was started")
+		return errs.WithHint(errs.Usage("this page did not start that run"), "stop it where it was started")
 	}
 	u.status.Title, u.status.Stop = "Stopping: reverting what the run changed", false
 	p.tell()

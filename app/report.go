@@ -67,10 +67,10 @@ func (o *ReportOptions) rejudge(run record.Run) (record.Run, error) {
 	kind, err := kinds.OfRun(run.Header)
 	if !o.Rejudge {
 		if len(o.Limits) > 0 {
-			return run, errs.WithHint(errs.Usage("--limit requires --rejudge"), "give both")
+			return run, errs.WithHint(errs.Usage("--limit requires --rejudge"), "add --rejudge")
 		}
 		if words := verdict.Outdated(run.Header.Rules, kind.Limits); words != "" && err == nil {
-			o.Warn(fmt.Sprintf("run %s: %s; --rejudge judges them by today's", run.Header.RunID, words))
+			o.Warn(fmt.Sprintf("run %s: %s; --rejudge judges them by the current rules", run.Header.RunID, words))
 		}
 		return run, nil
 	}
@@ -100,11 +100,11 @@ func restate(run record.Run, sets []string) (record.Run, error) {
 		path, value, _ := strings.Cut(set, "=")
 		if section, _, _ := strings.Cut(strings.TrimSpace(path), "."); section != "sizing" && section != "money" {
 			return run, errs.WithHint(errs.Usage("--set %s: a report cannot change what was measured", set),
-				"--set sizing.FIELD=VALUE states another mesh, --set money.FIELD=VALUE other prices")
+				"--set sizing.FIELD=VALUE changes the mesh to size, --set money.FIELD=VALUE the prices")
 		}
 		if strings.TrimSpace(value) == "" {
-			return run, errs.WithHint(errs.Usage("--set %s: a field, = and a value are expected", set),
-				"as --set sizing.pods=200, or --set money.core_month=25 --set money.gb_month=3")
+			return run, errs.WithHint(errs.Usage("--set %s: want FIELD=VALUE", set),
+				"for example --set sizing.pods=200, or --set money.core_month=25 --set money.gb_month=3")
 		}
 	}
 	s, err := study.ParseStored(run.StudyYAML, "the run's study.yaml", sets)

@@ -33,7 +33,7 @@ func SignalsOfRun(ctx context.Context, dir string, o signals.Options) (r signals
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, store.FileHeader)); err == nil {
 			return r, false, errs.WithHint(errs.Usage("run %s has no recorded series", dir),
-				"its study has to ask for them: signals among its measures, as measures: [convergence, signals]")
+				"its study must include the measure signals, for example measures: [convergence, signals]")
 		}
 		folder, err = dir, nil
 	}
@@ -151,7 +151,7 @@ func (o SignalsWatch) Scrape(ctx context.Context, istiod Istiod, keep string) (f
 		return false, err
 	}
 	if readings == 0 && o.Duration > 0 {
-		return false, errs.WithHint(fmt.Errorf("nothing was read twice in %s", o.Duration), "give --duration at least two intervals")
+		return false, errs.WithHint(fmt.Errorf("istiod could not be read twice within %s", o.Duration), "increase --duration to at least two intervals")
 	}
 	return w.Firing(), nil
 }

@@ -57,7 +57,7 @@ func TrendJudgement(trend comparison.Trend) error {
 		return errs.WithCode(errors.New("a change for the worse remains"), errs.CodeAssertion)
 	case record.VerdictInconclusive:
 		return errs.WithHint(errs.WithCode(fmt.Errorf("the trend is inconclusive: %s", trend.Why), errs.CodeInvalid),
-			"see to runs without valid trials first, then make more runs of the same study; `meshtrial compare BEFORE... --with AFTER...` needs fewer")
+			"fix runs without valid trials first, then record more runs of the same study; `meshtrial compare BEFORE... --with AFTER...` needs fewer")
 	}
 	return nil
 }
@@ -87,7 +87,7 @@ func (o *TrendOptions) read(ctx context.Context, dirs []string) (runs []*analysi
 		runs = append(runs, figures...)
 	}
 	if len(runs) == 0 && len(others) > 0 {
-		return nil, nil, errs.WithHint(errs.Usage("none of %s is of study %q", words.Plural(len(dirs), "run"), o.Study),
+		return nil, nil, errs.WithHint(errs.Usage("none of %s ran study %q", words.Plural(len(dirs), "run"), o.Study),
 			"%s", errs.Suggest(o.Study, others))
 	}
 	return runs, left, nil
@@ -104,7 +104,7 @@ func trendHint(err error, runs []*analysis.RunFigures, name string) error {
 	if len(names) < 2 || name != "" {
 		return err
 	}
-	return errs.WithHint(err, "--study %s takes the runs of one study; %s", names[0], errs.Hint(err))
+	return errs.WithHint(err, "--study %s selects one study; %s", names[0], errs.Hint(err))
 }
 
 // runFiles lists files any one of which shows that a folder is a run, complete or not.
@@ -114,14 +114,14 @@ var runFiles = []string{store.FileHeader, store.FileTrials, store.FileResolved}
 func runsIn(dir string, warn func(text string)) ([]string, error) {
 	if isRun(dir) {
 		return nil, errs.WithHint(errs.Usage("%s is a run, not a folder of runs", dir),
-			"give the folder that the runs are in: %s", filepath.Dir(filepath.Clean(dir)))
+			"give the folder that contains the runs: %s", filepath.Dir(filepath.Clean(dir)))
 	}
 	out, err := runsBelow(dir, warn)
 	if err != nil {
-		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "give the folder that the runs are in")
+		return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "give the folder that contains the runs")
 	}
 	if len(out) == 0 {
-		return nil, errs.WithHint(errs.Usage("there is no run in %s", dir), "give the folder that the runs are in")
+		return nil, errs.WithHint(errs.Usage("there is no run in %s", dir), "give the folder that contains the runs")
 	}
 	return out, nil
 }
@@ -141,7 +141,7 @@ func runsBelow(dir string, warn func(text string)) ([]string, error) {
 		}
 		deeper, err := folders(sub)
 		if err != nil {
-			warn("left out: " + err.Error())
+			warn("skipped: " + err.Error())
 			continue
 		}
 		out = append(out, slices.DeleteFunc(deeper, func(d string) bool { return !isRun(d) })...)

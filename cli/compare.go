@@ -31,21 +31,19 @@ func newCompareCommand(env *Env) *cobra.Command {
 	var with withFlag
 	cmd := &cobra.Command{
 		Use:   "compare RUN_A RUN_B | compare BEFORE... --with AFTER...",
-		Short: "Tell whether runs are better than, worse than or the same as others",
-		Long: "Compare the findings of run B with those of run A: what sidecars add, each taken\n" +
-			"against its own run's baseline, and CPU and memory. Changes within the margin do\n" +
-			"not count. \"Same\" needs evidence too: if the intervals are too wide, the answer is\n" +
-			"inconclusive.\n\n" +
-			"Runs of the same thing differ. With several runs on each side (--with) the interval\n" +
-			"accounts for that, and the answer is about what changed between the sides. With one\n" +
-			"run on each side the answer is about these two runs, and says so. Where runs differ by\n" +
-			"3%, it takes 3 on each side to find a change of 20%, and 6 to find one of 10%.\n\n" +
+		Short: "Compare runs: better, worse or the same",
+		Long: "Compare the findings of run B with those of run A: what sidecars add, each relative to\n" +
+			"its own run's baseline, and CPU and memory. Changes within the margin do not count.\n" +
+			"\"Same\" needs evidence too: if the intervals are too wide, the answer is inconclusive.\n\n" +
+			"Repeated runs vary. With several runs on each side (--with), the interval accounts for\n" +
+			"that, and the answer is about what changed between the sides. With one run on each\n" +
+			"side, the answer is about these two runs, and says so. If runs vary by 3%, finding a\n" +
+			"20% change takes 3 runs on each side, and a 10% change takes 6.\n\n" +
 			"Runs on different machines, or of studies with other settings, levels, times or\n" +
 			"prices, are not compared; runs of one side must share versions too. --across joins\n" +
-			"them all the same, and compares the findings that both sides have by the same name in\n" +
-			"the same cell.\n\n" +
-			"Exit codes: 0 better or the same, 2 wrong usage or runs that must not be joined,\n" +
-			"3 worse, 4 inconclusive.",
+			"them anyway and compares findings with the same name and cell on both sides.\n\n" +
+			"Exit codes: 0 better or the same, 2 wrong usage or runs that cannot be joined, 3\n" +
+			"worse, 4 inconclusive.",
 		Example: "  meshtrial compare runs/quick-before runs/quick-after\n" +
 			"  meshtrial compare before/* --with after/* --margin 5%\n" +
 			"  meshtrial compare before/* --with after/* --across versions --json",
@@ -92,7 +90,7 @@ func (w *withFlag) Type() string   { return "AFTER..." }
 
 func (w *withFlag) Set(run string) error {
 	if w.given {
-		return errors.New("it is given once, before all runs of the second side")
+		return errors.New("give it once, before all runs of the second side")
 	}
 	w.given, w.before, w.first = true, len(w.flags.Args()), []string{run}
 	return nil
@@ -147,7 +145,7 @@ func parseMargin(text string) (float64, error) {
 		v /= 100
 	}
 	if err != nil || math.IsNaN(v) || v < 0 || v > 10 {
-		return 0, errs.WithHint(errs.Usage("--margin %q is not a share", text), "write it as 5%% or 0.05")
+		return 0, errs.WithHint(errs.Usage("invalid --margin %q", text), "write it as 5%% or 0.05")
 	}
 	if !percent && v > 1 {
 		return 0, errs.WithHint(errs.Usage("--margin %s would be %s%%", text, fmt.Sprint(100*v)), "write %s%% for a share of %v", text, v/100)

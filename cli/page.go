@@ -23,19 +23,20 @@ func newPageCommand(env *Env) *cobra.Command {
 	address := ""
 	cmd := &cobra.Command{
 		Use:   "page [RUNS...]",
-		Short: "Serve a page of runs, finished or in progress, and start others",
-		Long: "Serve a page on this machine about the runs in RUNS, each a run directory or a folder of\n" +
-			"runs (default: the folder runs). It lists them, shows the report of each as it grows, compares any\n" +
-			"two, and follows findings over the runs of a study. Studies in the local lab can be\n" +
-			"started, stopped and resumed there. The address, which lets whoever has it in, goes to\n" +
-			"standard error; Ctrl-C ends the page, and in good order a run that it started.\n\n" +
-			"A run of another process is read again as it grows, on this machine's CPUs:\n" +
-			"`meshtrial run --page` waits for the end of the window.",
+		Short: "Serve a web page that shows runs and starts new ones",
+		Long: "Serve a web page on this machine about the runs in RUNS, each a run directory or a folder\n" +
+			"of runs (default: the folder runs). It lists them, shows the report of each as it grows,\n" +
+			"compares any two, and follows findings over the runs of a study. Studies in the local lab\n" +
+			"can be started, stopped and resumed there. The address is printed to standard error and\n" +
+			"grants access to anyone who has it. Ctrl-C stops the page and cleanly stops a run it\n" +
+			"started.\n\n" +
+			"A run of another process is read again as it grows, on this machine's CPUs: `meshtrial run\n" +
+			"--page` waits for the end of the window.",
 		Example: "  meshtrial page\n" +
 			"  meshtrial page runs/quick-...",
 		RunE: func(cmd *cobra.Command, args []string) error { return servePage(cmd.Context(), env, address, args) },
 	}
-	cmd.Flags().StringVar(&address, "listen", anyPort, "`ADDRESS` to listen at, of this machine's loopback")
+	cmd.Flags().StringVar(&address, "listen", anyPort, "loopback `ADDRESS` to listen on")
 	return cmd
 }
 
@@ -59,7 +60,7 @@ func servePage(ctx context.Context, env *Env, address string, dirs []string) err
 		return loadStudy(ctx, env, name, nil)
 	},
 		Options: app.RunOptions{Lab: lab.KindLocal, Observe: record.ObservedCgroup, Progress: p,
-			Confirm: func(context.Context, string) error { return errors.New("a page asks nobody for consent") },
+			Confirm: func(context.Context, string) error { return errors.New("a page cannot ask for confirmation") },
 			Present: func(string, record.Findings) error { return nil }}}
 	return serving(ctx, p, pages, address, pollRuns, func(ctx context.Context) error {
 		pages.Work(ctx, launch)

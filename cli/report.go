@@ -39,10 +39,10 @@ func newReportCommand(env *Env) *cobra.Command {
 		Long: "Write a report of the run in directory RUN, complete or not, from its records.\n\n" +
 			"Assertions are CEL expressions over the findings, in addition to the study's own:\n" +
 			"  --assert 'finding(\"latency_p50_overhead\", {\"sidecars\": \"both\"}).high < 1000'\n\n" +
-			"--set sizing.pods=200 sizes another mesh in the section that compares ways of carrying\n" +
-			"requests; --set money.core_month=25 --set money.gb_month=3 states other prices.\n\n" +
-			"--rejudge judges all trials again from their records, by today's rules; --limit sets\n" +
-			"a bound of those rules, as in --limit schedule-lag=50%; an unknown name lists them all.\n\n" +
+			"--set sizing.pods=200 changes the mesh size in the section that compares data-plane\n" +
+			"modes; --set money.core_month=25 --set money.gb_month=3 changes the prices.\n\n" +
+			"--rejudge judges all trials again from their records, by the current rules; --limit sets\n" +
+			"a bound of those rules, as in --limit schedule-lag=50%; an unknown name prints the list.\n\n" +
 			"Exit codes: 0 report written, 3 an assertion failed or a verdict is not the expected\n" +
 			"one, 4 no answer: no valid trial, too few in each comparison, or an inconclusive\n" +
 			"verdict.",
@@ -60,9 +60,9 @@ func newReportCommand(env *Env) *cobra.Command {
 	flags.BoolVar(&f.json, "json", false, "short for --format json")
 	flags.StringVar(&f.out, "out", "", "`FILE` to write instead of standard output")
 	flags.StringArrayVar(&f.Assert, "assert", nil, "CEL `EXPRESSION` that must hold; may be repeated")
-	flags.StringArrayVar(&f.Sets, "set", nil, "state another mesh or other prices, `FIELD=VALUE` below sizing or money; may be repeated")
-	flags.BoolVar(&f.Rejudge, "rejudge", false, "judge the trials again from their records, by today's rules")
-	flags.StringArrayVar(&f.Limits, "limit", nil, "with --rejudge: judge by this bound, `NAME=VALUE`; may be repeated (an unknown name lists them)")
+	flags.StringArrayVar(&f.Sets, "set", nil, "override the mesh to size or the prices, `FIELD=VALUE` under sizing or money; may be repeated")
+	flags.BoolVar(&f.Rejudge, "rejudge", false, "judge the trials again from their records, by the current rules")
+	flags.StringArrayVar(&f.Limits, "limit", nil, "with --rejudge: judge by this bound, `NAME=VALUE`; may be repeated (an unknown name prints the list)")
 	addTextFlags(cmd, &f.color, &f.width)
 	cmd.MarkFlagsMutuallyExclusive("json", "format")
 	return cmd
@@ -79,7 +79,7 @@ func textOptions(w io.Writer, color string, width int) (report.Options, error) {
 	terminal := terminalWidth(w)
 	options := report.Options{Width: width}
 	if width < 0 {
-		return options, errs.Usage("--width %d is not a number of columns", width)
+		return options, errs.Usage("invalid --width %d", width)
 	}
 	if width == 0 {
 		options.Width = terminal
@@ -183,7 +183,7 @@ func writeWhole(path string, data []byte) (err error) {
 		if !errors.Is(err, syscall.ENOSPC) {
 			err = errs.WithCode(err, errs.CodeUsage)
 		}
-		return errs.WithHint(fmt.Errorf("cannot write %s: %w", path, err), "give --out a file in a folder that exists and is yours to write to")
+		return errs.WithHint(fmt.Errorf("cannot write %s: %w", path, err), "--out takes a file in an existing folder that you can write to")
 	}
 	defer func() {
 		if err != nil {

@@ -58,13 +58,13 @@ func newSignalsCommand(env *Env) *cobra.Command {
 	var f signalsFlags
 	cmd := &cobra.Command{
 		Use:   "signals",
-		Short: "Show the golden signals of a control plane: live, from a run, or from a Prometheus",
+		Short: "Show the golden signals of a control plane: live, from a run, or from Prometheus",
 		Long: "Evaluate istiod's latency, saturation, traffic and errors in PromQL: from a running\n" +
 			"istiod, through the Kubernetes API; from a Prometheus server (--prometheus-url); or from\n" +
 			"a run's records (--run).\n\n" +
-			"It watches two alerts: convergence p99 over 1 s, or over 2 s, for 10 s. The exit code\n" +
-			"is 3 if one is firing at the end of a live watch, or fired during a run.\n" +
-			"A missing metric is shown as missing, never as zero.",
+			"It watches two alerts: convergence p99 over 1 s, or over 2 s, for 10 s. The exit code is\n" +
+			"3 if one is firing at the end of a live watch, or fired during a run. A missing metric\n" +
+			"is shown as missing, never as zero.",
 		Example: "  meshtrial signals\n" +
 			"  meshtrial signals --once --json\n" +
 			"  meshtrial signals --prometheus-url http://localhost:9090 --duration 10m",
@@ -80,14 +80,14 @@ func newSignalsCommand(env *Env) *cobra.Command {
 	flags := cmd.Flags()
 	f.istiodFlags.register(flags)
 	f.tableFlags.register(flags)
-	flags.StringVar(&f.prometheus, "prometheus-url", "", "ask the Prometheus server at this `URL` instead of istiod itself")
+	flags.StringVar(&f.prometheus, "prometheus-url", "", "query the Prometheus server at this `URL` instead of istiod itself")
 	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "send this header to the Prometheus server, `\"Name: value\"`; may be repeated")
-	flags.StringVar(&f.run, "run", "", "show what was recorded in this `DIR`, by a run or by --record")
-	flags.StringVar(&f.record, "record", "", "keep what is read from istiod in this `DIR`, as a run does")
+	flags.StringVar(&f.run, "run", "", "show the metrics in this `DIR`, recorded by a run or by --record")
+	flags.StringVar(&f.record, "record", "", "store the metrics read from istiod in this `DIR`, as a run does")
 	flags.DurationVar(&f.duration, "duration", 0, "how long to watch (default: until interrupted)")
-	flags.DurationVar(&f.interval, "interval", time.Second, "time between two readings; with a Prometheus server 5s unless given")
-	flags.DurationVar(&f.timeout, "timeout", answerTimeout, "how long to wait for each answer of the Prometheus server")
-	flags.BoolVar(&f.once, "once", false, "show one reading and end")
+	flags.DurationVar(&f.interval, "interval", time.Second, "time between readings; the default with a Prometheus server is 5s")
+	flags.DurationVar(&f.timeout, "timeout", answerTimeout, "how long to wait for each response of the Prometheus server")
+	flags.BoolVar(&f.once, "once", false, "show one reading and exit")
 	flags.BoolVar(&f.json, "json", false, "print JSON: one document per line, or a single one with --once or --run")
 	cmd.AddCommand(newSignalsExportCommand(env))
 	return cmd
@@ -104,11 +104,11 @@ func (f *signalsFlags) check(changed func(string) bool) (o signals.Options, err 
 	ofIstiod, watching := given("lab", "kubeconfig", "context", "istio-namespace", "record"), given("once", "duration", "interval")
 	switch {
 	case f.run != "" && f.prometheus != "":
-		return o, errs.Usage("--run and --prometheus-url are mutually exclusive: give one of them")
+		return o, errs.Usage("--run and --prometheus-url are mutually exclusive")
 	case f.run+f.prometheus != "" && ofIstiod != "":
-		return o, errs.Usage("--%s is for reading istiod itself: leave it out with --run and --prometheus-url", ofIstiod)
+		return o, errs.Usage("--%s applies only to reading istiod itself, not to --run or --prometheus-url", ofIstiod)
 	case f.run != "" && watching != "":
-		return o, errs.Usage("--%s is for watching: a run is shown as it was", watching)
+		return o, errs.Usage("--%s applies only to watching, not to --run", watching)
 	case len(f.headers) > 0 && f.prometheus == "":
 		return o, errs.Usage("--prometheus-header requires --prometheus-url")
 	case f.interval < 100*time.Millisecond || f.interval > 5*time.Minute:
@@ -118,7 +118,7 @@ func (f *signalsFlags) check(changed func(string) bool) (o signals.Options, err 
 	case f.timeout < 100*time.Millisecond || f.timeout > 10*time.Minute:
 		return o, errs.Usage("--timeout %s: must be 100ms to 10m", f.timeout)
 	case f.duration < 0 || f.once && changed("duration"):
-		return o, errs.Usage("--duration takes a time above zero, and not together with --once")
+		return o, errs.Usage("--duration must be more than 0, and cannot be combined with --once")
 	case f.prometheus != "" && !changed("interval"):
 		f.interval = 5 * time.Second
 	}

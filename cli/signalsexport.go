@@ -24,7 +24,7 @@ func newSignalsExportCommand(env *Env) *cobra.Command {
 				"prometheus-rules": signals.WriteRules, "grafana": signals.WriteDashboard}[format]
 			switch {
 			case format == "":
-				return errs.WithHint(errs.Usage("which --format?"), "--format takes prometheus-rules or grafana")
+				return errs.WithHint(errs.Usage("--format is missing"), "--format takes prometheus-rules or grafana")
 			case !ok:
 				return errs.WithHint(errs.Usage("unknown format %q", format), "--format takes prometheus-rules or grafana")
 			}

@@ -64,7 +64,7 @@ func (v *signalsView) redraw(r signals.Reading) error {
 		line = strings.TrimSuffix(line, "\n")
 		// Lines that have scrolled off the screen cannot be overwritten.
 		if height > 2 && v.lines >= height-2 {
-			out.WriteString("\r(a higher terminal shows more)\x1b[K\n")
+			out.WriteString("\r(a taller terminal shows more)\x1b[K\n")
 			v.lines++
 			break
 		}

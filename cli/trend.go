@@ -27,27 +27,27 @@ func newTrendCommand(env *Env) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "trend DIR",
 		Short: "Follow findings over the runs in a folder: what changed, when, and by how much",
-		Long: "Put the runs below folder DIR in order of time, and find where the level of a\n" +
-			"finding changes: between which runs, by how much, and which versions changed there.\n" +
-			"Each run is one value. Chance alone makes it find a change in at most 5% of trends.\n" +
-			"Where runs differ by 3% and some 20 came before, a change of 10% is found about three\n" +
-			"runs after it happened. With fewer runs, or more findings that decide, it takes more:\n" +
-			"the trend says how many.\n\n" +
+		Long: "Order the runs under DIR by time, and find where the level of a finding changes: between\n" +
+			"which runs, by how much, and which versions changed there. Each run is one value. By\n" +
+			"chance alone, at most 5% of trends show a change. If runs vary by 3% and about 20 precede\n" +
+			"it, a 10% change is found about three runs later. With fewer runs, or more deciding\n" +
+			"findings, more are needed; the output says how many.\n\n" +
 			"Runs on different machines, of different versions or of different studies are not\n" +
-			"joined unless --across says so: `--across versions` follows a mesh over its releases.\n" +
-			"--study takes the runs of one study. Runs that cannot be read are named and left out.\n\n" +
+			"joined without --across: `--across versions` follows a mesh over its releases.\n" +
+			"--study selects one study. Unreadable runs are reported and skipped.\n\n" +
 			"Exit codes: 0 no change for the worse remains at the end, 2 wrong usage or runs that\n" +
-			"must not be joined, 3 one remains, with its whole interval beyond the margin, 4 inconclusive:\n" +
-			fmt.Sprintf("it may lie within the margin, a finding that decides has no value in the newest\nruns, or there are too few runs (fewer than %d, or too few to show any change).", comparison.MinTrend),
+			"cannot be joined, 3 a change for the worse remains, with its entire interval beyond the\n" +
+			"margin, 4 inconclusive: " +
+			fmt.Sprintf("it may lie within the margin, a deciding finding has no value in the newest\nruns, or there are too few runs (fewer than %d, or too few to show any change).", comparison.MinTrend),
 		Example: "  meshtrial trend runs --study quick\n" +
 			"  meshtrial trend runs --study quick --across versions --all",
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runTrend(cmd.Context(), env, f, args[0]) },
 	}
 	flags := cmd.Flags()
-	addRunsFlags(cmd, &f.margin, &f.across, "change that does not count, as a share of the level before it")
-	flags.StringVar(&f.study, "study", "", "only runs of the study of this name")
-	flags.BoolVar(&f.all, "all", false, "show all findings, not only those that decide or changed")
+	addRunsFlags(cmd, &f.margin, &f.across, "change to ignore, as a share of the level before it")
+	flags.StringVar(&f.study, "study", "", "only runs of the study with this name")
+	flags.BoolVar(&f.all, "all", false, "show all findings, not only deciding ones and those that changed")
 	flags.BoolVar(&f.json, "json", false, "print the trend as JSON")
 	addTextFlags(cmd, &f.color, &f.width)
 	return cmd

@@ -207,7 +207,7 @@ func checkTwice(before, after []*analysis.RunFigures) error {
 
 // Takes says how many runs per side find which change, from TestSimulationCompare in package
 // stat.
-const Takes = "where runs differ by 3%, it takes 3 runs a side to find a change of 20%, and 6 to find one of 10%"
+const Takes = "if runs vary by 3%, it takes 3 runs a side to find a change of 20%, and 6 to find one of 10%"
 
 // basis sets what intervals rest on, given the number of runs with valid trials on each
 // side; it warns of what they do not include.
