@@ -38,10 +38,14 @@ func Version() string {
 	if !ok {
 		return "unknown"
 	}
-	return VersionOf(info)
+	if version := VersionOf(info); version != unstamped {
+		return version
+	}
+	return cmp.Or(stamp, unstamped)
 }
 
-// VersionOf is the version of a program of ours, from what its build recorded.
+// VersionOf returns the version that the Go tool recorded when it built a meshtrial. It does not
+// see the one set by the linker, which is in the program itself.
 func VersionOf(info *debug.BuildInfo) string {
 	version := info.Main.Version
 	if version != "" && version != "(devel)" {
@@ -59,7 +63,7 @@ func VersionOf(info *debug.BuildInfo) string {
 		}
 	}
 	if revision == "" {
-		return cmp.Or(stamp, unstamped)
+		return unstamped
 	}
 	return "devel-" + revision[:min(12, len(revision))] + dirty
 }

@@ -2,6 +2,7 @@ package app
 
 import (
 	"fmt"
+	"runtime/debug"
 	"strings"
 	"testing"
 
@@ -34,5 +35,8 @@ func TestStamp(t *testing.T) {
 	defer func() { stamp = "" }()
 	if got := Version(); got != "v1.2.3" {
 		t.Errorf("with a stamp: %s", got)
+	}
+	if got := VersionOf(&debug.BuildInfo{}); got != unstamped {
+		t.Errorf("another program without a commit has this one's stamp: %s", got)
 	}
 }

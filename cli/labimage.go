@@ -73,9 +73,12 @@ func imageProgram(path string) (string, error) {
 	if err != nil {
 		return "", errs.Usage("--program %s is not a meshtrial binary: %v", path, err)
 	}
-	if got, want := app.VersionOf(info), app.Version(); info.Path != mainPackage || got != want {
-		return "", errs.WithHint(errs.Usage("--program %s is %s %s, but this is meshtrial %s", path, info.Path, got, want),
-			"to build it from the same source: GOARCH=arm64 make build BIN=bin/arm64/meshtrial")
+	if info.Path != mainPackage {
+		return "", errs.Usage("--program %s is no meshtrial: its main package is %q", path, info.Path)
+	}
+	if got, want := app.VersionOf(info), app.Version(); got != want {
+		return "", errs.WithHint(errs.Usage("--program %s is version %q, and this is %s", path, got, want),
+			"GOARCH=arm64 make build BIN=bin/arm64/meshtrial builds it from the same source")
 	}
 	return path, nil
 }
