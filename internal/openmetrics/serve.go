@@ -25,7 +25,7 @@ type Server struct {
 	fill     func(*Page)
 
 	mu   sync.Mutex
-	held []byte // the page until [Server.Release]; nil: each request has its own made
+	held []byte // the page until [Server.Release]; nil: made for each request
 }
 
 // Listen listens on an address, HOST:PORT or a port of the loopback address; it returns nil
@@ -63,7 +63,7 @@ func (s *Server) Serve(fill func(*Page)) {
 			}
 		}
 		w.Header().Set("Content-Type", ContentType)
-		_, _ = w.Write(text) // the client has gone; it will ask again
+		_, _ = w.Write(text) // on an error the client has gone, and will ask again
 	})
 	handler := http.Handler(mux)
 	if s.listener.Addr().(*net.TCPAddr).IP.IsLoopback() {
@@ -76,7 +76,7 @@ func (s *Server) Serve(fill func(*Page)) {
 	}()
 }
 
-// page makes the page.
+// page returns the current page.
 func (s *Server) page() ([]byte, error) {
 	var page Page
 	var text bytes.Buffer
@@ -85,26 +85,26 @@ func (s *Server) page() ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// Hold makes the page now and answers with it until [Server.Release]: a request then costs
-// little. Without a page each request goes on having its own made.
+// Hold makes the page now and serves it until [Server.Release], so that a request costs
+// little. If that fails, each request still makes its own.
 func (s *Server) Hold() {
 	text, err := s.page()
 	if err != nil {
-		return // requests say so
+		return // requests report it
 	}
 	s.mu.Lock()
 	s.held = text
 	s.mu.Unlock()
 }
 
-// Release has each request's page made again.
+// Release lets each request make its own page again.
 func (s *Server) Release() {
 	s.mu.Lock()
 	s.held = nil
 	s.mu.Unlock()
 }
 
-// Close ends the server. Requests under way have a second.
+// Close shuts the server down, leaving requests in progress one second.
 func (s *Server) Close() {
 	switch {
 	case s == nil:

@@ -19,17 +19,18 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 )
 
-// mostLooked bounds how many nodes are looked at for one like those that a run had, lookTime
-// how long a node or a role may take to answer, and atOnce how many are asked at a time.
+// mostLooked limits how many nodes are examined for one like those of an earlier attempt,
+// lookTime how long a node or a role may take to answer, and atOnce how many requests are open
+// at a time.
 const (
 	mostLooked = 100
 	lookTime   = 15 * time.Second
 	atOnce     = 50
 )
 
-// answers asks about all names, at most atOnce at a time and each for at most lookTime, and
-// yields the answers in the order of the names. It cancels what is still open when the caller
-// has seen enough.
+// answers calls ask for every name, at most atOnce at a time and each for at most lookTime, and
+// yields the answers in the order of the names. If the caller stops early, it cancels the
+// calls that are still open and waits for them to return.
 func answers[T any](ctx context.Context, names []string, ask func(ctx context.Context, name string) T) iter.Seq2[string, T] {
 	return func(yield func(string, T) bool) {
 		ctx, cancel := context.WithCancel(ctx)
@@ -60,10 +61,10 @@ func answers[T any](ctx context.Context, names []string, ask func(ctx context.Co
 	}
 }
 
-// machine says what machine the run is on. Of several nodes it is the first, those of the
-// run's pods before others. A run with trials goes on while one node is like that of its
-// header, or like one that a trial was on: then it is that machine still. Which of its
-// trials may be taken together analysis decides.
+// machine returns the machine that the run is on. With several nodes it is the first,
+// starting with those of the run's pods. A run with trials continues if one node matches that
+// of its header, or one that a trial was on; it then keeps that machine. Analysis decides
+// which trials may be combined.
 func (r *run) machine(ctx context.Context, at *site.Site, pods []site.Pod) (first record.Machine, err error) {
 	had := map[string]bool{}
 	for i := range r.trials {
@@ -92,8 +93,8 @@ func (r *run) machine(ctx context.Context, at *site.Site, pods []site.Pod) (firs
 	return first, err
 }
 
-// sameBuild refuses roles of another version of the program: they may not understand what
-// this one asks. Roles that do not answer are skipped: later requests report them.
+// sameBuild rejects roles of another version of the program, which may not understand this
+// one's requests. It skips roles that do not respond: later requests report them.
 func sameBuild(ctx context.Context, kind string, at *site.Site, build string) error {
 	if build == "" {
 		return nil
@@ -153,15 +154,15 @@ func (r *run) candidates(at *site.Site, pods []site.Pod) []string {
 	return out[:min(len(out), mostLooked)]
 }
 
-// looked is what machine a node is.
+// looked is a node's machine.
 type looked struct {
 	machine record.Machine
-	words   string // as trials have it
+	words   string // its description in trials
 	err     error
 }
 
-// look says what machine a node is, as its observer has it, or where kubelets are asked as
-// far as the API server knows.
+// look returns a node's machine, from its observer, or from the API server as far as known if
+// kubelets are used.
 func look(ctx context.Context, at *site.Site, name string) (out looked) {
 	m := &out.machine
 	if !at.Kubelets {

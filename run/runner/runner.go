@@ -58,7 +58,7 @@ type Options struct {
 	Version    string
 	Digest     string
 	Components []record.Component
-	// Build is the required version of the observers' program; "" is any.
+	// Build is the required version of the roles' program; "" is any.
 	Build string
 	// Rules identifies the validity rules, for the header. A run recorded under other rules
 	// cannot be resumed.

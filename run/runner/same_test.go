@@ -310,8 +310,8 @@ func TestDescribe(t *testing.T) {
 	}
 }
 
-// Roles of another version of the program are refused, those that do not answer and
-// builds that know no version are not.
+// Roles of another version of the program are rejected. Those that do not respond, and
+// builds without a version, are not.
 func TestSameBuild(t *testing.T) {
 	observer := func(answer http.HandlerFunc) observe.Client {
 		server := httptest.NewServer(answer)
@@ -353,8 +353,8 @@ func TestSameBuild(t *testing.T) {
 	}
 }
 
-// Silent nodes are asked together, so that many take no longer than one; the answers keep
-// their order, and nobody is waited for once the caller has seen enough.
+// Silent nodes time out together, so that many take no longer than one. The answers keep the
+// order of the names, and a caller that stops early does not wait for the rest.
 func TestAnswers(t *testing.T) {
 	names := make([]string, 2*atOnce+1) // the first answers, and all others are silent
 	for i := range names {
@@ -388,8 +388,8 @@ func TestAnswers(t *testing.T) {
 	})
 }
 
-// Of nodes that differ the run's machine is one of its pods' nodes. A run with trials goes
-// on wherever one node is like that, or like one that a trial was on, whichever comes first.
+// If nodes differ, the run's machine is that of one of its pods' nodes. A run with trials is
+// resumed if any node matches it, or one that a trial was on, whichever comes first.
 func TestDescribeNodesThatDiffer(t *testing.T) {
 	observer := func(m record.Machine) observe.Client {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { jsonhttp.Answer(w, m) }))

@@ -39,11 +39,11 @@ type Site struct {
 	Namespace string
 	// Observers by node name.
 	Observers map[string]observe.Client
-	// Loads are the load pods of a data-plane study by name: with Kubelets they alone say which
-	// version of the program the roles' image has.
+	// Loads has the load pods of a data-plane study by name. With Kubelets, only they report the
+	// version of the program in the roles' image.
 	Loads   map[string]Versioned
-	Control []Pod // istiod's pods on observed nodes, whose CPU is measured too
-	// unseen are istiod's pods on other nodes, each with its node.
+	Control []Pod // istiod's pods on observed nodes, whose CPU is also measured
+	// unseen has istiod's pods on other nodes, each with its node.
 	unseen []string
 	// missed has the nodes whose observer was given up.
 	missed map[string]bool
@@ -136,12 +136,12 @@ func (s *Site) CreateObservers(ctx context.Context) error {
 	return nil
 }
 
-// Versioned is a role that says which version of the program it is.
+// Versioned is a role that reports the version of its program.
 type Versioned interface {
 	Version(ctx context.Context) (string, error)
 }
 
-// Pod is a running pod, by the names that measurements use.
+// Pod is a running pod, by the names used in measurements.
 type Pod struct {
 	Name, Namespace string
 	UID, Node       string
