@@ -28,7 +28,7 @@ func Plan(run record.Run) (*study.Plan, error) {
 	}
 	if err := plan.CheckTrials(run.Trials); err != nil {
 		return nil, errs.WithHint(errs.Usage("run %s does not follow its plan: %v", run.Header.RunID, err),
-			"one of its files is from another run, or was changed: put it back from a copy of the run directory")
+			"one of its files is from another run, or was changed: restore it from a copy of the run directory")
 	}
 	return plan, nil
 }
