@@ -16,8 +16,28 @@ import (
 // keep, unlike cluster.NAME.upstream_rq_total, which Istio omits by default.
 // The counts of removed endpoints are lost. See envoy/admin/v3/clusters.proto.
 func ReadCalls(r io.Reader) (map[string]int64, error) {
+	c, err := ReadCounts(r)
+	return c.Calls, err
+}
+
+// Counts has what a proxy counted of its clusters, by their names.
+type Counts struct {
+	Calls     map[string]int64 // as [ReadCalls] returns them
+	Endpoints map[string]map[string]Count
+}
+
+// Count is what a proxy counted at one endpoint. Two readings tell a rate only by endpoint: the sum
+// of a cluster can rise although an endpoint took its count with it.
+type Count struct {
+	Requests int64 // or connections, of a protocol that the proxy does not parse
+	// Parsed says that the proxy told how some of the requests ended, as it does of HTTP and gRPC.
+	Parsed bool
+}
+
+// ReadCounts reads the same answer as [ReadCalls], also by endpoint: those that received anything.
+func ReadCounts(r io.Reader) (Counts, error) {
 	s := newStream(r, "/clusters?format=json", MaxResource)
-	calls := map[string]int64{}
+	calls, endpoints, kept := map[string]int64{}, map[string]map[string]Count{}, 0
 	err := s.document("cluster_statuses", func() error {
 		raw, err := s.value()
 		if err != nil {
@@ -30,46 +50,62 @@ func ReadCalls(r io.Reader) (map[string]int64, error) {
 		if len(calls) < maxNames {
 			calls[status.Name] += status.calls()
 		}
+		for _, h := range status.Hosts {
+			if c := h.count(); c.Requests > 0 && kept < maxNames {
+				if endpoints[status.Name] == nil {
+					endpoints[status.Name] = map[string]Count{}
+				}
+				had := endpoints[status.Name][string(h.Address)]
+				endpoints[status.Name][string(h.Address)] = Count{had.Requests + c.Requests, had.Parsed || c.Parsed}
+				kept++
+			}
+		}
 		return nil
 	})
 	if err == nil {
-		return calls, nil
+		return Counts{calls, endpoints}, nil
 	}
 	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		err = ErrCut
 	}
 	err = fmt.Errorf("list of clusters: byte %d, after %d clusters: %w", s.json.InputOffset(), len(calls), err)
 	if s.guard.err != nil {
-		return nil, err
+		return Counts{}, err
 	}
-	return nil, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "it is what an Envoy answers to /clusters?format=json; take one with: kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'clusters?format=json' > FILE")
+	return Counts{}, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "it is what an Envoy answers to /clusters?format=json; take one with: kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'clusters?format=json' > FILE")
 }
 
 type clusterStatus struct {
-	Name  string `json:"name"`
-	Hosts []struct {
-		Stats []struct {
-			Name  string `json:"name"`
-			Value string `json:"value"`
-		} `json:"stats"`
-	} `json:"host_statuses"`
+	Name  string       `json:"name"`
+	Hosts []hostStatus `json:"host_statuses"`
+}
+
+type hostStatus struct {
+	Address json.RawMessage `json:"address"`
+	Stats   []struct {
+		Name  string `json:"name"`
+		Value string `json:"value"`
+	} `json:"stats"`
+}
+
+// stat is a counter of a host.
+func (h hostStatus) stat(name string) (sum int64) {
+	for _, s := range h.Stats {
+		if n, err := strconv.ParseInt(s.Value, 10, 64); err == nil && n > 0 && s.Name == name { // absent for 0
+			sum += n
+		}
+	}
+	return sum
+}
+
+func (h hostStatus) count() Count {
+	return Count{h.stat("rq_total"), h.stat("rq_success")+h.stat("rq_error") > 0}
 }
 
 func (c clusterStatus) calls() int64 {
 	var requests, connections int64
 	for _, h := range c.Hosts {
-		for _, s := range h.Stats {
-			n, err := strconv.ParseInt(s.Value, 10, 64) // absent for 0
-			if err != nil || n < 0 {
-				continue
-			}
-			switch s.Name {
-			case "rq_total":
-				requests += n
-			case "cx_total":
-				connections += n
-			}
-		}
+		requests, connections = requests+h.stat("rq_total"), connections+h.stat("cx_total")
 	}
 	return max(requests, connections)
 }

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -323,6 +325,20 @@ func TestCalls(t *testing.T) {
 	hosts := `{"cluster_statuses":[{"name":"a","host_statuses":[{"stats":[{"name":"rq_total","value":"5"},{"name":"cx_total","value":"2"}]},{"stats":[{"name":"cx_total","value":"9"},{"name":"rq_total"}]}]}]}`
 	if calls, err := ReadCalls(strings.NewReader(hosts)); err != nil || calls["a"] != 11 {
 		t.Errorf("%v, %v", calls, err)
+	}
+}
+
+// Of each endpoint that received anything, a proxy counts the requests, and tells of those that it parsed how they ended.
+func TestCounts(t *testing.T) {
+	counts, err := ReadCounts(bytes.NewReader(recorded(t, "clusters")))
+	must.OK(t, err)
+	for cluster, want := range map[string]Count{"agent": {6, true}, "xds-grpc": {1, false}} {
+		if c := counts.Endpoints[cluster]; len(c) != 1 || !slices.Contains(slices.Collect(maps.Values(c)), want) {
+			t.Errorf("%s: %v", cluster, c)
+		}
+	}
+	if len(counts.Endpoints) != 3 || len(counts.Calls) != 27 {
+		t.Errorf("%v", counts)
 	}
 }
 
