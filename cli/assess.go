@@ -2,10 +2,12 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -126,13 +128,15 @@ func (f *assessFlags) check(changed func(string) bool) error {
 		return errs.Usage("--apart must not be negative")
 	case f.proxies < 0:
 		return errs.Usage("--proxies must not be negative")
-	case f.prices.Core < 0 || f.prices.GB < 0:
-		return errs.Usage("--core-month and --gb-month must not be negative")
+	case !isPrice(f.prices.Core) || !isPrice(f.prices.GB):
+		return errs.Usage("--core-month and --gb-month must be numbers from 0 to 1e9")
 	case f.format == "json":
 		return nil
 	}
 	return report.RenderAssessment(new(bytes.Buffer), assess.Assessment{}, f.format, report.Options{})
 }
+
+func isPrice(v float64) bool { return v >= 0 && v <= 1e9 }
 
 func runAssess(ctx context.Context, env *Env, f assessFlags) error {
 	text, err := textOptions(env.Stdout, f.color, f.width)
@@ -150,6 +154,9 @@ func runAssess(ctx context.Context, env *Env, f assessFlags) error {
 		if old, err = readAssessment(ctx, f.against); err != nil {
 			return err
 		}
+	}
+	if err := os.MkdirAll(cmp.Or(f.out, assessments), 0o755); err != nil { // before minutes of reading
+		return errs.WithCode(err, errs.CodeUsage)
 	}
 	line := newProgress(env.Stderr)
 	defer line.Clear()
@@ -187,13 +194,16 @@ func readAssessment(ctx context.Context, dir string) (*assess.Assessment, error)
 	return &a, nil
 }
 
-const fileAssessment = "assessment.json"
+const (
+	fileAssessment = "assessment.json"
+	assessments    = "assessments" // the directory of those without --out
+)
 
 // showAssessment writes an assessment's directory, and shows it.
 func showAssessment(env *Env, f assessFlags, a assess.Assessment, sidecars string, text report.Options) error {
 	dir := f.out
 	if dir == "" {
-		dir = filepath.Join("assessments", a.At.UTC().Format("20060102-150405"))
+		dir = filepath.Join(assessments, a.At.UTC().Format("20060102-150405"))
 	}
 	if err := writeAssessment(dir, a, sidecars); err != nil {
 		return err
@@ -230,6 +240,18 @@ func writeAssessment(dir string, a assess.Assessment, sidecars string) error {
 	}
 	if err := os.MkdirAll(filepath.Join(dir, "studies"), 0o755); err != nil {
 		return errs.WithCode(err, errs.CodeUsage)
+	}
+	stale := []string{fileSidecars}
+	for _, name := range assess.Studies {
+		stale = append(stale, filepath.Join("studies", name+".yaml"))
+	}
+	for _, name := range stale { // of an earlier assessment
+		if files[name] != nil {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
 	}
 	for name, data := range files {
 		if err := writeWhole(filepath.Join(dir, name), data); err != nil {

@@ -26,6 +26,9 @@ const (
 	StudyReplica  = "replica-loss"
 )
 
+// Studies are the names of all.
+var Studies = []string{StudyLatency, StudyModes, StudyCapacity, StudyScope, StudyReplica}
+
 var (
 	asksLatency  = note.Define("assess_asks_latency", "What do sidecars add to latency and CPU at this mesh's rate per sidecar?")
 	asksModes    = note.Define("assess_asks_modes", "Do sidecars or ambient take less for this mesh?")
@@ -73,7 +76,7 @@ func (a *Assessment) settle() {
 // bounded keeps a number between what a study needs and what a lab carries.
 func bounded(n, most int) int { return min(max(n, 10), most) }
 
-// eachRate is the requests per second that a sidecar with traffic passes, on the mean; 0 if unknown.
+// eachRate is the requests per second that pass a sidecar, on the mean of those that were read; 0 if unknown.
 func (a *Assessment) eachRate() float64 {
 	t := a.Traffic
 	if t == nil || t.Read == 0 {
