@@ -49,6 +49,10 @@ type Assessment struct {
 // Assess reads a running mesh, without a write, and says what it costs, what limits it and what is
 // unknown. Sidecars are manifests that would suit it, "" for none.
 func (o Assessment) Assess(ctx context.Context) (a assess.Assessment, sidecars string, err error) {
+	runs, err := o.unitCosts(ctx) // before minutes of reading
+	if err != nil {
+		return a, "", err
+	}
 	from, err := o.Open(ctx, rights.Assess)
 	if err != nil {
 		return a, "", err
@@ -58,7 +62,7 @@ func (o Assessment) Assess(ctx context.Context) (a assess.Assessment, sidecars s
 	if err != nil {
 		return a, "", err
 	}
-	if a, err = o.conclude(ctx, e); err == nil && e.Sidecars != nil && len(e.Sidecars.Steps()) > 0 {
+	if a, err = o.conclude(e, runs); err == nil && e.Sidecars != nil && len(e.Sidecars.Steps()) > 0 {
 		sidecars = e.Sidecars.Manifests()
 	}
 	return a, sidecars, err
@@ -77,14 +81,23 @@ type meshRead struct {
 	inv        *generate.Inventory
 	scope      []scope.Proxy
 	first      map[string]counted // by pod
-	rates      map[string]map[string]float64
+	counted    time.Time          // when all had been counted first
+	rates      map[string]map[string]rate
+	fell       []string   // pods whose counters fell
+	strange    int        // sidecars that passed what belongs to no Service
 	mu         sync.Mutex // of e.Unknown
 }
 
 // counted are counters of a proxy's clusters at a moment.
 type counted struct {
-	at    time.Time
-	calls map[string]int64
+	at time.Time
+	scope.Counts
+}
+
+// rate is how fast a cluster's counters rose, a second.
+type rate struct {
+	perS   float64
+	parsed bool // of a protocol whose requests the proxy parses
 }
 
 func (r *meshRead) unknown(u assess.Unknown) {
@@ -93,19 +106,34 @@ func (r *meshRead) unknown(u assess.Unknown) {
 	r.e.Unknown = append(r.e.Unknown, u)
 }
 
+// mostTold bounds what is told of things of one kind: there may be thousands.
+const mostTold = 10
+
+// notRead tells what was not read.
+func (r *meshRead) notRead(what []string) {
+	for _, n := range what[:min(len(what), mostTold)] {
+		r.unknown(assess.NotRead.Of(n))
+	}
+	if more := len(what) - mostTold; more > 0 {
+		r.unknown(assess.MoreNotRead.Of(more))
+	}
+}
+
 // read watches the mesh for the time of the watch, and reads what is in it meanwhile.
 func (o Assessment) read(ctx context.Context, from *Istiods, dial Dial) (assess.Evidence, error) {
-	r := &meshRead{Assessment: o, from: from, dial: dial, inv: generate.NewInventory(), first: map[string]counted{}, rates: map[string]map[string]float64{},
+	r := &meshRead{Assessment: o, from: from, dial: dial, inv: generate.NewInventory(), first: map[string]counted{}, rates: map[string]map[string]rate{},
 		e: assess.Evidence{Source: o.source(), At: time.Now()}}
 	if err := r.listProxies(ctx); err != nil {
 		return r.e, err
 	}
 	r.chooseRevision()
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	var wait sync.WaitGroup
 	var seen IstiodSeen
-	var istiodErr, readErr error
+	var istiodErr error
 	began := time.Now()
 	usage := newUsages(r)
 	wait.Go(func() { usage.watch(watching) })
@@ -115,13 +143,18 @@ func (o Assessment) read(ctx context.Context, from *Istiods, dial Dial) (assess.
 			istiodErr = errors.Join(istiodErr, wake.Pause(ctx, o.Duration-time.Since(began)))
 		}
 	})
-	wait.Go(func() { readErr = r.readConfiguration(ctx) })
+	wait.Go(func() {
+		if err := r.readConfiguration(ctx); err != nil {
+			fail(err) // nobody waits for the watch to end
+		}
+	})
 	wait.Wait()
 	if ctx.Err() != nil {
 		return r.e, context.Cause(ctx)
 	}
-	if readErr != nil {
-		return r.e, readErr
+	// Reading configuration may take longer than the watch: rates are over half of it at least.
+	if err := wake.Pause(ctx, o.Duration/2-time.Since(r.counted)); err != nil {
+		return r.e, err
 	}
 	if err := r.countAgain(ctx); err != nil {
 		return r.e, err
@@ -158,11 +191,13 @@ func (r *meshRead) chooseRevision() {
 }
 
 func (o Assessment) source() string {
-	name := "the mesh of the local lab"
-	if o.Lab != "local" {
-		name = "the mesh of cluster " + cmp.Or(o.Context, "of the current context")
+	switch {
+	case o.Lab == "local":
+		return "the mesh of the local lab"
+	case o.Context == "":
+		return "the mesh of the cluster of the current context"
 	}
-	return name
+	return "the mesh of the cluster of context " + o.Context
 }
 
 // redirection is the annotation of a pod whose requests a ztunnel carries.
@@ -267,7 +302,7 @@ func (r *meshRead) readConfiguration(ctx context.Context) error {
 	for i := range r.proxies {
 		r.proxies[i].Workload = r.inv.WorkloadOf(r.proxies[i].Namespace, r.proxies[i].Pod).Name
 	}
-	read := Proxies{Stats: true, Say: r.Say, Dial: r.dial, Choose: func(pods []corev1.Pod) []corev1.Pod {
+	read := Proxies{Say: r.Say, Dial: r.dial, Choose: func(pods []corev1.Pod) []corev1.Pod {
 		pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 			p, _, _ := proxyOf(pod)
 			return p.Kind != assess.Sidecar
@@ -285,14 +320,17 @@ func (r *meshRead) readConfiguration(ctx context.Context) error {
 		r.unknown(assess.NoConfig.Of(err))
 		return nil
 	}
-	for _, n := range notes {
-		r.unknown(assess.NotRead.Of(n))
-	}
-	return r.count(ctx, func(pod string, c counted) { r.first[pod] = c })
+	r.notRead(notes)
+	err = r.count(ctx, func(p *scope.Proxy, c counted) {
+		p.SetCalls(c.Calls)
+		r.first[p.Name] = c
+	})
+	r.counted = time.Now()
+	return err
 }
 
 // count asks the sidecars that were read for the counters of their clusters.
-func (r *meshRead) count(ctx context.Context, take func(pod string, c counted)) error {
+func (r *meshRead) count(ctx context.Context, take func(p *scope.Proxy, c counted)) error {
 	port := Istio().Proxies(record.PlaceSidecar).AdminPort
 	ask := func(p scope.Proxy) (c counted, err error) {
 		namespace, name, _ := strings.Cut(p.Name, "/")
@@ -303,45 +341,87 @@ func (r *meshRead) count(ctx context.Context, take func(pod string, c counted)) 
 		defer cancel()
 		err = GetAdmin(ctx, client, "/clusters?format=json", func(answer io.Reader) error {
 			c.at = time.Now()
-			c.calls, err = scope.ReadCalls(answer)
+			c.Counts, err = scope.ReadCounts(answer)
 			return err
 		})
 		return c, err
 	}
 	at := 0
+	var failed []string
+	defer func() { r.notRead(failed) }()
 	return inGroups(r.scope, proxiesAtATime, ask, func(c counted, err error) error {
-		p := r.scope[at]
+		p := &r.scope[at]
 		at++
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		if err != nil {
-			r.unknown(assess.NotRead.Of(fmt.Sprintf("counters of the proxy of pod %s: %v", p.Name, err)))
+			failed = append(failed, fmt.Sprintf("counters of the proxy of pod %s: %v", p.Name, err))
 			return nil
 		}
-		take(p.Name, c)
+		take(p, c)
 		return nil
 	})
 }
 
 // countAgain asks again, and keeps how fast the counters rose.
 func (r *meshRead) countAgain(ctx context.Context) error {
-	return r.count(ctx, func(pod string, now counted) {
-		had, ok := r.first[pod]
+	total := 0.0
+	err := r.count(ctx, func(p *scope.Proxy, now counted) {
+		had, ok := r.first[p.Name]
 		seconds := now.at.Sub(had.at).Seconds()
 		if !ok || seconds <= 0 {
 			return
 		}
-		rates := map[string]float64{}
-		for cluster, n := range now.calls {
-			if n < had.calls[cluster] { // an endpoint took its count with it, or the proxy restarted
-				r.unknown(assess.NotRead.Of(fmt.Sprintf("requests of the proxy of pod %s: its counters decreased", pod)))
-				return
-			}
-			rates[cluster] = float64(n-had.calls[cluster]) / seconds
+		rates, whole := ratesOf(had.Endpoints, now.Endpoints, seconds)
+		if !whole {
+			r.fell = append(r.fell, p.Name)
+			return
 		}
-		r.rates[pod] = rates
+		for cluster := range now.Endpoints {
+			if scope.OwnCluster(cluster) && strings.Contains(cluster, "Passthrough") {
+				r.strange++
+				break
+			}
+		}
+		total += seconds
+		r.rates[p.Name] = rates
 	})
+	if len(r.fell) > 0 {
+		r.unknown(assess.CountersFell.Of(len(r.fell), r.fell[0]))
+	}
+	if r.strange > 0 {
+		r.unknown(assess.Passthrough.Of(r.strange))
+	}
+	r.e.TrafficS = total / float64(max(1, len(r.rates)))
+	return err
+}
+
+// ratesOf are the rates of clusters that lead to services. They are not whole if a counter fell: an endpoint took
+// its count with it, or the proxy restarted.
+func ratesOf(had, now map[string]map[string]scope.Count, seconds float64) (rates map[string]rate, whole bool) {
+	rates = map[string]rate{}
+	for cluster, endpoints := range had {
+		if _, _, _, _, ok := scope.SplitCluster(cluster); !ok {
+			continue
+		}
+		for address, n := range endpoints {
+			if now[cluster][address].Requests < n.Requests {
+				return nil, false
+			}
+		}
+	}
+	for cluster, endpoints := range now {
+		var rose int64
+		r := rate{}
+		for address, n := range endpoints {
+			rose += n.Requests - had[cluster][address].Requests
+			r.parsed = r.parsed || n.Parsed
+		}
+		r.perS = float64(rose) / seconds
+		rates[cluster] = r
+	}
+	return rates, true
 }
 
 // traffic turns rates of clusters into calls.
@@ -362,24 +442,27 @@ func (r *meshRead) traffic() {
 		for cluster, rate := range rates {
 			direction, port, _, host, named := scope.SplitCluster(cluster)
 			switch {
-			case !named || rate == 0:
+			case !named || rate.perS == 0:
+				continue
+			case direction != "outbound" && rate.parsed:
+				*p.Served += rate.perS
 				continue
 			case direction != "outbound":
-				*p.Served += rate
+				*p.Connections += rate.perS
 				continue
 			}
 			number, _ := strconv.Atoi(port)
 			tcp, routed := r.inv.Calls(host, number)
 			if tcp {
-				*p.Connections += rate
+				*p.Connections += rate.perS
 			} else {
-				*p.Called += rate
+				*p.Called += rate.perS
 			}
 			k := edge{generate.Workload{Namespace: p.Namespace, Name: p.Workload}, host, tcp}
 			if calls[k] == nil {
 				calls[k] = &assess.Call{From: k.from, Host: host, TCP: tcp, Routed: routed && !tcp}
 			}
-			calls[k].PerS += rate
+			calls[k].PerS += rate.perS
 		}
 	}
 	for _, c := range calls {

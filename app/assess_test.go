@@ -21,6 +21,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
 	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab"
@@ -111,12 +112,12 @@ func (m *fakeMesh) pod(w http.ResponseWriter, r *http.Request) {
 		m.unpacked(w, "../advise/scope/testdata/sidecar.json.gz")
 	case "/clusters":
 		n := m.look(r.URL.Path)
-		stat := func(cluster string, each int) map[string]any {
-			return map[string]any{"name": cluster, "host_statuses": []any{map[string]any{"stats": []any{map[string]any{"name": "rq_total", "value": fmt.Sprint(each * n)}}}}}
+		stat := func(cluster string, each int, more ...any) map[string]any {
+			return map[string]any{"name": cluster, "host_statuses": []any{map[string]any{"stats": append(more, map[string]any{"name": "rq_total", "value": fmt.Sprint(each * n)})}}}
 		}
 		must.OK(m.t, json.NewEncoder(w).Encode(map[string]any{"cluster_statuses": []any{
 			stat("outbound|80||catalog.shop.svc.cluster.local", 300), stat("outbound|80|v2|edge.shop.svc.cluster.local", 100),
-			stat("outbound|5432||db.shop.svc.cluster.local", 50), stat("inbound|8080||", 200), stat("xds-grpc", 7)}}))
+			stat("outbound|5432||db.shop.svc.cluster.local", 50), stat("inbound|8080||", 200, map[string]any{"name": "rq_success", "value": "9"}), stat("inbound|5432||", 50), stat("xds-grpc", 7), stat("PassthroughCluster", 1)}}))
 	case "/metrics":
 		fmt.Fprintf(w, "# TYPE pilot_xds gauge\npilot_xds 4\n# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total %d\n", m.look(r.URL.Path))
 	default:
@@ -150,7 +151,7 @@ func (m *fakeMesh) assessed(t *testing.T, o Assessment) assess.Assessment {
 		Ask: func(context.Context, string, string) (*variables.Known, string, error) { return nil, "", nil }}
 	e, err := o.read(t.Context(), from, func(string, string, int) (*http.Client, func() error) { return client, func() error { return nil } })
 	must.OK(t, err)
-	a, err := o.conclude(t.Context(), e)
+	a, err := o.conclude(e, nil)
 	must.OK(t, err)
 	return a
 }
@@ -199,7 +200,7 @@ func TestAssess(t *testing.T) {
 		t.Errorf("workloads: %+v", w)
 	}
 	tr := a.Traffic
-	if tr == nil || tr.Read != 1 || !(tr.Served > 0) || math.Abs(tr.Called/tr.Served-2) > 1e-9 || math.Abs(tr.Connections/tr.Served-0.25) > 1e-9 || math.Abs(*tr.Routed-0.75) > 1e-9 {
+	if tr == nil || tr.Read != 1 || !(tr.Served > 0) || math.Abs(tr.Called/tr.Served-2) > 1e-9 || math.Abs(tr.Connections/tr.Served-0.5) > 1e-9 || !(tr.WindowS >= 0.5) || math.Abs(*tr.Routed-0.75) > 1e-9 {
 		t.Fatalf("traffic: %+v", tr)
 	}
 	if len(tr.Calls) != 3 || tr.Calls[0].Host != "catalog.shop.svc.cluster.local" || tr.Calls[0].From.String() != "shop/catalog-v1" || !tr.Calls[0].Routed || !tr.Calls[2].TCP {
@@ -214,8 +215,31 @@ func TestAssess(t *testing.T) {
 	if v, ok := a.Signals.Find("xds_proxies"); !ok || v.Value == nil || *v.Value != 4 {
 		t.Errorf("signals: %+v", v)
 	}
-	if !assess.UnknownUse.In(a.Unknown) || !assess.NoAmbient.In(a.Unknown) || assess.NotWatched.In(a.Unknown) || assess.NoPrices.In(a.Unknown) {
+	if n := m.looks["/clusters"]; n != 2 {
+		t.Errorf("the counters of a sidecar were read %d times", n)
+	}
+	if !assess.Passthrough.In(a.Unknown) || !assess.UnknownUse.In(a.Unknown) || !assess.NoAmbient.In(a.Unknown) || assess.NotWatched.In(a.Unknown) || assess.NoPrices.In(a.Unknown) {
 		t.Errorf("unknown: %v", a.Unknown)
+	}
+}
+
+// Counters tell a rate only where none of them fell, even if those of other endpoints made up for it.
+func TestRates(t *testing.T) {
+	type counts = map[string]map[string]scope.Count
+	had := counts{"outbound|80||a.b": {"one": {Requests: 100}, "two": {Requests: 50}}, "PassthroughCluster": {"x": {Requests: 9}}}
+	for name, c := range map[string]struct {
+		now   counts
+		want  float64
+		whole bool
+	}{
+		"rose":          {counts{"outbound|80||a.b": {"one": {Requests: 120}, "two": {Requests: 50}, "three": {Requests: 20}}}, 4, true},
+		"endpoint left": {counts{"outbound|80||a.b": {"one": {Requests: 900}}}, 0, false},
+		"restarted":     {counts{"outbound|80||a.b": {"one": {Requests: 3}, "two": {Requests: 900}}}, 0, false},
+	} {
+		rates, whole := ratesOf(had, c.now, 10)
+		if whole != c.whole || rates["outbound|80||a.b"].perS != c.want {
+			t.Errorf("%s: %v, %v", name, rates, whole)
+		}
 	}
 }
 

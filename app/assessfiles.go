@@ -11,6 +11,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,22 +32,29 @@ type OpenFile func(ctx context.Context, name string, f func(io.Reader) error) er
 // FromFiles assesses what files tell of a mesh, whatever they are called. A file that cannot be read, or that holds
 // nothing of a mesh, is an unknown.
 func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile) (a assess.Assessment, sidecars string, err error) {
+	runs, err := o.unitCosts(ctx)
+	if err != nil {
+		return a, "", err
+	}
 	r := &filesRead{meshRead: meshRead{Assessment: o, inv: generate.NewInventory(), e: assess.Evidence{Source: fmt.Sprintf("the mesh of %d files", len(files)), At: time.Now()}},
-		obs: generate.NewObservations(), nodes: map[string]bool{}, istiods: map[string][]page{}}
+		obs: generate.NewObservations(), nodes: map[string]bool{}, listed: map[string]bool{}, istiods: map[string][]page{}}
 	for _, name := range files {
 		err := open(ctx, name, func(in io.Reader) error { return r.file(in, name) })
 		switch {
 		case ctx.Err() != nil:
 			return a, "", context.Cause(ctx)
 		case err != nil:
-			r.unknown(assess.FileNotRead.Of(err))
+			r.tell(assess.FileNotRead.Of(err))
 		}
 	}
-	if n := len(r.strange); n > 0 {
-		r.unknown(assess.FileUnknown.Of(n, r.strange[0]))
+	if r.strange > 0 {
+		r.unknown(assess.FileUnknown.Of(r.strange, r.firstStrange))
 	}
 	if err := r.watched(ctx); err != nil {
 		return a, "", err
+	}
+	if more := r.told - mostTold; more > 0 {
+		r.unknown(assess.FilesNotRead.Of(more))
 	}
 	r.e.Nodes, r.e.Objects = len(r.nodes), r.inv.Objects()
 	for i := range r.proxies {
@@ -56,7 +64,7 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 	if err := r.configuredBy(r.obs); err != nil {
 		return a, "", err
 	}
-	if a, err = o.conclude(ctx, r.e); err == nil && r.e.Sidecars != nil && len(r.e.Sidecars.Steps()) > 0 {
+	if a, err = o.conclude(r.e, runs); err == nil && r.e.Sidecars != nil && len(r.e.Sidecars.Steps()) > 0 {
 		sidecars = r.e.Sidecars.Manifests()
 	}
 	return a, sidecars, err
@@ -67,14 +75,41 @@ type filesRead struct {
 	meshRead
 	obs     *generate.Observations
 	nodes   map[string]bool
+	listed  map[string]bool   // pods
 	istiods map[string][]page // pages of metrics by when their process started
-	strange []string          // files that hold nothing of a mesh
+	held    int               // bytes of the pages
+	// strange are files that hold nothing of a mesh, told those of which more is told.
+	strange, told int
+	firstStrange  string
 }
 
-// page is a metrics page of istiod, uptime its process' age.
+// page is a metrics page of istiod, uptime its process' age, which started then, in seconds of Unix.
 type page struct {
-	text   []byte
-	uptime time.Duration
+	text    []byte
+	uptime  time.Duration
+	started float64
+}
+
+// Bounds of what is held of files, which may be packed a thousand times smaller.
+const (
+	mostPages = 256 << 20 // bytes
+	mostDumps = 20_000
+	// mostAge is that of a process, in seconds.
+	mostAge = 10 * 365 * 86400
+)
+
+// tell tells of a file, as of the first of them.
+func (r *filesRead) tell(u assess.Unknown) {
+	if r.told++; r.told <= mostTold {
+		r.unknown(u)
+	}
+}
+
+// isStrange counts a file that holds nothing of a mesh.
+func (r *filesRead) isStrange(name string) {
+	if r.strange++; r.strange == 1 {
+		r.firstStrange = name
+	}
 }
 
 // file reads one file.
@@ -88,6 +123,9 @@ func (r *filesRead) file(in io.Reader, name string) error {
 	case assess.ContentArchive:
 		return r.archive(buffered, name)
 	case assess.ContentDump, assess.ContentRecorded:
+		if len(r.scope) == mostDumps {
+			return fmt.Errorf("more than %d config dumps", mostDumps)
+		}
 		p, err := scope.Read(buffered, name, scope.Options{Keep: gather.KeepListeners})
 		if err == nil {
 			r.scope = append(r.scope, p)
@@ -100,9 +138,9 @@ func (r *filesRead) file(in io.Reader, name string) error {
 	case assess.ContentMetrics:
 		return r.metrics(buffered)
 	case assess.ContentAnswer:
-		r.unknown(assess.FileUnused.Of(name, string(assess.ContentAnswer)))
+		r.tell(assess.FileUnused.Of(name, string(assess.ContentAnswer)))
 	default:
-		r.strange = append(r.strange, name)
+		r.isStrange(name)
 	}
 	return nil
 }
@@ -124,11 +162,11 @@ func (r *filesRead) archive(in io.Reader, name string) error {
 		if inner := name + ":" + header.Name; header.Size > 0 {
 			head, _ := bufio.NewReaderSize(files, assess.Head).Peek(assess.Head)
 			if c := assess.Sniff(head, false); c == assess.ContentArchive {
-				r.strange = append(r.strange, inner) // no archives in archives
+				r.isStrange(inner) // no archives in archives
 				continue
 			}
 			if err := r.file(io.MultiReader(bytes.NewReader(head), files), inner); err != nil {
-				r.unknown(assess.FileNotRead.Of(fmt.Errorf("%s: %w", inner, err)))
+				r.tell(assess.FileNotRead.Of(fmt.Errorf("%s: %w", inner, err)))
 			}
 		}
 	}
@@ -154,10 +192,13 @@ func (r *filesRead) objects(in io.Reader) error {
 
 // pod counts a pod once.
 func (r *filesRead) pod(pod corev1.Pod) {
-	r.nodes[pod.Spec.NodeName] = true
+	name := pod.Namespace + "/" + pod.Name
+	if r.listed[name] {
+		return
+	}
+	r.listed[name], r.nodes[pod.Spec.NodeName] = true, true
 	p, _, ok := proxyOf(pod)
 	switch {
-	case slices.ContainsFunc(r.proxies, func(had assess.Proxy) bool { return had.Namespace == p.Namespace && had.Pod == p.Pod }):
 	case ok:
 		r.proxies = append(r.proxies, p)
 	case pod.Annotations[redirection] == "enabled":
@@ -193,9 +234,37 @@ func (r *filesRead) metrics(in io.Reader) error {
 			r.e.Istiod = m.Labels["version"]
 		}
 	}
-	key := fmt.Sprintf("%.0f", started)
-	r.istiods[key] = append(r.istiods[key], page{text, time.Duration(uptime * float64(time.Second))})
+	if !(uptime >= 0 && uptime <= mostAge) {
+		return fmt.Errorf("istiod_uptime_seconds: %g is no age of a process", uptime)
+	}
+	if r.held += len(text); r.held > mostPages {
+		return fmt.Errorf("more than %d MB of metrics pages", mostPages>>20)
+	}
+	key := strconv.FormatFloat(started, 'f', -1, 64) // replicas may start in the same second
+	r.istiods[key] = append(r.istiods[key], page{text, time.Duration(uptime * float64(time.Second)), started})
 	return nil
+}
+
+// withoutReplaced leaves out istiods that were last read before another one started.
+func (r *filesRead) withoutReplaced() {
+	latest := 0.0
+	for _, pages := range r.istiods {
+		latest = max(latest, pages[0].started)
+	}
+	replaced := 0
+	for name, pages := range r.istiods {
+		var oldest time.Duration
+		for _, p := range pages {
+			oldest = max(oldest, p.uptime)
+		}
+		if p := pages[0]; p.started > 0 && oldest > 0 && p.started+oldest.Seconds() < latest {
+			delete(r.istiods, name)
+			replaced++
+		}
+	}
+	if replaced > 0 {
+		r.unknown(assess.Replaced.Of(replaced))
+	}
 }
 
 // watched judges the pages of istiod: rates are over the time between the first and the last of each.
@@ -204,6 +273,7 @@ func (r *filesRead) watched(ctx context.Context) (err error) {
 		r.unknown(assess.NotWatched.Of("there is no metrics page of istiod"))
 		return nil
 	}
+	r.withoutReplaced()
 	dir, err := os.MkdirTemp("", "meshtrial-assess-")
 	if err != nil {
 		return err
@@ -230,7 +300,7 @@ func (r *filesRead) watched(ctx context.Context) (err error) {
 				continue
 			}
 			if err := recorder.AppendPage(end.Add(p.uptime-last), p.text, labels); err != nil {
-				r.unknown(assess.FileNotRead.Of(err))
+				r.tell(assess.FileNotRead.Of(err))
 				continue
 			}
 			written = p.uptime

@@ -53,6 +53,8 @@ func archiveOf(t *testing.T, files map[string]string) string {
 	return out.String()
 }
 
+var fakePodList = strings.Replace(fakePods, `{"metadata":{},`, `{"kind":"PodList",`, 1)
+
 const recordedPages = "../observe/signals/testdata/istiod-"
 
 // Files are read by what they hold; what is broken or strange does not keep the others.
@@ -61,7 +63,7 @@ func TestAssessFiles(t *testing.T) {
 	must.OK(t, err)
 	files := map[string]string{
 		"one":   fakeObjects["services"],
-		"two":   strings.Replace(fakePods, `{"metadata":{},`, `{"kind":"PodList",`, 1),
+		"two":   fakePodList,
 		"three": archiveOf(t, map[string]string{"../../etc/cluster/metrics": string(before), "log": "2026-11-30 info", "cut.json": `{"configs":[{"@type`}),
 		"four":  "a log\n", "five": `{"items":[{"kind":"Service","spec":7}]}`, "six": "",
 	}
@@ -106,6 +108,50 @@ func TestAssessOnePage(t *testing.T) {
 		if v, _ := a.Signals.Find("xds_pushes"); v.Value != nil {
 			t.Errorf("%s: a rate without a time: %+v", name, v)
 		}
+	}
+}
+
+// Two istiods that started in the same second are two, and one that another replaced is none; an age that is none
+// is told.
+func TestAssessIstiods(t *testing.T) {
+	page := func(started string, age float64, proxies int) string {
+		return fmt.Sprintf("process_start_time_seconds %s\nistiod_uptime_seconds %g\npilot_services 3\npilot_xds %d\n", started, age, proxies)
+	}
+	proxies := func(pages ...string) (float64, assess.Assessment) {
+		files, names := map[string]string{}, []string{}
+		for i, text := range pages {
+			name := fmt.Sprint(i)
+			files[name], names = text, append(names, name)
+		}
+		a, _, err := Assessment{}.FromFiles(t.Context(), names, contents(files))
+		must.OK(t, err)
+		v, _ := a.Signals.Find("xds_proxies")
+		return *v.Value, a
+	}
+	if n, a := proxies(page("1000.25", 100, 4), page("1000.5", 100, 5)); n != 9 || assess.Replaced.In(a.Unknown) {
+		t.Errorf("two that started in one second: %g proxies", n)
+	}
+	if n, a := proxies(page("1000", 100, 4), page("1150", 20, 5)); n != 5 || !assess.Replaced.In(a.Unknown) {
+		t.Errorf("one after the other: %g proxies, %v", n, a.Unknown)
+	}
+	if n, a := proxies(page("1000", 1e300, 4), page("1000.5", 100, 5)); n != 5 || !assess.FileNotRead.In(a.Unknown) {
+		t.Errorf("an endless age: %g proxies, %v", n, a.Unknown)
+	}
+}
+
+// Of thousands of broken and strange files few are told, and all are counted.
+func TestAssessManyBrokenFiles(t *testing.T) {
+	broken := map[string]string{"pods.json": fakePodList, "pods again.json": fakePodList}
+	for i := range 300 {
+		broken[fmt.Sprintf("broken-%d", i)], broken[fmt.Sprintf("strange-%d", i)] = `{"configs":[7`, "a log"
+	}
+	a, _, err := Assessment{}.FromFiles(t.Context(), []string{"all"}, contents(map[string]string{"all": archiveOf(t, broken)}))
+	must.OK(t, err)
+	if len(a.Unknown) > 40 || !assess.FilesNotRead.In(a.Unknown) || !assess.FileUnknown.In(a.Unknown) {
+		t.Errorf("%d are told: %v", len(a.Unknown), a.Unknown)
+	}
+	if a.Mesh.Enrolled != 1 || a.Mesh.Count(assess.Sidecar) != 1 {
+		t.Errorf("pods that are listed twice: %+v", a.Mesh)
 	}
 }
 

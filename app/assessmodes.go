@@ -13,11 +13,7 @@ import (
 )
 
 // conclude assesses evidence, with what runs say of the mesh that it is of.
-func (o Assessment) conclude(ctx context.Context, e assess.Evidence) (assess.Assessment, error) {
-	runs, err := o.unitCosts(ctx)
-	if err != nil {
-		return assess.Assessment{}, err
-	}
+func (o Assessment) conclude(e assess.Evidence, runs []record.Run) (assess.Assessment, error) {
 	e.Model, e.Prices, e.Runs = o.Model, o.Prices, len(runs)
 	a := assess.Assess(e)
 	stated, lacks := a.Stated()

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"k8s.io/client-go/rest"
 
@@ -12,6 +13,9 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
 )
+
+// kubeletTimeout bounds one answer of a kubelet.
+const kubeletTimeout = 30 * time.Second
 
 // usages are what kubelets know of containers: their first sample of CPU and their last.
 type usages struct {
@@ -48,7 +52,9 @@ func (u *usages) look(ctx context.Context) {
 		var wait sync.WaitGroup
 		for _, node := range group {
 			wait.Go(func() {
-				page, err := kubelet.Read(ctx, u.api, node)
+				asked, cancel := context.WithTimeout(ctx, kubeletTimeout)
+				defer cancel()
+				page, err := kubelet.Read(asked, u.api, node)
 				mu.Lock()
 				defer mu.Unlock()
 				if ctx.Err() != nil {
@@ -81,18 +87,20 @@ func (u *usages) add(c kubelet.Container, now kubelet.Stats) {
 
 // tell gives the proxies what they used, each over its own samples since it last restarted.
 func (u *usages) tell(r *meshRead) {
-	for node, err := range u.failed {
-		if err != nil {
-			r.unknown(assess.NoUsage.Of(node, err))
-		}
-	}
+	silent := map[string]bool{}
 	for i, c := range r.containers {
 		first, last := u.first[c], u.last[c]
 		seconds := last.CPU.At.Sub(first.CPU.At).Seconds()
 		if seconds <= 0 || last.Memory == 0 {
+			if node := r.proxies[i].Node; u.failed[node] != nil {
+				silent[node] = true
+			}
 			continue
 		}
 		cores, bytes := float64(last.CPU.UsedNS-first.CPU.UsedNS)/1e9/seconds, float64(last.Memory)
 		r.proxies[i].Cores, r.proxies[i].Bytes = &cores, &bytes
+	}
+	if nodes := slices.Sorted(maps.Keys(silent)); len(nodes) > 0 {
+		r.unknown(assess.NoUsage.Of(len(nodes), nodes[0], u.failed[nodes[0]]))
 	}
 }

@@ -74,13 +74,13 @@ func TestAssessWithUnitCosts(t *testing.T) {
 	o := Assessment{Runs: []string{file}, Warn: func(string) {}}
 	v := func(x float64) *float64 { return &x }
 	e := assess.Evidence{Istiod: "1.31", Nodes: 2, Proxies: []assess.Proxy{{Kind: assess.Sidecar, Called: v(20), Served: v(20), Connections: v(0)}, {Kind: assess.Sidecar, Called: v(1), Served: v(1), Connections: v(0)}}}
-	a, err := o.conclude(t.Context(), e)
+	a, err := o.concluded(t, e)
 	must.OK(t, err)
 	if len(a.Modes) != 1 || a.Modes[0].Shipped || !assess.OtherBuild.In(a.Unknown) || assess.NoUnitCosts.In(a.Unknown) {
 		t.Errorf("%d modes, %v", len(a.Modes), a.Unknown)
 	}
 	e.Proxies[1].Called = nil
-	a, err = o.conclude(t.Context(), e)
+	a, err = o.concluded(t, e)
 	must.OK(t, err)
 	if len(a.Modes) != 0 || !assess.NoStated.In(a.Unknown) || assess.NoUnitCosts.In(a.Unknown) {
 		t.Errorf("of a mesh half known: %d modes, %v", len(a.Modes), a.Unknown)
@@ -106,4 +106,12 @@ func FuzzUnitCosts(f *testing.F) {
 			t.Error("trials of no study")
 		}
 	})
+}
+
+// concluded concludes with the runs that are given.
+func (o Assessment) concluded(t *testing.T, e assess.Evidence) (assess.Assessment, error) {
+	t.Helper()
+	runs, err := o.unitCosts(t.Context())
+	must.OK(t, err)
+	return o.conclude(e, runs)
 }

@@ -50,7 +50,7 @@ func assessmentPage(a assess.Assessment) Page {
 			p.Sections = append(p.Sections, PageSection{Name: name, Title: title, Tables: tables})
 		}
 	}
-	add("against", "What changed", againstTable(a.Against))
+	add("against", "What changed", againstTable(a))
 	add(assess.SectionMesh, "The mesh", groupsTable(a.Mesh), objectsTable(a.Mesh), settingsTable(a.Mesh))
 	add(assess.SectionTraffic, "The traffic", trafficTable(a.Traffic), callsTable(a.Traffic))
 	add(assess.SectionCost, "What it costs today", usesTable(a.Cost), eachTable(a.Cost), workloadsTable(a.Cost))
@@ -195,7 +195,7 @@ func trafficTable(t *assess.Traffic) Table {
 	if t == nil {
 		return Table{}
 	}
-	out := Table{Title: fmt.Sprintf("Through %s of %s, by their own counters", Count(t.Read), words.Plural(t.Sidecars, "sidecar")),
+	out := Table{Title: fmt.Sprintf("Through %s of %s, by their own counters, over %s", Count(t.Read), words.Plural(t.Sidecars, "sidecar"), ScaleFor("s", t.WindowS).Value(t.WindowS)),
 		Columns: []Column{{Head: "what"}, {Head: "rate", Right: true}}, Rows: [][]Text{
 			{{S: "requests that left their pods"}, {S: perSecond(t.Called)}}, {{S: "requests that entered their pods"}, {S: perSecond(t.Served)}},
 			{{S: "TCP connections opened"}, {S: perSecond(t.Connections)}}}}
@@ -235,7 +235,7 @@ func usesTable(c assess.Cost) Table {
 		}
 		return Text{S: Fixed(100*used/of, 0) + "%"}
 	}
-	t.Notes = append(t.Notes, "Memory is the working set, without files that the kernel could drop.")
+	t.Notes = append(t.Notes, "Memory is the working set, without files that the kernel could drop. Shares are of those that request a resource, or are limited in it.")
 	priced := c.Prices.Stated()
 	if priced {
 		t.Columns = append(t.Columns, Column{Head: "used, " + c.Prices.Currency + " a month", Right: true}, Column{Head: "requested, " + c.Prices.Currency + " a month", Right: true})
@@ -245,8 +245,8 @@ func usesTable(c assess.Cost) Table {
 		if u.Measured == 0 {
 			continue
 		}
-		row := []Text{{S: ofAll(u)}, {S: cores(u.Used.Cores)}, share(u.Used.Cores, u.Requests.Cores), share(u.Used.Cores, u.Limits.Cores),
-			{S: amount(u.Used.Bytes)}, share(u.Used.Bytes, u.Requests.Bytes), share(u.Used.Bytes, u.Limits.Bytes)}
+		row := []Text{{S: ofAll(u)}, {S: cores(u.Used.Cores)}, share(u.OfRequests.Cores, u.Requests.Cores), share(u.OfLimits.Cores, u.Limits.Cores),
+			{S: amount(u.Used.Bytes)}, share(u.OfRequests.Bytes, u.Requests.Bytes), share(u.OfLimits.Bytes, u.Limits.Bytes)}
 		if priced {
 			row = append(row, Text{S: Fixed(u.Month, 0)}, Text{S: Fixed(u.Reserved, 0)})
 		}
@@ -366,10 +366,11 @@ func capacityTables(a assess.Assessment) []Table {
 
 // figureWords name the figures of two assessments.
 var figureWords = map[string]string{assess.FigureCount: "%s", assess.FigureCores: "CPU of all, %s", assess.FigureMemory: "memory of all, %s",
-	assess.FigureRequests: "requests between sidecars", assess.FigureIdle: "CPU of a %s without requests", assess.FigureEach: "more CPU of a %s for each 1,000 requests per second",
+	assess.FigureRequests: "requests that left pods with sidecars", assess.FigureIdle: "CPU of a %s without requests", assess.FigureEach: "more CPU of a %s for each 1,000 requests per second",
 	assess.FigureConfig: "configuration of a %s, as JSON, mean", assess.FigureServices: "Services"}
 
-func againstTable(x *assess.Against) Table {
+func againstTable(a assess.Assessment) Table {
+	x := a.Against
 	if x == nil {
 		return Table{}
 	}
@@ -397,6 +398,9 @@ func againstTable(x *assess.Against) Table {
 			}
 		}
 		t.Rows = append(t.Rows, row)
+	}
+	if x.Source != a.Source {
+		t.Notes = append(t.Notes, fmt.Sprintf("The earlier assessment is of %s, this one of %s.", x.Source, a.Source))
 	}
 	for _, rules := range []struct {
 		words string

@@ -12,7 +12,8 @@ import (
 
 // Against is what changed since an earlier assessment of the same mesh.
 type Against struct {
-	At      time.Time `json:"at"` // of the earlier one
+	At      time.Time `json:"at"`     // of the earlier one
+	Source  string    `json:"source"` // of the earlier one: another is another mesh
 	Figures []Change  `json:"figures"`
 	// Came are rules of advice that hold now and did not, Went those that held.
 	Came []string `json:"rules_came,omitempty"`
@@ -83,7 +84,7 @@ func (a *Assessment) figures() (out []figure) {
 
 // Compare sets the assessment beside an earlier one of the same mesh.
 func (a *Assessment) Compare(old Assessment) {
-	out := Against{At: old.At, Figures: []Change{}}
+	out := Against{At: old.At, Source: old.Source, Figures: []Change{}}
 	before := old.figures()
 	for _, f := range a.figures() {
 		i := slices.IndexFunc(before, func(b figure) bool { return b.name == f.name && b.kind == f.kind })

@@ -56,6 +56,17 @@ func TestCost(t *testing.T) {
 	}
 }
 
+// Usage is compared with the requests and limits of those that have them.
+func TestCostOfUnlimited(t *testing.T) {
+	proxies := sidecars(4, 0.2, 0)
+	proxies[0].Limits = Resources{0.4, 0}
+	proxies[1].Requests = Resources{}
+	u := Assess(Evidence{Proxies: proxies}).Cost.Uses[0]
+	if math.Abs(u.OfLimits.Cores-0.2) > 1e-9 || u.OfLimits.Bytes != 0 || math.Abs(u.OfRequests.Cores-0.6) > 1e-9 || u.OfRequests.Bytes != 150e6 || math.Abs(u.Used.Cores-0.8) > 1e-9 {
+		t.Errorf("%+v", u)
+	}
+}
+
 // What does not follow from what was seen is unknown, with its reason.
 func TestUnknown(t *testing.T) {
 	quiet := sidecars(10, 0.004, 0)

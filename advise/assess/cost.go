@@ -31,6 +31,10 @@ type Use struct {
 	Used     Resources `json:"used"`
 	Requests Resources `json:"requests"` // of the measured ones
 	Limits   Resources `json:"limits"`
+	// OfRequests is what those of them use that request a resource, OfLimits what those use that are
+	// limited in it.
+	OfRequests Resources `json:"used_by_requesting"`
+	OfLimits   Resources `json:"used_by_limited"`
 	// Month and Reserved price what is used and what is requested; 0 without prices.
 	Month    float64 `json:"month,omitempty"`
 	Reserved float64 `json:"requested_month,omitempty"`
@@ -75,6 +79,7 @@ func (a *Assessment) cost(e Evidence) {
 			used := Resources{*p.Cores, *p.Bytes}
 			u.Measured++
 			u.Used, u.Requests, u.Limits = u.Used.plus(used), u.Requests.plus(p.Requests), u.Limits.plus(p.Limits)
+			u.OfRequests, u.OfLimits = u.OfRequests.plus(used.where(p.Requests)), u.OfLimits.plus(used.where(p.Limits))
 			if kind != Sidecar {
 				continue
 			}
@@ -127,7 +132,7 @@ func (a *Assessment) cost(e Evidence) {
 // line tells apart what sidecars use without requests and what requests add.
 func (a *Assessment) line(points []stat.FitPoint, busiest float64) {
 	if len(points) > 0 && busiest < leastRate {
-		a.add(NoRequests.Of(a.WindowS))
+		a.add(NoRequests.Of(a.Traffic.WindowS))
 		var idle []float64
 		for _, p := range points {
 			idle = append(idle, p.Y)

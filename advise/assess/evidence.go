@@ -32,6 +32,8 @@ type Evidence struct {
 	// Sidecars are those that would suit what the workloads call.
 	Sidecars *generate.Result
 	Calls    []Call
+	// TrafficS is the time over which requests were counted, in seconds, on the mean over sidecars.
+	TrafficS float64
 	// Model is of istiod's capacity; nil without one.
 	Model *model.Model
 	// Modes are what runs say of ways to carry the requests of this mesh.
@@ -66,6 +68,17 @@ func (r Resources) plus(o Resources) Resources {
 	return Resources{r.Cores + o.Cores, r.Bytes + o.Bytes}
 }
 
+// where are the resources of which others are set.
+func (r Resources) where(set Resources) Resources {
+	if set.Cores == 0 {
+		r.Cores = 0
+	}
+	if set.Bytes == 0 {
+		r.Bytes = 0
+	}
+	return r
+}
+
 // Proxy is a proxy, or a replica of istiod.
 type Proxy struct {
 	Kind      Kind
@@ -81,7 +94,7 @@ type Proxy struct {
 	// Cores and Bytes are what it used, over its own samples; nil where nobody measured it.
 	Cores, Bytes *float64
 	// Called and Served are requests per second that left and entered its pod by it, Connections those
-	// of TCP opened in both; nil where its counters were not read twice.
+	// of TCP opened both ways; nil where its counters were not read twice.
 	Called, Served, Connections *float64
 }
 

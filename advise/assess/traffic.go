@@ -9,6 +9,8 @@ import (
 type Traffic struct {
 	Read     int `json:"sidecars_read"`
 	Sidecars int `json:"sidecars"`
+	// WindowS is the time over which they were counted, on the mean over sidecars.
+	WindowS float64 `json:"window_s"`
 	// Called and Served are requests per second that left and entered their pods, Connections those of
 	// TCP opened.
 	Called      float64 `json:"called_per_s"`
@@ -24,7 +26,7 @@ func (a *Assessment) traffic(e Evidence) {
 	if e.Enrolled > 0 {
 		a.add(NoAmbient.Of(e.Enrolled))
 	}
-	t := Traffic{Calls: slices.Clone(e.Calls)}
+	t := Traffic{WindowS: e.TrafficS, Calls: slices.Clone(e.Calls)}
 	for _, p := range e.Proxies {
 		if p.Kind != Sidecar {
 			continue
@@ -44,6 +46,9 @@ func (a *Assessment) traffic(e Evidence) {
 		return
 	case t.Read < t.Sidecars:
 		a.add(SomeProxies.Of(t.Sidecars-t.Read, t.Sidecars))
+	}
+	if n := a.Mesh.Count(Gateway) + a.Mesh.Count(Waypoint); n > 0 {
+		a.add(NoGateways.Of(n))
 	}
 	a.add(NoPayloads.Of())
 	slices.SortStableFunc(t.Calls, func(a, b Call) int { return cmp.Compare(b.PerS, a.PerS) })
