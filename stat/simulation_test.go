@@ -178,6 +178,9 @@ func TestSimulationCoverage(t *testing.T) {
 func check(t *testing.T, coverage float64, runs int, upper bool, what ...any) {
 	t.Helper()
 	s := slack(runs)
+	if runs < 2000 { // of some 200 shares, one or two miss by two standard errors
+		s = max(s, 3*math.Sqrt(0.05*0.95/float64(runs)))
+	}
 	if coverage < 0.93-s || upper && coverage > 0.97+s {
 		t.Errorf("%v: coverage %.1f%%, want 93 to 97", what, coverage*100)
 	}
