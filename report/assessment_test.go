@@ -18,7 +18,7 @@ import (
 func assessed() assess.Assessment {
 	v := func(x float64) *float64 { return &x }
 	e := assess.Evidence{Source: "the mesh of a test", At: time.Date(2026, 11, 30, 9, 0, 0, 0, time.UTC), WindowS: 120, TrafficS: 100, Istiod: "1.31.0", Nodes: 3,
-		Settings: map[string]string{"debounce_after": "100ms"}, Objects: map[string]int{"Service": 1200, "Sidecar": 0, "VirtualService": 3},
+		Settings: []assess.Setting{{Name: "debounce_after", Level: "1s", Default: "100ms"}, {Name: "istiod_env", Level: "PILOT_TRACE_SAMPLING=1"}}, Objects: map[string]int{"Service": 1200, "Sidecar": 0, "VirtualService": 3},
 		Prices: assess.Prices{Core: 40, GB: 4, Currency: "USD"},
 		Calls:  []assess.Call{{From: generate.Workload{Namespace: "shop", Name: "<b>cart"}, Host: "db", PerS: 2, TCP: true}, {From: generate.Workload{Namespace: "shop", Name: "front"}, Host: "cart\x1b[2J", PerS: 150, Routed: true}},
 		Scope:  &scope.Report{DumpBytes: 3e6, Owners: []scope.OwnerTotal{{OwnerSize: scope.OwnerSize{Owner: scope.Owner{Kind: "Service", Namespace: "shop", Name: "cart"}, DumpBytes: 2e6}, Proxies: 6}}},
