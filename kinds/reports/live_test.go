@@ -11,16 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/chromedp"
 
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/eventually"
+	"github.com/meshtrial/meshtrial/testing/browsertest"
 	"github.com/meshtrial/meshtrial/testing/loopback"
 	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/runtest"
@@ -38,53 +35,19 @@ func serve(t *testing.T, dirs ...string) (pages *app.Pages, server *live.Server,
 	return pages, server, "http://" + address + entrance
 }
 
-// watchServer is [watch] for the pages of a server.
+// watchServer is [browsertest.Watch] for the pages of a server.
 func watchServer(t *testing.T, ctx context.Context, entrance string) (complaints func() []string) {
 	t.Helper()
-	complaints = watch(t, ctx, entrance[:strings.LastIndexByte(entrance, '/')])
-	must.OK(t, must.Err(chromedp.Call(ctx, network.Enable, network.EnableParams{})))
-	must.OK(t, must.Err(chromedp.Call(ctx, log.Enable, cdp.Empty{})))
-	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(1200, 900)))
+	complaints = browsertest.Watch(t, ctx, entrance[:strings.LastIndexByte(entrance, '/')])
+	browsertest.Size(t, ctx, 1200, 900)
 	return complaints
 }
 
-const ready = "#app[data-ready]"
-
-// visit opens an address and waits for its document.
-func visit(t *testing.T, ctx context.Context, address string) {
-	t.Helper()
-	limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
-	defer cancel()
-	must.OK(t, chromedp.Do(limited, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS(ready))))
-}
-
-// shows waits until an expression holds for the page, which may be navigating.
-func shows(t *testing.T, ctx context.Context, what, js string) {
-	t.Helper()
-	eventually.Holds(t, what, func() bool {
-		holds, err := chromedp.Run(ctx, chromedp.Evaluate[bool](js))
-		return err == nil && holds
-	})
-}
-
-// audit checks that a page is legible in both schemes, has names for screen readers, and fits on a
-// phone.
+// audit audits a page that has at least so many charts.
 func audit(t *testing.T, ctx context.Context, name string, charts int) {
 	t.Helper()
-	for _, colours := range []string{"dark", "light"} {
-		scheme(t, ctx, colours)
-		if texts := eval[[]string](t, ctx, faint); len(texts) > 0 {
-			t.Errorf("%s: too faint in the %s: %q", name, colours, texts)
-		}
-		picture(t, ctx, "live-"+name+"-"+colours)
-	}
+	browsertest.Audit(t, ctx, "live-"+name)
 	checkCharts(t, ctx, charts)
-	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(360, 740)))
-	if over := eval[float64](t, ctx, `document.documentElement.scrollWidth - window.innerWidth`); over > 0 {
-		t.Errorf("%s: a narrow screen scrolls sideways by %.0f pixels", name, over)
-	}
-	picture(t, ctx, "live-"+name+"-narrow")
-	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(1200, 900)))
 }
 
 // A page of runs lists them, shows one as it grows without losing the reader's place, and compares
@@ -95,51 +58,51 @@ func TestLivePageInBrowser(t *testing.T) {
 	runtest.Copy(t, "data-plane", filepath.Join(folder, "growing"), "r1", 3)
 	runtest.Copy(t, "data-plane", filepath.Join(folder, "whole"), "r2", runtest.All)
 	runtest.Copy(t, "resilience", filepath.Join(folder, hostile), "r3", runtest.All)
-	ctx := browser(t)
+	ctx := browsertest.Start(t)
 	_, _, entrance := serve(t, folder)
 	complaints := watchServer(t, ctx, entrance)
-	visit(t, ctx, entrance)
-	base := eval[string](t, ctx, `location.href`)
+	browsertest.Visit(t, ctx, entrance)
+	base := browsertest.Eval[string](t, ctx, `location.href`)
 	if strings.Contains(base, "token") {
 		t.Errorf("the token stays in the address %s", base)
 	}
-	rows := eval[[]string](t, ctx, `[...document.querySelectorAll('#runs tbody th')].map(e => e.textContent)`)
+	rows := browsertest.Eval[[]string](t, ctx, `[...document.querySelectorAll('#runs tbody th')].map(e => e.textContent)`)
 	if len(rows) != 3 || !strings.Contains(strings.Join(rows, "\n"), hostile) {
 		t.Errorf("the index lists %q", rows)
 	}
 	audit(t, ctx, "index", 0)
 
 	runOf := `[...document.querySelectorAll('#runs tbody a')].find(a => a.textContent === 'growing').href`
-	visit(t, ctx, eval[string](t, ctx, runOf))
-	shows(t, ctx, "three trials", `document.querySelector('.standing .facts')?.textContent.includes('3 trials') ?? false`)
-	if label := eval[string](t, ctx, `getComputedStyle(document.querySelector('h1'), '::after').content`); label != `"provisional"` {
+	browsertest.Visit(t, ctx, browsertest.Eval[string](t, ctx, runOf))
+	browsertest.Shows(t, ctx, "three trials", `document.querySelector('.standing .facts')?.textContent.includes('3 trials') ?? false`)
+	if label := browsertest.Eval[string](t, ctx, `getComputedStyle(document.querySelector('h1'), '::after').content`); label != `"provisional"` {
 		t.Errorf("the headline of a run that goes on is marked %s", label)
 	}
 	audit(t, ctx, "run", 2)
-	eval[bool](t, ctx, `document.querySelector('.filters input').click() ?? true`)
-	eval[bool](t, ctx, `(() => { const d = [...document.querySelectorAll('main details')].at(-2); d.open = true; d.scrollIntoView({behavior: 'instant'}); return true; })()`)
+	browsertest.Eval[bool](t, ctx, `document.querySelector('.filters input').click() ?? true`)
+	browsertest.Eval[bool](t, ctx, `(() => { const d = [...document.querySelectorAll('main details')].at(-2); d.open = true; d.scrollIntoView({behavior: 'instant'}); return true; })()`)
 	place := `Math.round([...document.querySelectorAll('main details')].at(-2).closest('section').getBoundingClientRect().top)`
-	before := eval[int](t, ctx, place)
+	before := browsertest.Eval[int](t, ctx, place)
 	runtest.Grow(t, "data-plane", filepath.Join(folder, "growing"), 6)
-	shows(t, ctx, "six trials", `document.querySelector('.standing .facts').textContent.includes('6 trials')`)
-	if !eval[bool](t, ctx, `[...document.querySelectorAll('main details')].at(-2).open`) {
+	browsertest.Shows(t, ctx, "six trials", `document.querySelector('.standing .facts').textContent.includes('6 trials')`)
+	if !browsertest.Eval[bool](t, ctx, `[...document.querySelectorAll('main details')].at(-2).open`) {
 		t.Error("details that were open are not any more")
 	}
-	if !eval[bool](t, ctx, `document.querySelector('.filters input').checked === false`) {
+	if !browsertest.Eval[bool](t, ctx, `document.querySelector('.filters input').checked === false`) {
 		t.Error("a level that was switched off is shown again")
 	}
-	if after := eval[int](t, ctx, place); after < before-3 || after > before+3 {
+	if after := browsertest.Eval[int](t, ctx, place); after < before-3 || after > before+3 {
 		t.Errorf("what the reader looks at moved from %d to %d", before, after)
 	}
 
-	visit(t, ctx, base)
-	eval[bool](t, ctx, `['growing', 'whole'].forEach(name => document.querySelector('[aria-label="Compare ' + name + '"]').click()) ?? true`)
-	eval[bool](t, ctx, `[...document.querySelectorAll('button')].find(b => b.textContent === 'Compare the two').click() ?? true`)
-	shows(t, ctx, "a comparison", `document.querySelectorAll('#comparison tbody tr').length > 0`)
+	browsertest.Visit(t, ctx, base)
+	browsertest.Eval[bool](t, ctx, `['growing', 'whole'].forEach(name => document.querySelector('[aria-label="Compare ' + name + '"]').click()) ?? true`)
+	browsertest.Eval[bool](t, ctx, `[...document.querySelectorAll('button')].find(b => b.textContent === 'Compare the two').click() ?? true`)
+	browsertest.Shows(t, ctx, "a comparison", `document.querySelectorAll('#comparison tbody tr').length > 0`)
 	audit(t, ctx, "compare", 1)
-	visit(t, ctx, base)
-	eval[bool](t, ctx, `[...document.querySelectorAll('#trends a')][0].click() ?? true`)
-	shows(t, ctx, "a trend", `document.querySelector('#runs') !== null && document.querySelector('.now nav a') !== null`)
+	browsertest.Visit(t, ctx, base)
+	browsertest.Eval[bool](t, ctx, `[...document.querySelectorAll('#trends a')][0].click() ?? true`)
+	browsertest.Shows(t, ctx, "a trend", `document.querySelector('#runs') !== null && document.querySelector('.now nav a') !== null`)
 	audit(t, ctx, "trend", 1)
 	for _, complaint := range complaints() {
 		t.Error(complaint)
@@ -148,7 +111,7 @@ func TestLivePageInBrowser(t *testing.T) {
 
 // A run of this process in a browser: each trial, its end, and the stop button.
 func TestFollowedRunInBrowser(t *testing.T) {
-	ctx := browser(t)
+	ctx := browsertest.Start(t)
 	pages, server, entrance := serve(t)
 	complaints := watchServer(t, ctx, entrance)
 	dir := filepath.Join(t.TempDir(), "run")
@@ -177,13 +140,13 @@ func TestFollowedRunInBrowser(t *testing.T) {
 	title := func(text string) string {
 		return `document.querySelector('.standing')?.textContent.includes(` + strconv.Quote(text) + `) ?? false`
 	}
-	visit(t, ctx, entrance)
-	shows(t, ctx, "a run that gets ready", title("Getting ready"))
+	browsertest.Visit(t, ctx, entrance)
+	browsertest.Shows(t, ctx, "a run that gets ready", title("Getting ready"))
 	steps <- func(o *app.RunOptions) { o.Begun(dir) }
 	event(runner.Event{Stage: "trial", Trial: 1, Trials: 3, Cell: "both"})
-	shows(t, ctx, "the first trial", title("trial 1 of 3: both"))
+	browsertest.Shows(t, ctx, "the first trial", title("trial 1 of 3: both"))
 	event(runner.Event{Stage: runner.StageQuiet})
-	shows(t, ctx, "a window", title("until the window ends"))
+	browsertest.Shows(t, ctx, "a window", title("until the window ends"))
 	runtest.Grow(t, "data-plane", dir, 1)
 	event(runner.Event{Stage: runner.StageLoud})
 	steps <- func(o *app.RunOptions) {
@@ -191,16 +154,16 @@ func TestFollowedRunInBrowser(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	shows(t, ctx, "a report", `document.querySelectorAll('#trials tbody tr').length === 1 && document.querySelector('h1') !== null`)
+	browsertest.Shows(t, ctx, "a report", `document.querySelectorAll('#trials tbody tr').length === 1 && document.querySelector('h1') !== null`)
 	audit(t, ctx, "followed", 1)
-	eval[bool](t, ctx, `[...document.querySelectorAll('button')].find(b => b.textContent === 'Stop the run').click() ?? true`)
+	browsertest.Eval[bool](t, ctx, `[...document.querySelectorAll('button')].find(b => b.textContent === 'Stop the run').click() ?? true`)
 	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Errorf("the run ends with %v", err)
 	}
-	shows(t, ctx, "the end", title("The run was stopped"))
+	browsertest.Shows(t, ctx, "the end", title("The run was stopped"))
 	pages.End()
 	server.Linger(time.Hour) // until the page has its last document
-	if n := eval[int](t, ctx, `document.querySelectorAll('.standing button, [role=alert]').length`); n > 0 {
+	if n := browsertest.Eval[int](t, ctx, `document.querySelectorAll('.standing button, [role=alert]').length`); n > 0 {
 		t.Errorf("at the end there are %d buttons or alerts", n)
 	}
 	for _, complaint := range complaints() {
@@ -220,12 +183,12 @@ func TestPictureOfALivePage(t *testing.T) {
 	lock, _, err := store.Resume(path, nil, 0) // the run has a writer
 	must.OK(t, err)
 	defer lock.Close()
-	ctx := browser(t)
+	ctx := browsertest.Start(t)
 	_, _, entrance := serve(t, folder)
-	visit(t, ctx, entrance)
+	browsertest.Visit(t, ctx, entrance)
 	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(1060, 900, chromedp.EmulateScale(0.85))))
-	visit(t, ctx, eval[string](t, ctx, `document.querySelector('#runs tbody a').href`))
-	eval[bool](t, ctx, settle)
+	browsertest.Visit(t, ctx, browsertest.Eval[string](t, ctx, `document.querySelector('#runs tbody a').href`))
+	browsertest.Eval[bool](t, ctx, browsertest.Settle)
 	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	must.OK(t, err)
 	must.OK(t, os.WriteFile(filepath.Join("..", "..", "docs", "page.png"), png, 0o644))

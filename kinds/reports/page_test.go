@@ -17,9 +17,21 @@ import (
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/testing/browsertest"
 	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/reporttest"
 )
+
+// open writes findings as HTML and opens the file in the browser.
+func open(t *testing.T, ctx context.Context, f record.Findings, width int64) (complaints func() []string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "report.html")
+	must.OK(t, os.WriteFile(path, []byte(render(t, f, "html", report.Options{})), 0o600))
+	complaints = browsertest.Watch(t, ctx, browsertest.File(path))
+	browsertest.Size(t, ctx, width, 900)
+	browsertest.Visit(t, ctx, browsertest.File(path))
+	return complaints
+}
 
 type drawn struct {
 	Name   string
@@ -54,33 +66,26 @@ func TestPageInBrowser(t *testing.T) {
 		{"phantom", reporttest.Phantom(t), 2, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			ctx := browser(t)
+			ctx := browsertest.Start(t)
 			complaints := open(t, ctx, c.f, 1200)
 			checkCharts(t, ctx, c.charts)
 			checkTables(t, ctx, c.f)
-			eval[bool](t, ctx, `[...document.querySelectorAll('details')].every(d => d.open = true)`)
+			browsertest.Eval[bool](t, ctx, `[...document.querySelectorAll('details')].every(d => d.open = true)`)
 			background := map[string]bool{}
 			for _, colours := range []string{"dark", "light"} {
-				scheme(t, ctx, colours)
-				background[eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor`)] = true
-				if texts := eval[[]string](t, ctx, faint); len(texts) > 0 {
-					t.Errorf("too faint in the %s: %q", colours, texts)
-				}
-				picture(t, ctx, c.name+"-"+colours)
+				browsertest.Scheme(t, ctx, colours)
+				background[browsertest.Eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor`)] = true
 			}
 			if len(background) != 2 {
 				t.Errorf("dark and light look the same: %v", background)
 			}
+			browsertest.Audit(t, ctx, c.name)
 			if c.used {
 				checkKeyboard(t, ctx)
 				checkFilter(t, ctx, c.f)
 			}
-			must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(360, 740)))
+			browsertest.Size(t, ctx, 360, 740)
 			checkCharts(t, ctx, c.charts)
-			if over := eval[float64](t, ctx, `document.documentElement.scrollWidth - window.innerWidth`); over > 0 {
-				t.Errorf("a narrow screen scrolls sideways by %.0f pixels", over)
-			}
-			picture(t, ctx, c.name+"-narrow")
 			for _, complaint := range complaints() {
 				t.Error(complaint)
 			}
@@ -91,7 +96,7 @@ func TestPageInBrowser(t *testing.T) {
 // checkCharts checks that every chart drew something, without broken numbers and with a name.
 func checkCharts(t *testing.T, ctx context.Context, least int) {
 	t.Helper()
-	all := eval[[]drawn](t, ctx, charts)
+	all := browsertest.Eval[[]drawn](t, ctx, charts)
 	if len(all) < least {
 		t.Errorf("only %d charts", len(all))
 	}
@@ -100,31 +105,14 @@ func checkCharts(t *testing.T, ctx context.Context, least int) {
 			t.Errorf("chart is not right: %+v", chart)
 		}
 	}
-	if text := eval[string](t, ctx, `document.body.innerText`); strings.Contains(text, "NaN") || strings.Contains(text, "undefined") || strings.Contains(text, "[object") {
+	if text := browsertest.Eval[string](t, ctx, `document.body.innerText`); strings.Contains(text, "NaN") || strings.Contains(text, "undefined") || strings.Contains(text, "[object") {
 		t.Error("the page shows NaN, undefined or an object")
 	}
-	if unnamed := eval[[]string](t, ctx, `[...document.querySelectorAll('section, input, fieldset, [role=img], [role=group], [role=region]')].filter(e =>
+	if unnamed := browsertest.Eval[[]string](t, ctx, `[...document.querySelectorAll('section, input, fieldset, [role=img], [role=group], [role=region]')].filter(e =>
 		!(e.getAttribute('aria-label') || e.getAttribute('aria-labelledby') || e.querySelector('legend') || e.closest('label'))).map(e => e.outerHTML.slice(0, 80))`); len(unnamed) > 0 {
 		t.Errorf("no accessible name: %v", unnamed)
 	}
 }
-
-// faint lists texts whose contrast with their background is below 4.5, the level AA of WCAG 2 for
-// small text.
-const faint = `(() => {
-  const parse = c => { const m = c.match(/[\d.]+/g).map(Number); return {rgb: m.slice(0, 3), a: m.length > 3 ? m[3] : 1}; };
-  const light = rgb => { const [r, g, b] = rgb.map(v => { v /= 255; return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4; }); return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const behind = e => { for (; e; e = e.parentElement) { const c = parse(getComputedStyle(e).backgroundColor); if (c.a > 0.99) return c.rgb; } return [255, 255, 255]; };
-  const out = new Set();
-  for (const e of document.querySelectorAll('body *')) {
-    if (![...e.childNodes].some(n => n.nodeType === 3 && n.data.trim()) || !e.checkVisibility() || e.closest('script, style, noscript')) continue;
-    const style = getComputedStyle(e);
-    const [a, b] = [light(parse(e instanceof SVGElement ? style.fill : style.color).rgb), light(behind(e))];
-    const ratio = (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    if (ratio < 4.5) out.add(ratio.toFixed(2) + ' ' + e.tagName + '.' + (e.getAttribute('class') || '') + ' ' + e.textContent.slice(0, 30));
-  }
-  return [...out];
-})()`
 
 // checkTables compares the page with the values of its document.
 func checkTables(t *testing.T, ctx context.Context, f record.Findings) {
@@ -144,11 +132,11 @@ func checkTables(t *testing.T, ctx context.Context, f record.Findings) {
 			want = append(want, rows)
 		}
 	}
-	got := eval[[][][]string](t, ctx, `[...document.querySelectorAll('table.data')].map(t => [...t.tBodies[0].rows].map(r => [...r.cells].map(c => c.textContent)))`)
+	got := browsertest.Eval[[][][]string](t, ctx, `[...document.querySelectorAll('table.data')].map(t => [...t.tBodies[0].rows].map(r => [...r.cells].map(c => c.textContent)))`)
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("tables show\n%v, want\n%v", got, want)
 	}
-	if got := eval[string](t, ctx, `document.querySelector('h1').textContent`); got != p.Answers[0] {
+	if got := browsertest.Eval[string](t, ctx, `document.querySelector('h1').textContent`); got != p.Answers[0] {
 		t.Errorf("headline %q, want %q", got, p.Answers[0])
 	}
 }
@@ -157,11 +145,11 @@ func checkTables(t *testing.T, ctx context.Context, f record.Findings) {
 func checkKeyboard(t *testing.T, ctx context.Context) {
 	t.Helper()
 	must.OK(t, chromedp.Do(ctx, chromedp.Focus(chromedp.CSS("#latency .chart")), chromedp.KeyEvent(kb.ArrowLeft), chromedp.KeyEvent(kb.ArrowLeft)))
-	if text := eval[string](t, ctx, `document.querySelector('#latency .readout:not([hidden])')?.innerText ?? ''`); !strings.Contains(text, "p99.9") {
+	if text := browsertest.Eval[string](t, ctx, `document.querySelector('#latency .readout:not([hidden])')?.innerText ?? ''`); !strings.Contains(text, "p99.9") {
 		t.Errorf("arrow keys read %q off the latency chart", text)
 	}
 	must.OK(t, chromedp.Do(ctx, chromedp.KeyEvent(kb.Escape)))
-	if !eval[bool](t, ctx, `document.querySelector('#latency .readout').hidden`) {
+	if !browsertest.Eval[bool](t, ctx, `document.querySelector('#latency .readout').hidden`) {
 		t.Error("Escape does not put the reading away")
 	}
 }
@@ -169,44 +157,46 @@ func checkKeyboard(t *testing.T, ctx context.Context) {
 // checkFilter removes one level of the first factor and restores it.
 func checkFilter(t *testing.T, ctx context.Context, f record.Findings) {
 	t.Helper()
-	status := func() string { return eval[string](t, ctx, `document.querySelector('.filters .status').textContent`) }
+	status := func() string {
+		return browsertest.Eval[string](t, ctx, `document.querySelector('.filters .status').textContent`)
+	}
 	all := fmt.Sprintf("%d of %d cells shown", len(f.Cells), len(f.Cells))
 	if got := status(); got != all {
 		t.Errorf("status %q, want %q", got, all)
 	}
 	rows := `document.querySelectorAll('table.data tbody tr').length`
-	before := eval[int](t, ctx, rows)
-	eval[bool](t, ctx, `document.querySelector('.filters input').click() ?? true`)
+	before := browsertest.Eval[int](t, ctx, rows)
+	browsertest.Eval[bool](t, ctx, `document.querySelector('.filters input').click() ?? true`)
 	left := len(f.Cells) - len(f.Cells)/len(f.Factors[0].Levels)
-	if got := status(); got != fmt.Sprintf("%d of %d cells shown", left, len(f.Cells)) || eval[int](t, ctx, rows) >= before {
-		t.Errorf("after a filter: %q, %d rows of %d", got, eval[int](t, ctx, rows), before)
+	if got := status(); got != fmt.Sprintf("%d of %d cells shown", left, len(f.Cells)) || browsertest.Eval[int](t, ctx, rows) >= before {
+		t.Errorf("after a filter: %q, %d rows of %d", got, browsertest.Eval[int](t, ctx, rows), before)
 	}
-	eval[bool](t, ctx, `document.querySelector('.filters button').click() ?? true`)
-	if got := status(); got != all || eval[int](t, ctx, rows) != before {
+	browsertest.Eval[bool](t, ctx, `document.querySelector('.filters button').click() ?? true`)
+	if got := status(); got != all || browsertest.Eval[int](t, ctx, rows) != before {
 		t.Errorf("after Show all: %q", got)
 	}
 	// With nothing selected the page says so and stays intact.
-	eval[bool](t, ctx, `[...document.querySelectorAll('.filters fieldset:first-of-type input')].forEach(i => i.click()) ?? true`)
-	if n := eval[int](t, ctx, `document.querySelectorAll('.empty').length`); n < 3 {
+	browsertest.Eval[bool](t, ctx, `[...document.querySelectorAll('.filters fieldset:first-of-type input')].forEach(i => i.click()) ?? true`)
+	if n := browsertest.Eval[int](t, ctx, `document.querySelectorAll('.empty').length`); n < 3 {
 		t.Errorf("with no cell selected only %d sections say so", n)
 	}
-	eval[bool](t, ctx, `document.querySelector('.filters button').click() ?? true`)
+	browsertest.Eval[bool](t, ctx, `document.querySelector('.filters button').click() ?? true`)
 }
 
 func TestHostileNamesInBrowser(t *testing.T) {
-	ctx := browser(t)
+	ctx := browsertest.Start(t)
 	complaints := open(t, ctx, reporttest.Hostile(), 1200)
 	checkCharts(t, ctx, 4)
 	for _, complaint := range complaints() {
 		t.Error(complaint)
 	}
-	if n := eval[int](t, ctx, `document.querySelectorAll('img, iframe, object, embed, b, i, u, script:not([type="application/json"]):not([type=module])').length`); n != 0 {
+	if n := browsertest.Eval[int](t, ctx, `document.querySelectorAll('img, iframe, object, embed, b, i, u, script:not([type="application/json"]):not([type=module])').length`); n != 0 {
 		t.Errorf("findings became %d elements", n)
 	}
-	if n := eval[int](t, ctx, `document.scripts.length`); n != 2 {
+	if n := browsertest.Eval[int](t, ctx, `document.scripts.length`); n != 2 {
 		t.Errorf("%d scripts, want 2", n)
 	}
-	text := eval[string](t, ctx, `document.getElementById('app').textContent`)
+	text := browsertest.Eval[string](t, ctx, `document.getElementById('app').textContent`)
 	for _, want := range []string{"<img src=x onerror=alert(2)>", "<i>both</i>", "</script><script>alert(1)</script>", `\u202eabc\u2028`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not show %q as text", want)
@@ -216,19 +206,19 @@ func TestHostileNamesInBrowser(t *testing.T) {
 		t.Error("characters that hide or reorder text reach the reader")
 	}
 	// Even an injected element cannot act: the policy names one script.
-	eval[bool](t, ctx, `(() => { const s = document.createElement('script'); s.textContent = 'window.ran = true'; document.body.append(s); return true; })()`)
-	if eval[bool](t, ctx, `window.ran === true`) {
+	browsertest.Eval[bool](t, ctx, `(() => { const s = document.createElement('script'); s.textContent = 'window.ran = true'; document.body.append(s); return true; })()`)
+	if browsertest.Eval[bool](t, ctx, `window.ran === true`) {
 		t.Error("the content security policy lets another script run")
 	}
-	if !eval[bool](t, ctx, `new Promise(done => fetch('https://example.invalid/').then(() => done(false), () => done(true)))`) {
+	if !browsertest.Eval[bool](t, ctx, `new Promise(done => fetch('https://example.invalid/').then(() => done(false), () => done(true)))`) {
 		t.Error("the content security policy lets the page fetch")
 	}
-	picture(t, ctx, "hostile")
+	browsertest.Picture(t, ctx, "hostile")
 }
 
 // Findings with next to nothing in them must still make a page.
 func TestSparsePagesInBrowser(t *testing.T) {
-	ctx := browser(t)
+	ctx := browsertest.Start(t)
 	invalid := reporttest.Quick()
 	invalid.Validity = record.ValiditySummary{Trials: 8, Invalid: 8, Blocks: 2, Reasons: []record.InvalidReason{{Check: "mode_active", Trials: 8, Example: "the server's proxy counted no request"}}}
 	invalid.Findings, invalid.NoiseFloor, invalid.Assertions = nil, nil, nil
@@ -238,14 +228,14 @@ func TestSparsePagesInBrowser(t *testing.T) {
 	}
 	for name, f := range map[string]record.Findings{"empty": {Kind: record.KindDataPlane}, "invalid": invalid, "single": reporttest.Fixture("single", "", nil, 3)} {
 		complaints := open(t, ctx, f, 1000)
-		text := eval[string](t, ctx, `document.body.innerText`)
+		text := browsertest.Eval[string](t, ctx, `document.body.innerText`)
 		if strings.Contains(text, "NaN") || strings.Contains(text, "undefined") || len(text) < 100 {
 			t.Errorf("%s: %s", name, text)
 		}
 		for _, complaint := range complaints() {
 			t.Errorf("%s: %s", name, complaint)
 		}
-		picture(t, ctx, name)
+		browsertest.Picture(t, ctx, name)
 	}
 }
 
@@ -272,12 +262,12 @@ func TestPictureOfARun(t *testing.T) {
 	must.OK(t, err)
 	var f record.Findings
 	must.OK(t, json.Unmarshal(data, &f))
-	ctx := browser(t)
+	ctx := browsertest.Start(t)
 	complaints := open(t, ctx, f, 1060)
 	checkCharts(t, ctx, 4)
-	picture(t, ctx, f.Study)
+	browsertest.Picture(t, ctx, f.Study)
 	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(1060, 1760, chromedp.EmulateScale(0.85))))
-	eval[bool](t, ctx, settle)
+	browsertest.Eval[bool](t, ctx, browsertest.Settle)
 	png, err := chromedp.Run(ctx, chromedp.CaptureScreenshot())
 	must.OK(t, err)
 	must.OK(t, os.WriteFile(filepath.Join("..", "..", "docs", "report.png"), png, 0o644))

@@ -117,7 +117,7 @@ async function ask<T>(path: string, body?: object): Promise<T> {
 
 /** Where the run stands, above everything else. */
 class Bar {
-  readonly element = h('div', { class: 'now' });
+  readonly element = h('div', { class: 'now', role: 'region', 'aria-label': 'Where the run stands' });
   private links: readonly Link[] = [];
   private index = false;
   private ofDocument: Status | null = null;
@@ -244,7 +244,7 @@ class List {
     };
     for (const id of [...this.chosen]) if (!runs.some((r) => r.id === id)) this.chosen.delete(id);
     apply();
-    return section('runs', 'Runs', h('div', { class: 'scroll', role: 'region', 'aria-label': 'Runs', tabindex: 0 }, h('table', { class: 'data' },
+    return section('runs', 'Runs', h('div', { class: 'scroll', role: 'region', 'aria-label': 'Table of runs', tabindex: 0 }, h('table', { class: 'data' },
       h('thead', {}, h('tr', {}, ['run', 'study', 'started', 'state', 'answer', 'compare'].map((head) => h('th', { scope: 'col' }, head)))),
       h('tbody', {}, runs.map((run) => this.row(run, apply))))),
       h('div', { class: 'controls' }, go, this.spans(live)));

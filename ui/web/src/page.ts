@@ -330,12 +330,13 @@ function table(given: Table, selection: Selection): HTMLElement {
   const classes = (i: number, style = ''): string | null => [columns[i]?.right ? 'number' : '',
     prose[i] ? 'prose' : '', style].filter(Boolean).join(' ') || null;
   return h('div', {},
-    h('div', { class: 'scroll', role: 'region', 'aria-label': given.title, tabindex: 0 },
+    h('div', { class: 'scroll', role: 'region', 'aria-label': `Table: ${given.title}`, tabindex: 0 },
       h('table', { class: 'data' },
       h('caption', {}, given.title),
-      h('thead', {}, h('tr', {}, columns.map((c, i) => h('th', { scope: 'col', class: classes(i) }, c.head)))),
-      h('tbody', {}, rows.map((row) => h('tr', {}, row.map((cell, i) => h(i === 0 ? 'th' : 'td',
-        { scope: i === 0 ? 'row' : null, class: classes(i, cell.style) }, cell.text))))))),
+      h('thead', {}, h('tr', {}, columns.map((c, i) => (c.head === '' ? h('td') : h('th', { scope: 'col', class: classes(i) }, c.head))))),
+      h('tbody', {}, rows.map((row) => h('tr', {}, row.map((cell, i) => (i === 0 && cell.text !== ''
+        ? h('th', { scope: 'row', class: classes(i, cell.style) }, cell.text)
+        : h('td', { class: classes(i, cell.style) }, cell.text)))))))),
     (given.notes ?? []).map((note) => h('p', { class: 'key' }, note)),
     (given.texts ?? []).map((text) => [h('p', {}, text.name),
       h('pre', { tabindex: 0, 'aria-label': text.name }, h('code', {}, text.text))]));

@@ -1,4 +1,5 @@
-package reports
+// Package browsertest opens pages in a headless Chromium and uses them as a reader does.
+package browsertest
 
 import (
 	"context"
@@ -21,13 +22,12 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
-	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/report"
+	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// browser starts a headless Chromium that ends with the test, and skips the test if there is none.
-func browser(t *testing.T) context.Context {
+// Start starts a headless Chromium that ends with the test, and skips the test if there is none.
+func Start(t *testing.T) context.Context {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("short: no browser")
@@ -80,9 +80,9 @@ func profileFolder(t *testing.T) string {
 	return dir
 }
 
-// watch collects what a page must not do: errors on the console, exceptions, dialogs, and requests
+// Watch collects what a page must not do: errors on the console, exceptions, dialogs, and requests
 // beyond the file itself or the server.
-func watch(t *testing.T, ctx context.Context, file string) func() []string {
+func Watch(t *testing.T, ctx context.Context, file string) func() []string {
 	t.Helper()
 	listening, stop := context.WithCancel(ctx)
 	t.Cleanup(stop)
@@ -117,6 +117,8 @@ func watch(t *testing.T, ctx context.Context, file string) func() []string {
 		}
 	})
 	must.OK(t, err)
+	must.OK(t, must.Err(chromedp.Call(ctx, network.Enable, network.EnableParams{})))
+	must.OK(t, must.Err(chromedp.Call(ctx, log.Enable, cdp.Empty{})))
 	return func() []string {
 		stop()
 		mu.Lock()
@@ -125,29 +127,41 @@ func watch(t *testing.T, ctx context.Context, file string) func() []string {
 	}
 }
 
-// open writes findings as HTML and opens the file in the browser.
-func open(t *testing.T, ctx context.Context, f record.Findings, width int64) (complaints func() []string) {
+// Visit opens an address and waits until the page is drawn.
+func Visit(t *testing.T, ctx context.Context, address string) {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "report.html")
-	must.OK(t, os.WriteFile(path, []byte(render(t, f, "html", report.Options{})), 0o600))
-	address := (&url.URL{Scheme: "file", Path: path}).String()
-	complaints = watch(t, ctx, address)
-	must.OK(t, must.Err(chromedp.Call(ctx, network.Enable, network.EnableParams{})))
-	must.OK(t, must.Err(chromedp.Call(ctx, log.Enable, cdp.Empty{})))
 	limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	must.OK(t, chromedp.Do(limited, chromedp.EmulateViewport(width, 900), chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("#app[data-ready]"))))
-	return complaints
+	must.OK(t, chromedp.Do(limited, chromedp.Navigate(address), chromedp.WaitReady(chromedp.CSS("#app[data-ready]"))))
 }
 
-// settle waits for two frames, so that charts have adapted to their new width.
-const settle = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true), 30))))`
+// File is the address of a file.
+func File(path string) string { return (&url.URL{Scheme: "file", Path: path}).String() }
 
-func eval[T any](t *testing.T, ctx context.Context, js string) T {
+// Size sets the size of the screen.
+func Size(t *testing.T, ctx context.Context, width, height int64) {
+	t.Helper()
+	must.OK(t, chromedp.Do(ctx, chromedp.EmulateViewport(width, height)))
+}
+
+// Shows waits until an expression holds for the page, which may be navigating.
+func Shows(t *testing.T, ctx context.Context, what, js string) {
+	t.Helper()
+	eventually.Holds(t, what, func() bool {
+		holds, err := chromedp.Run(ctx, chromedp.Evaluate[bool](js))
+		return err == nil && holds
+	})
+}
+
+// Settle waits for two frames, so that charts have adapted to their new width.
+const Settle = `new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(true), 30))))`
+
+// Eval returns the value of an expression, or of its promise, once charts are drawn.
+func Eval[T any](t *testing.T, ctx context.Context, js string) T {
 	t.Helper()
 	limited, cancel := context.WithTimeout(ctx, 3*time.Minute)
 	defer cancel()
-	must.OK(t, must.Err(chromedp.Run(limited, chromedp.Evaluate[bool](settle, chromedp.EvalAwaitPromise))))
+	must.OK(t, must.Err(chromedp.Run(limited, chromedp.Evaluate[bool](Settle, chromedp.EvalAwaitPromise))))
 	out, err := chromedp.Run(limited, chromedp.Evaluate[T](js, chromedp.EvalAwaitPromise))
 	if err != nil {
 		t.Fatalf("%s: %v", js, err)
@@ -155,21 +169,21 @@ func eval[T any](t *testing.T, ctx context.Context, js string) T {
 	return out
 }
 
-// scheme sets the color scheme that the reader prefers.
-func scheme(t *testing.T, ctx context.Context, name string) {
+// Scheme sets the color scheme that the reader prefers.
+func Scheme(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	params := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}}}
 	must.OK(t, must.Err(chromedp.Call(ctx, emulation.SetEmulatedMedia, params)))
 }
 
-// picture saves a screenshot if MESHTRIAL_PICTURES names a folder.
-func picture(t *testing.T, ctx context.Context, name string) {
+// Picture saves a screenshot if MESHTRIAL_PICTURES names a folder.
+func Picture(t *testing.T, ctx context.Context, name string) {
 	t.Helper()
 	dir := os.Getenv("MESHTRIAL_PICTURES")
 	if dir == "" {
 		return
 	}
-	eval[bool](t, ctx, settle)
+	Eval[bool](t, ctx, Settle)
 	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
 	must.OK(t, err)
 	must.OK(t, os.WriteFile(filepath.Join(dir, name+".png"), png, 0o644))
