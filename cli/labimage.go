@@ -74,7 +74,7 @@ func imageProgram(path string) (string, error) {
 		return "", errs.Usage("--program %s is not a meshtrial binary: %v", path, err)
 	}
 	if info.Path != mainPackage {
-		return "", errs.Usage("--program %s is no meshtrial: its main package is %q", path, info.Path)
+		return "", errs.Usage("--program %s is not a meshtrial binary: its main package is %q", path, info.Path)
 	}
 	if got, want := app.VersionOf(info), app.Version(); got != want {
 		return "", errs.WithHint(errs.Usage("--program %s is version %q, and this is %s", path, got, want),
