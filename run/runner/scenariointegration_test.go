@@ -5,6 +5,7 @@ package runner_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -101,13 +102,22 @@ func TestScenario(t *testing.T) {
 	b.gone(t)
 }
 
+// starved is how late a step begins if the machine has no CPU for the runner. The steps of
+// shortScenario then overlap, and one may rightly find another's behaviour in force.
+const starved = time.Second
+
 // verifySteps requires every step to be begun and proven within its bounds.
 func verifySteps(t *testing.T, events []record.Event, trial *record.Trial) {
 	t.Helper()
 	ops := map[string]bool{}
+	overlap := slices.ContainsFunc(events, func(e record.Event) bool { return time.Duration(e.SentNS-e.PlannedNS) > starved })
 	for _, e := range events {
 		ops[e.Step+" "+e.Op] = true
 		if e.Error != "" {
+			if overlap && e.Op == "worker" {
+				t.Logf("step %s, not judged: %s", e.Step, e.Error)
+				continue
+			}
 			t.Errorf("step %s, %s: %s", e.Step, e.Op, e.Error)
 		}
 		if late := time.Duration(e.SentNS - e.PlannedNS); late > 5*time.Millisecond {
