@@ -106,15 +106,15 @@ func (r *meshRead) unknown(u assess.Unknown) {
 	r.e.Unknown = append(r.e.Unknown, u)
 }
 
-// mostTold bounds what is told of things of one kind: there may be thousands.
-const mostTold = 10
+// maxListed limits how many unknowns of one kind are listed: there may be thousands.
+const maxListed = 10
 
-// notRead tells what was not read.
+// notRead lists what could not be read.
 func (r *meshRead) notRead(what []string) {
-	for _, n := range what[:min(len(what), mostTold)] {
+	for _, n := range what[:min(len(what), maxListed)] {
 		r.unknown(assess.NotRead.Of(n))
 	}
-	if more := len(what) - mostTold; more > 0 {
+	if more := len(what) - maxListed; more > 0 {
 		r.unknown(assess.MoreNotRead.Of(more))
 	}
 }

@@ -44,16 +44,16 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 		case ctx.Err() != nil:
 			return a, "", context.Cause(ctx)
 		case err != nil:
-			r.tell(assess.FileNotRead.Of(err))
+			r.isBroken(assess.FileNotRead.Of(err))
 		}
 	}
-	if r.strange > 0 {
-		r.unknown(assess.FileUnknown.Of(r.strange, r.firstStrange))
+	if r.unrelated > 0 {
+		r.unknown(assess.FileUnknown.Of(r.unrelated, r.firstUnrelated))
 	}
 	if err := r.watched(ctx); err != nil {
 		return a, "", err
 	}
-	if more := r.told - mostTold; more > 0 {
+	if more := r.broken - maxListed; more > 0 {
 		r.unknown(assess.FilesNotRead.Of(more))
 	}
 	r.e.Nodes, r.e.Objects = len(r.nodes), r.inv.Objects()
@@ -78,37 +78,38 @@ type filesRead struct {
 	listed  map[string]bool   // pods
 	istiods map[string][]page // pages of metrics by when their process started
 	held    int               // bytes of the pages
-	// strange are files that hold nothing of a mesh, told those of which more is told.
-	strange, told int
-	firstStrange  string
+	// unrelated counts files about something else than a mesh, broken those that could not be read.
+	unrelated, broken int
+	firstUnrelated    string
 }
 
-// page is a metrics page of istiod, uptime its process' age, which started then, in seconds of Unix.
+// page is a metrics page of istiod. Its process started at Unix time started, in seconds, and
+// had run for uptime.
 type page struct {
 	text    []byte
 	uptime  time.Duration
 	started float64
 }
 
-// Bounds of what is held of files, which may be packed a thousand times smaller.
+// Limits of what is kept of files, which may be compressed a thousandfold.
 const (
 	mostPages = 256 << 20 // bytes
 	mostDumps = 20_000
-	// mostAge is that of a process, in seconds.
+	// mostAge limits the age of a process, in seconds.
 	mostAge = 10 * 365 * 86400
 )
 
-// tell tells of a file, as of the first of them.
-func (r *filesRead) tell(u assess.Unknown) {
-	if r.told++; r.told <= mostTold {
+// isBroken counts a file that could not be read, and lists the first ones.
+func (r *filesRead) isBroken(u assess.Unknown) {
+	if r.broken++; r.broken <= maxListed {
 		r.unknown(u)
 	}
 }
 
-// isStrange counts a file that holds nothing of a mesh.
-func (r *filesRead) isStrange(name string) {
-	if r.strange++; r.strange == 1 {
-		r.firstStrange = name
+// isUnrelated counts a file about something else than a mesh.
+func (r *filesRead) isUnrelated(name string) {
+	if r.unrelated++; r.unrelated == 1 {
+		r.firstUnrelated = name
 	}
 }
 
@@ -138,9 +139,9 @@ func (r *filesRead) file(in io.Reader, name string) error {
 	case assess.ContentMetrics:
 		return r.metrics(buffered)
 	case assess.ContentAnswer:
-		r.tell(assess.FileUnused.Of(name, string(assess.ContentAnswer)))
+		r.isBroken(assess.FileUnused.Of(name, string(assess.ContentAnswer)))
 	default:
-		r.isStrange(name)
+		r.isUnrelated(name)
 	}
 	return nil
 }
@@ -162,11 +163,11 @@ func (r *filesRead) archive(in io.Reader, name string) error {
 		if inner := name + ":" + header.Name; header.Size > 0 {
 			head, _ := bufio.NewReaderSize(files, assess.Head).Peek(assess.Head)
 			if c := assess.Sniff(head, false); c == assess.ContentArchive {
-				r.isStrange(inner) // no archives in archives
+				r.isUnrelated(inner) // no archives in archives
 				continue
 			}
 			if err := r.file(io.MultiReader(bytes.NewReader(head), files), inner); err != nil {
-				r.tell(assess.FileNotRead.Of(fmt.Errorf("%s: %w", inner, err)))
+				r.isBroken(assess.FileNotRead.Of(fmt.Errorf("%s: %w", inner, err)))
 			}
 		}
 	}
@@ -300,7 +301,7 @@ func (r *filesRead) watched(ctx context.Context) (err error) {
 				continue
 			}
 			if err := recorder.AppendPage(end.Add(p.uptime-last), p.text, labels); err != nil {
-				r.tell(assess.FileNotRead.Of(err))
+				r.isBroken(assess.FileNotRead.Of(err))
 				continue
 			}
 			written = p.uptime

@@ -111,8 +111,8 @@ func TestAssessOnePage(t *testing.T) {
 	}
 }
 
-// Two istiods that started in the same second are two, and one that another replaced is none; an age that is none
-// is told.
+// Istiods that started in the same second are distinct. One that was replaced does not count,
+// and an impossible age is reported.
 func TestAssessIstiods(t *testing.T) {
 	page := func(started string, age float64, proxies int) string {
 		return fmt.Sprintf("process_start_time_seconds %s\nistiod_uptime_seconds %g\npilot_services 3\npilot_xds %d\n", started, age, proxies)
@@ -139,7 +139,7 @@ func TestAssessIstiods(t *testing.T) {
 	}
 }
 
-// Of thousands of broken and strange files few are told, and all are counted.
+// Of thousands of broken and unrelated files a few are listed, and all are counted.
 func TestAssessManyBrokenFiles(t *testing.T) {
 	broken := map[string]string{"pods.json": fakePodList, "pods again.json": fakePodList}
 	for i := range 300 {
@@ -148,7 +148,7 @@ func TestAssessManyBrokenFiles(t *testing.T) {
 	a, _, err := Assessment{}.FromFiles(t.Context(), []string{"all"}, contents(map[string]string{"all": archiveOf(t, broken)}))
 	must.OK(t, err)
 	if len(a.Unknown) > 40 || !assess.FilesNotRead.In(a.Unknown) || !assess.FileUnknown.In(a.Unknown) {
-		t.Errorf("%d are told: %v", len(a.Unknown), a.Unknown)
+		t.Errorf("%d unknowns: %v", len(a.Unknown), a.Unknown)
 	}
 	if a.Mesh.Enrolled != 1 || a.Mesh.Count(assess.Sidecar) != 1 {
 		t.Errorf("pods that are listed twice: %+v", a.Mesh)

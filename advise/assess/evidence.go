@@ -127,7 +127,7 @@ type Setting struct {
 	Default string `json:"default,omitempty"`
 }
 
-// Prices are a month's; Stated says that somebody stated them.
+// Prices are monthly prices of a core and of a GB of memory.
 type Prices struct {
 	Core     float64 `json:"core_month"`
 	GB       float64 `json:"gb_month"`

@@ -122,8 +122,8 @@ func (n names) cluster(r node, static bool) judged {
 	return j
 }
 
-// listener attributes every filter chain to its destination, and the listener
-// to the first of these that is not istiod itself.
+// listener attributes every filter chain to its destination, and the listener to the first
+// destination other than istiod.
 func (n names) listener(r node, static bool) judged {
 	j := judged{name: r.get("name").text()}
 	if static {

@@ -110,8 +110,8 @@ func fetch(ctx context.Context, pod *http.Client) error {
 	return err
 }
 
-// scheduled measures what a generator computes for each request of the whole load, whoever
-// sends it.
+// scheduled measures the cost of computing the schedule, per request of the whole load. Each
+// generator computes all of it, including what others send.
 func scheduled(streams, rounds int) ([]table.Row, error) {
 	const seconds = 2
 	spec := whole("http://127.0.0.1:1/", streams)

@@ -5,14 +5,14 @@
 //   - istiod's CPU time, without its idle use and without push contexts, is fitted to
 //     the pushes of all types together by non-negative least squares: a part for each
 //     push, for each change in it, for each service that the proxy sees, for services
-//     whose endpoints are sent whole or whose routes are generated anew, and for each
+//     whose endpoints are sent in full or whose routes are regenerated, and for each
 //     change regardless of the number of proxies. A calm trial, whose pushes do not
 //     overlap, has an equation for each type, from istiod's own timers
 //     (pilot_xds_push_time). So has any other trial with a CPU profile, from the time
 //     in each type's generator; without a profile it has one equation for all types.
 //     The CPU time includes everything that istiod does for a push, such as transport
 //     and garbage collection.
-//   - Which pushes were whole or generated anew is not counted anywhere. It comes from
+//   - istiod does not count which pushes were full or regenerated. It comes from
 //     simulating each trial's changes with the parameters fitted so far, and fitting
 //     again.
 //   - Errors are relative to the measured value, so small cells count as much as large

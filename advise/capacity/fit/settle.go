@@ -15,8 +15,8 @@ type simulation struct {
 	// those of other trials do not: overlapping pushes take what the CPUs allow, whatever runs
 	// in parallel.
 	off []offBy
-	// Per push, by type: the number of changes with their own part, whether it is whole, and
-	// whether it is generated anew.
+	// Per push, by type: the number of changes with their own part, whether it is a full push,
+	// and the share that istiod regenerates.
 	own, whole, anew [push.Types]float64
 	// missed is the logarithm of the error in the number of pushes.
 	missed float64

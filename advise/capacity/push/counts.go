@@ -60,7 +60,7 @@ type merge struct {
 	asked   int     // parts that the proxy requests afterwards
 	whole   bool    // all of the type is sent
 	sent    bool    // the turn itself sends it
-	anew    float64 // share of the proxies that miss istiod's cache
+	anew    float64 // share of proxies that miss istiod's cache
 }
 
 // pushes returns the number of resulting responses of the type.
