@@ -20,7 +20,7 @@ things() {
 	echo "links"; ip -brief link | awk '{print $1}' | sort
 	echo "routes"; ip route
 	echo "namespaces"; ip netns list
-	echo "mounts"; awk '{print $5}' /proc/self/mountinfo | sort
+	echo "mounts"; awk '{print $5}' /proc/self/mountinfo | grep -v '^/run/credentials/' | sort # systemd's, of units that start meanwhile
 	echo "rules"; nft list ruleset
 	echo "cgroups"; find /sys/fs/cgroup -type d -name '*meshtrial*' | sort
 	echo "processes"; ps -eo comm= | grep -E 'kube|etcd|containerd|istiod|envoy|meshtrial|pilot' | sort
