@@ -39,10 +39,10 @@ func TestLeftoverWarning(t *testing.T) {
 func TestKeptNotes(t *testing.T) {
 	all := []*journal.Entry{}
 	for _, e := range [][2]string{{"a", "1"}, {"b", "1"}, {"a", "2"}} {
-		all = append(all, &journal.Entry{Run: "scope-apply-" + e[1], Kept: "meshtrial scope --apply", Object: journal.Object{Kind: "Sidecar", Namespace: "shop", Name: e[0]}})
+		all = append(all, &journal.Entry{Run: "scope-apply-" + e[1], Kept: "meshtrial assess config --apply", Object: journal.Object{Kind: "Sidecar", Namespace: "shop", Name: e[0]}})
 	}
 	got := keptNotes(all)
-	if len(got) != 2 || !strings.HasPrefix(got[0], "Sidecar shop/a and 1 more: kept on purpose by meshtrial scope --apply") || !strings.HasSuffix(got[1], "meshtrial cluster restore --run scope-apply-2") {
+	if len(got) != 2 || !strings.HasPrefix(got[0], "Sidecar shop/a and 1 more: kept on purpose by meshtrial assess config --apply") || !strings.HasSuffix(got[1], "meshtrial cluster restore --run scope-apply-2") {
 		t.Errorf("%q", got)
 	}
 }

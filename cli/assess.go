@@ -50,7 +50,7 @@ func newAssessCommand(env *Env) *cobra.Command {
 			"config dumps, lists from kubectl get -o json, Kiali graphs, and archives of these. A running\n" +
 			"mesh provides more.\n\n" +
 			"--with takes runs of the study sidecars-or-ambient, and shows which data-plane mode costs this\n" +
-			"mesh less; --model takes a model from `meshtrial capacity fit`, and shows how far istiod is\n" +
+			"mesh less; --model takes a model from `meshtrial assess capacity fit`, and shows how far istiod is\n" +
 			"from its limits.\n\n" +
 			"Exit codes: 0 the mesh was assessed, whatever was found; 4 only its pods could be read.",
 		Example: "  meshtrial assess\n" +
@@ -76,7 +76,7 @@ func newAssessCommand(env *Env) *cobra.Command {
 	flags.IntVar(&f.proxies, "proxies", 50, "read the configuration and counters of at most this many sidecars, 0 for all")
 	flags.StringVar(&f.out, "out", "", "`DIR` for the assessment (default: assessments/TIME)")
 	flags.StringVar(&f.format, "format", "text", strings.Join(report.AssessmentFormats, ", ")+" or json: format of standard output")
-	flags.StringVar(&f.model, "model", "", "`FILE` with a capacity model of istiod, as written by capacity fit")
+	flags.StringVar(&f.model, "model", "", "`FILE` with a capacity model of istiod, as written by assess capacity fit")
 	flags.StringArrayVar(&f.with, "with", nil, "`RUN` that compared data-plane modes, or a file written by unit-costs; may be repeated")
 	flags.StringArrayVar(&f.from, "from", nil, "read this `FILE` instead of a running mesh; more may follow")
 	flags.DurationVar(&f.apart, "apart", 0, "with --from: time between two metrics pages of an istiod that does not report its age, in their order")
@@ -85,7 +85,7 @@ func newAssessCommand(env *Env) *cobra.Command {
 	flags.Float64Var(&f.prices.GB, "gb-month", 0, "price of a GB of memory per month")
 	flags.StringVar(&f.prices.Currency, "currency", "USD", "currency of the prices")
 	addTextFlags(cmd, &f.color, &f.width)
-	cmd.AddCommand(newUnitCostsCommand(env))
+	cmd.AddCommand(newTrafficCommand(env), newLimitsCommand(env), newConfigCommand(env), newCapacityCommand(env), newUnitCostsCommand(env))
 	return cmd
 }
 

@@ -202,8 +202,8 @@ func TestRunAsksFirst(t *testing.T) {
 		"observe: create daemonsets.apps in the run's namespace": {"run", "quick", "--image", "registry.example/team/m:1", "--out", out},
 		"kubelets: get nodes/proxy":                              {"run", "quick", "--observe", "kubelet", "--set", "window=84s", "--image", "registry.example/team/m:1", "--out", out},
 		"profile: create secrets in the run's namespace":         {"profile", "shop-1", "--image", "registry.example/team/m:1"},
-		"signals: list pods in namespace istio-system":           {"signals", "--once"},
-		"scope: list pods in namespace shop":                     {"scope", "-n", "shop"},
+		"signals: list pods in namespace istio-system":           {"assess", "traffic", "--once"},
+		"scope: list pods in namespace shop":                     {"assess", "config", "-n", "shop"},
 		"controlplane-test: create services in namespace shop":   {"controlplane-test", "--namespace", "shop"},
 	} {
 		code, _, said := runLine(t, append(args, "--lab", "cluster", "--kubeconfig", path)...)

@@ -29,7 +29,7 @@ func newClusterRestoreCommand(env *Env) *cobra.Command {
 		Long: "Revert what dead runs changed in a cluster, and delete the namespaces that they created. A\n" +
 			"field that someone else has changed since is reported and left alone; its journal entry\n" +
 			"stays until --forget removes it.\n\n" +
-			"Changes kept on purpose (`meshtrial scope --apply`) are reverted only with --run RUN. --run\n" +
+			"Changes kept on purpose (`meshtrial assess config --apply`) are reverted only with --run RUN. --run\n" +
 			"RUN --forget keeps them permanently and removes their journal entries.\n\n" +
 			"If an active run holds the cluster's Lease, the command names that run and does nothing.\n\n" +
 			"Exit codes: 0 everything reverted, 3 something was left unchanged.",

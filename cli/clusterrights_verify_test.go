@@ -223,7 +223,7 @@ func (g guests) readers(t *testing.T) {
 	labtest.Kubectl(t, g.lab, "", "-n", "read", "rollout", "status", "deployment/shop", "--timeout=240s")
 	kubeconfig := g.user(t, "reader")
 	g.grant(t, "reader", kubeconfig, "-n", "read", "--feature", rights.Reach, "--feature", rights.Signals, "--feature", rights.Scope, "--feature", rights.Advise)
-	for _, args := range [][]string{{"signals", "--once", "--json"}, {"scope", "-n", "read", "--json"}, {"advise", "--duration", "5s", "--json"}} {
+	for _, args := range [][]string{{"assess", "traffic", "--once", "--json"}, {"assess", "config", "-n", "read", "--json"}, {"assess", "limits", "--duration", "5s", "--json"}} {
 		if code, said := g.machine.Run(t, append(args, "--lab", "cluster", "--kubeconfig", kubeconfig)...); code != 0 {
 			t.Errorf("%v: exit code %d\n%s", args, code, said)
 		}

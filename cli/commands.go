@@ -11,7 +11,7 @@ var groups = []struct {
 	{"Measure", []func(*Env) *cobra.Command{
 		newRunCommand, newPageCommand, newAttachCommand, newRunsCommand, newStudyCommand, newReportCommand, newCompareCommand, newTrendCommand}},
 	{"Understand and tune a mesh", []func(*Env) *cobra.Command{
-		newAssessCommand, newSignalsCommand, newAdviseCommand, newCapacityCommand, newScopeCommand, newProfileCommand,
+		newAssessCommand, newProfileCommand,
 		newControlPlaneTestCommand}},
 	{"Where it runs", []func(*Env) *cobra.Command{
 		newDoctorCommand, newLabCommand, newClusterCommand}},

@@ -92,7 +92,7 @@ func answer(n int, owed []ending.Debt) (text string, end bool) {
 
 // outlivePipes has the process live on when whoever reads its output is gone:
 // writing there is an error from then on, not death. Other commands end, as
-// `meshtrial signals | head` has to.
+// `meshtrial assess traffic | head` has to.
 func outlivePipes() { signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) }
 
 // unread tells whether err says that nobody reads the output any more.

@@ -62,8 +62,14 @@ func silenceLibraries() {
 	log.SetOutput(io.Discard)
 }
 
+// successors are what commands of earlier versions have become.
+var successors = map[string]string{"signals": "assess traffic", "advise": "assess limits", "scope": "assess config", "capacity": "assess capacity"}
+
 // Run runs one command line under ctx.
 func Run(ctx context.Context, args []string, env *Env) error {
+	if len(args) > 0 && successors[args[0]] != "" { // whatever flags follow
+		return errs.WithHint(errs.Usage("unknown command %q", args[0]), "it is now meshtrial %s", successors[args[0]])
+	}
 	ctx = podwait.Reporting(ctx, func(text string) { newProgress(env.Stderr).interject(text) })
 	root := newRootCommand(env)
 	root.SetArgs(args)

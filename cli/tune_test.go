@@ -31,7 +31,7 @@ func TestExpectedBy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "model.json")
 	run := filepath.Join("../kinds/testdata", "control-plane")
 	env := &Env{Stdout: io.Discard, Stderr: io.Discard}
-	must.OK(t, Run(t.Context(), []string{"capacity", "fit", run, "-o", file}, env))
+	must.OK(t, Run(t.Context(), []string{"assess", "capacity", "fit", run, "-o", file}, env))
 	read := func(sets ...string) *study.Study {
 		s, _, err := loadStudy(t.Context(), env, "tune-chapter-11", sets)
 		must.OK(t, err)

@@ -131,7 +131,7 @@ func (m *mesh) get(q *Quantity) float64 {
 // leverIs reads whether a lever is at a level.
 func (m *mesh) leverIs(lever, level string) Truth {
 	return m.textIs("levers."+lever, m.evidence.Levers, lever, level,
-		"read istiod's settings: meshtrial advise of a running istiod, or a run that records its levers")
+		"read istiod's settings: meshtrial assess limits of a running istiod, or a run that records its levers")
 }
 
 // limitedBy reads whether the client's or the server's sidecar is limited by limit.

@@ -300,7 +300,7 @@ var (
 		}})
 	ScopedShare = define(Quantity{Name: "scoped_share", Unit: ratio,
 		Words:   "share of the proxies that were read with a Sidecar of their own namespace",
-		Measure: "meshtrial advise of a running mesh reads the Sidecars of the proxies that it reads"})
+		Measure: "meshtrial assess limits of a running mesh reads the Sidecars of the proxies that it reads"})
 	DNSClusters = define(Quantity{Name: "dns_clusters", Measure: readProxies,
 		Words: "clusters that a proxy resolves by DNS itself (STRICT_DNS, LOGICAL_DNS), the most of any that was read"})
 	DNSClustersMean = define(Quantity{Name: "dns_clusters_mean", Measure: readProxies,

@@ -60,11 +60,11 @@ const (
 	readEnvironment = "read istiod's environment"
 	readLimits      = "read the limits of istiod's pods"
 	readReplicas    = "read the metrics of each replica of istiod; a study keeps them apart with the measure signals"
-	countCalls      = "let the workloads run for a day, then meshtrial scope --lab cluster --stats"
-	watchWrites     = "meshtrial advise of a running mesh watches who writes what"
-	readProxies     = "meshtrial advise of a running mesh reads the proxies' configuration; a study keeps it with" +
+	countCalls      = "let the workloads run for a day, then meshtrial assess config --lab cluster --stats"
+	watchWrites     = "meshtrial assess limits of a running mesh watches who writes what"
+	readProxies     = "meshtrial assess limits of a running mesh reads the proxies' configuration; a study keeps it with" +
 		" measure config"
-	sizeProxies = "meshtrial scope --lab cluster shows what proxies hold; or run a control-plane study with" +
+	sizeProxies = "meshtrial assess config --lab cluster shows what proxies hold; or run a control-plane study with" +
 		" measure config"
 	recordThreads = "run a data-plane study with measure threads"
 )

@@ -90,7 +90,7 @@ func settingOf(f study.Factor, level, now string, e *Evidence) setting {
 	case controlplane.FactorSidecarScope:
 		s = sidecar(record.Cell{f.Name: level}, e.root())
 		s.do += " (this one lets in no host of another namespace than " + namespace +
-			": meshtrial scope --lab cluster --generate DIR makes those of who calls whom)"
+			": meshtrial assess config --lab cluster --generate DIR makes those of who calls whom)"
 	case controlplane.FactorExportTo:
 		s.do = "Show Services, VirtualServices and DestinationRules in " + level + " where they do not say otherwise"
 		if level == "." {

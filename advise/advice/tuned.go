@@ -82,7 +82,7 @@ func parts(f study.Factor, from, to string, s setting) []record.TunedStep {
 			return []record.TunedStep{step(s.do + ", for 10 to 30% of the workloads concerned at a time.")}
 		}
 		return []record.TunedStep{
-			step("Compare the hosts with what workloads call (`meshtrial scope --lab cluster --generate DIR`), and" +
+			step("Compare the hosts with what workloads call (`meshtrial assess config --lab cluster --generate DIR`), and" +
 				" add what is missing."),
 			step("Put the Sidecar into a namespace with 10 to 30% of the sidecars (metadata.namespace is that" +
 				" namespace), watch, and go on with the next ones."),

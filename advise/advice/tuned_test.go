@@ -61,7 +61,7 @@ func TestCareful(t *testing.T) {
 		}
 	}
 	if do := by[controlplane.FactorSidecarScope][0].Do; !strings.Contains(do,
-		"`meshtrial scope --lab cluster --generate DIR`") {
+		"`meshtrial assess config --lab cluster --generate DIR`") {
 		t.Error(do)
 	}
 	signals := ""

@@ -38,7 +38,7 @@ var (
 
 	afterReport = note.Define("assess_after_report", "read its report")
 	afterWith   = note.Define("assess_after_with", "meshtrial assess --with RUN")
-	afterFit    = note.Define("assess_after_fit", "meshtrial capacity fit RUN -o model.json, then meshtrial assess --model model.json")
+	afterFit    = note.Define("assess_after_fit", "meshtrial assess capacity fit RUN -o model.json, then meshtrial assess --model model.json")
 )
 
 // Bounds of what a study simulates: a lab on one machine carries no more.

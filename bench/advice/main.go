@@ -1,4 +1,4 @@
-// Command advice plants limits in a mesh and checks the output of `meshtrial advise`:
+// Command advice plants limits in a mesh and checks the output of `meshtrial assess limits`:
 //
 //	make build && go run ./bench/advice
 //

@@ -229,14 +229,14 @@ func (w world) runs(ctx context.Context, folder, part, text string) (reports []a
 		return nil, dir, "", ctx.Err()
 	}
 	var out bytes.Buffer
-	if _, err := labs.Run(ctx, &out, "advise", dir, "--json"); err != nil {
-		return nil, dir, fmt.Sprintf("run: exit code %d (%v); advise: %v", code, runErr, err), ctx.Err()
+	if _, err := labs.Run(ctx, &out, "assess", "limits", dir, "--json"); err != nil {
+		return nil, dir, fmt.Sprintf("run: exit code %d (%v); advice: %v", code, runErr, err), ctx.Err()
 	}
 	var document struct {
 		Reports []advice.Report `json:"reports"`
 	}
 	if err := json.Unmarshal(out.Bytes(), &document); err != nil {
-		return nil, dir, fmt.Sprintf("advise: %v", err), nil
+		return nil, dir, fmt.Sprintf("advice: %v", err), nil
 	}
 	return document.Reports, dir, "", os.Remove(file)
 }

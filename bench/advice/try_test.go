@@ -18,7 +18,7 @@ import (
 const program = `#!/bin/sh
 case $1 in
 run) mkdir -p "$4"; cp "$2" "$4/study.yaml"; exit 4 ;;
-advise) case $2 in *-1-*) f=first ;; *) f=second ;; esac; [ -s $f.json ] || exit 1; cat $f.json ;;
+assess) case $3 in *-1-*) f=first ;; *) f=second ;; esac; [ -s $f.json ] || exit 1; cat $f.json ;;
 esac
 `
 
@@ -49,9 +49,9 @@ func TestTry(t *testing.T) {
 		"another advice": {[]advice.Report{another, planted}, nil,
 			func(l line) bool { return l.First == "throttle" && l.Effect == nil }, 1},
 		"silence":   {[]advice.Report{{}}, nil, func(l line) bool { return l.First == "" && l.Failed == "" }, 1},
-		"no answer": {nil, nil, func(l line) bool { return strings.Contains(l.Failed, "advise") }, 1},
+		"no answer": {nil, nil, func(l line) bool { return strings.Contains(l.Failed, "advice") }, 1},
 		"no second": {[]advice.Report{planted}, nil,
-			func(l line) bool { return strings.Contains(l.Effect.Failed, "advise") && !l.Effect.Within }, 1},
+			func(l line) bool { return strings.Contains(l.Effect.Failed, "advice") && !l.Effect.Within }, 1},
 	} {
 		t.Chdir(t.TempDir())
 		must.OK(t, os.MkdirAll("bin", 0o755))

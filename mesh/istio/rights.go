@@ -45,7 +45,7 @@ var istiodPages = []rights.Row{
 	{Verbs: "get", Name: "nodes/proxy", Where: rights.Everywhere, Why: "the CPU of istiod's container, from its kubelet; a strong right, which reaches the kubelet's exec", Without: "the saturation of istiod's CPU is unknown"},
 }
 
-// advising are the rows of meshtrial advise, scoping and generating those of meshtrial scope; an
+// advising are the rows of meshtrial assess limits, scoping and generating those of meshtrial assess config; an
 // assessment takes all of them.
 var (
 	advising = slices.Concat(istiodPages, []rights.Row{

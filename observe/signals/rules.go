@@ -62,7 +62,7 @@ func WriteRules(w io.Writer, o Options) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(w, "# Golden signals of Istio's control plane, made by: meshtrial signals export --format prometheus-rules\n%s", text)
+	_, err = fmt.Fprintf(w, "# Golden signals of Istio's control plane, made by: meshtrial assess traffic export --format prometheus-rules\n%s", text)
 	return err
 }
 

@@ -1,0 +1,176 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/advise/capacity/fit"
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
+	"github.com/meshtrial/meshtrial/advise/capacity/plan"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/report"
+)
+
+type capacityPredictFlags struct {
+	model, against string
+	mesh           model.Mesh // values from flags
+	bound          time.Duration
+	limits         bool
+	seed           uint64
+	draws          int
+	json           bool
+	color          string
+	width          int
+}
+
+// ofMesh lists the flags that describe a mesh.
+var ofMesh = []string{"proxies", "services", "rate", "replicas", "cores"}
+
+func newCapacityPredictCommand(env *Env) *cobra.Command {
+	var f capacityPredictFlags
+	cmd := &cobra.Command{
+		Use:   "predict [MESH.yaml] --model FILE [--proxies N --services N --rate R | --against RUN]",
+		Short: "Predict convergence, pushes, CPU and memory of a mesh with a capacity model",
+		Long: "Simulate how changes travel from istiod to the proxies of a mesh, and predict with 90%\n" +
+			"intervals how long they take, what is pushed and sent, how much CPU and memory that takes,\n" +
+			"what losing a replica costs, and how far rate and size can grow before changes are late. The\n" +
+			"report says how far the mesh lies beyond what was measured, and which parameters are assumed.\n\n" +
+			"Describe the mesh with a mesh file (meshtrial assess capacity plan --help), with flags, or with a\n" +
+			"file and flags that override it.\n\n" +
+			"--against RUN predicts the cells of a run that the model was not fitted to.\n\n" +
+			"Exit codes: 0 success, 2 wrong usage or input, 3 istiod would not keep up with this mesh, 4 no\n" +
+			"trial of the run can be predicted.",
+		Example: "  meshtrial assess capacity predict --model model.json --proxies 5000 --services 2000 --rate 1 --replicas 3 --cores 4\n" +
+			"  meshtrial assess capacity predict --model model.json --against runs/capacity-holdout-...",
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return computing(cmd.Context(), func() error { return runCapacityPredict(cmd.Context(), env, f, args, cmd.Flags().Changed) })
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.model, "model", "", "`FILE` with the model, as written by assess capacity fit")
+	flags.StringVar(&f.against, "against", "", "predict the cells of this `RUN`")
+	flags.IntVar(&f.mesh.Proxies, "proxies", 0, "sidecars connected to istiod")
+	flags.IntVar(&f.mesh.Services, "services", 0, "Services in the mesh")
+	flags.Float64Var(&f.mesh.Rate, "rate", 0, "changes per second")
+	flags.IntVar(&f.mesh.Replicas, "replicas", model.Default().Replicas, "replicas of istiod")
+	flags.Float64Var(&f.mesh.Cores, "cores", model.Default().Cores, "CPUs per replica")
+	flags.DurationVar(&f.bound, "bound", 5*time.Second, "p99 convergence beyond which changes count as late")
+	flags.BoolVar(&f.limits, "limits", true, "also find the rate and size beyond which changes are late, and the cost of losing a replica")
+	flags.Uint64Var(&f.seed, "seed", 1, "seed of changes and draws")
+	flags.IntVar(&f.draws, "draws", 60, "number of simulations for the intervals")
+	flags.BoolVar(&f.json, "json", false, "print JSON")
+	addTextFlags(cmd, &f.color, &f.width)
+	return cmd
+}
+
+func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, args []string, changed func(string) bool) error {
+	options, err := textOptions(env.Stdout, f.color, f.width)
+	if err != nil {
+		return err
+	}
+	switch {
+	case f.draws < 5 || f.draws > 2000:
+		return errs.Usage("--draws %d: must be 5 to 2000", f.draws)
+	case f.bound <= 0:
+		return errs.Usage("--bound %v: must be more than 0", f.bound)
+	case f.against != "" && (len(args) > 0 || slices.ContainsFunc(ofMesh, changed)):
+		return errs.Usage("--against predicts the cells of a run: omit the mesh")
+	}
+	m, err := readModel(ctx, f.model)
+	if err != nil {
+		return err
+	}
+	o := model.Options{Seed: f.seed, Draws: f.draws}
+	if f.against != "" {
+		return f.showAgainst(ctx, env, m, o, options)
+	}
+	mesh, err := f.read(ctx, m, args, changed)
+	if err != nil {
+		return err
+	}
+	p, err := f.predict(m, mesh, o)
+	if err != nil {
+		return errs.WithCode(err, errs.CodeUsage)
+	}
+	err = env.show(f.json, p, func(w io.Writer) error { return report.RenderPrediction(w, p, options) })
+	if err == nil && !p.KeepsUp {
+		return quiet(errs.CodeAssertion)
+	}
+	return err
+}
+
+func (f capacityPredictFlags) showAgainst(ctx context.Context, env *Env, m *model.Model, o model.Options, options report.Options) error {
+	run, err := loadRun(ctx, env, f.against)
+	if err != nil {
+		return err
+	}
+	cells, left, err := fit.Against(m, run, o)
+	if err != nil {
+		return errs.WithCode(err, errs.CodeUsage)
+	}
+	if len(cells) == 0 {
+		return errs.WithHint(errs.WithCode(errors.New("no trial of the run can be predicted"), errs.CodeInvalid), "for details of its trials: meshtrial report %s", f.against)
+	}
+	if f.json {
+		return writeJSON(env.Stdout, struct {
+			Schema int          `json:"schema"`
+			Cells  []model.Cell `json:"cells"`
+			Left   []fit.Left   `json:"left_out,omitempty"`
+		}{model.Schema, cells, left})
+	}
+	return report.RenderAgainst(env.Stdout, cells, fit.Count(left), options)
+}
+
+// predict predicts the behaviour of a mesh, and its limits if f.limits is set.
+func (f capacityPredictFlags) predict(m *model.Model, mesh model.Mesh, o model.Options) (*model.Prediction, error) {
+	p, err := m.Predict(mesh, o)
+	if err != nil || !f.limits {
+		return p, err
+	}
+	if p.Loss, err = m.Loss(mesh, o); err != nil {
+		return nil, err
+	}
+	p.Limits, err = m.Limits(mesh, f.bound.Seconds(), o)
+	return p, err
+}
+
+// read returns the mesh that the mesh file and the flags describe.
+func (f capacityPredictFlags) read(ctx context.Context, m *model.Model, args []string, changed func(string) bool) (model.Mesh, error) {
+	mesh := model.Default()
+	if len(args) > 0 {
+		request, err := readMesh(ctx, args[0])
+		if err != nil {
+			return mesh, err
+		}
+		mesh = request.Mesh
+	} else if !changed("proxies") || !changed("services") || !changed("rate") {
+		return mesh, errs.WithHint(errs.Usage("the mesh is missing"), "give a mesh file, or --proxies, --services and --rate")
+	}
+	for name, set := range map[string]func(){
+		"proxies": func() { mesh.Proxies = f.mesh.Proxies }, "services": func() { mesh.Services = f.mesh.Services },
+		"rate": func() { mesh.Rate = f.mesh.Rate }, "replicas": func() { mesh.Replicas = f.mesh.Replicas },
+		"cores": func() { mesh.Cores = f.mesh.Cores },
+	} {
+		if changed(name) {
+			set()
+		}
+	}
+	if mesh.Mix == nil {
+		mesh.Mix = m.Mix
+	}
+	return mesh, nil
+}
+
+func readMesh(ctx context.Context, path string) (plan.Request, error) {
+	data, err := readInput(ctx, path, plan.MaxFile)
+	if err != nil {
+		return plan.Request{}, err
+	}
+	return plan.Parse(data, path)
+}

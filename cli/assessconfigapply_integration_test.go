@@ -1,0 +1,79 @@
+//go:build integration
+
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
+)
+
+// mineBefore is a Sidecar that somebody wrote, with more than egress hosts.
+const mineBefore = `
+apiVersion: networking.istio.io/v1
+kind: Sidecar
+metadata: {name: mine, namespace: scoped, labels: {team: shop}}
+spec:
+  ingress: [{port: {number: 8080, protocol: HTTP, name: http}, defaultEndpoint: "127.0.0.1:8080"}]
+  egress: [{hosts: ["*/*"]}]
+`
+
+// TestApplyGeneratedSidecars: what --apply did stays when another command comes, is
+// named by it, and is taken back on request to the last field.
+func TestApplyGeneratedSidecars(t *testing.T) {
+	s := newScopedShop(t)
+	s.kubectl(mineBefore, "apply", "-f", "-")
+	spec := func(namespace, name string) string {
+		return strings.TrimSpace(labtest.Kubectl(t, s.lab, "", "-n", namespace, "get", "sidecars.networking.istio.io", name, "--ignore-not-found", "-o", "jsonpath={.spec}{.metadata.labels}"))
+	}
+	before := spec("scoped", "mine")
+	graph := filepath.Join(t.TempDir(), "graph.yaml")
+	must.OK(t, os.WriteFile(graph, []byte("services:\n- name: shop\n  script: [{call: pay}]\n- name: pay\n"), 0o644))
+	run := func(args ...string) (string, string) {
+		t.Helper()
+		var out, said bytes.Buffer
+		if err := Run(t.Context(), args, &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}); err != nil {
+			t.Fatalf("%q: %v\n%s", args, err, said.String())
+		}
+		return out.String(), said.String()
+	}
+	out, _ := run("assess", "config", "--lab", "local", "-n", "scoped", "--graph", "scoped="+graph, "--generate", filepath.Join(t.TempDir(), "sidecars"), "--apply", "--json")
+	var r applied
+	must.OK(t, json.Unmarshal([]byte(out), &r))
+	if r.Applied == nil || len(r.Applied.Objects) != 1 || r.Applied.Objects[0] != "Sidecar scoped/mine" {
+		t.Fatalf("%+v", r.Applied)
+	}
+	after := spec("scoped", "mine")
+	if !strings.Contains(after, "pay.scoped.svc.cluster.local") || strings.Contains(after, "*/*") || !strings.Contains(after, `"defaultEndpoint":"127.0.0.1:8080"`) || !strings.Contains(after, `"team":"shop"`) {
+		t.Errorf("%s, before %s", after, before)
+	}
+	// Once more is nothing more.
+	if out, _ := run("assess", "config", "--lab", "local", "-n", "scoped", "--graph", "scoped="+graph, "--generate", filepath.Join(t.TempDir(), "again"), "--apply"); !strings.Contains(out, "Nothing to apply") {
+		t.Error(out)
+	}
+	kubeconfig := s.lab.Kubeconfig()
+	if _, said := run("cluster", "restore", "--kubeconfig", kubeconfig); !strings.Contains(said, "Sidecar scoped/mine: kept on purpose by meshtrial assess config --apply") {
+		t.Error(said)
+	}
+	if now := spec("scoped", "mine"); now != after {
+		t.Errorf("it was reverted without a request: %s", now)
+	}
+	if out, _ := run("cluster", "status", "--kubeconfig", kubeconfig); !strings.Contains(out, "kept on purpose") || !strings.Contains(out, r.Applied.Run) || strings.Contains(out, "not reverted") {
+		t.Error(out)
+	}
+	if out, _ := run("cluster", "restore", "--kubeconfig", kubeconfig, "--run", r.Applied.Run); !strings.Contains(out, "Sidecar scoped/mine: as it was (spec.egress)") {
+		t.Error(out)
+	}
+	if now := spec("scoped", "mine"); now != before {
+		t.Errorf("%s, before %s", now, before)
+	}
+	if out, _ := run("cluster", "status", "--kubeconfig", kubeconfig); strings.Contains(out, r.Applied.Run) {
+		t.Error(out)
+	}
+}

@@ -1,0 +1,51 @@
+package cli
+
+import (
+	"bytes"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/observe/signals"
+)
+
+func newSignalsExportCommand(env *Env) *cobra.Command {
+	var format, out string
+	var table tableFlags
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "Write the golden signals as a Prometheus rule file or a Grafana dashboard",
+		Example: "  meshtrial assess traffic export --format grafana --out istiod.json\n" +
+			"  meshtrial assess traffic export --format prometheus-rules --selector 'cluster=\"one\"'",
+		Args: noArguments,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			write, ok := map[string]func(io.Writer, signals.Options) error{
+				"prometheus-rules": signals.WriteRules, "grafana": signals.WriteDashboard}[format]
+			switch {
+			case format == "":
+				return errs.WithHint(errs.Usage("--format is missing"), "--format takes prometheus-rules or grafana")
+			case !ok:
+				return errs.WithHint(errs.Usage("unknown format %q", format), "--format takes prometheus-rules or grafana")
+			}
+			o, err := table.options()
+			if err != nil {
+				return err
+			}
+			var text bytes.Buffer
+			if err := write(&text, o); err != nil {
+				return err
+			}
+			if out == "" {
+				_, err = env.Stdout.Write(text.Bytes())
+				return err
+			}
+			return writeWhole(out, text.Bytes())
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&format, "format", "", "prometheus-rules or grafana")
+	flags.StringVar(&out, "out", "", "write to this `FILE` (default: print)")
+	table.register(flags)
+	return cmd
+}
