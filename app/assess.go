@@ -24,6 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
@@ -36,7 +37,17 @@ import (
 type Assessment struct {
 	Istiod
 	IstiodWatch
-	Most   int          // sidecars that are read; 0: all
+	// Section is the one that is wanted: traffic, limits or configuration. What only others need is
+	// not read. "": all sections.
+	Section string
+	// PodNamespace and Selector say whose proxies are read; "" for all.
+	PodNamespace, Selector string
+	Most                   int // proxies that are read; 0: all
+	Owners                 int // of configuration that are listed; 0: all
+	// Calls are sources of who calls whom, beside the proxies' counters.
+	Calls CallSources
+	// Scopes says how Sidecars are generated; nil: the defaults.
+	Scopes *generate.Options
 	Model  *model.Model // of istiod's capacity; nil for none
 	Runs   []string     // directories of runs with unit costs, or files of these; nil for what ships
 	Prices assess.Prices
@@ -46,26 +57,34 @@ type Assessment struct {
 	Warn  func(text string)
 }
 
+// Made is what an assessment made of a mesh's configuration.
+type Made struct {
+	Inventory *generate.Inventory
+	Sidecars  *generate.Result // that would suit the mesh; nil where none could be made
+}
+
 // Assess reads a running mesh, without a write, and says what it costs, what limits it and what is
-// unknown. Sidecars are manifests that would suit it, "" for none.
-func (o Assessment) Assess(ctx context.Context) (a assess.Assessment, sidecars string, err error) {
+// unknown.
+func (o Assessment) Assess(ctx context.Context) (a assess.Assessment, made Made, err error) {
 	runs, err := o.unitCosts(ctx) // before minutes of reading
 	if err != nil {
-		return a, "", err
+		return a, made, err
 	}
-	from, err := o.Open(ctx, rights.Assess)
+	feature := rights.Assess
+	if o.Section == assess.SectionConfiguration {
+		feature = rights.AssessConfig
+	}
+	from, err := o.Istiod.Open(ctx, o.PodNamespace, feature)
 	if err != nil {
-		return a, "", err
+		return a, made, err
 	}
 	defer from.Close()
-	e, err := o.read(ctx, from, DialEach(from.config))
+	e, inv, err := o.read(ctx, from, DialEach(from.config))
 	if err != nil {
-		return a, "", err
+		return a, made, err
 	}
-	if a, err = o.conclude(e, runs); err == nil && e.Sidecars != nil && len(e.Sidecars.Steps()) > 0 {
-		sidecars = e.Sidecars.Manifests()
-	}
-	return a, sidecars, err
+	a, err = o.conclude(e, runs)
+	return a, Made{inv, e.Sidecars}, err
 }
 
 // meshRead is what reads a running mesh.
@@ -83,6 +102,7 @@ type meshRead struct {
 	first      map[string]counted // by pod
 	counted    time.Time          // when all had been counted first
 	rates      map[string]map[string]rate
+	callNotes  []string   // of sources of who calls whom
 	fell       []string   // pods whose counters fell
 	strange    int        // sidecars that passed what belongs to no Service
 	mu         sync.Mutex // of e.Unknown
@@ -120,13 +140,28 @@ func (r *meshRead) notRead(what []string) {
 }
 
 // read watches the mesh for the time of the watch, and reads what is in it meanwhile.
-func (o Assessment) read(ctx context.Context, from *Istiods, dial Dial) (assess.Evidence, error) {
+func (o Assessment) read(ctx context.Context, from *Istiods, dial Dial) (assess.Evidence, *generate.Inventory, error) {
 	r := &meshRead{Assessment: o, from: from, dial: dial, inv: generate.NewInventory(), first: map[string]counted{}, rates: map[string]map[string]rate{},
 		e: assess.Evidence{Source: o.source(), At: time.Now()}}
+	if o.Calls.Domain != "" {
+		r.inv.Domain = o.Calls.Domain
+	}
 	if err := r.listProxies(ctx); err != nil {
-		return r.e, err
+		return r.e, nil, err
+	}
+	if o.Section == assess.SectionConfiguration { // of several revisions the user names one
+		if err := r.readConfiguration(ctx); err != nil {
+			return r.e, nil, err
+		}
+		return r.e, r.inv, r.configured(ctx)
 	}
 	r.chooseRevision()
+	err := r.watch(ctx)
+	return r.e, r.inv, err
+}
+
+// watch watches istiod and the proxies, and reads the mesh's configuration meanwhile.
+func (r *meshRead) watch(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	watching, stop := context.WithCancel(ctx)
@@ -136,11 +171,13 @@ func (o Assessment) read(ctx context.Context, from *Istiods, dial Dial) (assess.
 	var istiodErr error
 	began := time.Now()
 	usage := newUsages(r)
-	wait.Go(func() { usage.watch(watching) })
+	if r.Section == "" {
+		wait.Go(func() { usage.watch(watching) })
+	}
 	wait.Go(func() {
 		defer stop()
-		if seen, istiodErr = from.Watch(ctx, o.IstiodWatch); istiodErr != nil { // then the rest is watched alone
-			istiodErr = errors.Join(istiodErr, wake.Pause(ctx, o.Duration-time.Since(began)))
+		if seen, istiodErr = r.from.Watch(ctx, r.IstiodWatch); istiodErr != nil { // then the rest is watched alone
+			istiodErr = errors.Join(istiodErr, wake.Pause(ctx, r.Duration-time.Since(began)))
 		}
 	})
 	wait.Go(func() {
@@ -150,26 +187,38 @@ func (o Assessment) read(ctx context.Context, from *Istiods, dial Dial) (assess.
 	})
 	wait.Wait()
 	if ctx.Err() != nil {
-		return r.e, context.Cause(ctx)
+		return context.Cause(ctx)
 	}
-	// Reading configuration may take longer than the watch: rates are over half of it at least.
-	if err := wake.Pause(ctx, o.Duration/2-time.Since(r.counted)); err != nil {
-		return r.e, err
+	if r.Section != assess.SectionLimits {
+		// Reading configuration may take longer than the watch: rates are over half of it at least.
+		if err := wake.Pause(ctx, r.Duration/2-time.Since(r.counted)); err != nil {
+			return err
+		}
+		if err := r.countAgain(ctx); err != nil {
+			return err
+		}
 	}
-	if err := r.countAgain(ctx); err != nil {
-		return r.e, err
-	}
-	usage.look(ctx)
 	r.e.WindowS = time.Since(began).Seconds()
-	if istiodErr != nil {
+	switch {
+	case istiodErr != nil && r.Section == assess.SectionLimits:
+		return istiodErr
+	case istiodErr != nil:
 		r.unknown(assess.NotWatched.Of(istiodErr))
-	} else if err := r.advised(ctx, seen); err != nil {
-		return r.e, err
+	default:
+		if err := r.advised(ctx, seen); err != nil {
+			return err
+		}
 	}
-	usage.tell(r)
+	if r.Section == "" {
+		usage.look(ctx)
+		usage.tell(r)
+	}
 	r.traffic()
 	r.e.Proxies = r.proxies
-	return r.e, r.configured()
+	if r.Section != "" {
+		return nil
+	}
+	return r.configured(ctx)
 }
 
 // chooseRevision reads istiod and the mesh's configuration of one revision, where several are installed and none
@@ -205,7 +254,7 @@ const redirection = "ambient.istio.io/redirection"
 
 // listProxies lists the mesh's proxies and istiods.
 func (r *meshRead) listProxies(ctx context.Context) error {
-	list, err := r.from.kube.CoreV1().Pods("").List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Running"})
+	list, err := r.from.kube.CoreV1().Pods(r.PodNamespace).List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Running"})
 	if err != nil {
 		return fmt.Errorf("list the mesh's pods: %w", err)
 	}
@@ -280,15 +329,20 @@ var counts = [][2]string{
 
 // readConfiguration reads what is in the mesh, and what some of its proxies hold and called.
 func (r *meshRead) readConfiguration(ctx context.Context) error {
-	notes, err := ReadInventory(ctx, r.from.kube, r.Revision, r.inv)
-	if err != nil {
-		return err
-	}
-	for _, n := range notes {
-		r.unknown(assess.NotRead.Of(n))
+	if r.Section != assess.SectionConfiguration || r.Scopes != nil {
+		notes, err := ReadInventory(ctx, r.from.kube, r.Revision, r.inv)
+		if err != nil {
+			return err
+		}
+		for _, n := range notes {
+			r.unknown(assess.NotRead.Of(n))
+		}
 	}
 	r.e.Objects = r.inv.Objects()
 	for _, kind := range counts {
+		if r.Section != "" {
+			break
+		}
 		n, err := countObjects(ctx, r.from.kube, kind[1])
 		switch {
 		case ctx.Err() != nil:
@@ -302,20 +356,28 @@ func (r *meshRead) readConfiguration(ctx context.Context) error {
 	for i := range r.proxies {
 		r.proxies[i].Workload = r.inv.WorkloadOf(r.proxies[i].Namespace, r.proxies[i].Pod).Name
 	}
-	read := Proxies{Say: r.Say, Dial: r.dial, Choose: func(pods []corev1.Pod) []corev1.Pod {
-		pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
-			p, _, _ := proxyOf(pod)
-			return p.Kind != assess.Sidecar
-		})
-		return gather.Spread(pods, cmp.Or(r.Most, len(pods)))
+	read := Proxies{Namespace: r.PodNamespace, Selector: r.Selector, Say: r.Say, Dial: r.dial, Choose: func(pods []corev1.Pod) []corev1.Pod {
+		if r.Section != assess.SectionConfiguration {
+			pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
+				p, _, _ := proxyOf(pod)
+				return p.Kind != assess.Sidecar
+			})
+		}
+		some := gather.Spread(pods, cmp.Or(r.Most, len(pods)))
+		if r.Section == assess.SectionConfiguration && len(some) < len(pods) {
+			r.unknown(assess.SomeProxies.Of(len(pods)-len(some), len(pods)))
+		}
+		return some
 	}}
-	notes, err = read.Read(ctx, r.from.kube, scope.Options{Keep: gather.KeepListeners}, func(p scope.Proxy) error {
+	notes, err := read.Read(ctx, r.from.kube, scope.Options{Keep: gather.KeepListeners}, func(p scope.Proxy) error {
 		r.scope = append(r.scope, p)
 		return nil
 	})
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case err != nil && r.Section == assess.SectionConfiguration:
+		return err
 	case err != nil:
 		r.unknown(assess.NoConfig.Of(err))
 		return nil
@@ -333,6 +395,9 @@ func (r *meshRead) readConfiguration(ctx context.Context) error {
 func (r *meshRead) count(ctx context.Context, take func(p *scope.Proxy, c counted)) error {
 	port := Istio().Proxies(record.PlaceSidecar).AdminPort
 	ask := func(p scope.Proxy) (c counted, err error) {
+		if p.Kind == scope.NodeZtunnel { // it has no clusters
+			return c, nil
+		}
 		namespace, name, _ := strings.Cut(p.Name, "/")
 		client, hangUp := r.dial(namespace, name, port)
 		defer hangUp()
@@ -475,11 +540,6 @@ func (r *meshRead) traffic() {
 
 // advised judges what the watch saw of istiod, and what proxies hold.
 func (r *meshRead) advised(ctx context.Context, seen IstiodSeen) error {
-	for _, p := range seen.Problems {
-		if p != "" {
-			r.unknown(assess.NotRead.Of(p))
-		}
-	}
 	began, sample := map[string]time.Time{}, []corev1.Pod{}
 	for _, pod := range r.pods {
 		name := pod.Namespace + "/" + pod.Name
@@ -520,38 +580,65 @@ func changedSettings(found record.Cell) (out []assess.Setting) {
 }
 
 // configured says who owns what proxies hold, and which Sidecars would suit what they call.
-func (r *meshRead) configured() error { return r.configuredBy(generate.NewObservations()) }
+func (r *meshRead) configured(ctx context.Context) error {
+	return r.configuredBy(ctx, generate.NewObservations())
+}
 
 // configuredBy also has other observations of who calls whom.
-func (r *meshRead) configuredBy(obs *generate.Observations) error {
-	if len(r.scope) == 0 {
+func (r *meshRead) configuredBy(ctx context.Context, obs *generate.Observations) error {
+	alone := r.Section == assess.SectionConfiguration
+	if len(r.scope) == 0 && !alone {
 		return nil
 	}
 	scale := generate.NewScale(r.inv)
 	for _, p := range r.scope {
 		r.inv.AddProxy(p)
 		scale.Add(p)
-		if p.Calls != nil && p.Node != nil {
-			_, pod, _ := strings.Cut(p.Name, "/")
-			obs.AddCounters(r.inv.WorkloadOf(p.Node.Namespace, pod), p.Calls)
+		if p.Calls == nil || p.Node == nil {
+			continue
 		}
+		w := generate.Workload{Namespace: p.Node.Namespace, Name: p.Node.Workload}
+		if pod, found := strings.CutPrefix(p.Name, w.Namespace+"/"); found && r.inv.Has("Pod") {
+			w = r.inv.WorkloadOf(w.Namespace, pod)
+		}
+		obs.AddCounters(w, p.Calls)
 	}
-	held := scope.Merge(r.scope, mostOwners)
-	for i := range held.Proxies {
-		held.Proxies[i].Clusters = nil // by the thousand
+	if len(r.scope) > 0 {
+		held := scope.Merge(r.scope, r.Owners)
+		for i := range held.Proxies {
+			held.Proxies[i].Clusters = nil // by the thousand
+		}
+		r.e.Scope = &held
 	}
-	r.e.Scope = &held
-	made, err := generate.Generate(r.inv, obs, scale.Accounts(), generate.Options{Window: generate.DefaultWindow, Watched: generate.DefaultWatched, Now: time.Now()})
+	if alone && r.Scopes == nil {
+		return nil
+	}
+	notes, err := r.Calls.read(ctx, r.inv, obs)
+	if err == nil && alone && obs.Empty() {
+		err = errs.WithHint(errs.Usage("nothing tells who calls whom"), "give the counters of proxies, access logs, a graph of Kiali or answers of Prometheus")
+	}
 	if err != nil {
+		return err
+	}
+	o := generate.Options{Window: generate.DefaultWindow, Watched: generate.DefaultWatched}
+	if r.Scopes != nil {
+		o = *r.Scopes
+	}
+	o.Now = time.Now()
+	made, err := generate.Generate(r.inv, obs, scale.Accounts(), o)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil && alone:
+		return err
+	case err != nil:
 		r.unknown(assess.NoScopes.Of(err))
 		return nil
 	}
+	made.Notes = slices.Concat(made.Notes, r.callNotes, notes)
 	r.e.Sidecars = &made
 	return nil
 }
-
-// mostOwners bounds the list of owners of configuration.
-const mostOwners = 50
 
 // countObjects is how many objects a list of the API server has, without reading them; 0 where there is no such
 // kind.

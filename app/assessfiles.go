@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/internal/confile"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/signals"
 )
@@ -31,18 +32,23 @@ type OpenFile func(ctx context.Context, name string, f func(io.Reader) error) er
 
 // FromFiles assesses what files tell of a mesh, whatever they are called. A file that cannot be read, or that holds
 // nothing of a mesh, is an unknown.
-func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile) (a assess.Assessment, sidecars string, err error) {
+func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile) (a assess.Assessment, made Made, err error) {
 	runs, err := o.unitCosts(ctx)
 	if err != nil {
-		return a, "", err
+		return a, made, err
 	}
 	r := &filesRead{meshRead: meshRead{Assessment: o, inv: generate.NewInventory(), e: assess.Evidence{Source: fmt.Sprintf("the mesh of %d files", len(files)), At: time.Now()}},
 		obs: generate.NewObservations(), nodes: map[string]bool{}, listed: map[string]bool{}, istiods: map[string][]page{}}
+	if o.Calls.Domain != "" {
+		r.inv.Domain = o.Calls.Domain
+	}
 	for _, name := range files {
 		err := open(ctx, name, func(in io.Reader) error { return r.file(in, name) })
 		switch {
 		case ctx.Err() != nil:
-			return a, "", context.Cause(ctx)
+			return a, made, context.Cause(ctx)
+		case err != nil && o.Section == assess.SectionConfiguration: // what is generated must not lack a part of the mesh
+			return a, made, errs.WithCode(err, errs.CodeUsage)
 		case err != nil:
 			r.isBroken(assess.FileNotRead.Of(err))
 		}
@@ -50,8 +56,12 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 	if r.unrelated > 0 {
 		r.unknown(assess.FileUnknown.Of(r.unrelated, r.firstUnrelated))
 	}
-	if err := r.watched(ctx); err != nil {
-		return a, "", err
+	if o.Section != assess.SectionConfiguration {
+		if err := r.watched(ctx); err != nil {
+			return a, made, err
+		}
+	} else if r.unrelated+r.broken > 0 {
+		return a, made, errs.WithHint(errs.Usage("%v", r.e.Unknown[0].What), "%s", scope.TakeDump)
 	}
 	if more := r.broken - maxListed; more > 0 {
 		r.unknown(assess.FilesNotRead.Of(more))
@@ -61,13 +71,11 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 		r.proxies[i].Workload = r.inv.WorkloadOf(r.proxies[i].Namespace, r.proxies[i].Pod).Name
 	}
 	r.e.Proxies = r.proxies
-	if err := r.configuredBy(r.obs); err != nil {
-		return a, "", err
+	if err := r.configuredBy(ctx, r.obs); err != nil {
+		return a, made, err
 	}
-	if a, err = o.conclude(r.e, runs); err == nil && r.e.Sidecars != nil && len(r.e.Sidecars.Steps()) > 0 {
-		sidecars = r.e.Sidecars.Manifests()
-	}
-	return a, sidecars, err
+	a, err = o.conclude(r.e, runs)
+	return a, Made{r.inv, r.e.Sidecars}, err
 }
 
 // filesRead is what was read of a mesh from files.
@@ -78,6 +86,7 @@ type filesRead struct {
 	listed  map[string]bool   // pods
 	istiods map[string][]page // pages of metrics by when their process started
 	held    int               // bytes of the pages
+	filters scope.Filters     // those that were read so far
 	// unrelated counts files about something else than a mesh, broken those that could not be read.
 	unrelated, broken int
 	firstUnrelated    string
@@ -127,9 +136,18 @@ func (r *filesRead) file(in io.Reader, name string) error {
 		if len(r.scope) == mostDumps {
 			return fmt.Errorf("more than %d config dumps", mostDumps)
 		}
-		p, err := scope.Read(buffered, name, scope.Options{Keep: gather.KeepListeners})
+		p, err := scope.Read(buffered, name, scope.Options{Keep: gather.KeepListeners, Filters: r.filters})
 		if err == nil {
 			r.scope = append(r.scope, p)
+		}
+		return err
+	case assess.ContentClusters:
+		calls, err := scope.ReadCalls(buffered)
+		if err == nil && len(r.scope) == 0 {
+			err = errors.New("counters of a proxy without its config dump before them")
+		}
+		if err == nil {
+			r.scope[len(r.scope)-1].SetCalls(calls)
 		}
 		return err
 	case assess.ContentObjects:
@@ -139,6 +157,12 @@ func (r *filesRead) file(in io.Reader, name string) error {
 	case assess.ContentMetrics:
 		return r.metrics(buffered)
 	case assess.ContentAnswer:
+		if r.Section == assess.SectionConfiguration {
+			c := callReading{CallSources: r.Calls, obs: r.obs}
+			err := c.answer(buffered, name)
+			r.callNotes = append(r.callNotes, c.notes...)
+			return err
+		}
 		r.isBroken(assess.FileUnused.Of(name, string(assess.ContentAnswer)))
 	default:
 		r.isUnrelated(name)
@@ -177,6 +201,9 @@ func (r *filesRead) archive(in io.Reader, name string) error {
 func (r *filesRead) objects(in io.Reader) error {
 	return scope.ReadObjects(in, func(kind string, raw json.RawMessage) error {
 		named, err := r.inv.Add(kind, raw)
+		if err == nil && named == "EnvoyFilter" {
+			err = r.filters.Add(raw)
+		}
 		if err != nil || named != "Pod" {
 			return err
 		}
@@ -312,7 +339,7 @@ func (r *filesRead) watched(ctx context.Context) (err error) {
 		r.unknown(assess.OnePage.Of())
 	}
 	r.e.WindowS = window.Seconds()
-	o := signals.Options{Window: max(window.Truncate(time.Millisecond)+time.Millisecond, time.Second)}
+	o := overall(end.Add(-window), end)
 	e := &advice.Evidence{Source: r.e.Source, WindowS: r.e.WindowS, Facts: map[*advice.Quantity]float64{}}
 	if e.Metrics, err = gather.Metrics(ctx, recorder.Source(), o, end); err != nil {
 		return err

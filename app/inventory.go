@@ -55,7 +55,7 @@ func ReadInventory(ctx context.Context, kube kubernetes.Interface, revision stri
 		body, err := kube.CoreV1().RESTClient().Get().AbsPath(path).Stream(ctx)
 		switch {
 		case apierrors.IsNotFound(err) && kind == "ConfigMap":
-			notes = append(notes, fmt.Sprintf("%s does not exist: assuming Istio's defaults for the root namespace, the outbound policy and the hosts of extension providers. If the mesh has it elsewhere, add it with --inventory (kubectl get configmap NAME -n NAMESPACE -o json).", path))
+			notes = append(notes, fmt.Sprintf("%s does not exist: assuming Istio's defaults for the root namespace, the outbound policy and the hosts of extension providers. --revision names another.", path))
 			continue
 		case apierrors.IsNotFound(err):
 			err = inv.Read(strings.NewReader(`{"items":[]}`), kind) // there is no such kind of object, or no such map

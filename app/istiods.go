@@ -58,9 +58,9 @@ type Istiods struct {
 	clients map[string]*http.Client
 }
 
-// Open reaches the istiods, for some features.
-func (f Istiod) Open(ctx context.Context, features ...string) (*Istiods, error) {
-	config, err := f.Config(ctx, "", features...)
+// Open reaches the istiods, for some features in a namespace that the user names.
+func (f Istiod) Open(ctx context.Context, namespace string, features ...string) (*Istiods, error) {
+	config, err := f.Config(ctx, namespace, features...)
 	if err != nil {
 		return nil, err
 	}

@@ -30,7 +30,6 @@ type IstiodSeen struct {
 	Version  string
 	Evidence *advice.Evidence
 	Signals  signals.Reading // over the whole watch
-	Problems []string        // what could not be read
 }
 
 // Watch reads how istiod is set up and watches its metrics, its locks and who writes what.
@@ -65,14 +64,16 @@ func (i *Istiods) Watch(ctx context.Context, w IstiodWatch) (seen IstiodSeen, er
 	locks(ctx, e)
 	writes(e)
 	e.WindowS = last.Sub(first).Seconds()
-	o := signals.Options{Window: last.Sub(first).Truncate(time.Millisecond) + time.Millisecond}
-	if e.Metrics, err = gather.Metrics(ctx, recorder.Source(), o, last); err != nil {
+	if e.Metrics, err = gather.Metrics(ctx, recorder.Source(), overall(first, last), last); err != nil {
 		return seen, err
 	}
-	if seen.Signals, err = signals.Read(ctx, recorder.Source(), o, last); err != nil {
+	if seen.Signals, err = readSignals(ctx, recorder.Source(), first, last); err != nil {
 		return seen, err
 	}
-	seen.Signals.Source, seen.Problems = e.Source, append(problems, note)
+	seen.Signals.Source = e.Source
+	if e.Notes = append(e.Notes, problems...); note != "" {
+		e.Notes = append(e.Notes, note)
+	}
 	return seen, nil
 }
 

@@ -33,8 +33,6 @@ const proxiesAtATime = 8
 // Proxies say which proxies of a cluster are read, and what of them.
 type Proxies struct {
 	Namespace, Selector string
-	Most                int  // 0: all
-	Stats               bool // also what each proxy called
 	// Choose, if set, selects the pods that are read, of all that have a proxy, in order.
 	Choose func([]corev1.Pod) []corev1.Pod
 	Say    func(text string) // told of progress
@@ -77,15 +75,11 @@ func (r Proxies) Read(ctx context.Context, kube kubernetes.Interface, o scope.Op
 	if len(pods) == 0 {
 		return nil, errs.WithHint(fmt.Errorf("no running pod with a sidecar"), "to check: kubectl get pods --all-namespaces")
 	}
-	if r.Most > 0 && len(pods) > r.Most {
-		notes = append(notes, fmt.Sprintf("%d of %d proxies were read; --proxies 0 reads all", r.Most, len(pods)))
-		pods = pods[:r.Most]
-	}
 	r.Say("reading " + words.Plural(len(pods), "sidecar"))
 	read := func(pod corev1.Pod) (scope.Proxy, error) {
 		client, hangUp := r.Dial(pod.Namespace, pod.Name, sidecars.AdminPort)
 		defer hangUp()
-		return readProxy(ctx, client, pod.Namespace+"/"+pod.Name, r.Stats, o)
+		return readProxy(ctx, client, pod.Namespace+"/"+pod.Name, o)
 	}
 	asked, had := 0, 0
 	var last error
@@ -157,7 +151,7 @@ func hasProxy(pod corev1.Pod, names []string) bool {
 	return false
 }
 
-func readProxy(ctx context.Context, client *http.Client, name string, stats bool, o scope.Options) (p scope.Proxy, err error) {
+func readProxy(ctx context.Context, client *http.Client, name string, o scope.Options) (p scope.Proxy, err error) {
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithTimeout(ctx, proxyTimeout)
 	defer cancel()
@@ -165,16 +159,6 @@ func readProxy(ctx context.Context, client *http.Client, name string, stats bool
 		p, err = scope.ReadDump(r, name, o)
 		return err
 	})
-	if err == nil && p.Kind == scope.NodeZtunnel {
-		return p, nil // it has no clusters
-	}
-	if err == nil && stats {
-		err = GetAdmin(ctx, client, "/clusters?format=json", func(r io.Reader) error {
-			calls, err := scope.ReadCalls(r)
-			p.SetCalls(calls)
-			return err
-		})
-	}
 	if err != nil {
 		return p, fmt.Errorf("proxy of pod %s: %w", name, err)
 	}

@@ -59,7 +59,7 @@ func TestInGroups(t *testing.T) {
 	}
 }
 
-// A ztunnel among a lab's proxies is read, and not asked for the clusters that it has not.
+// A ztunnel among a lab's proxies is read.
 func TestReadProxyOfZtunnel(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/config_dump" {
@@ -72,7 +72,7 @@ func TestReadProxyOfZtunnel(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, server.Listener.Addr().String())
 	}}}
-	p, err := readProxy(t.Context(), client, "istio-system/ztunnel-a", true, scope.Options{})
+	p, err := readProxy(t.Context(), client, "istio-system/ztunnel-a", scope.Options{})
 	if err != nil || p.Kind != scope.NodeZtunnel || p.Resources == 0 {
 		t.Errorf("%+v, %v", p, err)
 	}

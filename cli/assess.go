@@ -6,34 +6,27 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/report"
 )
 
 type assessFlags struct {
-	adviseFlags // which istiod, and how it is watched
-	proxies     int
-	out, format string
-	model       string
-	with        []string
-	against     string
-	from        []string
-	apart       time.Duration
-	prices      assess.Prices
-	color       string
-	width       int
+	sourceFlags
+	drawnFlags
+	out     string
+	model   string
+	with    []string
+	against string
+	prices  assess.Prices
 }
 
 func newAssessCommand(env *Env) *cobra.Command {
@@ -58,33 +51,30 @@ func newAssessCommand(env *Env) *cobra.Command {
 			"  meshtrial assess --lab cluster --with runs/sidecars-or-ambient-... --model model.json",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && len(f.from) == 0 {
-				return errs.WithHint(errs.Usage("unexpected argument %q", args[0]), "name files with --from FILE...")
-			}
-			f.from = append(f.from, args...) // --from *.json
-			if err := f.check(cmd.Flags().Changed); err != nil {
+			run, err := f.check(cmd.Flags().Changed, args)
+			switch {
+			case err != nil:
 				return err
+			case run != "":
+				return errs.WithHint(errs.Usage("unexpected argument %q", run), "name files with --from FILE...; for its parts: meshtrial assess --help")
+			case !isPrice(f.prices.Core) || !isPrice(f.prices.GB):
+				return errs.Usage("--core-month and --gb-month must be numbers from 0 to 1e9")
 			}
 			return runAssess(cmd.Context(), env, f)
 		},
 	}
 	flags := cmd.Flags()
-	f.istiodFlags.register(flags)
-	flags.DurationVar(&f.duration, "duration", 2*time.Minute, "how long to watch the mesh")
-	flags.DurationVar(&f.interval, "interval", 5*time.Second, "time between readings of istiod")
-	flags.StringVar(&f.istiod, "istiod", "", istiodUsage+" (default: the local lab's, if it is the same version)")
-	flags.IntVar(&f.proxies, "proxies", 50, "read the configuration and counters of at most this many sidecars, 0 for all")
+	f.sourceFlags.register(flags)
+	f.registerWatch(flags)
+	f.registerProgram(flags)
 	flags.StringVar(&f.out, "out", "", "`DIR` for the assessment (default: assessments/TIME)")
-	flags.StringVar(&f.format, "format", "text", strings.Join(report.AssessmentFormats, ", ")+" or json: format of standard output")
 	flags.StringVar(&f.model, "model", "", "`FILE` with a capacity model of istiod, as written by assess capacity fit")
 	flags.StringArrayVar(&f.with, "with", nil, "`RUN` that compared data-plane modes, or a file written by unit-costs; may be repeated")
-	flags.StringArrayVar(&f.from, "from", nil, "read this `FILE` instead of a running mesh; more may follow")
-	flags.DurationVar(&f.apart, "apart", 0, "with --from: time between two metrics pages of an istiod that does not report its age, in their order")
 	flags.StringVar(&f.against, "against", "", "also report changes since an earlier assessment of the same mesh, in this `DIR`")
 	flags.Float64Var(&f.prices.Core, "core-month", 0, "price of a core per month")
 	flags.Float64Var(&f.prices.GB, "gb-month", 0, "price of a GB of memory per month")
 	flags.StringVar(&f.prices.Currency, "currency", "USD", "currency of the prices")
-	addTextFlags(cmd, &f.color, &f.width)
+	f.drawnFlags.register(cmd)
 	cmd.AddCommand(newTrafficCommand(env), newLimitsCommand(env), newConfigCommand(env), newCapacityCommand(env), newUnitCostsCommand(env))
 	return cmd
 }
@@ -113,37 +103,14 @@ func newUnitCostsCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// check finds what is wrong before anything is asked.
-func (f *assessFlags) check(changed func(string) bool) error {
-	if err := f.adviseFlags.check(changed, nil); err != nil {
-		return err
-	}
-	if i := slices.IndexFunc(ofRunning, changed); i >= 0 && len(f.from) > 0 {
-		return errs.Usage("--%s applies only to a running mesh, not to --from", ofRunning[i])
-	}
-	switch {
-	case f.apart != 0 && len(f.from) == 0:
-		return errs.Usage("--apart requires --from")
-	case f.apart < 0:
-		return errs.Usage("--apart must not be negative")
-	case f.proxies < 0:
-		return errs.Usage("--proxies must not be negative")
-	case !isPrice(f.prices.Core) || !isPrice(f.prices.GB):
-		return errs.Usage("--core-month and --gb-month must be numbers from 0 to 1e9")
-	case f.format == "json":
-		return nil
-	}
-	return report.RenderAssessment(new(bytes.Buffer), assess.Assessment{}, f.format, report.Options{})
-}
-
 func isPrice(v float64) bool { return v >= 0 && v <= 1e9 }
 
 func runAssess(ctx context.Context, env *Env, f assessFlags) error {
-	text, err := textOptions(env.Stdout, f.color, f.width)
+	text, err := f.options(env)
 	if err != nil {
 		return err
 	}
-	o := app.Assessment{Istiod: f.Istiod, Most: f.proxies, Runs: f.with, Prices: f.prices, Apart: f.apart, Warn: env.warn}
+	o := app.Assessment{Owners: mostOwners, Runs: f.with, Prices: f.prices}
 	if f.model != "" {
 		if o.Model, err = readModel(ctx, f.model); err != nil {
 			return err
@@ -158,27 +125,18 @@ func runAssess(ctx context.Context, env *Env, f assessFlags) error {
 	if err := os.MkdirAll(cmp.Or(f.out, assessments), 0o755); err != nil { // before minutes of reading
 		return errs.WithCode(err, errs.CodeUsage)
 	}
-	line := newProgress(env.Stderr)
-	defer line.Clear()
-	o.IstiodWatch = app.IstiodWatch{Interval: f.interval, Duration: f.duration, Ask: f.ask, Say: func(text string) { line.Say("%s", text) }}
-	var a assess.Assessment
-	var sidecars string
-	if len(f.from) > 0 {
-		a, sidecars, err = o.FromFiles(ctx, f.from, func(ctx context.Context, name string, read func(io.Reader) error) error {
-			return withFile(ctx, env, name, read)
-		})
-	} else {
-		a, sidecars, err = o.Assess(ctx)
-	}
+	a, made, err := f.read(ctx, env, o)
 	if err != nil {
 		return err
 	}
-	line.Clear()
 	if old != nil {
 		a.Compare(*old)
 	}
-	return showAssessment(env, f, a, sidecars, text)
+	return showAssessment(env, f, a, made.Sidecars, text)
 }
+
+// mostOwners limits the list of owners of configuration.
+const mostOwners = 50
 
 // readAssessment reads the assessment in a directory.
 func readAssessment(ctx context.Context, dir string) (*assess.Assessment, error) {
@@ -200,7 +158,7 @@ const (
 )
 
 // showAssessment writes an assessment's directory, and shows it.
-func showAssessment(env *Env, f assessFlags, a assess.Assessment, sidecars string, text report.Options) error {
+func showAssessment(env *Env, f assessFlags, a assess.Assessment, sidecars *generate.Result, text report.Options) error {
 	dir := f.out
 	if dir == "" {
 		dir = filepath.Join(assessments, a.At.UTC().Format("20060102-150405"))
@@ -208,11 +166,7 @@ func showAssessment(env *Env, f assessFlags, a assess.Assessment, sidecars strin
 	if err := writeAssessment(dir, a, sidecars); err != nil {
 		return err
 	}
-	if f.format == "json" {
-		if err := writeJSON(env.Stdout, a); err != nil {
-			return err
-		}
-	} else if err := report.RenderAssessment(env.Stdout, a, f.format, text); err != nil {
+	if err := f.draw(env, a, text); err != nil {
 		return err
 	}
 	env.warn("the assessment is in " + dir)
@@ -223,7 +177,7 @@ func showAssessment(env *Env, f assessFlags, a assess.Assessment, sidecars strin
 }
 
 // writeAssessment writes the files of an assessment.
-func writeAssessment(dir string, a assess.Assessment, sidecars string) error {
+func writeAssessment(dir string, a assess.Assessment, sidecars *generate.Result) error {
 	var document, page bytes.Buffer
 	if err := writeJSON(&document, a); err != nil {
 		return err
@@ -232,8 +186,8 @@ func writeAssessment(dir string, a assess.Assessment, sidecars string) error {
 		return err
 	}
 	files := map[string][]byte{fileAssessment: document.Bytes(), "report.html": page.Bytes()}
-	if sidecars != "" {
-		files[fileSidecars] = []byte(sidecars)
+	if sidecars != nil && len(sidecars.Steps()) > 0 {
+		files[fileSidecars] = []byte(sidecars.Manifests())
 	}
 	for _, s := range a.Settle {
 		files[filepath.Join("studies", s.Name+".yaml")] = []byte(s.File)

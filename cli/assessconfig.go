@@ -2,18 +2,23 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 
+	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -21,231 +26,269 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
-type scopeFlags struct {
-	dumps, clusters []string
-	filters         string
-	run             string
-	lab             string
-	kubeconfig      string
-	context         string
-	namespace       string
-	selector        string
-	stats, json     bool
-	top, proxies    int
-	color           string
-	width           int
-	generate        generateFlags
-	applied         applyFlags
-	// choose, if set, receives all pods of a lab that have a proxy and returns those to read, in
-	// order.
-	choose func([]corev1.Pod) []corev1.Pod
+type configFlags struct {
+	sourceFlags
+	namespace, selector string
+	to                  string // where Sidecars are written; "": they are not made
+	calls               app.CallSources
+	prometheus          string
+	headers             []string
+	scopes              generate.Options
+	applied             applyFlags
+	top                 int
+	json                bool
+	color               string
+	width               int
 }
 
 func newConfigCommand(env *Env) *cobra.Command {
-	var f scopeFlags
+	var f configFlags
 	cmd := &cobra.Command{
-		Use:   "config {--dump FILE... | --run DIR | --lab local|cluster} [--generate DIR]",
-		Short: "Show the size of the proxies' configuration and who owns it",
+		Use:   "config [RUN | --from FILE...] [--generate DIR]",
+		Short: "Show who owns the proxies' configuration, and generate Sidecars that narrow it",
 		Long: "Count every byte of the proxies' configuration once: by proxy, by type, and by the\n" +
-			"Service, VirtualService, DestinationRule, ServiceEntry... that caused it. Read config\n" +
-			"dumps and recorded configuration from files, from a run's directory, or from the\n" +
-			"sidecars of a running lab. A dump cannot show which part a workload uses; --stats asks\n" +
-			"the proxies what they have called so far.\n\n" +
-			"A config dump is the JSON that an Envoy serves at /config_dump. For a sidecar or gateway:\n" +
-			"kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'config_dump?include_eds' > FILE\n" +
-			"For a ztunnel: istioctl ztunnel-config all ZTUNNEL-POD.istio-system -o json > FILE\n\n" +
-			"With --generate it writes Sidecar resources based on observed calls, from the proxies'\n" +
-			"counters, access logs, Prometheus or service graphs, with a diff against existing ones\n" +
-			"and a report of what is not covered. They are applied only with --apply; then they stay,\n" +
-			"and are recorded so that `meshtrial cluster restore --run RUN` can remove them.",
-		Example: "  meshtrial assess config --dump sidecar.json\n  meshtrial assess config --lab local --namespace shop --stats\n" +
-			"  meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz && meshtrial assess config --dump shop.xds.gz\n" +
-			"  meshtrial assess config --lab cluster --prometheus-url http://localhost:9090 --generate sidecars",
+			"Service, VirtualService, DestinationRule, ServiceEntry... that caused it; and what of it the\n" +
+			"proxies have never called. Read the proxies of a running mesh, files, or what a run recorded.\n\n" +
+			"--generate writes Sidecars for what workloads call, by the proxies' counters, access logs,\n" +
+			"Prometheus and Kiali, with a diff against existing ones and a report of what is not covered.\n" +
+			"They are applied only with --apply; then they stay, and are recorded so that\n" +
+			"`meshtrial cluster restore --run RUN` can remove them.",
+		Example: "  meshtrial assess config --lab cluster --namespace shop\n" +
+			"  meshtrial assess config --from sidecar.json clusters.json\n" +
+			"  meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz && meshtrial assess config --from shop.xds.gz\n" +
+			"  meshtrial assess config --lab cluster --prometheus-url http://localhost:9090 --generate sidecars --apply",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) > 0 && len(f.dumps) == 0 {
-				return errs.WithHint(errs.Usage("unexpected argument %q", args[0]), "name config dumps with --dump FILE...")
+			changed := cmd.Flags().Changed
+			run, err := f.check(changed, args)
+			if err == nil {
+				err = f.checkGenerate(changed, run)
 			}
-			f.dumps = append(f.dumps, args...) // for example --dump *.json
-			if err := f.check(cmd.Flags().Changed); err != nil {
+			if err != nil {
 				return err
 			}
-			if f.generate.to != "" {
-				return runGenerate(cmd.Context(), env, f)
-			}
-			return runScope(cmd.Context(), env, f)
+			return f.run(cmd.Context(), env, run)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringArrayVar(&f.dumps, "dump", nil, "config dump of an Envoy or a ztunnel (JSON), or a recording by meshtrial xds record; may be gzip-compressed, - for standard input; more `FILE`s may follow")
-	flags.StringVar(&f.filters, "envoy-filters", "", "`FILE` with the mesh's EnvoyFilters, from kubectl get envoyfilters -A -o json (not needed with --lab)")
-	flags.StringArrayVar(&f.clusters, "clusters", nil, "`FILE` with /clusters?format=json of the same Envoy; one for each dump, in the same order")
-	flags.StringVar(&f.run, "run", "", "read the config dumps of the run in this `DIR`")
-	flags.StringVar(&f.lab, "lab", "", "read the sidecars of a running lab: local, or cluster for the kubeconfig's cluster")
-	addKubeconfigFlags(flags, &f.kubeconfig, &f.context, ofLabCluster)
+	f.sourceFlags.register(flags)
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pods (default: all)")
 	flags.StringVarP(&f.selector, "selector", "l", "", "label selector of the pods, such as app=catalog")
-	flags.IntVar(&f.proxies, "proxies", 50, "read at most this many proxies of a lab, 0 for all")
-	flags.BoolVar(&f.stats, "stats", false, "with --lab: query each proxy for the clusters it called")
 	flags.IntVar(&f.top, "top", 20, "number of entries per list; 0 for all that are kept")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
-	f.generate.register(flags)
-	flags.BoolVar(&f.applied.apply, "apply", false, "with --generate and --lab: apply the Sidecars to the cluster, after confirmation")
+	flags.StringVar(&f.to, "generate", "", "write Sidecars based on what workloads call to this `DIR`, or to standard output (-), with the report on standard error")
+	flags.StringArrayVar(&f.calls.Logs, "access-log", nil, "sidecars' access log, `NAMESPACE[/WORKLOAD]=FILE`; lines may be prefixed by kubectl logs --prefix; may be repeated")
+	flags.DurationVar(&f.calls.Reach, "metrics-window", 0, "look-back of the queries whose Prometheus responses are in --from, such as 720h (the shortest, if several). Without it, workloads seen only there are not narrowed")
+	flags.StringVar(&f.prometheus, "prometheus-url", "", "query the Prometheus server at this `URL` for calls within --window")
+	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "send this header to the Prometheus server, `\"Name: value\"`; may be repeated")
+	flags.StringArrayVar(&f.scopes.Always, "always", nil, "egress `host` (namespace/name) to include in every Sidecar, such as istio-system/*; may be repeated")
+	flags.DurationVar(&f.scopes.Window, "window", generate.DefaultWindow, "count calls up to this long before the newest observation")
+	flags.DurationVar(&f.scopes.Watched, "watched", generate.DefaultWatched, "do not narrow workloads observed for less than this")
+	flags.StringVar(&f.calls.Domain, "cluster-domain", "", "`domain` of the cluster's Services (default cluster.local)")
+	flags.BoolVar(&f.applied.apply, "apply", false, "with --generate: apply the Sidecars to the cluster that was read, after confirmation")
 	flags.BoolVar(&f.applied.yes, "yes", false, "with --apply: do not ask")
 	flags.DurationVar(&f.applied.wait, "wait", 0, waitUsage)
 	addTextFlags(cmd, &f.color, &f.width)
 	return cmd
 }
 
-func runScope(ctx context.Context, env *Env, f scopeFlags) error {
-	options, err := textOptions(env.Stdout, f.color, f.width)
+// ofGenerate lists the flags that require --generate.
+var ofGenerate = []string{"access-log", "metrics-window", "prometheus-url", "prometheus-header", "always", "window", "watched", "cluster-domain", "apply"}
+
+// checkGenerate returns an error for flags that do not go together.
+func (f *configFlags) checkGenerate(changed func(string) bool, run string) error {
+	if i := slices.IndexFunc([]string{"yes", "wait"}, changed); i >= 0 && !f.applied.apply {
+		return errs.Usage("--%s requires --apply", []string{"yes", "wait"}[i])
+	}
+	if i := slices.IndexFunc(ofGenerate, changed); i >= 0 && f.to == "" {
+		return errs.Usage("--%s requires --generate", ofGenerate[i])
+	}
+	switch {
+	case f.top < 0:
+		return errs.Usage("--top must not be negative")
+	case f.to == "":
+		return nil
+	case run != "":
+		return errs.Usage("--generate requires a running mesh or --from: a run does not record who calls whom")
+	case f.scopes.Window < time.Minute:
+		return errs.Usage("--window %s: must be at least 1m", f.scopes.Window)
+	case f.calls.Reach < 0 || f.scopes.Watched < 0:
+		return errs.Usage("--metrics-window and --watched must not be negative")
+	case len(f.headers) > 0 && f.prometheus == "":
+		return errs.Usage("--prometheus-header requires --prometheus-url")
+	}
+	for _, host := range f.scopes.Always {
+		namespace, name, _ := strings.Cut(host, "/")
+		if namespace == "" || name == "" || strings.Contains(name, "/") || strings.HasPrefix(namespace, "~") {
+			return errs.WithHint(errs.Usage("invalid egress host --always %q", host), "write namespace/name, such as istio-system/* or tracing/zipkin.tracing.svc.cluster.local")
+		}
+	}
+	if f.namespace != "" {
+		f.scopes.Only = []string{f.namespace}
+	}
+	if !changed("proxies") {
+		f.proxies = 0 // narrowing a workload requires reading its proxies
+	}
+	return nil
+}
+
+func (f *configFlags) run(ctx context.Context, env *Env, run string) (err error) {
+	to := env.Stdout
+	if f.to == "-" {
+		to = env.Stderr
+	}
+	text, err := textOptions(to, f.color, f.width)
 	if err != nil {
 		return err
 	}
-	o := scope.Options{}
-	if f.filters != "" {
-		err := withFile(ctx, env, f.filters, func(r io.Reader) error {
-			o.Filters, err = scope.ReadFilters(r)
-			return err
-		})
+	if run != "" {
+		r, err := f.ofRun(ctx, run)
 		if err != nil {
 			return err
 		}
+		return f.show(env, r, text)
+	}
+	o := app.Assessment{Section: assess.SectionConfiguration, PodNamespace: f.namespace, Selector: f.selector, Owners: f.top, Calls: f.calls}
+	if f.to != "" {
+		o.Scopes, o.Calls.Open, o.Calls.Window = &f.scopes, env.openFile, f.scopes.Window
+	}
+	if f.prometheus != "" {
+		if o.Calls.Prometheus, err = openPrometheus(f.prometheus, f.headers); err != nil {
+			return err
+		}
+		defer o.Calls.Prometheus.Close()
+	}
+	a, made, err := f.read(ctx, env, o)
+	switch {
+	case err != nil:
+		return err
+	case f.to == "" && a.Configuration == nil:
+		return errs.WithHint(errs.Usage("no file has the configuration of a proxy"), "%s", scope.TakeDump)
+	case f.to == "":
+		r := *a.Configuration.Held
+		for _, what := range a.Lacks(assess.SectionConfiguration) {
+			r.Notes = append(r.Notes, scope.Note{Code: scope.NoteSource, Text: what})
+		}
+		return f.show(env, r, text)
+	}
+	result := *made.Sidecars
+	result.Notes = append(result.Notes, a.Lacks(assess.SectionMesh)...)
+	if f.applied.apply {
+		if err := f.applied.complete(made.Inventory); err != nil {
+			return err
+		}
+	}
+	return f.write(ctx, env, to, result, text)
+}
+
+// show prints who owns the configuration.
+func (f *configFlags) show(env *Env, r scope.Report, text report.Options) error {
+	return env.show(f.json, r, func(w io.Writer) error { return report.RenderScope(w, r, f.top, text) })
+}
+
+// ofRun reports on what a run recorded.
+func (f *configFlags) ofRun(ctx context.Context, run string) (scope.Report, error) {
+	if _, err := os.Stat(run); errors.Is(err, fs.ErrNotExist) {
+		return scope.Report{}, errs.WithHint(errs.Usage("there is no run at %s", run), "give the directory that `meshtrial run` printed; files are named with --from FILE...")
 	}
 	var proxies []scope.Proxy
-	notes, err := takeProxies(ctx, env, f, o, func(p scope.Proxy) error {
+	err := recordedProxies(ctx, run, scope.Options{}, func(string) bool { return true }, func(p scope.Proxy, err error) error {
 		proxies = append(proxies, p)
-		return nil
+		return err
 	})
+	if err == nil && len(proxies) == 0 {
+		err = errs.WithHint(errs.Usage("run %s has no configuration of proxies", run), "a study records them with the measure config")
+	}
+	return scope.Merge(proxies, f.top), err
+}
+
+// recordedFiles lists the extensions of files that contain the configuration of a proxy.
+var recordedFiles = []string{confile.Extension, ".json.gz", ".json"}
+
+// recordedProxies passes take the configurations that a run recorded, of files whose names, without
+// extension, are wanted.
+func recordedProxies(ctx context.Context, run string, o scope.Options, wanted func(name string) bool, take func(scope.Proxy, error) error) error {
+	root, err := store.Folder(run, store.DirConfigs)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // the study does not record configuration
+	}
 	if err != nil {
 		return err
 	}
-	r := scope.Merge(proxies, f.top)
-	for _, text := range notes {
-		r.Notes = append(r.Notes, scope.Note{Code: scope.NoteSource, Text: text})
+	return filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		i := slices.IndexFunc(recordedFiles, func(end string) bool { return strings.HasSuffix(path, end) })
+		if err != nil || i < 0 || !d.Type().IsRegular() {
+			return err
+		}
+		name, err := filepath.Rel(root, strings.TrimSuffix(path, recordedFiles[i]))
+		if name = filepath.ToSlash(name); err != nil || !wanted(name) {
+			return err
+		}
+		var p scope.Proxy
+		err = withFile(ctx, nil, path, func(r io.Reader) error {
+			p, err = scope.Read(r, name, o)
+			return err
+		})
+		return take(p, err)
+	})
+}
+
+// Files in the output folder.
+const (
+	fileSidecars = "sidecars.yaml"
+	fileDiff     = "sidecars.diff"
+	fileReport   = "report.json"
+)
+
+// safeName matches the object names that may be written.
+var safeName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
+
+// write writes the Sidecars, writes the report to the stream to, and applies the Sidecars if
+// --apply is given.
+func (f *configFlags) write(ctx context.Context, env *Env, to io.Writer, r generate.Result, text report.Options) error {
+	for _, s := range r.Sidecars {
+		if !safeName.MatchString(s.String()) {
+			return errs.Usage("a Sidecar would be called %.100q, which is not a valid object name", s)
+		}
 	}
-	return env.show(f.json, r, func(w io.Writer) error { return report.RenderScope(w, r, f.top, options) })
-}
-
-// where returns the lab whose sidecars are read.
-func (f *scopeFlags) where() app.Where {
-	return app.Where{Lab: f.lab, Kubeconfig: f.kubeconfig, Context: f.context}
-}
-
-func (f *scopeFlags) check(changed func(string) bool) error {
-	sources := 0
-	for _, given := range []bool{len(f.dumps) > 0, f.run != "", f.lab != ""} {
-		if given {
-			sources++
+	if f.to == "-" {
+		if _, err := io.WriteString(env.Stdout, r.Manifests()); err != nil {
+			return err
+		}
+	} else {
+		document, err := json.MarshalIndent(r, "", "  ")
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(f.to, 0o755); err != nil {
+			return errs.WithCode(err, errs.CodeUsage)
+		}
+		for name, text := range map[string]string{fileSidecars: r.Manifests(), fileDiff: r.Diff(), fileReport: string(document) + "\n"} {
+			if err := writeWhole(filepath.Join(f.to, name), []byte(text)); err != nil {
+				return err
+			}
+		}
+	}
+	if !f.json {
+		if err := report.RenderSidecars(to, r, f.top, text); err != nil {
+			return err
+		}
+	}
+	var as *appliedAs
+	if f.applied.apply {
+		var err error
+		if as, err = f.apply(ctx, env, r); err != nil {
+			return err
 		}
 	}
 	switch {
-	case sources != 1 && (f.generate.to == "" || sources > 1):
-		return errs.WithHint(errs.Usage("scope reads config dumps from one source"), "name it with --dump FILE..., --run DIR or --lab local|cluster")
-	case f.lab != "" && f.lab != "local" && f.lab != "cluster":
-		return errs.Usage("--lab must be local or cluster, not %q", f.lab)
-	case f.lab == "" && (f.namespace != "" || f.selector != ""):
-		return errs.Usage("--namespace and --selector require --lab")
-	case f.lab != "cluster" && (f.kubeconfig != "" || f.context != ""):
-		return errs.Usage("--kubeconfig and --context require --lab cluster")
-	case f.lab == "" && f.stats:
-		return errs.WithHint(errs.Usage("--stats requires --lab"), "with --dump, give the output of /clusters?format=json with --clusters")
-	case len(f.clusters) > 0 && len(f.clusters) != len(f.dumps):
-		return errs.Usage("%d --clusters for %d dumps: give one for each, in the same order", len(f.clusters), len(f.dumps))
-	case f.top < 0 || f.proxies < 0:
-		return errs.Usage("--top and --proxies must not be negative")
+	case f.json:
+		return writeJSON(to, applied{r, as})
+	case f.applied.apply:
+		return as.write(to)
+	case f.to == "-":
+		return nil
 	}
-	if f.generate.to != "" && !changed("proxies") {
-		f.proxies = 0 // narrowing a workload requires reading its proxies
-	}
-	return f.generate.check(*f, changed)
-}
-
-func fileProxies(ctx context.Context, env *Env, f scopeFlags, o scope.Options) ([]scope.Proxy, error) {
-	var proxies []scope.Proxy
-	stdin := 0
-	for i, name := range f.dumps {
-		if name == "-" {
-			if stdin++; stdin > 1 {
-				return nil, errs.Usage("standard input is named twice")
-			}
-		}
-		p, err := readScopeFile(ctx, env, name, name, o)
-		if err != nil {
-			return nil, noDump(name, err)
-		}
-		if len(f.clusters) > 0 {
-			err := withFile(ctx, env, f.clusters[i], func(r io.Reader) error {
-				calls, err := scope.ReadCalls(r)
-				p.SetCalls(calls)
-				return err
-			})
-			if err != nil {
-				return nil, err
-			}
-		}
-		proxies = append(proxies, p)
-	}
-	return proxies, nil
-}
-
-// noDump adds a hint to the error for a path without a dump.
-func noDump(path string, err error) error {
-	if errors.Is(err, fs.ErrNotExist) {
-		return errs.WithHint(errs.Usage("there is no config dump %s", path), "%s", scope.TakeDump)
-	}
-	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
-		return errs.WithHint(err, "name the dumps in it (--dump DIR/*.json), or a run directory with --run")
-	}
+	_, err := fmt.Fprintf(to, "\nTo apply: kubectl apply -f %s (or --apply, which records the changes and can revert them)\nThe changes: %s\n", filepath.Join(f.to, fileSidecars), filepath.Join(f.to, fileDiff))
 	return err
-}
-
-// scopeFiles lists the extensions of files that contain the configuration of a proxy.
-var scopeFiles = []string{confile.Extension, ".json.gz", ".json"}
-
-// runProxies reads the config dumps, and the configuration of simulated proxies, that a run
-// recorded.
-func runProxies(ctx context.Context, f scopeFlags, o scope.Options) ([]scope.Proxy, error) {
-	if _, err := os.Stat(f.run); errors.Is(err, fs.ErrNotExist) {
-		return nil, errs.WithHint(errs.Usage("there is no run at %s", f.run), "give the directory that `meshtrial run` printed")
-	}
-	root := filepath.Join(f.run, store.DirConfigs)
-	var files []string
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err == nil && d.Type().IsRegular() && slices.ContainsFunc(scopeFiles, func(end string) bool { return strings.HasSuffix(path, end) }) {
-			files = append(files, path)
-		}
-		return err
-	})
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	if len(files) == 0 {
-		return nil, errs.WithHint(errs.Usage("run %s has no configuration of proxies in %s", f.run, root), "a study records them with the measure config")
-	}
-	slices.Sort(files)
-	var proxies []scope.Proxy
-	for _, file := range files {
-		name, err := filepath.Rel(root, file)
-		if err != nil {
-			return nil, err
-		}
-		for _, end := range scopeFiles {
-			name = strings.TrimSuffix(name, end)
-		}
-		p, err := readScopeFile(ctx, nil, file, filepath.ToSlash(name), o)
-		if err != nil {
-			return nil, err
-		}
-		proxies = append(proxies, p)
-	}
-	return proxies, nil
-}
-
-func readScopeFile(ctx context.Context, env *Env, file, name string, o scope.Options) (p scope.Proxy, err error) {
-	err = withFile(ctx, env, file, func(r io.Reader) error {
-		p, err = scope.Read(r, name, o)
-		return err
-	})
-	return p, err
 }

@@ -87,7 +87,7 @@ func (s scopedShop) read() (scope.Report, map[scope.Owner]scope.OwnerTotal) {
 	t.Helper()
 	var out, said bytes.Buffer
 	env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}
-	if err := Run(t.Context(), []string{"assess", "config", "--lab", "local", "-n", "scoped", "--stats", "--top", "0", "--json"}, env); err != nil {
+	if err := Run(t.Context(), []string{"assess", "config", "-n", "scoped", "--top", "0", "--json"}, env); err != nil {
 		t.Fatalf("%v\n%s", err, said.String())
 	}
 	var r scope.Report

@@ -110,7 +110,7 @@ func TestHugeDumpTakesLittleMemory(t *testing.T) {
 		if cut {
 			dump.want = 100 << 20
 		}
-		cmd := exec.Command("meshtrial", "assess", "config", "--dump", "-", "--json", "--top", "3")
+		cmd := exec.Command("meshtrial", "assess", "config", "--from", "-", "--json", "--top", "3")
 		var stdout, stderr bytes.Buffer
 		cmd.Stdin, cmd.Stdout, cmd.Stderr = dump, &stdout, &stderr
 		err := cmd.Run()

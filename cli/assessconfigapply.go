@@ -24,10 +24,9 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/study"
 )
 
-// applyFlags are those of scope --generate --apply.
+// applyFlags are those of --apply.
 type applyFlags struct {
 	apply, yes bool
 	wait       time.Duration
@@ -63,7 +62,7 @@ func (f *applyFlags) complete(inv *generate.Inventory) error {
 	}
 	if len(missing) > 0 {
 		return errs.WithHint(errs.Usage("not applied: the mesh's objects of kind %s are unknown, so required hosts could be missing", strings.Join(missing, ", ")),
-			"meshtrial cluster check --feature scope-generate shows what this user may not list; --inventory takes lists made by others")
+			"meshtrial cluster check --feature assess-config shows what this user may not list")
 	}
 	return nil
 }
@@ -177,9 +176,8 @@ func sameJSON(a, b any) bool {
 	return err == nil && also == nil && bytes.Equal(x, y)
 }
 
-// applyGenerated applies what was generated, once it was agreed to, and says what
-// became of it.
-func applyGenerated(ctx context.Context, env *Env, f scopeFlags, r generate.Result) (*appliedAs, error) {
+// apply applies what was generated, once it was agreed to, and says what became of it.
+func (f *configFlags) apply(ctx context.Context, env *Env, r generate.Result) (*appliedAs, error) {
 	steps := r.Steps()
 	if len(steps) == 0 {
 		return nil, nil
@@ -187,10 +185,10 @@ func applyGenerated(ctx context.Context, env *Env, f scopeFlags, r generate.Resu
 	p := newProgress(env.Stderr)
 	defer p.Clear()
 	text := "this changes the cluster, until it is reverted:\n" + journal.Text(sidecarPlan(steps))
-	if err := ask(ctx, env, p, f.lab == lab.KindLocal, text, f.applied.yes); err != nil {
+	if err := ask(ctx, env, p, f.Lab == lab.KindLocal, text, f.applied.yes); err != nil {
 		return nil, err
 	}
-	config, err := f.where().Config(ctx, app.Rights(app.Places([]string{study.MeshIstio}, f.namespace), rights.Reach, rights.Journal, rights.Apply))
+	config, err := f.Config(ctx, f.namespace, rights.Journal, rights.AssessApply)
 	if err != nil {
 		return nil, err
 	}
@@ -198,8 +196,8 @@ func applyGenerated(ctx context.Context, env *Env, f scopeFlags, r generate.Resu
 	if err != nil {
 		return nil, err
 	}
-	run := app.CommandRun("scope-apply")
-	claim := app.Claim{Config: config, Run: run, Wait: f.applied.wait, OwnLab: f.lab == lab.KindLocal, Revert: true}
+	run := app.CommandRun("assess-config")
+	claim := app.Claim{Config: config, Run: run, Wait: f.applied.wait, OwnLab: f.Lab == lab.KindLocal, Revert: true}
 	err = app.Occupy(ctx, p, claim, func(ctx context.Context, j *journal.Journal) error {
 		return applySidecars(ctx, j, open, steps)
 	})

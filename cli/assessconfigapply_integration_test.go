@@ -5,10 +5,12 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/meshtrial/meshtrial/testing/labtest"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -33,8 +35,9 @@ func TestApplyGeneratedSidecars(t *testing.T) {
 		return strings.TrimSpace(labtest.Kubectl(t, s.lab, "", "-n", namespace, "get", "sidecars.networking.istio.io", name, "--ignore-not-found", "-o", "jsonpath={.spec}{.metadata.labels}"))
 	}
 	before := spec("scoped", "mine")
-	graph := filepath.Join(t.TempDir(), "graph.yaml")
-	must.OK(t, os.WriteFile(graph, []byte("services:\n- name: shop\n  script: [{call: pay}]\n- name: pay\n"), 0o644))
+	log := filepath.Join(t.TempDir(), "shop.log")
+	line := fmt.Sprintf(`{"upstream_cluster":"outbound|80||outside.example.com","response_code":200,"start_time":%q}`, time.Now().UTC().Format(time.RFC3339Nano))
+	must.OK(t, os.WriteFile(log, []byte(line+"\n"), 0o644))
 	run := func(args ...string) (string, string) {
 		t.Helper()
 		var out, said bytes.Buffer
@@ -43,18 +46,18 @@ func TestApplyGeneratedSidecars(t *testing.T) {
 		}
 		return out.String(), said.String()
 	}
-	out, _ := run("assess", "config", "--lab", "local", "-n", "scoped", "--graph", "scoped="+graph, "--generate", filepath.Join(t.TempDir(), "sidecars"), "--apply", "--json")
+	out, _ := run("assess", "config", "-n", "scoped", "--access-log", "scoped/shop="+log, "--watched", "0", "--generate", filepath.Join(t.TempDir(), "sidecars"), "--apply", "--json")
 	var r applied
 	must.OK(t, json.Unmarshal([]byte(out), &r))
 	if r.Applied == nil || len(r.Applied.Objects) != 1 || r.Applied.Objects[0] != "Sidecar scoped/mine" {
 		t.Fatalf("%+v", r.Applied)
 	}
 	after := spec("scoped", "mine")
-	if !strings.Contains(after, "pay.scoped.svc.cluster.local") || strings.Contains(after, "*/*") || !strings.Contains(after, `"defaultEndpoint":"127.0.0.1:8080"`) || !strings.Contains(after, `"team":"shop"`) {
+	if !strings.Contains(after, "outside.example.com") || strings.Contains(after, "*/*") || !strings.Contains(after, `"defaultEndpoint":"127.0.0.1:8080"`) || !strings.Contains(after, `"team":"shop"`) {
 		t.Errorf("%s, before %s", after, before)
 	}
 	// Once more is nothing more.
-	if out, _ := run("assess", "config", "--lab", "local", "-n", "scoped", "--graph", "scoped="+graph, "--generate", filepath.Join(t.TempDir(), "again"), "--apply"); !strings.Contains(out, "Nothing to apply") {
+	if out, _ := run("assess", "config", "-n", "scoped", "--access-log", "scoped/shop="+log, "--watched", "0", "--generate", filepath.Join(t.TempDir(), "again"), "--apply"); !strings.Contains(out, "Nothing to apply") {
 		t.Error(out)
 	}
 	kubeconfig := s.lab.Kubeconfig()

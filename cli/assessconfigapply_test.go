@@ -193,7 +193,7 @@ func TestApplyRefused(t *testing.T) {
 	read("ConfigMap", `{"kind":"ConfigMap","metadata":{"namespace":"istio-system","name":"istio-ca-root-cert"},"data":{"root-cert.pem":"x"}}`)
 	err := (&applyFlags{}).complete(inv)
 	if err == nil || !strings.Contains(err.Error(), "Namespace, ServiceEntry, VirtualService, Sidecar, EnvoyFilter, HTTPRoute, Deployment, StatefulSet, DaemonSet, CronJob, WorkloadEntry, ConfigMap are unknown") || errs.Code(err) != errs.CodeUsage ||
-		!strings.Contains(errs.Hint(err), "meshtrial cluster check --feature scope-generate ") {
+		!strings.Contains(errs.Hint(err), "meshtrial cluster check --feature assess-config ") {
 		t.Error(err)
 	}
 	for _, kind := range whatMatters[:len(whatMatters)-1] {
@@ -207,11 +207,11 @@ func TestApplyRefused(t *testing.T) {
 		t.Error(err)
 	}
 	for args, says := range map[string]string{
-		"--generate - --graph a=x --apply":      "--apply requires --lab",
-		"--lab cluster --apply":                 "--apply requires --generate",
-		"--generate - --lab cluster --yes":      "--yes requires --apply",
-		"--generate - --lab cluster --wait 1m":  "--wait requires --apply",
-		"--generate - --graph a=x --revision a": "--revision requires --lab",
+		"--generate - --from x --apply":        "--apply applies only to a running mesh",
+		"--lab cluster --apply":                "--apply requires --generate",
+		"--generate - --lab cluster --yes":     "--yes requires --apply",
+		"--generate - --lab cluster --wait 1m": "--wait requires --apply",
+		"--generate - --from x --revision a":   "--revision applies only to a running mesh",
 	} {
 		err := Run(t.Context(), append([]string{"assess", "config"}, strings.Fields(args)...), &Env{Stdin: strings.NewReader(""), Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}})
 		if err == nil || !strings.Contains(err.Error(), says) {

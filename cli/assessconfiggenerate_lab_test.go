@@ -244,7 +244,7 @@ func (g callGraph) scope() scope.Report {
 	var all scope.Report
 	var out, said bytes.Buffer
 	env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}
-	if err := Run(t.Context(), []string{"assess", "config", "--lab", "local", "--proxies", "0", "--top", "0", "--json"}, env); err != nil {
+	if err := Run(t.Context(), []string{"assess", "config", "--proxies", "0", "--top", "0", "--json"}, env); err != nil {
 		t.Fatalf("%v\n%s", err, said.String())
 	}
 	must.OK(t, json.Unmarshal(out.Bytes(), &all))
@@ -263,7 +263,7 @@ func (g callGraph) scope() scope.Report {
 // generate makes Sidecars from the counters of the lab's proxies.
 func (g callGraph) generate(to string, more ...string) generate.Result {
 	g.t.Helper()
-	g.t.Log(g.run(append([]string{"assess", "config", "--lab", "local", "--generate", to, "--top", "0", "--watched", "0"}, more...)...))
+	g.t.Log(g.run(append([]string{"assess", "config", "--generate", to, "--top", "0", "--watched", "0"}, more...)...))
 	var r generate.Result
 	data, err := os.ReadFile(filepath.Join(to, fileReport))
 	if err == nil {

@@ -23,7 +23,7 @@ const meshOfTwo = `{"items":[
  {"kind":"Service","metadata":{"namespace":"bank","name":"pay"},"spec":{"ports":[{"name":"http","port":80}]}},
  {"kind":"Pod","metadata":{"namespace":"shop","name":"cart-0","labels":{"app":"cart"}},"spec":{"containers":[{"name":"istio-proxy","args":["proxy","sidecar"]}]}}]}`
 
-// askedOf runs scope --generate against a Prometheus that answers so, and
+// askedOf runs assess config --generate against a Prometheus that answers so, and
 // returns what it printed and what the server was asked.
 func askedOf(t *testing.T, answer func(query string) string) (yaml, said string, queries []string, err error) {
 	t.Helper()
@@ -45,7 +45,7 @@ func askedOf(t *testing.T, answer func(query string) string) (yaml, said string,
 		t.Fatal(err)
 	}
 	var out, progress bytes.Buffer
-	err = Run(t.Context(), []string{"assess", "config", "--inventory", file, "--prometheus-url", server.URL, "--prometheus-header", "X-Scope-OrgID: shop", "--window", "48h", "--generate", "-"},
+	err = Run(t.Context(), []string{"assess", "config", "--from", file, "--prometheus-url", server.URL, "--prometheus-header", "X-Scope-OrgID: shop", "--window", "48h", "--generate", "-"},
 		&Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &progress})
 	return out.String(), progress.String(), queries, err
 }
@@ -103,7 +103,7 @@ func TestGenerateInterrupted(t *testing.T) {
 			in = endsAll{in, cancel}
 		}
 		var said bytes.Buffer
-		err := Run(ctx, []string{"assess", "config", "--inventory", file, "--access-log", "shop/cart=-", "--watched", "0", "--generate", filepath.Join(to, name)},
+		err := Run(ctx, []string{"assess", "config", "--from", file, "--access-log", "shop/cart=-", "--watched", "0", "--generate", filepath.Join(to, name)},
 			&Env{Stdin: in, Stdout: &said, Stderr: &said})
 		_, missing := os.Stat(filepath.Join(to, name, fileSidecars))
 		if errors.Is(err, context.Canceled) != c.interrupted || (missing != nil) != c.interrupted {

@@ -7,130 +7,143 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/advice/gather"
-	"github.com/meshtrial/meshtrial/advise/advice/variables"
+	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
-	"github.com/meshtrial/meshtrial/lab/rights"
-	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
 )
 
-type adviseFlags struct {
-	istiodFlags
-	istiod   string
-	cells    []string
-	duration time.Duration
-	interval time.Duration
-	all      bool
-	json     bool
+type limitsFlags struct {
+	sourceFlags
+	cells []string
+	all   bool
+	json  bool
 }
 
 func newLimitsCommand(env *Env) *cobra.Command {
-	var f adviseFlags
+	var f limitsFlags
 	cmd := &cobra.Command{
-		Use:   "limits [RUN]",
-		Short: "Diagnose what limits a mesh and suggest changes, from a run or a running istiod",
-		Long: "Evaluate rules against measurements: from run directory RUN, cell by cell, or from a running\n" +
-			"istiod, watched for --duration. Each rule holds, is ruled out, or lacks evidence and says what\n" +
-			"to measure. Advice comes with its evidence, the manifest to apply, what to expect, and how to\n" +
-			"revert it. Nothing is applied.\n\n" +
+		Use:   "limits [RUN | --from FILE...]",
+		Short: "Diagnose what limits istiod and the proxies, and suggest changes",
+		Long: "Evaluate rules against measurements: of a running mesh, watched for --duration, of files, or\n" +
+			"of the run in directory RUN, cell by cell. Each rule holds, is ruled out, or lacks evidence and\n" +
+			"says what to measure. Advice comes with its evidence, the manifest to apply, what to expect,\n" +
+			"and how to revert it. Nothing is applied.\n\n" +
 			"Exit codes: 0 the rules were evaluated, whatever they say; 4 no rule could be decided.",
 		Example: "  meshtrial assess limits runs/control-plane-levers-...\n" +
 			"  meshtrial assess limits --duration 5m\n" +
 			"  meshtrial assess limits --lab cluster --revision canary --istiod image",
-		Args: cobra.MaximumNArgs(1),
+		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if err := f.check(cmd.Flags().Changed, args); err != nil {
+			run, err := f.check(cmd.Flags().Changed, args)
+			if err != nil {
 				return err
 			}
-			if len(args) == 1 {
-				return adviseRun(cmd.Context(), env, f, args[0])
+			reports, err := f.reports(cmd.Context(), env, run)
+			if err != nil {
+				return err
 			}
-			return adviseLive(cmd.Context(), env, f)
+			return f.show(env, reports)
 		},
 	}
 	flags := cmd.Flags()
-	f.istiodFlags.register(flags)
-	flags.DurationVar(&f.duration, "duration", time.Minute, "how long to watch a running istiod")
-	flags.DurationVar(&f.interval, "interval", time.Second, "time between readings of a running istiod")
-	flags.StringVar(&f.istiod, "istiod", "",
-		istiodUsage+" (default: the local lab's, if it is the same version)")
+	f.sourceFlags.register(flags)
+	f.registerWatch(flags)
+	f.registerProgram(flags)
 	flags.StringArrayVar(&f.cells, "cell", nil, "with RUN: only cells with this `FACTOR=LEVEL`; may be repeated")
 	flags.BoolVar(&f.all, "all", false, "also show the rules that are ruled out")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }
 
-// ofRunning are the flags for a running istiod.
-var ofRunning = []string{"lab", "kubeconfig", "context", "istio-namespace", "revision", "duration", "interval"}
-
-func (f *adviseFlags) check(changed func(string) bool, args []string) error {
-	if len(args) == 1 {
-		if i := slices.IndexFunc(ofRunning, changed); i >= 0 {
-			return errs.Usage("--%s applies only to a running istiod, not to a run", ofRunning[i])
-		}
-	} else if len(f.cells) > 0 {
-		return errs.Usage("--cell requires a run directory")
-	}
-	if f.interval < 100*time.Millisecond || f.duration < 2*f.interval || f.duration > 24*time.Hour {
-		return errs.Usage("--duration %s with --interval %s: the interval must be at least 100ms, and the duration between two intervals and 24h", f.duration, f.interval)
-	}
-	return f.Check()
-}
-
-// adviseDocument is what --json prints; its schema is 2 since reasons have codes.
-type adviseDocument struct {
+// limitsDocument is what --json prints; its schema is 2 since reasons have codes.
+type limitsDocument struct {
 	Schema  int             `json:"schema"`
 	Reports []advice.Report `json:"reports"`
 }
 
-func adviseRun(ctx context.Context, env *Env, f adviseFlags, dir string) error {
+// reports judges the rules: of a mesh once, of a run for each cell.
+func (f *limitsFlags) reports(ctx context.Context, env *Env, run string) ([]advice.Report, error) {
+	if run != "" {
+		return f.ofRun(ctx, env, run)
+	}
+	if len(f.cells) > 0 {
+		return nil, errs.Usage("--cell requires a run directory")
+	}
+	a, _, err := f.read(ctx, env, app.Assessment{Section: assess.SectionLimits})
+	if err != nil {
+		return nil, err
+	}
+	if a.Limits == nil {
+		return nil, nothingRead()
+	}
+	report := *a.Limits
+	for _, text := range a.Lacks(assess.SectionLimits) {
+		if !slices.Contains(report.Notes, text) {
+			report.Notes = append(report.Notes, text)
+		}
+	}
+	return []advice.Report{report}, nil
+}
+
+// nothingRead is the error of an assessment without the section that was wanted.
+func nothingRead() error {
+	return errs.WithHint(errs.WithCode(errors.New("nothing of this could be read"), errs.CodeInvalid), "meshtrial assess lists what is unknown, and what would tell")
+}
+
+func (f *limitsFlags) ofRun(ctx context.Context, env *Env, dir string) ([]advice.Report, error) {
 	cell, err := parseCell(f.cells)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	run, err := loadRun(ctx, env, dir)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	findings, err := analyses.All().Analyze(run)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	known, note, err := askIstiod(ctx, f.istiod, versionOf(run.Header), imageOf(run))
 	if err != nil {
-		return err
+		return nil, err
 	}
-	series, err := recorded(dir)
-	if err != nil {
-		return err
-	}
-	all, err := gather.OfRun(ctx, gather.Run{Dir: dir, Record: run, Findings: findings, Series: series, Known: known,
-		Facts: recordedProxies(ctx, dir)})
-	if err != nil {
-		return err
-	}
-	all = slices.DeleteFunc(all, func(e *advice.Evidence) bool {
-		for factor, level := range cell {
-			if e.Cell[factor] != level {
-				return true
-			}
+	of := gather.Run{Dir: dir, Record: run, Findings: findings, Known: known, Facts: recordedFacts(ctx, dir)}
+	switch _, err := store.Folder(dir, store.DirSeries); {
+	case err == nil:
+		if of.Series, err = app.RecordedSeries(dir); err != nil {
+			return nil, err
 		}
-		return false
-	})
-	if len(all) == 0 {
-		return errs.WithHint(errs.Usage("no cell of the run has %s", strings.Join(f.cells, ", ")),
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, err
+	}
+	all, err := gather.OfRun(ctx, of)
+	if err != nil {
+		return nil, err
+	}
+	var reports []advice.Report
+	for _, e := range all {
+		if !e.Cell.Has(cell) {
+			continue
+		}
+		if note != "" {
+			e.Notes = append(e.Notes, note)
+		}
+		reports = append(reports, advice.Judge(e))
+	}
+	if len(reports) == 0 {
+		return nil, errs.WithHint(errs.Usage("no cell of the run has %s", strings.Join(f.cells, ", ")),
 			"meshtrial report %s shows its cells", dir)
 	}
-	return showAdvice(env, f, all, note)
+	return reports, nil
 }
 
 func parseCell(pairs []string) (record.Cell, error) {
@@ -146,48 +159,51 @@ func parseCell(pairs []string) (record.Cell, error) {
 	return cell, nil
 }
 
-// recorded opens the series of a run; nil without any.
-func recorded(dir string) (signals.Source, error) {
-	folder, err := store.Folder(dir, store.DirSeries)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+// recordedFacts returns a function that reads from a run's recorded configuration what its
+// findings do not contain: clusters that proxies resolve by DNS themselves, and listeners of
+// headless Services.
+func recordedFacts(ctx context.Context, dir string) func([]*record.Trial) (map[*advice.Quantity]float64, []string) {
+	return func(trials []*record.Trial) (map[*advice.Quantity]float64, []string) {
+		var all []scope.Proxy
+		var notes []string
+		err := recordedProxies(ctx, dir, scope.Options{Keep: gather.KeepListeners}, func(name string) bool {
+			return slices.ContainsFunc(trials, func(t *record.Trial) bool { return strings.HasPrefix(name, t.ID+"-") })
+		}, func(p scope.Proxy, err error) error {
+			if err == nil {
+				all = append(all, p)
+			} else { // part of a file would give counts that are too low
+				notes = append(notes, fmt.Sprintf("not read: %v", err))
+			}
+			return nil
+		})
+		if err != nil {
+			notes = append(notes, "not read: "+err.Error())
+		}
+		facts := map[*advice.Quantity]float64{}
+		return facts, append(notes, gather.Held(all, facts)...)
 	}
-	if err != nil {
-		return nil, err
-	}
-	s, err := signals.OpenSeries(folder)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
-// showAdvice judges the rules over each evidence and shows the reports.
-func showAdvice(env *Env, f adviseFlags, all []*advice.Evidence, notes ...string) error {
-	document := adviseDocument{Schema: 2}
+// show prints the reports.
+func (f *limitsFlags) show(env *Env, reports []advice.Report) error {
 	decided := 0
-	for _, e := range all {
-		for _, n := range notes {
-			if n != "" {
-				e.Notes = append(e.Notes, n)
-			}
-		}
-		r := advice.Judge(e)
+	for _, r := range reports {
 		decided += len(r.Advice) + len(r.RuledOut)
-		document.Reports = append(document.Reports, r)
 	}
 	if f.json {
-		if err := writeJSON(env.Stdout, document); err != nil {
+		if err := writeJSON(env.Stdout, limitsDocument{Schema: 2, Reports: reports}); err != nil {
 			return err
 		}
-	} else {
-		for i, r := range document.Reports {
-			if i > 0 {
-				fmt.Fprintln(env.Stdout)
-			}
-			if err := advice.WriteText(env.Stdout, r, f.all); err != nil {
-				return err
-			}
+	}
+	for i, r := range reports {
+		if f.json {
+			break
+		}
+		if i > 0 {
+			fmt.Fprintln(env.Stdout)
+		}
+		if err := advice.WriteText(env.Stdout, r, f.all); err != nil {
+			return err
 		}
 	}
 	if decided == 0 {
@@ -195,30 +211,4 @@ func showAdvice(env *Env, f adviseFlags, all []*advice.Evidence, notes ...string
 			"the report above says what to measure")
 	}
 	return nil
-}
-
-// adviseLive watches a running istiod; it reads only.
-func adviseLive(ctx context.Context, env *Env, f adviseFlags) error {
-	from, err := f.Open(ctx, rights.Advise)
-	if err != nil {
-		return err
-	}
-	defer from.Close()
-	line := newProgress(env.Stderr)
-	defer line.Clear()
-	seen, err := from.Watch(ctx, app.IstiodWatch{Interval: f.interval, Duration: f.duration, Ask: f.ask,
-		Say: func(text string) { line.Say("%s", text) }})
-	if err != nil {
-		return err
-	}
-	line.Clear()
-	if err := f.proxies(ctx, env, from, seen.Evidence); err != nil {
-		return err
-	}
-	return showAdvice(env, f, []*advice.Evidence{seen.Evidence}, seen.Problems...)
-}
-
-// ask asks the istiod that --istiod names for its settings; see [askIstiod].
-func (f *adviseFlags) ask(ctx context.Context, version, image string) (*variables.Known, string, error) {
-	return askIstiod(ctx, f.istiod, version, image)
 }

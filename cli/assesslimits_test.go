@@ -28,7 +28,7 @@ func TestAdviseScripts(t *testing.T) {
 
 // If no rule could be decided, the exit code is 4.
 func TestAdviseDecidesNothing(t *testing.T) {
-	err := showAdvice(&Env{Stdout: io.Discard}, adviseFlags{}, []*advice.Evidence{{Source: "nothing"}})
+	err := (&limitsFlags{}).show(&Env{Stdout: io.Discard}, []advice.Report{advice.Judge(&advice.Evidence{Source: "nothing"})})
 	if errs.Code(err) != errs.CodeInvalid {
 		t.Errorf("%v has exit code %d", err, errs.Code(err))
 	}

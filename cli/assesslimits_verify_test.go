@@ -45,7 +45,7 @@ func TestAdvicePlanted(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	var document adviseDocument
+	var document limitsDocument
 	must.OK(t, json.Unmarshal(out, &document))
 	seen := 0
 	for _, r := range document.Reports {

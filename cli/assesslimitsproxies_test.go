@@ -15,7 +15,7 @@ import (
 
 // Only the configuration of the given trials counts: the mean number of clusters resolved by DNS,
 // and the listeners of headless Services with the Service's name.
-func TestRecordedProxies(t *testing.T) {
+func TestRecordedFacts(t *testing.T) {
 	dir := t.TempDir()
 	must.OK(t, os.Mkdir(filepath.Join(dir, store.DirConfigs), 0o755))
 	dump := func(dns, endpoints int) []byte {
@@ -36,7 +36,7 @@ func TestRecordedProxies(t *testing.T) {
 		"b000-t01-a.json": dump(500, 200)} {
 		must.OK(t, os.WriteFile(filepath.Join(dir, store.DirConfigs, name), text, 0o644))
 	}
-	facts, notes := recordedProxies(t.Context(), dir)([]*record.Trial{{ID: "b000-t00"}})
+	facts, notes := recordedFacts(t.Context(), dir)([]*record.Trial{{ID: "b000-t00"}})
 	if facts[advice.DNSClusters] != 30 || facts[advice.DNSClustersMean] != 20 ||
 		facts[advice.HeadlessListeners] != 60 || !(facts[advice.HeadlessShare] > 0.5) {
 		t.Errorf("%v", facts)

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"io"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -12,7 +13,7 @@ import (
 
 func newSignalsExportCommand(env *Env) *cobra.Command {
 	var format, out string
-	var table tableFlags
+	var o signals.Options
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Write the golden signals as a Prometheus rule file or a Grafana dashboard",
@@ -28,16 +29,18 @@ func newSignalsExportCommand(env *Env) *cobra.Command {
 			case !ok:
 				return errs.WithHint(errs.Usage("unknown format %q", format), "--format takes prometheus-rules or grafana")
 			}
-			o, err := table.options()
-			if err != nil {
-				return err
+			if o.Window < time.Second || o.Window > 24*time.Hour {
+				return errs.Usage("--window %s: must be 1s to 24h", o.Window)
+			}
+			if err := o.Check(); err != nil {
+				return errs.WithHint(errs.Usage("%v", err), "selectors are written as in PromQL, without braces: --selector 'cluster=\"one\"'")
 			}
 			var text bytes.Buffer
 			if err := write(&text, o); err != nil {
 				return err
 			}
 			if out == "" {
-				_, err = env.Stdout.Write(text.Bytes())
+				_, err := env.Stdout.Write(text.Bytes())
 				return err
 			}
 			return writeWhole(out, text.Bytes())
@@ -46,6 +49,9 @@ func newSignalsExportCommand(env *Env) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&format, "format", "", "prometheus-rules or grafana")
 	flags.StringVar(&out, "out", "", "write to this `FILE` (default: print)")
-	table.register(flags)
+	flags.DurationVar(&o.Window, "window", time.Minute, "look-back window of rates and quantiles")
+	flags.StringVar(&o.Selector, "selector", "", "`labels` that istiod's metrics must have, such as cluster=\"one\"")
+	flags.StringVar(&o.Process, "process-selector", "", "`labels` of istiod's process_* and go_* metrics (default app=\"istiod\")")
+	flags.StringVar(&o.Container, "container-selector", "", "`labels` of istiod's container in the kubelets' metrics (default container=\"discovery\",pod=~\"istiod.*\")")
 	return cmd
 }

@@ -45,13 +45,13 @@ func clusterCheckCommand(env *Env) *cobra.Command {
 			"Features: " + strings.Join(rights.Names(), ", ") + ".",
 		Example: "  meshtrial cluster check quick\n" +
 			"  meshtrial cluster check quick --manifests --user jane | kubectl apply -f -\n" +
-			"  meshtrial cluster check --feature signals --feature scope --manifests --serviceaccount monitoring/meshtrial",
+			"  meshtrial cluster check --feature assess --manifests --serviceaccount monitoring/meshtrial",
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd.Context(), env, args) },
 	}
 	flags := cmd.Flags()
 	addKubeconfigFlags(flags, &f.cluster.Kubeconfig, &f.cluster.Context, "")
 	flags.StringArrayVar(&f.features, "feature", nil, "also check the feature of this `NAME`; may be repeated")
-	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace for features limited to one, such as scope and profile (default: all)")
+	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace for features limited to one, such as assess-config and profile (default: all)")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.BoolVar(&f.manifests, "manifests", false, "print roles and bindings that grant the permissions")
 	flags.StringVar(&f.user, "user", "", "with --manifests: user to grant them to")

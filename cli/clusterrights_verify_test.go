@@ -217,18 +217,16 @@ func (g guests) runs(t *testing.T, name, kubeconfig, file string, plan *study.Pl
 	return said
 }
 
-// readers see signals, scope and advice with rights to read alone, and write nothing.
+// readers see the configuration of a namespace with rights to read alone, and write nothing.
 func (g guests) readers(t *testing.T) {
 	labtest.Kubectl(t, g.lab, readManifests, "apply", "-f", "-")
 	labtest.Kubectl(t, g.lab, "", "-n", "read", "rollout", "status", "deployment/shop", "--timeout=240s")
 	kubeconfig := g.user(t, "reader")
-	g.grant(t, "reader", kubeconfig, "-n", "read", "--feature", rights.Reach, "--feature", rights.Signals, "--feature", rights.Scope, "--feature", rights.Advise)
-	for _, args := range [][]string{{"assess", "traffic", "--once", "--json"}, {"assess", "config", "-n", "read", "--json"}, {"assess", "limits", "--duration", "5s", "--json"}} {
-		if code, said := g.machine.Run(t, append(args, "--lab", "cluster", "--kubeconfig", kubeconfig)...); code != 0 {
-			t.Errorf("%v: exit code %d\n%s", args, code, said)
-		}
+	g.grant(t, "reader", kubeconfig, "-n", "read", "--feature", rights.Reach, "--feature", rights.AssessConfig)
+	if code, said := g.machine.Run(t, "assess", "config", "-n", "read", "--generate", t.TempDir(), "--lab", "cluster", "--kubeconfig", kubeconfig); code != 0 {
+		t.Errorf("exit code %d\n%s", code, said)
 	}
-	features, err := rights.Named(rights.Reach, rights.Signals, rights.Scope, rights.Advise)
+	features, err := rights.Named(rights.Reach, rights.AssessConfig)
 	must.OK(t, err)
 	g.holds(t, "reader", rights.Place(features, g.places("read")))
 	for _, e := range g.events(t, "reader") {
@@ -244,8 +242,10 @@ func (g guests) assessor(t *testing.T) {
 	labtest.Kubectl(t, g.lab, "", "-n", "assessed", "rollout", "status", "deployment/shop", "--timeout=240s")
 	kubeconfig, to := g.user(t, "assessor"), t.TempDir()
 	g.grant(t, "assessor", kubeconfig, "--feature", rights.Reach, "--feature", rights.Assess)
-	if code, said := g.machine.Run(t, "assess", "--duration", "25s", "--out", to, "--lab", "cluster", "--kubeconfig", kubeconfig); code != 0 {
-		t.Errorf("exit code %d\n%s", code, said)
+	for _, args := range [][]string{{"assess", "--duration", "25s", "--out", to}, {"assess", "traffic", "--duration", "10s"}, {"assess", "limits", "--duration", "10s"}} {
+		if code, said := g.machine.Run(t, append(args, "--lab", "cluster", "--kubeconfig", kubeconfig)...); code != 0 {
+			t.Errorf("%v: exit code %d\n%s", args, code, said)
+		}
 	}
 	features, err := rights.Named(rights.Reach, rights.Assess)
 	must.OK(t, err)

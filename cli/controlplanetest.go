@@ -111,7 +111,7 @@ func (f *pushTestFlags) open(ctx context.Context) (closeSource func() error, err
 		f.Mark = func(ctx context.Context) (time.Time, error) { return app.AwaitScrape(ctx, remote, f.Selector) }
 		return remote.Close, nil
 	}
-	from, err := f.Istiod.Open(ctx, rights.Signals)
+	from, err := f.Istiod.Open(ctx, "", rights.Signals)
 	if err != nil {
 		return nil, err
 	}

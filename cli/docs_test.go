@@ -23,7 +23,7 @@ var (
 )
 
 // documents are what people read first.
-var documents = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/method.md", "docs/study.md", "docs/xds.md", "docs/signals.md", "docs/advice.md", "docs/assess.md", "docs/scope.md", "docs/load.md", "docs/scenarios.md", "docs/lab.md",
+var documents = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/method.md", "docs/study.md", "docs/xds.md", "docs/advice.md", "docs/assess.md", "docs/load.md", "docs/scenarios.md", "docs/lab.md",
 	"docs/bill.md", "docs/capacity.md", "docs/cluster.md", "docs/detached.md", "docs/extending.md", "docs/filters.md", "docs/mesh.md", "docs/page.md", "docs/profile.md", "docs/scale.md", "docs/tuning.md", "docs/worker.md"}
 
 // TestDocuments: the commands, studies and files that the documents name are

@@ -125,7 +125,7 @@ func TestRecordServeScope(t *testing.T) {
 	}
 	var reports [2]scope.Report
 	for i, file := range []string{first, second} {
-		stdout, stderr, err := runIn(t.Context(), "assess", "config", "--dump", file, "--json")
+		stdout, stderr, err := runIn(t.Context(), "assess", "config", "--from", file, "--json")
 		if err != nil {
 			t.Fatalf("%v: %s", err, stderr)
 		}
@@ -143,7 +143,7 @@ func TestRecordServeScope(t *testing.T) {
 	if services < 15 { // of the 20 listed owners
 		t.Errorf("%d Services own something: %+v", services, reports[0].Owners)
 	}
-	stdout, _, err := runIn(t.Context(), "assess", "config", "--dump", first, "--width", "120")
+	stdout, _, err := runIn(t.Context(), "assess", "config", "--from", first, "--width", "120")
 	if err != nil || !strings.Contains(stdout, "wire, kB") || !strings.Contains(stdout, "simulated sidecar") {
 		t.Errorf("%v: %s", err, stdout)
 	}
@@ -151,7 +151,7 @@ func TestRecordServeScope(t *testing.T) {
 	configs := filepath.Join(dir, "run", "configs")
 	must.OK(t, os.MkdirAll(configs, 0o755))
 	must.OK(t, os.Rename(first, filepath.Join(configs, "b000-t00-sidecar-test-1.xds.gz")))
-	if stdout, _, err := runIn(t.Context(), "assess", "config", "--run", filepath.Join(dir, "run")); err != nil || !strings.Contains(stdout, "b000-t00-sidecar-test-1 ") {
+	if stdout, _, err := runIn(t.Context(), "assess", "config", filepath.Join(dir, "run")); err != nil || !strings.Contains(stdout, "b000-t00-sidecar-test-1 ") {
 		t.Errorf("%v: %s", err, stdout)
 	}
 }
@@ -200,7 +200,7 @@ func TestRecordRefuses(t *testing.T) {
 	must.OK(t, z.Close())
 	file := filepath.Join(t.TempDir(), "cut.xds.gz")
 	must.OK(t, os.WriteFile(file, cut.Bytes(), 0o644))
-	if err := Run(t.Context(), []string{"assess", "config", "--dump", file}, &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "cut short") {
+	if err := Run(t.Context(), []string{"assess", "config", "--from", file}, &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "cut short") {
 		t.Error(err)
 	}
 }

@@ -26,7 +26,7 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 			"wait until it has its configuration, and write it to a file as istiod sent it. `meshtrial\n" +
 			"scope` shows which objects caused it (for a ztunnel, only the amount of each type).",
 		Example: "  meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz\n" +
-			"  meshtrial xds record --address 10.96.0.20:15010 --out - | meshtrial assess config --dump -",
+			"  meshtrial xds record --address 10.96.0.20:15010 --out - | meshtrial assess config --from -",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if f.Sidecars+f.Gateways+f.Ztunnels == 0 && f.Identities == "" {

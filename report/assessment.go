@@ -54,7 +54,8 @@ func assessmentPage(a assess.Assessment) Page {
 	add(assess.SectionMesh, "The mesh", groupsTable(a.Mesh), objectsTable(a.Mesh), settingsTable(a.Mesh))
 	add(assess.SectionTraffic, "The traffic", trafficTable(a.Traffic), callsTable(a.Traffic))
 	add(assess.SectionCost, "What it costs today", usesTable(a.Cost), eachTable(a.Cost), workloadsTable(a.Cost))
-	add(assess.SectionLimits, "What limits it", adviceTable(a.Limits), signalsTable(a.Signals))
+	add(assess.SectionLimits, "What limits it", adviceTable(a.Limits))
+	add("signals", "Golden signals of istiod", signalsTables(a.Signals)...)
 	add(assess.SectionConfiguration, "Configuration", configurationTables(a.Configuration)...)
 	for _, m := range a.Modes {
 		tables := SizingTables(record.Findings{Sizings: []record.Sizing{m.Sizing}, Parts: m.Parts})
@@ -89,6 +90,9 @@ func assessmentAnswers(a assess.Assessment) []string {
 		if n := a.Mesh.Count(kind); n > 0 {
 			have = append(have, kindWords(kind, n))
 		}
+	}
+	if len(have) == 0 && a.Signals != nil {
+		return nil
 	}
 	if len(have) == 0 {
 		return []string{"No proxy and no istiod was found."}
@@ -313,22 +317,68 @@ func adviceTable(r *advice.Report) Table {
 	return t
 }
 
-func signalsTable(r *signals.Reading) Table {
+// signalsTables have latencies by quantile, the other signals, and the alerts.
+func signalsTables(r *signals.Reading) []Table {
 	if r == nil {
-		return Table{}
+		return nil
 	}
-	t := Table{Title: "Golden signals of istiod", Columns: []Column{{Head: "signal"}, {Head: "value"}}}
+	latency := Table{Title: "Latency", Columns: []Column{{Head: "of"}, {Head: "mean", Right: true}}}
+	for _, q := range record.Percentiles() {
+		latency.Columns = append(latency.Columns, Column{Head: q.Head(), Right: true})
+	}
+	for _, l := range signals.Latencies() {
+		row := []Text{{S: l[1]}}
+		mean, _ := r.Find(l[0] + "_mean")
+		if mean.Status == signals.StatusMissing {
+			continue
+		}
+		row = append(row, Text{S: mean.Describe()})
+		for _, q := range record.Percentiles() {
+			v, _ := r.Find(l[0] + "_" + q.Name())
+			row = append(row, Text{S: v.Describe()})
+		}
+		latency.Rows = append(latency.Rows, row)
+	}
+	others := Table{Title: "Saturation, traffic and errors", Columns: []Column{{Head: "signal"}, {Head: "value"}}}
 	for _, v := range r.Signals {
-		if v.Status != signals.StatusOK {
+		if v.Group == signals.GroupLatency || v.Status != signals.StatusOK {
 			continue
 		}
 		style := StyleNone
 		if v.Saturated {
 			style = StyleBad
 		}
-		t.Rows = append(t.Rows, []Text{{S: v.Title}, {v.Describe(), style}})
+		others.Rows = append(others.Rows, []Text{{S: v.Title}, {v.Describe(), style}})
 	}
-	return t
+	if missing := missingMetrics(r.Missing); len(missing) > 0 {
+		of := &latency
+		if len(latency.Rows) == 0 {
+			of = &others
+		}
+		of.Notes = append(of.Notes, "Missing: "+strings.Join(missing, ", ")+". istiod shows most metrics only after their first count.")
+	}
+	alerts := Table{Title: "Alerts", Columns: []Column{{Head: "alert"}, {Head: "severity"}, {Head: "state"}}}
+	for _, a := range r.Alerts {
+		style := StyleNone
+		if len(a.Fired) > 0 {
+			style = StyleBad
+		}
+		alerts.Rows = append(alerts.Rows, []Text{{S: a.Name}, {S: a.Severity}, {a.Describe(r.AtMS), style}})
+	}
+	return []Table{latency, others, alerts}
+}
+
+// missingMetrics names metrics, a histogram once.
+func missingMetrics(names []string) (out []string) {
+	for _, name := range names {
+		for _, part := range []string{"_bucket", "_sum", "_count"} {
+			name = strings.TrimSuffix(name, part)
+		}
+		if !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 func configurationTables(c *assess.Configuration) []Table {

@@ -60,7 +60,7 @@ const (
 	readEnvironment = "read istiod's environment"
 	readLimits      = "read the limits of istiod's pods"
 	readReplicas    = "read the metrics of each replica of istiod; a study keeps them apart with the measure signals"
-	countCalls      = "let the workloads run for a day, then meshtrial assess config --lab cluster --stats"
+	countCalls      = "let the workloads run for a day, then meshtrial assess config --lab cluster"
 	watchWrites     = "meshtrial assess limits of a running mesh watches who writes what"
 	readProxies     = "meshtrial assess limits of a running mesh reads the proxies' configuration; a study keeps it with" +
 		" measure config"

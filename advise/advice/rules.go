@@ -467,7 +467,7 @@ var rules = []Rule{
 		Shows: []*Quantity{UnusedShare, UnusedClusters, ConfigBytes, DNSClusters, proxies},
 		Share: constant(0.3),
 		Try: []Try{
-			{Do: "meshtrial assess config --lab cluster --stats names what was never called, and who owns it: delete what" +
+			{Do: "meshtrial assess config --lab cluster names what was never called, and who owns it: delete what" +
 				" nobody needs, and set exportTo on what few do. meshtrial assess config --lab cluster --generate DIR makes" +
 				" Sidecars of who calls whom."},
 			scope,

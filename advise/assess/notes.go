@@ -52,7 +52,7 @@ var (
 	FileNotRead    = gap(SectionMesh, "file_not_read", "what file %v has to tell", "a whole file")
 	FilesNotRead   = gap(SectionMesh, "files_not_read", "what %d more files have to tell: they could not be read, or an assessment does not read what they hold", "fewer files at a time")
 	FileUnknown    = gap(SectionMesh, "file_unknown", "what %d files tell: they are nothing that an assessment reads, as %v", "the files that docs/assess.md lists")
-	FileUnused     = gap(SectionMesh, "file_unused", "what %v tells: an assessment does not read a file of this content (%v)", "meshtrial assess config --istio-metrics")
+	FileUnused     = gap(SectionMesh, "file_unused", "what %v tells: an assessment does not read a file of this content (%v)", "meshtrial assess config --generate with --from")
 	OnePage        = gap(SectionLimits, "one_page", "rates of istiod: there is one metrics page of each replica, or pages without a time between them", "a second page, some minutes later; --apart where istiod does not tell its age")
 	Replaced       = gap(SectionLimits, "replaced", "%d istiods that were last read before another one started: they may have been replaced, and are not counted", "two pages of each istiod that runs")
 	OtherRevisions = gap(SectionLimits, "other_revisions", "istiod and the mesh's configuration of other revisions (%s): those of revision %s were read", "--revision")

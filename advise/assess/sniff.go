@@ -16,6 +16,7 @@ const (
 	ContentDump     Content = "config dump"
 	ContentRecorded Content = "recorded configuration"
 	ContentObjects  Content = "Kubernetes objects"
+	ContentClusters Content = "counters of a proxy"
 	ContentKiali    Content = "Kiali graph"
 	ContentAnswer   Content = "answer of Prometheus"
 	ContentArchive  Content = "archive"
@@ -28,7 +29,8 @@ const Head = 64 << 10
 var contents = map[string]Content{
 	"configs": ContentDump, "stagedServices": ContentDump, "workloads": ContentDump,
 	"items": ContentObjects, "apiVersion": ContentObjects,
-	"elements": ContentKiali, "graphType": ContentKiali,
+	"cluster_statuses": ContentClusters,
+	"elements":         ContentKiali, "graphType": ContentKiali,
 	"status": ContentAnswer,
 }
 

@@ -2,11 +2,8 @@ package scope
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-
-	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // Filters describes what a mesh's EnvoyFilters add. Istiod does not write an
@@ -22,26 +19,24 @@ type FilterPatch struct {
 	Name string
 }
 
-// maxFilters is the maximum size of a list of EnvoyFilters, in bytes of JSON.
-const maxFilters = 64 << 20
-
 // adds are the operations that add something new
 // (istio.io/api/networking/v1alpha3, EnvoyFilter_Patch_Operation).
 var adds = map[string]bool{"ADD": true, "INSERT_BEFORE": true, "INSERT_AFTER": true, "INSERT_FIRST": true, "REPLACE": true}
 
-// ReadFilters reads the output of `kubectl get envoyfilters -A -o json`, or one
-// EnvoyFilter as JSON. Patches that change existing configuration (MERGE,
-// REMOVE) add nothing that could be distinguished.
+// ReadFilters reads the output of `kubectl get envoyfilters -A -o json`, or one EnvoyFilter as JSON.
 func ReadFilters(r io.Reader) (Filters, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxFilters+1))
+	var out Filters
+	err := ReadObjects(r, func(_ string, raw json.RawMessage) error { return out.Add(raw) })
 	if err != nil {
-		return nil, err
+		err = fmt.Errorf("EnvoyFilters: %w", err)
 	}
-	if len(data) > maxFilters {
-		return nil, errs.Usage("EnvoyFilters: longer than %d MB", maxFilters>>20)
-	}
-	type object struct {
-		Kind     string `json:"kind"`
+	return out, err
+}
+
+// Add adds the patches of an EnvoyFilter. Those that change existing configuration (MERGE, REMOVE)
+// add nothing that could be distinguished.
+func (f *Filters) Add(raw json.RawMessage) error {
+	var o struct {
 		Metadata struct {
 			Name      string `json:"name"`
 			Namespace string `json:"namespace"`
@@ -57,34 +52,15 @@ func ReadFilters(r io.Reader) (Filters, error) {
 			} `json:"configPatches"`
 		} `json:"spec"`
 	}
-	var list struct {
-		object
-		Items []object `json:"items"`
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return err
 	}
-	err = json.Unmarshal(data, &list)
-	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
-		err = fmt.Errorf("byte %d: unexpected %s", wrong.Offset, wrong.Value)
-	}
-	if err != nil {
-		return nil, errs.WithHint(errs.Usage("EnvoyFilters: %v", err), "list them with: kubectl get envoyfilters -A -o json")
-	}
-	if list.Kind == "EnvoyFilter" {
-		list.Items = append(list.Items, list.object)
-	} else if list.Items == nil {
-		return nil, errs.WithHint(errs.Usage("EnvoyFilters: this is no list of objects"), "list them with: kubectl get envoyfilters -A -o json")
-	}
-	out := Filters{}
-	for _, f := range list.Items {
-		if f.Kind != "EnvoyFilter" && f.Kind != "" {
-			return nil, errs.Usage("EnvoyFilters: %s is a %s", f.Metadata.Name, f.Kind)
-		}
-		for _, p := range f.Spec.Patches {
-			if adds[p.Patch.Operation] && p.Patch.Value.Name != "" {
-				out = append(out, FilterPatch{Owner: Owner{Kind: "EnvoyFilter", Namespace: f.Metadata.Namespace, Name: f.Metadata.Name}, Name: p.Patch.Value.Name})
-			}
+	for _, p := range o.Spec.Patches {
+		if adds[p.Patch.Operation] && p.Patch.Value.Name != "" {
+			*f = append(*f, FilterPatch{Owner: Owner{Kind: "EnvoyFilter", Namespace: o.Metadata.Namespace, Name: o.Metadata.Name}, Name: p.Patch.Value.Name})
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // byName returns who adds each name. A name that several add belongs to none of

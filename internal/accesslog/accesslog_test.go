@@ -35,9 +35,9 @@ func TestFind(t *testing.T) {
 	}
 }
 
-// The table in docs/scope.md has the names that are recognized.
+// The table in docs/assess.md has the names that are recognized.
 func TestNamesAreDocumented(t *testing.T) {
-	text, err := os.ReadFile("../../docs/scope.md")
+	text, err := os.ReadFile("../../docs/assess.md")
 	must.OK(t, err)
 	for title, field := range map[string]Field{"upstream cluster": Cluster, "start": Start, "response code": Status, "response flags": Flags, "authority": Authority, "server name": ServerName} {
 		_, row, _ := strings.Cut(string(text), "\n| "+title+" |")
@@ -50,7 +50,7 @@ func TestNamesAreDocumented(t *testing.T) {
 			}
 		}
 		if !slices.Equal(listed, names[field]) {
-			t.Errorf("%s: docs/scope.md has %v, the table %v", title, listed, names[field])
+			t.Errorf("%s: docs/assess.md has %v, the table %v", title, listed, names[field])
 		}
 	}
 }

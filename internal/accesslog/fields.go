@@ -32,7 +32,7 @@ const (
 // names lists the names of fields in logs, the most specific first: Istio's own, then those in
 // published configurations of Istio, Envoy Gateway, Contour, Gloo and Yggdrasil. They are
 // compared as normalized by plain: response_code matches responseCode, Response-Code and
-// response.code. docs/scope.md has the table.
+// response.code. docs/assess.md has the table.
 var names = [...][]string{
 	Start:      {"starttime", "start", "timestamp", "time", "ts", "requeststarttime"},
 	Duration:   {"duration", "durationms"},

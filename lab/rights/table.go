@@ -29,11 +29,9 @@ const (
 	ProfilePod   = "profile"
 	ProfilePage  = "profile page"
 	Signals      = "signals"
-	Scope        = "scope"
-	Generate     = "scope-generate"
-	Apply        = "scope-apply"
-	Advise       = "advise"
 	Assess       = "assess"
+	AssessConfig = "assess-config"
+	AssessApply  = "assess-apply"
 	PushTest     = "controlplane-test"
 	Detached     = "detached"
 	DetachedRuns = "detached runs"
@@ -252,10 +250,7 @@ var table = []feature{
 		{Verbs: "get", Name: "pods", Where: InNamed, Why: "the pod to profile"},
 		{Verbs: Open, Name: PortForward, Where: InNamed, Why: "its page of profiles"},
 	}},
-	{Name: Signals, Doc: "meshtrial assess traffic: istiod's golden signals. It writes nothing."},
-	{Name: Advise, Doc: "meshtrial assess limits: what limits a running mesh. It writes nothing.", rows: []Row{
-		{Verbs: "list watch", Name: "services " + endpointSlice, Where: Everywhere, Why: "who writes what without changing anything", Without: unwatched},
-	}},
+	{Name: Signals, Doc: "istiod's golden signals, for meshtrial controlplane-test. It writes nothing."},
 	{Name: Assess, Doc: "meshtrial assess: what a running mesh costs and what limits it. It writes nothing: a port-forward is the one thing that it creates, and leaves no object.", rows: []Row{
 		{Verbs: "list", Name: "pods", Where: Everywhere, Why: "the proxies, and what they request"},
 		{Verbs: Open, Name: PortForward, Where: Everywhere, Why: "the proxies' admin pages", Without: "what proxies hold and carry is unknown"},
@@ -263,17 +258,15 @@ var table = []feature{
 		{Verbs: "list", Name: "namespaces services deployments.apps statefulsets.apps daemonsets.apps cronjobs.batch", Where: Everywhere, Why: "what is in the mesh", Without: "what is not listed is unknown"},
 		{Verbs: "list watch", Name: "services " + endpointSlice, Where: Everywhere, Why: "who writes what without changing anything", Without: unwatched},
 	}},
-	{Name: Scope, Doc: "meshtrial assess config: what brought which bytes of a proxy's configuration. It writes nothing.", rows: []Row{
+	{Name: AssessConfig, Doc: "meshtrial assess config: who owns the proxies' configuration, also of one namespace alone, and what is in the mesh, to generate Sidecars. It writes nothing.", rows: []Row{
 		{Verbs: "list", Name: "pods", Where: InNamed, Why: "pods with a sidecar"},
 		{Verbs: Open, Name: PortForward, Where: InNamed, Why: "their proxies' admin pages"},
-	}},
-	{Name: Generate, Doc: "meshtrial assess config --generate on a cluster, beside scope: what is in the mesh. It writes nothing.", rows: []Row{
 		{Verbs: "list", Name: "namespaces", Where: Everywhere, Why: "namespaces the mesh has no use for", Without: "discoverySelectors are not suggested"},
 		{Verbs: "list", Name: "pods", Where: Everywhere, Why: "workloads and their labels", Without: "workloads whose proxies are not read are not known"},
 		{Verbs: "list", Name: "services", Where: Everywhere, Why: "what there is to call", Without: "only Services that proxies hold are known"},
 		{Verbs: "list", Name: "deployments.apps statefulsets.apps daemonsets.apps cronjobs.batch", Where: Everywhere, Why: "workloads that have no pods, now or at all", Without: unseen},
 	}},
-	{Name: Apply, Doc: "meshtrial assess config --generate --apply, beside scope and scope-generate: the Sidecars that it generated. It takes the cluster as a run does: journal."},
+	{Name: AssessApply, Doc: "meshtrial assess config --apply, beside assess-config: the Sidecars that it generated. It takes the cluster as a run does: journal."},
 	{Name: PushTest, Doc: "meshtrial controlplane-test: three objects again and again in a namespace of yours. Its figures also need signals, or a Prometheus. It takes the cluster as a run does: journal.", rows: []Row{
 		{Verbs: "get", Name: "namespaces", Where: Everywhere, Why: "whether the namespace is there", Without: "the API server reports a missing namespace, but later"},
 		{Verbs: "patch create delete", Name: "services", Where: InNamed, Why: "the test's objects"},

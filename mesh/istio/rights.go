@@ -45,8 +45,7 @@ var istiodPages = []rights.Row{
 	{Verbs: "get", Name: "nodes/proxy", Where: rights.Everywhere, Why: "the CPU of istiod's container, from its kubelet; a strong right, which reaches the kubelet's exec", Without: "the saturation of istiod's CPU is unknown"},
 }
 
-// advising are the rows of meshtrial assess limits, scoping and generating those of meshtrial assess config; an
-// assessment takes all of them.
+// advising are the rows by which limits are judged; an assessment takes all of these.
 var (
 	advising = slices.Concat(istiodPages, []rights.Row{
 		{Verbs: "list get", Name: "deployments.apps", Where: rights.InMesh, Why: "istiod's settings"},
@@ -151,15 +150,13 @@ var kitRights = map[string][]rights.Row{
 		{Verbs: "get", Name: "deployments.apps", Where: rights.InMesh, Why: "whether istiod of another revision is available", When: revised},
 		{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "which sidecars are connected to which istiod", When: revised},
 	}),
-	rights.Signals:  istiodPages,
-	rights.Advise:   advising,
-	rights.Scope:    scoping,
-	rights.Generate: generating,
+	rights.Signals:      istiodPages,
+	rights.AssessConfig: slices.Concat(scoping, generating),
 	rights.Assess: slices.Concat(advising, scoping, generating, []rights.Row{
 		{Verbs: "list", Name: "gateways" + networking + " workloadgroups" + networking + " proxyconfigs" + networking + " authorizationpolicies" + security + " peerauthentications" + security +
 			" telemetries" + telemetry + " gateways" + gatewayGroup, Where: rights.Everywhere, Why: "how many there are", Without: "their number is unknown"},
 	}),
-	rights.Apply: {
+	rights.AssessApply: {
 		{Verbs: "get create patch update delete", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "generated Sidecars, and taking them back"},
 	},
 	rights.PushTest: {

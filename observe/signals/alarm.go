@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -115,11 +114,10 @@ func (a *Alarm) Alert() Alert {
 	return out
 }
 
-// Watch evaluates all rules against a source, step by step.
+// Watch evaluates all rules against a source.
 type Watch struct {
 	source Source
 	alarms []*Alarm
-	last   time.Time
 }
 
 // NewWatch returns a watch over the rules of the options.
@@ -150,40 +148,9 @@ func (w *Watch) Replay(ctx context.Context, from, to time.Time, step time.Durati
 				latency = math.NaN()
 			}
 			alarm.Step(at, latency)
-			w.last = at
 		}
 	}
 	return nil
-}
-
-// Step evaluates the rules now.
-func (w *Watch) Step(ctx context.Context, at time.Time) error {
-	if !at.After(w.last) {
-		return nil
-	}
-	for _, alarm := range w.alarms {
-		samples, err := w.source.Instant(ctx, alarm.rule.Expr, at)
-		if err != nil {
-			return err
-		}
-		latency := math.NaN()
-		if len(samples) > 0 {
-			latency = samples[0].Value
-		}
-		alarm.Step(at, latency)
-	}
-	w.last = at
-	return nil
-}
-
-// Read takes a reading, with the state of every rule at that moment.
-func (w *Watch) Read(ctx context.Context, o Options, at time.Time) (Reading, error) {
-	r, err := Read(ctx, w.source, o, at)
-	if err == nil {
-		err = w.Step(ctx, at)
-	}
-	r.Alerts = w.Alerts()
-	return r, err
 }
 
 // Alerts returns the state of every rule.
@@ -193,9 +160,4 @@ func (w *Watch) Alerts() []Alert {
 		out = append(out, a.Alert())
 	}
 	return out
-}
-
-// Firing reports whether any rule is firing.
-func (w *Watch) Firing() bool {
-	return slices.ContainsFunc(w.alarms, func(a *Alarm) bool { return a.state == StateFiring })
 }

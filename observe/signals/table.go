@@ -135,6 +135,15 @@ var families = []family{
 	{MetricConvergence, "convergence_true", "true convergence", "from the commit to the acknowledgement of each proxy; measured by meshtrial's simulated sidecars"},
 }
 
+// Latencies returns the key and the title of each latency of the table. Keys of signals begin
+// with them, and end with a quantile's name or "mean".
+func Latencies() (out [][2]string) {
+	for _, f := range families {
+		out = append(out, [2]string{f.key, f.title})
+	}
+	return out
+}
+
 // Table returns the golden signals with expanded expressions.
 func Table(o Options) []Signal {
 	o = o.withDefaults()

@@ -2,78 +2,10 @@ package signals
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"strings"
-	"text/tabwriter"
 	"time"
-
-	"github.com/meshtrial/meshtrial/record"
 )
-
-// WriteTable writes a reading in human-readable form.
-func WriteTable(w io.Writer, r Reading) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s at %s, last %s\n", r.Source, time.UnixMilli(r.AtMS).Format(time.DateTime), Seconds(r.WindowS))
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "\nLATENCY\tmean")
-	for _, q := range record.Percentiles() {
-		fmt.Fprintf(t, "\t%s", q.Head())
-	}
-	fmt.Fprintln(t)
-	for _, f := range families {
-		writeFamily(t, r, f)
-	}
-	t.Flush()
-	group := GroupLatency
-	for _, v := range r.Signals {
-		if v.Group == GroupLatency {
-			continue
-		}
-		if v.Group != group {
-			t.Flush()
-			group = v.Group
-			fmt.Fprintf(&b, "\n%s\n", strings.ToUpper(groupTitles[group]))
-		}
-		fmt.Fprintf(t, "  %s\t%s\n", v.Title, v.Describe())
-	}
-	t.Flush()
-	if len(r.Alerts) > 0 {
-		fmt.Fprintf(&b, "\nALERTS\n")
-		for _, a := range r.Alerts {
-			fmt.Fprintf(t, "  %s\t%s\t%s\n", a.Name, a.Severity, a.describe(r.AtMS))
-		}
-		t.Flush()
-	}
-	if len(r.Missing) > 0 {
-		fmt.Fprintf(&b, "\nmissing: the source does not have the metric. istiod shows most of them only after their first count.\n")
-	}
-	for _, p := range r.Problems {
-		fmt.Fprintf(&b, "\nnot read: %s\n", p)
-	}
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// writeFamily writes one histogram: its mean and quantiles.
-func writeFamily(w io.Writer, r Reading, f family) {
-	fmt.Fprintf(w, "  %s", f.title)
-	mean, _ := r.Find(f.key + "_mean")
-	switch mean.Status {
-	case StatusMissing:
-		fmt.Fprintf(w, "\tmissing: %s\n", f.metric)
-		return
-	case StatusNoData:
-		fmt.Fprintf(w, "\tno data\n")
-		return
-	}
-	fmt.Fprintf(w, "\t%s", mean.Describe())
-	for _, q := range record.Percentiles() {
-		v, _ := r.Find(f.key + "_" + q.Name())
-		fmt.Fprintf(w, "\t%s", v.Describe())
-	}
-	fmt.Fprintln(w)
-}
 
 // Describe formats the value with its unit and parts, or says why there is
 // none.
@@ -117,7 +49,8 @@ func shortType(name string) string {
 	return name
 }
 
-func (a Alert) describe(nowMS int64) string {
+// Describe formats the state, as of nowMS, and when the alert fired.
+func (a Alert) Describe(nowMS int64) string {
 	text := fmt.Sprintf("%s (over %s for %s)", a.State, Seconds(a.AboveS), Seconds(a.ForS))
 	if a.SinceMS > 0 {
 		text += fmt.Sprintf(", over it since %s", Seconds(float64(nowMS-a.SinceMS)/1000))
@@ -173,29 +106,6 @@ func digits(v float64) string {
 	text := fmt.Sprintf("%.*f", min(decimals, 9), v)
 	if strings.Contains(text, ".") {
 		text = strings.TrimRight(strings.TrimRight(text, "0"), ".")
-	}
-	return text
-}
-
-// Line writes the most important signals of a reading in one line.
-func Line(r Reading) string {
-	part := func(label, key string) string {
-		v, ok := r.Find(key)
-		if !ok || v.Status == StatusMissing {
-			return label + " missing"
-		}
-		v.Parts = nil
-		return label + " " + v.Describe()
-	}
-	text := strings.Join([]string{
-		time.UnixMilli(r.AtMS).Format(time.TimeOnly),
-		part("debounce p99", "debounce_p99"), part("convergence p99", "convergence_istiod_p99"), part("true p99", "convergence_true_p99"),
-		part("in", "inbound_updates"), part("pushes", "xds_pushes"), part("proxies", "xds_proxies"), part("CPU", "cpu_process"), part("rejects", "rejects"),
-	}, "  ")
-	for _, a := range r.Alerts {
-		if a.State == StateFiring || a.State == StatePending {
-			text += "  " + strings.ToUpper(a.Severity) + " " + a.State
-		}
 	}
 	return text
 }

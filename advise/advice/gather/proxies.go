@@ -17,9 +17,6 @@ import (
 	"github.com/meshtrial/meshtrial/stat"
 )
 
-// sampledProxies is the number of proxies to read in a running mesh.
-const sampledProxies = 5
-
 // Held adds what proxies hold to the facts. A note names the headless Service with the most
 // listeners.
 func Held(all []scope.Proxy, facts map[*advice.Quantity]float64) (notes []string) {
@@ -69,27 +66,13 @@ func HeldFacts(all []scope.Proxy, started map[string]time.Time, now time.Time, f
 	return notes
 }
 
-// SampleSidecars picks a few of all pods with a sidecar, evenly spread in their order, as
-// neighbours are of one workload. Gateways are left out: Sidecars do not limit what they hold.
-func SampleSidecars(pods []corev1.Pod) (sample []corev1.Pod, all int) {
-	pods = slices.DeleteFunc(slices.Clone(pods), isGateway)
-	return Spread(pods, sampledProxies), len(pods)
-}
-
-// Spread picks some of all pods, evenly spread in their order.
+// Spread picks some of all pods, evenly spread in their order, as neighbours are of one workload.
 func Spread(pods []corev1.Pod, some int) (sample []corev1.Pod) {
 	n := min(len(pods), some)
 	for i := range n {
 		sample = append(sample, pods[(2*i+1)*len(pods)/(2*n)])
 	}
 	return sample
-}
-
-// isGateway reports whether a pod's proxy is a gateway, a waypoint or a ztunnel.
-func isGateway(pod corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Spec.Containers, func(c corev1.Container) bool {
-		return c.Name == proxyContainer && generate.NotSidecar(c.Args)
-	})
 }
 
 // proxyContainer is the container that injection adds.

@@ -17,36 +17,23 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 )
 
-// Sidecars are sampled across namespaces, without gateways.
-func TestSampleSidecars(t *testing.T) {
-	pods := []corev1.Pod{}
-	add := func(namespace, name, role string) {
-		pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Args: []string{"router"}}, {Name: "istio-proxy", Args: []string{"proxy", role}}}}})
-	}
-	for i := range 4 {
-		add("a-gateways", fmt.Sprint(i), "router")
-	}
-	add("a-waypoints", "0", "waypoint")
-	add("a-ztunnels", "0", "ztunnel")
+// A few of many pods are of all namespaces.
+func TestSpread(t *testing.T) {
+	var pods []corev1.Pod
 	for _, namespace := range []string{"b", "c", "d", "e", "f"} {
 		for i := range 7 {
-			add(namespace, fmt.Sprint(i), "sidecar")
+			pods = append(pods, corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: fmt.Sprint(i)}})
 		}
 	}
-	some, all := SampleSidecars(pods)
 	var of []string
-	for _, pod := range some {
+	for _, pod := range Spread(pods, 5) {
 		of = append(of, pod.Namespace)
 	}
-	if all != 35 || !slices.Equal(of, []string{"b", "c", "d", "e", "f"}) {
-		t.Errorf("%v of %d", of, all)
+	if !slices.Equal(of, []string{"b", "c", "d", "e", "f"}) {
+		t.Error(of)
 	}
-	if some, all := SampleSidecars(pods[:8]); all != 2 || len(some) != 2 {
-		t.Errorf("%d of %d", len(some), all)
-	}
-	if some, all := SampleSidecars(pods[:6]); all != 0 || len(some) != 0 {
-		t.Errorf("%d of %d", len(some), all)
+	if some := Spread(pods[:2], 5); len(some) != 2 {
+		t.Errorf("%d of 2", len(some))
 	}
 }
 

@@ -265,7 +265,7 @@ func (m *Model) noisy(output string, y, beyond float64, rng *rand.Rand) []float6
 
 // perDoubling is what each doubling beyond the measured range adds to the spread of the logarithm.
 // It was chosen so that 90% intervals cover the truth in synthetic worlds, even if costs grow
-// differently than in the model (bench/capacity; the table is in docs/capacity.md).
+// differently than in the model (bench/capacity).
 const perDoubling = 0.15
 
 // spread returns the residual for a mesh a given factor beyond the measured range: within the

@@ -128,8 +128,8 @@ func Generate(inv *Inventory, obs *Observations, acc Accounts, o Options) (Resul
 	case obs.err != nil:
 		return r, obs.err
 	case len(g.callers) == 0:
-		return r, errs.WithHint(errs.Usage("no workload with a sidecar is known"), "name the pods: --inventory with "+
-			"kubectl get pods -A -o json, or --lab, or the dumps of their proxies")
+		return r, errs.WithHint(errs.Usage("no workload with a sidecar is known"), "name the pods: --from with "+
+			"kubectl get pods -A -o json, or the dumps of their proxies")
 	}
 	slices.SortFunc(inv.existing, func(a, b Sidecar) int { return b2i(b.older(a)) - b2i(a.older(b)) })
 	for _, s := range inv.existing {

@@ -361,7 +361,7 @@ func drawn(t *rapid.T) *mesh {
 		w := Workload{rapid.SampledFrom(namespaces).Draw(t, "namespace"), fmt.Sprintf("w%d", i)}
 		labels := rapid.SampledFrom([]string{"{}", `{"app":"x"}`, fmt.Sprintf(`{"app":"w%d"}`, i), fmt.Sprintf(`{"app":"x","version":"%d"}`, i)}).Draw(t, "labels")
 		read(fmt.Sprintf(`{"kind":"Pod","metadata":{"namespace":%q,"name":%q,"labels":%s},"spec":{"containers":[{"name":"istio-proxy","args":["proxy","sidecar"]}]}}`, w.Namespace, w.Name, labels))
-		source := rapid.SampledFrom([]Sources{Counters, AccessLog, Metrics, Declared}).Draw(t, "source")
+		source := rapid.SampledFrom([]Sources{Counters, AccessLog, Metrics, Kiali}).Draw(t, "source")
 		switch rapid.IntRange(0, 3).Draw(t, "seen") {
 		case 0:
 		case 1:

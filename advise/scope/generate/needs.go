@@ -150,8 +150,8 @@ func (g *generator) uncovered(w Workload) Uncovered {
 	case s.odd && !(g.inv.Has("Service") && g.inv.Has("ServiceEntry")):
 		return Uncovered{Code: UncoveredHosts}
 	}
-	if u := g.unreported(w, s); u.Code != "" || s.sources&Declared != 0 {
-		return u // the author of a declared graph knows all calls
+	if u := g.unreported(w, s); u.Code != "" {
+		return u
 	}
 	// Metrics do not say when a workload appeared, but the object that makes its pods does.
 	if born := g.inv.born[w]; !born.IsZero() && !g.o.Now.IsZero() && g.o.Now.Sub(born) < g.o.Watched {
@@ -170,7 +170,7 @@ func (g *generator) uncovered(w Workload) Uncovered {
 func (g *generator) unreported(w Workload, s *seen) Uncovered {
 	p := g.inv.workloads[w]
 	part := p != nil && s.counted > 0 && s.counted < p.proxied
-	if s.sources&Declared != 0 || (s.caller|s.served)&Counters != 0 && !part {
+	if (s.caller|s.served)&Counters != 0 && !part {
 		return Uncovered{}
 	}
 	// If a source reports calls from the namespace, a workload that only served makes no calls.
@@ -212,11 +212,11 @@ func (g *generator) newest() time.Time {
 // gone.
 func (g *generator) blind(w Workload, s *service) bool {
 	seen := g.obs.seen[w]
-	sees := seen != nil && seen.sources&(Counters|Declared|g.obs.tcp) != 0
+	sees := seen != nil && seen.sources&(Counters|g.obs.tcp) != 0
 	if !sees && (len(s.tcp) > 0 || s.headless || strings.HasPrefix(s.Name, "*")) {
 		return true
 	}
-	if !s.direct && !g.replaced(s) || seen == nil || seen.sources&Declared != 0 {
+	if !s.direct && !g.replaced(s) || seen == nil {
 		return false
 	}
 	if len(s.tcp) > 0 {

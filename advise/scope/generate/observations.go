@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/scope"
-	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
@@ -40,19 +39,18 @@ const (
 	AccessLog                     // of proxies
 	Metrics                       // istio_requests_total, istio_tcp_connections_opened_total
 	Kiali                         // its graph
-	Declared                      // a manually written service graph
 )
 
 // Sources by their capabilities.
 const (
-	timeless = Counters | Declared         // they have no times
+	timeless = Counters                    // it has no times
 	either   = AccessLog | Metrics | Kiali // a proxy may report what it serves but not what it calls
 )
 
 // Names returns the sources in words.
 func (s Sources) Names() []string {
 	names := []string{}
-	for i, name := range []string{"proxies' counters", "access logs", "metrics", "Kiali", "declared"} {
+	for i, name := range []string{"proxies' counters", "access logs", "metrics", "Kiali"} {
 		if s&(1<<i) != 0 {
 			names = append(names, name)
 		}
@@ -257,19 +255,6 @@ func (o *Observations) AddCounters(w Workload, calls map[string]int64) {
 			o.Call(Edge{From: w, Host: host, Count: n, Sources: Counters})
 		case ok:
 			o.Served(w, Counters, Span{})
-		}
-	}
-}
-
-// AddGraph adds a service graph whose services run in one namespace, each as a workload behind a
-// Service of the same name. Declared calls are kept whether they were observed or not.
-func (o *Observations) AddGraph(g graph.Graph, namespace, domain string) {
-	o.tcp |= Declared // it is complete
-	for _, s := range g.Services {
-		from := Workload{namespace, s.Name}
-		o.Served(from, Declared, Span{})
-		for _, c := range s.Calls {
-			o.Call(Edge{From: from, Host: serviceHost(c.To, namespace, domain), Namespace: namespace, Sources: Declared})
 		}
 	}
 }

@@ -16,7 +16,6 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -409,15 +408,6 @@ func FuzzKiali(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		_ = NewObservations().ReadKiali(strings.NewReader(text), "cluster.local")
 	})
-}
-
-func TestGraph(t *testing.T) {
-	o := NewObservations()
-	g := graph.Graph{Services: []graph.Service{{Name: "front", Calls: []graph.Call{{To: "cart"}}}, {Name: "cart"}}}
-	o.AddGraph(g, "shop", "cluster.local")
-	if got := edges(o); got != "shop/front>cart.shop.svc.cluster.local:0 shop/cart< shop/front<" {
-		t.Error(got)
-	}
 }
 
 // Errors about invalid objects name them.

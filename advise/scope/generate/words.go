@@ -34,7 +34,7 @@ func (r Result) Rules() []string {
 	if r.Watched > 0 {
 		watched += fmt.Sprintf(" So does one that was watched for less than %s.", spell(r.Watched))
 	}
-	return []string{window, "Declared calls and those in proxies' counters are kept whatever their age.", watched,
+	return []string{window, "Calls in proxies' counters are kept whatever their age.", watched,
 		fmt.Sprintf("A workload gets a Sidecar of its own if that of its namespace or of the mesh would lose more than %g%% of "+
 			"its saving.", 100*exception)}
 }
@@ -68,7 +68,7 @@ func (u Uncovered) String() string {
 	return map[UncoveredCode]string{
 		UncoveredUnwatched: "no source watched its proxy",
 		UncoveredLabels:    "a source does not name a host that it calls: metrics without the label destination_service, or a graph of Kiali whose edge leads to a workload of no Service",
-		UncoveredHosts:     "its access log names hosts that are not known: an --inventory with Services and ServiceEntries would tell them from what clients wrote",
+		UncoveredHosts:     "its access log names hosts that are not known: lists of Services and ServiceEntries would tell them from what clients wrote",
 		UncoveredCluster:   "its access log names clusters in another way than istiod does (outboundClusterStatName), which hides whom it calls",
 		UncoveredOthers:    "only others report its calls, or no proxy of its namespace reports any",
 		UncoveredSilent:    "its proxy was watched, and it neither called nor served anybody",
@@ -148,7 +148,7 @@ func (g *generator) notes() {
 	}
 	for _, u := range unlisted {
 		if !g.inv.Has(u.kind) {
-			add("No list of %ss was given (--inventory): %s.", u.kind, u.lacks)
+			add("No list of %ss was given: %s.", u.kind, u.lacks)
 		}
 	}
 }

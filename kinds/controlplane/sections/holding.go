@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// Limits on the holdings in a report; meshtrial assess config --run has the rest.
+// Limits on the holdings in a report; meshtrial assess config has the rest.
 const (
 	shownHoldings = 2 // proxies per cell
 	shownOwners   = 4 // per proxy
@@ -76,9 +76,9 @@ func holdingTable(f record.Findings) report.Table {
 	}
 	t.Notes = append(t.Notes, "JSON: for a simulated proxy, what Envoy would print for the same resources; for a real one, its config dump with endpoints and bootstrap, which does not show the size on the wire.")
 	if more > 0 {
-		t.Notes = append(t.Notes, "More proxies ("+report.Count(more)+") and all owners: meshtrial assess config --run DIR.")
+		t.Notes = append(t.Notes, "More proxies ("+report.Count(more)+") and all owners: meshtrial assess config DIR.")
 	} else {
-		t.Notes = append(t.Notes, "All owners: meshtrial assess config --run DIR.")
+		t.Notes = append(t.Notes, "All owners: meshtrial assess config DIR.")
 	}
 	return t
 }
