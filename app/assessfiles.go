@@ -256,10 +256,10 @@ func (r *filesRead) metrics(in io.Reader) error {
 	}
 	for _, m := range metrics {
 		switch {
-		case m.Name == "istio_build" && m.Labels["component"] == "pilot":
+		case m.Name == "istio_build" && m.Labels["component"] == "pilot" && m.Labels["tag"] != "unknown":
 			r.e.Istiod = m.Labels["tag"]
 		case m.Name == "pilot_info" && r.e.Istiod == "":
-			r.e.Istiod = m.Labels["version"]
+			r.e.Istiod = pilotVersion(m.Labels["version"])
 		}
 	}
 	if !(uptime >= 0 && uptime <= mostAge) {
@@ -271,6 +271,14 @@ func (r *filesRead) metrics(in io.Reader) error {
 	key := strconv.FormatFloat(started, 'f', -1, 64) // replicas may start in the same second
 	r.istiods[key] = append(r.istiods[key], page{text, time.Duration(uptime * float64(time.Second)), started})
 	return nil
+}
+
+// pilotVersion is the version in a value such as 1.20.1-f1a2b3-Clean, of pilot_info.
+func pilotVersion(text string) string {
+	if v, ok := shortVersion(text); ok {
+		return v
+	}
+	return text
 }
 
 // withoutReplaced leaves out istiods that were last read before another one started.

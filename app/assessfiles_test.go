@@ -8,12 +8,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -164,5 +168,100 @@ func TestAssessPagesByAge(t *testing.T) {
 	must.OK(t, err)
 	if v, _ := a.Signals.Find("xds_pushes"); a.WindowS != 100 || v.Value == nil || *v.Value < 9 || *v.Value > 11 {
 		t.Errorf("over %g s: %+v", a.WindowS, v)
+	}
+}
+
+// istiodPage is a metrics page of an istiod after some seconds, with the names and labels that its version has: what
+// was added and removed between Istio 1.12 and 1.31.
+func istiodPage(version string, seconds float64) string {
+	var out strings.Builder
+	minor, _ := strconv.Atoi(strings.Split(version, ".")[1])
+	counter := func(series string, perS float64) {
+		name, _, _ := strings.Cut(series, "{")
+		fmt.Fprintf(&out, "# TYPE %s counter\n%s %g\n", name, series, perS*seconds)
+	}
+	gauge := func(series string, v float64) {
+		name, _, _ := strings.Cut(series, "{")
+		fmt.Fprintf(&out, "# TYPE %s gauge\n%s %g\n", name, series, v)
+	}
+	histogram := func(name, label string, mean float64) {
+		with := func(more string) string {
+			if all := strings.Trim(label+","+more, ","); all != "" {
+				return "{" + all + "}"
+			}
+			return ""
+		}
+		fmt.Fprintf(&out, "# TYPE %s histogram\n", name)
+		for _, le := range []string{"0.1", "1", "+Inf"} {
+			fmt.Fprintf(&out, "%s_bucket%s %g\n", name, with("le=\""+le+"\""), 2*seconds)
+		}
+		fmt.Fprintf(&out, "%s_sum%s %g\n%s_count%s %g\n", name, with(""), 2*seconds*mean, name, with(""), 2*seconds)
+	}
+	gauge(`istio_build{component="pilot",tag="`+version+`"}`, 1)
+	gauge(`pilot_info{version="`+version+`-0123456789abcdef-Clean"}`, 1)
+	gauge("istiod_uptime_seconds", seconds)
+	gauge("process_start_time_seconds", 1000)
+	counter("process_cpu_seconds_total", 0.25)
+	gauge("pilot_services", 7)
+	gauge(`pilot_xds{version="`+version+`"}`, 3)
+	counter(`pilot_xds_pushes{type="cds"}`, 5)
+	counter(`pilot_inbound_updates{type="config"}`, 4)
+	counter(`pilot_push_triggers{type="endpoint"}`, 6)
+	histogram("pilot_proxy_convergence_time", "", 0.02)
+	histogram("pilot_proxy_queue_time", "", 0.01)
+	histogram("pilot_pushcontext_init_seconds", "", 0.03)
+	histogram("pilot_xds_push_time", `type="cds"`, 0.04)
+	histogram("pilot_xds_send_time", "", 0.005)
+	histogram("pilot_xds_config_size_bytes", `type="type.googleapis.com/envoy.config.cluster.v3.Cluster"`, 1e4)
+	counter("pilot_total_xds_internal_errors", 0)
+	if minor >= 16 {
+		histogram("pilot_debounce_time", "", 0.11)
+	}
+	if minor < 26 {
+		counter("pilot_xds_push_context_errors", 0)
+	}
+	if minor >= 24 {
+		gauge("go_sched_gomaxprocs_threads", 2)
+	}
+	return out.String()
+}
+
+// Pages of every istiod since 1.12 tell the same; what a version does not count is missing, not zero.
+func TestAssessIstiodVersions(t *testing.T) {
+	for version, lacks := range map[string][]string{"1.12.9": {"debounce_mean", "cpu_process"}, "1.16.7": {"cpu_process"}, "1.20.8": {"cpu_process"}, "1.24.6": nil, "1.28.0": {"push_context_errors"}} {
+		files := map[string]string{"a": istiodPage(version, 1000), "b": istiodPage(version, 1100)}
+		a, _, err := Assessment{}.FromFiles(t.Context(), []string{"a", "b"}, contents(files))
+		must.OK(t, err)
+		if a.Mesh.Istiod != version || a.WindowS != 100 {
+			t.Errorf("%s: %q over %g s", version, a.Mesh.Istiod, a.WindowS)
+		}
+		for key, want := range map[string]float64{"xds_pushes": 5, "inbound_updates": 4, "push_triggers": 6, "services": 7, "xds_proxies": 3, "convergence_istiod_mean": 0.02, "queue_mean": 0.01, "push_context_mean": 0.03,
+			"push_mean": 0.04, "config_bytes": 2e4, "cpu_process_cores": 0.25, "debounce_mean": 0.11, "cpu_process": 0.125, "push_context_errors": 0, "internal_errors": 0} {
+			v, _ := a.Signals.Find(key)
+			if slices.Contains(lacks, key) {
+				if v.Status != signals.StatusMissing {
+					t.Errorf("%s: %s is not missing: %+v", version, key, v)
+				}
+				continue
+			}
+			if v.Value == nil || math.Abs(*v.Value-want) > 0.01*want {
+				t.Errorf("%s: %s, want %g: %+v", version, key, want, v)
+			}
+		}
+	}
+}
+
+// The version is that of the build, or of pilot_info where the build has no tag.
+func TestAssessIstiodVersion(t *testing.T) {
+	for page, want := range map[string]string{
+		`istio_build{component="pilot",tag="1.12.0"} 1` + "\n" + `pilot_info{version="1.12.0-1a2b3c-Clean"} 1`:   "1.12.0",
+		`istio_build{component="pilot",tag="unknown"} 1` + "\n" + `pilot_info{version="1.31-beta.1-1a-Clean"} 1`: "1.31-beta.1",
+		`pilot_info{version="1.13.2-1a2b3c-Clean"} 1`:                                                            "1.13.2",
+	} {
+		a, _, err := Assessment{}.FromFiles(t.Context(), []string{"x"}, contents(map[string]string{"x": page + "\npilot_services 3\n"}))
+		must.OK(t, err)
+		if a.Mesh.Istiod != want {
+			t.Errorf("%s: %q", page, a.Mesh.Istiod)
+		}
 	}
 }

@@ -83,10 +83,12 @@ var (
 		Query: "sum(go_sched_gomaxprocs_threads{$p})"})
 	cpuLimit = define(Quantity{Name: "cpu_limit", Unit: cores, Measure: readLimits,
 		Words: "CPU limit of a replica", Lever: controlplane.FactorIstiodCPU})
+	// istiod tells its processors since Istio 1.24; before that only a limit does.
 	cpuAvailable = define(Quantity{Name: QuantityCPUs, Unit: cores,
 		Words: "CPU that istiod may use, all replicas",
 		Formula: func(m *mesh) float64 {
-			return firstKnown(min(m.get(cpuLimit)*m.get(replicas), m.get(procs)), m.get(procs))
+			limit := m.get(cpuLimit) * m.get(replicas)
+			return firstKnown(min(limit, m.get(procs)), m.get(procs), limit)
 		}})
 	cpu = define(Quantity{Name: "cpu", Unit: cores, Measure: readMetrics,
 		Words: "CPU that istiod used, all replicas",
