@@ -191,12 +191,13 @@ func (i *Istiods) kubelet(node, path string, keep func([]byte) bool) signals.Tar
 	}
 }
 
-// keepCAdvisor keeps what a node's cAdvisor says of its machine, and of the limits
-// of the pods, how much they held back, and the network.
+// keepCAdvisor keeps what a node's cAdvisor says of its machine and its CPU use, and of
+// the limits of the pods, how much they held back, and the network.
 func keepCAdvisor(pods []string) func([]byte) bool {
 	return func(line []byte) bool {
 		switch {
-		case bytes.HasPrefix(line, []byte("machine_cpu_cores")):
+		case bytes.HasPrefix(line, []byte("machine_cpu_cores")),
+			bytes.HasPrefix(line, []byte("container_cpu_usage_seconds_total")) && bytes.Contains(line, []byte(`id="/"`)):
 			return true
 		case bytes.HasPrefix(line, []byte("container_spec_cpu_quota")), bytes.HasPrefix(line, []byte("container_spec_cpu_period")),
 			bytes.HasPrefix(line, []byte("container_cpu_cfs_throttled_seconds_total")), bytes.HasPrefix(line, []byte("container_network_transmit_bytes_total")):

@@ -43,6 +43,7 @@ func TestKeepsOnlyIstiodsLines(t *testing.T) {
 		`container_cpu_cfs_throttled_seconds_total{container="discovery",pod="istiod-1"}  3`: true,
 		`container_network_transmit_bytes_total{interface="eth0",pod="istiod-1"} 1`:          true,
 		`container_cpu_usage_seconds_total{container="discovery",pod="istiod-1"} 1`:          false, // from the other page
+		`container_cpu_usage_seconds_total{container="",cpu="total",id="/",pod=""} 1`:        true,
 		`container_memory_working_set_bytes{container="discovery",pod="istiod-1"} 100000`:    false,
 	} {
 		if got := keepCAdvisor(pods)([]byte(line)); got != want {

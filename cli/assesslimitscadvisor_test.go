@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"time"
 
@@ -13,14 +14,19 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
-// throttledPage returns a node's cAdvisor page second seconds after the start, with istiod
-// throttled for a share of the time. Without a limit cAdvisor reports no such metric.
-func throttledPage(limited bool, share float64, at time.Time, second int) []byte {
+// nodePage returns a node's pages second seconds after the start, with istiod throttled for a share
+// of the time, as cAdvisor reports it of a container or of its pod. Without a limit cAdvisor reports
+// no such metric. The node's two CPUs are three quarters busy.
+func nodePage(limited bool, container string, share float64, at time.Time, second int) []byte {
 	page := "# TYPE container_cpu_cfs_throttled_seconds_total counter\n"
 	if limited {
-		page += fmt.Sprintf("container_cpu_cfs_throttled_seconds_total{container=\"discovery\",id=\"/a\",namespace=\"istio-system\",pod=\"istiod-1\"} %g %d\n", share*float64(second), at.UnixMilli())
+		page += fmt.Sprintf("container_cpu_cfs_throttled_seconds_total{container=%q,id=\"/a\",namespace=\"istio-system\",pod=\"istiod-1\"} %g %d\n", container, share*float64(second), at.UnixMilli())
 	}
-	return []byte(page)
+	page += "# TYPE container_cpu_usage_seconds_total counter\n"
+	for labels, cores := range map[string]float64{`container="discovery",pod="istiod-1"`: 0.2, `container="",id="/",pod=""`: 1.5} {
+		page += fmt.Sprintf("container_cpu_usage_seconds_total{%s} %g %d\n", labels, cores*float64(second), at.UnixMilli())
+	}
+	return []byte(page + "# TYPE machine_cpu_cores gauge\nmachine_cpu_cores 2\n")
 }
 
 // The throttling that a kubelet's cAdvisor reports for istiod decides rules about a running mesh.
@@ -28,18 +34,21 @@ func throttledPage(limited bool, share float64, at time.Time, second int) []byte
 // rules stay undecided.
 func TestAdviceOfCAdvisor(t *testing.T) {
 	for name, c := range map[string]struct {
-		limit string
-		read  bool
-		share float64
-		want  map[string]string
+		limit     string
+		container string // "" for a cAdvisor that knows only pods
+		read      bool
+		share     float64
+		want      map[string]string
 	}{
-		"held back": {"500m", true, 0.3, map[string]string{"cpu_limit": advice.Holds,
+		"held back": {"500m", "discovery", true, 0.3, map[string]string{"cpu_limit": advice.Holds,
 			"slow_readers": advice.RuledOut}},
-		"not held back": {"500m", true, 0.001, map[string]string{"cpu_limit": advice.RuledOut,
+		"its pod held back": {"500m", "", true, 0.3, map[string]string{"cpu_limit": advice.Holds,
+			"slow_readers": advice.RuledOut}},
+		"not held back": {"500m", "discovery", true, 0.001, map[string]string{"cpu_limit": advice.RuledOut,
 			"slow_readers": advice.Holds}},
-		"no limit": {"none", true, 0, map[string]string{"cpu_limit": advice.RuledOut,
+		"no limit": {"none", "discovery", true, 0, map[string]string{"cpu_limit": advice.RuledOut,
 			"slow_readers": advice.Holds}},
-		"not read": {"500m", false, 0, map[string]string{"cpu_limit": advice.NotEnough,
+		"not read": {"500m", "discovery", false, 0, map[string]string{"cpu_limit": advice.NotEnough,
 			"slow_readers": advice.NotEnough}},
 	} {
 		recorder, err := signals.OpenRecorder(t.TempDir())
@@ -60,13 +69,19 @@ func TestAdviceOfCAdvisor(t *testing.T) {
 			if !c.read {
 				continue
 			}
-			node := throttledPage(c.limit != study.LevelNone, c.share, at, second)
+			node := nodePage(c.limit != study.LevelNone, c.container, c.share, at, second)
 			must.OK(t, recorder.AppendPage(at, node, map[string]string{"job": "kubelet",
 				"instance": "node"}))
+			// A node without an istiod, whose CPUs are idle.
+			must.OK(t, recorder.AppendPage(at, []byte("machine_cpu_cores 64\ncontainer_cpu_usage_seconds_total{id=\"/\"} 1\n"),
+				map[string]string{"job": "kubelet", "instance": "other"}))
 		}
 		metrics, err := gather.Metrics(t.Context(), recorder.Source(),
 			signals.Options{Window: time.Minute + time.Millisecond}, begin.Add(time.Minute))
 		must.OK(t, err)
+		if busy, known := metrics[advice.MachineBusy]; known != c.read || known && math.Abs(busy-0.75) > 0.001 {
+			t.Errorf("%s: the machine is %g busy, known: %v", name, busy, known)
+		}
 		got := judgements(&advice.Evidence{Metrics: metrics,
 			Levers: map[string]string{controlplane.FactorIstiodCPU: c.limit, controlplane.FactorIstiodReplicas: "1"}})
 		for rule, want := range c.want {

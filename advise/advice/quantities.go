@@ -141,20 +141,24 @@ var (
 		Words:   "the rest of the CPU for changes: receiving them and push contexts",
 		Formula: func(m *mesh) float64 { return m.get(cpuNet) - m.get(cpuOut) }})
 	// Throttled comes from cgroups in a run and from cAdvisor in a cluster, which reports it
-	// only for containers with a limit.
+	// only for containers with a limit. Some cAdvisors know pods alone.
 	Throttled = define(Quantity{Name: "throttled_of_all",
 		Words:   "seconds held back by the CPU limit in a second, all replicas",
 		Measure: "read the kubelets' cAdvisor metrics (the right to get nodes/proxy), or run a study",
-		Query:   rateOf("container_cpu_cfs_throttled_seconds_total{$c}"),
+		Query: rateOf("container_cpu_cfs_throttled_seconds_total{$c}") +
+			" or sum(max by (pod) (rate(container_cpu_cfs_throttled_seconds_total{container=\"\",$d}[$w])))",
 		Formula: func(m *mesh) float64 {
 			return choose(m.leverIs(controlplane.FactorIstiodCPU, study.LevelNone), 0, unknown)
 		}})
 	throttled = define(Quantity{Name: "throttled", Unit: ratio,
 		Words:   "share of the time in which the CPU limit held a replica back, mean (added up over CPUs)",
 		Formula: func(m *mesh) float64 { return m.get(Throttled) / m.get(replicas) }})
+	// MachineBusy comes from the root cgroup of the nodes that istiod runs on.
 	MachineBusy = define(Quantity{Name: "machine_busy", Unit: ratio,
 		Words:   "share of the machine's CPU in use",
-		Measure: "run a study, whose observers read the node"})
+		Measure: "read the kubelets' cAdvisor metrics (the right to get nodes/proxy), or run a study",
+		Query: "sum(" + onNodes("rate(container_cpu_usage_seconds_total{id=\"/\"}[$w])") + ") / sum(" +
+			onNodes("machine_cpu_cores") + ")"})
 	LocksWaiting = define(Quantity{Name: "locks_waiting",
 		Words:   "goroutines waiting for a lock, mean (mutex profile)",
 		Measure: "take a mutex profile while configuration changes; a control-plane study takes one in each cell"})

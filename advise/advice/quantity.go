@@ -70,7 +70,7 @@ const (
 )
 
 // placeholders fills in a query so that it can be parsed.
-var placeholders = strings.NewReplacer("$w", "1m", "{$i}", "", "$,", "", "$p", "", "$c", "")
+var placeholders = strings.NewReplacer("$w", "1m", "{$i}", "", "$,", "", "$p", "", "$c", "", "$d", "")
 
 // meanOf returns the mean of a histogram's observations.
 func meanOf(histogram string) string { return perCount(histogram, histogram) }
@@ -82,6 +82,11 @@ func perCount(histogram, of string) string {
 
 // rateOf returns the rate of increase of a counter.
 func rateOf(selector string) string { return "sum(rate(" + selector + "[$w]))" }
+
+// onNodes limits a query about nodes to those with an istiod.
+func onNodes(query string) string {
+	return query + " and on (instance) container_cpu_usage_seconds_total{$c}"
+}
 
 // orZero makes a query return zero for an istiod that has metrics, but not this one.
 func orZero(query string) string { return query + " or 0 * sum(pilot_services{$i})" }
