@@ -129,9 +129,19 @@ func (m Mesh) Count(kind Kind) (n int) {
 	return n
 }
 
+// mostComing is the share of proxies that may come and go between the list of pods and istiod's count.
+const mostComing = 0.1
+
 func (a *Assessment) limits(e Evidence) {
 	if e.Limits == nil {
 		return
+	}
+	listed := a.Mesh.Count(Sidecar) + a.Mesh.Count(Ztunnel) + a.Mesh.Count(Waypoint) + a.Mesh.Count(Gateway)
+	_, pods := e.Objects["Pod"]
+	for _, v := range e.Limits.Values {
+		if more := int(v.Value) - listed; pods && v.Name == advice.QuantityProxies && float64(more) > mostComing*v.Value {
+			a.add(Elsewhere.Of(more, int(v.Value)))
+		}
 	}
 	for _, j := range e.Limits.Undecided {
 		why := j.Title

@@ -56,6 +56,27 @@ func TestCost(t *testing.T) {
 	}
 }
 
+// Proxies that are connected to istiod and in no listed pod are said to be missing from all counts.
+func TestElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		connected float64
+		listed    map[string]int
+		want      bool
+	}{
+		"all are listed":        {10, map[string]int{"Pod": 30}, false},
+		"one comes":             {11, map[string]int{"Pod": 30}, false},
+		"some in other places":  {14, map[string]int{"Pod": 30}, true},
+		"another revision's":    {4, map[string]int{"Pod": 30}, false},
+		"nobody has listed any": {14, map[string]int{"Service": 30}, false},
+	} {
+		a := Assess(Evidence{Proxies: sidecars(10, 0.004, 0.0003), Objects: c.listed,
+			Limits: &advice.Report{Values: []advice.Value{{Name: advice.QuantityProxies, Value: c.connected}}}})
+		if Elsewhere.In(a.Unknown) != c.want {
+			t.Errorf("%s: %v", name, a.Unknown)
+		}
+	}
+}
+
 // Usage is compared with the requests and limits of those that have them.
 func TestCostOfUnlimited(t *testing.T) {
 	proxies := sidecars(4, 0.2, 0)
