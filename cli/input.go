@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"bufio"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +9,7 @@ import (
 	"syscall"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/unpack"
 )
 
 // openInput opens a file that the user named. Neither opening nor reading outlives ctx. Opening a
@@ -85,14 +84,9 @@ func withFile(ctx context.Context, env *Env, name string, f func(io.Reader) erro
 		defer file.Close()
 		in = file
 	}
-	buffered := bufio.NewReaderSize(in, 1<<16)
-	in = buffered
-	if magic, _ := buffered.Peek(2); string(magic) == "\x1f\x8b" {
-		z, err := gzip.NewReader(buffered)
-		if err != nil {
-			return errs.Usage("%s: %v", name, err)
-		}
-		in = z
+	in, err := unpack.Reader(in)
+	if err != nil {
+		return errs.Usage("%s: %v", name, err)
 	}
 	if err := f(in); err != nil {
 		if ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
