@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
@@ -30,9 +31,12 @@ type Counts struct {
 // of a cluster can rise although an endpoint took its count with it.
 type Count struct {
 	Requests int64 // or connections, of a protocol that the proxy does not parse
-	// Parsed says that the proxy told how some of the requests ended, as it does of HTTP and gRPC.
+	// Parsed says that the proxy told how some of the requests ended, as it does of HTTP and gRPC, or
+	// counted more requests than connections, as it does of streams that have not ended.
 	Parsed bool
 }
+
+func (c Count) plus(d Count) Count { return Count{c.Requests + d.Requests, c.Parsed || d.Parsed} }
 
 // ReadCounts reads the same answer as [ReadCalls], also by endpoint: those that received anything.
 func ReadCounts(r io.Reader) (Counts, error) {
@@ -55,8 +59,8 @@ func ReadCounts(r io.Reader) (Counts, error) {
 				if endpoints[status.Name] == nil {
 					endpoints[status.Name] = map[string]Count{}
 				}
-				had := endpoints[status.Name][string(h.Address)]
-				endpoints[status.Name][string(h.Address)] = Count{had.Requests + c.Requests, had.Parsed || c.Parsed}
+				address := addressOf(h.Address)
+				endpoints[status.Name][address] = endpoints[status.Name][address].plus(c)
 				kept++
 			}
 		}
@@ -99,7 +103,26 @@ func (h hostStatus) stat(name string) (sum int64) {
 }
 
 func (h hostStatus) count() Count {
-	return Count{h.stat("rq_total"), h.stat("rq_success")+h.stat("rq_error") > 0}
+	n := h.stat("rq_total")
+	return Count{n, h.stat("rq_success")+h.stat("rq_error") > 0 || n > h.stat("cx_total") && h.stat("cx_total") > 0}
+}
+
+// addressOf returns an address as the text form of the page has it: IP:PORT. Others stay JSON.
+func addressOf(address json.RawMessage) string {
+	var a struct {
+		Socket *struct {
+			IP   string `json:"address"`
+			Port int    `json:"port_value"`
+		} `json:"socket_address"`
+	}
+	if json.Unmarshal(address, &a) != nil || a.Socket == nil {
+		return string(address)
+	}
+	ip := a.Socket.IP
+	if strings.Contains(ip, ":") {
+		ip = "[" + ip + "]"
+	}
+	return ip + ":" + strconv.Itoa(a.Socket.Port)
 }
 
 func (c clusterStatus) calls() int64 {

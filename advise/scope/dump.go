@@ -251,11 +251,14 @@ func inside(typ string, entry jsonNode) node {
 // nodeOf reads which proxy a bootstrap belongs to; nil if it does not say. The ID of its
 // node is TYPE~IP~POD.NAMESPACE~DOMAIN.
 func nodeOf(bootstrap node) *Node {
-	typ, _, _ := strings.Cut(path(bootstrap, "node", "id").text(), "~")
+	id := strings.Split(path(bootstrap, "node", "id").text(), "~")
 	metadata := path(bootstrap, "node", "metadata")
-	n := &Node{Type: typ, Namespace: metadata.get("NAMESPACE").text(), Workload: metadata.get("WORKLOAD_NAME").text(), Labels: map[string]string{}}
+	n := &Node{Type: id[0], Namespace: metadata.get("NAMESPACE").text(), Workload: metadata.get("WORKLOAD_NAME").text(), Labels: map[string]string{}}
 	if n.Namespace == "" {
 		return nil
+	}
+	if len(id) == 4 {
+		n.Pod, _ = strings.CutSuffix(id[2], "."+n.Namespace)
 	}
 	metadata.get("LABELS").members(func(key string, value node) { n.Labels[key] = value.text() })
 	return n

@@ -61,57 +61,118 @@ type UncalledOwner struct {
 // Merge adds up proxies. top limits the lists of owners, resources and
 // clusters; 0 means no limit.
 func Merge(proxies []Proxy, top int) Report {
-	r := Report{Schema: ReportSchema, Owners: []OwnerTotal{}, Types: []TypeSize{}, Proxies: slices.Clone(proxies)}
-	types, owners := map[string]*TypeSize{}, map[Owner]*OwnerTotal{}
+	sum := NewSum(0, 0)
 	for _, p := range proxies {
-		r.DumpBytes += p.DumpBytes
-		r.WireBytes += p.WireBytes
-		for _, t := range p.Types {
-			sum := types[t.Type]
-			if sum == nil {
-				sum = &TypeSize{Type: t.Type}
-				types[t.Type] = sum
-			}
-			sum.Resources += t.Resources
-			sum.DumpBytes += t.DumpBytes
-			sum.WireBytes += t.WireBytes
-			sum.StaticBytes += t.StaticBytes
+		sum.Add(p)
+	}
+	r := sum.Report()
+	r.Proxies = slices.Clone(proxies)
+	if top > 0 {
+		r.cut(top)
+	}
+	return r
+}
+
+// A Sum adds up proxies one at a time, and keeps little of each, since there may
+// be thousands. Use [NewSum].
+type Sum struct {
+	top      int // limits lists
+	detailed int // of the first ones the lists are kept
+	report   Report
+	types    map[string]*TypeSize
+	owners   map[Owner]*OwnerTotal
+	uncalled Uncalled
+	unused   map[Owner]*UncalledOwner
+}
+
+// NewSum returns an empty Sum. top limits the lists of owners and resources, with 0
+// for no limit; those of single proxies are kept of the first ones alone.
+func NewSum(top, detailed int) *Sum {
+	return &Sum{top: top, detailed: detailed, report: Report{Schema: ReportSchema}, types: map[string]*TypeSize{}, owners: map[Owner]*OwnerTotal{}, unused: map[Owner]*UncalledOwner{}}
+}
+
+// Add adds a proxy, after [Proxy.SetCalls] if it was asked.
+func (s *Sum) Add(p Proxy) {
+	r := &s.report
+	r.DumpBytes += p.DumpBytes
+	r.WireBytes += p.WireBytes
+	for _, t := range p.Types {
+		sum := s.types[t.Type]
+		if sum == nil {
+			sum = &TypeSize{Type: t.Type}
+			s.types[t.Type] = sum
 		}
-		for _, o := range p.Owners {
-			sum := owners[o.Owner]
-			if sum == nil {
-				sum = &OwnerTotal{OwnerSize: OwnerSize{Owner: o.Owner}}
-				owners[o.Owner] = sum
-			}
-			sum.Resources += o.Resources
-			sum.DumpBytes += o.DumpBytes
-			sum.WireBytes += o.WireBytes
-			sum.ShapedBytes += o.ShapedBytes
-			sum.Proxies++
+		sum.Resources += t.Resources
+		sum.DumpBytes += t.DumpBytes
+		sum.WireBytes += t.WireBytes
+		sum.StaticBytes += t.StaticBytes
+	}
+	for _, o := range p.Owners {
+		sum := s.owners[o.Owner]
+		if sum == nil {
+			sum = &OwnerTotal{OwnerSize: OwnerSize{Owner: o.Owner}}
+			s.owners[o.Owner] = sum
 		}
-		for _, note := range p.Notes {
-			if !slices.Contains(r.Notes, note) {
-				r.Notes = append(r.Notes, note)
-			}
+		sum.Resources += o.Resources
+		sum.DumpBytes += o.DumpBytes
+		sum.WireBytes += o.WireBytes
+		sum.ShapedBytes += o.ShapedBytes
+		sum.Proxies++
+	}
+	for _, note := range p.Notes {
+		if !slices.Contains(r.Notes, note) {
+			r.Notes = append(r.Notes, note)
 		}
 	}
-	for _, t := range types {
+	s.addUncalled(p)
+	p.Clusters, p.Calls = nil, nil
+	if len(r.Proxies) < s.detailed {
+		p.Owners, p.Largest = first(p.Owners, s.top), first(p.Largest, s.top)
+	} else {
+		p.Owners, p.Largest = nil, nil
+	}
+	if p.Node != nil {
+		node := *p.Node
+		node.Labels = nil
+		p.Node = &node
+	}
+	r.Proxies = append(r.Proxies, p)
+}
+
+// first copies the first entries, so that the others can go.
+func first[T any](list []T, top int) []T {
+	if top > 0 {
+		list = list[:min(top, len(list))]
+	}
+	return slices.Clone(list)
+}
+
+// Len is the number of proxies that were added.
+func (s *Sum) Len() int { return len(s.report.Proxies) }
+
+// Report returns the totals so far.
+func (s *Sum) Report() Report {
+	r := s.report
+	r.Owners, r.Types = []OwnerTotal{}, []TypeSize{}
+	r.Proxies, r.Notes = slices.Clone(r.Proxies), slices.Clone(r.Notes)
+	for _, t := range s.types {
 		r.Types = append(r.Types, *t)
 	}
 	sortTypes(r.Types)
-	for _, o := range owners {
+	for _, o := range s.owners {
+		total := *o
 		switch {
 		case r.DumpBytes > 0:
-			o.Share = float64(o.DumpBytes) / float64(r.DumpBytes)
+			total.Share = float64(total.DumpBytes) / float64(r.DumpBytes)
 		case r.WireBytes > 0:
-			o.Share = float64(o.WireBytes) / float64(r.WireBytes)
+			total.Share = float64(total.WireBytes) / float64(r.WireBytes)
 		}
-		r.Owners = append(r.Owners, *o)
+		r.Owners = append(r.Owners, total)
 	}
 	slices.SortFunc(r.Owners, func(a, b OwnerTotal) int { return compareSizes(a.OwnerSize, b.OwnerSize) })
-	r.Uncalled = uncalled(proxies)
-	if top > 0 {
-		r.cut(top)
+	r.Uncalled = s.Uncalled()
+	if s.top > 0 {
+		r.cut(s.top)
 	}
 	return r
 }
@@ -136,47 +197,49 @@ func (r *Report) cut(top int) {
 	}
 }
 
-// uncalled sums up what SetCalls recorded; nil if no proxy was asked.
-func uncalled(proxies []Proxy) *Uncalled {
-	var u Uncalled
-	owners := map[Owner]*UncalledOwner{}
-	for _, p := range proxies {
-		mine, called := map[Owner]*UncalledOwner{}, map[Owner]bool{}
-		for _, c := range p.Clusters {
-			if c.Calls == nil {
-				continue
-			}
-			u.Clusters++
-			u.DumpBytes += c.DumpBytes
-			if *c.Calls > 0 {
-				called[c.Owner] = true
-				continue
-			}
-			u.Never++
-			u.NeverBytes += c.DumpBytes
-			if mine[c.Owner] == nil {
-				mine[c.Owner] = &UncalledOwner{Owner: c.Owner}
-			}
-			mine[c.Owner].Clusters++
-			mine[c.Owner].DumpBytes += c.DumpBytes
+// addUncalled adds what SetCalls recorded of a proxy.
+func (s *Sum) addUncalled(p Proxy) {
+	u := &s.uncalled
+	mine, called := map[Owner]*UncalledOwner{}, map[Owner]bool{}
+	for _, c := range p.Clusters {
+		if c.Calls == nil {
+			continue
 		}
-		for owner, o := range mine {
-			if called[owner] {
-				continue
-			}
-			if owners[owner] == nil {
-				owners[owner] = &UncalledOwner{Owner: owner}
-			}
-			owners[owner].Clusters += o.Clusters
-			owners[owner].DumpBytes += o.DumpBytes
-			owners[owner].Proxies++
+		u.Clusters++
+		u.DumpBytes += c.DumpBytes
+		if *c.Calls > 0 {
+			called[c.Owner] = true
+			continue
 		}
+		u.Never++
+		u.NeverBytes += c.DumpBytes
+		if mine[c.Owner] == nil {
+			mine[c.Owner] = &UncalledOwner{Owner: c.Owner}
+		}
+		mine[c.Owner].Clusters++
+		mine[c.Owner].DumpBytes += c.DumpBytes
 	}
-	if u.Clusters == 0 {
+	for owner, o := range mine {
+		if called[owner] {
+			continue
+		}
+		if s.unused[owner] == nil {
+			s.unused[owner] = &UncalledOwner{Owner: owner}
+		}
+		s.unused[owner].Clusters += o.Clusters
+		s.unused[owner].DumpBytes += o.DumpBytes
+		s.unused[owner].Proxies++
+	}
+}
+
+// Uncalled is what SetCalls recorded, in sum; nil if no proxy was asked.
+func (s *Sum) Uncalled() *Uncalled {
+	if s.uncalled.Clusters == 0 {
 		return nil
 	}
+	u := s.uncalled
 	u.Owners = []UncalledOwner{}
-	for _, o := range owners {
+	for _, o := range s.unused {
 		u.Owners = append(u.Owners, *o)
 	}
 	slices.SortFunc(u.Owners, func(a, b UncalledOwner) int {

@@ -78,6 +78,7 @@ type Node struct {
 	Type      string            `json:"type"` // sidecar, router or waypoint
 	Namespace string            `json:"namespace"`
 	Workload  string            `json:"workload,omitempty"`
+	Pod       string            `json:"pod,omitempty"`
 	Labels    map[string]string `json:"-"`
 }
 

@@ -328,6 +328,31 @@ func TestCalls(t *testing.T) {
 	}
 }
 
+// White space without an end is refused before the decoder has scanned it again and again, and so is
+// endless nesting of what is skipped.
+func TestEndlessInput(t *testing.T) {
+	for name, text := range map[string]string{"blanks": "{" + strings.Repeat(" \n", 4<<20) + `"configs":[]}`, "nested": `{"x":` + strings.Repeat("[", 1<<20)} {
+		in := &countingReader{r: strings.NewReader(text)}
+		if _, err := ReadDump(in, "a", Options{}); err == nil || in.read > 3<<20 {
+			t.Errorf("%s: %v after %d bytes", name, err, in.read)
+		}
+	}
+	if _, err := ReadDump(strings.NewReader(`{"configs":[{"@type":"type.googleapis.com/envoy.admin.v3.ClustersConfigDump"`+strings.Repeat(" ", 300<<10)+"}]}"), "a", Options{}); err != nil {
+		t.Errorf("some white space: %v", err)
+	}
+}
+
+type countingReader struct {
+	r    io.Reader
+	read int
+}
+
+func (c *countingReader) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.read += n
+	return n, err
+}
+
 // Of each endpoint that received anything, a proxy counts the requests, and tells of those that it parsed how they ended.
 func TestCounts(t *testing.T) {
 	counts, err := ReadCounts(bytes.NewReader(recorded(t, "clusters")))

@@ -1,6 +1,7 @@
 package scope
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,14 +9,23 @@ import (
 	"strings"
 )
 
-// guard counts the bytes read, and stops at a value that is too long.
+// guard counts the bytes read, and stops at a value that is too long and at white space
+// that is: the decoder scans it again with each read.
 type guard struct {
-	r     io.Reader
-	read  int64
-	begun int64 // start of the value being read
-	most  int64
-	err   error // of r
+	r      io.Reader
+	read   int64
+	begun  int64 // start of the value being read
+	most   int64
+	blanks int   // white space at the end of what was read
+	err    error // of r
 }
+
+// maxBlanks limits white space in a row, in bytes, and maxDepth the nesting of what is
+// skipped, as encoding/json limits that of values.
+const (
+	maxBlanks = 1 << 20
+	maxDepth  = 10_000
+)
 
 func (g *guard) Read(b []byte) (int, error) {
 	if g.read-g.begun > g.most {
@@ -23,6 +33,11 @@ func (g *guard) Read(b []byte) (int, error) {
 	}
 	n, err := g.r.Read(b)
 	g.read += int64(n)
+	if rest := len(bytes.TrimRight(b[:n], " \t\r\n")); rest > 0 {
+		g.blanks = n - rest
+	} else if g.blanks += n; g.blanks > maxBlanks {
+		return 0, fmt.Errorf("more than %d MB of white space", maxBlanks>>20)
+	}
 	if err != nil && err != io.EOF {
 		g.err = err
 	}
@@ -137,7 +152,9 @@ func (s *stream) skip() error {
 		}
 		switch t {
 		case json.Delim('{'), json.Delim('['):
-			depth++
+			if depth++; depth > maxDepth {
+				return fmt.Errorf("values are nested deeper than %d", maxDepth)
+			}
 		case json.Delim('}'), json.Delim(']'):
 			depth--
 		}

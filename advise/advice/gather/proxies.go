@@ -20,48 +20,76 @@ import (
 // Held adds what proxies hold to the facts. A note names the headless Service with the most
 // listeners.
 func Held(all []scope.Proxy, facts map[*advice.Quantity]float64) (notes []string) {
-	if len(all) == 0 {
-		return nil
-	}
-	sum, listeners, share, most := 0, 0, 0.0, ""
+	var h Holding
 	for _, p := range all {
-		sum += p.DNS
-		facts[advice.DNSClusters] = max(facts[advice.DNSClusters], float64(p.DNS))
-		if n, s, of := Headless(p); n > listeners {
-			listeners, share, most = n, s, of
-		}
+		h.Add(p, time.Time{}, time.Time{})
 	}
-	facts[advice.DNSClustersMean] = float64(sum) / float64(len(all))
-	facts[advice.HeadlessListeners], facts[advice.HeadlessShare] = float64(listeners), share
-	if most != "" {
-		notes = append(notes, most)
-	}
-	return notes
+	return h.facts(facts)
 }
 
 // HeldFacts adds to the facts what proxies hold, and what of it they have never called. Calls
 // count only for proxies that started at least a day ago.
 func HeldFacts(all []scope.Proxy, started map[string]time.Time, now time.Time, facts map[*advice.Quantity]float64) (
 	notes []string) {
-	if len(all) == 0 {
+	var h Holding
+	for _, p := range all {
+		h.Add(p, started[p.Name], now)
+	}
+	return h.Facts(facts)
+}
+
+// Holding sums up what proxies hold, one at a time; the zero value is ready.
+type Holding struct {
+	sizes        []float64 // bytes
+	dns, mostDNS int
+	listeners    int
+	share        float64
+	most         string
+	old          *scope.Sum // of those that have run for long enough
+}
+
+// Add adds a proxy that started at a time; zero if unknown.
+func (h *Holding) Add(p scope.Proxy, started, now time.Time) {
+	h.sizes = append(h.sizes, float64(p.DumpBytes))
+	h.dns, h.mostDNS = h.dns+p.DNS, max(h.mostDNS, p.DNS)
+	if n, s, of := Headless(p); n > h.listeners {
+		h.listeners, h.share, h.most = n, s, of
+	}
+	if !started.IsZero() && now.Sub(started) >= generate.DefaultWatched {
+		if h.old == nil {
+			h.old = scope.NewSum(1, 0)
+		}
+		h.old.Add(p)
+	}
+}
+
+// facts adds what is known of proxies that were not asked what they called.
+func (h *Holding) facts(facts map[*advice.Quantity]float64) (notes []string) {
+	if len(h.sizes) == 0 {
+		return nil
+	}
+	facts[advice.DNSClusters] = max(facts[advice.DNSClusters], float64(h.mostDNS))
+	facts[advice.DNSClustersMean] = float64(h.dns) / float64(len(h.sizes))
+	facts[advice.HeadlessListeners], facts[advice.HeadlessShare] = float64(h.listeners), h.share
+	if h.most != "" {
+		notes = append(notes, h.most)
+	}
+	return notes
+}
+
+// Facts adds to the facts what the proxies hold, and what of it they have never called.
+func (h *Holding) Facts(facts map[*advice.Quantity]float64) (notes []string) {
+	if len(h.sizes) == 0 {
 		return []string{"there was no proxy to read"}
 	}
-	var sizes []float64
-	var old []scope.Proxy
-	for _, p := range all {
-		sizes = append(sizes, float64(p.DumpBytes))
-		if since := started[p.Name]; !since.IsZero() && now.Sub(since) >= generate.DefaultWatched {
-			old = append(old, p)
-		}
-	}
-	facts[advice.ConfigDumpBytes] = stat.Median(sizes)
-	notes = Held(all, facts)
-	if len(old) == 0 {
+	facts[advice.ConfigDumpBytes] = stat.Median(h.sizes)
+	notes = h.facts(facts)
+	if h.old == nil {
 		return append(notes, "no sidecar that was read has run for a day: it is too early to say what they never call")
 	}
-	if u := scope.Merge(old, 1).Uncalled; u != nil && u.Clusters > 0 {
+	if u := h.old.Uncalled(); u != nil && u.Clusters > 0 {
 		facts[advice.UnusedShare] = float64(u.Never) / float64(u.Clusters)
-		facts[advice.UnusedClusters] = float64(u.Never) / float64(len(old))
+		facts[advice.UnusedClusters] = float64(u.Never) / float64(h.old.Len())
 	}
 	return notes
 }
