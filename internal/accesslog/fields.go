@@ -26,6 +26,10 @@ const (
 	ServerName       // REQUESTED_SERVER_NAME
 	Local            // DOWNSTREAM_LOCAL_ADDRESS
 	RequestID        // REQ(X-REQUEST-ID)
+	Received         // BYTES_RECEIVED
+	Sent             // BYTES_SENT
+	Protocol         // PROTOCOL
+	Source           // UPSTREAM_LOCAL_ADDRESS
 	Attempts         // UPSTREAM_REQUEST_ATTEMPT_COUNT
 )
 
@@ -48,6 +52,10 @@ var names = [...][]string{
 	ServerName: {"requestedservername", "sni"},
 	Local:      {"downstreamlocaladdress"},
 	RequestID:  {"requestid", "xrequestid"},
+	Received:   {"bytesreceived", "requestbytes"},
+	Sent:       {"bytessent", "responsebytes"},
+	Protocol:   {"protocol"},
+	Source:     {"upstreamlocaladdress"},
 	Attempts:   {"upstreamrequestattemptcount"},
 }
 
