@@ -53,6 +53,7 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 			r.isBroken(assess.FileNotRead.Of(err))
 		}
 	}
+	r.e.Log = r.logs.Log()
 	if r.unrelated > 0 {
 		r.unknown(assess.FileUnknown.Of(r.unrelated, r.firstUnrelated))
 	}
@@ -87,6 +88,7 @@ type filesRead struct {
 	istiods map[string][]page // pages of metrics by when their process started
 	held    int               // bytes of the pages
 	filters scope.Filters     // those that were read so far
+	logs    assess.Logs
 	// unrelated counts files about something else than a mesh, broken those that could not be read.
 	unrelated, broken int
 	firstUnrelated    string
@@ -156,6 +158,8 @@ func (r *filesRead) file(in io.Reader, name string) error {
 		return r.obs.ReadKiali(buffered, r.inv.Domain)
 	case assess.ContentMetrics:
 		return r.metrics(buffered)
+	case assess.ContentLog:
+		return r.logs.Read(buffered)
 	case assess.ContentAnswer:
 		if r.Section == assess.SectionConfiguration {
 			c := callReading{CallSources: r.Calls, obs: r.obs}

@@ -265,3 +265,14 @@ func TestAssessIstiodVersion(t *testing.T) {
 		}
 	}
 }
+
+// A log of istiod is evidence, also beside other files.
+func TestAssessLog(t *testing.T) {
+	log := "2026-11-30T10:00:00.000000Z\tinfo\tads\tPush debounce stable[1] 3 for config Service/a/b and 1 more configs: 100ms since last change, 100ms since last push, full=true\n" +
+		"2026-11-30T10:00:10.000000Z\twarn\tads\tADS:CDS: ACK ERROR a.b-1 Internal:x\n"
+	a, _, err := Assessment{}.FromFiles(t.Context(), []string{"x"}, contents(map[string]string{"x": log}))
+	must.OK(t, err)
+	if l := a.Log; l == nil || l.Rounds != 1 || l.Updates != 3 || l.Seconds != 10 || len(l.Problems) != 1 || assess.FileUnknown.In(a.Unknown) {
+		t.Errorf("%+v, %v", a.Log, a.Unknown)
+	}
+}

@@ -170,7 +170,7 @@ func showAssessment(env *Env, f assessFlags, a assess.Assessment, sidecars *gene
 		return err
 	}
 	env.warn("the assessment is in " + dir)
-	if a.Traffic == nil && a.Limits == nil && a.Configuration == nil {
+	if a.Traffic == nil && a.Limits == nil && a.Configuration == nil && a.Log == nil {
 		return errs.WithHint(errs.WithCode(errors.New("only the mesh's pods could be read"), errs.CodeInvalid), "the report above lists what is unknown, and how to find out")
 	}
 	return nil

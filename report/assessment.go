@@ -54,7 +54,7 @@ func assessmentPage(a assess.Assessment) Page {
 	add(assess.SectionMesh, "The mesh", groupsTable(a.Mesh), objectsTable(a.Mesh), settingsTable(a.Mesh))
 	add(assess.SectionTraffic, "The traffic", trafficTable(a.Traffic), callsTable(a.Traffic))
 	add(assess.SectionCost, "What it costs today", usesTable(a.Cost), eachTable(a.Cost), workloadsTable(a.Cost))
-	add(assess.SectionLimits, "What limits it", adviceTable(a.Limits))
+	add(assess.SectionLimits, "What limits it", adviceTable(a.Limits), logTable(a.Log), logProblems(a.Log))
 	add("signals", "Golden signals of istiod", signalsTables(a.Signals)...)
 	add(assess.SectionConfiguration, "Configuration", configurationTables(a.Configuration)...)
 	for _, m := range a.Modes {
@@ -379,6 +379,49 @@ func missingMetrics(names []string) (out []string) {
 		}
 	}
 	return out
+}
+
+// logTable says what istiods log of their pushes.
+func logTable(l *assess.Log) Table {
+	if l == nil {
+		return Table{}
+	}
+	t := Table{Title: fmt.Sprintf("What istiod logged in %s", ScaleFor("s", l.Seconds).Value(l.Seconds)), Columns: []Column{{Head: "what"}, {Head: "count", Right: true}, {Head: "rate", Right: true}}}
+	add := func(what string, n int) {
+		if n == 0 {
+			return
+		}
+		row := []Text{{S: what}, {S: Count(n)}, Dash}
+		if l.Seconds > 0 {
+			row[2] = Text{S: Fixed(float64(n)/l.Seconds, 2) + "/s"}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	add("rounds of pushes", l.Rounds)
+	for _, r := range l.Reasons {
+		add("rounds for "+r.Name, r.N)
+	}
+	add("updates merged into them", l.Updates)
+	for _, p := range l.Pushes {
+		add(p.Name+" pushed to a proxy", p.N)
+	}
+	add("configurations requested by proxies", l.Requested)
+	add("proxies that connected", l.Connects)
+	if len(l.Reasons) > 0 {
+		t.Notes = append(t.Notes, "Of a round for several objects istiod logs one.")
+	}
+	return cutRows(t, shownRows)
+}
+
+func logProblems(l *assess.Log) Table {
+	if l == nil {
+		return Table{}
+	}
+	t := Table{Title: fmt.Sprintf("Warnings and errors in istiod's log: %s and %s", Count(l.Warnings), Count(l.Errors)), Columns: []Column{{Head: "what"}, {Head: "lines", Right: true}, {Head: "the first", Keep: 1}}}
+	for _, p := range l.Problems {
+		t.Rows = append(t.Rows, []Text{{p.What.String(), StyleBad}, {S: Count(p.N)}, {S: p.Example}})
+	}
+	return t
 }
 
 func configurationTables(c *assess.Configuration) []Table {

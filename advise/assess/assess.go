@@ -27,6 +27,7 @@ type Assessment struct {
 	Cost          Cost              `json:"cost"`
 	Limits        *advice.Report    `json:"limits,omitempty"`
 	Signals       *signals.Reading  `json:"signals,omitempty"`
+	Log           *Log              `json:"log,omitempty"` // of istiod
 	Configuration *Configuration    `json:"configuration,omitempty"`
 	Modes         []Modes           `json:"modes,omitempty"`
 	Capacity      *model.Prediction `json:"capacity,omitempty"`
@@ -72,7 +73,7 @@ type Configuration struct {
 
 // Assess says what the evidence says.
 func Assess(e Evidence) Assessment {
-	a := Assessment{Schema: Schema, Source: e.Source, At: e.At, WindowS: e.WindowS, Limits: e.Limits, Signals: e.Signals, Modes: e.Modes,
+	a := Assessment{Schema: Schema, Source: e.Source, At: e.At, WindowS: e.WindowS, Limits: e.Limits, Signals: e.Signals, Log: e.Log, Modes: e.Modes,
 		Unknown: slices.Clone(e.Unknown),
 		Mesh: Mesh{Istiod: e.Istiod, Proxies: groups(e.Proxies), Nodes: e.Nodes, Enrolled: e.Enrolled, Objects: e.Objects,
 			Settings: e.Settings}}

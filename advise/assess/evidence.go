@@ -34,6 +34,8 @@ type Evidence struct {
 	Calls    []Call
 	// TrafficS is the time over which requests were counted, in seconds, on the mean over sidecars.
 	TrafficS float64
+	// Log is what istiod's log says; nil without one.
+	Log *Log
 	// Model is of istiod's capacity; nil without one.
 	Model *model.Model
 	// Modes are what runs say of ways to carry the requests of this mesh.

@@ -19,6 +19,7 @@ const (
 	ContentClusters Content = "counters of a proxy"
 	ContentKiali    Content = "Kiali graph"
 	ContentAnswer   Content = "answer of Prometheus"
+	ContentLog      Content = "log of istiod"
 	ContentArchive  Content = "archive"
 )
 
@@ -45,6 +46,8 @@ func Sniff(head []byte, recorded bool) Content {
 		return ContentRecorded
 	case len(head) > 262 && string(head[257:262]) == "ustar":
 		return ContentArchive
+	case isLog(trimmed):
+		return ContentLog
 	case len(trimmed) > 0 && trimmed[0] == '{':
 		return sniffJSON(trimmed)
 	case series.Match(head):
