@@ -29,15 +29,12 @@ type Scenario struct {
 	Samples []ScenarioSample `json:"samples,omitempty"`
 	// CPU and Memory are by part: control_plane, second_control_plane (of other revisions that
 	// steps involve), machine, node_proxy (the proxies of nodes that carried the requests,
-	// NodeProxies of them at the trial's end), waypoint, node_agent (the trial's NodeAgents
+	// NodeProxies of them), waypoint, node_agent (the trial's NodeAgents
 	// together), and for each service (including clients) "SERVICE.worker" and
 	// "SERVICE.proxy", summed over pods. Memory is taken at the trial's end.
 	CPU         map[string]CPU   `json:"cpu"`
 	Memory      map[string]int64 `json:"memory_bytes"`
 	NodeProxies int              `json:"node_proxies,omitempty"`
-	// MeanNodeProxies is the time-averaged number of node proxies whose CPU was counted,
-	// if steps moved pods to other nodes; 0 means NodeProxies.
-	MeanNodeProxies float64 `json:"mean_node_proxies,omitempty"`
 	// CountedS is how long CPU was counted, in seconds: from right before the timeline,
 	// once all nodes have been read, until the effects of its steps are undone.
 	CountedS float64 `json:"counted_s,omitempty"`

@@ -21,25 +21,18 @@ measures: [latency, cpu, memory]
 money: {rps: 1000, core_month: 40}
 `
 
-// The use of node proxies is reported per proxy, and per request at each end of a call. A proxy
-// that was counted for part of the time counts as that part.
+// The use of node proxies is reported per proxy, and per request at each end of a call.
 func TestNodeProxies(t *testing.T) {
-	for mean, each := range map[float64]float64{0: 100, 1.6: 125} {
-		testNodeProxies(t, mean, each)
-	}
-}
-
-func testNodeProxies(t *testing.T, mean, each float64) {
 	f := analyze(t, scenarioRun(t, ambientSeconds, 2, func(record.Cell, int) made {
 		return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
 			s := t.Scenario
-			s.Scheduled, s.NodeProxies, s.MeanNodeProxies = 400, 2, mean
+			s.Scheduled, s.NodeProxies = 400, 2
 			s.CPU = map[string]record.CPU{record.PartNode: {UserS: 0.5, SystemS: 0.3}}
 			s.Memory = map[string]int64{record.PartNode: 30e6}
 		}}
 	}))
 	want := map[string]float64{
-		"cpu_node_proxy": each, "memory_node_proxy": 15e6,
+		"cpu_node_proxy": 100, "memory_node_proxy": 15e6,
 		"cpu_proxy_per_request": 0.8e6 / (2 * 400),
 		"money_cores":           1000 * 2 * 0.8 / (2 * 400),
 	}

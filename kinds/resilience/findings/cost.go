@@ -78,14 +78,15 @@ func proxyUse(s *trialScenario) (seconds, passes, calls float64) {
 	for _, e := range flow.Edges {
 		call(e.From, e.To, e.Calls)
 	}
-	seconds = s.trial.Scenario.CPU[record.PartNode].TotalS() + s.trial.Scenario.CPU[record.PartWaypoint].TotalS()
+	node, read := s.trial.Scenario.CPU[record.PartNode]
+	seconds = node.TotalS() + s.trial.Scenario.CPU[record.PartWaypoint].TotalS()
 	for service, has := range carried {
 		if cpu, ok := s.trial.Scenario.CPU[service+proxySuffix]; ok && has {
 			seconds += cpu.TotalS()
 		}
 	}
-	if passes == 0 {
-		return math.NaN(), math.NaN(), math.NaN() // no proxies
+	if passes == 0 || study.Ambient(s.trial.Cell) && !read { // no proxies, or those of nodes were not read
+		return math.NaN(), math.NaN(), math.NaN()
 	}
 	return seconds, passes, calls
 }

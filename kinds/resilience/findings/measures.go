@@ -1,7 +1,6 @@
 package findings
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -152,7 +151,7 @@ func memoryOf(s *trialScenario, part string) float64 {
 }
 
 func scenarioCPU(s *study.Study) []analysis.Measure {
-	out := partMeasures(s, resilience.FamilyUseCPU, cpuOf, lived, func(t *record.Scenario) float64 { return cmp.Or(t.MeanNodeProxies, float64(t.NodeProxies)) })
+	out := partMeasures(s, resilience.FamilyUseCPU, cpuOf, lived)
 	machine := slices.IndexFunc(out, func(m analysis.Measure) bool { return m.Name == "cpu_"+record.PartMachine })
 	perRequest := analysis.MeasureOf(resilience.FindingProxyRequest, ofScenario(perProxyRequest)).Warning(sharedProxies)
 	return slices.Insert(out, machine, perRequest)
@@ -160,17 +159,17 @@ func scenarioCPU(s *study.Study) []analysis.Measure {
 
 // scenarioMemory measures the memory of the pods at the end.
 func scenarioMemory(s *study.Study) []analysis.Measure {
-	return partMeasures(s, resilience.FamilyUseMemory, memoryOf, leftAtEnd, func(t *record.Scenario) float64 { return float64(t.NodeProxies) })
+	return partMeasures(s, resilience.FamilyUseMemory, memoryOf, leftAtEnd)
 }
 
 // partMeasures returns the use of each part of a family. Use by proxies next to pods is the mean
 // over the pods, with their weights; use by node proxies is divided by their number.
-func partMeasures(s *study.Study, family string, use usage, weight podWeight, nodes func(*record.Scenario) float64) []analysis.Measure {
+func partMeasures(s *study.Study, family string, use usage, weight podWeight) []analysis.Measure {
 	return analysis.OfFamily(s, family, func(d finding.Def) analysis.Measure {
 		m := analysis.MeasureOf(d.Name, ofScenario(func(s *trialScenario) float64 {
 			switch d.Part {
 			case record.PartNode:
-				return use(s, d.Part) / nodes(s.trial.Scenario)
+				return use(s, d.Part) / float64(s.trial.Scenario.NodeProxies)
 			case record.PartNodeAgent:
 				return use(s, d.Part) / agentsOf(s)
 			}

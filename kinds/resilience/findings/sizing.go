@@ -159,7 +159,13 @@ func useAt(of string, place record.Place) func(*trialScenario) float64 {
 	case of == record.SizedMemory:
 		return func(s *trialScenario) float64 { return analysis.Positive(float64(s.trial.Scenario.Memory[part])) }
 	}
-	return func(s *trialScenario) float64 { return s.trial.Scenario.CPU[part].TotalS() / overOf(of)(s) }
+	return func(s *trialScenario) float64 {
+		cpu, read := s.trial.Scenario.CPU[part]
+		if !read {
+			return math.NaN()
+		}
+		return cpu.TotalS() / overOf(of)(s)
+	}
 }
 
 // useOf returns the use of cores or bytes by all proxies of a trial.

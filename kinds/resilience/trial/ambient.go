@@ -3,6 +3,7 @@ package trial
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -26,19 +27,51 @@ type sharedProxies struct {
 	before risesOf
 	// began holds the counters by process at the start of a timeline with steps.
 	began map[string]map[string]float64
-	// silent holds the nodes that steps brought pods to and whose proxies do not answer; silences
-	// holds such times that have ended.
-	silent   map[string]silence
-	silences []silence
-
 	mu    sync.Mutex
-	nodes []string              // that have or had pods of the mesh since noted
-	came  map[string]int64      // nodes that steps brought pods to, and when that was noted, in Unix nanoseconds
-	stood map[string]bool       // by UID: proxies that were on a node before the trial's pods
+	nodes []string              // that have pods of the mesh before the timeline
 	pods  map[string][]site.Pod // by part: existing and former ones
+
 	// Effects of steps on node proxies, to undo after the trial.
 	reset  []restart
 	killed []faultPod
+}
+
+// on returns the nodes.
+func (s *sharedProxies) on() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.nodes)
+}
+
+// meshNodes returns the nodes with living mesh pods.
+func (t *scenarioTrial) meshNodes() []string {
+	var out []string
+	for _, w := range t.scene.workloads() {
+		for _, r := range t.census.living(w.Name) {
+			if w.Carrier != "" && r.Node != "" {
+				out = append(out, r.Node)
+			}
+		}
+	}
+	return slices.Compact(slices.Sorted(slices.Values(out)))
+}
+
+// wholeNodes removes the node proxies' usage from the record if steps brought pods of the mesh to
+// nodes without any before, whose proxies were not read.
+func (t *scenarioTrial) wholeNodes(out *record.Scenario) {
+	if !t.scene.ambient() {
+		return
+	}
+	for _, pod := range out.Pods {
+		one, known := t.scene.scenario.Graph.Service(pod.Service)
+		if pod.Node == "" || known && !one.Sidecar || slices.Contains(t.shared.on(), pod.Node) {
+			continue
+		}
+		delete(out.CPU, record.PartNode)
+		delete(out.Memory, record.PartNode)
+		t.evidence.Unmeasured = append(t.evidence.Unmeasured, fmt.Sprintf("what proxies of nodes used is not known: steps brought pods to node %s, whose proxy was not read", pod.Node))
+		return
+	}
 }
 
 // ambient reports whether node proxies carry the requests of the cell's services.
@@ -233,9 +266,6 @@ func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, got outco
 		return nil
 	}
 	t.out.Scenario.NodeProxies = len(t.shared.on())
-	if len(t.shared.came) > 0 {
-		t.out.Scenario.MeanNodeProxies = t.meanProxies()
-	}
 	if len(t.timeline.Steps) > 0 {
 		return t.checkAfterwards(ctx, got)
 	}

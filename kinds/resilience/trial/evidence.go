@@ -13,7 +13,7 @@ func (t *scenarioTrial) witness(got outcome, book *ledger.Book) *verdict.Collect
 	logs, lines := t.scribe.problems()
 	account := book.Account()
 	return &verdict.Collected{Logged: int64(len(got.entries)), Lost: got.lost, Logs: logs, Lines: lines, Over: book.Over(),
-		Missed: append(t.looks.missed, t.unasked()...), Clocks: t.before, ClocksAfter: t.after,
+		Missed: t.looks.missed, Clocks: t.before, ClocksAfter: t.after,
 		Ledger: verdict.Ledger{Requests: account.Requests, Reconciled: account.Reconciled, Unreconciled: account.Classes[ledger.ClassUnreconciled], Orphans: account.Orphans}}
 }
 

@@ -68,7 +68,7 @@ func (t *scenarioTrial) watch(ctx context.Context) *looks {
 		l.every(ctx, "endpoints", begin, lookEvery, func(context.Context) error { l.sample(); return nil })
 	})
 	l.done.Go(func() {
-		l.count(ctx, func(ctx context.Context) error { t.noteArrivals(ctx); return l.cost(ctx, false) })
+		l.count(ctx, func(ctx context.Context) error { return l.cost(ctx, false) })
 	})
 	// Without steps no endpoint is ejected, and queries cost the proxies CPU.
 	if m, ok := able[mesh.EjectionReader](t.scene); ok && len(t.timeline.Steps) > 0 {
@@ -180,15 +180,14 @@ func disturbs(t *fault.Timeline, service string) bool {
 }
 
 // add records the counters of a sample. A container that came after the first sample starts at
-// zero, except a proxy that served its node's other pods. One that existed but could not be read
-// counts from its first reading.
+// zero. One that existed but could not be read counts from its first reading.
 func (l *looks) add(shot observe.Snapshot, parts map[string]string) {
 	for name, s := range shot.Targets {
 		if s.Error != "" {
 			continue
 		}
 		if _, known := l.first[name]; !known {
-			if _, was := l.there[name]; was || l.t.shared.hasStood(name) {
+			if _, was := l.there[name]; was {
 				l.first[name] = usage{parts[name], s}
 			} else {
 				l.first[name] = usage{parts[name], observe.Sample{CPU: observe.CPUSample{Inode: s.CPU.Inode}}}

@@ -301,6 +301,7 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	out.Lag = t.out.Load.Lag
 	out.Samples, out.CPU, out.CountedS, out.Memory = t.looks.samples, t.looks.cpu(), t.looks.counted(), t.looks.memory
 	t.wholeAgents(out)
+	t.wholeNodes(out)
 	t.noteOthers(out.CPU)
 	t.wholeControl(out)
 	t.compareAgain(ctx, pods)
