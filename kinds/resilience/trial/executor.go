@@ -293,26 +293,16 @@ func (r *ready) Restart(a *fault.Restart) error {
 }
 
 func (h *executor) restart(r *fault.Restart) (drive.Execution, error) {
-	marks := map[string]string{restartedAt: time.Now().UTC().Format(time.RFC3339Nano)}
 	asked, err := h.scene.upgrade(r)
 	if err != nil {
 		return nil, err
-	}
-	maps.Copy(marks, asked)
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"annotations": marks}}}})
-	if err != nil {
-		return nil, fmt.Errorf("restart %s: %w", r.Service, err)
 	}
 	var before map[string]bool
 	return &execution{
 		target: r.Service,
 		begin: func(ctx context.Context) error {
 			before = h.uids(r.Service)
-			_, err := h.Kube.AppsV1().Deployments(h.Namespace).Patch(ctx, r.Service, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-			if err != nil {
-				return fmt.Errorf("restart Deployment %s: %w", r.Service, err)
-			}
-			return nil
+			return h.rollOut(ctx, r.Service, nil, asked)
 		},
 		prove: func(ctx context.Context) (string, error) {
 			h.mu.Lock()
@@ -321,6 +311,21 @@ func (h *executor) restart(r *fault.Restart) (drive.Execution, error) {
 			return h.proveNew(ctx, r.Service, before, want, before)
 		},
 	}, nil
+}
+
+// rollOut replaces the pods of a Deployment in the run's namespace, with these labels ("" removes
+// one) and annotations.
+func (t *scenarioTrial) rollOut(ctx context.Context, name string, labels, annotations map[string]string) error {
+	marks := map[string]string{restartedAt: time.Now().UTC().Format(time.RFC3339Nano)}
+	maps.Copy(marks, annotations)
+	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{"labels": nullable(labels), "annotations": marks}}}})
+	if err == nil {
+		_, err = t.Kube.AppsV1().Deployments(t.Namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("restart Deployment %s: %w", name, err)
+	}
+	return nil
 }
 
 // announced adds, for every announced load, a step that prepares the service for it.

@@ -100,15 +100,10 @@ func (w *moving) begin(ctx context.Context) error {
 	if err := w.label(ctx, w.plane.Labels); err != nil {
 		return fmt.Errorf("move to revision %s: %w", w.plane.Revision, err)
 	}
-	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
-		"labels": nullable(w.plane.PodLabels), "annotations": map[string]string{restartedAt: w.begun.UTC().Format(time.RFC3339Nano)}}}}})
-	if err != nil {
-		return err
-	}
 	for _, service := range w.services {
 		w.before[service] = w.uids(service)
-		if _, err := w.Kube.AppsV1().Deployments(w.Namespace).Patch(ctx, service, types.StrategicMergePatchType, patch, metav1.PatchOptions{}); err != nil {
-			return fmt.Errorf("restart Deployment %s: %w", service, err)
+		if err := w.rollOut(ctx, service, w.plane.PodLabels, nil); err != nil {
+			return err
 		}
 		w.revisions.mu.Lock()
 		w.revisions.on[service] = w.to

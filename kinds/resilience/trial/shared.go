@@ -3,7 +3,6 @@ package trial
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -28,7 +27,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // restart is a step's change that replaces node proxies.
@@ -135,17 +133,7 @@ func (h *executor) restartWaypoint(ctx context.Context) (drive.Execution, error)
 	name := all[0].Name
 	return &execution{
 		target: "Deployment " + name,
-		begin: func(ctx context.Context) error {
-			patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
-				"annotations": map[string]string{restartedAt: time.Now().UTC().Format(time.RFC3339Nano)}}}}})
-			if err == nil {
-				_, err = h.Kube.AppsV1().Deployments(h.Namespace).Patch(ctx, name, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-			}
-			if err != nil {
-				return fmt.Errorf("restart Deployment %s: %w", name, err)
-			}
-			return nil
-		},
+		begin:  func(ctx context.Context) error { return h.rollOut(ctx, name, nil, nil) },
 		prove: func(ctx context.Context) (string, error) {
 			begin := time.Now()
 			err := lab.WaitDeployment(ctx, h.Kube, h.Namespace, name)
