@@ -2,6 +2,7 @@ package analysis
 
 import (
 	"math"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/note"
@@ -283,5 +284,16 @@ func notNegative(low float64) float64 { return math.Max(0, low) }
 func Invalid(f record.Finding, blocks int) record.Finding {
 	f.Verdict = record.VerdictInvalid
 	f.Warnings = append(f.Warnings, noteFewBlocks.Of(blocks, MinBlocks))
+	return f
+}
+
+// Fitted returns the finding of a fitted line's intercept or slope, multiplied by scale.
+func (o *Observations) Fitted(name string, cell record.Cell, e stat.Estimate, scale float64, warnings []note.Note) record.Finding {
+	f := o.Named(name, cell)
+	if f.Blocks = e.Blocks; e.Blocks < MinBlocks || !e.Defined() {
+		return Invalid(f, e.Blocks)
+	}
+	f.Verdict, f.Estimate, f.Low, f.High = record.VerdictMeasured, e.Value*scale, e.Low*scale, e.High*scale
+	f.Warnings = slices.Concat(e.Warnings, warnings)
 	return f
 }

@@ -9,6 +9,7 @@
 package verdict
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,6 +118,18 @@ type Case struct {
 	Limits   Limits
 	// Verify verifies for the mesh that the mode named by the study was active.
 	Verify func(mesh.Evidence) []record.Check
+}
+
+// Read decodes the evidence into e, and has check find what rules cannot use.
+func (c Case) Read(e any, check func() error) error {
+	err := json.Unmarshal(c.Evidence, e)
+	if err == nil {
+		err = check()
+	}
+	if err != nil {
+		return fmt.Errorf("evidence of trial %s: %w", c.Trial.ID, err)
+	}
+	return nil
 }
 
 // Judge derives a trial's record and events from its evidence. It fails only if the evidence

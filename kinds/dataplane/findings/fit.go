@@ -176,13 +176,13 @@ func fitCPU(o *analysis.Observations, a axis, g *track, part string) []record.Fi
 	}
 	if !a.traffic {
 		fit := stat.LinearFit(points, func(float64) float64 { return 1 }, stat.Options{})
-		return []record.Finding{fitted(o, g, fit, "cpu_"+part+a.cpu, 1e9, fit.Slope)}
+		return []record.Finding{o.Fitted("cpu_"+part+a.cpu, g.cell, fit.Slope, 1e9, fit.Warnings)}
 	}
 	// The scatter of CPU is proportional to CPU, and nearly so to the rate.
 	fit := stat.LinearFit(points, func(x float64) float64 { return x }, stat.Options{})
 	return []record.Finding{
-		fitted(o, g, fit, "cpu_"+part+dataplane.FitIdle, 1e3, fit.Intercept),
-		fitted(o, g, fit, "cpu_"+part+a.cpu, 1e6, fit.Slope),
+		o.Fitted("cpu_"+part+dataplane.FitIdle, g.cell, fit.Intercept, 1e3, fit.Warnings),
+		o.Fitted("cpu_"+part+a.cpu, g.cell, fit.Slope, 1e6, fit.Warnings),
 	}
 }
 
@@ -196,21 +196,9 @@ func fitMemory(o *analysis.Observations, a axis, g *track, part string) []record
 	}
 	// The scatter of memory is about the same everywhere.
 	fit := stat.LinearFit(points, func(float64) float64 { return 1 }, stat.Options{})
-	out := []record.Finding{fitted(o, g, fit, "memory_"+part+a.memory, 1, fit.Slope)}
+	out := []record.Finding{o.Fitted("memory_"+part+a.memory, g.cell, fit.Slope, 1, fit.Warnings)}
 	if a.traffic {
-		out = append(out, fitted(o, g, fit, "memory_"+part+dataplane.FitIdle, 1, fit.Intercept))
+		out = append(out, o.Fitted("memory_"+part+dataplane.FitIdle, g.cell, fit.Intercept, 1, fit.Warnings))
 	}
 	return out
-}
-
-// fitted returns the finding of a fit's intercept or slope.
-func fitted(o *analysis.Observations, g *track, fit stat.Line, name string, scale float64, e stat.Estimate) record.Finding {
-	f := o.Named(name, g.cell)
-	f.Blocks, f.Verdict = e.Blocks, record.VerdictMeasured
-	if e.Blocks < analysis.MinBlocks || !e.Defined() {
-		return analysis.Invalid(f, e.Blocks)
-	}
-	f.Estimate, f.Low, f.High = e.Value*scale, e.Low*scale, e.High*scale
-	f.Warnings = slices.Concat(e.Warnings, fit.Warnings)
-	return f
 }

@@ -1,7 +1,6 @@
 package verdict
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -50,12 +49,8 @@ var Limits = []verdict.Limit{served, backlog, ScheduleLag, scheduleFit, schedule
 // Judge implements [verdict.Judge].
 func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
 	var e Evidence
-	err := json.Unmarshal(c.Evidence, &e)
-	if err == nil {
-		err = e.check(c.Trial)
-	}
-	if err != nil {
-		return c.Trial, nil, fmt.Errorf("evidence of trial %s: %w", c.Trial.ID, err)
+	if err := c.Read(&e, func() error { return e.check(c.Trial) }); err != nil {
+		return c.Trial, nil, err
 	}
 	c.Trial.Validity = Of(c.Trial, e, c.Limits, c.Verify)
 	return c.Trial, c.Events, nil

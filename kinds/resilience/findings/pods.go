@@ -99,21 +99,10 @@ func addPods(o *analysis.Observations, f *record.Findings) {
 			}
 			scale := map[string]float64{record.SizedCPU: 1e3, record.SizedMemory: 1}[u.of]
 			line := stat.LinearFit(points, nil, stat.Options{})
-			f.Findings = append(f.Findings, lineFinding(o, r, u.slope, scale, line.Slope, slices.Concat(line.Warnings, warnings)),
-				lineFinding(o, r, u.rest, scale, line.Intercept, slices.Concat(line.Warnings, warnings)))
+			of := slices.Concat(line.Warnings, warnings)
+			f.Findings = append(f.Findings, o.Fitted(u.slope, r.cell, line.Slope, scale, of), o.Fitted(u.rest, r.cell, line.Intercept, scale, of))
 		}
 	}
-}
-
-// lineFinding returns the finding of a line's intercept or slope.
-func lineFinding(o *analysis.Observations, r *track, name string, scale float64, e stat.Estimate, warnings []note.Note) record.Finding {
-	f := o.Named(name, r.cell)
-	if f.Blocks = e.Blocks; e.Blocks < analysis.MinBlocks || !e.Defined() {
-		return analysis.Invalid(f, e.Blocks)
-	}
-	f.Verdict, f.Estimate, f.Low, f.High = record.VerdictMeasured, e.Value*scale, e.Low*scale, e.High*scale
-	f.Warnings = append(slices.Clone(e.Warnings), warnings...)
-	return f
 }
 
 // addPodsWay adds the way of cells with different numbers of pods.
