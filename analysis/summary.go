@@ -43,7 +43,7 @@ func (o *Observations) summary(cell int) record.CellSummary {
 	s := record.CellSummary{
 		Cell: o.Short(cell), Label: o.Plan.Label(o.Plan.Cells[cell]), Baseline: o.Plan.IsBaseline(o.Plan.Cells[cell]),
 		Valid: len(valid), CPUPerRequest: map[string]record.CPUPerRequest{}, MemoryBytes: map[string]int64{},
-		Percentiles: []record.CurvePoint{}, CDF: []record.CurvePoint{}, BlockP50US: []record.BlockValue{},
+		Percentiles: []record.CurvePoint{}, CDF: []record.CurvePoint{}, BlockP50US: []record.BlockValue{}, Values: o.alone(cell),
 	}
 	var intended, send *hdrhistogram.Histogram
 	var lag []float64
@@ -96,6 +96,27 @@ func (o *Observations) summary(cell int) record.CellSummary {
 		}
 	}
 	return s
+}
+
+// alone returns a cell's values by finding if its valid trials are in too few units for intervals,
+// and nil otherwise.
+func (o *Observations) alone(cell int) map[string]float64 {
+	units := 0
+	for _, blocks := range o.Units {
+		if slices.ContainsFunc(blocks, func(block int) bool { return len(o.ValidIn(cell, block)) > 0 }) {
+			units++
+		}
+	}
+	if units == 0 || units >= MinBlocks {
+		return nil
+	}
+	out := map[string]float64{}
+	for _, m := range o.Measures() {
+		if e, _ := o.Value(cell, m); stat.Finite(e.Value) && e.Blocks > 0 {
+			out[m.Name] = e.Value
+		}
+	}
+	return out
 }
 
 // connections returns the medians of the trials' connections by pod and by node proxy.

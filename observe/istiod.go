@@ -32,16 +32,6 @@ var istiodMetrics = []string{
 	"go_memstats_heap_alloc_bytes",
 }
 
-// istiodErrors lists metrics that istiod exposes only after the first error of their
-// kind. A page does not reveal whether such a metric is zero or unknown to this
-// version.
-var istiodErrors = []string{
-	"pilot_total_xds_rejects",
-	"pilot_total_xds_internal_errors",
-	"pilot_xds_write_timeout",
-	"pilot_xds_cds_reject", "pilot_xds_eds_reject", "pilot_xds_lds_reject", "pilot_xds_rds_reject",
-}
-
 // IstiodHeap returns the metrics of istiod's Go runtime, summed over replicas: bytes
 // in use on the heap, bytes allocated since the start, and goroutines. ok is false if
 // a page lacks one.
@@ -85,7 +75,7 @@ func FillControl(c *record.Control, before, after Scrape) error {
 		connected := int(n)
 		c.ConnectedBefore = &connected
 	}
-	c.Missing, c.Uncounted = after.Lacks(istiodMetrics), after.Lacks(istiodErrors)
+	c.Missing = after.Lacks(istiodMetrics)
 	if heap, allocated, goroutines, ok := IstiodHeap(after); ok {
 		_, allocatedBefore, _, _ := IstiodHeap(before)
 		c.HeapBytes, c.Goroutines, c.AllocBytes = heap, goroutines, allocated-allocatedBefore

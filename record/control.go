@@ -123,10 +123,6 @@ type Control struct {
 	ConnectedBefore *int `json:"connected_before,omitempty"`
 	// Missing lists metrics that this version of istiod does not have.
 	Missing []string `json:"missing_metrics,omitempty"`
-	// Uncounted lists error counters that istiod did not report. Istiod reports such a counter
-	// only after the first error of its kind, so zero is indistinguishable from a version
-	// without the counter.
-	Uncounted []string `json:"uncounted_metrics,omitempty"`
 	// Stages has the mean durations of the stages between a change and a proxy, in order.
 	Stages []Stage `json:"stages,omitempty"`
 	// MissingStages names the stages that were not measured.

@@ -250,6 +250,9 @@ type CellSummary struct {
 	BlockP50US []BlockValue `json:"block_p50_us"`
 	// Heat is the cell's latency over the run; absent if trials send no requests.
 	Heat *LatencyByBlock `json:"latency_by_block,omitempty"`
+	// Values has the cell's values by finding, in the findings' units, if its trials are in
+	// too few blocks for intervals.
+	Values map[string]float64 `json:"values,omitempty"`
 	// Control has the results of a control-plane study's trials, in place of latency
 	// and CPU per request; nil in others.
 	Control *ControlSummary `json:"control,omitempty"`
@@ -293,23 +296,16 @@ type ControlSummary struct {
 	// Acknowledged counts the pairs in Convergence. Percentiles with less than one pair
 	// beyond them are present but meaningless.
 	Acknowledged int64 `json:"acknowledged_pairs"`
-	// Convergence is the time from commit to acknowledgement over all pairs. Received
-	// ends when the proxy has read the change, and applied when it is in force in a
-	// real Envoy (nil without one).
+	// Convergence is the time from commit to acknowledgement over all pairs. Applied
+	// ends when the change is in force in a real Envoy (nil without one).
 	Convergence Latency  `json:"convergence_us"`
-	Received    Latency  `json:"received_us"`
 	Applied     *Latency `json:"applied_us,omitempty"`
 	// Percentiles and CDF are the curves of convergence, in the form of those of
 	// latency.
 	Percentiles []CurvePoint `json:"percentiles"`
 	CDF         []CurvePoint `json:"cdf"`
-	// FirstUS, MedianUS and LastUS are the times until the first, median and last proxy
-	// acknowledged a change: medians over changes.
-	FirstUS  float64 `json:"first_us"`
-	MedianUS float64 `json:"median_us"`
-	LastUS   float64 `json:"last_us"`
-	// Edges has more of these distributions; nil if no proxy acknowledged a change.
-	Edges *Edges `json:"edges,omitempty"`
+	// Followed counts the changes that a simulated proxy acknowledged or should have; sum.
+	Followed int `json:"followed_changes"`
 	// Changes has the changes of one trial, the cell's first, in order.
 	Changes []ChangePoint `json:"changes"`
 
@@ -320,19 +316,7 @@ type ControlSummary struct {
 	ResidualUS float64 `json:"residual_us"`
 	// MissingStages names stages that no trial measured.
 	MissingStages []string `json:"missing_stages,omitempty"`
-	// Unexplained counts the pairs whose individual stages do not add up. Its values
-	// are sums, except the largest; nil if this was not checked.
-	Unexplained *Unexplained `json:"unexplained,omitempty"`
-	// ReportedP99US is the 99th percentile by istiod's own histogram, as the mean of
-	// ReportedTrials trials. ReportedFirstTrials counts those in which it falls into
-	// the first bucket and is only interpolated linearly within it. Absent if istiod
-	// has no such histogram.
-	ReportedP99US       *float64 `json:"reported_p99_us,omitempty"`
-	ReportedTrials      int      `json:"reported_trials,omitempty"`
-	ReportedFirstTrials int      `json:"reported_first_bucket_trials,omitempty"`
 
-	// Pushes counts istiod's pushes by type, as means per trial.
-	Pushes map[string]float64 `json:"pushes"`
 	// Wire is what proxies received, by type, as sums.
 	Wire map[string]Wire `json:"wire"`
 	// ConfigBytes is the configuration size of one proxy by type, as medians over
@@ -340,51 +324,23 @@ type ControlSummary struct {
 	ConfigBytes map[string]int64 `json:"config_bytes"`
 	// ScopeConfigBytes is the same for the namespace to which a Sidecar applies.
 	ScopeConfigBytes map[string]int64 `json:"scope_config_bytes,omitempty"`
-	// JoinUS is the time a new proxy there took to receive its first configuration, and
-	// JoinBytes its size by type: medians over trials; 0 and nil if none joined.
-	JoinUS    float64          `json:"join_us,omitempty"`
-	JoinBytes map[string]int64 `json:"join_bytes,omitempty"`
 	// Holdings has the configuration that individual proxies held and its owners, from
 	// one trial.
-	Holdings   []Holding        `json:"holdings,omitempty"`
-	Reconnects map[string]int64 `json:"reconnects,omitempty"` // sums, by reason
-	// IstiodCPU and the other CPU fields are CPU seconds used in the windows, as sums
-	// over WindowSeconds; for the API server over APIServerSeconds. IdleCores and
-	// APIServerIdleCores are the use before the changes, as medians; the latter is nil
-	// if not measured.
-	WindowSeconds float64 `json:"window_s"`
-	IstiodCPU     CPU     `json:"istiod_cpu"`
-	SimulatorCPU  CPU     `json:"simulator_cpu"`
-	APIServerCPU  *CPU    `json:"apiserver_cpu,omitempty"`
-	IdleCores     float64 `json:"idle_cores"`
-
+	Holdings      []Holding        `json:"holdings,omitempty"`
+	Reconnects    map[string]int64 `json:"reconnects,omitempty"` // sums, by reason
+	WindowSeconds float64          `json:"window_s"`             // sum
 	// Parts is the use of the node's CPUs in the windows, in mean cores by part: the
 	// parts of a trial's cost, PartAPIServer, and PartRest (the machine less all
 	// others). PartMachine and PartRest are left out if the parts run on several
 	// machines.
 	Parts map[string]float64 `json:"cores_by_part,omitempty"`
-
-	APIServerSeconds   float64  `json:"apiserver_s,omitempty"`
-	APIServerIdleCores *float64 `json:"apiserver_idle_cores,omitempty"`
-	// SimulatorLagP99US is the delay with which simulated proxies read, as a median.
-	SimulatorLagP99US float64 `json:"simulator_lag_p99_us"`
-	StaleProxySeconds float64 `json:"stale_proxy_s"` // sum
 	// Traffic is the outcome of real requests. Its values are sums, and maxima of
 	// times; nil if none were sent.
-	Traffic     *Traffic `json:"traffic,omitempty"`
-	MemoryBytes int64    `json:"memory_bytes"` // of istiod, median; 0 if not read
-	HeapBytes   int64    `json:"heap_bytes"`   // median
-	AllocBytes  int64    `json:"alloc_bytes"`  // sum
-	Goroutines  int64    `json:"goroutines"`   // median
-	// Recovery is how the proxies of one trial, the cell's first, recovered from a
-	// disruption; nil without one.
-	Recovery *Disruption `json:"recovery,omitempty"`
+	Traffic *Traffic `json:"traffic,omitempty"`
 	// Profiles has istiod's profiles from one trial.
 	Profiles []Profile `json:"profiles,omitempty"`
-	// Missing lists metrics that this version of istiod does not have. Uncounted lists
-	// error counters that no trial reported: they are zero, or unknown to this version.
-	Missing   []string `json:"missing_metrics,omitempty"`
-	Uncounted []string `json:"uncounted_metrics,omitempty"`
+	// Missing lists metrics that this version of istiod does not have.
+	Missing []string `json:"missing_metrics,omitempty"`
 }
 
 // ChangePoint is a change in a trial: when it happened, and the time until the first,

@@ -18,14 +18,12 @@ type ScenarioSummary struct {
 	AsExpected bool           `json:"as_expected"`
 	Trials     []TrialVerdict `json:"trials"`
 
-	Shown string `json:"shown"` // trial whose figures follow; "" if none has any
-	// Values has that trial's values by finding name, in the findings' units.
-	Values  map[string]float64 `json:"values,omitempty"`
-	Seconds float64            `json:"s"` // of the timeline
-	Windows []ScenarioWindow   `json:"windows"`
-	Total   ScenarioWindow     `json:"total"`
-	Steps   []ScenarioStep     `json:"steps"`
-	Ledger  ScenarioLedger     `json:"ledger"`
+	Shown   string           `json:"shown"` // trial whose figures follow; "" if none has any
+	Seconds float64          `json:"s"`     // of the timeline
+	Windows []ScenarioWindow `json:"windows"`
+	Total   ScenarioWindow   `json:"total"`
+	Steps   []ScenarioStep   `json:"steps"`
+	Ledger  ScenarioLedger   `json:"ledger"`
 	// LedgerOf says which stations logged requests, as in Scenario.Ledger.
 	LedgerOf string            `json:"ledger_of,omitempty"`
 	Series   ScenarioSeries    `json:"series"`

@@ -359,7 +359,6 @@ func partKeys(parts []string) (out []Key) {
 
 // MemoryCharts stacks the memory of all parts of a cell.
 func MemoryCharts(f record.Findings) []Chart {
-	l := LayoutOf(f)
 	parts := chartParts(f, func(c record.CellSummary) []string { return slices.Sorted(maps.Keys(c.MemoryBytes)) })
 	largest := 0.0
 	for _, c := range f.Cells {
@@ -368,23 +367,34 @@ func MemoryCharts(f record.Findings) []Chart {
 		}
 	}
 	s := ScaleFor("bytes", largest)
-	var out []Chart
-	for _, slice := range l.Slices(func(c record.CellSummary) bool { return len(c.MemoryBytes) > 0 }) {
-		bars := Bars{X: on(s, "memory", AxisLinear)}
-		for _, c := range slice.Cells {
-			row, sum := BarRow{Label: l.Label(c.Cell, slice.Cells), Cell: c.Cell}, 0.0
-			for _, part := range parts {
-				if bytes, ok := c.MemoryBytes[part]; ok {
-					sum += float64(bytes)
-					row.Pieces = append(row.Pieces, Piece{PartColor(part), float64(bytes) / s.Div, false,
-						PartWords(part) + ": " + s.Value(float64(bytes))})
-				}
+	return StackedCharts(f, "Memory by cell, stacked by part", on(s, "memory", AxisLinear), partKeys(parts), func(c record.CellSummary) (text string, pieces []Piece) {
+		sum := 0.0
+		for _, part := range parts {
+			if bytes, ok := c.MemoryBytes[part]; ok {
+				sum += float64(bytes)
+				pieces = append(pieces, Piece{PartColor(part), float64(bytes) / s.Div, false, PartWords(part) + ": " + s.Value(float64(bytes))})
 			}
-			row.Text = s.Value(sum)
-			bars.Rows = append(bars.Rows, row)
 		}
-		out = append(out, Chart{Name: "Memory by cell, stacked by part", Options: slice.Options,
-			Initial: slice.Initial, Legend: partKeys(parts), Bars: &bars})
+		return s.Value(sum), pieces
+	})
+}
+
+// StackedCharts draws a bar per cell that stacks pieces, which keys explain by their
+// colour. of returns a cell's text and pieces. Cells without pieces are omitted.
+func StackedCharts(f record.Findings, name string, x Axis, keys []Key, of func(c record.CellSummary) (text string, pieces []Piece)) []Chart {
+	l := LayoutOf(f)
+	var out []Chart
+	for _, slice := range l.Slices(func(c record.CellSummary) bool { _, pieces := of(c); return len(pieces) > 0 }) {
+		bars, present := Bars{X: x}, map[string]bool{}
+		for _, c := range slice.Cells {
+			text, pieces := of(c)
+			for _, p := range pieces {
+				present[p.Color] = true
+			}
+			bars.Rows = append(bars.Rows, BarRow{Label: l.Label(c.Cell, slice.Cells), Cell: c.Cell, Text: text, Pieces: pieces})
+		}
+		legend := slices.DeleteFunc(slices.Clone(keys), func(k Key) bool { return !present[k.Color] })
+		out = append(out, Chart{Name: name, Options: slice.Options, Initial: slice.Initial, Legend: legend, Bars: &bars})
 	}
 	return out
 }

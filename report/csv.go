@@ -43,10 +43,17 @@ func renderCSV(w io.Writer, k Kind, f record.Findings, _ Options) error {
 		}
 		return out.Write(append(r, value, low, high, csvText(unit), blocks, valid, csvText(verdict), csvText(warnings), open))
 	}
+	alone := map[string]map[string]float64{}
+	for _, c := range f.Cells {
+		alone[c.Cell.Key()] = c.Values
+	}
 	for _, x := range f.Findings {
 		value, low, high := csvNumber(x.Estimate), csvNumber(x.Low), csvNumber(x.High)
 		if x.Verdict == record.VerdictInvalid { // it has no figures, and a 0 would enter averages
 			value, low, high = "", "", ""
+			if v, ok := alone[x.Cell.Key()][x.Name]; ok && x.Against == nil && x.Reason == "" {
+				value = csvNumber(v)
+			}
 		}
 		if x.OpenAbove() {
 			high = ""
@@ -65,6 +72,9 @@ func renderCSV(w io.Writer, k Kind, f record.Findings, _ Options) error {
 		}
 	}
 	for _, c := range f.Cells {
+		if k.Values == nil {
+			break
+		}
 		for _, v := range k.Values(c) {
 			if err := row("cell", v.Name, c.Cell, nil, csvNumber(v.Value), csvNumber(v.Low), csvNumber(v.High), v.Unit, "", strconv.Itoa(c.Valid), "", "", ""); err != nil {
 				return err

@@ -32,14 +32,15 @@ func TestCSVWithoutIntervals(t *testing.T) {
 			{Name: "missed", Unit: "pairs", Estimate: 9, High: 90, Blocks: 10, Verdict: record.VerdictReal, Trials: &record.FaultTrials{With: 1, Of: 10}},
 			{Name: "highest_rate", Unit: "rps", High: 500, Blocks: 3, Verdict: record.VerdictMeasured, Open: record.OpenLow},
 			{Name: "highest_proxies", Blocks: 3, Verdict: record.VerdictInconclusive, Open: record.OpenBoth},
+			{Name: "cpu_worker_per_request", Unit: "us/request", Blocks: 1, Verdict: record.VerdictInvalid},
+			{Name: "latency_p99", Unit: "us", Blocks: 1, Verdict: record.VerdictInvalid, Reason: record.ReasonTooFew},
 			{Name: "highest_connections", Estimate: 16, High: 64, Blocks: 3, Verdict: record.VerdictMeasured, Open: record.OpenLow},
 		},
-		Cells: []record.CellSummary{{Valid: 1, CPUPerRequest: map[string]record.CPUPerRequest{
-			"worker": {UserUS: 30, SystemUS: 10, LowUS: 40, HighUS: 40}, "generator": {UserUS: 30, SystemUS: 10, LowUS: 38, HighUS: 43}}}}}
+		Cells: []record.CellSummary{{Valid: 1, Values: map[string]float64{"cpu_worker_per_request": 40, "latency_p99": 5}}}}
 	var out strings.Builder
-	must.OK(t, renderCSV(&out, Kind{Values: RequestValues}, f, Options{}))
+	must.OK(t, renderCSV(&out, Kind{}, f, Options{}))
 	for _, want := range []string{"s,r,finding,missed,9,,,pairs,", "s,r,finding,highest_rate,,,500,rps,", "s,r,finding,highest_proxies,,,,,", "s,r,finding,highest_connections,16,,64,,",
-		"s,r,cell,cpu_worker,40,,,us/request,", "s,r,cell,cpu_generator,40,38,43,us/request,"} {
+		"s,r,finding,cpu_worker_per_request,40,,,us/request,1,,invalid,", "s,r,finding,latency_p99,,,,us,1,,invalid,"} {
 		if !strings.Contains(out.String(), "\n"+want) {
 			t.Errorf("no row begins with %q:\n%s", want, out.String())
 		}

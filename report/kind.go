@@ -20,7 +20,7 @@ type Kind struct {
 	// Answers returns what a study found in words, the headline first. The answers of
 	// sections follow, except those of leading sections, which come first.
 	Answers func(f record.Findings) []string
-	// Values returns a cell's own figures besides its findings.
+	// Values returns a cell's own figures besides its findings; may be nil.
 	Values func(c record.CellSummary) []Value
 	// Told reports whether tables already tell what a finding warns of; may be nil.
 	Told func(x record.Finding) bool

@@ -15,7 +15,6 @@ const (
 	SectionEdges         = "edges"
 	SectionLevers        = "levers"
 	SectionWaterfall     = "waterfall"
-	SectionSources       = "second sources"
 	SectionHidden        = "hidden"
 	SectionAmplification = "amplification"
 	SectionStale         = "stale"

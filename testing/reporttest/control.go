@@ -80,7 +80,6 @@ func FillControl(trial *record.Trial, l controlplane.Levels, changes int, r *ran
 		Config: map[string]int64{"cds": int64(size * 0.6), "lds": int64(size * 0.3), "rds": int64(size * 0.1)},
 		Idle:   record.CPU{UserS: 0.01}, IdleSeconds: 1, APIServer: &record.CPU{UserS: 0.2 * noise}, APIServerSeconds: 25, APIServerIdle: &record.CPU{UserS: 0.004}, APIServerIdleSeconds: 1, Simulator: record.CPU{UserS: 0.1 * size / 2e6},
 		SimulatorLag: record.QuantilesAt(0.99, 120), AllocBytes: int64(size * 20), HeapBytes: 40e6, Goroutines: 640,
-		Uncounted: []string{"pilot_total_xds_rejects", "pilot_xds_write_timeout"},
 	}
 	rest := mean
 	for _, s := range []record.Stage{{Name: record.StageWatch, MeanUS: 1800, Source: "own watch"}, {Name: record.StageDebounce, MeanUS: debounce, Source: "pilot_debounce_time"},

@@ -133,8 +133,8 @@ func TestLastProxyThatNeverHad(t *testing.T) {
 		}
 	}
 	c := f.Cells[1].Control
-	if c.Edges.Last.Known(0.5) || c.LastUS != 0 || c.MedianUS == 0 || c.Changes[0].LastUS != -1 || c.Changes[0].MedianUS <= 0 || c.Changes[9].LastUS <= 0 {
-		t.Errorf("%+v, last %g, %+v", c.Edges, c.LastUS, c.Changes[0])
+	if c.Followed == 0 || c.Changes[0].LastUS != -1 || c.Changes[0].MedianUS <= 0 || c.Changes[9].LastUS <= 0 {
+		t.Errorf("%d, %+v", c.Followed, c.Changes[0])
 	}
 	if _, err := json.Marshal(f); err != nil {
 		t.Error(err)

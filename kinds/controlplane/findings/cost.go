@@ -64,11 +64,6 @@ func errorShare(all []float64, own float64) float64 {
 	return (side(own) - mean) * median.SE * math.Sqrt(n*(n-1)/square)
 }
 
-// medianIdle returns the median of idle use over trials, NaN if none measured it.
-func medianIdle(trials []*record.Trial, of func(*record.Control) float64) float64 {
-	return medianOrNaN(idleUses(trials, of))
-}
-
 // idleUses returns the idle use of the trials that measured it.
 func idleUses(trials []*record.Trial, of func(*record.Control) float64) []float64 {
 	var all []float64
@@ -98,7 +93,7 @@ func netPerChange(used, seconds, idle float64, committed int) float64 {
 // grossWarning notes that a figure includes idle use because that was not measured.
 func grossWarning(of func(*record.Control) float64) func(o *analysis.Observations, cell int) []note.Note {
 	return func(o *analysis.Observations, cell int) []note.Note {
-		if stat.Finite(medianIdle(o.Valid(cell), of)) {
+		if len(idleUses(o.Valid(cell), of)) > 0 {
 			return nil
 		}
 		return []note.Note{noteIdleIncluded.Of()}

@@ -32,29 +32,6 @@ func joinMeasures() []analysis.Measure {
 	return append(out, holdingMeasures()...)
 }
 
-// summarizeScope adds what proxies in the scope's namespace hold, and how a new one got it.
-func summarizeScope(s *record.ControlSummary, trials []*record.Trial) {
-	s.ScopeConfigBytes = mediansByType(trials, func(c *record.Control) map[string]int64 { return c.ScopeConfig })
-	s.Holdings = holdings(trials)
-	var joined []*record.Trial
-	for _, t := range trials {
-		if t.Control.Join != nil {
-			joined = append(joined, t)
-		}
-	}
-	if len(joined) == 0 {
-		return
-	}
-	s.JoinUS = stat.MedianOf(joined, func(t *record.Trial) float64 { return float64(t.Control.Join.TotalUS) })
-	s.JoinBytes = mediansByType(joined, func(c *record.Control) map[string]int64 {
-		out := map[string]int64{}
-		for kind, t := range c.Join.Types {
-			out[kind] = t.Bytes
-		}
-		return out
-	})
-}
-
 // mediansByType returns the median over trials of each type that any has; nil if none has any.
 func mediansByType(trials []*record.Trial, of func(c *record.Control) map[string]int64) map[string]int64 {
 	var out map[string]int64

@@ -146,8 +146,17 @@ func bucketWidth(o *analysis.Observations, cell int) float64 {
 
 // firstBucket warns of figures that are mere interpolation within a histogram's first bucket.
 func firstBucket(o *analysis.Observations, cell int) []note.Note {
-	n, upto, all := 0, 0.0, o.Valid(cell)
-	for _, t := range all {
+	n, upto := inFirstBucket(o.Valid(cell))
+	if n == 0 {
+		return nil
+	}
+	return []note.Note{FirstBucket.Of(n, len(o.Valid(cell)), words.Quantity(upto*1e6, finding.UnitMicroseconds))}
+}
+
+// inFirstBucket counts the trials whose 99th percentile by istiod's histogram falls into its first
+// bucket, and returns the bucket's end in seconds.
+func inFirstBucket(trials []*record.Trial) (n int, upto float64) {
+	for _, t := range trials {
 		if t.Control == nil {
 			continue
 		}
@@ -156,10 +165,7 @@ func firstBucket(o *analysis.Observations, cell int) []note.Note {
 			n, upto = n+1, buckets[0].upto
 		}
 	}
-	if n == 0 {
-		return nil
-	}
-	return []note.Note{noteFirstBucket.Of(n, len(all), words.Quantity(upto*1e6, finding.UnitMicroseconds))}
+	return n, upto
 }
 
 // missedExample names the changes that proxies never saw.

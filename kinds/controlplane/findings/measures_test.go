@@ -99,7 +99,7 @@ func TestAnalyzeControl(t *testing.T) {
 		}
 	}
 	first := analysistest.Get(t, f, "reported_convergence_p99", at("none"))
-	if len(first.Warnings) == 0 || !noteFirstBucket.In(first.Warnings) {
+	if len(first.Warnings) == 0 || !FirstBucket.In(first.Warnings) {
 		t.Errorf("nothing is said about the first bucket: %v", first.Warnings)
 	}
 	if len(f.NoiseFloor) == 0 || len(f.Assertions) != 1 || !f.Assertions[0].Passed {

@@ -2,10 +2,12 @@ package findings
 
 import "github.com/meshtrial/meshtrial/internal/note"
 
+// FirstBucket warns of figures of istiod that only say that they are below the end of a bucket.
+var FirstBucket = note.Define("first_bucket", "in %d of %d trials it falls into the first bucket of istiod's histogram, 0 to %s: the figure is interpolated across that bucket and only says that it is below its upper bound")
+
 // Warnings of control-plane findings.
 var (
 	noteIdleIncluded  = note.Define("idle_included", "includes idle use, which was not measured")
-	noteFirstBucket   = note.Define("first_bucket", "in %d of %d trials it falls into the first bucket of istiod's histogram, 0 to %s: the figure is interpolated across that bucket and only says that it is below its upper bound")
 	noteMissed        = note.Define("pairs_missed", "%d of %d change-proxy pairs, in %d trials, for example %v")
 	noteUnacked       = note.Define("pairs_unacked", "%d of %d change-proxy pairs were sent but never acknowledged; convergence covers the others")
 	noteRefused       = note.Define("changes_refused", "the API server refused %d changes, for example %v")

@@ -66,10 +66,9 @@ func sameChange(c *analysis.Beside, p study.Published, f *record.Finding, cell i
 // hiddenNotes state what istiod's own figure omits.
 func hiddenNotes(c *analysis.Beside, cell int) []note.Note {
 	var out []note.Note
-	s := controlSummary(c.O, c.O.Valid(cell))
-	switch n := s.ReportedFirstTrials; {
-	case n > 0 && n < s.ReportedTrials:
-		out = append(out, noteBucketed.Of(n, s.ReportedTrials))
+	switch n, _ := inFirstBucket(c.O.Valid(cell)); {
+	case n > 0 && n < len(c.O.Valid(cell)):
+		out = append(out, noteBucketed.Of(n, len(c.O.Valid(cell))))
 	case n > 0:
 		out = append(out, noteBucketed.Of(nil, nil))
 	}

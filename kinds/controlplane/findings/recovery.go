@@ -115,13 +115,3 @@ func recoveredBy(d *record.Disruption, share float64) float64 {
 	}
 	return float64(d.RecoveredUS[rank-1])
 }
-
-// summarizeRecovery adds the recovery in the first of the trials.
-func summarizeRecovery(s *record.ControlSummary, trials []*record.Trial) {
-	for _, t := range trials {
-		if t.Control.Disruption != nil {
-			s.Recovery = t.Control.Disruption
-			return
-		}
-	}
-}

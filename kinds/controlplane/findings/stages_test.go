@@ -44,10 +44,4 @@ func TestUnexplainedPairs(t *testing.T) {
 			t.Errorf("a share of what nobody counted: %+v", x)
 		}
 	}
-	if u := f.Cells[0].Control.Unexplained; u == nil || *u != (record.Unexplained{Pairs: 240, Beyond: 48, Unlogged: 18, LargestUS: -8e6}) {
-		t.Errorf("%+v", u)
-	}
-	if f.Cells[2].Control.Unexplained != nil {
-		t.Errorf("%+v", f.Cells[2].Control.Unexplained)
-	}
 }

@@ -21,7 +21,7 @@ const maxChangePoints = 500
 func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.ControlSummary {
 	s := &record.ControlSummary{
 		Percentiles: []record.CurvePoint{}, CDF: []record.CurvePoint{}, Changes: []record.ChangePoint{}, Stages: []record.Stage{},
-		Pushes: map[string]float64{}, Wire: map[string]record.Wire{}, ConfigBytes: map[string]int64{},
+		Wire: map[string]record.Wire{}, ConfigBytes: map[string]int64{},
 	}
 	var trials []*record.Trial
 	for _, t := range valid {
@@ -40,12 +40,15 @@ func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.Con
 		summarizeStages(o, s, trials)
 	}
 	if measured(controlplane.MeasureAmplification) {
-		summarizePushes(s, trials)
+		for _, t := range trials {
+			for kind, w := range t.Control.Wire {
+				s.Wire[kind] = s.Wire[kind].Plus(w)
+			}
+		}
 	}
 	if measured(controlplane.MeasureCost) {
-		summarizeCost(o, s, trials)
+		s.Parts = coresByPart(o, trials)
 	}
-	summarizeRecovery(s, trials)
 	for _, t := range trials {
 		c := t.Control
 		s.Proxies, s.Gateways, s.Ztunnels, s.RealProxies = c.Proxies, c.Gateways, c.Ztunnels, c.RealProxies
@@ -67,23 +70,18 @@ func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.Con
 			s.Profiles = c.Profiles
 		}
 		if measured(controlplane.MeasureStaleness) {
-			s.StaleProxySeconds += c.StaleProxySeconds
 			addTraffic(s, c.Traffic)
 		}
 	}
 	slices.Sort(s.Missing)
-	s.Uncounted = slices.Clone(trials[0].Control.Uncounted)
-	for _, t := range trials[1:] { // the first trial's are known
-		s.Uncounted = slices.DeleteFunc(s.Uncounted, func(name string) bool { return !slices.Contains(t.Control.Uncounted, name) })
-	}
-	s.SimulatorLagP99US = stat.MedianOf(trials, func(t *record.Trial) float64 { return t.Control.SimulatorLag.At(0.99) })
 	if !measured(controlplane.MeasureConfig) {
 		return s
 	}
 	if sizes := mediansByType(trials, func(c *record.Control) map[string]int64 { return c.Config }); sizes != nil {
 		s.ConfigBytes = sizes
 	}
-	summarizeScope(s, trials)
+	s.ScopeConfigBytes = mediansByType(trials, func(c *record.Control) map[string]int64 { return c.ScopeConfig })
+	s.Holdings = holdings(trials)
 	return s
 }
 
@@ -115,53 +113,6 @@ func addInstalled(s *record.ControlSummary, found record.Cell) {
 	}
 }
 
-// summarizePushes adds what istiod pushed and proxies received.
-func summarizePushes(s *record.ControlSummary, trials []*record.Trial) {
-	for _, t := range trials {
-		for kind, w := range t.Control.Wire {
-			s.Wire[kind] = s.Wire[kind].Plus(w)
-		}
-	}
-	for _, kind := range controlplane.XDSTypes() {
-		if v := meanOf(trials, func(t *record.Trial) float64 { return pushes(t.Control.Istiod, kind) }); stat.Finite(v) {
-			s.Pushes[kind] = v
-		}
-	}
-}
-
-// summarizeCost adds what the control plane and its simulator spent.
-func summarizeCost(o *analysis.Observations, s *record.ControlSummary, trials []*record.Trial) {
-	for _, t := range trials {
-		c := t.Control
-		s.IstiodCPU = addCPU(s.IstiodCPU, t.CPU[record.PartControl])
-		s.SimulatorCPU = addCPU(s.SimulatorCPU, c.Simulator)
-		if c.APIServer != nil {
-			sum := addCPU(valueOf(s.APIServerCPU), *c.APIServer)
-			s.APIServerCPU = &sum
-			s.APIServerSeconds += apiSeconds(t)
-		}
-		s.AllocBytes += c.AllocBytes
-	}
-	s.Parts = coresByPart(o, trials)
-	s.HeapBytes = int64(stat.MedianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.HeapBytes) }))
-	var memory []float64
-	for _, t := range trials {
-		if v := istiodMemory(t); stat.Finite(v) {
-			memory = append(memory, v)
-		}
-	}
-	if len(memory) > 0 {
-		s.MemoryBytes = int64(math.Round(stat.Median(memory)))
-	}
-	if idle := medianIdle(trials, idleCores); stat.Finite(idle) {
-		s.IdleCores = idle
-	}
-	if idle := medianIdle(trials, apiIdleCores); stat.Finite(idle) {
-		s.APIServerIdleCores = &idle
-	}
-	s.Goroutines = int64(stat.MedianOf(trials, func(t *record.Trial) float64 { return float64(t.Control.Goroutines) }))
-}
-
 // countChanges adds the outcome of the changes.
 func countChanges(o *analysis.Observations, s *record.ControlSummary, trials []*record.Trial) {
 	for _, t := range trials {
@@ -176,45 +127,23 @@ func countChanges(o *analysis.Observations, s *record.ControlSummary, trials []*
 
 // summarizeChanges adds how long changes took.
 func summarizeChanges(o *analysis.Observations, s *record.ControlSummary, trials []*record.Trial) {
-	var acked, received, applied []stat.Counts
-	edges := &convergence{} // over all trials
+	var acked, applied []stat.Counts
 	for i, t := range trials {
 		c := converged(o, t)
-		acked, received, applied = append(acked, c.acked), append(received, c.received), append(applied, c.applied)
-		edges.first, edges.median, edges.last = append(edges.first, c.first...), append(edges.median, c.median...), append(edges.last, c.last...)
-		edges.lacking += c.lacking
+		acked, applied = append(acked, c.acked), append(applied, c.applied)
+		s.Followed += len(c.first) + c.lacking
 		if i == 0 {
 			s.Changes = changePoints(c)
 		}
 	}
 	all := stat.Merge(acked...)
 	s.Acknowledged = all.Total()
-	s.Convergence, s.Received = latencyOfCounts(all), latencyOfCounts(stat.Merge(received...))
+	s.Convergence = latencyOfCounts(all)
 	if real := stat.Merge(applied...); real.Total() > 0 {
 		l := latencyOfCounts(real)
 		s.Applied = &l
 	}
 	s.Percentiles, s.CDF = analysis.Curves(all)
-	if len(edges.first) > 0 {
-		s.FirstUS, s.MedianUS, s.LastUS = halfOf(edges.first, edges.lacking), halfOf(edges.median, edges.lacking), halfOf(edges.last, edges.lacking)
-		s.Edges = &record.Edges{
-			Changes: len(edges.first) + edges.lacking, Lacking: edges.lacking,
-			First: changeQuantiles(edges.first, edges.lacking), Median: changeQuantiles(edges.median, edges.lacking), Last: changeQuantiles(edges.last, edges.lacking),
-		}
-	}
-}
-
-// halfOf returns the median over changes; 0 if it falls among those that never arrived.
-func halfOf(changes []float64, lacking int) float64 {
-	if v := overChanges(changes, lacking, 0.5); stat.Finite(v) {
-		return v
-	}
-	return 0
-}
-
-// changeQuantiles returns the quantiles for which there are enough changes.
-func changeQuantiles(values []float64, lacking int) record.Quantiles {
-	return record.QuantilesOf(func(q float64) float64 { return finiteOrNaN(overChanges(values, lacking, q)) })
 }
 
 // finiteOrNaN replaces infinite values by NaN.
@@ -256,19 +185,6 @@ func summarizeStages(o *analysis.Observations, s *record.ControlSummary, trials 
 	}
 	if rest := meanOf(trials, func(t *record.Trial) float64 { r, _ := residual(o, t); return r }); stat.Finite(rest) {
 		s.ResidualUS = rest
-	}
-	s.Unexplained = unexplained(trials)
-	if p99 := meanOf(trials, reported); stat.Finite(p99) {
-		s.ReportedP99US = &p99
-		for _, t := range trials {
-			v, first := histogramQuantile(0.99, histogram(t.Control.Istiod, metricConvergence))
-			if stat.Finite(v) {
-				s.ReportedTrials++
-			}
-			if first {
-				s.ReportedFirstTrials++
-			}
-		}
 	}
 }
 
@@ -326,15 +242,4 @@ func meanOf(trials []*record.Trial, number func(*record.Trial) float64) float64 
 		}
 	}
 	return sum / float64(n)
-}
-
-func addCPU(a, b record.CPU) record.CPU {
-	return record.CPU{UserS: a.UserS + b.UserS, SystemS: a.SystemS + b.SystemS, ThrottledS: a.ThrottledS + b.ThrottledS}
-}
-
-func valueOf[T any](p *T) (v T) {
-	if p != nil {
-		v = *p
-	}
-	return v
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/controlplane/findings"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
@@ -224,10 +225,19 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 	p99 := ""
 	if x, ok := plain["convergence_p99\x00"+c.Cell.Key()]; ok && x.Verdict == record.VerdictMeasured {
 		p99 = s.Quantity(x.Estimate, x.Low, x.High)
-	} else if v := pairsReach(0.99)(k); !math.IsNaN(v) {
+	} else if v, ok := c.Values["convergence_p99"]; ok {
 		p99 = s.Value(v)
 	}
-	out := convergenceSentences(in, k, p99)
+	first := fmt.Sprintf("%s of the %s change-proxy pairs take at most %s from commit to ACK", in, report.Count(k.Acknowledged), s.Value(k.Convergence.At(0.5)))
+	if p99 != "" {
+		first += fmt.Sprintf(", and 1 in 100 takes more than %s", p99)
+	}
+	out := []string{first + "."}
+	half, okHalf := plain["convergence_median\x00"+c.Cell.Key()]
+	last, okLast := plain["convergence_last\x00"+c.Cell.Key()]
+	if okHalf && okLast && half.Verdict == record.VerdictMeasured && last.Verdict == record.VerdictMeasured {
+		out = append(out, fmt.Sprintf("Of %s, half reach half of their proxies within %s and the last one within %s.", words.Plural(k.Followed, "change"), s.Value(half.Estimate), s.Value(last.Estimate)))
+	}
 	longest := record.Stage{}
 	for _, stage := range k.Stages {
 		if stage.MeanUS > longest.MeanUS {
@@ -243,7 +253,9 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 	hidden, okHidden := plain["hidden_convergence_p99\x00"+c.Cell.Key()]
 	if ok && okHidden && reported.Verdict == record.VerdictMeasured && hidden.Verdict == record.VerdictMeasured {
 		says := report.ScaleOf(reported).Value(reported.Estimate)
-		says += firstBucketWords(k)
+		if findings.FirstBucket.In(reported.Warnings) {
+			says += ", interpolated within the first histogram bucket"
+		}
 		out = append(out, "istiod's own p99 says "+says+hiddenWords(hidden)+".")
 	}
 	return out
@@ -259,20 +271,6 @@ func hiddenWords(hidden record.Finding) string {
 		return ", more than the true value: the figure is interpolated across a wide histogram bucket"
 	}
 	return fmt.Sprintf("; whether it hides anything is inconclusive: the true value is between %s below and %s above it", s.Value(-hidden.Low), s.Value(hidden.High))
-}
-
-// firstBucketWords states the number of trials in which istiod's own figure is only known to lie in
-// the first bucket of its histogram.
-func firstBucketWords(k *record.ControlSummary) string {
-	switch n := k.ReportedFirstTrials; {
-	case n == 0:
-		return ""
-	case n >= k.ReportedTrials:
-		return ", which only says that it falls into the first histogram bucket"
-	default:
-		return fmt.Sprintf(" on average, though in %d of %d trials it falls into the first histogram bucket", n,
-			k.ReportedTrials)
-	}
 }
 
 // stageWords names a stage in a sentence.

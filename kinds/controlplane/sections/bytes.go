@@ -22,15 +22,16 @@ func typesOf(f record.Findings, of func(*record.ControlSummary) []string) []stri
 }
 
 // bytesTable has a row per cell and a column per resource type.
-func bytesTable(f record.Findings, title string, types []string, bytes func(c *record.ControlSummary, kind string) (float64, bool)) report.Table {
+func bytesTable(f record.Findings, title string, of func(c *record.ControlSummary) map[string]float64) report.Table {
 	t := report.Table{Columns: report.FactorColumns(f)}
+	types := typesOf(f, func(c *record.ControlSummary) []string {
+		bytes := of(c)
+		return slices.DeleteFunc(slices.Sorted(maps.Keys(bytes)), func(kind string) bool { return bytes[kind] == 0 })
+	})
 	largest := 0.0
 	for _, c := range f.Cells {
-		for _, kind := range types {
-			if c.Control != nil {
-				v, _ := bytes(c.Control, kind)
-				largest = math.Max(largest, v)
-			}
+		if c.Control != nil {
+			largest = slices.Max(append(slices.Collect(maps.Values(of(c.Control))), largest))
 		}
 	}
 	if largest == 0 {
@@ -46,19 +47,17 @@ func bytesTable(f record.Findings, title string, types []string, bytes func(c *r
 		if c.Control == nil {
 			continue
 		}
-		row, sum := report.FactorTexts(f, c.Cell), 0.0
+		row, sum, bytes := report.FactorTexts(f, c.Cell), 0.0, of(c.Control)
 		for _, kind := range types {
-			v, ok := bytes(c.Control, kind)
-			if !ok {
-				row = append(row, report.Text{S: "–", Style: report.StyleDim})
-				continue
+			text := report.Dash
+			if v, ok := bytes[kind]; ok {
+				text, sum = report.Text{S: s.Plain(v)}, sum+v
 			}
-			sum += v
-			row = append(row, report.Text{S: s.Plain(v)})
+			row = append(row, text)
 		}
-		all := report.Text{S: s.Plain(sum)}
-		if sum == 0 {
-			all = report.Text{S: "–", Style: report.StyleDim}
+		all := report.Dash
+		if sum > 0 {
+			all = report.Text{S: s.Plain(sum)}
 		}
 		t.Rows = append(t.Rows, append(row, all))
 	}
@@ -67,51 +66,37 @@ func bytesTable(f record.Findings, title string, types []string, bytes func(c *r
 
 // wireTable lists what proxies received per change, by type.
 func wireTable(f record.Findings) report.Table {
-	types := typesOf(f, func(c *record.ControlSummary) []string {
-		return slices.DeleteFunc(slices.Sorted(maps.Keys(c.Wire)), func(kind string) bool { return c.Wire[kind].Bytes == 0 })
-	})
-	return bytesTable(f, "Bytes received per change by all proxies, %s by type", types, func(c *record.ControlSummary, kind string) (float64, bool) {
-		w, ok := c.Wire[kind]
-		return float64(w.Bytes) / math.Max(1, float64(c.Committed)), ok
-	})
-}
-
-// configTable lists the size of a proxy's configuration by type.
-func configTable(f record.Findings) report.Table {
-	types := typesOf(f, func(c *record.ControlSummary) []string {
-		return slices.DeleteFunc(slices.Sorted(maps.Keys(c.ConfigBytes)), func(kind string) bool { return c.ConfigBytes[kind] == 0 })
-	})
-	return bytesTable(f, "Configuration of a proxy (median), %s by type", types, func(c *record.ControlSummary, kind string) (float64, bool) {
-		v, ok := c.ConfigBytes[kind]
-		return float64(v), ok
+	return bytesTable(f, "Bytes received per change by all proxies, %s by type", func(c *record.ControlSummary) map[string]float64 {
+		out := map[string]float64{}
+		for kind, w := range c.Wire {
+			out[kind] = float64(w.Bytes) / math.Max(1, float64(c.Committed))
+		}
+		return out
 	})
 }
 
-// scopeConfigTable lists the same for proxies in the namespace of a Sidecar of scope namespace.
-func scopeConfigTable(f record.Findings) report.Table {
-	types := typesOf(f, func(c *record.ControlSummary) []string {
-		return slices.DeleteFunc(slices.Sorted(maps.Keys(c.ScopeConfigBytes)), func(kind string) bool { return c.ScopeConfigBytes[kind] == 0 })
-	})
-	return bytesTable(f, "Configuration of a proxy in the scope's namespace (median), %s by type", types, func(c *record.ControlSummary, kind string) (float64, bool) {
-		v, ok := c.ScopeConfigBytes[kind]
-		return float64(v), ok
-	})
+// sizesTable lists the size of a proxy's configuration by type.
+func sizesTable(of func(*record.ControlSummary) map[string]int64, title string) func(record.Findings) report.Table {
+	return func(f record.Findings) report.Table {
+		return bytesTable(f, title, func(c *record.ControlSummary) map[string]float64 {
+			out := map[string]float64{}
+			for kind, bytes := range of(c) {
+				out[kind] = float64(bytes)
+			}
+			return out
+		})
+	}
 }
+
+// configOf and scopeConfigOf return a proxy's configuration by type: any proxy's, and that of one in
+// the namespace of a Sidecar of scope namespace.
+func configOf(c *record.ControlSummary) map[string]int64      { return c.ConfigBytes }
+func scopeConfigOf(c *record.ControlSummary) map[string]int64 { return c.ScopeConfigBytes }
 
 // joinTable lists how a new proxy in that namespace gets its configuration.
 func joinTable(f record.Findings) report.Table {
-	columns := []valueColumn{
-		{"first request to last response", "join_time", 9, func(c *record.ControlSummary) float64 { return c.JoinUS }},
-		{"received", "join_bytes", 8, func(c *record.ControlSummary) float64 {
-			sum := int64(0)
-			for _, bytes := range c.JoinBytes {
-				sum += bytes
-			}
-			return float64(sum)
-		}},
-	}
-	for i, kind := range []string{"cds", "eds", "lds", "rds", "nds"} {
-		columns = append(columns, valueColumn{kind, "join_bytes_" + kind, 7 - i, func(c *record.ControlSummary) float64 { return float64(c.JoinBytes[kind]) }})
-	}
-	return valueTable(f, "A new proxy joins in the scope's namespace (95% interval)", columns)
+	return figureTable(f, "A new proxy joins in the scope's namespace (95% interval)", report.FigureColumns{
+		{"first request to last response", "join_time", 9}, {"received", "join_bytes", 8},
+		{"cds", "join_bytes_cds", 7}, {"eds", "join_bytes_eds", 6}, {"lds", "join_bytes_lds", 5}, {"rds", "join_bytes_rds", 4}, {"nds", "join_bytes_nds", 3},
+	})
 }

@@ -145,52 +145,44 @@ func waterfallChart(l report.Layout, slice report.Slice, group []record.CellSumm
 }
 
 // sizeCharts stacks the bytes of each resource type.
-func sizeCharts(f record.Findings, title string, of func(*record.ControlSummary) map[string]int64) []report.Chart {
-	l := report.LayoutOf(f)
-	types := typesOf(f, func(c *record.ControlSummary) []string { return slices.Sorted(maps.Keys(of(c))) })
-	total := func(c record.CellSummary) (sum float64) {
-		for _, bytes := range of(c.Control) {
-			sum += float64(bytes)
+func sizeCharts(of func(*record.ControlSummary) map[string]int64, title string) func(record.Findings) []report.Chart {
+	return func(f record.Findings) []report.Chart {
+		var keys []report.Key
+		types := typesOf(f, func(c *record.ControlSummary) []string { return slices.Sorted(maps.Keys(of(c))) })
+		for i, kind := range types {
+			keys = append(keys, report.Key{Text: strings.ToUpper(kind), Color: report.StackColor(i)})
 		}
-		return sum
-	}
-	var out []report.Chart
-	for _, slice := range l.Slices(func(c record.CellSummary) bool {
-		return c.Valid > 0 && c.Control != nil && total(c) > 0
-	}) {
+		total := func(c record.CellSummary) (sum float64) {
+			if c.Valid == 0 || c.Control == nil {
+				return 0
+			}
+			for _, bytes := range of(c.Control) {
+				sum += float64(bytes)
+			}
+			return sum
+		}
 		largest := 0.0
-		for _, c := range slice.Cells {
+		for _, c := range f.Cells {
 			largest = math.Max(largest, total(c))
 		}
 		s := report.ScaleFor("bytes", largest)
-		bars, present := report.Bars{X: report.Axis{Title: "bytes on the wire, " + s.Unit,
-			Scale: report.AxisLinear}}, map[string]bool{}
-		for _, c := range slice.Cells {
-			row := report.BarRow{Label: l.Label(c.Cell, slice.Cells), Cell: c.Cell, Text: s.Value(total(c))}
+		x := report.Axis{Title: "bytes on the wire, " + s.Unit, Scale: report.AxisLinear}
+		return report.StackedCharts(f, title+", by cell, stacked by type", x, keys, func(c record.CellSummary) (text string, pieces []report.Piece) {
+			if total(c) == 0 {
+				return "", nil
+			}
 			for i, kind := range types {
 				if bytes := float64(of(c.Control)[kind]); bytes > 0 {
-					present[kind] = true
-					row.Pieces = append(row.Pieces, report.Piece{Color: report.StackColor(i), Value: bytes / s.Div,
-						Text: strings.ToUpper(kind) + ": " + s.Value(bytes)})
+					pieces = append(pieces, report.Piece{Color: keys[i].Color, Value: bytes / s.Div, Text: keys[i].Text + ": " + s.Value(bytes)})
 				}
 			}
-			bars.Rows = append(bars.Rows, row)
-		}
-		var legend []report.Key
-		for i, kind := range types {
-			if present[kind] {
-				legend = append(legend, report.Key{Text: strings.ToUpper(kind), Color: report.StackColor(i)})
-			}
-		}
-		out = append(out, report.Chart{Name: title + ", by cell, stacked by type", Options: slice.Options,
-			Initial: slice.Initial, Legend: legend, Bars: &bars})
+			return s.Value(total(c)), pieces
+		})
 	}
-	return out
 }
 
 // trafficCharts stacks the outcomes of requests that went to a stale endpoint.
 func trafficCharts(f record.Findings) []report.Chart {
-	l := report.LayoutOf(f)
 	fates := []struct {
 		words string
 		of    func(*record.Traffic) int64
@@ -200,37 +192,23 @@ func trafficCharts(f record.Findings) []report.Chart {
 		{"served by a terminating pod", func(t *record.Traffic) int64 { return t.PhantomServed }},
 		{"unknown outcome", func(t *record.Traffic) int64 { return t.PhantomOpen }},
 	}
-	var out []report.Chart
-	for _, slice := range l.Slices(func(c record.CellSummary) bool {
-		return c.Valid > 0 && c.Control != nil && c.Control.Traffic != nil && c.Control.Traffic.Requests > 0
-	}) {
-		bars, present := report.Bars{X: report.Axis{Title: "of all requests, %",
-			Scale: report.AxisLinear}}, map[int]bool{}
-		for _, c := range slice.Cells {
-			t := c.Control.Traffic
-			row := report.BarRow{Label: l.Label(c.Cell, slice.Cells), Cell: c.Cell,
-				Text: fmt.Sprintf("%s of %s requests", report.Count(t.PhantomRequests), report.Count(t.Requests))}
-			for i, fate := range fates {
-				if n := fate.of(t); n > 0 {
-					present[i] = true
-					row.Pieces = append(row.Pieces, report.Piece{Color: report.StackColor(i),
-						Value: 100 * float64(n) / float64(t.Requests), Text: fate.words + ": " + report.Count(n)})
-				}
-			}
-			bars.Rows = append(bars.Rows, row)
-		}
-		var legend []report.Key
-		for i, fate := range fates {
-			if present[i] {
-				legend = append(legend, report.Key{Text: fate.words, Color: report.StackColor(i)})
-			}
-		}
-		if len(legend) > 0 {
-			out = append(out, report.Chart{Name: "Requests sent to stale endpoints, by cell, stacked by outcome",
-				Options: slice.Options, Initial: slice.Initial, Legend: legend, Bars: &bars})
-		}
+	var keys []report.Key
+	for i, fate := range fates {
+		keys = append(keys, report.Key{Text: fate.words, Color: report.StackColor(i)})
 	}
-	return out
+	x := report.Axis{Title: "of all requests, %", Scale: report.AxisLinear}
+	return report.StackedCharts(f, "Requests sent to stale endpoints, by cell, stacked by outcome", x, keys, func(c record.CellSummary) (text string, pieces []report.Piece) {
+		if c.Valid == 0 || c.Control == nil || c.Control.Traffic == nil || c.Control.Traffic.Requests == 0 {
+			return "", nil
+		}
+		t := c.Control.Traffic
+		for i, fate := range fates {
+			if n := fate.of(t); n > 0 {
+				pieces = append(pieces, report.Piece{Color: keys[i].Color, Value: 100 * float64(n) / float64(t.Requests), Text: fate.words + ": " + report.Count(n)})
+			}
+		}
+		return fmt.Sprintf("%s of %s requests", report.Count(t.PhantomRequests), report.Count(t.Requests)), pieces
+	})
 }
 
 // frontCharts draws the cells that a search tried, in pairs of its measures.

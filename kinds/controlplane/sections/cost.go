@@ -2,7 +2,6 @@ package sections
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
@@ -13,25 +12,9 @@ import (
 
 // controlCostTable lists the resources that the control plane uses.
 func controlCostTable(f record.Findings) report.Table {
-	t := valueTable(f, "Cost of the control plane (95% interval)", []valueColumn{
-		{head: "istiod CPU per change", name: "istiod_cpu_per_change", keep: 9, sum: func(c *record.ControlSummary) float64 {
-			return 1e6 * (c.IstiodCPU.TotalS() - c.IdleCores*c.WindowSeconds) / float64(c.Committed)
-		}},
-		{head: "idle", name: "istiod_cpu_idle", keep: 7, sum: func(c *record.ControlSummary) float64 { return c.IdleCores }},
-		{head: "memory", name: "istiod_memory", keep: 8, sum: func(c *record.ControlSummary) float64 { return float64(c.MemoryBytes) }},
-		{head: "API server CPU per change", name: "apiserver_cpu_per_change", keep: 3, sum: func(c *record.ControlSummary) float64 {
-			if c.APIServerCPU == nil {
-				return math.NaN()
-			}
-			return 1e6 * (c.APIServerCPU.TotalS() - apiIdle(c)*c.APIServerSeconds) / float64(c.Committed)
-		}},
-		{head: "API server idle", name: "apiserver_cpu_idle", keep: 2, sum: func(c *record.ControlSummary) float64 {
-			if c.APIServerIdleCores == nil {
-				return math.NaN()
-			}
-			return apiIdle(c)
-		}},
-		{head: "simulator of istiod", name: "simulator_cpu_share", keep: 2, sum: func(c *record.ControlSummary) float64 { return c.SimulatorCPU.TotalS() / c.IstiodCPU.TotalS() }},
+	t := figureTable(f, "Cost of the control plane (95% interval)", report.FigureColumns{
+		{"istiod CPU per change", "istiod_cpu_per_change", 9}, {"idle", "istiod_cpu_idle", 7}, {"memory", "istiod_memory", 8},
+		{"API server CPU per change", "apiserver_cpu_per_change", 3}, {"API server idle", "apiserver_cpu_idle", 2}, {"simulator of istiod", "simulator_cpu_share", 2},
 	})
 	if len(t.Rows) > 0 {
 		t.Notes = append(t.Notes, "CPU per change excludes idle use, the median over the cell's trials.")
@@ -39,37 +22,21 @@ func controlCostTable(f record.Findings) report.Table {
 	return t
 }
 
-// apiIdle returns kube-apiserver's idle usage, 0 if not measured.
-func apiIdle(c *record.ControlSummary) float64 {
-	if c.APIServerIdleCores == nil {
-		return 0
-	}
-	return *c.APIServerIdleCores
-}
-
 // runtimeTable lists figures of istiod's Go runtime.
 func runtimeTable(f record.Findings) report.Table {
-	return valueTable(f, "istiod's Go runtime (95% interval)", []valueColumn{
-		{head: "heap in use", name: "istiod_heap", keep: 8, sum: func(c *record.ControlSummary) float64 { return float64(c.HeapBytes) }},
-		{head: "allocated per change", name: "alloc_bytes_per_change", keep: 7, sum: func(c *record.ControlSummary) float64 { return float64(c.AllocBytes) / float64(c.Committed) }},
-		{head: "allocated", name: "alloc_bytes_per_second", keep: 6, sum: func(c *record.ControlSummary) float64 { return float64(c.AllocBytes) / c.WindowSeconds }},
-		{head: "goroutines", name: "istiod_goroutines", keep: 5, sum: func(c *record.ControlSummary) float64 { return float64(c.Goroutines) }},
+	return figureTable(f, "istiod's Go runtime (95% interval)", report.FigureColumns{
+		{"heap in use", "istiod_heap", 8}, {"allocated per change", "alloc_bytes_per_change", 7}, {"allocated", "alloc_bytes_per_second", 6}, {"goroutines", "istiod_goroutines", 5},
 	})
 }
 
 // metricsTable lists what istiod's metrics omit.
 func metricsTable(f record.Findings) report.Table {
-	t := report.Table{Title: "Missing istiod metrics", Columns: []report.Column{{Head: "what it means"}, {Head: "metrics"}}}
-	for _, kind := range []struct {
-		of    func(*record.ControlSummary) []string
-		means report.Text
-	}{
-		{func(c *record.ControlSummary) []string { return c.Missing }, report.Text{S: "this istiod does not export it: anything derived from it is missing, not zero", Style: report.StyleBad}},
-		{func(c *record.ControlSummary) []string { return c.Uncounted }, report.Text{S: "exported only after the first such error: zero, or unknown to this version"}},
-	} {
-		if names := typesOf(f, kind.of); len(names) > 0 {
-			t.Rows = append(t.Rows, []report.Text{kind.means, {S: strings.Join(names, ", ")}})
-		}
+	t := report.Table{Title: "Missing istiod metrics", Columns: []report.Column{{Head: "metric"}}}
+	for _, name := range typesOf(f, func(c *record.ControlSummary) []string { return c.Missing }) {
+		t.Rows = append(t.Rows, []report.Text{{S: name, Style: report.StyleBad}})
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "This istiod does not export them: anything derived from them is missing, not zero.")
 	}
 	return t
 }

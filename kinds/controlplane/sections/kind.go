@@ -39,7 +39,6 @@ func Kind() report.Kind {
 				}),
 			report.One(controlplane.SectionWaterfall, waterfallTable).Drawn("Where the time goes",
 				"The average path of a change, stage by stage. What the stages do not account for is shown as unexplained.", waterfallCharts),
-			report.One(controlplane.SectionSources, secondSources),
 			report.One(controlplane.SectionHidden, hiddenTable),
 			report.One(controlplane.SectionAmplification, amplificationTable),
 			report.One(controlplane.SectionStale, staleTable),
@@ -48,16 +47,10 @@ func Kind() report.Kind {
 			report.One(controlplane.SectionTraffic, trafficTable).Drawn("Requests to stale endpoints",
 				"An endpoint is stale once no EndpointSlice lists it. A proxy that has not been told keeps sending requests there.", trafficCharts),
 			report.One(controlplane.SectionWire, wireTable),
-			report.One(controlplane.SectionConfig, configTable).Drawn("Configuration that a proxy holds", "",
-				func(f record.Findings) []report.Chart {
-					return sizeCharts(f, "Configuration that a proxy holds",
-						func(c *record.ControlSummary) map[string]int64 { return c.ConfigBytes })
-				}),
-			report.One(controlplane.SectionScopeConfig, scopeConfigTable).Drawn("Configuration in the scope's namespace", "",
-				func(f record.Findings) []report.Chart {
-					return sizeCharts(f, "Configuration that a proxy holds in the namespace of the Sidecar",
-						func(c *record.ControlSummary) map[string]int64 { return c.ScopeConfigBytes })
-				}),
+			report.One(controlplane.SectionConfig, sizesTable(configOf, "Configuration of a proxy (median), %s by type")).
+				Drawn("Configuration that a proxy holds", "", sizeCharts(configOf, "Configuration that a proxy holds")),
+			report.One(controlplane.SectionScopeConfig, sizesTable(scopeConfigOf, "Configuration of a proxy in the scope's namespace (median), %s by type")).
+				Drawn("Configuration in the scope's namespace", "", sizeCharts(scopeConfigOf, "Configuration that a proxy holds in the namespace of the Sidecar")),
 			report.One(controlplane.SectionJoin, joinTable),
 			report.One(controlplane.SectionHoldings, holdingTable),
 			report.One(controlplane.SectionCost, controlCostTable),
@@ -70,7 +63,6 @@ func Kind() report.Kind {
 			report.Conditions().Unless(machineTable),
 		}, report.Common(findings, true, false)),
 		Answers: controlAnswers,
-		Values:  controlValues,
 		Told:    unreached, // in tables
 	}
 }

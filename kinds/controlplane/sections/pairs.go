@@ -1,25 +1,12 @@
 package sections
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 
-	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
-
-// pairsReach returns a percentile of convergence over the pairs of all trials, NaN if there are too
-// few pairs to leave one beyond it.
-func pairsReach(q record.Quantile) func(c *record.ControlSummary) float64 {
-	return func(c *record.ControlSummary) float64 {
-		if c.Acknowledged < int64(q.Needs()) {
-			return math.NaN()
-		}
-		return c.Convergence.At(q)
-	}
-}
 
 // Placeholders for a percentile without a figure: either there are too few changes, and more would
 // give one, or it lies among changes that never arrived.
@@ -33,9 +20,6 @@ var (
 func tooFewPairs(name string, c record.CellSummary) bool {
 	if c.Control == nil || c.Valid == 0 {
 		return false
-	}
-	if name == "hidden_convergence_p99" {
-		return c.Control.Acknowledged > 0 && c.Control.ReportedTrials > 0
 	}
 	for _, q := range record.Percentiles() {
 		if q.Needs() == 0 {
@@ -62,10 +46,10 @@ func unreached(x record.Finding) bool {
 func pairsNote(f record.Findings) string {
 	low, high, few, many := int64(math.MaxInt64), int64(0), math.MaxInt, 0
 	for _, c := range f.Cells {
-		if c.Control == nil || c.Control.Edges == nil || c.Control.Trials == 0 {
+		if c.Control == nil || c.Control.Followed == 0 || c.Control.Trials == 0 {
 			continue
 		}
-		pairs, changes := c.Control.Acknowledged/int64(c.Control.Trials), c.Control.Edges.Changes/c.Control.Trials
+		pairs, changes := c.Control.Acknowledged/int64(c.Control.Trials), c.Control.Followed/c.Control.Trials
 		low, high = min(low, pairs), max(high, pairs)
 		few, many = min(few, changes), max(many, changes)
 	}
@@ -82,19 +66,4 @@ func span(low, high int64) string {
 		return report.Count(low)
 	}
 	return report.Count(low) + "–" + report.Count(high)
-}
-
-// convergenceSentences describes how long changes take in a cell, over pairs and per change. in
-// begins the first sentence: "In the baseline (none), half".
-func convergenceSentences(in string, k *record.ControlSummary, p99 string) []string {
-	s := report.ScaleFor("us", cmp.Or(k.Convergence.At(0.99), k.Convergence.Max()))
-	first := fmt.Sprintf("%s of the %s change-proxy pairs take at most %s from commit to ACK", in, report.Count(k.Acknowledged), s.Value(k.Convergence.At(0.5)))
-	if p99 != "" {
-		first += fmt.Sprintf(", and 1 in 100 takes more than %s", p99)
-	}
-	out := []string{first + "."}
-	if e := k.Edges; e != nil && e.Median.Known(0.5) && e.Last.Known(0.5) {
-		out = append(out, fmt.Sprintf("Of those %s, half reach half of their proxies within %s and the last one within %s.", words.Plural(e.Changes, "change"), s.Value(k.MedianUS), s.Value(k.LastUS)))
-	}
-	return out
 }

@@ -2,7 +2,6 @@ package sections
 
 import (
 	"fmt"
-	"math"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -28,7 +27,6 @@ func TestGolden(t *testing.T) {
 	leverWords(&w)
 	intervalWords(&w)
 	convergenceWords(&w)
-	pairWords(t, &w)
 	costWords(t, &w)
 	holdingWords(&w)
 	soakWords(&w)
@@ -70,13 +68,6 @@ func leverWords(w *reporttest.Words) {
 	w.Add("a lever that costs CPU", leverAnswers(f))
 	f.Findings[2].Verdict = record.VerdictInconclusive
 	w.Add("an unknown lever", leverAnswers(f))
-	for _, levels := range [][]string{{"1", ""}, {"3", "3"}, {"", "3"}} {
-		var f record.Findings
-		for _, level := range levels {
-			f.Cells = append(f.Cells, record.CellSummary{Cell: record.Cell{controlplane.FactorSimulators: level}})
-		}
-		w.Add(fmt.Sprintf("simulators %q", levels), simulatorsNote(f))
-	}
 	for _, x := range []struct {
 		low, high       float64
 		reason, verdict string
@@ -109,54 +100,9 @@ func intervalWords(w *reporttest.Words) {
 }
 
 func convergenceWords(w *reporttest.Words) {
-	k := &record.ControlSummary{Acknowledged: 560, Convergence: record.LatencyAt(0.5, 156_000, 0.99, 233_000), MedianUS: 150_000, LastUS: 155_000,
-		Edges: &record.Edges{Changes: 80, Median: record.QuantilesAt(0.5, 150_000), Last: record.QuantilesAt(0.5, 155_000)}}
-	w.Add("convergence", convergenceSentences("Half", k, "233 ms"))
-	w.Add("convergence without a p99", convergenceSentences("Half", k, ""))
-	edged := func(label string, committed int, e *record.Edges) record.CellSummary {
-		return record.CellSummary{Label: label, Control: &record.ControlSummary{Committed: committed, Edges: e}}
-	}
-	w.Add("edges", edgesTable(record.Findings{Cells: []record.CellSummary{edged("a", 60, &record.Edges{Changes: 60,
-		First:  record.QuantilesAt(0.5, 110e3, 0.9, 120e3, 1, 125e3),
-		Median: record.QuantilesAt(0.5, 140e3, 0.9, 150e3, 1, 155e3),
-		Last:   record.QuantilesAt(0.5, 180e3)}), edged("b", 0, nil)}}), edgesTable(record.Findings{Cells: []record.CellSummary{edged("a", 0, nil)}}))
-	all := edged("all", 30, &record.Edges{Changes: 30})
-	w.Add("changes followed", followedNote(record.Findings{Cells: []record.CellSummary{{}, all, edged("none", 30, &record.Edges{Changes: 20})}}),
-		followedNote(record.Findings{Cells: []record.CellSummary{{}, all}}))
 	applied := record.LatencyAt(0.5, 130_000, 1, 190_000)
 	w.Add("Envoys alone", cellAnswers(record.Findings{Cells: make([]record.CellSummary, 1)}, record.CellSummary{Control: &record.ControlSummary{Pairs: 20, Applied: &applied}}),
 		cellAnswers(record.Findings{}, record.CellSummary{Control: &record.ControlSummary{}}))
-}
-
-func pairWords(t *testing.T, w *reporttest.Words) {
-	f := reporttest.Tuning(t)
-	for i := range f.Cells {
-		for k := range f.Cells[i].Control.Stages {
-			if s := &f.Cells[i].Control.Stages[k]; s.CheckUS != nil && f.Cells[i].Label == "replicas-2" {
-				apart := s.MeanUS + 9000
-				s.CheckUS = &apart
-			}
-		}
-	}
-	w.Add("second sources that differ", secondSources(f))
-	off := func(label string, pairs, beyond int) record.CellSummary {
-		return record.CellSummary{Label: label, Control: &record.ControlSummary{Unexplained: &record.Unexplained{Pairs: pairs, Beyond: beyond}}}
-	}
-	for _, cells := range [][]record.CellSummary{
-		{{}, {Control: &record.ControlSummary{}}}, {off("none", 520, 0), off("slow", 520, 0)}, {off("none", 520, 2), off("sidecar", 520, 0), off("slow", 260, 20)},
-		{off("all", 520, 2)}, {off("a", 10, 2), off("b", 10, 2), off("c", 10, 2), off("d", 10, 2), off("e", 10, 2)},
-	} {
-		w.Add(fmt.Sprintf("pairs of %d cells", len(cells)), pairsOffNote(record.Findings{Cells: cells}))
-	}
-	first := func(label string, first, all int) record.CellSummary {
-		return record.CellSummary{Label: label, Control: &record.ControlSummary{ReportedFirstTrials: first, ReportedTrials: all}}
-	}
-	for _, cells := range [][]record.CellSummary{
-		{first("none", 0, 4)}, {first("none", 0, 0), {}}, {first("none", 4, 4), first("sidecar", 2, 2)}, {first("none", 2, 4), first("sidecar", 2, 2)},
-		slices.Repeat([]record.CellSummary{first("none", 2, 4)}, 5),
-	} {
-		w.Add("first buckets", firstBucketWords(cells[0].Control), firstBucketNote(record.Findings{Cells: cells}))
-	}
 }
 
 func costWords(t *testing.T, w *reporttest.Words) {
@@ -190,9 +136,6 @@ func costWords(t *testing.T, w *reporttest.Words) {
 	storm := reporttest.Storm(t)
 	for i, x := range storm.Findings {
 		storm.Findings[i] = record.Finding{Name: x.Name, Probe: x.Probe, Cell: x.Cell, Unit: x.Unit, Verdict: record.VerdictInvalid, Reason: record.ReasonNotReached}
-	}
-	for _, c := range storm.Cells {
-		c.Control.Recovery.RecoveredUS = c.Control.Recovery.RecoveredUS[:200]
 	}
 	w.Add("recovery of which the last was not reached", recoveryTables(storm)[0])
 }
@@ -309,9 +252,9 @@ func tuningWords(w *reporttest.Words) {
 }
 
 func TestTooFewPairs(t *testing.T) {
-	k := &record.ControlSummary{Trials: 2, Acknowledged: 80, Convergence: record.LatencyAt(0.99, 5), ReportedTrials: 2, Edges: &record.Edges{Changes: 40}}
+	k := &record.ControlSummary{Trials: 2, Acknowledged: 80, Convergence: record.LatencyAt(0.99, 5), Followed: 40}
 	c := record.CellSummary{Valid: 2, Control: k}
-	for name, want := range map[string]bool{"convergence_p99": true, "convergence_p999": true, "convergence_p50": false, "applied_p99": false, "hidden_convergence_p99": true, "pushes": false} {
+	for name, want := range map[string]bool{"convergence_p99": true, "convergence_p999": true, "convergence_p50": false, "applied_p99": false, "pushes": false} {
 		if got := tooFewPairs(name, c); got != want {
 			t.Errorf("%s: %v", name, got)
 		}
@@ -319,15 +262,7 @@ func TestTooFewPairs(t *testing.T) {
 	if tooFewPairs("convergence_p99", record.CellSummary{Control: k}) || tooFewPairs("convergence_p99", record.CellSummary{Valid: 1}) {
 		t.Error("not valid has too few pairs")
 	}
-	if !math.IsNaN(pairsReach(0.99)(k)) {
-		t.Error("80 pairs have a p99")
-	}
-	k.Acknowledged = 100
-	if pairsReach(0.99)(k) != 5 {
-		t.Error("100 pairs have no p99")
-	}
-	k.Acknowledged = 80
-	other := record.CellSummary{Control: &record.ControlSummary{Trials: 1, Acknowledged: 1140, Edges: &record.Edges{Changes: 20}}}
+	other := record.CellSummary{Control: &record.ControlSummary{Trials: 1, Acknowledged: 1140, Followed: 20}}
 	if got := pairsNote(record.Findings{Cells: []record.CellSummary{c, other, {}}}); !strings.Contains(got, "change-proxy pairs, 40–1,140 from 20 changes per trial: a percentile") {
 		t.Error(got)
 	}

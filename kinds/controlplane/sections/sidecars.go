@@ -9,16 +9,16 @@ import (
 
 // sidecarTables lists what a real sidecar without requests uses, with and without changes.
 func sidecarTables(f record.Findings) []report.Table {
-	idle := valueTable(f, "CPU of a sidecar without requests while nothing changes, mCPU (95% interval)", []valueColumn{
-		{"sidecar", "sidecar_cpu_idle", 9, nil}, {"Envoy", "envoy_cpu_idle", 6, nil}, {"agent", "agent_cpu_idle", 5, nil},
+	idle := figureTable(f, "CPU of a sidecar without requests while nothing changes (95% interval)", report.FigureColumns{
+		{"sidecar", "sidecar_cpu_idle", 9}, {"Envoy", "envoy_cpu_idle", 6}, {"agent", "agent_cpu_idle", 5},
 	})
-	changing := valueTable(f, "CPU of a sidecar without requests while the mesh changes, mCPU (95% interval)", []valueColumn{
-		{"sidecar", "sidecar_cpu_changing", 9, nil}, {"Envoy", "envoy_cpu_changing", 6, nil}, {"agent", "agent_cpu_changing", 5, nil},
-		{"beyond idle per change", "sidecar_cpu_per_change", 7, nil},
+	changing := figureTable(f, "CPU of a sidecar without requests while the mesh changes (95% interval)", report.FigureColumns{
+		{"sidecar", "sidecar_cpu_changing", 9}, {"Envoy", "envoy_cpu_changing", 6}, {"agent", "agent_cpu_changing", 5},
+		{"beyond idle per change", "sidecar_cpu_per_change", 7},
 	})
-	memory := valueTable(f, "Memory of a sidecar without requests, PSS (95% interval)", []valueColumn{
-		{"idle", "sidecar_memory_idle", 9, nil}, {"Envoy idle", "envoy_memory_idle", 6, nil}, {"agent idle", "agent_memory_idle", 5, nil},
-		{"after changes", "sidecar_memory_changing", 8, nil}, {"Envoy after changes", "envoy_memory_changing", 4, nil}, {"agent after changes", "agent_memory_changing", 3, nil},
+	memory := figureTable(f, "Memory of a sidecar without requests, PSS (95% interval)", report.FigureColumns{
+		{"idle", "sidecar_memory_idle", 9}, {"Envoy idle", "envoy_memory_idle", 6}, {"agent idle", "agent_memory_idle", 5},
+		{"after changes", "sidecar_memory_changing", 8}, {"Envoy after changes", "envoy_memory_changing", 4}, {"agent after changes", "agent_memory_changing", 3},
 	})
 	if len(memory.Rows) > 0 {
 		memory.Notes = append(memory.Notes, "PSS: pages that the sidecars of a node share, such as their programs' code, are divided among them.")
@@ -26,18 +26,12 @@ func sidecarTables(f record.Findings) []report.Table {
 	return []report.Table{idle, changing, memory}
 }
 
-// maxSidecarAnswers limits the number of cells with a sentence each; the table has all.
-const maxSidecarAnswers = 4
-
 // sidecarAnswers describes what a sidecar without requests uses in each cell.
 func sidecarAnswers(f record.Findings) []string {
-	in := measuredIn(f)
-	var out []string
-	for _, c := range f.Cells {
-		measured := func(name string) (record.Finding, bool) { return in(c.Cell, name) }
+	return cellSentences(f, func(c record.CellSummary, measured lookup) string {
 		whole, ok := measured("sidecar_cpu_idle")
-		if !ok || len(out) == maxSidecarAnswers {
-			continue
+		if !ok {
+			return ""
 		}
 		s := report.ScaleOf(whole)
 		sentence := "an idle sidecar uses " + report.WithInterval(s, whole)
@@ -52,19 +46,33 @@ func sidecarAnswers(f record.Findings) []string {
 		if x, ok := measured("sidecar_cpu_changing"); ok && c.Control != nil && c.Control.WindowSeconds > 0 {
 			sentence += fmt.Sprintf("; with %s changes per second it uses %s", report.Fixed(float64(c.Control.Committed)/c.Control.WindowSeconds, 1), s.Value(x.Estimate))
 		}
+		return sentence
+	})
+}
+
+// maxCellAnswers limits the number of cells with a sentence each; the tables have all.
+const maxCellAnswers = 4
+
+// lookup finds a cell's own measured value by finding.
+type lookup func(name string) (record.Finding, bool)
+
+// cellSentences returns a sentence about each of the first cells for which of returns one, without
+// the cell's name and the full stop.
+func cellSentences(f record.Findings, of func(c record.CellSummary, measured lookup) string) []string {
+	plain := report.OwnValues(f)
+	var out []string
+	for _, c := range f.Cells {
+		sentence := of(c, func(name string) (record.Finding, bool) {
+			x, ok := plain[name+"\x00"+c.Cell.Key()]
+			return x, ok && x.Verdict == record.VerdictMeasured
+		})
+		if sentence == "" || len(out) == maxCellAnswers {
+			continue
+		}
 		if len(f.Cells) > 1 {
 			sentence = "with " + c.Label + ", " + sentence
 		}
 		out = append(out, report.UpperFirst(sentence+"."))
 	}
 	return out
-}
-
-// measuredIn returns a lookup of the cells' own measured values.
-func measuredIn(f record.Findings) func(cell record.Cell, name string) (record.Finding, bool) {
-	plain := report.OwnValues(f)
-	return func(cell record.Cell, name string) (record.Finding, bool) {
-		x, ok := plain[name+"\x00"+cell.Key()]
-		return x, ok && x.Verdict == record.VerdictMeasured
-	}
 }

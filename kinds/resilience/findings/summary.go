@@ -10,7 +10,6 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/stat"
 )
 
 // Bins of the series: a tenth of a second, or more if that makes too many to draw.
@@ -157,12 +156,6 @@ func scenarioSummary(o *analysis.Observations, cell int) *record.ScenarioSummary
 		if i >= 0 {
 			shown := *all[i].summary
 			out = &shown
-			out.Values = map[string]float64{}
-			for _, m := range o.Measures() {
-				if v := m.Of(o, all[i].trial); stat.Finite(v) {
-					out.Values[m.Name] = v
-				}
-			}
 			break
 		}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/record/finding"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -314,84 +313,21 @@ func unreconciledTable(f record.Findings) report.Table {
 	return t
 }
 
-// trialColumn is a column for a finding of each cell, or for the shown trial's own value if there
-// are too few trials for an interval.
-type trialColumn struct {
-	head, name string
-	keep       int
-}
-
 // wholeTable lists the findings over whole trials, from all of a cell's trials.
 func wholeTable(f record.Findings) report.Table {
-	return trialTable(f, "All trials (95% interval)", []trialColumn{
+	return report.FigureTable(f, "All trials (95% interval)", report.FigureColumns{
 		{"failed", "error_share", 9}, {"p50", "latency_p50", 5}, {"p99", "latency_p99", 7}, {"attempts", "attempt_ratio", 4}, {"hidden failures", "hidden_failures", 3},
 		{"attempts to stale endpoints", "phantom_attempts", 3}, {"longest failing run", "longest_failing_run", 8},
 		{"to detect", "time_to_detect", 6}, {"to eject", "time_to_eject", 5}, {"to recover", "time_to_recover", 6}, {"to move", "time_to_move", 6},
-	})
+	}, nil)
 }
 
 // scenarioCost lists CPU and memory by cell.
 func scenarioCost(f record.Findings) report.Table {
-	return trialTable(f, "CPU and memory (95% interval)", []trialColumn{
+	return report.FigureTable(f, "CPU and memory (95% interval)", report.FigureColumns{
 		{"control plane", "cpu_control_plane", 8}, {"other revision's", "cpu_second_control_plane", 8}, {"a client's proxy", "cpu_client_proxy", 9}, {"a server's proxy", "cpu_server_proxy", 9}, {"a node's proxy", "cpu_node_proxy", 9}, {"the waypoint", "cpu_waypoint", 9}, {"a node's agent", "cpu_node_agent", 3},
 		{"first service's", "cpu_entry_proxy", 7}, {"last services'", "cpu_last_proxy", 7}, {"per request and proxy", "cpu_proxy_per_request", 6}, {"machine", "cpu_machine", 3}, {"unattributed", "cpu_unattributed", 3},
 		{"control plane memory", "memory_control_plane", 5}, {"other revision's memory", "memory_second_control_plane", 5}, {"client's proxy memory", "memory_client_proxy", 4}, {"server's proxy memory", "memory_server_proxy", 4}, {"node's proxy memory", "memory_node_proxy", 4}, {"waypoint memory", "memory_waypoint", 4}, {"node's agent's memory", "memory_node_agent", 3},
 		{"first service's proxy memory", "memory_entry_proxy", 2}, {"last services' proxy memory", "memory_last_proxy", 2},
-	})
-}
-
-// trialTable has a row per cell and a column per finding, with its unit. It omits columns that no
-// cell has.
-func trialTable(f record.Findings, title string, columns []trialColumn) report.Table {
-	t := report.Table{Title: title, Columns: report.FactorColumns(f)}
-	plain := report.OwnValues(f)
-	for _, c := range judged(f) {
-		t.Rows = append(t.Rows, report.FactorTexts(f, c.Cell))
-	}
-	single := false
-	for _, one := range columns {
-		cells := judged(f)
-		shown := make([]report.Text, len(cells))
-		any := false
-		for i, c := range cells {
-			x, ok := plain[one.name+"\x00"+c.Cell.Key()]
-			v, own := c.Scenario.Values[one.name]
-			shown[i] = report.Text{S: "–", Style: report.StyleDim}
-			switch {
-			case ok && x.Verdict != record.VerdictInvalid && x.Low < x.High:
-				shown[i] = report.Text{S: trialScale(x, report.Extent(x)).Quantity(x.Estimate, x.Low, x.High)}
-			case ok && x.Verdict != record.VerdictInvalid:
-				shown[i] = report.Text{S: trialScale(x, x.Estimate).Value(x.Estimate)}
-			case ok && (x.Reason == record.ReasonTooFew || x.Reason == record.ReasonNotReached):
-				shown[i] = report.Figure(x, report.ScaleOf(x))
-			case ok && own:
-				shown[i] = report.Text{S: trialScale(x, v).Value(v) + " *"}
-				single = true
-			}
-			any = any || shown[i].Style != report.StyleDim
-		}
-		if !any {
-			continue
-		}
-		t.Columns = append(t.Columns, report.Column{Head: one.head, Right: true, Keep: one.keep})
-		for i := range t.Rows {
-			t.Rows[i] = append(t.Rows[i], shown[i])
-		}
-	}
-	if single {
-		t.Notes = append(t.Notes, "* one trial: too few for an interval.")
-	}
-	if len(t.Columns) == len(report.FactorColumns(f)) {
-		t.Rows = nil
-	}
-	return t
-}
-
-// trialScale returns the scale of a trial's figure; for attempts the column header states the unit.
-func trialScale(x record.Finding, largest float64) report.Scale {
-	s := report.ScaleFor(x.Unit, largest)
-	if x.Unit == finding.UnitAttempts {
-		s.Unit = ""
-	}
-	return s
+	}, nil)
 }
