@@ -117,28 +117,16 @@ func convergenceMeasures(s *study.Study) []analysis.Measure {
 
 // reported returns istiod's own 99th percentile of convergence, in microseconds.
 func reported(t *record.Trial) float64 {
-	if t.Control == nil {
-		return math.NaN()
-	}
-	v, _ := histogramQuantile(0.99, histogram(t.Control.Istiod, metricConvergence))
-	return v * 1e6
+	p99, _, _ := reportedP99(t)
+	return p99 * 1e6
 }
 
 // bucketWidth returns the width of the widest bucket of istiod's histogram that holds the 99th
 // percentile of a cell's trials, in microseconds.
-func bucketWidth(o *analysis.Observations, cell int) float64 {
-	widest := 0.0
+func bucketWidth(o *analysis.Observations, cell int) (widest float64) {
 	for _, t := range o.Valid(cell) {
-		if t.Control == nil {
-			continue
-		}
-		v, below := reported(t)/1e6, 0.0
-		for _, b := range histogram(t.Control.Istiod, metricConvergence) {
-			if v <= b.upto {
-				widest = max(widest, 1e6*(b.upto-below))
-				break
-			}
-			below = b.upto
+		if p99, from, upto := reportedP99(t); stat.Finite(p99) {
+			widest = max(widest, 1e6*(upto-from))
 		}
 	}
 	return widest
@@ -157,12 +145,8 @@ func firstBucket(o *analysis.Observations, cell int) []note.Note {
 // bucket, and returns the bucket's end in seconds.
 func inFirstBucket(trials []*record.Trial) (n int, upto float64) {
 	for _, t := range trials {
-		if t.Control == nil {
-			continue
-		}
-		buckets := histogram(t.Control.Istiod, metricConvergence)
-		if _, first := histogramQuantile(0.99, buckets); first {
-			n, upto = n+1, buckets[0].upto
+		if p99, from, first := reportedP99(t); stat.Finite(p99) && from == 0 {
+			n, upto = n+1, first
 		}
 	}
 	return n, upto

@@ -2,9 +2,13 @@ package findings
 
 import (
 	"math"
-	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // Istiod's metrics used for findings (pilot/pkg/xds/monitoring.go).
@@ -14,56 +18,17 @@ const (
 	metricConvergence = "pilot_proxy_convergence_time" // seconds
 )
 
-// parseSeries parses the name and labels of a series in Prometheus' text format:
-// name{label="value",...}, with \\, \" and
-// in values. ok is false for anything else.
-func parseSeries(key string) (name string, labels map[string]string, ok bool) {
-	name, rest, found := strings.Cut(key, "{")
-	if name == "" {
-		return "", nil, false
-	}
-	labels = map[string]string{}
-	if !found {
-		return name, labels, true
-	}
-	for {
-		rest = strings.TrimLeft(rest, " ,")
-		if rest == "}" {
-			return name, labels, true
+// each calls f with the labels and the value of each series of a metric.
+func each(series map[string]float64, metric string, f func(label func(name string) string, v float64)) {
+	p := parser.NewParser(parser.Options{})
+	for key, v := range series {
+		if !strings.HasPrefix(key, metric) {
+			continue
 		}
-		label, value, found := strings.Cut(rest, `="`)
-		if !found || label == "" {
-			return "", nil, false
-		}
-		text, end := unquote(value)
-		if end < 0 {
-			return "", nil, false
-		}
-		labels[strings.TrimSpace(label)] = text
-		rest = value[end:]
-	}
-}
-
-// unquote reads a label's value up to the closing quote; end is the position after it, -1 if there
-// is none.
-func unquote(s string) (text string, end int) {
-	var b strings.Builder
-	for i := 0; i < len(s); i++ {
-		switch {
-		case s[i] == '"':
-			return b.String(), i + 1
-		case s[i] == '\\' && i+1 < len(s):
-			i++
-			if s[i] == 'n' {
-				b.WriteByte('\n')
-			} else {
-				b.WriteByte(s[i])
-			}
-		default:
-			b.WriteByte(s[i])
+		if l, err := p.ParseMetric(key); err == nil && l.Get("__name__") == metric {
+			f(l.Get, v)
 		}
 	}
-	return "", -1
 }
 
 // pushes sums istiod's pushes of one type, or of all types for "". It returns NaN if istiod has no
@@ -71,13 +36,11 @@ func unquote(s string) (text string, end int) {
 // (cds_senderr) and do not count.
 func pushes(series map[string]float64, kind string) float64 {
 	sum, any := 0.0, false
-	for key, v := range series {
-		name, labels, ok := parseSeries(key)
-		if !ok || name != metricPushes || strings.Contains(labels["type"], "err") || kind != "" && labels["type"] != kind {
-			continue
+	each(series, metricPushes, func(label func(string) string, v float64) {
+		if of := label("type"); !strings.Contains(of, "err") && (kind == "" || of == kind) {
+			sum, any = sum+v, true
 		}
-		sum, any = sum+v, true
-	}
+	})
 	if !any {
 		return math.NaN()
 	}
@@ -88,66 +51,39 @@ func pushes(series map[string]float64, kind string) float64 {
 // istiod has no such series.
 func pushedBytes(series map[string]float64) float64 {
 	sum, any := 0.0, false
-	for key, v := range series {
-		if name, _, ok := parseSeries(key); ok && name == metricPushedBytes {
-			sum, any = sum+v, true
-		}
-	}
+	each(series, metricPushedBytes, func(_ func(string) string, v float64) { sum, any = sum+v, true })
 	if !any {
 		return math.NaN()
 	}
 	return sum
 }
 
-// bucket is a histogram's bucket: the number of values up to upto.
-type bucket struct{ upto, count float64 }
-
-// histogram sums the buckets of a histogram over all of its series, like sum by (le).
-func histogram(series map[string]float64, metric string) []bucket {
+// reportedP99 returns istiod's own 99th percentile of convergence like histogram_quantile(0.99, sum
+// by (le)), and the ends of the bucket in which it is interpolated, in seconds. The percentile is
+// NaN if its histogram is empty.
+func reportedP99(t *record.Trial) (p99, from, upto float64) {
+	if t.Control == nil {
+		return math.NaN(), 0, 0
+	}
 	by := map[float64]float64{}
-	for key, v := range series {
-		name, labels, ok := parseSeries(key)
-		if !ok || name != metric+"_bucket" {
-			continue
+	each(t.Control.Istiod, metricConvergence+"_bucket", func(label func(string) string, v float64) {
+		if upto, err := strconv.ParseFloat(label("le"), 64); err == nil { // including "+Inf"
+			by[upto] += v
 		}
-		upto, err := strconv.ParseFloat(labels["le"], 64) // including "+Inf"
-		if err != nil || math.IsNaN(upto) {
-			continue
-		}
-		by[upto] += v
-	}
-	out := make([]bucket, 0, len(by))
+	})
+	var buckets promql.Buckets
 	for upto, n := range by {
-		out = append(out, bucket{upto, n})
+		buckets = append(buckets, promql.Bucket{UpperBound: upto, Count: n})
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].upto < out[j].upto })
-	return out
-}
-
-// histogramQuantile implements PromQL's histogram_quantile: linear interpolation within the
-// quantile's bucket, from 0 in the first one, and the upper bound of the last finite bucket for
-// anything beyond. first means that the quantile fell into the first bucket, where the value is
-// mere interpolation. The result is NaN without values or without a bucket to +Inf.
-func histogramQuantile(q float64, buckets []bucket) (value float64, first bool) {
-	n := len(buckets)
-	if n < 2 || !math.IsInf(buckets[n-1].upto, 1) || buckets[n-1].count <= 0 {
-		return math.NaN(), false
+	if len(buckets) == 0 {
+		return math.NaN(), 0, 0
 	}
-	rank := q * buckets[n-1].count
-	i := sort.Search(n-1, func(i int) bool { return buckets[i].count >= rank })
-	switch {
-	case i == n-1:
-		return buckets[n-2].upto, false
-	case i == 0 && buckets[0].upto <= 0:
-		return buckets[0].upto, true
+	p99, _, _, _, _, _ = promql.BucketQuantile(0.99, buckets) // and sorts them
+	for _, b := range buckets {
+		if upto = b.UpperBound; p99 <= upto {
+			break
+		}
+		from = upto
 	}
-	start, below := 0.0, 0.0
-	if i > 0 {
-		start, below = buckets[i-1].upto, buckets[i-1].count
-	}
-	inside := buckets[i].count - below
-	if inside <= 0 {
-		return start, i == 0
-	}
-	return start + (buckets[i].upto-start)*(rank-below)/inside, i == 0
+	return p99, from, upto
 }
