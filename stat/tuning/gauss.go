@@ -45,7 +45,7 @@ type process struct {
 	values        []float64
 	mean          float64
 	// alike holds the similarity of levels, by lever and pair, for one reach. power and
-	// joint are the variances of the effects of single levers and of all together.
+	// joint are the variances of the effects of single levers and of pairs of them.
 	alike        []matrix
 	reach, joint float64
 	power        []float64
@@ -133,7 +133,7 @@ func absentAs(level, n int) int {
 
 // covariance returns the covariance of two cells for the prepared shape.
 func (p *process) covariance(a, b int) float64 {
-	sum, product := constant, 1.0
+	sum, singles, pairs := constant, 0.0, 0.0
 	for k, table := range p.alike {
 		i, j := p.space.Cells[a][k], p.space.Cells[b][k]
 		last := len(table) - 1
@@ -145,12 +145,13 @@ func (p *process) covariance(a, b int) float64 {
 		}
 		alike := table[i][j]
 		sum += p.power[k] * alike
-		product *= alike
+		pairs += singles * alike // with every lever before
+		singles += alike
 	}
 	if p.apart != nil {
 		sum += slope * p.apart[a] * p.apart[b]
 	}
-	return sum + p.joint*product
+	return sum + p.joint*pairs
 }
 
 // slope is the prior variance of the factor on the expected values: usually less than
