@@ -30,6 +30,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
+	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -40,10 +41,12 @@ type Assessment struct {
 	// Section is the one that is wanted: traffic, limits or configuration. What only others need is
 	// not read. "": all sections.
 	Section string
-	// PodNamespace and Selector say whose proxies are read; "" for all.
-	PodNamespace, Selector string
-	Most                   int // proxies that are read; 0: all
-	Owners                 int // of configuration that are listed; 0: all
+	// PodNamespace and PodSelector say whose proxies are read; "" for all.
+	PodNamespace, PodSelector string
+	Most                      int // proxies that are read; 0: all
+	Owners                    int // of configuration that are listed; 0: all
+	// Prometheus is asked who calls whom, for the configuration; nil for none.
+	Prometheus *signals.Remote
 	// Calls are sources of who calls whom, beside the proxies' counters.
 	Calls CallSources
 	// Scopes says how Sidecars are generated; nil: the defaults.
@@ -356,7 +359,7 @@ func (r *meshRead) readConfiguration(ctx context.Context) error {
 	for i := range r.proxies {
 		r.proxies[i].Workload = r.inv.WorkloadOf(r.proxies[i].Namespace, r.proxies[i].Pod).Name
 	}
-	read := Proxies{Namespace: r.PodNamespace, Selector: r.Selector, Say: r.Say, Dial: r.dial, Choose: func(pods []corev1.Pod) []corev1.Pod {
+	read := Proxies{Namespace: r.PodNamespace, Selector: r.PodSelector, Say: r.Say, Dial: r.dial, Choose: func(pods []corev1.Pod) []corev1.Pod {
 		if r.Section != assess.SectionConfiguration {
 			pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
 				p, _, _ := proxyOf(pod)
@@ -613,7 +616,7 @@ func (r *meshRead) configuredBy(ctx context.Context, obs *generate.Observations)
 	if alone && r.Scopes == nil {
 		return nil
 	}
-	notes, err := r.Calls.read(ctx, r.inv, obs)
+	notes, err := r.Calls.read(ctx, r.Prometheus, r.inv, obs)
 	if err == nil && alone && obs.Empty() {
 		err = errs.WithHint(errs.Usage("nothing tells who calls whom"), "give the counters of proxies, access logs, a graph of Kiali or answers of Prometheus")
 	}

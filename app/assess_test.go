@@ -223,6 +223,31 @@ func TestAssess(t *testing.T) {
 	}
 }
 
+// For one section nothing is read that only others need.
+func TestAssessSections(t *testing.T) {
+	for section, c := range map[string]struct {
+		clusters int // readings of counters: of sidecars alone, or of all three proxies
+		watched  bool
+	}{assess.SectionTraffic: {2, true}, assess.SectionLimits: {1, true}, assess.SectionConfiguration: {3, false}} {
+		m := &fakeMesh{}
+		a := m.assessed(t, Assessment{Section: section})
+		if n := m.looks["/clusters"]; n != c.clusters {
+			t.Errorf("%s: counters were read %d times", section, n)
+		}
+		for _, page := range []string{"/metrics", "/api/v1/services"} {
+			if n := m.looks[page]; (n > 0) != c.watched {
+				t.Errorf("%s: %s was read %d times", section, page, n)
+			}
+		}
+		if (a.Traffic != nil) != (section == assess.SectionTraffic) || (a.Limits != nil) != c.watched || (a.Configuration != nil) != (section == assess.SectionConfiguration) {
+			t.Errorf("%s: %+v", section, a)
+		}
+		if i := slices.IndexFunc(a.Cost.Uses, func(u assess.Use) bool { return u.Measured > 0 }); i >= 0 {
+			t.Errorf("%s: usage was read: %+v", section, a.Cost.Uses[i])
+		}
+	}
+}
+
 // Counters tell a rate only where none of them fell, even if those of other endpoints made up for it.
 func TestRates(t *testing.T) {
 	type counts = map[string]map[string]scope.Count

@@ -22,9 +22,8 @@ type CallSources struct {
 	Open   OpenFile // opens them
 	// Reach is how far back the queries reach whose answers are in files; 0: unknown.
 	Reach time.Duration
-	// Prometheus is asked for the calls of the last Window; nil: nobody is.
-	Prometheus *signals.Remote
-	Window     time.Duration
+	// Window is how far back a Prometheus server is asked.
+	Window time.Duration
 }
 
 // callReading adds what sources say of who calls whom to observations.
@@ -39,8 +38,8 @@ func (c *callReading) note(format string, args ...any) {
 	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
 
-// read reads the sources, in a mesh that has been read.
-func (s CallSources) read(ctx context.Context, inv *generate.Inventory, obs *generate.Observations) (notes []string, err error) {
+// read reads the sources, and asks a server unless it is nil, in a mesh that has been read.
+func (s CallSources) read(ctx context.Context, server *signals.Remote, inv *generate.Inventory, obs *generate.Observations) (notes []string, err error) {
 	c := callReading{CallSources: s, inv: inv, obs: obs}
 	var idle error
 	for _, named := range s.Logs {
@@ -53,8 +52,8 @@ func (s CallSources) read(ctx context.Context, inv *generate.Inventory, obs *gen
 			return nil, err
 		}
 	}
-	if s.Prometheus != nil {
-		if err := c.ask(ctx); err != nil {
+	if server != nil {
+		if err := c.ask(ctx, server); err != nil {
 			return nil, err
 		}
 	}
@@ -154,8 +153,7 @@ const historySteps = 240
 
 // ask queries a Prometheus server for every pair that had a request at any time within the
 // window, even if counters were reset or have disappeared since.
-func (c *callReading) ask(ctx context.Context) error {
-	server := c.Prometheus
+func (c *callReading) ask(ctx context.Context, server *signals.Remote) error {
 	server.Whole() // no partial answers: missing series would look like missing calls
 	now := time.Now()
 	// A server may keep less history than the query covers, and does not say so.

@@ -148,15 +148,15 @@ func (f *configFlags) run(ctx context.Context, env *Env, run string) (err error)
 		}
 		return f.show(env, r, text)
 	}
-	o := app.Assessment{Section: assess.SectionConfiguration, PodNamespace: f.namespace, Selector: f.selector, Owners: f.top, Calls: f.calls}
+	o := app.Assessment{Section: assess.SectionConfiguration, PodNamespace: f.namespace, PodSelector: f.selector, Owners: f.top, Calls: f.calls}
 	if f.to != "" {
 		o.Scopes, o.Calls.Open, o.Calls.Window = &f.scopes, env.openFile, f.scopes.Window
 	}
 	if f.prometheus != "" {
-		if o.Calls.Prometheus, err = openPrometheus(f.prometheus, f.headers); err != nil {
+		if o.Prometheus, err = openPrometheus(f.prometheus, f.headers); err != nil {
 			return err
 		}
-		defer o.Calls.Prometheus.Close()
+		defer o.Prometheus.Close()
 	}
 	a, made, err := f.read(ctx, env, o)
 	switch {

@@ -84,10 +84,10 @@ func (f *trafficFlags) show(ctx context.Context, env *Env, run string) error {
 	if run != "" {
 		var r signals.Reading
 		if r, err = app.SignalsOfRun(ctx, run); err == nil {
-			a = assess.Assess(assess.Evidence{Source: r.Source, At: time.UnixMilli(r.AtMS), WindowS: r.WindowS, Signals: &r}).Only(assess.SectionTraffic)
+			a = assess.Assess(assess.Evidence{Source: r.Source, At: time.UnixMilli(r.AtMS), WindowS: r.WindowS, Signals: &r}).TrafficAlone()
 		}
 	} else if a, _, err = f.read(ctx, env, app.Assessment{Section: assess.SectionTraffic}); err == nil {
-		a = a.Only(assess.SectionTraffic)
+		a = a.TrafficAlone()
 	}
 	if err == nil {
 		err = f.draw(env, a, options)

@@ -1,16 +1,12 @@
 package assess
 
-// Only is the assessment with the traffic or the limits alone, and what is unknown of them.
-func (a Assessment) Only(section string) Assessment {
-	out := Assessment{Schema: a.Schema, Source: a.Source, At: a.At, WindowS: a.WindowS, Mesh: a.Mesh, Signals: a.Signals, Settle: []Study{}, Unknown: []Unknown{}}
-	switch section {
-	case SectionTraffic:
-		out.Traffic = a.Traffic
-	case SectionLimits:
-		out.Limits = a.Limits
-	}
+// TrafficAlone is what is known, and what is not, of the traffic and of istiod's signals.
+func (a Assessment) TrafficAlone() Assessment {
+	out := Assessment{Schema: a.Schema, Source: a.Source, At: a.At, WindowS: a.WindowS, Mesh: a.Mesh, Traffic: a.Traffic, Signals: a.Signals,
+		Settle: []Study{}, Unknown: []Unknown{}}
+	out.Mesh.Objects, out.Mesh.Settings = nil, nil
 	for _, u := range a.Unknown {
-		if u.concerns(section) || NotWatched.In([]Unknown{u}) {
+		if u.concerns(SectionTraffic) || NotWatched.In([]Unknown{u}) {
 			out.Unknown = append(out.Unknown, u)
 		}
 	}

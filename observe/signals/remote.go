@@ -53,10 +53,6 @@ func NewRemote(address string, header http.Header) (*Remote, error) {
 	return r, nil
 }
 
-// SetTimeout limits the time from each request to the end of its response. The default
-// is slightly longer than Prometheus's own query timeout.
-func (r *Remote) SetTimeout(d time.Duration) { r.client.Timeout = d }
-
 // late describes a response timeout in words. It returns other errors, including
 // cancellation by the caller, unchanged.
 func (r *Remote) late(ctx context.Context, err error) error {
@@ -65,7 +61,7 @@ func (r *Remote) late(ctx context.Context, err error) error {
 		return err
 	}
 	return errs.WithHint(fmt.Errorf("no whole answer within %v", r.client.Timeout),
-		"is the server overloaded, or something else than Prometheus? signals --timeout waits longer")
+		"is the server overloaded, or something else than Prometheus?")
 }
 
 // Whole rejects responses that the server itself marks as incomplete, such as when one

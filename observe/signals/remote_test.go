@@ -136,12 +136,12 @@ func TestRemoteTimeout(t *testing.T) {
 	remote, err := NewRemote(server.URL, nil)
 	must.OK(t, err)
 	defer remote.Close()
-	remote.SetTimeout(200 * time.Millisecond)
+	remote.client.Timeout = 200 * time.Millisecond
 	for _, quiet := range []bool{false, true} {
 		silent.Store(quiet)
 		begin := time.Now()
 		_, err := remote.Instant(context.Background(), "up", after(0))
-		if err == nil || !strings.Contains(err.Error(), "no whole answer within 200ms") || !strings.Contains(errs.Hint(err), "--timeout") {
+		if err == nil || !strings.Contains(err.Error(), "no whole answer within 200ms") || !strings.Contains(errs.Hint(err), "overloaded") {
 			t.Errorf("silent %v: %v (hint: %s)", quiet, err, errs.Hint(err))
 		}
 		if took := time.Since(begin); took > 30*time.Second {
