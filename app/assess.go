@@ -57,7 +57,11 @@ type Assessment struct {
 	// Apart is the time between two metrics pages of one istiod, in the order of the files, where the
 	// pages do not tell; 0: unknown.
 	Apart time.Duration
-	Warn  func(text string)
+	// Prometheus is asked for what is unknown otherwise, and compared with the rest; nil for none.
+	// Matchers are what its series must have, as in PromQL.
+	Prometheus *signals.Remote
+	Matchers   string
+	Warn       func(text string)
 }
 
 // Made is what an assessment made of a mesh's configuration.
@@ -77,12 +81,16 @@ func (o Assessment) Assess(ctx context.Context) (a assess.Assessment, made Made,
 	if o.Section == assess.SectionConfiguration {
 		feature = rights.AssessConfig
 	}
+	var e assess.Evidence
+	var inv *generate.Inventory
 	from, err := o.Istiod.Open(ctx, o.PodNamespace, feature)
-	if err != nil {
-		return a, made, err
+	switch {
+	case err == nil:
+		defer from.Close()
+		e, inv, err = o.read(ctx, from, DialEach(from.config))
+	case o.Prometheus != nil && ctx.Err() == nil:
+		e, inv, err = o.fromPrometheus(ctx, err)
 	}
-	defer from.Close()
-	e, inv, err := o.read(ctx, from, DialEach(from.config))
 	if err != nil {
 		return a, made, err
 	}
@@ -150,7 +158,10 @@ func (o Assessment) read(ctx context.Context, from *Istiods, dial Dial) (assess.
 		r.inv.Domain = o.Calls.Domain
 	}
 	if err := r.listProxies(ctx); err != nil {
-		return r.e, nil, err
+		if o.Prometheus == nil || ctx.Err() != nil {
+			return r.e, nil, err
+		}
+		r.unknown(assess.NotRead.Of(err))
 	}
 	if o.Section == assess.SectionConfiguration { // of several revisions the user names one
 		if err := r.readConfiguration(ctx); err != nil {
@@ -205,9 +216,7 @@ func (r *meshRead) watch(ctx context.Context) error {
 	switch {
 	case istiodErr != nil && r.Section == assess.SectionLimits:
 		return istiodErr
-	case istiodErr != nil:
-		r.unknown(assess.NotWatched.Of(istiodErr))
-	default:
+	case istiodErr == nil:
 		if err := r.advised(ctx, seen); err != nil {
 			return err
 		}
@@ -217,6 +226,18 @@ func (r *meshRead) watch(ctx context.Context) error {
 		usage.tell(r)
 	}
 	r.traffic()
+	if err := r.askPrometheus(ctx); err != nil {
+		return err
+	}
+	if r.Section == "" {
+		usage.silent(r)
+	}
+	switch {
+	case istiodErr != nil && r.e.Limits != nil:
+		r.unknown(assess.NotReached.Of(istiodErr))
+	case istiodErr != nil:
+		r.unknown(assess.NotWatched.Of(istiodErr))
+	}
 	r.e.Proxies = r.proxies
 	if r.Section != "" {
 		return nil
@@ -245,11 +266,18 @@ func (r *meshRead) chooseRevision() {
 func (o Assessment) source() string {
 	switch {
 	case o.Lab == "local":
-		return "the mesh of the local lab"
+		return "the mesh of the local lab" + o.andPrometheus()
 	case o.Context == "":
-		return "the mesh of the cluster of the current context"
+		return "the mesh of the cluster of the current context" + o.andPrometheus()
 	}
-	return "the mesh of the cluster of context " + o.Context
+	return "the mesh of the cluster of context " + o.Context + o.andPrometheus()
+}
+
+func (o Assessment) andPrometheus() string {
+	if o.Prometheus == nil {
+		return ""
+	}
+	return ", with " + o.Prometheus.String()
 }
 
 // redirection is the annotation of a pod whose requests a ztunnel carries.

@@ -37,7 +37,7 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 	if err != nil {
 		return a, made, err
 	}
-	r := &filesRead{meshRead: meshRead{Assessment: o, inv: generate.NewInventory(), e: assess.Evidence{Source: fmt.Sprintf("the mesh of %d files", len(files)), At: time.Now()}},
+	r := &filesRead{meshRead: meshRead{Assessment: o, inv: generate.NewInventory(), e: assess.Evidence{Source: fmt.Sprintf("the mesh of %d files", len(files)) + o.andPrometheus(), At: time.Now()}},
 		obs: generate.NewObservations(), nodes: map[string]bool{}, listed: map[string]bool{}, istiods: map[string][]page{}}
 	if o.Calls.Domain != "" {
 		r.inv.Domain = o.Calls.Domain
@@ -71,6 +71,17 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 	for i := range r.proxies {
 		r.proxies[i].Workload = r.inv.WorkloadOf(r.proxies[i].Namespace, r.proxies[i].Pod).Name
 	}
+	if o.Section != assess.SectionConfiguration {
+		if err := r.readAnswers(ctx); err != nil {
+			return a, made, err
+		}
+		if err := r.askPrometheus(ctx); err != nil {
+			return a, made, err
+		}
+		if r.e.Limits == nil {
+			r.unknown(assess.NotWatched.Of("there is no metrics page of istiod"))
+		}
+	}
 	r.e.Proxies = r.proxies
 	if err := r.configuredBy(ctx, r.obs); err != nil {
 		return a, made, err
@@ -88,6 +99,7 @@ type filesRead struct {
 	istiods map[string][]page // pages of metrics by when their process started
 	held    int               // bytes of the pages
 	filters scope.Filters     // those that were read so far
+	answers signals.Answers
 	logs    assess.Logs
 	// unrelated counts files about something else than a mesh, broken those that could not be read.
 	unrelated, broken int
@@ -167,7 +179,12 @@ func (r *filesRead) file(in io.Reader, name string) error {
 			r.callNotes = append(r.callNotes, c.notes...)
 			return err
 		}
-		r.isBroken(assess.FileUnused.Of(name, string(assess.ContentAnswer)))
+		err := r.answers.Read(buffered)
+		if errors.Is(err, signals.ErrNameless) {
+			r.isBroken(assess.FileNameless.Of(name))
+			return nil
+		}
+		return err
 	default:
 		r.isUnrelated(name)
 	}
@@ -310,7 +327,6 @@ func (r *filesRead) withoutReplaced() {
 // watched judges the pages of istiod: rates are over the time between the first and the last of each.
 func (r *filesRead) watched(ctx context.Context) (err error) {
 	if len(r.istiods) == 0 {
-		r.unknown(assess.NotWatched.Of("there is no metrics page of istiod"))
 		return nil
 	}
 	r.withoutReplaced()

@@ -87,18 +87,24 @@ func (u *usages) add(c kubelet.Container, now kubelet.Stats) {
 
 // tell gives the proxies what they used, each over its own samples since it last restarted.
 func (u *usages) tell(r *meshRead) {
-	silent := map[string]bool{}
 	for i, c := range r.containers {
 		first, last := u.first[c], u.last[c]
 		seconds := last.CPU.At.Sub(first.CPU.At).Seconds()
 		if seconds <= 0 || last.Memory == 0 {
-			if node := r.proxies[i].Node; u.failed[node] != nil {
-				silent[node] = true
-			}
 			continue
 		}
 		cores, bytes := float64(last.CPU.UsedNS-first.CPU.UsedNS)/1e9/seconds, float64(last.Memory)
 		r.proxies[i].Cores, r.proxies[i].Bytes = &cores, &bytes
+	}
+}
+
+// silent says which kubelets did not answer, if nobody else measured their proxies.
+func (u *usages) silent(r *meshRead) {
+	silent := map[string]bool{}
+	for i := range r.containers {
+		if p := r.proxies[i]; p.Cores == nil && u.failed[p.Node] != nil {
+			silent[p.Node] = true
+		}
 	}
 	if nodes := slices.Sorted(maps.Keys(silent)); len(nodes) > 0 {
 		r.unknown(assess.NoUsage.Of(len(nodes), nodes[0], u.failed[nodes[0]]))

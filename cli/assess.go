@@ -16,17 +16,21 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/report"
 )
 
 type assessFlags struct {
 	sourceFlags
 	drawnFlags
-	out     string
-	model   string
-	with    []string
-	against string
-	prices  assess.Prices
+	out        string
+	model      string
+	with       []string
+	against    string
+	prometheus string
+	headers    []string
+	matchers   string
+	prices     assess.Prices
 }
 
 func newAssessCommand(env *Env) *cobra.Command {
@@ -40,8 +44,11 @@ func newAssessCommand(env *Env) *cobra.Command {
 			"measurement can settle. The assessment is a directory: report.html, assessment.json,\n" +
 			"sidecars.yaml (not applied) and studies.\n\n" +
 			"--from reads files instead, and recognizes them by their contents: metrics pages of istiod,\n" +
-			"config dumps, lists from kubectl get -o json, Kiali graphs, and archives of these. A running\n" +
-			"mesh provides more.\n\n" +
+			"logs of istiod, config dumps, lists from kubectl get -o json, Kiali graphs, answers of\n" +
+			"Prometheus, and archives of these. A running mesh provides more.\n\n" +
+			"--prometheus-url also reads a Prometheus server, over the last --duration: requests, payload\n" +
+			"sizes, CPU and memory of proxies that were not read, and istiod's metrics if it is not reached.\n" +
+			"Without a cluster or files it reads Prometheus alone.\n\n" +
 			"--with takes runs of the study sidecars-or-ambient, and shows which data-plane mode costs this\n" +
 			"mesh less; --model takes a model from `meshtrial assess capacity fit`, and shows how far istiod is\n" +
 			"from its limits.\n\n" +
@@ -51,7 +58,9 @@ func newAssessCommand(env *Env) *cobra.Command {
 			"  meshtrial assess --lab cluster --with runs/sidecars-or-ambient-... --model model.json",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			run, err := f.check(cmd.Flags().Changed, args)
+			changed := cmd.Flags().Changed
+			// With a Prometheus, files have a time over which it is asked.
+			run, err := f.check(func(name string) bool { return changed(name) && (name != "duration" || f.prometheus == "") }, args)
 			switch {
 			case err != nil:
 				return err
@@ -59,6 +68,9 @@ func newAssessCommand(env *Env) *cobra.Command {
 				return errs.WithHint(errs.Usage("unexpected argument %q", run), "name files with --from FILE...; for its parts: meshtrial assess --help")
 			case !isPrice(f.prices.Core) || !isPrice(f.prices.GB):
 				return errs.Usage("--core-month and --gb-month must be numbers from 0 to 1e9")
+			}
+			if err := f.checkPrometheus(); err != nil {
+				return err
 			}
 			return runAssess(cmd.Context(), env, f)
 		},
@@ -70,6 +82,9 @@ func newAssessCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.out, "out", "", "`DIR` for the assessment (default: assessments/TIME)")
 	flags.StringVar(&f.model, "model", "", "`FILE` with a capacity model of istiod, as written by assess capacity fit")
 	flags.StringArrayVar(&f.with, "with", nil, "`RUN` that compared data-plane modes, or a file written by unit-costs; may be repeated")
+	flags.StringVar(&f.prometheus, "prometheus-url", "", "also query the Prometheus server at this `URL`")
+	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "send this header to the Prometheus server, `\"Name: value\"`; may be repeated")
+	flags.StringVar(&f.matchers, "prometheus-selector", "", "`labels` that its series must have, such as cluster=\"one\"")
 	flags.StringVar(&f.against, "against", "", "also report changes since an earlier assessment of the same mesh, in this `DIR`")
 	flags.Float64Var(&f.prices.Core, "core-month", 0, "price of a core per month")
 	flags.Float64Var(&f.prices.GB, "gb-month", 0, "price of a GB of memory per month")
@@ -103,6 +118,20 @@ func newUnitCostsCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
+// checkPrometheus returns an error for flags of Prometheus that do not go together.
+func (f *assessFlags) checkPrometheus() error {
+	switch {
+	case len(f.headers) > 0 && f.prometheus == "":
+		return errs.Usage("--prometheus-header requires --prometheus-url")
+	case f.matchers != "" && f.prometheus == "":
+		return errs.Usage("--prometheus-selector requires --prometheus-url")
+	}
+	if err := (signals.Options{Selector: f.matchers}).Check(); err != nil {
+		return errs.WithHint(errs.Usage("--prometheus-selector: %v", err), "write it as in PromQL, without braces: 'cluster=\"one\"'")
+	}
+	return nil
+}
+
 func isPrice(v float64) bool { return v >= 0 && v <= 1e9 }
 
 func runAssess(ctx context.Context, env *Env, f assessFlags) error {
@@ -110,7 +139,13 @@ func runAssess(ctx context.Context, env *Env, f assessFlags) error {
 	if err != nil {
 		return err
 	}
-	o := app.Assessment{Owners: mostOwners, Runs: f.with, Prices: f.prices}
+	o := app.Assessment{Owners: mostOwners, Runs: f.with, Prices: f.prices, Matchers: f.matchers}
+	if f.prometheus != "" {
+		if o.Prometheus, err = openPrometheus(f.prometheus, f.headers); err != nil {
+			return err
+		}
+		defer o.Prometheus.Close()
+	}
 	if f.model != "" {
 		if o.Model, err = readModel(ctx, f.model); err != nil {
 			return err

@@ -52,7 +52,7 @@ func assessmentPage(a assess.Assessment) Page {
 	}
 	add("against", "What changed", againstTable(a))
 	add(assess.SectionMesh, "The mesh", groupsTable(a.Mesh), objectsTable(a.Mesh), settingsTable(a.Mesh))
-	add(assess.SectionTraffic, "The traffic", trafficTable(a.Traffic), callsTable(a.Traffic))
+	add(assess.SectionTraffic, "The traffic", trafficTable(a.Traffic), protocolsTable(a.Traffic), callsTable(a.Traffic))
 	add(assess.SectionCost, "What it costs today", usesTable(a.Cost), eachTable(a.Cost), workloadsTable(a.Cost))
 	add(assess.SectionLimits, "What limits it", adviceTable(a.Limits), logTable(a.Log), logProblems(a.Log))
 	add("signals", "Golden signals of istiod", signalsTables(a.Signals)...)
@@ -199,12 +199,47 @@ func trafficTable(t *assess.Traffic) Table {
 	if t == nil {
 		return Table{}
 	}
-	out := Table{Title: fmt.Sprintf("Through %s of %s, by their own counters, over %s", Count(t.Read), words.Plural(t.Sidecars, "sidecar"), ScaleFor("s", t.WindowS).Value(t.WindowS)),
-		Columns: []Column{{Head: "what"}, {Head: "rate", Right: true}}, Rows: [][]Text{
-			{{S: "requests that left their pods"}, {S: perSecond(t.Called)}}, {{S: "requests that entered their pods"}, {S: perSecond(t.Served)}},
-			{{S: "TCP connections opened"}, {S: perSecond(t.Connections)}}}}
+	by := "by their own counters"
+	switch {
+	case t.Metered == t.Read && t.Metered > 0:
+		by = "by Prometheus"
+	case t.Metered > 0:
+		by = fmt.Sprintf("%s of them by Prometheus, the rest by their own counters", Count(t.Metered))
+	}
+	out := Table{Title: fmt.Sprintf("Through %s of %s, %s, over %s", Count(t.Read), words.Plural(t.Sidecars, "sidecar"), by, ScaleFor("s", t.WindowS).Value(t.WindowS)),
+		Columns: []Column{{Head: "what"}, {Head: "rate", Right: true}}}
+	if t.Read == 0 {
+		out.Title = "By Prometheus"
+	} else {
+		out.Rows = [][]Text{{{S: "requests that left their pods"}, {S: perSecond(t.Called)}}, {{S: "requests that entered their pods"}, {S: perSecond(t.Served)}},
+			{{S: "TCP connections opened"}, {S: perSecond(t.Connections)}}}
+	}
 	if t.Routed != nil {
 		out.Rows = append(out.Rows, []Text{{S: "of the requests that left, to hosts with routes by what is in them"}, {S: Fixed(100**t.Routed, 1) + "%"}})
+	}
+	for _, x := range t.Through {
+		of := kindWords(x.Kind, x.Count)
+		if x.Read < x.Count {
+			of = Count(x.Read) + " of " + of
+		}
+		out.Rows = append(out.Rows, []Text{{S: "requests through " + of}, {S: perSecond(x.PerS)}})
+	}
+	if t.Open != nil {
+		out.Rows = append(out.Rows, []Text{{S: "TCP connections open"}, {S: Fixed(*t.Open, 0)}})
+	}
+	if z := t.Sizes; z != nil {
+		out.Rows = append(out.Rows, []Text{{S: "size of a request, mean"}, {S: amount(z.Request)}}, []Text{{S: "size of an answer, mean"}, {S: amount(z.Response)}})
+	}
+	return out
+}
+
+func protocolsTable(t *assess.Traffic) Table {
+	if t == nil {
+		return Table{}
+	}
+	out := Table{Title: "Requests by protocol, by Prometheus", Columns: []Column{{Head: "protocol"}, {Head: "requests", Right: true}}}
+	for _, name := range slices.Sorted(maps.Keys(t.Protocols)) {
+		out.Rows = append(out.Rows, []Text{{S: name}, {S: perSecond(t.Protocols[name])}})
 	}
 	return out
 }
@@ -231,7 +266,7 @@ func callsTable(t *assess.Traffic) Table {
 }
 
 func usesTable(c assess.Cost) Table {
-	t := Table{Title: "CPU and memory, measured by the kubelets", Columns: []Column{{Head: "what"}, {Head: "CPU", Right: true}, {Head: "of requested", Right: true, Keep: 4},
+	t := Table{Title: "CPU and memory, measured by " + measurers(c), Columns: []Column{{Head: "what"}, {Head: "CPU", Right: true}, {Head: "of requested", Right: true, Keep: 4},
 		{Head: "of limit", Right: true, Keep: 2}, {Head: "memory", Right: true}, {Head: "of requested", Right: true, Keep: 3}, {Head: "of limit", Right: true, Keep: 1}}}
 	share := func(used, of float64) Text {
 		if of == 0 {
@@ -257,6 +292,21 @@ func usesTable(c assess.Cost) Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return t
+}
+
+// measurers says who measured what proxies use.
+func measurers(c assess.Cost) string {
+	measured, metered := 0, 0
+	for _, u := range c.Uses {
+		measured, metered = measured+u.Measured, metered+u.Metered
+	}
+	switch metered {
+	case 0:
+		return "the kubelets"
+	case measured:
+		return "Prometheus"
+	}
+	return fmt.Sprintf("the kubelets, %s of %s by Prometheus", Count(metered), Count(measured))
 }
 
 func eachTable(c assess.Cost) Table {

@@ -60,3 +60,26 @@ func TestAssessmentFormats(t *testing.T) {
 		t.Error("a format that there is not")
 	}
 }
+
+// What Prometheus and a log tell is drawn with who told it.
+func TestAssessmentOfPrometheus(t *testing.T) {
+	v := func(x float64) *float64 { return &x }
+	e := assess.Evidence{TrafficS: 60, Sizes: &assess.Sizes{Request: 200, Response: 3000}, Protocols: map[string]float64{"grpc": 30}, Open: v(7),
+		Log: &assess.Log{Seconds: 100, Rounds: 50, Updates: 70, Reasons: []assess.Counted{{Name: "Service\x1b", N: 50}}, Warnings: 2,
+			Problems: []assess.Problem{{What: assess.LogRejected.Of(), N: 2, Example: "<b>ACK ERROR"}}},
+		Proxies: []assess.Proxy{{Kind: assess.Sidecar, Called: v(30), Served: v(0), Connections: v(0), RequestsBy: assess.ByPrometheus, Cores: v(1), Bytes: v(1e6), UsageBy: assess.ByPrometheus},
+			{Kind: assess.Sidecar, Called: v(5), Served: v(0), Connections: v(0), Cores: v(1), Bytes: v(1e6)}, {Kind: assess.Waypoint, Called: v(0), Served: v(11), Connections: v(0), RequestsBy: assess.ByPrometheus}}}
+	for _, format := range AssessmentFormats {
+		var out bytes.Buffer
+		must.OK(t, RenderAssessment(&out, assess.Assess(e), format, Options{Width: 300}))
+		text := out.String()
+		for _, want := range []string{"1 of them by Prometheus, the rest by their own counters", "the kubelets, 1 of 2 by Prometheus", "requests through 1 waypoint", "11.0/s", " kB", "grpc", "0.50/s", "proxies rejected configuration"} {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%.3000s", format, want, text)
+			}
+		}
+		if strings.Contains(text, "\x1b") || format != "text" && strings.Contains(text, "<b>ACK") {
+			t.Errorf("%s lets a log act", format)
+		}
+	}
+}

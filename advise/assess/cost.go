@@ -28,6 +28,7 @@ type Use struct {
 	Kind     Kind      `json:"kind"`
 	Count    int       `json:"count"`
 	Measured int       `json:"measured"`
+	Metered  int       `json:"by_prometheus,omitempty"` // of the measured ones
 	Used     Resources `json:"used"`
 	Requests Resources `json:"requests"` // of the measured ones
 	Limits   Resources `json:"limits"`
@@ -78,6 +79,9 @@ func (a *Assessment) cost(e Evidence) {
 			}
 			used := Resources{*p.Cores, *p.Bytes}
 			u.Measured++
+			if p.UsageBy == ByPrometheus {
+				u.Metered++
+			}
 			u.Used, u.Requests, u.Limits = u.Used.plus(used), u.Requests.plus(p.Requests), u.Limits.plus(p.Limits)
 			u.OfRequests, u.OfLimits = u.OfRequests.plus(used.where(p.Requests)), u.OfLimits.plus(used.where(p.Limits))
 			if kind != Sidecar {

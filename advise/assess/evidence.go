@@ -34,6 +34,12 @@ type Evidence struct {
 	Calls    []Call
 	// TrafficS is the time over which requests were counted, in seconds, on the mean over sidecars.
 	TrafficS float64
+	// Sizes are mean bytes of requests and answers; nil where nobody counts them.
+	Sizes *Sizes
+	// Protocols are requests per second that left pods, by protocol.
+	Protocols map[string]float64
+	// Open are connections of TCP that proxies have open; nil where nobody counts them.
+	Open *float64
 	// Log is what istiod's log says; nil without one.
 	Log *Log
 	// Model is of istiod's capacity; nil without one.
@@ -98,6 +104,23 @@ type Proxy struct {
 	// Called and Served are requests per second that left and entered its pod by it, Connections those
 	// of TCP opened both ways; nil where its counters were not read twice.
 	Called, Served, Connections *float64
+	// UsageBy and RequestsBy say who measured what it used, and counted its requests.
+	UsageBy, RequestsBy Source
+}
+
+// Source is who measured something.
+type Source string
+
+// Sources of figures of proxies.
+const (
+	ByItself     Source = "" // by the kubelet of its node, and by its own counters
+	ByPrometheus Source = "prometheus"
+)
+
+// Sizes are mean bytes of bodies.
+type Sizes struct {
+	Request  float64 `json:"request_bytes"`
+	Response float64 `json:"response_bytes"`
 }
 
 // Call is a workload that calls a host.

@@ -38,6 +38,9 @@ var contents = map[string]Content{
 // series matches a line of a metrics page.
 var series = regexp.MustCompile(`(?m)^(# (HELP|TYPE) [a-zA-Z_:][a-zA-Z0-9_:]* |[a-zA-Z_:][a-zA-Z0-9_:]*(\{[^\n]*\})? [-+0-9.eEInfNa]+( [0-9]+)?$)`)
 
+// queried matches what promtool query prints as JSON: the list within an answer of Prometheus.
+var queried = regexp.MustCompile(`^\[\s*\{\s*"metric"\s*:`)
+
 // Sniff says what a file holds by its beginning, whatever it is called. recorded says that it
 // begins as what meshtrial records.
 func Sniff(head []byte, recorded bool) Content {
@@ -50,6 +53,8 @@ func Sniff(head []byte, recorded bool) Content {
 		return ContentLog
 	case len(trimmed) > 0 && trimmed[0] == '{':
 		return sniffJSON(trimmed)
+	case queried.Match(trimmed):
+		return ContentAnswer
 	case series.Match(head):
 		return ContentMetrics
 	}

@@ -19,6 +19,7 @@ func TestSniff(t *testing.T) {
 		"metrics":             {"# HELP go_goroutines Number\n# TYPE go_goroutines gauge\ngo_goroutines 7\n", ContentMetrics},
 		"metrics, bare":       {"pilot_xds 4\npilot_xds_pushes{type=\"cds\"} 1e+06\n", ContentMetrics},
 		"archive":             {strings.Repeat("\x00", 257) + "ustar\x00", ContentArchive},
+		"promtool":            {"[ {\n\"metric\": {\"__name__\"", ContentAnswer},
 		"log":                 {"2026-11-30T10:00:00.000000Z\tinfo\tads\tXDS: Pushing", ContentLog},
 		"log, its tail":       {"cut in the middle\n2026-11-30T10:00:00.000000Z\twarn\tdelta\tx\n", ContentLog},
 		"log, JSON":           {`{"level":"info","time":"2026-11-30T10:00:00.000000Z","scope":"ads","msg":"x"}`, ContentLog},

@@ -11,6 +11,8 @@ type Traffic struct {
 	Sidecars int `json:"sidecars"`
 	// WindowS is the time over which they were counted, on the mean over sidecars.
 	WindowS float64 `json:"window_s"`
+	// Metered is how many of those that were read Prometheus counted for.
+	Metered int `json:"by_prometheus,omitempty"`
 	// Called and Served are requests per second that left and entered their pods, Connections those of
 	// TCP opened.
 	Called      float64 `json:"called_per_s"`
@@ -20,13 +22,35 @@ type Traffic struct {
 	// without requests.
 	Routed *float64 `json:"routed_ratio,omitempty"`
 	Calls  []Call   `json:"calls"` // most first
+	// Through are requests per second through gateways and waypoints, of those that Prometheus counts.
+	Through []Through `json:"through,omitempty"`
+	Sizes   *Sizes    `json:"sizes,omitempty"`
+	// Protocols are the requests of those that Prometheus counts, per second.
+	Protocols map[string]float64 `json:"protocols,omitempty"`
+	Open      *float64           `json:"tcp_connections,omitempty"`
+}
+
+// Through are the requests through proxies of a kind.
+type Through struct {
+	Kind  Kind    `json:"kind"`
+	Count int     `json:"count"`
+	Read  int     `json:"read"`
+	PerS  float64 `json:"per_s"`
 }
 
 func (a *Assessment) traffic(e Evidence) {
 	if e.Enrolled > 0 {
 		a.add(NoAmbient.Of(e.Enrolled))
 	}
-	t := Traffic{WindowS: e.TrafficS, Calls: slices.Clone(e.Calls)}
+	t := Traffic{WindowS: e.TrafficS, Calls: slices.Clone(e.Calls), Sizes: e.Sizes, Protocols: e.Protocols, Open: e.Open}
+	unread := 0
+	for _, kind := range []Kind{Gateway, Waypoint} {
+		all := through(e.Proxies, kind)
+		unread += all.Count - all.Read
+		if all.Read > 0 {
+			t.Through = append(t.Through, all)
+		}
+	}
 	for _, p := range e.Proxies {
 		if p.Kind != Sidecar {
 			continue
@@ -36,21 +60,29 @@ func (a *Assessment) traffic(e Evidence) {
 			continue
 		}
 		t.Read++
+		if p.RequestsBy == ByPrometheus {
+			t.Metered++
+		}
 		t.Called, t.Served, t.Connections = t.Called+*p.Called, t.Served+*p.Served, t.Connections+*p.Connections
 	}
 	switch {
-	case t.Sidecars == 0:
+	case t.Sidecars == 0 && len(t.Through)+len(t.Calls) == 0:
 		return
-	case t.Read == 0:
-		a.add(NoCounters.Of())
-		return
+	case t.Read == 0 && t.Sidecars > 0:
+		if a.add(NoCounters.Of()); len(t.Calls) == 0 {
+			return
+		}
 	case t.Read < t.Sidecars:
 		a.add(SomeProxies.Of(t.Sidecars-t.Read, t.Sidecars))
 	}
-	if n := a.Mesh.Count(Gateway) + a.Mesh.Count(Waypoint); n > 0 {
-		a.add(NoGateways.Of(n))
+	if unread > 0 {
+		a.add(NoGateways.Of(unread))
 	}
-	a.add(NoPayloads.Of())
+	if t.Sizes == nil {
+		a.add(NoPayloads.Of())
+	} else {
+		a.add(NoHTTPOpen.Of())
+	}
 	slices.SortStableFunc(t.Calls, func(a, b Call) int { return cmp.Compare(b.PerS, a.PerS) })
 	all, routed := 0.0, 0.0
 	for _, c := range t.Calls {
@@ -71,5 +103,21 @@ func (a *Assessment) traffic(e Evidence) {
 	a.Traffic = &t
 }
 
+// through adds up the requests through proxies of a kind.
+func through(proxies []Proxy, kind Kind) Through {
+	t := Through{Kind: kind}
+	for _, p := range proxies {
+		if p.Kind != kind {
+			continue
+		}
+		t.Count++
+		if p.Called != nil {
+			t.Read++
+			t.PerS += max(*p.Called, *p.Served) // a waypoint reports what it serves, a gateway what it calls
+		}
+	}
+	return t
+}
+
 // whole reports whether all sidecars were read.
-func (t *Traffic) whole() bool { return t != nil && t.Read == t.Sidecars }
+func (t *Traffic) whole() bool { return t != nil && t.Sidecars > 0 && t.Read == t.Sidecars }

@@ -1,0 +1,322 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/advise/scope/generate"
+	"github.com/meshtrial/meshtrial/observe/signals"
+)
+
+// Metrics from Prometheus that an assessment reads, besides those of istiod.
+const (
+	metricBuild    = "istio_build"
+	metricClosed   = "istio_tcp_connections_closed_total"
+	metricCPU      = "container_cpu_usage_seconds_total"
+	metricMemory   = "container_memory_working_set_bytes"
+	metricServices = "pilot_services" // of every istiod
+	metricPodInfo  = "kube_pod_info"
+)
+
+const (
+	// podLabels name the pod that a series is about. Istio's own scrape configuration wrote
+	// kubernetes_* up to 1.12; exported_* is what a kubelet or kube-state-metrics says of another's pod
+	// where Prometheus keeps its own labels.
+	podLabels = "namespace, pod, exported_namespace, exported_pod, kubernetes_namespace, kubernetes_pod_name"
+	// targetLabels tell apart who scraped the same process: jobs, ports and replicas of Prometheus.
+	targetLabels = "job, instance, prometheus, prometheus_replica, replica"
+)
+
+// promRead reads what metrics of a Prometheus tell of a mesh.
+type promRead struct {
+	*meshRead
+	source   signals.Source
+	selector string        // matchers that all series must have
+	window   time.Duration // of rates
+	end      time.Time
+	// sampled is when each metric of saved answers was sampled; nil for a server.
+	sampled map[string]signals.Sampled
+	has     map[string]bool
+	podless map[string]bool // metrics of which some series do not name their pod
+}
+
+// podRef is a pod.
+type podRef struct{ namespace, name string }
+
+// leastWindow has two samples of targets that are scraped each minute.
+const leastWindow = 2 * time.Minute
+
+// askPrometheus reads what a Prometheus server tells of the time of the watch.
+func (r *meshRead) askPrometheus(ctx context.Context) error {
+	if r.Prometheus == nil {
+		return nil
+	}
+	r.Prometheus.Whole() // a part of the series would be a part of the requests
+	p := &promRead{meshRead: r, source: r.Prometheus, selector: r.Matchers, window: max(r.Duration, leastWindow), end: time.Now()}
+	if r.e.WindowS == 0 {
+		r.e.WindowS = p.window.Seconds()
+	}
+	return p.read(ctx)
+}
+
+// fromPrometheus reads a mesh whose API server cannot be asked, for a reason, from Prometheus alone.
+func (o Assessment) fromPrometheus(ctx context.Context, reason error) (assess.Evidence, *generate.Inventory, error) {
+	r := &meshRead{Assessment: o, inv: generate.NewInventory(), e: assess.Evidence{Source: "the mesh of " + o.Prometheus.String(), At: time.Now()}}
+	r.unknown(assess.NotRead.Of(reason))
+	if err := r.askPrometheus(ctx); err != nil {
+		return r.e, nil, err
+	}
+	if r.e.Limits == nil {
+		r.unknown(assess.NotWatched.Of(reason))
+	}
+	r.e.Proxies = r.proxies
+	return r.e, r.inv, nil
+}
+
+// read reads everything, and fills in what is unknown. An error is of the context alone.
+func (p *promRead) read(ctx context.Context) error {
+	err := p.readAll(ctx)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil:
+		p.unknown(assess.NoPrometheus.Of(err))
+	}
+	return nil
+}
+
+func (p *promRead) readAll(ctx context.Context) (err error) {
+	p.podless = map[string]bool{}
+	names := []string{generate.MetricRequests, generate.MetricConnections, metricClosed, metricBuild, metricCPU, metricMemory, metricServices, metricPodInfo,
+		"istio_request_bytes_sum", "istio_response_bytes_sum"}
+	if p.has, err = p.source.Has(ctx, names, p.end.Add(-p.window), p.end); err != nil {
+		return err
+	}
+	if only, err := p.oneCluster(ctx); err != nil || !only {
+		return err
+	}
+	if err := p.history(ctx); err != nil {
+		return err
+	}
+	for _, metric := range []string{generate.MetricRequests, metricCPU, metricServices} {
+		if !p.has[metric] && p.sampled == nil { // of files nobody expects all
+			p.unknown(assess.NotScraped.Of(metric, p.window.Seconds()))
+		}
+	}
+	for _, step := range []func(context.Context) error{p.list, p.usage, p.requests, p.calls, p.sizes, p.istiod} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// present returns the first of the metrics that there is, "" for none.
+func (p *promRead) present(names ...string) string {
+	if i := slices.IndexFunc(names, func(name string) bool { return p.has[name] }); i >= 0 {
+		return names[i]
+	}
+	return ""
+}
+
+// mark is a selector of a metric that tells whose series there are, and since when.
+func (p *promRead) mark() string {
+	switch name := p.present(generate.MetricRequests, metricServices); {
+	case name != "":
+		return name + p.braces("")
+	case p.has[metricCPU]:
+		return metricCPU + p.braces(`container="istio-proxy"`)
+	}
+	return ""
+}
+
+// oneCluster reports whether the series are of one cluster.
+func (p *promRead) oneCluster(ctx context.Context) (bool, error) {
+	mark := p.mark()
+	if mark == "" {
+		return true, nil
+	}
+	found, err := p.source.Instant(ctx, fmt.Sprintf("count by (cluster) (last_over_time(%s[%s]))", mark, promWindow(p.window)), p.end)
+	if err != nil || len(found) < 2 {
+		return true, err
+	}
+	var names []string
+	for _, s := range found {
+		names = append(names, cmp.Or(s.Labels["cluster"], "no name"))
+	}
+	slices.Sort(names)
+	p.unknown(assess.SeveralClusters.Of(strings.Join(names[:min(len(names), maxListed)], ", ")))
+	return false, nil
+}
+
+// windowSteps is how many steps of the window are looked at.
+const windowSteps = 10
+
+// history shortens the window to what a server has of it: a rate over more would be too low.
+func (p *promRead) history(ctx context.Context) error {
+	mark := p.mark()
+	if mark == "" || p.sampled != nil {
+		return nil
+	}
+	from, step := p.end.Add(-p.window), p.window/windowSteps
+	tracks, err := p.source.Range(ctx, "count("+mark+")", from, p.end, step)
+	if err != nil {
+		return err
+	}
+	began := p.end
+	for _, t := range tracks {
+		if len(t.Points) > 0 {
+			began = time.UnixMilli(t.Points[0].MS)
+		}
+	}
+	if had := p.end.Sub(began); began.Sub(from) > 2*step && had > 0 {
+		p.unknown(assess.ShortHistory.Of(had.Seconds(), p.window.Seconds()))
+		p.window = had
+	}
+	return nil
+}
+
+// braces joins matchers with the selector.
+func (p *promRead) braces(matchers string) string {
+	if p.selector != "" && matchers != "" {
+		matchers += ","
+	}
+	if matchers += p.selector; matchers == "" {
+		return ""
+	}
+	return "{" + matchers + "}"
+}
+
+// promWindow formats a window for PromQL.
+func promWindow(d time.Duration) string {
+	return fmt.Sprintf("%dms", max(d.Milliseconds(), 1000))
+}
+
+// over returns the window of a metric and its end.
+func (p *promRead) over(metric string) (window time.Duration, end time.Time) {
+	s, ok := p.sampled[metric]
+	if !ok {
+		return p.window, p.end
+	}
+	return s.Last.Sub(s.First) + time.Millisecond, s.Last // the first sample counts too
+}
+
+// rate returns rates of a counter, by labels. A process that is scraped several times counts once: what each scrape
+// tells is added up, and the highest of a process counts.
+func (p *promRead) rate(ctx context.Context, metric, matchers, by string) ([]signals.Sample, error) {
+	if !p.has[metric] {
+		return nil, nil
+	}
+	if p.timesDiffer(metric) {
+		return nil, nil
+	}
+	window, end := p.over(metric)
+	return p.summed(ctx, "rate(%s["+promWindow(window)+"])", metric, matchers, by, end)
+}
+
+// timesDiffer reports whether a rate over the whole time of saved answers would be too low for most series.
+func (p *promRead) timesDiffer(metric string) bool {
+	s, ok := p.sampled[metric]
+	if ok = ok && s.Whole < 0.5; ok {
+		p.once(assess.TimesDiffer.Of(metric))
+	}
+	return ok
+}
+
+// summed adds up series of a metric by labels, with each process counted once.
+func (p *promRead) summed(ctx context.Context, of, metric, matchers, by string, end time.Time) ([]signals.Sample, error) {
+	process, err := p.process(ctx, metric, end)
+	if err != nil {
+		return nil, err
+	}
+	each := fmt.Sprintf(of, metric+p.braces(matchers))
+	further := ""
+	if by != "" && by != podLabels {
+		further = ", " + by
+	}
+	expr := fmt.Sprintf("sum by (%s) (max by (%s%s) (sum by (%s, %s%s) (%s)))", by, process, further, podLabels, targetLabels, further, each)
+	return p.source.Instant(ctx, expr, end)
+}
+
+// process returns the labels that tell apart the processes of a metric: their pods, or their addresses if series do
+// not name pods.
+func (p *promRead) process(ctx context.Context, metric string, end time.Time) (string, error) {
+	podless, known := p.podless[metric]
+	if !known {
+		found, err := p.source.Instant(ctx, "count("+metric+p.braces(`pod="",kubernetes_pod_name=""`)+")", end)
+		if err != nil {
+			return "", err
+		}
+		podless = len(found) > 0
+		p.podless[metric] = podless
+	}
+	if podless {
+		return podLabels + ", instance", nil
+	}
+	return podLabels, nil
+}
+
+// once adds an unknown that is not there yet.
+func (p *promRead) once(u assess.Unknown) {
+	if !slices.ContainsFunc(p.e.Unknown, func(o assess.Unknown) bool {
+		return o.What.Code == u.What.Code && slices.Equal(o.What.Args, u.What.Args)
+	}) {
+		p.unknown(u)
+	}
+}
+
+// podOf returns the pod that a series is about.
+func podOf(labels map[string]string) podRef {
+	return podRef{cmp.Or(labels["exported_namespace"], labels["namespace"], labels["kubernetes_namespace"]),
+		cmp.Or(labels["exported_pod"], labels["pod"], labels["kubernetes_pod_name"])}
+}
+
+// byPod returns rates of a counter by pod.
+func (p *promRead) byPod(ctx context.Context, metric, matchers string) (map[podRef]float64, error) {
+	samples, err := p.rate(ctx, metric, matchers, podLabels)
+	return valuesOf(samples), err
+}
+
+func valuesOf(samples []signals.Sample) map[podRef]float64 {
+	out := map[podRef]float64{}
+	for _, s := range samples {
+		if pod := podOf(s.Labels); pod.name != "" && finite(s.Value) {
+			out[pod] = max(out[pod], s.Value) // of jobs that name it by different labels
+		}
+	}
+	return out
+}
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// readAnswers reads what saved answers of Prometheus tell.
+func (r *filesRead) readAnswers(ctx context.Context) error {
+	if r.answers.Empty() {
+		return nil
+	}
+	source, err := r.answers.Source("files with answers of Prometheus")
+	if err != nil {
+		return err
+	}
+	p := &promRead{meshRead: &r.meshRead, source: source, sampled: r.answers.Sampled()}
+	from := time.Time{}
+	for _, s := range p.sampled {
+		if from.IsZero() || s.First.Before(from) {
+			from = s.First
+		}
+		if s.Last.After(p.end) {
+			p.end = s.Last
+		}
+	}
+	p.window = p.end.Sub(from) + time.Millisecond
+	if p.e.WindowS == 0 {
+		p.e.WindowS = p.window.Seconds()
+	}
+	return p.read(ctx)
+}
