@@ -308,7 +308,7 @@ func (r *meshRead) listProxies(ctx context.Context) error {
 
 // proxyOf is the proxy of a pod, or the replica of istiod that it is, with its container.
 func proxyOf(pod corev1.Pod) (p assess.Proxy, container string, ok bool) {
-	p = assess.Proxy{Namespace: pod.Namespace, Pod: pod.Name, Node: pod.Spec.NodeName}
+	p = assess.Proxy{Namespace: pod.Namespace, Pod: pod.Name, Node: pod.Spec.NodeName, Revision: injectedBy(pod)}
 	names := Istio().Proxies(record.PlaceSidecar).Containers
 	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
 		switch istiod := pod.Labels["app"] == "istiod" && c.Name == "discovery"; {
@@ -335,6 +335,13 @@ func proxyOf(pod corev1.Pod) (p assess.Proxy, container string, ok bool) {
 		return p, container, true
 	}
 	return p, "", false
+}
+
+// injectedBy is the revision of the istiod that configures a proxy: the injector annotates pods with its own, since
+// their label may be a tag of several revisions.
+func injectedBy(pod corev1.Pod) string {
+	const revision = "istio.io/rev"
+	return cmp.Or(pod.Annotations[revision], pod.Labels[revision])
 }
 
 // tagOf is the tag of an image; its digest where it has none.

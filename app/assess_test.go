@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
@@ -312,5 +314,24 @@ func TestChangedSettings(t *testing.T) {
 	want := []assess.Setting{{Name: study.FactorDebounceAfter, Level: "1s", Default: "100ms"}, {Name: controlplane.FactorIstiodEnv, Level: "A=1"}}
 	if !slices.Equal(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
+	}
+}
+
+// A proxy belongs to the revision that injected it, whatever tag its pod's label names.
+func TestInjectedBy(t *testing.T) {
+	for name, c := range map[string]struct {
+		labels, annotations map[string]string
+		want                string
+	}{
+		"a tag":            {map[string]string{"istio.io/rev": "prod"}, map[string]string{"istio.io/rev": "1-31"}, "1-31"},
+		"no label":         {nil, map[string]string{"istio.io/rev": "default"}, "default"},
+		"no annotation":    {map[string]string{"istio.io/rev": "canary"}, nil, "canary"},
+		"neither of these": {},
+	} {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: c.labels, Annotations: c.annotations},
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "istio-proxy", Args: []string{"proxy", "sidecar"}}}}}
+		if p, _, ok := proxyOf(pod); !ok || p.Revision != c.want {
+			t.Errorf("%s: %q, %v", name, p.Revision, ok)
+		}
 	}
 }

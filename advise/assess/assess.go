@@ -47,7 +47,7 @@ type Mesh struct {
 	Settings []Setting      `json:"settings,omitempty"` // those that differ from Istio's defaults
 }
 
-// Group are the proxies of a kind and a version, or the istiods of a revision too.
+// Group are the proxies of a kind, a version and a revision.
 type Group struct {
 	Kind       Kind   `json:"kind"`
 	Version    string `json:"version,omitempty"`

@@ -95,7 +95,7 @@ type Proxy struct {
 	Workload  string
 	Node      string
 	Version   string // the tag of its image
-	Revision  string // of istiod
+	Revision  string // of istiod, or of the istiod that injected or configures it; "" if unknown
 	Requests  Resources
 	Limits    Resources
 	Restarts  int
