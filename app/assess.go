@@ -45,8 +45,6 @@ type Assessment struct {
 	PodNamespace, PodSelector string
 	Most                      int // proxies that are read; 0: all
 	Owners                    int // of configuration that are listed; 0: all
-	// Prometheus is asked who calls whom, for the configuration; nil for none.
-	Prometheus *signals.Remote
 	// Calls are sources of who calls whom, beside the proxies' counters.
 	Calls CallSources
 	// Scopes says how Sidecars are generated; nil: the defaults.
@@ -57,7 +55,8 @@ type Assessment struct {
 	// Apart is the time between two metrics pages of one istiod, in the order of the files, where the
 	// pages do not tell; 0: unknown.
 	Apart time.Duration
-	// Prometheus is asked for what is unknown otherwise, and compared with the rest; nil for none.
+	// Prometheus is asked for what is unknown otherwise, and compared with the rest; for the section
+	// configuration alone, who calls whom. nil: none.
 	// Matchers are what its series must have, as in PromQL.
 	Prometheus *signals.Remote
 	Matchers   string
@@ -651,7 +650,11 @@ func (r *meshRead) configuredBy(ctx context.Context, obs *generate.Observations)
 	if alone && r.Scopes == nil {
 		return nil
 	}
-	notes, err := r.Calls.read(ctx, r.Prometheus, r.inv, obs)
+	var server *signals.Remote
+	if alone { // a query over a month is not asked in passing
+		server = r.Prometheus
+	}
+	notes, err := r.Calls.read(ctx, server, r.inv, obs)
 	if err == nil && alone && obs.Empty() {
 		err = errs.WithHint(errs.Usage("nothing tells who calls whom"), "give the counters of proxies, access logs, a graph of Kiali or answers of Prometheus")
 	}
