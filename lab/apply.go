@@ -60,7 +60,7 @@ func ParseObjects(documents []byte) ([]*unstructured.Unstructured, error) {
 		err = object.EachListItem(func(item runtime.Object) error {
 			one := item.(*unstructured.Unstructured)
 			if one.GetKind() == "" {
-				return errors.New("an item of its list has no kind")
+				return errors.New("an item of the list has no kind")
 			}
 			objects = append(objects, one)
 			return nil

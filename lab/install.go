@@ -57,7 +57,7 @@ func (i Installation) apply(ctx context.Context, config *rest.Config, applier *A
 		return err
 	}
 	if len(deployments.Items) == 0 {
-		return fmt.Errorf("the manifests have no Deployment of the control plane (%s) in namespace %s", i.Selector, namespace)
+		return fmt.Errorf("the manifests lack the control plane's Deployment (%s) in namespace %s", i.Selector, namespace)
 	}
 	for _, d := range deployments.Items {
 		if err := WaitDeployment(ctx, client, namespace, d.Name); err != nil {

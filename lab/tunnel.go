@@ -79,7 +79,7 @@ func (t *tunnel) hangUp() error {
 		return err
 	case <-timer.C:
 	}
-	err := fmt.Errorf("the API server did not take the end of a port-forward within %v", closeTime)
+	err := fmt.Errorf("the API server did not close a port-forward within %v", closeTime)
 	if t.raw != nil {
 		go t.raw.Close() // it may block as well
 	}
@@ -94,7 +94,7 @@ func (t *tunnel) end() error {
 	case <-t.ready:
 		return t.hangUp()
 	case <-timer.C:
-		return fmt.Errorf("the API server did not answer a port-forward that was to end, for %v", closeTime)
+		return fmt.Errorf("the API server did not respond to the close of a port-forward for %v", closeTime)
 	}
 }
 
@@ -200,7 +200,7 @@ func overWebSocket(ctx context.Context, config *rest.Config, target *url.URL) (h
 		return nil, nil, "", err
 	}
 	if conn == nil {
-		return nil, nil, "", errors.New("the server switched to no WebSocket")
+		return nil, nil, "", errors.New("the server did not switch to WebSocket")
 	}
 	raw := portforward.NewTunnelingConnection("client", conn)
 	upgraded, err := httpspdy.NewClientConnectionWithPings(raw, portforward.PingPeriod)

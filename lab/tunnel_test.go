@@ -161,7 +161,7 @@ func TestCloseLeavesWhatIsBeingMade(t *testing.T) {
 		d := NewDialer(&rest.Config{})
 		d.tunnel["ns/a"] = &tunnel{ready: make(chan struct{})}
 		began := time.Now()
-		if err := d.Close(); err == nil || !strings.Contains(err.Error(), "did not answer") || time.Since(began) != closeTime {
+		if err := d.Close(); err == nil || !strings.Contains(err.Error(), "did not respond") || time.Since(began) != closeTime {
 			t.Errorf("%v after %v", err, time.Since(began))
 		}
 	})
@@ -178,7 +178,7 @@ func TestDeafServerIsCutOff(t *testing.T) {
 			d.tunnel[key] = made
 		}
 		began := time.Now()
-		if err := d.Close(); err == nil || !strings.Contains(err.Error(), "did not take the end") {
+		if err := d.Close(); err == nil || !strings.Contains(err.Error(), "did not close") {
 			t.Error(err)
 		}
 		if took := time.Since(began); took != closeTime {

@@ -124,7 +124,7 @@ type Choices map[string]Settings
 // OtherThan returns the error for a flag that names something other than the running lab has;
 // has is "" if it has nothing of the kind.
 func OtherThan(what, has, flag string) error {
-	const anew = "`meshtrial lab down`, and the run starts a lab that has it"
+	const anew = "run `meshtrial lab down`: the run then starts a lab that has it"
 	if has == "" {
 		return errs.WithHint(errs.Usage("the running lab has no %s, and %s cannot add it", what, flag), anew)
 	}

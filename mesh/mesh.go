@@ -293,10 +293,10 @@ func OnTheWay(e Evidence) []record.Check {
 		switch {
 		case p.Place == record.PlaceSidecar:
 			word := map[bool]string{true: "has a sidecar", false: "has no sidecar"}
-			checks = append(checks, record.Check{Name: p.Side + "-sidecar", OK: is == want, Detail: "the pod " + word[is] + "; the cell says it " + word[want]})
+			checks = append(checks, record.Check{Name: p.Side + "-sidecar", OK: is == want, Detail: "the pod " + word[is] + "; by the cell it " + word[want]})
 		case want:
 			word := map[bool]string{true: "its statistics were read", false: "its statistics could not be read"}
-			checks = append(checks, record.Check{Name: strings.ReplaceAll(p.Part, "_", "-") + "-present", OK: is, Detail: p.Noun + " is on the way of the requests; " + word[is]})
+			checks = append(checks, record.Check{Name: strings.ReplaceAll(p.Part, "_", "-") + "-present", OK: is, Detail: p.Noun + " is on the request path; " + word[is]})
 		}
 	}
 	return checks

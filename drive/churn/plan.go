@@ -46,7 +46,7 @@ func NewPlan(s Spec) (*Plan, error) {
 			}
 		}
 		if len(b.plan.Changes) > MaxChanges {
-			return nil, errs.Usage("churn: more than %d changes; ask for a shorter or slower schedule", MaxChanges)
+			return nil, errs.Usage("churn: more than %d changes; use a shorter or slower schedule", MaxChanges)
 		}
 	}
 	return b.plan, nil
@@ -81,7 +81,7 @@ func (s Spec) times() ([]TraceChange, error) {
 			break
 		}
 		if len(out) == MaxChanges {
-			return nil, errs.Usage("churn: more than %d changes; ask for a shorter or slower schedule", MaxChanges)
+			return nil, errs.Usage("churn: more than %d changes; use a shorter or slower schedule", MaxChanges)
 		}
 		out = append(out, TraceChange{OffsetNS: r.Offset, Kind: s.Kind})
 	}

@@ -190,7 +190,7 @@ func (s *podSight) follow(ctx context.Context, e *record.Event, waiter *waiter, 
 			finished = nil
 			s.commit(e)
 		case <-limit.C:
-			fail(e, fmt.Sprintf("its EndpointSlice did not follow within %s", settle), errors.New(""))
+			fail(e, fmt.Sprintf("its EndpointSlice was not updated within %s", settle), errors.New(""))
 			return
 		case <-ctx.Done():
 			return
@@ -243,7 +243,7 @@ func (d *Driver) victims(ctx context.Context, p *podChange) ([]*corev1.Pod, erro
 	wantReady := p.op != podReady
 	pods = slices.DeleteFunc(pods, func(pod *corev1.Pod) bool { return podstate.Ready(pod) != wantReady })
 	if len(pods) == 0 {
-		return nil, fmt.Errorf("no pod of %s/%s is there for it", p.service.Namespace, p.service.Name)
+		return nil, fmt.Errorf("%s/%s has no pod for it", p.service.Namespace, p.service.Name)
 	}
 	switch p.op {
 	case podRestart:
@@ -292,7 +292,7 @@ func (d *Driver) act(ctx context.Context, p *podChange, victims []*corev1.Pod) e
 		return d.patchDeployment(ctx, service, map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{
 			"annotations": map[string]any{"kubectl.kubernetes.io/restartedAt": time.Now().Format(time.RFC3339Nano)}}}}})
 	}
-	return fmt.Errorf("no such change of pods: %s", p.op)
+	return fmt.Errorf("unknown change of pods: %s", p.op)
 }
 
 func (d *Driver) scale(ctx context.Context, s population.Service, replicas int) error {

@@ -131,13 +131,13 @@ var trialName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,18}[a-z0-9])?$`)
 // Validate checks the spec.
 func (s Spec) Validate() error {
 	if !trialName.MatchString(s.Trial) {
-		return errs.Usage("churn: trial %q: want at most 20 lower-case letters, digits and dashes", s.Trial)
+		return errs.Usage("churn: trial %q: must be at most 20 lower-case letters, digits and dashes", s.Trial)
 	}
 	if err := s.Population.Validate(); err != nil {
 		return err
 	}
 	if s.Population.Namespaces == 0 && len(s.Namespaces) == 0 {
-		return errs.Usage("churn: there is no namespace to change anything in")
+		return errs.Usage("churn: no namespace to change objects in")
 	}
 	switch s.Endpoints {
 	case "", EndpointsControllers, EndpointsDirect:
@@ -146,7 +146,7 @@ func (s Spec) Validate() error {
 	}
 	if s.DiscoverySelector != "" {
 		if key, value, _ := s.selector(); key == "" || value == "" {
-			return errs.Usage("churn: discovery selector %q: want key=value or key!=value", s.DiscoverySelector)
+			return errs.Usage("churn: discovery selector %q: must be key=value or key!=value", s.DiscoverySelector)
 		}
 	}
 	if s.Objects < 0 || s.BurstSize < 0 || s.Count < 0 || s.DurationS < 0 {
@@ -159,10 +159,10 @@ func (s Spec) Validate() error {
 		return s.Trace.Validate()
 	}
 	if !slices.Contains(Kinds(), s.Kind) {
-		return errs.Usage("churn: kind %q: want one of %s", s.Kind, strings.Join(Kinds(), ", "))
+		return errs.Usage("churn: kind %q: must be one of %s", s.Kind, strings.Join(Kinds(), ", "))
 	}
 	if !slices.Contains([]string{ArrivalUniform, ArrivalPoisson, ArrivalBurst}, s.Arrival) {
-		return errs.Usage("churn: arrival %q: want uniform, poisson or burst", s.Arrival)
+		return errs.Usage("churn: arrival %q: must be uniform, poisson or burst", s.Arrival)
 	}
 	if err := s.Shape.Validate(); err != nil {
 		return errs.Usage("churn: %v", err)
@@ -170,15 +170,15 @@ func (s Spec) Validate() error {
 	if s.On != nil {
 		onReal := []string{KindEndpointsScale, KindEndpointsReplace, KindRollingRestart}
 		if !slices.Contains(onReal, s.Kind) || s.Endpoints == EndpointsDirect || s.On.Endpoints < 1 {
-			return errs.Usage("churn: the endpoints of %s/%s cannot have changes of kind %s (%s, by way of the controllers, with at least one endpoint)",
+			return errs.Usage("churn: the endpoints of %s/%s do not support changes of kind %s (%s, through the controllers, with at least one endpoint)",
 				s.On.Namespace, s.On.Name, s.Kind, strings.Join(onReal, ", "))
 		}
 	}
 	if (s.Kind == KindGatewayRoute || s.Kind == KindHTTPRoute) && (s.Gateway == nil || s.Gateway.Service.Namespace != s.Gateway.Backend.Namespace) {
-		return errs.Usage("churn: %s needs a gateway, and what is behind it in the same namespace", s.Kind)
+		return errs.Usage("churn: %s needs a gateway, with its backend in the same namespace", s.Kind)
 	}
 	if s.Kind == KindHTTPRoute && s.Population.Gateways > 0 && s.Gateway.Service.Namespace != population.GatewayNamespace {
-		return errs.Usage("churn: %s: the gateway has to be in namespace %s, where the simulated ones are, which would not be told of its routes otherwise", s.Kind, population.GatewayNamespace)
+		return errs.Usage("churn: %s: the gateway must be in namespace %s with the simulated ones, or they would not receive its routes", s.Kind, population.GatewayNamespace)
 	}
 	if s.Count == 0 && s.DurationS == 0 {
 		return errs.Usage("churn: neither a count nor a duration ends the changes")
@@ -273,11 +273,11 @@ func (t *Trace) Validate() error {
 	last := int64(0)
 	for i, c := range t.Changes {
 		if c.OffsetNS < last {
-			return fmt.Errorf("churn: change %d of the trace is before the one it follows", i)
+			return fmt.Errorf("churn: change %d of the trace is earlier than the one before it", i)
 		}
 		last = c.OffsetNS
 		if c.Kind == KindMixed || !slices.Contains(Kinds(), c.Kind) {
-			return fmt.Errorf("churn: change %d of the trace: no kind of change is called %.40q", i, c.Kind)
+			return fmt.Errorf("churn: change %d of the trace: unknown kind of change %.40q", i, c.Kind)
 		}
 	}
 	return nil

@@ -103,7 +103,7 @@ func (d *Driver) watchAll(ctx context.Context) (*watcher, error) {
 	defer end()
 	if !cache.WaitForCacheSync(limit.Done(), synced...) {
 		w.stop()
-		return nil, fmt.Errorf("watch what changes: nothing came within %s", requestTimeout)
+		return nil, fmt.Errorf("watch changed objects: no event within %s", requestTimeout)
 	}
 	return w, nil
 }

@@ -13,7 +13,7 @@ type Certificates struct {
 	Do      string
 }
 
-var certificatesKind = Kind{Name: "certificates", Doc: "Has workload certificates replaced, or lets them run out.", New: func() Action { return &Certificates{} }}
+var certificatesKind = Kind{Name: "certificates", Doc: "Replaces workload certificates, or lets them expire.", New: func() Action { return &Certificates{} }}
 
 func (*Certificates) Kind() string { return certificatesKind.Name }
 

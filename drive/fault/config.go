@@ -37,9 +37,9 @@ func (*Config) Kind() string { return configKind.Name }
 
 func (a *Config) Fields() []Field {
 	return []Field{
-		{Name: "apply", Doc: "Manifests (YAML, separated by ---). Objects without a namespace go to the trial's own. When the step ends they are as they were.", Value: Manifests{&a.Apply}},
-		{Name: "delete", Doc: "Objects that go.", Value: Objects{&a.Delete}},
-		{Name: "rejected", Doc: "Whether proxies are expected to reject it: the proof is then that they did.", Value: Flag{&a.Rejected}},
+		{Name: "apply", Doc: "Manifests (YAML, separated by ---). Objects without a namespace go to the trial's own. They are reverted when the step ends.", Value: Manifests{&a.Apply}},
+		{Name: "delete", Doc: "Objects to delete.", Value: Objects{&a.Delete}},
+		{Name: "rejected", Doc: "Whether proxies are expected to reject it, which then proves the step.", Value: Flag{&a.Rejected}},
 	}
 }
 
@@ -47,7 +47,7 @@ func (a *Config) Check(step, _ string) []Problem {
 	if len(a.Apply)+len(a.Delete) > 0 {
 		return nil
 	}
-	return []Problem{{Hint: "give apply or delete", Text: fmt.Sprintf("step %q changes no object", step)}}
+	return []Problem{{Hint: "set apply or delete", Text: fmt.Sprintf("step %q changes no object", step)}}
 }
 
 func (*Config) Services() []Reference { return nil }

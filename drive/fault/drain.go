@@ -11,13 +11,13 @@ type Drain struct {
 	Pick    int    // how many of its pods choose nodes, the first by name
 }
 
-var drainKind = Kind{Name: "drain", Doc: "Has the pods of services leave nodes, which take no others meanwhile, much as kubectl drain does. The clients stay, and so do ztunnel and a waypoint.", New: func() Action { return &Drain{} }}
+var drainKind = Kind{Name: "drain", Doc: "Cordons nodes and evicts the services' pods, much as kubectl drain does. Clients, ztunnel and waypoints stay.", New: func() Action { return &Drain{} }}
 
 func (*Drain) Kind() string { return drainKind.Name }
 
 func (a *Drain) Fields() []Field {
 	return []Field{serviceField(&a.Service),
-		{Name: "pick", Doc: "By how many of its pods nodes are chosen, the first by name; 1 if left out.", Value: Count{To: &a.Pick, Most: MaxReplicas}},
+		{Name: "pick", Doc: "How many of its pods, the first by name, choose the nodes; 1 if left out.", Value: Count{To: &a.Pick, Most: MaxReplicas}},
 	}
 }
 

@@ -24,9 +24,9 @@ func (*Load) Kind() string { return loadKind.Name }
 func (a *Load) Fields() []Field {
 	return []Field{
 		{Name: "rate", Required: true, Doc: "Requests per second in all.", Value: Number{&a.Rate, rate.Highest}},
-		{Name: "announced", Doc: "How long before the step the service is given more replicas; unannounced if left out.", Value: Time{&a.Announced, time.Hour}},
+		{Name: "announced", Doc: "How long before the step the service gets more replicas; unannounced if left out.", Value: Time{&a.Announced, time.Hour}},
 		{Name: "service", Doc: "The service that is prepared (announced).", Value: Service{To: &a.Service}},
-		{Name: "replicas", Doc: "Its replicas then (announced).", Value: Count{&a.Replicas, MaxReplicas}},
+		{Name: "replicas", Doc: "Its replicas from then on (announced).", Value: Count{&a.Replicas, MaxReplicas}},
 	}
 }
 
@@ -34,7 +34,7 @@ func (a *Load) Check(_, service string) []Problem {
 	if a.Announced == 0 || a.Service != "" && a.Replicas > 0 {
 		return nil
 	}
-	return []Problem{{Field: "announced", Hint: "as service: " + service + ", replicas: 10", Text: "an announced load says which service gets how many replicas"}}
+	return []Problem{{Field: "announced", Hint: "as service: " + service + ", replicas: 10", Text: "an announced load needs a service and its replicas"}}
 }
 
 func (a *Load) Services() []Reference {

@@ -27,8 +27,8 @@ func (a *Network) Fields() []Field {
 		{Name: "to", Required: true, Doc: "Service that receives.", Value: Service{To: &a.To}}, pickField(&a.Pick),
 		{Name: "cut", Doc: "Drops every packet.", Value: Flag{&a.Cut}},
 		{Name: "lose", Doc: "Drops a share of the packets.", Value: Share{&a.Lose}},
-		{Name: "delay", Doc: "Holds every packet for so long.", Value: Time{&a.Delay, 10 * time.Second}},
-		{Name: "rate", Doc: "Lets so many bits per second pass, as 1mbit.", Value: Bits{&a.Rate}},
+		{Name: "delay", Doc: "Delays every packet by this time.", Value: Time{&a.Delay, 10 * time.Second}},
+		{Name: "rate", Doc: "Limits throughput, for example to 1mbit (per second).", Value: Bits{&a.Rate}},
 	}
 }
 
@@ -36,7 +36,7 @@ func (a *Network) Check(step, _ string) []Problem {
 	if len(a.Needs()) > 0 {
 		return nil
 	}
-	return []Problem{{Hint: "cut: true, lose: 10%, delay: 5ms or rate: 1mbit", Text: fmt.Sprintf("step %q does nothing to the network", step)}}
+	return []Problem{{Hint: "cut: true, lose: 10%, delay: 5ms or rate: 1mbit", Text: fmt.Sprintf("step %q has no effect on the network", step)}}
 }
 
 func (a *Network) Services() []Reference {

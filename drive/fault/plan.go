@@ -28,7 +28,7 @@ func (p Problem) Error() string { return p.Text }
 
 // OneAction is the problem of a step without exactly one action.
 func OneAction(step string) Problem {
-	return Problem{Hint: "exactly one of " + strings.Join(KindNames(), ", "), Text: fmt.Sprintf("step %q says nothing, or more than one thing, to do", step)}
+	return Problem{Hint: "exactly one of " + strings.Join(KindNames(), ", "), Text: fmt.Sprintf("step %q must do exactly one thing", step)}
 }
 
 // Check finds contradictions in a timeline: times that are negative or beyond
@@ -44,7 +44,7 @@ func (t *Timeline) Check() []Problem {
 		kind := s.Kind()
 		switch first, twice := names[s.Name]; {
 		case s.Name == "":
-			fail(i, "name", "give it one: windows are called by it", "a step has no name")
+			fail(i, "name", "name it: windows are named after steps", "a step has no name")
 		case twice:
 			fail(i, "name", "", "step %q has the name of step %d", s.Name, first+1)
 		}
@@ -62,26 +62,26 @@ func (t *Timeline) Check() []Problem {
 		case s.Times < 0 || s.Every < 0:
 			fail(i, "times", "", "step %q repeats a negative number of times", s.Name)
 		case s.Times > 1 && s.Every == 0:
-			fail(i, "every", "as every: 10s", "step %q repeats %d times but does not say how far apart", s.Name, s.Times)
+			fail(i, "every", "for example every: 10s", "step %q repeats %d times but sets no interval", s.Name, s.Times)
 		case s.Times <= 1 && s.Every > 0:
-			fail(i, "times", "as times: 4", "step %q repeats every %v but does not say how often", s.Name, s.Every)
+			fail(i, "times", "for example times: 4", "step %q repeats every %v but sets no number of times", s.Name, s.Every)
 		case s.When != "" && s.Times > 1:
-			fail(i, "when", "write one step for each", "step %q waits for a condition and cannot repeat", s.Name)
+			fail(i, "when", "write a step for each", "step %q waits for a condition and cannot repeat", s.Name)
 		case s.Times > MaxOccurrences:
 			fail(i, "times", fmt.Sprintf("at most %d", MaxOccurrences), "step %q repeats too often", s.Name)
 		case s.Times > 1 && s.At+time.Duration(s.Times-1)*s.Every > t.Duration:
-			fail(i, "times", "make the timeline longer", "turn %d of step %q begins after the timeline's end at %v", s.Times, s.Name, t.Duration)
+			fail(i, "times", "make the timeline longer", "repetition %d of step %q begins after the timeline's end at %v", s.Times, s.Name, t.Duration)
 		case s.For > 0 && !s.Action.Reversible():
-			fail(i, "for", "leave for out, and give the way back a step of its own", "what step %q does (%s) is not undone by itself", s.Name, kind)
+			fail(i, "for", "leave for out, and add a step that reverts it", "step %q (%s) is not reverted automatically", s.Name, kind)
 		case s.For > 0 && s.Times > 1 && s.For > s.Every:
-			fail(i, "for", "", "step %q lasts %v and comes again every %v: it overlaps itself", s.Name, s.For, s.Every)
+			fail(i, "for", "", "step %q lasts %v and repeats every %v: it overlaps itself", s.Name, s.For, s.Every)
 		}
 	}
 	if len(out) > 0 {
 		return out
 	}
 	if all := t.Plan(); len(all) > MaxOccurrences {
-		fail(0, "", "", "the timeline has %d occurrences, at most %d are possible", len(all), MaxOccurrences)
+		fail(0, "", "", "the timeline has %d occurrences of steps, at most %d are possible", len(all), MaxOccurrences)
 	} else {
 		out = append(overlaps(all), overtaken(all)...)
 	}
@@ -97,8 +97,8 @@ func overlaps(all []Occurrence) []Problem {
 	for i, a := range all {
 		for _, b := range all[i+1:] {
 			if a.When == "" && b.When == "" && a.End > b.Begin && a.Holds() == b.Holds() {
-				out = append(out, Problem{Step: b.Step, Field: "at", Hint: "let one end before the other begins",
-					Text: fmt.Sprintf("%q begins at %v, while %q still acts on the same %s until %v", b.Name, b.Begin, a.Name, a.Holds(), a.End)})
+				out = append(out, Problem{Step: b.Step, Field: "at", Hint: "end one before the other begins",
+					Text: fmt.Sprintf("%q begins at %v, while %q affects the same %s until %v", b.Name, b.Begin, a.Name, a.Holds(), a.End)})
 			}
 		}
 	}

@@ -34,9 +34,9 @@ func (*Process) Kind() string { return processKind.Name }
 
 func (a *Process) Fields() []Field {
 	return []Field{
-		{Name: "of", Required: true, Doc: "What kind of process.", Value: Text{To: &a.Of, OneOf: []string{OfControlPlane, OfProxy, OfAgent, OfWorker, OfZtunnel, OfWaypoint}}},
-		{Name: "service", Doc: "Whose; not for istiod and waypoint. Of ztunnel: those on the nodes of its pods, in place of all that carry the trial's requests.", Value: Service{To: &a.Service}}, pickField(&a.Pick),
-		{Name: "do", Required: true, Doc: "kill (SIGKILL; istiod, and a waypoint in a step that ends, are kept away until then), pause (SIGSTOP until it ends), or oom (the memory limit of the container falls until the kernel kills it; of ztunnel and workers).", Value: Text{To: &a.Do, OneOf: []string{DoKill, DoPause, DoOOM}}},
+		{Name: "of", Required: true, Doc: "Kind of process.", Value: Text{To: &a.Of, OneOf: []string{OfControlPlane, OfProxy, OfAgent, OfWorker, OfZtunnel, OfWaypoint}}},
+		{Name: "service", Doc: "Whose process; not for istiod and waypoint. For ztunnel: those on the nodes of its pods, instead of all that carry the trial's requests.", Value: Service{To: &a.Service}}, pickField(&a.Pick),
+		{Name: "do", Required: true, Doc: "kill (SIGKILL; istiod, and a waypoint in a step that ends, stay away until the step ends), pause (SIGSTOP until the step ends), or oom (the container's memory limit is lowered until the kernel kills the process; for ztunnel and workers).", Value: Text{To: &a.Do, OneOf: []string{DoKill, DoPause, DoOOM}}},
 	}
 }
 
@@ -44,13 +44,13 @@ func (a *Process) Check(_, service string) []Problem {
 	switch {
 	case a.Do == DoOOM && a.Of != OfZtunnel && a.Of != OfWorker:
 		return []Problem{{Field: "do", Hint: "as do: " + DoKill + ", which has the same effect on requests",
-			Text: fmt.Sprintf("%s is for what is alone in its container and comes back: %s and %s", DoOOM, OfZtunnel, OfWorker)}}
+			Text: fmt.Sprintf("%s is only for a process that is alone in its container and restarts: %s and %s", DoOOM, OfZtunnel, OfWorker)}}
 	case a.Of == OfWaypoint && a.Service != "":
-		return []Problem{{Field: "service", Hint: "leave it out", Text: "one waypoint stands before all services"}}
+		return []Problem{{Field: "service", Hint: "leave it out", Text: "one waypoint serves all services"}}
 	case a.Service != "", a.Of == OfControlPlane, a.Of == OfZtunnel, a.Of == OfWaypoint:
 		return nil
 	}
-	return []Problem{{Field: "of", Hint: "as service: " + service, Text: fmt.Sprintf("say whose %s", a.Of)}}
+	return []Problem{{Field: "of", Hint: "as service: " + service, Text: fmt.Sprintf("%s needs a service", a.Of)}}
 }
 
 func (a *Process) Services() []Reference {

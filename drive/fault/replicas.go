@@ -11,8 +11,8 @@ type Replicas struct {
 
 func (r *Replicas) Fields() []Field {
 	return []Field{serviceField(&r.Service),
-		{Name: "replicas", Doc: "How many; 1 if left out.", Value: Count{To: &r.Count, Most: MaxReplicas}},
-		{Name: "abrupt", Doc: "Whether pods end at once, without the time to drain (remove).", Value: Flag{&r.Abrupt}},
+		{Name: "replicas", Doc: "Number of replicas; 1 if left out.", Value: Count{To: &r.Count, Most: MaxReplicas}},
+		{Name: "abrupt", Doc: "Whether pods are killed at once, without time to drain (remove).", Value: Flag{&r.Abrupt}},
 	}
 }
 
@@ -29,7 +29,7 @@ func (r *Replicas) Holds() string         { return "replicas of " + r.Service }
 // Remove scales a service down.
 type Remove struct{ Replicas }
 
-var removeKind = Kind{Name: "remove", Doc: "Takes replicas from a service.", New: func() Action { return &Remove{} }}
+var removeKind = Kind{Name: "remove", Doc: "Removes replicas of a service.", New: func() Action { return &Remove{} }}
 
 func (*Remove) Kind() string { return removeKind.Name }
 
@@ -43,7 +43,7 @@ func (a *Remove) Perform(p Performer) error { return p.Remove(a) }
 // Add scales a service up.
 type Add struct{ Replicas }
 
-var addKind = Kind{Name: "add", Doc: "Gives a service more replicas.", New: func() Action { return &Add{} }}
+var addKind = Kind{Name: "add", Doc: "Adds replicas to a service.", New: func() Action { return &Add{} }}
 
 func (*Add) Kind() string { return addKind.Name }
 

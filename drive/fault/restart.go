@@ -16,14 +16,14 @@ type Restart struct {
 	Proxy string
 }
 
-var restartKind = Kind{Name: "restart", Doc: "Replaces every pod of a service, or of an ambient mesh's proxies, a few at a time, as kubectl rollout restart does.", New: func() Action { return &Restart{} }}
+var restartKind = Kind{Name: "restart", Doc: "Replaces every pod of a service, or the shared proxies of an ambient mesh, a few at a time, as kubectl rollout restart does.", New: func() Action { return &Restart{} }}
 
 func (*Restart) Kind() string { return restartKind.Name }
 
 func (a *Restart) Fields() []Field {
 	return []Field{
 		{Name: "service", Doc: "A service of the graph.", Value: Service{To: &a.Service}},
-		{Name: "of", Doc: "In place of a service: ztunnel, on all nodes of the cluster, or the waypoint.", Value: Text{To: &a.Of, OneOf: []string{OfZtunnel, OfWaypoint}}},
+		{Name: "of", Doc: "Instead of a service: ztunnel, on all nodes of the cluster, or the waypoint.", Value: Text{To: &a.Of, OneOf: []string{OfZtunnel, OfWaypoint}}},
 		{Name: "proxy", Doc: "Version of Envoy in the new pods' sidecars; as before if left out.", Value: Version{&a.Proxy}},
 	}
 }
@@ -31,9 +31,9 @@ func (a *Restart) Fields() []Field {
 func (a *Restart) Check(step, service string) []Problem {
 	switch {
 	case (a.Service == "") == (a.Of == ""):
-		return []Problem{{Field: "of", Hint: "as service: " + service + ", or of: " + OfZtunnel, Text: fmt.Sprintf("step %q restarts either a service or proxies that services share", step)}}
+		return []Problem{{Field: "of", Hint: "as service: " + service + ", or of: " + OfZtunnel, Text: fmt.Sprintf("step %q must restart either a service or shared proxies", step)}}
 	case a.Of != "" && a.Proxy != "":
-		return []Problem{{Field: "proxy", Hint: "leave it out", Text: fmt.Sprintf("step %q restarts no sidecar that could have another version", step)}}
+		return []Problem{{Field: "proxy", Hint: "leave it out", Text: fmt.Sprintf("step %q restarts no sidecar whose version could change", step)}}
 	}
 	return nil
 }

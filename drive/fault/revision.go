@@ -22,17 +22,17 @@ type Revision struct {
 	Name string
 }
 
-var revisionKind = Kind{Name: "revision", Doc: "Has a control plane of another revision serve beside the one that is there.", New: func() Action { return &Revision{} }}
+var revisionKind = Kind{Name: "revision", Doc: "Runs a control plane of another revision beside the existing one.", New: func() Action { return &Revision{} }}
 
 func (*Revision) Kind() string { return revisionKind.Name }
 
 func (a *Revision) Fields() []Field {
-	return []Field{{Name: "name", Required: true, Doc: "The revision. A lab on this machine installs it, and takes it away with the trial; a cluster must have it.", Value: Text{To: &a.Name}}}
+	return []Field{{Name: "name", Required: true, Doc: "The revision. A local lab installs it for the trial; a cluster must have it.", Value: Text{To: &a.Name}}}
 }
 
 func (a *Revision) Check(step, _ string) []Problem {
 	if a.Name == Installed {
-		return []Problem{{Field: "name", Hint: "as name: canary", Text: fmt.Sprintf("step %q: %s is the revision that is there", step, Installed)}}
+		return []Problem{{Field: "name", Hint: "for example name: canary", Text: fmt.Sprintf("step %q: revision %s already exists", step, Installed)}}
 	}
 	return checkRevision(step, "name", a.Name)
 }
@@ -57,12 +57,12 @@ type Move struct {
 // MoveKind is the name of [Move] in records.
 const MoveKind = "move"
 
-var moveKind = Kind{Name: MoveKind, Doc: "Moves the trial's namespace to a revision by its label istio.io/rev, and replaces the pods of all services with sidecars, a few at a time. The clients stay.", New: func() Action { return &Move{} }}
+var moveKind = Kind{Name: MoveKind, Doc: "Moves the trial's namespace to a revision by its label istio.io/rev, and restarts all services with sidecars, a few pods at a time. Clients stay.", New: func() Action { return &Move{} }}
 
 func (*Move) Kind() string { return moveKind.Name }
 
 func (a *Move) Fields() []Field {
-	return []Field{{Name: "to", Required: true, Doc: "The revision; installed is the one that the pods began with.", Value: Text{To: &a.To}}}
+	return []Field{{Name: "to", Required: true, Doc: "The revision; installed is the one that the pods started with.", Value: Text{To: &a.To}}}
 }
 
 func (a *Move) Check(step, _ string) []Problem { return checkRevision(step, "to", a.To) }
@@ -76,12 +76,12 @@ func (*Move) Expect(*Standing) bool       { return false }
 func (a *Move) Perform(p Performer) error { return p.Move(a) }
 
 func checkRevision(step, field, name string) []Problem {
-	hint := fmt.Sprintf("at most %d small letters, digits and dashes, as canary or 1-31-1", longestRevision)
+	hint := fmt.Sprintf("use at most %d lower-case letters, digits and dashes, such as canary or 1-31-1", longestRevision)
 	switch {
 	case !revisionName.MatchString(name):
 		return []Problem{{Field: field, Hint: hint, Text: fmt.Sprintf("step %q: %q is not the name of a revision", step, name)}}
 	case len(name) > longestRevision:
-		return []Problem{{Field: field, Hint: hint, Text: fmt.Sprintf("step %q: no Service can be called istiod-%s: the name of the revision is %d long", step, name, len(name))}}
+		return []Problem{{Field: field, Hint: hint, Text: fmt.Sprintf("step %q: istiod-%s is too long a name for a Service: the revision's name has %d characters", step, name, len(name))}}
 	}
 	return nil
 }

@@ -14,13 +14,13 @@ type Worker struct {
 	Set     Behaviour
 }
 
-var workerKind = Kind{Name: "worker", Doc: "Changes how replicas of a service behave, all in one change.", Long: true, New: func() Action { return &Worker{} }}
+var workerKind = Kind{Name: "worker", Doc: "Changes how replicas of a service behave, all at once.", Long: true, New: func() Action { return &Worker{} }}
 
 func (*Worker) Kind() string { return workerKind.Name }
 
 func (a *Worker) Fields() []Field {
 	return []Field{serviceField(&a.Service), pickField(&a.Pick),
-		{Name: "set", Required: true, Doc: "What changes; the rest stays as it is.", Value: Behaviours{&a.Set}},
+		{Name: "set", Required: true, Doc: "What changes; everything else stays as it is.", Value: Behaviours{&a.Set}},
 	}
 }
 

@@ -60,7 +60,7 @@ func (g Graph) Check() Problems {
 	c := &checker{graph: g, index: make(map[string]int, len(g.Services))}
 	switch n := len(g.Services); {
 	case n == 0:
-		c.fail("services", "give it at least one", "a graph without services")
+		c.fail("services", "add at least one", "the graph has no services")
 	case n > MaxServices:
 		c.fail("services", "", "%d services are too many, at most %d are possible", n, MaxServices)
 		return c.problems
@@ -68,9 +68,9 @@ func (g Graph) Check() Problems {
 	for i, s := range g.Services {
 		switch first, twice := c.index[s.Name]; {
 		case !name.MatchString(s.Name):
-			c.fail(fmt.Sprintf("services[%d].name", i), "use lower-case letters, digits and dashes, a letter first, at most 63 of them", "invalid service name %q", clip(s.Name))
+			c.fail(fmt.Sprintf("services[%d].name", i), "use at most 63 lower-case letters, digits and dashes, starting with a letter", "invalid service name %q", clip(s.Name))
 		case twice:
-			c.fail(fmt.Sprintf("services[%d].name", i), fmt.Sprintf("services[%d] has it", first), "%q is the name of another service", s.Name)
+			c.fail(fmt.Sprintf("services[%d].name", i), fmt.Sprintf("services[%d] has the same name", first), "%q is the name of another service", s.Name)
 		default:
 			c.index[s.Name] = i
 		}
@@ -134,7 +134,7 @@ func (c *checker) service(s Service) {
 	within(c, at+".queue", s.Queue, 0, MaxQueue)
 	c.time(at+".cpu", s.CPU, MaxTime)
 	if s.Queue > 0 && s.Concurrency == 0 {
-		c.fail(at+".queue", "set concurrency as well", "nobody waits where concurrency has no bound")
+		c.fail(at+".queue", "set concurrency as well", "without a limit on concurrency, no request waits in a queue")
 	}
 	if !protocol.Of(s.Protocol).Calls {
 		c.fail(at+".protocol", protocol.List(protocol.Names(protocol.Calls)), "unknown protocol %q", clip(s.Protocol))
@@ -153,12 +153,12 @@ func (c *checker) service(s Service) {
 		case !slices.Contains([]string{FailReset, FailHang, FailSlowBody, FailCrash}, f.How):
 			c.fail(path+".how", "status, reset, hang, slow-body or crash", "unknown failure %q", clip(f.How))
 		case f.Status != 0:
-			c.fail(path+".status", "", "only failures by status have one")
+			c.fail(path+".status", "", "only failures with how: status have a status")
 		}
 		total += f.Share
 	}
 	if total > 1+1e-9 {
-		c.fail(at+".failures", "", "the shares add up to %v, which is more than all", total)
+		c.fail(at+".failures", "", "the shares add up to %v, which is more than 100%%", total)
 	}
 	if len(s.Calls) > MaxCalls {
 		c.fail(at+".calls", "", "%d calls are too many, at most %d are possible", len(s.Calls), MaxCalls)
@@ -178,7 +178,7 @@ func (c *checker) call(at string, s Service, call Call) {
 	within(c, at+".times", call.Times, 1, MaxTimes)
 	within(c, at+".request", call.RequestBytes, 0, MaxCallBytes)
 	if call.Probability >= 0 && !(call.Probability > 0 && call.Probability <= 1) {
-		c.fail(at+".probability", "leave the call out if it is never made", "%v is out of range, it must be above 0 and up to 1", call.Probability)
+		c.fail(at+".probability", "leave the call out if it is never made", "%v is out of range, it must be above 0 and at most 1", call.Probability)
 	} else {
 		within(c, at+".probability", call.Probability, 0, 1)
 	}
@@ -215,7 +215,7 @@ func (c *checker) serviceTime(at string, t ServiceTime) {
 			c.fail(at+".mean", "", "%s needs a mean above 0", t.Distribution)
 		}
 		if t.Distribution == Lognormal && !(t.Sigma > 0 && t.Sigma <= MaxSigma) {
-			c.fail(at+".sigma", "", "%v is out of range, it must be above 0 and up to %d", t.Sigma, MaxSigma)
+			c.fail(at+".sigma", "", "%v is out of range, it must be above 0 and at most %d", t.Sigma, MaxSigma)
 		}
 	case Recorded:
 		if len(t.Values) == 0 {
@@ -265,7 +265,7 @@ func (c *checker) cycles() {
 				if n := len(names); n > 12 {
 					names = append(append(names[:6:6], "..."), names[n-5:]...)
 				}
-				c.fail(fmt.Sprintf("services.%s.calls[%d].to", s.Name, call), "a request would never end; take one of these calls out", "calls go round in a circle: %s", strings.Join(names, " -> "))
+				c.fail(fmt.Sprintf("services.%s.calls[%d].to", s.Name, call), "remove one of these calls: a request would never end", "calls form a cycle: %s", strings.Join(names, " -> "))
 			}
 		}
 	}
@@ -282,7 +282,7 @@ func (c *checker) visits() {
 			below[order[i]] += float64(call.Times) * below[c.index[call.To]]
 		}
 		if n := below[order[i]]; n > MaxVisits || math.IsNaN(n) {
-			c.fail("services."+s.Name+".calls", "fewer calls, or fewer times", "one request to it would cause more than %d in all", MaxVisits)
+			c.fail("services."+s.Name+".calls", "use fewer calls or lower times", "one request to it would cause more than %d requests in total", MaxVisits)
 			return
 		}
 	}

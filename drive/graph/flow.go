@@ -81,7 +81,7 @@ func (g Graph) Flow(load Load) (Flow, error) {
 	case !ok:
 		return Flow{}, errs.Usage("load: there is no service %q in the graph", load.Entry)
 	case !(load.RPS >= 0) || math.IsInf(load.RPS, 1):
-		return Flow{}, errs.Usage("load: %v requests per second cannot be", load.RPS)
+		return Flow{}, errs.Usage("load: %v requests per second are impossible", load.RPS)
 	case !(load.FailureShare >= 0 && load.FailureShare <= 1):
 		return Flow{}, errs.Usage("load: a share of %v is out of range, 0 to 1 is possible", load.FailureShare)
 	case load.Retries < 0 || load.Retries > MaxRetries:
@@ -89,7 +89,7 @@ func (g Graph) Flow(load Load) (Flow, error) {
 	}
 	order := g.order()
 	if len(order) != len(g.Services) {
-		return Flow{}, fmt.Errorf("a flow through a graph whose calls go round in a circle")
+		return Flow{}, fmt.Errorf("the graph's calls form a cycle")
 	}
 	for i, s := range g.Services {
 		f.Services[i].Service = s.Name

@@ -71,7 +71,7 @@ func (spec Spec) check() (sizes []int, err error) {
 	case spec.Services < 1 || spec.Services > MaxServices:
 		return nil, errs.Usage("generate: %d services are out of range, 1 to %d is possible", spec.Services, MaxServices)
 	case spec.Depth < 1 || spec.Depth > spec.Services:
-		return nil, errs.WithHint(errs.Usage("generate: a depth of %d is out of range, 1 to %d is possible", spec.Depth, spec.Services), "depth counts services on the longest way, the entry included")
+		return nil, errs.WithHint(errs.Usage("generate: a depth of %d is out of range, 1 to %d is possible", spec.Depth, spec.Services), "depth counts the services on the longest path, including the entry")
 	case spec.FanOut < 1 || spec.FanOut > MaxCalls:
 		return nil, errs.Usage("generate: a fan-out of %d is out of range, 1 to %d is possible", spec.FanOut, MaxCalls)
 	}

@@ -86,7 +86,7 @@ func ReadIsotope(data []byte) (Isotope, error) {
 		return Isotope{}, errs.Usage("a graph of more than %d bytes", MaxFile)
 	}
 	if err := yaml.Unmarshal(data, &file); err != nil {
-		return Isotope{}, errs.Usage("no graph of isotope: %w", err)
+		return Isotope{}, errs.Usage("not an isotope graph: %w", err)
 	}
 	var out Isotope
 	for i, raw := range file.Services {
@@ -166,11 +166,11 @@ func (in *isotopeService) read() (s Service, err error) {
 func (s *Service) command(c isotopeCommand, request scalar) error {
 	switch {
 	case (c.Sleep == "") == (c.Call == nil):
-		return fmt.Errorf("a command is either sleep or call")
+		return fmt.Errorf("a command must be either sleep or call")
 	case c.Call == nil:
 		d, err := time.ParseDuration(c.Sleep)
 		if err != nil || d < 0 || d > MaxTime {
-			return fmt.Errorf("sleep: %q is no time up to %s", clip(c.Sleep), MaxTime)
+			return fmt.Errorf("sleep: %q is not a time of at most %s", clip(c.Sleep), MaxTime)
 		}
 		s.ServiceTime.Mean += d
 		return nil
@@ -197,7 +197,7 @@ func (s scalar) share() (float64, error) {
 		f /= 100
 	}
 	if err != nil || !(f >= 0 && f <= 1) {
-		return 0, fmt.Errorf("%q is no share from 0 to 1", clip(string(s)))
+		return 0, fmt.Errorf("%q is not a share from 0 to 1", clip(string(s)))
 	}
 	return f, nil
 }
@@ -211,7 +211,7 @@ func (s scalar) size() (int64, error) {
 	}
 	m := sizePattern.FindStringSubmatch(strings.TrimSpace(string(s)))
 	if m == nil {
-		return 0, fmt.Errorf("%q is no size", clip(string(s)))
+		return 0, fmt.Errorf("%q is not a size", clip(string(s)))
 	}
 	f, err := strconv.ParseFloat(m[1], 64)
 	f *= math.Pow(1024, float64(strings.Index(" kmgtp", strings.ToLower(m[2]))*len(m[2])))

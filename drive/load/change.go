@@ -145,15 +145,15 @@ func (r *Running) changeAt(rps float64, at int64) (RateChange, error) {
 	}
 	c := RateChange{AtNS: at, RPS: rps}
 	if sent := r.Progress().Sent; r.spec.RequestLog && float64(sent)+rps*r.spec.fraction()*max(0, r.spec.DurationS-float64(c.AtNS)/1e9) > MaxLoggedRequests {
-		return RateChange{}, errs.WithHint(errs.Usage("rate_rps %v: until the end that is more than the %d requests that the request log holds", rps, MaxLoggedRequests),
-			"ask for a lower rate or a shorter run, or leave the request log out")
+		return RateChange{}, errs.WithHint(errs.Usage("rate_rps %v: until the end of the run that exceeds the %d requests that the request log holds", rps, MaxLoggedRequests),
+			"use a lower rate, a shorter run, or no request log")
 	}
 	if r.changer.stopped && at >= r.changer.end {
 		return RateChange{}, ErrEnded // or will have ended by then
 	}
 	if c.AtNS < 0 || !r.changer.set(c.AtNS, rps*r.spec.portion()) {
 		return RateChange{}, errs.WithHint(fmt.Errorf("%w: a change of the rate at %.6f s, when the run is at %.6f s", ErrLate, float64(c.AtNS)/1e9, time.Since(r.Epoch).Seconds()),
-			"ask for it some milliseconds ahead; clocks of two machines differ by more")
+			"schedule it some milliseconds ahead; clocks of two machines may differ by more")
 	}
 	if r.changer.stopped {
 		r.changer.set(r.changer.end, 0) // the new rate ends there too
@@ -199,9 +199,9 @@ var (
 func (r *Running) mayChange(rps float64) error {
 	switch {
 	case r.spec.Rate.IsMax():
-		return errors.New("rate_rps: a run at rate max has no schedule that could change")
+		return errors.New("rate_rps: a run at rate max has no schedule to change")
 	case !(rps >= 0 && rps <= maxRateRPS) || math.Signbit(rps):
-		return fmt.Errorf("rate_rps %v: want requests per second, between 0 and %.0f", rps, maxRateRPS)
+		return fmt.Errorf("rate_rps %v: must be between 0 and %.0f requests per second", rps, maxRateRPS)
 	}
 	return nil
 }

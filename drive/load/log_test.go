@@ -148,7 +148,7 @@ func TestJudge(t *testing.T) {
 		want   string
 	}{
 		"good":       {func(w *Window) {}, true, ""},
-		"unbalanced": {func(w *Window) { w.Scheduled++ }, false, "does not balance"},
+		"unbalanced": {func(w *Window) { w.Scheduled++ }, false, "do not add up"},
 		"some failed": {func(w *Window) {
 			w.Scheduled += 10
 			w.Failed[FailReset] = 10
@@ -156,10 +156,10 @@ func TestJudge(t *testing.T) {
 		"many failed": {func(w *Window) {
 			w.Scheduled += 1000
 			w.Unfinished = 1000
-		}, false, "percentiles of the others mislead"},
+		}, false, "percentiles of the others are misleading"},
 		"none":      {func(w *Window) { w.Completed, w.Failed[FailEOF] = 0, 1000 }, false, "no request completed"},
-		"lag":       {func(w *Window) { _ = w.Lag.RecordValues(2e6, 2000) }, false, "by the generator's own fault"},
-		"tail lag":  {func(w *Window) { _ = w.Lag.RecordValues(2e6, 20) }, true, "1% of the requests left over"},
+		"lag":       {func(w *Window) { _ = w.Lag.RecordValues(2e6, 2000) }, false, "the generator itself"},
+		"tail lag":  {func(w *Window) { _ = w.Lag.RecordValues(2e6, 20) }, true, "sent 1% of the requests over"},
 		"small lag": {func(w *Window) { _ = w.Lag.RecordValues(9e4, 2000) }, true, ""},
 		"wait":      {func(w *Window) { _ = w.Wait.RecordValues(5e6, 100) }, true, "few for this rate"},
 		"cpu":       {func(w *Window) { w.CPU = CPU{User: 0.5, System: 0.48} }, true, "98% of its CPU"},

@@ -120,8 +120,8 @@ func (ls *loops) connect(ctx context.Context) (int, error) {
 	}
 	if open == 0 {
 		ls.close()
-		return 0, errs.WithHint(fmt.Errorf("load: none of the connections could be made: %w", last),
-			"nothing was sent; is the server up, is the address right, and can it hold that many?")
+		return 0, errs.WithHint(fmt.Errorf("load: no connection could be opened: %w", last),
+			"nothing was sent; check that the server runs, that the address is right, and that it accepts that many connections")
 	}
 	return open, nil
 }

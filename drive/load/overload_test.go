@@ -123,7 +123,7 @@ func TestLateAnswers(t *testing.T) {
 				t.Errorf("%v: %+v, then %+v", err, first.within(), rest.within())
 			}
 			rep := r.Report()
-			if rep.Answered != soon || rep.Backlog != 180 || rep.AchievedRPS != soon || !strings.Contains(strings.Join(rep.Warnings, "\n"), "does not carry this rate") {
+			if rep.Answered != soon || rep.Backlog != 180 || rep.AchievedRPS != soon || !strings.Contains(strings.Join(rep.Warnings, "\n"), "does not sustain this rate") {
 				t.Errorf("%+v", rep)
 			}
 			if back := reread(t, r); !reflect.DeepEqual(back.Total().within(), w.within()) {
@@ -167,7 +167,7 @@ func TestBacklogOfSlowTargets(t *testing.T) {
 				rec.complete(req, r.Offset+c.latency(r.Offset), 200)
 			}
 			rec.finish(end)
-			if got := strings.Contains(strings.Join(result.Report().Warnings, "\n"), "does not carry this rate"); got != c.want {
+			if got := strings.Contains(strings.Join(result.Report().Warnings, "\n"), "does not sustain this rate"); got != c.want {
 				t.Errorf("warned %v: %+v", got, result.Total().within())
 			}
 		})

@@ -155,7 +155,7 @@ func (p *pool) connect(ctx context.Context) (int, error) {
 	all.Wait()
 	if open == 0 {
 		p.close()
-		return 0, errs.WithHint(last, "nothing was sent: none of the connections could be made")
+		return 0, errs.WithHint(last, "nothing was sent: no connection could be opened")
 	}
 	return open, nil
 }

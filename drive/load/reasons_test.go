@@ -130,6 +130,6 @@ func TestExpectStatus(t *testing.T) {
 	}
 	spec := DefaultSpec("grpc://h:1")
 	if spec.ExpectStatus = []string{"2xx"}; spec.Validate() == nil {
-		t.Error("gRPC has HTTP statuses")
+		t.Error("gRPC has HTTP response statuses")
 	}
 }

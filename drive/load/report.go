@@ -137,7 +137,7 @@ func Judge(w *Window, spec *Spec) Verdict {
 		warn("not valid: "+format, args...)
 	}
 	if !w.Balanced() {
-		invalid("the account does not balance: %d scheduled, %d completed, %d failed, %d unfinished", w.Scheduled, w.Completed, w.FailedTotal(), w.Unfinished)
+		invalid("the counts do not add up: %d scheduled, %d completed, %d failed, %d unfinished", w.Scheduled, w.Completed, w.FailedTotal(), w.Unfinished)
 	}
 	if w.Completed == 0 {
 		invalid("no request completed")
@@ -148,7 +148,7 @@ func Judge(w *Window, spec *Spec) Verdict {
 		text := fmt.Sprintf("%.2g%% of the requests have no latency (%s)", ratio*100, lostWords(w))
 		switch {
 		case ratio > badLostRatio:
-			invalid("%s; percentiles of the others mislead", text)
+			invalid("%s; percentiles of the others are misleading", text)
 		case ratio > maxLostRatio:
 			warn("%s", text)
 		}
@@ -156,12 +156,12 @@ func Judge(w *Window, spec *Spec) Verdict {
 	latency, lag := Summarise(w.Intended), Summarise(w.Lag)
 	if !spec.Rate.IsMax() {
 		if lag.At(0.5) > max(lagFloorUS, latency.At(0.5)/4) {
-			invalid("half of the requests left over %.0f us late by the generator's own fault, beside a median latency of %.0f us", lag.At(0.5), latency.At(0.5))
+			invalid("the generator itself sent half of the requests over %.0f us late, compared with a median latency of %.0f us", lag.At(0.5), latency.At(0.5))
 		} else if lag.At(0.99) > max(lagFloorUS, latency.At(0.99)/4) {
-			warn("1%% of the requests left over %.0f us late by the generator's own fault (p99 latency %.0f us); is its core busy with other things?", lag.At(0.99), latency.At(0.99))
+			warn("the generator itself sent 1%% of the requests over %.0f us late (p99 latency %.0f us); other processes may be using its core", lag.At(0.99), latency.At(0.99))
 		}
 		if wait := Summarise(w.Wait); wait.At(0.99) > max(lagFloorUS, latency.At(0.5)) {
-			warn("1%% of the requests waited over %.0f us for a free connection; %d connections are few for this rate", wait.At(0.99), max(spec.Connections, spec.MaxConnections))
+			warn("1%% of the requests waited over %.0f us for a free connection; %d connections are too few for this rate", wait.At(0.99), max(spec.Connections, spec.MaxConnections))
 		}
 		v.Warnings = append(v.Warnings, scheduleWords(w)...)
 		if busy := w.CPU.Total() / (float64(w.DurationNS) / 1e9) / float64(spec.cpus()); busy > maxBusyRatio {
@@ -171,7 +171,7 @@ func Judge(w *Window, spec *Spec) Verdict {
 	// A server that ends connections, or sends unsolicited data, makes each latency that
 	// of a new connection, which was not asked for.
 	if remade := float64(w.Connects) / float64(w.Scheduled); spec.KeepAlive && spec.MaxConnections == 0 && remade > maxRemade {
-		warn("connections were to be kept, but %d were made again, one for every %.3g requests; making them is part of the latency", w.Connects, 1/remade)
+		warn("keep-alive is on, but %d connections were reopened, one for every %.3g requests; that is part of the latency", w.Connects, 1/remade)
 	}
 	if w.Clamped > 0 {
 		warn("%d values above 60 s were recorded as 60 s", w.Clamped)
@@ -195,7 +195,7 @@ func (r *Result) overloadWarning() string {
 	if err != nil || !r.Spec.overloaded(w.within()) {
 		return ""
 	}
-	return fmt.Sprintf("the target does not carry this rate: in the second half it answered %.4g rps, and the requests that were due and not answered rose from %d to %d; latency depends on how long that lasts",
+	return fmt.Sprintf("the target does not sustain this rate: in the second half it answered %.4g rps, and the backlog of unanswered requests rose from %d to %d; latency depends on how long that lasts",
 		w.AchievedRPS(), w.BacklogStart, w.BacklogEnd)
 }
 

@@ -95,13 +95,13 @@ func scheduleWords(w *Window) (out []string) {
 	case s.Process == Poisson:
 		rate := float64(s.Gaps) / (float64(w.DurationNS) / 1e9) / float64(w.law.apart)
 		if s.Distance > arrival.OddDistance+arrival.ChanceDistance(s.Gaps)+arrival.Serialised(sendS, rate) {
-			out = append(out, fmt.Sprintf("the generator's arrivals are no good Poisson process: their gaps are %.3f from exponential ones; was it held up?", s.Distance))
+			out = append(out, fmt.Sprintf("the generator's arrivals are not a Poisson process: the distance of their gaps from an exponential distribution is %.3f; the generator may have been delayed", s.Distance))
 		}
 	case s.Distance > arrival.OddUneven:
-		out = append(out, fmt.Sprintf("the generator's arrivals are not even: their gaps are off by %.0f%% of the gap asked for; was it held up?", s.Distance*100))
+		out = append(out, fmt.Sprintf("the generator's arrivals are not uniform: their gaps deviate by %.0f%% of the requested gap; the generator may have been delayed", s.Distance*100))
 	}
 	if off := s.AchievedRatio - 1; math.Abs(off) > arrival.MaxRateOff+arrival.ChanceRate*s.AchievedError {
-		out = append(out, fmt.Sprintf("the generator acted at %.1f%% of the rate asked for, by its own fault", s.AchievedRatio*100))
+		out = append(out, fmt.Sprintf("the generator itself reached only %.1f%% of the requested rate", s.AchievedRatio*100))
 	}
 	return out
 }

@@ -177,10 +177,10 @@ func (s *Spec) parseTarget() (target, error) {
 	speaks, endpoint, ok := protocol.OfScheme(u.Scheme)
 	if !ok || u.Host == "" {
 		schemes := protocol.Schemes()
-		return target{}, fmt.Errorf("url %q: want %s://HOST[:PORT]/PATH, or %s in its place", s.URL, schemes[0], protocol.List(schemes[1:]))
+		return target{}, fmt.Errorf("url %q: must be %s://HOST[:PORT]/PATH, or %s instead", s.URL, schemes[0], protocol.List(schemes[1:]))
 	}
 	if u.User != nil {
-		return target{}, fmt.Errorf("url %q: user and password in a URL are not sent; give an Authorization header", u.Redacted())
+		return target{}, fmt.Errorf("url %q: user and password in a URL are not sent; use an Authorization header", u.Redacted())
 	}
 	t := target{protocol: speaks, tls: endpoint.TLS, host: u.Hostname(), port: u.Port(), hostPort: u.Host, path: u.RequestURI()}
 	if t.port == "" && endpoint.DefaultPort != 0 {
@@ -195,7 +195,7 @@ func (s *Spec) parseTarget() (target, error) {
 	if asked := protocol.Of(s.Protocol); s.Protocol != "" && asked.Name != speaks.Name {
 		// http and https carry either version of HTTP, and gRPC over it.
 		if !speaks.Methods || !asked.Web {
-			return target{}, fmt.Errorf("protocol %q does not go with url %q", s.Protocol, s.URL)
+			return target{}, fmt.Errorf("protocol %q does not match url %q", s.Protocol, s.URL)
 		}
 		t.protocol = asked
 	}

@@ -31,9 +31,9 @@ func (s *Spec) Split(n int) ([]Spec, error) {
 	switch {
 	case n < 1 || n > s.Connections:
 		return nil, errs.WithHint(errs.Usage("generators %d: each needs a connection of its own, and there are %d", n, s.Connections),
-			"more connections, or fewer generators")
+			"use more connections or fewer generators")
 	case s.Share != nil:
-		return nil, errs.Usage("share: what is one generator's share already is not split again")
+		return nil, errs.Usage("share: one generator's share cannot be split again")
 	case n == 1:
 		return []Spec{*s}, nil
 	}

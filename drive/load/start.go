@@ -271,8 +271,8 @@ func (s *Spec) epoch(now time.Time) (time.Time, error) {
 	wait := time.Duration(s.StartAtUnixNS - now.UnixNano())
 	switch {
 	case wait < 0:
-		return now, errs.WithHint(errs.Usage("start_at_unix_ns %d: it passed %v ago, before the connections were there", s.StartAtUnixNS, -wait),
-			"give an instant that is further ahead, by the clock of the machine that sends")
+		return now, errs.WithHint(errs.Usage("start_at_unix_ns %d: it passed %v ago, before the connections were open", s.StartAtUnixNS, -wait),
+			"choose a later time, by the clock of the sending machine")
 	case wait > maxStartWait:
 		return now, errs.Usage("start_at_unix_ns %d: it is %v ahead, more than %v; it is in nanoseconds", s.StartAtUnixNS, wait, maxStartWait)
 	}
@@ -287,7 +287,7 @@ func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Se
 // one: a missing server is then an error, not a failure of every request.
 func resolve(ctx context.Context, t target, keepAlive bool, timeout time.Duration) (addr *net.TCPAddr, probes int, err error) {
 	fail := func(err error) (*net.TCPAddr, int, error) {
-		return nil, probes, errs.WithHint(fmt.Errorf("load: %w", err), "nothing was sent; is the server at %s:%s up, and is the address right?", t.host, t.port)
+		return nil, probes, errs.WithHint(fmt.Errorf("load: %w", err), "nothing was sent; check that the server runs at %s:%s", t.host, t.port)
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

@@ -23,7 +23,7 @@ func parseStatuses(list []string) (*statuses, error) {
 		} else if n, err := strconv.Atoi(text); err == nil && len(text) == 3 && n >= 200 && n < len(s) {
 			from, to = n, n
 		} else {
-			return nil, fmt.Errorf("%.20q is not an HTTP status of a response: want 200 to 599, or a class such as 2xx", text)
+			return nil, fmt.Errorf("%.20q is not an HTTP response status: use 200 to 599, or a class such as 2xx", text)
 		}
 		for i := from; i <= to; i++ {
 			s[i] = true

@@ -62,7 +62,7 @@ func (s *Spec) validate() error {
 		return fmt.Errorf("threads %d: more than the %d connections they would share", s.Threads, s.Connections)
 	}
 	if s.StreamsPerConnection > 1 && !t.protocol.Multiplexed {
-		return fmt.Errorf("streams_per_connection %d: %s carries one request at a time on a connection", s.StreamsPerConnection, t.protocol.Name)
+		return fmt.Errorf("streams_per_connection %d: %s sends one request at a time on a connection", s.StreamsPerConnection, t.protocol.Name)
 	}
 	if err := s.validateMaxConnections(t); err != nil {
 		return err
@@ -81,9 +81,9 @@ func (s *Spec) validateMaxConnections(t target) error {
 	case n == 0:
 		return nil
 	case t.protocol.Multiplexed:
-		return fmt.Errorf("max_connections %d: %s carries many requests on each connection; see streams_per_connection", n, t.protocol.Name)
+		return fmt.Errorf("max_connections %d: %s multiplexes requests on each connection; see streams_per_connection", n, t.protocol.Name)
 	case t.tls:
-		return fmt.Errorf("max_connections %d: only in plain text; with TLS give more connections", n)
+		return fmt.Errorf("max_connections %d: only for plain text; with TLS use more connections", n)
 	case s.Rate.IsMax():
 		return fmt.Errorf("max_connections %d: at rate max all connections are always busy", n)
 	case n < s.Connections:
@@ -102,7 +102,7 @@ func (s *Spec) validateLog(t target) error {
 			return fmt.Errorf("request_id: %s has no headers to carry it", t.protocol.Name)
 		}
 		if len(s.RequestID) > maxRequestID || !httpguts.ValidHeaderFieldName(s.RequestID) {
-			return fmt.Errorf("request_id %.40q: want letters, digits, hyphens and the like, at most %d", s.RequestID, maxRequestID)
+			return fmt.Errorf("request_id %.40q: must be letters, digits, hyphens and the like, at most %d", s.RequestID, maxRequestID)
 		}
 	}
 	if k := s.HeaderKey; k != nil {
@@ -110,9 +110,9 @@ func (s *Spec) validateLog(t target) error {
 		case !t.protocol.Headers:
 			return fmt.Errorf("header_key: %s has no headers", t.protocol.Name)
 		case !httpguts.ValidHeaderFieldName(k.Name) || ownedByEngine(k.Name) || strings.EqualFold(k.Name, "host"):
-			return fmt.Errorf("header_key: %.40q is no name for a header of one's own", k.Name)
+			return fmt.Errorf("header_key: %.40q is not a valid name for a custom header", k.Name)
 		case k.Values < 1 || k.Values > MaxLoggedRequests:
-			return fmt.Errorf("header_key: values %d: want between 1 and %d", k.Values, MaxLoggedRequests)
+			return fmt.Errorf("header_key: values %d: must be between 1 and %d", k.Values, MaxLoggedRequests)
 		}
 	}
 	for i, h := range s.Headers {
@@ -127,7 +127,7 @@ func (s *Spec) validateLog(t target) error {
 		return nil
 	}
 	if n := s.expected(); n > MaxLoggedRequests {
-		return fmt.Errorf("request_log: some %.0f requests are more than the %d it holds", n, MaxLoggedRequests)
+		return fmt.Errorf("request_log: about %.0f requests exceed the %d it holds", n, MaxLoggedRequests)
 	}
 	return nil
 }
@@ -142,7 +142,7 @@ func (s *Spec) expected() float64 {
 // between returns an error if a field is outside its range; NaN is outside every range.
 func between(field string, v, low, high float64) error {
 	if !(v >= low && v <= high) {
-		return fmt.Errorf("%s %v: want a value between %v and %v", field, v, low, high)
+		return fmt.Errorf("%s %v: must be between %v and %v", field, v, low, high)
 	}
 	return nil
 }
@@ -151,26 +151,26 @@ func (s *Spec) validateSchedule() error {
 	switch s.Arrival {
 	case Poisson, Uniform, Burst:
 	default:
-		return fmt.Errorf("arrival %q: want poisson, uniform or burst", s.Arrival)
+		return fmt.Errorf("arrival %q: must be poisson, uniform or burst", s.Arrival)
 	}
 	if s.Share != nil && (s.Share.Of < 1 || s.Share.Of > maxShares || s.Share.Index < 0 || s.Share.Index >= s.Share.Of) {
-		return fmt.Errorf("share: index %d of %d: want an index from 0 on, of at most %d generators", s.Share.Index, s.Share.Of, maxShares)
+		return fmt.Errorf("share: index %d of %d: must be an index from 0, of at most %d generators", s.Share.Index, s.Share.Of, maxShares)
 	}
 	if s.dealt() && (s.Share.Connections > s.Share.Of*maxConnections || s.Connections != part(s.Share.Connections, s.Share.Of, s.Share.Index)) {
-		return fmt.Errorf("share: connections %d: of these, generator %d of %d does not have %d", s.Share.Connections, s.Share.Index, s.Share.Of, s.Connections)
+		return fmt.Errorf("share: connections %d: generator %d of %d does not get %d of these", s.Share.Connections, s.Share.Index, s.Share.Of, s.Connections)
 	}
 	if s.Share != nil && s.Rate.IsMax() {
-		return fmt.Errorf("share: rate max is nothing to share")
+		return fmt.Errorf("share: rate max cannot be shared")
 	}
 	if s.StartAtUnixNS < 0 {
-		return fmt.Errorf("start_at_unix_ns %d: want nanoseconds since 1970", s.StartAtUnixNS)
+		return fmt.Errorf("start_at_unix_ns %d: must be nanoseconds since 1970", s.StartAtUnixNS)
 	}
 	if s.RepeatS != 0 {
 		switch {
 		case s.Arrival != Poisson || s.Rate.IsMax() || s.Shape != nil:
-			return fmt.Errorf("repeat_s: only Poisson arrivals of a constant rate begin anew")
+			return fmt.Errorf("repeat_s: only Poisson arrivals at a constant rate can repeat")
 		case !(s.RepeatS >= s.IntervalS):
-			return fmt.Errorf("repeat_s %v: want at least an interval, %v s", s.RepeatS, s.IntervalS)
+			return fmt.Errorf("repeat_s %v: must be at least an interval, %v s", s.RepeatS, s.IntervalS)
 		}
 	}
 	switch {
@@ -181,7 +181,7 @@ func (s *Spec) validateSchedule() error {
 			return fmt.Errorf("shape: %w", err)
 		}
 	case !s.Rate.IsMax() && !(s.Rate > 0 && s.Rate <= maxRateRPS):
-		return fmt.Errorf("rate_rps %v: want a positive number of at most %.0f, or \"max\"", float64(s.Rate), maxRateRPS)
+		return fmt.Errorf("rate_rps %v: must be positive and at most %.0f, or \"max\"", float64(s.Rate), maxRateRPS)
 	}
 	return nil
 }
@@ -191,7 +191,7 @@ func (s *Spec) validateRequest(t target) error {
 		return err
 	}
 	if len(s.Body) > 0 && s.PayloadBytes > 0 {
-		return fmt.Errorf("payload_bytes %d: a body is given too; choose one", s.PayloadBytes)
+		return fmt.Errorf("payload_bytes %d: a body is also given; use one of them", s.PayloadBytes)
 	}
 	if len(s.Body) > maxPayloadBytes {
 		return fmt.Errorf("body: %d bytes is more than %d", len(s.Body), maxPayloadBytes)
@@ -236,7 +236,7 @@ func (s *Spec) validateRequest(t target) error {
 		return fmt.Errorf("tls: options are given, but url %q is plain text", s.URL)
 	}
 	if s.TLS != nil && (s.TLS.CertPEM == "") != (s.TLS.KeyPEM == "") {
-		return fmt.Errorf("tls: a client certificate and its key need each other")
+		return fmt.Errorf("tls: a client certificate needs its key, and the key its certificate")
 	}
 	_, err := s.tlsConfig(t) // certificates and key are read before anything is sent
 	return err

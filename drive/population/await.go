@@ -66,7 +66,7 @@ func (w *World) look(ctx context.Context, sizes Sizes) ([]Identity, podwait.Seen
 	}
 	if ready != sizes.pods() || len(pods.Items) != ready {
 		if why == "" && ready < sizes.pods() {
-			why = "; are kwok and the controllers running?"
+			why = "; check that kwok and the controllers are running"
 		}
 		seen.State = fmt.Sprintf("%d of %d pods run, %d exist%s", ready, sizes.pods(), len(pods.Items), why)
 		return nil, seen, nil

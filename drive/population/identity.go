@@ -60,7 +60,7 @@ func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
 			continue
 		}
 		if other, twice := ips[pod.Status.PodIP]; twice {
-			return nil, fmt.Errorf("pods %s and %s/%s have the same address %s: kwok gave it twice, which it does when it is restarted over a population", other, pod.Namespace, pod.Name, pod.Status.PodIP)
+			return nil, fmt.Errorf("pods %s and %s/%s have the same address %s: kwok assigned it twice, as it does when restarted with an existing population", other, pod.Namespace, pod.Name, pod.Status.PodIP)
 		}
 		ips[pod.Status.PodIP] = pod.Namespace + "/" + pod.Name
 		c := candidate{id: identityOf(pod)}
@@ -106,7 +106,7 @@ func (s Sizes) Identities(pods []corev1.Pod) ([]Identity, error) {
 	}{{"sidecars", Sidecar, s.Proxies}, {"gateways", Router, s.Gateways}, {"ztunnels", Ztunnel, s.Ztunnels}} {
 		list := of[want.name]
 		if len(list) < want.n {
-			return nil, fmt.Errorf("%d simulated %s need as many running pods: there are %d", want.n, want.what, len(list))
+			return nil, fmt.Errorf("%d simulated %s need as many running pods, but there are %d", want.n, want.what, len(list))
 		}
 		slices.SortFunc(list, order)
 		ids := make([]Identity, want.n)

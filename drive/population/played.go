@@ -61,12 +61,12 @@ func notReady(name string, limit time.Duration, unread error) error {
 	switch {
 	case apierrors.IsNotFound(unread):
 		return errs.WithHint(fmt.Errorf("population: the simulated node %s was deleted before it was ready", name),
-			"a cloud's node controller may delete nodes that its cloud does not have: docs/cluster.md, Simulated nodes")
+			"a cloud's node controller may delete nodes unknown to the cloud: docs/cluster.md, Simulated nodes")
 	case unread != nil:
 		return fmt.Errorf("population: read the simulated node %s: %w", name, unread)
 	}
 	return errs.WithHint(fmt.Errorf("population: the simulated node %s was not ready within %v", name, limit),
-		"kwok plays simulated nodes and their pods; a lab on this machine has it, any other cluster needs it beforehand (kwok.sigs.k8s.io): docs/cluster.md, Simulated nodes")
+		"kwok runs simulated nodes and their pods; a local lab includes it, any other cluster must have it installed (kwok.sigs.k8s.io): docs/cluster.md, Simulated nodes")
 }
 
 func nodeReady(n *corev1.Node) bool {

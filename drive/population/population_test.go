@@ -198,9 +198,9 @@ func TestIdentitiesNeedPods(t *testing.T) {
 			Status: corev1.PodStatus{Phase: corev1.PodRunning, PodIP: ip, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}}}
 	}
 	for want, pods := range map[string][]corev1.Pod{
-		"there are 1":                           {pod("a", "240.0.0.1", corev1.ConditionTrue), pod("b", "240.0.0.2", corev1.ConditionFalse)},
-		"have the same address 240.0.0.1":       {pod("a", "240.0.0.1", corev1.ConditionTrue), pod("b", "240.0.0.1", corev1.ConditionTrue)},
-		"need as many running pods: there are ": nil,
+		"there are 1":                               {pod("a", "240.0.0.1", corev1.ConditionTrue), pod("b", "240.0.0.2", corev1.ConditionFalse)},
+		"have the same address 240.0.0.1":           {pod("a", "240.0.0.1", corev1.ConditionTrue), pod("b", "240.0.0.1", corev1.ConditionTrue)},
+		"need as many running pods, but there are ": nil,
 	} {
 		if _, err := s.Identities(pods); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
@@ -210,13 +210,13 @@ func TestIdentitiesNeedPods(t *testing.T) {
 
 func TestSizesErrors(t *testing.T) {
 	for want, s := range map[string]Sizes{
-		"services -1":               {Namespaces: 1, Services: -1},
-		"need at least one name":    {Services: 1},
-		"need a namespace":          {GatewayResources: 1},
-		"resolution \"dns\"":        {Namespaces: 1, ServiceEntry: ServiceEntryOptions{Resolution: "dns"}},
-		"port 70000":                {Namespaces: 1, ServiceEntry: ServiceEntryOptions{Port: 70000}},
-		"pods are more than":        {Namespaces: 1, Services: 1000, EndpointsPerService: 1000},
-		"namespaces 2000000: want ": {Namespaces: 2_000_000},
+		"services -1":                  {Namespaces: 1, Services: -1},
+		"need at least one name":       {Services: 1},
+		"need a namespace":             {GatewayResources: 1},
+		"resolution \"dns\"":           {Namespaces: 1, ServiceEntry: ServiceEntryOptions{Resolution: "dns"}},
+		"port 70000":                   {Namespaces: 1, ServiceEntry: ServiceEntryOptions{Port: 70000}},
+		"pods are more than":           {Namespaces: 1, Services: 1000, EndpointsPerService: 1000},
+		"namespaces 2000000: must be ": {Namespaces: 2_000_000},
 	} {
 		_, err := s.Objects(nil)
 		if err == nil || !strings.Contains(err.Error(), want) || errs.Code(err) != errs.CodeUsage {

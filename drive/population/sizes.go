@@ -102,7 +102,7 @@ func (s Sizes) Validate() error {
 		{"endpoint_slices", s.EndpointSlices}, {"slice_namespaces", s.SliceNamespaces},
 	} {
 		if f.value < 0 || f.value > maxObjects {
-			return errs.Usage("population: %s %d: want a number from 0 to %d", f.name, f.value, maxObjects)
+			return errs.Usage("population: %s %d: must be a number from 0 to %d", f.name, f.value, maxObjects)
 		}
 	}
 	if s.Namespaces == 0 && s.Services+s.Proxies+s.AuthorizationPolicies+s.DestinationRules > 0 {
@@ -118,7 +118,7 @@ func (s Sizes) Validate() error {
 		return errs.Usage("population: resolution %q of ServiceEntries: want DNS, STATIC or NONE", r)
 	}
 	if p := s.ServiceEntry.Port; p < 0 || p > 65535 {
-		return errs.Usage("population: port %d of ServiceEntries: want one from 1 to 65535", p)
+		return errs.Usage("population: port %d of ServiceEntries: must be 1 to 65535", p)
 	}
 	return nil
 }

@@ -269,9 +269,9 @@ func (w *World) create(ctx context.Context, o *unstructured.Unstructured) error 
 	wrapped := fmt.Errorf("create %s: %w", Key(o), err)
 	switch {
 	case apierrors.IsAlreadyExists(err):
-		return errs.WithHint(wrapped, "delete it, or choose another cluster: it is not meshtrial's")
+		return errs.WithHint(wrapped, "it is not meshtrial's: delete it, or choose another cluster")
 	case apierrors.IsNotFound(err) && o.GetNamespace() == "":
-		return errs.WithHint(wrapped, "is the mesh installed?")
+		return errs.WithHint(wrapped, "check that the mesh is installed")
 	}
 	return wrapped
 }

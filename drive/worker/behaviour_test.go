@@ -518,7 +518,7 @@ func TestChangesOfMany(t *testing.T) {
 	p, err = control.StageAll(t.Context(), clients, func(_ int, c *control.Config) { c.ResponseBytes = 8 })
 	must.OK(t, err)
 	workers[2].set(t, func(c *control.Config) { c.Queue = 0 })
-	if _, err = p.Commit(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "taken back") || !errors.Is(err, control.ErrConflict) {
+	if _, err = p.Commit(t.Context(), time.Time{}); err == nil || !strings.Contains(err.Error(), "reverted") || !errors.Is(err, control.ErrConflict) {
 		t.Errorf("error %v", err)
 	}
 	if got := sizes(); !slices.Equal(got, []int64{100, 101, 102, 103, 104}) {
@@ -544,7 +544,7 @@ func TestBadChanges(t *testing.T) {
 		want               string
 	}{
 		{"POST", "/v1/config", config(`"concurrency": -1`), 400, "concurrency is -1"},
-		{"POST", "/v1/config", config(`"queue": 5`), 400, "nobody would wait"},
+		{"POST", "/v1/config", config(`"queue": 5`), 400, "no request would wait"},
 		{"POST", "/v1/config", config(`"burn_us": 1e99`), 400, "burn_us"},
 		{"POST", "/v1/config", config(`"failures": [{"share": 0.7, "how": "reset"}, {"share": 0.7, "how": "hang"}]`), 400, "add up to 1.4"},
 		{"POST", "/v1/config", config(`"failures": [{"share": 1, "how": "explode"}]`), 400, `failures[0]: how is \"explode\"`},
@@ -552,13 +552,13 @@ func TestBadChanges(t *testing.T) {
 		{"POST", "/v1/config", config(`"calls": [{"name": "x", "url": "file:///etc/passwd"}]`), 400, "calls[0]: url is"},
 		{"POST", "/v1/config", config(`"calls": [{"name": "x", "url": "http://y", "times": -1}]`), 400, "times is -1"},
 		{"POST", "/v1/config", config(`"drain": {"off": true, "delay_ms": 5}`), 400, "ends the worker at once"},
-		{"POST", "/v1/config", `{"version": 9}`, 409, "another version"},
-		{"PATCH", "/v1/config", `{"response_bytes": 5}`, 400, "names no version"},
-		{"PATCH", "/v1/config", `{"version": 9, "response_bytes": 5}`, 409, "another version"},
+		{"POST", "/v1/config", `{"version": 9}`, 409, "a different version"},
+		{"PATCH", "/v1/config", `{"response_bytes": 5}`, 400, "has no version"},
+		{"PATCH", "/v1/config", `{"version": 9, "response_bytes": 5}`, 409, "a different version"},
 		{"PATCH", "/v1/config", `{"version": 1, "size": 5}`, 400, "unknown field"},
 		{"PATCH", "/v1/config", `[]`, 400, "cannot unmarshal"},
 		{"POST", "/v1/changes", `{"id": "", "config": {"version": 1}}`, 400, "id is"},
-		{"POST", "/v1/changes", `{"id": "a", "config": {"version": 2}}`, 409, "another version"},
+		{"POST", "/v1/changes", `{"id": "a", "config": {"version": 2}}`, 409, "a different version"},
 		{"POST", "/v1/changes", `{"id": "a", "config": {"version": 1}}`, 200, "{}"},
 		{"POST", "/v1/changes", `{"id": "b", "config": {"version": 1}}`, 409, "waiting for its commit"},
 		{"POST", "/v1/changes/b/commit", `{}`, 404, "no such change"},

@@ -26,7 +26,7 @@ type staged struct {
 }
 
 var (
-	errConflict = errors.New("the configuration in force has another version")
+	errConflict = errors.New("the active configuration has a different version")
 	errStaged   = errors.New("another change is waiting for its commit")
 	errUnknown  = errors.New("no such change is waiting")
 )

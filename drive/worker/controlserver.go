@@ -65,11 +65,11 @@ func withStatus(err error) error {
 	status, hint := 0, ""
 	switch {
 	case errors.Is(err, errConflict):
-		status, hint = http.StatusConflict, "read /v1/config again and repeat the change on it"
+		status, hint = http.StatusConflict, "read /v1/config again and repeat the change"
 	case errors.Is(err, errStaged):
 		status, hint = http.StatusConflict, fmt.Sprintf("commit or delete it, or wait %v", stagedTime)
 	case errors.Is(err, errUnknown):
-		status, hint = http.StatusNotFound, fmt.Sprintf("a change waits %v for its commit; stage it again", stagedTime)
+		status, hint = http.StatusNotFound, fmt.Sprintf("a change expires %v after it was staged; stage it again", stagedTime)
 	default:
 		return err
 	}
@@ -103,7 +103,7 @@ func merged(config control.Config, patch []byte) (control.Config, error) {
 		return config, errs.Usage("worker configuration: %w", err)
 	}
 	if _, ok := change["version"]; !ok {
-		return config, errs.WithHint(errs.Usage("the patch names no version"), "give the version that it is for, as GET /v1/config says it")
+		return config, errs.WithHint(errs.Usage("the patch has no version"), "give the version that it applies to, from GET /v1/config")
 	}
 	text, err := json.Marshal(config)
 	if err != nil {

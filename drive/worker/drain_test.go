@@ -106,7 +106,7 @@ func TestDrainGivesUpInTime(t *testing.T) {
 		failed <- err
 	}()
 	eventually.Holds(t, "all requests are in flight", func() bool { return w.counters.inFlight.Load() == 3 })
-	if err := w.stop(); err == nil || !strings.Contains(err.Error(), "cut off") {
+	if err := w.stop(); err == nil || !strings.Contains(err.Error(), "aborted") {
 		t.Errorf("Serve returned %v", err)
 	}
 	for range 3 {

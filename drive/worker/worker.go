@@ -252,7 +252,7 @@ func (w *Worker) drain() error {
 	}
 	err := group.Wait()
 	if err != nil {
-		err = fmt.Errorf("worker: requests were cut off: not done within %v of the order to stop", w.options.DrainTimeout)
+		err = fmt.Errorf("worker: requests were aborted: not finished within %v of the signal to stop", w.options.DrainTimeout)
 	}
 	for _, s := range w.servers {
 		s.end()

@@ -129,7 +129,7 @@ func (f *Fleet) Announce(markers []record.Marker) (first int, err error) {
 			return 0, errs.Usage("xds: a marker of change %d has no text", m.Change)
 		}
 		if kindNamed(m.Type) == kinds {
-			return 0, errs.Usage("xds: marker %q of change %d: %q is no type that a proxy asks istiod for (cds, eds, lds, rds, nds, ecds, wds, wads)", m.Text, m.Change, m.Type)
+			return 0, errs.Usage("xds: marker %q of change %d: %q is not a type that proxies request from istiod (cds, eds, lds, rds, nds, ecds, wds, wads)", m.Text, m.Change, m.Type)
 		}
 	}
 	now := time.Now().UnixNano()

@@ -401,22 +401,22 @@ func TestFirstResponseRejected(t *testing.T) {
 
 func TestBadSpecs(t *testing.T) {
 	for name, change := range map[string]func(s *xds.Spec){
-		"no address":  func(s *xds.Spec) { s.Addresses = nil },
-		"bad address": func(s *xds.Spec) { s.Addresses = []string{"host"} },
-		"no proxies":  func(s *xds.Spec) { s.Proxies = nil },
-		"mode":        func(s *xds.Spec) { s.Mode = "x" },
-		"streams":     func(s *xds.Spec) { s.StreamsPerConnection = 0 },
-		"IP":          func(s *xds.Spec) { s.Proxies[0].IP = "x" },
-		"behaviour":   func(s *xds.Spec) { s.Proxies[0].Behaviour = "x" },
-		"type":        func(s *xds.Spec) { s.Proxies[0].Type = "x" },
-		"name":        func(s *xds.Spec) { s.Proxies[0].Name = "" },
-		"security":    func(s *xds.Spec) { s.Security.Mode = "x" },
-		"no root":     func(s *xds.Spec) { s.Security.Mode = xds.SecurityToken },
-		"no token":    func(s *xds.Spec) { s.Security = xds.Security{Mode: xds.SecurityToken, RootCA: "x"} },
+		"no istiod address": func(s *xds.Spec) { s.Addresses = nil },
+		"bad address":       func(s *xds.Spec) { s.Addresses = []string{"host"} },
+		"no proxies":        func(s *xds.Spec) { s.Proxies = nil },
+		"mode":              func(s *xds.Spec) { s.Mode = "x" },
+		"streams":           func(s *xds.Spec) { s.StreamsPerConnection = 0 },
+		"IP":                func(s *xds.Spec) { s.Proxies[0].IP = "x" },
+		"behaviour":         func(s *xds.Spec) { s.Proxies[0].Behaviour = "x" },
+		"type":              func(s *xds.Spec) { s.Proxies[0].Type = "x" },
+		"name":              func(s *xds.Spec) { s.Proxies[0].Name = "" },
+		"security":          func(s *xds.Spec) { s.Security.Mode = "x" },
+		"no root":           func(s *xds.Spec) { s.Security.Mode = xds.SecurityToken },
+		"no token":          func(s *xds.Spec) { s.Security = xds.Security{Mode: xds.SecurityToken, RootCA: "x"} },
 		"root": func(s *xds.Spec) {
 			s.Security = xds.Security{Mode: xds.SecurityToken, RootCA: "x", Tokens: map[string]string{"": "t"}}
 		},
-		"no certificate": func(s *xds.Spec) { s.Security = xds.Security{Mode: xds.SecurityMTLS, RootCA: "x"} },
+		"not a certificate": func(s *xds.Spec) { s.Security = xds.Security{Mode: xds.SecurityMTLS, RootCA: "x"} },
 	} {
 		spec := testSpec("127.0.0.1:1", 1)
 		change(&spec)

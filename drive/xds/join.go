@@ -25,7 +25,7 @@ const (
 // the time would then include a retry.
 func Join(ctx context.Context, spec Spec) (*record.Join, error) {
 	if len(spec.Proxies) != 1 {
-		return nil, errs.Usage("xds: %d proxies are to join, want one", len(spec.Proxies))
+		return nil, errs.Usage("xds: exactly one proxy can join, not %d", len(spec.Proxies))
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, joinLimit, fmt.Errorf("it did not have its configuration within %v", joinLimit))
 	defer cancel()

@@ -23,7 +23,7 @@ func (f *Fleet) prepareSecurity(ctx context.Context) error {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(s.RootCA)) {
-		return errs.Usage("xds: the root certificate is no PEM")
+		return errs.Usage("xds: the root certificate is not PEM")
 	}
 	base := &tls.Config{RootCAs: roots, ServerName: cmp.Or(s.ServerName, defaultServerName), NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
 	f.security = map[string]*tls.Config{"": base}

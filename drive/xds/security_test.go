@@ -218,7 +218,7 @@ func TestSignedCertificates(t *testing.T) {
 			t.Errorf("trust domain %q: %v", domain, err)
 		}
 	}
-	for domain, want := range map[string]string{"cluster.local": "of the trust domain corp.example, not cluster.local", "a/b": "want a DNS name"} {
+	for domain, want := range map[string]string{"cluster.local": "its trust domain is corp.example, not cluster.local", "a/b": "must be a DNS name"} {
 		corp.TrustDomain = domain
 		if _, err := xds.Sign(t.Context(), corp); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("trust domain %q: %v", domain, err)

@@ -62,15 +62,15 @@ func Sign(ctx context.Context, r SignRequest) (Certificate, error) {
 		return Certificate{}, fmt.Errorf("xds: a certificate from %s: %w", r.Address, err)
 	}
 	if r.Token == "" {
-		return fail(errs.Usage("no token to prove who it is for"))
+		return fail(errs.Usage("no token to prove the identity"))
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(r.RootCA)) {
-		return fail(errs.Usage("the root certificate is no PEM"))
+		return fail(errs.Usage("the root certificate is not PEM"))
 	}
 	id := &url.URL{Scheme: "spiffe", Host: cmp.Or(r.TrustDomain, "cluster.local"), Path: "/ns/" + r.Namespace + "/sa/" + cmp.Or(r.ServiceAccount, "default")}
 	if id.Host != (&url.URL{Host: id.Host}).Hostname() || strings.ContainsAny(id.Host, "/?#@ ") {
-		return fail(errs.Usage("trust domain %q: want a DNS name, as cluster.local", r.TrustDomain))
+		return fail(errs.Usage("trust domain %q: must be a DNS name, such as cluster.local", r.TrustDomain))
 	}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -91,15 +91,15 @@ func Sign(ctx context.Context, r SignRequest) (Certificate, error) {
 	out := Certificate{Chain: strings.Join(chain, ""), Key: string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))}
 	pair, err := tls.X509KeyPair([]byte(out.Chain), []byte(out.Key))
 	if err != nil {
-		return fail(fmt.Errorf("the answer is no certificate of our key: %w", err))
+		return fail(fmt.Errorf("the response is not a certificate for our key: %w", err))
 	}
 	// SPIFFE-ID, section 2: the trust domain is the URI's authority, the rest
 	// of the name its path.
 	switch got := pair.Leaf.URIs; {
 	case len(got) != 1 || got[0].Scheme != id.Scheme || got[0].Path != id.Path:
-		return fail(errs.WithHint(fmt.Errorf("it is for %v, not %v", got, id), "the token has to be of the proxies' namespace and service account"))
+		return fail(errs.WithHint(fmt.Errorf("it is for %v, not %v", got, id), "the token must be for the proxies' namespace and service account"))
 	case r.TrustDomain != "" && got[0].Host != r.TrustDomain:
-		return fail(errs.WithHint(fmt.Errorf("it is of the trust domain %s, not %s", got[0].Host, r.TrustDomain), "leave the trust domain out to take the mesh's own"))
+		return fail(errs.WithHint(fmt.Errorf("its trust domain is %s, not %s", got[0].Host, r.TrustDomain), "omit the trust domain to use the mesh's own"))
 	}
 	return out, nil
 }
@@ -151,25 +151,25 @@ func parseChain(b []byte) (chain []string, err error) {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
 		if n < 0 {
-			return nil, fmt.Errorf("the answer cannot be understood: %w", protowire.ParseError(n))
+			return nil, fmt.Errorf("invalid response: %w", protowire.ParseError(n))
 		}
 		b = b[n:]
 		if number == 1 && kind == protowire.BytesType {
 			one, n := protowire.ConsumeBytes(b)
 			if n < 0 {
-				return nil, fmt.Errorf("the answer cannot be understood: %w", protowire.ParseError(n))
+				return nil, fmt.Errorf("invalid response: %w", protowire.ParseError(n))
 			}
 			chain = append(chain, strings.TrimSpace(string(one))+"\n")
 			b = b[n:]
 			continue
 		}
 		if n = protowire.ConsumeFieldValue(number, kind, b); n < 0 {
-			return nil, fmt.Errorf("the answer cannot be understood: %w", protowire.ParseError(n))
+			return nil, fmt.Errorf("invalid response: %w", protowire.ParseError(n))
 		}
 		b = b[n:]
 	}
 	if len(chain) == 0 {
-		return nil, errors.New("the answer has no certificate")
+		return nil, errors.New("the response has no certificate")
 	}
 	return chain, nil
 }

@@ -166,7 +166,7 @@ const maxProxies = 1_000_000
 // Validate checks a fleet. Its error is a usage error.
 func (s *Spec) Validate() error {
 	if len(s.Addresses) == 0 {
-		return errs.Usage("xds: no address of an istiod")
+		return errs.Usage("xds: no istiod address")
 	}
 	for _, a := range s.Addresses {
 		if _, _, err := net.SplitHostPort(a); err != nil {
@@ -196,7 +196,7 @@ func (s *Spec) Validate() error {
 	for i := range s.Proxies {
 		err := s.Proxies[i].validate()
 		if err == nil && s.Proxies[i].nodeType() == NodeZtunnel && s.Mode != ModeDelta {
-			err = fmt.Errorf("a ztunnel speaks delta xDS alone, not %s", s.Mode)
+			err = fmt.Errorf("ztunnel supports only delta xDS, not %s", s.Mode)
 		}
 		if err != nil {
 			return errs.Usage("xds: proxy %d: %v", i, err)
@@ -208,15 +208,15 @@ func (s *Spec) Validate() error {
 func (p *Proxy) validate() error {
 	switch {
 	case p.Name == "" || p.Namespace == "":
-		return fmt.Errorf("want a name and a namespace")
+		return fmt.Errorf("a name and a namespace are required")
 	case strings.ContainsAny(p.Name+p.Namespace, "~"):
 		return fmt.Errorf("no ~ in a name")
 	case net.ParseIP(p.IP) == nil:
-		return fmt.Errorf("IP %.40q is no address", p.IP)
+		return fmt.Errorf("IP %.40q is not an address", p.IP)
 	case !slices.Contains([]string{NodeSidecar, NodeRouter, NodeZtunnel}, p.nodeType()):
 		return fmt.Errorf("type %.40q: want %s, %s or %s", p.Type, NodeSidecar, NodeRouter, NodeZtunnel)
 	case !slices.Contains(Behaviours(), p.behaviour()):
-		return fmt.Errorf("behaviour %.40q: want one of %s", p.Behaviour, strings.Join(Behaviours(), ", "))
+		return fmt.Errorf("behaviour %.40q: must be one of %s", p.Behaviour, strings.Join(Behaviours(), ", "))
 	}
 	return nil
 }
@@ -273,7 +273,7 @@ func (s *Spec) Split(n int) ([]Spec, error) {
 	}
 	if n < 1 || n > len(s.Proxies) {
 		return nil, errs.WithHint(errs.Usage("simulators %d: each needs a proxy of its own, and there are %d", n, len(s.Proxies)),
-			"more proxies, or fewer simulators")
+			"use more proxies or fewer simulators")
 	}
 	out := slices.Repeat([]Spec{*s}, n)
 	at, connecting := Divide(len(s.Proxies), n), Divide(s.MaxConnecting, n)

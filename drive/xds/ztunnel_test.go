@@ -156,7 +156,7 @@ func TestMarkersOfZtunnels(t *testing.T) {
 func TestZtunnelsSpeakDelta(t *testing.T) {
 	spec := ztunnels("127.0.0.1:1", 1)
 	spec.Mode = xds.ModeSotW
-	if _, err := xds.Start(context.Background(), spec); err == nil || !strings.Contains(err.Error(), "proxy 0: a ztunnel speaks delta xDS alone") {
+	if _, err := xds.Start(context.Background(), spec); err == nil || !strings.Contains(err.Error(), "proxy 0: ztunnel supports only delta xDS") {
 		t.Errorf("%v", err)
 	}
 }

@@ -158,5 +158,5 @@ func (l *Lab) preflight(ctx context.Context, client kubernetes.Interface, needs 
 		return nil
 	}
 	return errs.WithHint(errs.Usage("this user lacks rights:\n  %s", strings.Join(lacks, "\n  ")),
-		"`meshtrial cluster check` with the study and --manifests prints roles that an administrator can apply; or use another context")
+		"`meshtrial cluster check STUDY --manifests` prints roles that an administrator can apply; or use another context")
 }

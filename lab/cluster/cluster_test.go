@@ -130,10 +130,10 @@ func TestOpenSaysAllThatIsMissing(t *testing.T) {
 		t.Fatalf("%v (%s)", err, errs.Hint(err))
 	}
 	want := `this user lacks rights:
-  reach: get /version (whether the cluster answers, and its version)
+  reach: get /version (whether the cluster responds, and its version)
   every run: create pods/portforward in the run's namespace (the control servers of the roles, and the proxies' admin pages)
   every run: list deployments.apps in namespace istio-system (whether the mesh is installed and ready)
-  profiles: create secrets in the run's namespace (the token that the role wants)`
+  profiles: create secrets in the run's namespace (the role's token)`
 	if err.Error() != want {
 		t.Errorf("%v\nwant\n%s", err, want)
 	}
@@ -151,7 +151,7 @@ func TestOpenNotesWhatARunCanGoWithout(t *testing.T) {
 	path := fakeAPI(t, func(asked string) bool { return asked != `get nodes./ in ""` })
 	l, err := Open(context.Background(), Options{Kubeconfig: path, Needs: needs(t, rights.EveryRun)})
 	must.OK(t, err)
-	if want := []string{"this user may not get nodes (the nodes' container runtime and zones): the report names no container runtime, and trials no zones of their pods"}; !slices.Equal(l.Notes(), want) {
+	if want := []string{"this user may not get nodes (the nodes' container runtime and zones): the report lacks the container runtime, and trials lack their pods' zones"}; !slices.Equal(l.Notes(), want) {
 		t.Errorf("%q, want %q", l.Notes(), want)
 	}
 }
@@ -225,7 +225,7 @@ func TestResolve(t *testing.T) {
 	if want := []string{`get things.example.org/ in "shop"`, `get worlds.example.org/ in ""`}; !slices.Equal(questions, want) {
 		t.Errorf("asked %q, want %q", questions, want)
 	}
-	if n := l.Notes(); len(n) != 1 || !strings.Contains(n[0], "the cluster has no Ghost of example.org/v1") {
+	if n := l.Notes(); len(n) != 1 || !strings.Contains(n[0], "the cluster does not serve Ghost of example.org/v1") {
 		t.Errorf("%q", n)
 	}
 }
@@ -250,7 +250,7 @@ func TestOpenBadInput(t *testing.T) {
 		t.Errorf("no kubeconfig at all: %v (hint %q)", err, errs.Hint(err))
 	}
 	if _, err := Open(context.Background(), Options{Kubeconfig: kubeconfig(t, "http://127.0.0.1:1")}); err == nil || errs.Code(err) != errs.CodeFailure || errs.Hint(err) == "" {
-		t.Errorf("a cluster that does not answer: %v", err)
+		t.Errorf("a cluster that does not respond: %v", err)
 	}
 }
 
@@ -274,14 +274,14 @@ func TestKubeconfigErrors(t *testing.T) {
 		variable    string // KUBECONFIG
 		error, hint string
 	}{
-		"no file":                   {Options{Kubeconfig: filepath.Join(dir, "none")}, "", "no kubeconfig: there is no file " + filepath.Join(dir, "none"), nameOne},
-		"no files":                  {Options{}, "/nowhere/a:/nowhere/b", "no kubeconfig: there is no file /nowhere/a, nor /nowhere/b", nameOne},
+		"no file":                   {Options{Kubeconfig: filepath.Join(dir, "none")}, "", "no kubeconfig: no file " + filepath.Join(dir, "none"), nameOne},
+		"no files":                  {Options{}, "/nowhere/a:/nowhere/b", "no kubeconfig: no file /nowhere/a or /nowhere/b", nameOne},
 		"no contexts":               {Options{Kubeconfig: empty}, "", "no kubeconfig: " + empty + " has no contexts", nameOne},
 		"no such context":           {Options{Kubeconfig: good, Context: "elsewhere"}, "", "kubeconfig " + good + ` has no context "elsewhere"`, choose},
 		"no such context in files":  {Options{Context: "elsewhere"}, good + ":/nowhere:" + empty, "kubeconfig " + good + ", " + empty + ` has no context "elsewhere"`, choose},
 		"no current context":        {Options{Kubeconfig: unset}, "", "kubeconfig " + unset + " has no current context", choose},
-		"a current one of the past": {Options{Kubeconfig: stale}, "", "the current context of kubeconfig " + stale + ` is "past", which is not in it`, choose},
-		"no cluster":                {Options{Kubeconfig: good, Context: "adrift"}, "", "context adrift of kubeconfig " + good + ` names cluster "gone", which is not in it`, choose},
+		"a current one of the past": {Options{Kubeconfig: stale}, "", "the current context of kubeconfig " + stale + ` is "past", which it does not define`, choose},
+		"no cluster":                {Options{Kubeconfig: good, Context: "adrift"}, "", "context adrift of kubeconfig " + good + ` names cluster "gone", which it does not define`, choose},
 		"no certificate":            {Options{Kubeconfig: good, Context: "uncertain"}, "", "context uncertain of kubeconfig " + good + " cannot be used: ", "another context with --context"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -345,7 +345,7 @@ func TestReachRefused(t *testing.T) {
 	// With several files, kubectl finds the context in them itself.
 	first, second := kubeconfig(t, "http://127.0.0.1:1"), kubeconfig(t, "http://127.0.0.1:1")
 	t.Setenv("KUBECONFIG", first+":"+second)
-	if _, err := Reach(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), first+", "+second+" does not answer") || !strings.Contains(errs.Hint(err), "kubectl --context here version") {
+	if _, err := Reach(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), first+", "+second+" does not respond") || !strings.Contains(errs.Hint(err), "kubectl --context here version") {
 		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}
 }
@@ -417,7 +417,7 @@ func TestReach(t *testing.T) {
 	}
 	away := kubeconfig(t, "http://127.0.0.1:1")
 	if _, err := Reach(t.Context(), Options{Kubeconfig: away}); err == nil || errs.Code(err) != errs.CodeFailure || !strings.Contains(errs.Hint(err), away) {
-		t.Errorf("a cluster that does not answer: %v (hint %q)", err, errs.Hint(err))
+		t.Errorf("a cluster that does not respond: %v (hint %q)", err, errs.Hint(err))
 	}
 }
 
@@ -427,7 +427,7 @@ func TestInPod(t *testing.T) {
 	l := &Lab{files: []string{kubeconfig(t, "http://127.0.0.1:1")}}
 	l.useServiceAccount(&rest.Config{Host: "https://10.0.0.1"})
 	err := l.unreached(errors.New("no route to host"))
-	if l.Context() != "in-cluster" || err.Error() != "the cluster of this pod's service account does not answer: no route to host" || strings.Contains(errs.Hint(err), "kubectl") {
+	if l.Context() != "in-cluster" || err.Error() != "the cluster of this pod's service account does not respond: no route to host" || strings.Contains(errs.Hint(err), "kubectl") {
 		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}
 }

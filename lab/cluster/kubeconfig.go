@@ -60,12 +60,12 @@ func (l *Lab) useServiceAccount(config *rest.Config) {
 // Hints on which kubeconfig to name.
 const (
 	nameOne      = "name one with --kubeconfig FILE, or set KUBECONFIG"
-	nameReadable = "name one that kubectl reads, with --kubeconfig FILE or KUBECONFIG"
+	nameReadable = "name one that kubectl can read with --kubeconfig FILE or KUBECONFIG"
 )
 
 // noContexts returns the error for kubeconfig files that name no cluster.
 func (l *Lab) noContexts(rules *clientcmd.ClientConfigLoadingRules) error {
-	why := "there is no file " + strings.Join(rules.GetLoadingPrecedence(), ", nor ")
+	why := "no file " + strings.Join(rules.GetLoadingPrecedence(), " or ")
 	if len(l.files) > 0 {
 		why = strings.Join(l.files, ", ") + " has no contexts"
 	}
@@ -88,9 +88,9 @@ func (l *Lab) choose(raw *clientcmdapi.Config) error {
 	case chosen == nil && asked:
 		err = errs.Usage("kubeconfig %s has no context %q", files, l.context)
 	case chosen == nil:
-		err = errs.Usage("the current context of kubeconfig %s is %q, which is not in it", files, l.context)
+		err = errs.Usage("the current context of kubeconfig %s is %q, which it does not define", files, l.context)
 	case raw.Clusters[chosen.Cluster] == nil:
-		err = errs.Usage("%s names cluster %q, which is not in it", l.where(), chosen.Cluster)
+		err = errs.Usage("%s names cluster %q, which it does not define", l.where(), chosen.Cluster)
 	default:
 		return nil
 	}

@@ -51,24 +51,24 @@ const (
 // reasons holds the words of each reason. The text takes the host, the context with its
 // files, and the detail.
 var reasons = map[Reason]struct{ text, hint string }{
-	NoAnswer: {"the cluster of %[2]s does not answer: %[3]s",
-		"check that the cluster runs and that this machine reaches it, or name another context with --context"},
-	NoCredentials: {"the login program for %[2]s gave no credentials, so nothing was asked of the cluster: %[3]s",
-		"log in to the cluster again, see what that program says (it is under exec in the kubeconfig), or name another context with --context"},
-	Rejected: {"the API server at %[1]s rejects the credentials of %[2]s: it answers %[3]s",
+	NoAnswer: {"the cluster of %[2]s does not respond: %[3]s",
+		"check that the cluster is running and reachable from this machine, or name another context with --context"},
+	NoCredentials: {"the login program for %[2]s returned no credentials: %[3]s",
+		"log in to the cluster again, run that program by hand (see exec in the kubeconfig), or name another context with --context"},
+	Rejected: {"the API server at %[1]s rejects the credentials of %[2]s: %[3]s",
 		"they may have expired: log in to the cluster again, or name another context with --context"},
-	Forbidden: {"the API server at %[1]s does not tell its version to %[2]s: it answers %[3]s",
-		"Kubernetes tells it to everybody unless an administrator or a proxy forbids that: ask there, log in to the cluster again, or name another context with --context"},
+	Forbidden: {"the API server at %[1]s refuses to report its version to %[2]s: %[3]s",
+		"any user may read it unless an administrator or a proxy forbids that: ask them, log in to the cluster again, or name another context with --context"},
 	Untrusted: {"the server at %[1]s, for %[2]s, has a certificate that cannot be trusted: %[3]s",
-		"check that the kubeconfig belongs to this cluster, that no proxy answers in its place, and that this machine's clock is right; another context is named with --context"},
+		"check that the kubeconfig belongs to this cluster, that no proxy answers in its place, and that this machine's clock is right; or name another context with --context"},
 	NotTLS: {"the server at %[1]s, for %[2]s, does not speak TLS: %[3]s",
-		"check that address and port are those of the API server; another context is named with --context"},
+		"check that address and port are those of the API server, or name another context with --context"},
 	OnlyTLS: {"the server at %[1]s, for %[2]s, speaks only TLS: it answers %[3]s",
-		"the address of an API server begins with https://; another context is named with --context"},
+		"the address of an API server begins with https://: fix it, or name another context with --context"},
 	NotAPIServer: {"the server at %[1]s, for %[2]s, is not an API server: %[3]s",
-		"check that the address is right, and that no proxy answers in the cluster's place; another context is named with --context"},
-	Unhealthy: {"the server at %[1]s, for %[2]s, is not a healthy API server: to /version it answers %[3]s",
-		"check that the address is right and the cluster is healthy; another context is named with --context"},
+		"check that the address is right and that no proxy answers in the cluster's place, or name another context with --context"},
+	Unhealthy: {"the server at %[1]s, for %[2]s, is not a healthy API server: /version returns %[3]s",
+		"check that the address is right and that the cluster is healthy, or name another context with --context"},
 }
 
 // UnreachedError reports that a cluster did not report its version.
@@ -150,16 +150,16 @@ func (l *Lab) try() string {
 	case 0:
 		return ""
 	case 1:
-		return fmt.Sprintf("; to try it: kubectl --kubeconfig %s --context %s version", l.files[0], l.context)
+		return fmt.Sprintf("; try it with: kubectl --kubeconfig %s --context %s version", l.files[0], l.context)
 	}
-	return fmt.Sprintf("; to try it: kubectl --context %s version", l.context) // with the files of KUBECONFIG
+	return fmt.Sprintf("; try it with: kubectl --context %s version", l.context) // with the files of KUBECONFIG
 }
 
 // refused adds a hint to a rejected access review, which every authenticated user may
 // make.
 func refused(err error) error {
 	if apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err) {
-		return errs.WithHint(err, "every user known to the cluster may ask that: log in, or name another context with --context; `kubectl auth whoami` shows who you are there")
+		return errs.WithHint(err, "any authenticated user may ask that: log in, or name another context with --context; `kubectl auth whoami` shows your user there")
 	}
 	return err
 }

@@ -73,7 +73,7 @@ func Ask(ctx context.Context, client kubernetes.Interface, features []rights.Fea
 	for i := range asked {
 		group.Go(func() (err error) {
 			if asked[i], err = client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, asked[i], metav1.CreateOptions{}); err != nil {
-				return refused(fmt.Errorf("ask the cluster what this user may do: %w", err))
+				return refused(fmt.Errorf("query this user's rights: %w", err))
 			}
 			return nil
 		})
@@ -128,7 +128,7 @@ func Resolve(ctx context.Context, client kubernetes.Interface, features []rights
 					return nil, nil, err
 				}
 				if r.Resource == "" {
-					notes = append(notes, fmt.Sprintf("the cluster has no %s of %s: whether it may be changed is not known (%s)", r.Kind, groupVersion(&r), r.Why))
+					notes = append(notes, fmt.Sprintf("the cluster does not serve %s of %s: whether this user may change it is unknown (%s)", r.Kind, groupVersion(&r), r.Why))
 					continue
 				}
 			}
@@ -169,7 +169,7 @@ func Grantable(ctx context.Context, client kubernetes.Interface, features []righ
 			switch {
 			case len(r.Verbs) == 0:
 			case closed[granted(&r)]:
-				notes = append(notes, fmt.Sprintf("the run's pod may not %s, as this user may make no role there: %s", a.Words(r.Verbs), r.Without))
+				notes = append(notes, fmt.Sprintf("the run's pod may not %s, because this user cannot create roles there: %s", a.Words(r.Verbs), r.Without))
 			default:
 				f.Rights = append(f.Rights, r)
 			}
@@ -238,7 +238,7 @@ func resolve(ctx context.Context, client kubernetes.Interface, r *rights.Right) 
 		return nil
 	}
 	if err != nil {
-		return refused(fmt.Errorf("ask the cluster for objects of %s: %w", version, err))
+		return refused(fmt.Errorf("list the cluster's objects of %s: %w", version, err))
 	}
 	for i := range served.APIResources {
 		s := &served.APIResources[i]

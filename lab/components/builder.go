@@ -53,7 +53,7 @@ func unitsOf(names []string) ([]string, error) {
 	for _, name := range names {
 		c, ok := find(name)
 		if !ok {
-			return nil, errs.WithHint(errs.Usage("no component is called %q", name), "meshtrial lab components list names them")
+			return nil, errs.WithHint(errs.Usage("unknown component %q", name), "meshtrial lab components list prints their names")
 		}
 		want[c.unit] = true
 	}
@@ -106,7 +106,7 @@ func (b *Builder) entries(ctx context.Context, units []string, m *meter) (map[st
 			continue
 		}
 		if why != nil {
-			m.note(j.recipe.name, fmt.Sprintf("made again: %v", why))
+			m.note(j.recipe.name, fmt.Sprintf("rebuilt: %v", why))
 		}
 		m.expect(j.recipe.name, j.seconds)
 		if j.serial {
@@ -117,7 +117,7 @@ func (b *Builder) entries(ctx context.Context, units []string, m *meter) (map[st
 	}
 	done := make(chan entry, len(jobs))
 	one := func(ctx context.Context, j job) error {
-		j.recipe.wait = func() { m.step(j.recipe.name, PhaseWait, 0, "another process is making it") }
+		j.recipe.wait = func() { m.step(j.recipe.name, PhaseWait, 0, "another process is building it") }
 		e, err := b.cache.ensure(ctx, j.recipe)
 		if err != nil {
 			return err

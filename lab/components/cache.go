@@ -137,7 +137,7 @@ func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 	for _, dir := range []string{"entries", "tmp", "locks"} {
 		if err := os.MkdirAll(filepath.Join(c.dir, dir), 0o755); err != nil {
 			return entry{}, errs.WithHint(fmt.Errorf("cache of components: %w", err),
-				"set MESHTRIAL_CACHE to a folder that can be written")
+				"set MESHTRIAL_CACHE to a writable folder")
 		}
 		if _, err := trusted.Folder(filepath.Join(c.dir, dir)); err != nil {
 			return entry{}, fmt.Errorf("cache of components: %w", err)
@@ -165,7 +165,7 @@ func (c cache) ensure(ctx context.Context, r recipe) (entry, error) {
 	}
 	if err != nil {
 		if errors.Is(err, syscall.ENOSPC) {
-			err = errs.WithHint(err, "the disk with %s is full: free some room, or set MESHTRIAL_CACHE", c.dir)
+			err = errs.WithHint(err, "the disk with %s is full: free some space, or set MESHTRIAL_CACHE", c.dir)
 		}
 		return entry{}, fmt.Errorf("%s: %w", r.name, err)
 	}
@@ -452,18 +452,18 @@ func (e entry) same(f file) error {
 		return err
 	}
 	mode := info.Mode()
-	changed := func(what string) error { return fmt.Errorf("%s is not as it was made: %s", e.path(f.Path), what) }
+	changed := func(what string) error { return fmt.Errorf("%s was modified: %s", e.path(f.Path), what) }
 	switch {
 	case mode.IsRegular() != (f.SHA256 != ""):
-		return changed("another kind of file")
+		return changed("its type changed")
 	case mode.IsRegular() && info.Size() != f.Size:
-		return changed("another size")
+		return changed("its size changed")
 	case mode.IsRegular() && mode != f.Mode:
-		return changed("another mode")
+		return changed("its mode changed")
 	}
 	if mode&fs.ModeSymlink != 0 {
 		if to, err := os.Readlink(e.path(f.Path)); err != nil || to != f.Link {
-			return changed("another link")
+			return changed("its link changed")
 		}
 	}
 	return nil
@@ -483,7 +483,7 @@ func (e entry) verify() error {
 			}
 			sum, err := sumOnce(e.path(f.Path))
 			if err == nil && sum != f.SHA256 {
-				err = fmt.Errorf("%s is not as it was made: SHA-256 %s, made as %s", e.path(f.Path), sum, f.SHA256)
+				err = fmt.Errorf("%s was modified: its SHA-256 is %s, not %s", e.path(f.Path), sum, f.SHA256)
 			}
 			return err
 		})
@@ -495,7 +495,7 @@ func (e entry) verify() error {
 		}
 		rel, err := filepath.Rel(e.dir, path)
 		if err == nil && !listed[rel] {
-			err = fmt.Errorf("%s was not made with the rest of its folder", path)
+			err = fmt.Errorf("%s was added to its folder later", path)
 		}
 		return err
 	})
@@ -523,7 +523,7 @@ func (i Image) Verify() error {
 		err = e.verify()
 	}
 	if err != nil {
-		return errs.WithHint(fmt.Errorf("image %s: %w", i.Ref, err), "remove %s: the next `meshtrial lab up` makes it again", dir)
+		return errs.WithHint(fmt.Errorf("image %s: %w", i.Ref, err), "remove %s: the next `meshtrial lab up` rebuilds it", dir)
 	}
 	return nil
 }

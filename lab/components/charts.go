@@ -52,10 +52,10 @@ func renderCharts(ctx context.Context, renderer string, charts []Chart) ([]Rende
 	}
 	var answer []RenderedChart
 	if err := json.Unmarshal(out, &answer); err != nil {
-		return nil, fmt.Errorf("answer of the renderer of charts: %w", err)
+		return nil, fmt.Errorf("output of the chart renderer: %w", err)
 	}
 	if len(answer) != len(charts) {
-		return nil, fmt.Errorf("the renderer of charts rendered %d of %d", len(answer), len(charts))
+		return nil, fmt.Errorf("the chart renderer rendered %d of %d charts", len(answer), len(charts))
 	}
 	return answer, nil
 }

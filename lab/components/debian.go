@@ -97,10 +97,10 @@ func checkPackages(got []fetched, arch string, note func(string)) ([]Version, er
 		}
 		if sum != want {
 			return nil, errs.WithHint(fmt.Errorf("package %s %s has the digest sha256:%s, want sha256:%s: refused", g.name, g.version, sum, want),
-				"the archive, or something between here and it, serves another file than was pinned")
+				"the archive, or a proxy in between, serves a different file than the pinned one")
 		}
 		if g.version != p.version {
-			note(fmt.Sprintf("package %s is %s here, where %s was tried", p.name, g.version, p.version))
+			note(fmt.Sprintf("package %s is version %s here; %s was tested", p.name, g.version, p.version))
 		}
 		versions = append(versions, Version{Name: p.component(), Version: g.version, Source: "debian:" + p.name, Digest: "sha256:" + sum})
 	}
@@ -137,7 +137,7 @@ func findApt(context.Context) error {
 	for _, program := range []string{"apt-get", "apt-config", "dpkg-deb"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return errs.WithHint(fmt.Errorf("%s is not in PATH", program),
-				"containerd, runc, CNI plugins and files of images come from Debian packages: use Debian or Ubuntu, or a cluster of yours (--lab cluster)")
+				"containerd, runc, CNI plugins and image files come from Debian packages: use Debian or Ubuntu, or your own cluster (--lab cluster)")
 		}
 	}
 	return nil
@@ -220,7 +220,7 @@ func (a apt) fetch(ctx context.Context, packages []string, dir string) ([]fetche
 	}
 	if err != nil {
 		return nil, errs.WithHint(errors.Join(updated, err),
-			"the Debian archives that apt is set up for must be reachable, and serve these packages: %s", strings.Join(packages, " "))
+			"the configured Debian archives must be reachable and serve these packages: %s", strings.Join(packages, " "))
 	}
 	return parseURIs(uris, debs)
 }
@@ -482,7 +482,7 @@ func checkLibraries(programs, libs string, exempt func(string) bool) error {
 		}
 		for _, library := range needed {
 			if !have[library] && !exempt(library) {
-				return fmt.Errorf("%s needs the library %s, which is in none of the packages: add its package to the table", filepath.Base(path), library)
+				return fmt.Errorf("%s needs library %s, which no package contains: add its package to the table", filepath.Base(path), library)
 			}
 		}
 		return nil

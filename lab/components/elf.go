@@ -26,11 +26,11 @@ func OpenSource(path string) (Source, error) {
 	}
 	f, err := elf.Open(path)
 	if err != nil {
-		return Source{}, errs.Usage("%s is no program for Linux: %v", path, err)
+		return Source{}, errs.Usage("%s is not a Linux program: %v", path, err)
 	}
 	defer f.Close()
 	if want, ok := machines[runtime.GOARCH]; ok && f.Machine != want {
-		return Source{}, errs.Usage("%s is a program for %v, this machine is %v", path, f.Machine, want)
+		return Source{}, errs.Usage("%s is built for %v, but this machine is %v", path, f.Machine, want)
 	}
 	_, sum, err := sumFile(path, false)
 	return Source{path, "sha256:" + sum}, err
@@ -55,7 +55,7 @@ func checkRuns(path string, debian entry) error {
 	hint := "build it on Debian 12 or an older system, or link it statically"
 	for _, library := range libraries {
 		if !have[library] {
-			return errs.WithHint(errs.Usage("%s needs the library %s, which its image does not hold", path, library), "%s", hint)
+			return errs.WithHint(errs.Usage("%s needs library %s, which its image does not contain", path, library), "%s", hint)
 		}
 	}
 	var libc string
@@ -70,7 +70,7 @@ func checkRuns(path string, debian entry) error {
 	}
 	for _, s := range symbols {
 		if needs, ok := strings.CutPrefix(s.Version, "GLIBC_"); ok && newer(needs, libc) {
-			return errs.WithHint(errs.Usage("%s needs version %s of the C library, its image holds %s", path, needs, libc), "%s", hint)
+			return errs.WithHint(errs.Usage("%s needs version %s of the C library, but its image contains %s", path, needs, libc), "%s", hint)
 		}
 	}
 	return nil

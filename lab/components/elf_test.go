@@ -25,7 +25,7 @@ func TestCheckRuns(t *testing.T) {
 	}
 	debian := entry{dir: t.TempDir()}
 	must.OK(t, os.Mkdir(debian.path("image"), 0o755))
-	if err := checkRuns("/bin/sh", debian); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "/bin/sh needs the library "+needs[0]) {
+	if err := checkRuns("/bin/sh", debian); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "/bin/sh needs library "+needs[0]) {
 		t.Errorf("a program without its libraries: %v", err)
 	}
 }
@@ -44,7 +44,7 @@ func TestCheckTools(t *testing.T) {
 	debian := entry{dir: t.TempDir()}
 	must.OK(t, errors.Join(os.Mkdir(debian.path("image"), 0o755), os.Mkdir(debian.path("tools"), 0o755), os.WriteFile(debian.path("tools/sh"), program, 0o755)))
 	for i, library := range needs {
-		if err := debian.checkTools(); err == nil || !strings.Contains(err.Error(), "needs the library "+library) {
+		if err := debian.checkTools(); err == nil || !strings.Contains(err.Error(), "needs library "+library) {
 			t.Errorf("without %s: %v", library, err)
 		}
 		must.OK(t, os.WriteFile(filepath.Join(debian.path([]string{"image", "tools"}[i%2]), library), nil, 0o644))

@@ -119,7 +119,7 @@ func findGo(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return errs.WithHint(fmt.Errorf("go, which builds most of the lab's programs: %w", withOutput(err, out)),
-		"install Go 1.26 or later (https://go.dev/dl) and put it in PATH; a cache that was filled elsewhere needs none (MESHTRIAL_CACHE)")
+		"install Go 1.26 or later (https://go.dev/dl) and add it to PATH; with a cache filled elsewhere (MESHTRIAL_CACHE) Go is not needed")
 }
 
 // command runs a program in its own process group, which ends with the context and with this
@@ -253,7 +253,7 @@ func (t toolchain) compile(ctx context.Context, u goUnit, dir string, progress f
 			return ctx.Err()
 		}
 		return errs.WithHint(fmt.Errorf("go build: %w", withOutput(err, log.Bytes())),
-			"modules come from $(go env GOPROXY); the first build needs it to be reachable, and some 6 GB of disk for Go's caches")
+			"modules come from $(go env GOPROXY), which the first build must reach; it also takes about 6 GB of disk for Go's caches")
 	}
 	return nil
 }
@@ -277,7 +277,7 @@ func (t toolchain) folder(ctx context.Context, module string) (string, error) {
 			return found.Dir, nil
 		}
 	}
-	return "", fmt.Errorf("go does not say where the module %s lies", module)
+	return "", fmt.Errorf("go does not report the folder of module %s", module)
 }
 
 func (t toolchain) copy(ctx context.Context, f moduleFile, dir string) error {

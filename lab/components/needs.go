@@ -60,7 +60,7 @@ func (b *Builder) Needs(ctx context.Context, names ...string) ([]Need, error) {
 	detail := fmt.Sprintf("%d of %d are in the cache", len(jobs)-len(missing), len(jobs))
 	if len(missing) > 0 {
 		slices.Sort(missing)
-		detail += "; to be made: " + strings.Join(missing, ", ")
+		detail += "; to be built: " + strings.Join(missing, ", ")
 	}
 	return append(out, Need{Name: "components", Detail: detail}), nil
 }

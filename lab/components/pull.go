@@ -48,7 +48,7 @@ func (b *Builder) Pull(ctx context.Context, p Pull) ([]Image, error) {
 				if ctx.Err() != nil {
 					return nil, ctx.Err()
 				}
-				return nil, errs.WithHint(fmt.Errorf("pulling %s: %w", from, err), "the registry %s must be reachable and hold the image; %s", parsed.Context().RegistryStr(), p.Hint)
+				return nil, errs.WithHint(fmt.Errorf("pulling %s: %w", from, err), "registry %s must be reachable and have the image; %s", parsed.Context().RegistryStr(), p.Hint)
 			}
 			digest, err := image.Digest()
 			return []Version{{Name: ref, Version: parsed.Identifier(), Source: "registry:" + parsed.Context().RegistryStr(), Digest: digest.String()}}, err

@@ -70,7 +70,7 @@ func TestPull(t *testing.T) {
 	o.Refs = []string{hub + "/pilot:1.2.4"}
 	_, err = b.Pull(t.Context(), o)
 	if err == nil || !strings.Contains(err.Error(), hub+"/pilot:1.2.4") || !strings.Contains(errs.Hint(err), "--images built") ||
-		!strings.Contains(errs.Hint(err), "the registry "+strings.TrimSuffix(hub, "/istio")+" must be reachable") {
+		!strings.Contains(errs.Hint(err), "registry "+strings.TrimSuffix(hub, "/istio")+" must be reachable") {
 		t.Errorf("without the registry: %v (hint %q)", err, errs.Hint(err))
 	}
 	nothingLeft(t, b.cache)

@@ -77,12 +77,12 @@ func (b *Builder) Standalone(ctx context.Context, program, to string) (Standalon
 // checkOut rejects a path where no file can be created, before anything is made for it.
 func checkOut(path string) error {
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		return errs.Usage("%s is a folder: name a file", path)
+		return errs.Usage("%s is a folder, not a file", path)
 	}
 	dir := filepath.Dir(path)
 	f, err := os.CreateTemp(dir, ".meshtrial-*")
 	if err != nil {
-		return errs.Usage("no file can be made in %s: %v", dir, errors.Unwrap(err))
+		return errs.Usage("cannot create a file in %s: %v", dir, errors.Unwrap(err))
 	}
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }

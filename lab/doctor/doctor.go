@@ -112,10 +112,10 @@ func cores(s *sight) (detail, mend string) {
 	case s.machine.CPUs >= enoughCores:
 		return detail, ""
 	case s.machine.CPUs >= fewestCores:
-		return detail + ": generator, proxies and worker share them, so high rates measure waiting for a CPU",
-			fmt.Sprintf("use a machine with %d cores or more, or keep to rates that leave CPUs idle", enoughCores)
+		return detail + ": generator, proxies and worker share them, so high rates measure waits for a CPU",
+			fmt.Sprintf("use a machine with %d cores or more, or rates that leave CPUs idle", enoughCores)
 	}
-	return detail + ": whatever is measured waits for what measures it", fmt.Sprintf("use a machine with at least %d cores", fewestCores)
+	return detail + ": the measured processes compete with the measurement itself", fmt.Sprintf("use a machine with at least %d cores", fewestCores)
 }
 
 func clock(s *sight) (detail, mend string) {
@@ -134,7 +134,7 @@ func clock(s *sight) (detail, mend string) {
 			mend = "echo " + better + " > /" + folder + "current_clocksource"
 		}
 	}
-	return now + " needs a system call for each reading of the time", mend
+	return now + " needs a system call for each read of the clock", mend
 }
 
 func scaling(s *sight) (detail, mend string) {
@@ -182,7 +182,7 @@ func wakeUp(s *sight) (detail, mend string) {
 	p50, p99 := s.late[len(s.late)/2], s.late[len(s.late)*99/100]
 	detail = fmt.Sprintf("a sleep of 1 ms ends %d us late (p50), %d us (p99)", p50.Microseconds(), p99.Microseconds())
 	if p99 > wakeLimit {
-		return detail, "end what else runs; on a virtual machine, use one with CPUs of its own"
+		return detail, "stop other processes; if this is a virtual machine, use one with dedicated CPUs"
 	}
 	return detail, ""
 }
@@ -192,12 +192,12 @@ func steal(s *sight) (detail, mend string) {
 	if err != nil {
 		return fmt.Sprintf("not known: %v", err), "mount procfs at /proc"
 	}
-	detail, mend = fmt.Sprintf("%.1f%% over %.0f s", 100*ratio, SampleTime.Seconds()), "use a machine with CPUs of its own"
+	detail, mend = fmt.Sprintf("%.1f%% over %.0f s", 100*ratio, SampleTime.Seconds()), "use a machine with dedicated CPUs"
 	switch {
 	case ratio > stealTooMuch:
-		return detail + ": the hypervisor gives the CPUs to others, so nothing measured here is of use", mend
+		return detail + ": the hypervisor gives the CPUs to others, so measurements here are useless", mend
 	case ratio > stealLimit:
-		return detail + ": the hypervisor gives the CPUs to others at times", mend
+		return detail + ": the hypervisor sometimes gives the CPUs to others", mend
 	}
 	return detail, ""
 }
@@ -207,11 +207,11 @@ func pressure(s *sight) (detail, mend string) {
 	for _, of := range []struct{ file, words string }{{"cpu", "CPU"}, {"memory", "memory"}, {"io", "disk"}} {
 		ratio, err := s.waited(of.file)
 		if err != nil {
-			return "the kernel has no PSI, or it is turned off: reports cannot say whether tasks waited", "boot with psi=1; without effect, use a kernel built with CONFIG_PSI"
+			return "the kernel lacks PSI, or it is disabled: reports cannot show whether tasks waited", "boot with psi=1; if that has no effect, use a kernel built with CONFIG_PSI"
 		}
 		waits = append(waits, fmt.Sprintf("%s %.1f%%", of.words, 100*ratio))
 		if ratio > waitLimit {
-			mend = "end what else runs (next line)"
+			mend = "stop other processes (next line)"
 		}
 	}
 	return fmt.Sprintf("some task waited for %s of %.0f s", strings.Join(waits, ", "), SampleTime.Seconds()), mend
@@ -239,7 +239,7 @@ func others(s *sight) (detail, mend string) {
 	case ratio <= busyLimit:
 		return detail, ""
 	case len(names) > 0:
-		return detail, fmt.Sprintf("end it, or wait until it has ended: ps -fp %d", busiest[0].pid)
+		return detail, fmt.Sprintf("stop it, or wait until it ends: ps -fp %d", busiest[0].pid)
 	}
 	return detail, "find out what keeps the CPUs busy: top"
 }
@@ -253,17 +253,17 @@ func engines(s *sight) (detail, mend string) {
 		}
 	}
 	if len(names) == 0 {
-		return "no engine runs, and none is needed", ""
+		return "no container engine runs, and none is needed", ""
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	return strings.Join(names, ", ") + " run outside of the lab and may start work at any time", "stop them while you measure: systemctl stop " + strings.Join(names, " ")
+	return strings.Join(names, ", ") + " run outside the lab and may start work at any time", "stop them while you measure: systemctl stop " + strings.Join(names, " ")
 }
 
 func perf(s *sight) (detail, mend string) {
 	path, err := s.host.LookPath("perf")
 	if err != nil {
-		return "not installed: profiles of the proxies are not possible", "apt-get install linux-perf"
+		return "not installed: proxies cannot be profiled", "apt-get install linux-perf"
 	}
 	paranoid := s.line("proc/sys/kernel/perf_event_paranoid")
 	if s.host.UID() != 0 && paranoid != "" && !slices.Contains([]string{"-1", "0", "1"}, paranoid) {

@@ -126,22 +126,22 @@ func TestEachFaultIsNamed(t *testing.T) {
 			r["sys/devices/system/cpu/cpufreq/boost"] = file("1\n")
 		}, "turbo", Warning, "on", "echo 0 > /sys/devices/system/cpu/cpufreq/boost", ""},
 		"SMT":        {func(r fstest.MapFS, _ *fakeHost) { r["sys/devices/system/cpu/smt/active"] = file("1\n") }, "SMT", Warning, "on", "smt/control", ""},
-		"late timer": {func(_ fstest.MapFS, h *fakeHost) { h.late = []time.Duration{1000, 5e6} }, "wake-up", Warning, "5000 us (p99)", "end what else runs", ""},
+		"late timer": {func(_ fstest.MapFS, h *fakeHost) { h.late = []time.Duration{1000, 5e6} }, "wake-up", Warning, "5000 us (p99)", "stop other processes", ""},
 		"no timer":   {func(_ fstest.MapFS, h *fakeHost) { h.lateErr = errors.New("no such call") }, "wake-up", Warning, "no such call", "again", ""},
 		"some steal": {func(r fstest.MapFS, h *fakeHost) {
 			h.during = after(r, map[string]*fstest.MapFile{"proc/stat": file("cpu  100 0 50 10095 0 0 0 5 0 0\n")})
-		}, "steal time", Warning, "5.0%", "CPUs of its own", ""},
+		}, "steal time", Warning, "5.0%", "dedicated CPUs", ""},
 		"much steal": {func(r fstest.MapFS, h *fakeHost) {
 			h.during = after(r, map[string]*fstest.MapFile{"proc/stat": file("cpu  100 0 50 10050 0 0 0 50 0 0\n")})
-		}, "steal time", Warning, "50.0%", "CPUs of its own", ""},
+		}, "steal time", Warning, "50.0%", "dedicated CPUs", ""},
 		"pressure": {func(r fstest.MapFS, h *fakeHost) {
 			h.during = after(r, map[string]*fstest.MapFile{"proc/pressure/cpu": file("some avg10=0.00 avg60=0.00 avg300=0.00 total=201000\n")})
-		}, "pressure", Warning, "CPU 20.0%", "end", ""},
+		}, "pressure", Warning, "CPU 20.0%", "stop", ""},
 		"no PSI": {func(r fstest.MapFS, _ *fakeHost) {
 			delete(r, "proc/pressure/cpu")
 			delete(r, "proc/pressure/memory")
 			delete(r, "proc/pressure/io")
-		}, "pressure", Warning, "no PSI", "psi=1", ""},
+		}, "pressure", Warning, "lacks PSI", "psi=1", ""},
 		"busy": {func(r fstest.MapFS, h *fakeHost) {
 			r["proc/77/stat"] = process("77", "my (odd) job", "100 100")
 			r["proc/78/stat"] = process("78", "envoy", "100 100")

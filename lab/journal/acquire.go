@@ -76,7 +76,7 @@ func (w *waiting) try(ctx context.Context) (*unstructured.Unstructured, error) {
 		}
 		return w.shutOut(ctx, holder, taken), nil
 	case state == alive && time.Since(w.began) >= w.Wait:
-		return nil, errs.WithHint(&HeldError{holder}, "wait for it with --wait 1h, or look: meshtrial cluster status")
+		return nil, errs.WithHint(&HeldError{holder}, "wait for it with --wait 1h, or inspect it: meshtrial cluster status")
 	}
 	w.tell(holder.Run, holder)
 	return nil, nil
@@ -127,7 +127,7 @@ func passed(taken *unstructured.Unstructured, err error) (*unstructured.Unstruct
 }
 
 func sayLease(err error) error {
-	return errs.WithHint(fmt.Errorf("take Lease %s/%s, which says who works in the cluster: %w", Namespace, LeaseName, heard(err)), "meshtrial cluster check")
+	return errs.WithHint(fmt.Errorf("acquire Lease %s/%s, which names the active run: %w", Namespace, LeaseName, heard(err)), "meshtrial cluster check")
 }
 
 // passing reports whether a failed request is worth a retry.

@@ -131,7 +131,7 @@ func (e *Entry) secret() (*unstructured.Unstructured, error) {
 	}
 	if len(text) > maxEntry {
 		return nil, errs.WithHint(fmt.Errorf("%s is too large for the journal: %d bytes, at most %d", e.Object, len(text), maxEntry),
-			"nothing was changed; a change of fewer fields would fit")
+			"nothing was changed; change fewer fields")
 	}
 	out := &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "v1", "kind": "Secret", "type": "meshtrial.dev/journal",
@@ -148,7 +148,7 @@ func (e *Entry) secret() (*unstructured.Unstructured, error) {
 func parseEntry(s *unstructured.Unstructured) (*Entry, error) {
 	fail := func(err error) (*Entry, error) {
 		return nil, errs.WithHint(fmt.Errorf("journal: Secret %s/%s: %w", Namespace, s.GetName(), err),
-			"it records the state of an object before a run changed it; look at it before you delete it")
+			"it records an object's state before a run changed it; inspect it before you delete it")
 	}
 	coded, _, err := unstructured.NestedString(s.Object, "data", entryKey)
 	if err != nil {
@@ -170,7 +170,7 @@ func parseEntry(s *unstructured.Unstructured) (*Entry, error) {
 	case !slices.Contains([]Done{Changed, Made, Removed}, e.Done):
 		return fail(fmt.Errorf("unknown kind of change %q", e.Done))
 	case e.secretName() != s.GetName():
-		return fail(fmt.Errorf("it belongs to another object than %s", e.Object))
+		return fail(fmt.Errorf("it does not belong to %s", e.Object))
 	}
 	e.version = s.GetResourceVersion()
 	return &e, nil
@@ -249,7 +249,7 @@ func (e *Entry) save(ctx context.Context, kube dynamic.Interface) error {
 		written, err = api.Update(ctx, s, metav1.UpdateOptions{FieldManager: FieldManager})
 	}
 	if err != nil {
-		return fmt.Errorf("note how %s was before it is changed: %w", e.Object, err)
+		return fmt.Errorf("record the state of %s before changing it: %w", e.Object, err)
 	}
 	e.version = written.GetResourceVersion()
 	return nil
@@ -260,7 +260,7 @@ func (e *Entry) save(ctx context.Context, kube dynamic.Interface) error {
 func (e *Entry) forget(ctx context.Context, kube dynamic.Interface) error {
 	err := kube.Resource(secrets).Namespace(Namespace).Delete(ctx, e.secretName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{ResourceVersion: &e.version}})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("take %s out of the journal: %w", e.Object, err)
+		return fmt.Errorf("remove %s from the journal: %w", e.Object, err)
 	}
 	e.version = ""
 	return nil

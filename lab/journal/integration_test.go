@@ -168,7 +168,7 @@ func TestForeignNamespace(t *testing.T) {
 	g := newGuest(t)
 	g.gone(t)
 	g.apply(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: "+journal.Namespace+"}")
-	if _, err := g.enter(t, "x", nil); err == nil || !strings.Contains(err.Error(), "someone else") {
+	if _, err := g.enter(t, "x", nil); err == nil || !strings.Contains(err.Error(), "not meshtrial's") {
 		t.Errorf("%v", err)
 	}
 	// Objects of others are not removed either.

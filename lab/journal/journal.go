@@ -202,7 +202,7 @@ func (j *Journal) Revert(ctx context.Context, o Object, why string, step []field
 		return &unstructured.Unstructured{Object: restored}, nil
 	})
 	for _, text := range left {
-		j.say("%s is left alone, since someone else changed it: %s", o, text)
+		j.say("%s is not reverted, because someone else changed it: %s", o, text)
 	}
 	return err
 }
@@ -330,8 +330,8 @@ func (j *Journal) entryFor(ctx context.Context, live *unstructured.Unstructured,
 
 // undecided refuses to change an object if an earlier run's entry would be lost.
 func undecided(e *Entry) error {
-	return errs.WithHint(fmt.Errorf("run %s left %s alone, since someone else had changed it: %s", e.Run, e.Object, e.Left),
-		"look at it; if it may stay: meshtrial cluster restore --forget")
+	return errs.WithHint(fmt.Errorf("run %s did not revert %s, because someone else had changed it: %s", e.Run, e.Object, e.Left),
+		"inspect it; if it may stay: meshtrial cluster restore --forget")
 }
 
 // note writes the entry of a change before the change is made. An error means that the

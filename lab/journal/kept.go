@@ -38,7 +38,7 @@ func shortSum(text string) string {
 type StaysError struct{ Err error }
 
 func (e *StaysError) Error() string {
-	return "what was changed stays, but not all of it is noted to stay: " + e.Err.Error()
+	return "the changes stay, but not all are recorded as kept: " + e.Err.Error()
 }
 
 func (e *StaysError) Unwrap() error { return e.Err }
@@ -60,7 +60,7 @@ func (j *Journal) Keep(ctx context.Context, why string) (int, error) {
 	}}, metav1.CreateOptions{FieldManager: FieldManager})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		j.unheard = true
-		return 0, fmt.Errorf("note that what was changed stays: %w", err)
+		return 0, fmt.Errorf("record that the changes stay: %w", err)
 	}
 	failpoint.Reach("to be kept")
 	n, err := j.keepAll(ctx, j.run, why)
@@ -75,8 +75,8 @@ func (j *Journal) Keep(ctx context.Context, why string) (int, error) {
 func (j *Journal) unkeep(ctx context.Context) error {
 	err := j.kube.Resource(secrets).Namespace(Namespace).Delete(ctx, keepName(j.run), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return errs.WithHint(fmt.Errorf("nothing is reverted, since what was changed may be noted to stay: %w", err),
-			"meshtrial cluster status says whether it stays, once the cluster answers: meshtrial cluster restore --run %s reverts it then", j.run)
+		return errs.WithHint(fmt.Errorf("nothing was reverted, because the changes may be recorded as kept: %w", err),
+			"once the cluster responds, meshtrial cluster status shows whether they are kept; meshtrial cluster restore --run %s then reverts them", j.run)
 	}
 	j.unheard = false
 	return nil
@@ -97,7 +97,7 @@ func (j *Journal) finishKeeping(ctx context.Context) error {
 			coded, _, _ := unstructured.NestedString(list.Items[i].Object, "data", key)
 			text, err := base64.StdEncoding.DecodeString(coded)
 			if err != nil || len(text) == 0 {
-				return errs.WithHint(fmt.Errorf("journal: Secret %s/%s says not which run's changes stay", Namespace, list.Items[i].GetName()), "look at it before you delete it")
+				return errs.WithHint(fmt.Errorf("journal: Secret %s/%s does not name the run whose changes stay", Namespace, list.Items[i].GetName()), "inspect it before you delete it")
 			}
 			texts[n] = string(text)
 		}
@@ -129,7 +129,7 @@ func (j *Journal) keepAll(ctx context.Context, run, why string) (int, error) {
 	}
 	err = j.kube.Resource(secrets).Namespace(Namespace).Delete(ctx, keepName(run), metav1.DeleteOptions{})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return n, fmt.Errorf("note that what run %s changed stays: %w", run, err)
+		return n, fmt.Errorf("record that the changes of run %s stay: %w", run, err)
 	}
 	return n, nil
 }
@@ -168,7 +168,7 @@ func (j *Journal) TakeBack(ctx context.Context, which func(*Entry) bool) ([]Outc
 func underneath(e *Entry, entries, todo []*Entry) error {
 	for _, top := range slices.Backward(entries) {
 		if top.Object == e.Object && top.Number > e.Number && !top.settled() && !slices.Contains(todo, top) {
-			return errs.WithHint(fmt.Errorf("run %s has changed it since", top.Run), "first take that back: meshtrial cluster restore --run %s", top.Run)
+			return errs.WithHint(fmt.Errorf("run %s has changed it since", top.Run), "first revert that: meshtrial cluster restore --run %s", top.Run)
 		}
 	}
 	return nil
@@ -179,7 +179,7 @@ func underneath(e *Entry, entries, todo []*Entry) error {
 func added(o Object, rest map[string]any) (out []string) {
 	for _, f := range fields.Diff(nil, rest) {
 		if path := f.String(); !strings.HasPrefix(path, "metadata.") {
-			out = append(out, fmt.Sprintf("%s is %s; it was not there, nor did this program write it", path, shown(o, f, f.Wrote[0])))
+			out = append(out, fmt.Sprintf("%s is %s; it did not exist before, and this program did not write it", path, shown(o, f, f.Wrote[0])))
 		}
 	}
 	return out

@@ -31,7 +31,7 @@ func (j *Journal) landed(ctx context.Context, o Object, back func(context.Contex
 	}
 	if err := back(ctx); err != nil { // not wrapped by %w, so that it is not retried
 		return errs.WithHint(fmt.Errorf("%w; changes written to %s after that could not be reverted: %v", lost, o, err),
-			"check it, and the active run: meshtrial cluster status")
+			"inspect it, and the active run: meshtrial cluster status")
 	}
 	return fmt.Errorf("%w; changes written to %s after that were reverted", lost, o)
 }

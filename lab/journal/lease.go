@@ -228,7 +228,7 @@ func (l *lease) reread(ctx context.Context) (*unstructured.Unstructured, error) 
 }
 
 func (l *lease) gone(whose string) error {
-	return errs.WithHint(fmt.Errorf("%w: %s; the journal lists what is not reverted yet", ErrLost, whose), "meshtrial cluster restore")
+	return errs.WithHint(fmt.Errorf("%w: %s; the journal lists what is not yet reverted", ErrLost, whose), "meshtrial cluster restore")
 }
 
 func (l *lease) lose(err error) {

@@ -58,24 +58,24 @@ func ensureNamespace(ctx context.Context, kube dynamic.Interface, say func(forma
 				return nil
 			}
 			if !apierrors.IsAlreadyExists(err) {
-				return errs.WithHint(fmt.Errorf("make namespace %s, for the notes of what this run changes: %w", Namespace, heard(err)), "meshtrial cluster check")
+				return errs.WithHint(fmt.Errorf("create namespace %s for the journal of this run's changes: %w", Namespace, heard(err)), "meshtrial cluster check")
 			}
 		case err != nil:
 			return fmt.Errorf("namespace %s: %w", Namespace, heard(err))
 		case found.GetDeletionTimestamp() == nil && found.GetLabels()[Label] == "" && found.GetLabels()[partOf] != "meshtrial":
-			return errs.WithHint(fmt.Errorf("namespace %s belongs to someone else: it has neither label %s nor %s=meshtrial", Namespace, Label, partOf), "rename it, or label it if it is meshtrial's")
+			return errs.WithHint(fmt.Errorf("namespace %s is not meshtrial's: it has neither label %s nor %s=meshtrial", Namespace, Label, partOf), "delete it, or label it if it is meshtrial's")
 		case found.GetDeletionTimestamp() == nil:
 			return nil
 		}
 		switch waited := time.Since(began); {
 		case waited > endLimit:
-			return errs.WithHint(fmt.Errorf("namespace %s, which an earlier run has removed, does not end", Namespace), "kubectl get namespace %s -o yaml says what holds it", Namespace)
+			return errs.WithHint(fmt.Errorf("namespace %s, which an earlier run deleted, does not terminate", Namespace), "kubectl get namespace %s -o yaml shows what blocks it", Namespace)
 		case waited > endLimit/20 && !told:
 			told = true
-			say("waiting for the end of namespace %s", Namespace)
+			say("waiting for namespace %s to terminate", Namespace)
 		}
 		if err := wake.Pause(ctx, 200*time.Millisecond); err != nil {
-			return fmt.Errorf("wait for the end of namespace %s: %w", Namespace, err)
+			return fmt.Errorf("wait for namespace %s to terminate: %w", Namespace, err)
 		}
 	}
 }

@@ -148,7 +148,7 @@ const (
 )
 
 // errEnding reports that an object is being deleted.
-var errEnding = errors.New("it was removed, and is still terminating")
+var errEnding = errors.New("it was deleted, and is still terminating")
 
 // look reads an entry's object, or returns nil if there is none. It waits for a terminating
 // object up to patience, and leaves time for other entries: a removed object can be
@@ -173,7 +173,7 @@ func (j *Journal) look(ctx context.Context, at dynamic.ResourceInterface, e *Ent
 				return live, nil // it may stay for a long time yet
 			}
 			return nil, errs.WithHint(fmt.Errorf("%w (finalizers: %s)", errEnding, strings.Join(live.GetFinalizers(), ", ")),
-				"once it is gone: meshtrial cluster restore, which recreates it as it was")
+				"once it is gone, meshtrial cluster restore recreates it as it was")
 		}
 	}
 }
@@ -183,9 +183,9 @@ func (j *Journal) restoreOne(ctx context.Context, e *Entry, patience time.Durati
 	out.Entry = *e
 	at, err := j.open.Open(ctx, e.Object.Bare(), e.Object.Namespace)
 	if meta.IsNoMatchError(err) {
-		out.Text = "nothing to revert: objects of its kind are gone"
+		out.Text = "nothing to revert: the cluster no longer has its kind"
 		if e.Whole != nil {
-			out.Left = []string{"the whole object: it was removed, and its kind is gone"}
+			out.Left = []string{"the whole object: it was deleted, and the cluster no longer has its kind"}
 		}
 		return j.settle(ctx, e, out)
 	}

@@ -49,7 +49,7 @@ func (j *Journal) restoreStanding(ctx context.Context, at dynamic.ResourceInterf
 	}
 	if otherwise {
 		e.Done, e.Whole = Removed, whole
-		out.Text = "left alone: it was removed, and someone has recreated it differently"
+		out.Text = "left alone: it was deleted, and someone recreated it differently"
 		out.Left = append(out.Left, wholeObject)
 	}
 	return nil
@@ -151,7 +151,7 @@ func (j *Journal) restoreRemoved(ctx context.Context, at dynamic.ResourceInterfa
 	_, err := at.Create(ctx, (&unstructured.Unstructured{Object: e.Whole}).DeepCopy(), metav1.CreateOptions{FieldManager: FieldManager})
 	if apierrors.IsNotFound(err) { // the namespace is gone
 		out.Text = "not recreated: its namespace is gone"
-		out.Left = []string{"the whole object: it was removed, and its namespace is gone"}
+		out.Left = []string{"the whole object: it was deleted, and its namespace is gone"}
 		return nil
 	}
 	if err != nil {
@@ -166,7 +166,7 @@ func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface,
 	if out.Left = e.others(live); len(out.Left) > 0 {
 		out.Text = "left alone: someone else changed it"
 		if e.Whole != nil {
-			out.Left = append(out.Left, wholeObject+" in whose place it was made")
+			out.Left = append(out.Left, wholeObject+" that it replaced")
 		}
 		return nil
 	}
@@ -176,7 +176,7 @@ func (j *Journal) restoreMade(ctx context.Context, at dynamic.ResourceInterface,
 	if err != nil && !apierrors.IsNotFound(err) {
 		return err
 	}
-	out.Text = "removed, as it was not there before"
+	out.Text = "deleted, as it did not exist before"
 	if e.Whole != nil {
 		return j.restoreRemoved(ctx, at, e, out)
 	}

@@ -184,7 +184,7 @@ func (h hierarchy) vacate(move func(pid, group string) error) error {
 		}
 		for _, pid := range strings.Fields(string(pids)) {
 			if pid == "0" {
-				return errs.WithHint(fmt.Errorf("the cgroup %s has processes from outside this container", h.mount),
+				return errs.WithHint(fmt.Errorf("cgroup %s contains processes from outside this container", h.mount),
 					"start the container with --cgroupns=private")
 			}
 			if err := move(pid, group); err != nil && !errors.Is(err, unix.ESRCH) { // ESRCH: it has ended
@@ -205,7 +205,7 @@ func (h hierarchy) delegate(dir string) error {
 	for _, controller := range h.controllers {
 		err := os.WriteFile(filepath.Join(dir, "cgroup.subtree_control"), []byte("+"+controller), 0)
 		if err != nil && slices.Contains(neededControllers, controller) {
-			return fmt.Errorf("hand the controller %s to the groups below %s: %w", controller, dir, err)
+			return fmt.Errorf("delegate controller %s to the groups below %s: %w", controller, dir, err)
 		}
 	}
 	return nil
@@ -217,7 +217,7 @@ func inherit(dir, file string) error {
 		err = os.WriteFile(filepath.Join(dir, file), data, 0)
 	}
 	if err != nil {
-		return fmt.Errorf("fill a cpuset: %w", err)
+		return fmt.Errorf("set up a cpuset: %w", err)
 	}
 	return nil
 }

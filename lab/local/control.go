@@ -53,7 +53,7 @@ func sendEvent(control *os.File, e event) error {
 	return err
 }
 
-var errUnreadable = errors.New("the other side said")
+var errUnreadable = errors.New("the other side reported")
 
 func readEvent(lines *bufio.Reader) (e event, err error) {
 	line, err := lines.ReadBytes('\n')

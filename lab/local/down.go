@@ -49,7 +49,7 @@ func Down(ctx context.Context, dir string) (wasRunning bool, err error) {
 
 // end ends the init that holds the lock, and takes over the lock.
 func (p paths) end(ctx context.Context) (*os.File, error) {
-	limited, cancel := context.WithTimeoutCause(ctx, sweepLimit, errors.New("another meshtrial command is at work on this lab"))
+	limited, cancel := context.WithTimeoutCause(ctx, sweepLimit, errors.New("another meshtrial command is working on this lab"))
 	defer cancel()
 	for {
 		// The lock is held by init, or by an Up that has not started it yet.
@@ -63,7 +63,7 @@ func (p paths) end(ctx context.Context) (*os.File, error) {
 			return lock, err
 		}
 		if err := wake.Pause(limited, 10*time.Millisecond); err != nil {
-			return nil, fmt.Errorf("the lab does not end: %w", err)
+			return nil, fmt.Errorf("the lab does not stop: %w", err)
 		}
 	}
 }

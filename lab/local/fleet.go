@@ -223,7 +223,7 @@ func (f *fleet) enterBy() {
 // it. The lab's init has set up its network.
 func InitNode(ctx context.Context, specFile string) error {
 	if os.Getpid() != 1 {
-		return errors.New("lab-node is started by a lab's init, as the first process of new namespaces")
+		return errors.New("lab-node is started only by a lab's init, as the first process of new namespaces")
 	}
 	unix.CloseOnExec(fdControl)
 	control := os.NewFile(fdControl, "control")
@@ -306,7 +306,7 @@ func (m *member) start(ctx context.Context) error {
 	m.turn.Lock()
 	defer m.turn.Unlock()
 	if pid, _ := m.running(); pid > 0 {
-		return errs.Usage("node %s runs already", m.spec.Self.Name)
+		return errs.Usage("node %s is already running", m.spec.Self.Name)
 	}
 	events, err := m.launch()
 	if err != nil {
@@ -337,7 +337,7 @@ func (m *member) kill() error {
 	defer m.turn.Unlock()
 	pid, gone := m.running()
 	if pid == 0 {
-		return errs.Usage("node %s does not run", m.spec.Self.Name)
+		return errs.Usage("node %s is not running", m.spec.Self.Name)
 	}
 	if err := unix.Kill(pid, unix.SIGKILL); err != nil && !errors.Is(err, unix.ESRCH) {
 		return err

@@ -47,7 +47,7 @@ type node struct {
 // process of the lab ends with it.
 func Init(ctx context.Context, specFile string) error {
 	if os.Getpid() != 1 {
-		return errors.New("lab-init is started by `meshtrial lab up`, as the first process of new namespaces")
+		return errors.New("lab-init is started only by `meshtrial lab up`, as the first process of new namespaces")
 	}
 	for _, fd := range []int{fdControl, fdLabLock, fdStoreLock, fdHostNet} {
 		unix.CloseOnExec(fd)

@@ -29,18 +29,18 @@ type feature struct {
 
 // features lists what every lab needs.
 var features = []feature{
-	{"overlayfs", "it mounts on the cache folder's file system", "overlay", tryOverlay},
-	{"veth links", "they can be made", "veth", tryVeth},
-	{"nftables", "it takes the rules of Services", "nf_tables nft_chain_nat nft_numgen nft_masq nft_fib_ipv4 nft_ct nft_reject_ipv4", tryServiceRules},
-	{"iptables", "rules have what redirects to sidecars", "nft_compat xt_owner xt_REDIRECT xt_tcpudp", func(string) error { return tryExtensions(sidecarExtensions) }},
+	{"overlayfs", "can be mounted on the cache folder's file system", "overlay", tryOverlay},
+	{"veth links", "can be created", "veth", tryVeth},
+	{"nftables", "accepts the rules of Services", "nf_tables nft_chain_nat nft_numgen nft_masq nft_fib_ipv4 nft_ct nft_reject_ipv4", tryServiceRules},
+	{"iptables", "has the extensions that redirect to sidecars", "nft_compat xt_owner xt_REDIRECT xt_tcpudp", func(string) error { return tryExtensions(sidecarExtensions) }},
 }
 
 // ambientFeature is what an ambient mesh needs in addition.
-var ambientFeature = feature{"ambient mesh", "sets of addresses can be made, and rules have what its node agent asks of them", ambientModules, tryAmbient}
+var ambientFeature = feature{"ambient mesh", "has ipsets and the extensions that its node agent uses", ambientModules, tryAmbient}
 
 // mend returns advice on how to get a feature that does not work.
 func (f feature) mend() string {
-	return "modprobe -a " + f.modules + " shows what is missing (apt-get install kmod has modprobe); without the modules use another kernel, such as a distribution's own"
+	return "modprobe -a " + f.modules + " shows what is missing (apt-get install kmod); if the modules do not exist, use another kernel, such as a distribution's"
 }
 
 // tryFeature tries one feature on a folder's file system.
@@ -74,7 +74,7 @@ func tryOverlay(dir string) error {
 	options := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", dir)
 	switch err := unix.Mount("overlay", merged, "overlay", 0, options); {
 	case errors.Is(err, unix.ENODEV):
-		return errors.New("the kernel has no overlay file system, and no module with it")
+		return errors.New("the kernel has no overlay file system, not even as a module")
 	case err != nil:
 		return overlayError(filepath.Dir(dir), onOverlay(dir), err)
 	}
@@ -84,7 +84,7 @@ func tryOverlay(dir string) error {
 
 func overlayError(dir string, nested bool, err error) error {
 	if nested {
-		return errs.WithHint(fmt.Errorf("%s is on an overlay itself, which cannot be written through another: %w", dir, err), "%s", volume)
+		return errs.WithHint(fmt.Errorf("%s is itself on an overlay, and overlays cannot be stacked there: %w", dir, err), "%s", volume)
 	}
 	return fmt.Errorf("overlayfs does not work on the file system of %s: %w", dir, err)
 }
@@ -99,7 +99,7 @@ func tryVeth(string) error {
 	attrs := netlink.NewLinkAttrs()
 	attrs.Name = "meshtrial-try"
 	if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "meshtrial-peer"}); err != nil {
-		return fmt.Errorf("veth links cannot be made: %w", err)
+		return fmt.Errorf("veth links cannot be created: %w", err)
 	}
 	return nil
 }
@@ -116,7 +116,7 @@ func tryServiceRules(string) error {
 	}
 	filter := chain("filter", nftables.ChainTypeFilter, nftables.ChainHookForward, nftables.ChainPriorityFilter)
 	if err := c.Flush(); err != nil {
-		return fmt.Errorf("nftables takes no table: %w", err)
+		return fmt.Errorf("nftables accepts no table: %w", err)
 	}
 	to := chain("to", nftables.ChainTypeNAT, nftables.ChainHookPrerouting, nftables.ChainPriorityNATDest)
 	from := chain("from", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, nftables.ChainPriorityNATSource)
@@ -138,7 +138,7 @@ func tryServiceRules(string) error {
 	} {
 		c.AddRule(&nftables.Rule{Table: table, Chain: r.chain, Exprs: r.rule})
 		if err := c.Flush(); err != nil {
-			all = append(all, fmt.Errorf("nftables takes no rule with %s: %w", r.what, err))
+			all = append(all, fmt.Errorf("nftables accepts no rule with %s: %w", r.what, err))
 		}
 	}
 	return errors.Join(all...)
@@ -172,7 +172,7 @@ func tryAmbient(string) error {
 	var all []error
 	for name, family := range map[string]uint8{"meshtrial-try": unix.AF_INET, "meshtrial-try6": unix.AF_INET6} {
 		if err := netlink.IpsetCreate(name, "hash:ip", netlink.IpsetCreateOptions{Family: family}); err != nil {
-			all = append(all, fmt.Errorf("the kernel makes no ipset of addresses, which an ambient mesh needs: %w", err))
+			all = append(all, fmt.Errorf("the kernel cannot create an ipset of addresses, which an ambient mesh needs: %w", err))
 			break
 		}
 	}

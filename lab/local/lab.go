@@ -146,7 +146,7 @@ func Open(dir string) (*Lab, error) {
 	}
 	switch {
 	case !r.initAlive():
-		return nil, errs.WithHint(fmt.Errorf("%w: what is left of lab %s is dead", ErrNotRunning, r.ID), "meshtrial lab down removes what is left of it, meshtrial lab up does so too and starts a new one")
+		return nil, errs.WithHint(fmt.Errorf("%w: lab %s has died", ErrNotRunning, r.ID), "meshtrial lab down removes what is left of it; meshtrial lab up also starts a new one")
 	case r.Phase != phaseReady:
 		return nil, errs.WithHint(fmt.Errorf("%w: lab %s is still being started", ErrNotRunning, r.ID), "wait for `meshtrial lab up` to end")
 	}

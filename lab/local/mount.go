@@ -37,7 +37,7 @@ func mountNode(s *spec) error {
 	}
 	for _, dir := range masked {
 		if _, err := os.Stat(dir); err != nil {
-			return fmt.Errorf("the lab mounts a folder of its own over %s: %w", dir, err)
+			return fmt.Errorf("mount the lab's own folder over %s: %w", dir, err)
 		}
 		steps = append(steps, func() error { return mount("tmpfs", dir, "tmpfs", unix.MS_NOSUID|unix.MS_NODEV, "mode=0755") })
 	}

@@ -266,7 +266,7 @@ func linkUp(address netip.Prefix) (netlink.Link, error) {
 func routeAlone() error {
 	everything := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}
 	if err := netlink.RouteAdd(&netlink.Route{Dst: everything, Type: unix.RTN_UNREACHABLE, Priority: 4096}); err != nil {
-		return fmt.Errorf("route for what lies beyond the lab: %w", err)
+		return fmt.Errorf("default route of the node: %w", err)
 	}
 	for name, value := range map[string]string{
 		"net/ipv4/ip_forward":                  "1",

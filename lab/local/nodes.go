@@ -45,7 +45,7 @@ type place struct{ region, zone string }
 // each of several nodes has its own, and a single node none.
 func placesOf(nodes int, zones []string) ([]place, error) {
 	if nodes < 1 || nodes > MaxNodes {
-		return nil, errs.Usage("a lab has 1 to %d nodes, not %d", MaxNodes, nodes)
+		return nil, errs.Usage("a lab can have 1 to %d nodes, not %d", MaxNodes, nodes)
 	}
 	if len(zones) > nodes {
 		return nil, errs.WithHint(errs.Usage("%d zones are more than the lab's nodes (%d)", len(zones), nodes), "--nodes %d", len(zones))
@@ -58,7 +58,7 @@ func placesOf(nodes int, zones []string) ([]place, error) {
 		}
 		for _, name := range []string{region, zone} {
 			if name == "" || len(validation.IsValidLabelValue(name)) > 0 {
-				return nil, errs.WithHint(errs.Usage("zone %q: %q cannot be a label's value", text, name), "ZONE or REGION/ZONE, of letters, digits, - and _")
+				return nil, errs.WithHint(errs.Usage("zone %q: %q is not a valid label value", text, name), "write ZONE or REGION/ZONE, of letters, digits, - and _")
 			}
 		}
 		dealt = append(dealt, place{region, zone})

@@ -212,7 +212,7 @@ func TestNotReady(t *testing.T) {
 		want string
 	}{
 		{&corev1.Node{}, "not registered"},
-		{at(corev1.ConditionTrue, 0), "not said anything"}, // before it was killed
+		{at(corev1.ConditionTrue, 0), "not reported anything"}, // before it was killed
 		{at(corev1.ConditionFalse, 1), "container runtime is down"},
 		{at(corev1.ConditionTrue, 1), ""},
 	} {

@@ -64,7 +64,7 @@ func TestNodes(t *testing.T) {
 	})
 	t.Run("a node dies and comes back", func(t *testing.T) { nodeDies(t, b, client, status) })
 	t.Run("orders that make no sense", func(t *testing.T) {
-		for _, c := range []struct{ do, node, says string }{{"kill", "lab-9", `no node "lab-9"`}, {"start", "lab-1", "runs already"}} {
+		for _, c := range []struct{ do, node, says string }{{"kill", "lab-9", `no node "lab-9"`}, {"start", "lab-1", "is already running"}} {
 			if code, out := b.Run(t, "lab", "node", c.do, c.node); code != errs.CodeUsage || !strings.Contains(out, c.says) {
 				t.Errorf("%s %s: exit code %d\n%s", c.do, c.node, code, out)
 			}
@@ -276,7 +276,7 @@ func memberDies(t *testing.T, b *bench, status *local.Status) {
 		}
 		return err
 	})
-	if code, out := b.Run(t, "lab", "node", "kill", victim); code != errs.CodeUsage || !strings.Contains(out, "does not run") {
+	if code, out := b.Run(t, "lab", "node", "kill", victim); code != errs.CodeUsage || !strings.Contains(out, "is not running") {
 		t.Errorf("killed again: exit code %d\n%s", code, out)
 	}
 	if code, out := b.Run(t, "lab", "node", "start", victim); code != 0 {

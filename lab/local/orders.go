@@ -76,7 +76,7 @@ func tell(ctx context.Context, dir string, o order) (*Lab, error) {
 		return nil, err
 	}
 	if len(l.Nodes()) == 1 {
-		return nil, errs.WithHint(errs.Usage("the lab has only one node"), "`meshtrial lab down` ends it; `meshtrial lab up --nodes 3` has nodes that can be killed and started")
+		return nil, errs.WithHint(errs.Usage("the lab has only one node"), "meshtrial lab down, then meshtrial lab up --nodes 3: its nodes can be killed and started")
 	}
 	failed := func(err error) error { return fmt.Errorf("%s node %s: %w", o.Do, o.Node, err) }
 	conn, err := (&net.Dialer{Timeout: answerTime}).DialContext(ctx, "unix", insidePath(l.record.InitPID, ordersSocket))
@@ -136,7 +136,7 @@ func notReady(node *corev1.Node, after time.Time) string {
 		switch {
 		case c.Type != corev1.NodeReady:
 		case !c.LastHeartbeatTime.Time.After(after):
-			return "its kubelet has not said anything"
+			return "its kubelet has not reported anything"
 		case c.Status != corev1.ConditionTrue:
 			return c.Message
 		default:

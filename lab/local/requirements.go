@@ -108,9 +108,9 @@ func (m machine) check(state, cache string) []doctor.Line {
 		}
 		lines = append(lines, doctor.Line{Name: name, Status: doctor.OK, Detail: detail})
 	}
-	root, mend := error(nil), "run it as root (sudo -E meshtrial ...), or use a cluster of yours (--lab cluster)"
+	root, mend := error(nil), "run meshtrial as root (sudo -E meshtrial ...), or use your own cluster (--lab cluster)"
 	if m.uid != 0 {
-		root = fmt.Errorf("a local lab makes namespaces and mounts, which takes root; this is user %d", m.uid)
+		root = fmt.Errorf("a local lab creates namespaces and mounts, which requires root; this is user %d", m.uid)
 	} else if !m.mayMount() {
 		root, mend = errors.New("user 0 may not mount here (no CAP_SYS_ADMIN), as in most containers"), unprivileged
 	}
@@ -152,7 +152,7 @@ func (m machine) check(state, cache string) []doctor.Line {
 // tryAll tries the features that require root.
 func (m machine) tryAll(cache string, add func(name, detail, mend string, err error)) {
 	err := m.namespaces()
-	add("namespaces", "PID, mount, network, UTS and IPC namespaces can be made", "allow them in the kernel's configuration, or in the container this runs in", err)
+	add("namespaces", "PID, mount, network, UTS and IPC namespaces can be created", "allow them in the kernel's configuration, or in the container this runs in", err)
 	if err == nil {
 		tried := features
 		if m.nodeNetwork {
@@ -174,7 +174,7 @@ func (m machine) kernel() error {
 	release := m.release()
 	var major, minor int
 	if _, err := fmt.Sscanf(release, "%d.%d", &major, &minor); err != nil {
-		return fmt.Errorf("kernel release %q is not understood", release)
+		return fmt.Errorf("unknown format of kernel release %q", release)
 	}
 	if major < needMajor || major == needMajor && minor < needMinor {
 		return fmt.Errorf("kernel %s is older than %d.%d, which kube-proxy's nftables mode needs", release, needMajor, needMinor)
@@ -266,7 +266,7 @@ func (m machine) disk(dir string) (string, error) {
 }
 
 func (m machine) memory() doctor.Line {
-	line := doctor.Line{Name: "memory", Status: doctor.Failure, Mend: "end other programs, or use a larger machine"}
+	line := doctor.Line{Name: "memory", Status: doctor.Failure, Mend: "stop other programs, or use a larger machine"}
 	data, err := os.ReadFile(filepath.Join(m.root, "proc/meminfo"))
 	available := procfs.ParseMeminfo(data)["MemAvailable"]
 	text := fmt.Sprintf("%.1f GB available", float64(available)/(1<<30))

@@ -57,7 +57,7 @@ func TestRequirements(t *testing.T) {
 		says   string
 	}{
 		{"old kernel", func(m *machine) { m.release = func() string { return "5.10.0-8-amd64" } }, "kernel", "5.13"},
-		{"odd kernel", func(m *machine) { m.release = func() string { return "" } }, "kernel", "not understood"},
+		{"odd kernel", func(m *machine) { m.release = func() string { return "" } }, "kernel", "unknown format"},
 		{"no cgroups", func(m *machine) { put(t, m.root+"/proc/self/mountinfo", "") }, "cgroups", "no cgroup"},
 		{"few cgroups", func(m *machine) { put(t, m.root+"/proc/self/mountinfo", mountsTogether) }, "cgroups", "memory"},
 		{"no compiler", func(m *machine) {

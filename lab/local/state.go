@@ -107,7 +107,7 @@ func (p paths) readRecord() (*record, error) {
 		return nil, fmt.Errorf("%s: %w", p.record(), err)
 	}
 	if !validID(r.ID) {
-		return nil, fmt.Errorf("%s: %q is no lab id", p.record(), r.ID)
+		return nil, fmt.Errorf("%s: %q is not a lab ID", p.record(), r.ID)
 	}
 	return r, nil
 }

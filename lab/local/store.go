@@ -150,7 +150,7 @@ func (s imageStore) check() (*saved, error) {
 		return nil, err
 	}
 	if print != state.Fingerprint {
-		return nil, errors.New("the image store was changed")
+		return nil, errors.New("the image store was modified")
 	}
 	return state, nil
 }

@@ -32,12 +32,12 @@ func takeTurn(ctx context.Context, socket string) (end func(), err error) {
 			return func() { l.Close() }, nil
 		}
 		if !errors.Is(err, unix.EADDRINUSE) {
-			return nil, fmt.Errorf("wait for labs that start or end: %w", err)
+			return nil, fmt.Errorf("wait for labs that start or stop: %w", err)
 		}
 		if wake.Pause(limited, 10*time.Millisecond) != nil {
-			err := fmt.Errorf("another lab starts or ends: %w", context.Cause(limited))
+			err := fmt.Errorf("another lab is starting or stopping: %w", context.Cause(limited))
 			if ctx.Err() == nil { // its holder hangs or is not ours
-				err = errs.WithHint(err, "ss -xlp | grep %s names the process that keeps this one waiting", socket)
+				err = errs.WithHint(err, "ss -xlp | grep %s names the process that holds the lock", socket)
 			}
 			return nil, err
 		}

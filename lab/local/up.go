@@ -127,11 +127,11 @@ func newStarter(o Options) (*starter, error) {
 func (u *starter) alreadyRunning() error {
 	r, err := u.paths.readRecord()
 	if err != nil || r.Phase == phaseStarting {
-		return errs.WithHint(errs.Usage("another meshtrial command is starting or ending this lab"),
-			"wait until it is done: meshtrial lab status\nor end the lab: meshtrial lab down")
+		return errs.WithHint(errs.Usage("another meshtrial command is starting or stopping this lab"),
+			"wait until it is done: meshtrial lab status\nor stop the lab: meshtrial lab down")
 	}
 	err = fmt.Errorf("%w: lab %s, %s since %s", ErrRunning, r.ID, r.Phase, r.Started.Local().Format(time.DateTime))
-	return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "use it: eval \"$(meshtrial lab env)\"\nor end it: meshtrial lab down")
+	return errs.WithHint(errs.WithCode(err, errs.CodeUsage), "use it: eval \"$(meshtrial lab env)\"\nor stop it: meshtrial lab down")
 }
 
 // refuse returns an error with all failed requirements.
@@ -303,7 +303,7 @@ func (u *starter) note() (err error) {
 	}
 	for name := range u.record.Sysctls {
 		if err := host.set(map[string]int{name: needInotify}); err != nil {
-			u.say("%v: some forty sidecars will fit", err)
+			u.say("%v: room for about forty sidecars", err)
 		}
 	}
 	return nil
@@ -322,7 +322,7 @@ func (u *starter) spec() (*spec, error) {
 	for _, name := range programNames {
 		program, ok := u.set.Program(name)
 		if !ok {
-			return nil, fmt.Errorf("the components have no program %s", name)
+			return nil, fmt.Errorf("no component has program %s", name)
 		}
 		s.Programs[name] = program
 	}

@@ -48,12 +48,12 @@ const (
 
 // notAmbient explains what to do without an ambient mesh. The flags of a run do not add one to
 // a lab that is already up.
-const notAmbient = "on this machine: meshtrial lab down, and then the run with --ztunnel DIR, or meshtrial lab up --ztunnel DIR before it; " +
+const notAmbient = "on this machine: meshtrial lab down, then run with --ztunnel DIR, or first meshtrial lab up --ztunnel DIR; " +
 	"on a cluster: istioctl install --set profile=ambient; " +
-	"without one leave ambient out where the study varies sidecars: --set sidecars=[none,both], of a graph --set sidecars=both"
+	"or leave ambient out: --set sidecars=[none,both], for a service graph --set sidecars=both"
 
 // upgradeHint is for a ztunnel and an istiod of different versions.
-const upgradeHint = "measure when the upgrade is over: the figures would be of neither version"
+const upgradeHint = "wait until the upgrade is complete: figures measured now would belong to neither version"
 
 // ztunnels returns the proxies on nodes.
 func ztunnels() mesh.Proxies {
@@ -134,7 +134,7 @@ func (f AsFound) ambientElsewhere() string {
 			for account := range strings.SplitSeq(e.Value, ",") {
 				account = strings.TrimSpace(account)
 				if namespace, _, named := strings.Cut(account, "/"); named && namespace != Namespace {
-					return fmt.Sprintf("istiod's ztunnels are %s, as Istio's profiles for OpenShift have it, and none is measured that is in another namespace than %s: leave ambient out of the study", account, Namespace)
+					return fmt.Sprintf("istiod's ztunnels are %s, as in Istio's OpenShift profiles, but only ztunnels in namespace %s can be measured: leave ambient out of the study", account, Namespace)
 				}
 			}
 		}
@@ -145,7 +145,7 @@ func (f AsFound) ambientElsewhere() string {
 // refuseAmbient is the part of Refuse for requests carried by ztunnel.
 func (f AsFound) refuseAmbient() error {
 	if f.daemonSets[ztunnelName] == nil {
-		return errs.WithHint(errs.Usage("istio: there is no ambient mesh in namespace %s, the only one that is looked at: no DaemonSet %s", Namespace, ztunnelName),
+		return errs.WithHint(errs.Usage("istio: no ambient mesh in namespace %s, the only namespace searched: it has no DaemonSet %s", Namespace, ztunnelName),
 			"%s", cmp.Or(f.ambientElsewhere(), notAmbient))
 	}
 	if f.daemonSets[agentName] == nil {
@@ -157,12 +157,12 @@ func (f AsFound) refuseAmbient() error {
 	for i := range f.istiods {
 		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil {
 			if !ambientOn(c.Env) {
-				return errs.WithHint(errs.Usage("istio: istiod has no %s=true: it does not tell ztunnel of workloads", ambientEnv), notAmbient)
+				return errs.WithHint(errs.Usage("istio: istiod runs without %s=true, so it sends ztunnel no workloads", ambientEnv), notAmbient)
 			}
 			istiod, one := minorOf(c.Image)
 			image := f.daemonSets[ztunnelName].Spec.Template.Spec.Containers[0].Image
 			if ztunnel, both := minorOf(image); one && both && istiod != ztunnel {
-				return errs.WithHint(errs.Usage("istio: ztunnel is of another version than istiod: %s beside %s", image, c.Image), upgradeHint)
+				return errs.WithHint(errs.Usage("istio: ztunnel and istiod have different versions: %s and %s", image, c.Image), upgradeHint)
 			}
 		}
 	}
@@ -174,9 +174,9 @@ func (f AsFound) refuseAgent() error {
 	where, hint := fmt.Sprintf("namespaces %s and %s have", Namespace, agentElsewhere), notAmbient
 	if f.agentHidden {
 		where = fmt.Sprintf("namespace %s has", Namespace)
-		hint = fmt.Sprintf("it may be in namespace %s, where this user may not look: `meshtrial cluster check` with the study names the right, --manifests grants it", agentElsewhere)
+		hint = fmt.Sprintf("it may be in namespace %s, which this user may not read: `meshtrial cluster check STUDY` names the missing right, and --manifests prints a role that grants it", agentElsewhere)
 	}
-	return errs.WithHint(errs.Usage("istio: there is no ambient mesh without Istio's node agent, and %s no DaemonSet %s", where, agentName), "%s", hint)
+	return errs.WithHint(errs.Usage("istio: an ambient mesh needs Istio's node agent, and %s no DaemonSet %s", where, agentName), "%s", hint)
 }
 
 // refuseSet returns what is wrong with a DaemonSet of the mesh, from the status that kubectl
@@ -189,15 +189,15 @@ func (f AsFound) refuseSet(name, what string) error {
 	s := set.Status
 	status := fmt.Sprintf("kubectl -n %s rollout status daemonset %s", set.Namespace, name)
 	if s.ObservedGeneration < set.Generation {
-		return errs.WithHint(fmt.Errorf("istio: %s is being rolled out: its DaemonSet was changed, and Kubernetes has not looked at that yet", what), "%s", status)
+		return errs.WithHint(fmt.Errorf("istio: %s is being rolled out: Kubernetes has not yet processed the change of its DaemonSet", what), "%s", status)
 	}
 	nodes, newest, those := s.DesiredNumberScheduled-int32(len(dead.nodes)), s.UpdatedNumberScheduled, ""
 	if len(dead.nodes) > 0 {
 		newest, those = dead.newest, " that are ready"
-		status += fmt.Sprintf("; a node that is not ready may hold it up until it is ready, or gone: %s", strings.Join(dead.nodes, ", "))
+		status += fmt.Sprintf("; a node that is not ready may block the rollout until it is ready or removed: %s", strings.Join(dead.nodes, ", "))
 	}
 	if newest < nodes {
-		return errs.WithHint(fmt.Errorf("istio: %s is being rolled out: %d of %d nodes%s have the newest", what, newest, nodes, those), "%s", status)
+		return errs.WithHint(fmt.Errorf("istio: %s is being rolled out: %d of %d nodes%s have the new version", what, newest, nodes, those), "%s", status)
 	}
 	if s.NumberAvailable == 0 || s.NumberAvailable < nodes {
 		return errs.WithHint(fmt.Errorf("istio: %s is available on %d of %d nodes", what, s.NumberAvailable, nodes),
@@ -221,11 +221,11 @@ func (m *Mesh) Fits(place record.Place, running mesh.ProxyState) error {
 	tag := strings.TrimPrefix(named.Version, "v")
 	// A tag may contain more than the version (1.31.1-distroless), or only a minor version.
 	if _, known := minor(tag); known && !isVersion(tag, says) && !strings.HasPrefix(says, tag+".") {
-		return errs.WithHint(fmt.Errorf("istio: a ztunnel says that it is of Istio %s, and its DaemonSet has the image %s", running.Version, named.Source),
-			"kubectl -n %s rollout restart daemonset %s, or name the image that runs", Namespace, ztunnelName)
+		return errs.WithHint(fmt.Errorf("istio: a ztunnel reports Istio %s, but the image of its DaemonSet is %s", running.Version, named.Source),
+			"kubectl -n %s rollout restart daemonset %s, or set the image that is running", Namespace, ztunnelName)
 	}
 	if istiod, known := minor(m.Revision.istiod); known && istiod != runs {
-		return errs.WithHint(fmt.Errorf("istio: a ztunnel says that it is of Istio %s (its image is %s), and istiod is of %s", running.Version, named.Source, m.Revision.istiod),
+		return errs.WithHint(fmt.Errorf("istio: a ztunnel reports Istio %s (its image is %s), but istiod is version %s", running.Version, named.Source, m.Revision.istiod),
 			upgradeHint)
 	}
 	return nil
@@ -236,8 +236,8 @@ func (m *Mesh) Fits(place record.Place, running mesh.ProxyState) error {
 func (f AsFound) refuseZtunnels() error {
 	for i := range f.istiods {
 		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil && !ambientOn(c.Env) {
-			return errs.WithHint(errs.Usage("istio: istiod has no %s=true: it turns the study's ztunnels away", ambientEnv),
-				"settings: {%s: %s=true} switches ambient mode on while a trial runs", controlplane.FactorIstiodEnv, ambientEnv)
+			return errs.WithHint(errs.Usage("istio: istiod runs without %s=true, so it rejects the study's ztunnels", ambientEnv),
+				"settings: {%s: %s=true} enables ambient mode while a trial runs", controlplane.FactorIstiodEnv, ambientEnv)
 		}
 	}
 	return nil
@@ -249,8 +249,8 @@ func (f AsFound) refuseZtunnels() error {
 func (f AsFound) refuseHBONE() error {
 	for i := range f.istiods {
 		if c := containerOf(&f.istiods[i].Spec.Template.Spec); c != nil && c.Image == components.IstioHub+"/pilot:"+components.IstioVersion {
-			return errs.WithHint(errs.Usage("istio: %s true with real sidecars or a real gateway: their Envoy, which this lab made itself, lacks the extension that discovers workloads, and would subscribe to none", controlplane.FactorHBONE),
-				"simulated proxies alone, or Istio's own images: meshtrial lab up --images official")
+			return errs.WithHint(errs.Usage("istio: %s true does not work with real sidecars or a real gateway here: the Envoy in this lab's own images lacks the extension that discovers workloads", controlplane.FactorHBONE),
+				"use only simulated proxies, or Istio's own images: meshtrial lab up --images official")
 		}
 	}
 	return nil

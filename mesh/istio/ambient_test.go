@@ -261,7 +261,7 @@ func TestZtunnelFits(t *testing.T) {
 			daemonSets: map[string]*appsv1.DaemonSet{ztunnelName: {Spec: appsv1.DaemonSetSpec{Template: podOf(proxyContainer, "istio/ztunnel"+mark(c.named))}}},
 		}
 		err := (&Mesh{Revision: found.Revision()}).Fits(record.PlaceNode, mesh.ProxyState{Version: c.running})
-		if (err == nil) != c.fits || err != nil && (!strings.Contains(err.Error(), "Istio "+c.running) || !strings.Contains(err.Error(), "istiod is of "+c.istiod)) {
+		if (err == nil) != c.fits || err != nil && (!strings.Contains(err.Error(), "Istio "+c.running) || !strings.Contains(err.Error(), "istiod is version "+c.istiod)) {
 			t.Errorf("%q runs by the image %q, beside istiod %q: %v", c.running, c.named, c.istiod, err)
 		}
 	}
@@ -294,19 +294,19 @@ func TestRefuseAmbient(t *testing.T) {
 		want, hint string
 	}{
 		"all there":          {func(*AsFound) {}, "", ""},
-		"no ztunnel":         {func(f *AsFound) { delete(f.daemonSets, ztunnelName) }, "no DaemonSet ztunnel", "on this machine: meshtrial lab down, and then the run with --ztunnel DIR, or meshtrial lab up --ztunnel DIR"},
-		"no agent":           {func(f *AsFound) { delete(f.daemonSets, agentName) }, "namespaces istio-system and kube-system have no DaemonSet istio-cni-node", "--set sidecars=[none,both], of a graph --set sidecars=both"},
-		"a hidden agent":     {func(f *AsFound) { delete(f.daemonSets, agentName); f.agentHidden = true }, "and namespace istio-system has no DaemonSet istio-cni-node", "it may be in namespace kube-system, where this user may not look"},
+		"no ztunnel":         {func(f *AsFound) { delete(f.daemonSets, ztunnelName) }, "no DaemonSet ztunnel", "on this machine: meshtrial lab down, then run with --ztunnel DIR, or first meshtrial lab up --ztunnel DIR"},
+		"no agent":           {func(f *AsFound) { delete(f.daemonSets, agentName) }, "namespaces istio-system and kube-system have no DaemonSet istio-cni-node", "--set sidecars=[none,both], for a service graph --set sidecars=both"},
+		"a hidden agent":     {func(f *AsFound) { delete(f.daemonSets, agentName); f.agentHidden = true }, "and namespace istio-system has no DaemonSet istio-cni-node", "it may be in namespace kube-system, which this user may not read"},
 		"one that is not up": {func(f *AsFound) { f.daemonSets[ztunnelName].Status.NumberAvailable = 1 }, "ztunnel is available on 1 of 2 nodes", "describe daemonset ztunnel"},
 		"an agent elsewhere": {func(f *AsFound) {
 			f.daemonSets[agentName].Namespace, f.daemonSets[agentName].Status.NumberAvailable = "kube-system", 1
 		}, "node agent is available on 1 of 2 nodes", "kubectl -n kube-system describe daemonset istio-cni-node"},
 		"a rollout":           {func(f *AsFound) { f.daemonSets[ztunnelName].Status.UpdatedNumberScheduled = 1 }, "ztunnel is being rolled out: 1 of 2", "rollout status"},
-		"one not looked at":   {func(f *AsFound) { f.daemonSets[agentName].Generation = 3 }, "node agent is being rolled out: its DaemonSet was changed", "rollout status"},
+		"one not looked at":   {func(f *AsFound) { f.daemonSets[agentName].Generation = 3 }, "node agent is being rolled out: Kubernetes has not yet processed", "rollout status"},
 		"on no node":          {func(f *AsFound) { f.daemonSets[agentName].Status = appsv1.DaemonSetStatus{} }, "node agent is available on 0 of 0 nodes", ""},
-		"istiod without it":   {func(f *AsFound) { f.istiods[0].Spec.Template.Spec.Containers[0].Env = nil }, "PILOT_ENABLE_AMBIENT", "meshtrial lab down, and then the run with --ztunnel DIR"},
-		"it is off":           {func(f *AsFound) { f.istiods[0].Spec.Template.Spec.Containers[0].Env[0].Value = "false" }, "PILOT_ENABLE_AMBIENT", "meshtrial lab down, and then the run with --ztunnel DIR"},
-		"another version":     {func(f *AsFound) { f.daemonSets[ztunnelName] = set(ztunnelName, "istio/ztunnel:1.30.2-distroless") }, "another version", "upgrade"},
+		"istiod without it":   {func(f *AsFound) { f.istiods[0].Spec.Template.Spec.Containers[0].Env = nil }, "PILOT_ENABLE_AMBIENT", "meshtrial lab down, then run with --ztunnel DIR"},
+		"it is off":           {func(f *AsFound) { f.istiods[0].Spec.Template.Spec.Containers[0].Env[0].Value = "false" }, "PILOT_ENABLE_AMBIENT", "meshtrial lab down, then run with --ztunnel DIR"},
+		"different versions":  {func(f *AsFound) { f.daemonSets[ztunnelName] = set(ztunnelName, "istio/ztunnel:1.30.2-distroless") }, "different versions", "upgrade"},
 		"another patch":       {func(f *AsFound) { f.daemonSets[ztunnelName] = set(ztunnelName, "istio/ztunnel:1.31.7") }, "", ""},
 		"a version of a hash": {func(f *AsFound) { f.daemonSets[ztunnelName] = set(ztunnelName, "istio/ztunnel@sha256:0a") }, "", ""},
 	} {
@@ -337,7 +337,7 @@ func TestRefuseAmbient(t *testing.T) {
 		t.Errorf("refused: %v", err)
 	}
 	alone.istiods[0].Spec.Template.Spec.Containers[0].Image = "docker.io/istio/pilot:" + components.IstioVersion
-	if err := alone.refuseHBONE(); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "hbone true with real sidecars") || !strings.Contains(err.Error(), "would subscribe to none") || errs.Hint(err) == "" {
+	if err := alone.refuseHBONE(); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "hbone true with real sidecars") || !strings.Contains(err.Error(), "lacks the extension that discovers workloads") || errs.Hint(err) == "" {
 		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}
 	on := AsFound{istiods: []appsv1.Deployment{istiod}}
@@ -380,10 +380,10 @@ func TestAmbientElsewhere(t *testing.T) {
 			f := AsFound{istiods: []appsv1.Deployment{{Spec: appsv1.DeploymentSpec{Template: podOf(istiodContainer, "istio/pilot:1.31.0")}}}}
 			f.istiods[0].Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "PILOT_ENABLE_AMBIENT", Value: on}, {Name: "CA_TRUSTED_NODE_ACCOUNTS", Value: accounts}}
 			err := f.refuseAmbient()
-			if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "no ambient mesh in namespace istio-system, the only one that is looked at") {
+			if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "no ambient mesh in namespace istio-system, the only namespace searched") {
 				t.Errorf("%q: %v", accounts, err)
 			}
-			want := "meshtrial lab down, and then the run with --ztunnel DIR"
+			want := "meshtrial lab down, then run with --ztunnel DIR"
 			if elsewhere != "" && on == "true" {
 				want = "istiod's ztunnels are " + elsewhere
 			}

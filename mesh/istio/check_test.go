@@ -60,7 +60,7 @@ func TestCheck(t *testing.T) {
 		{name: "without sidecars the injector does not matter", has: installation{[]string{"hub/pilot:1.31.0"}, 1, false, config}, metrics: "prometheus"},
 		{name: "no istiod", has: installation{nil, 0, true, config}, proxies: sidecar, err: "no istiod in namespace istio-system", hint: "meshtrial lab up"},
 		{name: "istiod does not run", has: installation{[]string{"hub/pilot:1.31.0"}, 0, true, config}, proxies: sidecar, err: "no available replica", hint: "kubectl -n istio-system describe"},
-		{name: "no injector", has: installation{[]string{"hub/pilot:1.31.0"}, 1, false, config}, proxies: sidecar, err: "no sidecar injector takes pods", hint: "kubectl get mutatingwebhookconfigurations"},
+		{name: "no injector", has: installation{[]string{"hub/pilot:1.31.0"}, 1, false, config}, proxies: sidecar, err: "no sidecar injector matches pods", hint: "kubectl get mutatingwebhookconfigurations"},
 		{name: "no provider", has: installation{[]string{"hub/pilot:1.31.0"}, 1, true, "{}"}, proxies: []mesh.Proxy{{Levels: record.Cell{"telemetry": "access-log-json"}}}, err: "access log provider", hint: "meshConfig.extensionProviders"},
 		{name: "garbled configuration", has: installation{[]string{"hub/pilot:1.31.0"}, 1, true, "extensionProviders: {"}, proxies: sidecar, err: "ConfigMap istio-system/istio"},
 	} {

@@ -193,7 +193,7 @@ func (c *ControlPlane) Discovery(ctx context.Context, watched string) (mesh.Disc
 	}
 	if err != nil {
 		return mesh.Discovery{}, errs.WithHint(fmt.Errorf("istio: istiod's root certificate: %w", err),
-			"istiod writes ConfigMap %s into each namespace that it watches; is it running?", rootCAConfigMap)
+			"istiod writes ConfigMap %s to each namespace that it watches: check that istiod is running", rootCAConfigMap)
 	}
 	out := mesh.Discovery{
 		ServerName: c.name + "." + Namespace + ".svc",

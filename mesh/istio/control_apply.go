@@ -58,7 +58,7 @@ func (c *ControlPlane) Apply(ctx context.Context, l mesh.Levers, fresh bool) (me
 	defer cancel()
 	var done mesh.Applied
 	if c.changes == nil {
-		return done, errors.New("istio: istiod was opened to be looked at: nothing could put levers back")
+		return done, errors.New("istio: istiod was opened read-only: levers could not be reverted")
 	}
 	sidecars, err := c.desiredSidecars(l)
 	if err != nil {
@@ -207,7 +207,7 @@ func editSpec(d *unstructured.Unstructured, l mesh.Levers) error {
 // waits until others are ready, within the context's deadline.
 func (c *ControlPlane) Kill(ctx context.Context) error {
 	if c.changes == nil {
-		return errors.New("istio: istiod was opened to be looked at: it is not to be killed")
+		return errors.New("istio: istiod was opened read-only: it must not be killed")
 	}
 	now := int64(0)
 	if err := c.restart(ctx, metav1.DeleteOptions{GracePeriodSeconds: &now}); err != nil {
@@ -227,7 +227,7 @@ func (c *ControlPlane) restart(ctx context.Context, how metav1.DeleteOptions) er
 	for i := range old {
 		gone[string(old[i].UID)] = true
 		if err := c.kube.CoreV1().Pods(Namespace).Delete(ctx, old[i].Name, how); err != nil && !apierrors.IsNotFound(err) {
-			return fmt.Errorf("istio: end pod %s: %w", old[i].Name, err)
+			return fmt.Errorf("istio: delete pod %s: %w", old[i].Name, err)
 		}
 	}
 	for {
@@ -239,7 +239,7 @@ func (c *ControlPlane) restart(ctx context.Context, how metav1.DeleteOptions) er
 			return nil
 		}
 		if err := wake.Pause(ctx, restartLook); err != nil {
-			return errs.WithHint(fmt.Errorf("istio: wait for the end of istiod's former pods: %w", err), "kubectl -n %s get pods -l %s", Namespace, istiodLabel)
+			return errs.WithHint(fmt.Errorf("istio: wait for istiod's old pods to terminate: %w", err), "kubectl -n %s get pods -l %s", Namespace, istiodLabel)
 		}
 	}
 }

@@ -44,13 +44,13 @@ func checkCache(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 		detail = "istiod's XDS cache holds " + r.cache
 		holds = holds || r.cache != "0B"
 		if l.Level(controlplane.FactorXDSCache) == "false" && r.cache != "0B" {
-			wrong = append(wrong, fmt.Sprintf("the cache of %s should be off, but holds %s", r.pod, r.cache))
+			wrong = append(wrong, fmt.Sprintf("the cache of %s should be disabled, but holds %s", r.pod, r.cache))
 		}
 		selectors, _ := r.mesh["discoverySelectors"].([]any)
 		plain = plain && len(selectors) == 0 && !partsOff(r.env)
 	}
 	if pushes := rose(e, "pilot_xds_pushes", ""); l.Level(controlplane.FactorXDSCache) == "true" && plain && pushes > 0 && !holds {
-		wrong = append(wrong, fmt.Sprintf("the cache should be on, but holds nothing after %.0f pushes", pushes))
+		wrong = append(wrong, fmt.Sprintf("the cache should be enabled, but is empty after %.0f pushes", pushes))
 	}
 	return []record.Check{check("xds-cache", wrong, detail)}
 }
@@ -81,7 +81,7 @@ func checkEDSDebounce(l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 		return nil // not observable
 	}
 	return []record.Check{{Name: "eds-debounce", OK: (debounced > 0) == (l.Level(controlplane.FactorEDSDebounce) == "true"),
-		Detail: fmt.Sprintf("endpoints triggered %.0f pushes, %.0f pushes were debounced; the cell says eds_debounce: %s", endpoints, debounced, l.Level(controlplane.FactorEDSDebounce))}}
+		Detail: fmt.Sprintf("endpoints triggered %.0f pushes, %.0f pushes were debounced; the cell sets eds_debounce: %s", endpoints, debounced, l.Level(controlplane.FactorEDSDebounce))}}
 }
 
 // checkDebounce: no push starts sooner than debounce_after, or debounce_max if
@@ -94,5 +94,5 @@ func checkDebounce(l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	}
 	mean := sum / count
 	return []record.Check{{Name: "debounce", OK: mean >= after.Seconds(),
-		Detail: fmt.Sprintf("mean of pilot_debounce_time over %.0f pushes: %.4f s; the cell says at least %s", count, mean, after)}}
+		Detail: fmt.Sprintf("mean of pilot_debounce_time over %.0f pushes: %.4f s; the cell sets at least %s", count, mean, after)}}
 }

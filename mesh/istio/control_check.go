@@ -94,7 +94,7 @@ func judge(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Check {
 	checks := []record.Check{checkReplicas(s, l)}
 	for _, r := range s.replicas {
 		if r.err != nil {
-			return append(checks, record.Check{Name: "istiod", Detail: "what istiod says of itself: " + r.err.Error()})
+			return append(checks, record.Check{Name: "istiod", Detail: "as istiod reports itself: " + r.err.Error()})
 		}
 	}
 	checks = append(checks, checkEnvironment(s, l)...)
@@ -121,7 +121,7 @@ func checkReplicas(s state, l mesh.Levers) record.Check {
 		ok = ok && fmt.Sprint(len(s.replicas)) == l.Level(controlplane.FactorIstiodReplicas)
 	}
 	return record.Check{Name: "istiod-replicas", OK: ok,
-		Detail: fmt.Sprintf("%d of istiod's %d pods are ready; the cell says %s", len(s.replicas), len(s.pods), l.Level(controlplane.FactorIstiodReplicas))}
+		Detail: fmt.Sprintf("%d of istiod's %d pods are ready; the cell sets %s", len(s.replicas), len(s.pods), l.Level(controlplane.FactorIstiodReplicas))}
 }
 
 // checkEnvironment checks the environment of the running processes.
@@ -144,7 +144,7 @@ func checkEnvironment(s state, l mesh.Levers) []record.Check {
 				if set {
 					have = fmt.Sprintf("is %q", got)
 				}
-				wrong = append(wrong, fmt.Sprintf("in the running %s %s %s; wanted: %s", r.pod, name, have, right))
+				wrong = append(wrong, fmt.Sprintf("in the running %s %s %s; expected: %s", r.pod, name, have, right))
 			}
 		}
 		out = append(out, check("env "+name, wrong, right+" in every running istiod"))
@@ -228,11 +228,11 @@ func resourceDiffers(pod, what string, have corev1.ResourceList, name corev1.Res
 	case !set && want == nil, set && want != nil && got.Cmp(*want) == 0:
 		return nil
 	case !set:
-		return []string{fmt.Sprintf("%s has no %s of %s, wanted %s", pod, what, name, want)}
+		return []string{fmt.Sprintf("%s has no %s of %s, expected %s", pod, what, name, want)}
 	case want == nil:
-		return []string{fmt.Sprintf("%s has a %s of %s %s, wanted none", pod, what, name, got.String())}
+		return []string{fmt.Sprintf("%s has a %s of %s %s, expected none", pod, what, name, got.String())}
 	}
-	return []string{fmt.Sprintf("%s has a %s of %s %s, wanted %s", pod, what, name, got.String(), want)}
+	return []string{fmt.Sprintf("%s has a %s of %s %s, expected %s", pod, what, name, got.String(), want)}
 }
 
 func checkImage(s state, l mesh.Levers) record.Check {
@@ -263,7 +263,7 @@ func checkMesh(s state, l mesh.Levers) []record.Check {
 		for name, pair := range meshFields(r.mesh, l) {
 			right[name] = fmt.Sprint(pair[1])
 			if !agree(pair) {
-				wrong[name] = append(wrong[name], fmt.Sprintf("in the running %s it is %v, wanted %v", r.pod, pair[0], pair[1]))
+				wrong[name] = append(wrong[name], fmt.Sprintf("in the running %s it is %v, expected %v", r.pod, pair[0], pair[1]))
 			}
 		}
 	}

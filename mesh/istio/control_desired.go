@@ -91,7 +91,7 @@ func debounce(l mesh.Levers, factor string) time.Duration {
 func replicas(l mesh.Levers) (int32, error) {
 	n, err := strconv.ParseInt(l.Level(controlplane.FactorIstiodReplicas), 10, 32)
 	if err != nil || n < 1 || n > 100 {
-		return 0, errs.Usage("istiod_replicas %q: want a number from 1 to 100", l.Level(controlplane.FactorIstiodReplicas))
+		return 0, errs.Usage("istiod_replicas %q: must be a number from 1 to 100", l.Level(controlplane.FactorIstiodReplicas))
 	}
 	return int32(n), nil
 }
@@ -272,7 +272,7 @@ func desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
 	case controlplane.SidecarScopeNamespace, controlplane.SidecarScopeWorkload:
 		namespaces = l.Namespaces
 		if len(namespaces) == 0 {
-			return nil, fmt.Errorf("istio: sidecar_scope %s, but no namespace to set it in", l.Level(controlplane.FactorSidecarScope))
+			return nil, fmt.Errorf("istio: sidecar_scope %s needs a namespace to set it in", l.Level(controlplane.FactorSidecarScope))
 		}
 	}
 	var out []*unstructured.Unstructured
@@ -287,7 +287,7 @@ func desiredSidecars(l mesh.Levers) ([]*unstructured.Unstructured, error) {
 		}
 		if l.Level(controlplane.FactorSidecarScope) == controlplane.SidecarScopeWorkload {
 			if len(l.Workload) == 0 {
-				return nil, fmt.Errorf("istio: sidecar_scope workload, but no labels to select it by")
+				return nil, fmt.Errorf("istio: sidecar_scope workload needs labels that select the workload")
 			}
 			labels := map[string]any{}
 			for key, value := range l.Workload {

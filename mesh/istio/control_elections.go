@@ -44,7 +44,7 @@ const electionBegins = 17 * time.Second
 func (c *ControlPlane) AwaitElected(ctx context.Context) error {
 	name := statusElection + "-" + c.revision
 	begins := time.Now().Add(electionBegins)
-	ctx, cancel := context.WithTimeoutCause(ctx, electionLimit, fmt.Errorf("nobody has after %v", electionLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, electionLimit, fmt.Errorf("no replica has after %v", electionLimit))
 	defer cancel()
 	var last error
 	for {
@@ -70,11 +70,11 @@ func (c *ControlPlane) AwaitElected(ctx context.Context) error {
 		if wake.Pause(ctx, electionEvery) == nil {
 			continue
 		}
-		err = fmt.Errorf("istio: wait until one of istiod's replicas has won Lease %s/%s: %w", Namespace, name, context.Cause(ctx))
+		err = fmt.Errorf("istio: wait until a replica of istiod holds Lease %s/%s: %w", Namespace, name, context.Cause(ctx))
 		if last != nil {
-			err = fmt.Errorf("%w: the last look failed: %w", err, last)
+			err = fmt.Errorf("%w: the last read failed: %w", err, last)
 		}
-		return errs.WithHint(err, "kubectl -n %s get lease %s -o yaml says who has it", Namespace, name)
+		return errs.WithHint(err, "kubectl -n %s get lease %s -o yaml shows its holder", Namespace, name)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestAwaitElected(t *testing.T) {
 		"after one ending": {holders: []string{"istiod-ending", "istiod-new"}, each: 10 * time.Second, takes: 10 * time.Second},
 		"after errors":     {holders: []string{"istiod-new"}, failing: 4, with: apierrors.NewInternalError(errors.New("no leader")), takes: 4 * electionEvery},
 		"never": {holders: []string{"istiod-old"}, takes: electionLimit,
-			fails: "wait until one of istiod's replicas has won Lease istio-system/istio-gateway-status-leader-canary: nobody has after 50s"},
+			fails: "wait until a replica of istiod holds Lease istio-system/istio-gateway-status-leader-canary: no replica has after 50s"},
 		"errors to the end": {holders: []string{"istiod-new"}, failing: 1000, with: apierrors.NewInternalError(errors.New("no leader")), takes: electionLimit, fails: "no leader"},
 		"forbidden":         {holders: []string{"istiod-new"}, failing: 1000, with: apierrors.NewForbidden(leaseResource.GroupResource(), "a", nil), fails: "forbidden"},
 	} {

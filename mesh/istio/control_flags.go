@@ -90,7 +90,7 @@ func checkFlags(s state, l mesh.Levers) []record.Check {
 			}
 			value, set := flagIn(args, name)
 			if set != (want[name] != nil) || set && spelledFlag(name, value) != *want[name] {
-				wrong = append(wrong, fmt.Sprintf("pod %s was made with %q; wanted: %s", s.pods[i].Name, strings.Join(args, " "), right))
+				wrong = append(wrong, fmt.Sprintf("pod %s was created with %q; expected: %s", s.pods[i].Name, strings.Join(args, " "), right))
 			}
 		}
 		out = append(out, check("flag "+name, wrong, right+", in every pod of istiod"))

@@ -33,10 +33,10 @@ func (c *ControlPlane) Found(ctx context.Context, l mesh.Levers) (record.Cell, e
 		err = errors.Join(err, r.err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("istio: read what istiod was installed with: %w", err)
+		return nil, fmt.Errorf("istio: read istiod's installed settings: %w", err)
 	}
 	if len(s.replicas) == 0 {
-		return nil, errs.WithHint(fmt.Errorf("istio: no istiod is ready to be asked what it was installed with"),
+		return nil, errs.WithHint(fmt.Errorf("istio: no istiod is ready to report its installed settings"),
 			"kubectl -n %s describe pods -l %s", Namespace, istiodLabel)
 	}
 	root, _ := s.replicas[0].mesh["rootNamespace"].(string)

@@ -18,7 +18,7 @@ func quantity(factor, level string) (*resource.Quantity, error) {
 	}
 	q, err := resource.ParseQuantity(level)
 	if err != nil || q.Sign() <= 0 {
-		return nil, errs.Usage("%s %q: want a quantity such as 500m or 1536Mi", factor, level)
+		return nil, errs.Usage("%s %q: must be a quantity such as 500m or 1536Mi", factor, level)
 	}
 	return &q, nil
 }

@@ -49,10 +49,10 @@ func checkSidecars(s state, l mesh.Levers, e mesh.ControlEvidence) []record.Chec
 		}
 	}
 	if len(wanted) > 0 && looked == 0 && len(wrong) == 0 {
-		wrong = append(wrong, "no connected proxy was given to look at")
+		wrong = append(wrong, "there is no connected proxy to check")
 	}
 	return []record.Check{check("sidecar-scope", wrong,
-		fmt.Sprintf("%s: istiod's scopes of %d proxies are as the cell says", l.Level(controlplane.FactorSidecarScope), looked))}
+		fmt.Sprintf("%s: istiod's scopes of %d proxies match the cell", l.Level(controlplane.FactorSidecarScope), looked))}
 }
 
 func selects(selector, labels map[string]string) bool {
@@ -68,24 +68,24 @@ func selects(selector, labels map[string]string) bool {
 func scopeDiffers(got activeSidecar, expected string, proxy mesh.ControlProxy, l mesh.Levers) []string {
 	if expected == "" {
 		if got.Name != noSidecar {
-			return []string{fmt.Sprintf("proxy %s is under Sidecar %s/%s, wanted none", proxy.ID, got.Namespace, got.Name)}
+			return []string{fmt.Sprintf("proxy %s is under Sidecar %s/%s, expected none", proxy.ID, got.Namespace, got.Name)}
 		}
 		return nil
 	}
 	// A mesh-wide Sidecar keeps its name but is shown in the proxy's namespace.
 	name := expected[strings.Index(expected, "/")+1:]
 	if got.Name != name || got.Sidecar == nil {
-		return []string{fmt.Sprintf("proxy %s is under scope %s/%s, wanted Sidecar %s", proxy.ID, got.Namespace, got.Name, expected)}
+		return []string{fmt.Sprintf("proxy %s is under scope %s/%s, expected Sidecar %s", proxy.ID, got.Namespace, got.Name, expected)}
 	}
 	var wrong, hosts []string
 	for _, egress := range got.Sidecar.Egress {
 		hosts = append(hosts, egress.Hosts...)
 	}
 	if !slices.Equal(hosts, l.Hosts()) {
-		wrong = append(wrong, fmt.Sprintf("proxy %s: egress hosts are %v, wanted %v", proxy.ID, hosts, l.Hosts()))
+		wrong = append(wrong, fmt.Sprintf("proxy %s: egress hosts are %v, expected %v", proxy.ID, hosts, l.Hosts()))
 	}
 	if mode := outboundMode(got.OutboundTrafficPolicy.Mode); l.Named(controlplane.FactorOutboundPolicy) && mode != l.Level(controlplane.FactorOutboundPolicy) {
-		wrong = append(wrong, fmt.Sprintf("proxy %s: outbound policy is %s, wanted %s", proxy.ID, mode, l.Level(controlplane.FactorOutboundPolicy)))
+		wrong = append(wrong, fmt.Sprintf("proxy %s: outbound policy is %s, expected %s", proxy.ID, mode, l.Level(controlplane.FactorOutboundPolicy)))
 	}
 	return wrong
 }
@@ -117,7 +117,7 @@ func outside(proxy mesh.ControlProxy, hosts []string) []string {
 		count, example = count+1, cluster
 	}
 	if count > 0 {
-		return []string{fmt.Sprintf("proxy %s holds %d clusters of other namespaces than %v, such as %s", proxy.ID, count, namespaces, example)}
+		return []string{fmt.Sprintf("proxy %s holds %d clusters of namespaces other than %v, such as %s", proxy.ID, count, namespaces, example)}
 	}
 	return nil
 }

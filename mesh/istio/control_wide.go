@@ -32,24 +32,24 @@ type wideLever struct {
 
 var wideLevers = []wideLever{
 	{controlplane.FactorExportTo, exported, func(level string) string {
-		const what = "Services, VirtualServices and DestinationRules that do not say exportTo are seen "
+		const what = "Services, VirtualServices and DestinationRules without exportTo are visible "
 		switch level {
 		case ".":
-			return what + "in their own namespaces alone"
+			return what + "only in their own namespaces"
 		case "~":
-			return what + "by nobody"
+			return what + "nowhere"
 		}
 		return what + "everywhere"
 	}},
 	{controlplane.FactorOutboundPolicy, configuredPolicy, func(level string) string {
 		if level == "REGISTRY_ONLY" {
-			return "requests to hosts that the mesh does not know fail"
+			return "requests to hosts unknown to the mesh fail"
 		}
-		return "requests to hosts that the mesh does not know are let out"
+		return "requests to hosts unknown to the mesh are passed through"
 	}},
 	{controlplane.FactorDiscoverySelectors, selected, func(level string) string {
 		if level == mesh.LevelNone {
-			return "proxies are told of all namespaces"
+			return "proxies receive the configuration of all namespaces"
 		}
 		return "proxies lose the Services and the configuration of namespaces that it does not match"
 	}},
@@ -98,7 +98,7 @@ func wideMetadata(was map[string]any, l mesh.Levers) (out []string) {
 		}
 		now, there := metadata[f.Lever.ProxyMetadata]
 		if level := l.Level(f.Name); !there && level != f.Usual || there && spelled(f.Name, fmt.Sprint(now)) != level {
-			out = append(out, fmt.Sprintf("%s %s: pods of anybody that get their sidecar meanwhile have it, and keep it until they are recreated", f.Name, level))
+			out = append(out, fmt.Sprintf("%s %s: any pod injected meanwhile gets this setting, and keeps it until it is recreated", f.Name, level))
 		}
 	}
 	return out
@@ -111,25 +111,25 @@ var fromDeployment = []struct {
 	factor, takes string
 	more          func(level, installed string) bool
 }{
-	{controlplane.FactorConnectionAge, "istiod ends every proxy's connection at that age, and sends it all of its configuration again", func(level, installed string) bool {
+	{controlplane.FactorConnectionAge, "istiod closes every proxy's connection at that age, then sends it its whole configuration again", func(level, installed string) bool {
 		age, err := time.ParseDuration(level)
 		was, none := time.ParseDuration(installed)
 		return err == nil && (none != nil || age < was)
 	}},
 	// By default, istiod's request rate depends on its CPUs, up to 100.
-	{controlplane.FactorRequestLimit, "istiod may turn proxies away that connect, and take fewer requests of them", fewer(0, 100)},
+	{controlplane.FactorRequestLimit, "istiod may reject proxies that connect, and accept fewer requests", fewer(0, 100)},
 	// So does the number of concurrent pushes: istio.io/istio/pilot/pkg/features/tuning.go.
-	{controlplane.FactorPushThrottle, "istiod may push to fewer proxies at a time, so that they learn of changes later", fewer(20, 100)},
+	{controlplane.FactorPushThrottle, "istiod may push to fewer proxies at a time, so they receive changes later", fewer(20, 100)},
 	{study.FactorDebounceAfter, later, longer},
 	{controlplane.FactorDebounceMax, later, longer},
-	{controlplane.FactorEDSDebounce, "istiod lets changed endpoints wait for more changes too, so that proxies learn of them later", func(level, installed string) bool {
+	{controlplane.FactorEDSDebounce, "istiod also debounces changes of endpoints, so proxies receive them later", func(level, installed string) bool {
 		on, _ := strconv.ParseBool(installed)
 		return level == "true" && !on
 	}},
-	{controlplane.FactorIstiod, "another istiod than is installed configures all proxies, and injects sidecars", func(level, installed string) bool { return level != installed }},
+	{controlplane.FactorIstiod, "an istiod other than the installed one configures all proxies and injects sidecars", func(level, installed string) bool { return level != installed }},
 }
 
-const later = "istiod may wait longer for more changes before it pushes them, so that proxies learn of them later"
+const later = "istiod may debounce changes for longer, so proxies receive them later"
 
 func longer(level, installed string) bool {
 	d, _ := time.ParseDuration(level)
@@ -193,7 +193,7 @@ func wideSize(was *appsv1.DeploymentSpec, container *corev1.Container, l mesh.Le
 			installed = *was.Replicas
 		}
 		if n, err := replicas(l); err == nil && n < installed {
-			out = append(out, fmt.Sprintf("istiod_replicas %d: all proxies connect to these, where %d are installed", n, installed))
+			out = append(out, fmt.Sprintf("istiod_replicas %d: all proxies connect to these; %d are installed", n, installed))
 		}
 	}
 	for _, r := range resourceLevers(l) {
@@ -202,9 +202,9 @@ func wideSize(was *appsv1.DeploymentSpec, container *corev1.Container, l mesh.Le
 		if err != nil || limit == nil || limited && limit.Cmp(installed) >= 0 {
 			continue
 		}
-		does := "istiod has no more CPU than that for all proxies"
+		does := "istiod serves all proxies with no more CPU than that"
 		if r.name == corev1.ResourceMemory {
-			does = "an istiod that needs more for all proxies is killed"
+			does = "istiod is killed if serving all proxies takes more"
 		}
 		now := "no limit is installed"
 		if limited {
@@ -221,7 +221,7 @@ func wideScaler(was *autoscaling.HorizontalPodAutoscalerSpec, l mesh.Levers) []s
 	if n, err := replicas(l); err != nil || !l.Named(controlplane.FactorIstiodReplicas) || n >= was.MaxReplicas {
 		return nil
 	}
-	return []string{fmt.Sprintf("istiod_replicas %s: the autoscaler, which may go up to %d, adds none, however much all proxies need", l.Level(controlplane.FactorIstiodReplicas), was.MaxReplicas)}
+	return []string{fmt.Sprintf("istiod_replicas %s: the autoscaler (up to %d replicas) is held, whatever load the proxies cause", l.Level(controlplane.FactorIstiodReplicas), was.MaxReplicas)}
 }
 
 // wideAmbient describes the effect on every proxy of switching ambient mode on or off, given
@@ -233,9 +233,9 @@ func wideAmbient(was *corev1.Container, l mesh.Levers) []string {
 	case err != nil || !named || bad != nil || on == ambientOn(was.Env):
 		return nil
 	case on:
-		return []string{fmt.Sprintf("istiod_env %s=%s: sidecars that speak HBONE are sent the mesh's workloads too", ambientEnv, value)}
+		return []string{fmt.Sprintf("istiod_env %s=%s: sidecars that use HBONE also receive the mesh's workloads", ambientEnv, value)}
 	default:
-		return []string{fmt.Sprintf("istiod_env %s=%s: istiod turns ztunnels away, which learn of no change", ambientEnv, value)}
+		return []string{fmt.Sprintf("istiod_env %s=%s: istiod rejects ztunnels, which then receive no changes", ambientEnv, value)}
 	}
 }
 
@@ -245,9 +245,9 @@ func wideSidecar(l mesh.Levers) []string {
 	if l.Level(controlplane.FactorSidecarScope) != controlplane.SidecarScopeMesh {
 		return nil
 	}
-	text := fmt.Sprintf("sidecar_scope mesh: proxies without a Sidecar of their own namespace know no Services but those of %s", strings.Join(l.Hosts(), ", "))
+	text := fmt.Sprintf("sidecar_scope mesh: proxies without a Sidecar in their own namespace know only the Services of %s", strings.Join(l.Hosts(), ", "))
 	if l.Named(controlplane.FactorOutboundPolicy) {
-		text += fmt.Sprintf("; outbound_policy %s holds for their requests to others", l.Level(controlplane.FactorOutboundPolicy))
+		text += fmt.Sprintf("; outbound_policy %s applies to their requests to other hosts", l.Level(controlplane.FactorOutboundPolicy))
 	}
 	return []string{text}
 }

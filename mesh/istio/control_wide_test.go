@@ -28,34 +28,34 @@ func TestPlanSaysWhatIsMeshWide(t *testing.T) {
 		want   map[string]string // by object: the combined description
 	}{
 		"nothing of the kind": {"", []record.Cell{{"debounce_after": "10ms", "sidecar_scope": "namespace"}}, nil},
-		"a Sidecar":           {"", []record.Cell{{"sidecar_scope": "mesh"}}, map[string]string{sidecar: "sidecar_scope mesh: proxies without a Sidecar of their own namespace know no Services but those of ./*, istio-system/*"}},
+		"a Sidecar":           {"", []record.Cell{{"sidecar_scope": "mesh"}}, map[string]string{sidecar: "sidecar_scope mesh: proxies without a Sidecar in their own namespace know only the Services of ./*, istio-system/*"}},
 		"two, once each": {"", []record.Cell{{"sidecar_scope": "mesh", "sidecar_hosts": "a/*"}, {"sidecar_scope": "mesh", "sidecar_hosts": "b/*", "outbound_policy": "REGISTRY_ONLY"}, {"sidecar_scope": "mesh", "sidecar_hosts": "a/*"}},
-			map[string]string{sidecar: "those of a/*|those of b/*; outbound_policy REGISTRY_ONLY holds for their requests to others"}},
-		"exports":               {"", []record.Cell{{"export_to": "."}, {"export_to": "*"}}, map[string]string{config: "export_to .: Services, VirtualServices and DestinationRules that do not say exportTo are seen in their own namespaces alone"}},
+			map[string]string{sidecar: "Services of a/*|Services of b/*; outbound_policy REGISTRY_ONLY applies to their requests to other hosts"}},
+		"exports":               {"", []record.Cell{{"export_to": "."}, {"export_to": "*"}}, map[string]string{config: "export_to .: Services, VirtualServices and DestinationRules without exportTo are visible only in their own namespaces"}},
 		"exports, as before":    {"defaultServiceExportTo: ['.']\ndefaultVirtualServiceExportTo: ['.']\ndefaultDestinationRuleExportTo: ['.']\n", []record.Cell{{"export_to": "."}}, nil},
 		"exports, widened":      {"defaultServiceExportTo: ['.']\n", []record.Cell{{"export_to": "*"}}, map[string]string{config: "export_to *"}},
-		"a policy":              {"", []record.Cell{{"outbound_policy": "REGISTRY_ONLY"}}, map[string]string{config: "requests to hosts that the mesh does not know fail"}},
+		"a policy":              {"", []record.Cell{{"outbound_policy": "REGISTRY_ONLY"}}, map[string]string{config: "requests to hosts unknown to the mesh fail"}},
 		"a policy, as usual":    {"", []record.Cell{{"outbound_policy": "ALLOW_ANY"}}, nil},
-		"a policy, opened":      {"outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n", []record.Cell{{"outbound_policy": "ALLOW_ANY"}}, map[string]string{config: "are let out"}},
+		"a policy, opened":      {"outboundTrafficPolicy: {mode: REGISTRY_ONLY}\n", []record.Cell{{"outbound_policy": "ALLOW_ANY"}}, map[string]string{config: "are passed through"}},
 		"selectors":             {"", []record.Cell{{"discovery_selectors": "a=b"}}, map[string]string{config: "discovery_selectors a=b: proxies lose"}},
-		"DNS capture":           {"", []record.Cell{{"dns_capture": "true", "delta": "true"}}, map[string]string{config: "dns_capture true: pods of anybody that get their sidecar meanwhile have it, and keep it until they are recreated"}},
+		"DNS capture":           {"", []record.Cell{{"dns_capture": "true", "delta": "true"}}, map[string]string{config: "dns_capture true: any pod injected meanwhile gets this setting, and keeps it until it is recreated"}},
 		"both, told off":        {"defaultConfig: {proxyMetadata: {ISTIO_META_DNS_CAPTURE: 'true'}}\n", []record.Cell{{"dns_capture": "false", "delta": "false"}}, map[string]string{config: "dns_capture false|delta false"}},
 		"DNS capture, as it is": {"defaultConfig: {proxyMetadata: {ISTIO_META_DNS_CAPTURE: 'TRUE'}}\n", []record.Cell{{"dns_capture": "true"}, {"dns_capture": "installed"}}, nil},
 		"DNS, as usual":         {"", []record.Cell{{"dns_capture": "false"}}, nil},
-		"a younger age":         {"", []record.Cell{{"connection_age": "1m"}, {"connection_age": "20s"}}, map[string]string{deployment: "connection_age 1m: istiod ends every proxy's connection at that age|connection_age 20s"}},
+		"a younger age":         {"", []record.Cell{{"connection_age": "1m"}, {"connection_age": "20s"}}, map[string]string{deployment: "connection_age 1m: istiod closes every proxy's connection at that age|connection_age 20s"}},
 		"an older age, or any":  {"", []record.Cell{{"connection_age": "1h"}, {"connection_age": "none"}, {"connection_age": "30m"}}, nil},
-		"a lower limit":         {"", []record.Cell{{"request_limit": "10"}, {"request_limit": "99"}}, map[string]string{deployment: "request_limit 10: istiod may turn proxies away|request_limit 99"}},
+		"a lower limit":         {"", []record.Cell{{"request_limit": "10"}, {"request_limit": "99"}}, map[string]string{deployment: "request_limit 10: istiod may reject proxies|request_limit 99"}},
 		"a higher limit":        {"", []record.Cell{{"request_limit": "1000"}, {"request_limit": "100"}, {"request_limit": "default"}}, nil},
-		"fewer replicas":        {"", []record.Cell{{"istiod_replicas": "1"}, {"istiod_replicas": "3"}, {"istiod_replicas": "5"}}, map[string]string{deployment: "istiod_replicas 1: all proxies connect to these, where 3 are installed"}},
-		"less CPU":              {"", []record.Cell{{"istiod_cpu": "1"}, {"istiod_cpu": "4"}, {"istiod_cpu": "8"}, {"istiod_cpu": "none"}}, map[string]string{deployment: "istiod_cpu 1: istiod has no more CPU than that for all proxies; 4 is installed"}},
-		"a limit of memory":     {"", []record.Cell{{"istiod_memory": "3Gi"}, {"istiod_memory": "none"}, {"istiod_memory_request": "1Gi"}}, map[string]string{deployment: "istiod_memory 3Gi: an istiod that needs more for all proxies is killed; no limit is installed"}},
-		"another image":         {"", []record.Cell{{"istiod": "other/pilot:1", "istiod_replicas": "5"}, {"istiod": "hub/pilot:1.31.0"}}, map[string]string{deployment: "istiod other/pilot:1: another istiod than is installed"}},
+		"fewer replicas":        {"", []record.Cell{{"istiod_replicas": "1"}, {"istiod_replicas": "3"}, {"istiod_replicas": "5"}}, map[string]string{deployment: "istiod_replicas 1: all proxies connect to these; 3 are installed"}},
+		"less CPU":              {"", []record.Cell{{"istiod_cpu": "1"}, {"istiod_cpu": "4"}, {"istiod_cpu": "8"}, {"istiod_cpu": "none"}}, map[string]string{deployment: "istiod_cpu 1: istiod serves all proxies with no more CPU than that; 4 is installed"}},
+		"a limit of memory":     {"", []record.Cell{{"istiod_memory": "3Gi"}, {"istiod_memory": "none"}, {"istiod_memory_request": "1Gi"}}, map[string]string{deployment: "istiod_memory 3Gi: istiod is killed if serving all proxies takes more; no limit is installed"}},
+		"another image":         {"", []record.Cell{{"istiod": "other/pilot:1", "istiod_replicas": "5"}, {"istiod": "hub/pilot:1.31.0"}}, map[string]string{deployment: "istiod other/pilot:1: an istiod other than the installed one"}},
 		"a lower throttle":      {"", []record.Cell{{"push_throttle": "1"}, {"push_throttle": "50"}, {"push_throttle": "100"}, {"push_throttle": "default"}}, map[string]string{deployment: "push_throttle 1: istiod may push to fewer proxies|push_throttle default: istiod may push"}},
-		"longer debouncing":     {"", []record.Cell{{"debounce_after": "1s"}, {"debounce_after": "100ms", "debounce_max": "10s"}, {"debounce_after": "1s", "debounce_max": "20s"}}, map[string]string{deployment: "debounce_after 1s: istiod may wait longer|debounce_max 20s: istiod may wait longer"}},
+		"longer debouncing":     {"", []record.Cell{{"debounce_after": "1s"}, {"debounce_after": "100ms", "debounce_max": "10s"}, {"debounce_after": "1s", "debounce_max": "20s"}}, map[string]string{deployment: "debounce_after 1s: istiod may debounce changes for longer|debounce_max 20s: istiod may debounce changes for longer"}},
 		"as istiod has it":      {"", []record.Cell{{"debounce_after": "100ms", "debounce_max": "10s", "eds_debounce": "true"}, {"debounce_max": "1s", "eds_debounce": "false"}}, nil},
-		"ambient mode":          {"", []record.Cell{{"istiod_env": "PILOT_ENABLE_AMBIENT=true"}}, map[string]string{deployment: "istiod_env PILOT_ENABLE_AMBIENT=true: sidecars that speak HBONE are sent"}},
+		"ambient mode":          {"", []record.Cell{{"istiod_env": "PILOT_ENABLE_AMBIENT=true"}}, map[string]string{deployment: "istiod_env PILOT_ENABLE_AMBIENT=true: sidecars that use HBONE also receive"}},
 		"no ambient, as it is":  {"", []record.Cell{{"istiod_env": "PILOT_ENABLE_AMBIENT=false;GOGC=100"}}, nil},
-		"selectors, none":       {"discoverySelectors: [{matchLabels: {a: b}}]\n", []record.Cell{{"discovery_selectors": "none"}}, map[string]string{config: "told of all namespaces"}},
+		"selectors, none":       {"discoverySelectors: [{matchLabels: {a: b}}]\n", []record.Cell{{"discovery_selectors": "none"}}, map[string]string{config: "the configuration of all namespaces"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			spec, three := charted(), int32(3)
@@ -136,7 +136,7 @@ func TestHeldAutoscalerIsMeshWide(t *testing.T) {
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: meshConfigMap}},
 		&autoscaling.HorizontalPodAutoscaler{ObjectMeta: metav1.ObjectMeta{Namespace: Namespace, Name: "istiod"}, Spec: autoscaling.HorizontalPodAutoscalerSpec{
 			ScaleTargetRef: autoscaling.CrossVersionObjectReference{Kind: "Deployment", Name: "istiod"}, MinReplicas: &two, MaxReplicas: 5}})}
-	for level, want := range map[string]string{"2": "istiod_replicas 2: the autoscaler, which may go up to 5, adds none", "4": "istiod_replicas 4: the autoscaler", "5": "", "8": "", study.LevelInstalled: ""} {
+	for level, want := range map[string]string{"2": "istiod_replicas 2: the autoscaler (up to 5 replicas) is held", "4": "istiod_replicas 4: the autoscaler", "5": "", "8": "", study.LevelInstalled: ""} {
 		plan, err := c.Plan(t.Context(), []mesh.Levers{mesh.LeversOf(record.Cell{"istiod_replicas": level})})
 		must.OK(t, err)
 		var got []string

@@ -84,5 +84,5 @@ func (f AsFound) withoutDead() []string {
 	if len(all) == 0 {
 		return nil
 	}
-	return []string{"nodes that are not ready have no part in the ambient mesh, nor in the study: " + strings.Join(slices.Compact(all), ", ")}
+	return []string{"nodes that are not ready are left out of the ambient mesh and of the study: " + strings.Join(slices.Compact(all), ", ")}
 }

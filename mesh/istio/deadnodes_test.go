@@ -35,7 +35,7 @@ func TestAmbientDeadNodes(t *testing.T) {
 		noted  string
 	}{
 		"all are ready":             {counts: counts{3, 3}},
-		"one is not":                {nodes: map[string]corev1.ConditionStatus{"c": unknown}, counts: counts{2, 3}, noted: "not ready have no part in the ambient mesh, nor in the study: c"},
+		"one is not":                {nodes: map[string]corev1.ConditionStatus{"c": unknown}, counts: counts{2, 3}, noted: "not ready are left out of the ambient mesh and of the study: c"},
 		"one is not, after upgrade": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"2 new", "2 new", "1 old"}, noted: "study: c"},
 		"two are not":               {nodes: map[string]corev1.ConditionStatus{"b": notReady, "c": unknown}, counts: counts{1, 3}, noted: "study: b, c"},
 		"none is":                   {nodes: map[string]corev1.ConditionStatus{"a": notReady, "b": notReady, "c": unknown}, counts: counts{0, 3}, want: "ztunnel is available on 0 of 0 nodes", noted: "study: a, b, c"},
@@ -45,11 +45,11 @@ func TestAmbientDeadNodes(t *testing.T) {
 			want: "ztunnel is being rolled out: 1 of 2 nodes", noted: "study: c"},
 		// The dead node's pod counts as updated but unavailable, and blocks the others.
 		"stalled by a dead node": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"2 new", "1 old", "2 new"},
-			want: "ztunnel is being rolled out: 1 of 2 nodes that are ready have the newest", noted: "study: c"},
+			want: "ztunnel is being rolled out: 1 of 2 nodes that are ready have the new version", noted: "study: c"},
 		"stalled amid a change of settings": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"2 new", "1 env", "2 new"},
-			want: "ztunnel is being rolled out: 1 of 2 nodes that are ready have the newest", noted: "study: c"},
+			want: "ztunnel is being rolled out: 1 of 2 nodes that are ready have the new version", noted: "study: c"},
 		"stalled by it alone": {nodes: map[string]corev1.ConditionStatus{"b": notReady, "c": notReady}, counts: counts{1, 1}, pods: [3]string{"1 old", "1 old", "2 new"},
-			want: "ztunnel is being rolled out: 0 of 1 nodes that are ready have the newest", noted: "study: b, c"},
+			want: "ztunnel is being rolled out: 0 of 1 nodes that are ready have the new version", noted: "study: b, c"},
 		"an upgrade undone": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"0 new", "0 new", "1 old"}, noted: "study: c"},
 		"and stalled": {nodes: map[string]corev1.ConditionStatus{"c": notReady}, counts: counts{2, 2}, pods: [3]string{"0 new", "1 old", "0 new"},
 			want: "ztunnel is being rolled out: 1 of 2 nodes that are ready", noted: "study: c"},
@@ -97,7 +97,7 @@ func TestAmbientDeadNodes(t *testing.T) {
 			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%v, want %q", err, c.want)
 			}
-			if rolls := strings.Contains(c.want, "rolled out"); err != nil && strings.Contains(errs.Hint(err), "until it is ready, or gone") != rolls {
+			if rolls := strings.Contains(c.want, "rolled out"); err != nil && strings.Contains(errs.Hint(err), "until it is ready or removed") != rolls {
 				t.Errorf("a rollout %v: hint %q", rolls, errs.Hint(err))
 			}
 			noted := strings.Join(f.Beside(mesh.Asked{Ambient: true}), "; ")

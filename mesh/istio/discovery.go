@@ -37,7 +37,7 @@ func LabelsFor(selectors []metav1.LabelSelector, revision string) (map[string]st
 	if err != nil {
 		return nil, err
 	}
-	return nil, errs.WithHint(errs.Usage("istio: istiod watches only namespaces that its discoverySelectors match, and no label that a run's namespaces could have satisfies one of %s", text),
+	return nil, errs.WithHint(errs.Usage("istio: istiod watches only namespaces that its discoverySelectors match, and a run's namespaces match none of %s", text),
 		"add a selector to meshConfig.discoverySelectors: matchLabels: {app.kubernetes.io/part-of: meshtrial}")
 }
 

@@ -185,14 +185,14 @@ func configured(side string, e mesh.Evidence, dump []byte) []record.Check {
 	got := strings.Join(have.logs, " and ")
 	checks := []record.Check{
 		{Name: side + "-log-format", OK: got == want,
-			Detail: fmt.Sprintf("the proxy's access logs: %s; the cell says %s", orNone(got), orNone(want))},
+			Detail: fmt.Sprintf("the proxy's access logs are %s; the cell sets %s", orNone(got), orNone(want))},
 		{Name: side + "-stats", OK: have.allStats == withStats(telemetry),
-			Detail: fmt.Sprintf("the proxy records all statistics: %v; the cell says %v", have.allStats, withStats(telemetry))},
+			Detail: fmt.Sprintf("the proxy records all statistics: %v; the cell sets %v", have.allStats, withStats(telemetry))},
 		intercepted(side, e, have.listeners),
 	}
 	if mtls := e.Cell["mtls"]; side == "server" && !e.Endpoint.Opaque {
 		checks = append(checks, record.Check{Name: "server-mtls", OK: have.mtls == mtls,
-			Detail: fmt.Sprintf("the proxy's inbound side is %s; the cell says %s", orNone(have.mtls), mtls)})
+			Detail: fmt.Sprintf("the proxy's inbound side is %s; the cell sets %s", orNone(have.mtls), mtls)})
 	}
 	return checks
 }

@@ -146,7 +146,7 @@ func (f *partsIn) add(kind string, n int) {
 func isECDSA(chain []byte) (bool, error) {
 	block, _ := pem.Decode(chain)
 	if block == nil {
-		return false, fmt.Errorf("the proxy's own certificate is no PEM")
+		return false, fmt.Errorf("the proxy's own certificate is not PEM")
 	}
 	certificate, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {

@@ -62,7 +62,7 @@ func verifyFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 	}
 	slices.Sort(known)
 	slices.Sort(got)
-	detail := fmt.Sprintf("parts of the proxy beside the usual: %s; the cell says %s", orNone(strings.Join(got, ", ")), orNone(strings.Join(known, ", ")))
+	detail := fmt.Sprintf("additional parts in the proxy: %s; the cell sets %s", orNone(strings.Join(got, ", ")), orNone(strings.Join(known, ", ")))
 	if len(have.refused) > 0 {
 		detail += "; the proxy refused configuration: " + strings.Join(have.refused, "; ")
 	}
@@ -95,7 +95,7 @@ func counted(p dataplane.Part, all []dataplane.Part, e mesh.Evidence, seen *mesh
 		return []record.Check{expect(e.Worker["wasm_header"], 1, "requests that reached the worker with the filter's header")}
 	case dataplane.PartWasmNoop:
 		active := seen.Total["wasm.envoy.wasm.runtime.v8.active"]
-		return []record.Check{{Name: "server-" + p.Kind, OK: active > 0, Detail: fmt.Sprintf("%.0f Wasm machines run in the proxy", active)}}
+		return []record.Check{{Name: "server-" + p.Kind, OK: active > 0, Detail: fmt.Sprintf("%.0f Wasm VMs run in the proxy", active)}}
 	case dataplane.PartAuthzAllow, dataplane.PartAuthzDeny:
 		filters := 0
 		for _, other := range all {
@@ -106,7 +106,7 @@ func counted(p dataplane.Part, all []dataplane.Part, e mesh.Evidence, seen *mesh
 		return []record.Check{expect(stat("http.inbound_", ".rbac.allowed"), float64(filters), "requests that policies allowed")}
 	case dataplane.PartJWT, dataplane.PartJWTToken:
 		// Requests that need no token do not count as allowed.
-		return []record.Check{expect(stat("http.inbound_", ".jwt_authn.allowed"), 1, "requests that the JWT filter let pass")}
+		return []record.Check{expect(stat("http.inbound_", ".jwt_authn.allowed"), 1, "requests that the JWT filter passed")}
 	case dataplane.PartRateLimit:
 		return []record.Check{expect(stat(statPrefix(p.Kind)+".", ".ok"), 1, "requests within the rate limit")}
 	case dataplane.PartOTLPLog:
@@ -118,9 +118,9 @@ func counted(p dataplane.Part, all []dataplane.Part, e mesh.Evidence, seen *mesh
 		held := min(entriesHeld*max(1, seen.Total["server.concurrency"]), 2*low/e.SentS)
 		short := e.SentS < 2 && low <= held
 		check := record.Check{Name: "server-" + p.Kind, OK: dropped == 0 && ever > 0 && (short || sent > 0 && sent >= low/2-held),
-			Detail: fmt.Sprintf("%.0f entries of the access log sent for %d requests, %.0f since the proxy's start, %.0f dropped", sent, e.Requests, ever, dropped)}
+			Detail: fmt.Sprintf("%.0f access log entries sent for %d requests, %.0f since the proxy started, %.0f dropped", sent, e.Requests, ever, dropped)}
 		if ever == 0 && short {
-			check.Detail += "; so few may wait a second in the proxy: make the window 2 s or longer"
+			check.Detail += "; the proxy may buffer so few for a second: use a window of at least 2 s"
 		}
 		return []record.Check{check}
 	case dataplane.PartTracing:

@@ -86,11 +86,11 @@ func readAsFound(ctx context.Context, kube kubernetes.Interface, r Revision) (As
 	out := AsFound{revision: r}
 	deployments, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: r.selector()})
 	if err != nil {
-		return out, fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
+		return out, fmt.Errorf("istio: find istiod in namespace %s: %w", Namespace, err)
 	}
 	hooks, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: injectorLabel})
 	if err != nil {
-		return out, fmt.Errorf("istio: look for the injection webhook: %w", err)
+		return out, fmt.Errorf("istio: find the injection webhook: %w", err)
 	}
 	out.istiods, out.hooks = deployments.Items, hooks.Items
 	out.config, err = readMeshConfig(ctx, kube, cmp.Or(r.ConfigMap, meshConfigMap))
@@ -200,7 +200,7 @@ func (f AsFound) Refuse(asked mesh.Asked) error {
 func (f AsFound) refuseProxies(proxies []mesh.Proxy) error {
 	switch {
 	case len(f.istiods) == 0:
-		return errs.WithHint(fmt.Errorf("istio: there is no istiod in namespace %s", Namespace),
+		return errs.WithHint(fmt.Errorf("istio: no istiod in namespace %s", Namespace),
 			"install Istio first; on this machine: meshtrial lab up")
 	case !slices.ContainsFunc(f.istiods, func(d appsv1.Deployment) bool { return d.Status.AvailableReplicas > 0 }):
 		return errs.WithHint(fmt.Errorf("istio: istiod in namespace %s has no available replica", Namespace),
@@ -210,7 +210,7 @@ func (f AsFound) refuseProxies(proxies []mesh.Proxy) error {
 		if !f.revision.isDefault() {
 			of = " of revision " + f.revision.Name
 		}
-		return errs.WithHint(fmt.Errorf("istio: no sidecar injector%s takes pods with label %s=true", of, injectLabel),
+		return errs.WithHint(fmt.Errorf("istio: no sidecar injector%s matches pods with label %s=true", of, injectLabel),
 			"kubectl get mutatingwebhookconfigurations -l %s -o yaml", injectorLabel)
 	}
 	return needProviders(f.config, proxies)
@@ -265,8 +265,8 @@ func (f AsFound) refuseLever(l mesh.Levers) error {
 		return nil
 	}
 	if root := f.config.rootNamespace(); root != Namespace {
-		return errs.WithHint(errs.Usage("istio: sidecar_scope mesh takes no effect: the mesh-wide Sidecar is in namespace %s, and the mesh's root namespace is %s", Namespace, root),
-			"take sidecar_scope namespace")
+		return errs.WithHint(errs.Usage("istio: sidecar_scope mesh has no effect: the mesh-wide Sidecar is in namespace %s, but the mesh's root namespace is %s", Namespace, root),
+			"use sidecar_scope namespace")
 	}
 	if len(selectors) == 0 || slices.ContainsFunc(selectors, func(s metav1.LabelSelector) bool { return matched(&s, f.labels) }) {
 		return nil
@@ -275,8 +275,8 @@ func (f AsFound) refuseLever(l mesh.Levers) error {
 	if err != nil {
 		return err
 	}
-	return errs.WithHint(errs.Usage("istio: sidecar_scope mesh takes no effect: the mesh-wide Sidecar is in namespace %s, which istiod does not watch; its discoverySelectors are %s", Namespace, text),
-		"label the namespace so that one of them matches (kubectl label namespace %s KEY=VALUE), or take sidecar_scope namespace", Namespace)
+	return errs.WithHint(errs.Usage("istio: sidecar_scope mesh has no effect: the mesh-wide Sidecar is in namespace %s, which istiod does not watch; its discoverySelectors are %s", Namespace, text),
+		"label the namespace so that one of them matches (kubectl label namespace %s KEY=VALUE), or use sidecar_scope namespace", Namespace)
 }
 
 // selectorsOf returns the discovery selectors in force with levers.
@@ -315,9 +315,9 @@ func (f AsFound) refuseOthers(wanted []*unstructured.Unstructured, watched bool)
 		hint := fmt.Sprintf("remove it for the study: kubectl -n %s delete sidecar %s", s.GetNamespace(), s.GetName())
 		switch holds := watched && s.GetNamespace() == f.config.rootNamespace(); {
 		case f.revision.reads(s) && !selects && (holds || inPlace):
-			return errs.WithHint(fmt.Errorf("istio: Sidecar %s/%s would hold beside the one of the factor sidecar_scope", s.GetNamespace(), s.GetName()), "%s", hint)
+			return errs.WithHint(fmt.Errorf("istio: Sidecar %s/%s would apply in addition to that of factor sidecar_scope", s.GetNamespace(), s.GetName()), "%s", hint)
 		case byName:
-			return errs.WithHint(fmt.Errorf("istio: Sidecar %s/%s has the name of the one of the factor sidecar_scope, which would take its place", s.GetNamespace(), s.GetName()), "%s", hint)
+			return errs.WithHint(fmt.Errorf("istio: Sidecar %s/%s would be overwritten: factor sidecar_scope creates one of the same name", s.GetNamespace(), s.GetName()), "%s", hint)
 		}
 	}
 	return nil

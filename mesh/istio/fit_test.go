@@ -29,7 +29,7 @@ func TestRefuseScope(t *testing.T) {
 		"watched whole":                {"", nil, record.Cell{"sidecar_scope": "mesh"}, ""},
 		"left out":                     {shop, nil, record.Cell{"sidecar_scope": "mesh"}, "namespace istio-system, which istiod does not watch"},
 		"labelled":                     {shop, map[string]string{"mesh": "market"}, record.Cell{"sidecar_scope": "mesh"}, ""},
-		"labelled out":                 {not, map[string]string{"mesh": "out"}, record.Cell{"sidecar_scope": "mesh"}, "sidecar_scope mesh takes no effect"},
+		"labelled out":                 {not, map[string]string{"mesh": "out"}, record.Cell{"sidecar_scope": "mesh"}, "sidecar_scope mesh has no effect"},
 		"not labelled out":             {not, nil, record.Cell{"sidecar_scope": "mesh"}, ""},
 		"in its namespace":             {shop, nil, record.Cell{"sidecar_scope": "namespace"}, ""},
 		"none":                         {shop, nil, record.Cell{"sidecar_scope": "none"}, ""},
@@ -49,7 +49,7 @@ func TestRefuseScope(t *testing.T) {
 		switch {
 		case tt.err == "" && err != nil:
 			t.Errorf("%s: %v", name, err)
-		case tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err) || errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "take sidecar_scope namespace")):
+		case tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err) || errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "use sidecar_scope namespace")):
 			t.Errorf("%s: %v, hint %q", name, err, errs.Hint(err))
 		}
 	}
@@ -103,13 +103,13 @@ func TestSidecarsThatAreNotRead(t *testing.T) {
 		err             string
 		holds           bool // whether it counts as installed
 	}{
-		"read":                           {theirs, "", nil, "", record.Cell{"sidecar_scope": "namespace"}, "would hold beside", true},
+		"read":                           {theirs, "", nil, "", record.Cell{"sidecar_scope": "namespace"}, "would apply in addition", true},
 		"of another revision":            {canarys, "", nil, "", record.Cell{"sidecar_scope": "namespace"}, "", false},
-		"of this revision":               {canarys, "", nil, "canary", record.Cell{"sidecar_scope": "namespace"}, "would hold beside", true},
-		"of another, named as ours":      {canarys, "", nil, "stable", record.Cell{"sidecar_scope": "mesh"}, "has the name of the one", false},
+		"of this revision":               {canarys, "", nil, "canary", record.Cell{"sidecar_scope": "namespace"}, "would apply in addition", true},
+		"of another, named as ours":      {canarys, "", nil, "stable", record.Cell{"sidecar_scope": "mesh"}, "would be overwritten", false},
 		"left out":                       {theirs, shop, nil, "", record.Cell{"sidecar_scope": "namespace"}, "", false},
-		"not left out":                   {theirs, shop, map[string]string{"mesh": "shop"}, "", record.Cell{"sidecar_scope": "namespace"}, "would hold beside", true},
-		"left out, and let in by a cell": {theirs, shop, nil, "", record.Cell{"sidecar_scope": "namespace", "discovery_selectors": "none"}, "would hold beside", false},
+		"not left out":                   {theirs, shop, map[string]string{"mesh": "shop"}, "", record.Cell{"sidecar_scope": "namespace"}, "would apply in addition", true},
+		"left out, and let in by a cell": {theirs, shop, nil, "", record.Cell{"sidecar_scope": "namespace", "discovery_selectors": "none"}, "would apply in addition", false},
 		"let in, and left out by a cell": {theirs, "", nil, "", record.Cell{"sidecar_scope": "namespace", "discovery_selectors": "a=b"}, "", true},
 	} {
 		t.Run(name, func(t *testing.T) {

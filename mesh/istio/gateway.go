@@ -48,7 +48,7 @@ func (f *AsFound) readGatewayAPI(ctx context.Context, kube kubernetes.Interface,
 	case apierrors.IsForbidden(err) && !asked.GatewayAPI && !asked.Waypoint:
 		return nil
 	case err != nil:
-		return fmt.Errorf("istio: look for the Gateway API (%s): %w", gatewayAPI, err)
+		return fmt.Errorf("istio: find the Gateway API (%s): %w", gatewayAPI, err)
 	}
 	for _, r := range served.APIResources {
 		f.gatewayAPI = append(f.gatewayAPI, r.Kind)
@@ -62,5 +62,5 @@ func (f AsFound) refuseGatewayAPI(asked mesh.Asked) error {
 		return nil
 	}
 	return errs.WithHint(errs.Usage("the cluster has no HTTPRoutes of %s", gatewayAPI),
-		"on this machine: meshtrial lab down, and then the run, whose lab has them, or meshtrial lab up --gateway-api before it; elsewhere install the Gateway API's standard channel, or make the changes %s", controlplane.ChangeGatewayRoute)
+		"on this machine: meshtrial lab down, then run again (the run starts a lab that has them), or first meshtrial lab up --gateway-api; elsewhere install the Gateway API's standard channel, or set change to %s", controlplane.ChangeGatewayRoute)
 }

@@ -67,7 +67,7 @@ func TestRefuseGatewayAPI(t *testing.T) {
 			continue
 		}
 		err := f.refuseGatewayAPI(asked)
-		if (err != nil) != tt.bad || err != nil && (errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "meshtrial lab down, and then the run, whose lab has them, or meshtrial lab up --gateway-api")) {
+		if (err != nil) != tt.bad || err != nil && (errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "meshtrial lab down, then run again (the run starts a lab that has them), or first meshtrial lab up --gateway-api")) {
 			t.Errorf("%s: %v, hint %q", name, err, errs.Hint(err))
 		}
 		if err := f.refuseGatewayAPI(mesh.Asked{}); err != nil {

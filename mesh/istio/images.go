@@ -60,7 +60,7 @@ func orderOf(s mesh.Settings) (order, error) {
 	o.envoys = slices.Compact(o.envoys)
 	for _, v := range o.envoys {
 		if have := components.EnvoyVersions(); !slices.Contains(have, v) {
-			return o, errs.Usage("no wheel of Envoy %s is pinned; there are %s", v, strings.Join(have, ", "))
+			return o, errs.Usage("no wheel of Envoy %s is pinned; available: %s", v, strings.Join(have, ", "))
 		}
 	}
 	return o, nil
@@ -122,7 +122,7 @@ func proxyImage(facts map[string]string, envoy string) (string, error) {
 	}
 	slices.Sort(have)
 	return "", errs.WithHint(errs.Usage("this lab has no sidecar image with Envoy %s", envoy),
-		"it has %v; a local lab gets more with `meshtrial lab up --envoy VERSION`", have)
+		"it has %v; `meshtrial lab up --envoy VERSION` adds others to a local lab", have)
 }
 
 // components returns the names of the components that images are assembled from and charts
@@ -147,7 +147,7 @@ func (o order) images(ctx context.Context, b *components.Builder) ([]components.
 	if o.official {
 		pilot, proxy := o.hub+"/pilot:"+o.tag, o.hub+"/proxyv2:"+o.tag
 		pull := components.Pull{Refs: []string{pilot, proxy},
-			Hint: "the images built here (--images built) need no registry"}
+			Hint: "images that are built here (--images built) need no registry"}
 		if o.pilot != "" {
 			pull.Pins = map[string]string{pilot: o.pilot, proxy: o.proxy}
 		}
@@ -235,7 +235,7 @@ func parseRelease(text string) (release, error) {
 	pilot, proxy, both := strings.Cut(pins, ",")
 	if r.pilot, r.proxy = pilot, proxy; tag == "" || !both || !reDigest.MatchString(pilot) || !reDigest.MatchString(proxy) {
 		return release{}, errs.WithHint(errs.Usage("tag %q: want TAG@sha256:PILOT,sha256:PROXYV2", text),
-			"`crane digest %s/pilot:%s` prints a digest, as does the registry's page; both images need theirs", components.IstioHub, r.tag)
+			"`crane digest %s/pilot:%s` prints a digest; both images need one", components.IstioHub, r.tag)
 	}
 	return r, nil
 }

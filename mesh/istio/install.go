@@ -41,7 +41,7 @@ func (m *Mesh) Beside(ctx context.Context, config *rest.Config, revision, label 
 	}
 	objects, err := applier.Missing(ctx, slices.Concat(i.Stages...), label)
 	if err != nil {
-		return mesh.Addition{}, fmt.Errorf("istio: revision %s: look for what is there: %w", revision, err)
+		return mesh.Addition{}, fmt.Errorf("istio: revision %s: find what is installed: %w", revision, err)
 	}
 	var leases []*unstructured.Unstructured
 	for _, election := range ownElections {
@@ -61,16 +61,16 @@ var ownElections = []string{"istio-gateway-deployment", "istio-gateway-status-le
 // owner is unknown stays until the user allows its removal. awaitOthers calls wait if there
 // is something to wait for.
 func awaitOthers(ctx context.Context, kube kubernetes.Interface, label string, wait func()) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, othersLimit, fmt.Errorf("they are still there after %v", othersLimit))
+	ctx, cancel := context.WithTimeoutCause(ctx, othersLimit, fmt.Errorf("they still exist after %v", othersLimit))
 	defer cancel()
 	for looks := 0; ; looks++ {
 		deployments, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel + "," + label})
 		if err != nil {
-			return fmt.Errorf("istio: look for istiods of earlier runs: %w", err)
+			return fmt.Errorf("istio: find istiods of earlier runs: %w", err)
 		}
 		hooks, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: injectorLabel + "," + label})
 		if err != nil {
-			return fmt.Errorf("istio: look for injectors of earlier runs: %w", err)
+			return fmt.Errorf("istio: find injectors of earlier runs: %w", err)
 		}
 		run := ""
 		switch {
@@ -85,7 +85,7 @@ func awaitOthers(ctx context.Context, kube kubernetes.Interface, label string, w
 			wait()
 		}
 		if err := wake.Pause(ctx, othersEvery); err != nil {
-			return errs.WithHint(fmt.Errorf("istio: wait for the end of the istiod of run %s: %w", run, context.Cause(ctx)),
+			return errs.WithHint(fmt.Errorf("istio: wait for the istiod of run %s to terminate: %w", run, context.Cause(ctx)),
 				"if that run is over: meshtrial cluster restore --run %s", run)
 		}
 	}
@@ -108,7 +108,7 @@ func sweepElections(ctx context.Context, kube kubernetes.Interface, leases dynam
 	}
 	all, err := leases.List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return fmt.Errorf("istio: look for Leases of earlier istiods: %w", err)
+		return fmt.Errorf("istio: find Leases of earlier istiods: %w", err)
 	}
 	for _, lease := range all.Items {
 		for _, election := range ownElections {
@@ -130,11 +130,11 @@ func revisionsLeft(ctx context.Context, kube kubernetes.Interface) (map[string]b
 	for began := time.Now(); ; {
 		deployments, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
 		if err != nil {
-			return nil, fmt.Errorf("istio: look for istiods: %w", err)
+			return nil, fmt.Errorf("istio: find istiods: %w", err)
 		}
 		pods, err := kube.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
 		if err != nil {
-			return nil, fmt.Errorf("istio: look for pods of istiods: %w", err)
+			return nil, fmt.Errorf("istio: find pods of istiods: %w", err)
 		}
 		living := map[string]bool{}
 		for _, d := range deployments.Items {

@@ -85,7 +85,7 @@ func intercepted(side string, e mesh.Evidence, listeners []string) record.Check 
 	sort.Strings(sorted)
 	ok := hasRedirected && !none || !hasRedirected && hasOwn && none
 	return record.Check{Name: side + "-interception", OK: ok,
-		Detail: fmt.Sprintf("the proxy's listeners are %s; the cell says interception is %s", strings.Join(sorted, ", "), e.Cell["interception"])}
+		Detail: fmt.Sprintf("the proxy's listeners are %s; the cell sets interception %s", strings.Join(sorted, ", "), e.Cell["interception"])}
 }
 
 // ownInbound returns the name of a server's listener for a port that it opens

@@ -173,10 +173,10 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 		}
 		return nil
 	case ambient:
-		return fmt.Errorf("workload %s: %w", w.Name, errs.Usage("a pod with a sidecar is not in the ambient mesh: its requests have one or the other"))
+		return fmt.Errorf("workload %s: %w", w.Name, errs.Usage("a pod with a sidecar is not in the ambient mesh: either carries its requests, not both"))
 	}
 	for _, lack := range w.Proxy.Unknown(sidecarFactors...) {
-		return fmt.Errorf("workload %s: %w", w.Name, errs.Usage("mesh istio cannot give %s=%s: %s", lack.Factor, lack.Level, lack.Reason))
+		return fmt.Errorf("workload %s: %w", w.Name, errs.Usage("mesh istio does not support %s=%s: %s", lack.Factor, lack.Level, lack.Reason))
 	}
 	config := proxyConfig{Hold: true, StatsMatcher: statsMatcher{verifiedStats}}
 	if _, err := fmt.Sscan(w.Proxy.Level(study.FactorConcurrency), &config.Concurrency); err != nil {

@@ -77,7 +77,7 @@ func resolve(c mesh.Command, installed bool, s mesh.Settings) (mesh.Settings, er
 	images := cmp.Or(s.Get(setImages), built)
 	switch {
 	case images != built && images != official:
-		return nil, errs.WithHint(errs.Usage("--images must be built or official, not %q", images), "--images official pulls Istio's own images, built builds them here")
+		return nil, errs.WithHint(errs.Usage("--images must be built or official, not %q", images), "official pulls Istio's images from a registry, built builds them here")
 	case images == built && (s[setHub] != nil || s[setTag] != nil):
 		return nil, errs.WithHint(errs.Usage("--hub and --tag require --images official"), "add --images official, or omit them")
 	case images == official && s[setEnvoy] != nil:

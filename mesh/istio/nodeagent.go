@@ -26,5 +26,5 @@ const agentElsewhere = metav1.NamespaceSystem
 func (r Revision) nodeAgents() mesh.Agents {
 	return mesh.Agents{Namespace: cmp.Or(r.agentIn, Namespace), Selector: "k8s-app=" + agentName, Containers: []string{agentContainer}, Awaited: agentAwaited, Noun: "Istio's node agent",
 		Brought: dataplaneMode + "=" + ambientMode, Mark: redirection, Marked: "enabled",
-		Hint: `"pending" is a pod that no ztunnel has taken; with any other the agent had no success, or is told to leave it out (excludeNamespaces, enablementSelectors)`}
+		Hint: `"pending" means that no ztunnel has accepted the pod; any other value means that the agent failed, or is configured to skip the pod (excludeNamespaces, enablementSelectors)`}
 }

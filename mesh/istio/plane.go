@@ -29,8 +29,8 @@ const namespaceInjection = "istio-injection"
 // namespace is moved by its label istio.io/rev, in place of istio-injection.
 func (m *Mesh) Plane(ctx context.Context, kube kubernetes.Interface, name string) (mesh.Plane, error) {
 	if m.Revision.Deployment == "" {
-		return mesh.Plane{}, errs.WithHint(errs.Usage("istio: istiod has no label %s, so nothing would tell its pods from those of another revision", revisionLabel),
-			"give its Deployment and its pods (spec.template) the label %s=%s, as Istio's charts do", revisionLabel, defaultRevision)
+		return mesh.Plane{}, errs.WithHint(errs.Usage("istio: istiod has no label %s, so its pods cannot be distinguished from those of another revision", revisionLabel),
+			"add the label %s=%s to its Deployment and its pods (spec.template), as Istio's charts do", revisionLabel, defaultRevision)
 	}
 	if name == "" {
 		return m.Revision.plane(m.began()), nil
@@ -40,8 +40,8 @@ func (m *Mesh) Plane(ctx context.Context, kube kubernetes.Interface, name string
 		return mesh.Plane{}, err
 	}
 	if to.Name == m.Revision.Name {
-		return mesh.Plane{}, errs.WithHint(errs.Usage("istio: a namespace is to move to revision %s, which its pods begin with", to.Name),
-			"move it to another, or say with --revision which one the pods begin with")
+		return mesh.Plane{}, errs.WithHint(errs.Usage("istio: a step moves the namespace to revision %s, which its pods start with", to.Name),
+			"move it to another revision, or start the pods with another: --revision")
 	}
 	found := to.plane(to.moved(), map[string]string{revisionLabel: ""})
 	if err := m.fitMoved(ctx, kube, to, found.Labels); err != nil {
@@ -84,13 +84,13 @@ func (m *Mesh) fitMoved(ctx context.Context, kube kubernetes.Interface, to Revis
 	maps.DeleteFunc(namespace, func(_, value string) bool { return value == "" })
 	for _, r := range []Revision{m.Revision, to} { // clients stay, services move
 		if seen := (namespaceSeen{known: true, there: true, labels: namespace}); !seen.watchedBy(r.selectors) {
-			return errs.WithHint(errs.Usage("istio: istiod of revision %s would not watch a namespace with the labels %s: its discoverySelectors match none of them", r.Name, namespace),
+			return errs.WithHint(errs.Usage("istio: istiod of revision %s would not watch a namespace with labels %s: its discoverySelectors match none of them", r.Name, namespace),
 				"add a selector to its meshConfig.discoverySelectors: matchLabels: {app.kubernetes.io/part-of: meshtrial}")
 		}
 	}
 	hooks, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: injectorLabel})
 	if err != nil {
-		return fmt.Errorf("istio: look for the injection webhook of revision %s: %w", to.Name, err)
+		return fmt.Errorf("istio: find the injection webhook of revision %s: %w", to.Name, err)
 	}
 	pod := labels.Set{injectLabel: "true"}
 	takes := func(hook admission.MutatingWebhookConfiguration) bool {
@@ -100,7 +100,7 @@ func (m *Mesh) fitMoved(ctx context.Context, kube kubernetes.Interface, to Revis
 		})
 	}
 	if !slices.ContainsFunc(hooks.Items, takes) {
-		return errs.WithHint(fmt.Errorf("istio: no sidecar injector of revision %s that serves takes pods of namespaces with the label %s=%s", to.Name, revisionLabel, to.Name),
+		return errs.WithHint(fmt.Errorf("istio: no working sidecar injector of revision %s matches pods of namespaces with the label %s=%s", to.Name, revisionLabel, to.Name),
 			"kubectl get mutatingwebhookconfigurations -l %s -o yaml", injectorLabel)
 	}
 	return nil
@@ -124,15 +124,15 @@ func (*Mesh) Connected(ctx context.Context, client *http.Client, namespace strin
 	}
 	answer, err := client.Do(request)
 	if err != nil {
-		return nil, fmt.Errorf("who is connected to istiod: %w", err)
+		return nil, fmt.Errorf("list proxies connected to istiod: %w", err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("who is connected to istiod: %s", answer.Status)
+		return nil, fmt.Errorf("list proxies connected to istiod: %s", answer.Status)
 	}
 	var all []synced
 	if err := json.NewDecoder(io.LimitReader(answer.Body, maxDebugAnswer)).Decode(&all); err != nil {
-		return nil, fmt.Errorf("who is connected to istiod: %w", err)
+		return nil, fmt.Errorf("list proxies connected to istiod: %w", err)
 	}
 	return connectedOf(all, namespace), nil
 }

@@ -68,8 +68,8 @@ func TestPlane(t *testing.T) {
 		"with what the other selects":     {from: "default", toConfig: shop, serves: true, asked: "canary", labels: map[string]string{"istio.io/rev": "canary", "istio-injection": "", "mesh": "shop"}, pods: map[string]string{"istio.io/rev": ""}},
 		"both select ours":                {from: "default", fromConfig: ours, toConfig: ours, serves: true, asked: "canary", labels: map[string]string{"istio.io/rev": "canary", "istio-injection": "", "app.kubernetes.io/part-of": "meshtrial"}, pods: map[string]string{"istio.io/rev": ""}},
 		"the first would watch no longer": {from: "default", fromConfig: injected, serves: true, asked: "canary", err: "istiod of revision default would not watch"},
-		"its injector does not serve yet": {from: "default", asked: "canary", err: "no sidecar injector of revision canary that serves"},
-		"to itself":                       {from: "canary", serves: true, asked: "canary", err: "which its pods begin with"},
+		"its injector does not serve yet": {from: "default", asked: "canary", err: "no working sidecar injector of revision canary"},
+		"to itself":                       {from: "canary", serves: true, asked: "canary", err: "which its pods start with"},
 		"to none":                         {from: "default", serves: true, asked: "old", err: "no istiod of revision old"},
 	} {
 		t.Run(name, func(t *testing.T) {

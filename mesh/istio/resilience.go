@@ -68,7 +68,7 @@ func (*Mesh) Lacks(cell record.Cell) []mesh.Lack {
 			code, _ := strconv.Atoi(word)
 			if !slices.Contains(retryConditions, word) && http.StatusText(code) == "" {
 				lacks = append(lacks, mesh.Lack{Factor: study.FactorRetryOn, Level: words,
-					Reason: fmt.Sprintf("Istio does not know the condition %q; it has %s, and status codes", word, strings.Join(retryConditions, ", "))})
+					Reason: fmt.Sprintf("unknown condition %q; Istio has %s, and status codes", word, strings.Join(retryConditions, ", "))})
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func (*Mesh) Lacks(cell record.Cell) []mesh.Lack {
 		}
 	}
 	if v := level(cell, study.FactorLocality); v == study.LocalityPrefer && outliers == "" {
-		lacks = append(lacks, mesh.Lack{Factor: study.FactorLocality, Level: v, Reason: "Istio asks endpoints of other zones only where outlier_detection finds those of its own gone, and prefers none without it"})
+		lacks = append(lacks, mesh.Lack{Factor: study.FactorLocality, Level: v, Reason: "Istio prefers endpoints of its own zone only with outlier_detection, and uses those of other zones once these are ejected"})
 	}
 	return lacks
 }
@@ -93,7 +93,7 @@ func wholePercent(share string) (int64, error) {
 	}
 	n := int64(f + 0.5)
 	if err != nil || f-float64(n) > 1e-9 || float64(n)-f > 1e-9 || n < 1 || n > 100 {
-		return 0, fmt.Errorf("%s is not a whole number of percent from 1 to 100", share)
+		return 0, fmt.Errorf("%s is not a whole percentage from 1 to 100", share)
 	}
 	return n, nil
 }

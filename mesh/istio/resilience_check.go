@@ -75,12 +75,12 @@ type trafficLever struct {
 
 var trafficLevers = []trafficLever{
 	{"traffic-routes", func(cell record.Cell) (string, bool) {
-		return "routes are as the mesh makes them" + andOurs(httpRule(cell) != nil, "VirtualServices"), true
+		return "routes are the mesh's defaults" + andOurs(httpRule(cell) != nil, "VirtualServices"), true
 	}, ofRoutes(func(route envoyRoute, r mesh.Route, cell record.Cell) string {
 		return madeOtherwise(route.Metadata, r, "virtual-service", httpRule(cell) != nil)
 	})},
 	{"traffic-clusters", func(cell record.Cell) (string, bool) {
-		return "clusters are as the mesh makes them" + andOurs(len(trafficPolicy(cell)) > 0, "DestinationRules"), true
+		return "clusters are the mesh's defaults" + andOurs(len(trafficPolicy(cell)) > 0, "DestinationRules"), true
 	}, ofCluster(func(c envoyCluster, r mesh.Route, cell record.Cell) []string {
 		if what := madeOtherwise(c.Metadata, r, "destination-rule", len(trafficPolicy(cell)) > 0); what != "" {
 			return []string{what}
@@ -298,7 +298,7 @@ func differ[T comparable](what string, got, want T) string {
 	if got == want {
 		return ""
 	}
-	return fmt.Sprintf("%s: the proxy has %v, the cell says %v", what, got, want)
+	return fmt.Sprintf("%s: the proxy has %v, the cell sets %v", what, got, want)
 }
 
 func words(text string) []string {

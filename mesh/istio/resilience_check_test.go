@@ -83,16 +83,16 @@ func TestCheckTraffic(t *testing.T) {
 // Differences in the proxy are detected.
 func TestCheckTrafficFinds(t *testing.T) {
 	for _, tt := range []struct{ dump, old, new, fails, detail string }{
-		{"all", `"num_retries": 3`, `"num_retries": 4`, "retries", "bar: retries: the proxy has 4, the cell says 3"},
-		{"all", `"num_retries": 3,`, ``, "retries", "the proxy has 1, the cell says 3"},
+		{"all", `"num_retries": 3`, `"num_retries": 4`, "retries", "bar: retries: the proxy has 4, the cell sets 3"},
+		{"all", `"num_retries": 3,`, ``, "retries", "the proxy has 1, the cell sets 3"},
 		{"all", `"retriable_status_codes"`, `"x"`, "retry_on", "5xx,reset,retriable-status-codes,"},
-		{"all", `"0.250s"`, `"25s"`, "per_try_timeout", "the proxy has 25s, the cell says 250ms"},
+		{"all", `"0.250s"`, `"25s"`, "per_try_timeout", "the proxy has 25s, the cell sets 250ms"},
 		{"all", `"timeout": "1.500s"`, `"x": ""`, "request_timeout", "the proxy has 15s"},
-		{"all", `"consecutive_5xx": 5`, `"consecutive_5xx": 6`, "outlier_detection", "errors: the proxy has 6, the cell says 5"},
+		{"all", `"consecutive_5xx": 5`, `"consecutive_5xx": 6`, "outlier_detection", "errors: the proxy has 6, the cell sets 5"},
 		{"all", `"consecutive_5xx": 5,`, ``, "outlier_detection", "errors: the proxy has -1"},
-		{"all", `"lb_policy": "RING_HASH",`, ``, "load_balancer", "the proxy has round_robin, the cell says ring_hash"},
+		{"all", `"lb_policy": "RING_HASH",`, ``, "load_balancer", "the proxy has round_robin, the cell sets ring_hash"},
 		{"all", `"x-meshtrial-key"`, `"x-other"`, "load_balancer", "hashed headers: the proxy has x-other"},
-		{"all", `"max_connections": 10`, `"max_connections": 1024`, "circuit_breaker", "connections: the proxy has 1024, the cell says 10"},
+		{"all", `"max_connections": 10`, `"max_connections": 1024`, "circuit_breaker", "connections: the proxy has 1024, the cell sets 10"},
 		{"all", `virtual-service/bar`, `virtual-service/other`, "traffic-routes", "made by meshtrial-resilience/virtual-service/other, expected meshtrial-resilience/virtual-service/bar"},
 		{"all", `destination-rule/bar`, `destination-rule/other`, "traffic-clusters", "destination-rule/other"},
 		{"default", `"dynamic_active_clusters"`, `"dynamic_warming_clusters"`, "traffic-clusters", "no cluster"},

@@ -102,13 +102,13 @@ func (*Mesh) CheckLocality(endpoints []byte, zone string, routes []mesh.Route, c
 		others := n - near - late
 		switch {
 		case n == 0:
-			wrong = append(wrong, r.Name+": the proxy knows no endpoint of it")
+			wrong = append(wrong, r.Name+": the proxy has no endpoints of it")
 		case want == study.LocalityIgnore && late+far > 0:
-			wrong = append(wrong, fmt.Sprintf("%s: %d of %d endpoints are not asked first", r.Name, late+far, n))
+			wrong = append(wrong, fmt.Sprintf("%s: %d of %d endpoints do not have the highest priority", r.Name, late+far, n))
 		case want == study.LocalityPrefer && late > 0:
-			wrong = append(wrong, fmt.Sprintf("%s: %d of %d endpoints of zone %s are not asked first", r.Name, late, near+late, zone))
+			wrong = append(wrong, fmt.Sprintf("%s: %d of %d endpoints of zone %s do not have the highest priority", r.Name, late, near+late, zone))
 		case want == study.LocalityPrefer && near > 0 && far < others:
-			wrong = append(wrong, fmt.Sprintf("%s: %d of %d endpoints of other zones than %s are asked first too", r.Name, others-far, others, zone))
+			wrong = append(wrong, fmt.Sprintf("%s: %d of %d endpoints outside zone %s have the highest priority too", r.Name, others-far, others, zone))
 		}
 	}
 	return []record.Check{check(study.FactorLocality, wrong, fmt.Sprintf("the caller's proxy in zone %s has %s: %d of %d endpoints are in its zone", zone, want, own, all))}

@@ -30,11 +30,11 @@ func TestCheckLocality(t *testing.T) {
 	const prefer, ignore = study.LocalityPrefer, study.LocalityIgnore
 	for _, c := range []struct{ level, endpoints, want string }{
 		{"default", "a:0 b:1", "-"}, {"-", "a:1", "-"}, {"", "", "-"},
-		{ignore, "a:0 b:0 c:0", ""}, {ignore, "a:0 b:1 c:1", "bar: 2 of 3 endpoints are not asked first"}, {ignore, "", "knows no endpoint"},
+		{ignore, "a:0 b:0 c:0", ""}, {ignore, "a:0 b:1 c:1", "bar: 2 of 3 endpoints do not have the highest priority"}, {ignore, "", "has no endpoints"},
 		{prefer, "a:0 b:1 c:1", ""}, {prefer, "a:0 a:0", ""}, {prefer, "b:0 c:0", ""}, // no endpoint is near
-		{prefer, "a:0 b:0 c:1", "1 of 2 endpoints of other zones than lab/a are asked first too"},
-		{prefer, "a:1 b:0", "1 of 1 endpoints of zone lab/a are not asked first"},
-		{prefer, "", "knows no endpoint"},
+		{prefer, "a:0 b:0 c:1", "1 of 2 endpoints outside zone lab/a have the highest priority too"},
+		{prefer, "a:1 b:0", "1 of 1 endpoints of zone lab/a do not have the highest priority"},
+		{prefer, "", "has no endpoints"},
 	} {
 		got := (&Mesh{}).CheckLocality(clustersOf(clusterOf(recordedRoute), c.endpoints), "lab/a", []mesh.Route{recordedRoute}, record.Cell{study.FactorLocality: c.level})
 		switch {

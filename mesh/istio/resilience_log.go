@@ -67,7 +67,7 @@ func needProviders(config meshConfig, proxies []mesh.Proxy) error {
 				fmt.Fprintf(&labels, "\n        %s: %q", f[0], f[1])
 			}
 			return errs.WithHint(errs.Usage("istio: %s needs an access log provider that this mesh lacks: %s", purpose(p.Level(study.FactorTelemetry)), need.name),
-				"add to meshConfig.extensionProviders (a lab that is taken down and up again has it):\n- name: %s\n  envoyFileAccessLog:\n    path: /dev/stdout\n    logFormat:\n      labels:%s",
+				"add this to meshConfig.extensionProviders (a local lab has it after lab down and lab up):\n- name: %s\n  envoyFileAccessLog:\n    path: /dev/stdout\n    logFormat:\n      labels:%s",
 				need.name, labels.String())
 		}
 	}

@@ -22,5 +22,5 @@ func (*Mesh) CheckServer(config []byte, port int, cell record.Cell) []record.Che
 		return []record.Check{{Name: "server-mtls", Detail: err.Error()}}
 	}
 	return []record.Check{{Name: "server-mtls", OK: have.mtls == level,
-		Detail: fmt.Sprintf("the proxies of services are %s on port %d; the cell says %s", orNone(have.mtls), port, level)}}
+		Detail: fmt.Sprintf("the proxies of services are %s on port %d; the cell sets %s", orNone(have.mtls), port, level)}}
 }

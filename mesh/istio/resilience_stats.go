@@ -70,7 +70,7 @@ func (*Mesh) Certificate(answer []byte) (mesh.Certificate, error) {
 		}
 	}
 	if out.Serial == "" {
-		return out, fmt.Errorf("the proxy has no workload certificate among its %d", len(list))
+		return out, fmt.Errorf("none of the proxy's %d certificates is its workload's", len(list))
 	}
 	return out, nil
 }

@@ -106,7 +106,7 @@ func TestLacks(t *testing.T) {
 		{"retry_on", "5xx,gateway-error,503,unavailable", ""},
 		{"retry_on", "5xx,bad-luck", `"bad-luck"`}, {"retry_on", "999", `"999"`},
 		{"outlier_detection", "off", ""}, {"outlier_detection", "errors=5", ""}, {"outlier_detection", "max=7%", ""}, {"outlier_detection", "max=0.29", ""},
-		{"outlier_detection", "max=33.3%", "33.3% is not a whole number"}, {"outlier_detection", "max=0.1%", "0.1% is not a whole"},
+		{"outlier_detection", "max=33.3%", "33.3% is not a whole percentage"}, {"outlier_detection", "max=0.1%", "0.1% is not a whole"},
 	} {
 		got := (&Mesh{}).Lacks(untouched.With(map[string]string{tt.factor: tt.level}))
 		switch {

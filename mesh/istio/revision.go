@@ -88,7 +88,7 @@ func findRevision(ctx context.Context, kube kubernetes.Interface, name string) (
 func findIstiod(ctx context.Context, kube kubernetes.Interface, name string) (*appsv1.Deployment, error) {
 	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
 	if err != nil {
-		return nil, fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
+		return nil, fmt.Errorf("istio: find istiod in namespace %s: %w", Namespace, err)
 	}
 	d, err := chooseRevision(found.Items, name)
 	if err != nil && name != "" && len(found.Items) > 0 {
@@ -102,8 +102,8 @@ func findIstiod(ctx context.Context, kube kubernetes.Interface, name string) (*a
 		d, err = chooseRevision(found.Items, target)
 	}
 	if err == nil && len(found.Items) > 1 && d.Labels[revisionLabel] == "" {
-		return nil, errs.WithHint(errs.Usage("istio: Deployment %s/%s has no label %s, and is one of several istiods: nothing tells its pods from those of the others, which a run would restart and end too", Namespace, d.Name, revisionLabel),
-			"give the Deployment and its pods (spec.template) the label %s=%s, as Istio's charts do", revisionLabel, defaultRevision)
+		return nil, errs.WithHint(errs.Usage("istio: Deployment %s/%s is one of several istiods but has no label %s, so a run could not tell its pods from the others', and would restart those too", Namespace, d.Name, revisionLabel),
+			"add the label %s=%s to the Deployment and its pods (spec.template), as Istio's charts do", revisionLabel, defaultRevision)
 	}
 	return d, err
 }
@@ -123,7 +123,7 @@ func (m *Mesh) Choose(ctx context.Context, kube kubernetes.Interface, objects dy
 func (*Mesh) ConfigMap(ctx context.Context, kube kubernetes.Interface, revision string) (string, error) {
 	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
 	if err != nil {
-		return configMapNamed(revision), fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
+		return configMapNamed(revision), fmt.Errorf("istio: find istiod in namespace %s: %w", Namespace, err)
 	}
 	d, err := chooseRevision(found.Items, revision)
 	if err != nil {
@@ -152,21 +152,21 @@ func chooseRevision(found []appsv1.Deployment, name string) (*appsv1.Deployment,
 	slices.Sort(names)
 	switch {
 	case len(found) == 0:
-		return nil, errs.WithHint(fmt.Errorf("istio: there is no istiod in namespace %s", Namespace),
+		return nil, errs.WithHint(fmt.Errorf("istio: no istiod in namespace %s", Namespace),
 			"install Istio first; on this machine: meshtrial lab up")
 	case name == "":
-		return nil, errs.WithHint(errs.Usage("istio: namespace %s has several istiods, of the revisions %s", Namespace, strings.Join(names, ", ")),
-			"say which with --revision")
+		return nil, errs.WithHint(errs.Usage("istio: namespace %s has several istiods, of revisions %s", Namespace, strings.Join(names, ", ")),
+			"choose one with --revision")
 	}
 	return nil, errs.WithHint(errs.Usage("istio: namespace %s has no istiod of revision %s", Namespace, name),
-		"--revision takes one of %s", strings.Join(names, ", "))
+		"--revision must be one of %s", strings.Join(names, ", "))
 }
 
 // Revisions lists the installed istiods.
 func (*Mesh) Revisions(ctx context.Context, kube kubernetes.Interface, name string) (there []string, has bool, err error) {
 	found, err := kube.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: istiodLabel})
 	if err != nil {
-		return nil, false, fmt.Errorf("istio: look for istiod in namespace %s: %w", Namespace, err)
+		return nil, false, fmt.Errorf("istio: find istiod in namespace %s: %w", Namespace, err)
 	}
 	for _, d := range found.Items {
 		there = append(there, revisionOf(d.Labels))
@@ -184,7 +184,7 @@ func (*Mesh) Revisions(ctx context.Context, kube kubernetes.Interface, name stri
 func tagged(ctx context.Context, kube kubernetes.Interface, tag string) (string, error) {
 	hooks, err := kube.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: injectorLabel})
 	if err != nil {
-		return "", fmt.Errorf("istio: look for revision tag %s: %w", tag, err)
+		return "", fmt.Errorf("istio: find revision tag %s: %w", tag, err)
 	}
 	for _, hook := range hooks.Items {
 		if hook.Labels["istio.io/tag"] == tag {

@@ -54,11 +54,11 @@ func TestFindIstiod(t *testing.T) {
 		{name: "the default one of several", there: []string{"canary", "default"}, asked: "default", want: "istiod", config: "istio"},
 		{name: "beside one without a label", there: []string{"", "canary"}, asked: "canary", want: "istiod-canary", config: "istio-canary"},
 		{name: "by a tag", there: []string{"1-30", "1-31"}, tags: map[string]string{"prod": "1-31"}, asked: "prod", want: "istiod-1-31", config: "istio-1-31"},
-		{name: "several", there: []string{"stable", "canary"}, err: "several istiods, of the revisions canary, stable", hint: "--revision"},
+		{name: "several", there: []string{"stable", "canary"}, err: "several istiods, of revisions canary, stable", hint: "--revision"},
 		{name: "another", there: []string{"stable", "canary"}, asked: "old", err: "no istiod of revision old", hint: "canary, stable"},
 		{name: "by a tag of one that has gone", there: []string{"1-30", "1-31"}, tags: map[string]string{"gone": "1-29"}, asked: "gone", err: "no istiod of revision 1-29", hint: "1-30, 1-31"},
-		{name: "none", err: "there is no istiod", hint: "meshtrial lab up"},
-		{name: "without a label, beside another", there: []string{"", "canary"}, tags: map[string]string{"default": "canary"}, asked: "default", err: "istio-system/istiod has no label istio.io/rev", hint: "istio.io/rev=default"},
+		{name: "none", err: "no istiod", hint: "meshtrial lab up"},
+		{name: "without a label, beside another", there: []string{"", "canary"}, tags: map[string]string{"default": "canary"}, asked: "default", err: "istio-system/istiod is one of several istiods but has no label istio.io/rev", hint: "istio.io/rev=default"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			kube := fakecluster.New()

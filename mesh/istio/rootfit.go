@@ -23,14 +23,14 @@ func (f AsFound) refuseRoot(asked mesh.Asked) error {
 	for _, o := range f.others {
 		switch {
 		case o.kind == kindSidecar && asked.Sent && !imports(o.spec(), asked.Ports):
-			return errs.WithHint(fmt.Errorf("istio: the egress hosts of %s keep the Services of a run's namespace from its sidecars", o),
-				"add ./* to its egress hosts: each namespace's own Services")
+			return errs.WithHint(fmt.Errorf("istio: the egress hosts of %s hide the Services of a run's namespace from its sidecars", o),
+				"add ./* (each namespace's own Services) to its egress hosts")
 		case o.kind == kindDestination && asked.Sent && o.misleads(asked.Plain, asked.Ports):
-			return errs.WithHint(fmt.Errorf("istio: %s sets the TLS of requests to every Service, which the factor mtls is to set", o),
-				"leave tls out of its trafficPolicy and of its portLevelSettings: Istio's clients find out by themselves which servers take mutual TLS (enableAutoMtls)")
+			return errs.WithHint(fmt.Errorf("istio: %s sets TLS for requests to every Service, which factor mtls must control", o),
+				"remove tls from its trafficPolicy and portLevelSettings: with enableAutoMtls, Istio's clients detect which servers accept mutual TLS")
 		case partsVary && o.touches == yes && slices.Contains(partKinds, o.kind) && !o.tries():
-			return errs.WithHint(fmt.Errorf("istio: %s puts a part of its own into the study's sidecars, beside those of the factor filters", o),
-				"say in its spec.selector which workloads it is for, at least while the study runs")
+			return errs.WithHint(fmt.Errorf("istio: %s adds a part of its own to the study's sidecars, besides those of factor filters", o),
+				"restrict it with spec.selector to the workloads it is for, at least while the study runs")
 		}
 	}
 	return nil
@@ -145,12 +145,12 @@ func (f AsFound) Beside(asked mesh.Asked) []string {
 	for _, o := range f.others {
 		text := o.String()
 		if o.touches == maybe {
-			text += " (by the labels of pods)"
+			text += " (depending on the pods' labels)"
 		}
 		holds = append(holds, text)
 	}
 	if len(holds) > 0 {
-		out = append(out, "mesh-wide objects of others hold for the study's sidecars too, and are in its figures: "+strings.Join(holds, ", "))
+		out = append(out, "existing mesh-wide objects also apply to the study's sidecars, and affect its figures: "+strings.Join(holds, ", "))
 	}
 	if asked.Served {
 		doubts, _ := f.authorizes() // a plan with an error has been refused
@@ -160,13 +160,13 @@ func (f AsFound) Beside(asked mesh.Asked) []string {
 		out = append(out, f.withoutDead()...)
 	}
 	if len(f.unread) > 0 {
-		text := fmt.Sprintf("mesh-wide objects of others in namespace %s are not known, as they may not be listed: %s", f.root, strings.Join(f.unread, ", "))
+		text := fmt.Sprintf("existing mesh-wide objects in namespace %s are unknown, because this user may not list them: %s", f.root, strings.Join(f.unread, ", "))
 		if f.root != Namespace { // which the table of rights cannot know in advance
 			var resources []string
 			for _, kind := range f.unread {
 				resources = append(resources, rootKinds[kind].resource.GroupResource().String())
 			}
-			text += fmt.Sprintf(" (cluster check asks for rights in namespace %s; here: kubectl -n %s create role mesh-wide --verb=list --resource=%s, and a rolebinding)", Namespace, f.root, strings.Join(resources, ","))
+			text += fmt.Sprintf(" (cluster check covers namespace %s only; here: kubectl -n %s create role mesh-wide --verb=list --resource=%s, and a rolebinding)", Namespace, f.root, strings.Join(resources, ","))
 		}
 		out = append(out, text)
 	}

@@ -166,25 +166,25 @@ func (f AsFound) authorizes() (doubts []string, err error) {
 		case yes:
 			return doubts, f.refusedBy(o, a)
 		case maybe:
-			doubts = append(doubts, fmt.Sprintf("%s (action %s) may take requests of the study", o, a.Action))
+			doubts = append(doubts, fmt.Sprintf("%s (action %s) may apply to requests of the study", o, a.Action))
 		}
 	}
 	switch {
 	case asksAll == no || allowed == yes:
 	case asksAll == yes && allowed == no:
-		return doubts, errs.WithHint(fmt.Errorf("istio: %s lets sidecars of the whole mesh refuse what no policy allows, and none allows requests of the study", denied),
+		return doubts, errs.WithHint(fmt.Errorf("istio: with %s, sidecars of the whole mesh deny what no policy allows, and no policy allows the study's requests", denied),
 			"allow them while the study runs: an AuthorizationPolicy in namespace %s with spec: {selector: {matchLabels: {app.kubernetes.io/part-of: meshtrial}}, rules: [{}]}", f.root)
 	default:
-		doubts = append(doubts, fmt.Sprintf("whether %s and the policies beside it allow requests of the study depends on what these are", denied))
+		doubts = append(doubts, fmt.Sprintf("%s and the policies beside it allow only some requests: whether they allow the study's is unknown", denied))
 	}
 	return doubts, nil
 }
 
 // refusedBy returns the error for a policy that denies every request.
 func (f AsFound) refusedBy(o rooted, a policy) error {
-	hint := "say in its spec.selector which workloads it is for, at least while the study runs"
+	hint := "restrict it with spec.selector to the workloads it is for, at least while the study runs"
 	if a.Action == "CUSTOM" {
-		return errs.WithHint(fmt.Errorf("istio: by %s sidecars would ask the provider %s, which is not the study's, about each of its requests", o, a.Provider.Name), "%s", hint)
+		return errs.WithHint(fmt.Errorf("istio: with %s, sidecars would ask the external provider %s to authorize each of the study's requests", o, a.Provider.Name), "%s", hint)
 	}
-	return errs.WithHint(fmt.Errorf("istio: %s (action %s) takes every request of the mesh, those of the study too", o, a.Action), "%s", hint)
+	return errs.WithHint(fmt.Errorf("istio: %s (action %s) applies to every request in the mesh, including the study's", o, a.Action), "%s", hint)
 }

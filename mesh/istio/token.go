@@ -32,7 +32,7 @@ func (m *Mesh) token() (token, error) {
 func newToken(now time.Time) (token, error) {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
-		return token{}, fmt.Errorf("make a key for tokens: %w", err)
+		return token{}, fmt.Errorf("generate a key for tokens: %w", err)
 	}
 	encode := base64.RawURLEncoding.EncodeToString
 	join := func(v any) string {

@@ -73,22 +73,22 @@ func (m *Mesh) levers(side string, e mesh.Evidence, p *mesh.Passed) []record.Che
 	} else {
 		checks = append(checks, record.Check{
 			Name: side + "-access-log", OK: logged <= float64(admin),
-			Detail: fmt.Sprintf("access log lines: %.0f, where there should be none (up to %d are of the proxy's admin interface)", logged, admin),
+			Detail: fmt.Sprintf("access log lines: %.0f, expected none (up to %d may be of the proxy's admin interface)", logged, admin),
 		})
 	}
 	if state == nil {
-		return append(checks, record.Check{Name: side + "-envoy", Detail: "the proxy did not say what it is"})
+		return append(checks, record.Check{Name: side + "-envoy", Detail: "the proxy did not report its version"})
 	}
 	if want := e.Cell["envoy"]; want != "" && want != "default" {
 		checks = append(checks, record.Check{
 			Name: side + "-envoy", OK: isVersion(state.Version, want),
-			Detail: fmt.Sprintf("the proxy runs Envoy %s, the cell says %s", state.Version, want),
+			Detail: fmt.Sprintf("the proxy runs Envoy %s, the cell sets %s", state.Version, want),
 		})
 	}
 	if want := e.Cell["cpu_limit"]; want != "" {
 		checks = append(checks, record.Check{
 			Name: side + "-cpu-limit", OK: state.CPULimit == want,
-			Detail: fmt.Sprintf("the proxy's CPU limit is %s, the cell says %s", state.CPULimit, want),
+			Detail: fmt.Sprintf("the proxy's CPU limit is %s, the cell sets %s", state.CPULimit, want),
 		})
 	}
 	return checks
@@ -117,7 +117,7 @@ func tlsChecks(e mesh.Evidence) []record.Check {
 		all, now := sum(seen.Total, "listener.", ".ssl.handshake"), sum(seen.Rise, "listener.", ".ssl.handshake")
 		ok := encrypted && all > 0 || !encrypted && now == 0
 		checks = append(checks, record.Check{Name: "tls-handshakes", OK: ok,
-			Detail: fmt.Sprintf("TLS handshakes at the server proxy: %.0f in this trial, %.0f since it started; the cell says mTLS is %s", now, all, word(encrypted))})
+			Detail: fmt.Sprintf("TLS handshakes at the server proxy: %.0f in this trial, %.0f since it started; the cell sets mTLS to %s", now, all, word(encrypted))})
 	}
 	if e.Endpoint.Opaque {
 		return checks // there is no header to check

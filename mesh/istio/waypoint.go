@@ -34,7 +34,7 @@ const waypointStats = `cluster\.inbound-vip\|.*\.(upstream_rq_total|upstream_cx_
 
 // noGateways explains what to do if the cluster cannot create a waypoint.
 const noGateways = "install the Gateway API's standard channel: kubectl apply --server-side -f https://github.com/kubernetes-sigs/gateway-api/releases/latest/download/standard-install.yaml; " +
-	"without it leave waypoint out: --set sidecars=[none,both,ambient]"
+	"or leave waypoint out: --set sidecars=[none,both,ambient]"
 
 // gateways is the resource of the Gateway API.
 var gateways = schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: "gateways"}
@@ -45,7 +45,7 @@ func (m *Mesh) waypoints() mesh.Proxies {
 		Admin: func(client *http.Client) mesh.Admin { return observe.EnvoyAdmin{HTTPClient: client} },
 		Stats: "^" + waypointStats + "$",
 		Of:    &mesh.Source{Resource: gateways, Name: waypointName},
-		Hint: fmt.Sprintf("kubectl -n %s logs -l %s --tail=-1 says what istiod made of the Gateway, and (ACK ERROR) what the waypoint's Envoy refused of its configuration",
+		Hint: fmt.Sprintf("kubectl -n %s logs -l %s --tail=-1 shows how istiod handled the Gateway, and (ACK ERROR) which configuration the waypoint's Envoy rejected",
 			Namespace, m.Revision.selector()),
 	}
 }
@@ -173,5 +173,5 @@ func (f AsFound) refuseWaypoint() error {
 	if slices.Contains(f.gatewayAPI, "Gateway") {
 		return nil
 	}
-	return errs.WithHint(errs.Usage("istio: there can be no waypoint: the cluster has no definition of the Gateway API's Gateway (%s)", gatewayAPI), noGateways)
+	return errs.WithHint(errs.Usage("istio: no waypoint can be created: the cluster lacks the Gateway API's Gateway (%s)", gatewayAPI), noGateways)
 }

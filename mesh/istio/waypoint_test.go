@@ -202,7 +202,7 @@ func TestRefuseWaypoint(t *testing.T) {
 		var f AsFound
 		must.OK(t, f.readGatewayAPI(t.Context(), kube, mesh.Asked{Waypoint: true}))
 		err := f.refuseWaypoint()
-		if (err == nil) != there || !there && (errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "no definition of the Gateway API's Gateway") ||
+		if (err == nil) != there || !there && (errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "lacks the Gateway API's Gateway") ||
 			!strings.HasPrefix(errs.Hint(err), "install the Gateway API") || !strings.HasSuffix(errs.Hint(err), "leave waypoint out: --set sidecars=[none,both,ambient]")) {
 			t.Errorf("with the definition %v: %v", there, err)
 		}

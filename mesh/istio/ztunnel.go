@@ -27,18 +27,18 @@ func (z ztunnel) ref() string {
 	return fmt.Sprintf("%s/ztunnel:%s-%x", components.IstioHub, z.version, sum[:6])
 }
 
-const ztunnelHint = "--ztunnel DIR names a folder with the program ztunnel of Istio %s; MESHTRIAL_ZTUNNEL in the environment does the same; " +
-	"docs/lab.md says what it holds, and meshtrial lab up --ambient --images official needs none (not tried yet)"
+const ztunnelHint = "--ztunnel DIR (or MESHTRIAL_ZTUNNEL) names a folder with the program ztunnel of Istio %s; " +
+	"docs/lab.md says what the folder must contain; meshtrial lab up --ambient --images official needs none (untested)"
 
 // ztunnelFolder reads a folder with the program ztunnel and, if that was not built under
 // a release's name, a file VERSION. ask runs the program to get its version.
 func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, error) {
 	wanted, _ := minor(components.IstioVersion)
 	if dir == "" {
-		return ztunnel{}, errs.WithHint(errs.Usage("ztunnel is not built here, and no folder with it is given"), ztunnelHint, wanted)
+		return ztunnel{}, errs.WithHint(errs.Usage("ztunnel is not built here: give a folder that contains it"), ztunnelHint, wanted)
 	}
 	if info, err := os.Stat(filepath.Clean(dir)); err == nil && !info.IsDir() {
-		return ztunnel{}, errs.WithHint(errs.Usage("%s is not a folder", dir), "--ztunnel %s, the folder that it is in", filepath.Dir(filepath.Clean(dir)))
+		return ztunnel{}, errs.WithHint(errs.Usage("%s is not a folder", dir), "give its folder: --ztunnel %s", filepath.Dir(filepath.Clean(dir)))
 	}
 	path := filepath.Join(dir, "ztunnel")
 	switch info, err := os.Stat(path); {
@@ -64,7 +64,7 @@ func ztunnelFolder(dir string, ask func(path string) (string, error)) (ztunnel, 
 		return ztunnel{}, err
 	}
 	if of, _ := minor(version); of != wanted {
-		return ztunnel{}, errs.WithHint(errs.Usage("%s is of Istio %s, istiod is of %s", path, version, components.IstioVersion), ztunnelHint, wanted)
+		return ztunnel{}, errs.WithHint(errs.Usage("%s is from Istio %s, but istiod is %s", path, version, components.IstioVersion), ztunnelHint, wanted)
 	}
 	return ztunnel{source, version}, nil
 }
@@ -88,7 +88,7 @@ func trustedZtunnel(dir, path string) (string, error) {
 // ztunnelVersion returns a ztunnel's version of Istio: its own if it was built under a
 // release's name, otherwise that of the file VERSION next to it.
 func ztunnelVersion(dir, says string) (string, error) {
-	lacks := "which names no version of Istio"
+	lacks := "which is not a version of Istio"
 	if _, ok := minor(says); ok {
 		if reTag.MatchString(says) {
 			return says, nil
@@ -98,12 +98,12 @@ func ztunnelVersion(dir, says string) (string, error) {
 	file := filepath.Join(dir, "VERSION")
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return "", errs.WithHint(errs.Usage("ztunnel in %s says that its version is %q, %s", dir, says, lacks),
-			"write the version that it was built for, such as %s, into %s", components.IstioRelease, file)
+		return "", errs.WithHint(errs.Usage("ztunnel in %s reports version %q, %s", dir, says, lacks),
+			"write the version that it was built for, such as %s, to %s", components.IstioRelease, file)
 	}
 	version := strings.TrimSpace(string(text))
 	if _, ok := minor(version); !ok || !reTag.MatchString(version) {
-		return "", errs.WithHint(errs.Usage("%s holds no version of Istio", file), "such as %s", components.IstioRelease)
+		return "", errs.WithHint(errs.Usage("%s does not contain a version of Istio", file), "such as %s", components.IstioRelease)
 	}
 	return version, nil
 }
@@ -116,11 +116,11 @@ func ztunnelBuild(ctx context.Context, path string) (string, error) {
 	defer cancel()
 	out, err := components.Run(ctx, nil, path, "version")
 	if err != nil {
-		return "", errs.Usage("%s does not say its version: %v", path, err)
+		return "", errs.Usage("%s does not report its version: %v", path, err)
 	}
 	m := reBuild.FindSubmatch(out)
 	if m == nil {
-		return "", errs.Usage("%s is not ztunnel: asked for its version it says %.100q", path, out)
+		return "", errs.Usage("%s is not ztunnel: asked for its version, it printed %.100q", path, out)
 	}
 	return string(m[1]), nil
 }

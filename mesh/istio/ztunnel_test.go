@@ -36,15 +36,15 @@ func TestZtunnelFolder(t *testing.T) {
 		"a release":                 {says: wanted + ".1", want: wanted + ".1"},
 		"its own before the file":   {says: wanted + ".1", version: "1.2", want: wanted + ".1"},
 		"a build of a revision":     {says: revision, version: wanted + "-built\n", want: wanted + "-built"},
-		"no file of its version":    {says: revision, refused: "names no version of Istio"},
-		"a file that says nothing":  {says: revision, version: "main", refused: "holds no version of Istio"},
-		"no tag":                    {says: revision, version: wanted + ".x y", refused: "holds no version of Istio"},
+		"no file of its version":    {says: revision, refused: "is not a version of Istio"},
+		"a file that says nothing":  {says: revision, version: "main", refused: "does not contain a version of Istio"},
+		"no tag":                    {says: revision, version: wanted + ".x y", refused: "does not contain a version of Istio"},
 		"a version that no tag has": {says: wanted + ".0+dirty", refused: "which cannot be an image's tag"},
 		"a tag in its place":        {says: wanted + ".0+dirty", version: wanted + ".0-dirty", want: wanted + ".0-dirty"},
-		"another version":           {says: "1.2.3", refused: "is of Istio 1.2.3, istiod is of " + components.IstioVersion},
-		"another, by the file":      {says: revision, version: "1.2", refused: "is of Istio 1.2, istiod is of"},
+		"another version":           {says: "1.2.3", refused: "is from Istio 1.2.3, but istiod is " + components.IstioVersion},
+		"another, by the file":      {says: revision, version: "1.2", refused: "is from Istio 1.2, but istiod is"},
 		"not there":                 {says: wanted, spoil: os.RemoveAll, refused: "has no program ztunnel"},
-		"a script":                  {says: wanted, spoil: func(dir string) error { return os.WriteFile(filepath.Join(dir, "ztunnel"), []byte("#!"), 0o755) }, refused: "no program for Linux"},
+		"a script":                  {says: wanted, spoil: func(dir string) error { return os.WriteFile(filepath.Join(dir, "ztunnel"), []byte("#!"), 0o755) }, refused: "not a Linux program"},
 		"a folder":                  {says: wanted, spoil: func(dir string) error { return errors.Join(os.Remove(dir+"/ztunnel"), os.Mkdir(dir+"/ztunnel", 0o755)) }, refused: "is not a file"},
 		"one that does not answer":  {says: "", refused: "does not answer"},
 		"a folder of everybody's":   {says: wanted + ".1", spoil: func(dir string) error { return os.Chmod(dir, 0o777) }, refused: "by everybody"},
@@ -84,9 +84,9 @@ func TestZtunnelFolder(t *testing.T) {
 	program := filepath.Join(clone, "ztunnel", "ztunnel")
 	must.OK(t, errors.Join(os.MkdirAll(filepath.Dir(program), 0o755), os.WriteFile(program, elftest.Header(t, machine, "a program"), 0o755)))
 	for given, want := range map[string][2]string{
-		program:       {program + " is not a folder", "--ztunnel " + filepath.Dir(program) + ", the folder that it is in"},
-		program + "/": {"is not a folder", "--ztunnel " + filepath.Dir(program) + ", the folder that it is in"},
-		clone:         {filepath.Join(clone, "ztunnel") + " is not a file", "--ztunnel DIR names a folder with the program ztunnel"},
+		program:       {program + " is not a folder", "give its folder: --ztunnel " + filepath.Dir(program)},
+		program + "/": {"is not a folder", "give its folder: --ztunnel " + filepath.Dir(program)},
+		clone:         {filepath.Join(clone, "ztunnel") + " is not a file", "--ztunnel DIR (or MESHTRIAL_ZTUNNEL) names a folder with the program ztunnel"},
 	} {
 		err := (&order{ambient: true, ztunnelDir: given}).openZtunnel(t.Context())
 		if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), want[0]) || !strings.Contains(errs.Hint(err), want[1]) {
@@ -113,7 +113,7 @@ func TestZtunnelBuild(t *testing.T) {
 	if got, err := ztunnelBuild(t.Context(), good); err != nil || got != "1.31.1" {
 		t.Errorf("%q, %v", got, err)
 	}
-	for path, want := range map[string]string{program("other", "echo hello"): "is not ztunnel", program("broken", "exit 3"): "does not say its version"} {
+	for path, want := range map[string]string{program("other", "echo hello"): "is not ztunnel", program("broken", "exit 3"): "does not report its version"} {
 		if _, err := ztunnelBuild(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}

@@ -55,7 +55,7 @@ func findSource(ctx context.Context, b *components.Builder, charts, from string)
 // sourceFolder reports whether a source is a folder rather than the name of a release.
 func sourceFolder(source string) (bool, error) {
 	if source == "" {
-		return false, errs.WithHint(errs.Usage("no source of Linkerd is given"), "%s", sourceHint)
+		return false, errs.WithHint(errs.Usage("no source of Linkerd given"), "%s", sourceHint)
 	}
 	if _, err := os.Stat(source); err == nil {
 		return true, nil
@@ -80,7 +80,7 @@ func isFrom(version, source string) (bool, error) {
 	return version == source || channel && release.MatchString(version) && strings.HasPrefix(version, source+"-"), nil
 }
 
-const sourceHint = "name a folder with Linkerd's programs and charts, or a release as edge-26.8.3: --linkerd, or MESHTRIAL_LINKERD in the environment"
+const sourceHint = "name a folder with Linkerd's programs and charts, or a release such as edge-26.8.3, with --linkerd or MESHTRIAL_LINKERD"
 
 // order is a Linkerd to install.
 type order struct {

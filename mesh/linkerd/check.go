@@ -15,7 +15,7 @@ import (
 )
 
 // notThere explains what to do on a cluster without Linkerd.
-const notThere = "on this machine: meshtrial lab down, and then the run with --linkerd DIR, a folder of Linkerd's programs and charts or a release, or meshtrial lab up --linkerd DIR before it; a study of several meshes can go without: --set mesh=[none,istio]"
+const notThere = "on this machine: meshtrial lab down, then run with --linkerd DIR (a folder with Linkerd's programs and charts, or a release), or first meshtrial lab up --linkerd DIR; a study of several meshes can leave it out: --set mesh=[none,istio]"
 
 // Check verifies that Linkerd's control plane is ready and has an injector. It
 // also stores the cluster for the policy controller, so call it before
@@ -29,10 +29,10 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 	_, selector := m.ControlPlane()
 	found, err := client.AppsV1().Deployments(Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return nil, fmt.Errorf("linkerd: look for the control plane in namespace %s: %w", Namespace, err)
+		return nil, fmt.Errorf("linkerd: find the control plane in namespace %s: %w", Namespace, err)
 	}
 	if len(found.Items) == 0 {
-		return nil, errs.WithHint(errs.Usage("linkerd: there is no control plane in namespace %s", Namespace), notThere)
+		return nil, errs.WithHint(errs.Usage("linkerd: no control plane in namespace %s", Namespace), notThere)
 	}
 	var components []record.Component
 	seen := map[string]bool{}
@@ -60,7 +60,7 @@ func (m *Mesh) Check(ctx context.Context, cluster *rest.Config, proxies []mesh.P
 	}
 	hooks, err := client.AdmissionregistrationV1().MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{LabelSelector: componentLabel + "=proxy-injector"})
 	if err != nil {
-		return nil, fmt.Errorf("linkerd: look for the injection webhook: %w", err)
+		return nil, fmt.Errorf("linkerd: find the injection webhook: %w", err)
 	}
 	if len(hooks.Items) == 0 && len(proxies) > 0 {
 		return nil, errs.WithHint(fmt.Errorf("linkerd: no proxy injector is registered"),

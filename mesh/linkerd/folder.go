@@ -84,7 +84,7 @@ func readFolder(dir string) (*source, error) {
 	}
 	if len(lacks) > 0 {
 		return nil, errs.WithHint(errs.Usage("Linkerd's folder %s lacks:\n  %s", dir, strings.Join(lacks, "\n  ")),
-			"put the programs of one version of Linkerd there, and beside them the folder charts of its source, or its published charts")
+			"put the programs of one version of Linkerd there, with the folder charts of its source or its published charts beside them")
 	}
 	release := "built"
 	if text, err := os.ReadFile(filepath.Join(dir, "VERSION")); err == nil {

@@ -63,8 +63,8 @@ func resolve(c mesh.Command, installed bool, s mesh.Settings) (mesh.Settings, er
 		from = edge
 	}
 	if from == "" {
-		return nil, errs.WithHint(errs.Usage("Linkerd is not built here, and no source is given"),
-			"--linkerd DIR names a folder with its programs and charts, --linkerd edge a release to pull; %s in the environment does the same", variable)
+		return nil, errs.WithHint(errs.Usage("Linkerd is not built here: give a source"),
+			"--linkerd DIR names a folder with its programs and charts, --linkerd edge a release to pull; so does %s in the environment", variable)
 	}
 	return s.With(setSource, from), nil
 }

@@ -104,7 +104,7 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	}
 	threads, err := strconv.Atoi(w.Proxy.Level(study.FactorConcurrency))
 	if err != nil || threads < 1 {
-		return fmt.Errorf("workload %s: concurrency %q is no number of threads", w.Name, w.Proxy.Level(study.FactorConcurrency))
+		return fmt.Errorf("workload %s: concurrency %q is not a number of threads", w.Name, w.Proxy.Level(study.FactorConcurrency))
 	}
 	set := func(name, value string) { pod.Annotations[configPrefix+name] = value }
 	pod.Annotations[injectAnnotation] = "enabled"
@@ -165,13 +165,13 @@ func accessLog(telemetry string) string {
 // refuse returns what Linkerd lacks for a proxy.
 func refuse(p mesh.Proxy) error {
 	for _, lack := range lacksOfProxy(p) {
-		return errs.Usage("mesh linkerd cannot give %s=%s: %s", lack.Factor, lack.Level, lack.Reason)
+		return errs.Usage("mesh linkerd does not support %s=%s: %s", lack.Factor, lack.Level, lack.Reason)
 	}
 	return nil
 }
 
 // noPlainText explains why mutual TLS cannot be off.
-const noPlainText = "between pods with sidecars Linkerd always uses mutual TLS; only ports that bypass the sidecar go without"
+const noPlainText = "Linkerd always uses mutual TLS between pods with sidecars, except on ports that bypass the sidecar"
 
 func lacksOfProxy(p mesh.Proxy) []mesh.Lack {
 	var out []mesh.Lack
@@ -182,7 +182,7 @@ func lacksOfProxy(p mesh.Proxy) []mesh.Lack {
 		lack(study.FactorMTLS, p.Level(study.FactorMTLS), noPlainText)
 	}
 	if strings.HasSuffix(p.Level(study.FactorTelemetry), "+stats") {
-		lack(study.FactorTelemetry, p.Level(study.FactorTelemetry), "Linkerd's proxies always keep all their metrics, so there is nothing to add; leave +stats out")
+		lack(study.FactorTelemetry, p.Level(study.FactorTelemetry), "Linkerd's proxies always record all their metrics; leave +stats out")
 	}
 	if p.Set(study.FactorEnvoy) != "" {
 		lack(study.FactorEnvoy, p.Set(study.FactorEnvoy), "Linkerd's proxy is not Envoy")
@@ -192,7 +192,7 @@ func lacksOfProxy(p mesh.Proxy) []mesh.Lack {
 	}
 	out = append(out, p.Unknown(study.FactorMTLS, study.FactorTelemetry, study.FactorConcurrency, study.FactorCPULimit, study.FactorEnvoy, dataplane.FactorFilters)...)
 	if p.CertificateTTL != 0 {
-		lack("certificates", p.CertificateTTL.String(), "how long certificates live is set for the whole mesh, at Linkerd's installation, and its proxies do not show theirs")
+		lack("certificates", p.CertificateTTL.String(), "Linkerd sets the lifetime of certificates for the whole mesh at installation, and its proxies do not expose them")
 	}
 	return out
 }

@@ -134,10 +134,10 @@ func TestLacks(t *testing.T) {
 		{cellOf("retry_on", "5xx,connect-failure"), "retry_on", `"connect-failure"`},
 		{cellOf("retries", "2", "protocol", "grpc"), "retries", "HTTP status 200"},
 		{cellOf("outlier_detection", "errors=5 interval=1s"), "outlier_detection", "interval"},
-		{cellOf("outlier_detection", "errors=5 max=50%"), "outlier_detection", "no bound"},
-		{cellOf("circuit_breaker", "pending=5"), "circuit_breaker", "no limits"},
+		{cellOf("outlier_detection", "errors=5 max=50%"), "outlier_detection", "does not limit how many"},
+		{cellOf("circuit_breaker", "pending=5"), "circuit_breaker", "does not limit"},
 		{cellOf("load_balancer", "ring_hash"), "load_balancer", "one load balancer"},
-		{cellOf("locality", "ignore"), "locality", "hints of a Service's EndpointSlices"},
+		{cellOf("locality", "ignore"), "locality", "hints in a Service's EndpointSlices"},
 		{cellOf("locality", "default"), "", ""},
 	} {
 		got := (&Mesh{}).Lacks(tt.cell)

@@ -32,7 +32,7 @@ const policyPort = 8090
 // answer is the same for all callers in a namespace.
 func (m *Mesh) CheckPolicies(ctx context.Context, routes []mesh.Route, cell record.Cell) ([]record.Check, error) {
 	if m.cluster == nil {
-		return nil, errors.New("linkerd: nobody has checked the cluster")
+		return nil, errors.New("linkerd: the cluster was not checked")
 	}
 	client, err := kubernetes.NewForConfig(m.cluster)
 	if err != nil {
@@ -40,7 +40,7 @@ func (m *Mesh) CheckPolicies(ctx context.Context, routes []mesh.Route, cell reco
 	}
 	pods, err := client.CoreV1().Pods(Namespace).List(ctx, metav1.ListOptions{LabelSelector: destinationPods})
 	if err != nil {
-		return nil, fmt.Errorf("linkerd: look for the policy controller: %w", err)
+		return nil, fmt.Errorf("linkerd: find the policy controller: %w", err)
 	}
 	at := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return lab.PodReady(&p) })
 	if at < 0 {
@@ -69,7 +69,7 @@ func (m *Mesh) CheckPolicies(ctx context.Context, routes []mesh.Route, cell reco
 		}
 		of, err := policyOf(answer, cell[study.FactorProtocol])
 		if err != nil {
-			return nil, fmt.Errorf("linkerd: what the policy controller tells of %s:%d: %w", r.Name, r.Port, err)
+			return nil, fmt.Errorf("linkerd: answer of the policy controller about %s:%d: %w", r.Name, r.Port, err)
 		}
 		of.service = r.Name
 		all = append(all, of)
@@ -103,7 +103,7 @@ func policyOf(told *outbound.OutboundPolicy, speaks string) (routePolicy, error)
 		return routePolicy{}, fmt.Errorf("its protocol is %T, not HTTP", p)
 	}
 	if len(routes) != 1 || len(routes[0].GetRules()) != 1 {
-		return routePolicy{}, fmt.Errorf("%d routes, where the default route alone is expected", len(routes))
+		return routePolicy{}, fmt.Errorf("%d routes, expected only the default route", len(routes))
 	}
 	rule := routes[0].GetRules()[0]
 	out := routePolicy{policy: policy{timeout: rule.GetTimeouts().GetRequest().AsDuration()}}
@@ -148,10 +148,10 @@ var policyLevers = []struct {
 func checkRoutes(all []routePolicy, want policy) []record.Check {
 	var out []record.Check
 	for _, lever := range policyLevers {
-		c := record.Check{Name: lever.name, OK: true, Detail: "the policy controller tells proxies: " + lever.words(want)}
+		c := record.Check{Name: lever.name, OK: true, Detail: "the policy controller sends proxies: " + lever.words(want)}
 		for _, p := range all {
 			if !reflect.DeepEqual(lever.of(p.policy), lever.of(want)) {
-				c.OK, c.Detail = false, fmt.Sprintf("of %s the policy controller tells proxies: %s, and the cell asks for: %s", p.service, lever.words(p.policy), lever.words(want))
+				c.OK, c.Detail = false, fmt.Sprintf("for %s the policy controller sends proxies: %s; the cell sets: %s", p.service, lever.words(p.policy), lever.words(want))
 				break
 			}
 		}

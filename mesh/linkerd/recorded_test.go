@@ -101,9 +101,9 @@ func TestWorkersOfProxies(t *testing.T) {
 		want  string
 	}{
 		{"as told", "2", map[string]float64{workersStat: 2}, true, "that the proxy runs"},
-		{"fewer CPUs than told", "2", map[string]float64{workersStat: 1}, false, `that the proxy runs: "1", the cell says "2"`},
-		{"not counted", "2", nil, true, "was told to run"},
-		{"not counted, and told otherwise", "1", nil, false, "was told to run"},
+		{"fewer CPUs than told", "2", map[string]float64{workersStat: 1}, false, `that the proxy runs: "1", the cell sets "2"`},
+		{"not counted", "2", nil, true, "worker threads configured"},
+		{"not counted, and told otherwise", "1", nil, false, "worker threads configured"},
 	} {
 		e := mesh.Evidence{Cell: record.Cell{"concurrency": "2", "telemetry": "off"}}
 		checks := runs("client", e, &mesh.Passed{Config: []byte(`{"LINKERD2_PROXY_CORES_MAX":"` + c.told + `"}`), Total: c.stats})

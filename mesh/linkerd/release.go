@@ -70,7 +70,7 @@ func findRelease(ctx context.Context, b *components.Builder, from, name string) 
 	}
 	control, err := index.find(controlChart, name, name == channel)
 	if err != nil {
-		return nil, errs.WithHint(err, "%sindex.yaml lists the releases that there are", base)
+		return nil, errs.WithHint(err, "%sindex.yaml lists the available releases", base)
 	}
 	crds, err := index.find(crdsChart, cmp.Or(control.AppVersion, control.Version), false)
 	if err != nil {
@@ -103,7 +103,7 @@ func (i chartIndex) find(chart, release string, newest bool) (chartEntry, error)
 			return e, nil
 		}
 	}
-	return chartEntry{}, errs.Usage("there is no chart %s of Linkerd's release %s", chart, release)
+	return chartEntry{}, errs.Usage("Linkerd's release %s has no chart %s", release, chart)
 }
 
 // compareVersions orders semantic versions. Invalid ones are older than all valid
@@ -131,7 +131,7 @@ func chartsRecipe(b *components.Builder, base, release string, charts map[string
 				e := charts[name]
 				b.Say("linkerd", components.PhaseDownload, "the chart "+name+" "+e.Version)
 				if len(e.URLs) == 0 {
-					return nil, fmt.Errorf("%sindex.yaml says no address of the chart %s %s", base, name, e.Version)
+					return nil, fmt.Errorf("%sindex.yaml has no address for chart %s %s", base, name, e.Version)
 				}
 				at, err := address(base, e.URLs[0])
 				if err != nil {
@@ -172,7 +172,7 @@ func noCharts(ctx context.Context, base string, err error) error {
 		return ctx.Err()
 	}
 	return errs.WithHint(fmt.Errorf("Linkerd's charts: %w", err),
-		"%s must be reachable; otherwise name a folder with Linkerd's programs and charts (--linkerd DIR)", base)
+		"%s must be reachable; if it is not, use a folder with Linkerd's programs and charts (--linkerd DIR)", base)
 }
 
 // download reads at most limit bytes from an address.

@@ -78,30 +78,30 @@ func (*Mesh) Lacks(cell record.Cell) []mesh.Lack {
 	}
 	for word := range strings.SplitSeq(level(cell, study.FactorRetryOn), ",") {
 		if word != "" && conditionOf(word) == (statuses{}) {
-			lack(study.FactorRetryOn, "Linkerd tries again by the status of answers: 5xx, gateway-error and status codes; it does not know %q", word)
+			lack(study.FactorRetryOn, "Linkerd retries only by response status (5xx, gateway-error and status codes), not on %q", word)
 			break
 		}
 	}
 	if cell[study.FactorProtocol] == protocol.GRPC && level(cell, study.FactorRetries)+level(cell, study.FactorRetryOn) != "" {
-		lack(study.FactorRetries, "failures of gRPC come with HTTP status 200, and only retries by HTTP status are asked of Linkerd here")
+		lack(study.FactorRetries, "gRPC failures have HTTP status 200, and meshtrial configures Linkerd's retries by HTTP status only")
 	}
 	if v := level(cell, study.FactorOutlierDetection); v != "" {
 		settings := study.ParseSettings(v)
 		if settings["interval"] != "" {
-			lack(study.FactorOutlierDetection, "Linkerd's failure accrual looks at every answer and has no interval; leave interval= out")
+			lack(study.FactorOutlierDetection, "Linkerd's failure accrual counts every response and has no interval; leave interval= out")
 		}
 		if most := settings["max"]; most != "" && most != "100%" && most != "1" {
-			lack(study.FactorOutlierDetection, "Linkerd has no bound on the endpoints that are out at once, which is max=100%%")
+			lack(study.FactorOutlierDetection, "Linkerd does not limit how many endpoints may be ejected at once, so only max=100%% is possible")
 		}
 	}
 	if level(cell, study.FactorCircuitBreaker) != "" {
-		lack(study.FactorCircuitBreaker, "Linkerd has no limits of connections and requests for a Service; what it calls circuit breaking is the factor outlier_detection")
+		lack(study.FactorCircuitBreaker, "Linkerd does not limit a Service's connections or requests; what it calls circuit breaking is factor outlier_detection")
 	}
 	if level(cell, study.FactorLoadBalancer) != "" {
-		lack(study.FactorLoadBalancer, "Linkerd has one load balancer, the better of two by their moving average of latency")
+		lack(study.FactorLoadBalancer, "Linkerd has one load balancer: the better of two random endpoints by moving average of latency (EWMA)")
 	}
 	if level(cell, study.FactorLocality) != "" {
-		lack(study.FactorLocality, "Linkerd goes by the hints of a Service's EndpointSlices, for which it has no setting of its own")
+		lack(study.FactorLocality, "Linkerd follows the hints in a Service's EndpointSlices, and has no setting for that")
 	}
 	return out
 }

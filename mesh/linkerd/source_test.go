@@ -98,10 +98,10 @@ func TestFolderRefused(t *testing.T) {
 		{"a script", func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "controller"), []byte("#!/bin/sh\n"), 0o755)
 		},
-			[]string{"controller is no program for Linux"}},
+			[]string{"controller is not a Linux program"}},
 		{"another machine", func(dir string) error {
 			return os.WriteFile(filepath.Join(dir, "linkerd2-proxy"), elftest.Header(t, foreign, ""), 0o755)
-		}, []string{"linkerd2-proxy is a program for EM_S390, this machine is " + machine.String()}},
+		}, []string{"linkerd2-proxy is built for EM_S390, but this machine is " + machine.String()}},
 		{"a folder", func(dir string) error {
 			return errors.Join(os.Remove(filepath.Join(dir, "controller")), os.Mkdir(filepath.Join(dir, "controller"), 0o755))
 		}, []string{"controller is not a file"}},
@@ -141,7 +141,7 @@ func TestFindChart(t *testing.T) {
 
 func TestSourceRefused(t *testing.T) {
 	for source, want := range map[string]string{
-		"": "no source of Linkerd is given", "./nowhere": "neither a folder nor the name of a release", "latest": "neither a folder nor the name of a release",
+		"": "no source of Linkerd given", "./nowhere": "neither a folder nor the name of a release", "latest": "neither a folder nor the name of a release",
 		"edge-/../x": "neither a folder nor",
 	} {
 		_, err := findSource(t.Context(), builder(t), "", source)
@@ -341,8 +341,8 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%s: %+v", test.release, s)
 		}
 	}
-	for release, want := range map[string]string{"edge-25.1.1": "there is no chart linkerd-control-plane of Linkerd's release edge-25.1.1",
-		"stable-2.14.10": "there is no chart linkerd-crds of Linkerd's release"} {
+	for release, want := range map[string]string{"edge-25.1.1": "Linkerd's release edge-25.1.1 has no chart linkerd-control-plane",
+		"stable-2.14.10": "has no chart linkerd-crds"} {
 		if _, err := findSource(t.Context(), b, server.URL+"/", release); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", release, err)
 		}

@@ -71,18 +71,18 @@ func runs(side string, e mesh.Evidence, p *mesh.Passed) []record.Check {
 	}
 	var checks []record.Check
 	check := func(name, what, got, want string) {
-		checks = append(checks, record.Check{Name: side + "-" + name, OK: got == want, Detail: fmt.Sprintf("%s: %q, the cell says %q", what, got, want)})
+		checks = append(checks, record.Check{Name: side + "-" + name, OK: got == want, Detail: fmt.Sprintf("%s: %q, the cell sets %q", what, got, want)})
 	}
 	if want := e.Cell[study.FactorConcurrency]; want != "" {
 		if workers, ok := p.Total[workersStat]; ok {
 			check("concurrency", "worker threads that the proxy runs", strconv.FormatFloat(workers, 'f', -1, 64), want)
 		} else {
-			check("concurrency", "worker threads that the proxy was told to run (it does not tell how many it does)", of(envCoresMax), want)
+			check("concurrency", "worker threads configured in the proxy (it does not report how many run)", of(envCoresMax), want)
 		}
 	}
 	check("access-log", "the proxy's access log", of(envLog), accessLog(e.Cell[study.FactorTelemetry]))
 	if mtls := e.Cell[study.FactorMTLS]; side == "server" && mtls != "" {
-		check("mtls", "whom the proxy takes requests from", of(envPolicy), inboundPolicy(mtls))
+		check("mtls", "whose requests the proxy accepts", of(envPolicy), inboundPolicy(mtls))
 	}
 	if want := e.Cell[study.FactorCPULimit]; want != "" && p.State != nil {
 		check("cpu-limit", "the proxy's CPU limit", p.State.CPULimit, want)

@@ -98,7 +98,7 @@ func unpack(in *tar.Reader, root *os.Root) error {
 	for {
 		h, err := in.Next()
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return errors.New("the archive of the run ends before it is whole")
+			return errors.New("the archive of the run is truncated")
 		}
 		if err != nil {
 			return fmt.Errorf("the archive of the run: %w", err)
@@ -106,11 +106,11 @@ func unpack(in *tar.Reader, root *os.Root) error {
 		name := path.Clean(h.Name)
 		switch {
 		case !filepath.IsLocal(name):
-			return fmt.Errorf("the archive of the run has %q, which lies outside of it", h.Name)
+			return fmt.Errorf("the archive of the run contains %q, which lies outside it", h.Name)
 		case h.Typeflag == tar.TypeDir:
 			err = root.Mkdir(name, 0o755)
 		case h.Typeflag != tar.TypeReg:
-			err = fmt.Errorf("the archive of the run has %q, which is neither file nor folder", h.Name)
+			err = fmt.Errorf("the archive of the run contains %q, which is neither a file nor a folder", h.Name)
 		case name == endName:
 			return nil
 		default:

@@ -111,12 +111,12 @@ func TestUnpackRefuses(t *testing.T) {
 		"outside":               {[]tar.Header{{Typeflag: tar.TypeReg, Name: "../a"}}, "lies outside"},
 		"absolute":              {[]tar.Header{{Typeflag: tar.TypeReg, Name: "/etc/a"}}, "lies outside"},
 		"a folder outside":      {[]tar.Header{{Typeflag: tar.TypeDir, Name: "a/../../b/"}}, "lies outside"},
-		"a link":                {[]tar.Header{{Typeflag: tar.TypeSymlink, Name: "a", Linkname: "/etc"}}, "neither file nor folder"},
-		"a hard link":           {[]tar.Header{{Typeflag: tar.TypeLink, Name: "a", Linkname: "b"}}, "neither file nor folder"},
-		"a device":              {[]tar.Header{{Typeflag: tar.TypeChar, Name: "a"}}, "neither file nor folder"},
+		"a link":                {[]tar.Header{{Typeflag: tar.TypeSymlink, Name: "a", Linkname: "/etc"}}, "neither a file nor a folder"},
+		"a hard link":           {[]tar.Header{{Typeflag: tar.TypeLink, Name: "a", Linkname: "b"}}, "neither a file nor a folder"},
+		"a device":              {[]tar.Header{{Typeflag: tar.TypeChar, Name: "a"}}, "neither a file nor a folder"},
 		"twice":                 {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a"}, {Typeflag: tar.TypeReg, Name: "a"}}, "exists"},
 		"in a folder not there": {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a/b"}}, "no such file"},
-		"no end":                {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a"}}, "before it is whole"},
+		"no end":                {[]tar.Header{{Typeflag: tar.TypeReg, Name: "a"}}, "is truncated"},
 	} {
 		var data bytes.Buffer
 		w := tar.NewWriter(&data)

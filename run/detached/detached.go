@@ -179,8 +179,8 @@ func (c *Cluster) Start(ctx context.Context, s Spec) (err error) {
 // fields.
 func oneWriter(job *unstructured.Unstructured) error {
 	if policy, _, _ := unstructured.NestedString(job.Object, "spec", "podReplacementPolicy"); policy != replaceEnded {
-		return errs.WithHint(errs.Usage("this cluster has no spec.podReplacementPolicy of Jobs, without which two pods may write to the run's directory"),
-			"detached runs need Kubernetes 1.29 or newer; without --detach the run needs this terminal, but not that")
+		return errs.WithHint(errs.Usage("this cluster does not support spec.podReplacementPolicy of Jobs, so two pods might write to the run's directory"),
+			"detached runs need Kubernetes 1.29 or newer; otherwise run without --detach and keep this terminal open")
 	}
 	return nil
 }
@@ -206,8 +206,8 @@ func (c *Cluster) placed(ctx context.Context, s Spec) error {
 	}
 	_, err := c.objects.Resource(claims).Namespace(s.Namespace).Get(ctx, s.Claim, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return errs.WithHint(errs.Usage("there is no PersistentVolumeClaim %s in namespace %s, where results are to go", s.Claim, s.Namespace),
-			"kubectl get persistentvolumeclaims --all-namespaces lists them; --results pvc:NAMESPACE/NAME")
+		return errs.WithHint(errs.Usage("there is no PersistentVolumeClaim %s for results in namespace %s", s.Claim, s.Namespace),
+			"kubectl get persistentvolumeclaims --all-namespaces lists them; choose one with --results pvc:NAMESPACE/NAME")
 	}
 	if err != nil {
 		return fmt.Errorf("PersistentVolumeClaim %s/%s: %w", s.Namespace, s.Claim, err)
@@ -218,13 +218,13 @@ func (c *Cluster) placed(ctx context.Context, s Spec) error {
 func (c *Cluster) create(ctx context.Context, o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	resource, ok := resources[o.GetKind()]
 	if !ok {
-		return nil, fmt.Errorf("a detached run makes no %s", o.GetKind())
+		return nil, fmt.Errorf("a detached run does not create %s", o.GetKind())
 	}
 	made, err := c.objects.Resource(resource).Namespace(o.GetNamespace()).Create(ctx, o, metav1.CreateOptions{FieldManager: journal.FieldManager})
 	switch {
 	case apierrors.IsForbidden(err) && strings.Contains(err.Error(), "not currently held"):
 		return nil, errs.WithHint(fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err),
-			"whoever begins a detached run needs the rights that it has: `meshtrial cluster check` with the study and --feature detached lists them")
+			"whoever starts a detached run needs all rights that the run has: `meshtrial cluster check STUDY --feature detached` lists them")
 	case err != nil:
 		return nil, fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
 	}
@@ -241,8 +241,8 @@ func (c *Cluster) own(ctx context.Context, r Run) error {
 		return fmt.Errorf("run %s: %w", r.Name, err)
 	}
 	if anchor.GetLabels()[Label] != r.Name {
-		return errs.WithHint(fmt.Errorf("the Job of run %s names ClusterRole %q, which is not the run's; nothing is removed", r.Name, r.anchor),
-			"someone created or changed that Job: kubectl -n %s get job %s -o yaml", r.Namespace, objectName(r.Name))
+		return errs.WithHint(fmt.Errorf("the Job of run %s names ClusterRole %q, which is not the run's; nothing was deleted", r.Name, r.anchor),
+			"someone else created or changed that Job: kubectl -n %s get job %s -o yaml", r.Namespace, objectName(r.Name))
 	}
 	return nil
 }

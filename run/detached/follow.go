@@ -115,7 +115,7 @@ func silent(pod *corev1.Pod) string {
 	if !silent {
 		return ""
 	}
-	return fmt.Sprintf("since %s nothing was heard of node %s, where pod %s is: if the node comes back, so does what the run says; no other pod begins before this one is known to be over\n  once it is certain that the node is off: kubectl -n %s delete pod %s --force --grace-period=0",
+	return fmt.Sprintf("no report since %s from node %s, which runs pod %s: if the node comes back, the run's output continues; no replacement starts before this pod is known to have ended\n  once you are certain that the node is off: kubectl -n %s delete pod %s --force --grace-period=0",
 		since.Local().Format(time.TimeOnly), pod.Spec.NodeName, pod.Name, pod.Namespace, pod.Name)
 }
 
@@ -129,7 +129,7 @@ func stuck(pod *corev1.Pod, now time.Time) string {
 	if pod == nil || over(pod) || pod.DeletionTimestamp == nil || now.Before(pod.DeletionTimestamp.Add(overdue)) {
 		return ""
 	}
-	return fmt.Sprintf("pod %s on node %s should have ended by %s: its node may be dead, and no other pod begins before it is known to be over\n  once it is certain that the node is off: kubectl -n %s delete pod %s --force --grace-period=0",
+	return fmt.Sprintf("pod %s on node %s should have ended by %s: its node may be dead, and no replacement starts before the pod is known to have ended\n  once you are certain that the node is off: kubectl -n %s delete pod %s --force --grace-period=0",
 		pod.Name, pod.Spec.NodeName, pod.DeletionTimestamp.Local().Format(time.TimeOnly), pod.Namespace, pod.Name)
 }
 

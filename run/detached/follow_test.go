@@ -123,7 +123,7 @@ func TestSilent(t *testing.T) {
 		"silent":         {pod(corev1.PodRunning, true, corev1.ConditionFalse), true},
 	} {
 		text := silent(c.pod)
-		if (text != "") != c.want || c.want && (!strings.Contains(text, "nothing was heard of node worker-3, where pod p is") || !strings.Contains(text, "kubectl -n n delete pod p --force")) {
+		if (text != "") != c.want || c.want && (!strings.Contains(text, " from node worker-3, which runs pod p:") || !strings.Contains(text, "kubectl -n n delete pod p --force")) {
 			t.Errorf("%s: %q", name, text)
 		}
 	}
@@ -181,7 +181,7 @@ func TestFollowSilentNode(t *testing.T) {
 		defer cancel()
 		var out strings.Builder
 		_, err := c.Follow(ctx, Run{Name: run, Namespace: "n"}, &out, func(text string) {
-			if heard == 0 && strings.Contains(text, "nothing was heard of node worker-3") {
+			if heard == 0 && strings.Contains(text, " from node worker-3, which") {
 				heard = time.Since(began)
 			}
 		})

@@ -68,6 +68,6 @@ func (c *Cluster) begun(r Run) error {
 	if r.State != NoJob {
 		return nil
 	}
-	return errs.WithHint(errs.Usage("run %s has rights in the cluster and no Job: it is being begun at this moment, or whoever began it was killed", r.Name),
+	return errs.WithHint(errs.Usage("run %s has rights in the cluster but no Job: it is being started now, or the process that started it was killed", r.Name),
 		"meshtrial runs delete %s%s removes the rights", r.Name, c.words)
 }

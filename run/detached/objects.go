@@ -81,7 +81,7 @@ func (c *Cluster) pullSecret(ctx context.Context, s Spec) (*corev1.Secret, error
 // the rest in order, the Job last.
 func (s Spec) objects(secret *corev1.Secret) (anchor *unstructured.Unstructured, rest []*unstructured.Unstructured, err error) {
 	if n := len(s.Source) + len(s.Resolved); n > MaxStudy {
-		return nil, nil, errs.WithHint(errs.Usage("the study with the files that it names has %d bytes, more than the %d that a cluster keeps in a ConfigMap", n, MaxStudy),
+		return nil, nil, errs.WithHint(errs.Usage("the study and the files that it names have %d bytes; a ConfigMap holds at most %d", n, MaxStudy),
 			"run it without --detach")
 	}
 	text, err := rights.Manifests(s.Rights, s.Subject())
@@ -106,7 +106,7 @@ func (s Spec) objects(secret *corev1.Secret) (anchor *unstructured.Unstructured,
 		}
 	}
 	if anchor == nil {
-		return nil, nil, fmt.Errorf("the rights of run %s have none that hold everywhere", s.Run)
+		return nil, nil, fmt.Errorf("run %s has no cluster-wide rights", s.Run)
 	}
 	own := []any{map[string]any{"apiGroups": []any{""}, "resources": []any{"configmaps"}, "resourceNames": []any{stateName(s.Run)}, "verbs": []any{"get", "patch"}}}
 	rest = append(rest,

@@ -147,7 +147,7 @@ func (c *Cluster) open(ctx context.Context, r Run, tell func(string)) (*reader, 
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: rbacGroup + "/v1", Kind: "ClusterRole", Name: r.anchor, UID: anchor.GetUID()}}
 	made, err := pods.Create(ctx, pod, metav1.CreateOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("make a pod that reads the results of run %s: %w", r.Name, err)
+		return nil, fmt.Errorf("create a pod that reads the results of run %s: %w", r.Name, err)
 	}
 	out := &reader{dialer: lab.NewDialer(c.config)}
 	out.end = func(ctx context.Context) error {
@@ -171,7 +171,7 @@ func (c *Cluster) open(ctx context.Context, r Run, tell func(string)) (*reader, 
 func readerPod(r Run) (*corev1.Pod, error) {
 	spec := *r.template.Spec.DeepCopy()
 	if len(spec.Containers) != 1 {
-		return nil, fmt.Errorf("the Job of run %s is not as it was made: %s", r.Name, count(len(spec.Containers)))
+		return nil, fmt.Errorf("the Job of run %s was changed: %s", r.Name, count(len(spec.Containers)))
 	}
 	container := &spec.Containers[0]
 	container.Name, container.Env, container.Resources = partReader, nil, site.Requests("10m", "32Mi")

@@ -25,7 +25,7 @@ func (c *Cluster) Fetch(ctx context.Context, r Run, to string, tell func(string)
 		return err
 	}
 	if !r.Ended() {
-		return errs.WithHint(errs.Usage("run %s is in progress (%s), and reading its results would distort its measurements", r.Name, r.State), "to wait for its end: meshtrial attach %s%s", r.Name, c.words)
+		return errs.WithHint(errs.Usage("run %s is in progress (%s), and reading its results would distort its measurements", r.Name, r.State), "wait until it ends: meshtrial attach %s%s", r.Name, c.words)
 	}
 	if err := store.Vacant(to); err != nil {
 		return err
@@ -45,7 +45,7 @@ func (c *Cluster) Fetch(ctx context.Context, r Run, to string, tell func(string)
 	}
 	defer body.Close()
 	if err := Unpack(body, to); err != nil {
-		return errs.WithHint(fmt.Errorf("fetch run %s: %w", r.Name, err), "nothing was made of it; fetch it again")
+		return errs.WithHint(fmt.Errorf("fetch run %s: %w", r.Name, err), "nothing was written; fetch it again")
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (c *Cluster) empty(ctx context.Context, r Run, force bool, tell func(string
 	switch err := c.discard(ctx, r, tell); {
 	case err == nil:
 	case !force || ctx.Err() != nil:
-		return errs.WithHint(fmt.Errorf("remove %s: %w", r.Results, err), "nothing else was removed; meshtrial runs delete %s --force%s leaves what cannot be", r.Name, c.words)
+		return errs.WithHint(fmt.Errorf("remove %s: %w", r.Results, err), "nothing else was deleted; meshtrial runs delete %s --force%s deletes what it can", r.Name, c.words)
 	default:
 		tell(fmt.Sprintf("%s stays: %v", r.Results, err))
 	}
@@ -128,7 +128,7 @@ func (c *Cluster) stop(ctx context.Context, r Run, tell func(string)) error {
 		}
 		tell("stopping the run, which reverts what it changed")
 	}
-	err := c.until(ctx, r.stopLimit(), fmt.Sprintf("the pods of run %s do not end", r.Name), func(ctx context.Context) (bool, error) {
+	err := c.until(ctx, r.stopLimit(), fmt.Sprintf("the pods of run %s do not terminate", r.Name), func(ctx context.Context) (bool, error) {
 		found, err := c.look(ctx, r.Namespace, r.Name)
 		if err != nil || len(found) == 0 {
 			return true, err
@@ -153,7 +153,7 @@ func (c *Cluster) discard(ctx context.Context, r Run, tell func(string)) (err er
 
 // gone waits until a run's Job is deleted.
 func (c *Cluster) gone(ctx context.Context, r Run) error {
-	return c.until(ctx, goneLimit, fmt.Sprintf("the objects of run %s do not go", r.Name), func(ctx context.Context) (bool, error) {
+	return c.until(ctx, goneLimit, fmt.Sprintf("the objects of run %s are not deleted", r.Name), func(ctx context.Context) (bool, error) {
 		_, err := c.objects.Resource(resources["Job"]).Namespace(r.Namespace).Get(ctx, objectName(r.Name), metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			return true, nil

@@ -154,9 +154,9 @@ func (r Run) Why() string {
 	case r.Exit != nil:
 		return r.Error
 	case r.State == Failed && r.Attempts > 0:
-		return fmt.Sprintf("the last of its %d pods ended without a word, as one does that is killed or whose node is lost", r.Attempts)
+		return fmt.Sprintf("the last of its %d pods ended without output, as when a pod is killed or its node is lost", r.Attempts)
 	case r.State == Failed:
-		return "none of its pods came so far as to say anything"
+		return "none of its pods got far enough to report anything"
 	}
 	return ""
 }
@@ -189,7 +189,7 @@ func (c *Cluster) look(ctx context.Context, namespace, name string) ([]seen, err
 	}
 	states, err := c.kube.CoreV1().ConfigMaps(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
 	if err != nil {
-		return nil, fmt.Errorf("read how far detached runs are: %w", err)
+		return nil, fmt.Errorf("read the progress of detached runs: %w", err)
 	}
 	var out []seen
 	for i := range jobs {
@@ -271,7 +271,7 @@ func choose(all []Run, name string) (Run, error) {
 		return all[i], nil
 	}
 	if len(all) == 0 {
-		return Run{}, errs.WithHint(errs.Usage("there are no detached runs"), "meshtrial run STUDY --detach begins one; --lab and --kubeconfig say where it is looked for")
+		return Run{}, errs.WithHint(errs.Usage("there are no detached runs"), "meshtrial run STUDY --detach starts one; --lab and --kubeconfig choose the cluster that is searched")
 	}
 	open := slices.DeleteFunc(slices.Clone(all), Run.Ended)
 	var names []string
@@ -309,7 +309,7 @@ const (
 func NewReporter(ctx context.Context, kube kubernetes.Interface, namespace, run string) (*Reporter, error) {
 	found, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, stateName(run), metav1.GetOptions{})
 	if err != nil {
-		return nil, fmt.Errorf("read how far run %s is: %w", run, err)
+		return nil, fmt.Errorf("read the progress of run %s: %w", run, err)
 	}
 	was := readKept(found)
 	now := Kept{Attempts: was.Attempts + 1, Trials: was.Trials, Lost: was.Lost}
@@ -366,8 +366,8 @@ func (r *Reporter) Hopeless() error {
 	if r.kept.Lost < mostLost {
 		return nil
 	}
-	return Last(errs.WithHint(fmt.Errorf("the last %d pods of the run were killed or evicted before there was another trial", r.kept.Lost),
-		"its namespace's events, or the pods' status, say why: perhaps nodes lack memory or disk; meshtrial runs fetch %s gets what there is, which can be resumed", r.run))
+	return Last(errs.WithHint(fmt.Errorf("the last %d pods of the run were killed or evicted before they completed another trial", r.kept.Lost),
+		"the namespace's events or the pods' status show why (nodes may lack memory or disk); meshtrial runs fetch %s fetches what was measured, which can be resumed", r.run))
 }
 
 // Reverts reports whether the pod of a hopeless run should revert what the previous ones left

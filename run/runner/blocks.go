@@ -154,11 +154,11 @@ func (r *run) trial(ctx context.Context, job Job) (Completed, error) {
 		return Completed{}, context.Cause(ctx)
 	}
 	if IsFutile(err) && r.takenAway(ctx) == nil {
-		return Completed{}, fmt.Errorf("trial %s could not be carried through, and none like it could: %w", job.ID, err)
+		return Completed{}, fmt.Errorf("trial %s could not be completed, nor could any like it: %w", job.ID, err)
 	}
 	r.lost++
 	if r.lost >= maxLost {
-		return Completed{}, fmt.Errorf("trial %s, and %d before it, could not be carried through: %w", job.ID, maxLost-1, err)
+		return Completed{}, fmt.Errorf("trial %s, and %d before it, could not be completed: %w", job.ID, maxLost-1, err)
 	}
 	trial.Ended = time.Now().UTC()
 	trial.Validity.Valid = false

@@ -90,7 +90,7 @@ func TestKilledAnywhereThenResumed(t *testing.T) {
 			if len(second.trials) != n || len(second.hist) != n {
 				t.Fatalf("%d trials and %d histograms were kept of %d", len(second.trials), len(second.hist), n)
 			}
-			if len(*events) == 0 || !strings.Contains((*events)[0].Text, "unfinished last line") {
+			if len(*events) == 0 || !strings.Contains((*events)[0].Text, "incomplete last line") {
 				t.Errorf("nothing was said of the half line: %+v", *events)
 			}
 			must.OK(t, second.blocks(t.Context()))
@@ -407,7 +407,7 @@ func TestResumeUnderOtherRules(t *testing.T) {
 	}
 	must.OK(t, errors.Join(open(false, 0.25), open(true, 0.25)))
 	err := open(true, 0.5)
-	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "with lag 0.25 in place of 0.5") ||
+	if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "with lag 0.25 instead of 0.5") ||
 		!strings.Contains(errs.Hint(err), "report "+out+" --rejudge") || !strings.Contains(errs.Hint(err), "meshtrial v7") {
 		t.Errorf("%v, hint %q", err, errs.Hint(err))
 	}

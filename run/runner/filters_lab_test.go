@@ -80,7 +80,7 @@ blocks: {min: 1, max: 1, limit: 20m}
 	run, _, err := store.Load(t.Context(), out)
 	must.OK(t, err)
 	complete(t, run, 1)
-	refused := map[string]string{"envoyfilter-bad": "the proxy refuses it: ", "envoyfilter-idle": "it changed nothing"}
+	refused := map[string]string{"envoyfilter-bad": "the proxy rejects it: ", "envoyfilter-idle": "it changed nothing"}
 	for _, trial := range run.Trials {
 		level := trial.Cell[dataplane.FactorFilters]
 		want, bad := refused[level]

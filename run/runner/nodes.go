@@ -117,11 +117,11 @@ func sameBuild(ctx context.Context, kind string, at *site.Site, build string) er
 		if version == "" || version == build {
 			continue
 		}
-		hint := "push this program's image with meshtrial lab components images --push REGISTRY/NAME, and name it with --image; or run the study with the program that is in the image"
+		hint := "push this program's image (meshtrial lab components images --push REGISTRY/NAME) and name it with --image; or run the study with the program that is in the image"
 		if kind == lab.KindLocal {
-			hint = "meshtrial lab down, and then the run: it starts a lab of its own version"
+			hint = "meshtrial lab down, then run again: the run starts a lab of its own version"
 		}
-		return errs.WithHint(errs.Usage("the roles' image has another version of the program than this: %s is %s, this is %s", name, version, build), "%s", hint)
+		return errs.WithHint(errs.Usage("the roles' image contains a different version of the program: %s is %s, this is %s", name, version, build), "%s", hint)
 	}
 	return nil
 }

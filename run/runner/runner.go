@@ -268,8 +268,8 @@ func (r *run) fit(ctx context.Context) ([]record.Component, error) {
 	}
 	images := r.o.Lab.Images()
 	if images.Meshtrial == "" {
-		return nil, errs.WithHint(errs.Usage("which image do the load generator, the worker and the observer run from?"),
-			"give one that the cluster can pull with --image")
+		return nil, errs.WithHint(errs.Usage("no image for the load generator, the worker and the observer"),
+			"name one that the cluster can pull: --image")
 	}
 	return r.o.Kind.Fit(ctx, r.o, r.plan)
 }
@@ -320,7 +320,7 @@ func SameRules(path string, h record.Header, today record.Rules) error {
 		return nil
 	}
 	return errs.WithHint(errs.Usage("run %s cannot be resumed: its %s", path, words),
-		"`meshtrial report %s --rejudge` judges what is there by today's rules; to measure more, make a new run with --out, or resume with meshtrial %s, which made this one", path, h.Meshtrial)
+		"`meshtrial report %s --rejudge` judges its trials by this version's rules; to measure more, start a new run with --out, or resume with meshtrial %s, which made this one", path, h.Meshtrial)
 }
 
 // deployments returns the number of sets of pods that the trials used so far.

@@ -69,8 +69,8 @@ func Same(path string, was, now record.Header) error {
 	if len(found) == 0 {
 		return nil
 	}
-	return errs.WithHint(errs.Usage("run %s cannot be resumed: it was made with something else: %s", path, strings.Join(found, "; ")),
-		"resume it with what made it, or make a new run with --out and compare the two: meshtrial compare %s NEW", path)
+	return errs.WithHint(errs.Usage("run %s cannot be resumed: it was made differently: %s", path, strings.Join(found, "; ")),
+		"resume it with what it was made with, or start a new run with --out and compare the two: meshtrial compare %s NEW", path)
 }
 
 // change describes a difference; empty if the values are equal, or if one is
@@ -129,7 +129,7 @@ func differingComponents(was, now []record.Component) []string {
 		case !ok:
 			out = append(out, change(c.Name, strings.Join(slices.Sorted(maps.Keys(earlier)), ", "), c.Version)...)
 		case before.Digest != "" && c.Digest != "" && before.Digest != c.Digest:
-			out = append(out, fmt.Sprintf("%s %s was another build (%.12s) and is now %.12s", c.Name, c.Version, bare(before.Digest), bare(c.Digest)))
+			out = append(out, fmt.Sprintf("%s %s was a different build (%.12s) and is now %.12s", c.Name, c.Version, bare(before.Digest), bare(c.Digest)))
 		case before.Digest == "" && c.Digest == "" && before.Source != c.Source:
 			out = append(out, fmt.Sprintf("%s %s was from %s and is from %s", c.Name, c.Version, before.Source, c.Source))
 		}

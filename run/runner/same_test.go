@@ -69,7 +69,7 @@ func TestSame(t *testing.T) {
 		{"a source that is not known", func(h *record.Header) { h.Observed = "" }, ""},
 		{"another cluster", func(h *record.Header) { h.Cluster = "77aa" }, "the cluster was 5e1f and is 77aa"},
 		{"another Envoy", func(h *record.Header) { h.Components[0].Version = "1.41.0" }, "envoy was 1.39.0, 1.40.0 and is 1.41.0"},
-		{"another build of Envoy", func(h *record.Header) { h.Components[1].Digest = "sha256:cc" }, "envoy 1.40.0 was another build (aa) and is now cc"},
+		{"another build of Envoy", func(h *record.Header) { h.Components[1].Digest = "sha256:cc" }, "envoy 1.40.0 was a different build (aa) and is now cc"},
 		{"another istiod", func(h *record.Header) { h.Components[2].Version = "1.32.0" }, "istiod was 1.31.0 and is 1.32.0"},
 		{"the same tag of another registry", func(h *record.Header) { h.Components[3].Source = "mirror/controller:edge" },
 			"linkerd-controller edge was from registry/controller:edge and is from mirror/controller:edge"},
@@ -100,7 +100,7 @@ func TestSame(t *testing.T) {
 				}
 				return
 			}
-			if errs.Code(err) != errs.CodeUsage || !strings.HasSuffix(err.Error(), "something else: "+tt.want) || !strings.HasPrefix(err.Error(), "run runs/a cannot be resumed") ||
+			if errs.Code(err) != errs.CodeUsage || !strings.HasSuffix(err.Error(), "made differently: "+tt.want) || !strings.HasPrefix(err.Error(), "run runs/a cannot be resumed") ||
 				!strings.Contains(errs.Hint(err), "--out") {
 				t.Errorf("%v, hint %q", err, errs.Hint(err))
 			}
@@ -133,7 +133,7 @@ func TestSameOfTheCluster(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := Same("a", on, off); err == nil || !strings.HasSuffix(err.Error(), "something else: the Gateway API was on and is off") {
+	if err := Same("a", on, off); err == nil || !strings.HasSuffix(err.Error(), "made differently: the Gateway API was on and is off") {
 		t.Error(err)
 	}
 }

@@ -78,7 +78,7 @@ func (s *Site) AwaitBrought(ctx context.Context, agents mesh.Agents) error {
 			return err
 		}
 		if late := wake.Pause(ctx, broughtEvery); late != nil {
-			return fmt.Errorf("wait until %s has brought pods to the proxies of their nodes: %w", agents.Noun, late)
+			return fmt.Errorf("wait until %s has added pods to the proxies of their nodes: %w", agents.Noun, late)
 		}
 	}
 }
@@ -104,9 +104,9 @@ func (s *Site) neverBrought(ctx context.Context, agents mesh.Agents, left []*cor
 	if len(left) > 1 {
 		others = fmt.Sprintf("; nor %d more", len(left)-1)
 	}
-	err := fmt.Errorf("%s on node %s has not brought pod %s to the node's proxy in %d looks: its annotation %s is %q, not %q%s",
+	err := fmt.Errorf("%s on node %s has not added pod %s to the node's proxy after %d checks: its annotation %s is %q, not %q%s",
 		agents.Noun, first.Spec.NodeName, first.Name, broughtLooks, agents.Mark, first.Annotations[agents.Mark], agents.Marked, others)
-	look := fmt.Sprintf("kubectl -n %s get pods -l %s -o wide has none that is ready on the node", agents.Namespace, agents.Selector)
+	look := fmt.Sprintf("kubectl -n %s get pods -l %s -o wide shows none that is ready on the node", agents.Namespace, agents.Selector)
 	if pods, listErr := s.Kube.CoreV1().Pods(agents.Namespace).List(ctx, metav1.ListOptions{LabelSelector: agents.Selector}); listErr == nil {
 		for i := range pods.Items {
 			if pod := &pods.Items[i]; pod.Spec.NodeName == first.Spec.NodeName && lab.PodReady(pod) {

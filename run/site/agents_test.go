@@ -96,9 +96,9 @@ func TestAwaitBrought(t *testing.T) {
 		"a busy API server":    {pods: []*corev1.Pod{pod("a", "done", in, corev1.ConditionTrue)}, lists: func(look int) error { return map[int]error{1: errors.New("busy")}[look] }, takes: broughtEvery},
 		"an API server is off": {pods: []*corev1.Pod{pod("a", "done", in, corev1.ConditionTrue)}, lists: func(int) error { return errors.New("off") }, takes: most, fails: "off"},
 		"never": {pods: []*corev1.Pod{pod("a", "", in, corev1.ConditionTrue), pod("b", "done", in, corev1.ConditionTrue)}, agent: agent, takes: most,
-			fails: `the agent on node one has not brought pod a to the node's proxy in 60 looks: its annotation mark is "", not "done"`, hint: "kubectl -n system logs agent-1; why that is"},
+			fails: `the agent on node one has not added pod a to the node's proxy after 60 checks: its annotation mark is "", not "done"`, hint: "kubectl -n system logs agent-1; why that is"},
 		"two of them, and no agent": {pods: []*corev1.Pod{pod("a", "pending", in, corev1.ConditionTrue), pod("b", "", in, corev1.ConditionTrue)}, agent: elsewhere, takes: most,
-			fails: `pod a to the node's proxy in 60 looks: its annotation mark is "pending", not "done"; nor 1 more`, hint: "kubectl -n system get pods -l app=agent -o wide has none that is ready on the node; why that is"},
+			fails: `pod a to the node's proxy after 60 checks: its annotation mark is "pending", not "done"; nor 1 more`, hint: "kubectl -n system get pods -l app=agent -o wide shows none that is ready on the node; why that is"},
 	} {
 		if c.agent == nil {
 			c.agent = agent

@@ -110,22 +110,22 @@ func (f *FaultRoles) Check(ctx context.Context, t *fault.Timeline) ([]string, er
 	for _, name := range slices.Sorted(maps.Keys(f.ByNode)) {
 		offers, err := f.ByNode[name].Offers(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("node %s: what can it do: %w", name, err)
+			return nil, fmt.Errorf("node %s: list supported faults: %w", name, err)
 		}
 		for _, what := range OffersFor(t) {
 			i := slices.IndexFunc(offers, func(o node.Offer) bool { return o.What == what })
 			switch {
 			case i < 0:
-				failed = append(failed, fmt.Errorf("node %s says nothing of %s", name, what))
+				failed = append(failed, fmt.Errorf("node %s does not report whether it supports %s", name, what))
 			case !offers[i].OK:
-				failed = append(failed, fmt.Errorf("node %s cannot do %s: %s", name, what, offers[i].Detail))
+				failed = append(failed, fmt.Errorf("node %s does not support %s: %s", name, what, offers[i].Detail))
 			default:
 				seen = append(seen, fmt.Sprintf("node %s, %s: %s", name, what, offers[i].Detail))
 			}
 		}
 	}
 	if len(failed) > 0 {
-		return nil, errs.WithHint(errors.Join(failed...), "leave the steps out that need %s, or take nodes with another kernel", strings.Join(OffersFor(t), ", "))
+		return nil, errs.WithHint(errors.Join(failed...), "leave out the steps that need %s, or use nodes with another kernel", strings.Join(OffersFor(t), ", "))
 	}
 	return seen, nil
 }

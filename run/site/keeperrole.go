@@ -97,7 +97,7 @@ func (s *Site) createKeeper(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if s.Note != nil {
-		s.Note(fmt.Sprintf("no keeper watches over this run: %v; if it dies, namespace %s and what belongs to it stay until the next run or `meshtrial cluster restore`", err, s.Namespace))
+		s.Note(fmt.Sprintf("this run has no keeper: %v; if the runner dies, namespace %s and what belongs to it stay until the next run or `meshtrial cluster restore`", err, s.Namespace))
 	}
 	return nil
 }

@@ -130,8 +130,8 @@ func TestNoKeeper(t *testing.T) {
 		{"no Lease", "", "", "", 0},
 		{"another's", `{"spec":{"holderIdentity":"s"}}`, "", "", 0},
 		{"nobody's", `{"spec":{}}`, "", "", 0},
-		{"no ClusterRoles", leaseOfR, "ClusterRole", "no keeper watches over this run: create ClusterRole meshtrial-r-keeper-01234567:", 3},
-		{"no ServiceAccounts", leaseOfR, "ServiceAccount", "if it dies, namespace meshtrial-r and what belongs to it stay until the next run or `meshtrial cluster restore`", 0},
+		{"no ClusterRoles", leaseOfR, "ClusterRole", "this run has no keeper: create ClusterRole meshtrial-r-keeper-01234567:", 3},
+		{"no ServiceAccounts", leaseOfR, "ServiceAccount", "if the runner dies, namespace meshtrial-r and what belongs to it stay until the next run or `meshtrial cluster restore`", 0},
 	} {
 		api := &keeperAPI{lease: c.lease, forbid: c.forbid}
 		notes := keep(t, api)

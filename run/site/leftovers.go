@@ -65,11 +65,11 @@ type Leftover struct {
 func Leftovers(ctx context.Context, kube kubernetes.Interface) ([]Leftover, error) {
 	me, err := procfs.Self()
 	if err != nil {
-		return nil, fmt.Errorf("look for what earlier runs left: %w", err)
+		return nil, fmt.Errorf("find what earlier runs left: %w", err)
 	}
 	list, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: RunLabel})
 	if err != nil {
-		return nil, fmt.Errorf("look for what earlier runs left: %w", err)
+		return nil, fmt.Errorf("find what earlier runs left: %w", err)
 	}
 	var out []Leftover
 	for i := range list.Items {
@@ -141,11 +141,11 @@ func awaitGone(ctx context.Context, kube kubernetes.Interface, namespace string)
 			return nil
 		}
 		if err != nil && ctx.Err() == nil {
-			return fmt.Errorf("wait for the end of namespace %s: %w", namespace, err)
+			return fmt.Errorf("wait for namespace %s to terminate: %w", namespace, err)
 		}
 		select {
 		case <-ctx.Done():
-			return errs.WithHint(fmt.Errorf("namespace %s of an earlier run does not end: %w", namespace, ctx.Err()),
+			return errs.WithHint(fmt.Errorf("namespace %s of an earlier run does not terminate: %w", namespace, ctx.Err()),
 				"kubectl describe namespace %s", namespace)
 		case <-ticker.C:
 		}
@@ -159,7 +159,7 @@ func RemoveNamespace(ctx context.Context, kube kubernetes.Interface, namespace s
 		PropagationPolicy: Ptr(metav1.DeletePropagationBackground),
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return errs.WithHint(fmt.Errorf("remove namespace %s: %w", namespace, err), "kubectl delete namespace %s", namespace)
+		return errs.WithHint(fmt.Errorf("delete namespace %s: %w", namespace, err), "kubectl delete namespace %s", namespace)
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ const endingTimeout = time.Minute
 func AwaitEnding(ctx context.Context, kube kubernetes.Interface, begins func(namespaces []string)) ([]string, error) {
 	list, err := kube.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: RunLabel})
 	if err != nil {
-		return nil, fmt.Errorf("look for what earlier runs left: %w", err)
+		return nil, fmt.Errorf("find what earlier runs left: %w", err)
 	}
 	var ending []string
 	for _, ns := range list.Items {

@@ -34,8 +34,8 @@ func (s *Site) GivePullSecret(ctx context.Context, namespace string) error {
 			"kubectl -n %s create secret docker-registry %s --docker-server=REGISTRY --docker-username=NAME --docker-password=TOKEN", from, name)
 	}
 	if secret.Type != corev1.SecretTypeDockerConfigJson && secret.Type != corev1.SecretTypeDockercfg {
-		return errs.WithHint(errs.Usage("Secret %s/%s is of the type %s, which no image can be pulled by", from, name, secret.Type),
-			"`kubectl create secret docker-registry` makes one of the type %s", corev1.SecretTypeDockerConfigJson)
+		return errs.WithHint(errs.Usage("Secret %s/%s has type %s, with which no image can be pulled", from, name, secret.Type),
+			"`kubectl create secret docker-registry` creates one of type %s", corev1.SecretTypeDockerConfigJson)
 	}
 	secrets := s.Kube.CoreV1().Secrets(namespace)
 	mine := &corev1.Secret{
@@ -85,7 +85,7 @@ func awaitRoot(ctx context.Context, kube kubernetes.Interface, m mesh.Mesh, name
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("look for the mesh's root certificates: %w", err)
+		return fmt.Errorf("find the mesh's root certificates: %w", err)
 	}
 	for begin := time.Now(); time.Since(begin) < rootTime; {
 		_, err := kube.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})

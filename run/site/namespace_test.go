@@ -83,7 +83,7 @@ func TestPullSecretThatIsNone(t *testing.T) {
 		t.Errorf("not there: %v (hint %q)", err, errs.Hint(err))
 	}
 	site.Kube = fakecluster.New(secretOf(corev1.SecretTypeOpaque))
-	if err := site.GivePullSecret(t.Context(), "ns"); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "team/registry is of the type Opaque") {
+	if err := site.GivePullSecret(t.Context(), "ns"); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "team/registry has type Opaque") {
 		t.Errorf("of another type: %v", err)
 	}
 }

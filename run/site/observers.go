@@ -64,7 +64,7 @@ func (s *Site) giveUp(nodes []string) {
 		s.missed[node] = true
 	}
 	if s.Note != nil {
-		s.Note(fmt.Sprintf("no observer is ready on node %s after %v: what runs there is not measured until one is, and it is not waited for again", strings.Join(nodes, ", "), besideTime))
+		s.Note(fmt.Sprintf("no observer is ready on node %s after %v: nothing there is measured until one is; the run does not wait again", strings.Join(nodes, ", "), besideTime))
 	}
 }
 

@@ -158,7 +158,7 @@ func (s *Site) target(ctx context.Context, target PodTarget) (*corev1.Pod, strin
 	pod, err := s.Kube.CoreV1().Pods(target.Namespace).Get(ctx, target.Pod, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return nil, "", errs.WithHint(errs.Usage("there is no file and no pod %s in namespace %s", target.Pod, target.Namespace), "kubectl -n %s get pods shows them; -n names another namespace", target.Namespace)
+		return nil, "", errs.WithHint(errs.Usage("%s is neither a file nor a pod in namespace %s", target.Pod, target.Namespace), "kubectl -n %s get pods lists the pods; -n names another namespace", target.Namespace)
 	case err != nil:
 		return nil, "", err
 	}

@@ -117,7 +117,7 @@ func (s *Site) statusOf(ctx context.Context, proxies mesh.Proxies) string {
 		object, err = client.Resource(proxies.Of.Resource).Namespace(proxies.Namespace).Get(ctx, proxies.Of.Name, metav1.GetOptions{})
 	}
 	if err != nil {
-		return fmt.Sprintf("%s %s is not known: %v", proxies.Of.Resource.Resource, proxies.Of.Name, err)
+		return fmt.Sprintf("the status of %s %s is unknown: %v", proxies.Of.Resource.Resource, proxies.Of.Name, err)
 	}
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	var said []string
@@ -127,7 +127,7 @@ func (s *Site) statusOf(ctx context.Context, proxies mesh.Proxies) string {
 		}
 	}
 	if len(said) == 0 {
-		said = []string{"nothing"}
+		said = []string{"none"}
 	}
-	return fmt.Sprintf("the status of %s %s says: %s", object.GetKind(), object.GetName(), strings.Join(said, ", "))
+	return fmt.Sprintf("conditions of %s %s: %s", object.GetKind(), object.GetName(), strings.Join(said, ", "))
 }

@@ -300,7 +300,7 @@ func CPULimit(pod *corev1.Pod, container string) string {
 }
 
 // ErrTakenAway is returned if the run's namespace was deleted during the run.
-var ErrTakenAway = errors.New("was taken away")
+var ErrTakenAway = errors.New("was deleted")
 
 // TakenAway returns an error if the run's namespace was deleted; nil if that is unknown.
 // The keeper deletes it if this process stood still for so long that it seemed dead.
@@ -314,7 +314,7 @@ func (s *Site) TakenAway(ctx context.Context) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("namespace %s %w, as its keeper does when the runner has not renewed the cluster's Lease for %v: this process, or its machine, stood still",
+	return fmt.Errorf("namespace %s %w, as its keeper does when the runner has not renewed the cluster's Lease for %v: this process, or its machine, was suspended",
 		s.Namespace, ErrTakenAway, journal.Lapse)
 }
 

@@ -59,10 +59,10 @@ func TestUnready(t *testing.T) {
 		want   []string
 		not    string
 	}{
-		"never programmed":    {head + status, nil, true, []string{"is ready: there is no such pod", "Gateway waypoint says: ", "Programmed is False (AddressNotAssigned: no address yet)"}, ""},
+		"never programmed":    {head + status, nil, true, []string{"is ready: there is no such pod", "conditions of Gateway waypoint: ", "Programmed is False (AddressNotAssigned: no address yet)"}, ""},
 		"a pod without image": {head + status, []runtime.Object{pod}, true, []string{"waypoint-1: container istio-proxy is waiting: ImagePullBackOff there is no such image", "Accepted is True"}, "no such pod"},
-		"nobody looked at it": {head + "}", nil, true, []string{"Gateway waypoint says: nothing"}, ""},
-		"it is gone":          {"", nil, true, []string{"gateways waypoint is not known: "}, ""},
+		"nobody looked at it": {head + "}", nil, true, []string{"conditions of Gateway waypoint: none"}, ""},
+		"it is gone":          {"", nil, true, []string{"the status of gateways waypoint is unknown: "}, ""},
 		"not over":            {head + status, nil, false, []string{"there is no such pod"}, "Gateway"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -109,7 +109,7 @@ func enough(free uint64, path string) error {
 		return nil
 	}
 	return errs.WithHint(errs.Usage("no space left for the run directory %s: %d MB free, at least %d MB needed", path, free>>20, needRoom>>20),
-		"make room, or give --out a directory elsewhere; in a container, a larger volume (docker run -v DIR:/results)")
+		"free some space, or choose a directory elsewhere with --out; in a container, use a larger volume (docker run -v DIR:/results)")
 }
 
 func makeEmpty(path string) (made bool, err error) {
@@ -133,7 +133,7 @@ func vacant(path string) (exists bool, err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if target, err := os.Readlink(path); err == nil {
-			return false, errs.WithHint(errs.Usage("run directory %s is a link to %s, which does not exist", path, target), "make that directory, or name another")
+			return false, errs.WithHint(errs.Usage("run directory %s is a link to %s, which does not exist", path, target), "create that directory, or name another")
 		}
 		return false, nil
 	case err != nil:
@@ -143,7 +143,7 @@ func vacant(path string) (exists bool, err error) {
 	}
 	err = errs.Usage("run directory %s is not empty", path)
 	if _, statErr := os.Stat(filepath.Join(path, FileHeader)); statErr == nil {
-		return false, errs.WithHint(err, "it holds a run: go on with --resume %s, or give another --out", path)
+		return false, errs.WithHint(err, "it holds a run: continue it with --resume %s, or choose another --out", path)
 	}
-	return false, errs.WithHint(err, "give --out a directory that does not exist yet")
+	return false, errs.WithHint(err, "choose a directory that does not exist yet: --out")
 }

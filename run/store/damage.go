@@ -39,7 +39,7 @@ func (l *loss) line(err error) error {
 	if l.first == nil {
 		l.first = err
 	}
-	l.note(fmt.Sprintf("%v: the line was left out", err))
+	l.note(fmt.Sprintf("%v: the line was skipped", err))
 	return nil
 }
 
@@ -84,7 +84,7 @@ func (l *loss) judge(trials []record.Trial) {
 func damaged(path string, err error) error {
 	hint := errs.Hint(err)
 	if hint == "" {
-		hint = "put that file back from a copy of the run directory; without one, run the study again"
+		hint = "restore that file from a copy of the run directory; without a copy, run the study again"
 	}
 	return errs.WithHint(errs.WithCode(fmt.Errorf("run %s is damaged: %w", path, err), errs.CodeUsage), "%s", hint)
 }
@@ -102,8 +102,8 @@ func plain(file *os.File) (*os.File, error) {
 }
 
 func notPlain(path, kind string) error {
-	return errs.WithHint(errs.Usage("%s is no plain file but %s", filepath.Base(path), kind),
-		"put the file itself there, from a copy of the run directory")
+	return errs.WithHint(errs.Usage("%s is not a regular file but %s", filepath.Base(path), kind),
+		"restore the file itself from a copy of the run directory")
 }
 
 func kindOf(mode fs.FileMode) string {

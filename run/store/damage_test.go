@@ -181,7 +181,7 @@ func TestEventLinesGone(t *testing.T) {
 				t.Errorf("%s: notes %q", name, notes)
 			}
 		}
-		if _, _, err := Resume(path, nil, 0); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "of its 3 lines") || !strings.Contains(errs.Hint(err), "take its line out of trials.jsonl") {
+		if _, _, err := Resume(path, nil, 0); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "of its 3 lines") || !strings.Contains(errs.Hint(err), "delete its line in trials.jsonl") {
 			t.Errorf("%s: resume: %v, hint %q", name, err, errs.Hint(err))
 		}
 	}

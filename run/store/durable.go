@@ -51,7 +51,7 @@ func (a *appender) append(data []byte) error {
 	}
 	if err != nil {
 		if cut := errors.Join(a.truncate(f, a.size), a.sync(f)); cut != nil {
-			a.broken = fmt.Errorf("an earlier record could not be taken back: %w", cut)
+			a.broken = fmt.Errorf("an earlier record could not be rolled back: %w", cut)
 		}
 		return err
 	}
@@ -85,7 +85,7 @@ func (a *appender) cut(size int64) error {
 		f = a.wrap(a.file)
 	}
 	if err := errors.Join(a.truncate(f, size), a.sync(f)); err != nil {
-		a.broken = fmt.Errorf("earlier records could not be taken back: %w", err)
+		a.broken = fmt.Errorf("earlier records could not be rolled back: %w", err)
 		return a.broken
 	}
 	a.size = size
@@ -112,7 +112,7 @@ func lockDir(path string) (*os.File, error) {
 		f.Close()
 		if errors.Is(err, unix.EWOULDBLOCK) {
 			return nil, errs.WithHint(errs.Usage("another meshtrial is writing to %s", path),
-				"wait for it to end, or give another --out")
+				"wait until it ends, or choose another --out")
 		}
 		return nil, fmt.Errorf("run directory %s cannot be locked: %w", path, err)
 	}
@@ -126,10 +126,10 @@ func explain(err error, path string) error {
 		return nil
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return errs.WithHint(fmt.Errorf("no space left for the run directory %s: %w", path, err),
-			"make room: completed trials are kept")
+			"free some space: completed trials are kept")
 	case errors.Is(err, os.ErrPermission), errors.Is(err, syscall.EROFS):
 		return errs.WithHint(fmt.Errorf("run directory %s cannot be written: %w", path, err),
-			"give --out a directory that you may write to; in a container, one on a volume (docker run -v DIR:/results)")
+			"choose a directory that you may write to: --out; in a container, one on a volume (docker run -v DIR:/results)")
 	}
 	return fmt.Errorf("run directory %s: %w", path, err)
 }

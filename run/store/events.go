@@ -34,7 +34,7 @@ func encodeEvents(trialID string, events []record.Event) ([]byte, error) {
 			return nil, fmt.Errorf("trial %s, change %d: %w", trialID, e.Change, err)
 		}
 		if len(line) >= maxEventLine {
-			return nil, fmt.Errorf("trial %s, change %d: its record of %d bytes is longer than a reader takes, %d", trialID, e.Change, len(line), maxEventLine)
+			return nil, fmt.Errorf("trial %s, change %d: its record of %d bytes exceeds the limit of %d", trialID, e.Change, len(line), maxEventLine)
 		}
 		b.Write(line)
 		b.WriteByte('\n')
@@ -55,7 +55,7 @@ func (d *Dir) appendEvents(lines []byte) (before int64, err error) {
 	}
 	before = d.events.size
 	if before+int64(len(lines)) > d.maxEvents() {
-		return before, errs.WithHint(fmt.Errorf("%s would grow beyond %d bytes, which is all that a reader takes", FileEvents, d.maxEvents()),
+		return before, errs.WithHint(fmt.Errorf("%s would grow beyond the limit of %d bytes", FileEvents, d.maxEvents()),
 			"split the study: fewer changes, proxies or blocks in a run")
 	}
 	return before, d.events.append(lines)
@@ -155,7 +155,7 @@ func parseEvents(name string, r io.Reader, ended map[string]int, lost *loss) (ev
 		line, err := readLine(reader)
 		switch {
 		case errors.Is(err, io.EOF) && len(line) > 0:
-			return p.end(fmt.Sprintf("an unfinished last line of %d bytes: its trial had not ended", len(line)))
+			return p.end(fmt.Sprintf("an incomplete last line of %d bytes: its trial had not ended", len(line)))
 		case errors.Is(err, io.EOF):
 			return p.end("")
 		case err != nil:
@@ -171,10 +171,10 @@ func parseEvents(name string, r io.Reader, ended map[string]int, lost *loss) (ev
 		case p.left == 0 || errors.Is(peek, io.EOF):
 			// It was being written when power was lost: parts of an unsynced file may
 			// reach the disk in any order.
-			return p.end(fmt.Sprintf("what begins in line %d, which was not written whole: %v", number, bad))
+			return p.end(fmt.Sprintf("everything from line %d on, which is incomplete: %v", number, bad))
 		default:
 			p.whole = size
-			err = p.lose(number, fmt.Errorf("%s:%d: no event: %w", name, number, bad))
+			err = p.lose(number, fmt.Errorf("%s:%d: not an event: %w", name, number, bad))
 		}
 		if err != nil {
 			return nil, 0, nil, err
@@ -199,7 +199,7 @@ func (p *eventParser) lose(number int, err error) error {
 	if err := p.lost.line(err); err != nil {
 		return err
 	}
-	p.gap = fmt.Sprintf("line %d of %s cannot be read, and may have been a change of this trial", number, FileEvents)
+	p.gap = fmt.Sprintf("line %d of %s is unreadable, and may have been a change of this trial", number, FileEvents)
 	p.lost.of(p.last, p.gap)
 	return nil
 }
@@ -250,7 +250,7 @@ func checkEvent(where string, e record.Event, seen map[eventKey]bool) error {
 	}
 	key := eventKey{e.Trial, e.Change}
 	if e.Trial == "" || seen[key] {
-		return fmt.Errorf("%s: change %d of trial %q is there twice, or belongs to none", where, e.Change, e.Trial)
+		return fmt.Errorf("%s: change %d of trial %q is a duplicate, or belongs to no trial", where, e.Change, e.Trial)
 	}
 	seen[key] = true
 	return nil

@@ -102,7 +102,7 @@ func TestEventsTruncatedAtEveryByte(t *testing.T) {
 	}
 	must.OK(t, again.Append(trial(2), changes(2, 2)...))
 	if run, notes, err := Load(t.Context(), d.Path()); err != nil || len(run.Events) != 6 || len(notes) > 0 {
-		t.Errorf("made again: %d events, %q, %v", len(run.Events), notes, err)
+		t.Errorf("to repeat that trial: %d events, %q, %v", len(run.Events), notes, err)
 	}
 }
 
@@ -156,11 +156,11 @@ func TestEventsDamaged(t *testing.T) {
 	next := line(func(e *record.Event) { e.Change = 1 })
 	ended := map[string]int{trial(0).ID: 1}
 	for name, test := range map[string]struct{ text, err string }{
-		"twice":              {good + next + good, "twice"},
-		"no trial":           {line(func(e *record.Event) { e.Trial = "" }), "belongs to none"},
+		"twice":              {good + next + good, "is a duplicate"},
+		"no trial":           {line(func(e *record.Event) { e.Trial = "" }), "belongs to no trial"},
 		"columns":            {line(func(e *record.Event) { e.Seen.AckedUS = nil }) + good, "0 acknowledged"},
 		"applied":            {line(func(e *record.Event) { e.Seen.AppliedUS = []int64{1} }) + good, "1 applied"},
-		"no JSON":            {"{\n" + good, ":1: no event"},
+		"no JSON":            {"{\n" + good, ":1: not an event"},
 		"newer":              {strings.Replace(good, fmt.Sprintf(`"schema":%d`, record.Schema), `"schema":99`, 1), "schema 99"},
 		"orphans before":     {line(func(e *record.Event) { e.Trial = "x" }) + good, "never ended"},
 		"two orphans' lines": {line(func(e *record.Event) { e.Trial = "x" }) + line(func(e *record.Event) { e.Trial = "y" }), "never ended"},
@@ -223,16 +223,16 @@ func TestEventsTorn(t *testing.T) {
 		whole  int
 		note   string // "" means an error
 	}{
-		"a hole, then lines":      {good + hole + open, 2, len(good), "what begins in line 3, which was not written whole"},
-		"lines, a hole, then one": {good + open + hole + strings.ReplaceAll(open, `"change":0`, `"change":5`), 2, len(good), "what begins in line 4"},
-		"holes alone":             {good + hole + hole + hole, 2, len(good), "what begins in line 3"},
+		"a hole, then lines":      {good + hole + open, 2, len(good), "everything from line 3 on, which is incomplete"},
+		"lines, a hole, then one": {good + open + hole + strings.ReplaceAll(open, `"change":0`, `"change":5`), 2, len(good), "everything from line 4 on"},
+		"holes alone":             {good + hole + hole + hole, 2, len(good), "everything from line 3 on"},
 		"before the last counted": {good + hole + open, 3, 0, ""},
 		"in the middle":           {lines(0, 1) + hole + strings.TrimPrefix(good, lines(0, 1)), 2, 0, ""},
 	} {
 		ended := map[string]int{trial(0).ID: test.counts}
 		events, whole, notes, err := parseEvents("events.jsonl", strings.NewReader(test.text), ended, nil)
 		if test.note == "" {
-			if err == nil || !strings.Contains(err.Error(), "no event") {
+			if err == nil || !strings.Contains(err.Error(), "not an event") {
 				t.Errorf("%s: %v, %q", name, err, notes)
 			}
 			continue

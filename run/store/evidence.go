@@ -21,7 +21,7 @@ func EvidenceFile(trialID string) string { return DirEvidence + "/" + trialID + 
 // Zstandard, under evidence/. It must be called before Append.
 func (d *Dir) WriteEvidence(trialID string, document []byte) error {
 	if !reTrialID.MatchString(trialID) {
-		return fmt.Errorf("trial ID %q cannot name a file", trialID)
+		return fmt.Errorf("trial ID %q is not a valid file name", trialID)
 	}
 	if err := d.need(DirEvidence); err != nil {
 		return err
@@ -41,7 +41,7 @@ func (d *Dir) WriteEvidence(trialID string, document []byte) error {
 // the run directory at path. The error is fs.ErrNotExist if there is none.
 func ReadEvidence(path, trialID string) ([]byte, error) {
 	if !reTrialID.MatchString(trialID) {
-		return nil, fmt.Errorf("trial ID %q cannot name a file", trialID)
+		return nil, fmt.Errorf("trial ID %q is not a valid file name", trialID)
 	}
 	file, err := openFile(path, EvidenceFile(trialID))
 	if err != nil {

@@ -122,7 +122,7 @@ func ReadFindings(path string, trials int, limit int64) (f record.Findings, curr
 		return f, false, damaged(path, fmt.Errorf("%s: %w", FileFindings, err))
 	}
 	if f.Schema != record.Schema {
-		return f, false, errs.Usage("%s has findings of schema %d, this meshtrial reads %d", path, f.Schema, record.Schema)
+		return f, false, errs.Usage("%s has schema %d, this meshtrial reads %d", path, f.Schema, record.Schema)
 	}
 	return f, f.Validity.Trials == trials, nil
 }

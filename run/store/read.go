@@ -66,19 +66,19 @@ func resumeWatched(path string, resolved []byte, seed uint64, watch func(diskOp)
 	}
 	if first := c.lost.first; first != nil {
 		return nil, c, errs.WithHint(damaged(path, first),
-			"`meshtrial report` reads the rest; to go on, take that line out of the file, and with a trial's line those of its changes out of %s", FileEvents)
+			"`meshtrial report` reads the rest; to resume the run, delete that line, and with a trial's line those of its changes in %s", FileEvents)
 	}
 	if short := c.lost.short; short != nil {
 		return nil, c, errs.WithHint(damaged(path, short),
-			"`meshtrial report` reads the rest; to have that trial made again, take its line out of %s, and those that are left of it out of %s", FileTrials, FileEvents)
+			"`meshtrial report` reads the rest; to repeat that trial, delete its line in %s and what is left of it in %s", FileTrials, FileEvents)
 	}
 	if resolved != nil && !bytes.Equal(c.Resolved, resolved) {
-		return nil, c, errs.WithHint(errs.Usage("run %s was made from another study, or other --set flags", path),
-			"leave the study out to go on with its own, %s", filepath.Join(path, FileResolved))
+		return nil, c, errs.WithHint(errs.Usage("run %s was made from a different study or other --set flags", path),
+			"omit the study to resume the run's own, %s", filepath.Join(path, FileResolved))
 	}
 	if seed != 0 && seed != c.Header.Seed {
 		return nil, c, errs.WithHint(errs.Usage("run %s has seed %d, not %d", path, c.Header.Seed, seed),
-			"leave the seed out to go on with its own")
+			"omit the seed to resume with the run's own")
 	}
 	if err := d.need(DirHist); err != nil {
 		return nil, c, err
@@ -146,8 +146,8 @@ func Load(ctx context.Context, path string) (run record.Run, notes []string, err
 		}
 		h, err := readHist(path, t)
 		if err != nil {
-			c.lost.of(t.ID, fmt.Sprintf("its histograms in %s are lost: %v", t.Hist, err))
-			c.lost.note(fmt.Sprintf("trial %s is not valid, its histograms are lost: %v", t.ID, err))
+			c.lost.of(t.ID, fmt.Sprintf("its histograms in %s are unreadable: %v", t.Hist, err))
+			c.lost.note(fmt.Sprintf("trial %s is invalid, its histograms are unreadable: %v", t.ID, err))
 			continue
 		}
 		run.Hist[t.ID] = h
@@ -187,12 +187,12 @@ func readHeader(path string) (record.Header, error) {
 	if err != nil {
 		switch info, statErr := os.Stat(path); {
 		case errors.Is(statErr, fs.ErrNotExist):
-			return h, errs.WithHint(errs.Usage("there is no run at %s", path), "give the directory that `meshtrial run` printed")
+			return h, errs.WithHint(errs.Usage("there is no run at %s", path), "name the directory that `meshtrial run` printed")
 		case statErr == nil && !info.IsDir():
-			return h, errs.WithHint(errs.Usage("%s is a file, not a run directory", path), "give the directory that `meshtrial run` printed")
+			return h, errs.WithHint(errs.Usage("%s is a file, not a run directory", path), "name the directory that `meshtrial run` printed")
 		case errors.Is(err, fs.ErrNotExist):
-			return h, errs.WithHint(errs.Usage("%s is no run directory: it has no %s", path, FileHeader),
-				"give the directory that `meshtrial run` printed")
+			return h, errs.WithHint(errs.Usage("%s is not a run directory: it has no %s", path, FileHeader),
+				"name the directory that `meshtrial run` printed")
 		}
 		return h, damaged(path, err)
 	}
@@ -209,7 +209,7 @@ func checkSchema(name string, schema int, writer string) error {
 		return nil
 	}
 	if schema < 1 {
-		return errs.WithHint(errs.Usage("%s has no schema version", name), "meshtrial did not write this: put the file back from a copy")
+		return errs.WithHint(errs.Usage("%s has no schema version", name), "meshtrial did not write this file: restore it from a copy")
 	}
 	return errs.WithHint(errs.Usage("%s has schema %d, this meshtrial reads %d", name, schema, record.Schema),
 		"read it with the version that wrote it (%s), or run the study again", cmp.Or(writer, FileHeader+" names it"))
@@ -224,7 +224,7 @@ func parseTrials(name string, data []byte, lost *loss) (trials []record.Trial, w
 	for number := 1; len(data) > 0; number++ {
 		end := bytes.IndexByte(data, '\n')
 		if end < 0 {
-			notes = append(notes, fmt.Sprintf("%s: dropped an unfinished last line of %d bytes: that trial had not ended", name, len(data)))
+			notes = append(notes, fmt.Sprintf("%s: dropped an incomplete last line of %d bytes: that trial had not ended", name, len(data)))
 			break
 		}
 		line := data[:end]
@@ -232,10 +232,10 @@ func parseTrials(name string, data []byte, lost *loss) (trials []record.Trial, w
 		var t record.Trial
 		if err := json.Unmarshal(line, &t); err != nil {
 			if len(data) == 0 {
-				notes = append(notes, fmt.Sprintf("%s: dropped the last line, which was not written whole: %v", name, err))
+				notes = append(notes, fmt.Sprintf("%s: dropped the last line, which is incomplete: %v", name, err))
 				break
 			}
-			if err := lost.line(fmt.Errorf("%s:%d: no trial: %w", name, number, err)); err != nil {
+			if err := lost.line(fmt.Errorf("%s:%d: not a trial: %w", name, number, err)); err != nil {
 				return nil, 0, nil, err
 			}
 			lost.trial = true
@@ -246,8 +246,8 @@ func parseTrials(name string, data []byte, lost *loss) (trials []record.Trial, w
 			return nil, 0, nil, err
 		}
 		if t.ID == "" || seen[t.ID] {
-			return nil, 0, nil, errs.WithHint(fmt.Errorf("%s:%d: trial %q is there twice, or has no name", name, number, t.ID),
-				"take that line out of the file")
+			return nil, 0, nil, errs.WithHint(fmt.Errorf("%s:%d: trial %q is a duplicate or has no name", name, number, t.ID),
+				"delete that line")
 		}
 		seen[t.ID] = true
 		trials = append(trials, t)

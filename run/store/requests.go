@@ -29,7 +29,7 @@ const (
 // to the run directory. It must be called before Append.
 func (d *Dir) WriteRequests(trialID string, data []byte) (string, error) {
 	if !reTrialID.MatchString(trialID) {
-		return "", fmt.Errorf("trial ID %q cannot name a file", trialID)
+		return "", fmt.Errorf("trial ID %q is not a valid file name", trialID)
 	}
 	if err := d.need(DirRequests); err != nil {
 		return "", err
@@ -42,7 +42,7 @@ func (d *Dir) WriteRequests(trialID string, data []byte) (string, error) {
 // in the run directory at path. The error is fs.ErrNotExist if there is none.
 func OpenRequests(path, trialID string) (io.ReadCloser, error) {
 	if !reTrialID.MatchString(trialID) {
-		return nil, fmt.Errorf("trial ID %q cannot name a file", trialID)
+		return nil, fmt.Errorf("trial ID %q is not a valid file name", trialID)
 	}
 	file, err := openFile(path, DirRequests+"/"+trialID+requestsSuffix)
 	if err != nil {
@@ -108,7 +108,7 @@ func (r *requestsReader) Close() error {
 func OpenProfile(path, name string) (io.ReadCloser, error) {
 	dir, file, ok := strings.Cut(name, "/")
 	if !ok || dir != DirProfiles || !filepath.IsLocal(file) || strings.Contains(file, "/") {
-		return nil, fmt.Errorf("%q is no profile of a run", name)
+		return nil, fmt.Errorf("%q is not a profile of a run", name)
 	}
 	return openFile(path, DirProfiles+"/"+file)
 }

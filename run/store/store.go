@@ -112,7 +112,7 @@ var reTrialID = regexp.MustCompile(`^[a-z0-9][a-z0-9-]{0,63}$`)
 // record. It must be called before Append.
 func (d *Dir) WriteHist(trialID string, log []byte) (string, error) {
 	if !reTrialID.MatchString(trialID) {
-		return "", fmt.Errorf("trial ID %q cannot name a file", trialID)
+		return "", fmt.Errorf("trial ID %q is not a valid file name", trialID)
 	}
 	name := DirHist + "/" + trialID + ".hlog"
 	return name, d.WriteFile(name, log)
@@ -139,7 +139,7 @@ func (d *Dir) Append(t record.Trial, events ...record.Event) error {
 		return fmt.Errorf("run directory %s is closed", d.path)
 	}
 	if t.ID == "" || d.done[t.ID] {
-		return fmt.Errorf("trial %q is in %s already", t.ID, filepath.Join(d.path, FileTrials))
+		return fmt.Errorf("trial %q is already in %s", t.ID, filepath.Join(d.path, FileTrials))
 	}
 	if t.Hist != "" {
 		file, err := openAt(d.lock, t.Hist, os.O_RDONLY, 0)
@@ -186,7 +186,7 @@ func (d *Dir) WriteConfig(trialID, name string, data []byte) (string, error) {
 
 func (d *Dir) writeOf(dir, trialID, name string, data []byte) (string, error) {
 	if !reTrialID.MatchString(trialID) || !reFileName.MatchString(name) {
-		return "", fmt.Errorf("trial ID %q and name %q cannot name a file", trialID, name)
+		return "", fmt.Errorf("trial ID %q and name %q are not a valid file name", trialID, name)
 	}
 	path := dir + "/" + trialID + "-" + name
 	if err := d.need(dir); err != nil {

@@ -174,7 +174,7 @@ func TestResumeChecks(t *testing.T) {
 	must.OK(t, d.Append(trial(0)))
 	d.Close()
 	if _, _, err := Resume(d.Path(), []byte("another"), 0); errs.Code(err) != errs.CodeUsage {
-		t.Errorf("another study: %v", err)
+		t.Errorf("a different study: %v", err)
 	}
 	if _, _, err := Resume(d.Path(), nil, 8); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("another seed: %v", err)
@@ -385,7 +385,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal("a trial that was not synced counts as stored")
 	}
 	d.trials.wrap = nil
-	if err := d.Append(trial(1)); err == nil || !strings.Contains(err.Error(), "could not be taken back") {
+	if err := d.Append(trial(1)); err == nil || !strings.Contains(err.Error(), "could not be rolled back") {
 		t.Fatalf("after a disk error: %v", err)
 	}
 	d.Close()

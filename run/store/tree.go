@@ -266,6 +266,6 @@ func notFolder(parent *os.File, name string) error {
 	if unix.Fstatat(int(parent.Fd()), name, &stat, unix.AT_SYMLINK_NOFOLLOW) == nil && stat.Mode&unix.S_IFMT == unix.S_IFLNK {
 		kind = kindOf(fs.ModeSymlink)
 	}
-	return errs.WithHint(errs.WithCode(fmt.Errorf("%s is no folder but %s", filepath.Join(parent.Name(), name), kind), errs.CodeUsage),
-		"put the folder itself there, from a copy of the run directory")
+	return errs.WithHint(errs.WithCode(fmt.Errorf("%s is not a folder but %s", filepath.Join(parent.Name(), name), kind), errs.CodeUsage),
+		"restore the folder itself from a copy of the run directory")
 }

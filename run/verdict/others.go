@@ -11,9 +11,9 @@ import (
 // warning of the run reports the amount.
 var (
 	Unattributed = Limit{Name: "unattributed", Default: 0.25, Unit: "ratio",
-		Doc: "share of the machine's CPU time that may go to processes outside the study, where few CPUs are left idle"}
+		Doc: "share of the machine's CPU time that processes outside the study may use when few CPUs are idle"}
 	UnattributedBusy = Limit{Name: "unattributed-busy", Default: 0.7, Unit: "ratio",
-		Doc: "share of the machine's CPU time in use above which unattributed counts"}
+		Doc: "CPU utilization of the machine above which the limit unattributed applies"}
 )
 
 // CheckUnattributed checks the use by others, if known.

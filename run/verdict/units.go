@@ -41,7 +41,7 @@ func (l Limit) parse(text string) (float64, error) {
 		v = float64(d) / float64(unit)
 	}
 	if err != nil || !(v >= 0) || v > mostOf {
-		return 0, errs.WithHint(errs.Usage("--limit %s: %q is no %s of zero or more", l.Name, text, l.noun()), "its value is usually %s", l.Text(l.Default))
+		return 0, errs.WithHint(errs.Usage("--limit %s: %q is not a %s of zero or more", l.Name, text, l.noun()), "its value is usually %s", l.Text(l.Default))
 	}
 	return v, nil
 }

@@ -65,7 +65,7 @@ func ParseLimits(texts []string, all []Limit) (Limits, error) {
 		}
 		i := slices.IndexFunc(all, func(l Limit) bool { return l.Name == name })
 		if i < 0 {
-			return nil, errs.WithHint(errs.Usage("--limit %s: there is no such limit", name), "the limits are\n%s", Listed(all))
+			return nil, errs.WithHint(errs.Usage("--limit %s: unknown limit", name), "the limits are\n%s", Listed(all))
 		}
 		v, err := all[i].parse(value)
 		if err != nil {
@@ -87,19 +87,19 @@ func Differ(by, today record.Rules) string {
 		return "" // not judged
 	}
 	if by.Version != today.Version {
-		words = append(words, fmt.Sprintf("by rules of version %d, today's are version %d", by.Version, today.Version))
+		words = append(words, fmt.Sprintf("by rules of version %d, the current ones are version %d", by.Version, today.Version))
 	}
 	for _, name := range slices.Sorted(maps.Keys(by.Limits)) {
 		switch value, ok := today.Limits[name]; {
 		case !ok:
-			words = append(words, fmt.Sprintf("by a limit %s, which no rule has any more", name))
+			words = append(words, fmt.Sprintf("by limit %s, which no longer exists", name))
 		case value != by.Limits[name]:
-			words = append(words, fmt.Sprintf("with %s %g in place of %g", name, by.Limits[name], value))
+			words = append(words, fmt.Sprintf("with %s %g instead of %g", name, by.Limits[name], value))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(today.Limits)) {
 		if _, ok := by.Limits[name]; !ok {
-			words = append(words, fmt.Sprintf("without a limit %s, which is %g today", name, today.Limits[name]))
+			words = append(words, fmt.Sprintf("without limit %s, which is now %g", name, today.Limits[name]))
 		}
 	}
 	if len(words) == 0 {
@@ -184,7 +184,7 @@ func (s *Sheet) Validity() record.Validity {
 }
 
 // Steal is the share of CPU time that the hypervisor may take without a warning.
-var Steal = Limit{Name: "steal", Default: 0.02, Unit: "ratio", Doc: "CPU time that the hypervisor may take of a window without a warning"}
+var Steal = Limit{Name: "steal", Default: 0.02, Unit: "ratio", Doc: "share of a window's CPU time that the hypervisor may take without a warning"}
 
 // WarnSteal adds a warning if the hypervisor took more than [Steal] of a window.
 func (s *Sheet) WarnSteal(p *record.Pressure, l Limits) {

@@ -16,7 +16,7 @@ func TestParseLimits(t *testing.T) {
 	if err != nil || got.Of(two[0]) != 0.75 || got.Of(two[1]) != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
-	for text, want := range map[string]string{"lag": "NAME=VALUE", "late=1": "no such limit", "=1": "no such limit", "lag=5s": "no ratio"} {
+	for text, want := range map[string]string{"lag": "NAME=VALUE", "late=1": "unknown limit", "=1": "unknown limit", "lag=5s": "not a ratio"} {
 		for _, all := range [][]Limit{two, nil} {
 			_, err := ParseLimits([]string{text}, all)
 			if errs.Code(err) != errs.CodeUsage || all != nil && !strings.Contains(err.Error(), want) {
@@ -63,10 +63,10 @@ func TestOutdated(t *testing.T) {
 		want string
 	}{
 		{"today's", today, ""},
-		{"other rules", record.Rules{Version: Version + 1, Limits: today.Limits}, fmt.Sprintf("by rules of version %d, today's are version %d", Version+1, Version)},
-		{"a limit that is gone", record.Rules{Version: Version, Limits: map[string]float64{"moon": 1}}, "by a limit moon, which no rule has any more"},
-		{"a limit that is new", Limits{"lag": 0.5}.Rules(two[:1]), "with lag 0.5 in place of 0.25, without a limit edges, which is 0.01 today"},
-		{"another limit", Limits{"lag": 0.5}.Rules(two), "with lag 0.5 in place of 0.25"},
+		{"other rules", record.Rules{Version: Version + 1, Limits: today.Limits}, fmt.Sprintf("by rules of version %d, the current ones are version %d", Version+1, Version)},
+		{"a limit that is gone", record.Rules{Version: Version, Limits: map[string]float64{"moon": 1}}, "by limit moon, which no longer exists"},
+		{"a limit that is new", Limits{"lag": 0.5}.Rules(two[:1]), "with lag 0.5 instead of 0.25, without limit edges, which is now 0.01"},
+		{"another limit", Limits{"lag": 0.5}.Rules(two), "with lag 0.5 instead of 0.25"},
 	} {
 		if got := Outdated(c.by, two); !strings.Contains(got, c.want) || (got == "") != (c.want == "") {
 			t.Errorf("%s: %q", c.name, got)

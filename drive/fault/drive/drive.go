@@ -197,7 +197,7 @@ func (t *timeline) end(ctx context.Context, o *occurrence, planned time.Time) er
 	t.act(ctx, record.Event{Op: OpEnd + o.Kind(), Object: o.execution.Target(), Step: o.Name, PlannedNS: planned.UnixNano()},
 		func(ctx context.Context) error { err = o.execution.End(ctx); return err }, nil)
 	if err != nil {
-		return fmt.Errorf("step %q is not undone: %w", o.Name, err)
+		return fmt.Errorf("step %q was not reverted: %w", o.Name, err)
 	}
 	return nil
 }
@@ -225,7 +225,7 @@ func (t *timeline) revertAll(ctx context.Context) error {
 // await waits until a condition holds, and returns when it was evaluated.
 func (t *timeline) await(ctx context.Context, expr string) (time.Time, error) {
 	if t.Sense == nil {
-		return time.Time{}, fmt.Errorf("nothing here can tell whether %s holds", expr)
+		return time.Time{}, fmt.Errorf("nothing here can evaluate whether %s holds", expr)
 	}
 	for {
 		at := time.Now()

@@ -158,7 +158,7 @@ func TestStepErrors(t *testing.T) {
 	events, _, err := run(t, t.Context(), r, fault.Timeline{Duration: 2 * time.Second, Steps: []fault.Step{
 		step("a", 10*ms, 0), step("b", 20*ms, 0), step("c", 30*ms, 0), step("d", 40*ms, 0),
 	}}, nil)
-	if err == nil || !strings.Contains(err.Error(), `step "d" is not undone: out of order`) {
+	if err == nil || !strings.Contains(err.Error(), `step "d" was not reverted: out of order`) {
 		t.Errorf("error %v", err)
 	}
 	told := map[string]string{}
@@ -185,7 +185,7 @@ func TestRevertErrors(t *testing.T) {
 		step("a", 10*ms, 50*ms), step("b", 20*ms, 0), step("c", 30*ms, 50*ms),
 	}}, nil)
 	for _, name := range []string{"a", "b"} {
-		if want := fmt.Sprintf("step %q is not undone: out of order", name); err == nil || strings.Count(err.Error(), want) != 1 {
+		if want := fmt.Sprintf("step %q was not reverted: out of order", name); err == nil || strings.Count(err.Error(), want) != 1 {
 			t.Errorf("error %v, want %s", err, want)
 		}
 	}
@@ -210,7 +210,7 @@ func TestCancelDuringEnd(t *testing.T) {
 	defer cancel()
 	r := &recorder{then: map[string]func(){"end a": cancel}}
 	_, _, err := run(t, ctx, r, fault.Timeline{Duration: 30 * time.Second, Steps: []fault.Step{step("a", 10*ms, 50*ms)}}, nil)
-	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "is not undone") {
+	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "was not reverted") {
 		t.Errorf("cancelled while a step ended: %v", err)
 	}
 }

@@ -45,7 +45,7 @@ func (s *Server) signal(ctx context.Context, request SignalRequest) (Fault, erro
 	reached, err := s.processes.signal(wanted, unix.SIGKILL)
 	f.BeganNS = time.Now().UnixNano()
 	if err == nil && len(reached) == 0 {
-		err = fmt.Errorf("%s ended by themselves: %w", describe(wanted), errNotFound)
+		err = fmt.Errorf("%s ended on their own: %w", describe(wanted), errNotFound)
 	}
 	return f, err
 }
@@ -59,7 +59,7 @@ func (r SignalRequest) validate() error {
 	case r.Signal == SignalStop:
 		return validateLease(r.LeaseMS)
 	case r.LeaseMS != 0:
-		return errs.Usage("lease_ms: what is killed does not come back at the end of a lease")
+		return errs.Usage("lease_ms: a killed process does not come back when a lease ends")
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (s *Server) stop(ctx context.Context, f Fault, lease time.Duration) (Fault,
 	}
 	reached, err := s.processes.signal(f.Processes, unix.SIGSTOP)
 	if err == nil && len(reached) == 0 {
-		err = fmt.Errorf("%s ended by themselves: %w", describe(f.Processes), errNotFound)
+		err = fmt.Errorf("%s ended on their own: %w", describe(f.Processes), errNotFound)
 	}
 	if err == nil {
 		err = s.processes.stopped(ctx, reached)
@@ -159,11 +159,11 @@ func (r NetworkRequest) validate() ([]netip.Addr, error) {
 	}
 	switch {
 	case disturbances != 1:
-		return nil, errs.Usage("want exactly one of cut, lose, and delay_ns with or without rate_bits")
+		return nil, errs.Usage("set exactly one of cut, lose, and delay_ns with or without rate_bits")
 	case r.Lose != 0 && !(r.Lose > 0 && r.Lose < 1):
-		return nil, errs.Usage("lose %v: want a share above 0 and below 1", r.Lose)
+		return nil, errs.Usage("lose %v: must be above 0 and below 1", r.Lose)
 	case r.DelayNS < 0 || r.DelayNS > MaxDelayNS:
-		return nil, errs.Usage("delay_ns %d: want up to %d", r.DelayNS, int64(MaxDelayNS))
+		return nil, errs.Usage("delay_ns %d: must be at most %d", r.DelayNS, int64(MaxDelayNS))
 	case r.RateBits != 0 && (r.RateBits < MinRateBits || r.RateBits > MaxRateBits):
 		return nil, errs.Usage("rate_bits %d: want %d to %d a second", r.RateBits, MinRateBits, int64(MaxRateBits))
 	case !slices.Contains([]string{In, Out, Both}, r.Direction):
@@ -179,9 +179,9 @@ func (r NetworkRequest) validate() ([]netip.Addr, error) {
 		peer, err := netip.ParseAddr(text)
 		switch {
 		case err != nil || peer.Zone() != "":
-			return nil, errs.Usage("peers[%d]: %.60q is no IP address", i, text)
+			return nil, errs.Usage("peers[%d]: %.60q is not an IP address", i, text)
 		case peer.IsLoopback() || peer.IsUnspecified() || peer.IsMulticast():
-			return nil, errs.Usage("peers[%d]: %s is no address of another pod", i, peer)
+			return nil, errs.Usage("peers[%d]: %s is not the address of another pod", i, peer)
 		}
 		if peer = peer.Unmap(); !slices.Contains(peers, peer) {
 			peers = append(peers, peer)

@@ -47,7 +47,7 @@ func (s *Server) extend(in ExtendRequest) (FaultsAnswer, error) {
 		n, err := strconv.ParseUint(id, 10, 64)
 		f := s.faults[n]
 		if err != nil || f == nil {
-			return FaultsAnswer{}, fmt.Errorf("no fault %.40q stands: %w", id, errNotFound)
+			return FaultsAnswer{}, fmt.Errorf("no active fault %.40q: %w", id, errNotFound)
 		}
 		chosen = append(chosen, f)
 	}

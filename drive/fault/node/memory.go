@@ -47,7 +47,7 @@ func memoryRoot(root string) (memoryGroup, error) {
 	}
 	g := memoryGroup{filepath.Join(root, "memory"), false}
 	if _, err := os.Stat(g.path(memoryLimit)); err != nil {
-		return memoryGroup{}, fmt.Errorf("no cgroups of the node bound memory: %w", err)
+		return memoryGroup{}, fmt.Errorf("the node's cgroups cannot limit memory: %w", err)
 	}
 	return g, nil
 }
@@ -103,7 +103,7 @@ func (g memoryGroup) kills() (int64, error) {
 	}
 	n, ok := procfs.ParseKeys(data)["oom_kill"]
 	if !ok {
-		return 0, fmt.Errorf("%s counts no oom_kill: the node's kernel is too old", g.path(memoryKills))
+		return 0, fmt.Errorf("%s has no oom_kill counter: the node's kernel is too old", g.path(memoryKills))
 	}
 	return int64(n), nil
 }
@@ -179,14 +179,14 @@ func (s *Server) starve(ctx context.Context, f Fault, c Container) (Fault, error
 	f.BeganNS, f.Memory = time.Now().UnixNano(), &m
 	err = m.until(ctx, g, before)
 	if back := g.bound(strings.TrimSpace(string(was))); back != nil && !vanished(back) {
-		err = errors.Join(err, fmt.Errorf("put the memory limit back: %w", back))
+		err = errors.Join(err, fmt.Errorf("restore the memory limit: %w", back))
 	}
 	switch {
 	case vanished(err):
-		err = fmt.Errorf("%s ended, and its cgroup with it, before the kernel's count of those killed for lack of memory was read: %w", describe(f.Processes), err)
+		err = fmt.Errorf("%s ended, and its cgroup with it, before the kernel's count of OOM kills was read: %w", describe(f.Processes), err)
 	case errors.Is(err, context.DeadlineExceeded):
-		err = errs.WithHint(fmt.Errorf("%s lives on %v after its memory limit fell to %d bytes, of %d that it used: %w", describe(f.Processes), starveTime, m.LimitBytes, m.UsedBytes, err),
-			"give it work, so that it asks for memory; a node with swap may give it that")
+		err = errs.WithHint(fmt.Errorf("%s still runs %v after its memory limit was lowered to %d bytes, of %d that it used: %w", describe(f.Processes), starveTime, m.LimitBytes, m.UsedBytes, err),
+			"give it load, so that it allocates memory; a node with swap may still satisfy it")
 	}
 	s.options.Log.Info("memory taken", "pod", f.PodUID, "what", f.What, "kills", m.Kills, "error", err)
 	return f, err

@@ -69,7 +69,7 @@ func (p processes) pod(uid string) (*namespace, int, error) {
 		if other, err := p.sharer(ns, match); other != 0 || err != nil {
 			ns.Close()
 			if err == nil {
-				err = fmt.Errorf("pod %s shares its network with process %d, which is not its own: what is done there would hit that too", uid, other)
+				err = fmt.Errorf("pod %s shares its network with process %d, which is not its own, so a fault would affect that too", uid, other)
 			}
 			return nil, 0, err
 		}

@@ -22,12 +22,12 @@ func (s *Server) offers() []Offer {
 		what, done string
 		try        func() error
 	}{
-		{fault.NeedProcess, "processes of other users can be signalled, and marks are found again", s.tryProcess},
-		{fault.NeedMemory, "a cgroup's memory is bounded, and the kernel counts whom it kills for that", s.tryMemory},
-		{fault.NeedCut, "the kernel takes the rules", s.tryNetwork(NetworkRequest{Cut: true})},
-		{fault.NeedLose, "the kernel takes the rules", s.tryNetwork(NetworkRequest{Lose: 0.5})},
-		{fault.NeedDelay, "the kernel takes the rules and the queue", s.tryNetwork(NetworkRequest{DelayNS: int64(time.Millisecond)})},
-		{fault.NeedRate, "the kernel takes the rules and the queue", s.tryNetwork(NetworkRequest{RateBits: MaxRateBits})},
+		{fault.NeedProcess, "processes of other users can be signalled, and marks are found", s.tryProcess},
+		{fault.NeedMemory, "a cgroup's memory can be limited, and the kernel counts OOM kills", s.tryMemory},
+		{fault.NeedCut, "the kernel accepts the rules", s.tryNetwork(NetworkRequest{Cut: true})},
+		{fault.NeedLose, "the kernel accepts the rules", s.tryNetwork(NetworkRequest{Lose: 0.5})},
+		{fault.NeedDelay, "the kernel accepts the rules and the queue", s.tryNetwork(NetworkRequest{DelayNS: int64(time.Millisecond)})},
+		{fault.NeedRate, "the kernel accepts the rules and the queue", s.tryNetwork(NetworkRequest{RateBits: MaxRateBits})},
 	} {
 		o := Offer{What: t.what, OK: true, Detail: t.done}
 		if err := t.try(); err != nil {
@@ -69,7 +69,7 @@ func (s *Server) tryProcess() error {
 	}
 	found, err := marks(ns)
 	if err == nil && !slices.Contains(found, m) {
-		err = errors.New("a mark is not found again")
+		err = errors.New("a mark is not found")
 	}
 	return err
 }
@@ -113,7 +113,7 @@ func scratch() (*namespace, error) {
 	var made *namespace
 	err := thread.Apart(func() (err error) {
 		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
-			return fmt.Errorf("make a network namespace: %w", err)
+			return fmt.Errorf("create a network namespace: %w", err)
 		}
 		made, err = openNamespace("/proc/thread-self/ns/net")
 		return err

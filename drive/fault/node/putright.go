@@ -49,7 +49,7 @@ func (s *Server) putRightOne(ns *namespace, m mark) error {
 		if err != nil {
 			return err // the mark stays for the next attempt
 		}
-		s.options.Log.Warn("an earlier server left a process stopped", "pid", m.Stopped.PID, "continued", len(reached) > 0)
+		s.options.Log.Warn("an earlier server left a process paused", "pid", m.Stopped.PID, "continued", len(reached) > 0)
 	} else {
 		s.options.Log.Warn("an earlier server left packets disturbed", "table", m.String())
 	}

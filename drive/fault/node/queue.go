@@ -205,7 +205,7 @@ func parsePacket(data []byte) (id uint32, bytes int, err error) {
 		}
 	}
 	if !known {
-		return 0, 0, errors.New("a packet without its number")
+		return 0, 0, errors.New("a packet without its ID")
 	}
 	return id, bytes, nil
 }

@@ -202,7 +202,7 @@ func (r *rules) idle() error {
 		conn.FlushTable(&nftables.Table{Name: r.name, Family: family})
 	}
 	if err := conn.Flush(); err != nil {
-		return fmt.Errorf("take packet filter rules out: %w", err)
+		return fmt.Errorf("remove packet filter rules: %w", err)
 	}
 	return nil
 }

@@ -69,17 +69,17 @@ func New(options Options) (*Server, error) {
 		options.Log = slog.New(slog.DiscardHandler)
 	}
 	if options.Token == "" {
-		return nil, errs.Usage("fault: no token: whoever reaches this server could kill what runs on the node")
+		return nil, errs.Usage("fault: no token: anyone who reaches this server could kill processes on the node")
 	}
 	s := &Server{options: options, processes: processes{options.ProcRoot}, faults: map[uint64]*standing{}, taken: map[uint64][]Process{}}
 	s.pods.processes = s.processes
 	me, err := s.processes.stat(os.Getpid())
 	if err != nil {
-		return nil, errs.WithHint(errs.WithCode(fmt.Errorf("fault: %w", err), errs.CodeUsage), "give the place of the node's /proc with --proc-root")
+		return nil, errs.WithHint(errs.WithCode(fmt.Errorf("fault: %w", err), errs.CodeUsage), "give the path of the node's /proc with --proc-root")
 	}
 	s.self = Process{PID: me.PID, StartTicks: me.StartTime}
 	if err := s.putRight(); err != nil {
-		return nil, fmt.Errorf("fault: put right what an earlier server left: %w", err)
+		return nil, fmt.Errorf("fault: revert what an earlier server left: %w", err)
 	}
 	if s.listener, err = net.Listen("tcp", options.Control); err != nil {
 		return nil, errs.WithCode(fmt.Errorf("fault: control: %w", err), errs.CodeUsage)
@@ -158,7 +158,7 @@ func handle[In, Out any](mux *http.ServeMux, pattern string, do func(*http.Reque
 }
 
 // errBusy is wrapped when another fault prevents one.
-var errBusy = errors.New("another fault stands in the way")
+var errBusy = errors.New("another active fault conflicts")
 
 // take returns the number of a new fault, and reserves the processes that it will stop.
 // untake must follow.
@@ -166,7 +166,7 @@ func (s *Server) take(stop []Process) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.faults)+len(s.taken) >= MaxFaults {
-		return 0, fmt.Errorf("%d faults stand: %w", len(s.faults), errBusy)
+		return 0, fmt.Errorf("%d faults are active: %w", len(s.faults), errBusy)
 	}
 	clash := func(others []Process) bool {
 		return slices.ContainsFunc(others, func(o Process) bool {
@@ -213,7 +213,7 @@ func (s *Server) find(id string) (standing, error) {
 	if f := s.faults[n]; err == nil && f != nil {
 		return *f, nil
 	}
-	return standing{}, fmt.Errorf("no fault %.40q stands: %w", id, errNotFound)
+	return standing{}, fmt.Errorf("no active fault %.40q: %w", id, errNotFound)
 }
 
 // list returns the faults in force, the oldest first.
@@ -252,8 +252,8 @@ func (s *Server) undo(id string, over func(*standing) bool) (Fault, error) {
 		s.options.Log.Warn("fault is not counted", "id", id, "error", counted)
 	}
 	if err := f.end(); err != nil {
-		s.options.Log.Error("fault is not undone", "id", id, "error", err)
-		return out, fmt.Errorf("undo fault %s: %w", id, err)
+		s.options.Log.Error("fault was not reverted", "id", id, "error", err)
+		return out, fmt.Errorf("revert fault %s: %w", id, err)
 	}
 	s.options.Log.Info("fault ends", "id", id, "what", f.What)
 	return out, nil

@@ -45,26 +45,26 @@ func (s Shape) Validate() error {
 	switch s.Kind {
 	case Constant:
 		if !rateOK(s.RateRPS) || s.RateRPS == 0 {
-			return fmt.Errorf("rate_rps %v: want a positive number of at most %.0f", s.RateRPS, float64(maxRate))
+			return fmt.Errorf("rate_rps %v: must be positive and at most %.0f", s.RateRPS, float64(maxRate))
 		}
 	case Ramp:
 		if !rateOK(s.FromRPS) || !rateOK(s.ToRPS) || s.FromRPS+s.ToRPS == 0 {
-			return fmt.Errorf("ramp from %v to %v: want rates between 0 and %.0f, not both 0", s.FromRPS, s.ToRPS, float64(maxRate))
+			return fmt.Errorf("ramp from %v to %v: rates must be between 0 and %.0f, and not both 0", s.FromRPS, s.ToRPS, float64(maxRate))
 		}
 		if !(s.OverS > 0) || s.OverS > 1e7 {
-			return fmt.Errorf("over_s %v: want a positive time", s.OverS)
+			return fmt.Errorf("over_s %v: must be positive", s.OverS)
 		}
 	case Steps:
 		if len(s.Steps) == 0 || len(s.Steps) > maxSteps {
-			return fmt.Errorf("steps: want between 1 and %d, got %d", maxSteps, len(s.Steps))
+			return fmt.Errorf("steps: must be 1 to %d, not %d", maxSteps, len(s.Steps))
 		}
 		sum := 0.0
 		for i, step := range s.Steps {
 			if !rateOK(step.RateRPS) {
-				return fmt.Errorf("steps[%d]: rate_rps %v: want a rate between 0 and %.0f", i, step.RateRPS, float64(maxRate))
+				return fmt.Errorf("steps[%d]: rate_rps %v: must be between 0 and %.0f", i, step.RateRPS, float64(maxRate))
 			}
 			if !(step.DurationS > 0) || step.DurationS > 1e7 {
-				return fmt.Errorf("steps[%d]: duration_s %v: want a positive time", i, step.DurationS)
+				return fmt.Errorf("steps[%d]: duration_s %v: must be positive", i, step.DurationS)
 			}
 			sum += step.RateRPS
 		}
@@ -72,7 +72,7 @@ func (s Shape) Validate() error {
 			return fmt.Errorf("steps: every rate is 0")
 		}
 	default:
-		return fmt.Errorf("kind %q: want constant, ramp or steps", s.Kind)
+		return fmt.Errorf("kind %q: must be constant, ramp or steps", s.Kind)
 	}
 	return nil
 }

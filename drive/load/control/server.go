@@ -56,7 +56,7 @@ func (s *Server) mux() *http.ServeMux {
 	jsonhttp.Handle(mux, "POST /v1/stop", s.stop)
 	jsonhttp.Handle(mux, "POST /v1/stop-after", with(s, func(r *http.Request, run *run, in StopAfter) (Status, error) {
 		if in.Interval < 0 {
-			return Status{}, errs.Usage("interval %d: want the index of one", in.Interval)
+			return Status{}, errs.Usage("interval %d: must be the index of an interval", in.Interval)
 		}
 		run.StopAfter(in.Interval)
 		return intervals(r, run, in)
@@ -109,7 +109,7 @@ func (s *Server) reserve() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.busy || s.run != nil && !done(s.run) {
-		return jsonhttp.WithStatus(http.StatusConflict, errs.WithHint(errors.New("another run is under way"), "stop it first, or wait for its end"))
+		return jsonhttp.WithStatus(http.StatusConflict, errs.WithHint(errors.New("another run is in progress"), "stop it first, or wait for its end"))
 	}
 	s.busy = true
 	return nil
@@ -130,7 +130,7 @@ func (s *Server) find(r *http.Request) (*run, error) {
 	defer s.mu.Unlock()
 	asked := cmp.Or(r.PathValue("run"), r.URL.Query().Get("run"))
 	if s.run == nil || asked != s.run.name {
-		return nil, jsonhttp.WithStatus(http.StatusNotFound, fmt.Errorf("no run %.40q here", asked))
+		return nil, jsonhttp.WithStatus(http.StatusNotFound, fmt.Errorf("there is no run %.40q here", asked))
 	}
 	return s.run, nil
 }

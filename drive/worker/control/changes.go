@@ -38,7 +38,7 @@ type Committed struct {
 // Validate checks the change.
 func (c Change) Validate() error {
 	if !reChangeID.MatchString(c.ID) {
-		return errs.Usage("id is %.40q, it must be 1 to 100 letters, digits, dots, dashes", c.ID)
+		return errs.Usage("id is %.40q, it must be 1 to 100 letters, digits, dots or dashes", c.ID)
 	}
 	return c.Config.Validate()
 }
@@ -132,7 +132,7 @@ func (p *Pending) Commit(ctx context.Context, at time.Time) ([]Committed, error)
 	}
 	revert, cancel := ending.Within(ctx, revertTimeout)
 	defer cancel()
-	all := []error{errors.New("the change was taken back")}
+	all := []error{errors.New("the change was reverted")}
 	for i, c := range p.clients {
 		if failed[i] != nil {
 			all = append(all, failed[i])
@@ -144,7 +144,7 @@ func (p *Pending) Commit(ctx context.Context, at time.Time) ([]Committed, error)
 			config.Version = version
 		})
 		if err != nil {
-			all = append(all, fmt.Errorf("not taken back: %w", err))
+			all = append(all, fmt.Errorf("not reverted: %w", err))
 		}
 	}
 	return nil, errors.Join(all...)

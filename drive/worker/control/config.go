@@ -186,7 +186,7 @@ func (c Config) Validate() error {
 	case err != nil:
 		return err
 	case c.Queue > 0 && c.Concurrency == 0:
-		return errs.Usage("queue is %d but concurrency bounds nothing, so nobody would wait", c.Queue)
+		return errs.Usage("queue is %d but concurrency is unlimited, so no request would wait", c.Queue)
 	case c.Drain.Off && c.Drain.DelayMS > 0:
 		return errs.Usage("drain.delay_ms is %v but drain.off ends the worker at once", c.Drain.DelayMS)
 	}
@@ -203,7 +203,7 @@ func (c Config) Validate() error {
 		total += f.Share
 	}
 	if total > 1+1e-9 {
-		return errs.Usage("the failures' shares add up to %v, which is more than all", total)
+		return errs.Usage("the failures' shares add up to %v, which is more than 1", total)
 	}
 	return nil
 }
@@ -266,7 +266,7 @@ func (c Call) validate() error {
 	}
 	target, err := url.Parse(c.URL)
 	if err != nil || target.Scheme != "http" || target.Host == "" || target.User != nil || len(c.URL) > 2048 {
-		return errs.Usage("url is %.80q, it must be as http://host:port/path", c.URL)
+		return errs.Usage("url is %.80q, it must be http://host:port/path", c.URL)
 	}
 	if c.Protocol != "" && !protocol.Of(c.Protocol).Calls {
 		return errs.Usage("protocol is %.40q, it must be %s", c.Protocol, protocol.List(protocol.Names(protocol.Calls)))

@@ -138,9 +138,9 @@ func (s *Server) start(_ *http.Request, spec xds.Spec) (Started, error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.ctx.Err() != nil:
-		return Started{}, errors.New("the server is ending")
+		return Started{}, errors.New("the server is shutting down")
 	case s.fleet != nil:
-		return Started{}, jsonhttp.WithStatus(http.StatusConflict, errs.WithHint(errors.New("another fleet runs"), "stop it first"))
+		return Started{}, jsonhttp.WithStatus(http.StatusConflict, errs.WithHint(errors.New("another fleet is running"), "stop it first"))
 	}
 	fleet, err := xds.Start(s.ctx, spec)
 	if err != nil {
@@ -244,9 +244,9 @@ func (s *Server) askRoutes(_ *http.Request, spec routeprobe.Spec) (Routes, error
 	defer s.mu.Unlock()
 	switch {
 	case s.ctx.Err() != nil:
-		return Routes{}, errors.New("the server is ending")
+		return Routes{}, errors.New("the server is shutting down")
 	case s.prober != nil: // another request's
-		return Routes{}, jsonhttp.WithStatus(http.StatusConflict, errors.New("other requests through a gateway have just begun"))
+		return Routes{}, jsonhttp.WithStatus(http.StatusConflict, errors.New("other requests through a gateway have just started"))
 	}
 	prober, err := routeprobe.Start(s.ctx, spec)
 	if err != nil {
@@ -278,7 +278,7 @@ func (s *Server) stopRoutes(*http.Request, jsonhttp.None) (Routes, error) {
 }
 
 // errNoRoutes is the response when no requests go through a gateway.
-var errNoRoutes = jsonhttp.WithStatus(http.StatusNotFound, errors.New("no requests go through a gateway from here"))
+var errNoRoutes = jsonhttp.WithStatus(http.StatusNotFound, errors.New("no requests through a gateway are running here"))
 
 // takeRoutes hands over the requests through a gateway for the caller to stop, because
 // stopping takes longer than the lock may be held; nil if there are none.

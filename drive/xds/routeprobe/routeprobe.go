@@ -77,10 +77,10 @@ const (
 // Validate checks the spec.
 func (s Spec) Validate() error {
 	if _, _, err := net.SplitHostPort(s.Address); err != nil {
-		return errs.Usage("route probe: address %q: want host:port", s.Address)
+		return errs.Usage("route probe: address %q: must be host:port", s.Address)
 	}
 	if s.Every < 100*time.Microsecond || s.Timeout <= 0 || s.After < 0 {
-		return errs.Usage("route probe: every %v, timeout %v, after %v: want at least 100µs between requests, and a time-out", s.Every, s.Timeout, s.After)
+		return errs.Usage("route probe: every %v, timeout %v, after %v: at least 100µs between requests and a timeout are required", s.Every, s.Timeout, s.After)
 	}
 	if len(s.Routes) > maxRoutes {
 		return errs.Usage("route probe: %d routes are more than %d", len(s.Routes), maxRoutes)

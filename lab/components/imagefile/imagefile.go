@@ -47,7 +47,7 @@ func Take(ctx context.Context, ref, file, dir string) (to, of string, err error)
 	case err != nil && ctx.Err() != nil:
 		return "", "", context.Cause(ctx)
 	case err != nil:
-		return "", "", errs.WithHint(fmt.Errorf("image %s: %w", ref, err), "the registry %s must be reachable and hold the image", parsed.Context().RegistryStr())
+		return "", "", errs.WithHint(fmt.Errorf("image %s: %w", ref, err), "registry %s must be reachable and have the image", parsed.Context().RegistryStr())
 	}
 	return to, parsed.Context().Name() + "@" + digest.String(), nil
 }
@@ -108,7 +108,7 @@ func fromLayer(layer v1.Layer, file, to string, limit int64) (found bool, err er
 			continue
 		}
 		if h.Typeflag != tar.TypeReg || h.Size > limit {
-			return true, fmt.Errorf("its %s is no file, or larger than %d bytes", file, limit)
+			return true, fmt.Errorf("its %s is not a file, or is larger than %d bytes", file, limit)
 		}
 		out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
 		if err != nil {

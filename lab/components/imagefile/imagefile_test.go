@@ -82,7 +82,7 @@ func TestTake(t *testing.T) {
 		"gone":    {[]v1.Layer{layerWith(t, file, "below"), layerWith(t, "usr/local/bin/.wh.istiod", "")}, "it has no", true},
 		"folder":  {[]v1.Layer{layerWith(t, file, "below"), layerWith(t, "usr/.wh.local", "")}, "it has no", true},
 		"opaque":  {[]v1.Layer{layerWith(t, file, "below"), layerWith(t, "usr/local/.wh..wh..opq", "", file, "anew")}, "anew", false},
-		"link":    {[]v1.Layer{layerWith(t, file+"@", "/etc/passwd")}, "is no file", true},
+		"link":    {[]v1.Layer{layerWith(t, file+"@", "/etc/passwd")}, "is not a file", true},
 		"another": {[]v1.Layer{layerWith(t, file, "here"), layerWith(t, "usr/local/bin/.wh.other", "")}, "here", false},
 	} {
 		image, err := mutate.AppendLayers(empty.Image, c.layers...)

@@ -23,23 +23,23 @@ import (
 // Name parses REGISTRY/NAME[:TAG]. The default tag is the version, with characters
 // replaced that are invalid in a tag.
 func Name(to, version string) (name.Tag, error) {
-	const form = "--push takes REGISTRY/NAME or REGISTRY/NAME:TAG, as in registry.example/tools/meshtrial"
+	const form = "--push takes REGISTRY/NAME or REGISTRY/NAME:TAG, such as registry.example/tools/meshtrial"
 	switch {
 	case strings.Contains(to, "://"):
 		return name.Tag{}, errs.WithHint(errs.Usage("%s is an address, not the name of an image", to), form)
 	case strings.Contains(to, "@"):
-		return name.Tag{}, errs.WithHint(errs.Usage("%s has a digest, which is known only once the image is made", to), form)
+		return name.Tag{}, errs.WithHint(errs.Usage("%s has a digest, which is known only once the image is built", to), form)
 	}
 	repository, tag := to, tagOf(version)
 	if at := strings.LastIndex(to, ":"); at > strings.LastIndex(to, "/") {
 		repository, tag = to[:at], to[at+1:]
 	}
 	if !strings.Contains(repository, "/") {
-		return name.Tag{}, errs.WithHint(errs.Usage("%s names no registry, or nothing in it", to), form)
+		return name.Tag{}, errs.WithHint(errs.Usage("%s lacks a registry or a name in it", to), form)
 	}
 	named, err := name.NewTag(repository+":"+tag, name.StrictValidation)
 	if err != nil {
-		return name.Tag{}, errs.WithHint(errs.Usage("%s cannot be an image's name: %v", to, err), form)
+		return name.Tag{}, errs.WithHint(errs.Usage("%s is not a valid image name: %v", to, err), form)
 	}
 	return named, nil
 }
@@ -98,16 +98,16 @@ func explain(err error, to name.Tag, plain bool) error {
 	case errors.As(err, &answer):
 	case plain:
 		return errs.WithHint(errs.WithCode(err, errs.CodeUsage),
-			"give the registry a certificate that this machine trusts, or bring the archive of `meshtrial lab components images --roles` to the nodes")
+			"use a certificate that this machine trusts for the registry, or load the archive of `meshtrial lab components images --roles` on the nodes")
 	default:
 		return errs.WithHint(err, "the registry %s must be reachable from here", registry)
 	}
 	switch answer.StatusCode {
 	case http.StatusUnauthorized, http.StatusForbidden:
-		return errs.WithHint(err, "`docker login %s` or `podman login %s` as somebody who may push to %s; their files (~/.docker/config.json, $REGISTRY_AUTH_FILE) are where credentials are read from",
+		return errs.WithHint(err, "`docker login %s` or `podman login %s` as a user who may push to %s; credentials are read from their files (~/.docker/config.json, $REGISTRY_AUTH_FILE)",
 			registry, registry, to.RepositoryStr())
 	case http.StatusNotFound:
-		return errs.WithHint(err, "some registries want a repository to be made before anything is pushed to it: make %s there", to.RepositoryStr())
+		return errs.WithHint(err, "some registries require that a repository exists before a push: create %s there", to.RepositoryStr())
 	}
 	return err
 }

@@ -35,13 +35,13 @@ func TestName(t *testing.T) {
 		{"docker.io/somebody/meshtrial", "v1", "index.docker.io/somebody/meshtrial:v1", ""},
 		{"https://registry.example/meshtrial", "v1", "", "an address"},
 		{"registry.example/meshtrial@sha256:00", "v1", "", "a digest"},
-		{"meshtrial", "v1", "", "names no registry"},
-		{"registry.example:5000", "v1", "", "names no registry"},
+		{"meshtrial", "v1", "", "lacks a registry"},
+		{"registry.example:5000", "v1", "", "lacks a registry"},
 		{"somebody/meshtrial", "v1", "", "registry"},
-		{"registry.example/Meshtrial", "v1", "", "registry.example/Meshtrial cannot be"},
-		{"registry.example/meshtrial:", "v1", "", "cannot be"},
-		{"registry.example/meshtrial:a b", "v1", "", "cannot be"},
-		{"", "v1", "", "names no registry"},
+		{"registry.example/Meshtrial", "v1", "", "registry.example/Meshtrial is not a valid image name"},
+		{"registry.example/meshtrial:", "v1", "", "not a valid image name"},
+		{"registry.example/meshtrial:a b", "v1", "", "not a valid image name"},
+		{"", "v1", "", "lacks a registry"},
 	} {
 		got, err := Name(test.to, test.version)
 		switch {
@@ -182,7 +182,7 @@ func TestPushRefused(t *testing.T) {
 		hint   string
 	}{
 		{http.StatusForbidden, "docker login"},
-		{http.StatusNotFound, "make tools/meshtrial there"},
+		{http.StatusNotFound, "create tools/meshtrial there"},
 	} {
 		s.refuses.Store(int32(test.status))
 		image, to := made(t, at+"/tools/meshtrial")

@@ -77,7 +77,7 @@ func AgainIfLost(ctx context.Context, attempt func(lost []string) (record.Trial,
 	}
 	lost := err
 	if err := find(lost); err != nil {
-		return trial, fmt.Errorf("%w; then its pod was not found again: %w", lost, err)
+		return trial, fmt.Errorf("%w; its pod was not found afterwards: %w", lost, err)
 	}
 	if trial, err = attempt([]string{lost.Error()}); err != nil {
 		trial.Validity.Warnings = append(trial.Validity.Warnings, verdict.NoteRepeated.Of(lost))
@@ -113,7 +113,7 @@ func Compare(compare func() (jsonhttp.Clock, error)) (Clock, error) {
 		least, most = max(least, c.Ahead-c.Bound), min(most, c.Ahead+c.Bound)
 	}
 	if least > most {
-		return Clock{}, fmt.Errorf("its clock, or this machine's, was set by %v or more while they were compared", least-most)
+		return Clock{}, fmt.Errorf("its clock, or this machine's, was set by %v or more during the comparison", least-most)
 	}
 	return Clock{least + (most-least)/2, (most - least + 1) / 2}, nil
 }

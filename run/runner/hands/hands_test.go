@@ -30,7 +30,7 @@ func TestAgainIfLost(t *testing.T) {
 		"lost":         {[]error{gone, nil}, nil, 2, false, ""}, // the trial is judged by its evidence
 		"lost twice":   {[]error{gone, gone}, nil, 2, true, "load pod b"},
 		"then another": {[]error{gone, other}, nil, 2, true, "observe node n"},
-		"not back":     {[]error{gone}, errors.New("no ready pod"), 1, false, "load pod b: gone; then its pod was not found again: no ready pod"},
+		"not back":     {[]error{gone}, errors.New("no ready pod"), 1, false, "load pod b: gone; its pod was not found afterwards: no ready pod"},
 	} {
 		n := 0
 		trial, err := hands.AgainIfLost(t.Context(), func(lost []string) (record.Trial, error) {
