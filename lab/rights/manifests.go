@@ -36,7 +36,7 @@ func Manifests(features []Feature, to Subject) ([]byte, error) {
 		for k := range features[i].Rights {
 			r := &features[i].Rights[k]
 			if r.Where != OfURL && r.Resource == "" {
-				return nil, fmt.Errorf("which resource has objects of kind %s is not known", r.Name())
+				return nil, fmt.Errorf("the resource of kind %s is unknown", r.Name())
 			}
 			place := r.Namespace
 			if r.Where == InRun {

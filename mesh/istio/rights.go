@@ -26,43 +26,43 @@ const (
 // istiod's namespace: see readAgent.
 var onNodes = []rights.Row{
 	{Verbs: "list", Name: "daemonsets.apps", Where: rights.InMesh, Why: "whether ztunnel and Istio's node agent are ready", When: rights.Cell(study.Ambient)},
-	{Verbs: "get", Name: "daemonsets.apps", Where: rights.InSystem, Why: "whether Istio's node agent is ready, if it is there", When: rights.Cell(study.Ambient),
-		Without: "an ambient mesh whose node agent is in kube-system, as on GKE, is refused"},
-	{Verbs: "list", Name: "pods", Where: rights.InSystem, Why: "the pods of Istio's node agent, whose CPU is measured too, if they are there", When: rights.Cell(study.Ambient),
-		Without: "what a node agent in kube-system uses is not measured"},
+	{Verbs: "get", Name: "daemonsets.apps", Where: rights.InSystem, Why: "whether Istio's node agent, if any, is ready", When: rights.Cell(study.Ambient),
+		Without: "an ambient mesh with its node agent in kube-system, as on GKE, is rejected"},
+	{Verbs: "list", Name: "pods", Where: rights.InSystem, Why: "the pods of Istio's node agent, if any, whose CPU is measured too", When: rights.Cell(study.Ambient),
+		Without: "a node agent in kube-system is not measured"},
 	{Verbs: "get", Name: "nodes", Where: rights.Everywhere, Why: "whether a node without ztunnel is ready", When: rights.Cell(study.Ambient),
-		Without: "a node that is not ready keeps ambient studies from the cluster"},
+		Without: "ambient studies are rejected while a node is not ready"},
 	{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "ztunnel's metrics", When: rights.Cell(study.Ambient)},
 	// See site.Unready.
 	{Verbs: "get", Name: "gateways" + gatewayGroup, Where: rights.InRun, Why: "why there is no waypoint", When: rights.Cell(study.Waypoint),
-		Without: "if a waypoint does not come, the run does not say what istiod made of its Gateway"},
+		Without: "if a waypoint does not start, the run does not show the status of its Gateway"},
 }
 
 // istiodPages has the rights to read signals.
 var istiodPages = []rights.Row{
 	{Verbs: "list", Name: "pods", Where: rights.InMesh, Why: "istiod's pods"},
 	{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "istiod's metrics"},
-	{Verbs: "get", Name: "nodes/proxy", Where: rights.Everywhere, Why: "the CPU of istiod's container, from its kubelet; a strong right, which reaches the kubelet's exec", Without: "the saturation of istiod's CPU is unknown"},
+	{Verbs: "get", Name: "nodes/proxy", Where: rights.Everywhere, Why: "the CPU of istiod's container, from its kubelet; a powerful right, which includes the kubelet's exec", Without: "the saturation of istiod's CPU is unknown"},
 }
 
 // advising are the rows by which limits are judged; an assessment takes all of these.
 var (
 	advising = slices.Concat(istiodPages, []rights.Row{
 		{Verbs: "list get", Name: "deployments.apps", Where: rights.InMesh, Why: "istiod's settings"},
-		{Verbs: "list", Name: "sidecars" + networking, Where: rights.InMesh, Why: "whether a Sidecar says what proxies need"},
+		{Verbs: "list", Name: "sidecars" + networking, Where: rights.InMesh, Why: "whether Sidecars limit what proxies receive"},
 		{Verbs: "list watch", Name: "virtualservices" + networking + " destinationrules" + networking + " serviceentries" + networking + " gateways" + networking + " sidecars" + networking + " envoyfilters" + networking,
-			Where: rights.Everywhere, Why: "who writes what without changing anything", Without: "pushes that change nothing are not traced to who causes them"},
+			Where: rights.Everywhere, Why: "who writes objects without changing them", Without: "the cause of pushes that change nothing is unknown"},
 	})
 	scoping = []rights.Row{
-		{Verbs: "list", Name: "envoyfilters" + networking, Where: rights.Everywhere, Why: "what EnvoyFilters add", Without: "what EnvoyFilters add is unattributed"},
+		{Verbs: "list", Name: "envoyfilters" + networking, Where: rights.Everywhere, Why: "configuration added by EnvoyFilters", Without: "configuration added by EnvoyFilters is unattributed"},
 	}
 	generating = []rights.Row{
-		{Verbs: "get", Name: "configmaps", Where: rights.InMesh, Why: "the mesh configuration", Without: "the root namespace and the outbound policy are taken for Istio's own defaults"},
-		{Verbs: "list", Name: "serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking, Where: rights.Everywhere, Why: "hosts, and routes that lead to other hosts", Without: "routes in other namespaces than their hosts may be left out"},
-		{Verbs: "list", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "Sidecars that exist", Without: "those that exist are not told from new ones"},
-		{Verbs: "list", Name: "envoyfilters" + networking + " wasmplugins" + extensions + " trafficextensions" + extensions + " requestauthentications" + security, Where: rights.Everywhere, Why: "hosts that filters and extensions call, and from which keys are fetched", Without: "such hosts may be left out"},
-		{Verbs: "list", Name: "httproutes" + gatewayGroup + " grpcroutes" + gatewayGroup + " tcproutes" + gatewayGroup + " tlsroutes" + gatewayGroup, Where: rights.Everywhere, Why: "routes of the Gateway API that lead to other hosts", Without: "a Service whose requests such a route sends elsewhere may be left out"},
-		{Verbs: "list", Name: "workloadentries" + networking, Where: rights.Everywhere, Why: "workloads that have no pods, now or at all", Without: "such workloads are not known, and get the Sidecar of their namespace when they run"},
+		{Verbs: "get", Name: "configmaps", Where: rights.InMesh, Why: "the mesh configuration", Without: "Istio's defaults are assumed for the root namespace and the outbound policy"},
+		{Verbs: "list", Name: "serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking, Where: rights.Everywhere, Why: "hosts, and routes to other hosts", Without: "routes outside the namespaces of their hosts may be missed"},
+		{Verbs: "list", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "existing Sidecars", Without: "existing ones cannot be distinguished from new ones"},
+		{Verbs: "list", Name: "envoyfilters" + networking + " wasmplugins" + extensions + " trafficextensions" + extensions + " requestauthentications" + security, Where: rights.Everywhere, Why: "hosts that filters and extensions call or fetch keys from", Without: "such hosts may be missed"},
+		{Verbs: "list", Name: "httproutes" + gatewayGroup + " grpcroutes" + gatewayGroup + " tcproutes" + gatewayGroup + " tlsroutes" + gatewayGroup, Where: rights.Everywhere, Why: "Gateway API routes to other hosts", Without: "a Service whose requests are routed elsewhere may be missed"},
+		{Verbs: "list", Name: "workloadentries" + networking, Where: rights.Everywhere, Why: "workloads without pods", Without: "such workloads are unknown, and get their namespace's Sidecar when they run"},
 	}
 )
 
@@ -72,21 +72,21 @@ var kitRights = map[string][]rights.Row{
 		{Verbs: "get", Name: "configmaps", Where: rights.InMesh, Why: "the mesh configuration"},
 		{Verbs: "list", Name: "authorizationpolicies" + security + " requestauthentications" + security + " telemetries" + telemetry + " wasmplugins" + extensions + " trafficextensions" + extensions +
 			" destinationrules" + networking + " envoyfilters" + networking + " proxyconfigs" + networking + " sidecars" + networking,
-			Where: rights.InMesh, Why: "mesh-wide objects of others, which hold for a run's sidecars too; where the mesh has another root namespace, in that",
-			Without: "a mesh-wide policy of others that refuses the study's requests is not reported beforehand, and what else is mesh-wide is in the figures unnamed"},
+			Where: rights.InMesh, Why: "existing mesh-wide objects, which also apply to a run's sidecars; in the root namespace, if that is another",
+			Without: "a mesh-wide policy that denies the study's requests is not reported in advance, and the effect of other mesh-wide objects is not named"},
 	},
 	rights.DataPlane: slices.Concat(onNodes, []rights.Row{
-		{Verbs: applied, Name: "gateways" + gatewayGroup, Where: rights.InRun, Why: "the waypoint, which istiod makes of it", When: rights.Cell(study.Waypoint)},
+		{Verbs: applied, Name: "gateways" + gatewayGroup, Where: rights.InRun, Why: "the waypoint, which istiod creates from it", When: rights.Cell(study.Waypoint)},
 		{Verbs: applied, Name: "gateways" + networking + " virtualservices" + networking, Where: rights.InRun, Why: "the ingress gateway's listeners and routes", When: rights.Cell(study.Entering)},
 		{Verbs: applied, Name: "services deployments.apps", Where: rights.InRun, Why: "the ingress gateway, and the workers behind it", When: rights.Cell(study.Entering)},
 		{Verbs: applied, Name: "peerauthentications" + security, Where: rights.InRun, Why: "mutual TLS of each sidecar", When: sidecars},
 		{Verbs: applied, Name: "telemetries" + telemetry, Where: rights.InRun, Why: "telemetry of the ingress gateway", When: rights.Cell(study.Entering)},
 		{Verbs: applied, Name: "telemetries" + telemetry, Where: rights.InRun, Why: "telemetry of each sidecar", When: sidecars},
-		{Verbs: applied, Name: "envoyfilters" + networking, Where: rights.InRun, Why: "parts of a sidecar that no other object switches on", When: byFilter},
-		{Verbs: "delete", Name: "envoyfilters" + networking, Where: rights.InRun, Why: "an EnvoyFilter of yours that is refused", When: part(dataplane.PartEnvoyFilter)},
+		{Verbs: applied, Name: "envoyfilters" + networking, Where: rights.InRun, Why: "parts of a sidecar that no other object enables", When: byFilter},
+		{Verbs: "delete", Name: "envoyfilters" + networking, Where: rights.InRun, Why: "deleting an EnvoyFilter of yours that is rejected", When: part(dataplane.PartEnvoyFilter)},
 		{Verbs: applied, Name: "authorizationpolicies" + security, Where: rights.InRun, Why: "parts " + dataplane.PartAuthzAllow + " and " + dataplane.PartAuthzDeny, When: part(dataplane.PartAuthzAllow, dataplane.PartAuthzDeny)},
 		{Verbs: applied, Name: "requestauthentications" + security, Where: rights.InRun, Why: "parts " + dataplane.PartJWT + " and " + dataplane.PartJWTToken, When: part(dataplane.PartJWT, dataplane.PartJWTToken)},
-		{Verbs: applied, Name: "sidecars" + networking, Where: rights.InRun, Why: "sidecars that connections are not redirected to", When: rights.Cell(func(c record.Cell) bool { return c[dataplane.FactorInterception] == dataplane.InterceptionNone })},
+		{Verbs: applied, Name: "sidecars" + networking, Where: rights.InRun, Why: "sidecars without redirection", When: rights.Cell(func(c record.Cell) bool { return c[dataplane.FactorInterception] == dataplane.InterceptionNone })},
 	}),
 	rights.ControlPlane: {
 		{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "istiod's metrics, profiles and debug pages"},
@@ -96,29 +96,29 @@ var kitRights = map[string][]rights.Row{
 	rights.Levers: {
 		{Verbs: "list get", Name: "deployments.apps", Where: rights.InMesh, Why: "istiod's environment, resources and replicas"},
 		{Verbs: "update", Name: "deployments.apps", Where: rights.InMesh, Why: "levers of istiod's Deployment", When: sets(func(f study.Factor) bool { return f.Scope == study.ScopeIstiod })},
-		{Verbs: "get", Name: "services", Where: rights.InMesh, Why: "where istiod is reached"},
+		{Verbs: "get", Name: "services", Where: rights.InMesh, Why: "istiod's address"},
 		{Verbs: "list", Name: "pods", Where: rights.InMesh, Why: "istiod's replicas, and whether each has the lever"},
 		{Verbs: "delete", Name: "pods", Where: rights.InMesh, Why: "restarting istiod before each trial", When: ofControlPlane},
-		{Verbs: "get", Name: "pods/log", Where: rights.InMesh, Why: "what istiod says of itself when it starts"},
+		{Verbs: "get", Name: "pods/log", Where: rights.InMesh, Why: "settings that istiod logs when it starts"},
 		{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "the proof that a lever is active"},
-		{Verbs: "get", Name: "leases.coordination.k8s.io", Where: rights.InMesh, Why: "whether a fresh istiod is elected, upon which it pushes everything", When: ofControlPlane,
-			Without: "the push of a fresh istiod that is elected may fall into a window: the trial warns of it"},
+		{Verbs: "get", Name: "leases.coordination.k8s.io", Where: rights.InMesh, Why: "when a fresh istiod becomes leader, which makes it push everything", When: ofControlPlane,
+			Without: "a fresh istiod's push on becoming leader may fall into a window, of which the trial warns"},
 		{Verbs: "get", Name: "configmaps", Where: rights.InMesh, Why: "the mesh configuration"},
 		{Verbs: "update", Name: "configmaps", Where: rights.InMesh, Why: "levers of the mesh configuration", When: sets(inMeshConfig)},
-		{Verbs: "list get", Name: autoscaler, Where: rights.InMesh, Why: "istiod's autoscaler, which would change the replicas"},
-		{Verbs: "update", Name: autoscaler, Where: rights.InMesh, Why: "the autoscaler is held at the lever istiod_replicas", When: sets(func(f study.Factor) bool { return f.Name == controlplane.FactorIstiodReplicas })},
-		{Verbs: "list", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "Sidecars that would hold beside the lever sidecar_scope"},
-		{Verbs: "get patch create update delete", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "the lever sidecar_scope", When: scoped},
-		{Verbs: "get", Name: "namespaces", Where: rights.Everywhere, Why: "whether istiod watches its own namespace, where a mesh-wide Sidecar is", When: scoped},
+		{Verbs: "list get", Name: autoscaler, Where: rights.InMesh, Why: "istiod's autoscaler, which would change the number of replicas"},
+		{Verbs: "update", Name: autoscaler, Where: rights.InMesh, Why: "holding the autoscaler at lever istiod_replicas", When: sets(func(f study.Factor) bool { return f.Name == controlplane.FactorIstiodReplicas })},
+		{Verbs: "list", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "Sidecars that would conflict with lever sidecar_scope"},
+		{Verbs: "get patch create update delete", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "lever sidecar_scope", When: scoped},
+		{Verbs: "get", Name: "namespaces", Where: rights.Everywhere, Why: "whether istiod watches its own namespace, where the mesh-wide Sidecar goes", When: scoped},
 	},
 	rights.Population: {
 		{Verbs: "list", Name: "serviceentries" + networking + " virtualservices" + networking + " destinationrules" + networking +
-			" gateways" + networking + " authorizationpolicies" + security, Where: rights.Everywhere, Why: "what is there of the simulated cluster"},
-		{Verbs: "get create update delete", Name: "serviceentries" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(controlplane.FactorServiceEntries)},
-		{Verbs: "get create update delete", Name: "virtualservices" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(controlplane.FactorVirtualServices)},
-		{Verbs: "get create update delete", Name: "destinationrules" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(controlplane.FactorDestinationRules)},
-		{Verbs: "get create update delete", Name: "gateways" + networking, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(controlplane.FactorGatewayResources)},
-		{Verbs: "get create update delete", Name: "authorizationpolicies" + security, Where: rights.Everywhere, Why: "configuration that nobody uses", When: rights.Counted(controlplane.FactorAuthorizationPolicies)},
+			" gateways" + networking + " authorizationpolicies" + security, Where: rights.Everywhere, Why: "what exists of the simulated cluster"},
+		{Verbs: "get create update delete", Name: "serviceentries" + networking, Where: rights.Everywhere, Why: "unused configuration", When: rights.Counted(controlplane.FactorServiceEntries)},
+		{Verbs: "get create update delete", Name: "virtualservices" + networking, Where: rights.Everywhere, Why: "unused configuration", When: rights.Counted(controlplane.FactorVirtualServices)},
+		{Verbs: "get create update delete", Name: "destinationrules" + networking, Where: rights.Everywhere, Why: "unused configuration", When: rights.Counted(controlplane.FactorDestinationRules)},
+		{Verbs: "get create update delete", Name: "gateways" + networking, Where: rights.Everywhere, Why: "unused configuration", When: rights.Counted(controlplane.FactorGatewayResources)},
+		{Verbs: "get create update delete", Name: "authorizationpolicies" + security, Where: rights.Everywhere, Why: "unused configuration", When: rights.Counted(controlplane.FactorAuthorizationPolicies)},
 	},
 	rights.Changes: {
 		{Verbs: rights.Changing, Name: "virtualservices" + networking, Where: rights.Everywhere, Why: "objects that change", When: rights.OfChange(controlplane.ChangeServiceGatewayVirtualService, controlplane.ChangeVirtualService, controlplane.ChangeNoOp, controlplane.ChangeGatewayRoute)},
@@ -136,7 +136,7 @@ var kitRights = map[string][]rights.Row{
 		{Verbs: applied, Name: "envoyfilters" + networking, Where: rights.Everywhere, Why: "a log of each attempt", When: rights.Traffic},
 	},
 	rights.Resilience: slices.Concat(onNodes, []rights.Row{
-		{Verbs: "patch create delete", Name: "gateways" + gatewayGroup, Where: rights.InRun, Why: "the waypoint of each trial, which istiod makes of it", When: rights.Cell(study.Waypoint)},
+		{Verbs: "patch create delete", Name: "gateways" + gatewayGroup, Where: rights.InRun, Why: "the waypoint of each trial, which istiod creates from it", When: rights.Cell(study.Waypoint)},
 		{Verbs: "patch create delete", Name: "peerauthentications" + security, Where: rights.InRun, Why: "mutual TLS of each sidecar"},
 		{Verbs: "patch create delete", Name: "telemetries" + telemetry, Where: rights.InRun, Why: "what sidecars log"},
 		{Verbs: "patch create delete", Name: "envoyfilters" + networking, Where: rights.InRun, Why: "a log of each attempt", When: rights.Ledger},
@@ -144,9 +144,9 @@ var kitRights = map[string][]rights.Row{
 		{Verbs: "patch create delete", Name: "destinationrules" + networking, Where: rights.InRun, Why: "outlier detection, circuit breakers, load balancing", When: leveled(study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer, study.FactorLocality)},
 		{Verbs: "get update", Name: "daemonsets.apps", Where: rights.InMesh, Why: "steps that restart ztunnel", When: shared(fault.OfZtunnel, true)},
 		{Verbs: "delete", Name: "pods", Where: rights.InMesh, Why: "replacing a ztunnel that a step killed, after the trial", When: shared(fault.OfZtunnel, false)},
-		{Verbs: "list get patch", Name: "deployments.apps", Where: rights.InRun, Why: "steps that take the waypoint away or restart it", When: ofWaypoint},
-		{Verbs: "delete", Name: "pods", Where: rights.InRun, Why: "a waypoint that is kept away", When: ofWaypoint},
-		{Verbs: "get patch", Name: "namespaces", Where: rights.Everywhere, Why: "the label by which the run's own namespace moves to another revision", When: rights.HasStep[*fault.Move]()},
+		{Verbs: "list get patch", Name: "deployments.apps", Where: rights.InRun, Why: "steps that remove or restart the waypoint", When: ofWaypoint},
+		{Verbs: "delete", Name: "pods", Where: rights.InRun, Why: "keeping a waypoint away", When: ofWaypoint},
+		{Verbs: "get patch", Name: "namespaces", Where: rights.Everywhere, Why: "the label that moves the run's namespace to another revision", When: rights.HasStep[*fault.Move]()},
 		{Verbs: "get", Name: "deployments.apps", Where: rights.InMesh, Why: "whether istiod of another revision is available", When: revised},
 		{Verbs: rights.Open, Name: rights.PortForward, Where: rights.InMesh, Why: "which sidecars are connected to which istiod", When: revised},
 	}),
@@ -154,10 +154,10 @@ var kitRights = map[string][]rights.Row{
 	rights.AssessConfig: slices.Concat(scoping, generating),
 	rights.Assess: slices.Concat(advising, scoping, generating, []rights.Row{
 		{Verbs: "list", Name: "gateways" + networking + " workloadgroups" + networking + " proxyconfigs" + networking + " authorizationpolicies" + security + " peerauthentications" + security +
-			" telemetries" + telemetry + " gateways" + gatewayGroup, Where: rights.Everywhere, Why: "how many there are", Without: "their number is unknown"},
+			" telemetries" + telemetry + " gateways" + gatewayGroup, Where: rights.Everywhere, Why: "their number", Without: "their number is unknown"},
 	}),
 	rights.AssessApply: {
-		{Verbs: "get create patch update delete", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "generated Sidecars, and taking them back"},
+		{Verbs: "get create patch update delete", Name: "sidecars" + networking, Where: rights.Everywhere, Why: "generated Sidecars, and reverting them"},
 	},
 	rights.PushTest: {
 		{Verbs: "patch create delete", Name: "gateways" + networking + " virtualservices" + networking, Where: rights.InNamed, Why: "the test's objects"},
