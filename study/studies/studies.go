@@ -45,7 +45,7 @@ func Read(name string) ([]byte, error) {
 		data, err = files.ReadFile(Scenarios + "/" + name + ".yaml")
 	}
 	if err != nil || strings.Contains(name, "/") {
-		return nil, errs.WithHint(errs.Usage("there is no study %q", name), "%s", Hint(name))
+		return nil, errs.WithHint(errs.Usage("unknown study %q", name), "%s", Hint(name))
 	}
 	return data, nil
 }
