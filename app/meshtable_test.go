@@ -251,7 +251,7 @@ func TestShippedStudiesFitTheLab(t *testing.T) {
 	plans := shippedPlans(t)
 	for name, why := range meshesOfOthers[0].answers(t, plans) {
 		ambient := slices.ContainsFunc(plans[name].Cells, study.Ambient)
-		if ambient != strings.HasPrefix(why, "there is no ambient mesh") || why != "" && !ambient {
+		if ambient != strings.HasPrefix(why, "no ambient mesh in namespace") || why != "" && !ambient {
 			t.Errorf("%s: %s", name, why)
 		}
 	}

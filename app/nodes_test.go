@@ -90,7 +90,7 @@ func TestLabOfAPlacedPlan(t *testing.T) {
 		"all levels":             {0, nil, RunOptions{}, "", "lab-1 (lab/zone-1), lab-2 (lab/zone-2), lab-3 (lab/zone-1)"},
 		"more nodes":             {0, nil, RunOptions{Nodes: 4}, "", "lab-1 (lab/zone-1), lab-2 (lab/zone-2), lab-3 (lab/zone-3), lab-4 (lab/zone-1)"},
 		"zones of its own":       {0, nil, RunOptions{Zones: []string{"a", "b"}}, "", "lab-1 (lab/a), lab-2 (lab/b), lab-3 (lab/a)"},
-		"one node":               {0, nil, RunOptions{Nodes: 1}, "", "!takes 3 nodes, of which 2 are in one zone and 1 in another, and there is one node that pods can go to: lab in no zone"},
+		"one node":               {0, nil, RunOptions{Nodes: 1}, "", "!takes 3 nodes, of which 2 are in one zone and 1 in another, and there is one schedulable node: lab in no zone"},
 		"two nodes":              {0, nil, RunOptions{Nodes: 2}, "", "!hint: --nodes 3, or omit the flags"},
 		"one zone":               {0, nil, RunOptions{Nodes: 3, Zones: []string{"a"}}, "", "!lab-1 in zone lab/a, lab-2 in zone lab/a, lab-3 in zone lab/a"},
 		"another node":           {0, nil, RunOptions{}, "placement=[same-node,other-node]", "lab-1 (lab/zone-1), lab-2 (lab/zone-2)"},

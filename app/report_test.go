@@ -13,7 +13,7 @@ import (
 // rejected today.
 func TestRestateRefusedStudy(t *testing.T) {
 	const text = "name: old\nquestion: q\ncontrol: {}\nsettings: {endpoint_slices: 2, slice_namespaces: 5}\nmoney: {core_month: 20}\n"
-	if _, err := study.Parse([]byte(text), store.FileResolved, nil); err == nil || !strings.Contains(err.Error(), "do not fill") {
+	if _, err := study.Parse([]byte(text), store.FileResolved, nil); err == nil || !strings.Contains(err.Error(), "cannot fill") {
 		t.Fatalf("such a study can be run: %v", err)
 	}
 	run, err := restate(record.Run{StudyYAML: []byte(text)}, []string{"money.core_month=25"})

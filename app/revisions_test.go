@@ -33,7 +33,7 @@ func TestMissingRevisions(t *testing.T) {
 		"a cluster without it":           {[]string{"", "old"}, true, lab.KindCluster, nil, "revision canary, but this cluster has the revisions default, old", "istioctl install --set revision=canary"},
 		"a lab to be detached in":        {[]string{""}, true, kindDetached, nil, "a detached run installs none", "without --detach"},
 		"a lab that has it, detached":    {[]string{"", "canary"}, true, kindDetached, nil, "", ""},
-		"a cluster where it does not go": {[]string{"", "canary"}, false, lab.KindCluster, nil, "no sidecar injector of revision canary", "kubectl get mutating"},
+		"a cluster where it does not go": {[]string{"", "canary"}, false, lab.KindCluster, nil, "no working sidecar injector of revision canary", "kubectl get mutating"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			all := theirs{revisions: tt.revisions}.objects(t)

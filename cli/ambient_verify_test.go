@@ -52,7 +52,7 @@ func TestAmbient(t *testing.T) {
 	m, dir := ambientLab(t)
 	m.Up(t)
 	file := ambientFile(t, ambientStudy)
-	if code, said := m.Run(t, "run", file, "--out", filepath.Join(t.TempDir(), "run")); code != 2 || !strings.Contains(said, "there is no ambient mesh") {
+	if code, said := m.Run(t, "run", file, "--out", filepath.Join(t.TempDir(), "run")); code != 2 || !strings.Contains(said, "no ambient mesh in namespace") {
 		t.Fatalf("without an ambient mesh: exit code %d\n%s", code, said)
 	}
 	if code, said := m.Run(t, "lab", "down"); code != 0 {

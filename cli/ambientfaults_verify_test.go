@@ -78,7 +78,7 @@ func afterFault(t *testing.T, run record.Run, variant string) {
 		if e.Error != "" || !strings.HasPrefix(e.Op, "end ") && e.Proof == "" {
 			t.Errorf("%s: step %s is not proved: %+v", variant, e.Step, e)
 		}
-		if variant == "ztunnel-oom" && !strings.HasPrefix(e.Op, "end ") && !strings.Contains(e.Proof, "the kernel counts 1 killed for lack of memory") {
+		if variant == "ztunnel-oom" && !strings.HasPrefix(e.Op, "end ") && !strings.Contains(e.Proof, "the kernel counted 1 OOM kills") {
 			t.Errorf("%s: the proof does not name the kernel: %s", variant, e.Proof)
 		}
 	}

@@ -87,7 +87,7 @@ func fromEnvironment(t *testing.T, name string, preset int) int {
 	}
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 8 {
-		t.Fatalf("%s=%s: want a number from 8", name, text)
+		t.Fatalf("%s=%s: must be a number from 8", name, text)
 	}
 	return n
 }

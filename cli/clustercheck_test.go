@@ -80,7 +80,7 @@ func TestClusterCheck(t *testing.T) {
 	}
 	for _, want := range []string{
 		"cluster of context here, Kubernetes v1.36.3\n",
-		"\nobserve: A DaemonSet whose pods read CPU",
+		"\nobserve: A DaemonSet that reads CPU",
 		"\n  privileged: hostPID, user 0, capability SYS_PTRACE",
 		"\n  without it: CPU and memory per container",
 		"\n  granted  create daemonsets.apps in the run's namespace (the observer on each node)\n",
@@ -104,7 +104,7 @@ func TestClusterCheck(t *testing.T) {
 	}
 	for _, want := range []string{
 		"\n  missing  create services in the run's namespace (the workers' addresses)\n",
-		"\n  lacking  list namespaces (what earlier runs left)\n           without it: what a killed run left is neither named",
+		"\n  lacking  list namespaces (what earlier runs left)\n           without it: leftovers of a killed run are neither reported",
 		"\nmissing: 1 line that must be granted, 1 other\n",
 	} {
 		if !strings.Contains(out, want) {

@@ -100,7 +100,7 @@ func TestVerdictOf(t *testing.T) {
 	}{
 		"done": {detached.Completed, 0, "", 0}, "done, and its pod could not say so": {detached.Completed, -1, "", 0},
 		"no answer": {detached.Completed, errs.CodeInvalid, "", errs.CodeInvalid}, "an assertion": {detached.Completed, errs.CodeAssertion, "", errs.CodeAssertion},
-		"refused": {detached.Failed, errs.CodeUsage, "no such mesh", errs.CodeUsage}, "killed": {detached.Failed, -1, "without a word", errs.CodeFailure},
+		"refused": {detached.Failed, errs.CodeUsage, "no such mesh", errs.CodeUsage}, "killed": {detached.Failed, -1, "without output", errs.CodeFailure},
 		"stopped": {detached.Stopped, errs.CodeInterrupted, "interrupted", errs.CodeInterrupted},
 	} {
 		run := detached.Run{Name: "r", State: c.state, Kept: detached.Kept{Attempts: 5}}

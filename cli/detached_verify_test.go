@@ -137,7 +137,7 @@ func TestDetachedHopeless(t *testing.T) {
 	}
 	// As if this had been the last of many. (The Job makes the next pod after 10 s.)
 	labtest.Kubectl(t, l, "", "-n", begun.Namespace, "patch", "configmap", "meshtrial-"+begun.Run+"-state", "--type=merge", "-p", `{"data": {"run.json": "{\"attempts\": 1, \"trials\": 0, \"lost\": 4}"}}`)
-	const why = " failed: the last 5 pods of the run were killed or evicted before there was another trial"
+	const why = " failed: the last 5 pods of the run were killed or evicted before they completed another trial"
 	if code, said := m.Run(t, "attach", begun.Run); code != errs.CodeFailure || !strings.Contains(said, "run "+begun.Run+why) {
 		t.Errorf("attach: exit code %d\n%s", code, said)
 	}

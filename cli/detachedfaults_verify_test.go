@@ -206,7 +206,7 @@ var faults = []fault{
 		if code, said := f.m.Run(t, "lab", "node", "kill", node); code != 0 {
 			t.Fatalf("exit code %d\n%s", code, said)
 		}
-		f.hears(t, "nothing was heard of node "+node+", where pod "+name+" is")
+		f.hears(t, " from node "+node+", which runs pod "+name)
 		if code, said := f.m.Run(t, "lab", "node", "start", node); code != 0 {
 			t.Fatalf("exit code %d\n%s", code, said)
 		}

@@ -61,7 +61,7 @@ func TestLabMeshes(t *testing.T) {
 		{name: "an ambient mesh by the variable", args: "--ambient", ztunnel: "dir", want: "istio ambient=true ztunnel=dir"},
 		{name: "the variable adds no ambient mesh", ztunnel: "dir", want: "istio"},
 		{name: "an official ambient mesh", args: "--ambient --images official", ztunnel: "dir", want: "istio ambient=true"},
-		{name: "nothing says where from", args: "--mesh linkerd", refused: "no source is given"},
+		{name: "nothing says where from", args: "--mesh linkerd", refused: "give a source"},
 		{name: "left out", args: "--mesh istio --linkerd dir", refused: "does not include it"},
 		{name: "settings of nothing", args: "--linkerd-set a=b", refused: "does not include it"},
 		{name: "an ambient mesh without Istio", args: "--mesh none --ambient", refused: "does not include it"},

@@ -62,8 +62,8 @@ func Of(s *study.Study) Kind {
 func OfRun(h record.Header) (Kind, error) {
 	k, ok := Named(study.Kind(h.Kind))
 	if !ok {
-		return k, errs.WithHint(errs.Usage("run %s is of kind %q, which this program does not know", h.RunID, h.Kind),
-			"read it with meshtrial %s, which made it", h.Meshtrial)
+		return k, errs.WithHint(errs.Usage("run %s has unknown kind %q", h.RunID, h.Kind),
+			"read it with the version that made it: meshtrial %s", h.Meshtrial)
 	}
 	return k, nil
 }

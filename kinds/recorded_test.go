@@ -86,9 +86,9 @@ func TestRunsOfStudiesRefusedToday(t *testing.T) {
 		refused string
 	}{
 		"slices": {"control-plane", []string{"endpoint_slices: 0, slice_namespaces: 1,", "endpoint_slices: 2, slice_namespaces: 5,"},
-			record.Cell{controlplane.FactorEndpointSlices: "2", controlplane.FactorSliceNamespaces: "5"}, "2 EndpointSlices do not fill 5 namespaces"},
+			record.Cell{controlplane.FactorEndpointSlices: "2", controlplane.FactorSliceNamespaces: "5"}, "2 EndpointSlices cannot fill 5 namespaces"},
 		"outside": {"resilience", []string{"settings: {", "settings: {sidecars: ambient, ", "    bar:\n", "    front: {replicas: 1, sidecar: false, calls: [{to: bar}]}\n    bar:\n", "  to: bar\n", "  to: front\n"},
-			record.Cell{study.FactorSidecars: study.SidecarsAmbient}, "front, which calls it, is in no mesh"},
+			record.Cell{study.FactorSidecars: study.SidecarsAmbient}, "its caller front is not in the mesh"},
 		"vain": {"resilience", []string{"settings: {", "settings: {sidecars: ambient, ", " retries: default,", "", "baseline: {}\n", "factors: {retries: [default, \"off\"]}\nbaseline: {}\n"},
 			record.Cell{study.FactorSidecars: study.SidecarsAmbient}, "no cell has retries default or off"},
 	} {

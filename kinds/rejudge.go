@@ -16,7 +16,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/verdict"
 )
 
-var noteOtherRules = note.Define("kept_verdict", "its verdict is that of the rules it was measured under, which differ from those that others were judged by")
+var noteOtherRules = note.Define("kept_verdict", "its verdict is by the rules it was measured under, which differ from those for the other trials")
 
 // Rejudge judges all trials of a run again from their evidence, under today's rules with the given
 // limits. verify is the proof of mode of the mesh that the run's study names. The notes list the
@@ -104,7 +104,7 @@ func (k *keeping) judge(run record.Run, kind Kind, c verdict.Case, i int) (recor
 	}
 	k.trials = append(k.trials, i)
 	if !errors.Is(err, fs.ErrNotExist) {
-		k.notes = append(k.notes, fmt.Sprintf("trial %s keeps its verdict: %s cannot be used: %v", c.Trial.ID, store.EvidenceFile(c.Trial.ID), err))
+		k.notes = append(k.notes, fmt.Sprintf("trial %s keeps its verdict: %s is unusable: %v", c.Trial.ID, store.EvidenceFile(c.Trial.ID), err))
 	} else if k.unseen++; k.unseen == 1 {
 		k.first = c.Trial.ID
 	}
@@ -114,10 +114,10 @@ func (k *keeping) judge(run record.Run, kind Kind, c verdict.Case, i int) (recor
 // told returns the notes on a run with this number of trials.
 func (k *keeping) told(trials int) []string {
 	if k.unseen > 0 {
-		k.notes = append(k.notes, fmt.Sprintf("%d of %d trials, %s the first, keep their verdicts: what they saw is not in the run directory", k.unseen, trials, k.first))
+		k.notes = append(k.notes, fmt.Sprintf("%d of %d trials, first %s, keep their verdicts: their evidence is not in the run directory", k.unseen, trials, k.first))
 	}
 	if k.judged == 0 && trials > 0 {
-		k.notes = append(k.notes, "no trial was judged again: all verdicts are those of the rules that the run was judged by before")
+		k.notes = append(k.notes, "no trial was judged again: all verdicts are by the run's earlier rules")
 	}
 	return k.notes
 }

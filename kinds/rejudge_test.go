@@ -98,7 +98,7 @@ func TestRejudge(t *testing.T) {
 		if !slices.Equal(valid, []bool{true, false, true, false}) {
 			t.Errorf("valid: %v", valid)
 		}
-		if len(notes) != 2 || !strings.Contains(notes[0], "could not be completed") || notes[1] != "1 of 4 trials, b000-t02 the first, keep their verdicts: what they saw is not in the run directory" {
+		if len(notes) != 2 || !strings.Contains(notes[0], "could not be completed") || notes[1] != "1 of 4 trials, first b000-t02, keep their verdicts: their evidence is not in the run directory" {
 			t.Errorf("notes %q", notes)
 		}
 		if out.Header.Rules.Version != verdict.Version || out.Header.Rules.Limits["schedule-lag"] != 0.25 {
@@ -149,7 +149,7 @@ func TestRejudgeWithoutSomeEvidence(t *testing.T) {
 		if err != nil || !out.Trials[0].Validity.Valid || out.Header.Rules.Limits["schedule-lag"] != 0.25 {
 			t.Fatalf("%s: %v: %+v", why, err, out.Header.Rules)
 		}
-		if text := strings.Join(notes, "\n"); !strings.Contains(text, "trial b000-t03 keeps its verdict: evidence/b000-t03.json.zst cannot be used: ") || !strings.Contains(text, why) {
+		if text := strings.Join(notes, "\n"); !strings.Contains(text, "trial b000-t03 keeps its verdict: evidence/b000-t03.json.zst is unusable: ") || !strings.Contains(text, why) {
 			t.Errorf("%s: notes %q", why, notes)
 		}
 		for i, trial := range out.Trials {

@@ -67,7 +67,7 @@ type CellValue struct {
 
 func (v CellValue) Decode(d *Decoder, n *Node) {
 	if n.Kind != Mapping {
-		d.Fail(n.Pos, CodeType, "as {"+d.kind.spec().Example+"}", "%s maps factors to levels; this is %s", v.Name, n.What())
+		d.Fail(n.Pos, CodeType, "as {"+d.kind.spec().Example+"}", "%s must map factors to levels, not be %s", v.Name, n.What())
 		return
 	}
 	if len(n.Keys) == 0 && !v.Empty {
@@ -86,7 +86,7 @@ func (v CellValue) Decode(d *Decoder, n *Node) {
 			continue
 		}
 		if value.Kind == Sequence {
-			d.Fail(value.Pos, CodeType, "factors that vary stand in factors", "%s takes one level of %s here", v.Name, k.Name)
+			d.Fail(value.Pos, CodeType, "move it to factors, where levels vary", "%s takes one level of %s here", v.Name, k.Name)
 			continue
 		}
 		if level, ok := d.level(f, value); ok {
@@ -122,7 +122,7 @@ type factorsValue struct{ to *[]record.FactorLevels }
 
 func (v factorsValue) Decode(d *Decoder, n *Node) {
 	if n.Kind != Mapping {
-		d.Fail(n.Pos, CodeType, "as {"+strings.Replace(d.kind.spec().Example, ": ", ": [", 1)+", ...]}", "factors maps factors to lists of levels; this is %s", n.What())
+		d.Fail(n.Pos, CodeType, "as {"+strings.Replace(d.kind.spec().Example, ": ", ": [", 1)+", ...]}", "factors must map factors to lists of levels, not be %s", n.What())
 		return
 	}
 	for i, k := range n.Keys {
@@ -146,7 +146,7 @@ func (v factorsValue) Decode(d *Decoder, n *Node) {
 			switch {
 			case !ok:
 			case seen[level]:
-				d.Fail(item.Pos, CodeDuplicate, "every level is one cell already", "level %s of %s is given twice", level, k.Name)
+				d.Fail(item.Pos, CodeDuplicate, "list each level once", "level %s of %s is given twice", level, k.Name)
 			default:
 				seen[level] = true
 				levels = append(levels, level)
@@ -186,7 +186,7 @@ type headersValue struct{ to *map[string]string }
 
 func (v headersValue) Decode(d *Decoder, n *Node) {
 	if n.Kind != Mapping {
-		d.Fail(n.Pos, CodeType, "as {x-user: someone}", "headers maps names to values; this is %s", n.What())
+		d.Fail(n.Pos, CodeType, "as {x-user: someone}", "headers must map names to values, not be %s", n.What())
 		return
 	}
 	out := map[string]string{}
@@ -198,11 +198,11 @@ func (v headersValue) Decode(d *Decoder, n *Node) {
 		name := textproto.CanonicalMIMEHeaderKey(k.Name)
 		switch {
 		case !reToken.MatchString(k.Name):
-			d.Fail(k.Pos, CodeInvalid, "use letters, digits and dashes, as x-user", "invalid header name %q", Clip(k.Name, 40))
+			d.Fail(k.Pos, CodeInvalid, "use letters, digits and dashes, such as x-user", "invalid header name %q", Clip(k.Name, 40))
 		case slices.Contains([]string{"Host", "Content-Length", "Transfer-Encoding", "Connection", "Upgrade", "Expect"}, name):
 			d.Fail(k.Pos, CodeConflict, "leave it out", "the generator sets %s itself", name)
 		case strings.ContainsFunc(text, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }):
-			d.Fail(n.Values[i].Pos, CodeInvalid, "", "the value of %s has a control character", k.Name)
+			d.Fail(n.Values[i].Pos, CodeInvalid, "", "the value of %s contains a control character", k.Name)
 		case len(text) > 8192:
 			d.Fail(n.Values[i].Pos, CodeRange, "", "the value of %s is longer than 8192 bytes", k.Name)
 		case out[name] != "":

@@ -144,7 +144,7 @@ func (p *Plan) Unmeasured() []error {
 		case len(lacking) == 0:
 		case byDefault && (!at.flag() || !overridden && len(inEffect[f.Name]) == 0): // cells have it anyway
 		case overridden:
-			out = append(out, at.Fault(CodeNoEffect, "leave it out, or change what sets it: variants, bill or hops",
+			out = append(out, at.Fault(CodeNoEffect, "leave it out, or change the section that sets it: variants, bill or hops",
 				"%s %s has no effect: every variant that is measured sets %s", f.Name, strings.Join(levels, " or "), f.Name))
 		default:
 			out = append(out, at.Fault(CodeNoEffect, noEffectHint(f), "no cell has %s %s", f.Name, strings.Join(lacking, " or ")))

@@ -33,13 +33,13 @@ const NamespaceHint = NameHint + ", as test-1"
 // resolved.yaml and the JSON Schema are derived from it.
 func root(s *Study) Object {
 	o := Object{Name: "the study", Fields: []Field{
-		{Name: "name", Required: true, Doc: "Short name, also used for its runs: lower-case letters, digits and dashes.",
+		{Name: "name", Required: true, Doc: "Short name, also of its runs: lower-case letters, digits and dashes.",
 			Value: Named(&s.Name, NamePattern, "name", NameHint+", as two-pod-latency")},
 		{Name: "kind", Doc: "What a trial of the study does: send requests (data-plane), change configuration (control-plane), or break things (resilience). If left out: control-plane with the section control, resilience with the section timeline, data-plane with neither.",
 			Value: OneOf((*string)(&s.Kind), kindNames()...)},
 		{Name: "title", Doc: "Heading of the report; the name if left out.", Value: Prose(&s.Title)},
 		{Name: "question", Required: true, Doc: "The one question the study asks, in words.", Value: Prose(&s.Question)},
-		{Name: "story", Doc: "Prose for the report: the background of the question, and what to look at.", Value: Prose(&s.Story)},
+		{Name: "story", Doc: "Text for the report: the background of the question, and what to look at.", Value: Prose(&s.Story)},
 		{Name: "mesh", Doc: "The mesh that injects sidecars.", Value: OneOf(&s.Mesh, Meshes()...)},
 		{Name: "settings", Doc: "Levels of factors that do not vary. A factor in neither settings nor factors has its default.",
 			Value: CellValue{To: &s.Settings, Name: "settings"}},
@@ -68,19 +68,19 @@ func root(s *Study) Object {
 			{Name: "redeploy", kinds: only(DataPlane), Doc: "Number of blocks that one set of pods serves before all are recreated; 0 for the whole run.", Value: Int(&s.Blocks.Redeploy, 0, 10_000)},
 		}}},
 		{Name: "stop", Doc: "Ends the run before blocks.max once an interval is narrow enough; none for no such rule.", Value: stopValue{&s.Stop}},
-		{Name: "margin", Doc: "Largest difference from the baseline, as a share of its value, that does not matter: no effect is claimed where a whole interval lies within it. In a soak, the growth per hour that does not matter.", Value: Percent(&s.Margin, 0, 10)},
-		{Name: "seed", Doc: "Orders the blocks and spreads arrivals. 0: chosen when the run starts, and recorded.", Value: Seed(&s.Seed)},
+		{Name: "margin", Doc: "Largest difference that does not matter, as a share of the baseline: no effect is claimed where a whole interval lies within it. In a soak, the growth per hour that does not matter.", Value: Percent(&s.Margin, 0, 10)},
+		{Name: "seed", Doc: "Seed for the order of blocks and for arrivals. 0: chosen when the run starts, and recorded.", Value: Seed(&s.Seed)},
 		{Name: "measures", Doc: "What to record; if left out, everything except signals, which scrapes istiod within the window, sidecars, for which a study of the control plane recreates its real pods in each trial, and profile, which takes extra time.",
 			Value: ListValue[string]{To: &s.Measures, Least: 1, Flow: true, Element: func(m *string) Value { return measureValue{m} }}},
 		{Name: "search", Doc: "Finds the highest level of a factor at which a finding meets a bound; levels increase, and those above one that breaks the bound need not be measured.",
 			Value: ListValue[Search]{To: &s.Search, Element: search}},
-		{Name: "tune", kinds: tunable(), Doc: "Looks for the best setting of the levers that vary, without measuring every cell: the next cells follow from the trials so far. The recommended one is compared with the setting in use, the baseline, in blocks of their own.",
+		{Name: "tune", kinds: tunable(), Doc: "Searches for the best setting of the varied levers, without measuring every cell: the next cells follow from the trials so far. The recommended one is compared with the setting in use, the baseline, in separate blocks.",
 			Value: tuneSection(&s.Tune, s.Kind)},
 		{Name: "assert", Doc: "CEL expressions over the findings that must hold.",
 			Value: ListValue[Expr]{To: &s.Assert, Element: func(e *Expr) Value { return exprValue{e} }}},
 		{Name: "money", Doc: "A mesh and its prices: reports what its proxies would cost per month. {} is a million requests per second, two proxies per hop, 40 USD per core.",
 			Value: moneySection(&s.Money)},
-		{Name: "sizing", kinds: using("sizing"), Doc: "A mesh in which ways of carrying requests (sidecars, ambient, waypoints) are set side by side: reports which takes less CPU and memory, and where the border lies. {} takes every default.",
+		{Name: "sizing", kinds: using("sizing"), Doc: "A mesh in which ways of carrying requests (sidecars, ambient, waypoints) are compared: reports which takes less CPU and memory, and where the border lies. {} for all defaults.",
 			Value: sizingSection(&s.Sizing)},
 		{Name: "published", Doc: "Published figures to compare with the measured ones.",
 			Value: ListValue[Published]{To: &s.Published, Element: published}},
@@ -126,11 +126,11 @@ func TimeObject(distribution *string, mean *time.Duration, sigma *float64, value
 func published(p *Published) Value {
 	return Object{Name: "a published figure", Fields: []Field{
 		{Name: "source", Required: true, Doc: "Where it was published.", Value: Prose(&p.Source)},
-		{Name: "claim", Required: true, Doc: "What was said, in words.", Value: Prose(&p.Claim)},
+		{Name: "claim", Required: true, Doc: "The claim, in words.", Value: Prose(&p.Claim)},
 		{Name: "finding", Required: true, Doc: "The finding to compare it with.", Value: findingValue{&p.Finding}},
 		{Name: "cell", Required: true, Doc: "The cell it is about.", Value: CellValue{To: &p.Cell, Name: "cell"}},
 		{Name: "figure", Required: true, Doc: "The figure.", Value: Float(&p.Figure, 1e18)},
-		{Name: "unit", Required: true, Doc: "Its unit, as the finding has it or as one counts in it: us, ms or s; us/request or ms/request; bytes, kB, MB, KiB or MiB; pushes.", Value: Prose(&p.Unit)},
+		{Name: "unit", Required: true, Doc: "Its unit, the finding's or one that converts to it: us, ms or s; us/request or ms/request; bytes, kB, MB, KiB or MiB; pushes.", Value: Prose(&p.Unit)},
 	}}
 }
 

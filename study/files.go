@@ -35,7 +35,7 @@ func ReadLines[T any](read func(name string) ([]byte, error), field, name string
 			return nil, pos.Fault(c.Code, c.Hint, "%s", c.Msg)
 		}
 		if out = append(out, v); len(out) > most {
-			return nil, pos.Fault(CodeLimit, "take a sample of them", "more than %d %s", most, what)
+			return nil, pos.Fault(CodeLimit, "use a sample of them", "more than %d %s", most, what)
 		}
 	}
 	if len(out) == 0 {

@@ -162,14 +162,14 @@ func LatencyFindings() []finding.Def {
 func MoneyFindings() []finding.Def {
 	out := []finding.Def{
 		{Name: FindingMoneyCores, Unit: finding.UnitCores, Doc: "Cores used by the proxies of the mesh in section money."},
-		{Name: FindingMoneyCPU, Unit: finding.UnitMoney, Doc: "What those cost per month."},
-		{Name: FindingMoneyMemory, Unit: finding.UnitMoney, Doc: "What the proxies' memory costs per month."},
+		{Name: FindingMoneyCPU, Unit: finding.UnitMoney, Doc: "Monthly cost of those cores."},
+		{Name: FindingMoneyMemory, Unit: finding.UnitMoney, Doc: "Monthly cost of the proxies' memory."},
 		{Name: FindingMoneyMonth, Unit: finding.UnitMoney, Doc: "Both."},
 	}
 	for i := range out {
 		out[i].Probe, out[i].Section, out[i].Compared, out[i].Differences = ProbeMoney, SectionMoney, true, SectionMoney
 	}
-	return append(out, finding.Def{Name: FindingMoneyFit, Unit: finding.UnitMoney, Doc: "Cost of CPU with each request at the slope and each proxy at what the line has without requests.",
+	return append(out, finding.Def{Name: FindingMoneyFit, Unit: finding.UnitMoney, Doc: "Cost of CPU by the fitted line: the slope for each request, the intercept for each proxy.",
 		Probe: ProbeMoney, Source: finding.FromFits, Section: SectionMoney})
 }
 

@@ -203,7 +203,7 @@ func (d *Decoder) checkKind() {
 		}
 		switch n := d.Root.Get(section); {
 		case n != nil && of != d.kind:
-			d.Fail(n.Pos, CodeKind, "leave it out, or say kind: "+string(of), "the section %s is for studies of %s, and this is one of %s", section, of.About(), d.kind.About())
+			d.Fail(n.Pos, CodeKind, "leave it out, or say kind: "+string(of), "section %s is for studies of %s, but this is a study of %s", section, of.About(), d.kind.About())
 		case n == nil && of == d.kind && of.spec().ByDefault == "":
 			d.Fail(d.Pos("kind"), CodeMissing, "add the section "+section+", or leave kind out", "a study of %s needs a %s", of.About(), section)
 		}
@@ -253,9 +253,9 @@ func foreign(what string, of, here Kind) *Error {
 	case s.Section == "" && of != DataPlane:
 		hint = "leave it out, or say kind: " + string(of)
 	case s.Section == "":
-		hint = fmt.Sprintf("leave it out; a study without the section %s is one of %s", here.spec().Section, s.About)
+		hint = fmt.Sprintf("leave it out; without section %s this is a study of %s", here.spec().Section, s.About)
 	}
-	return Complain(CodeKind, hint, "%s belongs to %s, and this study is one of %s", what, of.About(), here.About())
+	return Complain(CodeKind, hint, "%s is for studies of %s, but this is a study of %s", what, of.About(), here.About())
 }
 
 // notHere rejects a name that belongs to other kinds only, and reports whether it did.

@@ -41,11 +41,11 @@ func TestKindThatIsNot(t *testing.T) {
 	head := "name: a\nquestion: b\n"
 	for text, want := range map[string]string{
 		"kind: everything\n":                              `a.yaml:3:7: unknown value "everything"`,
-		"kind: data-plane\ncontrol: {}\n":                 "the section control is for studies of the control plane, and this is one of the data plane",
-		"kind: control-plane\n" + resilientFile:           "the section timeline is for studies of resilience",
+		"kind: data-plane\ncontrol: {}\n":                 "section control is for studies of the control plane, but this is a study of the data plane",
+		"kind: control-plane\n" + resilientFile:           "section timeline is for studies of resilience",
 		"kind: resilience\n":                              "a study of resilience needs a timeline",
-		"control: {}\n" + resilientFile:                   "the section timeline is for studies of resilience",
-		"kind: control-plane\nsettings: {sidecars: none}": `"sidecars" belongs to the data plane`,
+		"control: {}\n" + resilientFile:                   "section timeline is for studies of resilience",
+		"kind: control-plane\nsettings: {sidecars: none}": `"sidecars" is for studies of the data plane`,
 	} {
 		_, err := Parse([]byte(head+text), "a.yaml", nil)
 		if err == nil || !strings.Contains(err.Error(), want) {

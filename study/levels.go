@@ -42,7 +42,7 @@ var (
 func Number(s string) (float64, *Error) {
 	switch strings.ToLower(strings.TrimLeft(s, "+-")) {
 	case "nan", ".nan", "inf", ".inf", "infinity":
-		return 0, Complain(CodeInvalid, "", "%s is no number to measure with", s)
+		return 0, Complain(CodeInvalid, "", "%s is not a usable number", s)
 	case "":
 		return 0, Complain(CodeMissing, "", "a number is missing")
 	}
@@ -77,13 +77,13 @@ func noNumber(s string) *Error {
 		}
 		return Complain(CodeInvalid, hint, "%q has an exponent", s)
 	case reThousands.MatchString(s):
-		return Complain(CodeInvalid, "write "+strings.ReplaceAll(s, ",", ""), "%q is no number", s)
+		return Complain(CodeInvalid, "write "+strings.ReplaceAll(s, ",", ""), "%q is not a number", s)
 	case reDecimal.MatchString(s):
-		return Complain(CodeInvalid, fmt.Sprintf("write %s with a decimal point, or a list in brackets, [%s]", strings.Replace(s, ",", ".", 1), s), "%q is no number", s)
+		return Complain(CodeInvalid, fmt.Sprintf("write %s with a decimal point, or [%s] for a list", strings.Replace(s, ",", ".", 1), s), "%q is not a number", s)
 	case reList.MatchString(s):
-		return Complain(CodeInvalid, "write a list in brackets, ["+Clip(s, 60)+"]", "%q is no number", Clip(s, 60))
+		return Complain(CodeInvalid, "write a list in brackets, ["+Clip(s, 60)+"]", "%q is not a number", Clip(s, 60))
 	}
-	return Complain(CodeInvalid, "", "%q is no number", Clip(s, 60))
+	return Complain(CodeInvalid, "", "%q is not a number", Clip(s, 60))
 }
 
 func WholeNumber(s string, low, high int64) (int64, *Error) {
@@ -95,7 +95,7 @@ func WholeNumber(s string, low, high int64) (int64, *Error) {
 		return 0, Complain(CodeInvalid, "", "%s is not a whole number", s)
 	}
 	if v < float64(low) || v > float64(high) {
-		return 0, Complain(CodeRange, fmt.Sprintf("from %d to %d is possible", low, high), "%s is out of range", s)
+		return 0, Complain(CodeRange, fmt.Sprintf("use a number from %d to %d", low, high), "%s is out of range", s)
 	}
 	return int64(v), nil
 }
@@ -127,7 +127,7 @@ func RateLevel(s string) (string, *Error) {
 		return "", c
 	}
 	if v <= 0 || v > maxRate {
-		return "", Complain(CodeRange, "from above 0 to 10000000 requests per second, or max", "rate %s is out of range", s)
+		return "", Complain(CodeRange, "use a rate above 0, up to 10000000 requests per second, or max", "rate %s is out of range", s)
 	}
 	return strconv.FormatFloat(v, 'f', -1, 64), nil
 }
@@ -141,7 +141,7 @@ func payloadLevel(s string) (string, *Error) {
 		return "", c
 	}
 	if b > MaxPayload {
-		return "", Complain(CodeRange, "up to 64MiB is possible", "%s is too large", s)
+		return "", Complain(CodeRange, "use at most 64MiB", "%s is too large", s)
 	}
 	return b.String(), nil
 }
@@ -150,7 +150,7 @@ func CPULevel(s string) (string, *Error) {
 	if s == CPULimitNone {
 		return s, nil
 	}
-	const hint = "CPUs as Kubernetes writes them, as 500m or 2, or none"
+	const hint = "use Kubernetes notation, such as 500m or 2, or none"
 	text, milli := strings.CutSuffix(s, "m")
 	v, c := Number(text)
 	if c != nil {
@@ -161,11 +161,11 @@ func CPULevel(s string) (string, *Error) {
 		v *= 1000
 	}
 	if math.Abs(v-math.Round(v)) > 1e-6 {
-		return "", Complain(CodeRange, "the finest step is 1m, a thousandth of a CPU", "%s is too fine", s)
+		return "", Complain(CodeRange, "the smallest unit is 1m, a thousandth of a CPU", "%s is too fine", s)
 	}
 	m := int64(math.Round(v))
 	if m < 10 || v > 1_000_000 {
-		return "", Complain(CodeRange, "from 10m to 1000, or none", "CPU limit %s is out of range", s)
+		return "", Complain(CodeRange, "use a limit from 10m to 1000, or none", "CPU limit %s is out of range", s)
 	}
 	if m%1000 == 0 {
 		return strconv.FormatInt(m/1000, 10), nil

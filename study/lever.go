@@ -97,7 +97,7 @@ func DebounceLevel(s string) (string, *Error) {
 		return "", c
 	}
 	if d > 10*time.Minute {
-		return "", Complain(CodeRange, "at most 10m is possible", "%s is too long", s)
+		return "", Complain(CodeRange, "use at most 10m", "%s is too long", s)
 	}
 	return FormatDuration(d), nil
 }

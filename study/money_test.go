@@ -30,7 +30,7 @@ func TestMoneySection(t *testing.T) {
 		{name: "no hop", text: "money: {hops: 0}\n", fails: "study.yaml:5:15: 0 is too small: it must be more than 0"},
 		{name: "no proxy", text: "money: {proxies_per_hop: 0}\n", fails: "0 is too small: it must be more than 0"},
 		{name: "nothing in use", text: "money: {utilisation: 0%}\n", fails: "0% is too small: it must be more than 0"},
-		{name: "more than all", text: "money: {utilisation: 120%}\n", fails: "120% is more than all"},
+		{name: "more than 100%", text: "money: {utilisation: 120%}\n", fails: "120% is more than 100%"},
 		{name: "too much", text: "money: {gb_month: 2000000000000000}\n", fails: "2000000000000000 is too large"},
 		{name: "negative", text: "money: {rps: -1}\n", fails: "-1"},
 		{name: "no currency", text: "money: {currency: '$'}\n", fails: "as USD"},

@@ -117,16 +117,16 @@ func readTree(data []byte, name string, flag bool) (*Node, error) {
 	case failed != nil:
 		hint := failed.Hint
 		if len(data) > MaxFile {
-			hint = "a study is a page or two"
+			hint = "a study is usually a page or two"
 		}
 		if flag && failed.Syntax {
-			hint = "write lists in brackets and texts with signs in quotes, and the whole so that the shell leaves it alone, as --set 'mtls=[a, b]'"
+			hint = "write lists in brackets, quote text with special characters, and quote the whole for the shell: --set 'mtls=[a, b]'"
 		}
 		return nil, src.at(failed.Line, failed.Column).Fault(CodeSyntax, hint, "%s", failed.Msg)
 	case tree == nil && flag:
 		return &Node{Kind: Null, Pos: src.at(1, 1)}, nil
 	case tree == nil:
-		return nil, src.at(1, 1).Fault(CodeMissing, "a study has at least a name and a question; `meshtrial study show quick --source` prints one to begin with", "nothing is in it")
+		return nil, src.at(1, 1).Fault(CodeMissing, "a study has at least a name and a question; `meshtrial study show quick --source` prints one to start from", "it is empty")
 	}
 	return src.node(tree), nil
 }
@@ -143,7 +143,7 @@ func ReadTree(data []byte, name string, f yamltree.Format, wanted string) (*Node
 		return nil, src.at(failed.Line, failed.Column).Fault(CodeConflict, failed.Hint, "%s", failed.Msg)
 	}
 	if tree == nil {
-		return nil, src.at(1, 1).Fault(CodeMissing, wanted, "nothing is in it")
+		return nil, src.at(1, 1).Fault(CodeMissing, wanted, "it is empty")
 	}
 	return src.node(tree), nil
 }

@@ -44,7 +44,7 @@ func (d *Decoder) Complain(pos Pos, e *Error) {
 // Text returns a scalar's text.
 func (d *Decoder) Text(n *Node) (string, bool) {
 	if n.Kind != Scalar {
-		d.Fail(n.Pos, CodeType, "", "a single value is expected here, not %s", n.What())
+		d.Fail(n.Pos, CodeType, "", "expected a single value, not %s", n.What())
 		return "", false
 	}
 	return n.Text, true
@@ -220,7 +220,7 @@ type ListValue[T any] struct {
 
 func (v ListValue[T]) Decode(d *Decoder, n *Node) {
 	if n.Kind != Sequence {
-		d.Fail(n.Pos, CodeType, "write a list in brackets, as [a, b], or its entries on lines that begin with a dash", "a list is expected here, not %s", n.What())
+		d.Fail(n.Pos, CodeType, "write a list in brackets, [a, b], or one entry per line after a dash", "expected a list, not %s", n.What())
 		return
 	}
 	if len(n.Values) < v.Least {
@@ -230,7 +230,7 @@ func (v ListValue[T]) Decode(d *Decoder, n *Node) {
 	out := make([]T, len(n.Values))
 	for i, item := range n.Values {
 		if item.Kind == Null {
-			d.Fail(item.Pos, CodeMissing, "", "an entry of the list is empty")
+			d.Fail(item.Pos, CodeMissing, "", "the list has an empty entry")
 			continue
 		}
 		v.Element(&out[i]).Decode(d, item)

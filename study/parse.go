@@ -259,9 +259,9 @@ func (d *Decoder) checkStop(s *Study, p *Plan) {
 	switch {
 	case len(p.Matching(s.Stop.Of)) == 0:
 		d.Fail(d.Pos("stop", "of"), CodeNoCell, "name levels that the factors and settings give"+stopNone,
-			"stop.of matches no cell of this study")
+			"stop.of matches none of this study's cells")
 	case len(p.StopCells()) == 0:
-		d.Fail(d.Pos("stop", "finding"), CodeNoCell, "name a cell that has a baseline, or a finding without _overhead"+stopNone,
+		d.Fail(d.Pos("stop", "finding"), CodeNoCell, "name a cell that is compared with a baseline, or a finding without _overhead"+stopNone,
 			"%s needs a cell that is compared with another", s.Stop.Finding)
 	}
 }

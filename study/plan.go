@@ -59,7 +59,7 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 	for k, partial := range s.Exclude {
 		for _, earlier := range s.Exclude[:k] {
 			if partial.Key() == earlier.Key() {
-				return nil, planFault(CodeDuplicate, "", "the same cells are left out twice").at("exclude", k)
+				return nil, planFault(CodeDuplicate, "", "the same cells are excluded twice").at("exclude", k)
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func NewPlan(s *Study, seed uint64) (*Plan, error) {
 	case len(p.Cells) > 0:
 	case unasked:
 		return nil, planFault(CodeNoCell, "name in at levels of cells that the study measures",
-			"every search is confined to levels that no cell has").at("search")
+			"every search is restricted to levels that no cell has").at("search")
 	default:
 		return nil, planFault(CodeNoCell, "", "leaves no cell").at("exclude")
 	}
@@ -155,8 +155,8 @@ func (p *Plan) compare() error {
 		wanted := p.Study.over(p.requested[i], p.Study.Baseline)
 		k, ok := p.index[p.effective(wanted).Key()]
 		if !ok {
-			return planFault(CodeNoCell, "give factors or settings these levels and do not exclude them, or compare nothing (--set baseline={})",
-				"cell %s would be compared with one that has %s, which is not measured", p.Label(cell), flowText(p.Study.Baseline)).at("baseline")
+			return planFault(CodeNoCell, "add these levels to factors or settings and do not exclude them, or compare nothing (--set baseline={})",
+				"cell %s would be compared with a cell that has %s, which is not measured", p.Label(cell), flowText(p.Study.Baseline)).at("baseline")
 		}
 		p.baseline[i] = k
 		p.doubled[k] = true

@@ -243,8 +243,7 @@ func writeFindings(b *strings.Builder, k Kind, listed map[string]bool) {
 			marks += "†"
 		}
 		doc := d.Doc
-		if strings.Contains(name, "PART") {
-			part := PartDoc(d.Part)
+		if part := PartDoc(d.Part); part != "" && strings.Contains(name, "PART") {
 			doc = strings.NewReplacer("For "+part+": ", "", "the pod of "+part, "the part's pod", part, "the part").Replace(doc)
 		}
 		doc, _, _ = strings.Cut(Brief(doc), " (")
@@ -292,23 +291,23 @@ percentages carry their unit (` + "`250ms`, `1KiB`, `7.5%`" + `).
 
 | command | what it does |
 |---|---|
-| ` + "`meshtrial study schema > study.schema.json`" + ` | lets editors complete and check studies; the schema has the full text of each field and factor |
-| ` + "`meshtrial study check FILE`" + ` | says what is wrong, and where |
-| ` + "`meshtrial study plan FILE`" + ` | prints cells, comparisons, time, and notes about levels without effect |
-| ` + "`meshtrial study show quick --source`" + ` | prints a shipped study to begin with |
+| ` + "`meshtrial study schema > study.schema.json`" + ` | lets editors complete and check studies, and has the full text of each field and factor |
+| ` + "`meshtrial study check FILE`" + ` | reports errors and their position |
+| ` + "`meshtrial study plan FILE`" + ` | prints cells, comparisons, duration, and levels without effect |
+| ` + "`meshtrial study show quick --source`" + ` | prints a shipped study to start from |
 
 ` + "`--set path=value`" + ` overrides a part of the file: ` + "`--set window=1s`, `--set blocks.max=6`" + `. A factor
 is set by its name alone: ` + "`--set rate=2000`" + ` fixes it, ` + "`--set connections=[8,16]`" + ` varies it.
 
-A factor that varies without effect in any cell is refused, unless flags or left-out variants have
-narrowed the study down.
+A factor that varies without effect is an error, unless flags or left-out variants have narrowed the
+study down.
 
 `
 
 const referenceSections = `
 ## Variants
 
-Named sets of levels, for a few settings rather than every combination:
+Named sets of levels, instead of every combination:
 
 ` + "```yaml" + `
 control: {changes: 10}
@@ -321,30 +320,25 @@ baseline: {variant: none}
 ` + "```" + `
 
 A variant's levels override the settings. The variants are the levels of a factor ` + "`variant`" + `, which
-can be combined with other factors, narrowed down (` + "`--set variant=[none,sidecar]`" + `), and named
-wherever cells are. What only left-out variants need may stay in the file.
+can be combined with other factors and restricted (` + "`--set variant=[none,sidecar]`" + `).
 
 ## Search
 
-` + "`search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]`" + ` asks for the highest number of
-proxies at which p99 convergence stays within 2 s, for every combination of the other factors. Each
-block climbs the given levels to the first that breaks the bound. With ` + "`tolerance: 10%`" + ` the search
-halves the gap between the last level that held and the first that broke until they are within a
-tenth of each other.
+` + "`search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]`" + ` finds the highest number of
+proxies at which p99 convergence stays within 2 s, for every combination of the other factors, or
+with ` + "`at: {change_rate: 2}`" + ` for some. Each block climbs the given levels to the first that breaks the
+bound; with ` + "`tolerance: 10%`" + ` the search then halves the gap to the level before until it is within a
+tenth.
 
-The finding ` + "`highest_proxies`" + ` has a 95% interval, from the highest level that surely holds to the
-lowest that surely breaks; it takes three blocks or more. An end that is not known makes it ` + "`open`" + `
+The finding ` + "`highest_proxies`" + ` has a 95% interval from three blocks on, from the highest level that
+certainly holds to the lowest that certainly breaks. If an end is unknown the finding is ` + "`open`" + `
 (` + "`high`, `low` or `both`" + `), and an assertion on it fails. Only istiod's own failures break a bound.
-See [method.md](method.md#searches).
-
-In studies of the data plane the factor is ` + "`rate`" + `, with levels that double. If the generator or the
-machine saturates before the sidecars, ` + "`highest_rate`" + ` is open above.
-
-` + "`at: {change_rate: 2}`" + ` confines a search to some levels of the other factors.
+In data-plane studies the factor is ` + "`rate`" + `, and ` + "`highest_rate`" + ` is open above if the generator or the
+machine saturates first. See [method.md](method.md#searches).
 
 ## Bill
 
-` + "`bill`" + ` prices the parts of a sidecar, one by one ([bill.md](bill.md)):
+` + "`bill`" + ` prices parts of a sidecar one by one ([bill.md](bill.md)):
 
 ` + "```yaml" + `
 settings: {sidecars: both, mtls: "off"}
@@ -355,54 +349,43 @@ bill:
 measures: [latency, cpu, memory]
 ` + "```" + `
 
-It generates the variants ` + "`base`" + `, one of each part over the base, ` + "`together`" + ` (all parts, or those
-named there: two levels of one factor exclude each other) and, with ` + "`direct: remove` or `both`" + `,
-` + "`without-PART`" + ` for each part of ` + "`together`" + `. There is one bill for each combination of ` + "`factors`" + `.
-
-## Hops
-
-` + "`hops: {}`" + ` splits the cost of a request through two sidecars by the variants ` + "`bare`, `client`" + `,
-` + "`server`, `both`, `tls` and `redirect`" + `, each of which adds one element.
+It generates the variants ` + "`base`" + `, one for each part over the base, ` + "`together`" + ` (all parts, or those
+listed: two levels of one factor exclude each other) and, with ` + "`direct: remove` or `both`" + `,
+` + "`without-PART`" + `. Each combination of ` + "`factors`" + ` has its own bill. ` + "`hops: {}`" + ` breaks down the cost of a
+request through two sidecars in the same way.
 
 ## Money
 
-` + "`money: {rps: 1000000, proxies: 2000, core_month: 40, gb_month: 4}`" + ` states a mesh and its prices, and
-findings say what its proxies would need and cost at the use of a trial. A sidecar counts as an
-average proxy of the cell, ` + "`proxies_per_hop`" + ` of them for each call. Where pods share a proxy, a call
-costs what it took of all that it passed; their memory is priced by [sizing](#sizing) alone. Where
-the rate varies and ` + "`proxies`" + ` is given, ` + "`money_cpu_fit`" + ` does not depend on the measured rate.
+` + "`money: {rps: 1000000, proxies: 2000, core_month: 40, gb_month: 4}`" + ` describes a mesh and its
+prices; findings report what its proxies would need and cost at a trial's use. A call passes
+` + "`proxies_per_hop`" + ` sidecars, each an average proxy of the cell. Where pods share a proxy, a call costs
+what all proxies on its path took, and [sizing](#sizing) prices their memory. If the rate varies and
+` + "`proxies`" + ` is given, ` + "`money_cpu_fit`" + ` does not depend on the measured rate.
 
 ## Sizing
 
-` + "`sizing: {pods: 1000, nodes: 50, rps: 20000, l7: 20%, waypoints: 10}`" + ` states a mesh. The report begins
-with which way of carrying its requests takes less CPU and memory: sidecars, ztunnel, or ztunnel
-with waypoints for the share of requests that need L7. The study needs cells of each way at two
-rates or more (` + "`sidecars: [none, both, ambient]`, `rate: [20, 200, 1000]`" + `), from what a sidecar of your
-mesh carries to what a node's proxy does.
+` + "`sizing: {pods: 1000, nodes: 50, rps: 20000, l7: 20%, waypoints: 10}`" + ` describes a mesh. The report
+begins with which way of carrying its requests takes less CPU and memory: sidecars, ztunnel, or
+ztunnel with waypoints for the L7 share. The study needs cells of each way at two or more rates
+(` + "`sidecars: [none, both, ambient]`, `rate: [20, 200, 1000]`" + `), from a sidecar's typical load to a node
+proxy's.
 
-A graph in which nothing happens can be sized too. With ` + "`replicas: [1, 5, 10]`" + ` in place of rates,
-sizing tells what each pod adds, of a mesh without requests (` + "`rps: 0`" + `) and waypoints. With prices
-(` + "`money: {core_month: 40, gb_month: 4}`" + `) the report also says which way costs less (` + "`sized_month`" + `).
+A graph without steps can be sized too: with ` + "`replicas: [1, 5, 10]`" + ` instead of rates, sizing reports
+what each pod adds in a mesh without requests (` + "`rps: 0`" + `) and waypoints. With prices
+(` + "`money: {core_month: 40, gb_month: 4}`" + `) the report also compares cost (` + "`sized_month`" + `).
 
-` + "`meshtrial report RUN --set sizing.pods=200`" + ` states another mesh, or other prices, of a run that was
-made; ` + "`--set sizing=none` and `--set money=none`" + ` leave the sections out.
-
-## When changes come
-
-` + "`change_rate`" + ` is a number of changes per second, or a schedule: ` + "`ramp:1:20:30s`" + ` goes from 1 to 20 per
-second in 30 s, ` + "`steps:1:10s,8:5s,1:10s`" + ` holds one rate after the other, and the last stays.
-` + "`change_arrival: burst:10`" + ` makes ten at once, as often as the rate asks; ` + "`burst`" + ` makes all at once.
-Recorded changes come from ` + "`control.trace`" + ` or a file, with ` + "`change: trace`" + `.
+` + "`meshtrial report RUN --set sizing.pods=200`" + ` applies another mesh or other prices to a finished run;
+` + "`--set sizing=none` and `--set money=none`" + ` omit the sections.
 `
 
 const referenceFindings = `
 ## Findings
 
-Names for ` + "`stop`, `published`, `search` and `assert`" + `; those with † are of a whole run, for
-` + "`assert`" + ` alone. Those with * have a second one whose name ends in ` + "`_overhead`" + `: the difference
-to the baseline. In names, PART is a part of the request path or of the machine
-(` + "`client_proxy`, `node_proxy`, `worker`, `control_plane`, `machine`" + ` and so on), PCT is a percentile or ` + "`max`" + `, TYPE
-an xDS type, THING a connection, cluster, listener or route, and TERM and MEASURE are those of hops. What ` + "`...`" + `
-stands for a run says. There are also ` + "`saved_`" + `... beside ` + "`bill_`..., `envoy_`... and `agent_`... beside `sidecar_`" + `...,
-and ` + "`attached_`..." + "`_since_first`" + `. Not every combination exists; the schema has all names.
+Names for ` + "`stop`, `published`, `search` and `assert`" + `. Those with † belong to a whole run, for
+` + "`assert`" + ` only. Those with * have a second name ending in ` + "`_overhead`" + `: the difference to the baseline.
+PART is a part of the request path or of the machine (` + "`client_proxy`, `node_proxy`, `worker`" + `,
+` + "`control_plane`, `machine`" + ` and so on), PCT a percentile or ` + "`max`" + `, TYPE an xDS type, THING a connection,
+cluster, listener or route; TERM and MEASURE are those of hops. ` + "`...`" + ` depends on the run. Each
+` + "`bill_...` also exists as `saved_...`" + `, each ` + "`sidecar_...` as `envoy_...` and `agent_...`" + `, and each
+` + "`attached_...` as `attached_..._since_first`" + `. Not every combination exists; the schema has all names.
 `

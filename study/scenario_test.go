@@ -57,16 +57,16 @@ func TestScenarioRefused(t *testing.T) {
 		"overlapping moves": {steps("{name: moved, at: 1s, move: {to: installed}}", "{name: back, at: 6s, move: {to: installed}}"),
 			":15:22:", `"back" moves the namespace at 6s, while "moved" may still be moving it until 31s`},
 		"overlapping steps": {steps("{name: slow, at: 1s, for: 3s, worker: {service: bar, set: {cpu: 1ms}}}", "{name: sick, at: 2s, for: 3s, worker: {service: bar, set: {cpu: 2ms}}}"),
-			":15:", `"sick" begins at 2s, while "slow" still acts on the same workers of bar until 4s`},
+			":15:", `"sick" begins at 2s, while "slow" affects the same workers of bar until 4s`},
 		"overlapping turns": {steps("{name: slow, at: 1s, for: 3s, every: 2s, times: 2, worker: {service: bar, set: {cpu: 1ms}}}"), ":14:", "overlaps itself"},
 		"one name twice":    {steps("{name: gone, at: 2s, remove: {service: bar}}"), ":14:", "has the name of step 1"},
-		"no action":         {steps("{name: idle, at: 2s}"), ":14:", "nothing, or more than one thing"},
-		"two actions":       {steps("{name: both, at: 2s, remove: {service: bar}, add: {service: bar}}"), ":14:", "nothing, or more than one thing"},
-		"no way back":       {steps("{name: again, at: 2s, for: 1s, restart: {service: bar}}"), ":14:", "not undone by itself"},
-		"whose worker":      {steps("{name: dead, at: 2s, process: {of: worker, do: kill}}"), ":14:", "say whose worker"},
+		"no action":         {steps("{name: idle, at: 2s}"), ":14:", "must do exactly one thing"},
+		"two actions":       {steps("{name: both, at: 2s, remove: {service: bar}, add: {service: bar}}"), ":14:", "must do exactly one thing"},
+		"no way back":       {steps("{name: again, at: 2s, for: 1s, restart: {service: bar}}"), ":14:", "not reverted automatically"},
+		"whose worker":      {steps("{name: dead, at: 2s, process: {of: worker, do: kill}}"), ":14:", "worker needs a service"},
 		"nothing to packets": {steps("{name: cut, at: 2s, network: {from: front, to: bar}}"), ":14:",
-			`step "cut" does nothing to the network`},
-		"more than all packets": {steps("{name: lost, at: 2s, network: {from: front, to: bar, lose: 110%}}"), ":14:", "more than all"},
+			`step "cut" has no effect on the network`},
+		"more than all packets": {steps("{name: lost, at: 2s, network: {from: front, to: bar, lose: 110%}}"), ":14:", "more than 100%"},
 		"skips nobody":          {replace("skip: gone", "skip: gon"), ":17:", `there is no step "gon" to skip`},
 		"expects of nobody":     {replace("expect: {less", "expect: {fewer"), ":18:", "variant"},
 	} {
@@ -184,16 +184,16 @@ func TestCarriedSteps(t *testing.T) {
 		{"ambient waypoint", "process: {of: envoy, service: b, do: kill}", ":9:40:", "no sidecars"},
 		{"ambient waypoint", "process: {of: agent, service: b, do: kill}", ":9:40:", "no sidecars"},
 		{"ambient waypoint", "restart: {service: b, proxy: 1.39.0}", ":9:55:", "no sidecars"},
-		{"waypoint", "network: {from: a, to: b, cut: true}", ":9:42:", "packets go by the waypoint"},
-		{"ambient waypoint", "certificates: {service: b, do: rotate}", ":9:", "show their certificates"},
+		{"waypoint", "network: {from: a, to: b, cut: true}", ":9:42:", "packets pass the waypoint"},
+		{"ambient waypoint", "certificates: {service: b, do: rotate}", ":9:", "expose certificates"},
 		{"ambient waypoint", "revision: {name: canary}", ":9:", "move to another revision"},
 		{"ambient waypoint", "move: {to: installed}", ":9:", "move to another revision"},
-		{"ambient waypoint", strings.Replace(objects, "GROUP", "security.istio.io", 1), ":9:", "took the configuration"},
+		{"ambient waypoint", strings.Replace(objects, "GROUP", "security.istio.io", 1), ":9:", "accepted the configuration"},
 
-		{"ambient", "for: 2s, process: {of: ztunnel, do: kill}", ":9:", "not undone by itself"},
-		{"waypoint", "process: {of: waypoint, service: b, do: kill}", ":9:", "one waypoint stands before all services"},
-		{"ambient", "restart: {of: ztunnel, service: b}", ":9:", "either a service or proxies"},
-		{"both", "restart: {}", ":9:", "either a service or proxies"},
+		{"ambient", "for: 2s, process: {of: ztunnel, do: kill}", ":9:", "not reverted automatically"},
+		{"waypoint", "process: {of: waypoint, service: b, do: kill}", ":9:", "one waypoint serves all services"},
+		{"ambient", "restart: {of: ztunnel, service: b}", ":9:", "either a service or shared proxies"},
+		{"both", "restart: {}", ":9:", "either a service or shared proxies"},
 		{"ambient", "restart: {of: ztunnel, proxy: 1.39.0}", ":9:", "restarts no sidecar"},
 	} {
 		for level := range strings.FieldsSeq(c.levels) {
@@ -212,7 +212,7 @@ func TestCarriedSteps(t *testing.T) {
 	if _, err := Parse([]byte(variants), "s.yaml", nil); err != nil {
 		t.Errorf("the variant with sidecars skips the step: %v", err)
 	}
-	if _, err := Parse([]byte(strings.Replace(variants, ", skip: step", "", 1)), "s.yaml", nil); err == nil || !strings.Contains(err.Error(), "step \"step\" cannot happen to sidecars") {
+	if _, err := Parse([]byte(strings.Replace(variants, ", skip: step", "", 1)), "s.yaml", nil); err == nil || !strings.Contains(err.Error(), "step \"step\" cannot apply to sidecars") {
 		t.Errorf("%v", err)
 	}
 }
@@ -224,7 +224,7 @@ func TestAmbientGraphRefused(t *testing.T) {
 		t.Error(err)
 	}
 	text := strings.Replace(waypoint, "b: {replicas: 2}", "b: {replicas: 2, sidecar: false}", 1)
-	if _, err := Parse([]byte(text), "s.yaml", nil); err == nil || !strings.Contains(err.Error(), "all services are behind the waypoint") || !strings.Contains(err.Error(), "s.yaml:7:") {
+	if _, err := Parse([]byte(text), "s.yaml", nil); err == nil || !strings.Contains(err.Error(), "all services use the waypoint") || !strings.Contains(err.Error(), "s.yaml:7:") {
 		t.Errorf("%v", err)
 	}
 }
@@ -246,7 +246,7 @@ func TestAmbientCallFromOutside(t *testing.T) {
 		}
 		at := fmt.Sprintf("s.yaml:4:%d:", strings.Index(line, c.column)+len(c.column)+1)
 		_, err := Parse([]byte(text), "s.yaml", nil)
-		if c.column == "" && err != nil || c.column != "" && (err == nil || !strings.Contains(err.Error(), "is in no mesh") || !strings.Contains(err.Error(), at) || errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "leave sidecar: false out of")) {
+		if c.column == "" && err != nil || c.column != "" && (err == nil || !strings.Contains(err.Error(), "is not in the mesh") || !strings.Contains(err.Error(), at) || errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "remove sidecar: false from")) {
 			t.Errorf("%s: %v, %q; want it at %s", name, err, errs.Hint(err), at)
 		}
 		if _, err := Parse([]byte(text), "s.yaml", []string{"sidecars=both"}); err != nil {

@@ -47,7 +47,7 @@ func (q Quantity) String() string {
 func parseQuantity(s string) (Quantity, *Error) {
 	m := UnitPattern.FindStringSubmatch(s)
 	if m == nil {
-		return Quantity{}, Complain(CodeInvalid, "a number and its unit, as 2 s", "%q is no quantity", Clip(s, 40))
+		return Quantity{}, Complain(CodeInvalid, "a number and its unit, such as 2 s", "%q is not a quantity", Clip(s, 40))
 	}
 	v, c := Number(m[1])
 	if c != nil {
@@ -58,12 +58,12 @@ func parseQuantity(s string) (Quantity, *Error) {
 
 func search(s *Search) Value {
 	return Object{Name: "a search", Flow: true, Fields: []Field{
-		{Name: "factor", Required: true, Doc: "The factor, whose levels must grow.", Value: Prose(&s.Factor)},
-		{Name: "finding", Required: true, Doc: "The finding of each cell that the bound is for.", Value: findingValue{&s.Finding}},
-		{Name: "bound", Required: true, Doc: "What the finding must not exceed, with its unit: 2 s.", Value: Parsed(&s.Bound, parseQuantity, Quantity.String, jsonschema.Schema{Type: "string", Pattern: UnitPattern.String(), Examples: []any{"2 s", "500 ms"}})},
-		{Name: "at", Doc: "Levels of other factors that confine the search; without it, each of their combinations is searched. Where every search of a study has it, cells outside all of them are not measured.",
+		{Name: "factor", Required: true, Doc: "The factor; its levels must increase.", Value: Prose(&s.Factor)},
+		{Name: "finding", Required: true, Doc: "The finding to bound.", Value: findingValue{&s.Finding}},
+		{Name: "bound", Required: true, Doc: "Upper bound of the finding, with its unit: 2 s.", Value: Parsed(&s.Bound, parseQuantity, Quantity.String, jsonschema.Schema{Type: "string", Pattern: UnitPattern.String(), Examples: []any{"2 s", "500 ms"}})},
+		{Name: "at", Doc: "Levels of other factors that restrict the search; without it, each of their combinations is searched. If every search of a study has it, cells outside all of them are not measured.",
 			Value: CellValue{To: &s.At, Name: "at"}},
-		{Name: "tolerance", Doc: "How close the search comes, such as 10%: it halves the gap between the last level that keeps the bound and the first that breaks it until it is no wider than this, seven times at most; `meshtrial study plan` says how wide it may then be. Without it, only given levels are measured.",
+		{Name: "tolerance", Doc: "Resolution of the search, such as 10%: it halves the gap between the last level that keeps the bound and the first that breaks it until it is no wider than this, seven times at most; `meshtrial study plan` shows the width then possible. Without it, only given levels are measured.",
 			Value: Percent(&s.Tolerance, 0.01, 1).OmitZero()},
 	}}
 }
@@ -91,14 +91,14 @@ func (d *Decoder) checkSearches(s *Study) {
 		}
 		f, ok := FactorByName(one.Factor)
 		if !ok || !f.Numeric || !s.Varies(one.Factor) {
-			d.Fail(d.Pos("search", i, "factor"), CodeConflict, "give it levels that grow in factors", "%s is no numeric factor that this study varies", Clip(one.Factor, 40))
+			d.Fail(d.Pos("search", i, "factor"), CodeConflict, "list increasing levels of it in factors", "%s is not a numeric factor that this study varies", Clip(one.Factor, 40))
 			continue
 		}
 		last := math.Inf(-1)
 		for _, level := range s.Levels(one.Factor) {
 			v, ok := f.Value(level)
 			if !ok || v <= last {
-				d.Fail(d.Pos("factors", one.Factor), CodeConflict, "order them from low to high", "the levels of %s do not grow, as those of a search must", one.Factor)
+				d.Fail(d.Pos("factors", one.Factor), CodeConflict, "sort them in increasing order", "the levels of %s must increase for a search", one.Factor)
 				break
 			}
 			last = v
@@ -107,9 +107,9 @@ func (d *Decoder) checkSearches(s *Study) {
 			level, named := one.At[name]
 			switch {
 			case named && name == one.Factor:
-				d.Fail(d.Pos("search", i, "at"), CodeConflict, "leave it out", "%s is what is searched", name)
+				d.Fail(d.Pos("search", i, "at"), CodeConflict, "leave it out", "%s is the factor that is searched", name)
 			case named && !slices.Contains(s.Written(name), level):
-				d.Fail(d.Pos("search", i, "at", name), CodeNoCell, "name one of the levels that the study has", "no cell has %s at %s", name, level)
+				d.Fail(d.Pos("search", i, "at", name), CodeNoCell, "name one of the study's levels", "no cell has %s at %s", name, level)
 			}
 		}
 	}
@@ -124,7 +124,7 @@ func (p *Plan) searchNotes() (out []error) {
 	}
 	for _, one := range p.Study.Search {
 		if !slices.ContainsFunc(p.Cells, func(cell record.Cell) bool { return p.Study.Kind.Matches(cell, one.At) }) {
-			out = append(out, at.Fault(CodeNoCell, "measure a variant that has it too", "%s is not searched by %s: no cell has %s", one.Factor, one.Finding, flowText(one.At)))
+			out = append(out, at.Fault(CodeNoCell, "also measure a variant that has it", "%s is not searched by %s: no cell has %s", one.Factor, one.Finding, flowText(one.At)))
 		}
 	}
 	return out

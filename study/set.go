@@ -32,12 +32,12 @@ func override(tree *Node, set string) error {
 	path = strings.TrimSpace(path)
 	at.Field = path
 	if !ok || path == "" {
-		return at.Fault(CodeSyntax, "as --set window=1s", "a path, = and a value are expected")
+		return at.Fault(CodeSyntax, "for example --set window=1s", "expected PATH=VALUE")
 	}
 	if !reSetPath.MatchString(path) {
-		return at.Fault(CodeSyntax, "names with dots between them, as settings.rate", "%q is no path", Clip(path, 40))
+		return at.Fault(CodeSyntax, "write names separated by dots, such as settings.rate", "%q is not a path", Clip(path, 40))
 	}
-	hint := "as --set window=1s"
+	hint := "for example --set window=1s"
 	if slices.Contains(statedSections, path) {
 		hint = "--set " + path + "=none leaves the section out"
 	}
@@ -119,7 +119,7 @@ func setPath(n *Node, steps []string, value *Node, at Pos) error {
 		case Sequence:
 			k, err := strconv.Atoi(step)
 			if err != nil || k < 0 || k >= len(n.Values) {
-				return at.Fault(CodeConflict, "entries count from 0", "%s has %d entries, there is no %q", strings.Join(steps[:i], "."), len(n.Values), step)
+				return at.Fault(CodeConflict, "indexes start at 0", "%s has %d entries: %q is not an index", strings.Join(steps[:i], "."), len(n.Values), step)
 			}
 			if last {
 				n.Values[k] = value

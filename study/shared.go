@@ -55,7 +55,7 @@ const (
 )
 
 // ArrivalDoc describes [FactorArrival] at any rate but max.
-const ArrivalDoc = "How requests are spread over time: poisson (independent users), uniform (evenly spaced), or burst (all connections fire together, as fortio does by default)."
+const ArrivalDoc = "Arrival process of requests: poisson (independent users), uniform (evenly spaced), or burst (all connections fire together, as fortio does by default)."
 
 // Connections is the number of connections that a generator keeps.
 var Connections = Factor{
@@ -77,7 +77,7 @@ var Rate = Factor{
 
 // Arrival is the distribution of requests over time.
 var Arrival = Choice(FactorArrival, ScopeLoad, ArrivalPoisson,
-	ArrivalDoc+" Means nothing at rate max.",
+	ArrivalDoc+" Not used at rate max.",
 	ArrivalPoisson, ArrivalUniform, ArrivalBurst).
 	Phrased(Says("with %s arrivals", ArrivalPoisson, "with Poisson arrivals")).
 	IdleWhere(func(cell record.Cell) bool { return cell[FactorRate] == rate.Word })

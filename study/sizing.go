@@ -22,11 +22,11 @@ const SectionSizing = "sizing"
 // SizingFindings returns the findings of section sizing.
 func SizingFindings() []finding.Def {
 	return []finding.Def{
-		{Name: FindingSizedCores, Unit: finding.UnitCores, Doc: "Cores that the proxies of the mesh in section sizing use if its requests are carried this way.",
+		{Name: FindingSizedCores, Unit: finding.UnitCores, Doc: "Cores used by the proxies of the mesh in section sizing with this way of carrying requests.",
 			Probe: ProbeSizing, Source: finding.FromSizing, Section: SectionSizing, Signed: true},
-		{Name: FindingSizedMemory, Unit: finding.UnitBytes, Doc: "Memory that they take.",
+		{Name: FindingSizedMemory, Unit: finding.UnitBytes, Doc: "Memory of those proxies.",
 			Probe: ProbeSizing, Source: finding.FromSizing, Section: SectionSizing, Signed: true},
-		{Name: FindingSizedMonth, Unit: finding.UnitMoney, Doc: "What both cost per month, at the prices of section money.",
+		{Name: FindingSizedMonth, Unit: finding.UnitMoney, Doc: "Cost of both per month, at the prices of section money.",
 			Probe: ProbeSizing, Source: finding.FromSizing, Section: SectionSizing, Signed: true},
 	}
 }
@@ -40,10 +40,10 @@ func sizingFields(m *sizing.Mesh) Object {
 	const most = 1e9
 	return Object{Name: "sizing", Flow: true, Fields: []Field{
 		{Name: "pods", Doc: "Pods in the mesh.", Value: Float(&m.Pods, most).Positive()},
-		{Name: "nodes", Doc: "Nodes that they are on.", Value: Float(&m.Nodes, most).Positive()},
+		{Name: "nodes", Doc: "Nodes of those pods.", Value: Float(&m.Nodes, most).Positive()},
 		{Name: "rps", Doc: "Requests per second between those pods, all together.", Value: Float(&m.RPS, most)},
-		{Name: "l7", Doc: "Share of requests that need more than a node's proxy does, as routing, retries or policy by what is in them: in an ambient mesh they pass a waypoint.", Value: Portion(&m.L7)},
-		{Name: "waypoints", Doc: "Proxies of waypoints, all together, where requests pass any.", Value: Float(&m.Waypoints, most)},
+		{Name: "l7", Doc: "Share of requests that need L7 features (routing, retries or policy by content): in an ambient mesh they pass a waypoint.", Value: Portion(&m.L7)},
+		{Name: "waypoints", Doc: "Total waypoint proxies, if requests pass any.", Value: Float(&m.Waypoints, most)},
 	}}
 }
 
@@ -85,15 +85,15 @@ func (d *Decoder) CheckSizing(s *Study) bool {
 	single := func(factor string) bool { return s.numbers(factor, s.Written(factor)) < 2 }
 	switch {
 	case single(FactorReplicas) && single(FactorRate):
-		d.FailSizing("run the study at two rates or more (factors: {rate: [20, 200, 1000]})", "sizing separates what a proxy takes without requests from what each request adds: "+
+		d.FailSizing("run the study at two rates or more (factors: {rate: [20, 200, 1000]})", "sizing separates a proxy's idle use from what each request adds: "+
 			"the study needs two rates that are numbers")
 	case pods > 1 && rates > 1:
-		d.FailSizing("keep one of them at one level", "sizing follows the rate or the number of pods, and the study varies both")
+		d.FailSizing("fix one of them", "sizing follows the rate or the number of pods, and the study varies both")
 	case pods > 1 && s.Sizing.RPS > 0:
 		d.FailSizing("set sizing.rps: 0", "the study varies the number of pods and not the rate: "+
-			"it cannot tell what the requests of a mesh would add")
+			"it cannot show what a mesh's requests would add")
 	case !s.Measured(MeasureCPU) && !s.Measured(MeasureMemory):
-		d.FailSizing("set measures: [cpu, memory]", "sizing is about CPU and memory, and the study measures neither")
+		d.FailSizing("set measures: [cpu, memory]", "sizing needs CPU and memory, and the study measures neither")
 	default:
 		return true
 	}
@@ -117,5 +117,5 @@ func (p *Plan) sizingNotes() []error {
 		return nil
 	}
 	return []error{at.Fault(CodeConflict, "measure a variant of another rate too"+sizingNone,
-		"the report will not say where each wins: section sizing needs two rates or numbers of pods, and these variants have one")}
+		"the report will not show where each option is cheaper: section sizing needs two rates or numbers of pods, and these variants have one")}
 }

@@ -74,16 +74,16 @@ func tuneFields(t *Tune, of Kind) Object {
 			Value: ListValue[TuneGoal]{To: &t.Objectives, Least: 1, Flow: true, Element: func(g *TuneGoal) Value {
 				return Parsed(g, of.parseTuneGoal, TuneGoal.String, jsonschema.Schema{Type: "string", Examples: []any{"convergence"}})
 			}}},
-		{Name: "constraints", Doc: "What must hold: a finding and the most that it may be (staleness<=2s), or by how much more it may be than in use (cpu<=+10%).",
+		{Name: "constraints", Doc: "Upper bounds, of a finding (staleness<=2s) or of its increase over the setting in use (cpu<=+10%).",
 			Value: ListValue[TuneBound]{To: &t.Constraints, Flow: true, Element: func(b *TuneBound) Value {
 				return Parsed(b, of.parseTuneBound, TuneBound.String, jsonschema.Schema{Type: "string", Examples: []any{"cpu<=+10%"}})
 			}}},
 		{Name: "trials", Doc: "Most trials that the search may take; if left out, a quarter of the cells, but at least 12.", Value: Int(&t.Trials, 4, 10_000).OmitZero()},
 		{Name: "confirm", Doc: "Blocks of the comparison of the recommended setting with the one in use.", Value: Int(&t.Confirm, 2, 1000)},
-		{Name: "better", Doc: "By what share a setting must be better than the best so far to be worth looking for.", Value: Percent(&t.Better, 0, 10)},
-		{Name: "doubt", Doc: "The search ends once such a setting exists with less than this probability.", Value: Percent(&t.Doubt, 0, 10)},
-		{Name: "gain", Doc: "It ends too once no setting is expected to improve on the best by more than this share.", Value: Percent(&t.Gain, 0, 10)},
-		{Name: "expected", Doc: "What a model expects of each cell of the plan, in its order, in the finding's unit: `meshtrial run --model FILE` writes it.",
+		{Name: "better", Doc: "Relative improvement over the best so far that is worth searching for.", Value: Percent(&t.Better, 0, 10)},
+		{Name: "doubt", Doc: "The search ends once the probability of such a setting falls below this.", Value: Percent(&t.Doubt, 0, 10)},
+		{Name: "gain", Doc: "It also ends once no setting is expected to improve on the best by more than this share.", Value: Percent(&t.Gain, 0, 10)},
+		{Name: "expected", Doc: "A model's expectation for each cell of the plan, in its order and the finding's unit: `meshtrial run --model FILE` writes it.",
 			Value: ListValue[TuneExpected]{To: &t.Expected, Element: func(e *TuneExpected) Value {
 				return Object{Name: "expected", Flow: true, Fields: []Field{
 					{Name: "finding", Required: true, Doc: "The finding.", Value: findingValue{&e.Finding}},
@@ -145,11 +145,11 @@ func (d *Decoder) checkTune(s *Study) {
 		there bool
 	}{{"search", len(s.Search) > 0}, {"stop", s.Stop != nil}} {
 		if other.there {
-			d.Fail(d.Pos(other.name), CodeConflict, "leave one of them out", "a study that tunes has rules of its own for what is measured and when it ends: it has no %s", other.name)
+			d.Fail(d.Pos(other.name), CodeConflict, "leave one of them out", "a tuning study decides itself what to measure and when to end, so it cannot have %s", other.name)
 		}
 	}
 	if len(s.Factors) == 0 {
-		d.Fail(d.Pos("tune"), CodeUnknown, "as factors: {debounce_after: [installed, 300ms, 1s]}", "there is nothing to tune: no lever varies")
+		d.Fail(d.Pos("tune"), CodeUnknown, "vary one, for example factors: {debounce_after: [installed, 300ms, 1s]}", "nothing to tune: no lever varies")
 	}
 	var levers []string
 	for _, f := range s.Kind.Factors() {
@@ -159,25 +159,25 @@ func (d *Decoder) checkTune(s *Study) {
 	}
 	for _, f := range s.Factors {
 		if !slices.Contains(levers, f.Factor) && f.Factor != FactorVariant {
-			d.Fail(d.Pos("factors", f.Factor), CodeConflict, "fix it in settings; tuning sets "+strings.Join(levers, ", "), "%s is no lever: nobody can set it to make a mesh better", f.Factor)
+			d.Fail(d.Pos("factors", f.Factor), CodeConflict, "fix it in settings; tuning sets "+strings.Join(levers, ", "), "%s is not a lever, so it cannot be tuned", f.Factor)
 		}
 	}
 	for _, v := range s.Chosen() {
 		for name := range v.Levels {
 			if !slices.Contains(levers, name) {
-				d.Fail(d.variantPos(s, v.Name, name), CodeConflict, "fix it in settings; tuning sets "+strings.Join(levers, ", "), "variant %s sets %s, which is no lever", v.Name, name)
+				d.Fail(d.variantPos(s, v.Name, name), CodeConflict, "fix it in settings; tuning sets "+strings.Join(levers, ", "), "variant %s sets %s, which is not a lever", v.Name, name)
 			}
 		}
 	}
 	measured := func(at string, i int, name string) {
 		if def := s.Kind.Findings().Must(name); !s.Measured(def.Probe) {
-			d.Fail(d.Pos("tune", at, i), CodeConflict, "add "+def.Probe+" to measures", "%s needs the measure %s, which this study leaves out", name, def.Probe)
+			d.Fail(d.Pos("tune", at, i), CodeConflict, "add "+def.Probe+" to measures", "%s needs measure %s, which this study leaves out", name, def.Probe)
 		}
 	}
 	for i, g := range t.Objectives {
 		measured("objectives", i, g.Finding)
 		if slices.ContainsFunc(t.Objectives[:i], func(o TuneGoal) bool { return o.Finding == g.Finding }) {
-			d.Fail(d.Pos("tune", "objectives", i), CodeDuplicate, "pushes*2 counts twice", "%s is an objective twice", g.Finding)
+			d.Fail(d.Pos("tune", "objectives", i), CodeDuplicate, "pushes*2 counts twice", "%s is listed as an objective twice", g.Finding)
 		}
 	}
 	for i, b := range t.Constraints {
@@ -192,14 +192,14 @@ func (d *Decoder) checkTunePlan(p *Plan) {
 		return
 	}
 	if n := len(p.Cells); n < 2 || n > tuning.MostCells {
-		d.Fail(d.Pos("factors"), CodeConflict, "name fewer levels, or exclude combinations", "tuning chooses among 2 to %d cells, and this study has %d", tuning.MostCells, n)
+		d.Fail(d.Pos("factors"), CodeConflict, "name fewer levels, or exclude combinations", "tuning needs 2 to %d cells, and this study has %d", tuning.MostCells, n)
 	}
 	if p.bases() != 1 {
-		d.Fail(d.Pos("baseline"), CodeConflict, "name one level of every lever that varies", "tuning compares with one setting, the one in use, and this study has %d", p.bases())
+		d.Fail(d.Pos("baseline"), CodeConflict, "name one level for every lever that varies", "tuning compares with one setting, that in use, and this study has %d", p.bases())
 	}
 	for i, e := range t.Expected {
 		if len(e.Values) != len(p.Cells) {
-			d.Fail(d.Pos("tune", "expected", i), CodeConflict, "`meshtrial run --model` computes it", "%s is expected in %d cells, and the plan has %d", e.Finding, len(e.Values), len(p.Cells))
+			d.Fail(d.Pos("tune", "expected", i), CodeConflict, "`meshtrial run --model` computes it", "%s has values for %d cells, and the plan has %d", e.Finding, len(e.Values), len(p.Cells))
 		}
 	}
 }
@@ -243,7 +243,7 @@ func shortNames() []string {
 // tuneFinding resolves a name to a finding.
 func (k Kind) tuneFinding(name string) (string, *Error) {
 	if names := k.tuneNames(); !slices.Contains(names, name) {
-		return "", Complain(CodeUnknown, errs.Suggest(name, names), "%q is nothing to tune for", Clip(name, 40))
+		return "", Complain(CodeUnknown, errs.Suggest(name, names), "cannot tune for %q", Clip(name, 40))
 	}
 	if full, ok := k.spec().TuneNames[name]; ok {
 		return full, nil
@@ -263,7 +263,7 @@ func (k Kind) parseTuneGoal(text string) (TuneGoal, *Error) {
 		return g, nil
 	}
 	if g.Weight, c = Number(strings.TrimSpace(weight)); c == nil && (g.Weight < 0.01 || g.Weight > 100) {
-		c = Complain(CodeRange, "from 0.01 to 100, as pushes*2", "the weight %s is out of range", weight)
+		c = Complain(CodeRange, "use a weight from 0.01 to 100, such as pushes*2", "the weight %s is out of range", weight)
 	}
 	return g, c
 }
@@ -281,10 +281,10 @@ var reTuneBound = lazyregexp.New(`^\s*([a-z][a-z0-9_]*)\s*<=\s*([+-]?)\s*([0-9][
 // parseTuneBound parses a constraint: a finding with its maximum, such as convergence<=2s, or with
 // its maximum increase over the current setting, such as cpu<=+10%.
 func (k Kind) parseTuneBound(text string) (TuneBound, *Error) {
-	const hint = "as staleness<=2s, or cpu<=+10% for a tenth more than in use"
+	const hint = "write staleness<=2s, or cpu<=+10% for at most a tenth more than in use"
 	m := reTuneBound.FindStringSubmatch(text)
 	if m == nil {
-		return TuneBound{}, Complain(CodeInvalid, hint, "%q is no constraint", Clip(text, 60))
+		return TuneBound{}, Complain(CodeInvalid, hint, "%q is not a constraint", Clip(text, 60))
 	}
 	var b TuneBound
 	var c *Error
@@ -296,7 +296,7 @@ func (k Kind) parseTuneBound(text string) (TuneBound, *Error) {
 	}
 	switch {
 	case m[4] == "%" && m[2] == "":
-		return b, Complain(CodeInvalid, "write +"+m[3]+"% for more than in use, -"+m[3]+"% for less", "%q says per cent of nothing", Clip(text, 60))
+		return b, Complain(CodeInvalid, "write +"+m[3]+"% for more than in use, -"+m[3]+"% for less", "%q is a percentage without a sign", Clip(text, 60))
 	case m[4] == "%":
 		share, c := ParseRatio(m[3] + "%")
 		if c != nil {
@@ -306,12 +306,12 @@ func (k Kind) parseTuneBound(text string) (TuneBound, *Error) {
 			b.Limit = -b.Limit
 		}
 		if b.Limit <= -1 {
-			return b, Complain(CodeInvalid, "less than 100% less", "%q cannot be met", Clip(text, 60))
+			return b, Complain(CodeInvalid, "ask for less than 100% below the value in use", "%q cannot be satisfied", Clip(text, 60))
 		}
 		b.Relative = true
 		return b, nil
 	case m[2] != "":
-		return b, Complain(CodeInvalid, hint, "%q has a sign and no per cent", Clip(text, 60))
+		return b, Complain(CodeInvalid, hint, "%q has a sign but no percent sign", Clip(text, 60))
 	}
 	d := k.Findings().Must(b.Finding)
 	b.Unit = d.Unit

@@ -53,8 +53,8 @@ func TestParseTuneBound(t *testing.T) {
 		}
 	}
 	for text, says := range map[string]string{
-		"cpu<=10%": "per cent of nothing", "cpu<5ms": "no constraint", "cpu<=+5ms": "a sign and no per cent", "cpu<=-100%": "cannot be met", "coffee<=2s": "nothing to tune for",
-		"convergence<=2MB": "not a unit", "convergence<=": "no constraint", "pushes<=1e3 pushes": "no constraint", "convergence<=2": "not a unit",
+		"cpu<=10%": "a percentage without a sign", "cpu<5ms": "not a constraint", "cpu<=+5ms": "a sign but no percent sign", "cpu<=-100%": "cannot be satisfied", "coffee<=2s": "cannot tune for",
+		"convergence<=2MB": "not a unit", "convergence<=": "not a constraint", "pushes<=1e3 pushes": "not a constraint", "convergence<=2": "not a unit",
 	} {
 		b, err := ControlPlane.parseTuneBound(text)
 		if err == nil || !strings.Contains(err.Msg, says) || err.Hint == "" {
@@ -131,10 +131,10 @@ func TestTuneSection(t *testing.T) {
 // Errors about tuning have a position and a hint.
 func TestTuneComplains(t *testing.T) {
 	for set, says := range map[string]string{
-		"proxies=[5, 10]":                        "proxies is no lever",
-		"measures=[convergence]":                 "pushes needs the measure amplification",
-		"stop={finding: pushes, half_width: 5%}": "it has no stop",
-		"search=[{factor: debounce_after, finding: pushes, bound: 70 pushes}]": "it has no search",
+		"proxies=[5, 10]":                        "proxies is not a lever",
+		"measures=[convergence]":                 "pushes needs measure amplification",
+		"stop={finding: pushes, half_width: 5%}": "it cannot have stop",
+		"search=[{factor: debounce_after, finding: pushes, bound: 70 pushes}]": "it cannot have search",
 		"baseline={}":                      "this study has 0",
 		"baseline={sidecar_scope: mesh}":   "this study has 3",
 		"tune.objectives=[pushes, pushes]": "an objective twice",
@@ -142,8 +142,8 @@ func TestTuneComplains(t *testing.T) {
 		"tune.confirm=1":                   "out of range",
 		"tune.trials=3":                    "out of range",
 		"tune.better=0%":                   "out of range",
-		"tune.expected=[{finding: pushes, values: [1, 2]}]": "expected in 2 cells, and the plan has 6",
-		"tune.constraints=[cpu]":                            "no constraint",
+		"tune.expected=[{finding: pushes, values: [1, 2]}]": "has values for 2 cells, and the plan has 6",
+		"tune.constraints=[cpu]":                            "not a constraint",
 		"tune.what=1":                                       `unknown field "what"`,
 	} {
 		_, err := Parse([]byte(tuneFile), "tuned.yaml", []string{set})
@@ -156,7 +156,7 @@ func TestTuneComplains(t *testing.T) {
 		t.Errorf("a study of the data plane: %v", err)
 	}
 	variants := strings.Replace(tuneFile, "factors:", "variants: {a: {}, b: {proxies: 5}}\nfactors:", 1)
-	if _, err := Parse([]byte(variants), "tuned.yaml", nil); err == nil || !strings.Contains(err.Error(), "variant b sets proxies, which is no lever") {
+	if _, err := Parse([]byte(variants), "tuned.yaml", nil); err == nil || !strings.Contains(err.Error(), "variant b sets proxies, which is not a lever") {
 		t.Errorf("a variant without levers: %v", err)
 	}
 }

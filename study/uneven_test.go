@@ -24,7 +24,7 @@ func TestUneven(t *testing.T) {
 		{quietGraph + "settings: {outlier_detection: errors=5 max=100%}\nfactors: {sidecars: [both, waypoint]}\nbaseline: {sidecars: waypoint}\n",
 			"both, which has outlier_detection errors=5 max=100%, is compared with waypoint" + waypoint, "outlier_detection: off"},
 		{quietGraph + "settings: {mtls: \"off\", request_timeout: 1s}\nfactors: {sidecars: [both, ambient], rate: [10, 20]}\nbaseline: {sidecars: both}\n",
-			"ambient · 10 rps is compared with both · 10 rps, which has request_timeout 1s and mtls off" + ztunnel + ", and ztunnel always encrypts; the same holds of 1 more", "request_timeout: none, mtls: permissive"},
+			"ambient · 10 rps is compared with both · 10 rps, which has request_timeout 1s and mtls off" + ztunnel + ", and ztunnel always encrypts; the same applies to 1 more", "request_timeout: none, mtls: permissive"},
 		{happens + "factors: {sidecars: [both, ambient]}\nbaseline: {sidecars: both}\n",
 			"ambient is compared with both, which has retries default (Istio makes two)" + ztunnel, "retries: off"},
 		{happens + "factors: {sidecars: [both, ambient, waypoint]}\nbaseline: {sidecars: ambient}\n",

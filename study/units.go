@@ -41,7 +41,7 @@ func ParseBytes(s string) (Bytes, *Error) {
 	}
 	m := UnitPattern.FindStringSubmatch(s)
 	if m == nil {
-		return 0, Complain(CodeInvalid, hint, "%q is no size", s)
+		return 0, Complain(CodeInvalid, hint, "%q is not a size", s)
 	}
 	v, c := Number(m[1])
 	if c != nil {
@@ -90,7 +90,7 @@ func (r Ratio) String() string {
 func ParseRatio(s string) (Ratio, *Error) {
 	text, ok := strings.CutSuffix(s, "%")
 	if !ok {
-		return 0, Complain(CodeUnit, "write it in per cent, as 7.5%", "%q lacks its unit", s)
+		return 0, Complain(CodeUnit, "write a percentage, such as 7.5%", "%q lacks its unit", s)
 	}
 	text = strings.TrimSpace(text)
 	if _, c := Number(text); c != nil {
@@ -99,7 +99,7 @@ func ParseRatio(s string) (Ratio, *Error) {
 	// Parse the decimal text, so that 7.3% is the float nearest to 0.073.
 	r, err := strconv.ParseFloat(strings.ReplaceAll(text, "_", "")+"e-2", 64)
 	if err != nil {
-		return 0, Complain(CodeInvalid, "", "%q is no percentage", s)
+		return 0, Complain(CodeInvalid, "", "%q is not a percentage", s)
 	}
 	return Ratio(r), nil
 }
@@ -119,10 +119,10 @@ func ParseDuration(s string) (time.Duration, *Error) {
 		if reNumber.MatchString(s) {
 			return 0, Complain(CodeUnit, hint, "%q lacks a unit", s)
 		}
-		return 0, Complain(CodeInvalid, hint, "%q is no duration", s)
+		return 0, Complain(CodeInvalid, hint, "%q is not a duration", s)
 	}
 	if d > maxDuration {
-		return 0, Complain(CodeRange, "at most a week is possible", "%s is too long", s)
+		return 0, Complain(CodeRange, "use at most a week", "%s is too long", s)
 	}
 	return d, nil
 }

@@ -105,7 +105,7 @@ func words(to *string, schema jsonschema.Schema, check func(string) *Error) Sing
 		text = strings.TrimSpace(text)
 		for _, r := range text {
 			if r < ' ' && r != '\n' && r != '\t' || r == 0x7f {
-				return "", Complain(CodeInvalid, "", "control character %U has no place here", r)
+				return "", Complain(CodeInvalid, "", "control character %U is not allowed", r)
 			}
 		}
 		if text == "" {
@@ -126,9 +126,9 @@ func Duration(to *time.Duration, low, high time.Duration) Single[time.Duration] 
 	parse := func(text string) (time.Duration, *Error) {
 		t, c := ParseDuration(text)
 		if c == nil && (t < low || high > 0 && t > high) {
-			hint := "at least " + FormatDuration(low) + " is possible"
+			hint := "use at least " + FormatDuration(low)
 			if high > 0 {
-				hint = fmt.Sprintf("from %s to %s is possible", FormatDuration(low), FormatDuration(high))
+				hint = fmt.Sprintf("use a value from %s to %s", FormatDuration(low), FormatDuration(high))
 			}
 			c = Complain(CodeRange, hint, "%s is out of range", text)
 		}
@@ -152,7 +152,7 @@ func Seed(to *uint64) Single[uint64] {
 	parse := func(text string) (uint64, *Error) {
 		i, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
-			return 0, Complain(CodeInvalid, "a whole number from 0 to 18446744073709551615; 0 chooses one when the run starts", "%q is no seed", Clip(text, 40))
+			return 0, Complain(CodeInvalid, "use a whole number from 0 to 18446744073709551615; 0 chooses one when the run starts", "%q is not a seed", Clip(text, 40))
 		}
 		return i, nil
 	}
@@ -189,9 +189,9 @@ func Percent(to *Ratio, low, high Ratio) Single[Ratio] {
 	parse := func(text string) (Ratio, *Error) {
 		r, c := ParseRatio(text)
 		if c == nil && (r == 0 || r < low || r > high) {
-			c = Complain(CodeRange, fmt.Sprintf("above %s, up to %s", low, high), "%s is out of range", text)
+			c = Complain(CodeRange, fmt.Sprintf("use a value above %s, up to %s", low, high), "%s is out of range", text)
 			if low > 0 {
-				c.Hint = fmt.Sprintf("from %s to %s is possible", low, high)
+				c.Hint = fmt.Sprintf("use a value from %s to %s", low, high)
 			}
 		}
 		return r, c
@@ -204,7 +204,7 @@ func Portion(to *float64) Single[float64] {
 	parse := func(text string) (float64, *Error) {
 		r, c := ParseRatio(text)
 		if c == nil && r > 1 {
-			c = Complain(CodeRange, "from 0% to 100%", "%s is more than all", text)
+			c = Complain(CodeRange, "from 0% to 100%", "%s is more than 100%%", text)
 		}
 		return float64(r), c
 	}
@@ -216,7 +216,7 @@ func Size(to *int64, most Bytes) Single[int64] {
 	parse := func(text string) (int64, *Error) {
 		b, c := ParseBytes(text)
 		if c == nil && b > most {
-			c = Complain(CodeRange, "up to "+most.String()+" is possible", "%s is too large", text)
+			c = Complain(CodeRange, "use at most "+most.String(), "%s is too large", text)
 		}
 		return int64(b), c
 	}

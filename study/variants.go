@@ -65,11 +65,11 @@ type VariantsValue struct {
 
 func (v VariantsValue) Decode(d *Decoder, n *Node) {
 	if n.Kind != Mapping {
-		d.Fail(n.Pos, CodeType, "as {plain: {}, small: {payload: 1KiB}}", "variants maps names to levels; this is %s", n.What())
+		d.Fail(n.Pos, CodeType, "as {plain: {}, small: {payload: 1KiB}}", "variants must map names to levels, not be %s", n.What())
 		return
 	}
 	if len(n.Keys) == 0 {
-		d.Fail(n.Pos, CodeMissing, "leave it out, or name some", "variants names none")
+		d.Fail(n.Pos, CodeMissing, "name a variant, or leave it out", "variants is empty")
 		return
 	}
 	for i, k := range n.Keys {
@@ -84,7 +84,7 @@ func (v VariantsValue) Decode(d *Decoder, n *Node) {
 		}
 		CellValue{To: &one.Levels, Name: k.Name, Empty: true}.Decode(d, n.Values[i])
 		if _, nested := one.Levels[FactorVariant]; nested {
-			d.Fail(n.Values[i].Pos, CodeConflict, "name factors", "a variant cannot contain another")
+			d.Fail(n.Values[i].Pos, CodeConflict, "name factors", "a variant cannot set variant")
 			continue
 		}
 		*v.To = append(*v.To, one)

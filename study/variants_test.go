@@ -60,13 +60,13 @@ func TestVariantsRefused(t *testing.T) {
 	for _, c := range []struct{ name, text, at, msg string }{
 		{"the same", "variants: {a: {}, b: {payload: 1024B}}\n", "3:22", "a and b are the same"},
 		{"also varied", "variants: {a: {}, b: {rate: 5}}\nfactors: {rate: [1, 2]}\n", "3:29", "both in variant b and in factors"},
-		{"nested", "variants: {a: {}, b: {variant: a}}\n", "3:22", "cannot contain another"},
+		{"nested", "variants: {a: {}, b: {variant: a}}\n", "3:22", "cannot set variant"},
 		{"empty", "variants: {a: }\n", "3:12", "a is empty"},
-		{"none", "variants: {}\n", "3:11", "names none"},
+		{"none", "variants: {}\n", "3:11", "is empty"},
 		{"bad name", "variants: {A b: {}}\n", "3:12", `invalid variant name "A b"`},
 		{"unknown", "variants: {a: {}, b: {rate: 5}}\nbaseline: {variant: c}\n", "4:21", `unknown variant "c"`},
 		{"no variants", "settings: {variant: a}\n", "3:21", "has no variants"},
-		{"no list", "variants: [a]\n", "3:11", "maps names to levels"},
+		{"no list", "variants: [a]\n", "3:11", "must map names to levels"},
 		{"strict mutual TLS for a plain client", "variants: {a: {}, b: {sidecars: server, mtls: strict}}\n", "", "cannot serve"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -165,13 +165,13 @@ func TestSearchSection(t *testing.T) {
 		t.Errorf("%+v", s.Search)
 	}
 	for _, c := range []struct{ text, at, msg string }{
-		{"factors: {proxies: [500, 100]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n", "4:20", "do not grow"},
-		{"search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n", "4:19", "no numeric factor"},
-		{"factors: {xds: [delta, sotw]}\nsearch: [{factor: xds, finding: convergence_p99, bound: 2 s}]\n", "5:19", "no numeric factor"},
+		{"factors: {proxies: [500, 100]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n", "4:20", "must increase"},
+		{"search: [{factor: proxies, finding: convergence_p99, bound: 2 s}]\n", "4:19", "not a numeric factor"},
+		{"factors: {xds: [delta, sotw]}\nsearch: [{factor: xds, finding: convergence_p99, bound: 2 s}]\n", "5:19", "not a numeric factor"},
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2}]\n", "5:61", "not a unit of convergence_p99"},
-		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: latency_p99, bound: 2 s}]\n", "5:37", "belongs to the data plane"},
+		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: latency_p99, bound: 2 s}]\n", "5:37", "is for studies of the data plane"},
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99}]\n", "5:10", `lacks the field "bound"`},
-		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {proxies: 1}}]\n", "5:70", "is what is searched"},
+		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {proxies: 1}}]\n", "5:70", "is the factor that is searched"},
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, at: {change_rate: 3}}]\n", "5:84", "no cell has change_rate at 3"},
 		{"factors: {proxies: [1, 2]}\nsearch: [{factor: proxies, finding: convergence_p99, bound: 2 s, tolerance: 200%}]\n", "5:77", "200% is out of range"},
 	} {

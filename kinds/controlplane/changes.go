@@ -42,7 +42,7 @@ const (
 // changeRatePattern matches the levels of factor change_rate.
 const changeRatePattern = `^([0-9]+(\.[0-9]+)?|ramp:[0-9.]+:[0-9.]+:[^:,]+|steps:[0-9.]+:[^:,]+(,[0-9.]+:[^:,]+)*)$`
 
-const changeRateHint = "changes per second as 0.4, ramp:FROM:TO:TIME as ramp:1:20:30s, or steps:RATE:TIME,RATE:TIME as steps:1:10s,8:5s"
+const changeRateHint = "use changes per second (0.4), ramp:FROM:TO:TIME (ramp:1:20:30s) or steps:RATE:TIME,RATE:TIME (steps:1:10s,8:5s)"
 
 // parseChangeRate parses a level of factor change_rate. Ramps and steps have the format of the load
 // generator's flags --ramp and --steps.
@@ -51,7 +51,7 @@ func parseChangeRate(s string) (ChangeRate, *study.Error) {
 	rate := func(text string, least float64) (float64, *study.Error) {
 		v, c := study.Number(text)
 		if c == nil && (v < least || v > maxChangeRate) {
-			c = study.Complain(study.CodeRange, fmt.Sprintf("at most %d changes per second", maxChangeRate), "rate %s is out of range", study.Clip(text, 20))
+			c = study.Complain(study.CodeRange, fmt.Sprintf("use at most %d changes per second", maxChangeRate), "rate %s is out of range", study.Clip(text, 20))
 		}
 		return v, c
 	}
@@ -79,7 +79,7 @@ func parseChangeRate(s string) (ChangeRate, *study.Error) {
 	case kind == RateRamp:
 		fields := strings.Split(rest, ":")
 		if len(fields) != 3 {
-			return fail(study.Complain(study.CodeInvalid, "", "%q is no ramp", study.Clip(s, 60)))
+			return fail(study.Complain(study.CodeInvalid, "", "%q is not a ramp", study.Clip(s, 60)))
 		}
 		from, c := rate(fields[0], 0)
 		if c != nil {
@@ -103,7 +103,7 @@ func parseChangeRate(s string) (ChangeRate, *study.Error) {
 		for item := range strings.SplitSeq(rest, ",") {
 			text, time, ok := strings.Cut(strings.TrimSpace(item), ":")
 			if !ok {
-				return fail(study.Complain(study.CodeInvalid, "", "%q is no step", study.Clip(item, 40)))
+				return fail(study.Complain(study.CodeInvalid, "", "%q is not a step", study.Clip(item, 40)))
 			}
 			v, c := rate(text, 0)
 			if c != nil {
@@ -123,7 +123,7 @@ func parseChangeRate(s string) (ChangeRate, *study.Error) {
 		}
 		return out, nil
 	}
-	return fail(study.Complain(study.CodeInvalid, "", "%q is no rate of changes", study.Clip(s, 60)))
+	return fail(study.Complain(study.CodeInvalid, "", "%q is not a rate of changes", study.Clip(s, 60)))
 }
 
 // String formats the rate as a level.
@@ -208,13 +208,13 @@ const burstPattern = `^(uniform|poisson|burst(:[1-9][0-9]*)?)$`
 
 // arrivalLevel parses a level of factor change_arrival.
 func arrivalLevel(s string) (string, *study.Error) {
-	const hint = "uniform, poisson, burst, or burst:N for bursts of N changes"
+	const hint = "use uniform, poisson, burst, or burst:N for bursts of N changes"
 	size, sized := strings.CutPrefix(s, study.ArrivalBurst+":")
 	switch {
 	case slices.Contains([]string{study.ArrivalUniform, study.ArrivalPoisson, study.ArrivalBurst}, s):
 		return s, nil
 	case !sized:
-		return "", study.Complain(study.CodeInvalid, hint, "%q is no arrival of changes", study.Clip(s, 40))
+		return "", study.Complain(study.CodeInvalid, hint, "%q is not an arrival of changes", study.Clip(s, 40))
 	}
 	n, c := study.IntegerLevel(1, maxChanges)(size)
 	if c != nil {

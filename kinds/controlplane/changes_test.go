@@ -22,8 +22,8 @@ func TestChangeRate(t *testing.T) {
 		}
 	}
 	for level, want := range map[string]string{
-		"0": "out of range", "-1": "", "1001": "out of range", "ramp:1:2": "no ramp", "ramp:0:0:1s": "makes no change", "ramp:1:2:0s": "out of range", "ramp:1:2:2h": "out of range",
-		"ramp:x:2:1s": "", "steps:1": "no step", "steps:0:1s": "every step", "steps:": "no step", "wave:1:2": "no rate", "steps:2000:1s": "out of range", "ramp:1:2:NaN": "", "ramp:NaN:2:1s": "",
+		"0": "out of range", "-1": "", "1001": "out of range", "ramp:1:2": "not a ramp", "ramp:0:0:1s": "makes no change", "ramp:1:2:0s": "out of range", "ramp:1:2:2h": "out of range",
+		"ramp:x:2:1s": "", "steps:1": "not a step", "steps:0:1s": "every step", "steps:": "not a step", "wave:1:2": "not a rate", "steps:2000:1s": "out of range", "ramp:1:2:NaN": "", "ramp:NaN:2:1s": "",
 		"steps:" + strings.Repeat("1:1s,", 100) + "1:1s": "more than 100 steps",
 	} {
 		if _, c := changeRateLevel(level); c == nil || !strings.Contains(c.Msg, want) || c.Hint == "" {
@@ -73,7 +73,7 @@ func TestChangeTime(t *testing.T) {
 			t.Errorf("%+v: %d changes in %v", c, n, long)
 		}
 	}
-	if _, err := study.Parse([]byte(studytest.Minimal+"control: {changes: 20}\nsettings: {change_rate: \"steps:1:10s,0:1s\"}\n"), "x.yaml", nil); err == nil || !strings.Contains(err.Error(), "never comes to 20 changes") {
+	if _, err := study.Parse([]byte(studytest.Minimal+"control: {changes: 20}\nsettings: {change_rate: \"steps:1:10s,0:1s\"}\n"), "x.yaml", nil); err == nil || !strings.Contains(err.Error(), "never reaches 20 changes") {
 		t.Error(err)
 	}
 	s := &study.Study{Kind: study.ControlPlane, Section: defaults()}

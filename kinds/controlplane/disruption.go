@@ -35,7 +35,7 @@ type Disruption struct {
 func (d Disruption) Restarts() bool { return d.Kind == DisruptionRestart || d.Kind == DisruptionKill }
 
 var disruptionFactor = study.Text(FactorDisruption, ScopeChanges, study.LevelNone,
-	"What happens once the window is over, when everything is quiet (measure recovery tells what follows): all simulated proxies lose their connections at once (drop); istiod's pods are replaced as a rollout does (restart), or deleted without their grace period, so that istiod is told to end and killed two seconds later at most, and others come (kill); or istiod is scaled to that many replicas (scale:N) while the proxies stay connected. From then on a simulated proxy that has no connection tries again by itself, after Envoy's back-off.",
+	"What happens after the window, once all is quiet (measure recovery records what follows): all simulated proxies lose their connections at once (drop); istiod's pods are replaced by a rollout (restart), or deleted without their grace period, so that istiod is killed after two seconds at most and replaced (kill); or istiod is scaled to N replicas (scale:N) while proxies stay connected. A simulated proxy without a connection then reconnects with Envoy's back-off.",
 	`^(none|drop|restart|kill|scale:[1-9][0-9]*)$`, disruptionLevel, study.LevelNone, DisruptionDrop, DisruptionRestart, DisruptionKill, "scale:3").
 	Labelled(disruptionLabel)
 
@@ -45,7 +45,7 @@ func disruptionLevel(s string) (string, *study.Error) {
 	case s == study.LevelNone, s == DisruptionDrop, s == DisruptionRestart, s == DisruptionKill:
 		return s, nil
 	case !scaled:
-		return "", study.Complain(study.CodeInvalid, "none, drop, restart, kill, or scale:N for N replicas of istiod", "%q is no disruption", study.Clip(s, 40))
+		return "", study.Complain(study.CodeInvalid, "use none, drop, restart, kill, or scale:N for N replicas of istiod", "%q is not a disruption", study.Clip(s, 40))
 	}
 	n, c := study.IntegerLevel(2, 100)(number)
 	if c != nil {
@@ -92,15 +92,15 @@ func checkDisruption(d *study.Decoder, p *study.Plan) bool {
 		before, err := strconv.Atoi(cell[FactorIstiodReplicas])
 		switch {
 		case !p.Study.Measured(MeasureRecovery):
-			return fail(cell, "measures: [recovery, cost]", "no measure shows what comes of its disruption")
+			return fail(cell, "measures: [recovery, cost]", "no measure records the effect of its disruption")
 		case Of(p.Study).Soak:
 			return fail(cell, "leave one of them out", "a soak's istiod lives through the whole run")
 		case l.Connected() == 0:
-			return fail(cell, "give it proxies", "no simulated proxy could be seen to come back", FactorProxies)
+			return fail(cell, "add proxies", "without simulated proxies no recovery can be observed", FactorProxies)
 		case l.Clients != ClientsGood:
-			return fail(cell, "clients: good", "proxies that misbehave never come back", FactorClients)
+			return fail(cell, "clients: good", "misbehaving proxies never recover", FactorClients)
 		case l.Disruption.Kind == DisruptionScale && (err != nil || before >= l.Disruption.Replicas):
-			return fail(cell, "such as istiod_replicas: 1", fmt.Sprintf("scaling to %d replicas needs %s set to fewer", l.Disruption.Replicas, FactorIstiodReplicas), FactorIstiodReplicas)
+			return fail(cell, "for example istiod_replicas: 1", fmt.Sprintf("scaling to %d replicas needs %s set to fewer", l.Disruption.Replicas, FactorIstiodReplicas), FactorIstiodReplicas)
 		}
 	}
 	if !any && p.Study.Measured(MeasureRecovery) {
@@ -136,29 +136,29 @@ func recoveryFindings() []finding.Def {
 	counted := func(name, words, doc string) finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitStreams, Words: words, Doc: doc, Section: SectionRecovery}
 	}
-	p99 := study.Compared(us("recovery_p99", "until 99% of the proxies had their configuration again", "The same for 99 in 100 of them."), SectionLevers)
-	last := study.Compared(us("recovery_last", "until the last proxy had its configuration again", "The same for the last one; not reached if it was without when control.aftermath was over."), SectionLevers)
-	without := study.Compared(us("without_p99", "p99 time without a stream", "The 99th percentile of that; not reached if more than a hundredth of the losses was not over when control.aftermath was."), SectionLevers)
+	p99 := study.Compared(us("recovery_p99", "until 99% of the proxies had their configuration again", "The same for 99% of them."), SectionLevers)
+	last := study.Compared(us("recovery_last", "until the last proxy had its configuration again", "The same for the last one; not reached if it still lacked some at the end of control.aftermath."), SectionLevers)
+	without := study.Compared(us("without_p99", "p99 time without a stream", "The 99th percentile of that; not reached if over 1% of the losses outlasted control.aftermath."), SectionLevers)
 	without.Decides = true // counted from the loss: no proxy is disconnected while istiod drains
 	imbalance := study.Compared(finding.Def{Name: "connection_imbalance", Unit: finding.UnitRatio, Words: "the fullest replica's connections beyond its share", Section: SectionRecovery,
-		Doc: "By how much the replica of istiod that has most connections has more than the mean of all replicas, when a disruption was over: 0% is even, 200% is all on one of three."}, SectionLevers)
+		Doc: "By how much the fullest istiod replica's connections exceed the mean of all replicas at the end of a disruption: 0% is even, 200% is all on one of three."}, SectionLevers)
 	memory := study.Compared(finding.Def{Name: "istiod_memory_peak", Unit: finding.UnitBytes, Words: "istiod's peak memory after a disruption", Section: SectionRecovery,
-		Doc: "The most memory that istiod's replicas had together after a disruption, looked at each second."}, SectionLevers)
+		Doc: "Peak memory of all istiod replicas together after a disruption, sampled each second."}, SectionLevers)
 	return []finding.Def{
 		study.Compared(us("recovery_p50", "until half of the proxies had their configuration again", "From a disruption until half of the proxies that lost their stream had all of their configuration again."), ""),
 		p99, last,
 		us("recovery_first", "until the first proxy had its configuration again", "The same for the first one."),
-		us("without_p50", "median time without a stream", "From the loss of a stream until its proxy had all of its configuration again: the median over all losses after a disruption; not reached if half of them were not over when control.aftermath was."),
+		us("without_p50", "median time without a stream", "From the loss of a stream until its proxy had all of its configuration again: median over all losses after a disruption; not reached if half of them outlasted control.aftermath."),
 		without,
-		us("istiod_ready_time", "until istiod was ready", "From a restart, kill or scaling of istiod until all of its new replicas were ready; not reached if they were not 20 s after control.aftermath."),
+		us("istiod_ready_time", "until istiod was ready", "From a restart, kill or scaling of istiod until all its new replicas were ready; not reached if they were not ready 20 s after control.aftermath."),
 		counted("streams_lost", "streams lost", "Streams with a configured proxy that ended after a disruption, per trial."),
-		study.Compared(counted("streams_refused", "streams that istiod refused", "New streams that istiod turned away for its limit of requests per second (ResourceExhausted) after a disruption, per trial."), ""),
+		study.Compared(counted("streams_refused", "streams that istiod refused", "New streams that istiod rejected by its limit of requests per second (ResourceExhausted) after a disruption, per trial."), ""),
 		counted("streams_failed", "other attempts that failed", "Other attempts of proxies to connect that failed after a disruption, per trial."),
 		study.Compared(finding.Def{Name: "istiod_cpu_peak", Unit: finding.UnitCores, Words: "istiod's peak CPU after a disruption", Section: SectionRecovery,
-			Doc: "The most CPU that istiod's replicas used together in a second after a disruption, by looks at all of them; what a new container used before the first look at it is not in it."}, ""),
+			Doc: "Peak CPU of all istiod replicas together in a second after a disruption; excludes what a new container used before its first sample."}, ""),
 		study.Compared(finding.Def{Name: "istiod_cpu_per_return", Unit: finding.UnitMicroseconds, Words: "istiod's CPU per proxy that came back", Section: SectionRecovery,
-			Doc: "istiod's CPU time after a disruption, its start included where it was restarted, for each loss of a stream that is over. It is not told where proxies of others are connected, more than a twentieth of the study's."}, ""),
+			Doc: "istiod's CPU time after a disruption, including its start if it was restarted, per recovered loss of a stream. Unknown if the connected proxies of others exceed 5% of the study's."}, ""),
 		memory, imbalance,
-		us("balance_time", "until connections were even", "From a disruption until no replica had more than 1.25 times its share of the connections for the rest of the time; not reached if they were not."),
+		us("balance_time", "until connections were even", "From a disruption until no replica had more than 1.25 times its share of the connections any more."),
 	}
 }

@@ -51,14 +51,14 @@ func TestDisruption(t *testing.T) {
 // Disruptions that cannot be measured or recovered from are rejected.
 func TestDisruptionsRefused(t *testing.T) {
 	for name, tt := range map[string]struct{ from, to, want string }{
-		"nobody measures it":      {"measures: [recovery, cost]", "measures: [cost]", "no measure shows what comes of its disruption"},
+		"nobody measures it":      {"measures: [recovery, cost]", "measures: [cost]", "no measure records the effect of its disruption"},
 		"nothing to recover from": {"disruption: [drop, restart]\nbaseline: {disruption: drop}", "xds: [delta, sotw]\nbaseline: {xds: delta}", "no cell has a disruption"},
-		"nobody to come back":     {"proxies: 100", "proxies: 0, real_pods: 1", "no simulated proxy"},
-		"misbehaving":             {"change: no-op", "change: no-op, clients: rejects", "never come back"},
+		"nobody to come back":     {"proxies: 100", "proxies: 0, real_pods: 1", "without simulated proxies"},
+		"misbehaving":             {"change: no-op", "change: no-op, clients: rejects", "never recover"},
 		"scaled from who knows":   {"[drop, restart]", "[drop, \"scale:3\"]", "needs istiod_replicas set to fewer"},
 		"scaled to as many":       {"change: no-op}\nfactors:\n  disruption: [drop, restart]", "change: no-op, istiod_replicas: 3}\nfactors:\n  disruption: [drop, \"scale:3\"]", "set to fewer"},
 		"to one":                  {"[drop, restart]", "[drop, \"scale:1\"]", "scale"},
-		"of another kind":         {"[drop, restart]", "[drop, flood]", "is no disruption"},
+		"of another kind":         {"[drop, restart]", "[drop, flood]", "is not a disruption"},
 	} {
 		text := strings.Replace(stormFile, tt.from, tt.to, 1)
 		if text == stormFile {

@@ -68,7 +68,7 @@ const ProbeTuning = "tuning"
 
 func tunedFinding() finding.Def {
 	return finding.Def{Name: FindingTuned, Unit: finding.UnitRatio, Probe: ProbeTuning, Source: finding.FromTuning, Section: SectionTuning, Signed: true, Words: "objective of a tuning",
-		Doc: "By what share the setting that a tuning recommends changes its objectives, in the blocks that compare it with the one in use."}
+		Doc: "Relative change of the objectives under the recommended setting, in the blocks that compare it with the setting in use."}
 }
 
 // Families of findings with one per quantile. Measures that are counted per change take
@@ -92,7 +92,7 @@ func overChanges(median finding.Def, quantiles []record.Quantile, counted string
 		case 1:
 			d.Doc = "The same for the slowest " + counted + "."
 		default:
-			d.Doc = fmt.Sprintf("The same at the %s over changes; it takes %d of them.", d.At.Words(), d.At.Needs())
+			d.Doc = fmt.Sprintf("The same at the %s over changes; needs %d of them.", d.At.Words(), d.At.Needs())
 		}
 		d.Words, d.Differences = "", ""
 	})
@@ -102,7 +102,7 @@ func convergenceFindings() []finding.Def {
 	us := func(name, doc, section string) finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitMicroseconds, Doc: doc, Section: section}
 	}
-	out := finding.AtEach(record.WithMax(), us(FamilyConvergence, "From commit to a proxy's ACK, over all changes and proxies that acknowledged them, but ztunnels.", ""), func(d *finding.Def) {
+	out := finding.AtEach(record.WithMax(), us(FamilyConvergence, "From commit to a proxy's ACK, over all changes and the proxies that acknowledged them, except ztunnels.", ""), func(d *finding.Def) {
 		d.Compared = true
 		switch d.At {
 		case 0.5, 0.99:
@@ -114,20 +114,20 @@ func convergenceFindings() []finding.Def {
 	for _, edge := range []struct{ name, doc string }{
 		{"first", "Until the first proxy has acknowledged a change"},
 		{"median", "Until half of the proxies that need it have"},
-		{"last", "Until all proxies that need it have (never, if one never does)"},
+		{"last", "Until all proxies that need it have (not reached if one never does)"},
 	} {
 		out = append(out, overChanges(us(FamilyConvergence+"_"+edge.name, edge.doc+": median over changes.", SectionEdges), record.WithMax(), "change")...)
 	}
-	out = append(out, finding.AtEach(record.UpTo99(), us(FamilyReceived, "From commit until a proxy has read the change, over those that have.", ""), func(*finding.Def) {})...)
+	out = append(out, finding.AtEach(record.UpTo99(), us(FamilyReceived, "From commit until a proxy has received the change, over those that have.", ""), func(*finding.Def) {})...)
 	out = append(out, finding.AtEach(record.WithMax(), us(FamilyApplied, "From commit until the change is active in a real Envoy, by polling its admin interface.", ""), func(d *finding.Def) {
 		switch d.At {
 		case 0.5, 0.99, 1:
 			d.Section = SectionConvergence
 		}
 	})...)
-	reported := us("reported_convergence_p99", "What istiod's own pilot_proxy_convergence_time says, as histogram_quantile reads it.", SectionHidden)
+	reported := us("reported_convergence_p99", "istiod's own pilot_proxy_convergence_time, by histogram_quantile.", SectionHidden)
 	reported.Words = "istiod's own p99 convergence"
-	hidden := us("hidden_convergence_p99", "What istiod's own figure leaves out: convergence_p99 less reported_convergence_p99.", SectionHidden)
+	hidden := us("hidden_convergence_p99", "What istiod's own figure omits: convergence_p99 less reported_convergence_p99.", SectionHidden)
 	hidden.Words, hidden.Signed = "hidden by istiod's own p99 convergence", true
 	return append(out, study.Compared(reported, ""), hidden)
 }
@@ -136,7 +136,7 @@ func convergenceFindings() []finding.Def {
 // changes are part of the other findings.
 func ztunnelFindings() []finding.Def {
 	out := finding.AtEach(record.UpTo99(), finding.Def{Name: FamilyZtunnelConvergence, Unit: finding.UnitMicroseconds, Section: SectionZtunnels,
-		Doc: "From commit to a ztunnel's ACK, over all changes and ztunnels that acknowledged them; convergence leaves ztunnels out."}, func(d *finding.Def) {
+		Doc: "From commit to a ztunnel's ACK, over all changes and the ztunnels that acknowledged them; convergence excludes ztunnels."}, func(d *finding.Def) {
 		d.Words, d.Compared = d.At.Head()+" convergence of ztunnels", d.At == 0.5 || d.At == 0.99
 	})
 	return slices.Concat(study.OfProbe(MeasureConvergence, out),
@@ -145,7 +145,7 @@ func ztunnelFindings() []finding.Def {
 			study.Compared(finding.Def{Name: "ztunnel_bytes_per_change", Unit: finding.UnitBytesPerChange, Doc: "Bytes that ztunnels received per committed change.", Words: "bytes received by ztunnels per change", Section: SectionZtunnels}, ""),
 		}),
 		ofConfig([]finding.Def{
-			study.Compared(finding.Def{Name: "ztunnel_config_bytes", Unit: finding.UnitBytes, Doc: "What a ztunnel holds, workloads, Services and policies: the median over ztunnels.", Words: "configuration of a ztunnel", Section: SectionZtunnels}, ""),
+			study.Compared(finding.Def{Name: "ztunnel_config_bytes", Unit: finding.UnitBytes, Doc: "A ztunnel's configuration (workloads, Services and policies): median over ztunnels.", Words: "configuration of a ztunnel", Section: SectionZtunnels}, ""),
 		}))
 }
 
@@ -164,9 +164,9 @@ func stageFindings() []finding.Def {
 	}
 	return append(out,
 		finding.Def{Name: "stage_residual", Unit: finding.UnitMicroseconds, Section: SectionWaterfall, Signed: true, Context: true,
-			Doc: "Mean from commit to ACK, less the sum of the stages: how much istiod's timers and its log disagree, and what is not measured."},
+			Doc: "Mean from commit to ACK, less the sum of the stages: unmeasured time, and disagreement between istiod's timers and its log."},
 		finding.Def{Name: "stage_residual_share", Unit: finding.UnitRatio, Section: SectionWaterfall, Context: true,
-			Doc: "Share of the change-proxy pairs that differ from their own stages by more than " + record.ResidualRule("their time") + ": errors either way, which cancel in stage_residual."})
+			Doc: "Share of change-proxy pairs that differ from the sum of their stages by more than " + record.ResidualRule("their time") + "; in stage_residual such errors cancel."})
 }
 
 // byType returns a finding for each resource type.
@@ -194,20 +194,20 @@ func configFindings() []finding.Def {
 	bytes := func(name, doc, words, section string) finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitBytes, Doc: doc, Words: words, Section: section}
 	}
-	out := []finding.Def{study.Compared(bytes("config_bytes", "Configuration that a proxy holds: the median over proxies.", "configuration of a proxy", SectionConfig), SectionLevers)}
+	out := []finding.Def{study.Compared(bytes("config_bytes", "A proxy's configuration: median over proxies.", "configuration of a proxy", SectionConfig), SectionLevers)}
 	out = append(out, byType(bytes("config_bytes", "The same for one type.", "", SectionConfig))...)
-	out = append(out, bytes("scope_config_bytes", "Configuration that a proxy of scope_namespace holds: the median over those.", "configuration of a proxy in the scope's namespace", SectionScopeConfig))
+	out = append(out, bytes("scope_config_bytes", "A proxy's configuration in scope_namespace: median over those proxies.", "configuration of a proxy in the scope's namespace", SectionScopeConfig))
 	out = append(out, byType(bytes("scope_config_bytes", "The same for one type.", "", SectionScopeConfig))...)
 	out = append(out, finding.Def{Name: "join_time", Unit: finding.UnitMicroseconds, Words: "until a new proxy has its configuration", Section: SectionJoin,
 		Doc: "From the first request of a new proxy in scope_namespace to the last response of its first configuration."},
-		bytes("join_bytes", "What that proxy received.", "received by a new proxy", SectionJoin))
+		bytes("join_bytes", "Bytes that this proxy received.", "received by a new proxy", SectionJoin))
 	for _, t := range XDSTypes() {
 		out = append(out, bytes("join_bytes_"+t, "The same for one type.", "", SectionJoin),
 			finding.Def{Name: "join_resources_" + t, Unit: finding.UnitResources, Doc: "Resources in those responses."})
 	}
 	return append(out,
 		finding.Def{Name: "join_cache_hit_share", Unit: finding.UnitRatio, Words: "found in istiod's cache for a new proxy",
-			Doc: "Share of istiod's reads of its cache meanwhile that found the resource there; needs PILOT_XDS_CACHE_STATS."},
+			Doc: "Hit ratio of istiod's cache meanwhile; needs PILOT_XDS_CACHE_STATS."},
 		finding.Def{Name: "xds_cache_hit_share", Unit: finding.UnitRatio, Doc: "The same in the window.", Words: "found in istiod's cache", Section: finding.SectionOther},
 		bytes("config_dump_bytes", "Config dump of a real sidecar in scope_namespace, JSON, without endpoints; needs real_pods.", "config dump of a real sidecar", finding.SectionOther))
 }
@@ -239,7 +239,7 @@ func sidecarFindings() []finding.Def {
 		def := func(of, what, unit, words, doc string) finding.Def {
 			return finding.Def{Name: of + "_" + what + "_" + when.name, Unit: unit, Words: words + " " + when.words, Section: SectionSidecars, Doc: doc}
 		}
-		cpu := study.Compared(def("sidecar", "cpu", finding.UnitMilliCPU, "CPU of a sidecar", "CPU of a real sidecar without requests "+when.doc+", Envoy and agent: the mean over sidecars."), SectionLevers)
+		cpu := study.Compared(def("sidecar", "cpu", finding.UnitMilliCPU, "CPU of a sidecar", "CPU of a real sidecar without requests "+when.doc+", Envoy and agent: mean over sidecars."), SectionLevers)
 		memory := study.Compared(def("sidecar", "memory", finding.UnitBytes, "memory of a sidecar", "Its memory at the end of that time: proportional set size."), SectionLevers)
 		cpu.Decides, memory.Decides = when.name == "idle", when.name == "idle"
 		out = append(out, cpu,
@@ -250,7 +250,7 @@ func sidecarFindings() []finding.Def {
 			def("agent", "memory", finding.UnitBytes, "memory of a sidecar's agent", "The same for its agent alone."))
 	}
 	return append(out, study.Compared(finding.Def{Name: "sidecar_cpu_per_change", Unit: finding.UnitPerChange, Words: "CPU of a sidecar per change", Section: SectionSidecars, Signed: true, Net: true,
-		Doc: "CPU time of a real sidecar without requests while changes are made, net of idle use, per committed change, whether it needs the change or not."}, SectionLevers))
+		Doc: "CPU time of a real sidecar without requests, net of idle use, per committed change, whether it needs the change or not."}, SectionLevers))
 }
 
 func stalenessFindings() []finding.Def {
@@ -260,20 +260,20 @@ func stalenessFindings() []finding.Def {
 	share := func(name, words string) finding.Def {
 		return finding.Def{Name: name, Unit: finding.UnitRatio, Doc: "Their share of all requests.", Words: words, Section: SectionTraffic}
 	}
-	residual := requests("traffic_residual", "Failures that the generator saw and the caller's sidecar did not, per trial.", "failures of real requests unknown to the sidecar")
+	residual := requests("traffic_residual", "Failures seen by the generator but not by the caller's sidecar, per trial.", "failures of real requests unknown to the sidecar")
 	residual.Signed, residual.Context = true, true
 	return []finding.Def{
 		study.Compared(finding.Def{Name: "stale_proxy_seconds_per_change", Unit: finding.UnitSecondsPerChange, Words: "stale proxy-seconds per change", Section: SectionStale,
 			Doc: "Time that proxies kept stale endpoints, per committed change; ztunnels are left out."}, SectionLevers),
-		study.Compared(requests("phantom_requests", "Real requests of which an attempt went to a stale endpoint, per trial.", "requests to stale endpoints"), SectionLevers),
+		study.Compared(requests("phantom_requests", "Real requests with an attempt at a stale endpoint, per trial.", "requests to stale endpoints"), SectionLevers),
 		share("phantom_share", "share of requests to stale endpoints"),
 		study.Compared(requests("phantom_failures", "Those of them that failed for the caller, per trial.", "requests that failed at stale endpoints"), SectionLevers),
 		share("phantom_failure_share", "share of requests that failed at stale endpoints"),
-		requests("phantom_hidden", "Those that failed at a stale endpoint and were saved by the sidecar's retry, per trial.", "requests to stale endpoints, saved by a retry"),
+		requests("phantom_hidden", "Those that failed at a stale endpoint and succeeded by the sidecar's retry, per trial.", "requests to stale endpoints, saved by a retry"),
 		study.Compared(finding.Def{Name: "phantom_last", Unit: finding.UnitMicroseconds, Words: "last request to an endpoint after its removal", Section: SectionTraffic,
-			Doc: "Time from an endpoint's removal to the last attempt to it: the longest of a trial."}, ""),
+			Doc: "Time from an endpoint's removal to the last attempt at it: the longest of a trial."}, ""),
 		study.Compared(requests("traffic_failures", "Real requests that failed for the caller for any reason, or never completed, per trial.", "real requests that failed"), ""),
-		{Name: "traffic_latency_p99", Unit: finding.UnitMicroseconds, Doc: "99th percentile of the answered real requests' latency, from intended send time; not reached where more than 1% failed or never ended.", Words: "p99 latency of real requests", Section: SectionTraffic},
+		{Name: "traffic_latency_p99", Unit: finding.UnitMicroseconds, Doc: "99th percentile of the latency of answered real requests, from intended send time; not reached if over 1% failed or never ended.", Words: "p99 latency of real requests", Section: SectionTraffic},
 		residual,
 	}
 }
@@ -282,6 +282,6 @@ func faultFindings() []finding.Def {
 	return []finding.Def{
 		{Name: "missed", Unit: finding.UnitMissed, Doc: "Change-proxy pairs where the proxy needed the change and never got it, per trial.", Words: "changes that proxies never saw", Section: finding.SectionOther, Fault: true},
 		{Name: "unacked", Unit: finding.UnitMissed, Doc: "Change-proxy pairs sent but never acknowledged, per trial.", Words: "changes never acknowledged", Section: finding.SectionOther, Fault: true},
-		{Name: "failed_changes", Unit: finding.UnitChanges, Doc: "Changes that the API server refused, per trial.", Words: "refused changes", Section: finding.SectionOther, Fault: true},
+		{Name: "failed_changes", Unit: finding.UnitChanges, Doc: "Changes that the API server rejected, per trial.", Words: "refused changes", Section: finding.SectionOther, Fault: true},
 	}
 }

@@ -40,9 +40,9 @@ func GatewayAPI(p *study.Plan) bool {
 // gatewayFields returns the fields of section gateway.
 func gatewayFields(g *Gateway) study.Object {
 	return study.Object{Name: "gateway", Flow: true, Fields: []study.Field{
-		{Name: "every", Doc: "Time between two requests to a route (open loop), or a hundredth of the time since the first one if that is more: the resolution of when it is served.",
+		{Name: "every", Doc: "Time between two requests to a route (open loop), or 1% of the time since the first if that is more: the resolution of when it is served.",
 			Value: study.Duration(&g.Every, 500*time.Microsecond, time.Second)},
-		{Name: "probes", Doc: "How many routes of a trial, from the first on, are asked for to see when each is served; 0 for none.", Value: study.Int(&g.Probes, 0, 1000)},
+		{Name: "probes", Doc: "Number of routes that requests probe, from a trial's first, to see when each is served; 0 for none.", Value: study.Int(&g.Probes, 0, 1000)},
 		{Name: "timeout", Doc: "Request timeout.", Value: study.Duration(&g.Timeout, 10*time.Millisecond, time.Minute)},
 	}}
 }
@@ -52,7 +52,7 @@ func checkGateway(d *study.Decoder, s *study.Study) {
 	c, levels := Of(s), s.Levels(FactorChange)
 	routes := slices.IndexFunc(levels, RoutesGateway)
 	if c.Gateway != nil && !slices.ContainsFunc(s.Written(FactorChange), RoutesGateway) {
-		d.Fail(d.Pos("control", "gateway"), study.CodeConflict, "make the changes "+ChangeGatewayRoute+" or "+ChangeHTTPRoute+", or leave it out", "no change gives the gateway a route")
+		d.Fail(d.Pos("control", "gateway"), study.CodeConflict, "make the changes "+ChangeGatewayRoute+" or "+ChangeHTTPRoute+", or leave it out", "no change adds a route to the gateway")
 		return
 	}
 	if routes < 0 {
@@ -60,13 +60,13 @@ func checkGateway(d *study.Decoder, s *study.Study) {
 	}
 	switch {
 	case c.Gateway == nil:
-		d.Fail(d.Pos("control"), study.CodeConflict, "as gateway: {}", "change %s needs control.gateway, the real gateway that gets the route", levels[routes])
+		d.Fail(d.Pos("control"), study.CodeConflict, "for example gateway: {}", "change %s needs control.gateway, the real gateway that receives the route", levels[routes])
 	case c.Objects > 0 && slices.Contains(levels, ChangeHTTPRoute):
-		d.Fail(d.Pos("control", "objects"), study.CodeConflict, "leave it out: each change makes a route of its own", "routes that change again add none, so the Gateway's status would never count them")
+		d.Fail(d.Pos("control", "objects"), study.CodeConflict, "leave it out: each change makes a route of its own", "a changed route adds none, so the Gateway's status would never count it")
 	case slices.Contains(levels, ChangeHTTPRoute) && slices.ContainsFunc(s.Levels(FactorDisruption), func(level string) bool { return level != study.LevelNone }):
-		d.Fail(d.Pos("factors", FactorDisruption), study.CodeConflict, "disrupt a study of other changes", "the routes of change %s are taken away after the window, when the disruption would happen", ChangeHTTPRoute)
+		d.Fail(d.Pos("factors", FactorDisruption), study.CodeConflict, "use disruptions with other changes", "the routes of change %s are deleted after the window, when the disruption would happen", ChangeHTTPRoute)
 	case c.Gateway.Probes > 0 && c.Objects > 0:
-		d.Fail(d.Pos("control", "objects"), study.CodeConflict, "leave it out: each change makes a route of its own; or gateway: {probes: 0}", "a route that changes again is served already: nobody could tell when")
+		d.Fail(d.Pos("control", "objects"), study.CodeConflict, "leave it out: each change makes a route of its own; or gateway: {probes: 0}", "a route that changes is already being served, so when it is served cannot be measured")
 	}
 }
 
@@ -87,7 +87,7 @@ func checkRoutes(d *study.Decoder, p *study.Plan, cell record.Cell, l Levels) bo
 		return true
 	}
 	if l.Gateways == 0 {
-		d.Fail(d.Pos("control", "gateway"), study.CodeConflict, "as settings: {gateways: 1}", "cell %s has no simulated gateway, whose ACK is compared with what the real one serves", p.Label(cell))
+		d.Fail(d.Pos("control", "gateway"), study.CodeConflict, "for example settings: {gateways: 1}", "cell %s has no simulated gateway, whose ACK is compared with the real one", p.Label(cell))
 		return false
 	}
 	if !RoutesGateway(l.Change) {
@@ -107,7 +107,7 @@ func checkRoutes(d *study.Decoder, p *study.Plan, cell record.Cell, l Levels) bo
 	}
 	every := time.Duration(together/mostProbes*float64(time.Second)).Round(time.Millisecond) + time.Millisecond
 	d.Fail(d.Pos("control", "gateway", "every"), study.CodeLimit, "as every: "+study.FormatDuration(every)+", or probes: 0",
-		"in cell %s some %.0f requests per second would ask for routes: with more than %d they are the load", p.Label(cell), rate, mostProbes)
+		"in cell %s about %.0f requests per second would probe routes: more than %d would be load of their own", p.Label(cell), rate, mostProbes)
 	return false
 }
 
@@ -119,22 +119,22 @@ func gatewayFindings() []finding.Def {
 	count := func(name, unit, words, doc, section string) finding.Def {
 		return finding.Def{Name: name, Unit: unit, Words: words, Doc: doc, Section: section}
 	}
-	served := us(FamilyRouteServed, "until a route is served", "From a route's commit until the answer to the first good request through the real gateway: median over changes. Requests leave on a schedule, open loop.", SectionRoutes)
+	served := us(FamilyRouteServed, "until a route is served", "From a route's commit until the response to the first successful request through the real gateway: median over changes. Requests are open loop.", SectionRoutes)
 	served.Differences = SectionLevers
-	after := study.Compared(us("route_served_after_ack", "from the ACK until a route is served", "How much later that is than the last ACK of the simulated gateways, which hold the same routes: median over changes.", SectionRoutes), SectionLevers)
+	after := study.Compared(us("route_served_after_ack", "from the ACK until a route is served", "How much later that is than the last ACK of the simulated gateways, which have the same routes: median over changes.", SectionRoutes), SectionLevers)
 	after.Signed = true
-	resolution := us("route_resolution", "how exactly it is known when a route is served", "From the last request before the first good one to that one's answer: median over changes. The gateway began to serve the route within that time.", SectionRoutes)
+	resolution := us("route_resolution", "precision of when a route is served", "From the last unsuccessful request to the response to the first successful one: median over changes. The gateway began to serve the route within that time.", SectionRoutes)
 	resolution.Context = true
 	return append(overChanges(served, []record.Quantile{0.5, 0.9, 1}, "route"),
-		study.Compared(us("route_acked", "until a route is acknowledged", "From a route's commit until the last of the simulated gateways has acknowledged it: median over the changes that requests ask for.", SectionRoutes), SectionLevers),
+		study.Compared(us("route_acked", "until a route is acknowledged", "From a route's commit until the last simulated gateway has acknowledged it: median over the probed changes.", SectionRoutes), SectionLevers),
 		after, resolution,
-		count("routes_unserved", finding.UnitRoutes, "routes never served", "Routes that were never served to the end, per trial.", SectionRoutes),
-		count("route_errors", finding.UnitRequests, "requests to routes that failed", "Requests to routes that failed: not answered by 200 or, before the first good one, 404, per trial.", SectionRoutes),
+		count("routes_unserved", finding.UnitRoutes, "routes never served", "Routes not served by the end, per trial.", SectionRoutes),
+		count("route_errors", finding.UnitRequests, "requests to routes that failed", "Failed requests to routes, per trial: any response except 200 and, before the first 200, 404.", SectionRoutes),
 		study.Compared(us("attached_all", "until a Gateway's status has all routes", "From the last route's commit until the Gateway's status has all of them in attachedRoutes.", SectionAttached), SectionLevers),
 		us("attached_all_since_first", "until a Gateway's status has all routes, from the first", "The same from the first route's commit.", SectionAttached),
-		study.Compared(us("attached_none", "until a Gateway's status has no route left", "From the answer to the last deletion of a route until attachedRoutes has none of them.", SectionAttached), SectionLevers),
-		us("attached_none_since_first", "until a Gateway's status has no route left, from the first deletion", "The same from when the first deletion left.", SectionAttached),
-		study.Compared(count("gateway_status_writes", finding.UnitWrites, "writes of a Gateway's status", "Writes of the Gateway's status while routes come, per trial, by a watch.", SectionAttached), SectionLevers),
-		count("gateway_status_writes_down", finding.UnitWrites, "writes of a Gateway's status as routes go", "The same while they go.", SectionAttached),
+		study.Compared(us("attached_none", "until a Gateway's status has no route left", "From the response to the last deletion of a route until attachedRoutes has none.", SectionAttached), SectionLevers),
+		us("attached_none_since_first", "until a Gateway's status has no route left, from the first deletion", "The same from when the first deletion was sent.", SectionAttached),
+		study.Compared(count("gateway_status_writes", finding.UnitWrites, "writes of a Gateway's status", "Writes of the Gateway's status while routes are added, per trial, by a watch.", SectionAttached), SectionLevers),
+		count("gateway_status_writes_down", finding.UnitWrites, "writes of a Gateway's status as routes are deleted", "The same while they are deleted.", SectionAttached),
 		study.Compared(count("gateway_status_writes_total", finding.UnitWrites, "writes of a Gateway's status in all", "Both together.", SectionAttached), ""))
 }

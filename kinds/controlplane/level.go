@@ -64,7 +64,7 @@ func orNumber(word string, high float64) func(string) (string, *study.Error) {
 func given(parse func(string) (string, *study.Error)) func(string) (string, *study.Error) {
 	return func(s string) (string, *study.Error) {
 		if s == study.LevelNone {
-			return "", study.Complain(study.CodeInvalid, "a quantity", "a request cannot be none here")
+			return "", study.Complain(study.CodeInvalid, "a quantity", "a request cannot be none")
 		}
 		out, c := parse(s)
 		if c != nil {
@@ -99,7 +99,7 @@ func memoryLevel(s string) (string, *study.Error) {
 	if s == study.LevelNone {
 		return s, nil
 	}
-	const hint = "memory as Kubernetes writes it, as 512Mi or 2Gi, or none"
+	const hint = "use Kubernetes notation, such as 512Mi or 2Gi, or none"
 	for _, u := range memoryUnits {
 		text, ok := strings.CutSuffix(s, u.name)
 		if !ok {
@@ -112,7 +112,7 @@ func memoryLevel(s string) (string, *study.Error) {
 		}
 		v = math.Round(v * u.size)
 		if v < 1<<20 || v > study.MaxBytes {
-			return "", study.Complain(study.CodeRange, "at least 1Mi, or none", "memory limit %s is out of range", s)
+			return "", study.Complain(study.CodeRange, "use at least 1Mi, or none", "memory limit %s is out of range", s)
 		}
 		for _, short := range memoryUnits[:3] {
 			if math.Mod(v, short.size) == 0 {
@@ -121,7 +121,7 @@ func memoryLevel(s string) (string, *study.Error) {
 		}
 		return strconv.FormatFloat(v, 'f', 0, 64), nil
 	}
-	return "", study.Complain(study.CodeInvalid, hint, "%q is no quantity of memory", s)
+	return "", study.Complain(study.CodeInvalid, hint, "%q is not an amount of memory", s)
 }
 
 // memoryBytes parses a level of istiod_memory.
@@ -152,18 +152,18 @@ var (
 // hostsLevel parses a list of egress hosts in the format of a Sidecar resource (Istio's reference:
 // IstioEgressListener.hosts).
 func hostsLevel(s string) (string, *study.Error) {
-	const hint = `hosts as namespace/name with commas between them, as "./*,istio-system/*"`
+	const hint = `write namespace/name separated by commas, such as "./*,istio-system/*"`
 	var out []string
 	for item := range strings.SplitSeq(s, ",") {
 		item = strings.TrimSpace(item)
 		namespace, host, ok := strings.Cut(item, "/")
 		switch {
 		case !ok:
-			return "", study.Complain(study.CodeInvalid, hint, "%q is no host of a Sidecar", study.Clip(item, 40))
+			return "", study.Complain(study.CodeInvalid, hint, "%q is not a host of a Sidecar", study.Clip(item, 40))
 		case namespace != "." && namespace != "*" && namespace != "~" && !study.NamePattern.MatchString(namespace):
-			return "", study.Complain(study.CodeInvalid, "a namespace's name, . for its own, * for all, ~ for none", "%q cannot be a namespace", study.Clip(namespace, 40))
+			return "", study.Complain(study.CodeInvalid, "use a namespace's name, . for its own, * for all, ~ for none", "%q is not a valid namespace", study.Clip(namespace, 40))
 		case !reHost.MatchString(host):
-			return "", study.Complain(study.CodeInvalid, `a full DNS name, or * for all`, "%q cannot be a host", study.Clip(host, 40))
+			return "", study.Complain(study.CodeInvalid, `use a full DNS name, or * for all`, "%q is not a valid host", study.Clip(host, 40))
 		case slices.Contains(out, item):
 			return "", study.Complain(study.CodeDuplicate, "", "host %s is given twice", item)
 		}
@@ -182,11 +182,11 @@ func selectorLevel(s string) (string, *study.Error) {
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)
 	switch {
 	case !ok:
-		return "", study.Complain(study.CodeInvalid, "key=value, key!=value or none", "%q selects no namespaces", study.Clip(s, 40))
+		return "", study.Complain(study.CodeInvalid, "use key=value, key!=value or none", "%q selects no namespaces", study.Clip(s, 40))
 	case !reLabelKey.MatchString(key):
-		return "", study.Complain(study.CodeInvalid, "", "%q cannot be a label's key", study.Clip(key, 40))
+		return "", study.Complain(study.CodeInvalid, "", "%q is not a valid label key", study.Clip(key, 40))
 	case !reLabelValue.MatchString(value):
-		return "", study.Complain(study.CodeInvalid, "", "%q cannot be a label's value", study.Clip(value, 40))
+		return "", study.Complain(study.CodeInvalid, "", "%q is not a valid label value", study.Clip(value, 40))
 	case not:
 		return key + "!=" + value, nil
 	}
@@ -204,13 +204,13 @@ func envLevel(levers []study.Factor) func(string) (string, *study.Error) {
 			lever := slices.IndexFunc(levers, func(f study.Factor) bool { return f.Lever.Env == name })
 			switch {
 			case !ok || !reEnvName.MatchString(name):
-				return "", study.Complain(study.CodeInvalid, "NAME=VALUE with semicolons between them", "%q is no variable of an environment", study.Clip(item, 40))
+				return "", study.Complain(study.CodeInvalid, "write NAME=VALUE separated by semicolons", "%q is not an environment variable", study.Clip(item, 40))
 			case lever >= 0:
-				return "", study.Complain(study.CodeInvalid, "use the factor "+levers[lever].Name, "%s is a lever with a name of its own", name)
+				return "", study.Complain(study.CodeInvalid, "use the factor "+levers[lever].Name, "%s has a lever of its own", name)
 			case seen[name]:
 				return "", study.Complain(study.CodeDuplicate, "", "%s is given twice", name)
 			case strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f }) || len(value) > 4096:
-				return "", study.Complain(study.CodeInvalid, "", "the value of %s has a control character or is longer than 4096 bytes", name)
+				return "", study.Complain(study.CodeInvalid, "", "the value of %s contains a control character or is longer than 4096 bytes", name)
 			}
 			seen[name] = true
 			out = append(out, name+"="+strings.TrimSpace(value))
@@ -222,7 +222,7 @@ func envLevel(levers []study.Factor) func(string) (string, *study.Error) {
 
 func imageLevel(s string) (string, *study.Error) {
 	if !reImage.MatchString(s) {
-		return "", study.Complain(study.CodeInvalid, "as docker.io/istio/pilot:1.30.0", "%q is no image", study.Clip(s, 60))
+		return "", study.Complain(study.CodeInvalid, "as docker.io/istio/pilot:1.30.0", "%q is not an image", study.Clip(s, 60))
 	}
 	return s, nil
 }

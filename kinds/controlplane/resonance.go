@@ -41,8 +41,8 @@ func resonances(p *study.Plan) []note.Note {
 }
 
 var (
-	noteAfterResonates = note.Define("debounce_after_resonates", "debounce_after, %s, is about the time between changes, %s: chance decides which changes are pushed together, and blocks differ by it")
-	noteMaxResonates   = note.Define("debounce_max_resonates", "debounce_max, %s, is about a multiple of the time between changes, %s, which are all debounced together: chance decides whether the last of them is pushed with the others, and blocks differ by it")
+	noteAfterResonates = note.Define("debounce_after_resonates", "debounce_after, %s, is close to the time between changes, %s: chance decides which changes are pushed together, so blocks differ")
+	noteMaxResonates   = note.Define("debounce_max_resonates", "debounce_max, %s, is close to a multiple of the time between changes, %s, which are all debounced together: chance decides whether the last is pushed with the others, so blocks differ")
 )
 
 func resonance(s *study.Study, cell record.Cell) (n note.Note, ok bool) {

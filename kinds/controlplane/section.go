@@ -111,27 +111,27 @@ func defaults() *Control {
 func section(c *Control) study.Object {
 	return study.Object{Name: "control", Fields: []study.Field{
 		{Name: "changes", Doc: "Changes per trial; 10 if neither this nor duration is given.", Value: study.Int(&c.Changes, 1, 40_000).OmitZero()},
-		{Name: "duration", Doc: "In place of changes: how long a trial makes changes at the cell's change_rate.",
+		{Name: "duration", Doc: "Instead of changes: how long a trial makes changes at the cell's change_rate.",
 			Value: study.Duration(&c.Duration, time.Second, time.Hour).OmitZero()},
-		{Name: "settle", Doc: "Maximum wait after the last change until every proxy has all changes.",
+		{Name: "settle", Doc: "Maximum wait for every proxy to have all changes, after the last one.",
 			Value: study.Duration(&c.Settle, time.Second, 10*time.Minute)},
 		{Name: "quiet", Doc: "How long all proxies must be quiet before a trial's window begins.",
 			Value: study.Duration(&c.Quiet, 100*time.Millisecond, time.Minute)},
-		{Name: "idle", Doc: "How long istiod's CPU, and with measure sidecars that of the real ones, is measured before the first change, with all proxies connected; 0 for not at all.",
+		{Name: "idle", Doc: "Time for measuring idle CPU before the first change, with all proxies connected: of istiod, and with measure sidecars of real sidecars; 0 to skip it.",
 			Value: study.Duration(&c.Idle, 0, 10*time.Minute)},
-		{Name: "aftermath", Doc: "How long at most the factor disruption is watched: until all proxies have their configuration again or, where istiod is scaled, the whole time.",
+		{Name: "aftermath", Doc: "Maximum time to watch the effect of factor disruption: until all proxies have their configuration again or, when istiod is scaled, the whole time.",
 			Value: study.Duration(&c.Aftermath, time.Second, time.Hour)},
-		{Name: "security", Doc: "How simulated proxies reach istiod: mutual TLS with certificates that istiod signs for the pods' service accounts, as agents do; TLS with a token; or plain text.",
+		{Name: "security", Doc: "How simulated proxies connect to istiod: mutual TLS with certificates that istiod signs for the pods' service accounts, as agents do; TLS with a token; or plain text.",
 			Value: study.OneOf(&c.Security, SecurityMTLS, SecurityTLS, SecurityPlaintext)},
-		{Name: "streams_per_connection", Doc: "Simulated proxies per connection to istiod; 1 for one each, as real ones have. With more the simulated proxies take less memory, and istiod less memory and CPU than with real ones. With several istiods fewer share one, so that each gets its share.", Value: study.Int(&c.StreamsPerConnection, 1, 1000)},
-		{Name: "answer_after", Doc: "Mean time a simulated proxy takes to answer a response, as Envoy takes some; part of convergence. 0: it answers at once, which costs istiod less CPU time.",
+		{Name: "streams_per_connection", Doc: "Simulated proxies per connection to istiod; 1 as for real ones. More save memory here, but istiod then uses less memory and CPU than with real proxies. With several istiods fewer share a connection, so that each istiod gets its share.", Value: study.Int(&c.StreamsPerConnection, 1, 1000)},
+		{Name: "answer_after", Doc: "Mean time a simulated proxy takes to acknowledge a response, as Envoy does; part of convergence. 0: at once, which costs istiod less CPU time.",
 			Value: study.Duration(&c.AnswerAfter, 0, time.Second)},
-		{Name: "real_endpoints", Doc: "Whether real pods, like simulated ones, are endpoints of a Service: the first one of their namespace. For a pod of no Service istiod searches all EndpointSlices of its namespace at every push.",
+		{Name: "real_endpoints", Doc: "Whether real pods are endpoints of a Service, as simulated ones are: the first of their namespace. For a pod without a Service, istiod searches all EndpointSlices of its namespace at every push.",
 			Value: study.Bool(&c.RealEndpoints)},
-		{Name: "bad_share", Doc: "Share of the proxies that misbehave where factor clients is not good: the same of sidecars, gateways and ztunnels, rounded to whole proxies.", Value: study.Percent(&c.BadShare, 0, 1)},
-		{Name: "namespace", Doc: "Prefix of the population's namespaces: with test they are test-1, test-2 and so on, also in sidecar_hosts.",
+		{Name: "bad_share", Doc: "Share of misbehaving proxies if factor clients is not good: of sidecars, gateways and ztunnels each, rounded to whole proxies.", Value: study.Percent(&c.BadShare, 0, 1)},
+		{Name: "namespace", Doc: "Prefix of the population's namespaces: test gives test-1, test-2 and so on, also in sidecar_hosts.",
 			Value: study.Named(&c.Namespace, reNamespaceStem, "namespace", study.NameHint+", as test")},
-		{Name: "scope_namespace", Doc: "Namespace that a Sidecar of scope namespace or workload applies to; the first of the population if left out.",
+		{Name: "scope_namespace", Doc: "Namespace for a Sidecar of scope namespace or workload; the population's first if left out.",
 			Value: study.Named(&c.ScopeNamespace, study.NamePattern, "namespace", study.NamespaceHint)},
 		{Name: "dummies_namespace", Doc: "Namespace of unused objects: one of the population, or an existing one.",
 			Value: study.Named(&c.DummiesNamespace, study.NamePattern, "namespace", study.NamespaceHint)},
@@ -139,22 +139,22 @@ func section(c *Control) study.Object {
 			{Name: "host", Doc: "Their common host; each has its own if left out.",
 				Value: study.Named(&c.ServiceEntry.Host, reEntryHost, "host", "use a DNS name, as httpbin.org")},
 			{Name: "port", Doc: "Their port (HTTP).", Value: study.Int(&c.ServiceEntry.Port, 1, 65535)},
-			{Name: "resolution", Doc: "How their addresses are resolved.", Value: study.OneOf(&c.ServiceEntry.Resolution, ResolutionDNS, ResolutionStatic, ResolutionNone)},
+			{Name: "resolution", Doc: "Their resolution.", Value: study.OneOf(&c.ServiceEntry.Resolution, ResolutionDNS, ResolutionStatic, ResolutionNone)},
 		}}},
-		{Name: "soak", Doc: "Whether one istiod and the real sidecars live through the whole run, which has one cell: blocks are successive windows of their life, in each of which the simulated proxies reconnect, and findings say how memory and convergence grow per hour (docs/method.md). The run takes blocks.limit, within blocks.max; margin is the growth per hour that does not matter.",
+		{Name: "soak", Doc: "Whether one istiod and the real sidecars live through the whole run, which has one cell: blocks are successive windows, in each of which the simulated proxies reconnect, and findings report how memory and convergence grow per hour (docs/method.md). The run lasts blocks.limit, within blocks.max; margin is the growth per hour that does not matter.",
 			Value: study.Bool(&c.Soak)},
-		{Name: "traffic", Doc: "Real load through every trial, from a pod with a sidecar to a Service of real pods with sidecars; {} takes every default. Requests that go to a stale endpoint are counted.",
+		{Name: "traffic", Doc: "Real load during every trial, from a pod with a sidecar to a Service of real pods with sidecars; {} for all defaults. Counts requests to stale endpoints.",
 			Value: study.Stated(&c.Traffic, defaultTraffic, trafficFields)},
-		{Name: "gateway", Doc: "A real ingress gateway of the mesh, one pod, with a pod behind it: changes of kind gateway-route and httproute give it routes, and requests ask for each, from when it is due until the first good answer; {} takes every default.",
+		{Name: "gateway", Doc: "A real ingress gateway (one pod) with a backend pod: changes of kind gateway-route and httproute add routes, and requests probe each from when it is due until the first success; {} for all defaults.",
 			Value: study.Stated(&c.Gateway, defaultGateway, gatewayFields)},
-		{Name: "churn_on", Doc: "Whose endpoints change (endpoints-scale, endpoints-replace, rolling-restart): traffic, those of the pods that serve the traffic, the default where there is traffic; or population, those of simulated Services.",
+		{Name: "churn_on", Doc: "Whose endpoints change: traffic, those of the pods that serve the traffic (default with traffic); or population, those of simulated Services. For endpoints-scale, endpoints-replace and rolling-restart.",
 			Value: study.OneOf(&c.ChurnOn, ChurnTraffic, ChurnPopulation)},
-		{Name: "objects", Doc: "Objects that configuration changes (service, virtualservice, destinationrule, gateway, serviceentry, authorizationpolicy, gateway-route, httproute) go to in turn: the first changes make them, later ones update them. 0: each change makes one of its own.",
+		{Name: "objects", Doc: "Number of objects that changes cycle through: the first changes create them, later ones update them; 0: each change creates an object. For service, virtualservice, destinationrule, gateway, serviceentry, authorizationpolicy, gateway-route and httproute.",
 			Value: study.Int(&c.Objects, 0, 10_000)},
-		{Name: "endpoints_by", Doc: "Who writes the EndpointSlices where endpoints change: the cluster's controllers, as pods come and go, or the driver itself (slices), which is faster and has exact commit times.",
+		{Name: "endpoints_by", Doc: "Who writes EndpointSlices when endpoints change: the cluster's controllers, as pods start and end, or the driver itself (slices), which is faster and has exact commit times.",
 			Value: study.OneOf(&c.EndpointsBy, EndpointsByControllers, EndpointsBySlices)},
-		{Name: "trace_file", Doc: "File of recorded changes beside the study: a line each with the time and the kind of change, as `1.5s endpoints-scale` (change: trace).", Value: study.Prose(&c.TraceFile)},
-		{Name: "trace", Doc: "Recorded changes, each as in such a file (change: trace).",
+		{Name: "trace_file", Doc: "File of recorded changes next to the study, one per line with time and kind, such as `1.5s endpoints-scale` (change: trace).", Value: study.Prose(&c.TraceFile)},
+		{Name: "trace", Doc: "Recorded changes, each as a line of such a file (change: trace).",
 			Value: study.ListValue[TraceChange]{To: &c.Trace, Least: 1, Element: func(t *TraceChange) study.Value {
 				return study.Parsed(t, parseTraceChange, TraceChange.String, jsonschema.Schema{Type: "string", Examples: []any{"1.5s endpoints-scale"}})
 			}}},
@@ -182,19 +182,19 @@ func checkControl(d *study.Decoder, s *study.Study) {
 	traced := slices.Contains(s.Levels(FactorChange), ChangeTrace)
 	switch {
 	case c.Changes > 0 && c.Duration > 0:
-		d.Fail(at("duration"), study.CodeConflict, "leave one of them out", "both changes and duration say how many changes a trial makes")
+		d.Fail(at("duration"), study.CodeConflict, "leave one of them out", "changes and duration both set the number of changes")
 	case c.TraceFile != "" && len(c.Trace) > 0:
 		d.Fail(at("trace_file"), study.CodeConflict, "leave one of them out", "recorded changes are both in trace and in trace_file")
 	case traced && c.TraceFile == "" && len(c.Trace) == 0:
-		d.Fail(d.Pos("control"), study.CodeConflict, "as trace_file: changes.txt", "change: trace needs recorded changes")
+		d.Fail(d.Pos("control"), study.CodeConflict, "for example trace_file: changes.txt", "change: trace needs recorded changes")
 	case !slices.Contains(s.Written(FactorChange), ChangeTrace) && (c.TraceFile != "" || len(c.Trace) > 0):
-		d.Fail(at("trace"), study.CodeConflict, "set change: trace, or leave them out", "recorded changes are not used by this study")
+		d.Fail(at("trace"), study.CodeConflict, "set change: trace, or leave them out", "this study does not use recorded changes")
 	case len(c.Trace) > maxTrace:
 		d.Fail(at("trace"), study.CodeLimit, "", "more than %d recorded changes", maxTrace)
 	}
 	for i := 1; i < len(c.Trace); i++ {
 		if c.Trace[i].At < c.Trace[i-1].At {
-			d.Fail(d.Pos("control", "trace", i), study.CodeConflict, "put them in the order of time", "this change comes before the last one")
+			d.Fail(d.Pos("control", "trace", i), study.CodeConflict, "sort them by time", "this change is earlier than the previous one")
 		}
 	}
 	checkTraffic(d, s)
@@ -211,9 +211,9 @@ func checkSidecars(d *study.Decoder, s *study.Study) {
 	switch at := d.Pos("measures"); {
 	case !s.Measured(MeasureSidecars):
 	case s.Measured(MeasureConvergence):
-		d.Fail(at, study.CodeConflict, "leave convergence out", "measure convergence asks real sidecars all the time what they have in force, which would be most of what measure sidecars finds")
+		d.Fail(at, study.CodeConflict, "leave convergence out", "measure convergence polls real sidecars constantly, which would dominate what measure sidecars finds")
 	case Of(s).Idle == 0:
-		d.Fail(d.Pos("control", "idle"), study.CodeConflict, "set control.idle: 15s, as long as the kubelet's probes of a sidecar are apart", "measure sidecars needs a time in which nothing changes")
+		d.Fail(d.Pos("control", "idle"), study.CodeConflict, "set control.idle: 15s, the period of the kubelet's probes of a sidecar", "measure sidecars needs an idle period")
 	case !slices.ContainsFunc(s.Written(FactorRealPods), func(n string) bool { return n != "0" }):
 		d.Fail(at, study.CodeNoCell, "settings: {real_pods: 10}", "measure sidecars: no cell has real_pods")
 	}
@@ -222,7 +222,7 @@ func checkSidecars(d *study.Decoder, s *study.Study) {
 // checkPopulation finds cells without proxies, and trials with too many changes.
 func checkPopulation(d *study.Decoder, p *study.Plan) {
 	if Of(p.Study).Soak && len(p.Cells) > 1 {
-		d.Fail(d.Pos("control", "soak"), study.CodeConflict, "give each factor one level, and compare runs with meshtrial compare", "one istiod cannot live through trials of %d cells: a soak has one", len(p.Cells))
+		d.Fail(d.Pos("control", "soak"), study.CodeConflict, "fix each factor at one level, and compare runs with meshtrial compare", "a soak has one cell, because one istiod lives through it, and this study has %d", len(p.Cells))
 		return
 	}
 	if !checkDisruption(d, p) {
@@ -235,24 +235,24 @@ func checkPopulation(d *study.Decoder, p *study.Plan) {
 			d.Fail(d.Pos("factors"), study.CodeConflict, "", "%v", err)
 			return
 		case l.Connected()+l.RealPods == 0:
-			d.Fail(d.Pos("factors"), study.CodeConflict, "give it proxies, gateways or real_pods", "cell %s has no proxy to configure", p.Label(cell))
+			d.Fail(d.Pos("factors"), study.CodeConflict, "add proxies, gateways or real_pods", "cell %s has no proxies", p.Label(cell))
 			return
 		case l.SidecarScope != SidecarScopeNone && l.SidecarScope != SidecarScopeMesh && !hasNamespace(p.Study, l):
-			d.Fail(d.Pos("control", "scope_namespace"), study.CodeConflict, fmt.Sprintf("from %s-1 to %s-%d is possible", Of(p.Study).Namespace, Of(p.Study).Namespace, l.Namespaces),
+			d.Fail(d.Pos("control", "scope_namespace"), study.CodeConflict, fmt.Sprintf("use %s-1 to %s-%d", Of(p.Study).Namespace, Of(p.Study).Namespace, l.Namespaces),
 				"no proxy of cell %s is in namespace %s", p.Label(cell), Of(p.Study).ScopeNamespace)
 			return
 		case !d.Stored && l.SliceNamespaces > l.EndpointSlices: // 0 without slices
-			d.Fail(p.Study.Place(FactorSliceNamespaces, FactorEndpointSlices), study.CodeConflict, "as many namespaces as slices at the most", "cell %s: %d EndpointSlices do not fill %d namespaces", p.Label(cell), l.EndpointSlices, l.SliceNamespaces)
+			d.Fail(p.Study.Place(FactorSliceNamespaces, FactorEndpointSlices), study.CodeConflict, "use at most as many namespaces as slices", "cell %s: %d EndpointSlices cannot fill %d namespaces", p.Label(cell), l.EndpointSlices, l.SliceNamespaces)
 			return
 		case !checkRoutes(d, p, cell, l):
 			return
 		case ChangeTime(p.Study, cell) < 0:
-			d.Fail(d.Pos("control"), study.CodeConflict, "let the rate end above 0, or ask for fewer changes", "cell %s never comes to %d changes: its rate falls to 0 before", p.Label(cell), ChangesIn(p.Study, cell))
+			d.Fail(d.Pos("control"), study.CodeConflict, "end at a rate above 0, or use fewer changes", "cell %s never reaches %d changes: its rate falls to 0 before", p.Label(cell), ChangesIn(p.Study, cell))
 			return
 		case !checkLevers(d, p, cell, l):
 			return
 		case ChangesIn(p.Study, cell) > 40_000:
-			d.Fail(d.Pos("control"), study.CodeConflict, "at most 40000 are possible", "cell %s makes %d changes per trial", p.Label(cell), ChangesIn(p.Study, cell))
+			d.Fail(d.Pos("control"), study.CodeConflict, "use at most 40000", "cell %s makes %d changes per trial", p.Label(cell), ChangesIn(p.Study, cell))
 			return
 		}
 	}
@@ -325,7 +325,7 @@ func spec() study.Spec {
 		NewSection: func() any { return defaults() },
 		Fields: func(section any) []study.Placed {
 			return []study.Placed{{After: "envoy_filters", Field: study.Field{Name: "control", Value: value{section.(*Control)},
-				Doc: "Makes this a study of the control plane, with its own factors: changes are made and followed to every proxy. {} takes every default."}}}
+				Doc: "Makes this a control-plane study, with its own factors: changes are made and followed to every proxy. {} for all defaults."}}}
 		},
 		Begin: func(s *study.Study) {
 			s.Load, s.Warmup = study.Load{}, study.Warmup{}
@@ -347,13 +347,13 @@ func spec() study.Spec {
 func traceFile(s *study.Study, read func(name string) ([]byte, error)) error {
 	if Of(s).TraceFile != "" {
 		control := *Of(s)
-		changes, err := study.ReadLines(read, "control.trace_file", control.TraceFile, maxTrace, "recorded changes", "a change a line, as 1.5s endpoints-scale", parseTraceChange)
+		changes, err := study.ReadLines(read, "control.trace_file", control.TraceFile, maxTrace, "recorded changes", "write one change per line, such as 1.5s endpoints-scale", parseTraceChange)
 		if err != nil {
 			return err
 		}
 		for i := 1; i < len(changes); i++ {
 			if changes[i].At < changes[i-1].At {
-				return study.Pos{File: control.TraceFile}.Fault(study.CodeConflict, "put the lines in the order of time", "change %d comes before the one above it", i+1)
+				return study.Pos{File: control.TraceFile}.Fault(study.CodeConflict, "sort the lines by time", "change %d is earlier than the one above it", i+1)
 			}
 		}
 		control.TraceFile, control.Trace = "", changes
@@ -370,14 +370,14 @@ func checkLevers(d *study.Decoder, p *study.Plan, cell record.Cell, l Levels) bo
 	}
 	for _, pair := range [][2]string{{FactorIstiodCPURequest, FactorIstiodCPU}, {FactorIstiodMemRequest, FactorIstiodMemory}} {
 		if request, limit, ok := bothValues(cell, pair[0], pair[1]); ok && request > limit {
-			return fail("Kubernetes refuses a request above its limit: lower the one or raise the other", "%s %s is more than the limit, %s %s", pair[0], pair[1])
+			return fail("Kubernetes rejects a request above its limit: lower one or raise the other", "%s %s is more than the limit, %s %s", pair[0], pair[1])
 		}
 	}
 	if l.DebounceAfter > l.DebounceMax {
-		return fail("istiod never waits longer than debounce_max: raise it too", "%s %s is longer than %s %s", study.FactorDebounceAfter, FactorDebounceMax)
+		return fail("istiod never waits longer than debounce_max: raise that too", "%s %s is longer than %s %s", study.FactorDebounceAfter, FactorDebounceMax)
 	}
 	if kind, n := l.Arrival(); kind == study.ArrivalBurst && n > ChangesIn(p.Study, cell) {
-		d.Fail(p.Study.Place(FactorChangeArrival), study.CodeConflict, fmt.Sprintf("burst is all at once; or make at least %d changes", n),
+		d.Fail(p.Study.Place(FactorChangeArrival), study.CodeConflict, fmt.Sprintf("use burst for all at once, or make at least %d changes", n),
 			"cell %s: bursts of %d changes, but a trial makes %d", p.Label(cell), n, ChangesIn(p.Study, cell))
 		return false
 	}
@@ -408,12 +408,13 @@ func bothValues(cell record.Cell, a, b string) (x, y float64, ok bool) {
 }
 
 const reference = `
-A study is one of the control plane if it has the section ` + "`control`, be it `{}`" + `. It has these
-factors and no others, and the fields ` + "`workload`, `load`, `warmup`, `window` and `interval`" + `
-have no place in it. ` + "`sidecar_hosts`" + ` means nothing without a Sidecar resource, ` + "`xds` and `clients`" + ` without
-simulated proxies, ` + "`change_rate` and `change_arrival`" + ` where a trace says when.
+A study with the section ` + "`control`, even `{}`" + `, is a control-plane study. It has only these factors,
+and no ` + "`workload`, `load`, `warmup`, `window` or `interval`" + `. ` + "`sidecar_hosts`" + ` needs a Sidecar resource,
+` + "`xds` and `clients`" + ` need simulated proxies, and a trace replaces ` + "`change_rate` and `change_arrival`" + `:
+` + "`ramp:1:20:30s`" + ` goes from 1 to 20 changes per second in 30 s, ` + "`steps:1:10s,8:5s`" + ` holds one rate after
+the other, and ` + "`burst:10`" + ` makes ten at a time.
 
-The factors from ` + "`sidecar_scope`" + ` on are levers: settings of istiod and of the mesh. ` + "`installed`" + `
-leaves a lever as it is. Trials set only levers that a study gives another level, and the run
-reverts them when it ends. What the others were is read from the running istiod and recorded.
+The factors from ` + "`sidecar_scope`" + ` on are levers: settings of istiod and of the mesh. ` + "`installed`" + ` leaves a
+lever unchanged. Trials set only levers to which a study gives another level, and the run reverts
+them at the end. The running istiod's other levers are read and recorded.
 `

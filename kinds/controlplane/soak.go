@@ -26,11 +26,11 @@ func soakFindings() []finding.Def {
 		return finding.Def{Name: name, Unit: unit, Probe: ProbeSoak, Source: finding.FromSoak, Section: SectionSoak, Signed: true, Words: words, Doc: doc}
 	}
 	return []finding.Def{
-		grows(SlopeMemory, finding.UnitBytesPerHour, "growth of istiod's memory", "How much istiod's memory grows per hour in a soak, once it has warmed up."),
-		grows(SlopeHeap, finding.UnitBytesPerHour, "growth of istiod's live heap", "The same for what istiod's garbage collections leave in use, by its Go runtime."),
-		grows(SlopeSidecar, finding.UnitBytesPerHour, "growth of a real sidecar's memory", "The same for a real sidecar, the mean of all; needs real_pods."),
-		grows(SlopeP50, finding.UnitRatioPerHour, "growth of p50 convergence", "By what share convergence_p50 grows per hour."),
-		grows(SlopeP99, finding.UnitRatioPerHour, "growth of p99 convergence", "By what share convergence_p99 grows per hour."),
+		grows(SlopeMemory, finding.UnitBytesPerHour, "growth of istiod's memory", "Growth of istiod's memory per hour in a soak, after warm-up."),
+		grows(SlopeHeap, finding.UnitBytesPerHour, "growth of istiod's live heap", "The same for istiod's live heap after garbage collections, by its Go runtime."),
+		grows(SlopeSidecar, finding.UnitBytesPerHour, "growth of a real sidecar's memory", "The same for a real sidecar, mean of all; needs real_pods."),
+		grows(SlopeP50, finding.UnitRatioPerHour, "growth of p50 convergence", "Relative growth of convergence_p50 per hour."),
+		grows(SlopeP99, finding.UnitRatioPerHour, "growth of p99 convergence", "Relative growth of convergence_p99 per hour."),
 	}
 }
 
@@ -45,14 +45,14 @@ func checkSoak(d *study.Decoder, s *study.Study) {
 	}
 	switch {
 	case len(s.Baseline) > 0:
-		d.Fail(d.Pos("baseline"), study.CodeConflict, "leave it out", "a soak has one cell, which is compared with nothing")
+		d.Fail(d.Pos("baseline"), study.CodeConflict, "leave it out", "a soak has one cell, so there is nothing to compare")
 	case s.Stop != nil:
-		d.Fail(d.Pos("stop"), study.CodeConflict, "leave it out: blocks.limit says how long a soak lasts", "an interval that is narrow enough must not end a soak")
+		d.Fail(d.Pos("stop"), study.CodeConflict, "leave it out: blocks.limit sets the length of a soak", "a soak must not end early because an interval is narrow enough")
 	case len(s.Search) > 0:
-		d.Fail(d.Pos("search"), study.CodeConflict, "leave it out, or control.soak", "a soak searches for nothing: its cell stays the same")
+		d.Fail(d.Pos("search"), study.CodeConflict, "leave it out, or control.soak", "a soak cannot search: it has one cell")
 	case s.Tune != nil:
-		d.Fail(d.Pos("tune"), study.CodeConflict, "leave it out, or control.soak", "a soak tunes nothing: its cell stays the same")
+		d.Fail(d.Pos("tune"), study.CodeConflict, "leave it out, or control.soak", "a soak cannot tune: it has one cell")
 	case s.Blocks.Max < soakBlocks:
-		d.Fail(d.Pos("blocks", "max"), study.CodeConflict, "its trials may be short, its length is what counts", "a soak of fewer than %d windows tells no growth", soakBlocks)
+		d.Fail(d.Pos("blocks", "max"), study.CodeConflict, "trials may be short; the total length counts", "a soak of fewer than %d windows cannot show growth", soakBlocks)
 	}
 }

@@ -25,10 +25,10 @@ func TestSoak(t *testing.T) {
 		t.Errorf("a window takes %v, a trial with a fresh istiod %v", short, fresh)
 	}
 	for _, c := range []struct{ from, to, want string }{
-		{"blocks:", "factors: {services: [1, 2]}\nblocks:", "one istiod cannot live through trials of 2 cells"},
+		{"blocks:", "factors: {services: [1, 2]}\nblocks:", "this study has 2"},
 		{"blocks:", "variants: {a: {}, b: {services: 3}}\nblocks:", "a soak has one cell"},
 		{"min: 18, max: 600", "min: 2, max: 17", "a soak of fewer than 18 windows"},
-		{"blocks:", "stop: {finding: convergence_p50, half_width: 5%}\nblocks:", "must not end a soak"},
+		{"blocks:", "stop: {finding: convergence_p50, half_width: 5%}\nblocks:", "must not end early"},
 	} {
 		if _, err := study.Parse([]byte(strings.Replace(good, c.from, c.to, 1)), "soak.yaml", nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.to, err)

@@ -20,10 +20,10 @@ type TraceChange struct {
 func (c TraceChange) String() string { return study.FormatDuration(c.At) + " " + c.Change }
 
 func parseTraceChange(s string) (TraceChange, *study.Error) {
-	const hint = "when and what, as 1.5s endpoints-scale"
+	const hint = "write time and kind, such as 1.5s endpoints-scale"
 	fields := strings.FieldsFunc(s, func(r rune) bool { return r == ' ' || r == '\t' || r == ',' })
 	if len(fields) != 2 {
-		return TraceChange{}, study.Complain(study.CodeInvalid, hint, "%q is no recorded change", study.Clip(s, 60))
+		return TraceChange{}, study.Complain(study.CodeInvalid, hint, "%q is not a recorded change", study.Clip(s, 60))
 	}
 	if _, c := study.Number(fields[0]); c == nil { // recorded traces use plain seconds
 		fields[0] += "s"
@@ -34,7 +34,7 @@ func parseTraceChange(s string) (TraceChange, *study.Error) {
 	}
 	f, _ := study.FactorByName(FactorChange)
 	if fields[1] == ChangeTrace || fields[1] == ChangeMixed {
-		return TraceChange{}, study.Complain(study.CodeInvalid, hint, "%s is no single change", fields[1])
+		return TraceChange{}, study.Complain(study.CodeInvalid, hint, "%s is not a single change", fields[1])
 	}
 	if RoutesGateway(fields[1]) {
 		return TraceChange{}, study.Complain(study.CodeInvalid, "make it the study's change: "+fields[1], "%s cannot be among recorded changes", fields[1])

@@ -44,9 +44,9 @@ func (c *Control) ChurnsTraffic(change string) bool {
 func trafficFields(t *Traffic) study.Object {
 	return study.Object{Name: "traffic", Flow: true, Fields: []study.Field{
 		{Name: "rate", Doc: "Requests scheduled per second over all connections (open loop).", Value: study.Float(&t.Rate, 100_000)},
-		{Name: "connections", Doc: "Connections from the generator to its sidecar. A hanging request occupies one.", Value: study.Int(&t.Connections, 1, 10_000)},
+		{Name: "connections", Doc: "Connections from the generator to its sidecar; a hanging request occupies one.", Value: study.Int(&t.Connections, 1, 10_000)},
 		{Name: "arrival", Doc: "Arrival process of the requests.", Value: study.OneOf(&t.Arrival, study.ArrivalPoisson, study.ArrivalUniform, study.ArrivalBurst)},
-		{Name: "timeout", Doc: "Request timeout. Longer than the sidecar's 10 s connection timeout, it shows what a retry saves in the end.",
+		{Name: "timeout", Doc: "Request timeout. If longer than the sidecar's 10 s connection timeout, retries can still succeed.",
 			Value: study.Duration(&t.Timeout, 100*time.Millisecond, time.Minute)},
 		{Name: "endpoints", Doc: "Pods that serve the requests.", Value: study.Int(&t.Endpoints, 1, 100)},
 	}}
@@ -62,7 +62,7 @@ func checkTraffic(d *study.Decoder, s *study.Study) {
 		return
 	}
 	if c.Traffic == nil {
-		d.Fail(d.Pos("control", "churn_on"), study.CodeConflict, "as traffic: {rate: 500}", "churn_on: traffic needs traffic")
+		d.Fail(d.Pos("control", "churn_on"), study.CodeConflict, "for example traffic: {rate: 500}", "churn_on: traffic needs traffic")
 		return
 	}
 	for _, level := range s.Levels(FactorChange) {

@@ -163,7 +163,7 @@ func resolveBill(d *study.Decoder, s *study.Study) {
 		return
 	}
 	if _, chosen := s.Settings[study.FactorVariant]; chosen {
-		d.Fail(d.Pos("settings", study.FactorVariant), study.CodeConflict, "leave it out", "a bill needs all its cells, as prices are differences between them")
+		d.Fail(d.Pos("settings", study.FactorVariant), study.CodeConflict, "leave it out", "a bill needs all its cells, because prices are differences between them")
 		return
 	}
 	if len(b.Together) == 0 {
@@ -178,7 +178,7 @@ func resolveBill(d *study.Decoder, s *study.Study) {
 	s.Variants = billVariants(s)
 	for i, name := range s.Varied(study.FactorVariant) {
 		if _, ok := s.VariantLevels(name); !ok {
-			d.Fail(d.Pos("factors", study.FactorVariant, i), study.CodeUnknown, "leave it out", "the bill makes no variant %s: it is that of other parts, or another direction's", name)
+			d.Fail(d.Pos("factors", study.FactorVariant, i), study.CodeUnknown, "leave it out", "the bill has no variant %s: that belongs to other parts or the other direction", name)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func checkBill(d *study.Decoder, s *study.Study) {
 	for i, p := range b.Parts {
 		names[i] = p.Name
 		if changesNothing(s, p) {
-			d.Fail(d.Pos("bill", "parts", p.Name), study.CodeConflict, "give it a level that the base does not have", "part %s changes nothing", p.Name)
+			d.Fail(d.Pos("bill", "parts", p.Name), study.CodeConflict, "set a level that the base does not have", "part %s changes nothing", p.Name)
 		}
 		for _, earlier := range b.Parts[:i] {
 			if earlier.Levels.Key() == p.Levels.Key() {
@@ -202,7 +202,7 @@ func checkBill(d *study.Decoder, s *study.Study) {
 	for i, name := range b.Together {
 		at := d.Pos("bill", "together", i)
 		if !slices.Contains(names, name) {
-			d.Fail(at, study.CodeUnknown, errs.Suggest(name, names), "together names no part of the bill: %q", study.Clip(name, 40))
+			d.Fail(at, study.CodeUnknown, errs.Suggest(name, names), "together names an unknown part: %q", study.Clip(name, 40))
 			continue
 		}
 		if slices.Contains(b.Together[:i], name) {
@@ -219,8 +219,8 @@ func checkBill(d *study.Decoder, s *study.Study) {
 			other, taken := setBy[f.Name]
 			theirs := b.part(other)[f.Name]
 			if taken && theirs != level && (!adds || theirs == none || level == none) {
-				d.Fail(d.Pos("bill", "parts", name, f.Name), study.CodeConflict, "name in bill.together the parts that can be on at once, as together: ["+other+", ...]",
-					"parts %s and %s cannot be on together: %s is %s in the one and %s in the other", other, name, f.Name, theirs, level)
+				d.Fail(d.Pos("bill", "parts", name, f.Name), study.CodeConflict, "list in bill.together the parts that can be on at once, for example together: ["+other+", ...]",
+					"parts %s and %s cannot be on together: %s is %s in one and %s in the other", other, name, f.Name, theirs, level)
 			} else {
 				setBy[f.Name] = name
 			}
@@ -233,12 +233,12 @@ func checkBill(d *study.Decoder, s *study.Study) {
 			}
 		}
 		if len(b.Together) < 2 {
-			d.Fail(d.Pos("bill", "direct"), study.CodeConflict, "leave direct out", "with a single part, removing it says the same as adding it")
+			d.Fail(d.Pos("bill", "direct"), study.CodeConflict, "leave direct out", "with a single part, removing it is the same as adding it")
 		}
 		whole := billLevels(s, b.Together).Key()
 		for _, name := range b.Together {
 			if len(d.Errs) == 0 && billLevels(s, b.others(name)).Key() == whole {
-				d.Fail(d.Pos("bill", "parts", name), study.CodeConflict, "set direct: add, or leave the part out", "removing part %s changes nothing: other parts set its levels, too", name)
+				d.Fail(d.Pos("bill", "parts", name), study.CodeConflict, "set direct: add, or leave the part out", "removing part %s changes nothing: other parts also set its levels", name)
 			}
 		}
 	}
@@ -251,14 +251,14 @@ func checkBill(d *study.Decoder, s *study.Study) {
 					if v.Name == BillTogether {
 						at = d.Pos("bill", "together")
 					}
-					d.Fail(at, c.Code, "name in bill.together the parts that can be on at once", "%s: %s: %s", v.Name, factor, c.Msg)
+					d.Fail(at, c.Code, "list in bill.together the parts that can be on at once", "%s: %s: %s", v.Name, factor, c.Msg)
 					return
 				}
 			}
 		}
 	}
 	if !s.Measured(study.MeasureCPU) {
-		d.Fail(d.Pos("measures"), study.CodeConflict, "add cpu", "a bill is about CPU, which is not measured")
+		d.Fail(d.Pos("measures"), study.CodeConflict, "add cpu", "a bill needs CPU, which is not measured")
 	}
 }
 
@@ -284,7 +284,7 @@ func checkBillCells(d *study.Decoder, p *study.Plan) {
 		if of := p.Short(rest); len(of) > 0 {
 			where = " where " + of.Key()
 		}
-		d.Fail(at, study.CodeDuplicate, "it takes a sidecar that has the part: exclude cells without one, or leave the part out",
+		d.Fail(at, study.CodeDuplicate, "only a sidecar can have the part: exclude cells without one, or leave the part out",
 			"%s and %s are the same%s", other, name, where)
 		return
 	}
@@ -326,13 +326,13 @@ func billSection(to **Bill) study.Value {
 
 func billFields(b *Bill) study.Object {
 	return study.Object{Name: "bill", Fields: []study.Field{
-		{Name: "base", Doc: "Levels over the settings in every cell of the bill.", Value: study.CellValue{To: &b.Base, Name: "base", Empty: true}},
+		{Name: "base", Doc: "Levels on top of the settings in every cell of the bill.", Value: study.CellValue{To: &b.Base, Name: "base", Empty: true}},
 		{Name: "parts", Required: true, Doc: "Parts to price: names, each with the levels that it changes.", Value: partsValue{&b.Parts}},
-		{Name: "together", Doc: "The parts that are on in the cell with all parts; every part if left out.", Value: study.ListValue[string]{To: &b.Together, Least: 1, Flow: true,
+		{Name: "together", Doc: "The parts that are on in the cell with all parts; all if left out.", Value: study.ListValue[string]{To: &b.Together, Least: 1, Flow: true,
 			Element: func(s *string) study.Value {
 				return study.Named(s, study.NamePattern, "part", "use the name of a part")
 			}}},
-		{Name: "direct", Doc: "add: each part added to the base; remove: each part removed from all together, which alone shows what removing it saves; both.",
+		{Name: "direct", Doc: "How parts are priced: add (each part added to the base), remove (each part removed from all together, which shows what removing it saves), or both.",
 			Value: study.OneOf(&b.Direct, DirectAdd, DirectRemove, DirectBoth)},
 	}}
 }
@@ -343,7 +343,7 @@ type partsValue struct{ to *[]study.NamedLevels }
 func (v partsValue) Decode(d *study.Decoder, n *study.Node) {
 	const hint = "as {access-log: {telemetry: access-log-text}}"
 	if n.Kind != study.Mapping {
-		d.Fail(n.Pos, study.CodeType, hint, "parts maps names to levels; this is %s", n.What())
+		d.Fail(n.Pos, study.CodeType, hint, "parts must map names to levels, not be %s", n.What())
 		return
 	}
 	if len(n.Keys) == 0 {
@@ -357,15 +357,15 @@ func (v partsValue) Decode(d *study.Decoder, n *study.Node) {
 			d.Fail(k.Pos, study.CodeInvalid, study.NameHint+", as access-log", "invalid part name %q", study.Clip(k.Name, 40))
 			continue
 		case k.Name == BillBase, k.Name == BillTogether, strings.HasPrefix(k.Name, billWithout):
-			d.Fail(k.Pos, study.CodeConflict, "another name", "%s is a name that the bill itself gives", study.Clip(k.Name, 40))
+			d.Fail(k.Pos, study.CodeConflict, "another name", "%s is a name that the bill uses itself", study.Clip(k.Name, 40))
 			continue
 		case n.Values[i].Kind == study.Null:
-			d.Fail(k.Pos, study.CodeMissing, "name the levels that it changes", "part %s is empty", k.Name)
+			d.Fail(k.Pos, study.CodeMissing, "list the levels that it changes", "part %s is empty", k.Name)
 			continue
 		}
 		study.CellValue{To: &one.Levels, Name: "part " + k.Name}.Decode(d, n.Values[i])
 		if _, nested := one.Levels[study.FactorVariant]; nested {
-			d.Fail(n.Values[i].Pos, study.CodeConflict, "name factors", "a part cannot contain a variant")
+			d.Fail(n.Values[i].Pos, study.CodeConflict, "name factors", "a part cannot set variant")
 			continue
 		}
 		*v.to = append(*v.to, one)

@@ -16,12 +16,12 @@ func checkGatewayCells(d *study.Decoder, p *study.Plan) {
 			continue
 		}
 		if p.Study.Load.TLS {
-			d.Fail(d.Pos("load", "tls"), study.CodeConflict, "leave it out, or the level "+study.SidecarsGateway, "the gateway takes requests in plain text: it has no certificate for load.tls")
+			d.Fail(d.Pos("load", "tls"), study.CodeConflict, "leave it out, or the level "+study.SidecarsGateway, "the gateway accepts only plain text: it has no certificate for load.tls")
 			return
 		}
 		if name := cell[study.FactorProtocol]; !protocol.Of(name).Headers {
-			d.Fail(d.Pos("factors", study.FactorProtocol), study.CodeConflict, fmt.Sprintf("as exclude: [{%s: %s, %s: %s}]", study.FactorSidecars, study.SidecarsGateway, study.FactorProtocol, name),
-				"the gateway knows requests by their host, which protocol %s does not carry", name)
+			d.Fail(d.Pos("factors", study.FactorProtocol), study.CodeConflict, fmt.Sprintf("leave such cells out: exclude: [{%s: %s, %s: %s}]", study.FactorSidecars, study.SidecarsGateway, study.FactorProtocol, name),
+				"the gateway routes requests by host, which protocol %s does not carry", name)
 			return
 		}
 	}
@@ -35,9 +35,9 @@ func checkCarriers(d *study.Decoder, s *study.Study) {
 		case slices.Contains(can, level):
 			continue
 		case s.Mesh == study.MeshNone:
-			d.Fail(d.Pos("mesh"), study.CodeConflict, "sidecars must be none, or the mesh istio", "mesh none has no sidecars, but sidecars: %s is asked for", level)
+			d.Fail(d.Pos("mesh"), study.CodeConflict, "set sidecars: none, or mesh: istio", "mesh none has no sidecars, but sidecars is %s", level)
 		default:
-			d.Fail(d.Pos("mesh"), study.CodeConflict, "one of "+strings.Join(can, ", "), "mesh %s cannot carry requests by sidecars: %s", s.Mesh, level)
+			d.Fail(d.Pos("mesh"), study.CodeConflict, "one of "+strings.Join(can, ", "), "mesh %s does not support sidecars: %s", s.Mesh, level)
 		}
 		break
 	}
@@ -46,6 +46,6 @@ func checkCarriers(d *study.Decoder, s *study.Study) {
 // checkSizedWays rejects a section sizing if no cell carries requests at both ends.
 func checkSizedWays(d *study.Decoder, s *study.Study) {
 	if d.CheckSizing(s) && !slices.ContainsFunc(s.Written(study.FactorSidecars), func(level string) bool { return study.Carries(study.CarrierOf(level).Way) }) {
-		d.FailSizing("set factors: {sidecars: [none, both, ambient]}", "sizing is about who carries requests, and no cell has them carried at both ends")
+		d.FailSizing("set factors: {sidecars: [none, both, ambient]}", "sizing compares ways of carrying requests, and no cell carries them at both ends")
 	}
 }

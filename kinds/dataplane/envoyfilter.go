@@ -41,19 +41,19 @@ func EnvoyFilterOf(s *study.Study, name string) (EnvoyFilter, bool) {
 
 // parse reads the file's contents.
 func (f *EnvoyFilter) parse(data []byte) error {
-	root, err := study.ReadTree(data, f.File, envoyFilterFormat, "an EnvoyFilter as kubectl apply takes it")
+	root, err := study.ReadTree(data, f.File, envoyFilterFormat, "write an EnvoyFilter as for kubectl apply")
 	if err != nil {
 		return err
 	}
 	if root.Kind != study.Mapping {
-		return root.Pos.Fault(study.CodeType, "an EnvoyFilter as kubectl apply takes it", "an EnvoyFilter is a mapping; this is %s", root.What())
+		return root.Pos.Fault(study.CodeType, "write an EnvoyFilter as for kubectl apply", "an EnvoyFilter must be a mapping, not %s", root.What())
 	}
 	if kind := root.Get("kind"); kind == nil || kind.Text != "EnvoyFilter" {
 		at, what := root.Pos, "nothing"
 		if kind != nil {
 			at, what = kind.Pos, kind.What()
 		}
-		return at.Fault(study.CodeConflict, "kind: EnvoyFilter; other objects are no parts of a sidecar", "the kind is %s", what)
+		return at.Fault(study.CodeConflict, "use kind: EnvoyFilter; other objects are not parts of a sidecar", "the kind is %s", what)
 	}
 	spec := root.Get("spec")
 	if spec == nil || spec.Kind != study.Mapping {
@@ -90,7 +90,7 @@ func (f *EnvoyFilter) patches(list *study.Node) error {
 	}
 	for _, one := range list.Values {
 		if one.Kind != study.Mapping || one.Get("applyTo") == nil || one.Get("patch") == nil {
-			return one.Pos.Fault(study.CodeConflict, "as {applyTo: HTTP_FILTER, match: {...}, patch: {operation: ..., value: {...}}}", "a patch has at least applyTo and patch")
+			return one.Pos.Fault(study.CodeConflict, "as {applyTo: HTTP_FILTER, match: {...}, patch: {operation: ..., value: {...}}}", "a patch needs at least applyTo and patch")
 		}
 		f.Patches = append(f.Patches, jsonValue(one))
 	}
@@ -141,7 +141,7 @@ type envoyFiltersValue struct{ to *[]EnvoyFilter }
 func (v envoyFiltersValue) Decode(d *study.Decoder, n *study.Node) {
 	const hint = "as {mine: mine.yaml}"
 	if n.Kind != study.Mapping {
-		d.Fail(n.Pos, study.CodeType, hint, "envoy_filters maps names to files; this is %s", n.What())
+		d.Fail(n.Pos, study.CodeType, hint, "envoy_filters must map names to files, not be %s", n.What())
 		return
 	}
 	for i, k := range n.Keys {
@@ -157,7 +157,7 @@ func (v envoyFiltersValue) Decode(d *study.Decoder, n *study.Node) {
 		case study.Mapping:
 			study.Object{Name: k.Name, Fields: []study.Field{{Name: "inline", Required: true, Value: inlineValue{&f}}}}.Decode(d, value)
 		default:
-			d.Fail(value.Pos, study.CodeConflict, hint, "%s is no file", k.Name)
+			d.Fail(value.Pos, study.CodeConflict, hint, "%s is not a file", k.Name)
 		}
 		*v.to = append(*v.to, f)
 	}
@@ -206,7 +206,7 @@ func (v inlineValue) Decode(d *study.Decoder, n *study.Node) {
 	read := json.NewDecoder(strings.NewReader(text))
 	read.UseNumber() // preserve large integers
 	if err := read.Decode(&in); err != nil || len(in.Patches) == 0 {
-		d.Fail(n.Pos, study.CodeConflict, "name a file in its place, as mine: mine.yaml", "this is not what meshtrial writes for an EnvoyFilter that it has read")
+		d.Fail(n.Pos, study.CodeConflict, "name a file instead, for example mine: mine.yaml", "this is not how meshtrial writes an EnvoyFilter that it has read")
 		return
 	}
 	v.to.Priority, v.to.Patches = in.Priority, whole(in.Patches).([]any)
@@ -253,13 +253,13 @@ func (inlineValue) Schema() *jsonschema.Schema {
 func checkFilters(d *study.Decoder, s *study.Study) {
 	for _, p := range fileParts(s.Levels(FactorFilters)) {
 		if _, ok := EnvoyFilterOf(s, p.File); !ok {
-			d.Fail(s.Place(FactorFilters), study.CodeConflict, fmt.Sprintf("envoy_filters: {%s: FILE}", p.File), "the part %s needs an EnvoyFilter that the study does not name", p)
+			d.Fail(s.Place(FactorFilters), study.CodeConflict, fmt.Sprintf("envoy_filters: {%s: FILE}", p.File), "part %s needs an EnvoyFilter that the study does not name", p)
 		}
 	}
 	used := fileParts(s.Written(FactorFilters))
 	for _, f := range Of(s).EnvoyFilters {
 		if !slices.ContainsFunc(used, func(p Part) bool { return p.File == f.Name }) {
-			d.Fail(d.Pos("envoy_filters", f.Name), study.CodeConflict, "give filters the level envoyfilter-"+f.Name, "no level of filters has the EnvoyFilter %s", f.Name)
+			d.Fail(d.Pos("envoy_filters", f.Name), study.CodeConflict, "add to filters the level envoyfilter-"+f.Name, "no level of filters uses EnvoyFilter %s", f.Name)
 		}
 	}
 }
@@ -292,7 +292,7 @@ func checkFilterCells(d *study.Decoder, p *study.Plan) {
 		default:
 			continue
 		}
-		d.Fail(p.Study.Place(FactorFilters), study.CodeConflict, "leave such cells out", "cell %s: filters are for requests, which sidecars do not see %s", p.Label(cell), why)
+		d.Fail(p.Study.Place(FactorFilters), study.CodeConflict, "leave such cells out", "cell %s: filters apply to requests, which sidecars cannot see %s", p.Label(cell), why)
 		return
 	}
 }

@@ -39,7 +39,7 @@ func TestEnvoyFilterFile(t *testing.T) {
 
 func TestEnvoyFilterFileRefused(t *testing.T) {
 	for _, tt := range []struct{ name, text, says string }{
-		{"nothing", "", "nothing is in it"},
+		{"nothing", "", "it is empty"},
 		{"a list", "[]", "a.yaml:1"},
 		{"no kind", "spec: {}", "the kind is nothing"},
 		{"another kind", "kind: Pod\nspec: {}", `the kind is "Pod"`},
@@ -84,16 +84,16 @@ func TestEnvoyFiltersOfAStudy(t *testing.T) {
 	}
 	for text, says := range map[string]string{
 		head: "needs an EnvoyFilter that the study does not name",
-		"name: a\nquestion: b\nenvoy_filters: {mine: mine.yaml}\n":              "no level of filters has the EnvoyFilter mine",
-		head + "envoy_filters: {mine: {inline: nonsense}}\n":                    "not what meshtrial writes",
+		"name: a\nquestion: b\nenvoy_filters: {mine: mine.yaml}\n":              "no level of filters uses EnvoyFilter mine",
+		head + "envoy_filters: {mine: {inline: nonsense}}\n":                    "not how meshtrial writes",
 		head + "envoy_filters: {Mine: mine.yaml}\n":                             `invalid EnvoyFilter name "Mine"`,
-		head + "envoy_filters: [mine.yaml]\n":                                   "maps names to files",
-		head + "envoy_filters: {mine: [mine.yaml]}\n":                           "is no file",
-		"name: a\nquestion: b\nsettings: {filters: lua, protocol: tcp}\n":       "do not see with protocol tcp",
+		head + "envoy_filters: [mine.yaml]\n":                                   "must map names to files",
+		head + "envoy_filters: {mine: [mine.yaml]}\n":                           "is not a file",
+		"name: a\nquestion: b\nsettings: {filters: lua, protocol: tcp}\n":       "cannot see with protocol tcp",
 		"name: a\nquestion: b\nsettings: {filters: lua}\nload: {tls: true}\n":   "speaks TLS itself",
 		"name: a\nquestion: b\nsettings: {filters: lau}\n":                      "a.yaml:3:21",
 		"name: a\nquestion: b\nfactors: {filters: [jwt+lua, lua+jwt]}\n":        "given twice",
-		"name: a\nquestion: b\ncontrol: {}\nenvoy_filters: {mine: mine.yaml}\n": "belongs to the data plane",
+		"name: a\nquestion: b\ncontrol: {}\nenvoy_filters: {mine: mine.yaml}\n": "is for studies of the data plane",
 	} {
 		if _, err := study.Parse([]byte(text), "a.yaml", nil); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v, expected %q", text, err, says)

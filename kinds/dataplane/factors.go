@@ -14,14 +14,14 @@ const MaxGenerators = 100
 // factors is the table of the data plane's factors, in report order.
 var factors = []study.Factor{
 	study.Choice(study.FactorSidecars, study.ScopeTopology, study.SidecarsBoth,
-		"Which of the two pods has a sidecar. ambient: neither; ztunnel on their nodes carries the requests. waypoint: the same, by way of a waypoint of the server's Service. gateway: neither; requests pass an ingress gateway of the mesh, in a pod of its own.",
+		"Which of the two pods has a sidecar. ambient: neither; ztunnel on their nodes carries the requests. waypoint: the same, through a waypoint of the server's Service. gateway: neither; requests pass an ingress gateway in its own pod.",
 		study.CarrierLevels("")...).
 		Amongst(func() []string { return study.CarrierLevels("") }).
 		Subjected(study.CarrierSubject),
 	study.Connections,
 	study.Factor{
 		Name: study.FactorGenerators, Scope: study.ScopeLoad, Unit: "generators", Default: "1", Numeric: true, Implied: true,
-		Doc:      "Load generators, each in a client pod of its own. They share the connections, and send together exactly the requests that one would.",
+		Doc:      "Load generators, each in its own client pod. They share the connections, and together send exactly the requests that one would.",
 		Pattern:  `^[1-9][0-9]*$`,
 		Examples: []string{"1", "2", "4"},
 		Parse:    study.IntegerLevel(1, MaxGenerators), Integer: true, Low: 1,
@@ -29,20 +29,20 @@ var factors = []study.Factor{
 	study.Rate,
 	study.Arrival,
 	study.Choice(study.FactorProtocol, study.ScopeLoad, protocol.HTTP1,
-		"What the generator speaks to the worker.",
+		"Protocol between generator and worker.",
 		protocol.Names(nil)...).
 		Phrased(study.Says("over %s")),
 	study.Payload,
 	study.Choice(study.FactorKeepAlive, study.ScopeLoad, "true",
-		"Whether connections live on after a request; false opens a new one for each.",
+		"Whether connections are reused; false opens one per request.",
 		"true", "false").
 		Labelled(study.Says("new connections", "true", "keep-alive")),
 	ofServer(study.Choice(study.FactorMTLS, study.ScopeServer, study.MTLSStrict,
-		"What the server's sidecar accepts: strict mutual TLS only, permissive also plain text, off plain text only. A client without a sidecar speaks plain text, so strict becomes permissive there.",
+		"What the server's sidecar accepts: strict only mutual TLS, permissive also plain text, off only plain text. A client without a sidecar sends plain text, so strict becomes permissive there.",
 		study.MTLSStrict, study.MTLSPermissive, study.MTLSOff).
 		Labelled(study.Says("mTLS %s")).Shortened(study.Says("mtls-%s")).Becoming(mtlsBecomes)),
 	ofProxies(study.Choice(study.FactorTelemetry, study.ScopeProxies, study.TelemetryOff,
-		"What the sidecars report about every request: an access log as text or JSON, with or without the mesh's request metrics.",
+		"What sidecars report per request: an access log as text or JSON, with or without the mesh's request metrics.",
 		study.TelemetryOff, study.TelemetryText, study.TelemetryJSON, study.TelemetryTextStats, study.TelemetryJSONStats).
 		Labelled(study.Says("telemetry %s")).Shortened(strings.NewReplacer("access-log-", "log-", "+", "-").Replace)),
 	ofProxies(study.Factor{
@@ -61,7 +61,7 @@ var factors = []study.Factor{
 	}.NumericIn("CPUs", study.CPUValue).Labelled(study.Says("CPU limit %s")).Shortened(study.Says("cpu%s"))),
 	ofProxies(study.Factor{
 		Name: study.FactorEnvoy, Default: study.EnvoyDefault,
-		Doc:      "Version of Envoy in the sidecars; default is the one the proxy image comes with.",
+		Doc:      "Version of Envoy in the sidecars; default is that of the proxy image.",
 		Pattern:  `^(default|[0-9]+\.[0-9]+\.[0-9]+)$`,
 		Examples: []string{"default", "1.39.0"},
 		Parse:    envoyLevel,

@@ -60,26 +60,26 @@ type PartKind struct {
 // partKinds lists all kinds, in the order of a level.
 var partKinds = []PartKind{
 	{Name: PartPlanted, Number: "CPU microseconds per request", Low: 1, High: 1_000_000,
-		Doc: "A filter with a known cost: a Lua script that computes until its thread's CPU clock, which stands still while the thread waits for a CPU, has advanced by N microseconds. It overshoots by at most 64 rounds of computing and one look at that clock. What comes on top, calling a script at all, is what lua-noop costs."},
-	{Name: PartPlantedNoop, Doc: "A filter with no measurable cost: Envoy's own header mutation with no mutations. It is in the chain and is called for each request."},
+		Doc: "A filter with a known cost: a Lua script that computes until its thread's CPU clock has advanced by N microseconds (overshooting by at most 64 iterations and one clock read). The cost of calling a script, as in lua-noop, comes on top."},
+	{Name: PartPlantedNoop, Doc: "A filter without measurable cost: Envoy's header mutation filter with no mutations, called for each request."},
 	{Name: PartLua, Doc: "A Lua script that reads the request's :authority and sets a header to it."},
-	{Name: PartLuaNoop, Doc: "A Lua script that does nothing: what calling one costs."},
-	{Name: PartWasm, Doc: "A Wasm filter on V8 that does what the part lua does. It is meshtrial's own, built from the sources in mesh/istio/wasm."},
-	{Name: PartWasmNoop, Doc: "A Wasm filter on V8 that does nothing when it is called for a request."},
-	{Name: PartAuthzAllow, Number: "rules", Low: 1, High: 2000, Doc: "An AuthorizationPolicy that allows: N rules on paths, of which the last to be looked at matches every request."},
+	{Name: PartLuaNoop, Doc: "A Lua script that does nothing: the cost of calling one."},
+	{Name: PartWasm, Doc: "A Wasm filter on V8 that does the same as lua, built from mesh/istio/wasm."},
+	{Name: PartWasmNoop, Doc: "A Wasm filter on V8 that does nothing for a request."},
+	{Name: PartAuthzAllow, Number: "rules", Low: 1, High: 2000, Doc: "An AuthorizationPolicy that allows: N rules on paths, of which the last matches every request."},
 	{Name: PartAuthzDeny, Number: "rules", Low: 1, High: 2000, Doc: "An AuthorizationPolicy that denies: N rules on paths, none of which matches."},
-	{Name: PartJWT, Doc: "A RequestAuthentication with a key of the run's own; requests carry no token, which it lets pass."},
-	{Name: PartJWTToken, Doc: "The same, and requests carry a token (RS256, 2,048 bits), which is verified for each. In a study that has this part all requests of all cells carry it."},
+	{Name: PartJWT, Doc: "A RequestAuthentication with the run's own key; requests without a token pass."},
+	{Name: PartJWTToken, Doc: "The same, with a token (RS256, 2,048 bits) in every request, which is verified. In a study with this part, requests of all cells carry the token."},
 	{Name: PartRateLimit, Doc: "Envoy's local rate limit, with a bucket that is never empty."},
-	{Name: PartFault, Doc: "Envoy's fault filter with an abort for 0% of the requests. Istio has an empty one in every sidecar, which stays."},
-	{Name: PartInspector, Doc: "The HTTP inspector looks at the first bytes of each connection that is not encrypted, as for ports that do not say their protocol. With mutual TLS it stands there and has nothing to look at."},
-	{Name: PartTracing, Doc: "Every request makes a span, sent to a sink in the same namespace by OpenTelemetry's protocol over HTTP."},
-	{Name: PartOTLPLog, Doc: "An access log entry for every request, sent to a sink in the same namespace by OpenTelemetry's protocol over gRPC. It comes on top of what telemetry says."},
-	{Name: PartECDSA, Doc: "The workload's key is one of ECDSA P-256 in place of RSA with 2,048 bits. It is used in handshakes only: see keep_alive. Ciphers have no part: with TLS 1.3, which sidecars speak to each other, Envoy's cannot be chosen."},
-	{Name: PartDNSProxy, Doc: "The sidecar's agent answers the pod's DNS queries (ISTIO_META_DNS_CAPTURE). Requests to the worker make none: this shows idle cost."},
-	{Name: PartListeners, Number: "listeners", Low: 1, High: 2000, Doc: "N more listeners in the sidecar's configuration, without connections. Each is of some 200 bytes, added by an EnvoyFilter, so that no other sidecar has them."},
+	{Name: PartFault, Doc: "Envoy's fault filter, aborting 0% of the requests. Istio's own empty one stays."},
+	{Name: PartInspector, Doc: "The HTTP inspector examines the first bytes of each unencrypted connection, as for ports without a protocol. With mutual TLS it has nothing to do."},
+	{Name: PartTracing, Doc: "A span per request, sent to a sink in the same namespace by OTLP over HTTP."},
+	{Name: PartOTLPLog, Doc: "An access log entry per request, sent to a sink in the same namespace by OTLP over gRPC, in addition to telemetry."},
+	{Name: PartECDSA, Doc: "A workload key of ECDSA P-256 instead of RSA 2,048. Used only in handshakes: see keep_alive. Sidecars use TLS 1.3 with each other, for which Envoy's ciphers cannot be chosen."},
+	{Name: PartDNSProxy, Doc: "The sidecar's agent answers the pod's DNS queries (ISTIO_META_DNS_CAPTURE). Requests to the worker make none, so this shows idle cost."},
+	{Name: PartListeners, Number: "listeners", Low: 1, High: 2000, Doc: "N more listeners in the sidecar's configuration, without connections: about 200 bytes each, added to this sidecar alone by an EnvoyFilter."},
 	{Name: PartClusters, Number: "clusters", Low: 1, High: 5000, Doc: "N more clusters with an endpoint each, without requests, added as listeners are."},
-	{Name: PartRoutes, Number: "routes", Low: 1, High: 5000, Doc: "N more routes before the one that requests to the worker take. Envoy looks at one after the other."},
+	{Name: PartRoutes, Number: "routes", Low: 1, High: 5000, Doc: "N more routes before the one that requests match; Envoy tries them in order."},
 	{Name: PartEnvoyFilter, File: true, Doc: "Your own EnvoyFilter, from the file of that name in the study's envoy_filters, applied to the server's sidecar alone."},
 }
 
@@ -133,8 +133,8 @@ func HasParts(s *study.Study) bool {
 
 // refusedParts maps parts that users may look for to the reason why they do not exist.
 var refusedParts = map[string]string{
-	partWasmNull: "Envoy's null runtime runs plugins that are compiled into Envoy, and an Envoy without Istio's extensions has none; lua and Envoy's own filters (ratelimit, fault) stand in",
-	partRSA:      "RSA with 2,048 bits is what workloads have without ecdsa",
+	partWasmNull: "Envoy's null runtime runs plugins compiled into Envoy, and an Envoy without Istio's extensions has none; use lua or Envoy's own filters (ratelimit, fault) instead",
+	partRSA:      "workloads without ecdsa use RSA with 2,048 bits",
 }
 
 // exclusive lists kinds of which a level can have only one.
@@ -166,11 +166,11 @@ func parseParts(s string) ([]Part, *study.Error) {
 		return nil, nil
 	}
 	if strings.TrimSpace(s) == "" {
-		return nil, study.Complain(study.CodeMissing, "none, or parts joined by +, as lua+authz-allow-100", "no part is named")
+		return nil, study.Complain(study.CodeMissing, "use none, or parts joined by +, such as lua+authz-allow-100", "no part is named")
 	}
 	words := strings.Split(s, partSeparator)
 	if len(words) > maxParts {
-		return nil, study.Complain(study.CodeLimit, "", "%d parts are too many; %d are possible", len(words), maxParts)
+		return nil, study.Complain(study.CodeLimit, "", "%d parts are too many; the limit is %d", len(words), maxParts)
 	}
 	var out []Part
 	for i, word := range words {
@@ -186,7 +186,7 @@ func parseParts(s string) ([]Part, *study.Error) {
 				continue
 			}
 			if earlier == p {
-				return nil, study.Complain(study.CodeDuplicate, "name it once", "part %d: %s is there already", i+1, p)
+				return nil, study.Complain(study.CodeDuplicate, "name it once", "part %d: %s is listed twice", i+1, p)
 			}
 			return nil, study.Complain(study.CodeInvalid, "name one of them", "part %d: %s and %s contradict each other", i+1, earlier, p)
 		}
@@ -225,7 +225,7 @@ func parsePart(word string) (Part, *study.Error) {
 		return Part{}, study.Complain(study.CodeInvalid, why, "%s is not available", word)
 	}
 	if word == FiltersNone {
-		return Part{}, study.Complain(study.CodeInvalid, "none stands alone", "none and other parts contradict each other")
+		return Part{}, study.Complain(study.CodeInvalid, "use none on its own", "none cannot be combined with other parts")
 	}
 	stem, rest := word, ""
 	k := kindIndex(word)
@@ -240,7 +240,7 @@ func parsePart(word string) (Part, *study.Error) {
 	switch {
 	case kind.File:
 		if !study.NamePattern.MatchString(rest) {
-			return Part{}, study.Complain(study.CodeInvalid, "as envoyfilter-mine, with envoy_filters: {mine: mine.yaml}", "%q names no EnvoyFilter", study.Clip(word, 40))
+			return Part{}, study.Complain(study.CodeInvalid, "write envoyfilter-mine, with envoy_filters: {mine: mine.yaml}", "%q names no EnvoyFilter", study.Clip(word, 40))
 		}
 		return Part{Kind: kind.Name, File: rest}, nil
 	case kind.Number == "" && rest == "" && stem == word:
@@ -252,10 +252,10 @@ func parsePart(word string) (Part, *study.Error) {
 	}
 	n, err := strconv.Atoi(rest)
 	if err != nil || strconv.Itoa(n) != rest {
-		return Part{}, study.Complain(study.CodeInvalid, fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%q is no number of %s", study.Clip(rest, 40), kind.Number)
+		return Part{}, study.Complain(study.CodeInvalid, fmt.Sprintf("as %s-%d", kind.Name, min(100, kind.High)), "%q is not a number of %s", study.Clip(rest, 40), kind.Number)
 	}
 	if n < kind.Low || n > kind.High {
-		return Part{}, study.Complain(study.CodeRange, fmt.Sprintf("from %d to %d is possible", kind.Low, kind.High), "%s is out of range", word)
+		return Part{}, study.Complain(study.CodeRange, fmt.Sprintf("use a number from %d to %d", kind.Low, kind.High), "%s is out of range", word)
 	}
 	return Part{Kind: kind.Name, N: n}, nil
 }
@@ -294,7 +294,7 @@ func filtersPattern() string {
 }
 
 // filtersDoc describes the factor; [partsReference] lists the parts.
-const filtersDoc = "Parts of the server's sidecar that are switched on in addition to what other factors say: none, or some joined by +, as lua+authz-allow-100. docs/study.md has a table of them."
+const filtersDoc = "Parts of the server's sidecar enabled in addition to other factors: none, or some joined by +, such as lua+authz-allow-100. docs/study.md lists them."
 
 // partsReference lists the parts for the documentation.
 func partsReference() string {

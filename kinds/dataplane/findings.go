@@ -66,9 +66,9 @@ func cpuFindings() []finding.Def {
 		d.Decides = d.Part != record.PartControl && !d.Context
 	}
 	return append(out,
-		finding.Def{Name: FindingIdleNode, Unit: finding.UnitMilliCPU, Doc: "CPU that one proxy of a node uses while the trial's requests pass none, in a run that has cells whose requests do.",
+		finding.Def{Name: FindingIdleNode, Unit: finding.UnitMilliCPU, Doc: "CPU of one node proxy while the trial's requests pass none, in a run with cells whose requests do.",
 			Probe: study.MeasureCPU, Part: record.PartIdleNode, Section: SectionNodes},
-		finding.Def{Name: FindingNodesNet, Unit: finding.UnitPerRequest, Doc: "CPU time of all proxies of nodes that requests pass for each answered request, less what they use without any in the same block.",
+		finding.Def{Name: FindingNodesNet, Unit: finding.UnitPerRequest, Doc: "CPU time per answered request of all node proxies that requests pass, less their idle use in the same block.",
 			Probe: study.MeasureCPU, Section: SectionNodes, Signed: true, Net: true})
 }
 
@@ -81,11 +81,11 @@ func threadFindings() []finding.Def {
 	var out []finding.Def
 	for _, d := range []finding.Def{
 		{Name: FindingBusiestWorker, Unit: finding.UnitRatio, Doc: "On-CPU share of the busiest worker thread of %s."},
-		{Name: FindingImbalance, Unit: finding.UnitRatio, Doc: "How far that exceeds the mean of the workers of %s."},
-		{Name: FindingWorkerWait, Unit: finding.UnitRatio, Doc: "Run-queue wait of the workers of %s, as a share of the time."},
+		{Name: FindingImbalance, Unit: finding.UnitRatio, Doc: "By how much that exceeds the mean of the workers of %s."},
+		{Name: FindingWorkerWait, Unit: finding.UnitRatio, Doc: "Run-queue wait of the workers of %s, as a share of time."},
 		{Name: FindingThrottled, Unit: finding.UnitRatio, Doc: "Share of periods in which its CPU limit throttled %s."},
 		{Name: FindingInvoluntary, Unit: finding.UnitPerSecond, Doc: "Involuntary context switches of the threads of %s."},
-		{Name: FindingLimit, Unit: finding.UnitRatio, Doc: "Bottleneck of %s, with the evidence.", Source: finding.FromLimits, Section: SectionLimits},
+		{Name: FindingLimit, Unit: finding.UnitRatio, Doc: "Bottleneck of %s, with evidence.", Source: finding.FromLimits, Section: SectionLimits},
 	} {
 		d.Name, d.Probe, d.Section = d.Name+"_%s", study.MeasureThreads, cmp.Or(d.Section, SectionThreads)
 		out = append(out, study.OfEach(study.ProxyParts, d)...)
@@ -111,7 +111,7 @@ func profileFindings() []finding.Def {
 func searchFindings() []finding.Def {
 	return []finding.Def{
 		{Name: study.Highest + study.FactorRate, Unit: finding.UnitLevel, Doc: "Highest rate that meets a search's bound.", Probe: study.ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
-		{Name: FindingKnee, Unit: finding.UnitRequestRate, Doc: "Highest rate at which p99 latency stays within twice its value at the lowest rate, by medians over blocks; `high` is the next rate measured, not the end of a confidence interval.", Probe: study.ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
+		{Name: FindingKnee, Unit: finding.UnitRequestRate, Doc: "Highest rate at which p99 latency stays within twice its value at the lowest rate, by medians over blocks; `high` is the next measured rate, not the end of a confidence interval.", Probe: study.ProbeSearch, Source: finding.FromSearch, Section: SectionSaturation},
 		study.HighestFinding(),
 	}
 }
@@ -247,7 +247,7 @@ func billFindings() []finding.Def {
 		add(FindingBill+"_"+m.name, m.part, m.unit, "What a part of a bill adds to "+m.words+".")
 		add(FindingSaved+"_"+m.name, m.part, m.unit, "What removing a part from all parts together saves of "+m.words+".")
 	}
-	add(FindingBillSum, "", finding.UnitPerRequest, "The CPU of the parts that are on together, added up.")
-	add(FindingInteraction, "", finding.UnitPerRequest, "The CPU of all of them together beyond that sum.")
+	add(FindingBillSum, "", finding.UnitPerRequest, "Sum of the CPU of the parts that are on together.")
+	add(FindingInteraction, "", finding.UnitPerRequest, "CPU of all of them together beyond that sum.")
 	return out
 }

@@ -55,17 +55,17 @@ func (h *Hops) whole() string {
 // proxies cost together than apart, with its sign.
 func (h *Hops) Terms() []HopTerm {
 	out := []HopTerm{
-		{HopPath, "the way without sidecars: generator, system calls, loopback, worker", map[string]float64{HopBare: 1}},
-		{HopClientProxy, "the client's sidecar, in plain text, beside that of the server", map[string]float64{HopBoth: 1, HopServer: -1}},
-		{HopServerProxy, "the server's sidecar, in plain text, beside that of the client", map[string]float64{HopBoth: 1, HopClient: -1}},
+		{HopPath, "the path without sidecars: generator, system calls, loopback, worker", map[string]float64{HopBare: 1}},
+		{HopClientProxy, "the client's sidecar, in plain text, added to the server's", map[string]float64{HopBoth: 1, HopServer: -1}},
+		{HopServerProxy, "the server's sidecar, in plain text, added to the client's", map[string]float64{HopBoth: 1, HopClient: -1}},
 		{HopTLSTerm, "mutual TLS between them", map[string]float64{HopTLS: 1, HopBoth: -1}},
 	}
 	if h.Interception {
 		out = append(out, HopTerm{HopInterception, "redirection of connections to them", map[string]float64{HopRedirect: 1, HopTLS: -1}})
 	}
 	return append(out,
-		HopTerm{HopResidual, "what is left: both sidecars together against each by itself", map[string]float64{HopServer: 1, HopClient: 1, HopBoth: -1, HopBare: -1}},
-		HopTerm{HopTotal, "all of it", map[string]float64{h.whole(): 1}})
+		HopTerm{HopResidual, "the residual: both sidecars together versus each alone", map[string]float64{HopServer: 1, HopClient: 1, HopBoth: -1, HopBare: -1}},
+		HopTerm{HopTotal, "the total", map[string]float64{h.whole(): 1}})
 }
 
 // Measures of the terms.
@@ -116,13 +116,13 @@ func resolveHops(d *study.Decoder, s *study.Study) {
 	for _, v := range s.Variants {
 		for factor := range v.Levels {
 			if s.Varies(factor) {
-				d.Fail(d.Pos("factors", factor), study.CodeConflict, "leave it out: hops vary it", "%s is what hops vary", factor)
+				d.Fail(d.Pos("factors", factor), study.CodeConflict, "leave it out: hops varies it", "hops varies %s itself", factor)
 				return
 			}
 		}
 	}
 	if len(s.Varied(study.FactorVariant)) > 0 && len(s.Varied(study.FactorVariant)) < len(s.Variants) {
-		d.Fail(d.Pos("factors", study.FactorVariant), study.CodeConflict, "leave it out", "hops need all their cells: the terms are differences between them")
+		d.Fail(d.Pos("factors", study.FactorVariant), study.CodeConflict, "leave it out", "hops needs all its cells, because the terms are differences between them")
 	}
 }
 
@@ -146,7 +146,7 @@ func checkHopCells(d *study.Decoder, p *study.Plan) {
 		if _, chosen := p.Study.Settings[study.FactorVariant]; chosen {
 			at = d.Pos("settings", study.FactorVariant)
 		}
-		d.Fail(at, study.CodeConflict, "leave none of them out", "hops need all their cells, as the terms are differences between them: %s is left out", v.Name)
+		d.Fail(at, study.CodeConflict, "leave none of them out", "hops needs all its cells, because the terms are differences between them: %s is left out", v.Name)
 		return
 	}
 }
@@ -158,6 +158,6 @@ func hopsSection(to **Hops) study.Value {
 
 func hopsFields(h *Hops) study.Object {
 	return study.Object{Name: "hops", Flow: true, Fields: []study.Field{
-		{Name: "interception", Doc: "Whether to measure redirection separately; if so, all cells but the last go without it.", Value: study.Bool(&h.Interception)},
+		{Name: "interception", Doc: "Whether to measure redirection separately; if so, all cells but the last have none.", Value: study.Bool(&h.Interception)},
 	}}
 }

@@ -17,7 +17,7 @@ const (
 )
 
 var interceptionFactor = ofProxies(study.Choice(FactorInterception, study.ScopeProxies, InterceptionRedirect,
-	"How connections reach the sidecars: redirect uses packet filter rules in the pod, as Istio does by default; none has no such rules: the client speaks to its sidecar's listener on the loopback, and the Service leads to a port of the server's sidecar. For HTTP and gRPC without the generator's own TLS.",
+	"How connections reach the sidecars: redirect uses packet filter rules in the pod, Istio's default; with none, the client connects to its sidecar's listener on loopback, and the Service points to a port of the server's sidecar. For HTTP and gRPC without the generator's own TLS.",
 	InterceptionRedirect, InterceptionNone).
 	Labelled(study.Says("interception %s")).Shortened(study.Says("no-redirect")))
 
@@ -32,11 +32,11 @@ func checkInterception(d *study.Decoder, s *study.Study) {
 	}
 	switch {
 	case s.Mesh != study.MeshIstio:
-		d.Fail(at, study.CodeConflict, "leave it out, or mesh: istio", "interception none is for Istio's sidecars, but the mesh is %s", s.Mesh)
+		d.Fail(at, study.CodeConflict, "leave it out, or mesh: istio", "interception none works only with Istio's sidecars, and the mesh is %s", s.Mesh)
 	case speaks(s, headless) != "":
 		name := speaks(s, headless)
-		d.Fail(at, study.CodeConflict, "leave "+name+" out", "without redirection a sidecar finds the Service of a connection by the request's host, and %s has none", strings.ToUpper(name))
+		d.Fail(at, study.CodeConflict, "leave "+name+" out", "without redirection a sidecar finds the Service by the request's host, and %s has none", strings.ToUpper(name))
 	case s.Load.TLS:
-		d.Fail(at, study.CodeConflict, "leave load.tls out", "without redirection a sidecar finds the Service by the request's host, which it cannot read where the generator speaks TLS")
+		d.Fail(at, study.CodeConflict, "leave load.tls out", "without redirection a sidecar finds the Service by the request's host, which it cannot read if the generator uses TLS")
 	}
 }

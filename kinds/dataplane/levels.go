@@ -39,7 +39,7 @@ func envoyLevel(s string) (string, *study.Error) {
 		return s, nil
 	}
 	if !study.VersionPattern.MatchString(s) {
-		return "", study.Complain(study.CodeInvalid, "a full version as 1.39.0, or default", "%q is no version of Envoy", s)
+		return "", study.Complain(study.CodeInvalid, "use a full version such as 1.39.0, or default", "%q is not a version of Envoy", s)
 	}
 	return strings.TrimPrefix(s, "v"), nil
 }

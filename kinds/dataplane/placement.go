@@ -26,7 +26,7 @@ const (
 const PlacementClient = "placed"
 
 var placementFactor = study.Choice(FactorPlacement, study.ScopePods, PlacementScheduled,
-	"Where the server's pod runs, seen from the client's: on the same node, on another node (of the client's zone if the cluster has one), in another zone, or wherever Kubernetes schedules both. All clients of a study that says so run on one node.",
+	"Where the server's pod runs relative to the client's: on the same node, on another node (in the client's zone if possible), in another zone, or wherever Kubernetes schedules both. Unless Kubernetes chooses, all clients run on one node.",
 	PlacementScheduled, PlacementSameNode, PlacementOtherNode, PlacementOtherZone).
 	Labelled(study.Says("%s", PlacementScheduled, "as scheduled", PlacementSameNode, "same node", PlacementOtherNode, "other node", PlacementOtherZone, "other zone")).
 	Phrased(study.Says("%s", PlacementScheduled, "wherever pods are scheduled", PlacementSameNode, "on the same node", PlacementOtherNode, "on another node", PlacementOtherZone, "in another zone")).
@@ -124,7 +124,7 @@ func ChoosePlaces(p *study.Plan, nodes []NodeAt, keep map[string]string, hint st
 				were = append(were, level+" on "+name)
 			}
 		}
-		return nil, p.Study.Place(FactorPlacement).Fault(study.CodeConflict, "have those nodes take pods again, or begin another run", "%s: the run's trials so far had %s, and now there %s", FactorPlacement, strings.Join(were, ", "), nodesFound(nodes))
+		return nil, p.Study.Place(FactorPlacement).Fault(study.CodeConflict, "make those nodes schedulable again, or start another run", "%s: the run's trials so far had %s, and now there %s", FactorPlacement, strings.Join(were, ", "), nodesFound(nodes))
 	}
 	if best == nil {
 		return nil, p.Study.Place(FactorPlacement).Fault(study.CodeConflict, hint, "%s: %s takes %s, and there %s", FactorPlacement, strings.Join(asked, ", "), spreadWords(p), nodesFound(nodes))
@@ -203,7 +203,7 @@ const mostFound = 8
 // nodesFound lists nodes by zones: "are 2 nodes: lab-1 in lab/zone-1, lab-2 in no zone".
 func nodesFound(nodes []NodeAt) string {
 	if len(nodes) == 0 {
-		return "is no node that pods can go to"
+		return "is no schedulable node"
 	}
 	var each []string
 	for i, n := range nodes {
@@ -218,7 +218,7 @@ func nodesFound(nodes []NodeAt) string {
 		each = append(each, n.Name+" in "+zone)
 	}
 	if len(nodes) == 1 {
-		return "is one node that pods can go to: " + each[0]
+		return "is one schedulable node: " + each[0]
 	}
-	return fmt.Sprintf("are %d nodes that pods can go to: %s", len(nodes), strings.Join(each, ", "))
+	return fmt.Sprintf("are %d schedulable nodes: %s", len(nodes), strings.Join(each, ", "))
 }

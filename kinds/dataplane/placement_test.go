@@ -42,20 +42,20 @@ func TestPlaces(t *testing.T) {
 	}{
 		{[]string{free}, "a b", ""},
 		{[]string{free, same}, "b a", "a same-node=a"},
-		{[]string{same}, "", "!there is no node that pods can go to"},
-		{[]string{same, node}, "a", "!placement: same-node, other-node takes 2 nodes, and there is one node that pods can go to: a in no zone"},
+		{[]string{same}, "", "!there is no schedulable node"},
+		{[]string{same, node}, "a", "!placement: same-node, other-node takes 2 nodes, and there is one schedulable node: a in no zone"},
 		{[]string{same, node}, "a b", "a same-node=a other-node=b"},
 		{[]string{node}, "a@x b@y c@x", "a other-node=c"},
 		{[]string{node}, "a@x b@y", "a other-node=b"}, // better than none
 		{[]string{node}, "a@x:8 b@y:8 c@z:8 d@z:4", "c other-node=d"},
 		{[]string{zone}, "a@x b@y", "a other-zone=b"},
-		{[]string{zone}, "a@x b@x", "!other-zone takes 2 nodes in different zones, and there are 2 nodes that pods can go to: a in zone x, b in zone x"},
+		{[]string{zone}, "a@x b@x", "!other-zone takes 2 nodes in different zones, and there are 2 schedulable nodes: a in zone x, b in zone x"},
 		{[]string{zone}, "a@x b", "!a in zone x, b in no zone"},
 		{[]string{zone}, "a@x:8 b@y:4 c@z:8", "a other-zone=c"},
 		{[]string{zone}, "a@x:8 b@y:4 c@z:4", "b other-zone=c"},
 		{[]string{same, node, zone}, "a@x b@y c@x", "a same-node=a other-node=c other-zone=b"},
 		{[]string{same, node, zone}, "a@x b@y c@y", "b same-node=b other-node=c other-zone=a"},
-		{[]string{same, node, zone}, "a@x b@y c@z", "!3 nodes, of which 2 are in one zone and 1 in another, and there are 3 nodes"},
+		{[]string{same, node, zone}, "a@x b@y c@z", "!3 nodes, of which 2 are in one zone and 1 in another, and there are 3 schedulable nodes"},
 		{[]string{zone}, "a b c d e f g h i j", "!h in no zone, and 2 more"},
 	} {
 		p := placedPlan(t, c.levels...)
@@ -90,7 +90,7 @@ func TestPlacesKept(t *testing.T) {
 	if err != nil || got[PlacementClient].Name != "c" || got[PlacementSameNode].Name != "c" || got[PlacementOtherNode].Name != "d" {
 		t.Errorf("%v, %v", got, err)
 	}
-	const says = "the run's trials so far had clients on c, other-node on d, and now there are 3 nodes"
+	const says = "the run's trials so far had clients on c, other-node on d, and now there are 3 schedulable nodes"
 	if _, err = ChoosePlaces(p, nodesAt("a b d"), keep, ""); err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("without one of them: %v", err)
 	}

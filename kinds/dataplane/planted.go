@@ -22,7 +22,7 @@ const mostPlanted = time.Second
 
 var plantedFactor = study.Factor{
 	Name: FactorPlanted, Scope: study.ScopePods, Default: PlantedNone,
-	Doc:      "A known effect, to test a study with: the workload holds each request this much longer; nothing gives the cell pods of its own and changes nothing else. The service time must be fixed.",
+	Doc:      "A known effect to test a study with: the workload delays each request by this much; nothing only gives the cell its own pods. The service time must be fixed.",
 	Pattern:  `^(none|nothing|[0-9]+(us|ms))$`,
 	Examples: []string{"none", "nothing", "200us"},
 	Parse:    plantedLevel,
@@ -38,7 +38,7 @@ func plantedLevel(s string) (string, *study.Error) {
 	case c != nil:
 		return "", c
 	case d <= 0 || d > mostPlanted || d%time.Microsecond != 0:
-		return "", study.Complain(study.CodeInvalid, "as 200us", "%s: want whole microseconds, at most %v; or nothing", s, mostPlanted)
+		return "", study.Complain(study.CodeInvalid, "as 200us", "%s: use whole microseconds, at most %v, or nothing", s, mostPlanted)
 	}
 	return strings.Replace(d.String(), "µs", "us", 1), nil
 }

@@ -59,8 +59,8 @@ const (
 func profileFields(p *Profiling) study.Object {
 	return study.Object{Name: "profile", Flow: true, Fields: []study.Field{
 		{Name: "hz", Doc: "Samples per second of each thread's CPU time.", Value: study.Int(&p.Hz, 1, 10_000)},
-		{Name: "length", Doc: "Length of a profile.", Value: study.Duration(&p.Length, time.Second, time.Hour)},
-		{Name: "graph", Doc: "How callers are found: by frame pointers, by debug information (expensive), or not.", Value: study.OneOf(&p.Graph, GraphFP, GraphDwarf, GraphNone)},
+		{Name: "length", Doc: "Duration of a profile.", Value: study.Duration(&p.Length, time.Second, time.Hour)},
+		{Name: "graph", Doc: "Call stacks by frame pointers, by debug information (expensive), or none.", Value: study.OneOf(&p.Graph, GraphFP, GraphDwarf, GraphNone)},
 	}}
 }
 

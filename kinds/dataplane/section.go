@@ -48,15 +48,15 @@ func defaults() *Section {
 
 func placed(c *Section) []study.Placed {
 	return []study.Placed{
-		{After: "exclude", Field: study.Field{Name: "workload", Doc: "What the worker does with each request.", Value: workload(&c.Workload)}},
+		{After: "exclude", Field: study.Field{Name: "workload", Doc: "What the worker does per request.", Value: workload(&c.Workload)}},
 		{After: "warmup", Field: study.Field{Name: "window", Doc: "How long a trial measures: a whole number of intervals.", Value: study.Duration(&c.Window, 100*time.Millisecond, time.Hour)}},
 		{After: "window", Field: study.Field{Name: "interval", Doc: "Reporting interval of the generator.", Value: study.Duration(&c.Interval, 50*time.Millisecond, time.Minute)}},
-		{After: "variants", Field: study.Field{Name: "bill", Doc: "Prices named parts of a sidecar: each alone over a base, and all together. It generates the variants base, one by the name of each part, together, and without-PART.",
+		{After: "variants", Field: study.Field{Name: "bill", Doc: "Prices named parts of a sidecar: each alone over a base, and all together. Generates the variants base, one named after each part, together, and without-PART.",
 			Value: billSection(&c.Bill)}},
-		{After: "bill", Field: study.Field{Name: "hops", Doc: "Splits the cost of a request into the path without sidecars, the client's and the server's sidecar, TLS and redirection, by cells that leave one out; {} takes every default. It generates the variants bare, client, server, both, tls and redirect.",
+		{After: "bill", Field: study.Field{Name: "hops", Doc: "Breaks down the cost of a request by cells that leave one element out: the path without sidecars, the client's and the server's sidecar, TLS and redirection. {} for all defaults. Generates the variants bare, client, server, both, tls and redirect.",
 			Value: hopsSection(&c.Hops)}},
-		{After: "exclude", Field: study.Field{Name: "envoy_filters", Doc: "Your own EnvoyFilters for the factor filters, as {mine: mine.yaml}: the files, relative to the study.", Value: envoyFiltersValue{&c.EnvoyFilters}}},
-		{After: "sizing", Field: study.Field{Name: "profile", Doc: "How to profile: after each trial's window, while the same load runs once more.",
+		{After: "exclude", Field: study.Field{Name: "envoy_filters", Doc: "Your own EnvoyFilters for factor filters, by name with a file relative to the study: {mine: mine.yaml}.", Value: envoyFiltersValue{&c.EnvoyFilters}}},
+		{After: "sizing", Field: study.Field{Name: "profile", Doc: "How to profile: after each trial's window, under the same load.",
 			Value: study.Stated(&c.Profile, DefaultProfiling, profileFields)}},
 	}
 }
@@ -155,7 +155,7 @@ func spec() study.Spec {
 func files(s *study.Study, read func(name string) ([]byte, error)) error {
 	section := *Of(s)
 	if t := &section.Workload.ServiceTime; t.File != "" {
-		times, err := study.ReadLines(read, "workload.service_time.file", t.File, maxValues, "recorded times", "a duration a line, as 1.5ms", parseTime)
+		times, err := study.ReadLines(read, "workload.service_time.file", t.File, maxValues, "recorded times", "write one duration per line, such as 1.5ms", parseTime)
 		if err != nil {
 			return err
 		}
@@ -191,15 +191,15 @@ func checkWindow(d *study.Decoder, s *study.Study) {
 
 func checkLoad(d *study.Decoder, s *study.Study) {
 	if name := speaks(s, func(p protocol.Protocol) bool { return p.Echo }); name != "" && slices.Contains(s.Levels(study.FactorPayload), "0B") {
-		d.Fail(d.Pos("factors", study.FactorPayload), study.CodeConflict, "give payload at least 1B, or leave "+name+" out", "protocol %s echoes the payload and cannot do so with payload 0B", name)
+		d.Fail(d.Pos("factors", study.FactorPayload), study.CodeConflict, "use a payload of at least 1B, or leave "+name+" out", "protocol %s echoes the payload and cannot do so with payload 0B", name)
 	}
 }
 
 const reference = `
-A factor that does not apply in a cell is recorded as ` + "`-`" + `: the proxies' settings where no pod
-has a sidecar, ` + "`mtls`" + ` where the server has none, ` + "`arrival`" + ` at rate ` + "`max`" + `. Cells that differ
-only in such a factor are one cell, measured once.
+A factor that does not apply in a cell is recorded as ` + "`-`" + `: proxy settings without sidecars, ` + "`mtls`" + `
+without a server's sidecar, ` + "`arrival`" + ` at rate ` + "`max`" + `. Cells that differ only in such a factor are one
+cell, measured once.
 
-Strict mutual TLS cannot serve a client without a sidecar. Such a cell (` + "`sidecars: server`" + `) is
-recorded as the ` + "`permissive`" + ` that it is, and refused if ` + "`mtls`" + ` itself varies.
+Strict mutual TLS cannot serve a client without a sidecar: such a cell (` + "`sidecars: server`" + `) is recorded
+as ` + "`permissive`" + `, and is an error if ` + "`mtls`" + ` itself varies.
 `

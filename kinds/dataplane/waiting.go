@@ -20,7 +20,7 @@ func waitingFindings() []finding.Def {
 	var out []finding.Def
 	for _, one := range []finding.Def{
 		{Name: FindingMean, Doc: "Mean latency of answered requests, from intended send time.", Phrase: "the mean latency"},
-		{Name: FindingWaiting, Doc: "Run-queue wait of the threads that serve requests, in proxies and workload, for each request: an idle CPU had to wake up, or a busy one to come free.", Phrase: "the wait for a CPU"},
+		{Name: FindingWaiting, Doc: "Run-queue wait per request of the threads that serve requests, in proxies and workload: for an idle CPU to wake up, or a busy one to become free.", Phrase: "the wait for a CPU"},
 		{Name: FindingService, Doc: "Mean latency less that wait.", Phrase: "the mean latency without waiting for a CPU"},
 	} {
 		one.Unit, one.Probe, one.Compared, one.Differences = finding.UnitMicroseconds, study.MeasureLatency, true, SectionWaiting

@@ -32,9 +32,9 @@ type ServiceTime struct {
 func workload(w *Workload) study.Object {
 	t := &w.ServiceTime
 	return study.Object{Name: "workload", Fields: []study.Field{
-		{Name: "response", Doc: "Response body size; echo returns the request's body. TCP always echoes.", Value: response(&w.Response)},
+		{Name: "response", Doc: "Response body size; echo returns the request's body, as TCP always does.", Value: response(&w.Response)},
 		{Name: "service_time", Doc: "Service time of the worker.", Value: study.TimeObject(&t.Distribution, &t.Mean, &t.Sigma, &t.Values,
-			study.Field{Name: "file", Doc: "File of recorded times next to the study, one duration per line (recorded).", Value: study.Prose(&t.File)})},
+			study.Field{Name: "file", Doc: "File of recorded times next to the study, one per line (recorded).", Value: study.Prose(&t.File)})},
 	}}
 }
 
@@ -49,7 +49,7 @@ func response(to *study.Bytes) study.Single[study.Bytes] {
 		case c != nil:
 			c.Hint = strings.TrimPrefix(c.Hint+", or echo", ", or ")
 		case b > study.MaxPayload:
-			c = study.Complain(study.CodeRange, "up to 64MiB is possible", "%s is too large", text)
+			c = study.Complain(study.CodeRange, "use at most 64MiB", "%s is too large", text)
 		}
 		return b, c
 	}
@@ -70,9 +70,9 @@ func checkServiceTime(d *study.Decoder, t *ServiceTime) {
 	case t.Distribution != study.DistributionLognormal && t.Sigma != 0:
 		d.Fail(at("sigma"), study.CodeConflict, "leave it out", "sigma is for distribution lognormal")
 	case t.Distribution == study.DistributionLognormal && t.Sigma == 0:
-		d.Fail(at("distribution"), study.CodeConflict, "as sigma: 0.5", "distribution lognormal needs a sigma above 0")
+		d.Fail(at("distribution"), study.CodeConflict, "for example sigma: 0.5", "distribution lognormal needs a sigma above 0")
 	case (t.Distribution == study.DistributionLognormal || t.Distribution == study.DistributionExponential) && t.Mean == 0:
-		d.Fail(at("distribution"), study.CodeConflict, "as mean: 1ms", "distribution %s needs a mean above 0", t.Distribution)
+		d.Fail(at("distribution"), study.CodeConflict, "for example mean: 1ms", "distribution %s needs a mean above 0", t.Distribution)
 	}
 }
 
@@ -82,7 +82,7 @@ const maxValues = 10_000
 func parseTime(text string) (time.Duration, *study.Error) {
 	v, c := study.ParseDuration(text)
 	if c == nil && v > time.Minute {
-		c = study.Complain(study.CodeRange, "at most 1m is possible", "%s is too long", text)
+		c = study.Complain(study.CodeRange, "use at most 1m", "%s is too long", text)
 	}
 	return v, c
 }

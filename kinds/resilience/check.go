@@ -23,7 +23,7 @@ func resolveScenario(d *study.Decoder, s *study.Study) {
 		}
 	}
 	if ways != 1 {
-		d.Fail(d.Pos("graph"), study.CodeConflict, "give one of them", "the graph is said in %d ways: services, generate and isotope are possible", ways)
+		d.Fail(d.Pos("graph"), study.CodeConflict, "use one of them", "the graph is given in %d ways: use one of services, generate and isotope", ways)
 		return
 	}
 	if c.Generate != nil {
@@ -68,7 +68,7 @@ func checkScenario(d *study.Decoder, s *study.Study) {
 	switch {
 	case c.Entry == "" && c.Isotope != "": // the file may name it
 	case c.Entry == "":
-		d.Fail(d.Pos("load"), study.CodeConflict, "as load: {to: "+first(c.Graph.Roots())+"}", "several services are called by no other; say which one the clients call")
+		d.Fail(d.Pos("load"), study.CodeConflict, "for example load: {to: "+first(c.Graph.Roots())+"}", "several services are called by no other; choose the one that clients call")
 	case !known(c.Entry):
 		d.Fail(d.Pos("load", "to"), study.CodeUnknown, errs.Suggest(c.Entry, names), "there is no service %q", c.Entry)
 	}
@@ -107,9 +107,9 @@ func checkSizedGraph(d *study.Decoder, s *study.Study) {
 	switch {
 	case !d.CheckSizing(s):
 	case len(c.Timeline.Steps) > 0:
-		d.FailSizing("leave the steps out", "sizing is about what proxies take while nothing happens, and the timeline has steps")
+		d.FailSizing("leave the steps out", "sizing measures proxies while nothing happens, and the timeline has steps")
 	case slices.ContainsFunc(c.Graph.Services, func(one graph.Service) bool { return !one.Sidecar }):
-		d.FailSizing("leave sidecar: false out", "sizing is about a mesh that all services are in, and one of the graph has no sidecar")
+		d.FailSizing("leave sidecar: false out", "sizing needs all services in the mesh, and one of the graph has no sidecar")
 	}
 }
 
@@ -131,7 +131,7 @@ func checkAmbientGraph(d *study.Decoder, s *study.Study) {
 		if n := d.Root.Get("settings"); n != nil && n.Get(study.FactorSidecars) != nil {
 			at = d.Pos("settings", study.FactorSidecars)
 		}
-		d.Fail(at, study.CodeConflict, "leave sidecar: false out, or "+study.SidecarsWaypoint, "with sidecars: %s all services are behind the waypoint, and one of the graph is in no mesh", study.SidecarsWaypoint)
+		d.Fail(at, study.CodeConflict, "leave sidecar: false out, or "+study.SidecarsWaypoint, "with sidecars: %s all services use the waypoint, and one of the graph is not in the mesh", study.SidecarsWaypoint)
 		return
 	}
 	flow, err := Of(s).Graph.Flow(graph.Load{Entry: Of(s).Entry})
@@ -144,8 +144,8 @@ func checkAmbientGraph(d *study.Decoder, s *study.Study) {
 			if one.Sidecar || !to.Sidecar || flow.Services[i].Visits == 0 {
 				continue
 			}
-			d.Fail(graphPos(d, "services."+one.Name+".sidecar"), study.CodeConflict, fmt.Sprintf("leave sidecar: false out of %s, or give it to %s too", one.Name, to.Name),
-				"with sidecars: %s every request to %s must pass ztunnel on both sides, and %s, which calls it, is in no mesh: what it sends passes none on its own side", study.SidecarsAmbient, to.Name, one.Name)
+			d.Fail(graphPos(d, "services."+one.Name+".sidecar"), study.CodeConflict, fmt.Sprintf("remove sidecar: false from %s, or add it to %s too", one.Name, to.Name),
+				"with sidecars: %s every request to %s must pass ztunnel on both sides, but its caller %s is not in the mesh", study.SidecarsAmbient, to.Name, one.Name)
 			break
 		}
 	}
@@ -168,7 +168,7 @@ func checkCarried(d *study.Decoder, p *study.Plan) {
 			if field != "" {
 				at = append(at, field)
 			}
-			d.Fail(d.Pos(at...), study.CodeConflict, hint+"; a variant leaves a step out by skip: "+step.Name, "step %q cannot happen to %s: %s", step.Name, p.Label(cell), why)
+			d.Fail(d.Pos(at...), study.CodeConflict, hint+"; a variant leaves a step out with skip: "+step.Name, "step %q cannot apply to %s: %s", step.Name, p.Label(cell), why)
 		}
 	}
 }
@@ -186,9 +186,9 @@ func unfit(a fault.Action, cell record.Cell) (field, why, hint string) {
 	}
 	switch {
 	case of == fault.OfZtunnel && !study.Ambient(cell):
-		return "of", "its requests pass no ztunnel", "as settings: {sidecars: " + study.SidecarsAmbient + "}"
+		return "of", "its requests pass no ztunnel", "for example settings: {sidecars: " + study.SidecarsAmbient + "}"
 	case of == fault.OfWaypoint && !study.Waypoint(cell):
-		return "of", "its requests pass no waypoint", "as settings: {sidecars: " + study.SidecarsWaypoint + "}"
+		return "of", "its requests pass no waypoint", "for example settings: {sidecars: " + study.SidecarsWaypoint + "}"
 	case !study.Ambient(cell):
 		return "", "", ""
 	case of == fault.OfProxy, of == fault.OfAgent:
@@ -201,15 +201,15 @@ func unfit(a fault.Action, cell record.Cell) (field, why, hint string) {
 		}
 	case *fault.Network:
 		if study.Waypoint(cell) {
-			return "from", "packets go by the waypoint, and none from the pods of " + a.From + " to those of " + a.To, "take sidecars: " + study.SidecarsAmbient
+			return "from", "packets pass the waypoint, and none go from the pods of " + a.From + " to those of " + a.To, "use sidecars: " + study.SidecarsAmbient
 		}
 	case *fault.Certificates:
-		return "", "its pods have no sidecars that would show their certificates", "take sidecars: " + study.SidecarsBoth
+		return "", "its pods have no sidecars that expose certificates", "use sidecars: " + study.SidecarsBoth
 	case *fault.Revision, *fault.Move:
-		return "", "its pods have no sidecars that would move to another revision", "take sidecars: " + study.SidecarsBoth
+		return "", "its pods have no sidecars to move to another revision", "use sidecars: " + study.SidecarsBoth
 	case *fault.Config:
 		if a.ConfiguresProxies() {
-			return "", "its pods have no sidecars that would tell whether they took the configuration", "take sidecars: " + study.SidecarsBoth
+			return "", "its pods have no sidecars that report whether they accepted the configuration", "use sidecars: " + study.SidecarsBoth
 		}
 	}
 	return "", "", ""
@@ -259,7 +259,7 @@ func (c *Scenario) withIsotope(read func(name string) ([]byte, error)) (*Scenari
 		out.Entry = in.Entries[0]
 	}
 	missing := func(field, name string) error {
-		return study.Pos{File: c.Isotope}.Fault(study.CodeConflict, "", "%s names the service %q, which the file does not have", field, name)
+		return study.Pos{File: c.Isotope}.Fault(study.CodeConflict, "", "%s names service %q, which the file does not have", field, name)
 	}
 	if _, ok := out.Graph.Service(out.Entry); !ok {
 		return nil, missing("load.to", out.Entry)

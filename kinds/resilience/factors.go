@@ -27,54 +27,54 @@ const HashKeys = 1000
 
 // scenarioFactors is the table of the factors of resilience, in report order.
 var scenarioFactors = []study.Factor{
-	study.Choice(study.FactorMesh, study.ScopeTopology, study.MeshIstio, "The mesh whose sidecars the pods have.", study.Meshes()...).
+	study.Choice(study.FactorMesh, study.ScopeTopology, study.MeshIstio, "The mesh that injects the pods' sidecars.", study.Meshes()...).
 		Labelled(study.Says("%s", study.MeshNone, "no mesh")),
 	graphCarrier(),
 	replicasFactor,
 	sharedRate(),
 	shared(study.Connections, "Connections each client keeps.", "8"),
 	shared(study.Arrival, study.ArrivalDoc, ""),
-	study.Choice(study.FactorProtocol, study.ScopeLoad, protocol.HTTP1, "What the clients speak to the first service.", protocol.Names(protocol.Calls)...).
+	study.Choice(study.FactorProtocol, study.ScopeLoad, protocol.HTTP1, "Protocol between the clients and the first service.", protocol.Names(protocol.Calls)...).
 		Phrased(study.Says("over %s")),
 	shared(study.Payload, "", "0B"),
 	meshLever(study.FactorRetries, study.LevelDefault,
-		"Attempts that the mesh makes after one that failed: its own default, off, or a number.", `^(default|off|[1-9][0-9]?)$`, retriesLevel, "default", "off", "3").
+		"Retries by the mesh: its default, off, or a number.", `^(default|off|[1-9][0-9]?)$`, retriesLevel, "default", "off", "3").
 		Labelled(retriesLabel),
 	ofRetries(meshLever(study.FactorRetryOn, study.LevelDefault,
-		"Failures that the mesh retries, as Istio's retryOn names them, separated by commas.", `^(default|[a-z0-9-]+(,[a-z0-9-]+)*)$`, retryOnLevel, "default", "5xx,reset,connect-failure").
+		"Failures that the mesh retries, by the names of Istio's retryOn, separated by commas.", `^(default|[a-z0-9-]+(,[a-z0-9-]+)*)$`, retryOnLevel, "default", "5xx,reset,connect-failure").
 		Labelled(study.Says("retry on %s"))),
 	ofRetries(meshLever(study.FactorPerTryTimeout, study.LevelNone,
 		"Timeout of each of the mesh's attempts, or none.", study.TimeOrNone, timeoutLevel, "none", "250ms").
 		Labelled(study.Says("per-try timeout %s"))),
 	meshLever(study.FactorRequestTimeout, study.LevelNone,
-		"The mesh's timeout for a request with all its attempts, or none.", study.TimeOrNone, timeoutLevel, "none", "1s").
+		"The mesh's timeout for a request including all attempts, or none.", study.TimeOrNone, timeoutLevel, "none", "1s").
 		Labelled(study.Says("timeout %s")),
 	meshLever(study.FactorOutlierDetection, study.LevelOff,
-		"When a proxy ejects an endpoint: off, or errors (consecutive 5xx), interval, ejection (time) and max (share of endpoints).",
+		"When a proxy ejects an endpoint: off, or errors (consecutive 5xx), interval, ejection (base time) and max (share of endpoints).",
 		`^(off|(errors|interval|ejection|max)=.*)$`, outlierLevel, study.LevelOff, "errors=5 interval=1s ejection=5s max=100%").
 		Labelled(study.Says("outlier detection %s")),
 	meshLever(study.FactorCircuitBreaker, study.LevelOff,
-		"What a proxy lets through to a service at once: off, or connections, pending (requests that wait), requests (active, HTTP/2) and retries.",
+		"A proxy's limits for a service: off, or connections, pending (waiting requests), requests (active, HTTP/2) and retries.",
 		`^(off|(connections|pending|requests|retries)=.*)$`, breakerLevel, study.LevelOff, "connections=10 pending=5").
 		Labelled(study.Says("circuit breaker %s")),
 	meshed(study.Choice(study.FactorLoadBalancer, study.ScopeMesh, study.LevelDefault, "How a proxy chooses an endpoint; ring_hash hashes the header x-meshtrial-key.",
 		study.LevelDefault, "round_robin", "least_request", "random", "ring_hash").
 		Labelled(study.Says("load balancer %s"))),
 	meshed(study.Choice(study.FactorLocality, study.ScopeMesh, study.LevelDefault,
-		"Whether a proxy asks endpoints of its own zone first (prefer) or those of all zones alike (ignore). default leaves it to the mesh: Istio prefers them wherever outlier_detection is on.",
+		"Whether a proxy prefers endpoints of its own zone (prefer) or treats all zones alike (ignore). default leaves it to the mesh: Istio prefers its own zone wherever outlier_detection is on.",
 		study.LevelDefault, study.LocalityPrefer, study.LocalityIgnore).
 		Labelled(study.Says("%s", study.LevelDefault, "default locality", study.LocalityPrefer, "own zone first", study.LocalityIgnore, "all zones alike"))),
-	meshed(study.Choice(study.FactorMTLS, study.ScopeServer, study.MTLSPermissive, "What the services' sidecars accept: strict (mutual TLS only), permissive (plain text too), off. Callers with a sidecar follow.",
+	meshed(study.Choice(study.FactorMTLS, study.ScopeServer, study.MTLSPermissive, "What the services' sidecars accept: strict (mutual TLS only), permissive (plain text too), off. Callers with a sidecar adapt.",
 		study.MTLSStrict, study.MTLSPermissive, study.MTLSOff).
 		Labelled(study.Says("mTLS %s"))),
-	study.Choice(FactorDrain, study.ScopeServer, "true", "Whether workers drain when they are told to end: they serve on for a while, not ready, then finish what is under way. Otherwise they end at once.", "true", "false").
+	study.Choice(FactorDrain, study.ScopeServer, "true", "Whether workers drain when stopped: unready, they keep serving for a while, then finish the requests in progress. Otherwise they end at once.", "true", "false").
 		Labelled(study.OnOff("drain")),
 	study.DebounceAfter.
 		IdleWhere(func(cell record.Cell) bool {
 			return cell[study.FactorMesh] == study.MeshNone || cell[study.FactorMesh] == study.MeshLinkerd
 		}),
 	study.Text(FactorSkip, study.ScopeTimeline, study.LevelNone,
-		"Steps of the timeline that do not happen: none, or their names separated by commas. With it variants differ in what happens.",
+		"Steps of the timeline to leave out: none, or their names separated by commas. Lets variants differ in what happens.",
 		`^(none|[a-z0-9-]+(,[a-z0-9-]+)*)$`, skipLevel, study.LevelNone, "warned").
 		Labelled(skipLabel),
 }
@@ -82,7 +82,7 @@ var scenarioFactors = []study.Factor{
 // graphCarrier returns the factor for what carries requests of services in the mesh.
 func graphCarrier() study.Factor {
 	f := study.Choice(study.FactorSidecars, study.ScopeTopology, study.SidecarsBoth,
-		"Who carries requests in Istio: the sidecars of both ends, ztunnel on their nodes (ambient), or ztunnel by way of one waypoint for all services (waypoint).",
+		"What carries requests in Istio: sidecars at both ends, ztunnel on their nodes (ambient), or ztunnel through one waypoint for all services (waypoint).",
 		study.SidecarsBoth, study.SidecarsAmbient, study.SidecarsWaypoint)
 	f.Implied = true
 	return f.IdleWhere(func(cell record.Cell) bool { return cell[study.FactorMesh] != study.MeshIstio })
@@ -129,7 +129,7 @@ func sharedRate() study.Factor {
 	f.Examples = []string{"100", "1000"}
 	f.Parse = func(s string) (string, *study.Error) {
 		if s == rate.Word {
-			return "", study.Complain(study.CodeInvalid, "a number of requests per second", "a scenario needs a rate, max has none")
+			return "", study.Complain(study.CodeInvalid, "a number of requests per second", "a scenario needs a numeric rate, not max")
 		}
 		return study.RateLevel(s)
 	}
@@ -159,7 +159,7 @@ func retriesLevel(s string) (string, *study.Error) {
 	}
 	n, c := study.WholeNumber(s, 1, 99)
 	if c != nil {
-		c.Hint = "a number of attempts from 1 to 99, off, or default"
+		c.Hint = "use a number of attempts from 1 to 99, off, or default"
 		return "", c
 	}
 	return strconv.FormatInt(n, 10), nil
@@ -173,7 +173,7 @@ func skipLevel(s string) (string, *study.Error) {
 	names := strings.Split(s, ",")
 	for i, name := range names {
 		if names[i] = strings.TrimSpace(name); !study.NamePattern.MatchString(names[i]) {
-			return "", study.Complain(study.CodeInvalid, "use names of steps, as warned,sale, or none", "invalid step name %q", study.Clip(name, 40))
+			return "", study.Complain(study.CodeInvalid, "use names of steps, such as warned,sale, or none", "invalid step name %q", study.Clip(name, 40))
 		}
 	}
 	slices.Sort(names)
@@ -197,7 +197,7 @@ var reRetryOn = lazyregexp.New(`^[a-z0-9-]+(,[a-z0-9-]+)*$`)
 
 func retryOnLevel(s string) (string, *study.Error) {
 	if !reRetryOn.MatchString(s) || len(s) > 200 {
-		return "", study.Complain(study.CodeInvalid, "as 5xx,reset,connect-failure", "%q names no conditions", study.Clip(s, 40))
+		return "", study.Complain(study.CodeInvalid, "as 5xx,reset,connect-failure", "%q contains no condition", study.Clip(s, 40))
 	}
 	return s, nil
 }
@@ -265,7 +265,7 @@ func settingsLevel(s, example string, known ...setting) (string, *study.Error) {
 		i := slices.Index(names, name)
 		switch {
 		case !ok:
-			return "", study.Complain(study.CodeInvalid, "as "+example+", or off", "%q is no setting", study.Clip(part, 40))
+			return "", study.Complain(study.CodeInvalid, "as "+example+", or off", "%q is not a setting", study.Clip(part, 40))
 		case i < 0:
 			return "", study.Complain(study.CodeUnknown, errs.Suggest(name, names), "unknown setting %q", study.Clip(name, 40))
 		case values[name] != "":
@@ -273,7 +273,7 @@ func settingsLevel(s, example string, known ...setting) (string, *study.Error) {
 		}
 		value, c := known[i].parse(value)
 		if c == nil && value == study.LevelNone {
-			c = study.Complain(study.CodeInvalid, "leave it out", "%s=none says nothing", name)
+			c = study.Complain(study.CodeInvalid, "leave it out", "%s=none has no effect", name)
 		}
 		if c != nil {
 			c.Msg = name + ": " + c.Msg
@@ -315,11 +315,10 @@ func LevelsOf(cell record.Cell) (Levels, error) {
 
 // reference is the text of docs/study.md about the factors.
 const reference = `
-A study is one of resilience if it has the section ` + "`timeline`" + `. It has these factors and no
-others, and the fields ` + "`workload`, `window` and `interval`" + ` have no place in it.
-[scenarios.md](scenarios.md) says what stands in ` + "`graph` and `timeline`" + `.
+A study with the section ` + "`timeline`" + ` is a resilience study. It has only these factors, and no
+` + "`workload`, `window` or `interval`" + `. [scenarios.md](scenarios.md) describes ` + "`graph` and `timeline`" + `.
 
-Levers mean nothing without a mesh, nor where ztunnel or a waypoint carries the requests; ` + "`meshtrial study plan`" + `
-notes where such a cell is compared with one that has levers. ` + "`retry_on` and `per_try_timeout`" + ` mean
-nothing where ` + "`retries`" + ` is off.
+Levers do not apply without a mesh, or where ztunnel or a waypoint carries the requests;
+` + "`meshtrial study plan`" + ` notes where such a cell is compared with one that has levers. ` + "`retry_on`" + ` and
+` + "`per_try_timeout`" + ` do not apply with ` + "`retries: off`" + `.
 `

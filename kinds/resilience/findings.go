@@ -60,10 +60,10 @@ func ledgerFindings() []finding.Def {
 		study.Compared(whole("hidden_failures", finding.UnitRequests, "Failed attempts that were retried."), finding.SectionOther),
 		study.Compared(worded(whole("phantom_attempts", finding.UnitRequests, "Attempts to a stale endpoint."), "attempts to stale endpoints"), finding.SectionOther),
 		study.Compared(whole("longest_failing_run", finding.UnitMicroseconds, "Longest period in which requests were due and none succeeded."), finding.SectionOther),
-		whole("time_to_detect", finding.UnitMicroseconds, "From a step's start to the first failed request that a client was told of: the longest over steps."),
+		whole("time_to_detect", finding.UnitMicroseconds, "From a step's start to the first failure that a client saw: the longest over steps."),
 		whole("time_to_recover", finding.UnitMicroseconds, "From a step's start to the last failed request before the next step: the longest over steps."),
 		whole("time_to_eject", finding.UnitMicroseconds, "From a step's start until a proxy ejected the endpoint: the longest over steps."),
-		whole("time_to_move", finding.UnitMicroseconds, "From the start of a step that moves the namespace until each of its sidecars was connected to the other revision alone, and had acknowledged its configuration: the longest over steps."),
+		whole("time_to_move", finding.UnitMicroseconds, "From the start of a step that moves the namespace until each of its sidecars was connected only to the other revision and had acknowledged its configuration: the longest over steps."),
 		{Name: "unreconciled_requests", Unit: finding.UnitRequests, Doc: "Requests on which client, proxies and workers disagree.", Section: SectionUnreconciled, Fault: true},
 	}
 }
@@ -100,17 +100,17 @@ func useFindings() []finding.Def {
 		case partControlPlane:
 			d.Doc, d.Decides = "CPU of the control plane, in millicores.", false
 		case partSecond:
-			alone(d, "CPU of control planes of other revisions that steps are about, in millicores over the whole timeline.")
+			alone(d, "CPU of control planes of other revisions in steps, in millicores over the whole timeline.")
 		case record.PartNodeAgent:
-			alone(d, "CPU of one pod of what brings pods to the proxies of their nodes, in millicores.")
+			alone(d, "CPU of one pod of the agent that adds pods to the proxies of their nodes, in millicores.")
 			d.Context = true
 		case record.PartUnattributed:
-			alone(d, "CPU that the machine used for nobody of the study, in millicores.")
+			alone(d, "CPU used by processes outside the study, in millicores.")
 			d.Context, d.Signed = true, true
 		}
 	}
 	return append(out, finding.Def{Name: FindingProxyRequest, Unit: finding.UnitPerRequest, Section: SectionUse, Decides: true,
-		Doc: "CPU time a proxy spends per request that passes it, the mean over all proxies; with a waypoint, of a call's three passes."})
+		Doc: "CPU time a proxy spends per request that passes it: mean over all proxies; with a waypoint, over a call's three passes."})
 }
 
 // alone defines a finding that is not compared and that no comparison waits for.
@@ -127,9 +127,9 @@ func residentFindings() []finding.Def {
 		case partControlPlane:
 			d.Doc = "Memory of the control plane."
 		case partSecond:
-			alone(d, "Memory of control planes of other revisions that steps are about, at the timeline's end.")
+			alone(d, "Memory of control planes of other revisions in steps, at the timeline's end.")
 		case record.PartNodeAgent:
-			alone(d, "Proportional set size of one pod of what brings pods to the proxies of their nodes.")
+			alone(d, "Proportional set size of one pod of the agent that adds pods to the proxies of their nodes.")
 			d.Context = true
 		}
 	}

@@ -24,7 +24,7 @@ const (
 // replicasFactor is the number of pods. Each trial deploys its own pods.
 var replicasFactor = study.Factor{
 	Name: study.FactorReplicas, Scope: study.ScopeTopology, Unit: "pods", Default: ReplicasOfGraph, Implied: true, Numeric: true,
-	Doc:      "Pods of each service, in place of those in the graph; graph keeps those. The rate stays that of all requests together.",
+	Doc:      "Pods of each service instead of the graph's; graph keeps those. The rate remains that of all requests together.",
 	Pattern:  `^(graph|[1-9][0-9]*)$`,
 	Examples: []string{ReplicasOfGraph, "1", "10"},
 	Parse:    replicasLevel, Plain: &study.PlainNumber{Max: graph.MaxReplicas, Word: ReplicasOfGraph},
@@ -65,9 +65,9 @@ func podFindings() []finding.Def {
 		return finding.Def{Name: name, Unit: unit, Words: words, Doc: doc, Probe: study.ProbeFit, Source: finding.FromFits, Section: finding.SectionOther, Signed: true}
 	}
 	return []finding.Def{
-		one(FindingPodCPU, finding.UnitMilliCPU, "CPU of all proxies for each pod more", "CPU that all proxies together use per additional pod in the mesh, at the same rate."),
-		one(FindingBareCPU, finding.UnitMilliCPU, "CPU of all proxies but for pods", "CPU that they use apart from that: where the line along the number of pods begins."),
-		one(FindingPodMemory, finding.UnitBytes, "memory of all proxies for each pod more", "Memory that all proxies together have per additional pod in the mesh."),
-		one(FindingBareMemory, finding.UnitBytes, "memory of all proxies but for pods", "Memory that they have apart from that."),
+		one(FindingPodCPU, finding.UnitMilliCPU, "CPU of all proxies per additional pod", "CPU of all proxies together per additional pod in the mesh, at the same rate."),
+		one(FindingBareCPU, finding.UnitMilliCPU, "fixed CPU of all proxies", "Their remaining CPU: the intercept of the line over the number of pods."),
+		one(FindingPodMemory, finding.UnitBytes, "memory of all proxies per additional pod", "Memory of all proxies together per additional pod in the mesh."),
+		one(FindingBareMemory, finding.UnitBytes, "fixed memory of all proxies", "Their remaining memory."),
 	}
 }

@@ -62,10 +62,10 @@ func Expected(s *study.Study, cell record.Cell) string {
 // scenarioFields returns a scenario's fields in a file.
 func scenarioFields(c *Scenario) []study.Placed {
 	return []study.Placed{
-		{After: "control", Field: study.Field{Name: "graph", Doc: "The services of a study of resilience, and who calls whom.", Value: graphValue{c}}},
-		{After: "graph", Field: study.Field{Name: "timeline", Doc: "Makes this a study of resilience, with its own factors: what happens in a trial, and when.", Value: timelineSection(&c.Timeline)}},
-		{After: "timeline", Field: study.Field{Name: "expect", Doc: "Variants that are expected to fail an assertion, as {no-retries: fail}.", Value: expectValue{&c.Expect}}},
-		{In: "load", Field: study.Field{Name: "to", Doc: "The service that the clients call; the one that no other calls if left out.",
+		{After: "control", Field: study.Field{Name: "graph", Doc: "The services of a resilience study, and their calls.", Value: graphValue{c}}},
+		{After: "graph", Field: study.Field{Name: "timeline", Doc: "Makes this a resilience study, with its own factors: what happens in a trial, and when.", Value: timelineSection(&c.Timeline)}},
+		{After: "timeline", Field: study.Field{Name: "expect", Doc: "Variants that are expected to fail an assertion, such as {no-retries: fail}.", Value: expectValue{&c.Expect}}},
+		{In: "load", Field: study.Field{Name: "to", Doc: "The service that clients call; the one that no other calls if left out.",
 			Value: study.Named(&c.Entry, study.NamePattern, "service", "use the name of a service of the graph")}},
 		{In: "load", After: "to", Field: study.Field{Name: "clients", Doc: "Load generators, each a pod with a sidecar; they share the rate.", Value: study.Int(&c.Clients, 1, 100)}},
 	}
@@ -78,8 +78,8 @@ func (v graphValue) section() study.Object {
 	g := &v.s.Graph
 	return study.Object{Name: "graph", Fields: []study.Field{
 		{Name: "services", Doc: "The services by their names.", Value: servicesValue{&g.Services}},
-		{Name: "generate", Doc: "In place of services: a graph of this size.", Value: study.Optional(&v.s.Generate, generation)},
-		{Name: "isotope", Doc: "In place of services: a file with a service graph of istio/tools' isotope, beside the study.", Value: study.Prose(&v.s.Isotope)},
+		{Name: "generate", Doc: "Instead of services: a generated graph of this size.", Value: study.Optional(&v.s.Generate, generation)},
+		{Name: "isotope", Doc: "Instead of services: a file next to the study with a service graph of istio/tools' isotope.", Value: study.Prose(&v.s.Isotope)},
 	}}
 }
 
@@ -91,9 +91,9 @@ func (v graphValue) Schema() *jsonschema.Schema { return v.section().Schema() }
 
 func generation(g *graph.Spec) study.Object {
 	return study.Object{Name: "generate", Flow: true, Fields: []study.Field{
-		{Name: "services", Required: true, Doc: "How many services.", Value: study.Int(&g.Services, 1, graph.MaxServices)},
+		{Name: "services", Required: true, Doc: "Number of services.", Value: study.Int(&g.Services, 1, graph.MaxServices)},
 		{Name: "depth", Required: true, Doc: "Services on the longest path, including the entry.", Value: study.Int(&g.Depth, 1, 100)},
-		{Name: "fan_out", Required: true, Doc: "Approximate number of services that each calls.", Value: study.Int(&g.FanOut, 1, graph.MaxCalls)},
+		{Name: "fan_out", Required: true, Doc: "Approximate number of calls per service.", Value: study.Int(&g.FanOut, 1, graph.MaxCalls)},
 		{Name: "seed", Doc: "Chooses one of the graphs of this size.", Value: study.Seed(&g.Seed)},
 	}}
 }
@@ -103,7 +103,7 @@ type servicesValue struct{ to *[]graph.Service }
 
 func (v servicesValue) Decode(d *study.Decoder, n *study.Node) {
 	if n.Kind != study.Mapping {
-		d.Fail(n.Pos, study.CodeType, "as {bar: {replicas: 2}}", "services maps names to services; this is %s", n.What())
+		d.Fail(n.Pos, study.CodeType, "as {bar: {replicas: 2}}", "services must map names to services, not be %s", n.What())
 		return
 	}
 	for i, k := range n.Keys {
@@ -137,15 +137,15 @@ func (v servicesValue) Schema() *jsonschema.Schema {
 func service(s *graph.Service) study.Object {
 	return study.Object{Name: "a service", Fields: []study.Field{
 		{Name: "replicas", Doc: "Pods; 1 if left out.", Value: study.Int(&s.Replicas, 1, graph.MaxReplicas).OmitZero()},
-		{Name: "sidecar", Doc: "Whether its pods have a sidecar, where the mesh has any.", Value: study.Bool(&s.Sidecar)},
-		{Name: "protocol", Doc: "What it serves; http1 if left out.", Value: study.OneOf(&s.Protocol, protocol.Names(protocol.Calls)...)},
+		{Name: "sidecar", Doc: "Whether its pods have a sidecar, if the mesh has any.", Value: study.Bool(&s.Sidecar)},
+		{Name: "protocol", Doc: "Protocol; http1 if left out.", Value: study.OneOf(&s.Protocol, protocol.Names(protocol.Calls)...)},
 		{Name: "response", Doc: "Response body size.", Value: study.Size(&s.ResponseBytes, study.MaxPayload).OmitZero()},
 		{Name: "service_time", Doc: "Service time.", Value: graphTime(&s.ServiceTime)},
 		{Name: "concurrency", Doc: "Concurrent requests per pod; unbounded if left out.", Value: study.Int(&s.Concurrency, 1, graph.MaxConcurrency).OmitZero()},
-		{Name: "queue", Doc: "Queue length; requests beyond it are refused with 503.", Value: study.Int(&s.Queue, 1, graph.MaxQueue).OmitZero()},
+		{Name: "queue", Doc: "Queue length; requests beyond it get 503.", Value: study.Int(&s.Queue, 1, graph.MaxQueue).OmitZero()},
 		{Name: "cpu", Doc: "CPU time spent on each request.", Value: study.Duration(&s.CPU, 0, graph.MaxTime).OmitZero()},
 		{Name: "failures", Doc: "Shares of requests that fail.", Value: study.ListValue[graph.Failure]{To: &s.Failures, Element: failure}},
-		{Name: "calls", Doc: "Services that it calls for each request, before it answers.", Value: study.ListValue[graph.Call]{To: &s.Calls, Element: call}},
+		{Name: "calls", Doc: "Services that it calls per request, before it answers.", Value: study.ListValue[graph.Call]{To: &s.Calls, Element: call}},
 		{Name: "mode", Doc: "Whether calls are sequential or parallel; sequence if left out.", Value: study.OneOf(&s.Mode, graph.Sequence, graph.Parallel)},
 	}}
 }
@@ -154,18 +154,18 @@ func call(c *graph.Call) study.Value {
 	return study.Object{Name: "a call", Flow: true, Fields: []study.Field{
 		{Name: "to", Required: true, Doc: "The service called.", Value: study.Named(&c.To, study.NamePattern, "service", "use the name of a service of the graph")},
 		{Name: "request", Doc: "Request body size.", Value: study.Size(&c.RequestBytes, study.MaxPayload).OmitZero()},
-		{Name: "timeout", Doc: "Of each attempt; 30s if left out.", Value: study.Duration(&c.Timeout, 0, graph.MaxTimeout).OmitZero()},
-		{Name: "retries", Doc: "The caller's own, in addition to the mesh's.", Value: study.Int(&c.Retries, 1, graph.MaxRetries).OmitZero()},
+		{Name: "timeout", Doc: "Timeout of each attempt; 30s if left out.", Value: study.Duration(&c.Timeout, 0, graph.MaxTimeout).OmitZero()},
+		{Name: "retries", Doc: "The caller's own retries, in addition to the mesh's.", Value: study.Int(&c.Retries, 1, graph.MaxRetries).OmitZero()},
 		{Name: "probability", Doc: "Share of the requests for which the call is made; 100% if left out.", Value: study.Portion(&c.Probability).OmitZero()},
-		{Name: "times", Doc: "Requests that it makes; 1 if left out.", Value: study.Int(&c.Times, 1, graph.MaxTimes).OmitZero()},
+		{Name: "times", Doc: "Requests per call; 1 if left out.", Value: study.Int(&c.Times, 1, graph.MaxTimes).OmitZero()},
 	}}
 }
 
 func failure(f *graph.Failure) study.Value {
 	return study.Object{Name: "a failure", Flow: true, Fields: []study.Field{
-		{Name: "share", Required: true, Doc: "Of all requests.", Value: study.Portion(&f.Share).OmitZero()},
+		{Name: "share", Required: true, Doc: "Share of all requests.", Value: study.Portion(&f.Share).OmitZero()},
 		{Name: "how", Doc: "status if left out.", Value: study.OneOf(&f.How, graph.FailStatus, graph.FailReset, graph.FailHang, graph.FailSlowBody, graph.FailCrash)},
-		{Name: "status", Doc: "The answer's status (how: status).", Value: study.Int(&f.Status, 400, 599).OmitZero()},
+		{Name: "status", Doc: "Status of the response (how: status).", Value: study.Int(&f.Status, 400, 599).OmitZero()},
 	}}
 }
 
@@ -179,11 +179,11 @@ func behaviour(b *fault.Behaviour) study.Object {
 		{Name: "service_time", Doc: "Service time.", Value: study.Optional(&b.ServiceTime, graphTime)},
 		{Name: "response", Doc: "Response body size.", Value: study.OrNone[int64]{To: &b.ResponseBytes, Value: func(n *int64) study.Value { return study.Size(n, study.MaxPayload) }}},
 		{Name: "concurrency", Doc: "Requests served at once; 0 for no bound.", Value: study.OrNone[int]{To: &b.Concurrency, Value: func(n *int) study.Value { return study.Int(n, 0, graph.MaxConcurrency) }}},
-		{Name: "queue", Doc: "Requests that wait for that.", Value: study.OrNone[int]{To: &b.Queue, Value: func(n *int) study.Value { return study.Int(n, 0, graph.MaxQueue) }}},
+		{Name: "queue", Doc: "Requests that may wait for that.", Value: study.OrNone[int]{To: &b.Queue, Value: func(n *int) study.Value { return study.Int(n, 0, graph.MaxQueue) }}},
 		{Name: "cpu", Doc: "CPU time spent on each request.", Value: study.OrNone[time.Duration]{To: &b.CPU, Value: func(t *time.Duration) study.Value { return study.Duration(t, 0, graph.MaxTime) }}},
 		{Name: "memory", Doc: "Memory held.", Value: study.OrNone[int64]{To: &b.Memory, Value: func(n *int64) study.Value { return study.Size(n, 64<<30) }}},
-		{Name: "failures", Doc: "Shares of requests that fail, in place of those before; [] for none.", Value: failuresValue{&b.Failures}},
-		{Name: "ready", Doc: "What the readiness probe is told.", Value: study.OrNone[bool]{To: &b.Ready, Value: func(r *bool) study.Value { return study.Bool(r) }}},
+		{Name: "failures", Doc: "Shares of requests that fail, replacing those before; [] for none.", Value: failuresValue{&b.Failures}},
+		{Name: "ready", Doc: "Answer to the readiness probe.", Value: study.OrNone[bool]{To: &b.Ready, Value: func(r *bool) study.Value { return study.Bool(r) }}},
 	}}
 }
 
@@ -217,7 +217,7 @@ type expectValue struct{ to *map[string]string }
 
 func (v expectValue) Decode(d *study.Decoder, n *study.Node) {
 	if n.Kind != study.Mapping {
-		d.Fail(n.Pos, study.CodeType, "as {no-retries: fail}", "expect maps variants to %s or %s; this is %s", ExpectPass, ExpectFail, n.What())
+		d.Fail(n.Pos, study.CodeType, "as {no-retries: fail}", "expect must map variants to %s or %s, not be %s", ExpectPass, ExpectFail, n.What())
 		return
 	}
 	out := map[string]string{}

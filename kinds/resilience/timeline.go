@@ -16,21 +16,21 @@ import (
 // timelineSection is the section timeline: what happens in a trial.
 func timelineSection(t *fault.Timeline) study.Object {
 	return study.Object{Name: "timeline", Fields: []study.Field{
-		{Name: "duration", Required: true, Doc: "How long a trial lasts, from the first request.",
+		{Name: "duration", Required: true, Doc: "Duration of a trial, from the first request.",
 			Value: study.Duration(&t.Duration, time.Second, time.Hour)},
-		{Name: "steps", Doc: "What happens, each at its time. Windows lie between them and are called by their names.",
+		{Name: "steps", Doc: "What happens, and when. The windows between steps are named after them.",
 			Value: study.ListValue[fault.Step]{To: &t.Steps, Element: stepValue}},
 	}}
 }
 
 func stepValue(s *fault.Step) study.Value {
 	o := study.Object{Name: "a step", Fields: []study.Field{
-		{Name: "name", Required: true, Doc: "Short name, also of the window that begins with the step.", Value: study.Named(&s.Name, study.NamePattern, "name", study.NameHint+", as first-server-gone")},
-		{Name: "at", Doc: "When it begins, after the first request; with when, the earliest.", Value: study.Duration(&s.At, 0, time.Hour).OmitZero()},
-		{Name: "when", Doc: "CEL condition on what the clients saw in the last second: error_share, rate, latency_p99 (ms). The step begins when it first holds.", Value: study.Prose(&s.When)},
-		{Name: "every", Doc: "How far apart its turns are, if it repeats.", Value: study.Duration(&s.Every, 0, time.Hour).OmitZero()},
-		{Name: "times", Doc: "How many turns it has.", Value: study.Int(&s.Times, 1, fault.MaxOccurrences).OmitZero()},
-		{Name: "for", Doc: "How long until it is undone; the trial's end if left out.", Value: study.Duration(&s.For, 0, time.Hour).OmitZero()},
+		{Name: "name", Required: true, Doc: "Short name, also of the window that the step begins.", Value: study.Named(&s.Name, study.NamePattern, "name", study.NameHint+", as first-server-gone")},
+		{Name: "at", Doc: "Start, after the first request; with when, the earliest start.", Value: study.Duration(&s.At, 0, time.Hour).OmitZero()},
+		{Name: "when", Doc: "CEL condition on the clients' last second: error_share, rate, latency_p99 (ms). The step begins when it first holds.", Value: study.Prose(&s.When)},
+		{Name: "every", Doc: "Time between repetitions.", Value: study.Duration(&s.Every, 0, time.Hour).OmitZero()},
+		{Name: "times", Doc: "Number of repetitions.", Value: study.Int(&s.Times, 1, fault.MaxOccurrences).OmitZero()},
+		{Name: "for", Doc: "Time until it is reverted; the trial's end if left out.", Value: study.Duration(&s.For, 0, time.Hour).OmitZero()},
 	}}
 	for _, kind := range fault.Kinds() {
 		o.Fields = append(o.Fields, study.Field{Name: kind.Name, Doc: kind.Doc, Value: actionValue{to: &s.Action, kind: kind}})
@@ -106,7 +106,7 @@ func actionField(v fault.Value) study.Value {
 		}
 		return study.OneOf(v.To, v.OneOf...)
 	case fault.Version:
-		return study.Named(v.To, study.VersionPattern, "version", "use a full version, as 1.39.0")
+		return study.Named(v.To, study.VersionPattern, "version", "use a full version, such as 1.39.0")
 	case fault.Namespace:
 		return study.Named(v.To, study.NamePattern, "namespace", study.NamespaceHint)
 	case fault.Service:
@@ -150,10 +150,10 @@ func bits(to *int64) study.Value {
 }
 
 func parseBits(text string) (int64, *study.Error) {
-	const hint = "as 1mbit or 500kbit"
+	const hint = "write 1mbit or 500kbit"
 	m := study.UnitPattern.FindStringSubmatch(text)
 	if m == nil {
-		return 0, study.Complain(study.CodeInvalid, hint, "%q is no rate", study.Clip(text, 40))
+		return 0, study.Complain(study.CodeInvalid, hint, "%q is not a rate", study.Clip(text, 40))
 	}
 	value, c := study.Number(m[1])
 	if c != nil {
@@ -164,7 +164,7 @@ func parseBits(text string) (int64, *study.Error) {
 			return int64(value * u.one), nil
 		}
 	}
-	return 0, study.Complain(study.CodeInvalid, hint+", from 8kbit to 1000gbit", "%q is no rate", study.Clip(text, 40))
+	return 0, study.Complain(study.CodeInvalid, hint+", from 8kbit to 1000gbit", "%q is not a rate", study.Clip(text, 40))
 }
 
 func writeBits(n int64) string {
@@ -184,7 +184,7 @@ func (v manifestsValue) Decode(d *study.Decoder, n *study.Node) {
 	if !ok {
 		return
 	}
-	const hint = "manifests as kubectl apply takes them, after apply: |"
+	const hint = "write manifests as for kubectl apply, after apply: |"
 	decoder := yaml.NewDecoder(strings.NewReader(text), yaml.UseJSONUnmarshaler())
 	for {
 		var one map[string]any
@@ -193,7 +193,7 @@ func (v manifestsValue) Decode(d *study.Decoder, n *study.Node) {
 			break
 		}
 		if err != nil {
-			d.Fail(n.Pos, study.CodeConflict, hint, "no manifest: %s", firstLine(err.Error()))
+			d.Fail(n.Pos, study.CodeConflict, hint, "invalid manifest: %s", firstLine(err.Error()))
 			return
 		}
 		if one == nil {

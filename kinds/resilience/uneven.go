@@ -39,12 +39,12 @@ func uneven(p *study.Plan) []error {
 			continue
 		}
 		notes = append(notes, note{key: key, text: text + ": " + strings.Join(beside.why, ", and "),
-			hint: "the difference is also the levers': to compare who carries the requests alone, compare cells with " + strings.Join(beside.alike, ", ")})
+			hint: "the levers also contribute to the difference: to compare only what carries the requests, compare cells with " + strings.Join(beside.alike, ", ")})
 	}
 	var out []error
 	for _, n := range notes {
 		if n.more > 0 {
-			n.text += fmt.Sprintf("; the same holds of %d more", n.more)
+			n.text += fmt.Sprintf("; the same applies to %d more", n.more)
 		}
 		out = append(out, errs.WithHint(errs.Usage("%s", n.text), "%s", n.hint))
 	}

@@ -337,7 +337,7 @@ func TestRefuseAmbient(t *testing.T) {
 		t.Errorf("refused: %v", err)
 	}
 	alone.istiods[0].Spec.Template.Spec.Containers[0].Image = "docker.io/istio/pilot:" + components.IstioVersion
-	if err := alone.refuseHBONE(); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "hbone true with real sidecars") || !strings.Contains(err.Error(), "lacks the extension that discovers workloads") || errs.Hint(err) == "" {
+	if err := alone.refuseHBONE(); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "hbone true does not work with real sidecars") || !strings.Contains(err.Error(), "lacks the extension that discovers workloads") || errs.Hint(err) == "" {
 		t.Errorf("%v (hint %q)", err, errs.Hint(err))
 	}
 	on := AsFound{istiods: []appsv1.Deployment{istiod}}

@@ -20,15 +20,15 @@ func TestRemarks(t *testing.T) {
 			t.Errorf("it says %q, want %q", got, want)
 		}
 	}
-	said("cost it 1.18 times what simulated ones did over mutual TLS, each on a connection of its own (95% interval 1.10 to 1.28);")
+	said("cost it 1.18 times as much over mutual TLS, each on a connection of its own (95% interval 1.10 to 1.28);")
 	c.AnswerAfter = 20e6
-	said("cost it 1.11 times what")
+	said("cost it 1.11 times as much")
 	c.Security = controlplane.SecurityPlaintext
-	said("is not known")
+	said("is unknown")
 	c.StreamsPerConnection = 50
-	said("cost it 1.34 times what")
+	said("cost it 1.34 times as much")
 	c.Security = controlplane.SecurityTLS
-	said("is not known")
+	said("is unknown")
 	for _, trial := range o.Valid(0) {
 		trial.Control.Proxies, trial.Control.Gateways, trial.Control.RealProxies = 0, 0, 16
 	}

@@ -90,7 +90,7 @@ func gatewayMeasures(s *study.Study) []analysis.Measure {
 		})
 	}
 	out := analysis.OfFamily(s, controlplane.FamilyRouteServed, func(d finding.Def) analysis.Measure {
-		never := "more routes than lie beyond this percentile were never served"
+		never := "too many routes were never served"
 		switch d.At {
 		case 0.5:
 			never = "half of the routes were never served"

@@ -62,7 +62,7 @@ func convergenceMeasures(s *study.Study) []analysis.Measure {
 		out = append(out, analysis.OfFamily(s, controlplane.FamilyConvergence+"_"+edge.name, func(d finding.Def) analysis.Measure {
 			m := ofConvergence(d, func(c *convergence) float64 { return overChanges(edge.of(c), c.lacking, float64(d.At)) })
 			m.Beyond = noneLeft // fewer missing ones are part of the figure: see overChanges
-			return m.Reaching("more changes than lie beyond this percentile were never acknowledged by " + edge.who)
+			return m.Reaching("too many changes were never acknowledged by " + edge.who)
 		})...)
 	}
 	// Only over pairs that had the change, like convergence.

@@ -38,18 +38,18 @@ func recoveryMeasures() []analysis.Measure {
 		})).Reaching(what)
 	}
 	return []analysis.Measure{
-		recovered("recovery_p50", "half of the proxies were without all of their configuration to the end", 0.5),
-		recovered("recovery_p99", "more than a hundredth of the proxies was without all of its configuration to the end", 0.99),
-		recovered("recovery_last", "some proxy was without all of its configuration to the end", 1),
-		recovered("recovery_first", "no proxy came back", 0),
-		without("without_p50", "half of the proxies that lost their stream were without to the end", 0.5),
-		without("without_p99", "more than a hundredth of the proxies that lost their stream was without to the end", 0.99),
+		recovered("recovery_p50", "half of the proxies still lacked some of their configuration at the end", 0.5),
+		recovered("recovery_p99", "over 1% of the proxies still lacked some of their configuration at the end", 0.99),
+		recovered("recovery_last", "a proxy still lacked some of its configuration at the end", 1),
+		recovered("recovery_first", "no proxy recovered", 0),
+		without("without_p50", "half of the proxies that lost their stream had not recovered at the end", 0.5),
+		without("without_p99", "over 1% of the proxies that lost their stream had not recovered at the end", 0.99),
 		analysis.MeasureOf("istiod_ready_time", ofDisruption(func(d *record.Disruption) float64 {
 			if d.ReadyUS < 0 {
 				return math.Inf(1)
 			}
 			return analysis.Positive(float64(d.ReadyUS))
-		})).Reaching("istiod was not ready to the end"),
+		})).Reaching("istiod was still not ready at the end"),
 		counted("streams_lost", func(d *record.Disruption) int64 { return d.Losses }),
 		counted("streams_refused", func(d *record.Disruption) int64 { return d.Refused }),
 		counted("streams_failed", func(d *record.Disruption) int64 { return d.Failed }),
@@ -76,7 +76,7 @@ func recoveryMeasures() []analysis.Measure {
 				return math.Inf(1)
 			}
 			return float64(*d.BalancedUS)
-		})).Reaching("connections were uneven at the end"),
+		})).Reaching("connections were still uneven at the end"),
 	}
 }
 

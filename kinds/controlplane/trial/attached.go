@@ -54,7 +54,7 @@ func (t *controlTrial) watchAttached(ctx context.Context) (*attachedWatch, error
 	w.done.Go(func() { informer.RunWithContext(ctx) })
 	if !cache.WaitForCacheSync(limited.Done(), handler.HasSynced) {
 		w.stop()
-		return nil, fmt.Errorf("watch the Gateway that routes are attached to: nothing came within %v", attachedSync)
+		return nil, fmt.Errorf("watch the Gateway that routes are attached to: no event within %v", attachedSync)
 	}
 	return w, nil
 }
@@ -73,8 +73,8 @@ func (t *controlTrial) awaitStatus(ctx context.Context) (err error) {
 	}
 	if now, _ := t.attached.so(); now != firstRoutes {
 		namespace, name := t.plan.RealGateway()
-		return errs.WithHint(fmt.Errorf("after %v the status of Gateway %s/%s has %d routes of %d: nothing updates it", servesIn, namespace, name, now, firstRoutes),
-			"is PILOT_ENABLE_GATEWAY_API_STATUS false? kubectl -n %s get gateways.gateway.networking.k8s.io %s -o yaml", namespace, name)
+		return errs.WithHint(fmt.Errorf("after %v the status of Gateway %s/%s has %d of %d routes: nothing updates it", servesIn, namespace, name, now, firstRoutes),
+			"check that PILOT_ENABLE_GATEWAY_API_STATUS is not false: kubectl -n %s get gateways.gateway.networking.k8s.io %s -o yaml", namespace, name)
 	}
 	return nil
 }

@@ -32,7 +32,7 @@ func (controlKind) Changes(ctx context.Context, o *runner.Options, plan *study.P
 // of a trial, and in disruptions, which proxies are meant to notice.
 func planIstiod(plan *study.Plan) journal.Planned {
 	p := journal.Planned{Object: "istiod", Done: "restarted before each trial",
-		Note: "while it starts, no proxy is told of changes and no pod gets a sidecar"}
+		Note: "while it starts, no proxy receives changes and no pod is injected"}
 	if controlplane.Of(plan.Study).Soak {
 		p.Done = "restarted before the first trial"
 	}
@@ -50,7 +50,7 @@ func planIstiod(plan *study.Plan) journal.Planned {
 			done, wide = ", killed in some", "all proxies lose istiod at once, and connect to a new one at the same time"
 		case controlplane.DisruptionScale:
 			done = fmt.Sprintf(", scaled to %d replicas in some", l.Disruption.Replicas)
-			wide = "proxies that connect meanwhile may do so to a replica that is taken away again"
+			wide = "proxies that connect meanwhile may reach a replica that is removed again"
 		default:
 			continue
 		}
@@ -114,13 +114,13 @@ func populationPlan(s population.Sizes) []journal.Planned {
 	made := func(what, note string) journal.Planned {
 		return journal.Planned{Object: what, Done: journal.Made, Note: note}
 	}
-	of := "those Services, and of each change of theirs"
+	of := "those Services and every change of theirs"
 	if s.ServiceEntries > 0 {
-		of += fmt.Sprintf(", and of %d ServiceEntries", s.ServiceEntries)
+		of += fmt.Sprintf(", and %d ServiceEntries", s.ServiceEntries)
 	}
 	out := []journal.Planned{
-		made(fmt.Sprintf("Namespaces %s and on", population.Namespace(0)), fmt.Sprintf("%d, with %d Services of %d simulated pods and %d simulated sidecars; every proxy without a scope, of others too, is told of %s", max(1, s.Namespaces), s.Services, s.EndpointsPerService, s.Proxies, of)),
-		made("simulated Nodes", "played by kwok; of others only pods of DaemonSets that tolerate every taint come there"),
+		made(fmt.Sprintf("Namespaces %s and on", population.Namespace(0)), fmt.Sprintf("%d, with %d Services of %d simulated pods and %d simulated sidecars; every proxy without a scope, including others', receives %s", max(1, s.Namespaces), s.Services, s.EndpointsPerService, s.Proxies, of)),
+		made("simulated Nodes", "run by kwok; of other workloads only DaemonSet pods that tolerate every taint are scheduled there"),
 	}
 	if s.EndpointSlices > 0 {
 		where := "Namespace " + population.SlicesNamespace
@@ -128,7 +128,7 @@ func populationPlan(s population.Sizes) []journal.Planned {
 			where = fmt.Sprintf("%d Namespaces %s and on", s.SliceNamespaces, population.SlicesNamespace)
 		}
 		slices := made(where, fmt.Sprintf("%d EndpointSlices with as many headless Services", s.EndpointSlices))
-		slices.Wide = []string{fmt.Sprintf("%s %d: every proxy without a scope is told of as many Services more", controlplane.FactorEndpointSlices, s.EndpointSlices)}
+		slices.Wide = []string{fmt.Sprintf("%s %d: every proxy without a scope receives as many more Services", controlplane.FactorEndpointSlices, s.EndpointSlices)}
 		out = append(out, slices)
 	}
 	if n := s.ServiceEntries + s.VirtualServices + s.GatewayResources; n > 0 && s.DummyNamespace != "" && !slices.Contains(ownNamespaces(s), s.DummyNamespace) {

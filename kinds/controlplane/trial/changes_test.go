@@ -43,9 +43,9 @@ func TestPlanIstiod(t *testing.T) {
 // confirms it.
 func TestPlanOfPopulationSaysWhatOthersAreTold(t *testing.T) {
 	for want, sizes := range map[string]population.Sizes{
-		"every proxy without a scope, of others too, is told of those Services, and of each change of theirs":           {Services: 200},
-		"is told of those Services, and of each change of theirs, and of 1000 ServiceEntries":                           {Services: 1, ServiceEntries: 1000, DummyNamespace: "istio-system"},
-		"simulated Nodes: made (played by kwok; of others only pods of DaemonSets that tolerate every taint come there": {Services: 1},
+		"every proxy without a scope, including others', receives those Services and every change of theirs":                       {Services: 200},
+		"receives those Services and every change of theirs, and 1000 ServiceEntries":                                              {Services: 1, ServiceEntries: 1000, DummyNamespace: "istio-system"},
+		"simulated Nodes: made (run by kwok; of other workloads only DaemonSet pods that tolerate every taint are scheduled there": {Services: 1},
 	} {
 		plan := populationPlan(sizes)
 		if text := journal.Text(plan); !strings.Contains(text, want+")\n") || strings.Contains(text, "mesh-wide") {

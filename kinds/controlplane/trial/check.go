@@ -22,23 +22,23 @@ func checkControl(plan *study.Plan) error {
 			return runner.Placed(plan, cell, err, "")
 		}
 		if err := sizesOf(controlplane.Of(plan.Study), l).Validate(); err != nil {
-			return runner.Placed(plan, cell, err, "ask for fewer, or for smaller ones",
+			return runner.Placed(plan, cell, err, "use fewer or smaller ones",
 				controlplane.FactorServices, controlplane.FactorEndpoints, controlplane.FactorProxies, controlplane.FactorGateways)
 		}
 		if n, of := l.Simulators, l.Connected(); n > max(1, of) {
 			return runner.Placed(plan, cell, errs.Usage("simulators %d: each needs a proxy of its own, and there are %d", n, of),
-				"more proxies, or fewer simulators", controlplane.FactorSimulators, controlplane.FactorProxies, controlplane.FactorGateways)
+				"use more proxies or fewer simulators", controlplane.FactorSimulators, controlplane.FactorProxies, controlplane.FactorGateways)
 		}
 		if err := refuseZtunnels(cell, l); err != nil {
 			return runner.Placed(plan, cell, err, "leave the ztunnels out", controlplane.FactorZtunnels)
 		}
 		if l.HBONE && l.XDS == controlplane.XDSSotW {
-			return runner.Placed(plan, cell, errs.Usage("hbone true: sidecars learn of workloads by delta xDS alone, and the cell has %s %s", controlplane.FactorXDS, l.XDS),
-				"leave hbone out, or take xds delta", controlplane.FactorHBONE)
+			return runner.Placed(plan, cell, errs.Usage("hbone true: sidecars receive workloads only by delta xDS, and the cell has %s %s", controlplane.FactorXDS, l.XDS),
+				"leave hbone out, or use xds delta", controlplane.FactorHBONE)
 		}
 		changes, err := churn.NewPlan(churnSpec(plan.Study, cell, l, "check", 1))
 		if err != nil {
-			return runner.Placed(plan, cell, err, "another change, or more services and endpoints",
+			return runner.Placed(plan, cell, err, "use another change, or more services and endpoints",
 				controlplane.FactorChange, controlplane.FactorChangeRate, controlplane.FactorServices, controlplane.FactorEndpoints)
 		}
 		for _, c := range changes.Changes {
@@ -48,8 +48,8 @@ func checkControl(plan *study.Plan) error {
 	}
 	if followed && !needed {
 		cell := plan.Cells[0]
-		return runner.Placed(plan, cell, errs.Usage("no proxy of any cell needs the change %s: nobody could be seen to have it", cell[controlplane.FactorChange]),
-			"give the cells proxies that need it, such as gateways: 1 for a change of gateways, or make another change", controlplane.FactorChange)
+		return runner.Placed(plan, cell, errs.Usage("no proxy of any cell needs change %s, so it could not be followed", cell[controlplane.FactorChange]),
+			"add proxies that need it, such as gateways: 1 for a change of gateways, or use another change", controlplane.FactorChange)
 	}
 	return nil
 }
@@ -69,12 +69,12 @@ func refuseZtunnels(cell record.Cell, l controlplane.Levels) error {
 		return nil
 	}
 	if l.XDS == controlplane.XDSSotW {
-		return errs.Usage("ztunnels %d: they speak delta xDS alone, and the cell has %s %s", l.Ztunnels, controlplane.FactorXDS, l.XDS)
+		return errs.Usage("ztunnels %d: they support only delta xDS, and the cell has %s %s", l.Ztunnels, controlplane.FactorXDS, l.XDS)
 	}
 	value, named := ambientIn(mesh.LeversOf(cell))
 	if on, err := strconv.ParseBool(value); named && (err != nil || !on) {
-		return errs.WithHint(errs.Usage("ztunnels %d: the cell has %s=%s, and only an istiod in ambient mode takes ztunnels", l.Ztunnels, ambientVariable, value),
-			"as %s: %s=true, or leave the ztunnels out", controlplane.FactorIstiodEnv, ambientVariable)
+		return errs.WithHint(errs.Usage("ztunnels %d: the cell has %s=%s, and only an istiod in ambient mode accepts ztunnels", l.Ztunnels, ambientVariable, value),
+			"set %s: %s=true, or leave the ztunnels out", controlplane.FactorIstiodEnv, ambientVariable)
 	}
 	return nil
 }

@@ -164,7 +164,7 @@ func (c *controlPlane) awaitIstiodObserved(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			if len(pods) == 0 {
-				return fmt.Errorf("wait for a pod of istiod that is ready: %w", ctx.Err())
+				return fmt.Errorf("wait for a ready istiod pod: %w", ctx.Err())
 			}
 			return fmt.Errorf("wait for an observer on node %s, where istiod runs: %w", lacking, ctx.Err())
 		case <-ticker.C:

@@ -62,7 +62,7 @@ func (t *controlTrial) disruption(ctx context.Context) (*verdict.Disruption, err
 	began := time.Now()
 	w.seen.BeganNS = began.UnixNano()
 	if err := t.fleet.beginOutage(ctx, d.Kind == controlplane.DisruptionDrop); err != nil {
-		return nil, fmt.Errorf("tell the simulated sidecars: %w", err)
+		return nil, fmt.Errorf("notify the simulated sidecars: %w", err)
 	}
 	stop := w.watch(ctx)
 	defer stop()

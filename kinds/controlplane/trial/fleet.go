@@ -195,7 +195,7 @@ func (f *fleet) sightings(ctx context.Context) ([]xds.MarkerSightings, error) {
 	for i, s := range streams {
 		parts[i].First, parts[i].AheadNS, others[i] = s.First, s.AheadNS, ofMarkers{s.Said, map[markerKey][]xds.MarkerSightings{}}
 		if n := streams[0].Said.Count; s.Said.Count != n {
-			return nil, f.Lost(fmt.Errorf("pod %s looks for %d markers, and pod %s for %d", f.Pods[i].Name, s.Said.Count, f.Pods[0].Name, n))
+			return nil, f.Lost(fmt.Errorf("pod %s watches for %d markers, and pod %s for %d", f.Pods[i].Name, s.Said.Count, f.Pods[0].Name, n))
 		}
 	}
 	for range streams[0].Said.Count {
@@ -207,7 +207,7 @@ func (f *fleet) sightings(ctx context.Context) ([]xds.MarkerSightings, error) {
 		for i := 1; i < len(parts); i++ {
 			switch parts[i].Said, err = others[i].of(keyOf(m)); {
 			case err == io.EOF:
-				return nil, fmt.Errorf("pod %s looks for a marker of change %d, and pod %s does not", f.Pods[0].Name, m.Change, f.Pods[i].Name)
+				return nil, fmt.Errorf("pod %s watches for a marker of change %d, and pod %s does not", f.Pods[0].Name, m.Change, f.Pods[i].Name)
 			case err != nil:
 				return nil, f.Lost(fmt.Errorf("pod %s: %w", f.Pods[i].Name, err))
 			}
@@ -274,7 +274,7 @@ func (f *fleet) holdings(ctx context.Context) ([]xds.Holding, error) {
 		held = append(held, p.Said...)
 	}
 	if len(held) != len(f.proxies) {
-		return nil, fmt.Errorf("%d of %d simulated proxies say what they hold", len(held), len(f.proxies))
+		return nil, fmt.Errorf("%d of %d simulated proxies report their configuration", len(held), len(f.proxies))
 	}
 	return xds.Holdings(f.proxies, held), nil
 }

@@ -65,7 +65,7 @@ func gatewayPlan(plan *study.Plan) []journal.Planned {
 	if real == nil {
 		return nil
 	}
-	note := "a real ingress gateway and a pod behind it: it alone, and the simulated ones, take up the routes of trials; of others' Gateways it takes up those that select no pods"
+	note := "a real ingress gateway and its backend pod: only it and the simulated ones receive the trials' routes; of others' Gateways it receives those that select no pods"
 	return []journal.Planned{{Object: fmt.Sprintf("Deployments and Services %s and %s in namespace %s", roleGateway, roleBackend, real.Service.Namespace), Done: journal.Made, Note: note}}
 }
 
@@ -78,11 +78,11 @@ func (c *controlPlane) ensureGateway(ctx context.Context, levers mesh.Levers) er
 	}
 	gated, ok := c.o.Mesh.(mesh.Gated)
 	if !ok {
-		return fmt.Errorf("mesh %s has no gateway of its own", c.o.Mesh.Name())
+		return fmt.Errorf("mesh %s has no gateway", c.o.Mesh.Name())
 	}
 	namespace := real.Service.Namespace
 	if c.gateway == nil {
-		c.say("a real gateway, and a pod behind it")
+		c.say("a real gateway and its backend pod")
 	}
 	if err := c.GivePullSecret(ctx, namespace); err != nil {
 		return err
@@ -173,8 +173,8 @@ func (c *controlPlane) findGateway(ctx context.Context, of *churn.Gateway) (*gat
 		}
 	}
 	if out.pod.Proxy == nil {
-		return nil, errs.WithHint(fmt.Errorf("pod %s/%s was not made a gateway by the mesh's injector", namespace, out.pod.Name),
-			"is the template gateway among those of its injector? ConfigMap istio-sidecar-injector in the mesh's namespace has them")
+		return nil, errs.WithHint(fmt.Errorf("the mesh's injector did not inject pod %s/%s as a gateway", namespace, out.pod.Name),
+			"check that the injector has the template gateway: ConfigMap istio-sidecar-injector in the mesh's namespace")
 	}
 	service, err := c.Kube.CoreV1().Services(namespace).Get(ctx, roleGateway, metav1.GetOptions{})
 	if err != nil {
@@ -244,7 +244,7 @@ func (t *controlTrial) awaitGateway(ctx context.Context) error {
 	spec := t.asks(routeprobe.Route{Host: host})
 	spec.Every = servesLook
 	if err := api.AskRoutes(ctx, spec); err != nil {
-		return t.fleet.Lost(fmt.Errorf("ask the gateway for its first route: %w", err))
+		return t.fleet.Lost(fmt.Errorf("request the gateway's first route: %w", err))
 	}
 	defer t.stopRoutes(ctx)
 	limited, cancel := context.WithTimeout(ctx, servesIn)
@@ -252,7 +252,7 @@ func (t *controlTrial) awaitGateway(ctx context.Context) error {
 	for {
 		seen, err := api.RoutesSeen(ctx)
 		if err != nil {
-			return t.fleet.Lost(fmt.Errorf("ask the gateway for its first route: %w", err))
+			return t.fleet.Lost(fmt.Errorf("request the gateway's first route: %w", err))
 		}
 		if len(seen) == 1 && seen[0].GoodNS != 0 {
 			return t.awaitStatus(ctx)
@@ -266,7 +266,7 @@ func (t *controlTrial) awaitGateway(ctx context.Context) error {
 				said = fmt.Sprintf(": answers by status %v; %s", seen[0].Statuses, seen[0].Error)
 			}
 			return errs.WithHint(fmt.Errorf("the gateway at %s does not serve http://%s/ after %v%s", spec.Address, host, servesIn, said),
-				"kubectl -n %s logs deployment/%s says what it has against it", t.plan.Spec.Gateway.Service.Namespace, roleGateway)
+				"kubectl -n %s logs deployment/%s shows why", t.plan.Spec.Gateway.Service.Namespace, roleGateway)
 		}
 	}
 }
@@ -288,7 +288,7 @@ func (t *controlTrial) startRoutes(ctx context.Context, first time.Time) error {
 		return nil
 	}
 	if err := t.fleet.apis[0].AskRoutes(ctx, t.asks(routes...)); err != nil {
-		return t.fleet.Lost(fmt.Errorf("ask the gateway for routes: %w", err))
+		return t.fleet.Lost(fmt.Errorf("probe the gateway's routes: %w", err))
 	}
 	t.probing, t.seen.RoutesEvery = true, controlplane.Of(t.c.study).Gateway.Every
 	return nil
@@ -301,7 +301,7 @@ func (t *controlTrial) unserved(ctx context.Context) (int, error) {
 	}
 	seen, err := t.fleet.apis[0].RoutesSeen(ctx)
 	if err != nil {
-		return 0, t.fleet.Lost(fmt.Errorf("what became of the requests to the gateway: %w", err))
+		return 0, t.fleet.Lost(fmt.Errorf("read the outcome of requests to the gateway: %w", err))
 	}
 	n := 0
 	for _, s := range seen {
@@ -327,7 +327,7 @@ func (t *controlTrial) endRoutes(ctx context.Context) (err error) {
 	}
 	t.probing = false
 	if t.seen.Routes, err = t.fleet.apis[0].StopRoutes(ctx); err != nil {
-		return t.fleet.Lost(fmt.Errorf("collect what became of the requests to the gateway: %w", err))
+		return t.fleet.Lost(fmt.Errorf("collect the outcome of requests to the gateway: %w", err))
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ func TestGatewayPlan(t *testing.T) {
 	for _, change := range []string{controlplane.ChangeGatewayRoute, controlplane.ChangeHTTPRoute} {
 		planned := gatewayPlan(studytest.Plan(t, controlText, "change="+change, "control.gateway.probes=3"))
 		if len(planned) != 1 || !strings.Contains(planned[0].Object, "real-gateway and real-gateway-backend in namespace "+population.GatewayNamespace) ||
-			!strings.Contains(planned[0].Note, "of others' Gateways it takes up those that select no pods") || len(planned[0].Wide) > 0 {
+			!strings.Contains(planned[0].Note, "of others' Gateways it receives those that select no pods") || len(planned[0].Wide) > 0 {
 			t.Errorf("%s: %+v", change, planned)
 		}
 	}

@@ -56,8 +56,8 @@ func watches(selectors, namespace string, of map[string]string) error {
 	case err != nil:
 		return fmt.Errorf("discovery selectors of the installation, %s: %w", selectors, err)
 	case !ok:
-		return errs.WithHint(errs.Usage("istiod watches only namespaces with %s, as it was installed, and %s, where the study's proxies live, is none of them", selectors, namespace),
-			"settings: {discovery_selectors: none} has it watch all namespaces while a trial runs")
+		return errs.WithHint(errs.Usage("istiod is installed to watch only namespaces with %s, which excludes %s, where the study's proxies are", selectors, namespace),
+			"settings: {discovery_selectors: none} makes it watch all namespaces while a trial runs")
 	}
 	return nil
 }

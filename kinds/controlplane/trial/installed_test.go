@@ -58,7 +58,7 @@ func TestLearn(t *testing.T) {
 	if trial.levers.Named(controlplane.FactorSidecarScope) || trial.levers.Named(controlplane.FactorDNSCapture) || !trial.levers.Named(study.FactorDebounceAfter) {
 		t.Errorf("what was found is asked for: %v", trial.levers.Levels)
 	}
-	if got := note.Words(trial.seen.Problems); !strings.Contains(got, "export_to is installed as a,b, which is no level of it") || strings.Contains(got, "istiod ") {
+	if got := note.Words(trial.seen.Problems); !strings.Contains(got, "export_to is installed as a,b, which is not a level") || strings.Contains(got, "istiod ") {
 		t.Errorf("warnings %q", got)
 	}
 }

@@ -27,7 +27,7 @@ func (controlKind) Check(plan *study.Plan) error { return checkControl(plan) }
 // Fit implements [Kind].
 func (controlKind) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) ([]record.Component, error) {
 	if o.Control == nil {
-		return nil, errs.Usage("mesh %s has no control plane that could be studied", o.Mesh.Name())
+		return nil, errs.Usage("mesh %s has no control plane to study", o.Mesh.Name())
 	}
 	asked, err := Asks(plan)
 	if err != nil {

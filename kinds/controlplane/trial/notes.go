@@ -4,7 +4,7 @@ import "github.com/meshtrial/meshtrial/internal/note"
 
 // Gaps and anomalies in a trial.
 var (
-	noteRoutesLeft    = note.Define("routes_left", "not all routes were taken away at the end: %v")
+	noteRoutesLeft    = note.Define("routes_left", "not all routes were deleted at the end: %v")
 	noteLogBegins     = note.Define("log_not_followed", "istiod's log could not be followed from before the first change: %v")
 	noteLogUnread     = note.Define("log_unread", "istiod's log could not be read: %v")
 	noteLogCut        = note.Define("log_cut", "istiod's log was not read to its end: %v")
@@ -17,8 +17,8 @@ var (
 	noteConfig        = note.Define("config_of_simulated", "configuration of simulated proxies: %v")
 	noteConfigOf      = note.Define("config_of", "configuration of %s: %v")
 	noteSidecar       = note.Define("sidecar_watched", "%v: %v")
-	noteNoLevel       = note.Define("installed_is_no_level", "%s is installed as %s, which is no level of it: wherever the trial needs one it takes %s")
-	noteJoin          = note.Define("join_unmeasured", "how a new proxy comes by its configuration was not measured: %v")
-	noteElectionPush  = note.Define("election_push", "the push that a fresh istiod makes once it is elected may have fallen into the window: %v")
-	noteNeverStill    = note.Define("never_still", "the mesh was never still: istiod was told of %.0f changes in the last %v before the window")
+	noteNoLevel       = note.Define("installed_is_no_level", "%s is installed as %s, which is not a level of this lever: where the trial needs a level, it uses %s")
+	noteJoin          = note.Define("join_unmeasured", "how a new proxy gets its configuration was not measured: %v")
+	noteElectionPush  = note.Define("election_push", "a fresh istiod's push on becoming leader may have fallen into the window: %v")
+	noteNeverStill    = note.Define("never_still", "the mesh was never quiet: istiod received %.0f changes in the last %v before the window")
 )

@@ -63,7 +63,7 @@ func (c *controlPlane) ensureReal(ctx context.Context, l controlplane.Levels, le
 		_, err = deployments.Update(ctx, d, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("make the real pods: %w", err)
+		return fmt.Errorf("create the real pods: %w", err)
 	}
 	c.wish = wish
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)

@@ -82,7 +82,7 @@ func (w *seriesWatch) stop() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.lacking > 0 {
-		return errors.Join(w.err, fmt.Errorf("%d of %d times something could not be read, first %s", w.lacking, w.times, w.example))
+		return errors.Join(w.err, fmt.Errorf("%d of %d reads failed, first %s", w.lacking, w.times, w.example))
 	}
 	return w.err
 }

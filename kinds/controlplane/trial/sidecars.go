@@ -83,11 +83,11 @@ func sidecarsBetween(targets map[string][]observe.Target, before, after map[stri
 		}
 	}
 	if use.Sidecars == 0 || use.SidecarSeconds <= 0 {
-		return nil, nil, fmt.Errorf("no real sidecar was looked at")
+		return nil, nil, fmt.Errorf("no real sidecar was observed")
 	}
 	if unsplit != "" {
 		use.Processes = nil
-		problems = append(problems, "what Envoy and its agent used was not told apart: "+unsplit)
+		problems = append(problems, "Envoy's and its agent's use was not measured separately: "+unsplit)
 	}
 	if unweighed != "" {
 		use.PSSBytes = 0

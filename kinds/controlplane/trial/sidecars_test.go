@@ -61,7 +61,7 @@ func TestSidecarsThatCannotBeRead(t *testing.T) {
 		return sidecarsBetween(targets, before, after)
 	}
 	use, problems, err := edit(func(s *observe.Sample) { s.Threads = nil })
-	if err != nil || use.Processes != nil || use.CPU.TotalS() < 0.08 || use.PSSBytes != 172 || len(problems) != 1 || !strings.Contains(problems[0], "not told apart") {
+	if err != nil || use.Processes != nil || use.CPU.TotalS() < 0.08 || use.PSSBytes != 172 || len(problems) != 1 || !strings.Contains(problems[0], "not measured separately") {
 		t.Errorf("without threads: %+v, %q, %v", use, problems, err)
 	}
 	use, problems, err = edit(func(s *observe.Sample) { s.Memory = &observe.MemorySample{PSSBytes: 5, Missing: "not permitted"} })

@@ -140,8 +140,8 @@ func shapeOf(r controlplane.ChangeRate) arrival.Shape {
 func fleetSpec(c *controlplane.Control, l controlplane.Levels, ids []population.Identity, d mesh.Discovery, seed uint64) (xds.Spec, error) {
 	spec := xds.DefaultSpec(d.Plaintext)
 	if l.Ztunnels > 0 && !d.Ambient {
-		return spec, errs.WithHint(errs.Usage("%d ztunnels: istiod is not in ambient mode, and turns ztunnels away", l.Ztunnels),
-			"settings: {%s: %s=true}, or an Istio that was installed so", controlplane.FactorIstiodEnv, ambientVariable)
+		return spec, errs.WithHint(errs.Usage("%d ztunnels: istiod is not in ambient mode, and rejects ztunnels", l.Ztunnels),
+			"set settings: {%s: %s=true}, or install Istio that way", controlplane.FactorIstiodEnv, ambientVariable)
 	}
 	spec.Mode = l.XDS
 	spec.StreamsPerConnection = shared(c.StreamsPerConnection, len(ids), l.IstiodReplicas)

@@ -52,7 +52,7 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 	}
 	logger, ok := c.o.Mesh.(mesh.AttemptLogger)
 	if !ok {
-		return fmt.Errorf("mesh %s cannot log what its sidecars attempt, by which requests to stale endpoints are counted", c.o.Mesh.Name())
+		return fmt.Errorf("mesh %s cannot log its sidecars' attempts, which are needed to count requests to stale endpoints", c.o.Mesh.Name())
 	}
 	namespace := levers.Namespaces[0]
 	c.say("%d real pods that serve requests, and one that sends them", controlplane.Of(c.study).Traffic.Endpoints)
@@ -136,13 +136,13 @@ func (c *controlPlane) findCaller(ctx context.Context, namespace string) error {
 		return err
 	}
 	if ref.Proxy == nil {
-		return fmt.Errorf("pod %s/%s was not given a sidecar", namespace, ref.Name)
+		return fmt.Errorf("pod %s/%s has no sidecar", namespace, ref.Name)
 	}
 	found := &caller{pod: ref, api: loadcontrol.NewClient(lab.InPod, c.HTTP(&pods.Items[i], site.LoadControlPort))}
 	limited, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
 	if err := found.api.End(limited); err != nil { // left by a trial that lost its connection
-		return fmt.Errorf("end what pod %s/%s sends: %w", namespace, ref.Name, err)
+		return fmt.Errorf("stop the load of pod %s/%s: %w", namespace, ref.Name, err)
 	}
 	c.caller = found
 	c.reals = append(c.reals, ref)
@@ -236,7 +236,7 @@ func (t *controlTrial) endTraffic(ctx context.Context) error {
 	}
 	api := t.c.caller.api
 	if _, err := api.Stop(ctx, w.started.Run); err != nil {
-		return fmt.Errorf("end the requests: %w", err)
+		return fmt.Errorf("stop the requests: %w", err)
 	}
 	t.c.say("waiting for the requests in flight")
 	result, err := api.Result(ctx, w.started.Run)

@@ -122,7 +122,7 @@ func (w *trafficWitness) finish(ctx context.Context) ([]mesh.AttemptLine, error)
 	case w.err != nil:
 		return nil, w.err
 	case w.damaged > 0:
-		return nil, fmt.Errorf("%d lines of the log of the caller's sidecar are damaged, or beyond the %d that are kept", w.damaged, maxAttemptLines)
+		return nil, fmt.Errorf("%d lines of the caller's sidecar's log are damaged or exceed the limit of %d", w.damaged, maxAttemptLines)
 	}
 	return w.lines, nil
 }

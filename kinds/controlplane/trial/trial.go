@@ -320,7 +320,7 @@ func cleanUp(ctx context.Context, driver *churn.Driver) error {
 	ctx, cancel := ending.Within(ctx, cleanTimeout)
 	defer cancel()
 	if err := driver.Cleanup(ctx); err != nil {
-		return fmt.Errorf("remove what the changes made: %w", err)
+		return fmt.Errorf("remove the changed objects: %w", err)
 	}
 	return nil
 }

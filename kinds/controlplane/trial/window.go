@@ -271,7 +271,7 @@ func (t *controlTrial) settle(ctx context.Context) error {
 			if lacking+silent+unserved == 0 || late {
 				return nil
 			}
-			t.c.say("%d of %d sightings and %d acknowledgements are still to come%s", lacking, expected, silent, alsoUnserved(unserved))
+			t.c.say("%d of %d sightings and %d acknowledgements are outstanding%s", lacking, expected, silent, alsoUnserved(unserved))
 		}
 		if err := wake.Pause(ctx, every); err != nil {
 			return err

@@ -93,7 +93,7 @@ func (e Evidence) unaccounted() string {
 	}
 	count(absent, "planned changes are not reported")
 	count(twice, "changes are reported twice")
-	count(unlooked, "changes were not looked for by all of their markers")
+	count(unlooked, "changes were not watched for by all of their markers")
 	return strings.Join(out, "; ")
 }
 

@@ -205,12 +205,12 @@ func TestAccountIsOfThePlan(t *testing.T) {
 		want string
 	}{
 		"all is there":       {func(*Evidence) {}, ""},
-		"one has failed":     {func(e *Evidence) { e.Changes[1].Error, e.Markers = "refused", e.Markers[1:] }, "1 changes were not looked for"},
+		"one has failed":     {func(e *Evidence) { e.Changes[1].Error, e.Markers = "refused", e.Markers[1:] }, "1 changes were not watched for"},
 		"one failed, unseen": {func(e *Evidence) { e.Changes[0].Error, e.Markers = "refused", e.Markers[1:] }, ""},
 		"no simulated ones":  {func(e *Evidence) { e.Audience.Simulated, e.Markers = 0, nil }, ""},
 		"one is lost":        {func(e *Evidence) { e.Changes = e.Changes[:2] }, "1 planned changes are not reported"},
 		"one came twice":     {func(e *Evidence) { e.Changes[2].Change, e.Markers = 1, e.Markers[:2] }, "1 planned changes are not reported; 1 changes are reported twice"},
-		"simulators forgot":  {func(e *Evidence) { e.Markers = nil }, "3 changes were not looked for by all of their markers"},
+		"simulators forgot":  {func(e *Evidence) { e.Markers = nil }, "3 changes were not watched for by all of their markers"},
 	} {
 		e := well()
 		tt.edit(&e)

@@ -69,9 +69,9 @@ func (r *ruling) disruption() {
 	d := disrupted(seen)
 	r.trial.Control.Disruption = &d
 	last := len(seen.Looks) > 0 && seen.Looks[len(seen.Looks)-1].Incomplete
-	lack := fmt.Sprintf("%d of %d looks at istiod after the disruption lack something", seen.Blind, len(seen.Looks))
+	lack := fmt.Sprintf("%d of %d samples of istiod after the disruption are incomplete", seen.Blind, len(seen.Looks))
 	if last {
-		lack += ", the last of them too"
+		lack += ", including the last"
 	}
 	lack += firstOf("; first ", seen.Why)
 	r.Check("disruption-seen", !last && seen.Blind <= mostBlind+len(seen.Looks)/10, "%s", lack)

@@ -56,7 +56,7 @@ func (r *ruling) gateway() {
 		}
 	}
 	g.LateUS = late.Microseconds()
-	r.Check("routes-unserved-before", early == 0, "%d of %d routes were served before the change that makes them had left", early, asked)
+	r.Check("routes-unserved-before", early == 0, "%d of %d routes were served before the change that creates them was sent", early, asked)
 	if unserved > 0 {
 		r.Warn(noteUnserved, unserved, asked)
 	}

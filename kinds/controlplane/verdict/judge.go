@@ -29,10 +29,10 @@ func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
 // check finds evidence that rules cannot use.
 func (e Evidence) check(t record.Trial) error {
 	if t.Control == nil {
-		return fmt.Errorf("the trial is not one of the control plane")
+		return fmt.Errorf("the trial is not a control-plane trial")
 	}
 	if e.EndNS <= 0 {
-		return fmt.Errorf("end_unix_ns: %d, nothing says when the trial stopped looking", e.EndNS)
+		return fmt.Errorf("end_unix_ns: %d, the end of observation is unknown", e.EndNS)
 	}
 	a := e.Audience
 	if a.Simulated < 0 || a.Simulated > len(a.Proxies) {
@@ -40,7 +40,7 @@ func (e Evidence) check(t record.Trial) error {
 	}
 	for _, c := range e.Changes {
 		if c.Change < 0 || c.Change >= len(a.Scopes) {
-			return fmt.Errorf("nothing says who needs change %d", c.Change)
+			return fmt.Errorf("which proxies need change %d is unknown", c.Change)
 		}
 	}
 	if d := e.Disruption; d != nil && len(d.Outage.LostNS) != len(d.Outage.BackNS) {
@@ -179,7 +179,7 @@ func (r *ruling) account() {
 // changes checks whether all changes were made while istiod lived.
 func (r *ruling) changes() {
 	r.account()
-	r.Check("committed", r.sum.failed == 0, "%d of %d changes were not taken by the API server%s", r.sum.failed, r.sum.planned, firstError(r.events, r.seen.DriveError))
+	r.Check("committed", r.sum.failed == 0, "the API server did not accept %d of %d changes%s", r.sum.failed, r.sum.planned, firstError(r.events, r.seen.DriveError))
 	changed := cameAndWent(r.seen.Before, r.seen.After)
 	if scaled := autoscaled(r.seen.ScalersBefore, r.seen.ScalersAfter); scaled != "" {
 		changed = strings.TrimPrefix(changed+"; ", "; ") + scaled
@@ -205,8 +205,8 @@ func (r *ruling) missing() {
 	if bound := r.seen.Clock.Bound; bound > r.lasting(clockBound) {
 		r.Warn(noteClockBound, ms(bound))
 	}
-	r.Check("searched", sum.unsearched == 0, "%d contents could not be searched for markers any more", sum.unsearched)
-	r.Check("announced", sum.unlooked == 0, "%d changes that proxies lack may have come to them before they looked for these", sum.unlooked)
+	r.Check("searched", sum.unsearched == 0, "%d contents could no longer be searched for markers", sum.unsearched)
+	r.Check("announced", sum.unlooked == 0, "%d changes that proxies lack may have arrived before they watched for these", sum.unlooked)
 }
 
 // fleet checks whether all simulated sidecars stayed connected and understood everything.
@@ -226,7 +226,7 @@ func (r *ruling) fleet() {
 			ended += r.trial.Control.Reconnects[why]
 		}
 		most := aged(simulated, age, time.Duration(r.trial.Window.Seconds*float64(time.Second)))
-		r.Check("connected", lost == ended && ended-r.trial.Control.Reconnects[refusedBy] <= int64(most) && a.Connected >= simulated-away, "%d of %d proxies are connected at the end, and at most %d may be reconnecting, as connections live no longer than %v; %d streams were lost in the window, of which age explains at most %d%s",
+		r.Check("connected", lost == ended && ended-r.trial.Control.Reconnects[refusedBy] <= int64(most) && a.Connected >= simulated-away, "%d of %d proxies are connected at the end, and at most %d may be reconnecting, since connections live at most %v; %d streams were lost in the window, of which age explains at most %d%s",
 			a.Connected, simulated, away, age, lost, most, strings.Join(prefixed(": ", why), ", "))
 	} else if r.seen.Asked.good() {
 		r.Check("connected", lost == 0 && a.Connected == simulated, "%d of %d proxies are connected at the end, %d streams were lost in the window%s%s",
@@ -236,7 +236,7 @@ func (r *ruling) fleet() {
 		r.Check("connected", a.Connected >= simulated-bad, "%d of %d proxies are connected at the end, %d of them misbehave on purpose",
 			a.Connected, simulated, bad)
 	}
-	r.Check("understood", a.Errors == r.seen.AccountBefore.Errors, "%d messages could not be understood in the window", a.Errors-r.seen.AccountBefore.Errors)
+	r.Check("understood", a.Errors == r.seen.AccountBefore.Errors, "%d messages could not be decoded in the window", a.Errors-r.seen.AccountBefore.Errors)
 	nacks := int64(0)
 	for _, w := range r.trial.Control.Wire {
 		nacks += w.Nacks

@@ -20,16 +20,16 @@ func (r *ruling) lag() {
 	const name = "simulator-lag"
 	a := r.seen.AccountAfter
 	if a.LagCount == 0 {
-		r.Check(name, false, "nothing tells how late the simulated sidecars were: no message and no timer was seen in the window")
+		r.Check(name, false, "how late the simulated sidecars were is unknown: there was no message and no timer in the window")
 		return
 	}
 	who := ""
 	if n := len(r.trial.Control.Simulators); n > 1 {
 		who = fmt.Sprintf(" of the busiest of %d simulators", n)
 	}
-	lag := fmt.Sprintf("the simulated sidecars%s read what had arrived late by %.0f us at the median and %.0f at p99", who, a.Lag.At(0.5), a.Lag.At(0.99))
+	lag := fmt.Sprintf("the simulated sidecars%s read arrived messages %.0f us late at the median and %.0f at p99", who, a.Lag.At(0.5), a.Lag.At(0.99))
 	if a.LagSource == xds.LagTimer {
-		lag = fmt.Sprintf("the timers of the simulated sidecars%s were late by %.0f us at the median and %.0f at p99", who, a.Lag.At(0.5), a.Lag.At(0.99))
+		lag = fmt.Sprintf("the timers of the simulated sidecars%s were %.0f us late at the median and %.0f at p99", who, a.Lag.At(0.5), a.Lag.At(0.99))
 		r.Warn(noteNoArrivals)
 	}
 	acks, most := acknowledged(r.events), r.limits.Of(simulatorLagMost)
@@ -50,7 +50,7 @@ func (r *ruling) lag() {
 		ok = ok && q.lag <= limit
 		beside = append(beside, fmt.Sprintf("%.0f us at the %s (limit %.0f)", whole, q.name, limit))
 	}
-	r.Check(name, ok, "%s (%s), and had answered %.0f and %.0f us after the receipt, beside a convergence of %s and %s",
+	r.Check(name, ok, "%s (%s), and had acknowledged %.0f and %.0f us after receipt, compared with a convergence of %s and %s",
 		lag, a.LagSource, a.Turn.At(0.5), a.Turn.At(0.99), beside[0], beside[1])
 }
 

@@ -42,7 +42,7 @@ func (r *ruling) schedule() {
 		}
 	}
 	ok := (got-want).Abs() <= max(r.lasting(driverLeast), time.Duration(r.limits.Of(driverSchedule)*float64(want))) && float64(moved) <= r.limits.Of(driverMovedShare)*float64(len(sent))
-	r.Check("driver-schedule", ok, "%d changes left within %v, planned within %v; %d of them were off their place among the others by more than %v, the latest left %v after its time",
+	r.Check("driver-schedule", ok, "%d changes were sent within %v, planned within %v; %d of them deviated by more than %v, the latest was sent %v late",
 		len(sent), got.Round(time.Millisecond), want.Round(time.Millisecond), moved, least.Round(time.Millisecond), lates[len(lates)-1].Round(time.Microsecond))
 }
 
@@ -62,7 +62,7 @@ func (r *ruling) answers() {
 			slow++
 		}
 	}
-	r.Check("api-server", slow == 0, "the API server took up to %v to take a change, and longer than %v for %d of %d",
+	r.Check("api-server", slow == 0, "the API server took up to %v to accept a change, and longer than %v for %d of %d",
 		worst.Round(time.Millisecond), most, slow, sent)
 }
 
@@ -109,7 +109,7 @@ func (r *ruling) commits() {
 		}
 	}
 	r.Check("commits-noted", float64(late) <= r.limits.Of(commitsLate)*float64(seen),
-		"%d of %d changes reached a proxy sooner after their commit than istiod waits, by up to %v: the API server's answers, and our own watch, were noted late",
+		"%d of %d changes reached a proxy sooner after their commit than istiod's debounce time allows, by up to %v: the API server's responses and our watch events were recorded late",
 		late, seen, worst.Round(time.Microsecond))
 }
 

@@ -10,7 +10,7 @@ import (
 
 // simulatorsApart limits the difference between the clocks of different simulator pods.
 var simulatorsApart = verdict.Limit{Name: "simulators-apart", Default: 1, Unit: "ms",
-	Doc: "how far apart the clocks of several simulators may have been, once what they differed by before the window was corrected"}
+	Doc: "maximum offset between the clocks of several simulators, after correction for their offset before the window"}
 
 // simulators checks that the simulator pods together observed what a single one would have: all
 // proxies, each once, by one clock. The clock check is inconclusive if the error bounds are wider
@@ -27,7 +27,7 @@ func (r *ruling) simulators() {
 	}
 	simulated, counted := r.seen.Audience.Simulated, r.seen.AccountAfter.Proxies
 	r.Check("simulators", len(all) == asked && proxies == simulated && counted == simulated,
-		"%d of %d simulators had %d of the %d simulated proxies, and their accounts are of %d", len(all), asked, proxies, simulated, counted)
+		"%d of %d simulators had %d of the %d simulated proxies, and their records cover %d", len(all), asked, proxies, simulated, counted)
 	least, most, of := verdict.Apart(clocks)
 	for _, s := range all { // the first offset was subtracted, so the second comparison shows what remains
 		least = max(least, math.Abs(s.After.AheadUS-s.Before.AheadUS)-s.After.ErrorUS)

@@ -11,7 +11,7 @@ func (r *ruling) traffic() {
 	logged := x.Attempts - x.Unconnected
 	slack := int64(max(r.limits.Of(trafficLogLeast), r.limits.Of(trafficLog)*float64(x.Counted)))
 	r.Check("traffic-log", logged-x.GivenUp-x.Counted <= slack && x.Counted-logged <= slack,
-		"%d attempts are in the log of the caller's sidecar, %d of them without a connection and %d given up, some before they had one; its counter says %d of the others", x.Attempts, x.Unconnected, x.GivenUp, x.Counted)
+		"the caller's sidecar logged %d attempts, %d of them without a connection and %d given up, some before they had one; its counter has %d of the others", x.Attempts, x.Unconnected, x.GivenUp, x.Counted)
 	if x.Residual != 0 {
 		r.Warn(noteFailuresApart, sum-x.Completed, sum-x.Completed-x.Residual)
 	}

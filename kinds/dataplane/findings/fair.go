@@ -96,7 +96,7 @@ func checkLag(s *verdict.Sheet, t *record.Trial, usual float64, l verdict.Limits
 		most += l.Of(judged.SendTime) * float64(connections) / 2
 	}
 	s.Check(judged.ScheduleLag.Name, t.Load.Lag.At(0.5) <= most,
-		"the generator was late by %.0f us at the median, limit %.0f, beside the baseline's usual median latency of %.0f us", t.Load.Lag.At(0.5), most, usual)
+		"the generator was %.0f us late at the median, limit %.0f, compared with the baseline's usual median latency of %.0f us", t.Load.Lag.At(0.5), most, usual)
 }
 
 // checkSteady checks whether latency fell within the window, beyond the common drift: such a window
@@ -109,7 +109,7 @@ func checkSteady(s *verdict.Sheet, t *record.Trial, usual, common float64, l ver
 	d := driftOf(t)
 	expected := common * driftLevel(d)
 	s.Check(judged.Steady.Name, d.Change() >= expected || d.Beyond(expected) <= l.Of(judged.Steady)*usual,
-		"median latency went from %.0f us in the window's first half to %.0f in its second (±%.0f), beside the baseline's usual %.0f us: it was not steady yet", d.First, d.Second, 2*d.SE, usual)
+		"median latency changed from %.0f us in the window's first half to %.0f in its second (±%.0f), compared with the baseline's usual %.0f us: it was not yet steady", d.First, d.Second, 2*d.SE, usual)
 }
 
 // driftOf returns the drift of a trial, which must have one.

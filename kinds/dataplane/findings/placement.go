@@ -149,7 +149,7 @@ func scatteredPods(o *analysis.Observations) []note.Note {
 }
 
 // allOneWay makes the requests of all trials of a cell pass the same proxies.
-const allOneWay = "--set placement=same-node or placement=other-node has all trials alike"
+const allOneWay = "--set placement=same-node or placement=other-node makes all trials alike"
 
 // mixedWays names the cells whose valid trials' requests did not all pass the same proxies. Figures
 // of one proxy only cover the trials that passed it; totals over proxies cover both kinds.

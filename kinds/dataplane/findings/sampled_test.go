@@ -31,7 +31,7 @@ func TestSampledCPU(t *testing.T) {
 	run.Trials[1].Validity.Valid = false
 	run.Trials[1].Sampled[record.PartWorker] = record.Sampled{ErrorS: 1000}
 	f := analysistest.Analyze(t, kinds, run)
-	if got, want := sampledWarning(f), "CPU is interpolated between samples up to 1.5 s apart: a trial's figure has a standard error of 0.25% of it (median; the largest 1.3%), and is off by at most 100%"; !strings.Contains(got, want) {
+	if got, want := sampledWarning(f), "CPU is interpolated between samples up to 1.5 s apart: a trial's figure has a standard error of 0.25% (median; the largest 1.3%), and a maximum error of 100%"; !strings.Contains(got, want) {
 		t.Errorf("%s", got)
 	}
 	both := record.Cell{study.FactorSidecars: study.SidecarsBoth}

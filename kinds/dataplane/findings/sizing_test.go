@@ -198,7 +198,7 @@ func TestSizingOfTrialsThatWentSeveralWays(t *testing.T) {
 		}
 	}
 	warnings := note.Words(f.Warnings)
-	for _, want := range []string{"Where each wins: ambient is left out", "so what one proxy takes is unknown; --set placement=same-node or placement=other-node has all trials alike", "requests passed the node's proxy in 1, and the proxy of the client's node and the proxy of the server's node in 5 trials"} {
+	for _, want := range []string{"Where each wins: ambient is left out", "so what one proxy takes is unknown; --set placement=same-node or placement=other-node makes all trials alike", "requests passed the node's proxy in 1, and the proxy of the client's node and the proxy of the server's node in 5 trials"} {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("%q is not in\n%s", want, warnings)
 		}

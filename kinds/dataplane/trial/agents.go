@@ -67,7 +67,7 @@ func (t *trialRun) onlyWhole(out *record.Trial, read func(node string, target ob
 			continue
 		}
 		err = fmt.Errorf("on node %s: %w", node, err)
-		said := fmt.Sprintf("CPU and memory of the mesh's proxies on nodes, which no request of the trial passes, were not measured: %v", err)
+		said := fmt.Sprintf("CPU and memory of node proxies that the trial's requests do not pass were not measured: %v", err)
 		if part == record.PartNodeAgent {
 			out.NodeAgents, said = 0, site.AgentsUnread(t.agentsOfMesh(), err)
 		} else {

@@ -26,7 +26,7 @@ func TestAwaitBrought(t *testing.T) {
 	}
 	for name, c := range map[string]struct{ sidecars, redirection, fails string }{
 		"redirected": {"ambient", "enabled", ""},
-		"not":        {"ambient", "pending", `Istio's node agent on node one has not brought pod client-ambient-1 to the node's proxy in 60 looks: its annotation ambient.istio.io/redirection is "pending", not "enabled"`},
+		"not":        {"ambient", "pending", `Istio's node agent on node one has not added pod client-ambient-1 to the node's proxy after 60 checks: its annotation ambient.istio.io/redirection is "pending", not "enabled"`},
 		"nor need":   {"both", "pending", ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -124,8 +124,8 @@ func TestOnlyWhole(t *testing.T) {
 		noun string
 		are  func(*record.Trial) *int
 	}{
-		record.PartNodeAgent: {"the node agent, which no request passes", func(t *record.Trial) *int { return &t.NodeAgents }},
-		record.PartIdleNode:  {"the mesh's proxies on nodes, which no request of the trial passes", func(t *record.Trial) *int { return &t.IdleNodes }},
+		record.PartNodeAgent: {"the node agent, which no request passes,", func(t *record.Trial) *int { return &t.NodeAgents }},
+		record.PartIdleNode:  {"node proxies that the trial's requests do not pass", func(t *record.Trial) *int { return &t.IdleNodes }},
 	} {
 		for name, c := range map[string]struct {
 			before, after observe.Sample // of the second node's
@@ -157,7 +157,7 @@ func TestOnlyWhole(t *testing.T) {
 			said := slices.DeleteFunc(trial.seen.Unmeasured, func(text string) bool { return strings.HasPrefix(text, "threads of the ") })
 			var want []string
 			if c.lacks != "" {
-				want = []string{"CPU and memory of " + of.noun + ", were not measured: " + c.lacks}
+				want = []string{"CPU and memory of " + of.noun + " were not measured: " + c.lacks}
 			}
 			if !slices.Equal(said, want) || len(trial.seen.Unread) > 0 {
 				t.Errorf("%s, %s: it says %q, unread %v", part, name, said, trial.seen.Unread)

@@ -12,7 +12,7 @@ import (
 func (t *trialRun) seenControl(ctx context.Context, before []string) {
 	after, err := t.d.FindControlPlane(ctx, t.o.Mesh)
 	if err != nil {
-		t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("whether the mesh's control plane was the same throughout is not known: %v", err))
+		t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("whether the mesh's control plane stayed the same is unknown: %v", err))
 		return
 	}
 	t.seen.Control = &verdict.ControlPlane{Before: before, After: after}

@@ -250,7 +250,7 @@ func (d *deployed) endLoads(ctx context.Context) error {
 		for _, l := range loads {
 			group.Go(func() error {
 				if err := l.api.End(limited); err != nil {
-					return fmt.Errorf("end what load pod %s sends: %w", l.pod.Name, err)
+					return fmt.Errorf("stop the load of pod %s: %w", l.pod.Name, err)
 				}
 				return nil
 			})

@@ -97,14 +97,14 @@ func (d *deployed) extendOne(ctx context.Context, m mesh.Extender, applier *lab.
 		if ctx.Err() != nil || !refusal(err) {
 			return "", err
 		}
-		return "the cluster refuses it: " + err.Error(), nil
+		return "the cluster rejects it: " + err.Error(), nil
 	}
-	problem := fmt.Sprintf("it changed nothing in the proxy within %v: see whether its match fits a sidecar's inbound side", extendTimeout)
+	problem := fmt.Sprintf("it changed nothing in the proxy within %v: check that its match fits a sidecar's inbound side", extendTimeout)
 	inForce := false
 	err = server.configs(ctx, m, before, func(took bool, refused string, still time.Duration) bool {
 		inForce = took && refused == ""
 		if refused != "" {
-			problem = "the proxy refuses it: " + refused
+			problem = "the proxy rejects it: " + refused
 			return true
 		}
 		return took && still >= extendSettle
@@ -123,7 +123,7 @@ func (d *deployed) extendOne(ctx context.Context, m mesh.Extender, applier *lab.
 		return gone
 	})
 	if !gone {
-		problem += fmt.Sprintf("; and it was not gone from the proxy %v after it was deleted", extendTimeout)
+		problem += fmt.Sprintf("; and the proxy still had it %v after its deletion", extendTimeout)
 	}
 	return problem, err
 }
@@ -166,7 +166,7 @@ func (d *deployed) unextended() []string {
 	for _, server := range d.workers {
 		for name, x := range server.extended {
 			if x.Problem != "" {
-				out = append(out, fmt.Sprintf("EnvoyFilter %s is not in force on %s: %s; its cells are not measured", name, server.Name, x.Problem))
+				out = append(out, fmt.Sprintf("EnvoyFilter %s is not active on %s: %s; its cells are not measured", name, server.Name, x.Problem))
 			}
 		}
 	}

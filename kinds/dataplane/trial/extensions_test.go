@@ -33,7 +33,7 @@ envoy_filters: {mine: {inline: '{"configPatches": [{"applyTo": "CLUSTER"}]}'}}
 	return plan
 }
 
-// TestRefusedExtension: cells whose EnvoyFilter is not in force have invalid trials that say why;
+// TestRefusedExtension: cells whose EnvoyFilter is not active have invalid trials that say why;
 // others are measured.
 func TestRefusedExtension(t *testing.T) {
 	plan := filtersPlan(t)
@@ -57,7 +57,7 @@ func TestRefusedExtension(t *testing.T) {
 			t.Errorf("cell %s: %+v, expected %+v", cell.Key(), refused, want)
 		}
 	}
-	if said := d.unextended(); len(said) != 1 || !strings.Contains(said[0], "EnvoyFilter mine is not in force") || !strings.Contains(said[0], "no such filter") {
+	if said := d.unextended(); len(said) != 1 || !strings.Contains(said[0], "EnvoyFilter mine is not active") || !strings.Contains(said[0], "no such filter") {
 		t.Errorf("the run says %q", said)
 	}
 	for _, w := range d.workers {

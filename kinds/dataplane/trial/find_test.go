@@ -135,7 +135,7 @@ func TestFindOnNodes(t *testing.T) {
 				if got := slices.Sorted(maps.Keys(d.onNodes)); err != nil || !slices.Equal(got, want) {
 					t.Errorf("proxies of %v, want %v: %v", got, want, err)
 				}
-				if dead == "" && len(told) > 0 || dead == "c" && (len(told) != 1 || !strings.Contains(told[0], "what the mesh's proxy on node c uses is not measured: no proxy  is ready on node c")) {
+				if dead == "" && len(told) > 0 || dead == "c" && (len(told) != 1 || !strings.Contains(told[0], "the mesh's proxy on node c is not measured: no proxy  is ready on node c")) {
 					t.Errorf("told %q", told)
 				}
 			})

@@ -47,8 +47,8 @@ func (t *trialRun) setHands(roles []*loadRole) error {
 			return err
 		}
 		if !slices.Equal(way, t.way) {
-			return errs.WithHint(fmt.Errorf("requests of load pod %s do not pass what those of %s pass: one of them is on the node of the worker", role.pod.Name, t.client.pod.Name),
-				"generators of one cell must all be there, or none, where proxies on nodes carry requests")
+			return errs.WithHint(fmt.Errorf("requests of load pod %s take a different path than those of %s: one of them is on the worker's node", role.pod.Name, t.client.pod.Name),
+				"where node proxies carry requests, either all or none of a cell's generators may be on the worker's node")
 		}
 		for part, pod := range proxies {
 			if i > 0 && pod.UID != t.proxies[part].UID && !t.has(part, pod) {
@@ -307,7 +307,7 @@ func (t *trialRun) complete(streams []*load.Stream, to int) ([]record.Hand, erro
 		if end := int64(to) * int64(dataplane.Of(t.o.Study).Interval); s.Interrupted || s.EndNS < end || s.Count < to {
 			ended := fmt.Sprintf("load pod %s ended %v after its start, before the window did", h.pod.Name, time.Duration(s.EndNS).Round(time.Millisecond))
 			if !s.Interrupted { // it is present, and followed the schedule
-				return nil, fmt.Errorf("%s: it was told too late where to stop, at %v, and then ended at once", ended, time.Duration(end))
+				return nil, fmt.Errorf("%s: it received its stop time, %v, too late and stopped at once", ended, time.Duration(end))
 			}
 			return nil, t.all().Lost(errors.New(ended))
 		}

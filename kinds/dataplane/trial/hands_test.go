@@ -239,7 +239,7 @@ func TestAHandIsToldTooLate(t *testing.T) {
 	trial := handsAt(t, studytest.Plan(t, twoHands), 0, a.URL, b.URL)
 	must.OK(t, trial.start(t.Context(), trial.spec))
 	_, err := trial.measured(t.Context(), 1, 60) // far ahead: the machine may stall
-	if err == nil || errors.Is(err, hands.ErrLost) || !strings.Contains(err.Error(), "load pod client-1 ended") || !strings.Contains(err.Error(), "told too late where to stop, at 6s") {
+	if err == nil || errors.Is(err, hands.ErrLost) || !strings.Contains(err.Error(), "load pod client-1 ended") || !strings.Contains(err.Error(), "received its stop time, 6s") {
 		t.Errorf("%v", err)
 	}
 }

@@ -68,7 +68,7 @@ func (d *deployed) checkPace(ctx context.Context) error {
 		return err
 	}
 	if least := kubelet.LeastWindow(gap); window < least {
-		return errs.WithHint(errs.Usage("the kubelets sample containers up to %.0f s apart, for which a window of %v is too short", gap.Seconds(), window),
+		return errs.WithHint(errs.Usage("the kubelets sample containers up to %.0f s apart; a window of %v is too short for that", gap.Seconds(), window),
 			"--set window=%v", least)
 	}
 	return nil
@@ -140,8 +140,8 @@ func (t *trialRun) amongSamples(ctx context.Context, watch *kubelet.Watch, finis
 func (t *trialRun) refuseAhead(watch *kubelet.Watch, loaded time.Duration) error {
 	for _, node := range slices.Sorted(maps.Keys(t.targets)) {
 		if least, sampled := watch.AtLeastAhead(node); sampled && least-t.clockAhead > loaded {
-			return errs.WithHint(fmt.Errorf("the clock of node %s is %v ahead of the generator's at least, and the load began only %v ago: the window of its containers would begin without load",
-				node, (least-t.clockAhead).Round(10*time.Millisecond), loaded.Round(10*time.Millisecond)), "set the clocks of nodes by NTP")
+			return errs.WithHint(fmt.Errorf("the clock of node %s is at least %v ahead of the generator's, and the load began only %v ago: the window of its containers would begin before the load",
+				node, (least-t.clockAhead).Round(10*time.Millisecond), loaded.Round(10*time.Millisecond)), "synchronize the nodes' clocks by NTP")
 		}
 	}
 	return nil
@@ -164,14 +164,14 @@ func (t *trialRun) compareKubelets(watch *kubelet.Watch, begin time.Time) {
 		case !known:
 		case least > most: // contradictory, unless it changed
 			t.seen.Unread = append(t.seen.Unread, record.Check{Name: "kubelet-clocks",
-				Detail: fmt.Sprintf("the clock of node %s, or of this machine, was set by at least %.3g s while samples were taken: the CPU of its containers is of a window of another length", node, (least - most).Seconds())})
+				Detail: fmt.Sprintf("the clock of node %s, or of this machine, was set by at least %.3g s between samples: the CPU of its containers covers a window of a different length", node, (least - most).Seconds())})
 		case least > loaded:
 			t.seen.Unread = append(t.seen.Unread, record.Check{Name: "kubelet-clocks",
-				Detail: fmt.Sprintf("the clock of node %s is %.3g s ahead of the generator's, and the load began only %.3g s before the window: the window of its containers began without load; set the clocks of nodes by NTP", node, least.Seconds(), loaded.Seconds())})
+				Detail: fmt.Sprintf("the clock of node %s is %.3g s ahead of the generator's, and the load began only %.3g s before the window: the window of its containers began before the load; synchronize the nodes' clocks by NTP", node, least.Seconds(), loaded.Seconds())})
 		case least > kubelet.Apart:
-			t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("the clock of node %s is %.3g s ahead of the generator's at least: the CPU of its containers is of a window so much earlier", node, least.Seconds()))
+			t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("the clock of node %s is at least %.3g s ahead of the generator's: the CPU of its containers covers a window earlier by that much", node, least.Seconds()))
 		case most < -kubelet.Apart:
-			t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("the clock of node %s is %.3g s behind the generator's at least: the CPU of its containers is of a window so much later", node, -most.Seconds()))
+			t.seen.Unmeasured = append(t.seen.Unmeasured, fmt.Sprintf("the clock of node %s is at least %.3g s behind the generator's: the CPU of its containers covers a window later by that much", node, -most.Seconds()))
 		}
 	}
 }

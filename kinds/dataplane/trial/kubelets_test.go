@@ -112,8 +112,8 @@ func TestNodesClocks(t *testing.T) {
 		"set ahead":                        {0, 0, 5 * time.Second, "node a, or of this machine, was set by at least 4.5 s", ""},
 		"set back":                         {0, 0, -1500 * time.Millisecond, "node a, or of this machine, was set by at least 1 s", ""},
 		"agree, and not with this machine": {time.Hour, time.Hour, 0, "", ""},
-		"somewhat ahead":                   {2500 * time.Millisecond, 0, 0, "", "node a is 2.5 s ahead"},
-		"behind":                           {-20 * time.Second, 0, 0, "", "node a is 19.5 s behind"},
+		"somewhat ahead":                   {2500 * time.Millisecond, 0, 0, "", "node a is at least 2.5 s ahead"},
+		"behind":                           {-20 * time.Second, 0, 0, "", "node a is at least 19.5 s behind"},
 		"ahead of the load":                {30 * time.Second, 0, 0, "node a is 30 s ahead", ""},
 		"ahead as this machine is not":     {0, -30 * time.Second, 0, "node a is 30 s ahead", ""},
 	} {

@@ -26,9 +26,9 @@ func findPlaces(ctx context.Context, l lab.Lab, plan *study.Plan, recorded []rec
 	if err != nil {
 		return nil, err
 	}
-	hint := "it takes nodes that are ready, without taints, and for other zones with labels " + corev1.LabelTopologyZone
+	hint := "usable nodes are ready, have no taints, and for other zones have labels " + corev1.LabelTopologyZone
 	if l.Kind() == lab.KindLocal {
-		hint = "`meshtrial lab down`, and the run starts a lab with the nodes that the study needs; or `meshtrial lab up --nodes N --zones A,B`"
+		hint = "run `meshtrial lab down`, and the run starts a lab with enough nodes; or `meshtrial lab up --nodes N --zones A,B`"
 	}
 	return dataplane.ChoosePlaces(plan, open, dataplane.PlacesKept(recorded), hint)
 }
@@ -69,8 +69,8 @@ func checkSpread(ctx context.Context, l lab.Lab, plan *study.Plan) error {
 func refuseSpread(plan *study.Plan, nodes int) error {
 	for _, cell := range plan.Cells {
 		if nodes > 1 && dataplane.Scattered(cell) {
-			return runner.Placed(plan, cell, fmt.Errorf("%d generators may come to be on the worker's node and on others, where other proxies carry their requests: the cluster has %d nodes that pods can go to", dataplane.GeneratorsIn(cell), nodes),
-				fmt.Sprintf("%s: %s or %s has all of them on one node", dataplane.FactorPlacement, dataplane.PlacementOtherNode, dataplane.PlacementSameNode), study.FactorGenerators)
+			return runner.Placed(plan, cell, fmt.Errorf("%d generators may be scheduled both on the worker's node and on others, where other proxies carry their requests: the cluster has %d schedulable nodes", dataplane.GeneratorsIn(cell), nodes),
+				fmt.Sprintf("%s: %s or %s puts all of them on one node", dataplane.FactorPlacement, dataplane.PlacementOtherNode, dataplane.PlacementSameNode), study.FactorGenerators)
 		}
 	}
 	return nil

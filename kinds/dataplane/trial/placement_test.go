@@ -103,7 +103,7 @@ baseline: {sidecars: none}
 // position in the study, unless all of them are on one node.
 func TestRefuseSpread(t *testing.T) {
 	err := refuseSpread(studytest.Plan(t, scatteredStudy), 3)
-	if err == nil || !strings.Contains(err.Error(), "3 generators may come to be on the worker's node and on others") || !strings.Contains(err.Error(), "test.yaml:5") {
+	if err == nil || !strings.Contains(err.Error(), "3 generators may be scheduled both on the worker's node and on others") || !strings.Contains(err.Error(), "test.yaml:5") {
 		t.Errorf("three nodes: %v", err)
 	}
 	if err := refuseSpread(studytest.Plan(t, scatteredStudy), 1); err != nil {

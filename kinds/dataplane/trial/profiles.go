@@ -187,7 +187,7 @@ func (t *trialRun) profiledCPU(p *record.Profiled, before, after observe.Snapsho
 	began, ended := answer.BeganUnixNS, answer.BeganUnixNS+int64(answer.Seconds*1e9)
 	a, b := before.Targets[p.Part], after.Targets[p.Part]
 	if began == 0 || a.AtUnixNS < began || b.AtUnixNS > ended {
-		p.Notes = append(p.Notes, "perf did not sample for all of the time for which CPU was measured, so that what it costs is not known")
+		p.Notes = append(p.Notes, "perf did not sample for the whole time in which CPU was measured, so its cost is unknown")
 		return
 	}
 	cpu, err := b.Since(a)

@@ -44,7 +44,7 @@ func (d *deployed) renew(ctx context.Context, block int) (began time.Time, err e
 	}
 	d.block = block
 	d.deployment++
-	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("deployment %d: all pods recreated in %.1f s (the old gone after %.1f s, the new ready after %.1f s)",
+	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("deployment %d: all pods recreated in %.1f s (old ones gone after %.1f s, new ones ready after %.1f s)",
 		d.deployment, time.Since(began).Seconds(), gone.Seconds(), d.ready.Sub(began).Seconds())})
 	return began, nil
 }

@@ -154,7 +154,7 @@ func awaitQuiet(ctx context.Context, read func(context.Context) (float64, error)
 			return nil
 		}
 		if err := wake.Pause(ctx, toldLook); err != nil {
-			return fmt.Errorf("wait until the sidecars are told no more: %w", err)
+			return fmt.Errorf("wait until the sidecars receive no more configuration: %w", err)
 		}
 	}
 }

@@ -118,7 +118,7 @@ func (d *deployed) findBeside(ctx context.Context, proxies mesh.Proxies, node st
 		return err
 	}
 	delete(d.onNodes, node)
-	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("what the mesh's proxy on node %s uses is not measured: %v", node, err)})
+	d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("the mesh's proxy on node %s is not measured: %v", node, err)})
 	return nil
 }
 
@@ -291,7 +291,7 @@ func (t *trialRun) noteReplaced(ctx context.Context) {
 	nodes, err := t.replaced(ctx)
 	why := errors.New("its proxy was replaced, or restarted, during the trial")
 	if err != nil {
-		nodes, why = slices.Sorted(maps.Keys(t.beside)), fmt.Errorf("whether its proxy was replaced during the trial is not known: %w", err)
+		nodes, why = slices.Sorted(maps.Keys(t.beside)), fmt.Errorf("whether its proxy was replaced during the trial is unknown: %w", err)
 	}
 	for _, node := range nodes {
 		t.noteAnew(node, why)

@@ -259,7 +259,7 @@ func TestNoteReplaced(t *testing.T) {
 		"its container is another": {now: func(p *corev1.Pod) { p.Status.ContainerStatuses[0].ContainerID = "new" },
 			want: "its proxy was replaced, or restarted, during the trial"},
 		"nobody tells": {now: func(*corev1.Pod) {}, fails: errors.New("ask later"),
-			want: "whether its proxy was replaced during the trial is not known: list the proxies app=proxy: ask later"},
+			want: "whether its proxy was replaced during the trial is unknown: list the proxies app=proxy: ask later"},
 	} {
 		pod := proxyOn("b", true)
 		pod.UID, pod.Status.ContainerStatuses = "one", []corev1.ContainerStatus{{Name: "proxy", ContainerID: "old"}}

@@ -120,15 +120,15 @@ func (e Evidence) check(t record.Trial) error {
 	m := e.Mesh
 	switch {
 	case t.Load == nil:
-		return errors.New("the trial is not one of the data plane")
+		return errors.New("the trial is not a data-plane trial")
 	case !maps.Equal(m.Cell, t.Cell):
-		return fmt.Errorf("mesh.cell: %q, and the trial's is %q: it is another trial's", m.Cell.Key(), t.Cell.Key())
+		return fmt.Errorf("mesh.cell is %q, but the trial's is %q: the evidence is another trial's", m.Cell.Key(), t.Cell.Key())
 	case e.Loops < 1:
-		return fmt.Errorf("loops: %d, a generator has at least one", e.Loops)
+		return fmt.Errorf("loops is %d, but a generator has at least one", e.Loops)
 	case e.Connections < 1:
-		return fmt.Errorf("connections: %d, a generator keeps at least one", e.Connections)
+		return fmt.Errorf("connections is %d, but a generator has at least one", e.Connections)
 	case len(e.Edges) == 0 && e.Source == "":
-		return errors.New("edges: nothing says when counters were read")
+		return errors.New("edges: the times of counter readings are missing")
 	}
 	for i, edge := range e.Edges {
 		if edge.Node == "" {
@@ -143,7 +143,7 @@ func (e Evidence) check(t record.Trial) error {
 func (e Evidence) checkCounted() error {
 	read := func(place, part string, values map[string]float64) error {
 		if values == nil && !slices.ContainsFunc(e.Unread, func(c record.Check) bool { return c.Name == UnreadCounters+part }) {
-			return fmt.Errorf("%s: no counters, and nothing says why", place)
+			return fmt.Errorf("%s: no counters, and no reason", place)
 		}
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 // one. Poisson arrivals stay Poisson if a share of them is this little late, while bursts and even
 // gaps break up.
 var handsApart = verdict.Limit{Name: "hands-apart", Default: 1e-3, Unit: "s",
-	Doc: "how far apart the clocks of several generators may have been, once what they differed by before the start was corrected"}
+	Doc: "maximum offset between the clocks of several generators, after correction for their offset before the start"}
 
 // checkHands checks that several generators together did what a single one would have done: all of
 // them sent, each request once, and simultaneously.

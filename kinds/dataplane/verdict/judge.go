@@ -19,28 +19,28 @@ import (
 // Limits for a valid trial.
 var (
 	served = verdict.Limit{Name: "served", Default: 0.001, Unit: "ratio",
-		Doc: "requests of the window that may fail or stay unfinished: they count as infinitely late"}
+		Doc: "share of the window's requests that may fail or not finish: they count as infinitely late"}
 	backlog = verdict.Limit{Name: "backlog", Default: 0.01, Unit: "ratio",
-		Doc: "by how much the backlog of requests that are due and not answered may grow from the window's start to its end, beyond chance, as a share of those answered within it: more, and the target does not carry the rate"}
+		Doc: "maximum growth of the backlog of unanswered requests over the window, beyond chance, as a share of those answered: beyond it the target does not sustain the rate"}
 	// SendTime is also package findings' allowance for bursts.
 	SendTime = verdict.Limit{Name: "send-time", Default: 10, Unit: "us",
-		Doc: "what it may take the generator to send one of many requests that are due at once"}
+		Doc: "maximum time for the generator to send one of many requests that are due at once"}
 	generatorCPU = verdict.Limit{Name: "generator-cpu", Default: 0.9, Unit: "ratio",
-		Doc: "share of the CPUs that the generator can use, one for each event loop, above which it cannot be trusted to keep its schedule"}
+		Doc: "CPU utilization of the generator (of one CPU per event loop) above which it may not keep its schedule"}
 	cpuEdges = verdict.Limit{Name: "cpu-edges", Default: 0.01, Unit: "ratio",
-		Doc: "how far the readings of CPU counters may be from the window's edges, as a share of the window"}
+		Doc: "maximum distance of CPU counter readings from the window's edges, as a share of the window"}
 	cpuGaps = verdict.Limit{Name: "cpu-gaps", Default: 0.25, Unit: "ratio",
-		Doc: "how far a kubelet's samples of CPU counters may be apart, as a share of the window"}
+		Doc: "maximum interval between a kubelet's samples of CPU counters, as a share of the window"}
 	threads = verdict.Limit{Name: "threads", Default: 0.01, Unit: "ratio",
-		Doc: "how far threads and their cgroup may differ in their accounts of CPU time"}
+		Doc: "maximum difference between the CPU time of threads and of their cgroup"}
 	// ThreadsUnsure: if the cgroup's counter rose by more than this while threads were read, the
 	// threads' times may differ by that much, and so slow a reading proves nothing. Tests on labs
 	// use it too, as well as ThreadsLeast.
 	ThreadsUnsure = verdict.Limit{Name: "threads-unsure", Default: 0.03, Unit: "ratio",
-		Doc: "the same where the cgroup's counter rose while the threads were read"}
+		Doc: "the same if the cgroup's counter rose while the threads were read"}
 	// ThreadsLeast is allowed however little a part uses.
 	ThreadsLeast = verdict.Limit{Name: "threads-least", Default: 1e-3, Unit: "s",
-		Doc: "the same at least: one switch of threads at the wrong moment is that much"}
+		Doc: "allowed in any case: one context switch at the wrong moment costs that much"}
 )
 
 // Limits lists all limits of the kind.
@@ -128,7 +128,7 @@ func checkBacklog(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limits
 		chance += float64(e.Connections) // a burst just before the end of the window
 	}
 	s.Check(backlog.Name, float64(grown) <= l.Of(backlog)*float64(w.Answered)+chance,
-		"%d requests were due and not answered at the window's start, %d at its end; %d were answered within it; chance explains %.0f more", w.BacklogStart, w.BacklogEnd, w.Answered, chance)
+		"%d requests were due and unanswered at the window's start, %d at its end; %d were answered within it; chance explains %.0f more", w.BacklogStart, w.BacklogEnd, w.Answered, chance)
 }
 
 // kindsOf lists failures by kind, "" if there are none.

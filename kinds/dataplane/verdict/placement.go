@@ -35,7 +35,7 @@ func checkPlacement(s *verdict.Sheet, t record.Trial) {
 func nodeWords(n record.NodeAt) string {
 	switch {
 	case n.Name == "":
-		return "a node that is not known"
+		return "an unknown node"
 	case n.Zone == "":
 		return fmt.Sprintf("node %s in no zone", n.Name)
 	}

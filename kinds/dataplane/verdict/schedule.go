@@ -12,15 +12,15 @@ import (
 // Limits on the generator's schedule that a trial alone can violate.
 var (
 	scheduleFit = verdict.Limit{Name: "schedule-fit", Default: arrival.MaxDistance, Unit: "ratio",
-		Doc: "how far the gaps between the generator's own actions may be from exponential ones, beyond chance (Kolmogorov and Smirnov's distance)"}
+		Doc: "maximum Kolmogorov-Smirnov distance of the gaps between the generator's actions from an exponential distribution, beyond chance"}
 	scheduleEven = verdict.Limit{Name: "schedule-even", Default: arrival.MaxUneven, Unit: "ratio",
-		Doc: "the same where gaps are to be even, of uniform arrivals or of bursts: the mean deviation as a share of the gap"}
+		Doc: "for even gaps (uniform arrivals or bursts): the mean deviation as a share of the gap"}
 	scheduleOdd = verdict.Limit{Name: "schedule-fit-odd", Default: arrival.OddDistance, Unit: "ratio",
-		Doc: "how far they may be from exponential ones without a warning"}
+		Doc: "distance from an exponential distribution before a warning"}
 	scheduleEvenOdd = verdict.Limit{Name: "schedule-even-odd", Default: arrival.OddUneven, Unit: "ratio",
-		Doc: "how far from even without a warning"}
+		Doc: "deviation from even gaps before a warning"}
 	scheduleRate = verdict.Limit{Name: "schedule-rate", Default: arrival.MaxRateOff, Unit: "ratio",
-		Doc: "how far the rate of the generator's actions may be off the rate asked for, beyond the chance of the arrivals"}
+		Doc: "maximum deviation of the generator's rate from the requested one, beyond the randomness of arrivals"}
 )
 
 // Limits that package findings applies relative to other trials of the run. If they were relative
@@ -30,11 +30,11 @@ var (
 	// Package analysis weighs the effect of late requests in the tail on a finding against the
 	// finding's effect.
 	ScheduleLag = verdict.Limit{Name: "schedule-lag", Default: 0.25, Unit: "ratio",
-		Doc: "how much of the baseline's median latency the generator's own median lateness may be: more, and it did not keep the schedule at all"}
+		Doc: "maximum median lateness of the generator as a share of the baseline's median latency: beyond it, it did not keep the schedule at all"}
 	Steady = verdict.Limit{Name: "steady", Default: 0.25, Unit: "ratio",
-		Doc: "how far latency may move from the window's first half to its second, beyond noise and beyond what it does in the other trials, as a share of the baseline's median latency"}
+		Doc: "maximum change of latency from the window's first half to its second, beyond noise and the other trials' change, as a share of the baseline's median latency"}
 	SteadyCommon = verdict.Limit{Name: "steady-common", Default: 0.02, Unit: "ratio",
-		Doc: "how far it may move in most trials alike without a warning, as a share of its level"}
+		Doc: "change in most trials alike before a warning, as a share of the level"}
 )
 
 // manyDue is the number of due times from which gaps between them are certain.
@@ -61,19 +61,19 @@ func checkSchedule(s *verdict.Sheet, t record.Trial, e Evidence, l verdict.Limit
 		queued := arrival.Serialised(l.Of(SendTime)*1e-6, load.Rate.RPS()/float64(max(1, loops)))
 		chance := arrival.ChanceDistance(k.Gaps)
 		s.Check("schedule-fit", k.Distance <= l.Of(scheduleFit)+queued+chance,
-			"%d gaps between the generator's actions are %.3f from exponential ones; chance explains %.3f, and the time to send one %.3f", k.Gaps, k.Distance, chance, queued)
+			"the distance of %d gaps between the generator's actions from an exponential distribution is %.3f; chance explains %.3f, and the time to send one %.3f", k.Gaps, k.Distance, chance, queued)
 		if k.Distance > l.Of(scheduleOdd)+queued+chance {
 			s.Warn(noteClumps, k.Distance)
 		}
 	} else {
-		s.Check("schedule-fit", k.Distance <= l.Of(scheduleEven), "%d gaps between the generator's actions are off by %.0f%% of the gap asked for", k.Gaps, k.Distance*100)
+		s.Check("schedule-fit", k.Distance <= l.Of(scheduleEven), "%d gaps between the generator's actions deviate by %.0f%% of the requested gap", k.Gaps, k.Distance*100)
 		if k.Distance > l.Of(scheduleEvenOdd) {
 			s.Warn(noteUneven, k.Distance*100)
 		}
 	}
 	chance := arrival.ChanceRate * k.AchievedError
 	off := k.AchievedRatio - 1
-	s.Check("schedule-rate", max(off, -off) <= l.Of(scheduleRate)+chance, "the generator acted at %.1f%% of the rate asked for%s", k.AchievedRatio*100, byChance(chance))
+	s.Check("schedule-rate", max(off, -off) <= l.Of(scheduleRate)+chance, "the generator reached %.1f%% of the requested rate%s", k.AchievedRatio*100, byChance(chance))
 }
 
 func byChance(ratio float64) string {

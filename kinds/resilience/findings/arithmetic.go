@@ -187,18 +187,18 @@ func surprises(w record.ScenarioWindow, unknown []string) []string {
 	case w.ErrorShare >= e.ErrorShare+surpriseShare && left > 0 && e.ErrorShare < surpriseShare:
 		out = append(out, fmt.Sprintf("%s although capacity for %s more was left", failed, percentWords(left)))
 	case w.ErrorShare >= e.ErrorShare+math.Max(surpriseShare, 0.25*e.ErrorShare):
-		out = append(out, fmt.Sprintf("%s where arithmetic expects %s", failed, percentWords(e.ErrorShare)))
+		out = append(out, fmt.Sprintf("%s; %s expected by calculation", failed, percentWords(e.ErrorShare)))
 	case w.ErrorShare <= e.ErrorShare-math.Max(surpriseShare, 0.25*e.ErrorShare) && left < 0:
 		out = append(out, fmt.Sprintf("%s although demand exceeded capacity by %s", failed, percentWords(-left/(1+left))))
 	case w.ErrorShare <= e.ErrorShare-math.Max(surpriseShare, 0.25*e.ErrorShare):
-		out = append(out, fmt.Sprintf("%s where arithmetic expects %s as long as nothing ejects broken endpoints", failed, percentWords(e.ErrorShare)))
+		out = append(out, fmt.Sprintf("%s; %s expected by calculation as long as nothing ejects broken endpoints", failed, percentWords(e.ErrorShare)))
 	}
 	if w.Attempts > e.Attempts*1.01 && e.Attempts > 0 {
 		out = append(out, fmt.Sprintf("%s: %.2f attempts per request, more than the %.0f that retries explain", w.Name, w.Attempts, e.Attempts))
 	}
 	if len(unknown) > 0 {
 		for i := range out {
-			out[i] += fmt.Sprintf(" (arithmetic does not know what %s does)", strings.Join(unknown, ", "))
+			out[i] += fmt.Sprintf(" (the calculation does not include %s)", strings.Join(unknown, ", "))
 		}
 	}
 	return out

@@ -41,7 +41,7 @@ func sortAssertions(s *study.Study, exprs []study.Expr) (trials, whole []study.E
 		if issues.Err() == nil {
 			if m := mentions(tree); m["finding"] || m["findings"] || m["validity"] {
 				if m["window"] || m["step"] || m["steps"] || m["windows"] || m["total"] || m["ledger"] || m["expected"] {
-					return nil, nil, analysis.FaultAt(e, 1, 0, "write one assertion for each", "assertion: it speaks of the run's findings and of a single trial at once")
+					return nil, nil, analysis.FaultAt(e, 1, 0, "write one assertion for each", "assertion: it mixes the run's findings with a single trial")
 				}
 				if _, err := analysis.CompileAssertions([]study.Expr{e}); err != nil {
 					return nil, nil, err
@@ -63,11 +63,11 @@ func sortAssertions(s *study.Study, exprs []study.Expr) (trials, whole []study.E
 }
 
 func compileTrial(env *cel.Env, e study.Expr) (*cel.Ast, error) {
-	return compileIn(env, e, "known are window(name), step(name), total, windows, steps, ledger, expected, and finding(name, cell), findings, validity by themselves")
+	return compileIn(env, e, "use window(name), step(name), total, windows, steps, ledger and expected; or, on their own, finding(name, cell), findings and validity")
 }
 
 func compileMoment(env *cel.Env, e study.Expr) (*cel.Ast, error) {
-	return compileIn(env, e, "known of a moment are "+momentNames())
+	return compileIn(env, e, "of a moment, use "+momentNames())
 }
 
 // compileIn checks an expression; its error has the position.
@@ -80,12 +80,12 @@ func compileIn(env *cel.Env, e study.Expr, known string) (*cel.Ast, error) {
 		case strings.Contains(first.Message, "undeclared reference"):
 			hint = known
 		case strings.Contains(first.Message, "found no matching overload for '_"):
-			hint = "numbers that are calculated with must be of one kind: write 2.0 beside a share, not 2"
+			hint = "CEL does not mix whole and decimal numbers: write 2.0, not 2, with a share"
 		}
 		return nil, analysis.FaultAt(e, first.Location.Line(), first.Location.Column(), hint, "assertion: %s", first.Message)
 	}
 	if t := tree.OutputType(); !t.IsExactType(cel.BoolType) && !t.IsExactType(cel.DynType) {
-		return nil, analysis.FaultAt(e, 1, 0, "compare it with something, as in ... < 0.01", "assertion: the expression is %s, not true or false", analysis.WithArticle(t.String()))
+		return nil, analysis.FaultAt(e, 1, 0, "add a comparison, such as ... < 0.01", "assertion: the expression is %s, not true or false", analysis.WithArticle(t.String()))
 	}
 	return tree, nil
 }
@@ -123,7 +123,7 @@ func (s *trialScenario) judge(exprs []study.Expr) {
 		one := record.ScenarioAssertion{Expr: e.Text, Time: timeWords(e), Outcome: record.VerdictInconclusive}
 		switch {
 		case s.summary == nil:
-			one.Detail = "nothing is known about the trial's requests"
+			one.Detail = "the trial's requests are unknown"
 		default:
 			one.Outcome, one.Detail = s.judgeLate(e)
 		}
@@ -151,7 +151,7 @@ func (s *trialScenario) judgeLate(e study.Expr) (outcome, detail string) {
 		return outcome, detail
 	}
 	if without, other := s.punctual.judgeOne(e); without != outcome {
-		return record.VerdictInconclusive, fmt.Sprintf("%d requests may have left late by the clients' own fault, up to %s ms, and these decide: with them %s (%s), without them %s (%s)",
+		return record.VerdictInconclusive, fmt.Sprintf("the clients themselves may have sent %d requests late, by up to %s ms, and these decide: with them %s (%s), without them %s (%s)",
 			s.late, short(s.trial.Scenario.Lag.Max()/1e3), outcome, detail, without, other)
 	}
 	return outcome, detail

@@ -269,7 +269,7 @@ func trialEnv(s *trialScenario) (*cel.Env, error) {
 	window, step := windowObject.kind, stepObject.kind
 	registry, err := types.NewRegistry()
 	if err != nil {
-		return nil, fmt.Errorf("declare what assertions speak of: %w", err)
+		return nil, fmt.Errorf("declare the variables of assertions: %w", err)
 	}
 	env, err = cel.NewEnv(
 		cel.CustomTypeAdapter(refusing{registry}), cel.CustomTypeProvider(objects{registry}),
@@ -294,7 +294,7 @@ func trialEnv(s *trialScenario) (*cel.Env, error) {
 		})))),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("declare what assertions speak of: %w", err)
+		return nil, fmt.Errorf("declare the variables of assertions: %w", err)
 	}
 	return env, nil
 }
@@ -344,7 +344,7 @@ func momentEnv(current *record.Moment) (*cel.Env, error) {
 	}
 	env, err := cel.NewEnv(options...)
 	if err != nil {
-		return nil, fmt.Errorf("declare what a moment is: %w", err)
+		return nil, fmt.Errorf("declare the variables of a moment: %w", err)
 	}
 	return env, nil
 }

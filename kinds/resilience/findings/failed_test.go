@@ -124,7 +124,7 @@ func TestTimesOfEachTrial(t *testing.T) {
 	cell := record.Cell{study.FactorVariant: "good"} // the baseline: it has two trials in each block
 	for name, want := range map[string]string{
 		"time_to_eject":  "not reached: in 2 of 6 trials no proxy ejected an endpoint, as in b001-",
-		"time_to_detect": "not reached: in 2 of 6 trials clients were told of no failure, as in b002-",
+		"time_to_detect": "not reached: in 2 of 6 trials clients saw no failure, as in b002-",
 	} {
 		x := get(t, f, name, cell)
 		if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonNotReached || !strings.HasPrefix(note.Words(x.Warnings), want) {

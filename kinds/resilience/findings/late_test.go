@@ -51,7 +51,7 @@ func TestScenarioLag(t *testing.T) {
 		if a.Outcome != c.want {
 			t.Errorf("%s: %s, %q; want %s", c.e.Text, a.Outcome, a.Detail, c.want)
 		}
-		if c.want == "inconclusive" && !strings.Contains(a.Detail, "29 requests may have left late by the clients' own fault, up to 300 ms") {
+		if c.want == "inconclusive" && !strings.Contains(a.Detail, "the clients themselves may have sent 29 requests late, by up to 300 ms") {
 			t.Errorf("%s: the detail does not say who was late: %q", c.e.Text, a.Detail)
 		}
 	}

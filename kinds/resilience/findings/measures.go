@@ -49,8 +49,8 @@ func ledgerMeasures() []analysis.Measure {
 		one("longest_failing_run", func(s *trialScenario) float64 { return s.total.LongestFailUS }),
 		inEach("time_to_detect", math.Inf(1), func(s *trialScenario) float64 {
 			return longest(s, func(one timed) *float64 { return one.DetectUS })
-		}, "clients were told of no failure"),
-		inEach("time_to_recover", 0, longestRecovery, "requests still failed when the next step came or the timeline ended"),
+		}, "clients saw no failure"),
+		inEach("time_to_recover", 0, longestRecovery, "requests still failed when the next step began or the timeline ended"),
 		inEach("time_to_eject", math.Inf(1), func(s *trialScenario) float64 {
 			return longest(s, func(one timed) *float64 { return one.EjectUS })
 		}, "no proxy ejected an endpoint"),

@@ -186,7 +186,7 @@ func (r *momentRun) judge() bool {
 			}
 			return true
 		}
-		r.detail = fmt.Sprintf("false at %s: %s; false for %s of %s in all, %s", at2s(r.at(bad)), r.says(bad), r.time(false), at2s(int64(n)*grid), r.between(bad, n, false))
+		r.detail = fmt.Sprintf("false at %s: %s; false for %s of %s in total, %s", at2s(r.at(bad)), r.says(bad), r.time(false), at2s(int64(n)*grid), r.between(bad, n, false))
 		return false
 	}
 	latest := r.to
@@ -212,7 +212,7 @@ func (r *momentRun) judge() bool {
 			return true
 		}
 		if bad == n { // true, but the part ends too early
-			r.detail = fmt.Sprintf("true from %s on, but only %s were left until %s, and it must stay so for %s", at2s(r.at(i)), at2s(r.to-r.at(i)), at2s(r.to), r.e.For)
+			r.detail = fmt.Sprintf("true from %s on, but only %s remained until %s, and it must stay true for %s", at2s(r.at(i)), at2s(r.to-r.at(i)), at2s(r.to), r.e.For)
 			return false
 		}
 		i = r.next(bad, true)
@@ -230,9 +230,9 @@ func (r *momentRun) late(i int, latest int64) bool {
 	last := "it never was"
 	switch at := r.next(0, true); {
 	case i < n:
-		last = fmt.Sprintf("it was at %s, %s too late", at2s(r.at(i)), time.Duration(r.at(i)-latest))
+		last = fmt.Sprintf("it was true at %s, %s too late", at2s(r.at(i)), time.Duration(r.at(i)-latest))
 	case at < n:
-		last = fmt.Sprintf("it was at %s, and false again at %s: %s", at2s(r.at(at)), at2s(r.at(r.next(at, false))), r.says(r.next(at, false)))
+		last = fmt.Sprintf("it was true at %s, and false again at %s: %s", at2s(r.at(at)), at2s(r.at(r.next(at, false))), r.says(r.next(at, false)))
 	}
 	r.detail = fmt.Sprintf("not true%s by %s (%s after %s): %s; until then %s", stays, at2s(latest), at2s(latest-r.from), r.begin(), last, r.between(0, high, false))
 	return false

@@ -142,7 +142,7 @@ func TestWhatEachPodAddsOnOtherNodes(t *testing.T) {
 		}
 	}
 	warnings := note.Words(f.Warnings)
-	for _, want := range []string{"what each pod adds is unknown for ambient", "in others; run it where only one node takes pods", "Where each wins: ambient is left out"} {
+	for _, want := range []string{"the cost of each additional pod is unknown for ambient", "in others; run it with only one schedulable node", "Where each wins: ambient is left out"} {
 		if !strings.Contains(warnings, want) {
 			t.Errorf("%q is not in %q", want, warnings)
 		}

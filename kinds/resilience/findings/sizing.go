@@ -15,7 +15,7 @@ import (
 )
 
 // onOneNode puts the pods of all trials on the same node: nothing in a graph assigns nodes.
-const onOneNode = "run it where only one node takes pods (kubectl cordon the others meanwhile), so that all trials are alike"
+const onOneNode = "run it with only one schedulable node (kubectl cordon the others meanwhile), so that all trials are alike"
 
 // addSizing compares the meshes' ways of carrying requests in the stated mesh.
 func addSizing(o *analysis.Observations, f *record.Findings) {

@@ -126,9 +126,9 @@ func readScenario(o *analysis.Observations, t *record.Trial, all *scenarios) *tr
 		book, err := BookOf(&o.Run, o.Plan.Study, t)
 		switch {
 		case err != nil:
-			doubt("its requests are not known: %v", err)
+			doubt("its requests are unknown: %v", err)
 		case s.length <= 0:
-			doubt("its timeline has no length")
+			doubt("its timeline has no duration")
 		default:
 			s.read(book)
 			s.readPunctual(book, o.Events[t.ID])
@@ -200,7 +200,7 @@ func (s *trialScenario) happened(events []*record.Event) {
 			continue
 		}
 		if e.Error != "" && s.steps[i].Error == "" {
-			s.steps[i].Error = "not undone: " + e.Error
+			s.steps[i].Error = "not reverted: " + e.Error
 		}
 		if at := ceil(e.CommittedNS - zero); at < s.length-grid { // otherwise it is the clean-up after the timeline
 			s.steps[i].end, s.steps[i].EndS = at, seconds(e.CommittedNS)

@@ -377,7 +377,7 @@ func TestScenarioAssertionsChecked(t *testing.T) {
 		{`step("sick.end").failed == 0`, `there is no step "sick.end"`},
 		{`window("gone").errors == 0`, "undefined field"},
 		{`window("gone").failed`, "not true or false"},
-		{`window("gone").failed == 0 && finding("error_share").high < 1.0`, "at once"},
+		{`window("gone").failed == 0 && finding("error_share").high < 1.0`, "it mixes the run's findings with a single trial"},
 		{`finding("nothing").high < 1.0`, "unknown finding"},
 		{`{expr: window("gone").failed == 0}`, "undeclared reference"},
 	} {

@@ -55,7 +55,7 @@ func (t *scenarioTrial) checkAfterwards(ctx context.Context, got outcome) error 
 	case ctx.Err() != nil, runner.IsFutile(err):
 		return err
 	case err != nil:
-		t.evidence.Carried = append(t.evidence.Carried, record.Check{Name: "carriers" + afterwards, Detail: fmt.Sprintf("the proxies that carry requests give no answer %v after the timeline: %v", afterSteps, err)})
+		t.evidence.Carried = append(t.evidence.Carried, record.Check{Name: "carriers" + afterwards, Detail: fmt.Sprintf("the proxies that carry requests do not respond %v after the timeline: %v", afterSteps, err)})
 		return nil
 	}
 	checks, err := t.scene.afterwards(now.since(t.shared.began), t.lastNodes(got, t.lastSince(present[record.PartNode])))

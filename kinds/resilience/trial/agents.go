@@ -55,7 +55,7 @@ func (l *looks) whole(target string) error {
 	defer l.mu.Unlock()
 	last, seen := l.last[target]
 	if !seen || l.away[target] {
-		return errors.New("it was gone at the last look")
+		return errors.New("it was gone at the last reading")
 	}
 	_, err := last.at.Since(l.first[target].at)
 	return err

@@ -76,8 +76,8 @@ func TestWholeAgents(t *testing.T) {
 		lacks  string
 	}{
 		"both":               {inode: 1},
-		"one was replaced":   {inode: 1, away: true, lacks: "on node two: it was gone at the last look"},
-		"one was never read": {unseen: true, lacks: "on node two: it was gone at the last look"},
+		"one was replaced":   {inode: 1, away: true, lacks: "on node two: it was gone at the last reading"},
+		"one was never read": {unseen: true, lacks: "on node two: it was gone at the last reading"},
 		"one began anew":     {inode: 2, lacks: "on node two: cgroup CPU counters: restarted within the window"},
 	} {
 		at := func(inode uint64) usage {

@@ -198,8 +198,8 @@ func TestCarriedThroughWaypoint(t *testing.T) {
 		spoil func(rise, waypoint map[string]float64) map[string]float64 // the waypoint's
 		want  string
 	}{
-		"as it should be": {func(_, waypoint map[string]float64) map[string]float64 { return waypoint }, ""},
-		"not read":        {func(_, waypoint map[string]float64) map[string]float64 { return nil }, "back-waypoint-present front-waypoint-present"},
+		"as expected": {func(_, waypoint map[string]float64) map[string]float64 { return waypoint }, ""},
+		"not read":    {func(_, waypoint map[string]float64) map[string]float64 { return nil }, "back-waypoint-present front-waypoint-present"},
 		"one request by it": {func(_, waypoint map[string]float64) map[string]float64 {
 			for key := range waypoint {
 				if strings.Contains(key, "front") {

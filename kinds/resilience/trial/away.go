@@ -114,7 +114,7 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 			for _, v := range victims {
 				err := c.kube.CoreV1().Pods(c.namespace).Delete(ctx, v.pod.name, metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))})
 				if err != nil && !apierrors.IsNotFound(err) {
-					return fmt.Errorf("end pod %s: %w", v.pod.name, err)
+					return fmt.Errorf("delete pod %s: %w", v.pod.name, err)
 				}
 			}
 			return nil

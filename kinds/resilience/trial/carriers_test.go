@@ -77,7 +77,7 @@ func TestNoWaypoint(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		trial.carriers, trial.missed = nil, nil
 		for turn, taken := range []bool{first, !first, first} {
-			want := "wait until Istio's node agent has brought pods"
+			want := "wait until Istio's node agent has added pods"
 			at.Kube = fakecluster.New(pod)
 			if taken {
 				at.Kube, want = fakecluster.New(), "gateway-name=waypoint is ready"
@@ -112,7 +112,7 @@ func TestNotRedirected(t *testing.T) {
 		trial.scene, trial.Namespace, trial.census = ambientScene(t), "run", &census{pods: map[string]*resident{}}
 		for turn := range 2 {
 			err := trial.findShared(t.Context())
-			if err == nil || !strings.Contains(err.Error(), `node one has not brought pod front-1 to the node's proxy`) || runner.IsFutile(err) != (turn > 0) {
+			if err == nil || !strings.Contains(err.Error(), `node one has not added pod front-1 to the node's proxy`) || runner.IsFutile(err) != (turn > 0) {
 				t.Errorf("trial %d: %v, futile %v", turn, err, runner.IsFutile(err))
 			}
 		}

@@ -45,7 +45,7 @@ func (r *ready) Certificates(a *fault.Certificates) error { return r.holds(r.cer
 func (h *executor) certificates(ctx context.Context, c *fault.Certificates) (drive.Execution, error) {
 	m, ok := able[mesh.CertificateReader](h.scene)
 	if !ok {
-		return nil, fmt.Errorf("the proxies of mesh %s do not tell their certificates, so nothing could prove that they changed", h.scene.mesh.Name())
+		return nil, fmt.Errorf("the proxies of mesh %s do not expose their certificates, so a change cannot be proved", h.scene.mesh.Name())
 	}
 	pods, err := h.choose(c.Service, fault.All)
 	if err != nil {
@@ -75,7 +75,7 @@ func (h *executor) certificates(ctx context.Context, c *fault.Certificates) (dri
 // expire takes away the issuer of certificates until they have expired.
 func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.CertificateReader, pods []*resident) (drive.Execution, error) {
 	if h.node == nil {
-		return nil, fmt.Errorf("the control plane of mesh %s cannot be taken away", h.scene.mesh.Name())
+		return nil, fmt.Errorf("the control plane of mesh %s cannot be removed", h.scene.mesh.Name())
 	}
 	away, err := h.node.process(ctx, &fault.Process{Of: fault.OfControlPlane, Do: fault.DoKill}, h.timeline.Duration)
 	if err != nil {

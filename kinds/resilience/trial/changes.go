@@ -70,7 +70,7 @@ func planConfig(ctx context.Context, apply *lab.Applier, step string, c *fault.C
 			return nil
 		}
 		if kind := o.GetKind(); gone && (kind == "Namespace" || kind == "CustomResourceDefinition") {
-			return errs.WithHint(errs.Usage("step %s deletes %s %s, and with it all that is in it, which nothing could bring back", step, kind, o.GetName()), "delete the objects that you mean")
+			return errs.WithHint(errs.Usage("step %s deletes %s %s with everything in it, which cannot be reverted", step, kind, o.GetName()), "delete the individual objects")
 		}
 		planned := journal.Planned{Object: journal.ObjectOf(o).String(), Done: journal.Removed}
 		if !gone {
@@ -129,21 +129,21 @@ func planStep(step fault.Step) (out []journal.Planned) {
 	switch a := step.Action.(type) {
 	case *fault.Restart:
 		if a.Of == fault.OfZtunnel {
-			ztunnel("restarted by its DaemonSet", ", and once more when that is reverted after the trial; "+staysRestarted, "connections of all pods in the ambient mesh end, twice")
+			ztunnel("restarted by its DaemonSet", ", and once more when that is reverted after the trial; "+staysRestarted, "all connections of pods in the ambient mesh end, twice")
 		}
 	case *fault.Drain:
 		nodes := "the node of a pod of " + a.Service
 		if a.Pick > 1 {
 			nodes = fmt.Sprintf("the nodes of %d pods of %s", a.Pick, a.Service)
 		}
-		out = append(out, journal.Planned{Object: nodes, Done: "cordoned", Note: note + "; pods of others stay there, and none come; if this program is killed, the next run or `meshtrial cluster restore` takes it back",
-			Wide: []string{"step " + step.Name + ": no pod of anybody comes there meanwhile"}})
+		out = append(out, journal.Planned{Object: nodes, Done: "cordoned", Note: note + "; others' pods stay there, and none are scheduled there; if this program is killed, the next run or `meshtrial cluster restore` reverts it",
+			Wide: []string{"step " + step.Name + ": no pods are scheduled there meanwhile"}})
 	case *fault.Process:
 		switch {
 		case a.Of == fault.OfZtunnel && a.Do == fault.DoPause:
-			ztunnel("paused", ", until it ends, on nodes of the trial's pods", "meanwhile no pod in the ambient mesh there has a connection")
+			ztunnel("paused", ", until it ends, on nodes of the trial's pods", "meanwhile pods in the ambient mesh there have no connections")
 		case a.Of == fault.OfZtunnel:
-			ztunnel("killed", " on nodes of the trial's pods, and its pods there recreated after the trial; if this program is killed they are not, and Kubernetes waits before it starts a process of theirs that ends again", "connections of all pods in the ambient mesh there end, twice")
+			ztunnel("killed", " on nodes of the trial's pods, and its pods there recreated after the trial; if this program is killed they are not, and Kubernetes delays their next restart", "all connections of pods in the ambient mesh there end, twice")
 		case a.Of != fault.OfControlPlane:
 		case a.Do == fault.DoPause: // the fault role ends pauses
 			add("paused", "", untold)
@@ -152,7 +152,7 @@ func planStep(step fault.Step) (out []journal.Planned) {
 		}
 	case *fault.Certificates:
 		if expires(&fault.Timeline{Steps: []fault.Step{step}}) {
-			add("scaled to 0 replicas", "; "+staysAway, "certificates of the whole mesh run out while it is away for long; "+untold)
+			add("scaled to 0 replicas", "; "+staysAway, "if it stays away for long, certificates of the whole mesh expire; "+untold)
 		}
 	}
 	return out
@@ -160,7 +160,7 @@ func planStep(step fault.Step) (out []journal.Planned) {
 
 // Notes on taking a control plane away.
 const (
-	untold    = "meanwhile no proxy is told of changes and no pod gets a sidecar"
+	untold    = "meanwhile no proxy receives changes and no pod is injected"
 	staysAway = "if this program is killed, it stays away until the next run or `meshtrial cluster restore`"
 	// staysRestarted is the note for ztunnel.
 	staysRestarted = "if this program is killed, the next run or `meshtrial cluster restore` does that"

@@ -45,7 +45,7 @@ func TestPlanStep(t *testing.T) {
 func TestPlanStepOfNode(t *testing.T) {
 	for pick, nodes := range map[int]string{1: "the node of a pod of bar", 2: "the nodes of 2 pods of bar"} {
 		planned := planStep(fault.Step{Name: "gone", Action: &fault.Drain{Service: "bar", Pick: pick}})
-		if len(planned) != 1 || planned[0].Object != nodes || planned[0].Done != "cordoned" || len(planned[0].Wide) != 1 || !strings.Contains(planned[0].Wide[0], "step gone: no pod of anybody") {
+		if len(planned) != 1 || planned[0].Object != nodes || planned[0].Done != "cordoned" || len(planned[0].Wide) != 1 || !strings.Contains(planned[0].Wide[0], "step gone: no pods are scheduled") {
 			t.Errorf("%+v", planned)
 		}
 	}

@@ -44,7 +44,7 @@ func (c *changed) look(ctx context.Context) error {
 	case apierrors.IsNotFound(err) && c.gone:
 		return fmt.Errorf("there is no %s %s to delete", c.object.GetKind(), c.object.GetName())
 	case err != nil && !apierrors.IsNotFound(err):
-		return fmt.Errorf("look at %s %s: %w", c.object.GetKind(), c.object.GetName(), err)
+		return fmt.Errorf("read %s %s: %w", c.object.GetKind(), c.object.GetName(), err)
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (w *configuring) begin(ctx context.Context) error {
 func (w *configuring) prove(ctx context.Context) (string, error) {
 	switch {
 	case w.refused != "":
-		return "the API server refused it: " + w.refused, nil
+		return "the API server rejected it: " + w.refused, nil
 	case w.config.Rejected:
 		return w.witness.rejected(ctx)
 	case !slices.ContainsFunc(w.objects, (*changed).ofMesh):
@@ -190,10 +190,10 @@ func proveObjects(ctx context.Context, all []*changed) (string, error) {
 			continue
 		}
 		if err != nil || one.gone {
-			return "", fmt.Errorf("%s %s is not as it should be: %w", one.object.GetKind(), one.object.GetName(), err)
+			return "", fmt.Errorf("%s %s is not as expected: %w", one.object.GetKind(), one.object.GetName(), err)
 		}
 	}
-	return "the API server has it; proxies are not told of such objects", nil
+	return "the API server has it; proxies do not receive such objects", nil
 }
 
 // witness observes, in the proxies themselves, that their configuration changes or that they reject
@@ -214,7 +214,7 @@ const rejections = `\.update_rejected$`
 func (h *executor) witness(ctx context.Context) (*witness, error) {
 	m, ok := able[mesh.ConfigChecker](h.scene)
 	if !ok {
-		return nil, fmt.Errorf("the proxies of mesh %s do not tell their configuration, so nothing could prove that a change took effect", h.scene.mesh.Name())
+		return nil, fmt.Errorf("the proxies of mesh %s do not report their configuration, so a change cannot be proved", h.scene.mesh.Name())
 	}
 	w := &witness{h: h, mesh: m}
 	for _, one := range h.scene.workloads() {
@@ -227,7 +227,7 @@ func (h *executor) witness(ctx context.Context) (*witness, error) {
 		w.configs, w.refused, err = w.look(ctx)
 		// If the machine was suspended, no proxy may have answered in time.
 		if len(w.configs) == 0 && (time.Since(since) > 3*oneLook || wake.Pause(ctx, leverEvery) != nil) {
-			return nil, fmt.Errorf("no proxy tells its configuration: %w", err)
+			return nil, fmt.Errorf("no proxy reports its configuration: %w", err)
 		}
 	}
 	return w, nil

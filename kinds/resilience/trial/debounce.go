@@ -50,10 +50,10 @@ func (t *scenarioTrial) setControl(ctx context.Context) error {
 // move to another control plane.
 func fitControl(o *runner.Options, plan *study.Plan) error {
 	if SetsControl(plan) && resilience.Of(plan.Study).Timeline.Moves() {
-		return errs.WithHint(errs.Usage("%s beside a step that moves the namespace: only the first istiod would have it", study.FactorDebounceAfter), "leave one of the two out")
+		return errs.WithHint(errs.Usage("%s with a step that moves the namespace: only the first istiod would have it", study.FactorDebounceAfter), "leave one of the two out")
 	}
 	if SetsControl(plan) && o.Control == nil {
-		return errs.WithHint(errs.Usage("mesh %s: nothing here sets %s", o.Study.Mesh, study.FactorDebounceAfter), "leave it out")
+		return errs.WithHint(errs.Usage("mesh %s has no setting for %s", o.Study.Mesh, study.FactorDebounceAfter), "leave it out")
 	}
 	return nil
 }

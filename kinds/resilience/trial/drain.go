@@ -82,7 +82,7 @@ func (d *draining) begin(ctx context.Context) error {
 			}
 			d.leaving[one.Name][r.uid] = true
 			if err := d.Kube.CoreV1().Pods(d.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
-				return fmt.Errorf("have pod %s leave node %s: %w", r.Name, r.Node, err)
+				return fmt.Errorf("evict pod %s from node %s: %w", r.Name, r.Node, err)
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func (d *draining) prove(ctx context.Context) (string, error) {
 		}
 		left += len(leaving)
 	}
-	return fmt.Sprintf("%d pods have left, and as many others are endpoints elsewhere", left), nil
+	return fmt.Sprintf("%d pods were evicted, and as many others are endpoints elsewhere", left), nil
 }
 
 func (d *draining) end(ctx context.Context) error {
@@ -121,10 +121,10 @@ func roomBeside(ctx context.Context, kube kubernetes.Interface, nodes []string) 
 	if err != nil || slices.ContainsFunc(open, func(n corev1.Node) bool { return !slices.Contains(nodes, n.Name) }) {
 		return err
 	}
-	return errs.WithHint(errs.Usage("a step drains node %s, and no other node takes pods", strings.Join(nodes, ", ")), needsNodes)
+	return errs.WithHint(errs.Usage("a step drains node %s, and no other node is schedulable", strings.Join(nodes, ", ")), needsNodes)
 }
 
-const needsNodes = "meshtrial lab up --nodes 2; or leave the step out, as a variant does by skip"
+const needsNodes = "meshtrial lab up --nodes 2; or leave the step out with skip"
 
 // fitNodes rejects steps that drain nodes in a cluster with only one node.
 func fitNodes(ctx context.Context, o *runner.Options, plan *study.Plan) error {
@@ -137,7 +137,7 @@ func fitNodes(ctx context.Context, o *runner.Options, plan *study.Plan) error {
 	}
 	open, err := site.OpenNodes(ctx, kube)
 	if err == nil && len(open) < 2 {
-		err = errs.WithHint(errs.Usage("a step drains a node, and %d nodes take pods: its pods could go nowhere", len(open)), needsNodes)
+		err = errs.WithHint(errs.Usage("a step drains a node, and %d nodes are schedulable: its pods would have nowhere to go", len(open)), needsNodes)
 	}
 	return err
 }

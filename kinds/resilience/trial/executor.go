@@ -75,7 +75,7 @@ func (h *execution) End(ctx context.Context) error {
 func (h *executor) Ready(ctx context.Context, o fault.Occurrence) (drive.Execution, error) {
 	r := ready{executor: h, ctx: ctx, name: o.Name, lasting: o.For, conditional: o.When != ""}
 	if len(o.Needs()) > 0 && h.node == nil {
-		return nil, fmt.Errorf("steps of kind %s cannot be carried out here", o.Kind())
+		return nil, fmt.Errorf("steps of kind %s are not supported here", o.Kind())
 	}
 	if err := o.Perform(&r); err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (h *executor) choose(service string, n int) ([]*resident, error) {
 		n = len(pods)
 	}
 	if len(pods) < n || n == 0 {
-		return nil, fmt.Errorf("%s has %d pods left, the step is about %d", service, len(pods), n)
+		return nil, fmt.Errorf("%s has %d pods left, the step needs %d", service, len(pods), n)
 	}
 	return pods[:n], nil
 }
@@ -143,7 +143,7 @@ func (h *executor) remove(ctx context.Context, r *fault.Remove) (drive.Execution
 		names[i] = pod.Name
 		note := fmt.Sprintf(`{"metadata":{"annotations":{%q:"-1000"}}}`, deletionCost)
 		if _, err := h.Kube.CoreV1().Pods(h.Namespace).Patch(ctx, pod.Name, types.MergePatchType, []byte(note), metav1.PatchOptions{}); err != nil {
-			return nil, fmt.Errorf("choose pod %s to go: %w", pod.Name, err)
+			return nil, fmt.Errorf("choose pod %s to remove: %w", pod.Name, err)
 		}
 	}
 	return &execution{
@@ -155,7 +155,7 @@ func (h *executor) remove(ctx context.Context, r *fault.Remove) (drive.Execution
 			for _, name := range names {
 				err := h.Kube.CoreV1().Pods(h.Namespace).Delete(ctx, name, metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))})
 				if err != nil && !apierrors.IsNotFound(err) { // the ReplicaSet controller was faster
-					return fmt.Errorf("end pod %s: %w", name, err)
+					return fmt.Errorf("delete pod %s: %w", name, err)
 				}
 			}
 			return nil

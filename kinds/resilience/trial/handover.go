@@ -106,15 +106,15 @@ func (c *handover) prove(ctx context.Context) (string, error) {
 	for i, api := range c.apis {
 		now, err := api.Config(ctx)
 		if err != nil {
-			return "", fmt.Errorf("ask worker %s what it does: %w", c.names[i], err)
+			return "", fmt.Errorf("read the configuration of worker %s: %w", c.names[i], err)
 		}
 		want := c.after[i]
 		want.Version, want.Schema = now.Version, now.Schema
 		if !sameBehaviour(now, want) {
-			return "", fmt.Errorf("worker %s does not do what it was told", c.names[i])
+			return "", fmt.Errorf("worker %s has not applied the change", c.names[i])
 		}
 	}
-	return fmt.Sprintf("%d of %d workers say that they do it", len(c.apis), len(c.apis)), nil
+	return fmt.Sprintf("%d of %d workers have applied it", len(c.apis), len(c.apis)), nil
 }
 
 // end reverts the change on the remaining workers.

@@ -84,7 +84,7 @@ func (s *stage) putRight(ctx context.Context) error {
 	done, err := s.changes.Restore(ctx, func(e *journal.Entry) bool { return slices.ContainsFunc(left, e.Object.Same) })
 	for _, o := range done {
 		if o.Err == nil {
-			s.say("%s, which a step of an earlier trial had not reverted: %s", o.Entry.Object, o.Text)
+			s.say("%s, left by a step of an earlier trial: %s", o.Entry.Object, o.Text)
 		}
 	}
 	for _, o := range left {
@@ -97,8 +97,8 @@ func (s *stage) putRight(ctx context.Context) error {
 		for i, o := range left {
 			names[i] = o.String()
 		}
-		return errs.WithHint(fmt.Errorf("steps of earlier trials changed %s, which is not reverted and would stand in this one: %w", strings.Join(names, ", "), err),
-			"the run tries once more when it ends; where that fails, too: meshtrial cluster restore")
+		return errs.WithHint(fmt.Errorf("steps of earlier trials changed %s, which is not reverted and would affect this one: %w", strings.Join(names, ", "), err),
+			"the run tries again when it ends; if that also fails: meshtrial cluster restore")
 	}
 	s.leftovers.forget()
 	return nil

@@ -274,7 +274,7 @@ func (c *clients) moment(ctx context.Context) (record.Moment, error) {
 		return err
 	})
 	if err != nil {
-		return record.Moment{}, fmt.Errorf("ask the clients how it goes: %w", err)
+		return record.Moment{}, fmt.Errorf("read the clients' progress: %w", err)
 	}
 	last := len(c.all[0].seen)
 	for _, one := range c.all {

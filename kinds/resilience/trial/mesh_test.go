@@ -36,12 +36,12 @@ assert: [total.failed == 0]
 func TestFitMesh(t *testing.T) {
 	for _, tt := range []struct{ name, old, new, says string }{
 		{"as it is", "", "", ""},
-		{"lever", "retries: 2", "retries: 2, circuit_breaker: pending=5", "circuit_breaker=pending=5: Linkerd has no limits"},
+		{"lever", "retries: 2", "retries: 2, circuit_breaker: pending=5", "circuit_breaker=pending=5: Linkerd does not limit"},
 		{"part of a lever", "retries: 2", `outlier_detection: "errors=5 interval=1s"`, "no interval"},
-		{"certificates", "remove: {service: bar, replicas: 1}", "certificates: {service: bar, do: rotate}", "step gone cannot be carried out with mesh linkerd: its proxies do not show"},
-		{"configuration of the mesh", "remove: {service: bar, replicas: 1}", `config: {apply: "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, metadata: {name: x}}"}`, "nothing could prove"},
-		{"another revision", "remove: {service: bar, replicas: 1}", "revision: {name: canary}", "no control planes of several revisions"},
-		{"moved", "remove: {service: bar, replicas: 1}", "move: {to: installed}", "no control planes of several revisions"},
+		{"certificates", "remove: {service: bar, replicas: 1}", "certificates: {service: bar, do: rotate}", "step gone is not supported with mesh linkerd: its proxies do not expose"},
+		{"configuration of the mesh", "remove: {service: bar, replicas: 1}", `config: {apply: "{apiVersion: policy.linkerd.io/v1beta3, kind: Server, metadata: {name: x}}"}`, "cannot be proved"},
+		{"another revision", "remove: {service: bar, replicas: 1}", "revision: {name: canary}", "no revisions to move"},
+		{"moved", "remove: {service: bar, replicas: 1}", "move: {to: installed}", "no revisions to move"},
 		{"other configuration", "remove: {service: bar, replicas: 1}", `config: {apply: "{apiVersion: v1, kind: ConfigMap, metadata: {name: x}}"}`, ""},
 	} {
 		plan := studytest.Plan(t, strings.Replace(oneService, tt.old, tt.new, 1))

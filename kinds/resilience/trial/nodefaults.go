@@ -81,7 +81,7 @@ func undoFaults(ctx context.Context, all []standingFault) error {
 			_, err := one.client.Undo(ctx, one.fault.ID)
 			var status *jsonhttp.StatusError
 			if errors.As(err, &status) && status.Status == http.StatusNotFound {
-				err = errors.Join(fmt.Errorf("it had ended before its time: %w", err), kept)
+				err = errors.Join(fmt.Errorf("it ended early: %w", err), kept)
 			}
 			if err != nil {
 				failed[i] = fmt.Errorf("pod %s: %w", one.pod.name, err)
@@ -99,7 +99,7 @@ func (h *nodeExecutor) choose(service string, n int) ([]faultPod, error) {
 		n = len(pods)
 	}
 	if n == 0 || len(pods) < n {
-		return nil, fmt.Errorf("%s has %d pods, the step is about %d", service, len(pods), n)
+		return nil, fmt.Errorf("%s has %d pods, the step needs %d", service, len(pods), n)
 	}
 	return pods[:n], nil
 }
@@ -237,7 +237,7 @@ func starveAll(target, kind string, all []victim) *execution {
 			return each(ctx, all, func(ctx context.Context, i int, v victim) error {
 				f, err := v.client.Signal(ctx, node.SignalRequest{Container: v.container, Kind: kind, Signal: node.SignalOOM})
 				if m := f.Memory; err == nil && m != nil {
-					counted[i] = fmt.Sprintf("the kernel counts %d killed for lack of memory in pod %s, which used %.1f MiB", m.Kills, v.pod.name, float64(m.UsedBytes)/(1<<20))
+					counted[i] = fmt.Sprintf("the kernel counted %d OOM kills in pod %s, which used %.1f MiB", m.Kills, v.pod.name, float64(m.UsedBytes)/(1<<20))
 				}
 				return err
 			})

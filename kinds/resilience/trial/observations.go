@@ -274,7 +274,7 @@ func (t *scenarioTrial) noteOthers(parts map[string]record.CPU) {
 	others, pressure, err := t.looks.beside(parts)
 	t.out.Others, t.out.Pressure = others, pressure
 	if err != nil {
-		t.evidence.Unmeasured = append(t.evidence.Unmeasured, fmt.Sprintf("who else used the machine is not known: %v", err))
+		t.evidence.Unmeasured = append(t.evidence.Unmeasured, fmt.Sprintf("other processes' use of the machine is unknown: %v", err))
 	}
 }
 

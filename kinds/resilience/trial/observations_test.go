@@ -269,7 +269,7 @@ func TestLooksAtIdleNodeThatFail(t *testing.T) {
 			}
 			said := strings.Join(trial.evidence.Unmeasured, "; ")
 			if c.fails[0] || c.fails[1] {
-				if trial.out.Others != nil || !strings.HasPrefix(said, "who else used the machine is not known: observe node a: ") || !strings.Contains(said, "the line broke") {
+				if trial.out.Others != nil || !strings.HasPrefix(said, "other processes' use of the machine is unknown: observe node a: ") || !strings.Contains(said, "the line broke") {
 					t.Errorf("nobody knows what others used, but %+v; said %q", trial.out.Others, said)
 				}
 			} else if o := trial.out.Others; o == nil || o.ClusterS != 15 || said != "" {

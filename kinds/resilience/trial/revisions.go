@@ -341,13 +341,13 @@ func (t *scenarioTrial) madeIsGone(ctx context.Context) error {
 		for {
 			left, err := t.Kube.CoreV1().Pods(o.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels))})
 			if err != nil {
-				return fmt.Errorf("wait for the end of Deployment %s/%s: %w", o.GetNamespace(), o.GetName(), err)
+				return fmt.Errorf("wait for Deployment %s/%s to terminate: %w", o.GetNamespace(), o.GetName(), err)
 			}
 			if len(left.Items) == 0 {
 				break
 			}
 			if err := wake.Pause(ctx, lookEvery); err != nil {
-				return fmt.Errorf("%d pods of Deployment %s/%s do not end: %w", len(left.Items), o.GetNamespace(), o.GetName(), err)
+				return fmt.Errorf("%d pods of Deployment %s/%s do not terminate: %w", len(left.Items), o.GetNamespace(), o.GetName(), err)
 			}
 		}
 	}

@@ -97,7 +97,7 @@ func TestSides(t *testing.T) {
 	}{
 		"before":            {"bar-1 bar-2 clients-1 other", "", fault.Installed, ""},
 		"moved":             {"clients-1", "bar-1 bar-2", "canary", ""},
-		"one stayed":        {"clients-1 bar-1", "bar-2", "canary", "sidecar of bar-1 is connected to revision default, not to canary alone"},
+		"one stayed":        {"clients-1 bar-1", "bar-2", "canary", "sidecar of bar-1 is connected to revision default, not only to canary"},
 		"one on both":       {"clients-1 bar-1", "bar-1 bar-2", "canary", "sidecar of bar-1"},
 		"one on none":       {"clients-1", "bar-2", "canary", "sidecar of bar-1 is connected to revision none"},
 		"the client went":   {"", "bar-1 bar-2 clients-1", "canary", "sidecar of clients-1"},

@@ -76,7 +76,7 @@ func (h *executor) restartShared(ctx context.Context, of string) (drive.Executio
 				return "", err
 			}
 			_, err = h.present(ctx) // their CPU is counted from now on
-			return fmt.Sprintf("%d of the cluster's %d nodes, and with them those of the trial, have a new proxy that is ready, %.1f s later", fresh, len(old), time.Since(begun).Seconds()), err
+			return fmt.Sprintf("%d of the cluster's %d nodes, including the trial's, have a new, ready proxy, %.1f s later", fresh, len(old), time.Since(begun).Seconds()), err
 		},
 	}, nil
 }
@@ -196,7 +196,7 @@ func (t *scenarioTrial) settleShared(ctx context.Context) error {
 		}
 	}
 	if err := errors.Join(failed...); err != nil {
-		return fmt.Errorf("put the proxies of nodes back: %w", err)
+		return fmt.Errorf("restore the node proxies: %w", err)
 	}
 	return t.onceGone(ctx, old)
 }
@@ -234,7 +234,7 @@ func (t *scenarioTrial) onceGone(ctx context.Context, old []corev1.Pod) error {
 		slow := slices.DeleteFunc(slices.Clone(missing), func(node string) bool { return slices.Contains(down, node) })
 		if err == nil && len(slow) == 0 {
 			if len(missing) > 0 {
-				t.say("node %s is down, and its proxy is not waited for", strings.Join(missing, ", "))
+				t.say("node %s is down; not waiting for its proxy", strings.Join(missing, ", "))
 			}
 			return nil
 		}
@@ -292,7 +292,7 @@ func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int
 	nodes = slices.Compact(slices.Sorted(slices.Values(nodes)))
 	if pick != fault.All {
 		if len(nodes) < pick {
-			return nil, fmt.Errorf("the pods of %s are on %d nodes, the step is about the ztunnels of %d", cmp.Or(service, "the trial"), len(nodes), pick)
+			return nil, fmt.Errorf("the pods of %s are on %d nodes, the step needs the ztunnels of %d", cmp.Or(service, "the trial"), len(nodes), pick)
 		}
 		nodes = nodes[:pick]
 	}
@@ -308,7 +308,7 @@ func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int
 		out = append(out, faultPod{name: pod.Name, UID: pod.UID, node: pod.Node, containers: pod.Containers})
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s has no pods, by whose nodes to choose ztunnels", cmp.Or(service, "the trial"))
+		return nil, fmt.Errorf("%s has no pods whose nodes could choose ztunnels", cmp.Or(service, "the trial"))
 	}
 	return out, nil
 }
@@ -334,7 +334,7 @@ func (t *scenarioTrial) removeWaypoint(ctx context.Context) error {
 			return err
 		}
 		if err := wake.Pause(ctx, leverEvery); err != nil {
-			return fmt.Errorf("the waypoint does not end: %w", err)
+			return fmt.Errorf("the waypoint does not terminate: %w", err)
 		}
 	}
 }

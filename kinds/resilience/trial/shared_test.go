@@ -196,7 +196,7 @@ func TestZtunnelsOf(t *testing.T) {
 		{"b", 2, "xy"},
 		{"b", 1, "x"},
 		{"b", fault.All, "xy"},
-		{"b", 3, "the pods of b are on 2 nodes, the step is about the ztunnels of 3"},
+		{"b", 3, "the pods of b are on 2 nodes, the step needs the ztunnels of 3"},
 		{"", fault.All, "xzy"},
 		{"", 2, "xz"},
 		{"", 4, "the pods of the trial are on 3 nodes"},

@@ -284,7 +284,7 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 		return nil
 	}
 	for _, lack := range r.Lacks(cell) {
-		return runner.Placed(plan, cell, errs.Usage("mesh %s cannot give %s=%s: %s", m.Name(), lack.Factor, lack.Level, lack.Reason), "", lack.Factor)
+		return runner.Placed(plan, cell, errs.Usage("mesh %s does not support %s=%s: %s", m.Name(), lack.Factor, lack.Level, lack.Reason), "", lack.Factor)
 	}
 	timeline := resilience.Of(plan.Study).TimelineOf(cell)
 	for _, step := range timeline.Steps {
@@ -299,19 +299,19 @@ func fitMesh(plan *study.Plan, cell record.Cell, m mesh.Mesh) error {
 				missing = "no service has a sidecar, so nothing would move"
 			}
 			if _, ok := m.(mesh.Revisioned); !ok {
-				missing = "it has no control planes of several revisions that namespaces move between"
+				missing = "it has no revisions to move namespaces between"
 			}
 		case *fault.Certificates:
 			if _, ok := m.(mesh.CertificateReader); !ok {
-				missing = "its proxies do not show their certificates"
+				missing = "its proxies do not expose their certificates"
 			}
 		case *fault.Config:
 			if _, ok := m.(mesh.ConfigChecker); !ok && (a.Rejected || slices.ContainsFunc(a.Apply, fault.OfMesh)) {
-				missing = "its proxies do not tell their configuration, so nothing could prove that a change took effect"
+				missing = "its proxies do not report their configuration, so a change cannot be proved"
 			}
 		}
 		if missing != "" {
-			return runner.Placed(plan, cell, errs.Usage("step %s cannot be carried out with mesh %s: %s", step.Name, m.Name(), missing), "", study.FactorMesh)
+			return runner.Placed(plan, cell, errs.Usage("step %s is not supported with mesh %s: %s", step.Name, m.Name(), missing), "", study.FactorMesh)
 		}
 	}
 	return nil

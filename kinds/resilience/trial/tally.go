@@ -57,7 +57,7 @@ func (t *scenarioTrial) ask(ctx context.Context, pods map[string][]site.Pod) (ta
 		proxies := t.proxiesAt(p.Place)
 		for _, pod := range list {
 			if pod.Proxy == nil {
-				return nil, fmt.Errorf("pod %s of node %s has no proxy that could be asked", pod.Name, pod.Node)
+				return nil, fmt.Errorf("pod %s of node %s has no readable proxy", pod.Name, pod.Node)
 			}
 			stats, err := pod.Proxy.Stats(ctx, proxies.Stats)
 			if err != nil {

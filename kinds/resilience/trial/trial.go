@@ -370,7 +370,7 @@ func (t *scenarioTrial) removeObjects(ctx context.Context) error {
 			return err
 		}
 		if err := wake.Pause(ctx, 100*time.Millisecond); err != nil {
-			return fmt.Errorf("%d pods do not end: %w", len(pods.Items), err)
+			return fmt.Errorf("%d pods do not terminate: %w", len(pods.Items), err)
 		}
 	}
 }

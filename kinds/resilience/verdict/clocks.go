@@ -11,7 +11,7 @@ import (
 
 // clocksApart limits the clock difference between a node and the runner.
 var clocksApart = verdict.Limit{Name: "clocks-apart", Default: 1, Unit: "ms",
-	Doc: "how far the clock of a node may be from where it stood before the trial, which is taken off all times"}
+	Doc: "maximum drift of a node's clock since its offset before the trial, which is subtracted from all times"}
 
 func (c Clock) record() record.Clock {
 	return record.Clock{AheadUS: record.Microseconds(c.Ahead), ErrorUS: record.Microseconds(c.Bound)}

@@ -120,7 +120,7 @@ func (e Evidence) check(t record.Trial) error {
 	c := e.Collected
 	switch {
 	case t.Scenario == nil:
-		return errors.New("the trial is not one of resilience")
+		return errors.New("the trial is not a resilience trial")
 	case c == nil:
 		return errors.New("collected: nothing, although the timeline came to its end")
 	}
@@ -136,7 +136,7 @@ func (e Evidence) check(t record.Trial) error {
 	}
 	for i, m := range c.Missed {
 		if m.Error == "" {
-			checks = append(checks, fmt.Errorf("collected.missed[%d]: nothing says why", i))
+			checks = append(checks, fmt.Errorf("collected.missed[%d]: no reason", i))
 		}
 		checks = append(checks, verdict.CheckCount(fmt.Sprintf("collected.missed[%d].every_ns", i), int64(m.Every)))
 	}

@@ -16,14 +16,14 @@ import (
 var (
 	// Assertions about moments evaluate one-second intervals.
 	scheduleLag = verdict.Limit{Name: "schedule-lag", Default: 1000, Unit: "ms",
-		Doc: "how late 99% of the requests may leave by the clients' own fault: later, and the load was not the requested one"}
+		Doc: "maximum lateness of 99% of the requests that the clients caused: beyond it, the load was not the requested one"}
 	// ScheduleLagWarning indicates a busy machine, also to tests on labs. Between the two limits,
 	// assertions that depend on late requests are not judged; see package analysis.
 	ScheduleLagWarning = verdict.Limit{Name: "schedule-lag-warning", Default: 10, Unit: "ms",
-		Doc: "the same without a warning: windows are cut to this"}
-	stepLate   = verdict.Limit{Name: "step-late", Default: 5, Unit: "ms", Doc: "how late a step may begin without a warning"}
-	unsampled  = verdict.Limit{Name: "samples", Default: 3, Unit: "s", Doc: "how long ejected endpoints or CPU may go unobserved, beyond the time between two samples: counters continue, so a single sample that fails on a busy machine does no harm"}
-	uncounted  = verdict.Limit{Name: "uncounted", Default: 0.02, Unit: "ratio", Doc: "share of the timeline for which CPU may be uncounted: its requests are counted, their cost is not"}
+		Doc: "the same before a warning: the precision of windows"}
+	stepLate   = verdict.Limit{Name: "step-late", Default: 5, Unit: "ms", Doc: "lateness of a step before a warning"}
+	unsampled  = verdict.Limit{Name: "samples", Default: 3, Unit: "s", Doc: "maximum time without samples of ejected endpoints or CPU, beyond the sampling interval: counters continue, so one failed sample does no harm"}
+	uncounted  = verdict.Limit{Name: "uncounted", Default: 0.02, Unit: "ratio", Doc: "share of the timeline whose CPU may be uncounted: its requests are counted, their cost is not"}
 	nsPerMilli = float64(time.Millisecond)
 )
 
@@ -79,7 +79,7 @@ func checkDebounce(d Debounce) record.Check {
 		how = fmt.Sprintf("was restarted with it in %.1f s", d.Took.Seconds())
 	}
 	sum := record.Check{Name: strings.ReplaceAll(study.FactorDebounceAfter, "_", "-"), OK: len(d.Checks) > 0,
-		Detail: fmt.Sprintf("the cell says %s; istiod %s", d.Level, how)}
+		Detail: fmt.Sprintf("the cell sets %s; istiod %s", d.Level, how)}
 	var wrong []string
 	for _, c := range d.Checks {
 		if !c.OK {
@@ -88,12 +88,12 @@ func checkDebounce(d Debounce) record.Check {
 	}
 	switch {
 	case len(d.Checks) == 0:
-		sum.Detail += ", but says nothing of itself"
+		sum.Detail += ", but reports no settings"
 	case len(wrong) > 0:
 		sum.OK = false
-		sum.Detail += ", but what it says of itself differs: " + strings.Join(wrong, "; ")
+		sum.Detail += ", but the settings it reports differ: " + strings.Join(wrong, "; ")
 	default:
-		sum.Detail += fmt.Sprintf(", and says so of itself (%d checks)", len(d.Checks))
+		sum.Detail += fmt.Sprintf(", and reports it (%d checks)", len(d.Checks))
 	}
 	return sum
 }
@@ -102,7 +102,7 @@ func checkDebounce(d Debounce) record.Check {
 func checkCarried(s *verdict.Sheet, t record.Trial, carried []record.Check) {
 	s.Add(carried...)
 	if study.Ambient(t.Cell) && len(carried) == 0 {
-		s.Check("carried", false, "whether the proxies on nodes carried the requests was not checked")
+		s.Check("carried", false, "whether node proxies carried the requests was not checked")
 	}
 }
 
@@ -138,7 +138,7 @@ func checkClients(s *verdict.Sheet, out *record.Scenario, c Collected, l verdict
 	s.Check("request-log", c.Lost == 0 && c.Logged == out.Scheduled,
 		"%d requests are in the clients' logs, %d were scheduled", c.Logged, out.Scheduled)
 	lag, most := out.Lag.At(0.99)/1e3, l.Of(scheduleLag)
-	s.Check("schedule-lag", lag <= most, "99%% of the requests left within %.2f ms of their time, limit %.0f ms", lag, most)
+	s.Check("schedule-lag", lag <= most, "99%% of the requests were sent within %.2f ms of their time, limit %.0f ms", lag, most)
 	if lag > l.Of(ScheduleLagWarning) {
 		s.Warn(noteLateClients, lag)
 	}
@@ -154,7 +154,7 @@ func checkLogs(s *verdict.Sheet, c Collected) {
 		problems = append(problems, fmt.Sprintf("%d lines of proxies' logs are damaged", c.Lines.Damaged))
 	}
 	if c.Over > 0 {
-		problems = append(problems, fmt.Sprintf("%d entries were more than a trial's book holds: a shorter timeline or a lower rate has fewer", c.Over))
+		problems = append(problems, fmt.Sprintf("%d log entries exceed a trial's limit: use a shorter timeline or a lower rate", c.Over))
 	}
 	checkNone(s, "logs", strings.Join(problems, "\n"), "the logs of all proxies and workers were read to their ends")
 }
@@ -179,14 +179,14 @@ func checkSamples(s *verdict.Sheet, missed []Missed, l verdict.Limits) {
 			problem = m.Error
 		}
 	}
-	checkNone(s, "looks", problem, "endpoints and CPU were looked at all the time")
+	checkNone(s, "looks", problem, "endpoints and CPU were sampled throughout")
 }
 
 // checkCounted checks that CPU was counted over the whole timeline, since a busy machine may take
 // the first reading late.
 func checkCounted(s *verdict.Sheet, t record.Trial, l verdict.Limits) {
 	if over, length := t.Scenario.CountedS, t.Window.Seconds; length > 0 && (over > 0 || len(t.Scenario.CPU) > 0) {
-		s.Check("counted", over >= length*(1-l.Of(uncounted)), "CPU was counted over %.2f s, and the timeline is %.2f s long", over, length)
+		s.Check("counted", over >= length*(1-l.Of(uncounted)), "CPU was counted for %.2f s of a timeline of %.2f s", over, length)
 	}
 }
 

@@ -57,7 +57,7 @@ func (l RevisionLook) Wrong() error {
 			}
 			is = strings.Join(names, " and ")
 		}
-		return fmt.Errorf("the sidecar of %s is connected to revision %s, not to %s alone", s.Pod, is, s.Wanted)
+		return fmt.Errorf("the sidecar of %s is connected to revision %s, not only to %s", s.Pod, is, s.Wanted)
 	}
 	return nil
 }
@@ -65,7 +65,7 @@ func (l RevisionLook) Wrong() error {
 // of returns why a reading does not belong to the move in an event, or nil.
 func (l RevisionLook) of(e record.Event) error {
 	if e.Object != (&fault.Move{To: l.To}).Target() {
-		return fmt.Errorf("looked at for a move to %s, and the step was: %s", l.To, e.Object)
+		return fmt.Errorf("checked for a move to %s, but the step was: %s", l.To, e.Object)
 	}
 	if !slices.ContainsFunc(l.Sidecars, func(s RevisionSide) bool { return s.Wanted == l.Revision }) {
 		return fmt.Errorf("no sidecar should be on revision %s, to which the step moved the namespace", l.Revision)
@@ -86,11 +86,11 @@ func (l RevisionLook) check(at string) error {
 	case l.When == "":
 		return fmt.Errorf("%s.when: nothing", at)
 	case len(l.Sidecars) == 0:
-		return fmt.Errorf("%s.sidecars: nothing was looked at", at)
+		return fmt.Errorf("%s.sidecars: nothing was checked", at)
 	}
 	for i, s := range l.Sidecars {
 		if s.Pod == "" || s.Wanted == "" {
-			return fmt.Errorf("%s.sidecars[%d]: no pod, or no revision that it should be on", at, i)
+			return fmt.Errorf("%s.sidecars[%d]: no pod, or no expected revision", at, i)
 		}
 	}
 	return nil
@@ -135,7 +135,7 @@ func checkRevisions(s *verdict.Sheet, looks []RevisionLook, events []record.Even
 		}
 	}
 	if len(missing) > 0 {
-		wrong = append(wrong, "which revision sidecars were connected to was not seen: "+strings.Join(missing, ", "))
+		wrong = append(wrong, "the sidecars' revisions were not checked: "+strings.Join(missing, ", "))
 	}
-	checkNone(s, "revisions", strings.Join(wrong, "; "), fmt.Sprintf("every sidecar was connected to the revision that it should be on and to no other, in %d looks", len(looks)))
+	checkNone(s, "revisions", strings.Join(wrong, "; "), fmt.Sprintf("every sidecar was connected only to its expected revision, in %d checks", len(looks)))
 }

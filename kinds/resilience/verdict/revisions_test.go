@@ -39,14 +39,14 @@ func TestCheckRevisions(t *testing.T) {
 		says   string // part of the error; "" for none
 	}{
 		"all as it should be":      {[]RevisionLook{before, movedTo("canary", "canary", "canary"), after}, moved, ""},
-		"on the old one":           {[]RevisionLook{before, movedTo("canary", "canary", "default"), after}, moved, "moved: the sidecar of bar-2 is connected to revision default, not to canary alone"},
+		"on the old one":           {[]RevisionLook{before, movedTo("canary", "canary", "default"), after}, moved, "moved: the sidecar of bar-2 is connected to revision default, not only to canary"},
 		"on both":                  {[]RevisionLook{before, movedTo("canary", "canary", "canary", "default"), after}, moved, "revision canary and default"},
 		"on none":                  {[]RevisionLook{before, movedTo("canary", "canary", "canary"), lookAt(AfterSteps, "canary")}, moved, "after the steps: the sidecar of bar-2 is connected to revision none"},
 		"connected twice to one":   {[]RevisionLook{before, movedTo("canary", "canary", "canary", "canary"), after}, moved, "canary and canary"},
 		"what another step did":    {[]RevisionLook{before, movedTo("canary", "default", "default"), after}, moved, "moved: no sidecar should be on revision canary"},
-		"of another step":          {[]RevisionLook{before, movedTo("other", "other", "other"), after}, moved, "moved: looked at for a move to other, and the step was: the namespace to canary"},
-		"nobody looked in between": {[]RevisionLook{before, after}, moved, "was not seen: moved"},
-		"nobody looked":            {nil, moved, "was not seen: moved, before the steps, after the steps"},
+		"of another step":          {[]RevisionLook{before, movedTo("other", "other", "other"), after}, moved, "moved: checked for a move to other, but the step was: the namespace to canary"},
+		"nobody looked in between": {[]RevisionLook{before, after}, moved, "were not checked: moved"},
+		"nobody looked":            {nil, moved, "were not checked: moved, before the steps, after the steps"},
 		"nothing moved":            {[]RevisionLook{before, lookAt(AfterSteps, "default", "default")}, moved[:1], ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -80,7 +80,7 @@ func TestOf(t *testing.T) {
 			detail: "99 requests are in the clients' logs, 100 were scheduled"},
 		{name: "requests that had no room", change: func(j *judged) { j.seen.Collected.Lost = 1 }, fails: "request-log"},
 		{name: "CPU not counted at first", change: func(j *judged) { j.trial.Scenario.CountedS, j.trial.Window.Seconds = 4.79, 5 }, fails: "counted",
-			detail: "CPU was counted over 4.79 s, and the timeline is 5.00 s long"},
+			detail: "CPU was counted for 4.79 s of a timeline of 5.00 s"},
 		{name: "CPU counted a little late", change: func(j *judged) { j.trial.Scenario.CountedS, j.trial.Window.Seconds = 4.95, 5 }},
 		{name: "CPU not measured", change: func(j *judged) { j.trial.Window.Seconds = 5 }},
 		{name: "late", change: func(j *judged) { j.trial.Scenario.Lag.Set(0.99, 10_001) }, warns: noteLateClients},
@@ -96,7 +96,7 @@ func TestOf(t *testing.T) {
 			j.seen.Collected.Lines.Damaged = 4
 		}, fails: "logs", detail: "log of bar-1/worker: reset\nlog of front-2/proxy: gone\n4 lines of proxies' logs are damaged"},
 		{name: "more logs than there is room for", change: func(j *judged) { j.seen.Collected.Over = 3 }, fails: "logs",
-			detail: "3 entries were more than a trial's book holds"},
+			detail: "3 log entries exceed a trial's limit"},
 		{name: "an istiod that came in the trial", change: func(j *judged) {
 			j.seen.Control = &verdict.ControlPlane{Before: []string{"istiod-a"}, After: []string{"istiod-a", "istiod-b"}}
 		}, fails: verdict.ControlLived, detail: "istiod-b came"},
@@ -141,8 +141,8 @@ func TestOf(t *testing.T) {
 		}, fails: "outlier", detail: "front-1: no outlier detection"},
 		{name: "another debounce", change: func(j *judged) {
 			j.seen.Debounce.Checks[1] = record.Check{Name: "env", Detail: "is 100ms; wanted 1s"}
-		}, fails: "debounce-after", detail: "differs: env: is 100ms; wanted 1s"},
-		{name: "a debounce that nothing shows", change: func(j *judged) { j.seen.Debounce.Checks = nil }, fails: "debounce-after", detail: "says nothing of itself"},
+		}, fails: "debounce-after", detail: "differ: env: is 100ms; wanted 1s"},
+		{name: "a debounce that nothing shows", change: func(j *judged) { j.seen.Debounce.Checks = nil }, fails: "debounce-after", detail: "reports no settings"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			j := good()
@@ -167,16 +167,16 @@ func TestOf(t *testing.T) {
 // All checks are made, each once, and state what was observed if nothing is wrong.
 func TestChecks(t *testing.T) {
 	want := map[string]string{
-		"debounce-after":  "the cell says 1s; istiod was restarted with it in 2.0 s, and says so of itself (2 checks)",
+		"debounce-after":  "the cell sets 1s; istiod was restarted with it in 2.0 s, and reports it (2 checks)",
 		"retries":         "as the cell says",
 		"circuit-breaker": "as the cell says",
 		"outlier":         "as the cell says",
 		"account":         "100 requests scheduled = 90 completed + 7 failed + 3 unfinished",
 		"request-log":     "100 requests are in the clients' logs, 100 were scheduled",
-		"schedule-lag":    "99% of the requests left within 0.40 ms of their time, limit 1000 ms",
+		"schedule-lag":    "99% of the requests were sent within 0.40 ms of their time, limit 1000 ms",
 		"logs":            "the logs of all proxies and workers were read to their ends",
 		"steps":           "2 steps took effect",
-		"looks":           "endpoints and CPU were looked at all the time",
+		"looks":           "endpoints and CPU were sampled throughout",
 		"clocks-apart":    "times of the pods' nodes were between 0 and 300 us off (node node-1), once corrected; limit 1000",
 	}
 	got := map[string]string{}
