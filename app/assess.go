@@ -87,7 +87,7 @@ func (o Assessment) Assess(ctx context.Context) (a assess.Assessment, made Made,
 	case err == nil:
 		defer from.Close()
 		e, inv, err = o.read(ctx, from, DialEach(from.config))
-	case o.Prometheus != nil && ctx.Err() == nil:
+	case o.Prometheus != nil && o.Section == "" && ctx.Err() == nil:
 		e, inv, err = o.fromPrometheus(ctx, err)
 	}
 	if err != nil {
@@ -157,7 +157,7 @@ func (o Assessment) read(ctx context.Context, from *Istiods, dial Dial) (assess.
 		r.inv.Domain = o.Calls.Domain
 	}
 	if err := r.listProxies(ctx); err != nil {
-		if o.Prometheus == nil || ctx.Err() != nil {
+		if o.Prometheus == nil || o.Section != "" || ctx.Err() != nil {
 			return r.e, nil, err
 		}
 		r.unknown(assess.NotRead.Of(err))

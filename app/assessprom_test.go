@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -441,5 +442,17 @@ func TestAssessAnswers(t *testing.T) {
 	once := assessed(map[string]string{"x": shopMetrics(podTarget).answer(from, from)})
 	if !assess.NoRates.In(once.Unknown) || once.Traffic != nil || once.Mesh.Count(assess.Sidecar) != 2 {
 		t.Errorf("one answer: %+v, %v", once.Traffic, once.Unknown)
+	}
+}
+
+// Prometheus stands in for a cluster in a whole assessment, not for the configuration of proxies.
+func TestAssessSectionsWithoutCluster(t *testing.T) {
+	t.Setenv("XDG_STATE_HOME", t.TempDir())
+	remote := shopMetrics(podTarget).prometheus(t, 10*time.Minute)
+	for section, stands := range map[string]bool{"": true, assess.SectionConfiguration: false} {
+		a, _, err := Assessment{Istiod: Istiod{Where: Where{Lab: lab.KindLocal}}, Section: section, Prometheus: remote}.Assess(t.Context())
+		if (err == nil) != stands || stands && a.Traffic == nil {
+			t.Errorf("section %q: %v, %+v", section, err, a.Traffic)
+		}
 	}
 }
