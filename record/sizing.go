@@ -11,6 +11,8 @@ type Sizing struct {
 	// proxies' use; "" for rates.
 	Along string     `json:"along,omitempty"`
 	Ways  []SizedWay `json:"ways"`
+	// Differences compare ways in the described mesh, within blocks.
+	Differences []SizedDifference `json:"differences,omitempty"`
 	// Borders has the points, along the mesh's properties, where the order of two ways
 	// changes.
 	Borders []SizedBorder `json:"borders,omitempty"`
@@ -27,6 +29,26 @@ type SizedWay struct {
 	// proxies: the CPU of the proxies, the kernel and the pods themselves. Absent if not
 	// measured.
 	Machine *Priced `json:"machine,omitempty"`
+}
+
+// Use returns the way's use of a resource.
+func (w SizedWay) Use(of string) (SizedUse, bool) {
+	for _, u := range w.Uses {
+		if u.Of == of {
+			return u, true
+		}
+	}
+	return SizedUse{}, false
+}
+
+// Has reports whether the way has proxies at a place.
+func (w SizedWay) Has(place Place) bool {
+	for _, u := range w.Uses {
+		if _, ok := u.Idle[place]; ok {
+			return true
+		}
+	}
+	return false
 }
 
 // What sized uses measure.
@@ -48,6 +70,15 @@ type SizedUse struct {
 	// Pod is what each pod adds to proxies on nodes, if the study varies the number of
 	// pods. The use per request is then not reported.
 	Pod *Priced `json:"pod,omitempty"`
+}
+
+// SizedDifference is what one way uses more than another in the described mesh.
+type SizedDifference struct {
+	Of      string   `json:"of"`
+	Between []string `json:"between"` // the names of two ways
+	More    Priced   `json:"more"`    // the first way's use less the second's
+	// Less is the way that uses less; "" if the interval includes zero, or there is none.
+	Less string `json:"less,omitempty"`
 }
 
 // SizedBorder is where the order of two ways changes.

@@ -241,8 +241,10 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 				continue
 			}
 			compared++
+			e := sizing.Compare(a.by[u.Of], b.by[u.Of], m)
+			out.Differences = append(out.Differences, difference(u, a, b, e))
 			called := map[string]string{a.Name: z.called(a, m), b.Name: z.called(b, m)}
-			out.Says = append(out.Says, compareWords(called[a.Name], called[b.Name], u, sizing.Compare(a.by[u.Of], b.by[u.Of], m), largest[u.Of]))
+			out.Says = append(out.Says, compareWords(called[a.Name], called[b.Name], u, e, largest[u.Of]))
 			for _, border := range z.borders(u.Of, a, b, m) {
 				out.Borders = append(out.Borders, border)
 				border.First, border.Last = called[border.First], called[border.Last]
@@ -254,6 +256,15 @@ func (z *Ways) Tell(o *analysis.Observations, m sizing.Mesh) (out record.Sizing,
 	}
 	out.Notes = append(z.notes(m), comparisonNotes(o.Plan.Study, uses, compared)...)
 	return out, found
+}
+
+// difference is what a uses more than b.
+func difference(u Use, a, b *Way, e stat.Estimate) record.SizedDifference {
+	more := record.Priced{Unit: u.total, Blocks: e.Blocks, Verdict: record.VerdictInvalid}
+	if e.Blocks >= analysis.MinBlocks && e.Defined() {
+		more.Estimate, more.Low, more.High, more.Verdict = e.Value, e.Low, e.High, record.VerdictMeasured
+	}
+	return record.SizedDifference{Of: u.Of, Between: []string{a.Name, b.Name}, More: more, Less: map[int]string{1: b.Name, -1: a.Name}[sizing.Sign(e)]}
 }
 
 // Add adds what all ways use in the mesh that the study describes, if it does. A way shared by
