@@ -99,6 +99,9 @@ type Inventory struct {
 	virtual     []virtualService
 	rules       map[scope.Owner]string // hosts of DestinationRules
 	existing    []Sidecar
+	filters     []Filter                 // that another mesh could run
+	policies    []policy                 // that decide by what is in requests
+	balanced    map[string][]scope.Owner // DestinationRules that balance requests, by host
 	needs       []need
 	machines    map[string]int         // WorkloadEntries by namespace that may have no proxy
 	born        map[Workload]time.Time // when what makes their pods was made
@@ -116,7 +119,7 @@ func NewInventory() *Inventory {
 		namespaces: map[string]map[string]string{}, services: map[Host]*service{}, byName: map[string][]Host{},
 		workloads: map[Workload]*pods{}, within: map[string][]Workload{}, pods: map[Workload]Workload{},
 		endpoints: map[string][]endpoint{}, objects: map[string]map[string]bool{}, rules: map[scope.Owner]string{}, read: map[string]bool{},
-		machines: map[string]int{}, born: map[Workload]time.Time{}}
+		machines: map[string]int{}, born: map[Workload]time.Time{}, balanced: map[string][]scope.Owner{}}
 }
 
 // Has reports whether objects of a kind were read; for ConfigMap, whether the mesh's was.
@@ -137,12 +140,12 @@ func (inv *Inventory) Objects() map[string]int {
 }
 
 // Calls says of a host, as a proxy's cluster names it, whether connections to its port are all that
-// proxies count, and whether a route that holds for sidecars decides by what is in a request.
+// proxies count, and whether something decides by what is in its requests ([Inventory.L7]).
 func (inv *Inventory) Calls(host string, port int) (connections, routed bool) {
 	for _, h := range inv.byName[strings.ToLower(host)] {
 		connections = connections || slices.Contains(inv.services[h].tcp, port)
 	}
-	return connections, slices.ContainsFunc(inv.virtual, func(v virtualService) bool { return v.mesh && v.http && slices.Contains(v.hosts, host) })
+	return connections, len(inv.L7(host)) > 0
 }
 
 // AddProxy adds a proxy's workload and the hosts in its configuration, unless lists of pods and services

@@ -72,8 +72,9 @@ var readers = map[string]func(*Inventory, object) error{
 	"DestinationRule": (*Inventory).readRule, "VirtualService": (*Inventory).readVirtual,
 	"HTTPRoute": (*Inventory).readRoute, "GRPCRoute": (*Inventory).readRoute,
 	"TCPRoute": (*Inventory).readRoute, "TLSRoute": (*Inventory).readRoute,
-	"Sidecar": (*Inventory).readSidecar, "EnvoyFilter": (*Inventory).readClusterNames,
-	"WasmPlugin": (*Inventory).readClusterNames, "TrafficExtension": (*Inventory).readClusterNames,
+	"Sidecar": (*Inventory).readSidecar, "EnvoyFilter": (*Inventory).readFilter,
+	"WasmPlugin": (*Inventory).readExtension, "TrafficExtension": (*Inventory).readExtension,
+	"AuthorizationPolicy":   (*Inventory).readPolicy,
 	"RequestAuthentication": (*Inventory).readTokens,
 }
 
@@ -376,11 +377,25 @@ func (inv *Inventory) readEntry(o object) error {
 
 func (inv *Inventory) readRule(o object) error {
 	var spec struct {
-		Host string `json:"host"`
+		Host    string     `json:"host"`
+		Policy  rulePolicy `json:"trafficPolicy"`
+		Subsets []struct {
+			Policy rulePolicy `json:"trafficPolicy"`
+		} `json:"subsets"`
 	}
-	err := field(o.Spec, "spec", &spec)
-	inv.rules[o.owner()] = inv.full(spec.Host, o.Metadata.Namespace)
-	return err
+	if err := field(o.Spec, "spec", &spec); err != nil {
+		return err
+	}
+	host := inv.full(spec.Host, o.Metadata.Namespace)
+	inv.rules[o.owner()] = host
+	l7 := spec.Policy.set()
+	for _, s := range spec.Subsets {
+		l7 = l7 || s.Policy.set()
+	}
+	if had := inv.balanced[host]; l7 && !slices.Contains(had, o.owner()) {
+		inv.balanced[host] = append(had, o.owner())
+	}
+	return nil
 }
 
 // clusterName matches the name of a service's cluster in an EnvoyFilter or an extension.
@@ -398,12 +413,16 @@ func (inv *Inventory) readClusterNames(o object) error {
 // if istiod delegates that (PILOT_JWT_ENABLE_REMOTE_JWKS).
 func (inv *Inventory) readTokens(o object) error {
 	var spec struct {
+		attachment
 		Rules []struct {
 			URI string `json:"jwksUri"`
 		} `json:"jwtRules"`
 	}
 	if err := field(o.Spec, "spec", &spec); err != nil {
 		return err
+	}
+	if len(spec.Rules) > 0 {
+		inv.attach(o, spec.attachment)
 	}
 	for _, r := range spec.Rules {
 		if u, err := url.Parse(r.URI); err == nil && u.Hostname() != "" {
