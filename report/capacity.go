@@ -211,7 +211,7 @@ func RenderPrediction(w io.Writer, p *model.Prediction, opt Options) error {
 	}
 	if l := p.Loss; l != nil {
 		t.line("")
-		t.wrap("", lossWords(l))
+		t.wrap("", "Loss of a replica: "+lossWords(l))
 	}
 	if l := p.Limits; l != nil {
 		t.line("")
@@ -255,7 +255,7 @@ func outside(t *textWriter, o model.Outside) {
 func seconds(v float64) string { return ScaleFor("s", v).Value(v) }
 
 func lossWords(l *model.Loss) string {
-	out := fmt.Sprintf("Loss of a replica: %s proxies come to %s%s. ", Count(l.Proxies), words.Plural(l.Replicas, "replica"), model.TimesBeyond(l.Times))
+	out := fmt.Sprintf("%s proxies come to %s%s. ", Count(l.Proxies), words.Plural(l.Replicas, "replica"), model.TimesBeyond(l.Times))
 	if l.Away == 0 {
 		out += fmt.Sprintf("Half of them have their configuration after %s, all after %s", seconds(l.Half), seconds(l.All))
 	} else {

@@ -31,6 +31,19 @@ type Loss struct {
 // Loss simulates the loss of a replica. A single replica is replaced immediately; its startup is
 // not simulated. Loss returns nil if no replica has a proxy to lose.
 func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
+	left := mesh
+	left.Replicas = max(1, mesh.Replicas-1)
+	return m.reconnect(mesh, left, int(mesh.each()), o)
+}
+
+// Storm simulates that all proxies lose their streams at once, as when the network to istiod
+// fails, and connect again to as many replicas.
+func (m *Model) Storm(mesh Mesh, o Options) (*Loss, error) {
+	return m.reconnect(mesh, mesh, mesh.Proxies, o)
+}
+
+// reconnect simulates that lost proxies of a mesh connect to the replicas that are left.
+func (m *Model) reconnect(mesh, left Mesh, lost int, o Options) (*Loss, error) {
 	if err := mesh.Check(); err != nil {
 		return nil, err
 	}
@@ -38,9 +51,6 @@ func (m *Model) Loss(mesh Mesh, o Options) (*Loss, error) {
 	if err != nil {
 		return nil, err
 	}
-	lost := int(mesh.each())
-	left := mesh
-	left.Replicas = max(1, mesh.Replicas-1)
 	in := v.Input(left)
 	// Long enough for all to reconnect at the rate at which streams are served.
 	limit := mesh.ConnectLimit

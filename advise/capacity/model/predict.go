@@ -116,6 +116,7 @@ type Prediction struct {
 	// Assumed names parameters that the runs do not determine and on which this mesh depends.
 	Assumed []string `json:"assumed,omitempty"`
 	Loss    *Loss    `json:"loss,omitempty"`
+	Storm   *Loss    `json:"storm,omitempty"`
 	Limits  *Limits  `json:"limits,omitempty"`
 }
 
