@@ -32,6 +32,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/kubelet"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // Assessment says which mesh is assessed, and how.
@@ -241,6 +242,7 @@ func (r *meshRead) watch(ctx context.Context) error {
 	if r.Section != "" {
 		return nil
 	}
+	r.hosts()
 	return r.configured(ctx)
 }
 
@@ -324,7 +326,7 @@ func proxyOf(pod corev1.Pod) (p assess.Proxy, container string, ok bool) {
 		default:
 			p.Kind = assess.Sidecar
 		}
-		p.Version, container = tagOf(c.Image), c.Name
+		p.Version, container, p.Threads = tagOf(c.Image), c.Name, threadsOf(c)
 		p.Requests, p.Limits = resources(c.Resources.Requests), resources(c.Resources.Limits)
 		for _, s := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
 			if s.Name == c.Name {
@@ -334,6 +336,29 @@ func proxyOf(pod corev1.Pod) (p assess.Proxy, container string, ok bool) {
 		return p, container, true
 	}
 	return p, "", false
+}
+
+// threadsOf is how many workers a proxy's Envoy is told to have, 0 if nobody says.
+func threadsOf(c corev1.Container) int {
+	for i, arg := range c.Args {
+		if value, is := strings.CutPrefix(arg, "--concurrency"); is {
+			if value == "" && i+1 < len(c.Args) {
+				value = c.Args[i+1]
+			}
+			n, _ := strconv.Atoi(strings.TrimPrefix(value, "="))
+			return n
+		}
+	}
+	for _, env := range c.Env {
+		if env.Name == "PROXY_CONFIG" {
+			var config struct {
+				Threads int `json:"concurrency"`
+			}
+			_ = json.Unmarshal([]byte(env.Value), &config) // then it is unknown
+			return config.Threads
+		}
+	}
+	return 0
 }
 
 // injectedBy is the revision of the istiod that configures a proxy: the injector annotates pods with its own, since
@@ -360,7 +385,7 @@ func resources(list corev1.ResourceList) assess.Resources {
 var counts = [][2]string{
 	{"Gateway (Istio)", "/apis/networking.istio.io/v1/gateways"}, {"Gateway (Kubernetes)", "/apis/gateway.networking.k8s.io/v1/gateways"},
 	{"WorkloadGroup", "/apis/networking.istio.io/v1/workloadgroups"}, {"ProxyConfig", "/apis/networking.istio.io/v1beta1/proxyconfigs"},
-	{"AuthorizationPolicy", "/apis/security.istio.io/v1/authorizationpolicies"}, {"PeerAuthentication", "/apis/security.istio.io/v1/peerauthentications"},
+	{"PeerAuthentication", "/apis/security.istio.io/v1/peerauthentications"},
 	{"Telemetry", "/apis/telemetry.istio.io/v1/telemetries"},
 }
 
@@ -373,6 +398,11 @@ func (r *meshRead) readConfiguration(ctx context.Context) error {
 		}
 		for _, n := range notes {
 			r.unknown(assess.NotRead.Of(n))
+		}
+	}
+	if r.Section == "" {
+		if err := r.readMore(ctx); err != nil {
+			return err
 		}
 	}
 	r.e.Objects = r.inv.Objects()
@@ -575,6 +605,65 @@ func (r *meshRead) traffic() {
 	})
 }
 
+// hosts says of what the workloads may call, and of what they call, which proxies its requests need.
+func (r *meshRead) hosts() {
+	known := map[string]bool{}
+	add := func(name, namespace string) {
+		if known[name] {
+			return
+		}
+		known[name] = true
+		h := assess.Host{Name: name, Namespace: namespace}
+		for _, o := range r.inv.L7(name) {
+			h.Needs = append(h.Needs, o.String())
+		}
+		r.e.Hosts = append(r.e.Hosts, h)
+	}
+	r.e.Hosts = []assess.Host{}
+	namespaces := map[string]bool{}
+	for _, p := range r.proxies {
+		if p.Kind == assess.Sidecar && !namespaces[p.Namespace] {
+			namespaces[p.Namespace] = true
+			for _, name := range r.inv.Hosts(p.Namespace) {
+				add(name, p.Namespace)
+			}
+		}
+	}
+	for _, c := range r.e.Calls {
+		add(c.Host, "")
+	}
+	for _, f := range r.inv.Filters() {
+		if len(r.e.Filters) < mostFilters {
+			r.e.Filters = append(r.e.Filters, filterOf(f, len(r.e.Filters)+1))
+		}
+	}
+	for _, kind := range append([]string{"Service"}, generate.L7Kinds...) {
+		if !r.inv.Has(kind) {
+			r.e.Unread = append(r.e.Unread, kind)
+		}
+	}
+}
+
+// mostFilters limits the EnvoyFilters of a study: each is a cell, with trials of its own.
+const mostFilters = 6
+
+// filterOf is an EnvoyFilter as a study has it, with a number for one whose name no study can have.
+func filterOf(f generate.Filter, number int) assess.Filter {
+	name := strings.ReplaceAll(f.Owner.Namespace+"-"+f.Owner.Name, ".", "-")
+	of := f.Owner.Namespace + "/" + f.Owner.Name
+	if !study.NamePattern.MatchString(name) {
+		name, of = fmt.Sprintf("filter-%d", number), strconv.Quote(of)
+	}
+	patches, err := json.Marshal(struct {
+		Priority int64           `json:"priority,omitempty"`
+		Patches  json.RawMessage `json:"configPatches"`
+	}{f.Priority, f.Patches})
+	if err != nil { // it was read as JSON
+		panic(err)
+	}
+	return assess.Filter{Of: of, Name: name, Patches: string(patches)}
+}
+
 // advised judges what the watch saw of istiod, and what proxies hold.
 func (r *meshRead) advised(ctx context.Context, seen IstiodSeen) error {
 	began, sample := map[string]time.Time{}, []corev1.Pod{}
@@ -678,6 +767,68 @@ func (r *meshRead) configuredBy(ctx context.Context, obs *generate.Observations)
 	}
 	made.Notes = slices.Concat(made.Notes, r.callNotes, notes)
 	r.e.Sidecars = &made
+	return nil
+}
+
+// readMore lists what the inventory of [ReadInventory] has no use for.
+func (r *meshRead) readMore(ctx context.Context) error {
+	for _, list := range []struct {
+		kind, path string
+		read       func(io.Reader) error
+	}{
+		{kindPolicy, "/apis/security.istio.io/v1/authorizationpolicies", func(in io.Reader) error { return r.inv.Read(in, kindPolicy) }},
+		{kindAutoscaler, "/apis/autoscaling/v2/horizontalpodautoscalers", func(in io.Reader) error {
+			return scope.ReadObjects(in, func(_ string, raw json.RawMessage) error { return r.autoscaler(raw) })
+		}},
+	} {
+		body, err := r.from.kube.CoreV1().RESTClient().Get().AbsPath(list.path).Stream(ctx)
+		switch {
+		case err == nil:
+			err = errors.Join(list.read(body), body.Close())
+		case apierrors.IsNotFound(err): // there is no such kind of object
+			err = list.read(strings.NewReader(`{"items":[]}`))
+		}
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case err != nil:
+			r.unknown(assess.NoKind.Of(list.kind, err))
+		}
+	}
+	return nil
+}
+
+// Kinds of objects that are read beside the inventory's.
+const (
+	kindPolicy     = "AuthorizationPolicy"
+	kindAutoscaler = "HorizontalPodAutoscaler"
+)
+
+// autoscaler keeps the bounds that an autoscaler of a Deployment sets.
+func (r *meshRead) autoscaler(raw json.RawMessage) error {
+	var o struct {
+		Metadata struct {
+			Namespace string `json:"namespace"`
+		} `json:"metadata"`
+		Spec struct {
+			Target struct {
+				Kind string `json:"kind"`
+				Name string `json:"name"`
+			} `json:"scaleTargetRef"`
+			Least *int `json:"minReplicas"`
+			Most  int  `json:"maxReplicas"`
+		} `json:"spec"`
+	}
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return fmt.Errorf("%s: %w", kindAutoscaler, err)
+	}
+	if o.Spec.Target.Kind == "Deployment" {
+		least := 1 // Kubernetes' default
+		if o.Spec.Least != nil {
+			least = *o.Spec.Least
+		}
+		r.e.Autoscalers = append(r.e.Autoscalers, assess.Autoscaler{Namespace: o.Metadata.Namespace, Of: o.Spec.Target.Name, Bounds: assess.Bounds{Least: least, Most: o.Spec.Most}})
+	}
 	return nil
 }
 

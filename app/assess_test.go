@@ -43,25 +43,30 @@ type fakeMesh struct {
 	writes []string
 }
 
-const fakeIstiod = `{"metadata":{"namespace":"istio-system","name":"istiod-1","labels":{"app":"istiod","istio.io/rev":"default"}},"spec":{"nodeName":"one","containers":[{"name":"discovery","image":"docker.io/istio/pilot:1.31.0","resources":{"limits":{"cpu":"2","memory":"2Gi"}}}]},"status":{"phase":"Running","podIP":"127.0.0.1"}}`
+const fakeIstiod = `{"metadata":{"namespace":"istio-system","name":"istiod-1","ownerReferences":[{"kind":"ReplicaSet","name":"istiod-77bf65668c","controller":true}],"labels":{"app":"istiod","istio.io/rev":"default","pod-template-hash":"77bf65668c"}},"spec":{"nodeName":"one","containers":[{"name":"discovery","image":"docker.io/istio/pilot:1.31.0","resources":{"limits":{"cpu":"2","memory":"2Gi"}}}]},"status":{"phase":"Running","podIP":"127.0.0.1"}}`
 
 const fakePods = `{"metadata":{},"items":[` + fakeIstiod + `,` +
 	`{"metadata":{"namespace":"istio-system","name":"ztunnel-a"},"spec":{"nodeName":"two","containers":[{"name":"istio-proxy","image":"docker.io/istio/ztunnel:1.31.0","args":["proxy","ztunnel"]}]},"status":{"phase":"Running"}},` +
 	`{"metadata":{"namespace":"bank","name":"waypoint-1"},"spec":{"nodeName":"two","containers":[{"name":"istio-proxy","image":"docker.io/istio/proxyv2:1.31.0","args":["proxy","waypoint"]}]},"status":{"phase":"Running"}},` +
 	`{"metadata":{"namespace":"bank","name":"pay-1","annotations":{"ambient.istio.io/redirection":"enabled"}},"spec":{"nodeName":"two","containers":[{"name":"app"}]},"status":{"phase":"Running"}},` +
 	`{"metadata":{"namespace":"shop","name":"other-1"},"spec":{"nodeName":"two","containers":[{"name":"app"}]},"status":{"phase":"Running"}},` +
-	`{"metadata":{"namespace":"shop","name":"catalog-v1-77bf65668c-gkmlg","labels":{"pod-template-hash":"77bf65668c"},"ownerReferences":[{"kind":"ReplicaSet","name":"catalog-v1-77bf65668c","controller":true}]},` +
-	`"spec":{"nodeName":"one","containers":[{"name":"app"}],"initContainers":[{"name":"istio-proxy","image":"docker.io/istio/proxyv2:1.30.2@sha256:00","args":["proxy","sidecar"],"resources":{"requests":{"cpu":"100m","memory":"128Mi"}}}]},"status":{"phase":"Running","initContainerStatuses":[{"name":"istio-proxy","restartCount":3}]}}]}`
+	`{"metadata":{"namespace":"shop","name":"catalog-v1-77bf65668c-gkmlg","labels":{"pod-template-hash":"77bf65668c","istio.io/rev":"stable"},"annotations":{"istio.io/rev":"default"},"ownerReferences":[{"kind":"ReplicaSet","name":"catalog-v1-77bf65668c","controller":true}]},` +
+	`"spec":{"nodeName":"one","containers":[{"name":"app"}],"initContainers":[{"name":"istio-proxy","image":"docker.io/istio/proxyv2:1.30.2@sha256:00","args":["proxy","sidecar","--concurrency=4"],"resources":{"requests":{"cpu":"100m","memory":"128Mi"}}}]},"status":{"phase":"Running","initContainerStatuses":[{"name":"istio-proxy","restartCount":3}]}}]}`
 
 // fakeObjects are lists by the last part of their path.
 var fakeObjects = map[string]string{
 	"pods": fakePods,
 	"services": `{"items":[{"metadata":{"namespace":"shop","name":"catalog"},"spec":{"ports":[{"name":"http","port":80}]}},{"metadata":{"namespace":"shop","name":"db"},"spec":{"ports":[{"name":"tcp","port":5432}]}},` +
 		`{"metadata":{"namespace":"shop","name":"edge"},"spec":{"ports":[{"name":"http","port":80}]}}]}`,
-	"virtualservices":       `{"items":[{"kind":"VirtualService","metadata":{"namespace":"shop","name":"routes"},"spec":{"hosts":["catalog"],"http":[{"route":[{"destination":{"host":"catalog"}}]}]}}]}`,
-	"deployments":           `{"items":[{"metadata":{"namespace":"istio-system","name":"istiod","labels":{"app":"istiod"}},"spec":{"selector":{"matchLabels":{"app":"istiod"}},"template":{"spec":{"containers":[{"name":"discovery"}]}}}}]}`,
-	"namespaces":            `{"items":[{"metadata":{"name":"shop"}},{"metadata":{"name":"bank"}}]}`,
-	"authorizationpolicies": `{"metadata":{"remainingItemCount":6},"items":[{}]}`,
+	"virtualservices": `{"items":[{"kind":"VirtualService","metadata":{"namespace":"shop","name":"routes"},"spec":{"hosts":["catalog"],"http":[{"route":[{"destination":{"host":"catalog"}}]}]}}]}`,
+	"deployments":     `{"items":[{"metadata":{"namespace":"istio-system","name":"istiod","labels":{"app":"istiod"}},"spec":{"selector":{"matchLabels":{"app":"istiod"}},"template":{"spec":{"containers":[{"name":"discovery"}]}}}}]}`,
+	"namespaces":      `{"items":[{"metadata":{"name":"shop"}},{"metadata":{"name":"bank"}}]}`,
+	"envoyfilters": `{"items":[{"metadata":{"namespace":"shop","name":"lua"},"spec":{"configPatches":[{"applyTo":"HTTP_FILTER","match":{"context":"SIDECAR_INBOUND"},"patch":{"operation":"INSERT_BEFORE","value":{"name":"a"}}}]}},` +
+		`{"metadata":{"namespace":"shop","name":"asks"},"spec":{"configPatches":[{"applyTo":"CLUSTER","patch":{"value":{"cluster_name":"outbound|80||authz.shop.svc.cluster.local"}}}]}}]}`,
+	"horizontalpodautoscalers": `{"items":[{"metadata":{"namespace":"istio-system"},"spec":{"scaleTargetRef":{"kind":"Deployment","name":"istiod"},"maxReplicas":5}},` +
+		`{"metadata":{"namespace":"shop"},"spec":{"scaleTargetRef":{"kind":"StatefulSet","name":"db"},"minReplicas":2,"maxReplicas":3}}]}`,
+	"authorizationpolicies": `{"items":[{"metadata":{"namespace":"shop","name":"paths"},"spec":{"selector":{"matchLabels":{"app":"edge"}},"rules":[{"to":[{"operation":{"paths":["/"]}}]}]}}]}`,
+	"peerauthentications":   `{"metadata":{"remainingItemCount":6},"items":[{}]}`,
 }
 
 // ServeHTTP is the API server.
@@ -186,8 +191,22 @@ func TestAssess(t *testing.T) {
 	if groups[assess.Ztunnel].Count != 1 || groups[assess.Waypoint].Count != 1 || groups[assess.Gateway].Count != 0 || a.Mesh.Enrolled != 1 || a.Mesh.Nodes != 2 {
 		t.Errorf("%+v", a.Mesh)
 	}
-	if o := a.Mesh.Objects; o["Service"] != 3 || o["VirtualService"] != 1 || o["AuthorizationPolicy"] != 7 || o["Sidecar"] != 0 {
+	if d := a.Mesh.Deployments; len(d) != 2 || d[0].Name != "istiod" || d[0].Autoscaled == nil || *d[0].Autoscaled != (assess.Bounds{Least: 1, Most: 5}) || d[1].Kind != assess.Waypoint || d[1].Autoscaled != nil {
+		t.Errorf("Deployments: %+v", d)
+	}
+	if s := a.Mesh.Skews; len(s) != 1 || s[0].Kind != assess.Sidecar || s[0].Revision != "default" || s[0].Istiod != "1.31.0" || s[0].Minors != 1 {
+		t.Errorf("skews: %+v", s)
+	}
+	if o := a.Mesh.Objects; o["Service"] != 3 || o["VirtualService"] != 1 || o["AuthorizationPolicy"] != 1 || o["PeerAuthentication"] != 7 || o["Sidecar"] != 0 {
 		t.Errorf("objects: %v", o)
+	}
+	// EnvoyFilters hold for all pods of their namespace.
+	if n := a.Namespaces; len(n) != 1 || n[0].Name != "shop" || n[0].L7 == nil || *n[0].L7 != 1 || !slices.Contains(n[0].Needs, "EnvoyFilter shop/lua") || !slices.Contains(n[0].Needs, "VirtualService shop/routes") {
+		t.Errorf("namespaces: %+v", n)
+	}
+	i := slices.IndexFunc(a.Settle, func(s assess.Study) bool { return s.Name == assess.StudyFilters })
+	if i < 0 || !strings.Contains(a.Settle[i].File, "filters: [none, envoyfilter-shop-lua]") || !strings.Contains(a.Settle[i].File, "concurrency: 4") {
+		t.Errorf("studies: %+v", a.Settle)
 	}
 	uses := map[assess.Kind]assess.Use{}
 	for _, u := range a.Cost.Uses {
@@ -202,7 +221,7 @@ func TestAssess(t *testing.T) {
 		t.Errorf("workloads: %+v", w)
 	}
 	tr := a.Traffic
-	if tr == nil || tr.Read != 1 || !(tr.Served > 0) || math.Abs(tr.Called/tr.Served-2) > 1e-9 || math.Abs(tr.Connections/tr.Served-0.5) > 1e-9 || !(tr.WindowS >= 0.5) || math.Abs(*tr.Routed-0.75) > 1e-9 {
+	if tr == nil || tr.Read != 1 || !(tr.Served > 0) || math.Abs(tr.Called/tr.Served-2) > 1e-9 || math.Abs(tr.Connections/tr.Served-0.5) > 1e-9 || !(tr.WindowS >= 0.5) || math.Abs(*tr.Routed-1) > 1e-9 {
 		t.Fatalf("traffic: %+v", tr)
 	}
 	if len(tr.Calls) != 3 || tr.Calls[0].Host != "catalog.shop.svc.cluster.local" || tr.Calls[0].From.String() != "shop/catalog-v1" || !tr.Calls[0].Routed || !tr.Calls[2].TCP {

@@ -83,6 +83,7 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 		}
 	}
 	r.e.Proxies = r.proxies
+	r.hosts()
 	if err := r.configuredBy(ctx, r.obs); err != nil {
 		return a, made, err
 	}
@@ -222,6 +223,9 @@ func (r *filesRead) archive(in io.Reader, name string) error {
 func (r *filesRead) objects(in io.Reader) error {
 	return scope.ReadObjects(in, func(kind string, raw json.RawMessage) error {
 		named, err := r.inv.Add(kind, raw)
+		if err == nil && named == kindAutoscaler {
+			return r.autoscaler(raw)
+		}
 		if err == nil && named == "EnvoyFilter" {
 			err = r.filters.Add(raw)
 		}

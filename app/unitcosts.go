@@ -13,6 +13,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/record"
@@ -27,6 +28,14 @@ type unitCosts struct {
 	Header record.Header  `json:"header"`
 	Study  string         `json:"study"`
 	Trials []record.Trial `json:"trials"`
+	// Latency is what the run measured from its histograms, which are left out.
+	Latency []assess.Latency `json:"latency,omitempty"`
+}
+
+// measuredRun is a run, or unit costs of one, with what its proxies added to latency.
+type measuredRun struct {
+	record.Run
+	latency []assess.Latency
 }
 
 const (
@@ -42,6 +51,9 @@ func UnitCosts(ctx context.Context, dir string, warn func(string)) ([]byte, erro
 		return nil, err
 	}
 	thin := thinned(run)
+	if thin.Latency, err = latencyOf(run); err != nil {
+		return nil, err
+	}
 	data, err := json.Marshal(thin)
 	if err != nil {
 		return nil, err
@@ -55,10 +67,11 @@ func UnitCosts(ctx context.Context, dir string, warn func(string)) ([]byte, erro
 	if err != nil {
 		return nil, err
 	}
-	if run, err = readUnitCosts(packed.Bytes()); err != nil {
+	read, err := readUnitCosts(packed.Bytes())
+	if err != nil {
 		return nil, err
 	}
-	f, err := analyses.All().Analyze(run)
+	f, err := analyses.All().Analyze(read.Run)
 	if err == nil && len(f.Sizings) == 0 {
 		err = noSizing(dir)
 	}
@@ -82,10 +95,10 @@ func thinned(run record.Run) unitCosts {
 }
 
 // readUnitCosts reads a file of unit costs as the run that it is.
-func readUnitCosts(packed []byte) (record.Run, error) {
+func readUnitCosts(packed []byte) (measuredRun, error) {
 	z, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderMaxMemory(maxUnitCosts))
 	if err != nil {
-		return record.Run{}, err
+		return measuredRun{}, err
 	}
 	defer z.Close()
 	data, err := io.ReadAll(io.LimitReader(z, maxUnitCosts+1))
@@ -100,13 +113,13 @@ func readUnitCosts(packed []byte) (record.Run, error) {
 		err = fmt.Errorf("schema %d, but this version reads %d", c.Schema, unitCostsSchema)
 	}
 	if err != nil {
-		return record.Run{}, fmt.Errorf("unit costs: %w", err)
+		return measuredRun{}, fmt.Errorf("unit costs: %w", err)
 	}
-	return record.Run{Header: c.Header, StudyYAML: []byte(c.Study), Trials: c.Trials}, nil
+	return measuredRun{record.Run{Header: c.Header, StudyYAML: []byte(c.Study), Trials: c.Trials}, c.Latency}, nil
 }
 
 // shipped are the unit costs that ship with the program.
-func shipped() (runs []record.Run, err error) {
+func shipped() (runs []measuredRun, err error) {
 	files, err := fs.Glob(shippedUnitCosts, "unitcosts/*.json.zst")
 	if err != nil {
 		return nil, err
@@ -126,17 +139,22 @@ func shipped() (runs []record.Run, err error) {
 }
 
 // measured is a run directory, or a file of unit costs.
-func measured(ctx context.Context, path string, warn func(string)) (record.Run, error) {
+func measured(ctx context.Context, path string, warn func(string)) (measuredRun, error) {
 	info, err := os.Stat(path)
 	if err != nil || info.IsDir() {
-		return LoadRun(ctx, path, warn)
+		run, err := LoadRun(ctx, path, warn)
+		if err != nil {
+			return measuredRun{}, err
+		}
+		added, err := latencyOf(run)
+		return measuredRun{run, added}, err
 	}
 	if info.Size() > maxUnitCosts {
-		return record.Run{}, errs.Usage("%s is too large for a unit-costs file", path)
+		return measuredRun{}, errs.Usage("%s is too large for a unit-costs file", path)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return record.Run{}, errs.WithCode(err, errs.CodeUsage)
+		return measuredRun{}, errs.WithCode(err, errs.CodeUsage)
 	}
 	run, err := readUnitCosts(data)
 	if err != nil {

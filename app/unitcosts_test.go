@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat/sizing"
+	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -21,7 +22,11 @@ var ratesStudy = strings.Replace(analysistest.RateStudy, "[latency, cpu]", "[lat
 
 func packed(t *testing.T, run record.Run) []byte {
 	t.Helper()
-	data, err := json.Marshal(thinned(run))
+	thin := thinned(run)
+	var err error
+	thin.Latency, err = latencyOf(run)
+	must.OK(t, err)
+	data, err := json.Marshal(thin)
 	must.OK(t, err)
 	var out bytes.Buffer
 	z, err := zstd.NewWriter(&out)
@@ -44,7 +49,7 @@ func TestUnitCosts(t *testing.T) {
 	must.OK(t, err)
 	thin, err := measured(t.Context(), file, func(string) {})
 	must.OK(t, err)
-	got, err := sized(thin, m)
+	got, err := sized(thin.Run, m)
 	must.OK(t, err)
 	if len(got) != 1 || len(got[0].Sizing.Ways) == 0 {
 		t.Fatalf("%+v", got)
@@ -79,6 +84,9 @@ func TestAssessWithUnitCosts(t *testing.T) {
 	if len(a.Modes) != 1 || a.Modes[0].Shipped || !assess.OtherBuild.In(a.Unknown) || assess.NoUnitCosts.In(a.Unknown) {
 		t.Errorf("%d modes, %v", len(a.Modes), a.Unknown)
 	}
+	if l := a.Cost.Latency; len(l) != 1 || l[0].Rate != 250 || l[0].Cell[study.FactorSidecars] != study.SidecarsBoth || l[0].P50 == nil || !(l[0].P50.Low > 0) || l[0].Shipped || assess.NoLatency.In(a.Unknown) {
+		t.Errorf("latency: %+v", l)
+	}
 	e.Proxies[1].Called = nil
 	a, err = o.concluded(t, e)
 	must.OK(t, err)
@@ -87,12 +95,30 @@ func TestAssessWithUnitCosts(t *testing.T) {
 	}
 }
 
+// A namespace whose sidecars were all read is sized, even where the mesh as a whole is not known.
+func TestAssessNamespacesWithUnitCosts(t *testing.T) {
+	run := analysistest.Simulate(t, ratesStudy, 6, 8, analysistest.Quiet())
+	file := filepath.Join(t.TempDir(), "costs")
+	must.OK(t, os.WriteFile(file, packed(t, run), 0o600))
+	v := func(x float64) *float64 { return &x }
+	e := assess.Evidence{Nodes: 2, Hosts: []assess.Host{}, Proxies: []assess.Proxy{{Kind: assess.Sidecar, Namespace: "read", Node: "one", Called: v(20), Served: v(40), Connections: v(0)}, {Kind: assess.Sidecar, Namespace: "not", Node: "one"}}}
+	a, err := Assessment{Runs: []string{file}, Warn: func(string) {}}.concluded(t, e)
+	must.OK(t, err)
+	if len(a.Modes) != 1 || len(a.Modes[0].Sizing.Ways) != 0 || len(a.Modes[0].Namespaces) != 1 || !assess.NoStated.In(a.Unknown) {
+		t.Fatalf("%+v, %v", a.Modes, a.Unknown)
+	}
+	n := a.Modes[0].Namespaces[0]
+	if n.Namespace != "read" || len(n.Sizing.Ways) == 0 || !strings.Contains(n.Sizing.Mesh, "1 pods on 1 nodes, 30 requests per second") {
+		t.Errorf("%+v", n)
+	}
+}
+
 // What ships can be read.
 func TestShippedUnitCosts(t *testing.T) {
 	runs, err := shipped()
 	must.OK(t, err)
 	for _, run := range runs {
-		if _, err := sized(run, sizing.Default()); err != nil {
+		if _, err := sized(run.Run, sizing.Default()); err != nil {
 			t.Errorf("run %s: %v", run.Header.RunID, err)
 		}
 	}

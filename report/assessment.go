@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/signals"
@@ -18,10 +20,13 @@ import (
 )
 
 // AssessmentFormats are what [RenderAssessment] draws, besides JSON, which is the assessment itself.
-var AssessmentFormats = []string{"text", "markdown", "html"}
+var AssessmentFormats = []string{"text", "markdown", "html", "openmetrics"}
 
 // RenderAssessment writes what is known of a mesh.
 func RenderAssessment(w io.Writer, a assess.Assessment, format string, opt Options) error {
+	if format == "openmetrics" {
+		return assessmentMetrics(w, a)
+	}
 	switch p := assessmentPage(a); format {
 	case "text":
 		return drawText(w, p, opt)
@@ -51,19 +56,13 @@ func assessmentPage(a assess.Assessment) Page {
 		}
 	}
 	add("against", "What changed", againstTable(a))
-	add(assess.SectionMesh, "The mesh", groupsTable(a.Mesh), objectsTable(a.Mesh), settingsTable(a.Mesh))
-	add(assess.SectionTraffic, "The traffic", trafficTable(a.Traffic), protocolsTable(a.Traffic), callsTable(a.Traffic))
-	add(assess.SectionCost, "What it costs today", usesTable(a.Cost), eachTable(a.Cost), workloadsTable(a.Cost))
+	add(assess.SectionMesh, "The mesh", groupsTable(a.Mesh), deploymentsTable(a.Mesh), skewsTable(a.Mesh), problemsTable(a.Mesh), settingsTable(a.Mesh), objectsTable(a.Mesh))
+	add(assess.SectionTraffic, "The traffic", trafficTable(a.Traffic), protocolsTable(a.Traffic), hostsTable(a.Traffic), callsTable(a.Traffic))
+	add(assess.SectionCost, "What it costs today", usesTable(a.Cost), eachTable(a.Cost), latencyTable(a.Cost), workloadsTable(a.Cost), misfitsTable(a.Cost))
 	add(assess.SectionLimits, "What limits it", adviceTable(a.Limits), logTable(a.Log), logProblems(a.Log))
 	add("signals", "Golden signals of istiod", signalsTables(a.Signals)...)
 	add(assess.SectionConfiguration, "Configuration", configurationTables(a.Configuration)...)
-	for _, m := range a.Modes {
-		tables := SizingTables(record.Findings{Sizings: []record.Sizing{m.Sizing}, Parts: m.Parts})
-		for i := range tables {
-			tables[i].Notes = append(tables[i].Notes, measuredBy(m))
-		}
-		add(assess.SectionModes, "Sidecars or ambient", tables...)
-	}
+	add(assess.SectionModes, "Sidecars or ambient", modesTables(a)...)
 	add(assess.SectionCapacity, "Capacity of istiod", capacityTables(a)...)
 	add("settle", "Settle it", settleTable(a.Settle))
 	add("unknown", "What is unknown", unknownTable(a.Unknown))
@@ -98,24 +97,11 @@ func assessmentAnswers(a assess.Assessment) []string {
 		return []string{"No proxy and no istiod was found."}
 	}
 	out := []string{"The mesh has " + words.List(have) + "."}
-	for _, u := range a.Cost.Uses {
-		if u.Kind == assess.Sidecar && u.Measured > 0 {
-			verb := "use"
-			if u.Measured == 1 {
-				verb = "uses"
-			}
-			out = append(out, fmt.Sprintf("%s %s %s and %s.", UpperFirst(ofAll(u)), verb, cores(u.Used.Cores), amount(u.Used.Bytes)))
-		}
+	if n := a.Mesh.Namespaces; n > 0 {
+		out[0] = "The mesh has " + words.List(have) + "; the sidecars are in " + words.Plural(n, "namespace") + "."
 	}
-	if a.Limits != nil {
-		var titles []string
-		for _, j := range a.Limits.Advice {
-			titles = append(titles, j.Title)
-		}
-		if len(titles) > 0 {
-			out = append(out, "What limits it: "+strings.Join(titles, "; ")+".")
-		}
-	}
+	out = append(out, costAnswers(a.Cost)...)
+	out = append(out, limitAnswers(a)...)
 	if c := a.Configuration; c != nil && c.Saving != nil && c.Sidecars > 0 && c.Saving.Now.Dump > 0 {
 		out = append(out, fmt.Sprintf("Sidecars for what the workloads call would take %s of their configuration away.",
 			Share(c.Saving.Now.Dump-c.Saving.After.Dump, c.Saving.Now.Dump).S))
@@ -127,6 +113,63 @@ func assessmentAnswers(a assess.Assessment) []string {
 	}
 	if n := len(a.Unknown); n > 0 {
 		out = append(out, fmt.Sprintf("Unknown: %s, with what would tell each of them.", words.Plural(n, "thing")))
+	}
+	return out
+}
+
+// costAnswers say what sidecars take, and add to latency.
+func costAnswers(c assess.Cost) (out []string) {
+	for _, u := range c.Uses {
+		if u.Kind != assess.Sidecar || u.Measured == 0 {
+			continue
+		}
+		verb := "use"
+		if u.Measured == 1 {
+			verb = "uses"
+		}
+		line := fmt.Sprintf("%s %s %s and %s", UpperFirst(ofAll(u)), verb, cores(u.Used.Cores), amount(u.Used.Bytes))
+		if u.Requests.Cores > 0 && u.Requests.Bytes > 0 {
+			line += fmt.Sprintf(", %s and %s of what they request", wholePercent(u.OfRequests.Cores/u.Requests.Cores), wholePercent(u.OfRequests.Bytes/u.Requests.Bytes))
+		}
+		if c.Prices.Stated() {
+			line += fmt.Sprintf("; what they request is worth %s %s a month", Fixed(u.Reserved, 0), c.Prices.Currency)
+		}
+		out = append(out, line+".")
+	}
+	for _, l := range c.Latency {
+		if l.P50 != nil && l.Cell["sidecars"] == "both" {
+			return append(out, fmt.Sprintf("Sidecars add %s to the median latency of a request at %s/s, as a run measured on another machine.", addedLatency(l.P50).S, short(l.Rate)))
+		}
+	}
+	return out
+}
+
+func wholePercent(ratio float64) string { return Fixed(100*ratio, 0) + "%" }
+
+// limitAnswers say what limits istiod, and which known problems its version has.
+func limitAnswers(a assess.Assessment) (out []string) {
+	if r := a.Limits; r != nil {
+		var titles []string
+		for _, j := range r.Advice {
+			titles = append(titles, j.Title)
+		}
+		switch {
+		case len(titles) > 0:
+			out = append(out, "What limits it: "+strings.Join(titles, "; ")+".")
+		case len(r.RuledOut) > 0:
+			out = append(out, fmt.Sprintf("Nothing was found that limits istiod: %s ruled out, %s undecided.", words.Plural(len(r.RuledOut), "rule"), Count(len(r.Undecided))))
+		}
+	}
+	for _, d := range a.Mesh.Deployments {
+		if d.Full() {
+			out = append(out, fmt.Sprintf("The autoscaler of %s %s/%s is at its most, %s.", d.Kind, d.Namespace, d.Name, words.Plural(d.Autoscaled.Most, "replica")))
+		}
+	}
+	if n := len(a.Mesh.Problems); n > 0 {
+		out = append(out, fmt.Sprintf("The versions have %s of performance.", words.Plural(n, "known problem")))
+	}
+	if p := a.Capacity; p != nil && p.Limits != nil && p.Limits.Proxies > 0 {
+		out = append(out, fmt.Sprintf("By the capacity model istiod carries up to %s, and has %s now.", words.Plural(p.Limits.Proxies, "proxy"), Count(p.Mesh.Proxies)))
 	}
 	return out
 }
@@ -175,6 +218,48 @@ func groupsTable(m assess.Mesh) Table {
 	return withoutEmpty(t)
 }
 
+func deploymentsTable(m assess.Mesh) Table {
+	t := Table{Title: "Control plane, gateways and waypoints", Columns: []Column{{Head: "what"}, {Head: "Deployment"}, {Head: "version", Keep: 3}, {Head: "revision", Keep: 4}, {Head: "replicas", Right: true},
+		{Head: "autoscaled", Right: true, Keep: 6}, {Head: "CPU requested, each", Right: true, Keep: 5}, {Head: "CPU limit, each", Right: true, Keep: 7}, {Head: "memory requested, each", Right: true, Keep: 1}, {Head: "memory limit, each", Right: true, Keep: 2}}}
+	for _, d := range m.Deployments {
+		scaled := Dash
+		if b := d.Autoscaled; b != nil {
+			scaled = Text{S: fmt.Sprintf("%s–%s", Count(b.Least), Count(b.Most))}
+			if d.Full() {
+				scaled = Text{S: scaled.S + ", at its most", Style: StyleBad}
+			}
+		}
+		t.Rows = append(t.Rows, []Text{{S: string(d.Kind)}, {S: d.Namespace + "/" + d.Name}, {S: d.Version}, {S: d.Revision}, {S: Count(d.Replicas)}, scaled,
+			some(d.Requests.Cores, cores), some(d.Limits.Cores, cores), some(d.Requests.Bytes, amount), some(d.Limits.Bytes, amount)})
+	}
+	return withoutEmpty(t)
+}
+
+func skewsTable(m assess.Mesh) Table {
+	t := Table{Title: "Proxies of another minor version than their istiod", Columns: []Column{{Head: "what"}, {Head: "count", Right: true}, {Head: "version"}, {Head: "istiod"}, {Head: "revision", Keep: 1}, {Head: "behind", Right: true}}}
+	for _, s := range m.Skews {
+		behind := Text{S: words.Plural(s.Minors, "minor version")}
+		if s.Minors < 0 {
+			behind = Text{S: words.Plural(-s.Minors, "minor version") + " ahead", Style: StyleBad}
+		}
+		t.Rows = append(t.Rows, []Text{{S: string(s.Kind)}, {S: Count(s.Count)}, {S: s.Version}, {S: s.Istiod}, {S: s.Revision}, behind})
+	}
+	return withoutEmpty(t)
+}
+
+func problemsTable(m assess.Mesh) Table {
+	t := Table{Title: "Known problems of these versions", Columns: []Column{{Head: "of"}, {Head: "problem"}, {Head: "fixed in"}, {Head: "source", Keep: 1}},
+		Notes: []string{"As announced by Istio until " + assess.ProblemsAsOf + ", of those that touch performance. Whether they show in this mesh is not measured."}}
+	for _, p := range m.Problems {
+		fixed := Text{S: p.Fixed}
+		if p.Fixed == "" {
+			fixed = Text{S: "newer minor versions"}
+		}
+		t.Rows = append(t.Rows, []Text{{S: fmt.Sprintf("%s %s", kindWords(p.Kind, p.Count), p.Version)}, {S: p.Says.String()}, fixed, {S: p.Source}})
+	}
+	return t
+}
+
 func objectsTable(m assess.Mesh) Table {
 	t := Table{Title: "Objects", Columns: []Column{{Head: "kind"}, {Head: "count", Right: true}}}
 	for _, kind := range slices.Sorted(maps.Keys(m.Objects)) {
@@ -215,7 +300,7 @@ func trafficTable(t *assess.Traffic) Table {
 			{{S: "TCP connections opened"}, {S: perSecond(t.Connections)}}}
 	}
 	if t.Routed != nil {
-		out.Rows = append(out.Rows, []Text{{S: "of the requests that left, to hosts with routes by what is in them"}, {S: Fixed(100**t.Routed, 1) + "%"}})
+		out.Rows = append(out.Rows, []Text{{S: "of the requests that left, those that need L7"}, {S: Fixed(100**t.Routed, 1) + "%"}})
 	}
 	for _, x := range t.Through {
 		of := kindWords(x.Kind, x.Count)
@@ -251,7 +336,7 @@ func callsTable(t *assess.Traffic) Table {
 	if t == nil {
 		return Table{}
 	}
-	out := Table{Title: "Who calls whom", Columns: []Column{{Head: "from"}, {Head: "to"}, {Head: "requests", Right: true}, {Head: "connections", Right: true}, {Head: "routed", Keep: 1}}}
+	out := Table{Title: "Who calls whom", Columns: []Column{{Head: "from"}, {Head: "to"}, {Head: "requests", Right: true}, {Head: "connections", Right: true}, {Head: "needs L7", Keep: 1}}}
 	for _, c := range t.Calls {
 		row := []Text{{S: c.From.String()}, {S: c.Host}, {S: perSecond(c.PerS)}, Dash, {}}
 		if c.TCP {
@@ -263,6 +348,21 @@ func callsTable(t *assess.Traffic) Table {
 		out.Rows = append(out.Rows, row)
 	}
 	return cutRows(withoutEmpty(out), shownRows)
+}
+
+// hostsTable has the hosts of which something decides by what is in requests.
+func hostsTable(t *assess.Traffic) Table {
+	if t == nil {
+		return Table{}
+	}
+	out := Table{Title: "Hosts whose requests need L7", Columns: []Column{{Head: "host"}, {Head: "requests", Right: true}, {Head: "callers", Right: true, Keep: 1}, {Head: "because of"}},
+		Notes: []string{"Routes, balancing of requests and policies by what is in them: with ambient these take a waypoint, and an EnvoyFilter has to be replaced."}}
+	for _, h := range t.Hosts {
+		if len(h.Needs) > 0 && !h.TCP {
+			out.Rows = append(out.Rows, []Text{{S: h.Name}, {S: perSecond(h.PerS)}, {S: Count(h.Callers)}, {S: few(h.Needs)}})
+		}
+	}
+	return cutRows(out, shownRows)
 }
 
 func usesTable(c assess.Cost) Table {
@@ -338,6 +438,63 @@ func workloadsTable(c assess.Cost) Table {
 		t.Rows = append(t.Rows, row)
 	}
 	return withoutEmpty(t)
+}
+
+// fitWords say how requests and limits suit.
+var fitWords = map[assess.Fit]Text{assess.FitNearLimit: {"near its limit", StyleBad}, assess.FitUnder: {"more than requested", StyleBad}, assess.FitOver: {S: "requests too much"}}
+
+func misfitsTable(c assess.Cost) Table {
+	t := Table{Title: "Sidecars whose requests or limits do not fit", Columns: []Column{{Head: "workload"}, {Head: "sidecars", Right: true, Keep: 1}, {Head: "of"}, {Head: "used", Right: true}, {Head: "requested", Right: true}, {Head: "limit", Right: true}, {Head: "verdict"}},
+		Notes: []string{"By this reading alone: requests and limits have to suit the busiest hour. More than 80% of a limit, more than is requested, or less than a quarter of it."}}
+	for _, m := range c.Misfits {
+		value, of := cores, "CPU"
+		if m.Of == assess.OfMemory {
+			value, of = amount, "memory"
+		}
+		t.Rows = append(t.Rows, []Text{{S: m.Namespace + "/" + m.Workload}, {S: Count(m.Sidecars)}, {S: of}, {S: value(m.Used)}, some(m.Requested, value), some(m.Limit, value), fitWords[m.Fit]})
+	}
+	return withoutEmpty(t)
+}
+
+// latencyTable has what proxies add, as runs measured it.
+func latencyTable(c assess.Cost) Table {
+	t := Table{Title: "What proxies add to latency (95% interval)", Columns: []Column{{Head: "requests carried by"}, {Head: "at"}, {Head: "median", Right: true}, {Head: "p99", Right: true}}}
+	for _, l := range c.Latency {
+		at := short(l.Rate) + "/s"
+		for _, factor := range slices.Sorted(maps.Keys(l.Cell)) {
+			if factor != "sidecars" && factor != "rate" {
+				at += ", " + FactorName(factor) + " " + l.Cell[factor]
+			}
+		}
+		t.Rows = append(t.Rows, []Text{{S: carriedBy(l.Cell["sidecars"])}, {S: at}, addedLatency(l.P50), addedLatency(l.P99)})
+		from := fmt.Sprintf("Run %s on %s: not of this mesh, whose machines, filters and payloads differ.", l.Run, l.Machine)
+		if l.Shipped {
+			from += " It ships with the program."
+		}
+		if !slices.Contains(t.Notes, from) {
+			t.Notes = append(t.Notes, from)
+		}
+	}
+	return t
+}
+
+// carriedBy names who carries requests.
+func carriedBy(level string) string {
+	switch level {
+	case "both":
+		return "sidecars"
+	case "waypoint":
+		return "ambient with a waypoint"
+	}
+	return level
+}
+
+func addedLatency(p *record.Priced) Text {
+	if p == nil {
+		return Dash
+	}
+	s := ScaleFor(p.Unit, max(p.High, -p.Low))
+	return Text{S: s.Quantity(p.Estimate, p.Low, p.High)}
 }
 
 func adviceTable(r *advice.Report) Table {
@@ -488,6 +645,82 @@ func configurationTables(c *assess.Configuration) []Table {
 	return append(out, saving)
 }
 
+// modesTables compare sidecars with ambient for the mesh, and by namespace.
+func modesTables(a assess.Assessment) (out []Table) {
+	for _, m := range a.Modes {
+		var tables []Table
+		if len(m.Sizing.Ways) > 0 {
+			tables = SizingTables(record.Findings{Sizings: []record.Sizing{m.Sizing}, Parts: m.Parts})
+		}
+		tables = withRows(append(tables, movesTable(m, a.Namespaces))...)
+		if last := len(tables) - 1; last >= 0 {
+			tables[last].Notes = append(tables[last].Notes, measuredBy(m))
+		}
+		out = append(out, tables...)
+	}
+	return append(out, namespacesTable(a.Namespaces))
+}
+
+// movesTable compares what each namespace takes if it moves alone.
+func movesTable(m assess.Modes, namespaces []assess.Namespace) Table {
+	t := Table{Title: "If one namespace moved alone (95% interval)", Columns: []Column{{Head: "namespace"}, {Head: "CPU, sidecars", Right: true}, {Head: "CPU, ambient", Right: true}, {Head: "takes less CPU"},
+		{Head: "memory, sidecars", Right: true, Keep: 3}, {Head: "memory, ambient", Right: true, Keep: 4}, {Head: "takes less memory", Keep: 2}, {Head: "CPU by requests/s of each pod", Keep: 1}}}
+	for _, z := range m.Namespaces {
+		i := slices.IndexFunc(namespaces, func(n assess.Namespace) bool { return n.Name == z.Namespace })
+		if i < 0 {
+			continue
+		}
+		stated, _ := namespaces[i].Stated()
+		move, found := assess.MoveOf(z, stated.L7 > 0)
+		if !found {
+			continue
+		}
+		row := []Text{{S: z.Namespace}, Dash, Dash, {}, Dash, Dash, {}, Dash}
+		for _, u := range move.Uses {
+			at := 1
+			if u.Of == record.SizedMemory {
+				at = 4
+			}
+			s := ScaleFor(u.Now.Unit, max(u.Now.High, u.Then.High))
+			row[at], row[at+1], row[at+2] = priced(u.Now, s), priced(u.Then, s), Text{S: cmp.Or(u.Less, "not told apart")}
+		}
+		if move.Border != nil {
+			row[7] = Text{S: move.Border.Says.String()}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	t.Notes = append(t.Notes, "Each as if it alone moved: ztunnels on the nodes that have pods of it, and two waypoints if requests to it need L7. Namespaces that move together share ztunnels.")
+	return withoutEmpty(t)
+}
+
+// priced formats a figure with its unit.
+func priced(p record.Priced, s Scale) Text {
+	if p.Verdict == record.VerdictInvalid {
+		return Text{S: "not valid", Style: StyleDim}
+	}
+	return Text{S: s.Quantity(p.Estimate, p.Low, p.High)}
+}
+
+// namespacesTable has what sidecars take by namespace, and what its requests need.
+func namespacesTable(all []assess.Namespace) Table {
+	t := Table{Title: "Namespaces with sidecars", Columns: []Column{{Head: "namespace"}, {Head: "sidecars", Right: true}, {Head: "nodes", Right: true, Keep: 2}, {Head: "CPU", Right: true, Keep: 6}, {Head: "CPU requested", Right: true, Keep: 5}, {Head: "memory", Right: true, Keep: 4},
+		{Head: "memory requested", Right: true, Keep: 3}, {Head: "requests out", Right: true}, {Head: "in", Right: true}, {Head: "of these need L7", Right: true}, {Head: "because of", Keep: 1}}}
+	for _, n := range all {
+		row := []Text{{S: n.Name}, {S: Count(n.Sidecars)}, {S: Count(n.Nodes)}, Dash, some(n.Requests.Cores, cores), Dash, some(n.Requests.Bytes, amount), Dash, Dash, Dash, {S: few(n.Needs)}}
+		if n.Used != nil {
+			row[3], row[5] = Text{S: cores(n.Used.Cores)}, Text{S: amount(n.Used.Bytes)}
+		}
+		if n.Called != nil {
+			row[7], row[8] = Text{S: perSecond(*n.Called)}, Text{S: perSecond(*n.Served)}
+		}
+		if n.L7 != nil {
+			row[9] = Text{S: wholePercent(*n.L7)}
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return cutRows(withoutEmpty(t), shownRows)
+}
+
 func capacityTables(a assess.Assessment) []Table {
 	p := a.Capacity
 	if p == nil {
@@ -495,30 +728,53 @@ func capacityTables(a assess.Assessment) []Table {
 	}
 	t := predictionTable(p)
 	t.Title = fmt.Sprintf("Predicted by the capacity model: %s, %s, %s changes per second", words.Plural(p.Mesh.Proxies, "proxy"), words.Plural(p.Mesh.Services, "Service"), short(p.Mesh.Rate))
-	if p.Loss != nil {
-		t.Notes = append(t.Notes, lossWords(p.Loss))
-	}
-	if p.Limits != nil {
-		t.Notes = append(t.Notes, limitWords(p.Mesh, p.Limits))
-	}
 	if p.Extrapolates() {
 		t.Notes = append(t.Notes, fmt.Sprintf("Extrapolates: %s times beyond what was measured.", short(p.Times)))
 	}
-	return []Table{t}
+	return []Table{t, reachTable(p)}
+}
+
+// reachTable says how far istiod is from its limits.
+func reachTable(p *model.Prediction) Table {
+	t := Table{Title: "How far it goes, by the capacity model", Columns: []Column{{Head: "what"}, {Head: "now", Right: true}, {Head: "limit", Right: true}, {Head: "beyond it"}}}
+	if l := p.Limits; l != nil {
+		limit := func(v float64, text, beyond string) Text {
+			if v == 0 {
+				return Text{"exceeded", StyleBad}
+			}
+			return Text{S: text + beyond}
+		}
+		t.Rows = append(t.Rows, []Text{{S: "changes per second"}, {S: short(p.Mesh.Rate)}, limit(l.Rate, short(l.Rate), model.TimesBeyond(l.RateBeyond)), {S: l.RateEnd.String()}},
+			[]Text{{S: "proxies"}, {S: Count(p.Mesh.Proxies)}, limit(float64(l.Proxies), Count(l.Proxies), model.TimesBeyond(l.ProxiesBeyond)), {S: l.ProxiesEnd.String()}})
+		t.Notes = append(t.Notes, fmt.Sprintf("Limits are where p99 of convergence exceeds %s, or the push queue never empties: estimates without intervals.", seconds(l.BoundS)))
+	}
+	if p.Loss != nil {
+		t.Notes = append(t.Notes, "Loss of a replica: "+lossWords(p.Loss))
+	}
+	if p.Storm != nil {
+		t.Notes = append(t.Notes, "If all connections drop at once: "+lossWords(p.Storm))
+	}
+	return t
 }
 
 // figureWords name the figures of two assessments.
 var figureWords = map[string]string{assess.FigureCount: "%s", assess.FigureCores: "CPU of all, %s", assess.FigureMemory: "memory of all, %s",
 	assess.FigureRequests: "requests that left pods with sidecars", assess.FigureIdle: "CPU of a %s without requests", assess.FigureEach: "more CPU of a %s for each 1,000 requests per second",
-	assess.FigureConfig: "configuration of a %s, as JSON, mean", assess.FigureServices: "Services"}
+	assess.FigureConfig: "configuration of a %s, as JSON, mean", assess.FigureServices: "Services", assess.FigureMonth: "money for what is requested, %s, a month",
+	assess.FigureL7: "share of requests that need L7", assess.FigureConvergence: "configuration sent to proxies, p99"}
 
 func againstTable(a assess.Assessment) Table {
 	x := a.Against
 	if x == nil {
 		return Table{}
 	}
-	t := Table{Title: "Since " + x.At.UTC().Format("2006-01-02 15:04 UTC"), Columns: []Column{{Head: "what"}, {Head: "then", Right: true}, {Head: "now", Right: true}, {Head: "change", Right: true}}}
+	t := Table{Title: "Since " + x.At.UTC().Format("2006-01-02 15:04 UTC"), Columns: []Column{{Head: "what"}, {Head: "then", Right: true}, {Head: "now", Right: true}, {Head: "change", Right: true}, {Head: "which is"}}}
+	same := 0
 	for _, c := range x.Figures {
+		if c.Old > 0 && math.Abs(c.New/c.Old-1) < changeShown || c.Old == c.New {
+			same++
+			continue
+		}
 		what := figureWords[c.Name]
 		if strings.Contains(what, "%s") {
 			what = fmt.Sprintf(what, c.Kind)
@@ -530,35 +786,42 @@ func againstTable(a assess.Assessment) Table {
 		case "1/s":
 			value = perSecond
 		}
-		row := []Text{{S: what}, {S: value(c.Old)}, {S: value(c.New)}, Dash}
+		row := []Text{{S: what}, {S: value(c.Old)}, {S: value(c.New)}, Dash, {}}
 		if c.Old > 0 {
 			row[3] = Text{S: fmt.Sprintf("%+.1f%%", 100*(c.New/c.Old-1))}
-			switch {
-			case c.Costs && c.New > c.Old*changeTold:
-				row[3].Style = StyleBad
-			case c.Costs && c.New < c.Old/changeTold:
-				row[3].Style = StyleGood
-			}
+			row[3].Style = map[assess.Trend]Style{assess.Worse: StyleBad, assess.Better: StyleGood}[c.Trend]
+		}
+		if c.Trend != "" {
+			row[4] = Text{string(c.Trend), row[3].Style}
 		}
 		t.Rows = append(t.Rows, row)
+	}
+	switch {
+	case len(t.Rows) == 0:
+		t.Rows = append(t.Rows, []Text{{S: "no figure by 1% or more"}, {}, {}, {}, {}})
+	case same > 0:
+		t.Notes = append(t.Notes, words.Plural(same, "other figure")+" changed by less than 1%.")
 	}
 	if x.Source != a.Source {
 		t.Notes = append(t.Notes, fmt.Sprintf("The earlier assessment is of %s, this one of %s.", x.Source, a.Source))
 	}
-	for _, rules := range []struct {
+	for _, change := range []struct {
 		words string
 		names []string
-	}{{"Advice that is new: ", x.Came}, {"Advice that is gone: ", x.Went}} {
-		if len(rules.names) > 0 {
-			t.Notes = append(t.Notes, rules.words+strings.Join(rules.names, ", ")+".")
+	}{{"Advice that is new: ", x.Came}, {"Advice that is gone: ", x.Went}, {"Known problems of versions that are new: ", x.ProblemsCame}, {"Known problems that are gone: ", x.ProblemsWent}} {
+		if len(change.names) > 0 {
+			t.Notes = append(t.Notes, change.words+strings.Join(change.names, ", ")+".")
 		}
+	}
+	for _, v := range x.Changed {
+		t.Notes = append(t.Notes, fmt.Sprintf("%s: %s then, %s now.", UpperFirst(FactorName(v.Name)), cmp.Or(v.Old, "unknown or the default"), cmp.Or(v.New, "unknown or the default")))
 	}
 	t.Notes = append(t.Notes, "Two readings, not a comparison of runs: traffic and machines differ too.")
 	return t
 }
 
-// changeTold is the ratio from which a change of a cost is coloured.
-const changeTold = 1.1
+// changeShown is the relative change from which a figure is listed.
+const changeShown = 0.01
 
 func settleTable(studies []assess.Study) Table {
 	t := Table{Title: "Studies written for this mesh", Columns: []Column{{Head: "file"}, {Head: "asks"}, {Head: "then", Keep: 1}}}

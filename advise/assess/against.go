@@ -18,7 +18,31 @@ type Against struct {
 	// Came are rules of advice that hold now and did not, Went those that held.
 	Came []string `json:"rules_came,omitempty"`
 	Went []string `json:"rules_went,omitempty"`
+	// ProblemsCame and ProblemsWent are known problems of the versions, likewise.
+	ProblemsCame []string `json:"problems_came,omitempty"`
+	ProblemsWent []string `json:"problems_went,omitempty"`
+	// Changed are istiod's version and settings that differ.
+	Changed []Changed `json:"changed,omitempty"`
 }
+
+// Changed is a version or a setting; "" is unknown, or of a setting Istio's default.
+type Changed struct {
+	Name string `json:"name"`
+	Old  string `json:"old"`
+	New  string `json:"new"`
+}
+
+// Trend says whether a change of a figure is for the better; "" if it is neither, or too small to say.
+type Trend string
+
+// Trends.
+const (
+	Better Trend = "better"
+	Worse  Trend = "worse"
+)
+
+// changeTold is the ratio from which a change of a cost is told: two readings differ by chance.
+const changeTold = 1.1
 
 // Change is a figure that both assessments know.
 type Change struct {
@@ -28,7 +52,19 @@ type Change struct {
 	Old  float64 `json:"old"`
 	New  float64 `json:"new"`
 	// Costs says that more of it is worse.
-	Costs bool `json:"costs,omitempty"`
+	Costs bool  `json:"costs,omitempty"`
+	Trend Trend `json:"trend,omitempty"`
+}
+
+func trendOf(f figure, old float64) Trend {
+	switch {
+	case !f.costs:
+	case f.value > old*changeTold:
+		return Worse
+	case f.value < old/changeTold:
+		return Better
+	}
+	return ""
 }
 
 // Names of figures that are compared.
@@ -41,9 +77,13 @@ const (
 	FigureEach     = "each"
 	FigureConfig   = "configuration"
 	FigureServices = "services"
+	FigureMonth    = "month"
+	FigureL7       = "l7"
+	// FigureConvergence is istiod's own, from the end of debouncing until configuration was sent.
+	FigureConvergence = "convergence"
 )
 
-// figure is a figure of one assessment.
+// figure is a figure of one assessment. It costs if more of it is worse.
 type figure struct {
 	name  string
 	kind  Kind
@@ -62,10 +102,19 @@ func (a *Assessment) figures() (out []figure) {
 	for _, u := range a.Cost.Uses {
 		if u.Measured == u.Count {
 			out = append(out, figure{FigureCores, u.Kind, "cores", true, u.Used.Cores}, figure{FigureMemory, u.Kind, "bytes", true, u.Used.Bytes})
+			if a.Cost.Prices.Stated() {
+				out = append(out, figure{FigureMonth, u.Kind, a.Cost.Prices.Currency, true, u.Reserved})
+			}
 		}
 	}
 	if a.Traffic.whole() {
 		out = append(out, figure{FigureRequests, "", "1/s", false, a.Traffic.Called})
+	}
+	if t := a.Traffic; t.whole() && t.Routed != nil {
+		out = append(out, figure{FigureL7, "", "ratio", false, *t.Routed})
+	}
+	if v, known := a.convergence(); known {
+		out = append(out, figure{FigureConvergence, "", "s", true, v})
 	}
 	if v := a.Cost.Idle; v != nil {
 		out = append(out, figure{FigureIdle, Sidecar, "cores", true, v.Estimate})
@@ -82,20 +131,69 @@ func (a *Assessment) figures() (out []figure) {
 	return out
 }
 
+// convergence is istiod's p99.
+func (a *Assessment) convergence() (float64, bool) {
+	if a.Limits == nil {
+		return 0, false
+	}
+	i := slices.IndexFunc(a.Limits.Values, func(v advice.Value) bool { return v.Name == "push_p99" })
+	if i < 0 {
+		return 0, false
+	}
+	return a.Limits.Values[i].Value, true
+}
+
 // Compare sets the assessment beside an earlier one of the same mesh.
 func (a *Assessment) Compare(old Assessment) {
 	out := Against{At: old.At, Source: old.Source, Figures: []Change{}}
 	before := old.figures()
 	for _, f := range a.figures() {
-		i := slices.IndexFunc(before, func(b figure) bool { return b.name == f.name && b.kind == f.kind })
+		i := slices.IndexFunc(before, func(b figure) bool { return b.name == f.name && b.kind == f.kind && b.unit == f.unit })
 		if i >= 0 {
-			out.Figures = append(out.Figures, Change{f.name, f.kind, f.unit, before[i].value, f.value, f.costs})
+			out.Figures = append(out.Figures, Change{f.name, f.kind, f.unit, before[i].value, f.value, f.costs, trendOf(f, before[i].value)})
 		}
 	}
 	if a.Limits != nil && old.Limits != nil {
 		out.Came, out.Went = without(a.Limits, old.Limits), without(old.Limits, a.Limits)
 	}
+	out.ProblemsCame, out.ProblemsWent = missing(a.Mesh.Problems, old.Mesh.Problems), missing(old.Mesh.Problems, a.Mesh.Problems)
+	if a.Mesh.Istiod != old.Mesh.Istiod {
+		out.Changed = append(out.Changed, Changed{"istiod", old.Mesh.Istiod, a.Mesh.Istiod})
+	}
+	if a.Limits != nil && old.Limits != nil { // istiod's settings were read
+		out.Changed = append(out.Changed, changedLevels(old.Mesh.Settings, a.Mesh.Settings)...)
+	}
 	a.Against = &out
+}
+
+// missing are problems in one list and not in another.
+func missing(one, other []KnownProblem) (out []string) {
+	for _, p := range one {
+		if !slices.ContainsFunc(other, func(o KnownProblem) bool { return o.Code == p.Code }) && !slices.Contains(out, p.Code) {
+			out = append(out, p.Code)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// changedLevels are settings with other levels than before.
+func changedLevels(old, now []Setting) (out []Changed) {
+	level := func(all []Setting, name string) string {
+		if i := slices.IndexFunc(all, func(s Setting) bool { return s.Name == name }); i >= 0 {
+			return all[i].Level
+		}
+		return ""
+	}
+	seen := map[string]bool{}
+	for _, s := range slices.Concat(old, now) {
+		was, is := level(old, s.Name), level(now, s.Name)
+		if !seen[s.Name] && was != is {
+			out = append(out, Changed{s.Name, was, is})
+		}
+		seen[s.Name] = true
+	}
+	return out
 }
 
 // without are the rules that hold in one report and not in another.
@@ -127,4 +225,20 @@ func Parse(data []byte) (a Assessment, err error) {
 		return a, errors.New("the assessment has a configuration without what is held")
 	}
 	return a, nil
+}
+
+// Figure is a figure of an assessment that is known whole, for other programs.
+type Figure struct {
+	Name  string
+	Kind  Kind
+	Unit  string // "" for a number of things
+	Value float64
+}
+
+// Figures are those that [Assessment.Compare] compares.
+func (a *Assessment) Figures() (out []Figure) {
+	for _, f := range a.figures() {
+		out = append(out, Figure{f.name, f.kind, f.unit, f.value})
+	}
+	return out
 }

@@ -22,25 +22,34 @@ type Assessment struct {
 	At      time.Time `json:"at"`
 	WindowS float64   `json:"window_s"`
 
-	Mesh          Mesh              `json:"mesh"`
-	Traffic       *Traffic          `json:"traffic,omitempty"`
-	Cost          Cost              `json:"cost"`
-	Limits        *advice.Report    `json:"limits,omitempty"`
-	Signals       *signals.Reading  `json:"signals,omitempty"`
-	Log           *Log              `json:"log,omitempty"` // of istiod
-	Configuration *Configuration    `json:"configuration,omitempty"`
-	Modes         []Modes           `json:"modes,omitempty"`
-	Capacity      *model.Prediction `json:"capacity,omitempty"`
-	Against       *Against          `json:"against,omitempty"`
-	Settle        []Study           `json:"settle"`
-	Unknown       []Unknown         `json:"unknown"`
+	Mesh          Mesh             `json:"mesh"`
+	Traffic       *Traffic         `json:"traffic,omitempty"`
+	Cost          Cost             `json:"cost"`
+	Limits        *advice.Report   `json:"limits,omitempty"`
+	Signals       *signals.Reading `json:"signals,omitempty"`
+	Log           *Log             `json:"log,omitempty"` // of istiod
+	Configuration *Configuration   `json:"configuration,omitempty"`
+	// Namespaces are those with sidecars, most sidecars first.
+	Namespaces []Namespace       `json:"namespaces,omitempty"`
+	Modes      []Modes           `json:"modes,omitempty"`
+	Capacity   *model.Prediction `json:"capacity,omitempty"`
+	Against    *Against          `json:"against,omitempty"`
+	Settle     []Study           `json:"settle"`
+	Unknown    []Unknown         `json:"unknown"`
 }
 
 // Mesh is what there is.
 type Mesh struct {
 	Istiod string `json:"istiod,omitempty"` // its version
 	// Proxies has a group for each kind, version and revision.
-	Proxies  []Group        `json:"proxies"`
+	Proxies []Group `json:"proxies"`
+	// Deployments are those of istiod, gateways and waypoints.
+	Deployments []Deployed `json:"deployments,omitempty"`
+	// Namespaces counts those with sidecars.
+	Namespaces int `json:"namespaces,omitempty"`
+	// Skews are proxies of other minor versions than their istiod.
+	Skews    []Skew         `json:"skews,omitempty"`
+	Problems []KnownProblem `json:"problems,omitempty"`
 	Nodes    int            `json:"nodes"`
 	Enrolled int            `json:"enrolled,omitempty"`
 	Objects  map[string]int `json:"objects,omitempty"`
@@ -76,14 +85,16 @@ func Assess(e Evidence) Assessment {
 	a := Assessment{Schema: Schema, Source: e.Source, At: e.At, WindowS: e.WindowS, Limits: e.Limits, Signals: e.Signals, Log: e.Log, Modes: e.Modes,
 		Unknown: slices.Clone(e.Unknown),
 		Mesh: Mesh{Istiod: e.Istiod, Proxies: groups(e.Proxies), Nodes: e.Nodes, Enrolled: e.Enrolled, Objects: e.Objects,
-			Settings: e.Settings}}
+			Settings: e.Settings, Deployments: deployments(e), Namespaces: namespacesOf(e.Proxies, Sidecar)}}
+	a.Mesh.Skews, a.Mesh.Problems = skews(a.Mesh.Proxies), problems(a.Mesh)
 	a.traffic(e)
 	a.cost(e)
 	a.limits(e)
 	a.configuration(e)
+	a.namespaces(e)
 	a.modes(e)
 	a.capacity(e)
-	a.settle()
+	a.settle(e)
 	return a
 }
 

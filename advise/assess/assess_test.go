@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
@@ -151,8 +152,8 @@ func TestStudies(t *testing.T) {
 		routed                    bool
 		want                      int
 	}{
-		"none": {0, 0, 0, 0, false, 2}, "one": {1, 1, 3, 0, false, 4}, "rarely changed": {12, 2, 7, 0.00006, true, 5},
-		"of middle size": {300, 20, 1000, 0.457, true, 5}, "large": {5000, 200, 20000, 900, false, 5},
+		"none": {0, 0, 0, 0, false, 2}, "one": {1, 1, 3, 0, false, 4}, "rarely changed": {12, 2, 7, 0.00006, true, 6},
+		"of middle size": {300, 20, 1000, 0.457, true, 6}, "large": {5000, 200, 20000, 900, false, 5},
 	} {
 		e := Evidence{Nodes: c.nodes, Objects: map[string]int{"Service": c.services}, Proxies: append(sidecars(c.sidecars, 0.004, 0.0003), Proxy{Kind: Istiod}),
 			Limits: &advice.Report{Values: []advice.Value{{Name: advice.QuantityUpdates, Value: c.updates}}}}
@@ -161,14 +162,28 @@ func TestStudies(t *testing.T) {
 		}
 		if c.routed {
 			e.Calls = []Call{{Host: "x", PerS: 2}, {Host: "y", PerS: 1, Routed: true}}
+			e.Filters = []Filter{{"shop/lua", "shop-lua", `{"configPatches":[{"applyTo":"HTTP_FILTER","patch":{"operation":"INSERT_BEFORE","value":{"name":"it's"}}}]}`}, {"a/b", "a-b", `{"priority":3,"configPatches":[{"applyTo":"HTTP_FILTER","patch":{}}]}`}}
+			e.Settings = []Setting{{Name: "debounce_after", Level: "1s"}, {Name: "istiod_env", Level: "A=1"}, {Name: "push_throttle", Level: "200"}}
+			e.Objects["VirtualService"], e.Objects["DestinationRule"] = 30, 50_000
+			for i := range e.Proxies {
+				e.Proxies[i].Threads, e.Proxies[i].Limits = 4, Resources{0.5, 1e9}
+			}
 		}
 		a := Assess(e)
 		if len(a.Settle) != c.want {
 			t.Errorf("%s: %d studies, want %d", name, len(a.Settle), c.want)
 		}
 		for _, s := range a.Settle {
-			if _, err := study.Parse([]byte(s.File), s.Name+".yaml", nil); err != nil {
+			parsed, err := study.Parse([]byte(s.File), s.Name+".yaml", nil)
+			if err == nil {
+				_, err = study.NewPlan(parsed, 1)
+			}
+			if err != nil {
 				t.Errorf("%s: %s: %v\n%s", name, s.Name, err, s.File)
+			}
+			own := map[string]string{StudyLatency: "concurrency: 4, cpu_limit: 500m", StudyFilters: "filters: [none, envoyfilter-shop-lua, envoyfilter-a-b]", StudyReplica: `virtual_services: 30, destination_rules: 1000, debounce_after: "1s", push_throttle: "200"`}[s.Name]
+			if c.routed != strings.Contains(s.File, own) && own != "" {
+				t.Errorf("%s: %s is not of this mesh:\n%s", name, s.Name, s.File)
 			}
 		}
 	}
@@ -195,6 +210,13 @@ func TestCompare(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, got[name], want)
 		}
 	}
+	trends := map[string]Trend{}
+	for _, c := range now.Against.Figures {
+		trends[c.Name+string(c.Kind)] = c.Trend
+	}
+	if trends[FigureCores+"istiod"] != Worse || trends[FigureIdle+"sidecar"] != Better || trends[FigureMemory+"istiod"] != "" || trends[FigureRequests] != "" {
+		t.Errorf("trends: %v", trends)
+	}
 	for _, name := range []string{FigureCores + "ztunnel", FigureServices} { // one of the two does not know it
 		if _, there := got[name]; there {
 			t.Errorf("%s is compared", name)
@@ -202,6 +224,22 @@ func TestCompare(t *testing.T) {
 	}
 	if a := now.Against; !slices.Equal(a.Came, []string{"three"}) || !slices.Equal(a.Went, []string{"one"}) {
 		t.Errorf("rules: %v came, %v went", a.Came, a.Went)
+	}
+}
+
+// What changed of versions and settings is told, and which known problems came and went.
+func TestCompareVersions(t *testing.T) {
+	of := func(version, debounce string) Assessment {
+		return Assess(Evidence{Istiod: version, Proxies: []Proxy{{Kind: Istiod, Version: version}}, Settings: []Setting{{Name: "debounce_after", Level: debounce}}, Limits: &advice.Report{}})
+	}
+	now := of("1.30.4", "1s")
+	now.Compare(of("1.30.2", "2s"))
+	if a := now.Against; !slices.Contains(a.ProblemsWent, "virtual_service_metadata") || len(a.ProblemsCame) != 0 || !slices.Equal(a.Changed, []Changed{{"istiod", "1.30.2", "1.30.4"}, {"debounce_after", "2s", "1s"}}) {
+		t.Errorf("%+v", a)
+	}
+	same := of("1.30.4", "1s")
+	if same.Compare(now); len(same.Against.Changed) != 0 {
+		t.Errorf("%+v", same.Against.Changed)
 	}
 }
 

@@ -27,6 +27,9 @@ func (a *Assessment) capacity(e Evidence) {
 	if err == nil {
 		p.Loss, err = e.Model.Loss(m, o)
 	}
+	if err == nil && m.Replicas > 1 {
+		p.Storm, err = e.Model.Storm(m, o)
+	}
 	if err == nil {
 		p.Limits, err = e.Model.Limits(m, lateAfter, o)
 	}
@@ -51,7 +54,7 @@ func (a *Assessment) modelled(e Evidence) (model.Mesh, error) {
 	if !listed {
 		return m, fmt.Errorf("Services were not listed")
 	}
-	m.Services, m.Namespaces = services, max(1, a.namespaces(e))
+	m.Services, m.Namespaces = services, max(1, a.Mesh.Namespaces)
 	for _, one := range []struct {
 		name string
 		set  func(v float64)
@@ -77,15 +80,4 @@ func (a *Assessment) modelled(e Evidence) (model.Mesh, error) {
 		m.Throttle = int(v)
 	}
 	return m, nil
-}
-
-// namespaces are those with sidecars.
-func (a *Assessment) namespaces(e Evidence) int {
-	in := map[string]bool{}
-	for _, p := range e.Proxies {
-		if p.Kind == Sidecar {
-			in[p.Namespace] = true
-		}
-	}
-	return len(in)
 }

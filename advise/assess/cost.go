@@ -19,9 +19,48 @@ type Cost struct {
 	Idle *money.Value `json:"idle_cores,omitempty"`
 	Each *money.Value `json:"cores_per_request_per_s,omitempty"`
 	// Fitted is how many sidecars the line is through.
-	Fitted int    `json:"fitted,omitempty"`
-	Prices Prices `json:"prices"`
+	Fitted int `json:"fitted,omitempty"`
+	// Misfits are workloads whose sidecars' requests or limits do not suit what they use, worst first.
+	Misfits []Misfit `json:"misfits,omitempty"`
+	// Latency is what proxies add to requests, as runs measured it.
+	Latency []Latency `json:"latency,omitempty"`
+	Prices  Prices    `json:"prices"`
 }
+
+// Misfit is a resource of which a workload's sidecars request too much or too little.
+type Misfit struct {
+	Namespace string `json:"namespace"`
+	Workload  string `json:"workload"`
+	Sidecars  int    `json:"sidecars"`
+	Of        string `json:"of"` // [OfCPU] or [OfMemory]
+	Fit       Fit    `json:"fit"`
+	// All are of the workload's sidecars together, in cores or bytes; a limit of 0 is none.
+	Used      float64 `json:"used"`
+	Requested float64 `json:"requested"`
+	Limit     float64 `json:"limit,omitempty"`
+}
+
+// What misfits are of.
+const (
+	OfCPU    = "cpu"
+	OfMemory = "memory"
+)
+
+// Fit says how requests or limits suit what is used.
+type Fit string
+
+// Fits that do not suit, the worst first.
+const (
+	FitNearLimit Fit = "near_limit" // more than nearLimit of the limit is used
+	FitUnder     Fit = "under"      // more is used than is requested
+	FitOver      Fit = "over"       // less than overRequested of what is requested is used
+)
+
+const (
+	nearLimit     = 0.8
+	overRequested = 0.25
+	mostMisfits   = 20
+)
 
 // Use is what those of a kind use, of those that were measured.
 type Use struct {
@@ -48,6 +87,7 @@ type WorkloadUse struct {
 	Measured  int       `json:"measured"`
 	Used      Resources `json:"used"`
 	Requests  Resources `json:"requests"`
+	Limits    Resources `json:"limits"`
 	// PerS are requests per second through those whose counters were read; nil where none were.
 	PerS  *float64 `json:"per_s,omitempty"`
 	Month float64  `json:"month,omitempty"`
@@ -93,7 +133,7 @@ func (a *Assessment) cost(e Evidence) {
 			}
 			w := by[k]
 			w.Measured++
-			w.Used, w.Requests = w.Used.plus(used), w.Requests.plus(p.Requests)
+			w.Used, w.Requests, w.Limits = w.Used.plus(used), w.Requests.plus(p.Requests), w.Limits.plus(p.Limits)
 			if p.Called == nil {
 				continue
 			}
@@ -123,15 +163,60 @@ func (a *Assessment) cost(e Evidence) {
 	slices.SortFunc(c.Workloads, func(a, b WorkloadUse) int {
 		return cmp.Or(cmp.Compare(b.Used.Cores, a.Used.Cores), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload))
 	})
+	c.Misfits = misfits(c.Workloads)
 	c.Workloads = c.Workloads[:min(len(c.Workloads), mostWorkloads)]
 	if a.Mesh.Count(Sidecar) > 0 {
 		a.line(points, busiest)
-		a.add(NoLatency.Of())
 	}
+	a.latency(e)
 	if !e.Prices.Stated() {
 		a.add(NoPrices.Of())
 	}
 }
+
+// misfits compares what workloads' sidecars use with what they request.
+func misfits(workloads []WorkloadUse) (out []Misfit) {
+	for _, w := range workloads {
+		for _, r := range []struct {
+			of                     string
+			used, requested, limit float64
+		}{{OfCPU, w.Used.Cores, w.Requests.Cores, w.Limits.Cores}, {OfMemory, w.Used.Bytes, w.Requests.Bytes, w.Limits.Bytes}} {
+			m := Misfit{w.Namespace, w.Workload, w.Measured, r.of, "", r.used, r.requested, r.limit}
+			switch {
+			case r.limit > 0 && r.used > nearLimit*r.limit:
+				m.Fit = FitNearLimit
+			case r.requested > 0 && r.used > r.requested:
+				m.Fit = FitUnder
+			case r.used < overRequested*r.requested:
+				m.Fit = FitOver
+			default:
+				continue
+			}
+			out = append(out, m)
+		}
+	}
+	order := []Fit{FitNearLimit, FitUnder, FitOver}
+	missed := func(m Misfit) float64 {
+		switch m.Fit {
+		case FitNearLimit:
+			return m.Used / m.Limit
+		case FitUnder:
+			return m.Used/m.Requested - 1
+		}
+		unused := m.Requested - m.Used
+		if m.Of == OfMemory {
+			unused /= bytesForCore
+		}
+		return unused
+	}
+	slices.SortStableFunc(out, func(a, b Misfit) int {
+		return cmp.Or(cmp.Compare(slices.Index(order, a.Fit), slices.Index(order, b.Fit)), cmp.Compare(missed(b), missed(a)))
+	})
+	return out[:min(len(out), mostMisfits)]
+}
+
+// bytesForCore is the memory that is usually sold with a core: unused memory and CPU are listed by it.
+const bytesForCore = 4e9
 
 // line tells apart what sidecars use without requests and what requests add.
 func (a *Assessment) line(points []stat.FitPoint, busiest float64) {

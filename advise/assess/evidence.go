@@ -21,7 +21,9 @@ type Evidence struct {
 	Settings []Setting
 	// Proxies are all of the mesh, with istiod's replicas.
 	Proxies []Proxy
-	Nodes   int // that run pods
+	// Autoscalers are all of the cluster.
+	Autoscalers []Autoscaler
+	Nodes       int // that run pods
 	// Enrolled are pods without a sidecar that ztunnels carry requests for.
 	Enrolled int
 	// Objects are counts of the mesh's objects, by kind.
@@ -32,6 +34,12 @@ type Evidence struct {
 	// Sidecars are those that would suit what the workloads call.
 	Sidecars *generate.Result
 	Calls    []Call
+	// Hosts are the Services of the namespaces with sidecars, and what others are called.
+	Hosts []Host
+	// Filters are EnvoyFilters of sidecars that a lab may run.
+	Filters []Filter
+	// Unread are kinds of objects that may decide by what is in requests, but were not listed.
+	Unread []string
 	// TrafficS is the time over which requests were counted, in seconds, on the mean over sidecars.
 	TrafficS float64
 	// Sizes are mean bytes of requests and answers; nil where nobody counts them.
@@ -47,6 +55,7 @@ type Evidence struct {
 	// Modes are what runs say of ways to carry the requests of this mesh.
 	Modes   []Modes
 	Runs    int // that Modes were asked of
+	Latency []Latency
 	Prices  Prices
 	Unknown []Unknown
 }
@@ -99,6 +108,7 @@ type Proxy struct {
 	Requests  Resources
 	Limits    Resources
 	Restarts  int
+	Threads   int // workers of Envoy; 0: its default
 	// Cores and Bytes are what it used, over its own samples; nil where nobody measured it.
 	Cores, Bytes *float64
 	// Called and Served are requests per second that left and entered its pod by it, Connections those
@@ -123,6 +133,20 @@ type Sizes struct {
 	Response float64 `json:"response_bytes"`
 }
 
+// Filter is an EnvoyFilter of sidecars.
+type Filter struct {
+	Of      string // NAMESPACE/NAME
+	Name    string // in studies
+	Patches string // priority and configPatches, as JSON
+}
+
+// Autoscaler sets the replicas of a Deployment.
+type Autoscaler struct {
+	Namespace string
+	Of        string
+	Bounds
+}
+
 // Call is a workload that calls a host.
 type Call struct {
 	From generate.Workload `json:"from"`
@@ -130,8 +154,17 @@ type Call struct {
 	// PerS are requests per second, or connections where TCP says so.
 	PerS float64 `json:"per_s"`
 	TCP  bool    `json:"tcp,omitempty"`
-	// Routed says that a route or a retry policy of the mesh decides by what is in its requests.
+	// Routed says that something decides by what is in its requests, or balances them: see [Host.Needs].
 	Routed bool `json:"routed,omitempty"`
+}
+
+// Host is what workloads may call.
+type Host struct {
+	Name      string `json:"host"`
+	Namespace string `json:"namespace,omitempty"` // of its pods; "" for what has none in the mesh
+	// Needs are the objects that decide by what is in its requests, or balance them one by one, as KIND
+	// NAMESPACE/NAME: in an ambient mesh these take a waypoint.
+	Needs []string `json:"needs,omitempty"`
 }
 
 // Modes are ways of carrying this mesh's requests, side by side.
@@ -143,6 +176,14 @@ type Modes struct {
 	Machine string             `json:"machine"`
 	Parts   []record.Component `json:"measured"`
 	Sizing  record.Sizing      `json:"sizing"`
+	// Namespaces are sized as if each moved alone.
+	Namespaces []NamespaceSizing `json:"namespaces,omitempty"`
+}
+
+// NamespaceSizing is what a run says of the ways to carry a namespace's requests.
+type NamespaceSizing struct {
+	Namespace string        `json:"namespace"`
+	Sizing    record.Sizing `json:"sizing"`
 }
 
 // Setting is a lever's level as found, by the lever's name, and Istio's default.

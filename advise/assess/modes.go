@@ -1,9 +1,14 @@
 package assess
 
-import "github.com/meshtrial/meshtrial/stat/sizing"
+import (
+	"slices"
+
+	"github.com/meshtrial/meshtrial/stat/sizing"
+)
 
 func (a *Assessment) modes(e Evidence) {
-	if a.Mesh.Count(Sidecar)+a.Mesh.Enrolled == 0 || len(e.Modes) > 0 {
+	whole := func(m Modes) bool { return len(m.Sizing.Ways) > 0 }
+	if a.Mesh.Count(Sidecar)+a.Mesh.Enrolled == 0 || slices.ContainsFunc(e.Modes, whole) {
 		return
 	}
 	if e.Runs == 0 {
@@ -23,27 +28,27 @@ func (a *Assessment) Stated() (m sizing.Mesh, lacks string) {
 		return m, "what the pods request that ztunnels carry"
 	case !t.whole():
 		return m, "what all sidecars request"
-	case t.Called == 0:
+	case t.Called+t.Served == 0:
 		return m, "any request"
 	case a.Mesh.Nodes == 0:
 		return m, "on how many nodes its pods are"
 	}
-	m = sizing.Mesh{Pods: float64(a.Mesh.Count(Sidecar)), Nodes: float64(a.Mesh.Nodes), RPS: t.Called, Waypoints: float64(a.Mesh.Count(Waypoint))}
+	m = sizing.Mesh{Pods: float64(a.Mesh.Count(Sidecar)), Nodes: float64(a.Mesh.Nodes), RPS: (t.Called + t.Served) / 2, Waypoints: float64(a.Mesh.Count(Waypoint))}
 	if t.Routed != nil {
 		m.L7 = *t.Routed
 	}
 	if m.Waypoints == 0 && m.L7 > 0 {
-		m.Waypoints = 2 * float64(a.routedNamespaces()) // one for each namespace that needs it, twice for availability
+		m.Waypoints = waypointsEach * float64(max(1, a.namespacesOfL7()))
 	}
 	return m, ""
 }
 
-// routedNamespaces are those of the callers of routed hosts.
-func (a *Assessment) routedNamespaces() int {
+// namespacesOfL7 counts the namespaces to whose hosts requests go that need a waypoint.
+func (a *Assessment) namespacesOfL7() int {
 	in := map[string]bool{}
-	for _, c := range a.Traffic.Calls {
-		if c.Routed {
-			in[c.From.Namespace] = true
+	for _, h := range a.Traffic.Hosts {
+		if len(h.Needs) > 0 && h.Namespace != "" {
+			in[h.Namespace] = true
 		}
 	}
 	return len(in)

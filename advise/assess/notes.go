@@ -13,6 +13,9 @@ const (
 	SectionCapacity      = "capacity"
 )
 
+// Sections are all of those.
+var Sections = []string{SectionMesh, SectionTraffic, SectionCost, SectionLimits, SectionConfiguration, SectionModes, SectionCapacity}
+
 // A Gap is a kind of thing that can be unknown.
 type Gap struct {
 	section string
@@ -82,16 +85,16 @@ var (
 	SomeProxies  = gap(SectionTraffic, "some_proxies", "requests, calls and configuration of %d of %d sidecars, which were not read", "--proxies 0")
 	CountersFell = gap(SectionTraffic, "counters_fell", "requests of %d sidecars, such as that of pod %s: a counter fell between two readings, since an endpoint went or the proxy restarted", "another assessment, while fewer pods come and go")
 	Passthrough  = gap(SectionTraffic, "passthrough", "requests of %d sidecars to hosts that are in no Service or ServiceEntry, or to ports that are in none: they cost CPU, and are not counted", "ServiceEntries and ports of Services for them")
-	NoGateways   = gap(SectionTraffic, "no_gateways", "requests of %d gateways and waypoints: the counters of sidecars alone are read", "Istio's own metrics of these proxies")
+	NoGateways   = gap(SectionTraffic, "no_gateways", "requests of gateways and waypoints, of which there are %d: the counters of sidecars alone are read", "Istio's own metrics of these proxies")
 	NoPayloads   = gap(SectionTraffic, "no_payloads", "sizes of requests and answers, and how many connections carry them: the counters that were read do not tell", "Prometheus with istio_request_bytes and istio_response_bytes, or Istio's own metrics in the proxies")
-	NoPolicies   = gap(SectionTraffic, "policies_not_read", "whether %d AuthorizationPolicies decide by what is in requests: the share of routed requests counts routes alone", "the policies' rules")
+	NoPolicies   = gap(SectionTraffic, "policies_not_read", "which requests need L7 by %v: these were not listed, and the share of requests that need it leaves them out", "the right to list them; with --from, lists of them")
 	NoAmbient    = gap(SectionTraffic, "no_ambient_traffic", "requests of %d pods that ztunnels carry: ztunnel counts connections and bytes, not requests", "waypoints, or the applications' own metrics")
 	NoRequests   = gap(SectionTraffic, "no_requests", "what requests cost: hardly any passed the sidecars in %.0f s", "assess while there is traffic, or with more --duration")
 
 	NoUsage     = gap(SectionCost, "no_usage", "CPU and memory of proxies on %d nodes, such as %s: %v", "the right to get nodes/proxy, which the kubelet's metrics take, and kubelets that answer")
 	UnknownUse  = gap(SectionCost, "unknown_use", "CPU of %d of %d of kind %s: the kubelet had fewer than two samples of them", "more --duration: kubelets sample every 10 to 20 s")
 	NoSlope     = gap(SectionCost, "no_slope", "what a sidecar uses without requests, and what each request adds: %d sidecars with known CPU and requests do not tell them apart", "sidecars that differ in their requests, or a study: it sets the rate")
-	NoLatency   = gap(SectionCost, "no_latency", "what sidecars add to latency: a mesh that only runs with them does not tell", "the study sidecar-latency of this assessment")
+	NoLatency   = gap(SectionCost, "no_latency", "what sidecars add to latency: a mesh that only runs with them does not tell", "the study sidecar-latency of this assessment, then --with its run")
 	NoPrices    = gap(SectionCost, "no_prices", "money: no prices were stated", "--core-month and --gb-month")
 	NotWatched  = gap(SectionLimits, "not_watched", "what limits istiod: %v", "the right to open port-forwards to istiod's pods")
 	Undecided   = gap(SectionLimits, "undecided", "rule %s: %v", "what it says to measure")

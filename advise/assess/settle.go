@@ -2,7 +2,10 @@ package assess
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
@@ -21,17 +24,19 @@ type Study struct {
 const (
 	StudyLatency  = "sidecar-latency"
 	StudyModes    = "sidecars-or-ambient"
+	StudyFilters  = "envoy-filters"
 	StudyCapacity = "istiod-capacity"
 	StudyScope    = "sidecar-scope"
 	StudyReplica  = "replica-loss"
 )
 
 // Studies are the names of all.
-var Studies = []string{StudyLatency, StudyModes, StudyCapacity, StudyScope, StudyReplica}
+var Studies = []string{StudyLatency, StudyModes, StudyFilters, StudyCapacity, StudyScope, StudyReplica}
 
 var (
 	asksLatency  = note.Define("assess_asks_latency", "What do sidecars add to latency and CPU at this mesh's rate per sidecar?")
 	asksModes    = note.Define("assess_asks_modes", "Do sidecars or ambient take less for this mesh?")
+	asksFilters  = note.Define("assess_asks_filters", "What do this mesh's own EnvoyFilters add to latency and CPU?")
 	asksCapacity = note.Define("assess_asks_capacity", "What does istiod spend on changes, proxies and services, up to this mesh's size?")
 	asksScope    = note.Define("assess_asks_scope", "What do Sidecars change for istiod, with this mesh's proxies and Services?")
 	asksReplica  = note.Define("assess_asks_replica", "How long are this mesh's sidecars without configuration when all connections to istiod drop?")
@@ -48,29 +53,96 @@ const (
 )
 
 // settle writes the studies for what is unknown of this mesh, and for what would change it.
-func (a *Assessment) settle() {
+func (a *Assessment) settle(e Evidence) {
 	a.Settle = []Study{}
 	add := func(name string, asks, after *note.Kind, file string) {
 		a.Settle = append(a.Settle, Study{name, asks.Of(), after.Of(), "name: " + name + "\n" + strings.TrimLeft(file, "\n")})
 	}
 	sidecars, rate := a.Mesh.Count(Sidecar), a.eachRate()
+	proxy := proxySettings(e.Proxies)
 	if sidecars > 0 {
-		add(StudyLatency, asksLatency, afterReport, latencyStudy(rate))
+		add(StudyLatency, asksLatency, afterWith, latencyStudy(rate, proxy))
 	}
 	if sidecars+a.Mesh.Enrolled > 0 {
-		add(StudyModes, asksModes, afterWith, modesStudy(a.sizingLine(), rate))
+		add(StudyModes, asksModes, afterWith, modesStudy(a.sizingLine(), rate, proxy))
+	}
+	if sidecars > 0 && len(e.Filters) > 0 {
+		add(StudyFilters, asksFilters, afterReport, filtersStudy(e.Filters, rate, proxy))
 	}
 	proxies, services := bounded(sidecars+a.Mesh.Count(Gateway)+a.Mesh.Count(Waypoint), mostSimulated), bounded(a.Mesh.Objects["Service"], mostServices)
 	if a.Mesh.Count(Istiod) == 0 {
 		return
 	}
+	world := a.world()
 	if NoModel.In(a.Unknown) {
-		add(StudyCapacity, asksCapacity, afterFit, capacityStudy(proxies, services, a.changes()))
+		add(StudyCapacity, asksCapacity, afterFit, capacityStudy(proxies, services, a.changes(), world))
 	}
 	if c := a.Configuration; c != nil && c.Saving != nil && c.Sidecars > 0 {
-		add(StudyScope, asksScope, afterReport, scopeStudy(proxies, services, a.changes()))
+		add(StudyScope, asksScope, afterReport, scopeStudy(proxies, services, a.namespacesSimulated(services), a.changes(), world))
 	}
-	add(StudyReplica, asksReplica, afterReport, replicaStudy(proxies, services))
+	add(StudyReplica, asksReplica, afterReport, replicaStudy(proxies, services, a.namespacesSimulated(services), world))
+}
+
+// world are settings of control-plane studies that are this mesh's: unused configuration by kind, and istiod's
+// settings that decide how it pushes. Its CPU and memory are left to the lab's machine.
+func (a *Assessment) world() (out string) {
+	for _, kind := range []struct{ object, factor string }{
+		{"ServiceEntry", "service_entries"}, {"VirtualService", "virtual_services"}, {"DestinationRule", "destination_rules"}, {"AuthorizationPolicy", "authorization_policies"},
+	} {
+		if n := min(a.Mesh.Objects[kind.object], mostServices); n > 0 {
+			out += fmt.Sprintf(", %s: %d", kind.factor, n)
+		}
+	}
+	for _, s := range a.Mesh.Settings {
+		if slices.Contains(pushSettings, s.Name) {
+			out += fmt.Sprintf(", %s: %q", s.Name, s.Level)
+		}
+	}
+	return out
+}
+
+// pushSettings are levers of istiod that decide when and what it pushes.
+var pushSettings = []string{"debounce_after", "debounce_max", "eds_debounce", "push_throttle", "request_limit", "delta", "xds_cache"}
+
+// namespacesSimulated are as many as the mesh has, as far as a lab has use for them.
+func (a *Assessment) namespacesSimulated(services int) int {
+	return min(max(2, a.Mesh.Namespaces), 20, services)
+}
+
+// proxySettings are what most sidecars have: worker threads, and a CPU limit.
+func proxySettings(proxies []Proxy) (out string) {
+	most := func(of func(Proxy) string) string {
+		counts := map[string]int{}
+		for _, p := range proxies {
+			if p.Kind == Sidecar {
+				counts[of(p)]++
+			}
+		}
+		best := ""
+		for _, level := range slices.Sorted(maps.Keys(counts)) {
+			if counts[level] > counts[best] {
+				best = level
+			}
+		}
+		return best
+	}
+	if threads := most(func(p Proxy) string {
+		if p.Threads < 1 || p.Threads > 128 {
+			return ""
+		}
+		return strconv.Itoa(p.Threads)
+	}); threads != "" {
+		out += ", concurrency: " + threads
+	}
+	if limit := most(func(p Proxy) string {
+		if p.Limits.Cores < 0.01 {
+			return ""
+		}
+		return fmt.Sprintf("%.0fm", 1000*p.Limits.Cores)
+	}); limit != "" {
+		out += ", cpu_limit: " + limit
+	}
+	return out
 }
 
 // bounded keeps a number between what a study needs and what a lab carries.
@@ -116,12 +188,12 @@ func (a *Assessment) sizingLine() string {
 		max(1, a.Mesh.Count(Sidecar)+a.Mesh.Enrolled), max(1, a.Mesh.Nodes))
 }
 
-func latencyStudy(each float64) string {
+func latencyStudy(each float64, proxy string) string {
 	return fmt.Sprintf(`
 question: What do sidecars add to latency and CPU at this mesh's rate?
 # The mesh does not tell how many connections carry its requests, so they are varied.
 mesh: istio
-settings: {arrival: poisson, protocol: http1, payload: 1KiB, mtls: strict}
+settings: {arrival: poisson, protocol: http1, payload: 1KiB, mtls: strict%s}
 factors:
   rate: %s
   connections: [4, 32]
@@ -133,15 +205,15 @@ window: 2s
 interval: 250ms
 blocks: {min: 4, max: 8, limit: 15m}
 measures: [latency, cpu, memory, connections, pressure]
-`, rates(each))
+`, proxy, rates(each))
 }
 
-func modesStudy(sizing string, each float64) string {
+func modesStudy(sizing string, each float64, proxy string) string {
 	return fmt.Sprintf(`
 question: Do sidecars or ambient take less for this mesh?
 # In the local lab ambient takes a ztunnel: --ztunnel DIR (docs/lab.md). Without one: --set sidecars=[none,both].
 mesh: istio
-settings: {connections: 16, arrival: poisson, protocol: http1, payload: 1KiB, mtls: strict, telemetry: off}
+settings: {connections: 16, arrival: poisson, protocol: http1, payload: 1KiB, mtls: strict, telemetry: off%s}
 factors:
   rate: %s
   sidecars: [none, both, ambient, waypoint]
@@ -153,16 +225,16 @@ interval: 250ms
 blocks: {min: 4, max: 8, limit: 20m}
 measures: [latency, cpu, memory, connections, pressure]
 %s
-`, rates(each), sizing)
+`, proxy, rates(each), sizing)
 }
 
-func capacityStudy(proxies, services int, changes float64) string {
+func capacityStudy(proxies, services int, changes float64, world string) string {
 	part := func(n, of int) int { return n / of }
 	proxies, services = max(80, proxies), max(80, services) // a fit takes sizes that differ
 	return fmt.Sprintf(`
 question: What does istiod spend on changes, proxies and services, up to this mesh's size?
 control: {duration: 16s, settle: 3m, quiet: 500ms, idle: 2s}
-settings: {endpoints: 2, namespaces: 4, change: mixed, change_rate: %g, istiod_replicas: 1}
+settings: {endpoints: 2, namespaces: 4, change: mixed, change_rate: %g, istiod_replicas: 1%s}
 variants:
   few-of-both: {proxies: %d, services: %d}
   many-sidecars: {proxies: %d, services: %d}
@@ -173,36 +245,63 @@ variants:
 baseline: {variant: few-of-both}
 measures: [convergence, amplification, config, cost]
 blocks: {min: 2, max: 3, limit: 40m}
-`, changes, part(proxies, 8), part(services, 8), part(proxies, 2), part(services, 8), part(proxies, 8), part(services, 2),
+`, changes, world, part(proxies, 8), part(services, 8), part(proxies, 2), part(services, 8), part(proxies, 8), part(services, 2),
 		part(proxies, 2), part(services, 2), proxies, services, part(proxies, 2), part(services, 2), math.Round(40*changes)/10)
 }
 
-func scopeStudy(proxies, services int, changes float64) string {
-	namespaces := min(10, services)
+func scopeStudy(proxies, services, namespaces int, changes float64, world string) string {
 	return fmt.Sprintf(`
 question: What do Sidecars change for istiod, with this mesh's proxies and Services?
 # Each namespace sees itself and istio-system with a Sidecar; the generated ones may let in more.
 control: {duration: 16s, settle: 2m, quiet: 500ms, idle: 2s}
-settings: {proxies: %d, services: %d, namespaces: %d, endpoints: 2, change: endpoints-scale, change_rate: %g}
+settings: {proxies: %d, services: %d, namespaces: %d, endpoints: 2, change: endpoints-scale, change_rate: %g%s}
 variants:
   none: {}
   namespaces: {sidecar_scope: mesh}
 baseline: {variant: none}
 measures: [convergence, amplification, config, cost]
 blocks: {min: 3, max: 5, limit: 20m}
-`, proxies, services/namespaces*namespaces, namespaces, changes)
+`, proxies, services/namespaces*namespaces, namespaces, changes, world)
 }
 
-func replicaStudy(proxies, services int) string {
+func replicaStudy(proxies, services, namespaces int, world string) string {
 	return fmt.Sprintf(`
 question: How long are this mesh's sidecars without configuration when all connections to istiod drop?
 control: {changes: 1, settle: 2s, quiet: 500ms, idle: 1s, aftermath: 2m}
-settings: {proxies: %d, services: %d, endpoints: 2, namespaces: 10, change: no-op}
+settings: {proxies: %d, services: %d, endpoints: 2, namespaces: %d, change: no-op%s}
 variants:
   dropped: {disruption: drop}
   killed: {disruption: kill}
 baseline: {variant: dropped}
 measures: [recovery, cost]
 blocks: {min: 2, max: 3, limit: 30m}
-`, proxies, services)
+`, proxies, services/namespaces*namespaces, namespaces, world)
+}
+
+// filtersStudy has the EnvoyFilters themselves, so that the file is all it takes.
+func filtersStudy(filters []Filter, each float64, proxy string) string {
+	var levels, files []string
+	for _, f := range filters {
+		levels = append(levels, "envoyfilter-"+f.Name)
+		files = append(files, fmt.Sprintf("  %s: {inline: '%s'} # %s", f.Name, strings.ReplaceAll(f.Patches, "'", "''"), f.Of))
+	}
+	return fmt.Sprintf(`
+question: What do this mesh's own EnvoyFilters add to latency and CPU?
+# The server's sidecar has one at a time. One that the lab's Envoy refuses, or that asks for a service that the lab
+# does not have, is said and left out.
+mesh: istio
+settings: {sidecars: both, connections: 16, arrival: poisson, protocol: http1, payload: 1KiB, mtls: strict%s}
+factors:
+  rate: %s
+  filters: [none, %s]
+envoy_filters:
+%s
+baseline: {filters: none}
+workload: {response: echo, service_time: {distribution: fixed, mean: 0s}}
+warmup: {min: 500ms, max: 2s}
+window: 2s
+interval: 250ms
+blocks: {min: 4, max: 8, limit: 20m}
+measures: [latency, cpu, memory, connections, pressure]
+`, proxy, rates(each), strings.Join(levels, ", "), strings.Join(files, "\n"))
 }

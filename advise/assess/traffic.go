@@ -3,6 +3,7 @@ package assess
 import (
 	"cmp"
 	"slices"
+	"strings"
 )
 
 // Traffic is what passed the sidecars that were read.
@@ -18,10 +19,11 @@ type Traffic struct {
 	Called      float64 `json:"called_per_s"`
 	Served      float64 `json:"served_per_s"`
 	Connections float64 `json:"tcp_connections_per_s"`
-	// Routed is the share of the requests to hosts that a route decides on by what is in requests; nil
-	// without requests.
-	Routed *float64 `json:"routed_ratio,omitempty"`
-	Calls  []Call   `json:"calls"` // most first
+	// Routed is the share of the requests to hosts of which something decides by what is in requests, or
+	// balances them ([Host.Needs]); nil without requests.
+	Routed *float64      `json:"routed_ratio,omitempty"`
+	Calls  []Call        `json:"calls"`           // most first
+	Hosts  []HostTraffic `json:"hosts,omitempty"` // those that are called, most requests first
 	// Through are requests per second through gateways and waypoints, of those that Prometheus counts.
 	Through []Through `json:"through,omitempty"`
 	Sizes   *Sizes    `json:"sizes,omitempty"`
@@ -36,6 +38,15 @@ type Through struct {
 	Count int     `json:"count"`
 	Read  int     `json:"read"`
 	PerS  float64 `json:"per_s"`
+}
+
+// HostTraffic is what goes to a host.
+type HostTraffic struct {
+	Host
+	// PerS are requests per second, or connections where TCP says so.
+	PerS    float64 `json:"per_s"`
+	TCP     bool    `json:"tcp,omitempty"`
+	Callers int     `json:"callers"` // workloads
 }
 
 func (a *Assessment) traffic(e Evidence) {
@@ -96,10 +107,11 @@ func (a *Assessment) traffic(e Evidence) {
 	if all > 0 {
 		share := routed / all
 		t.Routed = &share
-		if n := e.Objects["AuthorizationPolicy"]; n > 0 {
-			a.add(NoPolicies.Of(n))
+		if len(e.Unread) > 0 {
+			a.add(NoPolicies.Of(strings.Join(e.Unread, ", ")))
 		}
 	}
+	t.Hosts = called(t.Calls, e.Hosts)
 	a.Traffic = &t
 }
 
@@ -117,6 +129,33 @@ func through(proxies []Proxy, kind Kind) Through {
 		}
 	}
 	return t
+}
+
+// called sums calls by host.
+func called(calls []Call, hosts []Host) (out []HostTraffic) {
+	type key struct {
+		host string
+		tcp  bool
+	}
+	at, known := map[key]int{}, map[string]Host{}
+	for _, h := range hosts {
+		known[h.Name] = h
+	}
+	for _, c := range calls {
+		k := key{c.Host, c.TCP}
+		i, seen := at[k]
+		if !seen {
+			i = len(out)
+			at[k] = i
+			h := known[c.Host]
+			h.Name = c.Host
+			out = append(out, HostTraffic{Host: h, TCP: c.TCP})
+		}
+		out[i].PerS += c.PerS
+		out[i].Callers++
+	}
+	slices.SortStableFunc(out, func(a, b HostTraffic) int { return cmp.Compare(b.PerS, a.PerS) })
+	return out
 }
 
 // whole reports whether all sidecars were read.

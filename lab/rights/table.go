@@ -256,6 +256,7 @@ var table = []feature{
 		{Verbs: Open, Name: PortForward, Where: Everywhere, Why: "the proxies' admin pages", Without: "the proxies' configuration and load are unknown"},
 		{Verbs: "get", Name: "nodes/proxy", Where: Everywhere, Why: "CPU and memory of the proxies and of istiod, from the kubelets; a powerful right, which includes the kubelet's exec", Without: "what the mesh costs is unknown"},
 		{Verbs: "list", Name: "namespaces services deployments.apps statefulsets.apps daemonsets.apps cronjobs.batch", Where: Everywhere, Why: "what is in the mesh", Without: "what is not listed is unknown"},
+		{Verbs: "list", Name: "horizontalpodautoscalers.autoscaling", Where: Everywhere, Why: "how many replicas of istiod and of gateways there may be", Without: "that is unknown"},
 		{Verbs: "list watch", Name: "services " + endpointSlice, Where: Everywhere, Why: "who writes objects without changing them", Without: unwatched},
 	}},
 	{Name: AssessConfig, Doc: "meshtrial assess config: which objects the proxies' configuration comes from, also of only one namespace, and what is in the mesh, to generate Sidecars. It writes nothing.", rows: []Row{
