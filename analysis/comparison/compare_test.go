@@ -43,7 +43,7 @@ func TestOtherRulesAreTold(t *testing.T) {
 	a := analysistest.Simulate(t, analysistest.QuickStudy, 4, 1, analysistest.Quiet())
 	b := analysistest.Simulate(t, analysistest.QuickStudy, 4, 2, analysistest.Quiet())
 	b.Header.Rules = record.Rules{Version: verdict.Version, Limits: map[string]float64{"served": 0.5}}
-	const want = "trials were judged with served 0.5 in place of"
+	const want = "trials were judged with served 0.5 instead of"
 	if f := analysistest.Analyze(t, kinds, b); len(f.Warnings) == 0 || !strings.Contains(f.Warnings[0].String(), want) {
 		t.Errorf("%q", f.Warnings)
 	}
