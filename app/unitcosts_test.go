@@ -117,7 +117,13 @@ func TestAssessNamespacesWithUnitCosts(t *testing.T) {
 func TestShippedUnitCosts(t *testing.T) {
 	runs, err := shipped()
 	must.OK(t, err)
+	if len(runs) == 0 {
+		t.Error("none ship")
+	}
 	for _, run := range runs {
+		if len(run.latency) == 0 {
+			t.Errorf("run %s: no latency", run.Header.RunID)
+		}
 		if _, err := sized(run.Run, sizing.Default()); err != nil {
 			t.Errorf("run %s: %v", run.Header.RunID, err)
 		}

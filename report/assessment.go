@@ -71,11 +71,7 @@ func assessmentPage(a assess.Assessment) Page {
 
 // measuredBy says where unit costs are from.
 func measuredBy(m assess.Modes) string {
-	var parts []string
-	for _, c := range m.Parts {
-		parts = append(parts, c.Name+" "+c.Version)
-	}
-	out := fmt.Sprintf("Unit costs of run %s of study %s on %s, with %s.", m.Run, m.Study, m.Machine, strings.Join(parts, ", "))
+	out := fmt.Sprintf("Unit costs of run %s of study %s on %s, with %s.", m.Run, m.Study, m.Machine, componentWords(m.Parts))
 	if m.Shipped {
 		out += " They ship with the program: another machine has others, which --with takes."
 	}

@@ -82,19 +82,11 @@ func facts(f record.Findings) []Fact {
 	if m.Nodes > 0 {
 		lab = append(lab, words.Plural(m.Nodes, "node"))
 	}
-	var parts []string
-	for _, c := range f.Parts {
-		s := c.Name + " " + c.Version
-		if len(c.Lacks) > 0 {
-			s += " (lacks " + strings.Join(c.Lacks, ", ") + ")"
-		}
-		parts = append(parts, s)
-	}
 	out := []Fact{
 		{"run", fmt.Sprintf("%s, started %s, seed %d, meshtrial %s", f.Run, f.Started, f.Seed, f.Meshtrial)},
 		{"machine", strings.Join(machine, ", ")},
 		{"lab", strings.Join(lab, ", ")},
-		{"measured", strings.Join(parts, ", ")},
+		{"measured", componentWords(f.Parts)},
 		{"validity", validityWords(f.Validity)},
 	}
 	if f.Stop != "" {
@@ -142,4 +134,17 @@ func FactorTexts(f record.Findings, cell record.Cell) []Text {
 		row = append(row, Text{S: cell[factor.Factor]})
 	}
 	return row
+}
+
+// componentWords lists components with their versions, and what they lack.
+func componentWords(components []record.Component) string {
+	var out []string
+	for _, c := range components {
+		s := c.Name + " " + c.Version
+		if len(c.Lacks) > 0 {
+			s += " (lacks " + strings.Join(c.Lacks, ", ") + ")"
+		}
+		out = append(out, s)
+	}
+	return strings.Join(out, ", ")
 }
