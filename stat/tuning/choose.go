@@ -54,11 +54,11 @@ func (p *Problem) Next(trials []Trial) Decision {
 	if d.Stop != "" && !(d.Met && left > 1) {
 		return d
 	}
-	var spares []Choice
+	var spares, others []Choice
 	if d.Met {
-		spares = b.spares(d.Best)
+		spares, others = b.spares(d.Best), b.others(d.Best)
 	}
-	if d.Stop != "" && len(spares) == 0 {
+	if d.Stop != "" && len(spares)+len(others) == 0 {
 		return d
 	}
 	room := min(left, p.Rules.PerBlock())
@@ -69,9 +69,10 @@ func (p *Problem) Next(trials []Trial) Decision {
 		b.learn(d.Best)
 	}
 	again := len(d.Cells)
-	if d.Stop != "" { // it remains to find out which of its levers the best needs
+	if d.Stop != "" { // it remains to try what the model cannot foresee, and to find out which levers the best needs
 		d.Cells, d.Stop = d.Cells[:min(again, room-1)], ""
-		d.Cells = append(d.Cells, spares[:min(len(spares), room-len(d.Cells))]...)
+		last := append(others, spares...)
+		d.Cells = append(d.Cells, last[:min(len(last), room-len(d.Cells))]...)
 		return d
 	}
 	if len(spares) > 0 && again < room {
@@ -264,6 +265,26 @@ func (b *Belief) spare(best int) int {
 		}
 		if n, least := space.moved(c), space.moved(out); n < least || n == least && b.goal[c] < b.goal[out] {
 			out = c
+		}
+	}
+	return out
+}
+
+// others returns cells to try before a search ends: those that differ from the best in the level of
+// one lever whose levels have no order. Nothing but a trial tells about such a level, while the
+// belief counts on the lever doing little if it did little elsewhere.
+func (b *Belief) others(best int) []Choice {
+	space := &b.problem.Space
+	var out []Choice
+	for c := range b.goal {
+		lever, n := 0, 0
+		for k, level := range space.Cells[c] {
+			if level != space.Cells[best][k] {
+				lever, n = k, n+1
+			}
+		}
+		if n == 1 && space.Levers[lever].Places == nil && !tried(b.trials, c) && !hopeless(b.trials, c) && b.Allowed(c) >= 0.5 {
+			out = append(out, Choice{c, fmt.Sprintf("the best with another %s, which only a trial can tell about", space.Levers[lever].Name)})
 		}
 	}
 	return out
