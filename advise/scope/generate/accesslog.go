@@ -256,8 +256,8 @@ func clustersIn(line []byte) (found []string) {
 			if i > 0 && bytes.HasSuffix(line[:begin], []byte("Inbound")) || len(name) > longestCluster || had[name] {
 				continue
 			}
-			_, _, _, host, ok := scope.SplitCluster(name)
-			if ok && (host == "" || isHost(host)) || passthrough[name] || strings.HasPrefix(name, "InboundPassthroughCluster") {
+			direction, _, _, host, ok := scope.SplitCluster(name)
+			if ok && (isHost(host) || host == "" && direction != "outbound") || passthrough[name] || strings.HasPrefix(name, "InboundPassthroughCluster") {
 				found, had[name] = append(found, name), true
 			}
 		}
