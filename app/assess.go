@@ -13,13 +13,13 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
-	"github.com/meshtrial/meshtrial/advise/advice/gather"
 	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/scope"
@@ -109,14 +109,23 @@ type meshRead struct {
 	proxies    []assess.Proxy
 	containers []kubelet.Container // by proxy
 	inv        *generate.Inventory
-	scope      []scope.Proxy
+	scope      []scope.Proxy // that were read, with their names alone
+	sums       proxiesRead
 	first      map[string]counted // by pod
 	counted    time.Time          // when all had been counted first
 	rates      map[string]map[string]rate
-	callNotes  []string   // of sources of who calls whom
-	fell       []string   // pods whose counters fell
-	strange    int        // sidecars that passed what belongs to no Service
-	mu         sync.Mutex // of e.Unknown
+	callNotes  []string                       // of sources of who calls whom
+	mark       func(pod string, at time.Time) // when a pod's requests were first counted
+	comparedS  float64                        // seconds between the readings that were compared, of all
+	fell       []string                       // pods whose counters fell
+	strange    int                            // sidecars that passed what belongs to no Service
+	mu         sync.Mutex                     // of e.Unknown
+}
+
+func newMeshRead(o Assessment, from *Istiods, dial Dial) *meshRead {
+	inv := generate.NewInventory()
+	return &meshRead{Assessment: o, from: from, dial: dial, inv: inv, sums: newProxiesRead(inv, o.Owners), first: map[string]counted{}, rates: map[string]map[string]rate{},
+		mark: func(string, time.Time) {}, e: assess.Evidence{Source: o.source(), At: time.Now()}}
 }
 
 // counted are counters of a proxy's clusters at a moment.
@@ -152,8 +161,7 @@ func (r *meshRead) notRead(what []string) {
 
 // read watches the mesh for the time of the watch, and reads what is in it meanwhile.
 func (o Assessment) read(ctx context.Context, from *Istiods, dial Dial) (assess.Evidence, *generate.Inventory, error) {
-	r := &meshRead{Assessment: o, from: from, dial: dial, inv: generate.NewInventory(), first: map[string]counted{}, rates: map[string]map[string]rate{},
-		e: assess.Evidence{Source: o.source(), At: time.Now()}}
+	r := newMeshRead(o, from, dial)
 	if o.Calls.Domain != "" {
 		r.inv.Domain = o.Calls.Domain
 	}
@@ -185,6 +193,7 @@ func (r *meshRead) watch(ctx context.Context) error {
 	var istiodErr error
 	began := time.Now()
 	usage := newUsages(r)
+	r.mark = usage.mark
 	if r.Section == "" {
 		wait.Go(func() { usage.watch(watching) })
 	}
@@ -286,25 +295,49 @@ const redirection = "ambient.istio.io/redirection"
 
 // listProxies lists the mesh's proxies and istiods.
 func (r *meshRead) listProxies(ctx context.Context) error {
-	list, err := r.from.kube.CoreV1().Pods(r.PodNamespace).List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Running"})
-	if err != nil {
-		return fmt.Errorf("list the mesh's pods: %w", err)
-	}
 	nodes := map[string]bool{}
-	for _, pod := range list.Items {
-		nodes[pod.Spec.NodeName] = true
-		p, container, ok := proxyOf(pod)
-		if !ok {
-			if pod.Annotations[redirection] == "enabled" {
-				r.e.Enrolled++
-			}
-			continue
+	page := metav1.ListOptions{FieldSelector: "status.phase=Running", Limit: podsAtATime}
+	for {
+		list, err := r.from.kube.CoreV1().Pods(r.PodNamespace).List(ctx, page)
+		if err != nil {
+			r.pods, r.proxies, r.containers, r.e.Enrolled = nil, nil, nil, 0 // a part would pass for the mesh
+			return fmt.Errorf("list the mesh's pods: %w", err)
 		}
-		r.pods, r.proxies = append(r.pods, pod), append(r.proxies, p)
-		r.containers = append(r.containers, kubelet.Container{Pod: pod.Namespace + "/" + pod.Name, Name: container})
+		for _, pod := range list.Items {
+			nodes[pod.Spec.NodeName] = true
+			p, container, ok := proxyOf(pod)
+			if !ok {
+				if pod.Annotations[redirection] == "enabled" {
+					r.e.Enrolled++
+				}
+				continue
+			}
+			r.pods, r.proxies = append(r.pods, slim(pod)), append(r.proxies, p)
+			r.containers = append(r.containers, kubelet.Container{Pod: pod.Namespace + "/" + pod.Name, Name: container})
+		}
+		if page.Continue = list.Continue; page.Continue == "" {
+			r.e.Nodes = len(nodes)
+			return nil
+		}
 	}
-	r.e.Nodes = len(nodes)
-	return nil
+}
+
+// podsAtATime is how many pods the API server lists in one answer.
+const podsAtATime = 500
+
+// slim leaves out of a pod what takes most memory: thousands are kept.
+func slim(pod corev1.Pod) corev1.Pod {
+	out := corev1.Pod{Status: corev1.PodStatus{Phase: pod.Status.Phase, PodIP: pod.Status.PodIP,
+		ContainerStatuses: pod.Status.ContainerStatuses, InitContainerStatuses: pod.Status.InitContainerStatuses}}
+	out.Namespace, out.Name, out.Labels, out.Spec.NodeName = pod.Namespace, pod.Name, pod.Labels, pod.Spec.NodeName
+	containers := func(all []corev1.Container) (out []corev1.Container) {
+		for _, c := range all {
+			out = append(out, corev1.Container{Name: c.Name, Image: c.Image, Args: c.Args, Resources: c.Resources})
+		}
+		return out
+	}
+	out.Spec.Containers, out.Spec.InitContainers = containers(pod.Spec.Containers), containers(pod.Spec.InitContainers)
+	return out
 }
 
 // proxyOf is the proxy of a pod, or the replica of istiod that it is, with its container.
@@ -423,110 +456,59 @@ func (r *meshRead) readConfiguration(ctx context.Context) error {
 	for i := range r.proxies {
 		r.proxies[i].Workload = r.inv.WorkloadOf(r.proxies[i].Namespace, r.proxies[i].Pod).Name
 	}
-	read := Proxies{Namespace: r.PodNamespace, Selector: r.PodSelector, Say: r.Say, Dial: r.dial, Choose: func(pods []corev1.Pod) []corev1.Pod {
-		if r.Section != assess.SectionConfiguration {
-			pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
-				p, _, _ := proxyOf(pod)
-				return p.Kind != assess.Sidecar
-			})
-		}
-		some := gather.Spread(pods, cmp.Or(r.Most, len(pods)))
-		if r.Section == assess.SectionConfiguration && len(some) < len(pods) {
-			r.unknown(assess.SomeProxies.Of(len(pods)-len(some), len(pods)))
-		}
-		return some
-	}}
-	notes, err := read.Read(ctx, r.from.kube, scope.Options{Keep: gather.KeepListeners}, func(p scope.Proxy) error {
-		r.scope = append(r.scope, p)
-		return nil
-	})
-	switch {
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	case err != nil && r.Section == assess.SectionConfiguration:
-		return err
-	case err != nil:
-		r.unknown(assess.NoConfig.Of(err))
-		return nil
-	}
-	r.notRead(notes)
-	err = r.count(ctx, func(p *scope.Proxy, c counted) {
-		p.SetCalls(c.Calls)
-		r.first[p.Name] = c
-	})
-	r.counted = time.Now()
-	return err
-}
-
-// count asks the sidecars that were read for the counters of their clusters.
-func (r *meshRead) count(ctx context.Context, take func(p *scope.Proxy, c counted)) error {
-	port := Istio().Proxies(record.PlaceSidecar).AdminPort
-	ask := func(p scope.Proxy) (c counted, err error) {
-		if p.Kind == scope.NodeZtunnel { // it has no clusters
-			return c, nil
-		}
-		namespace, name, _ := strings.Cut(p.Name, "/")
-		client, hangUp := r.dial(namespace, name, port)
-		defer hangUp()
-		defer client.CloseIdleConnections()
-		ctx, cancel := context.WithTimeout(ctx, proxyTimeout)
-		defer cancel()
-		err = GetAdmin(ctx, client, "/clusters?format=json", func(answer io.Reader) error {
-			c.at = time.Now()
-			c.Counts, err = scope.ReadCounts(answer)
-			return err
-		})
-		return c, err
-	}
-	at := 0
-	var failed []string
-	defer func() { r.notRead(failed) }()
-	return inGroups(r.scope, proxiesAtATime, ask, func(c counted, err error) error {
-		p := &r.scope[at]
-		at++
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err != nil {
-			failed = append(failed, fmt.Sprintf("counters of the proxy of pod %s: %v", p.Name, err))
-			return nil
-		}
-		take(p, c)
-		return nil
-	})
+	return r.readSidecars(ctx)
 }
 
 // countAgain asks again, and keeps how fast the counters rose.
 func (r *meshRead) countAgain(ctx context.Context) error {
-	total := 0.0
-	err := r.count(ctx, func(p *scope.Proxy, now counted) {
-		had, ok := r.first[p.Name]
-		seconds := now.at.Sub(had.at).Seconds()
-		if !ok || seconds <= 0 {
-			return
+	port := Istio().Proxies(record.PlaceSidecar).AdminPort
+	asked := slices.DeleteFunc(slices.Clone(r.scope), func(p scope.Proxy) bool { _, counted := r.first[p.Name]; return !counted })
+	ask := func(ctx context.Context, p scope.Proxy) (counted, error) {
+		namespace, name, _ := strings.Cut(p.Name, "/")
+		client, hangUp := r.dial(namespace, name, port)
+		defer hangUp()
+		defer client.CloseIdleConnections()
+		return askCounts(ctx, client)
+	}
+	err := eachOf(ctx, r, r.readingTime(), asked, func(p scope.Proxy) string { return p.Name }, ask, func(p scope.Proxy, now counted, failure error) {
+		if failure == nil {
+			r.compare(p.Name, r.first[p.Name], now)
 		}
-		rates, whole := ratesOf(had.Endpoints, now.Endpoints, seconds)
-		if !whole {
-			r.fell = append(r.fell, p.Name)
-			return
-		}
-		for cluster := range now.Endpoints {
-			if scope.OwnCluster(cluster) && strings.Contains(cluster, "Passthrough") {
-				r.strange++
-				break
-			}
-		}
-		total += seconds
-		r.rates[p.Name] = rates
 	})
+	r.compared()
+	return err
+}
+
+// compare keeps how fast a proxy's counters rose from one reading to the next.
+func (r *meshRead) compare(pod string, had, now counted) {
+	seconds := now.at.Sub(had.at).Seconds()
+	if seconds <= 0 {
+		return
+	}
+	rates, whole := ratesOf(had.Endpoints, now.Endpoints, seconds)
+	if !whole {
+		r.fell = append(r.fell, pod)
+		return
+	}
+	for cluster := range now.Endpoints {
+		if scope.OwnCluster(cluster) && strings.Contains(cluster, "Passthrough") {
+			r.strange++
+			break
+		}
+	}
+	r.comparedS += seconds
+	r.rates[pod] = rates
+}
+
+// compared tells of what could not be compared.
+func (r *meshRead) compared() {
 	if len(r.fell) > 0 {
-		r.unknown(assess.CountersFell.Of(len(r.fell), r.fell[0]))
+		r.unknown(assess.CountersFell.Of(len(r.fell), slices.Min(r.fell)))
 	}
 	if r.strange > 0 {
 		r.unknown(assess.Passthrough.Of(r.strange))
 	}
-	r.e.TrafficS = total / float64(max(1, len(r.rates)))
-	return err
+	r.e.TrafficS = r.comparedS / float64(max(1, len(r.rates)))
 }
 
 // ratesOf are the rates of clusters that lead to services. They are not whole if a counter fell: an endpoint took
@@ -544,14 +526,18 @@ func ratesOf(had, now map[string]map[string]scope.Count, seconds float64) (rates
 		}
 	}
 	for cluster, endpoints := range now {
+		if _, _, _, _, ok := scope.SplitCluster(cluster); !ok {
+			continue
+		}
 		var rose int64
 		r := rate{}
 		for address, n := range endpoints {
 			rose += n.Requests - had[cluster][address].Requests
 			r.parsed = r.parsed || n.Parsed
 		}
-		r.perS = float64(rose) / seconds
-		rates[cluster] = r
+		if r.perS = float64(rose) / seconds; rose > 0 {
+			rates[unique.Make(cluster).Value()] = r
+		}
 	}
 	return rates, true
 }
@@ -573,17 +559,17 @@ func (r *meshRead) traffic() {
 		p.Called, p.Served, p.Connections = new(float64), new(float64), new(float64)
 		for cluster, rate := range rates {
 			direction, port, _, host, named := scope.SplitCluster(cluster)
+			number, _ := strconv.Atoi(port)
 			switch {
 			case !named || rate.perS == 0:
 				continue
-			case direction != "outbound" && rate.parsed:
+			case direction != "outbound" && (rate.parsed || r.inv.ServesRequests(generate.Workload{Namespace: p.Namespace, Name: p.Workload}, number)):
 				*p.Served += rate.perS
 				continue
 			case direction != "outbound":
 				*p.Connections += rate.perS
 				continue
 			}
-			number, _ := strconv.Atoi(port)
 			tcp, routed := r.inv.Calls(host, number)
 			if tcp {
 				*p.Connections += rate.perS
@@ -666,16 +652,14 @@ func filterOf(f generate.Filter, number int) assess.Filter {
 
 // advised judges what the watch saw of istiod, and what proxies hold.
 func (r *meshRead) advised(ctx context.Context, seen IstiodSeen) error {
-	began, sample := map[string]time.Time{}, []corev1.Pod{}
-	for _, pod := range r.pods {
-		name := pod.Namespace + "/" + pod.Name
-		if slices.ContainsFunc(r.scope, func(p scope.Proxy) bool { return p.Name == name }) {
-			began[name], sample = gather.ProxyStarted(pod), append(sample, pod)
-		}
+	read := map[string]bool{}
+	for _, p := range r.scope {
+		read[p.Name] = true
 	}
+	sample := slices.DeleteFunc(slices.Clone(r.pods), func(pod corev1.Pod) bool { return !read[pod.Namespace+"/"+pod.Name] })
 	e := seen.Evidence
 	if len(r.scope) > 0 {
-		e.Notes = append(e.Notes, gather.HeldFacts(r.scope, began, time.Now(), e.Facts)...)
+		e.Notes = append(e.Notes, r.sums.facts.Facts(e.Facts)...)
 		share, err := r.from.Scoped(ctx, sample)
 		switch {
 		case ctx.Err() != nil:
@@ -707,33 +691,14 @@ func changedSettings(found record.Cell) (out []assess.Setting) {
 
 // configured says who owns what proxies hold, and which Sidecars would suit what they call.
 func (r *meshRead) configured(ctx context.Context) error {
-	return r.configuredBy(ctx, generate.NewObservations())
-}
-
-// configuredBy also has other observations of who calls whom.
-func (r *meshRead) configuredBy(ctx context.Context, obs *generate.Observations) error {
+	obs := r.sums.obs
 	alone := r.Section == assess.SectionConfiguration
 	if len(r.scope) == 0 && !alone {
 		return nil
 	}
-	scale := generate.NewScale(r.inv)
-	for _, p := range r.scope {
-		r.inv.AddProxy(p)
-		scale.Add(p)
-		if p.Calls == nil || p.Node == nil {
-			continue
-		}
-		w := generate.Workload{Namespace: p.Node.Namespace, Name: p.Node.Workload}
-		if pod, found := strings.CutPrefix(p.Name, w.Namespace+"/"); found && r.inv.Has("Pod") {
-			w = r.inv.WorkloadOf(w.Namespace, pod)
-		}
-		obs.AddCounters(w, p.Calls)
-	}
 	if len(r.scope) > 0 {
-		held := scope.Merge(r.scope, r.Owners)
-		for i := range held.Proxies {
-			held.Proxies[i].Clusters = nil // by the thousand
-		}
+		held := r.sums.held.Report()
+		slices.SortFunc(held.Proxies, func(a, b scope.Proxy) int { return cmp.Compare(a.Name, b.Name) })
 		r.e.Scope = &held
 	}
 	if alone && r.Scopes == nil {
@@ -755,7 +720,7 @@ func (r *meshRead) configuredBy(ctx context.Context, obs *generate.Observations)
 		o = *r.Scopes
 	}
 	o.Now = time.Now()
-	made, err := generate.Generate(r.inv, obs, scale.Accounts(), o)
+	made, err := generate.Generate(r.inv, obs, r.sums.scale.Accounts(), o)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

@@ -163,7 +163,7 @@ func (m *fakeMesh) assessed(t *testing.T, o Assessment) assess.Assessment {
 	return a
 }
 
-func openFake(t *testing.T, url string, pods *http.Client) *Istiods {
+func openFake(t testing.TB, url string, pods *http.Client) *Istiods {
 	t.Helper()
 	config := &rest.Config{Host: url}
 	kube, err := kubernetes.NewForConfig(config)

@@ -3,15 +3,17 @@ package app
 import (
 	"archive/tar"
 	"bufio"
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,6 +25,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/unpack"
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/signals"
 )
@@ -37,13 +40,16 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 	if err != nil {
 		return a, made, err
 	}
-	r := &filesRead{meshRead: meshRead{Assessment: o, inv: generate.NewInventory(), e: assess.Evidence{Source: fmt.Sprintf("the mesh of %d files", len(files)) + o.andPrometheus(), At: time.Now()}},
-		obs: generate.NewObservations(), nodes: map[string]bool{}, listed: map[string]bool{}, istiods: map[string][]page{}}
+	inv := generate.NewInventory()
+	r := &filesRead{meshRead: meshRead{Assessment: o, inv: inv, sums: newProxiesRead(inv, o.Owners), first: map[string]counted{}, rates: map[string]map[string]rate{},
+		e: assess.Evidence{Source: fmt.Sprintf("the mesh of %d files", len(files)) + o.andPrometheus(), At: time.Now()}},
+		nodes: map[string]bool{}, seen: map[string]bool{}, listed: map[string]bool{}, istiods: map[string][]page{}, addresses: map[string]string{}, started: map[string]time.Time{},
+		others: map[string]map[string]bool{}, dumped: map[string]bool{}, counts: map[string][]counted{}, starts: map[string][]time.Time{}, accessLogs: assess.NewAccessLogs(), pages: map[string][]metered{}, meteredS: map[string]float64{}}
 	if o.Calls.Domain != "" {
 		r.inv.Domain = o.Calls.Domain
 	}
-	for _, name := range files {
-		err := open(ctx, name, func(in io.Reader) error { return r.file(in, name) })
+	for _, name := range inTurn(ctx, files, open) {
+		err := open(ctx, name, func(in io.Reader) error { return r.file(in, input{name: name}) })
 		switch {
 		case ctx.Err() != nil:
 			return a, made, context.Cause(ctx)
@@ -64,13 +70,19 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 	} else if r.unrelated+r.broken > 0 {
 		return a, made, errs.WithHint(errs.Usage("%v", r.e.Unknown[0].What), "%s", scope.TakeDump)
 	}
-	if more := r.broken - maxListed; more > 0 {
-		r.unknown(assess.FilesNotRead.Of(more))
-	}
+	r.flush()
+	r.countedTwice()
 	r.e.Nodes, r.e.Objects = len(r.nodes), r.inv.Objects()
+	for kind, names := range r.others {
+		r.e.Objects[kind] = len(names)
+	}
 	for i := range r.proxies {
 		r.proxies[i].Workload = r.inv.WorkloadOf(r.proxies[i].Namespace, r.proxies[i].Pod).Name
 	}
+	r.traffic()
+	r.meteredTwice()
+	r.compared()
+	r.logged()
 	if o.Section != assess.SectionConfiguration {
 		if err := r.readAnswers(ctx); err != nil {
 			return a, made, err
@@ -82,29 +94,73 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 			r.unknown(assess.NotWatched.Of("there is no metrics page of istiod"))
 		}
 	}
+	if more := r.broken - maxListed; more > 0 {
+		r.unknown(assess.FilesNotRead.Of(more))
+	}
 	r.e.Proxies = r.proxies
 	r.hosts()
-	if err := r.configuredBy(ctx, r.obs); err != nil {
+	if err := r.configured(ctx); err != nil {
 		return a, made, err
 	}
 	a, err = o.conclude(r.e, runs)
 	return a, Made{r.inv, r.e.Sidecars}, err
 }
 
+// standardInput is the name of what is read once.
+const standardInput = "-"
+
+// inTurn orders files so that what is in the mesh comes before what its proxies hold and count. Pipes, which can be
+// read only once, keep their place.
+func inTurn(ctx context.Context, files []string, open OpenFile) []string {
+	first := map[assess.Content]int{assess.ContentObjects: -1, assess.ContentYAML: -1}
+	turn := map[string]int{}
+	for _, name := range files {
+		if info, err := os.Stat(name); name == standardInput || err == nil && !info.Mode().IsRegular() {
+			continue
+		}
+		_ = open(ctx, name, func(in io.Reader) error { // an error recurs when it is read
+			head, _ := bufio.NewReaderSize(in, assess.Head).Peek(assess.Head)
+			turn[name] = first[assess.Sniff(head, false)]
+			return nil
+		})
+	}
+	return slices.SortedStableFunc(slices.Values(files), func(a, b string) int { return cmp.Compare(turn[a], turn[b]) })
+}
+
 // filesRead is what was read of a mesh from files.
 type filesRead struct {
 	meshRead
-	obs     *generate.Observations
-	nodes   map[string]bool
-	listed  map[string]bool   // pods
-	istiods map[string][]page // pages of metrics by when their process started
-	held    int               // bytes of the pages
-	filters scope.Filters     // those that were read so far
-	answers signals.Answers
-	logs    assess.Logs
+	nodes      map[string]bool
+	seen       map[string]bool            // objects, KIND NAMESPACE/NAME
+	listed     map[string]bool            // pods, NAMESPACE/NAME
+	addresses  map[string]string          // pods by IP; "" for an address of several
+	started    map[string]time.Time       // when the proxies of pods started
+	others     map[string]map[string]bool // names of objects that are counted alone, by kind
+	istiods    map[string][]page          // pages of metrics by when their process started
+	held       int                        // bytes of the pages
+	dumped     map[string]bool            // proxies whose configuration was read
+	counts     map[string][]counted       // counters by pod, or by file where the pod is unknown
+	readings   int                        // of counters
+	starts     map[string][]time.Time     // when proxies started, as they told, by pod
+	pages      map[string][]metered       // metrics pages of proxies, by pod or file
+	meteredS   map[string]float64         // seconds between the pages that were compared, by pod
+	accessLogs *assess.AccessLogs
+	filters    scope.Filters   // those that were read so far
+	answers    signals.Answers // of Prometheus
+	logs       assess.Logs     // of istiod
+	pending    *scope.Proxy    // the last that was read, whose counters may follow
 	// unrelated counts files about something else than a mesh, broken those that could not be read.
 	unrelated, broken int
 	firstUnrelated    string
+}
+
+// input is a file, or one in an archive.
+type input struct {
+	name     string // NAME, or ARCHIVE:NAME
+	pod      string // that it is of, NAMESPACE/NAME; "" if unknown
+	page     string // its name in a bug report
+	at       time.Time
+	archived bool
 }
 
 // page is a metrics page of istiod. Its process started at Unix time started, in seconds, and
@@ -138,61 +194,75 @@ func (r *filesRead) isUnrelated(name string) {
 }
 
 // file reads one file.
-func (r *filesRead) file(in io.Reader, name string) error {
+func (r *filesRead) file(in io.Reader, of input) error {
+	in, err := unpack.Reader(in)
+	if err != nil {
+		return err
+	}
 	buffered := bufio.NewReaderSize(in, assess.Head)
 	head, err := buffered.Peek(assess.Head)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	switch assess.Sniff(head, len(head) >= confile.Probe() && confile.Is(head)) {
+	switch of.page {
+	case pageServerInfo:
+		return r.serverInfo(buffered, of)
+	case pageProxyLog: // an access log begins after the agent's lines
+		if err := r.accessLogs.Read(buffered, of.name, of.pod); !errors.Is(err, assess.ErrNoAccessLog) { // it may have none
+			return err
+		}
+		return nil
+	}
+	switch content := assess.Sniff(head, len(head) >= confile.Probe() && confile.Is(head)); content {
 	case assess.ContentArchive:
-		return r.archive(buffered, name)
+		if of.archived { // no archives in archives
+			r.isUnrelated(of.name)
+			return nil
+		}
+		return r.archive(buffered, of.name)
 	case assess.ContentDump, assess.ContentRecorded:
-		if len(r.scope) == mostDumps {
-			return fmt.Errorf("more than %d config dumps", mostDumps)
-		}
-		p, err := scope.Read(buffered, name, scope.Options{Keep: gather.KeepListeners, Filters: r.filters})
-		if err == nil {
-			r.scope = append(r.scope, p)
-		}
-		return err
-	case assess.ContentClusters:
-		calls, err := scope.ReadCalls(buffered)
-		if err == nil && len(r.scope) == 0 {
-			err = errors.New("counters of a proxy without its config dump before them")
-		}
-		if err == nil {
-			r.scope[len(r.scope)-1].SetCalls(calls)
-		}
-		return err
+		return r.dump(buffered, of)
+	case assess.ContentClusters, assess.ContentClustersText:
+		return r.clusters(buffered, of, content)
 	case assess.ContentObjects:
-		return r.objects(buffered)
+		return scope.ReadObjects(buffered, r.object)
+	case assess.ContentYAML:
+		broken, err := scope.ReadYAML(buffered, r.wants, func(raw json.RawMessage) error { return r.object("", raw) })
+		if broken > 1 {
+			err = fmt.Errorf("%w, and %d more objects", err, broken-1)
+		}
+		return err
 	case assess.ContentKiali:
-		return r.obs.ReadKiali(buffered, r.inv.Domain)
+		return r.sums.obs.ReadKiali(buffered, r.inv.Domain)
 	case assess.ContentMetrics:
-		return r.metrics(buffered)
+		return r.metrics(buffered, of)
+	case assess.ContentAccessLog:
+		return r.accessLogs.Read(buffered, of.name, of.pod)
+	case assess.ContentProfile:
+		return r.profile(buffered, of.name)
 	case assess.ContentLog:
 		return r.logs.Read(buffered)
 	case assess.ContentAnswer:
 		if r.Section == assess.SectionConfiguration {
-			c := callReading{CallSources: r.Calls, obs: r.obs}
-			err := c.answer(buffered, name)
+			c := callReading{CallSources: r.Calls, obs: r.sums.obs}
+			err := c.answer(buffered, of.name)
 			r.callNotes = append(r.callNotes, c.notes...)
 			return err
 		}
 		err := r.answers.Read(buffered)
 		if errors.Is(err, signals.ErrNameless) {
-			r.isBroken(assess.FileNameless.Of(name))
+			r.isBroken(assess.FileNameless.Of(of.name))
 			return nil
 		}
 		return err
 	default:
-		r.isUnrelated(name)
+		r.isUnrelated(of.name)
 	}
 	return nil
 }
 
-// archive reads the files of an archive, one after the other. One that cannot be read does not keep the others.
+// archive reads the files of an archive, one after the other, wherever they say that they belong. One that cannot be
+// read does not keep the others.
 func (r *filesRead) archive(in io.Reader, name string) error {
 	files := tar.NewReader(in)
 	for {
@@ -203,44 +273,94 @@ func (r *filesRead) archive(in io.Reader, name string) error {
 		if err != nil {
 			return err
 		}
-		if header.Typeflag != tar.TypeReg {
+		report, ignored, is := inReport(header.Name)
+		if header.Typeflag != tar.TypeReg || header.Size == 0 || ignored {
 			continue
 		}
-		if inner := name + ":" + header.Name; header.Size > 0 {
-			head, _ := bufio.NewReaderSize(files, assess.Head).Peek(assess.Head)
-			if c := assess.Sniff(head, false); c == assess.ContentArchive {
-				r.isUnrelated(inner) // no archives in archives
-				continue
-			}
-			if err := r.file(io.MultiReader(bytes.NewReader(head), files), inner); err != nil {
-				r.isBroken(assess.FileNotRead.Of(fmt.Errorf("%s: %w", inner, err)))
-			}
+		of := input{name: name + ":" + printable(header.Name), archived: true}
+		if is { // its files have the times at which they were taken
+			of.pod, of.page, of.at = report.pod, report.page, header.ModTime
+		}
+		if err := r.file(files, of); err != nil {
+			r.isBroken(assess.FileNotRead.Of(fmt.Errorf("%s: %w", of.name, err)))
 		}
 	}
 }
 
-// objects reads what is in the mesh, with its pods.
-func (r *filesRead) objects(in io.Reader) error {
-	return scope.ReadObjects(in, func(kind string, raw json.RawMessage) error {
-		named, err := r.inv.Add(kind, raw)
-		if err == nil && named == kindAutoscaler {
-			return r.autoscaler(raw)
+// printable is a name that an archive gives, as it may be shown.
+func printable(name string) string {
+	const longest = 200
+	if len(name) > longest {
+		name = name[:longest] + "..."
+	}
+	if quoted := strconv.QuoteToGraphic(name); quoted != `"`+name+`"` {
+		return quoted
+	}
+	return name
+}
+
+// otherKinds are those that are counted alone, by the group of their API.
+var otherKinds = map[string]string{"networking.istio.io Gateway": "Gateway (Istio)", "gateway.networking.k8s.io Gateway": "Gateway (Kubernetes)",
+	"networking.istio.io WorkloadGroup": "WorkloadGroup", "networking.istio.io ProxyConfig": "ProxyConfig",
+	"security.istio.io PeerAuthentication": "PeerAuthentication",
+	"telemetry.istio.io Telemetry":         "Telemetry"}
+
+// wants reports whether objects of a kind are read.
+func (r *filesRead) wants(kind string) bool {
+	return generate.Reads(kind) || kind == kindAutoscaler || slices.ContainsFunc(slices.Collect(maps.Keys(otherKinds)), func(known string) bool { return strings.HasSuffix(known, " "+kind) })
+}
+
+// object reads an object of the mesh. kind is that of its list, if it does not name its own.
+func (r *filesRead) object(kind string, raw json.RawMessage) error {
+	var o struct {
+		Version  string `json:"apiVersion"`
+		Kind     string `json:"kind"`
+		Metadata struct {
+			Namespace string `json:"namespace"`
+			Name      string `json:"name"`
+		} `json:"metadata"`
+	}
+	if err := json.Unmarshal(raw, &o); err != nil {
+		return err
+	}
+	group, _, grouped := strings.Cut(o.Version, "/")
+	if !grouped {
+		group = ""
+	}
+	if name := otherKinds[group+" "+cmp.Or(o.Kind, kind)]; name != "" {
+		if r.others[name] == nil {
+			r.others[name] = map[string]bool{}
 		}
-		if err == nil && named == "EnvoyFilter" {
-			err = r.filters.Add(raw)
-		}
-		if err != nil || named != "Pod" {
-			return err
-		}
-		var pod corev1.Pod
-		if err := json.Unmarshal(raw, &pod); err != nil {
-			return err
-		}
-		if pod.Status.Phase == corev1.PodRunning {
-			r.pod(pod)
-		}
+		r.others[name][o.Metadata.Namespace+"/"+o.Metadata.Name] = true
+	}
+	if !slices.Contains([]string{"", "apps", "autoscaling", "batch", "gateway.networking.k8s.io"}, group) && !strings.HasSuffix(group, ".istio.io") {
+		return nil // such as a Service of Knative
+	}
+	name := cmp.Or(o.Kind, kind) + " " + o.Metadata.Namespace + "/" + o.Metadata.Name
+	if r.seen[name] && r.Section != assess.SectionConfiguration { // there, what is listed later replaces it
 		return nil
-	})
+	}
+	named, err := r.inv.Add(kind, raw)
+	if err == nil && named == "EnvoyFilter" {
+		err = r.filters.Add(raw)
+	}
+	if err == nil && named == kindAutoscaler {
+		err = r.autoscaler(raw)
+	}
+	if err == nil && (generate.Reads(named) || named == kindAutoscaler) {
+		r.seen[name] = true
+	}
+	if err != nil || named != "Pod" {
+		return err
+	}
+	var pod corev1.Pod
+	if err := json.Unmarshal(raw, &pod); err != nil {
+		return err
+	}
+	if pod.Status.Phase == corev1.PodRunning {
+		r.pod(pod)
+	}
+	return nil
 }
 
 // pod counts a pod once.
@@ -249,7 +369,10 @@ func (r *filesRead) pod(pod corev1.Pod) {
 	if r.listed[name] {
 		return
 	}
-	r.listed[name], r.nodes[pod.Spec.NodeName] = true, true
+	r.listed[name], r.nodes[pod.Spec.NodeName], r.started[name] = true, true, gather.ProxyStarted(pod)
+	if ip := pod.Status.PodIP; ip != "" && !pod.Spec.HostNetwork {
+		r.addresses[ip] = name
+	}
 	p, _, ok := proxyOf(pod)
 	switch {
 	case ok:
@@ -259,8 +382,8 @@ func (r *filesRead) pod(pod corev1.Pod) {
 	}
 }
 
-// metrics keeps a page of istiod.
-func (r *filesRead) metrics(in io.Reader) error {
+// metrics keeps a page of istiod, and what a page of a proxy counts.
+func (r *filesRead) metrics(in io.Reader, of input) error {
 	text, err := io.ReadAll(io.LimitReader(in, signals.MaxPage+1))
 	if err == nil && len(text) > signals.MaxPage {
 		err = signals.ErrPageTooLarge
@@ -276,7 +399,15 @@ func (r *filesRead) metrics(in io.Reader) error {
 	started, _ := observe.Sum(metrics, "process_start_time_seconds", nil)
 	if _, istiod := observe.Sum(metrics, "pilot_xds_pushes", nil); !istiod && !timed {
 		if _, istiod = observe.Sum(metrics, "pilot_services", nil); !istiod {
-			return errors.New("a metrics page, but not istiod's")
+			m, proxy := meter(metrics, of.at)
+			if !proxy {
+				return errors.New("a metrics page, but neither istiod's nor a proxy's")
+			}
+			if r.readings++; r.readings > mostDumps {
+				return fmt.Errorf("more than %d readings of counters", mostDumps)
+			}
+			r.pages[r.podOf(of)] = append(r.pages[r.podOf(of)], m)
+			return nil
 		}
 	}
 	for _, m := range metrics {
@@ -376,7 +507,7 @@ func (r *filesRead) watched(ctx context.Context) (err error) {
 	if e.Metrics, err = gather.Metrics(ctx, recorder.Source(), o, end); err != nil {
 		return err
 	}
-	gather.HeldFacts(r.scope, nil, end, e.Facts)
+	r.sums.facts.Facts(e.Facts)
 	judged := advice.Judge(e)
 	reading, err := signals.Read(ctx, recorder.Source(), o, end)
 	if err != nil {

@@ -56,7 +56,7 @@ func (p *promRead) istiod(ctx context.Context) error {
 	if e.Metrics, err = gather.Metrics(ctx, p.source, o, end); err != nil {
 		return err
 	}
-	gather.HeldFacts(p.scope, nil, end, e.Facts)
+	p.sums.facts.Facts(e.Facts)
 	reading, err := signals.Read(ctx, p.source, o, end)
 	if err != nil {
 		return err

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -23,11 +24,15 @@ type usages struct {
 	wanted      map[string][]kubelet.Container // by node
 	first, last map[kubelet.Container]kubelet.Stats
 	failed      map[string]error // by node, the last answer
+
+	mu     sync.Mutex
+	marked map[string]time.Time                // by pod, when its requests were first counted
+	since  map[kubelet.Container]kubelet.Stats // the first samples after that
 }
 
 func newUsages(r *meshRead) *usages {
 	u := &usages{api: r.from.kube.CoreV1().RESTClient(), wanted: map[string][]kubelet.Container{}, first: map[kubelet.Container]kubelet.Stats{},
-		last: map[kubelet.Container]kubelet.Stats{}, failed: map[string]error{}}
+		last: map[kubelet.Container]kubelet.Stats{}, failed: map[string]error{}, marked: map[string]time.Time{}, since: map[kubelet.Container]kubelet.Stats{}}
 	for i, p := range r.proxies {
 		u.wanted[p.Node] = append(u.wanted[p.Node], r.containers[i])
 	}
@@ -47,7 +52,6 @@ func (u *usages) watch(ctx context.Context) {
 // look asks the kubelet of each node with proxies, some at a time.
 func (u *usages) look(ctx context.Context) {
 	nodes := slices.Collect(maps.Keys(u.wanted))
-	var mu sync.Mutex
 	for group := range slices.Chunk(nodes, proxiesAtATime) {
 		var wait sync.WaitGroup
 		for _, node := range group {
@@ -55,8 +59,8 @@ func (u *usages) look(ctx context.Context) {
 				asked, cancel := context.WithTimeout(ctx, kubeletTimeout)
 				defer cancel()
 				page, err := kubelet.Read(asked, u.api, node)
-				mu.Lock()
-				defer mu.Unlock()
+				u.mu.Lock()
+				defer u.mu.Unlock()
 				if ctx.Err() != nil {
 					return
 				}
@@ -72,6 +76,13 @@ func (u *usages) look(ctx context.Context) {
 	}
 }
 
+// mark says when the requests of a pod's proxy were first counted.
+func (u *usages) mark(pod string, at time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.marked[pod] = at
+}
+
 func (u *usages) add(c kubelet.Container, now kubelet.Stats) {
 	had, seen := u.last[c]
 	switch {
@@ -79,10 +90,16 @@ func (u *usages) add(c kubelet.Container, now kubelet.Stats) {
 		u.first[c] = now
 	case now.CPU.UsedNS < had.CPU.UsedNS || now.CPU.Since.After(had.CPU.At):
 		u.first[c] = now // it restarted
+		delete(u.since, c)
 	case !now.CPU.At.After(had.CPU.At) && now.MemoryAt.Equal(had.MemoryAt):
 		return
 	}
 	u.last[c] = now
+	if at, marked := u.marked[c.Pod]; marked && !now.CPU.At.Before(at) {
+		if _, known := u.since[c]; !known {
+			u.since[c] = now
+		}
+	}
 }
 
 // tell gives the proxies what they used, each over its own samples since it last restarted.
@@ -95,6 +112,13 @@ func (u *usages) tell(r *meshRead) {
 		}
 		cores, bytes := float64(last.CPU.UsedNS-first.CPU.UsedNS)/1e9/seconds, float64(last.Memory)
 		r.proxies[i].Cores, r.proxies[i].Bytes = &cores, &bytes
+		if _, counted := u.marked[c.Pod]; counted {
+			while := math.NaN()
+			if since, known := u.since[c]; known && last.CPU.At.After(since.CPU.At) {
+				while = float64(last.CPU.UsedNS-since.CPU.UsedNS) / 1e9 / last.CPU.At.Sub(since.CPU.At).Seconds()
+			}
+			r.proxies[i].CoresCounted = &while
+		}
 	}
 }
 

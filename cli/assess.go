@@ -43,9 +43,10 @@ func newAssessCommand(env *Env) *cobra.Command {
 			"the mesh, what Sidecars would save, and what is unknown; and write studies for what only a\n" +
 			"measurement can settle. The assessment is a directory: report.html, assessment.json,\n" +
 			"sidecars.yaml (not applied) and studies.\n\n" +
-			"--from reads files instead, and recognizes them by their contents: metrics pages of istiod,\n" +
-			"logs of istiod, config dumps, lists from kubectl get -o json, Kiali graphs, answers of\n" +
-			"Prometheus, and archives of these. A running mesh provides more.\n\n" +
+			"--from reads files instead, and recognizes them by their contents: archives of istioctl\n" +
+			"bug-report, metrics pages, logs and profiles of istiod, config dumps, counters and access logs\n" +
+			"of proxies, lists from kubectl get -o json or yaml, Kiali graphs, answers of Prometheus, and\n" +
+			"archives of these. A running mesh provides more.\n\n" +
 			"--prometheus-url also reads a Prometheus server, over the last --duration: requests, payload\n" +
 			"sizes, CPU and memory of proxies that were not read, and istiod's metrics if it is not reached.\n" +
 			"Without a cluster or files it reads Prometheus alone.\n\n" +

@@ -35,7 +35,7 @@ func (f *sourceFlags) register(flags *pflag.FlagSet) {
 func (f *sourceFlags) registerWatch(flags *pflag.FlagSet) {
 	flags.DurationVar(&f.duration, "duration", 2*time.Minute, "how long to watch the mesh")
 	flags.DurationVar(&f.interval, "interval", 5*time.Second, "time between readings of istiod")
-	flags.DurationVar(&f.apart, "apart", 0, "with --from: time between two metrics pages of an istiod that does not report its age, in their order")
+	flags.DurationVar(&f.apart, "apart", 0, "with --from: time between two pages of an istiod or a proxy that do not tell it, in their order")
 }
 
 // registerProgram registers the flag that names istiod's program.

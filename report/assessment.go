@@ -57,9 +57,9 @@ func assessmentPage(a assess.Assessment) Page {
 	}
 	add("against", "What changed", againstTable(a))
 	add(assess.SectionMesh, "The mesh", groupsTable(a.Mesh), deploymentsTable(a.Mesh), skewsTable(a.Mesh), problemsTable(a.Mesh), settingsTable(a.Mesh), objectsTable(a.Mesh))
-	add(assess.SectionTraffic, "The traffic", trafficTable(a.Traffic), protocolsTable(a.Traffic), hostsTable(a.Traffic), callsTable(a.Traffic))
+	add(assess.SectionTraffic, "The traffic", trafficTable(a.Traffic), protocolsTable(a.Traffic), hostsTable(a.Traffic), callsTable(a.Traffic), loggedTable(a.Logged))
 	add(assess.SectionCost, "What it costs today", usesTable(a.Cost), eachTable(a.Cost), latencyTable(a.Cost), workloadsTable(a.Cost), misfitsTable(a.Cost))
-	add(assess.SectionLimits, "What limits it", adviceTable(a.Limits), logTable(a.Log), logProblems(a.Log))
+	add(assess.SectionLimits, "What limits it", append([]Table{adviceTable(a.Limits), logTable(a.Log), logProblems(a.Log)}, profilesTables(a.Profiles)...)...)
 	add("signals", "Golden signals of istiod", signalsTables(a.Signals)...)
 	add(assess.SectionConfiguration, "Configuration", configurationTables(a.Configuration)...)
 	add(assess.SectionModes, "Sidecars or ambient", modesTables(a)...)
@@ -280,12 +280,21 @@ func trafficTable(t *assess.Traffic) Table {
 	if t == nil {
 		return Table{}
 	}
-	by := "by their own counters"
+	by, rest := "by their own counters", ", the rest by their own counters"
+	if t.Metered+t.Logged == t.Read {
+		rest = ""
+	}
 	switch {
 	case t.Metered == t.Read && t.Metered > 0:
 		by = "by Prometheus"
+	case t.Logged == t.Read && t.Logged > 0:
+		by = "by their access logs"
+	case t.Metered > 0 && t.Logged > 0:
+		by = fmt.Sprintf("%s of them by Prometheus, %s by their access logs%s", Count(t.Metered), Count(t.Logged), rest)
 	case t.Metered > 0:
-		by = fmt.Sprintf("%s of them by Prometheus, the rest by their own counters", Count(t.Metered))
+		by = fmt.Sprintf("%s of them by Prometheus%s", Count(t.Metered), rest)
+	case t.Logged > 0:
+		by = fmt.Sprintf("%s of them by their access logs%s", Count(t.Logged), rest)
 	}
 	out := Table{Title: fmt.Sprintf("Through %s of %s, %s, over %s", Count(t.Read), words.Plural(t.Sidecars, "sidecar"), by, ScaleFor("s", t.WindowS).Value(t.WindowS)),
 		Columns: []Column{{Head: "what"}, {Head: "rate", Right: true}}}

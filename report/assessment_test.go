@@ -152,3 +152,23 @@ func TestAssessmentOfPrometheus(t *testing.T) {
 		}
 	}
 }
+
+// Requests of proxies that only access logs know of are told apart.
+func TestAssessmentOfAccessLogs(t *testing.T) {
+	sidecar := func(by assess.Source) assess.Proxy {
+		v := 1.0
+		return assess.Proxy{Kind: assess.Sidecar, Called: &v, Served: &v, Connections: &v, RequestsBy: by}
+	}
+	for want, proxies := range map[string][]assess.Proxy{
+		"1 of 1 sidecar, by their access logs, over":                                            {sidecar(assess.ByLogs)},
+		"1 of them by their access logs, the rest by their own counters, over":                  {sidecar(assess.ByLogs), sidecar(assess.ByItself)},
+		"1 of them by Prometheus, 1 by their access logs, over":                                 {sidecar(assess.ByLogs), sidecar(assess.ByPrometheus)},
+		"1 of them by Prometheus, 1 by their access logs, the rest by their own counters, over": {sidecar(assess.ByLogs), sidecar(assess.ByPrometheus), sidecar(assess.ByItself)},
+	} {
+		var out bytes.Buffer
+		must.OK(t, RenderAssessment(&out, assess.Assess(assess.Evidence{TrafficS: 20, Proxies: proxies}), "text", Options{Width: 300}))
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in %.2000s", want, out.String())
+		}
+	}
+}

@@ -24,10 +24,12 @@ type Assessment struct {
 
 	Mesh          Mesh             `json:"mesh"`
 	Traffic       *Traffic         `json:"traffic,omitempty"`
+	Logged        *Logged          `json:"access_logs,omitempty"`
 	Cost          Cost             `json:"cost"`
 	Limits        *advice.Report   `json:"limits,omitempty"`
 	Signals       *signals.Reading `json:"signals,omitempty"`
 	Log           *Log             `json:"log,omitempty"` // of istiod
+	Profiles      []Profiled       `json:"profiles,omitempty"`
 	Configuration *Configuration   `json:"configuration,omitempty"`
 	// Namespaces are those with sidecars, most sidecars first.
 	Namespaces []Namespace       `json:"namespaces,omitempty"`
@@ -82,7 +84,7 @@ type Configuration struct {
 
 // Assess says what the evidence says.
 func Assess(e Evidence) Assessment {
-	a := Assessment{Schema: Schema, Source: e.Source, At: e.At, WindowS: e.WindowS, Limits: e.Limits, Signals: e.Signals, Log: e.Log, Modes: e.Modes,
+	a := Assessment{Schema: Schema, Source: e.Source, At: e.At, WindowS: e.WindowS, Limits: e.Limits, Signals: e.Signals, Log: e.Log, Modes: e.Modes, Logged: e.AccessLogs, Profiles: e.Profiles,
 		Unknown: slices.Clone(e.Unknown),
 		Mesh: Mesh{Istiod: e.Istiod, Proxies: groups(e.Proxies), Nodes: e.Nodes, Enrolled: e.Enrolled, Objects: e.Objects,
 			Settings: e.Settings, Deployments: deployments(e), Namespaces: namespacesOf(e.Proxies, Sidecar)}}

@@ -78,6 +78,20 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
+// The line is through CPU over the time for which requests were counted, and not through one that nobody sampled then.
+func TestCostWhileCounted(t *testing.T) {
+	proxies := sidecars(10, 0.004, 0.0003)
+	for i := range proxies {
+		*proxies[i].Cores *= 3
+		proxies[i].CoresCounted = known(0.002 + 0.0001*(*proxies[i].Called+*proxies[i].Served))
+	}
+	proxies[4].CoresCounted = known(math.NaN())
+	c := Assess(Evidence{Proxies: proxies}).Cost
+	if c.Idle == nil || math.Abs(c.Idle.Estimate-0.002) > 1e-9 || math.Abs(c.Each.Estimate-0.0001) > 1e-9 || c.Fitted != 9 {
+		t.Errorf("%+v, %+v, of %d", c.Idle, c.Each, c.Fitted)
+	}
+}
+
 // Usage is compared with the requests and limits of those that have them.
 func TestCostOfUnlimited(t *testing.T) {
 	proxies := sidecars(4, 0.2, 0)

@@ -2,6 +2,7 @@ package assess
 
 import (
 	"cmp"
+	"math"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/stat"
@@ -14,8 +15,8 @@ type Cost struct {
 	// Workloads are those whose sidecars use most CPU, most first.
 	Workloads []WorkloadUse `json:"workloads,omitempty"`
 	// Idle is what a sidecar uses without requests, in cores, and Each what each request per second
-	// adds that passes it, by a line through all sidecars whose CPU and requests are known; nil where
-	// these do not tell.
+	// adds that passes it, by a line through all sidecars whose CPU and requests are known of the same
+	// time; nil where these do not tell.
 	Idle *money.Value `json:"idle_cores,omitempty"`
 	Each *money.Value `json:"cores_per_request_per_s,omitempty"`
 	// Fitted is how many sidecars the line is through.
@@ -143,7 +144,13 @@ func (a *Assessment) cost(e Evidence) {
 			}
 			*w.PerS += rate
 			busiest = max(busiest, rate)
-			points = append(points, stat.FitPoint{X: rate, Y: *p.Cores})
+			cores := *p.Cores
+			if p.CoresCounted != nil {
+				cores = *p.CoresCounted
+			}
+			if !math.IsNaN(cores) {
+				points = append(points, stat.FitPoint{X: rate, Y: cores})
+			}
 		}
 		if u.Count == 0 {
 			continue

@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
+	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -50,6 +51,10 @@ type Evidence struct {
 	Open *float64
 	// Log is what istiod's log says; nil without one.
 	Log *Log
+	// AccessLogs is what access logs say; nil without any.
+	AccessLogs *Logged
+	// Profiles are istiod's.
+	Profiles []Profiled
 	// Model is of istiod's capacity; nil without one.
 	Model *model.Model
 	// Modes are what runs say of ways to carry the requests of this mesh.
@@ -111,6 +116,9 @@ type Proxy struct {
 	Threads   int // workers of Envoy; 0: its default
 	// Cores and Bytes are what it used, over its own samples; nil where nobody measured it.
 	Cores, Bytes *float64
+	// CoresCounted is its CPU, in cores, over the time for which its requests were counted, if Cores is over
+	// another one; NaN where it was not sampled twice in it.
+	CoresCounted *float64
 	// Called and Served are requests per second that left and entered its pod by it, Connections those
 	// of TCP opened both ways; nil where its counters were not read twice.
 	Called, Served, Connections *float64
@@ -124,6 +132,7 @@ type Source string
 // Sources of figures of proxies.
 const (
 	ByItself     Source = "" // by the kubelet of its node, and by its own counters
+	ByLogs       Source = "access_logs"
 	ByPrometheus Source = "prometheus"
 )
 
@@ -165,6 +174,14 @@ type Host struct {
 	// Needs are the objects that decide by what is in its requests, or balance them one by one, as KIND
 	// NAMESPACE/NAME: in an ambient mesh these take a waypoint.
 	Needs []string `json:"needs,omitempty"`
+}
+
+// Profiled is what istiod spends CPU or memory on, by a profile.
+type Profiled struct {
+	Name string `json:"file"`
+	Kind string `json:"kind"` // profile.KindCPU or profile.KindHeap
+	profile.Costs
+	TooFew bool `json:"too_few,omitempty"` // samples to tell shares
 }
 
 // Modes are ways of carrying this mesh's requests, side by side.

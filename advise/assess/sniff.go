@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"regexp"
+
+	"github.com/meshtrial/meshtrial/internal/accesslog"
 )
 
 // Content is what a file holds.
@@ -11,16 +13,20 @@ type Content string
 
 // Contents of files.
 const (
-	ContentUnknown  Content = ""
-	ContentMetrics  Content = "metrics page"
-	ContentDump     Content = "config dump"
-	ContentRecorded Content = "recorded configuration"
-	ContentObjects  Content = "Kubernetes objects"
-	ContentClusters Content = "counters of a proxy"
-	ContentKiali    Content = "Kiali graph"
-	ContentAnswer   Content = "answer of Prometheus"
-	ContentLog      Content = "log of istiod"
-	ContentArchive  Content = "archive"
+	ContentUnknown      Content = ""
+	ContentMetrics      Content = "metrics page"
+	ContentDump         Content = "config dump"
+	ContentRecorded     Content = "recorded configuration"
+	ContentObjects      Content = "Kubernetes objects"
+	ContentKiali        Content = "Kiali graph"
+	ContentAnswer       Content = "answer of Prometheus"
+	ContentLog          Content = "log of istiod"
+	ContentArchive      Content = "archive"
+	ContentYAML         Content = "Kubernetes objects in YAML"
+	ContentClusters     Content = "counters of a proxy"
+	ContentClustersText Content = "counters of a proxy as text"
+	ContentAccessLog    Content = "access log"
+	ContentProfile      Content = "profile"
 )
 
 // Head is how many bytes of a file [Sniff] takes.
@@ -41,6 +47,36 @@ var series = regexp.MustCompile(`(?m)^(# (HELP|TYPE) [a-zA-Z_:][a-zA-Z0-9_:]* |[
 // queried matches what promtool query prints as JSON: the list within an answer of Prometheus.
 var queried = regexp.MustCompile(`^\[\s*\{\s*"metric"\s*:`)
 
+// manifest matches the beginning of objects in YAML, and endpoint a line of an Envoy's /clusters as text.
+var (
+	manifest = regexp.MustCompile(`^(\s*#[^\n]*\n|---[^\n]*\n|\s*\n)*(apiVersion|items|kind):`)
+	endpoint = regexp.MustCompile(`(?m)^[^\s:]\S*::([^:\s]+_priority::max_connections|observability_name|added_via_api|(\d+\.|\[)[^\s]+::[a-z_]+)::`)
+)
+
+// isProfile reports whether a file may be one of pprof, unpacked: it begins with the type of its samples.
+func isProfile(head []byte) bool {
+	return len(head) > 3 && head[0] == 1<<3|2 && head[1] >= 2 && head[1] <= 12 && head[2] == 1<<3
+}
+
+// isAccessLog reports whether one of the first lines is one of an access log.
+func isAccessLog(head []byte) bool {
+	for line := range bytes.Lines(head) {
+		if rest, prefixed := bytes.CutPrefix(line, []byte("[pod/")); prefixed { // of kubectl logs --prefix
+			_, line, _ = bytes.Cut(rest, []byte("] "))
+		}
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			return false // the head ends here
+		}
+		if _, ok := accesslog.Parse(line); ok {
+			return true
+		}
+		if _, ok := accesslog.ParseZtunnel(line); ok {
+			return true
+		}
+	}
+	return false
+}
+
 // Sniff says what a file holds by its beginning, whatever it is called. recorded says that it
 // begins as what meshtrial records.
 func Sniff(head []byte, recorded bool) Content {
@@ -49,12 +85,20 @@ func Sniff(head []byte, recorded bool) Content {
 		return ContentRecorded
 	case len(head) > 262 && string(head[257:262]) == "ustar":
 		return ContentArchive
+	case isProfile(head):
+		return ContentProfile
+	case isAccessLog(head):
+		return ContentAccessLog
 	case isLog(trimmed):
 		return ContentLog
 	case len(trimmed) > 0 && trimmed[0] == '{':
 		return sniffJSON(trimmed)
 	case queried.Match(trimmed):
 		return ContentAnswer
+	case manifest.Match(head):
+		return ContentYAML
+	case endpoint.Match(head):
+		return ContentClustersText
 	case series.Match(head):
 		return ContentMetrics
 	}

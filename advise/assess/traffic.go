@@ -14,6 +14,8 @@ type Traffic struct {
 	WindowS float64 `json:"window_s"`
 	// Metered is how many of those that were read Prometheus counted for.
 	Metered int `json:"by_prometheus,omitempty"`
+	// Logged is how many of those that were read access logs tell of.
+	Logged int `json:"by_access_logs,omitempty"`
 	// Called and Served are requests per second that left and entered their pods, Connections those of
 	// TCP opened.
 	Called      float64 `json:"called_per_s"`
@@ -71,8 +73,11 @@ func (a *Assessment) traffic(e Evidence) {
 			continue
 		}
 		t.Read++
-		if p.RequestsBy == ByPrometheus {
+		switch p.RequestsBy {
+		case ByPrometheus:
 			t.Metered++
+		case ByLogs:
+			t.Logged++
 		}
 		t.Called, t.Served, t.Connections = t.Called+*p.Called, t.Served+*p.Served, t.Connections+*p.Connections
 	}

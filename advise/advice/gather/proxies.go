@@ -27,17 +27,6 @@ func Held(all []scope.Proxy, facts map[*advice.Quantity]float64) (notes []string
 	return h.facts(facts)
 }
 
-// HeldFacts adds to the facts what proxies hold, and what of it they have never called. Calls
-// count only for proxies that started at least a day ago.
-func HeldFacts(all []scope.Proxy, started map[string]time.Time, now time.Time, facts map[*advice.Quantity]float64) (
-	notes []string) {
-	var h Holding
-	for _, p := range all {
-		h.Add(p, started[p.Name], now)
-	}
-	return h.Facts(facts)
-}
-
 // Holding sums up what proxies hold, one at a time; the zero value is ready.
 type Holding struct {
 	sizes        []float64 // bytes

@@ -38,7 +38,7 @@ func TestSpread(t *testing.T) {
 }
 
 // Clusters count as never called only in proxies that have run for a day.
-func TestHeldFacts(t *testing.T) {
+func TestHolding(t *testing.T) {
 	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	proxy := func(name string, dump int64, called, dns int) scope.Proxy {
 		p := scope.Proxy{Name: name, DumpBytes: dump, DNS: dns}
@@ -53,13 +53,20 @@ func TestHeldFacts(t *testing.T) {
 	}
 	all := []scope.Proxy{proxy("a/young", 100, 0, 3), proxy("b/old", 300, 4, 60), proxy("c/unknown", 200, 0, 0)}
 	began := map[string]time.Time{"a/young": now.Add(-time.Minute), "b/old": now.Add(-25 * time.Hour)}
+	held := func(all []scope.Proxy, facts map[*advice.Quantity]float64) []string {
+		var h Holding
+		for _, p := range all {
+			h.Add(p, began[p.Name], now)
+		}
+		return h.Facts(facts)
+	}
 	facts := map[*advice.Quantity]float64{}
-	notes := HeldFacts(all, began, now, facts)
+	notes := held(all, facts)
 	if len(notes) != 0 || facts[advice.ConfigDumpBytes] != 200 || facts[advice.DNSClusters] != 60 || facts[advice.DNSClustersMean] != 21 || facts[advice.UnusedShare] != 0.6 || facts[advice.UnusedClusters] != 6 {
 		t.Errorf("%q %v", notes, facts)
 	}
 	facts = map[*advice.Quantity]float64{}
-	notes = HeldFacts(all[:1], began, now, facts)
+	notes = held(all[:1], facts)
 	if _, told := facts[advice.UnusedShare]; told || len(notes) != 1 || facts[advice.ConfigDumpBytes] != 100 {
 		t.Errorf("%q %v", notes, facts)
 	}

@@ -459,3 +459,21 @@ func applied(t *rapid.T, m *mesh, r Result) {
 		must.OK(t, err)
 	}
 }
+
+// Services say which ports of pods take requests, whatever their proxies could tell so far.
+func TestServesRequests(t *testing.T) {
+	inv := NewInventory()
+	for _, text := range []string{`{"kind":"Pod","metadata":{"namespace":"shop","name":"cart-0","labels":{"app":"cart"},"ownerReferences":[{"kind":"StatefulSet","name":"cart","controller":true}]}}`,
+		`{"kind":"Service","metadata":{"namespace":"shop","name":"cart"},"spec":{"selector":{"app":"cart"},"ports":[{"name":"grpc","port":80,"targetPort":9090},{"name":"tcp","port":81},{"name":"http","port":82,"targetPort":"web"},{"port":83,"appProtocol":"http"}]}}`,
+		`{"kind":"Service","metadata":{"namespace":"bank","name":"cart"},"spec":{"selector":{"app":"cart"},"ports":[{"name":"http","port":84}]}}`} {
+		must.OK(t, must.Err(inv.Add("", []byte(text))))
+	}
+	for port, want := range map[int]bool{9090: true, 80: false, 81: false, 82: false, 83: true, 84: false} {
+		if got := inv.ServesRequests(Workload{"shop", "cart"}, port); got != want {
+			t.Errorf("%d: %v", port, got)
+		}
+	}
+	if inv.ServesRequests(Workload{"shop", "other"}, 9090) {
+		t.Error("of an unknown workload")
+	}
+}

@@ -42,6 +42,7 @@ type service struct {
 	object   scope.Owner
 	ports    int
 	tcp      []int // ports whose requests the mesh cannot tell apart
+	requests []int // ports of its pods that take requests
 	headless bool
 	// direct says that its endpoints are wherever callers connect to (ORIGINAL_DST) or what DNS returns:
 	// proxies drop the counters of those that are gone.
@@ -152,7 +153,7 @@ func (inv *Inventory) Calls(host string, port int) (connections, routed bool) {
 // were read.
 func (inv *Inventory) AddProxy(p scope.Proxy) {
 	if n := p.Node; n != nil && !inv.Has("Pod") {
-		inv.addPod(Workload{n.Namespace, n.Workload}, p.Name, n.Labels, true, n.Type != "sidecar")
+		inv.addPod(Workload{n.Namespace, n.Workload}, cmp.Or(n.Pod, p.Name), n.Labels, true, n.Type != "sidecar")
 	}
 	for _, c := range p.Clusters {
 		_, _, _, host, ok := scope.SplitCluster(c.Name)

@@ -103,6 +103,9 @@ func (inv *Inventory) Read(r io.Reader, kind string) error {
 	return nil
 }
 
+// Reads reports whether objects of a kind are read, rather than skipped.
+func Reads(kind string) bool { return readers[kind] != nil }
+
 // Add adds an object, and returns its kind: kind is that of its list, for one that does not name its own.
 func (inv *Inventory) Add(kind string, raw json.RawMessage) (string, error) {
 	var o object
@@ -304,6 +307,8 @@ type port struct {
 	AppProtocol string `json:"appProtocol"`
 	Port        int    `json:"port"`   // of a Service
 	Number      int    `json:"number"` // of a ServiceEntry
+	// Target is the number or the name of the pods' port.
+	Target json.RawMessage `json:"targetPort"`
 }
 
 // requests are protocols of which proxies count requests.
@@ -329,6 +334,34 @@ func tcpPorts(ports []port) (out []int) {
 	return out
 }
 
+// requestPorts are the pods' ports behind those of which proxies count requests, as far as they are numbers.
+func requestPorts(ports []port) (out []int) {
+	for _, p := range ports {
+		number := p.Port
+		if len(p.Target) > 0 && json.Unmarshal(p.Target, &number) != nil {
+			continue // a name
+		}
+		if !tcp(p) {
+			out = append(out, number)
+		}
+	}
+	return out
+}
+
+// ServesRequests reports whether a Service says that a port of a workload's pods takes HTTP or gRPC.
+func (inv *Inventory) ServesRequests(w Workload, port int) bool {
+	pods := inv.workloads[w]
+	if pods == nil {
+		return false
+	}
+	for _, s := range inv.services {
+		if s.Namespace == w.Namespace && len(s.selector) > 0 && slices.Contains(s.requests, port) && contains(pods.labels, s.selector) {
+			return true
+		}
+	}
+	return false
+}
+
 func (inv *Inventory) readService(o object) error {
 	var spec struct {
 		Type         string            `json:"type"`
@@ -342,7 +375,7 @@ func (inv *Inventory) readService(o object) error {
 	}
 	h := Host{o.Metadata.Namespace, serviceHost(o.Metadata.Name, o.Metadata.Namespace, inv.Domain)}
 	headless := spec.ClusterIP == "None"
-	s := service{Host: h, object: o.owner(), ports: len(spec.Ports), tcp: tcpPorts(spec.Ports),
+	s := service{Host: h, object: o.owner(), ports: len(spec.Ports), tcp: tcpPorts(spec.Ports), requests: requestPorts(spec.Ports),
 		headless: headless, direct: headless, selector: spec.Selector}
 	if spec.Type == "ExternalName" {
 		s.external, s.alias = true, strings.TrimSuffix(strings.ToLower(spec.ExternalName), ".")
