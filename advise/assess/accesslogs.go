@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"slices"
 	"strings"
 
@@ -168,11 +167,11 @@ func (l *AccessLogs) request(e accesslog.Line, name, pod string) {
 		entry.Host, entry.Port = host, port
 		w.address(e.Source)
 	case left && !named:
-		host, _, err := net.SplitHostPort(e.Authority)
-		if err != nil { // without a port
-			host = e.Authority
+		host := e.Authority
+		if i := strings.LastIndexByte(host, ':'); i >= 0 && !strings.HasSuffix(host, "]") {
+			host = host[:i]
 		}
-		entry.Host = cmp.Or(host, outside)
+		entry.Host = cmp.Or(strings.Trim(host, "[]"), outside)
 	case left, e.Cluster == "": // nobody's cluster, or its own answer, or a format without clusters
 		l.sum[true].add(e.Protocol, e.Status, e.Flags, e.Received, e.Sent, e.DurationMS)
 		return

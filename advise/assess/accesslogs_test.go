@@ -98,3 +98,17 @@ func FuzzAccessLogs(f *testing.F) {
 		}
 	})
 }
+
+// What is called outside the mesh goes by its authority, without the port.
+func TestAccessLogsOutside(t *testing.T) {
+	for authority, want := range map[string]string{"a.example:443": "a.example", "a.example": "a.example", "[fd00::1]:443": "fd00::1", "[fd00::1]": "fd00::1", ":443": outside, "": outside} {
+		l := NewAccessLogs()
+		line := func(second int) string {
+			return strings.Replace(logLine(second, 200, "PassthroughCluster", "10.1.0.5:1"), "x.example.com:443", authority, 1)
+		}
+		must.OK(t, l.Read(strings.NewReader(line(0)+line(2)), "file", "shop/web-1"))
+		if got := l.Writers()[0].Rates(); !maps.Equal(got, map[AccessEntry]float64{{Host: want}: 1}) {
+			t.Errorf("%q: %v", authority, got)
+		}
+	}
+}
