@@ -229,37 +229,49 @@ func (p *promRead) timesDiffer(metric string) bool {
 	return ok
 }
 
+// onePod gives series the labels own_namespace and own_pod of the pod that they are about, whichever labels name it.
+func onePod(expr string) string {
+	for _, of := range []string{"namespace", "pod"} {
+		old := map[string]string{"namespace": "kubernetes_namespace", "pod": "kubernetes_pod_name"}[of]
+		for _, label := range []string{old, of, "exported_" + of} { // the last that there is stands
+			expr = fmt.Sprintf(`label_replace(%s, "own_%s", "$1", %q, "(.+)")`, expr, of, label)
+		}
+	}
+	return expr
+}
+
 // summed adds up series of a metric by labels, with each process counted once.
 func (p *promRead) summed(ctx context.Context, of, metric, matchers, by string, end time.Time) ([]signals.Sample, error) {
-	process, err := p.process(ctx, metric, end)
+	podless, err := p.isPodless(ctx, metric, end)
 	if err != nil {
 		return nil, err
 	}
-	each := fmt.Sprintf(of, metric+p.braces(matchers))
-	further := ""
+	further, process := "", podLabels
 	if by != "" && by != podLabels {
 		further = ", " + by
 	}
-	expr := fmt.Sprintf("sum by (%s) (max by (%s%s) (sum by (%s, %s%s) (%s)))", by, process, further, podLabels, targetLabels, further, each)
-	return p.source.Instant(ctx, expr, end)
+	scraped := fmt.Sprintf("sum by (%s, %s%s) (%s)", podLabels, targetLabels, further, fmt.Sprintf(of, metric+p.braces(matchers)))
+	if by != podLabels {
+		scraped, process = onePod(scraped), "own_namespace, own_pod"
+	}
+	if podless {
+		process += ", instance"
+	}
+	return p.source.Instant(ctx, fmt.Sprintf("sum by (%s) (max by (%s%s) (%s))", by, process, further, scraped), end)
 }
 
-// process returns the labels that tell apart the processes of a metric: their pods, or their addresses if series do
-// not name pods.
-func (p *promRead) process(ctx context.Context, metric string, end time.Time) (string, error) {
+// isPodless reports whether some series of a metric do not name their pods: then addresses tell processes apart.
+func (p *promRead) isPodless(ctx context.Context, metric string, end time.Time) (bool, error) {
 	podless, known := p.podless[metric]
 	if !known {
-		found, err := p.source.Instant(ctx, "count("+metric+p.braces(`pod="",kubernetes_pod_name=""`)+")", end)
+		found, err := p.source.Instant(ctx, "count("+metric+p.braces(`pod="",exported_pod="",kubernetes_pod_name=""`)+")", end)
 		if err != nil {
-			return "", err
+			return false, err
 		}
 		podless = len(found) > 0
 		p.podless[metric] = podless
 	}
-	if podless {
-		return podLabels + ", instance", nil
-	}
-	return podLabels, nil
+	return podless, nil
 }
 
 // once adds an unknown that is not there yet.

@@ -255,13 +255,19 @@ func TestAssessPrometheus(t *testing.T) {
 			twice[series] = v
 		}
 	}
+	otherwise := shopMetrics(podTarget)
+	for series, v := range shopMetrics(`job="old",kubernetes_namespace=%q,kubernetes_pod_name=%q`) {
+		if strings.HasPrefix(series, "istio_") {
+			otherwise[series] = v
+		}
+	}
 	replicas := metrics{}
 	for series, v := range shopMetrics(podTarget) {
 		for _, replica := range []string{"a", "b"} {
 			replicas[strings.Replace(series, "{", fmt.Sprintf("{prometheus_replica=%q,", replica), 1)] = v
 		}
 	}
-	for name, m := range map[string]metrics{"as Istio scrapes": shopMetrics(podTarget), "of old Istio": shopMetrics(`job="kubernetes-pods",kubernetes_namespace=%q,kubernetes_pod_name=%q`), "scraped twice": twice, "two replicas": replicas} {
+	for name, m := range map[string]metrics{"as Istio scrapes": shopMetrics(podTarget), "of old Istio": shopMetrics(`job="kubernetes-pods",kubernetes_namespace=%q,kubernetes_pod_name=%q`), "scraped twice": twice, "by other labels too": otherwise, "two replicas": replicas} {
 		a := alone(t, m.prometheus(t, 10*time.Minute), Assessment{})
 		checkShop(t, name, a)
 		if !assess.NoPods.In(a.Unknown) || !assess.NotRead.In(a.Unknown) || assess.ShortHistory.In(a.Unknown) || assess.IstiodTwice.In(a.Unknown) {
@@ -321,10 +327,14 @@ func TestAssessPrometheusLacks(t *testing.T) {
 		"no istiod":        {without("pilot_services", "pilot_xds", "pilot_xds_pushes"), []assess.Gap{assess.NotScraped, assess.NotWatched}, []assess.Gap{assess.NoCounters}},
 		"one is unscraped": {partly, []assess.Gap{assess.Unscraped, assess.SomeProxies}, []assess.Gap{assess.NoCounters}},
 		"one side":         {oneSided, []assess.Gap{assess.NoReporter, assess.NoCounters}, []assess.Gap{assess.Unscraped}},
+		"no requests":      {without("kube_pod_container_resource_requests", "kube_pod_container_resource_limits"), []assess.Gap{assess.NoResources}, []assess.Gap{assess.UnknownUse}},
 		"no pods named":    {shopMetrics(`job="x",k=%q,instance=%q`), []assess.Gap{assess.NoPodLabel, assess.NoCounters}, []assess.Gap{assess.NoRates}},
 	} {
 		a := alone(t, c.of.prometheus(t, 10*time.Minute), Assessment{})
 		checkUnknown(t, name, a.Unknown, c.is, c.isNot)
+	}
+	if a := alone(t, without("istio_tcp_connections_closed_total").prometheus(t, 10*time.Minute), Assessment{}); a.Traffic == nil || a.Traffic.Open != nil {
+		t.Errorf("all connections count as open: %+v", a.Traffic)
 	}
 	refused := served(t, func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "who?", http.StatusUnauthorized) })
 	if a := alone(t, refused, Assessment{}); !assess.NoPrometheus.In(a.Unknown) || a.Traffic != nil {

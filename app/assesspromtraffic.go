@@ -215,7 +215,7 @@ func (p *promRead) sizes(ctx context.Context) error {
 	if finite(request) && finite(response) && p.e.Sizes == nil {
 		p.e.Sizes = &assess.Sizes{Request: request, Response: response}
 	}
-	if !p.has[generate.MetricConnections] {
+	if !p.has[generate.MetricConnections] || !p.has[metricClosed] { // without the closed ones all would be open
 		return nil
 	}
 	_, end := p.over(generate.MetricConnections)

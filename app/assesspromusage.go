@@ -39,7 +39,8 @@ func (p *promRead) containers(ctx context.Context, metric, of string) (map[conta
 	samples, err := p.source.Instant(ctx, "max by ("+podLabels+", container) ("+fmt.Sprintf(of, metric+p.braces(matchProxies))+")", end)
 	for _, s := range samples {
 		if pod := podOf(s.Labels); pod.name != "" && finite(s.Value) {
-			out[containerRef{pod, s.Labels["container"]}] = s.Value
+			c := containerRef{pod, s.Labels["container"]}
+			out[c] = max(out[c], s.Value) // of jobs that name it by different labels
 		}
 	}
 	return out, err
@@ -201,6 +202,7 @@ func (p *promRead) resources(ctx context.Context) error {
 	}
 	requests := func(x *assess.Proxy) *assess.Resources { return &x.Requests }
 	limits := func(x *assess.Proxy) *assess.Resources { return &x.Limits }
+	found := 0
 	for _, q := range []struct {
 		metric string
 		of     func(*assess.Proxy) *assess.Resources
@@ -213,6 +215,7 @@ func (p *promRead) resources(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		found += len(samples)
 		for _, s := range samples {
 			x := at[podOf(s.Labels)]
 			switch {
@@ -223,6 +226,9 @@ func (p *promRead) resources(ctx context.Context) error {
 				q.of(x).Bytes = s.Value
 			}
 		}
+	}
+	if found == 0 {
+		p.unknown(assess.NoResources.Of("kube_pod_container_resource_requests"))
 	}
 	return nil
 }

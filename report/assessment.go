@@ -40,8 +40,11 @@ func RenderAssessment(w io.Writer, a assess.Assessment, format string, opt Optio
 
 // assessmentPage draws an assessment as values.
 func assessmentPage(a assess.Assessment) Page {
-	p := Page{Title: "Assessment of " + a.Source, Answers: assessmentAnswers(a), Facts: []Fact{
-		{"at", fmt.Sprintf("%s, watched for %s", a.At.UTC().Format("2006-01-02 15:04 UTC"), ScaleFor("s", a.WindowS).Value(a.WindowS))}},
+	at := a.At.UTC().Format("2006-01-02 15:04 UTC")
+	if a.WindowS > 0 {
+		at += ", watched for " + ScaleFor("s", a.WindowS).Value(a.WindowS)
+	}
+	p := Page{Title: "Assessment of " + a.Source, Answers: assessmentAnswers(a), Facts: []Fact{{"at", at}},
 		Factors: []PageFactor{}, Cells: []record.Cell{}, Warnings: []string{},
 		Footer: "Nothing was changed in the mesh. " + selfContained}
 	if a.Mesh.Istiod != "" {
@@ -127,7 +130,7 @@ func costAnswers(c assess.Cost) (out []string) {
 		if u.Requests.Cores > 0 && u.Requests.Bytes > 0 {
 			line += fmt.Sprintf(", %s and %s of what they request", wholePercent(u.OfRequests.Cores/u.Requests.Cores), wholePercent(u.OfRequests.Bytes/u.Requests.Bytes))
 		}
-		if c.Prices.Stated() {
+		if u.Reserved > 0 {
 			line += fmt.Sprintf("; what they request is worth %s %s a month", Fixed(u.Reserved, 0), c.Prices.Currency)
 		}
 		out = append(out, line+".")
@@ -199,13 +202,15 @@ func some(v float64, text func(float64) string) Text {
 	return Text{S: text(v)}
 }
 
+func whole(v float64) string { return Fixed(v, 0) }
+
 func groupsTable(m assess.Mesh) Table {
 	t := Table{Title: "Proxies and istiod", Columns: []Column{{Head: "what"}, {Head: "version"}, {Head: "revision", Keep: 4}, {Head: "count", Right: true},
 		{Head: "namespaces", Right: true, Keep: 3}, {Head: "CPU requested", Right: true}, {Head: "CPU limit", Right: true, Keep: 6}, {Head: "without CPU limit", Right: true, Keep: 2},
 		{Head: "memory requested", Right: true}, {Head: "memory limit", Right: true, Keep: 5}, {Head: "restarts", Right: true, Keep: 1}}}
 	for _, g := range m.Proxies {
 		t.Rows = append(t.Rows, []Text{{S: string(g.Kind)}, {S: g.Version}, {S: g.Revision}, {S: Count(g.Count)}, {S: Count(g.Namespaces)},
-			some(g.Requests.Cores, cores), some(g.Limits.Cores, cores), {S: Count(g.Unlimited)}, some(g.Requests.Bytes, amount), some(g.Limits.Bytes, amount), {S: Count(g.Restarts)}})
+			some(g.Requests.Cores, cores), some(g.Limits.Cores, cores), some(float64(g.Unlimited), whole), some(g.Requests.Bytes, amount), some(g.Limits.Bytes, amount), {S: Count(g.Restarts)}})
 	}
 	t.Notes = append(t.Notes, "Requests and limits are of the proxies' containers, all of a row together.")
 	if m.Enrolled > 0 {
@@ -392,7 +397,7 @@ func usesTable(c assess.Cost) Table {
 		row := []Text{{S: ofAll(u)}, {S: cores(u.Used.Cores)}, share(u.OfRequests.Cores, u.Requests.Cores), share(u.OfLimits.Cores, u.Limits.Cores),
 			{S: amount(u.Used.Bytes)}, share(u.OfRequests.Bytes, u.Requests.Bytes), share(u.OfLimits.Bytes, u.Limits.Bytes)}
 		if priced {
-			row = append(row, Text{S: Fixed(u.Month, 0)}, Text{S: Fixed(u.Reserved, 0)})
+			row = append(row, Text{S: Fixed(u.Month, 0)}, some(u.Reserved, whole))
 		}
 		t.Rows = append(t.Rows, row)
 	}

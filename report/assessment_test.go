@@ -105,6 +105,11 @@ func TestAssessmentMetrics(t *testing.T) {
 	if t.Failed() {
 		t.Logf("%s", out.String())
 	}
+	out.Reset()
+	must.OK(t, RenderAssessment(&out, assess.Assessment{}, "openmetrics", Options{}))
+	if v, there := openmetricstest.Read(t, out.Bytes())["meshtrial_assessment_timestamp_seconds"]; there {
+		t.Errorf("the time of an assessment that has none is %g", v)
+	}
 }
 
 func TestRecordedAsAssessment(t *testing.T) {

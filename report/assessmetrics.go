@@ -52,7 +52,9 @@ func assessmentMetrics(w io.Writer, a assess.Assessment) error {
 	for _, section := range assess.Sections {
 		page.Gauge(openmetrics.Metric{Name: "meshtrial_mesh_unknown", Help: "Things that the assessment could not see, by its section."}, float64(unknown[section]), "section", section)
 	}
-	page.Gauge(openmetrics.Metric{Name: "meshtrial_assessment_timestamp", Unit: "seconds", Help: "When the mesh was assessed, Unix time."}, float64(a.At.Unix()))
+	if !a.At.IsZero() {
+		page.Gauge(openmetrics.Metric{Name: "meshtrial_assessment_timestamp", Unit: "seconds", Help: "When the mesh was assessed, Unix time."}, float64(a.At.Unix()))
+	}
 	if err := page.Write(w); err != nil {
 		return fmt.Errorf("assessment as OpenMetrics: %w", err)
 	}

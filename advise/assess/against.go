@@ -4,10 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/stat/money"
 )
 
 // Against is what changed since an earlier assessment of the same mesh.
@@ -56,12 +58,15 @@ type Change struct {
 	Trend Trend `json:"trend,omitempty"`
 }
 
-func trendOf(f figure, old float64) Trend {
+// trendOf says nothing of figures whose intervals overlap. Those of a line may be below zero.
+func trendOf(f, old figure) Trend {
+	least := (1 - 1/changeTold) * max(math.Abs(f.value), math.Abs(old.value))
+	overlap := f.within != nil && old.within != nil && f.within.Low <= old.within.High && old.within.Low <= f.within.High
 	switch {
-	case !f.costs:
-	case f.value > old*changeTold:
+	case !f.costs || overlap:
+	case f.value-old.value > least:
 		return Worse
-	case f.value < old/changeTold:
+	case old.value-f.value > least:
 		return Better
 	}
 	return ""
@@ -90,43 +95,45 @@ type figure struct {
 	unit  string
 	costs bool
 	value float64
+	// within is its interval; nil for one without.
+	within *money.Value
 }
 
 // figures are those that are known whole: of kinds of which all were measured.
 func (a *Assessment) figures() (out []figure) {
 	for _, kind := range Kinds {
 		if n := a.Mesh.Count(kind); n > 0 {
-			out = append(out, figure{FigureCount, kind, "", false, float64(n)})
+			out = append(out, figure{FigureCount, kind, "", false, float64(n), nil})
 		}
 	}
 	for _, u := range a.Cost.Uses {
 		if u.Measured == u.Count {
-			out = append(out, figure{FigureCores, u.Kind, "cores", true, u.Used.Cores}, figure{FigureMemory, u.Kind, "bytes", true, u.Used.Bytes})
-			if a.Cost.Prices.Stated() {
-				out = append(out, figure{FigureMonth, u.Kind, a.Cost.Prices.Currency, true, u.Reserved})
+			out = append(out, figure{FigureCores, u.Kind, "cores", true, u.Used.Cores, nil}, figure{FigureMemory, u.Kind, "bytes", true, u.Used.Bytes, nil})
+			if u.Reserved > 0 {
+				out = append(out, figure{FigureMonth, u.Kind, a.Cost.Prices.Currency, true, u.Reserved, nil})
 			}
 		}
 	}
 	if a.Traffic.whole() {
-		out = append(out, figure{FigureRequests, "", "1/s", false, a.Traffic.Called})
+		out = append(out, figure{FigureRequests, "", "1/s", false, a.Traffic.Called, nil})
 	}
 	if t := a.Traffic; t.whole() && t.Routed != nil {
-		out = append(out, figure{FigureL7, "", "ratio", false, *t.Routed})
+		out = append(out, figure{FigureL7, "", "ratio", false, *t.Routed, nil})
 	}
 	if v, known := a.convergence(); known {
-		out = append(out, figure{FigureConvergence, "", "s", true, v})
+		out = append(out, figure{FigureConvergence, "", "s", true, v, nil})
 	}
 	if v := a.Cost.Idle; v != nil {
-		out = append(out, figure{FigureIdle, Sidecar, "cores", true, v.Estimate})
+		out = append(out, figure{FigureIdle, Sidecar, "cores", true, v.Estimate, v})
 	}
 	if v := a.Cost.Each; v != nil {
-		out = append(out, figure{FigureEach, Sidecar, "cores", true, 1000 * v.Estimate})
+		out = append(out, figure{FigureEach, Sidecar, "cores", true, 1000 * v.Estimate, &money.Value{Estimate: 1000 * v.Estimate, Low: 1000 * v.Low, High: 1000 * v.High}})
 	}
 	if c := a.Configuration; c != nil && len(c.Held.Proxies) > 0 {
-		out = append(out, figure{FigureConfig, Sidecar, "bytes", true, float64(c.Held.DumpBytes) / float64(len(c.Held.Proxies))})
+		out = append(out, figure{FigureConfig, Sidecar, "bytes", true, float64(c.Held.DumpBytes) / float64(len(c.Held.Proxies)), nil})
 	}
 	if n, ok := a.Mesh.Objects["Service"]; ok {
-		out = append(out, figure{FigureServices, "", "", false, float64(n)})
+		out = append(out, figure{FigureServices, "", "", false, float64(n), nil})
 	}
 	return out
 }
@@ -150,7 +157,7 @@ func (a *Assessment) Compare(old Assessment) {
 	for _, f := range a.figures() {
 		i := slices.IndexFunc(before, func(b figure) bool { return b.name == f.name && b.kind == f.kind && b.unit == f.unit })
 		if i >= 0 {
-			out.Figures = append(out.Figures, Change{f.name, f.kind, f.unit, before[i].value, f.value, f.costs, trendOf(f, before[i].value)})
+			out.Figures = append(out.Figures, Change{f.name, f.kind, f.unit, before[i].value, f.value, f.costs, trendOf(f, before[i])})
 		}
 	}
 	if a.Limits != nil && old.Limits != nil {
@@ -196,10 +203,11 @@ func changedLevels(old, now []Setting) (out []Changed) {
 	return out
 }
 
-// without are the rules that hold in one report and not in another.
+// without are the rules that hold in one report and are ruled out in another. What one of them could not decide
+// neither came nor went.
 func without(one, other *advice.Report) (out []string) {
 	for _, j := range one.Advice {
-		if !slices.ContainsFunc(other.Advice, func(o advice.Judgement) bool { return o.Rule == j.Rule }) {
+		if !slices.ContainsFunc(slices.Concat(other.Advice, other.Undecided), func(o advice.Judgement) bool { return o.Rule == j.Rule }) {
 			out = append(out, j.Rule)
 		}
 	}

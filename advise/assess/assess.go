@@ -86,7 +86,7 @@ type Configuration struct {
 func Assess(e Evidence) Assessment {
 	a := Assessment{Schema: Schema, Source: e.Source, At: e.At, WindowS: e.WindowS, Limits: e.Limits, Signals: e.Signals, Log: e.Log, Modes: e.Modes, Logged: e.AccessLogs, Profiles: e.Profiles,
 		Unknown: slices.Clone(e.Unknown),
-		Mesh: Mesh{Istiod: e.Istiod, Proxies: groups(e.Proxies), Nodes: e.Nodes, Enrolled: e.Enrolled, Objects: e.Objects,
+		Mesh: Mesh{Istiod: e.Istiod, Proxies: groups(e.Proxies, !NoResources.In(e.Unknown)), Nodes: e.Nodes, Enrolled: e.Enrolled, Objects: e.Objects,
 			Settings: e.Settings, Deployments: deployments(e), Namespaces: namespacesOf(e.Proxies, Sidecar)}}
 	a.Mesh.Skews, a.Mesh.Problems = skews(a.Mesh.Proxies), problems(a.Mesh)
 	a.traffic(e)
@@ -102,7 +102,8 @@ func Assess(e Evidence) Assessment {
 
 func (a *Assessment) add(u Unknown) { a.Unknown = append(a.Unknown, u) }
 
-func groups(proxies []Proxy) []Group {
+// groups counts proxies; those without a limit where limits are known.
+func groups(proxies []Proxy, limits bool) []Group {
 	type key struct {
 		kind              Kind
 		version, revision string
@@ -117,7 +118,7 @@ func groups(proxies []Proxy) []Group {
 		g := by[k]
 		g.Count++
 		g.Requests, g.Limits, g.Restarts = g.Requests.plus(p.Requests), g.Limits.plus(p.Limits), g.Restarts+p.Restarts
-		if p.Limits.Cores == 0 {
+		if p.Limits.Cores == 0 && limits {
 			g.Unlimited++
 		}
 		namespaces[k][p.Namespace] = true

@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	_ "github.com/meshtrial/meshtrial/kinds/controlplane"
 	_ "github.com/meshtrial/meshtrial/kinds/dataplane"
+	"github.com/meshtrial/meshtrial/stat/money"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -101,6 +102,10 @@ func TestCostOfUnlimited(t *testing.T) {
 	if math.Abs(u.OfLimits.Cores-0.2) > 1e-9 || u.OfLimits.Bytes != 0 || math.Abs(u.OfRequests.Cores-0.6) > 1e-9 || u.OfRequests.Bytes != 150e6 || math.Abs(u.Used.Cores-0.8) > 1e-9 {
 		t.Errorf("%+v", u)
 	}
+	unknown := Assess(Evidence{Proxies: sidecars(2, 1, 0), Prices: Prices{Core: 30}, Unknown: []Unknown{NoResources.Of("x")}})
+	if n := unknown.Mesh.Proxies[0].Unlimited; n != 0 {
+		t.Errorf("%d without a limit, of proxies whose limits are unknown", n)
+	}
 }
 
 // What does not follow from what was seen is unknown, with its reason.
@@ -155,6 +160,11 @@ func TestTraffic(t *testing.T) {
 	if lacks != "" || m.Pods != 3 || m.RPS != 15 || m.L7 != 0.75 || m.Waypoints != 2 {
 		t.Errorf("%+v, %s", m, lacks)
 	}
+	e.Unread = []string{"VirtualService"}
+	a = Assess(e)
+	if _, lacks := a.Stated(); lacks == "" || a.Traffic.Routed != nil || !NoPolicies.In(a.Unknown) {
+		t.Errorf("objects that may need L7 were not listed: share %v, lacks %q", a.Traffic.Routed, lacks)
+	}
 }
 
 // The studies of any mesh are studies that a lab can run.
@@ -207,13 +217,13 @@ func TestStudies(t *testing.T) {
 // written is read again.
 func TestCompare(t *testing.T) {
 	old := Assess(Evidence{Proxies: append(sidecars(6, 0.004, 0.0003), Proxy{Kind: Istiod, Cores: known(1), Bytes: known(1e9)}, Proxy{Kind: Ztunnel}),
-		Objects: map[string]int{"Service": 9}, Limits: &advice.Report{Advice: []advice.Judgement{{Rule: "one"}, {Rule: "two"}}}})
+		Objects: map[string]int{"Service": 9}, Limits: &advice.Report{Advice: []advice.Judgement{{Rule: "one"}, {Rule: "two"}, {Rule: "no longer known"}}, Undecided: []advice.Judgement{{Rule: "not known"}}}})
 	data, err := json.Marshal(old)
 	must.OK(t, err)
 	read, err := Parse(data)
 	must.OK(t, err)
 	now := Assess(Evidence{Proxies: append(sidecars(8, 0.002, 0.0003), Proxy{Kind: Istiod, Cores: known(3), Bytes: known(1e9)}, Proxy{Kind: Ztunnel, Cores: known(1), Bytes: known(1)}),
-		Limits: &advice.Report{Advice: []advice.Judgement{{Rule: "two"}, {Rule: "three"}}}})
+		Limits: &advice.Report{Advice: []advice.Judgement{{Rule: "two"}, {Rule: "three"}, {Rule: "not known"}}, Undecided: []advice.Judgement{{Rule: "no longer known"}}}})
 	now.Compare(read)
 	got := map[string][2]float64{}
 	for _, c := range now.Against.Figures {
@@ -238,6 +248,31 @@ func TestCompare(t *testing.T) {
 	}
 	if a := now.Against; !slices.Equal(a.Came, []string{"three"}) || !slices.Equal(a.Went, []string{"one"}) {
 		t.Errorf("rules: %v came, %v went", a.Came, a.Went)
+	}
+}
+
+// A trend takes a tenth, and intervals apart where there are any. What a line tells may be below zero.
+func TestTrend(t *testing.T) {
+	between := func(low, v, high float64) figure {
+		return figure{costs: true, value: v, within: &money.Value{Estimate: v, Low: low, High: high}}
+	}
+	for name, c := range map[string]struct {
+		old, now figure
+		want     Trend
+	}{
+		"more":             {figure{costs: true, value: 10}, figure{costs: true, value: 11.5}, Worse},
+		"less":             {figure{costs: true, value: 11.5}, figure{costs: true, value: 10}, Better},
+		"too little":       {figure{costs: true, value: 10}, figure{costs: true, value: 10.5}, ""},
+		"no cost":          {figure{value: 10}, figure{value: 20}, ""},
+		"from none":        {figure{costs: true}, figure{costs: true, value: 1}, Worse},
+		"the same, < 0":    {between(-2, -1, -0.5), between(-2, -1, -0.5), ""},
+		"overlap":          {between(1, 4, 7), between(6, 8, 10), ""},
+		"apart":            {between(1, 4, 5), between(6, 8, 10), Worse},
+		"less, both below": {figure{costs: true, value: -1}, figure{costs: true, value: -2}, Better},
+	} {
+		if got := trendOf(c.now, c.old); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
 	}
 }
 

@@ -35,7 +35,8 @@ type Misfit struct {
 	Sidecars  int    `json:"sidecars"`
 	Of        string `json:"of"` // [OfCPU] or [OfMemory]
 	Fit       Fit    `json:"fit"`
-	// All are of the workload's sidecars together, in cores or bytes; a limit of 0 is none.
+	// All are of the workload's sidecars together, in cores or bytes; a limit of 0 is none. Used is of those
+	// that are limited, or else of those that request the resource.
 	Used      float64 `json:"used"`
 	Requested float64 `json:"requested"`
 	Limit     float64 `json:"limit,omitempty"`
@@ -92,6 +93,8 @@ type WorkloadUse struct {
 	// PerS are requests per second through those whose counters were read; nil where none were.
 	PerS  *float64 `json:"per_s,omitempty"`
 	Month float64  `json:"month,omitempty"`
+	// requesting and limited are what those of them use that request a resource, or are limited in it.
+	requesting, limited Resources
 }
 
 const (
@@ -135,6 +138,7 @@ func (a *Assessment) cost(e Evidence) {
 			w := by[k]
 			w.Measured++
 			w.Used, w.Requests, w.Limits = w.Used.plus(used), w.Requests.plus(p.Requests), w.Limits.plus(p.Limits)
+			w.requesting, w.limited = w.requesting.plus(used.where(p.Requests)), w.limited.plus(used.where(p.Limits))
 			if p.Called == nil {
 				continue
 			}
@@ -181,20 +185,21 @@ func (a *Assessment) cost(e Evidence) {
 	}
 }
 
-// misfits compares what workloads' sidecars use with what they request.
+// misfits compares what workloads' sidecars use with what they request, and are limited to. Of those of a workload
+// that differ, as in a rollout, each is compared with its own.
 func misfits(workloads []WorkloadUse) (out []Misfit) {
 	for _, w := range workloads {
 		for _, r := range []struct {
-			of                     string
-			used, requested, limit float64
-		}{{OfCPU, w.Used.Cores, w.Requests.Cores, w.Limits.Cores}, {OfMemory, w.Used.Bytes, w.Requests.Bytes, w.Limits.Bytes}} {
-			m := Misfit{w.Namespace, w.Workload, w.Measured, r.of, "", r.used, r.requested, r.limit}
+			of                                    string
+			limited, limit, requesting, requested float64
+		}{{OfCPU, w.limited.Cores, w.Limits.Cores, w.requesting.Cores, w.Requests.Cores}, {OfMemory, w.limited.Bytes, w.Limits.Bytes, w.requesting.Bytes, w.Requests.Bytes}} {
+			m := Misfit{w.Namespace, w.Workload, w.Measured, r.of, "", r.requesting, r.requested, r.limit}
 			switch {
-			case r.limit > 0 && r.used > nearLimit*r.limit:
-				m.Fit = FitNearLimit
-			case r.requested > 0 && r.used > r.requested:
+			case r.limit > 0 && r.limited > nearLimit*r.limit:
+				m.Fit, m.Used = FitNearLimit, r.limited
+			case r.requested > 0 && r.requesting > r.requested:
 				m.Fit = FitUnder
-			case r.used < overRequested*r.requested:
+			case r.requesting < overRequested*r.requested:
 				m.Fit = FitOver
 			default:
 				continue

@@ -65,6 +65,7 @@ func TestProblems(t *testing.T) {
 		"a build of a branch":         {Evidence{Proxies: []Proxy{istiod("1.30"), istiod("1.30-alpha.1"), istiod("1.30.0-rc.1"), istiod("latest")}}, nil, []string{gitops, "leader_election"}},
 		"proxies":                     {Evidence{Proxies: []Proxy{{Kind: Sidecar, Version: "1.20.1-distroless"}}}, []string{"long_connections"}, []string{"stateful_sets"}},
 		"proxies that have the fix":   {Evidence{Proxies: []Proxy{{Kind: Sidecar, Version: "1.20.2"}}}, nil, []string{"long_connections"}},
+		"several clusters":            {Evidence{Proxies: []Proxy{istiod("1.31.0"), ztunnel}}, []string{"ambient_credentials"}, []string{"ambient_multicluster_leak"}},
 		"a fix in another minor only": {Evidence{Proxies: []Proxy{istiod("1.30.4"), ztunnel}}, []string{"workload_serialized"}, []string{"mds_names"}},
 	} {
 		got := codes(Assess(c.e).Mesh.Problems)

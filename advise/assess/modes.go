@@ -34,8 +34,11 @@ func (a *Assessment) Stated() (m sizing.Mesh, lacks string) {
 		return m, "on how many nodes its pods are"
 	}
 	m = sizing.Mesh{Pods: float64(a.Mesh.Count(Sidecar)), Nodes: float64(a.Mesh.Nodes), RPS: (t.Called + t.Served) / 2, Waypoints: float64(a.Mesh.Count(Waypoint))}
-	if t.Routed != nil {
+	switch {
+	case t.Routed != nil:
 		m.L7 = *t.Routed
+	case NoPolicies.In(a.Unknown):
+		return m, "which of its requests need L7"
 	}
 	if m.Waypoints == 0 && m.L7 > 0 {
 		m.Waypoints = waypointsEach * float64(max(1, a.namespacesOfL7()))

@@ -102,6 +102,7 @@ func TestMisfits(t *testing.T) {
 		of("fits", Resources{0.05, 60e6}, Resources{0.1, 128e6}, Resources{2, 1e9}), of("free", Resources{0.05, 60e6}, Resources{}, Resources{}),
 		of("idle", Resources{0.001, 100e6}, Resources{0.5, 128e6}, Resources{}), of("idler", Resources{0.001, 20e6}, Resources{1, 128e6}, Resources{}),
 		of("busy", Resources{0.3, 60e6}, Resources{0.1, 128e6}, Resources{}), of("full", Resources{0.05, 900e6}, Resources{0.1, 950e6}, Resources{0, 1e9}),
+		of("rollout", Resources{0.1, 60e6}, Resources{0.2, 128e6}, Resources{0.2, 0}), of("rollout", Resources{0.9, 60e6}, Resources{}, Resources{}),
 	}})
 	var got []string
 	for _, m := range a.Cost.Misfits {

@@ -70,8 +70,11 @@ var knownProblems = []knownProblem{
 		istiods, "", []string{"1.29.8", "1.30.5", "1.31.1"}, announced("1.31.1"), ambient},
 	{problem("authorization_policies", "In ambient mode istiod reads all AuthorizationPolicies for each pod: its CPU grows with their number (istio/istio#61254)"),
 		istiods, "1.24.0", []string{"1.29.7", "1.30.4", "1.31.1"}, "https://github.com/istio/istio/issues/61254", ambientWith("AuthorizationPolicy")},
-	{problem("ambient_multicluster_leak", "In ambient mode with several clusters istiod leaks memory when a remote cluster changes, goes, or has its credentials rotated (istio/istio#60033)"),
-		istiods, "", []string{"1.29.7", "1.30.4", "1.31.1"}, "https://github.com/istio/istio/issues/60033", ambient},
+	{problem("ambient_credentials", "In ambient mode with several clusters istiod keeps the whole state of a remote cluster whose credentials are rotated: its memory grows (istio/istio#60033)"),
+		istiods, "", []string{"1.31.1"}, announced("1.31.1"), ambient},
+	// 1.30.4 has the fix, which its announcement leaves out (istio/istio#61261).
+	{problem("ambient_multicluster_leak", "In ambient mode with several clusters istiod leaks goroutines and memory when a remote cluster is removed or changed (istio/istio#60033)"),
+		istiods, "", []string{"1.29.7", "1.30.4"}, announced("1.29.7"), ambient},
 	{problem("ztunnel_reconnect", "Each time a ztunnel reconnects, as at least every keepaliveMaxServerConnectionAge, istiod sends it all workloads again (istio/ztunnel#1966)"),
 		istiods, "", []string{"1.29.7", "1.30.4"}, announced("1.30.4"), ambient},
 	{problem("leader_election", "Istiod leaks a goroutine each time a replica loses its leadership and regains it (istio/istio#60843)"),

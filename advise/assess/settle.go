@@ -181,8 +181,12 @@ func rates(each float64) string {
 
 // sizingLine is the section sizing of this mesh, with what is unknown of it left to the default.
 func (a *Assessment) sizingLine() string {
-	if m, lacks := a.Stated(); lacks == "" {
+	m, lacks := a.Stated()
+	switch {
+	case lacks == "":
 		return fmt.Sprintf("sizing: {pods: %.0f, nodes: %.0f, rps: %.0f, l7: %.1f%%, waypoints: %.0f}", m.Pods, m.Nodes, m.RPS, 100*m.L7, m.Waypoints)
+	case m.RPS > 0:
+		return fmt.Sprintf("# Which requests of this mesh need L7 is not known: state it with --set sizing.l7=... when you read the report.\nsizing: {pods: %.0f, nodes: %.0f, rps: %.0f}", m.Pods, m.Nodes, m.RPS)
 	}
 	return fmt.Sprintf("# The requests of this mesh are not known: state them with --set sizing.rps=... when you read the report.\nsizing: {pods: %d, nodes: %d}",
 		max(1, a.Mesh.Count(Sidecar)+a.Mesh.Enrolled), max(1, a.Mesh.Nodes))

@@ -22,7 +22,7 @@ type Traffic struct {
 	Served      float64 `json:"served_per_s"`
 	Connections float64 `json:"tcp_connections_per_s"`
 	// Routed is the share of the requests to hosts of which something decides by what is in requests, or
-	// balances them ([Host.Needs]); nil without requests.
+	// balances them ([Host.Needs]); nil without requests, or where not all that may decide was listed.
 	Routed *float64      `json:"routed_ratio,omitempty"`
 	Calls  []Call        `json:"calls"`           // most first
 	Hosts  []HostTraffic `json:"hosts,omitempty"` // those that are called, most requests first
@@ -109,12 +109,12 @@ func (a *Assessment) traffic(e Evidence) {
 			}
 		}
 	}
-	if all > 0 {
+	switch {
+	case all > 0 && len(e.Unread) > 0:
+		a.add(NoPolicies.Of(strings.Join(e.Unread, ", ")))
+	case all > 0:
 		share := routed / all
 		t.Routed = &share
-		if len(e.Unread) > 0 {
-			a.add(NoPolicies.Of(strings.Join(e.Unread, ", ")))
-		}
 	}
 	t.Hosts = called(t.Calls, e.Hosts)
 	a.Traffic = &t
