@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -16,7 +17,7 @@ import (
 
 // conclude assesses evidence, with what runs say of the mesh that it is of.
 func (o Assessment) conclude(e assess.Evidence, runs []measuredRun) (assess.Assessment, error) {
-	e.Model, e.Prices = o.Model, o.Prices
+	e.Model, e.Prices, e.Istiod = o.Model, o.Prices, cmp.Or(e.Istiod, e.OneIstiod())
 	shipped := len(o.Runs) == 0
 	sizings := slices.DeleteFunc(slices.Clone(runs), func(run measuredRun) bool { return !sizes(run.Run) })
 	e.Runs = len(sizings)
@@ -25,7 +26,9 @@ func (o Assessment) conclude(e assess.Evidence, runs []measuredRun) (assess.Asse
 			return assess.Assessment{}, noSizing(run.Header.RunID)
 		}
 		for _, l := range run.latency {
-			l.Shipped = shipped
+			l.Shipped, l.Lacking = shipped, slices.DeleteFunc(slices.Clone(run.Header.Components), func(c record.Component) bool {
+				return len(c.Lacks) == 0 || c.Name != "envoy" && c.Name != "ztunnel"
+			})
 			e.Latency = append(e.Latency, l)
 		}
 		if of := istiodOf(run.Run); of != "" && e.Istiod != "" && of != e.Istiod {

@@ -124,6 +124,12 @@ func TestShippedUnitCosts(t *testing.T) {
 		if len(run.latency) == 0 {
 			t.Errorf("run %s: no latency", run.Header.RunID)
 		}
+		v := func(x float64) *float64 { return &x }
+		a, err := Assessment{}.conclude(assess.Evidence{Proxies: []assess.Proxy{{Kind: assess.Sidecar, Called: v(20), Served: v(20), Connections: v(0)}, {Kind: assess.Istiod, Version: "1.28.1-distroless"}}}, runs)
+		must.OK(t, err)
+		if l := a.Cost.Latency; len(l) == 0 || !l[0].Shipped || len(l[0].Lacking) == 0 || a.Mesh.Istiod != "1.28.1" || !assess.OtherBuild.In(a.Unknown) {
+			t.Errorf("run %s, for istiod %q: latency %+v, %v", run.Header.RunID, a.Mesh.Istiod, l, a.Unknown)
+		}
 		if _, err := sized(run.Run, sizing.Default()); err != nil {
 			t.Errorf("run %s: %v", run.Header.RunID, err)
 		}

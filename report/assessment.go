@@ -137,7 +137,7 @@ func costAnswers(c assess.Cost) (out []string) {
 	}
 	for _, l := range c.Latency {
 		if l.P50 != nil && l.Cell["sidecars"] == "both" {
-			return append(out, fmt.Sprintf("Sidecars add %s to the median latency of a request at %s/s, as a run measured on another machine.", addedLatency(l.P50).S, short(l.Rate)))
+			return append(out, fmt.Sprintf("Sidecars add %s to the median latency of a request at %s/s, as a run measured on another machine%s.", addedLatency(l.P50).S, short(l.Rate), withLacking(l)))
 		}
 	}
 	return out
@@ -466,6 +466,14 @@ func misfitsTable(c assess.Cost) Table {
 	return withoutEmpty(t)
 }
 
+// withLacking says which proxies of a run lack something, "" for none.
+func withLacking(l assess.Latency) string {
+	if len(l.Lacking) == 0 {
+		return ""
+	}
+	return " with " + componentWords(l.Lacking)
+}
+
 // latencyTable has what proxies add, as runs measured it.
 func latencyTable(c assess.Cost) Table {
 	t := Table{Title: "What proxies add to latency (95% interval)", Columns: []Column{{Head: "requests carried by"}, {Head: "at"}, {Head: "median", Right: true}, {Head: "p99", Right: true}}}
@@ -478,6 +486,9 @@ func latencyTable(c assess.Cost) Table {
 		}
 		t.Rows = append(t.Rows, []Text{{S: carriedBy(l.Cell["sidecars"])}, {S: at}, addedLatency(l.P50), addedLatency(l.P99)})
 		from := fmt.Sprintf("Run %s on %s: not of this mesh, whose machines, filters and payloads differ.", l.Run, l.Machine)
+		if len(l.Lacking) > 0 {
+			from += " It was measured" + withLacking(l) + "."
+		}
 		if l.Shipped {
 			from += " It ships with the program."
 		}

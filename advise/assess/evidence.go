@@ -1,6 +1,7 @@
 package assess
 
 import (
+	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
@@ -63,6 +64,19 @@ type Evidence struct {
 	Latency []Latency
 	Prices  Prices
 	Unknown []Unknown
+}
+
+// OneIstiod is the version that istiod has by its images; "" where they differ, or are not known.
+func (e Evidence) OneIstiod() (tag string) {
+	for _, p := range e.Proxies {
+		if p.Kind == Istiod && (tag != "" && p.Version != tag || p.Version == "") {
+			return ""
+		}
+		if p.Kind == Istiod {
+			tag = p.Version
+		}
+	}
+	return strings.TrimSuffix(strings.TrimSuffix(tag, "-distroless"), "-debug")
 }
 
 // Kind is what a proxy is for.

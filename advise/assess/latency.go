@@ -19,6 +19,8 @@ type Latency struct {
 	// P50 and P99 are differences of percentiles, in microseconds; nil if the run does not tell.
 	P50 *record.Priced `json:"p50,omitempty"`
 	P99 *record.Priced `json:"p99,omitempty"`
+	// Lacking are the run's proxies that lack something of Istio's.
+	Lacking []record.Component `json:"lacking,omitempty"`
 }
 
 // latency keeps what runs measured at the rate that is nearest to that of a sidecar of this mesh, if it is known.
