@@ -316,6 +316,8 @@ func TestAssessPrometheusLacks(t *testing.T) {
 			delete(oneSided, series)
 		}
 	}
+	upgraded := shopMetrics(podTarget)
+	upgraded[`istio_build{job="pods",namespace="istio-system",pod="istiod-canary-7d4b9f8c5-abcde",component="pilot",tag="1.21.0"}`] = 1
 	for name, c := range map[string]struct {
 		of    metrics
 		is    []assess.Gap
@@ -328,6 +330,7 @@ func TestAssessPrometheusLacks(t *testing.T) {
 		"one is unscraped": {partly, []assess.Gap{assess.Unscraped, assess.SomeProxies}, []assess.Gap{assess.NoCounters}},
 		"one side":         {oneSided, []assess.Gap{assess.NoReporter, assess.NoCounters}, []assess.Gap{assess.Unscraped}},
 		"no requests":      {without("kube_pod_container_resource_requests", "kube_pod_container_resource_limits"), []assess.Gap{assess.NoResources}, []assess.Gap{assess.UnknownUse}},
+		"two istiods":      {upgraded, []assess.Gap{assess.SeveralIstiods}, []assess.Gap{assess.NotWatched}},
 		"no pods named":    {shopMetrics(`job="x",k=%q,instance=%q`), []assess.Gap{assess.NoPodLabel, assess.NoCounters}, []assess.Gap{assess.NoRates}},
 	} {
 		a := alone(t, c.of.prometheus(t, 10*time.Minute), Assessment{})

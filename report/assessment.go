@@ -136,7 +136,8 @@ func costAnswers(c assess.Cost) (out []string) {
 		out = append(out, line+".")
 	}
 	for _, l := range c.Latency {
-		if l.P50 != nil && l.Cell["sidecars"] == "both" {
+		otherwise := func(o assess.Latency) bool { return o.Cell["sidecars"] == "both" && o.Rate != l.Rate } // since the mesh's is unknown
+		if l.P50 != nil && l.Cell["sidecars"] == "both" && !slices.ContainsFunc(c.Latency, otherwise) {
 			return append(out, fmt.Sprintf("Sidecars add %s to the median latency of a request at %s/s, as a run measured on another machine%s.", addedLatency(l.P50).S, short(l.Rate), withLacking(l)))
 		}
 	}

@@ -59,6 +59,7 @@ var (
 	OnePage        = gap(SectionLimits, "one_page", "rates of istiod: there is one metrics page of each replica, or pages without a time between them", "a second page, some minutes later; --apart where istiod does not tell its age")
 	Replaced       = gap(SectionLimits, "replaced", "%d istiods that were last read before another one started: they may have been replaced, and are not counted", "two pages of each istiod that runs")
 	OtherRevisions = gap(SectionLimits, "other_revisions", "istiod and the mesh's configuration of other revisions (%s): those of revision %s were read", "--revision")
+	SeveralIstiods = gap(SectionLimits, "several_istiods", "which istiod what Prometheus tells is of: it has series of versions %s, which count together", "--prometheus-selector with the labels of one revision")
 	Elsewhere      = gap(SectionMesh, "elsewhere", "%d of the %d proxies that are connected to istiod: they are in no pod that was listed, so counts, traffic and cost lack them", "an assessment of each cluster whose proxies use this istiod; proxies on virtual machines cannot be read")
 	MoreNotRead    = gap(SectionMesh, "more_not_read", "%d more like those", "what is said of those")
 	NoKind         = gap(SectionMesh, "objects_not_listed", "how many %s there are: %v", "the right to list them")
