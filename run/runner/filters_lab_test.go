@@ -101,7 +101,7 @@ blocks: {min: 1, max: 1, limit: 20m}
 		t.Errorf("the report does not say what Envoy said:\n%s", said)
 	}
 	log, err := os.ReadFile(filepath.Join(out, "log.txt"))
-	if err != nil || !strings.Contains(string(log), "EnvoyFilter bad is not in force") {
+	if err != nil || !strings.Contains(string(log), "EnvoyFilter bad is not active") {
 		t.Errorf("the run's log does not say what is left out (%v):\n%s", err, log)
 	}
 	b.gone(t)
