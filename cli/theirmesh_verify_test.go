@@ -82,7 +82,7 @@ func TestTheirMesh(t *testing.T) {
 
 	secondRevision(t, l)
 	code, said := m.Run(t, "run", labtest.Study(t, dataPlaneOfAGuest), "--yes", "--lab", "cluster", "--kubeconfig", l.Kubeconfig(), "--image", l.Images().Meshtrial, "--out", filepath.Join(t.TempDir(), "run"))
-	if code != errs.CodeUsage || !strings.Contains(said, "several istiods, of the revisions canary, stable") || !strings.Contains(said, "--revision") {
+	if code != errs.CodeUsage || !strings.Contains(said, "several istiods, of revisions canary, stable") || !strings.Contains(said, "--revision") {
 		t.Errorf("no revision named: exit code %d\n%s", code, said)
 	}
 	// The tenant's proxies would lose access to what they call, which --yes does not allow.
