@@ -159,14 +159,11 @@ func (a *Assessment) limits(e Evidence) {
 		}
 	}
 	for _, j := range e.Limits.Undecided {
-		why := j.Title
-		for _, g := range j.Missing {
-			if g.Measure != "" {
-				why += ": " + g.Measure
-				break
-			}
+		u := Undecided.Of(j.Rule, j.Title)
+		if i := slices.IndexFunc(j.Missing, func(g advice.Gap) bool { return g.Measure != "" }); i >= 0 {
+			u.By = measure.Of(j.Missing[i].Measure)
 		}
-		a.add(Undecided.Of(j.Rule, why))
+		a.add(u)
 	}
 }
 

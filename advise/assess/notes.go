@@ -49,6 +49,9 @@ type Unknown struct {
 	By      note.Note `json:"by"` // what would give it
 }
 
+// measure tells a rule's own words for what would decide it.
+var measure = note.Define("assess_undecided_measure", "%v")
+
 // What may be unknown.
 var (
 	NotRead        = gap(SectionMesh, "not_read", "%v", "the right that is named, or an answer from what did not answer")
@@ -105,7 +108,7 @@ var (
 	NoResources = gap(SectionCost, "no_resources", "what proxies request and are limited to: Prometheus has no %s", "kube-state-metrics, or kubectl get pods -A -o json")
 	NoPrices    = gap(SectionCost, "no_prices", "money: no prices were stated", "--core-month and --gb-month")
 	NotWatched  = gap(SectionLimits, "not_watched", "what limits istiod: %v", "the right to open port-forwards to istiod's pods")
-	Undecided   = gap(SectionLimits, "undecided", "rule %s: %v", "what it says to measure")
+	Undecided   = gap(SectionLimits, "undecided", "rule %s: %v", "evidence of what it asks for")
 	NoConfig    = gap(SectionConfiguration, "no_configuration", "bytes of configuration by owner: %v", "the right to open port-forwards to pods")
 	NoScopes    = gap(SectionConfiguration, "no_scopes", "what Sidecars would save: %v", "meshtrial assess config --generate, with access logs or Prometheus beside the proxies' counters")
 	TooYoung    = gap(SectionConfiguration, "too_young", "what %d workloads call: their proxies were watched for less than a day, or neither called nor served anybody", "assess again when they have run for a day")
