@@ -688,26 +688,27 @@ func (w *world) changing(n float64) error {
 // called returns nil if a workload's sidecar has sent n requests to a host.
 func (w *world) called(workload, host string, n int) error {
 	w.t.Helper()
-	for _, pod := range w.pods("-A", "-l", mesh.AppLabel+"="+workload) {
-		page, err := w.ask(pod, "clusters")
-		if err != nil {
-			return err
-		}
-		sent := 0
-		for line := range strings.Lines(page) {
-			cluster, rest, _ := strings.Cut(line, "::")
-			if _, count, ok := strings.Cut(rest, "rq_total::"); ok && strings.Contains(cluster, "||"+host) {
-				c, err := strconv.Atoi(strings.TrimSpace(count))
-				must.OK(w.t, err)
-				sent += c
-			}
-		}
-		if sent < n {
-			return fmt.Errorf("%d requests", sent)
-		}
-		return nil
+	pods := w.pods("-A", "-l", mesh.AppLabel+"="+workload)
+	if len(pods) == 0 {
+		return fmt.Errorf("no pod of %s", workload)
 	}
-	return fmt.Errorf("no pod of %s", workload)
+	page, err := w.ask(pods[0], "clusters")
+	if err != nil {
+		return err
+	}
+	sent := 0
+	for line := range strings.Lines(page) {
+		cluster, rest, _ := strings.Cut(line, "::")
+		if _, count, ok := strings.Cut(rest, "rq_total::"); ok && strings.Contains(cluster, "||"+host) {
+			c, err := strconv.Atoi(strings.TrimSpace(count))
+			must.OK(w.t, err)
+			sent += c
+		}
+	}
+	if sent < n {
+		return fmt.Errorf("%d requests", sent)
+	}
+	return nil
 }
 
 // ask returns a page of a sidecar.

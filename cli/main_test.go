@@ -2,7 +2,6 @@ package cli
 
 import (
 	"os"
-	"strings"
 	"sync"
 	"testing"
 
@@ -33,14 +32,6 @@ func (b *lockedBuffer) Write(p []byte) (int, error) {
 	defer b.mu.Unlock()
 	b.text = append(b.text, p...)
 	return len(p), nil
-}
-
-// lines returns the complete lines so far.
-func (b *lockedBuffer) lines() []string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	lines := strings.Split(string(b.text), "\n")
-	return lines[:len(lines)-1]
 }
 
 func (b *lockedBuffer) String() string {
