@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"slices"
@@ -53,7 +54,8 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 		switch {
 		case ctx.Err() != nil:
 			return a, made, context.Cause(ctx)
-		case err != nil && o.Section == assess.SectionConfiguration: // what is generated must not lack a part of the mesh
+		case errors.Is(err, fs.ErrNotExist), // mistyped
+			err != nil && o.Section == assess.SectionConfiguration: // what is generated must not lack a part of the mesh
 			return a, made, errs.WithCode(err, errs.CodeUsage)
 		case err != nil:
 			r.isBroken(assess.FileNotRead.Of(err))

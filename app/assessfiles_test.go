@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/assess"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -73,7 +74,7 @@ func TestAssessFiles(t *testing.T) {
 	}
 	files["one"] = strings.Replace(files["one"], `{"items"`, `{"kind":"ServiceList","items"`, 1)
 	o := Assessment{Apart: time.Minute}
-	names := []string{"one", "two", "three", "four", "five", "six", recordedPages + "after.txt", "../advise/scope/testdata/sidecar.json.gz", "nowhere"}
+	names := []string{"one", "two", "three", "four", "five", "six", recordedPages + "after.txt", "../advise/scope/testdata/sidecar.json.gz"}
 	a, _, err := o.FromFiles(t.Context(), names, contents(files))
 	must.OK(t, err)
 	if a.Mesh.Count(assess.Sidecar) != 1 || a.Mesh.Count(assess.Istiod) != 1 || a.Mesh.Enrolled != 1 || a.Mesh.Objects["Service"] != 3 {
@@ -96,8 +97,11 @@ func TestAssessFiles(t *testing.T) {
 			}
 		}
 	}
-	if not[assess.FileNotRead] != 3 || not[assess.FileUnknown] != 1 || assess.OnePage.In(a.Unknown) || !assess.NoCounters.In(a.Unknown) || !assess.UnknownUse.In(a.Unknown) {
+	if not[assess.FileNotRead] != 2 || not[assess.FileUnknown] != 1 || assess.OnePage.In(a.Unknown) || !assess.NoCounters.In(a.Unknown) || !assess.UnknownUse.In(a.Unknown) {
 		t.Errorf("%v: %v", not, a.Unknown)
+	}
+	if _, _, err := o.FromFiles(t.Context(), []string{"one", "nowhere"}, contents(files)); errs.Code(err) != errs.CodeUsage {
+		t.Errorf("a file that is not there: %v", err)
 	}
 }
 
