@@ -371,7 +371,7 @@ func proxyOf(pod corev1.Pod) (p assess.Proxy, container string, ok bool) {
 	return p, "", false
 }
 
-// threadsOf is how many workers a proxy's Envoy is told to have, 0 if nobody says.
+// threadsOf returns the number of worker threads set for a proxy; 0 if none is set.
 func threadsOf(c corev1.Container) int {
 	for i, arg := range c.Args {
 		if value, is := strings.CutPrefix(arg, "--concurrency"); is {

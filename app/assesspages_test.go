@@ -28,7 +28,7 @@ func profileOf(t *testing.T, functions ...string) string {
 	return out.String()
 }
 
-// A profile of istiod says what its CPU goes to; that of another program is told of.
+// A profile of istiod is broken down by cost; one of another program is reported as such.
 func TestAssessProfiles(t *testing.T) {
 	files := map[string]string{
 		"istiod": profileOf(t, "istio.io/istio/pilot/pkg/xds.(*DiscoveryServer).pushXds", "runtime.gcBgMarkWorker"),

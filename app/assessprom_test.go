@@ -76,7 +76,7 @@ func shopMetrics(labels string) metrics {
 
 const podTarget = `job="pods",namespace=%q,pod=%q`
 
-// answer is an answer to query_range with samples each 15 s from one moment to another. Counters begin anew halfway.
+// answer is an answer to query_range with a sample every 15 s over a period. Counters are reset halfway.
 func (m metrics) answer(from, to time.Time) string {
 	var result []map[string]any
 	half := to.Sub(from).Seconds() / 2
@@ -247,7 +247,7 @@ func checkShop(t *testing.T, name string, a assess.Assessment) {
 	}
 }
 
-// Prometheus alone tells what a mesh costs and carries, whoever scrapes it how often and under which labels.
+// Prometheus alone gives cost and traffic of a mesh, for any number of scrape jobs and any of their labels.
 func TestAssessPrometheus(t *testing.T) {
 	twice := shopMetrics(podTarget)
 	for series, v := range shopMetrics(`job="proxies",instance="10.0.0.1:15090",namespace=%q,pod=%q`) {

@@ -178,7 +178,7 @@ func TestAssessBugReport(t *testing.T) {
 	}
 }
 
-// An archive whose end is missing is told of, and counts as far as it goes; a bomb is one file.
+// A truncated archive is reported and read as far as it goes; a decompression bomb is one unread file.
 func TestAssessBrokenArchives(t *testing.T) {
 	noise := strings.Repeat("x", 200_000)
 	whole := reportOf(t, time.Unix(1_790_000_000, 0), archived{name: "bug-report/cluster/k8s-resources", text: reportObjects}, archived{name: "noise", text: noise})

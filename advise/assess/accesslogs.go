@@ -54,7 +54,7 @@ const (
 	maxLogEntries = 500_000
 	maxWriters    = 50_000
 	maxLogTexts   = 64
-	// longestCall, in ms, bounds the durations that are told apart: a day.
+	// longestCall is the longest duration that is counted exactly, in ms: a day.
 	longestCall = 86_400_000
 	// A log of fewestEnded requests that all failed has been filtered.
 	fewestEnded = 10
@@ -245,7 +245,7 @@ func (w *Writer) Rates() map[AccessEntry]float64 {
 	return out
 }
 
-// logSum sums lines whoever wrote them.
+// logSum sums lines of all pods.
 type logSum struct {
 	requests         int64
 	protocols, flags map[string]int64

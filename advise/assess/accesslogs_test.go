@@ -37,7 +37,7 @@ func TestAccessLogs(t *testing.T) {
 	}
 }
 
-// Lines of several pods are told apart by kubectl's prefix.
+// kubectl's prefix says which pod wrote a line.
 func TestAccessLogsWithPrefix(t *testing.T) {
 	l := NewAccessLogs()
 	text := ""

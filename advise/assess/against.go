@@ -43,7 +43,7 @@ const (
 	Worse  Trend = "worse"
 )
 
-// changeTold is the ratio from which a change of a cost is told: two readings differ by chance.
+// changeTold is the smallest ratio of two costs that is reported: smaller ones may be chance.
 const changeTold = 1.1
 
 // Change is a figure that both assessments know.

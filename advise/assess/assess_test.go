@@ -276,7 +276,7 @@ func TestTrend(t *testing.T) {
 	}
 }
 
-// What changed of versions and settings is told, and which known problems came and went.
+// A comparison lists changed versions and settings, and known problems that appeared or were fixed.
 func TestCompareVersions(t *testing.T) {
 	of := func(version, debounce string) Assessment {
 		return Assess(Evidence{Istiod: version, Proxies: []Proxy{{Kind: Istiod, Version: version}}, Settings: []Setting{{Name: "debounce_after", Level: debounce}}, Limits: &advice.Report{}})

@@ -10,7 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/stat/sizing"
 )
 
-// Sidecars, requests and what needs L7 are told by namespace; what is not whole there is unknown.
+// Each namespace has its own sidecars, requests and need for L7; a figure with gaps is unknown.
 func TestNamespaces(t *testing.T) {
 	proxies := sidecars(9, 0.01, 0) // three in each of ns-0, ns-1 and ns-2; that of number i carries 10i requests
 	proxies[1].Cores, proxies[2].Called = nil, nil

@@ -192,6 +192,16 @@ func (a *Assessment) sizingLine() string {
 		max(1, a.Mesh.Count(Sidecar)+a.Mesh.Enrolled), max(1, a.Mesh.Nodes))
 }
 
+// trialsWithin is how studies of the data plane measure, within a time limit.
+func trialsWithin(limit string) string {
+	return `workload: {response: echo, service_time: {distribution: fixed, mean: 0s}}
+warmup: {min: 500ms, max: 2s}
+window: 2s
+interval: 250ms
+blocks: {min: 4, max: 8, limit: ` + limit + `}
+measures: [latency, cpu, memory, connections, pressure]`
+}
+
 func latencyStudy(each float64, proxy string) string {
 	return fmt.Sprintf(`
 question: What do sidecars add to latency and CPU at this mesh's rate?
@@ -203,13 +213,8 @@ factors:
   connections: [4, 32]
   sidecars: [none, both]
 baseline: {sidecars: none}
-workload: {response: echo, service_time: {distribution: fixed, mean: 0s}}
-warmup: {min: 500ms, max: 2s}
-window: 2s
-interval: 250ms
-blocks: {min: 4, max: 8, limit: 15m}
-measures: [latency, cpu, memory, connections, pressure]
-`, proxy, rates(each))
+%s
+`, proxy, rates(each), trialsWithin("15m"))
 }
 
 func modesStudy(sizing string, each float64, proxy string) string {
@@ -222,14 +227,9 @@ factors:
   rate: %s
   sidecars: [none, both, ambient, waypoint]
 baseline: {sidecars: none}
-workload: {response: echo, service_time: {distribution: fixed, mean: 0s}}
-warmup: {min: 500ms, max: 2s}
-window: 2s
-interval: 250ms
-blocks: {min: 4, max: 8, limit: 20m}
-measures: [latency, cpu, memory, connections, pressure]
 %s
-`, proxy, rates(each), sizing)
+%s
+`, proxy, rates(each), trialsWithin("20m"), sizing)
 }
 
 func capacityStudy(proxies, services int, changes float64, world string) string {
@@ -301,11 +301,6 @@ factors:
 envoy_filters:
 %s
 baseline: {filters: none}
-workload: {response: echo, service_time: {distribution: fixed, mean: 0s}}
-warmup: {min: 500ms, max: 2s}
-window: 2s
-interval: 250ms
-blocks: {min: 4, max: 8, limit: 20m}
-measures: [latency, cpu, memory, connections, pressure]
-`, proxy, rates(each), strings.Join(levels, ", "), strings.Join(files, "\n"))
+%s
+`, proxy, rates(each), strings.Join(levels, ", "), strings.Join(files, "\n"), trialsWithin("20m"))
 }
