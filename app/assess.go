@@ -500,7 +500,7 @@ func (r *meshRead) compare(pod string, had, now counted) {
 	r.rates[pod] = rates
 }
 
-// compared tells of what could not be compared.
+// compared reports what could not be compared.
 func (r *meshRead) compared() {
 	if len(r.fell) > 0 {
 		r.unknown(assess.CountersFell.Of(len(r.fell), slices.Min(r.fell)))

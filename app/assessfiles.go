@@ -143,7 +143,7 @@ type filesRead struct {
 	dumped     map[string]bool            // proxies whose configuration was read
 	counts     map[string][]counted       // counters by pod, or by file where the pod is unknown
 	readings   int                        // of counters
-	starts     map[string][]time.Time     // when proxies started, as they told, by pod
+	starts     map[string][]time.Time     // when proxies started, by their own metrics, by pod
 	pages      map[string][]metered       // metrics pages of proxies, by pod or file
 	meteredS   map[string]float64         // seconds between the pages that were compared, by pod
 	accessLogs *assess.AccessLogs

@@ -52,7 +52,7 @@ type podRef struct{ namespace, name string }
 // leastWindow has two samples of targets that are scraped each minute.
 const leastWindow = 2 * time.Minute
 
-// askPrometheus reads what a Prometheus server tells of the time of the watch.
+// askPrometheus queries a Prometheus server for the time of the watch.
 func (r *meshRead) askPrometheus(ctx context.Context) error {
 	if r.Prometheus == nil {
 		return nil
@@ -125,7 +125,7 @@ func (p *promRead) present(names ...string) string {
 	return ""
 }
 
-// mark is a selector of a metric that tells whose series there are, and since when.
+// mark selects a metric that shows whose series there are, and since when.
 func (p *promRead) mark() string {
 	switch name := p.present(generate.MetricRequests, metricServices); {
 	case name != "":

@@ -383,7 +383,7 @@ func TestAssessPrometheusBesideReading(t *testing.T) {
 	}
 }
 
-// Of a mesh that is reached in part, Prometheus tells the rest.
+// Where part of a mesh cannot be reached, Prometheus fills in the rest.
 func TestAssessWithPrometheus(t *testing.T) {
 	m := metrics{}
 	for series, v := range shopMetrics(podTarget) {

@@ -168,10 +168,10 @@ func (p *promRead) list(ctx context.Context) error {
 	return p.resources(ctx)
 }
 
-// build is what a program of Istio tells of itself.
+// build is what an Istio program reports about itself.
 type build struct{ component, tag string }
 
-// versions returns what each scraped proxy, ztunnel and istiod tells of itself.
+// versions returns what each scraped proxy, ztunnel and istiod reports about itself.
 func (p *promRead) versions(ctx context.Context) (map[podRef]build, error) {
 	out := map[podRef]build{}
 	if !p.has[metricBuild] {

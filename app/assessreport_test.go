@@ -169,7 +169,7 @@ func TestAssessBugReport(t *testing.T) {
 	if broken != 2 || !assess.FileUnknown.In(a.Unknown) {
 		t.Errorf("%d broken: %v", broken, a.Unknown)
 	}
-	// A proxy that restarted between the two tells no rates.
+	// A proxy that restarted between the two gives no rates.
 	files["later.tgz"] = report(at.Add(100*time.Second), 1600, "40s")
 	a, _, err = Assessment{}.FromFiles(t.Context(), []string{"earlier.tgz", "later.tgz"}, contents(files))
 	must.OK(t, err)
@@ -192,7 +192,7 @@ func TestAssessBrokenArchives(t *testing.T) {
 	}
 }
 
-// Pages of counters outside of a report are of the pod that their names have, and --apart tells the time.
+// Pages of counters outside of a report are of the pod that their names have, and --apart gives the time between them.
 func TestAssessPagesOfCounters(t *testing.T) {
 	files := map[string]string{"pods.yaml": reportObjects, "cart-7d9f8c7b6d-abcde-1": proxyClusters(600, 0), "cart-7d9f8c7b6d-abcde-2": proxyClusters(1200, 0), "somebody": proxyClusters(1, 1), "pay-7d9f8c7b6d-abcde": proxyClusters(5, 5)}
 	names := []string{"cart-7d9f8c7b6d-abcde-1", "somebody", "cart-7d9f8c7b6d-abcde-2", "pay-7d9f8c7b6d-abcde", "pods.yaml"}

@@ -132,7 +132,7 @@ func TestAssessmentFormats(t *testing.T) {
 	}
 }
 
-// What Prometheus and a log tell is drawn with who told it.
+// Figures from Prometheus and from a log name their source.
 func TestAssessmentOfPrometheus(t *testing.T) {
 	v := func(x float64) *float64 { return &x }
 	e := assess.Evidence{TrafficS: 60, Sizes: &assess.Sizes{Request: 200, Response: 3000}, Protocols: map[string]float64{"grpc": 30}, Open: v(7),
@@ -158,7 +158,7 @@ func TestAssessmentOfPrometheus(t *testing.T) {
 	}
 }
 
-// Requests of proxies that only access logs know of are told apart.
+// Requests known from access logs alone are marked.
 func TestAssessmentOfAccessLogs(t *testing.T) {
 	sidecar := func(by assess.Source) assess.Proxy {
 		v := 1.0

@@ -13,7 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/observe/profile"
 )
 
-// loggedTable has what access logs say of requests, whoever sent them.
+// loggedTable shows requests in access logs, from any caller.
 func loggedTable(l *assess.Logged) Table {
 	if l == nil {
 		return Table{}

@@ -83,7 +83,7 @@ var (
 		Query: "sum(go_sched_gomaxprocs_threads{$p})"})
 	cpuLimit = define(Quantity{Name: "cpu_limit", Unit: cores, Measure: readLimits,
 		Words: "CPU limit of a replica", Lever: controlplane.FactorIstiodCPU})
-	// istiod tells its processors since Istio 1.24; before that only a limit does.
+	// istiod reports its processors since Istio 1.24; before, only a CPU limit shows them.
 	cpuAvailable = define(Quantity{Name: QuantityCPUs, Unit: cores,
 		Words: "CPU that istiod may use, all replicas",
 		Formula: func(m *mesh) float64 {

@@ -58,7 +58,7 @@ const (
 	longestCall = 86_400_000
 	// A log of fewestEnded requests that all failed has been filtered.
 	fewestEnded = 10
-	// shortestLog, in seconds, is the least time over which a log tells rates.
+	// shortestLog, in seconds, is the shortest log from which rates are computed.
 	shortestLog = 1
 )
 
@@ -71,7 +71,7 @@ func NewAccessLogs() *AccessLogs {
 }
 
 // Read reads a log of a pod's proxy, "" if that is unknown, in any order of its lines. Lines of other
-// kinds, and a last one that is cut, are skipped. name tells logs of unknown pods apart.
+// kinds, and a last one that is cut, are skipped. name distinguishes logs of unknown pods.
 func (l *AccessLogs) Read(r io.Reader, name, pod string) error {
 	in := bufio.NewReaderSize(r, maxLogLine)
 	before, had := l.Lines, l.Requests
@@ -302,7 +302,7 @@ type LoggedSide struct {
 	Protocols   map[string]int64 `json:"protocols"`
 	Codes       map[int]int64    `json:"codes,omitempty"` // HTTP; 0 for none
 	Flags       map[string]int64 `json:"flags,omitempty"` // Envoy's response flags
-	// Received and Sent are mean bytes of bodies; nil where no line tells.
+	// Received and Sent are mean bytes of bodies; nil where no line has them.
 	Received *float64 `json:"request_bytes,omitempty"`
 	Sent     *float64 `json:"response_bytes,omitempty"`
 	// P50MS, P90MS and P99MS are percentiles of durations in ms, within 1%; nil without any.

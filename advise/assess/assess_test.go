@@ -58,7 +58,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// Proxies that are connected to istiod and in no listed pod are said to be missing from all counts.
+// Proxies that are connected to istiod but in no listed pod are reported as missing from all counts.
 func TestElsewhere(t *testing.T) {
 	for name, c := range map[string]struct {
 		connected float64
@@ -251,7 +251,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// A trend takes a tenth, and intervals apart where there are any. What a line tells may be below zero.
+// A trend takes a tenth, and intervals apart where there are any. Costs fitted by a line may be below zero.
 func TestTrend(t *testing.T) {
 	between := func(low, v, high float64) figure {
 		return figure{costs: true, value: v, within: &money.Value{Estimate: v, Low: low, High: high}}

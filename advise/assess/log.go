@@ -46,7 +46,7 @@ type Counted struct {
 	N    int    `json:"count"`
 }
 
-// Problem is a kind of message that tells of trouble.
+// Problem is a kind of message that reports a problem.
 type Problem struct {
 	What note.Note `json:"what"`
 	N    int       `json:"count"`
@@ -54,7 +54,7 @@ type Problem struct {
 	Example string `json:"example"`
 }
 
-// Problems of istiod that its log tells of.
+// Problems of istiod that appear in its log.
 var (
 	LogRejected    = note.Define("assess_log_rejected", "proxies rejected configuration")
 	LogRateLimited = note.Define("assess_log_rate_limited", "proxies had to wait to connect: PILOT_MAX_REQUESTS_PER_SECOND")

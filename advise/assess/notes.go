@@ -49,7 +49,7 @@ type Unknown struct {
 	By      note.Note `json:"by"` // what would give it
 }
 
-// measure tells a rule's own words for what would decide it.
+// measure holds a rule's own words for what would decide it.
 var measure = note.Define("assess_undecided_measure", "%v")
 
 // What may be unknown.

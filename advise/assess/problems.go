@@ -28,7 +28,7 @@ const ProblemsAsOf = "2026-11-30"
 type knownProblem struct {
 	kind   *note.Kind
 	of     []Kind   // those whose version has it
-	from   string   // the first version that is known to have it; "" if nobody says: then only minor versions with a fix are known to have it
+	from   string   // the first version that is known to have it; "" if unknown: then only minor versions with a fix are known to have it
 	fixed  []string // the first release without it, of each minor version
 	source string
 	// mesh reports whether a mesh has what the problem takes.

@@ -271,7 +271,7 @@ func (b *Belief) spare(best int) int {
 }
 
 // others returns cells to try before a search ends: those that differ from the best in the level of
-// one lever whose levels have no order. Nothing but a trial tells about such a level, while the
+// one lever whose levels have no order. Only a trial shows what such a level does, while the
 // belief counts on the lever doing little if it did little elsewhere.
 func (b *Belief) others(best int) []Choice {
 	space := &b.problem.Space

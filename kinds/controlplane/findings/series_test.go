@@ -7,7 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// Series of a metric are told from others with the same beginning, and spellings are not relied on.
+// Series of a metric are not confused with those whose names only begin alike, in any spelling.
 func TestPushesBySeries(t *testing.T) {
 	series := map[string]float64{
 		`pilot_xds_pushes{type="cds"}`: 3, `pilot_xds_pushes{type="cds",pod="x\"}{"}`: 4, `pilot_xds_pushes{pod="a",type="eds",}`: 5,
