@@ -214,6 +214,8 @@ type Asked struct {
 	// some sidecars send requests, and Plain that some of those requests go to pods that do
 	// not accept mutual TLS.
 	Served, Sent, Plain bool
+	// Unknown means that sidecars send requests to addresses that the mesh does not know.
+	Unknown bool
 	// Ports has the distinct ports of the Services that receive requests.
 	Ports []int
 	// Ambient means that the mesh's proxies on nodes carry some of the requests, and Waypoint

@@ -85,6 +85,20 @@ type Workload struct {
 	ControlPort int
 	// Extensions are the user's own configuration for its sidecar.
 	Extensions []Extension
+	// Outside describes a server outside the mesh; nil for others.
+	Outside *Outside
+}
+
+// Outside is how clients in a mesh reach a server outside it.
+type Outside struct {
+	Destination string // level of the factor destination
+	// Host is the server's name, and Virtual the address that it has for clients. Only
+	// proxies that know the name from the mesh can forward requests to that address.
+	Host, Virtual string
+	// Address is where proxies forward requests to, and Name its DNS name.
+	Address, Name string
+	// Bypass is a planted defect: clients' requests are not routed to the egress gateway.
+	Bypass bool
 }
 
 // SinkName is the name of the Service, in the workloads' namespace, that receives telemetry
@@ -99,6 +113,12 @@ type Endpoint struct {
 	// Opaque means that proxies see only connections, not requests: plain TCP, or TLS
 	// passthrough.
 	Opaque bool
+	// Host is the name of a server outside the mesh; "" for others. Unknown means that the
+	// mesh does not know the address where clients reach it, and Client is the workload of
+	// these clients.
+	Host    string `json:",omitempty"`
+	Unknown bool   `json:",omitempty"`
+	Client  string `json:",omitempty"`
 }
 
 // Evidence has the counts from just before a trial's first request until just after its last.

@@ -109,8 +109,21 @@ func CarrierOf(level string) Carrier {
 	return Carrier{}
 }
 
-// WayOf returns the path of a data-plane cell's requests.
-func WayOf(cell record.Cell) record.Way { return CarrierOf(cell[FactorSidecars]).Way }
+// WayOf returns the path of a data-plane cell's requests. A server outside the mesh has no proxy.
+func WayOf(cell record.Cell) record.Way {
+	way := CarrierOf(cell[FactorSidecars]).Way
+	if !Outside(cell) || len(way) == 0 {
+		return way
+	}
+	way = slices.DeleteFunc(slices.Clone(way), func(part string) bool {
+		p, _ := record.ProxyOf(part)
+		return p.Side == record.SideServer
+	})
+	if Leaving(cell) {
+		way = append(way, record.PartGateway)
+	}
+	return way
+}
 
 // WayOfTrial returns the path that a trial's requests took. Both pods of a run can be on one node.
 func WayOfTrial(t *record.Trial) record.Way {
@@ -142,6 +155,18 @@ func Waypoint(cell record.Cell) bool { return cell[FactorSidecars] == SidecarsWa
 // Entering reports whether a cell's requests enter through an ingress gateway of the mesh.
 func Entering(cell record.Cell) bool { return cell[FactorSidecars] == SidecarsGateway }
 
+// Outside reports whether a cell's server is outside the mesh.
+func Outside(cell record.Cell) bool {
+	switch cell[FactorDestination] {
+	case "", DestinationInside, NotApplicable:
+		return false
+	}
+	return true
+}
+
+// Leaving reports whether a cell's requests leave the mesh through an egress gateway.
+func Leaving(cell record.Cell) bool { return cell[FactorDestination] == DestinationEgress }
+
 // HasClientProxy reports whether a cell's load pod has a sidecar.
 func HasClientProxy(cell record.Cell) bool { return WayOf(cell).Has(record.PartClientProxy) }
 
@@ -154,5 +179,5 @@ func (s *Study) Lacks(part string) bool {
 	return proxy && p.Place.Shared() && !slices.ContainsFunc(s.Levels(FactorSidecars), func(level string) bool {
 		way := CarrierOf(level).Way
 		return way.Has(part) || way.OnOneNode().Has(part)
-	})
+	}) && (part != record.PartGateway || !slices.Contains(s.Levels(FactorDestination), DestinationEgress))
 }

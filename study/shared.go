@@ -20,6 +20,7 @@ const (
 	FactorConcurrency = "concurrency"
 	FactorCPULimit    = "cpu_limit"
 	FactorEnvoy       = "envoy"
+	FactorDestination = "destination"
 )
 
 // Levels that the code compares with.
@@ -35,6 +36,17 @@ const (
 	// SidecarsGateway has no proxy in either pod: requests enter through the mesh's ingress
 	// gateway.
 	SidecarsGateway = "gateway"
+
+	// DestinationInside is a server that the mesh knows.
+	DestinationInside = "inside"
+	// DestinationOutside is an address of which the mesh knows nothing.
+	DestinationOutside = "outside"
+	// DestinationStatic and DestinationDNS are known by a ServiceEntry, with the server's address
+	// or with its name.
+	DestinationStatic = "outside-static"
+	DestinationDNS    = "outside-dns"
+	// DestinationEgress is known by name, and requests leave the mesh through an egress gateway.
+	DestinationEgress = "egress-gateway"
 
 	ArrivalPoisson = "poisson"
 	ArrivalUniform = "uniform"

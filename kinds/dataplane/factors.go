@@ -76,6 +76,7 @@ var factors = []study.Factor{
 	}.Labelled(filtersLabel).Shortened(func(level string) string { return strings.ReplaceAll(level, partSeparator, "-") })),
 	plantedFactor,
 	placementFactor,
+	destinationFactor,
 }
 
 // ofProxies makes a factor apply to the sidecars of both pods.

@@ -7,10 +7,11 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 func TestPlantedLevels(t *testing.T) {
-	for text, want := range map[string]string{"none": "none", "nothing": "nothing", "200us": "200us", "0.2ms": "200us", "2ms": "2ms",
+	for text, want := range map[string]string{"none": "none", "nothing": "nothing", "200us": "200us", "0.2ms": "200us", "2ms": "2ms", "bypass": "bypass",
 		"0us": "", "1ns": "", "2s": "", "-1ms": "", "much": "", "": ""} {
 		got, c := plantedLevel(text)
 		if got != want || (c == nil) != (want != "") {
@@ -52,5 +53,19 @@ workload: {service_time: {distribution: exponential, mean: 1ms}}
 	}
 	if _, err := study.Parse([]byte(strings.Replace(text, ", 200us", "", 1)), "x.yaml", nil); err != nil && strings.Contains(err.Error(), "fixed service time") {
 		t.Errorf("nothing is planted: %v", err)
+	}
+}
+
+// A bypass is planted only where there is an egress gateway, and needs one somewhere.
+func TestPlantedBypass(t *testing.T) {
+	const text = "name: x\nquestion: y?\nsettings: {planted: bypass, sidecars: client}\nfactors: {destination: [outside, egress-gateway]}\n"
+	p := studytest.Plan(t, text)
+	for _, cell := range p.Cells {
+		if leaves := study.Leaving(cell); (cell[FactorPlanted] == PlantedBypass) != leaves || ServerVariant(cell).Bypass() != leaves {
+			t.Errorf("%s: planted %s", cell.Key(), cell[FactorPlanted])
+		}
+	}
+	if _, err := study.Parse([]byte(strings.Replace(text, ", egress-gateway", "", 1)), "x.yaml", nil); err == nil || !strings.Contains(err.Error(), "needs an egress gateway to bypass") {
+		t.Errorf("%v", err)
 	}
 }

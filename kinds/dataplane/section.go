@@ -143,6 +143,7 @@ func spec() study.Spec {
 			checkBillCells(d, p)
 			checkHopCells(d, p)
 			checkGatewayCells(d, p)
+			checkDestinations(d, p)
 		},
 		Files: files,
 		Trial: func(s *study.Study, _ record.Cell) (shortest, longest time.Duration) {

@@ -22,6 +22,8 @@ type Variant struct {
 	Twin    bool
 	planted string // the level of the factor planted; "" for none
 	place   string // see [Variant.Place]
+	// Outside is the level of the factor destination of a server outside the mesh; else "".
+	Outside string
 	levels  string // the key of a cell with these levels
 }
 
@@ -81,6 +83,14 @@ func ClientVariant(cell record.Cell) Variant {
 
 // ServerVariant returns how the worker pod of a cell is deployed.
 func ServerVariant(cell record.Cell) Variant {
+	if study.Outside(cell) {
+		// Only a waypoint needs to be told of it by an entry of its own.
+		v := Variant{Outside: cell[study.FactorDestination]}.in(cell, placeOf(cell))
+		if !study.Waypoint(cell) {
+			v.Carrier = ""
+		}
+		return v
+	}
 	if !study.HasServerProxy(cell) {
 		return Variant{}.in(cell, placeOf(cell))
 	}
@@ -103,7 +113,7 @@ func plantedIn(cell record.Cell) string {
 
 // sharedCarrier returns a cell's carrier unless it is only sidecars.
 func sharedCarrier(cell record.Cell) string {
-	way := study.WayOf(cell)
+	way := study.CarrierOf(cell[study.FactorSidecars]).Way
 	if len(way) == len(way.At(record.PlaceSidecar)) {
 		return ""
 	}
@@ -130,6 +140,12 @@ func (v Variant) Name() string {
 		parts[0] = v.Carrier
 	case v.Carrier != "":
 		parts = append(parts, v.Carrier)
+	}
+	if v.Outside != "" {
+		parts = append(parts[:0], v.Outside)
+		if v.Carrier != "" {
+			parts = append(parts, v.Carrier)
+		}
 	}
 	levels := v.Levels()
 	for _, f := range factors {

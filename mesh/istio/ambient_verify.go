@@ -31,8 +31,11 @@ const (
 )
 
 // reported returns the labels of ztunnel's series, on one side, for connections to a
-// trial's server.
+// trial's server. Of a server at an unknown address only the client is known.
 func reported(as string, to mesh.Endpoint) map[string]string {
+	if to.Unknown && as == asSource {
+		return map[string]string{"reporter": as, "source_workload": to.Client, "source_workload_namespace": to.Namespace, "destination_workload": ztunnelUnknown}
+	}
 	return map[string]string{"reporter": as, "destination_workload": to.Service, "destination_workload_namespace": to.Namespace}
 }
 
@@ -65,9 +68,10 @@ func ambientChecks(e mesh.Evidence) []record.Check {
 	if e.Worker == nil { // probes may have carried requests: each may have been one's connection
 		lost = e.Unknown
 	}
+	outside := study.Outside(e.Cell)
 	for _, side := range ambientSides {
 		p := side.read(e)
-		if p == nil {
+		if p == nil || outside && side.name == record.SideServer {
 			continue
 		}
 		to := reported(side.reporter, e.Endpoint)
@@ -84,7 +88,11 @@ func ambientChecks(e mesh.Evidence) []record.Check {
 		checks = append(checks, between(side.name+"-ztunnel", all, float64(e.Connections-e.Probes), float64(e.Connections), "connections through ztunnel on the "+side.name+"'s side"))
 		hbone := maps.Clone(to)
 		hbone["connection_security_policy"] = "mutual_tls"
-		checks = append(checks, mesh.Expect(side.name+"-hbone", mesh.SumSeries(p.Rise, openedTotal, hbone), all, 0, "of them over HBONE, with mutual TLS"),
+		encrypted := all
+		if outside && !e.Way.Has(record.PartWaypoint) {
+			encrypted = 0
+		}
+		checks = append(checks, mesh.Expect(side.name+"-hbone", mesh.SumSeries(p.Rise, openedTotal, hbone), encrypted, 0, "of them over HBONE, with mutual TLS"),
 			between(side.name+"-ztunnel-failed", mesh.SumSeries(p.Rise, failedTotal, to), 0, float64(lost), "connections that failed in ztunnel on the "+side.name+"'s side"))
 		if side.name == record.SideServer {
 			nobody := maps.Clone(to)
@@ -100,8 +108,9 @@ func ambientChecks(e mesh.Evidence) []record.Check {
 	if len(opened) == 2 {
 		checks = append(checks, sidesAgree(e, passed)...)
 	}
-	if len(opened) == 2 && e.Worker != nil {
-		checks = append(checks, between("worker-connections", e.Worker["connections"], opened[1]-float64(e.Probes), opened[1], "connections that the worker accepted, of those that ztunnel opened to it"))
+	if e.Worker != nil && (len(opened) == 2 || len(opened) == 1 && outside && !e.Way.Has(record.PartWaypoint)) {
+		last := opened[len(opened)-1]
+		checks = append(checks, between("worker-connections", e.Worker["connections"], last-float64(e.Probes), last, "connections that the worker accepted, of those that ztunnel opened to it"))
 	}
 	return append(checks, passedBy(e)...)
 }

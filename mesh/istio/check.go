@@ -32,6 +32,9 @@ type meshConfig struct {
 	DiscoverySelectors             []metav1.LabelSelector `json:"discoverySelectors"`
 	DefaultDestinationRuleExportTo []string               `json:"defaultDestinationRuleExportTo"`
 	RootNamespace                  string                 `json:"rootNamespace"`
+	OutboundTrafficPolicy          struct {
+		Mode string `json:"mode"`
+	} `json:"outboundTrafficPolicy"`
 }
 
 // rootNamespace returns the namespace whose objects apply to the whole mesh.

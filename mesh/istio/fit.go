@@ -193,6 +193,9 @@ func (f AsFound) Refuse(asked mesh.Asked) error {
 	if err := f.refuseGatewayAPI(asked); err != nil {
 		return err
 	}
+	if err := f.refuseUnknown(asked); err != nil {
+		return err
+	}
 	return f.refuseRoot(asked)
 }
 

@@ -14,9 +14,10 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
-// The gateway through which the requests of some cells enter: a Deployment in the run's
-// namespace. The Services that clients call target its ports, which equal those of the
-// workers. It forwards each host's requests to a Service with only the workers.
+// The gateway through which the requests of some cells enter, or leave the mesh: a Deployment
+// in the run's namespace. For those that enter, the Services that clients call target its
+// ports, which equal those of the workers. It forwards each host's requests to a Service with
+// only the workers. For those that leave, see egress.go.
 const (
 	gatewayName  = "gateway"
 	directPrefix = "direct-"
@@ -24,12 +25,14 @@ const (
 	gatewayThreads = 2
 )
 
-// gatewayPath returns the objects of the gateway and of the routes to the servers behind
-// it; none without a gateway.
+// gatewayPath returns the objects of the gateway and of the routes through it; none without
+// a gateway.
 func (m *Mesh) gatewayPath(workloads []mesh.Workload) []*unstructured.Unstructured {
 	var out []*unstructured.Unstructured
+	entered, left := false, false
 	for _, w := range workloads {
-		if w.Client || !study.Entering(record.Cell{study.FactorSidecars: w.Carrier}) {
+		enters, leaves := !w.Client && study.Entering(record.Cell{study.FactorSidecars: w.Carrier}), leaves(w)
+		if !enters && !leaves {
 			continue
 		}
 		if out == nil {
@@ -39,8 +42,20 @@ func (m *Mesh) gatewayPath(workloads []mesh.Workload) []*unstructured.Unstructur
 				return nil // the code that waits for its pod reports that there is none
 			}
 			lab.LeaveDeadNodes(&pod)
-			out = append(out, gatewayDeployment(w.Namespace, pod), gatewayListeners(w.Namespace),
+			out = append(out, gatewayDeployment(w.Namespace, pod),
 				object("telemetry.istio.io/v1", "Telemetry", gateway, m.telemetry(gateway.Proxy.Level(study.FactorTelemetry))))
+		}
+		if leaves {
+			if !left {
+				left = true
+				out = append(out, egressService(w.Namespace))
+			}
+			out = append(out, egress(w)...)
+			continue
+		}
+		if !entered {
+			entered = true
+			out = append(out, gatewayListeners(w.Namespace))
 		}
 		out = append(out, direct(w), gatewayRoute(w))
 	}
@@ -138,6 +153,9 @@ func gatewayChecks(e mesh.Evidence) []record.Check {
 		return nil
 	}
 	prefix := fmt.Sprintf("cluster.outbound|%d||%s%s.%s.svc.", e.Endpoint.Port, directPrefix, e.Endpoint.Service, e.Endpoint.Namespace)
+	if study.Leaving(e.Cell) {
+		prefix = toEntry(e.Endpoint)
+	}
 	return append(passed("gateway-requests", e, p.Rise, prefix, "the gateway"),
 		mesh.Expect("gateway-concurrency", p.Total["server.concurrency"], gatewayThreads, 0, "worker threads of the gateway"))
 }

@@ -146,6 +146,7 @@ type statsMatcher struct {
 // counters are on the request path in every cell alike.
 var verifiedStats = []string{
 	`cluster\.(outbound|inbound)\|.*\.(upstream_rq_total|upstream_cx_total|ssl\.handshake)`,
+	`cluster\.PassthroughCluster;?\.upstream_cx_total`,
 	`listener\..*(15006|1808[0-9]).*\.ssl\.handshake`,
 	`filesystem\.write_buffered`,
 	`server\.concurrency`,
@@ -164,7 +165,7 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	if pod.Annotations == nil {
 		pod.Annotations = map[string]string{}
 	}
-	ambient := study.Ambient(record.Cell{study.FactorSidecars: w.Carrier})
+	ambient := study.Ambient(record.Cell{study.FactorSidecars: w.Carrier}) && w.Outside == nil
 	switch {
 	case w.Proxy == nil:
 		pod.Labels["sidecar.istio.io/inject"], pod.Labels[dataplaneMode] = "false", notInMesh // regardless of the namespace
@@ -254,7 +255,7 @@ func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured 
 		parts, _ := m.parts(w)
 		out = append(out, parts...)
 	}
-	return append(out, m.gatewayPath(workloads)...)
+	return slices.Concat(out, entries(workloads), m.gatewayPath(workloads))
 }
 
 func object(apiVersion, kind string, w mesh.Workload, spec map[string]any) *unstructured.Unstructured {

@@ -143,7 +143,7 @@ func TestDecorateForTheLedger(t *testing.T) {
 			t.Errorf("%s: says what it need not: %s", tt.name, text)
 		}
 	}
-	if slices.Contains(resilienceStats, "") || len(verifiedStats) != 5 {
+	if slices.Contains(resilienceStats, "") || len(verifiedStats) != 6 {
 		t.Error("the statistics of other studies have changed")
 	}
 }

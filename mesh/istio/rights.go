@@ -79,6 +79,9 @@ var kitRights = map[string][]rights.Row{
 		{Verbs: applied, Name: "gateways" + gatewayGroup, Where: rights.InRun, Why: "the waypoint, which istiod creates from it", When: rights.Cell(study.Waypoint)},
 		{Verbs: applied, Name: "gateways" + networking + " virtualservices" + networking, Where: rights.InRun, Why: "the ingress gateway's listeners and routes", When: rights.Cell(study.Entering)},
 		{Verbs: applied, Name: "services deployments.apps", Where: rights.InRun, Why: "the ingress gateway, and the workers behind it", When: rights.Cell(study.Entering)},
+		{Verbs: applied, Name: "serviceentries" + networking, Where: rights.InRun, Why: "servers outside the mesh", When: rights.Cell(entered)},
+		{Verbs: applied, Name: "gateways" + networking + " virtualservices" + networking + " destinationrules" + networking + " telemetries" + telemetry, Where: rights.InRun, Why: "the egress gateway's listeners, routes and telemetry", When: rights.Cell(study.Leaving)},
+		{Verbs: applied, Name: "services deployments.apps", Where: rights.InRun, Why: "the egress gateway", When: rights.Cell(study.Leaving)},
 		{Verbs: applied, Name: "peerauthentications" + security, Where: rights.InRun, Why: "mutual TLS of each sidecar", When: sidecars},
 		{Verbs: applied, Name: "telemetries" + telemetry, Where: rights.InRun, Why: "telemetry of the ingress gateway", When: rights.Cell(study.Entering)},
 		{Verbs: applied, Name: "telemetries" + telemetry, Where: rights.InRun, Why: "telemetry of each sidecar", When: sidecars},
@@ -162,6 +165,11 @@ var kitRights = map[string][]rights.Row{
 	rights.PushTest: {
 		{Verbs: "patch create delete", Name: "gateways" + networking + " virtualservices" + networking, Where: rights.InNamed, Why: "the test's objects"},
 	},
+}
+
+// entered: the server of a cell has a ServiceEntry.
+func entered(c record.Cell) bool {
+	return study.Outside(c) && c[study.FactorDestination] != study.DestinationOutside
 }
 
 // sidecars: sidecars carry requests of a cell.

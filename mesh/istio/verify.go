@@ -26,7 +26,7 @@ func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 		if p == nil {
 			continue
 		}
-		side, prefix := record.SideClient, fmt.Sprintf("cluster.outbound|%d||%s.%s.svc.", e.Endpoint.Port, e.Endpoint.Service, e.Endpoint.Namespace)
+		side, prefix := record.SideClient, fromClient(e)
 		if part == record.PartServerProxy {
 			side, prefix = record.SideServer, fmt.Sprintf("cluster.inbound|%d|", inboundPort(e))
 		}
@@ -40,6 +40,7 @@ func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 	checks = append(checks, ambientChecks(e)...)
 	checks = append(checks, waypointChecks(e)...)
 	checks = append(checks, gatewayChecks(e)...)
+	checks = append(checks, egressChecks(e)...)
 	return append(checks, tlsChecks(e)...)
 }
 
@@ -47,7 +48,7 @@ func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 // that the generator gave up may or may not have passed.
 func passed(name string, e mesh.Evidence, stats map[string]float64, prefix, who string) []record.Check {
 	got, low, high, what := sum(stats, prefix, ".upstream_rq_total"), e.Requests, e.Requests+e.Unknown, "requests through "
-	if e.Endpoint.Opaque {
+	if opaque(e) {
 		got, low, high, what = sum(stats, prefix, ".upstream_cx_total"), e.Connections-e.Probes, e.Connections, "connections through "
 	}
 	return []record.Check{mesh.Expect(name, got, float64(low+high)/2, float64(high-low)/2, what+who)}
@@ -63,11 +64,11 @@ func (m *Mesh) levers(side string, e mesh.Evidence, p *mesh.Passed) []record.Che
 	logged, admin := p.Rise["filesystem.write_buffered"], adminLines*max(1, p.Of)
 	if withAccessLog(e.Cell["telemetry"]) {
 		want := float64(e.Requests)
-		if e.Endpoint.Opaque {
+		if opaque(e) {
 			want = 0 // a connection is logged when it ends
 		}
 		checks = append(checks, record.Check{
-			Name: side + "-access-log", OK: logged >= want && (logged > 0 || e.Endpoint.Opaque),
+			Name: side + "-access-log", OK: logged >= want && (logged > 0 || opaque(e)),
 			Detail: fmt.Sprintf("access log lines: %.0f for %.0f requests", logged, want),
 		})
 	} else {

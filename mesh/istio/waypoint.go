@@ -138,6 +138,9 @@ func waypointChecks(e mesh.Evidence) []record.Check {
 		of = "tcp"
 	}
 	prefix := fmt.Sprintf("cluster.inbound-vip|%d|%s|%s.%s.svc.", e.Endpoint.Port, of, e.Endpoint.Service, e.Endpoint.Namespace)
+	if e.Endpoint.Host != "" {
+		prefix = fmt.Sprintf("cluster.inbound-vip|%d|%s|%s", e.Endpoint.Port, of, e.Endpoint.Host)
+	}
 	return passed("waypoint-requests", e, p.Rise, prefix, "the waypoint")
 }
 

@@ -146,6 +146,7 @@ type Pod struct {
 	Name, Namespace string
 	UID, Node       string
 	Address         string            // its IP
+	NodeAddress     string            // its node's
 	Containers      map[string]string // name to container ID, of containers that have not ended
 	Proxy           mesh.Admin        // nil: it has no proxy
 	State           *mesh.ProxyState
@@ -251,7 +252,7 @@ func (s *Site) HTTP(pod *corev1.Pod, port int) *http.Client {
 }
 
 func PodOf(pod *corev1.Pod) Pod {
-	ref := Pod{Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Node: pod.Spec.NodeName, Address: pod.Status.PodIP, Containers: map[string]string{}}
+	ref := Pod{Name: pod.Name, Namespace: pod.Namespace, UID: string(pod.UID), Node: pod.Spec.NodeName, Address: pod.Status.PodIP, NodeAddress: pod.Status.HostIP, Containers: map[string]string{}}
 	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
 		for _, status := range statuses {
 			if status.State.Terminated == nil {

@@ -156,6 +156,9 @@ func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, afte
 	if t.spec.KeepAlive && t.spec.MaxConnections == 0 {
 		e.Remade = total.Connects
 	}
+	if o := t.server.Outside; o != nil {
+		e.Endpoint.Host, e.Endpoint.Client, e.Endpoint.Unknown = o.Host, t.client.workload, o.Destination == study.DestinationOutside
+	}
 	out.Counters = map[string]map[string]float64{}
 	note := func(part string, values map[string]float64, err error) map[string]float64 {
 		if err != nil {

@@ -45,16 +45,20 @@ type deployed struct {
 	deployment, block int
 	ready             time.Time // when all pods of that set were ready
 	// at holds the nodes of the pods by name.
-	at   map[string]record.NodeAt
-	tell func(runner.Event)
+	at map[string]record.NodeAt
+	// nodePorts holds the nodes' ports of servers at unknown addresses, by the server's name and
+	// the worker's port.
+	nodePorts map[string]map[int]int
+	tell      func(runner.Event)
 	// ahead is the time before its start at which a schedule was last announced to several
 	// generators, such that all had their connections by then.
 	ahead time.Duration
 }
 
 type loadRole struct {
-	pod site.Pod
-	api *loadcontrol.Client
+	workload string // its name
+	pod      site.Pod
+	api      *loadcontrol.Client
 }
 
 type workerRole struct {
@@ -76,7 +80,7 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 	d = &deployed{
 		Site: s, topology: newTopology(s.Namespace, plan), o: o,
 		loads: map[dataplane.Variant][]*loadRole{}, workers: map[dataplane.Variant]*workerRole{}, deployment: r.Deployments + 1, block: -1, tell: r.Tell,
-		at: map[string]record.NodeAt{},
+		at: map[string]record.NodeAt{}, nodePorts: map[string]map[int]int{},
 	}
 	if d.places, err = findPlaces(ctx, o.Lab, plan, r.Recorded); err != nil {
 		return nil, err
@@ -109,7 +113,10 @@ func deploy(ctx context.Context, r runner.Deployment) (d *deployed, err error) {
 	if err := d.extend(ctx); err != nil {
 		return d, err
 	}
-	return d, d.configure(ctx)
+	if err := d.configure(ctx); err != nil {
+		return d, err
+	}
+	return d, d.reachOutside(ctx)
 }
 
 // create creates namespace, policies, Services, Deployments and the DaemonSet.
@@ -121,18 +128,21 @@ func (d *deployed) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// Policies first, so that a sidecar starts with its final configuration.
+	// Policies before pods, so that a sidecar starts with its final configuration, and after
+	// Services, whose addresses some of them have.
+	for _, service := range d.services(d.o.Mesh, d.Run) {
+		created, err := d.Kube.CoreV1().Services(d.Namespace).Create(ctx, service, metav1.CreateOptions{})
+		if err != nil {
+			return fmt.Errorf("create Service %s: %w", service.Name, err)
+		}
+		d.locate(created)
+	}
 	applier, err := lab.NewApplier(d.o.Lab.RESTConfig())
 	if err != nil {
 		return err
 	}
 	if err := applier.ApplyObjects(ctx, d.o.Mesh.Policies(d.workloads())); err != nil {
 		return err
-	}
-	for _, service := range d.services(d.o.Mesh, d.Run) {
-		if _, err := d.Kube.CoreV1().Services(d.Namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("create Service %s: %w", service.Name, err)
-		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
@@ -203,7 +213,7 @@ func (d *deployed) connect(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			role := &loadRole{pod: pod, api: loadcontrol.NewClient(lab.InPod, d.HTTP(one, site.LoadControlPort))}
+			role := &loadRole{workload: w.Name, pod: pod, api: loadcontrol.NewClient(lab.InPod, d.HTTP(one, site.LoadControlPort))}
 			d.loads[v], d.Loads[pod.Name] = append(d.loads[v], role), role.api
 		}
 	}

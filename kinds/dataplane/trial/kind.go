@@ -25,7 +25,7 @@ func (dataPlane) Check(plan *study.Plan) error {
 	t := newTopology("check", plan)
 	for _, cell := range plan.Cells {
 		server := t.servers[dataplane.ServerVariant(cell)]
-		spec, err := loadSpec(plan.Study, cell, url(server, cell, plan.Study.Load), 1)
+		spec, err := loadSpec(plan.Study, cell, url(server, nil, cell, plan.Study.Load), 1)
 		if err != nil {
 			return runner.Placed(plan, cell, err, "", study.FactorRate, study.FactorConnections)
 		}
@@ -57,9 +57,10 @@ func Asks(plan *study.Plan) mesh.Asked {
 		client, server := study.HasClientProxy(cell), study.HasServerProxy(cell)
 		out.Sent, out.Served = out.Sent || client, out.Served || server
 		out.Ambient, out.Waypoint = out.Ambient || study.Ambient(cell), out.Waypoint || study.Waypoint(cell)
-		if study.Entering(cell) {
+		if study.Entering(cell) || study.Leaving(cell) {
 			out.Proxies, out.Served = append(out.Proxies, *mesh.PlainProxy()), true // the gateway
 		}
+		out.Unknown = out.Unknown || client && cell[study.FactorDestination] == study.DestinationOutside
 		out.Plain = out.Plain || client && (!server || cell[study.FactorMTLS] == study.MTLSOff)
 		if port := endpointOf(cell, plan.Study.Load).Port; client && !slices.Contains(out.Ports, port) {
 			out.Ports = append(out.Ports, port)

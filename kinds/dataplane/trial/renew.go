@@ -116,7 +116,10 @@ func (d *deployed) Reconnect(ctx context.Context) error {
 	if err := d.settle(ctx); err != nil {
 		return err
 	}
-	return d.configure(ctx)
+	if err := d.configure(ctx); err != nil {
+		return err
+	}
+	return d.reachOutside(ctx)
 }
 
 // findEvery is the delay before searching again for pods that were not reached.

@@ -37,11 +37,12 @@ func newTopology(namespace string, plan *study.Plan) topology {
 	}
 	for _, v := range dataplane.ServerVariants(plan) {
 		t.servers[v] = mesh.Workload{Name: "server-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), Carrier: v.Carrier, ControlPort: site.WorkerControlPort,
-			Extensions: extensionsOf(plan.Study, v)}
+			Extensions: extensionsOf(plan.Study, v), Outside: outsideOf(v)}
 		if dataplane.HasPart(v.Level(dataplane.FactorFilters), dataplane.PartTracing) || dataplane.HasPart(v.Level(dataplane.FactorFilters), dataplane.PartOTLPLog) {
 			t.sink = &mesh.Workload{Name: mesh.SinkName, Namespace: namespace, ControlPort: site.WorkerControlPort}
 		}
 	}
+	t.nameOutside()
 	return t
 }
 
@@ -129,6 +130,7 @@ func (t topology) deployments(m mesh.Mesh, images lab.Images, run string) ([]*ap
 		if w.Uncaptured() {
 			pod.Spec.HostAliases = t.onLoopback()
 		}
+		pod.Spec.HostAliases = append(pod.Spec.HostAliases, t.outsideAliases()...)
 		if err := add(w, v, pod); err != nil {
 			return nil, err
 		}
@@ -152,8 +154,11 @@ func (t topology) services(m mesh.Mesh, run string) []*corev1.Service {
 		for _, p := range site.AllPorts() {
 			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: p.PortName, Port: int32(p.Port), TargetPort: targetOf(w, p)})
 		}
+		if w.Outside != nil && w.Outside.Destination == study.DestinationOutside {
+			s.Spec.Type = corev1.ServiceTypeNodePort
+		}
 		var carried record.Cell
-		if w.Carrier != "" {
+		if w.Carrier != "" && w.Outside == nil {
 			carried = record.Cell{study.FactorSidecars: w.Carrier}
 		}
 		m.DecorateService(s, carried)
@@ -173,11 +178,20 @@ func endpointOf(cell record.Cell, load study.Load) protocol.Endpoint {
 	return protocol.Of(cell[study.FactorProtocol]).Endpoint(load.TLS)
 }
 
-// url returns the URL of a cell's requests.
-func url(server mesh.Workload, cell record.Cell, load study.Load) string {
+// url returns the URL of a cell's requests. at is where a server outside the mesh is found; nil for
+// others, and if that is unknown yet.
+func url(server mesh.Workload, at *nodePorts, cell record.Cell, load study.Load) string {
 	path := ""
 	if protocol.Of(cell[study.FactorProtocol]).Methods {
 		path = load.Path
 	}
-	return endpointOf(cell, load).URL(hostOf(server), path)
+	endpoint, host := endpointOf(cell, load), hostOf(server)
+	switch {
+	case server.Outside == nil:
+	case at != nil:
+		endpoint.Port, host = at.ports[endpoint.Port], at.node
+	default:
+		host = server.Outside.Host
+	}
+	return endpoint.URL(host, path)
 }

@@ -244,7 +244,7 @@ func TestPorts(t *testing.T) {
 			cell := plan.Cells[0].With(record.Cell{study.FactorProtocol: tt.protocol})
 			s := *plan.Study
 			s.Load.TLS, s.Load.Path = tt.tls, "/path"
-			got := url(mesh.Workload{Name: "server", Namespace: "ns"}, cell, s.Load)
+			got := url(mesh.Workload{Name: "server", Namespace: "ns"}, nil, cell, s.Load)
 			if got != tt.url {
 				t.Errorf("url %s, want %s", got, tt.url)
 			}

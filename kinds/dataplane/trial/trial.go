@@ -95,7 +95,7 @@ func newTrial(ctx context.Context, d *deployed, o *runner.Options, job runner.Jo
 	if err != nil {
 		return nil, err
 	}
-	if t.spec, err = loadSpec(o.Study, cell, url(t.server.Workload, cell, o.Study.Load), job.BlockSeed); err != nil {
+	if t.spec, err = loadSpec(o.Study, cell, url(t.server.Workload, d.placeOf(t.server), cell, o.Study.Load), job.BlockSeed); err != nil {
 		return nil, err
 	}
 	if d.Kubelets {

@@ -1,0 +1,77 @@
+package dataplane
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/studytest"
+)
+
+// A server outside the mesh has no proxy. Requests pass those on the client's side, and a gateway
+// if they leave by one; without a mesh all destinations outside are one.
+func TestDestinations(t *testing.T) {
+	for _, tt := range []struct {
+		sidecars, destination string
+		way                   record.Way
+		client, server        string // names of the pods' variants
+	}{
+		{study.SidecarsBoth, study.DestinationInside, record.Way{record.PartClientProxy, record.PartServerProxy}, "sidecar", "sidecar"},
+		{study.SidecarsNone, study.DestinationOutside, nil, "plain", "outside"},
+		{study.SidecarsNone, study.DestinationEgress, nil, "plain", "outside"},
+		{study.SidecarsClient, study.DestinationOutside, record.Way{record.PartClientProxy}, "sidecar", "outside"},
+		{study.SidecarsClient, study.DestinationStatic, record.Way{record.PartClientProxy}, "sidecar", "outside-static"},
+		{study.SidecarsClient, study.DestinationEgress, record.Way{record.PartClientProxy, record.PartGateway}, "sidecar", "egress-gateway"},
+		{study.SidecarsAmbient, study.DestinationOutside, record.Way{record.PartClientNode}, "ambient", "outside"},
+		{study.SidecarsAmbient, study.DestinationDNS, record.Way{record.PartClientNode}, "ambient", "outside-dns"},
+		{study.SidecarsWaypoint, study.DestinationDNS, record.Way{record.PartClientNode, record.PartWaypoint}, "waypoint", "outside-dns-waypoint"},
+	} {
+		t.Run(tt.sidecars+" "+tt.destination, func(t *testing.T) {
+			p := studytest.Plan(t, fmt.Sprintf("name: x\nquestion: y?\nsettings: {sidecars: %s, destination: %s}\n", tt.sidecars, tt.destination))
+			cell := p.Cells[0]
+			client, server := ClientVariant(cell), ServerVariant(cell)
+			if way := study.WayOf(cell); !slices.Equal(way, tt.way) || client.Name() != tt.client || server.Name() != tt.server {
+				t.Errorf("%v, client %s, server %s", way, client.Name(), server.Name())
+			}
+			if study.Outside(cell) && server.Sidecar {
+				t.Error("the server has a sidecar")
+			}
+			if got := p.Study.Lacks(record.PartGateway); got != (tt.destination != study.DestinationEgress) {
+				t.Errorf("lacks the gateway: %v", got)
+			}
+		})
+	}
+}
+
+// What a mesh cannot do is refused, with the reason and what to do.
+func TestDestinationsRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"settings: {sidecars: both, destination: outside}":                              "a server outside the mesh has no sidecar",
+		"settings: {sidecars: server, destination: outside-dns}":                        "a server outside the mesh has no sidecar",
+		"settings: {sidecars: gateway, destination: outside}":                           "an ingress gateway leads into the mesh",
+		"settings: {sidecars: waypoint, destination: outside}":                          "an unknown address is neither",
+		"settings: {sidecars: ambient, destination: egress-gateway}":                    "ztunnel has no routes to an egress gateway",
+		"settings: {sidecars: waypoint, destination: egress-gateway}":                   "ztunnel has no routes to an egress gateway",
+		"settings: {sidecars: client, destination: outside-dns, interception: none}":    "has a port only for Services",
+		"mesh: linkerd\nsettings: {sidecars: client, destination: outside}":             "works only with Istio",
+		"settings: {sidecars: client, destination: abroad}":                             "abroad",
+		"settings: {sidecars: none}\nfactors: {destination: [outside, outside-static]}": "",
+	} {
+		s, err := study.Parse([]byte("name: x\nquestion: y?\n"+text+"\n"), "x.yaml", nil)
+		if want == "" {
+			must.OK(t, err)
+			if p, err := study.NewPlan(s, 1); err != nil || len(p.Cells) != 1 {
+				t.Errorf("%s: %v", text, err)
+			}
+			continue
+		}
+		if err == nil || errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "x.yaml:") || errs.Hint(err) == "" {
+			t.Errorf("%s: %v, hint %q", text, err, errs.Hint(err))
+		}
+	}
+}
