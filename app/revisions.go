@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/client-go/dynamic"
 
+	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/kinds"
@@ -80,9 +81,15 @@ func (o *RunOptions) chooseRevision(ctx context.Context, plan *study.Plan, run *
 	}
 	run.Beside = map[string]mesh.Addition{}
 	for _, name := range missing {
-		if run.Beside[name], err = m.Beside(ctx, run.Lab.RESTConfig(), name, site.RunLabel); err != nil {
+		made, err := m.Beside(ctx, run.Lab.RESTConfig(), name, resilience.Of(plan.Study).Timeline.Second(name), site.RunLabel)
+		if err != nil {
 			return err
 		}
+		for _, text := range made.Notes {
+			o.Progress.Note("note: %s", text)
+		}
+		run.Remarks = append(run.Remarks, made.Notes...)
+		run.Beside[name] = made
 	}
 	return nil
 }
@@ -104,10 +111,12 @@ func ofRevisions(plan *study.Plan) bool {
 // returns an error if the plan's steps cannot be carried out with the existing ones.
 func missingRevisions(ctx context.Context, kube kubernetes.Interface, objects dynamic.Interface, m mesh.Chooser,
 	asked mesh.Asked, kind string, plan *study.Plan) ([]string, error) {
-	if _, err := m.Plane(ctx, kube, ""); err != nil {
+	first, err := m.Plane(ctx, kube, "")
+	if err != nil {
 		return nil, err
 	}
-	up, to := resilience.Of(plan.Study).Timeline.Revisions()
+	timeline := &resilience.Of(plan.Study).Timeline
+	up, to := timeline.Revisions()
 	var missing []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(up, to)))) {
 		there, has, err := m.Revisions(ctx, kube, name)
@@ -115,7 +124,10 @@ func missingRevisions(ctx context.Context, kube kubernetes.Interface, objects dy
 		case err != nil:
 		case has:
 			if _, _, err = Mesh(m.Name(), lab.Images{}).(mesh.Chooser).Choose(ctx, kube, objects, name, asked); err == nil {
-				_, err = m.Plane(ctx, kube, name)
+				var plane mesh.Plane
+				if plane, err = m.Plane(ctx, kube, name); err == nil {
+					err = fitsInstalled(timeline, name, first, plane)
+				}
 			}
 		default:
 			missing, err = append(missing, name), lacksRevision(name, there, kind, slices.Contains(up, name))
@@ -125,6 +137,20 @@ func missingRevisions(ctx context.Context, kube kubernetes.Interface, objects dy
 		}
 	}
 	return missing, nil
+}
+
+// fitsInstalled rejects what steps ask of a revision that the run did not install: another version
+// than it has, or its removal.
+func fitsInstalled(timeline *fault.Timeline, name string, first, plane mesh.Plane) error {
+	switch {
+	case timeline.Second(name) && plane.Version == first.Version:
+		return errs.WithHint(errs.Usage("a step needs a second version of Istio, but revision %s is installed with the version of revision %s, %s", name, first.Revision, plane.Version),
+			"install another version as revision %s, or leave istio: second out of the step", name)
+	case timeline.Retires(name):
+		return errs.WithHint(errs.Usage("a step removes revision %s, which is installed: a run removes no istiod that it did not install", name),
+			"leave for out of the step")
+	}
+	return nil
 }
 
 // lacksRevision returns an error that says what to do about a revision that the plan's steps need

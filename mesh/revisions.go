@@ -38,20 +38,28 @@ type Chooser interface {
 	// that of the only one for "". With an error the name is the default of the mesh's charts.
 	ConfigMap(ctx context.Context, kube kubernetes.Interface, revision string) (string, error)
 	// Beside returns the parts of a second control plane, of the given revision, in a local
-	// lab. Objects labelled by an earlier run are recreated.
-	Beside(ctx context.Context, config *rest.Config, revision, label string) (Addition, error)
+	// lab; second means that it is of the lab's second version of the mesh. Objects labelled by
+	// an earlier run are recreated.
+	Beside(ctx context.Context, config *rest.Config, revision string, second bool, label string) (Addition, error)
 }
 
 // Plane is a control plane of a revision.
 type Plane struct {
 	Revision string
+	Version  string // of its program, from its image; "" if unknown
 	// Namespace and Selector find its pods, Deployment is its name there, and Port is where
 	// its pods report on their loopback who is connected.
 	Namespace, Selector, Deployment string
 	Port                            int
+	// Discovery is the port of its pods at which proxies without credentials get their
+	// configuration.
+	Discovery int
 	// Labels are the namespace labels, and PodLabels the pod labels, that select this plane
 	// for injection; "" stands for a label that must be absent.
 	Labels, PodLabels map[string]string
+	// PodAnnotations give pods sidecars of its version, if that is not the one their
+	// annotations name.
+	PodAnnotations map[string]string
 }
 
 // Addition is a control plane that a lab adds to the existing one.
@@ -59,6 +67,10 @@ type Addition struct {
 	// Objects are the parts that the cluster lacks; Leaves are objects that the control plane
 	// creates for itself.
 	Objects, Leaves []*unstructured.Unstructured
+	// Version is that of its program.
+	Version string
+	// Notes name existing objects that it would not fully read.
+	Notes []string
 }
 
 // Connected is a pod whose sidecar is connected to a control plane.

@@ -20,14 +20,25 @@ const longestRevision = 63 - len("istiod-")
 type Revision struct {
 	usual
 	Name string
+	// Istio is Second for the lab's second version; "" for the installed one.
+	Istio string
 }
 
-var revisionKind = Kind{Name: "revision", Doc: "Runs a control plane of another revision beside the existing one.", New: func() Action { return &Revision{} }}
+// Second names a lab's second version of Istio.
+const Second = "second"
+
+// RevisionKind is the name of [Revision] in records.
+const RevisionKind = "revision"
+
+var revisionKind = Kind{Name: RevisionKind, Doc: "Runs a control plane of another revision beside the existing one; with for, removes it again.", New: func() Action { return &Revision{} }}
 
 func (*Revision) Kind() string { return revisionKind.Name }
 
 func (a *Revision) Fields() []Field {
-	return []Field{{Name: "name", Required: true, Doc: "The revision. A local lab installs it for the trial; a cluster must have it.", Value: Text{To: &a.Name}}}
+	return []Field{
+		{Name: "name", Required: true, Doc: "The revision. A local lab installs it for the trial; a cluster must have it.", Value: Text{To: &a.Name}},
+		{Name: "istio", Doc: "second: of the lab's second version (--second-istio), or in a cluster of another version than the first; as the first if left out.", Value: Text{To: &a.Istio, OneOf: []string{Second}}},
+	}
 }
 
 func (a *Revision) Check(step, _ string) []Problem {
@@ -40,9 +51,6 @@ func (a *Revision) Check(step, _ string) []Problem {
 func (*Revision) Services() []Reference { return nil }
 func (a *Revision) Target() string      { return a.Name }
 func (a *Revision) Holds() string       { return "revision " + a.Name }
-
-// Reversible returns false: sidecars may be connected to the control plane.
-func (*Revision) Reversible() bool { return false }
 
 // Expect changes nothing: a control plane answers no requests.
 func (*Revision) Expect(*Standing) bool       { return true }
@@ -105,6 +113,50 @@ func (t *Timeline) Revisions() (up, to []string) {
 		}
 	}
 	return up, to
+}
+
+// Second reports whether a step starts the revision of the second version of Istio.
+func (t *Timeline) Second(revision string) bool {
+	return slices.ContainsFunc(t.Steps, func(s Step) bool {
+		a, ok := s.Action.(*Revision)
+		return ok && a.Name == revision && a.Istio == Second
+	})
+}
+
+// Retires reports whether a step removes the revision again.
+func (t *Timeline) Retires(revision string) bool {
+	return slices.ContainsFunc(t.Steps, func(s Step) bool {
+		a, ok := s.Action.(*Revision)
+		return ok && a.Name == revision && s.For > 0
+	})
+}
+
+// retired finds steps that remove a control plane while the namespace is on it, or may still
+// be moving away. When one waits for a condition, its time is unknown.
+func retired(all []Occurrence) []Problem {
+	var out []Problem
+	for _, o := range all {
+		a, ok := o.Action.(*Revision)
+		if !ok || o.End == 0 || o.When != "" {
+			continue
+		}
+		var last *Occurrence
+		for i := range all { // in the order of their begins
+			if all[i].Action.Kind() == MoveKind && all[i].When == "" && all[i].Begin < o.End {
+				last = &all[i]
+			}
+		}
+		switch {
+		case last == nil:
+		case last.Action.(*Move).To == a.Name:
+			out = append(out, Problem{Step: o.Step, Field: "for", Hint: "first move the namespace back: move: {to: " + Installed + "}",
+				Text: fmt.Sprintf("%q removes revision %s at %v, and the namespace is still on it", o.Name, a.Name, o.End)})
+		case last.Begin+ProofTime > o.End:
+			out = append(out, Problem{Step: o.Step, Field: "for", Hint: fmt.Sprintf("leave %v after the move", ProofTime),
+				Text: fmt.Sprintf("%q removes revision %s at %v, while %q may still be moving the namespace until %v", o.Name, a.Name, o.End, last.Name, last.Begin+ProofTime)})
+		}
+	}
+	return out
 }
 
 // Moves reports whether a step moves the namespace.

@@ -76,3 +76,34 @@ func TestRevisions(t *testing.T) {
 		t.Errorf("up %q, to %q, moves %v", up, to, line.Moves())
 	}
 }
+
+// A control plane is removed only once the namespace has left it.
+func TestRetired(t *testing.T) {
+	at := func(s time.Duration) time.Duration { return s * time.Second }
+	for name, c := range map[string]struct {
+		lasts time.Duration
+		moves []fault.Step
+		says  string // "": no problem
+	}{
+		"to the end":        {0, []fault.Step{{At: at(10), Action: &fault.Move{To: "canary"}}}, ""},
+		"never used":        {at(60), nil, ""},
+		"left before":       {at(88), []fault.Step{{At: at(20), Action: &fault.Move{To: "canary"}}, {At: at(60), Action: &fault.Move{To: fault.Installed}}}, ""},
+		"still used":        {at(60), []fault.Step{{At: at(20), Action: &fault.Move{To: "canary"}}}, "still on it"},
+		"being left":        {at(60), []fault.Step{{At: at(20), Action: &fault.Move{To: "canary"}}, {At: at(60), Action: &fault.Move{To: fault.Installed}}}, "may still be moving"},
+		"left later":        {at(50), []fault.Step{{At: at(20), Action: &fault.Move{To: "canary"}}, {At: at(60), Action: &fault.Move{To: fault.Installed}}}, "still on it"},
+		"on a condition":    {at(60), []fault.Step{{At: at(20), When: "true", Action: &fault.Move{To: "canary"}}}, ""},
+		"used when it ends": {at(18), []fault.Step{{At: at(20), Action: &fault.Move{To: "canary"}}}, ""},
+	} {
+		line := fault.Timeline{Duration: at(100), Steps: append([]fault.Step{{Name: "second", At: at(2), For: c.lasts, Action: &fault.Revision{Name: "canary", Istio: fault.Second}}}, c.moves...)}
+		for i := range line.Steps {
+			line.Steps[i].Name = string(rune('a' + i))
+		}
+		problems := line.Check()
+		if len(problems) != min(1, len(c.says)) || c.says != "" && (!strings.Contains(problems[0].Text, c.says) || problems[0].Field != "for" || problems[0].Hint == "") {
+			t.Errorf("%s: %+v", name, problems)
+		}
+		if !line.Second("canary") || line.Second("other") || line.Retires("canary") != (c.lasts > 0) {
+			t.Errorf("%s: second %v, retires %v", name, line.Second("canary"), line.Retires("canary"))
+		}
+	}
+}

@@ -44,12 +44,15 @@ type order struct {
 	ambient      bool
 	ztunnelDir   string
 	ztunnel      ztunnel // from the user's folder
+	secondFrom   string  // folder or release of the second Istio; "" for none
+	second       *second
+	charts       string // folder with the second's charts, once it has images
 }
 
 func orderOf(s mesh.Settings) (order, error) {
 	o := order{official: s.Get(setImages) == official, hub: components.IstioHub, tag: components.IstioVersion,
 		set: slices.Concat(ManifestSettings(), s[setCharts]), ambient: s[setAmbient] != nil, gatewayAPI: s[setGatewayAPI] != nil,
-		ztunnelDir: s.Get(setZtunnel)}
+		ztunnelDir: s.Get(setZtunnel), secondFrom: s.Get(setSecond)}
 	if o.official {
 		r, err := parseRelease(s.Get(setTag))
 		o.tag, o.pilot, o.proxy, o.hub = r.tag, r.pilot, r.proxy, cmp.Or(strings.TrimSuffix(s.Get(setHub), "/"), components.IstioHub)
@@ -88,6 +91,12 @@ func (o order) facts(installed bool) map[string]string {
 		out[lab.Status] = o.tag
 		if o.ambient {
 			out[lab.Status] += ", ambient with " + o.ztunnelRef()
+		}
+	}
+	if o.second != nil {
+		maps.Copy(out, o.second.facts(o.charts))
+		if installed {
+			out[lab.Status] += ", second " + o.second.tag
 		}
 	}
 	return out
@@ -139,11 +148,25 @@ func (o order) components() []string {
 	if o.ambient || o.gatewayAPI {
 		names = append(names, "gateway-api")
 	}
+	if o.second != nil {
+		names = append(names, "charts")
+	}
 	return names
 }
 
 // images assembles or pulls the images.
-func (o order) images(ctx context.Context, b *components.Builder) ([]components.Image, error) {
+func (o *order) images(ctx context.Context, b *components.Builder) ([]components.Image, error) {
+	images, err := o.ownImages(ctx, b)
+	if err != nil || o.second == nil {
+		return images, err
+	}
+	more, charts, err := o.second.images(ctx, b)
+	o.charts = charts
+	return append(images, more...), err
+}
+
+// ownImages returns the images of the Istio to install.
+func (o order) ownImages(ctx context.Context, b *components.Builder) ([]components.Image, error) {
 	if o.official {
 		pilot, proxy := o.hub+"/pilot:"+o.tag, o.hub+"/proxyv2:"+o.tag
 		pull := components.Pull{Refs: []string{pilot, proxy},
@@ -174,22 +197,38 @@ func (o order) images(ctx context.Context, b *components.Builder) ([]components.
 // istioUser is the UID whose traffic is not redirected.
 const istioUser = "1337:1337"
 
+// bin is the folder of programs in Istio's images.
+const bin = "usr/local/bin/"
+
+// pilotPlan returns an image of istiod.
+func pilotPlan(ref string, discovery components.File) components.Plan {
+	discovery.Name, discovery.Mode = bin+"pilot-discovery", 0o755
+	return components.Plan{Ref: ref, Layers: [][]components.File{{discovery}},
+		Config: v1.Config{Entrypoint: []string{"/" + discovery.Name}, User: istioUser}}
+}
+
+// proxyPlan returns an image of a sidecar. version identifies its Envoy, bootstrap is the template
+// of Envoy's bootstrap.
+func proxyPlan(ref string, agent, envoy components.File, version, bootstrap string) components.Plan {
+	agent.Name, agent.Mode = bin+"pilot-agent", 0o755
+	envoy.Name, envoy.Mode = bin+"envoy", 0o755
+	return components.Plan{Ref: ref, System: true, Layers: [][]components.File{
+		{agent,
+			{Name: "var/lib/istio/envoy/" + components.BootstrapTemplate, Mode: 0o644, Data: bootstrap},
+			{Name: "etc/istio/proxy", Mode: fs.ModeDir | 0o777}, {Name: "home/istio-proxy", Mode: fs.ModeDir | 0o777}},
+		{envoy}},
+		Config: v1.Config{Entrypoint: []string{"/" + agent.Name}, WorkingDir: "/", Env: []string{"ISTIO_META_ISTIO_PROXY_SHA=" + version}}}
+}
+
 // plans returns the images to assemble, laid out like Istio's own.
 func (o order) plans(bootstrap string) []components.Plan {
 	if o.official {
 		return nil
 	}
-	const bin = "usr/local/bin/"
 	program := func(name, in string) components.File { return components.File{Name: in, Mode: 0o755, Program: name} }
-	out := []components.Plan{{Ref: o.hub + "/pilot:" + o.tag, Layers: [][]components.File{{program("pilot-discovery", bin+"pilot-discovery")}},
-		Config: v1.Config{Entrypoint: []string{"/" + bin + "pilot-discovery"}, User: istioUser}}}
+	out := []components.Plan{pilotPlan(o.hub+"/pilot:"+o.tag, components.File{Program: "pilot-discovery"})}
 	for _, v := range o.envoys {
-		out = append(out, components.Plan{Ref: proxyRef(v), System: true, Layers: [][]components.File{
-			{program("pilot-agent", bin+"pilot-agent"),
-				{Name: "var/lib/istio/envoy/" + components.BootstrapTemplate, Mode: 0o644, Data: bootstrap},
-				{Name: "etc/istio/proxy", Mode: fs.ModeDir | 0o777}, {Name: "home/istio-proxy", Mode: fs.ModeDir | 0o777}},
-			{program("envoy@"+v, bin+"envoy")}},
-			Config: v1.Config{Entrypoint: []string{"/" + bin + "pilot-agent"}, WorkingDir: "/", Env: []string{"ISTIO_META_ISTIO_PROXY_SHA=envoy-" + v}}})
+		out = append(out, proxyPlan(proxyRef(v), components.File{Program: "pilot-agent"}, components.File{Program: "envoy@" + v}, "envoy-"+v, bootstrap))
 	}
 	if !o.ambient {
 		return out

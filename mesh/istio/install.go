@@ -21,34 +21,46 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 )
 
-// Beside returns an istiod of a revision for a lab that already has another. It uses the
-// lab's images and the charts' objects. Shared objects already exist and stay unchanged.
+// Beside returns an istiod of a revision for a lab that already has another, from the lab's
+// images and the charts of its version. Shared objects already exist and stay unchanged.
 // Objects with the label of an earlier run are recreated.
-func (m *Mesh) Beside(ctx context.Context, config *rest.Config, revision, label string) (mesh.Addition, error) {
+func (m *Mesh) Beside(ctx context.Context, config *rest.Config, revision string, second bool, label string) (mesh.Addition, error) {
 	b, err := components.New(components.Options{Recorded: true}) // lab up read them
 	if err != nil {
 		return mesh.Addition{}, err
 	}
-	o := order{official: !builtHere(m.images), hub: m.images[factHub], tag: m.images[factTag],
-		set: append(ManifestSettings(), "revision="+revision)}
-	i, err := o.installation(ctx, b)
-	if err != nil {
-		return mesh.Addition{}, err
+	out := mesh.Addition{Version: m.images[factTag]}
+	var objects []*unstructured.Unstructured
+	if second {
+		var definitions []*unstructured.Unstructured
+		if objects, definitions, err = renderSecond(ctx, b, m.images, revision); err != nil {
+			return mesh.Addition{}, err
+		}
+		out.Version = m.images[factSecondTag]
+		if out.Notes, err = fitDefinitions(ctx, config, out.Version, definitions); err != nil {
+			return mesh.Addition{}, err
+		}
+	} else {
+		o := order{official: !builtHere(m.images), hub: m.images[factHub], tag: m.images[factTag],
+			set: append(ManifestSettings(), "revision="+revision)}
+		i, err := o.installation(ctx, b)
+		if err != nil {
+			return mesh.Addition{}, err
+		}
+		objects = slices.Concat(i.Stages...)
 	}
 	applier, err := lab.NewApplier(config)
 	if err != nil {
 		return mesh.Addition{}, err
 	}
-	objects, err := applier.Missing(ctx, slices.Concat(i.Stages...), label)
-	if err != nil {
+	if out.Objects, err = applier.Missing(ctx, objects, label); err != nil {
 		return mesh.Addition{}, fmt.Errorf("istio: revision %s: find what is installed: %w", revision, err)
 	}
-	var leases []*unstructured.Unstructured
 	for _, election := range ownElections {
-		leases = append(leases, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+		out.Leaves = append(out.Leaves, &unstructured.Unstructured{Object: map[string]any{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
 			"metadata": map[string]any{"name": election + "-" + revision, "namespace": Namespace}}})
 	}
-	return mesh.Addition{Objects: objects, Leaves: leases}, nil
+	return out, nil
 }
 
 // ownElections are the name prefixes of each revision's own Leases

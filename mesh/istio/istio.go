@@ -40,6 +40,8 @@ const (
 	jsonProvider = "meshtrial-json"
 	// textProvider is Istio's built-in provider.
 	textProvider = "envoy"
+	// proxyImageAnnotation replaces the injector's image of a sidecar.
+	proxyImageAnnotation = "sidecar.istio.io/proxyImage"
 )
 
 // Mesh is the adapter.
@@ -219,7 +221,7 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 			return fmt.Errorf("workload %s: %w", w.Name, err)
 		}
 		if image != "" {
-			pod.Annotations["sidecar.istio.io/proxyImage"] = image
+			pod.Annotations[proxyImageAnnotation] = image
 		}
 	}
 	return nil

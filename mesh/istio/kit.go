@@ -53,6 +53,8 @@ const (
 	setAmbient    = "ambient"
 	setZtunnel    = "ztunnel"
 	setGatewayAPI = "gateway-api"
+	setSecond     = "second-istio"
+	needSecond    = "second-needed" // a step of the plan starts it; no flag
 
 	built, official = "built", "official"
 )
@@ -70,6 +72,8 @@ var kitFlags = []mesh.Flag{
 	{Name: setAmbient, Commands: mesh.LabUp, Kind: mesh.Switch, Usage: "also install Istio's ambient mode: its node agent, and ztunnel on each node"},
 	{Name: setZtunnel, Commands: mesh.LabUp, Usage: "`DIR` with the ztunnel binary for an ambient mesh (default $" + ztunnelVariable + "); implies --ambient"},
 	{Name: setZtunnel, Commands: mesh.Run, Usage: "`DIR` with the ztunnel binary, if a lab with an ambient mesh must be started (default $" + ztunnelVariable + ")"},
+	{Name: setSecond, Commands: mesh.LabUp, Usage: "also offer another version of Istio to steps that start a revision of it: a `DIR` with its programs and charts, or a release"},
+	{Name: setSecond, Commands: mesh.Run, Usage: "the second Istio if a lab with it must be started: a folder or a release (default $" + secondVariable + ")"},
 	{Name: setGatewayAPI, Commands: mesh.LabUp, Kind: mesh.Switch, Usage: "also install the Gateway API CRDs, from which Istio's gateways then take routes"},
 }
 
@@ -92,13 +96,20 @@ func resolve(c mesh.Command, installed bool, s mesh.Settings) (mesh.Settings, er
 	if s[setZtunnel] != nil {
 		s = s.With(setAmbient, "true")
 	}
-	for _, of := range []string{setAmbient, setGatewayAPI} {
+	for _, of := range []string{setAmbient, setGatewayAPI, setSecond} {
 		if s[of] != nil && !installed {
 			return nil, errs.WithHint(errs.Usage("--%s requires Istio, but --mesh does not include it", of), "--mesh istio, or with others istio,linkerd")
 		}
 	}
 	if dir := os.Getenv(ztunnelVariable); s[setAmbient] != nil && s[setZtunnel] == nil && images == built && dir != "" {
 		s = s.With(setZtunnel, dir)
+	}
+	if s[needSecond] != nil && s[setSecond] == nil {
+		from := os.Getenv(secondVariable)
+		if from == "" {
+			return nil, errs.WithHint(errs.Usage("a step of the study starts an istiod of a second version, and none is given"), secondHint)
+		}
+		s = s.With(setSecond, from)
 	}
 	return s, nil
 }
@@ -126,6 +137,9 @@ func needs(plan *study.Plan, s mesh.Settings) mesh.Settings {
 	if controlplane.GatewayAPI(plan) {
 		s = s.With(setGatewayAPI, "true")
 	}
+	if secondPlan(plan) {
+		s = s.With(needSecond, "true")
+	}
 	return s
 }
 
@@ -136,6 +150,9 @@ func extras(plan *study.Plan) (out []mesh.Extra) {
 	if controlplane.GatewayAPI(plan) {
 		out = append(out, mesh.Extra{Name: setGatewayAPI, Words: "the Gateway API: a lab that the run starts has it"})
 	}
+	if secondPlan(plan) {
+		out = append(out, mesh.Extra{Name: setSecond, Words: "a second Istio: --second-istio DIR in a lab on this machine"})
+	}
 	return out
 }
 
@@ -143,6 +160,9 @@ func extras(plan *study.Plan) (out []mesh.Extra) {
 func ambientPlan(plan *study.Plan) bool { return slices.ContainsFunc(plan.Cells, study.Ambient) }
 
 func fits(ctx context.Context, plan *study.Plan, s mesh.Settings, has map[string]string) error {
+	if err := fitsSecond(plan, s.Get(setSecond), has); err != nil {
+		return err
+	}
 	return fitsZtunnel(plan, s.Get(setZtunnel), has, func(dir string) (string, error) {
 		o := order{ambient: true, ztunnelDir: dir}
 		if err := o.openZtunnel(ctx); err != nil {
@@ -150,6 +170,22 @@ func fits(ctx context.Context, plan *study.Plan, s mesh.Settings, has map[string
 		}
 		return o.ztunnelRef(), nil
 	})
+}
+
+// fitsSecond rejects a second Istio that a run would not use.
+func fitsSecond(plan *study.Plan, from string, has map[string]string) error {
+	if from == "" {
+		return nil
+	}
+	if !secondPlan(plan) {
+		return errs.WithHint(errs.Usage("--second-istio requires a step that starts an istiod of it, and the study has none"),
+			"omit it, or add a step: {name: other, at: 2s, revision: {name: canary, istio: second}}")
+	}
+	s, err := openSecond(from, components.IstioHub)
+	if err != nil || has == nil || s.tag == has[factSecondTag] {
+		return err
+	}
+	return mesh.OtherThan("second Istio", has[factSecondTag], "--second-istio "+from)
 }
 
 // fitsZtunnel rejects a ztunnel folder that a run would not use.
@@ -176,6 +212,11 @@ func supply(ctx context.Context, s mesh.Settings, installed bool) (lab.Supply, e
 	}
 	if err := o.openZtunnel(ctx); err != nil {
 		return lab.Supply{}, err
+	}
+	if o.secondFrom != "" {
+		if o.second, err = openSecond(o.secondFrom, o.hub); err != nil {
+			return lab.Supply{}, err
+		}
 	}
 	out := lab.Supply{Mesh: study.MeshIstio, Components: o.components(), NodeNetwork: o.ambient,
 		Images: func(ctx context.Context, b *components.Builder) ([]components.Image, map[string]string, error) {

@@ -44,6 +44,9 @@ func (m *Mesh) Plane(ctx context.Context, kube kubernetes.Interface, name string
 			"move it to another revision, or start the pods with another: --revision")
 	}
 	found := to.plane(to.moved(), map[string]string{revisionLabel: ""})
+	if m.images[factSecondTag] != "" && to.image == m.images[factSecondHub]+"/pilot:"+m.images[factSecondTag] {
+		found.PodAnnotations = map[string]string{proxyImageAnnotation: m.images[factSecondHub] + "/proxyv2:" + m.images[factSecondTag]}
+	}
 	if err := m.fitMoved(ctx, kube, to, found.Labels); err != nil {
 		return mesh.Plane{}, err
 	}
@@ -51,7 +54,7 @@ func (m *Mesh) Plane(ctx context.Context, kube kubernetes.Interface, name string
 }
 
 func (r Revision) plane(namespace, pods map[string]string) mesh.Plane {
-	return mesh.Plane{Revision: r.Name, Namespace: Namespace, Selector: r.selector(), Deployment: r.Deployment, Port: monitoringPort, Labels: namespace, PodLabels: pods}
+	return mesh.Plane{Revision: r.Name, Version: mesh.Version(r.image), Discovery: plaintextPort, Namespace: Namespace, Selector: r.selector(), Deployment: r.Deployment, Port: monitoringPort, Labels: namespace, PodLabels: pods}
 }
 
 // began returns those initial labels of a run's namespace and its pods that moves

@@ -22,6 +22,7 @@ import (
 type Revision struct {
 	Name       string // as in label istio.io/rev
 	Deployment string // also the name of its Service
+	image      string // of its container
 	ConfigMap  string // of its MeshConfig
 	// NamespaceLabels are the labels by which it watches a namespace; see [LabelsFor].
 	NamespaceLabels map[string]string
@@ -72,6 +73,11 @@ func findRevision(ctx context.Context, kube kubernetes.Interface, name string) (
 		return Revision{}, err
 	}
 	out := Revision{Name: revisionOf(d.Labels), Deployment: d.Name, ConfigMap: configMapOf(d)}
+	for _, c := range d.Spec.Template.Spec.Containers {
+		if c.Name == istiodContainer {
+			out.image = c.Image
+		}
+	}
 	if d.Labels[revisionLabel] == "" { // it is the only one
 		out.Deployment = ""
 	}
