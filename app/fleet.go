@@ -1,7 +1,6 @@
 package app
 
 import (
-	"cmp"
 	"compress/gzip"
 	"context"
 	"encoding/json"
@@ -10,11 +9,9 @@ import (
 	"io"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
-	"github.com/meshtrial/meshtrial/internal/confile"
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
@@ -228,45 +225,16 @@ func (t FleetTimes) watch(ctx context.Context, progress Progress, fleet *xds.Fle
 	}
 }
 
-// How long a recording waits for a proxy's configuration, and for how long it must stay
-// unchanged.
-const (
-	recordLimit    = 2 * time.Minute
-	recordPatience = 30 * time.Second // while no proxy connects
-	recordQuiet    = time.Second
-)
-
 // RecordProxy connects one simulated proxy and, once it has its configuration, writes the
 // configuration as istiod sent it, compressed with gzip.
 func RecordProxy(ctx context.Context, spec xds.Spec, out io.Writer, progress Progress) (held xds.Holding, err error) {
-	limited, cancel := context.WithTimeoutCause(ctx, recordLimit, fmt.Errorf("the proxy did not get its configuration within %v", recordLimit))
-	defer cancel()
-	fleet, err := xds.Start(limited, spec)
+	defer progress.Clear()
+	z := gzip.NewWriter(out)
+	held, err = xds.Record(ctx, spec, z, func(s xds.Status) {
+		progress.Say("%d connected, %d synced  %s", s.Connected, s.Synced, s.LastError)
+	})
 	if err != nil {
 		return held, err
 	}
-	defer fleet.Stop()
-	began := time.Now()
-	defer progress.Clear()
-	for {
-		s := fleet.Status()
-		if s.Quiet(int64(recordQuiet)) {
-			break
-		}
-		progress.Say("%d connected, %d synced  %s", s.Connected, s.Synced, s.LastError)
-		if s.Connected == 0 && time.Since(began) > recordPatience {
-			return held, errs.WithHint(fmt.Errorf("nothing at %s served a proxy within %v: %s", strings.Join(spec.Addresses, ", "), recordPatience, cmp.Or(s.LastError, "no answer")),
-				"istiod listens on port 15010 in plain text, on 15012 with TLS (--security)")
-		}
-		select {
-		case <-time.After(50 * time.Millisecond):
-		case <-limited.Done():
-			if ctx.Err() != nil {
-				return held, fmt.Errorf("interrupted before %s had sent a configuration: %s", strings.Join(spec.Addresses, ", "), cmp.Or(fleet.Status().LastError, "no error was seen"))
-			}
-			return held, fmt.Errorf("%w: %s", context.Cause(limited), cmp.Or(fleet.Status().LastError, "no error was seen"))
-		}
-	}
-	z := gzip.NewWriter(out)
-	return fleet.Holdings()[0], errors.Join(fleet.WriteConfiguration(z, 0, confile.Header{}), z.Close())
+	return held, z.Close()
 }

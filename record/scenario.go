@@ -40,6 +40,48 @@ type Scenario struct {
 	CountedS float64 `json:"counted_s,omitempty"`
 	// ClockErrorUS bounds the error of times recorded by pods elsewhere.
 	ClockErrorUS float64 `json:"clock_error_us"`
+	// Planes has the control planes that steps started beside the installed one.
+	Planes []ScenarioPlanes `json:"planes,omitempty"`
+}
+
+// ScenarioPlanes is the installed control plane and another that a step started.
+type ScenarioPlanes struct {
+	Step   string        `json:"step"`
+	First  ScenarioPlane `json:"first"` // the installed one
+	Second ScenarioPlane `json:"second"`
+	// Seconds is how long both ran and their use was counted: from when the second one served
+	// until its removal or the timeline's end; 0 if it was not counted.
+	Seconds float64 `json:"s,omitempty"`
+	Removed bool    `json:"removed,omitempty"` // within the timeline
+	// Compared has the differences in what both send the same proxies, if they are of different
+	// versions.
+	Compared *PlaneConfigs `json:"compared,omitempty"`
+}
+
+// ScenarioPlane is a control plane and its use while there were two.
+type ScenarioPlane struct {
+	Revision    string `json:"revision"`
+	Version     string `json:"version"`
+	CPU         CPU    `json:"cpu"`
+	MemoryBytes int64  `json:"memory_bytes,omitempty"` // at the end of that time
+}
+
+// PlaneConfigs compares what two control planes send the same proxies.
+type PlaneConfigs struct {
+	Proxies     []string           `json:"proxies"` // pods whose configuration was requested from both
+	Resources   int                `json:"resources"`
+	Differing   int                `json:"differing"` // resources with different contents, or that one of them lacks
+	Differences []ConfigDifference `json:"differences,omitempty"`
+}
+
+// ConfigDifference is a place in resources of a type at which configurations differ.
+type ConfigDifference struct {
+	Type      string `json:"type"`
+	Path      string `json:"path,omitempty"`   // of the field; "" if one lacks the resource
+	First     string `json:"first,omitempty"`  // the value in JSON; "" for none
+	Second    string `json:"second,omitempty"` // likewise
+	Resources int    `json:"resources"`        // that differ there
+	Example   string `json:"example"`          // name of one
 }
 
 // Stations that log requests, if not all do.

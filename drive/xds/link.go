@@ -143,7 +143,7 @@ func (l *link) run() {
 
 func (l *link) options() stream.Options {
 	f := l.fleet
-	o := stream.Options{Window: f.spec.Window, Streams: f.gate.shared(l.key), MaxMessage: maxMessage, ReadBuffer: sharedRead}
+	o := stream.Options{Dial: f.spec.Dial, Window: f.spec.Window, Streams: f.gate.shared(l.key), MaxMessage: maxMessage, ReadBuffer: sharedRead}
 	if l.key.slow {
 		o.Window = min(o.Window, slowWindow)
 	}

@@ -2,6 +2,7 @@ package xds
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"net"
@@ -85,6 +86,9 @@ type Spec struct {
 
 	// Seed is the seed of the fleet's random numbers: jitter of back-off and storms.
 	Seed uint64 `json:"seed"`
+
+	// Dial replaces TCP connections, as by a port-forward; nil: TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error) `json:"-"`
 }
 
 // Security describes how proxies authenticate.

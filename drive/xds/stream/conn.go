@@ -43,6 +43,8 @@ type Options struct {
 	MayWait func() bool
 	// Authority is the :authority of requests; "" means the address.
 	Authority string
+	// Dial replaces TCP connections; nil: TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
 // Limits and defaults.
@@ -102,8 +104,13 @@ func (c *Conn) maxHeld() int64 {
 
 // Dial connects. Nothing is read until [Conn.Run] is called.
 func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
-	dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: o.control}
-	raw, err := dialer.DialContext(ctx, "tcp", address)
+	if o.Dial == nil {
+		dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: o.control}
+		o.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, "tcp", address)
+		}
+	}
+	raw, err := o.Dial(ctx, address)
 	if err != nil {
 		return nil, err
 	}

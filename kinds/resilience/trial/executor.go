@@ -266,6 +266,14 @@ func (s *scene) upgrade(r *fault.Restart) (map[string]string, error) {
 	return pod.Annotations, err
 }
 
+// annotations returns the annotations that a service's pods start with.
+func (s *scene) annotations(service string) (map[string]string, error) {
+	one, _ := s.scenario.Graph.Service(service)
+	pod := &corev1.PodTemplateSpec{}
+	err := s.mesh.Decorate(s.workload(&one), pod)
+	return pod.Annotations, err
+}
+
 // fitUpgrades rejects sidecar versions that steps request and the lab does not have.
 func (s *scene) fitUpgrades() error {
 	timeline := s.scenario.TimelineOf(s.cell)

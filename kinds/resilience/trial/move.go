@@ -102,7 +102,11 @@ func (w *moving) begin(ctx context.Context) error {
 	}
 	for _, service := range w.services {
 		w.before[service] = w.uids(service)
-		if err := w.rollOut(ctx, service, w.plane.PodLabels, nil); err != nil {
+		annotations, err := w.annotations(service)
+		if err == nil {
+			err = w.rollOut(ctx, service, w.plane.PodLabels, annotations)
+		}
+		if err != nil {
 			return err
 		}
 		w.revisions.mu.Lock()
@@ -110,6 +114,25 @@ func (w *moving) begin(ctx context.Context) error {
 		w.revisions.mu.Unlock()
 	}
 	return nil
+}
+
+// annotations returns the annotations with which a service's pods get sidecars of the control
+// plane's version.
+func (w *moving) annotations(service string) (map[string]string, error) {
+	w.revisions.mu.Lock()
+	defer w.revisions.mu.Unlock()
+	if w.to != fault.Installed {
+		return w.plane.PodAnnotations, nil
+	}
+	first, err := w.scene.annotations(service)
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]string{}
+	for key := range w.revisions.annotated {
+		out[key] = first[key]
+	}
+	return out, nil
 }
 
 // prove waits until no pod of before is an endpoint and every sidecar is connected to the right

@@ -27,12 +27,15 @@ type revisions struct {
 	clients map[string]*http.Client // connections to their pods, by name
 
 	mu     sync.Mutex
-	planes map[string]mesh.Plane // by their names in steps
-	on     map[string]string     // by service: the name in steps of its intended control plane
-	last   *moving               // the move that began last
-	second []site.Pod            // pods of other control planes, whose CPU is counted
-	unseen []string              // those without an observer
-	made   []*unstructured.Unstructured
+	planes map[string]mesh.Plane                   // by their names in steps
+	on     map[string]string                       // by service: the name in steps of its intended control plane
+	last   *moving                                 // the move that began last
+	second []site.Pod                              // pods of other control planes, whose CPU is counted
+	unseen []string                                // those without an observer
+	made   map[string][]*unstructured.Unstructured // objects of control planes that the trial created, by revision
+	beside []*beside
+	// annotated are the keys of the pod annotations of all control planes so far.
+	annotated map[string]bool
 }
 
 // sideTime limits how long sidecars take to connect to their control plane, before and after the
@@ -50,7 +53,7 @@ func (t *scenarioTrial) beginRevisions(ctx context.Context) error {
 	if !ok || !t.scene.meshed() {
 		return fmt.Errorf("mesh %s has no revisions", t.scene.mesh.Name())
 	}
-	r := &revisions{mesh: m, clients: map[string]*http.Client{}, planes: map[string]mesh.Plane{}, on: map[string]string{}}
+	r := &revisions{mesh: m, clients: map[string]*http.Client{}, planes: map[string]mesh.Plane{}, on: map[string]string{}, made: map[string][]*unstructured.Unstructured{}, annotated: map[string]bool{}}
 	first, err := m.Plane(ctx, t.Kube, "")
 	if err != nil {
 		return err
@@ -87,6 +90,9 @@ func (t *scenarioTrial) findPlane(ctx context.Context, name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.planes[name] = plane
+	for key := range plane.PodAnnotations {
+		r.annotated[key] = true
+	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		known := slices.ContainsFunc(r.second, func(p site.Pod) bool { return p.UID == string(pod.UID) })
@@ -123,16 +129,22 @@ func (r *revisions) elsewhere() []string {
 	return slices.Clone(r.unseen)
 }
 
-func (r *ready) Revision(a *fault.Revision) error { return r.holds(r.revision(a), nil) }
+func (r *ready) Revision(a *fault.Revision) error { return r.holds(r.revision(r.name, a), nil) }
 
-// revision creates a second control plane, if the run may and none exists.
-func (h *executor) revision(a *fault.Revision) drive.Execution {
+// revision creates a second control plane, if the run may and none exists. Its end removes one that
+// it created, unless the timeline is over.
+func (h *executor) revision(step string, a *fault.Revision) drive.Execution {
 	addition, makes := h.o.Beside[a.Name]
+	var shared sharedObjects
 	return &execution{
 		target: a.Target(),
 		begin: func(ctx context.Context) error {
 			if !makes {
 				return nil
+			}
+			var err error
+			if shared, err = h.readShared(ctx, addition.Objects); err != nil {
+				return err
 			}
 			var objects []*unstructured.Unstructured
 			for _, o := range addition.Objects {
@@ -147,7 +159,7 @@ func (h *executor) revision(a *fault.Revision) drive.Execution {
 				objects = append(objects, o)
 			}
 			h.revisions.mu.Lock()
-			h.revisions.made = append(h.revisions.made, objects...)
+			h.revisions.made[a.Name] = objects
 			h.revisions.mu.Unlock()
 			return h.apply.ApplyObjects(ctx, objects)
 		},
@@ -164,15 +176,72 @@ func (h *executor) revision(a *fault.Revision) drive.Execution {
 			if err := lab.WaitDeployment(ctx, h.Kube, plane.Namespace, plane.Deployment); err != nil {
 				return "", err
 			}
-			if !makes {
-				return fmt.Sprintf("Deployment %s/%s was there and is available", plane.Namespace, plane.Deployment), nil
-			}
+			took := time.Since(begin).Seconds()
 			if err := h.findPlane(ctx, a.Name); err != nil { // its pods are ready now
 				return "", err
 			}
-			return fmt.Sprintf("Deployment %s/%s is available and its injector serves, %.1f s later", plane.Namespace, plane.Deployment, time.Since(begin).Seconds()), nil
+			h.beginPlanes(ctx, step, a.Name)
+			if !makes {
+				return fmt.Sprintf("Deployment %s/%s was there and is available", plane.Namespace, plane.Deployment), nil
+			}
+			return fmt.Sprintf("Deployment %s/%s is available and its injector serves, %.1f s later", plane.Namespace, plane.Deployment, took), nil
+		},
+		end: func(ctx context.Context) error {
+			if !makes || h.over() {
+				return nil
+			}
+			return h.retire(ctx, a.Name, shared)
 		},
 	}
+}
+
+// retire removes a control plane that the trial created, once no sidecar is connected to it. It
+// returns an error if anything of it is left, or if objects that others use have changed.
+func (h *executor) retire(ctx context.Context, name string, shared sharedObjects) error {
+	h.revisions.mu.Lock()
+	plane, known := h.revisions.planes[name]
+	objects := h.revisions.made[name]
+	h.revisions.mu.Unlock()
+	if !known {
+		return fmt.Errorf("revision %s never served", name)
+	}
+	connected := map[string][]verdict.RevisionOf{}
+	if err := h.askPlane(ctx, plane, connected); err != nil {
+		return err
+	}
+	for _, w := range h.scene.workloads() {
+		for _, pod := range h.census.living(w.Name) {
+			if len(connected[pod.Name]) > 0 {
+				return fmt.Errorf("the sidecar of %s is still connected to revision %s", pod.Name, name)
+			}
+		}
+	}
+	h.endPlanes(ctx, plane.Revision)
+	h.revisions.mu.Lock()
+	delete(h.revisions.planes, name)
+	h.revisions.mu.Unlock()
+	if err := h.removePlane(ctx, name, objects); err != nil {
+		return err
+	}
+	now, err := h.readShared(ctx, objects)
+	if err != nil {
+		return err
+	}
+	return shared.unchanged(now)
+}
+
+// removePlane removes a control plane that the trial created, and waits until its pods are gone.
+func (t *scenarioTrial) removePlane(ctx context.Context, name string, objects []*unstructured.Unstructured) error {
+	if err := t.apply.DeleteObjects(ctx, objects); err != nil {
+		return fmt.Errorf("remove the control plane that trial %s made: %w", t.job.ID, err)
+	}
+	if err := t.isGone(ctx, objects); err != nil {
+		return err
+	}
+	if err := t.apply.DeleteObjects(ctx, t.o.Beside[name].Leaves); err != nil {
+		return fmt.Errorf("remove what revision %s left: %w", name, err)
+	}
+	return nil
 }
 
 func (r *revisions) plane(name string) mesh.Plane {
@@ -242,6 +311,10 @@ func (t *scenarioTrial) lookAtSides(ctx context.Context, when string) (verdict.R
 			return verdict.RevisionLook{}, err
 		}
 	}
+	images, err := t.sidecarImages(ctx, planes)
+	if err != nil {
+		return verdict.RevisionLook{}, err
+	}
 	look := verdict.RevisionLook{When: when, AtNS: time.Now().UnixNano()}
 	for _, w := range t.scene.workloads() {
 		if w.Proxy == nil {
@@ -252,10 +325,40 @@ func (t *scenarioTrial) lookAtSides(ctx context.Context, when string) (verdict.R
 			return look, fmt.Errorf("%s has no pods", w.Name)
 		}
 		for _, pod := range living {
-			look.Sidecars = append(look.Sidecars, verdict.RevisionSide{Pod: pod.Name, Wanted: on[w.Name], Connected: connected[pod.Name]})
+			side := verdict.RevisionSide{Pod: pod.Name, Wanted: on[w.Name], Connected: connected[pod.Name]}
+			if images != nil {
+				side.Version, side.WantedVersion = mesh.Version(images[pod.Name]), planes[on[w.Name]].Version
+			}
+			look.Sidecars = append(look.Sidecars, side)
 		}
 	}
 	return look, nil
+}
+
+// sidecarImages returns the images of all pods' sidecars, if control planes are of different
+// versions.
+func (t *scenarioTrial) sidecarImages(ctx context.Context, planes map[string]mesh.Plane) (map[string]string, error) {
+	versions := map[string]bool{}
+	for _, plane := range planes {
+		versions[plane.Version] = true
+	}
+	containers := mesh.Sidecars(t.scene.mesh).Containers
+	if len(versions) < 2 || len(containers) == 0 {
+		return nil, nil
+	}
+	pods, err := t.Kube.CoreV1().Pods(t.Namespace).List(ctx, metav1.ListOptions{LabelSelector: trialMark + "=" + t.job.ID})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of the trial: %w", err)
+	}
+	out := map[string]string{}
+	for _, pod := range pods.Items {
+		for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+			if c.Name == containers[0] {
+				out[pod.Name] = c.Image
+			}
+		}
+	}
+	return out, nil
 }
 
 // askPlane queries all ready pods of a control plane except terminating ones, whose streams are
@@ -300,6 +403,9 @@ func (t *scenarioTrial) endRevisions(ctx context.Context) error {
 	if t.revisions == nil {
 		return nil
 	}
+	for _, b := range t.revisions.beside {
+		t.out.Scenario.Planes = append(t.out.Scenario.Planes, b.ScenarioPlanes)
+	}
 	return t.seeSides(ctx, verdict.AfterSteps)
 }
 
@@ -312,28 +418,18 @@ func (t *scenarioTrial) removeSecond(ctx context.Context) error {
 	for _, client := range t.revisions.clients {
 		client.CloseIdleConnections()
 	}
-	made := t.revisions.made
-	if len(made) == 0 {
-		return nil
-	}
-	if err := t.apply.DeleteObjects(ctx, made); err != nil {
-		return fmt.Errorf("remove the control plane that trial %s made: %w", t.job.ID, err)
-	}
-	if err := t.madeIsGone(ctx); err != nil {
-		return err
-	}
-	for name, addition := range t.o.Beside {
-		if err := t.apply.DeleteObjects(ctx, addition.Leaves); err != nil {
-			return fmt.Errorf("remove what revision %s left: %w", name, err)
+	for name, objects := range t.revisions.made {
+		if err := t.removePlane(ctx, name, objects); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// madeIsGone waits until no pod is left of the Deployments that the trial created, whether they
-// ever served or not.
-func (t *scenarioTrial) madeIsGone(ctx context.Context) error {
-	for _, o := range t.revisions.made {
+// isGone waits until no pod is left of the Deployments among objects, whether they ever served or
+// not.
+func (t *scenarioTrial) isGone(ctx context.Context, objects []*unstructured.Unstructured) error {
+	for _, o := range objects {
 		labels, _, err := unstructured.NestedStringMap(o.Object, "spec", "selector", "matchLabels")
 		if err != nil || o.GetKind() != "Deployment" || len(labels) == 0 {
 			continue

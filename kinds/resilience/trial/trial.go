@@ -55,6 +55,7 @@ type scenarioTrial struct {
 	looks  *looks
 
 	evidence verdict.Evidence
+	files    []runner.Artefact
 }
 
 // newScenarioTrial prepares a trial.
@@ -75,7 +76,7 @@ func newScenarioTrial(s *stage, job runner.Job) (*scenarioTrial, error) {
 func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err error) {
 	defer func() {
 		t.out.Validity = verdict.Of(t.out, t.events, t.evidence, t.o.Rules.Limits)
-		done.Trial, done.Events, done.Evidence = t.out, t.events, t.evidence
+		done.Trial, done.Events, done.Evidence, done.Files = t.out, t.events, t.evidence, t.files
 	}()
 	defer func() { err = errors.Join(err, t.clear(ctx)) }()
 	t.say("trial %s begins", t.job.ID)
@@ -100,6 +101,7 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 	defer t.clients.stop(ctx)
 	loud := runner.Quiet(t.tell)
 	err = t.play(ctx)
+	t.endPlanes(ctx, "")
 	loud()
 	if err != nil {
 		return done, t.clients.asLost(ctx, err)

@@ -33,6 +33,10 @@ type RevisionSide struct {
 	Pod       string       `json:"pod"`
 	Wanted    string       `json:"wanted"` // revision
 	Connected []RevisionOf `json:"connected"`
+	// Version is that of its image, and WantedVersion that of its control plane, if there are
+	// several versions.
+	Version       string `json:"version,omitempty"`
+	WantedVersion string `json:"wanted_version,omitempty"`
 }
 
 // RevisionOf is a control plane that lists a sidecar as connected.
@@ -43,10 +47,14 @@ type RevisionOf struct {
 	Acknowledged bool `json:"acknowledged"`
 }
 
-// Wrong returns an error that names a sidecar connected to the wrong control plane, or nil.
+// Wrong returns an error that names a sidecar connected to the wrong control plane or of another
+// version, or nil.
 func (l RevisionLook) Wrong() error {
 	for _, s := range l.Sidecars {
 		if len(s.Connected) == 1 && s.Connected[0].Revision == s.Wanted {
+			if !strings.HasPrefix(s.Version, s.WantedVersion) {
+				return fmt.Errorf("the sidecar of %s is of version %s, not %s", s.Pod, s.Version, s.WantedVersion)
+			}
 			continue
 		}
 		is := "none"

@@ -1,0 +1,287 @@
+package scope
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/meshtrial/meshtrial/internal/confile"
+)
+
+// Difference is a place in resources of a type at which two configurations of the same proxy
+// differ.
+type Difference struct {
+	Type string // as [TypeCluster]
+	// Path is the field; "" if one configuration lacks the resource. Elements of lists are named
+	// by their filter or type, otherwise [].
+	Path string
+	// First and Second are the values in JSON, of the first resource; "" for none.
+	First, Second string
+	Resources     int    // that differ there
+	Example       string // name of one of them
+}
+
+// Compared is the result of a comparison.
+type Compared struct {
+	Resources   int // in either configuration
+	Differing   int // resources that differ
+	Differences []Difference
+}
+
+// Compare compares two recordings of what istiod sends a proxy (package confile), resource by
+// resource. Versions of resources are ignored, as are the order of routes' domains and of
+// other sets.
+func Compare(first, second io.Reader) (Compared, error) {
+	var sides [2]map[resourceKey][]byte
+	for i, in := range []io.Reader{first, second} {
+		var err error
+		if sides[i], err = readResources(in); err != nil {
+			return Compared{}, err
+		}
+	}
+	keys := slices.Collect(maps.Keys(sides[0]))
+	for key := range sides[1] {
+		if _, both := sides[0][key]; !both {
+			keys = append(keys, key)
+		}
+	}
+	slices.SortFunc(keys, func(a, b resourceKey) int { return cmp.Or(cmp.Compare(a.typ, b.typ), cmp.Compare(a.name, b.name)) })
+	out := Compared{Resources: len(keys)}
+	index := map[[2]string]int{}
+	for _, key := range keys {
+		a, has := sides[0][key]
+		b, other := sides[1][key]
+		var found []change
+		switch {
+		case !other:
+			found = []change{{first: "present"}}
+		case !has:
+			found = []change{{second: "present"}}
+		case !bytes.Equal(a, b):
+			var err error
+			if found, err = compareResource(key, a, b); err != nil {
+				return Compared{}, err
+			}
+		}
+		if len(found) > 0 {
+			out.Differing++
+		}
+		counted := map[string]bool{}
+		for _, c := range found {
+			if counted[c.path] {
+				continue
+			}
+			counted[c.path] = true
+			typ := key.short()
+			at := [2]string{typ, c.path}
+			i, known := index[at]
+			if !known {
+				i = len(out.Differences)
+				index[at] = i
+				out.Differences = append(out.Differences, Difference{Type: typ, Path: c.path, First: c.first, Second: c.second, Example: key.name})
+			}
+			out.Differences[i].Resources++
+		}
+	}
+	slices.SortStableFunc(out.Differences, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(b.Resources, a.Resources), cmp.Compare(a.Path, b.Path))
+	})
+	return out, nil
+}
+
+// resourceKey identifies a resource by the last part of its type URL, and its name.
+type resourceKey struct{ typ, name string }
+
+func (k resourceKey) short() string { return cmp.Or(wireTypes[k.typ].typ, TypeOther) }
+
+func readResources(r io.Reader) (map[resourceKey][]byte, error) {
+	in, err := confile.NewReader(r)
+	if err != nil {
+		return nil, err
+	}
+	out := map[resourceKey][]byte{}
+	for {
+		one, err := in.Next()
+		if err == io.EOF {
+			return out, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		out[resourceKey{one.TypeURL[strings.LastIndexByte(one.TypeURL, '/')+1:], one.Name}] = one.Body
+	}
+}
+
+// change is one difference within a resource.
+type change struct{ path, first, second string }
+
+// undecoded is the path of differences in what this program cannot decode.
+const undecoded = "(not decoded)"
+
+func compareResource(key resourceKey, a, b []byte) ([]change, error) {
+	w := wireTypes[key.typ]
+	var values [2]any
+	var messages [2]proto.Message
+	var known lenient
+	for i, body := range [][]byte{a, b} {
+		if w.make == nil || nested(body, maxNested) {
+			return []change{{path: undecoded, first: size(a), second: size(b)}}, nil
+		}
+		m := w.make()
+		if err := proto.Unmarshal(body, m); err != nil {
+			return nil, fmt.Errorf("resource %q of type %s, %d bytes: %w", key.name, key.typ, len(body), err)
+		}
+		messages[i] = m
+		text, err := protojson.MarshalOptions{UseProtoNames: true, Resolver: &known, AllowPartial: true}.Marshal(m)
+		if err != nil {
+			return []change{{path: undecoded, first: size(a), second: size(b)}}, nil
+		}
+		if err := json.Unmarshal(text, &values[i]); err != nil {
+			return nil, fmt.Errorf("resource %q of type %s: %w", key.name, key.typ, err)
+		}
+	}
+	var out []change
+	compareValues("", values[0], values[1], func(c change) { out = append(out, c) })
+	if len(out) == 0 && known.missed && !proto.Equal(messages[0], messages[1]) {
+		out = append(out, change{path: undecoded, first: size(a), second: size(b)})
+	}
+	return out, nil
+}
+
+func size(b []byte) string { return strconv.Itoa(len(b)) + " bytes" }
+
+// sets are the fields whose elements have no order.
+var sets = map[string]bool{"domains": true}
+
+// compareValues reports where two JSON values differ.
+func compareValues(path string, a, b any, found func(change)) {
+	switch first := a.(type) {
+	case map[string]any:
+		second, ok := b.(map[string]any)
+		if !ok {
+			break
+		}
+		names := slices.Collect(maps.Keys(first))
+		for name := range second {
+			if _, both := first[name]; !both {
+				names = append(names, name)
+			}
+		}
+		slices.Sort(names)
+		for _, name := range names {
+			compareValues(joinPath(path, name), first[name], second[name], found)
+		}
+		return
+	case []any:
+		second, ok := b.([]any)
+		if !ok {
+			break
+		}
+		compareLists(path, first, second, found)
+		return
+	}
+	if x, y := jsonText(a), jsonText(b); x != y {
+		found(change{path, x, y})
+	}
+}
+
+// compareLists pairs the elements of two lists by name if all have one, otherwise by place.
+func compareLists(path string, a, b []any, found func(change)) {
+	last := path[strings.LastIndexByte(path, '.')+1:]
+	if sets[last] {
+		a, b = sorted(a), sorted(b)
+	}
+	first, ok := byName(a)
+	second, named := byName(b)
+	if !ok || !named {
+		for i := range max(len(a), len(b)) {
+			var x, y any
+			if i < len(a) {
+				x = a[i]
+			}
+			if i < len(b) {
+				y = b[i]
+			}
+			compareValues(path+"[]", x, y, found)
+		}
+		return
+	}
+	names := slices.Collect(maps.Keys(first))
+	for name := range second {
+		if _, both := first[name]; !both {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		compareValues(path+"["+shownName(name)+"]", first[name], second[name], found)
+	}
+	if slices.Equal(slices.Sorted(maps.Keys(first)), slices.Sorted(maps.Keys(second))) && !slices.Equal(namesOf(a), namesOf(b)) {
+		found(change{path + " (order)", jsonText(namesOf(a)), jsonText(namesOf(b))})
+	}
+}
+
+func sorted(list []any) []any {
+	out := slices.Clone(list)
+	slices.SortStableFunc(out, func(a, b any) int { return cmp.Compare(jsonText(a), jsonText(b)) })
+	return out
+}
+
+// byName returns the elements of a list by their names, if all have different ones.
+func byName(list []any) (map[string]any, bool) {
+	out := map[string]any{}
+	for _, one := range list {
+		m, ok := one.(map[string]any)
+		name, has := m["name"].(string)
+		if _, twice := out[name]; !ok || !has || twice {
+			return nil, false
+		}
+		out[name] = one
+	}
+	return out, true
+}
+
+func namesOf(list []any) []string {
+	out := make([]string, len(list))
+	for i, one := range list {
+		out[i], _ = one.(map[string]any)["name"].(string)
+	}
+	return out
+}
+
+// shownName keeps the names of filters and extensions, which are few. Names of routes and hosts
+// would keep the same difference of many resources apart.
+func shownName(name string) string {
+	if strings.HasPrefix(name, "envoy.") || strings.HasPrefix(name, "istio") {
+		return name
+	}
+	return ""
+}
+
+func joinPath(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// jsonText formats a value; "" for none.
+func jsonText(v any) string {
+	if v == nil {
+		return ""
+	}
+	text, err := json.Marshal(v)
+	if err != nil {
+		return err.Error() // it was decoded from JSON
+	}
+	return string(text)
+}

@@ -1,0 +1,258 @@
+package trial
+
+import (
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"fmt"
+	"maps"
+	"net"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/advise/scope"
+	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/site"
+)
+
+// beside is a second control plane from when it serves: its record, and the use of both control
+// planes at that time.
+type beside struct {
+	record.ScenarioPlanes
+	since time.Time
+	first map[string]observe.Sample // by pod UID
+	ended bool
+}
+
+// beginPlanes records a second control plane that serves, and compares what both send if they are
+// of different versions.
+func (t *scenarioTrial) beginPlanes(ctx context.Context, step, name string) {
+	first, second := t.revisions.plane(fault.Installed), t.revisions.plane(name)
+	b := &beside{ScenarioPlanes: record.ScenarioPlanes{Step: step,
+		First:  record.ScenarioPlane{Revision: first.Revision, Version: first.Version},
+		Second: record.ScenarioPlane{Revision: second.Revision, Version: second.Version}}}
+	if first.Version != second.Version && first.Discovery != 0 {
+		compared, err := t.comparePlanes(ctx, first, second)
+		if err != nil {
+			t.unmeasured("the configurations of revisions %s and %s were not compared: %v", first.Revision, second.Revision, err)
+		}
+		b.Compared = compared
+	}
+	var err error
+	if b.first, err = t.planeUse(ctx, false); err != nil {
+		t.unmeasured("the use of two control planes was not counted: %v", err)
+	}
+	b.since = time.Now()
+	t.revisions.mu.Lock()
+	defer t.revisions.mu.Unlock()
+	t.revisions.beside = append(t.revisions.beside, b)
+}
+
+// endPlanes completes the record of second control planes: of one that is removed now, or of all
+// at the end of the timeline for "".
+func (t *scenarioTrial) endPlanes(ctx context.Context, removed string) {
+	if t.revisions == nil {
+		return
+	}
+	t.revisions.mu.Lock()
+	open := slices.DeleteFunc(slices.Clone(t.revisions.beside), func(b *beside) bool {
+		return b.ended || removed != "" && b.Second.Revision != removed
+	})
+	t.revisions.mu.Unlock()
+	if len(open) == 0 {
+		return
+	}
+	now, err := t.planeUse(ctx, true)
+	at := time.Now()
+	if err != nil {
+		t.unmeasured("the use of two control planes was not counted: %v", err)
+	}
+	t.revisions.mu.Lock()
+	defer t.revisions.mu.Unlock()
+	for _, b := range open {
+		b.ended, b.Removed = true, removed != ""
+		if err != nil || b.first == nil {
+			continue
+		}
+		b.Seconds = at.Sub(b.since).Seconds()
+		addUse(&b.First, t.Control, b.first, now)
+		addUse(&b.Second, t.revisions.second, b.first, now)
+	}
+}
+
+// unmeasured records what is missing without affecting the rest.
+func (t *scenarioTrial) unmeasured(format string, args ...any) {
+	t.revisions.mu.Lock()
+	defer t.revisions.mu.Unlock()
+	t.evidence.Unmeasured = append(t.evidence.Unmeasured, fmt.Sprintf(format, args...))
+}
+
+// planeUse reads the counters of all control planes' pods.
+func (t *scenarioTrial) planeUse(ctx context.Context, memory bool) (map[string]observe.Sample, error) {
+	targets := map[string][]observe.Target{}
+	for _, pod := range slices.Concat(t.Control, t.revisions.others()) {
+		targets[pod.Node] = append(targets[pod.Node], observe.Target{Name: pod.UID, PodUID: pod.UID, MayEnd: true})
+	}
+	out := map[string]observe.Sample{}
+	for node, of := range targets {
+		observer, ok := t.observerAt(node)
+		if !ok {
+			return nil, fmt.Errorf("no observer runs on node %s", node)
+		}
+		shot, err := observer.One(ctx, observe.SnapshotsRequest{Targets: of, Memory: memory, Edge: observe.End})
+		if err != nil {
+			return nil, fmt.Errorf("observe node %s: %w", node, err)
+		}
+		maps.Copy(out, shot.Targets)
+	}
+	return out, nil
+}
+
+// addUse adds the use of a control plane's pods between two readings.
+func addUse(to *record.ScenarioPlane, pods []site.Pod, first, last map[string]observe.Sample) {
+	for _, pod := range pods {
+		used, err := last[pod.UID].Since(first[pod.UID])
+		if err != nil {
+			continue // it came or ended meanwhile
+		}
+		to.CPU = to.CPU.Plus(used)
+		if m := last[pod.UID].Memory; m != nil {
+			to.MemoryBytes += max(m.PSSBytes, 0)
+		}
+	}
+}
+
+const (
+	// maxCompared limits the proxies whose configurations are compared: pods of a service have
+	// nearly the same.
+	maxCompared = 8
+	// compareTime limits the comparison, within the time for the proof of a step.
+	compareTime = 20 * time.Second
+)
+
+// comparePlanes requests, as a proxy of each service and of a client, the configuration from both
+// control planes, and compares it resource by resource.
+func (t *scenarioTrial) comparePlanes(ctx context.Context, first, second mesh.Plane) (*record.PlaneConfigs, error) {
+	ctx, cancel := context.WithTimeout(ctx, compareTime)
+	defer cancel()
+	var pods []*corev1.Pod
+	for _, w := range t.scene.workloads() {
+		living := t.census.living(w.Name)
+		if w.Proxy == nil || len(living) == 0 || len(pods) == maxCompared {
+			continue
+		}
+		pod, err := t.Kube.CoreV1().Pods(t.Namespace).Get(ctx, living[0].Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, fmt.Errorf("pod %s: %w", living[0].Name, err)
+		}
+		pods = append(pods, pod)
+	}
+	type transcript struct{ first, second []byte }
+	all := make([]transcript, len(pods))
+	group, limited := errgroup.WithContext(ctx)
+	for i, pod := range pods {
+		for plane, to := range map[*mesh.Plane]*[]byte{&first: &all[i].first, &second: &all[i].second} {
+			group.Go(func() (err error) {
+				*to, err = t.transcript(limited, *plane, pod)
+				return err
+			})
+		}
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	out := &record.PlaneConfigs{}
+	var parts []scope.Compared
+	for i, pod := range pods {
+		one, err := scope.Compare(bytes.NewReader(all[i].first), bytes.NewReader(all[i].second))
+		if err != nil {
+			return nil, fmt.Errorf("configuration of %s: %w", pod.Name, err)
+		}
+		out.Proxies = append(out.Proxies, pod.Name)
+		parts = append(parts, one)
+		for _, file := range []struct {
+			revision string
+			data     []byte
+		}{{first.Revision, all[i].first}, {second.Revision, all[i].second}} {
+			packed, err := gzipped(file.data)
+			if err != nil {
+				return nil, err
+			}
+			t.files = append(t.files, runner.Artefact{Name: pod.Name + "-" + file.revision + ".xds.gz", Data: packed})
+		}
+	}
+	sumCompared(out, parts)
+	return out, nil
+}
+
+// sumCompared adds the comparisons of single proxies.
+func sumCompared(out *record.PlaneConfigs, parts []scope.Compared) {
+	index := map[[2]string]int{}
+	for _, one := range parts {
+		out.Resources, out.Differing = out.Resources+one.Resources, out.Differing+one.Differing
+		for _, d := range one.Differences {
+			at := [2]string{d.Type, d.Path}
+			i, known := index[at]
+			if !known {
+				i = len(out.Differences)
+				index[at] = i
+				out.Differences = append(out.Differences, record.ConfigDifference{Type: d.Type, Path: d.Path, First: d.First, Second: d.Second, Example: d.Example})
+			}
+			out.Differences[i].Resources += d.Resources
+		}
+	}
+	slices.SortStableFunc(out.Differences, func(a, b record.ConfigDifference) int {
+		return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(b.Resources, a.Resources), cmp.Compare(a.Path, b.Path))
+	})
+}
+
+// transcript records what a control plane sends a proxy like that of a pod. The proxy has another
+// name, so that the control plane does not list the pod's sidecar twice; it finds the pod by its
+// address.
+func (t *scenarioTrial) transcript(ctx context.Context, plane mesh.Plane, pod *corev1.Pod) ([]byte, error) {
+	serving, err := t.Kube.CoreV1().Pods(plane.Namespace).List(ctx, metav1.ListOptions{LabelSelector: plane.Selector})
+	if err != nil {
+		return nil, fmt.Errorf("list the pods of revision %s: %w", plane.Revision, err)
+	}
+	at := slices.IndexFunc(serving.Items, func(p corev1.Pod) bool { return lab.PodReady(&p) })
+	if at < 0 {
+		return nil, fmt.Errorf("revision %s has no ready pod", plane.Revision)
+	}
+	spec := xds.DefaultSpec(fmt.Sprintf("%s.%s:%d", plane.Deployment, plane.Namespace, plane.Discovery))
+	spec.Dial = func(ctx context.Context, _ string) (net.Conn, error) {
+		return t.Dialer.DialPod(ctx, plane.Namespace, serving.Items[at].Name, plane.Discovery)
+	}
+	proxy := xds.Proxy{Name: "config-of-" + pod.Name, Namespace: pod.Namespace, IP: pod.Status.PodIP, ServiceAccount: pod.Spec.ServiceAccountName, Node: pod.Spec.NodeName, Labels: pod.Labels}
+	for _, c := range pod.Spec.Containers {
+		for _, p := range c.Ports {
+			proxy.Ports = append(proxy.Ports, xds.Port{Name: p.Name, ContainerPort: int(p.ContainerPort), Protocol: string(p.Protocol)})
+		}
+	}
+	spec.Proxies = []xds.Proxy{proxy}
+	var out bytes.Buffer
+	if _, err := xds.Record(ctx, spec, &out, nil); err != nil {
+		return nil, fmt.Errorf("configuration of %s from revision %s: %w", pod.Name, plane.Revision, err)
+	}
+	return out.Bytes(), nil
+}
+
+func gzipped(data []byte) ([]byte, error) {
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if _, err := z.Write(data); err != nil {
+		return nil, err
+	}
+	err := z.Close()
+	return out.Bytes(), err
+}
