@@ -33,6 +33,7 @@ type ScenarioSummary struct {
 	Memory   map[string]int64  `json:"memory_bytes,omitempty"`
 	Retries  string            `json:"retries"` // what bounds the expected attempts, in words
 	Levers   map[string]string `json:"levers,omitempty"`
+	Planes   []ScenarioPlanes  `json:"planes,omitempty"` // as in Scenario
 }
 
 // TrialVerdict is the verdict of one trial.

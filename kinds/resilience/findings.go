@@ -22,6 +22,7 @@ const (
 	SectionUnreconciled = "unreconciled"
 	SectionWhole        = "whole trials"
 	SectionUse          = "CPU and memory"
+	SectionPlanes       = "two control planes"
 )
 
 // Parts that findings of resilience studies distinguish by their place in the graph, in addition to
@@ -43,7 +44,7 @@ const partSecond = "second_" + partControlPlane
 // scenarioFindings are the findings of resilience studies over a whole trial. Figures of single
 // windows appear in the report's tables and in assertions.
 var scenarioFindings = finding.NewTable(study.OfProbe(study.MeasureLedger, ledgerFindings()[:1]), study.OfProbe(study.MeasureLatency, graphLatencyFindings()), study.OfProbe(study.MeasureLedger, ledgerFindings()[1:]),
-	study.OfProbe(study.MeasureCPU, useFindings()), study.OfProbe(study.MeasureMemory, residentFindings()), study.OfProbe(study.ProbeMoney, graphMoneyFindings()), podFindings(), study.SizingFindings(), []finding.Def{study.HighestFinding()})
+	study.OfProbe(study.MeasureCPU, useFindings()), study.OfProbe(study.MeasureMemory, residentFindings()), study.OfProbe(study.MeasureLedger, planeFindings()), study.OfProbe(study.ProbeMoney, graphMoneyFindings()), podFindings(), study.SizingFindings(), []finding.Def{study.HighestFinding()})
 
 func ledgerFindings() []finding.Def {
 	whole := func(name, unit, doc string) finding.Def {
@@ -66,6 +67,15 @@ func ledgerFindings() []finding.Def {
 		whole("time_to_move", finding.UnitMicroseconds, "From the start of a step that moves the namespace until each of its sidecars was connected only to the other revision and had acknowledged its configuration: the longest over steps."),
 		{Name: "unreconciled_requests", Unit: finding.UnitRequests, Doc: "Requests on which client, proxies and workers disagree.", Section: SectionUnreconciled, Fault: true},
 	}
+}
+
+// FindingConfigDifferences counts resources that two control planes send differently.
+const FindingConfigDifferences = "config_differences"
+
+// planeFindings returns the findings about a control plane of another version.
+func planeFindings() []finding.Def {
+	return []finding.Def{{Name: FindingConfigDifferences, Unit: finding.UnitResources, Section: SectionPlanes, Context: true,
+		Doc: "Resources that control planes of two versions send the same proxies with different contents, or that only one sends."}}
 }
 
 // graphLatencyFindings returns the latencies; answers state their differences.
@@ -127,7 +137,7 @@ func residentFindings() []finding.Def {
 		case partControlPlane:
 			d.Doc = "Memory of the control plane."
 		case partSecond:
-			alone(d, "Memory of control planes of other revisions in steps, at the timeline's end.")
+			alone(d, "Memory of control planes of other revisions in steps, at their removal or the timeline's end.")
 		case record.PartNodeAgent:
 			alone(d, "Proportional set size of one pod of the agent that adds pods to the proxies of their nodes.")
 			d.Context = true

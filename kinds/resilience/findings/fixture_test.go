@@ -57,6 +57,8 @@ type made struct {
 	proxies bool                  // whether the clients' proxies log too
 	late    func(due int64) int64 // how late the client was to send
 	slow    func(due int64) int64 // how much longer an answer takes
+	// requests, if not 400; the timeline lasts 10 ms for each.
+	requests int64
 }
 
 var epoch = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
@@ -86,9 +88,12 @@ func scenarioRun(t *testing.T, text string, blocks int, of func(cell record.Cell
 		for order, slot := range plan.Block(block) {
 			cell := plan.Cells[slot.Cell]
 			m := of(cell, block)
+			if m.requests == 0 {
+				m.requests = 400
+			}
 			trial := record.Trial{Schema: record.Schema, ID: study.TrialID(block, order), Block: block, Order: order, Cell: cell, Repeat: slot.Repeat,
-				Started: at, Ended: at.Add(5 * time.Second), Validity: record.Validity{Valid: true}}
-			trial.Scenario = &record.Scenario{StartNS: at.UnixNano(), EndNS: at.UnixNano() + 4000*ms, CountedS: 4,
+				Started: at, Ended: at.Add(time.Duration(m.requests)*10*time.Millisecond + time.Second), Validity: record.Validity{Valid: true}}
+			trial.Scenario = &record.Scenario{StartNS: at.UnixNano(), EndNS: at.UnixNano() + m.requests*10*ms, CountedS: 4,
 				Pods: []record.ScenarioPod{{Name: "clients-0", Service: "clients", IP: "10.0.0.9", Sidecar: m.proxies},
 					{Name: "bar-0", Service: "bar", IP: "10.0.0.1"}, {Name: "bar-1", Service: "bar", IP: "10.0.0.2", GoneNS: at.UnixNano() + 1000*ms}},
 				CPU: map[string]record.CPU{"control_plane": {UserS: 0.3, SystemS: 0.1}, "clients.proxy": {UserS: 0.8}}, Memory: map[string]int64{"control_plane": 100e6}}
@@ -104,7 +109,7 @@ func scenarioRun(t *testing.T, text string, blocks int, of func(cell record.Cell
 			}
 			events := m.events(&trial)
 			book := ledger.New(ledger.Options{})
-			for i := int64(0); i < 400; i++ {
+			for i := range m.requests {
 				m.request(book, &trial, fmt.Sprintf("mm-%s-0-%d", trial.ID, i), i*10*ms)
 			}
 			var b bytes.Buffer

@@ -17,7 +17,7 @@ import (
 
 // scenarioMeasures lists the measures of a resilience study over a whole trial, in report order.
 func scenarioMeasures(s *study.Study) []analysis.Measure {
-	return slices.Concat(ledgerMeasures(), analysis.LatencyMeasures(s), scenarioCPU(s), scenarioMemory(s), scenarioMoney(s))
+	return slices.Concat(ledgerMeasures(), analysis.LatencyMeasures(s), scenarioCPU(s), scenarioMemory(s), planeMeasures(), scenarioMoney(s))
 }
 
 // ofScenario returns a measure of a trial's results; NaN if unknown.
@@ -57,6 +57,19 @@ func ledgerMeasures() []analysis.Measure {
 		one("time_to_move", func(s *trialScenario) float64 { return longest(s, moved) }),
 		one("unreconciled_requests", func(s *trialScenario) float64 { return float64(s.total.Unreconciled) }).Warning(unreconciledExample),
 	}
+}
+
+// planeMeasures counts the differences between control planes of two versions.
+func planeMeasures() []analysis.Measure {
+	return []analysis.Measure{analysis.MeasureOf(resilience.FindingConfigDifferences, ofScenario(func(s *trialScenario) float64 {
+		n := math.NaN()
+		for _, p := range s.trial.Scenario.Planes {
+			if p.Compared != nil && !(n >= float64(p.Compared.Differing)) {
+				n = float64(p.Compared.Differing)
+			}
+		}
+		return n
+	}))}
 }
 
 // longest returns the longest time over steps; NaN if no step has one.

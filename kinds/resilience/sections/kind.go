@@ -39,6 +39,7 @@ func Kind() report.Kind {
 				func(f record.Findings) []report.Chart {
 					return append(report.CPUCharts(f), report.MemoryCharts(f)...)
 				}),
+			{Name: resilience.SectionPlanes, Tables: func(f record.Findings) []report.Table { return []report.Table{planeTable(f), configTable(f)} }},
 			report.One(study.SectionMoney, report.MoneyTable),
 			report.Section{Name: study.SectionSizing, Tables: report.SizingTables}.Leading(report.SizingAnswers),
 			report.Conditions(),

@@ -120,6 +120,13 @@ func (l *looks) every(ctx context.Context, of string, at time.Time, d time.Durat
 	}
 }
 
+// hold records the memory of a part whose pods end before the last sample.
+func (l *looks) hold(part string, bytes int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.memory[part] += bytes
+}
+
 func (l *looks) miss(m verdict.Missed) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -88,6 +88,9 @@ func (t *scenarioTrial) endPlanes(ctx context.Context, removed string) {
 		b.Seconds = at.Sub(b.since).Seconds()
 		addUse(&b.First, t.Control, b.first, now)
 		addUse(&b.Second, t.revisions.second, b.first, now)
+		if b.Removed { // the last sample cannot read it
+			t.looks.hold(partSecond, b.Second.MemoryBytes)
+		}
 	}
 }
 

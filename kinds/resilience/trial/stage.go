@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/runner/hands"
 	"github.com/meshtrial/meshtrial/run/site"
+	"maps"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -206,6 +207,11 @@ func fitScenario(ctx context.Context, o *runner.Options, plan *study.Plan) ([]re
 		return nil, err
 	}
 	var out []record.Component
+	for _, name := range slices.Sorted(maps.Keys(o.Beside)) {
+		if version := o.Beside[name].Version; version != "" {
+			out = append(out, record.Component{Name: "control plane of revision " + name, Version: version, Source: record.SourceOfCluster})
+		}
+	}
 	checked := map[string]bool{}
 	for _, cell := range plan.Cells {
 		m, err := meshOf(o, cell)

@@ -63,6 +63,20 @@ func TestCheckRevisions(t *testing.T) {
 	}
 }
 
+// A sidecar of another version than its control plane's has not moved, if there are two versions.
+func TestSidecarOfAnotherVersion(t *testing.T) {
+	for version, ok := range map[string]bool{"1.31-abc": true, "1.31-abc-envoy1.39.0": true, "1.30-def": false, "": false} {
+		look := lookAt("moved", "canary", "canary")
+		for i := range look.Sidecars {
+			look.Sidecars[i].Version, look.Sidecars[i].WantedVersion = "1.31-abc", "1.31-abc"
+		}
+		look.Sidecars[1].Version = version
+		if err := look.Wrong(); (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "sidecar of bar-2 is of version "+version+", not 1.31-abc") {
+			t.Errorf("%q: %v", version, err)
+		}
+	}
+}
+
 // An incomplete reading is no evidence.
 func TestRevisionLookThatLacks(t *testing.T) {
 	for says, look := range map[string]RevisionLook{
