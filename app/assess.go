@@ -347,7 +347,7 @@ func proxyOf(pod corev1.Pod) (p assess.Proxy, container string, ok bool) {
 	for _, c := range slices.Concat(pod.Spec.Containers, pod.Spec.InitContainers) {
 		switch istiod := pod.Labels["app"] == "istiod" && c.Name == "discovery"; {
 		case istiod:
-			p.Kind, p.Revision = assess.Istiod, Istio().RevisionOf(pod.Labels)
+			p.Kind, p.Revision, p.Analyses = assess.Istiod, Istio().RevisionOf(pod.Labels), analysesOf(c)
 		case !slices.Contains(names, c.Name):
 			continue
 		case slices.Contains(c.Args, "ztunnel"):
@@ -369,6 +369,20 @@ func proxyOf(pod corev1.Pod) (p assess.Proxy, container string, ok bool) {
 		return p, container, true
 	}
 	return p, "", false
+}
+
+// analysesOf reports whether istiod analyses configuration; nil if its variable has its value from elsewhere.
+func analysesOf(istiod corev1.Container) *bool {
+	on := false // the default
+	for _, env := range istiod.Env {
+		if env.Name == "PILOT_ENABLE_ANALYSIS" {
+			if env.ValueFrom != nil {
+				return nil
+			}
+			on, _ = strconv.ParseBool(env.Value) // as istiod reads it
+		}
+	}
+	return &on
 }
 
 // threadsOf returns the number of worker threads set for a proxy; 0 if none is set.

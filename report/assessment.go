@@ -257,7 +257,11 @@ func problemsTable(m assess.Mesh) Table {
 		if p.Fixed == "" {
 			fixed = Text{S: "newer minor versions"}
 		}
-		t.Rows = append(t.Rows, []Text{{S: fmt.Sprintf("%s %s", kindWords(p.Kind, p.Count), p.Version)}, {S: p.Says.String()}, fixed, {S: p.Source}})
+		says := p.Says.String()
+		if p.Takes != nil {
+			says += fmt.Sprintf(". It takes %s: unknown of this mesh", p.Takes)
+		}
+		t.Rows = append(t.Rows, []Text{{S: fmt.Sprintf("%s %s", kindWords(p.Kind, p.Count), p.Version)}, {S: says}, fixed, {S: p.Source}})
 	}
 	return t
 }
@@ -783,7 +787,16 @@ func reachTable(p *model.Prediction) Table {
 var figureWords = map[string]string{assess.FigureCount: "%s", assess.FigureCores: "CPU of all, %s", assess.FigureMemory: "memory of all, %s",
 	assess.FigureRequests: "requests that left pods with sidecars", assess.FigureIdle: "CPU of a %s without requests", assess.FigureEach: "more CPU of a %s for each 1,000 requests per second",
 	assess.FigureConfig: "configuration of a %s, as JSON, mean", assess.FigureServices: "Services", assess.FigureMonth: "money for what is requested, %s, a month",
-	assess.FigureL7: "share of requests that need L7", assess.FigureConvergence: "configuration sent to proxies, p99"}
+	assess.FigureL7: "share of requests that need L7", assess.FigureConvergence: "configuration sent to proxies, p99",
+	assess.FigureCoresEach: "CPU of each %s, mean", assess.FigureCoresLoad: "CPU of all, %s, for 1,000 requests per second",
+	assess.FigureBytesEach: "memory of each %s, mean"}
+
+// istiodFigures name those whose words differ for istiod, which has proxies to serve instead of requests.
+var istiodFigures = map[string]string{assess.FigureCoresEach: "CPU of each replica of istiod, mean", assess.FigureCoresLoad: "CPU of istiod for 1,000 proxies",
+	assess.FigureBytesEach: "memory of each replica of istiod, mean", assess.FigureBytesLoad: "memory of istiod for 1,000 proxies"}
+
+// changedWords name what changed besides settings.
+var changedWords = map[string]string{assess.ChangedCore: "price of a core, a month", assess.ChangedGB: "price of a GB of memory, a month", assess.ChangedCurrency: "currency of the prices"}
 
 func againstTable(a assess.Assessment) Table {
 	x := a.Against
@@ -798,6 +811,9 @@ func againstTable(a assess.Assessment) Table {
 			continue
 		}
 		what := figureWords[c.Name]
+		if words, own := istiodFigures[c.Name]; own && c.Kind == assess.Istiod {
+			what = words
+		}
 		if strings.Contains(what, "%s") {
 			what = fmt.Sprintf(what, c.Kind)
 		}
@@ -836,9 +852,9 @@ func againstTable(a assess.Assessment) Table {
 		}
 	}
 	for _, v := range x.Changed {
-		t.Notes = append(t.Notes, fmt.Sprintf("%s: %s then, %s now.", UpperFirst(FactorName(v.Name)), cmp.Or(v.Old, "unknown or the default"), cmp.Or(v.New, "unknown or the default")))
+		t.Notes = append(t.Notes, fmt.Sprintf("%s: %s then, %s now.", UpperFirst(cmp.Or(changedWords[v.Name], FactorName(v.Name))), cmp.Or(v.Old, "unknown or the default"), cmp.Or(v.New, "unknown or the default")))
 	}
-	t.Notes = append(t.Notes, "Two readings, not a comparison of runs: traffic and machines differ too.")
+	t.Notes = append(t.Notes, "Totals grow with the mesh and are not judged. CPU is, if it changed for each proxy and for the same load alike.", "Two readings, not a comparison of runs: traffic and machines differ too.")
 	return t
 }
 

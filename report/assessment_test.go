@@ -95,7 +95,7 @@ func TestAssessmentMetrics(t *testing.T) {
 	got := openmetricstest.Read(t, out.Bytes())
 	for series, want := range map[string]float64{
 		`meshtrial_mesh_proxies{kind="sidecar"}`: 8, `meshtrial_mesh_cpu_cores{kind="istiod"}`: 2.4, `meshtrial_mesh_memory_bytes{kind="gateway"}`: 90e6, `meshtrial_mesh_requests_per_second`: 280,
-		`meshtrial_mesh_requested_month_USD{kind="sidecar"}`: 0.8*40 + 1.024*4, `meshtrial_mesh_advice{rule="throttled"}`: 0.95, `meshtrial_mesh_services`: 1200,
+		`meshtrial_mesh_requested_month{kind="sidecar",currency="USD"}`: 0.8*40 + 1.024*4, `meshtrial_mesh_advice{rule="throttled"}`: 0.95, `meshtrial_mesh_services`: 1200,
 		`meshtrial_mesh_known_problem{problem="virtual_service_metadata",kind="istiod",version="1.30.2"}`: 2, `meshtrial_mesh_unknown{section="mesh"}`: 0, `meshtrial_assessment_timestamp_seconds`: 1796029200,
 	} {
 		if v, there := got[series]; !there || math.Abs(v-want) > 1e-6*want {

@@ -21,6 +21,10 @@ var figureMetrics = map[string]openmetrics.Metric{
 	assess.FigureEach:        {Name: "meshtrial_mesh_cpu_of_1000_requests", Help: "CPU that 1,000 requests per second add to one."},
 	assess.FigureConfig:      {Name: "meshtrial_mesh_configuration", Help: "Configuration of one, as JSON, mean."},
 	assess.FigureServices:    {Name: "meshtrial_mesh_services", Help: "Services of the cluster."},
+	assess.FigureCoresEach:   {Name: "meshtrial_mesh_cpu_of_each", Help: "CPU of one of a kind, mean."},
+	assess.FigureCoresLoad:   {Name: "meshtrial_mesh_cpu_by_load", Help: "CPU of all of a kind for 1,000 requests per second that pass them, or of istiod for 1,000 proxies."},
+	assess.FigureBytesEach:   {Name: "meshtrial_mesh_memory_of_each", Help: "Working set of one of a kind, mean."},
+	assess.FigureBytesLoad:   {Name: "meshtrial_mesh_memory_by_load", Help: "Working set of istiod for 1,000 proxies."},
 	assess.FigureConvergence: {Name: "meshtrial_mesh_push_p99", Help: "From the end of debouncing until configuration was sent, p99, by istiod's own metrics."},
 }
 
@@ -31,9 +35,13 @@ func assessmentMetrics(w io.Writer, a assess.Assessment) error {
 	for _, f := range a.Figures() {
 		m, named := figureMetrics[f.Name]
 		scale, unit := metricUnit(f.Unit)
+		labels := []string{"kind", string(f.Kind)}
+		if f.Name == assess.FigureMonth { // a currency such as € is no part of a metric's name
+			scale, unit, labels = 1, "", append(labels, "currency", clean(f.Unit))
+		}
 		if value := scale * f.Value; named && !math.IsNaN(value) && !math.IsInf(value, 0) {
 			m.Unit = unit
-			page.Gauge(m, value, "kind", string(f.Kind))
+			page.Gauge(m, value, labels...)
 		}
 	}
 	if a.Limits != nil {

@@ -102,4 +102,5 @@ const (
 	QuantityDebounceMax   = "debounce_max"
 	QuantityConnectionAge = "connection_age"
 	QuantityRequestLimit  = "request_limit"
+	QuantityClusters      = "clusters"
 )

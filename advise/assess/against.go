@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
@@ -23,11 +24,11 @@ type Against struct {
 	// ProblemsCame and ProblemsWent are known problems of the versions, likewise.
 	ProblemsCame []string `json:"problems_came,omitempty"`
 	ProblemsWent []string `json:"problems_went,omitempty"`
-	// Changed are istiod's version and settings that differ.
+	// Changed are istiod's version and settings, and stated prices, that differ.
 	Changed []Changed `json:"changed,omitempty"`
 }
 
-// Changed is a version or a setting; "" is unknown, or of a setting Istio's default.
+// Changed is a version, a setting or a stated price; "" is unknown, or of a setting Istio's default.
 type Changed struct {
 	Name string `json:"name"`
 	Old  string `json:"old"`
@@ -86,7 +87,24 @@ const (
 	FigureL7       = "l7"
 	// FigureConvergence is istiod's own, from the end of debouncing until configuration was sent.
 	FigureConvergence = "convergence"
+	// Costs of each proxy, or replica of istiod, and of the load of all of a kind: see [figure.load].
+	FigureCoresEach = "cores_each"
+	FigureCoresLoad = "cores_by_load"
+	FigureBytesEach = "memory_each"
+	FigureBytesLoad = "memory_by_load"
 )
+
+// Names of stated prices in [Changed].
+const (
+	ChangedCore     = "core_month"
+	ChangedGB       = "gb_month"
+	ChangedCurrency = "currency"
+)
+
+// byLoad are costs that depend on how much there is to do. A mesh with more requests takes more CPU for each proxy,
+// and one with fewer takes more for each request: only if both change in one direction, that is for the better or
+// the worse.
+var byLoad = map[string]string{FigureCoresEach: FigureCoresLoad, FigureBytesEach: FigureBytesLoad}
 
 // figure is a figure of one assessment. It costs if more of it is worse.
 type figure struct {
@@ -107,10 +125,19 @@ func (a *Assessment) figures() (out []figure) {
 		}
 	}
 	for _, u := range a.Cost.Uses {
-		if u.Measured == u.Count {
-			out = append(out, figure{FigureCores, u.Kind, "cores", true, u.Used.Cores, nil}, figure{FigureMemory, u.Kind, "bytes", true, u.Used.Bytes, nil})
-			if u.Reserved > 0 {
-				out = append(out, figure{FigureMonth, u.Kind, a.Cost.Prices.Currency, true, u.Reserved, nil})
+		if u.Measured < u.Count {
+			continue
+		}
+		out = append(out, figure{FigureCores, u.Kind, "cores", false, u.Used.Cores, nil}, figure{FigureMemory, u.Kind, "bytes", false, u.Used.Bytes, nil})
+		if u.Reserved > 0 {
+			out = append(out, figure{FigureMonth, u.Kind, a.Cost.Prices.Currency, false, u.Reserved, nil})
+		}
+		each := 1 / float64(u.Count)
+		out = append(out, figure{FigureCoresEach, u.Kind, "cores", true, each * u.Used.Cores, nil}, figure{FigureBytesEach, u.Kind, "bytes", true, each * u.Used.Bytes, nil})
+		if load := a.load(u.Kind); load > 0 {
+			out = append(out, figure{FigureCoresLoad, u.Kind, "cores", true, 1000 / load * u.Used.Cores, nil})
+			if u.Kind == Istiod { // memory of proxies does not depend on their requests
+				out = append(out, figure{FigureBytesLoad, u.Kind, "bytes", true, 1000 / load * u.Used.Bytes, nil})
 			}
 		}
 	}
@@ -138,12 +165,34 @@ func (a *Assessment) figures() (out []figure) {
 	return out
 }
 
+// load is what all of a kind have to do: requests per second that pass proxies, or proxies that are connected to
+// istiod; 0 if unknown.
+func (a *Assessment) load(kind Kind) float64 {
+	switch t := a.Traffic; {
+	case kind == Istiod:
+		n, _ := a.quantity(advice.QuantityProxies)
+		return n
+	case kind == Sidecar && t.whole():
+		return t.Called + t.Served
+	case t != nil:
+		for _, x := range t.Through {
+			if x.Kind == kind && x.Read == x.Count {
+				return x.PerS
+			}
+		}
+	}
+	return 0
+}
+
 // convergence is istiod's p99.
-func (a *Assessment) convergence() (float64, bool) {
+func (a *Assessment) convergence() (float64, bool) { return a.quantity("push_p99") }
+
+// quantity is one that istiod's metrics tell.
+func (a *Assessment) quantity(name string) (value float64, known bool) {
 	if a.Limits == nil {
 		return 0, false
 	}
-	i := slices.IndexFunc(a.Limits.Values, func(v advice.Value) bool { return v.Name == "push_p99" })
+	i := slices.IndexFunc(a.Limits.Values, func(v advice.Value) bool { return v.Name == name })
 	if i < 0 {
 		return 0, false
 	}
@@ -160,6 +209,7 @@ func (a *Assessment) Compare(old Assessment) {
 			out.Figures = append(out.Figures, Change{f.name, f.kind, f.unit, before[i].value, f.value, f.costs, trendOf(f, before[i])})
 		}
 	}
+	agree(out.Figures)
 	if a.Limits != nil && old.Limits != nil {
 		out.Came, out.Went = without(a.Limits, old.Limits), without(old.Limits, a.Limits)
 	}
@@ -170,7 +220,39 @@ func (a *Assessment) Compare(old Assessment) {
 	if a.Limits != nil && old.Limits != nil { // istiod's settings were read
 		out.Changed = append(out.Changed, changedLevels(old.Mesh.Settings, a.Mesh.Settings)...)
 	}
+	if then, now := old.Cost.Prices, a.Cost.Prices; then.Stated() && now.Stated() {
+		for _, price := range []struct {
+			name     string
+			old, new float64
+		}{{ChangedCore, then.Core, now.Core}, {ChangedGB, then.GB, now.GB}} {
+			if price.old != price.new {
+				out.Changed = append(out.Changed, Changed{price.name, priceText(price.old), priceText(price.new)})
+			}
+		}
+		if then.Currency != now.Currency {
+			out.Changed = append(out.Changed, Changed{ChangedCurrency, then.Currency, now.Currency})
+		}
+	}
 	a.Against = &out
+}
+
+func priceText(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+
+// agree takes trends back that another figure of the same cost contradicts, or that it would have to confirm and
+// is unknown: see [byLoad].
+func agree(figures []Change) {
+	for i, each := range figures {
+		other, depends := byLoad[each.Name]
+		if !depends || each.Name == FigureBytesEach && each.Kind != Istiod {
+			continue
+		}
+		j := slices.IndexFunc(figures, func(c Change) bool { return c.Name == other && c.Kind == each.Kind })
+		if j < 0 {
+			figures[i].Trend = ""
+		} else if figures[j].Trend != each.Trend {
+			figures[i].Trend, figures[j].Trend = "", ""
+		}
+	}
 }
 
 // missing are problems in one list and not in another.

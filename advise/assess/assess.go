@@ -56,6 +56,10 @@ type Mesh struct {
 	Enrolled int            `json:"enrolled,omitempty"`
 	Objects  map[string]int `json:"objects,omitempty"`
 	Settings []Setting      `json:"settings,omitempty"` // those that differ from Istio's defaults
+	// Clusters is how many clusters istiod watches, and Analyses says whether an istiod analyses configuration; nil if
+	// unknown.
+	Clusters *int  `json:"clusters,omitempty"`
+	Analyses *bool `json:"analyses,omitempty"`
 }
 
 // Group are the proxies of a kind, a version and a revision.
@@ -88,6 +92,11 @@ func Assess(e Evidence) Assessment {
 		Unknown: slices.Clone(e.Unknown),
 		Mesh: Mesh{Istiod: e.Istiod, Proxies: groups(e.Proxies, !NoResources.In(e.Unknown)), Nodes: e.Nodes, Enrolled: e.Enrolled, Objects: e.Objects,
 			Settings: e.Settings, Deployments: deployments(e), Namespaces: namespacesOf(e.Proxies, Sidecar)}}
+	if n, known := a.quantity(advice.QuantityClusters); known {
+		clusters := int(n)
+		a.Mesh.Clusters = &clusters
+	}
+	a.Mesh.Analyses = analyses(e.Proxies)
 	a.Mesh.Skews, a.Mesh.Problems = skews(a.Mesh.Proxies), problems(a.Mesh)
 	a.traffic(e)
 	a.cost(e)
@@ -101,6 +110,24 @@ func Assess(e Evidence) Assessment {
 }
 
 func (a *Assessment) add(u Unknown) { a.Unknown = append(a.Unknown, u) }
+
+// analyses says whether one of the istiods analyses configuration; nil if one of them may.
+func analyses(proxies []Proxy) (out *bool) {
+	unknown := false
+	for _, p := range proxies {
+		switch {
+		case p.Kind != Istiod:
+		case p.Analyses == nil:
+			unknown = true
+		case out == nil || *p.Analyses:
+			out = p.Analyses
+		}
+	}
+	if unknown && out != nil && !*out {
+		return nil
+	}
+	return out
+}
 
 // groups counts proxies; those without a limit where limits are known.
 func groups(proxies []Proxy, limits bool) []Group {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -238,7 +239,7 @@ func TestCompare(t *testing.T) {
 	for _, c := range now.Against.Figures {
 		trends[c.Name+string(c.Kind)] = c.Trend
 	}
-	if trends[FigureCores+"istiod"] != Worse || trends[FigureIdle+"sidecar"] != Better || trends[FigureMemory+"istiod"] != "" || trends[FigureRequests] != "" {
+	if trends[FigureCores+"istiod"] != "" || trends[FigureCoresEach+"istiod"] != "" || trends[FigureIdle+"sidecar"] != Better || trends[FigureMemory+"istiod"] != "" || trends[FigureRequests] != "" {
 		t.Errorf("trends: %v", trends)
 	}
 	for _, name := range []string{FigureCores + "ztunnel", FigureServices} { // one of the two does not know it
@@ -248,6 +249,56 @@ func TestCompare(t *testing.T) {
 	}
 	if a := now.Against; !slices.Equal(a.Came, []string{"three"}) || !slices.Equal(a.Went, []string{"one"}) {
 		t.Errorf("rules: %v came, %v went", a.Came, a.Went)
+	}
+}
+
+// A mesh that grew does not become worse, nor does one that shrank become better: costs are judged for each proxy and
+// by the load together.
+func TestCompareGrown(t *testing.T) {
+	mesh := func(n int, rate, cores, bytes, proxies float64, prices Prices) Assessment {
+		e := Evidence{Prices: prices, Nodes: 1, Limits: &advice.Report{Values: []advice.Value{{Name: advice.QuantityProxies, Value: proxies}}}}
+		for i := range n {
+			x := sidecars(1, 0, 0)[0]
+			x.Pod = strconv.Itoa(i)
+			x.Called, x.Served, x.Cores, x.Bytes, x.Requests = known(rate), known(0), known(cores), known(bytes), Resources{0.1, 1e8}
+			e.Proxies = append(e.Proxies, x)
+		}
+		e.Proxies = append(e.Proxies, Proxy{Kind: Istiod, Cores: known(proxies / 1000), Bytes: known(proxies * 1e6)})
+		return Assess(e)
+	}
+	usual := Prices{30, 4, "USD"}
+	then := mesh(10, 100, 0.1, 1e8, 10, usual)
+	for name, c := range map[string]struct {
+		now           Assessment
+		cores, memory Trend
+		changed       []Changed
+	}{
+		"the same":                  {mesh(10, 100, 0.1, 1e8, 10, usual), "", "", nil},
+		"more proxies":              {mesh(40, 100, 0.1, 1e8, 40, usual), "", "", nil},
+		"fewer proxies":             {mesh(3, 100, 0.1, 1e8, 3, usual), "", "", nil},
+		"more requests":             {mesh(10, 400, 0.35, 1e8, 10, usual), "", "", nil},
+		"fewer requests":            {mesh(10, 20, 0.05, 1e8, 10, usual), "", "", nil},
+		"more CPU for each request": {mesh(10, 120, 0.3, 1e8, 10, usual), Worse, "", nil},
+		"less memory for each":      {mesh(40, 100, 0.1, 5e7, 40, usual), "", Better, nil},
+		"another price":             {mesh(10, 100, 0.1, 1e8, 10, Prices{60, 4, "USD"}), "", "", []Changed{{ChangedCore, "30", "60"}}},
+		"another currency":          {mesh(10, 100, 0.1, 1e8, 10, Prices{30, 4, "€"}), "", "", []Changed{{ChangedCurrency, "USD", "€"}}},
+	} {
+		c.now.Compare(then)
+		for _, f := range c.now.Against.Figures {
+			want := Trend("")
+			switch {
+			case f.Kind == Sidecar && (f.Name == FigureCoresEach || f.Name == FigureCoresLoad):
+				want = c.cores
+			case f.Kind == Sidecar && f.Name == FigureBytesEach:
+				want = c.memory
+			}
+			if f.Trend != want && f.Name != FigureIdle && f.Name != FigureEach {
+				t.Errorf("%s: %s of %s is %q, want %q: %+v", name, f.Name, f.Kind, f.Trend, want, f)
+			}
+		}
+		if !slices.Equal(c.now.Against.Changed, c.changed) {
+			t.Errorf("%s: %v changed, want %v", name, c.now.Against.Changed, c.changed)
+		}
 	}
 }
 

@@ -59,8 +59,10 @@ type Evidence struct {
 	// Model is of istiod's capacity; nil without one.
 	Model *model.Model
 	// Modes are what runs say of ways to carry the requests of this mesh.
-	Modes   []Modes
-	Runs    int // that Modes were asked of
+	Modes []Modes
+	Runs  int // that Modes were asked of
+	// Offline says that the proxies themselves were not asked.
+	Offline bool
 	Latency []Latency
 	Prices  Prices
 	Unknown []Unknown
@@ -128,6 +130,8 @@ type Proxy struct {
 	Limits    Resources
 	Restarts  int
 	Threads   int // workers of Envoy; 0: its default
+	// Analyses says whether an istiod analyses the mesh's configuration (PILOT_ENABLE_ANALYSIS); nil if unknown.
+	Analyses *bool
 	// Cores and Bytes are what it used, over its own samples; nil where nobody measured it.
 	Cores, Bytes *float64
 	// CoresCounted is its CPU, in cores, over the time for which its requests were counted, if Cores is over

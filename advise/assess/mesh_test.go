@@ -3,6 +3,9 @@ package assess
 import (
 	"slices"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/internal/note"
 )
 
 // Replicas of a Deployment are one row, with the version of most of them and its autoscaler.
@@ -49,6 +52,11 @@ func codes(problems []KnownProblem) (out []string) {
 // Problems are of a version and of what the mesh has.
 func TestProblems(t *testing.T) {
 	istiod := func(version string) Proxy { return Proxy{Kind: Istiod, Version: version} }
+	clusters := func(n float64) *advice.Report {
+		return &advice.Report{Values: []advice.Value{{Name: advice.QuantityClusters, Value: n}}}
+	}
+	on := true
+	analysing := Proxy{Kind: Istiod, Version: "1.20.2", Analyses: &on}
 	gitops, ztunnel := "virtual_service_metadata", Proxy{Kind: Ztunnel, Version: "1.30.2"}
 	for name, c := range map[string]struct {
 		e          Evidence
@@ -65,7 +73,11 @@ func TestProblems(t *testing.T) {
 		"a build of a branch":         {Evidence{Proxies: []Proxy{istiod("1.30"), istiod("1.30-alpha.1"), istiod("1.30.0-rc.1"), istiod("latest")}}, nil, []string{gitops, "leader_election"}},
 		"proxies":                     {Evidence{Proxies: []Proxy{{Kind: Sidecar, Version: "1.20.1-distroless"}}}, []string{"long_connections"}, []string{"stateful_sets"}},
 		"proxies that have the fix":   {Evidence{Proxies: []Proxy{{Kind: Sidecar, Version: "1.20.2"}}}, nil, []string{"long_connections"}},
-		"several clusters":            {Evidence{Proxies: []Proxy{istiod("1.31.0"), ztunnel}}, []string{"ambient_credentials"}, []string{"ambient_multicluster_leak"}},
+		"perhaps several clusters":    {Evidence{Proxies: []Proxy{istiod("1.31.0"), ztunnel}}, []string{"ambient_credentials"}, []string{"ambient_multicluster_leak"}},
+		"several clusters":            {Evidence{Proxies: []Proxy{istiod("1.31.0"), ztunnel}, Limits: clusters(2)}, []string{"ambient_credentials"}, nil},
+		"one cluster":                 {Evidence{Proxies: []Proxy{istiod("1.31.0"), istiod("1.27.1"), ztunnel}, Limits: clusters(1)}, nil, []string{"ambient_credentials", "removed_clusters"}},
+		"analysis":                    {Evidence{Proxies: []Proxy{analysing}}, []string{"analysis"}, nil},
+		"no analysis":                 {Evidence{Proxies: []Proxy{{Kind: Istiod, Version: "1.20.2", Analyses: new(bool)}}}, nil, []string{"analysis"}},
 		"a fix in another minor only": {Evidence{Proxies: []Proxy{istiod("1.30.4"), ztunnel}}, []string{"workload_serialized"}, []string{"mds_names"}},
 	} {
 		got := codes(Assess(c.e).Mesh.Problems)
@@ -85,6 +97,24 @@ func TestProblems(t *testing.T) {
 	j := slices.IndexFunc(p, func(p KnownProblem) bool { return p.Code == "authorization_policies" && p.Version == "1.25.4" })
 	if i < 0 || p[i].Fixed != "1.30.4" || p[i].Count != 2 || j < 0 || p[j].Fixed != "" {
 		t.Errorf("fixes of two versions: %+v", p)
+	}
+}
+
+// A problem that takes what nobody has seen says so.
+func TestProblemsMayBe(t *testing.T) {
+	for name, c := range map[string]struct {
+		e    Evidence
+		want *note.Kind
+	}{
+		"unknown": {Evidence{}, takesClusters.what},
+		"seen":    {Evidence{Limits: &advice.Report{Values: []advice.Value{{Name: advice.QuantityClusters, Value: 3}}}}, nil},
+	} {
+		c.e.Proxies = []Proxy{{Kind: Istiod, Version: "1.27.1"}}
+		p := Assess(c.e).Mesh.Problems
+		i := slices.IndexFunc(p, func(p KnownProblem) bool { return p.Code == "removed_clusters" })
+		if i < 0 || (c.want == nil) != (p[i].Takes == nil) || c.want != nil && !p[i].Takes.Is(c.want) {
+			t.Errorf("%s: %+v", name, p)
+		}
 	}
 }
 
