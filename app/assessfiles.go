@@ -43,7 +43,7 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 	}
 	inv := generate.NewInventory()
 	r := &filesRead{meshRead: meshRead{Assessment: o, inv: inv, sums: newProxiesRead(inv, o.Owners), first: map[string]counted{}, rates: map[string]map[string]rate{},
-		e: assess.Evidence{Source: fmt.Sprintf("the mesh of %d files", len(files)) + o.andPrometheus(), At: time.Now()}},
+		e: assess.Evidence{Source: fmt.Sprintf("the mesh of %d files", len(files)) + o.andPrometheus(), At: time.Now(), Offline: true}},
 		nodes: map[string]bool{}, seen: map[string]bool{}, listed: map[string]bool{}, istiods: map[string][]page{}, addresses: map[string]string{}, started: map[string]time.Time{},
 		others: map[string]map[string]bool{}, dumped: map[string]bool{}, counts: map[string][]counted{}, starts: map[string][]time.Time{}, accessLogs: assess.NewAccessLogs(), pages: map[string][]metered{}, meteredS: map[string]float64{}}
 	if o.Calls.Domain != "" {
@@ -138,7 +138,7 @@ type filesRead struct {
 	addresses  map[string]string          // pods by IP; "" for an address of several
 	started    map[string]time.Time       // when the proxies of pods started
 	others     map[string]map[string]bool // names of objects that are counted alone, by kind
-	istiods    map[string][]page          // pages of metrics by when their process started
+	istiods    map[string][]page          // pages of metrics by their process
 	held       int                        // bytes of the pages
 	dumped     map[string]bool            // proxies whose configuration was read
 	counts     map[string][]counted       // counters by pod, or by file where the pod is unknown
@@ -171,6 +171,8 @@ type page struct {
 	text    []byte
 	uptime  time.Duration
 	started float64
+	file    input
+	tag     string // istiod's version; "" if unknown
 }
 
 // Limits of what is kept of files, which may be compressed a thousandfold.
@@ -412,12 +414,13 @@ func (r *filesRead) metrics(in io.Reader, of input) error {
 			return nil
 		}
 	}
+	p := page{text: text, started: started, file: of}
 	for _, m := range metrics {
 		switch {
 		case m.Name == "istio_build" && m.Labels["component"] == "pilot" && m.Labels["tag"] != "unknown":
-			r.e.Istiod = m.Labels["tag"]
-		case m.Name == "pilot_info" && r.e.Istiod == "":
-			r.e.Istiod = pilotVersion(m.Labels["version"])
+			p.tag = m.Labels["tag"]
+		case m.Name == "pilot_info" && p.tag == "":
+			p.tag = pilotVersion(m.Labels["version"])
 		}
 	}
 	if !(uptime >= 0 && uptime <= mostAge) {
@@ -426,8 +429,12 @@ func (r *filesRead) metrics(in io.Reader, of input) error {
 	if r.held += len(text); r.held > mostPages {
 		return fmt.Errorf("more than %d MB of metrics pages", mostPages>>20)
 	}
+	p.uptime = time.Duration(uptime * float64(time.Second))
 	key := strconv.FormatFloat(started, 'f', -1, 64) // replicas may start in the same second
-	r.istiods[key] = append(r.istiods[key], page{text, time.Duration(uptime * float64(time.Second)), started})
+	if started == 0 {
+		key = cmp.Or(of.pod, podIn(of.name, r.listed))
+	}
+	r.istiods[key] = append(r.istiods[key], p)
 	return nil
 }
 
@@ -467,6 +474,7 @@ func (r *filesRead) watched(ctx context.Context) (err error) {
 		return nil
 	}
 	r.withoutReplaced()
+	r.oneRevision()
 	dir, err := os.MkdirTemp("", "meshtrial-assess-")
 	if err != nil {
 		return err

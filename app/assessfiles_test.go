@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"os"
 	"slices"
@@ -144,6 +145,45 @@ func TestAssessIstiods(t *testing.T) {
 	}
 	if n, a := proxies(page("1000", 1e300, 4), page("1000.5", 100, 5)); n != 5 || !assess.FileNotRead.In(a.Unknown) {
 		t.Errorf("an endless age: %g proxies, %v", n, a.Unknown)
+	}
+}
+
+// Pages of two revisions are not added up: of the revision with most replicas they count. Where nobody says of which
+// pods pages are, versions tell revisions apart, or the report says that it does not know.
+func TestAssessRevisions(t *testing.T) {
+	page := func(started string, proxies int, tag string) string {
+		return fmt.Sprintf("process_start_time_seconds %s\nistiod_uptime_seconds 100\npilot_services 3\npilot_xds %d\nistio_build{component=\"pilot\",tag=%q} 1\n", started, proxies, tag)
+	}
+	pods := func(revisions map[string]string) string {
+		var items []string
+		for pod, revision := range revisions {
+			items = append(items, fmt.Sprintf(`{"kind":"Pod","metadata":{"namespace":"istio-system","name":%q,"labels":{"app":"istiod","istio.io/rev":%q}},"spec":{"containers":[{"name":"discovery","image":"pilot:1.30.1"}]},"status":{"phase":"Running"}}`, pod, revision))
+		}
+		return `{"kind":"List","items":[` + strings.Join(items, ",") + `]}`
+	}
+	both := map[string]string{"istiod-a": "default", "istiod-b": "default", "istiod-canary-c": "canary"}
+	for name, c := range map[string]struct {
+		files     map[string]string
+		proxies   float64
+		istiod    string
+		is, isNot []assess.Gap
+	}{
+		"by pods": {map[string]string{"list": pods(both), "metrics-istiod-a": page("1", 4, "1.30.1"), "metrics-istiod-b": page("2", 5, "1.30.1"), "metrics-istiod-canary-c": page("3", 60, "1.30.1")},
+			9, "1.30.1", []assess.Gap{assess.OtherIstiods}, []assess.Gap{assess.PagesUnplaced}},
+		"one has no start": {map[string]string{"list": pods(both), "metrics-istiod-a": strings.Replace(page("1", 4, "1.30.1"), "process_start_time_seconds 1", "", 1), "metrics-istiod-b": strings.Replace(page("1", 5, "1.30.1"), "process_start_time_seconds 1", "", 1)},
+			9, "1.30.1", nil, []assess.Gap{assess.PagesUnplaced, assess.OtherIstiods}},
+		"of a bug report": {map[string]string{"list": pods(both), "report": reportOf(t, time.Unix(1e9, 0), archived{name: "bug-report/istio/istio-system/istiod-a/metrics", text: page("1", 4, "1.30.1")}, archived{name: "bug-report/istio/istio-system/istiod-canary-c/metrics", text: page("3", 60, "1.31.0")})},
+			60, "1.31.0", []assess.Gap{assess.OtherIstiods}, nil},
+		"by versions":  {map[string]string{"one": page("1", 4, "1.30.1"), "two": page("2", 5, "1.31.0"), "three": page("3", 6, "1.31.0")}, 11, "1.31.0", []assess.Gap{assess.OtherIstiods, assess.PagesUnplaced}, nil},
+		"not at all":   {map[string]string{"one": page("1", 4, "1.30.1"), "two": page("2", 5, "1.30.1")}, 9, "1.30.1", []assess.Gap{assess.PagesUnplaced}, []assess.Gap{assess.OtherIstiods}},
+		"one revision": {map[string]string{"list": pods(map[string]string{"istiod-a": "default"}), "one": page("1", 4, "1.30.1"), "two": page("2", 5, "1.30.1")}, 9, "1.30.1", nil, []assess.Gap{assess.PagesUnplaced, assess.OtherIstiods}},
+	} {
+		a, _, err := Assessment{}.FromFiles(t.Context(), slices.Sorted(maps.Keys(c.files)), contents(c.files))
+		must.OK(t, err)
+		if v, _ := a.Signals.Find("xds_proxies"); v.Value == nil || *v.Value != c.proxies || a.Mesh.Istiod != c.istiod {
+			t.Errorf("%s: %+v proxies of istiod %s, want %g of %s", name, v, a.Mesh.Istiod, c.proxies, c.istiod)
+		}
+		checkUnknown(t, name, a.Unknown, c.is, c.isNot)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/assess"
@@ -67,7 +66,7 @@ func (r *meshRead) askPrometheus(ctx context.Context) error {
 
 // fromPrometheus reads a mesh whose API server cannot be asked, for a reason, from Prometheus alone.
 func (o Assessment) fromPrometheus(ctx context.Context, reason error) (assess.Evidence, *generate.Inventory, error) {
-	r := &meshRead{Assessment: o, inv: generate.NewInventory(), e: assess.Evidence{Source: "the mesh of " + o.Prometheus.String(), At: time.Now()}}
+	r := &meshRead{Assessment: o, inv: generate.NewInventory(), e: assess.Evidence{Source: "the mesh of " + o.Prometheus.String(), At: time.Now(), Offline: true}}
 	r.unknown(assess.NotRead.Of(reason))
 	if err := r.askPrometheus(ctx); err != nil {
 		return r.e, nil, err
@@ -134,25 +133,6 @@ func (p *promRead) mark() string {
 		return metricCPU + p.braces(`container="istio-proxy"`)
 	}
 	return ""
-}
-
-// oneCluster reports whether the series are of one cluster.
-func (p *promRead) oneCluster(ctx context.Context) (bool, error) {
-	mark := p.mark()
-	if mark == "" {
-		return true, nil
-	}
-	found, err := p.source.Instant(ctx, fmt.Sprintf("count by (cluster) (last_over_time(%s[%s]))", mark, promWindow(p.window)), p.end)
-	if err != nil || len(found) < 2 {
-		return true, err
-	}
-	var names []string
-	for _, s := range found {
-		names = append(names, cmp.Or(s.Labels["cluster"], "no name"))
-	}
-	slices.Sort(names)
-	p.unknown(assess.SeveralClusters.Of(strings.Join(names[:min(len(names), maxListed)], ", ")))
-	return false, nil
 }
 
 // windowSteps is how many steps of the window are looked at.

@@ -293,6 +293,73 @@ func TestAssessPrometheusOfClusters(t *testing.T) {
 	checkShop(t, "one", alone(t, remote, Assessment{Matchers: `cluster="one"`}))
 }
 
+// Clusters have other labels too. Those of pods, and of the other side of requests, tell no clusters apart.
+func TestAssessPrometheusOfNamedClusters(t *testing.T) {
+	labelled := func(label string, on ...string) metrics {
+		m := metrics{}
+		for series, v := range shopMetrics(podTarget) {
+			name, _, _ := strings.Cut(series, "{")
+			if len(on) > 0 && !slices.Contains(on, name) {
+				m[series] = v
+				continue
+			}
+			for i, value := range []string{"one", "two"} {
+				m[strings.Replace(series, "{", fmt.Sprintf("{%s=%q,", label, value), 1)] = v * float64(i+1)
+			}
+		}
+		return m
+	}
+	for name, c := range map[string]struct {
+		of      metrics
+		several bool
+	}{
+		"by another name":      {labelled("k8s_cluster_name"), true},
+		"by an own name":       {labelled("acme_cluster"), true},
+		"by environment":       {labelled("env"), true},
+		"by Istio's own name":  {labelled("source_cluster", "istio_requests_total"), true},
+		"of the called":        {labelled("destination_cluster", "istio_requests_total"), false},
+		"labels of pods":       {labelled("cluster_name", "istio_requests_total"), false},
+		"environments of pods": {labelled("env", "istio_requests_total"), false},
+		"zones of one cluster": {labelled("zone"), false},
+	} {
+		a := alone(t, c.of.prometheus(t, 10*time.Minute), Assessment{})
+		if assess.SeveralClusters.In(a.Unknown) != c.several || c.several != (len(a.Mesh.Proxies) == 0) {
+			t.Errorf("%s: %d groups of proxies, %v", name, len(a.Mesh.Proxies), a.Unknown)
+		}
+	}
+	checkShop(t, "one of two", alone(t, labelled("acme_cluster").prometheus(t, 10*time.Minute), Assessment{Matchers: `acme_cluster="one"`}))
+}
+
+// Of istiods of two revisions those of one are judged, whatever names the revision.
+func TestAssessPrometheusOfRevisions(t *testing.T) {
+	for name, labels := range map[string]string{"by their names": "", "by their labels": `,istio_io_rev="canary"`} {
+		m := shopMetrics(podTarget)
+		for series, v := range shopMetrics(podTarget) {
+			if strings.Contains(series, "istiod-7d4b9f8c5") {
+				m[strings.Replace(series, "abcde", "fghij", 1)] = v // a second replica
+				own := strings.Replace(strings.ReplaceAll(series, "istiod-7d4b9f8c5", "istiod-canary-7d4b9f8c5"), `tag="1.20.1"`, `tag="1.21.0"`, 1)
+				m[strings.TrimSuffix(own, "}")+labels+"}"] = 10 * v
+			}
+		}
+		for revision, pushes := range map[string]float64{"": 10, "canary": 50} {
+			if revision != "" && labels == "" {
+				revision = "istiod-canary"
+			}
+			o := Assessment{}
+			o.Revision = revision
+			a := alone(t, m.prometheus(t, 10*time.Minute), o)
+			v, _ := a.Signals.Find("xds_pushes")
+			cpu, _ := a.Signals.Find("cpu_process_cores")
+			if v.Value == nil || !near(*v.Value, pushes) || cpu.Value == nil || !near(*cpu.Value, pushes/10) {
+				t.Errorf("%s, revision %q: pushes %+v, CPU %+v", name, revision, v, cpu)
+			}
+			if want := map[string]string{"": "1.20.1"}[revision]; !assess.OtherRevisions.In(a.Unknown) || assess.SeveralIstiods.In(a.Unknown) || want != "" && a.Mesh.Istiod != want {
+				t.Errorf("%s, revision %q: istiod %s, %v", name, revision, a.Mesh.Istiod, a.Unknown)
+			}
+		}
+	}
+}
+
 // What Prometheus does not tell is unknown, with the reason.
 func TestAssessPrometheusLacks(t *testing.T) {
 	without := func(names ...string) metrics {
@@ -327,7 +394,7 @@ func TestAssessPrometheusLacks(t *testing.T) {
 		"no cAdvisor":      {without("container_cpu_usage_seconds_total", "container_memory_working_set_bytes"), []assess.Gap{assess.NotScraped, assess.UnknownUse}, []assess.Gap{assess.NoCounters, assess.NotWatched}},
 		"no proxies":       {without("istio_requests_total", "istio_tcp_connections_opened_total", "istio_build"), []assess.Gap{assess.NotScraped, assess.NoCounters}, []assess.Gap{assess.UnknownUse}},
 		"no istiod":        {without("pilot_services", "pilot_xds", "pilot_xds_pushes"), []assess.Gap{assess.NotScraped, assess.NotWatched}, []assess.Gap{assess.NoCounters}},
-		"one is unscraped": {partly, []assess.Gap{assess.Unscraped, assess.SomeProxies}, []assess.Gap{assess.NoCounters}},
+		"one is unscraped": {partly, []assess.Gap{assess.Unscraped, assess.SomeCounted}, []assess.Gap{assess.NoCounters}},
 		"one side":         {oneSided, []assess.Gap{assess.NoReporter, assess.NoCounters}, []assess.Gap{assess.Unscraped}},
 		"no requests":      {without("kube_pod_container_resource_requests", "kube_pod_container_resource_limits"), []assess.Gap{assess.NoResources}, []assess.Gap{assess.UnknownUse}},
 		"two istiods":      {upgraded, []assess.Gap{assess.SeveralIstiods}, []assess.Gap{assess.NotWatched}},

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -16,25 +17,39 @@ import (
 
 // istiod judges istiod by its metrics, if it was not read itself.
 func (p *promRead) istiod(ctx context.Context) error {
-	if p.e.Limits != nil || !p.has[metricServices] {
+	if p.e.Limits != nil {
 		return nil
 	}
+	if !p.has[metricServices] {
+		return p.istiodVersion(ctx, "")
+	}
 	window, end := p.over(metricServices)
-	selector, whole, err := p.oneJob(ctx, metricServices, "", end)
+	ofPods, pods, err := p.oneRevision(ctx, end)
+	if err != nil {
+		return err
+	}
+	selector, whole, err := p.oneJob(ctx, metricServices, ofPods, end)
 	if err != nil || !whole {
 		return err
 	}
+	selector = strings.Trim(selector+","+ofPods, ",")
 	o := signals.Options{Window: max(window, time.Second), Selector: strings.Trim(selector+","+p.selector, ",")}
 	// Kubelets may be scraped more often than istiod.
-	kubelets, whole, err := p.oneJob(ctx, metricCPU, `container="discovery"`, end)
+	o.Pod = fmt.Sprintf("pod=~%q", cmp.Or(pods, "istiod.*"))
+	of := `container="discovery"`
+	if pods != "" {
+		of += "," + o.Pod
+	}
+	kubelets, whole, err := p.oneJob(ctx, metricCPU, of, end)
 	switch {
 	case err != nil:
 		return err
 	case !whole:
-		o.Container, o.Pod = `container="discovery",pod=""`, `pod=""`
+		o.Pod = `pod=""`
 	case kubelets != "":
-		o.Container, o.Pod = `container="discovery",pod=~"istiod.*",`+kubelets, `pod=~"istiod.*",`+kubelets
+		o.Pod += "," + kubelets
 	}
+	o.Container = `container="discovery",` + o.Pod
 	for _, process := range []string{`app="istiod"`, `job="istiod"`, `pod=~"istiod-.*"`, `kubernetes_pod_name=~"istiod-.*"`} {
 		joined := process
 		if o.Selector != "" {
@@ -63,7 +78,7 @@ func (p *promRead) istiod(ctx context.Context) error {
 	}
 	judged := advice.Judge(e)
 	p.e.Limits, p.e.Signals = &judged, &reading
-	if _, err := p.versions(ctx); err != nil || p.e.Istiod != "" {
+	if err := p.istiodVersion(ctx, ofPods); err != nil || p.e.Istiod != "" {
 		return err
 	}
 	infos, err := p.source.Instant(ctx, "pilot_info"+p.braces(""), end)
@@ -71,6 +86,72 @@ func (p *promRead) istiod(ctx context.Context) error {
 		p.e.Istiod = pilotVersion(infos[0].Labels["version"])
 	}
 	return err
+}
+
+// istiodVersion reads the version of the istiods that matchers select.
+func (p *promRead) istiodVersion(ctx context.Context, matchers string) error {
+	if !p.has[metricBuild] {
+		return nil
+	}
+	_, end := p.over(metricBuild)
+	samples, err := p.source.Instant(ctx, "count by (tag) ("+metricBuild+p.braces(strings.Trim(`component="pilot",tag!="unknown",`+matchers, ","))+")", end)
+	var tags []string
+	for _, s := range samples {
+		tags = append(tags, s.Labels["tag"])
+	}
+	if slices.Sort(tags); len(tags) > 0 {
+		p.e.Istiod = cmp.Or(p.e.Istiod, tags[0])
+	}
+	if len(tags) > 1 {
+		p.unknown(assess.SeveralIstiods.Of(strings.Join(tags, ", ")))
+	}
+	return err
+}
+
+// oneRevision returns matchers and a pattern of the pods of one revision's istiods, "" where there is one revision: of
+// that which is named, or else of that with most replicas. Lists of pods tell revisions, or else labels, or else names.
+func (p *promRead) oneRevision(ctx context.Context, end time.Time) (matchers, pattern string, err error) {
+	samples, err := p.source.Instant(ctx, "count by ("+podLabels+", istio_io_rev) ("+metricServices+p.braces("")+")", end)
+	if err != nil {
+		return "", "", err
+	}
+	listed := map[podRef]string{}
+	for _, x := range p.proxies {
+		if x.Kind == assess.Istiod {
+			listed[podRef{x.Namespace, x.Pod}] = x.Revision
+		}
+	}
+	pods, label := map[string][]string{}, ""
+	for _, s := range samples {
+		pod := podOf(s.Labels)
+		if pod.name == "" {
+			return "", "", nil
+		}
+		for _, name := range []string{"exported_pod", "pod", "kubernetes_pod_name"} {
+			if s.Labels[name] == pod.name {
+				label = name
+			}
+		}
+		revision := cmp.Or(listed[pod], s.Labels["istio_io_rev"])
+		if revision == "" {
+			revision = p.inv.WorkloadOf(pod.namespace, pod.name).Name
+		}
+		if !slices.Contains(pods[revision], pod.name) {
+			pods[revision] = append(pods[revision], pod.name)
+		}
+	}
+	names := slices.Sorted(maps.Keys(pods))
+	if len(names) < 2 {
+		return "", "", nil
+	}
+	chosen := slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(len(pods[a]), len(pods[b])) })
+	if pods[p.Revision] != nil {
+		chosen = p.Revision
+	}
+	p.once(assess.OtherRevisions.Of(strings.Join(names, ", "), chosen))
+	slices.Sort(pods[chosen])
+	pattern = strings.Join(pods[chosen], "|")
+	return fmt.Sprintf("%s=~%q", label, pattern), pattern, nil
 }
 
 // oneJob returns matchers of one scrape of each pod's metric: of one job and one replica of Prometheus, where

@@ -179,7 +179,6 @@ func (p *promRead) versions(ctx context.Context) (map[podRef]build, error) {
 	}
 	_, end := p.over(metricBuild)
 	samples, err := p.source.Instant(ctx, "count by ("+podLabels+", component, tag) ("+metricBuild+p.braces("")+")", end)
-	var istiods []string
 	for _, s := range samples {
 		b := build{s.Labels["component"], strings.TrimRight(s.Labels["tag"], ";")} // as proxies of old versions write it
 		if b.tag == "unknown" {
@@ -188,15 +187,6 @@ func (p *promRead) versions(ctx context.Context) (map[podRef]build, error) {
 		if pod := podOf(s.Labels); pod.name != "" {
 			out[pod] = b
 		}
-		if b.component == "pilot" && p.e.Istiod == "" {
-			p.e.Istiod = b.tag
-		}
-		if b.component == "pilot" && !slices.Contains(istiods, b.tag) {
-			istiods = append(istiods, b.tag)
-		}
-	}
-	if slices.Sort(istiods); len(istiods) > 1 {
-		p.once(assess.SeveralIstiods.Of(strings.Join(istiods, ", ")))
 	}
 	return out, err
 }

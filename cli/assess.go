@@ -53,7 +53,7 @@ func newAssessCommand(env *Env) *cobra.Command {
 			"--with takes runs of the study sidecars-or-ambient, and shows which data-plane mode costs this\n" +
 			"mesh less; --model takes a model from `meshtrial assess capacity fit`, and shows how far istiod is\n" +
 			"from its limits.\n\n" +
-			"Exit codes: 0 the mesh was assessed, whatever was found; 4 only its pods could be read.",
+			"Exit codes: 0 the mesh was assessed, whatever was found; 4 only its pods or nothing could be read.",
 		Example: "  meshtrial assess\n" +
 			"  meshtrial assess --lab cluster --duration 10m --core-month 30 --gb-month 4\n" +
 			"  meshtrial assess --lab cluster --with runs/sidecars-or-ambient-... --model model.json",
@@ -158,11 +158,16 @@ func runAssess(ctx context.Context, env *Env, f assessFlags) error {
 			return err
 		}
 	}
-	if err := os.MkdirAll(cmp.Or(f.out, assessments), 0o755); err != nil { // before minutes of reading
+	out := cmp.Or(f.out, assessments)
+	_, missing := os.Stat(out)
+	if err := os.MkdirAll(out, 0o755); err != nil { // before minutes of reading
 		return errs.WithCode(err, errs.CodeUsage)
 	}
 	a, made, err := f.read(ctx, env, o)
 	if err != nil {
+		if missing != nil {
+			_ = os.Remove(out) // it is empty
+		}
 		return err
 	}
 	if old != nil {
@@ -206,10 +211,14 @@ func showAssessment(env *Env, f assessFlags, a assess.Assessment, sidecars *gene
 		return err
 	}
 	env.warn("the assessment is in " + dir)
-	if a.Traffic == nil && a.Limits == nil && a.Configuration == nil && a.Log == nil {
-		return errs.WithHint(errs.WithCode(errors.New("only the mesh's pods could be read"), errs.CodeInvalid), "the report above lists what is unknown, and how to find out")
+	if a.Traffic != nil || a.Limits != nil || a.Configuration != nil || a.Log != nil || a.Logged != nil || len(a.Profiles) > 0 {
+		return nil
 	}
-	return nil
+	only := errors.New("only the mesh's pods could be read")
+	if len(a.Mesh.Proxies)+a.Mesh.Enrolled == 0 {
+		only = errors.New("nothing of a mesh could be read")
+	}
+	return errs.WithHint(errs.WithCode(only, errs.CodeInvalid), "the report above lists what is unknown, and how to find out")
 }
 
 // writeAssessment writes the files of an assessment.

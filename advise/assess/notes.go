@@ -62,6 +62,8 @@ var (
 	OnePage        = gap(SectionLimits, "one_page", "rates of istiod: there is one metrics page of each replica, or pages without a time between them", "a second page, some minutes later; --apart where istiod does not tell its age")
 	Replaced       = gap(SectionLimits, "replaced", "%d istiods that were last read before another one started: they may have been replaced, and are not counted", "two pages of each istiod that runs")
 	OtherRevisions = gap(SectionLimits, "other_revisions", "istiod and the mesh's configuration of other revisions (%s): those of revision %s were read", "--revision")
+	OtherIstiods   = gap(SectionLimits, "other_istiods", "what limits the other istiods: there are metrics pages of %s, and those of %s were read", "an assessment with the metrics pages of one revision")
+	PagesUnplaced  = gap(SectionLimits, "pages_unplaced", "whether all istiods whose metrics count together are of one revision: nothing says of which pod %d of them are", "the pod's name in the file's, and kubectl get pods -A -o json")
 	SeveralIstiods = gap(SectionLimits, "several_istiods", "which istiod what Prometheus tells is of: it has series of versions %s, which count together", "--prometheus-selector with the labels of one revision")
 	Elsewhere      = gap(SectionMesh, "elsewhere", "%d of the %d proxies that are connected to istiod: they are in no pod that was listed, so counts, traffic and cost lack them", "an assessment of each cluster whose proxies use this istiod; proxies on virtual machines cannot be read")
 	MoreNotRead    = gap(SectionMesh, "more_not_read", "%d more like those", "what is said of those")
@@ -70,7 +72,7 @@ var (
 	// Prometheus.
 	NoPrometheus    = gap(SectionMesh, "no_prometheus", "what Prometheus tells: %v", "the address of a Prometheus server that answers, and --prometheus-header if it asks who you are")
 	NotScraped      = gap(SectionMesh, "not_scraped", "what %s tells: Prometheus has none of it in the last %.0f s", "a scrape job for proxies (port 15020), istiod (15014) or the kubelets' cAdvisor")
-	SeveralClusters = gap(SectionMesh, "several_clusters", "what Prometheus tells: it has series of several clusters (%s)", "--prometheus-selector, such as 'cluster=\"one\"'")
+	SeveralClusters = gap(SectionMesh, "several_clusters", "what Prometheus tells: it has series of several clusters (%s)", "--prometheus-selector with one of them; of saved answers, the answers of one")
 	ShortHistory    = gap(SectionMesh, "short_history", "what was before: Prometheus has %.0f s of the last %.0f s, and rates are over these", "another assessment later, or less --duration")
 	NoRates         = gap(SectionMesh, "no_rates", "rates of %s: no series has two samples, in %.0f s", "more --duration, or of files a second answer some minutes later")
 	TimesDiffer     = gap(SectionMesh, "times_differ", "what %s tells: most of its series were sampled for less than the time from the first sample to the last", "answers to one query_range, or to the same query twice")
@@ -87,6 +89,7 @@ var (
 
 	NoCounters       = gap(SectionTraffic, "no_counters", "requests of the proxies: their counters were not read twice", "the right to open port-forwards to pods, and sidecars that run; with --from, their counters twice, or answers of Prometheus")
 	SomeProxies      = gap(SectionTraffic, "some_proxies", "requests, calls and configuration of %d of %d sidecars, which were not read", "--proxies 0")
+	SomeCounted      = gap(SectionTraffic, "some_counted", "requests and calls of %d of %d sidecars: nothing that was read counts them", "two readings of their counters, their access logs, or answers of Prometheus")
 	CountersFell     = gap(SectionTraffic, "counters_fell", "requests of %d sidecars, such as that of pod %s: a counter fell between two readings, since an endpoint went or the proxy restarted", "another assessment, while fewer pods come and go")
 	Passthrough      = gap(SectionTraffic, "passthrough", "requests of %d sidecars to hosts that are in no Service or ServiceEntry, or to ports that are in none: they cost CPU, and are not counted", "ServiceEntries and ports of Services for them")
 	NoGateways       = gap(SectionTraffic, "no_gateways", "requests of gateways and waypoints, of which there are %d: the counters of sidecars alone are read", "Istio's own metrics of these proxies")

@@ -88,6 +88,8 @@ func (a *Assessment) traffic(e Evidence) {
 		if a.add(NoCounters.Of()); len(t.Calls) == 0 {
 			return
 		}
+	case t.Read < t.Sidecars && e.Offline:
+		a.add(SomeCounted.Of(t.Sidecars-t.Read, t.Sidecars))
 	case t.Read < t.Sidecars:
 		a.add(SomeProxies.Of(t.Sidecars-t.Read, t.Sidecars))
 	}
