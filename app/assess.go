@@ -119,6 +119,7 @@ type meshRead struct {
 	comparedS  float64                        // seconds between the readings that were compared, of all
 	fell       []string                       // pods whose counters fell
 	strange    int                            // sidecars that passed what belongs to no Service
+	bodies     bodies                         // of requests and answers
 	mu         sync.Mutex                     // of e.Unknown
 }
 
@@ -132,12 +133,14 @@ func newMeshRead(o Assessment, from *Istiods, dial Dial) *meshRead {
 type counted struct {
 	at time.Time
 	scope.Counts
+	bodies bodies
 }
 
 // rate is how fast a cluster's counters rose, a second.
 type rate struct {
 	perS   float64
-	parsed bool // of a protocol whose requests the proxy parses
+	parsed bool  // of a protocol whose requests the proxy parses
+	open   int64 // connections
 }
 
 func (r *meshRead) unknown(u assess.Unknown) {
@@ -482,14 +485,20 @@ func (r *meshRead) countAgain(ctx context.Context) error {
 		client, hangUp := r.dial(namespace, name, port)
 		defer hangUp()
 		defer client.CloseIdleConnections()
-		return askCounts(ctx, client)
+		c, err := askCounts(ctx, client)
+		if err == nil {
+			c.bodies = askBodies(ctx, client)
+		}
+		return c, err
 	}
 	err := eachOf(ctx, r, r.readingTime(), asked, func(p scope.Proxy) string { return p.Name }, ask, func(p scope.Proxy, now counted, failure error) {
 		if failure == nil {
 			r.compare(p.Name, r.first[p.Name], now)
+			r.bodies = r.bodies.plus(now.bodies)
 		}
 	})
 	r.compared()
+	r.e.Sizes = r.bodies.sizes()
 	return err
 }
 
@@ -547,7 +556,7 @@ func ratesOf(had, now map[string]map[string]scope.Count, seconds float64) (rates
 		r := rate{}
 		for address, n := range endpoints {
 			rose += n.Requests - had[cluster][address].Requests
-			r.parsed = r.parsed || n.Parsed
+			r.parsed, r.open = r.parsed || n.Parsed, r.open+n.Open
 		}
 		if r.perS = float64(rose) / seconds; rose > 0 {
 			rates[unique.Make(cluster).Value()] = r
@@ -570,7 +579,7 @@ func (r *meshRead) traffic() {
 		if !ok {
 			continue
 		}
-		p.Called, p.Served, p.Connections = new(float64), new(float64), new(float64)
+		p.Called, p.Served, p.Connections, p.Open = new(float64), new(float64), new(float64), new(float64)
 		for cluster, rate := range rates {
 			direction, port, _, host, named := scope.SplitCluster(cluster)
 			number, _ := strconv.Atoi(port)
@@ -589,6 +598,7 @@ func (r *meshRead) traffic() {
 				*p.Connections += rate.perS
 			} else {
 				*p.Called += rate.perS
+				*p.Open += float64(rate.open)
 			}
 			k := edge{generate.Workload{Namespace: p.Namespace, Name: p.Workload}, host, tcp}
 			if calls[k] == nil {

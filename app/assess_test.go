@@ -123,8 +123,11 @@ func (m *fakeMesh) pod(w http.ResponseWriter, r *http.Request) {
 			return map[string]any{"name": cluster, "host_statuses": []any{map[string]any{"stats": append(more, map[string]any{"name": "rq_total", "value": fmt.Sprint(each * n)})}}}
 		}
 		must.OK(m.t, json.NewEncoder(w).Encode(map[string]any{"cluster_statuses": []any{
-			stat("outbound|80||catalog.shop.svc.cluster.local", 300), stat("outbound|80|v2|edge.shop.svc.cluster.local", 100),
+			stat("outbound|80||catalog.shop.svc.cluster.local", 300, map[string]any{"name": "cx_active", "type": "GAUGE", "value": "6"}), stat("outbound|80|v2|edge.shop.svc.cluster.local", 100),
 			stat("outbound|5432||db.shop.svc.cluster.local", 50), stat("inbound|8080||", 200, map[string]any{"name": "rq_success", "value": "9"}), stat("inbound|5432||", 50), stat("xds-grpc", 7), stat("PassthroughCluster", 1)}}))
+	case "/stats/prometheus":
+		fmt.Fprint(w, "# TYPE istio_request_bytes histogram\nistio_request_bytes_bucket{reporter=\"source\",le=\"+Inf\"} 4\nistio_request_bytes_sum{reporter=\"source\"} 800\nistio_request_bytes_count{reporter=\"source\"} 4\n"+
+			"# TYPE istio_response_bytes histogram\nistio_response_bytes_bucket{reporter=\"source\",le=\"+Inf\"} 4\nistio_response_bytes_sum{reporter=\"source\"} 12000\nistio_response_bytes_count{reporter=\"source\"} 4\n")
 	case "/metrics":
 		fmt.Fprintf(w, "# TYPE pilot_xds gauge\npilot_xds 4\n# TYPE process_cpu_seconds_total counter\nprocess_cpu_seconds_total %d\n", m.look(r.URL.Path))
 	default:
@@ -223,6 +226,9 @@ func TestAssess(t *testing.T) {
 	tr := a.Traffic
 	if tr == nil || tr.Read != 1 || !(tr.Served > 0) || math.Abs(tr.Called/tr.Served-2) > 1e-9 || math.Abs(tr.Connections/tr.Served-0.5) > 1e-9 || !(tr.WindowS >= 0.5) || math.Abs(*tr.Routed-1) > 1e-9 {
 		t.Fatalf("traffic: %+v", tr)
+	}
+	if tr.Sizes == nil || *tr.Sizes != (assess.Sizes{Request: 200, Response: 3000}) || tr.Carrying == nil || *tr.Carrying != 6 || assess.NoPayloads.In(a.Unknown) || assess.NoHTTPOpen.In(a.Unknown) {
+		t.Errorf("sizes %+v, %v connections: %v", tr.Sizes, tr.Carrying, a.Unknown)
 	}
 	if len(tr.Calls) != 3 || tr.Calls[0].Host != "catalog.shop.svc.cluster.local" || tr.Calls[0].From.String() != "shop/catalog-v1" || !tr.Calls[0].Routed || !tr.Calls[2].TCP {
 		t.Errorf("calls: %+v", tr.Calls)

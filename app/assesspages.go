@@ -160,11 +160,12 @@ type metered struct {
 	at      time.Time
 	uptime  float64 // seconds that the proxy has run; 0 if unknown
 	entries map[assess.AccessEntry]float64
+	bodies  bodies
 }
 
 // meter reads the requests that a proxy counts by Istio's own metrics. ok is false for the page of another program.
 func meter(metrics []observe.Metric, at time.Time) (m metered, ok bool) {
-	m = metered{at: at, entries: map[assess.AccessEntry]float64{}}
+	m = metered{at: at, entries: map[assess.AccessEntry]float64{}, bodies: bodiesOf(metrics)}
 	for _, s := range metrics {
 		var e assess.AccessEntry
 		switch s.Name {
@@ -218,10 +219,12 @@ func (r *filesRead) meteredTwice() {
 			nameless++
 			continue
 		case r.rates[pod] != nil || r.meteredS[pod] > 0:
+			r.bodies = r.bodies.plus(all[len(all)-1].bodies)
 			continue
 		}
 		slices.SortStableFunc(all, func(a, b metered) int { return cmp.Or(a.at.Compare(b.at), cmp.Compare(a.uptime, b.uptime)) })
 		first, last := all[0], all[len(all)-1]
+		r.bodies = r.bodies.plus(last.bodies)
 		seconds := last.uptime - first.uptime
 		if apart := last.at.Sub(first.at).Seconds(); apart > 0 && (seconds <= 0 || apart-seconds > startsApart.Seconds()) {
 			r.fell = append(r.fell, pod) // it restarted
@@ -248,6 +251,7 @@ func (r *filesRead) meteredTwice() {
 			}
 		}
 	}
+	r.e.Sizes = r.bodies.sizes()
 	if nameless > 0 {
 		r.unknown(assess.CountersNameless.Of(nameless))
 	}

@@ -459,7 +459,7 @@ func TestAssessWithPrometheus(t *testing.T) {
 	}
 	remote := m.prometheus(t, 10*time.Minute)
 	for refused, c := range map[string]struct{ is, isNot []assess.Gap }{
-		"/namespaces/istio-system/pods": {[]assess.Gap{assess.NotReached, assess.RequestsDiffer, assess.NoHTTPOpen}, []assess.Gap{assess.NotWatched, assess.NoGateways, assess.NoPayloads, assess.NoPods}},
+		"/namespaces/istio-system/pods": {[]assess.Gap{assess.NotReached, assess.RequestsDiffer}, []assess.Gap{assess.NotWatched, assess.NoGateways, assess.NoPayloads, assess.NoHTTPOpen, assess.NoPods}},
 		"/proxy/metrics/resource":       {nil, []assess.Gap{assess.NoUsage, assess.NotReached}},
 		"/api/v1/pods":                  {[]assess.Gap{assess.NotRead, assess.NoPods}, []assess.Gap{assess.NoCounters}},
 	} {

@@ -324,6 +324,9 @@ func trafficTable(t *assess.Traffic) Table {
 		}
 		out.Rows = append(out.Rows, []Text{{S: "requests through " + of}, {S: perSecond(x.PerS)}})
 	}
+	if t.Carrying != nil {
+		out.Rows = append(out.Rows, []Text{{S: "connections that carry the requests of a pod, mean"}, {S: Fixed(*t.Carrying, 1)}})
+	}
 	if t.Open != nil {
 		out.Rows = append(out.Rows, []Text{{S: "TCP connections open"}, {S: Fixed(*t.Open, 0)}})
 	}

@@ -295,6 +295,19 @@ type Logged struct {
 	Entered *LoggedSide `json:"entered,omitempty"` // requests that entered pods
 }
 
+// sizes are mean bytes of requests and answers; nil where no line has them.
+func (l *Logged) sizes() *Sizes {
+	if l == nil {
+		return nil
+	}
+	for _, side := range []*LoggedSide{l.Left, l.Entered} {
+		if side != nil && side.Received != nil {
+			return &Sizes{*side.Received, *side.Sent}
+		}
+	}
+	return nil
+}
+
 // LoggedSide sums requests of one direction.
 type LoggedSide struct {
 	Requests    int64            `json:"requests"`

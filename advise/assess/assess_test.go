@@ -194,6 +194,12 @@ func TestStudies(t *testing.T) {
 				e.Proxies[i].Threads, e.Proxies[i].Limits = 4, Resources{0.5, 1e9}
 			}
 		}
+		if c.routed && c.sidecars > 100 {
+			e.Sizes = &Sizes{311.4, 5e9}
+			for i := range e.Proxies {
+				e.Proxies[i].Open = known(float64(i % 3 * 8)) // 12 of those that have any
+			}
+		}
 		a := Assess(e)
 		if len(a.Settle) != c.want {
 			t.Errorf("%s: %d studies, want %d", name, len(a.Settle), c.want)
@@ -205,6 +211,16 @@ func TestStudies(t *testing.T) {
 			}
 			if err != nil {
 				t.Errorf("%s: %s: %v\n%s", name, s.Name, err, s.File)
+			}
+			if s.Name == StudyLatency || s.Name == StudyModes || s.Name == StudyFilters {
+				for _, text := range []string{"connections: 12, ", "payload: 311B", "response: 1048576B"} {
+					if strings.Contains(s.File, text) != (e.Sizes != nil) {
+						t.Errorf("%s: %s has other requests than this mesh, %q:\n%s", name, s.Name, text, s.File)
+					}
+				}
+				if strings.Contains(s.File, "does not tell") != (e.Sizes == nil) {
+					t.Errorf("%s: %s does not tell what it assumes:\n%s", name, s.Name, s.File)
+				}
 			}
 			own := map[string]string{StudyLatency: "concurrency: 4, cpu_limit: 500m", StudyFilters: "filters: [none, envoyfilter-shop-lua, envoyfilter-a-b]", StudyReplica: `virtual_services: 30, destination_rules: 1000, debounce_after: "1s", push_throttle: "200"`}[s.Name]
 			if c.routed != strings.Contains(s.File, own) && own != "" {

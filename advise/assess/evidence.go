@@ -44,7 +44,7 @@ type Evidence struct {
 	Unread []string
 	// TrafficS is the time over which requests were counted, in seconds, on the mean over sidecars.
 	TrafficS float64
-	// Sizes are mean bytes of requests and answers; nil where nobody counts them.
+	// Sizes are mean bytes of requests and answers as proxies count them; nil where none does.
 	Sizes *Sizes
 	// Protocols are requests per second that left pods, by protocol.
 	Protocols map[string]float64
@@ -140,6 +140,8 @@ type Proxy struct {
 	// Called and Served are requests per second that left and entered its pod by it, Connections those
 	// of TCP opened both ways; nil where its counters were not read twice.
 	Called, Served, Connections *float64
+	// Open is how many connections it has open to hosts that it sends requests to; nil if unknown.
+	Open *float64
 	// UsageBy and RequestsBy say who measured what it used, and counted its requests.
 	UsageBy, RequestsBy Source
 }

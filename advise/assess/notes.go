@@ -84,7 +84,7 @@ var (
 	Unscraped      = gap(SectionTraffic, "unscraped", "requests of %d of %d sidecars: Prometheus does not scrape them", "a scrape job for port 15020 of their pods")
 	NoReporter     = gap(SectionTraffic, "no_reporter", "requests of each proxy: Prometheus has no istio_requests_total with reporter=%q, but of the other side", "metric_relabel_configs that keep both")
 	NoPodLabel     = gap(SectionTraffic, "no_pod_label", "requests of each proxy: the series of Prometheus do not name pods", "the labels namespace and pod in the scrape job, by relabel_configs")
-	NoHTTPOpen     = gap(SectionTraffic, "no_http_connections", "how many connections carry HTTP requests: Istio's metrics count connections of TCP alone", "the counters of the proxies' clusters (upstream_cx_active)")
+	NoHTTPOpen     = gap(SectionTraffic, "no_http_connections", "how many connections carry HTTP requests: Istio's metrics and access logs do not tell", "the counters of the proxies' clusters (cx_active), from the mesh or with --from")
 	UsageDiffers   = gap(SectionCost, "usage_differs", "CPU of %d of kind %s: %.2f cores by the kubelets, %.2f by Prometheus", "another assessment with more --duration")
 
 	NoCounters       = gap(SectionTraffic, "no_counters", "requests of the proxies: their counters were not read twice", "the right to open port-forwards to pods, and sidecars that run; with --from, their counters twice, or answers of Prometheus")
@@ -93,7 +93,7 @@ var (
 	CountersFell     = gap(SectionTraffic, "counters_fell", "requests of %d sidecars, such as that of pod %s: a counter fell between two readings, since an endpoint went or the proxy restarted", "another assessment, while fewer pods come and go")
 	Passthrough      = gap(SectionTraffic, "passthrough", "requests of %d sidecars to hosts that are in no Service or ServiceEntry, or to ports that are in none: they cost CPU, and are not counted", "ServiceEntries and ports of Services for them")
 	NoGateways       = gap(SectionTraffic, "no_gateways", "requests of gateways and waypoints, of which there are %d: the counters of sidecars alone are read", "Istio's own metrics of these proxies")
-	NoPayloads       = gap(SectionTraffic, "no_payloads", "sizes of requests and answers, and how many connections carry them: the counters that were read do not tell", "Prometheus with istio_request_bytes and istio_response_bytes, or Istio's own metrics in the proxies")
+	NoPayloads       = gap(SectionTraffic, "no_payloads", "sizes of requests and answers: nothing that was read tells", "Istio's own metrics istio_request_bytes and istio_response_bytes, in the proxies or in Prometheus, or access logs")
 	NoPolicies       = gap(SectionTraffic, "policies_not_read", "which requests need L7: %v were not listed", "the right to list them; with --from, lists of them")
 	NoAmbient        = gap(SectionTraffic, "no_ambient_traffic", "requests of %d pods that ztunnels carry: ztunnel counts connections and bytes, not requests", "waypoints, or the applications' own metrics")
 	NoRequests       = gap(SectionTraffic, "no_requests", "what requests cost: hardly any passed the sidecars in %.0f s", "assess while there is traffic, or with more --duration")

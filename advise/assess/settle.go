@@ -1,6 +1,7 @@
 package assess
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -58,16 +59,15 @@ func (a *Assessment) settle(e Evidence) {
 	add := func(name string, asks, after *note.Kind, file string) {
 		a.Settle = append(a.Settle, Study{name, asks.Of(), after.Of(), "name: " + name + "\n" + strings.TrimLeft(file, "\n")})
 	}
-	sidecars, rate := a.Mesh.Count(Sidecar), a.eachRate()
-	proxy := proxySettings(e.Proxies)
+	sidecars, load := a.Mesh.Count(Sidecar), a.eachLoad(e.Proxies)
 	if sidecars > 0 {
-		add(StudyLatency, asksLatency, afterWith, latencyStudy(rate, proxy))
+		add(StudyLatency, asksLatency, afterWith, latencyStudy(load))
 	}
 	if sidecars+a.Mesh.Enrolled > 0 {
-		add(StudyModes, asksModes, afterWith, modesStudy(a.sizingLine(), rate, proxy))
+		add(StudyModes, asksModes, afterWith, modesStudy(a.sizingLine(), load))
 	}
 	if sidecars > 0 && len(e.Filters) > 0 {
-		add(StudyFilters, asksFilters, afterReport, filtersStudy(e.Filters, rate, proxy))
+		add(StudyFilters, asksFilters, afterReport, filtersStudy(e.Filters, load))
 	}
 	proxies, services := bounded(sidecars+a.Mesh.Count(Gateway)+a.Mesh.Count(Waypoint), mostSimulated), bounded(a.Mesh.Objects["Service"], mostServices)
 	if a.Mesh.Count(Istiod) == 0 {
@@ -108,6 +108,72 @@ var pushSettings = []string{"debounce_after", "debounce_max", "eds_debounce", "p
 func (a *Assessment) namespacesSimulated(services int) int {
 	return min(max(2, a.Mesh.Namespaces), 20, services)
 }
+
+// eachLoad is what a sidecar of this mesh has to do, as a study sends it.
+type eachLoad struct {
+	rate        float64 // requests per second; 0 if unknown
+	connections int     // 0 if unknown
+	sizes       *Sizes
+	proxy       string // settings of the proxies
+}
+
+func (a *Assessment) eachLoad(proxies []Proxy) eachLoad {
+	l := eachLoad{rate: a.eachRate(), proxy: proxySettings(proxies)}
+	if t := a.Traffic; t != nil {
+		l.sizes = t.Sizes
+		if t.Carrying != nil {
+			l.connections = min(max(1, int(math.Round(*t.Carrying))), mostConnections)
+		}
+	}
+	return l
+}
+
+// Bounds of what a study sends: a lab on one machine carries no more.
+const (
+	mostConnections = 256
+	mostBody        = 1 << 20 // bytes
+)
+
+// settings are those of the requests and of the proxies. usual is the number of connections where it is not known;
+// 0 leaves it out.
+func (l eachLoad) settings(usual int) string {
+	payload, connections := "1KiB", ""
+	if l.sizes != nil {
+		payload = body(l.sizes.Request)
+	}
+	if n := cmp.Or(l.connections, usual); n > 0 {
+		connections = fmt.Sprintf("connections: %d, ", n)
+	}
+	return fmt.Sprintf("%sarrival: poisson, protocol: http1, payload: %s, mtls: strict%s", connections, payload, l.proxy)
+}
+
+// assumed are comments on what the mesh does not tell.
+func (l eachLoad) assumed(connections string) (out string) {
+	if l.sizes == nil {
+		out = "# The mesh does not tell the sizes of its requests and answers: 1KiB is assumed.\n"
+	}
+	if l.connections == 0 {
+		out += "# The mesh does not tell how many connections carry its requests: " + connections + ".\n"
+	}
+	return out
+}
+
+// trials are how studies of the data plane measure, within a time limit.
+func (l eachLoad) trials(limit string) string {
+	response := "echo"
+	if l.sizes != nil {
+		response = body(l.sizes.Response)
+	}
+	return `workload: {response: ` + response + `, service_time: {distribution: fixed, mean: 0s}}
+warmup: {min: 500ms, max: 2s}
+window: 2s
+interval: 250ms
+blocks: {min: 4, max: 8, limit: ` + limit + `}
+measures: [latency, cpu, memory, connections, pressure]`
+}
+
+// body is a size in bytes, as studies have it.
+func body(bytes float64) string { return fmt.Sprintf("%.0fB", math.Min(math.Max(bytes, 0), mostBody)) }
 
 // proxySettings are what most sidecars have: worker threads, and a CPU limit.
 func proxySettings(proxies []Proxy) (out string) {
@@ -192,44 +258,36 @@ func (a *Assessment) sizingLine() string {
 		max(1, a.Mesh.Count(Sidecar)+a.Mesh.Enrolled), max(1, a.Mesh.Nodes))
 }
 
-// trialsWithin is how studies of the data plane measure, within a time limit.
-func trialsWithin(limit string) string {
-	return `workload: {response: echo, service_time: {distribution: fixed, mean: 0s}}
-warmup: {min: 500ms, max: 2s}
-window: 2s
-interval: 250ms
-blocks: {min: 4, max: 8, limit: ` + limit + `}
-measures: [latency, cpu, memory, connections, pressure]`
-}
-
-func latencyStudy(each float64, proxy string) string {
+func latencyStudy(l eachLoad) string {
+	connections := ""
+	if l.connections == 0 {
+		connections = "\n  connections: [4, 32]"
+	}
 	return fmt.Sprintf(`
 question: What do sidecars add to latency and CPU at this mesh's rate?
-# The mesh does not tell how many connections carry its requests, so they are varied.
-mesh: istio
-settings: {arrival: poisson, protocol: http1, payload: 1KiB, mtls: strict%s}
+%smesh: istio
+settings: {%s}
 factors:
-  rate: %s
-  connections: [4, 32]
+  rate: %s%s
   sidecars: [none, both]
 baseline: {sidecars: none}
 %s
-`, proxy, rates(each), trialsWithin("15m"))
+`, l.assumed("they are varied"), l.settings(0), rates(l.rate), connections, l.trials("15m"))
 }
 
-func modesStudy(sizing string, each float64, proxy string) string {
+func modesStudy(sizing string, l eachLoad) string {
 	return fmt.Sprintf(`
 question: Do sidecars or ambient take less for this mesh?
 # In the local lab ambient takes a ztunnel: --ztunnel DIR (docs/lab.md). Without one: --set sidecars=[none,both].
-mesh: istio
-settings: {connections: 16, arrival: poisson, protocol: http1, payload: 1KiB, mtls: strict, telemetry: off%s}
+%smesh: istio
+settings: {%s, telemetry: off}
 factors:
   rate: %s
   sidecars: [none, both, ambient, waypoint]
 baseline: {sidecars: none}
 %s
 %s
-`, proxy, rates(each), trialsWithin("20m"), sizing)
+`, l.assumed("16 are assumed"), l.settings(16), rates(l.rate), l.trials("20m"), sizing)
 }
 
 func capacityStudy(proxies, services int, changes float64, world string) string {
@@ -283,7 +341,7 @@ blocks: {min: 2, max: 3, limit: 30m}
 }
 
 // filtersStudy has the EnvoyFilters themselves, so that the file is all it takes.
-func filtersStudy(filters []Filter, each float64, proxy string) string {
+func filtersStudy(filters []Filter, l eachLoad) string {
 	var levels, files []string
 	for _, f := range filters {
 		levels = append(levels, "envoyfilter-"+f.Name)
@@ -293,8 +351,8 @@ func filtersStudy(filters []Filter, each float64, proxy string) string {
 question: What do this mesh's own EnvoyFilters add to latency and CPU?
 # The server's sidecar has one at a time. One that the lab's Envoy refuses, or that asks for a service that the lab
 # does not have, is said and left out.
-mesh: istio
-settings: {sidecars: both, connections: 16, arrival: poisson, protocol: http1, payload: 1KiB, mtls: strict%s}
+%smesh: istio
+settings: {sidecars: both, %s}
 factors:
   rate: %s
   filters: [none, %s]
@@ -302,5 +360,5 @@ envoy_filters:
 %s
 baseline: {filters: none}
 %s
-`, proxy, rates(each), strings.Join(levels, ", "), strings.Join(files, "\n"), trialsWithin("20m"))
+`, l.assumed("16 are assumed"), l.settings(16), rates(l.rate), strings.Join(levels, ", "), strings.Join(files, "\n"), l.trials("20m"))
 }

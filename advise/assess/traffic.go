@@ -32,6 +32,8 @@ type Traffic struct {
 	// Protocols are the requests of those that Prometheus counts, per second.
 	Protocols map[string]float64 `json:"protocols,omitempty"`
 	Open      *float64           `json:"tcp_connections,omitempty"`
+	// Carrying is how many connections carry the requests that leave a pod, on the mean over those that send any.
+	Carrying *float64 `json:"http_connections_each,omitempty"`
 }
 
 // Through are the requests through proxies of a kind.
@@ -96,9 +98,10 @@ func (a *Assessment) traffic(e Evidence) {
 	if unread > 0 {
 		a.add(NoGateways.Of(unread))
 	}
-	if t.Sizes == nil {
+	if t.Sizes = cmp.Or(t.Sizes, e.AccessLogs.sizes()); t.Sizes == nil {
 		a.add(NoPayloads.Of())
-	} else {
+	}
+	if t.Carrying = carrying(e.Proxies); t.Carrying == nil {
 		a.add(NoHTTPOpen.Of())
 	}
 	slices.SortStableFunc(t.Calls, func(a, b Call) int { return cmp.Compare(b.PerS, a.PerS) })
@@ -120,6 +123,21 @@ func (a *Assessment) traffic(e Evidence) {
 	}
 	t.Hosts = called(t.Calls, e.Hosts)
 	a.Traffic = &t
+}
+
+// carrying is the mean number of connections of sidecars that send requests; nil if no sidecar told.
+func carrying(proxies []Proxy) *float64 {
+	n, open := 0, 0.0
+	for _, p := range proxies {
+		if p.Kind == Sidecar && p.Open != nil && *p.Open > 0 {
+			n, open = n+1, open+*p.Open
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	open /= float64(n)
+	return &open
 }
 
 // through adds up the requests through proxies of a kind.

@@ -34,9 +34,12 @@ type Count struct {
 	// Parsed says that the proxy told how some of the requests ended, as it does of HTTP and gRPC, or
 	// counted more requests than connections, as it does of streams that have not ended.
 	Parsed bool
+	Open   int64 // connections that are open
 }
 
-func (c Count) plus(d Count) Count { return Count{c.Requests + d.Requests, c.Parsed || d.Parsed} }
+func (c Count) plus(d Count) Count {
+	return Count{c.Requests + d.Requests, c.Parsed || d.Parsed, c.Open + d.Open}
+}
 
 // ReadCounts reads the same answer as [ReadCalls], also by endpoint: those that received anything.
 func ReadCounts(r io.Reader) (Counts, error) {
@@ -104,7 +107,7 @@ func (h hostStatus) stat(name string) (sum int64) {
 
 func (h hostStatus) count() Count {
 	n := h.stat("rq_total")
-	return Count{n, h.stat("rq_success")+h.stat("rq_error") > 0 || n > h.stat("cx_total") && h.stat("cx_total") > 0}
+	return Count{n, h.stat("rq_success")+h.stat("rq_error") > 0 || n > h.stat("cx_total") && h.stat("cx_total") > 0, h.stat("cx_active")}
 }
 
 // addressOf returns an address as the text form of the page has it: IP:PORT. Others stay JSON.

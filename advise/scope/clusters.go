@@ -30,10 +30,10 @@ func ReadClusters(r io.Reader) (Counts, error) {
 				out.Endpoints[h.cluster] = map[string]Count{}
 			}
 			ended := h.ended || h.opened > 0 && h.total > h.opened
-			out.Endpoints[h.cluster][h.address] = out.Endpoints[h.cluster][h.address].plus(Count{h.total, ended})
+			out.Endpoints[h.cluster][h.address] = out.Endpoints[h.cluster][h.address].plus(Count{h.total, ended, h.open})
 			kept++
 		}
-		h.total, h.opened, h.ended = 0, 0, false
+		h.total, h.opened, h.open, h.ended = 0, 0, 0, false
 	}
 	leave := func() {
 		if _, known := out.Calls[h.cluster]; h.cluster != "" && (known || len(out.Calls) < maxNames) {
@@ -79,7 +79,7 @@ func ReadClusters(r io.Reader) (Counts, error) {
 // textHost is the endpoint whose lines are being read, with the sums of its cluster so far.
 type textHost struct {
 	cluster, address      string
-	total, opened         int64 // requests and connections
+	total, opened, open   int64 // requests, connections, and those of these that are open
 	ended                 bool
 	requests, connections int64
 }
@@ -90,6 +90,8 @@ func (h *textHost) add(stat string, value int64) {
 		h.total += value
 	case "cx_total":
 		h.opened += value
+	case "cx_active":
+		h.open += value
 	case "rq_success", "rq_error":
 		h.ended = h.ended || value > 0
 	}

@@ -39,11 +39,11 @@ func TestReadClusters(t *testing.T) {
 		t.Errorf("calls: %v", c.Calls)
 	}
 	a := c.Endpoints["outbound|80||a.b.svc.cluster.local"]
-	if want := map[string]Count{"10.1.0.7:8080": {5, true}, "[fd00::8]:8080": {9, false}}; !maps.Equal(a, want) {
+	if want := map[string]Count{"10.1.0.7:8080": {5, true, 1}, "[fd00::8]:8080": {9, false, 0}}; !maps.Equal(a, want) {
 		t.Errorf("endpoints: %v", a)
 	}
 	// Streams that have not ended are more than their connections.
-	if in := c.Endpoints["inbound|9090||"]["10.1.0.5:9090"]; in != (Count{3, true}) {
+	if in := c.Endpoints["inbound|9090||"]["10.1.0.5:9090"]; in != (Count{3, true, 0}) {
 		t.Errorf("streams: %+v", in)
 	}
 }

@@ -357,7 +357,7 @@ func (c *countingReader) Read(b []byte) (int, error) {
 func TestCounts(t *testing.T) {
 	counts, err := ReadCounts(bytes.NewReader(recorded(t, "clusters")))
 	must.OK(t, err)
-	for cluster, want := range map[string]Count{"agent": {6, true}, "xds-grpc": {1, false}} {
+	for cluster, want := range map[string]Count{"agent": {6, true, 1}, "xds-grpc": {1, false, 1}} {
 		if c := counts.Endpoints[cluster]; len(c) != 1 || !slices.Contains(slices.Collect(maps.Values(c)), want) {
 			t.Errorf("%s: %v", cluster, c)
 		}
