@@ -45,7 +45,7 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 	r := &filesRead{meshRead: meshRead{Assessment: o, inv: inv, sums: newProxiesRead(inv, o.Owners), first: map[string]counted{}, rates: map[string]map[string]rate{},
 		e: assess.Evidence{Source: fmt.Sprintf("the mesh of %d files", len(files)) + o.andPrometheus(), At: time.Now(), Offline: true}},
 		nodes: map[string]bool{}, seen: map[string]bool{}, listed: map[string]bool{}, istiods: map[string][]page{}, addresses: map[string]string{}, started: map[string]time.Time{},
-		others: map[string]map[string]bool{}, dumped: map[string]bool{}, counts: map[string][]counted{}, starts: map[string][]time.Time{}, accessLogs: assess.NewAccessLogs(), pages: map[string][]metered{}, meteredS: map[string]float64{}}
+		others: map[string]map[string]bool{}, dumped: map[string]bool{}, counts: map[string][]counted{}, starts: map[string][]time.Time{}, accessLogs: assess.NewAccessLogs(), pages: map[string][]metered{}, meteredS: map[string]float64{}, meshes: map[string][]byte{}, threads: map[string]int{}}
 	if o.Calls.Domain != "" {
 		r.inv.Domain = o.Calls.Domain
 	}
@@ -62,6 +62,7 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 		}
 	}
 	r.e.Log = r.logs.Log()
+	r.oneRevision()
 	if r.unrelated > 0 {
 		r.unknown(assess.FileUnknown.Of(r.unrelated, r.firstUnrelated))
 	}
@@ -79,7 +80,9 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 		r.e.Objects[kind] = len(names)
 	}
 	for i := range r.proxies {
-		r.proxies[i].Workload = r.inv.WorkloadOf(r.proxies[i].Namespace, r.proxies[i].Pod).Name
+		p := &r.proxies[i]
+		p.Workload = r.inv.WorkloadOf(p.Namespace, p.Pod).Name
+		p.Threads = cmp.Or(p.Threads, r.threads[p.Namespace+"/"+p.Pod])
 	}
 	r.traffic()
 	r.meteredTwice()
@@ -150,7 +153,11 @@ type filesRead struct {
 	filters    scope.Filters   // those that were read so far
 	answers    signals.Answers // of Prometheus
 	logs       assess.Logs     // of istiod
-	pending    *scope.Proxy    // the last that was read, whose counters may follow
+	istiodPods []corev1.Pod
+	meshes     map[string][]byte // mesh configuration as YAML, by the ConfigMap's NAMESPACE/NAME
+	threads    map[string]int    // of proxies that tell their own, by pod
+	revision   string            // of the istiods whose pages were kept; "" if unknown
+	pending    *scope.Proxy      // the last that was read, whose counters may follow
 	// unrelated counts files about something else than a mesh, broken those that could not be read.
 	unrelated, broken int
 	firstUnrelated    string
@@ -311,7 +318,7 @@ var otherKinds = map[string]string{"networking.istio.io Gateway": "Gateway (Isti
 
 // wants reports whether objects of a kind are read.
 func (r *filesRead) wants(kind string) bool {
-	return generate.Reads(kind) || kind == kindAutoscaler || slices.ContainsFunc(slices.Collect(maps.Keys(otherKinds)), func(known string) bool { return strings.HasSuffix(known, " "+kind) })
+	return generate.Reads(kind) || kind == kindAutoscaler || kind == kindConfig || slices.ContainsFunc(slices.Collect(maps.Keys(otherKinds)), func(known string) bool { return strings.HasSuffix(known, " "+kind) })
 }
 
 // object reads an object of the mesh. kind is that of its list, if it does not name its own.
@@ -351,6 +358,9 @@ func (r *filesRead) object(kind string, raw json.RawMessage) error {
 	if err == nil && named == kindAutoscaler {
 		err = r.autoscaler(raw)
 	}
+	if err == nil && named == kindConfig {
+		err = r.config(o.Metadata.Namespace+"/"+o.Metadata.Name, raw)
+	}
 	if err == nil && (generate.Reads(named) || named == kindAutoscaler) {
 		r.seen[name] = true
 	}
@@ -381,6 +391,9 @@ func (r *filesRead) pod(pod corev1.Pod) {
 	switch {
 	case ok:
 		r.proxies = append(r.proxies, p)
+		if p.Kind == assess.Istiod {
+			r.istiodPods = append(r.istiodPods, pod)
+		}
 	case pod.Annotations[redirection] == "enabled":
 		r.e.Enrolled++
 	}
@@ -470,11 +483,10 @@ func (r *filesRead) withoutReplaced() {
 
 // watched judges the pages of istiod: rates are over the time between the first and the last of each.
 func (r *filesRead) watched(ctx context.Context) (err error) {
+	levers := r.settings()
 	if len(r.istiods) == 0 {
 		return nil
 	}
-	r.withoutReplaced()
-	r.oneRevision()
 	dir, err := os.MkdirTemp("", "meshtrial-assess-")
 	if err != nil {
 		return err
@@ -518,6 +530,7 @@ func (r *filesRead) watched(ctx context.Context) (err error) {
 		return err
 	}
 	r.sums.facts.Facts(e.Facts)
+	e.Levers = levers
 	judged := advice.Judge(e)
 	reading, err := signals.Read(ctx, recorder.Source(), o, end)
 	if err != nil {

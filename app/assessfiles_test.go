@@ -187,6 +187,40 @@ func TestAssessRevisions(t *testing.T) {
 	}
 }
 
+// Lists of pods and ConfigMaps tell istiod's settings: those of the revision whose pages were kept.
+func TestAssessSettings(t *testing.T) {
+	istiod := func(name, revision, debounce string) string {
+		return fmt.Sprintf(`{"kind":"Pod","metadata":{"namespace":"istio-system","name":%q,"labels":{"app":"istiod","istio.io/rev":%q}},"spec":{"containers":[{"name":"discovery","image":"pilot:1.30.1","resources":{"limits":{"cpu":"200m"}},`+
+			`"env":[{"name":"PILOT_DEBOUNCE_AFTER","value":%q},{"name":"PILOT_PUSH_THROTTLE","valueFrom":{"fieldRef":{"fieldPath":"x"}}}]}]},"status":{"phase":"Running"}}`, name, revision, debounce)
+	}
+	config := func(name, mesh string) string {
+		return fmt.Sprintf(`{"kind":"ConfigMap","metadata":{"namespace":"istio-system","name":%q},"data":{"mesh":%q}}`, name, mesh)
+	}
+	list := func(items ...string) string { return `{"kind":"List","items":[` + strings.Join(items, ",") + `]}` }
+	const page = "process_start_time_seconds 1\nistiod_uptime_seconds 100\npilot_services 3\n"
+	for name, c := range map[string]struct {
+		files map[string]string
+		want  map[string]string
+	}{
+		"one revision":   {map[string]string{"list": list(istiod("istiod-a", "default", "1s"), config("istio", "outboundTrafficPolicy: {mode: REGISTRY_ONLY}"), config("other", "x: 1"))}, map[string]string{"debounce_after": "1s", "outbound_policy": "REGISTRY_ONLY", "istiod_cpu": "200m", "push_throttle": ""}},
+		"the other one":  {map[string]string{"list": list(istiod("istiod-a", "default", "1s"), istiod("istiod-b", "canary", "2s"), config("istio-canary", "{}")), "metrics-istiod-b": page}, map[string]string{"debounce_after": "2s", "outbound_policy": ""}},
+		"not the config": {map[string]string{"list": list(istiod("istiod-a", "default", "1s")), "metrics": page}, map[string]string{"debounce_after": "1s", "outbound_policy": ""}},
+		"nothing":        {map[string]string{"metrics": page}, map[string]string{"debounce_after": ""}},
+	} {
+		a, _, err := Assessment{}.FromFiles(t.Context(), slices.Sorted(maps.Keys(c.files)), contents(c.files))
+		must.OK(t, err)
+		got := map[string]string{}
+		for _, s := range a.Mesh.Settings {
+			got[s.Name] = s.Level
+		}
+		for setting, level := range c.want {
+			if got[setting] != level {
+				t.Errorf("%s: %s is %q, want %q: %v", name, setting, got[setting], level, a.Mesh.Settings)
+			}
+		}
+	}
+}
+
 // Of thousands of broken and unrelated files a few are listed, and all are counted.
 func TestAssessManyBrokenFiles(t *testing.T) {
 	broken := map[string]string{"pods.json": fakePodList, "pods again.json": fakePodList}

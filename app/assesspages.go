@@ -88,10 +88,13 @@ func (r *filesRead) clusters(in io.Reader, of input, form assess.Content) (err e
 	return nil
 }
 
-// serverInfo reads since when a proxy runs, of a bug report.
+// serverInfo reads since when a proxy runs, and with how many worker threads, of a bug report.
 func (r *filesRead) serverInfo(in io.Reader, of input) error {
 	var info struct {
-		Uptime string `json:"uptime_current_epoch"`
+		Uptime  string `json:"uptime_current_epoch"`
+		Options struct {
+			Threads int `json:"concurrency"`
+		} `json:"command_line_options"`
 	}
 	if err := json.NewDecoder(io.LimitReader(in, maxServerInfo)).Decode(&info); err != nil {
 		return err
@@ -101,6 +104,7 @@ func (r *filesRead) serverInfo(in io.Reader, of input) error {
 		return errors.New("no uptime_current_epoch")
 	}
 	r.starts[of.pod] = append(r.starts[of.pod], of.at.Add(-uptime))
+	r.threads[of.pod] = info.Options.Threads
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -139,7 +140,8 @@ func TestAssessBugReport(t *testing.T) {
 		return reportOf(t, at, archived{name: "bug-report/cluster/k8s-resources", text: reportObjects}, archived{name: "bug-report/cluster/secrets", text: "apiVersion: v1\nkind: Secret\n"},
 			archived{name: "bug-report/istio/istio-system/istiod-1/metrics", text: string(page)}, archived{name: "bug-report/istio/istio-system/istiod-1/debug/configz", text: "[{}]"},
 			archived{name: proxy + "clusters", text: proxyClusters(called, 2*called)}, archived{name: proxy + "config_dump?include_eds", text: string(plain)},
-			archived{name: proxy + "server_info", text: `{"uptime_current_epoch":"` + uptime + `"}`}, archived{name: proxy + "certs", text: "{}"}, archived{name: proxy + "istio-proxy.log", text: "2026-11-30T00:00:00Z\tinfo\tready\n"},
+			archived{name: proxy + "server_info", text: `{"uptime_current_epoch":"` + uptime + `","command_line_options":{"concurrency":3}}`}, archived{name: proxy + "certs", text: "{}"}, archived{name: proxy + "istio-proxy.log", text: "2026-11-30T00:00:00Z\tinfo\tready\n"},
+			archived{name: strings.Replace(proxy, "cart", "pay", 1) + "server_info", text: `{"uptime_current_epoch":"9s","command_line_options":{"concurrency":3}}`},
 			archived{name: "/etc/passwd", text: "root\x00"}, archived{name: "../../link", text: "/etc/passwd", typ: tar.TypeSymlink}, archived{name: "a\x1b[31m\nb.json", text: `{"configs":[7`},
 			archived{name: "bug-report/versions", text: "1.30"})
 	}
@@ -152,6 +154,9 @@ func TestAssessBugReport(t *testing.T) {
 	}
 	if a.Configuration == nil || len(a.Configuration.Held.Proxies) != 1 {
 		t.Errorf("configuration: %+v", a.Configuration)
+	}
+	if i := slices.IndexFunc(a.Settle, func(s assess.Study) bool { return s.Name == assess.StudyLatency }); i < 0 || !strings.Contains(a.Settle[i].File, "concurrency: 3") {
+		t.Errorf("studies: %+v", a.Settle)
 	}
 	tr := a.Traffic
 	if tr == nil || tr.Read != 1 || math.Abs(tr.Called-10) > 1e-9 || math.Abs(tr.Served-20) > 1e-9 || tr.WindowS != 100 || len(tr.Calls) != 1 || tr.Calls[0].From.String() != "shop/cart" {

@@ -22,6 +22,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/signals"
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -127,6 +128,7 @@ func Istio() istioMesh { return Mesh(study.MeshIstio, lab.Images{}).(istioMesh) 
 type istioMesh interface {
 	mesh.Chooser
 	mesh.Controlled
+	FoundInObjects(pods []corev1.Pod, config []byte) (record.Cell, error)
 }
 
 // ofRevision are the pods of istiod of a revision; for "" of the only one there is.
