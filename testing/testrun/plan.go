@@ -75,7 +75,7 @@ var measuring = regexp.MustCompile(`^(bench|bench/worker|drive/fault/.*|internal
 // tests; one that loads this machine as much as shipped studies do; and one that itself
 // runs tests of times.
 var undisturbed = map[string][]string{
-	"cli":               {"TestShippedAmbient", "TestTuneOnLab"},
+	"cli":               {"TestAssessStudies", "TestShippedAmbient", "TestTuneOnLab"},
 	"testing/extending": {"TestChangesWork"},
 	"run/runner":        {"TestShippedBill", "TestShippedHops", "TestShippedIdleSidecars", "TestShippedProfiles", "TestShippedSimulatedAgainstReal"},
 }
