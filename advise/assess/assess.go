@@ -88,6 +88,7 @@ type Configuration struct {
 
 // Assess says what the evidence says.
 func Assess(e Evidence) Assessment {
+	e = e.finite()
 	a := Assessment{Schema: Schema, Source: e.Source, At: e.At, WindowS: e.WindowS, Limits: e.Limits, Signals: e.Signals, Log: e.Log, Modes: e.Modes, Logged: e.AccessLogs, Profiles: e.Profiles,
 		Unknown: slices.Clone(e.Unknown),
 		Mesh: Mesh{Istiod: e.Istiod, Proxies: groups(e.Proxies, !NoResources.In(e.Unknown)), Nodes: e.Nodes, Enrolled: e.Enrolled, Objects: e.Objects,
