@@ -31,7 +31,8 @@ func TestRealProxyImage(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("chroot into an image needs root")
 	}
-	images, err := mustOrder(t, nil).images(t.Context(), realBuilder(t))
+	o := mustOrder(t, nil)
+	images, err := o.images(t.Context(), realBuilder(t))
 	must.OK(t, err)
 	i := slices.IndexFunc(images, func(i components.Image) bool { return i.Ref == proxyRef("") })
 	root := t.TempDir()
