@@ -10,7 +10,7 @@ const (
 	PlaceSidecar  Place = "sidecar"  // in a pod: passed by the pod's own requests
 	PlaceNode     Place = "node"     // on a node: passed by the requests of all its pods
 	PlaceWaypoint Place = "waypoint" // a separate Deployment: passed by requests to the Services that use it
-	PlaceGateway  Place = "gateway"  // at the edge of the mesh: passed by requests that enter there
+	PlaceGateway  Place = "gateway"  // at the edge of the mesh: passed by requests that enter or leave there
 )
 
 // Shared reports whether a proxy at this place also serves other workloads' requests, so that

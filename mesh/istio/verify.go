@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // adminLines limits the log lines caused by reading the counters: Envoy's admin
@@ -124,7 +125,7 @@ func tlsChecks(e mesh.Evidence) []record.Check {
 		return checks // there is no header to check
 	}
 	want, slack := 0.0, 0.0
-	if encrypted {
+	if encrypted || study.Leaving(e.Cell) { // an egress gateway accepts only mutual TLS
 		want, slack = float64(e.Requests)+float64(e.Unknown)/2, float64(e.Unknown)/2
 	}
 	return append(checks, mesh.Expect("client-certificates", e.Worker["client_cert"], want, slack,
