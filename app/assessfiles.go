@@ -45,7 +45,7 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 	r := &filesRead{meshRead: meshRead{Assessment: o, inv: inv, sums: newProxiesRead(inv, o.Owners), first: map[string]counted{}, rates: map[string]map[string]rate{},
 		e: assess.Evidence{Source: fmt.Sprintf("the mesh of %d files", len(files)) + o.andPrometheus(), At: time.Now(), Offline: true}},
 		nodes: map[string]bool{}, seen: map[string]bool{}, listed: map[string]bool{}, istiods: map[string][]page{}, addresses: map[string]string{}, started: map[string]time.Time{},
-		others: map[string]map[string]bool{}, dumped: map[string]bool{}, counts: map[string][]counted{}, starts: map[string][]time.Time{}, accessLogs: assess.NewAccessLogs(), pages: map[string][]metered{}, meteredS: map[string]float64{}, meshes: map[string][]byte{}, threads: map[string]int{}}
+		others: map[string]map[string]bool{}, dumped: map[string]bool{}, counts: map[string][]counted{}, starts: map[string][]time.Time{}, accessLogs: assess.NewAccessLogs(), pages: map[string][]metered{}, meteredS: map[string]float64{}, meshes: map[string][]byte{}, threads: map[string]int{}, synced: map[string]bool{}}
 	if o.Calls.Domain != "" {
 		r.inv.Domain = o.Calls.Domain
 	}
@@ -76,6 +76,7 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 	r.flush()
 	r.countedTwice()
 	r.e.Nodes, r.e.Objects = len(r.nodes), r.inv.Objects()
+	delete(r.e.Objects, kindConfig) // they are of applications
 	for kind, names := range r.others {
 		r.e.Objects[kind] = len(names)
 	}
@@ -156,6 +157,7 @@ type filesRead struct {
 	istiodPods []corev1.Pod
 	meshes     map[string][]byte // mesh configuration as YAML, by the ConfigMap's NAMESPACE/NAME
 	threads    map[string]int    // of proxies that tell their own, by pod
+	synced     map[string]bool   // proxies of which an istiod told what they acknowledged
 	revision   string            // of the istiods whose pages were kept; "" if unknown
 	pending    *scope.Proxy      // the last that was read, whose counters may follow
 	// unrelated counts files about something else than a mesh, broken those that could not be read.
@@ -218,6 +220,8 @@ func (r *filesRead) file(in io.Reader, of input) error {
 	switch of.page {
 	case pageServerInfo:
 		return r.serverInfo(buffered, of)
+	case pageSync:
+		return r.sync(buffered)
 	case pageProxyLog: // an access log begins after the agent's lines
 		if err := r.accessLogs.Read(buffered, of.name, of.pod); !errors.Is(err, assess.ErrNoAccessLog) { // it may have none
 			return err

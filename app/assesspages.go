@@ -108,6 +108,41 @@ func (r *filesRead) serverInfo(in io.Reader, of input) error {
 	return nil
 }
 
+// sync reads which proxies have acknowledged what an istiod sent them, of a bug report. One that istiod sends nothing
+// of a type has neither.
+func (r *filesRead) sync(in io.Reader) error {
+	stream := json.NewDecoder(io.LimitReader(in, maxSync))
+	if start, err := stream.Token(); err != nil || start != json.Delim('[') {
+		return errors.New("no list of proxies")
+	}
+	for stream.More() {
+		var p map[string]any
+		if err := stream.Decode(&p); err != nil {
+			return err
+		}
+		name, _ := p["proxy"].(string)
+		if name == "" || r.synced[name] {
+			continue
+		}
+		r.synced[name] = true
+		if r.e.Sync == nil {
+			r.e.Sync = &assess.Sync{}
+		}
+		r.e.Sync.Proxies++
+		for key, sent := range p {
+			if of, is := strings.CutSuffix(key, "_sent"); is && sent != "" && p[of+"_acked"] != sent {
+				r.e.Sync.Behind++
+				r.e.Sync.Example = printable(cmp.Or(r.e.Sync.Example, name))
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// maxSync is the longest list of proxies that is read, in bytes.
+const maxSync = 256 << 20
+
 // Limits of answers to /server_info, in bytes, and of how many of one proxy are kept; and how far its starts may be
 // apart by them, since an answer is older than its file.
 const (

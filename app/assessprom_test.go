@@ -383,6 +383,10 @@ func TestAssessPrometheusLacks(t *testing.T) {
 			delete(oneSided, series)
 		}
 	}
+	nameless := metrics{}
+	for series, v := range shopMetrics(podTarget) {
+		nameless[regexp.MustCompile(`,container="[^"]*"`).ReplaceAllString(series, "")] = v
+	}
 	upgraded := shopMetrics(podTarget)
 	upgraded[`istio_build{job="pods",namespace="istio-system",pod="istiod-canary-7d4b9f8c5-abcde",component="pilot",tag="1.21.0"}`] = 1
 	for name, c := range map[string]struct {
@@ -392,6 +396,7 @@ func TestAssessPrometheusLacks(t *testing.T) {
 	}{
 		"nothing":          {metrics{`up{job="x"}`: 1}, []assess.Gap{assess.NotScraped, assess.NotWatched}, []assess.Gap{assess.NoPods}},
 		"no cAdvisor":      {without("container_cpu_usage_seconds_total", "container_memory_working_set_bytes"), []assess.Gap{assess.NotScraped, assess.UnknownUse}, []assess.Gap{assess.NoCounters, assess.NotWatched}},
+		"no containers":    {nameless, []assess.Gap{assess.NoContainers, assess.UnknownUse}, []assess.Gap{assess.NoRates, assess.NotScraped}},
 		"no proxies":       {without("istio_requests_total", "istio_tcp_connections_opened_total", "istio_build"), []assess.Gap{assess.NotScraped, assess.NoCounters}, []assess.Gap{assess.UnknownUse}},
 		"no istiod":        {without("pilot_services", "pilot_xds", "pilot_xds_pushes"), []assess.Gap{assess.NotScraped, assess.NotWatched}, []assess.Gap{assess.NoCounters}},
 		"one is unscraped": {partly, []assess.Gap{assess.Unscraped, assess.SomeCounted}, []assess.Gap{assess.NoCounters}},

@@ -60,6 +60,8 @@ func (p *promRead) usage(ctx context.Context) error {
 	switch {
 	case p.timesDiffer(metricCPU):
 		clear(cpu)
+	case p.has[metricCPU] && len(cpu) == 0 && len(memory) == 0 && p.sampled == nil:
+		p.unknown(assess.NoContainers.Of(metricCPU))
 	case p.has[metricCPU] && len(cpu) == 0:
 		p.unknown(assess.NoRates.Of(metricCPU, window.Seconds()))
 	}

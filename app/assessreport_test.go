@@ -139,6 +139,7 @@ func TestAssessBugReport(t *testing.T) {
 	report := func(at time.Time, called int, uptime string) string {
 		return reportOf(t, at, archived{name: "bug-report/cluster/k8s-resources", text: reportObjects}, archived{name: "bug-report/cluster/secrets", text: "apiVersion: v1\nkind: Secret\n"},
 			archived{name: "bug-report/istio/istio-system/istiod-1/metrics", text: string(page)}, archived{name: "bug-report/istio/istio-system/istiod-1/debug/configz", text: "[{}]"},
+			archived{name: "bug-report/istio/istio-system/istiod-1/debug/syncz", text: `[{"proxy":"cart-7d9f8c7b6d-abcde.shop","cluster_sent":"a/1","cluster_acked":"a/1","route_sent":"","route_acked":""},{"proxy":"pay-7d9f8c7b6d-abcde.shop","cluster_sent":"b/2","cluster_acked":"a/1"}]`},
 			archived{name: proxy + "clusters", text: proxyClusters(called, 2*called)}, archived{name: proxy + "config_dump?include_eds", text: string(plain)},
 			archived{name: proxy + "server_info", text: `{"uptime_current_epoch":"` + uptime + `","command_line_options":{"concurrency":3}}`}, archived{name: proxy + "certs", text: "{}"}, archived{name: proxy + "istio-proxy.log", text: "2026-11-30T00:00:00Z\tinfo\tready\n"},
 			archived{name: strings.Replace(proxy, "cart", "pay", 1) + "server_info", text: `{"uptime_current_epoch":"9s","command_line_options":{"concurrency":3}}`},
@@ -151,6 +152,9 @@ func TestAssessBugReport(t *testing.T) {
 	must.OK(t, err)
 	if n := a.Mesh.Count(assess.Sidecar); n != 3 || a.Mesh.Objects["Service"] != 1 || a.Mesh.Objects["AuthorizationPolicy"] != 1 || a.Mesh.Nodes != 2 {
 		t.Errorf("%+v", a.Mesh)
+	}
+	if s := a.Mesh.Sync; s == nil || *s != (assess.Sync{Proxies: 2, Behind: 1, Example: "pay-7d9f8c7b6d-abcde.shop"}) {
+		t.Errorf("acknowledged: %+v", s)
 	}
 	if a.Configuration == nil || len(a.Configuration.Held.Proxies) != 1 {
 		t.Errorf("configuration: %+v", a.Configuration)

@@ -16,6 +16,7 @@ type reportFile struct {
 const (
 	pageServerInfo = "server_info"
 	pageProxyLog   = "istio-proxy.log"
+	pageSync       = "debug/syncz"
 )
 
 // ignoredPages are those of a bug report that an assessment does not use: of thousands of proxies it would
@@ -43,7 +44,7 @@ func inReport(path string) (f reportFile, ignored, ok bool) {
 	if f = (reportFile{m[2] + "/" + m[3], m[4]}); folder == "" {
 		folder, f = m[5], reportFile{"", m[6]}
 	}
-	ignored = folder == "" || slices.ContainsFunc(ignoredPages[folder], func(page string) bool {
+	ignored = folder == "" || f.page != pageSync && slices.ContainsFunc(ignoredPages[folder], func(page string) bool {
 		return f.page == page || (page == "" || strings.HasSuffix(page, "/")) && strings.HasPrefix(f.page, page)
 	})
 	return f, ignored, true

@@ -13,6 +13,7 @@ func TestInReport(t *testing.T) {
 		"proxies/shop/cart-1/certs":                                   {reportFile{"shop/cart-1", "certs"}, true, true},
 		"bug-report/istio/istio-system/istiod-1/metrics":              {reportFile{"istio-system/istiod-1", "metrics"}, false, true},
 		"bug-report/istio/istio-system/istiod-1/debug/configz":        {reportFile{"istio-system/istiod-1", "debug/configz"}, true, true},
+		"bug-report/istio/istio-system/istiod-1/debug/syncz":          {reportFile{"istio-system/istiod-1", "debug/syncz"}, false, true},
 		"bug-report/cluster/k8s-resources":                            {reportFile{"", "k8s-resources"}, false, true},
 		"bug-report/cluster/secrets":                                  {reportFile{"", "secrets"}, true, true},
 		"bug-report/versions":                                         {ignored: true, ok: true},

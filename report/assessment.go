@@ -214,6 +214,9 @@ func groupsTable(m assess.Mesh) Table {
 			some(g.Requests.Cores, cores), some(g.Limits.Cores, cores), some(float64(g.Unlimited), whole), some(g.Requests.Bytes, amount), some(g.Limits.Bytes, amount), {S: Count(g.Restarts)}})
 	}
 	t.Notes = append(t.Notes, "Requests and limits are of the proxies' containers, all of a row together.")
+	if s := m.Sync; s != nil && s.Behind > 0 {
+		t.Notes = append(t.Notes, fmt.Sprintf("%s of %s connected to istiod had not acknowledged what it last sent them, such as %s.", Count(s.Behind), words.Plural(s.Proxies, "proxy"), s.Example))
+	}
 	if m.Enrolled > 0 {
 		t.Notes = append(t.Notes, words.Plural(m.Enrolled, "pod")+" without a sidecar have their requests carried by ztunnels.")
 	}

@@ -56,6 +56,8 @@ type Mesh struct {
 	Enrolled int            `json:"enrolled,omitempty"`
 	Objects  map[string]int `json:"objects,omitempty"`
 	Settings []Setting      `json:"settings,omitempty"` // those that differ from Istio's defaults
+	// Sync is of the proxies that are connected; nil if unknown.
+	Sync *Sync `json:"sync,omitempty"`
 	// Clusters is how many clusters istiod watches, and Analyses says whether an istiod analyses configuration; nil if
 	// unknown.
 	Clusters *int  `json:"clusters,omitempty"`
@@ -92,7 +94,7 @@ func Assess(e Evidence) Assessment {
 	a := Assessment{Schema: Schema, Source: e.Source, At: e.At, WindowS: e.WindowS, Limits: e.Limits, Signals: e.Signals, Log: e.Log, Modes: e.Modes, Logged: e.AccessLogs, Profiles: e.Profiles,
 		Unknown: slices.Clone(e.Unknown),
 		Mesh: Mesh{Istiod: e.Istiod, Proxies: groups(e.Proxies, !NoResources.In(e.Unknown)), Nodes: e.Nodes, Enrolled: e.Enrolled, Objects: e.Objects,
-			Settings: e.Settings, Deployments: deployments(e), Namespaces: namespacesOf(e.Proxies, Sidecar)}}
+			Settings: e.Settings, Deployments: deployments(e), Sync: e.Sync, Namespaces: namespacesOf(e.Proxies, Sidecar)}}
 	if n, known := a.quantity(advice.QuantityClusters); known {
 		clusters := int(n)
 		a.Mesh.Clusters = &clusters

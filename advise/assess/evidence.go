@@ -50,6 +50,8 @@ type Evidence struct {
 	Protocols map[string]float64
 	// Open are connections of TCP that proxies have open; nil where nobody counts them.
 	Open *float64
+	// Sync is what istiods told of their proxies; nil if nothing.
+	Sync *Sync
 	// Log is what istiod's log says; nil without one.
 	Log *Log
 	// AccessLogs is what access logs say; nil without any.
@@ -79,6 +81,13 @@ func (e Evidence) OneIstiod() (tag string) {
 		}
 	}
 	return strings.TrimSuffix(strings.TrimSuffix(tag, "-distroless"), "-debug")
+}
+
+// Sync says how many proxies have not acknowledged all that istiod sent them.
+type Sync struct {
+	Proxies int    `json:"proxies"`
+	Behind  int    `json:"behind"`
+	Example string `json:"example,omitempty"` // one that is behind, as NAME.NAMESPACE
 }
 
 // Kind is what a proxy is for.

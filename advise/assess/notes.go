@@ -76,6 +76,7 @@ var (
 	ShortHistory    = gap(SectionMesh, "short_history", "what was before: Prometheus has %.0f s of the last %.0f s, and rates are over these", "another assessment later, or less --duration")
 	NoRates         = gap(SectionMesh, "no_rates", "rates of %s: no series has two samples, in %.0f s", "more --duration, or of files a second answer some minutes later")
 	TimesDiffer     = gap(SectionMesh, "times_differ", "what %s tells: most of its series were sampled for less than the time from the first sample to the last", "answers to one query_range, or to the same query twice")
+	NoContainers    = gap(SectionCost, "no_containers", "CPU and memory of proxies by Prometheus: its series of %s name no container of a proxy or istiod", "a scrape job for the kubelets' /metrics/resource; cAdvisor names no containers where it does not reach the container runtime")
 	NoPods          = gap(SectionMesh, "no_pods", "which pods have proxies: pods were not listed; %d are known by their containers' metrics, and those without another container count as gateways", "the right to list pods, or kubectl get pods -A -o json")
 	NotReached      = gap(SectionLimits, "not_reached", "istiod's settings, locks and who writes what: istiod was not reached (%v), and its metrics are from Prometheus", "the right to open port-forwards to istiod's pods")
 	IstiodTwice     = gap(SectionLimits, "istiod_twice", "what limits istiod: Prometheus has its metrics several times (%s), and no scrape job has those of all %d replicas once", "--prometheus-selector with the labels of one of them")
