@@ -49,7 +49,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.body, "body", "", "send this `text`, or the contents of a file with @FILE")
 	flags.BoolVar(&f.keepAlive, "keep-alive", true, "keep connections open; false opens a new one for each request")
 	flags.IntVar(&f.streams, "streams", 0, "concurrent requests per http2 or grpc connection (default 100, or 1 at rate max)")
-	flags.IntVar(&f.threads, "threads", 1, "event loops for plain http1 and tcp")
+	flags.IntVar(&f.threads, "threads", 1, "event loops for plain http1, tcp and streams")
 	flags.StringVar(&f.ramp, "ramp", "", "instead of a rate, `FROM:TO` rps over the duration, or FROM:TO:TIME")
 	flags.StringVar(&f.steps, "steps", "", "instead of a rate, `RATE:TIME,RATE:TIME,...`")
 	flags.Uint64Var(&f.seed, "seed", d.Seed, "seed of the schedule: the same seed gives the same send times")

@@ -52,6 +52,13 @@ type conn struct {
 
 // send sends a due request on a free connection.
 func (l *loop) send(c *conn, due arrival.Request, free, now int64) {
+	if l.streams != nil {
+		if !l.max {
+			free = due.Offset // a stream is always free
+		}
+		l.say(c, due, free, now)
+		return
+	}
 	l.rec.admit(&c.req, due.Offset)
 	c.req.rate = due.RateRPS
 	l.rec.sent(&c.req, free, now)
@@ -144,6 +151,9 @@ func (l *loop) flush(c *conn) {
 // ready handles the epoll events of a connection. It returns the current time if it
 // read the clock, else now.
 func (l *loop) ready(c *conn, events uint32, generation int32, now int64) int64 {
+	if l.streams != nil {
+		return l.streamReady(c, events, generation, now)
+	}
 	if generation != c.generation {
 		return now // an event of a socket that was closed since
 	}
@@ -312,7 +322,7 @@ func (l *loop) failed(c *conn, kind failure, now int64, why error) {
 // shut closes the socket.
 func (l *loop) shut(c *conn, reset bool) {
 	l.unheed(c)
-	if c.state == connecting {
+	if c.state == connecting || c.state == opening {
 		l.attention--
 	}
 	sysClose(c.fd, reset)

@@ -5,6 +5,9 @@ type dialect struct {
 	// wire is for protocols with one request at a time on a connection. The event
 	// loop sends its bytes in plaintext, a wireCaller over TLS.
 	wire func(*Spec, target) *wire
+	// channel is for protocols with one stream of messages on a connection, which the event
+	// loop sends.
+	channel func(spec *Spec, t target, id int) channel
 	// caller sends requests over one connection with a library.
 	caller func(*Spec, target, *dialer) caller
 }
@@ -17,8 +20,11 @@ var dialects = map[string]dialect{}
 // received, rather than the contents of requests and responses.
 func (s *Spec) CountsWire() bool {
 	t, err := s.parseTarget()
-	return err == nil && t.looped()
+	return err == nil && t.looped() && !t.protocol.Streams
 }
 
 // looped reports whether the event loop sends to the target, rather than the pool.
-func (t target) looped() bool { return !t.tls && dialects[t.protocol.Name].wire != nil }
+func (t target) looped() bool {
+	d := dialects[t.protocol.Name]
+	return !t.tls && (d.wire != nil || d.channel != nil)
+}

@@ -10,9 +10,9 @@
 // Data flow:
 //
 //	Spec -> arrival.Schedule (intended offsets, fixed by the seed)
-//	     -> engine: the event loop (HTTP/1.1 and TCP in plain text) or the
-//	        pool (TLS, HTTP/2, gRPC), which sends when a request is due and a
-//	        connection is free
+//	     -> engine: the event loop (HTTP/1.1, TCP and streams in plain text) or
+//	        the pool (TLS, HTTP/2, gRPC), which sends when a request is due and
+//	        a connection is free; messages of streams wait for nothing
 //	     -> recorder: per-interval histograms and counts
 //	     -> Result -> Window (a range of intervals) -> Report, HDR log
 //

@@ -40,7 +40,9 @@ const readBuffer = 64 << 10
 // responses then, which saves every other wake-up. Otherwise responses wake it too. At
 // rate max there is no schedule, and only responses wake it.
 type loop struct {
-	wire     *wire
+	wire     *wire    // nil with streams
+	streams  *streams // nil: connections carry requests
+	payload  int      // bytes of a message
 	endpoint endpoint
 	poll     *poller // its events end a wait
 	sockets  *poller // the connections; the same as poll at rate max
@@ -82,6 +84,9 @@ func (l *loop) run() {
 	precise()
 	l.stamped.calibrate(l.now)
 	now := l.now()
+	if l.streams != nil {
+		l.openAll(now)
+	}
 	for {
 		end := l.deadline.end.Load()
 		now = l.dispatch(now, end)
@@ -139,7 +144,7 @@ func (l *loop) pause(end int64) int64 {
 	if sendable && due <= now {
 		return now
 	}
-	lazy := sendable && 2*l.free.n >= l.spare.base && due-now < lazyGap && l.attention == 0 && !l.large && l.keepAlive
+	lazy := sendable && 2*l.idle() >= l.spare.base && due-now < lazyGap && l.attention == 0 && !l.large && l.keepAlive
 	if lazy == l.watching {
 		l.watching = !lazy
 		l.poll.watch(l.sockets, l.watching)
@@ -164,6 +169,14 @@ func (l *loop) pause(end int64) int64 {
 	return now
 }
 
+// idle returns the number of permanent connections on which nothing waits for an answer.
+func (l *loop) idle() int {
+	if l.streams != nil {
+		return l.streams.idle
+	}
+	return l.free.n
+}
+
 // over reports whether the loop is done.
 func (l *loop) over(now, end int64) bool {
 	if now < end && end > 0 { // 0: it ended before it began
@@ -186,6 +199,10 @@ func (l *loop) wake(now, end int64) int64 {
 	at = min(at, l.nextEdge)
 	if first := l.waiting.first; first != none {
 		at = min(at, l.conns[first].req.sent+l.timeout)
+	}
+	if l.streams != nil && l.streams.messages.first != none {
+		m := &l.streams.messages
+		at = min(at, m.list[m.first].req.sent+l.timeout)
 	}
 	if first := l.resting.first; first != none {
 		at = min(at, l.conns[first].freeAt+closeGrace)
@@ -229,12 +246,27 @@ func (l *loop) bookkeep(now, end int64) {
 		if now < c.req.sent+l.timeout {
 			break
 		}
+		if l.streams != nil {
+			l.broken(c, failTimeout, now, errTimeout)
+			continue
+		}
 		l.failed(c, failTimeout, now, errTimeout)
+	}
+	for l.streams != nil && l.streams.messages.first != none {
+		m := &l.streams.messages.list[l.streams.messages.first]
+		if now < m.req.sent+l.timeout {
+			break
+		}
+		l.broken(&l.conns[m.conn], failTimeout, now, errTimeout)
 	}
 	for l.resting.first != none {
 		c := &l.conns[l.resting.first]
 		if now < c.freeAt+closeGrace {
 			break
+		}
+		if l.streams != nil {
+			l.retry(c, now)
+			continue
 		}
 		l.rested(c, now, true)
 	}
@@ -261,7 +293,11 @@ func (l *loop) finish(now int64) {
 	end := l.deadline.end.Load()
 	for i := range l.conns {
 		c := &l.conns[i]
-		if c.state == connecting || c.state == busy {
+		if l.streams != nil {
+			for l.streams.all[i].n > 0 {
+				l.rec.abandon(&l.streams.pop(c.id).req)
+			}
+		} else if c.state == connecting || c.state == busy {
 			l.rec.abandon(&c.req)
 		}
 		if c.state != shut && c.state != held {
@@ -308,7 +344,17 @@ func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, l
 					continue
 				}
 				c := &l.conns[ev.Fd]
-				if c.state != connecting || c.generation != ev.Pad {
+				if c.state != connecting && c.state != opening || c.generation != ev.Pad {
+					continue
+				}
+				if l.streams != nil {
+					// It may close before it is open.
+					if l.streamReady(c, ev.Events, ev.Pad, 0); c.state == idle {
+						pending--
+						open++
+					} else if c.state == shut {
+						pending--
+					}
 					continue
 				}
 				pending--
@@ -323,7 +369,7 @@ func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, l
 			}
 		}
 		for i := range group {
-			if group[i].state == connecting {
+			if s := group[i].state; s == connecting || s == opening {
 				last = unix.ETIMEDOUT
 				l.shut(&group[i], false)
 			}

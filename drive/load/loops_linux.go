@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"golang.org/x/sys/unix"
 )
 
 // loops are the event loops of a run: plain HTTP/1.1 and TCP echo.
@@ -21,8 +20,12 @@ type loops struct {
 
 func newLoops(parts setup) (*loops, error) {
 	spec, col := parts.spec, parts.collector
-	w := dialects[parts.target.protocol.Name].wire(spec, parts.target)
+	var w *wire
+	if !parts.target.protocol.Streams {
+		w = dialects[parts.target.protocol.Name].wire(spec, parts.target)
+	}
 	ls := &loops{timeout: seconds(spec.TimeoutS), last: &change{}}
+	first := 0 // number of a loop's first stream
 	for i := range spec.Threads {
 		base := part(spec.Connections, spec.Threads, i)
 		n := max(base, part(spec.MaxConnections, spec.Threads, i))
@@ -38,6 +41,10 @@ func newLoops(parts setup) (*loops, error) {
 			careful: spec.RequestLog && !spec.Rate.IsMax(), keepAlive: spec.KeepAlive, max: spec.Rate.IsMax(),
 			timeout: int64(seconds(spec.TimeoutS)), drain: int64(seconds(spec.DrainS)),
 			rec: col.recorder(i), why: &col.reasons[i],
+		}
+		if w == nil {
+			l.streams, l.payload = newStreams(spec, parts.target, n, first), len(spec.payload())
+			first += n
 		}
 		l.rec.order, l.rec.deadline = newOrder(spec, spec.Threads), parts.deadline
 		if i == 0 {
@@ -56,7 +63,9 @@ func newLoops(parts setup) (*loops, error) {
 		}
 		for id := range l.conns {
 			l.conns[id].id = int32(id)
-			l.conns[id].answer = w.newAnswer(&l.cache)
+			if w != nil {
+				l.conns[id].answer = w.newAnswer(&l.cache)
+			}
 			if id < base {
 				l.free.push(int32(id))
 			}
@@ -106,12 +115,15 @@ func (ls *loops) connect(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	open := 0
-	var last unix.Errno
+	var last error
 	for _, l := range ls.loops {
 		n, errno := l.connectAll(ctx, ls.timeout)
 		open += n
 		if errno != 0 {
 			last = errno
+		}
+		if l.streams != nil && l.streams.refused != nil {
+			last = l.streams.refused
 		}
 	}
 	if err := ctx.Err(); err != nil {

@@ -21,6 +21,7 @@ const (
 	failProtocol
 	failStatus
 	failTLS
+	failStream
 	failOther
 )
 
@@ -170,6 +171,14 @@ func (r *recorder) within(now int64) *Within {
 		return &r.late
 	}
 	return &r.at(now).Within
+}
+
+// counts returns the counts of the interval that contains now; nil after the end of the schedule.
+func (r *recorder) counts(now int64) *Counts {
+	if r.deadline != nil && now >= r.deadline.end.Load() {
+		return nil
+	}
+	return &r.at(max(now, 0)).Counts
 }
 
 // complete records a complete response and its status at time now.

@@ -20,11 +20,12 @@ const (
 	FailProtocol = "protocol" // the response violated its protocol
 	FailStatus   = "status"   // a complete response with an unexpected HTTP status or a gRPC code other than OK
 	FailTLS      = "tls"      // the TLS handshake failed
+	FailStream   = "stream"   // the message's stream was not open, or was lost before it
 	FailOther    = "other"    // any other error of the operating system or library
 )
 
 // kinds in the order of a tally's counters.
-var kinds = [...]string{FailConnect, FailTimeout, FailReset, FailEOF, FailProtocol, FailStatus, FailTLS, FailOther}
+var kinds = [...]string{FailConnect, FailTimeout, FailReset, FailEOF, FailProtocol, FailStatus, FailTLS, FailStream, FailOther}
 
 // Account counts the requests of a period, by intended time.
 // Scheduled == Completed + sum of Failed + Unfinished.
@@ -96,7 +97,7 @@ type Counts struct {
 	MaxInFlight int   `json:"max_in_flight"`
 	BytesSent   int64 `json:"bytes_sent"`
 	BytesRead   int64 `json:"bytes_read"`
-	Connects    int64 `json:"connects"` // connections begun for these requests
+	Connects    int64 `json:"connects"` // connections begun for these requests, or streams reopened in the period
 	// CPU is the process's own CPU time between the period's wall-clock edges.
 	CPU CPU `json:"cpu_s"`
 }

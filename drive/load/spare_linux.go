@@ -23,12 +23,20 @@ func spareFrom(base, all int) spare {
 }
 
 // available returns the number of requests that could be sent now.
-func (l *loop) available() int { return l.free.n + l.spare.count }
+func (l *loop) available() int {
+	if l.streams != nil && !l.max {
+		return len(l.conns)
+	}
+	return l.free.n + l.spare.count
+}
 
 // take returns the connection for the next request: the permanent one that has been
 // free longest, else the additional one that was used last, so that the others can be
 // closed.
 func (l *loop) take() *conn {
+	if l.streams != nil && !l.max {
+		return l.takeTurn()
+	}
 	if l.free.n > 0 {
 		return &l.conns[l.free.pop()]
 	}

@@ -86,7 +86,7 @@ type Spec struct {
 	// and gRPC; other protocols have one.
 	StreamsPerConnection int `json:"streams_per_connection,omitempty"`
 	// KeepAlive false makes a new connection for each request; the time to
-	// connect is part of its latency.
+	// connect is part of its latency. Streams need it.
 	KeepAlive bool `json:"keep_alive"`
 	// MaxConnections lets a request that finds all connections busy open another, up to this
 	// total, like a client with a growing pool (plain HTTP/1.1 and TCP on a schedule only).
@@ -100,9 +100,10 @@ type Spec struct {
 	// RequestLog logs each request, at most [MaxLoggedRequests]; see [RequestLog].
 	RequestLog bool `json:"request_log,omitempty"`
 	// RequestID is the prefix of [RequestID] in the header x-request-id (HTTP, and
-	// gRPC metadata).
+	// gRPC metadata). The messages of a stream have their ids only in the log.
 	RequestID string `json:"request_id,omitempty"`
-	// HeaderKey sends one of several values in a header, for consistent hashing.
+	// HeaderKey sends one of several values in a header, for consistent hashing. A stream
+	// carries the value of its number.
 	HeaderKey *HeaderKey `json:"header_key,omitempty"`
 
 	Rate    rate.Rate      `json:"rate_rps,omitempty"`
@@ -198,6 +199,9 @@ func (s *Spec) parseTarget() (target, error) {
 			return target{}, fmt.Errorf("protocol %q does not match url %q", s.Protocol, s.URL)
 		}
 		t.protocol = asked
+	}
+	if t.tls && t.protocol.TLS == (protocol.Endpoint{}) {
+		return target{}, fmt.Errorf("url %q: %s is sent in plain text only", s.URL, t.protocol.Name)
 	}
 	if t.path == "/" || t.path == "" {
 		t.path = cmp.Or(t.protocol.DefaultPath, t.path)

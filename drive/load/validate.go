@@ -64,6 +64,9 @@ func (s *Spec) validate() error {
 	if s.StreamsPerConnection > 1 && !t.protocol.Multiplexed {
 		return fmt.Errorf("streams_per_connection %d: %s sends one request at a time on a connection", s.StreamsPerConnection, t.protocol.Name)
 	}
+	if !s.KeepAlive && t.protocol.Streams {
+		return fmt.Errorf("keep_alive: %s keeps each stream open; leave it on", t.protocol.Name)
+	}
 	if err := s.validateMaxConnections(t); err != nil {
 		return err
 	}
@@ -80,6 +83,8 @@ func (s *Spec) validateMaxConnections(t target) error {
 	switch n := s.MaxConnections; {
 	case n == 0:
 		return nil
+	case t.protocol.Streams:
+		return fmt.Errorf("max_connections %d: a message of %s is never sent on another stream than its own", n, t.protocol.Name)
 	case t.protocol.Multiplexed:
 		return fmt.Errorf("max_connections %d: %s multiplexes requests on each connection; see streams_per_connection", n, t.protocol.Name)
 	case t.tls:
@@ -248,5 +253,5 @@ func ownedByEngine(name string) bool {
 	case "content-length", "transfer-encoding", "connection", "upgrade", "expect":
 		return true
 	}
-	return false
+	return strings.HasPrefix(strings.ToLower(name), "sec-websocket-")
 }

@@ -1,6 +1,6 @@
 // Package worker implements the workload under test: a server with a configured response
-// size and service-time distribution, over HTTP/1.1, HTTP/2 without TLS, gRPC, plain TCP
-// and HTTPS. It counts what it serves.
+// size and service-time distribution, over HTTP/1.1, HTTP/2 without TLS, gRPC, plain TCP,
+// HTTPS, WebSocket and gRPC streams. It counts what it serves.
 //
 // A [Worker] goes through Config -> build -> serve -> drain: [New] checks the options and
 // opens every listener, [Worker.Serve] serves until its context ends, then refuses new

@@ -35,9 +35,8 @@ func (w *Worker) grpcsServer(l net.Listener) (server, error) {
 	return w.serveGRPC(l, grpc.Creds(credentials.NewTLS(config)))
 }
 
-func (w *Worker) serveGRPC(l net.Listener, more ...grpc.ServerOption) (server, error) {
-	service := &grpcService{w, w.counters.protocol(protocol.GRPC)}
-	s := grpc.NewServer(append(more,
+func (w *Worker) newGRPCServer(more ...grpc.ServerOption) *grpc.Server {
+	return grpc.NewServer(append(more,
 		grpc.ForceServerCodecV2(rawgrpc.Codec{}),
 		grpc.MaxRecvMsgSize(int(w.options.MaxBodyBytes)),
 		grpc.MaxSendMsgSize(control.MaxResponse),
@@ -47,6 +46,11 @@ func (w *Worker) serveGRPC(l net.Listener, more ...grpc.ServerOption) (server, e
 		grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: w.options.IdleTimeout}),
 		grpc.WaitForHandlers(true),
 	)...)
+}
+
+func (w *Worker) serveGRPC(l net.Listener, more ...grpc.ServerOption) (server, error) {
+	service := &grpcService{w, w.counters.protocol(protocol.GRPC)}
+	s := w.newGRPCServer(more...)
 	s.RegisterService(&grpc.ServiceDesc{
 		ServiceName: protocol.GRPCService,
 		HandlerType: (*any)(nil),
@@ -104,12 +108,7 @@ func (s *grpcService) unary(_ any, ctx context.Context, decode func(any) error, 
 		Body:      message.Body,
 		BodyBytes: message.Size,
 		Start:     time.Now(),
-		Header: func(name string) string {
-			if values := incoming[name]; len(values) > 0 {
-				return values[0]
-			}
-			return ""
-		},
+		Header:    metadataOf(incoming),
 	}
 	err := current.serve(ctx, &x)
 	switch {

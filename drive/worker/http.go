@@ -81,10 +81,9 @@ var canonical = func() map[string]string {
 	return names
 }()
 
-func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request, counted *protocolCounters) {
-	current := w.active.Load()
-	x := Exchange{Protocol: counted.name, counted: counted}
-	x.Header = func(name string) string {
+// headerOf returns the [Exchange.Header] of a request.
+func headerOf(r *http.Request) func(string) string {
+	return func(name string) string {
 		key, ok := canonical[name]
 		if !ok {
 			key = textproto.CanonicalMIMEHeaderKey(name)
@@ -94,6 +93,11 @@ func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request, counted *pro
 		}
 		return ""
 	}
+}
+
+func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request, counted *protocolCounters) {
+	current := w.active.Load()
+	x := Exchange{Protocol: counted.name, counted: counted, Header: headerOf(r)}
 	if r.Body != nil && r.Body != http.NoBody {
 		held, status := w.readBody(rw, r, &x, current.needBody)
 		defer w.bodies.give(held)

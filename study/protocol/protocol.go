@@ -15,6 +15,9 @@ import (
 
 // Names of the protocols: levels of the factor protocol, and values in a Spec.
 const (
+	WebSocket  = "websocket"   // messages over WebSocket (RFC 6455)
+	GRPCStream = "grpc-stream" // messages over a bidirectional gRPC stream
+
 	HTTP1 = "http1" // HTTP/1.1, one request at a time on a connection
 	HTTP2 = "http2" // HTTP/2, with prior knowledge or by ALPN, multiplexed
 	GRPC  = "grpc"  // gRPC unary with raw bytes as the message
@@ -28,18 +31,23 @@ const (
 	TCPS  = "tcps"
 )
 
-// GRPCService and GRPCMethod name the unary method to call unless a URL names another. Its messages
-// are raw bytes, not protobuf: the payload follows the five bytes of gRPC framing.
+// GRPCService and GRPCMethod name the unary method to call unless a URL names another, and
+// GRPCStreamMethod the bidirectional one. Messages are raw bytes, not protobuf: the payload follows
+// the five bytes of gRPC framing.
 const (
 	GRPCService = "meshtrial.v1.Echo"
 	GRPCMethod  = "Unary"
 	GRPCPath    = "/" + GRPCService + "/" + GRPCMethod
+
+	GRPCStreamMethod = "Stream"
+	GRPCStreamPath   = "/" + GRPCService + "/" + GRPCStreamMethod
 )
 
 // Protocol describes a protocol.
 type Protocol struct {
 	Name string
-	// Plain and TLS are the endpoints where a worker serves it, and their form in URLs.
+	// Plain and TLS are the endpoints where a worker serves it, and their form in URLs. TLS is zero
+	// if there is no such endpoint.
 	Plain, TLS Endpoint
 	// ALPN is the protocol that a client offers in a TLS handshake; "" for none.
 	ALPN string
@@ -47,6 +55,9 @@ type Protocol struct {
 	Web bool
 	// Multiplexed means that a connection carries many requests at once.
 	Multiplexed bool
+	// Streams means that a connection carries one stream of messages, which is opened once. A
+	// message counts as a request, but proxies see only the request that opens the stream.
+	Streams bool
 	// Methods means that a request has a user-defined HTTP method and path, Headers that it carries
 	// headers or metadata.
 	Methods, Headers bool
@@ -99,6 +110,14 @@ var table = []Protocol{
 		TLS:   Endpoint{TLS: true, Listener: GRPCS, Flag: "grpcs", Counter: GRPC, Doc: "gRPC over TLS", Port: 8445, PortName: "tls-grpc-echo", Scheme: "grpcs"}, ALPN: "h2",
 		Web: true, Multiplexed: true, Headers: true, DefaultPath: GRPCPath, Calls: true, Success: "OK",
 	}, {
+		Name:  WebSocket,
+		Plain: Endpoint{Listener: WebSocket, Flag: "websocket", Counter: WebSocket, Doc: "WebSocket", Port: 8086, PortName: "http-websocket", Scheme: "ws", DefaultPort: 80},
+		Web:   true, Streams: true, Headers: true, Success: "ok",
+	}, {
+		Name:  GRPCStream,
+		Plain: Endpoint{Listener: GRPCStream, Flag: "grpc-stream", Counter: GRPCStream, Doc: "gRPC streams, method " + GRPCStreamPath, Port: 8087, PortName: "grpc-stream", Scheme: "grpc-stream"},
+		Web:   true, Streams: true, Headers: true, DefaultPath: GRPCStreamPath, Success: "OK",
+	}, {
 		Name:  TCP,
 		Plain: Endpoint{Listener: TCP, Flag: "tcp", Counter: TCP, Doc: "TCP echo", Port: 8083, PortName: "tcp-echo", Scheme: "tcp"},
 		TLS:   Endpoint{TLS: true, Listener: TCPS, Flag: "tcps", Counter: TCP, Doc: "TCP echo over TLS", Port: 8444, PortName: "tls-echo", Scheme: "tls"},
@@ -133,11 +152,22 @@ func Names(keep func(Protocol) bool) []string {
 // Calls reports whether workers call each other with p, for [Names].
 func Calls(p Protocol) bool { return p.Calls }
 
+// Enters reports whether clients call the first service of a graph with p, for [Names].
+func Enters(p Protocol) bool { return p.Calls || p.Streams }
+
+// endpoints returns the endpoints of p: in plain text, then over TLS if there is one.
+func (p Protocol) endpoints() []Endpoint {
+	if p.TLS == (Endpoint{}) {
+		return []Endpoint{p.Plain}
+	}
+	return []Endpoint{p.Plain, p.TLS}
+}
+
 // OfScheme returns the protocol that a URL scheme implies, and its endpoint; ok is false if no
 // protocol has the scheme.
 func OfScheme(scheme string) (p Protocol, e Endpoint, ok bool) {
 	for _, p := range table {
-		for _, e := range []Endpoint{p.Plain, p.TLS} {
+		for _, e := range p.endpoints() {
 			if e.Scheme == scheme {
 				return p, e, true
 			}
@@ -150,7 +180,7 @@ func OfScheme(scheme string) (p Protocol, e Endpoint, ok bool) {
 func Schemes() []string {
 	var out []string
 	for _, p := range table {
-		for _, e := range []Endpoint{p.Plain, p.TLS} {
+		for _, e := range p.endpoints() {
 			if !slices.Contains(out, e.Scheme) {
 				out = append(out, e.Scheme)
 			}
@@ -159,7 +189,7 @@ func Schemes() []string {
 	return out
 }
 
-// Endpoint returns the endpoint of p, with or without TLS.
+// Endpoint returns the endpoint of p, with or without TLS; zero if there is none.
 func (p Protocol) Endpoint(tls bool) Endpoint {
 	if tls {
 		return p.TLS
@@ -173,7 +203,7 @@ func Endpoints() []Endpoint {
 	var out []Endpoint
 	for _, tls := range []bool{false, true} {
 		for _, p := range table {
-			if e := p.Endpoint(tls); !slices.Contains(out, e) {
+			if e := p.Endpoint(tls); e != (Endpoint{}) && !slices.Contains(out, e) {
 				out = append(out, e)
 			}
 		}

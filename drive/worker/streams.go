@@ -1,0 +1,89 @@
+package worker
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// A stream ends in an orderly way if every message that was read has been answered, and the client
+// is told: it sends messages without an answer again, on another stream.
+
+// messageStreams are the streams of a server that are open.
+type messageStreams struct {
+	w       *Worker
+	counted *protocolCounters
+	// leave ends when streams must end in an orderly way, now when they must end at once.
+	leave, now       context.Context
+	endLeave, endNow context.CancelFunc
+	open             sync.WaitGroup
+}
+
+func newMessageStreams(w *Worker, counted *protocolCounters) *messageStreams {
+	s := &messageStreams{w: w, counted: counted}
+	s.leave, s.endLeave = context.WithCancel(context.Background())
+	s.now, s.endNow = context.WithCancel(context.Background())
+	return s
+}
+
+// drain has all streams end in an orderly way, and waits for that or the end of ctx.
+func (s *messageStreams) drain(ctx context.Context) error {
+	s.endLeave()
+	done := make(chan struct{})
+	go func() {
+		s.open.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		s.end()
+		return ctx.Err()
+	}
+}
+
+// end ends all streams at once.
+func (s *messageStreams) end() {
+	s.endNow()
+	s.open.Wait()
+}
+
+// messageStream is one stream. The server answers its messages in order.
+type messageStream struct {
+	of     *messageStreams
+	header func(string) string // of the request that opened it
+	mu     sync.Mutex          // held while a message is answered
+	ending bool
+}
+
+// answer serves a message and writes the reply. An error ends the stream; status is that of a
+// message without a reply. While the stream ends, messages are ignored.
+func (s *messageStream) answer(ctx context.Context, body []byte, size int64, write func(reply []byte) error) (status int, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending {
+		return http.StatusOK, nil
+	}
+	x := Exchange{Protocol: s.of.counted.name, counted: s.of.counted, Header: s.header, Body: body, BodyBytes: size, Start: time.Now()}
+	if err := s.of.w.active.Load().serve(ctx, &x); err != nil {
+		return 0, err
+	}
+	if x.slow > 0 { // a message arrives complete or not at all
+		if err := s.of.w.trickle(ctx, x.Reply, x.slow, func([]byte) error { return nil }); err != nil {
+			return 0, err
+		}
+	}
+	if x.Status != http.StatusOK {
+		return x.Status, nil
+	}
+	return x.Status, write(x.Reply)
+}
+
+// finish waits until the message being answered is, and ignores later ones.
+func (s *messageStream) finish() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ending = true
+}

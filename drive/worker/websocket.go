@@ -1,0 +1,117 @@
+package worker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/coder/websocket"
+	"github.com/meshtrial/meshtrial/study/protocol"
+)
+
+func init() {
+	servings[protocol.WebSocket] = serving{plain: (*Worker).webSocketServer, status: func(status int) string {
+		if status == http.StatusOK {
+			return protocol.Of(protocol.WebSocket).Success
+		}
+		return "error"
+	}}
+}
+
+func (w *Worker) webSocketServer(l net.Listener) (server, error) {
+	streams := newMessageStreams(w, w.counters.protocol(protocol.WebSocket))
+	s := w.newHTTPServer(protocol.WebSocket, protocol.WebSocket, func(p *http.Protocols) { p.SetHTTP1(true) })
+	s.Handler = http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) { webSocket(rw, r, streams) })
+	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
+	out := httpServer(s, func() error { return s.Serve(l) })
+	out.drain = func(ctx context.Context) error {
+		return errors.Join(s.Shutdown(ctx), streams.drain(ctx)) // Shutdown ignores upgraded connections
+	}
+	out.end = func() {
+		s.Close()
+		streams.end()
+	}
+	return out, nil
+}
+
+// connKey is the key of a request's connection.
+type connKey struct{}
+
+// webSocket upgrades a request, and answers messages until the WebSocket ends.
+func webSocket(rw http.ResponseWriter, r *http.Request, streams *messageStreams) {
+	streams.open.Add(1)
+	defer streams.open.Done()
+	raw, _ := r.Context().Value(connKey{}).(net.Conn)
+	conn, err := websocket.Accept(rw, r, &websocket.AcceptOptions{InsecureSkipVerify: true}) // any Origin
+	if err != nil {
+		streams.counted.answered(http.StatusBadRequest)
+		return
+	}
+	defer conn.CloseNow()
+	conn.SetReadLimit(streams.w.options.MaxBodyBytes)
+	s := &messageStream{of: streams, header: headerOf(r)}
+	defer context.AfterFunc(streams.now, func() { conn.CloseNow() })()
+	defer context.AfterFunc(streams.leave, func() {
+		s.finish()
+		_ = conn.Close(websocket.StatusGoingAway, "") // the client may be gone
+	})()
+	// Waits end when the connection is closed; a context for each would cost more than a message.
+	ctx := context.Background()
+	var body []byte
+	var taken int64 // of the budget, for the body
+	defer func() { streams.w.bodies.give(taken) }()
+	for {
+		kind, in, err := conn.Reader(ctx)
+		var size int64
+		switch {
+		case err != nil:
+			return
+		case streams.w.active.Load().needBody:
+			body, err = readMessage(in, body[:0])
+			size = int64(len(body))
+		default:
+			size, err = io.Copy(io.Discard, in)
+		}
+		if err != nil {
+			return
+		}
+		if grown := int64(cap(body)) - taken; grown > 0 {
+			if !streams.w.bodies.take(grown) {
+				streams.counted.answered(http.StatusServiceUnavailable)
+				_ = conn.Close(websocket.StatusTryAgainLater, "too many message bodies in memory")
+				return
+			}
+			taken += grown
+		}
+		status, err := s.answer(streams.now, body, size, func(reply []byte) error { return conn.Write(ctx, kind, reply) })
+		switch {
+		case errors.Is(err, errReset):
+			resetConn(raw)
+			return
+		case err != nil:
+			return
+		case status != http.StatusOK:
+			_ = conn.Close(websocket.StatusInternalError, http.StatusText(status))
+			return
+		}
+	}
+}
+
+// readMessage appends what is read to b.
+func readMessage(in io.Reader, b []byte) ([]byte, error) {
+	for {
+		if len(b) == cap(b) {
+			b = append(b, 0)[:len(b)]
+		}
+		n, err := in.Read(b[len(b):cap(b)])
+		b = b[:len(b)+n]
+		if errors.Is(err, io.EOF) {
+			return b, nil
+		}
+		if err != nil {
+			return b, err
+		}
+	}
+}
