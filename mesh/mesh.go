@@ -119,6 +119,9 @@ type Endpoint struct {
 	Host    string `json:",omitempty"`
 	Unknown bool   `json:",omitempty"`
 	Client  string `json:",omitempty"`
+	// Streams means that each connection carries one stream of messages: proxies see the request
+	// that opens it.
+	Streams bool
 }
 
 // Evidence has the counts from just before a trial's first request until just after its last.
@@ -182,6 +185,15 @@ type Passed struct {
 	// Of is the number of proxies that Rise sums, if several clients have one each; 0 means
 	// one. All other fields are those of the first.
 	Of int `json:"of,omitempty"`
+}
+
+// Seen returns the least and the largest number of requests that proxies for HTTP see. Those that
+// the generator gave up may or may not have passed. Messages of a stream are not requests.
+func (e Evidence) Seen() (low, high int64) {
+	if e.Endpoint.Streams {
+		return e.Connections - e.Probes, e.Connections
+	}
+	return e.Requests, e.Requests + e.Unknown
 }
 
 // Read returns what was observed of a proxy; nil if its statistics could not be read.

@@ -27,6 +27,25 @@ func checkGatewayCells(d *study.Decoder, p *study.Plan) {
 	}
 }
 
+// checkStreamCells finds settings that streams of messages do not have.
+func checkStreamCells(d *study.Decoder, p *study.Plan) {
+	for _, cell := range p.Cells {
+		name := cell[study.FactorProtocol]
+		switch {
+		case !protocol.Of(name).Streams:
+			continue
+		case p.Study.Load.TLS:
+			d.Fail(d.Pos("load", "tls"), study.CodeConflict, "leave it out, or protocol "+name, "the generator sends streams of protocol %s in plain text only", name)
+		case cell[study.FactorKeepAlive] == "false":
+			d.Fail(p.Study.Place(study.FactorKeepAlive), study.CodeConflict, fmt.Sprintf("leave such cells out: exclude: [{%s: %s, %s: false}]", study.FactorProtocol, name, study.FactorKeepAlive),
+				"protocol %s sends all messages of a connection on one stream, which stays open", name)
+		default:
+			continue
+		}
+		return
+	}
+}
+
 // checkCarriers finds levels of sidecars that the study's mesh does not have.
 func checkCarriers(d *study.Decoder, s *study.Study) {
 	can := study.CarrierLevels(s.Mesh)

@@ -287,6 +287,8 @@ func checkFilterCells(d *study.Decoder, p *study.Plan) {
 		switch {
 		case headless(protocol.Of(cell[study.FactorProtocol])):
 			why = "with protocol " + cell[study.FactorProtocol]
+		case protocol.Of(cell[study.FactorProtocol]).Streams:
+			why = "with protocol " + cell[study.FactorProtocol] + ", whose messages share one request"
 		case p.Study.Load.TLS:
 			why = "if the generator speaks TLS itself"
 		default:

@@ -144,6 +144,7 @@ func spec() study.Spec {
 			checkHopCells(d, p)
 			checkGatewayCells(d, p)
 			checkDestinations(d, p)
+			checkStreamCells(d, p)
 		},
 		Files: files,
 		Trial: func(s *study.Study, _ record.Cell) (shortest, longest time.Duration) {

@@ -2,6 +2,7 @@ package istio
 
 import (
 	"fmt"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -109,14 +110,7 @@ func gatewayDeployment(namespace string, pod corev1.PodTemplateSpec) *unstructur
 func gatewayListeners(namespace string) *unstructured.Unstructured {
 	var servers []any
 	for _, p := range gatewayPorts() {
-		spoken := "HTTP"
-		switch p.Listener {
-		case protocol.HTTP2:
-			spoken = "HTTP2"
-		case protocol.GRPC:
-			spoken = "GRPC"
-		}
-		servers = append(servers, map[string]any{"hosts": []any{"*"}, "port": map[string]any{"number": int64(p.Port), "name": p.PortName, "protocol": spoken}})
+		servers = append(servers, map[string]any{"hosts": []any{"*"}, "port": map[string]any{"number": int64(p.Port), "name": p.PortName, "protocol": strings.ToUpper(p.Kind())}})
 	}
 	return named("networking.istio.io/v1", "Gateway", namespace, gatewayName, map[string]any{
 		"selector": map[string]any{mesh.AppLabel: gatewayName}, "servers": servers})

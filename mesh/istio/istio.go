@@ -147,7 +147,7 @@ type statsMatcher struct {
 // verifiedStats are the statistics that Verify needs and Istio omits by default. These
 // counters are on the request path in every cell alike.
 var verifiedStats = []string{
-	`cluster\.(outbound|inbound)\|.*\.(upstream_rq_total|upstream_cx_total|ssl\.handshake)`,
+	`cluster\.(outbound|inbound)\|.*\.(upstream_rq_total|upstream_cx_total|upstream_cx_[rt]x_bytes_total|ssl\.handshake)`,
 	`cluster\.PassthroughCluster;?\.upstream_cx_total`,
 	`listener\..*(15006|1808[0-9]).*\.ssl\.handshake`,
 	`filesystem\.write_buffered`,

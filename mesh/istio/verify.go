@@ -45,14 +45,24 @@ func (m *Mesh) Verify(e mesh.Evidence) []record.Check {
 	return append(checks, tlsChecks(e)...)
 }
 
-// passed compares a proxy's upstream counter with what the generator sent. Requests
-// that the generator gave up may or may not have passed.
+// passed compares a proxy's upstream counters with what the generator sent. The messages of
+// streams appear only as bytes.
 func passed(name string, e mesh.Evidence, stats map[string]float64, prefix, who string) []record.Check {
-	got, low, high, what := sum(stats, prefix, ".upstream_rq_total"), e.Requests, e.Requests+e.Unknown, "requests through "
+	got, what := sum(stats, prefix, ".upstream_rq_total"), "requests through "
+	low, high := e.Seen()
 	if opaque(e) {
 		got, low, high, what = sum(stats, prefix, ".upstream_cx_total"), e.Connections-e.Probes, e.Connections, "connections through "
 	}
-	return []record.Check{mesh.Expect(name, got, float64(low+high)/2, float64(high-low)/2, what+who)}
+	checks := []record.Check{mesh.Expect(name, got, float64(low+high)/2, float64(high-low)/2, what+who)}
+	if e.Endpoint.Streams && e.Wire != nil && !opaque(e) {
+		bytes := func(suffix, way, of string, least int64) {
+			got := sum(stats, prefix, suffix)
+			checks = append(checks, record.Check{Name: name + "-" + way, OK: got >= float64(least), Detail: fmt.Sprintf("bytes of %s through %s: %.0f; the messages have %d", of, who, got, least)})
+		}
+		bytes(".upstream_cx_tx_bytes_total", "sent", "streams to the server", e.Wire.Sent-int64(each(e.Wire.Sent, e.Requests+e.Unknown))*e.Unknown)
+		bytes(".upstream_cx_rx_bytes_total", "read", "streams from the server", e.Wire.Read)
+	}
+	return checks
 }
 
 // levers checks the proxy's properties and whether it logged.
@@ -65,11 +75,12 @@ func (m *Mesh) levers(side string, e mesh.Evidence, p *mesh.Passed) []record.Che
 	logged, admin := p.Rise["filesystem.write_buffered"], adminLines*max(1, p.Of)
 	if withAccessLog(e.Cell["telemetry"]) {
 		want := float64(e.Requests)
-		if opaque(e) {
-			want = 0 // a connection is logged when it ends
+		late := opaque(e) || e.Endpoint.Streams // a connection or stream is logged when it ends
+		if late {
+			want = 0
 		}
 		checks = append(checks, record.Check{
-			Name: side + "-access-log", OK: logged >= want && (logged > 0 || opaque(e)),
+			Name: side + "-access-log", OK: logged >= want && (logged > 0 || late),
 			Detail: fmt.Sprintf("access log lines: %.0f for %.0f requests", logged, want),
 		})
 	} else {

@@ -9,6 +9,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/protocol"
 	"pgregory.net/rapid"
 )
 
@@ -81,7 +82,29 @@ func trial(levels record.Cell) mesh.Evidence {
 	if e.Endpoint.Opaque {
 		delete(e.Worker, "client_cert")
 	}
+	if protocol.Of(cell["protocol"]).Streams {
+		asStreams(&e)
+	}
 	return e
+}
+
+// asStreams makes the requests messages of 100 bytes on streams.
+func asStreams(e *mesh.Evidence) {
+	e.Endpoint.Streams = true
+	e.Wire = &mesh.Wire{Sent: 100 * requests, Read: 100 * requests, Bodies: true}
+	for part, prefix := range map[string]string{
+		"client_proxy": "cluster.outbound|8080||server-sidecar.meshtrial-1.svc.cluster.local.",
+		"server_proxy": "cluster.inbound|8080||.",
+	} {
+		if p := e.Proxies[part]; p != nil {
+			p.Rise[prefix+"upstream_rq_total"] = connections
+			p.Rise[prefix+"upstream_cx_tx_bytes_total"] = 106 * requests // with frames
+			p.Rise[prefix+"upstream_cx_rx_bytes_total"] = 104 * requests
+			if p.Rise["filesystem.write_buffered"] >= requests {
+				p.Rise["filesystem.write_buffered"] = connections
+			}
+		}
+	}
 }
 
 func clientOf(e *mesh.Evidence) *mesh.Passed { return e.Proxies["client_proxy"] }
@@ -101,7 +124,7 @@ func failed(checks []record.Check) []string {
 
 var levels = map[string][]string{
 	"sidecars":    {"none", "server", "client", "both"},
-	"protocol":    {"http1", "http2", "grpc", "tcp"},
+	"protocol":    {"http1", "http2", "grpc", "tcp", "websocket", "grpc-stream"},
 	"mtls":        {"strict", "permissive", "off"},
 	"telemetry":   {"off", "access-log-text", "access-log-json", "access-log-text+stats", "access-log-json+stats"},
 	"concurrency": {"1", "2"},
@@ -183,6 +206,10 @@ func TestVerifyChecksEveryNumber(t *testing.T) {
 		{"a request too few at the client proxy", nil, func(e *mesh.Evidence) { clientOf(e).Rise[out+"upstream_rq_total"]-- }, "client-requests"},
 		{"a request too many at the client proxy", nil, func(e *mesh.Evidence) { clientOf(e).Rise[out+"upstream_rq_total"]++ }, "client-requests"},
 		{"a request too few at the server proxy", nil, func(e *mesh.Evidence) { serverOf(e).Rise[in+"upstream_rq_total"]-- }, "server-requests"},
+		{"a stream too few at the client proxy", record.Cell{"protocol": "websocket"}, func(e *mesh.Evidence) { clientOf(e).Rise[out+"upstream_rq_total"]-- }, "client-requests"},
+		{"a stream too many at the server proxy", record.Cell{"protocol": "grpc-stream"}, func(e *mesh.Evidence) { serverOf(e).Rise[in+"upstream_rq_total"]++ }, "server-requests"},
+		{"messages that did not pass the server proxy", record.Cell{"protocol": "websocket"}, func(e *mesh.Evidence) { serverOf(e).Rise[in+"upstream_cx_tx_bytes_total"] -= 7 * requests }, "server-requests-sent"},
+		{"answers that did not pass the client proxy", record.Cell{"protocol": "websocket"}, func(e *mesh.Evidence) { clientOf(e).Rise[out+"upstream_cx_rx_bytes_total"] -= 5 * requests }, "client-requests-read"},
 		{"requests to another service", nil, func(e *mesh.Evidence) {
 			delete(clientOf(e).Rise, out+"upstream_rq_total")
 			clientOf(e).Rise["cluster.outbound|8080||other.meshtrial-1.svc.cluster.local.upstream_rq_total"] = requests

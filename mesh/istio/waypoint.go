@@ -30,7 +30,7 @@ const (
 
 // waypointStats matches the statistics that Verify needs, of the clusters with a
 // Service's pods.
-const waypointStats = `cluster\.inbound-vip\|.*\.(upstream_rq_total|upstream_cx_total)`
+const waypointStats = `cluster\.inbound-vip\|.*\.(upstream_rq_total|upstream_cx_total|upstream_cx_[rt]x_bytes_total)`
 
 // noGateways explains what to do if the cluster cannot create a waypoint.
 const noGateways = "install the Gateway API's standard channel: kubectl apply --server-side -f https://github.com/kubernetes-sigs/gateway-api/releases/latest/download/standard-install.yaml; " +

@@ -13,6 +13,10 @@ func TestModes(t *testing.T) {
 settings: {sidecars: both, rate: 100, connections: 4, payload: 100B}
 factors: {protocol: [http1, http2, grpc, tcp], keep_alive: [true, false]}
 `,
+		"streams": `
+settings: {rate: 100, connections: 4, payload: 100B}
+factors: {protocol: [websocket, grpc-stream], sidecars: [none, client, server, both, gateway]}
+`,
 		"tls": `
 settings: {sidecars: both, rate: 50, connections: 4, payload: 100B}
 factors: {protocol: [http1, http2, grpc, tcp], keep_alive: [true, false]}

@@ -138,12 +138,13 @@ func partOf(target string) string {
 // and drain.
 func (t *trialRun) evidence(out *record.Trial, result *load.Result, before, after counters) mesh.Evidence {
 	total := result.Total()
+	speaks := protocol.Of(t.cell[study.FactorProtocol])
 	answered := total.Completed + total.Failed[load.FailStatus]
 	e := mesh.Evidence{
 		Cell: t.cell,
 		Endpoint: mesh.Endpoint{
 			Service: t.server.Name, Namespace: t.server.Namespace,
-			Port: endpointOf(t.cell, t.o.Study.Load).Port, Opaque: t.o.Study.Load.TLS || !protocol.Of(t.cell[study.FactorProtocol]).Headers,
+			Port: endpointOf(t.cell, t.o.Study.Load).Port, Opaque: t.o.Study.Load.TLS || !speaks.Headers, Streams: speaks.Streams,
 		},
 		Requests:    answered,
 		Unknown:     total.Scheduled - answered,
