@@ -254,3 +254,26 @@ func TestAmbientCallFromOutside(t *testing.T) {
 		}
 	}
 }
+
+// TestStreamsRefused checks settings that streams of messages do not have.
+func TestStreamsRefused(t *testing.T) {
+	const scenario = "name: s\nquestion: q\ngraph: {services: {a: {}}}\nload: {to: a}\ntimeline: {duration: 5s}\nsettings: {protocol: websocket}\n"
+	const two = "name: s\nquestion: q\nmesh: istio\nwarmup: {min: 500ms, max: 2s}\nfactors: {sidecars: [none, both], protocol: [http1, grpc-stream], keep_alive: [true, false]}\nbaseline: {sidecars: none}\n"
+	const without = "exclude: [{protocol: grpc-stream, keep_alive: false}]\n"
+	for _, c := range []struct{ text, at, want string }{
+		{scenario, ":6:", "measures: ledger"},
+		{scenario + "measures: [latency, cpu]\n", "", ""},
+		{two, ":5:", "stays open"},
+		{two + without, "", ""},
+		{two + without + "load: {tls: true}\n", ":8:", "plain text only"},
+		{two + without + "settings: {filters: lua}\n", ":8:", "share one request"},
+	} {
+		_, err := Parse([]byte(c.text), "s.yaml", nil)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.text, err)
+		case c.want != "" && (err == nil || errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "s.yaml"+c.at)):
+			t.Errorf("%s: %v; want %q at %s", c.text, err, c.want, c.at)
+		}
+	}
+}

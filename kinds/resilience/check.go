@@ -11,6 +11,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // resolveScenario fills in what depends on other fields.
@@ -98,6 +99,20 @@ func checkScenario(d *study.Decoder, s *study.Study) {
 	checkSkips(d, s)
 	checkAmbientGraph(d, s)
 	checkSizedGraph(d, s)
+	checkStreams(d, s)
+}
+
+// checkStreams rejects a ledger of messages, which only clients see one by one.
+func checkStreams(d *study.Decoder, s *study.Study) {
+	if !s.Measured(study.MeasureLedger) {
+		return
+	}
+	for _, name := range s.Levels(study.FactorProtocol) {
+		if protocol.Of(name).Streams {
+			d.Fail(s.Place(study.FactorProtocol), study.CodeConflict, "for example measures: [latency, cpu, memory]", "measures: %s: messages of protocol %s carry no id that proxies and workers could log", study.MeasureLedger, name)
+			return
+		}
+	}
 }
 
 // checkSizedGraph rejects a section sizing for a graph with a timeline, or with services outside

@@ -34,7 +34,7 @@ var scenarioFactors = []study.Factor{
 	sharedRate(),
 	shared(study.Connections, "Connections each client keeps.", "8"),
 	shared(study.Arrival, study.ArrivalDoc, ""),
-	study.Choice(study.FactorProtocol, study.ScopeLoad, protocol.HTTP1, "Protocol between the clients and the first service.", protocol.Names(protocol.Calls)...).
+	study.Choice(study.FactorProtocol, study.ScopeLoad, protocol.HTTP1, "Protocol between the clients and the first service.", protocol.Names(protocol.Enters)...).
 		Phrased(study.Says("over %s")),
 	shared(study.Payload, "", "0B"),
 	meshLever(study.FactorRetries, study.LevelDefault,

@@ -324,6 +324,7 @@ func (s *scene) carriedLeast(rise risesOf, of flowed, enough int64) ([]record.Ch
 		if study.Waypoint(s.cell) { // waypoints count requests
 			ports := s.portsOf(one) // the entry's last port is the clients'
 			e.Endpoint.Opaque, e.Endpoint.Port = false, ports[len(ports)-1].Port
+			e.Endpoint.Streams = one.Name == s.scenario.Entry && protocol.Of(s.levels.Protocol).Streams
 			e.Unknown += most - least
 		}
 		for _, c := range s.mesh.Verify(e) {
@@ -344,6 +345,9 @@ func (s *scene) weighing(one graph.Service) record.Cell {
 	entry := one.Name == s.scenario.Entry
 	if entry && s.cell[study.FactorPayload] != "0B" {
 		return s.cell
+	}
+	if entry && protocol.Of(s.levels.Protocol).Streams {
+		head = "8B" // the frames of an empty message and its answer
 	}
 	if one.Protocol == protocol.HTTP2 || entry && s.levels.Protocol == protocol.HTTP2 {
 		head = "30B" // HTTP/2 compresses repeated headers to some 45 bytes

@@ -60,7 +60,7 @@ func (s *scene) loadSpec(i int) (load.Spec, error) {
 	spec.Rate, spec.Arrival, spec.Seed = s.levels.Rate, s.levels.Arrival, s.seed
 	spec.Share = &load.Share{Index: i, Of: c.Clients}
 	spec.Connections = s.levels.Connections
-	if !speaks.Multiplexed {
+	if !speaks.Multiplexed && !speaks.Streams {
 		// Enough connections that slow answers do not delay requests.
 		out := int(s.mostRPS()*l.Timeout.Seconds())/c.Clients + 1
 		spec.MaxConnections = min(mostConnections, spec.Connections+out)
