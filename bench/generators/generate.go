@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -17,7 +18,6 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/drive/worker"
 	"github.com/meshtrial/meshtrial/observe/procfs"
-	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 const (
@@ -168,14 +168,21 @@ func (u usage) since(before usage) outcome {
 // workerMode is the argument with which this program runs the worker.
 const workerMode = "worker"
 
-// serveWorker prints the worker's address, and serves until in ends.
+// serveWorker prints the worker's addresses, by [spoken], and serves until in ends.
 func serveWorker(ctx context.Context, in io.Reader, out io.Writer) error {
 	ctx, cancel := child.While(ctx, in)
 	defer cancel()
-	server, err := worker.New(worker.Options{Listen: map[string]string{protocol.HTTP1: "127.0.0.1:0"}})
+	names, listen := spoken(), map[string]string{}
+	for _, name := range names {
+		listen[name] = "127.0.0.1:0"
+	}
+	server, err := worker.New(worker.Options{Listen: listen})
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(out, server.Addresses()[protocol.HTTP1])
+	for i, name := range names {
+		names[i] = server.Addresses()[name]
+	}
+	fmt.Fprintln(out, strings.Join(names, ","))
 	return server.Serve(ctx)
 }

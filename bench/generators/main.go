@@ -7,6 +7,8 @@
 // one generator at the rate of each of the four, and one with almost nothing to send: the rest
 // of the difference is neither of these.
 //
+// It also compares messages on streams, which stay open, with requests of HTTP/1.1.
+//
 // In every round all run in turn, in an order that rotates, and ratios are taken within the
 // round. With -before it also measures another build of this program.
 package main
@@ -18,6 +20,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/bench/internal/child"
@@ -59,7 +62,7 @@ func main() {
 		Title: func() string {
 			return fmt.Sprintf("one generator and %d, %g requests/s, %d rounds of %v", together, o.rps, o.rounds, o.each)
 		},
-		Parts: []table.Part{{Name: "generators", Run: o.compare}},
+		Parts: []table.Part{{Name: "generators", Run: o.compare}, {Name: "streams", Run: o.streams}},
 	}.Main()
 }
 
@@ -101,7 +104,8 @@ func (o *options) compare(ctx context.Context) (rows []table.Row, err error) {
 		names, all = append(names, "before: "), append(all, o.contenders(o.before)...)
 	}
 	got, err := table.Rounds("generators", o.rounds, len(all), func(i int) (outcome, error) {
-		return o.send(ctx, "http://"+worker.Address+"/", all[i])
+		address, _, _ := strings.Cut(worker.Address, ",")
+		return o.send(ctx, "http://"+address+"/", all[i])
 	})
 	if err != nil {
 		return nil, err
