@@ -61,6 +61,7 @@ func (w *Worker) serveGRPC(l net.Listener, more ...grpc.ServerOption) (server, e
 		HandlerType: (*any)(nil),
 		Methods:     []grpc.MethodDesc{{MethodName: "Export", Handler: service.takeLogs}},
 	}, struct{}{})
+	service.registerCallouts(s)
 	return server{
 		serve: func() error { return s.Serve(l) },
 		drain: func(ctx context.Context) error { return grpcDrain(ctx, s) },
@@ -87,9 +88,21 @@ func (s *grpcService) takeLogs(_ any, _ context.Context, decode func(any) error,
 }
 
 func (s *grpcService) unary(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-	current := s.w.active.Load()
-	message := rawgrpc.Message{SizeOnly: !current.needBody}
-	if err := decode(&message); err != nil {
+	message := rawgrpc.Message{SizeOnly: !s.w.active.Load().needBody}
+	x, err := s.exchange(ctx, decode, &message)
+	if err != nil {
+		return nil, err
+	}
+	if x.Status != http.StatusOK {
+		return nil, status.Error(grpcCode(x.Status), http.StatusText(x.Status))
+	}
+	return &rawgrpc.Message{Body: x.Reply}, nil
+}
+
+// exchange reads a call into message, and passes it through the worker's behaviours. An error is the
+// call's answer.
+func (s *grpcService) exchange(ctx context.Context, decode func(any) error, message *rawgrpc.Message) (*Exchange, error) {
+	if err := decode(message); err != nil {
 		s.counted.answered(http.StatusInternalServerError)
 		return nil, err
 	}
@@ -102,7 +115,7 @@ func (s *grpcService) unary(_ any, ctx context.Context, decode func(any) error, 
 		defer s.w.bodies.give(message.Size)
 	}
 	incoming, _ := metadata.FromIncomingContext(ctx)
-	x := Exchange{
+	x := &Exchange{
 		Protocol:  s.counted.name,
 		counted:   s.counted,
 		Body:      message.Body,
@@ -110,7 +123,7 @@ func (s *grpcService) unary(_ any, ctx context.Context, decode func(any) error, 
 		Start:     time.Now(),
 		Header:    metadataOf(incoming),
 	}
-	err := current.serve(ctx, &x)
+	err := s.w.active.Load().serve(ctx, x)
 	switch {
 	case errors.Is(err, errReset):
 		return nil, status.Error(grpcCode(statusReset), "reset")
@@ -122,10 +135,7 @@ func (s *grpcService) unary(_ any, ctx context.Context, decode func(any) error, 
 			return nil, status.FromContextError(err).Err()
 		}
 	}
-	if x.Status != http.StatusOK {
-		return nil, status.Error(grpcCode(x.Status), http.StatusText(x.Status))
-	}
-	return &rawgrpc.Message{Body: x.Reply}, nil
+	return x, nil
 }
 
 // grpcCode returns the gRPC code for an HTTP status.
