@@ -9,10 +9,14 @@ import (
 // envoy_filters.
 type Extension struct {
 	Name string
+	// Part is its part of the factor filters.
+	Part string
 	// Patches has the configPatches of an EnvoyFilter.
 	Patches []any
 	// Priority is the priority of the EnvoyFilter.
 	Priority int64
+	// Wasm is the module of a filter that it adds in place of patches; nil: none.
+	Wasm []byte
 }
 
 // Extended is the outcome of an extension.
@@ -21,6 +25,8 @@ type Extended struct {
 	Problem string
 	// Names lists what it adds to the proxy's configuration by name.
 	Names []string
+	// SHA256 is the digest of its Wasm module in hexadecimal; "" if it has none.
+	SHA256 string `json:",omitempty"`
 }
 
 // Extender is a mesh whose sidecars accept extensions. They are applied to a running sidecar:

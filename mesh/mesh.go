@@ -83,6 +83,9 @@ type Workload struct {
 	Client  bool // whether it sends requests rather than serving them
 	// ControlPort is the port of the role's control server, which must bypass the sidecar.
 	ControlPort int
+	// Levels has the levels of the factors that affect, for its requests, a shared proxy in
+	// front of it, such as a waypoint; nil with a sidecar.
+	Levels record.Cell
 	// Extensions are the user's own configuration for its sidecar.
 	Extensions []Extension
 	// Outside describes a server outside the mesh; nil for others.
@@ -101,8 +104,17 @@ type Outside struct {
 	Bypass bool
 }
 
+// Set returns the level of a factor of its sidecar or of a shared proxy in front of it; "" if it
+// leaves the mesh unchanged.
+func (w Workload) Set(factor string) string {
+	if w.Proxy != nil {
+		return w.Proxy.Set(factor)
+	}
+	return Proxy{Levels: w.Levels}.Set(factor)
+}
+
 // SinkName is the name of the Service, in the workloads' namespace, that receives telemetry
-// about requests from sidecars: a workload without a sidecar.
+// about requests from proxies, and that they ask about requests: a worker without a sidecar.
 const SinkName = "sink"
 
 // Endpoint is the destination of a trial's requests.

@@ -105,6 +105,13 @@ type ServerChecker interface {
 	CheckServer(config []byte, port int, cell record.Cell) []record.Check
 }
 
+// CalloutChecker is a mesh whose proxies can ask a service about each request.
+type CalloutChecker interface {
+	// CheckCallout verifies, from the response of w's proxy at ConfigPath, that requests to a port
+	// of its pod pass the filter that w's level of [study.FactorCallout] names.
+	CheckCallout(config []byte, port int, w Workload) []record.Check
+}
+
 // PolicyChecker is a mesh whose proxies do not report their configuration, but whose control
 // plane reports what it sends them.
 type PolicyChecker interface {
@@ -126,7 +133,7 @@ type LocalityChecker interface {
 // TrafficFactors are the levers on requests.
 var TrafficFactors = []string{
 	study.FactorRetries, study.FactorRetryOn, study.FactorPerTryTimeout, study.FactorRequestTimeout,
-	study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer, study.FactorLocality,
+	study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer, study.FactorLocality, study.FactorCallout,
 }
 
 // Lack is a lever, or a level of it, that a mesh does not support.

@@ -42,6 +42,8 @@ const (
 	PartIdleNode = "idle_node_proxy"
 	// PartNodeAgent is the agents on the same nodes that connect pods to their node's proxy.
 	PartNodeAgent = "node_agent"
+	// PartSink is the service that proxies ask or tell about requests.
+	PartSink = "sink"
 )
 
 // Proxy is a proxy that requests can pass.

@@ -105,7 +105,7 @@ const Highest = "highest_"
 // Parts of a trial that findings distinguish, in report order.
 var (
 	ProxyParts  = record.ProxyParts()
-	BesideParts = []string{record.PartIdleNode, record.PartNodeAgent}
+	BesideParts = []string{record.PartIdleNode, record.PartNodeAgent, record.PartSink}
 	ownParts    = slices.Concat(ProxyParts, []string{record.PartGenerator, record.PartWorker, record.PartControl})
 	MemoryParts = slices.Concat(ownParts, BesideParts)
 	FitParts    = slices.Concat(ownParts, []string{record.PartMachine})
@@ -139,7 +139,8 @@ func PartDoc(part string) string {
 	}
 	return map[string]string{record.PartGenerator: "the load generator", record.PartWorker: "the workload",
 		record.PartControl: "the control plane", record.PartMachine: "the whole machine", record.PartUnattributed: "whoever is no part of the study",
-		record.PartIdleNode: "the proxies of the trial's nodes that its requests do not pass", record.PartNodeAgent: "what brings pods to the proxies of those nodes"}[part]
+		record.PartIdleNode: "the proxies of the trial's nodes that its requests do not pass", record.PartNodeAgent: "what brings pods to the proxies of those nodes",
+		record.PartSink: "the service that proxies ask or tell about requests"}[part]
 }
 
 // FindingThroughput is the throughput where the rate is max.

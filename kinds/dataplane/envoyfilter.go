@@ -251,15 +251,26 @@ func (inlineValue) Schema() *jsonschema.Schema {
 // checkFilters finds levels of filters that name no file of the study, and files that no level
 // names.
 func checkFilters(d *study.Decoder, s *study.Study) {
+	c := Of(s)
+	named := map[string][]string{} // by section
+	for _, f := range c.EnvoyFilters {
+		named["envoy_filters"] = append(named["envoy_filters"], f.Name)
+	}
+	for _, m := range c.Wasm {
+		named["wasm"] = append(named["wasm"], m.Name)
+	}
 	for _, p := range fileParts(s.Levels(FactorFilters)) {
-		if _, ok := EnvoyFilterOf(s, p.File); !ok {
-			d.Fail(s.Place(FactorFilters), study.CodeConflict, fmt.Sprintf("envoy_filters: {%s: FILE}", p.File), "part %s needs an EnvoyFilter that the study does not name", p)
+		section := partKinds[kindIndex(p.Kind)].File
+		if !slices.Contains(named[section], p.File) {
+			d.Fail(s.Place(FactorFilters), study.CodeConflict, fmt.Sprintf("%s: {%s: FILE}", section, p.File), "part %s needs a file that the study does not name", p)
 		}
 	}
 	used := fileParts(s.Written(FactorFilters))
-	for _, f := range Of(s).EnvoyFilters {
-		if !slices.ContainsFunc(used, func(p Part) bool { return p.File == f.Name }) {
-			d.Fail(d.Pos("envoy_filters", f.Name), study.CodeConflict, "add to filters the level envoyfilter-"+f.Name, "no level of filters uses EnvoyFilter %s", f.Name)
+	for _, kind := range partKinds {
+		for _, name := range named[kind.File] {
+			if !slices.Contains(used, Part{Kind: kind.Name, File: name}) {
+				d.Fail(d.Pos(kind.File, name), study.CodeConflict, fmt.Sprintf("add to filters the level %s-%s", kind.Name, name), "no level of filters uses %s of %s", name, kind.File)
+			}
 		}
 	}
 }
@@ -289,6 +300,9 @@ func checkFilterCells(d *study.Decoder, p *study.Plan) {
 			why = "with protocol " + cell[study.FactorProtocol]
 		case protocol.Of(cell[study.FactorProtocol]).Streams:
 			why = "with protocol " + cell[study.FactorProtocol] + ", whose messages share one request"
+		case atWaypoint(cell) && !allAsk(cell[FactorFilters]):
+			d.Fail(p.Study.Place(FactorFilters), study.CodeConflict, "leave the others out, or such cells", "cell %s: a waypoint can only have the parts %s, joined by +", p.Label(cell), strings.Join(study.Callouts(), ", "))
+			return
 		case p.Study.Load.TLS:
 			why = "if the generator speaks TLS itself"
 		default:

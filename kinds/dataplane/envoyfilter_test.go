@@ -83,8 +83,8 @@ func TestEnvoyFiltersOfAStudy(t *testing.T) {
 		t.Errorf("a file that is gone: %v", err)
 	}
 	for text, says := range map[string]string{
-		head: "needs an EnvoyFilter that the study does not name",
-		"name: a\nquestion: b\nenvoy_filters: {mine: mine.yaml}\n":              "no level of filters uses EnvoyFilter mine",
+		head: "part envoyfilter-mine needs a file that the study does not name",
+		"name: a\nquestion: b\nenvoy_filters: {mine: mine.yaml}\n":              "no level of filters uses mine of envoy_filters",
 		head + "envoy_filters: {mine: {inline: nonsense}}\n":                    "not how meshtrial writes",
 		head + "envoy_filters: {Mine: mine.yaml}\n":                             `invalid EnvoyFilter name "Mine"`,
 		head + "envoy_filters: [mine.yaml]\n":                                   "must map names to files",

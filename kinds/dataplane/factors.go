@@ -73,7 +73,8 @@ var factors = []study.Factor{
 		Pattern:  filtersPattern(),
 		Examples: []string{"none", "lua", "authz-allow-100+jwt", "planted-200"},
 		Parse:    filtersLevel,
-	}.Labelled(filtersLabel).Shortened(func(level string) string { return strings.ReplaceAll(level, partSeparator, "-") })),
+	}.Labelled(filtersLabel).Shortened(func(level string) string { return strings.ReplaceAll(level, partSeparator, "-") })).
+		IdleWhere(func(cell record.Cell) bool { return !study.HasServerProxy(cell) && !atWaypoint(cell) }),
 	plantedFactor,
 	placementFactor,
 	destinationFactor,
@@ -90,6 +91,9 @@ func ofServer(f study.Factor) study.Factor {
 	f.Scope = study.ScopeServer
 	return f.IdleWhere(func(cell record.Cell) bool { return !study.HasServerProxy(cell) })
 }
+
+// atWaypoint reports whether a cell's waypoint has parts: only those that ask the sink.
+func atWaypoint(cell record.Cell) bool { return study.Waypoint(cell) && Asks(cell[FactorFilters]) }
 
 // mtlsBecomes returns permissive for strict mutual TLS if the client has no sidecar to use it.
 func mtlsBecomes(cell record.Cell) string {

@@ -24,11 +24,15 @@ const (
 	PartLuaNoop     = "lua-noop"
 	PartWasm        = "wasm"
 	PartWasmNoop    = "wasm-noop"
+	PartWasmFile    = "wasm-file"
 	PartAuthzAllow  = "authz-allow"
 	PartAuthzDeny   = "authz-deny"
 	PartJWT         = "jwt"
 	PartJWTToken    = "jwt-token"
 	PartRateLimit   = "ratelimit"
+	PartAuthzGRPC   = study.CalloutAuthzGRPC
+	PartAuthzHTTP   = study.CalloutAuthzHTTP
+	PartGlobalLimit = study.CalloutRateLimit
 	PartFault       = "fault"
 	PartInspector   = "inspector"
 	PartTracing     = "tracing"
@@ -53,8 +57,11 @@ type PartKind struct {
 	// none.
 	Number    string
 	Low, High int
-	// File means that the name of a file in the study's envoy_filters follows.
-	File bool
+	// File is the section of the study in which the name that follows is a file; "" if there is
+	// none.
+	File string
+	// Asks means that the sidecar asks the sink about each request.
+	Asks bool
 }
 
 // partKinds lists all kinds, in the order of a level.
@@ -66,11 +73,15 @@ var partKinds = []PartKind{
 	{Name: PartLuaNoop, Doc: "A Lua script that does nothing: the cost of calling one."},
 	{Name: PartWasm, Doc: "A Wasm filter on V8 that does the same as lua, built from mesh/istio/wasm."},
 	{Name: PartWasmNoop, Doc: "A Wasm filter on V8 that does nothing for a request."},
+	{Name: PartWasmFile, File: "wasm", Doc: "Your own Wasm module, from the file of that name in the study's wasm, on V8 and without configuration."},
 	{Name: PartAuthzAllow, Number: "rules", Low: 1, High: 2000, Doc: "An AuthorizationPolicy that allows: N rules on paths, of which the last matches every request."},
 	{Name: PartAuthzDeny, Number: "rules", Low: 1, High: 2000, Doc: "An AuthorizationPolicy that denies: N rules on paths, none of which matches."},
 	{Name: PartJWT, Doc: "A RequestAuthentication with the run's own key; requests without a token pass."},
 	{Name: PartJWTToken, Doc: "The same, with a token (RS256, 2,048 bits) in every request, which is verified. In a study with this part, requests of all cells carry the token."},
 	{Name: PartRateLimit, Doc: "Envoy's local rate limit, with a bucket that is never empty."},
+	{Name: PartAuthzGRPC, Asks: true, Doc: "External authorization: Envoy asks a service about each request, by gRPC (envoy.service.auth.v3). The service is a worker without a sidecar that allows everything at once; without its answer in a second, the request is rejected."},
+	{Name: PartAuthzHTTP, Asks: true, Doc: "The same by HTTP/1.1, with the request's method and path."},
+	{Name: PartGlobalLimit, Asks: true, Doc: "A global rate limit: Envoy asks the same service about each request, by gRPC (envoy.service.ratelimit.v3), with one descriptor."},
 	{Name: PartFault, Doc: "Envoy's fault filter, aborting 0% of the requests. Istio's own empty one stays."},
 	{Name: PartInspector, Doc: "The HTTP inspector examines the first bytes of each unencrypted connection, as for ports without a protocol. With mutual TLS it has nothing to do."},
 	{Name: PartTracing, Doc: "A span per request, sent to a sink in the same namespace by OTLP over HTTP."},
@@ -80,7 +91,7 @@ var partKinds = []PartKind{
 	{Name: PartListeners, Number: "listeners", Low: 1, High: 2000, Doc: "N more listeners in the sidecar's configuration, without connections: about 200 bytes each, added to this sidecar alone by an EnvoyFilter."},
 	{Name: PartClusters, Number: "clusters", Low: 1, High: 5000, Doc: "N more clusters with an endpoint each, without requests, added as listeners are."},
 	{Name: PartRoutes, Number: "routes", Low: 1, High: 5000, Doc: "N more routes before the one that requests match; Envoy tries them in order."},
-	{Name: PartEnvoyFilter, File: true, Doc: "Your own EnvoyFilter, from the file of that name in the study's envoy_filters, applied to the server's sidecar alone."},
+	{Name: PartEnvoyFilter, File: "envoy_filters", Doc: "Your own EnvoyFilter, from the file of that name in the study's envoy_filters, applied to the server's sidecar alone."},
 }
 
 // PartKinds returns the kinds of parts in the order of a level. The caller must not modify it.
@@ -90,7 +101,7 @@ func PartKinds() []PartKind { return partKinds }
 type Part struct {
 	Kind string // PartLua and so on
 	N    int    // for kinds with a number
-	File string // for PartEnvoyFilter: its name in the study's envoy_filters
+	File string // for kinds with a file: its name in the study
 }
 
 // String formats the part as in levels.
@@ -129,6 +140,23 @@ func HasParts(s *study.Study) bool {
 		parts, err := Parts(level)
 		return err == nil && len(parts) > 0
 	})
+}
+
+// Asks reports whether a level of [FactorFilters] has a part that asks the sink about each request.
+func Asks(level string) bool {
+	parts, err := Parts(level)
+	return err == nil && slices.ContainsFunc(parts, func(p Part) bool { return partKinds[kindIndex(p.Kind)].Asks })
+}
+
+// allAsk reports whether all parts of a level of [FactorFilters] ask the sink.
+func allAsk(level string) bool {
+	parts, err := Parts(level)
+	return err == nil && !slices.ContainsFunc(parts, func(p Part) bool { return !partKinds[kindIndex(p.Kind)].Asks })
+}
+
+// NeedsSink reports whether a level of [FactorFilters] has a part that sends the sink something.
+func NeedsSink(level string) bool {
+	return Asks(level) || HasPart(level, PartTracing) || HasPart(level, PartOTLPLog)
 }
 
 // refusedParts maps parts that users may look for to the reason why they do not exist.
@@ -238,9 +266,9 @@ func parsePart(word string) (Part, *study.Error) {
 	}
 	kind := partKinds[k]
 	switch {
-	case kind.File:
+	case kind.File != "":
 		if !study.NamePattern.MatchString(rest) {
-			return Part{}, study.Complain(study.CodeInvalid, "write envoyfilter-mine, with envoy_filters: {mine: mine.yaml}", "%q names no EnvoyFilter", study.Clip(word, 40))
+			return Part{}, study.Complain(study.CodeInvalid, fmt.Sprintf("write %s-mine, with %s: {mine: FILE}", kind.Name, kind.File), "%q names no file of %s", study.Clip(word, 40), kind.File)
 		}
 		return Part{Kind: kind.Name, File: rest}, nil
 	case kind.Number == "" && rest == "" && stem == word:
@@ -265,7 +293,7 @@ func partNames() []string {
 	out := []string{FiltersNone}
 	for _, k := range partKinds {
 		switch {
-		case k.File:
+		case k.File != "":
 			out = append(out, k.Name+"-NAME")
 		case k.Number != "":
 			out = append(out, k.Name+"-"+strconv.Itoa(min(100, k.High)))
@@ -281,7 +309,7 @@ func filtersPattern() string {
 	var words []string
 	for _, k := range partKinds {
 		switch {
-		case k.File:
+		case k.File != "":
 			words = append(words, k.Name+`-[a-z0-9]([a-z0-9-]*[a-z0-9])?`)
 		case k.Number != "":
 			words = append(words, k.Name+`-[1-9][0-9]*`)
@@ -294,7 +322,7 @@ func filtersPattern() string {
 }
 
 // filtersDoc describes the factor; [partsReference] lists the parts.
-const filtersDoc = "Parts of the server's sidecar enabled in addition to other factors: none, or some joined by +, such as lua+authz-allow-100. docs/study.md lists them."
+const filtersDoc = "Parts of the server's sidecar enabled in addition to other factors: none, or some joined by +, such as lua+authz-allow-100. docs/study.md lists them. Those that ask a service also apply to a waypoint."
 
 // partsReference lists the parts for the documentation.
 func partsReference() string {
@@ -303,7 +331,7 @@ func partsReference() string {
 	for _, k := range partKinds {
 		name, number := k.Name, ""
 		switch {
-		case k.File:
+		case k.File != "":
 			name += "-NAME"
 		case k.Number != "":
 			name += "-N"

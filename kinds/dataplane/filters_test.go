@@ -38,8 +38,12 @@ func TestFiltersLevel(t *testing.T) {
 		{"planted--5", "", "is out of range"},
 		{"planted-99999999999999999999", "", "is not a number"},
 		{"lua-5", "", "leave the number out"},
-		{"envoyfilter", "", "names no EnvoyFilter"},
-		{"envoyfilter-A", "", "names no EnvoyFilter"},
+		{"envoyfilter", "", "names no file of envoy_filters"},
+		{"envoyfilter-A", "", "names no file of envoy_filters"},
+		{"rate-limit-global+ext-authz-grpc", "ext-authz-grpc+rate-limit-global", ""},
+		{"ext-authz-grpc-5", "", "leave the number out"},
+		{"wasm-file-a+wasm+wasm-file-b-2", "wasm+wasm-file-a+wasm-file-b-2", ""},
+		{"wasm-file", "", "wasm-file-mine, with wasm: {mine: FILE}"},
 		{"wasm-null", "", "compiled into Envoy"},
 		{"rsa", "", "not available"},
 		{strings.Repeat("lua+", maxParts) + "lua", "", "too many"},
@@ -62,7 +66,7 @@ func partGen(t *rapid.T) Part {
 	if k.Number != "" {
 		p.N = rapid.IntRange(k.Low, k.High).Draw(t, "number")
 	}
-	if k.File {
+	if k.File != "" {
 		p.File = rapid.StringMatching(`[a-z0-9]([a-z0-9-]{0,20}[a-z0-9])?`).Draw(t, "file")
 	}
 	return p

@@ -29,6 +29,8 @@ type Section struct {
 	Hops *Hops
 	// EnvoyFilters are the user-defined ones that the factor filters names.
 	EnvoyFilters []EnvoyFilter
+	// Wasm are the user's modules that the factor filters names.
+	Wasm []WasmModule
 	// Profile configures profiles, if they are measured; nil: [DefaultProfiling].
 	Profile *Profiling
 }
@@ -56,6 +58,7 @@ func placed(c *Section) []study.Placed {
 		{After: "bill", Field: study.Field{Name: "hops", Doc: "Breaks down the cost of a request by cells that leave one element out: the path without sidecars, the client's and the server's sidecar, TLS and redirection. {} for all defaults. Generates the variants bare, client, server, both, tls and redirect.",
 			Value: hopsSection(&c.Hops)}},
 		{After: "exclude", Field: study.Field{Name: "envoy_filters", Doc: "Your own EnvoyFilters for factor filters, by name with a file relative to the study: {mine: mine.yaml}.", Value: envoyFiltersValue{&c.EnvoyFilters}}},
+		{After: "envoy_filters", Field: study.Field{Name: "wasm", Doc: "Your own Wasm modules for factor filters, by name with a file relative to the study: {mine: mine.wasm}.", Value: wasmValue{&c.Wasm}}},
 		{After: "sizing", Field: study.Field{Name: "profile", Doc: "How to profile: after each trial's window, under the same load.",
 			Value: study.Stated(&c.Profile, DefaultProfiling, profileFields)}},
 	}
@@ -153,7 +156,7 @@ func spec() study.Spec {
 	}
 }
 
-// files inlines recorded service times and EnvoyFilters.
+// files inlines recorded service times, EnvoyFilters and Wasm modules.
 func files(s *study.Study, read func(name string) ([]byte, error)) error {
 	section := *Of(s)
 	if t := &section.Workload.ServiceTime; t.File != "" {
@@ -179,7 +182,9 @@ func files(s *study.Study, read func(name string) ([]byte, error)) error {
 		}
 		f.File = ""
 	}
-	return nil
+	var err error
+	section.Wasm, err = readModules(section.Wasm, read)
+	return err
 }
 
 func checkWindow(d *study.Decoder, s *study.Study) {

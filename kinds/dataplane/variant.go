@@ -92,7 +92,11 @@ func ServerVariant(cell record.Cell) Variant {
 		return v
 	}
 	if !study.HasServerProxy(cell) {
-		return Variant{}.in(cell, placeOf(cell))
+		v := Variant{}.in(cell, placeOf(cell))
+		if atWaypoint(cell) {
+			v.levels = FactorFilters + "=" + cell[FactorFilters]
+		}
+		return v
 	}
 	return SidecarWith(study.DataPlane.Effective(cell)).in(cell, placeOf(cell))
 }

@@ -39,7 +39,8 @@ type dump struct {
 				} `json:"virtual_hosts"`
 			} `json:"route_config"`
 		} `json:"dynamic_route_configs"`
-		Secrets []struct {
+		Extensions []extensionIn `json:"ecds_filters"`
+		Secrets    []struct {
 			Name   string `json:"name"`
 			Secret struct {
 				Certificate struct {
@@ -63,6 +64,25 @@ type listenerIn struct {
 type clusterIn struct {
 	Error   *errorText   `json:"error_state"`
 	Cluster envoyCluster `json:"cluster"`
+}
+
+// extensionIn is a filter that is configured apart from its listeners, as Wasm filters are.
+type extensionIn struct {
+	Error  *errorText `json:"error_state"`
+	Filter struct {
+		Name   string `json:"name"`
+		Config struct {
+			Config struct {
+				VM struct {
+					Code struct {
+						Local struct {
+							Bytes []byte `json:"inline_bytes"`
+						} `json:"local"`
+					} `json:"code"`
+				} `json:"vm_config"`
+			} `json:"config"`
+		} `json:"typed_config"`
+	} `json:"ecds_filter"`
 }
 
 type errorText struct {

@@ -23,17 +23,33 @@ func (*Mesh) ExtensionObject(w mesh.Workload, x mesh.Extension) *unstructured.Un
 	o := envoyFilter(w)
 	o.SetName(w.Name + "-" + x.Name)
 	spec := o.Object["spec"].(map[string]any) // set by envoyFilter
-	spec["configPatches"] = runtime.DeepCopyJSONValue(x.Patches)
+	spec["configPatches"] = runtime.DeepCopyJSONValue(patchesFor(x))
 	if x.Priority != 0 {
 		spec["priority"] = x.Priority
 	}
 	return o
 }
 
+// patchesFor returns an extension's patches. A Wasm filter is configured apart from its listener, as
+// that of a WasmPlugin is, so that all chains share one copy of the module. See istio.io/docs,
+// Reference, Envoy Filter, EXTENSION_CONFIG.
+func patchesFor(x mesh.Extension) []any {
+	if x.Wasm == nil {
+		return x.Patches
+	}
+	name := ourFilters + x.Part
+	return []any{
+		map[string]any{"applyTo": "EXTENSION_CONFIG", "match": map[string]any{"context": "SIDECAR_INBOUND"},
+			"patch": map[string]any{"operation": "ADD", "value": map[string]any{"name": name, "typed_config": wasmFilter(x.Part, x.Wasm)}}},
+		beforeRouter("", map[string]any{"name": name, "config_discovery": map[string]any{
+			"config_source": map[string]any{"ads": map[string]any{}, "resource_api_version": "V3"}, "type_urls": []any{wasmType}}}),
+	}
+}
+
 // ExtensionNames returns the names that patches insert, add or replace.
 func (*Mesh) ExtensionNames(x mesh.Extension) []string {
 	var out []string
-	for _, one := range x.Patches {
+	for _, one := range patchesFor(x) {
 		p, _ := one.(map[string]any)
 		patch, _ := p["patch"].(map[string]any)
 		value, _ := patch["value"].(map[string]any)

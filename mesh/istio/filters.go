@@ -135,11 +135,20 @@ func wasmFilter(kind string, module []byte) map[string]any {
 
 // insertFilter inserts an HTTP filter before the router of every inbound chain.
 func insertFilter(kind string, config map[string]any) map[string]any {
+	return beforeRouter("", map[string]any{"name": ourFilters + kind, "typed_config": config})
+}
+
+// beforeRouter inserts an HTTP filter before the router of an inbound chain; of all if it has no
+// name.
+func beforeRouter(chain string, filter map[string]any) map[string]any {
+	of := map[string]any{"filter": map[string]any{"name": managerFilter, "subFilter": map[string]any{"name": routerFilter}}}
+	if chain != "" {
+		of["name"] = chain
+	}
 	return map[string]any{
 		"applyTo": "HTTP_FILTER",
-		"match": map[string]any{"context": "SIDECAR_INBOUND", "listener": map[string]any{"filterChain": map[string]any{
-			"filter": map[string]any{"name": managerFilter, "subFilter": map[string]any{"name": routerFilter}}}}},
-		"patch": map[string]any{"operation": "INSERT_BEFORE", "value": map[string]any{"name": ourFilters + kind, "typed_config": config}},
+		"match":   map[string]any{"context": "SIDECAR_INBOUND", "listener": map[string]any{"filterChain": of}},
+		"patch":   map[string]any{"operation": "INSERT_BEFORE", "value": filter},
 	}
 }
 
@@ -147,6 +156,9 @@ func insertFilter(kind string, config map[string]any) map[string]any {
 func patchesOf(w mesh.Workload, p dataplane.Part) []map[string]any {
 	if config := httpFilters[p.Kind]; config != nil {
 		return []map[string]any{insertFilter(p.Kind, config(p))}
+	}
+	if slices.Contains(study.Callouts(), p.Kind) {
+		return newCallout(w, p.Kind).patches("")
 	}
 	add := func(to, context, operation string, one func(i int) map[string]any) []map[string]any {
 		out := make([]map[string]any, p.N)
@@ -208,7 +220,7 @@ func idleRoute(i int) map[string]any {
 // envoy.config.trace.v3.OpenTelemetryConfig.
 func tracing(w mesh.Workload) []map[string]any {
 	return []map[string]any{
-		addCluster(sink(w, sinkCluster, protocol.Of(protocol.HTTP1).Plain.Port)),
+		addCluster(dnsCluster(sinkCluster, sinkHost(w), protocol.Of(protocol.HTTP1).Plain.Port)),
 		mergeManager("tracing", map[string]any{
 			"random_sampling": map[string]any{"value": int64(100)},
 			"provider": map[string]any{"name": "envoy.tracers.opentelemetry", "typed_config": map[string]any{
@@ -227,9 +239,8 @@ const otlpLogBody = "[%START_TIME%] %REQ(:METHOD)% %REQ(:PATH)% %PROTOCOL% %RESP
 // like Istio's provider envoyOtelAls. See
 // envoy.extensions.access_loggers.open_telemetry.v3.OpenTelemetryAccessLogConfig.
 func otlpLog(w mesh.Workload) []map[string]any {
-	cluster := sink(w, grpcCluster, protocol.Of(protocol.GRPC).Plain.Port)
-	cluster["typed_extension_protocol_options"] = map[string]any{upstreamType: map[string]any{
-		"@type": "type.googleapis.com/" + upstreamType, "explicit_http_config": map[string]any{"http2_protocol_options": map[string]any{}}}}
+	cluster := dnsCluster(grpcCluster, sinkHost(w), protocol.Of(protocol.GRPC).Plain.Port)
+	speakHTTP2(cluster)
 	return []map[string]any{
 		addCluster(cluster),
 		mergeManager("access_log", []any{map[string]any{"name": ourFilters + dataplane.PartOTLPLog, "typed_config": map[string]any{
@@ -245,13 +256,19 @@ func sinkHost(w mesh.Workload) string {
 	return fmt.Sprintf("%s.%s.svc.cluster.local", mesh.SinkName, w.Namespace)
 }
 
-// sink returns a cluster for a port of the sink.
-func sink(w mesh.Workload, name string, port int) map[string]any {
+// dnsCluster returns a cluster for a port of a Service.
+func dnsCluster(name, host string, port int) map[string]any {
 	return map[string]any{
 		"name": name, "type": "STRICT_DNS", "dns_lookup_family": "V4_ONLY", "connect_timeout": "1s", "load_assignment": map[string]any{
 			"cluster_name": name, "endpoints": []any{map[string]any{"lb_endpoints": []any{map[string]any{"endpoint": map[string]any{
-				"address": map[string]any{"socket_address": map[string]any{"address": sinkHost(w), "port_value": int64(port)}}}}}}}},
+				"address": map[string]any{"socket_address": map[string]any{"address": host, "port_value": int64(port)}}}}}}}},
 	}
+}
+
+// speakHTTP2 makes a cluster speak HTTP/2, as gRPC needs.
+func speakHTTP2(cluster map[string]any) {
+	cluster["typed_extension_protocol_options"] = map[string]any{upstreamType: map[string]any{
+		"@type": "type.googleapis.com/" + upstreamType, "explicit_http_config": map[string]any{"http2_protocol_options": map[string]any{}}}}
 }
 
 func addCluster(cluster map[string]any) map[string]any {
@@ -280,6 +297,9 @@ func (m *Mesh) parts(w mesh.Workload) ([]*unstructured.Unstructured, error) {
 	}
 	var out []*unstructured.Unstructured
 	var patches []map[string]any
+	if c, ok := askedBy(w); ok {
+		patches = c.patches("")
+	}
 	for _, p := range list {
 		patches = append(patches, patchesOf(w, p)...)
 		policies, err := m.policies(w, p)
@@ -305,7 +325,8 @@ func (m *Mesh) decorateParts(w mesh.Workload, config *proxyConfig) error {
 	if _, err := m.parts(w); err != nil {
 		return err
 	}
-	if len(parts) > 0 && !withStats(w.Proxy.Level(study.FactorTelemetry)) {
+	_, asks := askedBy(w)
+	if (len(parts) > 0 || asks) && !withStats(w.Proxy.Level(study.FactorTelemetry)) {
 		config.StatsMatcher.InclusionRegexps = slices.Concat(config.StatsMatcher.InclusionRegexps, filterStats)
 	}
 	for _, p := range parts {

@@ -2,6 +2,7 @@ package istio
 
 import (
 	"crypto/ecdsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
+	"github.com/meshtrial/meshtrial/study"
 )
 
 // partsIn is what a sidecar's configuration contains of the parts that the
@@ -19,6 +21,8 @@ import (
 type partsIn struct {
 	parts []dataplane.Part // of known kinds, for requests to the worker's port; in the order of a level
 	names map[string]bool
+	// modules has the SHA-256 digests of Wasm modules, in hexadecimal, by the name of the extension.
+	modules map[string]string
 	// refused has the sidecar's own messages about rejected configuration.
 	refused []string
 }
@@ -28,6 +32,7 @@ type partsIn struct {
 type inbound struct {
 	Listening []filterIn `json:"listener_filters"`
 	Chains    []struct {
+		Name  string `json:"name"`
 		Match struct {
 			Port int `json:"destination_port"`
 		} `json:"filter_chain_match"`
@@ -67,7 +72,7 @@ func readParts(data []byte, port int) (partsIn, error) {
 	if err != nil {
 		return partsIn{}, err
 	}
-	out := partsIn{names: map[string]bool{}}
+	out := partsIn{names: map[string]bool{}, modules: map[string]string{}}
 	var all any
 	if err := json.Unmarshal(data, &all); err != nil {
 		return partsIn{}, fmt.Errorf("configuration of the proxy: %w", err)
@@ -102,7 +107,7 @@ func readParts(data []byte, port int) (partsIn, error) {
 		}
 		for _, one := range c.Clusters {
 			fault(one.Error)
-			if strings.HasPrefix(one.Cluster.Name, ourResources) && one.Cluster.Name != sinkCluster && one.Cluster.Name != grpcCluster {
+			if strings.HasPrefix(one.Cluster.Name, ourResources+"cluster-") {
 				clusters++
 			}
 		}
@@ -111,6 +116,12 @@ func readParts(data []byte, port int) (partsIn, error) {
 		}
 		for _, one := range c.Routes {
 			fault(one.Error)
+		}
+		for _, one := range c.Extensions {
+			fault(one.Error)
+			if code := one.Filter.Config.Config.VM.Code.Local.Bytes; len(code) > 0 {
+				out.modules[one.Filter.Name] = fmt.Sprintf("%x", sha256.Sum256(code))
+			}
 		}
 		for _, s := range c.Secrets {
 			if s.Name != "default" {
@@ -199,7 +210,7 @@ func (in inbound) read(out *partsIn, port int) {
 
 // read adds the parts that an HTTP filter implements.
 func (h filterIn) read(out *partsIn) {
-	if kind, ok := strings.CutPrefix(h.Name, ourFilters); ok && httpFilters[kind] != nil {
+	if kind, ok := strings.CutPrefix(h.Name, ourFilters); ok && isOurs(kind) {
 		n := 0
 		if kind == dataplane.PartPlanted {
 			visit(h.Config, "inline_string", func(v any) {
@@ -220,6 +231,11 @@ func (h filterIn) read(out *partsIn) {
 	case "envoy.filters.http.jwt_authn":
 		out.add(dataplane.PartJWT, 0)
 	}
+}
+
+// isOurs reports whether a part consists of an HTTP filter with its name.
+func isOurs(kind string) bool {
+	return httpFilters[kind] != nil || slices.Contains(study.Callouts(), kind)
 }
 
 // rbacPart returns the kind and number of rules of the part that an RBAC filter

@@ -32,7 +32,7 @@ func everyPart() string {
 	var words []string
 	for _, k := range dataplane.PartKinds() {
 		switch {
-		case k.File || k.Name == dataplane.PartJWT:
+		case k.File != "" || k.Name == dataplane.PartJWT:
 		case k.Number != "":
 			words = append(words, k.Name+"-20")
 		default:

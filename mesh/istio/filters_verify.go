@@ -11,7 +11,7 @@ import (
 )
 
 // filterStats are the statistics by which a sidecar's parts are verified.
-var filterStats = []string{
+var filterStats = slices.Concat(calloutStats, []string{
 	`http\.inbound_.*\.lua\.meshtrial_[a-z-]+\.(executions|errors)`,
 	`http\.inbound_.*\.rbac\.(allowed|denied)`,
 	`http\.inbound_.*\.jwt_authn\.(allowed|denied)`,
@@ -20,7 +20,7 @@ var filterStats = []string{
 	`tracing\.opentelemetry\.spans_sent`,
 	`access_logs\.open_telemetry_access_log\.logs_(written|dropped)`,
 	rejectedStats,
-}
+})
 
 // rejectedStats count the updates of listeners and clusters that the sidecar rejected.
 const rejectedStats = `(listener_manager\.lds|cluster_manager\.cds)\.update_rejected`
@@ -40,8 +40,12 @@ func verifyFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 	var checks []record.Check
 	var known []string
 	for _, p := range want {
-		if p.Kind == dataplane.PartEnvoyFilter {
+		switch p.Kind {
+		case dataplane.PartEnvoyFilter:
 			checks = append(checks, have.extended(p, e.Extensions[p.File]))
+			continue
+		case dataplane.PartWasmFile:
+			checks = append(checks, have.extended(p, e.Extensions[wasmExtension(p)]))
 			continue
 		}
 		if p.Kind == dataplane.PartJWTToken {
@@ -56,7 +60,7 @@ func verifyFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 		// mesh's own tracing is disabled.
 		own := len(known) < len(want)
 		ambient := !e.FiltersVary || own
-		if !ambient || httpFilters[p.Kind] != nil || p.Kind == dataplane.PartTracing && !own || slices.Contains(known, p.String()) {
+		if !ambient || isOurs(p.Kind) || p.Kind == dataplane.PartTracing && !own || slices.Contains(known, p.String()) {
 			got = append(got, p.String())
 		}
 	}
@@ -109,6 +113,8 @@ func counted(p dataplane.Part, all []dataplane.Part, e mesh.Evidence, seen *mesh
 		return []record.Check{expect(stat("http.inbound_", ".jwt_authn.allowed"), 1, "requests that the JWT filter passed")}
 	case dataplane.PartRateLimit:
 		return []record.Check{expect(stat(statPrefix(p.Kind)+".", ".ok"), 1, "requests within the rate limit")}
+	case dataplane.PartAuthzGRPC, dataplane.PartAuthzHTTP, dataplane.PartGlobalLimit:
+		return []record.Check{answeredCheck("server-", p.Kind, e, seen)}
 	case dataplane.PartOTLPLog:
 		// A thread sends its entries once a second, or when its buffer is full. Those of
 		// the last second, and thus all of a short trial, may be counted after it.
@@ -138,6 +144,9 @@ const spansHeld = 100
 // buffer has 16 KiB, and [otlpLogBody] takes at least 160 bytes.
 const entriesHeld = 100
 
+// wasmExtension returns the name of a part's extension.
+func wasmExtension(p dataplane.Part) string { return p.Kind + "." + p.File }
+
 // extended checks that a user's EnvoyFilter is in force: nothing that it adds by name is
 // missing. problem is why it could not be applied.
 func (f partsIn) extended(p dataplane.Part, added mesh.Extended) record.Check {
@@ -152,7 +161,13 @@ func (f partsIn) extended(p dataplane.Part, added mesh.Extended) record.Check {
 		}
 	}
 	check.OK = len(missing) == 0 && len(f.refused) == 0
+	ours := ourFilters + p.String()
 	switch {
+	case added.SHA256 != "" && f.modules[ours] != added.SHA256:
+		check.OK = false
+		check.Detail = fmt.Sprintf("the proxy's module has the SHA-256 digest %s, the study's %s", orNone(f.modules[ours]), added.SHA256)
+	case added.SHA256 != "" && check.OK:
+		check.Detail = "the proxy runs the module with the SHA-256 digest " + added.SHA256
 	case len(missing) > 0:
 		check.Detail = "the proxy's configuration lacks what the EnvoyFilter adds: " + strings.Join(missing, ", ")
 	case len(f.refused) > 0:

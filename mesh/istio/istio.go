@@ -238,6 +238,9 @@ func (m *Mesh) Policies(workloads []mesh.Workload) []*unstructured.Unstructured 
 		out = m.waypoint(m.namespace)
 	}
 	for _, w := range workloads {
+		if w.Carrier == study.SidecarsWaypoint {
+			out = append(out, askingWaypoint(w)...)
+		}
 		if w.Proxy == nil {
 			continue
 		}

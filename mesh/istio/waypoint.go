@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -28,9 +29,9 @@ const (
 	hbonePort   = 15008
 )
 
-// waypointStats matches the statistics that Verify needs, of the clusters with a
-// Service's pods.
-const waypointStats = `cluster\.inbound-vip\|.*\.(upstream_rq_total|upstream_cx_total|upstream_cx_[rt]x_bytes_total)`
+// waypointStats matches the statistics that Verify needs: of the clusters with a
+// Service's pods, and of filters that ask a service.
+var waypointStats = "(" + strings.Join(append([]string{`cluster\.inbound-vip\|.*\.(upstream_rq_total|upstream_cx_total|upstream_cx_[rt]x_bytes_total)`}, calloutStats...), "|") + ")"
 
 // noGateways explains what to do if the cluster cannot create a waypoint.
 const noGateways = "install the Gateway API's standard channel: kubectl apply --server-side -f https://github.com/kubernetes-sigs/gateway-api/releases/latest/download/standard-install.yaml; " +
@@ -141,7 +142,7 @@ func waypointChecks(e mesh.Evidence) []record.Check {
 	if e.Endpoint.Host != "" {
 		prefix = fmt.Sprintf("cluster.inbound-vip|%d|%s|%s", e.Endpoint.Port, of, e.Endpoint.Host)
 	}
-	return passed("waypoint-requests", e, p.Rise, prefix, "the waypoint")
+	return append(passed("waypoint-requests", e, p.Rise, prefix, "the waypoint"), waypointFilters(e, p)...)
 }
 
 // toWaypoint returns the labels of the client's ztunnel's series for connections to a

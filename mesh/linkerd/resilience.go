@@ -103,6 +103,9 @@ func (*Mesh) Lacks(cell record.Cell) []mesh.Lack {
 	if level(cell, study.FactorLocality) != "" {
 		lack(study.FactorLocality, "Linkerd follows the hints in a Service's EndpointSlices, and has no setting for that")
 	}
+	if level(cell, study.FactorCallout) != "" {
+		lack(study.FactorCallout, "Linkerd's proxy asks no service about requests")
+	}
 	return out
 }
 

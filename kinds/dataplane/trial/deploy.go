@@ -36,6 +36,8 @@ type deployed struct {
 	// onNodes holds the mesh's proxies by node, and others those with their own pods by part,
 	// limited to proxies that the plan's requests pass.
 	onNodes, others map[string]site.Pod
+	// sinkPod is the pod of the topology's sink, if it has one.
+	sinkPod site.Pod
 	// profilers is set if the study measures profiles.
 	profilers *site.ProfileRoles
 	// headers are the request headers for parts of sidecars, in all cells.
@@ -230,6 +232,11 @@ func (d *deployed) connect(ctx context.Context) error {
 			role.extended = old.extended
 		}
 		d.workers[v] = role
+	}
+	if d.sink != nil {
+		if d.sinkPod, err = ref(*d.sink, byApp[mesh.SinkName]); err != nil {
+			return err
+		}
 	}
 	if err := d.awaitBrought(ctx); err != nil {
 		return err

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,9 +76,13 @@ func (d *deployed) extend(ctx context.Context) error {
 			for _, x := range server.Extensions {
 				problem, err := d.extendOne(ctx, extender, applier, server, x)
 				if err != nil {
-					return fmt.Errorf("EnvoyFilter %s on %s: %w", x.Name, server.Name, err)
+					return fmt.Errorf("%s on %s: %w", x.Part, server.Name, err)
 				}
-				server.extended[x.Name] = mesh.Extended{Problem: problem, Names: extender.ExtensionNames(x)}
+				one := mesh.Extended{Problem: problem, Names: extender.ExtensionNames(x)}
+				if x.Wasm != nil {
+					one.SHA256 = fmt.Sprintf("%x", sha256.Sum256(x.Wasm))
+				}
+				server.extended[x.Name] = one
 			}
 			return nil
 		})
@@ -164,9 +169,9 @@ func (w *workerRole) configs(ctx context.Context, m mesh.Extender, before []byte
 func (d *deployed) unextended() []string {
 	var out []string
 	for _, server := range d.workers {
-		for name, x := range server.extended {
-			if x.Problem != "" {
-				out = append(out, fmt.Sprintf("EnvoyFilter %s is not active on %s: %s; its cells are not measured", name, server.Name, x.Problem))
+		for _, x := range server.Extensions {
+			if problem := server.extended[x.Name].Problem; problem != "" {
+				out = append(out, fmt.Sprintf("%s is not active on %s: %s; its cells are not measured", x.Part, server.Name, problem))
 			}
 		}
 	}
@@ -189,7 +194,7 @@ func (d *deployed) refused(job runner.Job) []record.Check {
 	var out []record.Check
 	for _, x := range server.Extensions {
 		if problem := server.extended[x.Name].Problem; problem != "" {
-			out = append(out, record.Check{Name: "server-" + dataplane.PartEnvoyFilter + "-" + x.Name, Detail: problem})
+			out = append(out, record.Check{Name: "server-" + x.Part, Detail: problem})
 		}
 	}
 	return out

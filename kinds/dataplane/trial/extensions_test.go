@@ -57,7 +57,7 @@ func TestRefusedExtension(t *testing.T) {
 			t.Errorf("cell %s: %+v, expected %+v", cell.Key(), refused, want)
 		}
 	}
-	if said := d.unextended(); len(said) != 1 || !strings.Contains(said[0], "EnvoyFilter mine is not active") || !strings.Contains(said[0], "no such filter") {
+	if said := d.unextended(); len(said) != 1 || !strings.Contains(said[0], "envoyfilter-mine is not active") || !strings.Contains(said[0], "no such filter") {
 		t.Errorf("the run says %q", said)
 	}
 	for _, w := range d.workers {

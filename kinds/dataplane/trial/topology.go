@@ -20,7 +20,7 @@ type topology struct {
 	servers map[dataplane.Variant]mesh.Workload
 	// replicas holds the number of a workload's pods, by name; one for others.
 	replicas map[string]int
-	// sink receives what sidecars send about requests; nil if none sends anything.
+	// sink receives what proxies ask and tell about requests; nil if none does.
 	sink *mesh.Workload
 	// cells are the plan's cells.
 	cells []record.Cell
@@ -37,8 +37,8 @@ func newTopology(namespace string, plan *study.Plan) topology {
 	}
 	for _, v := range dataplane.ServerVariants(plan) {
 		t.servers[v] = mesh.Workload{Name: "server-" + v.Name(), Namespace: namespace, Proxy: proxyOf(v), Carrier: v.Carrier, ControlPort: site.WorkerControlPort,
-			Extensions: extensionsOf(plan.Study, v), Outside: outsideOf(v)}
-		if dataplane.HasPart(v.Level(dataplane.FactorFilters), dataplane.PartTracing) || dataplane.HasPart(v.Level(dataplane.FactorFilters), dataplane.PartOTLPLog) {
+			Levels: sharedLevels(v), Extensions: extensionsOf(plan.Study, v), Outside: outsideOf(v)}
+		if dataplane.NeedsSink(v.Level(dataplane.FactorFilters)) {
 			t.sink = &mesh.Workload{Name: mesh.SinkName, Namespace: namespace, ControlPort: site.WorkerControlPort}
 		}
 	}
@@ -53,13 +53,24 @@ func proxyOf(v dataplane.Variant) *mesh.Proxy {
 	return &mesh.Proxy{Levels: v.Levels()}
 }
 
-// extensionsOf returns the user-defined EnvoyFilters of a variant.
+// sharedLevels returns the levels of the shared proxy in front of a variant.
+func sharedLevels(v dataplane.Variant) record.Cell {
+	if v.Sidecar {
+		return nil
+	}
+	return v.Levels()
+}
+
+// extensionsOf returns the user-defined EnvoyFilters and Wasm modules of a variant.
 func extensionsOf(s *study.Study, v dataplane.Variant) []mesh.Extension {
 	parts, _ := dataplane.Parts(v.Level(dataplane.FactorFilters)) // levels of a plan are valid
 	var out []mesh.Extension
 	for _, p := range parts {
 		if f, ok := dataplane.EnvoyFilterOf(s, p.File); ok && p.Kind == dataplane.PartEnvoyFilter {
-			out = append(out, mesh.Extension{Name: f.Name, Patches: f.Patches, Priority: f.Priority})
+			out = append(out, mesh.Extension{Name: f.Name, Part: p.String(), Patches: f.Patches, Priority: f.Priority})
+		}
+		if m, ok := dataplane.WasmOf(s, p.File); ok && p.Kind == dataplane.PartWasmFile {
+			out = append(out, mesh.Extension{Name: p.Kind + "." + m.Name, Part: p.String(), Wasm: m.Code}) // no name of an EnvoyFilter has a dot
 		}
 	}
 	return out

@@ -124,6 +124,9 @@ func (t *trialRun) findTargets() {
 		add(record.OfHand(record.PartGenerator, i), h.pod, site.RoleLoad)
 	}
 	add(record.PartWorker, t.server.pod, site.RoleWorker)
+	if dataplane.NeedsSink(t.cell[dataplane.FactorFilters]) {
+		add(record.PartSink, t.d.sinkPod, site.RoleWorker)
+	}
 	for _, part := range record.ProxyParts() {
 		for _, container := range containersOf(t.o.Mesh, part) {
 			add(part, t.proxies[part], container)
