@@ -271,9 +271,12 @@ func spec() study.Spec {
 		Begin: func(s *study.Study) {
 			s.Blocks = study.Blocks{Min: 1, Max: 1, Limit: 30 * time.Minute}
 		},
-		Resolve:   resolveScenario,
-		Check:     checkScenario,
-		CheckPlan: checkCarried,
+		Resolve: resolveScenario,
+		Check:   checkScenario,
+		CheckPlan: func(d *study.Decoder, p *study.Plan) {
+			checkCarried(d, p)
+			checkCallouts(d, p)
+		},
 		Files: func(s *study.Study, read func(name string) ([]byte, error)) error {
 			c := Of(s)
 			if c.Isotope == "" {

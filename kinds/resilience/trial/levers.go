@@ -116,6 +116,16 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 			}
 		}
 	}
+	if entry, _ := t.scene.scenario.Graph.Service(t.scene.scenario.Entry); study.ParseSettings(t.scene.cell[study.FactorCallout]) != nil {
+		asking, ok := m.(mesh.CalloutChecker)
+		if !ok {
+			return fmt.Errorf("mesh %s cannot prove factor %s", t.scene.mesh.Name(), study.FactorCallout)
+		}
+		w, port := t.scene.workload(&entry), protocol.Of(t.scene.levels.Protocol).Plain.Port
+		for _, r := range t.census.living(entry.Name) {
+			prove(r, m.ConfigPath(), func(config []byte) []record.Check { return asking.CheckCallout(config, port, w) })
+		}
+	}
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("prove the levers: %w", err)
 	}

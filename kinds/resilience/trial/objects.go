@@ -103,6 +103,9 @@ func (s *scene) workload(one *graph.Service) mesh.Workload {
 		if one != nil && shortLived(s.scenario)[one.Name] {
 			w.Proxy.CertificateTTL = certificateTTL
 		}
+		if one != nil && one.Name == s.scenario.Entry {
+			w.Proxy.Levels[study.FactorCallout] = s.cell[study.FactorCallout]
+		}
 	}
 	return w
 }
