@@ -40,11 +40,13 @@ type Proxy struct {
 	// CertificateTTL is how long the workload's certificates are valid; they are replaced
 	// after half of that time. 0 leaves both to the mesh.
 	CertificateTTL time.Duration
+	// Abrupt ends the proxy as soon as its pod is stopped, without draining its connections.
+	Abrupt bool
 }
 
 // Equal reports whether two sidecars have the same specification.
 func (p Proxy) Equal(other Proxy) bool {
-	return maps.Equal(p.Levels, other.Levels) && p.CertificateTTL == other.CertificateTTL
+	return maps.Equal(p.Levels, other.Levels) && p.CertificateTTL == other.CertificateTTL && p.Abrupt == other.Abrupt
 }
 
 // Level returns the level of a factor; "" if absent.
@@ -81,6 +83,7 @@ type Workload struct {
 	// requests; otherwise "".
 	Carrier string
 	Client  bool // whether it sends requests rather than serving them
+	Gateway bool // whether its pods are only proxies: see [Gated]
 	// ControlPort is the port of the role's control server, which must bypass the sidecar.
 	ControlPort int
 	// Levels has the levels of the factors that affect, for its requests, a shared proxy in

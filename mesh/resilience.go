@@ -22,6 +22,9 @@ const TelemetryLedger = "ledger"
 type Route struct {
 	Name, Namespace string
 	Port            int
+	// Via is the gateway through which the requests enter, a Service with the same port and
+	// Gated pods; "" if callers reach the Service directly.
+	Via string
 }
 
 // Resilience is a mesh with levers on the handling of requests: retries, timeouts, outlier
@@ -39,8 +42,10 @@ type Resilience interface {
 type TrafficMaker interface {
 	// Traffic returns the objects that apply the cell's levers to the requests to r; none for
 	// levers at the mesh's own default or that DecorateService sets. They have r's name and
-	// namespace.
-	Traffic(r Route, cell record.Cell) []*unstructured.Unstructured
+	// namespace. For a route via a gateway they are what makes the gateway forward requests,
+	// with the gateway's name.
+	// zones are those of the nodes, as REGION/ZONE, for levels that weigh them.
+	Traffic(r Route, cell record.Cell, zones []string) []*unstructured.Unstructured
 }
 
 // ConfigChecker is a mesh whose proxies report the configuration in force.
@@ -74,6 +79,18 @@ type EjectionReader interface {
 	// without any.
 	Ejected(stats map[string]float64, namespace string) map[string]int
 }
+
+// EntryCounter is a mesh whose gateways count what clients do.
+type EntryCounter interface {
+	// EnteredFilter returns a regular expression for a gateway's counters that Entered reads.
+	EnteredFilter() string
+	// Entered returns the sums over the gateway's ports.
+	Entered(counters map[string]float64) Entered
+}
+
+// Entered is what a gateway counted since it started: connections of clients, those that it
+// closed itself, and requests.
+type Entered struct{ Connections, Closed, Requests int64 }
 
 // CertificateReader is a mesh whose proxies report the certificate that they present to
 // others.
@@ -123,8 +140,8 @@ type PolicyChecker interface {
 
 // LocalityChecker is a mesh whose proxies report which endpoints they prefer.
 type LocalityChecker interface {
-	// EndpointsPath returns the path, on a proxy's admin port, of its known endpoints.
-	EndpointsPath() string
+	// LocalityPath returns the path, on a proxy's admin port, that shows what the cell sets.
+	LocalityPath(cell record.Cell) string
 	// CheckLocality verifies, from the response of a proxy in a zone (REGION/ZONE), that it
 	// prefers endpoints by zone as in the cell.
 	CheckLocality(endpoints []byte, zone string, routes []Route, cell record.Cell) []record.Check

@@ -27,6 +27,8 @@ type Scenario struct {
 	Lag Latency `json:"schedule_lag_us"`
 	// Samples has the state of the services, sampled about ten times a second.
 	Samples []ScenarioSample `json:"samples,omitempty"`
+	// Gateways has the pods of the graph's gateway, by name.
+	Gateways []ScenarioGateway `json:"gateways,omitempty"`
 	// CPU and Memory are by part: control_plane, second_control_plane (of other revisions that
 	// steps involve), machine, node_proxy (the proxies of nodes that carried the requests,
 	// NodeProxies of them), waypoint, node_agent (the trial's NodeAgents
@@ -103,12 +105,27 @@ type ScenarioPod struct {
 	IP      string `json:"ip"`
 	Node    string `json:"node"`
 	Sidecar bool   `json:"sidecar"`
+	// Zone is its node's, as REGION/ZONE; "" if zones do not matter in the cell.
+	Zone string `json:"zone,omitempty"`
 	// ReadyNS is when an EndpointSlice first listed the pod as ready, and GoneNS when
 	// none did any more; 0 for never. BackNS is when it was ready again.
 	ReadyNS  int64 `json:"ready_unix_ns"`
 	GoneNS   int64 `json:"gone_unix_ns,omitempty"`
 	BackNS   int64 `json:"back_unix_ns,omitempty"`
 	Restarts int32 `json:"restarts,omitempty"`
+}
+
+// ScenarioGateway is what a pod of a gateway counted during the timeline, read once a second while
+// the pod was not being stopped. Connections are those of clients; Closed are those that the pod
+// closed itself.
+type ScenarioGateway struct {
+	Pod         string `json:"pod"`
+	Connections int64  `json:"connections"`
+	Closed      int64  `json:"closed"`
+	Requests    int64  `json:"requests"`
+	// Dropped, in findings, counts closed connections beyond one for each request if clients open
+	// one for each, otherwise all that are closed.
+	Dropped int64 `json:"dropped,omitempty"`
 }
 
 // ScenarioSample is one sample of the services' state.

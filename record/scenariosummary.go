@@ -34,6 +34,7 @@ type ScenarioSummary struct {
 	Retries  string            `json:"retries"` // what bounds the expected attempts, in words
 	Levers   map[string]string `json:"levers,omitempty"`
 	Planes   []ScenarioPlanes  `json:"planes,omitempty"` // as in Scenario
+	Gateways []ScenarioGateway `json:"gateways,omitempty"`
 }
 
 // TrialVerdict is the verdict of one trial.
@@ -92,6 +93,12 @@ type ScenarioWindow struct {
 	// before it. MovedKeys counts those last answered by a different endpoint.
 	Keys      int64 `json:"keys,omitempty"`
 	MovedKeys int64 `json:"moved_keys,omitempty"`
+
+	// Zones counts answered calls by the zone of the endpoint that answered, Zoned all of these, and
+	// CrossZone those whose caller was in another zone. Only where the zones of pods are known.
+	Zones     map[string]int64 `json:"zones,omitempty"`
+	Zoned     int64            `json:"zoned,omitempty"`
+	CrossZone int64            `json:"cross_zone,omitempty"`
 
 	Ready   map[string]int `json:"ready,omitempty"`   // minimum of endpoints by service
 	Ejected map[string]int `json:"ejected,omitempty"` // maximum of endpoints by service
@@ -154,6 +161,9 @@ type ScenarioStep struct {
 	EjectUS      *float64 `json:"eject_us,omitempty"`
 	RecoverUS    *float64 `json:"recover_us,omitempty"`
 	StillFailing bool     `json:"still_failing,omitempty"`
+	// ShiftUS is, for a step that cuts a zone off, the time until other zones' proxies sent the last
+	// attempt to an endpoint there before the step ended. Nil if they sent none.
+	ShiftUS *float64 `json:"shift_us,omitempty"`
 	// LongestFailUS is like that of windows, until the next step.
 	LongestFailUS float64 `json:"longest_failing_run_us"`
 }

@@ -1,6 +1,9 @@
 package study
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // Resilience factors that mesh adapters apply.
 const (
@@ -37,4 +40,16 @@ func ParseSettings(level string) Settings {
 		out[name] = value
 	}
 	return out
+}
+
+// OwnZone returns the percentage that a level of [FactorLocality] such as own=80% sends to the
+// caller's own zone.
+func OwnZone(level string) (percent int, ok bool) {
+	text, ok := strings.CutPrefix(level, "own=")
+	text, whole := strings.CutSuffix(text, "%")
+	if !ok || !whole {
+		return 0, false
+	}
+	n, err := strconv.Atoi(text)
+	return n, err == nil && strconv.Itoa(n) == text
 }

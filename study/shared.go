@@ -102,3 +102,9 @@ var Payload = Factor{
 	Examples: []string{"0B", "1KiB", "64KiB"},
 	Parse:    payloadLevel, value: bytesValue,
 }.Phrased(Says("with payloads of %s bytes"))
+
+// KeepAlive is whether generators reuse connections.
+var KeepAlive = Choice(FactorKeepAlive, ScopeLoad, "true",
+	"Whether connections are reused; false opens one per request.",
+	"true", "false").
+	Labelled(Says("new connections", "true", "keep-alive"))

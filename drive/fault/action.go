@@ -45,6 +45,7 @@ type Performer interface {
 	Revision(a *Revision) error
 	Move(a *Move) error
 	Drain(a *Drain) error
+	Zone(a *Zone) error
 }
 
 // Kind describes a kind of action.
@@ -58,7 +59,7 @@ type Kind struct {
 
 // Kinds lists the kinds of actions in the order of the documentation.
 func Kinds() []Kind {
-	return []Kind{removeKind, addKind, restartKind, workerKind, processKind, networkKind, configKind, loadKind, certificatesKind, revisionKind, moveKind, drainKind}
+	return []Kind{removeKind, addKind, restartKind, workerKind, processKind, networkKind, configKind, loadKind, certificatesKind, revisionKind, moveKind, drainKind, zoneKind}
 }
 
 // KindNames returns the names of all kinds, in the order of [Kinds].

@@ -28,6 +28,7 @@ func (p *performer) Certificates(*fault.Certificates) error { return p.note("cer
 func (p *performer) Revision(*fault.Revision) error         { return p.note("revision") }
 func (p *performer) Move(*fault.Move) error                 { return p.note("move") }
 func (p *performer) Drain(*fault.Drain) error               { return p.note("drain") }
+func (p *performer) Zone(*fault.Zone) error                 { return p.note("zone") }
 
 // TestKinds checks that each kind has a unique name, creates new actions that
 // call the performer's method for it, and has fields that point into the

@@ -11,12 +11,17 @@ import (
 // Config changes objects of the Kubernetes API.
 type Config struct {
 	usual
-	Apply  []map[string]any // complete objects, which replace existing ones
+	Apply []map[string]any // complete objects, which replace existing ones
+	// Pod is a service whose first pod, by name, gives [PodVariable] in Apply its value.
+	Pod    string
 	Delete []ObjectRef
 	// Rejected means that proxies are expected to reject the change: the
 	// rejection then proves that the step took effect.
 	Rejected bool
 }
+
+// PodVariable stands for the name of a pod in the objects of [Config].
+const PodVariable = "$(POD)"
 
 // ObjectRef names an object.
 type ObjectRef struct{ APIVersion, Kind, Namespace, Name string }
@@ -38,6 +43,7 @@ func (*Config) Kind() string { return configKind.Name }
 func (a *Config) Fields() []Field {
 	return []Field{
 		{Name: "apply", Doc: "Manifests (YAML, separated by ---). Objects without a namespace go to the trial's own. They are reverted when the step ends.", Value: Manifests{&a.Apply}},
+		{Name: "pod", Doc: "A service; $(POD) in apply becomes the name of its first pod.", Value: Service{To: &a.Pod}},
 		{Name: "delete", Doc: "Objects to delete.", Value: Objects{&a.Delete}},
 		{Name: "rejected", Doc: "Whether proxies are expected to reject it, which then proves the step.", Value: Flag{&a.Rejected}},
 	}
@@ -50,8 +56,14 @@ func (a *Config) Check(step, _ string) []Problem {
 	return []Problem{{Hint: "set apply or delete", Text: fmt.Sprintf("step %q changes no object", step)}}
 }
 
-func (*Config) Services() []Reference { return nil }
-func (a *Config) Target() string      { return a.Holds() }
+func (a *Config) Services() []Reference {
+	if a.Pod == "" {
+		return nil
+	}
+	return []Reference{{Field: "pod", Service: a.Pod}}
+}
+
+func (a *Config) Target() string { return a.Holds() }
 
 func (a *Config) Holds() string {
 	names := make([]string, 0, len(a.Apply))

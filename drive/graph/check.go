@@ -167,6 +167,39 @@ func (c *checker) service(s Service) {
 	for i, call := range s.Calls {
 		c.call(fmt.Sprintf("%s.calls[%d]", at, i), s, call)
 	}
+	if s.Gateway {
+		c.gateway(at, s)
+	}
+}
+
+// gateway checks a service whose pods have no program.
+func (c *checker) gateway(at string, s Service) {
+	for _, f := range []struct {
+		field string
+		set   bool
+	}{
+		{"sidecar", !s.Sidecar}, {"protocol", s.Protocol != protocol.HTTP1}, {"response", s.ResponseBytes > 0}, {"service_time", s.ServiceTime.Distribution != ""},
+		{"concurrency", s.Concurrency > 0}, {"queue", s.Queue > 0}, {"cpu", s.CPU > 0}, {"failures", len(s.Failures) > 0}, {"mode", s.Mode != Sequence},
+	} {
+		if f.set {
+			c.fail(at+"."+f.field, "leave it out", "a gateway has only replicas and a call: its pods are proxies without a program")
+		}
+	}
+	if len(s.Calls) != 1 {
+		c.fail(at+".calls", "as calls: [{to: SERVICE}]", "a gateway sends all requests to one service, not %d", len(s.Calls))
+		return
+	}
+	if call := s.Calls[0]; call != (Call{To: call.To, Probability: 1, Times: 1}) {
+		c.fail(at+".calls[0]", "as calls: [{to: "+clip(call.To)+"}]", "a gateway sends each request on once, as it is")
+	}
+	for _, other := range c.graph.Services {
+		switch {
+		case other.Gateway && other.Name != s.Name:
+			c.fail(at+".gateway", "", "%s is a gateway too, and requests enter through one", clip(other.Name))
+		case slices.ContainsFunc(other.Calls, func(call Call) bool { return call.To == s.Name }):
+			c.fail(at+".gateway", "let it call the service behind the gateway", "%s calls the gateway, through which only clients' requests enter", clip(other.Name))
+		}
+	}
 }
 
 func (c *checker) call(at string, s Service, call Call) {

@@ -138,3 +138,45 @@ func TestWithDefaultsCopies(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 }
+
+// A gateway has replicas and one plain call, and nothing calls it.
+func TestGateway(t *testing.T) {
+	edge := func(change func(*graph.Service)) graph.Service {
+		s := graph.Service{Name: "edge", Gateway: true, Sidecar: true, Replicas: 3, Calls: []graph.Call{{To: "front"}}}
+		change(&s)
+		return s
+	}
+	for path, change := range map[string]func(*graph.Service){
+		"":                           func(*graph.Service) {},
+		"services.edge.sidecar":      func(s *graph.Service) { s.Sidecar = false },
+		"services.edge.protocol":     func(s *graph.Service) { s.Protocol = protocol.HTTP2 },
+		"services.edge.service_time": func(s *graph.Service) { s.ServiceTime.Mean = time.Millisecond },
+		"services.edge.concurrency":  func(s *graph.Service) { s.Concurrency = 1 },
+		"services.edge.failures":     func(s *graph.Service) { s.Failures = []graph.Failure{{Share: 1, How: graph.FailReset}} },
+		"services.edge.calls":        func(s *graph.Service) { s.Calls = append(s.Calls, graph.Call{To: "bar"}) },
+		"services.edge.calls[0]":     func(s *graph.Service) { s.Calls[0].Timeout = time.Second },
+		"services.edge.mode":         func(s *graph.Service) { s.Mode = graph.Parallel },
+		"services.edge.response":     func(s *graph.Service) { s.ResponseBytes = 1 },
+		"services.front.calls[0].to": func(s *graph.Service) { s.Name = "bare" }, // see below
+	} {
+		g := chain()
+		g.Services = append(g.Services, edge(change))
+		if path == "services.front.calls[0].to" {
+			g.Services[2].Name, g.Services[0].Calls[0].To = "edge", "edge"
+			path = "services.edge.gateway"
+		}
+		problems := g.WithDefaults().Check()
+		switch {
+		case path == "" && len(problems) > 0, path != "" && (len(problems) != 1 || problems[0].Path != path || problems[0].Hint == ""):
+			t.Errorf("%q, want one at %q", problems, path)
+		}
+	}
+	g := chain()
+	g.Services = append(g.Services, edge(func(*graph.Service) {}), edge(func(s *graph.Service) { s.Name = "second" }))
+	if problems := g.WithDefaults().Check(); len(problems) != 2 {
+		t.Errorf("two gateways: %q", problems)
+	}
+	if one, ok := g.Gateway(); !ok || one.Name != "edge" {
+		t.Errorf("%+v", one)
+	}
+}

@@ -29,9 +29,12 @@ type Graph struct {
 // Service is a service of the graph. Zero fields take the defaults of
 // [Graph.WithDefaults].
 type Service struct {
-	Name          string        `json:"name"`
-	Replicas      int           `json:"replicas"`
-	Sidecar       bool          `json:"sidecar"` // its pods have the mesh's proxy
+	Name     string `json:"name"`
+	Replicas int    `json:"replicas"`
+	Sidecar  bool   `json:"sidecar"` // its pods have the mesh's proxy
+	// Gateway means that its pods are the mesh's ingress gateway: proxies without a
+	// program, which send each request on to the only service that it calls.
+	Gateway       bool          `json:"gateway,omitempty"`
 	Protocol      string        `json:"protocol"`
 	ResponseBytes int64         `json:"response_bytes"`
 	ServiceTime   ServiceTime   `json:"service_time"`
@@ -142,6 +145,15 @@ func (g Graph) WithDefaults() Graph {
 // Service returns the service of that name.
 func (g Graph) Service(name string) (Service, bool) {
 	i := slices.IndexFunc(g.Services, func(s Service) bool { return s.Name == name })
+	if i < 0 {
+		return Service{}, false
+	}
+	return g.Services[i], true
+}
+
+// Gateway returns the graph's gateway.
+func (g Graph) Gateway() (Service, bool) {
+	i := slices.IndexFunc(g.Services, func(s Service) bool { return s.Gateway })
 	if i < 0 {
 		return Service{}, false
 	}

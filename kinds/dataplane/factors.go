@@ -33,10 +33,7 @@ var factors = []study.Factor{
 		protocol.Names(nil)...).
 		Phrased(study.Says("over %s")),
 	study.Payload,
-	study.Choice(study.FactorKeepAlive, study.ScopeLoad, "true",
-		"Whether connections are reused; false opens one per request.",
-		"true", "false").
-		Labelled(study.Says("new connections", "true", "keep-alive")),
+	study.KeepAlive,
 	ofServer(study.Choice(study.FactorMTLS, study.ScopeServer, study.MTLSStrict,
 		"What the server's sidecar accepts: strict only mutual TLS, permissive also plain text, off only plain text. A client without a sidecar sends plain text, so strict becomes permissive there.",
 		study.MTLSStrict, study.MTLSPermissive, study.MTLSOff).

@@ -73,6 +73,10 @@ func checkScenario(d *study.Decoder, s *study.Study) {
 	case !known(c.Entry):
 		d.Fail(d.Pos("load", "to"), study.CodeUnknown, errs.Suggest(c.Entry, names), "there is no service %q", c.Entry)
 	}
+	gateway, gated := c.Graph.Gateway()
+	if gated && c.Entry != gateway.Name && c.Entry != "" {
+		d.Fail(d.Pos("load", "to"), study.CodeConflict, "as load: {to: "+gateway.Name+"}, or leave to out", "clients call %s, and not the gateway %s", c.Entry, gateway.Name)
+	}
 	for _, p := range c.Timeline.Check() {
 		at := []any{"timeline", "steps", p.Step}
 		if p.Field != "" {
@@ -90,6 +94,9 @@ func checkScenario(d *study.Decoder, s *study.Study) {
 				continue
 			}
 			d.Fail(at(r.Field), study.CodeUnknown, errs.Suggest(r.Service, names), "there is no service %q", r.Service)
+		}
+		if field := needsWorker(step.Action); field != "" && gated && slices.ContainsFunc(step.Action.Services(), func(r fault.Reference) bool { return r.Service == gateway.Name }) {
+			d.Fail(at(field), study.CodeConflict, "name another service", "the pods of gateway %s have no worker", gateway.Name)
 		}
 		for _, p := range step.Action.Check(step.Name, c.Entry) {
 			d.Fail(at(p.Field), study.CodeConflict, p.Hint, "%s", p.Text)
@@ -115,6 +122,19 @@ func checkStreams(d *study.Decoder, s *study.Study) {
 	}
 }
 
+// needsWorker returns the field of an action that acts on workers, "" for other actions.
+func needsWorker(a fault.Action) string {
+	switch a := a.(type) {
+	case *fault.Worker:
+		return "service"
+	case *fault.Process:
+		if a.Of == fault.OfWorker {
+			return "of"
+		}
+	}
+	return ""
+}
+
 // checkSizedGraph rejects a section sizing for a graph with a timeline, or with services outside
 // the mesh.
 func checkSizedGraph(d *study.Decoder, s *study.Study) {
@@ -123,6 +143,8 @@ func checkSizedGraph(d *study.Decoder, s *study.Study) {
 	case !d.CheckSizing(s):
 	case len(c.Timeline.Steps) > 0:
 		d.FailSizing("leave the steps out", "sizing measures proxies while nothing happens, and the timeline has steps")
+	case slices.ContainsFunc(c.Graph.Services, func(one graph.Service) bool { return one.Gateway }):
+		d.FailSizing("leave the gateway out", "sizing measures sidecars, and the graph has a gateway")
 	case slices.ContainsFunc(c.Graph.Services, func(one graph.Service) bool { return !one.Sidecar }):
 		d.FailSizing("leave sidecar: false out", "sizing needs all services in the mesh, and one of the graph has no sidecar")
 	}
@@ -136,6 +158,20 @@ func Drains(p *study.Plan) bool {
 		return timeline.Drains()
 	})
 }
+
+// ZonesNeeded is the number of zones that a study needs in which zones matter: one for a client,
+// one that goes away, and one that remains.
+const ZonesNeeded = 3
+
+// Zoned reports whether zones matter in a cell: a step acts on one, or proxies weigh them.
+func (c *Scenario) Zoned(cell record.Cell) bool {
+	timeline := c.Timeline
+	_, weighs := study.OwnZone(cell[study.FactorLocality])
+	return weighs || timeline.Zones()
+}
+
+// Zoned reports whether zones matter in some cell.
+func Zoned(p *study.Plan) bool { return slices.ContainsFunc(p.Cells, Of(p.Study).Zoned) }
 
 // checkAmbientGraph finds services outside the mesh that need a waypoint, or whose calls into an
 // ambient mesh nothing carries.
@@ -166,8 +202,19 @@ func checkAmbientGraph(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// checkCarried finds steps that the carrier of a cell's requests cannot carry out or prove.
+// checkCarried finds a gateway that a cell's mesh lacks, and steps that the carrier of a cell's
+// requests cannot carry out or prove.
 func checkCarried(d *study.Decoder, p *study.Plan) {
+	if gateway, ok := Of(p.Study).Graph.Gateway(); ok {
+		for _, cell := range p.Cells {
+			if cell[study.FactorMesh] == study.MeshIstio && !study.Ambient(cell) {
+				continue
+			}
+			d.Fail(d.Pos("graph", "services", gateway.Name, "gateway"), study.CodeConflict, "use mesh: "+study.MeshIstio+" with sidecars: "+study.SidecarsBoth+", or leave the gateway out",
+				"%s has no ingress gateway in scenarios", p.Label(cell))
+			break
+		}
+	}
 	told := map[int]bool{}
 	for _, cell := range p.Cells {
 		for i, step := range Of(p.Study).Timeline.Steps {

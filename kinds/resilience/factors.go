@@ -37,6 +37,7 @@ var scenarioFactors = []study.Factor{
 	study.Choice(study.FactorProtocol, study.ScopeLoad, protocol.HTTP1, "Protocol between the clients and the first service.", protocol.Names(protocol.Enters)...).
 		Phrased(study.Says("over %s")),
 	shared(study.Payload, "", "0B"),
+	shared(study.KeepAlive, "", ""),
 	meshLever(study.FactorRetries, study.LevelDefault,
 		"Retries by the mesh: its default, off, or a number.", `^(default|off|[1-9][0-9]?)$`, retriesLevel, "default", "off", "3").
 		Labelled(retriesLabel),
@@ -60,10 +61,10 @@ var scenarioFactors = []study.Factor{
 	meshed(study.Choice(study.FactorLoadBalancer, study.ScopeMesh, study.LevelDefault, "How a proxy chooses an endpoint; ring_hash hashes the header x-meshtrial-key.",
 		study.LevelDefault, "round_robin", "least_request", "random", "ring_hash").
 		Labelled(study.Says("load balancer %s"))),
-	meshed(study.Choice(study.FactorLocality, study.ScopeMesh, study.LevelDefault,
-		"Whether a proxy prefers endpoints of its own zone (prefer) or treats all zones alike (ignore). default leaves it to the mesh: Istio prefers its own zone wherever outlier_detection is on.",
-		study.LevelDefault, study.LocalityPrefer, study.LocalityIgnore).
-		Labelled(study.Says("%s", study.LevelDefault, "default locality", study.LocalityPrefer, "own zone first", study.LocalityIgnore, "all zones alike"))),
+	meshLever(study.FactorLocality, study.LevelDefault,
+		"Whether a proxy prefers endpoints of its own zone and fails over to others (prefer), treats all zones alike (ignore), or sends its own zone a share and the others equal parts of the rest (own=80%). default leaves it to the mesh: Istio prefers its own zone wherever outlier_detection is on.",
+		`^(default|prefer|ignore|own=[0-9]+%)$`, localityLevel, study.LevelDefault, study.LocalityPrefer, study.LocalityIgnore, "own=80%").
+		Labelled(localityLabel),
 	meshLever(study.FactorCallout, study.LevelOff,
 		"A filter of the first service's proxy that asks a service of the graph about each request: off, or filter (ext-authz-grpc, ext-authz-http, rate-limit-global), to (the service), fail (open or closed; what happens to requests without an answer, closed if left out) and timeout (1s if left out).",
 		`^(off|(filter|to|fail|timeout)=.*)$`, calloutLevel, study.LevelOff, calloutExample).
@@ -71,7 +72,7 @@ var scenarioFactors = []study.Factor{
 	meshed(study.Choice(study.FactorMTLS, study.ScopeServer, study.MTLSPermissive, "What the services' sidecars accept: strict (mutual TLS only), permissive (plain text too), off. Callers with a sidecar adapt.",
 		study.MTLSStrict, study.MTLSPermissive, study.MTLSOff).
 		Labelled(study.Says("mTLS %s"))),
-	study.Choice(FactorDrain, study.ScopeServer, "true", "Whether workers drain when stopped: unready, they keep serving for a while, then finish the requests in progress. Otherwise they end at once.", "true", "false").
+	study.Choice(FactorDrain, study.ScopeServer, "true", "Whether workers and gateways drain when stopped: unready, they keep serving for a while, then finish the requests in progress. Otherwise they end at once.", "true", "false").
 		Labelled(study.OnOff("drain")),
 	study.DebounceAfter.
 		IdleWhere(func(cell record.Cell) bool {
@@ -148,6 +149,23 @@ func retriesLabel(level string) string {
 		return "no retries"
 	}
 	return study.Counts("retry")(level)
+}
+
+func localityLevel(s string) (string, *study.Error) {
+	if s == study.LevelDefault || s == study.LocalityPrefer || s == study.LocalityIgnore {
+		return s, nil
+	}
+	if share, ok := study.OwnZone(s); ok && share >= 1 && share <= 99 {
+		return s, nil
+	}
+	return "", study.Complain(study.CodeInvalid, "default, prefer, ignore, or a share such as own=80%, from 1% to 99%", "unknown locality %q", study.Clip(s, 40))
+}
+
+func localityLabel(level string) string {
+	if share, ok := study.OwnZone(level); ok {
+		return strconv.Itoa(share) + "% to the own zone"
+	}
+	return study.Says("%s", study.LevelDefault, "default locality", study.LocalityPrefer, "own zone first", study.LocalityIgnore, "all zones alike")(level)
 }
 
 func skipLabel(level string) string {
@@ -330,6 +348,7 @@ type Levels struct {
 	Arrival     string
 	Protocol    string
 	Payload     int64
+	KeepAlive   bool
 	Drain       bool
 	MTLS        string // of the services' sidecars; "" without sidecars
 }
@@ -339,7 +358,7 @@ type Levels struct {
 func LevelsOf(cell record.Cell) (Levels, error) {
 	r := study.ReadCell(scenarioFactors, cell)
 	return Levels{Mesh: r.Text(study.FactorMesh), Rate: r.Rate(study.FactorRate), Connections: r.Int(study.FactorConnections), Arrival: r.Text(study.FactorArrival),
-		Protocol: r.Text(study.FactorProtocol), Payload: int64(r.Number(study.FactorPayload)), Drain: r.Bool(FactorDrain), MTLS: r.Set(study.FactorMTLS)}, r.Err()
+		Protocol: r.Text(study.FactorProtocol), Payload: int64(r.Number(study.FactorPayload)), KeepAlive: r.Bool(study.FactorKeepAlive), Drain: r.Bool(FactorDrain), MTLS: r.Set(study.FactorMTLS)}, r.Err()
 }
 
 // reference is the text of docs/study.md about the factors.

@@ -17,6 +17,8 @@ const (
 	SectionSteps        = "steps"
 	SectionArithmetic   = "arithmetic"
 	SectionEdgeTraffic  = "traffic between services"
+	SectionZones        = "calls by zone"
+	SectionGateways     = "gateway pods"
 	SectionBalance      = "balance"
 	SectionFaults       = "faults"
 	SectionUnreconciled = "unreconciled"
@@ -30,7 +32,18 @@ const (
 const (
 	PartEntryProxy = "entry_proxy" // of the service that the clients call, if it calls others: each request passes it twice
 	PartLastProxy  = "last_proxy"  // of services that call no others
+	PartIngress    = "ingress"     // the gateway of the graph
 )
+
+// Findings of studies in which zones matter: how long callers took to turn away from a zone that a
+// step cut off, and the share of calls that left their zone.
+const (
+	FindingShift     = "time_to_shift"
+	FindingCrossZone = "cross_zone_share"
+)
+
+// FindingDropped is the number of clients' connections that the gateway dropped.
+const FindingDropped = "dropped_connections"
 
 // FindingProxyRequest is the CPU time that a proxy spends per request.
 const FindingProxyRequest = "cpu_proxy_per_request"
@@ -64,7 +77,10 @@ func ledgerFindings() []finding.Def {
 		whole("time_to_detect", finding.UnitMicroseconds, "From a step's start to the first failure that a client saw: the longest over steps."),
 		whole("time_to_recover", finding.UnitMicroseconds, "From a step's start to the last failed request before the next step: the longest over steps."),
 		whole("time_to_eject", finding.UnitMicroseconds, "From a step's start until a proxy ejected the endpoint: the longest over steps."),
+		whole(FindingShift, finding.UnitMicroseconds, "From the start of a step that cuts a zone off until proxies elsewhere sent the last attempt to it: the longest over steps."),
+		study.Compared(worded(whole(FindingCrossZone, finding.UnitRatio, "Answered calls whose endpoint was in another zone than the caller's proxy, as a share of all."), "share of calls that left their zone"), finding.SectionOther),
 		whole("time_to_move", finding.UnitMicroseconds, "From the start of a step that moves the namespace until each of its sidecars was connected only to the other revision and had acknowledged its configuration: the longest over steps."),
+		whole(FindingDropped, finding.UnitConnections, "Connections of clients that pods of the gateway closed while they were not being stopped, beyond one for each request without keep_alive."),
 		{Name: "unreconciled_requests", Unit: finding.UnitRequests, Doc: "Requests on which client, proxies and workers disagree.", Section: SectionUnreconciled, Fault: true},
 	}
 }
@@ -99,7 +115,7 @@ const (
 
 // usingParts lists the parts whose CPU and memory are both reported.
 var usingParts = []string{partControlPlane, partSecond, record.PartNode, record.PartWaypoint, record.PartNodeAgent,
-	record.PartClientProxy, record.PartServerProxy, PartEntryProxy, PartLastProxy}
+	record.PartClientProxy, record.PartServerProxy, PartIngress, PartEntryProxy, PartLastProxy}
 
 // useFindings returns the CPU usage of parts.
 func useFindings() []finding.Def {

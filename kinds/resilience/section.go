@@ -67,7 +67,7 @@ func scenarioFields(c *Scenario) []study.Placed {
 		{After: "timeline", Field: study.Field{Name: "expect", Doc: "Variants that are expected to fail an assertion, such as {no-retries: fail}.", Value: expectValue{&c.Expect}}},
 		{In: "load", Field: study.Field{Name: "to", Doc: "The service that clients call; the one that no other calls if left out.",
 			Value: study.Named(&c.Entry, study.NamePattern, "service", "use the name of a service of the graph")}},
-		{In: "load", After: "to", Field: study.Field{Name: "clients", Doc: "Load generators, each a pod with a sidecar; they share the rate.", Value: study.Int(&c.Clients, 1, 100)}},
+		{In: "load", After: "to", Field: study.Field{Name: "clients", Doc: "Load generators, each a pod with a sidecar, except in front of a gateway; they share the rate.", Value: study.Int(&c.Clients, 1, 100)}},
 	}
 }
 
@@ -138,6 +138,7 @@ func service(s *graph.Service) study.Object {
 	return study.Object{Name: "a service", Fields: []study.Field{
 		{Name: "replicas", Doc: "Pods; 1 if left out.", Value: study.Int(&s.Replicas, 1, graph.MaxReplicas).OmitZero()},
 		{Name: "sidecar", Doc: "Whether its pods have a sidecar, if the mesh has any.", Value: study.Bool(&s.Sidecar)},
+		{Name: "gateway", Doc: "Whether its pods are the mesh's ingress gateway, which sends the clients' requests to the one service that it calls. Only replicas and calls apply.", Value: study.Bool(&s.Gateway).OmitZero()},
 		{Name: "protocol", Doc: "Protocol; http1 if left out.", Value: study.OneOf(&s.Protocol, protocol.Names(protocol.Calls)...)},
 		{Name: "response", Doc: "Response body size.", Value: study.Size(&s.ResponseBytes, study.MaxPayload).OmitZero()},
 		{Name: "service_time", Doc: "Service time.", Value: graphTime(&s.ServiceTime)},
@@ -293,7 +294,10 @@ func spec() study.Spec {
 		},
 		Notes: uneven,
 		Nodes: func(p *study.Plan) (nodes, zones int) {
-			if Drains(p) {
+			switch {
+			case Zoned(p):
+				return ZonesNeeded, ZonesNeeded
+			case Drains(p):
 				return 2, 1
 			}
 			return 1, 1

@@ -115,3 +115,49 @@ func TestSizingAlongPods(t *testing.T) {
 		t.Errorf("sized along %s", s.SizedAlong())
 	}
 }
+
+const gated = "graph: {services: {edge: {gateway: true, replicas: 2, calls: [{to: b}]}, b: {replicas: 2}}}\n"
+
+// A gateway is where clients enter, has no worker, and needs a mesh with ingress gateways.
+func TestGatewayRefused(t *testing.T) {
+	plan := func(text string) error {
+		s, err := study.Parse([]byte(head+text), "small.yaml", nil)
+		if err == nil {
+			_, err = study.NewPlan(s, 1)
+		}
+		return err
+	}
+	worker := "timeline:\n  duration: 10s\n  steps:\n  - {name: sick, at: 1s, worker: {service: edge, set: {ready: false}}}\n"
+	killed := "timeline:\n  duration: 10s\n  steps:\n  - {name: sick, at: 1s, process: {of: %s, service: edge, do: kill}}\n"
+	for _, c := range []struct{ text, at string }{
+		{gated + quiet, ""}, {gated + strings.Replace(killed, "%s", "envoy", 1), ""}, {gated + strings.ReplaceAll(eventful, "service: b", "service: edge"), ""},
+		{gated + "load: {to: b}\n" + quiet, "small.yaml:4:12"},
+		{gated + worker, "small.yaml:7:44"},
+		{gated + strings.Replace(killed, "%s", "worker", 1), "small.yaml:7:40"},
+		{gated + quiet + "mesh: none\n", "small.yaml:3:36"},
+		{gated + quiet + bothWays, "small.yaml:3:36"},
+	} {
+		err := plan(c.text)
+		if (err == nil) != (c.at == "") || err != nil && !strings.Contains(err.Error(), c.at) {
+			t.Errorf("%s: %v, want one at %q", c.text, err, c.at)
+		}
+	}
+}
+
+// Zones matter with a step on them or with weights, and then a run needs three.
+func TestZoned(t *testing.T) {
+	away := "timeline:\n  duration: 10s\n  steps:\n  - {name: away, at: 1s, zone: {service: b}}\n"
+	for text, want := range map[string]bool{quiet: false, away: true, quiet + "settings: {locality: own=80%}\n": true, quiet + "settings: {locality: ignore}\n": false} {
+		plan, err := study.NewPlan(parse(t, named+fromEntry+text), 1)
+		must.OK(t, err)
+		if nodes, zones := plan.Spread(); Zoned(plan) != want || want != (nodes == ZonesNeeded) || want != (zones == ZonesNeeded) {
+			t.Errorf("%s: %v, %d nodes in %d zones", text, Zoned(plan), nodes, zones)
+		}
+	}
+	f, _ := Kind.Factor(study.FactorLocality)
+	for level, ok := range map[string]bool{"own=1%": true, "own=99%": true, "own=0%": false, "own=100%": false, "own=08%": false, "own=8": false, "own": false, "near": false} {
+		if _, err := f.Canonical(level); (err == nil) != ok {
+			t.Errorf("%s: %v", level, err)
+		}
+	}
+}

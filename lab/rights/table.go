@@ -179,6 +179,7 @@ var table = []feature{
 		{Verbs: "watch deletecollection", Name: "pods", Where: InRun, Why: "when pods start and end"},
 		{Verbs: "patch", Name: "pods", Where: InRun, Why: "steps that choose which replicas to remove", When: scales},
 		{Verbs: "list get update", Name: "nodes", Where: Everywhere, Why: "steps that cordon and drain a node, which is chosen only then", When: resilience.Drains},
+		{Verbs: "list get", Name: "nodes", Where: Everywhere, Why: "zones, over which pods are spread and which steps cut off", When: resilience.Zoned},
 		{Verbs: "delete", Name: "pods", Where: InRun, Why: "pods that a step drains", When: resilience.Drains},
 		{Verbs: "delete", Name: "pods", Where: InRun, Why: "steps that remove replicas at once", When: abrupt},
 		{Verbs: "get", Name: "pods/log", Where: InRun, Why: "the ledger of requests", When: Ledger},

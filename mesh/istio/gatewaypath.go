@@ -2,6 +2,7 @@ package istio
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -56,7 +57,7 @@ func (m *Mesh) gatewayPath(workloads []mesh.Workload) []*unstructured.Unstructur
 		}
 		if !entered {
 			entered = true
-			out = append(out, gatewayListeners(w.Namespace))
+			out = append(out, gatewayListeners(w.Namespace, gatewayName))
 		}
 		out = append(out, direct(w), gatewayRoute(w))
 	}
@@ -106,14 +107,17 @@ func gatewayDeployment(namespace string, pod corev1.PodTemplateSpec) *unstructur
 	})
 }
 
-// gatewayListeners opens the gateway's ports.
-func gatewayListeners(namespace string) *unstructured.Unstructured {
+// gatewayListeners opens a gateway's ports: all, or those given.
+func gatewayListeners(namespace, name string, ports ...int) *unstructured.Unstructured {
 	var servers []any
 	for _, p := range gatewayPorts() {
+		if len(ports) > 0 && !slices.Contains(ports, p.Port) {
+			continue
+		}
 		servers = append(servers, map[string]any{"hosts": []any{"*"}, "port": map[string]any{"number": int64(p.Port), "name": p.PortName, "protocol": strings.ToUpper(p.Kind())}})
 	}
-	return named("networking.istio.io/v1", "Gateway", namespace, gatewayName, map[string]any{
-		"selector": map[string]any{mesh.AppLabel: gatewayName}, "servers": servers})
+	return named("networking.istio.io/v1", "Gateway", namespace, name, map[string]any{
+		"selector": map[string]any{mesh.AppLabel: name}, "servers": servers})
 }
 
 // direct returns the Service with only a server's pods, to which the gateway sends.

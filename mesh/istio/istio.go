@@ -136,6 +136,8 @@ type proxyConfig struct {
 	StatsMatcher statsMatcher `yaml:"proxyStatsMatcher"`
 	// FileFlush is how long access log lines may be buffered.
 	FileFlush string `yaml:"fileFlushInterval,omitempty"`
+	// Drain is how long the proxy drains when it is stopped; Istio's default is 5s.
+	Drain string `yaml:"terminationDrainDuration,omitempty"`
 	// Metadata is the agent's environment.
 	Metadata map[string]string `yaml:"proxyMetadata,omitempty"`
 }
@@ -190,7 +192,13 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 	}
 	if w.Proxy.Level(study.FactorTelemetry) == mesh.TelemetryLedger {
 		config.StatsMatcher.InclusionRegexps = slices.Concat(verifiedStats, resilienceStats)
+		if w.Gateway {
+			config.StatsMatcher.InclusionRegexps = append(config.StatsMatcher.InclusionRegexps, enteringStats)
+		}
 		config.FileFlush = ledgerFlush
+	}
+	if w.Proxy.Abrupt {
+		config.Drain = "0s"
 	}
 	// See istio.io/docs, Reference, Commands, pilot-agent: environment variables.
 	if ttl := w.Proxy.CertificateTTL; ttl > 0 {

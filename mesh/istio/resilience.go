@@ -21,6 +21,7 @@ var (
 	_ mesh.ConfigChecker     = (*Mesh)(nil)
 	_ mesh.RequestLogger     = (*Mesh)(nil)
 	_ mesh.EjectionReader    = (*Mesh)(nil)
+	_ mesh.EntryCounter      = (*Mesh)(nil)
 	_ mesh.CertificateReader = (*Mesh)(nil)
 	_ mesh.ConfigServed      = (*Mesh)(nil)
 )
@@ -101,7 +102,10 @@ func wholePercent(share string) (int64, error) {
 // Traffic returns a VirtualService for the levers of routes and a
 // DestinationRule for those of clusters, each only if the cell sets any. See
 // istio.io/docs, Reference, Virtual Service and Destination Rule.
-func (*Mesh) Traffic(r mesh.Route, cell record.Cell) []*unstructured.Unstructured {
+func (*Mesh) Traffic(r mesh.Route, cell record.Cell, zones []string) []*unstructured.Unstructured {
+	if r.Via != "" {
+		return entering(r, cell)
+	}
 	var out []*unstructured.Unstructured
 	host := hostOf(r)
 	if rule := httpRule(cell); rule != nil {
@@ -109,9 +113,26 @@ func (*Mesh) Traffic(r mesh.Route, cell record.Cell) []*unstructured.Unstructure
 		out = append(out, traffic("VirtualService", r, map[string]any{"hosts": []any{host}, "http": []any{rule}}))
 	}
 	if policy := trafficPolicy(cell); len(policy) > 0 {
+		weighZones(policy, cell, zones)
 		out = append(out, traffic("DestinationRule", r, map[string]any{"host": host, "trafficPolicy": policy}))
 	}
 	return out
+}
+
+// entering returns the Gateway and the VirtualService by which a gateway forwards
+// requests, with the levers of routes. Those of clusters come from the route without
+// the gateway.
+func entering(r mesh.Route, cell record.Cell) []*unstructured.Unstructured {
+	at := mesh.Route{Name: r.Via, Namespace: r.Namespace}
+	rule := httpRule(cell)
+	if rule == nil {
+		rule = map[string]any{}
+	}
+	rule["route"] = []any{map[string]any{"destination": map[string]any{"host": hostOf(r), "port": map[string]any{"number": int64(r.Port)}}}}
+	return []*unstructured.Unstructured{
+		gatewayListeners(r.Namespace, r.Via, r.Port),
+		traffic("VirtualService", at, map[string]any{"hosts": []any{hostOf(at)}, "gateways": []any{r.Namespace + "/" + r.Via}, "http": []any{rule}}),
+	}
 }
 
 func hostOf(r mesh.Route) string { return r.Name + "." + r.Namespace + ".svc.cluster.local" }
@@ -216,7 +237,7 @@ func trafficPolicy(cell record.Cell) map[string]any {
 		balancer["simple"] = strings.ToUpper(v)
 	}
 	if v := level(cell, study.FactorLocality); v != "" {
-		balancer["localityLbSetting"] = map[string]any{"enabled": v == study.LocalityPrefer}
+		balancer["localityLbSetting"] = map[string]any{"enabled": v != study.LocalityIgnore}
 	}
 	if len(balancer) > 0 {
 		policy["loadBalancer"] = balancer

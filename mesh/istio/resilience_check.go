@@ -77,6 +77,10 @@ var trafficLevers = []trafficLever{
 	{"traffic-routes", func(cell record.Cell) (string, bool) {
 		return "routes are the mesh's defaults" + andOurs(httpRule(cell) != nil, "VirtualServices"), true
 	}, ofRoutes(func(route envoyRoute, r mesh.Route, cell record.Cell) string {
+		if r.Via != "" { // nothing is forwarded without one
+			r.Name = r.Via
+			return madeOtherwise(route.Metadata, r, "virtual-service", true)
+		}
 		return madeOtherwise(route.Metadata, r, "virtual-service", httpRule(cell) != nil)
 	})},
 	{"traffic-clusters", func(cell record.Cell) (string, bool) {

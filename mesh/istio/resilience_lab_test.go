@@ -125,7 +125,7 @@ func (s scene) apply(route mesh.Route, cell record.Cell) {
 	labtest.Kubectl(s.t, s.lab, "", "-n", resilient, "delete", "virtualservice,destinationrule", "--all")
 	applier, err := lab.NewApplier(s.lab.RESTConfig())
 	must.OK(s.t, err)
-	must.OK(s.t, applier.ApplyObjects(s.t.Context(), s.mesh.Traffic(route, cell)))
+	must.OK(s.t, applier.ApplyObjects(s.t.Context(), s.mesh.Traffic(route, cell, nil)))
 }
 
 func kubeOf(t *testing.T, l *local.Lab) kubernetes.Interface {

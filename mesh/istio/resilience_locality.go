@@ -74,6 +74,9 @@ func (*Mesh) CheckLocality(endpoints []byte, zone string, routes []mesh.Route, c
 	if want == "" {
 		return nil // the mesh's own default
 	}
+	if share, ok := study.OwnZone(want); ok {
+		return checkWeights(endpoints, zone, routes, share)
+	}
 	var known endpointsKnown
 	if err := json.Unmarshal(endpoints, &known); err != nil {
 		return []record.Check{{Name: study.FactorLocality, Detail: fmt.Sprintf("endpoints of the proxy: %v", err)}}
@@ -112,4 +115,83 @@ func (*Mesh) CheckLocality(endpoints []byte, zone string, routes []mesh.Route, c
 		}
 	}
 	return []record.Check{check(study.FactorLocality, wrong, fmt.Sprintf("the caller's proxy in zone %s has %s: %d of %d endpoints are in its zone", zone, want, own, all))}
+}
+
+// LocalityPath returns Envoy's path: weights of localities are only in the configuration.
+func (m *Mesh) LocalityPath(cell record.Cell) string {
+	if _, weighs := study.OwnZone(level(cell, study.FactorLocality)); weighs {
+		return "/config_dump?include_eds&resource=dynamic_endpoint_configs"
+	}
+	return m.EndpointsPath()
+}
+
+// weighZones adds to a traffic policy how callers of each zone distribute requests, if
+// the cell sets their own zone's share. See istio.io/docs, Reference, Destination
+// Rule, LocalityLoadBalancerSetting.
+func weighZones(policy map[string]any, cell record.Cell, zones []string) {
+	share, ok := study.OwnZone(level(cell, study.FactorLocality))
+	if !ok {
+		return
+	}
+	var all []any
+	for _, from := range zones {
+		to := map[string]any{from + "/*": int64(100)}
+		rest, others := int64(100-share), int64(len(zones)-1)
+		for _, zone := range zones {
+			if zone != from { // whole percentages that add up to the rest
+				part := (rest + others - 1) / others
+				to[zone+"/*"], rest, others = part, rest-part, others-1
+			}
+		}
+		if len(zones) > 1 {
+			to[from+"/*"] = int64(share)
+		}
+		all = append(all, map[string]any{"from": from + "/*", "to": to})
+	}
+	balancer := policy["loadBalancer"].(map[string]any) // the level is set
+	balancer["localityLbSetting"].(map[string]any)["distribute"] = all
+}
+
+// weights are a proxy's endpoints with the weights of localities. See
+// envoy/config/endpoint/v3/endpoint.proto.
+type weights struct {
+	Configs []struct {
+		Endpoints struct {
+			Cluster    string `json:"cluster_name"`
+			Localities []struct {
+				Locality struct {
+					Region string `json:"region"`
+					Zone   string `json:"zone"`
+				} `json:"locality"`
+				Weight int64 `json:"load_balancing_weight"`
+			} `json:"endpoints"`
+		} `json:"endpoint_config"`
+	} `json:"configs"`
+}
+
+// checkWeights verifies the weight of a caller's own zone.
+func checkWeights(dump []byte, zone string, routes []mesh.Route, share int) []record.Check {
+	var known weights
+	if err := json.Unmarshal(dump, &known); err != nil {
+		return []record.Check{{Name: study.FactorLocality, Detail: fmt.Sprintf("endpoints of the proxy: %v", err)}}
+	}
+	var wrong []string
+	for _, r := range routes {
+		own, all := int64(0), int64(0)
+		for _, c := range known.Configs {
+			if c.Endpoints.Cluster != clusterOf(r) {
+				continue
+			}
+			for _, l := range c.Endpoints.Localities {
+				all += l.Weight
+				if l.Locality.Region+"/"+l.Locality.Zone == zone {
+					own += l.Weight
+				}
+			}
+		}
+		if all != 100 || own != int64(share) {
+			wrong = append(wrong, fmt.Sprintf("%s: zone %s has a weight of %d of %d", r.Name, zone, own, all))
+		}
+	}
+	return []record.Check{check(study.FactorLocality, wrong, fmt.Sprintf("the caller's proxy in zone %s gives that zone a weight of %d%%", zone, share))}
 }

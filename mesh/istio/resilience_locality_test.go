@@ -92,3 +92,38 @@ func TestEndpoints(t *testing.T) {
 		t.Error("no error for what is no JSON")
 	}
 }
+
+// Weights of zones add up to 100 for callers of each.
+func TestWeighZones(t *testing.T) {
+	cell := untouched.With(record.Cell{study.FactorLocality: "own=75%"})
+	for want, zones := range map[string][]string{
+		"[map[from:lab/a/* to:map[lab/a/*:75 lab/b/*:13 lab/c/*:12]] map[from:lab/b/* to:map[lab/a/*:13 lab/b/*:75 lab/c/*:12]] map[from:lab/c/* to:map[lab/a/*:13 lab/b/*:12 lab/c/*:75]]]": {"lab/a", "lab/b", "lab/c"},
+		"[map[from:lab/a/* to:map[lab/a/*:100]]]": {"lab/a"},
+	} {
+		rule := (&Mesh{}).Traffic(bar, cell, zones)[0]
+		asYAML(t, rule) // panics on other types of numbers
+		balancer := rule.Object["spec"].(map[string]any)["trafficPolicy"].(map[string]any)["loadBalancer"].(map[string]any)
+		if got := fmt.Sprint(balancer["localityLbSetting"].(map[string]any)["distribute"]); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	if path := (&Mesh{}).LocalityPath(cell); !strings.Contains(path, "include_eds") || (&Mesh{}).LocalityPath(untouched) != (&Mesh{}).EndpointsPath() {
+		t.Errorf("the weights are read at %s", path)
+	}
+}
+
+func TestCheckWeights(t *testing.T) {
+	dump := func(a, b int) []byte {
+		return fmt.Appendf(nil, `{"configs": [{"endpoint_config": {"cluster_name": "other"}}, {"endpoint_config": {"cluster_name": %q, "endpoints": [
+{"locality": {"region": "lab", "zone": "a"}, "load_balancing_weight": %d}, {"locality": {"region": "lab", "zone": "b"}, "load_balancing_weight": %d}]}}]}`, clusterOf(bar), a, b)
+	}
+	for _, c := range []struct {
+		answer []byte
+		ok     bool
+	}{{dump(80, 20), true}, {dump(20, 80), false}, {dump(80, 80), false}, {[]byte(`{}`), false}, {[]byte(`no`), false}} {
+		got := (&Mesh{}).CheckLocality(c.answer, "lab/a", []mesh.Route{bar}, record.Cell{study.FactorLocality: "own=80%"})
+		if len(got) != 1 || got[0].OK != c.ok || got[0].Name != study.FactorLocality {
+			t.Errorf("%s: %+v", c.answer, got)
+		}
+	}
+}

@@ -35,7 +35,11 @@ func attemptLedger(w mesh.Workload) *unstructured.Unstructured {
 	for _, f := range ledger.AttemptFields {
 		fields[f[0]] = f[1]
 	}
-	return envoyFilter(w, upstreamLog(0, map[string]any{"json_format": fields}))
+	patch := upstreamLog(0, map[string]any{"json_format": fields})
+	if w.Gateway {
+		patch["match"].(map[string]any)["context"] = "GATEWAY"
+	}
+	return envoyFilter(w, patch)
 }
 
 // providers lists the access log providers that levels of telemetry need in

@@ -25,6 +25,29 @@ var resilienceStats = []string{
 	`.*\.update_rejected`,
 }
 
+// enteringStats are a gateway's counters of clients' connections and requests. See
+// envoyproxy.io/docs, HTTP connection manager, Statistics.
+const enteringStats = `http\.outbound_.*\.downstream_(cx_total|cx_destroy_local|rq_total)`
+
+// EnteredFilter selects the counters of Entered.
+func (*Mesh) EnteredFilter() string { return "^" + enteringStats + "$" }
+
+// Entered sums the counters of all listeners.
+func (*Mesh) Entered(counters map[string]float64) mesh.Entered {
+	var out mesh.Entered
+	for name, value := range counters {
+		switch name[strings.LastIndexByte(name, '.')+1:] {
+		case "downstream_cx_total":
+			out.Connections += int64(value)
+		case "downstream_cx_destroy_local":
+			out.Closed += int64(value)
+		case "downstream_rq_total":
+			out.Requests += int64(value)
+		}
+	}
+	return out
+}
+
 // EjectedFilter selects the statistics of Ejected.
 func (*Mesh) EjectedFilter() string {
 	return `^cluster\.outbound\|.*` + strings.ReplaceAll(ejectedStat, ".", `\.`) + "$"

@@ -59,7 +59,7 @@ func TestTraffic(t *testing.T) {
 			[]string{virtualService + "retries:\n      attempts: 1\n    " + toBar, destinationRule + "loadBalancer:\n      simple: RANDOM\n"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			got := (&Mesh{}).Traffic(bar, untouched.With(tt.cell))
+			got := (&Mesh{}).Traffic(bar, untouched.With(tt.cell), nil)
 			var text []string
 			for _, o := range got {
 				text = append(text, asYAML(t, o))
@@ -282,5 +282,52 @@ func TestLedgerNeedsItsProvider(t *testing.T) {
 		if got := providers[0].File.Format.Labels[f[0]]; got != f[1] {
 			t.Errorf("%s is %q, want %q", f[0], got, f[1])
 		}
+	}
+}
+
+// A gateway gets a listener for the port and a route with the levers, whatever they are.
+func TestEntering(t *testing.T) {
+	via := bar
+	via.Via = "edge"
+	for name, c := range map[string]struct{ cell, rule string }{"defaults": {"default", ""}, "no retries": {"off", "retries:\n      attempts: 0\n    "}} {
+		got := (&Mesh{}).Traffic(via, untouched.With(record.Cell{"retries": c.cell}), nil)
+		if len(got) != 2 {
+			t.Fatalf("%s: %d objects", name, len(got))
+		}
+		want := "apiVersion: networking.istio.io/v1\nkind: Gateway\nmetadata:\n  name: edge\n  namespace: ns\nspec:\n  selector:\n    app.kubernetes.io/name: edge\n  servers:\n  - hosts:\n    - \"*\"\n    port:\n      name: http-echo\n      number: 8080\n      protocol: HTTP\n"
+		if text := asYAML(t, got[0]); text != want {
+			t.Errorf("%s: %s", name, text)
+		}
+		want = "apiVersion: networking.istio.io/v1\nkind: VirtualService\nmetadata:\n  name: edge\n  namespace: ns\nspec:\n  gateways:\n  - ns/edge\n  hosts:\n  - edge.ns.svc.cluster.local\n  http:\n  - " +
+			c.rule + "route:\n    - destination:\n        host: bar.ns.svc.cluster.local\n        port:\n          number: 8080\n"
+		if text := asYAML(t, got[1]); text != want {
+			t.Errorf("%s: %s\nwant\n%s", name, text, want)
+		}
+	}
+}
+
+// What a gateway counts is kept and read, and the counters of its other listeners are not.
+func TestEntered(t *testing.T) {
+	pod := corev1.PodTemplateSpec{}
+	w := mesh.Workload{Name: "edge", Gateway: true, Proxy: proxy(func(p *mesh.Proxy) { p.Levels["telemetry"], p.Abrupt = mesh.TelemetryLedger, true })}
+	must.OK(t, (&Mesh{}).DecorateGateway(w, &pod))
+	var config proxyConfig
+	must.OK(t, yaml.Unmarshal([]byte(pod.Annotations["proxy.istio.io/config"]), &config))
+	if config.Drain != "0s" || !slices.Contains(config.StatsMatcher.InclusionRegexps, enteringStats) {
+		t.Errorf("%+v", config)
+	}
+	prefix := "http.outbound_0.0.0.0_8080;.downstream_"
+	for name, want := range map[string]bool{prefix + "cx_total": true, prefix + "cx_destroy_local": true, prefix + "rq_total": true, prefix + "cx_destroy": false, "http.admin.downstream_cx_total": false} {
+		if matches(t, enteringStats, name) != want {
+			t.Errorf("%s is kept: %v", name, !want)
+		}
+	}
+	got := (&Mesh{}).Entered(map[string]float64{prefix + "cx_total": 7, prefix + "cx_destroy_local": 2, prefix + "rq_total": 90, "http.outbound_0.0.0.0_8081;.downstream_rq_total": 10})
+	if got != (mesh.Entered{Connections: 7, Closed: 2, Requests: 100}) {
+		t.Errorf("%+v", got)
+	}
+	log := attemptLedger(w)
+	if text := asYAML(t, log); !strings.Contains(text, "context: GATEWAY\n") {
+		t.Error(text)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -144,6 +145,7 @@ var kitRights = map[string][]rights.Row{
 		{Verbs: "patch create delete", Name: "telemetries" + telemetry, Where: rights.InRun, Why: "what sidecars log"},
 		{Verbs: "patch create delete", Name: "envoyfilters" + networking, Where: rights.InRun, Why: "a log of each attempt", When: rights.Ledger},
 		{Verbs: "patch create delete", Name: "envoyfilters" + networking, Where: rights.InRun, Why: "a filter that asks a service about each request", When: leveled(study.FactorCallout)},
+		{Verbs: "patch create delete", Name: "gateways" + networking + " virtualservices" + networking, Where: rights.InRun, Why: "what the gateway listens to and where it sends requests", When: gatewayed},
 		{Verbs: "patch create delete", Name: "virtualservices" + networking, Where: rights.InRun, Why: "retries and timeouts", When: leveled(study.FactorRetries, study.FactorRetryOn, study.FactorPerTryTimeout, study.FactorRequestTimeout)},
 		{Verbs: "patch create delete", Name: "destinationrules" + networking, Where: rights.InRun, Why: "outlier detection, circuit breakers, load balancing", When: leveled(study.FactorOutlierDetection, study.FactorCircuitBreaker, study.FactorLoadBalancer, study.FactorLocality)},
 		{Verbs: "get update", Name: "daemonsets.apps", Where: rights.InMesh, Why: "steps that restart ztunnel", When: shared(fault.OfZtunnel, true)},
@@ -171,6 +173,12 @@ var kitRights = map[string][]rights.Row{
 // entered: the server of a cell has a ServiceEntry.
 func entered(c record.Cell) bool {
 	return study.Outside(c) && c[study.FactorDestination] != study.DestinationOutside
+}
+
+// gatewayed: the graph of a scenario has a gateway.
+func gatewayed(p *study.Plan) bool {
+	_, ok := resilience.Of(p.Study).Graph.Gateway()
+	return ok
 }
 
 // sidecars: sidecars carry requests of a cell.

@@ -102,6 +102,13 @@ func (t *tracer) brokenOff(c *ClientEntry) bool {
 // arrived follows a request into a service: to its proxy's line, or to its worker's if it
 // has no proxy. Entries without a failure explain one only if the caller waited in vain.
 func (t *tracer) arrived(service string, waited bool) (Fault, bool) {
+	if t.book.options.Services[service].Gateway {
+		line := lastOf(t.request.Proxies, func(p *ProxyEntry) bool { return p.Side != SideServer && p.Service == service })
+		if line == nil {
+			return Fault{}, false
+		}
+		return t.sent(line), true
+	}
 	if t.book.options.Services[service].Sidecar {
 		line := lastOf(t.request.Proxies, func(p *ProxyEntry) bool { return p.Side == SideServer && p.Service == service })
 		if line == nil || !line.failed() && !waited {
@@ -117,6 +124,9 @@ func (t *tracer) sent(line *ProxyEntry) Fault {
 	t.steps--
 	cause := causeOf(line.Flags)
 	here := Fault{Hop: HopClientProxy, Service: line.Service, Pod: line.Pod, Host: line.Host, Flag: cause.Short, Detail: line.detail()}
+	if t.book.options.Services[line.Service].Gateway {
+		here.Hop = HopGateway
+	}
 	lost := here
 	lost.Hop, lost.Service, lost.Pod = HopNetwork, cmp.Or(line.To, line.Service), ""
 	switch {
@@ -129,7 +139,9 @@ func (t *tracer) sent(line *ProxyEntry) Fault {
 			return fault
 		}
 		if !line.failed() {
-			here.Hop = HopClient // a successful response that the client did not receive in time or did not accept
+			if here.Hop != HopGateway || !t.request.Client.cutOff() {
+				here.Hop = HopClient // a successful response that the client did not receive in time or did not accept
+			}
 			return here
 		}
 		here.Hop, here.Service, here.Pod = HopServerProxy, line.To, ""

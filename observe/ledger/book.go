@@ -39,6 +39,9 @@ type Options struct {
 type Station struct {
 	// Sidecar means that its pods have proxies that write logs.
 	Sidecar bool
+	// Gateway means that its pods are only proxies, which write one line about each request:
+	// it shows both that the request arrived and where it was sent.
+	Gateway bool
 	// CalledBy lists the other services that call it, optionally including the client.
 	CalledBy []string
 	// Calls lists its calls, sequential or concurrent. They matter if only the called

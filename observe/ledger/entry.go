@@ -126,6 +126,9 @@ func (c *ClientEntry) answered() bool {
 	return c.Outcome == OutcomeOK || c.Outcome == OutcomeStatus
 }
 
+// cutOff reports whether the client's connection ended before the response.
+func (c *ClientEntry) cutOff() bool { return c.Outcome == OutcomeReset || c.Outcome == OutcomeEOF }
+
 // sent reports whether bytes of the request left the client.
 func (c *ClientEntry) sent() bool { return c.SentNS != record.Never }
 

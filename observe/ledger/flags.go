@@ -9,13 +9,14 @@ const (
 	HopNone        Hop = ""
 	HopClient      Hop = "client"       // the generator itself, or its connection to the first station
 	HopClientProxy Hop = "client-proxy" // the caller's proxy
+	HopGateway     Hop = "gateway"      // the gateway through which the request entered
 	HopNetwork     Hop = "network"      // between two pods: sent by one, never received by the other
 	HopServerProxy Hop = "server-proxy" // the proxy of the called service
 	HopWorker      Hop = "worker"       // the service's own program
 )
 
 // Hops in the order in which a request passes them.
-var Hops = []Hop{HopClient, HopClientProxy, HopNetwork, HopServerProxy, HopWorker}
+var Hops = []Hop{HopClient, HopClientProxy, HopGateway, HopNetwork, HopServerProxy, HopWorker}
 
 // Locations of a flag's cause, from the perspective of the proxy that logged
 // it.

@@ -239,6 +239,8 @@ func (b *Book) serviceLegs(r *Request, service string, station Station) {
 	on := leg{key: legKey{legWorker, service}}
 	for i := range r.Proxies {
 		switch p := &r.Proxies[i]; {
+		case station.Gateway && p.Side != SideServer && p.Service == service:
+			in.arrived++
 		case p.Side == SideClient && p.To == service:
 			in.attempts(p)
 		case p.Side == SideServer && p.Service == service:
@@ -273,12 +275,14 @@ func (b *Book) serviceLegs(r *Request, service string, station Station) {
 	for _, caller := range station.CalledBy {
 		in.open = in.open || !b.options.Services[caller].Sidecar
 	}
-	if station.Sidecar {
+	switch {
+	case station.Gateway:
+	case station.Sidecar:
 		on.arrived = workers
 		on.tries(r, func(p *ProxyEntry) bool { return p.Side == SideServer && p.Service == service })
 		on.sortLost()
 		r.legs = appendLeg(r.legs, on)
-	} else {
+	default:
 		in.arrived = workers
 	}
 	in.sortLost()
@@ -351,6 +355,9 @@ func (b *Book) legName(k legKey) string {
 		return "requests of the client at its proxy"
 	case legWorker:
 		return fmt.Sprintf("attempts of the proxy of %s at its worker", k.service)
+	}
+	if b.options.Services[k.service].Gateway {
+		return fmt.Sprintf("requests to gateway %s", k.service)
 	}
 	if b.options.Services[k.service].Sidecar {
 		return fmt.Sprintf("attempts to %s at its proxy", k.service)

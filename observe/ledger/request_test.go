@@ -83,6 +83,10 @@ func stories() []story {
 	bare := ledger.Options{Client: "load", Entry: "front", Services: map[string]ledger.Station{"front": {}}}
 	ztunnel, waypoint := bare, bare
 	ztunnel.Carried, waypoint.Carried, waypoint.Answering = true, true, true
+	gated := ledger.Options{Client: "load", Entry: "edge", Services: map[string]ledger.Station{
+		"edge":  {Sidecar: true, Gateway: true, Calls: []ledger.Call{{To: "front", Least: 1}}},
+		"front": {Sidecar: true, CalledBy: []string{"edge"}},
+	}}
 	between := inner
 	between.Answering = true
 	ok, no := ledger.OutcomeOK, ledger.OutcomeStatus
@@ -135,6 +139,23 @@ func stories() []story {
 		{"no proxies at all, the worker fails", &bare, C{client(no, 500)}, nil, W{work("front", 500, answered)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
 		{"no proxies at all, the worker is silent", &bare, C{client(ok, 200)}, nil, nil, ledger.ClassUnreconciled, "", "", "", "attempts to front at its worker: 1 of 1 have no line"},
 		{"no proxies at all, the connection ends while the worker works", &bare, C{client(ledger.OutcomeReset, 0)}, nil, W{work("front", 0, ledger.EndGone)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+
+		{"through a gateway", &gated, C{client(ok, 200)}, P{out("edge", "front", "", 200, 1), in("front", "", 200)}, W{work("front", 200, answered)}, ledger.ClassOK, "", "", "", ""},
+		{"through a gateway that retries", &gated, C{client(ok, 200)}, P{out("edge", "front", "", 200, 2), in("front", "", 503), in("front", "", 200)}, W{work("front", 503, answered), work("front", 200, answered)}, ledger.ClassRetried, "", "", "", ""},
+		{"no connection to a gateway", &gated, C{refused}, nil, nil, ledger.ClassFailed, ledger.HopNetwork, "edge", "", ""},
+		{"a gateway closes the connection unseen", &gated, C{client(ledger.OutcomeReset, 0)}, nil, nil, ledger.ClassFailed, ledger.HopNetwork, "edge", "", ""},
+		{"a gateway ends with the answer", &gated, C{client(ledger.OutcomeReset, 0)}, P{out("edge", "front", "", 200, 1), in("front", "", 200)}, W{work("front", 200, answered)}, ledger.ClassFailed, ledger.HopGateway, "edge", "", ""},
+		{"a gateway's answer comes too late", &gated, C{client(ledger.OutcomeTimeout, 0)}, P{out("edge", "front", "", 200, 1), in("front", "", 200)}, W{work("front", 200, answered)}, ledger.ClassFailed, ledger.HopClient, "edge", "", ""},
+		{"a gateway without servers", &gated, C{client(no, 503)}, P{nowhere(out("edge", "front", "UH", 503, 1))}, nil, ledger.ClassFailed, ledger.HopGateway, "edge", "UH", ""},
+		{"a gateway without a route", &gated, C{client(no, 404)}, P{func() ledger.ProxyEntry {
+			p := nowhere(out("edge", "", "NR", 404, 0))
+			p.Side = ledger.SideUnknown
+			return p
+		}()}, nil, ledger.ClassFailed, ledger.HopGateway, "edge", "NR", ""},
+		{"behind a gateway the server is gone", &gated, C{client(no, 503)}, P{out("edge", "front", "URX,UF", 503, 3)}, nil, ledger.ClassFailed, ledger.HopNetwork, "front", "UF", ""},
+		{"behind a gateway the worker says no", &gated, C{client(no, 503)}, P{out("edge", "front", "", 503, 1), in("front", "", 503)}, W{work("front", 503, answered)}, ledger.ClassFailed, ledger.HopWorker, "front", "", ""},
+		{"a gateway was killed while the worker worked", &gated, C{client(ledger.OutcomeReset, 0)}, P{in("front", "DC", 0)}, W{work("front", 0, ledger.EndGone)}, ledger.ClassUnreconciled, ledger.HopNetwork, "edge", "", "attempts to front at its proxy: 1 lines more"},
+		{"an answer that no gateway logged", &gated, C{client(ok, 200)}, nil, nil, ledger.ClassUnreconciled, "", "", "", "requests to gateway edge: 1 of 1 have no line"},
 
 		{"ztunnel is killed before the request arrives", &ztunnel, C{client(ledger.OutcomeReset, 0)}, nil, nil, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},
 		{"ztunnel is killed while the worker works", &ztunnel, C{client(ledger.OutcomeReset, 0)}, nil, W{work("front", 0, ledger.EndGone)}, ledger.ClassFailed, ledger.HopNetwork, "front", "", ""},

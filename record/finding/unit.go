@@ -18,6 +18,7 @@ const (
 	UnitChanges          = "changes"
 	UnitResources        = "resources"
 	UnitRequests         = "requests"
+	UnitConnections      = "connections"
 	UnitRoutes           = "routes"
 	UnitWrites           = "writes"
 	UnitAttempts         = "attempts/request"
@@ -43,7 +44,7 @@ const (
 
 // Counts reports whether a unit counts things, which are whole numbers in every trial.
 func Counts(unit string) bool {
-	return slices.Contains([]string{UnitPushes, UnitMissed, UnitChanges, UnitResources, UnitGoroutines, UnitRequests, UnitRoutes, UnitWrites, UnitStreams}, unit)
+	return slices.Contains([]string{UnitPushes, UnitMissed, UnitChanges, UnitResources, UnitGoroutines, UnitRequests, UnitConnections, UnitRoutes, UnitWrites, UnitStreams}, unit)
 }
 
 // Exact reports whether figures of a unit are exact counts, or exact counts per change

@@ -40,7 +40,7 @@ func sortAssertions(s *study.Study, exprs []study.Expr) (trials, whole []study.E
 		tree, issues := ofTrial.Parse(e.Text)
 		if issues.Err() == nil {
 			if m := mentions(tree); m["finding"] || m["findings"] || m["validity"] {
-				if m["window"] || m["step"] || m["steps"] || m["windows"] || m["total"] || m["ledger"] || m["expected"] {
+				if m["window"] || m["step"] || m["steps"] || m["windows"] || m["gateways"] || m["total"] || m["ledger"] || m["expected"] {
 					return nil, nil, analysis.FaultAt(e, 1, 0, "write one assertion for each", "assertion: it mixes the run's findings with a single trial")
 				}
 				if _, err := analysis.CompileAssertions([]study.Expr{e}); err != nil {

@@ -23,12 +23,19 @@ type roleOf func(s *trialScenario, service string) bool
 
 func isClient(_ *trialScenario, service string) bool { return service == fault.LoadService }
 
-func isServer(_ *trialScenario, service string) bool { return service != fault.LoadService }
+func isServer(s *trialScenario, service string) bool {
+	return service != fault.LoadService && !isGateway(s, service)
+}
+
+func isGateway(s *trialScenario, service string) bool {
+	one, ok := resilience.Of(s.study).Graph.Gateway()
+	return ok && one.Name == service
+}
 
 // isEntry reports whether a service is the one that the clients call, if it calls others.
 func isEntry(s *trialScenario, service string) bool {
 	one, ok := resilience.Of(s.study).Graph.Service(service)
-	return ok && service == resilience.Of(s.study).Entry && len(one.Calls) > 0
+	return ok && !one.Gateway && service == resilience.Of(s.study).Entry && len(one.Calls) > 0
 }
 
 // isLast reports whether a service calls no others.
@@ -68,6 +75,9 @@ func proxyUse(s *trialScenario) (seconds, passes, calls float64) {
 		way := []string{from, to}
 		if study.Waypoint(s.trial.Cell) {
 			way = append(way, to)
+		}
+		if isGateway(s, from) { // a request passes it once, which its arrival counts
+			way = way[1:]
 		}
 		way = slices.DeleteFunc(way, func(service string) bool { return !carried[service] })
 		if made := each * float64(s.trial.Scenario.Scheduled); len(way) > 0 {
@@ -165,6 +175,7 @@ func meanMemory(s *trialScenario) float64 {
 var proxyRoles = map[string]roleOf{
 	record.PartClientProxy:    isClient,
 	record.PartServerProxy:    isServer,
+	resilience.PartIngress:    isGateway,
 	resilience.PartEntryProxy: isEntry,
 	resilience.PartLastProxy:  isLast,
 }

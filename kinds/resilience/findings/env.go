@@ -25,6 +25,7 @@ type windowFigures struct {
 	record.ScenarioWindow
 	all, answered record.Latency
 	services      []string
+	zones         []string
 }
 
 // windowFields lists the fields of a window in assertions.
@@ -47,6 +48,8 @@ var windowFields = slices.Concat([]field[windowFigures]{
 	{"phantom_attempts", "", func(w windowFigures) any { return w.PhantomAttempts }},
 	{"unreconciled", "", func(w windowFigures) any { return w.Unreconciled }},
 	{"moved", "share", func(w windowFigures) any { return float64(w.MovedKeys) / float64(max(1, w.Keys)) }},
+	{"cross_zone", "share", func(w windowFigures) any { return float64(w.CrossZone) / float64(max(1, w.Zoned)) }},
+	{"zones", "", func(w windowFigures) any { return over(zeroes(w.zones), w.Zones) }},
 	{"ready", "", func(w windowFigures) any { return over(zeroes(w.services), w.Ready) }},
 	{"ejected", "", func(w windowFigures) any { return over(zeroes(w.services), w.Ejected) }},
 	{"expected", "", func(w windowFigures) any { return expectedObject.of(w.Expected) }},
@@ -104,6 +107,7 @@ var stepFields = []field[record.ScenarioStep]{
 		}
 		return msOr(s.RecoverUS, 0)
 	}},
+	{"shift", "ms", func(s record.ScenarioStep) any { return msOr(s.ShiftUS, 0) }},
 	{"longest_failing_run", "ms", func(s record.ScenarioStep) any { return s.LongestFailUS / 1e3 }},
 	{"failed", "", func(s record.ScenarioStep) any { return s.Failed }},
 	{"proven", "", func(s record.ScenarioStep) any { return proven(s) }},
@@ -175,6 +179,15 @@ var ledgerFields = []field[ledgerFigures]{
 	}},
 }
 
+// gatewayFields lists the fields of a gateway's pod in assertions.
+var gatewayFields = []field[record.ScenarioGateway]{
+	{"pod", "", func(g record.ScenarioGateway) any { return g.Pod }},
+	{"connections", "", func(g record.ScenarioGateway) any { return g.Connections }},
+	{"closed", "", func(g record.ScenarioGateway) any { return g.Closed }},
+	{"dropped", "", func(g record.ScenarioGateway) any { return g.Dropped }},
+	{"requests", "", func(g record.ScenarioGateway) any { return g.Requests }},
+}
+
 // momentFields lists the fields of expressions about moments.
 var momentFields = slices.Concat([]field[*record.Moment]{
 	{"error_share", "share", func(m *record.Moment) any { return m.ErrorShare }},
@@ -212,6 +225,7 @@ var (
 	expectedObject = newObject("expected", expectedFields, record.ScenarioExpectation{})
 	windowObject   = newObject("window", windowFields, windowFigures{})
 	stepObject     = newObject("step", stepFields, record.ScenarioStep{})
+	gatewayObject  = newObject("gateway", gatewayFields, record.ScenarioGateway{})
 	ledgerObject   = newObject("ledger", ledgerFields, ledgerFigures{Account: &ledger.Account{}})
 )
 
@@ -275,7 +289,7 @@ func trialEnv(s *trialScenario) (*cel.Env, error) {
 		cel.CustomTypeAdapter(refusing{registry}), cel.CustomTypeProvider(objects{registry}),
 		cel.CrossTypeNumericComparisons(true),
 		cel.Variable("total", window), cel.Variable("windows", cel.ListType(window)), cel.Variable("steps", cel.ListType(step)),
-		cel.Variable("ledger", ledgerObject.kind), cel.Variable("expected", expectedObject.kind),
+		cel.Variable("gateways", cel.ListType(gatewayObject.kind)), cel.Variable("ledger", ledgerObject.kind), cel.Variable("expected", expectedObject.kind),
 		cel.Function("window", cel.Overload("window_name", []*cel.Type{cel.StringType}, window, cel.UnaryBinding(named(func(name string) (any, error) {
 			for i, w := range s.windows {
 				if slices.Contains(w.Names, name) {
@@ -308,8 +322,12 @@ func (s *trialScenario) trialValues() map[string]any {
 	for i, one := range s.steps {
 		steps[i] = stepObject.of(one.ScenarioStep)
 	}
+	gateways := []ref.Val{}
+	for _, g := range s.gateways() {
+		gateways = append(gateways, gatewayObject.of(g))
+	}
 	return map[string]any{
-		"total": s.windowValue(s.total, s.totalLatency), "windows": windows, "steps": steps,
+		"total": s.windowValue(s.total, s.totalLatency), "windows": windows, "steps": steps, "gateways": gateways,
 		"ledger": ledgerObject.of(ledgerFigures{s.account, s.services()}), "expected": expectedObject.of(s.total.Expected),
 	}
 }
@@ -320,7 +338,7 @@ func (s *trialScenario) windowValue(w record.ScenarioWindow, all record.Latency)
 	if w.Answered == 0 {
 		answered = all
 	}
-	return windowObject.of(windowFigures{w, all, answered, s.services()})
+	return windowObject.of(windowFigures{w, all, answered, s.services(), s.zoneNames()})
 }
 
 // momentEnv declares the variables of expressions about moments. Functions read the moment that

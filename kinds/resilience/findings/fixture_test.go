@@ -54,9 +54,10 @@ type made struct {
 	fail    func(due int64) (kind string, after int64) // "" for none
 	events  func(t *record.Trial) []record.Event
 	spoil   func(t *record.Trial)
-	proxies bool                  // whether the clients' proxies log too
-	late    func(due int64) int64 // how late the client was to send
-	slow    func(due int64) int64 // how much longer an answer takes
+	proxies bool                   // whether the clients' proxies log too
+	late    func(due int64) int64  // how late the client was to send
+	slow    func(due int64) int64  // how much longer an answer takes
+	host    func(due int64) string // that answers, if not always the first
 	// requests, if not 400; the timeline lasts 10 ms for each.
 	requests int64
 }
@@ -143,6 +144,9 @@ func (m made) request(book *ledger.Book, t *record.Trial, id string, due int64) 
 	client := ledger.ClientEntry{ID: id, IntendedNS: zero + due, SentNS: zero + due + late, DoneNS: zero + due + late + 10*ms, Outcome: ledger.OutcomeOK, Status: 200}
 	proxy := ledger.ProxyEntry{ID: id, Side: ledger.SideClient, Service: "clients", Pod: "clients-0", To: "bar", StartNS: zero + due, DurationNS: 10 * ms, Status: 200, GRPC: -1,
 		Details: "via_upstream", Host: "10.0.0.1:80", Attempts: 1}
+	if m.host != nil {
+		proxy.Host = m.host(due)
+	}
 	if m.slow != nil {
 		client.DoneNS += m.slow(due)
 	}

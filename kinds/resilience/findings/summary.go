@@ -28,7 +28,7 @@ func (s *trialScenario) summarize() *record.ScenarioSummary {
 	out := &record.ScenarioSummary{
 		LedgerOf: s.trial.Scenario.Ledger, Shown: s.trial.ID, Seconds: float64(s.length) / 1e9, Windows: s.windows, Total: s.total, Steps: []record.ScenarioStep{},
 		Ledger: s.ledger(), Series: s.series(), Retries: retries, Levers: maps.Clone(s.trial.Cell),
-		CPU: s.trial.Scenario.CPU, Memory: s.trial.Scenario.Memory, Pods: map[string]int{}, Planes: s.trial.Scenario.Planes,
+		CPU: s.trial.Scenario.CPU, Memory: s.trial.Scenario.Memory, Pods: map[string]int{}, Planes: s.trial.Scenario.Planes, Gateways: s.gateways(),
 	}
 	for _, p := range s.trial.Scenario.Pods {
 		out.Pods[p.Service]++

@@ -27,6 +27,8 @@ func (s *trialScenario) cut(book *ledger.Book) {
 		}
 		spans = append(spans, span)
 	}
+	s.zones = make([]windowZones, len(s.bounds))
+	s.countZones(book)
 	accounts := book.AccountsAt(func(c *ledger.ClientEntry) int64 { return zero + s.moment(c) }, spans...)
 	s.account = accounts[0]
 	s.total, s.totalLatency = s.window("whole", []string{"whole"}, 0, s.length, s.requests, accounts[0])
@@ -47,6 +49,10 @@ func (s *trialScenario) cut(book *ledger.Book) {
 		w, latency := s.window(strings.Join(b.names, " + "), b.names, b.at, to, own, accounts[i+1])
 		s.windows, s.latency = append(s.windows, w), append(s.latency, latency)
 	}
+	for i := range s.windows {
+		s.windows[i].Zones, s.windows[i].Zoned, s.windows[i].CrossZone = s.zones[i].by, s.zones[i].all, s.zones[i].cross
+	}
+	s.total.Zones, s.total.Zoned, s.total.CrossZone = s.allZones.by, s.allZones.all, s.allZones.cross
 	s.move()
 	s.expect()
 }

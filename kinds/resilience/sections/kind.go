@@ -27,6 +27,8 @@ func Kind() report.Kind {
 			report.One(resilience.SectionSteps, stepTable),
 			report.One(resilience.SectionArithmetic, expectationTable),
 			report.One(resilience.SectionEdgeTraffic, trafficEdges),
+			report.One(resilience.SectionZones, zoneTable),
+			report.One(resilience.SectionGateways, gatewayTable),
 			report.One(resilience.SectionBalance, balanceTable),
 			report.One(resilience.SectionFaults, faultTable),
 			report.One(resilience.SectionUnreconciled, unreconciledTable),

@@ -348,6 +348,8 @@ func hopWords(hop string) string {
 		return "the client"
 	case "client-proxy":
 		return "the calling proxy"
+	case "gateway":
+		return "the gateway"
 	case hopNetwork:
 		return "the network"
 	case "server-proxy":

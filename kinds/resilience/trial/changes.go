@@ -83,7 +83,7 @@ func planConfig(ctx context.Context, apply *lab.Applier, step string, c *fault.C
 		return nil
 	}
 	for _, object := range c.Apply {
-		o, err := objectOf(object)
+		o, err := objectOf(object, "")
 		if err != nil {
 			return nil, err
 		}

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -74,11 +75,14 @@ func (c *changed) undo(ctx context.Context, changes changer) error {
 }
 
 // objectOf converts an object from a study file for the API's libraries, which accept few number
-// types.
-func objectOf(o map[string]any) (*unstructured.Unstructured, error) {
+// types, and fills in the name of a pod.
+func objectOf(o map[string]any, pod string) (*unstructured.Unstructured, error) {
 	text, err := json.Marshal(o)
 	if err != nil {
 		return nil, fmt.Errorf("object of a step: %w", err)
+	}
+	if pod != "" {
+		text = bytes.ReplaceAll(text, []byte(fault.PodVariable), []byte(pod))
 	}
 	out := &unstructured.Unstructured{}
 	if err := out.UnmarshalJSON(text); err != nil {
@@ -102,8 +106,16 @@ func (h *executor) config(ctx context.Context, c *fault.Config) (drive.Execution
 		all, names = append(all, one), append(names, object.GetKind()+" "+object.GetName())
 		return one.look(ctx)
 	}
+	pod := ""
+	if c.Pod != "" {
+		chosen, err := h.choose(c.Pod, 1)
+		if err != nil {
+			return nil, err
+		}
+		pod = chosen[0].Name
+	}
 	for _, o := range c.Apply {
-		object, err := objectOf(o)
+		object, err := objectOf(o, pod)
 		if err == nil {
 			err = put(object, false)
 		}

@@ -262,7 +262,7 @@ func (s *scene) upgrade(r *fault.Restart) (map[string]string, error) {
 	w := s.workload(&one)
 	w.Proxy.Levels[study.FactorEnvoy] = r.Proxy
 	pod := &corev1.PodTemplateSpec{}
-	err := s.mesh.Decorate(w, pod)
+	err := s.decorate(w, pod)
 	return pod.Annotations, err
 }
 

@@ -95,7 +95,7 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			prove(r, near.EndpointsPath(), func(endpoints []byte) []record.Check {
+			prove(r, near.LocalityPath(t.scene.cell), func(endpoints []byte) []record.Check {
 				return near.CheckLocality(endpoints, zone, routes, t.scene.cell)
 			})
 		}
@@ -108,7 +108,7 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 		for i := range t.scene.scenario.Graph.Services {
 			one := &t.scene.scenario.Graph.Services[i]
 			port := protocol.Of(one.Protocol).Plain.Port
-			if t.scene.workload(one).Proxy == nil {
+			if one.Gateway || t.scene.workload(one).Proxy == nil {
 				continue
 			}
 			for _, r := range t.census.living(one.Name) {
@@ -164,7 +164,8 @@ func (t *scenarioTrial) provePolicies(ctx context.Context, m mesh.PolicyChecker)
 // setsLocality reports whether a cell sets the endpoints that proxies prefer.
 func setsLocality(cell record.Cell) bool {
 	v := cell[study.FactorLocality]
-	return v == study.LocalityPrefer || v == study.LocalityIgnore
+	_, weighs := study.OwnZone(v)
+	return v == study.LocalityPrefer || v == study.LocalityIgnore || weighs
 }
 
 // zoneOf returns a node's zone as REGION/ZONE.
@@ -212,6 +213,9 @@ func (t *scenarioTrial) routesOf(service string) []mesh.Route {
 	if !ok { // the clients
 		entry, _ := g.Service(t.scene.scenario.Entry)
 		return []mesh.Route{{Name: entry.Name, Namespace: t.Namespace, Port: protocol.Of(t.scene.levels.Protocol).Plain.Port}}
+	}
+	if one.Gateway {
+		return []mesh.Route{t.scene.forwarded(one)}
 	}
 	var out []mesh.Route
 	seen := map[string]bool{}

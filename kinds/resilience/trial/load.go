@@ -59,7 +59,7 @@ func (s *scene) loadSpec(i int) (load.Spec, error) {
 	spec.PayloadBytes = int(s.levels.Payload)
 	spec.Rate, spec.Arrival, spec.Seed = s.levels.Rate, s.levels.Arrival, s.seed
 	spec.Share = &load.Share{Index: i, Of: c.Clients}
-	spec.Connections = s.levels.Connections
+	spec.Connections, spec.KeepAlive = s.levels.Connections, s.levels.KeepAlive
 	if !speaks.Multiplexed && !speaks.Streams {
 		// Enough connections that slow answers do not delay requests.
 		out := int(s.mostRPS()*l.Timeout.Seconds())/c.Clients + 1
@@ -346,7 +346,7 @@ func (s *scene) ledgerSide() string {
 func (s *scene) ledgerOptions(gone []ledger.Gone) ledger.Options {
 	logs, side := s.proxiesLog(), s.ledgerSide()
 	o := ledger.Options{Client: roleClients, Entry: s.scenario.Entry, Services: map[string]ledger.Station{}, Gone: gone,
-		ClientProxy: logs && side == "", InboundOnly: side == record.LedgerInbound, Carried: side == record.LedgerEnds, Answering: side == record.LedgerEnds && study.Waypoint(s.cell)}
+		ClientProxy: logs && side == "" && s.workload(nil).Proxy != nil, InboundOnly: side == record.LedgerInbound, Carried: side == record.LedgerEnds, Answering: side == record.LedgerEnds && study.Waypoint(s.cell)}
 	if side == record.LedgerClients {
 		return o
 	}

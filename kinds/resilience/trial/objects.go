@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/drive/worker/control"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
@@ -53,16 +54,34 @@ type scene struct {
 	mesh                  mesh.Mesh
 	images                lab.Images
 	seed                  uint64
+	zones                 []string // of nodes that take pods, if the cell weighs them
 }
 
-// portsOf returns the ports of a service: the port of its protocol and, for the first service, the
-// clients' too.
+// portsOf returns the ports of a service: the port of its protocol and, for the first service with a
+// worker, the clients' too. A gateway has only the latter.
 func (s *scene) portsOf(one graph.Service) []protocol.Endpoint {
+	asked := protocol.Of(s.levels.Protocol).Plain
+	if one.Gateway {
+		return []protocol.Endpoint{asked}
+	}
 	ports := []protocol.Endpoint{protocol.Of(one.Protocol).Plain}
-	if p := protocol.Of(s.levels.Protocol).Plain; one.Name == s.scenario.Entry && p != ports[0] {
-		ports = append(ports, p)
+	if one.Name == s.first() && asked != ports[0] {
+		ports = append(ports, asked)
 	}
 	return ports
+}
+
+// first returns the first service with a worker that clients' requests reach.
+func (s *scene) first() string {
+	if gateway, ok := s.scenario.Graph.Gateway(); ok {
+		return gateway.Calls[0].To
+	}
+	return s.scenario.Entry
+}
+
+// forwarded returns the route on which a gateway sends requests on.
+func (s *scene) forwarded(gateway graph.Service) mesh.Route {
+	return mesh.Route{Name: s.first(), Namespace: s.namespace, Port: protocol.Of(s.levels.Protocol).Plain.Port, Via: gateway.Name}
 }
 
 // routes returns the ports of services.
@@ -91,15 +110,17 @@ func able[T any](s *scene) (m T, ok bool) {
 // workload returns a service's workload, or the clients' for nil.
 func (s *scene) workload(one *graph.Service) mesh.Workload {
 	w := mesh.Workload{Name: roleClients, Namespace: s.namespace, ControlPort: site.LoadControlPort}
-	in := true // in the mesh
+	_, gated := s.scenario.Graph.Gateway()
+	in := !gated // in the mesh: clients of a gateway are outside
 	if one != nil {
-		w.Name, w.ControlPort, in = one.Name, site.WorkerControlPort, one.Sidecar
+		w.Name, w.ControlPort, in, w.Gateway = one.Name, site.WorkerControlPort, one.Sidecar, one.Gateway
 	}
 	switch {
 	case in && s.ambient():
 		w.Carrier = s.cell[study.FactorSidecars]
 	case in && s.meshed():
 		w.Proxy = &mesh.Proxy{Levels: record.Cell{study.FactorMTLS: s.levels.MTLS, study.FactorTelemetry: s.telemetry(), study.FactorConcurrency: "1", study.FactorCPULimit: study.CPULimitNone}}
+		w.Proxy.Abrupt = w.Gateway && !s.levels.Drain // workers' pods end after their workers
 		if one != nil && shortLived(s.scenario)[one.Name] {
 			w.Proxy.CertificateTTL = certificateTTL
 		}
@@ -156,6 +177,9 @@ func (s *scene) configs() ([]*corev1.ConfigMap, error) {
 	var out []*corev1.ConfigMap
 	for i := range s.scenario.Graph.Services {
 		one := &s.scenario.Graph.Services[i]
+		if one.Gateway {
+			continue
+		}
 		text, err := s.behaviourText(one)
 		if err != nil {
 			return nil, err
@@ -252,10 +276,13 @@ func failuresOf(in []graph.Failure) []control.Failure {
 func (s *scene) deployments() ([]*appsv1.Deployment, error) {
 	var out []*appsv1.Deployment
 	add := func(w mesh.Workload, pod corev1.PodTemplateSpec, replicas int) error {
-		if err := s.mesh.Decorate(w, &pod); err != nil {
+		if err := s.decorate(w, &pod); err != nil {
 			return err
 		}
 		pod.Labels[trialMark] = s.trial
+		if w.Name != roleClients {
+			s.spread(w, &pod)
+		}
 		out = append(out, &appsv1.Deployment{ObjectMeta: s.meta(w.Name), Spec: appsv1.DeploymentSpec{
 			Replicas: site.Ptr(int32(replicas)),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: w.Name}},
@@ -280,8 +307,31 @@ func (s *scene) deployments() ([]*appsv1.Deployment, error) {
 	return out, nil
 }
 
+// decorate asks the mesh for a pod's sidecar, or for a gateway.
+func (s *scene) decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
+	if !w.Gateway {
+		return s.mesh.Decorate(w, pod)
+	}
+	gated, ok := s.mesh.(mesh.Gated)
+	if !ok {
+		return errs.Usage("mesh %s has no ingress gateway for %s", s.mesh.Name(), w.Name)
+	}
+	return gated.DecorateGateway(w, pod)
+}
+
+// gatewayPod returns the pod template of a gateway before the mesh fills it in.
+func (s *scene) gatewayPod(one *graph.Service) corev1.PodTemplateSpec {
+	pod := site.RolePod(one.Name, s.run, corev1.Container{}, s.images)
+	pod.Spec.Containers = nil
+	pod.Spec.TerminationGracePeriodSeconds = site.Ptr(int64(graceSeconds))
+	return pod
+}
+
 // workerPod returns the pod template of a service.
 func (s *scene) workerPod(one *graph.Service) (corev1.PodTemplateSpec, error) {
+	if one.Gateway {
+		return s.gatewayPod(one), nil
+	}
 	config, err := s.behaviourText(one)
 	if err != nil {
 		return corev1.PodTemplateSpec{}, err

@@ -49,6 +49,7 @@ type looks struct {
 	unread  map[string]error                    // by node without pods of the trial, why the first or last sample is missing
 	host    *observe.Host                       // next to the node, nil if there is none
 	memory  map[string]int64
+	entered entries // of the gateway
 	missed  []verdict.Missed
 }
 
@@ -61,6 +62,7 @@ type usage struct {
 // watch starts sampling.
 func (t *scenarioTrial) watch(ctx context.Context) *looks {
 	l := &looks{t: t, ejected: map[string]map[string]int{}, first: map[string]usage{}, last: map[string]usage{}, away: map[string]bool{}, memory: map[string]int64{},
+		entered: entries{map[string]mesh.Entered{}, map[string]mesh.Entered{}},
 		machine: [2]map[string]observe.MachineSample{{}, {}}, others: map[string]site.Shots{}}
 	ctx, l.cancel = context.WithCancel(ctx)
 	begin := t.zero.Add(-time.Until(t.zero) / 2)
@@ -75,6 +77,18 @@ func (t *scenarioTrial) watch(ctx context.Context) *looks {
 		l.done.Go(func() {
 			l.every(ctx, "ejections", begin, ejectedEvery, func(ctx context.Context) error { return l.ejections(ctx, m) })
 		})
+	}
+	if m, ok := able[mesh.EntryCounter](t.scene); ok {
+		if gateway, ok := t.scene.scenario.Graph.Gateway(); ok {
+			first := true
+			l.done.Go(func() {
+				l.every(ctx, "gateways", begin, costEvery, func(ctx context.Context) error {
+					err := l.gateways(ctx, m, gateway.Name, first)
+					first = first && err != nil
+					return err
+				})
+			})
+		}
 	}
 	return l
 }

@@ -206,6 +206,9 @@ func fitScenario(ctx context.Context, o *runner.Options, plan *study.Plan) ([]re
 	if err := fitNodes(ctx, o, plan); err != nil {
 		return nil, err
 	}
+	if err := fitZones(ctx, o, plan); err != nil {
+		return nil, err
+	}
 	var out []record.Component
 	for _, name := range slices.Sorted(maps.Keys(o.Beside)) {
 		if version := o.Beside[name].Version; version != "" {

@@ -23,6 +23,7 @@ import (
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/study"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -153,9 +154,19 @@ func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
 func (t *scenarioTrial) create(ctx context.Context) error {
 	s := t.scene
 	objects := s.mesh.Policies(s.workloads())
+	if _, weighs := study.OwnZone(s.cell[study.FactorLocality]); weighs {
+		var err error
+		if s.zones, err = openZones(ctx, t.Kube); err != nil {
+			return err
+		}
+	}
 	if m, ok := able[mesh.TrafficMaker](s); ok {
-		for _, one := range s.scenario.Graph.Services { // all its ports in one
-			objects = append(objects, m.Traffic(s.routes(one)[0], s.cell)...)
+		for _, one := range s.scenario.Graph.Services {
+			route := s.routes(one)[0] // all its ports in one
+			if one.Gateway {
+				route = s.forwarded(one)
+			}
+			objects = append(objects, m.Traffic(route, s.cell, s.zones)...)
 		}
 	}
 	for _, o := range objects {
@@ -297,11 +308,15 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	for i := range pods {
 		pods[i].Sidecar = sidecar[pods[i].Service]
 	}
+	if err := t.noteZones(ctx, pods); err != nil {
+		return book, err
+	}
 	out.Pods = pods
 	out.Scheduled, out.Completed, out.Failed, out.Unfinished = got.total.Scheduled, got.total.Completed, got.total.Failed, got.total.Unfinished
 	t.out.Load = got.total.Record(t.scene.levels.Rate)
 	out.Lag = t.out.Load.Lag
 	out.Samples, out.CPU, out.CountedS, out.Memory = t.looks.samples, t.looks.cpu(), t.looks.counted(), t.looks.memory
+	out.Gateways = t.looks.enteredBy()
 	t.wholeAgents(out)
 	t.wholeNodes(out)
 	t.noteOthers(out.CPU)

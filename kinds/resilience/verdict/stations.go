@@ -11,7 +11,7 @@ func Stations(g graph.Graph, sidecar func(graph.Service) bool) map[string]ledger
 	callers := g.Callers()
 	out := make(map[string]ledger.Station, len(g.Services))
 	for _, one := range g.Services {
-		station := ledger.Station{Sidecar: sidecar(one), CalledBy: callers[one.Name]}
+		station := ledger.Station{Sidecar: sidecar(one), Gateway: one.Gateway && sidecar(one), CalledBy: callers[one.Name]}
 		for _, c := range one.Calls {
 			call := ledger.Call{To: c.To}
 			if c.Probability >= 1 {

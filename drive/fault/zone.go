@@ -1,0 +1,36 @@
+package fault
+
+import "slices"
+
+// Zone cuts a zone off: packets between its pods and the trial's other pods are dropped. The
+// control plane and kubelets keep reaching them, so that their Services keep them as endpoints,
+// as they do at first when a zone fails.
+type Zone struct {
+	usual
+	Service string // the zone is that of a pod of this service
+}
+
+// ZoneKind is the kind of [Zone].
+const ZoneKind = "zone"
+
+var zoneKind = Kind{Name: ZoneKind, Doc: "Cuts a zone off from the others.", New: func() Action { return &Zone{} }}
+
+func (*Zone) Kind() string { return zoneKind.Name }
+
+func (a *Zone) Fields() []Field {
+	return []Field{{Name: "service", Required: true, Doc: "A service of the graph: the zone is that of its first pod, by name, that shares none with a client.", Value: Service{To: &a.Service}}}
+}
+
+func (a *Zone) Services() []Reference { return []Reference{{Field: "service", Service: a.Service}} }
+func (a *Zone) Target() string        { return a.Holds() }
+func (a *Zone) Holds() string         { return "zone of " + a.Service }
+func (*Zone) Needs() []string         { return []string{NeedCut} }
+
+// Expect returns false: which pods are in the zone is not modelled.
+func (*Zone) Expect(*Standing) bool       { return false }
+func (a *Zone) Perform(p Performer) error { return p.Zone(a) }
+
+// Zones reports whether a step acts on zones.
+func (t *Timeline) Zones() bool {
+	return slices.ContainsFunc(t.Steps, func(s Step) bool { _, ok := s.Action.(*Zone); return ok })
+}

@@ -1,0 +1,119 @@
+package findings
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/meshtrial/meshtrial/record"
+)
+
+const zoned = `
+name: zoned
+question: Does it hold?
+story: A zone goes.
+graph:
+  services:
+    bar: {replicas: 2}
+load: {to: bar}
+settings: {rate: 100, arrival: uniform}
+timeline:
+  duration: 4s
+  steps:
+  - {name: gone, at: 1s, for: 1s, zone: {service: bar}}
+blocks: {min: 2, max: 2}
+stop: none
+assert:
+- window("start").cross_zone == 0.5 && window("start").zones["r/b"] == 50
+- step("gone").shift < 500.0
+`
+
+// The client in zone a calls both zones in turn, and zone b for 300 ms after that was cut off.
+func zonedRun(t *testing.T, until int64) record.Run {
+	return scenarioRun(t, zoned, 2, func(record.Cell, int) made {
+		return made{proxies: true, host: func(due int64) string {
+			if due/(10*ms)%2 == 0 || due >= until*ms && due < 2000*ms {
+				return "10.0.0.1:8080"
+			}
+			return "10.0.0.2:8080"
+		}, events: func(t *record.Trial) []record.Event {
+			begin, end := stepEvent(t, "gone", "zone", 1000*ms), stepEvent(t, "gone", "end zone", 2000*ms)
+			begin.Object, end.Object = "r/b", "r/b"
+			return []record.Event{begin, end}
+		}, spoil: func(t *record.Trial) {
+			pods := t.Scenario.Pods
+			pods[0].Zone, pods[1].Zone, pods[2].Zone, pods[2].GoneNS = "r/a", "r/a", "r/b", 0
+		}}
+	})
+}
+
+func TestZones(t *testing.T) {
+	f := analyze(t, zonedRun(t, 1300))
+	s := f.Cells[0].Scenario
+	if s.Verdict != record.VerdictPass {
+		t.Errorf("%+v", s.Trials)
+	}
+	start, gone := s.Windows[0], s.Windows[1]
+	if start.Zoned != 100 || start.CrossZone != 50 || start.Zones["r/b"] != 50 || gone.Zones["r/b"] >= gone.Zones["r/a"] || s.Total.Zoned != 400 {
+		t.Errorf("%+v, %+v", start, gone)
+	}
+	if us := s.Steps[0].ShiftUS; us == nil || math.Abs(*us-290_000) > 1000 {
+		t.Errorf("shifted after %v", us)
+	}
+	cell := f.Cells[0].Cell
+	if x := get(t, f, "cross_zone_share", cell); math.Abs(x.Estimate-float64(s.Total.CrossZone)/400) > 1e-9 {
+		t.Errorf("%+v", x)
+	}
+	if x := get(t, f, "time_to_shift", cell); math.Abs(x.Estimate-290_000) > 1000 {
+		t.Errorf("%+v", x)
+	}
+}
+
+// A zone that is called until the step ends was never left.
+func TestNeverShifted(t *testing.T) {
+	f := analyze(t, zonedRun(t, 2000))
+	if x := get(t, f, "time_to_shift", f.Cells[0].Cell); x.Reason != record.ReasonNotReached {
+		t.Errorf("%+v", x)
+	}
+}
+
+// Connections that a gateway closes are dropped, unless clients open one for each request.
+func TestDropped(t *testing.T) {
+	const text = `
+name: gated
+question: Does it hold?
+story: One drops.
+mesh: istio
+graph: {services: {edge: {gateway: true, replicas: 2, calls: [{to: bar}]}, bar: {replicas: 2}}}
+settings: {rate: 100, arrival: uniform, keep_alive: %s}
+timeline: {duration: 4s}
+blocks: {min: 2, max: 2}
+stop: none
+assert: ["gateways.all(g, g.dropped == 0)"]
+`
+	for keep, want := range map[string][]int64{"true": {100, 7}, "false": {0, 5}} {
+		run := scenarioRun(t, fmt.Sprintf(text, keep), 2, func(record.Cell, int) made {
+			return made{events: func(*record.Trial) []record.Event { return nil }, spoil: func(t *record.Trial) {
+				t.Scenario.Gateways = []record.ScenarioGateway{{Pod: "edge-0", Connections: 100, Closed: 100, Requests: 100}, {Pod: "edge-1", Connections: 7, Closed: 7, Requests: 2}}
+			}}
+		})
+		f := analyze(t, run)
+		var got []int64
+		for _, g := range f.Cells[0].Scenario.Gateways {
+			got = append(got, g.Dropped)
+		}
+		if !slices.Equal(got, want) || f.Cells[0].Scenario.Verdict != record.VerdictFail {
+			t.Errorf("keep_alive %s: dropped %v, want %v; %+v", keep, got, want, f.Cells[0].Scenario.Trials)
+		}
+		var named []string
+		for _, n := range f.Warnings {
+			if n.Is(noteDropping) {
+				named = append(named, fmt.Sprint(n.Args[0]))
+			}
+		}
+		if !slices.Contains(named, "edge-1") || slices.Contains(named, "edge-0") != (want[0] > 0) {
+			t.Errorf("keep_alive %s: named %q", keep, named)
+		}
+	}
+}

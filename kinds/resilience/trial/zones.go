@@ -1,0 +1,165 @@
+package trial
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/drive/fault/drive"
+	"github.com/meshtrial/meshtrial/drive/fault/node"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/site"
+	"github.com/meshtrial/meshtrial/study"
+)
+
+// spread distributes a workload's pods evenly over zones, if zones matter in the cell.
+func (s *scene) spread(w mesh.Workload, pod *corev1.PodTemplateSpec) {
+	if !s.scenario.Zoned(s.cell) {
+		return
+	}
+	pod.Spec.TopologySpreadConstraints = []corev1.TopologySpreadConstraint{{MaxSkew: 1, TopologyKey: corev1.LabelTopologyZone, WhenUnsatisfiable: corev1.DoNotSchedule,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: w.Name}}}}
+}
+
+// openZones returns the zones of nodes that take pods, as REGION/ZONE, in order.
+func openZones(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
+	open, err := site.OpenNodes(ctx, kube)
+	var out []string
+	for i := range open {
+		if zone := site.Zone(&open[i]); zone != "" {
+			out = append(out, zone)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out), err
+}
+
+// fitZones rejects a plan in whose cells zones matter if the nodes are in fewer than three: one for
+// a client, one that goes, and one that remains.
+func fitZones(ctx context.Context, o *runner.Options, plan *study.Plan) error {
+	if !resilience.Zoned(plan) {
+		return nil
+	}
+	kube, err := kubernetes.NewForConfig(o.Lab.RESTConfig())
+	if err != nil {
+		return err
+	}
+	zones, err := openZones(ctx, kube)
+	if err == nil && len(zones) < resilience.ZonesNeeded {
+		err = errs.WithHint(errs.Usage("schedulable nodes are in %d zones, by their label %s, and the study needs %d", len(zones), corev1.LabelTopologyZone, resilience.ZonesNeeded),
+			"meshtrial lab up --nodes %d", resilience.ZonesNeeded)
+	}
+	return err
+}
+
+// noteZones records the zones of pods, if they matter.
+func (t *scenarioTrial) noteZones(ctx context.Context, pods []record.ScenarioPod) error {
+	if !t.scene.scenario.Zoned(t.scene.cell) {
+		return nil
+	}
+	zones := map[string]string{}
+	for i, p := range pods {
+		if p.Node == "" {
+			continue
+		}
+		if _, known := zones[p.Node]; !known {
+			zone, err := t.zoneOf(ctx, p.Node)
+			if err != nil {
+				return err
+			}
+			zones[p.Node] = zone
+		}
+		pods[i].Zone = zones[p.Node]
+	}
+	return nil
+}
+
+func (r *ready) Zone(a *fault.Zone) error { return r.holds(r.zone(r.ctx, a)) }
+
+// zone drops packets that arrive at the zone's pods from others, and those that they send to
+// others.
+func (h *executor) zone(ctx context.Context, a *fault.Zone) (drive.Execution, error) {
+	byZone := map[string][]*resident{}
+	zoneOf := map[string]string{} // by UID
+	clients := map[string]bool{}
+	var names []string
+	for _, one := range h.scene.scenario.Graph.Services {
+		names = append(names, one.Name)
+	}
+	for _, service := range append(names, roleClients) {
+		for _, r := range h.census.living(service) {
+			zone, err := h.zoneOf(ctx, r.Node)
+			if err != nil {
+				return nil, err
+			}
+			byZone[zone], zoneOf[r.uid] = append(byZone[zone], r), zone
+			clients[zone] = clients[zone] || service == roleClients
+		}
+	}
+	gone := ""
+	for _, r := range h.census.living(a.Service) {
+		if zone := zoneOf[r.uid]; !clients[zone] {
+			gone = zone
+			break
+		}
+	}
+	if gone == "" {
+		return nil, fmt.Errorf("every zone with pods of %s has a client too", a.Service)
+	}
+	var peers []string
+	for zone, others := range byZone {
+		for _, r := range others {
+			if zone != gone && r.IP != "" {
+				peers = append(peers, r.IP)
+			}
+		}
+	}
+	return h.node.cutOff(ctx, gone, faultPods(byZone[gone]), peers)
+}
+
+// cutOff cuts pods off from peers, in both directions.
+func (h *nodeExecutor) cutOff(ctx context.Context, zone string, pods []faultPod, peers []string) (drive.Execution, error) {
+	all := make([]victim, len(pods))
+	for i, pod := range pods {
+		client, err := h.roles.At(pod.node)
+		if err != nil {
+			return nil, err
+		}
+		all[i] = victim{pod: pod, client: client}
+		if err := client.Prepare(ctx, pod.UID); err != nil {
+			return nil, fmt.Errorf("pod %s: %w", pod.name, err)
+		}
+	}
+	var mu sync.Mutex
+	var begun []standingFault
+	return &execution{
+		target: zone,
+		begin: func(ctx context.Context) error {
+			return each(ctx, all, func(ctx context.Context, _ int, v victim) error {
+				f, err := v.client.Network(ctx, node.NetworkRequest{PodUID: v.pod.UID, Peers: peers, Direction: node.Both, Cut: true, LeaseMS: faultLease.Milliseconds()})
+				if err == nil {
+					mu.Lock()
+					begun = append(begun, keep(ctx, v.client, v.pod, f))
+					mu.Unlock()
+				}
+				return err
+			})
+		},
+		prove: func(ctx context.Context) (string, error) {
+			text, err := provePackets(ctx, begun)
+			return strings.TrimSpace("pods " + namesOf(pods) + ": " + text), err
+		},
+		end: func(ctx context.Context) error { return undoFaults(ctx, begun) },
+	}, nil
+}
