@@ -161,6 +161,7 @@ func TestShippedScenarios(t *testing.T) {
 	}{
 		{"consistent-hash", "hashed", false, []string{"more add", "fewer remove"}},
 		{"rolling-restart", "drain", false, []string{"restart restart"}},
+		{"gateway-restart", "kept-connections", false, []string{"restart restart"}},
 		{"certificate-rotation", "rotated", false, []string{"rotate certificates"}},
 		{"certificate-rotation", "expired", true, []string{"expire certificates"}},
 	} {
