@@ -2,6 +2,8 @@ package routeprobe
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"io"
 	"maps"
@@ -23,8 +25,13 @@ type Spec struct {
 	Every   time.Duration `json:"every_ns"`
 	Timeout time.Duration `json:"timeout_ns"`
 	// After is how long a route is probed after its first good response.
-	After  time.Duration `json:"after_ns"`
-	Routes []Route       `json:"routes"`
+	After time.Duration `json:"after_ns"`
+	// WatchEvery is the interval between two requests to a watched route.
+	WatchEvery time.Duration `json:"watch_every_ns,omitempty"`
+	// RootCA, in PEM, makes the requests use TLS with certificates of this authority for their
+	// hosts.
+	RootCA string  `json:"root_ca,omitempty"`
+	Routes []Route `json:"routes"`
 }
 
 // Route is a route that the gateway is expected to serve.
@@ -34,6 +41,9 @@ type Route struct {
 	// FromNS is when the first request is sent, in Unix nanoseconds by the clock of the
 	// sending machine; a time in the past means immediately.
 	FromNS int64 `json:"from_unix_ns"`
+	// Watched routes exist already: they are requested at a constant interval until Stop, and any
+	// response but a good one is a failure.
+	Watched bool `json:"watched,omitempty"`
 }
 
 // Seen holds the outcomes of the requests to a route. Times are Unix nanoseconds.
@@ -89,8 +99,24 @@ func (s Spec) Validate() error {
 		if r.Host == "" {
 			return errs.Usage("route probe: the route of change %d has no host", r.Change)
 		}
+		if r.Watched && s.WatchEvery < 100*time.Microsecond {
+			return errs.Usage("route probe: an interval of %v between requests to watched routes: at least 100µs is required", s.WatchEvery)
+		}
 	}
-	return nil
+	_, err := s.authorities()
+	return err
+}
+
+// authorities returns the certificate pool of RootCA; nil without one.
+func (s Spec) authorities() (*x509.CertPool, error) {
+	if s.RootCA == "" {
+		return nil, nil
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM([]byte(s.RootCA)) {
+		return nil, errs.Usage("route probe: the root has no certificate in PEM")
+	}
+	return pool, nil
 }
 
 // Prober sends requests to the routes of a spec until Stop.
@@ -112,9 +138,20 @@ func Start(ctx context.Context, spec Spec) (*Prober, error) {
 	if err != nil {
 		return nil, fmt.Errorf("route probe: %w", err)
 	}
+	roots, err := spec.authorities()
+	if err != nil {
+		return nil, err
+	}
+	transport := &http.Transport{MaxIdleConnsPerHost: maxOut, DisableCompression: true}
+	if roots != nil { // the host of the URL is the name in the handshake
+		transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+		transport.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, spec.Address)
+		}
+	}
 	ctx, cancel := context.WithCancel(ctx)
 	p := &Prober{spec: spec, timer: timer, cancel: cancel, client: &http.Client{
-		Transport:     &http.Transport{MaxIdleConnsPerHost: maxOut, DisableCompression: true},
+		Transport:     transport,
 		Timeout:       spec.Timeout,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
@@ -150,7 +187,13 @@ func (p *Prober) follow(ctx context.Context, r *route) {
 	if now := time.Now(); from.Before(now) { // skipped requests in the past do not count as missed
 		from = now
 	}
-	for at := from; ; at = at.Add(max(p.spec.Every, at.Sub(from)/apart)) {
+	next := func(at time.Time) time.Time {
+		if r.Watched {
+			return at.Add(p.spec.WatchEvery)
+		}
+		return at.Add(max(p.spec.Every, at.Sub(from)/apart))
+	}
+	for at := from; ; at = next(at) {
 		if p.timer.Until(ctx, at) != nil || r.over(p.spec.After) {
 			return
 		}
@@ -169,7 +212,11 @@ func (p *Prober) follow(ctx context.Context, r *route) {
 
 // ask sends one request, due at the given time.
 func (p *Prober) ask(ctx context.Context, r *route, due time.Time) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.spec.Address+"/", nil)
+	url := "http://" + p.spec.Address + "/"
+	if p.spec.RootCA != "" {
+		url = "https://" + r.Host + "/"
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return // cannot happen after Validate
 	}
@@ -212,7 +259,7 @@ type badly struct {
 func (r *route) over(after time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.answerNS != 0 && time.Now().UnixNano() >= r.answerNS+int64(after)
+	return !r.Watched && r.answerNS != 0 && time.Now().UnixNano() >= r.answerNS+int64(after)
 }
 
 func (r *route) withhold() {
@@ -250,7 +297,7 @@ func (r *route) seen() Seen {
 		} else {
 			s.BadNS = max(s.BadNS, b.leftNS)
 		}
-		if after || !b.lacking {
+		if after || !b.lacking || r.Watched {
 			s.Failed++
 		}
 	}
