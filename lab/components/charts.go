@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 )
 
 // chartRequests is the input of lab/components/src/charts.
@@ -20,6 +22,20 @@ type Chart struct {
 	Namespace string         `json:"namespace"`
 	Values    map[string]any `json:"values"`
 	Set       []string       `json:"set,omitempty"` // NAME=VALUE as of helm install --set
+}
+
+// FindChart finds a chart by name in dir/charts or dir: a folder, or a single archive. It
+// returns "" if there is none.
+func FindChart(dir, name string) string {
+	for _, in := range []string{filepath.Join(dir, "charts"), dir} {
+		if _, err := os.Stat(filepath.Join(in, name, "Chart.yaml")); err == nil {
+			return filepath.Join(in, name)
+		}
+		if found, _ := filepath.Glob(filepath.Join(in, name+"-[0-9]*.tgz")); len(found) == 1 {
+			return found[0]
+		}
+	}
+	return ""
 }
 
 // RenderedChart is a rendered chart, as YAML documents.

@@ -1,10 +1,9 @@
 package components
 
-// The Gateway API's definitions, for waypoints and for routes of gateways.
-const (
-	gatewayAPI    = "gateway-api"
-	gatewayModule = "sigs.k8s.io/gateway-api"
-)
+// GatewayAPI is the component with the definitions of the Gateway API.
+const GatewayAPI = "gateway-api"
+
+const gatewayModule = "sigs.k8s.io/gateway-api"
 
 // gatewayFiles returns the definitions of the Gateway API's standard channel that
 // istiod watches.

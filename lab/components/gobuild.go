@@ -76,7 +76,7 @@ func goUnits(arch string) []goUnit {
 			tags: commonTags, stamps: istio, seconds: 60, compiled: 300},
 		{name: "istio-cni", packages: []string{"istio.io/istio/cni/cmd/install-cni", "istio.io/istio/cni/cmd/istio-cni"},
 			tags: commonTags, stamps: istio, seconds: 45, compiled: 120},
-		{name: gatewayAPI, files: gatewayFiles(), seconds: 2, compiled: 1},
+		{name: GatewayAPI, files: gatewayFiles(), seconds: 2, compiled: 1},
 	}
 	for i := range units {
 		units[i].arch = arch

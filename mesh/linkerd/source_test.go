@@ -131,10 +131,10 @@ func TestFindChart(t *testing.T) {
 	for _, name := range []string{"linkerd-crds-2026.8.3.tgz", "linkerd-control-plane-2026.8.3.tgz", "linkerd-control-plane-2026.8.2.tgz"} {
 		must.OK(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
-	if got := findChart(dir, crdsChart); got != filepath.Join(dir, "linkerd-crds-2026.8.3.tgz") {
+	if got := components.FindChart(dir, crdsChart); got != filepath.Join(dir, "linkerd-crds-2026.8.3.tgz") {
 		t.Errorf("found %q", got)
 	}
-	if got := findChart(dir, controlChart); got != "" {
+	if got := components.FindChart(dir, controlChart); got != "" {
 		t.Errorf("of two archives, took %q", got)
 	}
 }
