@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/observe/procfs"
+	"github.com/meshtrial/meshtrial/mesh/meshes"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 )
@@ -39,11 +40,11 @@ func OpenCluster(ctx context.Context, p Progress, o cluster.Options) (lab.Lab, e
 // Places are the namespaces that rights are asked for in: those of the meshes'
 // control planes, one that a run could have, and one that the user names ("" for
 // all).
-func Places(meshes []string, named string) rights.Places {
+func Places(names []string, named string) rights.Places {
 	places := rights.Places{Journal: journal.Namespace, Run: site.NamespacePrefix + "check",
 		Meshes: map[string]string{}, Named: named}
-	for _, name := range meshes {
-		places.Meshes[name], _ = Mesh(name, lab.Images{}).ControlPlane()
+	for _, name := range names {
+		places.Meshes[name] = meshes.ControlPlane(name)
 	}
 	return places
 }

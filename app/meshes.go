@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/kinds/ingress"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/local"
 	"github.com/meshtrial/meshtrial/lab/rights"
@@ -30,6 +31,17 @@ func planMeshes(plan *study.Plan, images lab.Images) (own mesh.Mesh, cells map[s
 		}
 	}
 	return own, cells
+}
+
+// planIngresses returns the adapters of a plan's ingresses by name.
+func planIngresses(plan *study.Plan, images lab.Images) map[string]mesh.Ingress {
+	out := map[string]mesh.Ingress{}
+	for _, name := range ingress.Ingresses(plan) {
+		if of := meshes.Ingress(name, images); of != nil {
+			out[name] = of
+		}
+	}
+	return out
 }
 
 // adapter returns the first adapter of a plan's meshes that implements T.

@@ -224,6 +224,7 @@ func (r *prepared) complete(ctx context.Context) (
 		o.Build = o.Version
 	}
 	o.Mesh, o.Meshes = planMeshes(r.plan, o.Lab.Images())
+	o.Ingresses = planIngresses(r.plan, o.Lab.Images())
 	if err := r.chooseRevision(ctx, r.plan, o); err != nil {
 		return nil, nil, err
 	}

@@ -10,6 +10,10 @@ import (
 	datasections "github.com/meshtrial/meshtrial/kinds/dataplane/sections"
 	datatrial "github.com/meshtrial/meshtrial/kinds/dataplane/trial"
 	dataverdict "github.com/meshtrial/meshtrial/kinds/dataplane/verdict"
+	"github.com/meshtrial/meshtrial/kinds/ingress"
+	ingresssections "github.com/meshtrial/meshtrial/kinds/ingress/sections"
+	ingresstrial "github.com/meshtrial/meshtrial/kinds/ingress/trial"
+	ingressverdict "github.com/meshtrial/meshtrial/kinds/ingress/verdict"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	ressections "github.com/meshtrial/meshtrial/kinds/resilience/sections"
 	restrial "github.com/meshtrial/meshtrial/kinds/resilience/trial"
@@ -36,6 +40,7 @@ type Kind struct {
 var table = []Kind{
 	{study.ControlPlane, controltrial.Kind, controlverdict.Judge, controlverdict.Limits, controlsections.Kind},
 	{resilience.Kind, restrial.Kind, resverdict.Judge, resverdict.Limits, ressections.Kind},
+	{ingress.Kind, ingresstrial.Kind, ingressverdict.Judge, ingressverdict.Limits, ingresssections.Kind},
 	{study.DataPlane, datatrial.Kind, dataverdict.Judge, dataverdict.Limits, datasections.Kind},
 }
 

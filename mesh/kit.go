@@ -21,8 +21,10 @@ type Kit struct {
 	// configure its proxies, if package study does not know the mesh.
 	Carriers []study.Carrier
 	Groups   []string
-	// New returns the adapter for a lab with these images.
+	// New returns the adapter for a lab with these images; nil for a kit that is only an ingress.
 	New func(lab.Images) Mesh
+	// Ingress returns the adapter for its gateways in a lab with these images.
+	Ingress func(lab.Images) Ingress
 
 	Flags []Flag
 	// Resolve completes the settings of a command, and rejects contradictions. installed means

@@ -13,6 +13,7 @@ const (
 	KindDataPlane    = "data-plane"    // requests through sidecars
 	KindControlPlane = "control-plane" // configuration on its way to sidecars
 	KindResilience   = "resilience"    // requests while things break
+	KindIngress      = "ingress"       // gateways whose routes change
 )
 
 // Header describes a run as a whole: machine.json. It is written before the first

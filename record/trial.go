@@ -126,6 +126,8 @@ type Trial struct {
 	Control *Control `json:"control,omitempty"`
 	// Scenario is what a resilience trial counted; nil in others.
 	Scenario *Scenario `json:"scenario,omitempty"`
+	// Ingress is what a trial of a gateway counted; nil in others.
+	Ingress *Ingress `json:"ingress,omitempty"`
 	// EventLines is the number of the trial's lines in events.jsonl. Package store counts
 	// them as it writes them.
 	EventLines int `json:"event_lines,omitempty"`

@@ -5,10 +5,11 @@ import (
 	"github.com/meshtrial/meshtrial/analysis"
 	controlplane "github.com/meshtrial/meshtrial/kinds/controlplane/findings"
 	dataplane "github.com/meshtrial/meshtrial/kinds/dataplane/findings"
+	ingress "github.com/meshtrial/meshtrial/kinds/ingress/findings"
 	resilience "github.com/meshtrial/meshtrial/kinds/resilience/findings"
 )
 
 // All returns all kinds of study.
 func All() analysis.Kinds {
-	return analysis.Kinds{dataplane.Kind(), controlplane.Kind(), resilience.Kind()}
+	return analysis.Kinds{dataplane.Kind(), controlplane.Kind(), resilience.Kind(), ingress.Kind()}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
+	"github.com/meshtrial/meshtrial/kinds/ingress"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -20,12 +21,13 @@ func always(*study.Plan) bool { return true }
 
 func dataPlane(p *study.Plan) bool    { return p.Study.Kind == study.DataPlane }
 func controlPlane(p *study.Plan) bool { return p.Study.Kind == study.ControlPlane }
+func gateways(p *study.Plan) bool     { return p.Study.Kind == ingress.Kind }
 func resilient(p *study.Plan) bool    { return p.Study.Kind == resilience.Kind }
 
 // Both combines two conditions that a plan must meet together.
 func Both(a, b When) When { return func(p *study.Plan) bool { return a(p) && b(p) } }
 
-// Meshes returns the meshes of a plan's cells, without "none".
+// Meshes returns the meshes of a plan's cells, without "none", and the kits of its ingresses.
 func Meshes(p *study.Plan) []string {
 	found := map[string]bool{}
 	for _, cell := range p.Cells {
@@ -36,6 +38,9 @@ func Meshes(p *study.Plan) []string {
 		if name != "" && name != study.MeshNone {
 			found[name] = true
 		}
+	}
+	for _, name := range ingress.Ingresses(p) {
+		found[name] = true
 	}
 	return sorted(found)
 }

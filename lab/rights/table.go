@@ -19,6 +19,7 @@ const (
 	Population   = "population"
 	Changes      = "changes"
 	RealPods     = "real pods"
+	Ingress      = "ingress"
 	Resilience   = "resilience"
 	Faults       = "faults on nodes"
 	ControlAway  = "control plane away"
@@ -40,6 +41,7 @@ const (
 // Resources and verbs that occur together.
 const (
 	rbac          = ".rbac.authorization.k8s.io"
+	gatewayAPI    = ".gateway.networking.k8s.io"
 	endpointSlice = "endpointslices.discovery.k8s.io"
 	// PortForward is the resource of port-forwards.
 	PortForward = "pods/portforward"
@@ -140,6 +142,13 @@ var table = []feature{
 	{Name: ControlPlane, Doc: "Simulated sidecars connected to istiod, its metrics and its logs.", when: controlPlane, rows: []Row{
 		{Verbs: "create", Name: "deployments.apps", Where: InRun, Why: "the simulated sidecars' pod"},
 		{Verbs: "get", Name: "/metrics", Where: OfURL, Why: "the cost of the API server", Without: "the report lacks the API server's CPU"},
+	}},
+	{Name: Ingress, Doc: "A Gateway with its routes, the pod behind them, and the one that requests them.", when: gateways, rows: []Row{
+		{Verbs: "create", Name: "deployments.apps services", Where: InRun, Why: "both pods, and the address of the one behind the routes"},
+		{Verbs: "create delete", Name: "secrets", Where: InRun, Why: "the listeners' certificates"},
+		{Verbs: "get list create delete", Name: "gateways" + gatewayAPI, Where: InRun, Why: "a trial's Gateway and its status"},
+		{Verbs: "list create delete", Name: "listenersets" + gatewayAPI, Where: InRun, Why: "listeners beyond the Gateway's own"},
+		{Verbs: "get create delete", Name: "httproutes" + gatewayAPI, Where: InRun, Why: "routes, and why one is never served"},
 	}},
 	{Name: Levers, Doc: "Settings of istiod, reverted when the run ends.", when: levers},
 	{Name: Population, Doc: "Namespaces, Services and pods on simulated nodes (kwok), and unused configuration.", when: controlPlane, rows: []Row{

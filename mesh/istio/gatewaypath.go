@@ -23,8 +23,6 @@ import (
 const (
 	gatewayName  = "gateway"
 	directPrefix = "direct-"
-	// gatewayThreads is the number of threads of mesh.PlainProxy.
-	gatewayThreads = 2
 )
 
 // gatewayPath returns the objects of the gateway and of the routes through it; none without
@@ -155,5 +153,5 @@ func gatewayChecks(e mesh.Evidence) []record.Check {
 		prefix = toEntry(e.Endpoint)
 	}
 	return append(passed("gateway-requests", e, p.Rise, prefix, "the gateway"),
-		mesh.Expect("gateway-concurrency", p.Total["server.concurrency"], gatewayThreads, 0, "worker threads of the gateway"))
+		mesh.Expect("gateway-concurrency", p.Total["server.concurrency"], mesh.PlainThreads, 0, "worker threads of the gateway"))
 }

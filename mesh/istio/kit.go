@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/kinds/ingress"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
@@ -24,6 +25,7 @@ import (
 var Kit = mesh.Kit{
 	Name:    study.MeshIstio,
 	New:     func(images lab.Images) mesh.Mesh { return New(images) },
+	Ingress: func(images lab.Images) mesh.Ingress { return New(images) },
 	Flags:   kitFlags,
 	Resolve: resolve,
 	Needs:   needs,
@@ -134,7 +136,7 @@ func needs(plan *study.Plan, s mesh.Settings) mesh.Settings {
 	if ambientPlan(plan) {
 		s = s.With(setAmbient, "true")
 	}
-	if controlplane.GatewayAPI(plan) {
+	if usesGatewayAPI(plan) {
 		s = s.With(setGatewayAPI, "true")
 	}
 	if secondPlan(plan) {
@@ -147,13 +149,18 @@ func extras(plan *study.Plan) (out []mesh.Extra) {
 	if ambientPlan(plan) {
 		out = append(out, mesh.Extra{Name: setAmbient, Words: "an ambient mesh: --ztunnel DIR in a lab on this machine"})
 	}
-	if controlplane.GatewayAPI(plan) {
+	if usesGatewayAPI(plan) {
 		out = append(out, mesh.Extra{Name: setGatewayAPI, Words: "the Gateway API: a lab that the run starts has it"})
 	}
 	if secondPlan(plan) {
 		out = append(out, mesh.Extra{Name: setSecond, Words: "a second Istio: --second-istio DIR in a lab on this machine"})
 	}
 	return out
+}
+
+// usesGatewayAPI reports whether cells of a plan have Istio take routes from the Gateway API.
+func usesGatewayAPI(plan *study.Plan) bool {
+	return controlplane.GatewayAPI(plan) || ingress.Uses(plan, study.MeshIstio)
 }
 
 // ambientPlan reports whether ztunnel carries the requests of any cell of a plan.

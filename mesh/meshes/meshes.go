@@ -8,6 +8,7 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/mesh/envoygateway"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/mesh/linkerd"
 	"github.com/meshtrial/meshtrial/mesh/none"
@@ -19,6 +20,7 @@ var Kits = []*mesh.Kit{
 	&none.Kit,
 	&istio.Kit,
 	&linkerd.Kit,
+	&envoygateway.Kit,
 }
 
 func init() {
@@ -40,6 +42,24 @@ func Named(name string) *mesh.Kit {
 
 // New returns the adapter of the named mesh, which must be in the table.
 func New(name string, images lab.Images) mesh.Mesh { return Named(name).New(images) }
+
+// Ingress returns the named kit's adapter for gateways; nil if it has none.
+func Ingress(name string, images lab.Images) mesh.Ingress {
+	if k := Named(name); k != nil && k.Ingress != nil {
+		return k.Ingress(images)
+	}
+	return nil
+}
+
+// ControlPlane returns the namespace of the named kit's control plane.
+func ControlPlane(name string) string {
+	if k := Named(name); k.New == nil {
+		namespace, _ := k.Ingress(lab.Images{}).ControlPlane()
+		return namespace
+	}
+	namespace, _ := New(name, lab.Images{}).ControlPlane()
+	return namespace
+}
 
 // Installable returns the names of the meshes that can be installed.
 func Installable() []string {

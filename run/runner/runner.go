@@ -37,6 +37,8 @@ type Options struct {
 	// Meshes has the adapters by name if cells name their mesh. Mesh is used for missing
 	// ones.
 	Meshes map[string]mesh.Mesh
+	// Ingresses has the adapters of the ingresses that cells name, by name.
+	Ingresses map[string]mesh.Ingress
 	// Control is the control plane under test; data plane studies need none.
 	Control mesh.ControlPlane
 	// Revision is the revision of the Istio in use; "" without Istio.

@@ -16,20 +16,20 @@ const module = "github.com/meshtrial/meshtrial"
 // folders lists the top-level folders from the top down, and packages with a separate
 // position: what a kind supplies to study files is below labs and meshes, which query it. A
 // package may import its own folder and those below it.
-var folders = []string{"cmd", "bench", "testing", "cli", "app", "kinds", "run", "report", "ui", "advise", "analysis", "mesh", "lab", "kinds/dataplane", "kinds/controlplane", "kinds/resilience", "drive", "observe", "study", "record", "stat", "internal"}
+var folders = []string{"cmd", "bench", "testing", "cli", "app", "kinds", "run", "report", "ui", "advise", "analysis", "mesh", "lab", "kinds/dataplane", "kinds/controlplane", "kinds/resilience", "kinds/ingress", "drive", "observe", "study", "record", "stat", "internal"}
 
 // peers lists packages, including what is below them, that must not import each other.
 var peers = [][]string{
-	{"kinds/dataplane", "kinds/controlplane", "kinds/resilience"},
-	{"mesh/none", "mesh/istio", "mesh/linkerd"},
+	{"kinds/dataplane", "kinds/controlplane", "kinds/resilience", "kinds/ingress"},
+	{"mesh/none", "mesh/istio", "mesh/linkerd", "mesh/envoygateway"},
 	{"lab/local", "lab/cluster"},
 }
 
 // pure lists packages that take and return values.
 var pure = []string{"record", "stat", "stat/queueing", "study", "analysis", "analysis/carrying", "analysis/comparison", "analysis/words", "report", "advise/scope", "advise/scope/generate", "drive/xds/wire", "drive/fault", "drive/graph", "observe/ledger", "stat/money", "stat/sizing", "advise/capacity/push", "advise/capacity/model", "advise/capacity/fit", "advise/capacity/plan",
-	"observe/profile", "run/verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "drive/load/arrival", "internal/yamltree", "record/finding", "study/protocol", "record/probe", "internal/accesslog", "internal/note",
-	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections",
-	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/analyses", "kinds/dataplane", "kinds/controlplane", "kinds/resilience", "record/rate", "lab/journal/fields", "lab/rights", "advise/advice", "advise/assess", "stat/tuning"}
+	"observe/profile", "run/verdict", "kinds/dataplane/verdict", "kinds/controlplane/stages", "kinds/controlplane/verdict", "kinds/resilience/verdict", "kinds/ingress/verdict", "drive/load/arrival", "internal/yamltree", "record/finding", "study/protocol", "record/probe", "internal/accesslog", "internal/note",
+	"kinds/dataplane/sections", "kinds/controlplane/sections", "kinds/resilience/sections", "kinds/ingress/sections",
+	"kinds/dataplane/findings", "kinds/controlplane/findings", "kinds/resilience/findings", "kinds/ingress/findings", "kinds/analyses", "kinds/dataplane", "kinds/controlplane", "kinds/resilience", "kinds/ingress", "record/rate", "lab/journal/fields", "lab/rights", "advise/advice", "advise/assess", "stat/tuning"}
 
 // terminal lists imports that only the command line needs.
 var terminal = []string{"github.com/spf13/cobra", "github.com/spf13/pflag", "golang.org/x/sys/unix", "os/signal", "text/tabwriter"}

@@ -1,0 +1,427 @@
+package trial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+
+	"github.com/meshtrial/meshtrial/drive/xds/routeprobe"
+	"github.com/meshtrial/meshtrial/internal/ending"
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/kinds/ingress"
+	"github.com/meshtrial/meshtrial/kinds/ingress/verdict"
+	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/runner"
+	"github.com/meshtrial/meshtrial/run/site"
+)
+
+// Limits of waits. Those of objects grow with their number.
+const (
+	programmedTime = 2 * time.Minute
+	servedTime     = time.Minute
+	eachTime       = 50 * time.Millisecond // per route, listener and certificate
+	attachedTime   = 30 * time.Second
+	goneTime       = time.Minute
+	lookEvery      = 200 * time.Millisecond
+)
+
+// Timing of the window.
+const (
+	quietTime = 2 * time.Second        // between the last status and the window
+	lead      = 500 * time.Millisecond // from the window's start to the first change
+	probeLead = 50 * time.Millisecond  // before a route is due
+	after     = 500 * time.Millisecond // for which an added route is requested once it is served
+	inFlight  = 32                     // concurrent requests to the API server
+)
+
+func resourceOf(kind string) schema.GroupVersionResource {
+	switch kind {
+	case "Secret":
+		return schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
+	case "EnvoyProxy":
+		return schema.GroupVersionResource{Group: "gateway.envoyproxy.io", Version: "v1alpha1", Resource: "envoyproxies"}
+	}
+	return schema.GroupVersionResource{Group: "gateway.networking.k8s.io", Version: "v1", Resource: strings.ToLower(kind) + "s"}
+}
+
+// trial is one running trial.
+type trial struct {
+	*stage
+	job     runner.Job
+	levels  ingress.Levels
+	churn   *ingress.Churn
+	of      mesh.Ingress
+	world   *world
+	beside  []*unstructured.Unstructured // further objects of the ingress
+	address string
+	proxy   site.Pod
+	out     record.Trial
+	seen    verdict.Evidence
+}
+
+// Measure implements [runner.Stage].
+func (st *stage) Measure(ctx context.Context, job runner.Job) (done runner.Completed, err error) {
+	t := &trial{stage: st, job: job, churn: ingress.Of(st.d.Study),
+		out: record.Trial{Schema: record.Schema, Cell: job.Cell, Started: time.Now().UTC(), Warmup: record.Warmup{Steady: true}}}
+	done.Trial = t.out
+	if t.levels, err = ingress.LevelsOf(job.Cell); err != nil {
+		return done, err
+	}
+	t.of = st.d.Ingresses[t.levels.Ingress]
+	if t.world, err = newWorld(st.Namespace, job.ID, t.levels, time.Now()); err != nil {
+		return done, err
+	}
+	defer func() { err = errors.Join(err, t.remove(ctx)) }()
+	began := time.Now()
+	if err := t.prepare(ctx); err != nil {
+		return done, err
+	}
+	t.seen.ReadyNS = int64(time.Since(began))
+	if err := t.settled(ctx); err != nil {
+		return done, err
+	}
+	if err := t.window(ctx); err != nil {
+		return done, err
+	}
+	t.rejections(ctx)
+	done.Trial, done.Events = verdict.Of(t.out, t.seen, st.d.Rules.Limits)
+	done.Trial.Ended = time.Now().UTC()
+	done.Evidence = t.seen
+	return done, ctx.Err()
+}
+
+// prepare creates the Gateway with everything that belongs to it, and waits until it serves.
+func (t *trial) prepare(ctx context.Context) error {
+	l := t.levels
+	t.say("%d routes, %d listeners, %d certificates", l.Routes, l.Listeners, l.Certificates)
+	gateway := t.world.gateway()
+	t.beside = t.of.Gateway(gateway)
+	for _, o := range t.beside {
+		o.SetLabels(map[string]string{trialLabel: t.world.trial})
+	}
+	var routes []*unstructured.Unstructured
+	for n := range l.Routes {
+		routes = append(routes, t.world.route(firstRoute(n), n))
+	}
+	for _, wave := range [][]*unstructured.Unstructured{slices.Concat(t.beside, t.world.secrets), append(t.world.sets(), gateway), routes} {
+		if err := t.create(ctx, wave); err != nil {
+			return err
+		}
+	}
+	if err := t.awaitProgrammed(ctx); err != nil {
+		return err
+	}
+	if err := t.findProxy(ctx); err != nil {
+		return err
+	}
+	return t.awaitServed(ctx)
+}
+
+// create creates objects, several at a time.
+func (t *trial) create(ctx context.Context, objects []*unstructured.Unstructured) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(inFlight)
+	for _, o := range objects {
+		group.Go(func() error {
+			if _, err := t.client(o.GetKind()).Create(ctx, o, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+				return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func (t *trial) client(kind string) dynamic.ResourceInterface {
+	return t.objects.Resource(resourceOf(kind)).Namespace(t.Namespace)
+}
+
+// most returns a limit that grows with the number of the trial's objects.
+func (t *trial) most(limit time.Duration) time.Duration {
+	return limit + time.Duration(t.levels.Routes+t.levels.Listeners+t.levels.Certificates)*eachTime
+}
+
+// awaitProgrammed waits until the Gateway has an address and its status says that it is programmed.
+func (t *trial) awaitProgrammed(ctx context.Context) error {
+	limit := t.most(programmedTime)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		gateway, err := t.client("Gateway").Get(limited, t.world.name(), metav1.GetOptions{})
+		if err != nil && limited.Err() == nil {
+			return fmt.Errorf("read Gateway %s: %w", t.world.name(), err)
+		}
+		if err == nil {
+			address, programmed := programmedAt(gateway)
+			if programmed && address != "" {
+				t.address = net.JoinHostPort(address, strconv.Itoa(t.world.port()))
+				return nil
+			}
+		}
+		if wake.Pause(limited, lookEvery) != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			return errs.WithHint(fmt.Errorf("Gateway %s/%s is not programmed after %v: %s", t.Namespace, t.world.name(), limit, t.conditions(ctx)),
+				"%s", t.proxies().Hint)
+		}
+	}
+}
+
+func (t *trial) proxies() mesh.Proxies { return t.of.GatewayProxies(t.Namespace, t.world.name()) }
+
+// statusTime limits reading a status after a wait has ended.
+const statusTime = 10 * time.Second
+
+// conditions describes the conditions of the Gateway.
+func (t *trial) conditions(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	gateway, err := t.client("Gateway").Get(ctx, t.world.name(), metav1.GetOptions{})
+	if err != nil {
+		return "its status is unknown: " + err.Error()
+	}
+	all, _, _ := unstructured.NestedSlice(gateway.Object, "status", "conditions")
+	if said := said(all); said != "" {
+		return said
+	}
+	return "its status has no conditions"
+}
+
+// said describes conditions of a status.
+func said(conditions []any) string {
+	var out []string
+	for _, one := range conditions {
+		if c, ok := one.(map[string]any); ok {
+			out = append(out, fmt.Sprintf("%v is %v (%v: %v)", c["type"], c["status"], c["reason"], c["message"]))
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// programmedAt returns the first address of a Gateway, and whether its status for the present
+// specification says that it is programmed.
+func programmedAt(gateway *unstructured.Unstructured) (address string, programmed bool) {
+	addresses, _, _ := unstructured.NestedSlice(gateway.Object, "status", "addresses")
+	if len(addresses) > 0 {
+		if first, ok := addresses[0].(map[string]any); ok {
+			address, _ = first["value"].(string)
+		}
+	}
+	conditions, _, _ := unstructured.NestedSlice(gateway.Object, "status", "conditions")
+	for _, one := range conditions {
+		c, _ := one.(map[string]any)
+		if c["type"] == "Programmed" && c["status"] == "True" {
+			generation, _ := c["observedGeneration"].(int64)
+			programmed = generation >= gateway.GetGeneration()
+		}
+	}
+	return address, programmed
+}
+
+// findProxy waits for the Gateway's proxy.
+func (t *trial) findProxy(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
+	defer cancel()
+	proxies := t.proxies()
+	watch := t.WatchProxy(proxies)
+	for {
+		var err error
+		if t.proxy, err = t.FindProxy(limited, proxies, ""); err == nil {
+			return nil
+		}
+		if hopeless := watch(limited, err); hopeless != nil {
+			err = hopeless
+		} else if wake.Pause(limited, lookEvery) == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return t.Unready(limited, proxies, err)
+	}
+}
+
+// spec returns the specification of requests.
+func (t *trial) spec(routes ...routeprobe.Route) routeprobe.Spec {
+	return routeprobe.Spec{Address: t.address, Every: t.churn.Every, Timeout: t.churn.Timeout, After: after, WatchEvery: t.churn.WatchEvery,
+		RootCA: t.world.root, Routes: routes}
+}
+
+// watched returns the numbers of the existing routes that requests go to, spread over all of them.
+func (t *trial) watched() (out []int) {
+	n := min(t.churn.Watched, t.levels.Routes)
+	for i := range n {
+		out = append(out, i*t.levels.Routes/n)
+	}
+	return out
+}
+
+// awaitServed waits until requests see the watched routes and the last one served.
+func (t *trial) awaitServed(ctx context.Context) error {
+	var routes []routeprobe.Route
+	for _, n := range append(t.watched(), t.levels.Routes-1) {
+		routes = append(routes, routeprobe.Route{Change: n, Host: t.world.host(firstRoute(n), n)})
+	}
+	spec := t.spec(routes...)
+	spec.Every, spec.After = lookEvery, 0
+	if err := t.api.AskRoutes(ctx, spec); err != nil {
+		return fmt.Errorf("request the first routes: %w", err)
+	}
+	defer t.stopRequests(ctx)
+	limit := t.most(servedTime)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for {
+		seen, err := t.api.RoutesSeen(limited)
+		if err != nil && limited.Err() == nil {
+			return fmt.Errorf("request the first routes: %w", err)
+		}
+		lacking := slices.DeleteFunc(seen, func(s routeprobe.Seen) bool { return s.GoodNS != 0 })
+		if err == nil && len(lacking) == 0 {
+			return nil
+		}
+		if wake.Pause(limited, lookEvery) != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			why := ""
+			if len(lacking) > 0 {
+				why = fmt.Sprintf("; route %s: answers by status %v %s", firstRoute(lacking[0].Change), lacking[0].Statuses, lacking[0].Error)
+			}
+			return errs.WithHint(fmt.Errorf("the gateway at %s does not serve %d of %d requested routes after %v%s", t.address, len(lacking), len(routes), limit, why), "%s", t.proxies().Hint)
+		}
+	}
+}
+
+// settled waits until the statuses of the Gateway and its ListenerSets count all routes, which
+// ingresses write after they serve them, and until what follows has passed.
+func (t *trial) settled(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, t.most(attachedTime))
+	defer cancel()
+	for {
+		attached, err := t.attached(limited)
+		if err == nil && attached >= t.levels.Routes {
+			break
+		}
+		if wake.Pause(limited, time.Second) != nil {
+			break // an ingress may never write it; the window then has more of its work
+		}
+	}
+	return wake.Pause(ctx, quietTime)
+}
+
+func (t *trial) attached(ctx context.Context) (sum int, err error) {
+	for _, kind := range []string{"Gateway", "ListenerSet"} {
+		if kind == "ListenerSet" && t.levels.Listeners <= ownListeners {
+			break
+		}
+		all, err := t.client(kind).List(ctx, metav1.ListOptions{LabelSelector: t.selector()})
+		if err != nil {
+			return sum, err
+		}
+		for i := range all.Items {
+			listeners, _, _ := unstructured.NestedSlice(all.Items[i].Object, "status", "listeners")
+			for _, l := range listeners {
+				if one, ok := l.(map[string]any); ok {
+					n, _ := one["attachedRoutes"].(int64)
+					sum += int(n)
+				}
+			}
+		}
+	}
+	return sum, nil
+}
+
+func (t *trial) selector() string { return trialLabel + "=" + t.world.trial }
+
+// stopRequests ends requests that may still be sent, even if the run itself was cancelled.
+func (t *trial) stopRequests(ctx context.Context) {
+	ctx, cancel := ending.Within(ctx, site.StopTimeout)
+	defer cancel()
+	_, _ = t.api.StopRoutes(ctx) // an error means that they have ended, or that the pod is gone
+}
+
+// rejections reads what the statuses of routes that were never served say.
+func (t *trial) rejections(ctx context.Context) {
+	t.seen.Rejected = map[int]string{}
+	for _, s := range t.seen.Routes {
+		if s.GoodNS != 0 || t.seen.Changes[s.Change].Error != "" {
+			continue
+		}
+		route, err := t.client("HTTPRoute").Get(ctx, addedRoute(s.Change), metav1.GetOptions{})
+		if err != nil {
+			continue // its status stays unknown
+		}
+		text := "none"
+		parents, _, _ := unstructured.NestedSlice(route.Object, "status", "parents")
+		for _, p := range parents {
+			if one, ok := p.(map[string]any); ok {
+				conditions, _ := one["conditions"].([]any)
+				text = said(conditions)
+			}
+		}
+		t.seen.Rejected[s.Change] = text
+	}
+}
+
+// remove deletes everything of the trial, and waits until its proxy is gone, even if the run itself
+// was cancelled.
+func (t *trial) remove(ctx context.Context) error {
+	ctx, cancel := ending.Within(ctx, t.most(goneTime))
+	defer cancel()
+	t.say("deleting the gateway")
+	background := metav1.DeletePropagationBackground
+	var all []error
+	kinds := []string{"HTTPRoute", "ListenerSet", "Gateway", "Secret"}
+	for _, o := range t.beside {
+		kinds = append(kinds, o.GetKind())
+	}
+	for _, kind := range kinds {
+		err := t.client(kind).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: &background}, metav1.ListOptions{LabelSelector: t.selector()})
+		if err != nil && !apierrors.IsNotFound(err) {
+			all = append(all, fmt.Errorf("delete the trial's %ss: %w", kind, err))
+		}
+	}
+	proxies := t.proxies()
+	for {
+		pods, err := t.Kube.CoreV1().Pods(proxies.Namespace).List(ctx, metav1.ListOptions{LabelSelector: proxies.Selector})
+		if err == nil && len(pods.Items) == 0 {
+			return errors.Join(all...)
+		}
+		if wake.Pause(ctx, lookEvery) != nil {
+			return errors.Join(append(all, errs.WithHint(fmt.Errorf("the gateway's pods (%s) still exist %v after its deletion", proxies.Selector, t.most(goneTime)), "%s", proxies.Hint))...)
+		}
+	}
+}
+
+// targets returns the containers whose CPU and memory are read, by node.
+func (t *trial) targets(control []site.Pod) map[string][]observe.Target {
+	out := map[string][]observe.Target{}
+	add := func(name string, p site.Pod) {
+		out[p.Node] = append(out[p.Node], observe.Target{Name: name, PodUID: p.UID})
+	}
+	add(record.PartGateway, t.proxy)
+	add(record.PartGenerator, t.prober)
+	add(record.PartWorker, t.backend)
+	for i, p := range control {
+		add(fmt.Sprintf("%s-%d", record.PartControl, i), p)
+	}
+	t.WithNodesHere(out)
+	return out
+}
