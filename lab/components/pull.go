@@ -70,9 +70,6 @@ func (b *Builder) Pull(ctx context.Context, p Pull) ([]Image, error) {
 // chartLayer is the media type of a Helm chart's archive in a registry.
 const chartLayer types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
-// maxChart limits the size of a chart's archive, in bytes.
-const maxChart = 16 << 20
-
 // PullChart copies a Helm chart from a registry into the cache, and returns the path of its archive.
 // A pulled chart stays, like an image. hint is an alternative to reaching the registry.
 func (b *Builder) PullChart(ctx context.Context, ref, hint string) (path string, versions []Version, err error) {

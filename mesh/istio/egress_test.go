@@ -104,7 +104,7 @@ func outsideTrial(destination string, client, gateway map[string]float64) mesh.E
 		record.PartClientProxy: {Rise: client, Total: map[string]float64{}}},
 		Endpoint: mesh.Endpoint{Service: "server-" + destination, Namespace: "run", Port: 8080, Host: "server-" + destination + ".run.test", Client: "client-sidecar", Unknown: destination == study.DestinationOutside}}
 	if gateway != nil {
-		e.Proxies[record.PartGateway] = &mesh.Passed{Rise: gateway, Total: map[string]float64{"server.concurrency": gatewayThreads}}
+		e.Proxies[record.PartGateway] = &mesh.Passed{Rise: gateway, Total: map[string]float64{"server.concurrency": mesh.PlainThreads}}
 	}
 	return e
 }
