@@ -46,7 +46,7 @@ func allParts() (alone []string, together string) {
 		if k.Number != "" {
 			word += "-20"
 		}
-		if k.File {
+		if k.File != "" {
 			word += "-good"
 		}
 		alone = append(alone, word)
