@@ -4,13 +4,16 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	admission "k8s.io/api/admissionregistration/v1"
 
+	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
 	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -65,5 +68,24 @@ func TestMissingRevisions(t *testing.T) {
 	}
 	if err := lacksRevision("canary", []string{"default"}, lab.KindLocal, false); errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "revision: {name: canary}") {
 		t.Errorf("moved to one that no step brings up: %v, %q", err, errs.Hint(err))
+	}
+}
+
+// Steps that need a second version, or remove an istiod, reject one that the run did not install
+// for that.
+func TestFitsInstalled(t *testing.T) {
+	first := mesh.Plane{Revision: "default", Version: "1.31.1"}
+	for says, tt := range map[string]struct {
+		step    fault.Step
+		version string
+	}{
+		"":                                {fault.Step{Action: &fault.Revision{Name: "canary", Istio: fault.Second}}, "1.30.2"},
+		"with the version of revision de": {fault.Step{Action: &fault.Revision{Name: "canary", Istio: fault.Second}}, "1.31.1"},
+		"a run removes no istiod":         {fault.Step{Action: &fault.Revision{Name: "canary"}, For: time.Minute}, "1.30.2"},
+	} {
+		err := fitsInstalled(&fault.Timeline{Steps: []fault.Step{tt.step}}, "canary", first, mesh.Plane{Revision: "canary", Version: tt.version})
+		if (err == nil) != (says == "") || err != nil && (!strings.Contains(err.Error(), says) || errs.Hint(err) == "" || errs.Code(err) != errs.CodeUsage) {
+			t.Errorf("%v, want %q", err, says)
+		}
 	}
 }
