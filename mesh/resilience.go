@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -82,15 +83,15 @@ type EjectionReader interface {
 
 // EntryCounter is a mesh whose gateways count what clients do.
 type EntryCounter interface {
-	// EnteredFilter returns a regular expression for a gateway's counters that Entered reads.
+	// EnteredFilter returns a regular expression for a gateway's statistics that Entered reads.
 	EnteredFilter() string
 	// Entered returns the sums over the gateway's ports.
-	Entered(counters map[string]float64) Entered
+	Entered(stats observe.ProxyStats) Entered
 }
 
 // Entered is what a gateway counted since it started: connections of clients, those that it
-// closed itself, and requests.
-type Entered struct{ Connections, Closed, Requests int64 }
+// closed itself, and requests. Active are the connections that are open.
+type Entered struct{ Connections, Closed, Requests, Active int64 }
 
 // CertificateReader is a mesh whose proxies report the certificate that they present to
 // others.

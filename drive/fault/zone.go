@@ -2,29 +2,32 @@ package fault
 
 import "slices"
 
-// Zone cuts a zone off: packets between its pods and the trial's other pods are dropped. The
-// control plane and kubelets keep reaching them, so that their Services keep them as endpoints,
-// as they do at first when a zone fails.
+// Zone cuts the services' pods in a zone off: packets between them and pods elsewhere, or clients,
+// are dropped. Clients stand for users outside the zones. The control plane and kubelets keep
+// reaching the pods, so that their Services keep them as endpoints, as they do at first when a zone
+// fails.
 type Zone struct {
 	usual
-	Service string // the zone is that of a pod of this service
+	Service string // the zone is that of its first pod, by name; or LoadService
 }
 
 // ZoneKind is the kind of [Zone].
 const ZoneKind = "zone"
 
-var zoneKind = Kind{Name: ZoneKind, Doc: "Cuts a zone off from the others.", New: func() Action { return &Zone{} }}
+var zoneKind = Kind{Name: ZoneKind, Doc: "Cuts the services' pods in a zone off from the other zones and from clients.", New: func() Action { return &Zone{} }}
 
 func (*Zone) Kind() string { return zoneKind.Name }
 
 func (a *Zone) Fields() []Field {
-	return []Field{{Name: "service", Required: true, Doc: "A service of the graph: the zone is that of its first pod, by name, that shares none with a client.", Value: Service{To: &a.Service}}}
+	return []Field{{Name: "service", Required: true, Doc: "A service of the graph, or clients: the zone is that of its first pod, by name.", Value: Service{To: &a.Service, Clients: true}}}
 }
 
-func (a *Zone) Services() []Reference { return []Reference{{Field: "service", Service: a.Service}} }
-func (a *Zone) Target() string        { return a.Holds() }
-func (a *Zone) Holds() string         { return "zone of " + a.Service }
-func (*Zone) Needs() []string         { return []string{NeedCut} }
+func (a *Zone) Services() []Reference {
+	return []Reference{{Field: "service", Service: a.Service, Clients: true}}
+}
+func (a *Zone) Target() string { return a.Holds() }
+func (a *Zone) Holds() string  { return "zone of " + a.Service }
+func (*Zone) Needs() []string  { return []string{NeedCut} }
 
 // Expect returns false: which pods are in the zone is not modelled.
 func (*Zone) Expect(*Standing) bool       { return false }

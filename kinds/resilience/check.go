@@ -159,8 +159,8 @@ func Drains(p *study.Plan) bool {
 	})
 }
 
-// ZonesNeeded is the number of zones that a study needs in which zones matter: one for a client,
-// one that goes away, and one that remains.
+// ZonesNeeded is the number of zones that a study needs in which zones matter: one that goes away,
+// and two that share its calls.
 const ZonesNeeded = 3
 
 // Zoned reports whether zones matter in a cell: a step acts on one, or proxies weigh them.

@@ -37,7 +37,7 @@ var scenarioFactors = []study.Factor{
 	study.Choice(study.FactorProtocol, study.ScopeLoad, protocol.HTTP1, "Protocol between the clients and the first service.", protocol.Names(protocol.Enters)...).
 		Phrased(study.Says("over %s")),
 	shared(study.Payload, "", "0B"),
-	shared(study.KeepAlive, "", ""),
+	keepAlive(),
 	meshLever(study.FactorRetries, study.LevelDefault,
 		"Retries by the mesh: its default, off, or a number.", `^(default|off|[1-9][0-9]?)$`, retriesLevel, "default", "off", "3").
 		Labelled(retriesLabel),
@@ -91,6 +91,13 @@ func graphCarrier() study.Factor {
 		study.SidecarsBoth, study.SidecarsAmbient, study.SidecarsWaypoint)
 	f.Implied = true
 	return f.IdleWhere(func(cell record.Cell) bool { return cell[study.FactorMesh] != study.MeshIstio })
+}
+
+// keepAlive returns the factor for clients' connections. Older studies do not have it.
+func keepAlive() study.Factor {
+	f := study.KeepAlive
+	f.Implied = true
+	return f
 }
 
 // meshed makes a factor meaningless without sidecars.

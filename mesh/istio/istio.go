@@ -137,9 +137,16 @@ type proxyConfig struct {
 	// FileFlush is how long access log lines may be buffered.
 	FileFlush string `yaml:"fileFlushInterval,omitempty"`
 	// Drain is how long the proxy drains when it is stopped; Istio's default is 5s.
-	Drain string `yaml:"terminationDrainDuration,omitempty"`
+	Drain   string        `yaml:"terminationDrainDuration,omitempty"`
+	Headers *proxyHeaders `yaml:"proxyHeaders,omitempty"`
 	// Metadata is the agent's environment.
 	Metadata map[string]string `yaml:"proxyMetadata,omitempty"`
+}
+
+type proxyHeaders struct {
+	RequestID struct {
+		Disabled bool `yaml:"disabled"`
+	} `yaml:"requestId"`
 }
 
 type statsMatcher struct {
@@ -194,6 +201,8 @@ func (m *Mesh) Decorate(w mesh.Workload, pod *corev1.PodTemplateSpec) error {
 		config.StatsMatcher.InclusionRegexps = slices.Concat(verifiedStats, resilienceStats)
 		if w.Gateway {
 			config.StatsMatcher.InclusionRegexps = append(config.StatsMatcher.InclusionRegexps, enteringStats)
+			config.Headers = &proxyHeaders{} // a gateway would replace requests' ids
+			config.Headers.RequestID.Disabled = true
 		}
 		config.FileFlush = ledgerFlush
 	}

@@ -25,27 +25,25 @@ var resilienceStats = []string{
 	`.*\.update_rejected`,
 }
 
-// enteringStats are a gateway's counters of clients' connections and requests. See
+// enteringStats are a gateway's statistics about clients' connections and requests. See
 // envoyproxy.io/docs, HTTP connection manager, Statistics.
-const enteringStats = `http\.outbound_.*\.downstream_(cx_total|cx_destroy_local|rq_total)`
+const enteringStats = `http\.outbound_.*\.downstream_(cx_total|cx_active|cx_destroy_local|rq_total)`
 
-// EnteredFilter selects the counters of Entered.
+// EnteredFilter selects the statistics of Entered.
 func (*Mesh) EnteredFilter() string { return "^" + enteringStats + "$" }
 
-// Entered sums the counters of all listeners.
-func (*Mesh) Entered(counters map[string]float64) mesh.Entered {
-	var out mesh.Entered
-	for name, value := range counters {
-		switch name[strings.LastIndexByte(name, '.')+1:] {
-		case "downstream_cx_total":
-			out.Connections += int64(value)
-		case "downstream_cx_destroy_local":
-			out.Closed += int64(value)
-		case "downstream_rq_total":
-			out.Requests += int64(value)
+// Entered sums the statistics of all listeners.
+func (*Mesh) Entered(stats observe.ProxyStats) mesh.Entered {
+	sum := func(of map[string]float64, suffix string) (n int64) {
+		for name, value := range of {
+			if strings.HasSuffix(name, ".downstream_"+suffix) {
+				n += int64(value)
+			}
 		}
+		return n
 	}
-	return out
+	return mesh.Entered{Connections: sum(stats.Counters, "cx_total"), Closed: sum(stats.Counters, "cx_destroy_local"),
+		Requests: sum(stats.Counters, "rq_total"), Active: sum(stats.Gauges, "cx_active")}
 }
 
 // EjectedFilter selects the statistics of Ejected.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/mesh"
+	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -313,7 +314,7 @@ func TestEntered(t *testing.T) {
 	must.OK(t, (&Mesh{}).DecorateGateway(w, &pod))
 	var config proxyConfig
 	must.OK(t, yaml.Unmarshal([]byte(pod.Annotations["proxy.istio.io/config"]), &config))
-	if config.Drain != "0s" || !slices.Contains(config.StatsMatcher.InclusionRegexps, enteringStats) {
+	if config.Drain != "0s" || config.Headers == nil || !config.Headers.RequestID.Disabled || !slices.Contains(config.StatsMatcher.InclusionRegexps, enteringStats) {
 		t.Errorf("%+v", config)
 	}
 	prefix := "http.outbound_0.0.0.0_8080;.downstream_"
@@ -322,8 +323,9 @@ func TestEntered(t *testing.T) {
 			t.Errorf("%s is kept: %v", name, !want)
 		}
 	}
-	got := (&Mesh{}).Entered(map[string]float64{prefix + "cx_total": 7, prefix + "cx_destroy_local": 2, prefix + "rq_total": 90, "http.outbound_0.0.0.0_8081;.downstream_rq_total": 10})
-	if got != (mesh.Entered{Connections: 7, Closed: 2, Requests: 100}) {
+	got := (&Mesh{}).Entered(observe.ProxyStats{Counters: map[string]float64{prefix + "cx_total": 7, prefix + "cx_destroy_local": 2, prefix + "rq_total": 90, "http.outbound_0.0.0.0_8081;.downstream_rq_total": 10},
+		Gauges: map[string]float64{prefix + "cx_active": 5}})
+	if got != (mesh.Entered{Connections: 7, Closed: 2, Requests: 100, Active: 5}) {
 		t.Errorf("%+v", got)
 	}
 	log := attemptLedger(w)

@@ -91,7 +91,7 @@ func (w *windowZones) add(from, to string) {
 // shift notes an attempt to a zone while a step cuts it off.
 func (s *trialScenario) shift(known *places, p *ledger.ProxyEntry, zero int64) {
 	from, to := known.pod[p.Pod], known.of(p.Host)
-	if p.Side != ledger.SideClient || to == "" || from == to {
+	if p.Side != ledger.SideClient || to == "" || from == to && p.Service != fault.LoadService {
 		return
 	}
 	for i := range s.steps {

@@ -19,11 +19,12 @@ type entries struct {
 }
 
 // add adds a reading. counted says that what came before it counts too: the process began after
-// the first readings.
+// the first readings. Otherwise only connections that are open count.
 func (e *entries) add(pod, process string, now mesh.Entered, counted bool) {
 	before, known := e.last[process]
 	if !known && !counted {
 		before = now
+		before.Connections -= now.Active
 	}
 	e.last[process] = now
 	sum := e.sum[pod]
@@ -51,7 +52,7 @@ func (l *looks) gateways(ctx context.Context, m mesh.EntryCounter, name string, 
 			}
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.entered.add(r.Name, process, m.Entered(stats.Counters), !first)
+			l.entered.add(r.Name, process, m.Entered(stats), !first)
 			return nil
 		})
 	}

@@ -45,8 +45,7 @@ func openZones(ctx context.Context, kube kubernetes.Interface) ([]string, error)
 	return slices.Compact(out), err
 }
 
-// fitZones rejects a plan in whose cells zones matter if the nodes are in fewer than three: one for
-// a client, one that goes, and one that remains.
+// fitZones rejects a plan in whose cells zones matter if the nodes are in too few.
 func fitZones(ctx context.Context, o *runner.Options, plan *study.Plan) error {
 	if !resilience.Zoned(plan) {
 		return nil
@@ -87,45 +86,35 @@ func (t *scenarioTrial) noteZones(ctx context.Context, pods []record.ScenarioPod
 
 func (r *ready) Zone(a *fault.Zone) error { return r.holds(r.zone(r.ctx, a)) }
 
-// zone drops packets that arrive at the zone's pods from others, and those that they send to
-// others.
+// zone drops packets between the services' pods in a zone and all others, in both directions.
 func (h *executor) zone(ctx context.Context, a *fault.Zone) (drive.Execution, error) {
-	byZone := map[string][]*resident{}
-	zoneOf := map[string]string{} // by UID
-	clients := map[string]bool{}
-	var names []string
-	for _, one := range h.scene.scenario.Graph.Services {
-		names = append(names, one.Name)
+	first := h.census.living(a.Service) // clients are a service of the census too
+	if len(first) == 0 {
+		return nil, fmt.Errorf("%s has no pods", a.Service)
 	}
-	for _, service := range append(names, roleClients) {
-		for _, r := range h.census.living(service) {
-			zone, err := h.zoneOf(ctx, r.Node)
-			if err != nil {
-				return nil, err
-			}
-			byZone[zone], zoneOf[r.uid] = append(byZone[zone], r), zone
-			clients[zone] = clients[zone] || service == roleClients
-		}
+	gone, err := h.zoneOf(ctx, first[0].Node)
+	if err != nil {
+		return nil, err
 	}
-	gone := ""
-	for _, r := range h.census.living(a.Service) {
-		if zone := zoneOf[r.uid]; !clients[zone] {
-			gone = zone
-			break
-		}
-	}
-	if gone == "" {
-		return nil, fmt.Errorf("every zone with pods of %s has a client too", a.Service)
-	}
+	var inside []*resident
 	var peers []string
-	for zone, others := range byZone {
-		for _, r := range others {
-			if zone != gone && r.IP != "" {
+	for _, w := range h.scene.workloads() {
+		for _, r := range h.census.living(w.Name) {
+			zone, err := h.zoneOf(ctx, r.Node)
+			switch {
+			case err != nil:
+				return nil, err
+			case zone == gone && w.Name != roleClients:
+				inside = append(inside, r)
+			case r.IP != "":
 				peers = append(peers, r.IP)
 			}
 		}
 	}
-	return h.node.cutOff(ctx, gone, faultPods(byZone[gone]), peers)
+	if len(inside) == 0 {
+		return nil, fmt.Errorf("no service has a pod in zone %s", gone)
+	}
+	return h.node.cutOff(ctx, gone, faultPods(inside), peers)
 }
 
 // cutOff cuts pods off from peers, in both directions.
