@@ -393,8 +393,9 @@ func (l *loop) broken(c *conn, kind failure, now int64, why error) {
 	l.why.add(kind, why)
 	for on.n > 0 {
 		l.rec.fail(&s.pop(c.id).req, kind, now, status)
-		if kind == failTimeout { // those behind it had more time left
+		if kind == failTimeout && on.n > 0 { // those behind it had more time left
 			kind = failStream
+			l.why.add(kind, on.why)
 		}
 	}
 	switch {

@@ -12,7 +12,7 @@ import (
 func TestServings(t *testing.T) {
 	for _, p := range protocol.All() {
 		s := servings[p.Name]
-		if s.plain == nil || s.secure == nil || (s.dial != nil) != p.Calls {
+		if s.plain == nil || (s.secure == nil) != (p.TLS == protocol.Endpoint{}) || (s.dial != nil) != p.Calls {
 			t.Errorf("%s: %+v", p.Name, s)
 			continue
 		}
