@@ -219,6 +219,18 @@ func TestWasmExtension(t *testing.T) {
 	must.OK(t, err)
 	in, err := readParts([]byte(`{"configs": [{"ecds_filters": [{"ecds_filter": {"name": "meshtrial.wasm-file-mine", "typed_config": `+string(config)+`}}]}]}`), 8080)
 	must.OK(t, err)
+	const listener = `{"dynamic_listeners": [{"name": "virtualInbound", "active_state": {"listener": {"filter_chains": [{"filters": [{"typed_config": {"http_filters": [
+		{"name": "meshtrial.wasm-file-mine", "config_discovery": {}}]}}]}]}}}]}`
+	module := `, {"ecds_filters": [{"ecds_filter": {"name": "meshtrial.wasm-file-mine", "typed_config": ` + string(config) + `}}]}`
+	for _, loaded := range []bool{false, true} {
+		after := listener
+		if loaded {
+			after += module
+		}
+		if took, refusal, err := m.Took([]byte(`{"configs": []}`), []byte(`{"configs": [`+after+`]}`)); err != nil || took != loaded || refusal != "" {
+			t.Errorf("a module that was loaded (%v): %v, %q, %v", loaded, took, refusal, err)
+		}
+	}
 	part := dataplane.Part{Kind: dataplane.PartWasmFile, File: "mine"}
 	for digest, ok := range map[string]bool{in.modules["meshtrial.wasm-file-mine"]: true, strings.Repeat("0", 64): false} {
 		if c := in.extended(part, mesh.Extended{Names: []string{"meshtrial.wasm-file-mine"}, SHA256: digest}); c.OK != ok || len(digest) != 64 {

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -70,6 +71,11 @@ func (*Mesh) Took(before, after []byte) (took bool, refusal string, err error) {
 	}
 	if len(now.refused) > 0 {
 		return false, strings.Join(now.refused, "; "), nil
+	}
+	// A listener waits for a filter's configuration, and then serves without it. If Envoy rejects
+	// that, only its log says why.
+	if slices.ContainsFunc(now.apart, func(name string) bool { return now.modules[name] == "" }) {
+		return false, "", nil
 	}
 	was, err := settled(before)
 	if err != nil {

@@ -23,6 +23,8 @@ type partsIn struct {
 	names map[string]bool
 	// modules has the SHA-256 digests of Wasm modules, in hexadecimal, by the name of the extension.
 	modules map[string]string
+	// apart has the names of our filters whose configuration does not come with the listener.
+	apart []string
 	// refused has the sidecar's own messages about rejected configuration.
 	refused []string
 }
@@ -80,6 +82,16 @@ func readParts(data []byte, port int) (partsIn, error) {
 	visit(all, "name", func(v any) {
 		if name, ok := v.(string); ok {
 			out.names[name] = true
+		}
+	})
+	visit(all, "http_filters", func(v any) {
+		list, _ := v.([]any)
+		for _, one := range list {
+			filter, _ := one.(map[string]any)
+			name, _ := filter["name"].(string)
+			if filter["config_discovery"] != nil && strings.HasPrefix(name, ourFilters) {
+				out.apart = append(out.apart, name)
+			}
 		}
 	})
 	listeners, clusters := 0, 0

@@ -105,6 +105,9 @@ func (d *deployed) extendOne(ctx context.Context, m mesh.Extender, applier *lab.
 		return "the cluster rejects it: " + err.Error(), nil
 	}
 	problem := fmt.Sprintf("it changed nothing in the proxy within %v: check that its match fits a sidecar's inbound side", extendTimeout)
+	if x.Wasm != nil {
+		problem = fmt.Sprintf("the proxy did not load the module within %v: its log says why (\"failed to load\")", extendTimeout)
+	}
 	inForce := false
 	err = server.configs(ctx, m, before, func(took bool, refused string, still time.Duration) bool {
 		inForce = took && refused == ""
