@@ -21,7 +21,7 @@ const FamilyServed = "route_served"
 const (
 	FindingResolution = "route_resolution"
 	FindingUnserved   = "routes_unserved"
-	FindingErrors     = "route_errors"
+	FindingErrors     = "added_route_errors"
 	FindingOldErrors  = "existing_route_errors"
 	FindingReady      = "gateway_ready"
 	FindingGatewayCPU = "gateway_cpu"

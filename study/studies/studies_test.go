@@ -10,6 +10,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
+	"github.com/meshtrial/meshtrial/kinds/ingress"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -47,7 +48,7 @@ func TestShipped(t *testing.T) {
 				t.Error("its first line does not name the schema")
 			}
 			least := 4
-			if controlplane.Of(s) != nil || len(s.Search) > 0 { // their trials are long and vary little; their later blocks try the ends again
+			if controlplane.Of(s) != nil || ingress.Of(s) != nil || len(s.Search) > 0 { // their trials are long and vary little; their later blocks try the ends again
 				least = 2
 			}
 			if happens {
@@ -76,6 +77,8 @@ func TestShipped(t *testing.T) {
 					_, err = controlplane.LevelsOf(cell)
 				case resilience.Kind:
 					_, err = resilience.LevelsOf(cell)
+				case ingress.Kind:
+					_, err = ingress.LevelsOf(cell)
 				}
 				if err != nil {
 					t.Error(err)
