@@ -102,13 +102,12 @@ func (a *Answers) Empty() bool { return a.count == 0 }
 type Sampled struct {
 	First, Last time.Time
 	// Whole is the share of its series that last from the first tenth of the span to its
-	// last tenth.
+	// last tenth. The span is that of all series, or where few last so long, of most of them.
 	Whole float64
 }
 
 // Sampled returns when each metric was sampled.
 func (a *Answers) Sampled() map[string]Sampled {
-	type edges struct{ first, last int64 }
 	all := map[string][]edges{}
 	for _, bucket := range a.series {
 		for _, s := range bucket {
@@ -129,15 +128,38 @@ func (a *Answers) Sampled() map[string]Sampled {
 		for _, e := range series {
 			whole.first, whole.last = min(whole.first, e.first), max(whole.last, e.last)
 		}
-		edge, n := (whole.last-whole.first)/10, 0
-		for _, e := range series {
-			if e.first <= whole.first+edge && e.last >= whole.last-edge {
-				n++
-			}
+		n := lasting(series, whole)
+		if most := mostOf(series); n*2 < len(series) && most.last-most.first >= (whole.last-whole.first)/2 {
+			whole, n = most, lasting(series, most) // a few began earlier than the rest
 		}
 		out[name] = Sampled{time.UnixMilli(whole.first), time.UnixMilli(whole.last), float64(n) / float64(len(series))}
 	}
 	return out
+}
+
+// edges are the first and the last sample of series, in ms.
+type edges struct{ first, last int64 }
+
+// lasting counts series that last from the first tenth of a span to its last tenth.
+func lasting(series []edges, span edges) (n int) {
+	edge := (span.last - span.first) / 10
+	for _, e := range series {
+		if e.first <= span.first+edge && e.last >= span.last-edge {
+			n++
+		}
+	}
+	return n
+}
+
+// mostOf is the span in which three quarters of series have begun, and three quarters have not ended.
+func mostOf(series []edges) edges {
+	var first, last []int64
+	for _, e := range series {
+		first, last = append(first, e.first), append(last, e.last)
+	}
+	slices.Sort(first)
+	slices.Sort(last)
+	return edges{first[len(first)*3/4], last[len(last)/4]}
 }
 
 // Source evaluates expressions over what was read so far.

@@ -2,6 +2,7 @@ package signals
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -70,6 +71,18 @@ func TestAnswersAtDifferentTimes(t *testing.T) {
 	must.OK(t, a.Read(strings.NewReader(firstAnswer)))
 	must.OK(t, a.Read(strings.NewReader(strings.ReplaceAll(strings.ReplaceAll(secondAnswer, `"x"`, `"z"`), "1100.5", "9000"))))
 	if s := a.Sampled()["a_total"]; s.Whole > 0.5 || s.Last.Sub(s.First) < time.Hour {
+		t.Errorf("%+v", s)
+	}
+}
+
+// A few series that began earlier do not make the rest too short.
+func TestAnswersOfWhichFewBeganEarly(t *testing.T) {
+	series := func(pod string, first int) string {
+		return fmt.Sprintf(`{"metric":{"__name__":"a_total","pod":%q},"values":[[%d,"0"],[100,"8"]]}`, pod, first)
+	}
+	var a Answers
+	must.OK(t, a.Read(strings.NewReader(`{"status":"success","data":{"resultType":"matrix","result":[`+strings.Join([]string{series("x", 0), series("y", 20), series("z", 20), series("w", 21)}, ",")+`]}}`)))
+	if s := a.Sampled()["a_total"]; s.First.Unix() != 21 || s.Last.Unix() != 100 || s.Whole != 1 {
 		t.Errorf("%+v", s)
 	}
 }
