@@ -456,6 +456,7 @@ func (r *meshRead) readConfiguration(ctx context.Context) error {
 		}
 	}
 	r.e.Objects = r.inv.Objects()
+	delete(r.e.Objects, kindConfig) // the mesh's own
 	for _, kind := range counts {
 		if r.Section != "" {
 			break
