@@ -75,16 +75,11 @@ bench: build ## speed and truth targets, as ratios in one run (wants an idle mac
 	MESHTRIAL_SIMULATIONS=$(SIMULATIONS) $(GO) test ./analysis -run TestSimulationStudy -count=1 -v
 	MESHTRIAL_SIMULATIONS=100 $(GO) test ./stat/tuning -run TestSimulationTuning -count=1 -v -timeout 60m
 	$(GO) run ./bench
-	$(GO) run ./bench/overload
-	$(GO) run ./bench/merge
 	$(GO) run ./bench/generators
 	$(GO) run ./bench/worker
 	$(GO) run ./bench/lab
-	$(GO) run ./bench/profile
 	$(GO) run ./bench/xds
 	$(GO) run ./bench/capacity
-	$(GO) run ./bench/page
-	MESHTRIAL_BENCH_PAGE=1 $(GO) test ./kinds/reports -run TestLargeRunInBrowser -count=1 -v
 
 bench-scenarios: build ## every shipped scenario ten times: the same verdict each time? (hours; goes on where it was)
 	$(GO) run ./bench/scenarios

@@ -6,9 +6,6 @@
 //	istiod   2,000 sidecars and 1,000 services at the local lab's istiod: how
 //	         long until all are connected, memory, and the sidecars' CPU as a
 //	         share of istiod's while it pushes
-//	limit    10,000 sidecars at our own discovery server, which serves what the
-//	         part istiod recorded (or -recording FILE): memory, how fast they
-//	         connect, pushes per second
 //
 // The sidecars always run in a separate process (this program again), so its
 // memory and CPU are theirs alone. Everything shares the machine's cores; in the
@@ -35,7 +32,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/bench/internal/table"
-	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
 // Targets.
@@ -51,13 +47,9 @@ const (
 
 // options are the options of the parts.
 type options struct {
-	proxies  int // at our own server
 	services int
 	sidecars int // at istiod
 	pushes   int
-
-	recording string                  // file to write, or to read if the part istiod is not run
-	recorded  xdsserver.Configuration // by the part istiod
 }
 
 func (o *options) say(format string, args ...any) {
@@ -70,13 +62,11 @@ func main() {
 		Name:  "xds",
 		Roles: map[string]table.Role{fleetMode: serveFleet},
 		Flags: func(f *flag.FlagSet) {
-			f.StringVar(&o.recording, "recording", "", "file to keep in what istiod sent a sidecar; without the part istiod, the file that is served")
-			f.IntVar(&o.proxies, "proxies", 10_000, "sidecars at our own server")
 			f.IntVar(&o.services, "services", 1000, "services in the configuration")
 			f.IntVar(&o.sidecars, "sidecars", 2000, "sidecars at istiod")
 			f.IntVar(&o.pushes, "pushes", 5, "pushes measured")
 		},
 		Title: func() string { return "simulated sidecars" },
-		Parts: []table.Part{{Name: "timing", Run: o.timing}, {Name: "istiod", Run: o.istiod}, {Name: "limit", Run: o.limit}},
+		Parts: []table.Part{{Name: "timing", Run: o.timing}, {Name: "istiod", Run: o.istiod}},
 	}.Main()
 }

@@ -228,34 +228,3 @@ func FuzzReadRequests(f *testing.F) {
 		}
 	})
 }
-
-// BenchmarkRecorder measures the cost of recording one paced request, with the
-// log and without.
-func BenchmarkRecorder(b *testing.B) {
-	for _, logged := range []bool{false, true} {
-		b.Run(fmt.Sprintf("log=%v", logged), func(b *testing.B) {
-			rec := recorder{interval: 250e6, done: &progress{}, stride: 1}
-			spare := newTally()
-			rec.fresh = func() *tally { return spare }
-			rec.seal = func(t *tally) { t.reset(); spare = t }
-			if logged {
-				store := newLogStore(1, 1<<40)
-				go store.fill()
-				defer store.close()
-				rec.log = &shardLog{store: store}
-			}
-			var req request
-			b.ReportAllocs()
-			for i := range int64(b.N) {
-				if logged && i%4_000_000 == 0 {
-					rec.log.chunks, rec.log.n = nil, 0 // like a new run
-				}
-				at := i * 50_000
-				rec.admit(&req, at)
-				rec.sent(&req, at-1000, at+1000)
-				rec.complete(&req, at+300_000, 200)
-				rec.sealUpTo(at)
-			}
-		})
-	}
-}

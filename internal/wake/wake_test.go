@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -98,28 +97,5 @@ func TestClose(t *testing.T) {
 func TestPast(t *testing.T) {
 	if err := newTimer(t).Until(t.Context(), time.Now().Add(-time.Second)); err != nil {
 		t.Error(err)
-	}
-}
-
-// BenchmarkLateness reports how late waits of 1 ms end, with this package and
-// with the runtime's own timers.
-func BenchmarkLateness(b *testing.B) {
-	timer := newTimer(b)
-	for name, wait := range map[string]func(time.Time){
-		"timerfd": func(at time.Time) { _ = timer.Until(context.Background(), at) },
-		"runtime": func(at time.Time) { time.Sleep(time.Until(at)) },
-	} {
-		b.Run(name, func(b *testing.B) {
-			late := make([]time.Duration, 0, b.N)
-			for b.Loop() {
-				at := time.Now().Add(700*time.Microsecond + time.Duration(rand.Int64N(600_000)))
-				wait(at)
-				late = append(late, time.Since(at))
-			}
-			slices.Sort(late)
-			b.ReportMetric(float64(late[len(late)/2].Microseconds()), "p50-us")
-			b.ReportMetric(float64(late[len(late)*99/100].Microseconds()), "p99-us")
-			b.ReportMetric(float64(late[len(late)-1].Microseconds()), "max-us")
-		})
 	}
 }

@@ -3,7 +3,6 @@ package ledger
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -139,18 +138,4 @@ func FuzzReadEnvoy(f *testing.F) {
 			t.Fatalf("%d requests and %d duplicates of %d", a.Requests, a.Duplicates, n)
 		}
 	})
-}
-
-func BenchmarkReadEnvoy(b *testing.B) {
-	line := `{"id":"mm-b000-t00-0-%d","start":"1795278123.031598000","us":4690,"ms":4,"status":200,"grpc":null,"flags":"-","details":"via_upstream","cluster":"outbound|8080||bar.test.svc.cluster.local","authority":"bar.test:8080","local":"127.0.0.1:20001","host":"127.0.0.1:20002","attempts":1,"attempt":"1"}` + "\n"
-	var text bytes.Buffer
-	for i := range 1000 {
-		fmt.Fprintf(&text, line, i)
-	}
-	b.SetBytes(int64(text.Len()))
-	for b.Loop() {
-		if lines, err := ReadEnvoy(bytes.NewReader(text.Bytes()), Source{}, func(ProxyEntry) {}); err != nil || lines.Entries != 1000 {
-			b.Fatal(lines, err)
-		}
-	}
 }

@@ -141,14 +141,3 @@ func TestSchedule(t *testing.T) {
 		t.Error("no rate, or no kind, makes changes")
 	}
 }
-
-// 100,000 proxies of one istiod with 64 cores for an hour, with one change per
-// second: `make bench` limits its time.
-func BenchmarkHour(b *testing.B) {
-	in := mesh(100_000, 1)
-	in.Settings.Cores, in.Batch, in.Horizon = 64, 0, 3600
-	in.Changes = Schedule(Poisson, 1, in.Horizon, in.Kinds, 1)
-	for b.Loop() {
-		Simulate(in)
-	}
-}

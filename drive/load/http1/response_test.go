@@ -263,23 +263,3 @@ func TestTemplate(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkFeed(b *testing.B) {
-	stream := []byte("HTTP/1.1 200 OK\r\nServer: nginx/1.22.1\r\nDate: Sat, 21 Nov 2026 10:14:48 GMT\r\nContent-Type: text/plain\r\nContent-Length: 6\r\nConnection: keep-alive\r\n\r\nhello\n")
-	for _, cached := range []bool{true, false} {
-		b.Run(fmt.Sprintf("cached=%v", cached), func(b *testing.B) {
-			cache := &Cache{}
-			p := NewParser(cache, false)
-			b.ReportAllocs()
-			for range b.N {
-				if !cached {
-					cache.bytes = cache.bytes[:0]
-				}
-				p.Reset()
-				if _, done, err := p.Feed(stream); !done || err != nil {
-					b.Fatal(done, err)
-				}
-			}
-		})
-	}
-}

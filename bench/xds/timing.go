@@ -19,19 +19,14 @@ import (
 // endpoints of each synthetic service.
 const endpoints = 2
 
-// start serves a configuration on a new port.
-func start(o *options, c xdsserver.Configuration, from string, serve func(*xdsserver.Server, net.Listener) error) (*xdsserver.Server, string, error) {
-	bytes := 0
-	for t := range c {
-		bytes += c.Bytes(t)
-	}
-	o.say("configuration (%s): %d clusters, %.1f MB", from, len(c[xdsserver.ClusterType]), float64(bytes)/1e6)
+// start serves a configuration on a new port, and times what it writes.
+func start(c xdsserver.Configuration) (*xdsserver.Server, string, error) {
 	s := xdsserver.New(c)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, "", err
 	}
-	go serve(s, l) // until it is closed
+	go s.ServeTimed(l) // until it is closed
 	return s, l.Addr().String(), nil
 }
 
@@ -55,77 +50,6 @@ func push(ctx context.Context, s *xdsserver.Server, c xdsserver.Configuration, f
 	return p, seen, err
 }
 
-// connectLine names a sidecar's cost of connecting; the package comment derives
-// the target.
-const connectLine = "CPU of a sidecar to connect; target: a tenth of the 28 ms of pilot-load, which is not run here"
-
-// limit measures the cost of a fleet without istiod.
-func (o *options) limit(ctx context.Context) (results []table.Row, err error) {
-	c, from, err := o.configuration()
-	if err != nil {
-		return nil, err
-	}
-	s, address, err := start(o, c, from, (*xdsserver.Server).Serve)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	f, err := newFleet(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, f.close()) }()
-	spec := xds.DefaultSpec(address)
-	spec.Proxies = simulated(o.proxies)
-	took, err := f.connect(ctx, o, spec)
-	if err != nil {
-		return nil, err
-	}
-	counts := s.Counts()
-	connected, err := f.Account(ctx)
-	if err != nil {
-		return nil, err
-	}
-	resident, peak, err := f.memory(o.proxies)
-	if err != nil {
-		return nil, err
-	}
-	o.say("%d sidecars after %.1f s", o.proxies, took.Seconds())
-	n := float64(o.proxies)
-	results = append(results,
-		table.Of("sidecars at our server, each with everything (configuration "+from+")", "sidecars", float64(connected.Synced)).AtLeast(n),
-		table.Of("until all had", "s", took.Seconds()),
-		table.Of("received while they did", "MB/s", float64(counts.Bytes)/1e6/took.Seconds()),
-		table.Of(connectLine, "ms", 1000*seconds(connected.CPU)/n).AtMost(connectTarget),
-		table.Of(fmt.Sprintf("memory of a sidecar with %d clusters", len(c[xdsserver.ClusterType])), "KB", resident).AtMost(memoryTarget),
-		table.Of("most memory of a sidecar while all connect", "KB", peak),
-	)
-	var rates, cpu, spread []float64
-	before := connected
-	for i := range o.pushes {
-		p, seen, err := push(ctx, s, c, f, i, o.proxies)
-		if err != nil {
-			return results, err
-		}
-		after, err := f.Account(ctx)
-		if err != nil {
-			return results, err
-		}
-		last := slices.Max(seen.AckedNS)
-		rates = append(rates, n/(float64(last-p.BeganNS)/1e9))
-		cpu = append(cpu, 1e6*(seconds(after.CPU)-seconds(before.CPU))/n)
-		spread = append(spread, float64(after.Lag.At(0.99))/1000)
-		before = after
-	}
-	resident, _, err = f.memory(o.proxies)
-	return append(results,
-		table.Of("memory of a sidecar after pushes", "KB", resident).AtMost(memoryTarget),
-		table.Of("pushes received and acknowledged", "1/s", rates...),
-		table.Of("CPU of a sidecar for a push", "us", cpu...),
-		table.Of("a sidecar's lag behind the kernel while all are pushed to, p99", "ms", spread...),
-	), err
-}
-
 // timed is the number of timed sidecars, each with a separate connection.
 const timed = 500
 
@@ -136,7 +60,7 @@ func (o *options) timing(ctx context.Context) (results []table.Row, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s, address, err := start(o, c, "made up", (*xdsserver.Server).ServeTimed)
+	s, address, err := start(c)
 	if err != nil {
 		return nil, err
 	}
