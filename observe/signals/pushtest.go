@@ -54,19 +54,12 @@ func MeasurePushTest(ctx context.Context, s Source, o Options, from, to time.Tim
 	q := spanQuery{ctx: ctx, s: s, selector: braces(o.Selector), from: from, to: to}
 	names := []string{"pilot_xds_pushes", "pilot_xds", "pilot_services", MetricLatency + "_bucket", "pilot_debounce_time_bucket",
 		"pilot_pushcontext_init_seconds_bucket", "pilot_proxy_queue_time_bucket", "pilot_xds_config_size_bytes_sum"}
-	asked := slices.Clone(names)
-	for _, name := range names {
-		if histogram := histogramOf(name); histogram != name {
-			asked = append(asked, histogram)
-		}
-	}
-	has, err := s.Has(ctx, asked, from.Add(-lookback), to)
+	has, err := s.Has(ctx, names, from.Add(-lookback), to)
 	if err != nil {
 		return t, err
 	}
-	q.has = has
 	for _, name := range names {
-		if !has[name] && !has[histogramOf(name)] {
+		if !has[name] {
 			t.Missing = append(t.Missing, name)
 		}
 	}
@@ -80,7 +73,7 @@ func MeasurePushTest(ctx context.Context, s Source, o Options, from, to time.Tim
 	t.Debounce, _, _ = q.stage("pilot_debounce_time")
 	t.PushContext, _, _ = q.stage("pilot_pushcontext_init_seconds")
 	t.Queue, _, _ = q.stage("pilot_proxy_queue_time")
-	t.ConfigBytes = q.histogramRise("pilot_xds_config_size_bytes", "sum")
+	t.ConfigBytes = q.total("pilot_xds_config_size_bytes_sum")
 	t.Proxies = q.one("sum(pilot_xds" + q.selector + ")")
 	restarts := q.rises("process_start_time_seconds", "pod, instance")
 	if q.err != nil {
@@ -123,7 +116,6 @@ type spanQuery struct {
 	s        Source
 	selector string
 	from, to time.Time
-	has      map[string]bool // metrics
 	err      error
 }
 
@@ -165,39 +157,22 @@ func (q *spanQuery) sum(metric, by string) func(time.Time) string {
 
 func (q *spanQuery) rises(metric, by string) []Sample { return q.ask(q.difference(q.sum(metric, by))) }
 
-// native reports whether a histogram is stored as a native one rather than as
-// series.
-func (q *spanQuery) native(metric string) bool {
-	return q.has[metric] && !q.has[metric+"_bucket"] && !q.has[metric+"_sum"]
-}
-
-// histogramRise returns the increase of the sum or the count of a histogram.
-func (q *spanQuery) histogramRise(metric, part string) float64 {
-	at := q.sum(metric+"_"+part, "")
-	if q.native(metric) {
-		at = func(t time.Time) string { return fmt.Sprintf("sum(histogram_%s(%s))", part, q.at(metric, t)) }
-	}
-	return q.one(q.difference(at))
-}
+// total returns the increase of a counter over all series.
+func (q *spanQuery) total(metric string) float64 { return q.one(q.difference(q.sum(metric, ""))) }
 
 // stage reads a histogram of the span, with its first bucket's bound and share.
 func (q *spanQuery) stage(metric string) (s Stage, bound, share float64) {
-	s.Count = q.histogramRise(metric, "count")
+	s.Count = q.total(metric + "_count")
 	if s.Count <= 0 {
 		return s, 0, 0
 	}
 	of := q.sum(metric+"_bucket", "le")
-	if q.native(metric) {
-		of = q.sum(metric, "")
-	}
-	mean := q.histogramRise(metric, "sum") / s.Count
+	mean := q.total(metric+"_sum") / s.Count
 	p99 := q.one("histogram_quantile(0.99, " + q.difference(of) + ")")
 	s.MeanS, s.P99S = &mean, &p99
 	bound = math.Inf(1)
 	for _, bucket := range q.ask(q.difference(of)) {
-		if bucket.Histogram != nil {
-			bound, share = bucket.Histogram.first()
-		} else if le, err := strconv.ParseFloat(bucket.Labels["le"], 64); err == nil && le < bound {
+		if le, err := strconv.ParseFloat(bucket.Labels["le"], 64); err == nil && le < bound {
 			bound, share = le, bucket.Value/s.Count
 		}
 	}

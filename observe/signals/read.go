@@ -68,14 +68,19 @@ func Read(ctx context.Context, s Source, o Options, at time.Time) (Reading, erro
 	o = o.withDefaults()
 	table := Table(o)
 	r := Reading{Schema: 1, Source: s.String(), AtMS: at.UnixMilli(), WindowS: o.Window.Seconds(), Missing: []string{}}
-	has, err := s.Has(ctx, namesOf(table), at.Add(-max(o.Window, lookback)), at)
+	has, err := s.Has(ctx, metricsOf(table), at.Add(-max(o.Window, lookback)), at)
 	if err != nil {
 		return r, err
 	}
 	shapes := map[string]shape{}
 	for _, signal := range table {
 		v := Value{Key: signal.Key, Group: signal.Group, Title: signal.Title, Unit: signal.Unit, Note: signal.Note}
-		v.Expr, v.Missing = signal.choose(has)
+		v.Expr = signal.Expr
+		for _, name := range signal.Metrics {
+			if !has[name] {
+				v.Missing = append(v.Missing, name)
+			}
+		}
 		if v.Missing != nil {
 			v.Status = StatusMissing
 			r.Signals = append(r.Signals, v)
@@ -145,51 +150,48 @@ func (v *Value) fill(signal Signal, samples []Sample) {
 	v.Value = &total
 }
 
-// shape has the buckets in which a histogram's observations of the window can lie,
-// ascending. For a native histogram these are the buckets with observations.
-type shape []Bucket
+// bucket lies between two bounds of a histogram.
+type bucket struct{ low, high float64 }
+
+// shape has the buckets in which a histogram's observations of the window can lie, ascending.
+type shape []bucket
 
 func shapeOf(ctx context.Context, s Source, o Options, metric string, at time.Time) (shape, error) {
-	samples, err := s.Instant(ctx, o.expand("sum by (le) (rate("+metric+"_bucket{$i}[$w])) or sum(rate("+metric+"{$i}[$w]))"), at)
+	samples, err := s.Instant(ctx, o.expand("sum by (le) (rate("+metric+"_bucket{$i}[$w]))"), at)
 	var bounds []float64
-	var native shape
 	for _, sample := range samples {
-		if sample.Histogram != nil {
-			native = sample.Histogram.Buckets
-			continue
-		}
 		le, err := strconv.ParseFloat(sample.Labels["le"], 64)
 		if err == nil && !math.IsInf(le, 0) {
 			bounds = append(bounds, le)
 		}
 	}
 	if len(bounds) == 0 {
-		return native, err
+		return nil, err
 	}
-	// If a server has both, quantiles come from the series (see [forms.either]).
 	slices.Sort(bounds)
-	b := shape{{High: bounds[0]}}
+	b := shape{{high: bounds[0]}}
 	for i := range bounds[1:] {
-		b = append(b, Bucket{Low: bounds[i], High: bounds[i+1]})
+		b = append(b, bucket{bounds[i], bounds[i+1]})
 	}
-	return append(b, Bucket{Low: bounds[len(bounds)-1], High: math.Inf(1)}), err
+	return append(b, bucket{bounds[len(bounds)-1], math.Inf(1)}), err
 }
 
 // judge records in which bucket a quantile fell. A value beyond all bounds is reported
 // as the highest bound.
 func (b shape) judge(v *Value) {
-	if n := len(b); n > 0 && math.IsInf(b[n-1].High, 1) && *v.Value >= b[n-1].Low {
-		v.Bucket, v.LowS = BeyondLast, b[n-1].Low
+	if len(b) == 0 {
 		return
 	}
-	i, _ := slices.BinarySearchFunc(b, *v.Value, func(one Bucket, value float64) int { return cmp.Compare(one.High, value) })
-	switch {
-	case i == len(b): // no bucket contains it
-	case i == 0 && b[0].Low <= 0:
-		v.Bucket, v.HighS = WithinFirst, b[0].High
-	default:
-		v.LowS, v.HighS = b[i].Low, b[i].High
+	if last := b[len(b)-1]; *v.Value >= last.low {
+		v.Bucket, v.LowS = BeyondLast, last.low
+		return
 	}
+	i, _ := slices.BinarySearchFunc(b, *v.Value, func(one bucket, value float64) int { return cmp.Compare(one.high, value) })
+	if i == 0 {
+		v.Bucket, v.HighS = WithinFirst, b[0].high
+		return
+	}
+	v.LowS, v.HighS = b[i].low, b[i].high
 }
 
 // Find returns a signal of the reading by key.

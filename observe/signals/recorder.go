@@ -19,10 +19,7 @@ import (
 type Sample struct {
 	Name   string
 	Labels map[string]string
-	Value  float64 // NaN for a native histogram
-	// Histogram is set if the queried series is a native histogram; nil for a
-	// number. A [Recorder] stores only numbers.
-	Histogram *Histogram
+	Value  float64
 }
 
 // Recorder writes metrics into a directory, such as the directory series of a

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -240,39 +239,24 @@ func incomplete(warnings []string) error {
 type point Point
 
 func (p *point) UnmarshalJSON(text []byte) error {
-	var value string
-	ms, err := atMS(text, &value)
-	if err != nil {
-		return err
-	}
-	v, err := number(value)
-	*p = point{ms, v}
-	return err
-}
-
-// atMS parses [seconds, value].
-func atMS(text []byte, value any) (ms int64, err error) {
 	var pair []json.RawMessage
 	if err := json.Unmarshal(text, &pair); err != nil {
-		return 0, err
+		return err
 	}
 	if len(pair) != 2 {
-		return 0, fmt.Errorf("a point of %d parts, not 2", len(pair))
+		return fmt.Errorf("a point of %d parts, not 2", len(pair))
 	}
 	var seconds float64
-	err = errors.Join(json.Unmarshal(pair[0], &seconds), json.Unmarshal(pair[1], value))
-	return int64(seconds*1000 + 0.5), err
-}
-
-// histogramPoint is [seconds, histogram].
-type histogramPoint struct {
-	MS    int64
-	Value Histogram
-}
-
-func (p *histogramPoint) UnmarshalJSON(text []byte) (err error) {
-	p.MS, err = atMS(text, &p.Value)
-	return err
+	var value string
+	if err := errors.Join(json.Unmarshal(pair[0], &seconds), json.Unmarshal(pair[1], &value)); err != nil {
+		return err
+	}
+	v, err := strconv.ParseFloat(value, 64)
+	if err != nil {
+		return fmt.Errorf("a value that is no number: %q", value)
+	}
+	*p = point{int64(seconds*1000 + 0.5), v}
+	return nil
 }
 
 // ReadAnswer reads a saved response of Prometheus's HTTP API with one value per series.
@@ -293,6 +277,9 @@ func ReadAnswer(page []byte) ([]Sample, time.Time, error) {
 	return samples, time.UnixMilli(newest), nil
 }
 
+// errNoNumbers is returned for series without numbers, such as native histograms.
+var errNoNumbers = errors.New("result: a series without numbers, such as native histograms")
+
 // parseInstant also returns the time of the newest value, in Unix milliseconds.
 func parseInstant(data json.RawMessage) (samples []Sample, newest int64, err error) {
 	var typed struct {
@@ -311,26 +298,21 @@ func parseInstant(data json.RawMessage) (samples []Sample, newest int64, err err
 		return []Sample{{Value: p.Value}}, p.MS, nil
 	case "vector":
 		var vector []struct {
-			Metric    map[string]string `json:"metric"`
-			Value     *point            `json:"value"`
-			Histogram *histogramPoint   `json:"histogram"`
+			Metric map[string]string `json:"metric"`
+			Value  *point            `json:"value"`
 		}
 		if err := json.Unmarshal(typed.Result, &vector); err != nil {
 			return nil, 0, fmt.Errorf("result: %w", err)
 		}
 		samples = make([]Sample, 0, len(vector))
 		for _, s := range vector {
-			sample := Sample{Name: s.Metric["__name__"], Labels: s.Metric, Value: math.NaN()}
-			delete(s.Metric, "__name__")
-			switch {
-			case s.Value != nil:
-				sample.Value, newest = s.Value.Value, max(newest, s.Value.MS)
-			case s.Histogram != nil:
-				sample.Histogram, newest = &s.Histogram.Value, max(newest, s.Histogram.MS)
-			default:
-				return nil, 0, errors.New("result: a series without a value")
+			if s.Value == nil {
+				return nil, 0, errNoNumbers
 			}
-			samples = append(samples, sample)
+			name := s.Metric["__name__"]
+			delete(s.Metric, "__name__")
+			newest = max(newest, s.Value.MS)
+			samples = append(samples, Sample{Name: name, Labels: s.Metric, Value: s.Value.Value})
 		}
 		return samples, newest, nil
 	}
@@ -341,9 +323,8 @@ func parseRange(data json.RawMessage) ([]Track, error) {
 	var typed struct {
 		Type   string `json:"resultType"`
 		Result []struct {
-			Metric     map[string]string `json:"metric"`
-			Values     []point           `json:"values"`
-			Histograms []histogramPoint  `json:"histograms"`
+			Metric map[string]string `json:"metric"`
+			Values []point           `json:"values"`
 		} `json:"result"`
 	}
 	if err := json.Unmarshal(data, &typed); err != nil {
@@ -355,8 +336,8 @@ func parseRange(data json.RawMessage) ([]Track, error) {
 	out := make([]Track, 0, len(typed.Result))
 	for _, s := range typed.Result {
 		delete(s.Metric, "__name__")
-		if len(s.Histograms) > 0 {
-			return nil, errors.New("result: a series of native histograms, not of numbers")
+		if len(s.Values) == 0 {
+			return nil, errNoNumbers
 		}
 		t := Track{Labels: s.Metric}
 		for _, p := range s.Values {

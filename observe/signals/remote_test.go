@@ -2,16 +2,22 @@ package signals
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/prometheus/prometheus/promql"
+	"github.com/prometheus/prometheus/storage"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -89,7 +95,7 @@ func TestRemoteFails(t *testing.T) {
 		{503, "", "503", "address of a prometheus server"},
 		{422, `{"status":"error","errorType":"execution","error":"too many samples"}`, "execution: too many samples", ""},
 		{200, `{"status":"success","data":{"resultType":"matrix","result":[]}}`, `a "matrix"`, ""},
-		{200, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{}}]}}`, "without a value", ""},
+		{200, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{}}]}}`, "without numbers", ""},
 		{200, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,2]}]}}`, "result", ""},
 		{200, `{"status":"success","data":{"resultType":"vector","result":[{"metric":{},"value":[1,"x"]}]}}`, "no number", ""},
 		{200, `{"status":"success","data":`, "not an answer", ""},
@@ -231,4 +237,77 @@ func TestRedirects(t *testing.T) {
 			t.Errorf("%s to %s: %v", c.from, c.to, err)
 		}
 	}
+}
+
+// prometheusAPI serves the three calls of Prometheus's HTTP API that are used, with
+// Prometheus's own engine.
+func prometheusAPI(t *testing.T, series storage.Queryable) http.Handler {
+	engine := newEngine()
+	moment := func(text string) time.Time {
+		seconds, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			t.Error(err)
+		}
+		return time.UnixMilli(int64(math.Round(seconds * 1000)))
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var query promql.Query
+		var err error
+		expr, named := r.FormValue("query"), strings.HasSuffix(r.URL.Path, "/api/v1/label/__name__/values")
+		switch {
+		case named:
+			expr = "count by (__name__) (" + r.FormValue("match[]") + ")"
+			query, err = engine.NewInstantQuery(r.Context(), series, nil, expr, moment(r.FormValue("end")))
+		case strings.HasSuffix(r.URL.Path, "/api/v1/query"):
+			query, err = engine.NewInstantQuery(r.Context(), series, nil, expr, moment(r.FormValue("time")))
+		case strings.HasSuffix(r.URL.Path, "/api/v1/query_range"):
+			step, _ := strconv.ParseFloat(r.FormValue("step"), 64)
+			query, err = engine.NewRangeQuery(r.Context(), series, nil, expr, moment(r.FormValue("start")), moment(r.FormValue("end")), time.Duration(step*1e9))
+		default:
+			http.NotFound(w, r)
+			return
+		}
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			json.NewEncoder(w).Encode(map[string]any{"status": "error", "errorType": "bad_data", "error": err.Error()})
+			return
+		}
+		defer query.Close()
+		result := query.Exec(r.Context())
+		if warnings, _ := result.Warnings.AsStrings(expr, 5, 0); result.Err != nil || len(warnings) > 0 {
+			t.Errorf("%s: %v %v", expr, result.Err, warnings)
+		}
+		var data any = answered(result.Value)
+		if vector, ok := result.Value.(promql.Vector); named && ok {
+			names := []string{}
+			for _, one := range vector {
+				names = append(names, one.Metric.Get(metricName))
+			}
+			data = names
+		}
+		json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": data})
+	})
+}
+
+// answered returns a result in the API's format.
+func answered(v any) map[string]any {
+	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	result := []any{}
+	switch v := v.(type) {
+	case promql.Vector:
+		for _, s := range v {
+			result = append(result, map[string]any{"metric": s.Metric.Map(), "value": []any{float64(s.T) / 1000, number(s.F)}})
+		}
+		return map[string]any{"resultType": "vector", "result": result}
+	case promql.Matrix:
+		for _, s := range v {
+			values := []any{}
+			for _, p := range s.Floats {
+				values = append(values, []any{float64(p.T) / 1000, number(p.F)})
+			}
+			result = append(result, map[string]any{"metric": s.Metric.Map(), "values": values})
+		}
+		return map[string]any{"resultType": "matrix", "result": result}
+	}
+	return nil
 }

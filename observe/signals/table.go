@@ -40,11 +40,7 @@ type Signal struct {
 	// Metrics lists the names that the expression needs. The signal is missing if
 	// one of them is.
 	Metrics []string
-	// Expr is PromQL. A histogram expression works for both ways in which a server
-	// may store it: its series are Metrics, or it is a native histogram.
-	Expr string
-	// forms has the two parts of Expr; nil if Expr reads no histogram.
-	forms *forms
+	Expr    string // PromQL
 	// By is the label that distinguishes the expression's values; "" for a single
 	// value.
 	By string
@@ -122,6 +118,12 @@ func promDuration(d time.Duration) string {
 // latency.
 const MetricLatency = "pilot_proxy_convergence_time"
 
+// Quantile returns a PromQL expression for a quantile of a histogram. A selector is in braces,
+// or "".
+func Quantile(q float64, metric, selector, window string) string {
+	return fmt.Sprintf("histogram_quantile(%g, sum by (le) (rate(%s_bucket%s[%s])))", q, metric, selector, window)
+}
+
 // family is a histogram of the table.
 type family struct{ metric, key, title, note string }
 
@@ -153,21 +155,17 @@ func Table(o Options) []Signal {
 			all = append(all, Signal{
 				Key: f.key + "_" + q.Name(), Group: GroupLatency, Title: f.title + " " + q.Head(),
 				Unit: UnitSeconds, Family: f.metric, Quantile: q, Metrics: []string{f.metric + "_bucket"}, Note: f.note,
-				forms: quantileIn(float64(q), f.metric, "{$i}", "$w"),
+				Expr: Quantile(float64(q), f.metric, "{$i}", "$w"),
 			})
 		}
 		all = append(all, Signal{
 			Key: f.key + "_mean", Group: GroupLatency, Title: f.title + " mean", Unit: UnitSeconds, Family: f.metric,
-			Metrics: []string{f.metric + "_sum", f.metric + "_count"}, Note: f.note, forms: meanOf(f.metric),
+			Metrics: []string{f.metric + "_sum", f.metric + "_count"}, Note: f.note,
+			Expr: fmt.Sprintf("sum(rate(%[1]s_sum{$i}[$w])) / sum(rate(%[1]s_count{$i}[$w]))", f.metric),
 		})
 	}
 	all = append(all, others...)
 	for i := range all {
-		if f := all[i].forms; f != nil {
-			all[i].forms = f.expand(o)
-			all[i].Expr = all[i].forms.either()
-			continue
-		}
 		all[i].Expr = o.expand(all[i].Expr)
 	}
 	return all
@@ -201,7 +199,7 @@ var others = []Signal{
 	{Key: "xds_proxies", Group: GroupOut, Title: "proxies connected (pilot_xds)", Unit: UnitCount,
 		Metrics: []string{"pilot_xds"}, Expr: `sum(pilot_xds{$i})`},
 	{Key: "config_bytes", Group: GroupOut, Title: "configuration sent (pilot_xds_config_size_bytes)", Unit: UnitBytes, By: "type",
-		Metrics: []string{"pilot_xds_config_size_bytes_sum"}, forms: sumsOf("pilot_xds_config_size_bytes", "type"),
+		Metrics: []string{"pilot_xds_config_size_bytes_sum"}, Expr: `sum by (type) (rate(pilot_xds_config_size_bytes_sum{$i}[$w]))`,
 		Note: "bodies of resources alone, before encryption"},
 	{Key: "network_bytes", Group: GroupOut, Title: "bytes sent by the pod", Unit: UnitBytes, By: "pod",
 		Metrics: []string{"container_network_transmit_bytes_total"}, Expr: `sum by (pod) (rate(container_network_transmit_bytes_total{$d}[$w]))`,
