@@ -250,8 +250,7 @@ type podChange struct {
 	text    string // of podLabel
 }
 
-// Trace is a recorded sequence of changes. Package study reads it from a study or
-// from a file that the study names.
+// Trace is a recorded sequence of changes.
 type Trace struct {
 	Changes []TraceChange
 }

@@ -55,9 +55,6 @@ type Control struct {
 	Objects int
 	// EndpointsBy is what writes the EndpointSlices for endpoint changes.
 	EndpointsBy string
-	// TraceFile names a file of recorded changes; see [study.Study.WithFiles]. It is empty once
-	// they are in Trace.
-	TraceFile string
 	// Trace holds recorded changes in order, for change: trace.
 	Trace []TraceChange
 	// Traffic is real load during the changes; nil for none.
@@ -153,8 +150,7 @@ func section(c *Control) study.Object {
 			Value: study.Int(&c.Objects, 0, 10_000)},
 		{Name: "endpoints_by", Doc: "Who writes EndpointSlices when endpoints change: the cluster's controllers, as pods start and end, or the driver itself (slices), which is faster and has exact commit times.",
 			Value: study.OneOf(&c.EndpointsBy, EndpointsByControllers, EndpointsBySlices)},
-		{Name: "trace_file", Doc: "File of recorded changes next to the study, one per line with time and kind, such as `1.5s endpoints-scale` (change: trace).", Value: study.Prose(&c.TraceFile)},
-		{Name: "trace", Doc: "Recorded changes, each as a line of such a file (change: trace).",
+		{Name: "trace", Doc: "Recorded changes, each with time and kind, such as `1.5s endpoints-scale` (change: trace).",
 			Value: study.ListValue[TraceChange]{To: &c.Trace, Least: 1, Element: func(t *TraceChange) study.Value {
 				return study.Parsed(t, parseTraceChange, TraceChange.String, jsonschema.Schema{Type: "string", Examples: []any{"1.5s endpoints-scale"}})
 			}}},
@@ -183,11 +179,9 @@ func checkControl(d *study.Decoder, s *study.Study) {
 	switch {
 	case c.Changes > 0 && c.Duration > 0:
 		d.Fail(at("duration"), study.CodeConflict, "leave one of them out", "changes and duration both set the number of changes")
-	case c.TraceFile != "" && len(c.Trace) > 0:
-		d.Fail(at("trace_file"), study.CodeConflict, "leave one of them out", "recorded changes are both in trace and in trace_file")
-	case traced && c.TraceFile == "" && len(c.Trace) == 0:
-		d.Fail(d.Pos("control"), study.CodeConflict, "for example trace_file: changes.txt", "change: trace needs recorded changes")
-	case !slices.Contains(s.Written(FactorChange), ChangeTrace) && (c.TraceFile != "" || len(c.Trace) > 0):
+	case traced && len(c.Trace) == 0:
+		d.Fail(d.Pos("control"), study.CodeConflict, "for example trace: [0s no-op, 1.5s endpoints-scale]", "change: trace needs recorded changes")
+	case !slices.Contains(s.Written(FactorChange), ChangeTrace) && len(c.Trace) > 0:
 		d.Fail(at("trace"), study.CodeConflict, "set change: trace, or leave them out", "this study does not use recorded changes")
 	case len(c.Trace) > maxTrace:
 		d.Fail(at("trace"), study.CodeLimit, "", "more than %d recorded changes", maxTrace)
@@ -337,29 +331,9 @@ func spec() study.Spec {
 		},
 		Check:     checkControl,
 		CheckPlan: checkPopulation,
-		Files:     traceFile,
 		Trial:     controlTrial,
 		Warnings:  resonances,
 	}
-}
-
-// traceFile inlines recorded changes.
-func traceFile(s *study.Study, read func(name string) ([]byte, error)) error {
-	if Of(s).TraceFile != "" {
-		control := *Of(s)
-		changes, err := study.ReadLines(read, "control.trace_file", control.TraceFile, maxTrace, "recorded changes", "write one change per line, such as 1.5s endpoints-scale", parseTraceChange)
-		if err != nil {
-			return err
-		}
-		for i := 1; i < len(changes); i++ {
-			if changes[i].At < changes[i-1].At {
-				return study.Pos{File: control.TraceFile}.Fault(study.CodeConflict, "sort the lines by time", "change %d is earlier than the one above it", i+1)
-			}
-		}
-		control.TraceFile, control.Trace = "", changes
-		s.Section = &control
-	}
-	return nil
 }
 
 // checkLevers finds levels in a cell that Kubernetes or istiod would reject or misinterpret.

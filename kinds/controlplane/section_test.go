@@ -106,7 +106,7 @@ func TestRefuses(t *testing.T) {
 		{"scope nowhere", studytest.Minimal + "control: {scope_namespace: other}\nsettings: {sidecar_scope: namespace}\n", "3:28", "no proxy of cell", "sim-1 to sim-1"},
 		{"scope beyond", studytest.Minimal + "control: {scope_namespace: sim-3}\nsettings: {sidecar_scope: workload, namespaces: 2}\n", "3:28", "no proxy of cell", "sim-2"},
 		{"namespaces without slices", minimalControl + "settings: {slice_namespaces: 100}\nfactors: {endpoint_slices: [0, 99]}\n", "4:30", "99 EndpointSlices cannot fill 100 namespaces", "as slices"},
-		{"trace without changes", minimalControl + "settings: {change: trace}\n", "3:10", "needs recorded changes", "trace_file"},
+		{"trace without changes", minimalControl + "settings: {change: trace}\n", "3:10", "needs recorded changes", "trace: ["},
 		{"changes without trace", studytest.Minimal + "control: {trace: [1s no-op]}\n", "3:18", "does not use", "change: trace"},
 		{"trace upside down", studytest.Minimal + "control: {trace: [2s no-op, 1s no-op]}\nsettings: {change: trace}\n", "3:29", "earlier than the previous", ""},
 		{"bad line of a trace", studytest.Minimal + "control: {trace: [soon no-op]}\nsettings: {change: trace}\n", "3:19", "not a duration", ""},
@@ -230,52 +230,6 @@ blocks: {min: 2, max: 3, limit: 20m}
 	if e.Trials != 3 || e.Trial != base+1100*time.Millisecond || e.Block != block || e.Min != 2*block || e.Max != 9*(base+20*time.Second) {
 		t.Errorf("%+v", e)
 	}
-}
-
-func TestTraceFile(t *testing.T) {
-	s := studytest.Parse(t, studytest.Minimal+"control: {trace_file: t.txt}\nsettings: {change: trace}\n")
-	got, err := s.WithFiles(func(string) ([]byte, error) { return []byte("# a day\n0 no-op\n1.5s endpoints-scale # all\n"), nil })
-	if err != nil || len(Of(got).Trace) != 2 || Of(got).Trace[1] != (TraceChange{1500 * time.Millisecond, ChangeEndpointsScale}) || Of(s).TraceFile == "" {
-		t.Fatalf("%+v %v", got, err)
-	}
-	studytest.SameAgain(t, got)
-	for text, want := range map[string]string{
-		"1s\n": "t.txt:1:1", "5, no-op\n4,service\n": "change 2 is earlier than", "": "holds no recorded changes", "2s no-op\n1s no-op\n": "change 2 is earlier than", "1s all\n": `unknown level "all"`,
-	} {
-		if _, err := s.WithFiles(func(string) ([]byte, error) { return []byte(text), nil }); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
-}
-
-// A file of recorded changes never yields more than a study can hold, nor one that does not
-// round-trip; errors have positions.
-func FuzzTraceFile(f *testing.F) {
-	for _, seed := range []string{"0 service\n1 no-op\n", "0,sidecar\n", "# x\n\n1e-3 telemetry\n", "1 mixed\n", "1s\n", "1.5s endpoints-scale # all\n", "2 no-op\n1 no-op\n"} {
-		f.Add(seed)
-	}
-	s, err := study.Parse([]byte(studytest.Minimal+"control: {trace_file: t.txt}\nsettings: {change: trace}\n"), "x.yaml", nil)
-	must.OK(f, err)
-	f.Fuzz(func(t *testing.T, text string) {
-		got, err := s.WithFiles(func(string) ([]byte, error) { return []byte(text), nil })
-		if err != nil {
-			if !strings.HasPrefix(err.Error(), "t.txt") {
-				t.Fatalf("error without a place: %v", err)
-			}
-			return
-		}
-		last := time.Duration(0)
-		for _, c := range Of(got).Trace {
-			if c.At < last || c.Change == ChangeMixed || c.Change == ChangeTrace {
-				t.Fatalf("%+v", c)
-			}
-			last = c.At
-		}
-		if n := len(Of(got).Trace); n == 0 || n > maxTrace {
-			t.Fatalf("%d changes", n)
-		}
-		studytest.SameAgain(t, got)
-	})
 }
 
 // gen draws a control-plane study.

@@ -7,7 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// maxTrace limits the number of recorded changes, in a study and in a file it names.
+// maxTrace limits the number of recorded changes in a study.
 const maxTrace = 10_000
 
 // TraceChange is a recorded change.
@@ -16,7 +16,7 @@ type TraceChange struct {
 	Change string        // a level of factor change other than trace and mixed
 }
 
-// String formats the change as a line of a trace.
+// String formats the change as studies write it.
 func (c TraceChange) String() string { return study.FormatDuration(c.At) + " " + c.Change }
 
 func parseTraceChange(s string) (TraceChange, *study.Error) {
