@@ -1,10 +1,10 @@
 // Package graph describes the service graph of a study: services, their replicas, what their
 // workers do with a request, and which services they call for it.
 //
-//	study file ------------------\
-//	isotope file -> [ReadIsotope] -> Graph -> [Graph.Check] -> deployed by runner
-//	[Generate] ------------------/         -> [Graph.Flow]   -> rates, latency, capacity as arithmetic expects them
-//	                                       -> [Graph.Layout] -> drawn by report
+//	study file -----\
+//	[Generate] -----> Graph -> [Graph.Check] -> deployed by runner
+//	                        -> [Graph.Flow]   -> rates, latency, capacity as arithmetic expects them
+//	                        -> [Graph.Layout] -> drawn by report
 //
 // A worker admits a request when it has a free place, holds it for the service time, then makes its
 // calls, in sequence or all at once, and answers. The request occupies its place until then. A

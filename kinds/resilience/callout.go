@@ -10,9 +10,6 @@ import (
 // checkCallouts finds levels of the factor callout that name no service that could answer.
 func checkCallouts(d *study.Decoder, p *study.Plan) {
 	c := Of(p.Study)
-	if c.Isotope != "" { // its services are known once it is read
-		return
-	}
 	names := make([]string, len(c.Graph.Services))
 	for i, one := range c.Graph.Services {
 		names[i] = one.Name

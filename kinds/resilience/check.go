@@ -17,14 +17,8 @@ import (
 // resolveScenario fills in what depends on other fields.
 func resolveScenario(d *study.Decoder, s *study.Study) {
 	c := Of(s)
-	ways := 0
-	for _, given := range []bool{len(c.Graph.Services) > 0, c.Generate != nil, c.Isotope != ""} {
-		if given {
-			ways++
-		}
-	}
-	if ways != 1 {
-		d.Fail(d.Pos("graph"), study.CodeConflict, "use one of them", "the graph is given in %d ways: use one of services, generate and isotope", ways)
+	if (len(c.Graph.Services) > 0) == (c.Generate != nil) {
+		d.Fail(d.Pos("graph"), study.CodeConflict, "use one of them", "the graph needs either services or generate")
 		return
 	}
 	if c.Generate != nil {
@@ -50,24 +44,21 @@ func resolveScenario(d *study.Decoder, s *study.Study) {
 // checkScenario finds errors within the graph and the timeline, and between them.
 func checkScenario(d *study.Decoder, s *study.Study) {
 	c := Of(s)
-	if c.Isotope == "" { // the services of an isotope file are known once it is read
-		for _, p := range c.Graph.Check() {
-			d.Fail(graphPos(d, p.Path), study.CodeConflict, p.Hint, "%s", strings.TrimPrefix(p.Error(), p.Path+": "))
-		}
-		if len(d.Errs) > 0 {
-			return
-		}
+	for _, p := range c.Graph.Check() {
+		d.Fail(graphPos(d, p.Path), study.CodeConflict, p.Hint, "%s", strings.TrimPrefix(p.Error(), p.Path+": "))
+	}
+	if len(d.Errs) > 0 {
+		return
 	}
 	known := func(name string) bool {
 		_, ok := c.Graph.Service(name)
-		return ok || c.Isotope != ""
+		return ok
 	}
 	names := make([]string, len(c.Graph.Services))
 	for i, one := range c.Graph.Services {
 		names[i] = one.Name
 	}
 	switch {
-	case c.Entry == "" && c.Isotope != "": // the file may name it
 	case c.Entry == "":
 		d.Fail(d.Pos("load"), study.CodeConflict, "for example load: {to: "+first(c.Graph.Roots())+"}", "several services are called by no other; choose the one that clients call")
 	case !known(c.Entry):
@@ -300,40 +291,6 @@ func first(list []string) string {
 		return "SERVICE"
 	}
 	return list[0]
-}
-
-// withIsotope replaces the name of an isotope file by its services.
-func (c *Scenario) withIsotope(read func(name string) ([]byte, error)) (*Scenario, error) {
-	data, err := read(c.Isotope)
-	if err != nil {
-		return nil, fmt.Errorf("graph.isotope: %w", err)
-	}
-	in, err := graph.ReadIsotope(data)
-	if err != nil {
-		return nil, fmt.Errorf("graph.isotope: %s: %w", c.Isotope, err)
-	}
-	out := *c
-	out.Graph, out.Isotope = in.Graph, ""
-	for i := range out.Graph.Services { // isotope has no sidecars; named services have one
-		out.Graph.Services[i].Sidecar = true
-	}
-	if out.Entry == "" && len(in.Entries) == 1 {
-		out.Entry = in.Entries[0]
-	}
-	missing := func(field, name string) error {
-		return study.Pos{File: c.Isotope}.Fault(study.CodeConflict, "", "%s names service %q, which the file does not have", field, name)
-	}
-	if _, ok := out.Graph.Service(out.Entry); !ok {
-		return nil, missing("load.to", out.Entry)
-	}
-	for _, step := range out.Timeline.Steps {
-		for _, r := range step.Action.Services() {
-			if _, ok := out.Graph.Service(r.Service); !ok && !(r.Clients && r.Service == fault.LoadService) {
-				return nil, missing("step "+step.Name, r.Service)
-			}
-		}
-	}
-	return &out, nil
 }
 
 // checkMoments finds assertions that name unknown steps.

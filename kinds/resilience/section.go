@@ -24,10 +24,8 @@ const Kind study.Kind = record.KindResilience
 // trial.
 type Scenario struct {
 	Graph graph.Graph
-	// Generate and Isotope are alternative ways to define the graph; both are zero once resolved
-	// into Graph.
+	// Generate is another way to define the graph; nil once resolved into Graph.
 	Generate *graph.Spec
-	Isotope  string // a file; see [study.Study.WithFiles]
 	// Entry is the service that the clients call. Clients is the number of load generators, each a
 	// pod with a sidecar.
 	Entry   string
@@ -79,7 +77,6 @@ func (v graphValue) section() study.Object {
 	return study.Object{Name: "graph", Fields: []study.Field{
 		{Name: "services", Doc: "The services by their names.", Value: servicesValue{&g.Services}},
 		{Name: "generate", Doc: "Instead of services: a generated graph of this size.", Value: study.Optional(&v.s.Generate, generation)},
-		{Name: "isotope", Doc: "Instead of services: a file next to the study with a service graph of istio/tools' isotope.", Value: study.Prose(&v.s.Isotope)},
 	}}
 }
 
@@ -277,16 +274,6 @@ func spec() study.Spec {
 		CheckPlan: func(d *study.Decoder, p *study.Plan) {
 			checkCarried(d, p)
 			checkCallouts(d, p)
-		},
-		Files: func(s *study.Study, read func(name string) ([]byte, error)) error {
-			c := Of(s)
-			if c.Isotope == "" {
-				return nil
-			}
-			var err error
-			c, err = c.withIsotope(read)
-			s.Section = c
-			return err
 		},
 		Trial: func(s *study.Study, _ record.Cell) (shortest, longest time.Duration) {
 			base := deployTime + Of(s).Timeline.Duration + collectTime

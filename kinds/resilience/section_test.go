@@ -70,15 +70,8 @@ func TestGraphsHaveSidecars(t *testing.T) {
 	for name, text := range map[string]string{
 		"named":     named + fromEntry,
 		"generated": "graph: {generate: {services: 3, depth: 2, fan_out: 2}}\n",
-		"isotope":   "graph: {isotope: graph.yaml}\n" + fromEntry,
 	} {
-		s, err := parse(t, text+quiet+bothWays).WithFiles(func(string) ([]byte, error) {
-			return []byte("services:\n- name: a\n  isEntrypoint: true\n  script: [{call: b}]\n- name: b\n"), nil
-		})
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
+		s := parse(t, text+quiet+bothWays)
 		for _, one := range Of(s).Graph.Services {
 			if !one.Sidecar {
 				t.Errorf("%s: service %s has no sidecar", name, one.Name)
