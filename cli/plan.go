@@ -346,7 +346,7 @@ func writeTune(w io.Writer, p *study.Plan) {
 	if t == nil {
 		return
 	}
-	var goals, bounds, expected []string
+	var goals, bounds []string
 	for _, g := range t.Objectives {
 		goals = append(goals, g.String())
 	}
@@ -357,15 +357,9 @@ func writeTune(w io.Writer, p *study.Plan) {
 		}
 		bounds = append(bounds, text)
 	}
-	for _, e := range t.Expected {
-		expected = append(expected, e.Finding)
-	}
 	fmt.Fprintf(w, "search: the lowest %s of %s", strings.Join(goals, ", "), words.Plural(len(p.Cells), "cell"))
 	if len(bounds) > 0 {
 		fmt.Fprintf(w, ", with %s", strings.Join(bounds, " and "))
 	}
 	fmt.Fprintf(w, ": at most %s, each block with the setting in use; then %s compare it with the best\n", words.Plural(p.TuneTrials(), "trial"), words.Plural(t.Confirm, "block"))
-	if len(expected) > 0 {
-		fmt.Fprintf(w, "it starts from the predictions of a model for %s\n", strings.Join(expected, ", "))
-	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -33,7 +32,6 @@ type runFlags struct {
 	detach  bool
 	results string // where the results of a detached run go
 	page    bool
-	model   string // the capacity model that a tuning starts from
 }
 
 func newRunCommand(env *Env) *cobra.Command {
@@ -93,7 +91,6 @@ func newRunCommand(env *Env) *cobra.Command {
 	flags.DurationVar(&f.Wait, "wait", 0, waitUsage)
 	flags.StringVar(&f.Image, "image", "", ofLabCluster+"the roles' image, which the cluster must be able to pull (lab components images --push)")
 	flags.StringVar(&f.PullSecret, "pull-secret", "", ofLabCluster+"Secret `[NAMESPACE/]NAME` in the cluster for pulling --image (namespace: default)")
-	flags.StringVar(&f.model, "model", "", "for studies with a tune section: start the search from the capacity model in this `FILE` (from capacity fit)")
 	flags.BoolVar(&f.detach, "detach", false, "run in the cluster, and continue there after this command ends")
 	flags.StringVar(&f.results, "results", "", "with --detach: place for results, `pvc:[NAMESPACE/]NAME` (default in a local lab: a folder of the lab)")
 	return cmd
@@ -122,23 +119,6 @@ func addNodeFlags(cmd *cobra.Command, nodes *int, zones *[]string, usual int, wh
 func runStudy(ctx context.Context, env *Env, f runFlags, args []string) (err error) {
 	if f.Study, f.Source, err = chooseStudy(ctx, env, f, args); err != nil {
 		return err
-	}
-	if f.model != "" {
-		expected := ""
-		m, err := readModel(ctx, f.model)
-		if err == nil {
-			err = computing(ctx, func() (err error) {
-				expected, err = app.ExpectedBy(m, f.Lab, f.Study)
-				return err
-			})
-		}
-		if err != nil {
-			return err
-		}
-		f.sets = append(slices.Clone(f.sets), expected)
-		if f.Study, f.Source, err = chooseStudy(ctx, env, f, args); err != nil {
-			return err
-		}
 	}
 	p := newProgress(env.Stderr)
 	defer p.Clear()
@@ -184,7 +164,7 @@ func (f *runFlags) check(flags *pflag.FlagSet) error {
 		return refuse(flags, "does not apply to a detached run: `meshtrial runs fetch RUN --to DIR` creates its directory on this machine, and it resumes by itself", "out", "resume", "metrics", "page")
 	}
 	if f.Resume != "" {
-		if err := refuse(flags, "applies to a new run, not to --resume", "out", "model"); err != nil {
+		if err := refuse(flags, "applies to a new run, not to --resume", "out"); err != nil {
 			return err
 		}
 	}

@@ -21,8 +21,6 @@ type Tuning struct {
 	// Lacking is an objective or constrained value that no valid trial has, as Stop says, so
 	// that there is no answer; "" if there is none.
 	Lacking string `json:"lacking,omitempty"`
-	// Modelled lists the findings that a model predicted.
-	Modelled []string `json:"modelled,omitempty"`
 	// Measures lists the findings that the search has for each cell: objectives, constraints
 	// and the axes of the front.
 	Measures []TunedMeasure `json:"measures"`

@@ -34,8 +34,6 @@ type Tune struct {
 	// The search ends once the probability of a setting better by more than Better is below Doubt,
 	// or once no cell is expected to improve by more than Gain.
 	Better, Doubt, Gain Ratio
-	// Expected holds a model's prediction for each cell of the plan.
-	Expected []TuneExpected
 }
 
 // TuneGoal is a finding to minimize, with its weight.
@@ -51,12 +49,6 @@ type TuneBound struct {
 	Limit    float64
 	Unit     string // the finding's; "" for a share
 	Relative bool
-}
-
-// TuneExpected holds a model's predictions of a finding for the plan's cells, in their order.
-type TuneExpected struct {
-	Finding string
-	Values  []float64
 }
 
 // tuneSection is the section tune, with the names of a kind.
@@ -83,13 +75,6 @@ func tuneFields(t *Tune, of Kind) Object {
 		{Name: "better", Doc: "Relative improvement over the best so far that is worth searching for.", Value: Percent(&t.Better, 0, 10)},
 		{Name: "doubt", Doc: "The search ends once the probability of such a setting falls below this.", Value: Percent(&t.Doubt, 0, 10)},
 		{Name: "gain", Doc: "It also ends once no setting is expected to improve on the best by more than this share.", Value: Percent(&t.Gain, 0, 10)},
-		{Name: "expected", Doc: "A model's expectation for each cell of the plan, in its order and the finding's unit: `meshtrial run --model FILE` writes it.",
-			Value: ListValue[TuneExpected]{To: &t.Expected, Element: func(e *TuneExpected) Value {
-				return Object{Name: "expected", Flow: true, Fields: []Field{
-					{Name: "finding", Required: true, Doc: "The finding.", Value: findingValue{&e.Finding}},
-					{Name: "values", Required: true, Doc: "Its value in each cell.", Value: ListValue[float64]{To: &e.Values, Least: 1, Flow: true, Element: func(f *float64) Value { return Float(f, 1e18) }}},
-				}}
-			}}},
 	}}
 }
 
@@ -196,11 +181,6 @@ func (d *Decoder) checkTunePlan(p *Plan) {
 	}
 	if p.bases() != 1 {
 		d.Fail(d.Pos("baseline"), CodeConflict, "name one level for every lever that varies", "tuning compares with one setting, that in use, and this study has %d", p.bases())
-	}
-	for i, e := range t.Expected {
-		if len(e.Values) != len(p.Cells) {
-			d.Fail(d.Pos("tune", "expected", i), CodeConflict, "`meshtrial run --model` computes it", "%s has values for %d cells, and the plan has %d", e.Finding, len(e.Values), len(p.Cells))
-		}
 	}
 }
 

@@ -126,24 +126,10 @@ func (p *Problem) outlook(trials []Trial, measure int) *outlook {
 	if len(values) == 0 && slices.ContainsFunc(trials, Trial.believed) {
 		return nil
 	}
-	g := fit(&p.Space, cells, blocks, values, p.expected(measure, s))
+	g := fit(&p.Space, cells, blocks, values)
 	o := &outlook{scale: s, noise: g.noise()}
 	o.mean, o.cov = g.posterior()
 	return o
-}
-
-// expected returns the expected value of each cell on a measure's scale; nil unless every
-// cell has one.
-func (p *Problem) expected(measure int, s scale) []float64 {
-	given := p.Measures[measure].Expected
-	if given == nil || slices.ContainsFunc(given, func(v float64) bool { return math.IsNaN(v) || s.log && v <= 0 }) {
-		return nil
-	}
-	out := make([]float64, len(given))
-	for i, v := range given {
-		out[i] = s.of(v)
-	}
-	return out
 }
 
 // lacking names an objective or a bounded measure without a value in any trial, although

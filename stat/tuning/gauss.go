@@ -36,11 +36,7 @@ const constant = 1.0
 type process struct {
 	space *Space
 	shape shape
-	// known is the expected value of each cell beforehand, apart its distance from the
-	// mean over all cells; nil if there is none.
-	known, apart []float64
-	// cells, blocks and values are those of the trials. values are centred and less the
-	// expected values.
+	// cells, blocks and values are those of the trials; values are centred.
 	cells, blocks []int
 	values        []float64
 	mean          float64
@@ -55,22 +51,18 @@ type process struct {
 }
 
 // fit fits a process to trials, with the likeliest shape.
-func fit(space *Space, cells, blocks []int, values, known []float64) *process {
-	p := &process{space: space, known: known, cells: cells, blocks: blocks}
-	for _, v := range known {
-		p.apart = append(p.apart, v-average(known))
-	}
+func fit(space *Space, cells, blocks []int, values []float64) *process {
+	p := &process{space: space, cells: cells, blocks: blocks}
 	median, spread := expected(len(space.Levers))
 	p.shape = median
 	if len(values) == 0 {
 		return p
 	}
-	p.values = make([]float64, len(values))
-	for i, v := range values {
-		p.mean += (v - p.before(cells[i])) / float64(len(values))
+	for _, v := range values {
+		p.mean += v / float64(len(values))
 	}
-	for i, v := range values {
-		p.values[i] = v - p.before(cells[i]) - p.mean
+	for _, v := range values {
+		p.values = append(p.values, v-p.mean)
 	}
 	best := p.likelihood(p.shape, median, spread)
 	for _, step := range []float64{1.4, 0.7, 0.35, 0.18} {
@@ -86,14 +78,6 @@ func fit(space *Space, cells, blocks []int, values, known []float64) *process {
 	}
 	p.likelihood(p.shape, median, spread) // sets the factors of the best shape
 	return p
-}
-
-// before returns the expected value of a cell beforehand.
-func (p *process) before(cell int) float64 {
-	if p.known == nil {
-		return 0
-	}
-	return p.known[cell]
 }
 
 // prepare computes the similarities of levels and the variances of a shape.
@@ -148,21 +132,7 @@ func (p *process) covariance(a, b int) float64 {
 		pairs += singles * alike // with every lever before
 		singles += alike
 	}
-	if p.apart != nil {
-		sum += slope * p.apart[a] * p.apart[b]
-	}
 	return sum + p.joint*pairs
-}
-
-// slope is the prior variance of the factor on the expected values: usually less than
-// twice what they predict, and sometimes the opposite.
-const slope = 0.5
-
-func average(values []float64) (mean float64) {
-	for _, v := range values {
-		mean += v / float64(len(values))
-	}
-	return mean
 }
 
 // likelihood returns the joint log likelihood of the trials and a shape, up to a
@@ -211,7 +181,7 @@ func (p *process) posterior() (mean []float64, cov matrix) {
 	mean, cov = make([]float64, cells), newMatrix(cells, cells)
 	halves := newMatrix(cells, n)
 	for j := range cells {
-		mean[j] = p.before(j) + p.mean
+		mean[j] = p.mean
 		for i, c := range p.cells {
 			halves[j][i] = p.covariance(c, j)
 		}

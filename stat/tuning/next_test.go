@@ -56,7 +56,7 @@ func synthesized(s Space, seed uint64) [][]float64 {
 func TestNextKeepsToTheRules(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawnWorld(r)
-		p := w.problem(rapid.IntRange(1, 20).Draw(r, "trials"), rapid.Uint64().Draw(r, "seed"), false)
+		p := w.problem(rapid.IntRange(1, 20).Draw(r, "trials"), rapid.Uint64().Draw(r, "seed"))
 		lost := rapid.IntRange(1, 6).Draw(r, "lost") // every lost-th trial is invalid
 		var trials []Trial
 		for block := 0; ; block++ {
@@ -102,7 +102,7 @@ func TestNextKeepsToTheRules(t *testing.T) {
 func TestBestMeetsConstraints(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := drawnWorld(r)
-		p := w.problem(30, 1, false)
+		p := w.problem(30, 1)
 		got := w.tune(t, p, 0.01, rapid.Uint64().Draw(r, "scatter"))
 		if got.met && !w.allowed(got.best, 0.1) {
 			r.Fatalf("cell %d is said to meet %+v, and has %g and %g (in use: %g and %g)", got.best, w.bounds,
@@ -120,7 +120,7 @@ func TestLeversThatDoNothingStay(t *testing.T) {
 		w.truth = append(w.truth[:0], append(slices.Concat(w.truth...), 500-400*float64(c[0])))
 	}
 	for seed := range uint64(10) {
-		p := w.problem(len(w.space.Cells)/2, seed, false)
+		p := w.problem(len(w.space.Cells)/2, seed)
 		got := w.tune(t, p, 0.003, seed)
 		if c := w.space.Cells[got.best]; !slices.Equal(c, []int{1, 0, 0, 0}) {
 			t.Errorf("seed %d: %v is recommended after %d trials, since %s", seed, c, got.trials, got.stop)
@@ -131,7 +131,7 @@ func TestLeversThatDoNothingStay(t *testing.T) {
 // Cells whose trials are never valid are abandoned.
 func TestHopelessCellsAreLeft(t *testing.T) {
 	w := flat(0)
-	p := w.problem(200, 1, false)
+	p := w.problem(200, 1)
 	p.Rules.Better, p.Rules.Doubt, p.Rules.Gain = 0.0001, 0, 0 // it would never end
 	var trials []Trial
 	counts := map[int]int{}
@@ -157,7 +157,7 @@ func TestHopelessCellsAreLeft(t *testing.T) {
 func TestNothingToGoBy(t *testing.T) {
 	w := synthetic("levers", 1, 0)
 	for name, lacking := range map[string]int{"objective": 0, "constraint": 1} {
-		p := w.problem(30, 1, false)
+		p := w.problem(30, 1)
 		p.Measures = append(p.Measures, Measure{Name: "other"})
 		d := p.Next(nil)
 		var trials []Trial
@@ -172,36 +172,6 @@ func TestNothingToGoBy(t *testing.T) {
 	}
 }
 
-// A model that knows the grid saves trials; trials overrule one that has everything the
-// wrong way round.
-func TestExpectations(t *testing.T) {
-	with, without := 0, 0
-	for seed := range uint64(5) {
-		w := synthetic("levers", seed, 0)
-		w.bounds = nil
-		plain := w.tune(t, w.problem(30, seed, false), 0.05, seed)
-		w.known = [][]float64{w.truth[0]}
-		w.known = append(w.known, w.truth[1])
-		told := w.tune(t, w.problem(30, seed, true), 0.05, seed)
-		with, without = with+told.trials, without+plain.trials
-		for c, v := range w.truth[0] {
-			w.known[0] = slices.Clone(w.known[0])
-			w.known[0][c] = 1 / v
-		}
-		misled := w.tune(t, w.problem(30, seed, true), 0.05, seed)
-		best := w.best(0)
-		if ratio := w.ratio(told.best, best); ratio > 1.1 {
-			t.Errorf("seed %d: with a model that is right it is %.0f%% off", seed, 100*(ratio-1))
-		}
-		if ratio := w.ratio(misled.best, best); ratio > 1.5 {
-			t.Errorf("seed %d: with a model that is wrong it is %.0f%% off", seed, 100*(ratio-1))
-		}
-	}
-	if with >= without {
-		t.Errorf("with a model it takes %d trials, without %d", with, without)
-	}
-}
-
 // The belief about a cell covers its true value, also for untried cells, and the scatter
 // is estimated correctly.
 func TestBeliefCovers(t *testing.T) {
@@ -209,7 +179,7 @@ func TestBeliefCovers(t *testing.T) {
 	inside, all, scatter := 0, 0, 0.0
 	for seed := range uint64(20) {
 		w := synthetic("levers", seed, 0)
-		p := w.problem(30, seed, false)
+		p := w.problem(30, seed)
 		got := w.tune(t, p, noise, seed)
 		b := p.Believe(got.tried)
 		scatter += b.Noise(0) / 20
@@ -234,7 +204,7 @@ func TestBeliefCovers(t *testing.T) {
 // Values at and below zero have a scale too.
 func TestScaleOfNetCosts(t *testing.T) {
 	w := flat(0)
-	p := w.problem(10, 1, false)
+	p := w.problem(10, 1)
 	for name, values := range map[string][]float64{"net": {-3, 0, 5, 10}, "none": {0, 0, 0, 0}, "log": {1, 2, 3, 4}} {
 		var trials []Trial
 		for i, v := range values {

@@ -14,9 +14,6 @@ type Measure struct {
 	// Signed says that values may be zero or negative, such as a small use less the
 	// idle use.
 	Signed bool
-	// Expected is a simulation's prediction for each cell; nil, or NaN in a cell, if
-	// there is none.
-	Expected []float64
 }
 
 // Bound is a constraint. A measure's value must not exceed Limit, or, if Relative, must

@@ -14,11 +14,9 @@ import (
 
 // A world is a grid with the true value of each measure in each cell.
 type world struct {
-	name  string
-	space Space
-	truth [][]float64 // by measure and cell
-	// known is a simulation's prediction of the first measures, which may be wrong.
-	known  [][]float64
+	name   string
+	space  Space
+	truth  [][]float64 // by measure and cell
 	weight []float64
 	bounds []Bound
 }
@@ -61,8 +59,7 @@ func named(name string, n int) Lever {
 }
 
 // pipeline returns the world of istiod's push pipeline, as advise/capacity/push simulates
-// it: its levers, at a mesh that a seed chooses. known is the same with other costs, like a
-// model that was fitted to another machine.
+// it: its levers, at a mesh that a seed chooses.
 func pipeline(t testing.TB, seed uint64) world {
 	t.Helper()
 	rng := rand.New(rand.NewPCG(seed, 1))
@@ -74,24 +71,19 @@ func pipeline(t testing.TB, seed uint64) world {
 	mesh.Proxies, mesh.Services = 50+rng.IntN(300), 100+rng.IntN(300)
 	mesh.Rate, mesh.Horizon, mesh.ConnectionAge = math.Exp(rng.Float64()*3-1), 60, 0
 	mesh.Mix = map[string]float64{"endpoints": 1 + 3*rng.Float64(), "configuration": rng.Float64()}
-	real, wrong := model.Assumed(), model.Assumed()
-	for i := range wrong {
-		wrong[i] *= math.Exp(0.5 * rng.NormFloat64())
-	}
-	w.truth, w.known = make([][]float64, 3), make([][]float64, 3)
+	w.truth = make([][]float64, 3)
 	for _, c := range w.space.Cells {
 		m := mesh
 		m.DebounceAfter, m.DebounceMax, m.Throttle, m.Cores = after[c[0]], most[c[1]], int(throttle[c[2]]), cores[c[3]]
-		for to, v := range map[*[][]float64]model.Values{&w.truth: real, &w.known: wrong} {
-			r, err := v.Simulate(m, seed)
-			must.OK(t, err)
-			outputs := map[string]float64{}
-			for k, y := range v.Simulated(m, r) {
-				outputs[model.Outputs[k].Name] = y
-			}
-			(*to)[0] = append((*to)[0], outputs[model.OutConvergenceP99])
-			(*to)[1] = append((*to)[1], outputs[model.OutPushesPerChange])
-			(*to)[2] = append((*to)[2], outputs[model.OutCPU])
+		v := model.Assumed()
+		r, err := v.Simulate(m, seed)
+		must.OK(t, err)
+		outputs := map[string]float64{}
+		for k, y := range v.Simulated(m, r) {
+			outputs[model.Outputs[k].Name] = y
+		}
+		for i, name := range []string{model.OutConvergenceP99, model.OutPushesPerChange, model.OutCPU} {
+			w.truth[i] = append(w.truth[i], outputs[name])
 		}
 	}
 	w.bounds = []Bound{{Measure: 2, Limit: 0.10, Relative: true}}
@@ -178,14 +170,10 @@ type tuned struct {
 }
 
 // problem returns the problem of a world with a number of trials.
-func (w world) problem(trials int, seed uint64, model bool) *Problem {
+func (w world) problem(trials int, seed uint64) *Problem {
 	p := &Problem{Space: w.space, Bounds: w.bounds, Rules: Rules{Trials: trials, Better: 0.05, Doubt: 0.1, Gain: 0.005, Seed: seed}}
 	for i := range w.truth {
-		m := Measure{Name: fmt.Sprint(i), Weight: w.weight[i]}
-		if model && w.known != nil {
-			m.Expected = w.known[i]
-		}
-		p.Measures = append(p.Measures, m)
+		p.Measures = append(p.Measures, Measure{Name: fmt.Sprint(i), Weight: w.weight[i]})
 	}
 	return p
 }
@@ -287,25 +275,21 @@ func simulations(t testing.TB, few int) int {
 // also has the share of seeds in which the whole grid comes as near.
 func TestSimulationTuning(t *testing.T) {
 	n := simulations(t, 10)
-	worlds := []struct {
-		of    func(seed uint64) world
-		model bool
-	}{
-		{of: func(s uint64) world { return pipeline(t, s) }},
-		{of: func(s uint64) world { return pipeline(t, s) }, model: true},
-		{of: func(s uint64) world { return synthetic("levers alone", s, 0) }},
-		{of: func(s uint64) world { return synthetic("levers together", s, 0.4) }},
-		{of: valley}, {of: flat},
+	worlds := []func(seed uint64) world{
+		func(s uint64) world { return pipeline(t, s) },
+		func(s uint64) world { return synthetic("levers alone", s, 0) },
+		func(s uint64) world { return synthetic("levers together", s, 0.4) },
+		valley, flat,
 	}
 	t.Logf("%-28s %5s %6s %7s %9s %9s %9s %9s %9s", "world", "noise", "cells", "trials", "near", "median", "worst", "beyond", "grid near")
-	for _, one := range worlds {
+	for _, of := range worlds {
 		for _, noise := range []float64{0.03, 0.05, 0.10} {
 			var over []float64
 			near, beyond, trials, cells, whole, name := 0, 0, 0, 0, 0, ""
 			for seed := range n {
-				w := one.of(uint64(seed))
+				w := of(uint64(seed))
 				cells, name = len(w.space.Cells), w.name
-				got := w.tune(t, w.problem(cells/4, uint64(seed), one.model), noise, uint64(seed))
+				got := w.tune(t, w.problem(cells/4, uint64(seed)), noise, uint64(seed))
 				if got.trials > cells/4 {
 					t.Fatalf("%s: %d trials, more than %d", name, got.trials, cells/4)
 				}
@@ -322,9 +306,6 @@ func TestSimulationTuning(t *testing.T) {
 				if ratio <= 1.1 {
 					near++
 				}
-			}
-			if one.model {
-				name += ", with a model"
 			}
 			t.Logf("%-28s %4.0f%% %6d %7.1f %8.0f%% %8.1f%% %8.1f%% %9d %8.0f%%", name, 100*noise, cells, float64(trials)/float64(n),
 				100*float64(near)/float64(n), 100*middle(over), 100*maxOf(over), beyond, 100*float64(whole)/float64(n))

@@ -175,11 +175,6 @@ func tuningProblem(o *analysis.Observations, before int) *tuning.Problem {
 				m.Weight = g.Weight
 			}
 		}
-		for _, e := range t.Expected {
-			if e.Finding == name {
-				m.Expected = e.Values
-			}
-		}
 		p.Measures = append(p.Measures, m)
 	}
 	for _, b := range t.Constraints {

@@ -74,9 +74,6 @@ func tuned(o *analysis.Observations) *record.Tuning {
 	for _, b := range t.Constraints {
 		out.Constraints = append(out.Constraints, boundWords(b))
 	}
-	for _, e := range t.Expected {
-		out.Modelled = append(out.Modelled, e.Finding)
-	}
 	recommended, blocks := comparing(o, last)
 	if _, more := nextTuned(o, searched-1); blocks > 0 || !more { // else it was interrupted within a block
 		d := decide(o, searched)
