@@ -80,6 +80,8 @@ bench: build ## speed and truth targets, as ratios in one run (wants an idle mac
 	$(GO) run ./bench/lab
 	$(GO) run ./bench/xds
 	$(GO) run ./bench/capacity
+	$(GO) run ./bench/page
+	MESHTRIAL_BENCH_PAGE=1 $(GO) test ./kinds/reports -run TestLargeRunInBrowser -count=1 -v
 
 bench-scenarios: build ## every shipped scenario ten times: the same verdict each time? (hours; goes on where it was)
 	$(GO) run ./bench/scenarios

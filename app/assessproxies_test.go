@@ -22,7 +22,7 @@ import (
 // Pods are listed by pages, and of each proxy what it holds and counts is read and reduced.
 func TestReadManyProxies(t *testing.T) {
 	dump, clusters := manyServices(t, 40)
-	r := readMany(t, 520, &answers{dump: dump, clusters: clusters})
+	r, _ := readMany(t, 520, &answers{dump: dump, clusters: clusters})
 	if len(r.proxies) != 520 || len(r.scope) != 520 || len(r.rates) != 520 || len(r.e.Unknown) > 20 {
 		t.Fatalf("%d proxies, %d were read, %d counted twice: %v", len(r.proxies), len(r.scope), len(r.rates), r.e.Unknown)
 	}

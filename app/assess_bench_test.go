@@ -9,12 +9,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -77,8 +81,8 @@ func (a answering) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(bytes.NewReader(body)), Request: r}, nil
 }
 
-// readMany reads the configuration and the counters of many sidecars.
-func readMany(t *testing.T, pods int, a *answers) *meshRead {
+// readMany reads the configuration and the counters of many sidecars, and returns the largest heap in bytes.
+func readMany(t testing.TB, pods int, a *answers) (r *meshRead, heap uint64) {
 	m := &manyPods{pods: pods}
 	m.looks = map[string]int{}
 	api := httptest.NewServer(m)
@@ -86,19 +90,32 @@ func readMany(t *testing.T, pods int, a *answers) *meshRead {
 	from := openFake(t, api.URL, http.DefaultClient)
 	o := Assessment{Istiod: from.Istiod, Owners: 50, IstiodWatch: IstiodWatch{Interval: 100 * time.Millisecond, Duration: time.Second, Say: func(string) {},
 		Ask: func(context.Context, string, string) (*variables.Known, string, error) { return nil, "", nil }}}
-	r := newMeshRead(o, from, func(_, pod string, _ int) (*http.Client, func() error) {
+	r = newMeshRead(o, from, func(_, pod string, _ int) (*http.Client, func() error) {
 		return &http.Client{Transport: answering{a, pod}}, func() error { return nil }
 	})
+	ctx, end := context.WithCancel(t.Context())
+	defer end()
+	peak := make(chan uint64)
+	go func() {
+		most := uint64(0)
+		for wake.Pause(ctx, 50*time.Millisecond) == nil {
+			var s runtime.MemStats
+			runtime.ReadMemStats(&s)
+			most = max(most, s.HeapInuse)
+		}
+		peak <- most
+	}()
 	must.OK(t, r.listProxies(t.Context()))
 	must.OK(t, r.readConfiguration(t.Context()))
 	must.OK(t, r.countAgain(t.Context()))
 	r.traffic()
 	must.OK(t, r.configured(t.Context()))
-	return r
+	end()
+	return r, <-peak
 }
 
 // manyServices is a recorded config dump with clusters and endpoints for more Services.
-func manyServices(t *testing.T, services int) (dump, clusters []byte) {
+func manyServices(t testing.TB, services int) (dump, clusters []byte) {
 	file, err := os.Open("../advise/scope/testdata/sidecar.json.gz")
 	must.OK(t, err)
 	defer file.Close()
@@ -121,4 +138,30 @@ func manyServices(t *testing.T, services int) (dump, clusters []byte) {
 	}
 	text := strings.TrimSuffix(all.String(), ",") + "]}," + string(rest[i+1:])
 	return []byte(text), []byte(`{"cluster_statuses":[` + strings.TrimSuffix(counters.String(), ",") + `]}`)
+}
+
+// cpuSeconds is the CPU time of this process.
+func cpuSeconds(b *testing.B) float64 {
+	var u unix.Rusage
+	must.OK(b, unix.Getrusage(unix.RUSAGE_SELF, &u))
+	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9
+}
+
+// BenchmarkReadProxies reads 3,000 sidecars, with the pages that they answer made beforehand. The aim is 60 s and
+// 300 MB for what a mesh of usual size holds.
+func BenchmarkReadProxies(b *testing.B) {
+	for _, services := range []int{0, 300} {
+		b.Run(fmt.Sprintf("services=%d", services), func(b *testing.B) {
+			dump, clusters := manyServices(b, max(services, 1))
+			for b.Loop() {
+				runtime.GC()
+				before := cpuSeconds(b)
+				r, heap := readMany(b, 3000, &answers{dump: dump, clusters: clusters})
+				b.ReportMetric(cpuSeconds(b)-before, "CPU-s")
+				b.ReportMetric(float64(heap)/1e6, "MB-heap")
+				b.ReportMetric(float64(len(dump))/1e6, "MB/dump")
+				b.ReportMetric(float64(len(r.rates)), "counted-twice") // fewer where the time for all ran out
+			}
+		})
+	}
 }
