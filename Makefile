@@ -85,7 +85,6 @@ bench: build ## speed and truth targets, as ratios in one run (wants an idle mac
 
 bench-scenarios: build ## every shipped scenario ten times: the same verdict each time? (hours; goes on where it was)
 	$(GO) run ./bench/scenarios
-	$(GO) run ./bench/bill
 	$(GO) run ./bench/advice
 
 bench-sidecars: build ## generated Sidecars for 100 services under real traffic, beside none and those by hand (wants some 8 GiB)
