@@ -89,7 +89,7 @@ func readMany(t testing.TB, pods int, a *answers) (r *meshRead, heap uint64) {
 	defer api.Close()
 	from := openFake(t, api.URL, http.DefaultClient)
 	o := Assessment{Istiod: from.Istiod, Owners: 50, IstiodWatch: IstiodWatch{Interval: 100 * time.Millisecond, Duration: time.Second, Say: func(string) {},
-		Ask: func(context.Context, string, string) (*variables.Known, string, error) { return nil, "", nil }}}
+		Ask: func(context.Context, string) (*variables.Known, string, error) { return nil, "", nil }}}
 	r = newMeshRead(o, from, func(_, pod string, _ int) (*http.Client, func() error) {
 		return &http.Client{Transport: answering{a, pod}}, func() error { return nil }
 	})

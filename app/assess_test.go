@@ -158,7 +158,7 @@ func (m *fakeMesh) assessed(t *testing.T, o Assessment) assess.Assessment {
 	from := openFake(t, api.URL, client)
 	o.Istiod = from.Istiod
 	o.IstiodWatch = IstiodWatch{Interval: 100 * time.Millisecond, Duration: time.Second, Say: func(string) {},
-		Ask: func(context.Context, string, string) (*variables.Known, string, error) { return nil, "", nil }}
+		Ask: func(context.Context, string) (*variables.Known, string, error) { return nil, "", nil }}
 	e, _, err := o.read(t.Context(), from, func(string, string, int) (*http.Client, func() error) { return client, func() error { return nil } })
 	must.OK(t, err)
 	a, err := o.conclude(e, nil)

@@ -12,16 +12,15 @@ import (
 	"github.com/meshtrial/meshtrial/advise/advice/gather"
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/observe/signals"
 )
 
 // IstiodWatch says how a running istiod is watched.
 type IstiodWatch struct {
 	Interval, Duration time.Duration
-	// Ask asks the program of an istiod for its settings, by its version and its image; the note
-	// says why it could not be asked.
-	Ask func(ctx context.Context, version, image string) (known *variables.Known, note string, err error)
+	// Ask asks the program of an istiod of this version for its settings; the note says why if it
+	// could not.
+	Ask func(ctx context.Context, version string) (known *variables.Known, note string, err error)
 	Say func(text string) // told of progress
 }
 
@@ -41,7 +40,7 @@ func (i *Istiods) Watch(ctx context.Context, w IstiodWatch) (seen IstiodSeen, er
 		return seen, err
 	}
 	var note string
-	if e.Known, note, err = w.Ask(ctx, seen.Version, e.Levers[controlplane.FactorIstiod]); err != nil {
+	if e.Known, note, err = w.Ask(ctx, seen.Version); err != nil {
 		return seen, err
 	}
 	dir, err := os.MkdirTemp("", "meshtrial-watch-")

@@ -2,19 +2,12 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/meshtrial/meshtrial/advise/advice/variables"
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab/components"
-	"github.com/meshtrial/meshtrial/lab/components/imagefile"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/study"
 )
 
 // istiodComponent is the name of istiod in the table of components; istiodProgram is its program
@@ -24,23 +17,15 @@ const (
 	istiodProgram   = "pilot-discovery"
 )
 
-const (
-	// istiodUsage is the usage of the flag --istiod.
-	istiodUsage = "istiod binary to query for its settings: a `FILE` (pilot-discovery), oci://IMAGE to extract it from an image in a registry, or \"image\" for the image of the istiod being examined"
-	// ofImage stands for the image of the istiod in question. imageScheme is the prefix of any
-	// other image.
-	ofImage     = "image"
-	imageScheme = "oci://"
-	// inImage is the path of the program in Istio's images.
-	inImage = "usr/local/bin/" + istiodProgram
-)
+// istiodUsage is the usage of the flag --istiod.
+const istiodUsage = "`FILE` with the program of istiod (pilot-discovery) to query for its settings"
 
 // askIstiod asks the named istiod for its settings or, if none is named, the istiod of the local
 // lab, if that has this version. If there is none to ask, the returned note says why and what to
 // do.
-func askIstiod(ctx context.Context, named, version, image string) (*variables.Known, string, error) {
+func askIstiod(ctx context.Context, named, version string) (*variables.Known, string, error) {
 	if named != "" {
-		known, err := askNamed(ctx, named, image)
+		known, err := variables.Ask(ctx, named)
 		if err != nil || version == "" || known.Version == version {
 			return known, "", err
 		}
@@ -55,38 +40,10 @@ func askIstiod(ctx context.Context, named, version, image string) (*variables.Kn
 		return nil, "", err
 	}
 	if path == "" || cached != version {
-		return nil, fmt.Sprintf("the settings of istiod %s are unknown: --istiod image extracts its binary from its image, --istiod FILE names a local one", version), nil
+		return nil, fmt.Sprintf("the settings of istiod %s are unknown: --istiod FILE names its program, /usr/local/bin/pilot-discovery in its image", version), nil
 	}
 	known, err := variables.Ask(ctx, path)
 	return known, "", err
-}
-
-// askNamed asks the istiod that --istiod names. image is the image of the istiod in question, or
-// "" if unknown.
-func askNamed(ctx context.Context, named, image string) (known *variables.Known, err error) {
-	ref, isImage := strings.CutPrefix(named, imageScheme)
-	switch {
-	case !isImage && named != ofImage:
-		return variables.Ask(ctx, named)
-	case !isImage && (image == "" || image == study.LevelDefault):
-		return nil, errs.WithHint(errs.Usage("the image of the istiod being examined is unknown"),
-			"name it: --istiod oci://docker.io/istio/pilot:VERSION; for a file called image, write ./image")
-	case !isImage:
-		ref = image
-	}
-	dir, err := os.MkdirTemp("", "meshtrial-image-")
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	program, of, err := imagefile.Take(ctx, ref, inImage, dir)
-	if err != nil {
-		return nil, errs.WithHint(err, "to use a binary on this machine: --istiod FILE")
-	}
-	if known, err = variables.Ask(ctx, program); err == nil {
-		known.Source = of
-	}
-	return known, err
 }
 
 // cachedIstiod returns the version and the program of the istiod that local labs run. program is
@@ -113,22 +70,6 @@ func versionOf(h record.Header) string {
 	for _, c := range h.Components {
 		if c.Name == istiodComponent {
 			return c.Version
-		}
-	}
-	return ""
-}
-
-// imageOf returns the image of the istiod that a run measured, or "" if its trials recorded none.
-func imageOf(run record.Run) string {
-	for _, t := range run.Trials {
-		refs := []string{t.Cell[controlplane.FactorIstiod]}
-		if t.Control != nil {
-			refs = append(refs, t.Control.Installed[controlplane.FactorIstiod])
-		}
-		for _, ref := range refs {
-			if ref != "" && ref != study.LevelInstalled && ref != study.LevelDefault {
-				return ref
-			}
 		}
 	}
 	return ""

@@ -40,7 +40,7 @@ func newLimitsCommand(env *Env) *cobra.Command {
 			"Exit codes: 0 the rules were evaluated, whatever they say; 4 no rule could be decided.",
 		Example: "  meshtrial assess limits runs/control-plane-levers-...\n" +
 			"  meshtrial assess limits --duration 5m\n" +
-			"  meshtrial assess limits --lab cluster --revision canary --istiod image",
+			"  meshtrial assess limits --lab cluster --revision canary --istiod pilot-discovery",
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			run, err := f.check(cmd.Flags().Changed, args)
@@ -112,7 +112,7 @@ func (f *limitsFlags) ofRun(ctx context.Context, env *Env, dir string) ([]advice
 	if err != nil {
 		return nil, err
 	}
-	known, note, err := askIstiod(ctx, f.istiod, versionOf(run.Header), imageOf(run))
+	known, note, err := askIstiod(ctx, f.istiod, versionOf(run.Header))
 	if err != nil {
 		return nil, err
 	}

@@ -81,8 +81,8 @@ func (f *sourceFlags) read(ctx context.Context, env *Env, o app.Assessment) (ass
 	defer line.Clear()
 	o.Istiod, o.Most, o.Apart, o.Warn = f.Istiod, f.proxies, f.apart, env.warn
 	o.IstiodWatch = app.IstiodWatch{Interval: f.interval, Duration: f.duration, Say: func(text string) { line.Say("%s", text) },
-		Ask: func(ctx context.Context, version, image string) (*variables.Known, string, error) {
-			return askIstiod(ctx, f.istiod, version, image)
+		Ask: func(ctx context.Context, version string) (*variables.Known, string, error) {
+			return askIstiod(ctx, f.istiod, version)
 		}}
 	if len(f.from) > 0 {
 		return o.FromFiles(ctx, f.from, env.openFile)
