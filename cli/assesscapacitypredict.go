@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -18,7 +17,6 @@ import (
 
 type capacityPredictFlags struct {
 	model, against string
-	mesh           model.Mesh // values from flags
 	bound          time.Duration
 	limits         bool
 	seed           uint64
@@ -28,38 +26,29 @@ type capacityPredictFlags struct {
 	width          int
 }
 
-// ofMesh lists the flags that describe a mesh.
-var ofMesh = []string{"proxies", "services", "rate", "replicas", "cores"}
-
 func newCapacityPredictCommand(env *Env) *cobra.Command {
 	var f capacityPredictFlags
 	cmd := &cobra.Command{
-		Use:   "predict [MESH.yaml] --model FILE [--proxies N --services N --rate R | --against RUN]",
+		Use:   "predict {MESH.yaml | --against RUN} --model FILE",
 		Short: "Predict convergence, pushes, CPU and memory of a mesh with a capacity model",
 		Long: "Simulate how changes travel from istiod to the proxies of a mesh, and predict with 90%\n" +
 			"intervals how long they take, what is pushed and sent, how much CPU and memory that takes,\n" +
 			"what losing a replica costs, and how far rate and size can grow before changes are late. The\n" +
 			"report says how far the mesh lies beyond what was measured, and which parameters are assumed.\n\n" +
-			"Describe the mesh with a mesh file (meshtrial assess capacity plan --help), with flags, or with a\n" +
-			"file and flags that override it.\n\n" +
+			"meshtrial assess capacity plan --help describes the mesh file.\n\n" +
 			"--against RUN predicts the cells of a run that the model was not fitted to.\n\n" +
 			"Exit codes: 0 success, 2 wrong usage or input, 3 istiod would not keep up with this mesh, 4 no\n" +
 			"trial of the run can be predicted.",
-		Example: "  meshtrial assess capacity predict --model model.json --proxies 5000 --services 2000 --rate 1 --replicas 3 --cores 4\n" +
+		Example: "  meshtrial assess capacity predict mesh.yaml --model model.json\n" +
 			"  meshtrial assess capacity predict --model model.json --against runs/capacity-holdout-...",
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return computing(cmd.Context(), func() error { return runCapacityPredict(cmd.Context(), env, f, args, cmd.Flags().Changed) })
+			return computing(cmd.Context(), func() error { return runCapacityPredict(cmd.Context(), env, f, args) })
 		},
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&f.model, "model", "", "`FILE` with the model, as written by assess capacity fit")
 	flags.StringVar(&f.against, "against", "", "predict the cells of this `RUN`")
-	flags.IntVar(&f.mesh.Proxies, "proxies", 0, "sidecars connected to istiod")
-	flags.IntVar(&f.mesh.Services, "services", 0, "Services in the mesh")
-	flags.Float64Var(&f.mesh.Rate, "rate", 0, "changes per second")
-	flags.IntVar(&f.mesh.Replicas, "replicas", model.Default().Replicas, "replicas of istiod")
-	flags.Float64Var(&f.mesh.Cores, "cores", model.Default().Cores, "CPUs per replica")
 	flags.DurationVar(&f.bound, "bound", 5*time.Second, "p99 convergence beyond which changes count as late")
 	flags.BoolVar(&f.limits, "limits", true, "also find the rate and size beyond which changes are late, and the cost of losing a replica")
 	flags.Uint64Var(&f.seed, "seed", 1, "seed of changes and draws")
@@ -69,7 +58,7 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, args []string, changed func(string) bool) error {
+func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, args []string) error {
 	options, err := textOptions(env.Stdout, f.color, f.width)
 	if err != nil {
 		return err
@@ -79,8 +68,10 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, a
 		return errs.Usage("--draws %d: must be 5 to 2000", f.draws)
 	case f.bound <= 0:
 		return errs.Usage("--bound %v: must be more than 0", f.bound)
-	case f.against != "" && (len(args) > 0 || slices.ContainsFunc(ofMesh, changed)):
+	case f.against != "" && len(args) > 0:
 		return errs.Usage("--against predicts the cells of a run: omit the mesh")
+	case f.against == "" && len(args) == 0:
+		return errs.WithHint(errs.Usage("the mesh is missing"), "name a mesh file, or a run with --against")
 	}
 	m, err := readModel(ctx, f.model)
 	if err != nil {
@@ -90,9 +81,13 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, a
 	if f.against != "" {
 		return f.showAgainst(ctx, env, m, o, options)
 	}
-	mesh, err := f.read(ctx, m, args, changed)
+	request, err := readMesh(ctx, args[0])
 	if err != nil {
 		return err
+	}
+	mesh := request.Mesh
+	if mesh.Mix == nil {
+		mesh.Mix = m.Mix
 	}
 	p, err := f.predict(m, mesh, o)
 	if err != nil {
@@ -138,33 +133,6 @@ func (f capacityPredictFlags) predict(m *model.Model, mesh model.Mesh, o model.O
 	}
 	p.Limits, err = m.Limits(mesh, f.bound.Seconds(), o)
 	return p, err
-}
-
-// read returns the mesh that the mesh file and the flags describe.
-func (f capacityPredictFlags) read(ctx context.Context, m *model.Model, args []string, changed func(string) bool) (model.Mesh, error) {
-	mesh := model.Default()
-	if len(args) > 0 {
-		request, err := readMesh(ctx, args[0])
-		if err != nil {
-			return mesh, err
-		}
-		mesh = request.Mesh
-	} else if !changed("proxies") || !changed("services") || !changed("rate") {
-		return mesh, errs.WithHint(errs.Usage("the mesh is missing"), "give a mesh file, or --proxies, --services and --rate")
-	}
-	for name, set := range map[string]func(){
-		"proxies": func() { mesh.Proxies = f.mesh.Proxies }, "services": func() { mesh.Services = f.mesh.Services },
-		"rate": func() { mesh.Rate = f.mesh.Rate }, "replicas": func() { mesh.Replicas = f.mesh.Replicas },
-		"cores": func() { mesh.Cores = f.mesh.Cores },
-	} {
-		if changed(name) {
-			set()
-		}
-	}
-	if mesh.Mix == nil {
-		mesh.Mix = m.Mix
-	}
-	return mesh, nil
 }
 
 func readMesh(ctx context.Context, path string) (plan.Request, error) {
