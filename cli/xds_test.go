@@ -48,7 +48,6 @@ func TestXDSDurationEnds(t *testing.T) {
 	}{
 		{"all is well", []string{"--address", address, "--proxies", "3"}, 3, ""},
 		{"a reconnect storm", []string{"--address", address, "--proxies", "3", "--behaviour", "reconnect-storm"}, 3, ""},
-		{"nobody reads on", []string{"--address", address, "--proxies", "3", "--behaviour", "stops-reading"}, 3, ""},
 		{"nobody there", []string{"--address", "127.0.0.1:1", "--proxies", "3", "--patience", "3s"}, 0, "3 of 3 proxies never synced; the last error: "},
 		{"nobody answers", []string{"--address", mute.Addr().String(), "--proxies", "3", "--patience", "300ms"}, 0, "3 of 3 proxies never synced"},
 		{"half of them", []string{"--address", address, "--address", mute.Addr().String(), "--proxies", "4", "--patience", "30s", "--streams-per-connection", "1"}, 2,

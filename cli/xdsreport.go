@@ -51,9 +51,6 @@ func printXDS(out io.Writer, r app.FleetReport) error {
 	for _, why := range slices.Sorted(maps.Keys(a.Reconnects)) {
 		fmt.Fprintf(&b, "  reconnects: %d %s\n", a.Reconnects[why], why)
 	}
-	if a.StoppedReading > 0 {
-		fmt.Fprintf(&b, "  %d proxies stopped reading, %d bytes wait for them\n", a.StoppedReading, a.UnreadBytes)
-	}
 	if s.LastError != "" {
 		fmt.Fprintf(&b, "  last error: %s\n", s.LastError)
 	}

@@ -60,16 +60,6 @@ func (f *Fleet) Account() Account {
 		a.Wire["other"] = other
 	}
 	a.Reconnects = f.ended()
-	f.mu.Lock()
-	for _, conn := range f.stopped {
-		unread, alive := conn.Unread()
-		a.StoppedReading++
-		a.UnreadBytes += int64(unread)
-		if !alive {
-			a.StoppedLost++
-		}
-	}
-	f.mu.Unlock()
 	convergence := f.convergence.take(false)
 	f.lags(&a)
 	a.Convergence = convergence.counted()

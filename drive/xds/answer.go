@@ -20,7 +20,7 @@ type request struct {
 // and the stream.
 func (p *proxy) say(r request) {
 	after := time.Duration(p.fleet.spec.AnswerAfterUS) * time.Microsecond
-	if after == 0 || !p.taking && len(p.later) == 0 || p.spec.behaviour() == BehaviourStopsReading {
+	if after == 0 || !p.taking && len(p.later) == 0 {
 		p.utter(&r)
 		return
 	}

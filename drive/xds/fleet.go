@@ -53,7 +53,6 @@ type Fleet struct {
 	reconnects map[string]int64
 	waiting    map[int32]string // why disconnected proxies lost their streams
 	lastError  string
-	stopped    []*stream.Conn // no longer read
 	random     *rand.Rand
 }
 

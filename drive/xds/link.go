@@ -30,7 +30,6 @@ type linkKey struct {
 	address  string
 	identity string // whose certificate it presents; "" if any proxy may share it
 	slow     bool   // has small windows
-	alone    bool   // only for a single proxy that will stop reading
 }
 
 // Sizes of connections.
@@ -39,15 +38,12 @@ const (
 	maxMessage = 256 << 20 // bytes of a response
 	sharedRead = 64 << 10  // bytes per read of a socket that streams share
 	singleRead = 4 << 10
-	// stopsBuffer is the receive buffer in bytes of a proxy that stops reading
-	// (the kernel doubles it, socket(7)); the default grows to megabytes.
-	stopsBuffer = 64 << 10
 )
 
 // place finds a connection with room for a proxy, or opens one. g.mu is held.
 func (g *gate) place(p *proxy) *link {
 	f := g.fleet
-	key := linkKey{slow: p.spec.behaviour() == BehaviourSlowReader, alone: p.spec.behaviour() == BehaviourStopsReading}
+	key := linkKey{slow: p.spec.behaviour() == BehaviourSlowReader}
 	if f.spec.Security.Mode == SecurityMTLS {
 		if key.identity = p.spec.identity(); f.security[key.identity] == nil {
 			key.identity = ""
@@ -67,19 +63,11 @@ func (g *gate) place(p *proxy) *link {
 	}
 	l := &link{fleet: f, key: key, used: 1}
 	g.links[l] = true
-	if g.shared(key) > 1 {
+	if f.spec.StreamsPerConnection > 1 {
 		g.open[key] = append(g.open[key], l)
 	}
 	f.owned.Go(l.run)
 	return l
-}
-
-// shared returns the number of proxies with a key that share a connection.
-func (g *gate) shared(key linkKey) int {
-	if key.alone {
-		return 1
-	}
-	return g.fleet.spec.StreamsPerConnection
 }
 
 // leave removes a proxy from a connection. g.mu is held.
@@ -88,11 +76,11 @@ func (g *gate) leave(l *link) {
 	if !g.links[l] {
 		return
 	}
-	if g.shared(l.key) == 1 {
+	if l.fleet.spec.StreamsPerConnection == 1 {
 		heap.Push(&g.due, timedAction{action: action{what: closeLink, link: l}}) // immediately
 		return
 	}
-	if l.used == g.shared(l.key)-1 {
+	if l.used == l.fleet.spec.StreamsPerConnection-1 {
 		g.open[l.key] = append(g.open[l.key], l)
 	}
 }
@@ -143,15 +131,12 @@ func (l *link) run() {
 
 func (l *link) options() stream.Options {
 	f := l.fleet
-	o := stream.Options{Dial: f.spec.Dial, Window: f.spec.Window, Streams: f.gate.shared(l.key), MaxMessage: maxMessage, ReadBuffer: sharedRead}
+	o := stream.Options{Dial: f.spec.Dial, Window: f.spec.Window, Streams: f.spec.StreamsPerConnection, MaxMessage: maxMessage, ReadBuffer: sharedRead}
 	if l.key.slow {
 		o.Window = min(o.Window, slowWindow)
 	}
 	if o.Streams == 1 {
 		o.ReadBuffer = singleRead
-	}
-	if l.key.alone {
-		o.ReceiveBuffer = stopsBuffer
 	}
 	var config *tls.Config
 	if f.security != nil {
@@ -248,12 +233,4 @@ func (l *link) close() {
 	if conn != nil {
 		conn.Close()
 	}
-}
-
-// stopReading makes the connection stop reading. Its lock is held.
-func (l *link) stopReading() {
-	l.conn.StopReading()
-	l.fleet.mu.Lock()
-	defer l.fleet.mu.Unlock()
-	l.fleet.stopped = append(l.fleet.stopped, l.conn)
 }

@@ -355,9 +355,6 @@ func (p *proxy) advance(at int64) {
 	p.fleet.outage.Load().returns(p.index, p.without, at)
 	p.without = 0
 	p.fleet.synced.Add(1)
-	if p.spec.behaviour() == BehaviourStopsReading {
-		p.link.stopReading()
-	}
 }
 
 // end ends the proxy's stream.

@@ -35,12 +35,11 @@ const (
 	BehaviourNeverAcks      = "never-acks"      // accepts everything, acknowledges nothing
 	BehaviourRejects        = "rejects"         // accepts the first response of each type, rejects all others with a NACK
 	BehaviourReconnectStorm = "reconnect-storm" // drops its stream repeatedly
-	BehaviourStopsReading   = "stops-reading"   // synchronizes, then stops reading from its own connection
 )
 
 // Behaviours returns the names of all behaviours.
 func Behaviours() []string {
-	return []string{BehaviourGood, BehaviourSlowReader, BehaviourNeverAcks, BehaviourRejects, BehaviourReconnectStorm, BehaviourStopsReading}
+	return []string{BehaviourGood, BehaviourSlowReader, BehaviourNeverAcks, BehaviourRejects, BehaviourReconnectStorm}
 }
 
 // Types of node, as istiod names them.

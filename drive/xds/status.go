@@ -117,13 +117,6 @@ type Account struct {
 	Synced     int                    `json:"synced"`
 	Wire       map[string]record.Wire `json:"wire"`       // by short type
 	Reconnects map[string]int64       `json:"reconnects"` // lost streams, by reason
-	// StoppedReading counts proxies whose behaviour is to stop reading; they still count as
-	// connected. UnreadBytes is what the kernel holds for them. StoppedLost counts those
-	// whose connection the kernel reports as ended: istiod gave up on them. That is visible
-	// only minutes later, because its last message waits behind unread data.
-	StoppedReading int   `json:"stopped_reading,omitempty"`
-	StoppedLost    int   `json:"stopped_lost,omitempty"`
-	UnreadBytes    int64 `json:"unread_bytes,omitempty"`
 	// Errors counts invalid messages.
 	Errors int64 `json:"errors"`
 	// Config has the median bytes of configuration per proxy, by type.

@@ -92,7 +92,6 @@ func AccountOf(parts []Part[Account]) Account {
 		for why, n := range a.Reconnects {
 			out.Reconnects[why] += n
 		}
-		out.StoppedReading, out.StoppedLost, out.UnreadBytes = out.StoppedReading+a.StoppedReading, out.StoppedLost+a.StoppedLost, out.UnreadBytes+a.UnreadBytes
 		out.Errors, out.CPU = out.Errors+a.Errors, out.CPU.Plus(a.CPU)
 		out.RSSBytes, out.HeapBytes = out.RSSBytes+a.RSSBytes, out.HeapBytes+a.HeapBytes
 		out.StampedReads, out.UnstampedReads = out.StampedReads+a.StampedReads, out.UnstampedReads+a.UnstampedReads

@@ -67,7 +67,6 @@ const (
 	ClientsNeverAcks      = "never-acks"
 	ClientsRejects        = "rejects"
 	ClientsReconnectStorm = "reconnect-storm"
-	ClientsStopsReading   = "stops-reading"
 
 	ChangeServiceGatewayVirtualService = "service+gateway+virtualservice"
 	ChangeService                      = "service"
@@ -152,8 +151,8 @@ var populationFactors = []study.Factor{
 		XDSDelta, XDSSotW).
 		Labelled(study.Says("delta xDS", XDSSotW, "state of the world")).IdleWhere(nobodyConnected),
 	study.Choice(FactorClients, ScopeClients, ClientsGood,
-		"How simulated proxies behave: well, or a share of them (control.bad_share) reads slowly, never acknowledges, rejects, reconnects constantly, or stops reading once synchronized.",
-		ClientsGood, ClientsSlowReader, ClientsNeverAcks, ClientsRejects, ClientsReconnectStorm, ClientsStopsReading).
+		"How simulated proxies behave: well, or a share of them (control.bad_share) reads slowly, never acknowledges, rejects, or reconnects constantly.",
+		ClientsGood, ClientsSlowReader, ClientsNeverAcks, ClientsRejects, ClientsReconnectStorm).
 		Labelled(study.Says("clients %s")).IdleWhere(nobodyConnected),
 	study.Factor{
 		Name: FactorSimulators, Scope: ScopeClients, Unit: "simulators", Default: "1", Numeric: true, Implied: true,

@@ -33,9 +33,6 @@ type Options struct {
 	// OnTurn is called after each batch of messages with the time, in nanoseconds,
 	// from when the kernel had the first of them until all answers were written.
 	OnTurn func(tookNS int64)
-	// ReceiveBuffer is the socket's receive buffer, bytes; 0: the kernel's
-	// default.
-	ReceiveBuffer int
 	// MayWait reports whether a message may be handled late, and timestamped
 	// accordingly, while a longer message of another stream is arriving, so that
 	// the connection wakes up less often. Its result may change over time. nil:
@@ -82,7 +79,6 @@ type Conn struct {
 	encoder  *hpack.Encoder
 	closed   error         // why the connection ended
 	done     chan struct{} // closed with it by Close
-	deaf     bool          // no longer reads
 	draining bool          // the server wants no new streams
 
 	sendWindow    int64 // of the connection
@@ -105,7 +101,7 @@ func (c *Conn) maxHeld() int64 {
 // Dial connects. Nothing is read until [Conn.Run] is called.
 func Dial(ctx context.Context, address string, o Options) (*Conn, error) {
 	if o.Dial == nil {
-		dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: o.control}
+		dialer := net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}
 		o.Dial = func(ctx context.Context, address string) (net.Conn, error) {
 			return dialer.DialContext(ctx, "tcp", address)
 		}
@@ -278,9 +274,6 @@ func (c *Conn) TryDo(f func()) (done bool, err error) {
 // end of a stream in the middle of a message.
 func (c *Conn) Ping() (done bool, err error) {
 	return c.TryDo(func() {
-		if c.deaf {
-			return
-		}
 		c.out = appendFrameHeader(c.out, 8, http2.FramePing, 0, 0)
 		c.out = append(c.out, make([]byte, 8)...)
 		c.stamp.expect(0)

@@ -1,8 +1,6 @@
 package stream
 
 import (
-	"net"
-
 	"golang.org/x/net/http2"
 )
 
@@ -33,17 +31,9 @@ func (c *Conn) readAll() error {
 			err = c.flush()
 			c.stamp.expect(c.expected())
 		}
-		deaf := c.deaf
-		if deaf && err == nil {
-			err = c.flush()
-		}
 		c.mu.Unlock()
 		if err != nil {
 			return err
-		}
-		if deaf {
-			<-c.done
-			return net.ErrClosed
 		}
 	}
 }
@@ -60,11 +50,6 @@ func (c *Conn) next() (head http2.FrameHeader, data []byte, err error) {
 	data, err = c.buffer.Peek(int(head.Length))
 	return head, data, err
 }
-
-// StopReading makes the connection stop reading and writing for good, so that
-// arriving data fills the kernel's buffers and then the server's. Call it from
-// callbacks of a Handler. The connection's goroutine waits for [Conn.Close].
-func (c *Conn) StopReading() { c.deaf = true }
 
 // frameHeader is the length of a frame header.
 const frameHeader = 9

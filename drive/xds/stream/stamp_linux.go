@@ -1,7 +1,6 @@
 package stream
 
 import (
-	"errors"
 	"io"
 	"net"
 	"os"
@@ -153,30 +152,4 @@ func (c *stampConn) waited() int64 {
 	}
 	stamp := (*unix.Timespec)(unsafe.Pointer(&oob[unix.CmsgLen(0)]))
 	return max(0, c.last-stamp.Nano())
-}
-
-// control sets the socket up before it connects.
-func (o *Options) control(_, _ string, raw syscall.RawConn) error {
-	if o.ReceiveBuffer == 0 {
-		return nil
-	}
-	var set error
-	err := raw.Control(func(fd uintptr) {
-		set = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, o.ReceiveBuffer)
-	})
-	return errors.Join(err, set)
-}
-
-// Unread returns the number of unread bytes that the kernel holds, and whether the
-// kernel reports the connection as alive.
-func (c *Conn) Unread() (bytes int, alive bool) {
-	if c.stamp.raw == nil {
-		return 0, true
-	}
-	err := c.stamp.raw.Control(func(fd uintptr) {
-		info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-		alive = err == nil && info.State != unix.BPF_TCP_CLOSE
-		bytes, _ = unix.IoctlGetInt(int(fd), unix.SIOCINQ) // 0 if the connection is gone
-	})
-	return bytes, err == nil && alive
 }
