@@ -91,7 +91,7 @@ func latencyOf(run record.Run) (out []assess.Latency, err error) {
 	for _, x := range f.Findings {
 		at, carried := study.FamilyLatency+"_", x.Cell[study.FactorSidecars]
 		rate, err := strconv.ParseFloat(x.Cell[study.FactorRate], 64)
-		if err != nil || rate <= 0 || x.Against == nil || x.Against[study.FactorSidecars] != study.SidecarsNone || carried == study.SidecarsNone || x.Verdict == record.VerdictInvalid {
+		if err != nil || rate <= 0 || x.Against == nil || x.Against[study.FactorSidecars] != study.SidecarsNone || carried == study.SidecarsNone || study.Outside(x.Cell) || x.Verdict == record.VerdictInvalid {
 			continue
 		}
 		i := slices.IndexFunc(out, func(l assess.Latency) bool { return l.Cell.Key() == x.Cell.Key() })

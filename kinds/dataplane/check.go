@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
@@ -62,9 +63,17 @@ func checkCarriers(d *study.Decoder, s *study.Study) {
 	}
 }
 
-// checkSizedWays rejects a section sizing if no cell carries requests at both ends.
+// checkSizedWays rejects a section sizing if no cell carries requests at both ends, or a server is
+// outside the mesh.
 func checkSizedWays(d *study.Decoder, s *study.Study) {
-	if d.CheckSizing(s) && !slices.ContainsFunc(s.Written(study.FactorSidecars), func(level string) bool { return study.Carries(study.CarrierOf(level).Way) }) {
+	if !d.CheckSizing(s) {
+		return
+	}
+	if !slices.ContainsFunc(s.Written(study.FactorSidecars), func(level string) bool { return study.Carries(study.CarrierOf(level).Way) }) {
 		d.FailSizing("set factors: {sidecars: [none, both, ambient]}", "sizing compares ways of carrying requests, and no cell carries them at both ends")
+		return
+	}
+	if slices.ContainsFunc(s.Levels(study.FactorDestination), func(level string) bool { return study.Outside(record.Cell{study.FactorDestination: level}) }) {
+		d.FailSizing("leave "+study.FactorDestination+" out", "sizing is about requests within the mesh, and some servers are outside it")
 	}
 }

@@ -51,16 +51,17 @@ func TestDestinations(t *testing.T) {
 // What a mesh cannot do is refused, with the reason and what to do.
 func TestDestinationsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"settings: {sidecars: both, destination: outside}":                              "a server outside the mesh has no sidecar",
-		"settings: {sidecars: server, destination: outside-dns}":                        "a server outside the mesh has no sidecar",
-		"settings: {sidecars: gateway, destination: outside}":                           "an ingress gateway leads into the mesh",
-		"settings: {sidecars: waypoint, destination: outside}":                          "an unknown address is neither",
-		"settings: {sidecars: ambient, destination: egress-gateway}":                    "ztunnel has no routes to an egress gateway",
-		"settings: {sidecars: waypoint, destination: egress-gateway}":                   "ztunnel has no routes to an egress gateway",
-		"settings: {sidecars: client, destination: outside-dns, interception: none}":    "has a port only for Services",
-		"mesh: linkerd\nsettings: {sidecars: client, destination: outside}":             "works only with Istio",
-		"settings: {sidecars: client, destination: abroad}":                             "abroad",
-		"settings: {sidecars: none}\nfactors: {destination: [outside, outside-static]}": "",
+		"settings: {sidecars: both, destination: outside}":                                                        "a server outside the mesh has no sidecar",
+		"settings: {sidecars: server, destination: outside-dns}":                                                  "a server outside the mesh has no sidecar",
+		"settings: {sidecars: gateway, destination: outside}":                                                     "an ingress gateway leads into the mesh",
+		"settings: {sidecars: waypoint, destination: outside}":                                                    "an unknown address is neither",
+		"settings: {sidecars: ambient, destination: egress-gateway}":                                              "ztunnel has no routes to an egress gateway",
+		"settings: {sidecars: waypoint, destination: egress-gateway}":                                             "ztunnel has no routes to an egress gateway",
+		"settings: {sidecars: client, destination: outside-dns, interception: none}":                              "has a port only for Services",
+		"mesh: linkerd\nsettings: {sidecars: client, destination: outside}":                                       "works only with Istio",
+		"settings: {sidecars: client, destination: abroad}":                                                       "abroad",
+		"sizing: {}\nfactors: {sidecars: [none, both, ambient], rate: [20, 200], destination: [inside, outside]}": "sizing is about requests within the mesh",
+		"settings: {sidecars: none}\nfactors: {destination: [outside, outside-static]}":                           "",
 	} {
 		s, err := study.Parse([]byte("name: x\nquestion: y?\n"+text+"\n"), "x.yaml", nil)
 		if want == "" {

@@ -17,7 +17,6 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record"
-	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/study"
 )
 
@@ -121,7 +120,7 @@ func (d *deployed) reachOutside(ctx context.Context) error {
 	for client, to := range d.outsidePairs() {
 		group.Go(func() error { // a generator sends to one server at a time
 			for server, cell := range to {
-				if err := d.reach(ctx, cell, d.loads[client][0], d.workers[server]); err != nil {
+				if err := d.reach(ctx, reachLimit, cell, d.loads[client][0], d.workers[server]); err != nil {
 					return err
 				}
 			}
@@ -155,24 +154,27 @@ func (d *deployed) outsidePairs() map[dataplane.Variant]map[dataplane.Variant]re
 	return out
 }
 
-// reach sends a few requests of a cell until all are answered.
-func (d *deployed) reach(ctx context.Context, cell record.Cell, client *loadRole, server *workerRole) error {
+// reach sends a few requests of a cell until all are answered, or the time is over.
+func (d *deployed) reach(ctx context.Context, limit time.Duration, cell record.Cell, client *loadRole, server *workerRole) error {
 	spec, err := loadSpec(d.o.Study, cell, url(server.Workload, d.placeOf(server), cell, d.o.Study.Load), 1)
 	if err != nil {
 		return err
 	}
 	spec.Connections, spec.RepeatS, spec.Arrival, spec.TimeoutS = 1, 0, load.Uniform, reachTimeout.Seconds()
 	spec.Rate, spec.DurationS, spec.IntervalS = reachRate, reachFor.Seconds(), reachFor.Seconds()
-	limited, cancel := context.WithTimeout(ctx, reachLimit)
+	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	var last error
 	for {
-		failed := d.tryReach(limited, client, spec)
-		if failed == nil || ctx.Err() != nil {
+		err := d.tryReach(limited, client, spec)
+		if err == nil || ctx.Err() != nil {
 			return ctx.Err()
 		}
+		if last == nil || limited.Err() == nil { // else the end of the wait would appear as the cause
+			last = err
+		}
 		if wake.Pause(limited, toldLook) != nil {
-			d.tell(runner.Event{Stage: "deploy", Text: fmt.Sprintf("cell %s: %v", cell.Key(), failed)})
-			return errs.WithHint(fmt.Errorf("cell %s: for %v no requests of %s reached the server outside the mesh, %s: %w", cell.Key(), reachLimit, client.pod.Name, server.Name, failed),
+			return errs.WithHint(fmt.Errorf("cell %s: for %v no requests of %s reached the server outside the mesh, %s: %w", cell.Key(), limit, client.pod.Name, server.Name, last),
 				"%s", reachHint(cell, d.Namespace, server.Outside))
 		}
 	}

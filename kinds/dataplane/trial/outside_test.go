@@ -1,20 +1,25 @@
 package trial
 
 import (
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/meshtrial/meshtrial/drive/load"
 	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds/dataplane"
 	"github.com/meshtrial/meshtrial/lab"
+	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/istio"
+	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -86,21 +91,47 @@ func TestOutsideTopology(t *testing.T) {
 	}
 }
 
-// A server is reached when all requests of an attempt are answered. Otherwise the error has what
-// failed.
-func TestTryReach(t *testing.T) {
+// A server is reached when all requests of an attempt are answered. Otherwise the error names what
+// failed, and the hint what the way there depends on.
+func TestReach(t *testing.T) {
 	api := httptest.NewServer(loadcontrol.NewServer(t.Context(), "test").Handler())
 	defer api.Close()
 	status := http.StatusServiceUnavailable
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 	defer server.Close()
-	spec := load.DefaultSpec(server.URL)
-	spec.Connections, spec.Arrival, spec.Rate, spec.DurationS, spec.IntervalS = 1, load.Uniform, reachRate, reachFor.Seconds(), reachFor.Seconds()
-	role := &loadRole{api: loadcontrol.NewClient(api.URL, nil)}
-	d := deployed{}
-	if err := d.tryReach(t.Context(), role, spec); err == nil || !strings.Contains(err.Error(), "status") {
-		t.Errorf("a server that fails: %v", err)
+	host, port, err := net.SplitHostPort(server.Listener.Addr().String())
+	must.OK(t, err)
+	number, err := strconv.Atoi(port)
+	must.OK(t, err)
+
+	plan := studytest.Plan(t, outsideStudy)
+	cell := plan.Cells[0]
+	worker := &workerRole{Workload: newTopology("ns", plan).servers[dataplane.ServerVariant(cell)], pod: site.Pod{NodeAddress: host}}
+	client := &loadRole{pod: site.Pod{Name: "client-plain-1"}, api: loadcontrol.NewClient(api.URL, nil)}
+	d := deployed{topology: topology{cells: plan.Cells}, Site: &site.Site{Namespace: "ns"}, o: &runner.Options{Study: plan.Study},
+		nodePorts: map[string]map[int]int{worker.Name: {8080: number}}}
+	err = d.reach(t.Context(), 800*time.Millisecond, cell, client, worker)
+	for _, part := range []string{"client-plain-1", "server-outside", "status 6"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("a server that fails: %v, without %q", err, part)
+		}
+	}
+	if hint := errs.Hint(err); !strings.Contains(hint, "30000 to 32767") {
+		t.Errorf("hint %q", hint)
 	}
 	status = http.StatusOK
-	must.OK(t, d.tryReach(t.Context(), role, spec))
+	must.OK(t, d.reach(t.Context(), 20*time.Second, cell, client, worker))
+}
+
+// Hints name what the path of requests depends on.
+func TestReachHint(t *testing.T) {
+	o := &mesh.Outside{Name: "server.ns.svc.cluster.local"}
+	for destination, want := range map[string]string{
+		study.DestinationOutside: "ALLOW_ANY", study.DestinationStatic: "get serviceentries", study.DestinationDNS: "server.ns.svc.cluster.local resolves",
+		study.DestinationEgress: "proxy-config listeners deploy/gateway"} {
+		o.Destination = destination
+		if got := reachHint(record.Cell{study.FactorSidecars: study.SidecarsClient, study.FactorDestination: destination}, "ns", o); !strings.Contains(got, want) {
+			t.Errorf("%s: %q", destination, got)
+		}
+	}
 }
