@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/drive/fault/node"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab"
@@ -99,8 +100,14 @@ func (b *faultBench) act(t *testing.T, a fault.Action, lasting time.Duration) {
 	o := fault.Occurrence{Action: a, For: lasting}
 	execution, err := (&executor{scenarioTrial: &scenarioTrial{stage: &stage{Site: b.Site}}, node: b.executor}).Ready(ctx, o)
 	must.OK(t, err)
+	do(t, ctx, execution)
+}
+
+// do begins an execution, proves it and ends it.
+func do(t *testing.T, ctx context.Context, execution drive.Execution) {
+	t.Helper()
 	begin := time.Now()
-	err = execution.Begin(ctx)
+	err := execution.Begin(ctx)
 	began := time.Since(begin)
 	text := ""
 	if err == nil {
@@ -135,6 +142,12 @@ func TestFaultsOnNodes(t *testing.T) {
 			t.Errorf("%q, %v", seen, err)
 		}
 		t.Log(strings.Join(seen, "\n"))
+	})
+	t.Run("a zone", func(t *testing.T) {
+		execution, err := b.executor.cutOff(t.Context(), "lab/a", b.pods(t, faultServer), []string{b.pods(t, faultClient)[0].IP})
+		must.OK(t, err)
+		do(t, t.Context(), execution)
+		b.none(t)
 	})
 	t.Run("packets", func(t *testing.T) {
 		for _, n := range []fault.Network{{Cut: true}, {Lose: 0.3}, {Delay: 5 * time.Millisecond}, {Rate: 1_000_000}} {
