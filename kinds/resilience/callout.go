@@ -2,10 +2,46 @@ package resilience
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study"
 )
+
+const calloutExample = "filter=ext-authz-grpc to=checker fail=closed timeout=250ms"
+
+// calloutFactor makes the first service's proxy ask another service about each request.
+var calloutFactor = func() study.Factor {
+	f := meshLever(study.FactorCallout, study.LevelOff,
+		"A filter of the first service's proxy that asks a service of the graph about each request: off, or filter (ext-authz-grpc, ext-authz-http, rate-limit-global), to (the service), fail (open or closed; what happens to requests without an answer, closed if left out) and timeout (1s if left out).",
+		`^(off|(filter|to|fail|timeout)=.*)$`, calloutLevel, study.LevelOff, calloutExample).
+		Labelled(study.Says("asks %s", study.LevelOff, "asks nobody"))
+	f.Implied = true
+	return f
+}()
+
+func calloutLevel(s string) (string, *study.Error) {
+	one := func(of ...string) func(string) (string, *study.Error) {
+		return func(s string) (string, *study.Error) {
+			if !slices.Contains(of, s) {
+				return "", study.Complain(study.CodeUnknown, errs.Suggest(s, of), "%q is unknown", study.Clip(s, 40))
+			}
+			return s, nil
+		}
+	}
+	name := func(s string) (string, *study.Error) {
+		if !study.NamePattern.MatchString(s) {
+			return "", study.Complain(study.CodeInvalid, "use the name of a service of the graph", "invalid name %q", study.Clip(s, 40))
+		}
+		return s, nil
+	}
+	out, c := settingsLevel(s, calloutExample,
+		setting{"filter", one(study.Callouts()...)}, setting{"to", name}, setting{"fail", one(study.FailOpen, study.FailClosed)}, setting{"timeout", timeoutLevel})
+	if given := study.ParseSettings(out); c == nil && given != nil && (given["filter"] == "" || given["to"] == "") {
+		return "", study.Complain(study.CodeMissing, "as "+calloutExample, "filter and to are required")
+	}
+	return out, c
+}
 
 // checkCallouts finds levels of the factor callout that name no service that could answer.
 func checkCallouts(d *study.Decoder, p *study.Plan) {
@@ -16,7 +52,7 @@ func checkCallouts(d *study.Decoder, p *study.Plan) {
 	}
 	for _, cell := range p.Cells {
 		set := study.ParseSettings(cell[study.FactorCallout])
-		if set == nil {
+		if set["filter"] == "" {
 			continue
 		}
 		fail := func(code study.Code, hint, format string, args ...any) {

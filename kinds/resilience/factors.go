@@ -65,10 +65,7 @@ var scenarioFactors = []study.Factor{
 		"Whether a proxy prefers endpoints of its own zone and fails over to others (prefer), treats all zones alike (ignore), or sends its own zone a share and the others equal parts of the rest (own=80%). default leaves it to the mesh: Istio prefers its own zone wherever outlier_detection is on.",
 		`^(default|prefer|ignore|own=[0-9]+%)$`, localityLevel, study.LevelDefault, study.LocalityPrefer, study.LocalityIgnore, "own=80%").
 		Labelled(localityLabel),
-	meshLever(study.FactorCallout, study.LevelOff,
-		"A filter of the first service's proxy that asks a service of the graph about each request: off, or filter (ext-authz-grpc, ext-authz-http, rate-limit-global), to (the service), fail (open or closed; what happens to requests without an answer, closed if left out) and timeout (1s if left out).",
-		`^(off|(filter|to|fail|timeout)=.*)$`, calloutLevel, study.LevelOff, calloutExample).
-		Labelled(study.Says("asks %s", study.LevelOff, "asks nobody")),
+	calloutFactor,
 	meshed(study.Choice(study.FactorMTLS, study.ScopeServer, study.MTLSPermissive, "What the services' sidecars accept: strict (mutual TLS only), permissive (plain text too), off. Callers with a sidecar adapt.",
 		study.MTLSStrict, study.MTLSPermissive, study.MTLSOff).
 		Labelled(study.Says("mTLS %s"))),
@@ -277,31 +274,6 @@ func outlierLevel(s string) (string, *study.Error) {
 func breakerLevel(s string) (string, *study.Error) {
 	return settingsLevel(s, "connections=10 pending=5",
 		setting{"connections", atLeastOne}, setting{"pending", atLeastOne}, setting{"requests", atLeastOne}, setting{"retries", atLeastOne})
-}
-
-const calloutExample = "filter=ext-authz-grpc to=checker fail=closed timeout=250ms"
-
-func calloutLevel(s string) (string, *study.Error) {
-	one := func(of ...string) func(string) (string, *study.Error) {
-		return func(s string) (string, *study.Error) {
-			if !slices.Contains(of, s) {
-				return "", study.Complain(study.CodeUnknown, errs.Suggest(s, of), "%q is unknown", study.Clip(s, 40))
-			}
-			return s, nil
-		}
-	}
-	name := func(s string) (string, *study.Error) {
-		if !study.NamePattern.MatchString(s) {
-			return "", study.Complain(study.CodeInvalid, "use the name of a service of the graph", "invalid name %q", study.Clip(s, 40))
-		}
-		return s, nil
-	}
-	out, c := settingsLevel(s, calloutExample,
-		setting{"filter", one(study.Callouts()...)}, setting{"to", name}, setting{"fail", one(study.FailOpen, study.FailClosed)}, setting{"timeout", timeoutLevel})
-	if given := study.ParseSettings(out); c == nil && given != nil && (given["filter"] == "" || given["to"] == "") {
-		return "", study.Complain(study.CodeMissing, "as "+calloutExample, "filter and to are required")
-	}
-	return out, c
 }
 
 // settingsLevel parses name=value pairs and puts them in canonical order.

@@ -59,7 +59,7 @@ func allParts() (alone []string, together string) {
 
 // testFilters enables parts: requests succeed, and the proxy's configuration and counters
 // show that the part was present, and absent elsewhere. EnvoyFilters that the proxy
-// rejects, or that change nothing, invalidate only their own cells. There are enough
+// rejects, or that change nothing, and Wasm modules that it cannot load, invalidate only their own cells. There are enough
 // requests to fill an access log buffer, which is otherwise not sent within the window.
 func testFilters(t *testing.T, levels ...string) {
 	b := newBench(t)
@@ -70,17 +70,22 @@ func testFilters(t *testing.T, levels ...string) {
 	} {
 		b.file(t, name, text)
 	}
+	module, err := os.ReadFile("../../mesh/istio/wasm/header.wasm")
+	must.OK(t, err)
+	must.OK(t, os.WriteFile(filepath.Join(b.dir, "good.wasm"), module, 0o600))
+	must.OK(t, os.WriteFile(filepath.Join(b.dir, "bad.wasm"), append(module[:8:8], 1, 0xff), 0o600)) // a section that is cut off
 	said, out := b.attempt(t, b.study(t, "filters", `
 settings: {sidecars: both, rate: 200, connections: 4, concurrency: 1}
-factors: {filters: [none, `+strings.Join(levels, ", ")+`, envoyfilter-bad, envoyfilter-idle]}
+factors: {filters: [none, `+strings.Join(levels, ", ")+`, envoyfilter-bad, envoyfilter-idle, wasm-file-bad]}
 envoy_filters: {good: good.yaml, bad: bad.yaml, idle: idle.yaml}
+wasm: {good: good.wasm, bad: bad.wasm}
 baseline: {filters: none}
 blocks: {min: 1, max: 1, limit: 20m}
 `))
 	run, _, err := store.Load(t.Context(), out)
 	must.OK(t, err)
 	complete(t, run, 1)
-	refused := map[string]string{"envoyfilter-bad": "the proxy rejects it: ", "envoyfilter-idle": "it changed nothing"}
+	refused := map[string]string{"envoyfilter-bad": "the proxy rejects it: ", "envoyfilter-idle": "it changed nothing", "wasm-file-bad": "did not load the module"}
 	for _, trial := range run.Trials {
 		level := trial.Cell[dataplane.FactorFilters]
 		want, bad := refused[level]
@@ -101,7 +106,7 @@ blocks: {min: 1, max: 1, limit: 20m}
 		t.Errorf("the report does not say what Envoy said:\n%s", said)
 	}
 	log, err := os.ReadFile(filepath.Join(out, "log.txt"))
-	if err != nil || !strings.Contains(string(log), "EnvoyFilter bad is not active") {
+	if err != nil || !strings.Contains(string(log), "envoyfilter-bad is not active") {
 		t.Errorf("the run's log does not say what is left out (%v):\n%s", err, log)
 	}
 	b.gone(t)

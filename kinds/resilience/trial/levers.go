@@ -116,7 +116,7 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 			}
 		}
 	}
-	if entry, _ := t.scene.scenario.Graph.Service(t.scene.scenario.Entry); study.ParseSettings(t.scene.cell[study.FactorCallout]) != nil {
+	if entry, _ := t.scene.scenario.Graph.Service(t.scene.scenario.Entry); study.ParseSettings(t.scene.cell[study.FactorCallout])["filter"] != "" {
 		asking, ok := m.(mesh.CalloutChecker)
 		if !ok {
 			return fmt.Errorf("mesh %s cannot prove factor %s", t.scene.mesh.Name(), study.FactorCallout)
