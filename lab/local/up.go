@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -400,6 +401,7 @@ func (u *starter) startInit(s *spec, groups cgroups, lock, storeLock *os.File) (
 		Setsid:     true,
 		Cloneflags: unix.CLONE_NEWPID | unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
 	}
+	keepInherited()
 	if err := cmd.Start(); err != nil {
 		ours.Close()
 		return nil, fmt.Errorf("start the lab's init: %w", err)
@@ -426,6 +428,12 @@ func (u *starter) startInit(s *spec, groups cgroups, lock, storeLock *os.File) (
 		return nil, err
 	}
 	return in, nil
+}
+
+// keepInherited keeps the files that this process inherited, such as a caller's lock, from programs
+// that it starts: a lab outlives its caller.
+func keepInherited() {
+	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11 it inherits them
 }
 
 // initEnv returns init's environment: how to find programs, and the host's route to
