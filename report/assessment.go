@@ -101,7 +101,7 @@ func assessmentAnswers(a assess.Assessment) []string {
 	}
 	out = append(out, costAnswers(a.Cost)...)
 	out = append(out, limitAnswers(a)...)
-	if c := a.Configuration; c != nil && c.Saving != nil && c.Sidecars > 0 && c.Saving.Now.Dump > 0 {
+	if c := a.Configuration; c != nil && c.Saving != nil && c.Sidecars > 0 && c.Saving.Now.Dump-c.Saving.After.Dump > c.Saving.Now.Dump/200 {
 		out = append(out, fmt.Sprintf("Sidecars for what the workloads call would take %s of their configuration away.",
 			Share(c.Saving.Now.Dump-c.Saving.After.Dump, c.Saving.Now.Dump).S))
 	}
