@@ -129,10 +129,13 @@ func (r *filesRead) sync(in io.Reader) error {
 			r.e.Sync = &assess.Sync{}
 		}
 		r.e.Sync.Proxies++
-		for key, sent := range p {
-			if of, is := strings.CutSuffix(key, "_sent"); is && sent != "" && p[of+"_acked"] != sent {
-				r.e.Sync.Behind++
-				r.e.Sync.Example = printable(cmp.Or(r.e.Sync.Example, name))
+		for key := range p {
+			of, is := strings.CutSuffix(key, "_sent")
+			sent, _ := p[key].(string)
+			if acked, _ := p[of+"_acked"].(string); is && sent != "" && acked != sent {
+				if r.e.Sync.Behind++; r.e.Sync.Example == "" {
+					r.e.Sync.Example = printable(name)
+				}
 				break
 			}
 		}

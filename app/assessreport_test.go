@@ -268,3 +268,17 @@ func TestAssessPipes(t *testing.T) {
 		t.Errorf("%+v, %v", a.Mesh, a.Unknown)
 	}
 }
+
+// Any list of proxies is read or refused, and no more are behind than there are.
+func FuzzSync(f *testing.F) {
+	for _, text := range []string{`[{"proxy":"a.b","cluster_sent":"1","cluster_acked":"1"},{"proxy":"c.d","route_sent":"2"}]`, `[{"proxy":7,"x_sent":null},{"proxy":"a","x_sent":{},"x_acked":{}}]`, `{}`, `[`, ``} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		r := &filesRead{synced: map[string]bool{}}
+		_ = r.sync(bytes.NewReader(data)) // an error for most
+		if s := r.e.Sync; s != nil && (s.Behind > s.Proxies || s.Proxies != len(r.synced) || (s.Example == "") != (s.Behind == 0)) {
+			t.Errorf("%+v of %d", s, len(r.synced))
+		}
+	})
+}
