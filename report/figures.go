@@ -16,7 +16,8 @@ type FigureColumns = []struct {
 }
 
 // FigureTable has a row per cell and a column per finding. A cell with too few blocks for
-// an interval shows its value alone. Each column has one unit, which its header names.
+// an interval shows its value alone. Each column has one unit, which its header names: the same
+// for all columns of one quantity, so that they can be compared.
 // Columns without a figure or the reason why there is none are omitted, as are all rows if
 // no column is left. lacks returns the text for a cell without the finding; nil: a dash.
 func FigureTable(f record.Findings, title string, columns FigureColumns, lacks func(name string, c record.CellSummary) Text) Table {
@@ -26,29 +27,37 @@ func FigureTable(f record.Findings, title string, columns FigureColumns, lacks f
 	for _, c := range f.Cells {
 		rows = append(rows, FactorTexts(f, c.Cell))
 	}
-	for _, column := range columns {
-		largest, unit, shown, figures := 0.0, "", false, false
+	type kept struct {
+		unit           string
+		shown, figures bool
+	}
+	all, largest := make([]kept, len(columns)), map[string]float64{} // by unit
+	for i, column := range columns {
+		k := &all[i]
 		for _, c := range f.Cells {
 			x, ok := plain[column.Name+"\x00"+c.Cell.Key()]
 			if !ok {
 				continue
 			}
-			unit = x.Unit
+			k.unit = x.Unit
 			v, has := c.Values[column.Name]
 			switch {
 			case x.Verdict != record.VerdictInvalid:
 				v, has = x.Estimate, true
 			case x.Reason != "":
-				v, has, shown = 0, false, true
+				v, has, k.shown = 0, false, true
 			}
-			largest, figures = math.Max(largest, math.Abs(v)), figures || has
+			largest[k.unit], k.figures = math.Max(largest[k.unit], math.Abs(v)), k.figures || has
 		}
-		if !shown && !figures {
+	}
+	for i, column := range columns {
+		k := all[i]
+		if !k.shown && !k.figures {
 			continue
 		}
-		s, head := ScaleFor(unit, largest), column.Head
-		if figures {
-			head = headOf(head, unit, s)
+		s, head := ScaleFor(k.unit, largest[k.unit]), column.Head
+		if k.figures {
+			head = headOf(head, k.unit, s)
 		}
 		t.Columns = append(t.Columns, Column{Head: head, Right: true, Keep: column.Keep})
 		for i, c := range f.Cells {
