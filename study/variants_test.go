@@ -126,8 +126,6 @@ func TestChecksOfVariantsLeftOut(t *testing.T) {
 		{"planted", minimal + "workload: {service_time: {distribution: exponential, mean: 1ms}}\nvariants: {usual: {}, longer: {planted: 200us}}\n", "variant=usual", "variant=longer", "conflict workload.service_time.distribution"},
 		{"filters", minimal + oneFilter, "variant=usual", "variant=mine", "conflict variants.mine.filters"},
 		{"files of filters", minimal + "envoy_filters: {mine: mine.yaml, other: other.yaml}\nvariants: {usual: {}, mine: {filters: envoyfilter-mine}, other: {filters: envoyfilter-other}}\n", "variant=usual variant=mine", "variants.other.filters=lua", "conflict envoy_filters.other"},
-		{"changes of traffic", minimal + "control: {traffic: {rate: 5}, churn_on: traffic}\nvariants: {scale: {change: endpoints-scale}, usual: {}, none: {change: no-op}}\n", "variant=scale", "variant=none", "conflict control.churn_on"},
-		{"changes of traffic in the settings", minimal + "control: {traffic: {rate: 5}, churn_on: traffic}\nvariants: {scale: {change: endpoints-scale}, usual: {}}\n", "variant=scale", "variant=usual", "conflict control.churn_on"},
 		{"routes", minimalControl + oneRoute, "variant=usual", "variant=route", "conflict control"},
 		{"a gateway", minimal + "control: {gateway: {}}\n" + oneRoute, "variant=usual variant=route", "variants.route.change=no-op", "conflict control.gateway"},
 		{"routes that change again", minimal + "control: {objects: 2, gateway: {probes: 0}}\nsettings: {gateways: 1}\nvariants: {route: {change: gateway-route}, api: {change: httproute}}\n", "variant=route", "variant=api", "conflict control.objects"},

@@ -64,9 +64,6 @@ type Control struct {
 	// Soak keeps one istiod, and its real sidecars, for the whole run. Blocks are successive
 	// windows of their life, and the study asks what grows from one to the next.
 	Soak bool
-	// ChurnOn selects the endpoints that change: ChurnTraffic, ChurnPopulation, or "" for those of
-	// the traffic if there is any and they can change.
-	ChurnOn string
 }
 
 // Writers of the EndpointSlices for endpoint changes.
@@ -144,8 +141,6 @@ func section(c *Control) study.Object {
 			Value: study.Stated(&c.Traffic, defaultTraffic, trafficFields)},
 		{Name: "gateway", Doc: "A real ingress gateway (one pod) with a backend pod: changes of kind gateway-route and httproute add routes, and requests probe each from when it is due until the first success; {} for all defaults.",
 			Value: study.Stated(&c.Gateway, defaultGateway, gatewayFields)},
-		{Name: "churn_on", Doc: "Whose endpoints change: traffic, those of the pods that serve the traffic (default with traffic); or population, those of simulated Services. For endpoints-scale, endpoints-replace and rolling-restart.",
-			Value: study.OneOf(&c.ChurnOn, ChurnTraffic, ChurnPopulation)},
 		{Name: "objects", Doc: "Number of objects that changes cycle through: the first changes create them, later ones update them; 0: each change creates an object. For service, virtualservice, destinationrule, gateway, serviceentry, authorizationpolicy, gateway-route and httproute.",
 			Value: study.Int(&c.Objects, 0, 10_000)},
 		{Name: "endpoints_by", Doc: "Who writes EndpointSlices when endpoints change: the cluster's controllers, as pods start and end, or the driver itself (slices), which is faster and has exact commit times.",

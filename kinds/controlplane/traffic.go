@@ -19,14 +19,6 @@ type Traffic struct {
 	Endpoints int
 }
 
-// Targets of endpoint changes.
-const (
-	// ChurnPopulation changes the endpoints of simulated Services.
-	ChurnPopulation = "population"
-	// ChurnTraffic changes the pods that serve the traffic.
-	ChurnTraffic = "traffic"
-)
-
 func defaultTraffic() Traffic {
 	return Traffic{Rate: 500, Connections: 16, Arrival: study.ArrivalPoisson, Timeout: 15 * time.Second, Endpoints: 2}
 }
@@ -37,7 +29,7 @@ var trafficChanges = []string{ChangeEndpointsScale, ChangeEndpointsReplace, Chan
 
 // ChurnsTraffic reports whether changes of a kind act on the pods that serve the traffic.
 func (c *Control) ChurnsTraffic(change string) bool {
-	return c.Traffic != nil && c.ChurnOn != ChurnPopulation && slices.Contains(trafficChanges, change)
+	return c.Traffic != nil && slices.Contains(trafficChanges, change)
 }
 
 // trafficFields returns the fields of section traffic.
@@ -52,24 +44,10 @@ func trafficFields(t *Traffic) study.Object {
 	}}
 }
 
-// checkTraffic finds errors in the section and in the choice of changed endpoints.
+// checkTraffic finds errors in the section.
 func checkTraffic(d *study.Decoder, s *study.Study) {
 	c := Of(s)
 	if c.Traffic != nil && c.Traffic.Rate <= 0 {
 		d.Fail(d.Pos("control", "traffic", "rate"), study.CodeConflict, "a number of requests per second", "there is no traffic at rate 0")
-	}
-	if c.ChurnOn != ChurnTraffic {
-		return
-	}
-	if c.Traffic == nil {
-		d.Fail(d.Pos("control", "churn_on"), study.CodeConflict, "for example traffic: {rate: 500}", "churn_on: traffic needs traffic")
-		return
-	}
-	for _, level := range s.Levels(FactorChange) {
-		if !slices.Contains(trafficChanges, level) {
-			d.Fail(d.Pos("control", "churn_on"), study.CodeConflict, "leave it out, or make the changes endpoints-scale, endpoints-replace or rolling-restart",
-				"change %s cannot be made to the pods that serve the traffic", level)
-			return
-		}
 	}
 }

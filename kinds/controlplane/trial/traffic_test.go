@@ -171,9 +171,6 @@ settings: {services: 4, endpoints: 1, proxies: 2, change: CHANGE}
 	}{
 		{change: "endpoints-replace", on: true}, {change: "endpoints-scale", on: true}, {change: "rolling-restart", on: true},
 		{change: "endpoints-flap"}, {change: "mixed"}, {change: "service"},
-		{change: "endpoints-replace", set: []string{"control.churn_on=population"}},
-		{change: "endpoints-replace", set: []string{"control.churn_on=traffic"}, on: true},
-		{change: "endpoints-flap", set: []string{"control.churn_on=traffic"}, fail: "endpoints-flap cannot be made"},
 		{change: "service", set: []string{"control.traffic.rate=0"}, fail: "rate 0"},
 	} {
 		t.Run(strings.Join(append([]string{c.change}, c.set...), " "), func(t *testing.T) {
