@@ -56,7 +56,7 @@ test-web: node-packages ## tests of the page's own logic
 	cd $(NPM_DIR) && npm run lint && npm test -- --testTimeout=60000 --hookTimeout=60000
 
 documents: $(NPM_DIR)/node_modules/.package-lock.json ## write what is generated from the program again: tables of docs/, the schema, golden reports, the types of the page's documents and those its tests read
-	$(GO) test ./study ./lab/rights ./lab/components ./app ./report ./kinds ./kinds/reports ./kinds/controlplane/sections ./kinds/dataplane/sections ./kinds/resilience/sections -run '^Test(RecordedRuns|RecordedAs[A-Za-z]+|SchemaFileIsCurrent|ReferenceFileIsCurrent|SourceArchiveIsCurrent|Document|MeshesOfOthers|DocumentsSchema|FixturesOfThePage|Golden)$$' -count=1 -update
+	$(GO) test ./study ./lab/rights ./lab/components ./app ./report ./kinds ./kinds/reports ./kinds/controlplane/sections ./kinds/dataplane/sections ./kinds/resilience/sections -run '^Test(RecordedRuns|RecordedAs[A-Za-z]+|SchemaFileIsCurrent|ReferenceFileIsCurrent|SourceArchiveIsCurrent|Document|ChangesOfShippedStudies|MeshesOfOthers|DocumentsSchema|FixturesOfThePage|Golden)$$' -count=1 -update
 	cd $(NPM_DIR) && npm test -- test/documents.test.ts --update --testTimeout=60000
 
 web: $(NPM_DIR)/node_modules/.package-lock.json ## build the page that reports are made of
