@@ -31,10 +31,12 @@ func newCapacityCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
+// capacitySeed is the seed of resampling, changes and draws: the same input gives the same model.
+const capacitySeed = 1
+
 type capacityFitFlags struct {
 	out     string
 	holdOut []string
-	seed    uint64
 	draws   int
 	json    bool
 	color   string
@@ -60,7 +62,6 @@ func newCapacityFitCommand(env *Env) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVarP(&f.out, "out", "o", "", "write the model to this `FILE`")
 	flags.StringArrayVar(&f.holdOut, "hold-out", nil, "exclude cells with this `FACTOR=LEVEL` from the fit and predict them; if repeated, all must apply")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of the resampling")
 	flags.IntVar(&f.draws, "draws", 200, "how often to resample the trials for the intervals")
 	flags.BoolVar(&f.json, "json", false, "print the model as JSON")
 	addTextFlags(cmd, &f.color, &f.width)
@@ -91,7 +92,7 @@ func runCapacityFit(ctx context.Context, env *Env, f capacityFitFlags, dirs []st
 		}
 		runs = append(runs, run)
 	}
-	m, err := fit.Fit(runs, fit.Options{Seed: f.seed, Draws: f.draws, HoldOut: holdOut})
+	m, err := fit.Fit(runs, fit.Options{Seed: capacitySeed, Draws: f.draws, HoldOut: holdOut})
 	if err != nil {
 		return errs.WithHint(errs.WithCode(err, errs.CodeInvalid), "to record runs that a model can be fitted to: meshtrial run capacity-holdout")
 	}

@@ -13,7 +13,6 @@ import (
 
 type capacityPlanFlags struct {
 	model, out string
-	seed       uint64
 	json       bool
 }
 
@@ -42,7 +41,6 @@ func newCapacityPlanCommand(env *Env) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.model, "model", "", "`FILE` with the model, as written by assess capacity fit")
 	flags.StringVarP(&f.out, "out", "o", "", "write the values to this `FILE` instead of standard output")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of changes and draws")
 	flags.BoolVar(&f.json, "json", false, "print the plan as JSON")
 	return cmd
 }
@@ -56,7 +54,7 @@ func runCapacityPlan(ctx context.Context, env *Env, f capacityPlanFlags, path st
 	if err != nil {
 		return err
 	}
-	p, err := plan.Make(m, request, f.seed)
+	p, err := plan.Make(m, request, capacitySeed)
 	var none *plan.ErrNone
 	switch {
 	case errors.As(err, &none):

@@ -19,7 +19,6 @@ type capacityPredictFlags struct {
 	model, against string
 	bound          time.Duration
 	limits         bool
-	seed           uint64
 	draws          int
 	json           bool
 	color          string
@@ -51,7 +50,6 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.against, "against", "", "predict the cells of this `RUN`")
 	flags.DurationVar(&f.bound, "bound", 5*time.Second, "p99 convergence beyond which changes count as late")
 	flags.BoolVar(&f.limits, "limits", true, "also find the rate and size beyond which changes are late, and the cost of losing a replica")
-	flags.Uint64Var(&f.seed, "seed", 1, "seed of changes and draws")
 	flags.IntVar(&f.draws, "draws", 60, "number of simulations for the intervals")
 	flags.BoolVar(&f.json, "json", false, "print JSON")
 	addTextFlags(cmd, &f.color, &f.width)
@@ -77,7 +75,7 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, a
 	if err != nil {
 		return err
 	}
-	o := model.Options{Seed: f.seed, Draws: f.draws}
+	o := model.Options{Seed: capacitySeed, Draws: f.draws}
 	if f.against != "" {
 		return f.showAgainst(ctx, env, m, o, options)
 	}
