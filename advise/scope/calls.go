@@ -11,19 +11,11 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
-// ReadCalls reads the answer of an Envoy's /clusters?format=json: how many
-// requests (or connections, if there are more) each cluster's endpoints
-// received. These counters exist whatever statistics the proxy is configured to
-// keep, unlike cluster.NAME.upstream_rq_total, which Istio omits by default.
-// The counts of removed endpoints are lost. See envoy/admin/v3/clusters.proto.
-func ReadCalls(r io.Reader) (map[string]int64, error) {
-	c, err := ReadCounts(r)
-	return c.Calls, err
-}
-
 // Counts has what a proxy counted of its clusters, by their names.
 type Counts struct {
-	Calls     map[string]int64 // as [ReadCalls] returns them
+	// Calls are the requests (or connections, if there are more) that each cluster's endpoints
+	// received.
+	Calls     map[string]int64
 	Endpoints map[string]map[string]Count
 }
 
@@ -41,7 +33,10 @@ func (c Count) plus(d Count) Count {
 	return Count{c.Requests + d.Requests, c.Parsed || d.Parsed, c.Open + d.Open}
 }
 
-// ReadCounts reads the same answer as [ReadCalls], also by endpoint: those that received anything.
+// ReadCounts reads the answer of an Envoy's /clusters?format=json: what each cluster received, and
+// each endpoint that received anything. These counters exist whatever statistics the proxy is
+// configured to keep, unlike cluster.NAME.upstream_rq_total, which Istio omits by default. The
+// counts of removed endpoints are lost. See envoy/admin/v3/clusters.proto.
 func ReadCounts(r io.Reader) (Counts, error) {
 	s := newStream(r, "/clusters?format=json", MaxResource)
 	calls, endpoints, kept := map[string]int64{}, map[string]map[string]Count{}, 0

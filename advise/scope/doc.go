@@ -3,7 +3,7 @@
 //
 //	config dump of an Envoy or a ztunnel -> [ReadDump] \
 //	what a simulated sidecar was sent -> [ReadRecorded] -> Proxy -> [Merge] -> Report
-//	/clusters of the admin interface -> [ReadCalls]     -> Proxy.SetCalls
+//	/clusters of the admin interface -> [ReadCounts]    -> Proxy.SetCalls
 //
 // Every byte is counted once, so the sums by type, resource and owner equal the total. A resource
 // is divided where Istio records whom an inner part is for (virtual hosts, routes, filter chains,

@@ -292,7 +292,8 @@ func TestCalls(t *testing.T) {
 	if Merge([]Proxy{p}, 0).Uncalled != nil {
 		t.Error("calls of a proxy that nobody asked")
 	}
-	calls, err := ReadCalls(bytes.NewReader(recorded(t, "clusters")))
+	counts, err := ReadCounts(bytes.NewReader(recorded(t, "clusters")))
+	calls := counts.Calls
 	if err != nil || len(calls) != 27 || calls["xds-grpc"] != 1 || calls["agent"] != 6 {
 		t.Fatalf("%v, %v", calls, err)
 	}
@@ -318,12 +319,12 @@ func TestCalls(t *testing.T) {
 		}
 	}
 	for name, text := range map[string]string{"empty": "", "no object": "[]", "another thing": "{}", "cut": `{"cluster_statuses":[{"name":"a"`, "wrong": `{"cluster_statuses":[{"name":7}]}`} {
-		if _, err := ReadCalls(strings.NewReader(text)); err == nil || errs.Code(err) != errs.CodeUsage {
+		if _, err := ReadCounts(strings.NewReader(text)); err == nil || errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	hosts := `{"cluster_statuses":[{"name":"a","host_statuses":[{"stats":[{"name":"rq_total","value":"5"},{"name":"cx_total","value":"2"}]},{"stats":[{"name":"cx_total","value":"9"},{"name":"rq_total"}]}]}]}`
-	if calls, err := ReadCalls(strings.NewReader(hosts)); err != nil || calls["a"] != 11 {
+	if counts, err := ReadCounts(strings.NewReader(hosts)); err != nil || counts.Calls["a"] != 11 {
 		t.Errorf("%v, %v", calls, err)
 	}
 }

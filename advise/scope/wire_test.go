@@ -289,12 +289,12 @@ func FuzzAdd(f *testing.F) {
 	})
 }
 
-func FuzzReadCalls(f *testing.F) {
+func FuzzReadCounts(f *testing.F) {
 	f.Add([]byte(`{"cluster_statuses":[{"name":"a","host_statuses":[{"stats":[{"name":"rq_total","value":"5"}]}]}]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		calls, err := ReadCalls(bytes.NewReader(data))
-		if (err == nil) != (calls != nil) {
-			t.Errorf("%v, %v", calls, err)
+		counts, err := ReadCounts(bytes.NewReader(data))
+		if (err == nil) != (counts.Calls != nil) {
+			t.Errorf("%v, %v", counts, err)
 		}
 	})
 }

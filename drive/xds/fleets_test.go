@@ -6,8 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/loopback"
@@ -58,11 +56,6 @@ func serveSynthetic(t *testing.T, services int) (s *xdsserver.Server, address st
 	t.Helper()
 	c, err := xdsserver.Synthetic(services, 2)
 	must.OK(t, err)
-	return serve(t, c)
-}
-
-func serve(t *testing.T, c xdsserver.Configuration, options ...grpc.ServerOption) (s *xdsserver.Server, address string) {
-	t.Helper()
-	s = xdsserver.New(c, options...)
+	s = xdsserver.New(c)
 	return s, loopback.Serve(t, s.Serve, s.Close)
 }
