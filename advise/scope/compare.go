@@ -194,7 +194,8 @@ func compareValues(path string, a, b any, found func(change)) {
 	}
 }
 
-// compareLists pairs the elements of two lists by name if all have one, otherwise by place.
+// compareLists pairs the elements of two lists by name if all have different ones, otherwise by
+// place.
 func compareLists(path string, a, b []any, found func(change)) {
 	last := path[strings.LastIndexByte(path, '.')+1:]
 	if sets[last] {
@@ -203,6 +204,9 @@ func compareLists(path string, a, b []any, found func(change)) {
 	first, ok := byName(a)
 	second, named := byName(b)
 	if !ok || !named {
+		if len(a) != len(b) { // one that is missing must not shift the others
+			a, b = without(a, b), without(b, a)
+		}
 		for i := range max(len(a), len(b)) {
 			var x, y any
 			if i < len(a) {
@@ -228,6 +232,23 @@ func compareLists(path string, a, b []any, found func(change)) {
 	if slices.Equal(slices.Sorted(maps.Keys(first)), slices.Sorted(maps.Keys(second))) && !slices.Equal(namesOf(a), namesOf(b)) {
 		found(change{path + " (order)", jsonText(namesOf(a)), jsonText(namesOf(b))})
 	}
+}
+
+// without returns the elements of a list that another list lacks.
+func without(list, other []any) []any {
+	have := map[string]int{}
+	for _, one := range other {
+		have[jsonText(one)]++
+	}
+	var out []any
+	for _, one := range list {
+		if text := jsonText(one); have[text] > 0 {
+			have[text]--
+		} else {
+			out = append(out, one)
+		}
+	}
+	return out
 }
 
 func sorted(list []any) []any {

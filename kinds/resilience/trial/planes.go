@@ -220,9 +220,9 @@ func sumCompared(out *record.PlaneConfigs, parts []scope.Compared) {
 	})
 }
 
-// transcript records what a control plane sends a proxy like that of a pod. The proxy has another
-// name, so that the control plane does not list the pod's sidecar twice; it finds the pod by its
-// address.
+// transcript records what a control plane sends the proxy of a pod. It connects as that proxy, since
+// istiod finds a pod, and with it what is inbound, by the proxy's name. Until it is done, the control
+// plane lists the pod's sidecar as connected; a move that is due waits for that.
 func (t *scenarioTrial) transcript(ctx context.Context, plane mesh.Plane, pod *corev1.Pod) ([]byte, error) {
 	serving, err := t.Kube.CoreV1().Pods(plane.Namespace).List(ctx, metav1.ListOptions{LabelSelector: plane.Selector})
 	if err != nil {
@@ -236,7 +236,7 @@ func (t *scenarioTrial) transcript(ctx context.Context, plane mesh.Plane, pod *c
 	spec.Dial = func(ctx context.Context, _ string) (net.Conn, error) {
 		return t.Dialer.DialPod(ctx, plane.Namespace, serving.Items[at].Name, plane.Discovery)
 	}
-	proxy := xds.Proxy{Name: "config-of-" + pod.Name, Namespace: pod.Namespace, IP: pod.Status.PodIP, ServiceAccount: pod.Spec.ServiceAccountName, Node: pod.Spec.NodeName, Labels: pod.Labels}
+	proxy := xds.Proxy{Name: pod.Name, Namespace: pod.Namespace, IP: pod.Status.PodIP, ServiceAccount: pod.Spec.ServiceAccountName, Node: pod.Spec.NodeName, Labels: pod.Labels}
 	for _, c := range pod.Spec.Containers {
 		for _, p := range c.Ports {
 			proxy.Ports = append(proxy.Ports, xds.Port{Name: p.Name, ContainerPort: int(p.ContainerPort), Protocol: string(p.Protocol)})
