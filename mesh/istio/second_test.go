@@ -168,6 +168,16 @@ func TestPlaneOfSecond(t *testing.T) {
 	}
 }
 
+// A lab without a second Istio says so before anything starts.
+func TestNoSecond(t *testing.T) {
+	for name, facts := range map[string]map[string]string{"none": {}, "charts that are gone": {factSecondTag: "1.30", factSecondCharts: filepath.Join(t.TempDir(), "gone")}} {
+		_, _, err := renderSecond(t.Context(), nil, facts, "canary")
+		if errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "has no second Istio") || !strings.Contains(errs.Hint(err), "--second-istio DIR") {
+			t.Errorf("%s: %v, hint %q", name, err, errs.Hint(err))
+		}
+	}
+}
+
 // Settings of istioctl become those of the chart.
 func TestHelmSettings(t *testing.T) {
 	got := helmSettings([]string{"profile=minimal", "hub=h", "tag=t=1", "values.pilot.env.A=b", "values.telemetry.enabled=false", "meshConfig.extensionProviders[0].name=x", "revision=canary"})

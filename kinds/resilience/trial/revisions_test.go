@@ -171,6 +171,34 @@ func TestMove(t *testing.T) {
 	}
 }
 
+// Pods that move to a control plane of another version get its annotations, and on the way back
+// those that they started with.
+func TestMoveBetweenVersions(t *testing.T) {
+	trial := movedTrial(t, map[string][]string{"istiod-default": nil, "istiod-canary": nil})
+	const image = "sidecar.istio.io/proxyImage"
+	canary := trial.revisions.planes["canary"]
+	canary.PodAnnotations = map[string]string{image: "hub/proxyv2:other"}
+	trial.revisions.planes["canary"], trial.revisions.annotated = canary, map[string]bool{image: true}
+	first, err := trial.scene.annotations("bar")
+	must.OK(t, err)
+	h := newExecutor(t.Context(), trial)
+	for _, move := range []struct{ to, image string }{{"canary", "hub/proxyv2:other"}, {fault.Installed, first[image]}} {
+		step, err := h.move(t.Context(), move.to, &fault.Move{To: move.to})
+		if err == nil {
+			err = step.Begin(t.Context())
+		}
+		must.OK(t, err)
+		d, err := trial.Kube.AppsV1().Deployments(trial.Namespace).Get(t.Context(), "bar", metav1.GetOptions{})
+		must.OK(t, err)
+		if got := d.Spec.Template.Annotations[image]; got != move.image {
+			t.Errorf("to %s: the sidecar's image is %q, want %q", move.to, got, move.image)
+		}
+	}
+	if first[image] == "" {
+		t.Error("pods start without an image that a move could restore")
+	}
+}
+
 // If two moves overlap, the first is not proved by the effects of the second.
 func TestMovesOverlap(t *testing.T) {
 	trial := movedTrial(t, map[string][]string{"istiod-default": {"bar-3", "bar-4", "clients-1"}, "istiod-canary": nil})
