@@ -68,6 +68,11 @@ func ambientChecks(e mesh.Evidence) []record.Check {
 	if e.Worker == nil { // probes may have carried requests: each may have been one's connection
 		lost = e.Unknown
 	}
+	if e.Way.Has(record.PartWaypoint) && !e.Endpoint.Opaque && e.Cell[study.FactorKeepAlive] == "false" {
+		// A waypoint closes such a connection after its response, by a reset of the HBONE stream.
+		// ztunnel counts that as a failed connection.
+		lost = e.Connections
+	}
 	outside := study.Outside(e.Cell)
 	for _, side := range ambientSides {
 		p := side.read(e)

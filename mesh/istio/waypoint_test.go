@@ -172,6 +172,13 @@ func TestVerifyWaypoint(t *testing.T) {
 					delete(e.Proxies[server].Rise, waypointSeries(name, "destination", "server-waypoint", "mutual_tls"))
 				}
 			}, []string{"server-ztunnel-bytes"}},
+			"closed by the waypoint after each response": {func(e *mesh.Evidence) {
+				e.Cell = e.Cell.With(record.Cell{"keep_alive": "false"})
+				e.Proxies[client].Rise[waypointSeries(failedTotal, "source", "waypoint", "mutual_tls")] = connections
+			}, nil},
+			"failed, on connections that are kept": {func(e *mesh.Evidence) {
+				e.Proxies[client].Rise[waypointSeries(failedTotal, "source", "waypoint", "mutual_tls")] = 1
+			}, []string{"client-ztunnel-failed"}},
 			"a waypoint that was not read": {func(e *mesh.Evidence) { delete(e.Proxies, record.PartWaypoint) }, []string{"waypoint-present"}},
 		} {
 			t.Run(fmt.Sprint(name, " on ", nodes), func(t *testing.T) {
