@@ -108,3 +108,18 @@ func TestExpect(t *testing.T) {
 		}
 	}
 }
+
+// An object has the name of a pod exactly if the step says whose.
+func TestPodOfConfig(t *testing.T) {
+	object := func(value string) []map[string]any {
+		return []map[string]any{{"spec": map[string]any{"list": []any{value}}}}
+	}
+	for _, c := range []struct{ pod, value, field string }{
+		{"", "plain", ""}, {"edge", "$(POD)", ""}, {"", "a-$(POD)", "apply"}, {"edge", "plain", "pod"},
+	} {
+		got := (&fault.Config{Apply: object(c.value), Pod: c.pod}).Check("step", "edge")
+		if (len(got) == 0) != (c.field == "") || len(got) > 0 && (got[0].Field != c.field || got[0].Hint == "") {
+			t.Errorf("pod %q, %q: %+v", c.pod, c.value, got)
+		}
+	}
+}

@@ -50,7 +50,13 @@ func (a *Config) Fields() []Field {
 }
 
 func (a *Config) Check(step, _ string) []Problem {
-	if len(a.Apply)+len(a.Delete) > 0 {
+	names := slices.ContainsFunc(a.Apply, func(o map[string]any) bool { return strings.Contains(fmt.Sprint(o), PodVariable) })
+	switch {
+	case names && a.Pod == "":
+		return []Problem{{Field: "apply", Hint: "as pod: SERVICE, whose first pod it is", Text: fmt.Sprintf("step %q has %s in its objects, and names no service for it", step, PodVariable)}}
+	case a.Pod != "" && !names:
+		return []Problem{{Field: "pod", Hint: "leave it out, or use " + PodVariable + " in apply", Text: fmt.Sprintf("step %q names a pod that its objects do not have", step)}}
+	case len(a.Apply)+len(a.Delete) > 0:
 		return nil
 	}
 	return []Problem{{Hint: "set apply or delete", Text: fmt.Sprintf("step %q changes no object", step)}}

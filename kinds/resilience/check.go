@@ -256,6 +256,10 @@ func unfit(a fault.Action, cell record.Cell) (field, why, hint string) {
 		if study.Waypoint(cell) {
 			return "from", "packets pass the waypoint, and none go from the pods of " + a.From + " to those of " + a.To, "use sidecars: " + study.SidecarsAmbient
 		}
+	case *fault.Zone:
+		if study.Waypoint(cell) {
+			return "service", "packets pass the waypoint, which is in no zone of the step", "use sidecars: " + study.SidecarsAmbient
+		}
 	case *fault.Certificates:
 		return "", "its pods have no sidecars that expose certificates", "use sidecars: " + study.SidecarsBoth
 	case *fault.Revision, *fault.Move:

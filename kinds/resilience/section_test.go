@@ -154,3 +154,14 @@ func TestZoned(t *testing.T) {
 		}
 	}
 }
+
+// A waypoint is in none of the zones that a step cuts off.
+func TestZoneBesideWaypoint(t *testing.T) {
+	away := "timeline:\n  duration: 10s\n  steps:\n  - {name: away, at: 1s, zone: {service: b}}\n"
+	for level, ok := range map[string]bool{study.SidecarsAmbient: true, study.SidecarsWaypoint: false} {
+		_, err := study.Parse([]byte(head+named+fromEntry+away+"settings: {sidecars: "+level+"}\n"), "small.yaml", nil)
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "small.yaml:8:42") {
+			t.Errorf("%s: %v", level, err)
+		}
+	}
+}

@@ -69,3 +69,11 @@ func TestUndo(t *testing.T) {
 		}
 	}
 }
+
+// A pod's name goes wherever an object has a place for it.
+func TestPodInObject(t *testing.T) {
+	o, err := objectOf(map[string]any{"apiVersion": "v1", "kind": "A", "spec": map[string]any{"list": []any{"$(POD)", "x-$(POD)"}}}, "edge-0")
+	if list, _, _ := unstructured.NestedStringSlice(o.Object, "spec", "list"); err != nil || strings.Join(list, " ") != "edge-0 x-edge-0" {
+		t.Errorf("%q, %v", list, err)
+	}
+}
