@@ -178,8 +178,8 @@ func (l *looks) ejections(ctx context.Context, m mesh.EjectionReader) error {
 		group.Go(func() error {
 			stats, err := l.t.admin(r).Gauges(ctx, m.EjectedFilter())
 			if err != nil {
-				if !l.t.census.lives(r.uid) || disturbs(&l.t.timeline, r.Service) {
-					return nil
+				if !r.ready || !l.t.census.lives(r.uid) || disturbs(&l.t.timeline, r.Service) {
+					return nil // a new pod has ejected nothing yet
 				}
 				return fmt.Errorf("ejections of the proxy of %s: %w", r.Name, err)
 			}
