@@ -64,4 +64,4 @@ func (o *options) streams(ctx context.Context) (rows []table.Row, err error) {
 }
 
 // leastLag is the smallest lag that is compared, in microseconds.
-const leastLag = 1
+const leastLag = 5

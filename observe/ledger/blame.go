@@ -18,7 +18,7 @@ func (b *Book) blame(r *Request) Fault {
 	}
 	line := lastOf(r.Proxies, func(p *ProxyEntry) bool { return p.Side != SideServer && p.Service == b.options.Client })
 	switch {
-	case !c.sent() || c.Outcome == OutcomeConnect || c.Outcome == OutcomeTLS:
+	case !c.left():
 		return Fault{Hop: HopClient, Service: b.options.Client, Detail: c.reason()}
 	case line == nil:
 		return Fault{Hop: HopClientProxy, Service: b.options.Client, Detail: c.reason() + ", and no line of the client's proxy"}
@@ -66,7 +66,7 @@ func (t *tracer) direct(c *ClientEntry) Fault {
 	switch {
 	case !c.sent() && c.Outcome == OutcomeUnfinished:
 		return Fault{Hop: HopClient, Service: t.book.options.Client, Detail: c.reason()}
-	case !c.sent() || c.Outcome == OutcomeConnect || c.Outcome == OutcomeTLS:
+	case !c.left():
 		return Fault{Hop: HopNetwork, Service: t.book.options.Entry, Detail: c.reason()}
 	}
 	if t.book.options.Carried && t.brokenOff(c) {

@@ -23,6 +23,7 @@ const (
 	OutcomeProtocol   = "protocol"
 	OutcomeStatus     = "status"
 	OutcomeTLS        = "tls"
+	OutcomeStream     = "stream" // its stream was not open
 	OutcomeOther      = "other"
 )
 
@@ -129,8 +130,13 @@ func (c *ClientEntry) answered() bool {
 // cutOff reports whether the client's connection ended before the response.
 func (c *ClientEntry) cutOff() bool { return c.Outcome == OutcomeReset || c.Outcome == OutcomeEOF }
 
-// sent reports whether bytes of the request left the client.
+// sent reports whether the client began to send the request, or to connect for it.
 func (c *ClientEntry) sent() bool { return c.SentNS != record.Never }
+
+// left reports whether bytes of the request may have left the client.
+func (c *ClientEntry) left() bool {
+	return c.sent() && c.Outcome != OutcomeConnect && c.Outcome != OutcomeTLS && c.Outcome != OutcomeStream
+}
 
 // viaUpstream is the response code detail of a response from the upstream.
 const viaUpstream = "via_upstream"

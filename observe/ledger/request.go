@@ -199,7 +199,7 @@ func (b *Book) clientLeg(r *Request) {
 // causes for the rest.
 func (c *ClientEntry) attempts() (left, must int, lost []string) {
 	switch {
-	case !c.sent() || c.Outcome == OutcomeConnect || c.Outcome == OutcomeTLS:
+	case !c.left():
 		return 0, 0, nil
 	case c.answered():
 		return 1, 1, nil

@@ -255,8 +255,8 @@ func TestCallersWithoutProxy(t *testing.T) {
 
 // TestOutcomes verifies that every kind of failure in package load is known here.
 func TestOutcomes(t *testing.T) {
-	known := []string{ledger.OutcomeConnect, ledger.OutcomeTimeout, ledger.OutcomeReset, ledger.OutcomeEOF, ledger.OutcomeProtocol, ledger.OutcomeStatus, ledger.OutcomeTLS, ledger.OutcomeOther}
-	for _, kind := range []string{load.FailConnect, load.FailTimeout, load.FailReset, load.FailEOF, load.FailProtocol, load.FailStatus, load.FailTLS, load.FailOther} {
+	known := []string{ledger.OutcomeConnect, ledger.OutcomeTimeout, ledger.OutcomeReset, ledger.OutcomeEOF, ledger.OutcomeProtocol, ledger.OutcomeStatus, ledger.OutcomeTLS, ledger.OutcomeStream, ledger.OutcomeOther}
+	for _, kind := range []string{load.FailConnect, load.FailTimeout, load.FailReset, load.FailEOF, load.FailProtocol, load.FailStatus, load.FailTLS, load.FailStream, load.FailOther} {
 		if !slices.Contains(known, kind) {
 			t.Errorf("%q is not known", kind)
 		}

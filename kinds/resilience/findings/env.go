@@ -239,7 +239,7 @@ var fieldUnits = func() map[string]string {
 }()
 
 // clientKinds lists the kinds of failure that clients record.
-var clientKinds = []string{ledger.OutcomeConnect, ledger.OutcomeTimeout, ledger.OutcomeReset, ledger.OutcomeEOF, ledger.OutcomeProtocol, ledger.OutcomeStatus, ledger.OutcomeTLS, ledger.OutcomeOther}
+var clientKinds = []string{ledger.OutcomeConnect, ledger.OutcomeTimeout, ledger.OutcomeReset, ledger.OutcomeEOF, ledger.OutcomeProtocol, ledger.OutcomeStatus, ledger.OutcomeTLS, ledger.OutcomeStream, ledger.OutcomeOther}
 
 // over overlays numbers on the zeros of names without any.
 func over[N int | int64](out map[string]int64, numbers map[string]N) map[string]int64 {
