@@ -263,6 +263,7 @@ func TestStreamsRefused(t *testing.T) {
 	for _, c := range []struct{ text, at, want string }{
 		{scenario, ":6:", "measures: ledger"},
 		{scenario + "measures: [latency, cpu]\n", "", ""},
+		{scenario + "measures: [latency, cpu]\nvariants: {kept: {}, new: {keep_alive: false}}\nbaseline: {}\n", ":8:", "stays open"},
 		{two, ":5:", "stays open"},
 		{two + without, "", ""},
 		{two + without + "load: {tls: true}\n", ":8:", "plain text only"},

@@ -41,7 +41,8 @@ type grpcStream struct {
 	replies       []byte
 
 	opened  bool
-	leaving bool  // our half is closed
+	leaving bool  // our half ends once nothing is kept back
+	closed  bool  // it has ended
 	left    int64 // bytes of the DATA frame still to come
 	padding int64 // bytes after it
 	last    bool  // the DATA frame in left ends the stream
@@ -146,6 +147,10 @@ func (g *grpcStream) reply(out []byte) []byte {
 		var rest []byte
 		out, rest = g.data(out, g.kept)
 		g.kept = append(g.kept[:0], rest...)
+	}
+	if g.leaving && !g.closed && len(g.kept) == 0 {
+		g.closed = true
+		out = appendH2(out, 0, http2.FrameData, http2.FlagDataEndStream, theStream)
 	}
 	if g.taken >= h2Ours/2 {
 		out = appendH2Number(out, http2.FrameWindowUpdate, 0, uint32(g.taken))
@@ -376,10 +381,7 @@ func (g *grpcStream) goAway(p []byte) (unit, error) {
 	if g.leaving || !g.opened {
 		return unitNone, nil
 	}
-	if len(g.kept) == 0 { // otherwise the peer accepts no more, not even the end
-		g.leaving = true
-		g.replies = appendH2(g.replies, 0, http2.FrameData, http2.FlagDataEndStream, theStream)
-	}
+	g.leaving = true
 	return unitLeaving, nil
 }
 

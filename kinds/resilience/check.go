@@ -100,6 +100,16 @@ func checkScenario(d *study.Decoder, s *study.Study) {
 	checkStreams(d, s)
 }
 
+// checkStreamCells finds clients that would open a connection for each message of a stream.
+func checkStreamCells(d *study.Decoder, p *study.Plan) {
+	for _, cell := range p.Cells {
+		if name := cell[study.FactorProtocol]; protocol.Of(name).Streams && cell[study.FactorKeepAlive] == "false" {
+			d.Fail(p.Study.Place(study.FactorKeepAlive), study.CodeConflict, "leave it out of "+p.Label(cell), "protocol %s sends all messages of a connection on one stream, which stays open", name)
+			return
+		}
+	}
+}
+
 // checkStreams rejects a ledger of messages, which only clients see one by one.
 func checkStreams(d *study.Decoder, s *study.Study) {
 	if !s.Measured(study.MeasureLedger) {

@@ -272,6 +272,7 @@ func spec() study.Spec {
 		Resolve: resolveScenario,
 		Check:   checkScenario,
 		CheckPlan: func(d *study.Decoder, p *study.Plan) {
+			checkStreamCells(d, p)
 			checkCarried(d, p)
 			checkCallouts(d, p)
 		},
