@@ -36,6 +36,7 @@ type streamState struct {
 	moving      bool  // the server ended it in an orderly way
 	leaving     bool  // open, but takes no more messages
 	why         error // it is not open
+	begun       int64 // when it was last requested
 }
 
 // message is a message without an answer.
@@ -188,8 +189,14 @@ func (l *loop) reopen(c *conn, now int64) {
 		l.broken(c, failConnect, now, errno)
 		return
 	}
-	c.req.sent = now
+	c.req.sent, l.streams.all[c.id].begun = now, now
 	l.waiting.push(l.conns, c.id)
+}
+
+// later opens a stream after closeGrace.
+func (l *loop) later(c *conn, now int64) {
+	c.state, c.freeAt = held, now
+	l.resting.push(l.conns, c.id)
 }
 
 // openAll begins to open the streams that are not open when the run begins.
@@ -354,7 +361,7 @@ func (l *loop) echoed(c *conn, at, now int64) {
 
 // moved opens a stream again that its server ended in an orderly way.
 func (l *loop) moved(c *conn, now int64) {
-	if c.state == opening {
+	if c.state == opening || l.streams.before {
 		l.broken(c, failEOF, now, errClosed)
 		return
 	}
@@ -366,19 +373,26 @@ func (l *loop) moved(c *conn, now int64) {
 		on.moving = false // the next message opens it
 		return
 	}
+	if now < on.begun+closeGrace { // a server that ends each stream at once
+		l.later(c, now)
+		return
+	}
 	l.reopen(c, now)
 }
 
 // broken records the loss of a stream with its messages, and opens it again: at once, or after
-// closeGrace if it could not be opened.
+// closeGrace if it was requested only just now.
 func (l *loop) broken(c *conn, kind failure, now int64, why error) {
 	s := l.streams
 	on := &s.all[c.id]
 	unopened := c.state != idle && c.state != busy
-	if c.state != shut && l.waits(c) {
-		l.waiting.remove(l.conns, c.id)
-	}
-	if c.state != shut && c.state != held {
+	switch {
+	case c.state == held: // a message that waited there timed out
+		l.resting.remove(l.conns, c.id)
+	case c.state != shut:
+		if l.waits(c) {
+			l.waiting.remove(l.conns, c.id)
+		}
 		l.shut(c, true)
 	}
 	on.moving, on.leaving, on.why = false, false, fmt.Errorf("the stream was not open: %s", reasonOf(why))
@@ -399,9 +413,8 @@ func (l *loop) broken(c *conn, kind failure, now int64, why error) {
 		}
 	}
 	switch {
-	case unopened:
-		c.state, c.freeAt = held, now
-		l.resting.push(l.conns, c.id)
+	case unopened, !l.max && now < on.begun+closeGrace:
+		l.later(c, now)
 	case !l.max:
 		l.reopen(c, now)
 	case waited: // otherwise it is free already

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/coder/websocket"
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/drive/worker"
 	"github.com/meshtrial/meshtrial/drive/worker/control"
@@ -135,6 +136,31 @@ func TestMessagesDoNotWaitForAnswers(t *testing.T) {
 		if last := float64(got.Intended.Max()) / 1e9; last < 0.5 {
 			t.Errorf("%s: the slowest answer took %.3f s", speaks, last)
 		}
+	}
+}
+
+// TestStreamsThatEndAtOnce checks that a server that ends each stream instead of an answer is not
+// asked for new ones without a pause.
+func TestStreamsThatEndAtOnce(t *testing.T) {
+	var opened atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		conn, err := websocket.Accept(rw, r, nil)
+		if err != nil {
+			return
+		}
+		opened.Add(1)
+		_, _, _ = conn.Read(r.Context())
+		_ = conn.Close(websocket.StatusGoingAway, "")
+	}))
+	defer server.Close()
+	spec := streamSpec("ws://" + server.Listener.Addr().String())
+	spec.TimeoutS, spec.DrainS = 0.2, 1
+	got := runStreams(t, spec, nil)
+	if got.Completed != 0 || got.Failed[load.FailTimeout] == 0 {
+		t.Errorf("%+v", got.Account)
+	}
+	if n := opened.Load(); n < 9 || n > 4*100 { // 1.5 s and 4 streams, one each 20 ms at most
+		t.Errorf("%d streams were opened", n)
 	}
 }
 
