@@ -279,7 +279,7 @@ func TestMessageTimeout(t *testing.T) {
 func TestPlantedStreamFailures(t *testing.T) {
 	for _, speaks := range streaming() {
 		for how, want := range map[string]string{control.FailStatus: load.FailStatus, control.FailReset: load.FailReset} {
-			f := control.Failure{Share: 0.02, How: how}
+			f := control.Failure{Share: 0.1, How: how}
 			if how == control.FailStatus {
 				f.Status = 503
 			}
