@@ -29,6 +29,7 @@ var inShort = []struct {
 	{"ztunnel-scaling", []string{"keep_alive=[true,false]", "rate=1200", "connections=[16,256]", "sidecars=ambient"}, 3, nil},
 	{"sidecars-or-ambient", []string{"rate=[20,1000]", "sidecars=[ambient,waypoint]"}, 4, nil},
 	{"idle-mesh", []string{"replicas=[1,10]", "sidecars=ambient", "timeline.duration=5s"}, 2, []string{"idle-client-ztunnel", "idle-client-hbone", "idle-server-ztunnel", "idle-server-hbone"}},
+	{"callouts", []string{"variant=[base,together]", "sidecars=waypoint"}, 2, []string{"waypoint-filters"}},
 	{"gateway-cost", []string{"connections=64", "sidecars=gateway"}, 1, []string{"gateway-requests"}},
 	{"route-propagation", []string{"variant=[httproute-beside-500-virtualservices]", "control.changes=3"}, 1, []string{"connected"}},
 	{"attached-routes", []string{"change_rate=100", "control.duration=2s"}, 1, []string{"connected"}},

@@ -87,6 +87,26 @@ func TestShippedBill(t *testing.T) {
 	b.gone(t)
 }
 
+// TestShippedCallouts verifies that each filter that asks a service has a price, and that the service
+// has its own CPU in the cells that ask it.
+func TestShippedCallouts(t *testing.T) {
+	b := newBench(t)
+	_, out := b.attempt(t, "callouts", brief...)
+	f := readFindings(t, out)
+	if len(f.Bills) != 1 || f.Bills[0].Together == nil || len(f.Bills[0].Parts) != 5 {
+		t.Fatalf("the bill is %+v", f.Bills)
+	}
+	for _, p := range f.Bills[0].Parts {
+		if slices.Contains(study.Callouts(), p.Name) {
+			if p.Figures["cpu"].Estimate <= 0 {
+				t.Errorf("%s costs %+v", p.Name, p.Figures["cpu"])
+			}
+			plain(t, f, "cpu_sink_per_request", p.Name)
+		}
+	}
+	b.gone(t)
+}
+
 // TestShippedSaturation verifies that every variant has its highest rate, or the
 // reason why not, and that nothing above a rate that broke the bound was measured.
 func TestShippedSaturation(t *testing.T) {
@@ -162,6 +182,8 @@ func TestShippedScenarios(t *testing.T) {
 		{"consistent-hash", "hashed", false, []string{"more add", "fewer remove"}},
 		{"rolling-restart", "drain", false, []string{"restart restart"}},
 		{"gateway-restart", "kept-connections", false, []string{"restart restart"}},
+		{"callout-away", "open", false, []string{"slow worker", "away remove"}},
+		{"callout-away", "closed", true, []string{"slow worker", "away remove"}},
 		{"certificate-rotation", "rotated", false, []string{"rotate certificates"}},
 		{"certificate-rotation", "expired", true, []string{"expire certificates"}},
 	} {
