@@ -229,7 +229,9 @@ func (o *Observations) faults(f record.Finding, cell int, m Measure) record.Find
 	f.Estimate /= float64(f.Trials.Of) // at least one trial has a value
 	if f.High > 0 {
 		f.Verdict = record.VerdictReal
-		f.Warnings = m.Warn(o, cell)
+		if m.Warn != nil {
+			f.Warnings = m.Warn(o, cell)
+		}
 	}
 	return f
 }

@@ -70,7 +70,7 @@ func answers(f record.Findings) []string {
 			continue
 		}
 		sentence := "a new route is served " + report.WithInterval(report.ScaleOf(served), served) + " after its commit"
-		if x, ok := measured(ingress.FindingUnserved); ok && x.Estimate > 0 {
+		if x := plain[ingress.FindingUnserved+"\x00"+c.Cell.Key()]; x.Verdict == record.VerdictReal {
 			sentence += fmt.Sprintf(", and %s per trial never", report.Fixed(x.Estimate, 1))
 		}
 		if x, ok := measured(ingress.FindingOldErrors); ok && x.Estimate > 0 {

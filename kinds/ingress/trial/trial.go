@@ -123,13 +123,13 @@ func (t *trial) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := t.awaitProgrammed(ctx); err != nil {
+	if err := t.awaitProgrammed(ctx, t.most(programmedTime)); err != nil {
 		return err
 	}
 	if err := t.findProxy(ctx); err != nil {
 		return err
 	}
-	return t.awaitServed(ctx)
+	return t.awaitServed(ctx, t.most(servedTime))
 }
 
 // create creates objects, several at a time.
@@ -157,8 +157,7 @@ func (t *trial) most(limit time.Duration) time.Duration {
 }
 
 // awaitProgrammed waits until the Gateway has an address and its status says that it is programmed.
-func (t *trial) awaitProgrammed(ctx context.Context) error {
-	limit := t.most(programmedTime)
+func (t *trial) awaitProgrammed(ctx context.Context, limit time.Duration) error {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
@@ -273,7 +272,7 @@ func (t *trial) watched() (out []int) {
 }
 
 // awaitServed waits until requests see the watched routes and the last one served.
-func (t *trial) awaitServed(ctx context.Context) error {
+func (t *trial) awaitServed(ctx context.Context, limit time.Duration) error {
 	var routes []routeprobe.Route
 	for _, n := range append(t.watched(), t.levels.Routes-1) {
 		routes = append(routes, routeprobe.Route{Change: n, Host: t.world.host(firstRoute(n), n)})
@@ -284,7 +283,6 @@ func (t *trial) awaitServed(ctx context.Context) error {
 		return fmt.Errorf("request the first routes: %w", err)
 	}
 	defer t.stopRequests(ctx)
-	limit := t.most(servedTime)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
@@ -309,21 +307,44 @@ func (t *trial) awaitServed(ctx context.Context) error {
 	}
 }
 
-// settled waits until the statuses of the Gateway and its ListenerSets count all routes, which
-// ingresses write after they serve them, and until what follows has passed.
+// settled waits until the statuses of the Gateway and its ListenerSets count all routes, and those
+// of all routes are written, which ingresses do after they serve them: otherwise that work would be
+// measured too.
 func (t *trial) settled(ctx context.Context) error {
 	limited, cancel := context.WithTimeout(ctx, t.most(attachedTime))
 	defer cancel()
 	for {
 		attached, err := t.attached(limited)
+		silent := t.levels.Routes
 		if err == nil && attached >= t.levels.Routes {
+			silent, err = t.silent(limited)
+		}
+		if err == nil && silent == 0 {
 			break
 		}
 		if wake.Pause(limited, time.Second) != nil {
-			break // an ingress may never write it; the window then has more of its work
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			t.seen.Problems = append(t.seen.Problems, verdict.NoteUnsettled.Of(attached, t.levels.Routes, t.most(attachedTime)))
+			break
 		}
 	}
 	return wake.Pause(ctx, quietTime)
+}
+
+// silent returns the number of routes without a status.
+func (t *trial) silent(ctx context.Context) (n int, err error) {
+	all, err := t.client("HTTPRoute").List(ctx, metav1.ListOptions{LabelSelector: t.selector()})
+	if err != nil {
+		return 0, err
+	}
+	for i := range all.Items {
+		if parents, _, _ := unstructured.NestedSlice(all.Items[i].Object, "status", "parents"); len(parents) == 0 {
+			n++
+		}
+	}
+	return n, nil
 }
 
 func (t *trial) attached(ctx context.Context) (sum int, err error) {

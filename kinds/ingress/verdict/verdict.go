@@ -37,6 +37,8 @@ type Evidence struct {
 	// Control has the replicas of the ingress's control plane, and Gateway those of its proxy.
 	Control verdict.ControlPlane `json:"control"`
 	Gateway verdict.ControlPlane `json:"gateway"`
+	// Problems are warnings from the time before the window.
+	Problems []note.Note `json:"problems,omitempty"`
 	// Unread has failed checks for what could not be read.
 	Unread []record.Check `json:"unread,omitempty"`
 }
@@ -58,9 +60,11 @@ var Limits = []verdict.Limit{verdict.Steal, verdict.Unattributed, verdict.Unattr
 var (
 	// NoteUnserved is for a route that was never served.
 	NoteUnserved = note.Define("route_never_served", "route %s was never served: answers by status %v%s")
-	noteRelapsed = note.Define("added_routes_relapsed", "%d of %d added routes stopped being served after their first successful response")
-	noteWrong    = note.Define("existing_routes_failed", "%d of %d requests to existing routes failed: answers by status %v")
-	noteUnsent   = note.Define("route_requests_unsent", "%d requests to routes were not sent because too many were outstanding")
+	// NoteUnsettled is for statuses that an ingress had not written before the window.
+	NoteUnsettled = note.Define("routes_unsettled", "the window began before all statuses were written: %d of %d routes were attached after %v")
+	noteRelapsed  = note.Define("added_routes_relapsed", "%d of %d added routes stopped being served after their first successful response")
+	noteWrong     = note.Define("existing_routes_failed", "%d of %d requests to existing routes failed: answers by status %v")
+	noteUnsent    = note.Define("route_requests_unsent", "%d requests to routes were not sent because too many were outstanding")
 )
 
 // maxNamed limits the unserved routes that are named.
@@ -143,6 +147,7 @@ func Of(t record.Trial, e Evidence, l verdict.Limits) (record.Trial, []record.Ev
 		}
 	}
 	out.Requests.LateUS = late.Microseconds()
+	s.Note(e.Problems...)
 	if relapsed > 0 {
 		s.Warn(noteRelapsed, relapsed, len(e.Routes))
 	}
