@@ -106,6 +106,13 @@ func TestAssessmentMetrics(t *testing.T) {
 		t.Logf("%s", out.String())
 	}
 	out.Reset()
+	euro := assessed()
+	euro.Cost.Prices.Currency = "€"
+	must.OK(t, RenderAssessment(&out, euro, "openmetrics", Options{}))
+	if _, there := openmetricstest.Read(t, out.Bytes())[`meshtrial_mesh_requested_month{kind="sidecar",currency="€"}`]; !there {
+		t.Errorf("no price in €:\n%s", out.String())
+	}
+	out.Reset()
 	must.OK(t, RenderAssessment(&out, assess.Assessment{}, "openmetrics", Options{}))
 	if v, there := openmetricstest.Read(t, out.Bytes())["meshtrial_assessment_timestamp_seconds"]; there {
 		t.Errorf("the time of an assessment that has none is %g", v)
