@@ -41,7 +41,7 @@ spec:
           default_source_code: {inline_string: "function envoy_on_request(h) h:headers():add('x-planted', 'yes') end"}
 `
 
-// TestAssessStudies has the shop assessed, runs each study that the assessment writes as it is, of which fewer blocks
+// TestAssessStudies has the shop assessed, runs each study that the assessment writes as it is, of which two blocks
 // are enough here, and has the shop assessed again with what these runs measured: it then knows what it did not.
 func TestAssessStudies(t *testing.T) {
 	m := labtest.New(t)
@@ -80,7 +80,7 @@ func TestAssessStudies(t *testing.T) {
 	for _, s := range studies {
 		began := time.Now()
 		runs[s.Name] = filepath.Join(t.TempDir(), s.Name)
-		args := []string{"run", labtest.Study(t, s.File), "--out", runs[s.Name], "--set", "blocks.min=1", "--set", "blocks.max=1", "--limit", "unattributed=100%"}
+		args := []string{"run", labtest.Study(t, s.File), "--out", runs[s.Name], "--set", "blocks.min=2", "--set", "blocks.max=2", "--limit", "unattributed=100%"}
 		if s.Name == assess.StudyModes {
 			args = append(args, ztunnel...)
 		}
