@@ -246,6 +246,11 @@ func (r *filesRead) file(in io.Reader, of input) error {
 		if broken > 1 {
 			err = fmt.Errorf("%w, and %d more objects", err, broken-1)
 		}
+		if err == nil && of.page == pageCustom {
+			for _, kind := range generate.L7Kinds { // those of which it has none were listed too
+				err = errors.Join(err, r.inv.Read(strings.NewReader(`{"items":[]}`), kind))
+			}
+		}
 		return err
 	case assess.ContentKiali:
 		return r.sums.obs.ReadKiali(buffered, r.inv.Domain)

@@ -137,7 +137,7 @@ func TestAssessBugReport(t *testing.T) {
 	must.OK(t, err)
 	const proxy = "bug-report/proxies/shop/cart-7d9f8c7b6d-abcde/"
 	report := func(at time.Time, called int, uptime string) string {
-		return reportOf(t, at, archived{name: "bug-report/cluster/k8s-resources", text: reportObjects}, archived{name: "bug-report/cluster/secrets", text: "apiVersion: v1\nkind: Secret\n"},
+		return reportOf(t, at, archived{name: "bug-report/cluster/k8s-resources", text: reportObjects}, archived{name: "bug-report/cluster/crs", text: "apiVersion: v1\nitems: []\nkind: List\nmetadata:\n  resourceVersion: \"\"\n"}, archived{name: "bug-report/cluster/secrets", text: "apiVersion: v1\nkind: Secret\n"},
 			archived{name: "bug-report/istio/istio-system/istiod-1/metrics", text: string(page)}, archived{name: "bug-report/istio/istio-system/istiod-1/debug/configz", text: "[{}]"},
 			archived{name: "bug-report/istio/istio-system/istiod-1/debug/syncz", text: `[{"proxy":"cart-7d9f8c7b6d-abcde.shop","cluster_sent":"a/1","cluster_acked":"a/1","route_sent":"","route_acked":""},{"proxy":"pay-7d9f8c7b6d-abcde.shop","cluster_sent":"b/2","cluster_acked":"a/1"}]`},
 			archived{name: proxy + "clusters", text: proxyClusters(called, 2*called)}, archived{name: proxy + "config_dump?include_eds", text: string(plain)},
@@ -161,6 +161,9 @@ func TestAssessBugReport(t *testing.T) {
 	}
 	if i := slices.IndexFunc(a.Settle, func(s assess.Study) bool { return s.Name == assess.StudyLatency }); i < 0 || !strings.Contains(a.Settle[i].File, "concurrency: 3") {
 		t.Errorf("studies: %+v", a.Settle)
+	}
+	if assess.NoPolicies.In(a.Unknown) || a.Mesh.Objects["VirtualService"] != 0 {
+		t.Errorf("kinds of which there are none: %v", a.Unknown)
 	}
 	tr := a.Traffic
 	if tr == nil || tr.Read != 1 || math.Abs(tr.Called-10) > 1e-9 || math.Abs(tr.Served-20) > 1e-9 || tr.WindowS != 100 || len(tr.Calls) != 1 || tr.Calls[0].From.String() != "shop/cart" {

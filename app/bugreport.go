@@ -17,6 +17,7 @@ const (
 	pageServerInfo = "server_info"
 	pageProxyLog   = "istio-proxy.log"
 	pageSync       = "debug/syncz"
+	pageCustom     = "crs" // of all kinds that custom resource definitions define
 )
 
 // ignoredPages are those of a bug report that an assessment does not use: of thousands of proxies it would

@@ -65,6 +65,9 @@ func (a *Assessment) modelled(e Evidence) (model.Mesh, error) {
 		{advice.QuantityCPUs, func(v float64) { m.Cores = v / float64(max(1, m.Replicas)) }},
 	} {
 		v, known := values[one.name]
+		if known && v == 0 && one.name == advice.QuantityUpdates && e.WindowS > 0 {
+			v = 1 / e.WindowS // a change less often than that goes unseen
+		}
 		if !known || !(v > 0) {
 			return m, fmt.Errorf("%s is unknown or 0", one.name)
 		}
