@@ -451,8 +451,8 @@ func (r *filesRead) metrics(in io.Reader, of input) error {
 	if r.held += len(text); r.held > mostPages {
 		return fmt.Errorf("more than %d MB of metrics pages", mostPages>>20)
 	}
-	p.uptime = time.Duration(uptime * float64(time.Second))
-	key := strconv.FormatFloat(started, 'f', -1, 64) // replicas may start in the same second
+	p.uptime = time.Duration(uptime * float64(time.Second)).Truncate(time.Millisecond) // as samples are timed
+	key := strconv.FormatFloat(started, 'f', -1, 64)                                   // replicas may start in the same second
 	if started == 0 {
 		key = cmp.Or(of.pod, podIn(of.name, r.listed))
 	}
@@ -506,7 +506,7 @@ func (r *filesRead) watched(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, recorder.Close()) }()
-	end, window := time.Now(), time.Duration(0)
+	end, window := time.Now().Truncate(time.Millisecond), time.Duration(0)
 	for name, pages := range r.istiods {
 		if pages[0].uptime == 0 { // this istiod does not tell its age
 			for i := range pages {

@@ -239,10 +239,10 @@ func TestAssessManyBrokenFiles(t *testing.T) {
 
 // The age that istiod tells orders its pages and is the time between them.
 func TestAssessPagesByAge(t *testing.T) {
-	page := func(age, pushes int) string {
-		return fmt.Sprintf("process_start_time_seconds 1\nistiod_uptime_seconds %d\npilot_services 3\npilot_xds_pushes{type=\"cds\"} %d\n", age, pushes)
+	page := func(age float64, pushes int) string {
+		return fmt.Sprintf("process_start_time_seconds 1\nistiod_uptime_seconds %g\npilot_services 3\npilot_xds_pushes{type=\"cds\"} %d\n", age, pushes)
 	}
-	a, _, err := Assessment{}.FromFiles(t.Context(), []string{"later", "earlier"}, contents(map[string]string{"later": page(300, 1600), "earlier": page(200, 600)}))
+	a, _, err := Assessment{}.FromFiles(t.Context(), []string{"later", "earlier"}, contents(map[string]string{"later": page(1048.459558479, 1600), "earlier": page(948.459570628, 600)}))
 	must.OK(t, err)
 	if v, _ := a.Signals.Find("xds_pushes"); a.WindowS != 100 || v.Value == nil || *v.Value < 9 || *v.Value > 11 {
 		t.Errorf("over %g s: %+v", a.WindowS, v)
