@@ -3,6 +3,7 @@ package cli
 import (
 	"io"
 	"os"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -19,14 +20,16 @@ import (
 var (
 	reCommand = regexp.MustCompile(`(?m)^ {4,}(?:eval "\$\()?(?:bin/)?meshtrial ([^#\n")]*)|` + "`(?:bin/)?meshtrial ([a-z][^`]*)`")
 	reYAML    = regexp.MustCompile("(?s)```yaml\n(.*?)```")
-	reLink    = regexp.MustCompile(`\]\(([^)#:]+)\)`)
+	reLink    = regexp.MustCompile(`\]\(([^)#:]*)(?:#([^):]+))?\)`)
+	reHeading = regexp.MustCompile(`(?m)^#+ (.*)$`)
+	reNoSlug  = regexp.MustCompile(`[^\pL\pN _-]`)
 )
 
 // documents are what people read first.
 var documents = []string{"README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "docs/method.md", "docs/study.md", "docs/xds.md", "docs/advice.md", "docs/assess.md", "docs/load.md", "docs/scenarios.md", "docs/lab.md",
 	"docs/bill.md", "docs/capacity.md", "docs/cluster.md", "docs/detached.md", "docs/extending.md", "docs/filters.md", "docs/mesh.md", "docs/page.md", "docs/profile.md", "docs/scale.md", "docs/tuning.md", "docs/worker.md"}
 
-// TestDocuments: the commands, studies and files that the documents name are
+// TestDocuments: the commands, studies, files and headings that the documents name are
 // there.
 func TestDocuments(t *testing.T) {
 	commands, files := 0, 0
@@ -65,18 +68,30 @@ func TestDocuments(t *testing.T) {
 		}
 		for _, m := range reLink.FindAllStringSubmatch(text, -1) {
 			files++
-			folder := ""
-			if strings.HasPrefix(name, "docs/") {
-				folder = "docs/"
+			target := path.Join("..", path.Dir(name), m[1])
+			if m[1] == "" { // a heading of this document
+				target = "../" + name
 			}
-			if _, err := os.Stat("../" + folder + m[1]); err != nil {
+			linked, err := os.ReadFile(target)
+			if err != nil {
 				t.Errorf("%s: link: %v", name, err)
+			} else if m[2] != "" && !slices.Contains(anchors(string(linked)), m[2]) {
+				t.Errorf("%s: link: %s has no heading #%s", name, target, m[2])
 			}
 		}
 	}
-	if commands < 15 || files < 4 {
+	if commands < 15 || files < 50 {
 		t.Errorf("%d commands and %d links found: the patterns no longer fit", commands, files)
 	}
+}
+
+// anchors are the headings of a document as links name them.
+func anchors(text string) []string {
+	var all []string
+	for _, m := range reHeading.FindAllStringSubmatch(text, -1) {
+		all = append(all, strings.ReplaceAll(reNoSlug.ReplaceAllString(strings.ToLower(m[1]), ""), " ", "-"))
+	}
+	return all
 }
 
 // isCommand wants a line of a text, without the program's name, to be a command with flags
