@@ -70,7 +70,7 @@ func (p Problem) Hint() string {
 	case Refused:
 		return "a quota, Pod Security or an admission policy of the cluster refuses them to this namespace: ask the cluster's administrator"
 	case ImageName, ImageAbsent, ImagePull:
-		return "an image must be in a registry that the nodes may pull from (run --pull-secret, if it is private), or on each node already: docs/cluster.md, How the image gets there"
+		return "an image must be in a registry that the nodes may pull from (run --pull-secret, if it is private), or on each node already: docs/cluster.md, The image"
 	case Sandbox, ObjectMissing, ContainerConfig, ContainerStart:
 		return fmt.Sprintf("kubectl -n %s describe pod %s", p.Object.Namespace, p.Object.Name)
 	}
