@@ -58,7 +58,7 @@ func (s *grpcService) registerCallouts(to *grpc.Server) {
 func (s *grpcService) callout(question func() proto.Message, answer func(status int) proto.Message) grpc.MethodHandler {
 	return func(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 		var message rawgrpc.Message
-		x, err := s.exchange(ctx, func(v any) error {
+		x, err := s.exchange(ctx, s.w.active.Load(), func(v any) error {
 			if err := decode(v); err != nil {
 				return err
 			}

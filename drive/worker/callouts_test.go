@@ -79,3 +79,20 @@ func TestCalloutsRejectOthers(t *testing.T) {
 		}
 	}
 }
+
+// A call is served by the configuration by which it was read, even if another one is set meanwhile.
+func TestCallKeepsItsConfiguration(t *testing.T) {
+	w := start(t, func(o *Options) { o.Config = control.Config{ResponseBytes: 3} })
+	service := &grpcService{w.Worker, w.counters.protocol(protocol.GRPC)}
+	reply, err := service.unary(nil, t.Context(), func(v any) error {
+		v.(*rawgrpc.Message).Size = 5
+		echo := w.active.Load().config
+		echo.ResponseBytes = control.EchoBody
+		_, err := w.configure(echo)
+		return err
+	}, nil)
+	must.OK(t, err)
+	if got := reply.(*rawgrpc.Message).Body; len(got) != 3 {
+		t.Errorf("the response has %d bytes, expected 3", len(got))
+	}
+}

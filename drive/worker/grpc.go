@@ -88,8 +88,9 @@ func (s *grpcService) takeLogs(_ any, _ context.Context, decode func(any) error,
 }
 
 func (s *grpcService) unary(_ any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-	message := rawgrpc.Message{SizeOnly: !s.w.active.Load().needBody}
-	x, err := s.exchange(ctx, decode, &message)
+	current := s.w.active.Load()
+	message := rawgrpc.Message{SizeOnly: !current.needBody}
+	x, err := s.exchange(ctx, current, decode, &message)
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +100,9 @@ func (s *grpcService) unary(_ any, ctx context.Context, decode func(any) error, 
 	return &rawgrpc.Message{Body: x.Reply}, nil
 }
 
-// exchange reads a call into message, and passes it through the worker's behaviours. An error is the
-// call's answer.
-func (s *grpcService) exchange(ctx context.Context, decode func(any) error, message *rawgrpc.Message) (*Exchange, error) {
+// exchange reads a call into message, and passes it through the behaviours of a configuration. An
+// error is the call's answer.
+func (s *grpcService) exchange(ctx context.Context, current *active, decode func(any) error, message *rawgrpc.Message) (*Exchange, error) {
 	if err := decode(message); err != nil {
 		s.counted.answered(http.StatusInternalServerError)
 		return nil, err
@@ -123,7 +124,7 @@ func (s *grpcService) exchange(ctx context.Context, decode func(any) error, mess
 		Start:     time.Now(),
 		Header:    metadataOf(incoming),
 	}
-	err := s.w.active.Load().serve(ctx, x)
+	err := current.serve(ctx, x)
 	switch {
 	case errors.Is(err, errReset):
 		return nil, status.Error(grpcCode(statusReset), "reset")
