@@ -85,10 +85,10 @@ func (o *RunOptions) chooseRevision(ctx context.Context, plan *study.Plan, run *
 		if err != nil {
 			return err
 		}
-		for _, text := range made.Notes {
-			o.Progress.Note("note: %s", text)
+		for _, n := range made.Notes {
+			o.Progress.Note("note: %s", n)
+			run.Remarks = append(run.Remarks, n.String())
 		}
-		run.Remarks = append(run.Remarks, made.Notes...)
 		run.Beside[name] = made
 	}
 	return nil

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
@@ -70,7 +71,7 @@ type Addition struct {
 	// Version is that of its program.
 	Version string
 	// Notes name existing objects that it would not fully read.
-	Notes []string
+	Notes []note.Note
 }
 
 // Connected is a pod whose sidecar is connected to a control plane.

@@ -1,6 +1,7 @@
 package istio
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -10,10 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/note"
 )
 
 var definitionResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -51,7 +54,7 @@ func definitionsOf(objects []*unstructured.Unstructured) map[string]definition {
 // fitDefinitions rejects a version of Istio that needs kinds or versions of kinds that the
 // cluster does not serve. Its notes name fields of existing objects that the version does not
 // know, and therefore ignores.
-func fitDefinitions(ctx context.Context, config *rest.Config, version string, needs []*unstructured.Unstructured) ([]string, error) {
+func fitDefinitions(ctx context.Context, config *rest.Config, version string, needs []*unstructured.Unstructured) ([]note.Note, error) {
 	objects, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -59,7 +62,7 @@ func fitDefinitions(ctx context.Context, config *rest.Config, version string, ne
 	return fitServed(ctx, objects, version, needs)
 }
 
-func fitServed(ctx context.Context, objects dynamic.Interface, version string, needs []*unstructured.Unstructured) ([]string, error) {
+func fitServed(ctx context.Context, objects dynamic.Interface, version string, needs []*unstructured.Unstructured) ([]note.Note, error) {
 	there, err := objects.Resource(definitionResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("istio: list the cluster's CRDs: %w", err)
@@ -80,30 +83,55 @@ func fitServed(ctx context.Context, objects dynamic.Interface, version string, n
 		return nil, errs.WithHint(errs.Usage("the second Istio, %s, reads kinds that the cluster's CRDs do not serve: %s", version, strings.Join(lacks, ", ")),
 			"install the newer version of Istio first, with its CRDs, and give the older one as the second")
 	}
-	var notes []string
-	for _, name := range slices.Sorted(maps.Keys(wanted)) {
-		d := wanted[name]
+	var notes []note.Note
+	for _, d := range newest(wanted) {
 		all, err := objects.Resource(d.resource).List(ctx, metav1.ListOptions{})
 		if err != nil {
 			return nil, fmt.Errorf("istio: list %s: %w", d.resource.Resource, err)
 		}
+		having := map[string][]string{} // names of objects by field
 		for _, o := range all.Items {
 			for _, field := range unknownFields(d.schema, o.Object) {
-				notes = append(notes, fmt.Sprintf("%s %s/%s has the field %s, which Istio %s does not know and ignores", d.kind, o.GetNamespace(), o.GetName(), field, version))
+				having[field] = append(having[field], o.GetNamespace()+"/"+o.GetName())
 			}
+		}
+		for _, field := range slices.Sorted(maps.Keys(having)) {
+			var more any
+			if n := len(having[field]); n > 1 {
+				more = n - 1
+			}
+			notes = append(notes, noteFieldIgnored.Of(version, field, d.kind, slices.Min(having[field]), more))
 		}
 	}
 	return notes, nil
 }
 
-// unknownFields returns the paths of an object's fields below spec that a schema lacks.
+// newest returns one definition for each kind, sorted: that of its newest version. The API server
+// converts the same objects to each version.
+func newest(all map[string]definition) []definition {
+	of := map[schema.GroupResource]definition{}
+	for _, d := range all {
+		name := d.resource.GroupResource()
+		if known, ok := of[name]; !ok || version.CompareKubeAwareVersionStrings(d.resource.Version, known.resource.Version) > 0 {
+			of[name] = d
+		}
+	}
+	return slices.SortedFunc(maps.Values(of), func(a, b definition) int {
+		return cmp.Or(cmp.Compare(a.resource.Group, b.resource.Group), cmp.Compare(a.kind, b.kind))
+	})
+}
+
+// unknownFields returns the paths of an object's fields below spec that a schema lacks, each once.
+// Elements of lists are [].
 func unknownFields(of map[string]any, object map[string]any) []string {
 	fields, _ := of["properties"].(map[string]any)
 	spec, ok := fields["spec"].(map[string]any)
 	if !ok {
 		return nil
 	}
-	return beyondSchema(spec, object["spec"], "spec")
+	out := beyondSchema(spec, object["spec"], "spec")
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 func beyondSchema(of map[string]any, value any, path string) (out []string) {
@@ -114,12 +142,12 @@ func beyondSchema(of map[string]any, value any, path string) (out []string) {
 	case []any:
 		items, ok := of["items"].(map[string]any)
 		for i := 0; ok && i < len(value); i++ {
-			out = append(out, beyondSchema(items, value[i], fmt.Sprintf("%s[%d]", path, i))...)
+			out = append(out, beyondSchema(items, value[i], path+"[]")...)
 		}
 	case map[string]any:
 		fields, _ := of["properties"].(map[string]any)
 		others, free := of["additionalProperties"].(map[string]any)
-		if any, ok := of["additionalProperties"].(bool); ok && any {
+		if of["additionalProperties"] == true {
 			return nil
 		}
 		for _, name := range slices.Sorted(maps.Keys(value)) {

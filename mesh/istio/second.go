@@ -281,7 +281,11 @@ func renderSecond(ctx context.Context, b *components.Builder, facts map[string]s
 	if definitions, err = lab.ParseObjects([]byte(answer[1].Manifests)); err != nil {
 		return nil, nil, fmt.Errorf("istio: chart %s: %w", answer[1].Name, err)
 	}
-	return objects, slices.DeleteFunc(definitions, func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" }), nil
+	definitions = slices.DeleteFunc(definitions, func(o *unstructured.Unstructured) bool { return o.GetKind() != "CustomResourceDefinition" })
+	if len(definitions) == 0 {
+		return nil, nil, errs.Usage("chart %s of the second Istio has no CRDs, with which those of the cluster could be compared", answer[1].Name)
+	}
+	return objects, definitions, nil
 }
 
 func exists(path string) bool {

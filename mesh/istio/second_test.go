@@ -3,8 +3,10 @@ package istio
 import (
 	"debug/elf"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime"
 	"slices"
 	"strings"
@@ -19,6 +21,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes/fakecluster"
+	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/testing/elftest"
@@ -201,28 +204,41 @@ spec: {group: example.com, names: {kind: Thing, plural: things}, versions: `+ver
 func TestFitDefinitions(t *testing.T) {
 	const known = `schema: {openAPIV3Schema: {properties: {spec: {properties: {
 hosts: {type: array, items: {type: string}}, http: {type: array, items: {properties: {name: {}}}}, labels: {additionalProperties: {type: string}}, any: {x-kubernetes-preserve-unknown-fields: true}}}}}}`
-	object := func(spec string) *unstructured.Unstructured {
+	object := func(name, spec string) *unstructured.Unstructured {
 		o := &unstructured.Unstructured{}
-		must.OK(t, yaml.Unmarshal([]byte(`{apiVersion: example.com/v1, kind: Thing, metadata: {name: one, namespace: shop}, spec: {`+spec+`}}`), &o.Object))
+		must.OK(t, yaml.Unmarshal([]byte(`{apiVersion: example.com/v1, kind: Thing, metadata: {name: `+name+`, namespace: shop}, spec: {`+spec+`}}`), &o.Object))
 		return o
 	}
 	resource := schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "things"}
+	const v1 = "[{name: v1, served: true, " + known + "}]"
+	ignored := func(field string, more any) []note.Note {
+		return []note.Note{noteFieldIgnored.Of("1.30", field, "Thing", "shop/one", more)}
+	}
 	for name, tt := range map[string]struct {
-		needs, spec, says string
-		notes             []string
+		needs, spec string
+		others      []string // specs of other objects
+		says        string
+		notes       []note.Note
 	}{
-		"the same":            {"[{name: v1, served: true, " + known + "}]", "hosts: [a], http: [{name: x}], labels: {a: b}, any: {thing: 1}", "", nil},
-		"a field":             {"[{name: v1, served: true, " + known + "}]", "hosts: [a], newer: 1", "", []string{"Thing shop/one has the field spec.newer, which Istio 1.30 does not know and ignores"}},
-		"a field inside":      {"[{name: v1, served: true, " + known + "}]", "http: [{name: x}, {name: y, newer: {}}]", "", []string{"Thing shop/one has the field spec.http[1].newer, which Istio 1.30 does not know and ignores"}},
-		"a version":           {"[{name: v1, served: true}, {name: v2, served: true}]", "", "example.com/v2 Thing", nil},
-		"a version, unserved": {"[{name: v1, served: true}, {name: v2, served: false}]", "hosts: []", "", nil},
+		"the same":             {v1, "hosts: [a], http: [{name: x}], labels: {a: b}, any: {thing: 1}", nil, "", nil},
+		"a field":              {v1, "hosts: [a], newer: 1", nil, "", ignored("spec.newer", nil)},
+		"a field inside":       {v1, "http: [{name: x}, {name: y, newer: {}}, {newer: {}}]", nil, "", ignored("spec.http[].newer", nil)},
+		"a field of several":   {v1, "newer: 1", []string{"hosts: []", "newer: 2", "newer: 3"}, "", ignored("spec.newer", 2)},
+		"in several versions":  {"[{name: v1beta1, served: true, schema: {openAPIV3Schema: {properties: {spec: {}}}}}, " + v1[1:], "newer: 1", nil, "", ignored("spec.newer", nil)},
+		"a version":            {"[{name: v1, served: true}, {name: v2, served: true}]", "", nil, "example.com/v2 Thing", nil},
+		"a version, unserved":  {"[{name: v1, served: true}, {name: v2, served: false}]", "hosts: []", nil, "", nil},
+		"a version of another": {"[{name: v2, served: true}]", "", nil, "example.com/v2 Thing", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
+			all := []apiruntime.Object{crd(t, "[{name: v1beta1, served: true}, {name: v1, served: true}]"), object("one", tt.spec)}
+			for i, spec := range tt.others {
+				all = append(all, object(fmt.Sprint("other-", i), spec))
+			}
 			client := dynamicfake.NewSimpleDynamicClientWithCustomListKinds(apiruntime.NewScheme(),
-				map[schema.GroupVersionResource]string{definitionResource: "CustomResourceDefinitionList", resource: "ThingList"}, crd(t, "[{name: v1, served: true}]"), object(tt.spec))
+				map[schema.GroupVersionResource]string{definitionResource: "CustomResourceDefinitionList", resource: "ThingList"}, all...)
 			notes, err := fitServed(t.Context(), client, "1.30", []*unstructured.Unstructured{crd(t, tt.needs)})
-			if (err == nil) != (tt.says == "") || err != nil && (!strings.Contains(err.Error(), tt.says) || errs.Code(err) != errs.CodeUsage) || !slices.Equal(notes, tt.notes) {
-				t.Errorf("%q, %v", notes, err)
+			if (err == nil) != (tt.says == "") || err != nil && (!strings.Contains(err.Error(), tt.says) || errs.Code(err) != errs.CodeUsage) || !reflect.DeepEqual(notes, tt.notes) {
+				t.Errorf("%+v, %v", notes, err)
 			}
 		})
 	}
