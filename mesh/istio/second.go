@@ -71,7 +71,7 @@ func openSecond(from, hub string) (*second, error) {
 func secondFolder(dir string) (*second, error) {
 	owner, err := trusted.Owner(dir)
 	if err == nil {
-		dir, err = trusted.Tree(dir, owner)
+		dir, err = trusted.Folder(dir, owner)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("folder of the second Istio: %w", err)
@@ -98,13 +98,20 @@ func secondFolder(dir string) (*second, error) {
 			lacks = append(lacks, "the chart "+chart+" (of manifests/ of Istio's source, or of a release's archive)")
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(dir, secondBootstrap))
-	if err != nil {
-		lacks = append(lacks, secondBootstrap+" (of tools/packaging/common/ of Istio's source)")
-	}
-	version, err := os.ReadFile(filepath.Join(dir, versionFile))
-	if err != nil {
-		lacks = append(lacks, "the file "+versionFile+" (such as "+components.IstioRelease+")")
+	var text, version []byte
+	for _, f := range []struct {
+		name, about string
+		to          *[]byte
+	}{
+		{secondBootstrap, secondBootstrap + " (of tools/packaging/common/ of Istio's source)", &text},
+		{versionFile, "the file " + versionFile + " (such as " + components.IstioRelease + ")", &version},
+	} {
+		switch *f.to, err = readSecond(dir, f.name, owner); {
+		case errors.Is(err, fs.ErrNotExist):
+			lacks = append(lacks, f.about)
+		case err != nil:
+			return nil, err
+		}
 	}
 	if len(lacks) > 0 {
 		return nil, errs.WithHint(errs.Usage("the folder %s of the second Istio lacks:\n  %s", dir, strings.Join(lacks, "\n  ")), secondHint)
@@ -116,12 +123,34 @@ func secondFolder(dir string) (*second, error) {
 	if s.bootstrap, err = upstreamBootstrap(string(text)); err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, secondBootstrap), err)
 	}
-	if s.sum, err = sumTree(filepath.Join(dir, "charts")); err != nil {
+	if _, err = trusted.Tree(filepath.Join(dir, "charts"), owner); err == nil {
+		s.sum, err = sumTree(filepath.Join(dir, "charts"))
+	}
+	if err != nil {
 		return nil, fmt.Errorf("charts of the second Istio: %w", err)
 	}
 	fmt.Fprintf(all, "%s %x\n", s.sum, sha256.Sum256(text))
 	s.tag = name + "-" + hex.EncodeToString(all.Sum(nil)[:6])
 	return s, nil
+}
+
+// maxSecondFile limits a text file of the folder, in bytes.
+const maxSecondFile = 1 << 20
+
+// readSecond reads a small file of the folder.
+func readSecond(dir, name string, owner uint32) ([]byte, error) {
+	path := filepath.Join(dir, name)
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxSecondFile {
+		return nil, errs.WithHint(errs.Usage("%s is not a file of at most %d KiB", path, maxSecondFile>>10), secondHint)
+	}
+	if path, err = trusted.Folder(path, owner); err != nil {
+		return nil, fmt.Errorf("folder of the second Istio: %w", err)
+	}
+	return os.ReadFile(path)
 }
 
 // openProgram rejects a program that is not executable.

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -53,20 +54,28 @@ func TestSecondFolder(t *testing.T) {
 		spoil func(dir string) error
 		says  string // "" if it is accepted
 	}{
-		"complete":              {nil, ""},
-		"no program":            {func(dir string) error { return os.Remove(dir + "/pilot-discovery") }, "the program pilot-discovery"},
-		"no agent":              {func(dir string) error { return os.Remove(dir + "/pilot-agent") }, "the program pilot-agent"},
-		"not executable":        {func(dir string) error { return os.Chmod(dir+"/pilot-agent", 0o644) }, "is not executable"},
-		"a script":              {func(dir string) error { return os.WriteFile(dir+"/pilot-agent", []byte("#!"), 0o755) }, "not a Linux program"},
-		"a program of others":   {func(dir string) error { return os.Chmod(dir+"/pilot-agent", 0o777) }, "by everybody"},
-		"a folder of others":    {func(dir string) error { return os.Chmod(dir, 0o777) }, "by everybody"},
-		"a chart of others":     {func(dir string) error { return os.Chmod(dir+"/"+baseChart, 0o777) }, "by everybody"},
-		"no chart":              {func(dir string) error { return os.RemoveAll(dir + "/" + discoveryChart) }, "the chart " + discoveryChart},
-		"no definitions":        {func(dir string) error { return os.RemoveAll(dir + "/" + baseChart) }, "the chart " + baseChart},
-		"no template":           {func(dir string) error { return os.Remove(dir + "/" + secondBootstrap) }, secondBootstrap},
-		"no version":            {func(dir string) error { return os.Remove(dir + "/" + versionFile) }, "the file VERSION"},
-		"a version of nothing":  {func(dir string) error { return os.WriteFile(dir+"/"+versionFile, []byte("main"), 0o644) }, "does not contain a version of Istio"},
-		"a version with spaces": {func(dir string) error { return os.WriteFile(dir+"/"+versionFile, []byte("1.30 x"), 0o644) }, "does not contain a version of Istio"},
+		"complete":            {nil, ""},
+		"no program":          {func(dir string) error { return os.Remove(dir + "/pilot-discovery") }, "the program pilot-discovery"},
+		"no agent":            {func(dir string) error { return os.Remove(dir + "/pilot-agent") }, "the program pilot-agent"},
+		"not executable":      {func(dir string) error { return os.Chmod(dir+"/pilot-agent", 0o644) }, "is not executable"},
+		"a script":            {func(dir string) error { return os.WriteFile(dir+"/pilot-agent", []byte("#!"), 0o755) }, "not a Linux program"},
+		"a program of others": {func(dir string) error { return os.Chmod(dir+"/pilot-agent", 0o777) }, "by everybody"},
+		"a folder of others":  {func(dir string) error { return os.Chmod(dir, 0o777) }, "by everybody"},
+		"a chart of others":   {func(dir string) error { return os.Chmod(dir+"/"+baseChart, 0o777) }, "by everybody"},
+		"no chart":            {func(dir string) error { return os.RemoveAll(dir + "/" + discoveryChart) }, "the chart " + discoveryChart},
+		"no definitions":      {func(dir string) error { return os.RemoveAll(dir + "/" + baseChart) }, "the chart " + baseChart},
+		"no template":         {func(dir string) error { return os.Remove(dir + "/" + secondBootstrap) }, secondBootstrap},
+		"no version":          {func(dir string) error { return os.Remove(dir + "/" + versionFile) }, "the file VERSION"},
+		"a version of others": {func(dir string) error { return os.Chmod(dir+"/"+versionFile, 0o666) }, "by everybody"},
+		"a version as a folder": {func(dir string) error {
+			return errors.Join(os.Remove(dir+"/"+versionFile), os.Mkdir(dir+"/"+versionFile, 0o755))
+		}, "is not a file"},
+		"a version in a pipe": {func(dir string) error {
+			return errors.Join(os.Remove(dir+"/"+versionFile), syscall.Mkfifo(dir+"/"+versionFile, 0o600))
+		}, "is not a file"},
+		"a template that is too large": {func(dir string) error { return os.Truncate(dir+"/"+secondBootstrap, maxSecondFile+1) }, "is not a file of at most"},
+		"a version of nothing":         {func(dir string) error { return os.WriteFile(dir+"/"+versionFile, []byte("main"), 0o644) }, "does not contain a version of Istio"},
+		"a version with spaces":        {func(dir string) error { return os.WriteFile(dir+"/"+versionFile, []byte("1.30 x"), 0o644) }, "does not contain a version of Istio"},
 		"an envoy of its own": {func(dir string) error {
 			text, err := os.ReadFile(dir + "/pilot-agent")
 			return errors.Join(err, os.WriteFile(dir+"/envoy", text, 0o755))
