@@ -52,7 +52,7 @@ type RevisionOf struct {
 func (l RevisionLook) Wrong() error {
 	for _, s := range l.Sidecars {
 		if len(s.Connected) == 1 && s.Connected[0].Revision == s.Wanted {
-			if !strings.HasPrefix(s.Version, s.WantedVersion) {
+			if !s.ofVersion() {
 				return fmt.Errorf("the sidecar of %s is of version %s, not %s", s.Pod, s.Version, s.WantedVersion)
 			}
 			continue
@@ -68,6 +68,14 @@ func (l RevisionLook) Wrong() error {
 		return fmt.Errorf("the sidecar of %s is connected to revision %s, not only to %s", s.Pod, is, s.Wanted)
 	}
 	return nil
+}
+
+// ofVersion reports whether the sidecar's image is of its control plane's version: has the same tag,
+// or one that adds to it, as for another Envoy. Images that are named by digest cannot be compared.
+func (s RevisionSide) ofVersion() bool {
+	more, ok := strings.CutPrefix(s.Version, s.WantedVersion)
+	byDigest := strings.Contains(s.Version, ":") || strings.Contains(s.WantedVersion, ":")
+	return s.WantedVersion == "" || byDigest || ok && (more == "" || more[0] == '-')
 }
 
 // of returns why a reading does not belong to the move in an event, or nil.

@@ -65,7 +65,7 @@ func TestCheckRevisions(t *testing.T) {
 
 // A sidecar of another version than its control plane's has not moved, if there are two versions.
 func TestSidecarOfAnotherVersion(t *testing.T) {
-	for version, ok := range map[string]bool{"1.31-abc": true, "1.31-abc-envoy1.39.0": true, "1.30-def": false, "": false} {
+	for version, ok := range map[string]bool{"1.31-abc": true, "1.31-abc-envoy1.39.0": true, "1.31-abcd": false, "1.30-def": false, "": false, "sha256:abc": true} {
 		look := lookAt("moved", "canary", "canary")
 		for i := range look.Sidecars {
 			look.Sidecars[i].Version, look.Sidecars[i].WantedVersion = "1.31-abc", "1.31-abc"
