@@ -18,7 +18,7 @@ import (
 )
 
 // Difference is a place in resources of a type at which two configurations of the same proxy
-// differ.
+// differ: both have a value there, or only the first, or only the second.
 type Difference struct {
 	Type string // as [TypeCluster]
 	// Path is the field; "" if one configuration lacks the resource. Elements of lists are named
@@ -30,6 +30,17 @@ type Difference struct {
 	Example       string // name of one of them
 }
 
+// DifferencePlace identifies a [Difference] among those of several proxies.
+type DifferencePlace struct {
+	Type, Path    string
+	First, Second bool // whether it has a value there
+}
+
+// Place returns where, and in which of the configurations, the values are.
+func (d Difference) Place() DifferencePlace {
+	return DifferencePlace{d.Type, d.Path, d.First != "", d.Second != ""}
+}
+
 // Compared is the result of a comparison.
 type Compared struct {
 	Resources   int // in either configuration
@@ -38,8 +49,7 @@ type Compared struct {
 }
 
 // Compare compares two recordings of what istiod sends a proxy (package confile), resource by
-// resource. Versions of resources are ignored, as are the order of routes' domains and of
-// other sets.
+// resource. Versions of resources are ignored, as is the order of routes' domains.
 func Compare(first, second io.Reader) (Compared, error) {
 	var sides [2]map[resourceKey][]byte
 	for i, in := range []io.Reader{first, second} {
@@ -56,7 +66,7 @@ func Compare(first, second io.Reader) (Compared, error) {
 	}
 	slices.SortFunc(keys, func(a, b resourceKey) int { return cmp.Or(cmp.Compare(a.typ, b.typ), cmp.Compare(a.name, b.name)) })
 	out := Compared{Resources: len(keys)}
-	index := map[[2]string]int{}
+	index := map[DifferencePlace]int{}
 	for _, key := range keys {
 		a, has := sides[0][key]
 		b, other := sides[1][key]
@@ -75,19 +85,19 @@ func Compare(first, second io.Reader) (Compared, error) {
 		if len(found) > 0 {
 			out.Differing++
 		}
-		counted := map[string]bool{}
+		counted := map[DifferencePlace]bool{}
 		for _, c := range found {
-			if counted[c.path] {
+			d := Difference{Type: key.short(), Path: c.path, First: c.first, Second: c.second, Example: key.name}
+			at := d.Place()
+			if counted[at] {
 				continue
 			}
-			counted[c.path] = true
-			typ := key.short()
-			at := [2]string{typ, c.path}
+			counted[at] = true
 			i, known := index[at]
 			if !known {
 				i = len(out.Differences)
 				index[at] = i
-				out.Differences = append(out.Differences, Difference{Type: typ, Path: c.path, First: c.first, Second: c.second, Example: key.name})
+				out.Differences = append(out.Differences, d)
 			}
 			out.Differences[i].Resources++
 		}

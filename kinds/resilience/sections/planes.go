@@ -71,7 +71,7 @@ func configTable(f record.Findings) report.Table {
 				}
 				t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: d.Type}, report.Text{S: report.Count(int64(d.Resources))}, field, value(d.First), value(d.Second), report.Text{S: d.Example}))
 			}
-			t.Notes = append(t.Notes, fmt.Sprintf("%s: of %s for %s, %s differ between %s (first) and %s (second). Names and versions of resources are not compared.", c.Label,
+			t.Notes = append(t.Notes, fmt.Sprintf("%s: of %s for %s, %s differ between %s (first) and %s (second). Versions of resources are not compared.", c.Label,
 				words.Plural(p.Compared.Resources, "resource"), words.Plural(len(p.Compared.Proxies), "proxy"), report.Count(int64(p.Compared.Differing)), p.First.Version, p.Second.Version))
 		}
 	}

@@ -201,15 +201,14 @@ func (t *scenarioTrial) comparePlanes(ctx context.Context, first, second mesh.Pl
 
 // sumCompared adds the comparisons of single proxies.
 func sumCompared(out *record.PlaneConfigs, parts []scope.Compared) {
-	index := map[[2]string]int{}
+	index := map[scope.DifferencePlace]int{}
 	for _, one := range parts {
 		out.Resources, out.Differing = out.Resources+one.Resources, out.Differing+one.Differing
 		for _, d := range one.Differences {
-			at := [2]string{d.Type, d.Path}
-			i, known := index[at]
+			i, known := index[d.Place()]
 			if !known {
 				i = len(out.Differences)
-				index[at] = i
+				index[d.Place()] = i
 				out.Differences = append(out.Differences, record.ConfigDifference{Type: d.Type, Path: d.Path, First: d.First, Second: d.Second, Example: d.Example})
 			}
 			out.Differences[i].Resources += d.Resources
