@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"compress/gzip"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"net"
@@ -31,6 +32,7 @@ import (
 type beside struct {
 	record.ScenarioPlanes
 	since time.Time
+	pods  []site.Pod                // of the second
 	first map[string]observe.Sample // by pod UID
 	ended bool
 }
@@ -56,6 +58,11 @@ func (t *scenarioTrial) beginPlanes(ctx context.Context, step, name string) {
 	b.since = time.Now()
 	t.revisions.mu.Lock()
 	defer t.revisions.mu.Unlock()
+	for _, pod := range t.revisions.second[second.Revision] {
+		if b.first[pod.UID].Error == "" { // else of an earlier step's control plane of that name
+			b.pods = append(b.pods, pod)
+		}
+	}
 	t.revisions.beside = append(t.revisions.beside, b)
 }
 
@@ -78,17 +85,21 @@ func (t *scenarioTrial) endPlanes(ctx context.Context, removed string) {
 	if err != nil {
 		t.unmeasured("the use of two control planes was not counted: %v", err)
 	}
-	t.revisions.mu.Lock()
-	defer t.revisions.mu.Unlock()
+	r := t.revisions
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, b := range open {
 		b.ended, b.Removed = true, removed != ""
-		if err != nil || b.first == nil {
+		if err != nil || b.first == nil || t.ControlUnseen() != "" || len(r.unseen) > 0 { // which is recorded elsewhere
 			continue
 		}
-		b.Seconds = at.Sub(b.since).Seconds()
-		addUse(&b.First, t.Control, b.first, now)
-		addUse(&b.Second, t.revisions.second, b.first, now)
-		if b.Removed { // the last sample cannot read it
+		first, second := b.First, b.Second
+		if err := errors.Join(addUse(&first, t.Control, b.first, now), addUse(&second, b.pods, b.first, now)); err != nil {
+			t.evidence.Unmeasured = append(t.evidence.Unmeasured, fmt.Sprintf("the use of revisions %s and %s side by side was not counted: %v", first.Revision, second.Revision, err))
+			continue
+		}
+		b.Seconds, b.First, b.Second = at.Sub(b.since).Seconds(), first, second
+		if b.Removed && b.Second.MemoryBytes > 0 { // the last sample cannot read it
 			t.looks.hold(partSecond, b.Second.MemoryBytes)
 		}
 	}
@@ -122,18 +133,29 @@ func (t *scenarioTrial) planeUse(ctx context.Context, memory bool) (map[string]o
 	return out, nil
 }
 
-// addUse adds the use of a control plane's pods between two readings.
-func addUse(to *record.ScenarioPlane, pods []site.Pod, first, last map[string]observe.Sample) {
+// addUse adds the use of a control plane's pods between two readings; memory only if it was read of
+// all of them. It returns an error if a pod came or ended meanwhile.
+func addUse(to *record.ScenarioPlane, pods []site.Pod, first, last map[string]observe.Sample) error {
+	if len(pods) == 0 {
+		return fmt.Errorf("revision %s has no pod that was read", to.Revision)
+	}
+	memory, whole := int64(0), true
 	for _, pod := range pods {
 		used, err := last[pod.UID].Since(first[pod.UID])
 		if err != nil {
-			continue // it came or ended meanwhile
+			return fmt.Errorf("pod %s: %w", pod.Name, err)
 		}
 		to.CPU = to.CPU.Plus(used)
-		if m := last[pod.UID].Memory; m != nil {
-			to.MemoryBytes += max(m.PSSBytes, 0)
+		if m := last[pod.UID].Memory; m != nil && m.PSSBytes > 0 {
+			memory += m.PSSBytes
+		} else {
+			whole = false
 		}
 	}
+	if whole {
+		to.MemoryBytes = memory
+	}
+	return nil
 }
 
 const (
@@ -177,6 +199,7 @@ func (t *scenarioTrial) comparePlanes(ctx context.Context, first, second mesh.Pl
 	}
 	out := &record.PlaneConfigs{}
 	var parts []scope.Compared
+	var files []runner.Artefact
 	for i, pod := range pods {
 		one, err := scope.Compare(bytes.NewReader(all[i].first), bytes.NewReader(all[i].second))
 		if err != nil {
@@ -192,11 +215,23 @@ func (t *scenarioTrial) comparePlanes(ctx context.Context, first, second mesh.Pl
 			if err != nil {
 				return nil, err
 			}
-			t.files = append(t.files, runner.Artefact{Name: pod.Name + "-" + file.revision + ".xds.gz", Data: packed})
+			files = append(files, runner.Artefact{Name: recordingName(pod.Name, file.revision), Data: packed})
 		}
 	}
 	sumCompared(out, parts)
+	t.revisions.mu.Lock()
+	defer t.revisions.mu.Unlock()
+	for _, file := range files {
+		file.Name = fmt.Sprintf("%d-%s", len(t.files), file.Name) // a later step may compare the same pod
+		t.files = append(t.files, file)
+	}
 	return out, nil
+}
+
+// recordingName names the file of what a revision sends a pod. Parts are cut to what a run directory
+// accepts; a number before it makes it unique.
+func recordingName(pod, revision string) string {
+	return fmt.Sprintf("%.24s-%.24s.xds.gz", pod, revision)
 }
 
 // sumCompared adds the comparisons of single proxies.

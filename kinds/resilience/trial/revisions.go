@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"sync"
@@ -30,7 +31,7 @@ type revisions struct {
 	planes map[string]mesh.Plane                   // by their names in steps
 	on     map[string]string                       // by service: the name in steps of its intended control plane
 	last   *moving                                 // the move that began last
-	second []site.Pod                              // pods of other control planes, whose CPU is counted
+	second map[string][]site.Pod                   // pods of other control planes by revision, whose CPU is counted
 	unseen []string                                // those without an observer
 	made   map[string][]*unstructured.Unstructured // objects of control planes that the trial created, by revision
 	beside []*beside
@@ -53,7 +54,7 @@ func (t *scenarioTrial) beginRevisions(ctx context.Context) error {
 	if !ok || !t.scene.meshed() {
 		return fmt.Errorf("mesh %s has no revisions", t.scene.mesh.Name())
 	}
-	r := &revisions{mesh: m, clients: map[string]*http.Client{}, planes: map[string]mesh.Plane{}, on: map[string]string{}, made: map[string][]*unstructured.Unstructured{}, annotated: map[string]bool{}}
+	r := &revisions{mesh: m, clients: map[string]*http.Client{}, planes: map[string]mesh.Plane{}, on: map[string]string{}, made: map[string][]*unstructured.Unstructured{}, second: map[string][]site.Pod{}, annotated: map[string]bool{}}
 	first, err := m.Plane(ctx, t.Kube, "")
 	if err != nil {
 		return err
@@ -95,12 +96,12 @@ func (t *scenarioTrial) findPlane(ctx context.Context, name string) error {
 	}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		known := slices.ContainsFunc(r.second, func(p site.Pod) bool { return p.UID == string(pod.UID) })
+		known := slices.ContainsFunc(r.second[plane.Revision], func(p site.Pod) bool { return p.UID == string(pod.UID) })
 		if !lab.PodReady(pod) || known {
 			continue
 		}
 		if t.Observed(pod.Spec.NodeName) {
-			r.second = append(r.second, site.PodOf(pod))
+			r.second[plane.Revision] = append(r.second[plane.Revision], site.PodOf(pod))
 		} else if name := site.Elsewhere(pod); !slices.Contains(r.unseen, name) {
 			r.unseen = append(r.unseen, name)
 		}
@@ -116,7 +117,11 @@ func (r *revisions) others() []site.Pod {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return slices.Clone(r.second)
+	var out []site.Pod
+	for _, revision := range slices.Sorted(maps.Keys(r.second)) {
+		out = append(out, r.second[revision]...)
+	}
+	return out
 }
 
 // elsewhere returns those of their pods without an observer.
