@@ -83,7 +83,7 @@ func (t *Timeline) Check() []Problem {
 	if all := t.Plan(); len(all) > MaxOccurrences {
 		fail(0, "", "", "the timeline has %d occurrences of steps, at most %d are possible", len(all), MaxOccurrences)
 	} else {
-		out = slices.Concat(overlaps(all), overtaken(all), retired(all))
+		out = slices.Concat(overlaps(all), overtaken(all), retired(all), t.twoVersions())
 	}
 	return out
 }

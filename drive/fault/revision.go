@@ -159,6 +159,27 @@ func retired(all []Occurrence) []Problem {
 	return out
 }
 
+// twoVersions finds steps that start a revision of another version than an earlier step does: a run
+// prepares one control plane for each revision.
+func (t *Timeline) twoVersions() []Problem {
+	var out []Problem
+	first := map[string]int{} // step by revision
+	for i, s := range t.Steps {
+		a, ok := s.Action.(*Revision)
+		if !ok {
+			continue
+		}
+		before, known := first[a.Name]
+		if !known {
+			first[a.Name] = i
+		} else if t.Steps[before].Action.(*Revision).Istio != a.Istio {
+			out = append(out, Problem{Step: i, Field: RevisionKind, Hint: "name them differently",
+				Text: fmt.Sprintf("%q starts revision %s of another version than %q", s.Name, a.Name, t.Steps[before].Name)})
+		}
+	}
+	return out
+}
+
 // Moves reports whether a step moves the namespace.
 func (t *Timeline) Moves() bool {
 	return slices.ContainsFunc(t.Steps, func(s Step) bool { _, ok := s.Action.(*Move); return ok })

@@ -77,6 +77,27 @@ func TestRevisions(t *testing.T) {
 	}
 }
 
+// A revision is of one version.
+func TestTwoVersions(t *testing.T) {
+	step := func(at time.Duration, name, istio string) fault.Step {
+		return fault.Step{Name: name + at.String(), At: at, For: 5 * time.Second, Action: &fault.Revision{Name: name, Istio: istio}}
+	}
+	for name, c := range map[string]struct {
+		steps []fault.Step
+		at    int // step of the problem; -1: none
+	}{
+		"one of each":       {[]fault.Step{step(1, "a", ""), step(2, "b", fault.Second)}, -1},
+		"twice":             {[]fault.Step{step(1, "a", fault.Second), step(10*time.Second, "a", fault.Second)}, -1},
+		"of both versions":  {[]fault.Step{step(1, "a", ""), step(2, "b", ""), step(10*time.Second, "a", fault.Second)}, 2},
+		"the other way too": {[]fault.Step{step(1, "a", fault.Second), step(10*time.Second, "a", "")}, 1},
+	} {
+		problems := (&fault.Timeline{Duration: time.Minute, Steps: c.steps}).Check()
+		if len(problems) != min(1, c.at+1) || len(problems) > 0 && (problems[0].Step != c.at || problems[0].Field != fault.RevisionKind || problems[0].Hint == "") {
+			t.Errorf("%s: %+v", name, problems)
+		}
+	}
+}
+
 // A control plane is removed only once the namespace has left it.
 func TestRetired(t *testing.T) {
 	at := func(s time.Duration) time.Duration { return s * time.Second }
