@@ -246,6 +246,10 @@ func unfit(a fault.Action, cell record.Cell) (field, why, hint string) {
 		of = a.Of
 	case *fault.Restart:
 		of = a.Of
+	case *fault.Revision, *fault.Move:
+		if cell[study.FactorMesh] == study.MeshNone {
+			return "", "it has no mesh, and so no revisions", "use mesh: " + study.MeshIstio
+		}
 	}
 	switch {
 	case of == fault.OfZtunnel && !study.Ambient(cell):

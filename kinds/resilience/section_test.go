@@ -155,6 +155,30 @@ func TestZoned(t *testing.T) {
 	}
 }
 
+// Steps that concern revisions need a mesh with sidecars, in every cell.
+func TestRevisionsRefused(t *testing.T) {
+	const moved = "timeline:\n  duration: 60s\n  steps:\n  - {name: second, at: 1s, revision: {name: other, istio: second}}\n  - {name: moved, at: 20s, move: {to: other}}\n"
+	for text, wants := range map[string][]string{
+		"":                                nil,
+		"mesh: none\n":                    {"small.yaml:8:", "small.yaml:9:", "no revisions"},
+		"settings: {sidecars: ambient}\n": {"small.yaml:8:", "small.yaml:9:", "no sidecars to move"},
+		"variants: {with: {}, bare: {mesh: none}}\n": {"small.yaml:8:", "small.yaml:9:", "no revisions"},
+	} {
+		s, err := study.Parse([]byte(head+named+fromEntry+moved+text), "small.yaml", nil)
+		if err == nil {
+			_, err = study.NewPlan(s, 1)
+		}
+		if (err == nil) != (wants == nil) {
+			t.Errorf("%q: %v", text, err)
+		}
+		for _, want := range wants {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%q: %v, want %q", text, err, want)
+			}
+		}
+	}
+}
+
 // A waypoint is in none of the zones that a step cuts off.
 func TestZoneBesideWaypoint(t *testing.T) {
 	away := "timeline:\n  duration: 10s\n  steps:\n  - {name: away, at: 1s, zone: {service: b}}\n"
