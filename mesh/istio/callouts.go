@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -236,7 +237,7 @@ func (*Mesh) CheckCallout(config []byte, port int, w mesh.Workload) []record.Che
 	if err != nil {
 		return []record.Check{{Name: name, Detail: err.Error()}}
 	}
-	found := ""
+	var found map[string]any
 	for _, c := range d.Configs {
 		for _, l := range c.Listeners {
 			if l.Name != inboundListener || len(l.Active.Listener) == 0 {
@@ -250,19 +251,38 @@ func (*Mesh) CheckCallout(config []byte, port int, w mesh.Workload) []record.Che
 				for _, f := range chain.Filters {
 					for _, h := range f.Config.Filters {
 						if chain.Match.Port == port && h.Name == ourFilters+want.filter {
-							found = failureMode(h.Config)
+							found = h.Config
 						}
 					}
 				}
 			}
 		}
 	}
-	mode := study.FailClosed
-	if want.failOpen {
-		mode = study.FailOpen
+	if found == nil {
+		return []record.Check{{Name: name, Detail: fmt.Sprintf("the service's proxy has no filter %s for port %d", want.filter, port)}}
 	}
-	return []record.Check{{Name: name, OK: found == mode,
-		Detail: fmt.Sprintf("the service's proxy has %s that fails %s; the cell sets %s", want.filter, cmp.Or(found, "in no way, as it is not there"), mode)}}
+	mode, timeout := failureMode(found), waits(found)
+	wanted := study.FailClosed
+	if want.failOpen {
+		wanted = study.FailOpen
+	}
+	return []record.Check{{Name: name, OK: mode == wanted && timeout == lasting(want.timeout),
+		Detail: fmt.Sprintf("the service's proxy has %s that fails %s after %v; the cell sets %s after %v", want.filter, mode, timeout, wanted, lasting(want.timeout))}}
+}
+
+// waits returns how long a filter waits for an answer, by its configuration; 0 if that does not say.
+func waits(config map[string]any) time.Duration {
+	at := config
+	for _, field := range []string{"grpc_service", "http_service"} {
+		if inner, ok := config[field].(map[string]any); ok {
+			at = inner
+		}
+	}
+	if uri, ok := at["server_uri"].(map[string]any); ok {
+		at = uri
+	}
+	text, _ := at["timeout"].(string)
+	return lasting(text)
 }
 
 // failureMode returns how a filter fails in its configuration. JSON omits false.

@@ -91,21 +91,28 @@ func TestCalloutMessages(t *testing.T) {
 	}
 }
 
-// TestCheckCallout: a filter that is absent or fails otherwise is found.
+// TestCheckCallout: a filter that is absent, or fails or waits otherwise, is found.
 func TestCheckCallout(t *testing.T) {
 	const level = "filter=ext-authz-grpc to=checker fail=open"
-	open := chainDump(`{"name": "meshtrial.ext-authz-grpc", "typed_config": {"@type": "`+authzType+`", "failure_mode_allow": true}}`, "")
+	filter := func(name, typ, config string) []byte {
+		return chainDump(`{"name": "meshtrial.`+name+`", "typed_config": {"@type": "`+typ+`", `+config+`}}`, "")
+	}
+	open := filter("ext-authz-grpc", authzType, `"failure_mode_allow": true, "grpc_service": {"timeout": "1s"}`)
 	for name, tt := range map[string]struct {
 		level string
 		dump  []byte
 		ok    bool
 	}{
-		"as set":     {level, open, true},
-		"otherwise":  {strings.Replace(level, "open", "closed", 1), open, false},
-		"absent":     {level, chainDump("", ""), false},
-		"another":    {level, chainDump(`{"name": "meshtrial.ext-authz-http"}`, ""), false},
-		"rate limit": {"filter=rate-limit-global to=checker", chainDump(`{"name": "meshtrial.rate-limit-global", "typed_config": {"@type": "`+globalLimitType+`", "failure_mode_deny": true}}`, ""), true},
-		"unreadable": {level, []byte("{"), false},
+		"as set":        {level, open, true},
+		"otherwise":     {strings.Replace(level, "open", "closed", 1), open, false},
+		"for less time": {level + " timeout=250ms", open, false},
+		"that time":     {level + " timeout=250ms", filter("ext-authz-grpc", authzType, `"failure_mode_allow": true, "grpc_service": {"timeout": "0.250s"}`), true},
+		"no time":       {level, filter("ext-authz-grpc", authzType, `"failure_mode_allow": true`), false},
+		"by HTTP":       {"filter=ext-authz-http to=checker", filter("ext-authz-http", authzType, `"http_service": {"server_uri": {"timeout": "1s"}}`), true},
+		"absent":        {level, chainDump("", ""), false},
+		"another":       {level, chainDump(`{"name": "meshtrial.ext-authz-http"}`, ""), false},
+		"rate limit":    {"filter=rate-limit-global to=checker", filter("rate-limit-global", globalLimitType, `"failure_mode_deny": true, "timeout": "1s"`), true},
+		"unreadable":    {level, []byte("{"), false},
 	} {
 		checks := (&Mesh{}).CheckCallout(tt.dump, 8080, asking(tt.level))
 		if len(checks) != 1 || checks[0].OK != tt.ok || checks[0].Detail == "" {
