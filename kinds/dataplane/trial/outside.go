@@ -120,8 +120,10 @@ func (d *deployed) reachOutside(ctx context.Context) error {
 	for client, to := range d.outsidePairs() {
 		group.Go(func() error { // a generator sends to one server at a time
 			for server, cell := range to {
-				if err := d.reach(ctx, reachLimit, cell, d.loads[client][0], d.workers[server]); err != nil {
-					return err
+				for _, generator := range d.loads[client] {
+					if err := d.reach(ctx, reachLimit, cell, generator, d.workers[server]); err != nil {
+						return err
+					}
 				}
 			}
 			return nil
