@@ -3,14 +3,20 @@ package study
 import (
 	"fmt"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // WithFiles returns the study with the contents of the files it names inlined, so that its resolved
-// form is self-contained.
+// form is self-contained. It returns an error if that would be too long to be read again.
 func (s *Study) WithFiles(read func(name string) ([]byte, error)) (*Study, error) {
 	out := *s
 	if err := s.Kind.spec().Files(&out, read); err != nil {
 		return nil, err
+	}
+	if n := len(out.Marshal()); n > MaxFile {
+		return nil, errs.WithHint(errs.Usage("study %s and the files that it names have %d KiB together, Wasm modules in base64; at most %d KiB are possible", s.Name, n>>10, MaxFile>>10),
+			"use smaller files, or several studies")
 	}
 	return &out, nil
 }

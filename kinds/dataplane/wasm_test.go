@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -82,6 +83,23 @@ func TestWasmFileRefused(t *testing.T) {
 	must.OK(t, err)
 	if _, err := s.WithFiles(func(string) ([]byte, error) { return module(MaxWasm/2 + 1), nil }); err == nil || !strings.Contains(err.Error(), "wasm.b: the study's Wasm modules") {
 		t.Errorf("two modules that are too large together: %v", err)
+	}
+}
+
+// A study whose files are too large together could not be read again.
+func TestFilesTooLargeTogether(t *testing.T) {
+	s, err := study.Parse([]byte("name: a\nquestion: b\nfactors: {filters: [none, envoyfilter-big+wasm-file-mine]}\nenvoy_filters: {big: big.yaml}\nwasm: {mine: mine.wasm}\n"), "a.yaml", nil)
+	must.OK(t, err)
+	for kib, fits := range map[int]bool{1: true, 400: false} {
+		_, err := s.WithFiles(func(name string) ([]byte, error) {
+			if name == "mine.wasm" {
+				return module(MaxWasm), nil
+			}
+			return []byte("kind: EnvoyFilter\nspec:\n  configPatches:\n  - {applyTo: HTTP_FILTER, patch: {operation: INSERT_BEFORE, value: {name: " + strings.Repeat("a", kib<<10) + "}}}\n"), nil
+		})
+		if (err == nil) != fits || err != nil && (errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" || !strings.Contains(err.Error(), "1024 KiB")) {
+			t.Errorf("%d KiB: %v", kib, err)
+		}
 	}
 }
 
