@@ -16,7 +16,7 @@ import (
 )
 
 // sharedObjects has digests of the cluster's webhooks and CRDs, by kind and name, except those of
-// a control plane that comes and goes.
+// control planes that come and go.
 type sharedObjects map[string][sha256.Size]byte
 
 var sharedResources = []schema.GroupVersionResource{
@@ -25,15 +25,21 @@ var sharedResources = []schema.GroupVersionResource{
 	{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"},
 }
 
-// readShared reads the webhooks and CRDs other than these objects.
-func (t *scenarioTrial) readShared(ctx context.Context, without []*unstructured.Unstructured) (sharedObjects, error) {
+// readShared reads the webhooks and CRDs other than those of control planes that steps start: each
+// istiod writes into its own webhooks once it serves.
+func (t *scenarioTrial) readShared(ctx context.Context) (sharedObjects, error) {
 	objects, err := dynamic.NewForConfig(t.config)
 	if err != nil {
 		return nil, err
 	}
+	var without []*unstructured.Unstructured
+	for _, addition := range t.o.Beside {
+		without = append(without, addition.Objects...)
+	}
 	return readShared(ctx, objects, without)
 }
 
+// readShared reads the webhooks and CRDs other than these objects.
 func readShared(ctx context.Context, objects dynamic.Interface, without []*unstructured.Unstructured) (sharedObjects, error) {
 	out := sharedObjects{}
 	for _, resource := range sharedResources {

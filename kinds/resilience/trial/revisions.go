@@ -148,7 +148,7 @@ func (h *executor) revision(step string, a *fault.Revision) drive.Execution {
 				return nil
 			}
 			var err error
-			if shared, err = h.readShared(ctx, addition.Objects); err != nil {
+			if shared, err = h.readShared(ctx); err != nil {
 				return err
 			}
 			var objects []*unstructured.Unstructured
@@ -228,7 +228,7 @@ func (h *executor) retire(ctx context.Context, name string, shared sharedObjects
 	if err := h.removePlane(ctx, name, objects); err != nil {
 		return err
 	}
-	now, err := h.readShared(ctx, objects)
+	now, err := h.readShared(ctx)
 	if err != nil {
 		return err
 	}
