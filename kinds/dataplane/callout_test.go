@@ -1,11 +1,13 @@
 package dataplane
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // TestCalloutsAtWaypoint: a waypoint's cells differ by the filters that ask a service, which have
@@ -33,5 +35,20 @@ func TestCalloutsAtWaypoint(t *testing.T) {
 	}
 	if _, err := study.Parse([]byte("name: a\nquestion: b\nsettings: {sidecars: waypoint, filters: ext-authz-grpc+lua}\n"), "a.yaml", nil); err == nil || !strings.Contains(err.Error(), "a.yaml:3:") || !strings.Contains(err.Error(), "a waypoint can only have") {
 		t.Errorf("lua at a waypoint: %v", err)
+	}
+}
+
+// TestCalloutsOutside: filters of a waypoint do not apply to servers outside the mesh.
+func TestCalloutsOutside(t *testing.T) {
+	plan := studytest.Plan(t, "name: a\nquestion: b\nsettings: {sidecars: waypoint}\nfactors:\n  destination: [inside, outside-dns]\n  filters: [none, ext-authz-grpc]\n")
+	got := map[string]int{}
+	for _, cell := range plan.Cells {
+		got[cell[study.FactorDestination]+" "+ServerVariant(cell).Level(FactorFilters)]++
+		if study.Outside(cell) && cell[FactorFilters] != study.NotApplicable {
+			t.Errorf("cell %s has the filters %s", plan.Label(cell), cell[FactorFilters])
+		}
+	}
+	if want := map[string]int{"inside ": 1, "inside ext-authz-grpc": 1, "outside-dns ": 1}; !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

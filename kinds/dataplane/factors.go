@@ -89,8 +89,11 @@ func ofServer(f study.Factor) study.Factor {
 	return f.IdleWhere(func(cell record.Cell) bool { return !study.HasServerProxy(cell) })
 }
 
-// atWaypoint reports whether a cell's waypoint has parts: only those that ask the sink.
-func atWaypoint(cell record.Cell) bool { return study.Waypoint(cell) && Asks(cell[FactorFilters]) }
+// atWaypoint reports whether a cell's waypoint has parts: only those that ask the sink, and only for
+// servers in the mesh.
+func atWaypoint(cell record.Cell) bool {
+	return study.Waypoint(cell) && !study.Outside(cell) && Asks(cell[FactorFilters])
+}
 
 // mtlsBecomes returns permissive for strict mutual TLS if the client has no sidecar to use it.
 func mtlsBecomes(cell record.Cell) string {

@@ -176,6 +176,10 @@ func TestWaypointFilters(t *testing.T) {
 	}
 	const ok = "http.inbound-vip;.ext_authz.meshtrial_ext-authz-grpc.ok"
 	there := dump(`{"name": "meshtrial.ext-authz-grpc"}, {"name": "envoy.filters.http.router"}`, "")
+	opaque := mesh.Evidence{Cell: record.Cell{"filters": "-"}, FiltersVary: true, Endpoint: mesh.Endpoint{Service: "server-a", Namespace: "ns", Port: 9000, Opaque: true}}
+	if checks := waypointFilters(opaque, &mesh.Passed{Config: there}); len(checks) > 0 {
+		t.Errorf("connections without requests: %+v", checks)
+	}
 	for name, tt := range map[string]struct {
 		level  string
 		vary   bool
