@@ -11,7 +11,7 @@ import (
 
 // planeTable lists the use of two control planes while both ran.
 func planeTable(f record.Findings) report.Table {
-	t := report.Table{Title: "Two control planes at once", Columns: append(report.FactorColumns(f), report.Column{Head: "revision"}, report.Column{Head: "version", Keep: 5}, report.Column{Head: "beside each other", Right: true, Keep: 6},
+	t := report.Table{Title: "Two control planes at once", Columns: append(report.FactorColumns(f), report.Column{Head: "revision"}, report.Column{Head: "version", Keep: 5}, report.Column{Head: "side by side", Right: true, Keep: 6},
 		report.Column{Head: "CPU", Right: true}, report.Column{Head: "memory", Right: true}, report.Column{Head: "then", Keep: 4})}
 	for _, c := range judged(f) {
 		for _, p := range c.Scenario.Planes {
