@@ -208,14 +208,14 @@ func compareValues(path string, a, b any, found func(change)) {
 // place.
 func compareLists(path string, a, b []any, found func(change)) {
 	last := path[strings.LastIndexByte(path, '.')+1:]
-	if sets[last] {
-		a, b = sorted(a), sorted(b)
-	}
 	first, ok := byName(a)
 	second, named := byName(b)
 	if !ok || !named {
-		if len(a) != len(b) { // one that is missing must not shift the others
+		if len(a) != len(b) || sets[last] { // one that is missing must not shift the others
 			a, b = without(a, b), without(b, a)
+		}
+		if sets[last] {
+			a, b = sorted(a), sorted(b)
 		}
 		for i := range max(len(a), len(b)) {
 			var x, y any

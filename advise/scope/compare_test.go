@@ -73,6 +73,7 @@ func TestCompare(t *testing.T) {
 		"one fewer":              {[]oneResource{clusterOf("a", lb)}, nil, []Difference{{Type: TypeCluster, First: "present", Resources: 1, Example: "a"}}, 1},
 		"a domain":               {[]oneResource{routeOf("x")}, []oneResource{routeOf("x", "z")}, []Difference{{Type: TypeRoute, Path: "virtual_hosts[].domains[]", Second: `"z"`, Resources: 1, Example: "80"}}, 1},
 		"a domain before others": {[]oneResource{routeOf("b", "c", "d")}, []oneResource{routeOf("a", "b", "c", "d")}, []Difference{{Type: TypeRoute, Path: "virtual_hosts[].domains[]", Second: `"a"`, Resources: 1, Example: "80"}}, 1},
+		"another domain":         {[]oneResource{routeOf("d", "c", "b")}, []oneResource{routeOf("a", "b", "c")}, []Difference{{Type: TypeRoute, Path: "virtual_hosts[].domains[]", First: `"d"`, Second: `"a"`, Resources: 1, Example: "80"}}, 1},
 		"a filter": {[]oneResource{listenerOf(a)}, []oneResource{listenerOf(a, b)},
 			[]Difference{{Type: TypeListener, Path: "filter_chains[].filters[istio.stats]", Second: `{"name":"istio.stats","typed_config":{"@type":"type.googleapis.com/stats.PluginConfig"}}`, Resources: 1, Example: "in"}}, 1},
 		"the order of filters": {[]oneResource{listenerOf(a, b)}, []oneResource{listenerOf(b, a)},
