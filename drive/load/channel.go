@@ -16,6 +16,8 @@ type channel interface {
 	reply(out []byte) []byte
 	// size returns the size of the last message, in bytes.
 	size() int64
+	// blocked reports whether part of a message is kept back.
+	blocked() bool
 	// partial reports whether part of a message has arrived, or is kept back.
 	partial() bool
 }

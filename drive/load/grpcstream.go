@@ -162,6 +162,8 @@ func (g *grpcStream) reply(out []byte) []byte {
 
 func (g *grpcStream) size() int64 { return int64(binary.BigEndian.Uint32(g.prefix[1:])) }
 
+func (g *grpcStream) blocked() bool { return len(g.kept) > 0 }
+
 func (g *grpcStream) partial() bool {
 	return g.have > 0 || g.body > 0 || g.left > 0 || len(g.kept) > 0 || g.inBlock
 }

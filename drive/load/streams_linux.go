@@ -17,8 +17,9 @@ const opening connState = held + 1
 
 // streams is the part of an event loop whose connections carry streams of messages. Message k of the
 // loop belongs to stream k modulo their number, and is sent when it is due, whatever else is under
-// way there. If a stream is lost, so are the messages without an answer on it, and all that are due
-// on it until it is open again. If the server ends it in an orderly way, they wait for that instead.
+// way there, unless the peer has left mostQueued bytes unread. If a stream is lost, so are the messages
+// without an answer on it, and all that are due on it until it is open again. If the server ends it in
+// an orderly way, they wait for that instead.
 type streams struct {
 	all      []streamState // by connection
 	turn     int           // stream of the next message
@@ -33,11 +34,16 @@ type streamState struct {
 	channel     channel
 	first, last int32 // messages without an answer, in order
 	n           int   // of them
+	unsent      int32 // the first of them whose bytes were not queued yet
 	moving      bool  // the server ended it in an orderly way
 	leaving     bool  // open, but takes no more messages
 	why         error // it is not open
 	begun       int64 // when it was last requested
 }
+
+// mostQueued is how many bytes a stream queues before further messages wait, so that a peer that does
+// not read cannot fill the memory.
+const mostQueued = 1 << 20
 
 // message is a message without an answer.
 type message struct {
@@ -58,7 +64,7 @@ type messages struct {
 func newStreams(spec *Spec, t target, conns, from int) *streams {
 	s := &streams{all: make([]streamState, conns), messages: messages{first: none, last: none, unused: none}, idle: conns, before: true}
 	for i := range s.all {
-		s.all[i] = streamState{channel: dialects[t.protocol.Name].channel(spec, t, from+i), first: none, last: none}
+		s.all[i] = streamState{channel: dialects[t.protocol.Name].channel(spec, t, from+i), first: none, last: none, unsent: none, why: errNotOpen}
 	}
 	return s
 }
@@ -89,6 +95,9 @@ func (s *streams) add(id int32) int32 {
 	}
 	on.last = n
 	on.n++
+	if on.unsent == none {
+		on.unsent = n
+	}
 	return n
 }
 
@@ -100,6 +109,9 @@ func (s *streams) pop(id int32) *message {
 	if on.first = one.behind; on.first == none {
 		on.last = none
 		s.idle++
+	}
+	if on.unsent == n {
+		on.unsent = one.behind
 	}
 	on.n--
 	if one.prev == none {
@@ -115,6 +127,9 @@ func (s *streams) pop(id int32) *message {
 	one.next, m.unused = m.unused, n
 	return one
 }
+
+// errNotOpen is why messages fail before a stream was ever open.
+var errNotOpen = errors.New("the stream was not open: it was not opened in time")
 
 // takeTurn returns the connection of the next message.
 func (l *loop) takeTurn() *conn {
@@ -137,7 +152,6 @@ func (l *loop) say(c *conn, due arrival.Request, free, now int64) {
 	case c.state == idle || c.state == busy:
 		if !on.leaving {
 			c.state = busy
-			l.utter(c, m)
 			l.push(c)
 		}
 	case on.moving:
@@ -151,28 +165,40 @@ func (l *loop) say(c *conn, due arrival.Request, free, now int64) {
 	}
 }
 
-// utter queues the bytes of a message.
-func (l *loop) utter(c *conn, m *message) {
-	if len(c.out) == 0 {
-		c.out = c.scratch[:0]
-	}
-	c.out = l.streams.all[c.id].channel.message(c.out)
+// utters reports whether the next unsent message of a stream can be queued now.
+func (l *loop) utters(c *conn) bool {
+	on := &l.streams.all[c.id]
+	return c.state == busy && !on.moving && on.unsent != none && len(c.out) < mostQueued && !on.channel.blocked()
+}
+
+// utter queues the bytes of the next unsent message.
+func (l *loop) utter(c *conn) {
+	on := &l.streams.all[c.id]
+	m := &l.streams.messages.list[on.unsent]
+	on.unsent = m.behind
+	c.out = on.channel.message(c.out)
 	if !m.sent {
 		m.sent = true
 		m.req.tally.BytesSent += int64(l.payload)
 	}
 }
 
-// push writes what is queued on a stream, and counts whether its events must wake the loop.
+// push queues and writes as much as a stream takes, and counts whether its events must wake the loop.
 func (l *loop) push(c *conn) {
 	on := &l.streams.all[c.id]
-	if len(c.out) == 0 {
-		c.out = c.scratch[:0]
+	for again := true; again; again = len(c.out) == 0 && l.utters(c) {
+		if len(c.out) == 0 {
+			c.out = c.scratch[:0]
+		}
+		c.out = on.channel.reply(c.out)
+		for l.utters(c) {
+			l.utter(c)
+		}
+		if cap(c.out) > cap(c.scratch) {
+			c.scratch = c.out[:0]
+		}
+		l.flush(c)
 	}
-	if c.out = on.channel.reply(c.out); cap(c.out) > cap(c.scratch) {
-		c.scratch = c.out[:0]
-	}
-	l.flush(c)
 	if len(c.out) > 0 || on.n > 1 || len(c.in) > 0 || on.channel.partial() {
 		l.heed(c)
 	} else {
@@ -289,9 +315,9 @@ func (l *loop) parse(c *conn, b []byte, at, now int64) (left []byte, open bool) 
 		}
 		switch what {
 		case unitOpened:
-			l.opened(c, now)
+			l.opened(c)
 		case unitMessage:
-			if on.n == 0 {
+			if on.first == on.unsent { // none, or none that was sent
 				l.rejected(c, now, errors.New("a message that answers none"))
 				return nil, false
 			}
@@ -321,18 +347,16 @@ func (l *loop) rejected(c *conn, now int64, err error) {
 	l.broken(c, kind, now, err)
 }
 
-// opened sends the messages that waited for a stream.
-func (l *loop) opened(c *conn, now int64) {
-	s := l.streams
-	on := &s.all[c.id]
+// opened has the messages sent that waited for a stream.
+func (l *loop) opened(c *conn) {
+	on := &l.streams.all[c.id]
 	if l.waits(c) {
 		l.waiting.remove(l.conns, c.id)
 	}
 	l.attention-- // of connect
 	c.state, on.moving, on.leaving, on.why = idle, false, false, nil
-	for n := on.first; n != none; n = s.messages.list[n].behind {
+	if on.unsent = on.first; on.first != none {
 		c.state = busy
-		l.utter(c, &s.messages.list[n])
 	}
 }
 

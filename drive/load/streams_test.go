@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -135,6 +136,26 @@ func TestMessagesDoNotWaitForAnswers(t *testing.T) {
 		}
 		if last := float64(got.Intended.Max()) / 1e9; last < 0.5 {
 			t.Errorf("%s: the slowest answer took %.3f s", speaks, last)
+		}
+	}
+}
+
+// TestServerThatDoesNotRead checks that messages to a server that reads no more wait without being
+// copied: 100 MB of them are due.
+func TestServerThatDoesNotRead(t *testing.T) {
+	for _, speaks := range streaming() {
+		w := serve(t, speaks, control.Config{Failures: []control.Failure{{Share: 1, How: control.FailHang}}, Drain: control.Drain{Off: true}})
+		spec := streamSpec(w.url(speaks))
+		spec.Connections, spec.PayloadBytes, spec.DurationS, spec.DrainS, spec.RequestLog = 1, 256<<10, 1, 0.1, false
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		got := runStreams(t, spec, nil)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; n > 50<<20 {
+			t.Errorf("%s: %d MB were allocated for %d messages", speaks, n>>20, got.Scheduled)
+		}
+		if got.Unfinished != got.Scheduled || got.Scheduled < 300 || got.BytesSent > 64<<20 {
+			t.Errorf("%s: %+v", speaks, got.Counts)
 		}
 	}
 }

@@ -118,6 +118,8 @@ func (w *webSocket) reply(out []byte) []byte {
 
 func (w *webSocket) size() int64 { return w.bytes }
 
+func (w *webSocket) blocked() bool { return false }
+
 func (w *webSocket) partial() bool { return w.inMessage }
 
 func (w *webSocket) next(b []byte) (n int, what unit, err error) {
