@@ -74,7 +74,7 @@ func (s *messageStream) follow(stream grpc.ServerStream) error {
 		}
 		if !message.SizeOnly && !s.of.w.bodies.take(message.Size) {
 			s.of.counted.answered(http.StatusServiceUnavailable)
-			return status.Error(grpcCode(http.StatusServiceUnavailable), "too many message bodies in memory")
+			return status.Error(grpcCode(http.StatusServiceUnavailable), errBodies.Error())
 		}
 		code, err := s.answer(stream.Context(), message.Body, message.Size, func(reply []byte) error { return stream.SendMsg(&rawgrpc.Message{Body: reply}) })
 		if !message.SizeOnly {

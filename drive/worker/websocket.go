@@ -62,6 +62,13 @@ func webSocket(rw http.ResponseWriter, r *http.Request, streams *messageStreams)
 	var body []byte
 	var taken int64 // of the budget, for the body
 	defer func() { streams.w.bodies.give(taken) }()
+	take := func(n int64) bool {
+		ok := streams.w.bodies.take(n)
+		if ok {
+			taken += n
+		}
+		return ok
+	}
 	for {
 		kind, in, err := conn.Reader(ctx)
 		var size int64
@@ -69,21 +76,18 @@ func webSocket(rw http.ResponseWriter, r *http.Request, streams *messageStreams)
 		case err != nil:
 			return
 		case streams.w.active.Load().needBody:
-			body, err = readMessage(in, body[:0])
+			body, err = readMessage(in, body[:0], take)
 			size = int64(len(body))
 		default:
 			size, err = io.Copy(io.Discard, in)
 		}
-		if err != nil {
+		switch {
+		case errors.Is(err, errBodies):
+			streams.counted.answered(http.StatusServiceUnavailable)
+			_ = conn.Close(websocket.StatusTryAgainLater, errBodies.Error())
 			return
-		}
-		if grown := int64(cap(body)) - taken; grown > 0 {
-			if !streams.w.bodies.take(grown) {
-				streams.counted.answered(http.StatusServiceUnavailable)
-				_ = conn.Close(websocket.StatusTryAgainLater, "too many message bodies in memory")
-				return
-			}
-			taken += grown
+		case err != nil:
+			return
 		}
 		status, err := s.answer(streams.now, body, size, func(reply []byte) error { return conn.Write(ctx, kind, reply) })
 		switch {
@@ -99,11 +103,20 @@ func webSocket(rw http.ResponseWriter, r *http.Request, streams *messageStreams)
 	}
 }
 
-// readMessage appends what is read to b.
-func readMessage(in io.Reader, b []byte) ([]byte, error) {
+var errBodies = errors.New("too many message bodies in memory")
+
+// readMessage appends what is read to b. take asks for each byte by which b's capacity grows, as they
+// arrive.
+func readMessage(in io.Reader, b []byte, take func(n int64) bool) ([]byte, error) {
 	for {
 		if len(b) == cap(b) {
-			b = append(b, 0)[:len(b)]
+			more := max(512, cap(b))
+			if !take(int64(more)) {
+				return b, errBodies
+			}
+			grown := make([]byte, len(b), cap(b)+more)
+			copy(grown, b)
+			b = grown
 		}
 		n, err := in.Read(b[len(b):cap(b)])
 		b = b[:len(b)+n]
