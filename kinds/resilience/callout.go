@@ -66,6 +66,8 @@ func checkCallouts(d *study.Decoder, p *study.Plan) {
 			fail(study.CodeUnknown, errs.Suggest(set["to"], names), "there is no service %q", set["to"])
 		case to.Name == c.Entry:
 			fail(study.CodeConflict, "name another service", "%s cannot ask itself", to.Name)
+		case entry.Gateway:
+			fail(study.CodeConflict, "leave the gateway or the callout out", "the filter is that of a sidecar, and %s is a gateway", entry.Name)
 		case !entry.Sidecar:
 			fail(study.CodeConflict, "remove sidecar: false from "+entry.Name, "%s has no sidecar that could ask", entry.Name)
 		case to.Sidecar:

@@ -60,6 +60,7 @@ variants:
 		{"", "protocol: grpc", "ext-authz-grpc", "checker", study.CodeConflict},
 		{"sidecar: false", "sidecar: false", "ext-authz-http", "checker", study.CodeConflict},
 		{"", "sidecar: false", "ext-authz-http", "bar", study.CodeConflict},
+		{"gateway: true, calls: [{to: checker}]", "sidecar: false", "ext-authz-http", "checker", study.CodeConflict},
 		{"", "sidecar: false", "ext-authz-http", "chekcer", study.CodeUnknown},
 	} {
 		_, err := study.Parse(fmt.Appendf(nil, text, tt.bar, tt.checker, tt.filter, tt.to), "a.yaml", nil)
