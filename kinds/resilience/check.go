@@ -89,6 +89,9 @@ func checkScenario(d *study.Decoder, s *study.Study) {
 		if field := needsWorker(step.Action); field != "" && gated && slices.ContainsFunc(step.Action.Services(), func(r fault.Reference) bool { return r.Service == gateway.Name }) {
 			d.Fail(at(field), study.CodeConflict, "name another service", "the pods of gateway %s have no worker", gateway.Name)
 		}
+		if p, ok := step.Action.(*fault.Process); ok && gated && p.Service == fault.LoadService && (p.Of == fault.OfProxy || p.Of == fault.OfAgent) {
+			d.Fail(at("of"), study.CodeConflict, "for example of: "+fault.OfProxy+" with service: "+gateway.Name, "clients of a gateway are outside the mesh and have no sidecar")
+		}
 		for _, p := range step.Action.Check(step.Name, c.Entry) {
 			d.Fail(at(p.Field), study.CodeConflict, p.Hint, "%s", p.Text)
 		}

@@ -127,6 +127,7 @@ func TestGatewayRefused(t *testing.T) {
 		{gated + "load: {to: b}\n" + quiet, "small.yaml:4:12"},
 		{gated + worker, "small.yaml:7:44"},
 		{gated + strings.Replace(killed, "%s", "worker", 1), "small.yaml:7:40"},
+		{gated + strings.Replace(strings.Replace(killed, "edge", "clients", 1), "%s", "envoy", 1), "small.yaml:7:40"},
 		{gated + quiet + "mesh: none\n", "small.yaml:3:36"},
 		{gated + quiet + bothWays, "small.yaml:3:36"},
 	} {
