@@ -270,7 +270,7 @@ func (s *scene) upgrade(r *fault.Restart) (map[string]string, error) {
 func (s *scene) annotations(service string) (map[string]string, error) {
 	one, _ := s.scenario.Graph.Service(service)
 	pod := &corev1.PodTemplateSpec{}
-	err := s.mesh.Decorate(s.workload(&one), pod)
+	err := s.decorate(s.workload(&one), pod)
 	return pod.Annotations, err
 }
 
