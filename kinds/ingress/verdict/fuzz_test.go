@@ -18,7 +18,7 @@ func FuzzJudge(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(text)
-	for _, seed := range []string{"", "null", "{}", `{"step_ns": 1}`, `{"step_ns": 1, "changes": [{}], "routes": [{"change": 0}, {"change": 0}], "watched": [{"statuses": {"503": 2}}]}`,
+	for _, seed := range []string{"", "null", "{}", `{"step_ns": 1}`, `{"step_ns": 1, "changes": [{}], "routes": [{"change": 0}], "watched": [{"statuses": {"503": 2}}]}`,
 		`{"step_ns": 1, "changes": [{"change": 0}], "routes": [{"change": -1}]}`} {
 		f.Add([]byte(seed))
 	}

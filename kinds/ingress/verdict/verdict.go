@@ -85,9 +85,12 @@ func Judge(c verdict.Case) (record.Trial, []record.Event, error) {
 
 // check finds evidence that rules cannot use.
 func (e Evidence) check(record.Trial) error {
-	for _, s := range e.Routes {
-		if s.Change < 0 || s.Change >= len(e.Changes) {
-			return fmt.Errorf("requests ask for the route of change %d, of %d", s.Change, len(e.Changes))
+	if len(e.Routes) != len(e.Changes) {
+		return fmt.Errorf("requests went to %d added routes, of %d", len(e.Routes), len(e.Changes))
+	}
+	for i, s := range e.Routes {
+		if s.Change != i {
+			return fmt.Errorf("routes[%d] is that of change %d", i, s.Change)
 		}
 	}
 	for i, c := range e.Changes {

@@ -104,10 +104,17 @@ func TestJudge(t *testing.T) {
 	if string(a) != string(b) || len(events) != 2 || events[0].Trial != "b000-t00" {
 		t.Errorf("judged %s, want %s", b, a)
 	}
-	e.Routes[0].Change = 9
-	text, err = json.Marshal(e)
-	must.OK(t, err)
-	if _, _, err := Judge(verdict.Case{Evidence: text}); err == nil {
-		t.Error("requests for a change that was not made are accepted")
+	for name, spoil := range map[string]func(*Evidence){
+		"requests for a change that was not made": func(e *Evidence) { e.Routes[0].Change = 9 },
+		"two routes of one change":                func(e *Evidence) { e.Routes[1].Change = 0 },
+		"a change without requests":               func(e *Evidence) { e.Routes = e.Routes[:1] },
+	} {
+		e := evidence()
+		spoil(&e)
+		text, err := json.Marshal(e)
+		must.OK(t, err)
+		if _, _, err := Judge(verdict.Case{Evidence: text}); err == nil {
+			t.Errorf("%s: the evidence is accepted", name)
+		}
 	}
 }
