@@ -285,23 +285,27 @@ func (t *trial) awaitServed(ctx context.Context, limit time.Duration) error {
 	defer t.stopRequests(ctx)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
+	lacking := make([]routeprobe.Seen, len(routes)) // until an answer says more
+	for i, r := range routes {
+		lacking[i].Change = r.Change
+	}
 	for {
 		seen, err := t.api.RoutesSeen(limited)
 		if err != nil && limited.Err() == nil {
 			return fmt.Errorf("request the first routes: %w", err)
 		}
-		lacking := slices.DeleteFunc(seen, func(s routeprobe.Seen) bool { return s.GoodNS != 0 })
-		if err == nil && len(lacking) == 0 {
+		if err == nil {
+			lacking = slices.DeleteFunc(seen, func(s routeprobe.Seen) bool { return s.GoodNS != 0 })
+		}
+		if len(lacking) == 0 {
 			return nil
 		}
 		if wake.Pause(limited, lookEvery) != nil {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			why := ""
-			if len(lacking) > 0 {
-				why = fmt.Sprintf("; route %s: answers by status %v %s", firstRoute(lacking[0].Change), lacking[0].Statuses, lacking[0].Error)
-			}
+			first := lacking[0]
+			why := fmt.Sprintf("; route %s: answers by status %v %s", firstRoute(first.Change), first.Statuses, first.Error)
 			return errs.WithHint(fmt.Errorf("the gateway at %s does not serve %d of %d requested routes after %v%s", t.address, len(lacking), len(routes), limit, why), "%s", t.proxies().Hint)
 		}
 	}
@@ -425,9 +429,13 @@ func (t *trial) remove(ctx context.Context) error {
 		if err == nil && len(pods.Items) == 0 {
 			return errors.Join(all...)
 		}
-		if wake.Pause(ctx, lookEvery) != nil {
-			return errors.Join(append(all, errs.WithHint(fmt.Errorf("the gateway's pods (%s) still exist %v after its deletion", proxies.Selector, t.most(goneTime)), "%s", proxies.Hint))...)
+		if wake.Pause(ctx, lookEvery) == nil {
+			continue
 		}
+		if err != nil {
+			return errors.Join(append(all, fmt.Errorf("whether the gateway's pods (%s) are gone is unknown %v after its deletion: %w", proxies.Selector, t.most(goneTime), err))...)
+		}
+		return errors.Join(append(all, errs.WithHint(fmt.Errorf("the gateway's pods (%s) still exist %v after its deletion", proxies.Selector, t.most(goneTime)), "%s", proxies.Hint))...)
 	}
 }
 

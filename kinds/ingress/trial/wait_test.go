@@ -79,9 +79,20 @@ func TestNeverServed(t *testing.T) {
 	defer role.Close()
 	tr := trialOf(t, ingress.Levels{Routes: 2, Listeners: 1})
 	tr.address, tr.api = "10.0.0.1:80", xdscontrol.NewClient(role.URL, nil)
-	err := tr.awaitServed(t.Context(), time.Millisecond)
+	err := tr.awaitServed(t.Context(), 300*time.Millisecond)
 	if err == nil || !strings.Contains(err.Error(), "does not serve 1 of 1 requested routes") || !strings.Contains(err.Error(), "route r00001: answers by status map[404:3]") || errs.Hint(err) != "look at its log" {
 		t.Errorf("%v (hint %q)", err, errs.Hint(err))
+	}
+	slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			<-r.Context().Done()
+		}
+		jsonhttp.Answer(w, xdscontrol.Routes{})
+	}))
+	defer slow.Close()
+	tr.api = xdscontrol.NewClient(slow.URL, nil)
+	if err := tr.awaitServed(t.Context(), 50*time.Millisecond); err == nil || !strings.Contains(err.Error(), "does not serve 1 of 1 requested routes") {
+		t.Errorf("without an answer: %v", err)
 	}
 }
 
