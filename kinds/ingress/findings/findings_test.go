@@ -19,8 +19,8 @@ import (
 const text = "name: n\nquestion: How soon?\nchurn: {changes: 4}\nfactors: {ingress: [istio, envoy-gateway]}\nbaseline: {ingress: istio}\nblocks: {min: 2, max: 3}\nstop: none\n"
 
 // run serves four routes per trial 100, 110, 120 and 130 ms after their commits, at Envoy Gateway
-// 50 ms sooner, with 3 wrong answers. spoil changes a trial's last route.
-func run(t *testing.T, spoil func(s *record.Served)) record.Findings {
+// 50 ms sooner, with 3 wrong answers. spoil changes a trial's routes.
+func run(t *testing.T, spoil func(i int, s *record.Served)) record.Findings {
 	t.Helper()
 	plan := analysistest.PlanOf(t, text, 1)
 	us := func(v int64) *int64 { return &v }
@@ -36,8 +36,8 @@ func run(t *testing.T, spoil func(s *record.Served)) record.Findings {
 				s.Failed = 3
 			}
 			s.GoodUS, s.AnsweredUS, s.BadUS = us(at-1000), us(at), us(at-6000)
-			if i == 3 && spoil != nil {
-				spoil(s)
+			if spoil != nil {
+				spoil(i, s)
 			}
 			run.Events = append(run.Events, record.Event{Trial: trial.ID, Change: i, CommittedNS: 1, Served: s})
 		}
@@ -67,9 +67,18 @@ func TestFindings(t *testing.T) {
 	}
 }
 
+// without spoils routes from a number on: they are never served.
+func without(first int) func(i int, s *record.Served) {
+	return func(i int, s *record.Served) {
+		if i >= first {
+			s.GoodUS, s.AnsweredUS, s.BadUS = nil, nil, nil
+		}
+	}
+}
+
 // A route that never arrives is counted, the slowest is never served, and the median remains.
 func TestUnserved(t *testing.T) {
-	f := run(t, func(s *record.Served) { s.GoodUS, s.AnsweredUS, s.BadUS = nil, nil, nil })
+	f := run(t, without(3))
 	istio := record.Cell{ingress.FactorIngress: ingress.Istio}
 	if x := analysistest.Get(t, f, ingress.FindingUnserved, istio); x.Estimate != 1 {
 		t.Errorf("%+v", x)
@@ -83,11 +92,13 @@ func TestUnserved(t *testing.T) {
 }
 
 func TestReport(t *testing.T) {
-	never := func(s *record.Served) { s.GoodUS, s.AnsweredUS, s.BadUS = nil, nil, nil }
 	var out bytes.Buffer
-	must.OK(t, report.Kinds{sections.Kind()}.Render(&out, run(t, never), "text", report.Options{Width: 160}))
-	if want := "and 1.0 per trial never"; !strings.Contains(out.String(), want) {
-		t.Errorf("the report does not say %q:\n%s", want, &out)
+	for first, want := range map[int]string{3: "and 1.0 per trial never", 0: "4.0 new routes per trial are never served"} {
+		out.Reset()
+		must.OK(t, report.Kinds{sections.Kind()}.Render(&out, run(t, without(first)), "text", report.Options{Width: 160}))
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the report does not say %q:\n%s", want, &out)
+		}
 	}
 	out.Reset()
 	must.OK(t, report.Kinds{sections.Kind()}.Render(&out, run(t, nil), "text", report.Options{Width: 160}))

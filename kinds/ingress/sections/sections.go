@@ -66,12 +66,17 @@ func answers(f record.Findings) []string {
 			return x, ok && x.Verdict == record.VerdictMeasured
 		}
 		served, ok := measured(ingress.FamilyServed)
-		if !ok || len(out) == maxAnswers {
+		unserved := plain[ingress.FindingUnserved+"\x00"+c.Cell.Key()]
+		never := unserved.Verdict == record.VerdictReal
+		if !ok && !never || len(out) == maxAnswers {
 			continue
 		}
-		sentence := "a new route is served " + report.WithInterval(report.ScaleOf(served), served) + " after its commit"
-		if x := plain[ingress.FindingUnserved+"\x00"+c.Cell.Key()]; x.Verdict == record.VerdictReal {
-			sentence += fmt.Sprintf(", and %s per trial never", report.Fixed(x.Estimate, 1))
+		sentence := report.Fixed(unserved.Estimate, 1) + " new routes per trial are never served"
+		if ok {
+			sentence = "a new route is served " + report.WithInterval(report.ScaleOf(served), served) + " after its commit"
+			if never {
+				sentence += fmt.Sprintf(", and %s per trial never", report.Fixed(unserved.Estimate, 1))
+			}
 		}
 		if x, ok := measured(ingress.FindingOldErrors); ok && x.Estimate > 0 {
 			sentence += fmt.Sprintf("; %s requests per trial to existing routes fail meanwhile", report.Fixed(x.Estimate, 1))
