@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -150,7 +151,10 @@ func (p *promRead) oneRevision(ctx context.Context, end time.Time) (matchers, pa
 	}
 	p.once(assess.OtherRevisions.Of(strings.Join(names, ", "), chosen))
 	slices.Sort(pods[chosen])
-	pattern = strings.Join(pods[chosen], "|")
+	for _, pod := range pods[chosen] { // a name may have dots
+		pattern += "|" + regexp.QuoteMeta(pod)
+	}
+	pattern = strings.TrimPrefix(pattern, "|")
 	return fmt.Sprintf("%s=~%q", label, pattern), pattern, nil
 }
 
