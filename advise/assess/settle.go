@@ -201,7 +201,7 @@ func proxySettings(proxies []Proxy) (out string) {
 		out += ", concurrency: " + threads
 	}
 	if limit := most(func(p Proxy) string {
-		if p.Limits.Cores < 0.01 {
+		if p.Limits.Cores < 0.01 || p.Limits.Cores > 1000 { // no level of a study
 			return ""
 		}
 		return fmt.Sprintf("%.0fm", 1000*p.Limits.Cores)
