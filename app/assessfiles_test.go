@@ -176,6 +176,8 @@ func TestAssessRevisions(t *testing.T) {
 			60, "1.31.0", []assess.Gap{assess.OtherIstiods}, nil},
 		"by versions":  {map[string]string{"one": page("1", 4, "1.30.1"), "two": page("2", 5, "1.31.0"), "three": page("3", 6, "1.31.0")}, 11, "1.31.0", []assess.Gap{assess.OtherIstiods, assess.PagesUnplaced}, nil},
 		"not at all":   {map[string]string{"one": page("1", 4, "1.30.1"), "two": page("2", 5, "1.30.1")}, 9, "1.30.1", []assess.Gap{assess.PagesUnplaced}, []assess.Gap{assess.OtherIstiods}},
+		"one of another": {map[string]string{"list": pods(both), "metrics-istiod-a": page("1", 4, "1.30.1"), "metrics-istiod-b": page("2", 5, "1.30.1"), "x": page("3", 60, "1.30.1")},
+			9, "1.30.1", []assess.Gap{assess.OtherIstiods}, []assess.Gap{assess.PagesUnplaced}},
 		"one revision": {map[string]string{"list": pods(map[string]string{"istiod-a": "default"}), "one": page("1", 4, "1.30.1"), "two": page("2", 5, "1.30.1")}, 9, "1.30.1", nil, []assess.Gap{assess.PagesUnplaced, assess.OtherIstiods}},
 	} {
 		a, _, err := Assessment{}.FromFiles(t.Context(), slices.Sorted(maps.Keys(c.files)), contents(c.files))

@@ -116,8 +116,15 @@ func (r *filesRead) sync(in io.Reader) error {
 		return errors.New("no list of proxies")
 	}
 	for stream.More() {
+		var raw json.RawMessage
+		if err := stream.Decode(&raw); err != nil {
+			return err
+		}
+		if len(raw) > mostSyncBytes || len(r.synced) == mostSynced {
+			return fmt.Errorf("more than %d proxies, or one of more than %d bytes", mostSynced, mostSyncBytes)
+		}
 		var p map[string]any
-		if err := stream.Decode(&p); err != nil {
+		if err := json.Unmarshal(raw, &p); err != nil {
 			return err
 		}
 		name, _ := p["proxy"].(string)
@@ -143,8 +150,12 @@ func (r *filesRead) sync(in io.Reader) error {
 	return nil
 }
 
-// maxSync is the longest list of proxies that is read, in bytes.
-const maxSync = 256 << 20
+// Limits of lists of proxies: bytes of a list and of a proxy in it, and proxies of all lists.
+const (
+	maxSync       = 128 << 20
+	mostSyncBytes = 64 << 10
+	mostSynced    = 100_000
+)
 
 // Limits of answers to /server_info, in bytes, and of how many of one proxy are kept; and how far its starts may be
 // apart by them, since an answer is older than its file.

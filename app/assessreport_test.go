@@ -272,6 +272,21 @@ func TestAssessPipes(t *testing.T) {
 	}
 }
 
+// A list of more proxies than any istiod has, or with one of megabytes, takes bounded memory.
+func TestSyncIsBounded(t *testing.T) {
+	many := []byte("[")
+	for i := range mostSynced + 10 {
+		many = fmt.Appendf(many, `{"proxy":"%d.a"},`, i)
+	}
+	long := `[{"proxy":"a.b","x":"` + strings.Repeat("x", mostSyncBytes) + `"}]`
+	for text, want := range map[string]int{string(many): mostSynced, long: 0} {
+		r := &filesRead{synced: map[string]bool{}}
+		if err := r.sync(strings.NewReader(text)); err == nil || len(r.synced) != want || !strings.Contains(err.Error(), "more than") {
+			t.Errorf("%d proxies, %v", len(r.synced), err)
+		}
+	}
+}
+
 // Any list of proxies is read or refused, and no more are behind than there are.
 func FuzzSync(f *testing.F) {
 	for _, text := range []string{`[{"proxy":"a.b","cluster_sent":"1","cluster_acked":"1"},{"proxy":"c.d","route_sent":"2"}]`, `[{"proxy":7,"x_sent":null},{"proxy":"a","x_sent":{},"x_acked":{}}]`, `{}`, `[`, ``} {

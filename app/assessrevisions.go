@@ -27,7 +27,8 @@ func (r *filesRead) oneRevision() {
 			revisions[pod], pods[pod], known[p.Revision] = p.Revision, true, true
 		}
 	}
-	of, unplaced := map[string][]string{}, 0 // processes by revision, or by version
+	of := map[string][]string{} // processes by revision, or by version
+	const versions = "version "
 	for _, process := range slices.Sorted(maps.Keys(r.istiods)) {
 		first := r.istiods[process][0]
 		revision, placed := revisions[cmp.Or(first.file.pod, podIn(first.file.name, pods))]
@@ -37,8 +38,7 @@ func (r *filesRead) oneRevision() {
 		case len(known) == 1:
 			name = "revision " + slices.Collect(maps.Keys(known))[0]
 		default:
-			name = "version " + cmp.Or(first.tag, "unknown")
-			unplaced++
+			name = versions + cmp.Or(first.tag, "unknown")
 		}
 		of[name] = append(of[name], process)
 	}
@@ -67,8 +67,8 @@ func (r *filesRead) oneRevision() {
 	if len(names) > 1 {
 		r.unknown(assess.OtherIstiods.Of(strings.Join(names, ", "), chosen))
 	}
-	if len(r.istiods) > 1 && unplaced > 0 {
-		r.unknown(assess.PagesUnplaced.Of(unplaced))
+	if n := len(of[chosen]); n > 1 && strings.HasPrefix(chosen, versions) {
+		r.unknown(assess.PagesUnplaced.Of(n))
 	}
 }
 
