@@ -54,7 +54,7 @@ func ledgerMeasures() []analysis.Measure {
 		inEach("time_to_eject", math.Inf(1), func(s *trialScenario) float64 {
 			return longest(s, func(one timed) *float64 { return one.EjectUS })
 		}, "no proxy ejected an endpoint"),
-		inEach(resilience.FindingShift, math.Inf(1), func(s *trialScenario) float64 { return longest(s, s.shifted) }, "callers still called the zone when the step ended"),
+		inEach(resilience.FindingShift, 0, func(s *trialScenario) float64 { return longest(s, s.shifted) }, "callers still called the zone when the step ended"),
 		one(resilience.FindingCrossZone, crossZone),
 		one("time_to_move", func(s *trialScenario) float64 { return longest(s, moved) }),
 		one(resilience.FindingDropped, dropped),

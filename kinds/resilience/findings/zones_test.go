@@ -29,11 +29,12 @@ assert:
 - step("gone").shift < 500.0
 `
 
-// The client in zone a calls both zones in turn, and zone b for 300 ms after that was cut off.
-func zonedRun(t *testing.T, until int64) record.Run {
-	return scenarioRun(t, zoned, 2, func(record.Cell, int) made {
+// The client in zone a calls both zones in turn. It calls zone b, which is cut off after 1,000 ms,
+// until a time, in milliseconds by block.
+func zonedRun(t *testing.T, until ...int64) record.Run {
+	return scenarioRun(t, zoned, 2, func(_ record.Cell, block int) made {
 		return made{proxies: true, host: func(due int64) string {
-			if due/(10*ms)%2 == 0 || due >= until*ms && due < 2000*ms {
+			if due/(10*ms)%2 == 0 || due >= until[block]*ms && due < 2000*ms {
 				return "10.0.0.1:8080"
 			}
 			return "10.0.0.2:8080"
@@ -49,7 +50,7 @@ func zonedRun(t *testing.T, until int64) record.Run {
 }
 
 func TestZones(t *testing.T) {
-	f := analyze(t, zonedRun(t, 1300))
+	f := analyze(t, zonedRun(t, 1300, 1300))
 	s := f.Cells[0].Scenario
 	if s.Verdict != record.VerdictPass {
 		t.Errorf("%+v", s.Trials)
@@ -72,8 +73,16 @@ func TestZones(t *testing.T) {
 
 // A zone that is called until the step ends was never left.
 func TestNeverShifted(t *testing.T) {
-	f := analyze(t, zonedRun(t, 2000))
+	f := analyze(t, zonedRun(t, 2000, 2000))
 	if x := get(t, f, "time_to_shift", f.Cells[0].Cell); x.Reason != record.ReasonNotReached {
+		t.Errorf("%+v", x)
+	}
+}
+
+// Where nobody called the zone once it was cut off, callers turned away at once.
+func TestShiftedAtOnce(t *testing.T) {
+	f := analyze(t, zonedRun(t, 1300, 1000))
+	if x := get(t, f, "time_to_shift", f.Cells[0].Cell); x.Reason == record.ReasonNotReached || x.Estimate < 0 || x.Estimate > 200_000 {
 		t.Errorf("%+v", x)
 	}
 }
