@@ -177,6 +177,34 @@ func (c *Scenario) Zoned(cell record.Cell) bool {
 // Zoned reports whether zones matter in some cell.
 func Zoned(p *study.Plan) bool { return slices.ContainsFunc(p.Cells, Of(p.Study).Zoned) }
 
+// Unweighed returns why proxies cannot give zones the weights that a cell's level of the factor
+// locality asks for, in a number of zones, and what to do; "" if they can.
+func (c *Scenario) Unweighed(cell record.Cell, zones int) (why, hint string) {
+	share, weighs := study.OwnZone(cell[study.FactorLocality])
+	if !weighs {
+		return "", ""
+	}
+	if rest := 100 - share; rest < zones-1 {
+		return fmt.Sprintf("own=%d%% leaves %d%% for %d other zones, each of which needs a whole percentage", share, rest, zones-1), fmt.Sprintf("use at most own=%d%%", 101-zones)
+	}
+	for _, one := range c.Graph.Services {
+		if !one.Gateway && one.Replicas < zones {
+			return fmt.Sprintf("service %s has fewer replicas (%d) than there are zones (%d), and a zone without one gets no share", one.Name, one.Replicas, zones), fmt.Sprintf("set replicas: %d", zones)
+		}
+	}
+	return "", ""
+}
+
+// checkWeights finds cells whose weights of zones cannot be had in as few zones as a run needs.
+func checkWeights(d *study.Decoder, p *study.Plan) {
+	for _, cell := range p.Cells {
+		if why, hint := Of(p.Study).Unweighed(cell, ZonesNeeded); why != "" {
+			d.Fail(p.Study.Place(study.FactorLocality), study.CodeConflict, hint, "cell %s: %s: %s", p.Label(cell), study.FactorLocality, why)
+			return
+		}
+	}
+}
+
 // checkAmbientGraph finds services outside the mesh that need a waypoint, or whose calls into an
 // ambient mesh nothing carries.
 func checkAmbientGraph(d *study.Decoder, s *study.Study) {

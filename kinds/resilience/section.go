@@ -275,6 +275,7 @@ func spec() study.Spec {
 			checkStreamCells(d, p)
 			checkCarried(d, p)
 			checkCallouts(d, p)
+			checkWeights(d, p)
 		},
 		Trial: func(s *study.Study, _ record.Cell) (shortest, longest time.Duration) {
 			base := deployTime + Of(s).Timeline.Duration + collectTime

@@ -138,11 +138,37 @@ func TestGatewayRefused(t *testing.T) {
 	}
 }
 
+const everywhere = "graph: {services: {a: {replicas: 3, calls: [{to: b}]}, b: {replicas: 3}}}\n"
+
+// Weights need a share for each zone, and a pod in each.
+func TestUnweighed(t *testing.T) {
+	for _, c := range []struct {
+		graph, level string
+		zones        int
+		says         string // "" if the weights can be had
+	}{
+		{everywhere, "own=98%", 3, ""}, {everywhere, "ignore", 9, ""}, {named, "prefer", 3, ""},
+		{everywhere, "own=99%", 3, "own=99% leaves 1% for 2 other zones"},
+		{everywhere, "own=80%", 4, "service a has fewer replicas (3) than there are zones (4)"},
+		{named, "own=80%", 3, "service a has fewer replicas (1) than there are zones (3)"},
+	} {
+		scenario := Of(parse(t, c.graph+fromEntry+quiet))
+		why, hint := scenario.Unweighed(record.Cell{study.FactorLocality: c.level}, c.zones)
+		if (why == "") != (c.says == "") || !strings.HasPrefix(why, c.says) || (why == "") != (hint == "") {
+			t.Errorf("%s in %d zones: %q (%s), want %q", c.level, c.zones, why, hint, c.says)
+		}
+		_, err := study.Parse([]byte(head+c.graph+fromEntry+quiet+"settings: {locality: "+c.level+"}\n"), "small.yaml", nil)
+		if refused := c.says != "" && c.zones == ZonesNeeded; (err != nil) != refused || refused && !strings.Contains(err.Error(), "small.yaml:6:") {
+			t.Errorf("%s: %v", c.level, err)
+		}
+	}
+}
+
 // Zones matter with a step on them or with weights, and then a run needs three.
 func TestZoned(t *testing.T) {
 	away := "timeline:\n  duration: 10s\n  steps:\n  - {name: away, at: 1s, zone: {service: b}}\n"
 	for text, want := range map[string]bool{quiet: false, away: true, quiet + "settings: {locality: own=80%}\n": true, quiet + "settings: {locality: ignore}\n": false} {
-		plan, err := study.NewPlan(parse(t, named+fromEntry+text), 1)
+		plan, err := study.NewPlan(parse(t, everywhere+fromEntry+text), 1)
 		must.OK(t, err)
 		if nodes, zones := plan.Spread(); Zoned(plan) != want || want != (nodes == ZonesNeeded) || want != (zones == ZonesNeeded) {
 			t.Errorf("%s: %v, %d nodes in %d zones", text, Zoned(plan), nodes, zones)

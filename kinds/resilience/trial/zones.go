@@ -55,11 +55,19 @@ func fitZones(ctx context.Context, o *runner.Options, plan *study.Plan) error {
 		return err
 	}
 	zones, err := openZones(ctx, kube)
-	if err == nil && len(zones) < resilience.ZonesNeeded {
-		err = errs.WithHint(errs.Usage("schedulable nodes are in %d zones, by their label %s, and the study needs %d", len(zones), corev1.LabelTopologyZone, resilience.ZonesNeeded),
+	if err != nil {
+		return err
+	}
+	if len(zones) < resilience.ZonesNeeded {
+		return errs.WithHint(errs.Usage("schedulable nodes are in %d zones, by their label %s, and the study needs %d", len(zones), corev1.LabelTopologyZone, resilience.ZonesNeeded),
 			"meshtrial lab up --nodes %d", resilience.ZonesNeeded)
 	}
-	return err
+	for _, cell := range plan.Cells {
+		if why, hint := resilience.Of(plan.Study).Unweighed(cell, len(zones)); why != "" {
+			return errs.WithHint(errs.Usage("cell %s: %s: %s", plan.Label(cell), study.FactorLocality, why), "%s", hint)
+		}
+	}
+	return nil
 }
 
 // noteZones records the zones of pods, if they matter.
