@@ -62,7 +62,7 @@ var (
 	proxies = define(Quantity{Name: QuantityProxies, Measure: readMetrics,
 		Words: "proxies connected",
 		Query: "sum(pilot_xds{$i})"})
-	clusters = define(Quantity{Name: QuantityClusters, Measure: readMetrics,
+	_ = define(Quantity{Name: QuantityClusters, Measure: readMetrics,
 		Words: "clusters whose API servers istiod watches",
 		Query: "max(sum by (pod, instance) (istiod_managed_clusters{$i}))"})
 	// The mean over n turns that wait for each other is n/2 turns.
