@@ -233,19 +233,24 @@ func TestWasmExtension(t *testing.T) {
 	const listener = `{"dynamic_listeners": [{"name": "virtualInbound", "active_state": {"listener": {"filter_chains": [{"filters": [{"typed_config": {"http_filters": [
 		{"name": "meshtrial.wasm-file-mine", "config_discovery": {}}]}}]}]}}}]}`
 	module := `, {"ecds_filters": [{"ecds_filter": {"name": "meshtrial.wasm-file-mine", "typed_config": ` + string(config) + `}}]}`
-	for _, loaded := range []bool{false, true} {
+	for _, has := range []bool{false, true} {
 		after := listener
-		if loaded {
+		if has {
 			after += module
 		}
-		if took, refusal, err := m.Took([]byte(`{"configs": []}`), []byte(`{"configs": [`+after+`]}`)); err != nil || took != loaded || refusal != "" {
-			t.Errorf("a module that was loaded (%v): %v, %q, %v", loaded, took, refusal, err)
+		if took, refusal, err := m.Took([]byte(`{"configs": []}`), []byte(`{"configs": [`+after+`]}`)); err != nil || took != has || refusal != "" {
+			t.Errorf("a module that was loaded (%v): %v, %q, %v", has, took, refusal, err)
 		}
 	}
 	part := dataplane.Part{Kind: dataplane.PartWasmFile, File: "mine"}
 	for digest, ok := range map[string]bool{in.modules["meshtrial.wasm-file-mine"]: true, strings.Repeat("0", 64): false} {
 		if c := in.extended(part, mesh.Extended{Names: []string{"meshtrial.wasm-file-mine"}, SHA256: digest}); c.OK != ok || len(digest) != 64 {
 			t.Errorf("digest %q: %+v", digest, c)
+		}
+	}
+	for vms, ok := range map[float64]bool{0: false, 2: true} {
+		if c := runsModule(record.Check{OK: true}, &mesh.Passed{Total: map[string]float64{wasmVMs: vms}}); c.OK != ok {
+			t.Errorf("%v VMs: %+v", vms, c)
 		}
 	}
 }

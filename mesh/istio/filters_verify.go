@@ -27,13 +27,13 @@ const rejectedStats = `(listener_manager\.lds|cluster_manager\.cds)\.update_reje
 
 // verifyFilters checks that the server's sidecar has exactly the parts that the cell
 // names, and that those with counters counted the requests.
-func verifyFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
+func verifyFilters(e mesh.Evidence, passed *mesh.Passed) []record.Check {
 	const name = "server-filters"
 	want, err := dataplane.Parts(e.Cell[dataplane.FactorFilters])
 	if err != nil {
 		return []record.Check{{Name: name, Detail: err.Error()}}
 	}
-	have, err := readParts(p.Config, e.Endpoint.Port)
+	have, err := readParts(passed.Config, e.Endpoint.Port)
 	if err != nil {
 		return []record.Check{{Name: name, Detail: err.Error()}}
 	}
@@ -45,7 +45,7 @@ func verifyFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 			checks = append(checks, have.extended(p, e.Extensions[p.File]))
 			continue
 		case dataplane.PartWasmFile:
-			checks = append(checks, have.extended(p, e.Extensions[wasmExtension(p)]))
+			checks = append(checks, runsModule(have.extended(p, e.Extensions[wasmExtension(p)]), passed))
 			continue
 		}
 		if p.Kind == dataplane.PartJWTToken {
@@ -72,7 +72,7 @@ func verifyFilters(e mesh.Evidence, p *mesh.Passed) []record.Check {
 	}
 	checks = append(checks, record.Check{Name: name, OK: slices.Equal(got, known) && len(have.refused) == 0, Detail: detail})
 	for _, part := range want {
-		checks = append(checks, counted(part, want, e, p)...)
+		checks = append(checks, counted(part, want, e, passed)...)
 	}
 	return checks
 }
@@ -98,7 +98,7 @@ func counted(p dataplane.Part, all []dataplane.Part, e mesh.Evidence, seen *mesh
 	case dataplane.PartWasm:
 		return []record.Check{expect(e.Worker["wasm_header"], 1, "requests that reached the worker with the filter's header")}
 	case dataplane.PartWasmNoop:
-		active := seen.Total["wasm.envoy.wasm.runtime.v8.active"]
+		active := seen.Total[wasmVMs]
 		return []record.Check{{Name: "server-" + p.Kind, OK: active > 0, Detail: fmt.Sprintf("%.0f Wasm VMs run in the proxy", active)}}
 	case dataplane.PartAuthzAllow, dataplane.PartAuthzDeny:
 		filters := 0
@@ -143,6 +143,18 @@ const spansHeld = 100
 // entriesHeld is the maximum number of access log entries that a proxy thread buffers: its
 // buffer has 16 KiB, and [otlpLogBody] takes at least 160 bytes.
 const entriesHeld = 100
+
+// wasmVMs counts the VMs of a proxy with a module that V8 accepted.
+const wasmVMs = "wasm.envoy.wasm.runtime.v8.active"
+
+// runsModule amends the check of a user's Wasm module: a proxy's configuration also has modules
+// that V8 rejected.
+func runsModule(check record.Check, by *mesh.Passed) record.Check {
+	if check.OK && by.Total[wasmVMs] == 0 {
+		check.OK, check.Detail = false, "the proxy did not load the module: no Wasm VM runs in it, and its log says why (\"failed to load\")"
+	}
+	return check
+}
 
 // wasmExtension returns the name of a part's extension.
 func wasmExtension(p dataplane.Part) string { return p.Kind + "." + p.File }

@@ -59,8 +59,9 @@ func allParts() (alone []string, together string) {
 
 // testFilters enables parts: requests succeed, and the proxy's configuration and counters
 // show that the part was present, and absent elsewhere. EnvoyFilters that the proxy
-// rejects, or that change nothing, and Wasm modules that it cannot load, invalidate only their own cells. There are enough
-// requests to fill an access log buffer, which is otherwise not sent within the window.
+// rejects, or that change nothing, and Wasm modules that it cannot load, invalidate only
+// their own cells. There are enough requests to fill an access log buffer, which is
+// otherwise not sent within the window.
 func testFilters(t *testing.T, levels ...string) {
 	b := newBench(t)
 	for name, text := range map[string]string{
