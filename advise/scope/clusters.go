@@ -79,7 +79,7 @@ func ReadClusters(r io.Reader) (Counts, error) {
 // textHost is the endpoint whose lines are being read, with the sums of its cluster so far.
 type textHost struct {
 	cluster, address      string
-	total, opened, open   int64 // requests, connections, and those of these that are open
+	total, opened, open   int64 // requests, connections, and connections still open
 	ended                 bool
 	requests, connections int64
 }

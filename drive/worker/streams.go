@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// A stream ends in an orderly way if every message that was read has been answered, and the client
-// is told: it sends messages without an answer again, on another stream.
+// A stream closes gracefully once every message it received has been answered. The client learns
+// of it from the protocol, and resends unanswered messages on a new stream.
 
 // messageStreams are the streams of a server that are open.
 type messageStreams struct {

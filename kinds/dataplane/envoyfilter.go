@@ -139,27 +139,34 @@ func jsonValue(n *study.Node) any {
 type envoyFiltersValue struct{ to *[]EnvoyFilter }
 
 func (v envoyFiltersValue) Decode(d *study.Decoder, n *study.Node) {
-	const hint = "as {mine: mine.yaml}"
+	decodeFiles(d, n, "envoy_filters", "an EnvoyFilter", "as {mine: mine.yaml}", func(name string, value *study.Node) {
+		f := EnvoyFilter{Name: name}
+		if value.Kind == study.Scalar {
+			study.Prose(&f.File).Decode(d, value)
+		} else {
+			study.Object{Name: name, Fields: []study.Field{{Name: "inline", Required: true, Value: inlineValue{&f}}}}.Decode(d, value)
+		}
+		*v.to = append(*v.to, f)
+	})
+}
+
+// decodeFiles decodes the entries of a section that maps names to files or, in a study's resolved
+// form, to their contents: scalars or mappings. what is one of them, with its article.
+func decodeFiles(d *study.Decoder, n *study.Node, section, what, hint string, entry func(name string, value *study.Node)) {
 	if n.Kind != study.Mapping {
-		d.Fail(n.Pos, study.CodeType, hint, "envoy_filters must map names to files, not be %s", n.What())
+		d.Fail(n.Pos, study.CodeType, hint, "%s must map names to files, not be %s", section, n.What())
 		return
 	}
 	for i, k := range n.Keys {
 		value := n.Values[i]
-		if !study.NamePattern.MatchString(k.Name) {
-			d.Fail(k.Pos, study.CodeInvalid, study.NameHint, "invalid EnvoyFilter name %q", study.Clip(k.Name, 40))
-			continue
-		}
-		f := EnvoyFilter{Name: k.Name}
-		switch value.Kind {
-		case study.Scalar:
-			study.Prose(&f.File).Decode(d, value)
-		case study.Mapping:
-			study.Object{Name: k.Name, Fields: []study.Field{{Name: "inline", Required: true, Value: inlineValue{&f}}}}.Decode(d, value)
-		default:
+		switch {
+		case !study.NamePattern.MatchString(k.Name):
+			d.Fail(k.Pos, study.CodeInvalid, study.NameHint, "invalid name of %s %q", what, study.Clip(k.Name, 40))
+		case value.Kind != study.Scalar && value.Kind != study.Mapping:
 			d.Fail(value.Pos, study.CodeConflict, hint, "%s is not a file", k.Name)
+		default:
+			entry(k.Name, value)
 		}
-		*v.to = append(*v.to, f)
 	}
 }
 

@@ -86,7 +86,7 @@ func TestEnvoyFiltersOfAStudy(t *testing.T) {
 		head: "part envoyfilter-mine needs a file that the study does not name",
 		"name: a\nquestion: b\nenvoy_filters: {mine: mine.yaml}\n":              "no level of filters uses mine of envoy_filters",
 		head + "envoy_filters: {mine: {inline: nonsense}}\n":                    "not how meshtrial writes",
-		head + "envoy_filters: {Mine: mine.yaml}\n":                             `invalid EnvoyFilter name "Mine"`,
+		head + "envoy_filters: {Mine: mine.yaml}\n":                             `invalid name of an EnvoyFilter "Mine"`,
 		head + "envoy_filters: [mine.yaml]\n":                                   "must map names to files",
 		head + "envoy_filters: {mine: [mine.yaml]}\n":                           "is not a file",
 		"name: a\nquestion: b\nsettings: {filters: lua, protocol: tcp}\n":       "cannot see with protocol tcp",

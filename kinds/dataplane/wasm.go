@@ -83,35 +83,20 @@ func readModules(modules []WasmModule, read func(name string) ([]byte, error)) (
 type wasmValue struct{ to *[]WasmModule }
 
 func (v wasmValue) Decode(d *study.Decoder, n *study.Node) {
-	const hint = "as {mine: mine.wasm}"
-	if n.Kind != study.Mapping {
-		d.Fail(n.Pos, study.CodeType, hint, "wasm must map names to files, not be %s", n.What())
-		return
-	}
-	for i, k := range n.Keys {
-		value := n.Values[i]
-		if !study.NamePattern.MatchString(k.Name) {
-			d.Fail(k.Pos, study.CodeInvalid, study.NameHint, "invalid name of a Wasm module %q", study.Clip(k.Name, 40))
-			continue
-		}
-		m := WasmModule{Name: k.Name, at: value.Pos}
-		switch value.Kind {
-		case study.Scalar:
+	decodeFiles(d, n, "wasm", "a Wasm module", "as {mine: mine.wasm}", func(name string, value *study.Node) {
+		m := WasmModule{Name: name, at: value.Pos}
+		if value.Kind == study.Scalar {
 			study.Prose(&m.File).Decode(d, value)
-		case study.Mapping:
-			m.fields().Decode(d, value)
-			if stated := m.SHA256; m.Code != nil {
-				if c := m.take(m.Code); c != nil {
-					d.Complain(value.Pos, c)
-				} else if stated != m.SHA256 {
-					d.Fail(value.Pos, study.CodeConflict, byFile, "%s is not the Wasm module with the digest beside it", k.Name)
-				}
+		} else if m.fields().Decode(d, value); m.Code != nil {
+			stated := m.SHA256
+			if c := m.take(m.Code); c != nil {
+				d.Complain(value.Pos, c)
+			} else if stated != m.SHA256 {
+				d.Fail(value.Pos, study.CodeConflict, byFile, "%s is not the Wasm module with the digest beside it", name)
 			}
-		default:
-			d.Fail(value.Pos, study.CodeConflict, hint, "%s is not a file", k.Name)
 		}
 		*v.to = append(*v.to, m)
-	}
+	})
 }
 
 // fields describe a module that has been read.
