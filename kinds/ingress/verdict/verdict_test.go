@@ -74,7 +74,8 @@ func TestFaults(t *testing.T) {
 				e.Changes[i].CommittedNS += 600 * ms
 			}
 		}, nil, []string{"route-schedule"}},
-		"requests are late":       {func(e *Evidence) { e.Watched[0].Late = 200 * ms }, nil, []string{"requests-in-time"}},
+		"requests are late":       {func(e *Evidence) { e.Routes[0].Late = 200 * ms }, nil, []string{"requests-in-time"}},
+		"others are late":         {func(e *Evidence) { e.Watched[0].Late = 200 * ms }, nil, nil},
 		"the control plane ended": {func(e *Evidence) { e.Control.After = nil }, nil, []string{verdict.ControlLived}},
 		"the gateway ended":       {func(e *Evidence) { e.Gateway.After = []string{"h"} }, nil, []string{"gateway-lived"}},
 		"CPU is unknown":          {func(e *Evidence) { e.Unread = []record.Check{{Name: "cpu-gateway"}} }, nil, []string{"cpu-gateway"}},
