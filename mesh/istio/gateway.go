@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
@@ -31,8 +32,16 @@ func (m *Mesh) DecorateGateway(w mesh.Workload, pod *corev1.PodTemplateSpec) err
 		return err
 	}
 	pod.Annotations[templatesAnnotation] = gatewayTemplate
-	// An image without a tag would be pulled every time.
-	pod.Spec.Containers = []corev1.Container{{Name: proxyContainer, Image: injectedImage, ImagePullPolicy: corev1.PullIfNotPresent}}
+	pod.Spec.Containers = []corev1.Container{{
+		Name: proxyContainer, Image: injectedImage,
+		ImagePullPolicy: corev1.PullIfNotPresent, // an image without a tag would be pulled every time
+		// As sidecars have it. The template of gateways has a readiness probe alone, every 15 s, so
+		// that a pod would become ready up to 15 s late.
+		StartupProbe: &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz/ready", Port: intstr.FromInt32(15021)}},
+			PeriodSeconds: 1, TimeoutSeconds: 3, FailureThreshold: 600,
+		},
+	}}
 	return nil
 }
 

@@ -38,7 +38,8 @@ func TestDecorateGateway(t *testing.T) {
 			t.Errorf("label %s is %q, want %q", name, got, want)
 		}
 	}
-	if c := pod.Spec.Containers; len(c) != 1 || c[0].Name != proxyContainer || c[0].Image != "auto" || c[0].ImagePullPolicy != corev1.PullIfNotPresent {
+	if c := pod.Spec.Containers; len(c) != 1 || c[0].Name != proxyContainer || c[0].Image != "auto" || c[0].ImagePullPolicy != corev1.PullIfNotPresent ||
+		c[0].StartupProbe == nil || c[0].StartupProbe.PeriodSeconds != 1 {
 		t.Errorf("containers %+v", c)
 	}
 	bad := mesh.Workload{Name: "gateway", Proxy: proxy(func(p *mesh.Proxy) { p.Levels["concurrency"] = "many" })}
