@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -255,6 +256,9 @@ func (m machine) disk(dir string) (string, error) {
 			return "", fmt.Errorf("%s: %w", existing, err)
 		}
 		text := fmt.Sprintf("%.1f GB free below %s", float64(free)/(1<<30), existing)
+		if free == unknownSpace {
+			text = "unknown space below " + existing
+		}
 		if free < needDisk {
 			return "", fmt.Errorf("%s, %d GB needed", text, needDisk>>30)
 		}
@@ -313,8 +317,15 @@ func freeBytes(dir string) (uint64, error) {
 	if err := unix.Statfs(dir, &fs); err != nil {
 		return 0, &os.PathError{Op: "statfs", Path: dir, Err: err}
 	}
+	if fs.Blocks == 0 {
+		return unknownSpace, nil
+	}
 	return fs.Bavail * uint64(fs.Bsize), nil
 }
+
+// unknownSpace stands for the free space of a file system that does not report it, such as many
+// of FUSE and 9p.
+const unknownSpace = math.MaxUint64
 
 func writable(dir string) error { return unix.Access(dir, unix.W_OK) }
 

@@ -86,7 +86,8 @@ func Vacant(path string) error {
 const needRoom = 8 << 20
 
 // Room reports why a run cannot be kept in the directory path, which may be yet to be made: its
-// file system is full, or cannot be written. It changes nothing.
+// file system is full, or cannot be written. It changes nothing. A file system without blocks,
+// such as many of FUSE and 9p, does not say how full it is.
 func Room(path string) error {
 	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
 		var fs unix.Statfs_t
@@ -99,6 +100,9 @@ func Room(path string) error {
 		}
 		if err != nil {
 			return errs.WithCode(explain(err, path), errs.CodeUsage)
+		}
+		if fs.Blocks == 0 {
+			return nil
 		}
 		return enough(fs.Bavail*uint64(fs.Bsize), path)
 	}

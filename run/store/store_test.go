@@ -406,10 +406,17 @@ func TestRoom(t *testing.T) {
 			t.Errorf("%d bytes: %v (%s)", free, err, errs.Hint(err))
 		}
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", syscall.MS_RDONLY, ""); err != nil {
-		t.Skipf("a tmpfs cannot be mounted: %v", err)
+	mount := func(flags uintptr, options string) {
+		if err := syscall.Mount("tmpfs", dir, "tmpfs", flags, options); err != nil {
+			t.Skipf("a tmpfs cannot be mounted: %v", err)
+		}
+		t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
 	}
-	t.Cleanup(func() { syscall.Unmount(dir, syscall.MNT_DETACH) })
+	mount(0, "size=0") // without a limit it reports no blocks
+	if err := Room(filepath.Join(dir, "runs")); err != nil {
+		t.Errorf("its size is unknown: %v", err)
+	}
+	mount(syscall.MS_RDONLY, "")
 	if err := Room(filepath.Join(dir, "runs")); !errors.Is(err, syscall.EROFS) || errs.Code(err) != errs.CodeUsage || !strings.Contains(errs.Hint(err), "--out") {
 		t.Errorf("it is only read: %v (%s)", err, errs.Hint(err))
 	}
