@@ -212,34 +212,19 @@ func spoilLine(t *testing.T, path string, line int) {
 	must.OK(t, os.WriteFile(path, []byte(strings.Join(lines, "")), 0o600))
 }
 
-// Damage of any file is an input error with advice.
-func TestDamageIsWrongInput(t *testing.T) {
-	for name, text := range map[string]string{FileHeader: "{", FileTrials: "\x7fELF\n\n\n"} {
-		path := measured(t)
-		must.OK(t, os.WriteFile(filepath.Join(path, name), []byte(text), 0o600))
-		_, _, err := Load(t.Context(), path)
-		if errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v, hint %q, code %d", name, err, errs.Hint(err), errs.Code(err))
-		}
-	}
-	for _, name := range []string{FileStudy, FileResolved, FileTrials} {
-		path := measured(t)
-		must.OK(t, os.Remove(filepath.Join(path, name)))
-		if _, _, err := Load(t.Context(), path); errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
-			t.Errorf("without %s: %v, hint %q", name, err, errs.Hint(err))
-		}
-	}
-}
-
-// A file that is larger than any run's is not read into memory.
-func TestEnormousFiles(t *testing.T) {
+// A file that is missing, or larger than any run's, is an input error with advice. It is not read into memory.
+func TestUnusableFiles(t *testing.T) {
 	for _, name := range []string{FileHeader, FileStudy, FileResolved, FileTrials} {
-		path := measured(t)
-		if err := os.Truncate(filepath.Join(path, name), 1<<40); err != nil {
-			t.Skipf("no sparse files here: %v", err)
-		}
-		if _, _, err := Load(t.Context(), path); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), name+" is longer than") {
-			t.Errorf("%s: %v", name, err)
+		for says, damage := range map[string]func(string) error{
+			"":                       os.Remove,
+			name + " is longer than": func(path string) error { return os.Truncate(path, 1<<40) },
+		} {
+			path := measured(t)
+			must.OK(t, damage(filepath.Join(path, name)))
+			_, _, err := Load(t.Context(), path)
+			if errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: %v, hint %q, code %d, want %q", name, err, errs.Hint(err), errs.Code(err), says)
+			}
 		}
 	}
 }

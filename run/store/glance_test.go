@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/meshtrial/meshtrial/record"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func FuzzParseLocks(f *testing.F) {
@@ -32,19 +33,13 @@ func TestParseLocks(t *testing.T) {
 // findings cover all its trials.
 func TestGlance(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run")
-	ok := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	d, err := Create(path, record.Header{Schema: record.Schema, RunID: "r"}, []byte("study"), []byte("resolved"))
-	ok(err)
+	must.OK(t, err)
 	if !ReadWriters().Have(path) {
 		t.Error("a run that is open is not known to be written to")
 	}
 	before := Version(path)
-	ok(d.Append(record.Trial{ID: "b000-t00"}))
+	must.OK(t, d.Append(record.Trial{ID: "b000-t00"}))
 	if n, err := CountTrials(path); n != 1 || err != nil {
 		t.Errorf("%d trials, %v", n, err)
 	}
@@ -54,7 +49,7 @@ func TestGlance(t *testing.T) {
 	if _, current, err := ReadFindings(path, 1, 1<<20); current || err != nil {
 		t.Errorf("findings that are not there: %v, %v", current, err)
 	}
-	ok(d.WriteFindings(record.Findings{Schema: record.Schema, Study: "s", Validity: record.ValiditySummary{Trials: 1}}))
+	must.OK(t, d.WriteFindings(record.Findings{Schema: record.Schema, Study: "s", Validity: record.ValiditySummary{Trials: 1}}))
 	if f, current, err := ReadFindings(path, 1, 1<<20); !current || f.Study != "s" || err != nil {
 		t.Errorf("findings: %v, %v", current, err)
 	}
@@ -64,7 +59,7 @@ func TestGlance(t *testing.T) {
 	if _, current, _ := ReadFindings(path, 2, 1<<20); current {
 		t.Error("findings from before the last trial count")
 	}
-	ok(d.Close())
+	must.OK(t, d.Close())
 	if ReadWriters().Have(path) {
 		t.Error("a run that is closed is written to")
 	}

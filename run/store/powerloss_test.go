@@ -384,7 +384,7 @@ func TestPowerLossWhileResuming(t *testing.T) {
 	dir := measured(t)
 	for name, more := range map[string]string{
 		FileTrials: `{"schema": 1, "id": "b0`,
-		FileEvents: sure(torn()),
+		FileEvents: torn(t),
 	} {
 		f, err := os.OpenFile(filepath.Join(dir, name), os.O_APPEND|os.O_WRONLY, 0)
 		if err == nil {
@@ -412,7 +412,9 @@ func TestPowerLossWhileResuming(t *testing.T) {
 }
 
 // torn returns what an unfinished trial had written of its events.
-func torn() (string, error) {
+func torn(t *testing.T) string {
+	t.Helper()
 	lines, err := encodeEvents(trial(6).ID, changes(6, 2))
-	return string(lines[:len(lines)-7]), err
+	must.OK(t, err)
+	return string(lines[:len(lines)-7])
 }
