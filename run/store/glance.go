@@ -84,9 +84,6 @@ func Version(path string) string {
 	return out.String()
 }
 
-// ReadHeader reads only a run's header.
-func ReadHeader(path string) (record.Header, error) { return readHeader(path) }
-
 // CountTrials counts the lines of ended trials, readable or not.
 func CountTrials(path string) (int, error) {
 	file, err := openFile(path, FileTrials)

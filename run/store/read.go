@@ -41,7 +41,7 @@ func Resume(path string, resolved []byte, seed uint64) (*Dir, Contents, error) {
 }
 
 func resumeWatched(path string, resolved []byte, seed uint64, watch func(diskOp)) (dir *Dir, c Contents, err error) {
-	if _, err := readHeader(path); err != nil {
+	if _, err := ReadHeader(path); err != nil {
 		return nil, Contents{}, err
 	}
 	lock, err := lockDir(path)
@@ -157,7 +157,7 @@ func Load(ctx context.Context, path string) (run record.Run, notes []string, err
 }
 
 func read(path string) (c Contents, whole int64, err error) {
-	if c.Header, err = readHeader(path); err != nil {
+	if c.Header, err = ReadHeader(path); err != nil {
 		return c, 0, err
 	}
 	if c.Study, err = readFile(path, FileStudy, maxFile); err != nil {
@@ -180,7 +180,8 @@ func read(path string) (c Contents, whole int64, err error) {
 	return c, whole, nil
 }
 
-func readHeader(path string) (record.Header, error) {
+// ReadHeader reads only a run's header.
+func ReadHeader(path string) (record.Header, error) {
 	var h record.Header
 	name := filepath.Join(path, FileHeader)
 	data, err := readFile(path, FileHeader, maxFile)
