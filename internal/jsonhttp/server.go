@@ -211,15 +211,6 @@ func Read(w http.ResponseWriter, r *http.Request, out any) bool {
 	return false
 }
 
-// Index is [Query] with a response on errors: if ok is false, it has sent one.
-func Index(w http.ResponseWriter, r *http.Request, name string) (n int, ok bool) {
-	n, err := Query(r, name)
-	if err != nil {
-		Reject(w, err)
-	}
-	return n, err == nil
-}
-
 // clock is the state of a role's clock.
 type clock struct {
 	UnixNS    int64 `json:"unix_ns"`

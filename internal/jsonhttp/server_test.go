@@ -32,10 +32,9 @@ func role(t *testing.T, extra func(*http.ServeMux)) (jsonhttp.Client, func() err
 		}
 		jsonhttp.Answer(w, in)
 	})
-	mux.HandleFunc("GET /from", func(w http.ResponseWriter, r *http.Request) {
-		if n, ok := jsonhttp.Index(w, r, "from"); ok {
-			jsonhttp.Answer(w, map[string]int{"n": n})
-		}
+	jsonhttp.Handle(mux, "GET /from", func(r *http.Request, _ jsonhttp.None) (map[string]int, error) {
+		n, err := jsonhttp.Query(r, "from")
+		return map[string]int{"n": n}, err
 	})
 	mux.HandleFunc("GET /broken", func(w http.ResponseWriter, r *http.Request) { jsonhttp.Fail(w, errors.New("broken")) })
 	mux.HandleFunc("GET /no-json", func(w http.ResponseWriter, r *http.Request) { jsonhttp.Answer(w, func() {}) })
