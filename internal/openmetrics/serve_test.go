@@ -14,9 +14,7 @@ import (
 
 func TestServe(t *testing.T) {
 	server, err := Listen("0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	scrapes := 0.0
 	server.Serve(func(p *Page) {
 		scrapes++
@@ -30,9 +28,7 @@ func TestServe(t *testing.T) {
 	}
 	for n := range 2 {
 		resp, err := http.Get(server.URL())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		page, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != ContentType {
@@ -50,14 +46,10 @@ func TestServe(t *testing.T) {
 		}
 	}
 	req, err := http.NewRequest(http.MethodGet, server.URL(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	req.Host = "evil.example"
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if resp.Body.Close(); resp.StatusCode != http.StatusForbidden {
 		t.Errorf("a page of another site reads it: %s", resp.Status)
 	}
@@ -103,9 +95,7 @@ func TestListen(t *testing.T) {
 		}
 	}
 	s, err := Listen("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if _, err := Listen(s.listener.Addr().String()); errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" {
 		t.Errorf("an address in use: %v", err)
 	}

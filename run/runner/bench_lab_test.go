@@ -27,6 +27,7 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/eventually"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestMain makes the tests share a lab.
@@ -122,9 +123,7 @@ func (g *going) logged(t *testing.T, text string) {
 func (g *going) end(t *testing.T, signals ...os.Signal) (code int, said string) {
 	t.Helper()
 	for _, signal := range signals {
-		if err := g.cmd.Process.Signal(signal); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, g.cmd.Process.Signal(signal))
 	}
 	<-g.ended
 	return g.cmd.ProcessState.ExitCode(), g.said.String()
@@ -147,9 +146,7 @@ func (b *bench) meshtrial(t *testing.T, args ...string) (int, string) {
 	if errors.As(err, &exit) {
 		return exit.ExitCode(), string(out)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return 0, string(out)
 }
 
@@ -170,9 +167,7 @@ func (b *bench) study(t *testing.T, name, text string) string {
 func (b *bench) file(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(b.dir, name+".yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -217,9 +212,7 @@ func (b *bench) unspoilt(t *testing.T, name string, measure func(out string) (sa
 		out = filepath.Join(b.dir, fmt.Sprintf("%s-%d", name, attempt))
 		said = measure(out)
 		run, _, err := store.Load(t.Context(), out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		invalid := noneValid(run)
 		spoilt := spoiltBy(run)
 		switch {
@@ -309,9 +302,7 @@ func verify(t *testing.T, out string, blocks int) record.Run {
 func complete(t *testing.T, run record.Run, blocks int) *study.Plan {
 	t.Helper()
 	plan, err := study.NewPlan(mustParse(t, run.StudyYAML), run.Header.Seed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if err := plan.CheckTrials(run.Trials); err != nil {
 		t.Error(err)
 	}
@@ -413,9 +404,7 @@ func (b *bench) gone(t *testing.T, but ...string) {
 func (b *bench) namespaces(t *testing.T) []string {
 	t.Helper()
 	list, err := b.kube.CoreV1().Namespaces().List(t.Context(), metav1.ListOptions{LabelSelector: "meshtrial.dev/run"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	var out []string
 	for _, ns := range list.Items {
 		out = append(out, ns.Name)
@@ -440,8 +429,6 @@ func readFindings(t *testing.T, out string) record.Findings {
 func mustParse(t *testing.T, text []byte) *study.Study {
 	t.Helper()
 	s, err := study.Parse(text, "resolved.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	return s
 }

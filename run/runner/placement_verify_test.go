@@ -24,6 +24,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestPlacement verifies that a run starts a lab with the nodes that its study needs,
@@ -98,9 +99,7 @@ stop: none
 // proxies prefer it, otherwise all.
 func localityHolds(t *testing.T, m labtest.Machine, b *bench) {
 	l, err := local.Open(m.State())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	zones := map[string]string{}
 	for _, n := range l.Nodes() {
 		zones[n.Name] = n.Zone
@@ -150,9 +149,7 @@ func localityHolds(t *testing.T, m labtest.Machine, b *bench) {
 func answeredBy(t *testing.T, run record.Run, trial string) map[string]int {
 	t.Helper()
 	r, err := run.Requests(trial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer r.Close()
 	out := map[string]int{}
 	for lines := json.NewDecoder(r); ; {
@@ -178,9 +175,7 @@ func watchPlaces(t *testing.T, m labtest.Machine, ended <-chan struct{}) map[str
 			return // not there yet, or no longer
 		}
 		kube, err := kubernetes.NewForConfig(l.RESTConfig())
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 		defer cancel()
 		pods, err := kube.CoreV1().Pods(metav1.NamespaceAll).List(ctx, metav1.ListOptions{LabelSelector: site.RunLabel})

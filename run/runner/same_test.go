@@ -27,6 +27,7 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/testing/must"
 	"github.com/meshtrial/meshtrial/testing/studytest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -164,9 +165,7 @@ func TestSameOfWhatIsKnown(t *testing.T) {
 				h.Components = nil
 			}
 		}
-		if err := Same("a", was, now); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, Same("a", was, now))
 		i := rapid.IntRange(0, count-1).Draw(t, "field")
 		a, b := texts(&was)[i], texts(&now)[i]
 		both := a.String() != "" && b.String() != ""
@@ -195,9 +194,7 @@ func TestResumeWithSomethingElse(t *testing.T) {
 		}
 		return err
 	}
-	if err := open(false, func(*Options) {}); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, open(false, func(*Options) {}))
 	for what, change := range map[string]func(*Options){
 		"meshtrial was v7 (build 07) and is v7 (build 08)": func(o *Options) { o.Digest = "sha256:08" },
 		"the lab was local and is cluster":                 func(o *Options) { o.Lab = someCluster{} },
@@ -279,18 +276,12 @@ func TestDescribe(t *testing.T) {
 	}
 	header := func() record.Header {
 		c, err := store.Read(out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		return c.Header
 	}
-	if err := attempt(false, false); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, attempt(false, false))
 	machine.CPUs = 4
-	if err := attempt(true, true); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, attempt(true, true))
 	if h := header(); h.Machine.CPUs != 4 || h.Machine.CPUModel != "EPYC" || len(h.Components) != 1 || h.Components[0].Version != "1.40.0" {
 		t.Errorf("%+v", h)
 	}
@@ -414,9 +405,7 @@ func TestDescribeNodesThatDiffer(t *testing.T) {
 		}
 		return err
 	}
-	if err := attempt(false, "b", map[string]observe.Client{"a": xeon, "b": epyc}, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, attempt(false, "b", map[string]observe.Client{"a": xeon, "b": epyc}, nil))
 	if c, err := store.Read(out); err != nil || c.Header.Machine.CPUModel != "EPYC" || c.Header.Machine.Nodes != 2 {
 		t.Errorf("%+v, %v", c.Header.Machine, err)
 	}
