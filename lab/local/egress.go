@@ -1,22 +1,17 @@
 package local
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httputil"
-	"net/url"
 	"os"
 	"strings"
 	"time"
 
-	"golang.org/x/net/http/httpproxy"
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/thread"
@@ -30,13 +25,10 @@ const egressAddress = "127.0.0.1:3128"
 // unreachable registry soon.
 const egressPatience = 10 * time.Second
 
-// egress is an HTTP proxy that connects from the host's network. containerd pulls images
-// through it, since the lab's network has no route out and the host neither forwards nor
-// translates addresses for it.
-type egress struct {
-	dial     func(ctx context.Context, network, address string) (net.Conn, error)
-	upstream func(*url.URL) (*url.URL, error) // the host's own proxy, if any
-}
+// egress is an HTTP proxy that connects by a function that dials from the host's network.
+// containerd pulls images through it, since the lab's network has no route out and the host
+// neither forwards nor translates addresses for it.
+type egress func(ctx context.Context, network, address string) (net.Conn, error)
 
 // hostNetwork dials from another network namespace. A socket belongs to the namespace of
 // its thread, so each dial uses a dedicated thread.
@@ -105,14 +97,10 @@ func (h hostNetwork) dialIP(ctx context.Context, network, address string) (net.C
 }
 
 // serve serves requests until the listener is closed.
-func (e *egress) serve(listener net.Listener) error {
+func (e egress) serve(listener net.Listener) error {
 	plain := &httputil.ReverseProxy{ // for registries without TLS
-		Rewrite: func(*httputil.ProxyRequest) {}, // the request line already has the target
-		Transport: &http.Transport{
-			DialContext:       e.dial,
-			Proxy:             func(r *http.Request) (*url.URL, error) { return e.upstream(r.URL) },
-			DisableKeepAlives: true,
-		},
+		Rewrite:   func(*httputil.ProxyRequest) {}, // the request line already has the target
+		Transport: &http.Transport{DialContext: e, DisableKeepAlives: true},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 		},
@@ -132,10 +120,10 @@ func (e *egress) serve(listener net.Listener) error {
 
 // connect opens a tunnel. On a failure the status line has the reason, which containerd
 // reports.
-func (e *egress) connect(w http.ResponseWriter, r *http.Request) {
+func (e egress) connect(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), egressPatience, fmt.Errorf("%s does not answer", r.Host))
 	defer cancel()
-	out, err := e.tunnel(ctx, r.Host)
+	out, err := e(ctx, "tcp", r.Host)
 	in, buffered, hijack := w.(http.Hijacker).Hijack()
 	if hijack != nil {
 		if err == nil {
@@ -161,63 +149,3 @@ func (e *egress) connect(w http.ResponseWriter, r *http.Request) {
 	go func() { io.Copy(in, out); ended <- struct{}{} }()
 	<-ended // closing both ends the other copy
 }
-
-// tunnel connects to an address, through the host's own proxy if there is one.
-func (e *egress) tunnel(ctx context.Context, address string) (net.Conn, error) {
-	proxy, err := e.upstream(&url.URL{Scheme: "https", Host: address})
-	if err != nil {
-		return nil, err
-	}
-	if proxy == nil {
-		return e.dial(ctx, "tcp", address)
-	}
-	conn, err := e.dial(ctx, "tcp", proxyAddress(proxy))
-	if err != nil {
-		return nil, fmt.Errorf("proxy %s: %w", proxy.Host, err)
-	}
-	if deadline, ok := ctx.Deadline(); ok {
-		conn.SetDeadline(deadline)
-	}
-	if proxy.Scheme == "https" {
-		conn = tls.Client(conn, &tls.Config{ServerName: proxy.Hostname()})
-	}
-	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: address}, Host: address, Header: http.Header{}}
-	if user := proxy.User; user != nil {
-		password, _ := user.Password()
-		request.Header.Set("Proxy-Authorization", "Basic "+base64.StdEncoding.EncodeToString([]byte(user.Username()+":"+password)))
-	}
-	err = request.Write(conn)
-	var response *http.Response
-	answer := bufio.NewReader(conn)
-	if err == nil {
-		response, err = http.ReadResponse(answer, request)
-	}
-	if err == nil && response.StatusCode != http.StatusOK {
-		err = errors.New(response.Status)
-	}
-	if err == nil && answer.Buffered() > 0 {
-		err = errors.New("it sent data before it was asked")
-	}
-	if err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("proxy %s: %w", proxy.Host, err)
-	}
-	conn.SetDeadline(time.Time{})
-	return conn, nil
-}
-
-// proxyAddress returns the address of a proxy, with the default port of its scheme.
-func proxyAddress(proxy *url.URL) string {
-	port := proxy.Port()
-	switch {
-	case port != "":
-	case proxy.Scheme == "https":
-		port = "443"
-	default:
-		port = "80"
-	}
-	return net.JoinHostPort(proxy.Hostname(), port)
-}
-
-// hostProxy returns the proxy that the environment names.
-func hostProxy() func(*url.URL) (*url.URL, error) { return httpproxy.FromEnvironment().ProxyFunc() }

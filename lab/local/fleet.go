@@ -27,7 +27,7 @@ const nodeComponent = "node"
 type fleet struct {
 	init     *node
 	groups   cgroups
-	registry *egress // through which nodes pull images
+	registry egress // through which nodes pull images
 	api      chan struct{}
 	members  []*member
 
@@ -39,7 +39,7 @@ func newFleet(n *node, outside hostNetwork) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{init: n, groups: groups, registry: &egress{dial: outside.DialContext, upstream: hostProxy()}, api: make(chan struct{})}
+	f := &fleet{init: n, groups: groups, registry: outside.DialContext, api: make(chan struct{})}
 	for _, of := range n.spec.Nodes {
 		f.members = append(f.members, &member{fleet: f, spec: n.spec.of(of)})
 	}

@@ -1,25 +1,15 @@
 package local
 
 import (
-	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
-	"errors"
-	"io"
-	"net"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"unicode"
 
 	"github.com/meshtrial/meshtrial/testing/must"
-	"github.com/meshtrial/meshtrial/testing/scriptconn"
 )
 
 // FuzzRecord checks that an accepted lab.json names a lab of this folder and is
@@ -101,134 +91,6 @@ func files(t *testing.T, dir string) map[string]bool {
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error { out[path] = true; return err })
 	must.OK(t, err)
 	return out
-}
-
-// FuzzEgress checks that, whatever a client requests, the proxy connects to the
-// requested target or requests the same from another proxy in one request,
-// forwards what follows, and answers with one complete response.
-func FuzzEgress(f *testing.F) {
-	for _, say := range []string{
-		"CONNECT registry.example:443 HTTP/1.1\r\nHost: registry.example:443\r\n\r\nhello",
-		"CONNECT none.example:443 HTTP/1.1\r\nHost: none.example:443\r\n\r\n",
-		"CONNECT [::1]:443 HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc",
-		"CONNECT none%0d%0aX: HTTP/1.1\r\n\r\n",
-		"CONNECT /path HTTP/1.1\r\nHost: a b\r\n\r\n",
-		"GET http://registry.example/v2/ HTTP/1.1\r\nHost: registry.example\r\nProxy-Connection: x\r\n\r\n",
-		"GET / HTTP/1.1\r\nHost: none.example\r\n\r\n",
-		"POST http://none.example/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n",
-	} {
-		f.Add([]byte(say), uint8(0), false)
-		f.Add([]byte(say), uint8(1), true)
-	}
-	listener, world := scriptconn.Listen(), &world{}
-	direct := &egress{dial: world.dial, upstream: noProxy}
-	go direct.serve(listener) // ends with the listener
-	f.Cleanup(func() { listener.Close() })
-	chainedAt := scriptconn.Listen()
-	chained := &egress{dial: world.dial, upstream: func(u *url.URL) (*url.URL, error) {
-		return &url.URL{Scheme: "http", Host: "proxy.example:3128"}, nil
-	}}
-	go chained.serve(chainedAt)
-	f.Cleanup(func() { chainedAt.Close() })
-	f.Fuzz(func(t *testing.T, say []byte, pieces uint8, through bool) {
-		if len(say) > 32<<10 {
-			return
-		}
-		world.reset(through)
-		c := scriptconn.New(say, int(pieces), 64<<10+4*len(say))
-		if through {
-			chainedAt.Come(c)
-		} else {
-			listener.Come(c)
-		}
-		<-c.Closed()
-		checkEgress(t, world, say, c, through)
-	})
-}
-
-// world is what a fuzzed egress connects to: any host except those that begin
-// with "none".
-type world struct {
-	mu      sync.Mutex
-	proxy   bool
-	dialled []string
-	conns   []*scriptconn.Conn
-}
-
-func (w *world) reset(proxy bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.proxy, w.dialled, w.conns = proxy, nil, nil
-}
-
-func (w *world) dial(_ context.Context, _, address string) (net.Conn, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.dialled = append(w.dialled, address)
-	if strings.HasPrefix(address, "none") {
-		return nil, errors.New("no such host: " + address)
-	}
-	say := ""
-	if w.proxy {
-		say = "HTTP/1.1 200 OK\r\n\r\n"
-	}
-	c := scriptconn.New([]byte(say), 0, 64<<10)
-	w.conns = append(w.conns, c)
-	return c, nil
-}
-
-func checkEgress(t *testing.T, w *world, say []byte, c *scriptconn.Conn, through bool) {
-	t.Helper()
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, address := range w.dialled {
-		if strings.ContainsFunc(address, func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }) {
-			t.Errorf("%q: it connects to %q", say, address)
-		}
-	}
-	heard, _ := c.Heard()
-	if len(heard) > 0 {
-		answers := bufio.NewReader(bytes.NewReader(heard))
-		for first := true; ; first = false {
-			if _, err := answers.Peek(1); err != nil {
-				break
-			}
-			r, err := http.ReadResponse(answers, nil)
-			if err != nil {
-				t.Fatalf("%q is answered with %q: %v", say, heard, err)
-			}
-			if first && r.StatusCode == http.StatusBadGateway && strings.HasPrefix(string(say), "CONNECT ") {
-				if rest, _ := io.ReadAll(answers); len(rest) > 0 {
-					t.Errorf("%q: after %s there is %q", say, r.Status, rest)
-				}
-			}
-			if _, err := io.Copy(io.Discard, r.Body); err != nil {
-				break // the connection may end in the middle
-			}
-		}
-	}
-	asks := bufio.NewReader(bytes.NewReader(say))
-	asked, err := http.ReadRequest(asks)
-	if err != nil || asked.Method != http.MethodConnect || len(w.conns) != 1 {
-		return
-	}
-	rest, _ := io.ReadAll(asks)
-	passed, _ := w.conns[0].Heard()
-	if !through {
-		if len(w.dialled) != 1 || w.dialled[0] != asked.Host {
-			t.Errorf("%q: asked for %q, it connects to %q", say, asked.Host, w.dialled)
-		}
-	} else {
-		ask := bufio.NewReader(bytes.NewReader(passed))
-		r, err := http.ReadRequest(ask)
-		if err != nil || r.Method != http.MethodConnect || r.Host != asked.Host {
-			t.Fatalf("%q: asked for %q, it asks the other proxy %q: %v", say, asked.Host, passed, err)
-		}
-		passed, _ = io.ReadAll(ask)
-	}
-	if !bytes.HasPrefix(rest, passed) {
-		t.Errorf("%q: it passes on %q, of %q", say, passed, rest)
-	}
 }
 
 // FuzzCgroups checks that a hierarchy is found where it is mounted, whatever its

@@ -135,7 +135,7 @@ func (n *node) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		go (&egress{dial: outside.DialContext, upstream: hostProxy()}).serve(registries)
+		go egress(outside.DialContext).serve(registries)
 	}
 	go n.serveStatus()
 

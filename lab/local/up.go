@@ -394,7 +394,7 @@ func (u *starter) startInit(s *spec, groups cgroups, lock, storeLock *os.File) (
 	}
 	defer hostNet.Close()
 	cmd := exec.Command(u.o.Program, "lab-init", s.Dir.spec())
-	cmd.Dir, cmd.Env = "/", initEnv()
+	cmd.Dir, cmd.Env = "/", []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.ExtraFiles = []*os.File{theirs, lock, storeLock, hostNet} // fdControl, fdLabLock, fdStoreLock, fdHostNet
 	cmd.SysProcAttr = &syscall.SysProcAttr{
@@ -434,20 +434,6 @@ func (u *starter) startInit(s *spec, groups cgroups, lock, storeLock *os.File) (
 // that it starts: a lab outlives its caller.
 func keepInherited() {
 	_ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) // before Linux 5.11 it inherits them
-}
-
-// initEnv returns init's environment: how to find programs, and the host's route to
-// registries.
-func initEnv() []string {
-	env := []string{"PATH=" + os.Getenv("PATH"), "HOME=/"}
-	for _, name := range []string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY"} {
-		for _, name := range []string{name, strings.ToLower(name)} {
-			if value, ok := os.LookupEnv(name); ok {
-				env = append(env, name+"="+value)
-			}
-		}
-	}
-	return env
 }
 
 // await follows init until everything is up. Once the API answers, it installs DNS and
