@@ -116,33 +116,21 @@ func (b *Builder) entries(ctx context.Context, units []string, m *meter) (map[st
 		}
 	}
 	done := make(chan entry, len(jobs))
-	one := func(ctx context.Context, j job) error {
-		j.recipe.wait = func() { m.step(j.recipe.name, PhaseWait, 0, "another process is building it") }
-		e, err := b.cache.ensure(ctx, j.recipe)
-		if err != nil {
-			return err
-		}
-		m.finish(j.recipe.name)
-		done <- e
-		return nil
+	work, ctx := errgroup.WithContext(ctx)
+	for _, list := range [][]job{compile, rest} {
+		work.Go(func() error {
+			for _, j := range list {
+				j.recipe.wait = func() { m.step(j.recipe.name, PhaseWait, 0, "another process is building it") }
+				e, err := b.cache.ensure(ctx, j.recipe)
+				if err != nil {
+					return err
+				}
+				m.finish(j.recipe.name)
+				done <- e
+			}
+			return nil
+		})
 	}
-	work, workCtx := errgroup.WithContext(ctx)
-	work.Go(func() error {
-		for _, j := range compile {
-			if err := one(workCtx, j); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-	work.Go(func() error {
-		for _, j := range rest {
-			if err := one(workCtx, j); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
 	err = work.Wait()
 	close(done)
 	for e := range done {

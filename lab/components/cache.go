@@ -22,6 +22,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/trusted"
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // cache keeps entries under names with a hash of what they were made from.
@@ -237,26 +238,21 @@ func (c cache) prune(name string, keep int) error {
 	if err != nil {
 		return err
 	}
-	type aged struct {
-		dir string
-		at  time.Time
-	}
-	var all []aged
+	var all []string
+	at := map[string]time.Time{}
 	for _, d := range dirs {
 		if id := strings.TrimPrefix(filepath.Base(d), name+"-"); strings.Contains(id, "-") {
 			continue // another name with the same prefix
 		}
 		if info, err := os.Stat(d); err == nil {
-			all = append(all, aged{d, info.ModTime()})
+			all, at[d] = append(all, d), info.ModTime()
 		}
 	}
-	slices.SortFunc(all, func(a, b aged) int { return b.at.Compare(a.at) })
+	slices.SortFunc(all, func(a, b string) int { return at[b].Compare(at[a]) })
 	for _, old := range all[min(keep, len(all)):] {
-		if err := removeAll(old.dir); err != nil {
-			return err
-		}
+		err = errors.Join(err, removeAll(old))
 	}
-	return nil
+	return err
 }
 
 // seal writes entry.json for the files in dir, and syncs everything to disk. Whatever the
@@ -385,10 +381,8 @@ func lock(ctx context.Context, path string, waiting func()) (unlock func(), err 
 		if first && waiting != nil {
 			waiting()
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(100 * time.Millisecond):
+		if err := wake.Pause(ctx, 100*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }

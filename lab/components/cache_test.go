@@ -19,54 +19,29 @@ import (
 )
 
 // TestMain also lets this test program run as a second builder in a separate
-// process: see helper.
+// process: see hang.
 func TestMain(m *testing.M) {
-	if job := os.Getenv("COMPONENTS_TEST_HELPER"); job != "" {
-		os.Exit(helper(job, cache{dir: os.Getenv("COMPONENTS_TEST_CACHE")}))
+	if dir := os.Getenv(hangEnv); dir != "" {
+		hang(cache{dir: dir})
 	}
 	os.Exit(m.Run())
 }
 
-func helper(job string, c cache) int {
-	ctx := context.Background()
-	switch job {
-	case "race": // make 20 entries, recording each that was made here
-		for i := range 20 {
-			r := textRecipe(fmt.Sprint("race", i), "content")
-			made := r.make
-			r.make = func(ctx context.Context, dir string) ([]Version, error) {
-				fmt.Println(i)
-				return made(ctx, dir)
-			}
-			if _, err := c.ensure(ctx, r); err != nil {
-				fmt.Fprintln(os.Stderr, err)
-				return 1
-			}
-		}
-		return 0
-	case "hang": // begin an entry, but never finish it
-		r := textRecipe("hang", "whole")
-		r.make = func(ctx context.Context, dir string) ([]Version, error) {
-			if err := os.WriteFile(filepath.Join(dir, "file"), []byte("ha"), 0o644); err != nil {
-				return nil, err
-			}
-			fmt.Println("half")
-			select {}
-		}
-		_, err := c.ensure(ctx, r)
-		fmt.Fprintln(os.Stderr, err)
-	}
-	return 1
-}
+const hangEnv = "COMPONENTS_TEST_HANG"
 
-func helperCommand(t *testing.T, job string, c cache) *exec.Cmd {
-	t.Helper()
-	self, err := os.Executable()
-	must.OK(t, err)
-	cmd := exec.Command(self)
-	cmd.Env = append(os.Environ(), "COMPONENTS_TEST_HELPER="+job, "COMPONENTS_TEST_CACHE="+c.dir)
-	cmd.Stderr = os.Stderr
-	return cmd
+// hang begins an entry, but never finishes it.
+func hang(c cache) {
+	r := textRecipe("hang", "whole")
+	r.make = func(ctx context.Context, dir string) ([]Version, error) {
+		if err := os.WriteFile(filepath.Join(dir, "file"), []byte("ha"), 0o644); err != nil {
+			return nil, err
+		}
+		fmt.Println("half")
+		select {}
+	}
+	_, err := c.ensure(context.Background(), r)
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
 }
 
 // textRecipe makes an entry of one file.
@@ -158,31 +133,6 @@ func TestCacheFailureLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestCacheRemakesWhatIsNoLongerWhole(t *testing.T) {
-	for name, harm := range map[string]func(e entry) error{
-		"truncated": func(e entry) error { return os.Truncate(e.path("file"), 1) },
-		"removed":   func(e entry) error { return os.Remove(e.path("file")) },
-		"no record": func(e entry) error { return os.Remove(e.path("entry.json")) },
-		"garbage":   func(e entry) error { return os.WriteFile(e.path("entry.json"), []byte("{"), 0o644) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := cache{dir: t.TempDir()}
-			r := textRecipe("thing", "hello")
-			e, err := c.ensure(t.Context(), r)
-			must.OK(t, err)
-			must.OK(t, harm(e))
-			if _, ok := c.lookup(r); ok {
-				t.Fatal("found though it is not whole")
-			}
-			e, err = c.ensure(t.Context(), r)
-			must.OK(t, err)
-			if b, err := os.ReadFile(e.path("file")); err != nil || string(b) != "hello" {
-				t.Errorf("remade as %q, %v", b, err)
-			}
-		})
-	}
-}
-
 // linkedRecipe makes an entry with a file, a link to it and a link in a folder.
 func linkedRecipe() recipe {
 	r := textRecipe("thing", "hello")
@@ -195,8 +145,8 @@ func linkedRecipe() recipe {
 	return r
 }
 
-// A change that keeps the size is detected on use, and the entry is made again;
-// a mere lookup does not read files.
+// An entry that is no longer whole is made again. A change that keeps the size is
+// detected on use: a mere lookup does not read files.
 func TestCacheRemakesWhatWasChanged(t *testing.T) {
 	for name, c := range map[string]struct {
 		harm func(e entry) error
@@ -223,6 +173,10 @@ func TestCacheRemakesWhatWasChanged(t *testing.T) {
 		"mode":             {func(e entry) error { return os.Chmod(e.path("file"), fs.ModeSetuid|0o644) }, true},
 		"a folder for all": {func(e entry) error { return os.Chmod(e.path("lib"), 0o777) }, false},
 		"mode, for all":    {func(e entry) error { return os.Chmod(e.path("file"), 0o666) }, true},
+		"truncated":        {func(e entry) error { return os.Truncate(e.path("file"), 1) }, true},
+		"removed":          {func(e entry) error { return os.Remove(e.path("file")) }, true},
+		"no record":        {func(e entry) error { return os.Remove(e.path("entry.json")) }, true},
+		"garbage":          {func(e entry) error { return os.WriteFile(e.path("entry.json"), []byte("{"), 0o644) }, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			store, r := cache{dir: t.TempDir()}, linkedRecipe()
@@ -327,41 +281,12 @@ func TestCacheRaceOfGoroutines(t *testing.T) {
 	}
 }
 
-func TestCacheRaceOfProcesses(t *testing.T) {
-	c := cache{dir: t.TempDir()}
-	var out [3]strings.Builder
-	var commands []*exec.Cmd
-	for i := range out {
-		cmd := helperCommand(t, "race", c)
-		cmd.Stdout = &out[i]
-		must.OK(t, cmd.Start())
-		commands = append(commands, cmd)
-	}
-	for _, cmd := range commands {
-		if err := cmd.Wait(); err != nil {
-			t.Error(err)
-		}
-	}
-	made := map[string]int{}
-	for i := range out {
-		for _, line := range strings.Fields(out[i].String()) {
-			made[line]++
-		}
-	}
-	if len(made) != 20 {
-		t.Errorf("made %d entries, want 20", len(made))
-	}
-	for entry, times := range made {
-		if times != 1 {
-			t.Errorf("entry %s was made %d times", entry, times)
-		}
-	}
-	nothingLeft(t, c)
-}
-
 func TestCacheBuilderKilled(t *testing.T) {
 	c := cache{dir: t.TempDir()}
-	cmd := helperCommand(t, "hang", c)
+	self, err := os.Executable()
+	must.OK(t, err)
+	cmd := exec.Command(self)
+	cmd.Env, cmd.Stderr = append(os.Environ(), hangEnv+"="+c.dir), os.Stderr
 	out, err := cmd.StdoutPipe()
 	must.OK(t, err)
 	must.OK(t, cmd.Start())

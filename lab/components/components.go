@@ -113,7 +113,7 @@ type Version struct {
 // Image is an image in the cache.
 type Image struct {
 	Ref    string `json:"ref"`            // docker.io/...
-	Path   string `json:"path,omitempty"` // archive for `ctr images import`; "" if the cluster pulls it
+	Path   string `json:"path,omitempty"` // archive for `ctr images import`
 	Digest string `json:"digest"`         // sha256:... of the manifest
 	Size   int64  `json:"size_bytes"`     // of the archive
 }

@@ -118,13 +118,8 @@ type Located struct {
 
 // Programs lists the programs of the set by name.
 func (s *Set) Programs() []Located {
-	var names []string
-	for name := range s.programs {
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	var out []Located
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(s.programs)) {
 		out = append(out, Located{name, s.programs[name].Path, s.programs[name].Env})
 	}
 	return out

@@ -37,27 +37,11 @@ func (b *Builder) Pull(ctx context.Context, p Pull) ([]Image, error) {
 		if p.Pins[ref] != "" {
 			from += "@" + p.Pins[ref]
 		}
-		parsed, err := name.ParseReference(from, name.StrictValidation)
+		r, err := pulled(m, ref, from, p.Hint, saveImage)
 		if err != nil {
-			return nil, errs.Usage("image %s: %v", from, err)
+			return nil, err
 		}
-		r := recipe{name: entryName(ref), inputs: map[string]any{"pull": from, "arch": runtime.GOARCH}}
-		r.make = func(ctx context.Context, dir string) ([]Version, error) {
-			m.step(ref, PhaseDownload, 0, "from "+parsed.Context().RegistryStr())
-			image, err := remote.Image(parsed, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
-				remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
-			if err == nil {
-				err = saveImage(ctx, dir, ref, image)
-			}
-			if err != nil {
-				if ctx.Err() != nil {
-					return nil, ctx.Err()
-				}
-				return nil, errs.WithHint(fmt.Errorf("pulling %s: %w", from, err), "registry %s must be reachable and have the image; %s", parsed.Context().RegistryStr(), p.Hint)
-			}
-			digest, err := image.Digest()
-			return []Version{{Name: ref, Version: parsed.Identifier(), Source: "registry:" + parsed.Context().RegistryStr(), Digest: digest.String()}}, err
-		}
+		r.inputs = map[string]any{"pull": from, "arch": runtime.GOARCH}
 		image, err := b.image(ctx, m, r)
 		if err != nil {
 			return nil, err
@@ -67,37 +51,52 @@ func (b *Builder) Pull(ctx context.Context, p Pull) ([]Image, error) {
 	return images, nil
 }
 
+// pulled returns a recipe, without inputs, for what a registry has under the reference from. keep
+// stores it in the entry's folder as ref.
+func pulled(m *meter, ref, from, hint string, keep func(ctx context.Context, dir, ref string, image v1.Image) error) (recipe, error) {
+	parsed, err := name.ParseReference(from, name.StrictValidation)
+	if err != nil {
+		return recipe{}, errs.Usage("image %s: %v", from, err)
+	}
+	registry := parsed.Context().RegistryStr()
+	return recipe{name: entryName(ref), make: func(ctx context.Context, dir string) ([]Version, error) {
+		m.step(ref, PhaseDownload, 0, "from "+registry)
+		image, err := remote.Image(parsed, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain),
+			remote.WithPlatform(v1.Platform{OS: "linux", Architecture: runtime.GOARCH}))
+		if err == nil {
+			err = keep(ctx, dir, ref, image)
+		}
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			return nil, errs.WithHint(fmt.Errorf("pulling %s: %w", from, err), "registry %s must be reachable and have it; %s", registry, hint)
+		}
+		digest, err := image.Digest()
+		return []Version{{Name: ref, Version: parsed.Identifier(), Source: "registry:" + registry, Digest: digest.String()}}, err
+	}}, nil
+}
+
 // chartLayer is the media type of a Helm chart's archive in a registry.
 const chartLayer types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 
 // PullChart copies a Helm chart from a registry into the cache, and returns the path of its archive.
 // A pulled chart stays, like an image. hint is an alternative to reaching the registry.
 func (b *Builder) PullChart(ctx context.Context, ref, hint string) (path string, versions []Version, err error) {
-	parsed, err := name.ParseReference(ref, name.StrictValidation)
-	if err != nil {
-		return "", nil, errs.Usage("chart %s: %v", ref, err)
-	}
 	const file = "chart.tgz"
-	dir, versions, err := b.Make(ctx, Recipe{Name: entryName(ref), Inputs: map[string]any{"chart": ref}, Make: func(ctx context.Context, dir string) ([]Version, error) {
-		b.Say(ref, PhaseDownload, "from "+parsed.Context().RegistryStr())
-		image, err := remote.Image(parsed, remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain))
-		var text []byte
-		if err == nil {
-			text, err = chartOf(image)
-		}
+	r, err := pulled(newMeter(b.options.Progress), ref, ref, hint, func(_ context.Context, dir, _ string, image v1.Image) error {
+		text, err := chartOf(image)
 		if err != nil {
-			if ctx.Err() != nil {
-				return nil, ctx.Err()
-			}
-			return nil, errs.WithHint(fmt.Errorf("pulling chart %s: %w", ref, err), "registry %s must be reachable and have the chart; %s", parsed.Context().RegistryStr(), hint)
+			return err
 		}
-		digest, err := image.Digest()
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, file), text, 0o644)
-		}
-		return []Version{{Name: ref, Version: parsed.Identifier(), Source: "registry:" + parsed.Context().RegistryStr(), Digest: digest.String()}}, err
-	}})
-	return filepath.Join(dir, file), versions, err
+		return os.WriteFile(filepath.Join(dir, file), text, 0o644)
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	r.inputs = map[string]any{"chart": ref}
+	e, err := b.cache.ensure(ctx, r)
+	return e.path(file), e.Versions, err
 }
 
 // chartOf reads the archive of a chart.

