@@ -113,7 +113,7 @@ func (c cgroups) create(name string, share int) error {
 			}
 		}
 		for _, dir := range []string{filepath.Join(h.mount, name), filepath.Join(h.mount, name, systemGroup)} {
-			if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return fmt.Errorf("create a cgroup: %w", err)
 			}
 			// A new cpuset is empty and accepts no process until it is filled.
@@ -179,7 +179,7 @@ func (h hierarchy) vacate(move func(pid, group string) error) error {
 		if err != nil || len(pids) == 0 {
 			return err
 		}
-		if err := os.Mkdir(group, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+		if err := os.MkdirAll(group, 0o755); err != nil {
 			return fmt.Errorf("create a cgroup: %w", err)
 		}
 		for _, pid := range strings.Fields(string(pids)) {
@@ -256,16 +256,12 @@ func (c cgroups) remove(ctx context.Context, name string) error {
 // removeGroup removes a group and those below it. It kills the remaining processes, after
 // which a retry can remove the group.
 func removeGroup(dir string) error {
-	err := unix.Rmdir(dir) // succeeds unless it has processes or groups
-	if err == nil || errors.Is(err, unix.ENOENT) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) {
 		return nil
 	}
-	entries, failed := os.ReadDir(dir)
-	if errors.Is(failed, fs.ErrNotExist) || errors.Is(failed, unix.ENODEV) {
-		return nil
-	}
-	if failed != nil {
-		return failed
+	if err != nil {
+		return err
 	}
 	for _, entry := range entries {
 		if entry.IsDir() {
@@ -280,8 +276,7 @@ func removeGroup(dir string) error {
 			unix.Kill(pid, unix.SIGKILL)
 		}
 	}
-	err = unix.Rmdir(dir)
-	if err != nil && !errors.Is(err, unix.ENOENT) {
+	if err := unix.Rmdir(dir); err != nil && !errors.Is(err, unix.ENOENT) { // os.Remove would try to delete a file first
 		return &fs.PathError{Op: "rmdir", Path: dir, Err: err}
 	}
 	return nil

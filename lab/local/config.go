@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"sigs.k8s.io/yaml"
@@ -209,33 +210,20 @@ func (s *spec) writeFiles(keys keySet) error {
 // keep lists the folders of programs, state and images, which must stay visible beneath
 // the lab's own mounts.
 func (s *spec) keep() []string {
-	seen := map[string]bool{}
-	var out []string
-	add := func(dir string) {
-		if dir != "" && !seen[dir] {
-			seen[dir] = true
-			out = append(out, dir)
-		}
-	}
-	add(string(s.Dir))
-	add(s.ImageStore)
-	add(s.CNI)
+	dirs := []string{string(s.Dir), s.ImageStore, s.CNI}
 	for _, program := range s.Programs {
-		add(filepath.Dir(program.Path))
+		dirs = append(dirs, filepath.Dir(program.Path))
 		for _, kv := range program.Env {
 			if _, value, ok := strings.Cut(kv, "="); ok && filepath.IsAbs(value) {
-				for _, dir := range filepath.SplitList(value) {
-					add(dir)
-				}
+				dirs = append(dirs, filepath.SplitList(value)...)
 			}
 		}
 	}
 	for _, image := range s.Images {
-		if image.Path != "" {
-			add(filepath.Dir(image.Path))
-		}
+		dirs = append(dirs, filepath.Dir(image.Path))
 	}
-	return out
+	slices.Sort(dirs)
+	return slices.Compact(dirs)
 }
 
 // auditPolicy has the API server log who made which request, and whether it was allowed.

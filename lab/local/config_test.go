@@ -20,7 +20,7 @@ func testSpec(t *testing.T) *spec {
 	s := &spec{
 		ID: "abc123", Dir: labDir(filepath.Join(t.TempDir(), "abc123")), ImageStore: "/cache/containerd/0", Network: testNetwork,
 		Cgroup: "/meshtrial-abc123", Programs: map[string]components.Program{}, CNI: "/cache/debian/cni", Pause: "docker.io/meshtrial/pause:1",
-		Images: []components.Image{{Ref: "a", Path: "/cache/images/a.tar"}, {Ref: "b"}},
+		Images: []components.Image{{Ref: "a", Path: "/cache/images/a.tar"}},
 		Self:   testNodes[0], Nodes: testNodes,
 	}
 	for _, name := range programNames {

@@ -122,20 +122,15 @@ func (r *record) endInit(ctx context.Context) {
 // waitPidfd waits until a process has ended. The first process of a PID namespace
 // ends after all others in it.
 func waitPidfd(ctx context.Context, fd int, limit time.Duration) bool {
-	for end := time.Now().Add(limit); ; {
-		left := time.Until(end)
-		if left < 0 || ctx.Err() != nil {
-			return false
-		}
-		left = min(left, 100*time.Millisecond) // ctx may end in the meantime
-		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, int(left.Milliseconds())+1)
-		if n > 0 {
-			return true
-		}
-		if err != nil && !errors.Is(err, unix.EINTR) {
-			return false
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	for limited.Err() == nil {
+		n, err := unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 20) // ms
+		if n > 0 || err != nil && !errors.Is(err, unix.EINTR) {
+			return n > 0
 		}
 	}
+	return false
 }
 
 // sweep removes what labs of this state folder left outside their namespaces. The

@@ -122,7 +122,7 @@ func (n *node) run(ctx context.Context) error {
 	if err := mountNode(n.spec); err != nil {
 		return err
 	}
-	if err := configureNode(ctx, n.spec); err != nil {
+	if err := configureNode(n.spec); err != nil {
 		return err
 	}
 	go n.sup.reap(context.Background()) // these end with init

@@ -1,7 +1,6 @@
 package local
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +9,7 @@ import (
 	"github.com/google/nftables"
 	"github.com/google/nftables/expr"
 	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -194,11 +194,13 @@ func tryExtension(e extension) error {
 	if e.target {
 		kind, what = 1, "target"
 	}
-	var attributes []byte
-	attributes = appendAttribute(attributes, unix.NFTA_COMPAT_NAME, append([]byte(e.name), 0))
-	attributes = appendAttribute(attributes, unix.NFTA_COMPAT_REV, binary.BigEndian.AppendUint32(nil, 0))
-	attributes = appendAttribute(attributes, unix.NFTA_COMPAT_TYPE, binary.BigEndian.AppendUint32(nil, kind))
-	err := askNetfilter(unix.NFNL_SUBSYS_NFT_COMPAT<<8, unix.AF_INET, attributes)
+	// Without an acknowledgement the library would wait for the end of a list, which the kernel does not send.
+	request := nl.NewNetlinkRequest(unix.NFNL_SUBSYS_NFT_COMPAT<<8, unix.NLM_F_ACK)
+	request.AddData(&nl.Nfgenmsg{NfgenFamily: unix.AF_INET})
+	request.AddData(nl.NewRtAttr(unix.NFTA_COMPAT_NAME, nl.ZeroTerminated(e.name)))
+	request.AddData(nl.NewRtAttr(unix.NFTA_COMPAT_REV, nl.BEUint32Attr(0)))
+	request.AddData(nl.NewRtAttr(unix.NFTA_COMPAT_TYPE, nl.BEUint32Attr(kind)))
+	_, err := request.Execute(unix.NETLINK_NETFILTER, 0)
 	switch {
 	case err == nil, errors.Is(err, unix.EPROTONOSUPPORT): // it has another revision
 		return nil
@@ -206,50 +208,4 @@ func tryExtension(e extension) error {
 		return fmt.Errorf("the kernel has no %s %q of iptables", what, e.name)
 	}
 	return fmt.Errorf("ask for the %s %q of iptables in nftables: %w", what, e.name, err)
-}
-
-// askNetfilter sends a request to the kernel's packet filter and returns the error in its
-// answer. The netlink library would wait for an acknowledgement that never comes.
-func askNetfilter(kind uint16, family uint8, attributes []byte) error {
-	fd, err := unix.Socket(unix.AF_NETLINK, unix.SOCK_RAW|unix.SOCK_CLOEXEC, unix.NETLINK_NETFILTER)
-	if err != nil {
-		return fmt.Errorf("the kernel has no netfilter: %w", err)
-	}
-	defer unix.Close(fd)
-	// A header (length, type, flags, sequence, port), then nfgenmsg.
-	request := make([]byte, 20, 20+len(attributes))
-	request = append(request, attributes...)
-	order := binary.NativeEndian
-	order.PutUint32(request[0:], uint32(len(request)))
-	order.PutUint16(request[4:], kind)
-	order.PutUint16(request[6:], unix.NLM_F_REQUEST)
-	order.PutUint32(request[8:], 1)
-	request[16] = family
-	if err := unix.Sendto(fd, request, 0, &unix.SockaddrNetlink{Family: unix.AF_NETLINK}); err != nil {
-		return err
-	}
-	unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 2})
-	answer := make([]byte, 4096)
-	n, _, err := unix.Recvfrom(fd, answer, 0)
-	if err != nil {
-		return err
-	}
-	if n >= 20 && order.Uint16(answer[4:]) == unix.NLMSG_ERROR {
-		if code := int32(order.Uint32(answer[16:])); code != 0 {
-			return unix.Errno(-code)
-		}
-	}
-	return nil
-}
-
-// appendAttribute appends a netlink attribute: its length and type, then its value, padded
-// to four bytes.
-func appendAttribute(to []byte, kind uint16, value []byte) []byte {
-	to = binary.NativeEndian.AppendUint16(to, uint16(4+len(value)))
-	to = binary.NativeEndian.AppendUint16(to, kind)
-	to = append(to, value...)
-	for len(to)%4 != 0 {
-		to = append(to, 0)
-	}
-	return to
 }

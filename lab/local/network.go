@@ -1,20 +1,17 @@
 package local
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/vishvananda/netlink"
 	"golang.org/x/sys/unix"
 
 	"github.com/meshtrial/meshtrial/internal/thread"
-	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // nodeName is the name of a single node, and the host name inside. With several nodes a
@@ -34,20 +31,8 @@ type network struct {
 	Nodes    netip.Prefix `json:"nodes,omitzero"` // addresses of several nodes
 }
 
-func (n network) node() (net.IP, error) {
-	if !n.Node.IsValid() {
-		return nil, errors.New("the lab's network has no node address")
-	}
-	return net.IP(n.Node.Addr().AsSlice()), nil
-}
-
 // apiService returns the cluster IP of the API server: the first of the range.
-func (n network) apiService() (net.IP, error) {
-	if !n.Services.IsValid() {
-		return nil, errors.New("the lab's network has no service range")
-	}
-	return net.IP(n.Services.Masked().Addr().Next().AsSlice()), nil
-}
+func (n network) apiService() netip.Addr { return n.Services.Masked().Addr().Next() }
 
 // dns returns the cluster IP of the DNS service: the tenth of the range.
 func (n network) dns() netip.Addr {
@@ -210,10 +195,7 @@ func unlinkHost(name string) error {
 // configureNode sets up the network inside the namespace: the link to the host and
 // forwarding. Addresses beyond the lab are unreachable immediately rather than after a
 // timeout.
-func configureNode(ctx context.Context, s *spec) error {
-	if err := waitLink(ctx, nodeInterface, 30*time.Second); err != nil {
-		return err
-	}
+func configureNode(s *spec) error {
 	link, err := linkUp(s.Network.Node)
 	if err != nil {
 		return err
@@ -230,13 +212,15 @@ func configureNode(ctx context.Context, s *spec) error {
 // reach the API server by its cluster IP: kube-proxy's rules apply only to packets with
 // a route.
 func routeAPI(n network, link netlink.Link) error {
-	api, err := n.apiService()
-	if err != nil {
-		return err
-	}
-	to := &net.IPNet{IP: api, Mask: net.CIDRMask(32, 32)}
-	if err := netlink.RouteAdd(&netlink.Route{LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Dst: to}); err != nil {
-		return fmt.Errorf("route to the API server's cluster IP: %w", err)
+	return setRoutes("API server", &netlink.Route{LinkIndex: link.Attrs().Index, Scope: netlink.SCOPE_LINK, Dst: ipNet(netip.PrefixFrom(n.apiService(), 32))})
+}
+
+// setRoutes sets routes of a namespace of ours, replacing those to the same destinations.
+func setRoutes(where string, routes ...*netlink.Route) error {
+	for _, route := range routes {
+		if err := netlink.RouteReplace(route); err != nil {
+			return fmt.Errorf("%s: route to %s: %w", where, route.Dst, err)
+		}
 	}
 	return nil
 }
@@ -264,9 +248,9 @@ func linkUp(address netip.Prefix) (netlink.Link, error) {
 // routeAlone enables forwarding in a network namespace, and makes all other destinations
 // unreachable.
 func routeAlone() error {
-	everything := &net.IPNet{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 32)}
-	if err := netlink.RouteAdd(&netlink.Route{Dst: everything, Type: unix.RTN_UNREACHABLE, Priority: 4096}); err != nil {
-		return fmt.Errorf("default route of the node: %w", err)
+	everything := netip.PrefixFrom(netip.IPv4Unspecified(), 0)
+	if err := setRoutes("node", &netlink.Route{Dst: ipNet(everything), Type: unix.RTN_UNREACHABLE, Priority: 4096}); err != nil {
+		return err
 	}
 	for name, value := range map[string]string{
 		"net/ipv4/ip_forward":                  "1",
@@ -280,18 +264,6 @@ func routeAlone() error {
 		}
 	}
 	return nil
-}
-
-// waitLink waits until another process has made a link.
-func waitLink(ctx context.Context, name string, limit time.Duration) error {
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		_, err := netlink.LinkByName(name)
-		if err == nil || wake.Pause(limited, 5*time.Millisecond) != nil {
-			return err
-		}
-	}
 }
 
 // The network of several nodes: each has its own link to the lab's init, which routes
@@ -310,39 +282,26 @@ func linkNode(n Node, own netip.Addr, pid int) error {
 		return fmt.Errorf("bring up the link to node %s: %w", n.Name, err)
 	}
 	address, source := netip.PrefixFrom(n.Address, 32), net.IP(own.AsSlice())
-	for _, route := range []*netlink.Route{
-		{LinkIndex: link.Attrs().Index, Dst: ipNet(address), Scope: netlink.SCOPE_LINK, Src: source},
-		{LinkIndex: link.Attrs().Index, Dst: ipNet(n.Pods), Gw: n.Address.AsSlice(), Src: source},
-	} {
-		if err := netlink.RouteReplace(route); err != nil {
-			return fmt.Errorf("route %s to node %s: %w", route.Dst, n.Name, err)
-		}
-	}
-	return nil
+	return setRoutes("node "+n.Name,
+		&netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(address), Scope: netlink.SCOPE_LINK, Src: source},
+		&netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(n.Pods), Gw: n.Address.AsSlice(), Src: source})
 }
 
 // unlinkNode removes a node's link and silently drops packets for it, as for a machine
 // without power.
 func unlinkNode(n Node) error {
-	all := []error{unlinkHost(n.Name)}
-	for _, to := range []netip.Prefix{netip.PrefixFrom(n.Address, 32), n.Pods} {
-		if err := netlink.RouteReplace(&netlink.Route{Dst: ipNet(to), Type: unix.RTN_BLACKHOLE}); err != nil {
-			all = append(all, fmt.Errorf("route %s nowhere: %w", to, err))
-		}
-	}
-	return errors.Join(all...)
+	return errors.Join(unlinkHost(n.Name), setRoutes("node "+n.Name,
+		&netlink.Route{Dst: ipNet(netip.PrefixFrom(n.Address, 32)), Type: unix.RTN_BLACKHOLE},
+		&netlink.Route{Dst: ipNet(n.Pods), Type: unix.RTN_BLACKHOLE}))
 }
 
 // routeServices routes the host's traffic for cluster IPs through a running node.
 func routeServices(services netip.Prefix, by Node) error {
 	link, err := netlink.LinkByName(by.Name)
-	if err == nil {
-		err = netlink.RouteReplace(&netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(services.Masked()), Gw: by.Address.AsSlice()})
-	}
 	if err != nil {
-		return fmt.Errorf("route %s through node %s: %w", services, by.Name, err)
+		return fmt.Errorf("node %s: %w", by.Name, err)
 	}
-	return nil
+	return setRoutes("node "+by.Name, &netlink.Route{LinkIndex: link.Attrs().Index, Dst: ipNet(services.Masked()), Gw: by.Address.AsSlice()})
 }
 
 // configureMember sets up the network namespace of one of several nodes, in which it
@@ -362,10 +321,8 @@ func configureMember(s *spec) error {
 	for _, to := range []netip.Prefix{s.Network.Host.Masked(), s.Network.Nodes, s.Network.Pods} {
 		routes = append(routes, &netlink.Route{LinkIndex: index, Dst: ipNet(to), Gw: gateway})
 	}
-	for _, route := range routes {
-		if err := netlink.RouteAdd(route); err != nil {
-			return fmt.Errorf("node %s: route to %s: %w", s.Self.Name, route.Dst, err)
-		}
+	if err := setRoutes("node "+s.Self.Name, routes...); err != nil {
+		return err
 	}
 	if s.NodeNetwork {
 		if err := routeAPI(s.Network, link); err != nil {

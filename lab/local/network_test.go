@@ -73,7 +73,7 @@ func TestNetworkOfNodes(t *testing.T) {
 		if err := netlink.LinkAdd(&netlink.Veth{LinkAttrs: attrs, PeerName: "host"}); err != nil {
 			return err
 		}
-		return configureNode(t.Context(), s)
+		return configureNode(s)
 	})
 	err = errors.Join(err, connect(0), connect(1))
 	must.OK(t, err)
@@ -106,8 +106,7 @@ func TestNetworkOfNodes(t *testing.T) {
 	reached("at first")
 	// A node's own programs, such as the plugin of an ambient mesh, contact the API
 	// server by its cluster IP, for which kube-proxy has rules there.
-	api, err := s.Network.apiService()
-	must.OK(t, err)
+	api := net.IP(s.Network.apiService().AsSlice())
 	for of, want := range map[int]bool{hub: false, pids[0]: true} {
 		err := inNetwork(of, func() error { _, err := netlink.RouteGet(api); return err })
 		if (err == nil) != want {

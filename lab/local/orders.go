@@ -21,24 +21,35 @@ import (
 // KillNode ends a node of the running lab of a state folder ("" means the default) like
 // a power failure.
 func KillNode(ctx context.Context, dir, name string) error {
-	_, err := tell(ctx, dir, order{doKill, name})
-	return err
+	l, err := Open(dir)
+	if err != nil {
+		return err
+	}
+	return l.tell(ctx, order{doKill, name})
 }
 
 // StartNode starts a killed node, with an empty disk except for images, and waits until
 // Kubernetes reports it ready.
 func StartNode(ctx context.Context, dir, name string) error {
-	said, err := lastSaid(ctx, dir, name)
+	l, err := Open(dir)
 	if err != nil {
 		return err
 	}
+	client, err := kubernetes.NewForConfig(l.config)
+	if err != nil {
+		return err
+	}
+	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	said := heartbeat(node).LastHeartbeatTime.Time
 	// Kubernetes' timestamps have a resolution of one second, and the kubelet's next
 	// report must be later.
 	if err := wake.Pause(ctx, time.Until(said.Add(time.Second))); err != nil {
 		return err
 	}
-	l, err := tell(ctx, dir, order{doStart, name})
-	if err != nil {
+	if err := l.tell(ctx, order{doStart, name}); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeoutCause(ctx, readyLimit, fmt.Errorf("not within %v", readyLimit))
@@ -46,42 +57,15 @@ func StartNode(ctx context.Context, dir, name string) error {
 	return l.awaitNodes(limited, said, name)
 }
 
-// lastSaid returns the time of a kubelet's last heartbeat, or zero if Kubernetes does
-// not know the node.
-func lastSaid(ctx context.Context, dir, name string) (time.Time, error) {
-	l, err := Open(dir)
-	if err != nil {
-		return time.Time{}, err
-	}
-	client, err := kubernetes.NewForConfig(l.config)
-	if err != nil {
-		return time.Time{}, err
-	}
-	node, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		return time.Time{}, err
-	}
-	for _, c := range node.Status.Conditions {
-		if err == nil && c.Type == corev1.NodeReady {
-			return c.LastHeartbeatTime.Time, nil
-		}
-	}
-	return time.Time{}, nil
-}
-
 // tell sends an order to the init of a running lab and waits until it is done.
-func tell(ctx context.Context, dir string, o order) (*Lab, error) {
-	l, err := Open(dir)
-	if err != nil {
-		return nil, err
-	}
+func (l *Lab) tell(ctx context.Context, o order) error {
 	if len(l.Nodes()) == 1 {
-		return nil, errs.WithHint(errs.Usage("the lab has only one node"), "meshtrial lab down, then meshtrial lab up --nodes 3: its nodes can be killed and started")
+		return errs.WithHint(errs.Usage("the lab has only one node"), "meshtrial lab down, then meshtrial lab up --nodes 3: its nodes can be killed and started")
 	}
 	failed := func(err error) error { return fmt.Errorf("%s node %s: %w", o.Do, o.Node, err) }
 	conn, err := (&net.Dialer{Timeout: answerTime}).DialContext(ctx, "unix", insidePath(l.record.InitPID, ordersSocket))
 	if err != nil {
-		return nil, failed(fmt.Errorf("ask the lab's init: %w", err))
+		return failed(fmt.Errorf("ask the lab's init: %w", err))
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
@@ -92,15 +76,15 @@ func tell(ctx context.Context, dir string, o order) (*Lab, error) {
 	}
 	switch {
 	case ctx.Err() != nil:
-		return nil, failed(context.Cause(ctx))
+		return failed(context.Cause(ctx))
 	case err != nil:
-		return nil, failed(fmt.Errorf("the lab's init did not answer: %w", err))
+		return failed(fmt.Errorf("the lab's init did not answer: %w", err))
 	case a.Usage:
-		return nil, errs.Usage("%s", a.Error)
+		return errs.Usage("%s", a.Error)
 	case a.Error != "":
-		return nil, errors.New(a.Error)
+		return errors.New(a.Error)
 	}
-	return l, nil
+	return nil
 }
 
 // readyLimit bounds the wait for a node whose kubelet has started.
@@ -130,20 +114,27 @@ func (l *Lab) awaitNodes(ctx context.Context, after time.Time, names ...string) 
 	return nil
 }
 
-// notReady says why a node is not ready; "" if it is.
-func notReady(node *corev1.Node, after time.Time) string {
+// heartbeat returns what a node's kubelet last reported; zero if it has not registered the node.
+func heartbeat(node *corev1.Node) corev1.NodeCondition {
 	for _, c := range node.Status.Conditions {
-		switch {
-		case c.Type != corev1.NodeReady:
-		case !c.LastHeartbeatTime.Time.After(after):
-			return "its kubelet has not reported anything"
-		case c.Status != corev1.ConditionTrue:
-			return c.Message
-		default:
-			return ""
+		if c.Type == corev1.NodeReady {
+			return c
 		}
 	}
-	return "its kubelet has not registered it"
+	return corev1.NodeCondition{}
+}
+
+// notReady says why a node is not ready; "" if it is.
+func notReady(node *corev1.Node, after time.Time) string {
+	switch c := heartbeat(node); {
+	case c.Type == "":
+		return "its kubelet has not registered it"
+	case !c.LastHeartbeatTime.Time.After(after):
+		return "its kubelet has not reported anything"
+	case c.Status != corev1.ConditionTrue:
+		return c.Message
+	}
+	return ""
 }
 
 // order is a request of `meshtrial lab node` to init.

@@ -156,14 +156,12 @@ func (a *keyPair) nodeKeys(n Node, apiURL string) (keySet, error) {
 
 // controlKeys returns the keys of the control plane, of its users, and of the administrator.
 func (a *keyPair) controlKeys(addresses network, now time.Time) (keySet, error) {
-	node, err1 := addresses.node()
-	service, err2 := addresses.apiService()
-	front, err3 := newAuthority("meshtrial lab front proxy", now)
-	accounts, err4 := newAuthority("service accounts", now) // only the key is used
-	if err := errors.Join(err1, err2, err3, err4); err != nil {
+	front, err1 := newAuthority("meshtrial lab front proxy", now)
+	accounts, err2 := newAuthority("service accounts", now) // only the key is used
+	if err := errors.Join(err1, err2); err != nil {
 		return keySet{}, err
 	}
-	server, err1 := a.server("kube-apiserver", apiNames, node, service, loopback)
+	server, err1 := a.server("kube-apiserver", apiNames, addresses.Node.Addr().AsSlice(), addresses.apiService().AsSlice(), loopback)
 	kubelet, err2 := a.client(kubeletClientUser)
 	proxy, err3 := front.client("front-proxy-client")
 	if err := errors.Join(err1, err2, err3); err != nil {

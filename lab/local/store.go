@@ -157,18 +157,11 @@ func (s imageStore) check() (*saved, error) {
 
 // reset drops what labs added since the store was saved.
 func (s imageStore) reset(state *saved) error {
-	if err := removeOthers(s.snapshots(), state.Snapshots); err != nil {
-		return err
-	}
-	if err := removeOthers(s.blobs(), state.Blobs); err != nil {
-		return err
-	}
+	err := errors.Join(removeOthers(s.snapshots(), state.Snapshots), removeOthers(s.blobs(), state.Blobs))
 	for live, copied := range s.databases() {
-		if err := copyFile(copied, live); err != nil {
-			return err
-		}
+		err = errors.Join(err, copyFile(copied, live))
 	}
-	return nil
+	return err
 }
 
 // removeOthers removes everything from a folder except the named entries.
@@ -179,12 +172,10 @@ func removeOthers(dir string, names []string) error {
 	}
 	for _, name := range have {
 		if !slices.Contains(names, name) {
-			if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
-				return err
-			}
+			err = errors.Join(err, os.RemoveAll(filepath.Join(dir, name)))
 		}
 	}
-	return nil
+	return err
 }
 
 // list returns the names of a folder's entries.
@@ -290,22 +281,12 @@ func copyFile(from, to string) error {
 		return err
 	}
 	_, err = io.Copy(out, in)
-	if closed := out.Close(); err == nil {
-		err = closed
-	}
-	return err
+	return errors.Join(err, out.Close())
 }
 
-// missing lists the images that a store lacks, except images without an archive, which
-// the cluster pulls.
+// missing lists the images that a store lacks.
 func missing(want []components.Image, have map[string]string) []components.Image {
-	var lacks []components.Image
-	for _, image := range want {
-		if image.Path != "" && (have[image.Ref] != image.Digest || image.Digest == "") {
-			lacks = append(lacks, image)
-		}
-	}
-	return lacks
+	return slices.DeleteFunc(slices.Clone(want), func(i components.Image) bool { return have[i.Ref] == i.Digest && i.Digest != "" })
 }
 
 // fill imports the missing images with a containerd without CRI and saves the result. A

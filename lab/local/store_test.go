@@ -88,7 +88,7 @@ func TestStoreThatWasDamagedIsEmptied(t *testing.T) {
 }
 
 func TestMissing(t *testing.T) {
-	want := []components.Image{{Ref: "a", Path: "/a", Digest: "1"}, {Ref: "b", Path: "/b", Digest: "2"}, {Ref: "c", Digest: "3"}, {Ref: "d", Path: "/d"}}
+	want := []components.Image{{Ref: "a", Digest: "1"}, {Ref: "b", Digest: "2"}, {Ref: "d"}}
 	got := missing(want, map[string]string{"a": "1", "b": "old", "d": ""})
 	if len(got) != 2 || got[0].Ref != "b" || got[1].Ref != "d" {
 		t.Errorf("%+v", got)
