@@ -3,6 +3,7 @@ package lab
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -26,6 +27,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
@@ -145,10 +147,7 @@ func (a *Applier) applyOne(ctx context.Context, object *unstructured.Unstructure
 		if !temporary(err) {
 			return fmt.Errorf("apply %s: %w", describe(object), err)
 		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(100 * time.Millisecond):
-		}
+		_ = wake.Pause(ctx, 100*time.Millisecond)
 	}
 }
 
@@ -258,11 +257,7 @@ func (a *Applier) resource(ctx context.Context, object *unstructured.Unstructure
 	if !at.namespaced {
 		return a.client.Resource(at.resource), nil
 	}
-	namespace := object.GetNamespace()
-	if namespace == "" {
-		namespace = metav1.NamespaceDefault
-	}
-	return a.client.Resource(at.resource).Namespace(namespace), nil
+	return a.client.Resource(at.resource).Namespace(cmp.Or(object.GetNamespace(), metav1.NamespaceDefault)), nil
 }
 
 // temporary reports whether an error goes away on its own while a cluster or a mesh

@@ -17,6 +17,8 @@ import (
 	//lint:ignore SA1019 client-go's SPDY makes connections of this one
 	"k8s.io/apimachinery/pkg/util/httpstream"
 	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 // Dialer connects to servers that listen on 127.0.0.1 inside pods, through the API
@@ -112,12 +114,8 @@ func (p patient) RoundTrip(r *http.Request) (*http.Response, error) {
 		if err == nil || !refused(err) || time.Since(begin) >= p.limit || r.Body != nil && r.Body != http.NoBody && r.GetBody == nil {
 			return answer, err
 		}
-		timer := time.NewTimer(p.wait)
-		select {
-		case <-r.Context().Done():
-			timer.Stop()
+		if wake.Pause(r.Context(), p.wait) != nil {
 			return nil, err
-		case <-timer.C:
 		}
 		again := r.Clone(r.Context())
 		if r.GetBody != nil {

@@ -49,7 +49,7 @@ func (c *Cluster) Follow(ctx context.Context, of Run, out io.Writer, tell func(t
 	f := &follower{out: out, tell: tell}
 	begin := func() *podwait.Watch { return podwait.New(c.kube, of.Namespace, "the pod of run "+of.Name) }
 	watch := begin()
-	for ; ; f.pause(ctx) {
+	for ; ; _ = wake.Pause(ctx, lookEvery) {
 		if ctx.Err() != nil {
 			return of, context.Cause(ctx)
 		}
@@ -132,9 +132,6 @@ func stuck(pod *corev1.Pod, now time.Time) string {
 	return fmt.Sprintf("pod %s on node %s should have ended by %s: its node may be dead, and no replacement starts before the pod is known to have ended\n  once you are certain that the node is off: kubectl -n %s delete pod %s --force --grace-period=0",
 		pod.Name, pod.Spec.NodeName, pod.DeletionTimestamp.Local().Format(time.TimeOnly), pod.Namespace, pod.Name)
 }
-
-// pause waits for a moment, or until ctx ends.
-func (f *follower) pause(ctx context.Context) { _ = wake.Pause(ctx, lookEvery) }
 
 // say reports news.
 func (f *follower) say(text string) {

@@ -171,7 +171,7 @@ func (c *Cluster) open(ctx context.Context, r Run, tell func(string)) (*reader, 
 func readerPod(r Run) (*corev1.Pod, error) {
 	spec := *r.template.Spec.DeepCopy()
 	if len(spec.Containers) != 1 {
-		return nil, fmt.Errorf("the Job of run %s was changed: %s", r.Name, count(len(spec.Containers)))
+		return nil, fmt.Errorf("the Job of run %s was changed: %d containers", r.Name, len(spec.Containers))
 	}
 	container := &spec.Containers[0]
 	container.Name, container.Env, container.Resources = partReader, nil, site.Requests("10m", "32Mi")
@@ -196,8 +196,6 @@ func readerPod(r Run) (*corev1.Pod, error) {
 		Spec:       spec,
 	}, nil
 }
-
-func count(n int) string { return strconv.Itoa(n) + " containers" }
 
 // await waits until a pod is running.
 func (c *Cluster) await(ctx context.Context, of *corev1.Pod) error {

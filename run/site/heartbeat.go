@@ -12,6 +12,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/jsonhttp"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 )
@@ -86,18 +87,10 @@ func (s *Site) KeepAlive(app string, port int, token string) {
 
 // run sends beats until ctx ends.
 func (h *heartbeat) run(ctx context.Context, pods cache.Store) {
-	ticker := time.NewTicker(beatEvery)
-	defer ticker.Stop()
-	last := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			h.excuse(time.Since(last) - beatEvery)
-			last = time.Now()
-			h.round(ctx, pods)
-		}
+	for last := time.Now(); wake.Pause(ctx, beatEvery-time.Since(last)) == nil; {
+		h.excuse(time.Since(last) - beatEvery)
+		last = time.Now()
+		h.round(ctx, pods)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
@@ -22,15 +23,24 @@ import (
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
+// beating returns a site that sends heartbeats to pods.
+func beating(pods ...runtime.Object) *Site {
+	return &Site{Kube: fakecluster.New(pods...), Namespace: "n", Run: "r", beats: newHeartbeat(lab.NewDialer(&rest.Config{}))}
+}
+
+// running returns a pod of a role.
+func running(name, app string) *corev1.Pod {
+	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: types.UID(name), Labels: Labels("r", app)}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+}
+
 // Pods of registered roles receive a heartbeat every 10 s while they run, including late ones
 // and replacements, through whichever dialer is in use, until the site is removed.
 func TestHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pod := func(name, app string, phase corev1.PodPhase) *corev1.Pod {
-			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: types.UID(name), Labels: Labels("r", app)}, Status: corev1.PodStatus{Phase: phase}}
-		}
-		kube := fakecluster.New(pod("o-1", RoleObserve, corev1.PodRunning), pod("o-2", RoleObserve, corev1.PodPending), pod("w", RoleWorker, corev1.PodRunning))
-		s := &Site{Kube: kube, Namespace: "n", Run: "r", beats: newHeartbeat(lab.NewDialer(&rest.Config{}))}
+		late := running("o-2", RoleObserve)
+		late.Status.Phase = corev1.PodPending
+		s := beating(running("o-1", RoleObserve), late, running("w", RoleWorker))
+		pods := s.Kube.CoreV1().Pods("n")
 		var mu sync.Mutex
 		heard := map[listener]int{}
 		lines := map[*http.Client]bool{}
@@ -58,12 +68,12 @@ func TestHeartbeat(t *testing.T) {
 		time.Sleep(beatEvery / 2)
 		want("at first", 1, 0, 1)
 		want("again, on the same line", 1, 0, 1)
-		must.OK(t, must.Err(kube.CoreV1().Pods("n").Update(t.Context(), pod("o-2", RoleObserve, corev1.PodRunning), metav1.UpdateOptions{})))
+		must.OK(t, must.Err(pods.Update(t.Context(), running("o-2", RoleObserve), metav1.UpdateOptions{})))
 		want("a late node", 2, 0, 2)
 		s.KeepAlive(RoleFault, 2, "secret")
-		must.OK(t, must.Err(kube.CoreV1().Pods("n").Create(t.Context(), pod("f", RoleFault, corev1.PodRunning), metav1.CreateOptions{})))
+		must.OK(t, must.Err(pods.Create(t.Context(), running("f", RoleFault), metav1.CreateOptions{})))
 		want("another role", 2, 1, 3)
-		must.OK(t, kube.CoreV1().Pods("n").Delete(t.Context(), "o-1", metav1.DeleteOptions{}))
+		must.OK(t, pods.Delete(t.Context(), "o-1", metav1.DeleteOptions{}))
 		want("a pod is gone", 1, 1, 3)
 		s.beats.redial(lab.NewDialer(&rest.Config{}))
 		want("by another dialer", 1, 1, 5)
@@ -75,10 +85,7 @@ func TestHeartbeat(t *testing.T) {
 // A role that does not respond delays neither the beats to others nor its own next beat.
 func TestHeartbeatOfARoleThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pod := func(name, app string) *corev1.Pod {
-			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: types.UID(name), Labels: Labels("r", app)}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-		}
-		s := &Site{Kube: fakecluster.New(pod("o", RoleObserve), pod("f", RoleFault)), Namespace: "n", Run: "r", beats: newHeartbeat(lab.NewDialer(&rest.Config{}))}
+		s := beating(running("o", RoleObserve), running("f", RoleFault))
 		var mu sync.Mutex
 		began := map[int]int{}
 		s.beats.beat = func(ctx context.Context, _ *http.Client, role listener) error {
@@ -105,10 +112,7 @@ func TestHeartbeatOfARoleThatHangs(t *testing.T) {
 // with an error, is kept.
 func TestHeartbeatHangsUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pod := func(name string) *corev1.Pod {
-			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: types.UID(name), Labels: Labels("r", name)}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-		}
-		s := &Site{Kube: fakecluster.New(pod("dead"), pod("refuses"), pod("well"), pod("busy")), Namespace: "n", Run: "r", beats: newHeartbeat(lab.NewDialer(&rest.Config{}))}
+		s := beating(running("dead", "dead"), running("refuses", "refuses"), running("well", "well"), running("busy", "busy"))
 		var mu sync.Mutex
 		beats, hungUp := 0, map[string][]time.Duration{}
 		s.beats.beat = func(_ context.Context, _ *http.Client, role listener) error {
@@ -144,16 +148,16 @@ func TestHeartbeatHangsUp(t *testing.T) {
 func TestHeartbeatHangsUpAWholeNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := func(name, app, node string) *corev1.Pod {
-			return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: types.UID(name), Labels: Labels("r", app)},
-				Spec: corev1.PodSpec{NodeName: node}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+			p := running(name, app)
+			p.Spec.NodeName = node
+			return p
 		}
 		over := pod("client-over", "client-plain", "dead")
 		over.Status.Phase = corev1.PodSucceeded
 		waypoint := pod("waypoint", "", "dead")
 		waypoint.Labels = nil
-		s := &Site{Kube: fakecluster.New(pod("o-dead", RoleObserve, "dead"), pod("f-dead", RoleFault, "dead"), pod("f-well", RoleFault, "well"),
-			pod("client", "client-plain", "dead"), pod("worker", "server-plain", "dead"), pod("client-2", "client-plain", "well"), over, waypoint),
-			Namespace: "n", Run: "r", beats: newHeartbeat(lab.NewDialer(&rest.Config{}))}
+		s := beating(pod("o-dead", RoleObserve, "dead"), pod("f-dead", RoleFault, "dead"), pod("f-well", RoleFault, "well"),
+			pod("client", "client-plain", "dead"), pod("worker", "server-plain", "dead"), pod("client-2", "client-plain", "well"), over, waypoint)
 		var silent atomic.Bool
 		hungUp := map[string]int{}
 		s.beats.beat = func(context.Context, *http.Client, listener) error {
@@ -181,8 +185,7 @@ func TestHeartbeatHangsUpAWholeNode(t *testing.T) {
 // that failed during it. The connection to a role that remains silent is still closed.
 func TestHeartbeatStandsStill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "o", Namespace: "n", UID: "o", Labels: Labels("r", RoleObserve)}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
-		s := &Site{Kube: fakecluster.New(pod), Namespace: "n", Run: "r", beats: newHeartbeat(lab.NewDialer(&rest.Config{}))}
+		s := beating(running("o", RoleObserve))
 		const still = 90 * time.Second
 		beats, hungUp, began := 0, []time.Duration{}, time.Now()
 		s.beats.beat = func(context.Context, *http.Client, listener) error {

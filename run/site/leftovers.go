@@ -15,6 +15,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
@@ -114,17 +115,13 @@ func SlicesTime(slices int) time.Duration {
 func RemoveLeftovers(ctx context.Context, kube kubernetes.Interface, all []Leftover) error {
 	ctx, cancel := context.WithTimeout(ctx, removeTimeout)
 	defer cancel()
-	for _, l := range all {
-		if l.Dead {
-			if err := RemoveNamespace(ctx, kube, l.Namespace); err != nil {
-				return err
-			}
+	dead := slices.DeleteFunc(slices.Clone(all), func(l Leftover) bool { return !l.Dead })
+	for _, l := range dead {
+		if err := RemoveNamespace(ctx, kube, l.Namespace); err != nil {
+			return err
 		}
 	}
-	for _, l := range all {
-		if !l.Dead {
-			continue
-		}
+	for _, l := range dead {
 		if err := awaitGone(ctx, kube, l.Namespace); err != nil {
 			return err
 		}
@@ -133,8 +130,6 @@ func RemoveLeftovers(ctx context.Context, kube kubernetes.Interface, all []Lefto
 }
 
 func awaitGone(ctx context.Context, kube kubernetes.Interface, namespace string) error {
-	ticker := time.NewTicker(200 * time.Millisecond)
-	defer ticker.Stop()
 	for {
 		_, err := kube.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
@@ -143,14 +138,15 @@ func awaitGone(ctx context.Context, kube kubernetes.Interface, namespace string)
 		if err != nil && ctx.Err() == nil {
 			return fmt.Errorf("wait for namespace %s to terminate: %w", namespace, err)
 		}
-		select {
-		case <-ctx.Done():
-			return errs.WithHint(fmt.Errorf("namespace %s of an earlier run does not terminate: %w", namespace, ctx.Err()),
+		if err := wake.Pause(ctx, goneLook); err != nil {
+			return errs.WithHint(fmt.Errorf("namespace %s of an earlier run does not terminate: %w", namespace, err),
 				"kubectl describe namespace %s", namespace)
-		case <-ticker.C:
 		}
 	}
 }
+
+// goneLook is the polling interval for what earlier runs left.
+const goneLook = 200 * time.Millisecond
 
 // RemoveNamespace deletes a namespace with everything that a run created. It is
 // not an error if the namespace is already gone.
@@ -185,8 +181,6 @@ func AwaitEnding(ctx context.Context, kube kubernetes.Interface, begins func(nam
 	}
 	limited, cancel := context.WithTimeout(ctx, endingTimeout)
 	defer cancel()
-	ticker := time.NewTicker(200 * time.Millisecond)
-	defer ticker.Stop()
 	for first := true; ; first = false {
 		ending = slices.DeleteFunc(ending, func(namespace string) bool {
 			pods, err := kube.CoreV1().Pods(namespace).List(limited, metav1.ListOptions{Limit: 1})
@@ -202,9 +196,6 @@ func AwaitEnding(ctx context.Context, kube kubernetes.Interface, begins func(nam
 		case first:
 			begins(ending)
 		}
-		select {
-		case <-limited.Done():
-		case <-ticker.C:
-		}
+		_ = wake.Pause(limited, goneLook)
 	}
 }

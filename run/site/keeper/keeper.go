@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
@@ -50,19 +51,12 @@ type keeper struct {
 }
 
 func (k *keeper) run(ctx context.Context) {
-	ticker := time.NewTicker(Every)
-	defer ticker.Stop()
-	for {
-		if k.look(ctx) {
-			<-ctx.Done() // the namespace is being deleted, and this pod with it
+	for !k.look(ctx) {
+		if wake.Pause(ctx, Every) != nil {
 			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
 		}
 	}
+	<-ctx.Done() // the namespace is being deleted, and this pod with it
 }
 
 // look reads the Lease once, and reports whether the namespace is being deleted.

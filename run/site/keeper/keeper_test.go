@@ -204,13 +204,3 @@ func TestRead(t *testing.T) {
 		}
 	}
 }
-
-// What a dead runner leaves is gone within a minute: the keeper sees the last
-// renewal at most one poll late, decides at the first poll after the lapse, and a
-// cluster takes about ten seconds to delete a namespace.
-func TestGoneWithinAMinute(t *testing.T) {
-	const end = 15 * time.Second
-	if longest := journal.Lapse + 2*Every + end; longest >= time.Minute {
-		t.Errorf("a dead runner's namespace goes after %v", longest)
-	}
-}
