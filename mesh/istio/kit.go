@@ -189,10 +189,14 @@ func fitsSecond(plan *study.Plan, from string, has map[string]string) error {
 			"omit it, or add a step: {name: other, at: 2s, revision: {name: canary, istio: second}}")
 	}
 	s, err := openSecond(from, components.IstioHub)
-	if err != nil || has == nil || s.tag == has[factSecondTag] {
+	if err != nil || has == nil || s.tag == has[factSecondTag] && s.hub == has[factSecondHub] {
 		return err
 	}
-	return mesh.OtherThan("second Istio", has[factSecondTag], "--second-istio "+from)
+	there := has[factSecondTag]
+	if hub := has[factSecondHub]; there != "" && hub != s.hub {
+		there += " of " + hub
+	}
+	return mesh.OtherThan("second Istio", there, "--second-istio "+from)
 }
 
 // fitsZtunnel rejects a ztunnel folder that a run would not use.

@@ -136,7 +136,7 @@ blocks: {min: 1, max: 1}
 	dir := secondDir(t)
 	s, err := openSecond(dir, "")
 	must.OK(t, err)
-	if err := fitsSecond(with, dir, map[string]string{factSecondTag: s.tag}); err != nil {
+	if err := fitsSecond(with, dir, s.facts("")); err != nil {
 		t.Error(err)
 	}
 	if err := fitsSecond(with, dir, nil); err != nil {
@@ -144,7 +144,8 @@ blocks: {min: 1, max: 1}
 	}
 	for says, err := range map[string]error{
 		"has no second Istio":        fitsSecond(with, dir, map[string]string{}),
-		"has second Istio other":     fitsSecond(with, dir, map[string]string{factSecondTag: "other"}),
+		"has second Istio other,":    fitsSecond(with, dir, (&second{hub: s.hub, tag: "other"}).facts("")),
+		"has second Istio 1.30.2 of": fitsSecond(with, "1.30.2", (&second{hub: "registry.example.com", tag: "1.30.2"}).facts("")),
 		"the study has none":         fitsSecond(without, dir, nil),
 		"neither a folder nor":       fitsSecond(with, "/nowhere", nil),
 		"none is given":              second1(resolve(mesh.Run, true, needs(with, nil))),
