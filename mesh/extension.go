@@ -36,11 +36,18 @@ type Extender interface {
 	// ExtensionObject returns the object that adds an extension to w's sidecar.
 	ExtensionObject(w Workload, x Extension) *unstructured.Unstructured
 	// Took compares a sidecar's configuration before an extension with its configuration some
-	// time later. It returns whether the extension is in force, or why the sidecar rejected
-	// it.
-	Took(before, after []byte) (took bool, refusal string, err error)
+	// time later.
+	Took(before, after []byte) (Uptake, error)
 	// ExtensionNames returns the names of what an extension adds.
 	ExtensionNames(x Extension) []string
+}
+
+// Uptake is what a sidecar did with an extension. While it waits for a part of one, the extension is
+// neither in force nor absent.
+type Uptake struct {
+	InForce bool
+	Absent  bool   // the configuration is as it was before
+	Refusal string // why the sidecar rejected it; "" if it did not
 }
 
 // HeaderSetter is a mesh with parts that inspect request headers.

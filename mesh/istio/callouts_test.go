@@ -230,16 +230,15 @@ func TestWasmExtension(t *testing.T) {
 	must.OK(t, err)
 	in, err := readParts([]byte(`{"configs": [{"ecds_filters": [{"ecds_filter": {"name": "meshtrial.wasm-file-mine", "typed_config": `+string(config)+`}}]}]}`), 8080)
 	must.OK(t, err)
-	const listener = `{"dynamic_listeners": [{"name": "virtualInbound", "active_state": {"listener": {"filter_chains": [{"filters": [{"typed_config": {"http_filters": [
-		{"name": "meshtrial.wasm-file-mine", "config_discovery": {}}]}}]}]}}}]}`
+	const filter = `{"listener": {"filter_chains": [{"filters": [{"typed_config": {"http_filters": [{"name": "meshtrial.wasm-file-mine", "config_discovery": {}}]}}]}]}}`
+	const listener, waiting = `{"dynamic_listeners": [{"name": "virtualInbound", "active_state": ` + filter + `}]}`, `{"dynamic_listeners": [{"name": "virtualInbound", "warming_state": ` + filter + `}]}`
+	const before = `{"dynamic_listeners": [{"name": "virtualInbound"}]}`
 	module := `, {"ecds_filters": [{"ecds_filter": {"name": "meshtrial.wasm-file-mine", "typed_config": ` + string(config) + `}}]}`
-	for _, has := range []bool{false, true} {
-		after := listener
-		if has {
-			after += module
-		}
-		if took, refusal, err := m.Took([]byte(`{"configs": []}`), []byte(`{"configs": [`+after+`]}`)); err != nil || took != has || refusal != "" {
-			t.Errorf("a module that was loaded (%v): %v, %q, %v", has, took, refusal, err)
+	for after, want := range map[string]mesh.Uptake{
+		before: {Absent: true}, waiting: {}, listener: {}, listener + module: {InForce: true},
+	} {
+		if got, err := m.Took([]byte(`{"configs": [`+before+`]}`), []byte(`{"configs": [`+after+`]}`)); err != nil || got != want {
+			t.Errorf("%.200s: %+v, %v", after, got, err)
 		}
 	}
 	part := dataplane.Part{Kind: dataplane.PartWasmFile, File: "mine"}

@@ -64,28 +64,26 @@ func (*Mesh) ExtensionNames(x mesh.Extension) []string {
 }
 
 // Took compares listeners, clusters and routes, ignoring their times.
-func (*Mesh) Took(before, after []byte) (took bool, refusal string, err error) {
+func (*Mesh) Took(before, after []byte) (mesh.Uptake, error) {
 	now, err := readParts(after, 0)
 	if err != nil {
-		return false, "", err
+		return mesh.Uptake{}, err
 	}
 	if len(now.refused) > 0 {
-		return false, strings.Join(now.refused, "; "), nil
+		return mesh.Uptake{Refusal: strings.Join(now.refused, "; ")}, nil
 	}
 	// A listener waits for a filter's configuration, and then serves without it. If Envoy rejects
 	// that, only its log says why.
 	if slices.ContainsFunc(now.apart, func(name string) bool { return now.modules[name] == "" }) {
-		return false, "", nil
+		return mesh.Uptake{}, nil
 	}
 	was, err := settled(before)
 	if err != nil {
-		return false, "", err
+		return mesh.Uptake{}, err
 	}
 	is, err := settled(after)
-	if err != nil {
-		return false, "", err
-	}
-	return !reflect.DeepEqual(was, is), "", nil
+	same := reflect.DeepEqual(was, is)
+	return mesh.Uptake{InForce: err == nil && !same, Absent: err == nil && same}, err
 }
 
 // settled returns a configuration without certificates, times and versions.

@@ -315,17 +315,15 @@ func TestExtension(t *testing.T) {
 	}
 	before := chainDump("", "")
 	for name, tt := range map[string]struct {
-		after   []byte
-		took    bool
-		refusal string
+		after []byte
+		want  mesh.Uptake
 	}{
-		"nothing": {before, false, ""},
-		"another": {chainDump(`{"name": "their"}`, ""), true, ""},
-		"refused": {[]byte(`{"configs": [{"dynamic_listeners": [{"name": "virtualInbound", "error_state": {"details": "no such filter"}}]}]}`), false, "no such filter"},
+		"nothing": {before, mesh.Uptake{Absent: true}},
+		"another": {chainDump(`{"name": "their"}`, ""), mesh.Uptake{InForce: true}},
+		"refused": {[]byte(`{"configs": [{"dynamic_listeners": [{"name": "virtualInbound", "error_state": {"details": "no such filter"}}]}]}`), mesh.Uptake{Refusal: "no such filter"}},
 	} {
-		took, refusal, err := m.Took(before, tt.after)
-		if err != nil || took != tt.took || refusal != tt.refusal {
-			t.Errorf("%s: %v, %q, %v", name, took, refusal, err)
+		if got, err := m.Took(before, tt.after); err != nil || got != tt.want {
+			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
 }

@@ -108,37 +108,31 @@ func (d *deployed) extendOne(ctx context.Context, m mesh.Extender, applier *lab.
 	if x.Wasm != nil {
 		problem = fmt.Sprintf("the proxy did not load the module within %v: its log says why (\"failed to load\")", extendTimeout)
 	}
-	inForce := false
-	err = server.configs(ctx, m, before, func(took bool, refused string, still time.Duration) bool {
-		inForce = took && refused == ""
-		if refused != "" {
-			problem = "the proxy rejects it: " + refused
-			return true
-		}
-		return took && still >= extendSettle
+	last, err := server.configs(ctx, m, before, func(now mesh.Uptake, still time.Duration) bool {
+		return now.Refusal != "" || now.InForce && still >= extendSettle
 	})
-	if err != nil || inForce {
+	if err != nil || last.InForce {
 		return "", err
+	}
+	if last.Refusal != "" {
+		problem = "the proxy rejects it: " + last.Refusal
 	}
 	// A sidecar that restarts with it might never become ready.
 	if err := applier.DeleteObjects(ctx, []*unstructured.Unstructured{object}); err != nil {
 		return "", err
 	}
 	// Remains of it, or the reason for its rejection, must not be attributed to the next one.
-	gone := false
-	err = server.configs(ctx, m, before, func(took bool, refused string, _ time.Duration) bool {
-		gone = !took && refused == ""
-		return gone
-	})
-	if !gone {
+	last, err = server.configs(ctx, m, before, func(now mesh.Uptake, _ time.Duration) bool { return now.Absent })
+	if !last.Absent {
 		problem += fmt.Sprintf("; and the proxy still had it %v after its deletion", extendTimeout)
 	}
 	return problem, err
 }
 
 // configs reads the sidecar's configuration repeatedly until enough accepts it, given its changes
-// since before and the time since the last one, for at most [extendTimeout].
-func (w *workerRole) configs(ctx context.Context, m mesh.Extender, before []byte, enough func(took bool, refused string, still time.Duration) bool) error {
+// since before and the time since the last one, for at most [extendTimeout]. It returns the last
+// changes.
+func (w *workerRole) configs(ctx context.Context, m mesh.Extender, before []byte, enough func(now mesh.Uptake, still time.Duration) bool) (now mesh.Uptake, err error) {
 	limit, cancel := context.WithTimeout(ctx, extendTimeout)
 	defer cancel()
 	ticker := time.NewTicker(extendEvery)
@@ -147,22 +141,21 @@ func (w *workerRole) configs(ctx context.Context, m mesh.Extender, before []byte
 	for {
 		after, err := w.pod.Proxy.Config(ctx)
 		if err != nil {
-			return err
+			return now, err
 		}
-		changed, _, err := m.Took(last, after)
+		step, err := m.Took(last, after)
 		if err != nil {
-			return err
+			return now, err
 		}
-		if changed {
+		if step.InForce {
 			last, since = after, time.Now()
 		}
-		took, refused, err := m.Took(before, after)
-		if err != nil || enough(took, refused, time.Since(since)) {
-			return err
+		if now, err = m.Took(before, after); err != nil || enough(now, time.Since(since)) {
+			return now, err
 		}
 		select {
 		case <-limit.Done():
-			return ctx.Err()
+			return now, ctx.Err()
 		case <-ticker.C:
 		}
 	}
