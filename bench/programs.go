@@ -1,9 +1,7 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -21,7 +19,6 @@ import (
 // bench holds the programs to compare, and where they run.
 type bench struct {
 	dir                  string // for our files; removed at the end
-	meshtrial            string
 	wrk, fortio          string
 	serverCPU, clientCPU int
 	rounds               int
@@ -53,7 +50,7 @@ func (b *bench) open(ctx context.Context) (err error) {
 	if missing != nil {
 		return fmt.Errorf("programs are missing that this bench runs; get them by\n%s", strings.Join(missing, "\n"))
 	}
-	b.meshtrial, b.wrk, b.fortio = labs.Program, found["wrk"], found["fortio"]
+	b.wrk, b.fortio = found["wrk"], found["fortio"]
 	if b.dir, err = os.MkdirTemp("", "meshtrial-bench-"); err != nil {
 		return err
 	}
@@ -83,52 +80,22 @@ func (t trial) perCPU() float64 { return t.requests / t.cpu }
 // micros returns CPU microseconds per request.
 func (t trial) micros() float64 { return t.cpu * 1e6 / t.requests }
 
-// client runs a generator on the client's core.
-func (b *bench) client(ctx context.Context, program string, args ...string) (out []byte, cpu float64, err error) {
-	cmd := programs.Pinned(ctx, b.clientCPU, program, args...)
-	var stdout, stderr bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	err = cmd.Run()
-	if cmd.ProcessState == nil {
-		return nil, 0, err
-	}
-	cpu = (cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()).Seconds()
-	if err != nil && stdout.Len() == 0 {
-		return nil, cpu, fmt.Errorf("%s %s: %w: %s", filepath.Base(program), strings.Join(args, " "), err, stderr.String())
-	}
-	return append(stdout.Bytes(), stderr.Bytes()...), cpu, nil
-}
-
 // ours runs meshtrial load with 16 connections unless args say otherwise.
 func (b *bench) ours(ctx context.Context, url string, args ...string) (trial, error) {
-	all := append([]string{"load", url, "--json", "--connections", "16", "--duration", b.each.String()}, args...)
-	out, cpu, err := b.client(ctx, b.meshtrial, all...)
-	if err != nil {
-		return trial{}, err
-	}
-	t := trial{cpu: cpu}
-	if err := json.NewDecoder(bytes.NewReader(out)).Decode(&t.report); err != nil {
-		return t, fmt.Errorf("meshtrial's output: %w: %.300s", err, out)
-	}
-	t.requests = float64(t.report.Completed)
-	if t.report.Completed == 0 || len(t.report.Failed) > 0 {
-		return t, fmt.Errorf("meshtrial: %d scheduled, %d completed: %v", t.report.Scheduled, t.report.Completed, t.report.Warnings)
-	}
-	return t, nil
+	report, cpu, err := programs.Load(ctx, labs.Program, b.clientCPU, url, b.each, args...)
+	return trial{requests: float64(report.Completed), cpu: cpu, report: report}, err
 }
 
-// counted runs another generator and finds its number of requests with re.
+// counted runs another generator on the client's core, and finds its number of requests with re.
 func (b *bench) counted(ctx context.Context, re *regexp.Regexp, program string, args ...string) (trial, error) {
-	out, cpu, err := b.client(ctx, program, args...)
-	if err != nil {
-		return trial{}, err
-	}
+	cmd := programs.Pinned(ctx, b.clientCPU, program, args...)
+	out, err := cmd.CombinedOutput()
 	m := re.FindSubmatch(out)
 	if m == nil {
-		return trial{}, fmt.Errorf("%s: no number of requests in %.300s", filepath.Base(program), out)
+		return trial{}, fmt.Errorf("%s: no number of requests in %.300s: %w", filepath.Base(program), out, err)
 	}
 	n, err := strconv.ParseFloat(string(m[1]), 64)
-	return trial{requests: n, cpu: cpu}, err
+	return trial{requests: n, cpu: programs.CPU(cmd)}, err
 }
 
 var (

@@ -8,10 +8,11 @@ import (
 	"io"
 	"net"
 	"runtime"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/bench/internal/child"
 )
 
 // serverMode is the argument with which this program runs the server of the
@@ -36,15 +37,11 @@ type truthServer struct {
 // Then it prints when it answered each request.
 func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	var s service
-	dec := json.NewDecoder(in)
-	if err := dec.Decode(&s); err != nil {
+	if err := json.NewDecoder(in).Decode(&s); err != nil {
 		return fmt.Errorf("truth server: %w", err)
 	}
-	var ended atomic.Bool
-	go func() {
-		_ = dec.Decode(new(any)) // waits for the end
-		ended.Store(true)
-	}()
+	ctx, cancel := child.While(ctx, in)
+	defer cancel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -70,7 +67,7 @@ func serve(ctx context.Context, in io.Reader, out io.Writer) error {
 	}
 	fmt.Fprintln(out, l.Addr())
 	runtime.LockOSThread()
-	for ctx.Err() == nil && !ended.Load() {
+	for ctx.Err() == nil {
 		if err := t.turn(); err != nil {
 			return err
 		}

@@ -51,9 +51,7 @@ const pacedRate = 5000
 
 // paced compares generators at a fixed rate. fortio has two schedules: by
 // default its connections fire together, which corresponds to our burst; with
-// -uniform they are spread, which is its closest to a Poisson process. For
-// comparison, it reports the kernel's cost of a wake-up alone: a schedule of
-// single requests cannot cost less, while one of bursts shares it.
+// -uniform they are spread, which is its closest to a Poisson process.
 func (b *bench) paced(ctx context.Context) ([]table.Row, error) {
 	rate := strconv.Itoa(pacedRate)
 	ours := func(arrival string) func(context.Context) (trial, error) {
@@ -71,12 +69,7 @@ func (b *bench) paced(ctx context.Context) ([]table.Row, error) {
 	if err != nil {
 		return nil, err
 	}
-	floor, err := wakeCost(b.clientCPU, pacedRate, b.rounds)
-	if err != nil {
-		return nil, fmt.Errorf("paced: %w", err)
-	}
 	return []table.Row{
-		table.Of("5000 rps: being woken alone, Poisson, nothing sent", "us CPU/request", floor...),
 		table.Of("5000 rps: meshtrial, Poisson", "us CPU/request", table.Each(trials[0], trial.micros)...),
 		table.Of("5000 rps: meshtrial, uniform", "us CPU/request", table.Each(trials[2], trial.micros)...),
 		table.Of("5000 rps: meshtrial, burst", "us CPU/request", table.Each(trials[4], trial.micros)...),

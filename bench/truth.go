@@ -1,19 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
-	"strings"
-	"syscall"
 
+	"github.com/meshtrial/meshtrial/bench/internal/child"
 	"github.com/meshtrial/meshtrial/bench/internal/programs"
 	"github.com/meshtrial/meshtrial/bench/internal/table"
 	"github.com/meshtrial/meshtrial/drive/load"
@@ -180,75 +178,28 @@ func (b *bench) truth(ctx context.Context) ([]table.Row, error) {
 		name := fmt.Sprintf("truth, %s: %s, in the last round %s us, %s %s, off by", truthCases[k.c].name, k.q, table.Number(got[k]), k.o, table.Number(exact[k]))
 		out = append(out, table.Of(name, "us", off[k]...).AtMost(math.Round(0.01*exact[k]+20)))
 	}
-	return append(out, histogramError()), nil
+	return out, nil
 }
 
 // truthRun starts the server as a separate process, and loads it. It returns
 // our report and when the server answered each request.
-func (b *bench) truthRun(ctx context.Context, c truthCase) (load.Report, []int64, error) {
-	self, err := os.Executable()
+func (b *bench) truthRun(ctx context.Context, c truthCase) (report load.Report, answered []int64, err error) {
+	server, err := child.Start(ctx, serverMode, c.service, programs.Pin(b.serverCPU)...)
 	if err != nil {
-		return load.Report{}, nil, err
+		return report, nil, err
 	}
-	cmd := programs.Pinned(ctx, b.serverCPU, self, serverMode)
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
-	if err != nil {
-		return load.Report{}, nil, err
-	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
-		return load.Report{}, nil, err
-	}
-	if err := cmd.Start(); err != nil {
-		return load.Report{}, nil, err
-	}
-	defer endServer(cmd)
-	if err := json.NewEncoder(stdin).Encode(c.service); err != nil {
-		return load.Report{}, nil, err
-	}
-	answers := bufio.NewReader(stdout)
-	address, err := answers.ReadString('\n')
-	if err != nil {
-		return load.Report{}, nil, fmt.Errorf("the server did not start: %w", err)
-	}
-	t, err := b.ours(ctx, "http://"+strings.TrimSpace(address)+"/",
+	defer func() { err = errors.Join(err, server.Close()) }()
+	t, err := b.ours(ctx, "http://"+server.Address+"/",
 		"--rate", strconv.FormatFloat(c.rate, 'f', -1, 64), "--seed", strconv.Itoa(truthSeed),
 		"--duration", fmt.Sprintf("%gs", c.seconds), "--connections", strconv.Itoa(c.connections), "--drain", "30s")
 	if err != nil {
 		return t.report, nil, err
 	}
-	stdin.Close()
-	var answered []int64
-	if err := json.NewDecoder(answers).Decode(&answered); err != nil {
+	if err := server.In.Close(); err != nil {
+		return t.report, nil, err
+	}
+	if err := json.NewDecoder(server.Out).Decode(&answered); err != nil {
 		return t.report, nil, fmt.Errorf("the server's record: %w", err)
 	}
 	return t.report, answered, nil
-}
-
-func endServer(cmd *exec.Cmd) {
-	_ = cmd.Process.Signal(syscall.SIGKILL)
-	_ = cmd.Wait()
-}
-
-// histogramError returns the largest error of a percentile read from a
-// histogram of a million lognormal values, compared with the values themselves.
-func histogramError() table.Row {
-	const n = 1_000_000
-	rng := rand.New(rand.NewPCG(5, 6))
-	h := load.NewHistogram()
-	values := make([]float64, n)
-	for i := range values {
-		v := int64(1e6 * math.Exp(1.5*rng.NormFloat64()))
-		_ = h.RecordValue(v) // well within the range
-		values[i] = float64(v)
-	}
-	slices.Sort(values)
-	s := load.Summarise(h)
-	worst := 0.0
-	for _, q := range record.Percentiles() {
-		exact := at(values, 100*float64(q)) / 1e3
-		worst = max(worst, math.Abs(s.At(q)-exact)/exact*100)
-	}
-	return table.Of("histogram: error of a percentile", "%", worst).AtMost(0.1)
 }

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -17,7 +15,6 @@ import (
 	"github.com/meshtrial/meshtrial/bench/internal/child"
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/drive/worker"
-	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 const (
@@ -36,7 +33,6 @@ type outcome struct {
 	Requests int64   `json:"requests"`
 	Seconds  float64 `json:"seconds"`
 	CPU      float64 `json:"cpu_s"` // of the processes
-	Turns    uint64  `json:"turns"` // how often one of their threads got a CPU
 	LagP50   float64 `json:"lag_p50_us"`
 	LagP99   float64 `json:"lag_p99_us"`
 }
@@ -62,7 +58,7 @@ func (o *options) send(ctx context.Context, url string, c contender) (outcome, e
 	group, ctx := errgroup.WithContext(ctx)
 	for i := range shares {
 		group.Go(func() (err error) {
-			outs[i], err = generate(ctx, c.program, shares[i])
+			outs[i], err = generate(ctx, o.self, shares[i])
 			return err
 		})
 	}
@@ -71,7 +67,7 @@ func (o *options) send(ctx context.Context, url string, c contender) (outcome, e
 	}
 	sum := outs[0]
 	for _, one := range outs[1:] {
-		sum.Requests, sum.CPU, sum.Turns = sum.Requests+one.Requests, sum.CPU+one.CPU, sum.Turns+one.Turns
+		sum.Requests, sum.CPU = sum.Requests+one.Requests, sum.CPU+one.CPU
 		sum.LagP50, sum.LagP99 = max(sum.LagP50, one.LagP50), max(sum.LagP99, one.LagP99)
 	}
 	if sum.Requests == 0 && c.rate > idleRate {
@@ -101,16 +97,19 @@ func serveGenerator(ctx context.Context, in io.Reader, out io.Writer) error {
 		return err
 	}
 	last := int(spec.DurationS/interval+0.5) - 1 // the window ends where this interval begins
-	var used [2]usage
-	for i, at := range []int{warm, last} {
+	var at [2]time.Time
+	var cpu [2]time.Duration
+	for i, edge := range []int{warm, last} {
 		select {
-		case <-time.After(time.Until(running.Epoch.Add(time.Duration(float64(at) * interval * float64(time.Second))))):
+		case <-time.After(time.Until(running.Epoch.Add(time.Duration(float64(edge) * interval * float64(time.Second))))):
 		case <-ctx.Done():
 			return ctx.Err()
 		}
-		if used[i], err = measure(); err != nil {
+		var r unix.Rusage
+		if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
 			return err
 		}
+		at[i], cpu[i] = time.Now(), time.Duration(r.Utime.Nano()+r.Stime.Nano())
 	}
 	result, err := running.Result(ctx)
 	if err != nil {
@@ -123,46 +122,9 @@ func serveGenerator(ctx context.Context, in io.Reader, out io.Writer) error {
 	if float64(w.Completed) < enough*float64(w.Scheduled) {
 		return fmt.Errorf("a generator completed %d of %d requests: %v; is the machine busy with other things?", w.Completed, w.Scheduled, w.Failed)
 	}
-	done := used[1].since(used[0])
 	lag := w.Record(spec.Rate).Lag
-	done.Requests, done.LagP50, done.LagP99 = w.Within.Answered, lag.At(0.5), lag.At(0.99)
-	return json.NewEncoder(out).Encode(done)
-}
-
-// usage is what the process has used up to a time.
-type usage struct {
-	at    time.Time
-	cpu   time.Duration
-	turns uint64
-}
-
-func measure() (usage, error) {
-	var r unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
-		return usage{}, err
-	}
-	u := usage{at: time.Now(), cpu: time.Duration(r.Utime.Nano() + r.Stime.Nano())}
-	paths, err := filepath.Glob("/proc/self/task/[0-9]*/schedstat")
-	if err != nil {
-		return u, err
-	}
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return u, err // Go's threads do not end
-		}
-		s, err := procfs.ParseSchedstat(data)
-		if err != nil {
-			return u, err
-		}
-		u.turns += s.Slices
-	}
-	return u, nil
-}
-
-// since returns the use since before.
-func (u usage) since(before usage) outcome {
-	return outcome{Seconds: u.at.Sub(before.at).Seconds(), CPU: (u.cpu - before.cpu).Seconds(), Turns: u.turns - before.turns}
+	return json.NewEncoder(out).Encode(outcome{Requests: w.Within.Answered, Seconds: at[1].Sub(at[0]).Seconds(), CPU: (cpu[1] - cpu[0]).Seconds(),
+		LagP50: lag.At(0.5), LagP99: lag.At(0.99)})
 }
 
 // workerMode is the argument with which this program runs the worker.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/bench/internal/child"
@@ -24,11 +23,7 @@ func spoken() []string {
 
 // streams compares messages on streams with requests, at two rates.
 func (o *options) streams(ctx context.Context) (rows []table.Row, err error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	worker, err := child.Start(ctx, workerMode)
+	worker, err := child.Start(ctx, workerMode, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +35,7 @@ func (o *options) streams(ctx context.Context) (rows []table.Row, err error) {
 	}
 	for _, rps := range []float64{o.rps / 5, o.rps} {
 		got, err := table.Rounds(fmt.Sprintf("streams at %g/s", rps), o.rounds, len(names), func(i int) (outcome, error) {
-			return o.send(ctx, protocol.Of(names[i]).Plain.Scheme+"://"+addresses[i]+"/", contender{self, 1, rate.Rate(rps), o.connections})
+			return o.send(ctx, protocol.Of(names[i]).Plain.Scheme+"://"+addresses[i]+"/", contender{1, rate.Rate(rps), o.connections})
 		})
 		if err != nil {
 			return nil, err

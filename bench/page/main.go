@@ -78,12 +78,12 @@ func (b *bench) own(ctx context.Context) ([]table.Row, error) {
 	}
 	without, with := spent[0], spent[1]
 	return []table.Row{
-		table.Of("run without a page: CPU", "% of a core", without.share()),
-		table.Of("run with a page: CPU", "% of a core", with.share()),
-		table.Of("its page", "% of a core", with.share()-without.share()).AtMost(most),
-		table.Of("run without a page: CPU in windows", "% of a core", without.shareInWindows()),
-		table.Of("run with a page: CPU in windows", "% of a core", with.shareInWindows()),
-		table.Of("its page in windows", "% of a core", with.shareInWindows()-without.shareInWindows()).AtMost(mostInWindows),
+		table.Of("run without a page: CPU", "% of a core", without.All.share()),
+		table.Of("run with a page: CPU", "% of a core", with.All.share()),
+		table.Of("its page", "% of a core", with.All.share()-without.All.share()).AtMost(most),
+		table.Of("run without a page: CPU in windows", "% of a core", without.Windows.share()),
+		table.Of("run with a page: CPU in windows", "% of a core", with.Windows.share()),
+		table.Of("its page in windows", "% of a core", with.Windows.share()-without.Windows.share()).AtMost(mostInWindows),
 		table.Of("sent to readers in windows", "writes", float64(with.Writes)).AtMost(0),
 	}, nil
 }
@@ -168,7 +168,7 @@ func (b *bench) idle(ctx context.Context) (rows []table.Row, err error) {
 
 // spent sums CPU time and time over intervals.
 type spent struct {
-	cpu, wall time.Duration
+	CPU, Wall time.Duration
 	cpuFrom   time.Duration
 	from      time.Time
 }
@@ -176,12 +176,12 @@ type spent struct {
 func (s *spent) begin(cpu func() time.Duration) { s.from, s.cpuFrom = time.Now(), cpu() }
 
 func (s *spent) end(cpu func() time.Duration) {
-	s.cpu += cpu() - s.cpuFrom
-	s.wall += time.Since(s.from)
+	s.CPU += cpu() - s.cpuFrom
+	s.Wall += time.Since(s.from)
 }
 
 // share is in percent of a core.
-func (s *spent) share() float64 { return 100 * s.cpu.Seconds() / s.wall.Seconds() }
+func (s *spent) share() float64 { return 100 * s.CPU.Seconds() / s.Wall.Seconds() }
 
 // cpuOf is the CPU time of a process, to the nanosecond: of this one, for 0.
 func cpuOf(pid int) time.Duration {

@@ -12,13 +12,12 @@ import (
 	"net/http/cookiejar"
 	"net/url"
 	"os"
-	"os/exec"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/meshtrial/meshtrial/app"
+	"github.com/meshtrial/meshtrial/bench/internal/child"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/record"
@@ -59,13 +58,9 @@ type order struct {
 
 // spending is what a run's process used.
 type spending struct {
-	CPUS, WallS             float64
-	WindowCPUS, WindowWallS float64
-	Writes                  int64 // to readers in windows
+	All, Windows spent
+	Writes       int64 // to readers in windows
 }
-
-func (s spending) share() float64          { return 100 * s.CPUS / s.WallS }
-func (s spending) shareInWindows() float64 { return 100 * s.WindowCPUS / s.WindowWallS }
 
 // serveRun carries out a run once the bench says so.
 func serveRun(ctx context.Context, in io.Reader, out io.Writer) (err error) {
@@ -91,7 +86,8 @@ func serveRun(ctx context.Context, in io.Reader, out io.Writer) (err error) {
 		}
 		defer func() { err = errors.Join(err, stop()) }()
 	}
-	if err := errors.Join(to.Encode(address), from.Decode(new(string))); err != nil {
+	fmt.Fprintln(out, address)
+	if err := from.Decode(new(string)); err != nil { // "go"
 		return err
 	}
 	options := app.RunOptions{Study: w.Plan.Study, Progress: silent{}, Present: func(string, record.Findings) error { return nil },
@@ -156,7 +152,7 @@ func carryOut(ctx context.Context, w *runtest.Writer, o order, to *app.RunOption
 	}
 	err := to.Present(o.Dir, record.Findings{})
 	all.end(own)
-	return spending{all.cpu.Seconds(), all.wall.Seconds(), windows.cpu.Seconds(), windows.wall.Seconds(), sent}, err
+	return spending{all, windows, sent}, err
 }
 
 // servePages serves the pages of a folder until its input ends.
@@ -174,9 +170,7 @@ func servePages(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := json.NewEncoder(out).Encode(address); err != nil {
-		return err
-	}
+	fmt.Fprintln(out, address)
 	_, _ = io.Copy(io.Discard, in) // waits for the end
 	return stop()
 }
@@ -221,48 +215,25 @@ func (c countedConn) Write(data []byte) (int, error) {
 
 // process is such a process of this program, and its readers.
 type process struct {
-	entrance string
-	cmd      *exec.Cmd
-	in       io.WriteCloser
-	out      *json.Decoder
-	stop     context.CancelFunc // of the readers
+	*child.Process
+	stop context.CancelFunc // of the readers
 }
 
 func start(ctx context.Context, role string, o order) (*process, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return nil, err
-	}
-	p := &process{cmd: exec.CommandContext(ctx, self, role), stop: func() {}}
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	p.cmd.Stderr = os.Stderr
-	if p.in, err = p.cmd.StdinPipe(); err != nil {
-		return nil, err
-	}
-	out, err := p.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	p.out = json.NewDecoder(out)
-	if err := p.cmd.Start(); err != nil {
-		return nil, err
-	}
-	if err := errors.Join(json.NewEncoder(p.in).Encode(o), p.out.Decode(&p.entrance)); err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", role, err), p.close())
-	}
-	return p, nil
+	p, err := child.Start(ctx, role, o)
+	return &process{p, func() {}}, err
 }
 
-func (p *process) cpu() time.Duration { return cpuOf(p.cmd.Process.Pid) }
+func (p *process) cpu() time.Duration { return cpuOf(p.PID) }
 
 // result has a run begin, and waits for what it spent.
 func (p *process) result(to *spending) error {
-	return errors.Join(json.NewEncoder(p.in).Encode("go"), p.out.Decode(to))
+	return errors.Join(json.NewEncoder(p.In).Encode("go"), json.NewDecoder(p.Out).Decode(to))
 }
 
 func (p *process) close() error {
 	p.stop()
-	return errors.Join(p.in.Close(), p.cmd.Wait())
+	return p.Close()
 }
 
 // read opens a page for each query, as browsers do: a reader has the first document, and the next
@@ -275,7 +246,7 @@ func (p *process) read(ctx context.Context, queries ...string) error {
 			return err
 		}
 		r := &reader{client: &http.Client{Jar: jar}}
-		page, err := r.client.Get(p.entrance)
+		page, err := r.client.Get(p.Address)
 		if err != nil {
 			return err
 		}

@@ -6,7 +6,6 @@
 //	          from the other core
 //	graph     a graph of 100 workers in the local lab: seconds from their
 //	          creation until all are ready
-//	meshed    the same with sidecars; no target
 //	steps     a timeline of a hundred steps under load, with sidecars: how late
 //	          each begins, and how far the windows' edges are from what they
 //	          represent
@@ -66,20 +65,18 @@ func main() {
 			}, err
 		},
 		Title: func() string { return "worker and timelines" },
-		Parts: []table.Part{{Name: "rate", Run: o.rate}, {Name: "graph", Run: o.inLab((*options).graphStart)},
-			{Name: "meshed", Run: o.inLab((*options).meshedStart)}, {Name: "steps", Run: o.inLab((*options).steps)}},
-		Only: "rate,graph,steps",
+		Parts: []table.Part{{Name: "rate", Run: o.rate}, {Name: "graph", Run: o.inLab(o.graph)}, {Name: "steps", Run: o.inLab(o.steps)}},
 	}.Main()
 }
 
 // inLab returns a part that needs a lab.
-func (o *options) inLab(part func(*options, context.Context) ([]table.Row, error)) func(context.Context) ([]table.Row, error) {
+func (o *options) inLab(part func(context.Context) ([]table.Row, error)) func(context.Context) ([]table.Row, error) {
 	return func(ctx context.Context) (_ []table.Row, err error) {
 		if o.lab == nil {
 			if o.lab, err = labs.Take(ctx); err != nil {
 				return nil, err
 			}
 		}
-		return part(o, ctx)
+		return part(ctx)
 	}
 }

@@ -73,7 +73,7 @@ func (o *options) flood(ctx context.Context, s *programs.Server) (served, error)
 	if err != nil {
 		return served{}, err
 	}
-	report, err := programs.Load(ctx, labs.Program, o.clientCPU, s.URL, o.each, "--rate", "max")
+	report, _, err := programs.Load(ctx, labs.Program, o.clientCPU, s.URL, o.each, "--rate", "max")
 	if err != nil {
 		return served{}, err
 	}

@@ -20,7 +20,7 @@ import (
 const graphStudy = `
 name: bench-graph
 question: How soon is a graph of workers there?
-mesh: %s
+mesh: none
 graph: {generate: {services: %d, depth: 4, fan_out: 6, seed: 1}}
 load: {clients: 1}
 settings: {rate: 1}
@@ -31,34 +31,17 @@ stop: none
 assert: [total.failed == 0]
 `
 
-func (o *options) graphStart(ctx context.Context) ([]table.Row, error) {
-	seconds, err := o.starts(ctx, "none")
-	if err != nil {
-		return nil, err
+// graph returns the seconds that the pods of a graph took to start in each round.
+func (o *options) graph(ctx context.Context) ([]table.Row, error) {
+	var seconds []float64
+	for round := range o.rounds {
+		run, _, err := o.study(ctx, fmt.Sprintf("graph-%d", round), fmt.Sprintf(graphStudy, o.workers))
+		if err != nil {
+			return nil, err
+		}
+		seconds = append(seconds, run.Trials[0].Scenario.ReadyS)
 	}
 	return []table.Row{table.Of(fmt.Sprintf("a graph of %d workers ready", o.workers), "s", seconds...).AtMost(startTarget)}, nil
-}
-
-func (o *options) meshedStart(ctx context.Context) ([]table.Row, error) {
-	seconds, err := o.starts(ctx, "istio")
-	if err != nil {
-		return nil, err
-	}
-	return []table.Row{table.Of(fmt.Sprintf("a graph of %d workers with sidecars ready", o.workers), "s", seconds...)}, nil
-}
-
-// starts returns the seconds that the pods of a graph took to start in each
-// round.
-func (o *options) starts(ctx context.Context, mesh string) ([]float64, error) {
-	var out []float64
-	for round := range o.rounds {
-		run, _, err := o.study(ctx, fmt.Sprintf("graph-%s-%d", mesh, round), fmt.Sprintf(graphStudy, mesh, o.workers))
-		if err != nil {
-			return out, err
-		}
-		out = append(out, run.Trials[0].Scenario.ReadyS)
-	}
-	return out, nil
 }
 
 // stepsStudy has 40 changes of workers, each reverted, and 10 of the load.

@@ -36,7 +36,7 @@ type fleet struct {
 
 // newFleet starts the process; it has no sidecars yet.
 func newFleet(ctx context.Context) (*fleet, error) {
-	p, err := child.Start(ctx, fleetMode)
+	p, err := child.Start(ctx, fleetMode, nil)
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ package child
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,40 +20,56 @@ import (
 type Process struct {
 	Address string
 	PID     int
+	In      io.WriteCloser // its standard input
+	Out     *bufio.Reader  // its standard output, after the address
 	cmd     *exec.Cmd
-	stdin   io.Closer
 }
 
-// Start runs the program with one argument, with which it must print its address and serve
-// until its standard input ends.
-func Start(ctx context.Context, mode string) (*Process, error) {
+// Start runs the program with a role as its only argument. The process reads order as JSON from
+// its standard input (nothing if it is nil), prints its address on a line, and serves until its
+// input ends. wrap is a command that runs it, such as taskset.
+func Start(ctx context.Context, role string, order any, wrap ...string) (*Process, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, self, mode)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	cmd.Stderr = os.Stderr
-	stdin, err := cmd.StdinPipe()
+	command := append(wrap[:len(wrap):len(wrap)], self, role)
+	p := &Process{cmd: exec.CommandContext(ctx, command[0], command[1:]...)}
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.cmd.Stderr = os.Stderr
+	if p.In, err = p.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := p.cmd.StdoutPipe()
 	if err != nil {
 		return nil, err
 	}
-	stdout, err := cmd.StdoutPipe()
-	if err != nil {
+	if err := p.cmd.Start(); err != nil {
 		return nil, err
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, err
+	p.PID, p.Out = p.cmd.Process.Pid, bufio.NewReader(out)
+	if order != nil {
+		err = json.NewEncoder(p.In).Encode(order)
 	}
-	address, err := bufio.NewReader(stdout).ReadString('\n')
+	if err == nil {
+		p.Address, err = p.Out.ReadString('\n')
+	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: %w", mode, err), cmd.Process.Kill(), cmd.Wait())
+		return nil, errors.Join(fmt.Errorf("%s: %w", role, err), p.cmd.Process.Kill(), p.cmd.Wait())
 	}
-	return &Process{Address: strings.TrimSpace(address), PID: cmd.Process.Pid, cmd: cmd, stdin: stdin}, nil
+	p.Address = strings.TrimSpace(p.Address)
+	return p, nil
 }
 
 // Close ends the process and waits for it.
-func (p *Process) Close() error { return errors.Join(p.stdin.Close(), p.cmd.Wait()) }
+func (p *Process) Close() error {
+	err := p.In.Close()
+	if errors.Is(err, os.ErrClosed) {
+		err = nil
+	}
+	_, _ = io.Copy(io.Discard, p.Out) // or it may wait for a reader
+	return errors.Join(err, p.cmd.Wait())
+}
 
 // While returns a context that ends when in, which the other process holds open, ends.
 func While(ctx context.Context, in io.Reader) (context.Context, context.CancelFunc) {

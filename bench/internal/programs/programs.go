@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 	"time"
@@ -35,9 +36,13 @@ func Find(name string) string {
 	return ""
 }
 
+// Pin returns the command that runs the following one on one core.
+func Pin(cpu int) []string { return []string{"taskset", "-c", strconv.Itoa(cpu)} }
+
 // Pinned returns a command that runs on one core and ends with this process.
 func Pinned(ctx context.Context, cpu int, program string, args ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "taskset", append([]string{"-c", strconv.Itoa(cpu), program}, args...)...)
+	command := slices.Concat(Pin(cpu), []string{program}, args)
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	return cmd
 }
@@ -146,16 +151,21 @@ func (s *Server) Stop() {
 }
 
 // Load sends requests to a server by `meshtrial load` (program) with args, on one
-// core and over 16 connections, and returns its report. It is an error if no
-// request was answered or one failed, but not if the figures are doubtful.
-func Load(ctx context.Context, program string, cpu int, url string, each time.Duration, args ...string) (load.Report, error) {
+// core and over 16 connections unless args say otherwise. It returns its report and
+// its CPU time in seconds. It is an error if no request was answered or one failed,
+// but not if the figures are doubtful.
+func Load(ctx context.Context, program string, cpu int, url string, each time.Duration, args ...string) (report load.Report, used float64, err error) {
 	client := Pinned(ctx, cpu, program, append([]string{"load", url, "--json", "--connections", "16", "--duration", each.String()}, args...)...)
 	var stderr bytes.Buffer
 	client.Stderr = &stderr
 	out, runErr := client.Output() // the exit code may only mean that figures are doubtful
-	var report load.Report
 	if json.Unmarshal(out, &report) != nil || report.Completed == 0 || len(report.Failed) > 0 {
-		return load.Report{}, fmt.Errorf("load on %s: %d answered, failed: %v: %w\n%s", url, report.Completed, report.Failed, runErr, &stderr)
+		return load.Report{}, 0, fmt.Errorf("load on %s: %d answered, failed: %v: %w\n%s", url, report.Completed, report.Failed, runErr, &stderr)
 	}
-	return report, nil
+	return report, CPU(client), nil
+}
+
+// CPU returns the CPU time of a program that has ended, in seconds.
+func CPU(ended *exec.Cmd) float64 {
+	return (ended.ProcessState.UserTime() + ended.ProcessState.SystemTime()).Seconds()
 }

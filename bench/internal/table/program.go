@@ -25,7 +25,6 @@ type Program struct {
 	Setup func(context.Context) (done func() error, err error)
 	Title func() string
 	Parts []Part
-	Only  string // the parts that run by default; "" for all
 	Run   func(context.Context) error
 }
 
@@ -57,17 +56,12 @@ func (p Program) main(ctx context.Context, args []string) error {
 	if p.Flags != nil {
 		p.Flags(flags)
 	}
-	only, file := p.Only, ""
+	only, file := p.names(), ""
 	if p.Run == nil {
 		flags.StringVar(&file, "json", "", "also write the results to this file")
 	}
-	if names := p.names(); len(p.Parts) > 1 {
-		if only == "" {
-			only = names
-		}
-		flags.StringVar(&only, "only", only, "which parts to run: "+names)
-	} else {
-		only = names
+	if len(p.Parts) > 1 {
+		flags.StringVar(&only, "only", only, "which of these parts to run")
 	}
 	if err := flags.Parse(args); err != nil {
 		return err
