@@ -40,13 +40,11 @@ import (
 func main() {
 	var log jsonl.Log[line]
 	var only string
-	var again bool
 	table.Program{
 		Name: "advice",
 		Flags: func(f *flag.FlagSet) {
 			log.Flags(f, "runs/advice.jsonl", 55*time.Minute)
 			f.StringVar(&only, "only", "", "run only these worlds, separated by commas (default all)")
-			f.BoolVar(&again, "again", false, "run worlds again that are in the log; the last line counts")
 		},
 		Run: func(ctx context.Context) error {
 			chosen, err := choose(only)
@@ -56,7 +54,7 @@ func main() {
 			if err != nil {
 				return err
 			}
-			todo := slices.DeleteFunc(slices.Clone(chosen), func(w world) bool { _, ok := last(log.Lines, w.name); return ok && !again })
+			todo := slices.DeleteFunc(slices.Clone(chosen), func(w world) bool { _, ok := last(log.Lines, w.name); return ok })
 			err = log.Fill(ctx, func(yield func(jsonl.Run[line]) bool) {
 				for i, w := range todo {
 					if !yield(jsonl.Run[line]{Name: fmt.Sprintf("world %s, %d of %d", w.name, i+1, len(todo)),

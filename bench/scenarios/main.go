@@ -44,14 +44,13 @@ import (
 func main() {
 	var log jsonl.Log[line]
 	var rounds int
-	var only, markdown string
+	var only string
 	table.Program{
 		Name: "scenarios",
 		Flags: func(f *flag.FlagSet) {
 			log.Flags(f, "runs/scenarios.jsonl", 0)
 			f.IntVar(&rounds, "n", 10, "how often each scenario is to have been run")
 			f.StringVar(&only, "only", "", "scenarios, with commas between them (default all that come with meshtrial, but for those that need an ambient mesh)")
-			f.StringVar(&markdown, "markdown", "", "also write the table to this file, as Markdown")
 		},
 		Run: func(ctx context.Context) error {
 			names, err := chosen(only)
@@ -65,11 +64,7 @@ func main() {
 			lines := slices.DeleteFunc(log.Lines, func(l line) bool { return !slices.Contains(names, l.Scenario) })
 			rows := tally(names, lines)
 			title := title(lines)
-			err = errors.Join(err, printText(os.Stdout, title, rows))
-			if markdown != "" {
-				err = errors.Join(err, os.WriteFile(markdown, []byte(title+"\n\n"+toMarkdown(rows)), 0o644))
-			}
-			err = errors.Join(err, table.WriteJSON(log.JSON, struct {
+			err = errors.Join(err, printText(os.Stdout, title, rows), table.WriteJSON(log.JSON, struct {
 				Schema  int    `json:"schema"`
 				Title   string `json:"title"`
 				Results []row  `json:"results"`

@@ -11,6 +11,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/meshtrial/meshtrial/bench/internal/table"
 	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -41,14 +42,7 @@ type cell struct {
 	// name.
 	Unreconciled int64   `json:"unreconciled"`
 	Named        int     `json:"named"`
-	TimelineS    float64 `json:"timeline_s"`
 	TrialS       float64 `json:"trial_s"` // including pod creation and collection
-	Steps        int     `json:"steps"`
-	LateMS       float64 `json:"late_ms"` // lateness of the latest step
-	// CutMS is the largest distance of a window's edge from the begin or end
-	// that it represents.
-	CutMS float64 `json:"cut_ms"`
-	LagMS float64 `json:"lag_ms"` // p99, of the clients
 }
 
 // cellsOf extracts the reported figures from findings with one trial per cell.
@@ -59,8 +53,8 @@ func cellsOf(f record.Findings, trials []record.Trial) []cell {
 		if s == nil {
 			continue
 		}
-		one := cell{Label: c.Label, Expected: s.Expected, Verdict: s.Verdict, TimelineS: s.Seconds, Requests: s.Total.Requests, Failed: s.Total.Failed,
-			Unreconciled: s.Ledger.Classes[string(ledger.ClassUnreconciled)] + s.Ledger.Orphans, Named: len(s.Ledger.Unreconciled), Steps: len(s.Steps)}
+		one := cell{Label: c.Label, Expected: s.Expected, Verdict: s.Verdict, Requests: s.Total.Requests, Failed: s.Total.Failed,
+			Unreconciled: s.Ledger.Classes[string(ledger.ClassUnreconciled)] + s.Ledger.Orphans, Named: len(s.Ledger.Unreconciled)}
 		for _, t := range s.Trials {
 			one.Why = append(one.Why, t.Why...)
 			for _, a := range t.Assertions {
@@ -71,30 +65,12 @@ func cellsOf(f record.Findings, trials []record.Trial) []cell {
 			for i := range trials {
 				if trials[i].ID == t.Trial {
 					one.TrialS = trials[i].Ended.Sub(trials[i].Started).Seconds()
-					if trials[i].Scenario != nil {
-						one.LagMS = trials[i].Scenario.Lag.At(0.99) / 1e3
-					}
 				}
 			}
-		}
-		for _, step := range s.Steps {
-			one.LateMS = max(one.LateMS, step.LateUS/1e3)
-			one.CutMS = max(one.CutMS, cut(s.Windows, step.Name, step.BeginS), cut(s.Windows, step.Name+".end", step.EndS))
 		}
 		out = append(out, one)
 	}
 	return out
-}
-
-// cut returns the distance in ms of a step's begin or end from the window that
-// it opens, or 0 if it opens none.
-func cut(windows []record.ScenarioWindow, name string, at float64) float64 {
-	for _, w := range windows {
-		if slices.Contains(w.Names, name) {
-			return 1e3 * max(w.FromS-at, at-w.FromS)
-		}
-	}
-	return 0
 }
 
 // row is a cell over all runs.
@@ -107,15 +83,11 @@ type row struct {
 	Verdicts     map[string]int `json:"verdicts"`
 	Odd          map[string]int `json:"odd,omitempty"` // reasons for unexpected verdicts
 	Seconds      float64        `json:"trial_s"`       // median
-	Timeline     float64        `json:"timeline_s"`
 	Requests     int64          `json:"requests"`
 	Failed       int64          `json:"failed"`
 	Reconciled   int            `json:"reconciled"` // runs
 	Unreconciled int64          `json:"unreconciled"`
 	Named        int            `json:"named"`
-	LateMS       float64        `json:"late_ms"` // worst
-	CutMS        float64        `json:"cut_ms"`  // worst
-	LagMS        float64        `json:"lag_ms"`  // worst
 	seconds      []float64
 }
 
@@ -152,7 +124,7 @@ func tally(names []string, lines []line) []row {
 		}
 	}
 	for i := range out {
-		out[i].Seconds = median(out[i].seconds)
+		out[i].Seconds = table.Of("", "", out[i].seconds...).Median
 	}
 	return out
 }
@@ -167,22 +139,12 @@ func (r *row) add(c cell) {
 	} else {
 		r.Odd[c.Verdict+": "+c.Why[0]]++
 	}
-	r.Timeline = c.TimelineS
 	r.seconds = append(r.seconds, c.TrialS)
 	r.Requests, r.Failed = r.Requests+c.Requests, r.Failed+c.Failed
 	if c.Unreconciled == 0 && c.Requests > 0 {
 		r.Reconciled++
 	}
 	r.Unreconciled, r.Named = r.Unreconciled+c.Unreconciled, r.Named+c.Named
-	r.LateMS, r.CutMS, r.LagMS = max(r.LateMS, c.LateMS), max(r.CutMS, c.CutMS), max(r.LagMS, c.LagMS)
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	if len(sorted) == 0 {
-		return 0
-	}
-	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
 // errDiffers reports an unexpected verdict.
@@ -209,16 +171,15 @@ func title(lines []line) string {
 	return fmt.Sprintf("scenarios, %d runs, meshtrial %s", len(lines), strings.Join(slices.Sorted(maps.Keys(versions)), ", "))
 }
 
-var heads = []string{"scenario", "variant", "expected", "found", "requests", "failed", "ledger", "timeline s", "trial s", "latest step ms", "cut ms", "lag p99 ms"}
+var heads = []string{"scenario", "variant", "expected", "found", "requests", "failed", "ledger", "trial s"}
 
 func (r *row) columns() []string {
 	ledger := fmt.Sprintf("reconciled %d of %d", r.Reconciled, r.Runs)
 	if r.Unreconciled > 0 {
 		ledger += fmt.Sprintf("; %d not, %d named", r.Unreconciled, r.Named)
 	}
-	number := func(v float64) string { return fmt.Sprintf("%.1f", v) }
 	return []string{r.Scenario, r.Label, r.Expected, fmt.Sprintf("%d of %d", r.AsExpected, r.Runs), fmt.Sprint(r.Requests), fmt.Sprint(r.Failed), ledger,
-		number(r.Timeline), number(r.Seconds), fmt.Sprintf("%.2f", r.LateMS), number(r.CutMS), number(r.LagMS)}
+		fmt.Sprintf("%.1f", r.Seconds)}
 }
 
 // oddities lists reasons for unexpected verdicts, the most frequent first.
@@ -243,32 +204,4 @@ func printText(out io.Writer, title string, rows []row) error {
 		}
 	}
 	return w.Flush()
-}
-
-// toMarkdown formats the table as Markdown.
-func toMarkdown(rows []row) string {
-	var b strings.Builder
-	cells := func(texts []string) {
-		b.WriteByte('|')
-		for _, t := range texts {
-			b.WriteString(" " + strings.ReplaceAll(t, "|", `\|`) + " |")
-		}
-		b.WriteByte('\n')
-	}
-	cells(heads)
-	b.WriteString(strings.Repeat("|---", len(heads)) + "|\n")
-	for i := range rows {
-		cells(rows[i].columns())
-	}
-	first := true
-	for i := range rows {
-		for _, why := range rows[i].oddities() {
-			if first {
-				b.WriteByte('\n')
-				first = false
-			}
-			b.WriteString("- " + why + "\n")
-		}
-	}
-	return b.String()
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strconv"
@@ -26,9 +25,6 @@ import (
 	"github.com/meshtrial/meshtrial/observe"
 	"github.com/meshtrial/meshtrial/record"
 )
-
-// maxMetrics is the maximum size of a page of metrics, in bytes.
-const maxMetrics = 64 << 20
 
 // mesh is the lab and its istiod.
 type mesh struct {
@@ -88,20 +84,7 @@ func (m *mesh) admits(ctx context.Context) (float64, error) {
 
 // metric returns the sum of one of istiod's metrics.
 func (m *mesh) metric(ctx context.Context, name string) (float64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(m.istiod, "15014")+"/metrics", nil)
-	if err != nil {
-		return 0, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, fmt.Errorf("istiod's metrics: %w", err)
-	}
-	defer response.Body.Close()
-	page, err := io.ReadAll(io.LimitReader(response.Body, maxMetrics))
-	if err != nil {
-		return 0, fmt.Errorf("istiod's metrics: %w", err)
-	}
-	metrics, err := observe.ParsePrometheus(page)
+	metrics, err := observe.Fetch(ctx, http.DefaultClient, "http://"+net.JoinHostPort(m.istiod, "15014")+"/metrics")
 	if err != nil {
 		return 0, fmt.Errorf("istiod's metrics: %w", err)
 	}
@@ -217,7 +200,7 @@ func (m *mesh) pushes(ctx context.Context, o *options, f *fleet) (results []tabl
 			err = errors.Join(err, e)
 		}
 	}()
-	var services, endpoints rounds
+	var services, endpoints []pushed
 	for i := range o.pushes {
 		marker := record.Marker{Change: i, Type: "cds", Text: name(i) + "." + namespace}
 		one, err := m.push(ctx, o, f, marker, func() error {
@@ -228,9 +211,9 @@ func (m *mesh) pushes(ctx context.Context, o *options, f *fleet) (results []tabl
 		if err != nil {
 			return nil, err
 		}
-		services.add(one)
+		services = append(services, one)
 	}
-	results = append(results, services.rows("new service")...)
+	results = append(results, pushRows("new service", services)...)
 	// A service's first endpoints make istiod push everything, so they are not
 	// counted.
 	for i := range o.pushes + 1 {
@@ -241,10 +224,10 @@ func (m *mesh) pushes(ctx context.Context, o *options, f *fleet) (results []tabl
 			return results, err
 		}
 		if i > 0 {
-			endpoints.add(one)
+			endpoints = append(endpoints, one)
 		}
 	}
-	return append(results, endpoints.rows("new endpoint")...), nil
+	return append(results, pushRows("new endpoint", endpoints)...), nil
 }
 
 // pushed is the cost of one change.
@@ -255,21 +238,17 @@ type pushed struct {
 	lag    float64 // p99 of how late the sidecars read arrived data, in ms
 }
 
-// rounds holds several changes of a kind.
-type rounds struct{ share, istiod, took, lag, lagShare []float64 }
-
-func (r *rounds) add(p pushed) {
-	r.share, r.istiod, r.took = append(r.share, p.share), append(r.istiod, p.istiod), append(r.took, p.took)
-	r.lag, r.lagShare = append(r.lag, p.lag), append(r.lagShare, p.lag/p.took)
-}
-
-func (r *rounds) rows(change string) []table.Row {
+// pushRows reports several changes of a kind.
+func pushRows(change string, all []pushed) []table.Row {
+	row := func(what, unit string, of func(pushed) float64) table.Row {
+		return table.Of(change+": "+what, unit, table.Each(all, of)...)
+	}
 	return []table.Row{
-		table.Of(change+": all sidecars' CPU by istiod's (pilot-load's: 1.6)", "ratio", r.share...).AtMost(shareTarget),
-		table.Of(change+": istiod's CPU", "s", r.istiod...),
-		table.Of(change+": committed until the last sidecar has it", "ms", r.took...),
-		table.Of(change+": a sidecar's own lag, p99", "ms", r.lag...),
-		table.Of(change+": own lag by the time until the last has it", "ratio", r.lagShare...).AtMost(lagTarget),
+		row("all sidecars' CPU by istiod's (pilot-load's: 1.6)", "ratio", func(p pushed) float64 { return p.share }).AtMost(shareTarget),
+		row("istiod's CPU", "s", func(p pushed) float64 { return p.istiod }),
+		row("committed until the last sidecar has it", "ms", func(p pushed) float64 { return p.took }),
+		row("a sidecar's own lag, p99", "ms", func(p pushed) float64 { return p.lag }),
+		row("own lag by the time until the last has it", "ratio", func(p pushed) float64 { return p.lag / p.took }).AtMost(lagTarget),
 	}
 }
 

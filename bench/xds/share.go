@@ -53,23 +53,17 @@ func (m *mesh) besideIstiod(ctx context.Context, pid int) (leave func() error, e
 	return nil, fmt.Errorf("no cgroup of istiod's pod %s below /sys/fs/cgroup", pods.Items[0].UID)
 }
 
-var errFound = errors.New("found")
-
 // findDir returns the path of the folder with a given name below root.
-func findDir(root, name string) (string, error) {
-	var at string
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+func findDir(root, name string) (at string, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && d.Name() == name {
 			at = path
-			return errFound
+			return fs.SkipAll
 		}
 		return nil // groups come and go
 	})
-	switch {
-	case at != "":
-		return at, nil
-	case err != nil:
-		return "", err
+	if err == nil && at == "" {
+		err = fs.ErrNotExist
 	}
-	return "", fs.ErrNotExist
+	return at, err
 }
