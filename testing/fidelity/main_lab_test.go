@@ -1,6 +1,6 @@
 //go:build verify
 
-package fidelity_test
+package fidelity
 
 import (
 	"os"

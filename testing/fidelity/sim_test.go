@@ -1,4 +1,4 @@
-package fidelity_test
+package fidelity
 
 import (
 	"context"
@@ -13,7 +13,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/testing/eventually"
-	"github.com/meshtrial/meshtrial/testing/fidelity"
 	"github.com/meshtrial/meshtrial/testing/loopback"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -22,17 +21,15 @@ import (
 // does not read any of them, and the list of Envoy's extensions alone is 30 KB.
 var notImitated = []string{"field extensions", "field user_agent_build_version", "field locality"}
 
-func readTranscript(t *testing.T, name string) *fidelity.Transcript {
+func readTranscript(t *testing.T, name string) *Transcript {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join("testdata", name))
 	must.OK(t, err)
-	tr, err := fidelity.Parse(data)
-	must.OK(t, err)
-	return tr
+	return parse(t, string(data))
 }
 
 // steps counts what a recorder has seen.
-func steps(t *testing.T, r *fidelity.Recorder) (streams, steps int) {
+func steps(t *testing.T, r *Recorder) (streams, steps int) {
 	t.Helper()
 	all, err := r.Transcripts()
 	must.OK(t, err)
@@ -43,7 +40,7 @@ func steps(t *testing.T, r *fidelity.Recorder) (streams, steps int) {
 }
 
 // still waits until a recorder with at least this many streams has been quiet for a while.
-func still(t *testing.T, ctx context.Context, r *fidelity.Recorder, streams int, quiet time.Duration) {
+func still(t *testing.T, ctx context.Context, r *Recorder, streams int, quiet time.Duration) {
 	t.Helper()
 	const every = 10 * time.Millisecond
 	// Measured in looks, which stop while the machine is suspended.
@@ -72,9 +69,9 @@ func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
 		recorded, mode, node string
 		types                []string
 	}{
-		{"delta", xds.ModeDelta, xds.NodeSidecar, fidelity.Core}, {"sotw", xds.ModeSotW, xds.NodeSidecar, fidelity.Core},
-		{"gateway-delta", xds.ModeDelta, xds.NodeRouter, fidelity.Core}, {"gateway-sotw", xds.ModeSotW, xds.NodeRouter, fidelity.Core},
-		{"ztunnel", xds.ModeDelta, xds.NodeZtunnel, fidelity.Ztunnel},
+		{"delta", xds.ModeDelta, xds.NodeSidecar, Core}, {"sotw", xds.ModeSotW, xds.NodeSidecar, Core},
+		{"gateway-delta", xds.ModeDelta, xds.NodeRouter, Core}, {"gateway-sotw", xds.ModeSotW, xds.NodeRouter, Core},
+		{"ztunnel", xds.ModeDelta, xds.NodeZtunnel, Ztunnel},
 	} {
 		t.Run(c.recorded, func(t *testing.T) {
 			t.Parallel()
@@ -95,7 +92,7 @@ func TestSimulatedSidecarIsLikeARecordedOne(t *testing.T) {
 				if err != nil || len(all) < 2 {
 					return fmt.Errorf("%d transcripts, %w", len(all), err)
 				}
-				if c := fidelity.Compare(reconnect, alike(all[1], reconnect), notImitated, c.types...); c.Score() != 1 {
+				if c := Compare(reconnect, alike(all[1], reconnect), notImitated, c.types...); c.Score() != 1 {
 					return fmt.Errorf("- is what the real agent sent, + the simulated one:\n%s", c.Diff)
 				}
 				return nil
@@ -114,12 +111,12 @@ const settled = 500 * time.Millisecond
 
 // replayed replays a transcript through a recorder, and returns the spec of the simulated
 // sidecar that takes the place of the recorded one.
-func replayed(t *testing.T, recorded *fidelity.Transcript) (*fidelity.Replay, *fidelity.Recorder, xds.Spec) {
+func replayed(t *testing.T, recorded *Transcript) (*Replay, *Recorder, xds.Spec) {
 	t.Helper()
-	replay, err := fidelity.NewReplay(recorded)
+	replay, err := NewReplay(recorded)
 	must.OK(t, err)
 	istiod := loopback.Serve(t, replay.Server.Serve, replay.Close)
-	recorder, err := fidelity.NewRecorder(fidelity.Options{Upstream: istiod, UpstreamTLS: insecure.NewCredentials()})
+	recorder, err := NewRecorder(Options{Upstream: istiod, UpstreamTLS: insecure.NewCredentials()})
 	must.OK(t, err)
 	spec := xds.DefaultSpec(loopback.Serve(t, recorder.Serve, func() { recorder.Close() }))
 	spec.Proxies = []xds.Proxy{{Name: "POD", Namespace: "fidelity", IP: "192.0.2.1", Labels: map[string]string{"app": "agent"}, Node: "lab",
@@ -128,11 +125,11 @@ func replayed(t *testing.T, recorded *fidelity.Transcript) (*fidelity.Replay, *f
 }
 
 // retrace repeats for a connected sidecar what was done after each mark of a transcript.
-func retrace(t *testing.T, ctx context.Context, recorded *fidelity.Transcript, replay *fidelity.Replay, recorder *fidelity.Recorder) {
+func retrace(t *testing.T, ctx context.Context, recorded *Transcript, replay *Replay, recorder *Recorder) {
 	t.Helper()
 	still(t, ctx, recorder, 1, settled)
 	for _, step := range recorded.Steps {
-		if step.Kind != fidelity.Mark {
+		if step.Kind != Mark {
 			continue
 		}
 		recorder.Mark(step.Type)
@@ -144,13 +141,13 @@ func retrace(t *testing.T, ctx context.Context, recorded *fidelity.Transcript, r
 }
 
 // alike replaces the simulated sidecar's address by the recorded one's.
-func alike(simulated, recorded *fidelity.Transcript) *fidelity.Transcript {
+func alike(simulated, recorded *Transcript) *Transcript {
 	return simulated.Normalise(map[string]string{"192.0.2.1": strings.Split(recorded.NodeID(), "~")[1]})
 }
 
-func compare(t *testing.T, what string, recorded, simulated *fidelity.Transcript, ignore []string, types ...string) {
+func compare(t *testing.T, what string, recorded, simulated *Transcript, ignore []string, types ...string) {
 	t.Helper()
-	c := fidelity.Compare(recorded, simulated, ignore, types...)
+	c := Compare(recorded, simulated, ignore, types...)
 	t.Logf("%s: %s", what, c)
 	if c.Score() != 1 {
 		t.Errorf("%s: - is what the real agent sent, + the simulated one:\n%s", what, c.Diff)

@@ -1,6 +1,6 @@
 //go:build verify
 
-package fidelity_test
+package fidelity
 
 import (
 	"context"
@@ -9,12 +9,9 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
 	"maps"
-	"math/big"
-	"net"
 	"net/netip"
 	"os"
 	"os/exec"
@@ -45,7 +42,6 @@ import (
 	meshkit "github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/meshes"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/fidelity"
 	"github.com/meshtrial/meshtrial/testing/golden"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 	"github.com/meshtrial/meshtrial/testing/loopback"
@@ -68,7 +64,7 @@ func TestSimulatedZtunnelIsLikeARealOne(t *testing.T) {
 		wire.AuthorizationType: {policy(t, "fidelity/deny")},
 	}, grpc.StreamInterceptor(held.intercept))
 	pair, root := selfSigned(t)
-	recorder, err := fidelity.NewRecorder(fidelity.Options{Upstream: loopback.Serve(t, istiod.Serve, istiod.Close), UpstreamTLS: insecure.NewCredentials(),
+	recorder, err := NewRecorder(Options{Upstream: loopback.Serve(t, istiod.Serve, istiod.Close), UpstreamTLS: insecure.NewCredentials(),
 		TLS: credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{pair}})})
 	must.OK(t, err)
 	at := loopback.Serve(t, recorder.Serve, func() { recorder.Close() })
@@ -100,7 +96,7 @@ func TestSimulatedZtunnelIsLikeARealOne(t *testing.T) {
 	still(t, ctx, recorder, 4, quiet)
 	all, err := recorder.Transcripts()
 	must.OK(t, err)
-	of := map[string][]*fidelity.Transcript{}
+	of := map[string][]*Transcript{}
 	for _, tr := range all {
 		of[podOf(tr.NodeID())] = append(of[podOf(tr.NodeID())], tr)
 	}
@@ -109,7 +105,7 @@ func TestSimulatedZtunnelIsLikeARealOne(t *testing.T) {
 	}
 	for i, what := range []string{"connect", "reconnect"} {
 		recorded := of["real"][i].Normalise(map[string]string{"real": "POD"})
-		compare(t, what, recorded, of["simulated"][i].Normalise(map[string]string{"simulated": "POD"}), nil, fidelity.Ztunnel...)
+		compare(t, what, recorded, of["simulated"][i].Normalise(map[string]string{"simulated": "POD"}), nil, Ztunnel...)
 		if golden.Updating() {
 			keep(t, recorded, "ztunnel-"+what)
 		}
@@ -238,26 +234,16 @@ func realZtunnel(t *testing.T, ctx context.Context, dir, at, root string) contex
 	return alive
 }
 
-// selfSigned returns a certificate for the recorder on this machine, and the CA to verify it
-// with.
+// selfSigned returns a certificate for the recorder, and the CA to verify it with.
 func selfSigned(t *testing.T) (tls.Certificate, string) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must.OK(t, err)
-	name := func(of string) *x509.Certificate {
-		return &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: of}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(time.Hour)}
-	}
-	ca, leaf := name("fidelity CA"), name("recorder")
+	ca := certificateOf("fidelity CA")
 	ca.IsCA, ca.BasicConstraintsValid, ca.KeyUsage = true, true, x509.KeyUsageCertSign
-	leaf.DNSNames, leaf.IPAddresses = []string{recorderName}, []net.IP{net.IPv4(127, 0, 0, 1)}
-	leaf.KeyUsage, leaf.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	root, err := x509.CreateCertificate(rand.Reader, ca, ca, &key.PublicKey, key)
 	must.OK(t, err)
-	own, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must.OK(t, err)
-	der, err := x509.CreateCertificate(rand.Reader, leaf, ca, &own.PublicKey, key)
-	must.OK(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: own}, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root}))
+	return certificate(t, tls.Certificate{Certificate: [][]byte{root}, PrivateKey: key}), string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root}))
 }
 
 // fields encodes a message of strings by field number.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"sigs.k8s.io/yaml"
 )
 
 // Core lists the types that every sidecar needs.
@@ -103,20 +105,22 @@ func (t *Transcript) node(ignore []string) []string {
 	return slices.DeleteFunc(parts, func(p string) bool { return slices.Contains(ignore, p) })
 }
 
-// texts returns the client's steps as text, with marks between them. Of the
+// texts returns the client's steps as YAML, with marks between them. Of the
 // node it shows only that it is present.
 func (t *Transcript) texts(types []string) []string {
 	var out []string
 	for _, s := range t.Steps {
-		switch {
-		case s.Kind == Mark:
-			out = append(out, s.String())
-		case s.Kind == FromClient && (len(types) == 0 || slices.Contains(types, s.Type)):
-			if s.Node != nil {
-				s.Node = &Node{ID: "sent"}
-			}
-			out = append(out, s.String())
+		if s.Kind != Mark && (s.Kind != FromClient || len(types) > 0 && !slices.Contains(types, s.Type)) {
+			continue
 		}
+		if s.Node != nil {
+			s.Node = &Node{ID: "sent"}
+		}
+		text, err := yaml.Marshal(s)
+		if err != nil { // strings and lists of strings
+			panic(err)
+		}
+		out = append(out, string(text))
 	}
 	return out
 }

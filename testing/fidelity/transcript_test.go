@@ -83,17 +83,6 @@ type Resource struct {
 	Refs []string `json:"refs,omitempty"`
 }
 
-// Requests returns the client's steps of the given types, or all.
-func (t *Transcript) Requests(types ...string) []Step {
-	var out []Step
-	for _, s := range t.Steps {
-		if s.Kind == FromClient && (len(types) == 0 || slices.Contains(types, s.Type)) {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // NodeID returns the node's ID, or "".
 func (t *Transcript) NodeID() string {
 	for _, s := range t.Steps {

@@ -1,6 +1,6 @@
 //go:build verify
 
-package fidelity_test
+package fidelity
 
 import (
 	"context"
@@ -15,10 +15,10 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/lab"
-	"github.com/meshtrial/meshtrial/testing/fidelity"
 	"github.com/meshtrial/meshtrial/testing/golden"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -26,79 +26,53 @@ import (
 // TestSimulatedSidecarIsLikeARealOne connects a real agent with its Envoy and a
 // simulated sidecar of the same identity to the same istiod, makes the same
 // changes, drops their streams and lets them return, and compares what they
-// sent.
+// sent. It does the same for a gateway: a pod that runs `pilot-agent proxy
+// router`, whose listeners come and go with Gateways.
 func TestSimulatedSidecarIsLikeARealOne(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 25*time.Minute)
 	defer cancel()
 	m := newMesh(t, ctx)
 	m.listen(t, ctx)
 	m.apply(t, ctx, service("one", 8080, "192.0.2.11")+service("two", 8080, "192.0.2.21", "192.0.2.22"))
 	for _, c := range []struct {
-		name, mode string
-		dns        bool // DNS capture: the agent requests the name table
-	}{{xds.ModeDelta, xds.ModeDelta, false}, {xds.ModeSotW, xds.ModeSotW, false}, {"dns", xds.ModeDelta, true}} {
-		mode := c.mode
+		name, node, mode string
+		dns              bool // DNS capture: the agent requests the name table
+	}{
+		{"delta", xds.NodeSidecar, xds.ModeDelta, false}, {"sotw", xds.NodeSidecar, xds.ModeSotW, false}, {"dns", xds.NodeSidecar, xds.ModeDelta, true},
+		{"gateway-delta", xds.NodeRouter, xds.ModeDelta, false}, {"gateway-sotw", xds.NodeRouter, xds.ModeSotW, false},
+	} {
 		t.Run(c.name, func(t *testing.T) {
-			pod := m.agent(t, ctx, "agent-"+c.name, client("agent-"+c.name, mode, c.dns))
+			name := "agent-" + c.name
+			yaml, changes := client(name, c.mode, c.dns), sidecarChanges()
+			if c.node == xds.NodeRouter {
+				yaml, changes = gateway(name, c.mode), gatewayChanges(name)
+			}
+			pod := m.agent(t, ctx, name, yaml)
 			still(t, ctx, m.recorder, 1, quiet)
-			spec := m.sidecar(t, ctx, mode, pod)
-			spec.DNSCapture = c.dns
+			spec := m.sidecar(t, ctx, c.mode, pod)
+			spec.Proxies[0].Type, spec.DNSCapture = c.node, c.dns
 			fleet, err := xds.Start(ctx, spec)
 			must.OK(t, err)
 			defer fleet.Stop()
 			m.streams(t, ctx, pod, 2)
-			m.changes(t, ctx, pod, sidecarChanges())
+			m.changes(t, ctx, pod, changes)
 			m.recorder.Drop()
 			m.streams(t, ctx, pod, 4)
-			if c.name == xds.ModeDelta { // once is enough
+			if c.name == "delta" { // once is enough
 				m.recorder.Mark(drained)
 				must.OK(t, sleep(ctx, drain))
 			}
 			real, simulated := apart(m.streams(t, ctx, pod, 4))
-			for i, name := range []string{"connect", "reconnect"} {
-				names := map[string]string{pod.Name: "POD"}
-				recorded := real[i].Normalise(names)
-				compare(t, name, recorded, simulated[i].Normalise(names), notImitated, fidelity.Core...)
-				if c.dns {
-					// Agent and Envoy are two programs, and their requests
-					// interleave at random.
-					compare(t, name+", names", recorded, simulated[i].Normalise(names), notImitated, "nds")
-				} else if golden.Updating() {
-					keep(t, recorded, mode+"-"+name)
-				}
-			}
-		})
-	}
-}
-
-// TestSimulatedGatewayIsLikeARealOne does the same for a gateway: a pod that
-// runs `pilot-agent proxy router`, whose listeners come and go with Gateways.
-func TestSimulatedGatewayIsLikeARealOne(t *testing.T) {
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
-	defer cancel()
-	m := newMesh(t, ctx)
-	m.listen(t, ctx)
-	m.apply(t, ctx, service("one", 8080, "192.0.2.11")+service("two", 8080, "192.0.2.21", "192.0.2.22"))
-	for _, mode := range []string{xds.ModeDelta, xds.ModeSotW} {
-		t.Run(mode, func(t *testing.T) {
-			name := "gateway-" + mode
-			pod := m.agent(t, ctx, name, gateway(name, mode))
-			still(t, ctx, m.recorder, 1, quiet)
-			spec := m.sidecar(t, ctx, mode, pod)
-			spec.Proxies[0].Type = xds.NodeRouter
-			fleet, err := xds.Start(ctx, spec)
-			must.OK(t, err)
-			defer fleet.Stop()
-			m.streams(t, ctx, pod, 2)
-			m.changes(t, ctx, pod, gatewayChanges(name))
-			m.recorder.Drop()
-			real, simulated := apart(m.streams(t, ctx, pod, 4))
 			for i, what := range []string{"connect", "reconnect"} {
 				names := map[string]string{pod.Name: "POD"}
 				recorded := real[i].Normalise(names)
-				compare(t, what, recorded, simulated[i].Normalise(names), notImitated, fidelity.Core...)
-				if golden.Updating() {
-					keep(t, recorded, "gateway-"+mode+"-"+what)
+				compare(t, what, recorded, simulated[i].Normalise(names), notImitated, Core...)
+				if c.dns {
+					// Agent and Envoy are two programs, and their requests
+					// interleave at random.
+					compare(t, what+", names", recorded, simulated[i].Normalise(names), notImitated, "nds")
+				} else if golden.Updating() {
+					keep(t, recorded, c.name+"-"+what)
 				}
 			}
 		})
@@ -107,7 +81,7 @@ func TestSimulatedGatewayIsLikeARealOne(t *testing.T) {
 
 // apart separates the streams of a real proxy and its simulated twin. The real
 // one connected first; the order in which they return is random.
-func apart(all []*fidelity.Transcript) (real, simulated []*fidelity.Transcript) {
+func apart(all []*Transcript) (real, simulated []*Transcript) {
 	real, simulated = slices.Clone(all[:1]), slices.Clone(all[1:2])
 	for _, tr := range all[2:] {
 		if slices.Contains(first(tr).Fields, "user_agent_build_version") {
@@ -121,13 +95,13 @@ func apart(all []*fidelity.Transcript) (real, simulated []*fidelity.Transcript) 
 
 // keep writes a transcript into testdata, up to the wait for draining
 // listeners.
-func keep(t *testing.T, recorded *fidelity.Transcript, name string) {
+func keep(t *testing.T, recorded *Transcript, name string) {
 	t.Helper()
 	kept := *recorded
-	if i := slices.IndexFunc(kept.Steps, func(s fidelity.Step) bool { return s.Kind == fidelity.Mark && s.Type == drained }); i >= 0 {
+	if i := slices.IndexFunc(kept.Steps, func(s Step) bool { return s.Kind == Mark && s.Type == drained }); i >= 0 {
 		kept.Steps = kept.Steps[:i]
 	}
-	data, err := kept.YAML()
+	data, err := yaml.Marshal(kept)
 	if err == nil {
 		err = os.WriteFile(filepath.Join("testdata", name+".yaml"), data, 0o644)
 	}
@@ -157,13 +131,13 @@ func sleep(ctx context.Context, d time.Duration) error {
 }
 
 // first returns what a stream's client reported about itself.
-func first(tr *fidelity.Transcript) *fidelity.Node {
+func first(tr *Transcript) *Node {
 	for _, s := range tr.Steps {
 		if s.Node != nil {
 			return s.Node
 		}
 	}
-	return &fidelity.Node{}
+	return &Node{}
 }
 
 // sidecar returns a simulated sidecar with a pod's identity, which
@@ -183,13 +157,13 @@ func (m *mesh) sidecar(t *testing.T, ctx context.Context, mode string, pod corev
 
 // streams waits until a pod has had this many streams and no more messages
 // pass, and returns them in the order in which they began.
-func (m *mesh) streams(t *testing.T, ctx context.Context, pod corev1.Pod, n int) []*fidelity.Transcript {
+func (m *mesh) streams(t *testing.T, ctx context.Context, pod corev1.Pod, n int) []*Transcript {
 	t.Helper()
 	for {
 		still(t, ctx, m.recorder, n, quiet)
 		all, err := m.recorder.Transcripts()
 		must.OK(t, err)
-		all = slices.DeleteFunc(all, func(tr *fidelity.Transcript) bool { return !strings.Contains(tr.NodeID(), pod.Name) })
+		all = slices.DeleteFunc(all, func(tr *Transcript) bool { return !strings.Contains(tr.NodeID(), pod.Name) })
 		if len(all) == n {
 			return all
 		}
@@ -283,14 +257,14 @@ func (m *mesh) late(t *testing.T, pod corev1.Pod, mark string) string {
 		if !strings.Contains(tr.NodeID(), pod.Name) {
 			continue
 		}
-		at := slices.IndexFunc(tr.Steps, func(s fidelity.Step) bool { return s.Kind == fidelity.Mark && s.Type == mark })
+		at := slices.IndexFunc(tr.Steps, func(s Step) bool { return s.Kind == Mark && s.Type == mark })
 		if at < 0 {
 			return fmt.Sprintf("stream %d has no such mark", i)
 		}
-		if !slices.ContainsFunc(tr.Steps[at:], func(s fidelity.Step) bool { return s.Kind == fidelity.FromServer }) {
+		if !slices.ContainsFunc(tr.Steps[at:], func(s Step) bool { return s.Kind == FromServer }) {
 			return fmt.Sprintf("stream %d was told nothing", i)
 		}
-		if n := tr.Unanswered(fidelity.Core...); n > 0 {
+		if n := tr.Unanswered(Core...); n > 0 {
 			return fmt.Sprintf("stream %d has not answered %d responses", i, n)
 		}
 	}

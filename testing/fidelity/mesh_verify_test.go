@@ -1,6 +1,6 @@
 //go:build verify
 
-package fidelity_test
+package fidelity
 
 import (
 	"context"
@@ -25,7 +25,6 @@ import (
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/lab/local"
-	"github.com/meshtrial/meshtrial/testing/fidelity"
 	"github.com/meshtrial/meshtrial/testing/labtest"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -35,7 +34,7 @@ type mesh struct {
 	lab      *local.Lab
 	kube     kubernetes.Interface
 	applier  *lab.Applier
-	recorder *fidelity.Recorder
+	recorder *Recorder
 	address  string // the recorder's, HOST:PORT
 	root     string // istiod's certificate authority, PEM
 }
@@ -58,14 +57,16 @@ func newMesh(t *testing.T, ctx context.Context) *mesh {
 	secret, err := m.kube.CoreV1().Secrets("istio-system").Get(ctx, "istio-ca-secret", metav1.GetOptions{})
 	must.OK(t, err)
 	m.root = string(secret.Data["ca-cert.pem"])
+	ca, err := tls.X509KeyPair(secret.Data["ca-cert.pem"], secret.Data["ca-key.pem"])
+	must.OK(t, err)
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(secret.Data["ca-cert.pem"]) {
 		t.Fatal("no certificate in istio-ca-secret")
 	}
-	m.recorder, err = fidelity.NewRecorder(fidelity.Options{
+	m.recorder, err = NewRecorder(Options{
 		Upstream:    net.JoinHostPort(istiod.Spec.ClusterIP, "15012"),
 		UpstreamTLS: credentials.NewTLS(&tls.Config{RootCAs: roots, ServerName: "istiod.istio-system.svc"}),
-		TLS:         credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{certificate(t, secret.Data)}}),
+		TLS:         credentials.NewTLS(&tls.Config{Certificates: []tls.Certificate{certificate(t, ca)}}),
 	})
 	must.OK(t, err)
 	t.Cleanup(func() { m.recorder.Close() })
@@ -141,48 +142,30 @@ endpoints:
 }
 
 // client returns a Deployment of one pod with a sidecar that gets its
-// configuration through the recorder.
+// configuration through the recorder, and its Service.
 func client(name, mode string, dns bool) string {
-	delta := "true"
-	if mode == "sotw" {
-		delta = "false"
-	}
-	capture := ""
+	metadata := ""
 	if dns {
-		capture = `, ISTIO_META_DNS_CAPTURE: "true"`
+		metadata = `, ISTIO_META_DNS_CAPTURE: "true"`
 	}
 	return fmt.Sprintf(`
 apiVersion: v1
 kind: Service
 metadata: {name: %[1]s, namespace: fidelity}
 spec: {ports: [{name: http, port: 80}], selector: {app: %[1]s}}
----
-apiVersion: apps/v1
-kind: Deployment
-metadata: {name: %[1]s, namespace: fidelity}
-spec:
-  selector: {matchLabels: {app: %[1]s}}
-  template:
-    metadata:
-      labels: {app: %[1]s}
-      annotations:
-        proxy.istio.io/config: |
-          discoveryAddress: %[2]s:15012
-          proxyMetadata: {ISTIO_DELTA_XDS: "%[3]s"%[5]s}
-    spec:
-      terminationGracePeriodSeconds: 1
-      containers: [{name: pause, image: %[4]q, ports: [{name: http, containerPort: 80}]}]
-`, name, recorderName, delta, components.PauseRef, capture)
+---`, name) + proxied(name, mode, metadata, "", fmt.Sprintf("{name: pause, image: %q, ports: [{name: http, containerPort: 80}]}", components.PauseRef))
 }
 
 // gateway returns a Deployment of one pod that istiod's injector turns into a
 // gateway (`pilot-agent proxy router`), with its configuration through the
 // recorder.
 func gateway(name, mode string) string {
-	delta := "true"
-	if mode == "sotw" {
-		delta = "false"
-	}
+	return proxied(name, mode, "", "inject.istio.io/templates: gateway",
+		"{name: istio-proxy, image: auto, imagePullPolicy: IfNotPresent, resources: {requests: {cpu: 10m, memory: 40Mi}}}")
+}
+
+// proxied returns a Deployment of one pod whose proxy connects to the recorder.
+func proxied(name, mode, metadata, annotation, container string) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
 kind: Deployment
@@ -193,14 +176,14 @@ spec:
     metadata:
       labels: {app: %[1]s}
       annotations:
-        inject.istio.io/templates: gateway
         proxy.istio.io/config: |
           discoveryAddress: %[2]s:15012
-          proxyMetadata: {ISTIO_DELTA_XDS: "%[3]s"}
+          proxyMetadata: {ISTIO_DELTA_XDS: "%[3]v"%[4]s}
+        %[5]s
     spec:
       terminationGracePeriodSeconds: 1
-      containers: [{name: istio-proxy, image: auto, imagePullPolicy: IfNotPresent, resources: {requests: {cpu: 10m, memory: 40Mi}}}]
-`, name, recorderName, delta)
+      containers: [%[6]s]
+`, name, recorderName, mode != ModeSotW, metadata, annotation, container)
 }
 
 // exposed returns a Gateway on a gateway's pods, and a VirtualService that
@@ -225,21 +208,24 @@ spec:
 `, gateway, service, port)
 }
 
-// certificate issues a server certificate from the mesh's own authority.
-func certificate(t *testing.T, authority map[string][]byte) tls.Certificate {
+// certificate issues the recorder's certificate, for its name and this machine's
+// loopback.
+func certificate(t *testing.T, ca tls.Certificate) tls.Certificate {
 	t.Helper()
-	ca, err := tls.X509KeyPair(authority["ca-cert.pem"], authority["ca-key.pem"])
-	must.OK(t, err)
 	parent, err := x509.ParseCertificate(ca.Certificate[0])
 	must.OK(t, err)
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must.OK(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{Organization: []string{"meshtrial"}},
-		DNSNames: []string{recorderName}, NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
+	template := certificateOf("recorder")
+	template.DNSNames, template.IPAddresses = []string{recorderName}, []net.IP{net.IPv4(127, 0, 0, 1)}
+	template.KeyUsage, template.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, ca.PrivateKey)
 	must.OK(t, err)
 	return tls.Certificate{Certificate: [][]byte{der, ca.Certificate[0]}, PrivateKey: key}
+}
+
+// certificateOf begins a certificate.
+func certificateOf(name string) *x509.Certificate {
+	return &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		NotBefore: time.Now().Add(-time.Minute), NotAfter: time.Now().Add(24 * time.Hour)}
 }
