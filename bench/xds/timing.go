@@ -26,19 +26,20 @@ func start(c xdsserver.Configuration) (*xdsserver.Server, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	go s.ServeTimed(l) // until it is closed
+	go s.Serve(l) // until it is closed
 	return s, l.Addr().String(), nil
 }
 
-// push adds to one service an endpoint, whose address identifies the push to
-// sidecars, and waits until every sidecar has acknowledged it.
-func push(ctx context.Context, s *xdsserver.Server, c xdsserver.Configuration, f *fleet, n int, sidecars int) (*xdsserver.Push, xds.MarkerSightings, error) {
-	ip := fmt.Sprintf("198.18.%d.%d", n>>8, n&255) // from the range for benchmarks, RFC 2544
-	changed, err := c.WithEndpoint(n, ip)
+// push changes the endpoints of one service to ones whose metadata identifies the
+// push to sidecars, and waits until every sidecar has received them.
+func push(ctx context.Context, s *xdsserver.Server, f *fleet, service, n, sidecars int) (
+	*xdsserver.Push, xds.MarkerSightings, error) {
+	text := fmt.Sprintf("change-%d-end", n)
+	changed, err := xdsserver.SyntheticEndpoints(service, endpoints, text)
 	if err != nil {
 		return nil, xds.MarkerSightings{}, err
 	}
-	index, err := f.announce(ctx, record.Marker{Change: n, Type: "eds", Resource: changed.Name, Text: ip})
+	index, err := f.announce(ctx, record.Marker{Change: n, Type: "eds", Resource: changed.Name, Text: text})
 	if err != nil {
 		return nil, xds.MarkerSightings{}, err
 	}
@@ -81,24 +82,25 @@ func (o *options) timing(ctx context.Context) (results []table.Row, err error) {
 		if err := wake.Pause(ctx, 100*time.Millisecond); err != nil {
 			return nil, err
 		}
-		p, seen, err := push(ctx, s, c, f, i, timed)
+		p, seen, err := push(ctx, s, f, i%o.services, i, timed)
 		if err != nil {
 			return nil, err
 		}
 		// A sidecar sends its acknowledgement before the server reads it.
-		for begin := time.Now(); p.Acks() < timed && time.Since(begin) < pushLimit; {
+		wrote := p.Wrote()
+		for begin := time.Now(); len(wrote) < timed && time.Since(begin) < pushLimit; wrote = p.Wrote() {
 			if err := wake.Pause(ctx, 10*time.Millisecond); err != nil {
 				return nil, err
 			}
 		}
-		wrote := map[string]int64{}
-		for _, d := range p.Deliveries() {
-			name := strings.Split(d.Node, "~")[2] // TYPE~IP~NAME.NAMESPACE~DOMAIN
-			wrote[strings.Split(name, ".")[0]] = d.WroteNS
+		byName := map[string]int64{}
+		for node, at := range wrote {
+			name := strings.Split(node, "~")[2] // TYPE~IP~NAME.NAMESPACE~DOMAIN
+			byName[strings.Split(name, ".")[0]] = at
 		}
 		var errors []float64
 		for j, proxy := range seen.Proxy {
-			at := wrote[spec.Proxies[proxy].Name]
+			at := byName[spec.Proxies[proxy].Name]
 			if at == 0 {
 				return nil, fmt.Errorf("the server did not time a write to %s", spec.Proxies[proxy].Name)
 			}

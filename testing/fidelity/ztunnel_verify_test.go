@@ -29,7 +29,6 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -37,7 +36,6 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/drive/xds/wire"
-	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/lab/components"
 	meshkit "github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/mesh/meshes"
@@ -140,9 +138,8 @@ type noting struct {
 
 func (n *noting) RecvMsg(m any) error {
 	err := n.ServerStream.RecvMsg(m)
-	raw, ok := m.(*rawgrpc.Message)
-	var request discovery.DeltaDiscoveryRequest
-	if err != nil || !ok || proto.Unmarshal(raw.Body, &request) != nil || len(request.InitialResourceVersions) == 0 {
+	request, ok := m.(*discovery.DeltaDiscoveryRequest)
+	if err != nil || !ok || len(request.InitialResourceVersions) == 0 {
 		return err
 	}
 	n.held.mu.Lock()
@@ -257,11 +254,8 @@ func fields(of map[protowire.Number]string) []byte {
 	return b
 }
 
-func resource(t *testing.T, typeURL, name string, body []byte) xdsserver.Resource {
-	t.Helper()
-	b, err := proto.Marshal(&anypb.Any{TypeUrl: typeURL, Value: body})
-	must.OK(t, err)
-	return xdsserver.Resource{Name: name, Any: b}
+func resource(typeURL, name string, body []byte) xdsserver.Resource {
+	return xdsserver.Resource{Name: name, Any: &anypb.Any{TypeUrl: typeURL, Value: body}}
 }
 
 // address returns an istio.workload.Address of a pod.
@@ -271,19 +265,19 @@ func address(t *testing.T, uid, ip string, unhealthy bool) xdsserver.Resource {
 	if unhealthy {
 		pod = protowire.AppendVarint(protowire.AppendTag(pod, 17, protowire.VarintType), 1)
 	}
-	return resource(t, wire.AddressType, uid, fields(map[protowire.Number]string{1: string(pod)}))
+	return resource(wire.AddressType, uid, fields(map[protowire.Number]string{1: string(pod)}))
 }
 
 // serviceAddress returns an istio.workload.Address of a Service.
 func serviceAddress(t *testing.T, name string) xdsserver.Resource {
 	t.Helper()
 	namespace, host, _ := strings.Cut(name, "/")
-	return resource(t, wire.AddressType, name, fields(map[protowire.Number]string{2: string(fields(map[protowire.Number]string{1: "one", 2: namespace, 3: host}))}))
+	return resource(wire.AddressType, name, fields(map[protowire.Number]string{2: string(fields(map[protowire.Number]string{1: "one", 2: namespace, 3: host}))}))
 }
 
 // policy returns an istio.security.Authorization.
 func policy(t *testing.T, name string) xdsserver.Resource {
 	t.Helper()
 	namespace, own, _ := strings.Cut(name, "/")
-	return resource(t, wire.AuthorizationType, name, fields(map[protowire.Number]string{1: own, 2: namespace}))
+	return resource(wire.AuthorizationType, name, fields(map[protowire.Number]string{1: own, 2: namespace}))
 }

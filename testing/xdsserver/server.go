@@ -1,102 +1,57 @@
 package xdsserver
 
 import (
+	"context"
+	"maps"
 	"math"
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
-
-	"github.com/meshtrial/meshtrial/drive/xds/wire"
-	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 )
-
-// maxRequest is the maximum size of a request, in bytes.
-const maxRequest = 16 << 20
 
 // infinite is how long gRPC waits before it checks whether a silent client is
 // alive. If gRPC does that at all (by default after two hours), it also sets
-// TCP_USER_TIMEOUT to the 20 s that it would wait for the answer: on a machine
-// busy with thousands of clients, the kernel then ends connections whose client
-// does not read for that long (google.golang.org/grpc, internal/transport,
-// NewServerTransport).
+// TCP_USER_TIMEOUT to the 20 s that it would wait for the answer: on a busy
+// machine, the kernel then ends connections whose client does not read for that
+// long (google.golang.org/grpc, internal/transport, NewServerTransport).
 const infinite = time.Duration(math.MaxInt64)
 
 // Counts says what a server has done since it started.
-type Counts struct {
-	Open      int   // streams
-	Streams   int64 // total since the start
-	Responses int64
-	Bytes     int64 // size of the responses
-	Acks      int64
-	Nacks     int64
-	Bad       int64 // invalid requests
-}
+type Counts struct{ Streams, Responses, Acks, Nacks int }
 
 // Server serves one configuration to all its streams.
 type Server struct {
+	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
 	grpc   *grpc.Server
-	stamps atomic.Pointer[stamps] // of the timed listener, if there is one
+	stamps stamps
 
 	mu            sync.Mutex
 	configuration Configuration
-	version       int64
-	nonces        int64
-	subscriptions *subscriptions
-	memo          map[memoKey]*message // for this version
-	streams       []*stream            // by index; nil once closed
-	nodes         []string             // of the streams, by index
-	open          int
-
-	responses, bytes, acks, nacks, bad atomic.Int64
-}
-
-// memoKey determines the response to a subscription, given the version of the
-// configuration.
-type memoKey struct {
-	typeURL string
-	delta   bool
-	asked   *subscription // nil: all
-	// held has the names that the client holds from an earlier stream.
-	held   *subscription
-	change int // index in a push
-}
-
-// message is a marshalled response.
-type message struct {
-	typeURL string
-	nonce   string
-	data    []byte
-	push    *Push // the push it belongs to, or nil
+	version       int
+	counts        Counts
+	names         map[string][]string // the sets of subscribed names, each once
+	streams       map[*stream]bool    // that are open
 }
 
 // New returns a server of a configuration.
 func New(c Configuration, options ...grpc.ServerOption) *Server {
 	c.sort()
-	s := &Server{configuration: c, version: 1, subscriptions: newSubscriptions(), memo: map[memoKey]*message{}}
-	s.grpc = grpc.NewServer(append([]grpc.ServerOption{grpc.ForceServerCodecV2(rawgrpc.Codec{}), grpc.UnknownServiceHandler(s.handle), grpc.MaxRecvMsgSize(maxRequest),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: infinite})}, options...)...)
+	s := &Server{configuration: c, version: 1, names: map[string][]string{}, streams: map[*stream]bool{}}
+	s.grpc = grpc.NewServer(append(options, grpc.KeepaliveParams(keepalive.ServerParameters{Time: infinite}))...)
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(s.grpc, s)
 	return s
 }
 
 // Serve accepts clients until [Server.Close].
-func (s *Server) Serve(l net.Listener) error { return s.grpc.Serve(l) }
-
-// ServeTimed is Serve for clients with a separate connection for each stream.
-// It also records when each write of a response began, for [Delivery.WroteNS].
-func (s *Server) ServeTimed(l net.Listener) error {
-	timed := &stamps{Listener: l}
-	s.stamps.Store(timed)
-	return s.grpc.Serve(timed)
-}
+func (s *Server) Serve(l net.Listener) error { return s.grpc.Serve(&stamping{l, &s.stamps}) }
 
 // Close ends all streams and listeners.
 func (s *Server) Close() { s.grpc.Stop() }
@@ -104,119 +59,239 @@ func (s *Server) Close() { s.grpc.Stop() }
 // Counts returns what the server has done so far.
 func (s *Server) Counts() Counts {
 	s.mu.Lock()
-	open, streams := s.open, int64(len(s.streams))
-	s.mu.Unlock()
-	return Counts{Open: open, Streams: streams, Responses: s.responses.Load(), Bytes: s.bytes.Load(),
-		Acks: s.acks.Load(), Nacks: s.nacks.Load(), Bad: s.bad.Load()}
+	defer s.mu.Unlock()
+	return s.counts
 }
 
-func (s *Server) handle(_ any, g grpc.ServerStream) error {
-	method, _ := grpc.MethodFromServerStream(g)
-	if method != wire.DeltaMethod && method != wire.SotWMethod {
-		return status.Errorf(codes.Unimplemented, "only discovery is served, not %s", method)
-	}
-	st := &stream{server: s, grpc: g, delta: method == wire.DeltaMethod, wake: make(chan struct{}, 1), types: map[string]*typeState{}}
-	if timed := s.stamps.Load(); timed != nil {
-		if from, ok := peer.FromContext(g.Context()); ok {
-			st.conn = timed.of(from.Addr.String())
+// stream is one client. The server's mu guards it.
+type stream struct {
+	server *Server
+	delta  bool
+	node   string   // ID
+	conn   *stamped // nil if unknown
+	types  map[string]*typeState
+	queue  []*message
+	wake   chan struct{}
+}
+
+// typeState is what a client has requested of one type.
+type typeState struct {
+	names   []string   // sorted; nil: all
+	nonce   string     // of the latest response
+	waiting []*message // unacknowledged responses, oldest first
+}
+
+// message is a response.
+type message struct {
+	typeURL        string
+	nonce, version string
+	resources      []Resource
+	removed        []string
+	push           *Push // the push it belongs to, or nil
+}
+
+// request is what both protocols have in common.
+type request struct {
+	typeURL, nonce, node string
+	failed               bool
+	add, remove, held    []string
+	all                  bool // it requests all of the type, if it is the first request
+	whole                bool // add has all names
+}
+
+// DeltaAggregatedResources implements the protocol of changes.
+func (s *Server) DeltaAggregatedResources(g discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+	return s.serve(g.Context(), true, func() (request, error) {
+		m, err := g.Recv()
+		add := m.GetResourceNamesSubscribe()
+		return request{typeURL: m.GetTypeUrl(), nonce: m.GetResponseNonce(), node: m.GetNode().GetId(),
+			failed: m.GetErrorDetail() != nil, add: add, remove: m.GetResourceNamesUnsubscribe(),
+			held: slices.Collect(maps.Keys(m.GetInitialResourceVersions())),
+			all:  len(add) == 0 || slices.Contains(add, "*")}, err
+	}, func(m *message) error {
+		out := &discoveryv3.DeltaDiscoveryResponse{
+			TypeUrl: m.typeURL, Nonce: m.nonce, SystemVersionInfo: m.version, RemovedResources: m.removed}
+		for _, r := range m.resources {
+			resource := &discoveryv3.Resource{Name: r.Name, Version: m.version, Resource: r.Any}
+			out.Resources = append(out.Resources, resource)
 		}
+		return g.Send(out)
+	})
+}
+
+// StreamAggregatedResources implements the protocol of the state of the world.
+func (s *Server) StreamAggregatedResources(g discoveryv3.AggregatedDiscoveryService_StreamAggregatedResourcesServer) error {
+	return s.serve(g.Context(), false, func() (request, error) {
+		m, err := g.Recv()
+		return request{typeURL: m.GetTypeUrl(), nonce: m.GetResponseNonce(), node: m.GetNode().GetId(),
+			failed: m.GetErrorDetail() != nil, add: m.GetResourceNames(),
+			all: len(m.GetResourceNames()) == 0, whole: true}, err
+	}, func(m *message) error {
+		out := &discoveryv3.DiscoveryResponse{TypeUrl: m.typeURL, Nonce: m.nonce, VersionInfo: m.version}
+		for _, r := range m.resources {
+			out.Resources = append(out.Resources, r.Any)
+		}
+		return g.Send(out)
+	})
+}
+
+// serve serves a client until it leaves. Requests have a separate goroutine,
+// which ends when the stream does.
+func (s *Server) serve(ctx context.Context, delta bool, receive func() (request, error), send func(*message) error) error {
+	st := &stream{server: s, delta: delta, types: map[string]*typeState{}, wake: make(chan struct{}, 1)}
+	if from, ok := peer.FromContext(ctx); ok {
+		st.conn = s.stamps.of(from.Addr.String())
 	}
 	s.mu.Lock()
-	st.index = len(s.streams)
-	s.streams, s.nodes = append(s.streams, st), append(s.nodes, "")
-	s.open++
+	s.streams[st] = true
+	s.counts.Streams++
 	s.mu.Unlock()
 	defer func() {
 		s.mu.Lock()
-		s.streams[st.index] = nil
-		s.open--
+		delete(s.streams, st)
 		s.mu.Unlock()
 	}()
-	return st.run()
-}
-
-// answer returns the response to a subscription, and caches it for the next
-// stream with the same one. The caller holds mu.
-func (s *Server) answer(key memoKey) *message {
-	if m, ok := s.memo[key]; ok {
-		return m
-	}
-	resources, removed := s.configuration[key.typeURL], []string(nil)
-	if key.asked != nil {
-		resources = nil
-		for _, name := range key.asked.names {
-			if i, ok := s.configuration.find(key.typeURL, name); ok {
-				resources = append(resources, s.configuration[key.typeURL][i])
-			} else {
-				removed = append(removed, name)
+	ended := make(chan error, 1)
+	go func() {
+		for {
+			r, err := receive()
+			if err != nil {
+				ended <- err
+				return
+			}
+			st.take(r)
+		}
+	}()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-ended:
+			return err
+		case <-st.wake:
+		}
+		s.mu.Lock()
+		batch := st.queue
+		st.queue = nil
+		s.mu.Unlock()
+		for _, m := range batch {
+			if err := send(m); err != nil {
+				return err
 			}
 		}
 	}
-	if key.held != nil {
-		for _, name := range key.held.names {
-			if _, ok := s.configuration.find(key.typeURL, name); !ok && !slices.Contains(removed, name) {
-				removed = append(removed, name)
-			}
-		}
-	}
-	m := s.marshal(key.typeURL, key.delta, resources, removed, nil)
-	s.memo[key] = m
-	return m
 }
 
-func (s *Server) marshal(typeURL string, delta bool, resources []Resource, removed []string, push *Push) *message {
-	s.nonces++
-	m := &message{typeURL: typeURL, nonce: strconv.FormatInt(s.nonces, 10), push: push}
-	version := strconv.FormatInt(s.version, 10)
-	if delta {
-		m.data = deltaMessage(typeURL, version, m.nonce, resources, removed)
-	} else {
-		m.data = sotwMessage(typeURL, version, m.nonce, resources)
+// take handles a request: an acknowledgement, a subscription, or both.
+func (st *stream) take(r request) {
+	s := st.server
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.node != "" {
+		st.node = r.node
 	}
-	return m
+	t, again := st.types[r.typeURL]
+	if !again {
+		t = &typeState{}
+		st.types[r.typeURL] = t
+		m := &message{typeURL: r.typeURL, resources: s.configuration[r.typeURL]}
+		if !r.all {
+			t.names = s.set(r.add)
+			m.resources, m.removed = s.find(r.typeURL, t.names)
+		}
+		_, gone := s.find(r.typeURL, r.held) // the client holds them from an earlier stream
+		m.removed = append(m.removed, gone...)
+		st.enqueue(t, m)
+		return
+	}
+	if i := slices.IndexFunc(t.waiting, func(m *message) bool { return m.nonce == r.nonce }); i >= 0 {
+		st.answered(t.waiting[i], r.failed)
+		t.waiting = slices.Delete(t.waiting, 0, i+1)
+	}
+	if t.names == nil || r.whole && r.nonce != "" && r.nonce != t.nonce { // it belongs to an earlier response
+		return
+	}
+	before := t.names
+	if r.whole {
+		t.names = s.set(r.add)
+	} else if len(r.add)+len(r.remove) > 0 {
+		t.names = s.set(slices.DeleteFunc(slices.Concat(before, r.add), func(name string) bool {
+			return slices.Contains(r.remove, name)
+		}))
+	}
+	// Like istiod, respond only to new names.
+	added := slices.DeleteFunc(slices.Clone(t.names), func(name string) bool { return has(before, name) })
+	if len(added) > 0 {
+		m := &message{typeURL: r.typeURL}
+		m.resources, m.removed = s.find(r.typeURL, added)
+		st.enqueue(t, m)
+	}
+}
+
+func has(sorted []string, name string) bool {
+	_, ok := slices.BinarySearch(sorted, name)
+	return ok
+}
+
+// set returns names sorted, each once. Streams with the same names share them.
+func (s *Server) set(names []string) []string {
+	sorted := slices.Compact(slices.Sorted(slices.Values(names)))
+	key := strings.Join(sorted, "\x00")
+	if s.names[key] == nil {
+		s.names[key] = append([]string{}, sorted...)
+	}
+	return s.names[key]
+}
+
+// find returns the resources of these names, and the names that there are not.
+func (s *Server) find(typeURL string, names []string) (found []Resource, missing []string) {
+	for _, name := range names {
+		if i, ok := s.configuration.find(typeURL, name); ok {
+			found = append(found, s.configuration[typeURL][i])
+		} else {
+			missing = append(missing, name)
+		}
+	}
+	return found, missing
+}
+
+func (st *stream) enqueue(t *typeState, m *message) {
+	st.server.counts.Responses++
+	m.nonce, m.version = strconv.Itoa(st.server.counts.Responses), strconv.Itoa(st.server.version)
+	t.nonce, t.waiting, st.queue = m.nonce, append(t.waiting, m), append(st.queue, m)
+	select {
+	case st.wake <- struct{}{}:
+	default:
+	}
+}
+
+// answered records a client's answer to a response.
+func (st *stream) answered(m *message, failed bool) {
+	if failed {
+		st.server.counts.Nacks++
+		return
+	}
+	st.server.counts.Acks++
+	if m.push != nil && st.conn != nil {
+		m.push.wrote[st.node] = st.conn.at.Load()
+	}
 }
 
 // Push is a change of the configuration on its way to all streams.
 type Push struct {
-	Streams  int   // number of receiving streams
-	Messages int   // responses, over all streams
-	Bytes    int64 // size of the responses
-	BeganNS  int64
-
-	nodes []string       // by stream index; "" for streams that do not receive it
-	sent  []atomic.Int64 // when passed to gRPC, in Unix ns, by stream index
-	wrote []atomic.Int64 // when the kernel got it, if timed
-	acked []atomic.Int64
-	acks  atomic.Int64
-	nacks atomic.Int64
+	Streams int // number of receiving streams
+	server  *Server
+	wrote   map[string]int64
 }
 
-// Delivery is one stream's part in a push. Times are in nanoseconds since 1970;
-// 0 means not yet. With several responses they are those of the last.
-type Delivery struct {
-	Node   string // the node's ID
-	SentNS int64  // when passed to gRPC
-	// WroteNS is when the write to the connection began, for servers by
-	// ServeTimed; it is known once the response was acknowledged.
-	WroteNS int64
-	AckedNS int64 // when the acknowledgement was read
+// Wrote returns when the write of the push to each client's connection began, by the
+// node's ID, in nanoseconds since 1970, for those that have acknowledged it. Each
+// stream must have a connection of its own.
+func (p *Push) Wrote() map[string]int64 {
+	p.server.mu.Lock()
+	defer p.server.mu.Unlock()
+	return maps.Clone(p.wrote)
 }
-
-// Deliveries returns the state of a push for each receiving stream.
-func (p *Push) Deliveries() []Delivery {
-	var out []Delivery
-	for i, node := range p.nodes {
-		if node != "" {
-			out = append(out, Delivery{Node: node, SentNS: p.sent[i].Load(), WroteNS: p.wrote[i].Load(), AckedNS: p.acked[i].Load()})
-		}
-	}
-	return out
-}
-
-// Acks and Nacks return how many of the responses were accepted and rejected so
-// far.
-func (p *Push) Acks() int64  { return p.acks.Load() }
-func (p *Push) Nacks() int64 { return p.nacks.Load() }
 
 // Change is a change of resources of one type.
 type Change struct {
@@ -236,63 +311,32 @@ func (s *Server) Push(changes ...Change) *Push {
 		s.configuration = s.configuration.apply(c.Type, c.Changed, c.Removed)
 	}
 	s.version++
-	clear(s.memo)
-	p := &Push{BeganNS: time.Now().UnixNano(), nodes: make([]string, len(s.streams)),
-		sent: make([]atomic.Int64, len(s.streams)), wrote: make([]atomic.Int64, len(s.streams)), acked: make([]atomic.Int64, len(s.streams))}
-	cache := map[memoKey]*message{}
-	for i, st := range s.streams {
-		if st == nil {
-			continue
-		}
-		for n, c := range changes {
+	p := &Push{server: s, wrote: map[string]int64{}}
+	for st := range s.streams {
+		told := false
+		for _, c := range changes {
 			t := st.types[c.Type]
 			if t == nil {
 				continue
 			}
-			key := memoKey{typeURL: c.Type, delta: st.delta, asked: t.subscribed, change: n}
-			m, ok := cache[key]
-			if !ok {
-				m = s.changeMessage(key, c.Changed, c.Removed, p)
-				cache[key] = m
+			m := &message{typeURL: c.Type, resources: c.Changed, removed: c.Removed, push: p}
+			switch {
+			case t.names != nil:
+				m.resources, m.removed = slices.Clone(c.Changed), slices.Clone(c.Removed)
+				m.resources = slices.DeleteFunc(m.resources, func(r Resource) bool { return !has(t.names, r.Name) })
+				m.removed = slices.DeleteFunc(m.removed, func(name string) bool { return !has(t.names, name) })
+				if len(m.resources)+len(m.removed) == 0 {
+					continue
+				}
+			case !st.delta:
+				m.resources = s.configuration[c.Type]
 			}
-			if m == nil {
-				continue
-			}
-			if p.nodes[i] == "" {
-				p.nodes[i] = s.nodes[i]
-				p.Streams++
-			}
-			p.Messages++
-			p.Bytes += int64(len(m.data))
-			st.enqueue(m)
+			st.enqueue(t, m)
+			told = true
+		}
+		if told {
+			p.Streams++
 		}
 	}
 	return p
-}
-
-// changeMessage marshals a push for streams with the same subscription; nil if
-// it does not concern them.
-func (s *Server) changeMessage(key memoKey, changed []Resource, removed []string, p *Push) *message {
-	if !key.delta && key.asked == nil {
-		return s.marshal(key.typeURL, false, s.configuration[key.typeURL], nil, p)
-	}
-	if key.asked != nil {
-		var some []Resource
-		for _, r := range changed {
-			if key.asked.has(r.Name) {
-				some = append(some, r)
-			}
-		}
-		var gone []string
-		for _, name := range removed {
-			if key.asked.has(name) {
-				gone = append(gone, name)
-			}
-		}
-		if len(some) == 0 && len(gone) == 0 {
-			return nil
-		}
-		changed, removed = some, gone
-	}
-	return s.marshal(key.typeURL, key.delta, changed, removed, p)
 }

@@ -47,22 +47,27 @@ func (c *stamped) Write(b []byte) (int, error) {
 
 // stamps finds connections by the client's address.
 type stamps struct {
-	net.Listener
 	conns sync.Map // of *stamped by address
 }
 
-func (s *stamps) Accept() (net.Conn, error) {
+// stamping is a listener of such connections.
+type stamping struct {
+	net.Listener
+	stamps *stamps
+}
+
+func (s *stamping) Accept() (net.Conn, error) {
 	conn, err := s.Listener.Accept()
 	if err != nil {
 		return nil, err
 	}
 	out := &stamped{Conn: conn}
-	s.conns.Store(conn.RemoteAddr().String(), out)
+	s.stamps.conns.Store(conn.RemoteAddr().String(), out)
 	return out, nil
 }
 
-// of returns the connection from a client's address. A closed one stays until
-// the listener closes, as streams that end later still ask for it.
+// of returns the connection from a client's address. Closed ones stay: there are
+// few in a test.
 func (s *stamps) of(address string) *stamped {
 	c, _ := s.conns.Load(address)
 	out, _ := c.(*stamped)

@@ -3,6 +3,7 @@ package xdsserver
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -10,9 +11,7 @@ import (
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
 	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
-	routerv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	hcmv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
-	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
@@ -24,45 +23,36 @@ import (
 const syntheticPort = 8080
 
 // Synthetic generates the configuration of a sidecar in a mesh with this many
-// HTTP services and endpoints of each, similar in shape and size to istiod's:
-// for each service an EDS cluster with mutual TLS and its endpoints, and one
-// listener and one route configuration that all services share, since they have
-// the same port. Service i is ServiceName(i).
+// HTTP services and endpoints of each, similar in shape and size to istiod's: for
+// each service an EDS cluster and its endpoints, and one listener and one route
+// configuration that all services share, since they have the same port. Service i
+// is ServiceName(i).
 func Synthetic(services, endpoints int) (Configuration, error) {
-	c := Configuration{}
-	add := func(typeURL, name string, m proto.Message) error {
-		r, err := NewResource(name, m)
-		if err != nil {
-			return err
-		}
-		c[typeURL] = append(c[typeURL], r)
-		return nil
-	}
-	route := &routev3.RouteConfiguration{Name: strconv.Itoa(syntheticPort), ValidateClusters: wrapperspb.Bool(false), MaxDirectResponseBodySizeBytes: wrapperspb.UInt32(1 << 20)}
+	route := &routev3.RouteConfiguration{Name: strconv.Itoa(syntheticPort)}
+	assignments := make([]Resource, services)
+	messages := map[string]proto.Message{}
 	for i := range services {
-		cluster, err := syntheticCluster(i)
-		if err != nil {
+		var err error
+		if assignments[i], err = SyntheticEndpoints(i, endpoints, ""); err != nil {
 			return nil, err
 		}
-		assignment, err := SyntheticEndpoints(i, endpoints, "")
-		if err != nil {
+		if messages[ClusterName(i)], err = syntheticCluster(i); err != nil {
 			return nil, err
 		}
-		if err := add(ClusterType, cluster.GetName(), cluster); err != nil {
-			return nil, err
-		}
-		c[EndpointType] = append(c[EndpointType], assignment)
 		route.VirtualHosts = append(route.VirtualHosts, syntheticHost(i))
 	}
 	listener, err := syntheticListener(route.GetName())
 	if err != nil {
 		return nil, err
 	}
-	if err := add(ListenerType, listener.GetName(), listener); err != nil {
-		return nil, err
-	}
-	if err := add(RouteType, route.GetName(), route); err != nil {
-		return nil, err
+	messages[listener.GetName()], messages[route.GetName()] = listener, route
+	c := Configuration{EndpointType: assignments}
+	for name, m := range messages {
+		r, err := NewResource(name, m)
+		if err != nil {
+			return nil, err
+		}
+		c[r.Any.GetTypeUrl()] = append(c[r.Any.GetTypeUrl()], r)
 	}
 	c.sort()
 	return c, nil
@@ -97,71 +87,41 @@ func metadata(fields map[string]any) (*corev3.Metadata, error) {
 }
 
 func syntheticCluster(i int) (*clusterv3.Cluster, error) {
-	namespace := fmt.Sprintf("namespace-%d", i%10)
-	secret := func(name string) *tlsv3.SdsSecretConfig {
-		return &tlsv3.SdsSecretConfig{Name: name, SdsConfig: &corev3.ConfigSource{ResourceApiVersion: corev3.ApiVersion_V3,
-			ConfigSourceSpecifier: &corev3.ConfigSource_ApiConfigSource{ApiConfigSource: &corev3.ApiConfigSource{
-				ApiType: corev3.ApiConfigSource_GRPC, TransportApiVersion: corev3.ApiVersion_V3, SetNodeOnFirstMessageOnly: true,
-				GrpcServices: []*corev3.GrpcService{{TargetSpecifier: &corev3.GrpcService_EnvoyGrpc_{EnvoyGrpc: &corev3.GrpcService_EnvoyGrpc{ClusterName: "sds-grpc"}}}}}}}}
-	}
-	tls, err := anypb.New(&tlsv3.UpstreamTlsContext{
-		Sni: fmt.Sprintf("outbound_.%d_._.%s", syntheticPort, ServiceName(i)),
-		CommonTlsContext: &tlsv3.CommonTlsContext{
-			TlsParams:                      &tlsv3.TlsParameters{TlsMinimumProtocolVersion: tlsv3.TlsParameters_TLSv1_2, TlsMaximumProtocolVersion: tlsv3.TlsParameters_TLSv1_3},
-			AlpnProtocols:                  []string{"istio-peer-exchange", "istio"},
-			TlsCertificateSdsSecretConfigs: []*tlsv3.SdsSecretConfig{secret("default")},
-			ValidationContextType: &tlsv3.CommonTlsContext_CombinedValidationContext{CombinedValidationContext: &tlsv3.CommonTlsContext_CombinedCertificateValidationContext{
-				DefaultValidationContext:         &tlsv3.CertificateValidationContext{},
-				ValidationContextSdsSecretConfig: secret("ROOTCA"),
-			}},
-		},
+	service := map[string]any{
+		"host": ServiceName(i), "name": fmt.Sprintf("service-%d", i), "namespace": fmt.Sprintf("namespace-%d", i%10)}
+	about, err := metadata(map[string]any{
+		"services": []any{service},
+		"instead":  strings.Repeat("of mutual TLS and circuit breakers ", 25),
 	})
 	if err != nil {
 		return nil, err
 	}
-	match, err := structpb.NewStruct(map[string]any{"tlsMode": "istio"})
-	if err != nil {
-		return nil, err
-	}
-	about, err := metadata(map[string]any{"services": []any{map[string]any{"host": ServiceName(i), "name": fmt.Sprintf("service-%d", i), "namespace": namespace}}})
-	if err != nil {
-		return nil, err
-	}
-	const unlimited = 1<<32 - 1
 	return &clusterv3.Cluster{
 		Name:                 ClusterName(i),
 		ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
-		EdsClusterConfig:     &clusterv3.Cluster_EdsClusterConfig{EdsConfig: aggregated(), ServiceName: ClusterName(i)},
-		ConnectTimeout:       durationpb.New(10 * time.Second),
-		LbPolicy:             clusterv3.Cluster_LEAST_REQUEST,
-		CommonLbConfig:       &clusterv3.Cluster_CommonLbConfig{},
-		CircuitBreakers: &clusterv3.CircuitBreakers{Thresholds: []*clusterv3.CircuitBreakers_Thresholds{{
-			MaxConnections: wrapperspb.UInt32(unlimited), MaxPendingRequests: wrapperspb.UInt32(unlimited),
-			MaxRequests: wrapperspb.UInt32(unlimited), MaxRetries: wrapperspb.UInt32(unlimited), TrackRemaining: true}}},
-		Metadata: about,
-		TransportSocketMatches: []*clusterv3.Cluster_TransportSocketMatch{
-			{Name: "tlsMode-istio", Match: match, TransportSocket: &corev3.TransportSocket{Name: "envoy.transport_sockets.tls",
-				ConfigType: &corev3.TransportSocket_TypedConfig{TypedConfig: tls}}},
-			{Name: "tlsMode-disabled", Match: &structpb.Struct{}, TransportSocket: &corev3.TransportSocket{Name: "envoy.transport_sockets.raw_buffer"}},
-		},
+		EdsClusterConfig: &clusterv3.Cluster_EdsClusterConfig{
+			EdsConfig: aggregated(), ServiceName: ClusterName(i)},
+		ConnectTimeout: durationpb.New(10 * time.Second),
+		Metadata:       about,
 	}, nil
 }
 
 // SyntheticEndpoints generates the endpoints of synthetic service i. A
 // non-empty marker goes into the metadata of the first.
 func SyntheticEndpoints(i, endpoints int, marker string) (Resource, error) {
-	a := &endpointv3.ClusterLoadAssignment{ClusterName: ClusterName(i)}
-	locality := &endpointv3.LocalityLbEndpoints{Locality: &corev3.Locality{}, LoadBalancingWeight: wrapperspb.UInt32(uint32(endpoints))}
+	locality := &endpointv3.LocalityLbEndpoints{
+		Locality: &corev3.Locality{}, LoadBalancingWeight: wrapperspb.UInt32(uint32(endpoints))}
+	tls, err := structpb.NewStruct(map[string]any{"tlsMode": "istio"})
+	if err != nil {
+		return Resource{}, err
+	}
 	for j := range endpoints {
-		workload := fmt.Sprintf("service-%d;namespace-%d;service-%d;latest;Kubernetes", i, i%10, i)
+		revision := "latest"
 		if marker != "" && j == 0 {
-			workload = fmt.Sprintf("service-%d;namespace-%d;service-%d;%s;Kubernetes", i, i%10, i, marker)
+			revision = marker
 		}
+		workload := fmt.Sprintf("service-%d;namespace-%d;service-%d;%s;Kubernetes", i, i%10, i, revision)
 		about, err := metadata(map[string]any{"workload": workload})
-		if err != nil {
-			return Resource{}, err
-		}
-		tls, err := structpb.NewStruct(map[string]any{"tlsMode": "istio"})
 		if err != nil {
 			return Resource{}, err
 		}
@@ -172,8 +132,8 @@ func SyntheticEndpoints(i, endpoints int, marker string) (Resource, error) {
 				Address: address(fmt.Sprintf("10.%d.%d.%d", 128+n>>16&127, n>>8&255, n&255), syntheticPort)}},
 			HealthStatus: corev3.HealthStatus_HEALTHY, Metadata: about, LoadBalancingWeight: wrapperspb.UInt32(1)})
 	}
-	a.Endpoints = []*endpointv3.LocalityLbEndpoints{locality}
-	return NewResource(a.GetClusterName(), a)
+	return NewResource(ClusterName(i), &endpointv3.ClusterLoadAssignment{
+		ClusterName: ClusterName(i), Endpoints: []*endpointv3.LocalityLbEndpoints{locality}})
 }
 
 func syntheticHost(i int) *routev3.VirtualHost {
@@ -191,36 +151,29 @@ func syntheticHost(i int) *routev3.VirtualHost {
 		Action: &routev3.Route_Route{Route: &routev3.RouteAction{
 			ClusterSpecifier: &routev3.RouteAction_Cluster{Cluster: ClusterName(i)},
 			Timeout:          durationpb.New(0),
-			MaxStreamDuration: &routev3.RouteAction_MaxStreamDuration{
-				MaxStreamDuration: durationpb.New(0), GrpcTimeoutHeaderMax: durationpb.New(0)},
 			RetryPolicy: &routev3.RetryPolicy{
-				RetryOn: "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes", NumRetries: wrapperspb.UInt32(2),
-				RetriableStatusCodes: []uint32{503}, HostSelectionRetryMaxAttempts: 5,
-				RetryHostPredicate: []*routev3.RetryPolicy_RetryHostPredicate{{Name: "envoy.retry_host_predicates.previous_hosts"}}},
+				RetryOn:              "connect-failure,refused-stream,unavailable,cancelled,retriable-status-codes",
+				NumRetries:           wrapperspb.UInt32(2),
+				RetriableStatusCodes: []uint32{503}, HostSelectionRetryMaxAttempts: 5},
 		}},
 	}}
 	return v
 }
 
 func syntheticListener(route string) (*listenerv3.Listener, error) {
-	router, err := anypb.New(&routerv3.Router{})
-	if err != nil {
-		return nil, err
-	}
 	manager, err := anypb.New(&hcmv3.HttpConnectionManager{
-		StatPrefix:     "outbound_0.0.0.0_" + route,
-		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{Rds: &hcmv3.Rds{ConfigSource: aggregated(), RouteConfigName: route}},
-		HttpFilters: []*hcmv3.HttpFilter{{Name: "envoy.filters.http.router",
-			ConfigType: &hcmv3.HttpFilter_TypedConfig{TypedConfig: router}}},
-		UseRemoteAddress: wrapperspb.Bool(false), StreamIdleTimeout: durationpb.New(0), NormalizePath: wrapperspb.Bool(true),
+		StatPrefix: "outbound_0.0.0.0_" + route,
+		RouteSpecifier: &hcmv3.HttpConnectionManager_Rds{
+			Rds: &hcmv3.Rds{ConfigSource: aggregated(), RouteConfigName: route}},
 	})
 	if err != nil {
 		return nil, err
 	}
 	return &listenerv3.Listener{
 		Name: "0.0.0.0_" + route, Address: address("0.0.0.0", syntheticPort),
-		TrafficDirection: corev3.TrafficDirection_OUTBOUND, BindToPort: wrapperspb.Bool(false),
-		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{Name: "envoy.filters.network.http_connection_manager",
+		TrafficDirection: corev3.TrafficDirection_OUTBOUND,
+		FilterChains: []*listenerv3.FilterChain{{Filters: []*listenerv3.Filter{{
+			Name:       "envoy.filters.network.http_connection_manager",
 			ConfigType: &listenerv3.Filter_TypedConfig{TypedConfig: manager}}}}},
 	}, nil
 }
