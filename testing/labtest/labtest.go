@@ -7,7 +7,8 @@
 // MESHTRIAL_PROGRAM names one. If no lab is possible (without root), the test
 // is skipped with the reason.
 //
-// Each test logs which lab it has: testing/testrun runs a failed one again.
+// Each test logs which lab it has, how long that took to start and how long it
+// was used; testing/testrun sums this up.
 package labtest
 
 import (
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/lab/local"
+	"github.com/meshtrial/meshtrial/testing/module"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
 
@@ -45,7 +47,7 @@ func New(t *testing.T) Machine {
 			t.Error(err)
 		}
 	})
-	t.Logf("lab %s: wanted", m.Name)
+	m.account(t)
 	return m
 }
 
@@ -55,9 +57,28 @@ func prepare(t *testing.T) Machine {
 	program := Program(t)
 	dir, err := os.MkdirTemp("/tmp", "mm")
 	must.OK(t, err)
-	m := Machine{Program: program, Name: filepath.Base(dir), home: filepath.Join(dir, "s"), dir: dir}
+	m := Machine{Program: program, Name: "of-" + packageName(t), home: filepath.Join(dir, "s"), dir: dir}
 	interrupts.note(m)
 	return m
+}
+
+// packageName returns the folder of the test's package in the repository.
+func packageName(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	must.OK(t, err)
+	root, err := module.Root()
+	must.OK(t, err)
+	name, err := filepath.Rel(root, dir)
+	must.OK(t, err)
+	return filepath.ToSlash(name)
+}
+
+// account logs how long the test uses the lab.
+func (m Machine) account(t *testing.T) {
+	began := time.Now()
+	t.Logf("lab %s: wanted", m.Name)
+	t.Cleanup(func() { t.Logf("lab %s: used for %.1f s", m.Name, time.Since(began).Seconds()) })
 }
 
 // State returns the folder of the lab's state.

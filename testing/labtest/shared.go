@@ -95,7 +95,7 @@ func Shared(t *testing.T) (Machine, *local.Lab) {
 		shared.lab = &m
 	}
 	m := *shared.lab
-	t.Logf("lab %s: wanted", m.Name)
+	m.account(t)
 	l, err := local.Open(m.State())
 	if errors.Is(err, local.ErrNotRunning) {
 		l, err = m.start(t), nil

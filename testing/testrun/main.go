@@ -1,8 +1,9 @@
 // Testrun runs the tests of this repository, as `make test` and `make verify` do, and
-// reports the results: a line per package while it runs, then the minutes of packages,
-// the slowest tests, every skipped test with its reason, the full output of failures, and
-// a final line "N passed, N failed, N skipped". It exits with 1 if anything failed or
-// nothing ran. bin/test-seconds.json and bin/verify-seconds.json have the seconds of tests.
+// reports the results: a line per package while it runs, then the minutes of packages
+// and labs, the slowest tests, every skipped test with its reason, the full output of
+// failures, and a final line "N passed, N failed, N skipped". It exits with 1 if
+// anything failed or nothing ran. bin/test-times.json and bin/verify-times.json record
+// where the time went.
 //
 //	testrun test     each behaviour once
 //	testrun verify   the rest: what takes long, -race, fuzz targets, staticcheck;
@@ -104,7 +105,7 @@ func run(ctx context.Context, args []string, out io.Writer) (ok bool, err error)
 	}
 	past.judge(all)
 	took := time.Since(began)
-	if err := all.writeSeconds(filepath.Join(filepath.Dir(program), args[0]+"-seconds.json")); err != nil {
+	if err := all.times(args[0], took).write(filepath.Join(filepath.Dir(program), args[0]+"-times.json")); err != nil {
 		return false, err
 	}
 	return all.report(took), nil

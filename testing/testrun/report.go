@@ -17,10 +17,10 @@ const (
 // report prints the results of the run, and reports whether everything passed.
 func (t *tally) report(took time.Duration) (ok bool) {
 	t.reportMinutes(took)
-	slow := t.slow()
+	slow := t.times("", took).Tests
 	fmt.Fprintln(t.out, "\nslowest:")
 	for _, r := range slow[:min(slowest, len(slow))] {
-		fmt.Fprintf(t.out, "  %7.1f s  %s\n", r.elapsed, r)
+		fmt.Fprintf(t.out, "  %7.1f s  %s %s\n", r.Seconds, r.Package, r.Test)
 	}
 	for _, r := range t.skipped {
 		fmt.Fprintf(t.out, "skipped: %s: %s\n", r, r.reason)
@@ -54,5 +54,19 @@ func (t *tally) reportMinutes(took time.Duration) {
 			sum += t.minutes[name]
 		}
 		fmt.Fprintf(t.out, "  %6.2f  %d others\n", sum, len(rest))
+	}
+	if len(t.labs) == 0 {
+		return
+	}
+	fmt.Fprintln(t.out, "minutes by lab:")
+	for _, name := range slices.Sorted(maps.Keys(t.labs)) {
+		u := t.labs[name]
+		sum := 0.0
+		var by []string
+		for _, pkg := range slices.Sorted(maps.Keys(u.seconds)) {
+			sum += u.seconds[pkg]
+			by = append(by, fmt.Sprintf("%s %.2f", pkg, u.seconds[pkg]/60))
+		}
+		fmt.Fprintf(t.out, "  %6.2f  %s: started %d times, %.0f s till it was up; %s\n", sum/60, name, u.starts, u.upS, strings.Join(by, ", "))
 	}
 }

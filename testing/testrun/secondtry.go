@@ -39,6 +39,10 @@ func (t *tally) again(most int, alone func(pkg string, names []string) (*tally, 
 			return err
 		}
 		t.replace(pkg, names[pkg], second)
+		for lab, u := range second.labs {
+			mine := t.lab(lab)
+			mine.starts, mine.upS = mine.starts+u.starts, mine.upS+u.upS
+		}
 	}
 	return nil
 }

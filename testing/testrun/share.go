@@ -65,8 +65,8 @@ const (
 var usual = map[costKind]float64{labTest: 60, fuzzTarget: 15, simulation: 300, raced: 20}
 
 // verifySeconds are the seconds of tests by "package test", and of packages
-// under the race detector by "package -race". They only balance the shards: copy the
-// former from bin/verify-seconds.json.
+// under the race detector by "package -race", from bin/verify-times.json. They
+// only balance the shards.
 //
 //go:embed verify-seconds.json
 var verifySeconds []byte

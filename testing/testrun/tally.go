@@ -8,6 +8,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -40,6 +41,13 @@ func (r result) root() result {
 
 func (r result) same(o result) bool { return r.pkg == o.pkg && r.test == o.test }
 
+// use is the use of a lab by tests.
+type use struct {
+	starts  int
+	upS     float64            // seconds until it was up, over all starts
+	seconds map[string]float64 // by package
+}
+
 // tally sums up the events of a run of tests. Only tests and steps count, not
 // packages; a package that fails without a failed test (it did not build, or died
 // before any test began) counts as one failure.
@@ -54,12 +62,13 @@ type tally struct {
 	passed, failed, skipped []result
 	disturbed               []result // failed, and passed when rerun
 	minutes                 map[string]float64
-	onLabs                  []result // tests on labs that are not part of others
+	labs                    map[string]*use // by the lab's name
+	onLabs                  []result        // tests on labs that are not part of others
 }
 
 func newTally(out io.Writer) *tally {
 	return &tally{out: out, output: map[string]*strings.Builder{}, failedIn: map[string]bool{}, dead: map[string]bool{}, expired: map[string]bool{},
-		minutes: map[string]float64{}}
+		minutes: map[string]float64{}, labs: map[string]*use{}}
 }
 
 // add adds the contents of another tally.
@@ -68,8 +77,22 @@ func (t *tally) add(o *tally) {
 	for name, m := range o.minutes {
 		t.minutes[name] += m
 	}
+	for name, u := range o.labs {
+		mine := t.lab(name)
+		mine.starts, mine.upS = mine.starts+u.starts, mine.upS+u.upS
+		for pkg, s := range u.seconds {
+			mine.seconds[pkg] += s
+		}
+	}
 	t.onLabs = append(t.onLabs, o.onLabs...)
 	maps.Copy(t.dead, o.dead)
+}
+
+func (t *tally) lab(name string) *use {
+	if t.labs[name] == nil {
+		t.labs[name] = &use{seconds: map[string]float64{}}
+	}
+	return t.labs[name]
 }
 
 // step counts something that is not a Go test.
@@ -122,9 +145,7 @@ func (t *tally) take(e event) {
 			t.output[key] = &strings.Builder{}
 		}
 		t.output[key].WriteString(e.Output)
-		if root := (result{pkg: e.Package, test: e.Test}).root(); onLab.MatchString(e.Output) && !has(t.onLabs, root) {
-			t.onLabs = append(t.onLabs, root)
-		}
+		t.ofLab(e)
 	case "pass", "fail", "skip":
 		r := result{pkg: e.Package, test: e.Test, elapsed: e.Elapsed, reason: text(t.output[key])}
 		delete(t.output, key)
@@ -218,8 +239,26 @@ func (t *tally) unfinished(pkg string) (any bool) {
 	return any
 }
 
-// onLab matches the line that testing/labtest writes into the log of a test on a lab.
-var onLab = regexp.MustCompile(`: lab (\S+): wanted\n`)
+// ofLabs matches the lines that testing/labtest writes into tests' logs.
+var ofLabs = regexp.MustCompile(`: lab (\S+): (?:(wanted)|up in ([0-9.]+) s|used for ([0-9.]+) s)\n`)
+
+// ofLab records what an output says about a lab.
+func (t *tally) ofLab(e event) {
+	found := ofLabs.FindStringSubmatch(e.Output)
+	if found == nil {
+		return
+	}
+	if root := (result{pkg: e.Package, test: e.Test}).root(); !has(t.onLabs, root) {
+		t.onLabs = append(t.onLabs, root)
+	}
+	u := t.lab(found[1])
+	if s, err := strconv.ParseFloat(found[3], 64); err == nil {
+		u.starts, u.upS = u.starts+1, u.upS+s
+	}
+	if s, err := strconv.ParseFloat(found[4], 64); err == nil {
+		u.seconds[short(e.Package)] += s
+	}
+}
 
 func text(b *strings.Builder) string {
 	if b == nil {

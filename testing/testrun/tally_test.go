@@ -74,8 +74,9 @@ func TestReport(t *testing.T) {
 {"Action":"fail","Package":"z","FailedBuild":"z [z.test]"}
 `, false, []string{"1 passed, 1 failed, 1 skipped", "z.go:1: no"}},
 		{"what the go command says", "go: no such module\n", false, []string{"go: no such module"}},
-		{"minutes", events + ev("pass", "TestA/part") + `{"Action":"pass","Package":"p","Elapsed":120}`, true,
-			[]string{"of 3.0 in all", "2.00  p\n", "slowest:\n      1.5 s  p TestA\nskipped"}},
+		{"minutes", events + out("TestA", "    shared.go:9: lab one: wanted\n") + out("TestA", "    labtest.go:9: lab one: up in 24.0 s\n") +
+			out("TestA", "    labtest.go:9: lab one: used for 90.0 s\n") + `{"Action":"pass","Package":"p","Elapsed":120}`, true,
+			[]string{"of 3.0 in all", "2.00  p\n", "1.50  one: started 1 times, 24 s till it was up; p 1.50\n"}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
