@@ -80,16 +80,10 @@ func (a *Process) Needs() []string {
 	return []string{NeedProcess}
 }
 
-// Expect returns false for a kill, because recovery time is not modelled, and for proxies
-// that services share.
-func (a *Process) Expect(n *Standing) bool {
-	if a.Do != DoPause || a.Of == OfZtunnel || a.Of == OfWaypoint {
-		return false
-	}
-	if a.Of == OfProxy || a.Of == OfWorker {
-		n.breaks(a.Service, a.Pick)
-	}
-	return true
+// Expect models only pauses of what no request depends on. How long processes need to recover from
+// a kill is unknown, and requests to a paused one wait: they fail only if a timeout is shorter.
+func (a *Process) Expect(*Standing) bool {
+	return a.Do == DoPause && (a.Of == OfControlPlane || a.Of == OfAgent)
 }
 
 func (a *Process) Perform(p Performer) error { return p.Process(a) }
