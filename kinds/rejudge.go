@@ -38,26 +38,46 @@ func Rejudge(run record.Run, limits verdict.Limits, verify func(mesh string) fun
 	for _, e := range run.Events {
 		events[e.Trial] = append(events[e.Trial], e)
 	}
-	var kept keeping
-	for i, t := range out.Trials {
-		c := verdict.Case{Trial: t, Events: events[t.ID], Limits: limits, Verify: verify(plan.Study.Mesh)}
-		judged, seen, ok := kept.judge(run, kind, c, i)
-		if ok {
-			out.Trials[i] = withLosses(judged, t)
+	var unseen []string // trials without evidence
+	var kept []int      // keep a verdict that today's rules might not reach
+	judged := 0
+	for i := range out.Trials {
+		t := &out.Trials[i]
+		c := verdict.Case{Trial: *t, Events: events[t.ID], Limits: limits, Verify: verify(plan.Study.Mesh)}
+		by, seen, err := judge(run, kind, c)
+		switch {
+		case err == nil:
+			*t = withLosses(by, *t)
+			out.Events = append(out.Events, seen...)
+			judged++
+			continue
+		case errors.Is(err, errLost):
+			notes = append(notes, fmt.Sprintf("trial %s could not be completed, which no rule changes", t.ID))
+		case errors.Is(err, fs.ErrNotExist):
+			unseen, kept = append(unseen, t.ID), append(kept, i)
+		default:
+			notes = append(notes, fmt.Sprintf("trial %s keeps its verdict: %s is unusable: %v", t.ID, store.EvidenceFile(t.ID), err))
+			kept = append(kept, i)
 		}
-		out.Events = append(out.Events, seen...)
+		out.Events = append(out.Events, c.Events...)
 	}
-	if kept.judged == 0 {
-		return out, kept.told(len(out.Trials)), nil
+	if len(unseen) > 0 {
+		notes = append(notes, fmt.Sprintf("%d of %d trials, first %s, keep their verdicts: their evidence is not in the run directory", len(unseen), len(out.Trials), unseen[0]))
+	}
+	if judged == 0 {
+		if len(out.Trials) > 0 {
+			notes = append(notes, "no trial was judged again: all verdicts are by the run's earlier rules")
+		}
+		return out, notes, nil
 	}
 	out.Header.Rules = limits.Rules(kind.Limits)
 	if !reflect.DeepEqual(out.Header.Rules, run.Header.Rules) {
-		for _, i := range kept.trials {
+		for _, i := range kept {
 			v := &out.Trials[i].Validity
 			v.Warnings = append(slices.Clone(v.Warnings), noteOtherRules.Of())
 		}
 	}
-	return out, kept.told(len(out.Trials)), nil
+	return out, notes, nil
 }
 
 // withLosses adds to a rejudged trial the checks that record what the run directory has lost of it,
@@ -72,52 +92,21 @@ func withLosses(judged, before record.Trial) record.Trial {
 	return judged
 }
 
-// keeping counts the trials that keep their verdict while others are rejudged.
-type keeping struct {
-	judged int
-	trials []int // keep a verdict that today's rules might not reach
-	notes  []string
-	// unseen is the number of trials without evidence, first the first of them.
-	unseen int
-	first  string
-}
+var errLost = errors.New("the trial could not be completed")
 
-// judge judges the trial at index i of its run if it has evidence. It returns the trial's events,
-// judged or not.
-func (k *keeping) judge(run record.Run, kind Kind, c verdict.Case, i int) (record.Trial, []record.Event, bool) {
+// judge judges a trial from its evidence. It returns errLost if it could not be completed, and
+// fs.ErrNotExist without evidence.
+func judge(run record.Run, kind Kind, c verdict.Case) (record.Trial, []record.Event, error) {
 	lost := slices.ContainsFunc(c.Trial.Validity.Checks, func(check record.Check) bool { return check.Name == runner.CheckCarriedThrough })
 	if lost {
-		k.notes = append(k.notes, fmt.Sprintf("trial %s could not be completed, which no rule changes", c.Trial.ID))
-		return c.Trial, c.Events, false
+		return record.Trial{}, nil, errLost
 	}
-	err := fs.ErrNotExist
-	if run.Evidence != nil {
-		c.Evidence, err = run.Evidence(c.Trial.ID)
+	if run.Evidence == nil {
+		return record.Trial{}, nil, fs.ErrNotExist
 	}
-	if err == nil {
-		var judged record.Trial
-		var seen []record.Event
-		if judged, seen, err = kind.Judge(c); err == nil {
-			k.judged++
-			return judged, seen, true
-		}
+	var err error
+	if c.Evidence, err = run.Evidence(c.Trial.ID); err != nil {
+		return record.Trial{}, nil, err
 	}
-	k.trials = append(k.trials, i)
-	if !errors.Is(err, fs.ErrNotExist) {
-		k.notes = append(k.notes, fmt.Sprintf("trial %s keeps its verdict: %s is unusable: %v", c.Trial.ID, store.EvidenceFile(c.Trial.ID), err))
-	} else if k.unseen++; k.unseen == 1 {
-		k.first = c.Trial.ID
-	}
-	return c.Trial, c.Events, false
-}
-
-// told returns the notes on a run with this number of trials.
-func (k *keeping) told(trials int) []string {
-	if k.unseen > 0 {
-		k.notes = append(k.notes, fmt.Sprintf("%d of %d trials, first %s, keep their verdicts: their evidence is not in the run directory", k.unseen, trials, k.first))
-	}
-	if k.judged == 0 && trials > 0 {
-		k.notes = append(k.notes, "no trial was judged again: all verdicts are by the run's earlier rules")
-	}
-	return k.notes
+	return kind.Judge(c)
 }
