@@ -10,16 +10,6 @@ import (
 
 const calloutExample = "filter=ext-authz-grpc to=checker fail=closed timeout=250ms"
 
-// calloutFactor makes the first service's proxy ask another service about each request.
-var calloutFactor = func() study.Factor {
-	f := meshLever(study.FactorCallout, study.LevelOff,
-		"A filter of the first service's proxy that asks a service of the graph about each request: off, or filter (ext-authz-grpc, ext-authz-http, rate-limit-global), to (the service), fail (open or closed; what happens to requests without an answer, closed if left out) and timeout (1s if left out).",
-		`^(off|(filter|to|fail|timeout)=.*)$`, calloutLevel, study.LevelOff, calloutExample).
-		Labelled(study.Says("asks %s", study.LevelOff, "asks nobody"))
-	f.Implied = true
-	return f
-}()
-
 func calloutLevel(s string) (string, *study.Error) {
 	one := func(of ...string) func(string) (string, *study.Error) {
 		return func(s string) (string, *study.Error) {
@@ -46,10 +36,6 @@ func calloutLevel(s string) (string, *study.Error) {
 // checkCallouts finds levels of the factor callout that name no service that could answer.
 func checkCallouts(d *study.Decoder, p *study.Plan) {
 	c := Of(p.Study)
-	names := make([]string, len(c.Graph.Services))
-	for i, one := range c.Graph.Services {
-		names[i] = one.Name
-	}
 	for _, cell := range p.Cells {
 		set := study.ParseSettings(cell[study.FactorCallout])
 		if set["filter"] == "" {
@@ -63,7 +49,7 @@ func checkCallouts(d *study.Decoder, p *study.Plan) {
 		speaks := study.CalloutProtocol(set["filter"])
 		switch {
 		case !ok:
-			fail(study.CodeUnknown, errs.Suggest(set["to"], names), "there is no service %q", set["to"])
+			fail(study.CodeUnknown, errs.Suggest(set["to"], c.Names()), "there is no service %q", set["to"])
 		case to.Name == c.Entry:
 			fail(study.CodeConflict, "name another service", "%s cannot ask itself", to.Name)
 		case entry.Gateway:

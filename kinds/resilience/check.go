@@ -50,17 +50,11 @@ func checkScenario(d *study.Decoder, s *study.Study) {
 	if len(d.Errs) > 0 {
 		return
 	}
-	known := func(name string) bool {
-		_, ok := c.Graph.Service(name)
-		return ok
-	}
-	names := make([]string, len(c.Graph.Services))
-	for i, one := range c.Graph.Services {
-		names[i] = one.Name
-	}
+	names := c.Names()
+	known := func(name string) bool { return slices.Contains(names, name) }
 	switch {
 	case c.Entry == "":
-		d.Fail(d.Pos("load"), study.CodeConflict, "for example load: {to: "+first(c.Graph.Roots())+"}", "several services are called by no other; choose the one that clients call")
+		d.Fail(d.Pos("load"), study.CodeConflict, "for example load: {to: "+c.Graph.Roots()[0]+"}", "several services are called by no other; choose the one that clients call")
 	case !known(c.Entry):
 		d.Fail(d.Pos("load", "to"), study.CodeUnknown, errs.Suggest(c.Entry, names), "there is no service %q", c.Entry)
 	}
@@ -333,13 +327,6 @@ func graphPos(d *study.Decoder, path string) study.Pos {
 		}
 	}
 	return d.Pos(at...)
-}
-
-func first(list []string) string {
-	if len(list) == 0 {
-		return "SERVICE"
-	}
-	return list[0]
 }
 
 // checkMoments finds assertions that name unknown steps.

@@ -29,7 +29,10 @@ const HashKeys = 1000
 var scenarioFactors = []study.Factor{
 	study.Choice(study.FactorMesh, study.ScopeTopology, study.MeshIstio, "The mesh that injects the pods' sidecars.", study.Meshes()...).
 		Labelled(study.Says("%s", study.MeshNone, "no mesh")),
-	graphCarrier(),
+	implied(study.Choice(study.FactorSidecars, study.ScopeTopology, study.SidecarsBoth,
+		"What carries requests in Istio: sidecars at both ends, ztunnel on their nodes (ambient), or ztunnel through one waypoint for all services (waypoint).",
+		study.SidecarsBoth, study.SidecarsAmbient, study.SidecarsWaypoint).
+		IdleWhere(func(cell record.Cell) bool { return cell[study.FactorMesh] != study.MeshIstio })),
 	replicasFactor,
 	sharedRate(),
 	shared(study.Connections, "Connections each client keeps.", "8"),
@@ -37,7 +40,7 @@ var scenarioFactors = []study.Factor{
 	study.Choice(study.FactorProtocol, study.ScopeLoad, protocol.HTTP1, "Protocol between the clients and the first service.", protocol.Names(protocol.Enters)...).
 		Phrased(study.Says("over %s")),
 	shared(study.Payload, "", "0B"),
-	keepAlive(),
+	implied(study.KeepAlive), // older studies do not have it
 	meshLever(study.FactorRetries, study.LevelDefault,
 		"Retries by the mesh: its default, off, or a number.", `^(default|off|[1-9][0-9]?)$`, retriesLevel, "default", "off", "3").
 		Labelled(retriesLabel),
@@ -65,7 +68,10 @@ var scenarioFactors = []study.Factor{
 		"Whether a proxy prefers endpoints of its own zone and fails over to others (prefer), treats all zones alike (ignore), or sends its own zone a share and the others equal parts of the rest (own=80%). default leaves it to the mesh: Istio prefers its own zone wherever outlier_detection is on.",
 		`^(default|prefer|ignore|own=[0-9]+%)$`, localityLevel, study.LevelDefault, study.LocalityPrefer, study.LocalityIgnore, "own=80%").
 		Labelled(localityLabel),
-	calloutFactor,
+	implied(meshLever(study.FactorCallout, study.LevelOff,
+		"A filter of the first service's proxy that asks a service of the graph about each request: off, or filter (ext-authz-grpc, ext-authz-http, rate-limit-global), to (the service), fail (open or closed; what happens to requests without an answer, closed if left out) and timeout (1s if left out).",
+		`^(off|(filter|to|fail|timeout)=.*)$`, calloutLevel, study.LevelOff, calloutExample).
+		Labelled(study.Says("asks %s", study.LevelOff, "asks nobody"))),
 	meshed(study.Choice(study.FactorMTLS, study.ScopeServer, study.MTLSPermissive, "What the services' sidecars accept: strict (mutual TLS only), permissive (plain text too), off. Callers with a sidecar adapt.",
 		study.MTLSStrict, study.MTLSPermissive, study.MTLSOff).
 		Labelled(study.Says("mTLS %s"))),
@@ -81,18 +87,7 @@ var scenarioFactors = []study.Factor{
 		Labelled(skipLabel),
 }
 
-// graphCarrier returns the factor for what carries requests of services in the mesh.
-func graphCarrier() study.Factor {
-	f := study.Choice(study.FactorSidecars, study.ScopeTopology, study.SidecarsBoth,
-		"What carries requests in Istio: sidecars at both ends, ztunnel on their nodes (ambient), or ztunnel through one waypoint for all services (waypoint).",
-		study.SidecarsBoth, study.SidecarsAmbient, study.SidecarsWaypoint)
-	f.Implied = true
-	return f.IdleWhere(func(cell record.Cell) bool { return cell[study.FactorMesh] != study.MeshIstio })
-}
-
-// keepAlive returns the factor for clients' connections. Older studies do not have it.
-func keepAlive() study.Factor {
-	f := study.KeepAlive
+func implied(f study.Factor) study.Factor {
 	f.Implied = true
 	return f
 }
@@ -183,12 +178,11 @@ func retriesLevel(s string) (string, *study.Error) {
 	if s == study.LevelDefault || s == study.LevelOff {
 		return s, nil
 	}
-	n, c := study.WholeNumber(s, 1, 99)
+	level, c := study.IntegerLevel(1, 99)(s)
 	if c != nil {
 		c.Hint = "use a number of attempts from 1 to 99, off, or default"
-		return "", c
 	}
-	return strconv.FormatInt(n, 10), nil
+	return level, c
 }
 
 // skipLevel parses a list of step names and puts it in canonical order.
@@ -247,13 +241,7 @@ type setting struct {
 	parse func(string) (string, *study.Error)
 }
 
-func atLeastOne(s string) (string, *study.Error) {
-	n, c := study.WholeNumber(s, 1, 1_000_000)
-	if c != nil {
-		return "", c
-	}
-	return strconv.FormatInt(n, 10), nil
-}
+var atLeastOne = study.IntegerLevel(1, 1_000_000)
 
 func shareLevel(s string) (string, *study.Error) {
 	r, c := study.ParseRatio(s)

@@ -57,28 +57,27 @@ const partSecond = "second_" + partControlPlane
 // scenarioFindings are the findings of resilience studies over a whole trial. Figures of single
 // windows appear in the report's tables and in assertions.
 var scenarioFindings = finding.NewTable(study.OfProbe(study.MeasureLedger, ledgerFindings()[:1]), study.OfProbe(study.MeasureLatency, graphLatencyFindings()), study.OfProbe(study.MeasureLedger, ledgerFindings()[1:]),
-	study.OfProbe(study.MeasureCPU, useFindings()), study.OfProbe(study.MeasureMemory, residentFindings()), study.OfProbe(study.MeasureLedger, planeFindings()), study.OfProbe(study.ProbeMoney, graphMoneyFindings()), podFindings(), study.SizingFindings(), []finding.Def{study.HighestFinding()})
+	study.OfProbe(study.MeasureCPU, useFindings()), study.OfProbe(study.MeasureMemory, residentFindings()), study.OfProbe(study.MeasureLedger, []finding.Def{planesFinding}), study.OfProbe(study.ProbeMoney, graphMoneyFindings()), podFindings(), study.SizingFindings(), []finding.Def{study.HighestFinding()})
 
 func ledgerFindings() []finding.Def {
 	whole := func(name, unit, doc string) finding.Def {
 		return finding.Def{Name: name, Unit: unit, Doc: doc, Section: SectionWhole}
 	}
-	worded := func(d finding.Def, words string) finding.Def {
-		d.Words = words
-		return d
+	compared := func(name, unit, words, doc string) finding.Def {
+		return study.Compared(finding.Def{Name: name, Unit: unit, Words: words, Doc: doc, Section: SectionWhole}, finding.SectionOther)
 	}
 	return []finding.Def{
-		study.Compared(worded(whole("error_share", finding.UnitRatio, "Requests that failed or never ended, as a share of all scheduled."), "share of requests that failed"), finding.SectionOther),
-		study.Compared(whole("failed_requests", finding.UnitRequests, "Requests that failed or never ended."), finding.SectionOther),
-		study.Compared(worded(whole("attempt_ratio", finding.UnitAttempts, "Attempts of the clients' proxies per request."), "attempts per request"), finding.SectionOther),
-		study.Compared(whole("hidden_failures", finding.UnitRequests, "Failed attempts that were retried."), finding.SectionOther),
-		study.Compared(worded(whole("phantom_attempts", finding.UnitRequests, "Attempts to a stale endpoint."), "attempts to stale endpoints"), finding.SectionOther),
-		study.Compared(whole("longest_failing_run", finding.UnitMicroseconds, "Longest period in which requests were due and none succeeded."), finding.SectionOther),
+		compared("error_share", finding.UnitRatio, "share of requests that failed", "Requests that failed or never ended, as a share of all scheduled."),
+		compared("failed_requests", finding.UnitRequests, "", "Requests that failed or never ended."),
+		compared("attempt_ratio", finding.UnitAttempts, "attempts per request", "Attempts of the clients' proxies per request."),
+		compared("hidden_failures", finding.UnitRequests, "", "Failed attempts that were retried."),
+		compared("phantom_attempts", finding.UnitRequests, "attempts to stale endpoints", "Attempts to a stale endpoint."),
+		compared("longest_failing_run", finding.UnitMicroseconds, "", "Longest period in which requests were due and none succeeded."),
 		whole("time_to_detect", finding.UnitMicroseconds, "From a step's start to the first failure that a client saw: the longest over steps."),
 		whole("time_to_recover", finding.UnitMicroseconds, "From a step's start to the last failed request before the next step: the longest over steps."),
 		whole("time_to_eject", finding.UnitMicroseconds, "From a step's start until a proxy ejected the endpoint: the longest over steps."),
 		whole(FindingShift, finding.UnitMicroseconds, "From the start of a step that cuts a zone off until proxies elsewhere sent the last attempt to it: the longest over steps."),
-		study.Compared(worded(whole(FindingCrossZone, finding.UnitRatio, "Answered calls whose endpoint was in another zone than the caller's proxy, as a share of all."), "share of calls that left their zone"), finding.SectionOther),
+		compared(FindingCrossZone, finding.UnitRatio, "share of calls that left their zone", "Answered calls whose endpoint was in another zone than the caller's proxy, as a share of all."),
 		whole("time_to_move", finding.UnitMicroseconds, "From the start of a step that moves the namespace until each of its sidecars was connected only to the other revision and had acknowledged its configuration: the longest over steps."),
 		whole(FindingDropped, finding.UnitConnections, "Connections of clients that pods of the gateway closed while they were not being stopped, beyond one for each request without keep_alive."),
 		{Name: "unreconciled_requests", Unit: finding.UnitRequests, Doc: "Requests on which client, proxies and workers disagree.", Section: SectionUnreconciled, Fault: true},
@@ -88,11 +87,8 @@ func ledgerFindings() []finding.Def {
 // FindingConfigDifferences counts resources that two control planes send differently.
 const FindingConfigDifferences = "config_differences"
 
-// planeFindings returns the findings about a control plane of another version.
-func planeFindings() []finding.Def {
-	return []finding.Def{{Name: FindingConfigDifferences, Unit: finding.UnitResources, Section: SectionPlanes, Context: true,
-		Doc: "Resources that control planes of two versions send the same proxies with different contents, or that only one sends."}}
-}
+var planesFinding = finding.Def{Name: FindingConfigDifferences, Unit: finding.UnitResources, Section: SectionPlanes, Context: true,
+	Doc: "Resources that control planes of two versions send the same proxies with different contents, or that only one sends."}
 
 // graphLatencyFindings returns the latencies; answers state their differences.
 func graphLatencyFindings() []finding.Def {

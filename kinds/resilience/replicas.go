@@ -35,14 +35,11 @@ func replicasLevel(s string) (string, *study.Error) {
 	if s == ReplicasOfGraph {
 		return s, nil
 	}
-	n, c := study.WholeNumber(s, 1, graph.MaxReplicas)
-	if c != nil {
-		if c.Hint == "" {
-			c.Hint = "a number of pods, or " + ReplicasOfGraph
-		}
-		return "", c
+	level, c := study.IntegerLevel(1, graph.MaxReplicas)(s)
+	if c != nil && c.Hint == "" {
+		c.Hint = "a number of pods, or " + ReplicasOfGraph
 	}
-	return strconv.FormatInt(n, 10), nil
+	return level, c
 }
 
 // In returns the scenario of a cell, which may change numbers of pods.

@@ -49,6 +49,15 @@ func Of(s *study.Study) *Scenario {
 	return c
 }
 
+// Names returns the names of the services.
+func (c *Scenario) Names() []string {
+	out := make([]string, len(c.Graph.Services))
+	for i, one := range c.Graph.Services {
+		out[i] = one.Name
+	}
+	return out
+}
+
 // Expected returns the verdict that the study expects of a cell.
 func Expected(s *study.Study, cell record.Cell) string {
 	if c := Of(s); c != nil && c.Expect[cell[study.FactorVariant]] == ExpectFail {
@@ -60,7 +69,7 @@ func Expected(s *study.Study, cell record.Cell) string {
 // scenarioFields returns a scenario's fields in a file.
 func scenarioFields(c *Scenario) []study.Placed {
 	return []study.Placed{
-		{After: "control", Field: study.Field{Name: "graph", Doc: "The services of a resilience study, and their calls.", Value: graphValue{c}}},
+		{After: "control", Field: study.Field{Name: "graph", Doc: "The services of a resilience study, and their calls.", Value: graphSection(c)}},
 		{After: "graph", Field: study.Field{Name: "timeline", Doc: "Makes this a resilience study, with its own factors: what happens in a trial, and when.", Value: timelineSection(&c.Timeline)}},
 		{After: "timeline", Field: study.Field{Name: "expect", Doc: "Variants that are expected to fail an assertion, such as {no-retries: fail}.", Value: expectValue{&c.Expect}}},
 		{In: "load", Field: study.Field{Name: "to", Doc: "The service that clients call; the one that no other calls if left out.",
@@ -69,22 +78,12 @@ func scenarioFields(c *Scenario) []study.Placed {
 	}
 }
 
-// graphValue is the section graph.
-type graphValue struct{ s *Scenario }
-
-func (v graphValue) section() study.Object {
-	g := &v.s.Graph
+func graphSection(c *Scenario) study.Object {
 	return study.Object{Name: "graph", Fields: []study.Field{
-		{Name: "services", Doc: "The services by their names.", Value: servicesValue{&g.Services}},
-		{Name: "generate", Doc: "Instead of services: a generated graph of this size.", Value: study.Optional(&v.s.Generate, generation)},
+		{Name: "services", Doc: "The services by their names.", Value: servicesValue{&c.Graph.Services}},
+		{Name: "generate", Doc: "Instead of services: a generated graph of this size.", Value: study.Optional(&c.Generate, generation)},
 	}}
 }
-
-func (v graphValue) Decode(d *study.Decoder, n *study.Node) { v.section().Decode(d, n) }
-
-func (v graphValue) Encode() *study.Node { return v.section().Encode() }
-
-func (v graphValue) Schema() *jsonschema.Schema { return v.section().Schema() }
 
 func generation(g *graph.Spec) study.Object {
 	return study.Object{Name: "generate", Flow: true, Fields: []study.Field{

@@ -2,7 +2,6 @@ package resilience
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -33,38 +32,14 @@ func stepValue(s *fault.Step) study.Value {
 		{Name: "for", Doc: "Time until it is reverted; the trial's end if left out.", Value: study.Duration(&s.For, 0, time.Hour).OmitZero()},
 	}}
 	for _, kind := range fault.Kinds() {
-		o.Fields = append(o.Fields, study.Field{Name: kind.Name, Doc: kind.Doc, Value: actionValue{to: &s.Action, kind: kind}})
+		o.Fields = append(o.Fields, study.Field{Name: kind.Name, Doc: kind.Doc, Value: actionValue{s, kind}})
 	}
-	return oneAction{o, s}
+	return o
 }
-
-// oneAction is a step's mapping, which names exactly one action.
-type oneAction struct {
-	fields study.Object
-	step   *fault.Step
-}
-
-func (v oneAction) Decode(d *study.Decoder, n *study.Node) {
-	v.fields.Decode(d, n)
-	said := 0
-	for _, k := range n.Keys {
-		if slices.Contains(fault.KindNames(), k.Name) {
-			said++
-		}
-	}
-	if said > 1 {
-		p := fault.OneAction(v.step.Name)
-		d.Fail(n.Pos, study.CodeConflict, p.Hint, "%s", p.Text)
-	}
-}
-
-func (v oneAction) Encode() *study.Node { return v.fields.Encode() }
-
-func (v oneAction) Schema() *jsonschema.Schema { return v.fields.Schema() }
 
 // actionValue is a step's action, if it is of a given kind.
 type actionValue struct {
-	to   *fault.Action
+	step *fault.Step
 	kind fault.Kind
 }
 
@@ -73,15 +48,21 @@ func (v actionValue) object(a fault.Action) study.Object {
 }
 
 func (v actionValue) Decode(d *study.Decoder, n *study.Node) {
-	*v.to = v.kind.New()
-	v.object(*v.to).Decode(d, n)
+	if v.step.Action != nil {
+		p := fault.OneAction(v.step.Name)
+		d.Fail(n.Pos, study.CodeConflict, p.Hint, "%s", p.Text)
+		return
+	}
+	v.step.Action = v.kind.New()
+	v.object(v.step.Action).Decode(d, n)
 }
 
 func (v actionValue) Encode() *study.Node {
-	if *v.to == nil || (*v.to).Kind() != v.kind.Name {
+	a := v.step.Action
+	if a == nil || a.Kind() != v.kind.Name {
 		return nil
 	}
-	if n := v.object(*v.to).Encode(); n != nil {
+	if n := v.object(a).Encode(); n != nil {
 		return n
 	}
 	return &study.Node{Kind: study.Mapping, Style: study.StyleFlow}
@@ -193,7 +174,8 @@ func (v manifestsValue) Decode(d *study.Decoder, n *study.Node) {
 			break
 		}
 		if err != nil {
-			d.Fail(n.Pos, study.CodeConflict, hint, "invalid manifest: %s", firstLine(err.Error()))
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			d.Fail(n.Pos, study.CodeConflict, hint, "invalid manifest: %s", first)
 			return
 		}
 		if one == nil {
@@ -211,11 +193,6 @@ func (v manifestsValue) Decode(d *study.Decoder, n *study.Node) {
 	if len(*v.to) == 0 {
 		d.Fail(n.Pos, study.CodeInvalid, hint, "there is no manifest")
 	}
-}
-
-func firstLine(s string) string {
-	line, _, _ := strings.Cut(s, "\n")
-	return line
 }
 
 func (v manifestsValue) Encode() *study.Node {

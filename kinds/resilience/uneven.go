@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/meshtrial/meshtrial/analysis/words"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -14,39 +15,40 @@ import (
 // that have levers, since the levers contribute to the difference. Notes common to several
 // comparisons appear once, with the first.
 func uneven(p *study.Plan) []error {
-	type note struct {
-		key, text, hint string
-		more            int
+	type comparison struct {
+		carried, other record.Cell
+		levers         leverage
+		more           int // comparisons of which the same is said
 	}
-	var notes []note
+	var all []comparison
 	for _, cell := range p.Cells {
 		base, ok := p.BaselineOf(cell)
 		if !ok {
 			continue
 		}
-		carried, beside := cell, leversOf(p, cell, base)
-		text := p.Label(cell) + " is compared with " + p.Label(base) + ", which has " + listed(beside.have)
-		if len(beside.have) == 0 {
-			carried, beside = base, leversOf(p, base, cell)
-			text = p.Label(cell) + ", which has " + listed(beside.have) + ", is compared with " + p.Label(base)
+		c := comparison{carried: cell, other: base}
+		if study.Ambient(base) {
+			c.carried, c.other = base, cell
 		}
-		if len(beside.have) == 0 {
+		if c.levers = leversOf(p, c.carried, c.other); len(c.levers.have) == 0 {
 			continue
 		}
-		key := carried[study.FactorSidecars] + " " + listed(beside.have)
-		if k := slices.IndexFunc(notes, func(n note) bool { return n.key == key }); k >= 0 {
-			notes[k].more++
-			continue
+		k := slices.IndexFunc(all, func(o comparison) bool {
+			return o.carried[study.FactorSidecars] == c.carried[study.FactorSidecars] && slices.Equal(o.levers.have, c.levers.have)
+		})
+		if k >= 0 {
+			all[k].more++
+		} else {
+			all = append(all, c)
 		}
-		notes = append(notes, note{key: key, text: text + ": " + strings.Join(beside.why, ", and "),
-			hint: "the levers also contribute to the difference: to compare only what carries the requests, compare cells with " + strings.Join(beside.alike, ", ")})
 	}
 	var out []error
-	for _, n := range notes {
-		if n.more > 0 {
-			n.text += fmt.Sprintf("; the same applies to %d more", n.more)
+	for _, c := range all {
+		text := fmt.Sprintf("%s is compared with %s, which has %s: %s", p.Label(c.carried), p.Label(c.other), words.List(c.levers.have), strings.Join(c.levers.why, ", and "))
+		if c.more > 0 {
+			text += fmt.Sprintf("; the same applies to %d more", c.more)
 		}
-		out = append(out, errs.WithHint(errs.Usage("%s", n.text), "%s", n.hint))
+		out = append(out, errs.WithHint(errs.Usage("%s", text), "the levers also contribute to the difference: to compare only what carries the requests, compare cells with %s", strings.Join(c.levers.alike, ", ")))
 	}
 	return out
 }
@@ -64,6 +66,8 @@ func leversOf(p *study.Plan, carried, other record.Cell) leverage {
 	if !study.Ambient(carried) || study.Ambient(other) {
 		return out
 	}
+	// Istio's sidecars retry by default, which matters if a step makes requests fail.
+	retry := other[study.FactorMesh] == study.MeshIstio && len(Of(p.Study).Timeline.Steps) > 0
 	for _, f := range Kind.Factors() {
 		level, near, reason := other[f.Name], f.Default, "ztunnel has no such lever"
 		said := level
@@ -74,7 +78,7 @@ func leversOf(p *study.Plan, carried, other record.Cell) leverage {
 			reason = "ztunnel always encrypts"
 		case study.Waypoint(carried):
 			reason = "a waypoint does what Istio does by default, retries included"
-		case f.Name == study.FactorRetries && level == f.Default && !retriesByDefault(p, other):
+		case f.Name == study.FactorRetries && level == f.Default && !retry:
 			continue
 		case f.Name == study.FactorRetries: // ztunnel does not retry
 			if near = study.LevelOff; level == f.Default {
@@ -90,19 +94,4 @@ func leversOf(p *study.Plan, carried, other record.Cell) leverage {
 		}
 	}
 	return out
-}
-
-// retriesByDefault reports whether sidecars retry although the cell does not set retries. Istio's
-// do, which matters if a step makes requests fail.
-func retriesByDefault(p *study.Plan, cell record.Cell) bool {
-	return cell[study.FactorMesh] == study.MeshIstio && len(Of(p.Study).Timeline.Steps) > 0
-}
-
-// listed joins words with commas, and "and" before the last.
-func listed(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return strings.Join(words[:last], ", ") + " and " + words[last]
 }
