@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -195,7 +196,7 @@ func passed(edge *report.GraphEdge, w record.ScenarioWindow, e record.ScenarioEd
 		rate = float64(e.Requests) / length
 	}
 	edge.Weight, edge.Bad = float64(e.Requests)/float64(most), failed > 0
-	share := report.GraphLine{Text: errorShare(failed) + " failed", Short: errorShare(failed), Style: "dim"}
+	share := report.GraphLine{Text: resilience.Percent(failed) + " failed", Short: resilience.Percent(failed), Style: "dim"}
 	if failed > 0 {
 		share.Style = "bad"
 	}

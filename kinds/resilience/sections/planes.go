@@ -20,19 +20,17 @@ func planeTable(f record.Findings) report.Table {
 				then = "removed"
 			}
 			for i, plane := range []record.ScenarioPlane{p.First, p.Second} {
-				cpu, memory, long := report.Text{S: "–", Style: report.StyleDim}, report.Text{S: "–", Style: report.StyleDim}, report.Text{S: "–", Style: report.StyleDim}
+				cpu, bytes := dash, float64(plane.MemoryBytes)
 				if p.Seconds > 0 {
 					milli := plane.CPU.TotalS() / p.Seconds * 1000
-					cpu, long = report.Text{S: report.ScaleFor("mCPU", milli).Value(milli)}, report.Text{S: seconds(p.Seconds)}
+					cpu = report.Text{S: report.ScaleFor("mCPU", milli).Value(milli)}
 				}
-				if bytes := float64(plane.MemoryBytes); bytes > 0 {
-					memory = report.Text{S: report.ScaleFor("bytes", bytes).Value(bytes)}
-				}
+				memory := percentile(report.ScaleFor("bytes", bytes), bytes)
 				is := report.Text{}
 				if i == 1 {
 					is.S = then
 				}
-				t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: plane.Revision}, report.Text{S: plane.Version}, long, cpu, memory, is))
+				t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: plane.Revision}, report.Text{S: plane.Version}, orDash(p.Seconds, seconds(p.Seconds)), cpu, memory, is))
 			}
 		}
 	}
@@ -51,13 +49,10 @@ func configTable(f record.Findings) report.Table {
 	t := report.Table{Title: "What both control planes send the same proxies", Columns: append(report.FactorColumns(f), report.Column{Head: "type"}, report.Column{Head: "resources", Right: true}, report.Column{Head: "field"},
 		report.Column{Head: "first", Keep: 7}, report.Column{Head: "second", Keep: 7}, report.Column{Head: "for example", Keep: 3})}
 	value := func(s string) report.Text {
-		switch {
-		case s == "":
-			return report.Text{S: "–", Style: report.StyleDim}
-		case len(s) > maxValue:
-			return report.Text{S: strings.ToValidUTF8(s[:maxValue], "") + "..."}
+		if len(s) > maxValue {
+			s = strings.ToValidUTF8(s[:maxValue], "") + "..."
 		}
-		return report.Text{S: s}
+		return orDash(float64(len(s)), s)
 	}
 	for _, c := range judged(f) {
 		for _, p := range c.Scenario.Planes {

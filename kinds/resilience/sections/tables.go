@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 	"github.com/meshtrial/meshtrial/stat"
@@ -42,17 +43,9 @@ func windowTable(f record.Findings) report.Table {
 			for _, q := range record.UpTo99() {
 				v := w.Latency.At(q)
 				few = few || v == 0 && w.Answered > 0
-				if v == 0 {
-					row = append(row, report.Text{S: "–", Style: report.StyleDim})
-				} else {
-					row = append(row, report.Text{S: us.Plain(v)})
-				}
+				row = append(row, orDash(v, us.Plain(v)))
 			}
-			attempts := report.Text{S: report.Fixed(w.Attempts, 2)}
-			if w.Attempts == 0 {
-				attempts = report.Text{S: "–", Style: report.StyleDim}
-			}
-			row = append(row, report.Text{S: run.Value(w.LongestFailUS)}, attempts, report.Text{S: report.Count(w.Hidden)}, report.Text{S: report.Count(w.Phantom)}, report.Text{S: fewer(s, w)}, report.Text{S: byCount(w.Ejected)})
+			row = append(row, report.Text{S: run.Value(w.LongestFailUS)}, orDash(w.Attempts, report.Fixed(w.Attempts, 2)), report.Text{S: report.Count(w.Hidden)}, report.Text{S: report.Count(w.Phantom)}, report.Text{S: fewer(s, w)}, report.Text{S: byCount(w.Ejected)})
 			if w.Name == s.Total.Name {
 				for i := range row {
 					row[i].Style = report.StyleStrong
@@ -65,7 +58,7 @@ func windowTable(f record.Findings) report.Table {
 		t.Notes = append(t.Notes, "A window is named after the step that starts it; NAME.end starts when a step is undone. Fewer ready: the minimum of ready endpoints, for services below full; ejected: the maximum. Attempts: per request, between the two services that have the most.")
 	}
 	if few {
-		t.Notes = append(t.Notes, tooFew())
+		t.Notes = append(t.Notes, fmt.Sprintf("–: too few requests for the percentile: %s, so that %d lie beyond it.", resilience.PercentilesNeed(), stat.MinBeyond))
 	}
 	return t
 }
@@ -81,17 +74,6 @@ func keepWindow(q record.Quantile) int {
 		return 3
 	}
 	return 1
-}
-
-// tooFew explains a dash in place of a percentile.
-func tooFew() string {
-	needs := "p50 needs " + report.Count(stat.Takes(0.5))
-	for _, q := range record.UpTo99()[1:] {
-		if q < 1 {
-			needs += ", " + q.Head() + " " + report.Count(stat.Takes(float64(q)))
-		}
-	}
-	return fmt.Sprintf("–: too few requests for the percentile: %s, so that %d lie beyond it.", needs, stat.MinBeyond)
 }
 
 // fewer lists services with fewer endpoints than in the graph.
@@ -116,7 +98,7 @@ func ready(m map[string]int) string {
 
 func failedText(w record.ScenarioWindow) report.Text {
 	n := w.Failed + w.Unfinished
-	out := report.Text{S: report.Count(n) + " (" + errorShare(w.ErrorShare) + ")"}
+	out := report.Text{S: report.Count(n) + " (" + resilience.Percent(w.ErrorShare) + ")"}
 	if n > 0 {
 		out.Style = report.StyleBad
 	}
@@ -141,7 +123,7 @@ func stepTable(f record.Findings) report.Table {
 		for _, one := range c.Scenario.Steps {
 			after := func(us *float64) report.Text {
 				if us == nil {
-					return report.Text{S: "–", Style: report.StyleDim}
+					return dash
 				}
 				return report.Text{S: report.ScaleFor("us", *us).Value(*us)}
 			}
@@ -185,7 +167,7 @@ func expectationTable(f record.Findings) report.Table {
 		}
 		for _, w := range s.Windows {
 			e := w.Expected
-			tight, capacity, left := report.Text{S: "nothing bounded", Style: report.StyleDim}, report.Text{S: "–", Style: report.StyleDim}, report.Text{S: "–", Style: report.StyleDim}
+			tight, capacity, left := report.Text{S: "nothing bounded", Style: report.StyleDim}, dash, dash
 			if e.Service != "" {
 				tight = report.Text{S: fmt.Sprintf("%s, %s", e.Service, words.Plural(e.Replicas, "replica"))}
 				capacity = report.Text{S: report.Fixed(e.CapacityRPS, 0) + "/s"}
@@ -196,16 +178,12 @@ func expectationTable(f record.Findings) report.Table {
 					left.Style = report.StyleBad
 				}
 			}
-			attempts := report.Text{S: "–", Style: report.StyleDim}
-			if w.Attempts > 0 {
-				attempts = report.Text{S: report.Fixed(w.Attempts, 2)}
-			}
 			surprise := report.Text{S: strings.Join(w.Surprises, "; ")}
 			if surprise.S != "" {
 				surprise.Style = report.StyleStrong
 			}
-			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: w.Name}, report.Text{S: report.Fixed(e.DemandRPS, 0) + "/s"}, tight, capacity, left, report.Text{S: errorShare(e.ErrorShare)}, report.Text{S: errorShare(w.ErrorShare)},
-				report.Text{S: report.Fixed(e.Attempts, 0)}, attempts, surprise))
+			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: w.Name}, report.Text{S: report.Fixed(e.DemandRPS, 0) + "/s"}, tight, capacity, left, report.Text{S: resilience.Percent(e.ErrorShare)}, report.Text{S: resilience.Percent(w.ErrorShare)},
+				report.Text{S: report.Fixed(e.Attempts, 0)}, orDash(w.Attempts, report.Fixed(w.Attempts, 2)), surprise))
 		}
 	}
 	if len(t.Rows) > 0 {
@@ -227,7 +205,7 @@ func trafficEdges(f record.Findings) report.Table {
 	for _, c := range judged(f) {
 		long := c.Scenario.Seconds
 		for _, e := range c.Scenario.Total.Edges {
-			failed := report.Text{S: errorShare(float64(e.Failed) / float64(max(e.Requests, 1)))}
+			failed := report.Text{S: resilience.Percent(float64(e.Failed) / float64(max(e.Requests, 1)))}
 			if e.Failed > 0 {
 				failed.Style = report.StyleBad
 			}
@@ -238,13 +216,19 @@ func trafficEdges(f record.Findings) report.Table {
 	return t
 }
 
-// percentile formats a value, with a dash if there is none.
-func percentile(scale report.Scale, v float64) report.Text {
+// dash stands for a figure that does not exist.
+var dash = report.Text{S: "–", Style: report.StyleDim}
+
+// orDash returns the words of a value, or a dash if it is zero.
+func orDash(v float64, words string) report.Text {
 	if v == 0 {
-		return report.Text{S: "–", Style: report.StyleDim}
+		return dash
 	}
-	return report.Text{S: scale.Value(v)}
+	return report.Text{S: words}
 }
+
+// percentile formats a value, with a dash if there is none.
+func percentile(scale report.Scale, v float64) report.Text { return orDash(v, scale.Value(v)) }
 
 func rate(n int64, s float64) string {
 	if s <= 0 {
@@ -330,4 +314,50 @@ func scenarioCost(f record.Findings) report.Table {
 		{"control plane memory", "memory_control_plane", 5}, {"other revision's memory", "memory_second_control_plane", 5}, {"client's proxy memory", "memory_client_proxy", 4}, {"server's proxy memory", "memory_server_proxy", 4}, {"node's proxy memory", "memory_node_proxy", 4}, {"waypoint memory", "memory_waypoint", 4}, {"node's agent's memory", "memory_node_agent", 3},
 		{"first service's proxy memory", "memory_entry_proxy", 2}, {"last services' proxy memory", "memory_last_proxy", 2},
 	}, nil)
+}
+
+// zoneTable lists which zones answered calls, window by window.
+func zoneTable(f record.Findings) report.Table {
+	t := report.Table{Title: "Calls by zone", Columns: append(report.FactorColumns(f), report.Column{Head: "window"}, report.Column{Head: "calls", Right: true, Keep: 7}, report.Column{Head: "left their zone", Right: true, Keep: 9}, report.Column{Head: "answered by", Keep: 8})}
+	share := func(n, of int64) string { return report.Fixed(100*float64(n)/float64(max(of, 1)), 1) + "%" }
+	for _, c := range judged(f) {
+		s := c.Scenario
+		if s.Shown == "" || s.Total.Zoned == 0 {
+			continue
+		}
+		for _, w := range append(slices.Clone(s.Windows), s.Total) {
+			var by []string
+			for _, zone := range slices.Sorted(maps.Keys(w.Zones)) {
+				by = append(by, zone+" "+share(w.Zones[zone], w.Zoned))
+			}
+			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: w.Name}, report.Text{S: report.Count(w.Zoned)}, report.Text{S: share(w.CrossZone, w.Zoned)}, report.Text{S: strings.Join(by, ", ")}))
+		}
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "Answered calls, by the zone of the endpoint and that of the calling proxy.")
+	}
+	return t
+}
+
+// gatewayTable lists the pods of the gateway.
+func gatewayTable(f record.Findings) report.Table {
+	t := report.Table{Title: "Gateway pods", Columns: append(report.FactorColumns(f), report.Column{Head: "pod"}, report.Column{Head: "connections", Right: true, Keep: 7}, report.Column{Head: "requests", Right: true, Keep: 9}, report.Column{Head: "share", Right: true, Keep: 6}, report.Column{Head: "closed", Right: true, Keep: 5}, report.Column{Head: "dropped", Right: true, Keep: 8})}
+	for _, c := range judged(f) {
+		all := int64(0)
+		for _, g := range c.Scenario.Gateways {
+			all += g.Requests
+		}
+		for _, g := range c.Scenario.Gateways {
+			dropped := report.Text{S: report.Count(g.Dropped)}
+			if g.Dropped > 0 {
+				dropped.Style = report.StyleBad
+			}
+			t.Rows = append(t.Rows, append(report.FactorTexts(f, c.Cell), report.Text{S: g.Pod}, report.Text{S: report.Count(g.Connections)}, report.Text{S: report.Count(g.Requests)},
+				report.Text{S: report.Fixed(100*float64(g.Requests)/float64(max(all, 1)), 0) + "%"}, report.Text{S: report.Count(g.Closed)}, dropped))
+		}
+	}
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, "Counted by the pods themselves until they were stopped. Closed: connections that the pod closed itself; dropped: those beyond one for each request without keep_alive, and all with it.")
+	}
+	return t
 }

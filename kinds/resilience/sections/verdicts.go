@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/report"
 )
@@ -111,20 +112,6 @@ func shownTrial(s *record.ScenarioSummary) record.TrialVerdict {
 // seconds formats a time of the timeline.
 func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 2, 64) + " s" }
 
-// errorShare formats a share of requests with enough digits to distinguish it from zero.
-func errorShare(v float64) string {
-	switch p := 100 * v; {
-	case p == 0:
-		return "0%"
-	case p < 1:
-		return strconv.FormatFloat(p, 'g', 2, 64) + "%"
-	case p < 10:
-		return strconv.FormatFloat(p, 'f', 1, 64) + "%"
-	default:
-		return strconv.FormatFloat(p, 'f', 0, 64) + "%"
-	}
-}
-
 // byCount lists counts by name, largest first: "timeout 12, reset 3".
 func byCount[N int | int64](m map[string]N) string {
 	names := slices.Sorted(maps.Keys(m))
@@ -199,7 +186,7 @@ func verdictAnswers(f record.Findings, cells []record.CellSummary, costs []strin
 	switch {
 	case requests == 0:
 	case reconciled:
-		out = append(out, fmt.Sprintf("The ledger reconciles to the request: %s agree on each of %s.%s", whoAgrees(cells), words.Plural(requests, "request"), inboundWords(cells)+endsWords(cells)))
+		out = append(out, reconciledWords(cells, requests))
 	default:
 		out = append(out, fmt.Sprintf("The ledger does not reconcile for %s of %s; the report names them.", report.Count(unreconciled), words.Plural(requests, "request")))
 	}
@@ -238,66 +225,51 @@ func verdictWords(s *record.ScenarioSummary) string {
 	case s.Verdict != record.VerdictPass || s.Shown == "" || most == 0:
 		return s.Verdict
 	case len(s.Trials) > 1:
-		return fmt.Sprintf("%s, with up to %s of a trial's requests failed", s.Verdict, errorShare(most))
+		return fmt.Sprintf("%s, with up to %s of a trial's requests failed", s.Verdict, resilience.Percent(most))
 	}
-	return fmt.Sprintf("%s, with %s of its requests failed", s.Verdict, errorShare(most))
+	return fmt.Sprintf("%s, with %s of its requests failed", s.Verdict, resilience.Percent(most))
 }
 
-// whoAgrees names the stations that log requests in some cell.
-func whoAgrees(cells []record.CellSummary) string {
-	if slices.ContainsFunc(cells, func(c record.CellSummary) bool { return c.Scenario.LedgerOf != record.LedgerEnds }) {
-		return "client, proxies and workers"
-	}
-	return "client and workers"
-}
-
-// written returns, as part of a sentence, the cells whose ledger has these stations: "" if all
-// cells do. It returns false if none does.
-func written(cells []record.CellSummary, of string) (string, bool) {
-	var some []string
+// written returns the cells whose ledger has these stations, and, as part of a sentence, their names
+// unless all cells do.
+func written(cells []record.CellSummary, of string) (some []record.CellSummary, with string) {
+	var labels []string
 	for _, c := range cells {
 		if c.Scenario.LedgerOf == of {
-			some = append(some, c.Label)
+			some, labels = append(some, c), append(labels, c.Label)
 		}
 	}
-	if len(some) == 0 || len(some) == len(cells) {
-		return "", len(some) > 0
+	if len(some) < len(cells) {
+		with = " with " + words.List(labels)
 	}
-	return " with " + words.List(some), true
+	return some, with
 }
 
-// endsWords states what a ledger lacks if only clients and workers log requests.
-func endsWords(cells []record.CellSummary) string {
-	with, any := written(cells, record.LedgerEnds)
-	if !any {
-		return ""
+// reconciledWords names the stations whose logs agree on the requests, and states what they lack where
+// proxies log only what they receive, or nothing.
+func reconciledWords(cells []record.CellSummary, requests int64) string {
+	inbound, withInbound := written(cells, record.LedgerInbound)
+	ends, withEnds := written(cells, record.LedgerEnds)
+	who := "client, proxies and workers"
+	if len(ends) == len(cells) {
+		who = "client and workers"
 	}
-	out := fmt.Sprintf(" Between the two%s stand proxies that log connections, or nothing: which of them lost a request, and how often a waypoint tried, is unknown.", with)
-	if slices.ContainsFunc(cells, callsInside) {
-		out += " Only the called workers log calls between services: they have each call that a good answer needed; whether they have one too many, or too few for a failed answer, is unknown."
+	out := fmt.Sprintf("The ledger reconciles to the request: %s agree on each of %s.", who, words.Plural(requests, "request"))
+	if len(inbound) > 0 {
+		out += fmt.Sprintf(" The proxies%s do not log what they send, so attempts that never arrived anywhere are unknown.", withInbound)
+		unwritten := int64(0)
+		for _, c := range cells {
+			unwritten += c.Scenario.Ledger.Unwritten
+		}
+		if unwritten > 0 {
+			out += fmt.Sprintf(" Their logs leave out %s that workers logged.", words.Plural(unwritten, "request"))
+		}
 	}
-	return out
-}
-
-// callsInside reports whether only clients and workers log a cell's requests while services call
-// each other.
-func callsInside(c record.CellSummary) bool {
-	return c.Scenario.LedgerOf == record.LedgerEnds && len(c.Scenario.Ledger.Equations) > 1
-}
-
-// inboundWords states what a ledger lacks if proxies log only what they receive.
-func inboundWords(cells []record.CellSummary) string {
-	with, any := written(cells, record.LedgerInbound)
-	if !any {
-		return ""
-	}
-	out := fmt.Sprintf(" The proxies%s do not log what they send, so attempts that never arrived anywhere are unknown.", with)
-	unwritten := int64(0)
-	for _, c := range cells {
-		unwritten += c.Scenario.Ledger.Unwritten
-	}
-	if unwritten > 0 {
-		out += fmt.Sprintf(" Their logs leave out %s that workers logged.", words.Plural(unwritten, "request"))
+	if len(ends) > 0 {
+		out += fmt.Sprintf(" Between the two%s stand proxies that log connections, or nothing: which of them lost a request, and how often a waypoint tried, is unknown.", withEnds)
+		if slices.ContainsFunc(ends, func(c record.CellSummary) bool { return len(c.Scenario.Ledger.Equations) > 1 }) { // services call each other
+			out += " Only the called workers log calls between services: they have each call that a good answer needed; whether they have one too many, or too few for a failed answer, is unknown."
+		}
 	}
 	return out
 }
@@ -310,7 +282,7 @@ func trialWords(f record.Findings, c record.CellSummary) string {
 	if len(f.Factors) == 0 {
 		name = "The trial"
 	}
-	out := fmt.Sprintf("%s: %s of %s failed (%s)", name, report.Count(w.Failed+w.Unfinished), words.Plural(w.Requests, "request"), errorShare(w.ErrorShare))
+	out := fmt.Sprintf("%s: %s of %s failed (%s)", name, report.Count(w.Failed+w.Unfinished), words.Plural(w.Requests, "request"), resilience.Percent(w.ErrorShare))
 	if w.Failed+w.Unfinished > 0 {
 		us := report.ScaleFor("us", w.LongestFailUS)
 		out += fmt.Sprintf("; the longest time without a success was %s", us.Value(w.LongestFailUS))
