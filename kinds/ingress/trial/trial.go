@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,8 +13,10 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
@@ -156,30 +159,40 @@ func (t *trial) most(limit time.Duration) time.Duration {
 	return limit + time.Duration(t.levels.Routes+t.levels.Listeners+t.levels.Certificates)*eachTime
 }
 
-// awaitProgrammed waits until the Gateway has an address and its status says that it is programmed.
-func (t *trial) awaitProgrammed(ctx context.Context, limit time.Duration) error {
+// until polls until done reports true. late means that it did not within the limit.
+func until(ctx context.Context, limit, every time.Duration, done func(context.Context) (bool, error)) (late bool, err error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
-		gateway, err := t.client("Gateway").Get(limited, t.world.name(), metav1.GetOptions{})
+		ok, err := done(limited)
 		if err != nil && limited.Err() == nil {
-			return fmt.Errorf("read Gateway %s: %w", t.world.name(), err)
+			return false, err
 		}
-		if err == nil {
-			address, programmed := programmedAt(gateway)
-			if programmed && address != "" {
-				t.address = net.JoinHostPort(address, strconv.Itoa(t.world.port()))
-				return nil
-			}
+		if err == nil && ok {
+			return false, nil
 		}
-		if wake.Pause(limited, lookEvery) != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			return errs.WithHint(fmt.Errorf("Gateway %s/%s is not programmed after %v: %s", t.Namespace, t.world.name(), limit, t.conditions(ctx)),
-				"%s", t.proxies().Hint)
+		if wake.Pause(limited, every) != nil {
+			return ctx.Err() == nil, context.Cause(ctx)
 		}
 	}
+}
+
+// awaitProgrammed waits until the Gateway has an address and its status says that it is programmed.
+func (t *trial) awaitProgrammed(ctx context.Context, limit time.Duration) error {
+	late, err := until(ctx, limit, lookEvery, func(ctx context.Context) (bool, error) {
+		gateway, err := t.client("Gateway").Get(ctx, t.world.name(), metav1.GetOptions{})
+		if err != nil {
+			return false, fmt.Errorf("read Gateway %s: %w", t.world.name(), err)
+		}
+		address, programmed := programmedAt(gateway)
+		t.address = net.JoinHostPort(address, strconv.Itoa(t.world.port()))
+		return programmed && address != "", nil
+	})
+	if late {
+		return errs.WithHint(fmt.Errorf("Gateway %s/%s is not programmed after %v: %s", t.Namespace, t.world.name(), limit, t.conditions(ctx)),
+			"%s", t.proxies().Hint)
+	}
+	return err
 }
 
 func (t *trial) proxies() mesh.Proxies { return t.of.GatewayProxies(t.Namespace, t.world.name()) }
@@ -195,20 +208,35 @@ func (t *trial) conditions(ctx context.Context) string {
 	if err != nil {
 		return "its status is unknown: " + err.Error()
 	}
-	all, _, _ := unstructured.NestedSlice(gateway.Object, "status", "conditions")
-	if said := said(all); said != "" {
-		return said
-	}
-	return "its status has no conditions"
+	return cmp.Or(said(statusOf(gateway).Conditions), "its status has no conditions")
+}
+
+// status is what trials read of the statuses of Gateways, ListenerSets and HTTPRoutes.
+type status struct {
+	Addresses []struct {
+		Value string `json:"value"`
+	} `json:"addresses"`
+	Conditions []metav1.Condition `json:"conditions"`
+	Listeners  []struct {
+		AttachedRoutes int `json:"attachedRoutes"`
+	} `json:"listeners"`
+	Parents []struct {
+		Conditions []metav1.Condition `json:"conditions"`
+	} `json:"parents"`
+}
+
+// statusOf reads an object's status. What is missing or of another type stays empty.
+func statusOf(o *unstructured.Unstructured) (s status) {
+	all, _, _ := unstructured.NestedMap(o.Object, "status")
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(all, &s)
+	return s
 }
 
 // said describes conditions of a status.
-func said(conditions []any) string {
+func said(conditions []metav1.Condition) string {
 	var out []string
-	for _, one := range conditions {
-		if c, ok := one.(map[string]any); ok {
-			out = append(out, fmt.Sprintf("%v is %v (%v: %v)", c["type"], c["status"], c["reason"], c["message"]))
-		}
+	for _, c := range conditions {
+		out = append(out, fmt.Sprintf("%s is %s (%s: %s)", c.Type, c.Status, c.Reason, c.Message))
 	}
 	return strings.Join(out, ", ")
 }
@@ -216,21 +244,12 @@ func said(conditions []any) string {
 // programmedAt returns the first address of a Gateway, and whether its status for the present
 // specification says that it is programmed.
 func programmedAt(gateway *unstructured.Unstructured) (address string, programmed bool) {
-	addresses, _, _ := unstructured.NestedSlice(gateway.Object, "status", "addresses")
-	if len(addresses) > 0 {
-		if first, ok := addresses[0].(map[string]any); ok {
-			address, _ = first["value"].(string)
-		}
+	s := statusOf(gateway)
+	if len(s.Addresses) > 0 {
+		address = s.Addresses[0].Value
 	}
-	conditions, _, _ := unstructured.NestedSlice(gateway.Object, "status", "conditions")
-	for _, one := range conditions {
-		c, _ := one.(map[string]any)
-		if c["type"] == "Programmed" && c["status"] == "True" {
-			generation, _ := c["observedGeneration"].(int64)
-			programmed = generation >= gateway.GetGeneration()
-		}
-	}
-	return address, programmed
+	c := meta.FindStatusCondition(s.Conditions, "Programmed")
+	return address, c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration >= gateway.GetGeneration()
 }
 
 // findProxy waits for the Gateway's proxy.
@@ -283,56 +302,44 @@ func (t *trial) awaitServed(ctx context.Context, limit time.Duration) error {
 		return fmt.Errorf("request the first routes: %w", err)
 	}
 	defer t.stopRequests(ctx)
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
 	lacking := make([]routeprobe.Seen, len(routes)) // until an answer says more
 	for i, r := range routes {
 		lacking[i].Change = r.Change
 	}
-	for {
-		seen, err := t.api.RoutesSeen(limited)
-		if err != nil && limited.Err() == nil {
-			return fmt.Errorf("request the first routes: %w", err)
+	late, err := until(ctx, limit, lookEvery, func(ctx context.Context) (bool, error) {
+		seen, err := t.api.RoutesSeen(ctx)
+		if err != nil {
+			return false, fmt.Errorf("request the first routes: %w", err)
 		}
-		if err == nil {
-			lacking = slices.DeleteFunc(seen, func(s routeprobe.Seen) bool { return s.GoodNS != 0 })
-		}
-		if len(lacking) == 0 {
-			return nil
-		}
-		if wake.Pause(limited, lookEvery) != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			first := lacking[0]
-			why := fmt.Sprintf("; route %s: answers by status %v %s", firstRoute(first.Change), first.Statuses, first.Error)
-			return errs.WithHint(fmt.Errorf("the gateway at %s does not serve %d of %d requested routes after %v%s", t.address, len(lacking), len(routes), limit, why), "%s", t.proxies().Hint)
-		}
+		lacking = slices.DeleteFunc(seen, func(s routeprobe.Seen) bool { return s.GoodNS != 0 })
+		return len(lacking) == 0, nil
+	})
+	if late {
+		first := lacking[0]
+		why := fmt.Sprintf("; route %s: answers by status %v %s", firstRoute(first.Change), first.Statuses, first.Error)
+		return errs.WithHint(fmt.Errorf("the gateway at %s does not serve %d of %d requested routes after %v%s", t.address, len(lacking), len(routes), limit, why), "%s", t.proxies().Hint)
 	}
+	return err
 }
 
 // settled waits until the statuses of the Gateway and its ListenerSets count all routes, and those
 // of all routes are written, which ingresses do after they serve them: otherwise that work would be
 // measured too.
 func (t *trial) settled(ctx context.Context) error {
-	limited, cancel := context.WithTimeout(ctx, t.most(attachedTime))
-	defer cancel()
-	for {
-		attached, err := t.attached(limited)
+	attached := 0
+	late, err := until(ctx, t.most(attachedTime), time.Second, func(ctx context.Context) (bool, error) {
 		silent := t.levels.Routes
-		if err == nil && attached >= t.levels.Routes {
-			silent, err = t.silent(limited)
+		var err error
+		if attached, err = t.attached(ctx); err == nil && attached >= t.levels.Routes {
+			silent, err = t.silent(ctx)
 		}
-		if err == nil && silent == 0 {
-			break
-		}
-		if wake.Pause(limited, time.Second) != nil {
-			if ctx.Err() != nil {
-				return context.Cause(ctx)
-			}
-			t.seen.Problems = append(t.seen.Problems, verdict.NoteUnsettled.Of(attached, t.levels.Routes, t.most(attachedTime)))
-			break
-		}
+		return err == nil && silent == 0, nil
+	})
+	if err != nil {
+		return err
+	}
+	if late {
+		t.seen.Problems = append(t.seen.Problems, verdict.NoteUnsettled.Of(attached, t.levels.Routes, t.most(attachedTime)))
 	}
 	return wake.Pause(ctx, quietTime)
 }
@@ -344,7 +351,7 @@ func (t *trial) silent(ctx context.Context) (n int, err error) {
 		return 0, err
 	}
 	for i := range all.Items {
-		if parents, _, _ := unstructured.NestedSlice(all.Items[i].Object, "status", "parents"); len(parents) == 0 {
+		if len(statusOf(&all.Items[i]).Parents) == 0 {
 			n++
 		}
 	}
@@ -361,12 +368,8 @@ func (t *trial) attached(ctx context.Context) (sum int, err error) {
 			return sum, err
 		}
 		for i := range all.Items {
-			listeners, _, _ := unstructured.NestedSlice(all.Items[i].Object, "status", "listeners")
-			for _, l := range listeners {
-				if one, ok := l.(map[string]any); ok {
-					n, _ := one["attachedRoutes"].(int64)
-					sum += int(n)
-				}
+			for _, l := range statusOf(&all.Items[i]).Listeners {
+				sum += l.AttachedRoutes
 			}
 		}
 	}
@@ -394,12 +397,8 @@ func (t *trial) rejections(ctx context.Context) {
 			continue // its status stays unknown
 		}
 		text := "none"
-		parents, _, _ := unstructured.NestedSlice(route.Object, "status", "parents")
-		for _, p := range parents {
-			if one, ok := p.(map[string]any); ok {
-				conditions, _ := one["conditions"].([]any)
-				text = said(conditions)
-			}
+		for _, p := range statusOf(route).Parents {
+			text = said(p.Conditions)
 		}
 		t.seen.Rejected[s.Change] = text
 	}
@@ -432,10 +431,10 @@ func (t *trial) remove(ctx context.Context) error {
 		if wake.Pause(ctx, lookEvery) == nil {
 			continue
 		}
-		if err != nil {
-			return errors.Join(append(all, fmt.Errorf("whether the gateway's pods (%s) are gone is unknown %v after its deletion: %w", proxies.Selector, t.most(goneTime), err))...)
+		if err == nil {
+			err = errs.WithHint(errors.New("they still exist"), "%s", proxies.Hint)
 		}
-		return errors.Join(append(all, errs.WithHint(fmt.Errorf("the gateway's pods (%s) still exist %v after its deletion", proxies.Selector, t.most(goneTime)), "%s", proxies.Hint))...)
+		return errors.Join(append(all, fmt.Errorf("the gateway's pods (%s), %v after its deletion: %w", proxies.Selector, t.most(goneTime), err))...)
 	}
 }
 
