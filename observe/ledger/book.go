@@ -122,7 +122,9 @@ func New(options Options) *Book {
 		ids: map[string]uint32{}, texts: map[string]uint32{},
 		origins: map[origin]uint32{}, manners: map[manner]uint32{},
 	}
-	b.SetGone(options.Gone)
+	for _, g := range options.Gone {
+		b.gone[g.Address] = append(b.gone[g.Address], g)
+	}
 	return b
 }
 

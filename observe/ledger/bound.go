@@ -17,15 +17,6 @@ func (b *Book) full() bool {
 // is not zero, the account is unreliable.
 func (b *Book) Over() int64 { return b.over }
 
-// SetGone replaces the addresses in [Options] that no longer belong to a
-// service.
-func (b *Book) SetGone(gone []Gone) {
-	b.options.Gone, b.gone = gone, map[string][]Gone{}
-	for _, g := range gone {
-		b.gone[g.Address] = append(b.gone[g.Address], g)
-	}
-}
-
 // AddClients adds entries of the generator to a book that may already have
 // entries of other stations. Their requests come first, in the order of
 // entries, as if they had been added to an empty book.

@@ -68,8 +68,7 @@ func TestAddClients(t *testing.T) {
 			return ClientEntry{ID: id.Draw(t, "client"), IntendedNS: rapid.Int64Range(0, 9).Draw(t, "at"), Outcome: OutcomeOK, Status: 200}
 		})).Draw(t, "clients")
 		proxies, workers := rapid.SliceOf(id).Draw(t, "proxies"), rapid.SliceOf(id).Draw(t, "workers")
-		options := Options{Client: "client", Entry: "a", Services: map[string]Station{"a": {}}}
-		gone := []Gone{{Address: "10.0.0.1"}}
+		options := Options{Client: "client", Entry: "a", Services: map[string]Station{"a": {}}, Gone: []Gone{{Address: "10.0.0.1"}}}
 		rest := func(b *Book) {
 			for n, id := range proxies {
 				b.AddProxy(ProxyEntry{ID: id, StartNS: int64(n), Service: "a", Host: "10.0.0.1:80"})
@@ -78,9 +77,7 @@ func TestAddClients(t *testing.T) {
 				b.AddWorker(WorkerEntry{ID: id, StartNS: int64(n), Service: "a", Ended: EndAnswered})
 			}
 		}
-		first, last := options, New(options)
-		first.Gone = gone
-		want := New(first)
+		want, last := New(options), New(options)
 		for _, c := range clients {
 			want.AddClient(c)
 		}
@@ -88,7 +85,6 @@ func TestAddClients(t *testing.T) {
 		rest(last)
 		last.Account() // an account of incomplete entries has no effect
 		last.AddClients(clients)
-		last.SetGone(gone)
 		var wrote, wanted bytes.Buffer
 		if last.Write(&wrote) != nil || want.Write(&wanted) != nil || wrote.String() != wanted.String() {
 			t.Fatalf("%s\nwant\n%s", &wrote, &wanted)

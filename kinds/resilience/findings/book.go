@@ -5,7 +5,6 @@ import (
 	"io/fs"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
-	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/observe/ledger"
@@ -37,29 +36,21 @@ const maxNamed = 1000
 
 // bookOptions returns the stations that a trial's requests pass, by its study's graph and its pods.
 func bookOptions(s *study.Study, t *record.Trial) ledger.Options {
-	options := ledger.Options{Client: fault.LoadService, Entry: resilience.Of(s).Entry, Services: map[string]ledger.Station{}, Names: maxNamed}
-	sidecars := map[string]bool{}
+	sidecars, side := map[string]bool{}, ""
+	var pods []record.ScenarioPod
 	if t.Scenario != nil {
-		for _, p := range t.Scenario.Pods {
-			sidecars[p.Service] = sidecars[p.Service] || p.Sidecar
-		}
-		options.Gone = gone(t.Scenario.Pods)
+		pods, side = t.Scenario.Pods, t.Scenario.Ledger
 	}
-	options.ClientProxy = sidecars[fault.LoadService]
-	if t.Scenario != nil {
-		switch t.Scenario.Ledger {
-		case record.LedgerClients:
-			options.ClientProxy = false
-			return options
-		case record.LedgerInbound:
-			options.ClientProxy, options.InboundOnly = false, true
-		case record.LedgerEnds:
-			options.Carried, options.Answering = true, study.Waypoint(t.Cell)
-		}
+	for _, p := range pods {
+		sidecars[p.Service] = sidecars[p.Service] || p.Sidecar
 	}
-	options.Services = verdict.Stations(resilience.Of(s).Graph, func(one graph.Service) bool { return sidecars[one.Name] })
+	options := verdict.LedgerOptions(resilience.Of(s), t.Cell, side, func(service string) bool { return sidecars[service] })
+	options.Gone, options.Names = gone(pods), maxNamed
 	return options
 }
+
+// left reports whether a pod stopped being an endpoint for good.
+func left(p record.ScenarioPod) bool { return p.GoneNS > p.BackNS }
 
 // gone lists addresses that pods gave up, each until the next pod with that address was ready.
 func gone(pods []record.ScenarioPod) []ledger.Gone {
@@ -68,7 +59,10 @@ func gone(pods []record.ScenarioPod) []ledger.Gone {
 		if p.GoneNS == 0 || p.IP == "" || p.Service == fault.LoadService {
 			continue
 		}
-		g := ledger.Gone{Address: p.IP, FromNS: p.GoneNS, UntilNS: p.BackNS}
+		g := ledger.Gone{Address: p.IP, FromNS: p.GoneNS}
+		if !left(p) {
+			g.UntilNS = p.BackNS
+		}
 		for _, q := range pods {
 			if q.IP == p.IP && q.ReadyNS > p.GoneNS && (g.UntilNS == 0 || q.ReadyNS < g.UntilNS) {
 				g.UntilNS = q.ReadyNS

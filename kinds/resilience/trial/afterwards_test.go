@@ -113,17 +113,14 @@ func TestAfterwards(t *testing.T) {
 		if err != nil || len(checks) == 0 {
 			t.Fatal(checks, err)
 		}
-		var failed []string
 		for _, check := range checks {
 			if !check.OK {
-				failed = append(failed, check.Name)
 				if !strings.Contains(check.Detail, c.says) {
 					t.Errorf("%s: %s says %q, want %q", name, check.Name, check.Detail, c.says)
 				}
 			}
 		}
-		slices.Sort(failed)
-		if got := strings.Join(failed, " "); got != c.failed {
+		if got := failedIn(checks); got != c.failed {
 			t.Errorf("%s: failed %s, want %s", name, got, c.failed)
 		}
 		if weighed := slices.ContainsFunc(checks, func(check record.Check) bool { return strings.HasSuffix(check.Name, "-bytes-afterwards") }); weighed != (c.last != nil) {

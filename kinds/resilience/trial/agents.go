@@ -26,7 +26,7 @@ func (t *scenarioTrial) findAgents(ctx context.Context) {
 	}
 	found, err := t.FindAgents(ctx, agents, nodes)
 	if err != nil {
-		t.evidence.Unmeasured = append(t.evidence.Unmeasured, site.AgentsUnread(agents, err))
+		t.unmeasured("%s", site.AgentsUnread(agents, err))
 		return
 	}
 	for _, node := range nodes {
@@ -40,10 +40,8 @@ func (t *scenarioTrial) findAgents(ctx context.Context) {
 func (t *scenarioTrial) wholeAgents(out *record.Scenario) {
 	for _, agent := range t.agents {
 		if err := t.looks.whole(agent.UID); err != nil {
-			delete(out.CPU, record.PartNodeAgent)
-			delete(out.Memory, record.PartNodeAgent)
 			t.out.NodeAgents = 0
-			t.evidence.Unmeasured = append(t.evidence.Unmeasured, site.AgentsUnread(t.scene.mesh.Proxies(record.PlaceNode).Agents, fmt.Errorf("on node %s: %w", agent.Node, err)))
+			t.forget(out, record.PartNodeAgent, site.AgentsUnread(t.scene.mesh.Proxies(record.PlaceNode).Agents, fmt.Errorf("on node %s: %w", agent.Node, err)))
 			return
 		}
 	}

@@ -3,6 +3,7 @@ package trial
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -27,20 +28,13 @@ type sharedProxies struct {
 	before risesOf
 	// began holds the counters by process at the start of a timeline with steps.
 	began map[string]map[string]float64
+	nodes []string // that have pods of the mesh before the timeline
 	mu    sync.Mutex
-	nodes []string              // that have pods of the mesh before the timeline
 	pods  map[string][]site.Pod // by part: existing and former ones
 
 	// Effects of steps on node proxies, to undo after the trial.
 	reset  []restart
-	killed []faultPod
-}
-
-// on returns the nodes.
-func (s *sharedProxies) on() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.nodes)
+	killed []site.Pod
 }
 
 // meshNodes returns the nodes with living mesh pods.
@@ -64,12 +58,10 @@ func (t *scenarioTrial) wholeNodes(out *record.Scenario) {
 	}
 	for _, pod := range out.Pods {
 		one, known := t.scene.scenario.Graph.Service(pod.Service)
-		if pod.Node == "" || known && !one.Sidecar || slices.Contains(t.shared.on(), pod.Node) {
+		if pod.Node == "" || known && !one.Sidecar || slices.Contains(t.shared.nodes, pod.Node) {
 			continue
 		}
-		delete(out.CPU, record.PartNode)
-		delete(out.Memory, record.PartNode)
-		t.evidence.Unmeasured = append(t.evidence.Unmeasured, fmt.Sprintf("what proxies of nodes used is not known: steps brought pods to node %s, whose proxy was not read", pod.Node))
+		t.forget(out, record.PartNode, fmt.Sprintf("what proxies of nodes used is not known: steps brought pods to node %s, whose proxy was not read", pod.Node))
 		return
 	}
 }
@@ -101,21 +93,17 @@ func (s *sharedProxies) note(part string, pod site.Pod) {
 }
 
 // noteKilled records ztunnels whose process is about to be killed.
-func (s *sharedProxies) noteKilled(all []victim) {
+func (s *sharedProxies) noteKilled(pods []site.Pod) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, v := range all {
-		s.killed = append(s.killed, v.pod)
-	}
+	s.killed = append(s.killed, pods...)
 }
 
 // noteReset records a step's change.
 func (s *sharedProxies) noteReset(one restart) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(one.step) > 0 {
-		s.reset = append(s.reset, one)
-	}
+	s.reset = append(s.reset, one)
 }
 
 // all returns the pods by part.
@@ -175,7 +163,7 @@ func (t *scenarioTrial) present(ctx context.Context) (map[string][]site.Pod, err
 func (t *scenarioTrial) seats(part string) (record.Place, []string) {
 	p, _ := record.ProxyOf(part)
 	if p.Place == record.PlaceNode {
-		return p.Place, t.shared.on()
+		return p.Place, t.shared.nodes
 	}
 	return p.Place, []string{""}
 }
@@ -214,46 +202,36 @@ func (t *scenarioTrial) proxiesAt(place record.Place) mesh.Proxies {
 	return proxies
 }
 
-// warmUp sends requests before the timeline.
+// warmUp sends requests before the timeline. For one with steps it records whether they passed the
+// shared proxies, since a step may end processes and lose their counters. If a waypoint counts
+// requests, a second warm-up precedes such a timeline.
 func (t *scenarioTrial) warmUp(ctx context.Context) (err error) {
 	t.say("requests flow, for %v", warmLoad)
 	var warm flowed
-	if t.out.Warmup, warm, err = t.clients.warm(ctx, t.scene); err != nil {
+	if t.out.Warmup, warm, err = t.clients.warm(ctx, t.scene); err != nil || !t.scene.ambient() {
 		return err
 	}
-	return t.proveWarm(ctx, warm)
-}
-
-// proveWarm records, for a timeline with steps, whether the requests before it passed these
-// proxies, since a step may end processes and lose their counters. If a waypoint counts requests, a
-// second warm-up precedes such a timeline.
-func (t *scenarioTrial) proveWarm(ctx context.Context, warm flowed) (err error) {
-	if !t.scene.ambient() {
-		return nil
-	}
-	waypoint := t.scene.way().Has(record.PartWaypoint)
-	if waypoint {
+	steps := len(t.timeline.Steps) > 0
+	if t.scene.way().Has(record.PartWaypoint) {
 		now, err := t.counters(ctx, t.shared.all())
 		if err != nil {
 			return err
 		}
 		t.shared.before[record.PartWaypoint] = now[record.PartWaypoint]
-		if len(t.timeline.Steps) > 0 {
+		if steps {
 			t.shared.before = now
+			if t.out.Warmup, warm, err = t.clients.warm(ctx, t.scene); err != nil {
+				return err
+			}
 		}
 	}
-	if len(t.timeline.Steps) == 0 {
+	if !steps {
 		return nil
-	}
-	if waypoint {
-		if t.out.Warmup, warm, err = t.clients.warm(ctx, t.scene); err != nil {
-			return err
-		}
 	}
 	began, err := t.ask(ctx, t.shared.all())
 	if err == nil {
 		t.shared.began = began.byProcess()
-		t.evidence.Carried, err = t.scene.carried(began.together().since(t.shared.before), flowed{warm.completed + t.clients.unanswered, warm.completed})
+		t.evidence.Carried, err = t.scene.carried(began.together().since(t.shared.before), flowed{warm.completed + t.clients.unanswered, warm.completed}, math.MaxInt64)
 	}
 	return err
 }
@@ -265,7 +243,7 @@ func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, got outco
 	if !t.scene.ambient() {
 		return nil
 	}
-	t.out.Scenario.NodeProxies = len(t.shared.on())
+	t.out.Scenario.NodeProxies = len(t.shared.nodes)
 	if len(t.timeline.Steps) > 0 {
 		return t.checkAfterwards(ctx, got)
 	}
@@ -277,7 +255,7 @@ func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, got outco
 	if err != nil {
 		return err
 	}
-	t.evidence.Carried, err = t.scene.carried(after.since(t.shared.before), flowed{whole.scheduled + t.clients.unanswered, whole.completed})
+	t.evidence.Carried, err = t.scene.carried(after.since(t.shared.before), flowed{whole.scheduled + t.clients.unanswered, whole.completed}, math.MaxInt64)
 	return err
 }
 
@@ -285,15 +263,10 @@ func (t *scenarioTrial) checkShared(ctx context.Context, whole flowed, got outco
 type flowed struct{ scheduled, completed int64 }
 
 // carried checks for each service in the mesh, by the rise of the shared proxies' counters, that at
-// least its completed requests passed them; how far the others got is unknown. A waypoint must have
-// forwarded each of them. If chance or retries determine how many requests reach a service, the
-// number is approximate.
-func (s *scene) carried(rise risesOf, of flowed) ([]record.Check, error) {
-	return s.carriedLeast(rise, of, math.MaxInt64)
-}
-
-// carriedLeast is carried, but requires at most enough requests per service.
-func (s *scene) carriedLeast(rise risesOf, of flowed, enough int64) ([]record.Check, error) {
+// least its completed requests passed them, or as many as are enough; how far the others got is
+// unknown. A waypoint must have forwarded each of them. If chance or retries determine how many
+// requests reach a service, the number is approximate.
+func (s *scene) carried(rise risesOf, of flowed, enough int64) ([]record.Check, error) {
 	expected, err := s.visits()
 	if err != nil {
 		return nil, err
@@ -353,4 +326,38 @@ func (s *scene) weighing(one graph.Service) record.Cell {
 		head = "30B" // HTTP/2 compresses repeated headers to some 45 bytes
 	}
 	return s.cell.With(record.Cell{study.FactorPayload: head})
+}
+
+// absent is the error of waiting for one part of a way.
+type absent struct {
+	part string
+	error
+}
+
+func (a absent) Unwrap() error { return a.error }
+
+// lasting classifies failed waits for proxies, part by part. A part that an earlier trial had makes
+// another trial worthwhile. A part that never existed may be slow once, on a node that has yet to
+// pull its image. After a second trial without it, every further one would wait just as long.
+func (t *scenarioTrial) lasting(err error) error {
+	var a absent
+	if err != nil && (runner.IsFutile(err) || !errors.As(err, &a)) {
+		return err // the wait was for something else
+	}
+	for _, part := range t.scene.way() {
+		known := t.carriers.Has(part)
+		switch {
+		case part != a.part && !known:
+			t.carriers = append(t.carriers, part)
+		case part != a.part:
+		case known:
+			return err
+		case t.missed.Has(part):
+			return runner.Futile(err)
+		default:
+			t.missed = append(t.missed, part)
+			return err
+		}
+	}
+	return err
 }

@@ -2,6 +2,7 @@ package trial
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -31,9 +32,7 @@ measures: [latency, cpu]
 func ambientScene(t *testing.T) *scene {
 	t.Helper()
 	plan := studytest.Plan(t, ambientServices)
-	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-	must.OK(t, err)
-	return s
+	return sceneIn(t, plan, plan.Cells[0], sitetest.Istio())
 }
 
 // Pods of services in the mesh have no sidecar and are in the ambient mesh; nothing is asked for
@@ -86,7 +85,7 @@ func TestCarriedHeads(t *testing.T) {
 					series(rise, s.namespace, service, reporter, "mutual_tls", 24, 500*weigh/2)
 				}
 			}
-			checks, err := s.carried(risesOf{record.PartNode: rise}, flowed{500, 500})
+			checks, err := s.carried(risesOf{record.PartNode: rise}, flowed{500, 500}, math.MaxInt64)
 			must.OK(t, err)
 			n := 0
 			for _, c := range checks {
@@ -116,15 +115,11 @@ func TestCarried(t *testing.T) {
 		return rise
 	}
 	failed := func(rise map[string]float64) string {
-		checks, err := s.carried(risesOf{record.PartNode: rise}, flowed{501, 500})
+		checks, err := s.carried(risesOf{record.PartNode: rise}, flowed{501, 500}, math.MaxInt64)
 		if err != nil || len(checks) == 0 {
 			t.Fatal(checks, err)
 		}
-		var out []string
 		for _, c := range checks {
-			if !c.OK {
-				out = append(out, c.Name)
-			}
 			if strings.HasPrefix(c.Name, "old-") {
 				t.Errorf("a service outside the mesh is checked: %+v", c)
 			}
@@ -132,7 +127,7 @@ func TestCarried(t *testing.T) {
 				t.Errorf("nobody counts at workers: %+v", c)
 			}
 		}
-		return strings.Join(out, " ")
+		return failedIn(checks)
 	}
 	if got := failed(rises()); got != "" {
 		t.Errorf("failed: %s", got)
@@ -174,8 +169,7 @@ func TestCarriedThroughWaypoint(t *testing.T) {
 	if asked, err := Asks(plan, study.MeshIstio); err != nil || !asked.Ambient || !asked.Waypoint {
 		t.Errorf("%+v, %v", asked, err)
 	}
-	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-	must.OK(t, err)
+	s := sceneIn(t, plan, plan.Cells[0], sitetest.Istio())
 	for _, service := range s.services() {
 		if service.Labels["istio.io/use-waypoint"] != "waypoint" {
 			t.Errorf("%s: %v", service.Name, service.Labels)
@@ -218,19 +212,24 @@ func TestCarriedThroughWaypoint(t *testing.T) {
 		}, "back-client-ztunnel back-client-ztunnel-bytes"},
 	} {
 		rise, waypoint := evidence()
-		checks, err := s.carried(risesOf{record.PartNode: rise, record.PartWaypoint: c.spoil(rise, waypoint)}, flowed{501, 500})
+		checks, err := s.carried(risesOf{record.PartNode: rise, record.PartWaypoint: c.spoil(rise, waypoint)}, flowed{501, 500}, math.MaxInt64)
 		must.OK(t, err)
-		var failed []string
-		for _, one := range checks {
-			if !one.OK {
-				failed = append(failed, one.Name)
-			}
-		}
-		slices.Sort(failed)
-		if got := strings.Join(failed, " "); got != c.want {
+		if got := failedIn(checks); got != c.want {
 			t.Errorf("%s: failed %q, want %q", name, got, c.want)
 		}
 	}
+}
+
+// failedIn returns the names of failed checks, in order.
+func failedIn(checks []record.Check) string {
+	var out []string
+	for _, c := range checks {
+		if !c.OK {
+			out = append(out, c.Name)
+		}
+	}
+	slices.Sort(out)
+	return strings.Join(out, " ")
 }
 
 // broken makes this many connections to the service back fail.

@@ -6,15 +6,14 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/run/site"
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -50,22 +49,21 @@ func waypointPods(kube kubernetes.Interface, namespace string, proxies mesh.Prox
 }
 
 // list returns the ready pods.
-func (c *controlPods) list(ctx context.Context) ([]faultPod, []string, error) {
+func (c *controlPods) list(ctx context.Context) ([]site.Pod, error) {
 	found, err := c.kube.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector})
 	if err != nil {
-		return nil, nil, fmt.Errorf("list the pods of %s: %w", c.what, err)
+		return nil, fmt.Errorf("list the pods of %s: %w", c.what, err)
 	}
-	var out []faultPod
+	var out []site.Pod
 	for i := range found.Items {
 		if pod := &found.Items[i]; lab.PodReady(pod) {
-			ref := site.PodOf(pod)
-			out = append(out, faultPod{name: ref.Name, UID: ref.UID, node: ref.Node, IP: pod.Status.PodIP, containers: ref.Containers})
+			out = append(out, site.PodOf(pod))
 		}
 	}
 	if len(out) == 0 {
-		return nil, nil, fmt.Errorf("no pod with %s in namespace %s is ready", c.selector, c.namespace)
+		return nil, fmt.Errorf("no pod with %s in namespace %s is ready", c.selector, c.namespace)
 	}
-	return out, c.containers, nil
+	return out, nil
 }
 
 // deployments lists the Deployments that have pods.
@@ -86,59 +84,61 @@ func (c *controlPods) deployments(ctx context.Context) ([]appsv1.Deployment, err
 	return out, nil
 }
 
-// away takes the component away until the end of the step: it kills the processes and prevents new
-// pods. Killing processes repeatedly would not work: Kubernetes restarts them after increasing
+// away takes the component away until the end of the step: besides killing the processes it prevents
+// new pods. Killing processes repeatedly would not work: Kubernetes restarts them after increasing
 // delays, so they would be away for too long.
-func (c *controlPods) away(ctx context.Context, target, kind string, victims []victim) (drive.Execution, error) {
+func (c *controlPods) away(ctx context.Context, killed *execution, pods []site.Pod) (*execution, error) {
 	all, err := c.deployments(ctx)
 	if err != nil {
 		return nil, err
 	}
-	killed := killAll(target, kind, victims)
-	var gone []taken
+	var back []func(context.Context) error // one for each Deployment that is scaled to zero
 	out := &execution{
-		target: target,
+		target: killed.target,
 		begin: func(ctx context.Context) error {
-			if err := killed.Begin(ctx); err != nil {
+			if err := killed.begin(ctx); err != nil {
 				return err
 			}
 			for _, d := range all {
 				one, err := c.takeAway(ctx, d)
-				if one.back != nil {
-					gone = append(gone, one)
+				if one != nil {
+					back = append(back, one)
 				}
 				if err != nil {
 					return err
 				}
 			}
-			for _, v := range victims {
-				err := c.kube.CoreV1().Pods(c.namespace).Delete(ctx, v.pod.name, metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))})
+			for _, pod := range pods {
+				err := c.kube.CoreV1().Pods(c.namespace).Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))})
 				if err != nil && !apierrors.IsNotFound(err) {
-					return fmt.Errorf("delete pod %s: %w", v.pod.name, err)
+					return fmt.Errorf("delete pod %s: %w", pod.Name, err)
 				}
 			}
 			return nil
 		},
 		prove: func(ctx context.Context) (string, error) {
-			text, err := killed.Prove(ctx)
+			text, err := killed.prove(ctx)
 			if err == nil {
-				err = c.await(ctx, func(d *appsv1.Deployment, alive []corev1.Pod) bool { return d.Status.Replicas == 0 && len(alive) == 0 })
+				err = untilNoPods(ctx, c.kube, c.namespace, c.selector)
 			}
 			return fmt.Sprintf("%s; %d Deployments of %s have no pods", text, len(all), c.what), err
 		},
 		end: func(ctx context.Context) error {
 			var failed []error
-			for _, one := range gone {
-				if err := one.back(ctx); err != nil {
-					failed = append(failed, fmt.Errorf("bring %s back: %w", c.what, err))
-				}
+			for _, one := range back {
+				failed = append(failed, one(ctx))
 			}
 			if err := errors.Join(failed...); err != nil {
-				return err
+				return fmt.Errorf("bring %s back: %w", c.what, err)
 			}
 			ctx, cancel := context.WithTimeout(ctx, controlBackTimeout)
 			defer cancel()
-			return c.await(ctx, func(d *appsv1.Deployment, _ []corev1.Pod) bool { return d.Status.ReadyReplicas >= 1 })
+			for _, d := range all {
+				if err := servesAgain(ctx, c.kube, c.object(d.Name)); err != nil {
+					return err
+				}
+			}
+			return nil
 		},
 	}
 	if c.changes != nil {
@@ -149,9 +149,6 @@ func (c *controlPods) away(ctx context.Context, target, kind string, victims []v
 	return out, nil
 }
 
-// taken is a Deployment scaled to zero, with the function to restore it; nil if there is none.
-type taken struct{ back func(context.Context) error }
-
 // whyAway is the reason in the journal for a change to the control plane.
 const whyAway = "a step keeps the control plane away"
 
@@ -159,13 +156,15 @@ func (c *controlPods) object(deployment string) journal.Object {
 	return journal.Object{APIVersion: "apps/v1", Kind: "Deployment", Namespace: c.namespace, Name: deployment}
 }
 
-func (c *controlPods) takeAway(ctx context.Context, d appsv1.Deployment) (out taken, err error) {
+// takeAway scales a Deployment to zero, and returns a function that reverts what was changed; nil if
+// nothing was.
+func (c *controlPods) takeAway(ctx context.Context, d appsv1.Deployment) (back func(context.Context) error, err error) {
 	if c.changes == nil {
 		replicas := int32(1)
 		if d.Spec.Replicas != nil {
 			replicas = *d.Spec.Replicas
 		}
-		out.back = func(ctx context.Context) error { return c.scale(ctx, d.Name, replicas) }
+		back = func(ctx context.Context) error { return c.scale(ctx, d.Name, replicas) }
 		err = c.scale(ctx, d.Name, 0)
 	} else {
 		object := c.object(d.Name)
@@ -174,13 +173,13 @@ func (c *controlPods) takeAway(ctx context.Context, d appsv1.Deployment) (out ta
 			return live, unstructured.SetNestedField(live.Object, int64(0), "spec", "replicas")
 		})
 		if len(step) > 0 {
-			out.back = func(ctx context.Context) error { return c.changes.Revert(ctx, object, whyAway, step) }
+			back = func(ctx context.Context) error { return c.changes.Revert(ctx, object, whyAway, step) }
 		}
 	}
 	if err != nil {
-		return out, fmt.Errorf("take %s away: %w", c.what, err)
+		return back, fmt.Errorf("take %s away: %w", c.what, err)
 	}
-	return out, nil
+	return back, nil
 }
 
 func (c *controlPods) scale(ctx context.Context, deployment string, replicas int32) error {
@@ -189,30 +188,15 @@ func (c *controlPods) scale(ctx context.Context, deployment string, replicas int
 	return err
 }
 
-// await waits until a condition holds for every Deployment and for the pods that have not ended.
-func (c *controlPods) await(ctx context.Context, holds func(*appsv1.Deployment, []corev1.Pod) bool) error {
-	ticker := time.NewTicker(5 * lookAgain)
-	defer ticker.Stop()
+// untilNoPods waits until no pod with a selector is left, terminating ones included.
+func untilNoPods(ctx context.Context, kube kubernetes.Interface, namespace, selector string) error {
 	for {
-		found, err := c.kube.AppsV1().Deployments(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector})
-		if err != nil {
-			return fmt.Errorf("list the Deployments of %s: %w", c.what, err)
+		left, err := kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
+		if err != nil || len(left.Items) == 0 {
+			return err
 		}
-		pods, err := c.kube.CoreV1().Pods(c.namespace).List(ctx, metav1.ListOptions{LabelSelector: c.selector})
-		if err != nil {
-			return fmt.Errorf("list the pods of %s: %w", c.what, err)
-		}
-		right := len(found.Items) > 0
-		for i := range found.Items {
-			right = right && holds(&found.Items[i], pods.Items)
-		}
-		if right {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s has %d pods: %w", c.what, len(pods.Items), ctx.Err())
-		case <-ticker.C:
+		if err := wake.Pause(ctx, lookEvery); err != nil {
+			return fmt.Errorf("%d pods do not terminate: %w", len(left.Items), err)
 		}
 	}
 }

@@ -45,8 +45,7 @@ func (*unprogrammed) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // costs its trial.
 func TestNoWaypoint(t *testing.T) {
 	plan := studytest.Plan(t, strings.NewReplacer("sidecars: ambient", "sidecars: waypoint", ", {to: old}", "", ", old: {sidecar: false}", "").Replace(ambientServices))
-	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-	must.OK(t, err)
+	s := sceneIn(t, plan, plan.Cells[0], sitetest.Istio())
 	api := &unprogrammed{}
 	server := httptest.NewServer(api)
 	defer server.Close()

@@ -1,9 +1,9 @@
 package trial
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -12,7 +12,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	corev1 "k8s.io/api/core/v1"
@@ -28,8 +27,7 @@ type census struct {
 	pods    map[string]*resident       // by UID, including deleted ones
 	slices  map[string]map[string]bool // ready addresses by EndpointSlice
 	of      map[string]string          // service by EndpointSlice
-	since   map[string]map[string]int64
-	gone    []ledger.Gone
+	since   map[string]int64           // by address of a pod that is yet to be reported: when it became an endpoint
 	waiters []chan struct{}
 	found   func(*corev1.Pod) // called with every changed pod
 }
@@ -43,14 +41,13 @@ type resident struct {
 	leaving    bool              // being deleted
 	left       bool              // object deleted
 	created    time.Time
-	template   string // pod template hash
 	volatile   *corev1.Pod
 }
 
 // newCensus starts to watch a namespace. It calls found with every pod that has the trial's mark,
 // and again whenever the pod changes, from one goroutine.
 func newCensus(ctx context.Context, kube kubernetes.Interface, namespace, trial string, found func(*corev1.Pod)) (*census, error) {
-	c := &census{pods: map[string]*resident{}, slices: map[string]map[string]bool{}, of: map[string]string{}, since: map[string]map[string]int64{}, found: found}
+	c := &census{pods: map[string]*resident{}, slices: map[string]map[string]bool{}, of: map[string]string{}, since: map[string]int64{}, found: found}
 	var err error
 	if c.watch, err = site.WatchEndpoints(ctx, kube, namespace, trialMark+"="+trial, c.onSlice, c.onPod); err != nil {
 		return nil, fmt.Errorf("watch the trial's pods: %w", err)
@@ -104,23 +101,17 @@ func (c *census) update(service, slice string, ready map[string]bool, at int64) 
 		if before[address] {
 			continue
 		}
-		for i := range c.gone {
-			if g := &c.gone[i]; g.Address == address && g.UntilNS == 0 {
-				g.UntilNS = at
-			}
-		}
 		if r := c.byAddress(service, address); r != nil {
 			r.came(at)
 		} else {
-			c.note(service, address, at) // the pod itself is reported later
+			c.since[address] = at
 		}
 	}
 	for address := range before {
 		if after[address] {
 			continue
 		}
-		c.gone = append(c.gone, ledger.Gone{Address: address, FromNS: at})
-		delete(c.since[service], address)
+		delete(c.since, address)
 		if r := c.byAddress(service, address); r != nil {
 			r.GoneNS = at
 		}
@@ -135,13 +126,6 @@ func (r *resident) came(at int64) {
 	} else {
 		r.BackNS = at
 	}
-}
-
-func (c *census) note(service, address string, at int64) {
-	if c.since[service] == nil {
-		c.since[service] = map[string]int64{}
-	}
-	c.since[service][address] = at
 }
 
 // endpoints returns the ready addresses of a service. The caller holds the lock.
@@ -180,20 +164,17 @@ func (c *census) onPod(pod *corev1.Pod, deleted bool) {
 		r.Name, r.Service = pod.Name, pod.Labels[mesh.AppLabel]
 		c.pods[r.uid] = r
 	}
-	ref := site.PodOf(pod)
-	r.Node, r.containers, r.template, r.volatile = pod.Spec.NodeName, ref.Containers, pod.Labels["pod-template-hash"], pod
+	r.Node, r.containers, r.volatile = pod.Spec.NodeName, site.PodOf(pod).Containers, pod
 	if pod.Status.PodIP != "" && r.IP == "" {
 		r.IP = pod.Status.PodIP
-		if at := c.since[r.Service][r.IP]; at != 0 {
+		if at := c.since[r.IP]; at != 0 {
 			r.came(at)
-			delete(c.since[r.Service], r.IP)
+			delete(c.since, r.IP)
 		}
 	}
 	r.Restarts = 0
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for _, s := range statuses {
-			r.Restarts += s.RestartCount
-		}
+	for _, s := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		r.Restarts += s.RestartCount
 	}
 	r.ready, r.leaving, r.left = !deleted && lab.PodReady(pod), pod.DeletionTimestamp != nil || deleted, deleted
 	if r.Service == roleClients && r.ready && r.ReadyNS == 0 { // no Service selects it
@@ -217,7 +198,7 @@ func (c *census) living(service string) []*resident {
 			out = append(out, &one)
 		}
 	}
-	slices.SortFunc(out, func(a, b *resident) int { return compareNames(a.Name, b.Name) })
+	slices.SortFunc(out, func(a, b *resident) int { return cmp.Compare(a.Name, b.Name) })
 	return out
 }
 
@@ -260,16 +241,6 @@ func (t *scenarioTrial) pending() podwait.Seen {
 	return seen
 }
 
-func compareNames(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
 // readyCount returns the number of endpoints of each service.
 func (c *census) readyCount(services []string) map[string]int {
 	c.mu.Lock()
@@ -281,21 +252,18 @@ func (c *census) readyCount(services []string) map[string]int {
 	return out
 }
 
-// account returns what the census knows at the end.
-func (c *census) account() ([]record.ScenarioPod, []ledger.Gone) {
+// account returns all pods, existing and former ones.
+func (c *census) account() []record.ScenarioPod {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var pods []record.ScenarioPod
-	for _, uid := range slices.Sorted(maps.Keys(c.pods)) {
-		pods = append(pods, c.pods[uid].ScenarioPod)
+	for _, r := range c.pods {
+		pods = append(pods, r.ScenarioPod)
 	}
-	slices.SortStableFunc(pods, func(a, b record.ScenarioPod) int {
-		if a.Service != b.Service {
-			return compareNames(a.Service, b.Service)
-		}
-		return compareNames(a.Name, b.Name)
+	slices.SortFunc(pods, func(a, b record.ScenarioPod) int {
+		return cmp.Or(cmp.Compare(a.Service, b.Service), cmp.Compare(a.Name, b.Name))
 	})
-	return pods, slices.Clone(c.gone)
+	return pods
 }
 
 // readyOf counts the ready pods of a service. The caller holds the lock.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
-	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/mesh"
 	"golang.org/x/sync/errgroup"
@@ -42,7 +41,7 @@ func expires(t *fault.Timeline) bool {
 func (r *ready) Certificates(a *fault.Certificates) error { return r.holds(r.certificates(r.ctx, a)) }
 
 // certificates waits for the continuous certificate rotation, or lets certificates expire.
-func (h *executor) certificates(ctx context.Context, c *fault.Certificates) (drive.Execution, error) {
+func (h *executor) certificates(ctx context.Context, c *fault.Certificates) (*execution, error) {
 	m, ok := able[mesh.CertificateReader](h.scene)
 	if !ok {
 		return nil, fmt.Errorf("the proxies of mesh %s do not expose their certificates, so a change cannot be proved", h.scene.mesh.Name())
@@ -73,29 +72,19 @@ func (h *executor) certificates(ctx context.Context, c *fault.Certificates) (dri
 }
 
 // expire takes away the issuer of certificates until they have expired.
-func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.CertificateReader, pods []*resident) (drive.Execution, error) {
-	if h.node == nil {
-		return nil, fmt.Errorf("the control plane of mesh %s cannot be removed", h.scene.mesh.Name())
-	}
-	away, err := h.node.process(ctx, &fault.Process{Of: fault.OfControlPlane, Do: fault.DoKill}, h.timeline.Duration)
+func (h *executor) expire(ctx context.Context, c *fault.Certificates, m mesh.CertificateReader, pods []*resident) (*execution, error) {
+	away, err := h.process(ctx, &fault.Process{Of: fault.OfControlPlane, Do: fault.DoKill}, h.timeline.Duration)
 	if err != nil {
 		return nil, err
 	}
-	out := &execution{
-		target: c.Service,
-		begin:  away.Begin,
-		prove: func(ctx context.Context) (string, error) {
-			if err := h.untilShown(ctx, m, pods, func(_ int, c mesh.Certificate) bool { return c.ExpiredAt(time.Now()) }); err != nil {
-				return "", fmt.Errorf("not every certificate of %s has expired: %w", c.Service, err)
-			}
-			return fmt.Sprintf("the certificates of %d proxies of %s have expired", len(pods), c.Service), nil
-		},
-		end: away.End,
+	away.target = c.Service
+	away.prove = func(ctx context.Context) (string, error) {
+		if err := h.untilShown(ctx, m, pods, func(_ int, c mesh.Certificate) bool { return c.ExpiredAt(time.Now()) }); err != nil {
+			return "", fmt.Errorf("not every certificate of %s has expired: %w", c.Service, err)
+		}
+		return fmt.Sprintf("the certificates of %d proxies of %s have expired", len(pods), c.Service), nil
 	}
-	if control, ok := away.(*execution); ok {
-		out.outlasting = control.outlasting // Ready receives this execution
-	}
-	return out, nil
+	return away, nil
 }
 
 // shown reads the certificates that proxies present.

@@ -119,49 +119,48 @@ func planApply(ctx context.Context, at dynamic.ResourceInterface, o *unstructure
 
 // planStep returns what a step changes outside the run's namespace.
 func planStep(step fault.Step) (out []journal.Planned) {
-	note := fmt.Sprintf("by step %s, until it ends", step.Name)
-	add := func(done journal.Done, text, wide string) {
-		out = append(out, journal.Planned{Object: "the mesh's control plane", Done: done, Note: note + text, Wide: []string{"step " + step.Name + ": " + wide}})
-	}
-	ztunnel := func(done journal.Done, note, wide string) {
-		out = append(out, journal.Planned{Object: "ztunnel", Done: done, Note: "by step " + step.Name + note, Wide: []string{"step " + step.Name + ": " + wide}})
+	const untilEnd = ", until it ends"
+	add := func(object string, done journal.Done, note, wide string) {
+		out = append(out, journal.Planned{Object: object, Done: done, Note: "by step " + step.Name + note, Wide: []string{"step " + step.Name + ": " + wide}})
 	}
 	switch a := step.Action.(type) {
 	case *fault.Restart:
 		if a.Of == fault.OfZtunnel {
-			ztunnel("restarted by its DaemonSet", ", and once more when that is reverted after the trial; "+staysRestarted, "all connections of pods in the ambient mesh end, twice")
+			add(ztunnel, "restarted by its DaemonSet", ", and once more when that is reverted after the trial; "+staysRestarted, "all connections of pods in the ambient mesh end, twice")
 		}
 	case *fault.Drain:
 		nodes := "the node of a pod of " + a.Service
 		if a.Pick > 1 {
 			nodes = fmt.Sprintf("the nodes of %d pods of %s", a.Pick, a.Service)
 		}
-		out = append(out, journal.Planned{Object: nodes, Done: "cordoned", Note: note + "; others' pods stay there, and none are scheduled there; if this program is killed, the next run or `meshtrial cluster restore` reverts it",
-			Wide: []string{"step " + step.Name + ": no pods are scheduled there meanwhile"}})
+		add(nodes, "cordoned", untilEnd+"; others' pods stay there, and none are scheduled there; if this program is killed, the next run or `meshtrial cluster restore` reverts it",
+			"no pods are scheduled there meanwhile")
 	case *fault.Process:
 		switch {
 		case a.Of == fault.OfZtunnel && a.Do == fault.DoPause:
-			ztunnel("paused", ", until it ends, on nodes of the trial's pods", "meanwhile pods in the ambient mesh there have no connections")
+			add(ztunnel, "paused", untilEnd+", on nodes of the trial's pods", "meanwhile pods in the ambient mesh there have no connections")
 		case a.Of == fault.OfZtunnel:
-			ztunnel("killed", " on nodes of the trial's pods, and its pods there recreated after the trial; if this program is killed they are not, and Kubernetes delays their next restart", "all connections of pods in the ambient mesh there end, twice")
+			add(ztunnel, "killed", " on nodes of the trial's pods, and its pods there recreated after the trial; if this program is killed they are not, and Kubernetes delays their next restart", "all connections of pods in the ambient mesh there end, twice")
 		case a.Of != fault.OfControlPlane:
 		case a.Do == fault.DoPause: // the fault role ends pauses
-			add("paused", "", untold)
+			add(controlPlane, "paused", untilEnd, untold)
 		default:
-			add("killed, and scaled to 0 replicas while the step lasts", "; "+staysAway, untold)
+			add(controlPlane, "killed, and scaled to 0 replicas while the step lasts", untilEnd+"; "+staysAway, untold)
 		}
 	case *fault.Certificates:
 		if expires(&fault.Timeline{Steps: []fault.Step{step}}) {
-			add("scaled to 0 replicas", "; "+staysAway, "if it stays away for long, certificates of the whole mesh expire; "+untold)
+			add(controlPlane, "scaled to 0 replicas", untilEnd+"; "+staysAway, "if it stays away for long, certificates of the whole mesh expire; "+untold)
 		}
 	}
 	return out
 }
 
-// Notes on taking a control plane away.
+// Names of what steps change, and notes on it.
 const (
-	untold    = "meanwhile no proxy receives changes and no pod is injected"
-	staysAway = "if this program is killed, it stays away until the next run or `meshtrial cluster restore`"
+	controlPlane = "the mesh's control plane"
+	ztunnel      = "ztunnel"
+	untold       = "meanwhile no proxy receives changes and no pod is injected"
+	staysAway    = "if this program is killed, it stays away until the next run or `meshtrial cluster restore`"
 	// staysRestarted is the note for ztunnel.
 	staysRestarted = "if this program is killed, the next run or `meshtrial cluster restore` does that"
 )

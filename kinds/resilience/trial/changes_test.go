@@ -8,68 +8,45 @@ import (
 	"github.com/meshtrial/meshtrial/lab/journal"
 )
 
-// The plan for a control plane says how it returns if this program dies before restoring it: a
-// paused one resumes by itself.
+// The plan says what steps change of others', whom that affects, and whether a later run must revert
+// it if this one dies.
 func TestPlanStep(t *testing.T) {
 	for name, tt := range map[string]struct {
-		action    fault.Action
-		done      string // "" for no plan
-		comesBack bool   // by itself
-	}{
-		"killed":              {&fault.Process{Of: fault.OfControlPlane, Do: fault.DoKill}, "scaled to 0 replicas while the step lasts", false},
-		"paused":              {&fault.Process{Of: fault.OfControlPlane, Do: fault.DoPause}, "paused", true},
-		"expiring":            {&fault.Certificates{Service: "bar", Do: fault.DoExpire}, "scaled to 0 replicas", false},
-		"replaced":            {&fault.Certificates{Service: "bar", Do: fault.DoRotate}, "", true},
-		"the study's workers": {&fault.Process{Of: fault.OfWorker, Service: "bar", Do: fault.DoKill}, "", true},
-		"its waypoint":        {&fault.Process{Of: fault.OfWaypoint, Do: fault.DoKill}, "", true},
-		"its waypoint anew":   {&fault.Restart{Of: fault.OfWaypoint}, "", true},
-	} {
-		t.Run(name, func(t *testing.T) {
-			planned := planStep(fault.Step{Name: "away", Action: tt.action})
-			if len(planned) > 0 != (tt.done != "") {
-				t.Fatalf("%+v", planned)
-			}
-			for _, p := range planned {
-				if len(p.Wide) != 1 || !strings.Contains(p.Wide[0], "step away: ") || !strings.Contains(p.Wide[0], untold) {
-					t.Errorf("to proxies of others: %q", p.Wide)
-				}
-			}
-			if text := journal.Text(planned); !strings.Contains(text, tt.done) || strings.Contains(text, "meshtrial cluster restore") == tt.comesBack {
-				t.Errorf("%s", text)
-			}
-		})
-	}
-}
-
-// A drained node takes no pods of others.
-func TestPlanStepOfNode(t *testing.T) {
-	for pick, nodes := range map[int]string{1: "the node of a pod of bar", 2: "the nodes of 2 pods of bar"} {
-		planned := planStep(fault.Step{Name: "gone", Action: &fault.Drain{Service: "bar", Pick: pick}})
-		if len(planned) != 1 || planned[0].Object != nodes || planned[0].Done != "cordoned" || len(planned[0].Wide) != 1 || !strings.Contains(planned[0].Wide[0], "step gone: no pods are scheduled") {
-			t.Errorf("%+v", planned)
-		}
-	}
-}
-
-// Other users of ztunnel are told what steps do to it, and what reverts that.
-func TestPlanStepOfZtunnel(t *testing.T) {
-	for _, tt := range []struct {
 		action   fault.Action
+		object   string // "" for no plan
 		done     journal.Done
-		restores bool // by a later run, if this one dies
+		affects  string
+		restores bool
 	}{
-		{&fault.Restart{Of: fault.OfZtunnel}, "restarted by its DaemonSet", true},
-		{&fault.Process{Of: fault.OfZtunnel, Do: fault.DoKill}, "killed", false},
-		{&fault.Process{Of: fault.OfZtunnel, Do: fault.DoOOM}, "killed", false},
-		{&fault.Process{Of: fault.OfZtunnel, Service: "bar", Do: fault.DoPause}, "paused", false},
+		"killed":    {&fault.Process{Of: fault.OfControlPlane, Do: fault.DoKill}, controlPlane, "killed, and scaled to 0 replicas while the step lasts", untold, true},
+		"paused":    {&fault.Process{Of: fault.OfControlPlane, Do: fault.DoPause}, controlPlane, "paused", untold, false},
+		"expiring":  {&fault.Certificates{Service: "bar", Do: fault.DoExpire}, controlPlane, "scaled to 0 replicas", untold, true},
+		"a node":    {&fault.Drain{Service: "bar", Pick: 1}, "the node of a pod of bar", "cordoned", "no pods are scheduled", true},
+		"two nodes": {&fault.Drain{Service: "bar", Pick: 2}, "the nodes of 2 pods of bar", "cordoned", "no pods are scheduled", true},
+
+		"ztunnel restarted": {&fault.Restart{Of: fault.OfZtunnel}, ztunnel, "restarted by its DaemonSet", "in the ambient mesh", true},
+		"ztunnel killed":    {&fault.Process{Of: fault.OfZtunnel, Do: fault.DoKill}, ztunnel, "killed", "in the ambient mesh", false},
+		"ztunnel, memory":   {&fault.Process{Of: fault.OfZtunnel, Do: fault.DoOOM}, ztunnel, "killed", "in the ambient mesh", false},
+		"ztunnel paused":    {&fault.Process{Of: fault.OfZtunnel, Service: "bar", Do: fault.DoPause}, ztunnel, "paused", "in the ambient mesh", false},
+
+		"replaced":            {action: &fault.Certificates{Service: "bar", Do: fault.DoRotate}},
+		"the study's workers": {action: &fault.Process{Of: fault.OfWorker, Service: "bar", Do: fault.DoKill}},
+		"its waypoint":        {action: &fault.Process{Of: fault.OfWaypoint, Do: fault.DoKill}},
+		"its waypoint anew":   {action: &fault.Restart{Of: fault.OfWaypoint}},
 	} {
-		planned := planStep(fault.Step{Name: "gone", Action: tt.action})
-		if len(planned) != 1 || planned[0].Object != "ztunnel" || planned[0].Done != tt.done || len(planned[0].Wide) != 1 || !strings.Contains(planned[0].Wide[0], "step gone: ") || !strings.Contains(planned[0].Wide[0], "in the ambient mesh") {
-			t.Errorf("%+v: %+v", tt.action, planned)
+		planned := planStep(fault.Step{Name: "away", Action: tt.action})
+		if len(planned) != 1 || tt.object == "" {
+			if len(planned) > 0 || tt.object != "" {
+				t.Errorf("%s: %+v", name, planned)
+			}
 			continue
 		}
-		if strings.Contains(planned[0].Note, "meshtrial cluster restore") != tt.restores {
-			t.Errorf("%+v: %s", tt.action, planned[0].Note)
+		p := planned[0]
+		if p.Object != tt.object || p.Done != tt.done || strings.Contains(p.Note, "meshtrial cluster restore") != tt.restores {
+			t.Errorf("%s: %+v", name, p)
+		}
+		if len(p.Wide) != 1 || !strings.HasPrefix(p.Wide[0], "step away: ") || !strings.Contains(p.Wide[0], tt.affects) {
+			t.Errorf("%s affects others: %q", name, p.Wide)
 		}
 	}
 }

@@ -88,6 +88,6 @@ func (t *scenarioTrial) compareAgain(ctx context.Context, pods []record.Scenario
 	var err error
 	t.before = on
 	if t.after, err = t.clocksOf(limited, slices.Sorted(maps.Keys(on)), againPatience); err != nil {
-		t.evidence.Unmeasured = append(t.evidence.Unmeasured, "clock offsets after the timeline are unknown for some nodes: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+		t.unmeasured("clock offsets after the timeline are unknown for some nodes: %s", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 }

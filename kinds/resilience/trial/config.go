@@ -7,22 +7,22 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"github.com/meshtrial/meshtrial/internal/wake"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/meshtrial/meshtrial/drive/fault"
-	"github.com/meshtrial/meshtrial/drive/fault/drive"
-	"github.com/meshtrial/meshtrial/lab/journal"
-	"github.com/meshtrial/meshtrial/lab/journal/fields"
-	"github.com/meshtrial/meshtrial/mesh"
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
+
+	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/internal/wake"
+	"github.com/meshtrial/meshtrial/lab/journal"
+	"github.com/meshtrial/meshtrial/lab/journal/fields"
+	"github.com/meshtrial/meshtrial/mesh"
 )
 
 // changed is an object that a step changes.
@@ -38,14 +38,16 @@ type changed struct {
 // whyConfig is the reason in the journal for a change of objects.
 const whyConfig = "a step changes configuration"
 
+func (c *changed) name() string { return c.object.GetKind() + " " + c.object.GetName() }
+
 // look checks whether the object to delete exists.
 func (c *changed) look(ctx context.Context) error {
 	_, err := c.at.Get(ctx, c.object.GetName(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err) && c.gone:
-		return fmt.Errorf("there is no %s %s to delete", c.object.GetKind(), c.object.GetName())
+		return fmt.Errorf("there is no %s to delete", c.name())
 	case err != nil && !apierrors.IsNotFound(err):
-		return fmt.Errorf("read %s %s: %w", c.object.GetKind(), c.object.GetName(), err)
+		return fmt.Errorf("read %s: %w", c.name(), err)
 	}
 	return nil
 }
@@ -94,16 +96,15 @@ func objectOf(o map[string]any, pod string) (*unstructured.Unstructured, error) 
 func (r *ready) Config(a *fault.Config) error { return r.holds(r.config(r.ctx, a)) }
 
 // config changes Kubernetes objects.
-func (h *executor) config(ctx context.Context, c *fault.Config) (drive.Execution, error) {
+func (h *executor) config(ctx context.Context, c *fault.Config) (*execution, error) {
 	var all []*changed
-	var names []string
 	put := func(object *unstructured.Unstructured, gone bool) error {
 		at, err := h.apply.Open(ctx, object, h.Namespace)
 		if err != nil {
 			return err
 		}
 		one := &changed{at: at, object: object, gone: gone}
-		all, names = append(all, one), append(names, object.GetKind()+" "+object.GetName())
+		all = append(all, one)
 		return one.look(ctx)
 	}
 	pod := ""
@@ -124,12 +125,7 @@ func (h *executor) config(ctx context.Context, c *fault.Config) (drive.Execution
 		}
 	}
 	for _, r := range c.Delete {
-		object := &unstructured.Unstructured{}
-		object.SetAPIVersion(r.APIVersion)
-		object.SetKind(r.Kind)
-		object.SetNamespace(r.Namespace)
-		object.SetName(r.Name)
-		if err := put(object, true); err != nil {
+		if err := put(journal.Object(r).Bare(), true); err != nil {
 			return nil, err
 		}
 	}
@@ -140,11 +136,13 @@ func (h *executor) config(ctx context.Context, c *fault.Config) (drive.Execution
 			return nil, err
 		}
 	}
-	w := &configuring{executor: h, config: c, objects: all, names: names, witness: witness}
-	out := &execution{target: strings.Join(names, ", "), begin: w.begin, prove: w.prove, end: w.end}
+	w := &configuring{executor: h, config: c, objects: all, witness: witness}
+	out := &execution{begin: w.begin, prove: w.prove, end: w.end}
+	var names []string
 	for _, one := range all {
-		out.outlasting = append(out.outlasting, journal.ObjectOf(one.object))
+		names, out.outlasting = append(names, one.name()), append(out.outlasting, journal.ObjectOf(one.object))
 	}
+	out.target = strings.Join(names, ", ")
 	return out, nil
 }
 
@@ -153,19 +151,18 @@ type configuring struct {
 	*executor
 	config  *fault.Config
 	objects []*changed
-	names   []string // of the objects
 	witness *witness // nil if proxies receive none of them
 	refused string   // the API server's error, if the step expects one
 }
 
 func (w *configuring) begin(ctx context.Context) error {
-	for i, one := range w.objects {
+	for _, one := range w.objects {
 		if err := one.act(ctx, w.changes); err != nil {
 			if w.config.Rejected && (apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err)) {
 				w.refused = err.Error()
 				continue
 			}
-			return fmt.Errorf("change %s: %w", w.names[i], err)
+			return fmt.Errorf("change %s: %w", one.name(), err)
 		}
 	}
 	return nil
@@ -202,7 +199,7 @@ func proveObjects(ctx context.Context, all []*changed) (string, error) {
 			continue
 		}
 		if err != nil || one.gone {
-			return "", fmt.Errorf("%s %s is not as expected: %w", one.object.GetKind(), one.object.GetName(), err)
+			return "", fmt.Errorf("%s is not as expected: %w", one.name(), err)
 		}
 	}
 	return "the API server has it; proxies do not receive such objects", nil
@@ -339,4 +336,54 @@ func (w *witness) rejected(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("no proxy has counted a rejected configuration: %w", err)
 	}
 	return fmt.Sprintf("%d of %d proxies have rejected it", count, of), nil
+}
+
+// stamps are the fields of Envoy's response that differ with every control-plane message, whatever
+// its content. See envoy.admin.v3.ConfigDump.
+var stamps = []string{"last_updated", "version_info", "system_version_info"}
+
+// configHash identifies a configuration by its content. Envoy writes the members of its maps,
+// and some lists, in a different order each time.
+func configHash(text []byte) ([sha256.Size]byte, error) {
+	var tree any
+	if err := json.Unmarshal(text, &tree); err != nil {
+		return [sha256.Size]byte{}, fmt.Errorf("configuration: %w", err)
+	}
+	plain, err := canonical(tree)
+	if err != nil {
+		return [sha256.Size]byte{}, fmt.Errorf("configuration: %w", err)
+	}
+	return sha256.Sum256(plain), nil
+}
+
+// canonical encodes a JSON value without stamps in a canonical order: objects by name, lists by the
+// content of their elements.
+func canonical(tree any) (json.RawMessage, error) {
+	switch v := tree.(type) {
+	case map[string]any:
+		out := make(map[string]json.RawMessage, len(v))
+		for name, value := range v {
+			if slices.Contains(stamps, name) {
+				continue
+			}
+			text, err := canonical(value)
+			if err != nil {
+				return nil, err
+			}
+			out[name] = text
+		}
+		return json.Marshal(out)
+	case []any:
+		out := make([]json.RawMessage, len(v))
+		for i, value := range v {
+			text, err := canonical(value)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = text
+		}
+		slices.SortFunc(out, func(a, b json.RawMessage) int { return slices.Compare(a, b) })
+		return json.Marshal(out)
+	}
+	return json.Marshal(tree)
 }

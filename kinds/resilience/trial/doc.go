@@ -9,5 +9,4 @@
 // endpoints, a scribe collects the logs of all proxies and workers (which are lost with their
 // pods), and ejected endpoints and CPU are sampled. Changes that steps make outside the run's
 // namespace are recorded in it beforehand, so that a later run can revert them if this one dies.
-// one dies.
 package trial

@@ -8,15 +8,11 @@ import (
 	"strings"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
-	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
-	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/lab/journal/fields"
-	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/study"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +25,7 @@ const whyDrained = "a step drains nodes"
 func (r *ready) Drain(a *fault.Drain) error { return r.holds(r.drain(r.ctx, a)) }
 
 // drain cordons nodes and evicts the pods of services there.
-func (h *executor) drain(ctx context.Context, a *fault.Drain) (drive.Execution, error) {
+func (h *executor) drain(ctx context.Context, a *fault.Drain) (*execution, error) {
 	chosen, err := h.choose(a.Service, a.Pick)
 	if err != nil {
 		return nil, err
@@ -125,19 +121,3 @@ func roomBeside(ctx context.Context, kube kubernetes.Interface, nodes []string) 
 }
 
 const needsNodes = "meshtrial lab up --nodes 2; or leave the step out with skip"
-
-// fitNodes rejects steps that drain nodes in a cluster with only one node.
-func fitNodes(ctx context.Context, o *runner.Options, plan *study.Plan) error {
-	if !resilience.Drains(plan) {
-		return nil
-	}
-	kube, err := kubernetes.NewForConfig(o.Lab.RESTConfig())
-	if err != nil {
-		return err
-	}
-	open, err := site.OpenNodes(ctx, kube)
-	if err == nil && len(open) < 2 {
-		err = errs.WithHint(errs.Usage("a step drains a node, and %d nodes are schedulable: its pods would have nowhere to go", len(open)), needsNodes)
-	}
-	return err
-}

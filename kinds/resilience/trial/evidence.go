@@ -2,6 +2,7 @@ package trial
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/observe/ledger"
@@ -15,6 +16,20 @@ func (t *scenarioTrial) witness(got outcome, book *ledger.Book) *verdict.Collect
 	return &verdict.Collected{Logged: int64(len(got.entries)), Lost: got.lost, Logs: logs, Lines: lines, Over: book.Over(),
 		Missed: t.looks.missed, Clocks: t.before, ClocksAfter: t.after,
 		Ledger: verdict.Ledger{Requests: account.Requests, Reconciled: account.Reconciled, Unreconciled: account.Classes[ledger.ClassUnreconciled], Orphans: account.Orphans}}
+}
+
+// unmeasured records what is missing without affecting the rest.
+func (t *scenarioTrial) unmeasured(format string, args ...any) {
+	t.noting.Lock()
+	defer t.noting.Unlock()
+	t.evidence.Unmeasured = append(t.evidence.Unmeasured, fmt.Sprintf(format, args...))
+}
+
+// forget removes a part's usage from the record, and records why.
+func (t *scenarioTrial) forget(out *record.Scenario, part, why string) {
+	delete(out.CPU, part)
+	delete(out.Memory, part)
+	t.unmeasured("%s", why)
 }
 
 // findNodes records the nodes of the trial's pods before its steps, and the machines of those

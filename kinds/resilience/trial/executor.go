@@ -27,28 +27,23 @@ import (
 // executor prepares the actions of a trial's timeline steps.
 type executor struct {
 	*scenarioTrial
-	run  context.Context // of the timeline
-	node *nodeExecutor   // nil: no step acts on nodes
+	run context.Context // of the timeline
 
 	mu      sync.Mutex
-	want    map[string]int    // replicas by service
-	doomed  map[string]bool   // pods that a step has chosen to remove, by UID
-	altered map[string]*turns // steps that change workers, by service
+	want    map[string]int         // replicas by service
+	doomed  map[string]bool        // pods that a step has chosen to remove, by UID
+	altered map[string]*sync.Mutex // held while a step changes a service's workers
 }
 
 func newExecutor(ctx context.Context, t *scenarioTrial) *executor {
-	h := &executor{scenarioTrial: t, run: ctx, want: map[string]int{}, doomed: map[string]bool{}, altered: map[string]*turns{}}
+	h := &executor{scenarioTrial: t, run: ctx, want: map[string]int{}, doomed: map[string]bool{}, altered: map[string]*sync.Mutex{}}
 	for _, one := range t.scene.scenario.Graph.Services {
-		h.want[one.Name] = one.Replicas
-	}
-	if t.faults != nil {
-		h.node = newNodeExecutor(t, t.faults)
+		h.want[one.Name], h.altered[one.Name] = one.Replicas, &sync.Mutex{}
 	}
 	return h
 }
 
-// execution is one occurrence, as functions. prove and end may be nil if there is nothing to
-// observe or to undo.
+// execution is one occurrence, as functions. end may be nil if there is nothing to undo.
 type execution struct {
 	target string
 	begin  func(context.Context) error
@@ -73,33 +68,38 @@ func (h *execution) End(ctx context.Context) error {
 
 // Ready implements drive.Executor.
 func (h *executor) Ready(ctx context.Context, o fault.Occurrence) (drive.Execution, error) {
-	r := ready{executor: h, ctx: ctx, name: o.Name, lasting: o.For, conditional: o.When != ""}
-	if len(o.Needs()) > 0 && h.node == nil {
+	r := ready{executor: h, ctx: ctx, name: o.Name, lasting: o.For}
+	if len(o.Needs()) > 0 && h.faults == nil {
 		return nil, fmt.Errorf("steps of kind %s are not supported here", o.Kind())
 	}
 	if err := o.Perform(&r); err != nil {
 		return nil, err
 	}
-	if e, ok := r.execution.(*execution); ok && len(e.outlasting) > 0 {
-		h.follow(e)
+	out := r.execution
+	if end := out.end; len(out.outlasting) > 0 {
+		out.end = func(ctx context.Context) error {
+			err := end(ctx)
+			if err != nil {
+				h.leftovers.add(out.outlasting)
+			}
+			return err
+		}
 	}
-	return r.execution, nil
+	return out, nil
 }
 
 // ready prepares the execution of one occurrence. It is the performer that the occurrence's action
 // calls back.
 type ready struct {
 	*executor
-	ctx     context.Context // for preparation
-	name    string          // of the occurrence
-	lasting time.Duration   // of the occurrence; 0: until the end of the timeline
-	// conditional means that the start is not known in advance.
-	conditional bool
-	execution   drive.Execution
+	ctx       context.Context // for preparation
+	name      string          // of the occurrence
+	lasting   time.Duration   // of the occurrence; 0: until the end of the timeline
+	execution *execution
 }
 
 // holds stores the execution that a method of the performer has made.
-func (r *ready) holds(execution drive.Execution, err error) error {
+func (r *ready) holds(execution *execution, err error) error {
 	r.execution = execution
 	return err
 }
@@ -108,6 +108,15 @@ func (r *ready) holds(execution drive.Execution, err error) error {
 // need not be undone.
 func (h *executor) over() bool {
 	return h.run.Err() != nil || !time.Now().Before(h.zero.Add(h.timeline.Duration))
+}
+
+func (h *executor) unlessOver(end func(context.Context) error) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if h.over() {
+			return nil
+		}
+		return end(ctx)
+	}
 }
 
 // deletionCost makes a ReplicaSet remove a pod first when it scales down. See kubernetes.io/docs,
@@ -130,7 +139,7 @@ func (h *executor) choose(service string, n int) ([]*resident, error) {
 
 func (r *ready) Remove(a *fault.Remove) error { return r.holds(r.remove(r.ctx, a)) }
 
-func (h *executor) remove(ctx context.Context, r *fault.Remove) (drive.Execution, error) {
+func (h *executor) remove(ctx context.Context, r *fault.Remove) (*execution, error) {
 	chosen, err := h.choose(r.Service, r.Count)
 	if err != nil {
 		return nil, err
@@ -172,7 +181,7 @@ func (h *executor) remove(ctx context.Context, r *fault.Remove) (drive.Execution
 			}
 			return fmt.Sprintf("the EndpointSlices of %s have %d endpoints without it", r.Service, left), nil
 		},
-		end: func(ctx context.Context) error { return h.rescale(ctx, r.Service, r.Count) },
+		end: h.unlessOver(func(ctx context.Context) error { return h.scale(ctx, r.Service, r.Count) }),
 	}, nil
 }
 
@@ -189,17 +198,9 @@ func (h *executor) scale(ctx context.Context, service string, by int) error {
 	return nil
 }
 
-// rescale is scale for the end of a step.
-func (h *executor) rescale(ctx context.Context, service string, by int) error {
-	if h.over() {
-		return nil
-	}
-	return h.scale(ctx, service, by)
-}
-
 func (r *ready) Add(a *fault.Add) error { return r.holds(r.add(a), nil) }
 
-func (h *executor) add(r *fault.Add) drive.Execution {
+func (h *executor) add(r *fault.Add) *execution {
 	var before map[string]bool
 	return &execution{
 		target: r.Service,
@@ -208,7 +209,7 @@ func (h *executor) add(r *fault.Add) drive.Execution {
 			return h.scale(ctx, r.Service, r.Count)
 		},
 		prove: func(ctx context.Context) (string, error) { return h.proveNew(ctx, r.Service, before, r.Count, nil) },
-		end:   func(ctx context.Context) error { return h.rescale(ctx, r.Service, -r.Count) },
+		end:   h.unlessOver(func(ctx context.Context) error { return h.scale(ctx, r.Service, -r.Count) }),
 	}
 }
 
@@ -249,28 +250,19 @@ func (h *executor) proveNew(ctx context.Context, service string, before map[stri
 	return fmt.Sprintf("the EndpointSlices of %s have %d new endpoints", service, fresh), nil
 }
 
-// upgrade returns the annotations that give a service's pods a sidecar of another version after a
-// restart, if the step requests one.
-func (s *scene) upgrade(r *fault.Restart) (map[string]string, error) {
-	if r.Proxy == "" {
-		return nil, nil
-	}
-	one, ok := s.scenario.Graph.Service(r.Service)
-	if !ok || s.workload(&one).Proxy == nil {
-		return nil, errs.Usage("pods of %s have no sidecar whose version could change", r.Service)
-	}
+// annotations returns the annotations that a service's pods start with, with sidecars of another
+// version of Envoy unless that is "".
+func (s *scene) annotations(service, envoy string) (map[string]string, error) {
+	one, _ := s.scenario.Graph.Service(service)
 	w := s.workload(&one)
-	w.Proxy.Levels[study.FactorEnvoy] = r.Proxy
+	if envoy != "" {
+		if w.Proxy == nil {
+			return nil, errs.Usage("pods of %s have no sidecar whose version could change", service)
+		}
+		w.Proxy.Levels[study.FactorEnvoy] = envoy
+	}
 	pod := &corev1.PodTemplateSpec{}
 	err := s.decorate(w, pod)
-	return pod.Annotations, err
-}
-
-// annotations returns the annotations that a service's pods start with.
-func (s *scene) annotations(service string) (map[string]string, error) {
-	one, _ := s.scenario.Graph.Service(service)
-	pod := &corev1.PodTemplateSpec{}
-	err := s.decorate(s.workload(&one), pod)
 	return pod.Annotations, err
 }
 
@@ -278,12 +270,10 @@ func (s *scene) annotations(service string) (map[string]string, error) {
 func (s *scene) fitUpgrades() error {
 	timeline := s.scenario.TimelineOf(s.cell)
 	for _, step := range timeline.Steps {
-		restart, ok := step.Action.(*fault.Restart)
-		if !ok {
-			continue
-		}
-		if _, err := s.upgrade(restart); err != nil {
-			return fmt.Errorf("step %q: %w", step.Name, err)
+		if restart, ok := step.Action.(*fault.Restart); ok && restart.Proxy != "" {
+			if _, err := s.annotations(restart.Service, restart.Proxy); err != nil {
+				return fmt.Errorf("step %q: %w", step.Name, err)
+			}
 		}
 	}
 	return nil
@@ -300,10 +290,13 @@ func (r *ready) Restart(a *fault.Restart) error {
 	return r.holds(r.restart(a))
 }
 
-func (h *executor) restart(r *fault.Restart) (drive.Execution, error) {
-	asked, err := h.scene.upgrade(r)
-	if err != nil {
-		return nil, err
+func (h *executor) restart(r *fault.Restart) (*execution, error) {
+	var asked map[string]string
+	if r.Proxy != "" {
+		var err error
+		if asked, err = h.scene.annotations(r.Service, r.Proxy); err != nil {
+			return nil, err
+		}
 	}
 	var before map[string]bool
 	return &execution{

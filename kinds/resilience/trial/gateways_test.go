@@ -31,8 +31,7 @@ stop: none
 // listens to the clients' protocol too.
 func TestGatewayScene(t *testing.T) {
 	plan := studytest.Plan(t, throughGateway)
-	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-	must.OK(t, err)
+	s := sceneIn(t, plan, plan.Cells[0], sitetest.Istio())
 	deployments, err := s.deployments()
 	must.OK(t, err)
 	for _, d := range deployments {
@@ -62,7 +61,7 @@ func TestGatewayScene(t *testing.T) {
 	if spec, err = s.loadSpec(0); err != nil || spec.KeepAlive || spec.URL != "http://edge.meshtrial-run.svc.cluster.local:8081/" {
 		t.Errorf("%+v, %v", spec, err)
 	}
-	if o := s.ledgerOptions(nil); o.ClientProxy || !o.Services["edge"].Gateway || o.Services["web"].Gateway || !o.Services["web"].Sidecar {
+	if o := s.ledgerOptions(); o.ClientProxy || !o.Services["edge"].Gateway || o.Services["web"].Gateway || !o.Services["web"].Sidecar {
 		t.Errorf("%+v", o)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
-	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/study"
 	"k8s.io/client-go/rest"
@@ -19,14 +18,6 @@ import (
 var Kind runner.Kind = trials{}
 
 type trials struct{}
-
-// Check implements [Kind].
-func (trials) Check(plan *study.Plan) error { return checkScenario(plan) }
-
-// Fit implements [Kind].
-func (trials) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) ([]record.Component, error) {
-	return fitScenario(ctx, o, plan)
-}
 
 // Ending implements [runner.Ender]: steps are undone, the last counters are read, and the trial's
 // pods end. Node proxies that steps ended return one by one.
@@ -57,16 +48,6 @@ func endsNodeProxies(step fault.Step) bool {
 		return a.Of == fault.OfZtunnel && a.Do != fault.DoPause
 	}
 	return false
-}
-
-// Deploy implements [Kind].
-func (trials) Deploy(ctx context.Context, r runner.Deployment) (runner.Stage, error) {
-	r.Tell(runner.Event{Stage: "deploy", Text: "deploying the observer"})
-	s, err := deployStage(ctx, r)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
 }
 
 // Remains implements [Kind]: changes that steps made elsewhere are in the journal.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/podstate"
 	"github.com/meshtrial/meshtrial/internal/podwait"
 	"github.com/meshtrial/meshtrial/lab"
@@ -47,35 +48,11 @@ func (l *leftovers) add(objects []journal.Object) {
 	}
 }
 
-func (l *leftovers) all() []journal.Object {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return slices.Clone(l.objects)
-}
-
-func (l *leftovers) forget() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.objects = nil
-}
-
-// follow records what an execution has changed if its end fails.
-func (h *executor) follow(e *execution) {
-	end := e.end
-	e.end = func(ctx context.Context) error {
-		err := end(ctx)
-		if err != nil {
-			h.leftovers.add(e.outlasting)
-		}
-		return err
-	}
-}
-
 // putRight reverts, before a trial begins, what steps of earlier trials failed to undo, since it
 // would affect this trial without a trace in its record. It makes no requests if all steps were
 // undone. Levers reverted along the way are set again afterwards.
 func (s *stage) putRight(ctx context.Context) error {
-	left := s.leftovers.all()
+	left := s.leftovers.objects
 	if len(left) == 0 {
 		return nil
 	}
@@ -89,7 +66,7 @@ func (s *stage) putRight(ctx context.Context) error {
 	}
 	for _, o := range left {
 		if err == nil && o.Kind == "Deployment" {
-			err = s.servesAgain(ctx, o)
+			err = servesAgain(ctx, s.Kube, o)
 		}
 	}
 	if err != nil {
@@ -100,15 +77,15 @@ func (s *stage) putRight(ctx context.Context) error {
 		return errs.WithHint(fmt.Errorf("steps of earlier trials changed %s, which is not reverted and would affect this one: %w", strings.Join(names, ", "), err),
 			"the run tries again when it ends; if that also fails: meshtrial cluster restore")
 	}
-	s.leftovers.forget()
+	s.leftovers.objects = nil
 	return nil
 }
 
 // servesAgain waits until a reverted Deployment has a ready pod, if it should have any: a control
 // plane that was away takes time to return.
-func (s *stage) servesAgain(ctx context.Context, o journal.Object) error {
-	return podwait.Until(ctx, s.Kube, o.Namespace, "a ready pod of "+o.String(), func(ctx context.Context) (podwait.Seen, error) {
-		d, err := s.Kube.AppsV1().Deployments(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
+func servesAgain(ctx context.Context, kube kubernetes.Interface, o journal.Object) error {
+	return podwait.Until(ctx, kube, o.Namespace, "a ready pod of "+o.String(), func(ctx context.Context) (podwait.Seen, error) {
+		d, err := kube.AppsV1().Deployments(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err): // it no longer exists
 			return podwait.Seen{Done: true}, nil
@@ -118,7 +95,7 @@ func (s *stage) servesAgain(ctx context.Context, o journal.Object) error {
 			return podwait.Seen{Done: true}, nil
 		}
 		seen := podwait.Seen{State: "it has none", Maker: podstate.Object{Kind: o.Kind, Namespace: o.Namespace, Name: o.Name}}
-		seen.Pods, seen.Missing = lab.NewestPods(ctx, s.Kube, d)
+		seen.Pods, seen.Missing = lab.NewestPods(ctx, kube, d)
 		return seen, nil
 	})
 }

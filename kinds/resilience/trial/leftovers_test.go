@@ -149,7 +149,7 @@ func TestServesAgain(t *testing.T) {
 		"it is gone":         {nil, false},
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		err := sharedTrial(fakecluster.New(c.there...)).servesAgain(ctx, istiodObject)
+		err := servesAgain(ctx, fakecluster.New(c.there...), istiodObject)
 		cancel()
 		if (err != nil) != c.waits || err != nil && !strings.Contains(err.Error(), "wait for a ready pod of Deployment istio-system/istiod") {
 			t.Errorf("%s: %v", name, err)
@@ -165,9 +165,9 @@ func TestAwayOutlasts(t *testing.T) {
 		want    []journal.Object
 	}{{&cordons{}, []journal.Object{istiodObject}}, {nil, nil}} {
 		pods := &controlPods{kube: cluster, changes: c.changes, namespace: "istio-system", selector: "app=istiod"}
-		step, err := pods.away(t.Context(), "istiod", "istiod", nil)
+		step, err := pods.away(t.Context(), &execution{}, nil)
 		must.OK(t, err)
-		if got := step.(*execution).outlasting; !slices.Equal(got, c.want) {
+		if got := step.outlasting; !slices.Equal(got, c.want) {
 			t.Errorf("%v, want %v", got, c.want)
 		}
 	}

@@ -2,7 +2,6 @@ package trial
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/wake"
@@ -84,7 +83,13 @@ func (t *scenarioTrial) proveLevers(ctx context.Context) error {
 		seen := &verdict.Proxy{Pod: r.Name}
 		asked = append(asked, seen)
 		group.Go(func() (err error) {
-			seen.Checks, err = t.leversOf(groupCtx, path, r, by)
+			seen.Checks, err = untilHeld(groupCtx, func(ctx context.Context) ([]record.Check, error) {
+				answer, err := t.admin(r).Get(ctx, path, nil)
+				if err != nil {
+					return nil, fmt.Errorf("proxy of %s: %w", r.Name, err)
+				}
+				return by(answer), nil
+			})
 			return err
 		})
 	}
@@ -146,17 +151,33 @@ func (t *scenarioTrial) provePolicies(ctx context.Context, m mesh.PolicyChecker)
 			}
 		}
 	}
+	checks, err := untilHeld(ctx, func(ctx context.Context) ([]record.Check, error) {
+		return m.CheckPolicies(ctx, routes, t.scene.cell)
+	})
+	if err != nil {
+		return fmt.Errorf("prove the levers: %w", err)
+	}
+	t.evidence.Policies = checks
+	return nil
+}
+
+// untilHeld polls until all checks hold or the time is up, and returns those that were read last.
+func untilHeld(ctx context.Context, ask func(context.Context) ([]record.Check, error)) (checks []record.Check, err error) {
 	for {
 		asking, cancel := ending.Within(ctx, site.StopTimeout)
-		checks, err := m.CheckPolicies(asking, routes, t.scene.cell)
+		now, err := ask(asking)
 		cancel()
-		late := wake.Pause(ctx, leverEvery) != nil
-		if err == nil && (late || !slices.ContainsFunc(checks, func(c record.Check) bool { return !c.OK })) {
-			t.evidence.Policies = checks
-			return nil
+		if err == nil {
+			checks = now
+			if !slices.ContainsFunc(now, func(c record.Check) bool { return !c.OK }) {
+				return now, nil
+			}
 		}
-		if late {
-			return fmt.Errorf("prove the levers: %w", err)
+		if wake.Pause(ctx, leverEvery) != nil {
+			if checks != nil {
+				return checks, nil
+			}
+			return nil, err
 		}
 	}
 }
@@ -177,35 +198,6 @@ func (t *scenarioTrial) zoneOf(ctx context.Context, name string) (string, error)
 	return node.Labels[corev1.LabelTopologyRegion] + "/" + node.Labels[corev1.LabelTopologyZone], nil
 }
 
-// leversOf polls one proxy at a path until it has all levers or the time is up.
-func (t *scenarioTrial) leversOf(ctx context.Context, path string, r *resident, by func(answer []byte) []record.Check) ([]record.Check, error) {
-	for {
-		asking, cancel := ending.Within(ctx, site.StopTimeout)
-		config, err := t.admin(r).Get(asking, path, nil)
-		cancel()
-		var checks []record.Check
-		if err == nil {
-			checks = by(config)
-			missing := ""
-			for _, c := range checks {
-				if !c.OK {
-					missing = c.Detail
-				}
-			}
-			if missing == "" {
-				return checks, nil
-			}
-			err = errors.New(missing)
-		}
-		if wake.Pause(ctx, leverEvery) != nil {
-			if checks != nil {
-				return checks, nil
-			}
-			return nil, fmt.Errorf("proxy of %s: %w", r.Name, err)
-		}
-	}
-}
-
 // routesOf returns the ports that a service's pods call.
 func (t *scenarioTrial) routesOf(service string) []mesh.Route {
 	g := t.scene.scenario.Graph
@@ -218,12 +210,11 @@ func (t *scenarioTrial) routesOf(service string) []mesh.Route {
 		return []mesh.Route{t.scene.forwarded(one)}
 	}
 	var out []mesh.Route
-	seen := map[string]bool{}
 	for _, call := range one.Calls {
 		to, _ := g.Service(call.To)
-		if !seen[to.Name] {
-			seen[to.Name] = true
-			out = append(out, mesh.Route{Name: to.Name, Namespace: t.Namespace, Port: protocol.Of(to.Protocol).Plain.Port})
+		route := mesh.Route{Name: to.Name, Namespace: t.Namespace, Port: protocol.Of(to.Protocol).Plain.Port}
+		if !slices.Contains(out, route) {
+			out = append(out, route)
 		}
 	}
 	return out
@@ -237,17 +228,15 @@ func (t *scenarioTrial) sense() drive.Sense {
 	var mu sync.Mutex
 	compiled := map[string]func(record.Moment) (bool, error){}
 	return func(ctx context.Context, expr string) (bool, error) {
-		mu.Lock()
+		mu.Lock() // a compiled condition is not safe for concurrent use
+		defer mu.Unlock()
 		holds := compiled[expr]
-		mu.Unlock()
 		if holds == nil {
 			var err error
 			if holds, err = t.o.Condition(expr); err != nil {
 				return false, err
 			}
-			mu.Lock()
 			compiled[expr] = holds
-			mu.Unlock()
 		}
 		m, err := t.clients.moment(ctx)
 		if err != nil {

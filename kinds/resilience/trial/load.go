@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
-	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/drive/load"
 	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
 	"github.com/meshtrial/meshtrial/internal/ending"
@@ -343,13 +342,10 @@ func (s *scene) ledgerSide() string {
 }
 
 // ledgerOptions returns the ledger's view of the services.
-func (s *scene) ledgerOptions(gone []ledger.Gone) ledger.Options {
-	logs, side := s.proxiesLog(), s.ledgerSide()
-	o := ledger.Options{Client: roleClients, Entry: s.scenario.Entry, Services: map[string]ledger.Station{}, Gone: gone,
-		ClientProxy: logs && side == "" && s.workload(nil).Proxy != nil, InboundOnly: side == record.LedgerInbound, Carried: side == record.LedgerEnds, Answering: side == record.LedgerEnds && study.Waypoint(s.cell)}
-	if side == record.LedgerClients {
-		return o
-	}
-	o.Services = verdict.Stations(s.scenario.Graph, func(one graph.Service) bool { return logs && one.Sidecar })
-	return o
+func (s *scene) ledgerOptions() ledger.Options {
+	logs := s.proxiesLog()
+	return verdict.LedgerOptions(s.scenario, s.cell, s.ledgerSide(), func(service string) bool {
+		one, known := s.scenario.Graph.Service(service)
+		return logs && (known && one.Sidecar || !known && s.workload(nil).Proxy != nil)
+	})
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/site"
 	"io"
 	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -51,7 +52,7 @@ type readLog func(r io.Reader, source ledger.Source, each func(ledger.ProxyEntry
 
 // newScribe returns a scribe for a scene. It follows nothing if the study keeps no ledger.
 func newScribe(ctx context.Context, kube kubernetes.Interface, namespace string, of *scene, ahead map[string]int64) *scribe {
-	s := &scribe{kube: kube, namespace: namespace, prefix: of.idPrefix(), idle: !of.keepsLedger(), ahead: ahead, book: ledger.New(of.ledgerOptions(nil)), lives: map[string]bool{}, served: map[string]int64{}, failures: map[string]string{}, last: time.Now()}
+	s := &scribe{kube: kube, namespace: namespace, prefix: of.idPrefix(), idle: !of.keepsLedger(), ahead: ahead, book: ledger.New(of.ledgerOptions()), lives: map[string]bool{}, served: map[string]int64{}, failures: map[string]string{}, last: time.Now()}
 	if m, ok := able[mesh.RequestLogger](of); ok && of.keepsLedger() {
 		s.container, s.read = m.LogContainer(), m.ReadLog
 	}
@@ -70,26 +71,23 @@ func (s *scribe) found(pod *corev1.Pod) {
 	if s.idle {
 		return
 	}
-	service := pod.Labels[mesh.AppLabel]
-	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses} {
-		for _, status := range statuses {
-			proxy := s.container != "" && status.Name == s.container
-			if !proxy && status.Name != site.RoleWorker || status.State.Running == nil || status.ContainerID == "" {
-				continue
-			}
-			s.mu.Lock()
-			known := s.lives[status.ContainerID]
-			s.lives[status.ContainerID] = true
-			s.mu.Unlock()
-			if known || s.ctx.Err() != nil {
-				continue
-			}
-			source := ledger.Source{Service: service, Pod: pod.Name, Prefix: s.prefix, ZeroNS: s.ahead[pod.Spec.NodeName]}
-			for _, ip := range pod.Status.PodIPs {
-				source.Addresses = append(source.Addresses, ip.IP)
-			}
-			s.done.Go(func() { s.follow(source, status.Name, proxy) })
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		proxy := s.container != "" && status.Name == s.container
+		if !proxy && status.Name != site.RoleWorker || status.State.Running == nil || status.ContainerID == "" {
+			continue
 		}
+		s.mu.Lock()
+		known := s.lives[status.ContainerID]
+		s.lives[status.ContainerID] = true
+		s.mu.Unlock()
+		if known || s.ctx.Err() != nil {
+			continue
+		}
+		source := ledger.Source{Service: pod.Labels[mesh.AppLabel], Pod: pod.Name, Prefix: s.prefix, ZeroNS: s.ahead[pod.Spec.NodeName]}
+		for _, ip := range pod.Status.PodIPs {
+			source.Addresses = append(source.Addresses, ip.IP)
+		}
+		s.done.Go(func() { s.follow(source, status.Name, proxy) })
 	}
 }
 
@@ -186,11 +184,10 @@ const (
 
 // settle adds the clients' entries, waits until the book balances or no more lines arrive, and
 // closes it.
-func (s *scribe) settle(ctx context.Context, gone []ledger.Gone, clients []ledger.ClientEntry) (*ledger.Book, error) {
+func (s *scribe) settle(ctx context.Context, clients []ledger.ClientEntry) (*ledger.Book, error) {
 	begin := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.book.SetGone(gone)
 	s.book.AddClients(clients)
 	var looked, last time.Time
 	var kept time.Duration // time that log readers waited for accounts since the last line

@@ -53,7 +53,7 @@ func TestLogsAreBounded(t *testing.T) {
 			t.Fatal("it follows something")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		book, err := s.settle(ctx, nil, asked(4))
+		book, err := s.settle(ctx, asked(4))
 		cancel()
 		must.OK(t, err)
 		if clients, _, workers := book.Entries(); book.Over() != c.over || int64(clients+workers) != 8-c.over {
@@ -66,7 +66,7 @@ func TestLogsAreBounded(t *testing.T) {
 func TestSettledBookIsClosed(t *testing.T) {
 	s := listening(0)
 	wrote(t, s, 2)
-	book, err := s.settle(t.Context(), nil, asked(2))
+	book, err := s.settle(t.Context(), asked(2))
 	if err != nil || !book.Account().Reconciled {
 		t.Fatalf("%v, %+v", err, book.Account())
 	}
@@ -81,13 +81,13 @@ func TestSettleWaitsForLines(t *testing.T) {
 	s := listening(0)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.settle(ctx, nil, asked(1)); !errors.Is(err, context.Canceled) {
+	if _, err := s.settle(ctx, asked(1)); !errors.Is(err, context.Canceled) {
 		t.Errorf("a cancelled trial: %v", err)
 	}
 	s = listening(0)
 	done := make(chan *ledger.Book, 1)
 	go func() {
-		book, _ := s.settle(t.Context(), nil, asked(1))
+		book, _ := s.settle(t.Context(), asked(1))
 		done <- book
 	}()
 	for came := false; !came; {

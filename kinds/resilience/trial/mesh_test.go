@@ -77,8 +77,7 @@ func TestControlOfMeshes(t *testing.T) {
 // Services carry Linkerd's levers, and a ledger knows which proxies log.
 func TestSceneOfLinkerd(t *testing.T) {
 	plan := studytest.Plan(t, oneService)
-	s, err := newScene(plan.Study, plan.Cells[0], &linkerd.Mesh{}, sitetest.Images, "run", "b000-t00", 7)
-	must.OK(t, err)
+	s := sceneIn(t, plan, plan.Cells[0], &linkerd.Mesh{})
 	if got := s.services()[0].Annotations["retry.linkerd.io/limit"]; got != "2" {
 		t.Errorf("annotations of the Service: %v", s.services()[0].Annotations)
 	}
@@ -89,7 +88,7 @@ func TestSceneOfLinkerd(t *testing.T) {
 			t.Errorf("%s: %v", d.Name, a)
 		}
 	}
-	if o := s.ledgerOptions(nil); o.ClientProxy || !o.InboundOnly || !o.Services["bar"].Sidecar || s.ledgerSide() != record.LedgerInbound {
+	if o := s.ledgerOptions(); o.ClientProxy || !o.InboundOnly || !o.Services["bar"].Sidecar || s.ledgerSide() != record.LedgerInbound {
 		t.Errorf("%+v", o)
 	}
 }
@@ -98,12 +97,11 @@ func TestSceneOfLinkerd(t *testing.T) {
 func TestSceneWithoutLedger(t *testing.T) {
 	plan := studytest.Plan(t, strings.Replace(oneService, "stop: none", "stop: none\nmeasures: [latency, cpu]", 1))
 	for _, m := range []mesh.Mesh{sitetest.Istio(), &linkerd.Mesh{}} {
-		s, err := newScene(plan.Study, plan.Cells[0], m, sitetest.Images, "run", "b000-t00", 7)
-		must.OK(t, err)
+		s := sceneIn(t, plan, plan.Cells[0], m)
 		if w := s.workload(nil); w.Proxy.Level(study.FactorTelemetry) != study.TelemetryOff || s.proxiesLog() || s.ledgerSide() != record.LedgerClients {
 			t.Errorf("%s: %+v", m.Name(), w.Proxy)
 		}
-		o := s.ledgerOptions(nil)
+		o := s.ledgerOptions()
 		one, err := s.workerPod(&s.scenario.Graph.Services[0])
 		must.OK(t, err)
 		if strings.Contains(strings.Join(one.Spec.Containers[0].Args, " "), "--log-requests") || o.ClientProxy || len(o.Services) > 0 {

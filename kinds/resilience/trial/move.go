@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
-	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/mesh"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,10 +18,8 @@ func (r *ready) Move(a *fault.Move) error { return r.holds(r.move(r.ctx, r.name,
 
 // move labels the namespace for a revision and replaces the pods of all services, so that the
 // revision's injector handles the new pods.
-func (h *executor) move(ctx context.Context, step string, a *fault.Move) (drive.Execution, error) {
-	h.revisions.mu.Lock()
-	plane, known := h.revisions.planes[a.To]
-	h.revisions.mu.Unlock()
+func (h *executor) move(ctx context.Context, step string, a *fault.Move) (*execution, error) {
+	plane, known := h.revisions.plane(a.To)
 	if !known {
 		return nil, fmt.Errorf("no control plane of revision %s serves yet", a.To)
 	}
@@ -94,9 +91,7 @@ func (t *scenarioTrial) labelFirst(ctx context.Context) error {
 
 func (w *moving) begin(ctx context.Context) error {
 	w.begun = time.Now()
-	w.revisions.mu.Lock()
-	w.revisions.last = w
-	w.revisions.mu.Unlock()
+	w.revisions.do(func() { w.revisions.last = w })
 	if err := w.label(ctx, w.plane.Labels); err != nil {
 		return fmt.Errorf("move to revision %s: %w", w.plane.Revision, err)
 	}
@@ -109,9 +104,7 @@ func (w *moving) begin(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.revisions.mu.Lock()
-		w.revisions.on[service] = w.to
-		w.revisions.mu.Unlock()
+		w.revisions.do(func() { w.revisions.on[service] = w.to })
 	}
 	return nil
 }
@@ -124,7 +117,7 @@ func (w *moving) annotations(service string) (map[string]string, error) {
 	if w.to != fault.Installed {
 		return w.plane.PodAnnotations, nil
 	}
-	first, err := w.scene.annotations(service)
+	first, err := w.scene.annotations(service, "")
 	if err != nil {
 		return nil, err
 	}

@@ -32,7 +32,7 @@ import (
 // faultBench has a client that calls a server, both with sidecars, and the fault role.
 type faultBench struct {
 	*site.Site
-	executor *nodeExecutor
+	executor *executor
 }
 
 const (
@@ -56,7 +56,7 @@ func newFaultBench(t *testing.T) *faultBench {
 	server := site.WorkerPod(mesh.Workload{Name: faultServer, ControlPort: site.WorkerControlPort}, l.Images(), s.Run)
 	client := site.RolePod(faultClient, s.Run, corev1.Container{Name: site.RoleLoad, Args: []string{"load", "http://" + faultServer + ":8080/", "--rate", "100", "--connections", "4", "--duration", "30m"}}, l.Images())
 	for name, pod := range map[string]corev1.PodTemplateSpec{faultServer: server, faultClient: client} {
-		pod.Labels["sidecar.istio.io/inject"] = "true"
+		pod.Labels["sidecar.istio.io/inject"], pod.Labels[trialMark] = "true", s.Run
 		d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: s.Namespace}, Spec: appsv1.DeploymentSpec{
 			Replicas: site.Ptr(int32(1)), Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: name}}, Template: pod}}
 		must.OK(t, must.Err(s.Kube.AppsV1().Deployments(s.Namespace).Create(ctx, d, metav1.CreateOptions{})))
@@ -68,28 +68,32 @@ func newFaultBench(t *testing.T) *faultBench {
 		must.OK(t, lab.WaitPods(ctx, s.Kube, s.Namespace, mesh.AppLabel+"="+name, 1))
 	}
 	must.OK(t, roles.Connect(ctx))
-	b := &faultBench{Site: s}
-	b.executor = &nodeExecutor{roles: roles, proxies: []string{"istio-proxy"}, control: controlOf(s.Kube, labtest.Journal(t, l, s.Run), sitetest.Istio()),
-		pods:      func(service string) []faultPod { return b.pods(t, service) },
-		addresses: func(context.Context, string) ([]string, error) { return nil, nil },
+	watched, err := newCensus(ctx, s.Kube, s.Namespace, s.Run, nil)
+	must.OK(t, err)
+	t.Cleanup(watched.stop)
+	trial := &scenarioTrial{stage: &stage{Site: s, faults: roles, changes: labtest.Journal(t, l, s.Run)}, scene: &scene{mesh: sitetest.Istio()}, census: watched}
+	b := &faultBench{Site: s, executor: &executor{scenarioTrial: trial, run: ctx, doomed: map[string]bool{}}}
+	for _, name := range []string{faultServer, faultClient} {
+		eventually.Within(t, time.Minute, "the pods of "+name, func() bool { return len(watched.living(name)) == 1 })
 	}
 	return b
 }
 
-func (b *faultBench) pods(t *testing.T, service string) []faultPod {
+// pod returns the only pod of an app.
+func (b *faultBench) pod(t *testing.T, app string) site.Pod {
 	t.Helper()
-	found, err := b.Kube.CoreV1().Pods(b.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + service})
+	found, err := b.Kube.CoreV1().Pods(b.Namespace).List(t.Context(), metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + app})
 	must.OK(t, err)
-	var out []faultPod
-	for i := range found.Items {
-		pod := &found.Items[i]
-		if pod.DeletionTimestamp != nil {
-			continue
-		}
-		ref := site.PodOf(pod)
-		out = append(out, faultPod{name: ref.Name, UID: ref.UID, node: ref.Node, IP: pod.Status.PodIP, containers: ref.Containers})
+	all := slices.DeleteFunc(found.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp != nil })
+	if len(all) != 1 {
+		t.Fatalf("%s has %d pods", app, len(all))
 	}
-	return out
+	return site.PodOf(&all[0])
+}
+
+// control returns the control plane.
+func (b *faultBench) control() *controlPods {
+	return controlOf(b.Kube, b.executor.changes, b.executor.scene.mesh)
 }
 
 // act begins a step, proves it and ends it.
@@ -97,8 +101,7 @@ func (b *faultBench) act(t *testing.T, a fault.Action, lasting time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	o := fault.Occurrence{Action: a, For: lasting}
-	execution, err := (&executor{scenarioTrial: &scenarioTrial{stage: &stage{Site: b.Site}}, node: b.executor}).Ready(ctx, o)
+	execution, err := b.executor.Ready(ctx, fault.Occurrence{Action: a, For: lasting})
 	must.OK(t, err)
 	do(t, ctx, execution)
 }
@@ -125,7 +128,7 @@ func do(t *testing.T, ctx context.Context, execution drive.Execution) {
 // none fails if a fault remains on the node.
 func (b *faultBench) none(t *testing.T) {
 	t.Helper()
-	for name, client := range b.executor.roles.ByNode {
+	for name, client := range b.executor.faults.ByNode {
 		if list, err := client.List(t.Context()); err != nil || len(list) > 0 {
 			t.Errorf("node %s: %+v, %v", name, list, err)
 		}
@@ -136,7 +139,7 @@ func (b *faultBench) none(t *testing.T) {
 func TestFaultsOnNodes(t *testing.T) {
 	b := newFaultBench(t)
 	t.Run("what the node offers", func(t *testing.T) {
-		seen, err := b.executor.roles.Check(t.Context(), &fault.Timeline{Steps: []fault.Step{
+		seen, err := b.executor.faults.Check(t.Context(), &fault.Timeline{Steps: []fault.Step{
 			{Action: &fault.Process{}}, {Action: &fault.Network{Cut: true, Lose: 0.1, Delay: 1, Rate: 1}}}})
 		if err != nil || len(seen) != 5 {
 			t.Errorf("%q, %v", seen, err)
@@ -144,7 +147,8 @@ func TestFaultsOnNodes(t *testing.T) {
 		t.Log(strings.Join(seen, "\n"))
 	})
 	t.Run("a zone", func(t *testing.T) {
-		execution, err := b.executor.cutOff(t.Context(), "lab/a", b.pods(t, faultServer), []string{b.pods(t, faultClient)[0].IP})
+		request := node.NetworkRequest{Peers: []string{b.pod(t, faultClient).Address}, Direction: node.Both, Cut: true}
+		execution, err := b.executor.disturb(t.Context(), "lab/a", b.executor.census.living(faultServer), request)
 		must.OK(t, err)
 		do(t, t.Context(), execution)
 		b.none(t)
@@ -166,29 +170,29 @@ func TestFaultsOnNodes(t *testing.T) {
 	t.Run("a dead role", func(t *testing.T) { b.testDeadRole(t) })
 	t.Run("killed", func(t *testing.T) {
 		for _, of := range []string{fault.OfWorker, fault.OfProxy} {
-			before := b.pods(t, faultServer)[0].containers
+			before := b.pod(t, faultServer).Containers
 			b.act(t, &fault.Process{Of: of, Service: faultServer, Do: fault.DoKill}, 0)
 			eventually.Within(t, 3*time.Minute, "another container", func() bool {
-				now := b.pods(t, faultServer)[0].containers
+				now := b.pod(t, faultServer).Containers
 				return now[site.RoleWorker] != before[site.RoleWorker] || now["istio-proxy"] != before["istio-proxy"]
 			})
 		}
 	})
 	t.Run("the control plane away", func(t *testing.T) {
 		b.act(t, &fault.Process{Of: fault.OfControlPlane, Do: fault.DoKill}, 5*time.Second)
-		if _, _, err := b.executor.control.list(t.Context()); err != nil {
+		if _, err := b.control().list(t.Context()); err != nil {
 			t.Error(err)
 		}
 		// What a dead run took away returns.
-		found, err := b.executor.control.deployments(t.Context())
+		found, err := b.control().deployments(t.Context())
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%+v, %v", found, err)
 		}
-		must.OK(t, must.Err(b.executor.control.takeAway(t.Context(), found[0])))
-		if done, err := b.executor.control.changes.Restore(t.Context(), journal.OfRun(b.Run)); err != nil || len(done) != 1 || !slices.Equal(done[0].Back, []string{"spec.replicas"}) {
+		must.OK(t, must.Err(b.control().takeAway(t.Context(), found[0])))
+		if done, err := b.executor.changes.Restore(t.Context(), journal.OfRun(b.Run)); err != nil || len(done) != 1 || !slices.Equal(done[0].Back, []string{"spec.replicas"}) {
 			t.Errorf("%+v, %v", done, err)
 		}
-		again, err := b.executor.control.deployments(t.Context())
+		again, err := b.control().deployments(t.Context())
 		if err != nil || *again[0].Spec.Replicas != *found[0].Spec.Replicas {
 			t.Errorf("%+v, %v", again, err)
 		}
@@ -222,13 +226,13 @@ func (b *faultBench) onlyIstiod(t *testing.T) string {
 
 // testDeadRunner begins faults whose leases are not renewed.
 func (b *faultBench) testDeadRunner(t *testing.T) {
-	pod := b.pods(t, faultServer)[0]
-	client, err := b.executor.roles.At(pod.node)
+	pod := b.pod(t, faultServer)
+	client, err := b.executor.faults.At(pod.Node)
 	must.OK(t, err)
-	c := node.Container{PodUID: pod.UID, ID: pod.containers["istio-proxy"]}
+	c := node.Container{PodUID: pod.UID, ID: pod.Containers["istio-proxy"]}
 	f, err := client.Signal(t.Context(), node.SignalRequest{Container: c, Kind: node.KindEnvoy, Signal: node.SignalStop, LeaseMS: 500})
 	must.OK(t, err)
-	must.OK(t, must.Err(client.Network(t.Context(), node.NetworkRequest{PodUID: pod.UID, Peers: []string{b.pods(t, faultClient)[0].IP}, Direction: node.In, Cut: true, LeaseMS: 500})))
+	must.OK(t, must.Err(client.Network(t.Context(), node.NetworkRequest{PodUID: pod.UID, Peers: []string{b.pod(t, faultClient).Address}, Direction: node.In, Cut: true, LeaseMS: 500})))
 	eventually.Within(t, 3*time.Minute, "the end of the leases", func() bool {
 		list, err := client.List(t.Context())
 		return err == nil && len(list) == 0
@@ -241,23 +245,22 @@ func (b *faultBench) testDeadRunner(t *testing.T) {
 // testDeadRole kills the fault role while faults are in force: the replacement that Kubernetes
 // starts reverts them.
 func (b *faultBench) testDeadRole(t *testing.T) {
-	pod, role := b.pods(t, faultServer)[0], b.pods(t, site.RoleFault)[0]
-	client, err := b.executor.roles.At(pod.node)
+	pod, role := b.pod(t, faultServer), b.pod(t, site.RoleFault)
+	client, err := b.executor.faults.At(pod.Node)
 	must.OK(t, err)
-	c := node.Container{PodUID: pod.UID, ID: pod.containers["istio-proxy"]}
+	c := node.Container{PodUID: pod.UID, ID: pod.Containers["istio-proxy"]}
 	f, err := client.Signal(t.Context(), node.SignalRequest{Container: c, Kind: node.KindEnvoy, Signal: node.SignalStop, LeaseMS: 600_000})
 	must.OK(t, err)
-	must.OK(t, must.Err(client.Network(t.Context(), node.NetworkRequest{PodUID: pod.UID, Peers: []string{b.pods(t, faultClient)[0].IP}, Direction: node.In, Cut: true, LeaseMS: 600_000})))
+	must.OK(t, must.Err(client.Network(t.Context(), node.NetworkRequest{PodUID: pod.UID, Peers: []string{b.pod(t, faultClient).Address}, Direction: node.In, Cut: true, LeaseMS: 600_000})))
 	// It kills itself, so its response may not arrive.
-	_, _ = client.Signal(t.Context(), node.SignalRequest{Container: node.Container{PodUID: role.UID, ID: role.containers[site.RoleFault]}, Kind: node.KindWorker, Signal: node.SignalKill})
+	_, _ = client.Signal(t.Context(), node.SignalRequest{Container: node.Container{PodUID: role.UID, ID: role.Containers[site.RoleFault]}, Kind: node.KindWorker, Signal: node.SignalKill})
 	eventually.Within(t, 3*time.Minute, "another role", func() bool {
-		now := b.pods(t, site.RoleFault)
-		return len(now) == 1 && now[0].containers[site.RoleFault] != role.containers[site.RoleFault]
+		return b.pod(t, site.RoleFault).Containers[site.RoleFault] != role.Containers[site.RoleFault]
 	})
 	b.Redial()
-	must.OK(t, b.executor.roles.Connect(t.Context()))
+	must.OK(t, b.executor.faults.Connect(t.Context()))
 	b.none(t)
-	client, err = b.executor.roles.At(pod.node)
+	client, err = b.executor.faults.At(pod.Node)
 	must.OK(t, err)
 	if now, err := client.Look(t.Context(), f.Processes); err != nil || now[0].State == "T" || now[0].State == node.Gone {
 		t.Errorf("%+v, %v", now, err)

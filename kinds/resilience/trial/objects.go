@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -28,7 +30,7 @@ import (
 // Names in a resilience trial.
 const (
 	// roleClients is the Deployment of the load pods, and their name in the ledger and in steps.
-	roleClients = "clients"
+	roleClients = fault.LoadService
 	// trialMark labels what a trial creates and removes.
 	trialMark = "meshtrial.dev/trial"
 	// A worker's behaviour is an argument, so there is nothing to create, watch and mount. More
@@ -260,14 +262,11 @@ func serviceTime(t graph.ServiceTime, seed uint64) control.ServiceTime {
 func failuresOf(in []graph.Failure) []control.Failure {
 	var out []control.Failure
 	for _, f := range in {
-		how := f
-		if how.How == "" {
-			how.How = graph.FailStatus
+		f.How = cmp.Or(f.How, graph.FailStatus)
+		if f.How == graph.FailStatus {
+			f.Status = cmp.Or(f.Status, 503)
 		}
-		if how.How == graph.FailStatus && how.Status == 0 {
-			how.Status = 503
-		}
-		out = append(out, control.Failure{Share: how.Share, How: how.How, Status: how.Status})
+		out = append(out, control.Failure{Share: f.Share, How: f.How, Status: f.Status})
 	}
 	return out
 }

@@ -149,11 +149,7 @@ func (l *looks) miss(m verdict.Missed) {
 
 // sample reads the endpoints.
 func (l *looks) sample() {
-	var names []string
-	for _, one := range l.t.scene.scenario.Graph.Services {
-		names = append(names, one.Name)
-	}
-	s := record.ScenarioSample{AtNS: time.Now().UnixNano(), Ready: l.t.census.readyCount(names)}
+	s := record.ScenarioSample{AtNS: time.Now().UnixNano(), Ready: l.t.census.readyCount(l.t.scene.scenario.Names())}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, of := range l.ejected {
@@ -196,7 +192,7 @@ func (l *looks) ejections(ctx context.Context, m mesh.EjectionReader) error {
 func disturbs(t *fault.Timeline, service string) bool {
 	return slices.ContainsFunc(t.Steps, func(s fault.Step) bool {
 		p, ok := s.Action.(*fault.Process)
-		return ok && (p.Of == fault.OfProxy || p.Of == fault.OfAgent) && (p.Service == service || p.Service == fault.LoadService && service == roleClients)
+		return ok && (p.Of == fault.OfProxy || p.Of == fault.OfAgent) && p.Service == service
 	})
 }
 
@@ -295,7 +291,7 @@ func (t *scenarioTrial) noteOthers(parts map[string]record.CPU) {
 	others, pressure, err := t.looks.beside(parts)
 	t.out.Others, t.out.Pressure = others, pressure
 	if err != nil {
-		t.evidence.Unmeasured = append(t.evidence.Unmeasured, fmt.Sprintf("other processes' use of the machine is unknown: %v", err))
+		t.unmeasured("other processes' use of the machine is unknown: %v", err)
 	}
 }
 

@@ -40,7 +40,8 @@ type beside struct {
 // beginPlanes records a second control plane that serves, and compares what both send if they are
 // of different versions.
 func (t *scenarioTrial) beginPlanes(ctx context.Context, step, name string) {
-	first, second := t.revisions.plane(fault.Installed), t.revisions.plane(name)
+	first, _ := t.revisions.plane(fault.Installed)
+	second, _ := t.revisions.plane(name)
 	b := &beside{ScenarioPlanes: record.ScenarioPlanes{Step: step,
 		First:  record.ScenarioPlane{Revision: first.Revision, Version: first.Version},
 		Second: record.ScenarioPlane{Revision: second.Revision, Version: second.Version}}}
@@ -95,7 +96,7 @@ func (t *scenarioTrial) endPlanes(ctx context.Context, removed string) {
 		}
 		first, second := b.First, b.Second
 		if err := errors.Join(addUse(&first, t.Control, b.first, now), addUse(&second, b.pods, b.first, now)); err != nil {
-			t.evidence.Unmeasured = append(t.evidence.Unmeasured, fmt.Sprintf("the use of revisions %s and %s side by side was not counted: %v", first.Revision, second.Revision, err))
+			t.unmeasured("the use of revisions %s and %s side by side was not counted: %v", first.Revision, second.Revision, err)
 			continue
 		}
 		b.Seconds, b.First, b.Second = at.Sub(b.since).Seconds(), first, second
@@ -103,13 +104,6 @@ func (t *scenarioTrial) endPlanes(ctx context.Context, removed string) {
 			t.looks.hold(partSecond, b.Second.MemoryBytes)
 		}
 	}
-}
-
-// unmeasured records what is missing without affecting the rest.
-func (t *scenarioTrial) unmeasured(format string, args ...any) {
-	t.revisions.mu.Lock()
-	defer t.revisions.mu.Unlock()
-	t.evidence.Unmeasured = append(t.evidence.Unmeasured, fmt.Sprintf(format, args...))
 }
 
 // planeUse reads the counters of all control planes' pods.
@@ -183,13 +177,12 @@ func (t *scenarioTrial) comparePlanes(ctx context.Context, first, second mesh.Pl
 		}
 		pods = append(pods, pod)
 	}
-	type transcript struct{ first, second []byte }
-	all := make([]transcript, len(pods))
+	planes, all := [2]mesh.Plane{first, second}, make([][2][]byte, len(pods))
 	group, limited := errgroup.WithContext(ctx)
 	for i, pod := range pods {
-		for plane, to := range map[*mesh.Plane]*[]byte{&first: &all[i].first, &second: &all[i].second} {
+		for side, plane := range planes {
 			group.Go(func() (err error) {
-				*to, err = t.transcript(limited, *plane, pod)
+				all[i][side], err = t.transcript(limited, plane, pod)
 				return err
 			})
 		}
@@ -201,21 +194,18 @@ func (t *scenarioTrial) comparePlanes(ctx context.Context, first, second mesh.Pl
 	var parts []scope.Compared
 	var files []runner.Artefact
 	for i, pod := range pods {
-		one, err := scope.Compare(bytes.NewReader(all[i].first), bytes.NewReader(all[i].second))
+		one, err := scope.Compare(bytes.NewReader(all[i][0]), bytes.NewReader(all[i][1]))
 		if err != nil {
 			return nil, fmt.Errorf("configuration of %s: %w", pod.Name, err)
 		}
 		out.Proxies = append(out.Proxies, pod.Name)
 		parts = append(parts, one)
-		for _, file := range []struct {
-			revision string
-			data     []byte
-		}{{first.Revision, all[i].first}, {second.Revision, all[i].second}} {
-			packed, err := gzipped(file.data)
+		for side, plane := range planes {
+			packed, err := gzipped(all[i][side])
 			if err != nil {
 				return nil, err
 			}
-			files = append(files, runner.Artefact{Name: recordingName(pod.Name, file.revision), Data: packed})
+			files = append(files, runner.Artefact{Name: recordingName(pod.Name, plane.Revision), Data: packed})
 		}
 	}
 	sumCompared(out, parts)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
-	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/resilience/verdict"
 	"github.com/meshtrial/meshtrial/lab"
@@ -138,7 +137,7 @@ func (r *ready) Revision(a *fault.Revision) error { return r.holds(r.revision(r.
 
 // revision creates a second control plane, if the run may and none exists. Its end removes one that
 // it created, unless the timeline is over.
-func (h *executor) revision(step string, a *fault.Revision) drive.Execution {
+func (h *executor) revision(step string, a *fault.Revision) *execution {
 	addition, makes := h.o.Beside[a.Name]
 	var shared sharedObjects
 	return &execution{
@@ -154,18 +153,11 @@ func (h *executor) revision(step string, a *fault.Revision) drive.Execution {
 			var objects []*unstructured.Unstructured
 			for _, o := range addition.Objects {
 				o = o.DeepCopy()
-				marks := o.GetLabels()
-				if marks == nil {
-					marks = map[string]string{}
-				}
-				marks[site.RunLabel] = h.Run
-				o.SetLabels(marks)
+				mark(o, map[string]string{site.RunLabel: h.Run})
 				o.SetOwnerReferences([]metav1.OwnerReference{h.Owner()}) // it is removed with the run, whichever process dies
 				objects = append(objects, o)
 			}
-			h.revisions.mu.Lock()
-			h.revisions.made[a.Name] = objects
-			h.revisions.mu.Unlock()
+			h.revisions.do(func() { h.revisions.made[a.Name] = objects })
 			return h.apply.ApplyObjects(ctx, objects)
 		},
 		prove: func(ctx context.Context) (string, error) {
@@ -177,7 +169,7 @@ func (h *executor) revision(step string, a *fault.Revision) drive.Execution {
 			if err != nil {
 				return "", err
 			}
-			plane := h.revisions.plane(a.Name)
+			plane, _ := h.revisions.plane(a.Name)
 			if err := lab.WaitDeployment(ctx, h.Kube, plane.Namespace, plane.Deployment); err != nil {
 				return "", err
 			}
@@ -203,10 +195,7 @@ func (h *executor) revision(step string, a *fault.Revision) drive.Execution {
 // retire removes a control plane that the trial created, once no sidecar is connected to it. It
 // returns an error if anything of it is left, or if objects that others use have changed.
 func (h *executor) retire(ctx context.Context, name string, shared sharedObjects) error {
-	h.revisions.mu.Lock()
-	plane, known := h.revisions.planes[name]
-	objects := h.revisions.made[name]
-	h.revisions.mu.Unlock()
+	plane, known := h.revisions.plane(name)
 	if !known {
 		return fmt.Errorf("revision %s never served", name)
 	}
@@ -222,9 +211,11 @@ func (h *executor) retire(ctx context.Context, name string, shared sharedObjects
 		}
 	}
 	h.endPlanes(ctx, plane.Revision)
-	h.revisions.mu.Lock()
-	delete(h.revisions.planes, name)
-	h.revisions.mu.Unlock()
+	var objects []*unstructured.Unstructured
+	h.revisions.do(func() {
+		objects = h.revisions.made[name]
+		delete(h.revisions.planes, name)
+	})
 	if err := h.removePlane(ctx, name, objects); err != nil {
 		return err
 	}
@@ -249,10 +240,16 @@ func (t *scenarioTrial) removePlane(ctx context.Context, name string, objects []
 	return nil
 }
 
-func (r *revisions) plane(name string) mesh.Plane {
+func (r *revisions) plane(name string) (plane mesh.Plane, known bool) {
+	r.do(func() { plane, known = r.planes[name] })
+	return plane, known
+}
+
+// do calls f with the lock held.
+func (r *revisions) do(f func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.planes[name]
+	f()
 }
 
 // untilSides polls until every sidecar is connected to the intended control plane, is not connected
@@ -291,9 +288,7 @@ func (t *scenarioTrial) seeSides(ctx context.Context, when string) error {
 }
 
 func (t *scenarioTrial) noteSides(look verdict.RevisionLook) {
-	t.revisions.mu.Lock()
-	defer t.revisions.mu.Unlock()
-	t.evidence.Revisions = append(t.evidence.Revisions, look)
+	t.revisions.do(func() { t.evidence.Revisions = append(t.evidence.Revisions, look) })
 }
 
 // lookAtSides queries every control plane for its connections.
@@ -439,17 +434,9 @@ func (t *scenarioTrial) isGone(ctx context.Context, objects []*unstructured.Unst
 		if err != nil || o.GetKind() != "Deployment" || len(labels) == 0 {
 			continue
 		}
-		for {
-			left, err := t.Kube.CoreV1().Pods(o.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels))})
-			if err != nil {
-				return fmt.Errorf("wait for Deployment %s/%s to terminate: %w", o.GetNamespace(), o.GetName(), err)
-			}
-			if len(left.Items) == 0 {
-				break
-			}
-			if err := wake.Pause(ctx, lookEvery); err != nil {
-				return fmt.Errorf("%d pods of Deployment %s/%s do not terminate: %w", len(left.Items), o.GetNamespace(), o.GetName(), err)
-			}
+		selector := metav1.FormatLabelSelector(metav1.SetAsLabelSelector(labels))
+		if err := untilNoPods(ctx, t.Kube, o.GetNamespace(), selector); err != nil {
+			return fmt.Errorf("wait for Deployment %s/%s to terminate: %w", o.GetNamespace(), o.GetName(), err)
 		}
 	}
 	return nil

@@ -54,8 +54,8 @@ func movedTrial(t *testing.T, says map[string][]string) *scenarioTrial {
 	t.Helper()
 	plan := studytest.Plan(t, strings.NewReplacer("mesh: linkerd", "mesh: istio", "retries: 2", "connections: 2").Replace(oneService))
 	m := toldPlanes{sitetest.Istio(), map[*http.Client][]mesh.Connected{}}
-	scene, err := newScene(plan.Study, plan.Cells[0], m, sitetest.Images, "run", "b000-t00", 7)
-	must.OK(t, err)
+	scene := sceneIn(t, plan, plan.Cells[0], m)
+	var err error
 	istiod := func(revision string) *corev1.Pod {
 		pod := podOf("istiod-"+revision, "istiod", "10.1.0.1", true)
 		pod.Namespace, pod.Spec.NodeName, pod.Labels = "istio-system", "node", map[string]string{"rev": revision}
@@ -179,7 +179,7 @@ func TestMoveBetweenVersions(t *testing.T) {
 	canary := trial.revisions.planes["canary"]
 	canary.PodAnnotations = map[string]string{image: "hub/proxyv2:other"}
 	trial.revisions.planes["canary"], trial.revisions.annotated = canary, map[string]bool{image: true}
-	first, err := trial.scene.annotations("bar")
+	first, err := trial.scene.annotations("bar", "")
 	must.OK(t, err)
 	h := newExecutor(t.Context(), trial)
 	for _, move := range []struct{ to, image string }{{"canary", "hub/proxyv2:other"}, {fault.Installed, first[image]}} {

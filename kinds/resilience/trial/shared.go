@@ -5,13 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
-	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/internal/ending"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/podwait"
@@ -40,7 +38,7 @@ type restart struct {
 const whyRestarted = "a step restarts the proxies of nodes"
 
 // restartShared replaces shared proxies.
-func (h *executor) restartShared(ctx context.Context, of string) (drive.Execution, error) {
+func (h *executor) restartShared(ctx context.Context, of string) (*execution, error) {
 	if of == fault.OfWaypoint {
 		return h.restartWaypoint(ctx)
 	}
@@ -104,14 +102,8 @@ func (t *scenarioTrial) replaced(ctx context.Context, old []corev1.Pod) (int, er
 	watch := podwait.New(t.Kube, t.scene.mesh.Proxies(record.PlaceNode).Namespace, "the new proxies of nodes")
 	for {
 		now, err := t.onAllNodes(ctx)
-		fresh := map[string]bool{}
-		for i := range now {
-			is := func(p corev1.Pod) bool { return p.UID == now[i].UID }
-			if lab.PodReady(&now[i]) && !slices.ContainsFunc(old, is) {
-				fresh[now[i].Spec.NodeName] = true
-			}
-		}
-		missing := slices.DeleteFunc(t.shared.on(), func(node string) bool { return fresh[node] })
+		fresh := freshOn(now, old)
+		missing := slices.DeleteFunc(slices.Clone(t.shared.nodes), func(node string) bool { return fresh[node] })
 		if err == nil && len(missing) == 0 {
 			return len(fresh), nil
 		}
@@ -125,7 +117,7 @@ func (t *scenarioTrial) replaced(ctx context.Context, old []corev1.Pod) (int, er
 }
 
 // restartWaypoint replaces the waypoint's pods through its Deployment in the run's namespace.
-func (h *executor) restartWaypoint(ctx context.Context) (drive.Execution, error) {
+func (h *executor) restartWaypoint(ctx context.Context) (*execution, error) {
 	all, err := waypointPods(h.Kube, h.Namespace, h.scene.mesh.Proxies(record.PlaceWaypoint)).deployments(ctx)
 	if err != nil {
 		return nil, err
@@ -203,15 +195,15 @@ func (t *scenarioTrial) settleShared(ctx context.Context) error {
 
 // outdated returns the pods to replace after the trial: those with a process that a step killed,
 // those created by a restart, and terminating ones.
-func outdated(now []corev1.Pod, reset []restart, killed []faultPod) []corev1.Pod {
+func outdated(now []corev1.Pod, reset []restart, killed []site.Pod) []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(now), func(p corev1.Pod) bool {
-		if slices.ContainsFunc(killed, func(k faultPod) bool { return k.UID == string(p.UID) }) {
+		if slices.ContainsFunc(killed, func(k site.Pod) bool { return k.UID == string(p.UID) }) {
 			return false
 		}
 		if len(reset) == 0 || p.DeletionTimestamp != nil {
 			return len(reset) == 0
 		}
-		return slices.ContainsFunc(reset[0].old, func(o corev1.Pod) bool { return o.UID == p.UID })
+		return among(reset[0].old, p)
 	})
 }
 
@@ -244,22 +236,37 @@ func (t *scenarioTrial) onceGone(ctx context.Context, old []corev1.Pod) error {
 	}
 }
 
-// notReplaced returns the nodes that still have one of the old pods, or no other ready pod.
-func notReplaced(now, old []corev1.Pod) []string {
-	done := map[string]bool{} // by node
-	for i := range old {
-		done[old[i].Spec.NodeName] = false
-	}
-	left := map[string]bool{}
+// freshOn returns the nodes with a ready pod that is not one of the old.
+func freshOn(now, old []corev1.Pod) map[string]bool {
+	out := map[string]bool{}
 	for i := range now {
-		node := now[i].Spec.NodeName
-		if slices.ContainsFunc(old, func(p corev1.Pod) bool { return p.UID == now[i].UID }) {
-			left[node] = true
-		} else if _, ours := done[node]; ours && lab.PodReady(&now[i]) {
-			done[node] = true
+		if lab.PodReady(&now[i]) && !among(old, now[i]) {
+			out[now[i].Spec.NodeName] = true
 		}
 	}
-	return slices.DeleteFunc(slices.Sorted(maps.Keys(done)), func(node string) bool { return done[node] && !left[node] })
+	return out
+}
+
+func among(pods []corev1.Pod, one corev1.Pod) bool {
+	return slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.UID == one.UID })
+}
+
+// notReplaced returns the nodes that still have one of the old pods, or no other ready pod.
+func notReplaced(now, old []corev1.Pod) []string {
+	done := freshOn(now, old)
+	for _, p := range now {
+		if among(old, p) {
+			done[p.Spec.NodeName] = false
+		}
+	}
+	var out []string
+	for _, p := range old {
+		if !done[p.Spec.NodeName] {
+			out = append(out, p.Spec.NodeName)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // isDown reports whether a node is gone or Kubernetes has lost contact with it; false if the API
@@ -276,12 +283,9 @@ func (t *scenarioTrial) isDown(ctx context.Context, name string) bool {
 
 // ztunnelsOf returns the ztunnels on the nodes of a service's pods, or of all mesh pods for "",
 // limited to the first nodes by name. They are ready but need not answer: busy ones are not spared.
-func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int) ([]faultPod, error) {
-	nodes := t.shared.on()
+func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int) ([]site.Pod, error) {
+	nodes := t.shared.nodes
 	if service != "" {
-		if service == fault.LoadService {
-			service = roleClients
-		}
 		nodes = nil
 		for _, r := range t.census.living(service) {
 			if r.Node != "" {
@@ -298,14 +302,14 @@ func (t *scenarioTrial) ztunnelsOf(ctx context.Context, service string, pick int
 	}
 	limited, cancel := context.WithTimeout(ctx, time.Second) // before the step is due
 	defer cancel()
-	var out []faultPod
+	var out []site.Pod
 	for _, node := range nodes {
 		pod, err := t.await(limited, record.PlaceNode, node, t.ReadyProxy)
 		if err != nil {
 			return nil, err
 		}
 		t.shared.note(record.PartNode, pod)
-		out = append(out, faultPod{name: pod.Name, UID: pod.UID, node: pod.Node, containers: pod.Containers})
+		out = append(out, pod)
 	}
 	if len(out) == 0 {
 		return nil, fmt.Errorf("%s has no pods whose nodes could choose ztunnels", cmp.Or(service, "the trial"))
@@ -319,22 +323,9 @@ func (t *scenarioTrial) removeWaypoint(ctx context.Context) error {
 	if !study.Waypoint(t.job.Cell) {
 		return nil
 	}
-	background := metav1.DeleteOptions{PropagationPolicy: site.Ptr(metav1.DeletePropagationBackground)}
-	now := metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))}
 	its := metav1.ListOptions{LabelSelector: t.proxiesAt(record.PlaceWaypoint).Selector}
-	apps, core := t.Kube.AppsV1(), t.Kube.CoreV1()
-	for {
-		err := errors.Join(apps.Deployments(t.Namespace).DeleteCollection(ctx, background, its), apps.ReplicaSets(t.Namespace).DeleteCollection(ctx, background, its),
-			core.Pods(t.Namespace).DeleteCollection(ctx, now, its))
-		if err != nil {
-			return fmt.Errorf("remove the waypoint: %w", err)
-		}
-		pods, err := core.Pods(t.Namespace).List(ctx, its)
-		if err != nil || len(pods.Items) == 0 {
-			return err
-		}
-		if err := wake.Pause(ctx, leverEvery); err != nil {
-			return fmt.Errorf("the waypoint does not terminate: %w", err)
-		}
+	if err := t.removePods(ctx, its); err != nil {
+		return fmt.Errorf("remove the waypoint: %w", err)
 	}
+	return nil
 }

@@ -81,13 +81,13 @@ func TestOutdated(t *testing.T) {
 	reset := []restart{{old: []corev1.Pod{untouched, killed, ending}}}
 	for name, c := range map[string]struct {
 		reset  []restart
-		killed []faultPod
+		killed []site.Pod
 		want   string
 	}{
 		"nothing":           {nil, nil, ""},
-		"killed":            {nil, []faultPod{{UID: "c"}}, "c"},
+		"killed":            {nil, []site.Pod{{UID: "c"}}, "c"},
 		"restarted":         {reset, nil, "bd"},
-		"killed, restarted": {reset, []faultPod{{UID: "c"}}, "bcd"},
+		"killed, restarted": {reset, []site.Pod{{UID: "c"}}, "bcd"},
 	} {
 		got := ""
 		for _, p := range outdated(now, c.reset, c.killed) {
@@ -111,7 +111,7 @@ func TestSettleKilled(t *testing.T) {
 	})
 	trial := sharedTrial(cluster)
 	must.OK(t, trial.settleShared(t.Context()))
-	trial.shared.noteKilled([]victim{{pod: faultPod{name: "a", UID: "a"}}, {pod: faultPod{name: "gone", UID: "before"}}})
+	trial.shared.noteKilled([]site.Pod{{Name: "a", UID: "a"}, {Name: "gone", UID: "before"}})
 	must.OK(t, trial.settleShared(t.Context()))
 	left, err := trial.onAllNodes(t.Context())
 	names := ""
@@ -207,7 +207,7 @@ func TestZtunnelsOf(t *testing.T) {
 		if err == nil {
 			got = ""
 			for _, p := range pods {
-				got += p.name
+				got += p.Name
 			}
 		}
 		if got != c.want && !(err != nil && strings.HasPrefix(got, c.want)) {

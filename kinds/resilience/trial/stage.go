@@ -51,8 +51,9 @@ type stage struct {
 	leftovers leftovers
 }
 
-// deployStage creates the namespace and the observers. On error nothing is left.
-func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error) {
+// Deploy implements [Kind]. It creates the namespace and the observers; on error nothing is left.
+func (trials) Deploy(ctx context.Context, r runner.Deployment) (_ runner.Stage, err error) {
+	r.Tell(runner.Event{Stage: "deploy", Text: "deploying the observer"})
 	o := r.Options
 	at, err := site.New(o.Lab, o.Mesh, r.RunID)
 	if err != nil {
@@ -60,7 +61,7 @@ func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error)
 	}
 	config := o.Lab.RESTConfig()
 	config.QPS, config.Burst = -1, -1
-	s = &stage{Site: at, o: o, study: o.Study, config: config, changes: o.Journal, tell: r.Tell,
+	s := &stage{Site: at, o: o, study: o.Study, config: config, changes: o.Journal, tell: r.Tell,
 		say: func(format string, args ...any) {
 			r.Tell(runner.Event{Stage: "timeline", Text: fmt.Sprintf(format, args...)})
 		}}
@@ -74,32 +75,27 @@ func deployStage(ctx context.Context, r runner.Deployment) (s *stage, err error)
 		}
 	}()
 	if err := s.CreateNamespace(ctx, string(resilience.Kind)); err != nil {
-		return s, err
+		return nil, err
 	}
 	if err := s.CreateObservers(ctx); err != nil {
-		return s, err
+		return nil, err
 	}
 	if timeline := &resilience.Of(o.Study).Timeline; len(site.OffersFor(timeline)) > 0 || expires(timeline) {
 		if s.faults, err = s.CreateFaultRoles(ctx); err != nil {
-			return s, err
+			return nil, err
 		}
 	}
 	if err := s.find(ctx); err != nil {
-		return s, err
+		return nil, err
 	}
-	return s, s.checkNodes(ctx)
-}
-
-// checkNodes tests on the nodes what the timeline needs of them.
-func (s *stage) checkNodes(ctx context.Context) error {
 	if s.faults == nil {
-		return nil
+		return s, nil
 	}
-	seen, err := s.faults.Check(ctx, &resilience.Of(s.study).Timeline)
+	seen, err := s.faults.Check(ctx, &resilience.Of(s.study).Timeline) // what it needs of the nodes
 	for _, text := range seen {
 		s.say("%s", text)
 	}
-	return err
+	return s, err
 }
 
 // Remove reverts what steps changed outside the run's namespace, unless already done, and removes
@@ -179,9 +175,8 @@ func meshOf(o *runner.Options, cell record.Cell) (mesh.Mesh, error) {
 	return nil, errs.Usage("this program has no adapter for mesh %s", name)
 }
 
-// checkScenario finds, before anything starts, what workers or generators would reject in a plan,
-// and levers that its meshes lack.
-func checkScenario(plan *study.Plan) error {
+// Check implements [Kind]: it finds what workers or generators would reject.
+func (trials) Check(plan *study.Plan) error {
 	for _, cell := range plan.Cells {
 		s, err := newScene(plan.Study, cell, nil, lab.Images{}, "check", "check", 1)
 		if err == nil {
@@ -197,16 +192,12 @@ func checkScenario(plan *study.Plan) error {
 	return nil
 }
 
-// fitScenario checks that the plan can run with the available meshes, and returns the binaries to
-// measure.
-func fitScenario(ctx context.Context, o *runner.Options, plan *study.Plan) ([]record.Component, error) {
+// Fit implements [Kind].
+func (trials) Fit(ctx context.Context, o *runner.Options, plan *study.Plan) ([]record.Component, error) {
 	if err := fitControl(o, plan); err != nil {
 		return nil, err
 	}
 	if err := fitNodes(ctx, o, plan); err != nil {
-		return nil, err
-	}
-	if err := fitZones(ctx, o, plan); err != nil {
 		return nil, err
 	}
 	var out []record.Component

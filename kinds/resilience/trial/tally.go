@@ -12,16 +12,6 @@ import (
 // risesOf holds counters by part: absolute values or increases.
 type risesOf map[string]map[string]float64
 
-// add adds the counters of a part.
-func (r risesOf) add(part string, counters map[string]float64) {
-	if r[part] == nil {
-		r[part] = map[string]float64{}
-	}
-	for name, v := range counters {
-		r[part][name] += v
-	}
-}
-
 // since returns the increase of counters.
 func (r risesOf) since(before risesOf) risesOf {
 	out := risesOf{}
@@ -83,7 +73,12 @@ func (t *scenarioTrial) counters(ctx context.Context, pods map[string][]site.Pod
 func (all tallies) together() risesOf {
 	out := risesOf{}
 	for _, one := range all {
-		out.add(one.part, one.counters)
+		if out[one.part] == nil {
+			out[one.part] = map[string]float64{}
+		}
+		for name, v := range one.counters {
+			out[one.part][name] += v
+		}
 	}
 	return out
 }

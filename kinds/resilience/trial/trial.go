@@ -10,7 +10,9 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/run/runner"
 	"github.com/meshtrial/meshtrial/run/site"
+	"maps"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -55,6 +57,7 @@ type scenarioTrial struct {
 	events []record.Event
 	looks  *looks
 
+	noting   sync.Mutex // of Unmeasured in evidence, to which concurrent steps add
 	evidence verdict.Evidence
 	files    []runner.Artefact
 }
@@ -81,19 +84,7 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 	}()
 	defer func() { err = errors.Join(err, t.clear(ctx)) }()
 	t.say("trial %s begins", t.job.ID)
-	if err := t.putRight(ctx); err != nil {
-		return done, err
-	}
-	if _, err := t.ReadyPods(ctx); err != nil { // including those of nodes that joined meanwhile
-		return done, err
-	}
-	if err := t.compareClocks(ctx); err != nil {
-		return done, err
-	}
-	if err := t.setControl(ctx); err != nil {
-		return done, err
-	}
-	if err := t.deploy(ctx); err != nil {
+	if err := inOrder(ctx, t.putRight, t.findObservers, t.compareClocks, t.setControl, t.deploy); err != nil {
 		return done, err
 	}
 	if err := t.prepare(ctx); err != nil {
@@ -118,27 +109,33 @@ func (t *scenarioTrial) measure(ctx context.Context) (done runner.Completed, err
 	return done, ctx.Err()
 }
 
-// deploy creates the trial's objects and waits until everything is ready.
-func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
-	s := t.scene
-	if err := t.controlBefore(ctx); err != nil {
-		return err
+// inOrder does one after the other, until one fails.
+func inOrder(ctx context.Context, each ...func(context.Context) error) error {
+	for _, do := range each {
+		if err := do(ctx); err != nil {
+			return err
+		}
 	}
+	return nil
+}
+
+// findObservers connects to the observers, including those of nodes that joined meanwhile.
+func (t *scenarioTrial) findObservers(ctx context.Context) error {
+	_, err := t.ReadyPods(ctx)
+	return err
+}
+
+// deploy creates the trial's objects and waits until everything is ready.
+func (t *scenarioTrial) deploy(ctx context.Context) error {
+	s := t.scene
 	begin := time.Now()
 	t.say("%d services with %d pods, %d clients", len(s.scenario.Graph.Services), s.scenario.Graph.Pods(), s.scenario.Clients)
-	t.scribe = newScribe(ctx, t.Kube, t.Namespace, s, t.ahead)
-	if t.census, err = newCensus(ctx, t.Kube, t.Namespace, t.job.ID, t.scribe.found); err != nil {
-		return err
-	}
-	if err := t.labelFirst(ctx); err != nil {
-		return err
-	}
-	if err := t.create(ctx); err != nil {
+	if err := inOrder(ctx, t.controlBefore, t.follow, t.labelFirst, t.create); err != nil {
 		return err
 	}
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
-	err = podwait.Beside(limited, t.Kube, t.Namespace, "the services and clients", t.pending, func(ctx context.Context) error {
+	err := podwait.Beside(limited, t.Kube, t.Namespace, "the services and clients", t.pending, func(ctx context.Context) error {
 		return t.census.await(ctx, func() bool { return t.lacking() == "" })
 	})
 	if err != nil {
@@ -147,6 +144,13 @@ func (t *scenarioTrial) deploy(ctx context.Context) (err error) {
 	t.out.Scenario.ReadyS = time.Since(begin).Seconds()
 	t.say("all are ready after %.1f s", t.out.Scenario.ReadyS)
 	return nil
+}
+
+// follow starts to watch the pods and to read their logs.
+func (t *scenarioTrial) follow(ctx context.Context) (err error) {
+	t.scribe = newScribe(ctx, t.Kube, t.Namespace, t.scene, t.ahead)
+	t.census, err = newCensus(ctx, t.Kube, t.Namespace, t.job.ID, t.scribe.found)
+	return err
 }
 
 // create creates the objects, starting with those that configure proxies, so that proxies start
@@ -170,12 +174,7 @@ func (t *scenarioTrial) create(ctx context.Context) error {
 		}
 	}
 	for _, o := range objects {
-		marks := o.GetLabels()
-		if marks == nil {
-			marks = map[string]string{}
-		}
-		marks[trialMark], marks[site.RunLabel] = t.job.ID, t.Run
-		o.SetLabels(marks)
+		mark(o, map[string]string{trialMark: t.job.ID, site.RunLabel: t.Run})
 	}
 	t.made = objects
 	if err := t.apply.ApplyObjects(ctx, objects); err != nil {
@@ -189,38 +188,39 @@ func (t *scenarioTrial) create(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	group, limited := errgroup.WithContext(ctx)
+	err = createAll(ctx, "ConfigMap", configs, t.Kube.CoreV1().ConfigMaps(t.Namespace).Create)
+	if err == nil {
+		err = createAll(ctx, "Service", s.services(), t.Kube.CoreV1().Services(t.Namespace).Create)
+	}
+	if err == nil {
+		err = createAll(ctx, "Deployment", deployments, t.Kube.AppsV1().Deployments(t.Namespace).Create)
+	}
+	return err
+}
+
+// createAll creates objects of a kind, several at a time.
+func createAll[T metav1.Object](ctx context.Context, kind string, objects []T, create func(context.Context, T, metav1.CreateOptions) (T, error)) error {
+	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
-	for _, o := range configs {
+	for _, o := range objects {
 		group.Go(func() error {
-			if _, err := t.Kube.CoreV1().ConfigMaps(t.Namespace).Create(limited, o, metav1.CreateOptions{}); err != nil {
-				return fmt.Errorf("create ConfigMap %s: %w", o.Name, err)
-			}
-			return nil
-		})
-	}
-	for _, o := range s.services() {
-		group.Go(func() error {
-			if _, err := t.Kube.CoreV1().Services(t.Namespace).Create(limited, o, metav1.CreateOptions{}); err != nil {
-				return fmt.Errorf("create Service %s: %w", o.Name, err)
-			}
-			return nil
-		})
-	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
-	group, limited = errgroup.WithContext(ctx)
-	group.SetLimit(16)
-	for _, o := range deployments {
-		group.Go(func() error {
-			if _, err := t.Kube.AppsV1().Deployments(t.Namespace).Create(limited, o, metav1.CreateOptions{}); err != nil {
-				return fmt.Errorf("create Deployment %s: %w", o.Name, err)
+			if _, err := create(ctx, o, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("create %s %s: %w", kind, o.GetName(), err)
 			}
 			return nil
 		})
 	}
 	return group.Wait()
+}
+
+// mark adds labels to an object.
+func mark(o *unstructured.Unstructured, labels map[string]string) {
+	all := o.GetLabels() // a copy
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, labels)
+	o.SetLabels(all)
 }
 
 // prepare finds the clients, proves the levers, and sends requests.
@@ -229,21 +229,12 @@ func (t *scenarioTrial) prepare(ctx context.Context) error {
 	for _, r := range t.census.living(roleClients) {
 		t.clients.all = append(t.clients.all, &client{resident: r, api: loadcontrol.NewClient(lab.InPod, t.Dialer.Role(t.Namespace, r.Name, site.LoadControlPort))})
 	}
-	if err := t.findSidecars(ctx); err != nil {
-		return err
-	}
 	t.findNodes(ctx)
-	if err := t.proveLevers(ctx); err != nil {
-		return err
-	}
-	if err := t.findShared(ctx); err != nil {
+	if err := inOrder(ctx, t.findSidecars, t.proveLevers, t.findShared); err != nil {
 		return err
 	}
 	t.findAgents(ctx)
-	if err := t.beginRevisions(ctx); err != nil {
-		return err
-	}
-	return t.warmUp(ctx)
+	return inOrder(ctx, t.beginRevisions, t.warmUp)
 }
 
 // play starts the load and runs the timeline.
@@ -293,8 +284,8 @@ func (t *scenarioTrial) collect(ctx context.Context) (*ledger.Book, error) {
 	if err != nil {
 		return nil, err
 	}
-	pods, gone := t.census.account()
-	book, err := t.scribe.settle(ctx, gone, got.entries)
+	pods := t.census.account()
+	book, err := t.scribe.settle(ctx, got.entries)
 	if err != nil {
 		return nil, err
 	}
@@ -356,33 +347,35 @@ func (t *scenarioTrial) clear(ctx context.Context) error {
 	return nil
 }
 
-// removeObjects deletes everything with the trial's mark, pods without a grace period, until no pod
-// is left.
+// removeObjects deletes everything with the trial's mark, until no pod is left.
 func (t *scenarioTrial) removeObjects(ctx context.Context) error {
-	background := metav1.DeleteOptions{PropagationPolicy: site.Ptr(metav1.DeletePropagationBackground)}
-	now := metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))}
-	marked := metav1.ListOptions{LabelSelector: trialMark + "=" + t.job.ID}
-	apps, core := t.Kube.AppsV1(), t.Kube.CoreV1()
-	err := errors.Join(t.apply.DeleteObjects(ctx, t.made), apps.Deployments(t.Namespace).DeleteCollection(ctx, background, marked))
-	services, listErr := core.Services(t.Namespace).List(ctx, marked)
-	if err = errors.Join(err, listErr); listErr == nil {
+	marked, core := metav1.ListOptions{LabelSelector: trialMark + "=" + t.job.ID}, t.Kube.CoreV1()
+	services, err := core.Services(t.Namespace).List(ctx, marked)
+	err = errors.Join(err, t.apply.DeleteObjects(ctx, t.made), core.ConfigMaps(t.Namespace).DeleteCollection(ctx, metav1.DeleteOptions{}, marked))
+	if services != nil {
 		for _, s := range services.Items {
-			if deleteErr := core.Services(t.Namespace).Delete(ctx, s.Name, background); !apierrors.IsNotFound(deleteErr) {
-				err = errors.Join(err, deleteErr)
+			if failed := core.Services(t.Namespace).Delete(ctx, s.Name, metav1.DeleteOptions{}); !apierrors.IsNotFound(failed) {
+				err = errors.Join(err, failed)
 			}
 		}
 	}
-	err = errors.Join(err, core.ConfigMaps(t.Namespace).DeleteCollection(ctx, background, marked))
-	if err != nil {
-		return err
-	}
+	return errors.Join(err, t.removePods(ctx, marked))
+}
+
+// removePods deletes Deployments with their ReplicaSets, and pods without a grace period, until no
+// pod is left.
+func (t *scenarioTrial) removePods(ctx context.Context, which metav1.ListOptions) error {
+	background := metav1.DeleteOptions{PropagationPolicy: site.Ptr(metav1.DeletePropagationBackground)}
+	now := metav1.DeleteOptions{GracePeriodSeconds: site.Ptr(int64(0))}
+	apps, core := t.Kube.AppsV1(), t.Kube.CoreV1()
 	for {
 		// A remaining ReplicaSet creates new pods.
-		err := errors.Join(apps.ReplicaSets(t.Namespace).DeleteCollection(ctx, background, marked), core.Pods(t.Namespace).DeleteCollection(ctx, now, marked))
+		err := errors.Join(apps.Deployments(t.Namespace).DeleteCollection(ctx, background, which),
+			apps.ReplicaSets(t.Namespace).DeleteCollection(ctx, background, which), core.Pods(t.Namespace).DeleteCollection(ctx, now, which))
 		if err != nil {
 			return err
 		}
-		pods, err := core.Pods(t.Namespace).List(ctx, marked)
+		pods, err := core.Pods(t.Namespace).List(ctx, which)
 		if err != nil || len(pods.Items) == 0 {
 			return err
 		}

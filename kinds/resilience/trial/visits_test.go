@@ -2,7 +2,7 @@ package trial
 
 import (
 	"fmt"
-	"slices"
+	"math"
 	"strings"
 	"testing"
 
@@ -19,9 +19,7 @@ func graphScene(t *testing.T, services string, sets ...string) *scene {
 	at := strings.Index(ambientServices, "graph:")
 	end := at + strings.Index(ambientServices[at:], "\n")
 	plan := studytest.Plan(t, ambientServices[:at]+"graph: {services: "+services+"}"+ambientServices[end:], sets...)
-	s, err := newScene(plan.Study, plan.Cells[0], sitetest.Istio(), sitetest.Images, "run", "b000-t00", 7)
-	must.OK(t, err)
-	return s
+	return sceneIn(t, plan, plan.Cells[0], sitetest.Istio())
 }
 
 // The number of requests to a service is certain if calls are, and otherwise lies between the
@@ -110,18 +108,11 @@ func TestCarriedByChance(t *testing.T) {
 			if level == "waypoint" {
 				all[record.PartWaypoint] = waypoint
 			}
-			checks, err := s.carried(all, flowed{c.of, c.of})
+			checks, err := s.carried(all, flowed{c.of, c.of}, math.MaxInt64)
 			if err != nil || len(checks) == 0 {
 				t.Fatal(checks, err)
 			}
-			var failed []string
-			for _, one := range checks {
-				if !one.OK {
-					failed = append(failed, one.Name)
-				}
-			}
-			slices.Sort(failed)
-			if got := strings.Join(failed, " "); got != want {
+			if got := failedIn(checks); got != want {
 				t.Errorf("%s, %s: failed %q, want %q", name, level, got, want)
 			}
 		}

@@ -7,10 +7,10 @@ import (
 	"math"
 	"reflect"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
-	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/lab"
@@ -55,36 +55,14 @@ func (r *ready) Worker(a *fault.Worker) error {
 	if err != nil {
 		return err
 	}
-	names, apis := make([]string, len(chosen)), make([]control.Client, len(chosen))
-	for i, pod := range chosen {
-		apis[i] = control.Client{HTTPClient: r.Dialer.Client(r.Namespace, pod.Name, site.WorkerControlPort), BaseURL: lab.InPod}
-		names[i] = pod.Name
+	c := &handover{turn: r.altered[a.Service], set: func(c *control.Config) { changeBehaviour(c, a.Set, r.scene.seed) },
+		lives: func(i int) bool { return r.census.lives(chosen[i].uid) }}
+	for _, pod := range chosen {
+		api := control.Client{HTTPClient: r.Dialer.Client(r.Namespace, pod.Name, site.WorkerControlPort), BaseURL: lab.InPod}
+		_, _ = api.Config(r.ctx) // it connects, so that the step begins sooner
+		c.apis, c.names = append(c.apis, api), append(c.names, pod.Name)
 	}
-	lives := func(i int) bool { return r.census.lives(chosen[i].uid) }
-	c := newHandover(r.turnOf(a.Service), names, apis, lives, func(c *control.Config) { changeBehaviour(c, a.Set, r.scene.seed) })
-	c.passing = r.lasting > 0
-	if !r.conditional {
-		if err := c.stage(r.ctx); err != nil {
-			return err
-		}
-	}
-	return r.holds(&execution{target: strings.Join(names, ", "), begin: c.begin, prove: c.prove,
-		end: func(ctx context.Context) error {
-			if r.over() {
-				return nil
-			}
-			return c.end(ctx)
-		}}, nil)
-}
-
-// turnOf returns the turns of a service's workers.
-func (h *executor) turnOf(service string) *turns {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.altered[service] == nil {
-		h.altered[service] = newTurns()
-	}
-	return h.altered[service]
+	return r.holds(&execution{target: strings.Join(c.names, ", "), begin: c.begin, prove: c.prove, end: r.unlessOver(c.end)}, nil)
 }
 
 // sameBehaviour reports whether configurations have the same content, treating nil as an empty list.
@@ -109,7 +87,7 @@ func (c *census) lives(uid string) bool {
 func (r *ready) Load(a *fault.Load) error { return r.holds(r.rate(a, r.lasting), nil) }
 
 // rate changes the clients' rate, at one instant for all, for a limited time unless that is 0.
-func (h *executor) rate(l *fault.Load, lasting time.Duration) drive.Execution {
+func (h *executor) rate(l *fault.Load, lasting time.Duration) *execution {
 	usual := h.scene.levels.Rate.RPS()
 	set := func(ctx context.Context, rps float64) error {
 		return h.clients.each(ctx, func(ctx context.Context, _ int, one *client) error {
@@ -132,12 +110,7 @@ func (h *executor) rate(l *fault.Load, lasting time.Duration) drive.Execution {
 		prove: func(ctx context.Context) (string, error) {
 			return h.clients.proveRate(ctx, l.Rate, sent, begun, lasting)
 		},
-		end: func(ctx context.Context) error {
-			if h.over() {
-				return nil
-			}
-			return set(ctx, usual)
-		},
+		end: h.unlessOver(func(ctx context.Context) error { return set(ctx, usual) }),
 	}
 }
 
@@ -201,4 +174,75 @@ func rateReached(rps float64, sent int64, took time.Duration) (string, bool) {
 		return fmt.Sprintf("the clients sent %.0f requests in %.2f s, not about %.0f", got, took.Seconds(), want), false
 	}
 	return fmt.Sprintf("the clients sent %.0f requests in %.2f s", got, took.Seconds()), true
+}
+
+// handover is one step's change to some workers of a service.
+type handover struct {
+	turn  *sync.Mutex // held while a step changes the service's workers, which hold one change at a time
+	names []string
+	apis  []control.Client
+	lives func(worker int) bool // reports whether its pod still exists
+	set   func(*control.Config)
+
+	before, after []control.Config
+}
+
+// begin applies the change, on all workers at once.
+func (c *handover) begin(ctx context.Context) error {
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	c.before, c.after = make([]control.Config, len(c.apis)), make([]control.Config, len(c.apis))
+	pending, err := control.StageAll(ctx, c.apis, func(i int, config *control.Config) {
+		c.before[i] = *config
+		c.set(config)
+		c.after[i] = *config
+	})
+	if err == nil {
+		_, err = pending.Commit(ctx, time.Time{})
+	}
+	return err
+}
+
+// prove reads back the workers' behaviour.
+func (c *handover) prove(ctx context.Context) (string, error) {
+	for i, api := range c.apis {
+		now, err := api.Config(ctx)
+		if err != nil {
+			return "", fmt.Errorf("read the configuration of worker %s: %w", c.names[i], err)
+		}
+		want := c.after[i]
+		want.Version, want.Schema = now.Version, now.Schema
+		if !sameBehaviour(now, want) {
+			return "", fmt.Errorf("worker %s has not applied the change", c.names[i])
+		}
+	}
+	return fmt.Sprintf("%d of %d workers have applied it", len(c.apis), len(c.apis)), nil
+}
+
+// end reverts the change on the remaining workers.
+func (c *handover) end(ctx context.Context) error {
+	c.turn.Lock()
+	defer c.turn.Unlock()
+	var all []error
+	for i, api := range c.apis {
+		if !c.lives(i) {
+			continue
+		}
+		_, err := api.Update(ctx, func(config *control.Config) { undo(config, c.before[i], c.after[i]) })
+		if err != nil && c.lives(i) {
+			all = append(all, fmt.Errorf("worker %s: %w", c.names[i], err))
+		}
+	}
+	return errors.Join(all...)
+}
+
+// undo restores the configuration values that a change replaced. It keeps later changes by other
+// steps.
+func undo(now *control.Config, before, after control.Config) {
+	to, was, became := reflect.ValueOf(now).Elem(), reflect.ValueOf(before), reflect.ValueOf(after)
+	for i := range to.NumField() {
+		if !reflect.DeepEqual(was.Field(i).Interface(), became.Field(i).Interface()) {
+			to.Field(i).Set(was.Field(i))
+		}
+	}
 }

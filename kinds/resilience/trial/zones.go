@@ -4,14 +4,11 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/drive/fault"
-	"github.com/meshtrial/meshtrial/drive/fault/drive"
 	"github.com/meshtrial/meshtrial/drive/fault/node"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
@@ -35,35 +32,45 @@ func (s *scene) spread(w mesh.Workload, pod *corev1.PodTemplateSpec) {
 // openZones returns the zones of nodes that take pods, as REGION/ZONE, in order.
 func openZones(ctx context.Context, kube kubernetes.Interface) ([]string, error) {
 	open, err := site.OpenNodes(ctx, kube)
+	return zonesOf(open), err
+}
+
+func zonesOf(nodes []corev1.Node) []string {
 	var out []string
-	for i := range open {
-		if zone := site.Zone(&open[i]); zone != "" {
+	for i := range nodes {
+		if zone := site.Zone(&nodes[i]); zone != "" {
 			out = append(out, zone)
 		}
 	}
 	slices.Sort(out)
-	return slices.Compact(out), err
+	return slices.Compact(out)
 }
 
-// fitZones rejects a plan in whose cells zones matter if the nodes are in too few.
-func fitZones(ctx context.Context, o *runner.Options, plan *study.Plan) error {
-	if !resilience.Zoned(plan) {
+// fitNodes rejects a plan that drains nodes, or in whose cells zones matter, if too few nodes take
+// pods, or these are in too few zones.
+func fitNodes(ctx context.Context, o *runner.Options, plan *study.Plan) error {
+	drains, zoned := resilience.Drains(plan), resilience.Zoned(plan)
+	if !drains && !zoned {
 		return nil
 	}
 	kube, err := kubernetes.NewForConfig(o.Lab.RESTConfig())
 	if err != nil {
 		return err
 	}
-	zones, err := openZones(ctx, kube)
+	open, err := site.OpenNodes(ctx, kube)
 	if err != nil {
 		return err
 	}
-	if len(zones) < resilience.ZonesNeeded {
-		return errs.WithHint(errs.Usage("schedulable nodes are in %d zones, by their label %s, and the study needs %d", len(zones), corev1.LabelTopologyZone, resilience.ZonesNeeded),
+	if drains && len(open) < 2 {
+		return errs.WithHint(errs.Usage("a step drains a node, and %d nodes are schedulable: its pods would have nowhere to go", len(open)), needsNodes)
+	}
+	zones := len(zonesOf(open))
+	if zoned && zones < resilience.ZonesNeeded {
+		return errs.WithHint(errs.Usage("schedulable nodes are in %d zones, by their label %s, and the study needs %d", zones, corev1.LabelTopologyZone, resilience.ZonesNeeded),
 			"meshtrial lab up --nodes %d", resilience.ZonesNeeded)
 	}
 	for _, cell := range plan.Cells {
-		if why, hint := resilience.Of(plan.Study).Unweighed(cell, len(zones)); why != "" {
+		if why, hint := resilience.Of(plan.Study).Unweighed(cell, zones); why != "" {
 			return errs.WithHint(errs.Usage("cell %s: %s: %s", plan.Label(cell), study.FactorLocality, why), "%s", hint)
 		}
 	}
@@ -95,7 +102,7 @@ func (t *scenarioTrial) noteZones(ctx context.Context, pods []record.ScenarioPod
 func (r *ready) Zone(a *fault.Zone) error { return r.holds(r.zone(r.ctx, a)) }
 
 // zone drops packets between the services' pods in a zone and all others, in both directions.
-func (h *executor) zone(ctx context.Context, a *fault.Zone) (drive.Execution, error) {
+func (h *executor) zone(ctx context.Context, a *fault.Zone) (*execution, error) {
 	first := h.census.living(a.Service) // clients are a service of the census too
 	if len(first) == 0 {
 		return nil, fmt.Errorf("%s has no pods", a.Service)
@@ -114,7 +121,7 @@ func (h *executor) zone(ctx context.Context, a *fault.Zone) (drive.Execution, er
 				return nil, err
 			case zone == gone && w.Name != roleClients:
 				inside = append(inside, r)
-			case r.IP != "":
+			default:
 				peers = append(peers, r.IP)
 			}
 		}
@@ -122,41 +129,14 @@ func (h *executor) zone(ctx context.Context, a *fault.Zone) (drive.Execution, er
 	if len(inside) == 0 {
 		return nil, fmt.Errorf("no service has a pod in zone %s", gone)
 	}
-	return h.node.cutOff(ctx, gone, faultPods(inside), peers)
-}
-
-// cutOff cuts pods off from peers, in both directions.
-func (h *nodeExecutor) cutOff(ctx context.Context, zone string, pods []faultPod, peers []string) (drive.Execution, error) {
-	all := make([]victim, len(pods))
-	for i, pod := range pods {
-		client, err := h.roles.At(pod.node)
-		if err != nil {
-			return nil, err
-		}
-		all[i] = victim{pod: pod, client: client}
-		if err := client.Prepare(ctx, pod.UID); err != nil {
-			return nil, fmt.Errorf("pod %s: %w", pod.name, err)
-		}
+	out, err := h.disturb(ctx, gone, inside, node.NetworkRequest{Peers: peers, Direction: node.Both, Cut: true})
+	if err != nil {
+		return nil, err
 	}
-	var mu sync.Mutex
-	var begun []standingFault
-	return &execution{
-		target: zone,
-		begin: func(ctx context.Context) error {
-			return each(ctx, all, func(ctx context.Context, _ int, v victim) error {
-				f, err := v.client.Network(ctx, node.NetworkRequest{PodUID: v.pod.UID, Peers: peers, Direction: node.Both, Cut: true, LeaseMS: faultLease.Milliseconds()})
-				if err == nil {
-					mu.Lock()
-					begun = append(begun, keep(ctx, v.client, v.pod, f))
-					mu.Unlock()
-				}
-				return err
-			})
-		},
-		prove: func(ctx context.Context) (string, error) {
-			text, err := provePackets(ctx, begun)
-			return strings.TrimSpace("pods " + namesOf(pods) + ": " + text), err
-		},
-		end: func(ctx context.Context) error { return undoFaults(ctx, begun) },
-	}, nil
+	prove := out.prove
+	out.prove = func(ctx context.Context) (string, error) {
+		text, err := prove(ctx)
+		return fmt.Sprintf("pods %s: %s", namesOf(podsOf(inside)), text), err
+	}
+	return out, nil
 }

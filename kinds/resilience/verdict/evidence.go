@@ -4,7 +4,6 @@
 //
 // It is pure: it judges a run when its trials end, and years later. The logs of single requests are
 // judged elsewhere, by packages ledger and analysis.
-// and analysis.
 package verdict
 
 import (

@@ -115,33 +115,26 @@ func (l RevisionLook) check(at string) error {
 // checkRevisions checks that every sidecar was connected to its revision at every reading: before
 // the steps, after each move, and after all steps.
 func checkRevisions(s *verdict.Sheet, looks []RevisionLook, events []record.Event) {
+	whens := []string{BeforeSteps}
 	var missing, wrong []string
-	seen := func(when string) bool {
-		return slices.ContainsFunc(looks, func(l RevisionLook) bool { return l.When == when })
-	}
-	moved := false
 	for _, e := range events {
 		if e.Op != fault.MoveKind {
 			continue
 		}
-		moved = true
-		if !seen(e.Step) {
-			missing = append(missing, e.Step)
-		}
+		whens = append(whens, e.Step)
 		for _, l := range looks {
-			if l.When != e.Step {
-				continue
-			}
-			if err := l.of(e); err != nil {
-				wrong = append(wrong, l.When+": "+err.Error())
+			if l.When == e.Step {
+				if err := l.of(e); err != nil {
+					wrong = append(wrong, l.When+": "+err.Error())
+				}
 			}
 		}
 	}
-	if !moved && len(looks) == 0 {
+	if len(whens) == 1 && len(looks) == 0 {
 		return
 	}
-	for _, when := range []string{BeforeSteps, AfterSteps} {
-		if !seen(when) {
+	for _, when := range append(whens, AfterSteps) {
+		if !slices.ContainsFunc(looks, func(l RevisionLook) bool { return l.When == when }) {
 			missing = append(missing, when)
 		}
 	}

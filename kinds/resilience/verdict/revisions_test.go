@@ -46,7 +46,7 @@ func TestCheckRevisions(t *testing.T) {
 		"what another step did":    {[]RevisionLook{before, movedTo("canary", "default", "default"), after}, moved, "moved: no sidecar should be on revision canary"},
 		"of another step":          {[]RevisionLook{before, movedTo("other", "other", "other"), after}, moved, "moved: checked for a move to other, but the step was: the namespace to canary"},
 		"nobody looked in between": {[]RevisionLook{before, after}, moved, "were not checked: moved"},
-		"nobody looked":            {nil, moved, "were not checked: moved, before the steps, after the steps"},
+		"nobody looked":            {nil, moved, "were not checked: before the steps, moved, after the steps"},
 		"nothing moved":            {[]RevisionLook{before, lookAt(AfterSteps, "default", "default")}, moved[:1], ""},
 	} {
 		t.Run(name, func(t *testing.T) {
