@@ -32,7 +32,11 @@ func (s *trialScenario) standingAt(at int64) standing {
 			now.unknown = append(now.unknown, one.Name)
 		}
 	}
-	for _, one := range now.Graph.Services {
+	for i, one := range now.Graph.Services {
+		if more := -now.Removed[one.Name]; more > 0 {
+			now.Graph.Services[i].Replicas += more
+			now.Removed[one.Name] = 0
+		}
 		share := 0.0
 		for _, f := range one.Failures {
 			share += f.Share
@@ -132,21 +136,7 @@ func (s *trialScenario) expectation(now standing) record.ScenarioExpectation {
 		if f.Visits == 0 {
 			continue
 		}
-		gone := now.Removed[one.Name]
-		if gone < 0 { // more replicas than in the graph
-			grown := now.Graph
-			grown.Services = append([]graph.Service(nil), now.Graph.Services...)
-			for i := range grown.Services {
-				if grown.Services[i].Name == one.Name {
-					grown.Services[i].Replicas -= gone
-				}
-			}
-			if flow, err = grown.Flow(graph.Load{Entry: entry, RPS: now.Rate}); err != nil {
-				return e
-			}
-			now.Graph, gone = grown, 0
-		}
-		c := now.capacity(flow, one.Name, gone)
+		c := now.capacity(flow, one.Name, now.Removed[one.Name])
 		if c.Bounded && c.Utilisation > most {
 			most = c.Utilisation
 			// A broken replica serves nothing, whether it is called or not.
@@ -180,18 +170,18 @@ func surprises(w record.ScenarioWindow, unknown []string) []string {
 	}
 	var out []string
 	e := w.Expected
-	failed := fmt.Sprintf("%s: failed %s of requests", w.Name, percentWords(w.ErrorShare))
+	failed := fmt.Sprintf("%s: failed %s of requests", w.Name, resilience.Percent(w.ErrorShare))
 	switch left := spare(e); {
 	case w.ErrorShare >= e.ErrorShare+surpriseShare && e.ErrorShare < surpriseShare && math.IsInf(left, 1):
 		out = append(out, failed+" although nothing bounds its capacity")
 	case w.ErrorShare >= e.ErrorShare+surpriseShare && left > 0 && e.ErrorShare < surpriseShare:
-		out = append(out, fmt.Sprintf("%s although capacity for %s more was left", failed, percentWords(left)))
+		out = append(out, fmt.Sprintf("%s although capacity for %s more was left", failed, resilience.Percent(left)))
 	case w.ErrorShare >= e.ErrorShare+math.Max(surpriseShare, 0.25*e.ErrorShare):
-		out = append(out, fmt.Sprintf("%s; %s expected by calculation", failed, percentWords(e.ErrorShare)))
+		out = append(out, fmt.Sprintf("%s; %s expected by calculation", failed, resilience.Percent(e.ErrorShare)))
 	case w.ErrorShare <= e.ErrorShare-math.Max(surpriseShare, 0.25*e.ErrorShare) && left < 0:
-		out = append(out, fmt.Sprintf("%s although demand exceeded capacity by %s", failed, percentWords(-left/(1+left))))
+		out = append(out, fmt.Sprintf("%s although demand exceeded capacity by %s", failed, resilience.Percent(-left/(1+left))))
 	case w.ErrorShare <= e.ErrorShare-math.Max(surpriseShare, 0.25*e.ErrorShare):
-		out = append(out, fmt.Sprintf("%s; %s expected by calculation as long as nothing ejects broken endpoints", failed, percentWords(e.ErrorShare)))
+		out = append(out, fmt.Sprintf("%s; %s expected by calculation as long as nothing ejects broken endpoints", failed, resilience.Percent(e.ErrorShare)))
 	}
 	if w.Attempts > e.Attempts*1.01 && e.Attempts > 0 {
 		out = append(out, fmt.Sprintf("%s: %.2f attempts per request, more than the %.0f that retries explain", w.Name, w.Attempts, e.Attempts))
@@ -202,18 +192,4 @@ func surprises(w record.ScenarioWindow, unknown []string) []string {
 		}
 	}
 	return out
-}
-
-// percentWords formats a share with enough digits to distinguish it from zero and from all.
-func percentWords(share float64) string {
-	p := 100 * share
-	switch {
-	case p == 0:
-		return "0%"
-	case p < 1:
-		return strconv.FormatFloat(p, 'g', 2, 64) + "%"
-	case p < 10:
-		return strconv.FormatFloat(p, 'f', 1, 64) + "%"
-	}
-	return strconv.FormatFloat(p, 'f', 0, 64) + "%"
 }

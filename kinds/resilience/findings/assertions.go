@@ -25,13 +25,9 @@ func sortAssertions(s *study.Study, exprs []study.Expr) (trials, whole []study.E
 	if err != nil {
 		return nil, nil, err
 	}
-	ofMoment, err := momentEnv(nil)
-	if err != nil {
-		return nil, nil, err
-	}
 	for _, e := range exprs {
 		if e.Timed {
-			if _, err := compileMoment(ofMoment, e); err != nil {
+			if _, err := compileMoment(e); err != nil {
 				return nil, nil, err
 			}
 			trials = append(trials, e)
@@ -64,10 +60,6 @@ func sortAssertions(s *study.Study, exprs []study.Expr) (trials, whole []study.E
 
 func compileTrial(env *cel.Env, e study.Expr) (*cel.Ast, error) {
 	return compileIn(env, e, "use window(name), step(name), total, windows, steps, ledger and expected; or, on their own, finding(name, cell), findings and validity")
-}
-
-func compileMoment(env *cel.Env, e study.Expr) (*cel.Ast, error) {
-	return compileIn(env, e, "of a moment, use "+momentNames())
 }
 
 // compileIn checks an expression; its error has the position.
@@ -219,15 +211,7 @@ func holds(env *cel.Env, tree *cel.Ast, values any) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	value, _, err := program.Eval(values)
-	if err != nil {
-		return false, err
-	}
-	held, ok := value.Value().(bool)
-	if !ok {
-		return false, fmt.Errorf("the expression gave %v, not true or false", value.Value())
-	}
-	return held, nil
+	return evaluate(program, values)
 }
 
 // maxCompared limits the number of values in a detail.
@@ -289,7 +273,7 @@ func valueWords(unit string, value any) string {
 	case math.IsInf(v, 1):
 		return "infinite"
 	case unit == "share":
-		return percentWords(v)
+		return resilience.Percent(v)
 	case unit == "rps":
 		return short(v) + "/s"
 	case unit != "":

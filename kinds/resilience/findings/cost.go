@@ -14,41 +14,21 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 )
 
-// A proxy's cost depends on its traffic: a client's proxy only sends, the proxy of a service in the
-// middle of a graph receives and sends, and that of a last service only receives. So proxies are
-// distinguished by the place of their service in the graph.
-
-// roleOf selects services by their place in the graph.
-type roleOf func(s *trialScenario, service string) bool
-
-func isClient(_ *trialScenario, service string) bool { return service == fault.LoadService }
-
-func isServer(s *trialScenario, service string) bool {
-	return service != fault.LoadService && !isGateway(s, service)
-}
-
-func isGateway(s *trialScenario, service string) bool {
-	one, ok := resilience.Of(s.study).Graph.Gateway()
-	return ok && one.Name == service
-}
-
-// isEntry reports whether a service is the one that the clients call, if it calls others.
-func isEntry(s *trialScenario, service string) bool {
-	one, ok := resilience.Of(s.study).Graph.Service(service)
-	return ok && !one.Gateway && service == resilience.Of(s.study).Entry && len(one.Calls) > 0
-}
-
-// isLast reports whether a service calls no others.
-func isLast(s *trialScenario, service string) bool {
-	one, ok := resilience.Of(s.study).Graph.Service(service)
-	return ok && len(one.Calls) == 0
-}
-
-// perProxyRequest returns the CPU time in microseconds that one proxy spends on a request that
-// passes it, as the mean over all proxies of a trial.
-func perProxyRequest(s *trialScenario) float64 {
-	total, passes, _ := proxyUse(s)
-	return total * 1e6 / passes
+// proxyRoles selects services for findings about proxies. A proxy's cost depends on its traffic: a
+// client's only sends, that of a service in the middle of a graph receives and sends, and that of a
+// last service only receives.
+var proxyRoles = map[string]func(c *resilience.Scenario, one graph.Service) bool{
+	record.PartClientProxy: func(_ *resilience.Scenario, one graph.Service) bool { return one.Name == fault.LoadService },
+	record.PartServerProxy: func(_ *resilience.Scenario, one graph.Service) bool {
+		return one.Name != fault.LoadService && !one.Gateway
+	},
+	resilience.PartIngress: func(_ *resilience.Scenario, one graph.Service) bool { return one.Gateway },
+	resilience.PartEntryProxy: func(c *resilience.Scenario, one graph.Service) bool {
+		return !one.Gateway && one.Name == c.Entry && len(one.Calls) > 0
+	},
+	resilience.PartLastProxy: func(_ *resilience.Scenario, one graph.Service) bool {
+		return one.Name != fault.LoadService && len(one.Calls) == 0
+	},
 }
 
 // proxyUse returns the CPU time of all proxies of a trial in seconds, the number of passes (one at
@@ -76,7 +56,7 @@ func proxyUse(s *trialScenario) (seconds, passes, calls float64) {
 		if study.Waypoint(s.trial.Cell) {
 			way = append(way, to)
 		}
-		if isGateway(s, from) { // a request passes it once, which its arrival counts
+		if one, _ := g.Service(from); one.Gateway { // a request passes it once, which its arrival counts
 			way = way[1:]
 		}
 		way = slices.DeleteFunc(way, func(service string) bool { return !carried[service] })
@@ -125,7 +105,7 @@ func scenarioMoney(s *study.Study) []analysis.Measure {
 		}
 		use := money.Use{CPUPerHop: m.PerHop(money.Exact(seconds / passes))}
 		if priced {
-			use.MemoryBytes = money.Exact(meanMemory(t))
+			use.MemoryBytes = money.Exact(perProxy(t, func(*resilience.Scenario, graph.Service) bool { return true }, memoryOf, leftAtEnd))
 		}
 		return m.Price(use), true
 	}
@@ -151,31 +131,4 @@ func scenarioMoney(s *study.Study) []analysis.Measure {
 	}
 	add(study.FindingMoneyMonth, func(b money.Bill) money.Value { return b.Total })
 	return out
-}
-
-// meanMemory returns the memory of one proxy at the end of a trial, in bytes; NaN without proxies,
-// or if the memory of a service's proxies could not be read.
-func meanMemory(s *trialScenario) float64 {
-	total, n := 0.0, 0
-	seen := map[string]bool{}
-	for _, p := range s.trial.Scenario.Pods {
-		if !p.Sidecar || p.GoneNS > 0 && p.BackNS == 0 {
-			continue
-		}
-		n++
-		if !seen[p.Service] {
-			seen[p.Service] = true
-			total += analysis.Positive(float64(s.trial.Scenario.Memory[p.Service+proxySuffix]))
-		}
-	}
-	return total / float64(n)
-}
-
-// proxyRoles holds the places in the graph that findings about proxies distinguish.
-var proxyRoles = map[string]roleOf{
-	record.PartClientProxy:    isClient,
-	record.PartServerProxy:    isServer,
-	resilience.PartIngress:    isGateway,
-	resilience.PartEntryProxy: isEntry,
-	resilience.PartLastProxy:  isLast,
 }

@@ -3,7 +3,6 @@ package findings
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 
@@ -230,13 +229,7 @@ var (
 )
 
 // fieldUnits maps field names to units, across all objects.
-var fieldUnits = func() map[string]string {
-	out := map[string]string{}
-	for _, units := range []map[string]string{windowObject.units, expectedObject.units, stepObject.units, ledgerObject.units} {
-		maps.Copy(out, units)
-	}
-	return out
-}()
+var fieldUnits = map[string]string{}
 
 // clientKinds lists the kinds of failure that clients record.
 var clientKinds = []string{ledger.OutcomeConnect, ledger.OutcomeTimeout, ledger.OutcomeReset, ledger.OutcomeEOF, ledger.OutcomeProtocol, ledger.OutcomeStatus, ledger.OutcomeTLS, ledger.OutcomeStream, ledger.OutcomeOther}
@@ -257,13 +250,7 @@ func zeroes(names []string) map[string]int64 {
 	return out
 }
 
-func (s *trialScenario) services() []string {
-	var out []string
-	for _, one := range resilience.Of(s.study).Graph.Services {
-		out = append(out, one.Name)
-	}
-	return out
-}
+func (s *trialScenario) services() []string { return resilience.Of(s.study).Names() }
 
 // trialEnv declares the variables of assertions about one trial. A nil trial is enough to compile.
 func trialEnv(s *trialScenario) (*cel.Env, error) {
@@ -342,15 +329,10 @@ func (s *trialScenario) windowValue(w record.ScenarioWindow, all record.Latency)
 }
 
 // momentEnv declares the variables of expressions about moments. Functions read the moment that
-// current points to; nil is enough to compile.
+// current points to.
 func momentEnv(current *record.Moment) (*cel.Env, error) {
 	of := func(which func(*record.Moment) map[string]int) func(ref.Val) ref.Val {
-		return func(service ref.Val) ref.Val {
-			if current == nil {
-				return types.WrapErr(errors.New("there is no moment yet"))
-			}
-			return types.Int(which(current)[fmt.Sprint(service.Value())])
-		}
+		return func(service ref.Val) ref.Val { return types.Int(which(current)[fmt.Sprint(service.Value())]) }
 	}
 	options := []cel.EnvOption{
 		cel.CrossTypeNumericComparisons(true),
@@ -381,42 +363,61 @@ func mentions(a *cel.Ast) map[string]bool {
 	return out
 }
 
-// Condition evaluates a step's condition at a moment.
+// Condition is an expression about moments, such as the condition of a step.
 type Condition struct {
 	program cel.Program
-	current *record.Moment
+	current record.Moment
 	text    string
+	names   map[string]bool // that it mentions
 }
 
 // CompileCondition checks the condition of a step: a CEL expression over the variables of a second,
 // such as error_share and latency_p99 (ms), ready(service) and ejected(service). The result is not
 // safe for concurrent use.
 func CompileCondition(text string) (*Condition, error) {
-	c := &Condition{current: &record.Moment{}, text: text}
-	env, err := momentEnv(c.current)
+	return compileMoment(study.Expr{Text: text, Pos: study.Pos{File: "when"}})
+}
+
+func compileMoment(e study.Expr) (*Condition, error) {
+	c := &Condition{text: e.Text}
+	env, err := momentEnv(&c.current)
 	if err != nil {
 		return nil, err
 	}
-	tree, err := compileMoment(env, study.Expr{Text: text, Pos: study.Pos{File: "when"}})
+	tree, err := compileIn(env, e, "of a moment, use "+momentNames())
 	if err != nil {
 		return nil, err
 	}
+	c.names = mentions(tree)
 	if c.program, err = env.Program(tree, cel.CostLimit(1_000_000)); err != nil {
-		return nil, fmt.Errorf("condition %q: %w", text, err)
+		return nil, fmt.Errorf("condition %q: %w", e.Text, err)
 	}
 	return c, nil
 }
 
 // Holds evaluates the condition.
 func (c *Condition) Holds(m record.Moment) (bool, error) {
-	*c.current = m
-	value, _, err := c.program.Eval(momentValues(&m))
+	held, err := c.holds(m, momentValues(&m))
 	if err != nil {
 		return false, fmt.Errorf("condition %q: %w", c.text, err)
 	}
+	return held, nil
+}
+
+func (c *Condition) holds(m record.Moment, values map[string]any) (bool, error) {
+	c.current = m
+	return evaluate(c.program, values)
+}
+
+// evaluate returns whether an expression holds.
+func evaluate(program cel.Program, values any) (bool, error) {
+	value, _, err := program.Eval(values)
+	if err != nil {
+		return false, err
+	}
 	held, ok := value.Value().(bool)
 	if !ok {
-		return false, fmt.Errorf("condition %q gave %v, not true or false", c.text, value.Value())
+		return false, fmt.Errorf("the expression gave %v, not true or false", value.Value())
 	}
 	return held, nil
 }

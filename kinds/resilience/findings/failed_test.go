@@ -49,7 +49,7 @@ func TestLatencyOfFailedRequests(t *testing.T) {
 		detail string
 	}{
 		"outage":                {outage, study.Expr{Text: `window("gone").latency_p99 < 1000.0`}, "fail", `window("gone").latency_p99 is never`},
-		"too few":               {outage, study.Expr{Text: `window("start").latency_p99 < 1000.0`}, "inconclusive", "p99 3000"},
+		"too few":               {outage, study.Expr{Text: `window("start").latency_p99 < 1000.0`}, "inconclusive", "p99 3,000"},
 		"too few, answered":     {outage, study.Expr{Text: `window("start").answered_p90 > 1000.0`}, "inconclusive", "too few requests"},
 		"too few, else decided": {outage, study.Expr{Text: `window("start").answered_max > 1000.0 && window("start").latency_p99 < 1000.0`}, "fail", ""},
 		"enough":                {outage, study.Expr{Text: `window("start").latency_p50 < 1000.0`}, "pass", "10 ms"},

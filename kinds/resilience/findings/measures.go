@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/analysis"
 	"github.com/meshtrial/meshtrial/drive/fault"
+	"github.com/meshtrial/meshtrial/drive/graph"
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
@@ -17,7 +18,7 @@ import (
 
 // scenarioMeasures lists the measures of a resilience study over a whole trial, in report order.
 func scenarioMeasures(s *study.Study) []analysis.Measure {
-	return slices.Concat(ledgerMeasures(), analysis.LatencyMeasures(s), scenarioCPU(s), scenarioMemory(s), planeMeasures(), scenarioMoney(s))
+	return slices.Concat(ledgerMeasures(), analysis.LatencyMeasures(s), scenarioCPU(s), partMeasures(s, resilience.FamilyUseMemory, memoryOf, leftAtEnd), planeMeasures(), scenarioMoney(s))
 }
 
 // ofScenario returns a measure of a trial's results; NaN if unknown.
@@ -169,13 +170,11 @@ func memoryOf(s *trialScenario, part string) float64 {
 func scenarioCPU(s *study.Study) []analysis.Measure {
 	out := partMeasures(s, resilience.FamilyUseCPU, cpuOf, lived)
 	machine := slices.IndexFunc(out, func(m analysis.Measure) bool { return m.Name == "cpu_"+record.PartMachine })
-	perRequest := analysis.MeasureOf(resilience.FindingProxyRequest, ofScenario(perProxyRequest)).Warning(sharedProxies)
+	perRequest := analysis.MeasureOf(resilience.FindingProxyRequest, ofScenario(func(s *trialScenario) float64 {
+		total, passes, _ := proxyUse(s)
+		return total * 1e6 / passes
+	})).Warning(sharedProxies)
 	return slices.Insert(out, machine, perRequest)
-}
-
-// scenarioMemory measures the memory of the pods at the end.
-func scenarioMemory(s *study.Study) []analysis.Measure {
-	return partMeasures(s, resilience.FamilyUseMemory, memoryOf, leftAtEnd)
 }
 
 // partMeasures returns the use of each part of a family. Use by proxies next to pods is the mean
@@ -216,25 +215,22 @@ func sharedProxies(o *analysis.Observations, cell int) []note.Note {
 // has no share.
 type podWeight func(s *trialScenario, p record.ScenarioPod) (float64, bool)
 
-// perProxy returns the mean use of one proxy of the selected services, or of the clients.
-func perProxy(s *trialScenario, is roleOf, use usage, weight podWeight) float64 {
-	total, n := math.NaN(), 0.0
+// perProxy returns the mean use of one proxy of the selected services, or of the clients; NaN without
+// proxies, or if the use of a service's proxies is unknown.
+func perProxy(s *trialScenario, is func(*resilience.Scenario, graph.Service) bool, use usage, weight podWeight) float64 {
+	c, total, n := resilience.Of(s.study), 0.0, 0.0
 	seen := map[string]bool{}
 	for _, p := range s.trial.Scenario.Pods {
+		one, _ := c.Graph.Service(p.Service)
+		one.Name = p.Service // clients are not in the graph
 		w, counts := weight(s, p)
-		if !p.Sidecar || !is(s, p.Service) || !counts {
+		if !p.Sidecar || !is(c, one) || !counts {
 			continue
 		}
 		n += w
-		if seen[p.Service] {
-			continue
-		}
-		seen[p.Service] = true
-		if v := use(s, p.Service+proxySuffix); !math.IsNaN(v) {
-			if math.IsNaN(total) {
-				total = 0
-			}
-			total += v
+		if !seen[p.Service] {
+			seen[p.Service] = true
+			total += use(s, p.Service+proxySuffix)
 		}
 	}
 	if n == 0 {
@@ -247,7 +243,7 @@ func perProxy(s *trialScenario, is roleOf, use usage, weight podWeight) float64 
 func lived(s *trialScenario, p record.ScenarioPod) (float64, bool) {
 	zero := s.trial.Scenario.StartNS
 	from, to := max(0, p.ReadyNS-zero), s.length
-	if p.GoneNS > 0 && p.BackNS == 0 {
+	if left(p) {
 		to = min(to, p.GoneNS-zero)
 	}
 	return float64(max(0, to-from)) / float64(s.length), true
@@ -255,5 +251,5 @@ func lived(s *trialScenario, p record.ScenarioPod) (float64, bool) {
 
 // leftAtEnd counts a pod that exists at the end of the timeline.
 func leftAtEnd(_ *trialScenario, p record.ScenarioPod) (float64, bool) {
-	return 1, p.GoneNS == 0 || p.BackNS > 0
+	return 1, !left(p)
 }

@@ -3,11 +3,11 @@ package findings
 import (
 	"fmt"
 	"math"
+	"slices"
+	"sort"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/google/cel-go/cel"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -25,36 +25,22 @@ func (s *trialScenario) judgeMoments(e study.Expr) (outcome, detail string) {
 	if e.Within > 0 {
 		long = min(long, max(grid, floor(e.Within.Nanoseconds())))
 	}
-	var current record.Moment
-	env, err := momentEnv(&current)
+	c, err := compileMoment(e)
 	if err != nil {
 		return record.VerdictInconclusive, err.Error()
 	}
-	tree, err := compileMoment(env, e)
-	if err != nil {
-		return record.VerdictInconclusive, err.Error()
-	}
-	program, err := env.Program(tree, cel.CostLimit(1_000_000))
-	if err != nil {
-		return record.VerdictInconclusive, err.Error()
-	}
-	names := mentions(tree)
 	latency := false
 	for _, v := range momentFields {
-		latency = latency || v.unit == "ms" && names[v.name]
+		latency = latency || v.unit == "ms" && c.names[v.name]
 	}
 	m := s.moments(latency)
-	run := momentRun{e: e, from: from, to: to, first: from + long, names: names}
+	run := momentRun{e: e, from: from, to: to, first: from + long, names: c.names}
 	for at := run.first; at <= to; at += grid {
-		current = m.look(at-long, at)
-		values := momentValues(&current)
-		value, _, err := program.Eval(values)
+		now := m.look(at-long, at)
+		values := momentValues(&now)
+		held, err := c.holds(now, values)
 		if err != nil {
 			return record.VerdictInconclusive, fmt.Sprintf("at %s: %v", at2s(at), err)
-		}
-		held, ok := value.Value().(bool)
-		if !ok {
-			return record.VerdictInconclusive, fmt.Sprintf("the expression gave %v, not true or false", value.Value())
 		}
 		run.add(held, values)
 	}
@@ -254,4 +240,60 @@ func (r *momentRun) time(held bool) string {
 		}
 	}
 	return at2s(n * grid)
+}
+
+// moments views a trial through a sliding one-second window.
+type moments struct {
+	s       *trialScenario
+	ats     []int64 // of the requests
+	failed  []int64 // number of requests before each that failed or never ended
+	latency bool    // whether latency is needed
+}
+
+func (s *trialScenario) moments(latency bool) *moments {
+	m := &moments{s: s, ats: make([]int64, len(s.requests)), failed: make([]int64, len(s.requests)+1), latency: latency}
+	for i := range s.requests {
+		m.ats[i] = s.requests[i].at
+		m.failed[i+1] = m.failed[i]
+		if !s.requests[i].ok {
+			m.failed[i+1]++
+		}
+	}
+	return m
+}
+
+// look returns the moment from one time until before another, in nanoseconds since the start of the
+// timeline.
+func (m *moments) look(from, to int64) record.Moment {
+	low, _ := slices.BinarySearch(m.ats, from)
+	high, _ := slices.BinarySearch(m.ats, to)
+	out := record.Moment{AtS: float64(to) / 1e9, Requests: int64(high - low), Failed: m.failed[high] - m.failed[low]}
+	if out.Requests > 0 {
+		out.ErrorShare = float64(out.Failed) / float64(out.Requests)
+	}
+	out.RateRPS = float64(m.s.answersIn(from, to)) / (float64(to-from) / 1e9)
+	if m.latency {
+		var micros []int64
+		for _, r := range m.s.requests[low:high] {
+			if r.ok {
+				micros = append(micros, r.micros)
+			}
+		}
+		out.SetLatency(micros)
+	}
+	zero := m.s.trial.Scenario.StartNS
+	samples := m.s.trial.Scenario.Samples
+	if i := sort.Search(len(samples), func(i int) bool { return samples[i].AtNS-zero > to }); i > 0 {
+		out.Ready, out.Ejected = samples[i-1].Ready, samples[i-1].Ejected
+	}
+	return out
+}
+
+// momentNames lists the fields of expressions about moments, in words.
+func momentNames() string {
+	var out []string
+	for _, v := range momentFields {
+		out = append(out, v.name)
+	}
+	return strings.Join(out, ", ") + ", ready(service), ejected(service)"
 }

@@ -19,8 +19,7 @@ type field[T any] struct {
 
 // An object is a type of values in expressions, defined by a table of fields.
 type object[T any] struct {
-	kind  *cel.Type
-	units map[string]string
+	kind *cel.Type
 }
 
 // objectFields holds the fields of all objects, by type name and field name.
@@ -28,7 +27,6 @@ var objectFields = map[string]map[string]*types.FieldType{}
 
 // newObject defines an object by its fields. Their types are inferred from empty.
 func newObject[T any](name string, fields []field[T], empty T) object[T] {
-	out := object[T]{kind: cel.ObjectType(name), units: map[string]string{}}
 	byName := map[string]*types.FieldType{}
 	for _, f := range fields {
 		byName[f.name] = &types.FieldType{
@@ -37,11 +35,11 @@ func newObject[T any](name string, fields []field[T], empty T) object[T] {
 			GetFrom: func(v any) (any, error) { return f.of(v.(T)), nil },
 		}
 		if f.unit != "" {
-			out.units[f.name] = f.unit
+			fieldUnits[f.name] = f.unit
 		}
 	}
 	objectFields[name] = byName
-	return out
+	return object[T]{cel.ObjectType(name)}
 }
 
 // of wraps a value for expressions.

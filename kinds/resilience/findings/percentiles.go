@@ -1,13 +1,12 @@
 package findings
 
 import (
-	"fmt"
 	"math"
-	"strconv"
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 
+	"github.com/meshtrial/meshtrial/kinds/resilience"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat"
 )
@@ -33,11 +32,5 @@ func (r refusing) NativeToValue(value any) ref.Val {
 	if !ok || !math.IsNaN(v) {
 		return r.Adapter.NativeToValue(value)
 	}
-	needs := "p50 needs " + strconv.FormatInt(stat.Takes(0.5), 10)
-	for _, q := range record.UpTo99()[1:] {
-		if q < 1 {
-			needs += fmt.Sprintf(", %s %d", q.Head(), stat.Takes(float64(q)))
-		}
-	}
-	return types.NewErr("a percentile of too few requests: %s", needs)
+	return types.NewErr("a percentile of too few requests: %s", resilience.PercentilesNeed())
 }

@@ -24,8 +24,9 @@ func addSizing(o *analysis.Observations, f *record.Findings) {
 
 // track is a group of cells in a plan that differ in one factor alone.
 type track struct {
-	cell  record.Cell // what they share
-	cells []int
+	factor string
+	cell   record.Cell // what they share
+	cells  []int
 }
 
 // along groups the cells that differ only in one factor by all other factors.
@@ -37,12 +38,88 @@ func along(o *analysis.Observations, factor string) []*track {
 		delete(rest, factor)
 		r := by[rest.Key()]
 		if r == nil {
-			r = &track{cell: o.Plan.Short(rest)}
+			r = &track{factor: factor, cell: o.Plan.Short(rest)}
 			by[rest.Key()], tracks = r, append(tracks, r)
 		}
 		r.cells = append(r.cells, i)
 	}
 	return tracks
+}
+
+// valid returns the valid trials of the cells.
+func (r *track) valid(o *analysis.Observations) (out []*record.Trial) {
+	for _, i := range r.cells {
+		out = append(out, o.Valid(i)...)
+	}
+	return out
+}
+
+// points returns the results of valid trials by x. It leaves out cells without a numeric level, and
+// trials without an x.
+func (r *track) points(o *analysis.Observations, x, y func(*trialScenario) float64) (out []stat.FitPoint) {
+	unit := carrying.Units(o)
+	for _, i := range r.cells {
+		level, err := strconv.ParseFloat(o.Plan.Cells[i][r.factor], 64)
+		if err != nil {
+			continue
+		}
+		for _, t := range o.Valid(i) {
+			s := scenarioOfTrial(o, t)
+			if at := x(s); s.length > 0 && stat.Finite(at) {
+				out = append(out, stat.FitPoint{X: at, Y: y(s), Level: level, Unit: unit[t.Block]})
+			}
+		}
+	}
+	return out
+}
+
+// same returns a number that all valid trials of the cells share, 0 without any, and false if they
+// differ, for example because pods ran on different nodes.
+func (r *track) same(o *analysis.Observations, of func(*record.Trial) int) (n int, one bool) {
+	for i, t := range r.valid(o) {
+		if v := of(t); i == 0 {
+			n = v
+		} else if v != n {
+			return 0, false
+		}
+	}
+	return n, true
+}
+
+func nodeProxies(t *record.Trial) int { return t.Scenario.NodeProxies }
+
+// allProxies returns the number of proxies in a trial, except a waypoint.
+func allProxies(t *record.Trial) int {
+	n := t.Scenario.NodeProxies
+	for _, p := range t.Scenario.Pods {
+		if p.Sidecar {
+			n++
+		}
+	}
+	return n
+}
+
+// way returns the way of the cells before its use is added; nil without valid trials, or if they
+// have different numbers of proxies.
+func (r *track) way(o *analysis.Observations, z *carrying.Ways, count func(*record.Trial) int) *carrying.Way {
+	cell := o.Plan.Cells[r.cells[0]]
+	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell, PlainText: cell[study.FactorMTLS] == study.MTLSOff}
+	p := carrying.Proxies{Place: record.PlaceSidecar, Passes: 2}
+	if study.Ambient(cell) {
+		w.Name, w.PlainText, p.Place = cell[study.FactorSidecars], false, record.PlaceNode
+	}
+	n, one := r.same(o, count)
+	if !one {
+		z.Mixed = append(z.Mixed, w.Name)
+	}
+	if n == 0 {
+		return nil
+	}
+	p.Count = float64(n)
+	w.Proxies = []carrying.Proxies{p}
+	// ztunnel needs the mesh's node agent, as do sidecars that rely on it for redirection.
+	w.NeedsAgent = slices.ContainsFunc(r.valid(o), func(t *record.Trial) bool { return t.AgentForSidecars || t.Scenario.NodeProxies > 0 })
+	return w
 }
 
 // graphWays returns the ways of the cells that differ in the rate or in the number of pods, grouped
@@ -82,31 +159,21 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 		}
 	}
 	points := func(of string, y func(s *trialScenario) float64) []stat.FitPoint {
-		return ratePoints(o, r, calls, overOf(of), y)
+		return r.points(o, func(s *trialScenario) float64 { return float64(s.trial.Scenario.Scheduled) * calls / overOf(of, s) }, y)
 	}
 	machine := carrying.MachineSlopes(len(o.Units), points(record.SizedCPU, func(s *trialScenario) float64 {
-		return s.trial.Scenario.CPU[record.PartMachine].TotalS() / overOf(record.SizedCPU)(s)
+		return s.trial.Scenario.CPU[record.PartMachine].TotalS() / s.trial.Scenario.CountedS
 	}))
 	cell := o.Plan.Cells[r.cells[0]]
 	if cell[study.FactorMesh] == study.MeshNone {
 		z.Bare = machine
 		return
 	}
-	w := &carrying.Way{Name: carrying.SidecarsOf(cell[study.FactorMesh]), Cell: r.cell, Lowest: lowest, Highest: highest, Machine: machine, PlainText: plainText(cell)}
-	p := carrying.Proxies{Place: record.PlaceSidecar, Passes: 2}
-	if study.Ambient(cell) {
-		w.Name, p.Place = cell[study.FactorSidecars], record.PlaceNode
-	}
-	count, one := proxiesOf(o, r)
-	switch {
-	case !one:
-		z.Mixed = append(z.Mixed, w.Name)
+	w := r.way(o, z, allProxies)
+	if w == nil {
 		return
-	case count == 0:
-		return // no valid trial
 	}
-	p.Count = count
-	w.Proxies, w.NeedsAgent = []carrying.Proxies{p}, needsAgent(o, r)
+	w.Lowest, w.Highest, w.Machine = lowest, highest, machine
 	if study.Waypoint(cell) {
 		w.Proxies = append(w.Proxies, carrying.Proxies{Place: record.PlaceWaypoint, Count: 1, Passes: 1})
 	}
@@ -122,50 +189,31 @@ func addGraphWay(o *analysis.Observations, z *carrying.Ways, r *track) {
 	z.All = append(z.All, w)
 }
 
-// plainText reports whether sidecars of a cell forward requests without mutual TLS.
-func plainText(cell record.Cell) bool {
-	return !study.Ambient(cell) && cell[study.FactorMTLS] == study.MTLSOff
-}
-
-// needsAgent reports whether a valid trial of the cells needed the mesh's node agent: for ztunnel,
-// or for sidecars that rely on the agent for redirection.
-func needsAgent(o *analysis.Observations, r *track) bool {
-	return slices.ContainsFunc(r.cells, func(i int) bool {
-		return slices.ContainsFunc(o.Valid(i), func(t *record.Trial) bool { return t.AgentForSidecars || t.Scenario.NodeProxies > 0 })
-	})
+// partUse returns the use of cores or bytes by a part; NaN if it was not measured.
+func partUse(of, part string) func(*trialScenario) float64 {
+	return func(s *trialScenario) float64 {
+		if of == record.SizedMemory {
+			return memoryOf(s, part)
+		}
+		return cpuOf(s, part) / 1000
+	}
 }
 
 // agentUse returns the use of cores or bytes by one node's agent; NaN if no trial measured it.
 func agentUse(of string) func(*trialScenario) float64 {
-	return func(s *trialScenario) float64 {
-		cpu, all := s.trial.Scenario.CPU[record.PartNodeAgent]
-		used := cpu.TotalS() / overOf(of)(s)
-		if of == record.SizedMemory {
-			used = analysis.Positive(float64(s.trial.Scenario.Memory[record.PartNodeAgent]))
-		}
-		if !all {
-			return math.NaN()
-		}
-		return used / agentsOf(s)
-	}
+	all := partUse(of, record.PartNodeAgent)
+	return func(s *trialScenario) float64 { return all(s) / agentsOf(s) }
 }
 
 // useAt returns the use of cores or bytes by a trial's proxies at a place.
 func useAt(of string, place record.Place) func(*trialScenario) float64 {
-	part, shared := map[record.Place]string{record.PlaceNode: record.PartNode, record.PlaceWaypoint: record.PartWaypoint}[place]
-	switch {
-	case !shared:
-		return useOf(of)
-	case of == record.SizedMemory:
-		return func(s *trialScenario) float64 { return analysis.Positive(float64(s.trial.Scenario.Memory[part])) }
+	switch place {
+	case record.PlaceNode:
+		return partUse(of, record.PartNode)
+	case record.PlaceWaypoint:
+		return partUse(of, record.PartWaypoint)
 	}
-	return func(s *trialScenario) float64 {
-		cpu, read := s.trial.Scenario.CPU[part]
-		if !read {
-			return math.NaN()
-		}
-		return cpu.TotalS() / overOf(of)(s)
-	}
+	return useOf(of)
 }
 
 // useOf returns the use of cores or bytes by all proxies of a trial.
@@ -175,79 +223,38 @@ func useOf(of string) func(*trialScenario) float64 {
 	}
 	return func(s *trialScenario) float64 {
 		used, _, _ := proxyUse(s)
-		return used / overOf(of)(s)
+		return used / s.trial.Scenario.CountedS
 	}
 }
 
 // overOf returns the time by which to divide a trial's calls. For CPU it is the time over which CPU
 // was counted: all calls fall into it, and idle CPU accumulates over the same time.
-func overOf(of string) func(*trialScenario) float64 {
+func overOf(of string, s *trialScenario) float64 {
 	if of == record.SizedMemory {
-		return seconds
+		return float64(s.length) / 1e9
 	}
-	return func(s *trialScenario) float64 { return s.trial.Scenario.CountedS }
-}
-
-func seconds(s *trialScenario) float64 { return float64(s.length) / 1e9 }
-
-// ratePoints returns the results of valid trials, by calls per second over a time.
-func ratePoints(o *analysis.Observations, r *track, calls float64, over, y func(s *trialScenario) float64) (out []stat.FitPoint) {
-	unit := carrying.Units(o)
-	for _, i := range r.cells {
-		level, err := strconv.ParseFloat(o.Plan.Cells[i][study.FactorRate], 64)
-		if err != nil {
-			continue
-		}
-		for _, t := range o.Valid(i) {
-			if s := scenarioOfTrial(o, t); s.length > 0 && over(s) > 0 {
-				out = append(out, stat.FitPoint{X: float64(t.Scenario.Scheduled) * calls / over(s), Y: y(s), Level: level, Unit: unit[t.Block]})
-			}
-		}
-	}
-	return out
-}
-
-// proxiesOf returns the number of proxies in the cells' valid trials, 0 without any. It returns
-// false if the trials differ, for example because pods ran on different nodes.
-func proxiesOf(o *analysis.Observations, r *track) (count float64, one bool) {
-	seen := false
-	for _, i := range r.cells {
-		for _, t := range o.Valid(i) {
-			n := t.Scenario.NodeProxies
-			for _, p := range t.Scenario.Pods {
-				if p.Sidecar {
-					n++
-				}
-			}
-			if seen && float64(n) != count {
-				return 0, false
-			}
-			seen, count = true, float64(n)
-		}
-	}
-	return count, true
+	return s.trial.Scenario.CountedS
 }
 
 // proxiesMemory returns the memory of all proxies at the end of a trial; NaN if some could not be
 // read.
 func proxiesMemory(s *trialScenario) float64 {
 	if s.trial.Scenario.NodeProxies > 0 {
-		of := s.trial.Scenario.Memory
+		total := memoryOf(s, record.PartNode)
 		if study.Waypoint(s.trial.Cell) {
-			return analysis.Positive(float64(of[record.PartNode])) + analysis.Positive(float64(of[record.PartWaypoint]))
+			total += memoryOf(s, record.PartWaypoint)
 		}
-		return analysis.Positive(float64(of[record.PartNode]))
+		return total
 	}
-	total := math.NaN()
-	var seen []string
+	total, seen := 0.0, map[string]bool{}
 	for _, p := range s.trial.Scenario.Pods {
-		if !p.Sidecar || slices.Contains(seen, p.Service) {
-			continue
+		if p.Sidecar && !seen[p.Service] {
+			seen[p.Service] = true
+			total += memoryOf(s, p.Service+proxySuffix)
 		}
-		if seen = append(seen, p.Service); len(seen) == 1 {
-			total = 0
-		}
-		total += analysis.Positive(float64(s.trial.Scenario.Memory[p.Service+proxySuffix]))
+	}
+	if len(seen) == 0 {
+		return math.NaN()
 	}
 	return total
 }

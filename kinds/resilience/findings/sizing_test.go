@@ -28,7 +28,8 @@ sizing: {pods: 100, nodes: 10, rps: 1000, l7: 0%}
 `
 
 // Meshes compared in one run are compared in the stated mesh: sidecars of 5 mCPU and 300 us per
-// call, Linkerd's of 2 and 150, and one ztunnel of 20 and 100.
+// call, Linkerd's of 2 and 150, and one ztunnel of 20 and 100. Idle use is over the time in which CPU
+// was counted, whatever that was in each trial; the cost of a call is over the calls.
 func TestSizing(t *testing.T) {
 	f := sizedFindings(t, func(*record.Trial) {})
 	want := map[string]float64{"istio both": 0.8, "istio ambient": 0.3, "linkerd -": 0.35}
@@ -66,7 +67,7 @@ func TestSizing(t *testing.T) {
 func TestSizingWithTheNodeAgent(t *testing.T) {
 	f := sizedFindings(t, func(trial *record.Trial) {
 		if s := trial.Scenario; s.NodeProxies > 0 {
-			trial.NodeAgents, s.CPU[record.PartNodeAgent], s.Memory[record.PartNodeAgent] = 2, record.CPU{UserS: 4 * 2 * 0.002}, 2*78e6
+			trial.NodeAgents, s.CPU[record.PartNodeAgent], s.Memory[record.PartNodeAgent] = 2, record.CPU{UserS: s.CountedS * 2 * 0.002}, 2*78e6
 		}
 	})
 	seen := 0
@@ -95,10 +96,11 @@ func sizedFindings(t *testing.T, also func(*record.Trial)) record.Findings {
 			if err != nil {
 				panic(err)
 			}
-			cores := map[string]float64{"istio both": 3*0.005 + 300e-6*rps, "istio ambient": 0.02 + 100e-6*rps, "linkerd -": 3*0.002 + 150e-6*rps}[cell[study.FactorMesh]+" "+cell[study.FactorSidecars]]
-			cores *= 1 + []float64{-0.01, 0.01, 0.01, -0.01}[block]
-			s.Scheduled = int64(4 * rps)
-			s.CPU = map[string]record.CPU{record.PartMachine: {UserS: 4 * (0.1 + 50e-6*rps + cores)}}
+			// CPU is counted for longer than the timeline, the more requests the longer.
+			s.CountedS, s.Scheduled = 5+rps/400, int64(4*rps)
+			used := map[string]struct{ idle, request float64 }{"istio both": {3 * 0.005, 300e-6}, "istio ambient": {0.02, 100e-6}, "linkerd -": {3 * 0.002, 150e-6}}[cell[study.FactorMesh]+" "+cell[study.FactorSidecars]]
+			cpu := (used.idle*s.CountedS + used.request*4*rps) * (1 + []float64{-0.01, 0.01, 0.01, -0.01}[block])
+			s.CPU = map[string]record.CPU{record.PartMachine: {UserS: 0.1*s.CountedS + 50e-6*4*rps + cpu}}
 			s.Memory = map[string]int64{}
 			sidecar := cell[study.FactorMesh] != study.MeshNone && !study.Ambient(cell)
 			for i := range s.Pods {
@@ -106,9 +108,9 @@ func sizedFindings(t *testing.T, also func(*record.Trial)) record.Findings {
 			}
 			switch {
 			case study.Ambient(cell):
-				s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode] = 1, record.CPU{UserS: 4 * cores}, 15e6
+				s.NodeProxies, s.CPU[record.PartNode], s.Memory[record.PartNode] = 1, record.CPU{UserS: cpu}, 15e6
 			case sidecar:
-				s.CPU["clients.proxy"], s.CPU["bar.proxy"] = record.CPU{UserS: 3 * cores}, record.CPU{SystemS: cores}
+				s.CPU["clients.proxy"], s.CPU["bar.proxy"] = record.CPU{UserS: 0.75 * cpu}, record.CPU{SystemS: 0.25 * cpu}
 				s.Memory["clients.proxy"], s.Memory["bar.proxy"] = 50e6, 100e6
 			}
 			also(t)

@@ -148,16 +148,13 @@ func scenarioSummary(o *analysis.Observations, cell int) *record.ScenarioSummary
 		verdict = record.VerdictInconclusive
 	}
 	out := &record.ScenarioSummary{}
-	for _, fits := range []func(*trialScenario) bool{
-		func(s *trialScenario) bool { return s.verdict.Verdict == verdict },
-		func(*trialScenario) bool { return true },
-	} {
-		i := slices.IndexFunc(all, func(s *trialScenario) bool { return s.summary != nil && fits(s) })
-		if i >= 0 {
-			shown := *all[i].summary
-			out = &shown
-			break
-		}
+	shown := slices.IndexFunc(all, func(s *trialScenario) bool { return s.summary != nil && s.verdict.Verdict == verdict })
+	if shown < 0 {
+		shown = slices.IndexFunc(all, func(s *trialScenario) bool { return s.summary != nil })
+	}
+	if shown >= 0 {
+		own := *all[shown].summary
+		out = &own
 	}
 	if out.Windows == nil {
 		out.Windows = []record.ScenarioWindow{}

@@ -68,8 +68,6 @@ type trialScenario struct {
 	requests []sent     // sorted by at
 	answers  []int64    // arrival times of answers, in order; nanoseconds since the start
 	account  *ledger.Account
-	zones    []windowZones // by window
-	allZones windowZones
 	windows  []record.ScenarioWindow
 	total    record.ScenarioWindow
 	verdict  record.TrialVerdict

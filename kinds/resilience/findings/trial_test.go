@@ -322,8 +322,6 @@ func TestScenarioAssertions(t *testing.T) {
 			return "", 0
 		}, proxies: true}
 	})
-	f := analyze(t, run)
-	_ = f
 	for _, c := range []struct {
 		e      study.Expr
 		want   string
@@ -350,14 +348,7 @@ func TestScenarioAssertions(t *testing.T) {
 		{study.Expr{Text: "latency_p99 < 10.5", Timed: true}, "fail", "latency_p99 never"},
 		{study.Expr{Text: "requests == 100", Timed: true, After: "sick", Until: "gone"}, "inconclusive", "no time between"},
 	} {
-		got, err := (analysis.Kinds{Kind()}).Analyze(run, c.e)
-		if err != nil {
-			t.Errorf("%s: %v", c.e.Text, err)
-			continue
-		}
-		trial := scenarioOf(t, got, "good").Trials[0]
-		a := trial.Assertions[len(trial.Assertions)-1]
-		if a.Outcome != c.want || !strings.Contains(a.Detail, c.detail) {
+		if a := asked(t, run, c.e); a.Outcome != c.want || !strings.Contains(a.Detail, c.detail) {
 			t.Errorf("%s (%s): %s, %q; want %s, %q", c.e.Text, a.Time, a.Outcome, a.Detail, c.want, c.detail)
 		}
 	}

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -27,8 +28,6 @@ func (s *trialScenario) cut(book *ledger.Book) {
 		}
 		spans = append(spans, span)
 	}
-	s.zones = make([]windowZones, len(s.bounds))
-	s.countZones(book)
 	accounts := book.AccountsAt(func(c *ledger.ClientEntry) int64 { return zero + s.moment(c) }, spans...)
 	s.account = accounts[0]
 	s.total, s.totalLatency = s.window("whole", []string{"whole"}, 0, s.length, s.requests, accounts[0])
@@ -38,21 +37,13 @@ func (s *trialScenario) cut(book *ledger.Book) {
 		own := rest
 		if i+1 < len(s.bounds) {
 			to = s.bounds[i+1].at
-			n, _ := slices.BinarySearchFunc(rest, to, func(r sent, at int64) int {
-				if r.at < at {
-					return -1
-				}
-				return 1
-			})
+			n, _ := slices.BinarySearchFunc(rest, to, func(r sent, at int64) int { return cmp.Compare(r.at, at) })
 			own, rest = rest[:n], rest[n:]
 		}
 		w, latency := s.window(strings.Join(b.names, " + "), b.names, b.at, to, own, accounts[i+1])
 		s.windows, s.latency = append(s.windows, w), append(s.latency, latency)
 	}
-	for i := range s.windows {
-		s.windows[i].Zones, s.windows[i].Zoned, s.windows[i].CrossZone = s.zones[i].by, s.zones[i].all, s.zones[i].cross
-	}
-	s.total.Zones, s.total.Zoned, s.total.CrossZone = s.allZones.by, s.allZones.all, s.allZones.cross
+	s.countZones(book)
 	s.move()
 	s.expect()
 }

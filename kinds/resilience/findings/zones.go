@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"math"
 	"net/netip"
 	"slices"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/fault"
 	"github.com/meshtrial/meshtrial/observe/ledger"
+	"github.com/meshtrial/meshtrial/record"
 )
 
 // places maps pods and addresses to zones.
@@ -60,9 +62,8 @@ func (s *trialScenario) countZones(book *ledger.Book) {
 			if p.Side != ledger.SideClient || from == "" || to == "" || p.Status < 200 || p.Status > 299 {
 				continue
 			}
-			for _, w := range []*windowZones{&s.zones[i], &s.allZones} {
-				w.add(from, to)
-			}
+			addZone(&s.windows[i], from, to)
+			addZone(&s.total, from, to)
 		}
 		for j := range r.Tries {
 			s.shift(known, &r.Tries[j], zero)
@@ -71,20 +72,15 @@ func (s *trialScenario) countZones(book *ledger.Book) {
 	})
 }
 
-// windowZones counts the answered calls of a window.
-type windowZones struct {
-	by         map[string]int64
-	all, cross int64
-}
-
-func (w *windowZones) add(from, to string) {
-	if w.by == nil {
-		w.by = map[string]int64{}
+// addZone counts an answered call in a window.
+func addZone(w *record.ScenarioWindow, from, to string) {
+	if w.Zones == nil {
+		w.Zones = map[string]int64{}
 	}
-	w.by[to]++
-	w.all++
+	w.Zones[to]++
+	w.Zoned++
 	if from != to {
-		w.cross++
+		w.CrossZone++
 	}
 }
 
@@ -96,11 +92,7 @@ func (s *trialScenario) shift(known *places, p *ledger.ProxyEntry, zero int64) {
 	}
 	for i := range s.steps {
 		one := &s.steps[i]
-		end := one.end
-		if end == 0 {
-			end = s.length
-		}
-		if at := p.StartNS - zero; one.Op == fault.ZoneKind && one.Object == to && at >= one.begin && at < end {
+		if at := p.StartNS - zero; one.Op == fault.ZoneKind && one.Object == to && at >= one.begin && at < cmp.Or(one.end, s.length) {
 			us := math.Max(0, float64(at-one.begin)/1e3)
 			if one.ShiftUS == nil || *one.ShiftUS < us {
 				one.ShiftUS = &us
@@ -116,11 +108,8 @@ func (s *trialScenario) shifted(one timed) *float64 {
 	if us == nil {
 		return nil
 	}
-	end := one.end
-	if end == 0 {
-		end = s.length
-	}
-	if float64(end-one.begin)/1e3-*us < float64(min(secondNS, (end-one.begin)/4))/1e3 {
+	lasted := cmp.Or(one.end, s.length) - one.begin
+	if float64(lasted)/1e3-*us < float64(min(secondNS, lasted/4))/1e3 {
 		never := math.Inf(1)
 		return &never
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/meshtrial/meshtrial/observe/ledger"
 	"github.com/meshtrial/meshtrial/record"
 )
 
@@ -84,6 +85,17 @@ func TestShiftedAtOnce(t *testing.T) {
 	f := analyze(t, zonedRun(t, 1300, 1000))
 	if x := get(t, f, "time_to_shift", f.Cells[0].Cell); x.Reason == record.ReasonNotReached || x.Estimate < 0 || x.Estimate > 200_000 {
 		t.Errorf("%+v", x)
+	}
+}
+
+// A pod that came back and went again has left, and its address is gone from then on.
+func TestGone(t *testing.T) {
+	pods := []record.ScenarioPod{{Service: "bar", IP: "1", ReadyNS: 100, GoneNS: 400, BackNS: 300}, {Service: "bar", IP: "1", ReadyNS: 500}, {Service: "bar", IP: "2", GoneNS: 200, BackNS: 300}}
+	if got := gone(pods); !slices.Equal(got, []ledger.Gone{{Address: "1", FromNS: 400, UntilNS: 500}, {Address: "2", FromNS: 200, UntilNS: 300}}) {
+		t.Errorf("%+v", got)
+	}
+	if !left(pods[0]) || left(pods[1]) || left(pods[2]) {
+		t.Error("the wrong pods have left")
 	}
 }
 
