@@ -71,7 +71,7 @@ const (
 // Ways in which endpoints change.
 const (
 	EndpointsControllers = "controllers" // Deployments and pods, as users do
-	EndpointsDirect      = "direct"      // the driver's own EndpointSlices
+	EndpointsDirect      = "slices"      // the driver's own EndpointSlices
 )
 
 // Spec describes the changes, their times and their number.

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -8,34 +9,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
-)
-
-// ChangeRate is the rate of changes over time. Each part goes linearly from one rate to another,
-// and the last part's final rate continues.
-type ChangeRate struct {
-	Kind  string // RateConstant, RateRamp or RateSteps
-	Parts []RatePart
-}
-
-// RatePart is a period with the rates at both ends, per second.
-type RatePart struct {
-	From, To float64
-	For      time.Duration
-}
-
-// Kinds of change rates, and the words of levels other than plain numbers.
-const (
-	RateConstant = "constant"
-	RateRamp     = "ramp"
-	RateSteps    = "steps"
 )
 
 // Limits of change rates.
 const (
 	maxChangeRate = 1000
-	maxRateParts  = 100
+	maxRateSteps  = 100
 	maxRateTime   = time.Hour
 )
 
@@ -46,161 +28,85 @@ const changeRateHint = "use changes per second (0.4), ramp:FROM:TO:TIME (ramp:1:
 
 // parseChangeRate parses a level of factor change_rate. Ramps and steps have the format of the load
 // generator's flags --ramp and --steps.
-func parseChangeRate(s string) (ChangeRate, *study.Error) {
-	kind, rest, worded := strings.Cut(s, ":")
-	rate := func(text string, least float64) (float64, *study.Error) {
+func parseChangeRate(s string) (shape arrival.Shape, failed *study.Error) {
+	fail := func(c *study.Error) { failed = cmp.Or(failed, c) }
+	rate := func(text string) float64 {
 		v, c := study.Number(text)
-		if c == nil && (v < least || v > maxChangeRate) {
+		if c == nil && v > maxChangeRate {
 			c = study.Complain(study.CodeRange, fmt.Sprintf("use at most %d changes per second", maxChangeRate), "rate %s is out of range", study.Clip(text, 20))
 		}
-		return v, c
+		fail(c)
+		return v
 	}
-	length := func(text string) (time.Duration, *study.Error) {
+	seconds := func(text string) float64 {
 		d, c := study.ParseDuration(text)
 		if c == nil && (d <= 0 || d > maxRateTime) {
 			c = study.Complain(study.CodeRange, "from above 0 to 1h", "time %s is out of range", study.Clip(text, 20))
 		}
-		return d, c
+		fail(c)
+		return d.Seconds()
 	}
-	fail := func(c *study.Error) (ChangeRate, *study.Error) {
-		if c.Hint == "" {
-			c.Hint = changeRateHint
-		}
-		return ChangeRate{}, c
-	}
+	kind, rest, worded := strings.Cut(s, ":")
+	fields := strings.Split(rest, ":")
 	switch {
 	case !worded:
 		text, c := numberLevel("changes per second", maxChangeRate)(s)
-		if c != nil {
-			return ChangeRate{}, c
-		}
+		fail(c)
 		v, _ := strconv.ParseFloat(text, 64)
-		return ChangeRate{RateConstant, []RatePart{{From: v, To: v}}}, nil
-	case kind == RateRamp:
-		fields := strings.Split(rest, ":")
-		if len(fields) != 3 {
-			return fail(study.Complain(study.CodeInvalid, "", "%q is not a ramp", study.Clip(s, 60)))
-		}
-		from, c := rate(fields[0], 0)
-		if c != nil {
-			return fail(c)
-		}
-		to, c := rate(fields[1], 0)
-		if c != nil {
-			return fail(c)
-		}
-		over, c := length(fields[2])
-		if c != nil {
-			return fail(c)
-		}
-		if from+to == 0 {
-			return fail(study.Complain(study.CodeInvalid, "", "a ramp from 0 to 0 makes no change"))
-		}
-		return ChangeRate{RateRamp, []RatePart{{from, to, over}}}, nil
-	case kind == RateSteps:
-		out := ChangeRate{Kind: RateSteps}
-		sum := 0.0
+		shape = arrival.Shape{Kind: arrival.Constant, RateRPS: v}
+	case kind == arrival.Ramp && len(fields) == 3:
+		shape = arrival.Shape{Kind: kind, FromRPS: rate(fields[0]), ToRPS: rate(fields[1]), OverS: seconds(fields[2])}
+	case kind == arrival.Steps:
+		shape.Kind = kind
 		for item := range strings.SplitSeq(rest, ",") {
-			text, time, ok := strings.Cut(strings.TrimSpace(item), ":")
-			if !ok {
-				return fail(study.Complain(study.CodeInvalid, "", "%q is not a step", study.Clip(item, 40)))
-			}
-			v, c := rate(text, 0)
-			if c != nil {
-				return fail(c)
-			}
-			over, c := length(time)
-			if c != nil {
-				return fail(c)
-			}
-			if sum += v; len(out.Parts) == maxRateParts {
-				return fail(study.Complain(study.CodeLimit, "", "more than %d steps", maxRateParts))
-			}
-			out.Parts = append(out.Parts, RatePart{v, v, over})
+			text, long, _ := strings.Cut(strings.TrimSpace(item), ":")
+			shape.Steps = append(shape.Steps, arrival.Step{RateRPS: rate(text), DurationS: seconds(long)})
 		}
-		if sum == 0 {
-			return fail(study.Complain(study.CodeInvalid, "", "every step's rate is 0"))
+		if len(shape.Steps) > maxRateSteps {
+			fail(study.Complain(study.CodeLimit, "", "more than %d steps", maxRateSteps))
 		}
-		return out, nil
+	default:
+		fail(study.Complain(study.CodeInvalid, "", "%q is not a rate of changes", study.Clip(s, 60)))
 	}
-	return fail(study.Complain(study.CodeInvalid, "", "%q is not a rate of changes", study.Clip(s, 60)))
+	if failed == nil && highestRate(shape) == 0 {
+		fail(study.Complain(study.CodeInvalid, "", "a rate of 0 throughout makes no change"))
+	}
+	if failed != nil && failed.Hint == "" {
+		failed.Hint = changeRateHint
+	}
+	return shape, failed
 }
 
-// String formats the rate as a level.
-func (r ChangeRate) String() string {
-	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-	switch r.Kind {
-	case RateRamp:
-		p := r.Parts[0]
-		return strings.Join([]string{RateRamp, plain(p.From), plain(p.To), study.FormatDuration(p.For)}, ":")
-	case RateSteps:
-		var steps []string
-		for _, p := range r.Parts {
-			steps = append(steps, plain(p.From)+":"+study.FormatDuration(p.For))
-		}
-		return RateSteps + ":" + strings.Join(steps, ",")
-	}
-	return plain(r.Parts[0].From)
-}
-
+// changeRateLevel parses a level and formats it in the same way for all spellings.
 func changeRateLevel(s string) (string, *study.Error) {
-	r, c := parseChangeRate(s)
+	shape, c := parseChangeRate(s)
 	if c != nil {
 		return "", c
 	}
-	return r.String(), nil
+	plain := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
+	step := func(rate, seconds float64) string {
+		return plain(rate) + ":" + study.FormatDuration(time.Duration(math.Round(seconds*1e9)))
+	}
+	switch shape.Kind {
+	case arrival.Ramp:
+		return arrival.Ramp + ":" + plain(shape.FromRPS) + ":" + step(shape.ToRPS, shape.OverS), nil
+	case arrival.Steps:
+		var steps []string
+		for _, one := range shape.Steps {
+			steps = append(steps, step(one.RateRPS, one.DurationS))
+		}
+		return arrival.Steps + ":" + strings.Join(steps, ","), nil
+	}
+	return plain(shape.RateRPS), nil
 }
 
-// Highest returns the highest rate per second.
-func (r ChangeRate) Highest() float64 {
-	out := 0.0
-	for _, p := range r.Parts {
-		out = max(out, p.From, p.To)
+// highestRate returns the highest rate of a shape, per second.
+func highestRate(s arrival.Shape) float64 {
+	out := max(s.RateRPS, s.FromRPS, s.ToRPS)
+	for _, step := range s.Steps {
+		out = max(out, step.RateRPS)
 	}
 	return out
-}
-
-// parts returns the rate's parts, including the rate that continues at the end.
-func (r ChangeRate) parts() []RatePart {
-	last := r.Parts[len(r.Parts)-1].To
-	out := r.Parts
-	if r.Kind != RateRamp { // the last step has no end
-		out = out[:len(out)-1]
-	}
-	return append(out[:len(out):len(out)], RatePart{From: last, To: last, For: math.MaxInt64})
-}
-
-// Count returns the number of changes in the first seconds of the schedule, as a real number.
-func (r ChangeRate) Count(seconds float64) float64 {
-	sum := 0.0
-	for _, p := range r.parts() {
-		long := p.For.Seconds()
-		t := min(seconds, long)
-		sum += p.From*t + (p.To-p.From)/long*t*t/2
-		if seconds -= long; seconds <= 0 {
-			break
-		}
-	}
-	return sum
-}
-
-// Seconds returns the time by which this many changes have come; infinite if they never do.
-func (r ChangeRate) Seconds(count float64) float64 {
-	if count <= 0 {
-		return 0
-	}
-	start := 0.0
-	for _, p := range r.parts() {
-		long := p.For.Seconds()
-		slope := (p.To - p.From) / long
-		if in := (p.From + p.To) / 2 * long; in < count {
-			count, start = count-in, start+long
-			continue
-		}
-		// Solve count = from*t + slope*t*t/2 in the form without cancellation.
-		return start + 2*count/(p.From+math.Sqrt(max(0, p.From*p.From+2*slope*count)))
-	}
-	return math.Inf(1)
 }
 
 // burstPattern matches the levels of factor change_arrival.
@@ -249,7 +155,7 @@ func ChangesIn(s *study.Study, cell record.Cell) int {
 	if fault != nil {
 		return 1 // not a plan's cell
 	}
-	return max(1, int(math.Ceil(rate.Count(c.Duration.Seconds())-1e-9)))
+	return max(1, int(math.Ceil(rate.Expected(c.Duration.Seconds())-1e-9)))
 }
 
 // ChangeTime returns the time over which a trial of a cell makes changes: until the next one would
@@ -275,9 +181,9 @@ func ChangeTime(s *study.Study, cell record.Cell) time.Duration {
 	if _, burst := (Levels{ChangeArrival: cell[FactorChangeArrival]}).Arrival(); burst > 0 {
 		count = float64((ChangesIn(s, cell) - 1) / burst * burst)
 	}
-	seconds := rate.Seconds(count)
+	seconds := rate.Reaching(count)
 	if seconds > 1e6 {
-		if again := rate.Seconds(count - 1); again <= 1e6 { // the last change does come
+		if again := rate.Reaching(count - 1); again <= 1e6 { // the last change does come
 			return time.Duration(again * float64(time.Second))
 		}
 		return -1

@@ -7,6 +7,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 const stormFile = `
@@ -23,16 +24,13 @@ blocks: {min: 2, max: 4}
 
 // A trial takes as long as its disruption is watched, and cells name the disruption.
 func TestDisruption(t *testing.T) {
-	s, err := study.Parse([]byte(stormFile), "storm.yaml", nil)
-	must.OK(t, err)
-	p, err := study.NewPlan(s, 1)
-	must.OK(t, err)
+	p := studytest.Plan(t, stormFile)
 	kinds := map[string]bool{}
 	for _, c := range p.Cells {
 		l, err := LevelsOf(c)
 		must.OK(t, err)
 		kinds[l.Disruption.Kind] = l.Disruption.Restarts()
-		short, long := controlTrial(s, c)
+		short, long := controlTrial(p.Study, c)
 		if long-short < 20*time.Second || long < 30*time.Second {
 			t.Errorf("%s: a trial takes %v to %v", c.Key(), short, long)
 		}

@@ -93,7 +93,7 @@ func checkRoutes(d *study.Decoder, p *study.Plan, cell record.Cell, l Levels) bo
 	if !RoutesGateway(l.Change) {
 		return true
 	}
-	together := l.ChangeRate.Highest() * probedTime.Seconds() // routes probed at the same time
+	together := highestRate(l.ChangeRate) * probedTime.Seconds() // routes probed at the same time
 	if kind, burst := l.Arrival(); kind == study.ArrivalBurst {
 		if burst == 0 {
 			burst = ChangesIn(p.Study, cell)

@@ -34,14 +34,13 @@ func numberLevel(what string, high float64) func(string) (string, *study.Error) 
 	}
 }
 
-// orInteger parses a whole number or one word.
-func orInteger(word string, low, high int64) func(string) (string, *study.Error) {
-	whole := study.IntegerLevel(low, high)
+// orWord parses one word, or what another function parses.
+func orWord(word string, parse func(string) (string, *study.Error)) func(string) (string, *study.Error) {
 	return func(s string) (string, *study.Error) {
 		if s == word {
 			return s, nil
 		}
-		out, c := whole(s)
+		out, c := parse(s)
 		if c != nil && c.Hint == "" {
 			c.Hint = "a whole number, or " + word
 		}
@@ -49,36 +48,20 @@ func orInteger(word string, low, high int64) func(string) (string, *study.Error)
 	}
 }
 
-// orNumber parses a positive number or one word.
-func orNumber(word string, high float64) func(string) (string, *study.Error) {
-	plain := numberLevel("requests per second", high)
-	return func(s string) (string, *study.Error) {
-		if s == word {
-			return s, nil
-		}
-		return plain(s)
+// cpuRequest parses a quantity of CPU, which unlike a limit may not be none.
+func cpuRequest(s string) (string, *study.Error) {
+	if s == study.LevelNone {
+		return "", study.Complain(study.CodeInvalid, "a quantity", "a request cannot be none")
 	}
-}
-
-// given parses a quantity that may not be none.
-func given(parse func(string) (string, *study.Error)) func(string) (string, *study.Error) {
-	return func(s string) (string, *study.Error) {
-		if s == study.LevelNone {
-			return "", study.Complain(study.CodeInvalid, "a quantity", "a request cannot be none")
-		}
-		out, c := parse(s)
-		if c != nil {
-			c.Hint = strings.Replace(c.Hint, ", or none", "", 1)
-		}
-		return out, c
+	out, c := study.CPULevel(s)
+	if c != nil {
+		c.Hint = strings.Replace(c.Hint, ", or none", "", 1)
 	}
+	return out, c
 }
 
 // ageLevel parses a maximum connection age.
 func ageLevel(s string) (string, *study.Error) {
-	if s == study.LevelNone {
-		return s, nil
-	}
 	d, c := study.ParseDuration(s)
 	if c != nil {
 		return "", c
@@ -89,50 +72,42 @@ func ageLevel(s string) (string, *study.Error) {
 	return study.FormatDuration(d), nil
 }
 
-var memoryUnits = []struct {
+type memoryUnit struct {
 	name string
 	size float64
-}{{"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3}, {"", 1}}
-
-// memoryLevel parses a quantity of memory in Kubernetes' format.
-func memoryLevel(s string) (string, *study.Error) {
-	if s == study.LevelNone {
-		return s, nil
-	}
-	const hint = "use Kubernetes notation, such as 512Mi or 2Gi, or none"
-	for _, u := range memoryUnits {
-		text, ok := strings.CutSuffix(s, u.name)
-		if !ok {
-			continue
-		}
-		v, c := study.Number(text)
-		if c != nil {
-			c.Hint = hint
-			return "", c
-		}
-		v = math.Round(v * u.size)
-		if v < 1<<20 || v > study.MaxBytes {
-			return "", study.Complain(study.CodeRange, "use at least 1Mi, or none", "memory limit %s is out of range", s)
-		}
-		for _, short := range memoryUnits[:3] {
-			if math.Mod(v, short.size) == 0 {
-				return strconv.FormatFloat(v/short.size, 'f', 0, 64) + short.name, nil
-			}
-		}
-		return strconv.FormatFloat(v, 'f', 0, 64), nil
-	}
-	return "", study.Complain(study.CodeInvalid, hint, "%q is not an amount of memory", s)
 }
 
-// memoryBytes parses a level of istiod_memory.
-func memoryBytes(level string) (float64, bool) {
-	for _, u := range memoryUnits {
-		if text, ok := strings.CutSuffix(level, u.name); ok {
-			v, err := strconv.ParseFloat(text, 64)
-			return v * u.size, err == nil
-		}
+var memoryUnits = []memoryUnit{{"Gi", 1 << 30}, {"Mi", 1 << 20}, {"Ki", 1 << 10}, {"G", 1e9}, {"M", 1e6}, {"k", 1e3}, {"", 1}}
+
+// memoryOf parses a quantity of memory in Kubernetes' format, in bytes.
+func memoryOf(s string) (float64, *study.Error) {
+	i := slices.IndexFunc(memoryUnits, func(u memoryUnit) bool { return strings.HasSuffix(s, u.name) }) // the last fits all
+	v, c := study.Number(strings.TrimSuffix(s, memoryUnits[i].name))
+	return math.Round(v * memoryUnits[i].size), c
+}
+
+// memoryLevel parses a quantity of memory, and formats it in the largest binary unit that it is a
+// multiple of.
+func memoryLevel(s string) (string, *study.Error) {
+	v, c := memoryOf(s)
+	switch {
+	case c != nil:
+		c.Hint = "use Kubernetes notation, such as 512Mi or 2Gi"
+		return "", c
+	case v < 1<<20 || v > study.MaxBytes:
+		return "", study.Complain(study.CodeRange, "use at least 1Mi", "memory of %s is out of range", s)
 	}
-	return 0, false
+	unit := memoryUnit{size: 1}
+	if i := slices.IndexFunc(memoryUnits[:3], func(u memoryUnit) bool { return math.Mod(v, u.size) == 0 }); i >= 0 {
+		unit = memoryUnits[i]
+	}
+	return strconv.FormatFloat(v/unit.size, 'f', 0, 64) + unit.name, nil
+}
+
+// memoryBytes returns a level of istiod_memory as a number.
+func memoryBytes(level string) (float64, bool) {
+	v, c := memoryOf(level)
+	return v, c == nil
 }
 
 var (
@@ -174,9 +149,6 @@ func hostsLevel(s string) (string, *study.Error) {
 
 // selectorLevel parses one requirement on a namespace's labels.
 func selectorLevel(s string) (string, *study.Error) {
-	if s == study.LevelNone {
-		return s, nil
-	}
 	key, value, ok := strings.Cut(s, "=")
 	key, not := strings.CutSuffix(strings.TrimSpace(key), "!")
 	key, value = strings.TrimSpace(key), strings.TrimSpace(value)

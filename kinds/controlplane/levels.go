@@ -2,9 +2,9 @@ package controlplane
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
 )
@@ -27,12 +27,12 @@ type Levels struct {
 	Simulators int // pods for the simulated proxies
 
 	Change        string
-	ChangeRate    ChangeRate // without parts if a trace sets the times
-	ChangeArrival string     // see Arrival; NotApplicable if a trace sets the times
-	Disruption    Disruption // after the window
+	ChangeRate    arrival.Shape // zero if a trace sets the times
+	ChangeArrival string        // see Arrival; NotApplicable if a trace sets the times
+	Disruption    Disruption    // after the window
 
 	SidecarScope, ExportTo string
-	DiscoverySelectors     *Selector // nil: istiod watches every namespace
+	DiscoverySelectors     string // key=value or key!=value; "": istiod watches every namespace
 	DNSCapture             bool
 	HBONE                  bool // sidecars support it
 
@@ -41,18 +41,6 @@ type Levels struct {
 	IstiodReplicas             int
 	// ConnectionAge is istiod's maximum age of a proxy's connection; 0: no limit.
 	ConnectionAge time.Duration
-}
-
-// Selector is one requirement on a namespace's labels.
-type Selector struct {
-	Key, Value string
-	Not        bool // selects namespaces that lack the label
-}
-
-func parseSelector(level string) *Selector {
-	key, value, _ := strings.Cut(level, "=")
-	key, not := strings.CutSuffix(key, "!")
-	return &Selector{Key: key, Value: value, Not: not}
 }
 
 // Connected returns the number of simulated proxies, including gateways and ztunnels.
@@ -71,7 +59,7 @@ func LevelsOf(cell record.Cell) (Levels, error) {
 		EndpointSlices: r.Int(FactorEndpointSlices), SliceNamespaces: r.Int(FactorSliceNamespaces),
 		XDS: r.Text(FactorXDS), Clients: r.Text(FactorClients), Simulators: r.Int(FactorSimulators),
 		Change: r.Text(FactorChange), ChangeArrival: r.Text(FactorChangeArrival),
-		SidecarScope: r.Text(FactorSidecarScope), ExportTo: r.Text(FactorExportTo), DNSCapture: r.Bool(FactorDNSCapture), HBONE: r.Bool(FactorHBONE),
+		SidecarScope: r.Text(FactorSidecarScope), ExportTo: r.Text(FactorExportTo), DiscoverySelectors: r.Set(FactorDiscoverySelectors), DNSCapture: r.Bool(FactorDNSCapture), HBONE: r.Bool(FactorHBONE),
 		DebounceAfter: r.Duration(study.FactorDebounceAfter), DebounceMax: r.Duration(FactorDebounceMax), EDSDebounce: r.Bool(FactorEDSDebounce),
 		IstiodReplicas: r.Int(FactorIstiodReplicas), ConnectionAge: r.Duration(FactorConnectionAge),
 	}
@@ -81,9 +69,6 @@ func LevelsOf(cell record.Cell) (Levels, error) {
 	if level := r.Set(FactorDisruption); level != "" {
 		out.Disruption = parseDisruption(level)
 	}
-	if level := r.Set(FactorDiscoverySelectors); level != "" {
-		out.DiscoverySelectors = parseSelector(level)
-	}
 	return out, r.Err()
 }
 
@@ -91,22 +76,18 @@ func LevelsOf(cell record.Cell) (Levels, error) {
 func SimulatorsIn(cell record.Cell) int { return study.CountIn(cell, FactorSimulators) }
 
 // Simulators returns the maximum number of simulator pods that the plan needs at once.
-func Simulators(p *study.Plan) int {
-	most := 1
-	for _, cell := range p.Cells {
-		most = max(most, SimulatorsIn(cell))
-	}
-	return most
-}
+func Simulators(p *study.Plan) int { return max(1, most(p, FactorSimulators)) }
 
 // EndpointSlices returns the maximum number of EndpointSlices without pods in a cell.
-func EndpointSlices(p *study.Plan) int {
-	most := 0
+func EndpointSlices(p *study.Plan) int { return most(p, FactorEndpointSlices) }
+
+// most returns the highest level of a factor in a plan's cells, 0 where it does not apply.
+func most(p *study.Plan, factor string) (out int) {
 	for _, cell := range p.Cells {
-		n, _ := strconv.Atoi(cell[FactorEndpointSlices]) // "" and [NotApplicable]: none
-		most = max(most, n)
+		n, _ := strconv.Atoi(cell[factor])
+		out = max(out, n)
 	}
-	return most
+	return out
 }
 
 // Known returns a cell completed with the levels found for levers that it does not name, if these

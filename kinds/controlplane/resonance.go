@@ -4,6 +4,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/internal/note"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -51,10 +52,10 @@ func resonance(s *study.Study, cell record.Cell) (n note.Note, ok bool) {
 	}
 	l, err := LevelsOf(cell)
 	rate, fault := parseChangeRate(cell[FactorChangeRate])
-	if err != nil || fault != nil || rate.Kind != RateConstant || ChangesIn(s, cell) < 2 {
+	if err != nil || fault != nil || rate.Kind != arrival.Constant || ChangesIn(s, cell) < 2 {
 		return n, false
 	}
-	between := 1 / rate.Highest() // seconds
+	between := 1 / rate.RateRPS // seconds
 	switch kind, burst := l.Arrival(); {
 	case kind == study.ArrivalPoisson, kind == study.ArrivalBurst && burst == 0:
 		return n, false

@@ -1,13 +1,10 @@
 package controlplane
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/internal/note"
-	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // A schedule in step with istiod's debouncing is reported, any other is not.
@@ -34,12 +31,7 @@ func TestResonances(t *testing.T) {
 		{"change_rate: 4, debounce_after: 2500ms, change_arrival: 'burst:10'", "2.5s, is close to the time between changes, 2.5s"},
 		{"change_rate: 'ramp:1:10:5s', debounce_after: 1s", ""},
 	} {
-		s, err := study.Parse(fmt.Appendf(nil, "name: x\nquestion: y\ncontrol: {changes: 20}\nsettings: {%s}\n", tt.settings), "x.yaml", nil)
-		if err != nil {
-			t.Fatalf("%s: %v", tt.settings, err)
-		}
-		p, err := study.NewPlan(s, 1)
-		must.OK(t, err)
+		p := controlPlan(t, "control: {changes: 20}\nsettings: {"+tt.settings+"}\n")
 		got := note.Words(p.Warnings())
 		if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
 			t.Errorf("%s: %q", tt.settings, got)

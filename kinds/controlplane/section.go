@@ -104,7 +104,7 @@ func defaults() *Control {
 
 func section(c *Control) study.Object {
 	return study.Object{Name: "control", Fields: []study.Field{
-		{Name: "changes", Doc: "Changes per trial; 10 if neither this nor duration is given.", Value: study.Int(&c.Changes, 1, 40_000).OmitZero()},
+		{Name: "changes", Doc: "Changes per trial; 10 if neither this nor duration is given.", Value: study.Int(&c.Changes, 1, maxChanges).OmitZero()},
 		{Name: "duration", Doc: "Instead of changes: how long a trial makes changes at the cell's change_rate.",
 			Value: study.Duration(&c.Duration, time.Second, time.Hour).OmitZero()},
 		{Name: "settle", Doc: "Maximum wait for every proxy to have all changes, after the last one.",
@@ -217,41 +217,41 @@ func checkPopulation(d *study.Decoder, p *study.Plan) {
 	if !checkDisruption(d, p) {
 		return
 	}
+	number := Of(p.Study).NamespaceNumber(Of(p.Study).ScopeNamespace)
 	for _, cell := range p.Cells {
 		l, err := LevelsOf(cell)
 		switch {
 		case err != nil:
 			d.Fail(d.Pos("factors"), study.CodeConflict, "", "%v", err)
-			return
 		case l.Connected()+l.RealPods == 0:
 			d.Fail(d.Pos("factors"), study.CodeConflict, "add proxies, gateways or real_pods", "cell %s has no proxies", p.Label(cell))
-			return
-		case l.SidecarScope != SidecarScopeNone && l.SidecarScope != SidecarScopeMesh && !hasNamespace(p.Study, l):
+		case (l.SidecarScope == SidecarScopeNamespace || l.SidecarScope == SidecarScopeWorkload) && (number == 0 || number > l.Namespaces):
 			d.Fail(d.Pos("control", "scope_namespace"), study.CodeConflict, fmt.Sprintf("use %s-1 to %s-%d", Of(p.Study).Namespace, Of(p.Study).Namespace, l.Namespaces),
 				"no proxy of cell %s is in namespace %s", p.Label(cell), Of(p.Study).ScopeNamespace)
-			return
 		case !d.Stored && l.SliceNamespaces > l.EndpointSlices: // 0 without slices
 			d.Fail(p.Study.Place(FactorSliceNamespaces, FactorEndpointSlices), study.CodeConflict, "use at most as many namespaces as slices", "cell %s: %d EndpointSlices cannot fill %d namespaces", p.Label(cell), l.EndpointSlices, l.SliceNamespaces)
-			return
 		case !checkRoutes(d, p, cell, l):
-			return
 		case ChangeTime(p.Study, cell) < 0:
 			d.Fail(d.Pos("control"), study.CodeConflict, "end at a rate above 0, or use fewer changes", "cell %s never reaches %d changes: its rate falls to 0 before", p.Label(cell), ChangesIn(p.Study, cell))
-			return
 		case !checkLevers(d, p, cell, l):
-			return
-		case ChangesIn(p.Study, cell) > 40_000:
-			d.Fail(d.Pos("control"), study.CodeConflict, "use at most 40000", "cell %s makes %d changes per trial", p.Label(cell), ChangesIn(p.Study, cell))
-			return
+		case ChangesIn(p.Study, cell) > maxChanges:
+			d.Fail(d.Pos("control"), study.CodeConflict, fmt.Sprintf("use at most %d", maxChanges), "cell %s makes %d changes per trial", p.Label(cell), ChangesIn(p.Study, cell))
+		default:
+			continue
 		}
+		return
 	}
 }
 
-// hasNamespace reports whether the scope's namespace is part of the population.
-func hasNamespace(s *study.Study, l Levels) bool {
-	text, ok := strings.CutPrefix(Of(s).ScopeNamespace, Of(s).Namespace+"-")
+// NamespaceNumber returns the number of a namespace of the population from the study's name for it:
+// NAME-1 is the first. It returns 0 for other names.
+func (c *Control) NamespaceNumber(name string) int {
+	text, ok := strings.CutPrefix(name, c.Namespace+"-")
 	n, err := strconv.Atoi(text)
-	return ok && err == nil && n >= 1 && n <= l.Namespaces && strconv.Itoa(n) == text
+	if !ok || err != nil || n < 1 || strconv.Itoa(n) != text {
+		return 0
+	}
+	return n
 }
 
 // Durations of parts of a control-plane trial, measured on two cores.
@@ -337,8 +337,13 @@ func checkLevers(d *study.Decoder, p *study.Plan, cell record.Cell, l Levels) bo
 		d.Fail(p.Study.Place(factor, with), study.CodeConflict, hint, "cell %s: "+text, p.Label(cell), factor, usualIn(cell, factor), with, usualIn(cell, with))
 		return false
 	}
+	value := func(name string) (float64, bool) {
+		f, _ := study.FactorByName(name)
+		return f.Value(cell[name])
+	}
 	for _, pair := range [][2]string{{FactorIstiodCPURequest, FactorIstiodCPU}, {FactorIstiodMemRequest, FactorIstiodMemory}} {
-		if request, limit, ok := bothValues(cell, pair[0], pair[1]); ok && request > limit {
+		request, requested := value(pair[0])
+		if limit, limited := value(pair[1]); requested && limited && request > limit {
 			return fail("Kubernetes rejects a request above its limit: lower one or raise the other", "%s %s is more than the limit, %s %s", pair[0], pair[1])
 		}
 	}
@@ -360,20 +365,6 @@ func usualIn(cell record.Cell, factor string) string {
 		return level
 	}
 	return f.Usual
-}
-
-// bothValues returns the levels of two factors as numbers, and false unless both are.
-func bothValues(cell record.Cell, a, b string) (x, y float64, ok bool) {
-	value := func(name string) (float64, bool) {
-		f, _ := study.FactorByName(name)
-		return f.Value(cell[name])
-	}
-	x, ok = value(a)
-	if !ok {
-		return 0, 0, false
-	}
-	y, ok = value(b)
-	return x, y, ok
 }
 
 const reference = `

@@ -6,17 +6,15 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 func TestSoak(t *testing.T) {
 	const good = "name: soak\nquestion: Does it leak?\ncontrol: {soak: true, changes: 10, idle: 0s}\nsettings: {proxies: 20, change_rate: 1}\nblocks: {min: 18, max: 600, limit: 2h}\n"
-	s, err := study.Parse([]byte(good), "soak.yaml", nil)
-	if err != nil || !Of(s).Soak {
-		t.Fatal(err)
-	}
-	p, err := study.NewPlan(s, 1)
-	if err != nil || p.BlockSize() != 1 {
-		t.Fatalf("a block has %d trials, %v", p.BlockSize(), err)
+	p := studytest.Plan(t, good)
+	s := p.Study
+	if !Of(s).Soak || p.BlockSize() != 1 {
+		t.Fatalf("a block has %d trials", p.BlockSize())
 	}
 	short, _ := controlTrial(s, p.Cells[0])
 	Of(s).Soak = false

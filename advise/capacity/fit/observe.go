@@ -365,7 +365,7 @@ func unusable(t *record.Trial, events []*record.Event) model.WhyCode {
 // change what a push is.
 func unlike(l controlplane.Levels) model.Why {
 	switch {
-	case l.SidecarScope != controlplane.SidecarScopeNone || l.DiscoverySelectors != nil || l.ExportTo != "*":
+	case l.SidecarScope != controlplane.SidecarScopeNone || l.DiscoverySelectors != "" || l.ExportTo != "*":
 		return model.Why{Code: model.WhyScope}
 	case l.Clients != controlplane.ClientsGood && l.Clients != controlplane.ClientsReconnectStorm:
 		return model.Why{Code: model.WhyClients, Level: l.Clients}

@@ -129,7 +129,7 @@ func meshOf(cell record.Cell, o Trials, nth uint64) (model.Mesh, error) {
 		return mesh, err
 	}
 	mesh.Proxies, mesh.Services, mesh.Namespaces, mesh.Beside, mesh.Cores = l.Proxies, l.Services, l.Namespaces, true, float64(o.Cores)
-	mesh.Rate = l.ChangeRate.Parts[0].From
+	mesh.Rate = l.ChangeRate.RateRPS
 	kinds, weights := []string{"endpoints-replace", "service", "virtualservice", "no-op"}, []push.Kind{{Weight: 9}, {Weight: 5}, {Weight: 2}, {Weight: 2}}
 	if l.Change != controlplane.ChangeMixed {
 		kinds, weights = []string{l.Change}, []push.Kind{{Weight: 1}}

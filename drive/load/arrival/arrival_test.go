@@ -178,6 +178,11 @@ func TestAnnouncedSale(t *testing.T) {
 	if n := sale.Expected(60); n != 2000+10_000+3000 {
 		t.Errorf("%v requests expected", n)
 	}
+	for n, want := range map[float64]float64{500: 5, 2500: 20.5, 12_500: 35} {
+		if at := sale.Reaching(n); at != want {
+			t.Errorf("%v requests after %v s, want %v", n, at, want)
+		}
+	}
 	changed := Uniform(constant(100), 60) // the same, made by changes
 	changed.Change(20e9, 1000)
 	changed.Change(30e9, 100)

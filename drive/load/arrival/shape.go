@@ -153,6 +153,16 @@ func (s Shape) Expected(durationS float64) float64 {
 	return all[len(all)-1].count
 }
 
+// Reaching returns the time in seconds by which n requests are due; +Inf if they never are.
+func (s Shape) Reaching(n float64) float64 {
+	all := s.segments()
+	i := len(all) - 1
+	for i > 0 && all[i].count >= n {
+		i--
+	}
+	return all[i].at(n)
+}
+
 // at returns the time in seconds at which the segment's cumulative count
 // reaches n, for n at least its own count; +Inf if it never does.
 func (g *segment) at(n float64) float64 {

@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/churn"
-	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -23,12 +21,10 @@ import (
 // namespaceName maps a study's name to the population's namespace: STEM-1 is the first. It returns
 // other names unchanged.
 func namespaceName(c *controlplane.Control, name string) string {
-	number, ok := strings.CutPrefix(name, c.Namespace+"-")
-	n, err := strconv.Atoi(number)
-	if !ok || err != nil || n < 1 || strconv.Itoa(n) != number {
-		return name
+	if n := c.NamespaceNumber(name); n > 0 {
+		return population.Namespace(n - 1)
 	}
-	return population.Namespace(n - 1)
+	return name
 }
 
 // sizesOf returns the population that a cell requires.
@@ -84,20 +80,14 @@ func churnSpec(s *study.Study, cell record.Cell, l controlplane.Levels, trial st
 	kind, burst := l.Arrival()
 	spec := churn.Spec{
 		Trial: trial, Kind: l.Change, Arrival: kind, BurstSize: burst,
-		Shape: shapeOf(l.ChangeRate), Objects: controlplane.Of(s).Objects, Endpoints: endpointsBy[controlplane.Of(s).EndpointsBy],
+		Shape: l.ChangeRate, Objects: controlplane.Of(s).Objects, Endpoints: controlplane.Of(s).EndpointsBy,
 		Count: controlplane.ChangesIn(s, cell), Seed: seed,
 		Population: sizesOf(controlplane.Of(s), l),
-		Gateway:    gatewayOf(controlplane.Of(s)),
+		Gateway:    gatewayOf(controlplane.Of(s)), DiscoverySelector: l.DiscoverySelectors,
 	}
 	if controlplane.Of(s).ChurnsTraffic(l.Change) {
 		on := trafficService(controlplane.Of(s), namespaceName(controlplane.Of(s), controlplane.Of(s).ScopeNamespace))
 		spec.On = &on
-	}
-	if d := l.DiscoverySelectors; d != nil {
-		spec.DiscoverySelector = d.Key + "=" + d.Value
-		if d.Not {
-			spec.DiscoverySelector = d.Key + "!=" + d.Value
-		}
 	}
 	if kind == study.ArrivalBurst && burst == 0 {
 		spec.BurstSize = spec.Count
@@ -109,31 +99,6 @@ func churnSpec(s *study.Study, cell record.Cell, l controlplane.Levels, trial st
 		}
 	}
 	return spec
-}
-
-// endpointsBy maps writers of EndpointSlices to the driver's names.
-var endpointsBy = map[string]string{
-	controlplane.EndpointsByControllers: churn.EndpointsControllers,
-	controlplane.EndpointsBySlices:      churn.EndpointsDirect,
-}
-
-// shapeOf converts a rate of changes for schedules.
-func shapeOf(r controlplane.ChangeRate) arrival.Shape {
-	if len(r.Parts) == 0 {
-		return arrival.Shape{}
-	}
-	first := r.Parts[0]
-	switch r.Kind {
-	case controlplane.RateRamp:
-		return arrival.Shape{Kind: arrival.Ramp, FromRPS: first.From, ToRPS: first.To, OverS: first.For.Seconds()}
-	case controlplane.RateSteps:
-		out := arrival.Shape{Kind: arrival.Steps}
-		for _, p := range r.Parts {
-			out.Steps = append(out.Steps, arrival.Step{RateRPS: p.From, DurationS: p.For.Seconds()})
-		}
-		return out
-	}
-	return arrival.Shape{Kind: arrival.Constant, RateRPS: first.From}
 }
 
 // fleetSpec returns the fleet of a cell: which proxies connect to istiod, and how they behave.
