@@ -324,6 +324,11 @@ func (c CPU) Plus(o CPU) CPU {
 	return CPU{UserS: c.UserS + o.UserS, SystemS: c.SystemS + o.SystemS, ThrottledS: c.ThrottledS + o.ThrottledS}
 }
 
+// Minus returns the difference of both.
+func (c CPU) Minus(o CPU) CPU {
+	return CPU{UserS: c.UserS - o.UserS, SystemS: c.SystemS - o.SystemS, ThrottledS: c.ThrottledS - o.ThrottledS}
+}
+
 // Microseconds converts a duration to the unit of _us fields.
 func Microseconds(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 

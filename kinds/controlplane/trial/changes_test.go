@@ -8,8 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/lab/journal"
-	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // A disruption that takes istiod from everyone is listed once, as mesh-wide. The restart before
@@ -28,11 +27,7 @@ func TestPlanIstiod(t *testing.T) {
 	} {
 		text := fmt.Sprintf("name: all\nquestion: Who?\ncontrol: {changes: 1}\nsettings: {proxies: 4, change: no-op, istiod_replicas: 1}\nfactors:\n  disruption: [%s]\n  xds: [delta, sotw]\nbaseline: {disruption: %s, xds: delta}\nmeasures: [%s]\n",
 			strings.Join(tt.levels, ", "), tt.levels[0], tt.measures)
-		s, err := study.Parse([]byte(text), name, nil)
-		must.OK(t, err)
-		plan, err := study.NewPlan(s, 1)
-		must.OK(t, err)
-		p := planIstiod(plan)
+		p := planIstiod(studytest.Plan(t, text))
 		if string(p.Done) != tt.done || !slices.EqualFunc(p.Wide, tt.wide, strings.HasPrefix) {
 			t.Errorf("%s: %s", name, journal.Text([]journal.Planned{p}))
 		}

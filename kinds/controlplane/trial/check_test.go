@@ -7,6 +7,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/must"
+	"github.com/meshtrial/meshtrial/testing/studytest"
 )
 
 // TestCheckPlaces: errors that only the driver or the population can find have a position in the
@@ -50,13 +51,7 @@ func TestCheckPlaces(t *testing.T) {
 		"settings: {xds: sotw, hbone: false}\n",
 		"settings: {hbone: true}\n",
 	} {
-		s, err := study.Parse([]byte(head+good), "x.yaml", nil)
-		must.OK(t, err)
-		plan, err := study.NewPlan(s, 1)
-		if err == nil {
-			err = Kind.Check(plan)
-		}
-		if err != nil {
+		if err := Kind.Check(studytest.Plan(t, head+good)); err != nil {
 			t.Errorf("%s: %v", good, err)
 		}
 	}

@@ -111,10 +111,6 @@ func (t *controlTrial) collect(ctx context.Context) {
 	}
 }
 
-func since(after, before record.CPU) record.CPU {
-	return record.CPU{UserS: after.UserS - before.UserS, SystemS: after.SystemS - before.SystemS, ThrottledS: after.ThrottledS - before.ThrottledS}
-}
-
 // costs turns the snapshots into CPU, memory and pressure.
 func (t *controlTrial) costs() {
 	out := &t.out

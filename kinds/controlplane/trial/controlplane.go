@@ -43,8 +43,8 @@ type controlPlane struct {
 	caller *caller
 	// gateway is the real gateway of the last trial; nil without one.
 	gateway *gateway
-	// wish is the specification of the real pods; see [controlPlane.ensureReal].
-	wish string
+	// deployedReal means that the Deployment of real pods exists.
+	deployedReal bool
 	// slices is the largest number of EndpointSlices without pods in any cell.
 	slices int
 	// living means that the present istiod is kept through all further trials.
@@ -142,8 +142,6 @@ const findEvery = time.Second
 
 // awaitIstiodObserved waits until the nodes of istiod's pods have an observer.
 func (c *controlPlane) awaitIstiodObserved(ctx context.Context) error {
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
 	for {
 		if _, err := c.ReadyPods(ctx); err != nil {
 			return err
@@ -161,13 +159,11 @@ func (c *controlPlane) awaitIstiodObserved(ctx context.Context) error {
 		if lacking == "" && len(pods) > 0 {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			if len(pods) == 0 {
-				return fmt.Errorf("wait for a ready istiod pod: %w", ctx.Err())
-			}
-			return fmt.Errorf("wait for an observer on node %s, where istiod runs: %w", lacking, ctx.Err())
-		case <-ticker.C:
+		switch err := wake.Pause(ctx, readyLook); {
+		case err != nil && len(pods) == 0:
+			return fmt.Errorf("wait for a ready istiod pod: %w", err)
+		case err != nil:
+			return fmt.Errorf("wait for an observer on node %s, where istiod runs: %w", lacking, err)
 		}
 	}
 }
@@ -201,7 +197,7 @@ func (c *controlPlane) Reconnect(ctx context.Context) error {
 		return err
 	}
 	c.Redial()
-	c.reals, c.caller, c.gateway, c.wish = nil, nil, nil, ""
+	c.reals, c.caller, c.gateway = nil, nil, nil
 	return c.find(ctx)
 }
 

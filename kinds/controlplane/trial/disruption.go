@@ -57,33 +57,33 @@ func (t *controlTrial) disruption(ctx context.Context) (*verdict.Disruption, err
 	if err != nil {
 		return nil, err
 	}
-	w := &aftermath{t: t, seen: &verdict.Disruption{Kind: d.Kind, Replicas: max(len(old), d.Replicas)}}
-	w.look(ctx)
+	seen := &verdict.Disruption{Kind: d.Kind, Replicas: max(len(old), d.Replicas)}
+	t.sample(ctx, seen)
 	began := time.Now()
-	w.seen.BeganNS = began.UnixNano()
+	seen.BeganNS = began.UnixNano()
 	if err := t.fleet.beginOutage(ctx, d.Kind == controlplane.DisruptionDrop); err != nil {
 		return nil, fmt.Errorf("notify the simulated sidecars: %w", err)
 	}
-	stop := w.watch(ctx)
+	stop := every(ctx, lookEvery, func(ctx context.Context) { t.sample(ctx, seen) })
 	defer stop()
-	if err := t.act(ctx, d, old, &w.seen.ReadyNS); err != nil {
+	if err := t.act(ctx, d, old, &seen.ReadyNS); err != nil {
 		return nil, err
 	}
 	limit := time.Now()
 	switch {
-	case w.seen.ReadyNS == verdict.NotReady: // no proxy can be back
+	case seen.ReadyNS == verdict.NotReady: // no proxy can be back
 	case d.Restarts():
 		limit = began.Add(controlplane.Of(t.c.study).Aftermath + readyGrace)
 	default:
 		limit = limit.Add(controlplane.Of(t.c.study).Aftermath)
 	}
-	if w.seen.Outage, err = t.awaitBack(ctx, d, limit); err != nil {
+	if seen.Outage, err = t.awaitBack(ctx, d, limit); err != nil {
 		return nil, err
 	}
 	stop()
-	w.look(ctx)
-	w.seen.EndedNS = time.Now().UnixNano()
-	return w.seen, ctx.Err()
+	t.sample(ctx, seen)
+	seen.EndedNS = time.Now().UnixNano()
+	return seen, ctx.Err()
 }
 
 // act disrupts istiod, and returns when the resulting replicas were ready, in Unix nanoseconds, or
@@ -166,48 +166,39 @@ func (t *controlTrial) awaitBack(ctx context.Context, d controlplane.Disruption,
 	}
 }
 
-// aftermath reads istiod's replicas, and the number of proxies that have everything.
-type aftermath struct {
-	t    *controlTrial
-	mu   sync.Mutex
-	seen *verdict.Disruption
-}
-
-// watch reads repeatedly until the returned function is called, which may be called twice.
-func (w *aftermath) watch(ctx context.Context) (stop func()) {
+// every calls f at each interval until stop is called, which may be called more than once. No call
+// is in progress then.
+func every(ctx context.Context, interval time.Duration, f func(context.Context)) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var done sync.WaitGroup
 	done.Go(func() {
-		ticker := time.NewTicker(lookEvery)
+		ticker := time.NewTicker(interval)
 		defer ticker.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-ticker.C:
-				w.look(ctx)
+				f(ctx)
 			}
 		}
 	})
 	return func() { cancel(); done.Wait() }
 }
 
-// look reads once, and records what it could not read. A cancelled reading does not count.
-func (w *aftermath) look(ctx context.Context) {
+// sample reads istiod's replicas, and the number of proxies that have everything, and records what
+// it could not read. A cancelled reading does not count.
+func (t *controlTrial) sample(ctx context.Context, seen *verdict.Disruption) {
 	limited, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	l, err := w.t.lookAround(limited)
+	l, err := t.lookAround(limited)
 	if ctx.Err() != nil {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	l.Incomplete = err != nil
-	w.seen.Looks = append(w.seen.Looks, l)
-	if err != nil {
-		if w.seen.Blind++; w.seen.Why == "" {
-			w.seen.Why = err.Error()
-		}
+	seen.Looks = append(seen.Looks, l)
+	if err != nil && seen.Why == "" {
+		seen.Why = err.Error()
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
+	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/record"
 )
@@ -39,8 +40,7 @@ type envoyWatch struct {
 	done   sync.WaitGroup
 	rest   time.Duration // as a multiple of the response time
 
-	// wants reports whether an Envoy needs a change, and when it is due after the first one; nil:
-	// each needs all of them at once.
+	// wants reports whether an Envoy needs a change, and when it is due after the first one.
 	wants func(envoy, change int) (bool, time.Duration)
 	zero  atomic.Int64 // when the first change is due, Unix nanoseconds
 	pause atomic.Int64 // longest time between two polls, nanoseconds
@@ -55,9 +55,6 @@ func (w *envoyWatch) begin(at time.Time) { w.zero.Store(at.UnixNano()) }
 
 // due reports whether to query an Envoy for a change by now.
 func (w *envoyWatch) due(envoy, change int) bool {
-	if w.wants == nil {
-		return true
-	}
 	needed, after := w.wants(envoy, change)
 	zero := w.zero.Load()
 	return needed && zero != 0 && time.Now().UnixNano() >= zero+int64(after-envoyLead)
@@ -152,38 +149,31 @@ func (w *envoyWatch) next(envoy int) map[string][]int {
 	return out
 }
 
-// dumped names the fields of Envoy's config dump with a type's active resources
+// dumped names the field of Envoy's config dump with a type's active resources
 // (envoy/admin/v3/config_dump.proto).
-var dumped = map[string][]string{
-	"cds": {"dynamic_active_clusters"}, "eds": {"dynamic_endpoint_configs"}, "lds": {"dynamic_listeners"},
-	"rds": {"dynamic_route_configs"}, "sds": {"dynamic_active_secrets"}, "ecds": {"ecds_filters"},
+var dumped = map[string]string{
+	"cds": "dynamic_active_clusters", "eds": "dynamic_endpoint_configs", "lds": "dynamic_listeners",
+	"rds": "dynamic_route_configs", "sds": "dynamic_active_secrets", "ecds": "ecds_filters",
 }
 
 // poll queries an Envoy repeatedly.
 func (w *envoyWatch) poll(ctx context.Context, envoy int, get func(context.Context, string, neturl.Values) ([]byte, error)) {
-	timer := time.NewTimer(envoyEvery)
-	defer timer.Stop()
 	// A marker that something must vanish counts only after it was present.
 	there := map[int]bool{}
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-timer.C:
-		}
+	for rest := envoyEvery; wake.Pause(ctx, rest) == nil; {
 		begin := time.Now()
 		for kind, wanted := range w.next(envoy) {
-			for _, field := range dumped[kind] {
-				body, err := get(ctx, "/config_dump", dumpQuery(kind, field, w.named(wanted)))
-				if err != nil {
-					continue // the next round retries; what it has then counts
-				}
-				w.note(envoy, wanted, resourcesIn(body), there)
+			if dumped[kind] == "" {
+				continue
 			}
+			body, err := get(ctx, "/config_dump", dumpQuery(kind, w.named(wanted)))
+			if err != nil {
+				continue // the next round retries; what it has then counts
+			}
+			w.note(envoy, wanted, resourcesIn(body), there)
 		}
-		rest := max(envoyEvery, w.rest*time.Since(begin))
+		rest = max(envoyEvery, w.rest*time.Since(begin))
 		w.pause.Store(max(w.pause.Load(), int64(rest)))
-		timer.Reset(rest)
 	}
 }
 
@@ -198,8 +188,8 @@ func (w *envoyWatch) named(wanted []int) []record.Marker {
 }
 
 // dumpQuery requests the resources of one type that markers name.
-func dumpQuery(kind, field string, markers []record.Marker) neturl.Values {
-	q := neturl.Values{"resource": {field}}
+func dumpQuery(kind string, markers []record.Marker) neturl.Values {
+	q := neturl.Values{"resource": {dumped[kind]}}
 	if kind == "eds" {
 		q.Set("include_eds", "")
 	}

@@ -297,7 +297,7 @@ func (f *fleet) record(after []hands.Clock) []record.Simulator {
 	out := make([]record.Simulator, len(f.Pods))
 	for i, pod := range f.Pods {
 		a := f.accounts[i].Said
-		out[i] = record.Simulator{Pod: pod.Name, Node: pod.Node, Proxies: f.first[i+1] - f.first[i], CPU: since(a.CPU, f.earlier[i].Said.CPU),
+		out[i] = record.Simulator{Pod: pod.Name, Node: pod.Node, Proxies: f.first[i+1] - f.first[i], CPU: a.CPU.Minus(f.earlier[i].Said.CPU),
 			Lag: a.Lag, RSSBytes: a.RSSBytes, Before: f.clocks[i].Record(), After: after[i].Record()}
 	}
 	return out

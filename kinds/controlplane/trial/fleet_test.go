@@ -58,6 +58,20 @@ func discovery(t *testing.T) (*xdsserver.Server, xds.Spec) {
 	return s, spec
 }
 
+// startedPair starts a fleet of two pods until the test ends; the clock of the second is ahead.
+func startedPair(t *testing.T, spec xds.Spec, ahead *atomic.Int64) *fleet {
+	t.Helper()
+	var right atomic.Int64
+	a, b := httptest.NewServer(roleAhead(t.Context(), &right)), httptest.NewServer(roleAhead(t.Context(), ahead))
+	t.Cleanup(a.Close)
+	t.Cleanup(b.Close)
+	f := fleetAt(a.URL, b.URL)
+	must.OK(t, f.start(t.Context(), spec))
+	t.Cleanup(func() { f.stop(context.WithoutCancel(t.Context())) })
+	f.allSynced(t)
+	return f
+}
+
 // fleetAt returns pods that answer at these addresses, each on its own node.
 func fleetAt(addresses ...string) *fleet {
 	var of []simulator
@@ -80,19 +94,13 @@ func (f *fleet) allSynced(t *testing.T) {
 // although the second's is 5 ms ahead. A clock that is set in the meantime makes the trial invalid.
 func TestFleetOfTwo(t *testing.T) {
 	s, spec := discovery(t)
-	var right, ahead atomic.Int64
+	var ahead atomic.Int64
 	ahead.Store(int64(5 * time.Millisecond))
-	a, b := httptest.NewServer(roleAhead(t.Context(), &right)), httptest.NewServer(roleAhead(t.Context(), &ahead))
-	defer a.Close()
-	defer b.Close()
-	f := fleetAt(a.URL, b.URL)
-	must.OK(t, f.start(t.Context(), spec))
-	defer f.stop(t.Context())
+	f := startedPair(t, spec, &ahead)
 	clock := f.clocks[1]
 	if off := clock.Ahead - 5*time.Millisecond; off.Abs() > clock.Bound || f.clocks[0] != (hands.Clock{}) {
 		t.Errorf("the clock is %v ahead, within %v", clock.Ahead, clock.Bound)
 	}
-	f.allSynced(t)
 	must.OK(t, must.Err(f.account(t.Context())))
 	must.OK(t, f.announce(t.Context(), []record.Marker{{Change: 0, Type: "eds", Text: "another"}, {Change: 1, Type: "eds", Text: "never"}}))
 	changed, err := xdsserver.SyntheticEndpoints(0, 1, "another")
@@ -275,14 +283,7 @@ func TestReachStopsWhatRuns(t *testing.T) {
 // All proxies of all pods lose their streams and return.
 func TestOutageOfTwo(t *testing.T) {
 	_, spec := discovery(t)
-	var right atomic.Int64
-	a, b := httptest.NewServer(roleAhead(t.Context(), &right)), httptest.NewServer(roleAhead(t.Context(), &right))
-	defer a.Close()
-	defer b.Close()
-	f := fleetAt(a.URL, b.URL)
-	must.OK(t, f.start(t.Context(), spec))
-	defer f.stop(t.Context())
-	f.allSynced(t)
+	f := startedPair(t, spec, new(atomic.Int64))
 	must.OK(t, f.beginOutage(t.Context(), true))
 	var o xds.Outage
 	eventually.Holds(t, "all are back", func() bool {

@@ -2,14 +2,13 @@ package trial
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
@@ -20,14 +19,10 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
-	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/journal"
 	"github.com/meshtrial/meshtrial/mesh"
-	"github.com/meshtrial/meshtrial/observe"
-	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/site"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // Names of the real gateway and of the pod behind it, for a Service and a Deployment each. They are
@@ -90,7 +85,7 @@ func (c *controlPlane) ensureGateway(ctx context.Context, levers mesh.Levers) er
 	if err := c.makeGateway(ctx, gated, namespace, levers); err != nil {
 		return err
 	}
-	found, err := c.findGateway(ctx, real)
+	found, err := c.findGateway(ctx, namespace)
 	c.gateway = found
 	return err
 }
@@ -98,33 +93,18 @@ func (c *controlPlane) ensureGateway(ctx context.Context, levers mesh.Levers) er
 // makeGateway creates the missing Services and Deployments of both. A changed template triggers a
 // rollout of the gateway's pod.
 func (c *controlPlane) makeGateway(ctx context.Context, gated mesh.Gated, namespace string, levers mesh.Levers) error {
-	images := c.o.Lab.Images()
 	behind := mesh.Workload{Name: roleBackend, Namespace: namespace, ControlPort: site.WorkerControlPort}
-	if err := c.ensureDeployment(ctx, behind, site.WorkerPod(behind, images, c.Run), 1, ""); err != nil {
-		return err
-	}
-	w := mesh.Workload{Name: roleGateway, Namespace: namespace, Proxy: mesh.PlainProxy()}
-	pod := gatewayPod(c.Run)
-	if err := gated.DecorateGateway(w, &pod); err != nil {
-		return err
-	}
-	pod.Annotations[madeWith] = readAtStart(levers)
-	if err := c.putDeployment(ctx, w, pod, 1); err != nil {
-		return err
-	}
-	for name, port := range map[string]corev1.ServicePort{
-		roleGateway: {Name: "http2", Port: churn.GatewayPort, TargetPort: intstr.FromInt(gatewayPort)},
-		roleBackend: {Name: "http", Port: population.ServicePort, TargetPort: intstr.FromInt(protocol.Of(protocol.HTTP1).Plain.Port)},
+	real := mesh.Workload{Name: roleGateway, Namespace: namespace, Proxy: mesh.PlainProxy()}
+	for _, d := range []deployed{
+		{Workload: behind, pod: site.WorkerPod(behind, c.o.Lab.Images(), c.Run), count: 1, app: roleBackend, decorate: c.o.Mesh.Decorate},
+		{Workload: real, pod: gatewayPod(c.Run), count: 1, made: readAtStart(levers), decorate: gated.DecorateGateway},
 	} {
-		service := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: namespace, Labels: site.Labels(c.Run, name)},
-			Spec:       corev1.ServiceSpec{Selector: map[string]string{mesh.AppLabel: name}, Ports: []corev1.ServicePort{port}},
-		}
-		if _, err := c.Kube.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-			return fmt.Errorf("create Service %s: %w", name, err)
+		if err := c.putDeployment(ctx, d); err != nil {
+			return err
 		}
 	}
-	return nil
+	port := corev1.ServicePort{Name: "http2", Port: churn.GatewayPort, TargetPort: intstr.FromInt(gatewayPort)}
+	return errors.Join(c.putService(ctx, namespace, roleGateway, port), c.putService(ctx, namespace, roleBackend, workerPort()))
 }
 
 // gatewayPod returns the real gateway's pod before the mesh turns it into a gateway. The trials'
@@ -143,80 +123,24 @@ func gatewayPod(run string) corev1.PodTemplateSpec {
 }
 
 // findGateway waits until both are ready, and connects to the gateway.
-func (c *controlPlane) findGateway(ctx context.Context, of *churn.Gateway) (*gateway, error) {
-	ctx, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
-	defer cancel()
-	out, namespace := &gateway{}, of.Service.Namespace
-	for _, want := range []struct {
-		name string
-		to   *site.Pod
-	}{{roleBackend, &out.backend}, {roleGateway, &out.pod}} {
-		hint := fmt.Sprintf("kubectl -n %s describe pods -l %s=%s", namespace, mesh.AppLabel, want.name)
-		if err := lab.WaitDeployment(ctx, c.Kube, namespace, want.name); err != nil {
-			return nil, errs.WithHint(err, "%s", hint)
-		}
-		pods, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: mesh.AppLabel + "=" + want.name})
-		if err != nil {
-			return nil, fmt.Errorf("list the pods of %s: %w", want.name, err)
-		}
-		found := false
-		for i := range pods.Items {
-			if pod := &pods.Items[i]; pod.DeletionTimestamp == nil && lab.PodReady(pod) {
-				found = true
-				if *want.to, err = c.NewPod(ctx, pod, c.o.Mesh); err != nil {
-					return nil, err
-				}
-			}
-		}
-		if !found {
-			return nil, errs.WithHint(fmt.Errorf("no pod of %s/%s is ready any more", namespace, want.name), "%s", hint)
-		}
+func (c *controlPlane) findGateway(ctx context.Context, namespace string) (*gateway, error) {
+	behind, err := c.findPods(ctx, namespace, roleBackend, 1)
+	if err != nil {
+		return nil, err
 	}
-	if out.pod.Proxy == nil {
-		return nil, errs.WithHint(fmt.Errorf("the mesh's injector did not inject pod %s/%s as a gateway", namespace, out.pod.Name),
+	pods, err := c.findPods(ctx, namespace, roleGateway, 1)
+	if err != nil {
+		return nil, err
+	}
+	if pods[0].Proxy == nil {
+		return nil, errs.WithHint(fmt.Errorf("the mesh's injector did not inject pod %s/%s as a gateway", namespace, pods[0].Name),
 			"check that the injector has the template gateway: ConfigMap istio-sidecar-injector in the mesh's namespace")
 	}
 	service, err := c.Kube.CoreV1().Services(namespace).Get(ctx, roleGateway, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("address of the gateway: %w", err)
 	}
-	out.address = net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(churn.GatewayPort))
-	return out, nil
-}
-
-// putDeployment creates or updates a Deployment.
-func (c *controlPlane) putDeployment(ctx context.Context, w mesh.Workload, pod corev1.PodTemplateSpec, count int) error {
-	d := &appsv1.Deployment{
-		ObjectMeta: metav1.ObjectMeta{Name: w.Name, Namespace: w.Namespace, Labels: site.Labels(c.Run, w.Name)},
-		Spec: appsv1.DeploymentSpec{
-			Replicas: site.Ptr(int32(count)),
-			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{mesh.AppLabel: w.Name}},
-			Template: pod,
-		},
-	}
-	deployments := c.Kube.AppsV1().Deployments(w.Namespace)
-	_, err := deployments.Create(ctx, d, metav1.CreateOptions{})
-	if apierrors.IsAlreadyExists(err) {
-		_, err = deployments.Update(ctx, d, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		return fmt.Errorf("make the pods of %s: %w", w.Name, err)
-	}
-	return nil
-}
-
-// addGateway adds the real gateway, if any, and the pod behind it to the trial's targets.
-func (t *controlTrial) addGateway() {
-	g := t.c.gateway
-	if g == nil {
-		return
-	}
-	for _, name := range mesh.Sidecars(t.c.o.Mesh).Containers {
-		if id := g.pod.Containers[name]; id != "" {
-			t.targets[g.pod.Node] = append(t.targets[g.pod.Node], observe.Target{Name: record.PartGateway, PodUID: g.pod.UID, ContainerID: id})
-		}
-	}
-	t.targets[g.backend.Node] = append(t.targets[g.backend.Node], observe.Target{Name: record.PartWorker, PodUID: g.backend.UID, ContainerID: g.backend.Containers[site.RoleWorker]})
+	return &gateway{pods[0], behind[0], net.JoinHostPort(service.Spec.ClusterIP, strconv.Itoa(churn.GatewayPort))}, nil
 }
 
 // Timing of the requests to routes.

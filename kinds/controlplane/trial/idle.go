@@ -33,10 +33,10 @@ func (t *controlTrial) costAPIServer(c *record.Control) {
 		c.APIServer, c.APIServerSeconds = &window, seconds
 		return
 	}
-	window = since(window, reading)
+	window = window.Minus(reading)
 	c.APIServer, c.APIServerSeconds = &window, seconds-readingSeconds
 	if idle, seconds, ok := apiCost(t.idleAPI.second, t.before); ok && seconds > readingSeconds {
-		idle = since(idle, reading)
+		idle = idle.Minus(reading)
 		c.APIServerIdle, c.APIServerIdleSeconds = &idle, seconds-readingSeconds
 	}
 }

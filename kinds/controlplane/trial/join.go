@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/population"
-	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/observe"
@@ -34,21 +33,11 @@ func (t *controlTrial) joined(ctx context.Context) (*record.Join, error) {
 	if err != nil {
 		return nil, err
 	}
-	d, err := t.c.mesh.Discovery(ctx, t.c.Namespace)
-	if err != nil {
-		return nil, err
-	}
 	levels := t.levels
 	levels.Clients = controlplane.ClientsGood
-	ids := []population.Identity{id}
-	spec, err := fleetSpec(controlplane.Of(t.c.study), levels, ids, d, t.job.Seed)
+	spec, err := t.fleetSpec(ctx, levels, []population.Identity{id}, tokenLeast)
 	if err != nil {
 		return nil, err
-	}
-	if spec.Security.Mode != xds.SecurityPlaintext {
-		if spec.Security.Tokens, err = t.c.tokens(ctx, ids, d.Audience, tokenLeast); err != nil {
-			return nil, err
-		}
 	}
 	t.c.say("one more proxy, %s.%s", id.Name, id.Namespace)
 	before, err := t.scrape(ctx)

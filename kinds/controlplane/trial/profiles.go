@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"github.com/meshtrial/meshtrial/drive/churn"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/kinds/controlplane/verdict"
@@ -43,7 +44,11 @@ func (t *controlTrial) profiles(ctx context.Context) []runner.Artefact {
 }
 
 func (t *controlTrial) takeProfiles(ctx context.Context) (files []runner.Artefact, err error) {
-	again, err := t.c.newDriver(ctx, churnSpec(t.c.study, t.job.Cell, t.levels, t.label()+"-p", t.job.Seed))
+	plan, err := churn.NewPlan(churnSpec(t.c.study, t.job.Cell, t.levels, t.label()+"-p", t.job.Seed))
+	if err != nil {
+		return nil, err
+	}
+	again, err := t.c.newDriver(ctx, plan)
 	if err != nil {
 		return nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/meshtrial/meshtrial/mesh"
@@ -23,9 +22,7 @@ const scrapeEvery = 5 * time.Second
 // nothing.
 type seriesWatch struct {
 	scraper *signals.Scraper
-	cancel  context.CancelFunc
-	done    sync.WaitGroup
-	mu      sync.Mutex
+	end     func()
 	err     error
 	times   int    // scheduled recordings
 	lacking int    // of them, those with something unreadable
@@ -34,25 +31,12 @@ type seriesWatch struct {
 
 // watchSeries records now, and then every few seconds until stopped.
 func (t *controlTrial) watchSeries(ctx context.Context) *seriesWatch {
-	ctx, cancel := context.WithCancel(ctx)
-	w := &seriesWatch{cancel: cancel}
-	if t.c.series == nil {
-		return w
+	w := &seriesWatch{end: func() {}}
+	if t.c.series != nil {
+		w.scraper = &signals.Scraper{Recorder: t.c.series, Discover: t.c.seriesTargets}
+		w.scrape(ctx)
+		w.end = every(ctx, scrapeEvery, w.scrape)
 	}
-	w.scraper = &signals.Scraper{Recorder: t.c.series, Discover: t.c.seriesTargets}
-	w.scrape(ctx)
-	w.done.Go(func() {
-		ticker := time.NewTicker(scrapeEvery)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-ticker.C:
-				w.scrape(ctx)
-			}
-		}
-	})
 	return w
 }
 
@@ -62,8 +46,6 @@ func (w *seriesWatch) scrape(ctx context.Context) {
 	if ctx.Err() != nil {
 		return
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
 	w.times++
 	if err != nil {
 		w.err = err
@@ -77,10 +59,7 @@ func (w *seriesWatch) scrape(ctx context.Context) {
 
 // stop ends the recording and returns its errors.
 func (w *seriesWatch) stop() error {
-	w.cancel()
-	w.done.Wait()
-	w.mu.Lock()
-	defer w.mu.Unlock()
+	w.end()
 	if w.lacking > 0 {
 		return errors.Join(w.err, fmt.Errorf("%d of %d reads failed, first %s", w.lacking, w.times, w.example))
 	}
@@ -125,8 +104,7 @@ func (t *controlTrial) recordConvergence(events []record.Event) error {
 	if t.c.series == nil {
 		return nil
 	}
-	labels := map[string]string{"job": "meshtrial", "trial": t.job.ID}
-	c := signals.NewConvergence(labels)
+	c := signals.NewConvergence(map[string]string{"job": "meshtrial", "trial": t.job.ID})
 	if err := t.c.series.Append(t.out.Window.Start, c.Samples()); err != nil {
 		return err
 	}
@@ -140,6 +118,5 @@ func (t *controlTrial) recordConvergence(events []record.Event) error {
 			c.Miss()
 		}
 	}
-	end := t.out.Window.Start.Add(time.Duration(t.out.Window.Seconds * float64(time.Second)))
-	return t.c.series.Append(end, c.Samples())
+	return t.c.series.Append(windowEnd(t.out.Window), c.Samples())
 }

@@ -3,26 +3,18 @@ package trial
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
-
-	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/meshtrial/meshtrial/drive/load"
 	loadcontrol "github.com/meshtrial/meshtrial/drive/load/control"
 	"github.com/meshtrial/meshtrial/drive/population"
 	"github.com/meshtrial/meshtrial/internal/ending"
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/mesh"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/run/site"
-	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // Names of the objects for a control-plane study's traffic: a Service and its Deployment, and the
@@ -56,8 +48,10 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 	}
 	namespace := levers.Namespaces[0]
 	c.say("%d real pods that serve requests, and one that sends them", controlplane.Of(c.study).Traffic.Endpoints)
-	client := c.trafficWorkload(namespace, roleCaller, site.LoadControlPort)
-	server := c.trafficWorkload(namespace, roleTraffic, site.WorkerControlPort)
+	workload := func(name string, port int) mesh.Workload {
+		return mesh.Workload{Name: name, Namespace: namespace, ControlPort: port, Proxy: mesh.PlainProxy()}
+	}
+	client, server := workload(roleCaller, site.LoadControlPort), workload(roleTraffic, site.WorkerControlPort)
 	applier, err := lab.NewApplier(c.o.Lab.RESTConfig())
 	if err != nil {
 		return err
@@ -66,86 +60,49 @@ func (c *controlPlane) ensureTraffic(ctx context.Context, levers mesh.Levers) er
 	if err := applier.ApplyObjects(ctx, objects); err != nil {
 		return err
 	}
-	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: roleTraffic, Namespace: namespace, Labels: site.Labels(c.Run, roleTraffic)},
-		Spec: corev1.ServiceSpec{
-			Selector: map[string]string{mesh.AppLabel: roleTraffic},
-			Ports:    []corev1.ServicePort{{Name: "http", Port: population.ServicePort, TargetPort: intstr.FromInt(protocol.Of(protocol.HTTP1).Plain.Port)}},
-		},
-	}
-	service.Labels[population.AppLabel] = roleTraffic // EndpointSlices inherit it
-	if _, err := c.Kube.CoreV1().Services(namespace).Create(ctx, service, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return fmt.Errorf("create Service %s: %w", service.Name, err)
+	if err := c.putService(ctx, namespace, roleTraffic, workerPort()); err != nil {
+		return err
 	}
 	if err := c.GivePullSecret(ctx, namespace); err != nil {
 		return err
 	}
-	images := c.o.Lab.Images()
-	wish := readAtStart(levers)
-	for _, w := range []struct {
-		mesh.Workload
-		pod   corev1.PodTemplateSpec
-		count int
-	}{{server, site.WorkerPod(server, images, c.Run), controlplane.Of(c.study).Traffic.Endpoints}, {client, site.LoadPod(client, images, c.Run), 1}} {
-		if err := c.ensureDeployment(ctx, w.Workload, w.pod, w.count, wish); err != nil {
+	images, made := c.o.Lab.Images(), readAtStart(levers)
+	for _, d := range []deployed{
+		{Workload: server, pod: site.WorkerPod(server, images, c.Run), count: controlplane.Of(c.study).Traffic.Endpoints, made: made},
+		{Workload: client, pod: site.LoadPod(client, images, c.Run), count: 1, made: made},
+	} {
+		d.app, d.decorate = d.Name, c.o.Mesh.Decorate
+		if err := c.putDeployment(ctx, d); err != nil {
 			return err
 		}
 	}
 	limited, cancel := context.WithTimeout(ctx, site.ReadyTimeout)
 	defer cancel()
-	for _, name := range []string{roleTraffic, roleCaller} {
-		if err := lab.WaitDeployment(limited, c.Kube, namespace, name); err != nil {
-			return errs.WithHint(err, "kubectl -n %s describe pods -l %s=%s", namespace, mesh.AppLabel, name)
-		}
-	}
-	return c.findCaller(limited, namespace)
-}
-
-func (c *controlPlane) trafficWorkload(namespace, name string, port int) mesh.Workload {
-	return mesh.Workload{Name: name, Namespace: namespace, ControlPort: port, Proxy: mesh.PlainProxy()}
-}
-
-// ensureDeployment creates or updates a Deployment of pods with sidecars. Its rolling restart
-// surges as Deployments do by default.
-func (c *controlPlane) ensureDeployment(ctx context.Context, w mesh.Workload, pod corev1.PodTemplateSpec, count int, wish string) error {
-	if err := c.o.Mesh.Decorate(w, &pod); err != nil {
+	if err := c.awaitDeployment(limited, namespace, roleTraffic); err != nil {
 		return err
 	}
-	pod.Annotations[madeWith] = wish
-	pod.Labels[population.AppLabel] = w.Name
-	return c.putDeployment(ctx, w, pod, count)
+	return c.findCaller(limited, namespace)
 }
 
 // findCaller connects to the pod that sends the traffic and to its sidecar, which from now on
 // counts as a real proxy: it needs every change that its peers need.
 func (c *controlPlane) findCaller(ctx context.Context, namespace string) error {
-	selector := mesh.AppLabel + "=" + roleCaller
-	if err := lab.WaitPods(ctx, c.Kube, namespace, selector, 1); err != nil {
-		return err
-	}
-	pods, err := c.Kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{LabelSelector: selector})
-	if err != nil {
-		return fmt.Errorf("list the pods that send requests: %w", err)
-	}
-	i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return p.DeletionTimestamp == nil && lab.PodReady(&p) })
-	if i < 0 {
-		return fmt.Errorf("no pod of %s/%s is ready any more", namespace, roleCaller)
-	}
-	ref, err := c.NewPod(ctx, &pods.Items[i], c.o.Mesh)
+	pods, err := c.findPods(ctx, namespace, roleCaller, 1)
 	if err != nil {
 		return err
 	}
-	if ref.Proxy == nil {
-		return fmt.Errorf("pod %s/%s has no sidecar", namespace, ref.Name)
+	pod := pods[0]
+	if pod.Proxy == nil {
+		return fmt.Errorf("pod %s/%s has no sidecar", namespace, pod.Name)
 	}
-	found := &caller{pod: ref, api: loadcontrol.NewClient(lab.InPod, c.HTTP(&pods.Items[i], site.LoadControlPort))}
+	found := &caller{pod: pod, api: loadcontrol.NewClient(lab.InPod, c.Dialer.Role(namespace, pod.Name, site.LoadControlPort))}
 	limited, cancel := context.WithTimeout(ctx, reachTime)
 	defer cancel()
 	if err := found.api.End(limited); err != nil { // left by a trial that lost its connection
-		return fmt.Errorf("stop the load of pod %s/%s: %w", namespace, ref.Name, err)
+		return fmt.Errorf("stop the load of pod %s/%s: %w", namespace, pod.Name, err)
 	}
 	c.caller = found
-	c.reals = append(c.reals, ref)
+	c.reals = append(c.reals, pod)
 	return nil
 }
 

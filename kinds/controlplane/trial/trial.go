@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -171,26 +172,17 @@ func (t *controlTrial) prepare(ctx context.Context) error {
 	if err := t.c.awaitIstiodObserved(limited); err != nil {
 		return err
 	}
-	spec := churnSpec(t.c.study, t.job.Cell, t.levels, t.label(), t.job.Seed)
-	if t.plan, err = churn.NewPlan(spec); err != nil {
+	if t.plan, err = churn.NewPlan(churnSpec(t.c.study, t.job.Cell, t.levels, t.label(), t.job.Seed)); err != nil {
 		return err
 	}
-	t.driver, err = t.c.prepareDriver(limited, t.plan)
+	t.driver, err = t.c.newDriver(limited, t.plan)
 	t.seen.Asked, t.seen.Audience, t.seen.Misbehaving = t.asked(), t.audience(), badProxies(controlplane.Of(t.c.study), t.levels, t.ids)
 	return err
 }
 
-// newDriver creates a driver of changes, and the objects that it needs beforehand.
-func (c *controlPlane) newDriver(ctx context.Context, spec churn.Spec) (*churn.Driver, error) {
-	plan, err := churn.NewPlan(spec)
-	if err != nil {
-		return nil, err
-	}
-	return c.prepareDriver(ctx, plan)
-}
-
-// prepareDriver is newDriver with a plan. It leaves nothing behind if it fails.
-func (c *controlPlane) prepareDriver(ctx context.Context, plan *churn.Plan) (*churn.Driver, error) {
+// newDriver creates a driver of planned changes, and the objects that it needs beforehand. It leaves
+// nothing behind if it fails.
+func (c *controlPlane) newDriver(ctx context.Context, plan *churn.Plan) (*churn.Driver, error) {
 	driver, err := churn.NewDriver(c.config, plan)
 	if err != nil {
 		return nil, err
@@ -241,23 +233,27 @@ func (t *controlTrial) connect(ctx context.Context) error {
 }
 
 func (t *controlTrial) startFleet(ctx context.Context) error {
-	d, err := t.c.mesh.Discovery(ctx, t.c.Namespace)
+	spec, err := t.fleetSpec(ctx, t.levels, t.ids, t.tokenLife())
 	if err != nil {
 		return err
-	}
-	spec, err := fleetSpec(controlplane.Of(t.c.study), t.levels, t.ids, d, t.job.Seed)
-	if err != nil {
-		return err
-	}
-	if spec.Security.Mode != xds.SecurityPlaintext {
-		if spec.Security.Tokens, err = t.c.tokens(ctx, t.ids, d.Audience, t.tokenLife()); err != nil {
-			return err
-		}
 	}
 	if err := t.fleet.start(ctx, spec); err != nil {
 		return fmt.Errorf("start the simulated sidecars: %w", err)
 	}
 	return nil
+}
+
+// fleetSpec returns the specification of some proxies, with tokens if they present any.
+func (t *controlTrial) fleetSpec(ctx context.Context, l controlplane.Levels, ids []population.Identity, life time.Duration) (xds.Spec, error) {
+	d, err := t.c.mesh.Discovery(ctx, t.c.Namespace)
+	if err != nil {
+		return xds.Spec{}, err
+	}
+	spec, err := fleetSpec(controlplane.Of(t.c.study), l, ids, d, t.job.Seed)
+	if err == nil && spec.Security.Mode != xds.SecurityPlaintext {
+		spec.Security.Tokens, err = t.c.tokens(ctx, ids, d.Audience, life)
+	}
+	return spec, err
 }
 
 // restlessAge is the minimum of the maximum connection age at which all proxies can be quiet at
@@ -337,52 +333,53 @@ func (t *controlTrial) findTargets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i, p := range pods {
-		t.targets[p.Node] = append(t.targets[p.Node], observe.Target{
-			Name: fmt.Sprintf("%s-%d", record.PartControl, i), PodUID: p.UID, ContainerID: p.Containers[p.Container]})
+	add := func(node, part string, i int, pod, container string) {
+		t.targets[node] = append(t.targets[node], observe.Target{Name: fmt.Sprintf("%s-%d", part, i), PodUID: pod, ContainerID: container})
 	}
-	for i, p := range t.fleet.Pods {
-		t.targets[p.Node] = append(t.targets[p.Node], observe.Target{Name: fmt.Sprintf("%s-%d", record.PartSimulator, i), PodUID: p.UID, ContainerID: p.Containers[site.RoleXDS]})
-	}
-	for i, p := range t.c.reals {
+	addProxy := func(part string, i int, p site.Pod) {
 		for _, name := range mesh.Sidecars(t.c.o.Mesh).Containers {
 			if id := p.Containers[name]; id != "" {
-				t.targets[p.Node] = append(t.targets[p.Node], observe.Target{Name: fmt.Sprintf("%s-%d", record.PartServerProxy, i), PodUID: p.UID, ContainerID: id})
+				add(p.Node, part, i, p.UID, id)
 			}
 		}
 	}
-	t.addGateway()
+	for i, p := range pods {
+		add(p.Node, record.PartControl, i, p.UID, p.Containers[p.Container])
+	}
+	for i, p := range t.fleet.Pods {
+		add(p.Node, record.PartSimulator, i, p.UID, p.Containers[site.RoleXDS])
+	}
+	for i, p := range t.c.reals {
+		addProxy(record.PartServerProxy, i, p)
+	}
+	if g := t.c.gateway; g != nil {
+		addProxy(record.PartGateway, 0, g.pod)
+		add(g.backend.Node, record.PartWorker, 0, g.backend.UID, g.backend.Containers[site.RoleWorker])
+	}
 	t.c.WithNodesHere(t.targets)
 	return nil
 }
 
 // snapshot reads the counters of all nodes at an edge of a window, including their other processes.
 func (t *controlTrial) snapshot(ctx context.Context, memory bool, edge observe.Edge) (map[string]observe.Snapshot, error) {
-	out := make([]observe.Snapshot, 0, len(t.targets))
-	nodes := make([]string, 0, len(t.targets))
-	for node := range t.targets {
-		nodes, out = append(nodes, node), append(out, observe.Snapshot{})
-	}
+	var mu sync.Mutex
+	out := map[string]observe.Snapshot{}
 	group, ctx := errgroup.WithContext(ctx)
-	for i, node := range nodes {
+	for node, targets := range t.targets {
 		group.Go(func() error {
 			o, err := t.c.observerOf(node)
 			if err != nil {
 				return err
 			}
-			request := observe.SnapshotsRequest{Targets: t.targets[node], Memory: memory, Threads: t.weighsSidecars(), Processes: true, Edge: edge}
-			if out[i], err = o.One(ctx, request); err != nil {
+			shot, err := o.One(ctx, observe.SnapshotsRequest{Targets: targets, Memory: memory, Threads: t.weighsSidecars(), Processes: true, Edge: edge})
+			if err != nil {
 				return fmt.Errorf("observe node %s: %w", node, err)
 			}
+			mu.Lock()
+			defer mu.Unlock()
+			out[node] = shot
 			return nil
 		})
 	}
-	if err := group.Wait(); err != nil {
-		return nil, err
-	}
-	byNode := map[string]observe.Snapshot{}
-	for i, node := range nodes {
-		byNode[node] = out[i]
-	}
-	return byNode, nil
+	return out, group.Wait()
 }
