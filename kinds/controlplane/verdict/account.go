@@ -6,33 +6,27 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/record"
 )
 
-// observations holds everything known about which proxy had which change.
-type observations struct {
-	proxies   int // simulated ones first, then real ones; sightings count them from 0
-	simulated int
+// accountant determines which proxies had which change, and when.
+type accountant struct {
+	Evidence
 	// needs reports whether a proxy's configuration must show a change.
 	needs func(change int, proxy int32) bool
-	// ztunnel reports whether a proxy is a ztunnel, which shows different markers; nil: there are
-	// none.
-	ztunnel func(proxy int32) bool
 	// bad holds the proxies that misbehave on purpose.
 	bad map[int32]bool
-	// markers holds the sightings of the simulated proxies, by the role's clock. Those of a change
-	// are in the order of its event's markers.
-	markers []xds.MarkerSightings
-	// ahead is the lead of the role's clock over this machine's.
-	ahead time.Duration
-	// envoys holds the times when real Envoys were seen with markers in force, by this machine's
-	// clock; nil without any.
-	envoys []xds.MarkerSightings
-	// end is when the trial stopped observing: later sightings do not count.
-	end time.Time
+	// past holds the markers of each address in the order of their changes; see [history].
+	past map[string][]mark
+
+	// What is known about the changes after the current one: when each proxy first had a later
+	// change of an object, or one with a marker, and when an address was back.
+	objects map[string]map[int32]int64
+	marked  map[markKey]map[int32]int64
+	back    map[markKey]int64
+
+	sum changeAccount
 }
 
 // changeAccount is the account of a trial's changes: each planned change was committed or failed,
@@ -122,46 +116,36 @@ func (s sighting) when() int64 {
 
 // account determines which proxies had each change, and when, and counts them. Events are in the
 // order of their changes, as the driver recorded them.
-func account(events []record.Event, w observations) ([]record.Event, changeAccount) {
-	t := changeAccount{planned: len(events)}
-	out := slices.Clone(events)
-	marks := w.marks(out)
-	past := history(marks)
-	// Go backward, so that what superseded a change is known.
-	later := future{objects: map[string]map[int32]int64{}, marks: map[markKey]map[int32]int64{}, back: map[markKey]int64{}}
-	for i := len(out) - 1; i >= 0; i-- {
+func (a *accountant) account() []record.Event {
+	a.objects, a.marked, a.back = map[string]map[int32]int64{}, map[markKey]map[int32]int64{}, map[markKey]int64{}
+	a.sum = changeAccount{planned: len(a.Changes)}
+	out := slices.Clone(a.Changes)
+	marks := a.marks()
+	a.past = history(marks)
+	for i := len(out) - 1; i >= 0; i-- { // backward, so that what superseded a change is known
 		e := &out[i]
 		e.Seen = record.Sightings{Proxy: []int32{}, ReceivedUS: record.Times{}, AckedUS: record.Times{}}
 		e.Missed, e.Expected, e.Superseded = nil, 0, 0
 		if e.Error != "" || e.CommittedNS == 0 {
-			t.failed++
+			a.sum.failed++
 			continue
 		}
-		t.committed++
-		if len(e.Markers) == 0 {
-			continue
+		a.sum.committed++
+		if len(e.Markers) > 0 {
+			a.settle(e, marks[i])
 		}
-		w.settle(e, marks[i], past, later, &t)
 	}
-	for _, m := range w.markers {
-		t.unsearched += m.Unknown
+	for _, m := range a.Markers {
+		a.sum.unsearched += m.Unknown
 	}
-	return out, t
-}
-
-// future holds what is known about the changes after one: when each proxy first had a later change
-// of an object, or one with a marker, and when an address was back.
-type future struct {
-	objects map[string]map[int32]int64
-	marks   map[markKey]map[int32]int64
-	back    map[markKey]int64
+	return out
 }
 
 // had records that a proxy had a change.
-func (f future) had(e *record.Event, marks []mark, p int32, at int64) {
-	put(f.objects, e.Object, p, at)
+func (a *accountant) had(e *record.Event, marks []mark, p int32, at int64) {
+	put(a.objects, e.Object, p, at)
 	for _, m := range marks {
-		put(f.marks, m.markKey, p, at)
+		put(a.marked, m.markKey, p, at)
 	}
 }
 
@@ -174,12 +158,12 @@ func put[K comparable](to map[K]map[int32]int64, key K, p int32, at int64) {
 
 // overtook returns when a proxy had a later change that replaces one it has not shown: a change of
 // the same object, or changes that undid it.
-func (f future) overtook(e *record.Event, lacking []mark, p int32) (at int64, ok bool) {
-	if at, ok = f.objects[e.Object][p]; ok {
+func (a *accountant) overtook(e *record.Event, lacking []mark, p int32) (at int64, ok bool) {
+	if at, ok = a.objects[e.Object][p]; ok {
 		return at, true
 	}
 	for _, m := range lacking {
-		undone, ok := f.marks[m.opposite()][p]
+		undone, ok := a.marked[m.opposite()][p]
 		if !ok {
 			return 0, false
 		}
@@ -189,32 +173,33 @@ func (f future) overtook(e *record.Event, lacking []mark, p int32) (at int64, ok
 }
 
 // settle determines which proxies had one change, and when.
-func (w observations) settle(e *record.Event, marks []mark, past map[string][]mark, later future, t *changeAccount) {
+func (a *accountant) settle(e *record.Event, marks []mark) {
+	t := &a.sum
 	of := map[bool][]mark{}
 	for _, m := range marks {
 		of[m.ofZtunnels()] = append(of[m.ofZtunnels()], m)
 	}
-	for p := range int32(w.proxies) {
-		ztunnel := w.ztunnel != nil && w.ztunnel(p)
+	for p := range int32(len(a.Audience.Proxies)) {
+		ztunnel := a.Audience.Ztunnel(p)
 		marks := of[ztunnel]
-		s, lacking := joined(marks, past, p)
+		s, lacking := joined(marks, a.past, p)
 		saw := len(lacking) == 0 && len(marks) > 0
-		if !w.needs(e.Change, p) {
+		if !a.needs(e.Change, p) {
 			if saw {
 				t.unneeded++
 			}
 			continue
 		}
 		e.Expected++
-		simulated, patient := int(p) < w.simulated, !w.bad[p]
+		simulated, patient := int(p) < a.Audience.Simulated, !a.bad[p]
 		if simulated && patient {
 			t.due++
 		}
-		at, overtaken := later.overtook(e, lacking, p)
+		at, overtaken := a.overtook(e, lacking, p)
 		switch {
 		case saw:
 			at = s.when()
-			w.add(e, p, s)
+			a.add(e, p, s)
 			if simulated && s.acked == record.Never {
 				t.unacked++
 				if patient {
@@ -231,15 +216,15 @@ func (w observations) settle(e *record.Event, marks []mark, past map[string][]ma
 			}
 		}
 		if !ztunnel {
-			t.stale += w.stale(e, marks, past, later, p, at).Seconds()
+			t.stale += a.stale(marks, p, at).Seconds()
 		}
 		if saw {
-			later.had(e, marks, p, at)
+			a.had(e, marks, p, at)
 		}
 	}
 	for _, m := range marks {
 		if m.ofEndpoints() && !m.gone {
-			later.back[m.markKey] = e.CommittedNS
+			a.back[m.markKey] = e.CommittedNS
 		}
 	}
 	if len(e.Missed) > 0 && slices.ContainsFunc(marks, func(m mark) bool { return m.searched > e.CommittedNS }) {
@@ -253,7 +238,7 @@ func (w observations) settle(e *record.Event, marks []mark, past map[string][]ma
 }
 
 // add appends a proxy to those that had a change.
-func (w observations) add(e *record.Event, proxy int32, s sighting) {
+func (a *accountant) add(e *record.Event, proxy int32, s sighting) {
 	since := func(ns int64) int64 {
 		if ns == record.Never {
 			return record.Never
@@ -263,7 +248,7 @@ func (w observations) add(e *record.Event, proxy int32, s sighting) {
 	e.Seen.Proxy = append(e.Seen.Proxy, proxy)
 	e.Seen.ReceivedUS = append(e.Seen.ReceivedUS, since(s.received))
 	e.Seen.AckedUS = append(e.Seen.AckedUS, since(s.acked))
-	if w.envoys != nil {
+	if a.Envoys != nil {
 		e.Seen.AppliedUS = append(e.Seen.AppliedUS, since(s.applied))
 	}
 }
@@ -295,19 +280,19 @@ func picked[T any](from []T, order []int) []T {
 	return out
 }
 
-// observations returns what the rules know about which proxy had which change.
-func (e Evidence) observations() observations {
-	o := observations{proxies: len(e.Audience.Proxies), simulated: e.Audience.Simulated, needs: e.Audience.Needs, ztunnel: e.Audience.Ztunnel, bad: map[int32]bool{},
-		markers: e.Markers, ahead: e.Clock.Known(), envoys: e.Envoys, end: time.Unix(0, e.EndNS)}
+// accountant returns an accountant of the evidence.
+func (e Evidence) accountant() *accountant {
+	a := &accountant{Evidence: e, needs: e.Audience.Needs, bad: map[int32]bool{}}
 	for _, p := range e.Misbehaving {
-		o.bad[p] = true
+		a.bad[p] = true
 	}
-	return o
+	return a
 }
 
 // Outstanding returns the number of expected sightings that have not come, and the number of
 // missing acknowledgements among those that have, for well-behaved proxies.
 func (e Evidence) Outstanding() (sightings, acknowledgements, expected int) {
-	_, sum := account(e.Changes, e.observations())
-	return sum.lacking, sum.silent, sum.expected
+	a := e.accountant()
+	a.account()
+	return a.sum.lacking, a.sum.silent, a.sum.expected
 }

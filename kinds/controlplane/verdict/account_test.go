@@ -35,10 +35,16 @@ func saw(marker, change int, gone bool, us map[int32]int64) xds.MarkerSightings 
 	return s
 }
 
-func all(int, int32) bool { return true }
+// witnessed returns an accountant of some simulated proxies that need all changes.
+func witnessed(proxies int, markers ...xds.MarkerSightings) *accountant {
+	return &accountant{needs: func(int, int32) bool { return true }, Evidence: Evidence{Markers: markers, Clock: Clock{Ahead: 5 * time.Millisecond}, EndNS: committedAt + int64(10*time.Second),
+		Audience: Audience{Simulated: proxies, Proxies: make([]Proxy, proxies)}}}
+}
 
-func witnessed(proxies int, markers ...xds.MarkerSightings) observations {
-	return observations{proxies: proxies, simulated: proxies, needs: all, markers: markers, ahead: 5 * time.Millisecond, end: time.Unix(0, committedAt+int64(10*time.Second))}
+// of returns the account of some changes.
+func (a *accountant) of(changes ...record.Event) ([]record.Event, changeAccount) {
+	a.Changes = changes
+	return a.account(), a.sum
 }
 
 func TestAccount(t *testing.T) {
@@ -56,8 +62,8 @@ func TestAccount(t *testing.T) {
 		saw(2, 1, true, map[int32]int64{0: 500_000, 2: 1_000_000}), // 1 sees only half of it
 		saw(3, 2, false, map[int32]int64{0: 10, 1: 20, 2: -30}),
 	)
-	w.markers[3].AckedNS[1] = record.Never
-	got, sum := account(events, w)
+	w.Markers[3].AckedNS[1] = record.Never
+	got, sum := w.of(events...)
 	if !sum.balanced() {
 		t.Errorf("does not balance: %v", sum)
 	}
@@ -96,8 +102,8 @@ func TestAccount(t *testing.T) {
 func TestAccountScope(t *testing.T) {
 	w := witnessed(2, saw(0, 0, false, map[int32]int64{0: 100, 1: 100}))
 	w.needs = func(_ int, p int32) bool { return p == 1 }
-	w.markers[0].Unknown = 4
-	events, sum := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
+	w.Markers[0].Unknown = 4
+	events, sum := w.of(change(0, "a", record.Marker{Type: "cds", Text: "x"}))
 	if sum.unneeded != 1 || sum.expected != 1 || sum.seen != 1 || sum.unsearched != 4 || !slices.Equal(events[0].Seen.Proxy, []int32{1}) {
 		t.Errorf("%+v, %+v", sum, events[0])
 	}
@@ -105,9 +111,9 @@ func TestAccountScope(t *testing.T) {
 
 func TestAccountRealEnvoys(t *testing.T) {
 	w := witnessed(3, saw(0, 0, false, map[int32]int64{0: 100}))
-	w.simulated = 1
-	w.envoys = []xds.MarkerSightings{{Proxy: []int32{2, 1}, ReceivedNS: []int64{committedAt + 50_000, committedAt + 7_000_000}, AckedNS: record.Times{record.Never, record.Never}}}
-	events, sum := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
+	w.Audience.Simulated = 1
+	w.Envoys = []xds.MarkerSightings{{Proxy: []int32{2, 1}, ReceivedNS: []int64{committedAt + 50_000, committedAt + 7_000_000}, AckedNS: record.Times{record.Never, record.Never}}}
+	events, sum := w.of(change(0, "a", record.Marker{Type: "cds", Text: "x"}))
 	s := events[0].Seen
 	if sum.seen != 3 || sum.unacked != 0 || sum.silent != 0 || sum.due != 1 {
 		t.Errorf("%+v", sum)
@@ -122,9 +128,9 @@ func TestAccountRealEnvoys(t *testing.T) {
 // What deliberately misbehaving proxies lack is reported, and not waited for.
 func TestAccountMisbehaving(t *testing.T) {
 	w := witnessed(4, saw(0, 0, false, map[int32]int64{0: 100, 1: 100, 2: 100}))
-	w.markers[0].AckedNS[1], w.markers[0].AckedNS[2] = record.Never, record.Never
+	w.Markers[0].AckedNS[1], w.Markers[0].AckedNS[2] = record.Never, record.Never
 	w.bad = map[int32]bool{2: true, 3: true}
-	_, sum := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
+	_, sum := w.of(change(0, "a", record.Marker{Type: "cds", Text: "x"}))
 	if sum.unacked != 2 || sum.silent != 1 || sum.missed != 1 || sum.lacking != 0 || sum.due != 2 {
 		t.Errorf("%+v", sum)
 	}
@@ -133,7 +139,7 @@ func TestAccountMisbehaving(t *testing.T) {
 // What arrives after the trial stopped observing does not count.
 func TestAccountEnd(t *testing.T) {
 	w := witnessed(3, saw(0, 0, false, map[int32]int64{0: 9_999_950, 1: 9_999_800, 2: 10_000_001}))
-	events, sum := account([]record.Event{change(0, "a", record.Marker{Type: "cds", Text: "x"})}, w)
+	events, sum := w.of(change(0, "a", record.Marker{Type: "cds", Text: "x"}))
 	if sum.seen != 2 || sum.missed != 1 || sum.unacked != 1 || !slices.Equal(events[0].Missed, []int32{2}) || !slices.Equal(events[0].Seen.AckedUS, []int64{9_999_900, record.Never}) {
 		t.Errorf("%+v, %+v", sum, events[0])
 	}
@@ -158,7 +164,7 @@ func TestAccountBalances(t *testing.T) {
 						us[p] = rapid.Int64Range(-1000, 1e6).Draw(t, "us")
 					}
 				}
-				w.markers = append(w.markers, saw(len(w.markers), i, gone, us))
+				w.Markers = append(w.Markers, saw(len(w.Markers), i, gone, us))
 			}
 			e := change(i, rapid.SampledFrom([]string{"a", "b"}).Draw(t, "object"), markers...)
 			if rapid.IntRange(0, 4).Draw(t, "fails") == 0 {
@@ -167,7 +173,7 @@ func TestAccountBalances(t *testing.T) {
 			events = append(events, e)
 		}
 		w.needs = func(c int, p int32) bool { return (c+int(p))%3 > 0 }
-		out, sum := account(events, w)
+		out, sum := w.of(events...)
 		if !sum.balanced() || sum.planned != n || sum.stale < 0 {
 			t.Fatalf("%+v", sum)
 		}

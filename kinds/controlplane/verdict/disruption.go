@@ -21,9 +21,8 @@ type Disruption struct {
 	ReadyNS int64      `json:"ready_unix_ns,omitempty"`
 	Outage  xds.Outage `json:"outage"`
 	Looks   []Look     `json:"looks"`
-	// Blind counts incomplete readings; Why is the first reason.
-	Blind int    `json:"blind,omitempty"`
-	Why   string `json:"why,omitempty"`
+	// Why is the first reason for an incomplete reading.
+	Why string `json:"why,omitempty"`
 }
 
 // NotReady is the time of replicas that were not ready by the end.
@@ -68,14 +67,19 @@ func (r *ruling) disruption() {
 	}
 	d := disrupted(seen)
 	r.trial.Control.Disruption = &d
-	last := len(seen.Looks) > 0 && seen.Looks[len(seen.Looks)-1].Incomplete
-	lack := fmt.Sprintf("%d of %d samples of istiod after the disruption are incomplete", seen.Blind, len(seen.Looks))
+	blind, last := 0, false
+	for _, l := range seen.Looks {
+		if last = l.Incomplete; last {
+			blind++
+		}
+	}
+	lack := fmt.Sprintf("%d of %d samples of istiod after the disruption are incomplete", blind, len(seen.Looks))
 	if last {
 		lack += ", including the last"
 	}
-	lack += firstOf("; first ", seen.Why)
-	r.Check("disruption-seen", !last && seen.Blind <= mostBlind+len(seen.Looks)/10, "%s", lack)
-	if seen.Blind > 0 {
+	lack += after("; first ", seen.Why)
+	r.Check("disruption-seen", !last && blind <= mostBlind+len(seen.Looks)/10, "%s", lack)
+	if blind > 0 {
 		r.Warn(noteBlind, lack)
 	}
 	for _, pod := range startedAnew(seen) {
@@ -91,13 +95,6 @@ func (r *ruling) disruption() {
 	if missing := d.Lost - d.Back; missing > 0 {
 		r.Warn(noteNotRestored, missing, d.Lost, d.WatchedS)
 	}
-}
-
-func firstOf(prefix, text string) string {
-	if text == "" {
-		return ""
-	}
-	return prefix + text
 }
 
 // disrupted converts a disruption to its record.

@@ -56,7 +56,7 @@ func TestDisrupted(t *testing.T) {
 func TestPeaksOfWholeLooks(t *testing.T) {
 	seen := stormSeen()
 	seen.Looks[1].AtNS, seen.Looks[1].Replicas[0].CPUNS = seen.Looks[0].AtNS+1000, second // by another clock
-	seen.Looks[2].Incomplete, seen.Blind = true, 1
+	seen.Looks[2].Incomplete = true
 	if d := disrupted(seen); math.Abs(d.CPUPeak-1) > 1e-9 || d.MemoryPeakBytes != 140e6 || math.Abs(d.CPUS-4.12) > 1e-9 {
 		t.Errorf("peak %v, memory %d, CPU %v", d.CPUPeak, d.MemoryPeakBytes, d.CPUS)
 	}
@@ -131,6 +131,13 @@ const notReady = -2
 // A disruption that did not affect proxies, or that could not be observed, is invalid; proxies that
 // do not return are reported.
 func TestJudgeDisruption(t *testing.T) {
+	blind := func(looks ...int) func(*Disruption) {
+		return func(d *Disruption) {
+			for _, i := range looks {
+				d.Looks[i].Incomplete, d.Why = true, "no line"
+			}
+		}
+	}
 	for name, tt := range map[string]struct {
 		edit            func(*Disruption)
 		seen, disrupted bool
@@ -143,9 +150,9 @@ func TestJudgeDisruption(t *testing.T) {
 			d.Outage.Absent = []int32{0, 1, 2, 3}
 		}, true, false},
 		"none was to lose": {func(d *Disruption) { d.Kind, d.Outage.LostNS[2] = "scale", record.Never }, true, true},
-		"blind at the end": {func(d *Disruption) { d.Blind, d.Why, d.Looks[3].Incomplete = 1, "no line", true }, false, true},
-		"blind":            {func(d *Disruption) { d.Blind, d.Why = 3, "no line" }, false, true},
-		"blind for long":   {func(d *Disruption) { d.Blind, d.Why = 2, "no line" }, true, true},
+		"blind at the end": {blind(3), false, true},
+		"blind":            {blind(0, 1, 2), false, true},
+		"blind for long":   {blind(0, 1), true, true},
 	} {
 		r := rulingOn(4)
 		r.seen.Disruption = stormSeen()
@@ -155,7 +162,7 @@ func TestJudgeDisruption(t *testing.T) {
 		if ok, there := got["disrupted"]; got["disruption-seen"].OK != tt.seen || there && ok.OK != tt.disrupted || there == (r.seen.Disruption.Kind == "scale") || r.trial.Control.Disruption == nil {
 			t.Errorf("%s: %v", name, got)
 		}
-		if r.seen.Disruption.Blind > 0 && !strings.Contains(got["disruption-seen"].Detail, "no line") {
+		if r.seen.Disruption.Why != "" && !strings.Contains(got["disruption-seen"].Detail, "no line") {
 			t.Errorf("%s: %v", name, got)
 		}
 		if w := r.Validity().Warnings; name == "all well" && (len(w) != 1 || !reflect.DeepEqual(w[0], noteNotRestored.Of(1, 4, 10))) {

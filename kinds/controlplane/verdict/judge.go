@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -124,7 +125,8 @@ func newRuling(t record.Trial, e Evidence, l verdict.Limits) *ruling {
 	control := *t.Control
 	t.Control = &control // do not modify the caller's
 	r := &ruling{trial: t, seen: e, limits: l}
-	r.events, r.sum = account(e.Changes, e.observations())
+	a := e.accountant()
+	r.events, r.sum = a.account(), a.sum
 	return r
 }
 
@@ -141,8 +143,7 @@ func (r *ruling) count() {
 	c.Wire, c.ZtunnelWire = after.WireSince(before), after.ZtunnelWireSince(before)
 	c.Config, c.ZtunnelConfig = after.Config, after.ZtunnelConfig
 	c.ScopeConfig = after.NamespaceConfig[r.seen.Asked.ScopeNamespace]
-	c.Simulator = record.CPU{UserS: after.CPU.UserS - before.CPU.UserS, SystemS: after.CPU.SystemS - before.CPU.SystemS,
-		ThrottledS: after.CPU.ThrottledS - before.CPU.ThrottledS}
+	c.Simulator = after.CPU.Minus(before.CPU)
 	c.SimulatorLag = after.Lag
 	c.Reconnects = map[string]int64{}
 	for why, n := range after.Reconnects {
@@ -169,11 +170,8 @@ func (r *ruling) drift() {
 
 // account checks whether the reports about the changes match the plan.
 func (r *ruling) account() {
-	text, lacking := r.sum.String(), r.seen.unaccounted()
-	if lacking != "" {
-		text += "; " + lacking
-	}
-	r.Check("account", lacking == "", "%s", text)
+	lacking := r.seen.unaccounted()
+	r.Check("account", lacking == "", "%v%s", r.sum, after("; ", lacking))
 }
 
 // changes checks whether all changes were made while istiod lived.
@@ -184,7 +182,7 @@ func (r *ruling) changes() {
 	if scaled := autoscaled(r.seen.ScalersBefore, r.seen.ScalersAfter); scaled != "" {
 		changed = strings.TrimPrefix(changed+"; ", "; ") + scaled
 	}
-	r.Check("istiod-lived", changed == "", "istiod's replicas from before the first change to the end: %s", orNone(changed, "the same"))
+	r.Check("istiod-lived", changed == "", "istiod's replicas from before the first change to the end: %s", cmp.Or(changed, "the same"))
 	switch before, after := r.othersAtEdges(); {
 	case before != after:
 		r.Warn(noteOthersChanged, before, after)
@@ -227,10 +225,14 @@ func (r *ruling) fleet() {
 		}
 		most := aged(simulated, age, time.Duration(r.trial.Window.Seconds*float64(time.Second)))
 		r.Check("connected", lost == ended && ended-r.trial.Control.Reconnects[refusedBy] <= int64(most) && a.Connected >= simulated-away, "%d of %d proxies are connected at the end, and at most %d may be reconnecting, since connections live at most %v; %d streams were lost in the window, of which age explains at most %d%s",
-			a.Connected, simulated, away, age, lost, most, strings.Join(prefixed(": ", why), ", "))
+			a.Connected, simulated, away, age, lost, most, after(": ", strings.Join(why, ", ")))
 	} else if r.seen.Asked.good() {
+		last := ""
+		if lost > 0 {
+			last = after("; the last: ", r.seen.StreamError)
+		}
 		r.Check("connected", lost == 0 && a.Connected == simulated, "%d of %d proxies are connected at the end, %d streams were lost in the window%s%s",
-			a.Connected, simulated, lost, strings.Join(prefixed(": ", why), ", "), strings.Join(prefixed("; the last: ", r.lastError(lost)), ""))
+			a.Connected, simulated, lost, after(": ", strings.Join(why, ", ")), last)
 	} else {
 		bad := len(r.seen.Misbehaving)
 		r.Check("connected", a.Connected >= simulated-bad, "%d of %d proxies are connected at the end, %d of them misbehave on purpose",
@@ -262,14 +264,6 @@ func aged(proxies int, age, window time.Duration) int {
 // Poisson distribution above it.
 func mostBy(mean float64) int { return int(math.Ceil(mean + 4*math.Sqrt(mean) + 2)) }
 
-// lastError returns the last error of a stream, if one was lost.
-func (r *ruling) lastError(lost int64) []string {
-	if lost == 0 || r.seen.StreamError == "" {
-		return nil
-	}
-	return []string{r.seen.StreamError}
-}
-
 // firstError explains why changes failed, with the first reason.
 func firstError(changes []record.Event, driveError string) string {
 	for _, e := range changes {
@@ -277,23 +271,13 @@ func firstError(changes []record.Event, driveError string) string {
 			return fmt.Sprintf("; change %d (%s %s): %s", e.Change, e.Op, e.Object, e.Error)
 		}
 	}
-	if driveError != "" {
-		return "; " + driveError
-	}
-	return ""
+	return after("; ", driveError)
 }
 
-func orNone(text, none string) string {
+// after returns a text after a prefix, or "" if there is none.
+func after(prefix, text string) string {
 	if text == "" {
-		return none
+		return ""
 	}
-	return text
-}
-
-// prefixed puts a prefix before the first of several texts.
-func prefixed(prefix string, texts []string) []string {
-	if len(texts) == 0 {
-		return nil
-	}
-	return append([]string{prefix + texts[0]}, texts[1:]...)
+	return prefix + text
 }

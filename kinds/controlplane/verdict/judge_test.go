@@ -243,28 +243,26 @@ func TestJudgeLag(t *testing.T) {
 }
 
 func TestJudgeCosts(t *testing.T) {
-	for simulator, want := range map[float64]int{0.4: 0, 0.6: 1} {
+	for name, tt := range map[string]struct {
+		of, part string // the CPU of one part is this share of the other's
+		share    float64
+		edit     func(*record.Control)
+		warnings int
+	}{
+		"simulators take little":   {record.PartControl, record.PartSimulator, 0.4, nil, 0},
+		"simulators take much":     {record.PartControl, record.PartSimulator, 0.6, nil, 1},
+		"sidecars take little":     {record.PartMachine, record.PartServerProxy, 0.04, nil, 0},
+		"sidecars take much":       {record.PartMachine, record.PartServerProxy, 0.06, nil, 1},
+		"sidecars have traffic":    {record.PartMachine, record.PartServerProxy, 0.06, func(c *record.Control) { c.Traffic = &record.Traffic{} }, 0},
+		"queried after the window": {record.PartMachine, record.PartServerProxy, 0.06, func(c *record.Control) { c.Sidecars = &record.Sidecars{} }, 0},
+	} {
 		r := rulingOn(1)
-		r.trial.CPU[record.PartControl], r.trial.CPU[record.PartSimulator] = record.CPU{UserS: 1}, record.CPU{UserS: simulator}
-		if r.costs(); len(r.Validity().Warnings) != want {
-			t.Errorf("%v of istiod's CPU: %q", simulator, r.Validity().Warnings)
+		r.trial.CPU[tt.of], r.trial.CPU[tt.part] = record.CPU{UserS: 1}, record.CPU{UserS: tt.share}
+		if tt.edit != nil {
+			tt.edit(r.trial.Control)
 		}
-	}
-	for real, want := range map[float64]int{0.04: 0, 0.06: 1} {
-		r := rulingOn(1)
-		r.trial.CPU[record.PartMachine], r.trial.CPU[record.PartServerProxy] = record.CPU{UserS: 1}, record.CPU{UserS: real}
-		if r.costs(); len(r.Validity().Warnings) != want {
-			t.Errorf("%v of the machine's CPU: %q", real, r.Validity().Warnings)
-		}
-		r = rulingOn(1)
-		r.trial.CPU[record.PartMachine], r.trial.CPU[record.PartServerProxy], r.trial.Control.Traffic = record.CPU{UserS: 1}, record.CPU{UserS: real}, &record.Traffic{}
-		if r.costs(); len(r.Validity().Warnings) != 0 {
-			t.Errorf("%v of the machine's CPU, with traffic: %q", real, r.Validity().Warnings)
-		}
-		r = rulingOn(1) // not queried before the end of the window
-		r.trial.CPU[record.PartMachine], r.trial.CPU[record.PartServerProxy], r.trial.Control.Sidecars = record.CPU{UserS: 1}, record.CPU{UserS: real}, &record.Sidecars{}
-		if r.costs(); len(r.Validity().Warnings) != 0 {
-			t.Errorf("%v of the machine's CPU, which is measured: %q", real, r.Validity().Warnings)
+		if r.costs(); len(r.Validity().Warnings) != tt.warnings {
+			t.Errorf("%s: %q", name, r.Validity().Warnings)
 		}
 	}
 }

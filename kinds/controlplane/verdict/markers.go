@@ -1,7 +1,7 @@
 package verdict
 
 import (
-	"math"
+	"cmp"
 	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
@@ -35,34 +35,25 @@ type mark struct {
 	sights                      map[int32]sighting
 }
 
-// marks returns the markers of each event, with the proxies' sightings until the trial stopped
+// marks returns the markers of each change, with the proxies' sightings until the trial stopped
 // observing.
-func (w observations) marks(events []record.Event) [][]mark {
-	out := make([][]mark, len(events))
-	place := make(map[int]int, len(events))
-	for i := range events {
-		e := &events[i]
+func (a *accountant) marks() [][]mark {
+	out := make([][]mark, len(a.Changes))
+	place := make(map[int]int, len(a.Changes))
+	for i, e := range a.Changes {
 		place[e.Change] = i
 		for _, m := range e.Markers {
-			gone := m.GoneNS
-			if gone == 0 {
-				gone = e.CommittedNS
-			}
-			out[i] = append(out[i], mark{markKey: markKey{m.Type, m.Resource, m.Text, m.Gone}, change: i, committed: e.CommittedNS, goneNS: gone, sights: map[int32]sighting{}})
+			out[i] = append(out[i], mark{markKey: markKey{m.Type, m.Resource, m.Text, m.Gone}, change: i, committed: e.CommittedNS, goneNS: cmp.Or(m.GoneNS, e.CommittedNS), sights: map[int32]sighting{}})
 		}
 	}
-	w.collect(out, place, w.markers, w.ahead, func(at, acked int64) sighting { return sighting{received: at, acked: acked, applied: record.Never} })
-	w.collect(out, place, w.envoys, 0, func(at, _ int64) sighting { return sighting{received: record.Never, acked: record.Never, applied: at} })
+	a.collect(out, place, a.Markers, int64(a.Clock.Known()), func(at, acked int64) sighting { return sighting{received: at, acked: acked, applied: record.Never} })
+	a.collect(out, place, a.Envoys, 0, func(at, _ int64) sighting { return sighting{received: record.Never, acked: record.Never, applied: at} })
 	return out
 }
 
 // collect assigns sightings to their markers, which are in the order of each change's markers. It
 // corrects clock offsets and ignores sightings after the end.
-func (w observations) collect(marks [][]mark, place map[int]int, from []xds.MarkerSightings, ahead time.Duration, as func(at, acked int64) sighting) {
-	end := int64(math.MaxInt64)
-	if !w.end.IsZero() {
-		end = w.end.UnixNano()
-	}
+func (a *accountant) collect(marks [][]mark, place map[int]int, from []xds.MarkerSightings, ahead int64, as func(at, acked int64) sighting) {
 	next := map[int]int{}
 	for _, s := range from {
 		i, known := place[s.Change]
@@ -73,22 +64,22 @@ func (w observations) collect(marks [][]mark, place map[int]int, from []xds.Mark
 		}
 		m := &marks[i][k]
 		if s.SearchedFromNS != 0 {
-			m.searched = s.SearchedFromNS - int64(ahead)
+			m.searched = s.SearchedFromNS - ahead
 		}
 		// For proxies that received a change together with its reversal, messages sent after its
 		// commit count.
-		all := s.After(m.committed + int64(ahead))
+		all := s.After(m.committed + ahead)
 		showed := map[int32]int64{}
 		for n, p := range s.Proxy {
 			showed[p] = s.ReceivedNS[n]
 		}
 		for n, p := range all.Proxy {
-			at, acked := all.ReceivedNS[n]-int64(ahead), record.Never
-			if at > end {
+			at, acked := all.ReceivedNS[n]-ahead, record.Never
+			if at > a.EndNS {
 				continue
 			}
-			if all.AckedNS[n] != record.Never && all.AckedNS[n]-int64(ahead) <= end {
-				acked = all.AckedNS[n] - int64(ahead)
+			if all.AckedNS[n] != record.Never && all.AckedNS[n]-ahead <= a.EndNS {
+				acked = all.AckedNS[n] - ahead
 			}
 			one := as(at, acked)
 			one.stayed = showed[p] != all.ReceivedNS[n]
@@ -161,18 +152,18 @@ func held(past map[string][]mark, m mark, p int32) bool {
 // them, each from its removal until the proxy dropped it. A proxy that never dropped an endpoint
 // held it until it had a later change that replaced this one (at; math.MaxInt64 for none), until
 // the endpoint was back, or until the trial stopped observing.
-func (w observations) stale(e *record.Event, marks []mark, past map[string][]mark, later future, p int32, at int64) time.Duration {
+func (a *accountant) stale(marks []mark, p int32, at int64) time.Duration {
 	sum := int64(0)
 	for _, m := range marks {
 		if !m.gone || !m.ofEndpoints() {
 			continue
 		}
-		until := w.end.UnixNano()
-		if back := later.back[m.opposite()]; back != 0 {
+		until := a.EndNS
+		if back := a.back[m.opposite()]; back != 0 {
 			until = min(until, back)
 		}
 		switch s, dropped := m.sights[p]; {
-		case dropped && s.stayed, !dropped && !held(past, m, p):
+		case dropped && s.stayed, !dropped && !held(a.past, m, p):
 			continue // the proxy never had it
 		case dropped:
 			until = min(until, s.when())

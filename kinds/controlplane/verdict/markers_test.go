@@ -2,7 +2,6 @@ package verdict
 
 import (
 	"testing"
-	"time"
 
 	"github.com/meshtrial/meshtrial/drive/xds"
 	"github.com/meshtrial/meshtrial/record"
@@ -99,8 +98,8 @@ func TestStaleness(t *testing.T) {
 		},
 	} {
 		var events []record.Event
-		w := observations{proxies: tt.proxies, simulated: tt.proxies, needs: all, end: time.Unix(0, at(10))}
-		real := observations{proxies: tt.proxies, needs: all, end: w.end, envoys: []xds.MarkerSightings{}}
+		w, real := witnessed(tt.proxies), witnessed(tt.proxies)
+		w.Clock, real.Audience.Simulated, real.Envoys = Clock{}, 0, []xds.MarkerSightings{}
 		for i, c := range tt.changes {
 			e := record.Event{Change: i, Object: c.object, CommittedNS: at(c.seconds)}
 			for _, m := range c.marks {
@@ -111,12 +110,12 @@ func TestStaleness(t *testing.T) {
 						s.Proxy, s.ReceivedNS, s.AckedNS = append(s.Proxy, p), append(s.ReceivedNS, at(seconds)), append(s.AckedNS, at(seconds))
 					}
 				}
-				w.markers, real.envoys = append(w.markers, s), append(real.envoys, s)
+				w.Markers, real.Envoys = append(w.Markers, s), append(real.Envoys, s)
 			}
 			events = append(events, e)
 		}
-		for kind, w := range map[string]observations{"simulated": w, "real": real} {
-			_, sum := account(events, w)
+		for kind, w := range map[string]*accountant{"simulated": w, "real": real} {
+			_, sum := w.of(events...)
 			if d := sum.stale - tt.stale; d < -1e-6 || d > 1e-6 {
 				t.Errorf("%s, %s: stale for %.3f s, want %.3f", name, kind, sum.stale, tt.stale)
 			}
@@ -153,11 +152,12 @@ func TestStays(t *testing.T) {
 		// Scaled up and down again.
 		"never there": {[]record.Event{e(0, 1, "A", false, 0), e(1, 1.05, "A", true, 1.05)}, []*xds.Stays{nil, stays(1.2)}, 0, 1},
 	} {
-		w := observations{proxies: 1, simulated: 1, needs: all, end: time.Unix(0, at(10))}
+		w := witnessed(1)
+		w.Clock = Clock{}
 		for i, s := range tt.stays {
-			w.markers = append(w.markers, xds.MarkerSightings{Change: i, Type: "eds", Gone: tt.events[i].Markers[0].Gone, Stays: s})
+			w.Markers = append(w.Markers, xds.MarkerSightings{Change: i, Type: "eds", Gone: tt.events[i].Markers[0].Gone, Stays: s})
 		}
-		events, sum := account(tt.events, w)
+		events, sum := w.of(tt.events...)
 		if d := sum.stale - tt.stale; d < -1e-6 || d > 1e-6 || sum.seen != tt.seen || sum.superseded != 1 || sum.missed != 0 {
 			t.Errorf("%s: %+v", name, sum)
 		}
@@ -176,13 +176,13 @@ func TestUnlooked(t *testing.T) {
 	}{
 		"since the start": {0, nil, 0}, "before the commit": {0.9, nil, 0}, "after, yet all have it": {1.5, []int32{0, 1}, 0}, "after, and one lacks it": {1.5, []int32{0}, 1},
 	} {
-		w := observations{proxies: 2, simulated: 2, needs: all, end: time.Unix(0, at(10))}
 		s := xds.MarkerSightings{Change: 0, Type: "cds", SearchedFromNS: at(tt.from)}
 		for _, p := range tt.seen {
 			s.Proxy, s.ReceivedNS, s.AckedNS = append(s.Proxy, p), append(s.ReceivedNS, at(2)), append(s.AckedNS, at(2))
 		}
-		w.markers = []xds.MarkerSightings{s}
-		_, sum := account([]record.Event{{Object: "x", CommittedNS: at(1), Markers: []record.Marker{{Type: "cds", Text: "x"}}}}, w)
+		w := witnessed(2, s)
+		w.Clock = Clock{}
+		_, sum := w.of(record.Event{Object: "x", CommittedNS: at(1), Markers: []record.Marker{{Type: "cds", Text: "x"}}})
 		if sum.unlooked != tt.want {
 			t.Errorf("%s: %+v", name, sum)
 		}

@@ -15,8 +15,6 @@ var (
 	noteUnneeded  = note.Define("sent_beyond_scope", "%d times a proxy received a change outside its scope")
 	noteLostLines = note.Define("log_lines_lost", "%d of the %d log lines of istiod's pushes are lost or were never written: their stages come from its metrics")
 
-	noteNoStage    = note.Define("time_in_no_stage", "%.1f ms of a mean of %.1f ms are in no stage (%d of %d sightings are in istiod's log from end to end)")
-	noteStageApart = note.Define("stage_apart", "stage %s is %.1f ms by %s, but %.1f ms by %s")
 	noteStageEarly = note.Define("stage_ends_early", "stage %s is %.1f ms: its end was recorded before its beginning")
 
 	noteFailuresApart  = note.Define("traffic_failures_apart", "the generator counted %d failed requests, its sidecar %d")

@@ -38,15 +38,6 @@ func (r *ruling) odd(w stages.Waterfall) {
 	if lost, of := stages.LostLines(r.seen.Logs, r.trial.Control.Istiod); lost > 0 {
 		r.Warn(noteLostLines, lost, of)
 	}
-	if w.Pairs == 0 {
-		return
-	}
-	if !w.Within() {
-		r.Warn(noteNoStage, w.ResidualUS/1000, w.MeanUS/1000, w.Logged, w.Pairs)
-	}
-	for _, s := range w.Apart() {
-		r.Warn(noteStageApart, s.Name, s.MeanUS/1000, s.Source, *s.CheckUS/1000, s.CheckSource)
-	}
 	for _, s := range w.Stages {
 		if s.MeanUS < -r.limits.Of(stageEarly) {
 			r.Warn(noteStageEarly, s.Name, s.MeanUS/1000)

@@ -22,7 +22,7 @@ func TestAccountOfZtunnels(t *testing.T) {
 		saw(0, 0, true, map[int32]int64{0: 1000, 1: 1000}), saw(1, 0, true, map[int32]int64{2: 2000, 3: 2000}),
 		saw(2, 0, false, map[int32]int64{0: 3000}), saw(3, 0, false, map[int32]int64{2: 4000}),
 		saw(4, 1, false, map[int32]int64{0: 1000, 1: 1000}))
-	events, sum := account(e.Changes, e.observations())
+	events, sum := e.accountant().of(e.Changes...)
 	if !sum.balanced() || sum.expected != 6 || sum.seen != 4 || sum.missed != 2 || sum.unneeded != 0 {
 		t.Errorf("%+v", sum)
 	}
