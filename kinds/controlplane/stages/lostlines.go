@@ -1,16 +1,10 @@
 package stages
 
-import (
-	"sort"
+import "github.com/meshtrial/meshtrial/observe"
 
-	"github.com/meshtrial/meshtrial/observe"
-)
-
-// within reports whether a push, by istiod's clock, lies between the readings of its metrics.
-// Without readings every push does.
-func (l *pushLog) within(p push) bool {
-	return l.ToNS == 0 || p.pushing-l.AheadNS >= l.FromNS && p.pushing-l.AheadNS <= l.ToNS
-}
+// within reports whether an instant lies between the readings of istiod's metrics. Without readings
+// every one does.
+func (l *pushLog) within(at int64) bool { return l.ToNS == 0 || at >= l.FromNS && at <= l.ToNS }
 
 // loggedTypes are the types whose every sending istiod logs. It does not log endpoints that are
 // sent alone.
@@ -24,35 +18,26 @@ func LostLines(logs []observe.IstiodLines, rises map[string]float64) (lost, of i
 	for _, kind := range loggedTypes {
 		counted[kind] = int(rises[series(timePush+"_count", kind)])
 	}
+	for _, n := range counted {
+		of += n
+	}
 	for _, lines := range logs {
 		l := newPushLog(lines)
 		for _, p := range l.pushes {
-			if l.within(p) {
+			if l.within(p.pushing) {
 				counted[""]--
 			}
 		}
 		for key, times := range l.sent {
-			if _, ok := counted[key.kind]; ok {
-				counted[key.kind] -= l.between(times)
+			for _, at := range times {
+				if _, ok := counted[key.kind]; ok && l.within(at) {
+					counted[key.kind]--
+				}
 			}
 		}
-	}
-	of = int(rises[timeContext+"_count"])
-	for _, kind := range loggedTypes {
-		of += int(rises[series(timePush+"_count", kind)])
 	}
 	for _, n := range counted {
 		lost += max(0, n)
 	}
 	return lost, of
-}
-
-// between counts instants between the readings of the metrics.
-func (l *pushLog) between(times []int64) int {
-	if l.ToNS == 0 {
-		return len(times)
-	}
-	from := sort.Search(len(times), func(i int) bool { return times[i] >= l.FromNS+l.AheadNS })
-	to := sort.Search(len(times), func(i int) bool { return times[i] > l.ToNS+l.AheadNS })
-	return to - from
 }

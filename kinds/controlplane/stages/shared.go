@@ -15,29 +15,22 @@ import (
 // generated.
 
 // riding finds the push of others that a change went out with: the first whose push context existed
-// after the change was sent to the API server, if that was before a proxy had the change. Times are
-// by the events' clock.
+// after the change was sent to the API server, if that was before a proxy had the change.
 func (l *pushLog) riding(sent, received int64) (push, bool) {
-	i := sort.Search(len(l.queued), func(i int) bool { return l.queued[i].pushing-l.AheadNS >= sent })
-	if i == len(l.queued) || l.queued[i].pushing-l.AheadNS > received {
+	i := sort.Search(len(l.queued), func(i int) bool { return l.queued[i].pushing >= sent })
+	if i == len(l.queued) || l.queued[i].pushing > received {
 		return push{}, false
 	}
-	return l.queued[i].moved(-l.AheadNS), true
+	return l.queued[i], true
 }
 
-// during finds the latest push whose proxies had been queued by an instant, by the events' clock.
+// during finds the latest push whose proxies had been queued by an instant.
 func (l *pushLog) during(at int64) (push, bool) {
-	i := sort.Search(len(l.queued), func(i int) bool { return l.queued[i].pushing-l.AheadNS > at })
+	i := sort.Search(len(l.queued), func(i int) bool { return l.queued[i].pushing > at })
 	if i == 0 {
 		return push{}, false
 	}
-	return l.queued[i-1].moved(-l.AheadNS), true
-}
-
-// moved shifts the times of a push by a clock offset.
-func (p push) moved(by int64) push {
-	p.first, p.lastChange, p.stable, p.pushing = p.first+by, p.lastChange+by, p.stable+by, p.pushing+by
-	return p
+	return l.queued[i-1], true
 }
 
 // notifiedAt returns when istiod was notified of a change that went out, by an instant, with a push

@@ -36,24 +36,6 @@ type Waterfall struct {
 	Unexplained *record.Unexplained
 }
 
-// Within reports whether the residual is small.
-func (w Waterfall) Within() bool { return math.Abs(w.ResidualUS) <= w.Limit() }
-
-// Limit returns the allowed residual, and the allowed difference between two sources of one stage,
-// in microseconds: see [MaxResidualUS].
-func (w Waterfall) Limit() float64 { return record.MaxResidualUS(w.MeanUS) }
-
-// Apart lists the stages whose second source differs by more than Limit.
-func (w Waterfall) Apart() []record.Stage {
-	var out []record.Stage
-	for _, s := range w.Stages {
-		if s.CheckUS != nil && math.Abs(*s.CheckUS-s.MeanUS) > w.Limit() {
-			out = append(out, s)
-		}
-	}
-	return out
-}
-
 // pushOrder is the order in which istiod sends the types of a push (pilot/pkg/xds/ads.go,
 // PushOrder). Other types follow.
 var pushOrder = []string{"cds", "eds", "lds", "rds", "sds"}

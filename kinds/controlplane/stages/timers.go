@@ -51,11 +51,7 @@ func (m *maker) generation(e *record.Event) {
 	}
 	last := 0
 	for _, marker := range e.Markers {
-		for i, kind := range pushOrder {
-			if marker.Type == kind {
-				last = max(last, i)
-			}
-		}
+		last = max(last, slices.Index(pushOrder, marker.Type))
 	}
 	turns := m.in.Rises[timeQueue+"_count"]
 	if turns == 0 {
@@ -73,12 +69,7 @@ func (m *maker) generation(e *record.Event) {
 
 // endpointsAlone reports whether a change only shows in endpoints.
 func endpointsAlone(e *record.Event) bool {
-	for _, marker := range e.Markers {
-		if marker.Type != "eds" {
-			return false
-		}
-	}
-	return len(e.Markers) > 0
+	return len(e.Markers) > 0 && !slices.ContainsFunc(e.Markers, func(m record.Marker) bool { return m.Type != "eds" })
 }
 
 func series(name, kind string) string {

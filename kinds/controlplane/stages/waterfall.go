@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,7 +13,7 @@ import (
 // logOf finds the replica that a proxy is connected to.
 func (m *maker) logOf(node string) *pushLog {
 	for _, l := range m.logs {
-		if l.knows(node) {
+		if l.nodes[node] {
 			return l
 		}
 	}
@@ -33,7 +34,7 @@ func (m *maker) debounceApart() (float64, bool) {
 	logged, n := 0.0, 0
 	for _, l := range m.logs {
 		for _, p := range l.pushes {
-			if p.debounced && l.within(p) {
+			if p.debounced && l.within(p.pushing) {
 				logged, n = logged+float64(p.pushing-p.first), n+1
 			}
 		}
@@ -79,12 +80,7 @@ func (m *maker) waterfall() Waterfall {
 // words lists sources, with their number of pairs if there are several, and the number of pairs
 // without one.
 func (m *maker) words(by map[string]int, whole bool) string {
-	names := slices.SortedFunc(maps.Keys(by), func(a, b string) int {
-		if by[a] != by[b] {
-			return by[b] - by[a]
-		}
-		return strings.Compare(a, b)
-	})
+	names := slices.SortedFunc(maps.Keys(by), func(a, b string) int { return cmp.Or(by[b]-by[a], strings.Compare(a, b)) })
 	var out []string
 	rest := m.pairs
 	for _, name := range names {
@@ -124,18 +120,15 @@ func (l *pushLog) sentTo(e *record.Event, node string, pushing, received int64) 
 // collects each earlier type sent since the push began.
 func (l *pushLog) turn(kind, node string, sent, pushing int64) []sentType {
 	out := []sentType{{kind, sent}}
-	order := len(pushOrder) // for types not in pushOrder
-	for i, k := range pushOrder {
-		if k == kind {
-			order = i
-		}
+	earlier := pushOrder
+	if i := slices.Index(pushOrder, kind); i >= 0 {
+		earlier = pushOrder[:i]
 	}
 	at := sent
-	for i := order - 1; i >= 0; i-- {
-		t, ok := l.before(pushOrder[i], node, at)
-		if ok && t >= pushing {
+	for _, k := range slices.Backward(earlier) {
+		if t, ok := l.before(k, node, at); ok && t >= pushing {
 			at = t
-			out = append(out, sentType{pushOrder[i], t})
+			out = append(out, sentType{k, t})
 		}
 	}
 	slices.Reverse(out)
