@@ -16,7 +16,7 @@ import (
 // convergence summarizes a trial's events: how long each change took to reach each proxy except
 // ztunnels, in microseconds after its commit.
 type convergence struct {
-	// ztunnels is the same for ztunnels; nil without any.
+	// ztunnels is the same for ztunnels.
 	ztunnels *convergence
 
 	acked    stat.Counts // over all change-proxy pairs
@@ -55,13 +55,12 @@ func converged(o *analysis.Observations, t *record.Trial) *convergence {
 	if c, ok := all[t.ID]; ok {
 		return c
 	}
-	events := o.Events[t.ID]
-	if t.Control == nil || t.Control.Ztunnels == 0 {
-		all[t.ID] = convergenceOf(events)
-		return all[t.ID]
+	c, ztunnels := convergenceOf(o.Events[t.ID]), &convergence{}
+	if t.Control.Ztunnels > 0 {
+		c = convergenceOf(ofProxies(o.Events[t.ID], func(p int32) bool { return !t.Control.IsZtunnel(p) }))
+		ztunnels = convergenceOf(ofProxies(o.Events[t.ID], t.Control.IsZtunnel))
 	}
-	c := convergenceOf(ofProxies(events, func(p int32) bool { return !t.Control.IsZtunnel(p) }))
-	c.ztunnels = convergenceOf(ofProxies(events, t.Control.IsZtunnel))
+	c.ztunnels = ztunnels
 	all[t.ID] = c
 	return c
 }
@@ -78,22 +77,22 @@ func ofProxies(events []*record.Event, proxy func(int32) bool) []*record.Event {
 	return out
 }
 
-// group is the set of proxies that a figure covers. Ztunnels have their own figures and are
-// excluded from all others.
-type group struct {
-	name string // name in warnings
-	of   func(c *convergence) *convergence
-}
+// group is the set of proxies that a figure covers, as warnings name it. Ztunnels have their own
+// figures and are excluded from all others.
+type group string
 
-var (
-	butZtunnels  = group{"proxies", func(c *convergence) *convergence { return c }}
-	ztunnelsOnly = group{"ztunnels", func(c *convergence) *convergence {
-		if c.ztunnels == nil {
-			return &convergence{}
-		}
-		return c.ztunnels
-	}}
+const (
+	butZtunnels  group = "proxies"
+	ztunnelsOnly group = "ztunnels"
 )
+
+// of returns the convergence of a group.
+func (g group) of(c *convergence) *convergence {
+	if g == ztunnelsOnly {
+		return c.ztunnels
+	}
+	return c
+}
 
 // groupOf returns the group that a measure covers.
 func groupOf(m analysis.Measure) group {
@@ -103,13 +102,10 @@ func groupOf(m analysis.Measure) group {
 	return butZtunnels
 }
 
-// withZtunnels returns a count over all proxies.
-func (c *convergence) withZtunnels(of func(c *convergence) int) int {
-	if c.ztunnels == nil {
-		return of(c)
-	}
-	return of(c) + of(c.ztunnels)
-}
+// Counts of change-proxy pairs over all proxies, including ztunnels.
+func (c *convergence) allPairs() int   { return c.pairs + c.ztunnels.pairs }
+func (c *convergence) allMissed() int  { return c.missed + c.ztunnels.missed }
+func (c *convergence) allUnacked() int { return c.unacked + c.ztunnels.unacked }
 
 func convergenceOf(events []*record.Event) *convergence {
 	c := &convergence{}
@@ -182,7 +178,7 @@ func survivors(beyond float64, of group) func(o *analysis.Observations, cell int
 		if share <= beyond {
 			return nil
 		}
-		return []note.Note{noteSurvivors.Of(words.Percent(share), of.name)}
+		return []note.Note{noteSurvivors.Of(words.Percent(share), string(of))}
 	}
 }
 

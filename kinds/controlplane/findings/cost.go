@@ -14,18 +14,15 @@ import (
 
 // idleCores returns the CPU that istiod used before the first change, in cores.
 func idleCores(c *record.Control) float64 {
-	if c.IdleSeconds <= 0 {
-		return math.NaN()
-	}
-	return c.Idle.TotalS() / c.IdleSeconds
+	return ratio(c.Idle.TotalS(), c.IdleSeconds)
 }
 
 // apiIdleCores returns the same for kube-apiserver.
 func apiIdleCores(c *record.Control) float64 {
-	if c.APIServerIdle == nil || c.APIServerIdleSeconds <= 0 {
+	if c.APIServerIdle == nil {
 		return math.NaN()
 	}
-	return c.APIServerIdle.TotalS() / c.APIServerIdleSeconds
+	return ratio(c.APIServerIdle.TotalS(), c.APIServerIdleSeconds)
 }
 
 // idleOf returns the idle use to subtract from a trial's costs: the median over the valid trials of
@@ -34,7 +31,7 @@ func apiIdleCores(c *record.Control) float64 {
 // by a much longer window, that would dominate the difference.
 func idleOf(o *analysis.Observations, t *record.Trial, of func(*record.Control) float64) float64 {
 	cell, ok := o.Plan.Index(t.Cell)
-	if !ok || t.Control == nil {
+	if !ok {
 		return math.NaN()
 	}
 	all := idleUses(o.Valid(cell), of)
@@ -68,9 +65,6 @@ func errorShare(all []float64, own float64) float64 {
 func idleUses(trials []*record.Trial, of func(*record.Control) float64) []float64 {
 	var all []float64
 	for _, t := range trials {
-		if t.Control == nil {
-			continue
-		}
 		if v := of(t.Control); stat.Finite(v) {
 			all = append(all, v)
 		}
@@ -81,13 +75,10 @@ func idleUses(trials []*record.Trial, of func(*record.Control) float64) []float6
 // netPerChange returns the CPU time used in the window minus idle use, in microseconds per
 // committed change.
 func netPerChange(used, seconds, idle float64, committed int) float64 {
-	if committed <= 0 {
-		return math.NaN()
-	}
 	if stat.Finite(idle) {
 		used -= idle * seconds
 	}
-	return used * 1e6 / float64(committed)
+	return ratio(used*1e6, float64(committed))
 }
 
 // grossWarning notes that a figure includes idle use because that was not measured.
@@ -110,9 +101,6 @@ func costMeasures() []analysis.Measure {
 	}
 	return []analysis.Measure{
 		analysis.MeasureOf("istiod_cpu_per_change", func(o *analysis.Observations, t *record.Trial) float64 {
-			if t.Control == nil {
-				return math.NaN()
-			}
 			return netPerChange(istiod(t), t.Window.Seconds, idleOf(o, t, idleCores), t.Control.Committed)
 		}).Warning(grossWarning(idleCores)),
 		analysis.MeasureOf("istiod_cpu_idle", ofControl(idleCores)),
@@ -121,23 +109,17 @@ func costMeasures() []analysis.Measure {
 		analysis.MeasureOf("istiod_goroutines", ofControl(func(c *record.Control) float64 { return analysis.Positive(float64(c.Goroutines)) })),
 		analysis.MeasureOf("alloc_bytes_per_change", perChange(func(c *record.Control) float64 { return analysis.Positive(float64(c.AllocBytes)) })),
 		analysis.MeasureOf("alloc_bytes_per_second", func(_ *analysis.Observations, t *record.Trial) float64 {
-			if t.Control == nil || !(t.Window.Seconds > 0) {
-				return math.NaN()
-			}
-			return analysis.Positive(float64(t.Control.AllocBytes)) / t.Window.Seconds
+			return ratio(analysis.Positive(float64(t.Control.AllocBytes)), t.Window.Seconds)
 		}),
 		analysis.MeasureOf("apiserver_cpu_per_change", func(o *analysis.Observations, t *record.Trial) float64 {
-			if t.Control == nil || t.Control.APIServer == nil {
+			if t.Control.APIServer == nil {
 				return math.NaN()
 			}
 			return netPerChange(t.Control.APIServer.TotalS(), apiSeconds(t), idleOf(o, t, apiIdleCores), t.Control.Committed)
 		}).Warning(grossWarning(apiIdleCores)).Stepping(apiTick),
 		analysis.MeasureOf("apiserver_cpu_idle", ofControl(apiIdleCores)),
 		analysis.MeasureOf("simulator_cpu_share", func(_ *analysis.Observations, t *record.Trial) float64 {
-			if t.Control == nil || !(istiod(t) > 0) {
-				return math.NaN()
-			}
-			return t.Control.Simulator.TotalS() / istiod(t)
+			return ratio(t.Control.Simulator.TotalS(), istiod(t))
 		}),
 	}
 }
@@ -147,7 +129,7 @@ func costMeasures() []analysis.Measure {
 func apiTick(o *analysis.Observations, cell int) float64 {
 	most := 0.0
 	for _, t := range o.Valid(cell) {
-		if t.Control != nil && t.Control.Committed > 0 {
+		if t.Control.Committed > 0 {
 			most = max(most, 1e4/float64(t.Control.Committed))
 		}
 	}

@@ -131,16 +131,6 @@ func TestNetCostsBelowNothing(t *testing.T) {
 	}
 }
 
-// Istiod's allocations per second are over the window.
-func TestIstiodsMemory(t *testing.T) {
-	o := costOf(t, 3, func(_ int, trial *record.Trial) { trial.Control.Goroutines = 700 })
-	for name, want := range map[string]float64{"istiod_heap": 30e6, "istiod_goroutines": 700, "alloc_bytes_per_second": 2e6, "istiod_memory": 120e6} {
-		if f := plainCost(t, o, name); f.Estimate != want || f.Unit == "" {
-			t.Errorf("%s: %+v", name, f)
-		}
-	}
-}
-
 // A stage that some trials did not measure yields a warning, and one that none measured is missing;
 // the rest adds up.
 func TestMissingStages(t *testing.T) {

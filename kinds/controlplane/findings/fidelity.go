@@ -33,9 +33,6 @@ func remarks(o *analysis.Observations) []note.Note {
 	simulated := false
 	for i := range o.Plan.Cells {
 		for _, t := range o.Valid(i) {
-			if t.Control == nil {
-				continue
-			}
 			if n := t.Control.Proxies + t.Control.Gateways + t.Control.Ztunnels; n > 0 {
 				simulated = true
 			} else if t.Control.RealProxies > 0 {

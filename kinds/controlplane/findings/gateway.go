@@ -70,8 +70,8 @@ func lastAck(e *record.Event) (at float64, ok bool) {
 	return at, len(e.Missed) == 0 && !math.IsInf(at, -1)
 }
 
-// orNever returns [overChanges], but infinite if no route got that far.
-func orNever(at []float64, lacking int, q float64) float64 {
+// overRoutes returns [overChanges], but infinite if no route got that far.
+func overRoutes(at []float64, lacking int, q float64) float64 {
 	if len(at) == 0 && lacking > 0 {
 		return math.Inf(1)
 	}
@@ -97,45 +97,32 @@ func gatewayMeasures(s *study.Study) []analysis.Measure {
 		case 1:
 			never = "a route was never served"
 		}
-		return routes(d.Name, func(r routesAsked) float64 { return orNever(r.served, r.unserved, float64(d.At)) }).Reaching(never)
+		return routes(d.Name, func(r routesAsked) float64 { return overRoutes(r.served, r.unserved, float64(d.At)) }).Reaching(never)
 	})
 	out = append(out,
-		routes("route_acked", func(r routesAsked) float64 { return orNever(r.acked, r.unacked, 0.5) }).Reaching("half of the routes were never acknowledged by all gateways"),
+		routes("route_acked", func(r routesAsked) float64 { return overRoutes(r.acked, r.unacked, 0.5) }).Reaching("half of the routes were never acknowledged by all gateways"),
 		routes("route_served_after_ack", func(r routesAsked) float64 { return medianOrNaN(r.after) }),
 		routes("route_resolution", func(r routesAsked) float64 { return medianOrNaN(r.resolution) }),
 		routes("routes_unserved", func(r routesAsked) float64 { return float64(r.unserved) }),
 		routes("route_errors", func(r routesAsked) float64 { return float64(r.errors) }))
 	attached := func(name string, of func(a *record.Attached) float64) analysis.Measure {
-		return analysis.MeasureOf(name, ofControl(func(c *record.Control) float64 {
-			if c.Attached == nil {
-				return math.NaN()
-			}
-			return of(c.Attached)
-		}))
+		return analysis.MeasureOf(name, ofPart(func(c *record.Control) *record.Attached { return c.Attached }, of))
 	}
-	down := func(of func(a *record.Attached) float64) func(a *record.Attached) float64 {
-		return func(a *record.Attached) float64 {
+	detached := func(name string, of func(a *record.Attached) float64) analysis.Measure {
+		return attached(name, func(a *record.Attached) float64 {
 			if a.Kept {
 				return math.NaN()
 			}
 			return of(a)
-		}
-	}
-	when := func(at func(a *record.Attached) *int64) func(a *record.Attached) float64 {
-		return func(a *record.Attached) float64 {
-			if us := at(a); us != nil {
-				return float64(*us)
-			}
-			return math.Inf(1)
-		}
+		})
 	}
 	const lacking, left = "the status never had all routes", "the status still had routes at the end"
 	return append(out,
-		attached("attached_all", when(func(a *record.Attached) *int64 { return a.AllUS })).Reaching(lacking),
-		attached("attached_all_since_first", when(func(a *record.Attached) *int64 { return a.FirstUS })).Reaching(lacking),
-		attached("attached_none", down(when(func(a *record.Attached) *int64 { return a.NoneUS }))).Reaching(left),
-		attached("attached_none_since_first", down(when(func(a *record.Attached) *int64 { return a.NoneFirstUS }))).Reaching(left),
+		attached("attached_all", func(a *record.Attached) float64 { return orNever(a.AllUS) }).Reaching(lacking),
+		attached("attached_all_since_first", func(a *record.Attached) float64 { return orNever(a.FirstUS) }).Reaching(lacking),
+		detached("attached_none", func(a *record.Attached) float64 { return orNever(a.NoneUS) }).Reaching(left),
+		detached("attached_none_since_first", func(a *record.Attached) float64 { return orNever(a.NoneFirstUS) }).Reaching(left),
 		attached("gateway_status_writes", func(a *record.Attached) float64 { return float64(a.Writes) }),
-		attached("gateway_status_writes_down", down(func(a *record.Attached) float64 { return float64(a.Unwrites) })),
-		attached("gateway_status_writes_total", down(func(a *record.Attached) float64 { return float64(a.Writes + a.Unwrites) })))
+		detached("gateway_status_writes_down", func(a *record.Attached) float64 { return float64(a.Unwrites) }),
+		detached("gateway_status_writes_total", func(a *record.Attached) float64 { return float64(a.Writes + a.Unwrites) }))
 }

@@ -24,23 +24,11 @@ func holdingMeasures() []analysis.Measure {
 			if !counted && !counted2 {
 				return math.NaN()
 			}
-			return hitShare(hits, misses)
+			return ratio(hits, hits+misses)
 		})),
-		analysis.MeasureOf("join_cache_hit_share", ofControl(func(c *record.Control) float64 {
-			if c.Join == nil {
-				return math.NaN()
-			}
-			return hitShare(c.Join.CacheHits, c.Join.CacheMisses)
-		})),
+		analysis.MeasureOf("join_cache_hit_share", ofPart(func(c *record.Control) *record.Join { return c.Join },
+			func(j *record.Join) float64 { return ratio(j.CacheHits, j.CacheHits+j.CacheMisses) })),
 	}
-}
-
-// hitShare returns the hit rate, NaN without reads.
-func hitShare(hits, misses float64) float64 {
-	if !(hits+misses > 0) {
-		return math.NaN()
-	}
-	return hits / (hits + misses)
 }
 
 // dumpBytes returns the size of a real sidecar's config dump without endpoints, as in published

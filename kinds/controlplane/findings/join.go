@@ -11,12 +11,7 @@ import (
 
 // ofJoin returns a measure of how a new proxy got its configuration; NaN if none joined.
 func ofJoin(of func(j *record.Join) float64) func(*analysis.Observations, *record.Trial) float64 {
-	return ofControl(func(c *record.Control) float64 {
-		if c.Join == nil {
-			return math.NaN()
-		}
-		return analysis.Positive(of(c.Join))
-	})
+	return ofPart(func(c *record.Control) *record.Join { return c.Join }, func(j *record.Join) float64 { return analysis.Positive(of(j)) })
 }
 
 func joinMeasures() []analysis.Measure {

@@ -72,26 +72,3 @@ func TestKeptWithLostPairs(t *testing.T) {
 		}
 	}
 }
-
-// A search treats what never arrived as late, not as unknown.
-func TestTuningValueOfWhatNeverCame(t *testing.T) {
-	run := analysistest.SimulateControl(t, analysistest.ControlStudy, 1, func(c record.Cell) analysistest.ControlWorld {
-		w := analysistest.Tuned(c)
-		if c["variant"] == "sidecar" {
-			w.Spoil = func(_ *record.Trial, events []record.Event) {
-				for i := range events[:8] {
-					events[i].Seen.AckedUS[3] = record.Never
-				}
-			}
-		}
-		return w
-	})
-	o, err := kinds.Observe(run)
-	must.OK(t, err)
-	at := func(cell int, name string) float64 { return tuningValue(o, name, o.Valid(cell)[0]) }
-	for _, name := range []string{"convergence_last", "convergence_p99"} {
-		if came, never := at(0, name), at(1, name); !(never > 5*came) || !(came > 0) {
-			t.Errorf("%s: %g where all came, %g where some never did", name, came, never)
-		}
-	}
-}

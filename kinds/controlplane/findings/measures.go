@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -21,14 +22,35 @@ func controlMeasures(s *study.Study) []analysis.Measure {
 	return slices.Concat(convergenceMeasures(s), gatewayMeasures(s), amplificationMeasures(), configMeasures(), sidecarMeasures(), costMeasures(), ztunnelMeasures(s), stalenessMeasures(controlplane.Of(s).Traffic != nil), recoveryMeasures())
 }
 
-// ofControl returns a measure of a trial's counts; NaN without counts.
+// ofControl returns a measure of a trial's counts.
 func ofControl(of func(c *record.Control) float64) func(*analysis.Observations, *record.Trial) float64 {
-	return func(_ *analysis.Observations, t *record.Trial) float64 {
-		if t.Control == nil {
+	return func(_ *analysis.Observations, t *record.Trial) float64 { return of(t.Control) }
+}
+
+// ofPart returns a measure of a part of a trial's counts; NaN if the trial has none.
+func ofPart[P any](part func(c *record.Control) *P, of func(*P) float64) func(*analysis.Observations, *record.Trial) float64 {
+	return ofControl(func(c *record.Control) float64 {
+		if part(c) == nil {
 			return math.NaN()
 		}
-		return of(t.Control)
+		return of(part(c))
+	})
+}
+
+// ratio returns a quotient, NaN if nothing can be divided by.
+func ratio(part, whole float64) float64 {
+	if !(whole > 0) {
+		return math.NaN()
 	}
+	return part / whole
+}
+
+// orNever returns a time, infinite if it never came.
+func orNever(us *int64) float64 {
+	if us == nil {
+		return math.Inf(1)
+	}
+	return float64(*us)
 }
 
 // noneLeft is the share of lost pairs above which no change has reached any proxy.
@@ -84,34 +106,29 @@ func convergenceMeasures(s *study.Study) []analysis.Measure {
 		}).Warning(survivors(0.01, butZtunnels)).Stepping(bucketWidth))
 	for _, stage := range record.Stages() {
 		out = append(out, analysis.MeasureOf("stage_"+stage, ofControl(func(c *record.Control) float64 {
-			for _, s := range c.Stages {
-				if s.Name == stage {
-					return s.MeanUS
-				}
+			i := slices.IndexFunc(c.Stages, func(s record.Stage) bool { return s.Name == stage })
+			if i < 0 {
+				return math.NaN()
 			}
-			return math.NaN()
+			return c.Stages[i].MeanUS
 		})).Warning(stageApart(stage)))
 	}
 	out = append(out,
 		analysis.MeasureOf("stage_residual", func(o *analysis.Observations, t *record.Trial) float64 { rest, _ := residual(o, t); return rest }).Warning(largeResidual),
-		analysis.MeasureOf("stage_residual_share", ofControl(func(c *record.Control) float64 {
-			if c.Unexplained == nil || c.Unexplained.Pairs == 0 {
-				return math.NaN()
-			}
-			return float64(c.Unexplained.Beyond) / float64(c.Unexplained.Pairs)
-		})).Warning(unexplainedPairs))
+		analysis.MeasureOf("stage_residual_share", ofPart(func(c *record.Control) *record.Unexplained { return c.Unexplained },
+			func(u *record.Unexplained) float64 { return ratio(float64(u.Beyond), float64(u.Pairs)) })).Warning(unexplainedPairs))
 	// A trial without events says nothing about missed changes.
 	counted := func(of func(c *convergence) int) func(o *analysis.Observations, t *record.Trial) float64 {
 		return func(o *analysis.Observations, t *record.Trial) float64 {
-			if t.Control == nil || len(o.Events[t.ID]) == 0 {
+			if len(o.Events[t.ID]) == 0 {
 				return math.NaN()
 			}
 			return float64(of(converged(o, t)))
 		}
 	}
 	return append(out,
-		analysis.MeasureOf("missed", counted(func(c *convergence) int { return c.withZtunnels(func(c *convergence) int { return c.missed }) })).Warning(missedExample),
-		analysis.MeasureOf("unacked", counted(func(c *convergence) int { return c.withZtunnels(func(c *convergence) int { return c.unacked }) })).Warning(unackedShare),
+		analysis.MeasureOf("missed", counted((*convergence).allMissed)).Warning(missedExample),
+		analysis.MeasureOf("unacked", counted((*convergence).allUnacked)).Warning(unackedShare),
 		analysis.MeasureOf("failed_changes", counted(func(c *convergence) int { return c.failed })).Warning(failedExample))
 }
 
@@ -158,15 +175,15 @@ func missedExample(o *analysis.Observations, cell int) []note.Note {
 	example := ""
 	for _, t := range o.Valid(cell) {
 		c := converged(o, t)
-		missed := c.withZtunnels(func(c *convergence) int { return c.missed })
-		needed += missed + c.withZtunnels(func(c *convergence) int { return c.pairs })
+		missed := c.allMissed()
+		needed += missed + c.allPairs()
 		if missed == 0 {
 			continue
 		}
 		pairs, trials = pairs+missed, trials+1
 		for _, of := range []group{butZtunnels, ztunnelsOnly} {
 			if e := of.of(c).example; e != nil && example == "" {
-				example = fmt.Sprintf("trial %s, change %d (%s %s): %s %s", t.ID, e.Change, e.Op, e.Object, of.name, someOf(e.Missed))
+				example = fmt.Sprintf("trial %s, change %d (%s %s): %s %s", t.ID, e.Change, e.Op, e.Object, of, someOf(e.Missed))
 			}
 		}
 	}
@@ -181,8 +198,7 @@ func unackedShare(o *analysis.Observations, cell int) []note.Note {
 	pairs, unacked := 0, 0
 	for _, t := range o.Valid(cell) {
 		c := converged(o, t)
-		pairs += c.withZtunnels(func(c *convergence) int { return c.pairs })
-		unacked += c.withZtunnels(func(c *convergence) int { return c.unacked })
+		pairs, unacked = pairs+c.allPairs(), unacked+c.allUnacked()
 	}
 	if unacked == 0 {
 		return nil
@@ -194,12 +210,11 @@ func unackedShare(o *analysis.Observations, cell int) []note.Note {
 func someOf(proxies []int32) string {
 	const most = 5
 	var out []string
-	for i, p := range proxies {
-		if i == most {
-			out = append(out, fmt.Sprintf("and %d more", len(proxies)-most))
-			break
-		}
+	for _, p := range proxies[:min(len(proxies), most)] {
 		out = append(out, fmt.Sprint(p))
+	}
+	if len(proxies) > most {
+		out = append(out, fmt.Sprintf("and %d more", len(proxies)-most))
 	}
 	return strings.Join(out, ", ")
 }
@@ -226,12 +241,7 @@ func failedExample(o *analysis.Observations, cell int) []note.Note {
 
 // perChange divides by the number of committed changes.
 func perChange(of func(c *record.Control) float64) func(*analysis.Observations, *record.Trial) float64 {
-	return ofControl(func(c *record.Control) float64 {
-		if c.Committed <= 0 {
-			return math.NaN()
-		}
-		return of(c) / float64(c.Committed)
-	})
+	return ofControl(func(c *record.Control) float64 { return ratio(of(c), float64(c.Committed)) })
 }
 
 func amplificationMeasures() []analysis.Measure {
@@ -246,21 +256,17 @@ func amplificationMeasures() []analysis.Measure {
 			if c.Proxies+c.Gateways+c.Ztunnels == 0 {
 				return math.NaN() // what real proxies alone receive is not counted
 			}
-			return float64(wireSum(c).Bytes)
+			return float64(wireSum(c.Wire).Bytes)
 		})),
 		analysis.MeasureOf("identical_share", ofControl(func(c *record.Control) float64 {
-			w := wireSum(c)
-			if w.Bytes <= 0 {
-				return math.NaN()
-			}
-			return float64(w.IdenticalBytes) / float64(w.Bytes)
+			w := wireSum(c.Wire)
+			return ratio(float64(w.IdenticalBytes), float64(w.Bytes))
 		})))
 }
 
 // wireSum returns the bytes received over all types.
-func wireSum(c *record.Control) record.Wire {
-	var sum record.Wire
-	for _, w := range c.Wire {
+func wireSum(by map[string]record.Wire) (sum record.Wire) {
+	for _, w := range by {
 		sum = sum.Plus(w)
 	}
 	return sum
@@ -268,34 +274,33 @@ func wireSum(c *record.Control) record.Wire {
 
 func configMeasures() []analysis.Measure {
 	var out []analysis.Measure
-	for _, sizes := range []struct {
-		name string
-		of   func(c *record.Control) map[string]int64
-	}{
-		{"config_bytes", func(c *record.Control) map[string]int64 { return c.Config }},
-		{"scope_config_bytes", func(c *record.Control) map[string]int64 { return c.ScopeConfig }},
-	} {
-		out = append(out, analysis.MeasureOf(sizes.name, ofControl(func(c *record.Control) float64 {
-			sum := int64(0)
-			for _, bytes := range sizes.of(c) {
-				sum += bytes
-			}
-			return analysis.Positive(float64(sum))
+	add := func(name string, of func(c *record.Control) map[string]int64) {
+		out = append(out, analysis.MeasureOf(name, ofControl(func(c *record.Control) float64 {
+			return analysis.Positive(float64(bytesIn(of(c))))
 		})))
 		for _, kind := range controlplane.XDSTypes() {
-			out = append(out, analysis.MeasureOf(sizes.name+"_"+kind, ofControl(func(c *record.Control) float64 { return analysis.Positive(float64(sizes.of(c)[kind])) })))
+			out = append(out, analysis.MeasureOf(name+"_"+kind, ofControl(func(c *record.Control) float64 {
+				return analysis.Positive(float64(of(c)[kind]))
+			})))
 		}
 	}
+	add("config_bytes", func(c *record.Control) map[string]int64 { return c.Config })
+	add("scope_config_bytes", func(c *record.Control) map[string]int64 { return c.ScopeConfig })
 	return append(out, joinMeasures()...)
+}
+
+// bytesIn sums the sizes of all types.
+func bytesIn(sizes map[string]int64) (sum int64) {
+	for _, bytes := range sizes {
+		sum += bytes
+	}
+	return sum
 }
 
 // istiodMemory returns istiod's memory in bytes at the end of the window.
 func istiodMemory(t *record.Trial) float64 {
 	m := t.Memory[record.PartControl]
-	if m.PSSBytes > 0 {
-		return float64(m.PSSBytes)
-	}
-	return analysis.Positive(float64(m.CgroupBytes))
+	return analysis.Positive(float64(cmp.Or(m.PSSBytes, m.CgroupBytes)))
 }
 
 // stalenessMeasures returns measures of stale endpoints: which proxies held them and, if real

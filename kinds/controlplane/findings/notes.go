@@ -12,7 +12,6 @@ var (
 	noteUnacked       = note.Define("pairs_unacked", "%d of %d change-proxy pairs were sent but never acknowledged; convergence covers the others")
 	noteRefused       = note.Define("changes_refused", "the API server rejected %d changes, for example %v")
 	noteHiddenLate    = note.Define("hidden_late", "a retry hid the failure from the caller but not the delay: up to %v before the retry")
-	noteFailuresApart = note.Define("failures_apart", "the generator counted %d failed requests, its sidecar %d (trial %v)")
 	noteResidual      = note.Define("large_residual", "in %d of %d trials the stages leave more than %s unexplained, at most %v of %v")
 	noteStageApart    = note.Define("stage_sources_apart", "in %d of %d trials two sources differ by more than %s, at most %v by %s, %v by %s")
 	noteStageLacks    = note.Define("stage_not_measured", "not measured in %d of %d trials")

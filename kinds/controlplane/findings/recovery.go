@@ -10,12 +10,7 @@ import (
 
 // ofDisruption returns a measure of the aftermath of a disruption; NaN without one.
 func ofDisruption(of func(d *record.Disruption) float64) func(*analysis.Observations, *record.Trial) float64 {
-	return ofControl(func(c *record.Control) float64 {
-		if c.Disruption == nil {
-			return math.NaN()
-		}
-		return of(c.Disruption)
-	})
+	return ofPart(func(c *record.Control) *record.Disruption { return c.Disruption }, of)
 }
 
 // recoveryMeasures returns the effects of a disruption and the recovery from it.
@@ -69,13 +64,10 @@ func recoveryMeasures() []analysis.Measure {
 			return *d.Imbalance
 		})),
 		analysis.MeasureOf("balance_time", ofDisruption(func(d *record.Disruption) float64 {
-			switch {
-			case d.Imbalance == nil:
+			if d.Imbalance == nil {
 				return math.NaN()
-			case d.BalancedUS == nil:
-				return math.Inf(1)
 			}
-			return float64(*d.BalancedUS)
+			return orNever(d.BalancedUS)
 		})).Reaching("connections were still uneven at the end"),
 	}
 }

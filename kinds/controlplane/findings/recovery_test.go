@@ -2,7 +2,6 @@ package findings
 
 import (
 	"math"
-	"slices"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/analysis/analysistest"
@@ -40,6 +39,16 @@ func stormRun(t *testing.T, spoil func(cell record.Cell, d *record.Disruption), 
 	}))
 }
 
+// after returns a finding of a disruption.
+func after(f record.Findings, disruption, name string) record.Finding {
+	for _, x := range f.Findings {
+		if x.Name == name && x.Cell["disruption"] == disruption {
+			return x
+		}
+	}
+	return record.Finding{}
+}
+
 func TestRecoveryFindings(t *testing.T) {
 	f := stormRun(t, func(cell record.Cell, d *record.Disruption) {
 		if cell["disruption"] == "kill" {
@@ -47,22 +56,15 @@ func TestRecoveryFindings(t *testing.T) {
 			d.ReadyUS, d.Imbalance, d.BalancedUS = 4e6, &uneven, &at
 		}
 	})
-	find := func(name, disruption string) record.Finding {
-		i := slices.IndexFunc(f.Findings, func(x record.Finding) bool { return x.Name == name && x.Cell["disruption"] == disruption })
-		if i < 0 {
-			return record.Finding{}
-		}
-		return f.Findings[i]
-	}
 	for name, want := range map[string]float64{"recovery_first": 1e6, "recovery_p50": 2e6, "recovery_p99": 10e6, "recovery_last": 10e6, "without_p50": 2e6, "without_p99": 9e6,
 		"streams_lost": 5, "streams_refused": 7, "streams_failed": 2, "istiod_cpu_peak": 1.5, "istiod_cpu_per_return": 2e6, "istiod_memory_peak": 200e6,
 		"istiod_ready_time": 4e6, "connection_imbalance": 0.4, "balance_time": 6e6} {
-		if x := find(name, "kill"); x.Verdict != record.VerdictMeasured || math.Abs(x.Estimate/want-1) > 0.02 {
+		if x := after(f, "kill", name); x.Verdict != record.VerdictMeasured || math.Abs(x.Estimate/want-1) > 0.02 {
 			t.Errorf("%s: want %v, %+v", name, want, x)
 		}
 	}
 	for _, name := range []string{"istiod_ready_time", "connection_imbalance", "balance_time"} { // not applicable
-		if x := find(name, "drop"); x.Verdict == record.VerdictMeasured {
+		if x := after(f, "drop", name); x.Verdict == record.VerdictMeasured {
 			t.Errorf("%+v", x)
 		}
 	}
@@ -77,20 +79,16 @@ func TestRecoveryThatNeverCame(t *testing.T) {
 			d.Back, d.RecoveredUS, d.Imbalance = 3, d.RecoveredUS[:3], &uneven
 		}
 	})
-	for _, x := range f.Findings {
-		if x.Cell["disruption"] != "kill" {
-			continue
+	for _, name := range []string{"recovery_last", "recovery_p99", "balance_time"} {
+		x := after(f, "kill", name)
+		if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonNotReached {
+			t.Errorf("%+v", x)
 		}
-		switch x.Name {
-		case "recovery_last", "recovery_p99", "balance_time":
-			if x.Verdict != record.VerdictInvalid || x.Reason != record.ReasonNotReached {
-				t.Errorf("%+v", x)
-			}
-			notetest.Args(t, x.Warnings, "never_came", []any{3, 3})
-		case "recovery_p50", "recovery_first":
-			if x.Verdict != record.VerdictMeasured {
-				t.Errorf("%+v", x)
-			}
+		notetest.Args(t, x.Warnings, "never_came", []any{3, 3})
+	}
+	for _, name := range []string{"recovery_p50", "recovery_first"} {
+		if x := after(f, "kill", name); x.Verdict != record.VerdictMeasured {
+			t.Errorf("%+v", x)
 		}
 	}
 	if got := recoveredBy(&record.Disruption{}, 1); !math.IsNaN(got) {
@@ -107,9 +105,8 @@ func TestRecoveryThatWasCutOff(t *testing.T) {
 		}
 	})
 	for name, reached := range map[string]bool{"istiod_ready_time": false, "without_p99": false, "without_p50": true} {
-		i := slices.IndexFunc(f.Findings, func(x record.Finding) bool { return x.Name == name && x.Cell["disruption"] == "kill" })
-		if i < 0 || (f.Findings[i].Verdict == record.VerdictMeasured) != reached || (f.Findings[i].Reason == record.ReasonNotReached) == reached {
-			t.Errorf("%s: %+v", name, f.Findings)
+		if x := after(f, "kill", name); (x.Verdict == record.VerdictMeasured) != reached || (x.Reason == record.ReasonNotReached) == reached {
+			t.Errorf("%s: %+v", name, x)
 		}
 	}
 }
@@ -122,10 +119,7 @@ func TestCPUPerReturnBesideOthers(t *testing.T) {
 			n := 40 + others
 			d.Points = []record.DisruptionPoint{{Replicas: []record.ReplicaPoint{{Pod: "a", Ready: true, Connections: &n}}}}
 		}, func(c *record.Control) { c.Proxies, c.Gateways, c.RealProxies = 40, 0, 0 })
-		i := slices.IndexFunc(f.Findings, func(x record.Finding) bool {
-			return x.Name == "istiod_cpu_per_return" && x.Cell["disruption"] == "kill"
-		})
-		if got := i >= 0 && f.Findings[i].Verdict == record.VerdictMeasured; got != told {
+		if got := after(f, "kill", "istiod_cpu_per_return").Verdict == record.VerdictMeasured; got != told {
 			t.Errorf("%d others: %v", others, got)
 		}
 	}

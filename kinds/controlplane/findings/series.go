@@ -31,13 +31,12 @@ func each(series map[string]float64, metric string, f func(label func(name strin
 	}
 }
 
-// pushes sums istiod's pushes of one type, or of all types for "". It returns NaN if istiod has no
-// such series, since not counted does not mean zero. Failed pushes have types of their own
-// (cds_senderr) and do not count.
-func pushes(series map[string]float64, kind string) float64 {
+// sumOf sums a metric over some types. It returns NaN if istiod has no such series, since not counted
+// does not mean zero.
+func sumOf(series map[string]float64, metric string, counts func(kind string) bool) float64 {
 	sum, any := 0.0, false
-	each(series, metricPushes, func(label func(string) string, v float64) {
-		if of := label("type"); !strings.Contains(of, "err") && (kind == "" || of == kind) {
+	each(series, metric, func(label func(string) string, v float64) {
+		if counts(label("type")) {
 			sum, any = sum+v, true
 		}
 	})
@@ -47,24 +46,21 @@ func pushes(series map[string]float64, kind string) float64 {
 	return sum
 }
 
-// pushedBytes sums the resources that istiod pushed, in bytes, by its own count. It returns NaN if
-// istiod has no such series.
+// pushes sums istiod's pushes of one type, or of all types for "". Failed pushes have types of their
+// own (cds_senderr) and do not count.
+func pushes(series map[string]float64, kind string) float64 {
+	return sumOf(series, metricPushes, func(of string) bool { return !strings.Contains(of, "err") && (kind == "" || of == kind) })
+}
+
+// pushedBytes sums the resources that istiod pushed, in bytes, by its own count.
 func pushedBytes(series map[string]float64) float64 {
-	sum, any := 0.0, false
-	each(series, metricPushedBytes, func(_ func(string) string, v float64) { sum, any = sum+v, true })
-	if !any {
-		return math.NaN()
-	}
-	return sum
+	return sumOf(series, metricPushedBytes, func(string) bool { return true })
 }
 
 // reportedP99 returns istiod's own 99th percentile of convergence like histogram_quantile(0.99, sum
 // by (le)), and the ends of the bucket in which it is interpolated, in seconds. The percentile is
 // NaN if its histogram is empty.
 func reportedP99(t *record.Trial) (p99, from, upto float64) {
-	if t.Control == nil {
-		return math.NaN(), 0, 0
-	}
 	by := map[float64]float64{}
 	each(t.Control.Istiod, metricConvergence+"_bucket", func(label func(string) string, v float64) {
 		if upto, err := strconv.ParseFloat(label("le"), 64); err == nil { // including "+Inf"

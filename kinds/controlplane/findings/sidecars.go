@@ -13,21 +13,14 @@ import (
 
 // sidecarMeasures returns what a real sidecar without requests uses.
 func sidecarMeasures() []analysis.Measure {
-	idle := func(s *record.Sidecars) *record.SidecarUse { return s.Idle }
-	changing := func(s *record.Sidecars) *record.SidecarUse { return s.Changing }
 	var out []analysis.Measure
-	add := func(name string, in func(*record.Sidecars) *record.SidecarUse, of func(*record.SidecarUse) float64) {
-		out = append(out, analysis.MeasureOf(name, ofControl(func(c *record.Control) float64 {
-			if c.Sidecars == nil || in(c.Sidecars) == nil {
-				return math.NaN()
-			}
-			return of(in(c.Sidecars))
-		})))
+	add := func(name string, in func(*record.Control) *record.SidecarUse, of func(*record.SidecarUse) float64) {
+		out = append(out, analysis.MeasureOf(name, ofPart(in, of)))
 	}
 	for _, when := range []struct {
 		name string
-		in   func(*record.Sidecars) *record.SidecarUse
-	}{{"idle", idle}, {"changing", changing}} {
+		in   func(*record.Control) *record.SidecarUse
+	}{{"idle", idleUse}, {"changing", changingUse}} {
 		add("sidecar_cpu_"+when.name, when.in, sidecarCPU)
 		add("sidecar_memory_"+when.name, when.in, func(u *record.SidecarUse) float64 {
 			return analysis.Positive(float64(u.PSSBytes)) / float64(u.Sidecars)
@@ -48,17 +41,33 @@ func sidecarMeasures() []analysis.Measure {
 	return append(out, analysis.MeasureOf("sidecar_cpu_per_change", ofControl(sidecarCPUPerChange)))
 }
 
+// idleUse and changingUse return what real sidecars used before the changes and during them, nil if
+// not measured.
+func idleUse(c *record.Control) *record.SidecarUse {
+	if c.Sidecars == nil {
+		return nil
+	}
+	return c.Sidecars.Idle
+}
+
+func changingUse(c *record.Control) *record.SidecarUse {
+	if c.Sidecars == nil {
+		return nil
+	}
+	return c.Sidecars.Changing
+}
+
 // sidecarCPU returns the mean CPU of one sidecar, in thousandths of a core.
 func sidecarCPU(u *record.SidecarUse) float64 { return 1000 * u.CPU.TotalS() / u.SidecarSeconds }
 
 // sidecarCPUPerChange returns a sidecar's CPU time per change beyond idle use, in microseconds.
 func sidecarCPUPerChange(c *record.Control) float64 {
-	if c.Sidecars == nil || c.Sidecars.Idle == nil || c.Sidecars.Changing == nil || c.Committed <= 0 {
+	idle, u := idleUse(c), changingUse(c)
+	if idle == nil || u == nil {
 		return math.NaN()
 	}
-	u := c.Sidecars.Changing
-	beyond := (sidecarCPU(u) - sidecarCPU(c.Sidecars.Idle)) / 1000 * u.SidecarSeconds
-	return 1e6 * beyond / float64(u.Sidecars) / float64(c.Committed)
+	beyond := (sidecarCPU(u) - sidecarCPU(idle)) / 1000 * u.SidecarSeconds
+	return ratio(1e6*beyond/float64(u.Sidecars), float64(c.Committed))
 }
 
 // idleNotes explain why a sidecar without requests uses so much less than the one with requests in

@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -52,11 +53,7 @@ func sidecarMemory(_ *analysis.Observations, t *record.Trial) float64 {
 		return math.NaN()
 	}
 	m := t.Memory[record.PartServerProxy]
-	bytes := m.PSSBytes
-	if bytes == 0 {
-		bytes = m.CgroupBytes
-	}
-	return analysis.Positive(float64(bytes) / float64(t.Control.RealProxies))
+	return analysis.Positive(float64(cmp.Or(m.PSSBytes, m.CgroupBytes)) / float64(t.Control.RealProxies))
 }
 
 // A life is the sequence of valid windows of one istiod, or of one set of real sidecars.
@@ -76,9 +73,6 @@ func lives(o *analysis.Observations, of func(c *record.Control) string) []life {
 	valid := slices.Clone(o.Valid(0))
 	slices.SortStableFunc(valid, func(a, b *record.Trial) int { return a.Block - b.Block })
 	for _, t := range valid {
-		if t.Control == nil {
-			continue
-		}
 		i, ok := index[of(t.Control)]
 		if !ok {
 			i = len(out)
@@ -86,15 +80,7 @@ func lives(o *analysis.Observations, of func(c *record.Control) string) []life {
 		}
 		out[i] = append(out[i], t)
 	}
-	slices.SortStableFunc(out, func(a, b life) int {
-		switch {
-		case a.hours() > b.hours():
-			return -1
-		case a.hours() < b.hours():
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(out, func(a, b life) int { return cmp.Compare(b.hours(), a.hours()) })
 	return out
 }
 

@@ -42,13 +42,10 @@ func calmSoak() soakWorld {
 // soakRun returns a run with this number of windows of a minute each.
 func soakRun(t testing.TB, w soakWorld, windows int) record.Run {
 	t.Helper()
-	s, err := study.Parse([]byte(soakStudy), "soak.yaml", nil)
-	must.OK(t, err)
-	plan, err := study.NewPlan(s, 1)
-	must.OK(t, err)
+	plan := analysistest.PlanOf(t, soakStudy, 1)
 	r := rand.New(rand.NewPCG(4, 4))
 	noisy := func(v float64) float64 { return v * math.Exp(0.02*r.NormFloat64()) }
-	run := record.Run{Header: record.Header{Schema: record.Schema, Kind: string(study.ControlPlane), RunID: "r", Study: "soak", Seed: 1, Machine: record.Machine{CPUs: 4, MemoryBytes: 8e9}}, StudyYAML: s.Marshal()}
+	run := record.Run{Header: record.Header{Schema: record.Schema, Kind: string(study.ControlPlane), RunID: "r", Study: "soak", Seed: 1, Machine: record.Machine{CPUs: 4, MemoryBytes: 8e9}}, StudyYAML: plan.Study.Marshal()}
 	begin := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for i := range windows {
 		h, id := float64(i)/60, study.TrialID(i, 0)

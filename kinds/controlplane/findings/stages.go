@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -16,7 +17,7 @@ import (
 // unexplained, and that mean, in microseconds.
 func residual(o *analysis.Observations, t *record.Trial) (rest, mean float64) {
 	mean = converged(o, t).acked.Mean()
-	if t.Control == nil || len(t.Control.Stages) == 0 {
+	if len(t.Control.Stages) == 0 {
 		return math.NaN(), mean
 	}
 	rest = mean
@@ -55,10 +56,7 @@ func stageApart(name string) func(o *analysis.Observations, cell int) []note.Not
 		apart, lacking, all := 0, 0, o.Valid(cell)
 		var worst record.Stage
 		for _, t := range all {
-			i := -1
-			if t.Control != nil {
-				i = slices.IndexFunc(t.Control.Stages, func(s record.Stage) bool { return s.Name == name })
-			}
+			i := slices.IndexFunc(t.Control.Stages, func(s record.Stage) bool { return s.Name == name })
 			if i < 0 {
 				lacking++
 				continue
@@ -104,13 +102,11 @@ func unexplainedPairs(o *analysis.Observations, cell int) []note.Note {
 func unexplained(trials []*record.Trial) *record.Unexplained {
 	var sum *record.Unexplained
 	for _, t := range trials {
-		if t.Control == nil || t.Control.Unexplained == nil {
+		u := t.Control.Unexplained
+		if u == nil {
 			continue
 		}
-		if sum == nil {
-			sum = &record.Unexplained{}
-		}
-		u := t.Control.Unexplained
+		sum = cmp.Or(sum, &record.Unexplained{})
 		sum.Pairs, sum.Beyond, sum.Unlogged = sum.Pairs+u.Pairs, sum.Beyond+u.Beyond, sum.Unlogged+u.Unlogged
 		if math.Abs(u.LargestUS) > math.Abs(sum.LargestUS) {
 			sum.LargestUS = u.LargestUS

@@ -18,16 +18,10 @@ const maxChangePoints = 500
 
 // controlSummary describes the valid trials of a control-plane cell: the outcome of the changes,
 // and everything else that the study measures.
-func controlSummary(o *analysis.Observations, valid []*record.Trial) *record.ControlSummary {
+func controlSummary(o *analysis.Observations, trials []*record.Trial) *record.ControlSummary {
 	s := &record.ControlSummary{
 		Percentiles: []record.CurvePoint{}, CDF: []record.CurvePoint{}, Changes: []record.ChangePoint{}, Stages: []record.Stage{},
 		Wire: map[string]record.Wire{}, ConfigBytes: map[string]int64{},
-	}
-	var trials []*record.Trial
-	for _, t := range valid {
-		if t.Control != nil {
-			trials = append(trials, t)
-		}
 	}
 	s.Trials = len(trials)
 	if len(trials) == 0 {

@@ -48,7 +48,7 @@ func trafficMeasures() []analysis.Measure {
 			}
 			return analysis.Positive(t.Latency.At(0.99))
 		})).Reaching("more than 1% of the requests failed or never ended"),
-		analysis.MeasureOf("traffic_residual", plain(func(t *record.Traffic) int64 { return t.Residual })).Warning(unexplainedFailures),
+		analysis.MeasureOf("traffic_residual", plain(func(t *record.Traffic) int64 { return t.Residual })),
 	}
 }
 
@@ -56,7 +56,7 @@ func trafficMeasures() []analysis.Measure {
 func slowlyHidden(o *analysis.Observations, cell int) []note.Note {
 	longest := 0.0
 	for _, t := range o.Valid(cell) {
-		if t.Control != nil && t.Control.Traffic != nil {
+		if t.Control.Traffic != nil {
 			longest = max(longest, t.Control.Traffic.HiddenMaxUS)
 		}
 	}
@@ -64,18 +64,6 @@ func slowlyHidden(o *analysis.Observations, cell int) []note.Note {
 		return nil
 	}
 	return []note.Note{noteHiddenLate.Of(words.Quantity(longest, "us"))}
-}
-
-// unexplainedFailures warns of failures that only one side recorded.
-func unexplainedFailures(o *analysis.Observations, cell int) []note.Note {
-	for _, t := range o.Valid(cell) {
-		if t.Control == nil || t.Control.Traffic == nil || t.Control.Traffic.Residual == 0 {
-			continue
-		}
-		x := t.Control.Traffic
-		return []note.Note{noteFailuresApart.Of(x.FailedTotal()+x.Unfinished, x.FailedTotal()+x.Unfinished-x.Residual, t.ID)}
-	}
-	return nil
 }
 
 // addTraffic adds a trial's traffic to a cell's. Counts are summed. Maximum times, and percentiles

@@ -209,7 +209,7 @@ func tuningSpace(o *analysis.Observations, before int) tuning.Space {
 // did.
 func foundLevers(o *analysis.Observations, before int) record.Cell {
 	for i := range o.Run.Trials {
-		if t := &o.Run.Trials[i]; t.Block < before && t.Control != nil && len(t.Control.Installed) > 0 {
+		if t := &o.Run.Trials[i]; t.Block < before && len(t.Control.Installed) > 0 {
 			return t.Control.Installed
 		}
 	}

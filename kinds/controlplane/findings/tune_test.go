@@ -92,6 +92,14 @@ func carryOut(t testing.TB, plan *study.Plan, run record.Run, most int, measure 
 	}
 }
 
+// analyzed carries out a whole tuning and analyzes it.
+func analyzed(t *testing.T, plan *study.Plan, noise float64, change func(block int, trial *record.Trial, pushes *float64)) record.Findings {
+	t.Helper()
+	f, err := kinds.Analyze(tuneRun(t, plan, headerOf(plan), noise, math.MaxInt, change))
+	must.OK(t, err)
+	return f
+}
+
 func tunedPlan(t testing.TB, seed uint64) *study.Plan {
 	t.Helper()
 	return analysistest.PlanOf(t, tunedStudy, seed)
@@ -106,9 +114,7 @@ func headerOf(plan *study.Plan) record.Run {
 // separate blocks.
 func TestTuning(t *testing.T) {
 	plan := tunedPlan(t, 7) // by three blocks of this scatter the constraint is met in most seeds, and undecided in some
-	run := tuneRun(t, plan, headerOf(plan), 0.03, math.MaxInt, nil)
-	f, err := kinds.Analyze(run)
-	must.OK(t, err)
+	f := analyzed(t, plan, 0.03, nil)
 	got := f.Tuning
 	if got == nil || got.Stop == "" || got.Trials > 16 || got.ConfirmBlocks != 3 {
 		t.Fatalf("the tuning is %+v", got)
@@ -151,7 +157,7 @@ func TestTuningComparesAnew(t *testing.T) {
 	plan := tunedPlan(t, 6)
 	lucky := func(blocks int) (*record.Tuning, map[int]bool) {
 		compared := map[int]bool{}
-		run := tuneRun(t, plan, headerOf(plan), 0.02, math.MaxInt, func(block int, trial *record.Trial, pushes *float64) {
+		f := analyzed(t, plan, 0.02, func(block int, trial *record.Trial, pushes *float64) {
 			if compared[block] = trial.Repeat == 1 || compared[block]; !compared[block] {
 				delete(compared, block)
 			}
@@ -160,8 +166,6 @@ func TestTuningComparesAnew(t *testing.T) {
 				*pushes -= 400
 			}
 		})
-		f, err := kinds.Analyze(run)
-		must.OK(t, err)
 		return f.Tuning, compared
 	}
 	always, _ := lucky(math.MaxInt)
@@ -198,30 +202,21 @@ func TestTuningGoesOn(t *testing.T) {
 
 // Invalid trials are counted, and only affect the number of trials.
 func TestTuningWithoutValidTrials(t *testing.T) {
-	plan := tunedPlan(t, 3)
-	run := tuneRun(t, plan, headerOf(plan), 0.03, math.MaxInt, func(_ int, trial *record.Trial, _ *float64) { trial.Validity.Valid = false })
-	if len(run.Trials) > 16 {
-		t.Errorf("%d trials were made", len(run.Trials))
-	}
-	f, err := kinds.Analyze(run)
-	must.OK(t, err)
-	if f.Tuning.Recommended != nil || f.Tuning.ConfirmBlocks != 0 {
-		t.Errorf("recommended is %+v", f.Tuning)
+	got := analyzed(t, tunedPlan(t, 3), 0.03, func(_ int, trial *record.Trial, _ *float64) { trial.Validity.Valid = false }).Tuning
+	if got.Trials > 16 || got.Recommended != nil || got.ConfirmBlocks != 0 {
+		t.Errorf("recommended is %+v", got)
 	}
 }
 
 // A cell without valid trials has no values and is not on a front: the prediction for it, which is
 // low if similar cells did well, was not measured.
 func TestTunedCellWithoutValidTrials(t *testing.T) {
-	plan := tunedPlan(t, 5)
 	lost := 0
-	run := tuneRun(t, plan, headerOf(plan), 0.03, math.MaxInt, func(_ int, trial *record.Trial, _ *float64) {
+	f := analyzed(t, tunedPlan(t, 5), 0.03, func(_ int, trial *record.Trial, _ *float64) {
 		if trial.Cell[study.FactorDebounceAfter] == "2.5s" {
 			trial.Validity.Valid = false
 		}
 	})
-	f, err := kinds.Analyze(run)
-	must.OK(t, err)
 	for _, c := range f.Tuning.Cells {
 		if c.Cell[study.FactorDebounceAfter] != "2.5s" {
 			continue

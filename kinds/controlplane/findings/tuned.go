@@ -1,6 +1,7 @@
 package findings
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -145,15 +146,7 @@ func tunedCells(o *analysis.Observations, out *record.Tuning, p *tuning.Problem,
 	for i, on := range tuning.Front(rows) {
 		out.Cells[i].Front = on
 	}
-	slices.SortStableFunc(out.Cells, func(x, y record.TunedCell) int {
-		switch {
-		case x.Objective.Estimate < y.Objective.Estimate:
-			return -1
-		case x.Objective.Estimate > y.Objective.Estimate:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(out.Cells, func(x, y record.TunedCell) int { return cmp.Compare(x.Objective.Estimate, y.Objective.Estimate) })
 }
 
 // reasons returns why the search's blocks tried their cells for the first time.
@@ -341,7 +334,7 @@ func keptUnreached(o *analysis.Observations, b study.TuneBound, m analysis.Measu
 	case lost == 0:
 		return "", note.Note{}
 	case m.Beyond > 0 && share > m.Beyond: // over all trials together
-		return record.TunedBroken, noteLostShare.Of(words.Percent(share), groupOf(m).name, lost, all)
+		return record.TunedBroken, noteLostShare.Of(words.Percent(share), string(groupOf(m)), lost, all)
 	case lost == all:
 		return record.TunedBroken, noteUnreached.Of(lost, all)
 	default:

@@ -1,11 +1,12 @@
 package findings_test
 
 import (
-	"github.com/meshtrial/meshtrial/analysis/analysistest"
-	"github.com/meshtrial/meshtrial/testing/must"
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/meshtrial/meshtrial/analysis/analysistest"
+	"github.com/meshtrial/meshtrial/testing/must"
 
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study"
@@ -52,18 +53,26 @@ func debounced(cell record.Cell) (pushes, seconds float64) {
 	return 400, 0.4
 }
 
-// If the current setting breaks a constraint, one that meets it is recommended regardless of its
-// cost in the objectives.
-func TestTuningMends(t *testing.T) {
-	plan := analysistest.PlanOf(t, heldStudy, 5)
+// heldTuning carries out a tuning in which some proxies of a trial miss every change.
+func heldTuning(t *testing.T, text string, missed func(trial *record.Trial) int) *record.Tuning {
+	t.Helper()
+	plan := analysistest.PlanOf(t, text, 5)
 	run := carryOut(t, plan, headerOf(plan), math.MaxInt, func(trial *record.Trial) []record.Event {
 		pushes, seconds := debounced(trial.Cell)
-		trial.Control = controlOf(pushes + float64(trial.Order%3))
-		return changesOf(trial, seconds, 0)
+		trial.Window.Seconds, trial.Control = 20, controlOf(pushes)
+		return changesOf(trial, seconds, missed(trial))
 	})
 	f, err := kinds.Analyze(run)
 	must.OK(t, err)
-	got := f.Tuning
+	return f.Tuning
+}
+
+func noneMissed(*record.Trial) int { return 0 }
+
+// If the current setting breaks a constraint, one that meets it is recommended regardless of its
+// cost in the objectives.
+func TestTuningMends(t *testing.T) {
+	got := heldTuning(t, heldStudy, noneMissed)
 	if got.Recommended[study.FactorDebounceAfter] != "1s" || got.Verdict != record.VerdictReal || got.Confirmed[0].Estimate < 50 {
 		t.Fatalf("recommended is %v: %s", got.Recommended, got.Verdict)
 	}
@@ -78,20 +87,13 @@ func TestTuningMends(t *testing.T) {
 // Changes that never arrive in the comparison break a constraint on their duration, however soon
 // the others arrived.
 func TestTuningMissed(t *testing.T) {
-	plan := analysistest.PlanOf(t, heldStudy, 5)
 	compared := false
-	run := carryOut(t, plan, headerOf(plan), math.MaxInt, func(trial *record.Trial) []record.Event {
-		pushes, seconds := debounced(trial.Cell)
-		missed := 0
+	got := heldTuning(t, heldStudy, func(trial *record.Trial) int {
 		if compared = compared || trial.Repeat == 1 || trial.Block > 2; compared && trial.Cell[study.FactorDebounceAfter] == "1s" {
-			missed = 4
+			return 4
 		}
-		trial.Control = controlOf(pushes)
-		return changesOf(trial, seconds, missed)
+		return 0
 	})
-	f, err := kinds.Analyze(run)
-	must.OK(t, err)
-	got := f.Tuning
 	if got.Recommended[study.FactorDebounceAfter] != "1s" || len(got.Kept) != 1 {
 		t.Fatalf("recommended is %v, kept %+v", got.Recommended, got.Kept)
 	}
@@ -103,20 +105,15 @@ func TestTuningMissed(t *testing.T) {
 // A cell whose changes never arrived in the search must not count as a cell without a value, which
 // leaves room for hope.
 func TestTuningNothingArrives(t *testing.T) {
-	plan := analysistest.PlanOf(t, strings.Replace(heldStudy, "objectives: [pushes]", "objectives: [convergence]", 1), 5)
-	run := carryOut(t, plan, headerOf(plan), math.MaxInt, func(trial *record.Trial) []record.Event {
-		pushes, seconds := debounced(trial.Cell)
-		missed := 0
+	text := strings.Replace(heldStudy, "objectives: [pushes]", "objectives: [convergence]", 1)
+	got := heldTuning(t, text, func(trial *record.Trial) int {
 		if trial.Cell[study.FactorDebounceAfter] == "300ms" {
-			missed = 20
+			return 20
 		}
-		trial.Window.Seconds, trial.Control = 20, controlOf(pushes)
-		return changesOf(trial, seconds, missed)
+		return 0
 	})
-	f, err := kinds.Analyze(run)
-	must.OK(t, err)
 	seen := false
-	for _, c := range f.Tuning.Cells {
+	for _, c := range got.Cells {
 		if c.Cell[study.FactorDebounceAfter] == "300ms" {
 			seen = true
 			if c.Objective.Estimate < 5 || c.Allowed > 0.1 {
@@ -124,8 +121,8 @@ func TestTuningNothingArrives(t *testing.T) {
 			}
 		}
 	}
-	if !seen || f.Tuning.Recommended[study.FactorDebounceAfter] != "1s" {
-		t.Errorf("recommended is %v", f.Tuning.Recommended)
+	if !seen || got.Recommended[study.FactorDebounceAfter] != "1s" {
+		t.Errorf("recommended is %v", got.Recommended)
 	}
 }
 
@@ -136,15 +133,7 @@ func TestTuningLacks(t *testing.T) {
 		"istiod_memory":                  strings.Replace(heldStudy, "convergence<=1500ms", "memory<=+20%", 1), // not measured
 		"stale_proxy_seconds_per_change": strings.Replace(heldStudy, "objectives: [pushes]", "objectives: [pushes, staleness]", 1),
 	} {
-		plan := analysistest.PlanOf(t, text, 5)
-		run := carryOut(t, plan, headerOf(plan), math.MaxInt, func(trial *record.Trial) []record.Event {
-			pushes, seconds := debounced(trial.Cell)
-			trial.Control = controlOf(pushes)
-			return changesOf(trial, seconds, 0)
-		})
-		f, err := kinds.Analyze(run)
-		must.OK(t, err)
-		if got := f.Tuning; got.Lacking != lacking || len(got.Recommended) > 0 || got.ConfirmBlocks > 0 || !strings.Contains(got.Stop, lacking) {
+		if got := heldTuning(t, text, noneMissed); got.Lacking != lacking || len(got.Recommended) > 0 || got.ConfirmBlocks > 0 || !strings.Contains(got.Stop, lacking) {
 			t.Errorf("trials say nothing of %s, and the tuning lacks %q: it ended since %s", lacking, got.Lacking, got.Stop)
 		}
 	}

@@ -13,12 +13,6 @@ import (
 // ztunnelMeasures returns when the simulated ztunnels had changes, and how much they received.
 func ztunnelMeasures(s *study.Study) []analysis.Measure {
 	out := analysis.OfFamily(s, controlplane.FamilyZtunnelConvergence, func(d finding.Def) analysis.Measure { return overPairs(d, ztunnelsOnly) })
-	sum := func(c *record.Control) (w record.Wire) {
-		for _, one := range c.ZtunnelWire {
-			w = w.Plus(one)
-		}
-		return w
-	}
 	ofSome := func(of func(c *record.Control) int64) func(c *record.Control) float64 {
 		return func(c *record.Control) float64 {
 			if c.Ztunnels == 0 {
@@ -28,12 +22,7 @@ func ztunnelMeasures(s *study.Study) []analysis.Measure {
 		}
 	}
 	return append(out,
-		analysis.MeasureOf("ztunnel_pushes_per_change", perChange(ofSome(func(c *record.Control) int64 { return sum(c).Responses }))),
-		analysis.MeasureOf("ztunnel_bytes_per_change", perChange(ofSome(func(c *record.Control) int64 { return sum(c).Bytes }))),
-		analysis.MeasureOf("ztunnel_config_bytes", ofControl(ofSome(func(c *record.Control) (bytes int64) {
-			for _, of := range c.ZtunnelConfig {
-				bytes += of
-			}
-			return bytes
-		}))))
+		analysis.MeasureOf("ztunnel_pushes_per_change", perChange(ofSome(func(c *record.Control) int64 { return wireSum(c.ZtunnelWire).Responses }))),
+		analysis.MeasureOf("ztunnel_bytes_per_change", perChange(ofSome(func(c *record.Control) int64 { return wireSum(c.ZtunnelWire).Bytes }))),
+		analysis.MeasureOf("ztunnel_config_bytes", ofControl(ofSome(func(c *record.Control) int64 { return bytesIn(c.ZtunnelConfig) }))))
 }
