@@ -17,12 +17,8 @@ import (
 // controlAnswers returns a control-plane study's answers in words: what never arrived, what
 // searches found, what each lever does, and where the time goes.
 func controlAnswers(f record.Findings) []string {
-	answers := slices.Concat(tuningAnswers(f), soakAnswers(f), faultAnswers(f))
-	answers = append(answers, report.SearchAnswers(f)...)
-	answers = append(answers, trafficAnswers(f)...)
-	answers = append(answers, routeAnswers(f)...)
-	answers = append(answers, sidecarAnswers(f)...)
-	answers = append(answers, recoveryAnswers(f)...)
+	answers := slices.Concat(tuningAnswers(f), soakAnswers(f), faultAnswers(f), report.SearchAnswers(f),
+		trafficAnswers(f), routeAnswers(f), sidecarAnswers(f), recoveryAnswers(f))
 	if f.Tuning == nil { // a tuning chose its cells by these figures
 		answers = append(answers, leverAnswers(f)...)
 	}
@@ -35,19 +31,15 @@ func controlAnswers(f record.Findings) []string {
 // describedCell returns the cell whose convergence is described in full: the baseline, or the first
 // with a valid trial.
 func describedCell(f record.Findings) (record.CellSummary, bool) {
-	best := -1
-	for i, c := range f.Cells {
-		if c.Valid == 0 || c.Control == nil || c.Control.Pairs == 0 {
-			continue
-		}
-		if best < 0 || c.Baseline && !f.Cells[best].Baseline {
-			best = i
-		}
+	described := func(c record.CellSummary) bool { return c.Valid > 0 && c.Control.Pairs > 0 }
+	i := slices.IndexFunc(f.Cells, func(c record.CellSummary) bool { return c.Baseline && described(c) })
+	if i < 0 {
+		i = slices.IndexFunc(f.Cells, described)
 	}
-	if best < 0 {
+	if i < 0 {
 		return record.CellSummary{}, false
 	}
-	return f.Cells[best], true
+	return f.Cells[i], true
 }
 
 // faultAnswers describes changes that did not arrive.
@@ -56,9 +48,6 @@ func faultAnswers(f record.Findings) []string {
 	failed := 0
 	var where []string
 	for _, c := range f.Cells {
-		if c.Control == nil {
-			continue
-		}
 		missed, pairs, failed = missed+c.Control.Missed, pairs+c.Control.Pairs, failed+c.Control.Failed
 		if c.Control.Missed > 0 {
 			where = append(where, c.Label)
@@ -133,15 +122,7 @@ func leverAnswers(f record.Findings) []string {
 				words.List(said)), saved})
 		}
 	}
-	slices.SortStableFunc(levers, func(a, b lever) int {
-		switch {
-		case a.saved > b.saved:
-			return -1
-		case a.saved < b.saved:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(levers, func(a, b lever) int { return cmp.Compare(b.saved, a.saved) })
 	var out []string
 	for _, l := range levers[:min(len(levers), maxLeverAnswers)] {
 		out = append(out, l.sentence)
@@ -161,9 +142,8 @@ type leverChange struct {
 
 // leverPart describes the change of a measure.
 func leverPart(plain map[string]record.Finding, measure string, x record.Finding, what string) leverChange {
-	own, ok := plain[measure+"\x00"+x.Cell.Key()]
-	base, okBase := plain[measure+"\x00"+x.Against.Key()]
-	if !ok || !okBase || own.Verdict != record.VerdictMeasured || base.Verdict != record.VerdictMeasured {
+	base, ok := measuredIn(plain, x.Against)(measure)
+	if _, own := measuredIn(plain, x.Cell)(measure); !ok || !own {
 		return leverChange{left: 1}
 	}
 	// The verdict covers the blocks that have both cells, in which the two differ by the estimate.
@@ -190,9 +170,9 @@ func leverPart(plain map[string]record.Finding, measure string, x record.Finding
 // cellAnswers describes the measured parts of one cell: how long changes take, where the time goes,
 // what istiod reports, and what changes cost.
 func cellAnswers(f record.Findings, c record.CellSummary) []string {
-	out := convergenceAnswers(f, c)
-	if x, ok := report.OwnValues(f)["istiod_cpu_per_change\x00"+c.Cell.Key()]; ok &&
-		x.Verdict == record.VerdictMeasured {
+	measured := measuredIn(report.OwnValues(f), c.Cell)
+	out := convergenceAnswers(f, c, measured)
+	if x, ok := measured("istiod_cpu_per_change"); ok {
 		with := ""
 		if len(out) == 0 && len(f.Cells) > 1 { // no previous sentence names the cell
 			with = "With " + c.Label + ", "
@@ -204,9 +184,8 @@ func cellAnswers(f record.Findings, c record.CellSummary) []string {
 }
 
 // convergenceAnswers returns the sentences about time.
-func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
+func convergenceAnswers(f record.Findings, c record.CellSummary, measured lookup) []string {
 	k := c.Control
-	plain := report.OwnValues(f)
 	in := "Half"
 	switch {
 	case c.Baseline:
@@ -223,7 +202,7 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 	}
 	s := report.ScaleFor("us", cmp.Or(k.Convergence.At(0.99), k.Convergence.Max()))
 	p99 := ""
-	if x, ok := plain["convergence_p99\x00"+c.Cell.Key()]; ok && x.Verdict == record.VerdictMeasured {
+	if x, ok := measured("convergence_p99"); ok {
 		p99 = s.Quantity(x.Estimate, x.Low, x.High)
 	} else if v, ok := c.Values["convergence_p99"]; ok {
 		p99 = s.Value(v)
@@ -233,9 +212,8 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 		first += fmt.Sprintf(", and 1 in 100 takes more than %s", p99)
 	}
 	out := []string{first + "."}
-	half, okHalf := plain["convergence_median\x00"+c.Cell.Key()]
-	last, okLast := plain["convergence_last\x00"+c.Cell.Key()]
-	if okHalf && okLast && half.Verdict == record.VerdictMeasured && last.Verdict == record.VerdictMeasured {
+	half, okHalf := measured("convergence_median")
+	if last, ok := measured("convergence_last"); ok && okHalf {
 		out = append(out, fmt.Sprintf("Of %s, half reach half of their proxies within %s and the last one within %s.", words.Plural(k.Followed, "change"), s.Value(half.Estimate), s.Value(last.Estimate)))
 	}
 	longest := record.Stage{}
@@ -247,11 +225,10 @@ func convergenceAnswers(f record.Findings, c record.CellSummary) []string {
 	if longest.MeanUS > 0 && k.MeanUS > 0 {
 		s := report.ScaleFor("us", k.MeanUS)
 		out = append(out, fmt.Sprintf("Of %s on average, %s takes %s (%s).", s.Value(k.MeanUS),
-			stageWords(longest.Name), s.Value(longest.MeanUS), report.Percent(longest.MeanUS/k.MeanUS)))
+			stageWords[longest.Name], s.Value(longest.MeanUS), report.Percent(longest.MeanUS/k.MeanUS)))
 	}
-	reported, ok := plain["reported_convergence_p99\x00"+c.Cell.Key()]
-	hidden, okHidden := plain["hidden_convergence_p99\x00"+c.Cell.Key()]
-	if ok && okHidden && reported.Verdict == record.VerdictMeasured && hidden.Verdict == record.VerdictMeasured {
+	reported, ok := measured("reported_convergence_p99")
+	if hidden, okHidden := measured("hidden_convergence_p99"); ok && okHidden {
 		says := report.ScaleOf(reported).Value(reported.Estimate)
 		if findings.FirstBucket.In(reported.Warnings) {
 			says += ", interpolated within the first histogram bucket"
@@ -273,23 +250,8 @@ func hiddenWords(hidden record.Finding) string {
 	return fmt.Sprintf("; whether it hides anything is inconclusive: the true value is between %s below and %s above it", s.Value(-hidden.Low), s.Value(hidden.High))
 }
 
-// stageWords names a stage in a sentence.
-func stageWords(name string) string {
-	switch name {
-	case record.StageWatch:
-		return "istiod's watch of the API server"
-	case record.StageDebounce:
-		return "debouncing"
-	case record.StagePushContext:
-		return "computing the push context"
-	case record.StageQueue:
-		return "waiting for a proxy's turn"
-	case record.StageGenerate:
-		return "generating resources"
-	case record.StageWire:
-		return "the wire"
-	case record.StageAck:
-		return "the acknowledgement"
-	}
-	return name
+// stageWords names the stages in a sentence.
+var stageWords = map[string]string{
+	record.StageWatch: "istiod's watch of the API server", record.StageDebounce: "debouncing", record.StagePushContext: "computing the push context",
+	record.StageQueue: "waiting for a proxy's turn", record.StageGenerate: "generating resources", record.StageWire: "the wire", record.StageAck: "the acknowledgement",
 }

@@ -13,12 +13,7 @@ import (
 
 // typesOf lists the resource types of all cells, in istiod's order.
 func typesOf(f record.Findings, of func(*record.ControlSummary) []string) []string {
-	return report.WithRest(controlplane.XDSTypes(), f.Cells, func(c record.CellSummary) []string {
-		if c.Control == nil {
-			return nil
-		}
-		return of(c.Control)
-	})
+	return report.WithRest(controlplane.XDSTypes(), f.Cells, func(c record.CellSummary) []string { return of(c.Control) })
 }
 
 // bytesTable has a row per cell and a column per resource type.
@@ -30,9 +25,7 @@ func bytesTable(f record.Findings, title string, of func(c *record.ControlSummar
 	})
 	largest := 0.0
 	for _, c := range f.Cells {
-		if c.Control != nil {
-			largest = slices.Max(append(slices.Collect(maps.Values(of(c.Control))), largest))
-		}
+		largest = slices.Max(append(slices.Collect(maps.Values(of(c.Control))), largest))
 	}
 	if largest == 0 {
 		return t
@@ -44,9 +37,6 @@ func bytesTable(f record.Findings, title string, of func(c *record.ControlSummar
 	}
 	t.Columns = append(t.Columns, report.Column{Head: "all", Right: true, Keep: 9})
 	for _, c := range f.Cells {
-		if c.Control == nil {
-			continue
-		}
 		row, sum, bytes := report.FactorTexts(f, c.Cell), 0.0, of(c.Control)
 		for _, kind := range types {
 			text := report.Dash
@@ -92,11 +82,3 @@ func sizesTable(of func(*record.ControlSummary) map[string]int64, title string) 
 // the namespace of a Sidecar of scope namespace.
 func configOf(c *record.ControlSummary) map[string]int64      { return c.ConfigBytes }
 func scopeConfigOf(c *record.ControlSummary) map[string]int64 { return c.ScopeConfigBytes }
-
-// joinTable lists how a new proxy in that namespace gets its configuration.
-func joinTable(f record.Findings) report.Table {
-	return figureTable(f, "A new proxy joins in the scope's namespace (95% interval)", report.FigureColumns{
-		{"first request to last response", "join_time", 9}, {"received", "join_bytes", 8},
-		{"cds", "join_bytes_cds", 7}, {"eds", "join_bytes_eds", 6}, {"lds", "join_bytes_lds", 5}, {"rds", "join_bytes_rds", 4}, {"nds", "join_bytes_nds", 3},
-	})
-}

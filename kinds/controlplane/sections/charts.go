@@ -17,7 +17,7 @@ func convergenceCharts(f record.Findings) []report.Chart {
 	l := report.LayoutOf(f)
 	var out []report.Chart
 	for _, slice := range l.Slices(func(c record.CellSummary) bool {
-		return c.Valid > 0 && c.Control != nil && len(c.Control.Percentiles) > 0
+		return c.Valid > 0 && len(c.Control.Percentiles) > 0
 	}) {
 		out = append(out, report.DistributionCharts(l, slice, "convergence", "changes and proxies",
 			func(c record.CellSummary) report.Curves {
@@ -77,7 +77,7 @@ func waterfallCharts(f record.Findings) []report.Chart {
 	l := report.LayoutOf(f)
 	var out []report.Chart
 	for _, slice := range l.Slices(func(c record.CellSummary) bool {
-		return c.Valid > 0 && c.Control != nil && len(c.Control.Stages) > 0 && c.Control.MeanUS > 0
+		return c.Valid > 0 && len(c.Control.Stages) > 0 && c.Control.MeanUS > 0
 	}) {
 		place := func(c record.CellSummary) int {
 			return slices.IndexFunc(slice.Cells,
@@ -153,7 +153,7 @@ func sizeCharts(of func(*record.ControlSummary) map[string]int64, title string) 
 			keys = append(keys, report.Key{Text: strings.ToUpper(kind), Color: report.StackColor(i)})
 		}
 		total := func(c record.CellSummary) (sum float64) {
-			if c.Valid == 0 || c.Control == nil {
+			if c.Valid == 0 {
 				return 0
 			}
 			for _, bytes := range of(c.Control) {
@@ -198,7 +198,7 @@ func trafficCharts(f record.Findings) []report.Chart {
 	}
 	x := report.Axis{Title: "of all requests, %", Scale: report.AxisLinear}
 	return report.StackedCharts(f, "Requests sent to stale endpoints, by cell, stacked by outcome", x, keys, func(c record.CellSummary) (text string, pieces []report.Piece) {
-		if c.Valid == 0 || c.Control == nil || c.Control.Traffic == nil || c.Control.Traffic.Requests == 0 {
+		if c.Valid == 0 || c.Control.Traffic == nil || c.Control.Traffic.Requests == 0 {
 			return "", nil
 		}
 		t := c.Control.Traffic

@@ -19,6 +19,19 @@ func figureTable(f record.Findings, title string, columns report.FigureColumns) 
 	})
 }
 
+// noted adds notes below a table that has rows.
+func noted(t report.Table, notes ...string) report.Table {
+	if len(t.Rows) > 0 {
+		t.Notes = append(t.Notes, notes...)
+	}
+	return t
+}
+
+// figures returns a section with one table of figures, with notes below it.
+func figures(name, title string, columns report.FigureColumns, notes ...string) report.Section {
+	return report.One(name, func(f record.Findings) report.Table { return noted(figureTable(f, title, columns), notes...) })
+}
+
 // convergenceTable has a row per cell: how long a change takes to reach the proxies, and the
 // difference from its baseline.
 func convergenceTable(f record.Findings) report.Table {
@@ -32,19 +45,15 @@ func convergenceTable(f record.Findings) report.Table {
 	}
 	t.Columns = append(t.Columns, report.Column{Head: "changes", Right: true, Keep: 2}, report.Column{Head: "never seen", Right: true, Keep: 7}, report.Column{Head: "valid", Right: true, Keep: 5})
 	for i, c := range f.Cells {
-		never := report.Text{S: "–", Style: report.StyleDim}
-		changes := never
-		if s := c.Control; s != nil {
-			changes, never = report.Text{S: report.Count(s.Committed)}, report.Text{S: "none"}
-			if s.Missed > 0 {
-				never = report.Text{S: report.Count(s.Missed) + " of " + report.Count(s.Missed+s.Pairs), Style: report.StyleBad}
-			}
+		s, never := c.Control, report.Text{S: "none"}
+		if s.Missed > 0 {
+			never = report.Text{S: report.Count(s.Missed) + " of " + report.Count(s.Missed+s.Pairs), Style: report.StyleBad}
 		}
 		valid := report.Text{S: fmt.Sprintf("%d/%d", c.Valid, c.Trials)}
 		if c.Valid < c.Trials {
 			valid.Style = report.StyleBad
 		}
-		t.Rows[i] = append(t.Rows[i], changes, never, valid)
+		t.Rows[i] = append(t.Rows[i], report.Text{S: report.Count(s.Committed)}, never, valid)
 	}
 	t.Notes = append(t.Notes, pairsNote(f), "First and last proxy: medians over changes, equally weighted. Never seen: change-proxy pairs where the proxy needed the change and never got it.")
 	return t
@@ -88,17 +97,14 @@ func leversTable(f record.Findings) report.Table {
 			t.Rows = append(t.Rows, row)
 		}
 	}
-	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "?: inconclusive; the interval includes zero, identical baselines differ by as much, or of so many differences some exclude zero by chance; see the warnings.")
-	}
-	return t
+	return noted(t, "?: inconclusive; the interval includes zero, identical baselines differ by as much, or of so many differences some exclude zero by chance; see the warnings.")
 }
 
 // change formats a difference as a share of the baseline's own value.
 func change(x record.Finding, ok bool) report.Text {
 	switch {
 	case !ok:
-		return report.Text{S: "–", Style: report.StyleDim}
+		return report.Dash
 	case x.Verdict == record.VerdictInvalid:
 		return report.Text{S: "not valid", Style: report.StyleDim}
 	case x.Relative == nil:
@@ -121,18 +127,4 @@ func hiddenTable(f record.Findings) report.Table {
 		return report.Table{}
 	}
 	return t
-}
-
-// amplificationTable lists the work caused by a change.
-func amplificationTable(f record.Findings) report.Table {
-	return figureTable(f, "Push amplification (95% interval)", report.FigureColumns{
-		{"pushes", "pushes", 7}, {"pushes per change", "pushes_per_change", 9}, {"received per change", "push_bytes_per_change", 8}, {"identical", "identical_share", 6},
-	})
-}
-
-// staleTable lists how long proxies held removed endpoints.
-func staleTable(f record.Findings) report.Table {
-	return figureTable(f, "How long proxies kept stale endpoints, summed over proxies (95% interval)", report.FigureColumns{
-		{"for each change", "stale_proxy_seconds_per_change", 9},
-	})
 }

@@ -2,6 +2,7 @@ package sections
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/analysis/words"
@@ -12,21 +13,10 @@ import (
 
 // controlCostTable lists the resources that the control plane uses.
 func controlCostTable(f record.Findings) report.Table {
-	t := figureTable(f, "Cost of the control plane (95% interval)", report.FigureColumns{
+	return noted(figureTable(f, "Cost of the control plane (95% interval)", report.FigureColumns{
 		{"istiod CPU per change", "istiod_cpu_per_change", 9}, {"idle", "istiod_cpu_idle", 7}, {"memory", "istiod_memory", 8},
 		{"API server CPU per change", "apiserver_cpu_per_change", 3}, {"API server idle", "apiserver_cpu_idle", 2}, {"simulator of istiod", "simulator_cpu_share", 2},
-	})
-	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "CPU per change excludes idle use, the median over the cell's trials.")
-	}
-	return t
-}
-
-// runtimeTable lists figures of istiod's Go runtime.
-func runtimeTable(f record.Findings) report.Table {
-	return figureTable(f, "istiod's Go runtime (95% interval)", report.FigureColumns{
-		{"heap in use", "istiod_heap", 8}, {"allocated per change", "alloc_bytes_per_change", 7}, {"allocated", "alloc_bytes_per_second", 6}, {"goroutines", "istiod_goroutines", 5},
-	})
+	}), "CPU per change excludes idle use, the median over the cell's trials.")
 }
 
 // metricsTable lists what istiod's metrics omit.
@@ -35,10 +25,7 @@ func metricsTable(f record.Findings) report.Table {
 	for _, name := range typesOf(f, func(c *record.ControlSummary) []string { return c.Missing }) {
 		t.Rows = append(t.Rows, []report.Text{{S: name, Style: report.StyleBad}})
 	}
-	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, "This istiod does not export them: anything derived from them is missing, not zero.")
-	}
-	return t
+	return noted(t, "This istiod does not export them: anything derived from them is missing, not zero.")
 }
 
 // Number of functions of each kind of profile in a report.
@@ -48,17 +35,12 @@ const profiledFunctions = 8
 // memory.
 func profileTables(f record.Findings) []report.Table {
 	described, ok := describedCell(f)
-	if ok && len(described.Control.Profiles) == 0 {
-		ok = false
-		for _, c := range f.Cells {
-			if c.Control != nil && len(c.Control.Profiles) > 0 {
-				described, ok = c, true
-				break
-			}
-		}
-	}
 	if !ok {
 		return nil
+	}
+	if len(described.Control.Profiles) == 0 {
+		i := max(0, slices.IndexFunc(f.Cells, func(c record.CellSummary) bool { return len(c.Control.Profiles) > 0 }))
+		described = f.Cells[i]
 	}
 	var out []report.Table
 	for _, p := range described.Control.Profiles {

@@ -25,7 +25,7 @@ func edgesTable(f record.Findings) report.Table {
 	}
 	t := figureTable(f, "First, median and last proxy to ACK a change, over changes (95% interval)", columns)
 	for _, c := range f.Cells {
-		if c.Control != nil && c.Control.Followed > 0 && c.Control.Committed > c.Control.Followed {
+		if c.Control.Followed > 0 && c.Control.Committed > c.Control.Followed {
 			t.Notes = append(t.Notes, fmt.Sprintf("Changes: those a simulated proxy acknowledged or should have: here %s of %s with %s. Other committed changes reach no proxy (a Gateway without a route, for one). Per-change figures, such as pushes, are divided by all.",
 				report.Count(c.Control.Followed), report.Count(c.Control.Committed), c.Label))
 			break

@@ -22,9 +22,6 @@ func holdingTable(f record.Findings) report.Table {
 	var dumps, wires []int64
 	more := 0
 	for _, c := range f.Cells {
-		if c.Control == nil {
-			continue
-		}
 		for _, h := range c.Control.Holdings {
 			dumps, wires = append(dumps, h.DumpBytes), append(wires, h.WireBytes)
 		}
@@ -38,9 +35,6 @@ func holdingTable(f record.Findings) report.Table {
 	t := report.Table{Title: "Proxy configuration by owner", Columns: append(report.FactorColumns(f), report.Column{Head: "proxy", Keep: 8}, report.Column{Head: "owner", Keep: 9},
 		report.Column{Head: "JSON, " + dump.Unit, Right: true, Keep: 9}, report.Column{Head: "share", Right: true, Keep: 7}, report.Column{Head: "wire, " + wire.Unit, Right: true, Keep: 6}, report.Column{Head: "resources", Right: true, Keep: 2})}
 	for _, c := range f.Cells {
-		if c.Control == nil {
-			continue
-		}
 		for i, h := range c.Control.Holdings {
 			if i == shownHoldings {
 				break
@@ -53,7 +47,7 @@ func holdingTable(f record.Findings) report.Table {
 						cells[k] = report.Text{}
 					}
 				}
-				onWire := report.Text{S: "–", Style: report.StyleDim}
+				onWire := report.Dash
 				if h.WireBytes > 0 {
 					onWire = wire.Kilo(bytes.WireBytes)
 				}

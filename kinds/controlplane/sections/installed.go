@@ -15,9 +15,6 @@ func installedTable(f record.Findings) report.Table {
 	for _, lever := range controlplane.Levers() {
 		var found []string
 		for _, c := range f.Cells {
-			if c.Control == nil {
-				continue
-			}
 			if level := c.Control.Installed[lever.Name]; level != "" && !slices.Contains(found, level) {
 				found = append(found, level)
 			}

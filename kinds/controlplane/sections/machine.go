@@ -24,9 +24,6 @@ func machineTable(f record.Findings) report.Table {
 	largest, machines, rest, states := 0.0, 0, false, false
 	present := map[string]bool{}
 	for _, c := range f.Cells {
-		if c.Control == nil {
-			continue
-		}
 		for part, cores := range c.Control.Parts {
 			present[part] = true
 			largest = math.Max(largest, cores)
@@ -54,7 +51,7 @@ func machineTable(f record.Findings) report.Table {
 		t.Columns = append(t.Columns, report.Column{Head: "CPUs busy", Right: true, Keep: 8}, report.Column{Head: "CPU pressure (PSI some)", Right: true, Keep: 4}, report.Column{Head: "steal", Right: true, Keep: 1})
 	}
 	for _, c := range f.Cells {
-		if c.Control == nil || len(c.Control.Parts) == 0 {
+		if len(c.Control.Parts) == 0 {
 			continue
 		}
 		row := report.FactorTexts(f, c.Cell)
@@ -63,7 +60,7 @@ func machineTable(f record.Findings) report.Table {
 			switch {
 			case !present[p.part]:
 			case !ok:
-				row = append(row, report.Text{S: "–", Style: report.StyleDim})
+				row = append(row, report.Dash)
 			default:
 				row = append(row, report.Text{S: report.Fixed(cores/s.Div, report.Clamp(1-report.Magnitude(cores/s.Div), 0, 2))})
 			}
@@ -71,18 +68,15 @@ func machineTable(f record.Findings) report.Table {
 		if p := c.Pressure; states && p != nil {
 			row = append(row, report.Text{S: report.Percent(p.BusyRatio)}, report.Text{S: report.Percent(p.CPUSomeRatio)}, report.Text{S: report.Percent(p.StealRatio)})
 		} else if states {
-			row = append(row, report.Text{S: "–", Style: report.StyleDim}, report.Text{S: "–", Style: report.StyleDim}, report.Text{S: "–", Style: report.StyleDim})
+			row = append(row, report.Dash, report.Dash, report.Dash)
 		}
 		t.Rows = append(t.Rows, row)
 	}
 	if rest {
-		t.Notes = append(t.Notes, restNote)
+		t.Notes = append(t.Notes, "Rest: everything these counters miss, such as kubelet, etcd, controllers, containerd, meshtrial itself and the kernel. The API server's share comes from its own metrics.")
 	}
 	if present[record.PartUnattributed] {
 		t.Notes = append(t.Notes, "Unattributed: processes outside the study.")
 	}
 	return t
 }
-
-// restNote explains the rest of a machine.
-const restNote = "Rest: everything these counters miss, such as kubelet, etcd, controllers, containerd, meshtrial itself and the kernel. The API server's share comes from its own metrics."

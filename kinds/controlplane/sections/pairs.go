@@ -18,7 +18,7 @@ var (
 // tooFewPairs reports whether a cell lacks a percentile because its pairs of a change and a proxy
 // leave none beyond it.
 func tooFewPairs(name string, c record.CellSummary) bool {
-	if c.Control == nil || c.Valid == 0 {
+	if c.Valid == 0 {
 		return false
 	}
 	for _, q := range record.Percentiles() {
@@ -46,7 +46,7 @@ func unreached(x record.Finding) bool {
 func pairsNote(f record.Findings) string {
 	low, high, few, many := int64(math.MaxInt64), int64(0), math.MaxInt, 0
 	for _, c := range f.Cells {
-		if c.Control == nil || c.Control.Followed == 0 || c.Control.Trials == 0 {
+		if c.Control.Followed == 0 || c.Control.Trials == 0 {
 			continue
 		}
 		pairs, changes := c.Control.Acknowledged/int64(c.Control.Trials), c.Control.Followed/c.Control.Trials

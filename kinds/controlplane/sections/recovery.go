@@ -12,9 +12,7 @@ func recoveryTables(f record.Findings) []report.Table {
 		{"without a stream p50", "without_p50", 5}, {"p99", "without_p99", 3},
 		{"streams lost", "streams_lost", 2}, {"refused", "streams_refused", 6}, {"other failures", "streams_failed", 2},
 	})
-	if len(proxies.Rows) > 0 {
-		proxies.Notes = append(proxies.Notes, "Refused: new streams beyond istiod's limit of requests per second. A proxy that is refused, or finds nobody, tries again after Envoy's back-off: a random part of 0.5 s, doubled each time up to 30 s.")
-	}
+	proxies = noted(proxies, "Refused: new streams beyond istiod's limit of requests per second. A proxy that is refused, or finds nobody, tries again after Envoy's back-off: a random part of 0.5 s, doubled each time up to 30 s.")
 	istiod := figureTable(f, "istiod after the disruption, all replicas together (95% interval)", report.FigureColumns{
 		{"until ready", "istiod_ready_time", 6}, {"peak CPU", "istiod_cpu_peak", 8}, {"CPU per returning proxy", "istiod_cpu_per_return", 5},
 		{"peak memory", "istiod_memory_peak", 9}, {"fullest replica beyond its share", "connection_imbalance", 7}, {"even after", "balance_time", 6},

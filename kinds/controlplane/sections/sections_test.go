@@ -148,8 +148,8 @@ func holdingWords(w *reporttest.Words) {
 	}
 	real := record.Holding{Proxy: "real-1.test-1", Namespace: "test-1", Type: "sidecar", Real: true, Proxies: 1, DumpBytes: 300_000, Resources: 50, Owners: []record.OwnerBytes{{Owner: "mesh bootstrap", DumpBytes: 300_000, Resources: 1}}}
 	router := record.Holding{Type: "router", Namespace: "edge", Proxies: 1, DumpBytes: 1}
-	f := record.Findings{Cells: []record.CellSummary{{Control: &record.ControlSummary{Holdings: []record.Holding{real, held, router}}}, {}}}
-	w.Add("what proxies hold", holdingTable(f), holdingTable(record.Findings{Cells: []record.CellSummary{{}}}))
+	f := record.Findings{Cells: []record.CellSummary{{Control: &record.ControlSummary{Holdings: []record.Holding{real, held, router}}}}}
+	w.Add("what proxies hold", holdingTable(f), holdingTable(record.Findings{Cells: []record.CellSummary{{Control: &record.ControlSummary{}}}}))
 }
 
 // soakFindings returns the findings of a soak with each possible answer.
@@ -259,11 +259,11 @@ func TestTooFewPairs(t *testing.T) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}
-	if tooFewPairs("convergence_p99", record.CellSummary{Control: k}) || tooFewPairs("convergence_p99", record.CellSummary{Valid: 1}) {
+	if tooFewPairs("convergence_p99", record.CellSummary{Control: k}) || tooFewPairs("convergence_p99", record.CellSummary{Valid: 1, Control: &record.ControlSummary{}}) {
 		t.Error("not valid has too few pairs")
 	}
 	other := record.CellSummary{Control: &record.ControlSummary{Trials: 1, Acknowledged: 1140, Followed: 20}}
-	if got := pairsNote(record.Findings{Cells: []record.CellSummary{c, other, {}}}); !strings.Contains(got, "change-proxy pairs, 40–1,140 from 20 changes per trial: a percentile") {
+	if got := pairsNote(record.Findings{Cells: []record.CellSummary{c, other, {Control: &record.ControlSummary{}}}}); !strings.Contains(got, "change-proxy pairs, 40–1,140 from 20 changes per trial: a percentile") {
 		t.Error(got)
 	}
 	if got := pairsNote(record.Findings{}); strings.Contains(got, "per trial:") {

@@ -20,10 +20,7 @@ func sidecarTables(f record.Findings) []report.Table {
 		{"idle", "sidecar_memory_idle", 9}, {"Envoy idle", "envoy_memory_idle", 6}, {"agent idle", "agent_memory_idle", 5},
 		{"after changes", "sidecar_memory_changing", 8}, {"Envoy after changes", "envoy_memory_changing", 4}, {"agent after changes", "agent_memory_changing", 3},
 	})
-	if len(memory.Rows) > 0 {
-		memory.Notes = append(memory.Notes, "PSS: pages that the sidecars of a node share, such as their programs' code, are divided among them.")
-	}
-	return []report.Table{idle, changing, memory}
+	return []report.Table{idle, changing, noted(memory, "PSS: pages that the sidecars of a node share, such as their programs' code, are divided among them.")}
 }
 
 // sidecarAnswers describes what a sidecar without requests uses in each cell.
@@ -43,7 +40,7 @@ func sidecarAnswers(f record.Findings) []string {
 		if m, ok := measured("sidecar_memory_idle"); ok {
 			sentence += " and " + report.ScaleOf(m).Value(m.Estimate)
 		}
-		if x, ok := measured("sidecar_cpu_changing"); ok && c.Control != nil && c.Control.WindowSeconds > 0 {
+		if x, ok := measured("sidecar_cpu_changing"); ok && c.Control.WindowSeconds > 0 {
 			sentence += fmt.Sprintf("; with %s changes per second it uses %s", report.Fixed(float64(c.Control.Committed)/c.Control.WindowSeconds, 1), s.Value(x.Estimate))
 		}
 		return sentence
@@ -56,16 +53,21 @@ const maxCellAnswers = 4
 // lookup finds a cell's own measured value by finding.
 type lookup func(name string) (record.Finding, bool)
 
+// measuredIn returns the lookup in a cell.
+func measuredIn(plain map[string]record.Finding, cell record.Cell) lookup {
+	return func(name string) (record.Finding, bool) {
+		x, ok := plain[name+"\x00"+cell.Key()]
+		return x, ok && x.Verdict == record.VerdictMeasured
+	}
+}
+
 // cellSentences returns a sentence about each of the first cells for which of returns one, without
 // the cell's name and the full stop.
 func cellSentences(f record.Findings, of func(c record.CellSummary, measured lookup) string) []string {
 	plain := report.OwnValues(f)
 	var out []string
 	for _, c := range f.Cells {
-		sentence := of(c, func(name string) (record.Finding, bool) {
-			x, ok := plain[name+"\x00"+c.Cell.Key()]
-			return x, ok && x.Verdict == record.VerdictMeasured
-		})
+		sentence := of(c, measuredIn(plain, c.Cell))
 		if sentence == "" || len(out) == maxCellAnswers {
 			continue
 		}

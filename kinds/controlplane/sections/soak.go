@@ -43,24 +43,21 @@ func soakTable(f record.Findings) report.Table {
 		level := report.ScaleFor(g.Unit, math.Max(g.First, math.Max(g.Warm, g.Last)))
 		at := func(v float64) report.Text {
 			if v <= 0 {
-				return report.Text{S: "–", Style: report.StyleDim}
+				return report.Dash
 			}
 			return report.Text{S: level.Value(v)}
 		}
 		row := []report.Text{{S: soakNames[g.Finding]}, at(g.First), at(g.Warm), at(g.Last)}
 		t.Rows = append(t.Rows, append(row, growthText(x), shareText(x), soakAnswer(x)))
 	}
-	if len(t.Rows) > 0 {
-		t.Notes = append(t.Notes, fmt.Sprintf("The first third warms up and counts towards no growth. Growth of no more than %s%% of a figure an hour does not matter here (margin).", words.Figures(f.Soak.MarginRatio*100)))
-	}
-	return t
+	return noted(t, fmt.Sprintf("The first third warms up and counts towards no growth. Growth of no more than %s%% of a figure an hour does not matter here (margin).", words.Figures(f.Soak.MarginRatio*100)))
 }
 
 // growthText formats a growth per hour with its interval.
 func growthText(x record.Finding) report.Text {
 	switch {
 	case x.Verdict == record.VerdictInvalid:
-		return report.Text{S: "–", Style: report.StyleDim}
+		return report.Dash
 	case x.Open != "":
 		return report.Text{S: "not known", Style: report.StyleDim} // without an interval a figure may be anything
 	}

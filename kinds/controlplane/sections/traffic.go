@@ -9,25 +9,10 @@ import (
 	"github.com/meshtrial/meshtrial/report"
 )
 
-// trafficTable has a row per cell: what real requests met at removed endpoints.
-func trafficTable(f record.Findings) report.Table {
-	t := figureTable(f, "Requests to stale endpoints per trial (95% interval)", report.FigureColumns{
-		{"hit one", "phantom_requests", 9}, {"of all", "phantom_share", 6}, {"failed", "phantom_failures", 8}, {"of all", "phantom_failure_share", 7},
-		{"hidden by a retry", "phantom_hidden", 5}, {"last one after", "phantom_last", 4}, {"all failures", "traffic_failures", 3},
-		{"p99", "traffic_latency_p99", 2}, {"unexplained", "traffic_residual", 1},
-	})
-	if len(t.Rows) == 0 {
-		return t
-	}
-	t.Notes = append(t.Notes, "Stale: no EndpointSlice lists the endpoint any more. Last one after: time from then to the last attempt to it. "+
-		"p99: latency of answered requests from intended send time; not reached where more than 1% failed or never ended. Unexplained: failures the generator saw and the caller's sidecar did not.")
-	return t
-}
-
 // trafficAnswers describes what real requests met, in each of the first cells.
 func trafficAnswers(f record.Findings) []string {
 	return cellSentences(f, func(c record.CellSummary, _ lookup) string {
-		if c.Valid == 0 || c.Control == nil || c.Control.Traffic == nil || c.Control.Traffic.Requests == 0 {
+		if c.Valid == 0 || c.Control.Traffic == nil || c.Control.Traffic.Requests == 0 {
 			return ""
 		}
 		x := c.Control.Traffic

@@ -253,11 +253,8 @@ func frontTable(f record.Findings) report.Table {
 		}
 		out.Rows = append(out.Rows, append(row, report.Text{S: c.Why, Style: report.StyleDim}))
 	}
-	if len(out.Rows) > 0 {
-		out.Notes = append(out.Notes, "Values are estimates from all trials of the search together. A cell is on the front if no other one that was tried is as good in everything and better in something; cells that were not tried may be.",
-			"objective: the geometric mean of "+strings.Join(t.Objectives, ", ")+", against the setting in use.")
-	}
-	return out
+	return noted(out, "Values are estimates from all trials of the search together. A cell is on the front if no other one that was tried is as good in everything and better in something; cells that were not tried may be.",
+		"objective: the geometric mean of "+strings.Join(t.Objectives, ", ")+", against the setting in use.")
 }
 
 // moved names a cell of a grid by the levers that differ from the current setting.
@@ -291,10 +288,7 @@ func stepsTable(t *record.Tuning) report.Table {
 		}
 		out.Rows = append(out.Rows, []report.Text{{S: fmt.Sprint(i + 1)}, {S: s.Lever}, {S: s.From}, {S: s.To}, {S: by}, {S: s.Do}, {S: s.Back}})
 	}
-	if len(out.Rows) > 0 {
-		out.Notes = append(out.Notes, "Change one lever at a time. Watch a day or two, with the busiest hour and a rollout in it, before the next step; turn back at once when a signal says so.")
-	}
-	return out
+	return noted(out, "Change one lever at a time. Watch a day or two, with the busiest hour and a rollout in it, before the next step; turn back at once when a signal says so.")
 }
 
 func watchTable(t *record.Tuning) report.Table {

@@ -14,9 +14,6 @@ var stageNames = map[string]string{
 	record.StageGenerate: "generate", record.StageWire: "wire", record.StageAck: "ack",
 }
 
-// ackNote states what else an acknowledgement's time includes.
-const ackNote = "ACK: like Envoy, a proxy acknowledges a new cluster only once it has its endpoints, so istiod's time to send those is included."
-
 // waterfallTable has a row per cell: how the mean time from commit to acknowledgement divides.
 // Narrow tables omit no stage, only the total, since the stages add up to it.
 func waterfallTable(f record.Findings) report.Table {
@@ -24,9 +21,6 @@ func waterfallTable(f record.Findings) report.Table {
 	largest, least := 0.0, math.Inf(1)
 	present := map[string]bool{}
 	for _, c := range f.Cells {
-		if c.Control == nil {
-			continue
-		}
 		if mean := c.Control.MeanUS; mean > 0 {
 			largest, least = math.Max(largest, mean), math.Min(least, mean)
 		}
@@ -41,10 +35,8 @@ func waterfallTable(f record.Findings) report.Table {
 	digits := report.Clamp(3-report.Magnitude(least/s.Div), 1, 3) // a thousandth of the total
 	t.Title = "Where the time goes, mean " + s.Unit + " from commit to ACK"
 	for _, c := range f.Cells {
-		if c.Control != nil {
-			for _, name := range c.Control.MissingStages {
-				present[name] = true
-			}
+		for _, name := range c.Control.MissingStages {
+			present[name] = true
 		}
 	}
 	for _, name := range record.Stages() {
@@ -57,7 +49,7 @@ func waterfallTable(f record.Findings) report.Table {
 	for _, c := range f.Cells {
 		row := report.FactorTexts(f, c.Cell)
 		k := c.Control
-		if k == nil || len(k.Stages) == 0 {
+		if len(k.Stages) == 0 {
 			continue
 		}
 		for _, name := range record.Stages() {
@@ -66,7 +58,7 @@ func waterfallTable(f record.Findings) report.Table {
 			}
 			i := slices.IndexFunc(k.Stages, func(s record.Stage) bool { return s.Name == name })
 			if i < 0 {
-				row, lacking = append(row, report.Text{S: "–", Style: report.StyleDim}), true
+				row, lacking = append(row, report.Dash), true
 				continue
 			}
 			row = append(row, report.Text{S: report.Fixed(k.Stages[i].MeanUS/s.Div, digits)})
@@ -79,7 +71,7 @@ func waterfallTable(f record.Findings) report.Table {
 		t.Rows = append(t.Rows, append(row, rest, report.Text{S: report.Fixed(k.MeanUS/s.Div, digits)}))
 	}
 	if present[record.StageAck] {
-		t.Notes = append(t.Notes, ackNote)
+		t.Notes = append(t.Notes, "ACK: like Envoy, a proxy acknowledges a new cluster only once it has its endpoints, so istiod's time to send those is included.")
 	}
 	if bad {
 		t.Notes = append(t.Notes, "Where more than "+record.ResidualRule("")+" is unexplained, the stages are incomplete.")
