@@ -27,12 +27,42 @@ func (e *estimate) set(p model.Parameter, v float64) {
 	}
 }
 
-// explain fits y over some trials as a sum of parts.
-func (e *estimate) explain(all []*Observation, y func(o *Observation) float64, parts ...part) {
-	e.take(parts, column(all, func(o *Observation) string { return o.cell() }), column(all, y))
+// amounts are how many units of each parameter's cost something has.
+type amounts map[model.Parameter]float64
+
+// equation is a measurement of a cell as a sum of costs.
+type equation struct {
+	cell string
+	y    float64
+	of   amounts
 }
 
-func (e *estimate) take(parts []part, cells []string, y []float64) {
+// explain fits what some trials measured as a sum of costs.
+func (e *estimate) explain(all []*Observation, of func(o *Observation) (float64, amounts)) {
+	var equations []equation
+	for _, o := range all {
+		y, costs := of(o)
+		equations = append(equations, equation{o.cell(), y, costs})
+	}
+	e.fit(equations)
+}
+
+func (e *estimate) fit(equations []equation) {
+	cells, y := make([]string, len(equations)), make([]float64, len(equations))
+	columns := map[model.Parameter][]float64{}
+	for i, q := range equations {
+		cells[i], y[i] = q.cell, q.y
+		for p, x := range q.of {
+			if columns[p] == nil {
+				columns[p] = make([]float64, len(equations))
+			}
+			columns[p][i] = x
+		}
+	}
+	var parts []part
+	for _, p := range slices.Sorted(maps.Keys(columns)) {
+		parts = append(parts, part{p, columns[p]})
+	}
 	coefficients, shares := regress(cells, y, parts, e.prefer)
 	for k, part := range parts {
 		if e.set(part.of, coefficients[k]); e.fitted[part.of] {
@@ -47,17 +77,30 @@ func estimateOf(all []*Observation, simulated map[*Observation]simulation, other
 	e := &estimate{values: model.Assumed(), prefer: p}
 	e.set(model.Watch, medianFinite(column(calmOf(all), func(o *Observation) float64 { return o.Watch })))
 	e.set(model.Parallel, parallelOf(all, simulated))
-	each := ones(len(all))
-	e.explain(all, func(o *Observation) float64 { return o.Idle / float64(o.Replicas) },
-		part{model.IdleCores, each}, part{model.IdleCoresPerProxy, column(all, proxies)})
+	e.explain(all, func(o *Observation) (float64, amounts) {
+		return o.Idle / float64(o.Replicas), amounts{model.IdleCores: 1, model.IdleCoresPerProxy: proxies(o)}
+	})
 	// Push contexts take time for all services if configuration changed.
-	e.explain(all, func(o *Observation) float64 { return o.ContextTime / o.Contexts },
-		part{model.Context, each}, part{model.ContextPerService, column(all, func(o *Observation) float64 { return o.Services * o.Configuration })})
-	e.types(all, simulated)
-	e.explain(all, func(o *Observation) float64 { return o.Simulator },
-		part{model.Beside, column(all, func(o *Observation) float64 { return total(o.Pushes[:]) })}, part{model.BesidePerByte, column(all, allBytes)})
-	e.delivery(calmOf(all))
-	e.memory(all)
+	e.explain(all, func(o *Observation) (float64, amounts) {
+		return o.ContextTime / o.Contexts, amounts{model.Context: 1, model.ContextPerService: o.Services * o.Configuration}
+	})
+	e.cpu(all, simulated)
+	e.bytes(all, simulated)
+	e.explain(all, func(o *Observation) (float64, amounts) {
+		return o.Simulator, amounts{model.Beside: total(o.Pushes[:]), model.BesidePerByte: total(o.Bytes[:])}
+	})
+	e.explain(calmOf(all), func(o *Observation) (float64, amounts) {
+		return o.Deliver, amounts{model.Apply: 1, model.ApplyPerByte: total(o.Bytes[:]) / o.Turns}
+	})
+	e.explain(all, func(o *Observation) (float64, amounts) {
+		return o.Memory, amounts{
+			model.Memory:           1,
+			model.MemoryPerProxy:   proxies(o),
+			model.MemoryPerService: o.Services,
+			model.MemoryPerPair:    proxies(o) * o.Services,
+			model.MemoryPerRate:    total(o.Bytes[:]) / o.Replay.Window / float64(o.Replicas),
+		}
+	})
 	e.skips(others)
 	e.streams(others)
 	return e
@@ -98,19 +141,16 @@ func (e *estimate) streams(others []*Observation) {
 			with = append(with, o)
 		}
 	}
-	if len(with) == 0 {
-		return
-	}
-	e.explain(with, func(o *Observation) float64 {
-		return math.Max(0.1*e.working(o), e.working(o)-e.turns(o)) / o.Reconnects
-	}, part{model.ConnectCPU, ones(len(with))}, part{model.ConnectPerService, column(with, services)})
+	e.explain(with, func(o *Observation) (float64, amounts) {
+		rest := math.Max(0.1*e.working(o), e.working(o)-e.turns(o))
+		return rest / o.Reconnects, amounts{model.ConnectCPU: 1, model.ConnectPerService: o.Services}
+	})
 }
 
 // turns returns the CPU time of a trial's changes and their turns according to the
 // parameters.
 func (e *estimate) turns(o *Observation) float64 {
-	mesh := o.Mesh()
-	r, err := e.values.Simulate(mesh, 1)
+	r, err := e.values.Simulate(o.Mesh(), 1)
 	if err != nil {
 		return math.NaN()
 	}
@@ -121,14 +161,6 @@ func column[T any](all []*Observation, of func(o *Observation) T) []T {
 	out := make([]T, len(all))
 	for i, o := range all {
 		out[i] = of(o)
-	}
-	return out
-}
-
-func ones(n int) []float64 {
-	out := make([]float64, n)
-	for i := range out {
-		out[i] = 1
 	}
 	return out
 }
@@ -146,9 +178,7 @@ func medianFinite(values []float64) float64 {
 	return stat.Median(finite)
 }
 
-func proxies(o *Observation) float64  { return float64(o.Proxies) / float64(o.Replicas) }
-func services(o *Observation) float64 { return o.Services }
-func allBytes(o *Observation) float64 { return total(o.Bytes[:]) }
+func proxies(o *Observation) float64 { return float64(o.Proxies) / float64(o.Replicas) }
 
 // working returns istiod's CPU time for its work, without idle use and push contexts.
 // It is at least a tenth of the total, since a small difference between two large
@@ -158,78 +188,51 @@ func (e *estimate) working(o *Observation) float64 {
 	return math.Max(o.CPU/10, o.CPU-idle*float64(o.Replicas)*o.Replay.Window-o.ContextTime)
 }
 
-// types fits the CPU time and bytes of each type to its pushes.
-func (e *estimate) types(all []*Observation, simulated map[*Observation]simulation) {
-	e.cpu(all, simulated)
+// cpuAmounts returns what one push of a type to one proxy costs istiod, averaged over a trial.
+func cpuAmounts(t push.Type, o *Observation, s simulation) amounts {
+	out := amounts{model.CPUOf(t): 1, model.CPUPerServiceOf(t): o.Services}
+	if model.ByDifference(t) {
+		out[model.CPUPerChangeOf(t)] = s.own[t]
+	}
+	switch t {
+	case push.EDS:
+		out[model.EDSCPUWhole] = s.whole[t] * o.Services
+	case push.RDS:
+		out[model.RDSCPUAnew] = s.anew[t] * o.Services
+	}
+	return out
+}
+
+// byteAmounts returns what such a push consists of.
+func byteAmounts(t push.Type, o *Observation, s simulation) amounts {
+	if !model.ByDifference(t) {
+		return amounts{model.BytesOf(t): 1, model.BytesPerServiceOf(t): o.Services}
+	}
+	out := amounts{model.BytesOf(t): 1, model.BytesPerChangeOf(t): s.own[t]} // unchanged resources are not sent
+	if t == push.EDS {
+		out[model.EDSBytesWhole] = s.whole[t] * o.Services
+	}
+	return out
+}
+
+// bytes fits the bytes of each type to its pushes.
+func (e *estimate) bytes(all []*Observation, simulated map[*Observation]simulation) {
 	for t := range push.Types {
-		if with := pushed(t, all); len(with) > 0 {
-			e.typeBytes(t, with, simulated)
+		var with []*Observation
+		for _, o := range all {
+			if o.Pushes[t] > 0 {
+				with = append(with, o)
+			}
+		}
+		e.explain(with, func(o *Observation) (float64, amounts) {
+			return o.Bytes[t] / o.Pushes[t], byteAmounts(t, o, simulated[o])
+		})
+		if len(with) > 0 && model.ByDifference(t) {
+			e.set(model.BytesPerServiceOf(t), 0)
 		}
 	}
 	if !e.fitted[model.EDSBytesWhole] { // all endpoints are those that single changes bring one after the other
 		e.values[model.EDSBytesWhole] = e.values[model.EDSBytesPerChange]
-	}
-}
-
-// pushed returns the trials in which a type was pushed.
-func pushed(t push.Type, all []*Observation) (with []*Observation) {
-	for _, o := range all {
-		if o.Pushes[t] > 0 {
-			with = append(with, o)
-		}
-	}
-	return with
-}
-
-// pushParts are the parameters that a push of a type to one proxy consists of.
-type pushParts struct {
-	each, perChange, perService, whole, anew model.Parameter
-}
-
-// none is no parameter.
-const none model.Parameter = -1
-
-func cpuParts(t push.Type) pushParts {
-	p := pushParts{model.CPUOf(t), none, model.CPUPerServiceOf(t), none, none}
-	if model.ByDifference(t) {
-		p.perChange = model.CPUPerChangeOf(t)
-	}
-	switch t {
-	case push.EDS:
-		p.whole = model.EDSCPUWhole
-	case push.RDS:
-		p.anew = model.RDSCPUAnew
-	}
-	return p
-}
-
-func bytesParts(t push.Type) pushParts {
-	if !model.ByDifference(t) {
-		return pushParts{model.BytesOf(t), none, model.BytesPerServiceOf(t), none, none}
-	}
-	p := pushParts{model.BytesOf(t), model.BytesPerChangeOf(t), none, none, none} // unchanged resources are not sent
-	if t == push.EDS {
-		p.whole = model.EDSBytesWhole
-	}
-	return p
-}
-
-// of returns the amount of each part in one push of a type, averaged over a trial.
-func (p pushParts) of(t push.Type, o *Observation, s simulation) map[model.Parameter]float64 {
-	out := map[model.Parameter]float64{p.each: 1, p.perChange: s.own[t], p.perService: o.Services, p.whole: s.whole[t] * o.Services, p.anew: s.anew[t] * o.Services}
-	delete(out, none)
-	return out
-}
-
-func (e *estimate) typeBytes(t push.Type, with []*Observation, simulated map[*Observation]simulation) {
-	names := bytesParts(t)
-	var parts []part
-	for _, p := range slices.Sorted(maps.Keys(names.of(t, with[0], simulated[with[0]]))) {
-		parts = append(parts, part{p, column(with, func(o *Observation) float64 { return names.of(t, o, simulated[o])[p] })})
-	}
-	e.explain(with, func(o *Observation) float64 { return o.Bytes[t] / o.Pushes[t] }, parts...)
-	if model.ByDifference(t) {
-		e.set(model.BytesPerServiceOf(t), 0)
 	}
 }
 
@@ -239,26 +242,5 @@ func (o *Observation) share(t push.Type) float64 {
 	if o.Generation != nil {
 		return o.Generation[t]
 	}
-	all := 0.0
-	for _, v := range o.Times {
-		all += v
-	}
-	if all == 0 {
-		return math.NaN()
-	}
-	return o.Times[t] / all
-}
-
-func (e *estimate) delivery(all []*Observation) {
-	e.explain(all, func(o *Observation) float64 { return o.Deliver },
-		part{model.Apply, ones(len(all))}, part{model.ApplyPerByte, column(all, func(o *Observation) float64 { return allBytes(o) / o.Turns })})
-}
-
-func (e *estimate) memory(all []*Observation) {
-	e.explain(all, func(o *Observation) float64 { return o.Memory },
-		part{model.Memory, ones(len(all))},
-		part{model.MemoryPerProxy, column(all, proxies)},
-		part{model.MemoryPerService, column(all, services)},
-		part{model.MemoryPerPair, column(all, func(o *Observation) float64 { return proxies(o) * o.Services })},
-		part{model.MemoryPerRate, column(all, func(o *Observation) float64 { return allBytes(o) / o.Replay.Window / float64(o.Replicas) })})
+	return o.Times[t] / total(o.Times[:]) // NaN without timers
 }

@@ -115,11 +115,10 @@ func cellsOf(all []*Observation) [][]*Observation {
 	var out [][]*Observation
 	index := map[string]int{}
 	for _, o := range all {
-		key := o.cell()
-		k, ok := index[key]
+		k, ok := index[o.cell()]
 		if !ok {
 			k = len(out)
-			index[key] = k
+			index[o.cell()] = k
 			out = append(out, nil)
 		}
 		out[k] = append(out[k], o)
@@ -233,8 +232,12 @@ func measured(out *model.Model, all []*Observation) {
 		c := column(all, of)
 		return [2]float64{slices.Min(c), slices.Max(c)}
 	}
-	out.Measured = model.Span{Proxies: span(proxies), Services: span(services), Rate: span(func(o *Observation) float64 { return o.Rate }),
-		Cores: span(func(o *Observation) float64 { return o.Cores })}
+	out.Measured = model.Span{
+		Proxies:  span(proxies),
+		Services: span(func(o *Observation) float64 { return o.Services }),
+		Rate:     span(func(o *Observation) float64 { return o.Rate }),
+		Cores:    span(func(o *Observation) float64 { return o.Cores }),
+	}
 	for _, o := range all {
 		for _, c := range o.Replay.Changes {
 			out.Mix[o.Replay.Kinds[c.Kind]]++
@@ -242,19 +245,14 @@ func measured(out *model.Model, all []*Observation) {
 	}
 }
 
-// measure is an output that trials measure.
-type measure struct {
-	output string
-	of     func(o *Observation) float64
-}
-
-var measures = []measure{
-	{model.OutConvergenceP50, func(o *Observation) float64 { return o.P50 }},
-	{model.OutConvergenceP99, func(o *Observation) float64 { return o.P99 }},
-	{model.OutPushes, func(o *Observation) float64 { return total(o.Pushes[:]) / o.Replay.Window }},
-	{model.OutBytes, func(o *Observation) float64 { return total(o.Bytes[:]) / o.Replay.Window }},
-	{model.OutCPU, func(o *Observation) float64 { return o.CPU / o.Replay.Window }},
-	{model.OutMemory, func(o *Observation) float64 { return o.Memory }},
+// measures are what trials measured of the outputs.
+var measures = map[string]func(o *Observation) float64{
+	model.OutConvergenceP50: func(o *Observation) float64 { return o.P50 },
+	model.OutConvergenceP99: func(o *Observation) float64 { return o.P99 },
+	model.OutPushes:         func(o *Observation) float64 { return total(o.Pushes[:]) / o.Replay.Window },
+	model.OutBytes:          func(o *Observation) float64 { return total(o.Bytes[:]) / o.Replay.Window },
+	model.OutCPU:            func(o *Observation) float64 { return o.CPU / o.Replay.Window },
+	model.OutMemory:         func(o *Observation) float64 { return o.Memory },
 }
 
 func total(values []float64) float64 {
@@ -268,7 +266,7 @@ func total(values []float64) float64 {
 // residuals predicts every cell with a fit that excludes it. With a single cell nothing is left to
 // fit, and the cell itself is predicted.
 func (f *fitter) residuals(out *model.Model, whole *estimate, seed uint64) error {
-	squares, errors, n := map[string]float64{}, map[string][]float64{}, map[string]int{}
+	ratios := map[string][]float64{} // predicted to measured
 	for i, cell := range f.cells {
 		e := whole
 		if len(f.cells) > 1 {
@@ -285,23 +283,30 @@ func (f *fitter) residuals(out *model.Model, whole *estimate, seed uint64) error
 			return err
 		}
 		for _, a := range c.Outputs {
-			if !(a.Measured > 0) || !(a.Predicted > 0) {
-				continue
+			if a.Measured > 0 && a.Predicted > 0 {
+				ratios[a.Output] = append(ratios[a.Output], a.Predicted/a.Measured)
 			}
-			off := math.Log(a.Measured / a.Predicted)
-			squares[a.Output] += off * off
-			n[a.Output]++
-			errors[a.Output] = append(errors[a.Output], math.Abs(a.Predicted/a.Measured-1))
 		}
 		out.Cells = append(out.Cells, c)
 	}
 	if len(f.cells) == 1 {
 		out.Notes = append(out.Notes, model.Note{Code: model.NoteOneCell})
 	}
-	for _, m := range measures {
-		if k := n[m.output]; k > 0 {
-			out.Residuals = append(out.Residuals, model.Residual{Output: m.output, Spread: math.Sqrt(squares[m.output] / float64(k)), Cells: k, Median: stat.Median(errors[m.output])})
+	for _, d := range model.Outputs {
+		all := ratios[d.Name]
+		if len(all) == 0 {
+			continue
 		}
+		squares := 0.0
+		for _, ratio := range all {
+			squares += math.Pow(math.Log(ratio), 2)
+		}
+		out.Residuals = append(out.Residuals, model.Residual{
+			Output: d.Name,
+			Spread: math.Sqrt(squares / float64(len(all))),
+			Cells:  len(all),
+			Median: stat.MedianOf(all, func(ratio float64) float64 { return math.Abs(ratio - 1) }),
+		})
 	}
 	return nil
 }
@@ -309,47 +314,53 @@ func (f *fitter) residuals(out *model.Model, whole *estimate, seed uint64) error
 // compare returns the measurements of a cell's trials and the values that the parameters predict,
 // as medians over the trials.
 func compare(v *model.Values, cell []*Observation, seed uint64) (model.Cell, error) {
-	return beside(cell, func(mesh model.Mesh) (map[string]model.Interval, error) {
+	return beside(cell, func(mesh model.Mesh) (out []model.Interval, err error) {
 		r, err := v.Simulate(mesh, seed)
 		if err != nil {
 			return nil, err
 		}
-		out := map[string]model.Interval{}
-		for k, y := range v.Simulated(mesh, r) {
-			out[model.Outputs[k].Name] = model.Interval{Estimate: y}
+		for _, y := range v.Simulated(mesh, r) {
+			out = append(out, model.Interval{Estimate: y})
 		}
 		return out, nil
 	})
 }
 
-// beside returns the measurements of a cell and the predictions for each of its trials, replaying
-// its own changes: their timing decides what was merged. Both are medians over the trials.
-func beside(cell []*Observation, predict func(model.Mesh) (map[string]model.Interval, error)) (model.Cell, error) {
+// beside returns the measurements of a cell and the predictions of the outputs for each of its
+// trials, replaying its own changes: their timing decides what was merged. Both are medians over
+// the trials.
+func beside(cell []*Observation, predict func(model.Mesh) ([]model.Interval, error)) (model.Cell, error) {
 	o := cell[0]
-	out := model.Cell{Run: o.Run, Cell: o.Cell, Proxies: o.Proxies, Services: int(math.Round(o.Services)), Rate: o.Rate, Trials: len(cell)}
-	predicted := make([]map[string]model.Interval, len(cell))
+	out := model.Cell{
+		Run: o.Run, Cell: o.Cell, Proxies: o.Proxies, Services: int(math.Round(o.Services)), Rate: o.Rate, Trials: len(cell),
+	}
+	predicted := make([][]model.Interval, len(cell))
 	for i, trial := range cell {
 		var err error
 		if predicted[i], err = predict(trial.Mesh()); err != nil {
 			return out, err
 		}
 	}
-	middle := func(output string, of func(model.Interval) float64) float64 {
-		var all []float64
-		for _, p := range predicted {
-			all = append(all, of(p[output]))
+	for k, d := range model.Outputs {
+		of := measures[d.Name]
+		if of == nil {
+			continue
 		}
-		return medianFinite(all)
-	}
-	for _, m := range measures {
-		y := measuredOf(cell, m.of)
+		y := measuredOf(cell, of)
 		if !stat.Finite(y) {
 			continue
 		}
-		out.Outputs = append(out.Outputs, model.Against{Output: m.output, Unit: unitOf(m.output), Measured: y,
-			Predicted: middle(m.output, func(i model.Interval) float64 { return i.Estimate }),
-			Low:       middle(m.output, func(i model.Interval) float64 { return i.Low }),
-			High:      middle(m.output, func(i model.Interval) float64 { return i.High })})
+		middle := func(of func(model.Interval) float64) float64 {
+			var all []float64
+			for _, p := range predicted {
+				all = append(all, of(p[k]))
+			}
+			return medianFinite(all)
+		}
+		out.Outputs = append(out.Outputs, model.Against{Output: d.Name, Unit: d.Unit, Measured: y,
+			Predicted: middle(func(i model.Interval) float64 { return i.Estimate }),
+			Low:       middle(func(i model.Interval) float64 { return i.Low }),
+			High:      middle(func(i model.Interval) float64 { return i.High })})
 	}
 	return out, nil
 }
@@ -364,21 +375,12 @@ func measuredOf(cell []*Observation, of func(o *Observation) float64) float64 {
 	return stat.Median(got)
 }
 
-func unitOf(output string) string {
-	i := slices.IndexFunc(model.Outputs, func(d model.OutputDef) bool { return d.Name == output })
-	return model.Outputs[i].Unit
-}
-
 // Against predicts the trials of a run, cell by cell and with intervals, using a model that was not
 // fitted to it. It leaves out trials on machines other than the most common one.
 func Against(m *model.Model, run record.Run, o model.Options) ([]model.Cell, []Left, error) {
-	seen, left, err := Observe(run)
+	all, left, err := Observe(run)
 	if err != nil {
 		return nil, left, err
-	}
-	all := make([]*Observation, len(seen))
-	for i := range seen {
-		all[i] = &seen[i]
 	}
 	most := usual(all)
 	all = slices.DeleteFunc(all, func(one *Observation) bool {
@@ -395,14 +397,13 @@ func Against(m *model.Model, run record.Run, o model.Options) ([]model.Cell, []L
 // against predicts trials, cell by cell.
 func against(m *model.Model, all []*Observation, o model.Options) (out []model.Cell, err error) {
 	for _, cell := range cellsOf(all) {
-		c, err := beside(cell, func(mesh model.Mesh) (map[string]model.Interval, error) {
+		c, err := beside(cell, func(mesh model.Mesh) (out []model.Interval, err error) {
 			p, err := m.Predict(mesh, o)
 			if err != nil {
 				return nil, err
 			}
-			out := map[string]model.Interval{}
 			for _, o := range p.Outputs {
-				out[o.Name] = o.Interval
+				out = append(out, o.Interval)
 			}
 			return out, nil
 		})

@@ -60,15 +60,15 @@ type shown struct {
 
 // show reads the trials of runs and leaves out those on machines other than the most common one.
 func show(runs []record.Run, o Options) (*shown, error) {
-	seen, left := make([][]Observation, len(runs)), make([][]Left, len(runs))
+	seen, left := make([][]*Observation, len(runs)), make([][]Left, len(runs))
 	var fitted []*Observation
 	for i, run := range runs {
 		var err error
 		if seen[i], left[i], err = Observe(run); err != nil {
 			return nil, err
 		}
-		for j := range seen[i] {
-			if one := &seen[i][j]; one.For == ForAll && !o.holdsOut(one.levels) {
+		for _, one := range seen[i] {
+			if one.For == ForAll && !o.holdsOut(one.levels) {
 				fitted = append(fitted, one)
 			}
 		}
@@ -77,23 +77,22 @@ func show(runs []record.Run, o Options) (*shown, error) {
 	out, apart := &shown{}, 0
 	for i, run := range runs {
 		var used []*Observation
-		for j := range seen[i] {
-			one := &seen[i][j]
-			if why := one.apart(most); why.Code != "" {
+		for _, one := range seen[i] {
+			why := one.apart(most)
+			switch {
+			case why.Code != "":
 				left[i] = append(left[i], Left{one.Trial, why})
 				apart++
 				continue
-			}
-			if o.holdsOut(one.levels) {
+			case o.holdsOut(one.levels):
 				out.heldOut = append(out.heldOut, one)
 				continue
+			case one.For != ForAll:
+				out.others = append(out.others, one)
+			default:
+				out.all = append(out.all, one)
 			}
 			used = append(used, one)
-			if one.For != ForAll {
-				out.others = append(out.others, one)
-				continue
-			}
-			out.all = append(out.all, one)
 		}
 		out.sources = append(out.sources, sourceOf(run, used, left[i]))
 		out.left = append(out.left, left[i]...)

@@ -72,7 +72,7 @@ func purposeOf(o *Observation, l controlplane.Levels) int {
 }
 
 // Observe reads the trials of a run.
-func Observe(run record.Run) ([]Observation, []Left, error) {
+func Observe(run record.Run) (all []*Observation, left []Left, err error) {
 	if run.Header.Kind != record.KindControlPlane {
 		return nil, nil, fmt.Errorf("run %s is of a study of the %s, not of the control plane", run.Header.RunID, run.Header.Kind)
 	}
@@ -81,8 +81,6 @@ func Observe(run record.Run) ([]Observation, []Left, error) {
 		e := &run.Events[i]
 		events[e.Trial] = append(events[e.Trial], e)
 	}
-	var out []Observation
-	var left []Left
 	for i := range run.Trials {
 		t := &run.Trials[i]
 		o, why := observe(run, t, events[t.ID])
@@ -90,26 +88,26 @@ func Observe(run record.Run) ([]Observation, []Left, error) {
 			left = append(left, Left{t.ID, why})
 			continue
 		}
-		out = append(out, o)
+		all = append(all, o)
 	}
-	return out, left, nil
+	return all, left, nil
 }
 
 // observe reads one trial, or returns why it is unusable.
-func observe(run record.Run, t *record.Trial, events []*record.Event) (o Observation, why model.Why) {
+func observe(run record.Run, t *record.Trial, events []*record.Event) (*Observation, model.Why) {
 	if code := unusable(t, events); code != "" {
-		return o, model.Why{Code: code}
+		return nil, model.Why{Code: code}
 	}
 	c := t.Control
 	known, _ := controlplane.Known(study.ControlPlane.Completed(t.Cell), c.Installed)
 	l, err := controlplane.LevelsOf(known)
 	if err != nil {
-		return o, model.Why{Code: model.WhyCell, Level: err.Error()}
+		return nil, model.Why{Code: model.WhyCell, Level: err.Error()}
 	}
 	if why := unlike(l); why.Code != "" {
-		return o, why
+		return nil, why
 	}
-	o = Observation{Run: run.Header.RunID, Study: run.Header.Study, Trial: t.ID, Cell: t.Cell.Key(), levels: t.Cell, on: machinesOf(t),
+	o := &Observation{Run: run.Header.RunID, Study: run.Header.Study, Trial: t.ID, Cell: t.Cell.Key(), levels: t.Cell, on: machinesOf(t),
 		Proxies: c.Proxies, Namespaces: max(1, l.Namespaces), Replicas: max(1, l.IstiodReplicas), ChangesMade: c.Committed,
 		DebounceAfter: l.DebounceAfter.Seconds(), DebounceMax: l.DebounceMax.Seconds(), Direct: !l.EDSDebounce,
 		CPU: t.CPU[record.PartControl].TotalS(), Simulator: c.Simulator.TotalS(), Idle: math.NaN(), Memory: memoryOf(t)}
@@ -126,9 +124,9 @@ func observe(run record.Run, t *record.Trial, events []*record.Event) (o Observa
 	if !o.calm() {
 		o.Generation = generation(run, t)
 	}
-	o.For = purposeOf(&o, l)
+	o.For = purposeOf(o, l)
 	if o.Turns == 0 && o.For != ForSkips {
-		return o, model.Why{Code: model.WhyNoPushes}
+		return nil, model.Why{Code: model.WhyNoPushes}
 	}
 	return o, model.Why{}
 }
@@ -248,23 +246,16 @@ func (o *Observation) readCounters(c *record.Control) {
 }
 
 func (o *Observation) readStages(c *record.Control) {
-	o.Watch, o.Deliver = math.NaN(), math.NaN()
-	wire, ack := math.NaN(), math.NaN()
-	for _, s := range c.Stages {
-		switch s.Name {
-		case record.StageWatch:
-			o.Watch = math.Max(0, s.MeanUS/1e6)
-		case record.StageWire:
-			wire = math.Max(0, s.MeanUS/1e6)
-		case record.StageAck:
-			ack = math.Max(0, s.MeanUS/1e6)
+	mean := func(stage string) float64 {
+		i := slices.IndexFunc(c.Stages, func(s record.Stage) bool { return s.Name == stage })
+		if i < 0 {
+			return math.NaN()
 		}
+		return math.Max(0, c.Stages[i].MeanUS/1e6)
 	}
-	switch {
-	case stat.Finite(wire) && stat.Finite(ack):
-		o.Deliver = wire + ack
-	case stat.Finite(ack):
-		o.Deliver = ack
+	o.Watch, o.Deliver = mean(record.StageWatch), mean(record.StageAck)
+	if wire := mean(record.StageWire); stat.Finite(wire) {
+		o.Deliver += wire
 	}
 }
 

@@ -133,7 +133,7 @@ func simulateTrial(v model.Values, o *Observation, before simulation, tells bool
 	if len(out.off) < len(parallels) {
 		out.off = nil
 	}
-	out.missed = math.Abs(math.Log(fitted.AllPushes() / total(o.Pushes[:])))
+	out.missed = o.missedBy(fitted)
 	best = asMeasured(v, o, best, seed)
 	for t := range push.Types {
 		if o.Pushes[t] > 0 && best.Pushes[t] > 0 {
@@ -143,6 +143,11 @@ func simulateTrial(v model.Values, o *Observation, before simulation, tells bool
 		}
 	}
 	return out
+}
+
+// missedBy returns the logarithm of a simulation's error in the number of pushes.
+func (o *Observation) missedBy(r *push.Result) float64 {
+	return math.Abs(math.Log(r.AllPushes() / total(o.Pushes[:])))
 }
 
 // Simulated pushes with a smaller error merge the same changes as the measured ones.
@@ -155,8 +160,7 @@ var costs = []float64{0.25, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.1, 1.25, 1.5, 2, 3}
 // measured, and returns the closest result. A mesh near its limit is in one of two states, calm
 // or with overlapping pushes, and an early fit may predict the wrong one.
 func asMeasured(v model.Values, o *Observation, r *push.Result, seed uint64) *push.Result {
-	off := func(r *push.Result) float64 { return math.Abs(math.Log(r.AllPushes() / total(o.Pushes[:]))) }
-	best, least := r, off(r)
+	best, least := r, o.missedBy(r)
 	if !(least > merged) {
 		return r
 	}
@@ -170,8 +174,8 @@ func asMeasured(v model.Values, o *Observation, r *push.Result, seed uint64) *pu
 		for _, p := range []model.Parameter{model.ChangeCPU, model.CDSCPUPerChange, model.EDSCPUPerChange, model.EDSCPUWhole, model.RDSCPUAnew} {
 			w[p] *= times
 		}
-		if other, err := w.Simulate(o.Mesh(), seed); err == nil && off(other) < least {
-			best, least = other, off(other)
+		if other, err := w.Simulate(o.Mesh(), seed); err == nil && o.missedBy(other) < least {
+			best, least = other, o.missedBy(other)
 		}
 	}
 	return best
