@@ -53,8 +53,7 @@ func (m *Model) reconnect(mesh, left Mesh, lost int, o Options) (*Loss, error) {
 	}
 	in := v.Input(left)
 	// Long enough for all to reconnect at the rate at which streams are served.
-	limit := mesh.ConnectLimit
-	limit = cmp.Or(limit, float64(push.DefaultThrottle(mesh.Cores)))
+	limit := cmp.Or(mesh.ConnectLimit, float64(push.DefaultThrottle(mesh.Cores)))
 	class := v.class("", float64(mesh.Services)*mesh.Visible)
 	back := float64(lost) / float64(left.Replicas) * math.Max(1/limit, class.Connect/mesh.Cores)
 	in.StormAt = 10
@@ -151,23 +150,22 @@ func (m *Model) Limits(mesh Mesh, bound float64, o Options) (*Limits, error) {
 		}
 		return End{}
 	}
-	at := mesh
-	out.Rate, out.RateEnd = climb(mesh.Rate, func(x float64) End {
-		at.Rate = x
-		return holds(at)
-	})
-	if at.Rate = out.Rate; out.Rate > 0 {
-		out.RateBeyond = m.Outside(at).Times
+	grow := func(from float64, set func(at *Mesh, x float64)) (most float64, end End, beyond float64) {
+		at := mesh
+		most, end = climb(from, func(x float64) End {
+			set(&at, x)
+			return holds(at)
+		})
+		if most > 0 {
+			set(&at, most)
+			beyond = m.Outside(at).Times
+		}
+		return most, end, beyond
 	}
-	at = mesh
-	proxies, end := climb(float64(mesh.Proxies), func(x float64) End {
-		at.Proxies = int(math.Round(x))
-		return holds(at)
-	})
-	out.Proxies, out.ProxiesEnd = int(math.Round(proxies)), end
-	if at.Proxies = out.Proxies; out.Proxies > 0 {
-		out.ProxiesBeyond = m.Outside(at).Times
-	}
+	setProxies := func(at *Mesh, x float64) { at.Proxies = int(math.Round(x)) }
+	out.Rate, out.RateEnd, out.RateBeyond = grow(mesh.Rate, func(at *Mesh, x float64) { at.Rate = x })
+	proxies, end, beyond := grow(float64(mesh.Proxies), setProxies)
+	out.Proxies, out.ProxiesEnd, out.ProxiesBeyond = int(math.Round(proxies)), end, beyond
 	return out, nil
 }
 

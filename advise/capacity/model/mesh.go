@@ -64,20 +64,22 @@ func Default() Mesh {
 // Check returns an error that names the invalid field of a mesh file, or nil if the mesh can
 // be predicted.
 func (m Mesh) Check() error {
-	for _, f := range []struct {
-		name      string
-		v         float64
-		low, high float64
-	}{
-		{"proxies", float64(m.Proxies), 1, 1e6}, {"services", float64(m.Services), 0, 1e6}, {"visible", m.Visible, 0.001, 1}, {"namespaces", float64(m.Namespaces), 1, 100_000},
-		{"changes.rate", m.Rate, 1e-4, 1e4}, {"istiod.replicas", float64(m.Replicas), 1, 1000}, {"istiod.cores", m.Cores, 0.01, 1024},
-		{"istiod.push_throttle", float64(m.Throttle), 0, 1e5}, {"istiod.request_limit", m.ConnectLimit, 0, 1e6}, {"istiod.debounce_after", m.DebounceAfter, 0, 600}, {"istiod.debounce_max", m.DebounceMax, 0, 3600},
+	if err := Within([]Bounded{
+		{"proxies", float64(m.Proxies), 1, 1e6},
+		{"services", float64(m.Services), 0, 1e6},
+		{"visible", m.Visible, 0.001, 1},
+		{"namespaces", float64(m.Namespaces), 1, 100_000},
+		{"changes.rate", m.Rate, 1e-4, 1e4},
+		{"istiod.replicas", float64(m.Replicas), 1, 1000},
+		{"istiod.cores", m.Cores, 0.01, 1024},
+		{"istiod.push_throttle", float64(m.Throttle), 0, 1e5},
+		{"istiod.request_limit", m.ConnectLimit, 0, 1e6},
+		{"istiod.debounce_after", m.DebounceAfter, 0, 600},
+		{"istiod.debounce_max", m.DebounceMax, 0, 3600},
 		{"istiod.connection_age", m.ConnectionAge, 0, 1e9},
 		{"horizon", m.Horizon, 0, 86400},
-	} {
-		if math.IsNaN(f.v) || f.v < f.low || f.v > f.high {
-			return fmt.Errorf("%s is %g: must be from %g to %g", f.name, f.v, f.low, f.high)
-		}
+	}); err != nil {
+		return err
 	}
 	if m.Arrival != push.Poisson && m.Arrival != push.Uniform {
 		return fmt.Errorf("changes.arrival is %q: must be %s or %s", m.Arrival, push.Poisson, push.Uniform)
@@ -97,6 +99,22 @@ func (m Mesh) Check() error {
 	}
 	if !(total > 0) {
 		return errors.New("changes.mix has no kind of change with a weight above 0")
+	}
+	return nil
+}
+
+// Bounded is a field of a mesh file with the values that it may have.
+type Bounded struct {
+	Name             string
+	Value, Low, High float64
+}
+
+// Within returns an error that names the first field out of bounds.
+func Within(fields []Bounded) error {
+	for _, f := range fields {
+		if math.IsNaN(f.Value) || f.Value < f.Low || f.Value > f.High {
+			return fmt.Errorf("%s is %g: must be from %g to %g", f.Name, f.Value, f.Low, f.High)
+		}
 	}
 	return nil
 }
@@ -143,15 +161,17 @@ func (v *Values) idle(m Mesh) float64 {
 
 // Kinds returns the kinds of change in a mesh's mix, with their push contexts.
 func (v *Values) Kinds(m Mesh) []push.Kind {
-	var out []push.Kind
+	names := slices.Sorted(maps.Keys(m.Mix))
 	if m.Replay != nil {
-		for _, name := range m.Replay.Kinds {
-			out = append(out, v.kind(name, 1, m.Services))
-		}
-		return out
+		names = m.Replay.Kinds
 	}
-	for _, name := range slices.Sorted(maps.Keys(m.Mix)) {
-		out = append(out, v.kind(name, m.Mix[name], m.Services))
+	var out []push.Kind
+	for _, name := range names {
+		weight := 1.0
+		if m.Replay == nil {
+			weight = m.Mix[name]
+		}
+		out = append(out, v.kind(name, weight, m.Services))
 	}
 	return out
 }

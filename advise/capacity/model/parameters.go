@@ -49,21 +49,19 @@ const (
 const Parameters = int(firstOfTypes) + perType*int(push.Types)
 
 // CPUOf is the CPU time of one push of a type to one proxy, whatever it merges.
-func CPUOf(t push.Type) Parameter { return firstOfTypes + Parameter(perType*int(t)+typeCPU) }
+func CPUOf(t push.Type) Parameter { return ofType(t, typeCPU) }
 
 // CPUPerServiceOf is the CPU time that each service visible to the proxy adds.
-func CPUPerServiceOf(t push.Type) Parameter {
-	return firstOfTypes + Parameter(perType*int(t)+typeCPUPerService)
-}
+func CPUPerServiceOf(t push.Type) Parameter { return ofType(t, typeCPUPerService) }
 
 // BytesOf is the size of one push of a type to one proxy, counted like [CPUOf].
-func BytesOf(t push.Type) Parameter { return firstOfTypes + Parameter(perType*int(t)+typeBytes) }
+func BytesOf(t push.Type) Parameter { return ofType(t, typeBytes) }
 
 // BytesPerServiceOf is the number of bytes that each service visible to the proxy
 // adds.
-func BytesPerServiceOf(t push.Type) Parameter {
-	return firstOfTypes + Parameter(perType*int(t)+typeBytesPerService)
-}
+func BytesPerServiceOf(t push.Type) Parameter { return ofType(t, typeBytesPerService) }
+
+func ofType(t push.Type, nth Parameter) Parameter { return firstOfTypes + perType*Parameter(t) + nth }
 
 // ByDifference reports whether istiod sends a type as differences: what changed
 // rather than everything that a proxy has of it (pilot/pkg/xds: only CDS and EDS
@@ -106,10 +104,9 @@ var Definitions = definitions()
 
 // Commands of runs from which the fit can learn something.
 const (
-	theStudy   = "meshtrial run capacity-holdout" // several sizes, services and rates
+	theStudy   = "meshtrial run capacity-holdout" // several sizes, services and rates, overlapping pushes
 	useless    = "meshtrial run capacity-holdout --set change=gateway"
 	newStreams = "meshtrial run capacity-holdout --set clients=reconnect-storm"
-	overlap    = theStudy // its cells with overlapping pushes
 )
 
 func definitions() [Parameters]Definition {
@@ -137,9 +134,9 @@ func definitions() [Parameters]Definition {
 		CDSBytesPerChange: {"cds_bytes_per_change", "bytes", "bytes of each such change", 1500, "a cluster with its metadata and mutual TLS", theStudy},
 		EDSCPUPerChange:   {"eds_cpu_per_change", "s", "istiod's CPU time for each change in a push of eds to one proxy", 0.0001, "the endpoints of one service", theStudy},
 		EDSBytesPerChange: {"eds_bytes_per_change", "bytes", "bytes of each change in it", 500, "two endpoints with their metadata", theStudy},
-		EDSCPUWhole:       {"eds_cpu_whole", "s", "what each service that the proxy sees adds to a push of all endpoints", 1.5e-5, "what a run of 200 proxies and 300 services spent: a lookup in istiod's cache, mostly in vain while pushes overlap", overlap},
-		EDSBytesWhole:     {"eds_bytes_whole", "bytes", "bytes of each service in a push of all endpoints", 500, "they are the same endpoints that a change of that service brings", overlap},
-		RDSCPUAnew:        {"rds_cpu_anew", "s", "what each service that the proxy sees adds to routes that are not in istiod's cache", 1e-5, "a virtual host with its domains, built, sorted and marshalled", overlap},
+		EDSCPUWhole:       {"eds_cpu_whole", "s", "what each service that the proxy sees adds to a push of all endpoints", 1.5e-5, "what a run of 200 proxies and 300 services spent: a lookup in istiod's cache, mostly in vain while pushes overlap", theStudy},
+		EDSBytesWhole:     {"eds_bytes_whole", "bytes", "bytes of each service in a push of all endpoints", 500, "they are the same endpoints that a change of that service brings", theStudy},
+		RDSCPUAnew:        {"rds_cpu_anew", "s", "what each service that the proxy sees adds to routes that are not in istiod's cache", 1e-5, "a virtual host with its domains, built, sorted and marshalled", theStudy},
 	}
 	for t := range push.Types {
 		name, each := t.String(), "one push to one proxy"
@@ -148,15 +145,9 @@ func definitions() [Parameters]Definition {
 		d[BytesOf(t)] = Definition{name + "_bytes", "bytes", "bytes of " + name + " for " + each, 500, "a message of one resource", theStudy}
 		d[BytesPerServiceOf(t)] = Definition{name + "_bytes_per_service", "bytes", "what each service that the proxy sees adds to them", 0, "what is sent does not depend on them", theStudy}
 	}
-	for p, as := range map[Parameter]struct {
-		v   float64
-		why string
-	}{
-		CPUPerServiceOf(push.RDS):   {3e-6, "a virtual host, copied from istiod's cache"},
-		BytesPerServiceOf(push.RDS): {500, "a virtual host with its domains"},
-	} {
-		d[p].Assumed, d[p].Because = as.v, as.why
-	}
+	rds, bytes := &d[CPUPerServiceOf(push.RDS)], &d[BytesPerServiceOf(push.RDS)]
+	rds.Assumed, rds.Because = 3e-6, "a virtual host, copied from istiod's cache"
+	bytes.Assumed, bytes.Because = 500, "a virtual host with its domains"
 	return d
 }
 

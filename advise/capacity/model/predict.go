@@ -85,9 +85,11 @@ func (v *Values) Simulated(m Mesh, r *push.Result) []float64 {
 // Options configures a prediction.
 type Options struct {
 	Seed  uint64
-	Draws int     // of the parameters; 0: 60
-	Level float64 // of the intervals; 0: 0.9
+	Draws int // of the parameters; 0: 60
 }
+
+// level is that of the intervals.
+const level = 0.9
 
 // Predicted is one output of a prediction.
 type Predicted struct {
@@ -136,8 +138,7 @@ func (v *Values) simulate(m Mesh, seed uint64, coarse int) *push.Result {
 	in.Settle = math.Max(600, 2*in.Horizon)
 	in.Seed = seed
 	if coarse > 0 {
-		throttle := m.Throttle
-		throttle = cmp.Or(throttle, push.DefaultThrottle(m.Cores))
+		throttle := cmp.Or(m.Throttle, push.DefaultThrottle(m.Cores))
 		in.Batch = max(1, min(throttle/4, m.Proxies/m.Replicas/coarse))
 	}
 	if m.Replay != nil {
@@ -171,7 +172,7 @@ func (v *Values) horizon(m Mesh) float64 {
 // sweep returns how long it takes to send all types that a mesh's changes push to all proxies once,
 // if the CPUs do nothing else.
 func (v *Values) sweep(m Mesh) float64 {
-	return v.pushCPU(m) * float64(m.Proxies) / (m.Cores * float64(m.Replicas))
+	return v.pushCPU(m) * float64(m.Proxies) / m.CPUs()
 }
 
 // pushCPU returns the CPU time of pushing all types of a mesh's changes to one proxy.
@@ -195,10 +196,11 @@ func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
 		return nil, err
 	}
 	o.Draws = cmp.Or(o.Draws, 60)
-	o.Level = cmp.Or(o.Level, 0.9)
 	whole := center.simulate(mesh, o.Seed, 0)
-	out := &Prediction{Schema: Schema, Mesh: mesh, Level: o.Level, KeepsUp: whole.Drained, Overlapped: whole.Overlapped, Pairs: whole.Needed, Outside: m.Outside(mesh)}
-	out.Assumed = m.assumedFor(mesh)
+	out := &Prediction{
+		Schema: Schema, Mesh: mesh, Level: level, KeepsUp: whole.Drained, Overlapped: whole.Overlapped, Pairs: whole.Needed,
+		Outside: m.Outside(mesh), Assumed: m.assumedFor(mesh),
+	}
 	estimates := center.Simulated(mesh, whole)
 	samples := make([][]float64, len(Outputs))
 	rng := rand.New(rand.NewPCG(o.Seed, 0x70726564696374))
@@ -210,17 +212,18 @@ func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
 		v := m.draw(&center, rng)
 		r := v.simulate(short, o.Seed+uint64(i)+1, 100)
 		for k, y := range v.Simulated(short, r) {
-			if r.Needed == 0 && ofPairs(Outputs[k].Name) {
-				continue // without pairs it says nothing
+			name := Outputs[k].Name
+			if r.Needed == 0 && (name == OutConvergenceP50 || name == OutConvergenceP99) {
+				continue // without pairs of a change and a proxy that needs it, it says nothing
 			}
-			samples[k] = append(samples[k], m.noisy(Outputs[k].Name, y, out.Times, rng)...)
+			samples[k] = append(samples[k], m.noisy(name, y, out.Times, rng)...)
 		}
 	}
 	for k, d := range Outputs {
 		e := estimates[k]
 		i := Interval{e, e, e}
 		if len(samples[k]) > 0 {
-			low, high := bounds(samples[k], o.Level)
+			low, high := bounds(samples[k])
 			i.Low, i.High = math.Min(low, e), math.Max(high, e)
 		}
 		if d.Name == OutCPU {
@@ -230,11 +233,6 @@ func (m *Model) Predict(mesh Mesh, o Options) (*Prediction, error) {
 	}
 	out.Utilisation = out.Output(OutCPU).Estimate / mesh.CPUs()
 	return out, nil
-}
-
-// ofPairs reports whether an output is over pairs of a change and a proxy that needs it.
-func ofPairs(output string) bool {
-	return output == OutConvergenceP50 || output == OutConvergenceP99
 }
 
 // draw returns the parameters of one of the trials' resamples.
@@ -253,7 +251,7 @@ const perDraw = 20
 // noisy spreads an output by its residual.
 func (m *Model) noisy(output string, y, beyond float64, rng *rand.Rand) []float64 {
 	r := m.residual(output)
-	spread := m.spread(r, beyond)
+	spread := r.spread(beyond)
 	out := make([]float64, perDraw)
 	for i := range out {
 		out[i] = y * math.Exp(spread*student(r.Cells, rng))
@@ -272,7 +270,7 @@ const perDoubling = 0.15
 // spread returns the residual for a mesh a given factor beyond the measured range: within the
 // range, the error of predictions of cells excluded from the fit; beyond it, more with each
 // doubling. A model's errors grow with the distance and do not cancel out.
-func (m *Model) spread(r Residual, beyond float64) float64 {
+func (r Residual) spread(beyond float64) float64 {
 	return math.Hypot(r.Spread, perDoubling*math.Log2(math.Max(1, beyond)))
 }
 
@@ -294,7 +292,7 @@ func student(cells int, rng *rand.Rand) float64 {
 	return rng.NormFloat64() / math.Sqrt(chi/float64(df))
 }
 
-func bounds(samples []float64, level float64) (low, high float64) {
+func bounds(samples []float64) (low, high float64) {
 	slices.Sort(samples)
 	at := func(q float64) float64 {
 		return samples[min(len(samples)-1, max(0, int(math.Round(q*float64(len(samples)-1)))))]
@@ -304,30 +302,17 @@ func bounds(samples []float64, level float64) (low, high float64) {
 
 // assumedFor names the assumed parameters that a prediction for a mesh uses.
 func (m *Model) assumedFor(mesh Mesh) []string {
+	served := mesh.ConnectionAge > 0 && mesh.Replay == nil
+	unused := map[Parameter]bool{
+		Beside: !mesh.Beside, BesidePerByte: !mesh.Beside, SkipCPU: mesh.Visible == 1, ConnectCPU: !served, ConnectPerService: !served,
+	}
 	var out []string
 	types := mesh.types()
 	for i, p := range m.Parameters {
-		if !p.Assumed {
-			continue
+		of := Parameter(i) - firstOfTypes // negative unless it is of a type
+		if p.Assumed && !unused[Parameter(i)] && (of < 0 || types.Has(push.Type(of/perType))) {
+			out = append(out, p.Name)
 		}
-		if i >= int(firstOfTypes) && !types.Has(push.Type((i-int(firstOfTypes))/perType)) {
-			continue // of a type that these changes do not push
-		}
-		switch Parameter(i) {
-		case Beside, BesidePerByte:
-			if !mesh.Beside {
-				continue
-			}
-		case SkipCPU:
-			if mesh.Visible == 1 {
-				continue
-			}
-		case ConnectCPU, ConnectPerService:
-			if mesh.ConnectionAge == 0 || mesh.Replay != nil {
-				continue
-			}
-		}
-		out = append(out, p.Name)
 	}
 	return out
 }

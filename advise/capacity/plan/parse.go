@@ -2,18 +2,12 @@ package plan
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"math"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"sigs.k8s.io/yaml"
 
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -48,55 +42,86 @@ const MaxFile = 256 << 10
 
 // Default returns a request with everything that has a default; the mesh has no size and no rate.
 func Default() Request {
-	return Request{Mesh: model.Default(), Targets: Targets{ConvergenceP99: 5, CPU: 0.7, Survives: 1, Growth: 2}, Bounds: Bounds{MinReplicas: 2, MaxReplicas: 20, MaxCores: 16}}
+	return Request{
+		Mesh:    model.Default(),
+		Targets: Targets{ConvergenceP99: 5, CPU: 0.7, Survives: 1, Growth: 2},
+		Bounds:  Bounds{MinReplicas: 2, MaxReplicas: 20, MaxCores: 16},
+	}
 }
 
-// file is a mesh file as written: its fields are those of a request.
-type file struct {
-	Proxies    *int   `json:"proxies"`
-	Services   *int   `json:"services"`
-	Visible    *share `json:"visible"`
-	Namespaces *int   `json:"namespaces"`
-	Changes    struct {
-		Rate    *float64            `json:"rate"`
-		Arrival *string             `json:"arrival"`
-		Mix     *map[string]float64 `json:"mix"`
-	} `json:"changes"`
-	Targets struct {
-		ConvergenceP99 *seconds `json:"convergence_p99"`
-		CPU            *share   `json:"cpu"`
-		Survives       *int     `json:"survives"`
-		Reconnect      *seconds `json:"reconnect"`
-		Growth         *float64 `json:"growth"`
-	} `json:"targets"`
-	Istiod struct {
-		MinReplicas   *int     `json:"min_replicas"`
-		MaxReplicas   *int     `json:"max_replicas"`
-		MaxCores      *float64 `json:"max_cores"`
-		Replicas      *int     `json:"replicas"`
-		Cores         *float64 `json:"cores"`
-		DebounceAfter *seconds `json:"debounce_after"`
-		DebounceMax   *seconds `json:"debounce_max"`
-		EDSDebounce   bool     `json:"eds_debounce"`
-		PushThrottle  *int     `json:"push_throttle"`
-		RequestLimit  *float64 `json:"request_limit"`
-		ConnectionAge *seconds `json:"connection_age"`
-	} `json:"istiod"`
-}
-
-// fileOf returns a file whose fields are stored in a request.
-func fileOf(r *Request) (f file) {
+// fields returns the fields of a mesh file by their paths, each as what stores its text in a request.
+func (r *Request) fields() map[string]func(text string) error {
 	m, t, b := &r.Mesh, &r.Targets, &r.Bounds
-	f.Proxies, f.Services, f.Visible, f.Namespaces = &m.Proxies, &m.Services, (*share)(&m.Visible), &m.Namespaces
-	f.Changes.Rate, f.Changes.Arrival, f.Changes.Mix = &m.Rate, &m.Arrival, &m.Mix
-	f.Targets.ConvergenceP99, f.Targets.CPU, f.Targets.Survives = (*seconds)(&t.ConvergenceP99), (*share)(&t.CPU), &t.Survives
-	f.Targets.Reconnect, f.Targets.Growth = (*seconds)(&t.Reconnect), &t.Growth
-	i := &f.Istiod
-	i.MinReplicas, i.MaxReplicas, i.MaxCores = &b.MinReplicas, &b.MaxReplicas, &b.MaxCores
-	i.Replicas, i.Cores, i.EDSDebounce = &m.Replicas, &m.Cores, true
-	i.DebounceAfter, i.DebounceMax = (*seconds)(&m.DebounceAfter), (*seconds)(&m.DebounceMax)
-	i.PushThrottle, i.RequestLimit, i.ConnectionAge = &m.Throttle, &m.ConnectLimit, (*seconds)(&m.ConnectionAge)
-	return f
+	out := map[string]func(string) error{
+		"proxies":                 whole(&m.Proxies),
+		"services":                whole(&m.Services),
+		"visible":                 share(&m.Visible),
+		"namespaces":              whole(&m.Namespaces),
+		"changes.rate":            number(&m.Rate),
+		"changes.arrival":         func(text string) error { m.Arrival = text; return nil },
+		"targets.convergence_p99": seconds(&t.ConvergenceP99),
+		"targets.cpu":             share(&t.CPU),
+		"targets.survives":        whole(&t.Survives),
+		"targets.reconnect":       seconds(&t.Reconnect),
+		"targets.growth":          number(&t.Growth),
+		"istiod.min_replicas":     whole(&b.MinReplicas),
+		"istiod.max_replicas":     whole(&b.MaxReplicas),
+		"istiod.max_cores":        number(&b.MaxCores),
+		"istiod.replicas":         whole(&m.Replicas),
+		"istiod.cores":            number(&m.Cores),
+		"istiod.debounce_after":   seconds(&m.DebounceAfter),
+		"istiod.debounce_max":     seconds(&m.DebounceMax),
+		"istiod.eds_debounce":     read(func(on bool) { m.DirectEndpoints = !on }, strconv.ParseBool, "true or false"),
+		"istiod.push_throttle":    whole(&m.Throttle),
+		"istiod.request_limit":    number(&m.ConnectLimit),
+		"istiod.connection_age":   seconds(&m.ConnectionAge),
+	}
+	for _, kind := range model.KindNames() {
+		out["changes.mix."+kind] = read(func(weight float64) {
+			if m.Mix == nil {
+				m.Mix = map[string]float64{}
+			}
+			m.Mix[kind] = weight
+		}, parseNumber, "a number")
+	}
+	return out
+}
+
+// read returns a function that parses a text and stores its value.
+func read[T any](store func(T), parse func(text string) (T, error), wanted string) func(text string) error {
+	return func(text string) error {
+		v, err := parse(text)
+		if err != nil {
+			return fmt.Errorf("%.40q is not %s", text, wanted)
+		}
+		store(v)
+		return nil
+	}
+}
+
+func whole(into *int) func(string) error {
+	return read(func(v int) { *into = v }, strconv.Atoi, "a whole number")
+}
+
+func number(into *float64) func(string) error {
+	return read(func(v float64) { *into = v }, parseNumber, "a number")
+}
+
+func parseNumber(text string) (float64, error) { return strconv.ParseFloat(text, 64) }
+
+func share(into *float64) func(string) error {
+	return read(func(v float64) { *into = v }, func(text string) (float64, error) {
+		number, percent := strings.CutSuffix(text, "%")
+		v, err := parseNumber(number)
+		if percent {
+			v /= 100
+		}
+		return v, err
+	}, "a share as 20% or 0.2")
+}
+
+func seconds(into *float64) func(string) error {
+	return read(func(d time.Duration) { *into = d.Seconds() }, time.ParseDuration, "a duration as 5s or 100ms")
 }
 
 const hint = "a mesh file is as\nproxies: 5000\nservices: 2000\nchanges: {rate: 1, mix: {endpoints: 9, configuration: 1}}\ntargets: {convergence_p99: 5s, survives: 1}"
@@ -124,68 +149,59 @@ func parse(data []byte) (Request, error) {
 	if failed != nil {
 		return r, failed
 	}
-	f := fileOf(&r)
+	fields := r.fields()
 	if tree != nil {
-		if err := f.read(tree, data); err != nil {
+		if err := take(tree, "", fields); err != nil {
 			return r, err
 		}
 	}
 	for _, name := range []string{"proxies", "services", "changes.rate"} {
-		if tree == nil || find(tree, name).Text == "" {
+		if fields[name] != nil {
 			return r, fmt.Errorf("%s is missing", name)
 		}
 	}
-	r.Mesh.DirectEndpoints = !f.Istiod.EDSDebounce
 	return r, r.check()
 }
 
-// read decodes a file; the tree locates errors.
-func (f *file) read(tree *yamltree.Node, data []byte) error {
+// take stores the fields of a mapping, whose paths begin with a prefix, and removes them from those that are
+// left.
+func take(n *yamltree.Node, prefix string, left map[string]func(string) error) error {
 	fail := func(n *yamltree.Node, format string, args ...any) error {
 		return &yamltree.Error{Line: n.Line, Column: n.Column, Msg: fmt.Sprintf(format, args...)}
 	}
-	if key, names := unknown(tree, reflect.TypeOf(*f)); key != nil {
-		return fail(key, "unknown field %.40q: %s", key.Text, errs.Suggest(key.Text, names))
+	if n.Kind != yamltree.Mapping {
+		return fail(n, "%s: must be a mapping, not %s", cmp.Or(strings.TrimSuffix(prefix, "."), "the file"), n.Kind)
 	}
-	err := yaml.UnmarshalStrict(data, f)
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
-		return fail(find(tree, wrong.Field), "%s: unexpected %s", cmp.Or(wrong.Field, "the file"), wrong.Value)
+	var names []string // of this mapping's fields
+	for path := range left {
+		if rest, ok := strings.CutPrefix(path, prefix); ok {
+			name, _, _ := strings.Cut(rest, ".")
+			names = append(names, name)
+		}
 	}
-	return err
-}
-
-// unknown finds a key without a field in a struct, and the names of the struct's fields.
-func unknown(n *yamltree.Node, t reflect.Type) (key *yamltree.Node, names []string) {
-	if t.Kind() != reflect.Struct {
-		return nil, nil
-	}
-	fields := map[string]reflect.Type{}
-	for i := range t.NumField() {
-		fields[t.Field(i).Tag.Get("json")] = t.Field(i).Type
-	}
+	slices.Sort(names)
+	names = slices.Compact(names)
 	for i, key := range n.Keys {
-		inner, ok := fields[key.Text]
-		if !ok {
-			return key, slices.Sorted(maps.Keys(fields))
-		}
-		if key, names := unknown(n.Values[i], inner); key != nil {
-			return key, names
+		path, value := prefix+key.Text, n.Values[i]
+		store := left[path]
+		switch {
+		case !slices.Contains(names, key.Text):
+			return fail(key, "unknown field %.40q: %s", key.Text, errs.Suggest(key.Text, names))
+		case value.Kind == yamltree.Null:
+		case store == nil:
+			if err := take(value, path+".", left); err != nil {
+				return err
+			}
+		case value.Kind != yamltree.Scalar:
+			return fail(value, "%s: must be a value, not %s", path, value.Kind)
+		default:
+			if err := store(value.Text); err != nil {
+				return fail(value, "%s: %v", path, err)
+			}
+			delete(left, path)
 		}
 	}
-	return nil, nil
-}
-
-// find follows a path of keys as far as it exists.
-func find(n *yamltree.Node, path string) *yamltree.Node {
-	for name := range strings.SplitSeq(path, ".") {
-		i := slices.IndexFunc(n.Keys, func(key *yamltree.Node) bool { return key.Text == name })
-		if i < 0 {
-			break
-		}
-		n = n.Values[i]
-	}
-	return n
+	return nil
 }
 
 // check validates a request except for the mix, which may come from the model.
@@ -198,18 +214,17 @@ func (r Request) check() error {
 		return err
 	}
 	t, b := r.Targets, r.Bounds
-	for _, f := range []struct {
-		name         string
-		v, low, high float64
-	}{
-		{"targets.convergence_p99", t.ConvergenceP99, 0.01, 3600}, {"targets.cpu", t.CPU, 0.05, 1}, {"targets.survives", float64(t.Survives), 0, 100},
-		{"targets.reconnect", t.Reconnect, 0, 3600}, {"targets.growth", t.Growth, 1, 100},
-		{"istiod.min_replicas", float64(b.MinReplicas), 1, 500}, {"istiod.max_replicas", float64(b.MaxReplicas), 1, 500},
-		{"istiod.max_cores", b.MaxCores, ladder[0], ladder[len(ladder)-1]},
-	} {
-		if math.IsNaN(f.v) || f.v < f.low || f.v > f.high {
-			return fmt.Errorf("%s is %g: must be from %g to %g", f.name, f.v, f.low, f.high)
-		}
+	if err := model.Within([]model.Bounded{
+		{Name: "targets.convergence_p99", Value: t.ConvergenceP99, Low: 0.01, High: 3600},
+		{Name: "targets.cpu", Value: t.CPU, Low: 0.05, High: 1},
+		{Name: "targets.survives", Value: float64(t.Survives), High: 100},
+		{Name: "targets.reconnect", Value: t.Reconnect, High: 3600},
+		{Name: "targets.growth", Value: t.Growth, Low: 1, High: 100},
+		{Name: "istiod.min_replicas", Value: float64(b.MinReplicas), Low: 1, High: 500},
+		{Name: "istiod.max_replicas", Value: float64(b.MaxReplicas), Low: 1, High: 500},
+		{Name: "istiod.max_cores", Value: b.MaxCores, Low: ladder[0], High: ladder[len(ladder)-1]},
+	}); err != nil {
+		return err
 	}
 	switch {
 	case b.MaxReplicas < b.MinReplicas:
@@ -217,37 +232,5 @@ func (r Request) check() error {
 	case t.Survives >= b.MaxReplicas:
 		return fmt.Errorf("targets.survives is %d: of %d replicas none would be left", t.Survives, b.MaxReplicas)
 	}
-	return nil
-}
-
-// share is a ratio written as 20% or 0.2.
-type share float64
-
-// UnmarshalJSON reads a share.
-func (s *share) UnmarshalJSON(data []byte) error {
-	text := strings.Trim(string(data), `"`)
-	number, percent := strings.CutSuffix(text, "%")
-	v, err := strconv.ParseFloat(number, 64)
-	if err != nil {
-		return &json.UnmarshalTypeError{Value: fmt.Sprintf("%.40q: a share is as 20%% or 0.2", text)}
-	}
-	if percent {
-		v /= 100
-	}
-	*s = share(v)
-	return nil
-}
-
-// seconds is a duration written as 5s or 100ms.
-type seconds float64
-
-// UnmarshalJSON reads a duration.
-func (s *seconds) UnmarshalJSON(data []byte) error {
-	text := strings.Trim(string(data), `"`)
-	d, err := time.ParseDuration(text)
-	if err != nil {
-		return &json.UnmarshalTypeError{Value: fmt.Sprintf("%.40q: a duration is as 5s or 100ms", text)}
-	}
-	*s = seconds(d.Seconds())
 	return nil
 }

@@ -123,7 +123,8 @@ func Make(m *model.Model, r Request, seed uint64) (*Plan, error) {
 		r.Mesh.Mix = m.Mix
 	}
 	p := &Plan{Schema: model.Schema, Request: r}
-	mesh, err := p.choose(m, seed)
+	s := search{m, r, seed}
+	mesh, err := s.choose(p)
 	if err != nil {
 		return nil, err
 	}
@@ -136,19 +137,30 @@ func Make(m *model.Model, r Request, seed uint64) (*Plan, error) {
 	p.resources()
 	grown := mesh
 	grown.Proxies = min(1_000_000, int(math.Ceil(float64(mesh.Proxies)*r.Targets.Growth)))
-	p.MaxReplicas = p.grow(m, r, grown, seed)
+	p.MaxReplicas = s.grow(p, grown)
 	served := grown
 	served.Replicas = p.MaxReplicas - r.Targets.Survives
 	p.Grown = m.Outside(served)
-	if err := p.hold(m, grown, seed); err != nil {
+	if err := s.hold(p, grown); err != nil {
 		return nil, err
 	}
-	return p, p.levers(m, mesh, seed)
+	return p, s.levers(p, mesh)
+}
+
+// search finds the sizes of istiod that meet a request.
+type search struct {
+	m    *model.Model
+	r    Request
+	seed uint64
+}
+
+func (s search) predict(mesh model.Mesh, draws int) (*model.Prediction, error) {
+	return s.m.Predict(mesh, model.Options{Seed: s.seed, Draws: draws})
 }
 
 // choose tries sizes in the order of their CPUs.
-func (p *Plan) choose(m *model.Model, seed uint64) (model.Mesh, error) {
-	r, mesh := p.Request, p.Request.Mesh
+func (s search) choose(p *Plan) (model.Mesh, error) {
+	r, mesh := s.r, s.r.Mesh
 	type size struct {
 		replicas int
 		cores    float64
@@ -161,40 +173,37 @@ func (p *Plan) choose(m *model.Model, seed uint64) (model.Mesh, error) {
 		}
 	}
 	slices.SortStableFunc(sizes, func(a, b size) int {
-		return cmp.Or(cmp.Compare(a.cores*float64(a.replicas), b.cores*float64(b.replicas)), cmp.Compare(a.replicas, b.replicas))
+		byCPUs := cmp.Compare(a.cores*float64(a.replicas), b.cores*float64(b.replicas))
+		return cmp.Or(byCPUs, cmp.Compare(a.replicas, b.replicas))
 	})
-	demand, err := demanded(m, mesh, seed)
+	demand, err := s.demanded(mesh)
 	if err != nil {
 		return mesh, err
 	}
 	closest := Miss{Code: MissBounds, Replicas: r.Bounds.MaxReplicas, Cores: r.Bounds.MaxCores}
-	for _, s := range sizes {
-		mesh.Replicas, mesh.Cores = s.replicas, s.cores
+	for _, of := range sizes {
+		mesh.Replicas, mesh.Cores = of.replicas, of.cores
 		var miss Miss
 		if mesh.CPUs() < 0.7*demand {
 			miss = Miss{Code: MissDemand, Estimate: demand}
-		} else {
-			miss, err = misses(m, r, mesh, seed)
-			if err == nil && miss.Code == "" {
-				miss, err = p.decide(m, mesh, seed)
-			}
+		} else if miss, err = s.misses(mesh); err == nil && miss.Code == "" {
+			miss, err = s.decide(p, mesh)
 		}
 		if err != nil || miss.Code == "" {
 			return mesh, err
 		}
-		miss.Replicas, miss.Cores = s.replicas, s.cores
+		miss.Replicas, miss.Cores = of.replicas, of.cores
 		closest = miss
 	}
 	return mesh, &ErrNone{closest}
 }
 
 // decide predicts a size with all draws, without the replicas whose loss it must survive.
-func (p *Plan) decide(m *model.Model, mesh model.Mesh, seed uint64) (miss Miss, err error) {
-	t := p.Request.Targets
-	o := model.Options{Seed: seed, Draws: finalDraws}
+func (s search) decide(p *Plan, mesh model.Mesh) (Miss, error) {
+	t := s.r.Targets
 	left := mesh
 	left.Replicas -= t.Survives
-	worst, err := m.Predict(left, o)
+	worst, err := s.predict(left, finalDraws)
 	if err != nil {
 		return Miss{}, err
 	}
@@ -203,7 +212,7 @@ func (p *Plan) decide(m *model.Model, mesh model.Mesh, seed uint64) (miss Miss, 
 	}
 	if p.Prediction = worst; t.Survives > 0 {
 		p.Lost = worst
-		if p.Prediction, err = m.Predict(mesh, o); err != nil {
+		if p.Prediction, err = s.predict(mesh, finalDraws); err != nil {
 			return Miss{}, err
 		}
 	}
@@ -233,9 +242,9 @@ func overused(p *model.Prediction, t Targets) Miss {
 
 // demanded returns the CPU that a mesh uses if there is plenty. With less CPU, pushes merge and use
 // somewhat less.
-func demanded(m *model.Model, mesh model.Mesh, seed uint64) (float64, error) {
+func (s search) demanded(mesh model.Mesh) (float64, error) {
 	mesh.Replicas, mesh.Cores = 1, 1000
-	p, err := m.Predict(mesh, model.Options{Seed: seed, Draws: 1})
+	p, err := s.predict(mesh, 1)
 	if err != nil {
 		return 0, err
 	}
@@ -243,40 +252,34 @@ func demanded(m *model.Model, mesh model.Mesh, seed uint64) (float64, error) {
 }
 
 // misses returns a target that a mesh misses according to a few draws.
-func misses(m *model.Model, r Request, mesh model.Mesh, seed uint64) (Miss, error) {
-	t := r.Targets
+func (s search) misses(mesh model.Mesh) (Miss, error) {
+	t := s.r.Targets
 	left := quickly(mesh)
 	left.Replicas -= t.Survives
-	// A single draw rules out sizes that are far too small.
-	for _, draws := range []int{1, quickDraws} {
-		p, err := m.Predict(left, model.Options{Seed: seed, Draws: draws})
-		if err != nil {
+	p, err := s.predict(left, 1) // a single draw rules out sizes that are far too small
+	if err == nil && p.KeepsUp {
+		p, err = s.predict(left, quickDraws)
+	}
+	if err != nil {
+		return Miss{}, err
+	}
+	used := p.Output(model.OutCPU).Estimate / left.CPUs()
+	if p.KeepsUp && (t.Survives == 0 && used > t.CPU || used > math.Max(t.CPU, 0.9)) {
+		return Miss{Code: MissCPU, Away: t.Survives, Estimate: used}, nil
+	}
+	if miss := late(p, t); miss.Code != "" {
+		return miss, nil
+	}
+	if t.Survives > 0 { // the remaining replicas do not show the total demand
+		if p, err = s.predict(quickly(mesh), quickDraws); err != nil {
 			return Miss{}, err
 		}
-		if !p.KeepsUp {
-			return Miss{Code: MissQueue, Away: t.Survives}, nil
-		}
-		if draws == 1 {
-			continue
-		}
-		used := p.Output(model.OutCPU).Estimate / left.CPUs()
-		if t.Survives == 0 && used > t.CPU || used > math.Max(t.CPU, 0.9) {
-			return Miss{Code: MissCPU, Away: t.Survives, Estimate: used}, nil
-		}
-		if miss := late(p, t); miss.Code != "" {
-			return miss, nil
-		}
-		if t.Survives > 0 { // the remaining replicas do not show the total demand
-			if p, err = m.Predict(quickly(mesh), model.Options{Seed: seed, Draws: quickDraws}); err != nil {
-				return Miss{}, err
-			}
-		}
-		if miss := overused(p, t); miss.Code != "" {
-			return miss, nil
-		}
+	}
+	if miss := overused(p, t); miss.Code != "" {
+		return miss, nil
 	}
 	if t.Reconnect > 0 && mesh.Proxies >= 2*mesh.Replicas {
-		loss, err := m.Loss(mesh, model.Options{Seed: seed})
+		loss, err := s.m.Loss(mesh, model.Options{Seed: s.seed})
 		if err != nil {
 			return Miss{}, err
 		}
@@ -297,30 +300,30 @@ func quickly(mesh model.Mesh) model.Mesh {
 
 // grow returns the number of replicas that a larger mesh needs, or the maximum allowed if none
 // suffices.
-func (p *Plan) grow(m *model.Model, r Request, grown model.Mesh, seed uint64) int {
-	for n := p.Replicas; n <= r.Bounds.MaxReplicas; n++ {
-		grown.Replicas = n
-		if miss, err := misses(m, r, grown, seed); err == nil && miss.Code == "" {
-			return n
+func (s search) grow(p *Plan, grown model.Mesh) int {
+	most := s.r.Bounds.MaxReplicas
+	for grown.Replicas = p.Replicas; grown.Replicas <= most; grown.Replicas++ {
+		if miss, err := s.misses(grown); err == nil && miss.Code == "" {
+			return grown.Replicas
 		}
 	}
-	p.Warnings = append(p.Warnings, Warning{Code: WarnGrowth, Proxies: grown.Proxies, Replicas: r.Bounds.MaxReplicas})
-	return r.Bounds.MaxReplicas
+	p.Warnings = append(p.Warnings, Warning{Code: WarnGrowth, Proxies: grown.Proxies, Replicas: most})
+	return most
 }
 
 // hold warns if a replica of the grown mesh may exceed its memory limit: the autoscaler watches
 // only CPU.
-func (p *Plan) hold(m *model.Model, grown model.Mesh, seed uint64) error {
-	t := p.Request.Targets
+func (s search) hold(p *Plan, grown model.Mesh) error {
+	t := s.r.Targets
 	grown = quickly(grown)
 	grown.Replicas = p.Replicas
-	all, err := m.Predict(grown, model.Options{Seed: seed, Draws: 1})
+	all, err := s.predict(grown, 1)
 	if err != nil {
 		return err
 	}
 	scaled := int(math.Ceil(all.Output(model.OutCPU).Estimate / (p.CPURequest * t.CPU)))
 	grown.Replicas = max(1, min(max(scaled, p.Replicas), p.MaxReplicas)-t.Survives)
-	left, err := m.Predict(grown, model.Options{Seed: seed, Draws: quickDraws})
+	left, err := s.predict(grown, quickDraws)
 	if err != nil {
 		return err
 	}
@@ -347,31 +350,33 @@ func (p *Plan) resources() {
 func roundUp(v, step float64) float64 { return math.Ceil(v/step-1e-9) * step }
 
 // levers predicts the effects of settings.
-func (p *Plan) levers(m *model.Model, mesh model.Mesh, seed uint64) error {
-	base := p.Prediction
-	try := func(code LeverCode, value float64, change func(*model.Mesh)) error {
-		other := mesh
-		change(&other)
-		q, err := m.Predict(other, model.Options{Seed: seed, Draws: quickDraws})
+func (s search) levers(p *Plan, mesh model.Mesh) error {
+	scoped, slower, wider := mesh, mesh, mesh
+	scoped.Visible = 0.1
+	slower.DebounceAfter = math.Max(1, 2*mesh.DebounceAfter)
+	wider.Throttle = max(200, 2*mesh.Throttle)
+	for _, lever := range []struct {
+		code  LeverCode
+		value float64
+		mesh  model.Mesh
+	}{
+		{LeverScope, scoped.Visible, scoped},
+		{LeverDebounce, slower.DebounceAfter, slower},
+		{LeverThrottle, float64(wider.Throttle), wider},
+	} {
+		if lever.code == LeverScope && mesh.Visible <= 2*scoped.Visible {
+			continue
+		}
+		q, err := s.predict(lever.mesh, quickDraws)
 		if err != nil {
 			return err
 		}
-		ratio := func(output string) float64 { return q.Output(output).Estimate / base.Output(output).Estimate }
-		l := Lever{Code: code, Value: value, CPU: ratio(model.OutCPU), Memory: ratio(model.OutMemory), P99: q.Output(model.OutConvergenceP99).Estimate}
-		l.Worth = q.KeepsUp && l.P99 <= p.Request.Targets.ConvergenceP99 &&
-			(l.CPU < 0.9 || l.Memory < 0.9 || l.P99 < 0.8*base.Output(model.OutConvergenceP99).Estimate)
+		ratio := func(output string) float64 { return q.Output(output).Estimate / p.Prediction.Output(output).Estimate }
+		l := Lever{Code: lever.code, Value: lever.value, CPU: ratio(model.OutCPU), Memory: ratio(model.OutMemory)}
+		l.P99 = q.Output(model.OutConvergenceP99).Estimate
+		l.Worth = q.KeepsUp && l.P99 <= s.r.Targets.ConvergenceP99 &&
+			(l.CPU < 0.9 || l.Memory < 0.9 || ratio(model.OutConvergenceP99) < 0.8)
 		p.Levers = append(p.Levers, l)
-		return nil
 	}
-	if mesh.Visible > 0.2 {
-		if err := try(LeverScope, 0.1, func(x *model.Mesh) { x.Visible = 0.1 }); err != nil {
-			return err
-		}
-	}
-	after := math.Max(1, 2*mesh.DebounceAfter)
-	if err := try(LeverDebounce, after, func(x *model.Mesh) { x.DebounceAfter = after }); err != nil {
-		return err
-	}
-	throttle := max(200, 2*mesh.Throttle)
-	return try(LeverThrottle, float64(throttle), func(x *model.Mesh) { x.Throttle = throttle })
+	return nil
 }

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"errors"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -60,13 +61,15 @@ func TestParseErrors(t *testing.T) {
 		{"Proxies: 5\nservices: 1\nchanges: {rate: 1}\n", `mesh.yaml:1:1: unknown field "Proxies"`},
 		{mesh + "changes: {rate: 0}\n", "mesh.yaml: changes.rate is 0: must be from 0.0001"},
 		{mesh + "changes: {rte: 1}\n", `mesh.yaml:3:11: unknown field "rte": did you mean`},
-		{mesh + "changes: {rate: 1, mix: {endpoint: 1}}\n", `changes.mix: unknown kind of change "endpoint": did you mean`},
+		{mesh + "changes: {rate: 1, mix: {endpoint: 1}}\n", `mesh.yaml:3:26: unknown field "endpoint": did you mean endpoints`},
 		{mesh + "changes: {rate: 1, mix: {endpoints: few}}\n", "mesh.yaml:3:"},
 		{mesh + "changes: {rate: 1}\ntarget: {cpu: 5%}\n", `mesh.yaml:4:1: unknown field "target"`},
 		{mesh + "changes: {rate: 1}\ntargets: {cpu: 500%}\n", "targets.cpu is 5"},
 		{mesh + "changes: {rate: 1}\nvisible: some\n", "mesh.yaml:4:10: visible: "},
 		{mesh + "changes: {rate: 1}\nistiod: {debounce_after: 5}\n", "mesh.yaml:4:26: istiod.debounce_after: "},
 		{mesh + "changes: [1]\n", "mesh.yaml:3:10: changes: "},
+		{mesh + "changes: {rate: [1]}\n", "mesh.yaml:3:17: changes.rate: "},
+		{mesh + "changes.rate: 1\n", "mesh.yaml:3:1: unknown field"},
 		{"- proxies\n", "mesh.yaml:1:"},
 		{mesh + "changes: {rate: 1}\n---\nproxies: 6\n", "mesh.yaml:5:"},
 		{mesh + "changes: {rate: 1}\nproxies: 6\n", "mesh.yaml:4:1: "},
@@ -104,13 +107,19 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+func planned(t *testing.T, m *model.Model, text string) *Plan {
+	t.Helper()
+	r, err := Parse([]byte(text), "mesh.yaml")
+	must.OK(t, err)
+	p, err := Make(m, r, 1)
+	must.OK(t, err)
+	return p
+}
+
 // A plan meets its targets while a replica is away, gives a reason for every value, and
 // uses more for more.
 func TestMake(t *testing.T) {
-	r, err := Parse([]byte(meshFile), "mesh.yaml")
-	must.OK(t, err)
-	p, err := Make(made(), r, 1)
-	must.OK(t, err)
+	p := planned(t, made(), meshFile)
 	if p.Replicas < 2 || p.Replicas > 8 || p.MaxReplicas < p.Replicas || p.CPURequest > p.Cores || p.MemoryLimit <= p.MemoryRequest {
 		t.Errorf("%+v", p)
 	}
@@ -133,10 +142,7 @@ func TestMake(t *testing.T) {
 	if len(values.Env) != 2 || values.Env["PILOT_DEBOUNCE_AFTER"] != "200ms" || values.Env["PILOT_PUSH_THROTTLE"] != "50" {
 		t.Errorf("what is predicted is of an istiod with settings that the values leave out: %v", values.Env)
 	}
-	large := r
-	large.Mesh.Proxies *= 4
-	q, err := Make(made(), large, 1)
-	must.OK(t, err)
+	q := planned(t, made(), strings.Replace(meshFile, "proxies: 400", "proxies: 1600", 1))
 	if q.Cores*float64(q.Replicas) < p.Cores*float64(p.Replicas) || q.MemoryRequest*float64(q.Replicas) < p.MemoryRequest*float64(p.Replicas) {
 		t.Errorf("four times as many proxies take %d replicas of %g cores after %d of %g", q.Replicas, q.Cores, p.Replicas, p.Cores)
 	}
@@ -145,13 +151,9 @@ func TestMake(t *testing.T) {
 // If growth takes memory but no CPU, the autoscaler does not react and replicas hit their
 // limit: that is reported.
 func TestGrowthTakesMemory(t *testing.T) {
-	r, err := Parse([]byte("proxies: 400\nservices: 20\nchanges: {rate: 0.01, mix: {endpoints: 1}}\ntargets: {growth: 10, convergence_p99: 30s}\n"), "mesh.yaml")
-	must.OK(t, err)
-	warned := func(growth float64) bool {
-		r.Targets.Growth = growth
-		p, err := Make(made(), r, 1)
-		must.OK(t, err)
-		return slices.ContainsFunc(p.Warnings, func(w Warning) bool { return w.Code == WarnMemory })
+	warned := func(growth int) bool {
+		text := fmt.Sprintf("proxies: 400\nservices: 20\nchanges: {rate: 0.01, mix: {endpoints: 1}}\ntargets: {growth: %d, convergence_p99: 30s}\n", growth)
+		return slices.ContainsFunc(planned(t, made(), text).Warnings, func(w Warning) bool { return w.Code == WarnMemory })
 	}
 	if !warned(10) {
 		t.Error("ten times as many proxies take as much memory as these")
@@ -186,10 +188,8 @@ func TestPlanMeetsWhatItTells(t *testing.T) {
 
 // Levers report what was predicted.
 func TestLeversSayWhat(t *testing.T) {
-	r, err := Parse([]byte(strings.NewReplacer("debounce_after: 200ms", "debounce_after: 2s", "push_throttle: 50", "push_throttle: 300", "convergence_p99: 5s", "convergence_p99: 30s").Replace(meshFile)), "mesh.yaml")
-	must.OK(t, err)
-	p, err := Make(made(), r, 1)
-	must.OK(t, err)
+	p := planned(t, made(), strings.NewReplacer("debounce_after: 200ms", "debounce_after: 2s", "push_throttle: 50", "push_throttle: 300",
+		"convergence_p99: 5s", "convergence_p99: 30s").Replace(meshFile))
 	for _, l := range p.Levers {
 		if l.Code == LeverDebounce && l.Value != 4 || l.Code == LeverThrottle && l.Value != 600 {
 			t.Errorf("%+v", l)
@@ -212,15 +212,6 @@ func TestMakeNone(t *testing.T) {
 	if !errors.As(err, &none) || none.Closest.Replicas != 2 || none.Closest.Cores != 1 {
 		t.Errorf("%v", err)
 	}
-}
-
-func planned(t *testing.T, m *model.Model, text string) *Plan {
-	t.Helper()
-	r, err := Parse([]byte(text), "mesh.yaml")
-	must.OK(t, err)
-	p, err := Make(m, r, 1)
-	must.OK(t, err)
-	return p
 }
 
 // A mesh with fewer changes than were measured is not outside the range because of that,
