@@ -327,7 +327,9 @@ func (t *trial) awaitServed(ctx context.Context, limit time.Duration) error {
 // measured too.
 func (t *trial) settled(ctx context.Context) error {
 	attached := 0
-	late, err := until(ctx, t.most(attachedTime), time.Second, func(ctx context.Context) (bool, error) {
+	// Each look lists all routes, and the ingress writes to the same API server.
+	every := time.Second + time.Duration(t.levels.Routes)*2*time.Millisecond
+	late, err := until(ctx, t.most(attachedTime), every, func(ctx context.Context) (bool, error) {
 		silent := t.levels.Routes
 		var err error
 		if attached, err = t.attached(ctx); err == nil && attached >= t.levels.Routes {
