@@ -20,70 +20,94 @@ type Line struct {
 	Source     string // the address that it was sent from
 }
 
-// Parse reads a line of JSON in any names that [Find] knows, or of the text formats that Istio and
-// Envoy write by default. ok is false for any other line, and for one that is cut.
-func Parse(line []byte) (l Line, ok bool) {
+// Values are the fields of a line; "" for what it does not say. Flags may be "-": it says that there are none.
+type Values [Attempts + 1]string
+
+// Read reads a line of JSON in any names that [Find] knows, or of the text formats that Istio and
+// Envoy write by default. Of several names of a field in JSON, the first counts that has a value of
+// its type. whole is false for any other line, and for one that is cut: the values are then incomplete.
+func Read(line []byte) (v Values, whole bool) {
 	line = bytes.TrimRight(line, "\r\n")
 	if bytes.HasPrefix(line, []byte("{")) {
-		return parseJSON(line)
+		return readJSON(line)
 	}
-	return parseText(line)
+	whole = v.readText(line)
+	return v, whole
 }
 
-func parseJSON(line []byte) (l Line, ok bool) {
-	var values [Attempts + 1]struct {
-		text string
-		rank int
+// Parse is Read for lines with a start and a status, or with 0 as that of a connection. ok is false for
+// any other line.
+func Parse(line []byte) (l Line, ok bool) {
+	v, ok := Read(line)
+	if !ok {
+		return l, false
 	}
-	if !Scan(line, func(path, value []byte) {
+	l = Line{DurationMS: number(v[Duration]), Received: number(v[Received]), Sent: number(v[Sent]), Flags: present([]byte(v[Flags])),
+		Protocol: v[Protocol], Cluster: v[Cluster], Authority: v[Authority], Source: v[Source]}
+	if l.StartNS, ok = Time(v[Start]); ok {
+		l.Status, ok = StatusCode(v[Status])
+	}
+	return l, ok
+}
+
+// CutPod removes what kubectl logs --prefix writes before a line, "[pod/POD/CONTAINER] ", and returns
+// the pod; "" if there is none.
+func CutPod(line []byte) (pod string, rest []byte) {
+	if prefixed, ok := bytes.CutPrefix(line, []byte("[pod/")); ok {
+		if name, rest, ok := bytes.Cut(prefixed, []byte("] ")); ok {
+			name, _, _ = bytes.Cut(name, []byte("/"))
+			return string(name), rest
+		}
+	}
+	return "", line
+}
+
+func readJSON(line []byte) (v Values, whole bool) {
+	var ranks [Attempts + 1]int
+	whole = Scan(line, func(path, value []byte) {
 		field, rank := Find(path)
-		if field == Other || Missing(value) {
+		if field == Other || Missing(value) && (field != Flags || value == nil) || v[field] != "" && rank >= ranks[field] {
 			return
 		}
-		if had := &values[field]; had.text == "" || rank < had.rank {
-			had.text, had.rank = string(value), rank
+		text, ok := string(value), true
+		switch field {
+		case Start:
+			_, ok = Time(text)
+		case Status:
+			_, ok = StatusCode(text)
+		case Cluster:
+			text = strings.TrimSuffix(text, ";")
 		}
-	}) {
-		return l, false
-	}
-	text := func(f Field) string { return values[f].text }
-	if l.StartNS, ok = Time(text(Start)); !ok {
-		return l, false
-	}
-	l.DurationMS, l.Received, l.Sent = number(text(Duration)), number(text(Received)), number(text(Sent))
-	if l.Status, ok = StatusCode(text(Status)); !ok {
-		return l, false
-	}
-	l.Flags, l.Protocol, l.Cluster = text(Flags), text(Protocol), strings.TrimSuffix(text(Cluster), ";")
-	l.Authority, l.Source = text(Authority), text(Source)
-	return l, true
+		if ok {
+			v[field], ranks[field] = text, rank
+		}
+	})
+	return v, whole
 }
 
-// parseText reads
+// readText reads
 //
 //	[START] "METHOD PATH PROTOCOL" CODE FLAGS [DETAILS CLOSED "TRANSPORT"] RECEIVED SENT DURATION TIME "FORWARDED"
 //	"AGENT" "ID" "AUTHORITY" "UPSTREAM" [CLUSTER SOURCE LOCAL REMOTE SERVER ROUTE]
 //
 // where Envoy's own format lacks what is in brackets. A client chooses what is in the path, and may
 // put quotes there.
-func parseText(line []byte) (l Line, ok bool) {
+func (v *Values) readText(line []byte) (whole bool) {
 	rest, ok := bytes.CutPrefix(line, []byte("["))
 	if !ok {
-		return l, false
+		return false
 	}
 	start, rest, ok := bytes.Cut(rest, []byte(`] "`))
 	if !ok {
-		return l, false
+		return false
 	}
-	if l.StartNS, ok = Time(string(start)); !ok {
-		return l, false
-	}
-	request, rest, ok := l.ending(rest)
+	v[Start] = string(start)
+	request, rest, ok := v.ending(rest)
 	if !ok {
-		return l, false
+		return false
 	}
-	if i := bytes.LastIndexByte(request, ' '); i >= 0 && !Missing(request[i+1:]) {
-		l.Protocol = string(request[i+1:])
+	if i := bytes.LastIndexByte(request, ' '); i >= 0 {
+		v[Protocol] = present(request[i+1:])
 	}
 	numbers, rest, ok := bytes.Cut(rest, []byte(` "`)) // before FORWARDED, or before TRANSPORT
 	if words := bytes.Fields(numbers); ok && (len(words) < 4 || !isNumber(words[len(words)-4])) {
@@ -94,25 +118,28 @@ func parseText(line []byte) (l Line, ok bool) {
 	}
 	words := bytes.Fields(numbers)
 	if !ok || len(words) < 4 {
-		return l, false
+		return false
 	}
 	words = words[len(words)-4:]
-	l.Received, l.Sent, l.DurationMS = number(string(words[0])), number(string(words[1])), number(string(words[2]))
+	v[Received], v[Sent], v[Duration] = string(words[0]), string(words[1]), string(words[2])
 	quoted := bytes.Split(rest, []byte(`"`))
 	if len(quoted) < 10 { // FORWARDED, AGENT, ID, AUTHORITY, UPSTREAM and what is behind them
-		return l, false
+		return false
 	}
-	if authority := quoted[len(quoted)-4]; !Missing(authority) {
-		l.Authority = string(authority)
-	}
+	v[Authority] = present(quoted[len(quoted)-4])
 	if tail := bytes.Fields(quoted[len(quoted)-1]); len(tail) >= 2 {
-		l.Cluster, l.Source = strings.TrimSuffix(present(tail[0]), ";"), present(tail[1])
+		v[Cluster], v[Source] = strings.TrimSuffix(present(tail[0]), ";"), present(tail[1])
 	}
-	return l, true
+	return true
+}
+
+// areFlags reports whether a word may be response flags: "-", or names such as UF or NoHealthyUpstream.
+func areFlags(word []byte) bool {
+	return len(word) > 0 && (word[0] == '-' || word[0] >= 'A' && word[0] <= 'Z')
 }
 
 // ending finds the end of the request line: the first quote that a status and flags follow.
-func (l *Line) ending(text []byte) (request, rest []byte, ok bool) {
+func (v *Values) ending(text []byte) (request, rest []byte, ok bool) {
 	for from := 0; ; {
 		i := bytes.Index(text[from:], []byte(`" `))
 		if i < 0 {
@@ -123,8 +150,8 @@ func (l *Line) ending(text []byte) (request, rest []byte, ok bool) {
 		if len(words) < 3 {
 			return nil, nil, false
 		}
-		if l.Status, ok = StatusCode(string(words[0])); ok {
-			l.Flags = present(words[1])
+		if _, ok = StatusCode(string(words[0])); ok && areFlags(words[1]) {
+			v[Status], v[Flags] = string(words[0]), string(words[1])
 			return text[:from-2], words[2], true
 		}
 	}

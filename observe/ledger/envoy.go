@@ -1,16 +1,15 @@
 package ledger
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"strings"
 
 	"github.com/meshtrial/meshtrial/internal/accesslog"
+	"github.com/meshtrial/meshtrial/internal/lines"
 )
 
 // Fields has the names of the access log fields and their Envoy command operators, as an Istio
@@ -150,27 +149,18 @@ func ReadEnvoy(r io.Reader, source Source, each func(ProxyEntry)) (Lines, error)
 
 // read calls each for every line that is neither empty nor too long.
 func (p *parser) read(r io.Reader, each func(line []byte)) error {
-	in := bufio.NewReaderSize(r, maxLine)
-	for {
-		line, err := in.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			begun := bytes.HasPrefix(bytes.TrimSpace(line), []byte{'{'}) && bytes.Contains(line, []byte(`"`+p.source.Prefix))
-			for errors.Is(err, bufio.ErrBufferFull) {
-				_, err = in.ReadSlice('\n')
-			}
-			p.skip(begun)
-			line = nil
-		}
-		if line = bytes.TrimSpace(line); len(line) > 0 {
-			each(line)
-		}
-		if errors.Is(err, io.EOF) {
-			return nil
-		}
+	for line, err := range lines.Of(r, maxLine) {
 		if err != nil {
 			return fmt.Errorf("access log of %s: %w", p.source.Pod, err)
 		}
+		switch text := bytes.TrimSpace(line.Text); {
+		case line.Long:
+			p.skip(bytes.HasPrefix(text, []byte{'{'}) && bytes.Contains(text, []byte(`"`+p.source.Prefix)))
+		case len(text) > 0:
+			each(text)
+		}
 	}
+	return nil
 }
 
 type parser struct {

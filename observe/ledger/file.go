@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/meshtrial/meshtrial/internal/lines"
 )
 
 // entry is a line of a book's file: one of the three kinds.
@@ -57,33 +59,41 @@ func (b *Book) Write(w io.Writer) error {
 // is damaged or that no longer fits; the book contains all lines before it.
 func Read(r io.Reader, options Options) (*Book, error) {
 	b := New(options)
-	in := bufio.NewReaderSize(r, maxLine)
-	for number := 1; ; number++ {
-		line, err := in.ReadSlice('\n')
-		switch {
-		case errors.Is(err, io.EOF) && len(line) == 0:
-			return b, nil
-		case err != nil && !errors.Is(err, io.EOF):
+	number := 0
+	for line, err := range lines.Of(r, maxLine) {
+		if number++; err == nil && line.Long {
+			err = bufio.ErrTooLong
+		}
+		if err == nil {
+			err = b.read(line.Text)
+		}
+		if err != nil {
 			return b, fmt.Errorf("request log, line %d: %w", number, err)
-		}
-		var e entry
-		decoder := json.NewDecoder(bytes.NewReader(line))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&e); err != nil {
-			return b, fmt.Errorf("request log, line %d: %w", number, err)
-		}
-		switch {
-		case e.Client != nil && e.Proxy == nil && e.Worker == nil:
-			b.AddClient(*e.Client)
-		case e.Proxy != nil && e.Client == nil && e.Worker == nil:
-			b.AddProxy(*e.Proxy)
-		case e.Worker != nil && e.Client == nil && e.Proxy == nil:
-			b.AddWorker(*e.Worker)
-		default:
-			return b, fmt.Errorf("request log, line %d: an entry is of a client, a proxy or a worker", number)
-		}
-		if b.Over() > 0 {
-			return b, fmt.Errorf("request log, line %d: that is more than a book holds", number)
 		}
 	}
+	return b, nil
+}
+
+// read adds an entry.
+func (b *Book) read(line []byte) error {
+	var e entry
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&e); err != nil {
+		return err
+	}
+	switch {
+	case e.Client != nil && e.Proxy == nil && e.Worker == nil:
+		b.AddClient(*e.Client)
+	case e.Proxy != nil && e.Client == nil && e.Worker == nil:
+		b.AddProxy(*e.Proxy)
+	case e.Worker != nil && e.Client == nil && e.Proxy == nil:
+		b.AddWorker(*e.Worker)
+	default:
+		return errors.New("an entry is of a client, a proxy or a worker")
+	}
+	if b.Over() > 0 {
+		return errors.New("that is more than a book holds")
+	}
+	return nil
 }
