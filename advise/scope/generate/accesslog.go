@@ -1,7 +1,6 @@
 package generate
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"errors"
@@ -13,6 +12,7 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/internal/accesslog"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/lines"
 )
 
 // maxLine is the longest access log line that is read whole, in bytes: more than Envoy's limit for
@@ -47,31 +47,20 @@ const fewest = 10
 // requests, or if the reader fails.
 func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name string) Workload,
 	known func(host, caller string) bool) (found LogFile, err error) {
-	lines := bufio.NewReaderSize(r, maxLine)
-	for !errors.Is(err, io.EOF) {
-		var line []byte
-		line, err = lines.ReadSlice('\n')
-		if len(line) > 0 {
-			found.Lines++
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			found.TooLong++
-			for errors.Is(err, bufio.ErrBufferFull) {
-				_, err = lines.ReadSlice('\n')
-			}
-			line = nil
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
+	for line, err := range lines.Of(r, maxLine) {
+		if err != nil {
 			return found, fmt.Errorf("after line %d: %w", found.Lines, err)
 		}
-		of := w
-		if rest, prefixed := bytes.CutPrefix(line, []byte("[pod/")); prefixed {
-			if name, after, cut := bytes.Cut(rest, []byte("] ")); cut {
-				name, _, _ := strings.Cut(string(name), "/")
-				of, line = pod(name), after
-			}
+		if found.Lines++; line.Long {
+			found.TooLong++
+			continue
 		}
-		o.line(line, of, known, &found)
+		of := w
+		name, text := accesslog.CutPod(line.Text)
+		if name != "" {
+			of = pod(name)
+		}
+		o.line(text, of, known, &found)
 	}
 	if found.Requests == 0 {
 		return found, errs.WithHint(errs.WithCode(ErrNoRequests, errs.CodeUsage), "switch it on with meshConfig.accessLogFile: "+
@@ -89,14 +78,15 @@ func (o *Observations) ReadAccessLog(r io.Reader, w Workload, pod func(name stri
 func (o *Observations) line(line []byte, w Workload, known func(host, caller string) bool, found *LogFile) {
 	clusters := clustersIn(line)
 	if len(clusters) == 0 { // other output of a proxy, and its own responses
-		if name := upstreamOf(line); name != "" && !scope.OwnCluster(name) && strings.Contains(name, ".") {
+		v, _ := accesslog.Read(line)
+		if name := v[accesslog.Cluster]; !scope.OwnCluster(name) && strings.Contains(name, ".") {
 			o.watch(w, AccessLog, Span{}).strange = name
 		}
 		return
 	}
 	found.Requests++
-	start, code, flags, authority := fieldsOf(line)
-	ended := endOf(code, flags)
+	v, _ := accesslog.Read(line)
+	ended := endOf(v[accesslog.Status], v[accesslog.Flags])
 	switch ended {
 	case endFailed:
 		found.Failed++
@@ -104,7 +94,7 @@ func (o *Observations) line(line []byte, w Workload, known func(host, caller str
 		found.Unended++
 	}
 	var at Span
-	if ns, ok := accesslog.Time(start); ok {
+	if ns, ok := accesslog.Time(v[accesslog.Start]); ok {
 		if t := time.Unix(0, ns); t.Year() >= firstYear {
 			at = At(t, t)
 		}
@@ -114,7 +104,7 @@ func (o *Observations) line(line []byte, w Workload, known func(host, caller str
 		e := Edge{From: w, Host: host, Count: 1, Sources: AccessLog, Span: at}
 		switch {
 		case passthrough[cluster]:
-			host, _, _ := strings.Cut(authority, ":")
+			host, _, _ := strings.Cut(cmp.Or(v[accesslog.Authority], v[accesslog.ServerName]), ":")
 			o.left(w, host, AccessLog, at)
 		case direction != "outbound":
 			o.Served(w, AccessLog, at)
@@ -133,72 +123,6 @@ func (o *Observations) line(line []byte, w Workload, known func(host, caller str
 
 // firstYear is the earliest year in logs: before Envoy existed the field is not a time.
 const firstYear = 2010
-
-// upstreamOf returns the upstream cluster that a line names, in any spelling, or "". It finds it in
-// JSON by its name, and in Istio's text format after the last quoted field.
-func upstreamOf(line []byte) (name string) {
-	if bytes.HasPrefix(line, []byte("[")) {
-		words := strings.Fields(string(line[bytes.LastIndexByte(line, '"')+1:]))
-		if len(words) == 5 || len(words) == 6 {
-			name = words[0]
-		}
-	} else {
-		accesslog.Scan(line, func(path, value []byte) {
-			if field, _ := accesslog.Find(path); field == accesslog.Cluster && !accesslog.Missing(value) {
-				name = string(value)
-			}
-		})
-	}
-	if name = strings.TrimSuffix(name, ";"); name == "-" {
-		return ""
-	}
-	return name
-}
-
-// fieldsOf returns the start, the response code, the response flags and the authority of a line:
-// from the JSON fields that package accesslog knows, or from Istio's text format, [TIME] "METHOD
-// PATH PROTOCOL" CODE FLAGS...
-func fieldsOf(line []byte) (start, code, flags, authority string) {
-	if rest, text := bytes.CutPrefix(line, []byte("[")); text {
-		at, _, _ := bytes.Cut(rest, []byte("]"))
-		if parts := bytes.SplitN(rest, []byte(`"`), 4); len(parts) > 3 { // quotes in the path hide them
-			if words := strings.Fields(string(parts[2])); len(words) > 1 {
-				code, flags = words[0], words[1]
-			}
-		}
-		if parts := bytes.Split(line, []byte(`"`)); len(parts) >= 5 {
-			authority = string(parts[len(parts)-4])
-		}
-		return string(at), code, flags, strings.TrimPrefix(authority, "-")
-	}
-	var of [accesslog.Attempts + 1]struct {
-		text string
-		rank int
-	}
-	accesslog.Scan(line, func(path, value []byte) {
-		field, rank := accesslog.Find(path)
-		text := string(value)
-		switch field {
-		case accesslog.Authority, accesslog.ServerName:
-			if accesslog.Missing(value) {
-				return
-			}
-		case accesslog.Start:
-			if _, ok := accesslog.Time(text); !ok {
-				return
-			}
-		case accesslog.Status:
-			if _, ok := accesslog.StatusCode(text); !ok {
-				return
-			}
-		}
-		if had := &of[field]; had.text == "" || rank < had.rank {
-			had.text, had.rank = text, rank
-		}
-	})
-	return of[accesslog.Start].text, of[accesslog.Status].text, of[accesslog.Flags].text,
-		cmp.Or(of[accesslog.Authority].text, of[accesslog.ServerName].text)
-}
 
 // ending says how a request ended.
 type ending int

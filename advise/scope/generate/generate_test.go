@@ -3,6 +3,7 @@ package generate
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,12 @@ import (
 
 	"github.com/meshtrial/meshtrial/testing/must"
 )
+
+// now is when the tests' meshes are looked at.
+var now = time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
+
+// far is a host that no workload of the tests calls.
+var far = Host{"shop", "other-03.shop.svc.cluster.local"}
 
 // mesh is an inventory for tests.
 type mesh struct {
@@ -53,6 +60,55 @@ func (m *mesh) workload(namespace, name string) *mesh {
 	return m
 }
 
+// pod adds a pod of a StatefulSet with a sidecar, and with the JSON of its status.
+func (m *mesh) pod(namespace, name, status string) *mesh {
+	m.t.Helper()
+	m.add(fmt.Sprintf(`{"kind":"Pod","metadata":{"namespace":%q,"name":"%s-0","labels":{"app":%q},"ownerReferences":[{"kind":"StatefulSet","name":%q,"controller":true}]},
+		"status":%s,"spec":{"containers":[{"name":"istio-proxy"}]}}`, namespace, name, name, name, status))
+	return m
+}
+
+// counts adds requests that a metric counted.
+func (m *mesh) counts(labels map[string]string, at Span) {
+	m.obs.AddMetric(MetricRequests, labels, 50, at)
+}
+
+// reported returns a metric's labels for calls from a workload of shop; to and host may be zero.
+func reported(reporter, from string, to Workload, host string) map[string]string {
+	service, rest, _ := strings.Cut(host, ".")
+	namespace, _, _ := strings.Cut(rest, ".")
+	labels := map[string]string{
+		"reporter": reporter, "source_workload": from, "source_workload_namespace": "shop",
+		"destination_workload": to.Name, "destination_workload_namespace": to.Namespace,
+		"destination_service": host, "destination_service_name": service, "destination_service_namespace": namespace,
+	}
+	maps.DeleteFunc(labels, func(_, value string) bool { return value == "" })
+	return labels
+}
+
+// reads adds an access log of a workload of shop.
+func (m *mesh) reads(workload, log string) {
+	m.t.Helper()
+	must.OK(m.t, must.Err(m.obs.ReadAccessLog(strings.NewReader(log), Workload{"shop", workload}, nil, m.inv.Knows)))
+}
+
+// logged adds logged calls of a workload of shop to cart, a span apart.
+func (m *mesh) logged(workload string, span time.Duration) {
+	for _, at := range []time.Time{now.Add(-span), now} {
+		m.sees(Edge{From: Workload{"shop", workload}, Host: "cart.shop.svc.cluster.local", Count: 100, Sources: AccessLog, Span: At(at, at)})
+	}
+}
+
+// keepAll checks which workloads of a namespace keep all hosts, as those do that were not observed.
+func (m *mesh) keepAll(r Result, namespace string, want map[string]bool) {
+	m.t.Helper()
+	for w, all := range want {
+		if got := lets(r, m, Workload{namespace, w}, far); got != all {
+			m.t.Errorf("%s lets in all: %v, want %v: %s", w, got, all, sidecar(r, namespace+"/"+w))
+		}
+	}
+}
+
 func (m *mesh) calls(namespace, workload, host string) *mesh {
 	m.t.Helper()
 	return m.sees(Edge{From: Workload{namespace, workload}, Host: host, Count: 100, Sources: Counters})
@@ -87,6 +143,16 @@ func sidecar(r Result, name string) string {
 	return "-"
 }
 
+// checkSidecars checks Sidecars of the result by name, in short form.
+func checkSidecars(t *testing.T, r Result, want map[string]string) {
+	t.Helper()
+	for name, want := range want {
+		if got := sidecar(r, name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
 // shop returns a mesh of two namespaces in which front calls cart and pay, and cart and
 // pay call nothing.
 func shop(t testing.TB) *mesh {
@@ -106,16 +172,12 @@ func shop(t testing.TB) *mesh {
 
 func TestGenerate(t *testing.T) {
 	r := shop(t).generate(Options{})
-	for name, want := range map[string]string{
+	checkSidecars(t, r, map[string]string{
 		"istio-system/default": "create ./* istio-system/*",
 		"shop/default":         "create ./cart.shop.svc.cluster.local bank/pay.bank.svc.cluster.local",
 		"shop/cart":            "create ~/*",
 		"bank/default":         "create ~/*", // ./* would admit two Services of 25
-	} {
-		if got := sidecar(r, name); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
-	}
+	})
 	if len(r.Open) != 0 || r.Edges != 2 {
 		t.Errorf("%d edges, uncovered: %+v", r.Edges, r.Open)
 	}
@@ -130,12 +192,7 @@ func TestExisting(t *testing.T) {
 		has("Sidecar", "istio-system", "base", `{"egress":[{"hosts":["*/*"]}],"outboundTrafficPolicy":{"mode":"REGISTRY_ONLY"}}`).
 		has("Sidecar", "bank", "pay-only", `{"workloadSelector":{"labels":{"app":"pay"}},"egress":[{"hosts":["istio-system/*"]}]}`)
 	r := m.generate(Options{})
-	if got := sidecar(r, "istio-system/base"); got != "change ./* istio-system/*" {
-		t.Error(got)
-	}
-	if got := sidecar(r, "bank/pay-only"); got != "none istio-system/*" {
-		t.Error(got)
-	}
+	checkSidecars(t, r, map[string]string{"istio-system/base": "change ./* istio-system/*", "bank/pay-only": "none istio-system/*"})
 	for _, s := range r.Sidecars {
 		if s.Change == Create && !strings.Contains(manifest(s.after()), "mode: REGISTRY_ONLY") {
 			t.Errorf("%s loses the outbound policy:\n%s", s, manifest(s.after()))
@@ -152,14 +209,8 @@ func TestExisting(t *testing.T) {
 func TestFixedNamespace(t *testing.T) {
 	m := shop(t).has("Sidecar", "shop", "ports", `{"egress":[{"port":{"number":9080,"protocol":"HTTP","name":"x"},"hosts":["./*"]},{"hosts":["istio-system/*"]}]}`)
 	r := m.generate(Options{})
-	if got := sidecar(r, "shop/ports"); got != "none ./* istio-system/*" {
-		t.Error(got)
-	}
-	if got := sidecar(r, "shop/cart"); got != "-" {
-		t.Error(got)
-	}
-	i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "front" })
-	if i < 0 || !slices.Equal(r.Open[i].Hosts, []string{"bank/pay.bank.svc.cluster.local"}) {
+	checkSidecars(t, r, map[string]string{"shop/ports": "none ./* istio-system/*", "shop/cart": "-"})
+	if o := opened(r, "", "front"); o == nil || !slices.Equal(o.Hosts, []string{"bank/pay.bank.svc.cluster.local"}) {
 		t.Errorf("%+v", r.Open)
 	}
 }
@@ -170,11 +221,7 @@ func TestUncovered(t *testing.T) {
 	m.add(`{"kind":"Pod","metadata":{"namespace":"bank","name":"bare","labels":{}},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
 	m.add(`{"kind":"Pod","metadata":{"namespace":"bank","name":"db","labels":{"app":"db"}},"spec":{"containers":[{"name":"db"}]}}`)
 	r := m.generate(Options{})
-	for name, want := range map[string]string{"shop/nightly": "create */*", "dark/default": "create */*", "dark/a": "-", "bank/default": "create */*", "bank/pay": "create ~/*"} {
-		if got := sidecar(r, name); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
-	}
+	checkSidecars(t, r, map[string]string{"shop/nightly": "create */*", "dark/default": "create */*", "dark/a": "-", "bank/default": "create */*", "bank/pay": "create ~/*"})
 	what := map[OpenCode]int{}
 	for _, o := range r.Open {
 		what[o.Code]++
@@ -191,11 +238,8 @@ func TestRoutes(t *testing.T) {
 		has("VirtualService", "edge", "catalog", `{"hosts":["catalog.shop.svc.cluster.local"],"http":[{"route":[{"destination":{"host":"catalog-v2.shop.svc.cluster.local"}}]}]}`).
 		has("VirtualService", "edge", "at-gateway", `{"hosts":["*"],"gateways":["edge/public"],"http":[{"route":[{"destination":{"host":"catalog-v2.shop.svc.cluster.local"}}]}]}`).
 		calls("shop", "cart", "catalog-v2.shop.svc.cluster.local")
-	r := m.generate(Options{})
-	want := "create ./catalog-v2.shop.svc.cluster.local ./catalog.shop.svc.cluster.local edge/catalog.shop.svc.cluster.local"
-	if got := sidecar(r, "shop/cart"); got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
+	checkSidecars(t, m.generate(Options{}), map[string]string{
+		"shop/cart": "create ./catalog-v2.shop.svc.cluster.local ./catalog.shop.svc.cluster.local edge/catalog.shop.svc.cluster.local"})
 }
 
 // Hosts that the mesh itself names are admitted.
@@ -203,15 +247,10 @@ func TestNeeds(t *testing.T) {
 	m := shop(t).service("tracing", "otel").service("limits", "ratelimit")
 	m.add(`{"kind":"ConfigMap","metadata":{"namespace":"istio-system","name":"istio"},"data":{"mesh":"extensionProviders:\n- name: otel\n  opentelemetry: {service: tracing/otel.tracing.svc.cluster.local, port: 4317}\n"}}`)
 	m.has("EnvoyFilter", "shop", "limit", `{"configPatches":[{"patch":{"value":{"cluster_name":"outbound|8081||ratelimit.limits.svc.cluster.local"}}}]}`)
-	r := m.generate(Options{})
-	for name, want := range map[string]string{
+	checkSidecars(t, m.generate(Options{}), map[string]string{
 		"istio-system/default": "create ./* istio-system/* tracing/otel.tracing.svc.cluster.local",
 		"shop/cart":            "create limits/ratelimit.limits.svc.cluster.local tracing/otel.tracing.svc.cluster.local",
-	} {
-		if got := sidecar(r, name); got != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
-	}
+	})
 }
 
 // If no source observes connections, Services without requests are admitted.
@@ -225,7 +264,7 @@ func TestConnections(t *testing.T) {
 	if got := sidecar(r, "shop/cart"); strings.Contains(got, "ledger") { // its counters were read
 		t.Error(got)
 	}
-	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Code == OpenConnections }); i < 0 || r.Open[i].Count != 1 {
+	if o := opened(r, OpenConnections, ""); o == nil || o.Count != 1 {
 		t.Errorf("%+v", r.Open)
 	}
 }
@@ -273,7 +312,6 @@ func TestAdmits(t *testing.T) {
 // Calls from before the window are listed and not kept, whatever else is known about
 // them.
 func TestOld(t *testing.T) {
-	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	m := shop(t).workload("shop", "report").service("bank", "yearly")
 	for host, at := range map[string]time.Time{"audit.bank.svc.cluster.local": now.Add(-20 * time.Hour), "cart.shop.svc.cluster.local": now,
 		"yearly.bank.svc.cluster.local": now.Add(-300 * 24 * time.Hour)} {
@@ -305,10 +343,10 @@ func TestPassthroughToAService(t *testing.T) {
 	}
 }
 
-// opened returns the result's entry for a code, and for a workload unless name is "".
+// opened returns the result's entry for a code and a workload; "" stands for any.
 func opened(r Result, code OpenCode, name string) *Open {
 	for i, o := range r.Open {
-		if o.Code == code && (name == "" || o.Name == name) {
+		if (code == "" || o.Code == code) && (name == "" || o.Name == name) {
 			return &r.Open[i]
 		}
 	}

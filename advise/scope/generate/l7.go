@@ -51,26 +51,24 @@ func (inv *Inventory) attach(o object, a attachment) {
 	}
 }
 
+type policySpec struct {
+	attachment
+	Action string `json:"action"`
+	Rules  []struct {
+		From []struct {
+			Source map[string]any `json:"source"`
+		} `json:"from"`
+		To []struct {
+			Operation map[string]any `json:"operation"`
+		} `json:"to"`
+		When []struct {
+			Key string `json:"key"`
+		} `json:"when"`
+	} `json:"rules"`
+}
+
 // readPolicy reads an AuthorizationPolicy: ztunnels enforce those that decide by connections alone.
-func (inv *Inventory) readPolicy(o object) error {
-	var spec struct {
-		attachment
-		Action string `json:"action"`
-		Rules  []struct {
-			From []struct {
-				Source map[string]any `json:"source"`
-			} `json:"from"`
-			To []struct {
-				Operation map[string]any `json:"operation"`
-			} `json:"to"`
-			When []struct {
-				Key string `json:"key"`
-			} `json:"when"`
-		} `json:"rules"`
-	}
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
+func (inv *Inventory) readPolicy(o object, spec policySpec) {
 	l7 := spec.Action == "CUSTOM" || spec.Action == "AUDIT"
 	has := func(in map[string]any, names ...string) bool {
 		return slices.ContainsFunc(names, func(name string) bool { return in[name] != nil || in["not"+strings.ToUpper(name[:1])+name[1:]] != nil })
@@ -89,17 +87,12 @@ func (inv *Inventory) readPolicy(o object) error {
 	if l7 {
 		inv.attach(o, spec.attachment)
 	}
-	return nil
 }
 
 // readExtension reads a WasmPlugin or a TrafficExtension.
-func (inv *Inventory) readExtension(o object) error {
-	var spec attachment
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
+func (inv *Inventory) readExtension(o object, spec attachment) {
 	inv.attach(o, spec)
-	return inv.readClusterNames(o)
+	inv.readClusterNames(o)
 }
 
 // Filter is an EnvoyFilter that works on what enters sidecars, and on nothing else of its mesh.
@@ -146,7 +139,8 @@ func (inv *Inventory) readFilter(o object) error {
 	if inbound && !known && len(inv.filters) < mostFilters && len(spec.Patches) <= maxFilter && !elsewhere.Match(spec.Patches) {
 		inv.filters = append(inv.filters, Filter{o.owner(), spec.Priority, spec.Patches})
 	}
-	return inv.readClusterNames(o)
+	inv.readClusterNames(o)
+	return nil
 }
 
 // Filters returns the EnvoyFilters that another mesh could run, by name.

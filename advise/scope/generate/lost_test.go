@@ -107,7 +107,7 @@ func TestCountersForgetDirectEndpoints(t *testing.T) {
 			}
 		}
 	}
-	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Code == OpenConnections }); i < 0 || !slices.Contains(r.Open[i].Hosts, "bank/legacy.example.com") {
+	if o := opened(r, OpenConnections, ""); o == nil || !slices.Contains(o.Hosts, "bank/legacy.example.com") {
 		t.Errorf("%+v", r.Open)
 	}
 }
@@ -116,10 +116,8 @@ func TestCountersForgetDirectEndpoints(t *testing.T) {
 // change in DNS, and for a Service whose pods are all younger than the required watch time,
 // counters alone do not show that nobody calls them.
 func TestCountersForgetReplacedEndpoints(t *testing.T) {
-	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	pod := func(m *mesh, namespace, name, started, ready string) {
-		m.add(`{"kind":"Pod","metadata":{"namespace":"` + namespace + `","name":"` + name + `-0","labels":{"app":"` + name + `"},"ownerReferences":[{"kind":"StatefulSet","name":"` + name + `","controller":true}]},
-			"status":{"startTime":"` + started + `","conditions":[{"type":"Ready","status":"True","lastTransitionTime":"` + ready + `"}]},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
+		m.pod(namespace, name, `{"startTime":"`+started+`","conditions":[{"type":"Ready","status":"True","lastTransitionTime":"`+ready+`"}]}`)
 	}
 	service := func(m *mesh, name string) {
 		m.has("Service", "bank", name, `{"selector":{"app":"`+name+`"},"ports":[{"name":"http","port":80}]}`)
@@ -139,9 +137,7 @@ func TestCountersForgetReplacedEndpoints(t *testing.T) {
 		pod(m, "shop", name, long, long)
 		m.serves("shop", name)
 	}
-	for _, at := range []time.Time{now.Add(-30 * time.Hour), now} {
-		m.sees(Edge{From: Workload{"shop", "logged"}, Host: "cart.shop.svc.cluster.local", Count: 100, Sources: AccessLog, Span: At(at, at)})
-	}
+	m.logged("logged", 30*time.Hour)
 	r := m.generate(Options{Now: now, Watched: 24 * time.Hour})
 	for host, want := range map[string]bool{"kept.bank.svc.cluster.local": false, "rolled.bank.svc.cluster.local": true, "flapped.bank.svc.cluster.local": true, "scaled-to-none.bank.svc.cluster.local": true,
 		"by-hand.bank.svc.cluster.local": false, "dns.example.com": true, "dynamic.example.com": true, "logical.example.com": false, "static.example.com": false} {
@@ -151,8 +147,8 @@ func TestCountersForgetReplacedEndpoints(t *testing.T) {
 		if lets(r, m, Workload{"shop", "logged"}, Host{"bank", host}) {
 			t.Errorf("%s is let in where a log would have it", host)
 		}
-		i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Code == OpenConnections })
-		if listed := i >= 0 && slices.Contains(r.Open[i].Hosts, "bank/"+host); listed != want {
+		o := opened(r, OpenConnections, "")
+		if listed := o != nil && slices.Contains(o.Hosts, "bank/"+host); listed != want {
 			t.Errorf("%s is listed: %v, want %v", host, listed, want)
 		}
 	}
@@ -167,8 +163,8 @@ func TestCountersForgetReplacedEndpoints(t *testing.T) {
 func TestConnectionsOfOthers(t *testing.T) {
 	m := shop(t).has("Service", "bank", "ledger", `{"ports":[{"name":"tcp-db","port":5432}]}`).workload("shop", "scraped")
 	m.obs.AddCounters(Workload{"shop", "cart"}, map[string]int64{"inbound|80||": 1})
-	series := map[string]string{"reporter": "source", "source_workload": "scraped", "source_workload_namespace": "shop", "destination_service": "cart.shop.svc.cluster.local", "destination_service_name": "cart", "destination_service_namespace": "shop"}
-	m.obs.AddMetric(MetricRequests, series, 5, Span{})
+	series := reported("source", "scraped", Workload{}, "cart.shop.svc.cluster.local")
+	m.counts(series, Span{})
 	ledger := Host{"bank", "ledger.bank.svc.cluster.local"}
 	if r := m.generate(Options{}); !lets(r, m, Workload{"shop", "scraped"}, ledger) {
 		t.Error(sidecar(r, "shop/scraped"))
@@ -182,33 +178,22 @@ func TestConnectionsOfOthers(t *testing.T) {
 // If only servers report, or only served requests are logged, a workload's calls to hosts
 // outside the mesh were not observed.
 func TestOnlyServersReport(t *testing.T) {
-	for name, see := range map[string]func(m *mesh) error{
-		"metrics": func(m *mesh) error {
-			m.obs.AddMetric(MetricRequests, map[string]string{"reporter": "destination", "source_workload": "quiet", "source_workload_namespace": "shop", "destination_workload": "leaf", "destination_workload_namespace": "shop",
-				"destination_service": "cart.shop.svc.cluster.local", "destination_service_name": "cart", "destination_service_namespace": "shop"}, 5, Span{})
-			return nil
-		},
-		"logs": func(m *mesh) error {
-			_, err := m.obs.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"inbound|80||"}`), Workload{"shop", "leaf"}, nil, m.inv.Knows)
-			return err
-		},
+	const host = "cart.shop.svc.cluster.local"
+	for name, see := range map[string]func(m *mesh){
+		"metrics": func(m *mesh) { m.counts(reported("destination", "quiet", Workload{"shop", "leaf"}, host), Span{}) },
+		"logs":    func(m *mesh) { m.reads("leaf", `{"upstream_cluster":"inbound|80||"}`) },
 	} {
 		m := shop(t).workload("shop", "quiet").workload("shop", "leaf")
-		must.OK(t, see(m))
-		r := m.generate(Options{})
-		for _, w := range []string{"quiet", "leaf"} {
-			if !lets(r, m, Workload{"shop", w}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
-				t.Errorf("%s: %s was narrowed to %s", name, w, sidecar(r, "shop/"+w))
-			}
-		}
+		see(m)
+		m.keepAll(m.generate(Options{}), "shop", map[string]bool{"quiet": true, "leaf": true})
 		// Once callers report too, a server without calls counts as one that makes none.
-		m.obs.AddMetric(MetricRequests, map[string]string{"reporter": "source", "source_workload": "front", "source_workload_namespace": "shop", "destination_service": "cart.shop.svc.cluster.local"}, 5, Span{})
-		must.OK(t, must.Err(m.obs.ReadAccessLog(strings.NewReader(`{"upstream_cluster":"`+cart+`"}`), Workload{"shop", "front"}, nil, m.inv.Knows)))
-		r = m.generate(Options{})
-		if lets(r, m, Workload{"shop", "leaf"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+		m.counts(reported("source", "front", Workload{}, host), Span{})
+		m.reads("front", `{"upstream_cluster":"`+cart+`"}`)
+		r := m.generate(Options{})
+		if lets(r, m, Workload{"shop", "leaf"}, far) {
 			t.Errorf("%s: leaf keeps all: %s", name, sidecar(r, "shop/leaf"))
 		}
-		if name == "metrics" && !lets(r, m, Workload{"shop", "quiet"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+		if name == "metrics" && !lets(r, m, Workload{"shop", "quiet"}, far) {
 			t.Errorf("quiet was narrowed to %s, and its own proxy says nothing of its calls", sidecar(r, "shop/quiet"))
 		}
 	}
@@ -216,27 +201,15 @@ func TestOnlyServersReport(t *testing.T) {
 
 // A proxy that started a minute ago has not shown what it calls.
 func TestWatchedTooShort(t *testing.T) {
-	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
-	pod := func(m *mesh, name string, age time.Duration) {
-		m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"` + name + `","labels":{"app":"` + name + `"}},"status":{"startTime":"` + now.Add(-age).Format(time.RFC3339) + `"},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
-		m.serves("shop", name)
-	}
-	m := shop(t)
-	pod(m, "young", time.Minute)
-	pod(m, "old", 48*time.Hour)
-	m.workload("shop", "logged").workload("shop", "long")
-	for w, span := range map[string]time.Duration{"logged": time.Hour, "long": 30 * time.Hour} {
-		for _, at := range []time.Time{now.Add(-span), now} {
-			m.sees(Edge{From: Workload{"shop", w}, Host: "cart.shop.svc.cluster.local", Count: 100, Sources: AccessLog, Span: At(at, at)})
-		}
+	m := shop(t).workload("shop", "logged").workload("shop", "long")
+	m.logged("logged", time.Hour)
+	m.logged("long", 30*time.Hour)
+	for name, age := range map[string]time.Duration{"young": time.Minute, "old": 48 * time.Hour} {
+		m.pod("shop", name, `{"startTime":"`+now.Add(-age).Format(time.RFC3339)+`"}`).serves("shop", name)
 	}
 	r := m.generate(Options{Now: now, Watched: 24 * time.Hour})
-	for w, all := range map[string]bool{"young": true, "old": false, "logged": true, "long": false} {
-		if got := lets(r, m, Workload{"shop", w}, Host{"shop", "other-03.shop.svc.cluster.local"}); got != all {
-			t.Errorf("%s lets in all: %v; %s", w, got, sidecar(r, "shop/"+w))
-		}
-	}
-	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "young" }); i < 0 || r.Open[i].Why.For.Round(time.Second) != time.Minute {
+	m.keepAll(r, "shop", map[string]bool{"young": true, "old": false, "logged": true, "long": false})
+	if o := opened(r, "", "young"); o == nil || o.Why.For.Round(time.Second) != time.Minute {
 		t.Errorf("%+v", r.Open)
 	}
 }
@@ -251,15 +224,13 @@ func TestIdleWorkloads(t *testing.T) {
 	m.has("CronJob", "shop", "weekly", `{"jobTemplate":{"spec":{"template":{"metadata":{"labels":{"app":"weekly"}}}}}}`)
 	m.has("Deployment", "shop", "bare", `{"template":{"metadata":{"labels":{"app":"bare","sidecar.istio.io/inject":"false"}}}}`)
 	r := m.generate(Options{})
+	m.keepAll(r, "shop", map[string]bool{"nightly": true, "asleep": true, "weekly": true})
 	for _, w := range []string{"nightly", "asleep", "weekly"} {
-		if !lets(r, m, Workload{"shop", w}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
-			t.Errorf("%s was narrowed: %s", w, sidecar(r, "shop/default"))
-		}
-		if !slices.ContainsFunc(r.Open, func(o Open) bool { return o.Name == w && o.Code == OpenUnseen }) {
+		if opened(r, OpenUnseen, w) == nil {
 			t.Errorf("%s is not listed: %+v", w, r.Open)
 		}
 	}
-	if lets(r, m, Workload{"bank", "pay"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+	if lets(r, m, Workload{"bank", "pay"}, far) {
 		t.Errorf("a Job that has ended widens others: %+v", r.Open)
 	}
 	if got := sidecar(r, "shop/bare"); got != "-" {
@@ -278,15 +249,10 @@ func TestOldestHolds(t *testing.T) {
 	m.add(`{"kind":"Sidecar","metadata":{"namespace":"shop","name":"z-old","creationTimestamp":"2026-01-01T00:00:00Z"},"spec":{"workloadSelector":{"labels":{"app":"cart"}},"egress":[{"hosts":["bank/*"]}]}}`)
 	m.add(`{"kind":"Sidecar","metadata":{"namespace":"istio-system","name":"all"},"spec":{"workloadSelector":{},"egress":[{"hosts":["~/*"]}]}}`)
 	r := m.generate(Options{})
-	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Code == OpenOwn && o.Name == "cart" }); i < 0 || r.Open[i].Sidecar != "shop/z-old" {
+	if o := opened(r, OpenOwn, "cart"); o == nil || o.Sidecar != "shop/z-old" {
 		t.Errorf("%+v", r.Open)
 	}
-	if got := sidecar(r, "istio-system/default"); got != "create ./* istio-system/*" {
-		t.Error(got)
-	}
-	if got := sidecar(r, "istio-system/all"); got != "none ~/*" {
-		t.Error(got)
-	}
+	checkSidecars(t, r, map[string]string{"istio-system/default": "create ./* istio-system/*", "istio-system/all": "none ~/*"})
 }
 
 // An egress proxy named in a Sidecar is a host that its workloads need; so is the host from
@@ -324,13 +290,8 @@ func TestPassingLabels(t *testing.T) {
 		m.add(`{"kind":"Pod","metadata":{"namespace":"web","name":"` + name + `","labels":{` + labels + `}},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
 	}
 	m.calls("web", "seen", "audit.bank.svc.cluster.local")
-	r := m.generate(Options{})
-	if got := sidecar(r, "web/default"); got != "create */*" {
-		t.Error(got)
-	}
-	if got := sidecar(r, "web/unseen"); got != "-" {
-		t.Errorf("%s: a release takes its selector away", got)
-	}
+	// A release would take the selector of web/unseen away.
+	checkSidecars(t, m.generate(Options{}), map[string]string{"web/default": "create */*", "web/unseen": "-"})
 }
 
 // The mesh's default export determines what namespaces see.
@@ -345,10 +306,8 @@ func TestDefaultExportTo(t *testing.T) {
 // A workload that is called with a cluster name in the path does not thereby report calls.
 func TestClientsTellOfNoCalls(t *testing.T) {
 	m := shop(t).workload("shop", "leaf")
-	must.OK(t, must.Err(m.obs.ReadAccessLog(strings.NewReader(textLine("/"+cart, "curl", "leaf", "inbound|8080||", "-")), Workload{"shop", "leaf"}, nil, m.inv.Knows)))
-	if r := m.generate(Options{}); !lets(r, m, Workload{"shop", "leaf"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
-		t.Error(sidecar(r, "shop/leaf"))
-	}
+	m.reads("leaf", textLine("/"+cart, "curl", "leaf", "inbound|8080||", "-"))
+	m.keepAll(m.generate(Options{}), "shop", map[string]bool{"leaf": true})
 }
 
 // Machines that registered themselves have proxies; others are unknown.
@@ -357,10 +316,8 @@ func TestMachines(t *testing.T) {
 	m.add(`{"kind":"WorkloadEntry","metadata":{"namespace":"shop","name":"vm-1","labels":{"app":"vm"},"annotations":{"istio.io/autoRegistrationGroup":"vm"}},"spec":{"address":"10.0.0.1"}}`)
 	m.add(`{"kind":"WorkloadEntry","metadata":{"namespace":"bank","name":"old-db"},"spec":{"address":"10.0.0.2"}}`)
 	r := m.generate(Options{})
-	if !lets(r, m, Workload{"shop", "vm"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
-		t.Error(sidecar(r, "shop/default"))
-	}
-	if !slices.ContainsFunc(r.Open, func(o Open) bool { return o.Code == OpenMachines && o.Namespace == "bank" && o.Count == 1 }) {
+	m.keepAll(r, "shop", map[string]bool{"vm": true})
+	if o := opened(r, OpenMachines, ""); o == nil || o.Namespace != "bank" || o.Count != 1 {
 		t.Errorf("%+v", r.Open)
 	}
 }
@@ -383,10 +340,8 @@ func TestZtunnelIsNoSidecar(t *testing.T) {
 // prefix is still read.
 func TestPodsThatAreGone(t *testing.T) {
 	m := shop(t)
-	for _, name := range []string{"db-0", "node-x2x4z"} {
-		owner, _, _ := strings.Cut(name, "-")
-		m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"` + name + `","ownerReferences":[{"kind":"StatefulSet","name":"` + owner + `","controller":true}]},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
-	}
+	m.pod("shop", "db", "{}")
+	m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"node-x2x4z","ownerReferences":[{"kind":"StatefulSet","name":"node","controller":true}]},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
 	for pod, want := range map[string]string{"db-0": "db", "db-7": "db", "node-abc12": "node", "other-7": "other-7", "front-7c9d8b6f5-zzzzz": "front"} {
 		if got := m.inv.WorkloadOf("shop", pod); got.Name != want {
 			t.Errorf("%s: %s, want %s", pod, got, want)
@@ -404,33 +359,21 @@ func (inv *Inventory) podOf(namespace string) func(string) Workload {
 
 // Counters restart with the proxy's container, not with its pod.
 func TestRestartedProxy(t *testing.T) {
-	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
-	m := shop(t)
-	m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"again","labels":{"app":"again"}},"status":{"startTime":"2026-01-01T00:00:00Z","containerStatuses":[{"name":"istio-proxy","state":{"running":{"startedAt":"2026-11-25T11:00:00Z"}}}]},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
-	m.serves("shop", "again")
-	if r := m.generate(Options{Now: now, Watched: 24 * time.Hour}); !lets(r, m, Workload{"shop", "again"}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
-		t.Error(sidecar(r, "shop/again"))
-	}
+	m := shop(t).serves("shop", "again").
+		pod("shop", "again", `{"startTime":"2026-01-01T00:00:00Z","containerStatuses":[{"name":"istio-proxy","state":{"running":{"startedAt":"2026-11-25T11:00:00Z"}}}]}`)
+	m.keepAll(m.generate(Options{Now: now, Watched: 24 * time.Hour}), "shop", map[string]bool{"again": true})
 }
 
 // A query for one namespace's callers says nothing about those of other namespaces, which only
 // served.
 func TestCallersOfOneNamespace(t *testing.T) {
 	m := shop(t).workload("team", "leaf").service("team", "leaf")
-	series := func(reporter string) {
-		labels := map[string]string{"reporter": reporter, "source_workload": "front", "source_workload_namespace": "shop", "destination_workload": "leaf", "destination_workload_namespace": "team", "destination_service": "leaf.team.svc.cluster.local"}
-		m.obs.AddMetric(MetricRequests, labels, 5, Span{})
+	for _, reporter := range []string{"source", "destination"} {
+		m.counts(reported(reporter, "front", Workload{"team", "leaf"}, "leaf.team.svc.cluster.local"), Span{})
 	}
-	series("source")
-	series("destination")
-	far := Host{"shop", "other-03.shop.svc.cluster.local"}
-	if r := m.generate(Options{}); !lets(r, m, Workload{"team", "leaf"}, far) {
-		t.Error(sidecar(r, "team/leaf"), sidecar(r, "team/default"))
-	}
+	m.keepAll(m.generate(Options{}), "team", map[string]bool{"leaf": true})
 	m.obs.Whole(Metrics)
-	if r := m.generate(Options{}); lets(r, m, Workload{"team", "leaf"}, far) {
-		t.Error(sidecar(r, "team/leaf"), sidecar(r, "team/default"))
-	}
+	m.keepAll(m.generate(Options{}), "team", map[string]bool{"leaf": false})
 }
 
 // Counters of some pods of a workload do not cover all.
@@ -439,16 +382,12 @@ func TestCountersOfSomePods(t *testing.T) {
 	for _, pod := range []string{"a", "b"} {
 		m.add(`{"kind":"Pod","metadata":{"namespace":"shop","name":"two-` + pod + `","labels":{"app":"two"},"ownerReferences":[{"kind":"StatefulSet","name":"two","controller":true}]},"spec":{"containers":[{"name":"istio-proxy"}]}}`)
 	}
-	far := Host{"shop", "other-03.shop.svc.cluster.local"}
 	for i, all := range []bool{true, false} {
 		m.obs.AddCounters(Workload{"shop", "two"}, map[string]int64{cart: 5})
 		r := m.generate(Options{})
-		if got := lets(r, m, Workload{"shop", "two"}, far); got != all {
-			t.Errorf("after %d: lets in all: %v", i+1, got)
-		}
-		if listed := slices.ContainsFunc(r.Open, func(o Open) bool {
-			return o.Name == "two" && o.Why.Code == UncoveredPart && o.Why.N == 1 && o.Why.Of == 2
-		}); listed != all {
+		m.keepAll(r, "shop", map[string]bool{"two": all})
+		o := opened(r, "", "two")
+		if listed := o != nil && o.Why.Code == UncoveredPart && o.Why.N == 1 && o.Why.Of == 2; listed != all {
 			t.Errorf("after %d: %+v", i+1, r.Open)
 		}
 	}
@@ -457,23 +396,17 @@ func TestCountersOfSomePods(t *testing.T) {
 // A Prometheus with 30 days of data has not observed for 30 days what was deployed an hour
 // ago.
 func TestNewWorkload(t *testing.T) {
-	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	m := shop(t)
 	for name, created := range map[string]string{"fresh": "2026-11-25T11:00:00Z", "settled": "2026-01-01T00:00:00Z", "unmade": ""} {
 		m.workload("shop", name)
 		if created != "" {
 			m.add(`{"kind":"Deployment","metadata":{"namespace":"shop","name":"` + name + `","creationTimestamp":"` + created + `"},"spec":{"template":{"metadata":{"labels":{"app":"` + name + `"}}}}}`)
 		}
-		labels := map[string]string{"reporter": "source", "source_workload": name, "source_workload_namespace": "shop", "destination_service": "cart.shop.svc.cluster.local", "destination_service_name": "cart", "destination_service_namespace": "shop"}
-		m.obs.AddMetric(MetricRequests, labels, 50, At(now.Add(-30*24*time.Hour), now))
+		m.counts(reported("source", name, Workload{}, "cart.shop.svc.cluster.local"), At(now.Add(-30*24*time.Hour), now))
 	}
 	r := m.generate(Options{Now: now, Watched: 24 * time.Hour})
-	for name, all := range map[string]bool{"fresh": true, "settled": false, "unmade": false} {
-		if got := lets(r, m, Workload{"shop", name}, Host{"shop", "other-03.shop.svc.cluster.local"}); got != all {
-			t.Errorf("%s lets in all: %v, want %v: %s", name, got, all, sidecar(r, "shop/"+name))
-		}
-	}
-	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "fresh" }); i < 0 || r.Open[i].Why.For != hour {
+	m.keepAll(r, "shop", map[string]bool{"fresh": true, "settled": false, "unmade": false})
+	if o := opened(r, "", "fresh"); o == nil || o.Why.For != hour {
 		t.Errorf("%+v", r.Open)
 	}
 }
@@ -481,7 +414,6 @@ func TestNewWorkload(t *testing.T) {
 // Metrics that reach back an unknown time do not narrow anything alone, unless that is
 // accepted; additional counters are as old as their proxy.
 func TestUndatedMetrics(t *testing.T) {
-	now := time.Date(2026, 11, 25, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		name     string
 		watched  time.Duration
@@ -499,18 +431,16 @@ func TestUndatedMetrics(t *testing.T) {
 	} {
 		m, w := shop(t), Workload{"shop", "scraped"}
 		m.workload("shop", "scraped")
-		labels := map[string]string{"reporter": "source", "source_workload": "scraped", "source_workload_namespace": "shop", "destination_service": "cart.shop.svc.cluster.local"}
-		m.obs.AddMetric(MetricRequests, labels, 50, c.at)
+		m.counts(reported("source", "scraped", Workload{}, "cart.shop.svc.cluster.local"), c.at)
 		if !c.counters.IsZero() {
 			m.calls("shop", "scraped", "cart.shop.svc.cluster.local")
 			m.inv.workloads[w].since = c.counters
 		}
 		r := m.generate(Options{Now: now, Watched: c.watched})
-		if got := !lets(r, m, w, Host{"shop", "other-03.shop.svc.cluster.local"}); got != c.narrowed {
+		if got := !lets(r, m, w, far); got != c.narrowed {
 			t.Errorf("%s: narrowed: %v, want %v: %s", c.name, got, c.narrowed, sidecar(r, "shop/scraped"))
 		}
-		i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Code == OpenUnseen && o.Name == "scraped" })
-		if (i >= 0) == c.narrowed || i >= 0 && r.Open[i].Why.Code != c.why {
+		if o := opened(r, OpenUnseen, "scraped"); (o != nil) == c.narrowed || o != nil && o.Why.Code != c.why {
 			t.Errorf("%s: %+v", c.name, r.Open)
 		}
 	}
@@ -520,23 +450,13 @@ func TestUndatedMetrics(t *testing.T) {
 // workloads cannot count as calling nothing.
 func TestMetricsWithoutHosts(t *testing.T) {
 	m := shop(t).workload("shop", "mute").workload("shop", "told")
-	for _, w := range []string{"mute", "told"} {
-		labels := map[string]string{"reporter": "source", "source_workload": w, "source_workload_namespace": "shop", "destination_workload": "pay", "destination_workload_namespace": "bank"}
-		if w == "told" {
-			labels["destination_service"] = "pay.bank.svc.cluster.local"
-		}
-		served := map[string]string{"reporter": "destination", "source_workload": "front", "source_workload_namespace": "shop", "destination_workload": w, "destination_workload_namespace": "shop"}
-		for _, l := range []map[string]string{labels, served} {
-			m.obs.AddMetric(MetricRequests, l, 50, Span{})
-		}
+	for w, host := range map[string]string{"mute": "", "told": "pay.bank.svc.cluster.local"} {
+		m.counts(reported("source", w, Workload{"bank", "pay"}, host), Span{})
+		m.counts(reported("destination", "front", Workload{"shop", w}, ""), Span{})
 	}
 	r := m.generate(Options{})
-	for w, all := range map[string]bool{"mute": true, "told": false} {
-		if got := lets(r, m, Workload{"shop", w}, Host{"shop", "other-03.shop.svc.cluster.local"}); got != all {
-			t.Errorf("%s lets in all: %v, want %v: %s", w, got, all, sidecar(r, "shop/"+w))
-		}
-	}
-	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "mute" }); i < 0 || r.Open[i].Why.Code != UncoveredLabels {
+	m.keepAll(r, "shop", map[string]bool{"mute": true, "told": false})
+	if o := opened(r, "", "mute"); o == nil || o.Why.Code != UncoveredLabels {
 		t.Errorf("%+v", r.Open)
 	}
 }
@@ -545,10 +465,10 @@ func TestMetricsWithoutHosts(t *testing.T) {
 func TestStrangeClusters(t *testing.T) {
 	m := shop(t).workload("shop", "named")
 	for _, log := range []string{`{"upstream_cluster":"` + cart + `"}`, `{"upstream_cluster":"audit.bank.svc.cluster.local_80"}`, `{"upstream_cluster":"PassthroughCluster;"}`} {
-		must.OK(t, must.Err(m.obs.ReadAccessLog(strings.NewReader(log+"\n"+`{"upstream_cluster":"`+cart+"\"}\n"), Workload{"shop", "named"}, nil, m.inv.Knows)))
+		m.reads("named", log+"\n"+`{"upstream_cluster":"`+cart+"\"}\n")
 	}
 	r := m.generate(Options{})
-	if i := slices.IndexFunc(r.Open, func(o Open) bool { return o.Name == "named" }); i < 0 || r.Open[i].Why.Code != UncoveredCluster {
+	if o := opened(r, "", "named"); o == nil || o.Why.Code != UncoveredCluster {
 		t.Errorf("%+v", r.Open)
 	}
 }
@@ -586,7 +506,7 @@ func TestLetInByHand(t *testing.T) {
 	}
 	// A workload that keeps what it has loses nothing.
 	m := shop(t).workload("dark", "a").has("Sidecar", "dark", "ours", `{"egress":[{"hosts":["`+yearly+`"]}]}`)
-	if r := m.generate(Options{}); slices.ContainsFunc(r.Open, func(o Open) bool { return o.Code == OpenByHand }) {
+	if r := m.generate(Options{}); opened(r, OpenByHand, "") != nil {
 		t.Errorf("%+v", r.Open)
 	}
 }
@@ -603,7 +523,7 @@ func TestKialiNeighbours(t *testing.T) {
 	must.OK(t, m.obs.ReadKiali(strings.NewReader(graph), "cluster.local"))
 	r := m.generate(Options{})
 	for _, w := range []string{"peer", "caller"} {
-		if !lets(r, m, Workload{"team", w}, Host{"team", "far.team.svc.cluster.local"}) || !lets(r, m, Workload{"team", w}, Host{"shop", "other-03.shop.svc.cluster.local"}) {
+		if !lets(r, m, Workload{"team", w}, Host{"team", "far.team.svc.cluster.local"}) || !lets(r, m, Workload{"team", w}, far) {
 			t.Errorf("%s was narrowed: %s %s", w, sidecar(r, "team/"+w), sidecar(r, "team/default"))
 		}
 	}

@@ -65,17 +65,29 @@ func (o object) owner() scope.Owner {
 // readers holds the readers by kind.
 var readers = map[string]func(*Inventory, object) error{
 	"Namespace": (*Inventory).readNamespace, "ConfigMap": (*Inventory).readConfigMap,
-	"Pod": (*Inventory).readPod, "WorkloadEntry": (*Inventory).readWorkloadEntry,
-	"Deployment": (*Inventory).readController, "StatefulSet": (*Inventory).readController,
-	"DaemonSet": (*Inventory).readController, "CronJob": (*Inventory).readController,
-	"Service": (*Inventory).readService, "ServiceEntry": (*Inventory).readEntry,
-	"DestinationRule": (*Inventory).readRule, "VirtualService": (*Inventory).readVirtual,
-	"HTTPRoute": (*Inventory).readRoute, "GRPCRoute": (*Inventory).readRoute,
-	"TCPRoute": (*Inventory).readRoute, "TLSRoute": (*Inventory).readRoute,
+	"Pod": reads((*Inventory).readPod), "WorkloadEntry": reads((*Inventory).readWorkloadEntry),
+	"Deployment": reads((*Inventory).readController), "StatefulSet": reads((*Inventory).readController),
+	"DaemonSet": reads((*Inventory).readController), "CronJob": reads((*Inventory).readController),
+	"Service": reads((*Inventory).readService), "ServiceEntry": reads((*Inventory).readEntry),
+	"DestinationRule": reads((*Inventory).readRule), "VirtualService": reads((*Inventory).readVirtual),
+	"HTTPRoute": reads((*Inventory).readRoute), "GRPCRoute": reads((*Inventory).readRoute),
+	"TCPRoute": reads((*Inventory).readRoute), "TLSRoute": reads((*Inventory).readRoute),
 	"Sidecar": (*Inventory).readSidecar, "EnvoyFilter": (*Inventory).readFilter,
-	"WasmPlugin": (*Inventory).readExtension, "TrafficExtension": (*Inventory).readExtension,
-	"AuthorizationPolicy":   (*Inventory).readPolicy,
-	"RequestAuthentication": (*Inventory).readTokens,
+	"WasmPlugin": reads((*Inventory).readExtension), "TrafficExtension": reads((*Inventory).readExtension),
+	"AuthorizationPolicy":   reads((*Inventory).readPolicy),
+	"RequestAuthentication": reads((*Inventory).readTokens),
+}
+
+// reads makes a reader of what to do with a decoded spec.
+func reads[T any](add func(*Inventory, object, T)) func(*Inventory, object) error {
+	return func(inv *Inventory, o object) error {
+		var spec T
+		if err := field(o.Spec, "spec", &spec); err != nil {
+			return err
+		}
+		add(inv, o, spec)
+		return nil
+	}
 }
 
 // Kinds lists the kinds to read, as kubectl names them, and routes those of the Gateway API, which
@@ -178,18 +190,17 @@ func workloadOf(o object) (name string, clock bool) {
 
 const proxyContainer = "istio-proxy"
 
-func (inv *Inventory) readPod(o object) error {
-	type container struct {
-		Name string   `json:"name"`
-		Args []string `json:"args"`
-	}
-	var spec struct {
-		Containers     []container `json:"containers"`
-		InitContainers []container `json:"initContainers"`
-	}
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
+type container struct {
+	Name string   `json:"name"`
+	Args []string `json:"args"`
+}
+
+type podSpec struct {
+	Containers     []container `json:"containers"`
+	InitContainers []container `json:"initContainers"`
+}
+
+func (inv *Inventory) readPod(o object, spec podSpec) {
 	name, clock := workloadOf(o)
 	w := Workload{o.Metadata.Namespace, name}
 	proxied, gateway := false, false
@@ -198,7 +209,7 @@ func (inv *Inventory) readPod(o object) error {
 			continue
 		}
 		if slices.Contains(c.Args, scope.NodeZtunnel) {
-			return nil // it forwards others' calls
+			return // it forwards others' calls
 		}
 		proxied, gateway = true, gateway || NotSidecar(c.Args)
 	}
@@ -206,7 +217,7 @@ func (inv *Inventory) readPod(o object) error {
 		if clock && proxied { // it will return
 			inv.workload(w, o.Metadata.Labels)
 		}
-		return nil
+		return
 	}
 	if _, listed := inv.pods[Workload{w.Namespace, o.Metadata.Name}]; !listed {
 		inv.addEndpoint(o)
@@ -221,7 +232,6 @@ func (inv *Inventory) readPod(o object) error {
 	if p := inv.workloads[w]; proxied && !start.IsZero() && (p.since.IsZero() || start.Before(p.since)) {
 		p.since = start
 	}
-	return nil
 }
 
 // addEndpoint adds a pod as an endpoint of Services, from the time it became ready.
@@ -247,46 +257,42 @@ func NotSidecar(args []string) bool {
 	return slices.ContainsFunc(args, func(arg string) bool { return arg == "router" || arg == "waypoint" || arg == scope.NodeZtunnel })
 }
 
+type workloadEntrySpec struct {
+	Labels map[string]string `json:"labels"`
+}
+
 // readWorkloadEntry reads a machine. One that registered itself has a proxy; others may not.
-func (inv *Inventory) readWorkloadEntry(o object) error {
-	var spec struct {
-		Labels map[string]string `json:"labels"`
-	}
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
+func (inv *Inventory) readWorkloadEntry(o object, spec workloadEntrySpec) {
 	group := o.Metadata.Annotations["istio.io/autoRegistrationGroup"]
 	if group == "" {
 		inv.machines[o.Metadata.Namespace]++
-		return nil
+		return
 	}
 	labels := map[string]string{}
 	maps.Copy(labels, o.Metadata.Labels)
 	maps.Copy(labels, spec.Labels)
 	inv.addPod(Workload{o.Metadata.Namespace, group}, o.Metadata.Name, labels, true, false)
-	return nil
+}
+
+type template struct {
+	Metadata struct {
+		Labels      map[string]string `json:"labels"`
+		Annotations map[string]string `json:"annotations"`
+	} `json:"metadata"`
+}
+
+type controllerSpec struct {
+	Template template `json:"template"`
+	Job      struct {
+		Spec struct {
+			Template template `json:"template"`
+		} `json:"spec"`
+	} `json:"jobTemplate"`
 }
 
 // readController reads a controller: if it currently has no pods (scaled to zero, or scheduled),
 // its future pods need a scope.
-func (inv *Inventory) readController(o object) error {
-	type template struct {
-		Metadata struct {
-			Labels      map[string]string `json:"labels"`
-			Annotations map[string]string `json:"annotations"`
-		} `json:"metadata"`
-	}
-	var spec struct {
-		Template template `json:"template"`
-		Job      struct {
-			Spec struct {
-				Template template `json:"template"`
-			} `json:"spec"`
-		} `json:"jobTemplate"`
-	}
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
+func (inv *Inventory) readController(o object, spec controllerSpec) {
 	t := spec.Template.Metadata
 	if o.Kind == "CronJob" {
 		t = spec.Job.Spec.Template.Metadata
@@ -297,7 +303,6 @@ func (inv *Inventory) readController(o object) error {
 	if had := inv.born[w]; had.IsZero() || o.Metadata.Created.Before(had) {
 		inv.born[w] = o.Metadata.Created
 	}
-	return nil
 }
 
 // port is one of a Service or a ServiceEntry.
@@ -362,17 +367,15 @@ func (inv *Inventory) ServesRequests(w Workload, port int) bool {
 	return false
 }
 
-func (inv *Inventory) readService(o object) error {
-	var spec struct {
-		Type         string            `json:"type"`
-		ClusterIP    string            `json:"clusterIP"`
-		ExternalName string            `json:"externalName"`
-		Selector     map[string]string `json:"selector"`
-		Ports        []port            `json:"ports"`
-	}
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
+type serviceSpec struct {
+	Type         string            `json:"type"`
+	ClusterIP    string            `json:"clusterIP"`
+	ExternalName string            `json:"externalName"`
+	Selector     map[string]string `json:"selector"`
+	Ports        []port            `json:"ports"`
+}
+
+func (inv *Inventory) readService(o object, spec serviceSpec) {
 	h := Host{o.Metadata.Namespace, serviceHost(o.Metadata.Name, o.Metadata.Namespace, inv.Domain)}
 	headless := spec.ClusterIP == "None"
 	s := service{Host: h, object: o.owner(), ports: len(spec.Ports), tcp: tcpPorts(spec.Ports), requests: requestPorts(spec.Ports),
@@ -386,39 +389,33 @@ func (inv *Inventory) readService(o object) error {
 		}
 	}
 	inv.addService(s)
-	return nil
 }
 
-func (inv *Inventory) readEntry(o object) error {
-	var spec struct {
-		Hosts      []string `json:"hosts"`
-		Ports      []port   `json:"ports"`
-		ExportTo   []string `json:"exportTo"`
-		Resolution string   `json:"resolution"`
-	}
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
+type entrySpec struct {
+	Hosts      []string `json:"hosts"`
+	Ports      []port   `json:"ports"`
+	ExportTo   []string `json:"exportTo"`
+	Resolution string   `json:"resolution"`
+}
+
+func (inv *Inventory) readEntry(o object, spec entrySpec) {
 	// With these resolutions the endpoints do not change for a proxy (STATIC, LOGICAL_DNS).
 	staying := spec.Resolution == "STATIC" || spec.Resolution == "DNS_ROUND_ROBIN"
 	for _, host := range spec.Hosts {
 		inv.addService(service{Host: Host{o.Metadata.Namespace, host}, // in its own case, as istiod compares it
 			object: o.owner(), ports: len(spec.Ports), exportTo: spec.ExportTo, direct: !staying, tcp: tcpPorts(spec.Ports)})
 	}
-	return nil
 }
 
-func (inv *Inventory) readRule(o object) error {
-	var spec struct {
-		Host    string     `json:"host"`
-		Policy  rulePolicy `json:"trafficPolicy"`
-		Subsets []struct {
-			Policy rulePolicy `json:"trafficPolicy"`
-		} `json:"subsets"`
-	}
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
+type ruleSpec struct {
+	Host    string     `json:"host"`
+	Policy  rulePolicy `json:"trafficPolicy"`
+	Subsets []struct {
+		Policy rulePolicy `json:"trafficPolicy"`
+	} `json:"subsets"`
+}
+
+func (inv *Inventory) readRule(o object, spec ruleSpec) {
 	host := inv.full(spec.Host, o.Metadata.Namespace)
 	inv.rules[o.owner()] = host
 	l7 := spec.Policy.set()
@@ -428,32 +425,28 @@ func (inv *Inventory) readRule(o object) error {
 	if had := inv.balanced[host]; l7 && !slices.Contains(had, o.owner()) {
 		inv.balanced[host] = append(had, o.owner())
 	}
-	return nil
 }
 
 // clusterName matches the name of a service's cluster in an EnvoyFilter or an extension.
 var clusterName = regexp.MustCompile(`outbound\|[0-9]*\|[^|"' ]*\|([A-Za-z0-9._-]+)`)
 
 // readClusterNames finds the clusters of services in the settings of an extension.
-func (inv *Inventory) readClusterNames(o object) error {
+func (inv *Inventory) readClusterNames(o object) {
 	for _, m := range clusterName.FindAllStringSubmatch(string(o.Spec), -1) {
 		inv.needs = append(inv.needs, need{namespace: o.Metadata.Namespace, host: m[1]})
 	}
-	return nil
+}
+
+type tokensSpec struct {
+	attachment
+	Rules []struct {
+		URI string `json:"jwksUri"`
+	} `json:"jwtRules"`
 }
 
 // readTokens adds the hosts from which keys are fetched, if the mesh knows them. Proxies fetch them
 // if istiod delegates that (PILOT_JWT_ENABLE_REMOTE_JWKS).
-func (inv *Inventory) readTokens(o object) error {
-	var spec struct {
-		attachment
-		Rules []struct {
-			URI string `json:"jwksUri"`
-		} `json:"jwtRules"`
-	}
-	if err := field(o.Spec, "spec", &spec); err != nil {
-		return err
-	}
+func (inv *Inventory) readTokens(o object, spec tokensSpec) {
 	if len(spec.Rules) > 0 {
 		inv.attach(o, spec.attachment)
 	}
@@ -462,7 +455,6 @@ func (inv *Inventory) readTokens(o object) error {
 			inv.needs = append(inv.needs, need{namespace: o.Metadata.Namespace, host: u.Hostname(), ifKnown: true})
 		}
 	}
-	return nil
 }
 
 // readConfigMap reads the mesh's configuration (istio.mesh.v1alpha1.MeshConfig).

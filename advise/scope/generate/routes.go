@@ -2,6 +2,7 @@ package generate
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"slices"
 	"strings"
@@ -23,7 +24,13 @@ type virtualService struct {
 	gateway bool
 }
 
-// walk calls f with each member of each object in a tree.
+// walk calls f with each member of each object in an object's spec, which has been decoded before.
+func (o object) walk(f func(key string, value any)) {
+	var spec any
+	_ = json.Unmarshal(o.Spec, &spec)
+	walk(spec, f)
+}
+
 func walk(tree any, f func(key string, value any)) {
 	switch v := tree.(type) {
 	case []any:
@@ -38,28 +45,25 @@ func walk(tree any, f func(key string, value any)) {
 	}
 }
 
-func (inv *Inventory) readVirtual(o object) error {
-	var spec struct {
-		Hosts    []string `json:"hosts"`
-		Gateways []string `json:"gateways"`
-		ExportTo []string `json:"exportTo"`
-		HTTP     []struct {
-			Delegate *struct {
-				Name      string `json:"name"`
-				Namespace string `json:"namespace"`
-			} `json:"delegate"`
-		} `json:"http"`
-	}
-	var tree any
-	if err := cmp.Or(field(o.Spec, "spec", &spec), field(o.Spec, "spec", &tree)); err != nil {
-		return err
-	}
+type virtualSpec struct {
+	Hosts    []string `json:"hosts"`
+	Gateways []string `json:"gateways"`
+	ExportTo []string `json:"exportTo"`
+	HTTP     []struct {
+		Delegate *struct {
+			Name      string `json:"name"`
+			Namespace string `json:"namespace"`
+		} `json:"delegate"`
+	} `json:"http"`
+}
+
+func (inv *Inventory) readVirtual(o object, spec virtualSpec) {
 	v := virtualService{owner: o.owner(), exportTo: spec.ExportTo, http: len(spec.HTTP) > 0,
 		mesh: len(spec.Gateways) == 0 || slices.Contains(spec.Gateways, "mesh")}
 	for _, host := range spec.Hosts {
 		v.hosts = append(v.hosts, inv.full(host, o.Metadata.Namespace))
 	}
-	walk(tree, func(key string, value any) { // destinations of routes and mirrors
+	o.walk(func(key string, value any) { // destinations of routes and mirrors
 		to, _ := value.(map[string]any)
 		if host, is := to["host"].(string); is && (key == "destination" || key == "mirror") {
 			v.to = append(v.to, inv.full(host, o.Metadata.Namespace))
@@ -71,25 +75,21 @@ func (inv *Inventory) readVirtual(o object) error {
 		}
 	}
 	inv.virtual = append(inv.virtual, v)
-	return nil
+}
+
+type routeSpec struct {
+	Parents []struct {
+		Group     string `json:"group"`
+		Kind      string `json:"kind"`
+		Namespace string `json:"namespace"`
+		Name      string `json:"name"`
+	} `json:"parentRefs"`
 }
 
 // readRoute reads a route of the Gateway API. Routes that belong to a Service or a ServiceEntry
 // apply to sidecars; istiod turns them into VirtualServices in their own namespace
 // (pilot/pkg/config/kube/gateway).
-func (inv *Inventory) readRoute(o object) error {
-	var spec struct {
-		Parents []struct {
-			Group     string `json:"group"`
-			Kind      string `json:"kind"`
-			Namespace string `json:"namespace"`
-			Name      string `json:"name"`
-		} `json:"parentRefs"`
-	}
-	var tree any
-	if err := cmp.Or(field(o.Spec, "spec", &spec), field(o.Spec, "spec", &tree)); err != nil {
-		return err
-	}
+func (inv *Inventory) readRoute(o object, spec routeSpec) {
 	v := virtualService{owner: o.owner(), gateway: true, http: o.Kind == "HTTPRoute" || o.Kind == "GRPCRoute"}
 	for _, p := range spec.Parents {
 		of := cmp.Or(p.Namespace, o.Metadata.Namespace)
@@ -100,7 +100,7 @@ func (inv *Inventory) readRoute(o object) error {
 			v.mesh, v.entries = true, append(v.entries, scope.Owner{Kind: p.Kind, Namespace: of, Name: p.Name})
 		}
 	}
-	walk(tree, func(key string, value any) { // destinations of rules and mirrors
+	o.walk(func(key string, value any) { // destinations of rules and mirrors
 		all, _ := value.([]any)
 		switch key {
 		case "backendRef":
@@ -124,7 +124,6 @@ func (inv *Inventory) readRoute(o object) error {
 		}
 	})
 	inv.virtual = append(inv.virtual, v)
-	return nil
 }
 
 // link adds the destinations of delegates to the VirtualServices that name them, and the hosts of
