@@ -29,8 +29,73 @@ type Count struct {
 	Open   int64 // connections that are open
 }
 
-func (c Count) plus(d Count) Count {
-	return Count{c.Requests + d.Requests, c.Parsed || d.Parsed, c.Open + d.Open}
+// tally adds up the counters of endpoints.
+type tally struct {
+	clusters map[string]*clusterTally
+	hosts    int
+}
+
+type clusterTally struct {
+	requests, connections int64
+	hosts                 map[string]*hostTally // those with counters above 0
+}
+
+type hostTally struct {
+	requests, connections, open int64
+	ended                       bool // it told how some requests ended
+}
+
+// cluster returns a cluster, or nil if there is no room for it.
+func (t *tally) cluster(name []byte) *clusterTally {
+	c := t.clusters[string(name)]
+	if c == nil && len(t.clusters) < maxNames {
+		c = &clusterTally{hosts: map[string]*hostTally{}}
+		t.clusters[string(name)] = c
+	}
+	return c
+}
+
+// add adds a counter of an endpoint.
+func (t *tally) add(cluster, address, stat []byte, value int64) {
+	c := t.cluster(cluster)
+	if c == nil || value <= 0 {
+		return
+	}
+	h := c.hosts[string(address)]
+	if h == nil {
+		h = &hostTally{}
+		if t.hosts < maxNames {
+			c.hosts[string(address)] = h
+			t.hosts++
+		}
+	}
+	switch string(stat) {
+	case "rq_total":
+		c.requests, h.requests = c.requests+value, h.requests+value
+	case "cx_total":
+		c.connections, h.connections = c.connections+value, h.connections+value
+	case "cx_active":
+		h.open += value
+	case "rq_success", "rq_error":
+		h.ended = true
+	}
+}
+
+func (t *tally) counts() Counts {
+	out := Counts{Calls: map[string]int64{}, Endpoints: map[string]map[string]Count{}}
+	for name, c := range t.clusters {
+		out.Calls[name] = max(c.requests, c.connections)
+		for address, h := range c.hosts {
+			if h.requests == 0 {
+				continue
+			}
+			if out.Endpoints[name] == nil {
+				out.Endpoints[name] = map[string]Count{}
+			}
+			out.Endpoints[name][address] = Count{h.requests, h.ended || h.connections > 0 && h.requests > h.connections, h.open}
+		}
+	}
+	return out
 }
 
 // ReadCounts reads the answer of an Envoy's /clusters?format=json: what each cluster received, and
@@ -39,74 +104,68 @@ func (c Count) plus(d Count) Count {
 // counts of removed endpoints are lost. See envoy/admin/v3/clusters.proto.
 func ReadCounts(r io.Reader) (Counts, error) {
 	s := newStream(r, "/clusters?format=json", MaxResource)
-	calls, endpoints, kept := map[string]int64{}, map[string]map[string]Count{}, 0
-	err := s.document("cluster_statuses", func() error {
-		raw, err := s.value()
-		if err != nil {
-			return err
+	t := tally{clusters: map[string]*clusterTally{}}
+	found := false
+	err := s.object(func(key string) error {
+		if key != "cluster_statuses" {
+			return s.skip()
 		}
-		var status clusterStatus
-		if err := json.Unmarshal(raw, &status); err != nil {
-			return err
-		}
-		if len(calls) < maxNames {
-			calls[status.Name] += status.calls()
-		}
-		for _, h := range status.Hosts {
-			if c := h.count(); c.Requests > 0 && kept < maxNames {
-				if endpoints[status.Name] == nil {
-					endpoints[status.Name] = map[string]Count{}
-				}
-				address := addressOf(h.Address)
-				endpoints[status.Name][address] = endpoints[status.Name][address].plus(c)
-				kept++
-			}
-		}
-		return nil
+		found = true
+		return s.list(key, func() error { return s.cluster(&t) })
 	})
-	if err == nil {
-		return Counts{calls, endpoints}, nil
-	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+	switch {
+	case err == nil && found:
+		return t.counts(), nil
+	case err == nil:
+		err = s.lacks("cluster_statuses")
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		err = ErrCut
 	}
-	err = fmt.Errorf("list of clusters: byte %d, after %d clusters: %w", s.json.InputOffset(), len(calls), err)
+	err = fmt.Errorf("list of clusters: byte %d, after %d clusters: %w", s.json.InputOffset(), len(t.clusters), err)
 	if s.guard.err != nil {
 		return Counts{}, err
 	}
 	return Counts{}, errs.WithHint(errs.WithCode(err, errs.CodeUsage), "it is what an Envoy answers to /clusters?format=json; take one with: kubectl -n NAMESPACE exec POD -c istio-proxy -- pilot-agent request GET 'clusters?format=json' > FILE")
 }
 
-type clusterStatus struct {
-	Name  string       `json:"name"`
-	Hosts []hostStatus `json:"host_statuses"`
-}
-
-type hostStatus struct {
-	Address json.RawMessage `json:"address"`
-	Stats   []struct {
+// cluster reads the counters of a cluster.
+func (s *stream) cluster(t *tally) error {
+	raw, err := s.value()
+	if err != nil {
+		return err
+	}
+	var status struct {
 		Name  string `json:"name"`
-		Value string `json:"value"`
-	} `json:"stats"`
-}
-
-// stat is a counter of a host.
-func (h hostStatus) stat(name string) (sum int64) {
-	for _, s := range h.Stats {
-		if n, err := strconv.ParseInt(s.Value, 10, 64); err == nil && n > 0 && s.Name == name { // absent for 0
-			sum += n
+		Hosts []struct {
+			Address json.RawMessage `json:"address"`
+			Stats   []struct {
+				Name  string `json:"name"`
+				Value string `json:"value"`
+			} `json:"stats"`
+		} `json:"host_statuses"`
+	}
+	if err := json.Unmarshal(raw, &status); err != nil {
+		return err
+	}
+	t.cluster([]byte(status.Name))
+	for _, h := range status.Hosts {
+		var address []byte
+		for _, stat := range h.Stats {
+			value, err := strconv.ParseInt(stat.Value, 10, 64) // absent for 0
+			if err != nil || value <= 0 {
+				continue
+			}
+			if address == nil {
+				address = addressOf(h.Address)
+			}
+			t.add([]byte(status.Name), address, []byte(stat.Name), value)
 		}
 	}
-	return sum
-}
-
-func (h hostStatus) count() Count {
-	n := h.stat("rq_total")
-	return Count{n, h.stat("rq_success")+h.stat("rq_error") > 0 || n > h.stat("cx_total") && h.stat("cx_total") > 0, h.stat("cx_active")}
+	return nil
 }
 
 // addressOf returns an address as the text form of the page has it: IP:PORT. Others stay JSON.
-func addressOf(address json.RawMessage) string {
+func addressOf(address json.RawMessage) []byte {
 	var a struct {
 		Socket *struct {
 			IP   string `json:"address"`
@@ -114,21 +173,13 @@ func addressOf(address json.RawMessage) string {
 		} `json:"socket_address"`
 	}
 	if json.Unmarshal(address, &a) != nil || a.Socket == nil {
-		return string(address)
+		return address
 	}
 	ip := a.Socket.IP
 	if strings.Contains(ip, ":") {
 		ip = "[" + ip + "]"
 	}
-	return ip + ":" + strconv.Itoa(a.Socket.Port)
-}
-
-func (c clusterStatus) calls() int64 {
-	var requests, connections int64
-	for _, h := range c.Hosts {
-		requests, connections = requests+h.stat("rq_total"), connections+h.stat("cx_total")
-	}
-	return max(requests, connections)
+	return []byte(ip + ":" + strconv.Itoa(a.Socket.Port))
 }
 
 // SetCalls records on each outbound cluster how often it was called; clusters

@@ -58,12 +58,7 @@ func Compare(first, second io.Reader) (Compared, error) {
 			return Compared{}, err
 		}
 	}
-	keys := slices.Collect(maps.Keys(sides[0]))
-	for key := range sides[1] {
-		if _, both := sides[0][key]; !both {
-			keys = append(keys, key)
-		}
-	}
+	keys := union(sides[0], sides[1])
 	slices.SortFunc(keys, func(a, b resourceKey) int { return cmp.Or(cmp.Compare(a.typ, b.typ), cmp.Compare(a.name, b.name)) })
 	out := Compared{Resources: len(keys)}
 	index := map[DifferencePlace]int{}
@@ -180,15 +175,8 @@ func compareValues(path string, a, b any, found func(change)) {
 		if !ok {
 			break
 		}
-		names := slices.Collect(maps.Keys(first))
-		for name := range second {
-			if _, both := first[name]; !both {
-				names = append(names, name)
-			}
-		}
-		slices.Sort(names)
-		for _, name := range names {
-			compareValues(joinPath(path, name), first[name], second[name], found)
+		for _, name := range slices.Sorted(slices.Values(union(first, second))) {
+			compareValues(strings.TrimPrefix(path+"."+name, "."), first[name], second[name], found)
 		}
 		return
 	case []any:
@@ -229,19 +217,21 @@ func compareLists(path string, a, b []any, found func(change)) {
 		}
 		return
 	}
-	names := slices.Collect(maps.Keys(first))
-	for name := range second {
-		if _, both := first[name]; !both {
-			names = append(names, name)
-		}
-	}
+	names := union(first, second)
 	slices.Sort(names)
 	for _, name := range names {
 		compareValues(path+"["+shownName(name)+"]", first[name], second[name], found)
 	}
-	if slices.Equal(slices.Sorted(maps.Keys(first)), slices.Sorted(maps.Keys(second))) && !slices.Equal(namesOf(a), namesOf(b)) {
+	if len(first) == len(names) && len(second) == len(names) && !slices.Equal(namesOf(a), namesOf(b)) {
 		found(change{path + " (order)", jsonText(namesOf(a)), jsonText(namesOf(b))})
 	}
+}
+
+// union returns the keys that either map has.
+func union[K comparable, V any](a, b map[K]V) []K {
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	return slices.Collect(maps.Keys(all))
 }
 
 // without returns the elements of a list that another list lacks.
@@ -296,13 +286,6 @@ func shownName(name string) string {
 		return name
 	}
 	return ""
-}
-
-func joinPath(path, name string) string {
-	if path == "" {
-		return name
-	}
-	return path + "." + name
 }
 
 // jsonText formats a value; "" for none.

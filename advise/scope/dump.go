@@ -63,7 +63,7 @@ func ReadDump(r io.Reader, name string, o Options) (Proxy, error) {
 	if o.MaxResource <= 0 {
 		o.MaxResource = MaxResource
 	}
-	d := &dumpReader{stream: newStream(r, "/config_dump", o.MaxResource), scan: NewScanner(o.Keep), members: map[string]bool{}}
+	d := &dumpReader{stream: newStream(r, "/config_dump", o.MaxResource), scan: NewScanner(o.Keep), seen: map[string]bool{}}
 	g := d.guard
 	d.scan.names.filters = o.Filters.byName()
 	err := d.document()
@@ -97,9 +97,9 @@ func ReadDump(r io.Reader, name string, o Options) (Proxy, error) {
 
 // frame counts the bytes around the resources.
 func (s *Scanner) frame(bytes int64) {
-	s.types[TypeFrame] = &TypeSize{Type: TypeFrame, DumpBytes: bytes, StaticBytes: bytes}
+	s.types[TypeFrame] = TypeSize{Type: TypeFrame, DumpBytes: bytes, StaticBytes: bytes}
 	s.total.dump += bytes
-	s.give(sizeKey{TypeFrame, by(frame)}, sizes{dump: bytes})
+	s.give(by(frame), sizes{dump: bytes})
 }
 
 type dumpReader struct {
@@ -109,7 +109,7 @@ type dumpReader struct {
 	endpoints bool
 	node      *Node
 	sections  int             // in an Envoy's dump
-	members   map[string]bool // in a ztunnel's dump
+	seen      map[string]bool // in a ztunnel's dump
 }
 
 func (d *dumpReader) document() error {
@@ -121,7 +121,7 @@ func (d *dumpReader) document() error {
 				return d.section()
 			})
 		case ztunnelMembers[key] != nil:
-			d.members[key] = true
+			d.seen[key] = true
 			return d.ztunnelMember(key)
 		}
 		return d.skip()
@@ -140,36 +140,41 @@ func (d *dumpReader) section() error {
 	if err != nil {
 		return err
 	}
-	for d.json.More() {
-		key, err := d.token()
-		if err != nil {
-			return err
-		}
-		member, _ := key.(string)
+	return d.members(func(member string) error {
 		if member == "bootstrap" && typ == TypeBootstrap {
 			r, err := d.value()
-			if err != nil {
-				return err
+			if err == nil {
+				d.resource(typ, member, r)
+				d.node = nodeOf(r)
 			}
-			d.resource(typ, member, r)
-			d.node = nodeOf(r)
-			continue
+			return err
 		}
 		t, err := d.token()
 		switch {
 		case err != nil:
 			return err
 		case t == json.Delim('['):
-			err = d.entries(typ, member)
+			return d.entries(func() error {
+				r, err := d.entry(member)
+				if err == nil {
+					d.resource(typ, member, r)
+				}
+				return err
+			})
 		case t == json.Delim('{'):
-			err = d.rest()
+			return d.members(func(string) error { return d.skip() })
 		}
-		if err != nil {
-			return err
-		}
+		return nil
+	})
+}
+
+// entry reads an entry of a member, which must be an object.
+func (d *dumpReader) entry(member string) (jsonNode, error) {
+	r, err := d.value()
+	if err == nil && (len(r) == 0 || r[0] != '{') {
+		err = fmt.Errorf("%q has an entry that is no object", member)
 	}
-	_, err = d.token()
-	return err
+	return r, err
 }
 
 // sectionType reads "@type", which Envoy writes first.
@@ -198,21 +203,6 @@ func (d *dumpReader) sectionType() (string, error) {
 	return typ, nil
 }
 
-func (d *dumpReader) entries(typ, member string) error {
-	for d.json.More() {
-		r, err := d.value()
-		if err != nil {
-			return err
-		}
-		if len(r) == 0 || r[0] != '{' {
-			return fmt.Errorf("%q has an entry that is no object", member)
-		}
-		d.resource(typ, member, r)
-	}
-	_, err := d.token()
-	return err
-}
-
 // resource counts an entry of a section: the resource and Envoy's remarks about it
 // (version, time).
 func (d *dumpReader) resource(typ, member string, entry jsonNode) {
@@ -222,28 +212,23 @@ func (d *dumpReader) resource(typ, member string, entry jsonNode) {
 	d.resources++
 }
 
-// inside finds the resource in an entry. A listener may appear in several states; the
-// active one counts.
+// places are where the entries of a section hold their resource. A listener may appear in several
+// states; the active one counts.
+var places = map[string][][]string{
+	TypeCluster:   {{"cluster"}},
+	TypeEndpoint:  {{"endpoint_config"}},
+	TypeRoute:     {{"route_config"}},
+	TypeExtension: {{"ecds_filter"}},
+	TypeListener: {{"active_state", "listener"}, {"warming_state", "listener"}, {"draining_state", "listener"},
+		{"listener"}},
+}
+
+// inside finds the resource in an entry.
 func inside(typ string, entry jsonNode) node {
-	first := func(paths ...[]string) node {
-		for _, p := range paths {
-			if n := path(entry, p...); n.size() > 0 {
-				return n
-			}
+	for _, place := range places[typ] {
+		if n := path(entry, place...); n.size() > 0 {
+			return n
 		}
-		return entry
-	}
-	switch typ {
-	case TypeCluster:
-		return first([]string{"cluster"})
-	case TypeEndpoint:
-		return first([]string{"endpoint_config"})
-	case TypeRoute:
-		return first([]string{"route_config"})
-	case TypeListener:
-		return first([]string{"active_state", "listener"}, []string{"warming_state", "listener"}, []string{"draining_state", "listener"}, []string{"listener"})
-	case TypeExtension:
-		return first([]string{"ecds_filter"})
 	}
 	return entry
 }

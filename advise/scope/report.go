@@ -2,6 +2,7 @@ package scope
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -79,16 +80,17 @@ type Sum struct {
 	top      int // limits lists
 	detailed int // of the first ones the lists are kept
 	report   Report
-	types    map[string]*TypeSize
-	owners   map[Owner]*OwnerTotal
+	types    map[string]TypeSize
+	owners   map[Owner]OwnerTotal
 	uncalled Uncalled
-	unused   map[Owner]*UncalledOwner
+	unused   map[Owner]UncalledOwner
 }
 
 // NewSum returns an empty Sum. top limits the lists of owners and resources, with 0
 // for no limit; those of single proxies are kept of the first ones alone.
 func NewSum(top, detailed int) *Sum {
-	return &Sum{top: top, detailed: detailed, report: Report{Schema: ReportSchema}, types: map[string]*TypeSize{}, owners: map[Owner]*OwnerTotal{}, unused: map[Owner]*UncalledOwner{}}
+	return &Sum{top: top, detailed: detailed, report: Report{Schema: ReportSchema}, types: map[string]TypeSize{},
+		owners: map[Owner]OwnerTotal{}, unused: map[Owner]UncalledOwner{}}
 }
 
 // Add adds a proxy, after [Proxy.SetCalls] if it was asked.
@@ -97,27 +99,11 @@ func (s *Sum) Add(p Proxy) {
 	r.DumpBytes += p.DumpBytes
 	r.WireBytes += p.WireBytes
 	for _, t := range p.Types {
-		sum := s.types[t.Type]
-		if sum == nil {
-			sum = &TypeSize{Type: t.Type}
-			s.types[t.Type] = sum
-		}
-		sum.Resources += t.Resources
-		sum.DumpBytes += t.DumpBytes
-		sum.WireBytes += t.WireBytes
-		sum.StaticBytes += t.StaticBytes
+		s.types[t.Type] = s.types[t.Type].plus(t)
 	}
 	for _, o := range p.Owners {
 		sum := s.owners[o.Owner]
-		if sum == nil {
-			sum = &OwnerTotal{OwnerSize: OwnerSize{Owner: o.Owner}}
-			s.owners[o.Owner] = sum
-		}
-		sum.Resources += o.Resources
-		sum.DumpBytes += o.DumpBytes
-		sum.WireBytes += o.WireBytes
-		sum.ShapedBytes += o.ShapedBytes
-		sum.Proxies++
+		s.owners[o.Owner] = OwnerTotal{OwnerSize: sum.plus(o), Proxies: sum.Proxies + 1}
 	}
 	for _, note := range p.Notes {
 		if !slices.Contains(r.Notes, note) {
@@ -153,23 +139,20 @@ func (s *Sum) Len() int { return len(s.report.Proxies) }
 // Report returns the totals so far.
 func (s *Sum) Report() Report {
 	r := s.report
-	r.Owners, r.Types = []OwnerTotal{}, []TypeSize{}
 	r.Proxies, r.Notes = slices.Clone(r.Proxies), slices.Clone(r.Notes)
-	for _, t := range s.types {
-		r.Types = append(r.Types, *t)
-	}
-	sortTypes(r.Types)
-	for _, o := range s.owners {
-		total := *o
+	r.Types = slices.AppendSeq([]TypeSize{}, maps.Values(s.types))
+	slices.SortFunc(r.Types, compareTypes)
+	r.Owners = slices.AppendSeq([]OwnerTotal{}, maps.Values(s.owners))
+	slices.SortFunc(r.Owners, func(a, b OwnerTotal) int { return compareSizes(a.OwnerSize, b.OwnerSize) })
+	for i := range r.Owners {
+		o := &r.Owners[i]
 		switch {
 		case r.DumpBytes > 0:
-			total.Share = float64(total.DumpBytes) / float64(r.DumpBytes)
+			o.Share = float64(o.DumpBytes) / float64(r.DumpBytes)
 		case r.WireBytes > 0:
-			total.Share = float64(total.WireBytes) / float64(r.WireBytes)
+			o.Share = float64(o.WireBytes) / float64(r.WireBytes)
 		}
-		r.Owners = append(r.Owners, total)
 	}
-	slices.SortFunc(r.Owners, func(a, b OwnerTotal) int { return compareSizes(a.OwnerSize, b.OwnerSize) })
 	r.Uncalled = s.Uncalled()
 	if s.top > 0 {
 		r.cut(s.top)
@@ -200,7 +183,7 @@ func (r *Report) cut(top int) {
 // addUncalled adds what SetCalls recorded of a proxy.
 func (s *Sum) addUncalled(p Proxy) {
 	u := &s.uncalled
-	mine, called := map[Owner]*UncalledOwner{}, map[Owner]bool{}
+	mine, called := map[Owner]UncalledOwner{}, map[Owner]bool{}
 	for _, c := range p.Clusters {
 		if c.Calls == nil {
 			continue
@@ -213,22 +196,13 @@ func (s *Sum) addUncalled(p Proxy) {
 		}
 		u.Never++
 		u.NeverBytes += c.DumpBytes
-		if mine[c.Owner] == nil {
-			mine[c.Owner] = &UncalledOwner{Owner: c.Owner}
-		}
-		mine[c.Owner].Clusters++
-		mine[c.Owner].DumpBytes += c.DumpBytes
+		o := mine[c.Owner]
+		mine[c.Owner] = UncalledOwner{c.Owner, o.Clusters + 1, o.DumpBytes + c.DumpBytes, 1}
 	}
 	for owner, o := range mine {
-		if called[owner] {
-			continue
+		if sum := s.unused[owner]; !called[owner] {
+			s.unused[owner] = UncalledOwner{owner, sum.Clusters + o.Clusters, sum.DumpBytes + o.DumpBytes, sum.Proxies + 1}
 		}
-		if s.unused[owner] == nil {
-			s.unused[owner] = &UncalledOwner{Owner: owner}
-		}
-		s.unused[owner].Clusters += o.Clusters
-		s.unused[owner].DumpBytes += o.DumpBytes
-		s.unused[owner].Proxies++
 	}
 }
 
@@ -238,10 +212,7 @@ func (s *Sum) Uncalled() *Uncalled {
 		return nil
 	}
 	u := s.uncalled
-	u.Owners = []UncalledOwner{}
-	for _, o := range s.unused {
-		u.Owners = append(u.Owners, *o)
-	}
+	u.Owners = slices.AppendSeq([]UncalledOwner{}, maps.Values(s.unused))
 	slices.SortFunc(u.Owners, func(a, b UncalledOwner) int {
 		return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), compareOwners(a.Owner, b.Owner))
 	})

@@ -2,8 +2,8 @@ package scope
 
 import (
 	"cmp"
-	"container/heap"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 )
@@ -93,6 +93,10 @@ type TypeSize struct {
 	StaticBytes int64 `json:"static_bytes,omitempty"`
 }
 
+func (t TypeSize) plus(o TypeSize) TypeSize {
+	return TypeSize{o.Type, t.Resources + o.Resources, t.DumpBytes + o.DumpBytes, t.WireBytes + o.WireBytes, t.StaticBytes + o.StaticBytes}
+}
+
 // OwnerSize is the configuration of one owner.
 type OwnerSize struct {
 	Owner     Owner `json:"owner"`
@@ -102,6 +106,10 @@ type OwnerSize struct {
 	// ShapedBytes counts bytes of other owners in resources that this one changed: clusters under a
 	// DestinationRule.
 	ShapedBytes int64 `json:"shaped_bytes,omitempty"`
+}
+
+func (s OwnerSize) plus(o OwnerSize) OwnerSize {
+	return OwnerSize{o.Owner, s.Resources + o.Resources, s.DumpBytes + o.DumpBytes, s.WireBytes + o.WireBytes, s.ShapedBytes + o.ShapedBytes}
 }
 
 // Resource is one resource.
@@ -129,19 +137,18 @@ type sizes struct {
 	resources  int
 }
 
-type sizeKey struct {
-	typ   string
-	claim claim
+func (s sizes) plus(o sizes) sizes {
+	return sizes{s.dump + o.dump, s.wire + o.wire, s.resources + o.resources}
 }
 
 // Scanner adds up the resources of one proxy. Use [NewScanner].
 type Scanner struct {
 	names    names
-	types    map[string]*TypeSize
-	owners   map[sizeKey]*sizes
+	types    map[string]TypeSize
+	owners   map[claim]sizes
 	shaped   map[Owner]int64
-	clusters map[string]*sizes
-	largest  smallestFirst
+	clusters map[string]sizes
+	largest  []large // some of them
 	keep     int
 	total    sizes
 	dns      int
@@ -158,86 +165,51 @@ func NewScanner(keep int) *Scanner {
 		keep = DefaultKeep
 	}
 	n := names{hosts: map[string]Owner{}, clusters: map[string]claim{}, routes: map[string]routeUsers{}}
-	return &Scanner{names: n, types: map[string]*TypeSize{}, owners: map[sizeKey]*sizes{}, shaped: map[Owner]int64{}, clusters: map[string]*sizes{}, keep: keep}
+	return &Scanner{names: n, types: map[string]TypeSize{}, owners: map[claim]sizes{}, shaped: map[Owner]int64{},
+		clusters: map[string]sizes{}, keep: keep}
 }
 
 // count adds a resource: its size as JSON and as protobuf, with the parts that the rules found in
 // each form.
 func (s *Scanner) count(typ string, static bool, j judged, size sizes, wireParts []part) {
-	t := s.types[typ]
-	if t == nil {
-		t = &TypeSize{Type: typ}
-		s.types[typ] = t
-	}
-	t.Resources++
-	t.DumpBytes += size.dump
-	t.WireBytes += size.wire
+	t := TypeSize{Type: typ, Resources: 1, DumpBytes: size.dump, WireBytes: size.wire}
 	if static {
-		t.StaticBytes += size.dump
+		t.StaticBytes = size.dump
 	}
+	s.types[typ] = s.types[typ].plus(t)
 	if j.dns {
 		s.dns++
 	}
-	s.total.resources++
-	s.total.dump += size.dump
-	s.total.wire += size.wire
-
-	shares := map[claim]sizes{}
-	rest := size
+	rest := sizes{size.dump, size.wire, 1}
+	s.total = s.total.plus(rest)
 	for _, p := range j.parts {
-		share := shares[p.claim]
-		share.dump += p.bytes
-		shares[p.claim] = share
+		s.give(p.claim, sizes{dump: p.bytes})
 		rest.dump -= p.bytes
 	}
 	for _, p := range wireParts {
-		share := shares[p.claim]
-		share.wire += p.bytes
-		shares[p.claim] = share
+		s.give(p.claim, sizes{wire: p.bytes})
 		rest.wire -= p.bytes
 	}
-	own := shares[j.rest]
-	shares[j.rest] = sizes{dump: own.dump + rest.dump, wire: own.wire + rest.wire}
-	for c, share := range shares {
-		if c == j.rest {
-			share.resources = 1
-		}
-		s.give(sizeKey{typ, c}, share)
-	}
+	s.give(j.rest, rest)
 	if j.shapes != (Owner{}) && (s.shaped[j.shapes] > 0 || len(s.shaped) < maxNames) {
 		s.shaped[j.shapes] += max(size.dump, size.wire)
 	}
 	if typ == TypeCluster || typ == TypeEndpoint {
 		if direction, _, _, _, ok := SplitCluster(j.name); ok && direction == "outbound" {
-			c := s.clusters[j.name]
-			if c == nil && len(s.clusters) < maxNames {
-				c = &sizes{}
-				s.clusters[j.name] = c
-			}
-			if c != nil {
-				c.dump += size.dump
-				c.wire += size.wire
-			}
+			learn(s.clusters, j.name, s.clusters[j.name].plus(size))
 		}
 	}
-	s.remember(large{typ: typ, name: j.name, claim: j.rest, size: sizes{dump: size.dump, wire: size.wire}})
+	s.largest = append(s.largest, large{Resource{Type: typ, Name: j.name, DumpBytes: size.dump, WireBytes: size.wire}, j.rest})
+	if len(s.largest) >= 2*s.keep {
+		s.cutLargest()
+	}
 }
 
-func (s *Scanner) give(key sizeKey, share sizes) {
-	o := s.owners[key]
-	if o == nil {
-		if len(s.owners) >= maxNames {
-			key = sizeKey{"", by(tooMany)}
-			o = s.owners[key]
-		}
-		if o == nil {
-			o = &sizes{}
-			s.owners[key] = o
-		}
+func (s *Scanner) give(c claim, share sizes) {
+	if _, known := s.owners[c]; !known && len(s.owners) >= maxNames {
+		c = by(tooMany)
 	}
-	o.dump += share.dump
-	o.wire += share.wire
-	o.resources += share.resources
+	s.owners[c] = s.owners[c].plus(share)
 }
 
 // Proxy returns the totals so far, under a name.
@@ -246,36 +218,21 @@ func (s *Scanner) Proxy(name string) Proxy {
 	if s.partial > 0 {
 		p.Notes = append(p.Notes, Note{Code: NotePartial, N: s.partial})
 	}
-	for _, t := range s.types {
-		p.Types = append(p.Types, *t)
+	p.Types = slices.SortedFunc(maps.Values(s.types), compareTypes)
+	owners := map[Owner]OwnerSize{}
+	for claimed, share := range s.owners {
+		o := s.names.resolve(claimed)
+		owners[o] = owners[o].plus(OwnerSize{o, share.resources, share.dump, share.wire, 0})
 	}
-	sortTypes(p.Types)
-	owners := map[Owner]*OwnerSize{}
-	of := func(o Owner) *OwnerSize {
-		if owners[o] == nil {
-			owners[o] = &OwnerSize{Owner: o}
-		}
-		return owners[o]
+	for o, bytes := range s.shaped {
+		owners[o] = owners[o].plus(OwnerSize{Owner: o, ShapedBytes: bytes})
 	}
-	for key, share := range s.owners {
-		o := of(s.names.resolve(key.claim))
-		o.DumpBytes += share.dump
-		o.WireBytes += share.wire
-		o.Resources += share.resources
-	}
-	for owner, bytes := range s.shaped {
-		of(owner).ShapedBytes += bytes
-	}
-	for _, o := range owners {
-		p.Owners = append(p.Owners, *o)
-	}
-	slices.SortFunc(p.Owners, compareSizes)
+	p.Owners = slices.SortedFunc(maps.Values(owners), compareSizes)
+	s.cutLargest()
 	for _, l := range s.largest {
-		p.Largest = append(p.Largest, Resource{Type: l.typ, Name: l.name, Owner: s.names.resolve(l.claim), DumpBytes: l.size.dump, WireBytes: l.size.wire})
+		l.Owner = s.names.resolve(l.claim)
+		p.Largest = append(p.Largest, l.Resource)
 	}
-	slices.SortFunc(p.Largest, func(a, b Resource) int {
-		return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), cmp.Compare(b.WireBytes, a.WireBytes), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name))
-	})
 	for name, size := range s.clusters {
 		p.Clusters = append(p.Clusters, Cluster{Name: name, Owner: s.names.resolve(ofCluster(name)), DumpBytes: size.dump, WireBytes: size.wire})
 	}
@@ -283,45 +240,24 @@ func (s *Scanner) Proxy(name string) Proxy {
 	return p
 }
 
-func sortTypes(types []TypeSize) {
-	slices.SortFunc(types, func(a, b TypeSize) int {
-		return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), cmp.Compare(b.WireBytes, a.WireBytes), cmp.Compare(a.Type, b.Type))
-	})
+func compareTypes(a, b TypeSize) int {
+	return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), cmp.Compare(b.WireBytes, a.WireBytes), cmp.Compare(a.Type, b.Type))
 }
 
 func compareSizes(a, b OwnerSize) int {
 	return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), cmp.Compare(b.WireBytes, a.WireBytes), compareOwners(a.Owner, b.Owner))
 }
 
-// large is a resource that may be among the largest.
+// large is a resource that may be among the largest, without its owner.
 type large struct {
-	typ, name string
-	claim     claim
-	size      sizes
+	Resource
+	claim claim
 }
 
-func (l large) less(m large) bool {
-	return cmp.Or(cmp.Compare(l.size.dump, m.size.dump), cmp.Compare(l.size.wire, m.size.wire), strings.Compare(m.typ, l.typ), strings.Compare(m.name, l.name)) < 0
-}
-
-// smallestFirst is a heap of the largest resources so far.
-type smallestFirst []large
-
-func (h smallestFirst) Len() int           { return len(h) }
-func (h smallestFirst) Less(i, j int) bool { return h[i].less(h[j]) }
-func (h smallestFirst) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *smallestFirst) Push(x any)        { *h = append(*h, x.(large)) }
-func (h *smallestFirst) Pop() any {
-	last := (*h)[len(*h)-1]
-	*h = (*h)[:len(*h)-1]
-	return last
-}
-
-func (s *Scanner) remember(l large) {
-	if len(s.largest) < s.keep {
-		heap.Push(&s.largest, l)
-	} else if s.largest[0].less(l) {
-		s.largest[0] = l
-		heap.Fix(&s.largest, 0)
-	}
+// cutLargest sorts the resources that may be among the largest, and keeps as many as are wanted.
+func (s *Scanner) cutLargest() {
+	slices.SortFunc(s.largest, func(a, b large) int {
+		return cmp.Or(cmp.Compare(b.DumpBytes, a.DumpBytes), cmp.Compare(b.WireBytes, a.WireBytes), cmp.Compare(a.Type, b.Type), cmp.Compare(a.Name, b.Name))
+	})
+	s.largest = s.largest[:min(len(s.largest), s.keep)]
 }

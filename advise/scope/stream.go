@@ -83,30 +83,27 @@ func (s *stream) lacks(member string) error {
 	return fmt.Errorf("it has no %q: this is not what %s answers", member, s.page)
 }
 
-// document reads an object to the end of the input. It calls entry to read each
-// entry of its list member, and skips everything else. The errors io.EOF and
-// io.ErrUnexpectedEOF report that the input ends early.
-func (s *stream) document(member string, entry func() error) error {
-	found := false
-	err := s.object(func(key string) error {
-		if key != member {
-			return s.skip()
-		}
-		found = true
-		return s.list(member, entry)
-	})
-	if err != nil || found {
-		return err
-	}
-	return s.lacks(member)
-}
-
-// object reads an object to the end of the input; member must read the value of
-// each member.
+// object reads an object to the end of the input; member must read the value of each member. The
+// errors io.EOF and io.ErrUnexpectedEOF report that the input ends early.
 func (s *stream) object(member func(key string) error) error {
 	if err := s.expect('{', "the document"); err != nil {
 		return err
 	}
+	if err := s.members(member); err != nil {
+		return err
+	}
+	_, err := s.token()
+	switch {
+	case err == nil:
+		return errors.New("something follows the document")
+	case errors.Is(err, io.EOF):
+		return nil
+	}
+	return err
+}
+
+// members reads an object that has begun.
+func (s *stream) members(member func(key string) error) error {
 	for s.json.More() {
 		t, err := s.token()
 		if err != nil {
@@ -117,16 +114,8 @@ func (s *stream) object(member func(key string) error) error {
 			return err
 		}
 	}
-	if _, err := s.token(); err != nil {
-		return err
-	}
-	if _, err := s.token(); !errors.Is(err, io.EOF) {
-		if err == nil {
-			err = errors.New("something follows the document")
-		}
-		return err
-	}
-	return nil
+	_, err := s.token()
+	return err
 }
 
 // list reads a list; entry must read each of its entries.
@@ -134,6 +123,11 @@ func (s *stream) list(name string, entry func() error) error {
 	if err := s.expect('[', fmt.Sprintf("%q", name)); err != nil {
 		return err
 	}
+	return s.entries(entry)
+}
+
+// entries reads a list that has begun.
+func (s *stream) entries(entry func() error) error {
 	for s.json.More() {
 		if err := entry(); err != nil {
 			return err
@@ -164,20 +158,6 @@ func (s *stream) skip() error {
 	}
 }
 
-// rest reads to the end of an object that has begun.
-func (s *stream) rest() error {
-	for s.json.More() {
-		if _, err := s.token(); err != nil {
-			return err
-		}
-		if err := s.skip(); err != nil {
-			return err
-		}
-	}
-	_, err := s.token()
-	return err
-}
-
 // ReadObjects calls each with the objects of a list of the Kubernetes API, one
 // at a time, or with the document if it is a single object. kind is the kind of
 // the list without "List", or "" if it follows the objects.
@@ -187,44 +167,36 @@ func ReadObjects(r io.Reader, each func(kind string, object json.RawMessage) err
 		return err
 	}
 	single, kind, listed, kept := map[string]json.RawMessage{}, "", false, 0
-	for s.json.More() {
-		key, err := s.token()
+	err := s.members(func(name string) error {
+		if name == "items" {
+			listed = true
+			i := 0
+			return s.list(name, func() error {
+				value, err := s.value()
+				if err == nil {
+					err = each(kind, json.RawMessage(value))
+				}
+				if err != nil {
+					return fmt.Errorf("items[%d]: %w", i, err)
+				}
+				i++
+				return nil
+			})
+		}
+		value, err := s.value()
 		if err != nil {
 			return err
 		}
-		if key != "items" {
-			value, err := s.value()
-			if err != nil {
-				return err
-			}
-			if kept += len(value); kept > MaxResource {
-				return fmt.Errorf("the members beside \"items\" are longer than %d MB together: this is not what %s answers", MaxResource>>20, s.page)
-			}
-			name, _ := key.(string)
-			single[name] = json.RawMessage(value)
-			if name == "kind" {
-				kind = strings.TrimSuffix(value.text(), "List")
-			}
-			continue
+		if kept += len(value); kept > MaxResource {
+			return fmt.Errorf("the members beside \"items\" are longer than %d MB together: this is not what %s answers", MaxResource>>20, s.page)
 		}
-		listed = true
-		if err := s.expect('[', `"items"`); err != nil {
-			return err
+		single[name] = json.RawMessage(value)
+		if name == "kind" {
+			kind = strings.TrimSuffix(value.text(), "List")
 		}
-		for i := 0; s.json.More(); i++ {
-			value, err := s.value()
-			if err == nil {
-				err = each(kind, json.RawMessage(value))
-			}
-			if err != nil {
-				return fmt.Errorf("items[%d]: %w", i, err)
-			}
-		}
-		if _, err := s.token(); err != nil {
-			return err
-		}
-	}
-	if _, err := s.token(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return err
 	}
 	if listed {

@@ -36,41 +36,32 @@ var ztunnelMembers = map[string]func(key string, entry node) (typ string, j judg
 // isZtunnel reports whether the dump is a ztunnel's: it has members for workloads
 // and Services, possibly empty, and nothing of an Envoy.
 func (d *dumpReader) isZtunnel() bool {
-	return d.sections == 0 && d.members["workloads"] && d.members["services"]
+	return d.sections == 0 && d.seen["workloads"] && d.seen["services"]
 }
 
 // ztunnelMember counts the entries of a list or, in dumps of older ztunnels, of an
 // object.
 func (d *dumpReader) ztunnelMember(member string) error {
-	t, err := d.token()
-	if err != nil {
-		return err
-	}
-	if t != json.Delim('[') && t != json.Delim('{') {
-		return fmt.Errorf("%q is no list: this is not what %s answers", member, d.page)
-	}
-	for d.json.More() {
-		key := ""
-		if t == json.Delim('{') {
-			k, err := d.token()
-			if err != nil {
-				return err
-			}
-			key, _ = k.(string)
-		}
-		entry, err := d.value()
+	count := func(key string) error {
+		r, err := d.entry(member)
 		if err != nil {
 			return err
 		}
-		if len(entry) == 0 || entry[0] != '{' {
-			return fmt.Errorf("%q has an entry that is no object", member)
-		}
-		typ, j := ztunnelMembers[member](key, entry)
-		d.scan.count(typ, false, j, sizes{dump: entry.size()}, nil)
+		typ, j := ztunnelMembers[member](key, r)
+		d.scan.count(typ, false, j, sizes{dump: r.size()}, nil)
 		d.resources++
+		return nil
 	}
-	_, err = d.token()
-	return err
+	t, err := d.token()
+	switch {
+	case err != nil:
+		return err
+	case t == json.Delim('{'):
+		return d.members(count)
+	case t == json.Delim('['):
+		return d.entries(func() error { return count("") })
+	}
+	return fmt.Errorf("%q is no list: this is not what %s answers", member, d.page)
 }
 
 func namespaced(n node) string { return n.get("namespace").text() + "/" + n.get("name").text() }
