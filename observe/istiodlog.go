@@ -1,7 +1,6 @@
 package observe
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"context"
@@ -14,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/meshtrial/meshtrial/internal/lines"
 )
 
 // LogKind is the stage of a push that a line of istiod's log reports.
@@ -50,134 +51,143 @@ type LogEvent struct {
 	Request bool   `json:"request,omitempty"` // LogSent: in response to the proxy's request
 }
 
-// ParseIstiodLine parses one line of istiod's log, as text or as JSON. ok is
-// false for lines that are not about a push. Invalid UTF-8 becomes U+FFFD, as in
-// the JSON that stores events.
-func ParseIstiodLine(line []byte) (e LogEvent, ok bool) {
-	stamp, message, ok := splitLine(bytes.ToValidUTF8(line, []byte("\uFFFD")))
-	if !ok {
-		return LogEvent{}, false
-	}
-	switch {
-	case strings.HasPrefix(message, "Push debounce stable["):
-		e, ok = parseDebounced(message)
-	case strings.HasPrefix(message, "XDS: Pushing "):
-		e, ok = parsePushing(message)
-	default:
-		e, ok = parseSent(message)
-	}
-	if !ok {
-		return LogEvent{}, false
-	}
-	at, err := time.Parse(time.RFC3339Nano, stamp)
-	if err != nil {
-		return LogEvent{}, false
-	}
-	e.At = at.UnixNano()
-	return e, true
+// IstiodLine is a line of istiod's log.
+type IstiodLine struct {
+	At    time.Time
+	Level string // debug, info, warn, error or fatal
+	Scope string // "" if the message has none
+	Text  string
 }
 
-// splitLine finds a line's time and message. The text form has time, level, an
-// optional scope and the message, separated by tabs.
-func splitLine(line []byte) (stamp, message string, ok bool) {
-	line = bytes.TrimRight(line, "\r\n")
+// Discovery reports whether a line is of istiod's discovery server: no other program of Istio has its scopes.
+func (l IstiodLine) Discovery() bool { return l.Scope == "ads" || l.Scope == "delta" }
+
+// ParseIstiodLine parses a line in the forms of Istio since 1.12: text or JSON, also with what kubectl logs
+// --prefix or --timestamps writes before it. ok is false for any other line.
+func ParseIstiodLine(line []byte) (l IstiodLine, ok bool) {
+	line = bytes.TrimSpace(line)
+	if len(line) > 0 && line[0] == '[' { // kubectl logs --prefix
+		if end := bytes.Index(line, []byte("] ")); end > 0 {
+			line = line[end+2:]
+		}
+	}
+	if at := bytes.IndexByte(line, ' '); at > 0 && isTime(line[:at]) && at+1 < len(line) { // kubectl logs --timestamps
+		if rest := bytes.TrimLeft(line[at:], " "); rest[0] == '{' || isTime(rest[:max(0, bytes.IndexAny(rest, " \t"))]) {
+			line = rest
+		}
+	}
 	if len(line) > 0 && line[0] == '{' {
-		if !bytes.Contains(line, []byte("ush")) && !bytes.Contains(line, []byte("PUSH")) {
-			return "", "", false // skip the parser
+		return parseJSONLine(line)
+	}
+	next := func() string {
+		end := bytes.IndexAny(line, " \t")
+		if end < 0 {
+			end = len(line)
 		}
-		var entry struct{ Time, Msg string }
-		if json.Unmarshal(line, &entry) != nil {
-			return "", "", false
+		word := string(line[:end])
+		line = bytes.TrimLeft(line[end:], " \t")
+		return word
+	}
+	if len(line) == 0 || line[0] < '0' || line[0] > '9' {
+		return l, false
+	}
+	var err error
+	if l.At, err = time.Parse(time.RFC3339Nano, next()); err != nil {
+		return l, false
+	}
+	if l.Level = next(); !slices.Contains([]string{"debug", "info", "warn", "error", "fatal"}, l.Level) {
+		return l, false
+	}
+	// The scope follows, but for messages of none.
+	if rest := line; len(rest) > 0 {
+		if tab := bytes.IndexByte(rest, '\t'); tab > 0 && tab < 40 && !bytes.ContainsRune(rest[:tab], ' ') {
+			l.Scope, line = string(rest[:tab]), rest[tab+1:]
+		} else if space := bytes.IndexByte(rest, ' '); tab < 0 && space > 0 && (IstiodLine{Scope: string(rest[:space])}).Discovery() {
+			l.Scope, line = string(rest[:space]), bytes.TrimLeft(rest[space:], " ") // whose tabs became spaces
 		}
-		return entry.Time, entry.Msg, true
 	}
-	fields := strings.Split(string(line), "\t")
-	if len(fields) < 3 {
-		return "", "", false
-	}
-	if len(fields) == 3 {
-		return fields[0], fields[2], true
-	}
-	return fields[0], fields[3], true
+	l.Text = string(line)
+	return l, true
 }
 
-// parseDebounced parses "Push debounce stable[N] EVENTS for config NAME and MORE:
-// QUIET since last change, DELAY since last push, forced=BOOL", or the same with
-// "for reason ..." in place of config.
-func parseDebounced(message string) (LogEvent, bool) {
-	_, rest, ok := strings.Cut(message, "] ")
+func isTime(word []byte) bool {
+	return len(word) >= len("2006-01-02T15:04:05Z") && word[4] == '-' && word[10] == 'T'
+}
+
+// parseJSONLine parses a line of --log_as_json, or in the format of Stackdriver.
+func parseJSONLine(line []byte) (l IstiodLine, ok bool) {
+	var j struct {
+		Time, Level, Scope, Msg              string
+		Timestamp, Severity, Logger, Message string
+	}
+	if json.Unmarshal(line, &j) != nil {
+		return l, false
+	}
+	at, err := time.Parse(time.RFC3339Nano, cmp.Or(j.Time, j.Timestamp))
+	l = IstiodLine{at, strings.ToLower(cmp.Or(j.Level, j.Severity)), cmp.Or(j.Scope, j.Logger), cmp.Or(j.Msg, j.Message)}
+	if l.Level == "warning" {
+		l.Level = "warn"
+	}
+	return l, err == nil && l.Level != ""
+}
+
+// Event returns what a line says about a push. ok is false for lines about something else. Invalid UTF-8 becomes
+// U+FFFD, as in the JSON that stores events.
+func (l IstiodLine) Event() (e LogEvent, ok bool) {
+	switch text := strings.ToValidUTF8(l.Text, "\uFFFD"); {
+	case strings.HasPrefix(text, "Push debounce stable["):
+		e, ok = parseDebounced(text)
+	case strings.HasPrefix(text, "XDS: Pushing "):
+		e, ok = parsePushing(text)
+	default:
+		e, ok = parseSent(text)
+	}
 	if !ok {
 		return LogEvent{}, false
 	}
-	count, rest, ok := strings.Cut(rest, " for ")
-	if !ok {
-		return LogEvent{}, false
-	}
-	events, err := strconv.Atoi(count)
-	if err != nil || events < 0 {
-		return LogEvent{}, false
-	}
-	// The name may contain colons; the durations do not.
-	at := strings.LastIndex(rest, ": ")
-	if at < 0 {
-		return LogEvent{}, false
-	}
-	name, times := rest[:at], rest[at+2:]
-	quiet, times, ok := strings.Cut(times, " since last change, ")
-	if !ok {
-		return LogEvent{}, false
-	}
-	delay, _, ok := strings.Cut(times, " since last push")
-	if !ok {
-		return LogEvent{}, false
-	}
-	e := LogEvent{Kind: LogDebounced, Events: events}
-	if e.Quiet, err = time.ParseDuration(quiet); err != nil || e.Quiet < 0 {
-		return LogEvent{}, false
-	}
-	if e.Delay, err = time.ParseDuration(delay); err != nil || e.Delay < 0 {
-		return LogEvent{}, false
-	}
-	_, name, _ = strings.Cut(name, " ") // strip "config" or "reason"
-	e.Config, _, _ = strings.Cut(name, " and ")
+	e.At = l.At.UnixNano()
 	return e, true
+}
+
+// parseDebounced parses "Push debounce stable[N] EVENTS for config NAME and MORE: QUIET since last change,
+// DELAY since last push, forced=BOOL", or the same with "for reason ..." in place of config; before Istio
+// 1.14 with nothing in its place.
+func parseDebounced(message string) (e LogEvent, ok bool) {
+	_, rest, _ := strings.Cut(message, "] ")
+	at := strings.LastIndex(rest, ": ") // the name may contain colons; the durations do not
+	if at < 0 {
+		return e, false
+	}
+	count, cause, _ := strings.Cut(rest[:at], " for ")
+	quiet, rest, _ := strings.Cut(rest[at+2:], " since last change, ")
+	delay, _, ok := strings.Cut(rest, " since last push")
+	_, name, _ := strings.Cut(cause, " ") // strip "config" or "reason"
+	e.Kind = LogDebounced
+	e.Config, _, _ = strings.Cut(name, " and ")
+	var errs [3]error
+	e.Events, errs[0] = strconv.Atoi(count)
+	e.Quiet, errs[1] = time.ParseDuration(quiet)
+	e.Delay, errs[2] = time.ParseDuration(delay)
+	return e, ok && errors.Join(errs[:]...) == nil && e.Events >= 0 && e.Quiet >= 0 && e.Delay >= 0
 }
 
 // parsePushing parses "XDS: Pushing Services:N ConnectedEndpoints:N Version:V".
 func parsePushing(message string) (LogEvent, bool) {
-	_, rest, ok := strings.Cut(message, "ConnectedEndpoints:")
-	if !ok {
-		return LogEvent{}, false
-	}
+	_, rest, _ := strings.Cut(message, "ConnectedEndpoints:")
 	count, _, _ := strings.Cut(rest, " ")
 	n, err := strconv.Atoi(count)
-	if err != nil || n < 0 {
-		return LogEvent{}, false
-	}
-	return LogEvent{Kind: LogPushing, Connected: n}, true
+	return LogEvent{Kind: LogPushing, Connected: n}, err == nil && n >= 0
 }
 
 // parseSent parses "CDS: PUSH for node:NAME.NAMESPACE resources:...", where PUSH
 // may be "PUSH INC", and either may be followed by " request".
 func parseSent(message string) (LogEvent, bool) {
-	kind, rest, ok := strings.Cut(message, ": PUSH")
-	if !ok || kind == "" || len(kind) > 8 || strings.ContainsAny(kind, " \t:") {
-		return LogEvent{}, false
-	}
-	how, rest, ok := strings.Cut(rest, " for node:")
-	if !ok {
-		return LogEvent{}, false
-	}
-	e := LogEvent{Kind: LogSent, Type: strings.ToLower(kind)}
-	switch how {
-	case "", " INC":
-	case " request", " INC request":
-		e.Request = true
-	default:
-		return LogEvent{}, false
-	}
-	e.Node, _, ok = strings.Cut(rest, " ")
-	return e, ok && e.Node != ""
+	kind, rest, _ := strings.Cut(message, ": PUSH")
+	how, rest, _ := strings.Cut(rest, " for node:")
+	node, _, whole := strings.Cut(rest, " ")
+	how, request := strings.CutSuffix(how, " request")
+	ok := kind != "" && len(kind) <= 8 && !strings.ContainsAny(kind, " \t:") && (how == "" || how == " INC") && whole && node != ""
+	return LogEvent{Kind: LogSent, Type: strings.ToLower(kind), Node: node, Request: request}, ok
 }
 
 // IstiodLines holds the lines of one istiod's log about pushes.
@@ -255,33 +265,20 @@ const maxLogLine = 1 << 20
 
 // Read reads lines until the log or ctx ends; neither is an error.
 func (l *IstiodLog) Read(ctx context.Context, log io.Reader) error {
-	reader := bufio.NewReaderSize(log, 64<<10)
-	var line []byte
-	skip := false
-	for {
-		part, err := reader.ReadSlice('\n')
-		if !skip {
-			line = append(line, part...)
-		}
-		if skip = len(line) > maxLogLine || skip; skip {
-			line = line[:0]
-		}
-		if errors.Is(err, bufio.ErrBufferFull) {
-			continue
-		}
-		if !skip && len(line) > 0 {
-			if e, ok := ParseIstiodLine(line); ok {
-				l.Add(e)
-			}
-		}
-		line, skip = line[:0], false
+	for line, err := range lines.Of(log, maxLogLine) {
 		if err != nil {
-			if errors.Is(err, io.EOF) || ctx.Err() != nil || errors.Is(err, fs.ErrClosed) {
+			if ctx.Err() != nil || errors.Is(err, fs.ErrClosed) {
 				return nil
 			}
 			return err
 		}
+		if parsed, ok := ParseIstiodLine(line.Text); ok && !line.Long {
+			if e, ok := parsed.Event(); ok {
+				l.Add(e)
+			}
+		}
 	}
+	return nil
 }
 
 // Add adds one line.

@@ -25,7 +25,15 @@ const (
 	sotwLine      = "2026-11-21T13:38:04.628385Z\tinfo\tads\tEDS: PUSH INC for node:web.t1 resources:2 size:291B"
 )
 
-func TestParseIstiodLine(t *testing.T) {
+func eventOf(line []byte) (LogEvent, bool) {
+	l, ok := ParseIstiodLine(line)
+	if !ok {
+		return LogEvent{}, false
+	}
+	return l.Event()
+}
+
+func TestIstiodLineEvent(t *testing.T) {
 	at := func(clock string) int64 {
 		v, err := time.Parse(time.RFC3339Nano, "2026-11-21T"+clock+"Z")
 		must.OK(t, err)
@@ -47,6 +55,8 @@ func TestParseIstiodLine(t *testing.T) {
 		"a line end":      {pushingLine + "\r\n", LogEvent{Kind: LogPushing, At: at("13:38:04.542286"), Connected: 1}, true},
 		"JSON": {`{"level":"info","time":"2026-11-21T13:38:04.542750Z","scope":"delta","msg":"CDS: PUSH for node:web.t1 resources:6"}`,
 			LogEvent{Kind: LogSent, At: at("13:38:04.54275"), Type: "cds", Node: "web.t1"}, true},
+		"without a cause": {"2026-11-21T13:38:04.542286Z\tinfo\tads\tPush debounce stable[31] 3: 101ms since last change, 102ms since last push, full=true",
+			LogEvent{Kind: LogDebounced, At: at("13:38:04.542286"), Events: 3, Quiet: 101 * time.Millisecond, Delay: 102 * time.Millisecond}, true},
 		"no scope":       {"2026-11-21T13:38:04.542286Z\tinfo\tXDS: Pushing Services:4 ConnectedEndpoints:1 Version:x", LogEvent{Kind: LogPushing, At: at("13:38:04.542286"), Connected: 1}, true},
 		"another line":   {"2026-11-21T13:30:35.348729Z\tinfo\tsync complete\tname=crd watcher attempt=1 time=1.291µs", LogEvent{}, false},
 		"no node":        {"2026-11-21T13:38:04.542750Z\tinfo\tdelta\tCDS: PUSH for node: resources:6", LogEvent{}, false},
@@ -58,7 +68,7 @@ func TestParseIstiodLine(t *testing.T) {
 		"broken JSON":    {`{"msg":"XDS: Pushing`, LogEvent{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := ParseIstiodLine([]byte(tt.line))
+			got, ok := eventOf([]byte(tt.line))
 			if ok != tt.ok || got != tt.want {
 				t.Errorf("got %+v, %v", got, ok)
 			}
@@ -110,7 +120,7 @@ func FuzzIstiodLine(f *testing.F) {
 		f.Add([]byte(line))
 	}
 	f.Fuzz(func(t *testing.T, line []byte) {
-		e, ok := ParseIstiodLine(line)
+		e, ok := eventOf(line)
 		if !ok {
 			if e != (LogEvent{}) {
 				t.Errorf("refused, but %+v", e)

@@ -1,19 +1,18 @@
 package assess
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 	"unicode"
 
+	"github.com/meshtrial/meshtrial/internal/lines"
 	"github.com/meshtrial/meshtrial/internal/note"
+	"github.com/meshtrial/meshtrial/observe"
 )
 
 // Log is what the logs of istiods say, all together.
@@ -111,36 +110,32 @@ func (l *Logs) Read(in io.Reader) error {
 	if len(l.spans) == maxSpans {
 		return errors.New("more logs than an assessment reads")
 	}
-	r := bufio.NewReaderSize(in, maxLine)
 	var span [2]time.Time
-	for {
-		line, err := r.ReadSlice('\n')
-		if e, ok := parseLine(line); ok && !e.at.IsZero() {
-			l.take(e)
-			if span[0].IsZero() || e.at.Before(span[0]) {
-				span[0] = e.at
-			}
-			if e.at.After(span[1]) {
-				span[1] = e.at
-			}
-		}
-		for errors.Is(err, bufio.ErrBufferFull) {
-			_, err = r.ReadSlice('\n')
-		}
-		if err == nil {
-			continue
-		}
-		if !span[0].IsZero() { // lines before an error count, with their time
+	defer func() { // lines before an error count, with their time
+		if !span[0].IsZero() {
 			l.spans = append(l.spans, span)
 		}
-		switch {
-		case !errors.Is(err, io.EOF):
+	}()
+	for line, err := range lines.Of(in, maxLine) {
+		if err != nil {
 			return err
-		case span[0].IsZero():
-			return ErrNoLog
 		}
-		return nil
+		e, ok := observe.ParseIstiodLine(line.Text)
+		if !ok || e.At.IsZero() {
+			continue
+		}
+		l.take(e)
+		if span[0].IsZero() || e.At.Before(span[0]) {
+			span[0] = e.At
+		}
+		if e.At.After(span[1]) {
+			span[1] = e.At
+		}
 	}
+	if span[0].IsZero() {
+		return ErrNoLog
+	}
+	return nil
 }
 
 // Log returns what was read; nil for nothing.
@@ -191,158 +186,43 @@ func count(by map[string]int, name string, n int) {
 	by[name] += n
 }
 
-// entry is one line of a log.
-type entry struct {
-	at    time.Time
-	level string
-	scope string // "" if the message has none
-	text  string
-}
-
-// parseLine parses a line, without what kubectl wrote before it.
-func parseLine(line []byte) (e entry, ok bool) {
-	line = bytes.TrimSpace(line)
-	if len(line) > 0 && line[0] == '[' { // kubectl logs --prefix
-		if end := bytes.Index(line, []byte("] ")); end > 0 {
-			line = line[end+2:]
-		}
-	}
-	if at := bytes.IndexByte(line, ' '); at > 0 && isTime(line[:at]) && at+1 < len(line) { // kubectl logs --timestamps
-		if rest := bytes.TrimLeft(line[at:], " "); rest[0] == '{' || isTime(rest[:max(0, bytes.IndexAny(rest, " \t"))]) {
-			line = rest
-		}
-	}
-	if len(line) > 0 && line[0] == '{' {
-		return parseJSONLine(line)
-	}
-	next := func() string {
-		end := bytes.IndexAny(line, " \t")
-		if end < 0 {
-			end = len(line)
-		}
-		word := string(line[:end])
-		line = bytes.TrimLeft(line[end:], " \t")
-		return word
-	}
-	if len(line) == 0 || line[0] < '0' || line[0] > '9' {
-		return e, false
-	}
-	var err error
-	if e.at, err = time.Parse(time.RFC3339Nano, next()); err != nil {
-		return e, false
-	}
-	if e.level = next(); !slices.Contains([]string{"debug", "info", "warn", "error", "fatal"}, e.level) {
-		return e, false
-	}
-	// The scope follows, but for messages of none.
-	if rest := line; len(rest) > 0 {
-		if tab := bytes.IndexByte(rest, '\t'); tab > 0 && tab < 40 && !bytes.ContainsRune(rest[:tab], ' ') {
-			e.scope, line = string(rest[:tab]), rest[tab+1:]
-		} else if space := bytes.IndexByte(rest, ' '); tab < 0 && space > 0 && slices.Contains(scopes, string(rest[:space])) {
-			e.scope, line = string(rest[:space]), bytes.TrimLeft(rest[space:], " ") // whose tabs became spaces
-		}
-	}
-	e.text = string(line)
-	return e, true
-}
-
-// scopes are those of istiod's discovery server: no other program of Istio has them.
-var scopes = []string{"ads", "delta"}
-
-func isTime(word []byte) bool {
-	return len(word) >= len("2006-01-02T15:04:05Z") && word[4] == '-' && word[10] == 'T'
-}
-
-// parseJSONLine parses a line of --log_as_json, or in the format of Stackdriver.
-func parseJSONLine(line []byte) (e entry, ok bool) {
-	var j struct {
-		Time, Level, Scope, Msg              string
-		Timestamp, Severity, Logger, Message string
-	}
-	if json.Unmarshal(line, &j) != nil {
-		return e, false
-	}
-	at, err := time.Parse(time.RFC3339Nano, cmp.Or(j.Time, j.Timestamp))
-	e = entry{at, strings.ToLower(cmp.Or(j.Level, j.Severity)), cmp.Or(j.Scope, j.Logger), cmp.Or(j.Msg, j.Message)}
-	if e.level == "warning" {
-		e.level = "warn"
-	}
-	return e, err == nil && e.level != ""
-}
-
 // take counts one line.
-func (l *Logs) take(e entry) {
+func (l *Logs) take(e observe.IstiodLine) {
 	l.log.Lines++
-	switch e.level {
+	switch e.Level {
 	case "warn":
 		l.log.Warnings++
 	case "error", "fatal":
 		l.log.Errors++
 	}
 	for _, t := range troubles {
-		if strings.Contains(e.text, t.words) {
+		if strings.Contains(e.Text, t.words) {
 			what := t.kind.Of()
 			p := l.problems[what.Code]
 			if p == nil {
-				p = &Problem{What: what, Example: shortened(e.text)}
+				p = &Problem{What: what, Example: shortened(e.Text)}
 				l.problems[what.Code] = p
 			}
 			p.N++
 			return
 		}
 	}
-	switch {
-	case strings.HasPrefix(e.text, "Push debounce stable["):
-		l.round(e.text)
-	case strings.Contains(e.text, "new connection for node:"), strings.Contains(e.text, "new delta connection for node:"):
+	if strings.Contains(e.Text, "new connection for node:") || strings.Contains(e.Text, "new delta connection for node:") {
 		l.log.Connects++
-	default:
-		l.push(e.text)
 	}
-}
-
-// round counts a line such as
-//
-//	Push debounce stable[3] 7 for config ServiceEntry/shop/cart and 2 more configs: 100ms since last change, ...
-//	Push debounce stable[4] 1 for reason endpoint:1 and service:2: 100ms since last change, ...
-//	Push debounce stable[5] 1: 100ms since last change, ... (Istio 1.12 and 1.13, without configuration)
-func (l *Logs) round(text string) {
-	_, text, _ = strings.Cut(text, "] ")
-	digits := 0
-	for digits < len(text) && text[digits] >= '0' && text[digits] <= '9' {
-		digits++
-	}
-	n, err := strconv.Atoi(text[:digits])
-	if err != nil {
-		return
-	}
-	l.log.Rounds++
-	l.log.Updates += min(n, 1<<30)
-	reason := "unknown"
-	if _, config, ok := strings.Cut(text, " for config "); ok {
-		reason, _, _ = strings.Cut(config, "/")
-	} else if _, trigger, ok := strings.Cut(text, " for reason "); ok {
-		reason, _, _ = strings.Cut(trigger, ":")
-	}
-	count(l.reasons, shortened(reason), 1)
-}
-
-// push counts a line such as
-//
-//	CDS: PUSH for node:cart-0.shop resources:14 size:9.2kB
-//	EDS: PUSH INC for node:cart-0.shop resources:1 size:120B
-//	LDS: PUSH request for node:cart-0.shop resources:9 size:40kB
-func (l *Logs) push(text string) {
-	kind, rest, ok := strings.Cut(text, ": PUSH")
-	if !ok || len(kind) > 8 || strings.ContainsFunc(kind, unicode.IsSpace) {
-		return
-	}
-	rest = strings.TrimPrefix(rest, " INC")
-	switch {
-	case strings.HasPrefix(rest, " for node:"):
-		count(l.pushes, shortened(kind), 1)
-	case strings.HasPrefix(rest, " request for node:"):
+	switch event, _ := e.Event(); {
+	case event.Kind == observe.LogDebounced:
+		l.log.Rounds++
+		l.log.Updates += min(event.Events, 1<<30)
+		reason := cmp.Or(event.Config, "unknown") // Istio 1.12 and 1.13 name none
+		if i := strings.IndexAny(reason, "/:"); i >= 0 {
+			reason = reason[:i]
+		}
+		count(l.reasons, shortened(reason), 1)
+	case event.Kind == observe.LogSent && event.Request:
 		l.log.Requested++
+	case event.Kind == observe.LogSent:
+		count(l.pushes, shortened(strings.ToUpper(event.Type)), 1)
 	}
 }
 
@@ -363,7 +243,7 @@ func shortened(text string) string {
 // isLog reports whether text begins with lines of istiod's log.
 func isLog(head []byte) bool {
 	for line := range bytes.Lines(head) {
-		if e, ok := parseLine(line); ok && slices.Contains(scopes, e.scope) {
+		if e, ok := observe.ParseIstiodLine(line); ok && e.Discovery() {
 			return true
 		}
 	}

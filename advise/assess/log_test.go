@@ -99,7 +99,7 @@ func TestLogProblems(t *testing.T) {
 
 // Logs of replicas overlap, and those that were rotated follow each other: time counts once.
 func TestLogsOfSeveral(t *testing.T) {
-	round := "Push debounce stable[1] 1 for reason endpoint:1: 100ms since last change"
+	round := "Push debounce stable[1] 1 for reason endpoint:1: 100ms since last change, 100ms since last push, full=true"
 	if l := readLogs(t, logOf(0, round, round, round), logOf(1, round, round, round)); l.Seconds != 3 || l.Rounds != 6 {
 		t.Errorf("overlapping: %+v", l)
 	}
@@ -112,7 +112,7 @@ func TestLogsOfSeveral(t *testing.T) {
 func TestLogBounds(t *testing.T) {
 	var text bytes.Buffer
 	for i := range 1000 {
-		fmt.Fprintf(&text, "2026-11-30T10:00:00Z\tinfo\tads\tPush debounce stable[1] 1 for config Kind%d/a/b: x\nnot a line\n", i)
+		fmt.Fprintf(&text, "2026-11-30T10:00:00Z\tinfo\tads\tPush debounce stable[1] 1 for config Kind%d/a/b: 1ms since last change, 1ms since last push, full=true\nnot a line\n", i)
 	}
 	fmt.Fprintf(&text, "2026-11-30T10:00:01Z\twarn\tads\tADS:CDS: ACK ERROR a Internal:\x1b[31m\xff%s\n", strings.Repeat("x", 1<<20))
 	l := readLogs(t, text.String())
@@ -131,7 +131,7 @@ func TestLogBounds(t *testing.T) {
 // Of a log that breaks off, what was read counts over its own time.
 func TestLogCut(t *testing.T) {
 	var l Logs
-	round := "Push debounce stable[1] 1: x"
+	round := "Push debounce stable[1] 1: 1ms since last change, 1ms since last push, full=true"
 	err := l.Read(io.MultiReader(strings.NewReader(logOf(0, round, round, round)), iotest.ErrReader(io.ErrUnexpectedEOF)))
 	if got := l.Log(); !errors.Is(err, io.ErrUnexpectedEOF) || got == nil || got.Rounds != 3 || got.Seconds != 2 {
 		t.Errorf("%v, %+v", err, got)
