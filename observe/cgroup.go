@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -157,10 +158,9 @@ func (f *finder) processes(path string) ([]int, error) {
 			return nil // it disappeared, or is a threaded cgroup, whose parent lists the processes
 		}
 		for field := range strings.FieldsSeq(string(data)) {
-			var pid int
 			// 0 stands for a process in a PID namespace that is invisible from
 			// here.
-			if _, err := fmt.Sscanf(field, "%d", &pid); err == nil && pid > 0 {
+			if pid, err := strconv.Atoi(field); err == nil && pid > 0 {
 				pids = append(pids, pid)
 			}
 		}

@@ -226,7 +226,7 @@ func (s *Server) take(ctx context.Context, request SnapshotsRequest, now frame) 
 			return nil, fmt.Errorf("waiting for at_unix_ns[%d]: %w", i, err)
 		}
 		first, last := i == 0, i == len(request.AtUnixNS)-1
-		snapshot, err := sampleAll(request, readers, machine, at, now)
+		snapshot, samples, err := sampleAll(readers, machine, at, now)
 		if err != nil {
 			return nil, err
 		}
@@ -234,13 +234,16 @@ func (s *Server) take(ctx context.Context, request SnapshotsRequest, now frame) 
 			around = s.around(request, readers, now)
 		}
 		if first || last {
-			around.addTo(request, &snapshot)
+			snapshot.Processes, snapshot.ProcessesNS = around.processes, around.at
+			for i, threads := range around.threads {
+				samples[i].Threads = threads
+			}
+			for i, r := range readers {
+				s.addDetails(request, r, &samples[i], last)
+			}
 		}
-		if request.Memory && (first || last) {
-			s.addDetails(request, readers, &snapshot, last)
-		}
-		if first || last {
-			s.addProbes(request, readers, &snapshot)
+		for i, target := range request.Targets {
+			snapshot.Targets[target.Name] = samples[i]
 		}
 		snapshots = append(snapshots, snapshot)
 	}
@@ -260,21 +263,22 @@ func (s *Server) waitUntil(ctx context.Context, now frame, at int64) error {
 	}
 }
 
-// sampleAll reads the CPU counters of all targets, then those of the machine.
-func sampleAll(request SnapshotsRequest, readers []*reader, machine *machineReader, at int64, now frame) (Snapshot, error) {
+// sampleAll reads the CPU counters of all targets, then those of the machine. The samples of the targets are in
+// their order, and not yet in the snapshot.
+func sampleAll(readers []*reader, machine *machineReader, at int64, now frame) (Snapshot, []Sample, error) {
 	snapshot := Snapshot{AtUnixNS: at, StartNS: now.ns(), SteppedNS: now.steppedNS, Targets: make(map[string]Sample, len(readers))}
+	samples := make([]Sample, len(readers))
 	for i, r := range readers {
 		cpu, err := r.cpu()
-		sample := Sample{AtUnixNS: now.ns(), CPU: cpu}
+		samples[i] = Sample{AtUnixNS: now.ns(), CPU: cpu}
 		if err != nil {
-			sample.Error = fmt.Sprintf("its cgroup cannot be read any more: %v", err)
+			samples[i].Error = fmt.Sprintf("its cgroup cannot be read any more: %v", err)
 		}
-		snapshot.Targets[request.Targets[i].Name] = sample
 	}
 	var err error
 	snapshot.Machine, err = machine.sample(now)
 	snapshot.EndNS = now.ns()
-	return snapshot, err
+	return snapshot, samples, err
 }
 
 // around holds what is read shortly before the first instant and after the last,
@@ -324,49 +328,25 @@ func (s *Server) around(request SnapshotsRequest, readers []*reader, now frame) 
 	return out
 }
 
-// addTo adds the readings to a snapshot.
-func (a around) addTo(request SnapshotsRequest, snapshot *Snapshot) {
-	snapshot.Processes, snapshot.ProcessesNS = a.processes, a.at
-	for i, sample := range a.threads {
-		name := request.Targets[i].Name
-		target := snapshot.Targets[name]
-		target.Threads = sample
-		snapshot.Targets[name] = target
+// addDetails adds to a target's sample what is read after the CPU counters of all: probes, and, if memory was
+// requested, sockets, and at the last instant the memory.
+func (s *Server) addDetails(request SnapshotsRequest, r *reader, sample *Sample, last bool) {
+	if sample.Error != "" {
+		return
 	}
-}
-
-// addDetails adds sockets, and optionally memory, to a snapshot whose CPU
-// counters have been read.
-func (s *Server) addDetails(request SnapshotsRequest, readers []*reader, snapshot *Snapshot, memory bool) {
-	for i, r := range readers {
-		name := request.Targets[i].Name
-		sample := snapshot.Targets[name]
-		if sample.Error != "" {
-			continue
-		}
+	if request.Memory {
 		sample.Net = r.net(s.options.ProcRoot)
-		if memory {
+		if last {
 			sample.Memory = r.memory(s.options.ProcRoot)
 		}
-		snapshot.Targets[name] = sample
 	}
-}
-
-// addProbes adds the counters of probes to a snapshot.
-func (s *Server) addProbes(request SnapshotsRequest, readers []*reader, snapshot *Snapshot) {
 	for _, name := range request.Probes {
 		p, _ := probe.Of(name)
-		for i, r := range readers {
-			target := snapshot.Targets[request.Targets[i].Name]
-			counted := r.probe(s.options.ProcRoot, p)
-			if target.Error != "" || counted == nil {
-				continue
+		if counted := r.probe(s.options.ProcRoot, p); counted != nil {
+			if sample.Probed == nil {
+				sample.Probed = map[string]uint64{}
 			}
-			if target.Probed == nil {
-				target.Probed = map[string]uint64{}
-			}
-			maps.Copy(target.Probed, counted)
-			snapshot.Targets[request.Targets[i].Name] = target
+			maps.Copy(sample.Probed, counted)
 		}
 	}
 }

@@ -11,8 +11,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshtrial/meshtrial/observe/procfs"
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/observe/procfs"
 )
 
 // maxThreads limits the threads that are read per target. If a process has
@@ -257,31 +258,21 @@ func processClock(procRoot string, pid int) uint64 {
 
 // quota returns the cgroup's CPU limit in cores; 0 if it has none.
 func (r *reader) quota() float64 {
-	number := func(file string) float64 {
-		data, err := os.ReadFile(filepath.Join(r.finder.cpu, r.path, file))
-		if err != nil {
-			return 0
-		}
-		v, err := strconv.ParseFloat(strings.TrimSpace(string(data)), 64)
-		if err != nil {
-			return 0
-		}
-		return v
+	read := func(file string) string {
+		data, _ := os.ReadFile(filepath.Join(r.finder.cpu, r.path, file)) // absent for the root cgroup, or without the controller
+		return strings.TrimSpace(string(data))
 	}
-	if r.finder.version == 1 {
-		if quota, period := number("cpu.cfs_quota_us"), number("cpu.cfs_period_us"); r.finder.cpu != "" && quota > 0 && period > 0 {
-			return quota / period
-		}
-		return 0
+	limit := ""
+	switch {
+	case r.finder.version == 2:
+		limit = read("cpu.max")
+	case r.finder.cpu != "":
+		limit = read("cpu.cfs_quota_us") + " " + read("cpu.cfs_period_us")
 	}
-	data, err := os.ReadFile(filepath.Join(r.finder.cpu, r.path, "cpu.max"))
-	if err != nil {
-		return 0 // the root cgroup, or a kernel without the controller
-	}
-	quota, period, ok := strings.Cut(strings.TrimSpace(string(data)), " ")
+	quota, period, _ := strings.Cut(limit, " ")
 	q, errQ := strconv.ParseFloat(quota, 64) // "max" is not a number
 	p, errP := strconv.ParseFloat(period, 64)
-	if !ok || errQ != nil || errP != nil || p <= 0 {
+	if errQ != nil || errP != nil || q <= 0 || p <= 0 {
 		return 0
 	}
 	return q / p

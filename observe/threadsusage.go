@@ -66,16 +66,11 @@ func (s ThreadsSample) Since(before ThreadsSample) (record.Threads, error) {
 // sum, split in proportion to the ticks in between, or those since its start if
 // there were none.
 func (t ThreadSample) cpu(was ThreadSample) record.CPU {
-	total := rise(was.RunNS, t.RunNS) / 1e9
 	user, system := rise(was.UserTicks, t.UserTicks), rise(was.SystemTicks, t.SystemTicks)
 	if (user+system)*procfs.TickNS < rise(was.RunNS, t.RunNS)/2 {
 		user, system = float64(t.UserTicks), float64(t.SystemTicks)
 	}
-	if user+system == 0 {
-		return record.CPU{UserS: total}
-	}
-	s := total * system / (user + system)
-	return record.CPU{UserS: total - s, SystemS: s}
+	return divided(rise(was.RunNS, t.RunNS)/1e9, user, system)
 }
 
 // endedSince returns the CPU time, in seconds, of ended threads of processes

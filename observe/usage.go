@@ -26,17 +26,22 @@ func (s Sample) Since(before Sample) (record.CPU, error) {
 	if b.TotalNS < a.TotalNS || b.Inode != a.Inode {
 		return record.CPU{}, fmt.Errorf("cgroup CPU counters: %w", ErrReset)
 	}
-	total := float64(b.TotalNS-a.TotalNS) / 1e9
 	user, system := rise(a.UserNS, b.UserNS), rise(a.SystemNS, b.SystemNS)
 	if user+system == 0 { // too short for a tick: use the proportion since the start
 		user, system = float64(b.UserNS), float64(b.SystemNS)
 	}
-	cpu := record.CPU{UserS: total, ThrottledS: rise(a.ThrottledNS, b.ThrottledNS) / 1e9}
-	if user+system > 0 {
-		cpu.SystemS = total * system / (user + system)
-		cpu.UserS = total - cpu.SystemS
-	}
+	cpu := divided(float64(b.TotalNS-a.TotalNS)/1e9, user, system)
+	cpu.ThrottledS = rise(a.ThrottledNS, b.ThrottledNS) / 1e9
 	return cpu, nil
+}
+
+// divided divides a total into user and system time in proportion to estimates of them.
+func divided(total, user, system float64) record.CPU {
+	if user+system == 0 {
+		return record.CPU{UserS: total}
+	}
+	s := total * system / (user + system)
+	return record.CPU{UserS: total - s, SystemS: s}
 }
 
 // Elapsed returns the time since another sample, unaffected by steps of the wall
@@ -70,11 +75,11 @@ func (m MachineSample) Since(before MachineSample) (record.CPU, record.Pressure,
 		pressure.StealRatio = steal / all
 		pressure.BusyRatio = (user + system) / all
 	}
-	if before.TotalNS > 0 && m.TotalNS >= before.TotalNS && user+system > 0 {
-		total := rise(before.TotalNS, m.TotalNS)
-		user, system = total*user/(user+system), total*system/(user+system)
+	total := user + system
+	if before.TotalNS > 0 && m.TotalNS >= before.TotalNS && total > 0 {
+		total = rise(before.TotalNS, m.TotalNS)
 	}
-	return record.CPU{UserS: user / 1e9, SystemS: system / 1e9}, pressure, nil
+	return divided(total/1e9, user, system), pressure, nil
 }
 
 // Record converts the sample to the form of a trial's record.
