@@ -8,10 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/observe"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/observe"
 )
 
 // maxPage limits the size of a kubelet's response, in bytes. The page of a node
@@ -92,19 +93,19 @@ func sampleOf(at time.Time, seconds float64) Sample {
 // get nodes/proxy.
 func Read(ctx context.Context, api rest.Interface, node string) (Page, error) {
 	body, err := api.Get().AbsPath("/api/v1/nodes", node, "proxy/metrics/resource").Stream(ctx)
-	if apierrors.IsForbidden(err) {
-		return Page{}, errs.WithHint(fmt.Errorf("ask the kubelet of node %s: %w", node, err), "it takes the right to get nodes/proxy")
+	var page []byte
+	if err == nil {
+		defer body.Close()
+		if page, err = io.ReadAll(io.LimitReader(body, maxPage+1)); err == nil && len(page) > maxPage {
+			err = fmt.Errorf("its answer is longer than %d bytes", maxPage)
+		}
 	}
 	if err != nil {
-		return Page{}, fmt.Errorf("ask the kubelet of node %s: %w", node, err)
-	}
-	defer body.Close()
-	page, err := io.ReadAll(io.LimitReader(body, maxPage+1))
-	if err == nil && len(page) > maxPage {
-		err = fmt.Errorf("its answer is longer than %d bytes", maxPage)
-	}
-	if err != nil {
-		return Page{}, fmt.Errorf("ask the kubelet of node %s: %w", node, err)
+		err = fmt.Errorf("ask the kubelet of node %s: %w", node, err)
+		if apierrors.IsForbidden(err) {
+			err = errs.WithHint(err, "it takes the right to get nodes/proxy")
+		}
+		return Page{}, err
 	}
 	out, err := Parse(page)
 	if err != nil {

@@ -9,10 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/internal/wake"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/wake"
 )
 
 const (
@@ -148,8 +149,6 @@ func (w *Watch) look(ctx context.Context, read Reader, node string, n *watched) 
 				r.memory = append(r.memory, memory{known.MemoryAt, known.Memory})
 			}
 		}
-	}
-	if err == nil {
 		n.asked = asked
 	}
 	select {
@@ -177,15 +176,20 @@ func (n *watched) compare(at, answered time.Time, fresh bool) {
 	n.most, n.known = most, true
 }
 
+// of returns the state of a node; zero if it is not watched. The lock must be held.
+func (w *Watch) of(node string) watched {
+	if n := w.nodes[node]; n != nil {
+		return *n
+	}
+	return watched{}
+}
+
 // AtLeastAhead returns the minimum by which a node's clock is ahead of this machine's;
 // false before its first sample.
 func (w *Watch) AtLeastAhead(node string) (time.Duration, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n, ok := w.nodes[node]
-	if !ok {
-		return 0, false
-	}
+	n := w.of(node)
 	return n.least, n.sampled
 }
 
@@ -194,10 +198,7 @@ func (w *Watch) AtLeastAhead(node string) (time.Duration, bool) {
 func (w *Watch) NodeAhead(node string) (least, most time.Duration, known bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n, ok := w.nodes[node]
-	if !ok {
-		return 0, 0, false
-	}
+	n := w.of(node)
 	return n.least, n.most, n.known
 }
 
@@ -300,12 +301,13 @@ func (c Container) compare(o Container) int { return strings.Compare(c.String(),
 func (w *Watch) CPU(node string, c Container, a, b time.Time) (Usage, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n, ok := w.nodes[node]
-	if !ok || n.containers[c] == nil {
+	n := w.of(node)
+	watched := n.containers[c]
+	if watched == nil {
 		return Usage{}, fmt.Errorf("%s on node %s was not watched", c, node)
 	}
-	u, err := n.containers[c].cpu.Between(a, b)
-	last, known := n.containers[c].cpu.Last()
+	u, err := watched.cpu.Between(a, b)
+	last, known := watched.cpu.Last()
 	switch {
 	case !known:
 		err = n.missing(node, c, w.Ahead)
@@ -331,12 +333,12 @@ func (w *Watch) Node(node string, a, b time.Time) (Usage, error) {
 func (w *Watch) Memory(node string, c Container, at time.Time) int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	n, ok := w.nodes[node]
-	if !ok || n.containers[c] == nil {
+	best := memory{}
+	watched := w.of(node).containers[c]
+	if watched == nil {
 		return 0
 	}
-	best := memory{}
-	for _, m := range n.containers[c].memory {
+	for _, m := range watched.memory {
 		if best.bytes == 0 || m.at.Sub(at).Abs() < best.at.Sub(at).Abs() {
 			best = m
 		}
