@@ -49,8 +49,7 @@ func TestTruth(t *testing.T) {
 
 // oneSlot returns a mesh limited by its throttle, with an istiod that has the setting.
 func oneSlot(t *testing.T) *Evidence {
-	e := healthy.with(knowledge{numbers: numbers{"queue": 0.075, "queue_and_push": 0.078, "cpu": 0.1},
-		levers: texts{controlplane.FactorPushThrottle: "1"}}).evidence(t)
+	e := evidence(t, healthy, "queue=0.075 queue_and_push=0.078 cpu=0.1 push_throttle=1")
 	e.Source = "here"
 	e.Known = &variables.Known{Version: "9.9", Variables: []variables.Variable{{Name: "PILOT_PUSH_THROTTLE",
 		Default: "0"}}}
@@ -59,19 +58,19 @@ func oneSlot(t *testing.T) *Evidence {
 
 // Reports match golden files, one of which lists the rules that are ruled out.
 func TestText(t *testing.T) {
+	doubtful := evidence(t, healthy, "queue=0.3 queue_and_push=0.8 send=0.45 push_throttle=?")
+	doubtful.Doubt = "no trial of this cell is valid"
 	for name, e := range map[string]*Evidence{
-		"throttle": oneSlot(t),
-		"nothing":  {Source: "here"},
-		"slow_readers": healthy.with(knowledge{numbers: numbers{"queue": 0.3, "queue_and_push": 0.8, "send": 0.45},
-			levers: texts{controlplane.FactorPushThrottle: ""},
-			doubt:  "no trial of this cell is valid"}).evidence(t),
+		"throttle":     oneSlot(t),
+		"nothing":      {Source: "here"},
+		"slow_readers": doubtful,
 		"manifests": {Source: "here", Root: "mesh-root",
 			Facts: map[*Quantity]float64{AccessLogShare: 0.3, ConfigBytes: 2e6, ScopedShare: 0, UnusedShare: 0.7,
 				ProxyCPULimit: 3, ProxyThrottled: 0.5, WorkerBusiest: 0.95},
-			Levers: texts{controlplane.FactorSidecarScope: "none"},
-			Limits: texts{record.PartServerProxy: record.LimitCPU, record.PartClientProxy: record.LimitConcurrency}},
-		"contradiction": healthy.with(knowledge{numbers: numbers{"debounce": 1},
-			levers: texts{study.FactorDebounceAfter: "5s"}}).evidence(t),
+			Levers: map[string]string{controlplane.FactorSidecarScope: "none"},
+			Limits: map[string]string{record.PartServerProxy: record.LimitCPU,
+				record.PartClientProxy: record.LimitConcurrency}},
+		"contradiction": evidence(t, healthy, "debounce=1 debounce_after=5s"),
 	} {
 		var b strings.Builder
 		must.OK(t, WriteText(&b, Judge(e), name == "throttle"))
