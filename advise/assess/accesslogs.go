@@ -1,8 +1,6 @@
 package assess
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/internal/accesslog"
+	"github.com/meshtrial/meshtrial/internal/lines"
 )
 
 // AccessLogs sums access logs of proxies, line by line. Use [NewAccessLogs].
@@ -73,26 +72,16 @@ func NewAccessLogs() *AccessLogs {
 // Read reads a log of a pod's proxy, "" if that is unknown, in any order of its lines. Lines of other
 // kinds, and a last one that is cut, are skipped. name distinguishes logs of unknown pods.
 func (l *AccessLogs) Read(r io.Reader, name, pod string) error {
-	in := bufio.NewReaderSize(r, maxLogLine)
 	before, had := l.Lines, l.Requests
-	for {
-		line, err := in.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			l.TooLong++
-			for errors.Is(err, bufio.ErrBufferFull) {
-				_, err = in.ReadSlice('\n')
-			}
-			line = nil
-		}
-		if err != nil && !errors.Is(err, io.EOF) {
+	for line, err := range lines.Of(r, maxLogLine) {
+		if err != nil {
 			return fmt.Errorf("after line %d: %w", l.Lines-before, err)
 		}
-		l.Lines++
-		if bytes.HasSuffix(line, []byte("\n")) {
-			l.line(line, name, pod)
-		}
-		if err != nil {
-			break
+		switch l.Lines++; {
+		case line.Long:
+			l.TooLong++
+		case !line.Cut:
+			l.line(line.Text, name, pod)
 		}
 	}
 	if l.Requests == had {
@@ -102,14 +91,11 @@ func (l *AccessLogs) Read(r io.Reader, name, pod string) error {
 }
 
 func (l *AccessLogs) line(line []byte, name, pod string) {
-	if rest, prefixed := bytes.CutPrefix(line, []byte("[pod/")); prefixed { // of kubectl logs --prefix
-		if of, after, cut := bytes.Cut(rest, []byte("] ")); cut {
-			of, _, _ := strings.Cut(string(of), "/")
-			namespace, _, known := strings.Cut(pod, "/")
-			name, line = name+":"+of, after
-			if pod = of; known {
-				pod = namespace + "/" + of
-			}
+	if of, rest := accesslog.CutPod(line); of != "" {
+		namespace, _, known := strings.Cut(pod, "/")
+		name, line = name+":"+of, rest
+		if pod = of; known {
+			pod = namespace + "/" + of
 		}
 	}
 	if c, ok := accesslog.ParseZtunnel(line); ok {
@@ -338,11 +324,10 @@ func (s *logSum) side() *LoggedSide {
 	}
 	out := &LoggedSide{Requests: s.requests - s.connections, Connections: s.connections, Protocols: s.protocols, Codes: s.codes, Flags: s.flags}
 	if s.sized > 0 {
-		received, sent := float64(s.received)/float64(s.sized), float64(s.sent)/float64(s.sized)
-		out.Received, out.Sent = &received, &sent
+		out.Received, out.Sent = new(float64(s.received)/float64(s.sized)), new(float64(s.sent)/float64(s.sized))
 	}
 	if s.durations.TotalCount() > 0 {
-		at := func(percent float64) *float64 { v := float64(s.durations.ValueAtQuantile(percent)); return &v }
+		at := func(percent float64) *float64 { return new(float64(s.durations.ValueAtQuantile(percent))) }
 		out.P50MS, out.P90MS, out.P99MS = at(50), at(90), at(99)
 	}
 	return out

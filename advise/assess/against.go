@@ -60,14 +60,14 @@ type Change struct {
 }
 
 // trendOf says nothing of figures whose intervals overlap. Those of a line may be below zero.
-func trendOf(f, old figure) Trend {
-	least := (1 - 1/changeTold) * max(math.Abs(f.value), math.Abs(old.value))
+func trendOf(f, old Figure) Trend {
+	least := (1 - 1/changeTold) * max(math.Abs(f.Value), math.Abs(old.Value))
 	overlap := f.within != nil && old.within != nil && f.within.Low <= old.within.High && old.within.Low <= f.within.High
 	switch {
 	case !f.costs || overlap:
-	case f.value-old.value > least:
+	case f.Value-old.Value > least:
 		return Worse
-	case old.value-f.value > least:
+	case old.Value-f.Value > least:
 		return Better
 	}
 	return ""
@@ -87,7 +87,7 @@ const (
 	FigureL7       = "l7"
 	// FigureConvergence is istiod's own, from the end of debouncing until configuration was sent.
 	FigureConvergence = "convergence"
-	// Costs of each proxy, or replica of istiod, and of the load of all of a kind: see [figure.load].
+	// Costs of each proxy, or replica of istiod, and of the load of all of a kind: see [Assessment.load].
 	FigureCoresEach = "cores_each"
 	FigureCoresLoad = "cores_by_load"
 	FigureBytesEach = "memory_each"
@@ -106,61 +106,61 @@ const (
 // the worse.
 var byLoad = map[string]string{FigureCoresEach: FigureCoresLoad, FigureBytesEach: FigureBytesLoad}
 
-// figure is a figure of one assessment. It costs if more of it is worse.
-type figure struct {
-	name  string
-	kind  Kind
-	unit  string
-	costs bool
-	value float64
+// Figure is a figure of an assessment.
+type Figure struct {
+	Name  string
+	Kind  Kind
+	Unit  string // "" for a number of things
+	costs bool   // more of it is worse
+	Value float64
 	// within is its interval; nil for one without.
 	within *money.Value
 }
 
-// figures are those that are known whole: of kinds of which all were measured.
-func (a *Assessment) figures() (out []figure) {
+// Figures are those that are known whole: of kinds of which all were measured.
+func (a *Assessment) Figures() (out []Figure) {
 	for _, kind := range Kinds {
 		if n := a.Mesh.Count(kind); n > 0 {
-			out = append(out, figure{FigureCount, kind, "", false, float64(n), nil})
+			out = append(out, Figure{FigureCount, kind, "", false, float64(n), nil})
 		}
 	}
 	for _, u := range a.Cost.Uses {
 		if u.Measured < u.Count {
 			continue
 		}
-		out = append(out, figure{FigureCores, u.Kind, "cores", false, u.Used.Cores, nil}, figure{FigureMemory, u.Kind, "bytes", false, u.Used.Bytes, nil})
+		out = append(out, Figure{FigureCores, u.Kind, "cores", false, u.Used.Cores, nil}, Figure{FigureMemory, u.Kind, "bytes", false, u.Used.Bytes, nil})
 		if u.Reserved > 0 {
-			out = append(out, figure{FigureMonth, u.Kind, a.Cost.Prices.Currency, false, u.Reserved, nil})
+			out = append(out, Figure{FigureMonth, u.Kind, a.Cost.Prices.Currency, false, u.Reserved, nil})
 		}
 		each := 1 / float64(u.Count)
-		out = append(out, figure{FigureCoresEach, u.Kind, "cores", true, each * u.Used.Cores, nil}, figure{FigureBytesEach, u.Kind, "bytes", true, each * u.Used.Bytes, nil})
+		out = append(out, Figure{FigureCoresEach, u.Kind, "cores", true, each * u.Used.Cores, nil}, Figure{FigureBytesEach, u.Kind, "bytes", true, each * u.Used.Bytes, nil})
 		if load := a.load(u.Kind); load > 0 {
-			out = append(out, figure{FigureCoresLoad, u.Kind, "cores", true, 1000 / load * u.Used.Cores, nil})
+			out = append(out, Figure{FigureCoresLoad, u.Kind, "cores", true, 1000 / load * u.Used.Cores, nil})
 			if u.Kind == Istiod { // memory of proxies does not depend on their requests
-				out = append(out, figure{FigureBytesLoad, u.Kind, "bytes", true, 1000 / load * u.Used.Bytes, nil})
+				out = append(out, Figure{FigureBytesLoad, u.Kind, "bytes", true, 1000 / load * u.Used.Bytes, nil})
 			}
 		}
 	}
 	if a.Traffic.whole() {
-		out = append(out, figure{FigureRequests, "", "1/s", false, a.Traffic.Called, nil})
+		out = append(out, Figure{FigureRequests, "", "1/s", false, a.Traffic.Called, nil})
 	}
 	if t := a.Traffic; t.whole() && t.Routed != nil {
-		out = append(out, figure{FigureL7, "", "ratio", false, *t.Routed, nil})
+		out = append(out, Figure{FigureL7, "", "ratio", false, *t.Routed, nil})
 	}
 	if v, known := a.convergence(); known {
-		out = append(out, figure{FigureConvergence, "", "s", true, v, nil})
+		out = append(out, Figure{FigureConvergence, "", "s", true, v, nil})
 	}
 	if v := a.Cost.Idle; v != nil {
-		out = append(out, figure{FigureIdle, Sidecar, "cores", true, v.Estimate, v})
+		out = append(out, Figure{FigureIdle, Sidecar, "cores", true, v.Estimate, v})
 	}
 	if v := a.Cost.Each; v != nil {
-		out = append(out, figure{FigureEach, Sidecar, "cores", true, 1000 * v.Estimate, &money.Value{Estimate: 1000 * v.Estimate, Low: 1000 * v.Low, High: 1000 * v.High}})
+		out = append(out, Figure{FigureEach, Sidecar, "cores", true, 1000 * v.Estimate, &money.Value{Estimate: 1000 * v.Estimate, Low: 1000 * v.Low, High: 1000 * v.High}})
 	}
 	if c := a.Configuration; c != nil && len(c.Held.Proxies) > 0 {
-		out = append(out, figure{FigureConfig, Sidecar, "bytes", true, float64(c.Held.DumpBytes) / float64(len(c.Held.Proxies)), nil})
+		out = append(out, Figure{FigureConfig, Sidecar, "bytes", true, float64(c.Held.DumpBytes) / float64(len(c.Held.Proxies)), nil})
 	}
 	if n, ok := a.Mesh.Objects["Service"]; ok {
-		out = append(out, figure{FigureServices, "", "", false, float64(n), nil})
+		out = append(out, Figure{FigureServices, "", "", false, float64(n), nil})
 	}
 	return out
 }
@@ -202,18 +202,21 @@ func (a *Assessment) quantity(name string) (value float64, known bool) {
 // Compare sets the assessment beside an earlier one of the same mesh.
 func (a *Assessment) Compare(old Assessment) {
 	out := Against{At: old.At, Source: old.Source, Figures: []Change{}}
-	before := old.figures()
-	for _, f := range a.figures() {
-		i := slices.IndexFunc(before, func(b figure) bool { return b.name == f.name && b.kind == f.kind && b.unit == f.unit })
+	before := old.Figures()
+	for _, f := range a.Figures() {
+		i := slices.IndexFunc(before, func(b Figure) bool { return b.Name == f.Name && b.Kind == f.Kind && b.Unit == f.Unit })
 		if i >= 0 {
-			out.Figures = append(out.Figures, Change{f.name, f.kind, f.unit, before[i].value, f.value, f.costs, trendOf(f, before[i])})
+			out.Figures = append(out.Figures, Change{f.Name, f.Kind, f.Unit, before[i].Value, f.Value, f.costs, trendOf(f, before[i])})
 		}
 	}
 	agree(out.Figures)
 	if a.Limits != nil && old.Limits != nil {
-		out.Came, out.Went = without(a.Limits, old.Limits), without(old.Limits, a.Limits)
+		// What one of them could not decide neither came nor went.
+		out.Came = without(rules(a.Limits.Advice), rules(old.Limits.Advice, old.Limits.Undecided))
+		out.Went = without(rules(old.Limits.Advice), rules(a.Limits.Advice, a.Limits.Undecided))
 	}
-	out.ProblemsCame, out.ProblemsWent = missing(a.Mesh.Problems, old.Mesh.Problems), missing(old.Mesh.Problems, a.Mesh.Problems)
+	had, have := codes(old.Mesh.Problems), codes(a.Mesh.Problems)
+	out.ProblemsCame, out.ProblemsWent = without(have, had), without(had, have)
 	if a.Mesh.Istiod != old.Mesh.Istiod {
 		out.Changed = append(out.Changed, Changed{"istiod", old.Mesh.Istiod, a.Mesh.Istiod})
 	}
@@ -255,14 +258,24 @@ func agree(figures []Change) {
 	}
 }
 
-// missing are problems in one list and not in another.
-func missing(one, other []KnownProblem) (out []string) {
-	for _, p := range one {
-		if !slices.ContainsFunc(other, func(o KnownProblem) bool { return o.Code == p.Code }) && !slices.Contains(out, p.Code) {
-			out = append(out, p.Code)
-		}
-	}
+// without are the texts in one list and not in another.
+func without(one, other []string) []string {
+	out := slices.DeleteFunc(slices.Clone(one), func(s string) bool { return slices.Contains(other, s) })
 	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func codes(problems []KnownProblem) (out []string) {
+	for _, p := range problems {
+		out = append(out, p.Code)
+	}
+	return out
+}
+
+func rules(judgements ...[]advice.Judgement) (out []string) {
+	for _, j := range slices.Concat(judgements...) {
+		out = append(out, j.Rule)
+	}
 	return out
 }
 
@@ -285,18 +298,6 @@ func changedLevels(old, now []Setting) (out []Changed) {
 	return out
 }
 
-// without are the rules that hold in one report and are ruled out in another. What one of them could not decide
-// neither came nor went.
-func without(one, other *advice.Report) (out []string) {
-	for _, j := range one.Advice {
-		if !slices.ContainsFunc(slices.Concat(other.Advice, other.Undecided), func(o advice.Judgement) bool { return o.Rule == j.Rule }) {
-			out = append(out, j.Rule)
-		}
-	}
-	slices.Sort(out)
-	return out
-}
-
 // MaxFile is the longest document that [Parse] takes, in bytes.
 const MaxFile = 64 << 20
 
@@ -315,20 +316,4 @@ func Parse(data []byte) (a Assessment, err error) {
 		return a, errors.New("the assessment has a configuration without what is held")
 	}
 	return a, nil
-}
-
-// Figure is a figure of an assessment that is known whole, for other programs.
-type Figure struct {
-	Name  string
-	Kind  Kind
-	Unit  string // "" for a number of things
-	Value float64
-}
-
-// Figures are those that [Assessment.Compare] compares.
-func (a *Assessment) Figures() (out []Figure) {
-	for _, f := range a.figures() {
-		out = append(out, Figure{f.name, f.kind, f.unit, f.value})
-	}
-	return out
 }

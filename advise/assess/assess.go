@@ -96,8 +96,7 @@ func Assess(e Evidence) Assessment {
 		Mesh: Mesh{Istiod: e.Istiod, Proxies: groups(e.Proxies, !NoResources.In(e.Unknown)), Nodes: e.Nodes, Enrolled: e.Enrolled, Objects: e.Objects,
 			Settings: e.Settings, Deployments: deployments(e), Sync: e.Sync, Namespaces: namespacesOf(e.Proxies, Sidecar)}}
 	if n, known := a.quantity(advice.QuantityClusters); known {
-		clusters := int(n)
-		a.Mesh.Clusters = &clusters
+		a.Mesh.Clusters = new(int(n))
 	}
 	a.Mesh.Analyses = analyses(e.Proxies)
 	a.Mesh.Skews, a.Mesh.Problems = skews(a.Mesh.Proxies), problems(a.Mesh)

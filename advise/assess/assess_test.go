@@ -320,22 +320,22 @@ func TestCompareGrown(t *testing.T) {
 
 // A trend takes a tenth, and intervals apart where there are any. Costs fitted by a line may be below zero.
 func TestTrend(t *testing.T) {
-	between := func(low, v, high float64) figure {
-		return figure{costs: true, value: v, within: &money.Value{Estimate: v, Low: low, High: high}}
+	between := func(low, v, high float64) Figure {
+		return Figure{costs: true, Value: v, within: &money.Value{Estimate: v, Low: low, High: high}}
 	}
 	for name, c := range map[string]struct {
-		old, now figure
+		old, now Figure
 		want     Trend
 	}{
-		"more":             {figure{costs: true, value: 10}, figure{costs: true, value: 11.5}, Worse},
-		"less":             {figure{costs: true, value: 11.5}, figure{costs: true, value: 10}, Better},
-		"too little":       {figure{costs: true, value: 10}, figure{costs: true, value: 10.5}, ""},
-		"no cost":          {figure{value: 10}, figure{value: 20}, ""},
-		"from none":        {figure{costs: true}, figure{costs: true, value: 1}, Worse},
+		"more":             {Figure{costs: true, Value: 10}, Figure{costs: true, Value: 11.5}, Worse},
+		"less":             {Figure{costs: true, Value: 11.5}, Figure{costs: true, Value: 10}, Better},
+		"too little":       {Figure{costs: true, Value: 10}, Figure{costs: true, Value: 10.5}, ""},
+		"no cost":          {Figure{Value: 10}, Figure{Value: 20}, ""},
+		"from none":        {Figure{costs: true}, Figure{costs: true, Value: 1}, Worse},
 		"the same, < 0":    {between(-2, -1, -0.5), between(-2, -1, -0.5), ""},
 		"overlap":          {between(1, 4, 7), between(6, 8, 10), ""},
 		"apart":            {between(1, 4, 5), between(6, 8, 10), Worse},
-		"less, both below": {figure{costs: true, value: -1}, figure{costs: true, value: -2}, Better},
+		"less, both below": {Figure{costs: true, Value: -1}, Figure{costs: true, Value: -2}, Better},
 	} {
 		if got := trendOf(c.now, c.old); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

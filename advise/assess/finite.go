@@ -27,8 +27,7 @@ func (e Evidence) finite() Evidence {
 			only(v)
 		}
 		if p.CoresCounted != nil && !measured(*p.CoresCounted) {
-			nan := math.NaN()
-			p.CoresCounted = &nan
+			p.CoresCounted = new(math.NaN())
 		}
 		if p.Called == nil || p.Served == nil || p.Connections == nil {
 			p.Called, p.Served, p.Connections = nil, nil, nil

@@ -42,13 +42,6 @@ func TestSkews(t *testing.T) {
 	}
 }
 
-func codes(problems []KnownProblem) (out []string) {
-	for _, p := range problems {
-		out = append(out, p.Code)
-	}
-	return out
-}
-
 // Problems are of a version and of what the mesh has.
 func TestProblems(t *testing.T) {
 	istiod := func(version string) Proxy { return Proxy{Kind: Istiod, Version: version} }

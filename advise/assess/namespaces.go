@@ -73,49 +73,40 @@ func (a *Assessment) namespaces(e Evidence) {
 // Where all hosts are alike it follows from configuration, or else from the calls of all sidecars.
 func (a *Assessment) l7Of(e Evidence, namespace string) (share *float64, needs []string) {
 	needing := map[string]bool{}
-	hosts := 0
+	hosts, need := 0, 0
 	for _, h := range e.Hosts {
 		if h.Namespace != namespace {
 			continue
 		}
 		hosts++
-		needing[h.Name] = len(h.Needs) > 0
-		for _, need := range h.Needs {
-			if !slices.Contains(needs, need) {
-				needs = append(needs, need)
-			}
-		}
-	}
-	slices.Sort(needs)
-	need, all := 0, 0.0
-	for _, is := range needing {
-		if is {
+		if needing[h.Name] = len(h.Needs) > 0; needing[h.Name] {
 			need++
 		}
+		needs = append(needs, h.Needs...)
 	}
+	slices.Sort(needs)
+	needs = slices.Compact(needs)
 	switch {
 	case e.Hosts == nil || len(e.Unread) > 0:
 		return nil, needs
 	case need == 0 || need == hosts:
-		v := float64(need) / float64(max(1, hosts))
-		return &v, needs
+		return new(float64(need) / float64(max(1, hosts))), needs
 	case !a.Traffic.whole():
 		return nil, needs
 	}
-	v := 0.0
+	all, l7 := 0.0, 0.0
 	for _, c := range a.Traffic.Calls {
 		if is, known := needing[c.Host]; known && !c.TCP {
 			all += c.PerS
 			if is {
-				v += c.PerS
+				l7 += c.PerS
 			}
 		}
 	}
 	if all == 0 {
 		return nil, needs
 	}
-	v /= all
-	return &v, needs
+	return new(l7 / all), needs
 }
 
 // Lack is what is unknown of a namespace that would have to be known to size it.

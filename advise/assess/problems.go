@@ -137,8 +137,7 @@ func (k knownProblem) in(m Mesh) (unknown *note.Note, may bool) {
 			return nil, false
 		}
 		if !known && unknown == nil {
-			what := t.what.Of()
-			unknown = &what
+			unknown = new(t.what.Of())
 		}
 	}
 	return unknown, true

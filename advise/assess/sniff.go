@@ -61,12 +61,10 @@ func isProfile(head []byte) bool {
 // isAccessLog reports whether one of the first lines is one of an access log.
 func isAccessLog(head []byte) bool {
 	for line := range bytes.Lines(head) {
-		if rest, prefixed := bytes.CutPrefix(line, []byte("[pod/")); prefixed { // of kubectl logs --prefix
-			_, line, _ = bytes.Cut(rest, []byte("] "))
-		}
 		if !bytes.HasSuffix(line, []byte("\n")) {
 			return false // the head ends here
 		}
+		_, line = accesslog.CutPod(line)
 		if _, ok := accesslog.Parse(line); ok {
 			return true
 		}

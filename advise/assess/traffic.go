@@ -118,8 +118,7 @@ func (a *Assessment) traffic(e Evidence) {
 	case all > 0 && len(e.Unread) > 0:
 		a.add(NoPolicies.Of(strings.Join(e.Unread, ", ")))
 	case all > 0:
-		share := routed / all
-		t.Routed = &share
+		t.Routed = new(routed / all)
 	}
 	t.Hosts = called(t.Calls, e.Hosts)
 	a.Traffic = &t
@@ -136,8 +135,7 @@ func carrying(proxies []Proxy) *float64 {
 	if n == 0 {
 		return nil
 	}
-	open /= float64(n)
-	return &open
+	return new(open / float64(n))
 }
 
 // through adds up the requests through proxies of a kind.
