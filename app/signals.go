@@ -45,9 +45,7 @@ func readSignals(ctx context.Context, s signals.Source, from, to time.Time) (sig
 	if err != nil {
 		return r, err
 	}
-	w := signals.NewWatch(s, signals.Options{})
-	err = w.Replay(ctx, from, to, time.Second)
-	r.Alerts = w.Alerts()
+	r.Alerts, err = signals.Alerts(ctx, s, signals.Options{}, from, to, time.Second)
 	return r, err
 }
 

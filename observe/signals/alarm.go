@@ -1,6 +1,7 @@
 package signals
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -34,8 +35,7 @@ type Rule struct {
 // Rules returns the two alerts: warning if the p99 of
 // pilot_proxy_convergence_time stays above 1 s for 10 s, critical above 2 s.
 func Rules(o Options) []Rule {
-	o = o.withDefaults()
-	expr := o.expand(Quantile(0.99, MetricLatency, "{$i}", "$w"))
+	expr := o.Expand(Quantile(0.99, MetricLatency, "{$i}", "$w"))
 	rule := func(name, severity string, above float64) Rule {
 		return Rule{name, severity, expr, above, 10 * time.Second,
 			fmt.Sprintf("The p99 of istiod's convergence time has been over %g s for 10 s.", above)}
@@ -66,75 +66,38 @@ type Span struct {
 	ToMS   int64 `json:"to_unix_ms,omitempty"`
 }
 
-// Alarm evaluates a rule over time as Prometheus does: it becomes pending at
-// the first evaluation above the bound, and fires once that was For ago and
-// every evaluation since was above the bound too.
-type Alarm struct {
-	rule  Rule
-	state string
-	since time.Time
-	fired []Span
-}
-
-// NewAlarm returns an alarm without evaluations.
-func NewAlarm(rule Rule) *Alarm { return &Alarm{rule: rule, state: StateUnknown} }
-
-// Step records the latency, in seconds, at a moment; NaN means that nothing was
-// observed. Moments must be ascending.
-func (a *Alarm) Step(at time.Time, latency float64) {
-	if !(latency > a.rule.Above) {
-		if a.state == StateFiring {
-			a.fired[len(a.fired)-1].ToMS = at.UnixMilli()
+// step records the latency, in seconds, at a moment; NaN means that nothing was observed. Moments must be
+// ascending.
+func (a *Alert) step(ms int64, latency float64) {
+	if !(latency > a.AboveS) {
+		if a.State == StateFiring {
+			a.Fired[len(a.Fired)-1].ToMS = ms
 		}
-		a.state, a.since = StateInactive, time.Time{}
+		a.State, a.SinceMS = StateInactive, 0
 		if math.IsNaN(latency) {
-			a.state = StateUnknown
+			a.State = StateUnknown
 		}
 		return
 	}
-	if a.since.IsZero() {
-		a.since = at
-	}
+	a.SinceMS = cmp.Or(a.SinceMS, ms)
 	switch {
-	case at.Sub(a.since) < a.rule.For:
-		a.state = StatePending
-	case a.state != StateFiring:
-		a.state = StateFiring
-		a.fired = append(a.fired, Span{FromMS: at.UnixMilli()})
+	case float64(ms-a.SinceMS) < 1000*a.ForS:
+		a.State = StatePending
+	case a.State != StateFiring:
+		a.State = StateFiring
+		a.Fired = append(a.Fired, Span{FromMS: ms})
 	}
 }
 
-// Alert returns the state after the last step.
-func (a *Alarm) Alert() Alert {
-	out := Alert{Name: a.rule.Name, Severity: a.rule.Severity, AboveS: a.rule.Above, ForS: a.rule.For.Seconds(), State: a.state}
-	if !a.since.IsZero() {
-		out.SinceMS = a.since.UnixMilli()
-	}
-	out.Fired = append(out.Fired, a.fired...)
-	return out
-}
-
-// Watch evaluates all rules against a source.
-type Watch struct {
-	source Source
-	alarms []*Alarm
-}
-
-// NewWatch returns a watch over the rules of the options.
-func NewWatch(s Source, o Options) *Watch {
-	w := &Watch{source: s}
+// Alerts evaluates the rules at every step of a past period as Prometheus does: an alert becomes pending at the
+// first evaluation above the bound, and fires once that was For ago and every evaluation since was above the bound
+// too.
+func Alerts(ctx context.Context, s Source, o Options, from, to time.Time, step time.Duration) ([]Alert, error) {
+	var out []Alert
 	for _, rule := range Rules(o) {
-		w.alarms = append(w.alarms, NewAlarm(rule))
-	}
-	return w
-}
-
-// Replay evaluates the rules at every step of a past period.
-func (w *Watch) Replay(ctx context.Context, from, to time.Time, step time.Duration) error {
-	for _, alarm := range w.alarms {
-		tracks, err := w.source.Range(ctx, alarm.rule.Expr, from, to, step)
+		tracks, err := s.Range(ctx, rule.Expr, from, to, step)
 		if err != nil {
-			return err
+			return out, err
 		}
 		values := map[int64]float64{}
 		for _, t := range tracks {
@@ -142,22 +105,19 @@ func (w *Watch) Replay(ctx context.Context, from, to time.Time, step time.Durati
 				values[p.MS] = p.Value
 			}
 		}
+		a := newAlert(rule)
 		for at := from; !at.After(to); at = at.Add(step) {
 			latency, ok := values[at.UnixMilli()]
 			if !ok {
 				latency = math.NaN()
 			}
-			alarm.Step(at, latency)
+			a.step(at.UnixMilli(), latency)
 		}
+		out = append(out, a)
 	}
-	return nil
+	return out, nil
 }
 
-// Alerts returns the state of every rule.
-func (w *Watch) Alerts() []Alert {
-	var out []Alert
-	for _, a := range w.alarms {
-		out = append(out, a.Alert())
-	}
-	return out
+func newAlert(rule Rule) Alert {
+	return Alert{Name: rule.Name, Severity: rule.Severity, AboveS: rule.Above, ForS: rule.For.Seconds(), State: StateUnknown}
 }

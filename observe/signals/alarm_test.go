@@ -1,7 +1,6 @@
 package signals
 
 import (
-	"context"
 	"math"
 	"slices"
 	"testing"
@@ -14,14 +13,6 @@ import (
 
 func TestAlarm(t *testing.T) {
 	nan := math.NaN()
-	rule := Rule{Above: 1, For: 10 * time.Second}
-	steps := func(latencies ...float64) *Alarm {
-		a := NewAlarm(rule)
-		for i, l := range latencies {
-			a.Step(after(float64(i)), l)
-		}
-		return a
-	}
 	over := func(n int) []float64 { return slices.Repeat([]float64{1.5}, n) }
 	for _, tt := range []struct {
 		name      string
@@ -41,7 +32,10 @@ func TestAlarm(t *testing.T) {
 		{"twice", slices.Concat(over(11), []float64{0.5}, over(11)), StateFiring, 12, [][2]float64{{10, 11}, {22, -1}}},
 		{"far over", slices.Concat([]float64{0.2}, slices.Repeat([]float64{math.Inf(1)}, 11)), StateFiring, 1, [][2]float64{{11, -1}}},
 	} {
-		got := steps(tt.latencies...).Alert()
+		got := newAlert(Rule{Above: 1, For: 10 * time.Second})
+		for i, l := range tt.latencies {
+			got.step(after(float64(i)).UnixMilli(), l)
+		}
 		ms := func(s float64) int64 {
 			if s < 0 {
 				return 0
@@ -75,12 +69,9 @@ func slowIstiod(t *testing.T, seconds int) *Recorder {
 	return r
 }
 
-func TestWatch(t *testing.T) {
-	r := slowIstiod(t, 20)
-	ctx := context.Background()
-	w := NewWatch(r.Source(), Options{})
-	must.OK(t, w.Replay(ctx, after(0), after(20), time.Second))
-	alerts := w.Alerts()
+func TestAlerts(t *testing.T) {
+	alerts, err := Alerts(t.Context(), slowIstiod(t, 20).Source(), Options{}, after(0), after(20), time.Second)
+	must.OK(t, err)
 	if len(alerts) != 2 {
 		t.Fatalf("%v", alerts)
 	}
@@ -99,16 +90,16 @@ func TestAlarmFiresOnlyAfterItsTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rule := Rule{Above: 1, For: time.Duration(rapid.IntRange(0, 5).Draw(t, "for")) * time.Second}
 		values := rapid.SliceOfN(rapid.SampledFrom([]float64{0.5, 1, 1.5, math.NaN()}), 0, 40).Draw(t, "values")
-		a := NewAlarm(rule)
+		a := newAlert(rule)
 		for i, v := range values {
-			a.Step(after(float64(i)), v)
+			a.step(after(float64(i)).UnixMilli(), v)
 			// Firing requires being above the bound at this and every step of the
 			// last For.
 			over := true
 			for back := 0; time.Duration(back)*time.Second <= rule.For; back++ {
 				over = over && i-back >= 0 && values[i-back] > 1
 			}
-			if firing := a.Alert().State == StateFiring; firing != over {
+			if firing := a.State == StateFiring; firing != over {
 				t.Fatalf("after %v of %v: firing %v", values[:i+1], rule.For, firing)
 			}
 		}

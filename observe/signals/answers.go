@@ -18,8 +18,7 @@ import (
 // query_range), and in what promtool query prints as JSON, to evaluate PromQL over them.
 // The zero value is empty.
 type Answers struct {
-	series map[uint64][]*savedSeries // by hash of their labels
-	count  int
+	series map[labels.Labels]*savedSeries
 	points int
 }
 
@@ -54,7 +53,7 @@ func (a *Answers) Read(in io.Reader) error {
 			return nil
 		}
 		points += len(values)
-		if len(read)+a.count >= maxAnswered || points+a.points > maxPoints {
+		if len(read)+len(a.series) >= maxAnswered || points+a.points > maxPoints {
 			return fmt.Errorf("more than %d series or %d samples", maxAnswered, maxPoints)
 		}
 		s := savedSeries{labels: labels.FromMap(metric), points: make([]Point, len(values))}
@@ -81,22 +80,18 @@ func (a *Answers) Read(in io.Reader) error {
 }
 
 func (a *Answers) add(s savedSeries) {
-	hash := s.labels.Hash()
-	for _, known := range a.series[hash] {
-		if labels.Equal(known.labels, s.labels) {
-			known.points = append(known.points, s.points...)
-			return
-		}
+	if known := a.series[s.labels]; known != nil {
+		known.points = append(known.points, s.points...)
+		return
 	}
 	if a.series == nil {
-		a.series = map[uint64][]*savedSeries{}
+		a.series = map[labels.Labels]*savedSeries{}
 	}
-	a.series[hash] = append(a.series[hash], &s)
-	a.count++
+	a.series[s.labels] = &s
 }
 
 // Empty reports whether there are no series.
-func (a *Answers) Empty() bool { return a.count == 0 }
+func (a *Answers) Empty() bool { return len(a.series) == 0 }
 
 // Sampled describes when a metric was sampled.
 type Sampled struct {
@@ -109,18 +104,13 @@ type Sampled struct {
 // Sampled returns when each metric was sampled.
 func (a *Answers) Sampled() map[string]Sampled {
 	all := map[string][]edges{}
-	for _, bucket := range a.series {
-		for _, s := range bucket {
-			if len(s.points) == 0 {
-				continue
-			}
-			e := edges{s.points[0].MS, s.points[0].MS}
-			for _, p := range s.points {
-				e.first, e.last = min(e.first, p.MS), max(e.last, p.MS)
-			}
-			name := s.labels.Get(metricName)
-			all[name] = append(all[name], e)
+	for _, s := range a.series {
+		e := edges{s.points[0].MS, s.points[0].MS}
+		for _, p := range s.points {
+			e.first, e.last = min(e.first, p.MS), max(e.last, p.MS)
 		}
+		name := s.labels.Get(metricName)
+		all[name] = append(all[name], e)
 	}
 	out := map[string]Sampled{}
 	for name, series := range all {
@@ -165,18 +155,15 @@ func mostOf(series []edges) edges {
 // Source evaluates expressions over what was read so far.
 func (a *Answers) Source(name string) (*Series, error) {
 	m := newMemory()
-	for _, bucket := range a.series {
-		for _, s := range bucket {
-			slices.SortStableFunc(s.points, func(a, b Point) int { return cmp.Compare(a.MS, b.MS) })
-			m.define(&stored{labels: s.labels})
-			ref := chunks.HeadSeriesRef(len(m.series))
-			samples := make([]record.RefSample, 0, len(s.points))
-			for _, p := range s.points {
-				samples = append(samples, record.RefSample{Ref: ref, T: p.MS, V: p.Value})
-			}
-			if err := m.add(samples); err != nil {
-				return nil, err
-			}
+	for _, s := range a.series {
+		slices.SortStableFunc(s.points, func(a, b Point) int { return cmp.Compare(a.MS, b.MS) })
+		m.define(&stored{labels: s.labels})
+		samples := make([]record.RefSample, len(s.points))
+		for i, p := range s.points {
+			samples[i] = record.RefSample{Ref: chunks.HeadSeriesRef(len(m.series)), T: p.MS, V: p.Value}
+		}
+		if err := m.add(samples); err != nil {
+			return nil, err
 		}
 	}
 	return &Series{memory: m, engine: newEngine(), name: name}, nil
@@ -279,21 +266,15 @@ func (w *answerWalk) data() error {
 func (w *answerWalk) series() error {
 	for w.json.More() {
 		w.in.left = maxElement
-		var s struct {
-			Metric map[string]string `json:"metric"`
-			Value  *point            `json:"value"`
-			Values []point           `json:"values"`
-		}
+		var s resultSeries
 		if err := w.json.Decode(&s); err != nil {
 			return fmt.Errorf("result: %w", err)
 		}
-		if s.Value != nil {
-			s.Values = append(s.Values, *s.Value)
-		}
-		if len(s.Values) == 0 { // a native histogram
+		values := s.points()
+		if len(values) == 0 { // a native histogram
 			continue
 		}
-		if err := w.take(s.Metric, s.Values); err != nil {
+		if err := w.take(s.Metric, values); err != nil {
 			return err
 		}
 	}

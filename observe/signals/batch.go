@@ -1,6 +1,7 @@
 package signals
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -13,10 +14,10 @@ import (
 // batch collects the samples of one moment or one page, so that they are
 // recorded atomically.
 type batch struct {
-	memory  *memory
-	fresh   []*stored // series that are not in memory yet
-	byHash  map[uint64][]*stored
-	pending []sampleOf
+	memory   *memory
+	fresh    []*stored                 // series that are not in memory yet
+	byLabels map[labels.Labels]*stored // the same
+	pending  []sampleOf
 }
 
 type sampleOf struct {
@@ -25,7 +26,7 @@ type sampleOf struct {
 	value  float64
 }
 
-func newBatch(m *memory) *batch { return &batch{memory: m, byHash: map[uint64][]*stored{}} }
+func newBatch(m *memory) *batch { return &batch{memory: m, byLabels: map[labels.Labels]*stored{}} }
 
 // sample adds a sample to a series, or to the one with these labels if s is
 // nil, and returns the series. The sample must be newer than all recorded ones;
@@ -60,18 +61,11 @@ func (b *batch) samples(ms int64, samples []Sample) error {
 
 // find returns the series with these labels, creating a fresh one if necessary.
 func (b *batch) find(l labels.Labels) *stored {
-	if s := b.memory.find(l); s != nil {
-		return s
+	s := cmp.Or(b.memory.byLabels[l], b.byLabels[l])
+	if s == nil {
+		s = &stored{labels: l}
+		b.fresh, b.byLabels[l] = append(b.fresh, s), s
 	}
-	hash := l.Hash()
-	for _, s := range b.byHash[hash] {
-		if labels.Equal(s.labels, l) {
-			return s
-		}
-	}
-	s := &stored{labels: l}
-	b.fresh = append(b.fresh, s)
-	b.byHash[hash] = append(b.byHash[hash], s)
 	return s
 }
 

@@ -30,7 +30,3 @@ func Held(name string, moments []Moment) (*Series, error) {
 	}
 	return &Series{memory: m, engine: newEngine(), name: name}, nil
 }
-
-// Expand expands an expression for a source: $w is the window, {$i} selects
-// istiod's metrics, $p its process, $c its container, and $d its pod.
-func (o Options) Expand(expr string) string { return o.withDefaults().expand(expr) }

@@ -108,7 +108,7 @@ func decode(d *record.Decoder, rec []byte, m *memory, byRef map[int]*stored) err
 			return err
 		}
 		for _, s := range defined {
-			known := m.find(s.Labels)
+			known := m.byLabels[s.Labels]
 			if known == nil {
 				known = &stored{labels: s.Labels}
 				m.define(known)

@@ -28,7 +28,7 @@ const chunkSamples = 120
 type memory struct {
 	mu       sync.RWMutex
 	series   []*stored // by reference - 1
-	byLabels map[uint64][]*stored
+	byLabels map[labels.Labels]*stored
 	byName   map[string][]*stored
 	from, to int64 // times of the first and the last sample, in ms
 }
@@ -44,17 +44,7 @@ type stored struct {
 }
 
 func newMemory() *memory {
-	return &memory{byLabels: map[uint64][]*stored{}, byName: map[string][]*stored{}, from: math.MaxInt64, to: math.MinInt64}
-}
-
-// find returns the series with these labels, or nil.
-func (m *memory) find(l labels.Labels) *stored {
-	for _, s := range m.byLabels[l.Hash()] {
-		if labels.Equal(s.labels, l) {
-			return s
-		}
-	}
-	return nil
+	return &memory{byLabels: map[labels.Labels]*stored{}, byName: map[string][]*stored{}, from: math.MaxInt64, to: math.MinInt64}
 }
 
 // define adds a series; its reference is the next free one.
@@ -63,8 +53,8 @@ func (m *memory) define(s *stored) {
 	defer m.mu.Unlock()
 	s.ref = chunks.HeadSeriesRef(len(m.series) + 1)
 	m.series = append(m.series, s)
-	hash, name := s.labels.Hash(), s.labels.Get(metricName)
-	m.byLabels[hash] = append(m.byLabels[hash], s)
+	m.byLabels[s.labels] = s
+	name := s.labels.Get(metricName)
 	m.byName[name] = append(m.byName[name], s)
 }
 

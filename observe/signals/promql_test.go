@@ -31,9 +31,7 @@ func TestPromQL(t *testing.T) {
 	must.OK(t, os.CopyFS(died, os.DirFS(dir)))
 	must.OK(t, r.Close())
 	for name, dir := range map[string]string{"closed": dir, "died": died} {
-		s, err := OpenSeries(dir)
-		must.OK(t, err)
-		answers[name] = answerAll(t, s)
+		answers[name] = answerAll(t, opened(t, dir))
 	}
 	golden.File(t, "testdata/promql.golden", []byte(answers["live"]))
 	for name, got := range answers {

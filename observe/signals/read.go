@@ -157,7 +157,7 @@ type bucket struct{ low, high float64 }
 type shape []bucket
 
 func shapeOf(ctx context.Context, s Source, o Options, metric string, at time.Time) (shape, error) {
-	samples, err := s.Instant(ctx, o.expand("sum by (le) (rate("+metric+"_bucket{$i}[$w]))"), at)
+	samples, err := s.Instant(ctx, o.Expand("sum by (le) (rate("+metric+"_bucket{$i}[$w]))"), at)
 	var bounds []float64
 	for _, sample := range samples {
 		le, err := strconv.ParseFloat(sample.Labels["le"], 64)

@@ -85,13 +85,21 @@ func (r *Recorder) Append(at time.Time, samples []Sample) error {
 // the page ends there (a staleness marker).
 func (r *Recorder) AppendPage(at time.Time, page []byte, targetLabels map[string]string) error {
 	t := r.target(targetLabels)
-	var added []string
-	return r.write(at, func(add *batch, ms int64) error {
+	return r.write(at, func(add *batch, ms int64) (err error) {
+		var added []string
+		defer func() {
+			if err != nil {
+				t.pages++ // a rejected page contains no series
+				for _, text := range added {
+					delete(t.series, text)
+				}
+			}
+		}()
 		if t.pages > 0 && ms <= t.last {
 			return fmt.Errorf("a page of %s at %d ms follows one at %d ms", t.base, ms, t.last)
 		}
 		number := t.pages + 1
-		err := walkPage(page, func(text []byte, metric func() labels.Labels, own *int64, v float64, counter bool) error {
+		err = walkPage(page, func(text []byte, metric func() labels.Labels, own *int64, v float64, counter bool) error {
 			s, known := t.series[string(text)]
 			if !known {
 				s = &series{labels: t.label(metric())}
@@ -128,11 +136,6 @@ func (r *Recorder) AppendPage(at time.Time, page []byte, targetLabels map[string
 		}
 		t.pages, t.last = number, ms
 		return nil
-	}, func() {
-		t.pages++ // a rejected page contains no series
-		for _, text := range added {
-			delete(t.series, text)
-		}
 	})
 }
 
@@ -209,22 +212,19 @@ func (r *Recorder) target(targetLabels map[string]string) *target {
 
 func key(targetLabels map[string]string) string { return labels.FromMap(targetLabels).String() }
 
-// write runs one transaction: all of it is recorded, or nothing. It calls
-// onFailure if it fails.
-func (r *Recorder) write(at time.Time, fill func(add *batch, ms int64) error, onFailure ...func()) error {
+// write runs one transaction: all of it is recorded, or nothing.
+func (r *Recorder) write(at time.Time, fill func(add *batch, ms int64) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	err := r.ended
+	b := newBatch(r.memory)
 	if err == nil {
-		b := newBatch(r.memory)
-		if err = fill(b, at.UnixMilli()); err == nil {
-			err = r.commit(b)
-		}
+		err = fill(b, at.UnixMilli())
+	}
+	if err == nil {
+		err = r.commit(b)
 	}
 	if err != nil {
-		for _, undo := range onFailure {
-			undo()
-		}
 		return fmt.Errorf("series %s: %w", r.dir, err)
 	}
 	return nil

@@ -27,6 +27,14 @@ func newRecorder(t *testing.T, dir string) *Recorder {
 	return r
 }
 
+// opened opens a recording.
+func opened(t *testing.T, dir string) *Series {
+	t.Helper()
+	s, err := OpenSeries(dir)
+	must.OK(t, err)
+	return s
+}
+
 // one evaluates an expression that must yield at most one series; ok is false
 // if it yields none.
 func one(t *testing.T, s Source, expr string, at time.Time) (v float64, ok bool) {
@@ -87,9 +95,7 @@ func TestRecorder(t *testing.T) {
 	}
 	check(r.Source())
 	// The view of a reader in another process during writing.
-	open, err := OpenSeries(dir)
-	must.OK(t, err)
-	check(open)
+	check(opened(t, dir))
 
 	must.OK(t, r.Append(after(2), []Sample{{Name: "own", Labels: map[string]string{"a": "b"}, Value: 1}, {Name: "own", Value: 2}}))
 	must.OK(t, r.Close())
@@ -104,8 +110,7 @@ func TestRecorder(t *testing.T) {
 			t.Errorf("left beside the journal: %s", e.Name())
 		}
 	}
-	closed, err := OpenSeries(dir)
-	must.OK(t, err)
+	closed := opened(t, dir)
 	check(closed)
 	want(t, closed, `own{a="b"}`, after(2), 1)
 	if from, to := closed.Span(); !from.Equal(after(0)) || !to.Equal(after(2)) {
@@ -118,34 +123,9 @@ func TestRecorder(t *testing.T) {
 	want(t, r.Source(), `pushes{type="cds"}`, after(60), 5)
 	want(t, r.Source(), `sum(pushes)`, after(1), 11)
 	must.OK(t, r.Close())
-	closed, err = OpenSeries(dir)
-	must.OK(t, err)
+	closed = opened(t, dir)
 	check(closed)
 	want(t, closed, `pushes{type="cds"}`, after(60), 5)
-}
-
-// Appended data survives a process that dies without closing.
-func TestRecorderDies(t *testing.T) {
-	dir := t.TempDir()
-	r := newRecorder(t, dir)
-	must.OK(t, r.AppendPage(after(0), []byte(page1), nil))
-	copied := filepath.Join(t.TempDir(), "copy") // the current state of the disk
-	must.OK(t, os.CopyFS(copied, os.DirFS(dir)))
-	must.OK(t, r.Close())
-
-	s, err := OpenSeries(copied)
-	must.OK(t, err)
-	want(t, s, `pushes`, after(0), 5)
-	if _, err := os.Stat(filepath.Join(copied, "wal")); err != nil {
-		t.Error("reading took the journal away")
-	}
-	again := newRecorder(t, copied)
-	must.OK(t, again.AppendPage(after(5), []byte(page2), nil))
-	must.OK(t, again.Close())
-	s, err = OpenSeries(copied)
-	must.OK(t, err)
-	want(t, s, `pushes{type="cds"}`, after(0), 5)
-	want(t, s, `pushes{type="cds"}`, after(5), 7)
 }
 
 func TestRecorderRefuses(t *testing.T) {
@@ -223,15 +203,12 @@ func TestJournalIsCut(t *testing.T) {
 	must.OK(t, err)
 	for cut := len(whole) - 1; cut > len(whole)-30; cut-- {
 		must.OK(t, os.Truncate(segment, int64(cut)))
-		s, err := OpenSeries(copied)
-		must.OK(t, err)
-		want(t, s, `pushes{type="cds"}`, after(1), 5)
+		want(t, opened(t, copied), `pushes{type="cds"}`, after(1), 5)
 	}
 	again := newRecorder(t, copied)
 	must.OK(t, again.AppendPage(after(2), []byte(page2), nil))
 	must.OK(t, again.Close())
-	s, err := OpenSeries(copied)
-	must.OK(t, err)
+	s := opened(t, copied)
 	want(t, s, `pushes{type="cds"}`, after(1), 5)
 	want(t, s, `pushes{type="cds"}`, after(2), 7)
 
@@ -258,7 +235,5 @@ func TestRecorderManySamples(t *testing.T) {
 		want(t, r.Source(), fmt.Sprintf("count_over_time(long[%ds])", q.from), after(1000+n-1), float64(q.samples))
 	}
 	must.OK(t, r.Close())
-	s, err := OpenSeries(dir)
-	must.OK(t, err)
-	want(t, s, fmt.Sprintf("sum_over_time(long[%ds])", n), after(1000+n-1), float64((n-1)*n*(2*n-1)/6))
+	want(t, opened(t, dir), fmt.Sprintf("sum_over_time(long[%ds])", n), after(1000+n-1), float64((n-1)*n*(2*n-1)/6))
 }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,10 +98,10 @@ func (r *Remote) Close() error {
 // Instant implements [Source].
 func (r *Remote) Instant(ctx context.Context, expr string, at time.Time) ([]Sample, error) {
 	data, err := r.ask(ctx, "query", url.Values{"query": {expr}, "time": {unixSeconds(at)}})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", r, expr, err)
+	var samples []Sample
+	if err == nil {
+		samples, _, err = parseInstant(data)
 	}
-	samples, _, err := parseInstant(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", r, expr, err)
 	}
@@ -111,10 +112,10 @@ func (r *Remote) Instant(ctx context.Context, expr string, at time.Time) ([]Samp
 func (r *Remote) Range(ctx context.Context, expr string, from, to time.Time, step time.Duration) ([]Track, error) {
 	data, err := r.ask(ctx, "query_range", url.Values{"query": {expr}, "start": {unixSeconds(from)}, "end": {unixSeconds(to)},
 		"step": {strconv.FormatFloat(step.Seconds(), 'f', -1, 64)}})
-	if err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", r, expr, err)
+	var tracks []Track
+	if err == nil {
+		tracks, err = parseRange(data)
 	}
-	tracks, err := parseRange(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %s: %w", r, expr, err)
 	}
@@ -280,67 +281,69 @@ func ReadAnswer(page []byte) ([]Sample, time.Time, error) {
 // errNoNumbers is returned for series without numbers, such as native histograms.
 var errNoNumbers = errors.New("result: a series without numbers, such as native histograms")
 
-// parseInstant also returns the time of the newest value, in Unix milliseconds.
-func parseInstant(data json.RawMessage) (samples []Sample, newest int64, err error) {
+// resultSeries is a series of a result, with a value at a moment or several over time.
+type resultSeries struct {
+	Metric map[string]string `json:"metric"`
+	Value  *point            `json:"value"`
+	Values []point           `json:"values"`
+}
+
+func (s resultSeries) points() []point {
+	if s.Value != nil {
+		return append(s.Values, *s.Value)
+	}
+	return s.Values
+}
+
+// parseSeries reads the series of a result, which must be of a type.
+func parseSeries(data json.RawMessage, want, what string) ([]resultSeries, error) {
 	var typed struct {
 		Type   string          `json:"resultType"`
 		Result json.RawMessage `json:"result"`
 	}
 	if err := json.Unmarshal(data, &typed); err != nil {
-		return nil, 0, fmt.Errorf("result: %w", err)
+		return nil, fmt.Errorf("result: %w", err)
 	}
-	switch typed.Type {
-	case "scalar":
-		var p point
-		if err := json.Unmarshal(typed.Result, &p); err != nil {
-			return nil, 0, fmt.Errorf("result: %w", err)
-		}
-		return []Sample{{Value: p.Value}}, p.MS, nil
-	case "vector":
-		var vector []struct {
-			Metric map[string]string `json:"metric"`
-			Value  *point            `json:"value"`
-		}
-		if err := json.Unmarshal(typed.Result, &vector); err != nil {
-			return nil, 0, fmt.Errorf("result: %w", err)
-		}
-		samples = make([]Sample, 0, len(vector))
-		for _, s := range vector {
-			if s.Value == nil {
-				return nil, 0, errNoNumbers
-			}
-			name := s.Metric["__name__"]
-			delete(s.Metric, "__name__")
-			newest = max(newest, s.Value.MS)
-			samples = append(samples, Sample{Name: name, Labels: s.Metric, Value: s.Value.Value})
-		}
-		return samples, newest, nil
+	if typed.Type != want {
+		return nil, fmt.Errorf("result: a %q, not %s", typed.Type, what)
 	}
-	return nil, 0, fmt.Errorf("result: a %q, not a value a series", typed.Type)
+	var out []resultSeries
+	if err := json.Unmarshal(typed.Result, &out); err != nil {
+		return nil, fmt.Errorf("result: %w", err)
+	}
+	if slices.ContainsFunc(out, func(s resultSeries) bool { return len(s.points()) == 0 }) {
+		return nil, errNoNumbers
+	}
+	return out, nil
+}
+
+// parseInstant also returns the time of the newest value, in Unix milliseconds.
+func parseInstant(data json.RawMessage) (samples []Sample, newest int64, err error) {
+	vector, err := parseSeries(data, "vector", "a value a series")
+	if err != nil {
+		return nil, 0, err
+	}
+	samples = make([]Sample, 0, len(vector))
+	for _, s := range vector {
+		name := s.Metric[metricName]
+		delete(s.Metric, metricName)
+		p := s.points()[0]
+		newest = max(newest, p.MS)
+		samples = append(samples, Sample{Name: name, Labels: s.Metric, Value: p.Value})
+	}
+	return samples, newest, nil
 }
 
 func parseRange(data json.RawMessage) ([]Track, error) {
-	var typed struct {
-		Type   string `json:"resultType"`
-		Result []struct {
-			Metric map[string]string `json:"metric"`
-			Values []point           `json:"values"`
-		} `json:"result"`
+	matrix, err := parseSeries(data, "matrix", "series over time")
+	if err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(data, &typed); err != nil {
-		return nil, fmt.Errorf("result: %w", err)
-	}
-	if typed.Type != "matrix" {
-		return nil, fmt.Errorf("result: a %q, not series over time", typed.Type)
-	}
-	out := make([]Track, 0, len(typed.Result))
-	for _, s := range typed.Result {
-		delete(s.Metric, "__name__")
-		if len(s.Values) == 0 {
-			return nil, errNoNumbers
-		}
+	out := make([]Track, 0, len(matrix))
+	for _, s := range matrix {
+		delete(s.Metric, metricName)
 		t := Track{Labels: s.Metric}
-		for _, p := range s.Values {
+		for _, p := range s.points() {
 			t.Points = append(t.Points, Point(p))
 		}
 		out = append(out, t)

@@ -51,11 +51,12 @@ func TestRemote(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v\n\nwant\n%+v", got, want)
 	}
-	a, b := NewWatch(remote, Options{}), NewWatch(s, Options{})
-	must.OK(t, a.Replay(ctx, after(0), after(12), time.Second))
-	must.OK(t, b.Replay(ctx, after(0), after(12), time.Second))
-	if !reflect.DeepEqual(a.Alerts(), b.Alerts()) || a.Alerts()[0].State != StateInactive {
-		t.Errorf("%v, want %v", a.Alerts(), b.Alerts())
+	a, err := Alerts(ctx, remote, Options{}, after(0), after(12), time.Second)
+	must.OK(t, err)
+	b, err := Alerts(ctx, s, Options{}, after(0), after(12), time.Second)
+	must.OK(t, err)
+	if !reflect.DeepEqual(a, b) || a[0].State != StateInactive {
+		t.Errorf("%v, want %v", a, b)
 	}
 	if _, err := remote.Instant(ctx, "sum(", after(0)); err == nil || !strings.Contains(err.Error(), "Prometheus says: bad_data") {
 		t.Errorf("a wrong expression: %v", err)
@@ -277,7 +278,7 @@ func prometheusAPI(t *testing.T, series storage.Queryable) http.Handler {
 		if warnings, _ := result.Warnings.AsStrings(expr, 5, 0); result.Err != nil || len(warnings) > 0 {
 			t.Errorf("%s: %v %v", expr, result.Err, warnings)
 		}
-		var data any = answered(result.Value)
+		var data any = map[string]any{"resultType": result.Value.Type(), "result": result.Value}
 		if vector, ok := result.Value.(promql.Vector); named && ok {
 			names := []string{}
 			for _, one := range vector {
@@ -287,27 +288,4 @@ func prometheusAPI(t *testing.T, series storage.Queryable) http.Handler {
 		}
 		json.NewEncoder(w).Encode(map[string]any{"status": "success", "data": data})
 	})
-}
-
-// answered returns a result in the API's format.
-func answered(v any) map[string]any {
-	number := func(v float64) string { return strconv.FormatFloat(v, 'f', -1, 64) }
-	result := []any{}
-	switch v := v.(type) {
-	case promql.Vector:
-		for _, s := range v {
-			result = append(result, map[string]any{"metric": s.Metric.Map(), "value": []any{float64(s.T) / 1000, number(s.F)}})
-		}
-		return map[string]any{"resultType": "vector", "result": result}
-	case promql.Matrix:
-		for _, s := range v {
-			values := []any{}
-			for _, p := range s.Floats {
-				values = append(values, []any{float64(p.T) / 1000, number(p.F)})
-			}
-			result = append(result, map[string]any{"metric": s.Metric.Map(), "values": values})
-		}
-		return map[string]any{"resultType": "matrix", "result": result}
-	}
-	return nil
 }

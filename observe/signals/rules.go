@@ -36,7 +36,6 @@ const evaluateEvery = "5s"
 // WriteRules writes a Prometheus rule file: each golden signal as a recording
 // rule, and the two alerts.
 func WriteRules(w io.Writer, o Options) error {
-	o = o.withDefaults()
 	file := ruleFile{}
 	for _, s := range Table(o) {
 		if n := len(file.Groups); n == 0 || file.Groups[n-1].Name != "meshtrial-"+dashes(s.Group) {
@@ -52,7 +51,7 @@ func WriteRules(w io.Writer, o Options) error {
 			Labels: map[string]string{"severity": r.Severity},
 			Annotations: map[string]string{
 				"summary": r.Summary,
-				"description": "p99 over " + promDuration(o.Window) + ": {{ $value | humanizeDuration }}. " +
+				"description": "p99 over " + promDuration(o.withDefaults().Window) + ": {{ $value | humanizeDuration }}. " +
 					"Debounce, the push context, the wire and the acknowledgement are not in it.",
 			},
 		})

@@ -48,9 +48,7 @@ func (s *Scraper) Scrape(ctx context.Context) (at time.Time, problems []string, 
 	if s.read == nil {
 		s.read = map[string]time.Time{}
 	}
-	every := s.RediscoverEvery
-	every = cmp.Or(every, 10*time.Second)
-	if s.discovered.IsZero() || time.Since(s.discovered) >= every {
+	if time.Since(s.discovered) >= cmp.Or(s.RediscoverEvery, 10*time.Second) {
 		if problem := s.discover(ctx); problem != "" {
 			problems = append(problems, problem)
 		}
@@ -64,24 +62,22 @@ func (s *Scraper) Scrape(ctx context.Context) (at time.Time, problems []string, 
 		text []byte
 		err  error
 	}
-	due := make([]bool, len(s.targets))
-	pages := make([]page, len(s.targets))
-	var all sync.WaitGroup
-	for i, t := range s.targets {
-		if last, ok := s.read[key(t.Labels)]; ok && t.Every > 0 && at.Sub(last) < t.Every-t.Every/20 {
-			continue
+	var due []Target
+	for _, t := range s.targets {
+		if last, ok := s.read[key(t.Labels)]; !ok || t.Every <= 0 || at.Sub(last) >= t.Every-t.Every/20 {
+			due = append(due, t)
 		}
-		due[i] = true
+	}
+	pages := make([]page, len(due))
+	var all sync.WaitGroup
+	for i, t := range due {
 		all.Go(func() { pages[i].text, pages[i].err = fetch(ctx, t) })
 	}
 	all.Wait()
 	if ctx.Err() != nil {
 		return at, problems, context.Cause(ctx)
 	}
-	for i, t := range s.targets {
-		if !due[i] {
-			continue
-		}
+	for i, t := range due {
 		s.read[key(t.Labels)] = at
 		up := 1.0
 		if pages[i].err == nil {

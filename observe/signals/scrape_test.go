@@ -161,9 +161,7 @@ func TestNothingIsLeft(t *testing.T) {
 			return nil
 		}))
 		cancel()
-		open, err := OpenSeries(dir)
-		must.OK(t, err)
-		want(t, open, "count(n)", time.Now(), 1)
+		want(t, opened(t, dir), "count(n)", time.Now(), 1)
 		must.OK(t, r.Close())
 	}
 	if left, _ := os.ReadDir(scratch); len(left) > 0 {

@@ -78,10 +78,10 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// expand expands an expression of the table: $w is the window; $i, $p, $c and $d
-// select istiod's metrics, its process, its container and its pod; $, is for a
-// selector of istiod's metrics with additional matchers.
-func (o Options) expand(expr string) string {
+// Expand expands an expression of the table: $w is the window; {$i} selects istiod's metrics, $p its process,
+// $c its container and $d its pod; $, is for a selector of istiod's metrics with additional matchers.
+func (o Options) Expand(expr string) string {
+	o = o.withDefaults()
 	join := func(a, b string) string {
 		if a != "" && b != "" {
 			return a + "," + b
@@ -148,7 +148,6 @@ func Latencies() (out [][2]string) {
 
 // Table returns the golden signals with expanded expressions.
 func Table(o Options) []Signal {
-	o = o.withDefaults()
 	var all []Signal
 	for _, f := range families {
 		for _, q := range record.Percentiles() {
@@ -166,7 +165,7 @@ func Table(o Options) []Signal {
 	}
 	all = append(all, others...)
 	for i := range all {
-		all[i].Expr = o.expand(all[i].Expr)
+		all[i].Expr = o.Expand(all[i].Expr)
 	}
 	return all
 }
@@ -207,23 +206,22 @@ var others = []Signal{
 
 	{Key: "rejects", Group: GroupErrors, Title: "configurations rejected by proxies (pilot_total_xds_rejects)", Unit: UnitCount, By: "type",
 		Metrics: []string{"pilot_total_xds_rejects"}, Expr: `sum by (type) (pilot_total_xds_rejects{$i})`, Note: sinceStart},
-	{Key: "rejects_cds", Group: GroupErrors, Title: "clusters rejected (pilot_xds_cds_reject)", Unit: UnitCount,
-		Metrics: []string{"pilot_xds_cds_reject"}, Expr: `sum(pilot_xds_cds_reject{$i})`, Note: sinceStart},
-	{Key: "rejects_eds", Group: GroupErrors, Title: "endpoints rejected (pilot_xds_eds_reject)", Unit: UnitCount,
-		Metrics: []string{"pilot_xds_eds_reject"}, Expr: `sum(pilot_xds_eds_reject{$i})`, Note: sinceStart},
-	{Key: "rejects_lds", Group: GroupErrors, Title: "listeners rejected (pilot_xds_lds_reject)", Unit: UnitCount,
-		Metrics: []string{"pilot_xds_lds_reject"}, Expr: `sum(pilot_xds_lds_reject{$i})`, Note: sinceStart},
-	{Key: "rejects_rds", Group: GroupErrors, Title: "routes rejected (pilot_xds_rds_reject)", Unit: UnitCount,
-		Metrics: []string{"pilot_xds_rds_reject"}, Expr: `sum(pilot_xds_rds_reject{$i})`, Note: sinceStart},
-	{Key: "write_timeouts", Group: GroupErrors, Title: "writes timed out (pilot_xds_write_timeout)", Unit: UnitCount,
-		Metrics: []string{"pilot_xds_write_timeout"}, Expr: `sum(pilot_xds_write_timeout{$i})`, Note: sinceStart},
-	{Key: "push_context_errors", Group: GroupErrors, Title: "push context errors (pilot_xds_push_context_errors)", Unit: UnitCount,
-		Metrics: []string{"pilot_xds_push_context_errors"}, Expr: `sum(pilot_xds_push_context_errors{$i})`,
-		Note: sinceStart + "; newer versions of Istio count pilot_total_xds_internal_errors instead"},
-	{Key: "internal_errors", Group: GroupErrors, Title: "errors while making pushes (pilot_total_xds_internal_errors)", Unit: UnitCount,
-		Metrics: []string{"pilot_total_xds_internal_errors"}, Expr: `sum(pilot_total_xds_internal_errors{$i})`, Note: sinceStart},
+	errorsOf("rejects_cds", "clusters rejected", "pilot_xds_cds_reject"),
+	errorsOf("rejects_eds", "endpoints rejected", "pilot_xds_eds_reject"),
+	errorsOf("rejects_lds", "listeners rejected", "pilot_xds_lds_reject"),
+	errorsOf("rejects_rds", "routes rejected", "pilot_xds_rds_reject"),
+	errorsOf("write_timeouts", "writes timed out", "pilot_xds_write_timeout"),
+	errorsOf("push_context_errors", "push context errors", "pilot_xds_push_context_errors",
+		"newer versions of Istio count pilot_total_xds_internal_errors instead"),
+	errorsOf("internal_errors", "errors while making pushes", "pilot_total_xds_internal_errors"),
 	{Key: "send_errors", Group: GroupErrors, Title: "pushes not sent (pilot_xds_pushes, type *_senderr)", Unit: UnitPerSecond,
 		Metrics: []string{"pilot_xds_pushes"}, Expr: `sum(rate(pilot_xds_pushes{type=~".*_(senderr|builderr)"$,}[$w])) or 0 * sum(rate(pilot_xds_pushes{$i}[$w]))`},
+}
+
+// errorsOf returns a counter of errors, with what else there is to say of it.
+func errorsOf(key, title, metric string, notes ...string) Signal {
+	return Signal{Key: key, Group: GroupErrors, Title: title + " (" + metric + ")", Unit: UnitCount,
+		Metrics: []string{metric}, Expr: "sum(" + metric + "{$i})", Note: strings.Join(append([]string{sinceStart}, notes...), "; ")}
 }
 
 const sinceStart = "counted since istiod started; istiod shows it only after the first one"
