@@ -38,10 +38,9 @@ func allocated(f func()) uint64 {
 // A small file that would take much memory is rejected.
 func TestPprofBounds(t *testing.T) {
 	start := "\x0a\x04\x08\x01\x10\x02\x32\x00\x32\x03cpu\x32\x05nanos"
-	list := func(field byte, n int) []byte { // a packed list of n zeros in a sample
-		inner := append([]byte{field<<3 | 2}, length(n)...)
-		inner = append(inner, make([]byte, n)...)
-		return append(append([]byte{0x12}, length(len(inner))...), inner...)
+	list := func(field protowire.Number, n int) []byte { // a packed list of n zeros in a sample
+		inner := protowire.AppendBytes(protowire.AppendTag(nil, field, protowire.BytesType), make([]byte, n))
+		return protowire.AppendBytes(protowire.AppendTag(nil, fieldSample, protowire.BytesType), inner)
 	}
 	for name, data := range map[string][]byte{
 		"samples":      bytes.Repeat([]byte("\x12\x00"), 1<<23),
@@ -70,24 +69,10 @@ func TestPprofBounds(t *testing.T) {
 	}
 }
 
-func length(n int) []byte {
-	var out []byte
-	for ; n >= 0x80; n >>= 7 {
-		out = append(out, byte(n)|0x80)
-	}
-	return append(out, byte(n))
-}
-
 // Sums of large weights do not overflow.
 func TestSums(t *testing.T) {
 	p := New(KindOther, UnitNanoseconds)
-	deep := p.stackOf(func(yield func(FrameID) bool) {
-		for range 100 {
-			if !yield(p.Frame(Frame{Name: "again", Module: "/bin/x"})) {
-				return
-			}
-		}
-	})
+	deep := p.stack(slices.Repeat([]Frame{{Name: "again", Module: "/bin/x"}}, 100))
 	p.offsets[0] = tooFar
 	for range 200 {
 		p.Add(Sample{Stack: deep, Thread: p.Thread(Thread{}), Weight: 1e17, TimeNS: NoTime})

@@ -27,7 +27,7 @@ const lostShare = 0.5
 // before [Profile.Distrust], which joins frames.
 func (p *Profile) NoteCallers() {
 	type sum struct{ lost, all float64 }
-	sums := map[string]*sum{}
+	sums := map[string]sum{}
 	for s := range p.Samples() {
 		depth, inner := 0, ""
 		var outer Frame
@@ -41,18 +41,15 @@ func (p *Profile) NoteCallers() {
 			continue
 		}
 		one := sums[inner]
-		if one == nil {
-			one = &sum{}
-			sums[inner] = one
-		}
 		one.all += float64(s.Weight)
 		if depth < shallow && !reStart.MatchString(outer.Name) {
 			one.lost += float64(s.Weight)
 		}
+		sums[inner] = one
 	}
 	for _, b := range p.Binaries {
 		one, name := sums[b.Path], path.Base(b.Path)
-		if one == nil || strings.Contains(name, ".so") || one.all < 0.1*float64(p.Total()) || one.lost <= lostShare*one.all {
+		if strings.Contains(name, ".so") || one.all < 0.1*float64(p.Total()) || one.lost <= lostShare*one.all {
 			continue
 		}
 		p.Notes = append(p.Notes, fmt.Sprintf("%s keeps no frame pointers: of %.0f%% of the time in it the callers are "+

@@ -92,13 +92,9 @@ type centreSum struct {
 
 // addCentres adds a profile's samples.
 func addCentres(p *Profile, blocks blocks, sums map[centre]*centreSum) {
-	type known struct {
-		centre centre
-		ok     bool
-	}
-	byFrame := make([]known, len(p.frames))
+	byFrame := make([]centre, len(p.frames))
 	for id, f := range p.frames {
-		byFrame[id].centre, byFrame[id].ok = centreOf(f)
+		byFrame[id] = centreOf(f)
 	}
 	at := func(c centre) *centreSum {
 		sum := sums[c]
@@ -120,23 +116,21 @@ func addCentres(p *Profile, blocks blocks, sums map[centre]*centreSum) {
 			kernel, innermost, unnamed := false, true, ""
 			var within []centre
 			for id := range p.Inner(s.Stack) {
-				f := p.frames[id]
+				f, c := p.frames[id], byFrame[id]
 				if innermost {
 					kernel, innermost = f.Kernel, false
 				}
-				if !f.Kernel && caller == (centre{}) && byFrame[id].ok {
-					caller = byFrame[id].centre
+				if !f.Kernel {
+					caller = cmp.Or(caller, c)
 				}
-				if !f.Kernel && f.Name == "" && unnamed == "" {
-					unnamed = f.Label()
+				if !f.Kernel && f.Name == "" {
+					unnamed = cmp.Or(unnamed, f.Label())
 				}
-				if byFrame[id].ok {
-					if self == (centre{}) && f.Kernel == kernel {
-						self = byFrame[id].centre
-					}
-					if !slices.Contains(within, byFrame[id].centre) {
-						within = append(within, byFrame[id].centre)
-					}
+				if f.Kernel == kernel {
+					self = cmp.Or(self, c)
+				}
+				if c != (centre{}) && !slices.Contains(within, c) {
+					within = append(within, c)
 				}
 			}
 			switch {
@@ -252,13 +246,13 @@ func (b blocks) of(p *Profile, s Sample) int {
 // shares returns the shares of weights by block in the blocks with samples.
 // byBlock may be nil.
 func (b blocks) shares(byBlock []int64) []float64 {
+	if byBlock == nil {
+		byBlock = make([]int64, len(b.totals))
+	}
 	var out []float64
 	for i, total := range b.totals {
-		switch {
-		case total > 0 && byBlock != nil:
+		if total > 0 {
 			out = append(out, float64(byBlock[i])/float64(total))
-		case total > 0:
-			out = append(out, 0)
 		}
 	}
 	return out

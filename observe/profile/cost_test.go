@@ -149,7 +149,7 @@ func TestCostCoverage(t *testing.T) {
 		p := New(KindCPU, UnitNanoseconds)
 		p.Period = 1
 		stack := func(name string) StackID {
-			return p.stackOf(func(yield func(FrameID) bool) { yield(p.Frame(Frame{Name: name, Module: "/x"})) })
+			return p.stack([]Frame{{Name: name, Module: "/x"}})
 		}
 		a, b := stack(rbac), stack("memcpy")
 		for i := range 1000 {

@@ -162,11 +162,7 @@ func (u *Profile) side(profiles []*Profile) (side, string) {
 	for _, p := range profiles {
 		s.total = plus(s.total, p.Total())
 		s.samples = plus(s.samples, p.Taken())
-		to := make([]StackID, len(p.paths))
-		for i := 1; i < len(p.paths); i++ {
-			// If the union is full, the caller stands for its callees.
-			to[i], _ = u.Push(to[p.paths[i].parent], u.Frame(p.frames[p.paths[i].frame]))
-		}
+		to := p.stacksIn(u)
 		for sample := range p.Samples() {
 			block := s.blocks.of(p, sample)
 			id := to[sample.Stack]

@@ -12,9 +12,10 @@ import (
 	"testing"
 
 	"github.com/google/pprof/profile"
+	"pgregory.net/rapid"
+
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/testing/must"
-	"pgregory.net/rapid"
 )
 
 // drawn returns a profile of n random samples of stacks with these shares, one
@@ -31,14 +32,11 @@ func drawn(r *rand.Rand, n int, shares map[string]float64, order []string) *Prof
 				break
 			}
 		}
-		stack := p.stackOf(func(yield func(FrameID) bool) {
-			for f := range strings.SplitSeq(name, ";") {
-				if !yield(p.Frame(Frame{Name: f, Module: "/x"})) {
-					return
-				}
-			}
-		})
-		p.Add(Sample{Stack: stack, Thread: p.Thread(Thread{}), Weight: 1e6, TimeNS: int64(i) * 1e6})
+		var frames []Frame
+		for f := range strings.SplitSeq(name, ";") {
+			frames = append(frames, Frame{Name: f, Module: "/x"})
+		}
+		p.Add(Sample{Stack: p.stack(frames), Thread: p.Thread(Thread{}), Weight: 1e6, TimeNS: int64(i) * 1e6})
 	}
 	return p
 }

@@ -3,13 +3,14 @@ package profile
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/internal/lines"
 )
 
 // Suffixes with which stackcollapse marks frames.
@@ -24,23 +25,18 @@ const (
 func ReadFolded(r io.Reader) (*Profile, error) {
 	p := New(KindCPU, UnitSamples)
 	p.Period = 1
-	in := bufio.NewReaderSize(r, maxLine)
-	for number := 1; ; number++ {
-		line, err := in.ReadSlice('\n')
-		if err != nil && !errors.Is(err, io.EOF) {
-			if errors.Is(err, bufio.ErrBufferFull) {
-				err = fmt.Errorf("more than %d bytes: %w", maxLine, ErrFormat)
-			}
-			return nil, fmt.Errorf("folded stacks: line %d: %w", number, err)
-		}
-		line = bytes.TrimRight(line, "\r\n")
-		if len(bytes.TrimSpace(line)) > 0 {
-			if foldedErr := p.foldedLine(line); foldedErr != nil {
-				return nil, fmt.Errorf("folded stacks: line %d: %w", number, foldedErr)
-			}
+	number := 0
+	for line, err := range lines.Of(r, maxLine) {
+		number++
+		switch {
+		case err != nil:
+		case line.Long:
+			err = fmt.Errorf("more than %d bytes: %w", maxLine, ErrFormat)
+		case len(bytes.TrimSpace(line.Text)) > 0:
+			err = p.foldedLine(line.Text)
 		}
 		if err != nil {
-			break
+			return nil, fmt.Errorf("folded stacks: line %d: %w", number, err)
 		}
 	}
 	if p.count == 0 {

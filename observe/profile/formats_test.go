@@ -214,23 +214,20 @@ func made(t *rapid.T) *Profile {
 		depth := rapid.IntRange(1, 6).Draw(t, "depth")
 		user := rapid.IntRange(0, depth).Draw(t, "user")
 		module := ""
-		stack := p.stackOf(func(yield func(FrameID) bool) {
-			for d := range depth {
-				f := Frame{Name: rapid.SampledFrom(names).Draw(t, "name"), Module: rapid.SampledFrom(modules).Draw(t, "module")}
-				switch {
-				case d >= user:
-					f.Module, f.Kernel = "[kernel.kallsyms]", true
-				case d > 0 && f.Name != "" && rapid.Bool().Draw(t, "inlined"):
-					f.Inlined, f.Module = true, module
-				}
-				module = f.Module
-				if !yield(p.Frame(f)) {
-					return
-				}
+		var frames []Frame
+		for d := range depth {
+			f := Frame{Name: rapid.SampledFrom(names).Draw(t, "name"), Module: rapid.SampledFrom(modules).Draw(t, "module")}
+			switch {
+			case d >= user:
+				f.Module, f.Kernel = "[kernel.kallsyms]", true
+			case d > 0 && f.Name != "" && rapid.Bool().Draw(t, "inlined"):
+				f.Inlined, f.Module = true, module
 			}
-		})
+			module = f.Module
+			frames = append(frames, f)
+		}
 		who := Thread{rapid.SampledFrom([]string{"wrk:worker_0", "main", ""}).Draw(t, "thread"), 1, rapid.IntRange(1, 3).Draw(t, "tid")}
-		p.Add(Sample{Stack: stack, Thread: p.Thread(who), Weight: rapid.Int64Range(1, 5).Draw(t, "weight") * 1000, TimeNS: int64(i) * 1e6})
+		p.Add(Sample{Stack: p.stack(frames), Thread: p.Thread(who), Weight: rapid.Int64Range(1, 5).Draw(t, "weight") * 1000, TimeNS: int64(i) * 1e6})
 	}
 	return p
 }

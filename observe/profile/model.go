@@ -223,7 +223,29 @@ func (p *Profile) Push(parent StackID, frame FrameID) (StackID, bool) {
 	return id, true
 }
 
-// stackOf returns the index of a stack, given root first.
+// stacksIn adds a profile's stacks to another, and returns their indexes there. If that is full, callers stand for
+// their callees.
+func (p *Profile) stacksIn(other *Profile) []StackID {
+	to := make([]StackID, len(p.paths))
+	for i := 1; i < len(p.paths); i++ {
+		old := p.paths[i].frame
+		frame := other.Frame(p.frames[old])
+		other.offsets[frame] = max(other.offsets[frame], p.offsets[old])
+		to[i], _ = other.Push(to[p.paths[i].parent], frame)
+	}
+	return to
+}
+
+// stack returns the index of a stack, given root first.
+func (p *Profile) stack(frames []Frame) StackID {
+	ids := make([]FrameID, len(frames))
+	for i, f := range frames {
+		ids[i] = p.Frame(f)
+	}
+	return p.stackOf(slices.Values(ids))
+}
+
+// stackOf is stack for frames of the profile.
 func (p *Profile) stackOf(frames iter.Seq[FrameID]) StackID {
 	var at StackID
 	depth := 0
@@ -344,48 +366,25 @@ func (p *Profile) Span() (from, to int64, ok bool) {
 	return from, to, ok
 }
 
-// Binary returns the binary with a path, adding it if necessary.
+// Binary returns the binary with a path, adding it if necessary; nil if there is no room for another one.
 func (p *Profile) Binary(path string) *Binary {
-	for i := range p.Binaries {
-		if p.Binaries[i].Path == path {
-			return &p.Binaries[i]
+	i := slices.IndexFunc(p.Binaries, func(b Binary) bool { return b.Path == path })
+	if i < 0 {
+		if i = len(p.Binaries); i >= maxBinaries {
+			return nil
 		}
+		p.Binaries = append(p.Binaries, Binary{Path: strings.Clone(path)})
 	}
-	p.Binaries = append(p.Binaries, Binary{Path: strings.Clone(path)})
-	return &p.Binaries[len(p.Binaries)-1]
+	return &p.Binaries[i]
 }
 
 // SetBuildIDs sets the build IDs of binaries by path.
 func (p *Profile) SetBuildIDs(ids map[string]string) {
-	at := p.binaryIndex()
 	for _, path := range slices.Sorted(maps.Keys(ids)) {
-		if b := p.binaryAt(at, path); b != nil {
+		if b := p.Binary(path); b != nil {
 			b.BuildID = ids[path]
 		}
 	}
-}
-
-// binaryIndex returns the indexes of binaries by path, for [Profile.binaryAt].
-func (p *Profile) binaryIndex() map[string]int {
-	at := make(map[string]int, len(p.Binaries))
-	for i, b := range p.Binaries {
-		at[b.Path] = i
-	}
-	return at
-}
-
-// binaryAt is like [Profile.Binary], but uses and updates an index. It returns
-// nil if there is no room for another binary.
-func (p *Profile) binaryAt(at map[string]int, path string) *Binary {
-	i, ok := at[path]
-	if !ok {
-		if i = len(p.Binaries); i >= maxBinaries {
-			return nil
-		}
-		at[path] = i
-		p.Binaries = append(p.Binaries, Binary{Path: strings.Clone(path)})
-	}
-	return &p.Binaries[i]
 }
 
 // deleted is the suffix that the kernel appends to the path of a deleted file.

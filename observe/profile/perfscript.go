@@ -1,7 +1,6 @@
 package profile
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -11,6 +10,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/meshtrial/meshtrial/internal/lines"
 )
 
 // maxLine limits the length of a text line, in bytes: C++ template symbols can
@@ -71,28 +72,22 @@ func ReadPerfScript(r io.Reader) (*Profile, error) {
 func ReadPerfScriptOffsets(r io.Reader, keep func(module string) bool) (*Profile, error) {
 	s := scriptReader{p: New(KindCPU, UnitSamples), keep: keep, kept: map[string]bool{},
 		frames: map[string]FrameID{}, threads: map[string]ThreadID{}}
-	in := bufio.NewReaderSize(r, maxLine)
-	for {
-		line, err := in.ReadSlice('\n')
+	for line, err := range lines.Of(r, maxLine) {
 		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			return nil, fmt.Errorf("perf script: a line of more than %d bytes: %w", maxLine, ErrFormat)
-		case errors.Is(err, io.EOF):
-			cut := len(line) > 0 && s.open && !bytes.HasSuffix(bytes.TrimRight(line, " \t\r"), []byte(")"))
-			if cut {
-				s.open = false // the last sample is truncated in the middle of a line
-			} else if len(line) > 0 {
-				s.line(line)
-			}
-			s.end()
-			return s.finish(cut)
 		case err != nil:
 			return nil, fmt.Errorf("perf script: %w", err)
+		case line.Long:
+			return nil, fmt.Errorf("perf script: a line of more than %d bytes: %w", maxLine, ErrFormat)
+		case line.Cut && s.open && !bytes.HasSuffix(bytes.TrimRight(line.Text, " \t"), []byte(")")):
+			s.open = false // the last sample is truncated in the middle of a line
+			return s.finish(true)
 		}
-		if s.line(line[:len(line)-1]); s.p.count == 0 && s.broken > 1000 {
-			return s.finish(false)
+		if s.line(line.Text); s.p.count == 0 && s.broken > 1000 {
+			break
 		}
 	}
+	s.end()
+	return s.finish(false)
 }
 
 func (s *scriptReader) finish(cut bool) (*Profile, error) {
@@ -119,7 +114,6 @@ func (s *scriptReader) finish(cut bool) (*Profile, error) {
 
 // line processes one line without its terminator.
 func (s *scriptReader) line(line []byte) {
-	line = bytes.TrimSuffix(line, []byte("\r"))
 	if len(line) == 0 {
 		s.end()
 		s.skipped = false

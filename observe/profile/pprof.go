@@ -60,8 +60,10 @@ func ReadPprof(r io.Reader) (*Profile, error) {
 	}
 	p.Notes = append(p.Notes, in.Comments...)
 	for _, m := range in.Mapping {
-		if m.File != "" && len(p.Binaries) < maxBinaries {
-			b := p.Binary(m.File)
+		if m.File == "" {
+			continue
+		}
+		if b := p.Binary(m.File); b != nil {
 			b.BuildID = m.BuildID
 			if m.Start>>32 == m.ID {
 				// As assigned by WritePprof: addresses are link-time addresses.
@@ -421,14 +423,7 @@ func Since(before, after *Profile) (*Profile, error) {
 	texts := after.byText()
 	for _, key := range slices.Sorted(maps.Keys(texts)) {
 		if gained := texts[key].weight - had[key].weight; gained > 0 {
-			stack := out.stackOf(func(yield func(FrameID) bool) {
-				for _, f := range after.Frames(texts[key].stack) {
-					if !yield(out.Frame(f)) {
-						return
-					}
-				}
-			})
-			out.Add(Sample{Stack: stack, Thread: out.Thread(Thread{}), Weight: gained, TimeNS: NoTime})
+			out.Add(Sample{Stack: out.stack(after.Frames(texts[key].stack)), Thread: out.Thread(Thread{}), Weight: gained, TimeNS: NoTime})
 		}
 	}
 	return out, nil

@@ -208,42 +208,27 @@ var rules = []rule{
 	{kernel: true, match: lazyregexp.New(`.`), to: centre{}}, // the caller decides
 }
 
-// centreOf returns a function's cost centre, if a rule matches it.
-func centreOf(f Frame) (centre, bool) {
+// centreOf returns a function's cost centre; the zero value if no rule matches it.
+func centreOf(f Frame) centre {
 	if f.Name == "" && f.Kernel {
-		return centre{}, false
+		return centre{}
 	}
 	for _, r := range rules {
-		if r.kernel != f.Kernel {
+		if r.kernel != f.Kernel || !strings.HasPrefix(f.Name, r.prefix) || !strings.Contains(f.Name, r.part) || !strings.Contains(f.Module, r.module) {
 			continue
 		}
-		switch {
-		case r.prefix != "":
-			if !strings.HasPrefix(f.Name, r.prefix) {
-				continue
-			}
-		case r.part != "":
-			if !strings.Contains(f.Name, r.part) {
-				continue
-			}
-		case r.module != "":
-			if !strings.Contains(f.Module, r.module) {
-				continue
-			}
-		default:
-			m := r.match.FindStringSubmatch(f.Name)
-			if m == nil {
-				continue
-			}
-			if r.name != nil {
-				to := r.to
-				to.name = r.name(m[1])
-				return to, true
-			}
+		if r.match == nil {
+			return r.to
 		}
-		return r.to, r.to != centre{}
+		m := r.match.FindStringSubmatch(f.Name)
+		if m != nil && r.name != nil {
+			r.to.name = r.name(m[1])
+		}
+		if m != nil {
+			return r.to
+		}
 	}
-	return centre{}, false
+	return centre{}
 }
 
 // httpFilterNames maps namespaces to the configured names of filters where these

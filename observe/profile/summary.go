@@ -61,7 +61,6 @@ func Merge(profiles []*Profile) *Profile {
 		return profiles[0]
 	}
 	out := New(KindCPU, UnitSamples)
-	at := map[string]int{} // binaryIndex
 	for i, p := range profiles {
 		if i == 0 {
 			out.Kind, out.Unit, out.Period, out.Event = p.Kind, p.Unit, p.Period, p.Event
@@ -71,17 +70,12 @@ func Merge(profiles []*Profile) *Profile {
 		}
 		out.Notes = append(out.Notes, p.Notes...)
 		for _, b := range p.Binaries {
-			if to := out.binaryAt(at, b.Path); to != nil {
+			if to := out.Binary(b.Path); to != nil {
 				to.BuildID, to.Type, to.Text = cmp.Or(b.BuildID, to.BuildID), cmp.Or(b.Type, to.Type), cmp.Or(b.Text, to.Text)
 				to.Doubt, to.Why = cmp.Or(b.Doubt, to.Doubt), cmp.Or(b.Why, to.Why)
 			}
 		}
-		stacks := make([]StackID, len(p.paths))
-		for i := 1; i < len(p.paths); i++ {
-			frame := out.Frame(p.frames[p.paths[i].frame])
-			out.offsets[frame] = max(out.offsets[frame], p.offsets[p.paths[i].frame])
-			stacks[i], _ = out.Push(stacks[p.paths[i].parent], frame)
-		}
+		stacks := p.stacksIn(out)
 		for s := range p.Samples() {
 			out.Add(Sample{Stack: stacks[s.Stack], Thread: out.Thread(p.threads[s.Thread]), Weight: s.Weight, TimeNS: NoTime})
 		}

@@ -193,6 +193,9 @@ func (p *Profile) Symbolise(path string, file io.ReaderAt) error {
 		return err
 	}
 	b := p.Binary(path)
+	if b == nil {
+		return ErrNoMatch
+	}
 	text := cmp.Or(b.Text, s.text)
 	switch {
 	case s.buildID != b.BuildID:

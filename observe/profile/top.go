@@ -2,6 +2,7 @@ package profile
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/record"
@@ -18,33 +19,23 @@ func (p *Profile) TopCumulative(n int) []record.ProfileCost {
 }
 
 func (p *Profile) top(n int, by func(record.ProfileCost) int64) []record.ProfileCost {
-	costs := map[string]*record.ProfileCost{}
-	at := func(id FrameID) *record.ProfileCost {
-		label := p.frames[id].Label()
-		c := costs[label]
-		if c == nil {
-			c = &record.ProfileCost{Function: label}
-			costs[label] = c
-		}
-		return c
-	}
+	costs := map[string]record.ProfileCost{}
 	for stack, weight := range p.stackWeights() {
-		counted := map[*record.ProfileCost]bool{}
+		counted := map[string]bool{}
 		for id := range p.Inner(stack) {
-			c := at(id)
+			c := costs[p.frames[id].Label()]
+			c.Function = p.frames[id].Label()
 			if len(counted) == 0 {
 				c.Flat += weight
 			}
-			if !counted[c] { // count recursive functions once
+			if !counted[c.Function] { // count recursive functions once
 				c.Cumulative += weight
-				counted[c] = true
+				counted[c.Function] = true
 			}
+			costs[c.Function] = c
 		}
 	}
-	out := make([]record.ProfileCost, 0, len(costs))
-	for _, c := range costs {
-		out = append(out, *c)
-	}
+	out := slices.AppendSeq(make([]record.ProfileCost, 0, len(costs)), maps.Values(costs))
 	slices.SortFunc(out, func(a, b record.ProfileCost) int {
 		return cmp.Or(cmp.Compare(by(b), by(a)), cmp.Compare(a.Function, b.Function))
 	})
@@ -71,16 +62,12 @@ type ThreadCost struct {
 
 // ByThread sums the cost of threads by name, most expensive first.
 func (p *Profile) ByThread() []ThreadCost {
-	at := map[string]*ThreadCost{}
+	costs := map[string]ThreadCost{}
 	total := int64(0)
 	seen := map[ThreadID]bool{}
 	for s := range p.Samples() {
-		name := p.threads[s.Thread].Name
-		c := at[name]
-		if c == nil {
-			c = &ThreadCost{Name: name}
-			at[name] = c
-		}
+		c := costs[p.threads[s.Thread].Name]
+		c.Name = p.threads[s.Thread].Name
 		if !seen[s.Thread] {
 			seen[s.Thread] = true
 			c.Threads++
@@ -90,11 +77,12 @@ func (p *Profile) ByThread() []ThreadCost {
 		if s.Stack != 0 && p.frames[p.paths[s.Stack].frame].Kernel {
 			c.Kernel += s.Weight
 		}
+		costs[c.Name] = c
 	}
-	out := make([]ThreadCost, 0, len(at))
-	for _, c := range at {
+	out := make([]ThreadCost, 0, len(costs))
+	for _, c := range costs {
 		c.Share = float64(c.Weight) / float64(max(total, 1))
-		out = append(out, *c)
+		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b ThreadCost) int {
 		return cmp.Or(cmp.Compare(b.Weight, a.Weight), cmp.Compare(a.Name, b.Name))

@@ -62,18 +62,18 @@ func (p *Profile) Judge(at map[string]ELF) Trust {
 			delete(at, b.Path) // its names already come from elsewhere
 		}
 	}
-	binaries, named := p.binaryIndex(), p.named()
+	named := p.named()
 	doubts := map[string]string{}
 	doubt := func(module, code, why string) {
 		doubts[module] = code
-		if b := p.binaryAt(binaries, module); b != nil {
+		if b := p.Binary(module); b != nil {
 			b.Doubt, b.Why = code, why
 		}
 	}
 	for module := range p.modules() {
 		file, ok := at[module]
 		if ok {
-			b := p.binaryAt(binaries, module)
+			b := p.Binary(module)
 			if b == nil {
 				b = &Binary{} // beyond maxBinaries
 			}
@@ -207,7 +207,7 @@ const vdso = "[vdso]"
 // resolve computes the share of named frames, by binary and overall.
 func (p *Profile) resolve() Trust {
 	var named, user, total float64
-	byModule := map[string]*[2]float64{}
+	byModule := map[string][2]float64{} // the weight of names, and of all
 	for s := range p.Samples() {
 		w := float64(s.Weight)
 		total += w
@@ -220,22 +220,18 @@ func (p *Profile) resolve() Trust {
 		}
 		user += w
 		m := byModule[f.Module]
-		if m == nil {
-			m = new([2]float64)
-			byModule[f.Module] = m
-		}
 		m[1] += w
 		if f.Name != "" {
 			m[0] += w
 			named += w
 		}
+		byModule[f.Module] = m
 	}
-	binaries := p.binaryIndex()
 	for module, m := range byModule {
 		if module == "" {
 			continue
 		}
-		if b := p.binaryAt(binaries, module); b != nil {
+		if b := p.Binary(module); b != nil {
 			b.Weight, b.Resolved = int64(m[1]), m[0]/math.Max(m[1], 1)
 		}
 	}

@@ -46,6 +46,8 @@ type View struct {
 	Costs  *Costs   `json:"costs,omitempty"`
 	// Against is the difference to another profile, by path.
 	Against *ViewDiff `json:"against,omitempty"`
+
+	index viewIndex
 }
 
 // ViewDiff is a difference by path of the view. Deltas are differences of
@@ -77,8 +79,8 @@ const thin = 0.0002
 // NewView returns the view of a profile after [Profile.Distrust].
 func NewView(p *Profile, title string, trust Trust) View {
 	v := View{Title: title, Kind: p.Kind, Unit: p.Unit, Total: p.Total(), Samples: p.Taken(),
-		Trust: trust.User, Enough: trust.Enough, Notes: p.Notes}
-	b := newViewBuilder(&v)
+		Trust: trust.User, Enough: trust.Enough, Notes: p.Notes, Parent: []int{-1}, Frame: []int{-1},
+		index: viewIndex{map[string]int{}, map[string]int{}, map[Frame]int{}, map[[2]int]int{}}}
 	weights := p.pathWeights()
 	least := int64(thin * float64(weights[0]))
 	to := make([]int, len(p.paths))
@@ -88,7 +90,7 @@ func NewView(p *Profile, title string, trust Trust) View {
 			to[i] = parent
 			continue
 		}
-		to[i] = b.path(parent, p.frames[p.paths[i].frame])
+		to[i] = v.path(parent, p.frames[p.paths[i].frame])
 	}
 	type key struct {
 		thread string
@@ -123,14 +125,13 @@ func NewView(p *Profile, title string, trust Trust) View {
 
 // AddDiff adds a difference, including the paths that vanished.
 func (v *View) AddDiff(d Diff, title string) {
-	b := newViewBuilder(v)
 	out := &ViewDiff{Title: title, Method: d.Method, Before: d.Before, After: d.After, Warnings: note.Texts(d.Warnings)}
 	paths := slices.Clone(d.Paths)
 	slices.SortFunc(paths, func(a, b DiffPath) int { return cmp.Compare(a.stack, b.stack) })
 	for _, one := range paths {
 		at := 0
 		for _, f := range one.Frames {
-			at = b.path(at, f)
+			at = v.path(at, f)
 		}
 		out.Path = append(out.Path, at)
 		out.BeforeShare, out.AfterShare = append(out.BeforeShare, one.Before), append(out.AfterShare, one.After)
@@ -139,45 +140,11 @@ func (v *View) AddDiff(d Diff, title string) {
 	v.Against = out
 }
 
-// viewBuilder adds distinct names, frames and paths.
-type viewBuilder struct {
-	v       *View
-	names   map[string]int
-	modules map[string]int
-	frames  map[Frame]int
-	paths   map[[2]int]int
-}
-
-func newViewBuilder(v *View) *viewBuilder {
-	b := &viewBuilder{v: v, names: map[string]int{}, modules: map[string]int{},
-		frames: map[Frame]int{}, paths: map[[2]int]int{}}
-	if len(v.Parent) == 0 {
-		v.Parent, v.Frame = []int{-1}, []int{-1}
-	}
-	for i, name := range v.Names {
-		b.names[name] = i
-	}
-	for i, module := range v.Modules {
-		b.modules[module] = i
-	}
-	for i := range v.FrameName {
-		b.frames[v.frame(i)] = i
-	}
-	for i := 1; i < len(v.Parent); i++ {
-		b.paths[[2]int{v.Parent[i], v.Frame[i]}] = i
-	}
-	return b
-}
-
-// frame returns a frame in the form of the profile.
-func (v *View) frame(i int) Frame {
-	flags := v.FrameFlags[i]
-	f := Frame{Name: v.Names[v.FrameName[i]], Module: v.Modules[v.FrameModule[i]],
-		Kernel: flags&flagKernel != 0, Inlined: flags&flagInlined != 0}
-	if flags&flagModule != 0 {
-		f.Name = ""
-	}
-	return f
+// viewIndex has the indexes of distinct names, modules, frames and paths.
+type viewIndex struct {
+	names, modules map[string]int
+	frames         map[Frame]int
+	paths          map[[2]int]int // by parent and frame
 }
 
 func intern(index map[string]int, list *[]string, s string) int {
@@ -190,11 +157,12 @@ func intern(index map[string]int, list *[]string, s string) int {
 	return i
 }
 
-func (b *viewBuilder) path(parent int, f Frame) int {
-	frame, ok := b.frames[f]
+// path returns the index of a path, adding it if necessary.
+func (v *View) path(parent int, f Frame) int {
+	frame, ok := v.index.frames[f]
 	if !ok {
-		frame = len(b.v.FrameName)
-		b.frames[f] = frame
+		frame = len(v.FrameName)
+		v.index.frames[f] = frame
 		flags := 0
 		if f.Kernel {
 			flags |= flagKernel
@@ -205,16 +173,16 @@ func (b *viewBuilder) path(parent int, f Frame) int {
 		if f.Name == "" {
 			flags |= flagModule
 		}
-		b.v.FrameName = append(b.v.FrameName, intern(b.names, &b.v.Names, f.Label()))
-		b.v.FrameModule = append(b.v.FrameModule, intern(b.modules, &b.v.Modules, f.Module))
-		b.v.FrameFlags = append(b.v.FrameFlags, flags)
+		v.FrameName = append(v.FrameName, intern(v.index.names, &v.Names, f.Label()))
+		v.FrameModule = append(v.FrameModule, intern(v.index.modules, &v.Modules, f.Module))
+		v.FrameFlags = append(v.FrameFlags, flags)
 	}
 	key := [2]int{parent, frame}
-	path, ok := b.paths[key]
+	path, ok := v.index.paths[key]
 	if !ok {
-		path = len(b.v.Parent)
-		b.paths[key] = path
-		b.v.Parent, b.v.Frame = append(b.v.Parent, parent), append(b.v.Frame, frame)
+		path = len(v.Parent)
+		v.index.paths[key] = path
+		v.Parent, v.Frame = append(v.Parent, parent), append(v.Frame, frame)
 	}
 	return path
 }

@@ -128,7 +128,7 @@ func (t Tool) text(ctx context.Context, path, file string, pids []int, keep func
 		_, _ = io.Copy(io.Discard, run.stdout)
 		stopped = !timer.Stop()
 	}
-	waitErr := run.wait()
+	waitErr := run.cmd.Wait()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
@@ -165,7 +165,7 @@ func (t Tool) buildIDs(ctx context.Context, path, file string) (map[string][]str
 	// The list may be longer than what was read.
 	_ = run.stdout.Close()
 	_ = run.signal(syscall.SIGKILL)
-	_ = run.wait()
+	_ = run.cmd.Wait()
 	if err != nil {
 		ids = nil // another version of perf prints a different format
 	}

@@ -30,8 +30,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"golang.org/x/sys/unix"
+
+	"github.com/meshtrial/meshtrial/internal/errs"
 )
 
 // Errors of [Tool]. Errors that wrap them have hints.
@@ -60,19 +61,9 @@ type Tool struct {
 var places = []string{"/usr/bin/perf", "/usr/local/bin/perf", "/usr/sbin/perf", "/bin/perf",
 	"/usr/lib/linux-tools/*/perf", "/usr/lib/linux-tools-*/perf"}
 
-func (t Tool) root() string {
-	if t.Root == "" {
-		return "/"
-	}
-	return t.Root
-}
+func (t Tool) root() string { return cmp.Or(t.Root, "/") }
 
-func (t Tool) maxBytes() int64 {
-	if t.MaxBytes == 0 {
-		return DefaultMaxBytes
-	}
-	return t.MaxBytes
-}
+func (t Tool) maxBytes() int64 { return cmp.Or(t.MaxBytes, DefaultMaxBytes) }
 
 // away reports whether perf runs in another mount namespace than this process.
 func (t Tool) away() bool { return filepath.Clean(t.root()) != "/" }
@@ -187,9 +178,6 @@ func (t Tool) inside(f func() error) error {
 	return <-done
 }
 
-// wait waits for perf to exit, after its output has been read.
-func (p *process) wait() error { return p.cmd.Wait() }
-
 // failed explains why perf exited with an error.
 func (p *process) failed(err error) error {
 	if err == nil {
@@ -228,9 +216,7 @@ const staleTime = 2 * MaxSeconds * time.Second
 // programs. It returns its path as seen from this process, and as seen from
 // perf.
 func (t Tool) temp() (here, there string, err error) {
-	dir := t.Temp
-	dir = cmp.Or(dir, "/tmp")
-	dir = filepath.Join(t.root(), dir)
+	dir := filepath.Join(t.root(), cmp.Or(t.Temp, "/tmp"))
 	if _, statErr := os.Stat(dir); errors.Is(statErr, fs.ErrNotExist) && t.Temp == "" {
 		dir = filepath.Join(t.root(), "/var/tmp")
 	}

@@ -16,10 +16,11 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/profile"
 	"github.com/meshtrial/meshtrial/record"
-	"golang.org/x/sys/unix"
 )
 
 // Ways to find callers.
@@ -225,7 +226,7 @@ func (t Tool) record(ctx context.Context, path string, file dataFile, o Options,
 	go func() {
 		// Nothing is printed, but Wait detects the end by reading.
 		_, _ = bufio.NewReader(p.stdout).WriteTo(&p.stderr)
-		done <- p.wait()
+		done <- p.cmd.Wait()
 	}()
 	if _, err := ctlIn.WriteString("enable\n"); err != nil {
 		return p.failed(errors.Join(err, <-done))
