@@ -15,6 +15,7 @@ import (
 	"time"
 	"unique"
 
+	autoscaling "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,6 +29,7 @@ import (
 	"github.com/meshtrial/meshtrial/internal/kubernetes"
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
+	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/lab/rights"
 	"github.com/meshtrial/meshtrial/observe/kubelet"
 	"github.com/meshtrial/meshtrial/observe/signals"
@@ -57,8 +59,7 @@ type Assessment struct {
 	// pages do not tell; 0: unknown.
 	Apart time.Duration
 	// Prometheus is asked for what is unknown otherwise, and compared with the rest; for the section
-	// configuration alone, who calls whom. nil: none.
-	// Matchers are what its series must have, as in PromQL.
+	// configuration alone, who calls whom. nil: none. Its series must have Matchers, as in PromQL.
 	Prometheus *signals.Remote
 	Matchers   string
 	Warn       func(text string)
@@ -123,10 +124,13 @@ type meshRead struct {
 	mu         sync.Mutex                     // of e.Unknown
 }
 
-func newMeshRead(o Assessment, from *Istiods, dial Dial) *meshRead {
+// newMeshRead returns what is filled with what is read of a mesh. from and dial are nil where nothing is read of the
+// cluster itself.
+func newMeshRead(o Assessment, source string, from *Istiods, dial Dial) *meshRead {
 	inv := generate.NewInventory()
+	inv.Domain = cmp.Or(o.Calls.Domain, inv.Domain)
 	return &meshRead{Assessment: o, from: from, dial: dial, inv: inv, sums: newProxiesRead(inv, o.Owners), first: map[string]counted{}, rates: map[string]map[string]rate{},
-		mark: func(string, time.Time) {}, e: assess.Evidence{Source: o.source(), At: time.Now()}}
+		mark: func(string, time.Time) {}, e: assess.Evidence{Source: source, At: time.Now(), Offline: from == nil}}
 }
 
 // counted are counters of a proxy's clusters at a moment.
@@ -164,10 +168,7 @@ func (r *meshRead) notRead(what []string) {
 
 // read watches the mesh for the time of the watch, and reads what is in it meanwhile.
 func (o Assessment) read(ctx context.Context, from *Istiods, dial Dial) (assess.Evidence, *generate.Inventory, error) {
-	r := newMeshRead(o, from, dial)
-	if o.Calls.Domain != "" {
-		r.inv.Domain = o.Calls.Domain
-	}
+	r := newMeshRead(o, o.source(), from, dial)
 	if err := r.listProxies(ctx); err != nil {
 		if o.Prometheus == nil || o.Section != "" || ctx.Err() != nil {
 			return r.e, nil, err
@@ -277,13 +278,14 @@ func (r *meshRead) chooseRevision() {
 }
 
 func (o Assessment) source() string {
+	cluster := "the cluster of context " + o.Context
 	switch {
-	case o.Lab == "local":
-		return "the mesh of the local lab" + o.andPrometheus()
+	case o.Lab == lab.KindLocal:
+		cluster = "the local lab"
 	case o.Context == "":
-		return "the mesh of the cluster of the current context" + o.andPrometheus()
+		cluster = "the cluster of the current context"
 	}
-	return "the mesh of the cluster of context " + o.Context + o.andPrometheus()
+	return "the mesh of " + cluster + o.andPrometheus()
 }
 
 func (o Assessment) andPrometheus() string {
@@ -611,8 +613,12 @@ func (r *meshRead) traffic() {
 	for _, c := range calls {
 		r.e.Calls = append(r.e.Calls, *c)
 	}
+	r.sortCalls()
+}
+
+func (r *meshRead) sortCalls() {
 	slices.SortFunc(r.e.Calls, func(a, b assess.Call) int {
-		return cmp.Or(cmp.Compare(a.From.String(), b.From.String()), cmp.Compare(a.Host, b.Host))
+		return cmp.Or(cmp.Compare(a.From.String(), b.From.String()), cmp.Compare(a.Host, b.Host), cmp.Compare(b.PerS, a.PerS))
 	})
 }
 
@@ -796,28 +802,16 @@ const (
 
 // autoscaler keeps the bounds that an autoscaler of a Deployment sets.
 func (r *meshRead) autoscaler(raw json.RawMessage) error {
-	var o struct {
-		Metadata struct {
-			Namespace string `json:"namespace"`
-		} `json:"metadata"`
-		Spec struct {
-			Target struct {
-				Kind string `json:"kind"`
-				Name string `json:"name"`
-			} `json:"scaleTargetRef"`
-			Least *int `json:"minReplicas"`
-			Most  int  `json:"maxReplicas"`
-		} `json:"spec"`
-	}
+	var o autoscaling.HorizontalPodAutoscaler
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return fmt.Errorf("%s: %w", kindAutoscaler, err)
 	}
-	if o.Spec.Target.Kind == "Deployment" {
-		least := 1 // Kubernetes' default
-		if o.Spec.Least != nil {
-			least = *o.Spec.Least
+	if target := o.Spec.ScaleTargetRef; target.Kind == "Deployment" {
+		bounds := assess.Bounds{Least: 1, Most: int(o.Spec.MaxReplicas)} // 1 is Kubernetes' default
+		if o.Spec.MinReplicas != nil {
+			bounds.Least = int(*o.Spec.MinReplicas)
 		}
-		r.e.Autoscalers = append(r.e.Autoscalers, assess.Autoscaler{Namespace: o.Metadata.Namespace, Of: o.Spec.Target.Name, Bounds: assess.Bounds{Least: least, Most: o.Spec.Most}})
+		r.e.Autoscalers = append(r.e.Autoscalers, assess.Autoscaler{Namespace: o.Namespace, Of: target.Name, Bounds: bounds})
 	}
 	return nil
 }
@@ -832,14 +826,11 @@ func countObjects(ctx context.Context, kube kubernetes.Interface, path string) (
 	if err != nil {
 		return 0, err
 	}
-	var list struct {
-		Metadata struct {
-			Remaining int `json:"remainingItemCount"`
-		} `json:"metadata"`
-		Items []struct{} `json:"items"`
+	var list metav1.PartialObjectMetadataList
+	err = json.Unmarshal(body, &list)
+	n := len(list.Items)
+	if list.RemainingItemCount != nil {
+		n += int(*list.RemainingItemCount)
 	}
-	if err := json.Unmarshal(body, &list); err != nil {
-		return 0, err
-	}
-	return len(list.Items) + list.Metadata.Remaining, nil
+	return n, err
 }

@@ -2,13 +2,11 @@ package app
 
 import (
 	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"runtime"
 	"strconv"
 	"strings"
@@ -90,7 +88,7 @@ func readMany(t testing.TB, pods int, a *answers) (r *meshRead, heap uint64) {
 	from := openFake(t, api.URL, http.DefaultClient)
 	o := Assessment{Istiod: from.Istiod, Owners: 50, IstiodWatch: IstiodWatch{Interval: 100 * time.Millisecond, Duration: time.Second, Say: func(string) {},
 		Ask: func(context.Context, string) (*variables.Known, string, error) { return nil, "", nil }}}
-	r = newMeshRead(o, from, func(_, pod string, _ int) (*http.Client, func() error) {
+	r = newMeshRead(o, "", from, func(_, pod string, _ int) (*http.Client, func() error) {
 		return &http.Client{Transport: answering{a, pod}}, func() error { return nil }
 	})
 	ctx, end := context.WithCancel(t.Context())
@@ -116,13 +114,7 @@ func readMany(t testing.TB, pods int, a *answers) (r *meshRead, heap uint64) {
 
 // manyServices is a recorded config dump with clusters and endpoints for more Services.
 func manyServices(t testing.TB, services int) (dump, clusters []byte) {
-	file, err := os.Open("../advise/scope/testdata/sidecar.json.gz")
-	must.OK(t, err)
-	defer file.Close()
-	z, err := gzip.NewReader(file)
-	must.OK(t, err)
-	dump, err = io.ReadAll(z)
-	must.OK(t, err)
+	dump = recordedDump(t)
 	var all, counters strings.Builder
 	all.WriteString(`{"configs":[{"@type":"type.googleapis.com/envoy.admin.v3.ClustersConfigDump","dynamic_active_clusters":[`)
 	for i := range services {

@@ -116,7 +116,7 @@ func (m *fakeMesh) look(path string) int {
 func (m *fakeMesh) pod(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/config_dump":
-		m.unpacked(w, "../advise/scope/testdata/sidecar.json.gz")
+		must.OK(m.t, must.Err(w.Write(recordedDump(m.t))))
 	case "/clusters":
 		n := m.look(r.URL.Path)
 		stat := func(cluster string, each int, more ...any) map[string]any {
@@ -135,14 +135,27 @@ func (m *fakeMesh) pod(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func (m *fakeMesh) unpacked(w io.Writer, file string) {
-	packed, err := os.Open(file)
-	must.OK(m.t, err)
+// recordedDump is a config dump of a sidecar.
+func recordedDump(t testing.TB) []byte {
+	t.Helper()
+	packed, err := os.Open("../advise/scope/testdata/sidecar.json.gz")
+	must.OK(t, err)
 	defer packed.Close()
-	text, err := gzip.NewReader(packed)
-	must.OK(m.t, err)
-	_, err = io.Copy(w, text)
-	must.OK(m.t, err)
+	z, err := gzip.NewReader(packed)
+	must.OK(t, err)
+	dump, err := io.ReadAll(z)
+	must.OK(t, err)
+	return dump
+}
+
+// howMany counts unknowns of a kind.
+func howMany(g assess.Gap, all []assess.Unknown) (n int) {
+	for _, u := range all {
+		if g.In([]assess.Unknown{u}) {
+			n++
+		}
+	}
+	return n
 }
 
 // assessed assesses the fake mesh.

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/advice/gather"
@@ -41,14 +42,9 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 	if err != nil {
 		return a, made, err
 	}
-	inv := generate.NewInventory()
-	r := &filesRead{meshRead: meshRead{Assessment: o, inv: inv, sums: newProxiesRead(inv, o.Owners), first: map[string]counted{}, rates: map[string]map[string]rate{},
-		e: assess.Evidence{Source: fmt.Sprintf("the mesh of %d files", len(files)) + o.andPrometheus(), At: time.Now(), Offline: true}},
+	r := &filesRead{meshRead: newMeshRead(o, fmt.Sprintf("the mesh of %d files", len(files))+o.andPrometheus(), nil, nil),
 		nodes: map[string]bool{}, seen: map[string]bool{}, listed: map[string]bool{}, istiods: map[string][]page{}, addresses: map[string]string{}, started: map[string]time.Time{},
 		others: map[string]map[string]bool{}, dumped: map[string]bool{}, counts: map[string][]counted{}, starts: map[string][]time.Time{}, accessLogs: assess.NewAccessLogs(), pages: map[string][]metered{}, meteredS: map[string]float64{}, meshes: map[string][]byte{}, threads: map[string]int{}, synced: map[string]bool{}}
-	if o.Calls.Domain != "" {
-		r.inv.Domain = o.Calls.Domain
-	}
 	for _, name := range inTurn(ctx, files, open) {
 		err := open(ctx, name, func(in io.Reader) error { return r.file(in, input{name: name}) })
 		switch {
@@ -135,7 +131,7 @@ func inTurn(ctx context.Context, files []string, open OpenFile) []string {
 
 // filesRead is what was read of a mesh from files.
 type filesRead struct {
-	meshRead
+	*meshRead
 	nodes      map[string]bool
 	seen       map[string]bool            // objects, KIND NAMESPACE/NAME
 	listed     map[string]bool            // pods, NAMESPACE/NAME
@@ -332,31 +328,21 @@ func (r *filesRead) wants(kind string) bool {
 
 // object reads an object of the mesh. kind is that of its list, if it does not name its own.
 func (r *filesRead) object(kind string, raw json.RawMessage) error {
-	var o struct {
-		Version  string `json:"apiVersion"`
-		Kind     string `json:"kind"`
-		Metadata struct {
-			Namespace string `json:"namespace"`
-			Name      string `json:"name"`
-		} `json:"metadata"`
-	}
+	var o metav1.PartialObjectMetadata
 	if err := json.Unmarshal(raw, &o); err != nil {
 		return err
 	}
-	group, _, grouped := strings.Cut(o.Version, "/")
-	if !grouped {
-		group = ""
-	}
+	group := o.GroupVersionKind().Group
 	if name := otherKinds[group+" "+cmp.Or(o.Kind, kind)]; name != "" {
 		if r.others[name] == nil {
 			r.others[name] = map[string]bool{}
 		}
-		r.others[name][o.Metadata.Namespace+"/"+o.Metadata.Name] = true
+		r.others[name][o.Namespace+"/"+o.Name] = true
 	}
 	if !slices.Contains([]string{"", "apps", "autoscaling", "batch", "gateway.networking.k8s.io"}, group) && !strings.HasSuffix(group, ".istio.io") {
 		return nil // such as a Service of Knative
 	}
-	name := cmp.Or(o.Kind, kind) + " " + o.Metadata.Namespace + "/" + o.Metadata.Name
+	name := cmp.Or(o.Kind, kind) + " " + o.Namespace + "/" + o.Name
 	if r.seen[name] && r.Section != assess.SectionConfiguration { // there, what is listed later replaces it
 		return nil
 	}
@@ -368,7 +354,7 @@ func (r *filesRead) object(kind string, raw json.RawMessage) error {
 		err = r.autoscaler(raw)
 	}
 	if err == nil && named == kindConfig {
-		err = r.config(o.Metadata.Namespace+"/"+o.Metadata.Name, raw)
+		err = r.config(o.Namespace+"/"+o.Name, raw)
 	}
 	if err == nil && (generate.Reads(named) || named == kindAutoscaler) {
 		r.seen[name] = true
@@ -496,16 +482,11 @@ func (r *filesRead) watched(ctx context.Context) (err error) {
 	if len(r.istiods) == 0 {
 		return nil
 	}
-	dir, err := os.MkdirTemp("", "meshtrial-assess-")
+	recorder, remove, err := TemporaryRecorder()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	recorder, err := signals.OpenRecorder(dir)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, recorder.Close()) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	end, window := time.Now().Truncate(time.Millisecond), time.Duration(0)
 	for name, pages := range r.istiods {
 		if pages[0].uptime == 0 { // this istiod does not tell its age
@@ -533,19 +514,6 @@ func (r *filesRead) watched(ctx context.Context) (err error) {
 		r.unknown(assess.OnePage.Of())
 	}
 	r.e.WindowS = window.Seconds()
-	o := overall(end.Add(-window), end)
-	e := &advice.Evidence{Source: r.e.Source, WindowS: r.e.WindowS, Facts: map[*advice.Quantity]float64{}}
-	if e.Metrics, err = gather.Metrics(ctx, recorder.Source(), o, end); err != nil {
-		return err
-	}
-	r.sums.facts.Facts(e.Facts)
-	e.Levers = levers
-	judged := advice.Judge(e)
-	reading, err := signals.Read(ctx, recorder.Source(), o, end)
-	if err != nil {
-		return err
-	}
-	reading.Source = r.e.Source
-	r.e.Limits, r.e.Signals = &judged, &reading
-	return nil
+	e := &advice.Evidence{Source: r.e.Source, WindowS: r.e.WindowS, Levers: levers}
+	return r.judge(ctx, recorder.Source(), overall(end.Add(-window), end), end, e)
 }

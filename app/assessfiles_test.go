@@ -2,9 +2,7 @@ package app
 
 import (
 	"archive/tar"
-	"bufio"
 	"bytes"
-	"compress/gzip"
 	"context"
 	"fmt"
 	"io"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/internal/unpack"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
@@ -34,16 +33,20 @@ func contents(files map[string]string) OpenFile {
 			}
 			text = string(data)
 		}
-		in := bufio.NewReader(strings.NewReader(text))
-		if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
-			z, err := gzip.NewReader(in)
-			if err != nil {
-				return err
-			}
-			return f(z)
+		in, err := unpack.Reader(strings.NewReader(text))
+		if err != nil {
+			return err
 		}
 		return f(in)
 	}
+}
+
+// fromFiles assesses files in an order.
+func fromFiles(t *testing.T, o Assessment, files map[string]string, names []string) assess.Assessment {
+	t.Helper()
+	a, _, err := o.FromFiles(t.Context(), names, contents(files))
+	must.OK(t, err)
+	return a
 }
 
 func archiveOf(t *testing.T, files map[string]string) string {
@@ -76,8 +79,7 @@ func TestAssessFiles(t *testing.T) {
 	files["one"] = strings.Replace(files["one"], `{"items"`, `{"kind":"ServiceList","items"`, 1)
 	o := Assessment{Apart: time.Minute}
 	names := []string{"one", "two", "three", "four", "five", "six", recordedPages + "after.txt", "../advise/scope/testdata/sidecar.json.gz"}
-	a, _, err := o.FromFiles(t.Context(), names, contents(files))
-	must.OK(t, err)
+	a := fromFiles(t, o, files, names)
 	if a.Mesh.Count(assess.Sidecar) != 1 || a.Mesh.Count(assess.Istiod) != 1 || a.Mesh.Enrolled != 1 || a.Mesh.Objects["Service"] != 3 {
 		t.Errorf("%+v", a.Mesh)
 	}
@@ -90,16 +92,9 @@ func TestAssessFiles(t *testing.T) {
 	if v, ok := a.Signals.Find("xds_pushes"); !ok || v.Value == nil || !(*v.Value > 0) {
 		t.Errorf("pushes: %+v", v)
 	}
-	not := map[assess.Gap]int{assess.FileNotRead: 0, assess.FileUnknown: 0}
-	for _, u := range a.Unknown {
-		for g := range not {
-			if g.In([]assess.Unknown{u}) {
-				not[g]++
-			}
-		}
-	}
-	if not[assess.FileNotRead] != 2 || not[assess.FileUnknown] != 1 || assess.OnePage.In(a.Unknown) || !assess.NoCounters.In(a.Unknown) || !assess.UnknownUse.In(a.Unknown) {
-		t.Errorf("%v: %v", not, a.Unknown)
+	if howMany(assess.FileNotRead, a.Unknown) != 2 || howMany(assess.FileUnknown, a.Unknown) != 1 ||
+		assess.OnePage.In(a.Unknown) || !assess.NoCounters.In(a.Unknown) || !assess.UnknownUse.In(a.Unknown) {
+		t.Error(a.Unknown)
 	}
 	if _, _, err := o.FromFiles(t.Context(), []string{"one", "nowhere"}, contents(files)); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("a file that is not there: %v", err)
@@ -109,8 +104,7 @@ func TestAssessFiles(t *testing.T) {
 // Of one page, or of pages whose distance nobody tells, rates are unknown.
 func TestAssessOnePage(t *testing.T) {
 	for name, files := range map[string][]string{"one": {recordedPages + "before.txt"}, "two": {recordedPages + "before.txt", recordedPages + "after.txt"}} {
-		a, _, err := Assessment{}.FromFiles(t.Context(), files, contents(nil))
-		must.OK(t, err)
+		a := fromFiles(t, Assessment{}, nil, files)
 		if !assess.OnePage.In(a.Unknown) || a.Signals == nil {
 			t.Errorf("%s: %v", name, a.Unknown)
 		}
@@ -132,8 +126,7 @@ func TestAssessIstiods(t *testing.T) {
 			name := fmt.Sprint(i)
 			files[name], names = text, append(names, name)
 		}
-		a, _, err := Assessment{}.FromFiles(t.Context(), names, contents(files))
-		must.OK(t, err)
+		a := fromFiles(t, Assessment{}, files, names)
 		v, _ := a.Signals.Find("xds_proxies")
 		return *v.Value, a
 	}
@@ -180,8 +173,7 @@ func TestAssessRevisions(t *testing.T) {
 			9, "1.30.1", []assess.Gap{assess.OtherIstiods}, []assess.Gap{assess.PagesUnplaced}},
 		"one revision": {map[string]string{"list": pods(map[string]string{"istiod-a": "default"}), "one": page("1", 4, "1.30.1"), "two": page("2", 5, "1.30.1")}, 9, "1.30.1", nil, []assess.Gap{assess.PagesUnplaced, assess.OtherIstiods}},
 	} {
-		a, _, err := Assessment{}.FromFiles(t.Context(), slices.Sorted(maps.Keys(c.files)), contents(c.files))
-		must.OK(t, err)
+		a := fromFiles(t, Assessment{}, c.files, slices.Sorted(maps.Keys(c.files)))
 		if v, _ := a.Signals.Find("xds_proxies"); v.Value == nil || *v.Value != c.proxies || a.Mesh.Istiod != c.istiod {
 			t.Errorf("%s: %+v proxies of istiod %s, want %g of %s", name, v, a.Mesh.Istiod, c.proxies, c.istiod)
 		}
@@ -209,8 +201,7 @@ func TestAssessSettings(t *testing.T) {
 		"not the config": {map[string]string{"list": list(istiod("istiod-a", "default", "1s")), "metrics": page}, map[string]string{"debounce_after": "1s", "outbound_policy": ""}},
 		"nothing":        {map[string]string{"metrics": page}, map[string]string{"debounce_after": ""}},
 	} {
-		a, _, err := Assessment{}.FromFiles(t.Context(), slices.Sorted(maps.Keys(c.files)), contents(c.files))
-		must.OK(t, err)
+		a := fromFiles(t, Assessment{}, c.files, slices.Sorted(maps.Keys(c.files)))
 		got := map[string]string{}
 		for _, s := range a.Mesh.Settings {
 			got[s.Name] = s.Level
@@ -229,8 +220,7 @@ func TestAssessManyBrokenFiles(t *testing.T) {
 	for i := range 300 {
 		broken[fmt.Sprintf("broken-%d", i)], broken[fmt.Sprintf("strange-%d", i)] = `{"configs":[7`, "a log"
 	}
-	a, _, err := Assessment{}.FromFiles(t.Context(), []string{"all"}, contents(map[string]string{"all": archiveOf(t, broken)}))
-	must.OK(t, err)
+	a := fromFiles(t, Assessment{}, map[string]string{"all": archiveOf(t, broken)}, []string{"all"})
 	if len(a.Unknown) > 40 || !assess.FilesNotRead.In(a.Unknown) || !assess.FileUnknown.In(a.Unknown) {
 		t.Errorf("%d unknowns: %v", len(a.Unknown), a.Unknown)
 	}
@@ -244,8 +234,7 @@ func TestAssessPagesByAge(t *testing.T) {
 	page := func(age float64, pushes int) string {
 		return fmt.Sprintf("process_start_time_seconds 1\nistiod_uptime_seconds %g\npilot_services 3\npilot_xds_pushes{type=\"cds\"} %d\n", age, pushes)
 	}
-	a, _, err := Assessment{}.FromFiles(t.Context(), []string{"later", "earlier"}, contents(map[string]string{"later": page(1048.459558479, 1600), "earlier": page(948.459570628, 600)}))
-	must.OK(t, err)
+	a := fromFiles(t, Assessment{}, map[string]string{"later": page(1048.459558479, 1600), "earlier": page(948.459570628, 600)}, []string{"later", "earlier"})
 	if v, _ := a.Signals.Find("xds_pushes"); a.WindowS != 100 || v.Value == nil || *v.Value < 9 || *v.Value > 11 {
 		t.Errorf("over %g s: %+v", a.WindowS, v)
 	}
@@ -310,8 +299,7 @@ func istiodPage(version string, seconds float64) string {
 func TestAssessIstiodVersions(t *testing.T) {
 	for version, lacks := range map[string][]string{"1.12.9": {"debounce_mean", "cpu_process"}, "1.16.7": {"cpu_process"}, "1.20.8": {"cpu_process"}, "1.24.6": nil, "1.28.0": {"push_context_errors"}} {
 		files := map[string]string{"a": istiodPage(version, 1000), "b": istiodPage(version, 1100)}
-		a, _, err := Assessment{}.FromFiles(t.Context(), []string{"a", "b"}, contents(files))
-		must.OK(t, err)
+		a := fromFiles(t, Assessment{}, files, []string{"a", "b"})
 		if a.Mesh.Istiod != version || a.WindowS != 100 {
 			t.Errorf("%s: %q over %g s", version, a.Mesh.Istiod, a.WindowS)
 		}
@@ -338,8 +326,7 @@ func TestAssessIstiodVersion(t *testing.T) {
 		`istio_build{component="pilot",tag="unknown"} 1` + "\n" + `pilot_info{version="1.31-beta.1-1a-Clean"} 1`: "1.31-beta.1",
 		`pilot_info{version="1.13.2-1a2b3c-Clean"} 1`:                                                            "1.13.2",
 	} {
-		a, _, err := Assessment{}.FromFiles(t.Context(), []string{"x"}, contents(map[string]string{"x": page + "\npilot_services 3\n"}))
-		must.OK(t, err)
+		a := fromFiles(t, Assessment{}, map[string]string{"x": page + "\npilot_services 3\n"}, []string{"x"})
 		if a.Mesh.Istiod != want {
 			t.Errorf("%s: %q", page, a.Mesh.Istiod)
 		}
@@ -350,8 +337,7 @@ func TestAssessIstiodVersion(t *testing.T) {
 func TestAssessLog(t *testing.T) {
 	log := "2026-11-30T10:00:00.000000Z\tinfo\tads\tPush debounce stable[1] 3 for config Service/a/b and 1 more configs: 100ms since last change, 100ms since last push, full=true\n" +
 		"2026-11-30T10:00:10.000000Z\twarn\tads\tADS:CDS: ACK ERROR a.b-1 Internal:x\n"
-	a, _, err := Assessment{}.FromFiles(t.Context(), []string{"x"}, contents(map[string]string{"x": log}))
-	must.OK(t, err)
+	a := fromFiles(t, Assessment{}, map[string]string{"x": log}, []string{"x"})
 	if l := a.Log; l == nil || l.Rounds != 1 || l.Updates != 3 || l.Seconds != 10 || len(l.Problems) != 1 || assess.FileUnknown.In(a.Unknown) {
 		t.Errorf("%+v, %v", a.Log, a.Unknown)
 	}

@@ -353,9 +353,7 @@ func (r *filesRead) logged() {
 		c.PerS = perS
 		r.e.Calls = append(r.e.Calls, c)
 	}
-	slices.SortFunc(r.e.Calls, func(a, b assess.Call) int {
-		return cmp.Or(cmp.Compare(a.From.String(), b.From.String()), cmp.Compare(a.Host, b.Host))
-	})
+	r.sortCalls()
 	for _, s := range r.meteredS {
 		seconds += s
 	}

@@ -35,8 +35,7 @@ func TestAssessProfiles(t *testing.T) {
 		"other":  profileOf(t, "main.main", "runtime.gcBgMarkWorker"),
 		"broken": profileOf(t, "main.main")[:40],
 	}
-	a, _, err := Assessment{}.FromFiles(t.Context(), []string{"istiod", "other", "broken"}, contents(files))
-	must.OK(t, err)
+	a := fromFiles(t, Assessment{}, files, []string{"istiod", "other", "broken"})
 	if len(a.Profiles) != 1 || a.Profiles[0].Name != "istiod" || a.Profiles[0].Kind != profile.KindCPU || a.Profiles[0].TooFew {
 		t.Fatalf("%+v, %v", a.Profiles, a.Unknown)
 	}
@@ -44,13 +43,7 @@ func TestAssessProfiles(t *testing.T) {
 	for _, c := range a.Profiles[0].Centres {
 		found = found || c.Group == profile.GroupPush && c.Share == 0.5 && c.Low < 0.5 && c.High > 0.5
 	}
-	not := 0
-	for _, u := range a.Unknown {
-		if assess.FileNotRead.In([]assess.Unknown{u}) {
-			not++
-		}
-	}
-	if !found || not != 2 {
+	if !found || howMany(assess.FileNotRead, a.Unknown) != 2 {
 		t.Errorf("%+v, %v", a.Profiles[0].Centres, a.Unknown)
 	}
 }
@@ -75,8 +68,7 @@ func TestAssessMetricsOfProxies(t *testing.T) {
 		"the same":  {page(100, 50, 0), page(100, 50, 0), assess.CountedOnce, 0},
 	} {
 		files := map[string]string{"pods.yaml": reportObjects, pod + "-1": c.first, pod + "-2": c.second}
-		a, _, err := Assessment{}.FromFiles(t.Context(), []string{"pods.yaml", pod + "-1", pod + "-2"}, contents(files))
-		must.OK(t, err)
+		a := fromFiles(t, Assessment{}, files, []string{"pods.yaml", pod + "-1", pod + "-2"})
 		switch {
 		case c.called == 0 && (a.Traffic != nil || !c.gap.In(a.Unknown)):
 			t.Errorf("%s: %+v, %v", name, a.Traffic, a.Unknown)
@@ -132,8 +124,7 @@ items:
 kind: List
 `
 	files := map[string]string{"one": more, "two": more}
-	a, _, err := Assessment{}.FromFiles(t.Context(), []string{"one", "two"}, contents(files))
-	must.OK(t, err)
+	a := fromFiles(t, Assessment{}, files, []string{"one", "two"})
 	if n := a.Mesh.Objects; n["AuthorizationPolicy"] != 1 || n["Service"] != 0 {
 		t.Errorf("%v", n)
 	}
@@ -156,8 +147,7 @@ func TestAssessAccessLogsAndAnswers(t *testing.T) {
 	}
 	files := map[string]string{"pods.yaml": reportObjects, pod + ".log": log,
 		"answer": `{"status":"success","data":{"resultType":"matrix","result":[` + series("source") + "," + series("destination") + `]}}`}
-	a, _, err := Assessment{}.FromFiles(t.Context(), []string{"pods.yaml", pod + ".log", "answer"}, contents(files))
-	must.OK(t, err)
+	a := fromFiles(t, Assessment{}, files, []string{"pods.yaml", pod + ".log", "answer"})
 	tr := a.Traffic
 	if tr == nil || tr.Read != 1 || tr.Logged != 1 || tr.Metered != 0 || math.Abs(tr.Called-21.0/20) > 1e-9 || tr.WindowS != 20 || assess.RequestsDiffer.In(a.Unknown) {
 		t.Fatalf("%+v, %v", tr, a.Unknown)

@@ -43,6 +43,7 @@ type promRead struct {
 	sampled map[string]signals.Sampled
 	has     map[string]bool
 	podless map[string]bool // metrics of which some series do not name their pod
+	err     error           // of the first query that failed; no further one is made, and their answers are empty
 }
 
 // podRef is a pod.
@@ -66,7 +67,7 @@ func (r *meshRead) askPrometheus(ctx context.Context) error {
 
 // fromPrometheus reads a mesh whose API server cannot be asked, for a reason, from Prometheus alone.
 func (o Assessment) fromPrometheus(ctx context.Context, reason error) (assess.Evidence, *generate.Inventory, error) {
-	r := &meshRead{Assessment: o, inv: generate.NewInventory(), e: assess.Evidence{Source: "the mesh of " + o.Prometheus.String(), At: time.Now(), Offline: true}}
+	r := newMeshRead(o, "the mesh of "+o.Prometheus.String(), nil, nil)
 	r.unknown(assess.NotRead.Of(reason))
 	if err := r.askPrometheus(ctx); err != nil {
 		return r.e, nil, err
@@ -80,40 +81,54 @@ func (o Assessment) fromPrometheus(ctx context.Context, reason error) (assess.Ev
 
 // read reads everything, and fills in what is unknown. An error is of the context alone.
 func (p *promRead) read(ctx context.Context) error {
-	err := p.readAll(ctx)
+	p.readAll(ctx)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
-	case err != nil:
-		p.unknown(assess.NoPrometheus.Of(err))
+	case p.err != nil:
+		p.unknown(assess.NoPrometheus.Of(p.err))
 	}
 	return nil
 }
 
-func (p *promRead) readAll(ctx context.Context) (err error) {
+func (p *promRead) readAll(ctx context.Context) {
 	p.podless = map[string]bool{}
 	names := []string{generate.MetricRequests, generate.MetricConnections, metricClosed, metricBuild, metricCPU, metricMemory, metricServices, metricPodInfo,
 		"istio_request_bytes_sum", "istio_response_bytes_sum"}
-	if p.has, err = p.source.Has(ctx, names, p.end.Add(-p.window), p.end); err != nil {
-		return err
+	p.has, p.err = p.source.Has(ctx, names, p.end.Add(-p.window), p.end)
+	if !p.oneCluster(ctx) {
+		return
 	}
-	if only, err := p.oneCluster(ctx); err != nil || !only {
-		return err
-	}
-	if err := p.history(ctx); err != nil {
-		return err
+	if p.history(ctx); p.err != nil {
+		return
 	}
 	for _, metric := range []string{generate.MetricRequests, metricCPU, metricServices} {
 		if !p.has[metric] && p.sampled == nil { // of files nobody expects all
 			p.unknown(assess.NotScraped.Of(metric, p.window.Seconds()))
 		}
 	}
-	for _, step := range []func(context.Context) error{p.list, p.usage, p.requests, p.calls, p.sizes, p.istiod} {
-		if err := step(ctx); err != nil {
-			return err
+	for _, step := range []func(context.Context){p.list, p.usage, p.requests, p.calls, p.sizes, p.istiod} {
+		if step(ctx); p.err != nil {
+			return
 		}
 	}
-	return nil
+}
+
+// instant makes a query, unless one has failed.
+func (p *promRead) instant(ctx context.Context, end time.Time, format string, args ...any) (samples []signals.Sample) {
+	if p.err == nil {
+		samples, p.err = p.source.Instant(ctx, fmt.Sprintf(format, args...), end)
+	}
+	return samples
+}
+
+// count counts the series of a metric by labels, at its end.
+func (p *promRead) count(ctx context.Context, metric, matchers, by string) []signals.Sample {
+	if !p.has[metric] {
+		return nil
+	}
+	_, end := p.over(metric)
+	return p.instant(ctx, end, "count by (%s) (%s)", by, metric+p.braces(matchers))
 }
 
 // present returns the first of the metrics that there is, "" for none.
@@ -139,27 +154,20 @@ func (p *promRead) mark() string {
 const windowSteps = 10
 
 // history shortens the window to what a server has of it: a rate over more would be too low.
-func (p *promRead) history(ctx context.Context) error {
+func (p *promRead) history(ctx context.Context) {
 	mark := p.mark()
 	if mark == "" || p.sampled != nil {
-		return nil
+		return
 	}
 	from, step := p.end.Add(-p.window), p.window/windowSteps
-	tracks, err := p.source.Range(ctx, "count("+mark+")", from, p.end, step)
-	if err != nil {
-		return err
-	}
-	began := p.end
-	for _, t := range tracks {
-		if len(t.Points) > 0 {
-			began = time.UnixMilli(t.Points[0].MS)
-		}
+	var began time.Time
+	if began, p.err = beginning(ctx, p.source, mark, from, p.end, step); p.err != nil {
+		return
 	}
 	if had := p.end.Sub(began); began.Sub(from) > 2*step && had > 0 {
 		p.unknown(assess.ShortHistory.Of(had.Seconds(), p.window.Seconds()))
 		p.window = had
 	}
-	return nil
 }
 
 // braces joins matchers with the selector.
@@ -189,12 +197,9 @@ func (p *promRead) over(metric string) (window time.Duration, end time.Time) {
 
 // rate returns rates of a counter, by labels. A process that is scraped several times counts once: what each scrape
 // tells is added up, and the highest of a process counts.
-func (p *promRead) rate(ctx context.Context, metric, matchers, by string) ([]signals.Sample, error) {
-	if !p.has[metric] {
-		return nil, nil
-	}
-	if p.timesDiffer(metric) {
-		return nil, nil
+func (p *promRead) rate(ctx context.Context, metric, matchers, by string) []signals.Sample {
+	if !p.has[metric] || p.timesDiffer(metric) {
+		return nil
 	}
 	window, end := p.over(metric)
 	return p.summed(ctx, "rate(%s["+promWindow(window)+"])", metric, matchers, by, end)
@@ -221,11 +226,7 @@ func onePod(expr string) string {
 }
 
 // summed adds up series of a metric by labels, with each process counted once.
-func (p *promRead) summed(ctx context.Context, of, metric, matchers, by string, end time.Time) ([]signals.Sample, error) {
-	podless, err := p.isPodless(ctx, metric, end)
-	if err != nil {
-		return nil, err
-	}
+func (p *promRead) summed(ctx context.Context, of, metric, matchers, by string, end time.Time) []signals.Sample {
 	further, process := "", podLabels
 	if by != "" && by != podLabels {
 		further = ", " + by
@@ -234,24 +235,13 @@ func (p *promRead) summed(ctx context.Context, of, metric, matchers, by string, 
 	if by != podLabels {
 		scraped, process = onePod(scraped), "own_namespace, own_pod"
 	}
-	if podless {
+	if _, known := p.podless[metric]; !known {
+		p.podless[metric] = len(p.instant(ctx, end, "count(%s)", metric+p.braces(`pod="",exported_pod="",kubernetes_pod_name=""`))) > 0
+	}
+	if p.podless[metric] { // then addresses tell processes apart
 		process += ", instance"
 	}
-	return p.source.Instant(ctx, fmt.Sprintf("sum by (%s) (max by (%s%s) (%s))", by, process, further, scraped), end)
-}
-
-// isPodless reports whether some series of a metric do not name their pods: then addresses tell processes apart.
-func (p *promRead) isPodless(ctx context.Context, metric string, end time.Time) (bool, error) {
-	podless, known := p.podless[metric]
-	if !known {
-		found, err := p.source.Instant(ctx, "count("+metric+p.braces(`pod="",exported_pod="",kubernetes_pod_name=""`)+")", end)
-		if err != nil {
-			return false, err
-		}
-		podless = len(found) > 0
-		p.podless[metric] = podless
-	}
-	return podless, nil
+	return p.instant(ctx, end, "sum by (%s) (max by (%s%s) (%s))", by, process, further, scraped)
 }
 
 // once adds an unknown that is not there yet.
@@ -270,9 +260,8 @@ func podOf(labels map[string]string) podRef {
 }
 
 // byPod returns rates of a counter by pod.
-func (p *promRead) byPod(ctx context.Context, metric, matchers string) (map[podRef]float64, error) {
-	samples, err := p.rate(ctx, metric, matchers, podLabels)
-	return valuesOf(samples), err
+func (p *promRead) byPod(ctx context.Context, metric, matchers string) map[podRef]float64 {
+	return valuesOf(p.rate(ctx, metric, matchers, podLabels))
 }
 
 func valuesOf(samples []signals.Sample) map[podRef]float64 {
@@ -296,7 +285,7 @@ func (r *filesRead) readAnswers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p := &promRead{meshRead: &r.meshRead, source: source, sampled: r.answers.Sampled()}
+	p := &promRead{meshRead: r.meshRead, source: source, sampled: r.answers.Sampled()}
 	from := time.Time{}
 	for _, s := range p.sampled {
 		if from.IsZero() || s.First.Before(from) {

@@ -3,6 +3,7 @@ package app
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -71,6 +72,12 @@ func shopMetrics(labels string) metrics {
 	add("pilot_xds_pushes", "istio-system", "istiod-7d4b9f8c5-abcde", `app="istiod",type="cds"`, 5)
 	add("process_start_time_seconds", "istio-system", "istiod-7d4b9f8c5-abcde", `app="istiod"`, 1e9)
 	add("process_cpu_seconds_total", "istio-system", "istiod-7d4b9f8c5-abcde", `app="istiod"`, 0.5)
+	return m
+}
+
+// without deletes series.
+func (m metrics) without(which func(series string) bool) metrics {
+	maps.DeleteFunc(m, func(series string, _ float64) bool { return which(series) })
 	return m
 }
 
@@ -249,18 +256,12 @@ func checkShop(t *testing.T, name string, a assess.Assessment) {
 
 // Prometheus alone gives cost and traffic of a mesh, for any number of scrape jobs and any of their labels.
 func TestAssessPrometheus(t *testing.T) {
-	twice := shopMetrics(podTarget)
-	for series, v := range shopMetrics(`job="proxies",instance="10.0.0.1:15090",namespace=%q,pod=%q`) {
-		if !strings.Contains(series, "container") && !strings.HasPrefix(series, "pilot") && !strings.HasPrefix(series, "process") {
-			twice[series] = v
-		}
-	}
-	otherwise := shopMetrics(podTarget)
-	for series, v := range shopMetrics(`job="old",kubernetes_namespace=%q,kubernetes_pod_name=%q`) {
-		if strings.HasPrefix(series, "istio_") {
-			otherwise[series] = v
-		}
-	}
+	twice := shopMetrics(`job="proxies",instance="10.0.0.1:15090",namespace=%q,pod=%q`).without(func(series string) bool {
+		return strings.Contains(series, "container") || strings.HasPrefix(series, "pilot") || strings.HasPrefix(series, "process")
+	})
+	maps.Copy(twice, shopMetrics(podTarget))
+	otherwise := shopMetrics(`job="old",kubernetes_namespace=%q,kubernetes_pod_name=%q`).without(func(series string) bool { return !strings.HasPrefix(series, "istio_") })
+	maps.Copy(otherwise, shopMetrics(podTarget))
 	replicas := metrics{}
 	for series, v := range shopMetrics(podTarget) {
 		for _, replica := range []string{"a", "b"} {
@@ -363,26 +364,15 @@ func TestAssessPrometheusOfRevisions(t *testing.T) {
 // What Prometheus does not tell is unknown, with the reason.
 func TestAssessPrometheusLacks(t *testing.T) {
 	without := func(names ...string) metrics {
-		m := shopMetrics(podTarget)
-		for series := range m {
-			if name, _, _ := strings.Cut(series, "{"); slices.Contains(names, name) {
-				delete(m, series)
-			}
-		}
-		return m
+		return shopMetrics(podTarget).without(func(series string) bool {
+			name, _, _ := strings.Cut(series, "{")
+			return slices.Contains(names, name)
+		})
 	}
-	partly := without("istio_build")
-	for series := range partly {
-		if strings.HasPrefix(series, "istio") && strings.Contains(series, "catalog-7d") {
-			delete(partly, series)
-		}
-	}
-	oneSided := shopMetrics(podTarget)
-	for series := range oneSided {
-		if strings.Contains(series, `reporter="source"`) {
-			delete(oneSided, series)
-		}
-	}
+	partly := without("istio_build").without(func(series string) bool {
+		return strings.HasPrefix(series, "istio") && strings.Contains(series, "catalog-7d")
+	})
+	oneSided := shopMetrics(podTarget).without(func(series string) bool { return strings.Contains(series, `reporter="source"`) })
 	nameless := metrics{}
 	for series, v := range shopMetrics(podTarget) {
 		nameless[regexp.MustCompile(`,container="[^"]*"`).ReplaceAllString(series, "")] = v
@@ -431,12 +421,11 @@ func TestAssessPrometheusWithoutPods(t *testing.T) {
 
 // What was read of proxies is kept, and compared with Prometheus.
 func TestAssessPrometheusBesideReading(t *testing.T) {
-	v := func(x float64) *float64 { return &x }
 	read := func(called, cores float64) []assess.Unknown {
 		r := &meshRead{Assessment: Assessment{Prometheus: shopMetrics(podTarget).prometheus(t, 10*time.Minute)}, inv: generate.NewInventory()}
 		r.Duration = 5 * time.Minute
 		r.proxies = []assess.Proxy{
-			{Kind: assess.Sidecar, Namespace: "shop", Pod: "cart-7d4b9f8c5-abcde", Called: v(called), Served: v(0), Connections: v(0), Cores: v(cores), Bytes: v(1)},
+			{Kind: assess.Sidecar, Namespace: "shop", Pod: "cart-7d4b9f8c5-abcde", Called: new(called), Served: new(0.0), Connections: new(0.0), Cores: new(cores), Bytes: new(1.0)},
 			{Kind: assess.Sidecar, Namespace: "shop", Pod: "catalog-7d4b9f8c5-abcde"}}
 		must.OK(t, r.askPrometheus(t.Context()))
 		if x := r.proxies[0]; *x.Called != called || *x.Cores != cores || x.RequestsBy != assess.ByItself || x.UsageBy != assess.ByItself {
@@ -491,13 +480,7 @@ func TestAssessAnswers(t *testing.T) {
 	from := time.Date(2026, 11, 30, 10, 0, 0, 0, time.UTC)
 	whole := shopMetrics(podTarget).answer(from, from.Add(10*time.Minute))
 	assessed := func(files map[string]string) assess.Assessment {
-		var names []string
-		for name := range files {
-			names = append(names, name)
-		}
-		a, _, err := Assessment{}.FromFiles(t.Context(), names, contents(files))
-		must.OK(t, err)
-		return a
+		return fromFiles(t, Assessment{}, files, slices.Collect(maps.Keys(files)))
 	}
 	a := assessed(map[string]string{"range.json": whole, "rate.json": `{"status":"success","data":{"resultType":"vector","result":[{"metric":{"pod":"x"},"value":[1,"2"]}]}}`})
 	if checkShop(t, "range", a); !assess.FileNameless.In(a.Unknown) || a.WindowS < 599 || a.WindowS > 601 {
@@ -506,12 +489,9 @@ func TestAssessAnswers(t *testing.T) {
 	// Metrics that were queried at other times are each over their own.
 	split := map[string]string{}
 	for i, names := range [][]string{{"container_cpu_usage_seconds_total", "container_memory_working_set_bytes", "kube_pod_container_resource_requests", "kube_pod_container_resource_limits", "kube_pod_info"}, {"istio_"}, {"pilot_", "process_"}} {
-		m := metrics{}
-		for series, v := range shopMetrics(podTarget) {
-			if slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(series, name) }) {
-				m[series] = v
-			}
-		}
+		m := shopMetrics(podTarget).without(func(series string) bool {
+			return !slices.ContainsFunc(names, func(name string) bool { return strings.HasPrefix(series, name) })
+		})
 		at := from.Add(time.Duration(i) * time.Hour)
 		split[fmt.Sprint(i)] = m.answer(at, at.Add(4*time.Minute))
 	}

@@ -26,7 +26,7 @@ var (
 // oneCluster reports whether the series are of one cluster. The kubelets' metrics and istiod's tell: a label that is
 // added to all series of a cluster has several values in both, while those of workloads may have labels of their
 // own pods, such as that of a database's cluster.
-func (p *promRead) oneCluster(ctx context.Context) (bool, error) {
+func (p *promRead) oneCluster(ctx context.Context) bool {
 	values := map[string]map[string]bool{} // by label
 	add := func(samples []signals.Sample, is func(label string) bool) {
 		labels := map[string]bool{}
@@ -47,18 +47,14 @@ func (p *promRead) oneCluster(ctx context.Context) (bool, error) {
 			}
 		}
 	}
-	of := func(by, metric, matchers string) ([]signals.Sample, error) {
+	last := func(of, metric, matchers string) []signals.Sample {
 		if !p.has[metric] {
-			return nil, nil
+			return nil
 		}
 		window, end := p.over(metric)
-		return p.source.Instant(ctx, fmt.Sprintf("count by (%s) (last_over_time(%s%s[%s]))", by, metric, p.braces(matchers), promWindow(window)), end)
+		return p.instant(ctx, end, of+"(last_over_time(%s[%s]))", metric+p.braces(matchers), promWindow(window))
 	}
-	window, end := p.over(metricServices)
-	istiods, err := p.source.Instant(ctx, fmt.Sprintf("last_over_time(%s%s[%s])", metricServices, p.braces(""), promWindow(window)), end)
-	if err != nil {
-		return false, err
-	}
+	istiods := last("", metricServices, "")
 	add(istiods, func(label string) bool {
 		return installLabel.MatchString(label) && !slices.Contains(trafficLabels, label)
 	})
@@ -68,24 +64,17 @@ func (p *promRead) oneCluster(ctx context.Context) (bool, error) {
 			by += ", " + name
 		}
 	}
-	kubelets, err := of(by, metricCPU, `container=~"istio-proxy|discovery"`)
-	if err != nil {
-		return false, err
-	}
-	add(kubelets, func(string) bool { return true })
+	any := func(string) bool { return true }
+	kubelets := last("count by ("+by+") ", metricCPU, `container=~"istio-proxy|discovery"`)
+	add(kubelets, any)
 	if len(istiods)+len(kubelets) == 0 {
-		requests, err := of(clusterLabels, generate.MetricRequests, "")
-		if err != nil {
-			return false, err
-		}
-		add(requests, func(string) bool { return true })
+		add(last("count by ("+clusterLabels+") ", generate.MetricRequests, ""), any)
 	}
 	// A proxy that reports as the source is in the cluster that Istio itself calls the source's.
-	own, err := of("source_cluster", generate.MetricRequests, `reporter="source",source_cluster!~"|unknown"`)
-	if err != nil {
-		return false, err
+	add(last("count by (source_cluster) ", generate.MetricRequests, `reporter="source",source_cluster!~"|unknown"`), any)
+	if p.err != nil {
+		return false
 	}
-	add(own, func(string) bool { return true })
 	var names []string
 	for _, label := range slices.Sorted(maps.Keys(values)) {
 		if len(values[label]) > 1 {
@@ -94,9 +83,8 @@ func (p *promRead) oneCluster(ctx context.Context) (bool, error) {
 			}
 		}
 	}
-	if len(names) == 0 {
-		return true, nil
+	if len(names) > 0 {
+		p.unknown(assess.SeveralClusters.Of(strings.Join(names[:min(len(names), maxListed)], ", ")))
 	}
-	p.unknown(assess.SeveralClusters.Of(strings.Join(names[:min(len(names), maxListed)], ", ")))
-	return false, nil
+	return len(names) == 0
 }

@@ -11,27 +11,24 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
-	"github.com/meshtrial/meshtrial/advise/advice/gather"
 	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/observe/signals"
 )
 
 // istiod judges istiod by its metrics, if it was not read itself.
-func (p *promRead) istiod(ctx context.Context) error {
+func (p *promRead) istiod(ctx context.Context) {
 	if p.e.Limits != nil {
-		return nil
+		return
 	}
 	if !p.has[metricServices] {
-		return p.istiodVersion(ctx, "")
+		p.istiodVersion(ctx, "")
+		return
 	}
 	window, end := p.over(metricServices)
-	ofPods, pods, err := p.oneRevision(ctx, end)
-	if err != nil {
-		return err
-	}
-	selector, whole, err := p.oneJob(ctx, metricServices, ofPods, end)
-	if err != nil || !whole {
-		return err
+	ofPods, pods := p.oneRevision(ctx)
+	selector, whole := p.oneJob(ctx, metricServices, ofPods)
+	if p.err != nil || !whole {
+		return
 	}
 	selector = strings.Trim(selector+","+ofPods, ",")
 	o := signals.Options{Window: max(window, time.Second), Selector: strings.Trim(selector+","+p.selector, ",")}
@@ -41,10 +38,7 @@ func (p *promRead) istiod(ctx context.Context) error {
 	if pods != "" {
 		of += "," + o.Pod
 	}
-	kubelets, whole, err := p.oneJob(ctx, metricCPU, of, end)
-	switch {
-	case err != nil:
-		return err
+	switch kubelets, whole := p.oneJob(ctx, metricCPU, of); {
 	case !whole:
 		o.Pod = `pod=""`
 	case kubelets != "":
@@ -56,48 +50,34 @@ func (p *promRead) istiod(ctx context.Context) error {
 		if o.Selector != "" {
 			joined += "," + o.Selector
 		}
-		found, err := p.source.Instant(ctx, "count(process_start_time_seconds{"+joined+"})", end)
-		if err != nil {
-			return err
-		}
+		found := p.instant(ctx, end, "count(process_start_time_seconds{%s})", joined)
 		if len(found) == 1 && found[0].Value > 0 {
 			o.Process = process
 			break
 		}
 	}
+	if p.err != nil {
+		return
+	}
 	if window < time.Second {
 		p.unknown(assess.OnePage.Of())
 	}
-	e := &advice.Evidence{Source: p.source.String(), WindowS: window.Seconds(), Facts: map[*advice.Quantity]float64{}}
-	if e.Metrics, err = gather.Metrics(ctx, p.source, o, end); err != nil {
-		return err
+	e := &advice.Evidence{Source: p.source.String(), WindowS: window.Seconds()}
+	if p.err = p.judge(ctx, p.source, o, end, e); p.err != nil {
+		return
 	}
-	p.sums.facts.Facts(e.Facts)
-	reading, err := signals.Read(ctx, p.source, o, end)
-	if err != nil {
-		return err
+	if p.istiodVersion(ctx, ofPods); p.e.Istiod != "" {
+		return
 	}
-	judged := advice.Judge(e)
-	p.e.Limits, p.e.Signals = &judged, &reading
-	if err := p.istiodVersion(ctx, ofPods); err != nil || p.e.Istiod != "" {
-		return err
-	}
-	infos, err := p.source.Instant(ctx, "pilot_info"+p.braces(""), end)
-	if len(infos) > 0 {
+	if infos := p.instant(ctx, end, "pilot_info%s", p.braces("")); len(infos) > 0 {
 		p.e.Istiod = pilotVersion(infos[0].Labels["version"])
 	}
-	return err
 }
 
 // istiodVersion reads the version of the istiods that matchers select.
-func (p *promRead) istiodVersion(ctx context.Context, matchers string) error {
-	if !p.has[metricBuild] {
-		return nil
-	}
-	_, end := p.over(metricBuild)
-	samples, err := p.source.Instant(ctx, "count by (tag) ("+metricBuild+p.braces(strings.Trim(`component="pilot",tag!="unknown",`+matchers, ","))+")", end)
+func (p *promRead) istiodVersion(ctx context.Context, matchers string) {
 	var tags []string
-	for _, s := range samples {
+	for _, s := range p.count(ctx, metricBuild, strings.Trim(`component="pilot",tag!="unknown",`+matchers, ","), "tag") {
 		tags = append(tags, s.Labels["tag"])
 	}
 	if slices.Sort(tags); len(tags) > 0 {
@@ -106,16 +86,11 @@ func (p *promRead) istiodVersion(ctx context.Context, matchers string) error {
 	if len(tags) > 1 {
 		p.unknown(assess.SeveralIstiods.Of(strings.Join(tags, ", ")))
 	}
-	return err
 }
 
 // oneRevision returns matchers and a pattern of the pods of one revision's istiods, "" where there is one revision: of
 // that which is named, or else of that with most replicas. Lists of pods tell revisions, or else labels, or else names.
-func (p *promRead) oneRevision(ctx context.Context, end time.Time) (matchers, pattern string, err error) {
-	samples, err := p.source.Instant(ctx, "count by ("+podLabels+", istio_io_rev) ("+metricServices+p.braces("")+")", end)
-	if err != nil {
-		return "", "", err
-	}
+func (p *promRead) oneRevision(ctx context.Context) (matchers, pattern string) {
 	listed := map[podRef]string{}
 	for _, x := range p.proxies {
 		if x.Kind == assess.Istiod {
@@ -123,10 +98,10 @@ func (p *promRead) oneRevision(ctx context.Context, end time.Time) (matchers, pa
 		}
 	}
 	pods, label := map[string][]string{}, ""
-	for _, s := range samples {
+	for _, s := range p.count(ctx, metricServices, "", podLabels+", istio_io_rev") {
 		pod := podOf(s.Labels)
 		if pod.name == "" {
-			return "", "", nil
+			return "", ""
 		}
 		for _, name := range []string{"exported_pod", "pod", "kubernetes_pod_name"} {
 			if s.Labels[name] == pod.name {
@@ -143,7 +118,7 @@ func (p *promRead) oneRevision(ctx context.Context, end time.Time) (matchers, pa
 	}
 	names := slices.Sorted(maps.Keys(pods))
 	if len(names) < 2 {
-		return "", "", nil
+		return "", ""
 	}
 	chosen := slices.MaxFunc(names, func(a, b string) int { return cmp.Compare(len(pods[a]), len(pods[b])) })
 	if pods[p.Revision] != nil {
@@ -155,18 +130,14 @@ func (p *promRead) oneRevision(ctx context.Context, end time.Time) (matchers, pa
 		pattern += "|" + regexp.QuoteMeta(pod)
 	}
 	pattern = strings.TrimPrefix(pattern, "|")
-	return fmt.Sprintf("%s=~%q", label, pattern), pattern, nil
+	return fmt.Sprintf("%s=~%q", label, pattern), pattern
 }
 
 // oneJob returns matchers of one scrape of each pod's metric: of one job and one replica of Prometheus, where
 // several have the same pods. It is not whole where none has all.
-func (p *promRead) oneJob(ctx context.Context, metric, matchers string, end time.Time) (selector string, whole bool, err error) {
-	samples, err := p.source.Instant(ctx, "count by ("+podLabels+", "+targetLabels+") ("+metric+p.braces(matchers)+")", end)
-	if err != nil {
-		return "", false, err
-	}
+func (p *promRead) oneJob(ctx context.Context, metric, matchers string) (selector string, whole bool) {
 	jobs, pods, scrapes := map[string]map[podRef]int{}, map[podRef]bool{}, 0
-	for _, s := range samples {
+	for _, s := range p.count(ctx, metric, matchers, podLabels+", "+targetLabels) {
 		pod := podOf(s.Labels)
 		if pod.name == "" {
 			pod.name = s.Labels["instance"]
@@ -186,7 +157,7 @@ func (p *promRead) oneJob(ctx context.Context, metric, matchers string, end time
 		scrapes++
 	}
 	if scrapes == len(pods) {
-		return "", true, nil
+		return "", true
 	}
 	names := slices.Sorted(maps.Keys(jobs))
 	for _, job := range names {
@@ -195,11 +166,11 @@ func (p *promRead) oneJob(ctx context.Context, metric, matchers string, end time
 			once = once && n == 1
 		}
 		if once {
-			return job, true, nil
+			return job, true
 		}
 	}
 	if metric == metricServices {
 		p.unknown(assess.IstiodTwice.Of(strings.Join(names[:min(len(names), maxListed)], "; "), len(pods)))
 	}
-	return "", false, nil
+	return "", false
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
+	"github.com/meshtrial/meshtrial/observe/signals"
 )
 
 // Matchers of requests to hosts that the mesh does not know, which counters do not count either.
@@ -17,44 +18,26 @@ const (
 )
 
 // requests reads how many requests passed each proxy.
-func (p *promRead) requests(ctx context.Context) error {
-	if p.present(generate.MetricRequests, generate.MetricConnections) == "" {
-		return nil
+func (p *promRead) requests(ctx context.Context) {
+	if p.present(generate.MetricRequests, generate.MetricConnections) == "" || len(p.proxies) == 0 {
+		return
 	}
-	if len(p.proxies) == 0 {
-		return nil
-	}
-	called, err := p.byPod(ctx, generate.MetricRequests, `reporter="source",`+matchKnown)
-	if err != nil {
-		return err
-	}
-	served, err := p.byPod(ctx, generate.MetricRequests, `reporter="destination"`)
-	if err != nil {
-		return err
-	}
-	through, err := p.byPod(ctx, generate.MetricRequests, `reporter="waypoint"`)
-	if err != nil {
-		return err
-	}
-	opened, err := p.byPod(ctx, generate.MetricConnections, "")
-	if err != nil {
-		return err
-	}
-	strange, err := p.byPod(ctx, generate.MetricRequests, `reporter="source",`+matchUnknown)
-	if err != nil {
-		return err
-	}
-	scraped, err := p.versions(ctx)
-	if err != nil {
-		return err
+	called := p.byPod(ctx, generate.MetricRequests, `reporter="source",`+matchKnown)
+	served := p.byPod(ctx, generate.MetricRequests, `reporter="destination"`)
+	through := p.byPod(ctx, generate.MetricRequests, `reporter="waypoint"`)
+	opened := p.byPod(ctx, generate.MetricConnections, "")
+	strange := p.byPod(ctx, generate.MetricRequests, `reporter="source",`+matchUnknown)
+	scraped := p.versions(ctx)
+	if p.err != nil {
+		return
 	}
 	if p.podless[generate.MetricRequests] {
 		p.unknown(assess.NoPodLabel.Of())
-		return nil
+		return
 	}
 	if window, _ := p.over(generate.MetricRequests); p.has[generate.MetricRequests] && len(called)+len(served)+len(through)+len(strange) == 0 {
 		p.once(assess.NoRates.Of(generate.MetricRequests, window.Seconds()))
-		return nil
+		return
 	}
 	missing := missingReporter(len(called)+len(strange), len(served))
 	var live, prom float64
@@ -103,7 +86,6 @@ func (p *promRead) requests(ctx context.Context) error {
 		window, _ := p.over(p.present(generate.MetricRequests, generate.MetricConnections))
 		p.e.TrafficS = window.Seconds()
 	}
-	return nil
 }
 
 // missingReporter names the side of whose proxies there are no series, if there are some of the other: relabelling
@@ -123,7 +105,7 @@ const edgeLabels = "source_workload_namespace, source_workload, destination_serv
 
 // calls reads who calls whom: by the caller's own proxy, or else by the called one, or else by a waypoint. What the
 // counters of all sidecars told is kept.
-func (p *promRead) calls(ctx context.Context) error {
+func (p *promRead) calls(ctx context.Context) {
 	type edge struct {
 		from generate.Workload
 		host string
@@ -132,11 +114,7 @@ func (p *promRead) calls(ctx context.Context) error {
 	reporters := []string{"source", "destination", "waypoint"}
 	calls, protocols := map[edge]*[3]float64{}, map[string]float64{}
 	for _, metric := range []string{generate.MetricRequests, generate.MetricConnections} {
-		samples, err := p.rate(ctx, metric, matchKnown, "reporter, request_protocol, "+edgeLabels)
-		if err != nil {
-			return err
-		}
-		for _, s := range samples {
+		for _, s := range p.rate(ctx, metric, matchKnown, "reporter, request_protocol, "+edgeLabels) {
 			l, by := s.Labels, slices.Index(reporters, s.Labels["reporter"])
 			if by < 0 || !finite(s.Value) || s.Value <= 0 {
 				continue
@@ -157,18 +135,15 @@ func (p *promRead) calls(ctx context.Context) error {
 	if len(protocols) > 0 {
 		p.e.Protocols = protocols
 	}
-	if len(calls) == 0 || p.callsKnown() {
-		return nil
+	if p.err != nil || len(calls) == 0 || p.callsKnown() {
+		return
 	}
 	p.e.Calls = nil
 	for e, by := range calls {
 		_, routed := p.inv.Calls(e.host, 0)
 		p.e.Calls = append(p.e.Calls, assess.Call{From: e.from, Host: e.host, PerS: cmp.Or(by[0], by[1], by[2]), TCP: e.tcp, Routed: routed && !e.tcp})
 	}
-	slices.SortFunc(p.e.Calls, func(a, b assess.Call) int {
-		return cmp.Or(cmp.Compare(a.From.String(), b.From.String()), cmp.Compare(a.Host, b.Host), cmp.Compare(b.PerS, a.PerS))
-	})
-	return nil
+	p.sortCalls()
 }
 
 // callsKnown reports whether who calls whom is known from the counters of all sidecars, and nobody else calls.
@@ -182,57 +157,37 @@ func (p *promRead) callsKnown() bool {
 func isUnknown(label string) bool { return label == "" || label == "unknown" }
 
 // sizes reads mean sizes of bodies, and how many connections of TCP are open.
-func (p *promRead) sizes(ctx context.Context) error {
-	sum := func(metric, matchers string) (float64, error) {
-		samples, err := p.rate(ctx, metric, matchers, "")
-		if err != nil || len(samples) != 1 || !finite(samples[0].Value) {
-			return 0, err
+func (p *promRead) sizes(ctx context.Context) {
+	only := func(samples []signals.Sample) float64 {
+		if len(samples) != 1 || !finite(samples[0].Value) {
+			return 0
 		}
-		return samples[0].Value, nil
+		return samples[0].Value
 	}
-	mean := func(metric string) (float64, error) {
+	mean := func(metric string) float64 {
 		p.has[metric+"_count"] = p.has[metric+"_sum"]
 		for _, reporter := range []string{"source", "destination", "waypoint"} {
-			bytes, err := sum(metric+"_sum", `reporter="`+reporter+`"`)
-			if err != nil {
-				return 0, err
-			}
-			n, err := sum(metric+"_count", `reporter="`+reporter+`"`)
-			if err != nil || n > 0 {
-				return bytes / n, err
+			bytes := only(p.rate(ctx, metric+"_sum", `reporter="`+reporter+`"`, ""))
+			if n := only(p.rate(ctx, metric+"_count", `reporter="`+reporter+`"`, "")); n > 0 {
+				return bytes / n
 			}
 		}
-		return math.NaN(), nil
+		return math.NaN()
 	}
-	request, err := mean("istio_request_bytes")
-	if err != nil {
-		return err
-	}
-	response, err := mean("istio_response_bytes")
-	if err != nil {
-		return err
-	}
-	if finite(request) && finite(response) && p.e.Sizes == nil {
+	request, response := mean("istio_request_bytes"), mean("istio_response_bytes")
+	if p.err == nil && finite(request) && finite(response) && p.e.Sizes == nil {
 		p.e.Sizes = &assess.Sizes{Request: request, Response: response}
 	}
 	if !p.has[generate.MetricConnections] || !p.has[metricClosed] { // without the closed ones all would be open
-		return nil
+		return
 	}
 	_, end := p.over(generate.MetricConnections)
-	opened, err := p.summed(ctx, "%s", generate.MetricConnections, `reporter="source"`, "", end)
-	if err != nil || len(opened) != 1 {
-		return err
+	opened := p.summed(ctx, "%s", generate.MetricConnections, `reporter="source"`, "", end)
+	closed := p.summed(ctx, "%s", metricClosed, `reporter="source"`, "", end)
+	if p.err != nil || len(opened) != 1 || p.e.Open != nil {
+		return
 	}
-	closed, err := p.summed(ctx, "%s", metricClosed, `reporter="source"`, "", end)
-	if err != nil {
-		return err
-	}
-	open := opened[0].Value
-	if len(closed) == 1 {
-		open -= closed[0].Value
-	}
-	if finite(open) && open >= 0 && p.e.Open == nil {
+	if open := opened[0].Value - only(closed); finite(open) && open >= 0 {
 		p.e.Open = &open
 	}
-	return nil
 }

@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -30,34 +29,29 @@ type containerRef struct {
 }
 
 // containers returns the highest value of each container of proxies and istiod, however often it is scraped.
-func (p *promRead) containers(ctx context.Context, metric, of string) (map[containerRef]float64, error) {
+func (p *promRead) containers(ctx context.Context, metric, of string) map[containerRef]float64 {
 	out := map[containerRef]float64{}
 	if !p.has[metric] {
-		return out, nil
+		return out
 	}
 	_, end := p.over(metric)
-	samples, err := p.source.Instant(ctx, "max by ("+podLabels+", container) ("+fmt.Sprintf(of, metric+p.braces(matchProxies))+")", end)
-	for _, s := range samples {
+	for _, s := range p.instant(ctx, end, "max by ("+podLabels+", container) ("+of+")", metric+p.braces(matchProxies)) {
 		if pod := podOf(s.Labels); pod.name != "" && finite(s.Value) {
 			c := containerRef{pod, s.Labels["container"]}
 			out[c] = max(out[c], s.Value) // of jobs that name it by different labels
 		}
 	}
-	return out, err
+	return out
 }
 
 // usage reads what proxies and istiod use, from cAdvisor's metrics.
-func (p *promRead) usage(ctx context.Context) error {
-	memory, err := p.containers(ctx, metricMemory, "%s")
-	if err != nil {
-		return err
-	}
+func (p *promRead) usage(ctx context.Context) {
+	memory := p.containers(ctx, metricMemory, "%s")
 	window, _ := p.over(metricCPU)
-	cpu, err := p.containers(ctx, metricCPU, "rate(%s["+promWindow(window)+"])")
-	if err != nil {
-		return err
-	}
+	cpu := p.containers(ctx, metricCPU, "rate(%s["+promWindow(window)+"])")
 	switch {
+	case p.err != nil:
+		return
 	case p.timesDiffer(metricCPU):
 		clear(cpu)
 	case p.has[metricCPU] && len(cpu) == 0 && len(memory) == 0 && p.sampled == nil:
@@ -92,7 +86,6 @@ func (p *promRead) usage(ctx context.Context) error {
 			p.unknown(assess.UsageDiffers.Of(b.n, string(kind), b.live, b.prom))
 		}
 	}
-	return nil
 }
 
 // differ reports whether two figures of the same differ by more than a fifth. Less than least is noise.
@@ -101,33 +94,13 @@ func differ(a, b, least float64) bool {
 }
 
 // list makes proxies of pods that have their containers, or that tell their version, where pods were not listed.
-func (p *promRead) list(ctx context.Context) error {
+func (p *promRead) list(ctx context.Context) {
 	if len(p.proxies) > 0 {
-		return nil
+		return
 	}
-	memory, err := p.containers(ctx, metricMemory, "%s")
-	if err != nil {
-		return err
-	}
-	built, err := p.versions(ctx)
-	if err != nil {
-		return err
-	}
-	_, end := p.over(metricMemory)
-	others, err := p.source.Instant(ctx, "count by ("+podLabels+") ("+metricMemory+p.braces(`container!~"istio-proxy|discovery|POD|"`)+")", end)
-	if err != nil {
-		return err
-	}
-	accompanied := valuesOf(others)
-	waypoints := map[podRef]float64{}
-	if p.has[generate.MetricRequests] {
-		_, end := p.over(generate.MetricRequests)
-		found, err := p.source.Instant(ctx, "count by ("+podLabels+") ("+generate.MetricRequests+p.braces(`reporter="waypoint"`)+")", end)
-		if err != nil {
-			return err
-		}
-		waypoints = valuesOf(found)
-	}
+	memory, built := p.containers(ctx, metricMemory, "%s"), p.versions(ctx)
+	accompanied := valuesOf(p.count(ctx, metricMemory, `container!~"istio-proxy|discovery|POD|"`, podLabels))
+	waypoints := valuesOf(p.count(ctx, generate.MetricRequests, `reporter="waypoint"`, podLabels))
 	var pods []podRef
 	for c := range memory {
 		pods = append(pods, c.podRef)
@@ -135,8 +108,8 @@ func (p *promRead) list(ctx context.Context) error {
 	if len(pods) == 0 {
 		pods = slices.Collect(maps.Keys(built))
 	}
-	if len(pods) == 0 {
-		return nil
+	if p.err != nil || len(pods) == 0 {
+		return
 	}
 	slices.SortFunc(pods, func(a, b podRef) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
@@ -157,31 +130,19 @@ func (p *promRead) list(ctx context.Context) error {
 		p.proxies = append(p.proxies, x)
 	}
 	p.unknown(assess.NoPods.Of(len(p.proxies)))
-	if p.has[metricPodInfo] {
-		_, end := p.over(metricPodInfo)
-		nodes, err := p.source.Instant(ctx, "count(count by (node) ("+metricPodInfo+p.braces(`node!=""`)+"))", end)
-		if err != nil {
-			return err
-		}
-		if len(nodes) == 1 && finite(nodes[0].Value) {
-			p.e.Nodes = int(nodes[0].Value)
-		}
+	if nodes := len(p.count(ctx, metricPodInfo, `node!=""`, "node")); nodes > 0 {
+		p.e.Nodes = nodes
 	}
-	return p.resources(ctx)
+	p.resources(ctx)
 }
 
 // build is what an Istio program reports about itself.
 type build struct{ component, tag string }
 
 // versions returns what each scraped proxy, ztunnel and istiod reports about itself.
-func (p *promRead) versions(ctx context.Context) (map[podRef]build, error) {
+func (p *promRead) versions(ctx context.Context) map[podRef]build {
 	out := map[podRef]build{}
-	if !p.has[metricBuild] {
-		return out, nil
-	}
-	_, end := p.over(metricBuild)
-	samples, err := p.source.Instant(ctx, "count by ("+podLabels+", component, tag) ("+metricBuild+p.braces("")+")", end)
-	for _, s := range samples {
+	for _, s := range p.count(ctx, metricBuild, "", podLabels+", component, tag") {
 		b := build{s.Labels["component"], strings.TrimRight(s.Labels["tag"], ";")} // as proxies of old versions write it
 		if b.tag == "unknown" {
 			b.tag = ""
@@ -190,11 +151,11 @@ func (p *promRead) versions(ctx context.Context) (map[podRef]build, error) {
 			out[pod] = b
 		}
 	}
-	return out, err
+	return out
 }
 
 // resources reads what containers request and are limited to, from kube-state-metrics.
-func (p *promRead) resources(ctx context.Context) error {
+func (p *promRead) resources(ctx context.Context) {
 	at := map[podRef]*assess.Proxy{}
 	for i := range p.proxies {
 		at[podRef{p.proxies[i].Namespace, p.proxies[i].Pod}] = &p.proxies[i]
@@ -210,10 +171,7 @@ func (p *promRead) resources(ctx context.Context) error {
 		{"kube_pod_container_resource_limits", limits}, {"kube_pod_init_container_resource_limits", limits},
 	} {
 		_, end := p.over(q.metric)
-		samples, err := p.source.Instant(ctx, "max by ("+podLabels+", resource, container) ("+q.metric+p.braces(matchProxies+`,resource=~"cpu|memory"`)+")", end)
-		if err != nil {
-			return err
-		}
+		samples := p.instant(ctx, end, "max by ("+podLabels+", resource, container) (%s)", q.metric+p.braces(matchProxies+`,resource=~"cpu|memory"`))
 		found += len(samples)
 		for _, s := range samples {
 			x := at[podOf(s.Labels)]
@@ -226,8 +184,7 @@ func (p *promRead) resources(ctx context.Context) error {
 			}
 		}
 	}
-	if found == 0 {
+	if p.err == nil && found == 0 {
 		p.unknown(assess.NoResources.Of("kube_pod_container_resource_requests"))
 	}
-	return nil
 }

@@ -105,7 +105,7 @@ func TestReadZtunnel(t *testing.T) {
 	defer api.Close()
 	dump, err := os.ReadFile("../advise/scope/testdata/ztunnel.json")
 	must.OK(t, err)
-	r := newMeshRead(Assessment{Section: assess.SectionConfiguration, IstiodWatch: IstiodWatch{Say: func(string) {}}}, openFake(t, api.URL, http.DefaultClient), func(_, pod string, _ int) (*http.Client, func() error) {
+	r := newMeshRead(Assessment{Section: assess.SectionConfiguration, IstiodWatch: IstiodWatch{Say: func(string) {}}}, "", openFake(t, api.URL, http.DefaultClient), func(_, pod string, _ int) (*http.Client, func() error) {
 		return &http.Client{Transport: answering{&answers{dump: dump, clusters: []byte("no page")}, pod}}, func() error { return nil }
 	})
 	must.OK(t, r.listProxies(t.Context()))

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -132,10 +133,7 @@ const labelsOfCalls = "reporter, source_workload, source_workload_namespace, des
 // samples adds series. Expressions drop the names of metrics, so the caller passes the name.
 func (c *callReading) samples(samples []signals.Sample, metric string, at generate.Span) error {
 	for i, s := range samples {
-		name := s.Name
-		if name == "" {
-			name = metric
-		}
+		name := cmp.Or(s.Name, metric)
 		if name == "" && s.Labels["request_protocol"] == "tcp" {
 			name = generate.MetricConnections
 		}
@@ -151,6 +149,17 @@ func (c *callReading) samples(samples []signals.Sample, metric string, at genera
 // server's series.
 const historySteps = 240
 
+// beginning returns the time of the first sample of series in a period, or its end if there is none.
+func beginning(ctx context.Context, source signals.Source, series string, from, to time.Time, step time.Duration) (time.Time, error) {
+	tracks, err := source.Range(ctx, "count("+series+")", from, to, step)
+	for _, t := range tracks {
+		if len(t.Points) > 0 {
+			return time.UnixMilli(t.Points[0].MS), err
+		}
+	}
+	return to, err
+}
+
 // ask queries a Prometheus server for every pair that had a request at any time within the
 // window, even if counters were reset or have disappeared since.
 func (c *callReading) ask(ctx context.Context, server *signals.Remote) error {
@@ -158,15 +167,9 @@ func (c *callReading) ask(ctx context.Context, server *signals.Remote) error {
 	now := time.Now()
 	// A server may keep less history than the query covers, and does not say so.
 	from, step := now.Add(-c.Window), max(c.Window/historySteps, time.Minute)
-	history, err := server.Range(ctx, "count("+generate.MetricRequests+")", from, now, step)
+	began, err := beginning(ctx, server, generate.MetricRequests, from, now, step)
 	if err != nil {
 		return err
-	}
-	began := now
-	for _, track := range history {
-		if len(track.Points) > 0 {
-			began = time.UnixMilli(track.Points[0].MS)
-		}
 	}
 	if began.Sub(from) > 2*step {
 		c.note("Prometheus has %s of the last %s only: calls before that are unknown.", generate.MetricRequests, now.Sub(began).Round(time.Minute))

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"time"
 
@@ -43,16 +42,11 @@ func (i *Istiods) Watch(ctx context.Context, w IstiodWatch) (seen IstiodSeen, er
 	if e.Known, note, err = w.Ask(ctx, seen.Version); err != nil {
 		return seen, err
 	}
-	dir, err := os.MkdirTemp("", "meshtrial-watch-")
+	recorder, remove, err := TemporaryRecorder()
 	if err != nil {
 		return seen, err
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	recorder, err := signals.OpenRecorder(dir)
-	if err != nil {
-		return seen, err
-	}
-	defer func() { err = errors.Join(err, recorder.Close()) }()
+	defer func() { err = errors.Join(err, remove()) }()
 	watching, stop := context.WithCancel(ctx)
 	defer stop() // ends the watches of writes with this function
 	locks, writes := i.WatchLocks(ctx), i.WatchWrites(watching)

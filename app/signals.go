@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/meshtrial/meshtrial/advise/advice"
+	"github.com/meshtrial/meshtrial/advise/advice/gather"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/run/store"
@@ -47,6 +49,36 @@ func readSignals(ctx context.Context, s signals.Source, from, to time.Time) (sig
 	}
 	r.Alerts, err = signals.Alerts(ctx, s, signals.Options{}, from, to, time.Second)
 	return r, err
+}
+
+// TemporaryRecorder returns a recorder in a folder of its own, which closing it removes.
+func TemporaryRecorder() (*signals.Recorder, func() error, error) {
+	dir, err := os.MkdirTemp("", "meshtrial-signals-")
+	if err != nil {
+		return nil, nil, err
+	}
+	recorder, err := signals.OpenRecorder(dir)
+	if err != nil {
+		return nil, nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return recorder, func() error { return errors.Join(recorder.Close(), os.RemoveAll(dir)) }, nil
+}
+
+// judge judges istiod by its metrics until a time.
+func (r *meshRead) judge(ctx context.Context, source signals.Source, o signals.Options, until time.Time, e *advice.Evidence) (err error) {
+	e.Facts = map[*advice.Quantity]float64{}
+	if e.Metrics, err = gather.Metrics(ctx, source, o, until); err != nil {
+		return err
+	}
+	r.sums.facts.Facts(e.Facts)
+	reading, err := signals.Read(ctx, source, o, until)
+	if err != nil {
+		return err
+	}
+	reading.Source = e.Source
+	judged := advice.Judge(e)
+	r.e.Limits, r.e.Signals = &judged, &reading
+	return nil
 }
 
 // overall are options for rates over a whole period, with its first sample.

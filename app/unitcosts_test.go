@@ -20,8 +20,11 @@ import (
 
 var ratesStudy = strings.Replace(analysistest.RateStudy, "[latency, cpu]", "[latency, cpu, memory]", 1) + "\nsizing: {pods: 100, nodes: 10, rps: 1000, l7: 20%, waypoints: 2}\n"
 
-func packed(t *testing.T, run record.Run) []byte {
+// writtenCosts writes a run's unit costs into a file.
+func writtenCosts(t *testing.T) (run record.Run, file string) {
 	t.Helper()
+	run = analysistest.Simulate(t, ratesStudy, 6, 8, analysistest.Quiet())
+	run.Header.Components = []record.Component{{Name: "istiod", Version: "1.30"}}
 	thin := thinned(run)
 	var err error
 	thin.Latency, err = latencyOf(run)
@@ -34,16 +37,15 @@ func packed(t *testing.T, run record.Run) []byte {
 	_, err = z.Write(data)
 	must.OK(t, err)
 	must.OK(t, z.Close())
-	return out.Bytes()
+	file = filepath.Join(t.TempDir(), "costs")
+	must.OK(t, os.WriteFile(file, out.Bytes(), 0o600))
+	return run, file
 }
 
 // A file of unit costs says of a mesh what its run says, and of an assessed mesh how its requests could
 // be carried.
 func TestUnitCosts(t *testing.T) {
-	run := analysistest.Simulate(t, ratesStudy, 6, 8, analysistest.Quiet())
-	run.Header.Components = []record.Component{{Name: "istiod", Version: "1.30"}}
-	file := filepath.Join(t.TempDir(), "costs")
-	must.OK(t, os.WriteFile(file, packed(t, run), 0o600))
+	run, file := writtenCosts(t)
 	m := sizing.Mesh{Pods: 40, Nodes: 4, RPS: 500, L7: 0.25, Waypoints: 2}
 	want, err := sized(run, m)
 	must.OK(t, err)
@@ -72,13 +74,9 @@ func asJSON(t *testing.T, v any) string {
 // An assessment takes unit costs only for a mesh whose requests are all known, and says where they are
 // of another version.
 func TestAssessWithUnitCosts(t *testing.T) {
-	run := analysistest.Simulate(t, ratesStudy, 6, 8, analysistest.Quiet())
-	run.Header.Components = []record.Component{{Name: "istiod", Version: "1.30"}}
-	file := filepath.Join(t.TempDir(), "costs")
-	must.OK(t, os.WriteFile(file, packed(t, run), 0o600))
+	_, file := writtenCosts(t)
 	o := Assessment{Runs: []string{file}, Warn: func(string) {}}
-	v := func(x float64) *float64 { return &x }
-	e := assess.Evidence{Istiod: "1.31", Nodes: 2, Proxies: []assess.Proxy{{Kind: assess.Sidecar, Called: v(20), Served: v(20), Connections: v(0)}, {Kind: assess.Sidecar, Called: v(1), Served: v(1), Connections: v(0)}}}
+	e := assess.Evidence{Istiod: "1.31", Nodes: 2, Proxies: []assess.Proxy{{Kind: assess.Sidecar, Called: new(20.0), Served: new(20.0), Connections: new(0.0)}, {Kind: assess.Sidecar, Called: new(1.0), Served: new(1.0), Connections: new(0.0)}}}
 	a, err := o.concluded(t, e)
 	must.OK(t, err)
 	if len(a.Modes) != 1 || a.Modes[0].Shipped || !assess.OtherBuild.In(a.Unknown) || assess.NoUnitCosts.In(a.Unknown) {
@@ -97,11 +95,8 @@ func TestAssessWithUnitCosts(t *testing.T) {
 
 // A namespace whose sidecars were all read is sized, even where the mesh as a whole is not known.
 func TestAssessNamespacesWithUnitCosts(t *testing.T) {
-	run := analysistest.Simulate(t, ratesStudy, 6, 8, analysistest.Quiet())
-	file := filepath.Join(t.TempDir(), "costs")
-	must.OK(t, os.WriteFile(file, packed(t, run), 0o600))
-	v := func(x float64) *float64 { return &x }
-	e := assess.Evidence{Nodes: 2, Hosts: []assess.Host{}, Proxies: []assess.Proxy{{Kind: assess.Sidecar, Namespace: "read", Node: "one", Called: v(20), Served: v(40), Connections: v(0)}, {Kind: assess.Sidecar, Namespace: "not", Node: "one"}}}
+	_, file := writtenCosts(t)
+	e := assess.Evidence{Nodes: 2, Hosts: []assess.Host{}, Proxies: []assess.Proxy{{Kind: assess.Sidecar, Namespace: "read", Node: "one", Called: new(20.0), Served: new(40.0), Connections: new(0.0)}, {Kind: assess.Sidecar, Namespace: "not", Node: "one"}}}
 	a, err := Assessment{Runs: []string{file}, Warn: func(string) {}}.concluded(t, e)
 	must.OK(t, err)
 	if len(a.Modes) != 1 || len(a.Modes[0].Sizing.Ways) != 0 || len(a.Modes[0].Namespaces) != 1 || !assess.NoStated.In(a.Unknown) {
@@ -124,8 +119,7 @@ func TestShippedUnitCosts(t *testing.T) {
 		if len(run.latency) == 0 {
 			t.Errorf("run %s: no latency", run.Header.RunID)
 		}
-		v := func(x float64) *float64 { return &x }
-		a, err := Assessment{}.conclude(assess.Evidence{Proxies: []assess.Proxy{{Kind: assess.Sidecar, Called: v(20), Served: v(20), Connections: v(0)}, {Kind: assess.Istiod, Version: "1.28.1-distroless"}}}, runs)
+		a, err := Assessment{}.conclude(assess.Evidence{Proxies: []assess.Proxy{{Kind: assess.Sidecar, Called: new(20.0), Served: new(20.0), Connections: new(0.0)}, {Kind: assess.Istiod, Version: "1.28.1-distroless"}}}, runs)
 		must.OK(t, err)
 		if l := a.Cost.Latency; len(l) == 0 || !l[0].Shipped || len(l[0].Lacking) == 0 || a.Mesh.Istiod != "1.28.1" || !assess.OtherBuild.In(a.Unknown) {
 			t.Errorf("run %s, for istiod %q: latency %+v, %v", run.Header.RunID, a.Mesh.Istiod, l, a.Unknown)
