@@ -86,7 +86,7 @@ func (i *Istiods) Targets(ctx context.Context) ([]signals.Target, error) {
 	for node, names := range nodes {
 		all = append(all,
 			i.kubelet(node, "/metrics/cadvisor", keepCAdvisor(names)),
-			i.kubelet(node, "/metrics/resource", keepContainers(names)))
+			i.kubelet(node, "/metrics/resource", keepOfPods(names, "container_cpu_usage_seconds_total")))
 	}
 	return all, err
 }
@@ -173,8 +173,9 @@ func get(ctx context.Context, client *http.Client, url string) (io.ReadCloser, e
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		resp.Body.Close()
-		return nil, fmt.Errorf("HTTP status %s", resp.Status)
+		defer resp.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
+		return nil, fmt.Errorf("%s: %s: %s", req.URL.Path, resp.Status, bytes.TrimSpace(text))
 	}
 	return resp.Body, nil
 }
@@ -196,31 +197,17 @@ func (i *Istiods) kubelet(node, path string, keep func([]byte) bool) signals.Tar
 // keepCAdvisor keeps what a node's cAdvisor says of its machine and its CPU use, and of
 // the limits of the pods, how much they held back, and the network.
 func keepCAdvisor(pods []string) func([]byte) bool {
+	ofPods := keepOfPods(pods, "container_spec_cpu_quota", "container_spec_cpu_period", "container_cpu_cfs_throttled_seconds_total", "container_network_transmit_bytes_total")
 	return func(line []byte) bool {
-		switch {
-		case bytes.HasPrefix(line, []byte("machine_cpu_cores")),
-			bytes.HasPrefix(line, []byte("container_cpu_usage_seconds_total")) && bytes.Contains(line, []byte(`id="/"`)):
-			return true
-		case bytes.HasPrefix(line, []byte("container_spec_cpu_quota")), bytes.HasPrefix(line, []byte("container_spec_cpu_period")),
-			bytes.HasPrefix(line, []byte("container_cpu_cfs_throttled_seconds_total")), bytes.HasPrefix(line, []byte("container_network_transmit_bytes_total")):
-			return ofPods(line, pods)
-		}
-		return false
+		return bytes.HasPrefix(line, []byte("machine_cpu_cores")) || ofPods(line) ||
+			bytes.HasPrefix(line, []byte("container_cpu_usage_seconds_total")) && bytes.Contains(line, []byte(`id="/"`))
 	}
 }
 
-// keepContainers keeps the CPU of the pods' containers.
-func keepContainers(pods []string) func([]byte) bool {
+// keepOfPods keeps metrics of the pods.
+func keepOfPods(pods []string, metrics ...string) func([]byte) bool {
 	return func(line []byte) bool {
-		return bytes.HasPrefix(line, []byte("container_cpu_usage_seconds_total")) && ofPods(line, pods)
+		return slices.ContainsFunc(metrics, func(metric string) bool { return bytes.HasPrefix(line, []byte(metric)) }) &&
+			slices.ContainsFunc(pods, func(pod string) bool { return bytes.Contains(line, []byte(`pod="`+pod+`"`)) })
 	}
-}
-
-func ofPods(line []byte, pods []string) bool {
-	for _, pod := range pods {
-		if bytes.Contains(line, []byte(`pod="`+pod+`"`)) {
-			return true
-		}
-	}
-	return false
 }

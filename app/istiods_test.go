@@ -50,7 +50,7 @@ func TestKeepsOnlyIstiodsLines(t *testing.T) {
 			t.Errorf("%s: %v", line, got)
 		}
 	}
-	if keep := keepContainers(pods); !keep([]byte(`container_cpu_usage_seconds_total{pod="istiod-1"} 1`)) || keep([]byte(`container_cpu_usage_seconds_total{pod="x"} 1`)) {
+	if keep := keepOfPods(pods, "container_cpu_usage_seconds_total"); !keep([]byte(`container_cpu_usage_seconds_total{pod="istiod-1"} 1`)) || keep([]byte(`container_cpu_usage_seconds_total{pod="x"} 1`)) {
 		t.Error("containers")
 	}
 }

@@ -35,9 +35,7 @@ func TestRunMetrics(t *testing.T) {
 		var page openmetrics.Page
 		var text bytes.Buffer
 		l.page(&page)
-		if err := page.Write(&text); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, page.Write(&text))
 		return openmetricstest.Read(t, text.Bytes())
 	}
 	check := func(want map[string]float64) {
@@ -93,9 +91,7 @@ func TestRunServesMetrics(t *testing.T) {
 	said := &recorder{}
 	o := RunOptions{Study: studytest.Parse(t, measuredStudy), Metrics: "0", Progress: said, Event: func(*study.Plan, runner.Event) { heard++ }}
 	server, err := o.serveMetrics()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer server.Close()
 	plan := studytest.Plan(t, measuredStudy)
 	for n, c := range []struct {

@@ -201,43 +201,37 @@ func (p *Pages) find(query url.Values) (place, error) {
 	if _, err := comparison.ParseAcross(at.across); err != nil {
 		return place{}, err
 	}
-	path := func(id string) (string, error) {
-		p.mu.Lock()
-		known, ok := p.paths[id]
-		p.mu.Unlock()
+	ids := query["compare"]
+	switch run := query.Get("run"); {
+	case run != "":
+		ids = []string{run}
+	case len(ids) == 0 && at.trend == "":
+		p.alone(&at)
+	case len(ids) != 0 && len(ids) != 2:
+		return at, errs.Usage("two runs are compared, not %d", len(ids))
+	}
+	for _, id := range ids {
+		path, ok := p.pathOf(id)
 		if !ok {
 			p.runs()
-			p.mu.Lock()
-			known, ok = p.paths[id]
-			p.mu.Unlock()
+			path, ok = p.pathOf(id)
 		}
 		if !ok {
-			return "", errs.WithHint(errs.Usage("this page has no run %q", id), "the index lists its runs")
+			return at, errs.WithHint(errs.Usage("this page has no run %q", id), "the index lists its runs")
 		}
-		return known, nil
+		at.compare = append(at.compare, path)
 	}
-	if id := query.Get("run"); id != "" {
-		var err error
-		at.run, err = path(id)
-		return at, err
-	}
-	if ids := query["compare"]; len(ids) > 0 {
-		if len(ids) != 2 {
-			return at, errs.Usage("two runs are compared, not %d", len(ids))
-		}
-		for _, id := range ids {
-			run, err := path(id)
-			if err != nil {
-				return at, err
-			}
-			at.compare = append(at.compare, run)
-		}
-		return at, nil
-	}
-	if at.trend == "" {
-		p.alone(&at)
+	if len(ids) == 1 {
+		at.run, at.compare = at.compare[0], nil
 	}
 	return at, nil
+}
+
+func (p *Pages) pathOf(id string) (string, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	path, ok := p.paths[id]
+	return path, ok
 }
 
 // alone finds the page without a query: the only run, or an index.
@@ -606,16 +600,9 @@ func (p *Pages) index(ctx context.Context) (report.Page, error) {
 	}
 	counted := "No run yet."
 	if len(all) > 0 {
-		counted = fmt.Sprintf("%s of %s", words.Plural(len(all), "run"), studiesWords(len(studies)))
+		counted = fmt.Sprintf("%s of %s", words.Plural(len(all), "run"), words.Plural(len(studies), "study"))
 	}
 	return report.Page{Title: strings.Join(p.dirs, ", "), Answers: []string{counted}, Warnings: damage}.Served(served), nil
-}
-
-func studiesWords(n int) string {
-	if n == 1 {
-		return "one study"
-	}
-	return fmt.Sprintf("%d studies", n)
 }
 
 // listed is a run's line in the index.

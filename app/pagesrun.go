@@ -167,24 +167,20 @@ func (p *Pages) hold(ctx context.Context, u *underway) {
 func (p *Pages) take(ctx context.Context) (taken bool) {
 	patience := time.NewTimer(maxWait)
 	defer patience.Stop()
-	select {
-	case <-p.making:
-		return true
-	case <-ctx.Done():
-		return false
-	case <-patience.C:
-	}
-	p.mu.Lock()
-	p.refuses = true
-	if p.giveWay != nil {
-		p.giveWay(errGaveWay)
-	}
-	p.mu.Unlock()
-	select {
-	case <-p.making:
-		return true
-	case <-ctx.Done():
-		return false
+	for {
+		select {
+		case <-p.making:
+			return true
+		case <-ctx.Done():
+			return false
+		case <-patience.C: // once
+			p.mu.Lock()
+			p.refuses = true
+			if p.giveWay != nil {
+				p.giveWay(errGaveWay)
+			}
+			p.mu.Unlock()
+		}
 	}
 }
 

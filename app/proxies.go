@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -53,18 +52,10 @@ func labFilters(ctx context.Context, kube kubernetes.Interface) (scope.Filters, 
 // GetAdmin streams an answer of an Envoy's admin interface, which an
 // observe.EnvoyAdmin would hold whole.
 func GetAdmin(ctx context.Context, client *http.Client, path string, f func(io.Reader) error) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://pod"+path, nil)
+	body, err := get(ctx, client, "http://pod"+path)
 	if err != nil {
 		return err
 	}
-	resp, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(resp.Body, 200))
-		return fmt.Errorf("%s: %s: %s", path, resp.Status, strings.TrimSpace(string(text)))
-	}
-	return f(resp.Body)
+	defer body.Close()
+	return f(body)
 }
