@@ -55,9 +55,7 @@ func TestAmbient(t *testing.T) {
 	if code, said := m.Run(t, "run", file, "--out", filepath.Join(t.TempDir(), "run")); code != 2 || !strings.Contains(said, "no ambient mesh in namespace") {
 		t.Fatalf("without an ambient mesh: exit code %d\n%s", code, said)
 	}
-	if code, said := m.Run(t, "lab", "down"); code != 0 {
-		t.Fatal(said)
-	}
+	m.Succeeds(t, "lab", "down")
 	leaks := withRules(t)
 	clean, err := leakcheck.Take(leaks)
 	must.OK(t, err)
@@ -154,9 +152,7 @@ func TestAmbientNodes(t *testing.T) {
 	}
 	// A node that died comes back with its agent and its ztunnel, and nothing else.
 	for _, do := range []string{"kill", "start"} {
-		if code, said := m.Run(t, "lab", "node", do, "lab-2"); code != 0 {
-			t.Fatalf("%s: exit code %d\n%s", do, code, said)
-		}
+		m.Succeeds(t, "lab", "node", do, "lab-2")
 	}
 	for _, set := range []string{"istio-cni-node", "ztunnel"} {
 		labtest.Kubectl(t, l, "", "-n", "istio-system", "rollout", "status", "daemonset", set, "--timeout=120s")
@@ -302,9 +298,7 @@ spec:
 func killed(t *testing.T, m labtest.Machine, l *local.Lab, status *local.Status, clean *leakcheck.Snapshot, leaks leakcheck.Options) {
 	captured(t, l, status)
 	must.OK(t, unix.Kill(status.InitPID, unix.SIGKILL))
-	if code, said := m.Run(t, "lab", "down"); code != 0 {
-		t.Fatal(said)
-	}
+	m.Succeeds(t, "lab", "down")
 	leaks.Only = []string{"meshtrial-" + status.ID, "mtrial-" + status.ID, m.State()}
 	leakcheck.Check(t, clean, leaks, 20*time.Second)
 }

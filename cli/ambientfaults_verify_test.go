@@ -14,6 +14,7 @@ import (
 	"github.com/meshtrial/meshtrial/run/store"
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/labtest"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // Under load, ztunnel is killed, by a signal and by lack of memory, and replaced; a waypoint is
@@ -114,13 +115,9 @@ func afterFault(t *testing.T, run record.Run, variant string) {
 		t.Errorf("%s: a process that carries requests ended, and none was lost", variant)
 	}
 	parsed, err := study.Parse(run.StudyYAML, "resolved.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	book, err := findings.BookOf(&run, parsed, trial)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	account := book.Account()
 	if !account.Reconciled || account.Requests != s.Scheduled {
 		t.Errorf("%s: %d of %d requests are in the account, reconciled %v: %+v", variant, account.Requests, s.Scheduled, account.Reconciled, account.Unreconciled)

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/meshtrial/meshtrial/advise/assess"
@@ -21,13 +20,9 @@ import (
 func TestAssessOfALab(t *testing.T) {
 	newScopedShop(t)
 	dir := t.TempDir()
-	var out, said bytes.Buffer
-	env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}
-	if err := Run(t.Context(), []string{"assess", "--duration", "25s", "--out", dir, "--core-month", "40", "--format", "json"}, env); err != nil {
-		t.Fatalf("%v\n%s", err, said.String())
-	}
+	out, _ := succeeds(t, "assess", "--duration", "25s", "--out", dir, "--core-month", "40", "--format", "json")
 	var a assess.Assessment
-	must.OK(t, json.Unmarshal(out.Bytes(), &a))
+	must.OK(t, json.Unmarshal([]byte(out), &a))
 	of := func(kind assess.Kind) assess.Use {
 		i := slices.IndexFunc(a.Cost.Uses, func(u assess.Use) bool { return u.Kind == kind })
 		if i < 0 {

@@ -3,11 +3,9 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -85,13 +83,9 @@ func (s scopedShop) kubectl(input string, args ...string) {
 func (s scopedShop) read() (scope.Report, map[scope.Owner]scope.OwnerTotal) {
 	t := s.t
 	t.Helper()
-	var out, said bytes.Buffer
-	env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}
-	if err := Run(t.Context(), []string{"assess", "config", "-n", "scoped", "--top", "0", "--json"}, env); err != nil {
-		t.Fatalf("%v\n%s", err, said.String())
-	}
+	out, _ := succeeds(t, "assess", "config", "-n", "scoped", "--top", "0", "--json")
 	var r scope.Report
-	must.OK(t, json.Unmarshal(out.Bytes(), &r))
+	must.OK(t, json.Unmarshal([]byte(out), &r))
 	owners, sum := map[scope.Owner]scope.OwnerTotal{}, int64(0)
 	for _, o := range r.Owners {
 		owners[o.Owner], sum = o, sum+o.DumpBytes

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"strings"
 	"syscall"
@@ -16,27 +15,6 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope"
 	"github.com/meshtrial/meshtrial/testing/race"
 )
-
-// TestScopeScripts runs on dumps recorded from a lab's proxies.
-func TestScopeScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata/assessconfig",
-		Setup: func(e *testscript.Env) error {
-			for _, name := range []string{"sidecar.json.gz", "gateway.json.gz", "clusters.json.gz", "ztunnel.json"} {
-				data, err := os.ReadFile("../advise/scope/testdata/" + name)
-				if err != nil {
-					return err
-				}
-				if err := os.WriteFile(e.Cd+"/"+name, data, 0o644); err != nil {
-					return err
-				}
-			}
-			e.Setenv("XDG_STATE_HOME", e.Cd+"/state") // no lab runs there
-			return nil
-		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"sums": checkScopeSums},
-	})
-}
 
 // checkScopeSums checks that owners and types of the JSON that the last command printed add up
 // to the total.

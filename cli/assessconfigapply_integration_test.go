@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -38,15 +37,7 @@ func TestApplyGeneratedSidecars(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "shop.log")
 	line := fmt.Sprintf(`{"upstream_cluster":"outbound|80||outside.example.com","response_code":200,"start_time":%q}`, time.Now().UTC().Format(time.RFC3339Nano))
 	must.OK(t, os.WriteFile(log, []byte(line+"\n"), 0o644))
-	run := func(args ...string) (string, string) {
-		t.Helper()
-		var out, said bytes.Buffer
-		if err := Run(t.Context(), args, &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}); err != nil {
-			t.Fatalf("%q: %v\n%s", args, err, said.String())
-		}
-		return out.String(), said.String()
-	}
-	out, _ := run("assess", "config", "-n", "scoped", "--access-log", "scoped/shop="+log, "--watched", "0", "--generate", filepath.Join(t.TempDir(), "sidecars"), "--apply", "--json")
+	out, _ := succeeds(t, "assess", "config", "-n", "scoped", "--access-log", "scoped/shop="+log, "--watched", "0", "--generate", filepath.Join(t.TempDir(), "sidecars"), "--apply", "--json")
 	var r applied
 	must.OK(t, json.Unmarshal([]byte(out), &r))
 	if r.Applied == nil || len(r.Applied.Objects) != 1 || r.Applied.Objects[0] != "Sidecar scoped/mine" {
@@ -57,26 +48,26 @@ func TestApplyGeneratedSidecars(t *testing.T) {
 		t.Errorf("%s, before %s", after, before)
 	}
 	// Once more is nothing more.
-	if out, _ := run("assess", "config", "-n", "scoped", "--access-log", "scoped/shop="+log, "--watched", "0", "--generate", filepath.Join(t.TempDir(), "again"), "--apply"); !strings.Contains(out, "Nothing to apply") {
+	if out, _ := succeeds(t, "assess", "config", "-n", "scoped", "--access-log", "scoped/shop="+log, "--watched", "0", "--generate", filepath.Join(t.TempDir(), "again"), "--apply"); !strings.Contains(out, "Nothing to apply") {
 		t.Error(out)
 	}
 	kubeconfig := s.lab.Kubeconfig()
-	if _, said := run("cluster", "restore", "--kubeconfig", kubeconfig); !strings.Contains(said, "Sidecar scoped/mine: kept on purpose by meshtrial assess config --apply") {
+	if _, said := succeeds(t, "cluster", "restore", "--kubeconfig", kubeconfig); !strings.Contains(said, "Sidecar scoped/mine: kept on purpose by meshtrial assess config --apply") {
 		t.Error(said)
 	}
 	if now := spec("scoped", "mine"); now != after {
 		t.Errorf("it was reverted without a request: %s", now)
 	}
-	if out, _ := run("cluster", "status", "--kubeconfig", kubeconfig); !strings.Contains(out, "kept on purpose") || !strings.Contains(out, r.Applied.Run) || strings.Contains(out, "not reverted") {
+	if out, _ := succeeds(t, "cluster", "status", "--kubeconfig", kubeconfig); !strings.Contains(out, "kept on purpose") || !strings.Contains(out, r.Applied.Run) || strings.Contains(out, "not reverted") {
 		t.Error(out)
 	}
-	if out, _ := run("cluster", "restore", "--kubeconfig", kubeconfig, "--run", r.Applied.Run); !strings.Contains(out, "Sidecar scoped/mine: as it was (spec.egress)") {
+	if out, _ := succeeds(t, "cluster", "restore", "--kubeconfig", kubeconfig, "--run", r.Applied.Run); !strings.Contains(out, "Sidecar scoped/mine: as it was (spec.egress)") {
 		t.Error(out)
 	}
 	if now := spec("scoped", "mine"); now != before {
 		t.Errorf("%s, before %s", now, before)
 	}
-	if out, _ := run("cluster", "status", "--kubeconfig", kubeconfig); strings.Contains(out, r.Applied.Run) {
+	if out, _ := succeeds(t, "cluster", "status", "--kubeconfig", kubeconfig); strings.Contains(out, r.Applied.Run) {
 		t.Error(out)
 	}
 }

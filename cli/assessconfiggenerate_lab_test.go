@@ -242,12 +242,7 @@ func (g callGraph) scope() scope.Report {
 	t := g.t
 	t.Helper()
 	var all scope.Report
-	var out, said bytes.Buffer
-	env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}
-	if err := Run(t.Context(), []string{"assess", "config", "--proxies", "0", "--top", "0", "--json"}, env); err != nil {
-		t.Fatalf("%v\n%s", err, said.String())
-	}
-	must.OK(t, json.Unmarshal(out.Bytes(), &all))
+	must.OK(t, json.Unmarshal([]byte(g.run("assess", "config", "--proxies", "0", "--top", "0", "--json")), &all))
 	var own []scope.Proxy
 	for _, p := range all.Proxies {
 		if strings.HasPrefix(p.Name, "gen-") {
@@ -276,12 +271,8 @@ func (g callGraph) generate(to string, more ...string) generate.Result {
 // run returns a command's output.
 func (g callGraph) run(args ...string) string {
 	g.t.Helper()
-	var out, said bytes.Buffer
-	env := &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said}
-	if err := Run(g.t.Context(), args, env); err != nil {
-		g.t.Fatalf("%q: %v\n%s", args, err, said.String())
-	}
-	return out.String()
+	out, _ := succeeds(g.t, args...)
+	return out
 }
 
 // handMade returns Sidecars as someone who knows the graph would write them: each allows exactly

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const meshOfTwo = `{"items":[
@@ -41,13 +42,9 @@ func askedOf(t *testing.T, answer func(query string) string) (yaml, said string,
 	}))
 	t.Cleanup(server.Close)
 	file := filepath.Join(t.TempDir(), "mesh.json")
-	if err := os.WriteFile(file, []byte(meshOfTwo), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	var out, progress bytes.Buffer
-	err = Run(t.Context(), []string{"assess", "config", "--from", file, "--prometheus-url", server.URL, "--prometheus-header", "X-Scope-OrgID: shop", "--window", "48h", "--generate", "-"},
-		&Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &progress})
-	return out.String(), progress.String(), queries, err
+	must.OK(t, os.WriteFile(file, []byte(meshOfTwo), 0o644))
+	yaml, said, err = runIn(t.Context(), "assess", "config", "--from", file, "--prometheus-url", server.URL, "--prometheus-header", "X-Scope-OrgID: shop", "--window", "48h", "--generate", "-")
+	return yaml, said, queries, err
 }
 
 // A live Prometheus is asked for every pair that had a request within the
@@ -89,9 +86,7 @@ func (e endsAll) Read(b []byte) (int, error) {
 // Who is interrupted once all was read generates nothing more.
 func TestGenerateInterrupted(t *testing.T) {
 	file, to := filepath.Join(t.TempDir(), "mesh.json"), filepath.Join(t.TempDir(), "out")
-	if err := os.WriteFile(file, []byte(meshOfTwo), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte(meshOfTwo), 0o644))
 	line := `{"upstream_cluster":"outbound|80||pay.bank.svc.cluster.local","response_code":200,"start_time":"2026-11-25T09:46:00.000Z"}` + "\n"
 	for name, c := range map[string]struct {
 		interrupted bool

@@ -7,17 +7,15 @@ import (
 	"time"
 
 	"github.com/meshtrial/meshtrial/advise/advice"
-	"github.com/meshtrial/meshtrial/advise/advice/gather"
 	"github.com/meshtrial/meshtrial/kinds/controlplane"
-	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/study"
-	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // nodePage returns a node's pages second seconds after the start, with istiod throttled for a share
 // of the time, as cAdvisor reports it of a container or of its pod. Without a limit cAdvisor reports
 // no such metric. The node's two CPUs are three quarters busy.
-func nodePage(limited bool, container string, share float64, at time.Time, second int) []byte {
+func nodePage(limited bool, container string, share float64, second int) string {
+	at := time.Unix(1_700_000_000+int64(second), 0)
 	page := "# TYPE container_cpu_cfs_throttled_seconds_total counter\n"
 	if limited {
 		page += fmt.Sprintf("container_cpu_cfs_throttled_seconds_total{container=%q,id=\"/a\",namespace=\"istio-system\",pod=\"istiod-1\"} %g %d\n", container, share*float64(second), at.UnixMilli())
@@ -26,7 +24,7 @@ func nodePage(limited bool, container string, share float64, at time.Time, secon
 	for labels, cores := range map[string]float64{`container="discovery",pod="istiod-1"`: 0.2, `container="",id="/",pod=""`: 1.5} {
 		page += fmt.Sprintf("container_cpu_usage_seconds_total{%s} %g %d\n", labels, cores*float64(second), at.UnixMilli())
 	}
-	return []byte(page + "# TYPE machine_cpu_cores gauge\nmachine_cpu_cores 2\n")
+	return page + "# TYPE machine_cpu_cores gauge\nmachine_cpu_cores 2\n"
 }
 
 // The throttling that a kubelet's cAdvisor reports for istiod decides rules about a running mesh.
@@ -51,11 +49,7 @@ func TestAdviceOfCAdvisor(t *testing.T) {
 		"not read": {"500m", "discovery", false, 0, map[string]string{"cpu_limit": advice.NotEnough,
 			"slow_readers": advice.NotEnough}},
 	} {
-		recorder, err := signals.OpenRecorder(t.TempDir())
-		must.OK(t, err)
-		begin := time.Unix(1_700_000_000, 0)
-		for second := 0; second <= 60; second += 10 {
-			at := begin.Add(time.Duration(second) * time.Second)
+		metrics := watched(t, 10, func(second int, add func(string, map[string]string)) {
 			// 50 pushes a second: each waits 0.3 s and takes 0.5 s, most of it to send.
 			page := fmt.Sprintf("process_start_time_seconds 1\nprocess_cpu_seconds_total %g\ngo_sched_gomaxprocs_threads 2\npilot_services 10\npilot_xds{version=\"1.31\"} 100\n", 0.2*float64(second))
 			for metric, of := range map[string][2]float64{"pilot_proxy_queue_time": {50, 0.3},
@@ -64,21 +58,13 @@ func TestAdviceOfCAdvisor(t *testing.T) {
 				page += fmt.Sprintf("%s_count %g\n%s_sum %g\n", metric, of[0]*float64(second), metric,
 					of[0]*of[1]*float64(second))
 			}
-			must.OK(t, recorder.AppendPage(at, []byte(page), map[string]string{"app": "istiod",
-				"pod": "istiod-1"}))
-			if !c.read {
-				continue
+			add(page, map[string]string{"app": "istiod", "pod": "istiod-1"})
+			if c.read {
+				add(nodePage(c.limit != study.LevelNone, c.container, c.share, second), map[string]string{"job": "kubelet", "instance": "node"})
+				// A node without an istiod, whose CPUs are idle.
+				add("machine_cpu_cores 64\ncontainer_cpu_usage_seconds_total{id=\"/\"} 1\n", map[string]string{"job": "kubelet", "instance": "other"})
 			}
-			node := nodePage(c.limit != study.LevelNone, c.container, c.share, at, second)
-			must.OK(t, recorder.AppendPage(at, node, map[string]string{"job": "kubelet",
-				"instance": "node"}))
-			// A node without an istiod, whose CPUs are idle.
-			must.OK(t, recorder.AppendPage(at, []byte("machine_cpu_cores 64\ncontainer_cpu_usage_seconds_total{id=\"/\"} 1\n"),
-				map[string]string{"job": "kubelet", "instance": "other"}))
-		}
-		metrics, err := gather.Metrics(t.Context(), recorder.Source(),
-			signals.Options{Window: time.Minute + time.Millisecond}, begin.Add(time.Minute))
-		must.OK(t, err)
+		})
 		if busy, known := metrics[advice.MachineBusy]; known != c.read || known && math.Abs(busy-0.75) > 0.001 {
 			t.Errorf("%s: the machine is %g busy, known: %v", name, busy, known)
 		}
@@ -93,6 +79,5 @@ func TestAdviceOfCAdvisor(t *testing.T) {
 			missing[0].Name != advice.Throttled.Name) {
 			t.Errorf("%s: missing is %v", name, missing)
 		}
-		must.OK(t, recorder.Close())
 	}
 }

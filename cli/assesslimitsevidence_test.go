@@ -49,6 +49,23 @@ func judgements(e *advice.Evidence) map[string]advice.Judgement {
 	return out
 }
 
+// watched returns what a watch of a minute tells, whose pages come every few seconds.
+func watched(t *testing.T, every int, pages func(second int, add func(page string, labels map[string]string))) map[*advice.Quantity]float64 {
+	t.Helper()
+	recorder, err := signals.OpenRecorder(t.TempDir())
+	must.OK(t, err)
+	defer recorder.Close()
+	begin := time.Unix(1_700_000_000, 0)
+	for second := 0; second <= 60; second += every {
+		pages(second, func(page string, labels map[string]string) {
+			must.OK(t, recorder.AppendPage(begin.Add(time.Duration(second)*time.Second), []byte(page), labels))
+		})
+	}
+	metrics, err := gather.Metrics(t.Context(), recorder.Source(), signals.Options{Window: time.Minute + time.Millisecond}, begin.Add(time.Minute))
+	must.OK(t, err)
+	return metrics
+}
+
 // A bill computed from trials says what access logs and scripts cost. Low costs lead to no
 // advice.
 func TestAdviceOfBill(t *testing.T) {
@@ -100,61 +117,6 @@ measures: [latency, cpu, memory]
 		}
 		if len(all) == 0 {
 			t.Error("no cells")
-		}
-	}
-}
-
-// Recorded threads distinguish too few workers from a CPU limit, and both from a machine that is
-// full.
-func TestAdviceOfThreads(t *testing.T) {
-	const text = `
-name: threads
-question: What do threads do?
-settings: {rate: 1000, sidecars: both}
-factors: {concurrency: [1, 2]}
-blocks: {min: 2, max: 2}
-stop: none
-measures: [cpu, pressure, threads]
-`
-	threads := func(busy, wait float64, throttled int64) record.Threads {
-		const seconds = 2
-		th := record.Threads{Seconds: seconds, QuotaCores: 0.5, Periods: 20, Throttled: throttled}
-		for i, name := range []string{"envoy", "wrk:worker_0", "wrk:worker_1"} {
-			of := busy
-			if i == 0 {
-				of = 0.01
-			}
-			th.Threads = append(th.Threads, record.Thread{Process: "envoy", PID: 20, TID: 20 + i, Name: name,
-				WaitS: wait * seconds, CPU: record.CPU{UserS: of * seconds}, Voluntary: 9})
-			th.CPUS += of * seconds
-		}
-		return th
-	}
-	for name, c := range map[string]struct {
-		client, server record.Threads
-		machine        float64
-		want           string
-	}{
-		"nothing":              {threads(0.4, 0, 0), threads(0.3, 0, 0), 0.5, ""},
-		"the server's workers": {threads(0.4, 0, 0), threads(0.95, 0, 0), 0.5, "workers"},
-		"the client's limit":   {threads(0.25, 0.3, 8), threads(0.3, 0, 0), 0.5, "proxy_cpu"},
-		"a full machine":       {threads(0.5, 0.3, 0), threads(0.5, 0.3, 0), 0.98, ""},
-	} {
-		w := analysistest.Quiet()
-		w.Spoil = func(tr *record.Trial) {
-			tr.Pressure = &record.Pressure{BusyRatio: c.machine}
-			tr.Threads = map[string]record.Threads{record.PartClientProxy: c.client, record.PartServerProxy: c.server}
-		}
-		for cell, j := range outcomes(t, analysistest.Simulate(t, text, 2, 1, w)) {
-			for _, rule := range []string{"workers", "proxy_cpu"} {
-				want := advice.RuledOut
-				if rule == c.want {
-					want = advice.Holds
-				}
-				if got := j[rule]; got.Outcome != want {
-					t.Errorf("%s, cell %s: %s is %s: %+v", name, cell, rule, got.Outcome, got)
-				}
-			}
 		}
 	}
 }
@@ -294,24 +256,16 @@ func TestAdviceOfReplicas(t *testing.T) {
 		"one is new":    {[]int{100, -1}, 0, "unbalanced"},
 		"all come anew": {[]int{50, 50}, 3, "reconnects"},
 	} {
-		recorder, err := signals.OpenRecorder(t.TempDir())
-		must.OK(t, err)
-		at := time.Unix(1_700_000_000, 0)
-		for second := range 61 {
+		metrics := watched(t, 1, func(second int, add func(string, map[string]string)) {
 			for i, proxies := range c.proxies {
 				page := fmt.Sprintf("pilot_services 10\nprocess_start_time_seconds 1\nistiod_uptime_seconds %d\npilot_xds_pushes{type=\"cds\"} %g\npilot_proxy_convergence_time_count 7\n",
 					1000+second, 1000+c.cds*float64(second))
 				if proxies >= 0 {
 					page += fmt.Sprintf("pilot_xds{version=\"1.31\"} %d\n", proxies)
 				}
-				labels := map[string]string{"app": "istiod", "pod": fmt.Sprintf("istiod-%d", i)}
-				must.OK(t, recorder.AppendPage(at.Add(time.Duration(second)*time.Second), []byte(page),
-					labels))
+				add(page, map[string]string{"app": "istiod", "pod": fmt.Sprintf("istiod-%d", i)})
 			}
-		}
-		o := signals.Options{Window: time.Minute + time.Millisecond}
-		metrics, err := gather.Metrics(t.Context(), recorder.Source(), o, at.Add(time.Minute))
-		must.OK(t, err)
+		})
 		levers := map[string]string{controlplane.FactorIstiodReplicas: fmt.Sprint(len(c.proxies)),
 			controlplane.FactorConnectionAge: "5m"}
 		got := judgements(&advice.Evidence{Metrics: metrics, Levers: levers})
@@ -327,7 +281,6 @@ func TestAdviceOfReplicas(t *testing.T) {
 			t.Errorf("%s: unbalanced is %s, reconnects %s", name, got["unbalanced"].Outcome,
 				got["reconnects"].Outcome)
 		}
-		must.OK(t, recorder.Close())
 	}
 }
 
@@ -344,25 +297,17 @@ func TestAdviceOfEarlierRejections(t *testing.T) {
 		"meanwhile":          {"pilot_total_xds_rejects{type=\"lds\"} %d\n", advice.Holds},
 		"for the first time": {"pilot_total_xds_rejects{type=\"lds\"} 1\n", advice.NotEnough},
 	} {
-		recorder, err := signals.OpenRecorder(t.TempDir())
-		must.OK(t, err)
-		at := time.Unix(1_700_000_000, 0)
-		for second := range 61 {
+		metrics := watched(t, 1, func(second int, add func(string, map[string]string)) {
 			page := "pilot_services 10\npilot_xds{version=\"1.31\"} 5\n"
 			if name != "for the first time" || second > 30 {
 				page += strings.Replace(c.page, "%d", fmt.Sprint(3+second), 1)
 			}
-			must.OK(t, recorder.AppendPage(at.Add(time.Duration(second)*time.Second), []byte(page),
-				map[string]string{"app": "istiod", "pod": "istiod-0"}))
-		}
-		metrics, err := gather.Metrics(t.Context(), recorder.Source(),
-			signals.Options{Window: time.Minute + time.Millisecond}, at.Add(time.Minute))
-		must.OK(t, err)
+			add(page, map[string]string{"app": "istiod", "pod": "istiod-0"})
+		})
 		got := judgements(&advice.Evidence{Metrics: metrics})["rejected"]
 		if got.Outcome != c.want || c.want == advice.NotEnough &&
 			(len(got.Missing) != 1 || got.Missing[0].Name != "rejected_before") {
 			t.Errorf("%s: %+v %v", name, got, metrics)
 		}
-		must.OK(t, recorder.Close())
 	}
 }

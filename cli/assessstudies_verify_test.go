@@ -83,15 +83,11 @@ func TestAssessStudies(t *testing.T) {
 		if s.Name == assess.StudyModes {
 			args = append(args, ztunnel...)
 		}
-		if code, said := m.Run(t, args...); code != 0 {
-			t.Errorf("%s: exit code %d\n%s", s.Name, code, said)
-		}
+		m.Succeeds(t, args...)
 		t.Logf("%s: %.0f s", s.Name, time.Since(began).Seconds())
 	}
 	model := filepath.Join(w.dir, "model.json")
-	if code, said := m.Run(t, "assess", "capacity", "fit", runs[assess.StudyCapacity], "-o", model); code != 0 {
-		t.Fatalf("fit: exit code %d\n%s", code, said)
-	}
+	m.Succeeds(t, "assess", "capacity", "fit", runs[assess.StudyCapacity], "-o", model)
 	settled := w.whileItRuns("--with", runs[assess.StudyLatency], "--with", runs[assess.StudyModes], "--model", model)
 	for _, gap := range []assess.Gap{assess.NoLatency, assess.NoUnitCosts, assess.NoModel, assess.NoCapacity, assess.OtherBuild} {
 		if gap.In(settled.Unknown) {

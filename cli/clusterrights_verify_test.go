@@ -223,9 +223,7 @@ func (g guests) readers(t *testing.T) {
 	labtest.Kubectl(t, g.lab, "", "-n", "read", "rollout", "status", "deployment/shop", "--timeout=240s")
 	kubeconfig := g.user(t, "reader")
 	g.grant(t, "reader", kubeconfig, "-n", "read", "--feature", rights.Reach, "--feature", rights.AssessConfig)
-	if code, said := g.machine.Run(t, "assess", "config", "-n", "read", "--generate", t.TempDir(), "--lab", "cluster", "--kubeconfig", kubeconfig); code != 0 {
-		t.Errorf("exit code %d\n%s", code, said)
-	}
+	g.machine.Succeeds(t, "assess", "config", "-n", "read", "--generate", t.TempDir(), "--lab", "cluster", "--kubeconfig", kubeconfig)
 	features, err := rights.Named(rights.Reach, rights.AssessConfig)
 	must.OK(t, err)
 	g.holds(t, "reader", rights.Place(features, g.places("read")))
@@ -243,9 +241,7 @@ func (g guests) assessor(t *testing.T) {
 	kubeconfig, to := g.user(t, "assessor"), t.TempDir()
 	g.grant(t, "assessor", kubeconfig, "--feature", rights.Reach, "--feature", rights.Assess)
 	for _, args := range [][]string{{"assess", "--duration", "25s", "--out", to}, {"assess", "traffic", "--duration", "10s"}, {"assess", "limits", "--duration", "10s"}} {
-		if code, said := g.machine.Run(t, append(args, "--lab", "cluster", "--kubeconfig", kubeconfig)...); code != 0 {
-			t.Errorf("%v: exit code %d\n%s", args, code, said)
-		}
+		g.machine.Succeeds(t, append(args, "--lab", "cluster", "--kubeconfig", kubeconfig)...)
 	}
 	features, err := rights.Named(rights.Reach, rights.Assess)
 	must.OK(t, err)
@@ -289,28 +285,6 @@ func (g guests) commands(t *testing.T) {
 	}
 }
 
-// diskManifests are a volume for results, on a folder of the node.
-const diskManifests = `
-apiVersion: v1
-kind: PersistentVolume
-metadata: {name: disk}
-spec:
-  capacity: {storage: 1Gi}
-  accessModes: [ReadWriteOnce]
-  storageClassName: ""
-  hostPath: {path: %q, type: Directory}
-  claimRef: {namespace: team, name: disk}
----
-apiVersion: v1
-kind: PersistentVolumeClaim
-metadata: {name: disk, namespace: team}
-spec:
-  accessModes: [ReadWriteOnce]
-  storageClassName: ""
-  volumeName: disk
-  resources: {requests: {storage: 1Gi}}
-`
-
 // detached has a user begin a detached run, follow, list and fetch it, and another one, with
 // the rights for that alone, remove it. The run's pod has the rights of the study, and what it
 // says of itself.
@@ -318,12 +292,12 @@ func (g guests) detached(t *testing.T) {
 	results, err := g.lab.ResultsDir()
 	must.OK(t, err)
 	labtest.Kubectl(t, g.lab, "", "create", "namespace", "team")
-	labtest.Kubectl(t, g.lab, fmt.Sprintf(diskManifests, results), "apply", "-f", "-")
+	labtest.Kubectl(t, g.lab, fmt.Sprintf(volume, results), "apply", "-f", "-")
 	file := labtest.Study(t, dataPlaneOfAGuest)
 	kubeconfig := g.user(t, "launcher")
 	g.grant(t, "launcher", kubeconfig, file, "-n", "team", "--feature", rights.Detached, "--feature", rights.DetachedRuns)
 	where := []string{"--lab", "cluster", "--kubeconfig", kubeconfig}
-	begun := detach(t, g.machine, append([]string{"run", file, "--detach", "--json", "--yes", "--mesh-wide", "--image", g.lab.Images().Meshtrial, "--results", "pvc:team/disk"}, where...)...)
+	begun := detach(t, g.machine, append([]string{"run", file, "--detach", "--json", "--yes", "--mesh-wide", "--image", g.lab.Images().Meshtrial, "--results", "pvc:team/results"}, where...)...)
 	if begun.Namespace != "team" {
 		t.Fatalf("its Job is in namespace %s", begun.Namespace)
 	}

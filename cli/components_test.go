@@ -19,15 +19,10 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
-	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/meshtrial/meshtrial/lab/components"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
-
-func TestComponentsScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/components"})
-}
 
 func TestComponentProgress(t *testing.T) {
 	var out bytes.Buffer
@@ -49,14 +44,6 @@ func TestComponentProgress(t *testing.T) {
 	}
 }
 
-func TestShorten(t *testing.T) {
-	for in, want := range map[string]string{"sha256:0123456789abcdef": "sha256:0123456789ab", "h1:ab": "h1:ab", "": "-"} {
-		if got := shorten(in); got != want {
-			t.Errorf("shorten(%q) = %q, want %q", in, got, want)
-		}
-	}
-}
-
 // --push prints exactly what --image takes, and nothing else.
 func TestPushRoles(t *testing.T) {
 	home := t.TempDir()
@@ -74,12 +61,8 @@ func TestPushRoles(t *testing.T) {
 	must.OK(t, errors.Join(binary.Write(&b, binary.LittleEndian, h), os.WriteFile(program, b.Bytes(), 0o755)))
 	push := func(args ...string) string {
 		t.Helper()
-		var out, said bytes.Buffer
-		args = append([]string{"lab", "components", "images", "--program", program, "--push", at + ":mine"}, args...)
-		if err := Run(t.Context(), args, &Env{Stdout: &out, Stderr: &said}); err != nil {
-			t.Fatalf("%v\n%s", err, said.String())
-		}
-		return out.String()
+		out, _ := succeeds(t, append([]string{"lab", "components", "images", "--program", program, "--push", at + ":mine"}, args...)...)
+		return out
 	}
 	ref := strings.TrimSuffix(push(), "\n")
 	if !regexp.MustCompile("^" + regexp.QuoteMeta(at) + "@sha256:[0-9a-f]{64}$").MatchString(ref) {

@@ -112,9 +112,7 @@ func TestDetached(t *testing.T) {
 	if all := detachedRuns(t, m); len(all) != 1 || all[0].State != detached.Completed || !all[0].Fetched || all[0].Trials != 9 || all[0].Attempts != 2 {
 		t.Errorf("at the end: %+v", all)
 	}
-	if code, said := m.Run(t, "runs", "delete", begun.Run); code != 0 {
-		t.Fatalf("delete: exit code %d\n%s", code, said)
-	}
+	m.Succeeds(t, "runs", "delete", begun.Run)
 	nothingDetached(t, l)
 }
 
@@ -150,9 +148,7 @@ func TestDetachedHopeless(t *testing.T) {
 	if code, said := m.Run(t, "runs", "list"); code != 0 || !strings.Contains(said, "run "+begun.Run+why) {
 		t.Errorf("runs list: exit code %d\n%s", code, said)
 	}
-	if code, said := m.Run(t, "runs", "delete", begun.Run); code != 0 {
-		t.Fatalf("delete: exit code %d\n%s", code, said)
-	}
+	m.Succeeds(t, "runs", "delete", begun.Run)
 	nothingDetached(t, l)
 }
 
@@ -197,9 +193,7 @@ func TestDetachedDeleted(t *testing.T) {
 	if code, said := m.Run(t, "runs", "delete", begun.Run); code != errs.CodeUsage || !strings.Contains(said, "is in progress") {
 		t.Errorf("exit code %d\n%s", code, said)
 	}
-	if code, said := m.Run(t, "runs", "delete", begun.Run, "--force"); code != 0 {
-		t.Fatalf("exit code %d\n%s", code, said)
-	}
+	m.Succeeds(t, "runs", "delete", begun.Run, "--force")
 	nothingDetached(t, l)
 	if left := runNamespaces(t, l); left != "" {
 		t.Errorf("the run's own namespaces are left: %s", left)

@@ -203,13 +203,9 @@ var faults = []fault{
 	}},
 	{"its node dies and comes back", true, func(t *testing.T, f *faulted) {
 		name, node := f.pod(t)
-		if code, said := f.m.Run(t, "lab", "node", "kill", node); code != 0 {
-			t.Fatalf("exit code %d\n%s", code, said)
-		}
+		f.m.Succeeds(t, "lab", "node", "kill", node)
 		f.hears(t, " from node "+node+", which runs pod "+name)
-		if code, said := f.m.Run(t, "lab", "node", "start", node); code != 0 {
-			t.Fatalf("exit code %d\n%s", code, said)
-		}
+		f.m.Succeeds(t, "lab", "node", "start", node)
 	}},
 }
 
@@ -316,9 +312,7 @@ func (f *faulted) begin(t *testing.T) {
 func (f *faulted) end(t *testing.T, trials int, evicts bool) {
 	t.Helper()
 	fetched := filepath.Join(t.TempDir(), "fetched")
-	if code, said := f.m.Run(t, "runs", "fetch", f.Run, "--to", fetched); code != 0 {
-		t.Fatalf("fetch: exit code %d\n%s", code, said)
-	}
+	f.m.Succeeds(t, "runs", "fetch", f.Run, "--to", fetched)
 	run, notes, err := store.Load(t.Context(), fetched)
 	if err != nil || len(run.Trials) != trials || len(notes) > 0 {
 		t.Errorf("%d trials were fetched, %v, %v", len(run.Trials), notes, err)
@@ -335,9 +329,7 @@ func (f *faulted) end(t *testing.T, trials int, evicts bool) {
 	if run.Header.Lab != "local" {
 		t.Errorf("the run was made in a lab, and its header says %q", run.Header.Lab)
 	}
-	if code, said := f.m.Run(t, "runs", "delete", f.Run); code != 0 {
-		t.Fatalf("delete: exit code %d\n%s", code, said)
-	}
+	f.m.Succeeds(t, "runs", "delete", f.Run)
 	nothingDetached(t, f.l)
 	if left := labtest.Kubectl(t, f.l, "", "get", "namespaces", "-l", "meshtrial.dev/run", "-o", `jsonpath={.items[?(@.status.phase=="Active")].metadata.name}`); left != "" {
 		t.Errorf("namespaces of attempts are left: %s", left)

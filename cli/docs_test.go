@@ -13,6 +13,7 @@ import (
 	"github.com/meshtrial/meshtrial/kinds/analyses"
 	"github.com/meshtrial/meshtrial/lab"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 
 	"github.com/spf13/cobra"
 )
@@ -35,9 +36,7 @@ func TestDocuments(t *testing.T) {
 	commands, files := 0, 0
 	for _, name := range documents {
 		data, err := os.ReadFile("../" + name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		text := string(data)
 		for _, m := range reCommand.FindAllStringSubmatch(text, -1) {
 			commands++
@@ -145,9 +144,7 @@ func TestExamples(t *testing.T) {
 // which has a row for every kind of step.
 func TestDocumentsNameAllSteps(t *testing.T) {
 	data, err := os.ReadFile("../docs/scenarios.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	_, rest, ok := strings.Cut(string(data), "\n## Steps\n")
 	steps, _, end := strings.Cut(rest, "\n## ")
 	if !ok || !end {

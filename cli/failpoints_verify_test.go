@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -128,16 +127,13 @@ func (k *killing) runs(t *testing.T, name, study string, seen map[string]bool) {
 			continue
 		}
 		count++
-		var out, log bytes.Buffer
-		restore := func() error {
-			return Run(t.Context(), []string{"cluster", "restore", "--kubeconfig", k.lab.Kubeconfig()}, &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &log})
-		}
-		if err := restore(); err != nil {
-			t.Errorf("killed at %s: restore: %v\n%s%s", step, err, &out, &log)
+		out, log, err := runIn(t.Context(), "cluster", "restore", "--kubeconfig", k.lab.Kubeconfig())
+		if err != nil {
+			t.Errorf("killed at %s: restore: %v\n%s%s", step, err, out, log)
 		}
 		k.all.Same(t, "killed at "+step, before)
 		if t.Failed() {
-			t.Fatalf("the run said:\n%s\nrestore said:\n%s%s", said, &out, &log)
+			t.Fatalf("the run said:\n%s\nrestore said:\n%s%s", said, out, log)
 		}
 		t.Logf("killed at %s: all is as it was, after %.0f s", step, time.Since(began).Seconds())
 	}

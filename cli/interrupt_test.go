@@ -65,12 +65,7 @@ type slow struct {
 	back   string // the file that it makes once all is reverted
 }
 
-func startSlow(t *testing.T, owes string, wrapped ...string) *slow {
-	t.Helper()
-	return startSlowAs(t, nil, owes, wrapped...)
-}
-
-func startSlowAs(t *testing.T, attributes *syscall.SysProcAttr, owes string, wrapped ...string) *slow {
+func startSlow(t *testing.T, owes string, attributes *syscall.SysProcAttr, wrapped ...string) *slow {
 	t.Helper()
 	program, err := os.Executable()
 	must.OK(t, err)
@@ -148,7 +143,7 @@ func TestFirstInterrupt(t *testing.T) {
 			if signal.Ignored(by) {
 				t.Skip("these tests were started to outlive it")
 			}
-			s := startSlow(t, "something")
+			s := startSlow(t, "something", nil)
 			s.interrupt(by)
 			s.release()
 			s.ends(errs.CodeInterrupted, true)
@@ -159,7 +154,7 @@ func TestFirstInterrupt(t *testing.T) {
 // The second interrupt only says what goes on; nor does a terminal that goes
 // count as one. Everything is reverted all the same.
 func TestSecondInterrupt(t *testing.T) {
-	s := startSlow(t, "something")
+	s := startSlow(t, "something", nil)
 	s.interrupt(syscall.SIGINT)
 	s.signal(syscall.SIGHUP)
 	s.asks(syscall.SIGTERM)
@@ -170,7 +165,7 @@ func TestSecondInterrupt(t *testing.T) {
 
 // The third ends the program at once, and says what is left for whom.
 func TestThirdInterrupt(t *testing.T) {
-	s := startSlow(t, "something")
+	s := startSlow(t, "something", nil)
 	s.interrupt(syscall.SIGTERM)
 	s.asks(syscall.SIGINT)
 	s.signal(syscall.SIGINT)
@@ -181,7 +176,7 @@ func TestThirdInterrupt(t *testing.T) {
 
 // A program that owes nothing ends by the second interrupt.
 func TestSecondInterruptWithoutDebts(t *testing.T) {
-	s := startSlow(t, "nothing")
+	s := startSlow(t, "nothing", nil)
 	s.interrupt(syscall.SIGINT)
 	s.signal(syscall.SIGINT)
 	s.ends(-1, false)
@@ -196,7 +191,7 @@ func TestSecondInterruptOfFirstProcess(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("namespaces take root")
 	}
-	s := startSlowAs(t, &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}, "nothing")
+	s := startSlow(t, "nothing", &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID})
 	s.interrupt(syscall.SIGTERM)
 	s.signal(syscall.SIGTERM)
 	s.ends(errs.CodeInterrupted, false)
@@ -207,7 +202,7 @@ func TestSecondInterruptOfFirstProcess(t *testing.T) {
 func TestNobodyReads(t *testing.T) {
 	for owes, back := range map[string]bool{"something": true, "nothing": false} {
 		t.Run(owes, func(t *testing.T) {
-			s := startSlow(t, owes)
+			s := startSlow(t, owes, nil)
 			s.interrupt(syscall.SIGINT)
 			s.outEnd.Close()
 			s.errEnd.Close()
@@ -226,7 +221,7 @@ func TestNobodyReads(t *testing.T) {
 
 // A program that was started to outlive its terminal does.
 func TestNohup(t *testing.T) {
-	s := startSlow(t, "something", "/bin/sh", "-c", `trap "" HUP; exec "$@"`, "sh")
+	s := startSlow(t, "something", nil, "/bin/sh", "-c", `trap "" HUP; exec "$@"`, "sh")
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil || !ignores(t, status, syscall.SIGHUP) {
 		t.Errorf("SIGHUP is not ignored; %v", err)

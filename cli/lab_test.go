@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/spf13/pflag"
 
 	"github.com/meshtrial/meshtrial/app"
@@ -20,10 +19,6 @@ import (
 	"github.com/meshtrial/meshtrial/study"
 	"github.com/meshtrial/meshtrial/testing/must"
 )
-
-func TestLabScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/lab"})
-}
 
 // upSettings parses flags of lab up as the command does.
 func upSettings(args ...string) ([]string, mesh.Choices, error) {

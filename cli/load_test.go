@@ -20,19 +20,8 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/openmetrics/openmetricstest"
-	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
-
-func TestLoadScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{Dir: "testdata/load"})
-}
-
-// runLoadCommand runs `meshtrial load` and returns its output and exit code.
-func runLoadCommand(ctx context.Context, args ...string) (stdout, stderr string, code int) {
-	var out, errOut bytes.Buffer
-	err := Run(ctx, append([]string{"load"}, args...), &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errOut})
-	return out.String(), errOut.String(), errs.Code(err)
-}
 
 func TestLoadCommand(t *testing.T) {
 	var bad atomic.Bool
@@ -54,31 +43,27 @@ func TestLoadCommand(t *testing.T) {
 
 	log := filepath.Join(t.TempDir(), "l.hlog")
 	requests := filepath.Join(t.TempDir(), "requests.ndjson")
-	out, stderr, code := runLoadCommand(ctx, server.URL, "-r", "200", "-d", "500ms", "--seed", "3", "--log", log,
+	out, stderr, err := runIn(ctx, "load", server.URL, "-r", "200", "-d", "500ms", "--seed", "3", "--log", log,
 		"--request-log", requests, "--request-id", "mm-7", "--header-key", "x-user:3", "--max-connections", "99", "--json")
 	var report load.Report
 	if err := json.Unmarshal([]byte(out), &report); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	// A busy machine may invalidate the run, but the account must always be correct.
-	if (code == 0) != report.Valid || (code != 0 && code != errs.CodeInvalid) || stderr != "" {
-		t.Errorf("exit code %d, valid %v, stderr %q", code, report.Valid, stderr)
+	if (err == nil) != report.Valid || err != nil && errs.Code(err) != errs.CodeInvalid || stderr != "" {
+		t.Errorf("%v, valid %v, stderr %q", err, report.Valid, stderr)
 	}
 	if report.Schema != 3 || report.Rate != 200 || report.Arrival != "poisson" || report.DurationS != 0.5 || report.Scheduled == 0 || report.Scheduled != report.Completed ||
 		report.Schedule == nil || report.Schedule.Process != load.Poisson || report.Schedule.Gaps != report.Scheduled-1 || report.EffectiveRequests == 0 {
 		t.Errorf("%+v", report)
 	}
 	file, err := os.Open(log)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer file.Close()
 	logged := map[string]int64{}
 	for reader := hdrhistogram.NewHistogramLogReader(file); ; {
 		h, err := reader.NextIntervalHistogram()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if h == nil {
 			break
 		}
@@ -89,9 +74,7 @@ func TestLoadCommand(t *testing.T) {
 	}
 
 	lines, err := os.Open(requests)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer lines.Close()
 	answered := int64(0)
 	header, err := load.ReadRequests(requests, lines, func(_ *load.RequestsHeader, r load.Request) error {
@@ -107,19 +90,15 @@ func TestLoadCommand(t *testing.T) {
 		t.Errorf("%d of %d requests carried an id and a key", ids.Load(), report.Scheduled)
 	}
 
-	out, _, _ = runLoadCommand(ctx, server.URL, "-r", "max", "-d", "1s")
-	for _, want := range []string{"as fast as possible", "latency    intended        send", "p50", "scheduled", "own CPU"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("no %q in\n%s", want, out)
-		}
-	}
+	out, _, _ = runIn(ctx, "load", server.URL, "-r", "max", "-d", "1s")
+	contains(t, out, "as fast as possible", "latency    intended        send", "p50", "scheduled", "own CPU")
 
 	bad.Store(true)
-	out, _, code = runLoadCommand(ctx, server.URL, "-d", "1s")
-	if code != errs.CodeInvalid || !strings.Contains(out, "valid     no") || !strings.Contains(out, " status\n    HTTP status 500\n") || !strings.Contains(out, "from exponential ones (p ") {
-		t.Errorf("exit code %d:\n%s", code, out)
+	out, _, err = runIn(ctx, "load", server.URL, "-d", "1s")
+	if errs.Code(err) != errs.CodeInvalid || !strings.Contains(out, "valid     no") || !strings.Contains(out, " status\n    HTTP status 500\n") || !strings.Contains(out, "from exponential ones (p ") {
+		t.Errorf("%v:\n%s", err, out)
 	}
-	if out, _, _ = runLoadCommand(ctx, server.URL, "-d", "100ms", "--expect-status", "2xx,500"); !strings.Contains(out, " + failed 0 + ") {
+	if out, _, _ = runIn(ctx, "load", server.URL, "-d", "100ms", "--expect-status", "2xx,500"); !strings.Contains(out, " + failed 0 + ") {
 		t.Errorf("an expected status is a failure:\n%s", out)
 	}
 	bad.Store(false)
@@ -129,9 +108,9 @@ func TestLoadCommand(t *testing.T) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	interrupt.Store(&cancel)
-	out, _, code = runLoadCommand(ctx, server.URL, "-d", "1h")
-	if code != errs.CodeInterrupted || !strings.Contains(out, "was interrupted after") {
-		t.Errorf("exit code %d:\n%s", code, out)
+	out, _, err = runIn(ctx, "load", server.URL, "-d", "1h")
+	if errs.Code(err) != errs.CodeInterrupted || !strings.Contains(out, "was interrupted after") {
+		t.Errorf("%v:\n%s", err, out)
 	}
 }
 

@@ -1,7 +1,10 @@
 package cli
 
 import (
+	"bytes"
+	"context"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 
@@ -9,6 +12,33 @@ import (
 
 	"github.com/meshtrial/meshtrial/testing/labtest"
 )
+
+// runIn runs a command line and returns what it printed.
+func runIn(ctx context.Context, args ...string) (stdout, stderr string, err error) {
+	var out, said bytes.Buffer
+	err = Run(ctx, args, &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said})
+	return out.String(), said.String(), err
+}
+
+// succeeds runs a command line that must succeed, and returns what it printed.
+func succeeds(t *testing.T, args ...string) (stdout, stderr string) {
+	t.Helper()
+	stdout, stderr, err := runIn(t.Context(), args...)
+	if err != nil {
+		t.Fatalf("%q: %v\n%s", args, err, stderr)
+	}
+	return stdout, stderr
+}
+
+// contains checks that a text has all of some parts.
+func contains(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in:\n%s", part, text)
+		}
+	}
+}
 
 // TestMain lets scripts run this test program as meshtrial, lets tests share a lab, and lets
 // tests of interrupts run it as a command that ends when they want.

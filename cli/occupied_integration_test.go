@@ -3,7 +3,6 @@
 package cli
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 	"time"
@@ -23,11 +22,6 @@ func TestOneAtATime(t *testing.T) {
 	l := labtest.Start(t)
 	labtest.Namespace(t, l, "one-at-a-time")
 	labtest.Kubectl(t, l, "", "create", "namespace", "one-at-a-time")
-	run := func(args ...string) (string, error) {
-		var out, said bytes.Buffer
-		err := Run(t.Context(), args, &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &said})
-		return out.String() + said.String(), err
-	}
 	test := []string{"controlplane-test", "--reps", "1", "--delay", "0", "--settle", "0s", "--namespace", "one-at-a-time"}
 	istiod := strings.TrimSpace(labtest.Kubectl(t, l, "", "-n", "istio-system", "get", "pods", "-l", "app=istiod", "-o", "jsonpath={.items[0].metadata.name}"))
 	state := func() string {
@@ -44,7 +38,7 @@ func TestOneAtATime(t *testing.T) {
 		test,
 		{"profile", istiod, "-n", "istio-system", "--length", "1s"},
 	} {
-		if said, err := run(args...); err == nil || !strings.Contains(err.Error(), "another run is active in this cluster: run somebody of theirs") {
+		if _, said, err := runIn(t.Context(), args...); err == nil || !strings.Contains(err.Error(), "another run is active in this cluster: run somebody of theirs") {
 			t.Errorf("%v beside a run: %v\n%s", args, err, said)
 		}
 	}

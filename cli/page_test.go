@@ -62,11 +62,7 @@ func TestPage(t *testing.T) {
 	document, err := io.ReadAll(answer.Body)
 	answer.Body.Close()
 	must.OK(t, err)
-	for _, want := range []string{`"name":"one"`, `"study":"recorded-data-plane"`, `"quick"`} {
-		if !strings.Contains(string(document), want) {
-			t.Errorf("the index lacks %s: %s", want, document)
-		}
-	}
+	contains(t, string(document), `"name":"one"`, `"study":"recorded-data-plane"`, `"quick"`)
 	cancel()
 	if err := <-done; err != nil || out.text() != "" {
 		t.Errorf("ends with %v, %q", err, out.text())
@@ -75,7 +71,7 @@ func TestPage(t *testing.T) {
 
 func TestPageRefuses(t *testing.T) {
 	for _, args := range [][]string{{"page", "nowhere"}, {"page", "--listen", "nobody:x"}, {"page", "--listen", "0.0.0.0:0"}} {
-		err := Run(t.Context(), args, &Env{Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: io.Discard})
+		_, _, err := runIn(t.Context(), args...)
 		if errs.Code(err) != errs.CodeUsage || errs.Hint(err) == "" && args[1] == "nowhere" {
 			t.Errorf("%v: %v", args, err)
 		}

@@ -11,27 +11,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestProfileScripts runs on profiles recorded by perf.
-func TestProfileScripts(t *testing.T) {
-	testscript.Run(t, testscript.Params{
-		Dir: "testdata/profile",
-		Setup: func(e *testscript.Env) error {
-			for _, name := range []string{"meshtrial", "kernel"} {
-				data, err := os.ReadFile("../observe/profile/testdata/" + name + ".perf.txt")
-				if err != nil {
-					return err
-				}
-				if err := os.WriteFile(e.Cd+"/"+name+".perf.txt", data, 0o644); err != nil {
-					return err
-				}
-			}
-			e.Setenv("XDG_STATE_HOME", e.Cd+"/state") // no lab runs there
-			return nil
-		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"cut": cutFile},
-	})
-}
-
 // cutFile removes the end of a file's last line.
 func cutFile(ts *testscript.TestScript, _ bool, args []string) {
 	path := ts.MkAbs(args[0])

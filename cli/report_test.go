@@ -2,15 +2,10 @@ package cli
 
 import (
 	"bytes"
-	"errors"
-	"github.com/meshtrial/meshtrial/kinds"
-	"github.com/meshtrial/meshtrial/run/verdict"
 	"math"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -19,9 +14,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/meshtrial/meshtrial/internal/errs"
+	"github.com/meshtrial/meshtrial/kinds"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/run/store"
+	"github.com/meshtrial/meshtrial/run/verdict"
 	"github.com/meshtrial/meshtrial/study"
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 const simulatedStudy = `
@@ -49,22 +47,16 @@ func writeSimulated(t *testing.T, dir string, blocks int, overhead, scatter floa
 func writeSimulatedAs(t *testing.T, dir, text string, blocks int, overhead, scatter float64, valid bool, change func(*record.Header)) {
 	t.Helper()
 	s, err := study.Parse([]byte(text), "study.yaml", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	plan, err := study.NewPlan(s, 5)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	start := time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 	header := record.Header{Schema: record.Schema, Kind: string(s.Kind), RunID: filepath.Base(dir), Study: s.Name, Started: start, Seed: 5, Lab: "local",
 		Rules:   verdict.Limits(nil).Rules(kinds.Of(s).Limits),
 		Machine: record.Machine{CPUModel: "simulated", CPUs: 2, Kernel: "6.1"}}
 	change(&header)
 	d, err := store.Create(dir, header, []byte(text), s.Marshal())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	defer d.Close()
 	r := rand.New(rand.NewPCG(uint64(blocks), uint64(1000*overhead)))
 	for block := range blocks {
@@ -74,12 +66,8 @@ func writeSimulatedAs(t *testing.T, dir, text string, blocks int, overhead, scat
 				trial.Validity = record.Validity{Checks: []record.Check{{Name: "mode_active", Detail: "the proxy counted no request"}}}
 			}
 			trial.Hist, err = d.WriteHist(trial.ID, simulatedHist(t, r, trial.Load.Intended.At(0.5)))
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := d.Append(trial); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
+			must.OK(t, d.Append(trial))
 		}
 	}
 }
@@ -107,22 +95,16 @@ func simulatedHist(t *testing.T, r *rand.Rand, level float64) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := hdrhistogram.NewHistogramLogWriter(&b)
-	if err := w.OutputLogFormatVersion(); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, w.OutputLogFormatVersion())
 	for _, tag := range []string{store.TagIntended, store.TagSend} {
 		h := hdrhistogram.New(1, 60_000_000_000, 3)
 		for range 1000 {
-			if err := h.RecordValue(int64(1000 * level * math.Exp(0.3*r.NormFloat64()))); err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, h.RecordValue(int64(1000*level*math.Exp(0.3*r.NormFloat64()))))
 		}
 		h.SetTag(tag)
 		h.SetStartTimeMs(0)
 		h.SetEndTimeMs(1000)
-		if err := w.OutputIntervalHistogram(h); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, w.OutputIntervalHistogram(h))
 	}
 	return b.Bytes()
 }
@@ -144,25 +126,8 @@ func TestReportAndCompare(t *testing.T) {
 			env.Setenv("RUNS", runs)
 			return os.CopyFS(filepath.Join(env.WorkDir, "runs"), os.DirFS(runs))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: scriptCommands{"exits": exits},
 	})
-}
-
-// exits runs meshtrial and requires an exit code: exits CODE ARGUMENT...
-func exits(ts *testscript.TestScript, _ bool, args []string) {
-	want, err := strconv.Atoi(args[0])
-	ts.Check(err)
-	err = ts.Exec("meshtrial", args[1:]...)
-	got := 0
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		got = exit.ExitCode()
-	} else {
-		ts.Check(err)
-	}
-	if got != want {
-		ts.Fatalf("exit code %d, want %d", got, want)
-	}
 }
 
 func TestParseMargin(t *testing.T) {
@@ -182,32 +147,22 @@ func TestParseMargin(t *testing.T) {
 func TestWriteWholeLeavesWhatIsNoFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link, file := filepath.Join(dir, "pipe"), filepath.Join(dir, "link"), filepath.Join(dir, "file")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, syscall.Mkfifo(pipe, 0o600))
 	read := make(chan string, 1)
 	go func() {
 		data, _ := os.ReadFile(pipe)
 		read <- string(data)
 	}()
-	if err := writeWhole(pipe, []byte("report")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, writeWhole(pipe, []byte("report")))
 	if info, err := os.Lstat(pipe); err != nil || info.Mode().Type() != os.ModeNamedPipe {
 		t.Fatalf("the pipe was replaced: %v", err)
 	}
 	if got := <-read; got != "report" {
 		t.Errorf("read %q from the pipe", got)
 	}
-	if err := os.WriteFile(file, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink(file, link); err != nil {
-		t.Fatal(err)
-	}
-	if err := writeWhole(link, []byte("new")); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.WriteFile(file, []byte("old"), 0o600))
+	must.OK(t, os.Symlink(file, link))
+	must.OK(t, writeWhole(link, []byte("new")))
 	if info, err := os.Lstat(link); err != nil || info.Mode().Type() != os.ModeSymlink {
 		t.Errorf("the link was replaced: %v", err)
 	}
@@ -226,19 +181,13 @@ func TestWriteWholeLeavesWhatIsNoFile(t *testing.T) {
 func TestWriteThroughDanglingLinks(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
-	if err := os.MkdirAll(in("deep/er"), 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, os.MkdirAll(in("deep/er"), 0o755))
 	for link, target := range map[string]string{"near": "file", "far": in("deep/other"), "again": "near", "folder": "deep/er", "deep/er/up": "../third",
 		"loop": "loop", "lost": "nowhere/file"} {
-		if err := os.Symlink(target, in(link)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, os.Symlink(target, in(link)))
 	}
 	for _, c := range []struct{ out, target string }{{"near", "file"}, {"far", "deep/other"}, {"folder/up", "deep/third"}, {"again", "file"}} {
-		if err := writeWhole(in(c.out), []byte(c.out)); err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, writeWhole(in(c.out), []byte(c.out)))
 		if data, err := os.ReadFile(in(c.target)); err != nil || string(data) != c.out {
 			t.Errorf("%s: %q in %s, %v", c.out, data, c.target, err)
 		}

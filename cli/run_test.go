@@ -36,7 +36,7 @@ func TestRunScripts(t *testing.T) {
 			env.Setenv("KUBECONFIG", "")
 			return nil
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+		Cmds: scriptCommands{
 			// refuses RUN-ARGS...: the run exits with 2, gives its reason on stderr only, and
 			// creates neither a lab nor a run directory.
 			"refuses": func(ts *testscript.TestScript, _ bool, args []string) {
@@ -112,11 +112,7 @@ func TestRunWithoutRoot(t *testing.T) {
 	if !errors.As(err, &exit) || exit.ExitCode() != errs.CodeUsage {
 		t.Errorf("ended with %v:\n%s", err, out)
 	}
-	for _, want := range []string{"this machine cannot run a local lab", "root", "hint: "} {
-		if !strings.Contains(string(out), want) {
-			t.Errorf("does not say %q:\n%s", want, out)
-		}
-	}
+	contains(t, string(out), "this machine cannot run a local lab", "root", "hint: ")
 	if _, err := os.Stat(filepath.Join(home, "runs")); err == nil {
 		t.Error("a run directory was begun")
 	}

@@ -63,6 +63,6 @@ func TestRunsTogether(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			return os.CopyFS(env.WorkDir, os.DirFS(runs))
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: scriptCommands{"exits": exits},
 	})
 }

@@ -20,13 +20,6 @@ import (
 	"github.com/meshtrial/meshtrial/testing/xdsserver"
 )
 
-// runIn runs a command line.
-func runIn(ctx context.Context, args ...string) (stdout, stderr string, err error) {
-	var out, errors bytes.Buffer
-	err = Run(ctx, args, &Env{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errors})
-	return out.String(), errors.String(), err
-}
-
 // served serves generated configuration until the test ends.
 func served(t *testing.T, services, endpoints int) (address string) {
 	t.Helper()
@@ -108,26 +101,21 @@ func TestRecordServeScope(t *testing.T) {
 	address := served(t, 20, 2)
 	dir := t.TempDir()
 	first := filepath.Join(dir, "first.xds.gz")
-	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", address, "--out", first); err != nil || !strings.Contains(stderr, "sidecar meshtrial-0.default") {
-		t.Fatalf("%v: %s", err, stderr)
+	if _, stderr := succeeds(t, "xds", "record", "--address", address, "--out", first); !strings.Contains(stderr, "sidecar meshtrial-0.default") {
+		t.Errorf("it says %q", stderr)
 	}
 	// Serve it to another proxy.
 	c := configurationIn(t, first)
 	replay := xdsserver.New(c)
 	again := loopback.Serve(t, replay.Serve, replay.Close)
 	second := filepath.Join(dir, "second.xds.gz")
-	if _, stderr, err := runIn(t.Context(), "xds", "record", "--address", again, "--out", second, "--mode", "sotw"); err != nil {
-		t.Fatalf("%v: %s", err, stderr)
-	}
+	succeeds(t, "xds", "record", "--address", again, "--out", second, "--mode", "sotw")
 	if n := replay.Counts(); n.Streams != 1 || n.Responses != 4 {
 		t.Errorf("%d streams, %d responses; want 1 and 4", n.Streams, n.Responses)
 	}
 	var reports [2]scope.Report
 	for i, file := range []string{first, second} {
-		stdout, stderr, err := runIn(t.Context(), "assess", "config", "--from", file, "--json")
-		if err != nil {
-			t.Fatalf("%v: %s", err, stderr)
-		}
+		stdout, _ := succeeds(t, "assess", "config", "--from", file, "--json")
 		must.OK(t, json.Unmarshal([]byte(stdout), &reports[i]))
 	}
 	if a, b := reports[0], reports[1]; a.WireBytes == 0 || a.WireBytes != b.WireBytes || a.DumpBytes != b.DumpBytes {
@@ -181,7 +169,7 @@ func TestRecordRefuses(t *testing.T) {
 		{"record", "--address", "127.0.0.1:1"},
 		{"record", "--address", "127.0.0.1:1", "--out", "x", "--proxies", "2"},
 	} {
-		err := Run(t.Context(), append([]string{"xds"}, args...), &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}})
+		_, _, err := runIn(t.Context(), append([]string{"xds"}, args...)...)
 		if errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%v: %v", args, err)
 		}
@@ -189,7 +177,7 @@ func TestRecordRefuses(t *testing.T) {
 	// No server answers: the command says so when it is interrupted.
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
 	defer cancel()
-	if err := Run(ctx, []string{"xds", "record", "--address", freePort(t), "--out", filepath.Join(t.TempDir(), "x")}, &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}); err == nil {
+	if _, _, err := runIn(ctx, "xds", "record", "--address", freePort(t), "--out", filepath.Join(t.TempDir(), "x")); err == nil {
 		t.Error("nothing was there, and it was recorded")
 	}
 	// A truncated file.
@@ -199,7 +187,7 @@ func TestRecordRefuses(t *testing.T) {
 	must.OK(t, z.Close())
 	file := filepath.Join(t.TempDir(), "cut.xds.gz")
 	must.OK(t, os.WriteFile(file, cut.Bytes(), 0o644))
-	if err := Run(t.Context(), []string{"assess", "config", "--from", file}, &Env{Stdout: &bytes.Buffer{}, Stderr: &bytes.Buffer{}}); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "cut short") {
+	if _, _, err := runIn(t.Context(), "assess", "config", "--from", file); errs.Code(err) != errs.CodeUsage || !strings.Contains(err.Error(), "cut short") {
 		t.Error(err)
 	}
 }

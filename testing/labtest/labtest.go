@@ -158,6 +158,16 @@ func (m Machine) Run(t *testing.T, args ...string) (int, string) {
 	return 0, string(out)
 }
 
+// Succeeds runs the program, which must succeed, and returns all its output.
+func (m Machine) Succeeds(t *testing.T, args ...string) string {
+	t.Helper()
+	code, said := m.Run(t, args...)
+	if code != 0 {
+		t.Fatalf("%v: exit code %d\n%s", args, code, said)
+	}
+	return said
+}
+
 // Kubectl runs a lab's own kubectl and returns all its output.
 func Kubectl(t *testing.T, l *local.Lab, input string, args ...string) string {
 	t.Helper()
