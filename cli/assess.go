@@ -16,7 +16,6 @@ import (
 	"github.com/meshtrial/meshtrial/advise/scope/generate"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
-	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/report"
 )
 
@@ -27,9 +26,7 @@ type assessFlags struct {
 	model      string
 	with       []string
 	against    string
-	prometheus string
-	headers    []string
-	matchers   string
+	prometheus prometheusFlags
 	prices     assess.Prices
 }
 
@@ -61,7 +58,7 @@ func newAssessCommand(env *Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, args []string) error {
 			changed := cmd.Flags().Changed
 			// With a Prometheus, files have a time over which it is asked.
-			run, err := f.check(func(name string) bool { return changed(name) && (name != "duration" || f.prometheus == "") }, args)
+			run, err := f.check(func(name string) bool { return changed(name) && (name != "duration" || f.prometheus.url == "") }, args)
 			switch {
 			case err != nil:
 				return err
@@ -69,9 +66,6 @@ func newAssessCommand(env *Env) *cobra.Command {
 				return errs.WithHint(errs.Usage("unexpected argument %q", run), "name files with --from FILE...; for its parts: meshtrial assess --help")
 			case !isPrice(f.prices.Core) || !isPrice(f.prices.GB):
 				return errs.Usage("--core-month and --gb-month must be numbers from 0 to 1e9")
-			}
-			if err := f.checkPrometheus(); err != nil {
-				return err
 			}
 			return runAssess(cmd.Context(), env, f)
 		},
@@ -83,14 +77,12 @@ func newAssessCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.out, "out", "", "`DIR` for the assessment (default: assessments/TIME)")
 	flags.StringVar(&f.model, "model", "", "`FILE` with a capacity model of istiod, as written by assess capacity fit")
 	flags.StringArrayVar(&f.with, "with", nil, "`RUN` that compared data-plane modes, or a file written by unit-costs; may be repeated")
-	flags.StringVar(&f.prometheus, "prometheus-url", "", "also query the Prometheus server at this `URL`")
-	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "send this header to the Prometheus server, `\"Name: value\"`; may be repeated")
-	flags.StringVar(&f.matchers, "prometheus-selector", "", "`labels` that its series must have, such as cluster=\"one\"")
+	f.prometheus.register(flags, "also query the Prometheus server at this `URL`", "prometheus-selector")
 	flags.StringVar(&f.against, "against", "", "also report changes since an earlier assessment of the same mesh, in this `DIR`")
 	flags.Float64Var(&f.prices.Core, "core-month", 0, "price of a core per month")
 	flags.Float64Var(&f.prices.GB, "gb-month", 0, "price of a GB of memory per month")
 	flags.StringVar(&f.prices.Currency, "currency", "USD", "currency of the prices")
-	f.drawnFlags.register(cmd)
+	f.drawnFlags.register(flags)
 	cmd.AddCommand(newTrafficCommand(env), newLimitsCommand(env), newConfigCommand(env), newCapacityCommand(env), newUnitCostsCommand(env))
 	return cmd
 }
@@ -119,32 +111,14 @@ func newUnitCostsCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// checkPrometheus returns an error for flags of Prometheus that do not go together.
-func (f *assessFlags) checkPrometheus() error {
-	switch {
-	case len(f.headers) > 0 && f.prometheus == "":
-		return errs.Usage("--prometheus-header requires --prometheus-url")
-	case f.matchers != "" && f.prometheus == "":
-		return errs.Usage("--prometheus-selector requires --prometheus-url")
-	}
-	if err := (signals.Options{Selector: f.matchers}).Check(); err != nil {
-		return errs.WithHint(errs.Usage("--prometheus-selector: %v", err), "write it as in PromQL, without braces: 'cluster=\"one\"'")
-	}
-	return nil
-}
-
 func isPrice(v float64) bool { return v >= 0 && v <= 1e9 }
 
-func runAssess(ctx context.Context, env *Env, f assessFlags) error {
-	text, err := f.options(env)
-	if err != nil {
+func runAssess(ctx context.Context, env *Env, f assessFlags) (err error) {
+	o := app.Assessment{Owners: mostOwners, Runs: f.with, Prices: f.prices, Matchers: f.prometheus.selector}
+	if o.Prometheus, err = f.prometheus.open(); err != nil {
 		return err
 	}
-	o := app.Assessment{Owners: mostOwners, Runs: f.with, Prices: f.prices, Matchers: f.matchers}
-	if f.prometheus != "" {
-		if o.Prometheus, err = openPrometheus(f.prometheus, f.headers); err != nil {
-			return err
-		}
+	if o.Prometheus != nil {
 		defer o.Prometheus.Close()
 	}
 	if f.model != "" {
@@ -173,7 +147,7 @@ func runAssess(ctx context.Context, env *Env, f assessFlags) error {
 	if old != nil {
 		a.Compare(*old)
 	}
-	return showAssessment(env, f, a, made.Sidecars, text)
+	return showAssessment(env, f, a, made.Sidecars)
 }
 
 // mostOwners limits the list of owners of configuration.
@@ -199,7 +173,7 @@ const (
 )
 
 // showAssessment writes an assessment's directory, and shows it.
-func showAssessment(env *Env, f assessFlags, a assess.Assessment, sidecars *generate.Result, text report.Options) error {
+func showAssessment(env *Env, f assessFlags, a assess.Assessment, sidecars *generate.Result) error {
 	dir := f.out
 	if dir == "" {
 		dir = filepath.Join(assessments, a.At.UTC().Format("20060102-150405"))
@@ -207,7 +181,7 @@ func showAssessment(env *Env, f assessFlags, a assess.Assessment, sidecars *gene
 	if err := writeAssessment(dir, a, sidecars); err != nil {
 		return err
 	}
-	if err := f.draw(env, a, text); err != nil {
+	if err := f.draw(env, a); err != nil {
 		return err
 	}
 	env.warn("the assessment is in " + dir)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -17,18 +16,12 @@ import (
 )
 
 func newCapacityCommand(env *Env) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "capacity",
-		Short: "Predict what istiod needs in a mesh that does not exist yet",
-		Long: "fit builds a model from measured runs: what istiod spends on changes, pushes, proxies and\n" +
-			"services, with intervals. predict uses that model to simulate how changes reach the\n" +
-			"proxies of a mesh of any size. plan uses it to choose istiod's replicas, requests and\n" +
+	return parentCommand("capacity", "Predict what istiod needs in a mesh that does not exist yet",
+		"fit builds a model from measured runs: what istiod spends on changes, pushes, proxies and\n"+
+			"services, with intervals. predict uses that model to simulate how changes reach the\n"+
+			"proxies of a mesh of any size. plan uses it to choose istiod's replicas, requests and\n"+
 			"limits.",
-		Args: noArguments,
-		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
-	}
-	cmd.AddCommand(newCapacityFitCommand(env), newCapacityPredictCommand(env), newCapacityPlanCommand(env))
-	return cmd
+		newCapacityFitCommand(env), newCapacityPredictCommand(env), newCapacityPlanCommand(env))
 }
 
 // capacitySeed is the seed of resampling, changes and draws: the same input gives the same model.
@@ -38,9 +31,7 @@ type capacityFitFlags struct {
 	out     string
 	holdOut []string
 	draws   int
-	json    bool
-	color   string
-	width   int
+	printFlags
 }
 
 func newCapacityFitCommand(env *Env) *cobra.Command {
@@ -63,26 +54,17 @@ func newCapacityFitCommand(env *Env) *cobra.Command {
 	flags.StringVarP(&f.out, "out", "o", "", "write the model to this `FILE`")
 	flags.StringArrayVar(&f.holdOut, "hold-out", nil, "exclude cells with this `FACTOR=LEVEL` from the fit and predict them; if repeated, all must apply")
 	flags.IntVar(&f.draws, "draws", 200, "how often to resample the trials for the intervals")
-	flags.BoolVar(&f.json, "json", false, "print the model as JSON")
-	addTextFlags(cmd, &f.color, &f.width)
+	f.printFlags.register(flags)
 	return cmd
 }
 
 func runCapacityFit(ctx context.Context, env *Env, f capacityFitFlags, dirs []string) error {
-	options, err := textOptions(env.Stdout, f.color, f.width)
-	if err != nil {
-		return err
-	}
 	if f.draws < 10 || f.draws > 5000 {
 		return errs.Usage("--draws %d: must be 10 to 5000", f.draws)
 	}
-	holdOut := record.Cell{}
-	for _, text := range f.holdOut {
-		factor, level, ok := strings.Cut(text, "=")
-		if !ok || factor == "" || level == "" {
-			return errs.WithHint(errs.Usage("--hold-out %q is not FACTOR=LEVEL", text), "for example --hold-out proxies=2000")
-		}
-		holdOut[factor] = level
+	holdOut, err := parseCell("hold-out", f.holdOut)
+	if err != nil {
+		return err
 	}
 	var runs []record.Run
 	for _, dir := range dirs {
@@ -105,7 +87,7 @@ func runCapacityFit(ctx context.Context, env *Env, f capacityFitFlags, dirs []st
 			return err
 		}
 	}
-	return env.show(f.json, m, func(w io.Writer) error { return report.RenderModel(w, m, options) })
+	return f.show(env, m, func(w io.Writer, o report.Options) error { return report.RenderModel(w, m, o) })
 }
 
 // readModel reads the document that `capacity fit` wrote.

@@ -20,9 +20,7 @@ type capacityPredictFlags struct {
 	bound          time.Duration
 	limits         bool
 	draws          int
-	json           bool
-	color          string
-	width          int
+	printFlags
 }
 
 func newCapacityPredictCommand(env *Env) *cobra.Command {
@@ -51,16 +49,11 @@ func newCapacityPredictCommand(env *Env) *cobra.Command {
 	flags.DurationVar(&f.bound, "bound", 5*time.Second, "p99 convergence beyond which changes count as late")
 	flags.BoolVar(&f.limits, "limits", true, "also find the rate and size beyond which changes are late, and the cost of losing a replica")
 	flags.IntVar(&f.draws, "draws", 60, "number of simulations for the intervals")
-	flags.BoolVar(&f.json, "json", false, "print JSON")
-	addTextFlags(cmd, &f.color, &f.width)
+	f.printFlags.register(flags)
 	return cmd
 }
 
 func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, args []string) error {
-	options, err := textOptions(env.Stdout, f.color, f.width)
-	if err != nil {
-		return err
-	}
 	switch {
 	case f.draws < 5 || f.draws > 2000:
 		return errs.Usage("--draws %d: must be 5 to 2000", f.draws)
@@ -77,7 +70,7 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, a
 	}
 	o := model.Options{Seed: capacitySeed, Draws: f.draws}
 	if f.against != "" {
-		return f.showAgainst(ctx, env, m, o, options)
+		return f.showAgainst(ctx, env, m, o)
 	}
 	request, err := readMesh(ctx, args[0])
 	if err != nil {
@@ -91,14 +84,14 @@ func runCapacityPredict(ctx context.Context, env *Env, f capacityPredictFlags, a
 	if err != nil {
 		return errs.WithCode(err, errs.CodeUsage)
 	}
-	err = env.show(f.json, p, func(w io.Writer) error { return report.RenderPrediction(w, p, options) })
+	err = f.show(env, p, func(w io.Writer, o report.Options) error { return report.RenderPrediction(w, p, o) })
 	if err == nil && !p.KeepsUp {
 		return quiet(errs.CodeAssertion)
 	}
 	return err
 }
 
-func (f capacityPredictFlags) showAgainst(ctx context.Context, env *Env, m *model.Model, o model.Options, options report.Options) error {
+func (f capacityPredictFlags) showAgainst(ctx context.Context, env *Env, m *model.Model, o model.Options) error {
 	run, err := loadRun(ctx, env, f.against)
 	if err != nil {
 		return err
@@ -110,14 +103,12 @@ func (f capacityPredictFlags) showAgainst(ctx context.Context, env *Env, m *mode
 	if len(cells) == 0 {
 		return errs.WithHint(errs.WithCode(errors.New("no trial of the run can be predicted"), errs.CodeInvalid), "for details of its trials: meshtrial report %s", f.against)
 	}
-	if f.json {
-		return writeJSON(env.Stdout, struct {
-			Schema int          `json:"schema"`
-			Cells  []model.Cell `json:"cells"`
-			Left   []fit.Left   `json:"left_out,omitempty"`
-		}{model.Schema, cells, left})
-	}
-	return report.RenderAgainst(env.Stdout, cells, fit.Count(left), options)
+	document := struct {
+		Schema int          `json:"schema"`
+		Cells  []model.Cell `json:"cells"`
+		Left   []fit.Left   `json:"left_out,omitempty"`
+	}{model.Schema, cells, left}
+	return f.show(env, document, func(w io.Writer, o report.Options) error { return report.RenderAgainst(w, cells, fit.Count(left), o) })
 }
 
 // predict predicts the behaviour of a mesh, and its limits if f.limits is set.

@@ -31,14 +31,11 @@ type configFlags struct {
 	namespace, selector string
 	to                  string // where Sidecars are written; "": they are not made
 	calls               app.CallSources
-	prometheus          string
-	headers             []string
+	prometheus          prometheusFlags
 	scopes              generate.Options
 	applied             applyFlags
 	top                 int
-	json                bool
-	color               string
-	width               int
+	printFlags
 }
 
 func newConfigCommand(env *Env) *cobra.Command {
@@ -75,12 +72,10 @@ func newConfigCommand(env *Env) *cobra.Command {
 	flags.StringVarP(&f.namespace, "namespace", "n", "", "namespace of the pods (default: all)")
 	flags.StringVarP(&f.selector, "selector", "l", "", "label selector of the pods, such as app=catalog")
 	flags.IntVar(&f.top, "top", 20, "number of entries per list; 0 for all that are kept")
-	flags.BoolVar(&f.json, "json", false, "print JSON")
 	flags.StringVar(&f.to, "generate", "", "write Sidecars based on what workloads call to this `DIR`, or to standard output (-), with the report on standard error")
 	flags.StringArrayVar(&f.calls.Logs, "access-log", nil, "sidecars' access log, `NAMESPACE[/WORKLOAD]=FILE`; lines may be prefixed by kubectl logs --prefix; may be repeated")
 	flags.DurationVar(&f.calls.Reach, "metrics-window", 0, "look-back of the queries whose Prometheus responses are in --from, such as 720h (the shortest, if several). Without it, workloads seen only there are not narrowed")
-	flags.StringVar(&f.prometheus, "prometheus-url", "", "query the Prometheus server at this `URL` for calls within --window")
-	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "send this header to the Prometheus server, `\"Name: value\"`; may be repeated")
+	f.prometheus.register(flags, "query the Prometheus server at this `URL` for calls within --window", "")
 	flags.StringArrayVar(&f.scopes.Always, "always", nil, "egress `host` (namespace/name) to include in every Sidecar, such as istio-system/*; may be repeated")
 	flags.DurationVar(&f.scopes.Window, "window", generate.DefaultWindow, "count calls up to this long before the newest observation")
 	flags.DurationVar(&f.scopes.Watched, "watched", generate.DefaultWatched, "do not narrow workloads observed for less than this")
@@ -88,7 +83,7 @@ func newConfigCommand(env *Env) *cobra.Command {
 	flags.BoolVar(&f.applied.apply, "apply", false, "with --generate: apply the Sidecars to the cluster that was read, after confirmation")
 	flags.BoolVar(&f.applied.yes, "yes", false, "with --apply: do not ask")
 	flags.DurationVar(&f.applied.wait, "wait", 0, waitUsage)
-	addTextFlags(cmd, &f.color, &f.width)
+	f.printFlags.register(flags)
 	return cmd
 }
 
@@ -114,8 +109,6 @@ func (f *configFlags) checkGenerate(changed func(string) bool, run string) error
 		return errs.Usage("--window %s: must be at least 1m", f.scopes.Window)
 	case f.calls.Reach < 0 || f.scopes.Watched < 0:
 		return errs.Usage("--metrics-window and --watched must not be negative")
-	case len(f.headers) > 0 && f.prometheus == "":
-		return errs.Usage("--prometheus-header requires --prometheus-url")
 	}
 	for _, host := range f.scopes.Always {
 		namespace, name, _ := strings.Cut(host, "/")
@@ -137,25 +130,21 @@ func (f *configFlags) run(ctx context.Context, env *Env, run string) (err error)
 	if f.to == "-" {
 		to = env.Stderr
 	}
-	text, err := textOptions(to, f.color, f.width)
-	if err != nil {
-		return err
-	}
 	if run != "" {
 		r, err := f.ofRun(ctx, run)
 		if err != nil {
 			return err
 		}
-		return f.show(env, r, text)
+		return f.showScope(env, r)
 	}
 	o := app.Assessment{Section: assess.SectionConfiguration, PodNamespace: f.namespace, PodSelector: f.selector, Owners: f.top, Calls: f.calls}
 	if f.to != "" {
 		o.Scopes, o.Calls.Open, o.Calls.Window = &f.scopes, env.openFile, f.scopes.Window
 	}
-	if f.prometheus != "" {
-		if o.Prometheus, err = openPrometheus(f.prometheus, f.headers); err != nil {
-			return err
-		}
+	if o.Prometheus, err = f.prometheus.open(); err != nil {
+		return err
+	}
+	if o.Prometheus != nil {
 		defer o.Prometheus.Close()
 	}
 	a, made, err := f.read(ctx, env, o)
@@ -169,7 +158,7 @@ func (f *configFlags) run(ctx context.Context, env *Env, run string) (err error)
 		for _, what := range a.Lacks(assess.SectionConfiguration) {
 			r.Notes = append(r.Notes, scope.Note{Code: scope.NoteSource, Text: what})
 		}
-		return f.show(env, r, text)
+		return f.showScope(env, r)
 	}
 	result := *made.Sidecars
 	result.Notes = append(result.Notes, a.Lacks(assess.SectionMesh)...)
@@ -178,12 +167,12 @@ func (f *configFlags) run(ctx context.Context, env *Env, run string) (err error)
 			return err
 		}
 	}
-	return f.write(ctx, env, to, result, text)
+	return f.write(ctx, env, to, result)
 }
 
-// show prints who owns the configuration.
-func (f *configFlags) show(env *Env, r scope.Report, text report.Options) error {
-	return env.show(f.json, r, func(w io.Writer) error { return report.RenderScope(w, r, f.top, text) })
+// showScope prints who owns the configuration.
+func (f *configFlags) showScope(env *Env, r scope.Report) error {
+	return f.show(env, r, func(w io.Writer, o report.Options) error { return report.RenderScope(w, r, f.top, o) })
 }
 
 // ofRun reports on what a run recorded.
@@ -245,7 +234,7 @@ var safeName = regexp.MustCompile(`^[A-Za-z0-9._/-]+$`)
 
 // write writes the Sidecars, writes the report to the stream to, and applies the Sidecars if
 // --apply is given.
-func (f *configFlags) write(ctx context.Context, env *Env, to io.Writer, r generate.Result, text report.Options) error {
+func (f *configFlags) write(ctx context.Context, env *Env, to io.Writer, r generate.Result) error {
 	for _, s := range r.Sidecars {
 		if !safeName.MatchString(s.String()) {
 			return errs.Usage("a Sidecar would be called %.100q, which is not a valid object name", s)
@@ -270,7 +259,7 @@ func (f *configFlags) write(ctx context.Context, env *Env, to io.Writer, r gener
 		}
 	}
 	if !f.json {
-		if err := report.RenderSidecars(to, r, f.top, text); err != nil {
+		if err := report.RenderSidecars(to, r, f.top, f.on(to)); err != nil {
 			return err
 		}
 	}

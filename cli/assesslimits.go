@@ -100,7 +100,7 @@ func nothingRead() error {
 }
 
 func (f *limitsFlags) ofRun(ctx context.Context, env *Env, dir string) ([]advice.Report, error) {
-	cell, err := parseCell(f.cells)
+	cell, err := parseCell("cell", f.cells)
 	if err != nil {
 		return nil, err
 	}
@@ -146,13 +146,13 @@ func (f *limitsFlags) ofRun(ctx context.Context, env *Env, dir string) ([]advice
 	return reports, nil
 }
 
-func parseCell(pairs []string) (record.Cell, error) {
+// parseCell parses the values of a flag that takes FACTOR=LEVEL.
+func parseCell(flag string, pairs []string) (record.Cell, error) {
 	cell := record.Cell{}
 	for _, pair := range pairs {
 		factor, level, ok := strings.Cut(pair, "=")
 		if !ok || factor == "" || level == "" {
-			return nil, errs.WithHint(errs.Usage("--cell %q is not FACTOR=LEVEL", pair),
-				"as in --cell debounce_after=100ms")
+			return nil, errs.WithHint(errs.Usage("--%s %q is not FACTOR=LEVEL", flag, pair), "as in --%s debounce_after=100ms", flag)
 		}
 		cell[factor] = level
 	}

@@ -2,11 +2,13 @@ package cli
 
 import (
 	"context"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/app"
@@ -22,29 +24,19 @@ type trafficFlags struct {
 
 // drawnFlags say how an assessment is drawn on standard output.
 type drawnFlags struct {
-	format, color string
-	width         int
+	textFlags
+	format string
 }
 
-func (f *drawnFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&f.format, "format", "text", strings.Join(report.AssessmentFormats, ", ")+" or json: format of standard output")
-	addTextFlags(cmd, &f.color, &f.width)
-}
-
-// options returns how to draw, or what is wrong with the flags.
-func (f *drawnFlags) options(env *Env) (report.Options, error) {
-	if f.format != "json" && !slices.Contains(report.AssessmentFormats, f.format) {
-		return report.Options{}, errs.WithHint(errs.Usage("unknown format %q", f.format), "the formats are %s and json", strings.Join(report.AssessmentFormats, ", "))
-	}
-	return textOptions(env.Stdout, f.color, f.width)
+func (f *drawnFlags) register(flags *pflag.FlagSet) {
+	formats := append(slices.Clone(report.AssessmentFormats), "json")
+	addChoice(flags, &f.format, "format", "format of standard output: "+strings.Join(formats, ", "), formats...)
+	f.textFlags.register(flags)
 }
 
 // draw writes an assessment to standard output.
-func (f *drawnFlags) draw(env *Env, a assess.Assessment, o report.Options) error {
-	if f.format == "json" {
-		return writeJSON(env.Stdout, a)
-	}
-	return report.RenderAssessment(env.Stdout, a, f.format, o)
+func (f *drawnFlags) draw(env *Env, a assess.Assessment) error {
+	return env.show(f.format == "json", a, func(w io.Writer) error { return report.RenderAssessment(w, a, f.format, f.on(w)) })
 }
 
 func newTrafficCommand(env *Env) *cobra.Command {
@@ -70,16 +62,12 @@ func newTrafficCommand(env *Env) *cobra.Command {
 	}
 	f.sourceFlags.register(cmd.Flags())
 	f.registerWatch(cmd.Flags())
-	f.drawnFlags.register(cmd)
+	f.drawnFlags.register(cmd.Flags())
 	cmd.AddCommand(newSignalsExportCommand(env))
 	return cmd
 }
 
-func (f *trafficFlags) show(ctx context.Context, env *Env, run string) error {
-	options, err := f.options(env)
-	if err != nil {
-		return err
-	}
+func (f *trafficFlags) show(ctx context.Context, env *Env, run string) (err error) {
 	var a assess.Assessment
 	if run != "" {
 		var r signals.Reading
@@ -90,7 +78,7 @@ func (f *trafficFlags) show(ctx context.Context, env *Env, run string) error {
 		a = a.TrafficAlone()
 	}
 	if err == nil {
-		err = f.draw(env, a, options)
+		err = f.draw(env, a)
 	}
 	switch {
 	case err != nil:

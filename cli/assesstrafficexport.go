@@ -21,14 +21,7 @@ func newSignalsExportCommand(env *Env) *cobra.Command {
 			"  meshtrial assess traffic export --format prometheus-rules --selector 'cluster=\"one\"'",
 		Args: noArguments,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			write, ok := map[string]func(io.Writer, signals.Options) error{
-				"prometheus-rules": signals.WriteRules, "grafana": signals.WriteDashboard}[format]
-			switch {
-			case format == "":
-				return errs.WithHint(errs.Usage("--format is missing"), "--format takes prometheus-rules or grafana")
-			case !ok:
-				return errs.WithHint(errs.Usage("unknown format %q", format), "--format takes prometheus-rules or grafana")
-			}
+			write := map[string]func(io.Writer, signals.Options) error{"prometheus-rules": signals.WriteRules, "grafana": signals.WriteDashboard}[format]
 			if o.Window < time.Second || o.Window > 24*time.Hour {
 				return errs.Usage("--window %s: must be 1s to 24h", o.Window)
 			}
@@ -47,7 +40,7 @@ func newSignalsExportCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&format, "format", "", "prometheus-rules or grafana")
+	addChoice(flags, &format, "format", "prometheus-rules or grafana", "prometheus-rules", "grafana")
 	flags.StringVar(&out, "out", "", "write to this `FILE` (default: print)")
 	flags.DurationVar(&o.Window, "window", time.Minute, "look-back window of rates and quantiles")
 	flags.StringVar(&o.Selector, "selector", "", "`labels` that istiod's metrics must have, such as cluster=\"one\"")

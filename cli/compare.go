@@ -16,14 +16,13 @@ import (
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/report"
 )
 
 type compareFlags struct {
 	margin string
 	across []string
-	json   bool
-	color  string
-	width  int
+	printFlags
 }
 
 func newCompareCommand(env *Env) *cobra.Command {
@@ -65,8 +64,7 @@ func newCompareCommand(env *Env) *cobra.Command {
 	with.flags = flags
 	flags.Var(&with, "with", "compare the runs before this flag with all runs after it")
 	addRunsFlags(cmd, &f.margin, &f.across, "change to ignore, as a share of side A's value")
-	flags.BoolVar(&f.json, "json", false, "print the comparison as JSON")
-	addTextFlags(cmd, &f.color, &f.width)
+	f.printFlags.register(flags)
 	return cmd
 }
 
@@ -122,15 +120,11 @@ func runCompare(ctx context.Context, env *Env, f compareFlags, before, after []s
 	if err != nil {
 		return err
 	}
-	options, err := textOptions(env.Stdout, f.color, f.width)
-	if err != nil {
-		return err
-	}
 	c, err := app.Compare(ctx, before, after, how, env.warn)
 	if err != nil {
 		return err
 	}
-	err = env.show(f.json, c, func(w io.Writer) error { return kinds.Reports().RenderComparison(w, c, options) })
+	err = f.show(env, c, func(w io.Writer, o report.Options) error { return kinds.Reports().RenderComparison(w, c, o) })
 	if err != nil {
 		return err
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"strings"
 	"time"
 
@@ -24,8 +22,7 @@ type pushTestFlags struct {
 	istiodFlags
 	app.PushTestOptions
 	delayS     float64
-	prometheus string
-	headers    []string
+	prometheus prometheusFlags
 	wait       time.Duration
 	json       bool
 }
@@ -52,9 +49,7 @@ func newControlPlaneTestCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.Gateway, "gateway", "ingressgateway", "ingress gateway selected by the Gateways: `NAME` in its label istio=NAME, or its URL or HOST:PORT to also wait until it serves the last VirtualService")
 	flags.StringVar(&f.PushTestOptions.Namespace, "namespace", "default", "where to create the resources")
 	flags.StringVar(&f.App, "app", "catalog", "app label selected by each Service; matching pods are optional")
-	flags.StringVar(&f.prometheus, "prometheus-url", "", "query the Prometheus server at this `URL` instead of istiod itself")
-	flags.StringArrayVar(&f.headers, "prometheus-header", nil, "send this header to the Prometheus server, `\"Name: value\"`; may be repeated")
-	flags.StringVar(&f.Selector, "selector", "", "`labels` that istiod's metrics must have in the Prometheus server, such as cluster=\"one\"")
+	f.prometheus.register(flags, "query the Prometheus server at this `URL` instead of istiod itself", "selector")
 	flags.DurationVar(&f.Settle, "settle", 10*time.Second, "how long to wait after the last repetition")
 	flags.DurationVar(&f.wait, "wait", 0, waitUsage)
 	flags.BoolVar(&f.json, "json", false, "print JSON")
@@ -68,22 +63,15 @@ func (f *pushTestFlags) run(ctx context.Context, env *Env) (err error) {
 	if f.Reps < 1 {
 		return errs.Usage("--reps %d: must be 1 or more", f.Reps)
 	}
-	if f.prometheus == "" && (f.Selector != "" || len(f.headers) > 0) {
-		return errs.Usage("--selector and --prometheus-header require --prometheus-url")
-	}
-	if err := (signals.Options{Selector: f.Selector}).Check(); err != nil {
-		return errs.WithHint(errs.Usage("%v", err), "selectors are written as in PromQL, without braces: --selector 'cluster=\"one\"'")
-	}
-	if f.prometheus != "" {
-		if _, err := openPrometheus(f.prometheus, f.headers); err != nil {
-			return err
-		}
+	remote, err := f.prometheus.open()
+	if err != nil {
+		return err
 	}
 	config, err := f.Config(ctx, f.PushTestOptions.Namespace, rights.PushTest, rights.Journal)
 	if err != nil {
 		return err
 	}
-	closeSource, err := f.open(ctx)
+	closeSource, err := f.open(ctx, remote)
 	if err != nil {
 		return err
 	}
@@ -93,21 +81,17 @@ func (f *pushTestFlags) run(ctx context.Context, env *Env) (err error) {
 	if err != nil {
 		return err
 	}
-	err = env.show(f.json, report, func(w io.Writer) error { return printPushTest(w, report) })
+	err = env.print(f.json, report, pushTestText(report))
 	if err == nil && !report.Valid {
 		err = quiet(errs.CodeInvalid)
 	}
 	return err
 }
 
-// open opens the source of istiod's metrics: a Prometheus server, or istiod's own metrics pages.
-func (f *pushTestFlags) open(ctx context.Context) (closeSource func() error, err error) {
-	if f.prometheus != "" {
-		remote, err := openPrometheus(f.prometheus, f.headers)
-		if err != nil {
-			return nil, err
-		}
-		f.Source, f.Name = remote, remote.String()
+// open opens the source of istiod's metrics: a Prometheus server or, if it is nil, istiod's own metrics pages.
+func (f *pushTestFlags) open(ctx context.Context, remote *signals.Remote) (closeSource func() error, err error) {
+	if remote != nil {
+		f.Source, f.Name, f.Selector = remote, remote.String(), f.prometheus.selector
 		f.Mark = func(ctx context.Context) (time.Time, error) { return app.AwaitScrape(ctx, remote, f.Selector) }
 		return remote.Close, nil
 	}
@@ -115,15 +99,10 @@ func (f *pushTestFlags) open(ctx context.Context) (closeSource func() error, err
 	if err != nil {
 		return nil, err
 	}
-	dir, err := os.MkdirTemp("", "meshtrial-test-")
+	recorder, remove, err := app.TemporaryRecorder()
 	if err != nil {
 		from.Close()
 		return nil, err
-	}
-	recorder, err := signals.OpenRecorder(dir)
-	if err != nil {
-		from.Close()
-		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	f.Source, f.Name = recorder.Source(), "istiod itself"
 	scraper := &signals.Scraper{Recorder: recorder, Discover: from.Pods, RediscoverEvery: time.Nanosecond}
@@ -136,27 +115,27 @@ func (f *pushTestFlags) open(ctx context.Context) (closeSource func() error, err
 	}
 	return func() error {
 		from.Close()
-		return errors.Join(recorder.Close(), os.RemoveAll(dir))
+		return remove()
 	}, nil
 }
 
-// printPushTest writes the report as text.
-func printPushTest(w io.Writer, r app.PushTestReport) error {
-	p := &errWriter{w: w}
-	p.printf("%d × a Service, a Gateway and a VirtualService in namespace %s, %g s apart; %g proxies; from %s\n\n",
+// pushTestText is the report as text.
+func pushTestText(r app.PushTestReport) string {
+	b := &strings.Builder{}
+	fmt.Fprintf(b, "%d × a Service, a Gateway and a VirtualService in namespace %s, %g s apart; %g proxies; from %s\n\n",
 		r.Reps, r.Namespace, r.DelayS, r.Proxies, r.Source)
-	p.printf("pushes            %.0f\n", r.Pushes)
+	fmt.Fprintf(b, "pushes            %.0f\n", r.Pushes)
 	if p99 := r.Convergence.P99S; p99 != nil {
-		p.printf("convergence p99   %.4f s\n", *p99)
+		fmt.Fprintf(b, "convergence p99   %.4f s\n", *p99)
 	} else {
-		p.printf("convergence p99   no data\n")
+		fmt.Fprintf(b, "convergence p99   no data\n")
 	}
-	p.printf("\nWhat these figures miss:\n")
+	fmt.Fprintf(b, "\nWhat these figures miss:\n")
 	for _, text := range r.LeftOut {
-		p.printf("  - %s\n", strings.Join(words.Lines(text, 96), "\n    "))
+		fmt.Fprintf(b, "  - %s\n", strings.Join(words.Lines(text, 96), "\n    "))
 	}
 	for _, text := range r.Warnings {
-		p.printf("warning: %s\n", text)
+		fmt.Fprintf(b, "warning: %s\n", text)
 	}
-	return p.err
+	return b.String()
 }

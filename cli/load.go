@@ -3,11 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
+	"maps"
 	"math"
 	"net"
 	"os"
-	"sort"
+	"slices"
 	"strings"
 	"time"
 
@@ -53,7 +53,7 @@ func newLoadCommand(env *Env) *cobra.Command {
 			if f.control != "" {
 				return serveLoadControl(cmd.Context(), env, f.control)
 			}
-			spec, err := f.spec(args[0], cmd.Flags().Changed)
+			spec, err := f.spec(cmd.Context(), args[0], cmd.Flags().Changed)
 			if err != nil {
 				return err
 			}
@@ -125,7 +125,7 @@ func runLoad(ctx context.Context, env *Env, spec load.Spec, f *loadFlags) error 
 		}
 	}
 	report := result.Report()
-	err = env.show(f.json, report, func(w io.Writer) error { return printLoad(w, result, report) })
+	err = env.print(f.json, report, loadText(result, report))
 	switch {
 	case err != nil:
 		return err
@@ -152,8 +152,8 @@ func createLog(flag, path string) (*os.File, error) {
 // percentiles of the text output.
 var percentiles = []float64{50, 75, 90, 95, 99, 99.9, 99.99}
 
-// printLoad writes the report as text.
-func printLoad(out io.Writer, result *load.Result, r load.Report) error {
+// loadText is the report as text.
+func loadText(result *load.Result, r load.Report) string {
 	var b strings.Builder
 	asked := "as fast as possible"
 	if !r.Rate.IsMax() {
@@ -182,12 +182,7 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 	row("mean", r.Intended.Mean, r.Send.Mean)
 
 	fmt.Fprintf(&b, "\nscheduled %d = completed %d + failed %d + unfinished %d\n", r.Scheduled, r.Completed, w.FailedTotal(), r.Unfinished)
-	kinds := make([]string, 0, len(r.Failed))
-	for kind := range r.Failed {
-		kinds = append(kinds, kind)
-	}
-	sort.Strings(kinds)
-	for _, kind := range kinds {
+	for _, kind := range slices.Sorted(maps.Keys(r.Failed)) {
 		fmt.Fprintf(&b, "  failed: %d %s\n", r.Failed[kind], kind)
 		for _, why := range r.Reasons[kind] {
 			fmt.Fprintf(&b, "    %s\n", why)
@@ -220,8 +215,7 @@ func printLoad(out io.Writer, result *load.Result, r load.Report) error {
 	for _, warning := range r.Warnings {
 		fmt.Fprintf(&b, "warning: %s\n", warning)
 	}
-	_, err := io.WriteString(out, b.String())
-	return err
+	return b.String()
 }
 
 // scheduleText describes how far a generator's own actions were from the requested arrivals.

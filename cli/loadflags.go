@@ -1,13 +1,12 @@
 package cli
 
 import (
-	"fmt"
-	"io"
-	"os"
+	"context"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/drive/load/arrival"
 	"github.com/meshtrial/meshtrial/internal/errs"
@@ -71,7 +70,7 @@ func (f *loadFlags) register(flags *pflag.FlagSet) {
 func secondsOf(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
 // spec turns the flags into a validated Spec. changed reports whether a flag was given.
-func (f *loadFlags) spec(url string, changed func(string) bool) (load.Spec, error) {
+func (f *loadFlags) spec(ctx context.Context, url string, changed func(string) bool) (load.Spec, error) {
 	s := load.DefaultSpec(url)
 	s.Protocol, s.Method, s.Arrival, s.ExpectStatus = f.protocol, f.method, f.arrival, f.expectStatus
 	s.Connections, s.StreamsPerConnection, s.Threads = f.connections, f.streams, f.threads
@@ -79,10 +78,15 @@ func (f *loadFlags) spec(url string, changed func(string) bool) (load.Spec, erro
 	s.KeepAlive, s.PayloadBytes, s.Seed = f.keepAlive, f.payload, f.seed
 	s.DurationS, s.TimeoutS = f.duration.Seconds(), f.timeout.Seconds()
 	s.DrainS, s.IntervalS = f.drain.Seconds(), f.interval.Seconds()
-	for _, step := range []func(*load.Spec, func(string) bool) error{f.setRate, f.setRequest, f.setTLS} {
-		if err := step(&s, changed); err != nil {
-			return s, errs.WithCode(err, errs.CodeUsage)
-		}
+	err := f.setRate(&s, changed)
+	if err == nil {
+		err = f.setRequest(ctx, &s, changed)
+	}
+	if err == nil {
+		err = f.setTLS(ctx, &s)
+	}
+	if err != nil {
+		return s, errs.WithCode(err, errs.CodeUsage)
 	}
 	if err := s.Validate(); err != nil {
 		return s, errs.WithHint(err, "meshtrial load --help shows the flags")
@@ -113,9 +117,7 @@ func (f *loadFlags) setRate(s *load.Spec, changed func(string) bool) error {
 			s.DurationS = length
 		}
 	default:
-		if s.Rate, err = rate.Parse(f.rate); err != nil {
-			return errs.WithCode(err, errs.CodeUsage)
-		}
+		s.Rate, err = rate.Parse(f.rate)
 	}
 	return err
 }
@@ -159,7 +161,7 @@ func parseSteps(text string) (*arrival.Shape, float64, error) {
 	return shape, length, nil
 }
 
-func (f *loadFlags) setRequest(s *load.Spec, changed func(string) bool) error {
+func (f *loadFlags) setRequest(ctx context.Context, s *load.Spec, changed func(string) bool) (err error) {
 	for _, h := range f.headers {
 		name, value, ok := strings.Cut(h, ":")
 		if !ok {
@@ -183,29 +185,11 @@ func (f *loadFlags) setRequest(s *load.Spec, changed func(string) bool) error {
 		s.Body = []byte(f.body)
 		return nil
 	}
-	body, err := readBounded(path, 64<<20)
-	s.Body = body
+	s.Body, err = readInput(ctx, path, 64<<20)
 	return err
 }
 
-// readBounded reads a file of at most limit bytes.
-func readBounded(path string, limit int64) ([]byte, error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, limit+1))
-	if err != nil {
-		return nil, err
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("%s: larger than %d bytes", path, limit)
-	}
-	return data, nil
-}
-
-func (f *loadFlags) setTLS(s *load.Spec, _ func(string) bool) error {
+func (f *loadFlags) setTLS(ctx context.Context, s *load.Spec) error {
 	if f.ca == "" && f.cert == "" && f.key == "" && f.serverName == "" && !f.insecure {
 		return nil
 	}
@@ -217,7 +201,7 @@ func (f *loadFlags) setTLS(s *load.Spec, _ func(string) bool) error {
 		if file.path == "" {
 			continue
 		}
-		data, err := readBounded(file.path, 1<<20)
+		data, err := readInput(ctx, file.path, app.MaxSecret)
 		if err != nil {
 			return err
 		}

@@ -48,9 +48,8 @@ type profileFlags struct {
 	hz        int
 	graph     string
 
-	top   int
-	color string
-	width int
+	top int
+	textFlags
 }
 
 func newProfileCommand(env *Env) *cobra.Command {
@@ -77,7 +76,7 @@ func newProfileCommand(env *Env) *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.against, "against", nil,
 		"baseline profile `FILE` to compare with; may be repeated, as blocks of one measurement")
-	flags.StringVar(&f.format, "format", "text", strings.Join(profileFormats, ", "))
+	addChoice(flags, &f.format, "format", strings.Join(profileFormats, ", "), profileFormats...)
 	flags.StringVar(&f.out, "out", "", "`FILE` to write instead of standard output")
 	flags.StringVar(&f.configDump, "config-dump", "",
 		"`FILE` with the proxy's /config_dump: shows which of its filters appear in the profile")
@@ -85,8 +84,8 @@ func newProfileCommand(env *Env) *cobra.Command {
 	flags.StringArrayVar(&f.debug, "debug", nil,
 		"`PATH` of a debug file, or of a directory of them, for missing symbols; matched by build id; may be repeated")
 	flags.IntVar(&f.pid, "pid", 0, "profile a process on this machine, with all its threads")
-	flags.StringVar(&f.kind, "kind", observe.ProfileCPU,
-		"for a pod: cpu, heap, mutex or block; for an Istio sidecar: cpu, heap, peak-heap or alloc")
+	addChoice(flags, &f.kind, "kind", "for a pod: cpu, heap, mutex or block; for an Istio sidecar: cpu, heap, peak-heap or alloc",
+		observe.ProfileCPU, "heap", "mutex", "block", observe.ProfilePeakHeap, observe.ProfileAlloc)
 	flags.IntVar(&f.port, "port", 0, "with a pod, for kinds other than cpu: port of pprof or "+
 		"Envoy's admin interface (default 15000 for an Istio sidecar, otherwise 8080)")
 	flags.StringVarP(&f.namespace, "namespace", "n", "default", "namespace of the pod")
@@ -100,7 +99,7 @@ func newProfileCommand(env *Env) *cobra.Command {
 	flags.StringVar(&f.graph, "graph", perf.GraphFP,
 		"how perf finds callers: fp (frame pointers), dwarf (debug information, expensive) or none")
 	flags.IntVar(&f.top, "top", 20, "number of entries per list; 0 for all")
-	addTextFlags(cmd, &f.color, &f.width)
+	f.textFlags.register(flags)
 	return cmd
 }
 
@@ -112,10 +111,6 @@ type profiled struct {
 
 func runProfile(ctx context.Context, env *Env, f profileFlags, args []string) (err error) {
 	if err := f.check(args); err != nil {
-		return err
-	}
-	options, err := textOptions(env.Stdout, f.color, f.width)
-	if err != nil {
 		return err
 	}
 	if f.finder, err = debugfile.New(f.debug); err != nil {
@@ -147,21 +142,14 @@ func runProfile(ctx context.Context, env *Env, f profileFlags, args []string) (e
 		defer func() { err = errors.Join(err, file.Close()) }()
 		out = file
 	}
-	return writeProfile(out, f, options, now, before, filters)
+	return writeProfile(out, f, now, before, filters)
 }
-
-// profileKinds lists the values of --kind.
-var profileKinds = []string{observe.ProfileCPU, "heap", "mutex", "block", observe.ProfilePeakHeap, observe.ProfileAlloc}
 
 // check returns an error for flags and arguments that do not go together.
 func (f profileFlags) check(args []string) error {
 	switch {
 	case (len(args) > 0) == (f.pid != 0):
 		return errs.WithHint(errs.Usage("profile takes either files, a pod or --pid"), "for examples: meshtrial profile --help")
-	case !slices.Contains(profileFormats, f.format):
-		return errs.Usage("unknown --format %q: must be %s", f.format, strings.Join(profileFormats, ", "))
-	case !slices.Contains(profileKinds, f.kind):
-		return errs.Usage("--kind %q: must be %s", f.kind, strings.Join(profileKinds, ", "))
 	case f.pid != 0 && f.kind != observe.ProfileCPU:
 		return errs.Usage("--kind %s: perf records only CPU profiles", f.kind)
 	case f.port < 0 || f.port > 65535:
@@ -276,9 +264,7 @@ func (f profileFlags) settle(p *profile.Profile, files map[string]profile.ELF) {
 }
 
 // writeProfile writes the profile in the requested format.
-func writeProfile(out io.Writer, f profileFlags, options report.Options, now, before profiled,
-	filters []profile.ConfigFilter,
-) error {
+func writeProfile(out io.Writer, f profileFlags, now, before profiled, filters []profile.ConfigFilter) error {
 	switch f.format {
 	case "folded":
 		return profile.Merge(now.blocks).WriteFolded(out)
@@ -309,5 +295,5 @@ func writeProfile(out io.Writer, f profileFlags, options report.Options, now, be
 	case "json":
 		return writeJSON(out, summary)
 	}
-	return report.RenderProfile(out, summary, f.top, options)
+	return report.RenderProfile(out, summary, f.top, f.on(out))
 }

@@ -27,8 +27,7 @@ type reportFlags struct {
 	format string
 	json   bool
 	out    string
-	color  string
-	width  int
+	textFlags
 }
 
 func newReportCommand(env *Env) *cobra.Command {
@@ -56,60 +55,25 @@ func newReportCommand(env *Env) *cobra.Command {
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.format, "format", "text", strings.Join(report.Formats, ", "))
+	addChoice(flags, &f.format, "format", strings.Join(report.Formats, ", "), report.Formats...)
 	flags.BoolVar(&f.json, "json", false, "short for --format json")
 	flags.StringVar(&f.out, "out", "", "`FILE` to write instead of standard output")
 	flags.StringArrayVar(&f.Assert, "assert", nil, "CEL `EXPRESSION` that must hold; may be repeated")
 	flags.StringArrayVar(&f.Sets, "set", nil, "override the mesh to size or the prices, `FIELD=VALUE` under sizing or money; may be repeated")
 	flags.BoolVar(&f.Rejudge, "rejudge", false, "judge the trials again from their records, by the current rules")
 	flags.StringArrayVar(&f.Limits, "limit", nil, "with --rejudge: judge by this bound, `NAME=VALUE`; may be repeated (an unknown name prints the list)")
-	addTextFlags(cmd, &f.color, &f.width)
+	f.textFlags.register(flags)
 	cmd.MarkFlagsMutuallyExclusive("json", "format")
 	return cmd
-}
-
-// addTextFlags adds the flags that control how text is drawn.
-func addTextFlags(cmd *cobra.Command, color *string, width *int) {
-	cmd.Flags().StringVar(color, "color", "auto", "colour text: auto (on a terminal, unless NO_COLOR is set), always, never")
-	cmd.Flags().IntVar(width, "width", 0, "maximum table width in columns (default: the terminal's, otherwise 100)")
-}
-
-// textOptions returns how to draw text on w.
-func textOptions(w io.Writer, color string, width int) (report.Options, error) {
-	terminal := terminalWidth(w)
-	options := report.Options{Width: width}
-	if width < 0 {
-		return options, errs.Usage("invalid --width %d", width)
-	}
-	if width == 0 {
-		options.Width = terminal
-	}
-	switch color {
-	case "auto":
-		options.Color = terminal > 0 && os.Getenv("NO_COLOR") == ""
-	case "always":
-		options.Color = true
-	case "never":
-	default:
-		return options, errs.WithHint(errs.Usage("unknown --color %q", color), "must be auto, always or never")
-	}
-	return options, nil
 }
 
 func runReport(ctx context.Context, env *Env, f reportFlags) error {
 	if f.json {
 		f.format = "json"
 	}
-	if _, err := report.FormatOf(f.format); err != nil {
-		return err
-	}
 	out := env.Stdout
 	if f.out != "" {
 		out = nil // a file is not a terminal
-	}
-	options, err := textOptions(out, f.color, f.width)
-	if err != nil {
-		return err
 	}
 	if f.format == "html" && f.out == "" && terminalWidth(env.Stdout) > 0 {
 		return errs.WithHint(errs.Usage("refusing to write HTML to a terminal"), "write it to a file: --out report.html")
@@ -120,7 +84,7 @@ func runReport(ctx context.Context, env *Env, f reportFlags) error {
 		return err
 	}
 	var b bytes.Buffer
-	if err := kinds.Reports().Render(&b, findings, f.format, options); err != nil {
+	if err := kinds.Reports().Render(&b, findings, f.format, f.on(out)); err != nil {
 		return err
 	}
 	if f.out == "" {
@@ -150,6 +114,14 @@ func (env *Env) show(asJSON bool, document any, text func(io.Writer) error) erro
 	return text(env.Stdout)
 }
 
+// print prints a document as JSON, or its text.
+func (env *Env) print(asJSON bool, document any, text string) error {
+	return env.show(asJSON, document, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+}
+
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
@@ -157,77 +129,41 @@ func writeJSON(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// writeWhole writes a file completely or not at all. It writes directly to a device or pipe, such
-// as /dev/stdout. If path is a link, it creates or replaces the target and keeps the link.
+// writeWhole writes a file completely or not at all. It writes directly to a device or pipe, such as /dev/stdout, and
+// through a link whose target does not exist yet. Links are kept.
 func writeWhole(path string, data []byte) (err error) {
-	mode := os.FileMode(0o644)
-	switch info, statErr := os.Stat(path); {
-	case errors.Is(statErr, fs.ErrNotExist):
-		if target, linked := linkTarget(path); linked {
-			return writeWhole(target, data)
+	defer func() {
+		if err != nil && !errors.Is(err, syscall.ENOSPC) {
+			err = errs.WithHint(errs.WithCode(err, errs.CodeUsage), "--out takes a file in an existing folder that you can write to")
 		}
-	case statErr != nil:
-		return errs.WithCode(fmt.Errorf("cannot write %s: %w", path, statErr), errs.CodeUsage)
-	case info.IsDir():
-		return errs.WithHint(errs.Usage("cannot write %s: it is a folder", path), "--out takes the path of a file")
-	case !info.Mode().IsRegular():
-		return writeInto(path, data)
-	default:
+		if err != nil {
+			err = fmt.Errorf("cannot write %s: %w", path, err)
+		}
+	}()
+	mode := os.FileMode(0o644)
+	info, err := os.Stat(path)
+	_, notLink := os.Readlink(path)
+	switch {
+	case err == nil && info.IsDir():
+		return errors.New("it is a folder")
+	case err == nil && !info.Mode().IsRegular(), errors.Is(err, fs.ErrNotExist) && notLink == nil:
+		return os.WriteFile(path, data, mode)
+	case err == nil:
 		mode = info.Mode().Perm()
 		if path, err = filepath.EvalSymlinks(path); err != nil {
 			return err
 		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
 	}
 	file, err := os.CreateTemp(filepath.Dir(path), ".meshtrial-*")
 	if err != nil {
-		if !errors.Is(err, syscall.ENOSPC) {
-			err = errs.WithCode(err, errs.CodeUsage)
-		}
-		return errs.WithHint(fmt.Errorf("cannot write %s: %w", path, err), "--out takes a file in an existing folder that you can write to")
+		return err
 	}
-	defer func() {
-		if err != nil {
-			os.Remove(file.Name())
-		}
-	}()
+	defer os.Remove(file.Name()) // unless it was renamed
 	_, err = file.Write(data)
-	if err == nil {
-		err = file.Chmod(mode)
+	if err = errors.Join(err, file.Chmod(mode), file.Close()); err != nil {
+		return err
 	}
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err == nil {
-		err = os.Rename(file.Name(), path)
-	}
-	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	return nil
-}
-
-// linkTarget returns the target of a link. linked is false if path is not a link.
-func linkTarget(path string) (target string, linked bool) {
-	target, err := os.Readlink(path)
-	if err != nil || filepath.IsAbs(target) {
-		return target, err == nil
-	}
-	dir, err := filepath.EvalSymlinks(filepath.Dir(path))
-	return filepath.Join(dir, target), err == nil
-}
-
-// writeInto writes to an existing terminal, pipe or device.
-func writeInto(path string, data []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
-	if err != nil {
-		return errs.WithCode(fmt.Errorf("cannot write %s: %w", path, err), errs.CodeUsage)
-	}
-	_, err = file.Write(data)
-	if closeErr := file.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
-		return fmt.Errorf("cannot write %s: %w", path, err)
-	}
-	return nil
+	return os.Rename(file.Name(), path)
 }

@@ -198,11 +198,7 @@ func present(env *Env, asJSON bool, dir string, findings record.Findings) error 
 }
 
 func presentText(env *Env, findings record.Findings) error {
-	options, err := textOptions(env.Stdout, "auto", 0)
-	if err != nil {
-		return err
-	}
-	return kinds.Reports().Render(env.Stdout, findings, "text", options)
+	return kinds.Reports().Render(env.Stdout, findings, "text", (&textFlags{}).on(env.Stdout))
 }
 
 // detach begins a detached run and prints how to find it.

@@ -230,8 +230,7 @@ func loadStudyBy(ctx context.Context, env *Env, arg string, sets []string,
 		if !filepath.IsAbs(file) {
 			file = filepath.Join(dir, file)
 		}
-		data, err := readLimited(ctx, file)
-		return data, errs.WithCode(err, errs.CodeUsage)
+		return readInput(ctx, file, study.MaxFile)
 	})
 	return s, data, err
 }
@@ -269,7 +268,7 @@ func readStudy(ctx context.Context, env *Env, arg string) (data []byte, name, di
 			return nil, "", "", err
 		}
 	}
-	data, err = readLimited(ctx, arg)
+	data, err = readInput(ctx, arg, study.MaxFile)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		err = errs.WithHint(errs.Usage("there is no study file %s", arg), "%s", studies.Hint(strings.TrimSuffix(filepath.Base(arg), ".yaml")))
@@ -287,17 +286,6 @@ func insteadOf(path string) string {
 		return "the study in it is " + of
 	}
 	return studies.Takes
-}
-
-// readLimited reads a file that should be small. It reads one byte more than a study may have,
-// which is enough to reject a larger file. A pipe is read until ctx ends.
-func readLimited(ctx context.Context, path string) ([]byte, error) {
-	f, err := openInput(ctx, path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, study.MaxFile+1))
 }
 
 // span formats a time estimate.

@@ -10,6 +10,7 @@ import (
 	"github.com/meshtrial/meshtrial/analysis/comparison"
 	"github.com/meshtrial/meshtrial/app"
 	"github.com/meshtrial/meshtrial/kinds"
+	"github.com/meshtrial/meshtrial/report"
 )
 
 type trendFlags struct {
@@ -17,9 +18,7 @@ type trendFlags struct {
 	across []string
 	study  string
 	all    bool
-	json   bool
-	color  string
-	width  int
+	printFlags
 }
 
 func newTrendCommand(env *Env) *cobra.Command {
@@ -48,8 +47,7 @@ func newTrendCommand(env *Env) *cobra.Command {
 	addRunsFlags(cmd, &f.margin, &f.across, "change to ignore, as a share of the level before it")
 	flags.StringVar(&f.study, "study", "", "only runs of the study with this name")
 	flags.BoolVar(&f.all, "all", false, "show all findings, not only deciding ones and those that changed")
-	flags.BoolVar(&f.json, "json", false, "print the trend as JSON")
-	addTextFlags(cmd, &f.color, &f.width)
+	f.printFlags.register(flags)
 	return cmd
 }
 
@@ -58,15 +56,11 @@ func runTrend(ctx context.Context, env *Env, f trendFlags, dir string) error {
 	if err != nil {
 		return err
 	}
-	options, err := textOptions(env.Stdout, f.color, f.width)
-	if err != nil {
-		return err
-	}
 	trend, err := app.Trend(ctx, app.TrendOptions{Dir: dir, Study: f.study, How: how, Warn: env.warn})
 	if err != nil {
 		return err
 	}
-	err = env.show(f.json, trend, func(w io.Writer) error { return kinds.Reports().RenderTrend(w, trend, f.all, options) })
+	err = f.show(env, trend, func(w io.Writer, o report.Options) error { return kinds.Reports().RenderTrend(w, trend, f.all, o) })
 	if err != nil {
 		return err
 	}
