@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -85,7 +84,7 @@ func (f clusterCheck) run(ctx context.Context, env *Env, args []string) error {
 	if err != nil {
 		return err
 	}
-	err = env.show(f.json, report, func(w io.Writer) error { return writeRights(w, report) })
+	err = env.print(f.json, report, rightsText(report))
 	if err == nil && report.Missing > 0 {
 		return quiet(errs.CodeAssertion)
 	}
@@ -145,9 +144,9 @@ func (f clusterCheck) wanted(ctx context.Context, env *Env, args []string) ([]ri
 	return rights.Join(all, rights.Place(named, app.Places([]string{study.MeshIstio}, f.namespace))), nil
 }
 
-// writeRights prints a block for each feature: what it is, what its pods may do on nodes, and a
-// line for each right.
-func writeRights(w io.Writer, r app.ClusterRights) error {
+// rightsText has a block for each feature: what it is, what its pods may do on nodes, and a line
+// for each right.
+func rightsText(r app.ClusterRights) string {
 	out := &strings.Builder{}
 	fmt.Fprintf(out, "cluster of context %s, Kubernetes %s\n", r.Context, r.Kubernetes)
 	for i := range r.Features {
@@ -174,8 +173,7 @@ func writeRights(w io.Writer, r app.ClusterRights) error {
 	default:
 		fmt.Fprintf(out, "\nmissing: %s that must be granted, %s\n", words.Plural(r.Missing, "line"), words.Plural(r.Lacking, "other"))
 	}
-	_, err := io.WriteString(w, out.String())
-	return err
+	return out.String()
 }
 
 func isAre(n int, what string) string {

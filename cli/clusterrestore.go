@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -78,7 +77,7 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) error {
 		return failed
 	}
 	p.Clear()
-	if err := errors.Join(presentRestored(env.Stdout, f.json, done), failed); err != nil {
+	if err := errors.Join(env.print(f.json, document(done), restoredText(done)), failed); err != nil {
 		return err
 	}
 	for _, e := range done.Left {
@@ -94,42 +93,27 @@ func restoreCluster(ctx context.Context, env *Env, f restoreFlags) error {
 	return nil
 }
 
-// presentRestored prints what became of the cluster.
-func presentRestored(w io.Writer, asJSON bool, done *app.Restored) error {
-	if asJSON {
-		out := restored{Schema: 1, Objects: []restoredEntry{}, Namespaces: append([]string{}, done.Namespaces...),
-			Forgotten: done.Forgotten, Kept: []string{}}
-		for _, o := range done.Outcomes {
-			one := restoredEntry{Object: o.Entry.Object.String(), Run: o.Entry.Run, Text: o.Text, Back: o.Back,
-				Left: o.Left}
-			if o.Err != nil {
-				one.Error = o.Err.Error()
-			}
-			out.Objects = append(out.Objects, one)
+// document is what --json prints.
+func document(done *app.Restored) restored {
+	out := restored{Schema: 1, Objects: []restoredEntry{}, Namespaces: append([]string{}, done.Namespaces...),
+		Forgotten: done.Forgotten, Kept: []string{}}
+	for _, o := range done.Outcomes {
+		one := restoredEntry{Object: o.Entry.Object.String(), Run: o.Entry.Run, Text: o.Text, Back: o.Back, Left: o.Left}
+		if o.Err != nil {
+			one.Error = o.Err.Error()
 		}
-		for _, e := range done.Kept {
-			out.Kept = append(out.Kept, e.Object.String())
-		}
-		return writeJSON(w, out)
+		out.Objects = append(out.Objects, one)
 	}
-	p := &errWriter{w: w}
-	p.printf("%s", outcomesText(done.Outcomes))
-	for _, name := range done.Namespaces {
-		p.printf("Namespace %s: removed\n", name)
+	for _, e := range done.Kept {
+		out.Kept = append(out.Kept, e.Object.String())
 	}
-	if done.Forgotten > 0 {
-		p.printf("%d journal entries forgotten\n", done.Forgotten)
-	}
-	if len(done.Outcomes)+len(done.Namespaces)+done.Forgotten == 0 {
-		p.printf("nothing to revert\n")
-	}
-	return p.err
+	return out
 }
 
-// outcomesText says what became of entries, a line or two each.
-func outcomesText(done []journal.Outcome) string {
+// restoredText says what became of the cluster.
+func restoredText(done *app.Restored) string {
 	var b strings.Builder
-	for _, o := range done {
+	for _, o := range done.Outcomes {
 		switch {
 		case o.Err != nil:
 			fmt.Fprintf(&b, "%s: not reverted: %v\n", o.Entry.Object, o.Err)
@@ -142,6 +126,15 @@ func outcomesText(done []journal.Outcome) string {
 		for _, text := range o.Left {
 			fmt.Fprintf(&b, "  left alone: %s\n", text)
 		}
+	}
+	for _, name := range done.Namespaces {
+		fmt.Fprintf(&b, "Namespace %s: removed\n", name)
+	}
+	if done.Forgotten > 0 {
+		fmt.Fprintf(&b, "%d journal entries forgotten\n", done.Forgotten)
+	}
+	if b.Len() == 0 {
+		b.WriteString("nothing to revert\n")
 	}
 	return b.String()
 }

@@ -2,8 +2,8 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -26,64 +26,49 @@ func newClusterStatusCommand(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return env.show(f.json, status, func(w io.Writer) error { return writeStatus(w, status) })
+			return env.print(f.json, status, statusText(status))
 		},
 	}
 	f.add(cmd)
 	return cmd
 }
 
-func writeStatus(w io.Writer, s app.ClusterStatus) error {
-	p := &errWriter{w: w}
+func statusText(s app.ClusterStatus) string {
+	b := &strings.Builder{}
 	if s.Holder == nil {
-		p.printf("no run is active\n")
+		fmt.Fprintf(b, "no run is active\n")
 	} else {
-		p.printf("active, or killed: %s\n", s.Holder)
+		fmt.Fprintf(b, "active, or killed: %s\n", s.Holder)
 	}
-	kept := slices.Clone(s.Changes)
-	kept = slices.DeleteFunc(kept, func(c app.ClusterChange) bool { return c.Kept == "" })
+	list := func(title string, changes []app.ClusterChange) {
+		for i, c := range changes {
+			by := "run " + c.Run
+			if c.Kept != "" {
+				by = c.Kept + ", " + by
+			}
+			if i == 0 {
+				fmt.Fprintf(b, "\n%s:\n", title)
+			}
+			fmt.Fprintf(b, "  %s %s by %s on %s (%s)\n", c.Object, c.Done, by, c.Since.Local().Format(time.DateTime), c.Why)
+			for _, field := range c.Fields {
+				fmt.Fprintf(b, "    %s\n", field)
+			}
+			if c.Left != "" {
+				fmt.Fprintf(b, "    left alone, since someone else changed it: %s\n", c.Left)
+			}
+		}
+	}
 	left := slices.DeleteFunc(slices.Clone(s.Changes), func(c app.ClusterChange) bool { return c.Kept != "" })
-	if len(left) > 0 {
-		p.printf("\nnot reverted:\n")
-	}
-	for _, c := range left {
-		p.printf("  %s %s by run %s on %s (%s)\n", c.Object, c.Done, c.Run, c.Since.Local().Format(time.DateTime), c.Why)
-		for _, field := range c.Fields {
-			p.printf("    %s\n", field)
+	list("not reverted", left)
+	list("kept on purpose; to revert: meshtrial cluster restore --run RUN", slices.DeleteFunc(slices.Clone(s.Changes), func(c app.ClusterChange) bool { return c.Kept == "" }))
+	for i, n := range s.Namespaces {
+		if i == 0 {
+			fmt.Fprintf(b, "\nnamespaces of runs that are not active on this machine:\n")
 		}
-		if c.Left != "" {
-			p.printf("    left alone, since someone else changed it: %s\n", c.Left)
-		}
-	}
-	if len(kept) > 0 {
-		p.printf("\nkept on purpose; to revert: meshtrial cluster restore --run RUN\n")
-	}
-	for _, c := range kept {
-		p.printf("  %s %s by %s on %s, run %s (%s)\n", c.Object, c.Done, c.Kept, c.Since.Local().Format(time.DateTime), c.Run, c.Why)
-		if c.Left != "" {
-			p.printf("    left alone, since someone else changed it: %s\n", c.Left)
-		}
-	}
-	if len(s.Namespaces) > 0 {
-		p.printf("\nnamespaces of runs that are not active on this machine:\n")
-	}
-	for _, n := range s.Namespaces {
-		p.printf("  %s, since %s\n", n.Name, n.Since.Local().Format(time.DateTime))
+		fmt.Fprintf(b, "  %s, since %s\n", n.Name, n.Since.Local().Format(time.DateTime))
 	}
 	if len(left)+len(s.Namespaces) > 0 {
-		p.printf("\nonce that run is over: meshtrial cluster restore\n")
+		fmt.Fprintf(b, "\nonce that run is over: meshtrial cluster restore\n")
 	}
-	return p.err
-}
-
-// errWriter writes until the first error.
-type errWriter struct {
-	w   io.Writer
-	err error
-}
-
-func (p *errWriter) printf(format string, args ...any) {
-	if p.err == nil {
-		_, p.err = fmt.Fprintf(p.w, format, args...)
-	}
+	return b.String()
 }

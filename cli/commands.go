@@ -1,6 +1,10 @@
 package cli
 
-import "github.com/spf13/cobra"
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/meshtrial/meshtrial/lab/local"
+)
 
 // groups are the subcommands in the order in which people meet them, as
 // `meshtrial --help` shows them. Those without a title are hidden.
@@ -18,7 +22,9 @@ var groups = []struct {
 	{"Parts of a study, each usable on its own", []func(*Env) *cobra.Command{
 		newLoadCommand, newWorkerCommand, newXDSCommand, newObserveCommand, newFaultCommand}},
 	{"", []func(*Env) *cobra.Command{
-		newProfileRoleCommand, newKeeperCommand, newDetachedRunCommand, newDetachedResultsCommand, newLabInitCommand, newLabMemberCommand}},
+		newProfileRoleCommand, newKeeperCommand, newDetachedRunCommand, newDetachedResultsCommand,
+		firstProcess("lab-init SPEC", "The first process of a local lab; started by lab up", local.Init),
+		firstProcess("lab-node SPEC", "The first process of a node of a local lab; started by lab-init", local.InitNode)}},
 }
 
 // Cobra would sort commands by name.

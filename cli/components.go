@@ -88,18 +88,16 @@ func newComponentsBuild(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(env.Stdout, struct {
-					Schema   string               `json:"schema"`
-					Seconds  float64              `json:"elapsed_s"`
-					Programs []components.Located `json:"programs"`
-					Versions []components.Version `json:"versions"`
-				}{componentsSchema, time.Since(began).Seconds(), set.Programs(), set.Versions()})
-			}
+			text := ""
 			for _, p := range set.Programs() {
-				fmt.Fprintf(env.Stdout, "%-24s %s\n", p.Name, p.Path)
+				text += fmt.Sprintf("%-24s %s\n", p.Name, p.Path)
 			}
-			return nil
+			return env.print(asJSON, struct {
+				Schema   string               `json:"schema"`
+				Seconds  float64              `json:"elapsed_s"`
+				Programs []components.Located `json:"programs"`
+				Versions []components.Version `json:"versions"`
+			}{componentsSchema, time.Since(began).Seconds(), set.Programs(), set.Versions()}, text)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -268,14 +266,6 @@ func pushRoles(ctx context.Context, env *Env, f imagesFlags) error {
 	if err != nil {
 		return err
 	}
-	if f.json {
-		_, digest, _ := strings.Cut(ref, "@")
-		return writeJSON(env.Stdout, struct {
-			Schema string `json:"schema"`
-			Image  string `json:"image"`
-			Digest string `json:"digest"`
-		}{componentsSchema, ref, digest})
-	}
-	fmt.Fprintln(env.Stdout, ref)
-	return nil
+	_, digest, _ := strings.Cut(ref, "@")
+	return env.print(f.json, map[string]string{"schema": componentsSchema, "image": ref, "digest": digest}, ref+"\n")
 }

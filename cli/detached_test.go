@@ -68,26 +68,16 @@ func TestTidyJournal(t *testing.T) {
 	}
 }
 
-func TestWriteRuns(t *testing.T) {
+func TestRunsText(t *testing.T) {
 	now, code, refused := time.Date(2026, 11, 26, 10, 0, 0, 0, time.UTC), errs.CodeInvalid, errs.CodeUsage
-	var out strings.Builder
-	env := &Env{Stdout: &out}
-	if err := writeRuns(env, nil, now); err != nil || out.String() != "there are no detached runs\n" {
-		t.Errorf("%q, %v", out.String(), err)
-	}
-	out.Reset()
-	err := writeRuns(env, []detached.Run{
+	text := runsText([]detached.Run{
 		{Name: "a", Study: "quick", State: detached.Running, Since: now.Add(-90 * time.Second), Results: "pvc:team/disk", Kept: detached.Kept{Trials: 7}},
 		{Name: "b", Study: "hops", State: detached.Completed, Since: now.Add(-time.Hour), Fetched: true, Kept: detached.Kept{Exit: &code, Error: "inconclusive"}},
 		{Name: "c", Study: "hops", State: detached.Failed, Since: now.Add(-time.Hour), Kept: detached.Kept{Exit: &refused, Error: "this user lacks rights:\n  get pods\x1b[2J"}},
 		{Name: "d", Study: "hops", State: detached.Failed, Since: now.Add(-time.Hour), Kept: detached.Kept{Attempts: 5}},
 	}, now)
-	for _, want := range []string{"RUN  STUDY  STATE", "a    quick  running ", "7       1m30s   pvc:team/disk", "b    hops   completed, exit code 4, fetched",
-		"c    hops   failed, exit code 2 ", "\nrun c failed: this user lacks rights:\n    get pods\\x1b[2J\nrun d failed: the last of its 5 pods "} {
-		if err != nil || !strings.Contains(out.String(), want) {
-			t.Errorf("it lacks %q (%v):\n%s", want, err, out.String())
-		}
-	}
+	contains(t, text, "RUN  STUDY  STATE", "a    quick  running ", "7       1m30s   pvc:team/disk", "b    hops   completed, exit code 4, fetched",
+		"c    hops   failed, exit code 2 ", "\nrun c failed: this user lacks rights:\n    get pods\\x1b[2J\nrun d failed: the last of its 5 pods ")
 }
 
 // Whoever is attached ends as the run does.

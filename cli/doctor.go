@@ -2,7 +2,6 @@ package cli
 
 import (
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -37,22 +36,16 @@ func newDoctorCommand(env *Env) *cobra.Command {
 				lines = append(lines, local.Requirements(cmd.Context(), local.Options{Supplies: supplies})...)
 			}
 			lines = append(lines, tools...)
-			worst := doctor.Worst(lines)
-			if asJSON {
-				if err := writeJSON(env.Stdout, struct {
-					Schema int           `json:"schema"`
-					Worst  string        `json:"worst"`
-					Lines  []doctor.Line `json:"lines"`
-				}{1, worst, lines}); err != nil {
-					return err
-				}
-			} else if err := printLines(env.Stdout, lines); err != nil {
-				return err
-			}
-			if worst == doctor.Failure {
+			document := struct {
+				Schema int           `json:"schema"`
+				Worst  string        `json:"worst"`
+				Lines  []doctor.Line `json:"lines"`
+			}{1, doctor.Worst(lines), lines}
+			err = env.print(asJSON, document, linesText(lines))
+			if err == nil && document.Worst == doctor.Failure {
 				return quiet(errs.CodeFailure)
 			}
-			return nil
+			return err
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the lines as JSON")
@@ -60,8 +53,8 @@ func newDoctorCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-// printLines prints a table, with a remedy below each line that has one.
-func printLines(w io.Writer, lines []doctor.Line) error {
+// linesText is a table, with a remedy below each line that has one.
+func linesText(lines []doctor.Line) string {
 	width := 0
 	count := map[string]int{}
 	for _, line := range lines {
@@ -76,6 +69,5 @@ func printLines(w io.Writer, lines []doctor.Line) error {
 		}
 	}
 	fmt.Fprintf(&text, "%d ok, %d warnings, %d failures\n", count[doctor.OK], count[doctor.Warning], count[doctor.Failure])
-	_, err := io.WriteString(w, text.String())
-	return err
+	return text.String()
 }

@@ -29,35 +29,15 @@ func newLabCommand(env *Env) *cobra.Command {
 		newLabNodeCommand(), newComponentsCommand(env), newLabImageCommand(env))
 }
 
-// newLabInitCommand returns the command that `lab up` starts as the lab's first process.
-func newLabInitCommand(env *Env) *cobra.Command {
-	return &cobra.Command{
-		Use: "lab-init SPEC", Short: "The first process of a local lab; started by lab up", Hidden: true, Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
+// firstProcess is a command that a lab starts as the first process of its namespaces.
+func firstProcess(use, short string, run func(ctx context.Context, spec string) error) func(*Env) *cobra.Command {
+	return func(*Env) *cobra.Command {
+		return &cobra.Command{Use: use, Short: short, Hidden: true, Args: cobra.ExactArgs(1),
 			// The lab handles its signals itself: an orderly end is success.
-			return local.Init(context.WithoutCancel(cmd.Context()), args[0])
-		},
+			RunE: func(cmd *cobra.Command, args []string) error {
+				return run(context.WithoutCancel(cmd.Context()), args[0])
+			}}
 	}
-}
-
-// newLabMemberCommand returns the command that a lab's init starts as the first process of each
-// node, if there are several.
-func newLabMemberCommand(*Env) *cobra.Command {
-	return &cobra.Command{
-		Use: "lab-node SPEC", Short: "The first process of a node of a local lab; started by lab-init", Hidden: true, Args: cobra.ExactArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return local.InitNode(context.WithoutCancel(cmd.Context()), args[0])
-		},
-	}
-}
-
-// labUp is what `lab up --json` prints.
-type labUp struct {
-	Schema     int     `json:"schema"`
-	Kubeconfig string  `json:"kubeconfig"`
-	Mesh       string  `json:"mesh"`
-	Nodes      int     `json:"nodes"`
-	UpSeconds  float64 `json:"up_s"`
 }
 
 func newLabUpCommand(env *Env) *cobra.Command {
@@ -101,11 +81,9 @@ func newLabUpCommand(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(env.Stdout, labUp{1, l.Kubeconfig(), cmp.Or(strings.Join(names, ","), study.MeshNone), len(l.Nodes()), l.UpTime().Seconds()})
-			}
-			fmt.Fprintf(env.Stdout, "lab up after %.1f s\n  to use it:  eval \"$(meshtrial lab env)\"\n  to stop it: meshtrial lab down\n", l.UpTime().Seconds())
-			return nil
+			return env.print(asJSON, map[string]any{"schema": 1, "kubeconfig": l.Kubeconfig(), "nodes": len(l.Nodes()),
+				"mesh": cmp.Or(strings.Join(names, ","), study.MeshNone), "up_s": l.UpTime().Seconds()},
+				fmt.Sprintf("lab up after %.1f s\n  to use it:  eval \"$(meshtrial lab env)\"\n  to stop it: meshtrial lab down\n", l.UpTime().Seconds()))
 		},
 	}
 	cmd.Flags().StringVar(&which, "mesh", study.MeshIstio, "`meshes` to install: istio, linkerd, both as istio,linkerd, or none")
@@ -130,15 +108,11 @@ func newLabDownCommand(env *Env) *cobra.Command {
 				return err
 			}
 			took := time.Since(began)
-			if asJSON {
-				return writeJSON(env.Stdout, map[string]any{"schema": 1, "was_running": was, "down_s": took.Seconds()})
+			text := "no lab was running, and nothing was left of earlier ones\n"
+			if was {
+				text = fmt.Sprintf("lab down after %.1f s\n", took.Seconds())
 			}
-			if !was {
-				fmt.Fprintln(env.Stdout, "no lab was running, and nothing was left of earlier ones")
-				return nil
-			}
-			fmt.Fprintf(env.Stdout, "lab down after %.1f s\n", took.Seconds())
-			return nil
+			return env.print(asJSON, map[string]any{"schema": 1, "was_running": was, "down_s": took.Seconds()}, text)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -232,17 +206,14 @@ func newLabEnvCommand(env *Env) *cobra.Command {
 				return err
 			}
 			tools, nodes := local.ToolsDir(""), nodeNames(l)
-			if asJSON {
-				return writeJSON(env.Stdout, map[string]any{"schema": 1, "KUBECONFIG": l.Kubeconfig(), "tools": tools, "nodes": nodes})
-			}
-			fmt.Fprintf(env.Stdout, "export KUBECONFIG=%s\n", app.ShellQuote(l.Kubeconfig()))
+			text := "export KUBECONFIG=" + app.ShellQuote(l.Kubeconfig()) + "\n"
 			if len(nodes) > 1 {
-				fmt.Fprintf(env.Stdout, "export MESHTRIAL_NODES=%s\n", app.ShellQuote(strings.Join(nodes, " ")))
+				text += "export MESHTRIAL_NODES=" + app.ShellQuote(strings.Join(nodes, " ")) + "\n"
 			}
 			if tools != "" && !slices.Contains(strings.Split(os.Getenv("PATH"), ":"), tools) {
-				fmt.Fprintf(env.Stdout, "export PATH=%s:\"$PATH\"\n", app.ShellQuote(tools))
+				text += "export PATH=" + app.ShellQuote(tools) + ":\"$PATH\"\n"
 			}
-			return nil
+			return env.print(asJSON, map[string]any{"schema": 1, "KUBECONFIG": l.Kubeconfig(), "tools": tools, "nodes": nodes}, text)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
@@ -292,13 +263,11 @@ func newLabLogsCommand(env *Env) *cobra.Command {
 				return err
 			}
 			if len(args) == 0 {
-				if asJSON {
-					return writeJSON(env.Stdout, map[string]any{"schema": 1, "logs": files})
-				}
+				text := ""
 				for _, name := range slices.Sorted(maps.Keys(files)) {
-					fmt.Fprintf(env.Stdout, "%s\t%s\n", name, files[name])
+					text += name + "\t" + files[name] + "\n"
 				}
-				return nil
+				return env.print(asJSON, map[string]any{"schema": 1, "logs": files}, text)
 			}
 			path, ok := files[args[0]]
 			if !ok {

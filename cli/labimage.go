@@ -47,14 +47,11 @@ func newLabImageCommand(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(env.Stdout, struct {
-					Schema string `json:"schema"`
-					components.Standalone
-				}{componentsSchema, made})
-			}
-			fmt.Fprintf(env.Stdout, "%s  %s  %s  %.0f MB, unpacked %.0f MB  %s\n", made.Ref, made.Platform, shorten(made.Digest), float64(made.Size)/1e6, float64(made.Unpacked)/1e6, made.Path)
-			return nil
+			return env.print(asJSON, struct {
+				Schema string `json:"schema"`
+				components.Standalone
+			}{componentsSchema, made}, fmt.Sprintf("%s  %s  %s  %.0f MB, unpacked %.0f MB  %s\n",
+				made.Ref, made.Platform, shorten(made.Digest), float64(made.Size)/1e6, float64(made.Unpacked)/1e6, made.Path))
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "`FILE` to write")

@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"bytes"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -15,7 +12,6 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/meshtrial/meshtrial/lab/doctor"
-	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 func TestRoleScripts(t *testing.T) {
@@ -26,20 +22,8 @@ func TestRoleScripts(t *testing.T) {
 			env.Setenv("CONTROL", address)
 			return err
 		},
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			// exits N COMMAND...: requires that exit code.
-			"exits": func(ts *testscript.TestScript, _ bool, args []string) {
-				err := ts.Exec(args[1], args[2:]...)
-				code := 0
-				if exit, ok := err.(*exec.ExitError); ok {
-					code = exit.ExitCode()
-				} else if err != nil {
-					ts.Fatalf("%v", err)
-				}
-				if strconv.Itoa(code) != args[0] {
-					ts.Fatalf("exit code %d, wanted %s", code, args[0])
-				}
-			},
+		Cmds: scriptCommands{
+			"exits": exits,
 			// doctor ARGS...: exits with 0, or with 1 if a line is a failure.
 			"doctor": func(ts *testscript.TestScript, _ bool, args []string) {
 				failed := ts.Exec("meshtrial", append([]string{"doctor"}, args...)...) != nil
@@ -79,10 +63,8 @@ func freeAddress() (string, error) {
 func TestDoctorLinesArePrinted(t *testing.T) {
 	lines := []doctor.Line{{Name: "cores", Status: doctor.OK, Detail: "8"}, {Name: "root", Status: doctor.OK, Detail: "user 0"},
 		{Name: "disk", Status: doctor.Warning, Detail: "small", Mend: "clean up"}}
-	var out bytes.Buffer
-	must.OK(t, printLines(&out, lines))
 	want := "ok       cores  8\nok       root   user 0\nwarning  disk   small\n                fix: clean up\n2 ok, 1 warnings, 0 failures\n"
-	if out.String() != want {
-		t.Errorf("%q", out.String())
+	if got := linesText(lines); got != want {
+		t.Errorf("%q", got)
 	}
 }

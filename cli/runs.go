@@ -93,13 +93,10 @@ func newRunsListCommand(env *Env) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if asJSON {
-				return writeJSON(env.Stdout, struct {
-					Schema int            `json:"schema"`
-					Runs   []detached.Run `json:"runs"`
-				}{1, all})
-			}
-			return writeRuns(env, all, time.Now())
+			return env.print(asJSON, struct {
+				Schema int            `json:"schema"`
+				Runs   []detached.Run `json:"runs"`
+			}{1, all}, runsText(all, time.Now()))
 		},
 	}
 	f.add(cmd)
@@ -107,31 +104,27 @@ func newRunsListCommand(env *Env) *cobra.Command {
 	return cmd
 }
 
-func writeRuns(env *Env, all []detached.Run, now time.Time) error {
+func runsText(all []detached.Run, now time.Time) string {
 	if len(all) == 0 {
-		_, err := fmt.Fprintln(env.Stdout, "there are no detached runs")
-		return err
+		return "there are no detached runs\n"
 	}
-	w := tabwriter.NewWriter(env.Stdout, 0, 0, 2, ' ', 0)
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "RUN\tSTUDY\tSTATE\tTRIALS\tAGE\tRESULTS")
 	for _, r := range all {
 		fmt.Fprintf(w, "%s\t%s\t%s\t%d\t%s\t%s\n", r.Name, r.Study, stateWords(r), r.Trials, now.Sub(r.Since).Round(time.Second), r.Results)
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
+	w.Flush()
 	for _, r := range all {
 		if why := r.Why(); why != "" && r.State == detached.Failed {
 			lines := strings.Split(why, "\n")
 			for i := range lines {
 				lines[i] = words.Clean(lines[i])
 			}
-			if _, err := fmt.Fprintf(env.Stdout, "run %s failed: %s\n", r.Name, strings.Join(lines, "\n  ")); err != nil {
-				return err
-			}
+			fmt.Fprintf(&b, "run %s failed: %s\n", r.Name, strings.Join(lines, "\n  "))
 		}
 	}
-	return nil
+	return b.String()
 }
 
 // stateWords say how a run stands, and with which code it ended if that is not 0.

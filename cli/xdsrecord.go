@@ -24,7 +24,7 @@ func newXDSRecordCommand(env *Env) *cobra.Command {
 		Short: "Record what istiod sends one proxy",
 		Long: "Connect one simulated sidecar (or a gateway with --gateways 1, a ztunnel with --ztunnels 1),\n" +
 			"wait until it has its configuration, and write it to a file as istiod sent it. `meshtrial\n" +
-			"scope` shows which objects caused it (for a ztunnel, only the amount of each type).",
+			"assess config` shows which objects caused it (for a ztunnel, only the amount of each type).",
 		Example: "  meshtrial xds record --address 10.96.0.20:15010 --namespace shop --out shop.xds.gz\n" +
 			"  meshtrial xds record --address 10.96.0.20:15010 --out - | meshtrial assess config --from -",
 		Args: noArguments,

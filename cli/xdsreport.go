@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -20,16 +19,15 @@ func runXDS(ctx context.Context, env *Env, spec xds.Spec, f *xdsFlags) error {
 	if report.Schema == 0 { // nothing started
 		return failure
 	}
-	var err error
-	err = env.show(f.json, report, func(w io.Writer) error { return printXDS(w, report) })
+	err := env.print(f.json, report, xdsText(report))
 	if err = cmp.Or(err, failure); err == nil && interrupted {
 		return quiet(errs.CodeInterrupted)
 	}
 	return err
 }
 
-// printXDS writes the report as text.
-func printXDS(out io.Writer, r app.FleetReport) error {
+// xdsText is the report as text.
+func xdsText(r app.FleetReport) string {
 	var b strings.Builder
 	a, s := &r.Account, &r.Status
 	fmt.Fprintf(&b, "%s  %s\n%d proxies, %d of them gateways and %d ztunnels, %d connected, %d synced", strings.Join(r.Addresses, " "), r.Mode,
@@ -64,6 +62,5 @@ func printXDS(out io.Writer, r app.FleetReport) error {
 	fmt.Fprintf(&b, "own CPU      %.3g s user, %.3g s system; memory %.1f MB, %.1f KB a proxy\n", a.CPU.UserS, a.CPU.SystemS, float64(a.RSSBytes)/1e6,
 		float64(a.RSSBytes)/1e3/float64(max(s.Proxies, 1)))
 	fmt.Fprintf(&b, "own lag      p50 %s  p99 %s  max %s (%s)\n", micros(a.Lag.At(0.5)), micros(a.Lag.At(0.99)), micros(a.Lag.Max()), a.LagSource)
-	_, err := io.WriteString(out, b.String())
-	return err
+	return b.String()
 }
