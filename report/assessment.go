@@ -13,7 +13,6 @@ import (
 	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/advise/capacity/model"
 	"github.com/meshtrial/meshtrial/analysis/words"
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/observe/signals"
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/stat/money"
@@ -22,7 +21,7 @@ import (
 // AssessmentFormats are what [RenderAssessment] draws, besides JSON, which is the assessment itself.
 var AssessmentFormats = []string{"text", "markdown", "html", "openmetrics"}
 
-// RenderAssessment writes what is known of a mesh.
+// RenderAssessment writes what is known of a mesh in one of [AssessmentFormats].
 func RenderAssessment(w io.Writer, a assess.Assessment, format string, opt Options) error {
 	if format == "openmetrics" {
 		return assessmentMetrics(w, a)
@@ -32,10 +31,9 @@ func RenderAssessment(w io.Writer, a assess.Assessment, format string, opt Optio
 		return drawText(w, p, opt)
 	case "markdown":
 		return drawMarkdown(w, p)
-	case "html":
+	default:
 		return writePage(w, p)
 	}
-	return errs.WithHint(errs.Usage("unknown format %q", format), "the formats are %s and json", strings.Join(AssessmentFormats, ", "))
 }
 
 // assessmentPage draws an assessment as values.
@@ -60,9 +58,10 @@ func assessmentPage(a assess.Assessment) Page {
 	}
 	add("against", "What changed", againstTable(a))
 	add(assess.SectionMesh, "The mesh", groupsTable(a.Mesh), deploymentsTable(a.Mesh), skewsTable(a.Mesh), problemsTable(a.Mesh), settingsTable(a.Mesh), objectsTable(a.Mesh))
-	add(assess.SectionTraffic, "The traffic", trafficTable(a.Traffic), protocolsTable(a.Traffic), hostsTable(a.Traffic), callsTable(a.Traffic), loggedTable(a.Logged))
+	traffic, log := *cmp.Or(a.Traffic, &assess.Traffic{}), *cmp.Or(a.Log, &assess.Log{}) // without rows, a table is left out
+	add(assess.SectionTraffic, "The traffic", trafficTable(traffic), protocolsTable(traffic), hostsTable(traffic), callsTable(traffic), loggedTable(a.Logged))
 	add(assess.SectionCost, "What it costs today", usesTable(a.Cost), eachTable(a.Cost), latencyTable(a.Cost), workloadsTable(a.Cost), misfitsTable(a.Cost))
-	add(assess.SectionLimits, "What limits it", append([]Table{adviceTable(a.Limits), logTable(a.Log), logProblems(a.Log)}, profilesTables(a.Profiles)...)...)
+	add(assess.SectionLimits, "What limits it", append([]Table{adviceTable(a.Limits), logTable(log), logProblems(log)}, profilesTables(a.Profiles)...)...)
 	add("signals", "Golden signals of istiod", signalsTables(a.Signals)...)
 	add(assess.SectionConfiguration, "Configuration", configurationTables(a.Configuration)...)
 	add(assess.SectionModes, "Sidecars or ambient", modesTables(a)...)
@@ -128,7 +127,7 @@ func costAnswers(c assess.Cost) (out []string) {
 		}
 		line := fmt.Sprintf("%s %s %s and %s", UpperFirst(ofAll(u)), verb, cores(u.Used.Cores), amount(u.Used.Bytes))
 		if u.Requests.Cores > 0 && u.Requests.Bytes > 0 {
-			line += fmt.Sprintf(", %s and %s of what they request", wholePercent(u.OfRequests.Cores/u.Requests.Cores), wholePercent(u.OfRequests.Bytes/u.Requests.Bytes))
+			line += fmt.Sprintf(", %s and %s of what they request", Percent(u.OfRequests.Cores/u.Requests.Cores), Percent(u.OfRequests.Bytes/u.Requests.Bytes))
 		}
 		if u.Reserved > 0 {
 			line += fmt.Sprintf("; what they request is worth %s %s a month", Fixed(u.Reserved, 0), c.Prices.Currency)
@@ -143,8 +142,6 @@ func costAnswers(c assess.Cost) (out []string) {
 	}
 	return out
 }
-
-func wholePercent(ratio float64) string { return Fixed(100*ratio, 0) + "%" }
 
 // limitAnswers say what limits istiod, and which known problems its version has.
 func limitAnswers(a assess.Assessment) (out []string) {
@@ -289,10 +286,7 @@ func settingsTable(m assess.Mesh) Table {
 
 func perSecond(v float64) string { return Fixed(v, 1) + "/s" }
 
-func trafficTable(t *assess.Traffic) Table {
-	if t == nil {
-		return Table{}
-	}
+func trafficTable(t assess.Traffic) Table {
 	by, rest := "by their own counters", ", the rest by their own counters"
 	if t.Metered+t.Logged == t.Read {
 		rest = ""
@@ -339,10 +333,7 @@ func trafficTable(t *assess.Traffic) Table {
 	return out
 }
 
-func protocolsTable(t *assess.Traffic) Table {
-	if t == nil {
-		return Table{}
-	}
+func protocolsTable(t assess.Traffic) Table {
 	out := Table{Title: "Requests by protocol, by Prometheus", Columns: []Column{{Head: "protocol"}, {Head: "requests", Right: true}}}
 	for _, name := range slices.Sorted(maps.Keys(t.Protocols)) {
 		out.Rows = append(out.Rows, []Text{{S: name}, {S: perSecond(t.Protocols[name])}})
@@ -353,10 +344,7 @@ func protocolsTable(t *assess.Traffic) Table {
 // shownRows bounds long tables.
 const shownRows = 20
 
-func callsTable(t *assess.Traffic) Table {
-	if t == nil {
-		return Table{}
-	}
+func callsTable(t assess.Traffic) Table {
 	out := Table{Title: "Who calls whom", Columns: []Column{{Head: "from"}, {Head: "to"}, {Head: "requests", Right: true}, {Head: "connections", Right: true}, {Head: "needs L7", Keep: 1}}}
 	for _, c := range t.Calls {
 		row := []Text{{S: c.From.String()}, {S: c.Host}, {S: perSecond(c.PerS)}, Dash, {}}
@@ -372,10 +360,7 @@ func callsTable(t *assess.Traffic) Table {
 }
 
 // hostsTable has the hosts of which something decides by what is in requests.
-func hostsTable(t *assess.Traffic) Table {
-	if t == nil {
-		return Table{}
-	}
+func hostsTable(t assess.Traffic) Table {
 	out := Table{Title: "Hosts whose requests need L7", Columns: []Column{{Head: "host"}, {Head: "requests", Right: true}, {Head: "callers", Right: true, Keep: 1}, {Head: "because of"}},
 		Notes: []string{"Routes, balancing of requests and policies by what is in them: with ambient these take a waypoint, and an EnvoyFilter has to be replaced."}}
 	for _, h := range t.Hosts {
@@ -393,7 +378,7 @@ func usesTable(c assess.Cost) Table {
 		if of == 0 {
 			return Dash
 		}
-		return Text{S: Fixed(100*used/of, 0) + "%"}
+		return Text{S: Percent(used / of)}
 	}
 	t.Notes = append(t.Notes, "Memory is the working set, without files that the kernel could drop. Shares are of those that request a resource, or are limited in it.")
 	priced := c.Prices.Stated()
@@ -621,10 +606,7 @@ func missingMetrics(names []string) (out []string) {
 }
 
 // logTable says what istiods log of their pushes.
-func logTable(l *assess.Log) Table {
-	if l == nil {
-		return Table{}
-	}
+func logTable(l assess.Log) Table {
 	t := Table{Title: fmt.Sprintf("What istiod logged in %s", ScaleFor("s", l.Seconds).Value(l.Seconds)), Columns: []Column{{Head: "what"}, {Head: "count", Right: true}, {Head: "rate", Right: true}}}
 	add := func(what string, n int) {
 		if n == 0 {
@@ -652,10 +634,7 @@ func logTable(l *assess.Log) Table {
 	return cutRows(t, shownRows)
 }
 
-func logProblems(l *assess.Log) Table {
-	if l == nil {
-		return Table{}
-	}
+func logProblems(l assess.Log) Table {
 	t := Table{Title: fmt.Sprintf("Warnings and errors in istiod's log: %s and %s", Count(l.Warnings), Count(l.Errors)), Columns: []Column{{Head: "what"}, {Head: "lines", Right: true}, {Head: "the first", Keep: 1}}}
 	for _, p := range l.Problems {
 		t.Rows = append(t.Rows, []Text{{p.What.String(), StyleBad}, {S: Count(p.N)}, {S: p.Example}})
@@ -746,7 +725,7 @@ func namespacesTable(all []assess.Namespace) Table {
 			row[7], row[8] = Text{S: perSecond(*n.Called)}, Text{S: perSecond(*n.Served)}
 		}
 		if n.L7 != nil {
-			row[9] = Text{S: wholePercent(*n.L7)}
+			row[9] = Text{S: Percent(*n.L7)}
 		}
 		t.Rows = append(t.Rows, row)
 	}

@@ -124,7 +124,7 @@ func cellsTable(title string, cells []model.Cell) Table {
 	t := Table{Title: title, Columns: []Column{{Head: "proxies", Right: true}, {Head: "services", Right: true}, {Head: "changes/s", Right: true}, {Head: "what"}, {Head: "measured", Right: true}, {Head: "predicted", Right: true}, {Head: "off by", Right: true}}}
 	for _, c := range cells {
 		for _, a := range c.Outputs {
-			s := ScaleFor(unitless(a.Unit), math.Max(a.Measured, a.Predicted))
+			s := ScaleFor(unitless(a.Unit), a.Measured, a.Predicted)
 			predicted := s.Value(a.Predicted)
 			if a.High > 0 {
 				predicted = spanned(a.Unit, model.Interval{Estimate: a.Predicted, Low: a.Low, High: a.High})

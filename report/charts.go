@@ -20,11 +20,6 @@ func on(s Scale, title, kind string) Axis {
 	return Axis{Title: title, Scale: kind}
 }
 
-// Extent returns how far a finding's interval reaches from zero.
-func Extent(x record.Finding) float64 {
-	return math.Max(math.Abs(x.Estimate), math.Max(math.Abs(x.Low), math.Abs(x.High)))
-}
-
 // significant reports whether a verdict supports its figure.
 func significant(verdict string) bool {
 	return verdict == record.VerdictReal || verdict == record.VerdictMeasured
@@ -81,11 +76,12 @@ func DifferenceCharts(findings finding.Table, f record.Findings,
 
 // differenceScale returns a common scale for all differences of a measure.
 func differenceScale(by map[string]record.Finding) Scale {
-	largest, unit := 0.0, ""
+	var all []float64
+	unit := ""
 	for _, x := range by {
-		largest, unit = math.Max(largest, Extent(x)), x.Unit
+		all, unit = append(all, x.Estimate, x.Low, x.High), x.Unit
 	}
-	return ScaleFor(unit, largest)
+	return ScaleFor(unit, all...)
 }
 
 func (k Kind) differenceRows(l Layout, d finding.Def, by map[string]record.Finding) Chart {
@@ -298,48 +294,32 @@ func CPUCharts(f record.Findings) []Chart {
 	stacked := slices.DeleteFunc(slices.Clone(parts), func(part string) bool {
 		return part == record.PartMachine || part == record.PartUnattributed
 	})
-	for _, slice := range l.Slices(func(c record.CellSummary) bool { return len(c.CPUPerRequest) > 0 }) {
-		bars, legend := Bars{X: on(s, "CPU per request", AxisLinear)}, partKeys(stacked)
-		machine, kernel := false, false
-		for _, c := range slice.Cells {
-			row, sum := BarRow{Label: l.Label(c.Cell, slice.Cells), Cell: c.Cell}, 0.0
-			for _, part := range stacked {
-				cpu, ok := c.CPUPerRequest[part]
-				if !ok {
-					continue
-				}
-				sum += cpu.UserUS + cpu.SystemUS
-				words := PartWords(part)
-				if !cpu.Whole {
-					words += ", user"
-				}
-				row.Pieces = append(row.Pieces, Piece{PartColor(part), cpu.UserUS, false,
-					words + ": " + s.Value(cpu.UserUS)})
-				if cpu.SystemUS > 0 {
-					kernel = true
-					row.Pieces = append(row.Pieces, Piece{PartColor(part), cpu.SystemUS, true,
-						PartWords(part) + ", kernel: " + s.Value(cpu.SystemUS)})
-				}
+	name := "CPU time per request by cell, stacked by part, kernel time hatched"
+	return append(out, StackedCharts(f, name, on(s, "CPU per request", AxisLinear), partKeys(stacked), func(c record.CellSummary) (row BarRow) {
+		sum := 0.0
+		for _, part := range stacked {
+			cpu, ok := c.CPUPerRequest[part]
+			if !ok {
+				continue
 			}
-			row.Text = s.Value(sum)
-			if m, ok := c.CPUPerRequest[record.PartMachine]; ok {
-				total := m.UserUS + m.SystemUS
-				row.Text, machine = s.Plain(sum)+" of "+s.Value(total), true
-				row.Mark = &BarMark{total, m.LowUS, m.HighUS,
-					"whole machine: " + s.Quantity(total, m.LowUS, m.HighUS)}
+			sum += cpu.UserUS + cpu.SystemUS
+			words := PartWords(part)
+			if !cpu.Whole {
+				words += ", user"
 			}
-			bars.Rows = append(bars.Rows, row)
+			row.Pieces = append(row.Pieces, Piece{PartColor(part), cpu.UserUS, false, words + ": " + s.Value(cpu.UserUS)})
+			if cpu.SystemUS > 0 {
+				row.Pieces = append(row.Pieces, Piece{PartColor(part), cpu.SystemUS, true, PartWords(part) + ", kernel: " + s.Value(cpu.SystemUS)})
+			}
 		}
-		if kernel {
-			legend = append(legend, Key{Text: "hatched: in the kernel", Shape: KeyHatched})
+		row.Text = s.Value(sum)
+		if m, ok := c.CPUPerRequest[record.PartMachine]; ok {
+			total := m.UserUS + m.SystemUS
+			row.Text = s.Plain(sum) + " of " + s.Value(total)
+			row.Mark = &BarMark{total, m.LowUS, m.HighUS, "whole machine: " + s.Quantity(total, m.LowUS, m.HighUS)}
 		}
-		if machine {
-			legend = append(legend, Key{Text: "whole machine", Shape: KeyMark})
-		}
-		out = append(out, Chart{Name: "CPU time per request by cell, stacked by part, kernel time hatched",
-			Options: slice.Options, Initial: slice.Initial, Legend: legend, Bars: &bars})
-	}
-	return out
+		return row
+	})...)
 }
 
 // chartParts lists the parts of trials that any cell has, in the order of
@@ -360,40 +340,48 @@ func partKeys(parts []string) (out []Key) {
 // MemoryCharts stacks the memory of all parts of a cell.
 func MemoryCharts(f record.Findings) []Chart {
 	parts := chartParts(f, func(c record.CellSummary) []string { return slices.Sorted(maps.Keys(c.MemoryBytes)) })
-	largest := 0.0
+	var all []float64
 	for _, c := range f.Cells {
 		for _, bytes := range c.MemoryBytes {
-			largest = math.Max(largest, float64(bytes))
+			all = append(all, float64(bytes))
 		}
 	}
-	s := ScaleFor("bytes", largest)
-	return StackedCharts(f, "Memory by cell, stacked by part", on(s, "memory", AxisLinear), partKeys(parts), func(c record.CellSummary) (text string, pieces []Piece) {
+	s := ScaleFor("bytes", all...)
+	return StackedCharts(f, "Memory by cell, stacked by part", on(s, "memory", AxisLinear), partKeys(parts), func(c record.CellSummary) (row BarRow) {
 		sum := 0.0
 		for _, part := range parts {
 			if bytes, ok := c.MemoryBytes[part]; ok {
 				sum += float64(bytes)
-				pieces = append(pieces, Piece{PartColor(part), float64(bytes) / s.Div, false, PartWords(part) + ": " + s.Value(float64(bytes))})
+				row.Pieces = append(row.Pieces, Piece{PartColor(part), float64(bytes) / s.Div, false, PartWords(part) + ": " + s.Value(float64(bytes))})
 			}
 		}
-		return s.Value(sum), pieces
+		row.Text = s.Value(sum)
+		return row
 	})
 }
 
 // StackedCharts draws a bar per cell that stacks pieces, which keys explain by their
-// colour. of returns a cell's text and pieces. Cells without pieces are omitted.
-func StackedCharts(f record.Findings, name string, x Axis, keys []Key, of func(c record.CellSummary) (text string, pieces []Piece)) []Chart {
+// colour. of returns a cell's row, without its label. Cells without pieces are omitted.
+func StackedCharts(f record.Findings, name string, x Axis, keys []Key, of func(c record.CellSummary) BarRow) []Chart {
 	l := LayoutOf(f)
 	var out []Chart
-	for _, slice := range l.Slices(func(c record.CellSummary) bool { _, pieces := of(c); return len(pieces) > 0 }) {
-		bars, present := Bars{X: x}, map[string]bool{}
+	for _, slice := range l.Slices(func(c record.CellSummary) bool { return len(of(c).Pieces) > 0 }) {
+		bars, present, hatched, marked := Bars{X: x}, map[string]bool{}, false, false
 		for _, c := range slice.Cells {
-			text, pieces := of(c)
-			for _, p := range pieces {
-				present[p.Color] = true
+			row := of(c)
+			for _, p := range row.Pieces {
+				present[p.Color], hatched = true, hatched || p.Hatched
 			}
-			bars.Rows = append(bars.Rows, BarRow{Label: l.Label(c.Cell, slice.Cells), Cell: c.Cell, Text: text, Pieces: pieces})
+			row.Label, row.Cell, marked = l.Label(c.Cell, slice.Cells), c.Cell, marked || row.Mark != nil
+			bars.Rows = append(bars.Rows, row)
 		}
 		legend := slices.DeleteFunc(slices.Clone(keys), func(k Key) bool { return !present[k.Color] })
+		if hatched {
+			legend = append(legend, Key{Text: "hatched: in the kernel", Shape: KeyHatched})
+		}
+		if marked {
+			legend = append(legend, Key{Text: "whole machine", Shape: KeyMark})
+		}
 		out = append(out, Chart{Name: name, Options: slice.Options, Initial: slice.Initial, Legend: legend, Bars: &bars})
 	}
 	return out

@@ -92,7 +92,7 @@ func (kinds Kinds) comparisonTable(c comparison.Comparison) Table {
 		}
 		a, b := inMicroseconds(record.Findings{Findings: []record.Finding{change.A, change.B}}), change
 		fa, fb := a.Findings[0], a.Findings[1]
-		s := ScaleFor(fa.Unit, math.Max(math.Abs(fa.Estimate), math.Abs(fb.Estimate)))
+		s := ScaleFor(fa.Unit, fa.Estimate, fb.Estimate)
 		t.Rows = append(t.Rows, []Text{{S: mark}, {S: kinds.words(change.Name)}, {S: cellWords(change.Cell)},
 			side(fa, s), side(fb, s), {S: changeWords(b)}, Verdict(change.Verdict), {S: change.Why, Style: StyleDim}})
 	}

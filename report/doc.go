@@ -21,19 +21,14 @@ package report
 
 import (
 	"io"
-	"strings"
 
-	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record"
 )
 
 // Formats are the formats Render knows, in the order of the documentation.
 var Formats = []string{"text", "markdown", "json", "csv", "html", "junit", "openmetrics", "benchfmt"}
 
-// Format writes findings of a kind of study to w.
-type Format func(w io.Writer, k Kind, f record.Findings, opt Options) error
-
-var formats = map[string]Format{"text": renderText, "markdown": renderMarkdown, "json": renderJSON, "csv": renderCSV,
+var formats = map[string]func(w io.Writer, k Kind, f record.Findings, opt Options) error{"text": renderText, "markdown": renderMarkdown, "json": renderJSON, "csv": renderCSV,
 	"html": renderHTML, "junit": renderJUnit, "openmetrics": renderOpenMetrics, "benchfmt": renderBenchfmt}
 
 // Options say how to draw text; the zero value is 100 columns without colour.
@@ -44,24 +39,11 @@ type Options struct {
 	Color bool
 }
 
-// FormatOf finds a format by its name. It returns a usage error that lists the formats if
-// there is none.
-func FormatOf(name string) (Format, error) {
-	if format, ok := formats[name]; ok {
-		return format, nil
-	}
-	return nil, errs.WithHint(errs.Usage("unknown report format %q", name), "the formats are %s", strings.Join(Formats, ", "))
-}
-
-// Render writes findings to w in the given format.
+// Render writes findings to w in one of [Formats].
 func (kinds Kinds) Render(w io.Writer, f record.Findings, format string, opt Options) error {
-	render, err := FormatOf(format)
-	if err != nil {
-		return err
-	}
 	k, err := kinds.of(f)
 	if err != nil {
 		return err
 	}
-	return render(w, k, f, opt)
+	return formats[format](w, k, f, opt)
 }

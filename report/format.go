@@ -32,11 +32,14 @@ func SplitUnit(unit string) (base, per string) {
 	return base, per
 }
 
-// ScaleFor chooses the scale for values of a unit with the given largest
-// magnitude: times in µs below 0.2 ms, in ms below 10 s; bytes in kB, MB or GB;
-// ratios in percent; cores, if all are below one, in thousandths. A "/request"
-// suffix stays.
-func ScaleFor(unit string, largest float64) Scale {
+// ScaleFor chooses the scale for values of a unit by the largest of them: times in
+// µs below 0.2 ms, in ms below 10 s; bytes in kB, MB or GB; ratios in percent;
+// cores, if all are below one, in thousandths. A "/request" suffix stays.
+func ScaleFor(unit string, values ...float64) Scale {
+	largest := 0.0
+	for _, v := range values {
+		largest = math.Max(largest, math.Abs(v))
+	}
 	base, per := SplitUnit(unit)
 	suffix := ""
 	switch per {

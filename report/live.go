@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -181,23 +182,12 @@ func cpusUsed(t *record.Trial) string {
 	if t.Window.Seconds <= 0 {
 		return ""
 	}
-	type used struct {
-		part string
-		cpus float64
-	}
-	var all []used
-	for part, cpu := range t.CPU {
-		all = append(all, used{part, cpu.TotalS() / t.Window.Seconds})
-	}
-	slices.SortFunc(all, func(a, b used) int {
-		if a.cpus != b.cpus {
-			return int(math.Copysign(1, b.cpus-a.cpus))
-		}
-		return strings.Compare(a.part, b.part)
+	parts := slices.SortedFunc(maps.Keys(t.CPU), func(a, b string) int {
+		return cmp.Or(cmp.Compare(t.CPU[b].TotalS(), t.CPU[a].TotalS()), strings.Compare(a, b))
 	})
 	var out []string
-	for _, u := range all {
-		out = append(out, PartWords(u.part)+" "+Fixed(u.cpus, 2))
+	for _, part := range parts {
+		out = append(out, PartWords(part)+" "+Fixed(t.CPU[part].TotalS()/t.Window.Seconds, 2))
 	}
 	return strings.Join(out, ", ")
 }
@@ -267,7 +257,7 @@ func (kinds Kinds) trendCharts(trend comparison.Trend) []Chart {
 		if len(values) == 0 {
 			continue
 		}
-		scale := named(ScaleFor(s.Unit, slices.Max(values)), s.Unit)
+		scale := named(ScaleFor(s.Unit, values...), s.Unit)
 		lines := Lines{X: Axis{Title: "run", Scale: AxisLinear}, Y: Axis{Title: scale.Unit, Scale: AxisLinear}, Markers: true}
 		runs := Series{Label: "runs", Look: Look{Color: "series-1"}}
 		for i, p := range s.Points {

@@ -3,6 +3,7 @@ package report
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 
@@ -22,12 +23,12 @@ func MoneyTable(f record.Findings) Table {
 	var found []map[string]record.Finding
 	for i, name := range names {
 		by := Named(f, name)
-		for key, finding := range by {
-			if finding.Verdict == record.VerdictInvalid {
-				delete(by, key)
-			}
+		maps.DeleteFunc(by, func(_ string, x record.Finding) bool { return x.Verdict == record.VerdictInvalid })
+		any := false
+		for _, x := range by {
+			any = any || x.Estimate != 0
 		}
-		if len(by) == 0 || len(onlyZero(by)) == len(by) {
+		if !any {
 			continue
 		}
 		found = append(found, by)
@@ -73,16 +74,6 @@ func Named(f record.Findings, name string) map[string]record.Finding {
 	for _, finding := range f.Findings {
 		if finding.Name == name {
 			out[finding.Cell.Key()] = finding
-		}
-	}
-	return out
-}
-
-func onlyZero(by map[string]record.Finding) []string {
-	var out []string
-	for key, finding := range by {
-		if finding.Estimate == 0 {
-			out = append(out, key)
 		}
 	}
 	return out

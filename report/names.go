@@ -110,7 +110,7 @@ func verdictWords(verdict string) string {
 }
 
 func ScaleOf(finding record.Finding) Scale {
-	return ScaleFor(finding.Unit, math.Max(math.Abs(finding.Estimate), math.Max(math.Abs(finding.Low), math.Abs(finding.High))))
+	return ScaleFor(finding.Unit, finding.Estimate, finding.Low, finding.High)
 }
 
 // Pick returns the part of a cell that the factors name.

@@ -108,11 +108,8 @@ func profileBinaries(s profile.Summary) Table {
 		if b.Resolved < profile.TrustedShare {
 			named.Style = StyleBad
 		}
-		holds := b.Type
-		holds = cmp.Or(holds, "?")
-		id := b.BuildID
-		id = cmp.Or(id, "–")
-		t.Rows = append(t.Rows, []Text{{S: b.Path}, {S: SharePercent(float64(b.Weight) / float64(max(s.Total, 1)))}, named, {S: holds}, {S: id[:min(len(id), 16)]}})
+		id := cmp.Or(b.BuildID, "–")
+		t.Rows = append(t.Rows, []Text{{S: b.Path}, {S: SharePercent(float64(b.Weight) / float64(max(s.Total, 1)))}, named, {S: cmp.Or(b.Type, "?")}, {S: id[:min(len(id), 16)]}})
 		if b.Why != "" {
 			t.Notes = append(t.Notes, path.Base(b.Path)+": "+b.Why+".")
 		}
@@ -129,9 +126,7 @@ func profileThreads(s profile.Summary) Table {
 		if c.Share < 0.001 {
 			continue
 		}
-		name := c.Name
-		name = cmp.Or(name, "?")
-		t.Rows = append(t.Rows, []Text{{S: name}, {S: Count(c.Threads)}, {S: profileShare(s, c.Weight, true)}, {S: SharePercent(float64(c.Kernel) / float64(max(c.Weight, 1)))}})
+		t.Rows = append(t.Rows, []Text{{S: cmp.Or(c.Name, "?")}, {S: Count(c.Threads)}, {S: profileShare(s, c.Weight, true)}, {S: SharePercent(float64(c.Kernel) / float64(max(c.Weight, 1)))}})
 	}
 	return t
 }

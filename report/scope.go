@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"math"
 	"slices"
 
 	"github.com/meshtrial/meshtrial/advise/scope"
@@ -23,13 +22,13 @@ func RenderScope(w io.Writer, r scope.Report, top int, opt Options) error {
 	return t.writeTo(w)
 }
 
-// bytesColumn returns a common scale for the values of a column.
-func bytesColumn(values []int64) Scale {
-	largest := 0.0
-	for _, v := range values {
-		largest = math.Max(largest, float64(v))
+// bytesScale returns a common scale for bytes of things.
+func bytesScale[T any](things []T, bytes func(T) int64) Scale {
+	all := make([]float64, len(things))
+	for i, thing := range things {
+		all[i] = float64(bytes(thing))
 	}
-	return ScaleFor("bytes", largest)
+	return ScaleFor("bytes", all...)
 }
 
 // Kilo formats bytes in the column's unit with one decimal, so that small and large
@@ -43,55 +42,28 @@ func Share(part, whole int64) Text {
 	return Text{S: Fixed(100*float64(part)/float64(whole), 1) + "%"}
 }
 
-// wired is a table's column of bytes on the wire, which is absent if they are
-// unknown.
-type wired struct {
-	Scale
-	told bool
-}
+// wire is a column of bytes on the wire, which are 0 if they are unknown.
+type wire struct{ Scale }
 
-func wireColumn(r scope.Report) wired {
-	return wired{Scale: bytesColumn([]int64{r.WireBytes}), told: r.WireBytes > 0}
-}
+func wireOf(r scope.Report) wire { return wire{ScaleFor("bytes", float64(r.WireBytes))} }
 
-func (w wired) head(t *Table) {
-	if w.told {
-		t.Columns = append(t.Columns, Column{Head: "wire, " + w.Unit, Right: true, Keep: 4})
+func (w wire) column() Column { return Column{Head: "wire, " + w.Unit, Right: true, Keep: 4} }
+
+func (w wire) cell(bytes int64) Text {
+	if bytes == 0 {
+		return Dash
 	}
-}
-
-func (w wired) cell(row []Text, bytes int64) []Text {
-	switch {
-	case !w.told:
-		return row
-	case bytes == 0:
-		return append(row, Dash)
-	}
-	return append(row, w.Kilo(bytes))
+	return w.Kilo(bytes)
 }
 
 func scopeProxies(r scope.Report, top int) Table {
-	var values []int64
-	for _, p := range r.Proxies {
-		values = append(values, p.DumpBytes)
-	}
-	s := bytesColumn(values)
+	s, w := bytesScale(r.Proxies, func(p scope.Proxy) int64 { return p.DumpBytes }), wireOf(r)
 	t := Table{Title: "By proxy, " + s.Unit, Columns: []Column{{Head: "proxy"}, {Head: "total", Right: true}}}
 	for _, typ := range r.Types {
 		t.Columns = append(t.Columns, Column{Head: typ.Type, Right: true, Keep: 1 + len(r.Types) - len(t.Columns) + 2})
 	}
-	t.Columns = append(t.Columns, Column{Head: "resources", Right: true, Keep: 1})
-	w := wireColumn(r)
-	w.head(&t)
-	alike := slices.ContainsFunc(r.Proxies, func(p scope.Proxy) bool { return p.Alike > 0 })
-	if alike {
-		t.Columns = append(t.Columns, Column{Head: "stands for", Right: true, Keep: 2})
-	}
-	for i, p := range r.Proxies {
-		if top > 0 && i == top {
-			t.Notes = append(t.Notes, Count(len(r.Proxies)-top)+" more are not shown; --json has them.")
-			break
-		}
+	t.Columns = append(t.Columns, Column{Head: "resources", Right: true, Keep: 1}, w.column(), Column{Head: "stands for", Right: true, Keep: 2})
+	for _, p := range r.Proxies {
 		row := []Text{{S: p.Name}, s.Kilo(p.DumpBytes)}
 		for _, typ := range r.Types {
 			cell := Dash
@@ -102,13 +74,9 @@ func scopeProxies(r scope.Report, top int) Table {
 			}
 			row = append(row, cell)
 		}
-		row = w.cell(append(row, Text{S: Count(p.Resources)}), p.WireBytes)
-		if alike && p.Alike > 0 {
-			row = append(row, Text{S: Count(p.Alike)})
-		}
-		t.Rows = append(t.Rows, row)
+		t.Rows = append(t.Rows, append(row, Text{S: Count(p.Resources)}, w.cell(p.WireBytes), some(float64(p.Alike), whole)))
 	}
-	return t
+	return cutRows(withoutEmpty(t), top)
 }
 
 // countSimulated counts the proxies that are simulated Envoys.
@@ -129,34 +97,26 @@ func ofZtunnels(r scope.Report) bool {
 }
 
 func scopeTypes(r scope.Report) Table {
-	s := bytesColumn([]int64{r.DumpBytes})
-	t := Table{Title: "By type, " + s.Unit, Columns: []Column{{Head: "type"}, {Head: "bytes", Right: true}, {Head: "share", Right: true}, {Head: "resources", Right: true, Keep: 2}, {Head: "not sent", Right: true, Keep: 1}}}
-	w := wireColumn(r)
-	w.head(&t)
+	s, w := ScaleFor("bytes", float64(r.DumpBytes)), wireOf(r)
+	t := Table{Title: "By type, " + s.Unit, Columns: []Column{{Head: "type"}, {Head: "bytes", Right: true}, {Head: "share", Right: true}, {Head: "resources", Right: true, Keep: 2}, {Head: "not sent", Right: true, Keep: 1}, w.column()}}
 	static := int64(0)
 	for _, x := range r.Types {
-		t.Rows = append(t.Rows, w.cell([]Text{{S: x.Type}, s.Kilo(x.DumpBytes), Share(x.DumpBytes, r.DumpBytes), {S: Count(x.Resources)}, s.Kilo(x.StaticBytes)}, x.WireBytes))
+		t.Rows = append(t.Rows, []Text{{S: x.Type}, s.Kilo(x.DumpBytes), Share(x.DumpBytes, r.DumpBytes), {S: Count(x.Resources)}, s.Kilo(x.StaticBytes), w.cell(x.WireBytes)})
 		static += x.StaticBytes
 	}
-	t.Rows = append(t.Rows, w.cell([]Text{{"total", StyleStrong}, s.Kilo(r.DumpBytes), {S: "100%"}, {}, s.Kilo(static)}, r.WireBytes))
+	t.Rows = append(t.Rows, []Text{{"total", StyleStrong}, s.Kilo(r.DumpBytes), {S: "100%"}, {}, s.Kilo(static), w.cell(r.WireBytes)})
 	if simulated := countSimulated(r); simulated > 0 {
 		t.Notes = append(t.Notes, "For "+words.Plural(simulated, "simulated sidecar")+", JSON is what Envoy would print for the same resources, without a bootstrap.")
 	}
 	if !ofZtunnels(r) {
 		t.Notes = append(t.Notes, "Not sent by istiod: the bootstrap and its contents, copies of listener contents, the framing of the dump.")
 	}
-	return t
+	return withoutEmpty(t)
 }
 
 func scopeOwners(r scope.Report) Table {
-	values := []int64{0}
-	for _, o := range r.Owners {
-		values = append(values, o.DumpBytes)
-	}
-	s := bytesColumn(values)
-	t := Table{Title: "By owner, " + s.Unit, Columns: []Column{{Head: "owner"}, {Head: "bytes", Right: true}, {Head: "share", Right: true}, {Head: "proxies", Right: true, Keep: 3}, {Head: "resources", Right: true, Keep: 2}, {Head: "shapes", Right: true, Keep: 1}}}
-	w := wireColumn(r)
-	w.head(&t)
+	s, w := bytesScale(r.Owners, func(o scope.OwnerTotal) int64 { return o.DumpBytes }), wireOf(r)
+	t := Table{Title: "By owner, " + s.Unit, Columns: []Column{{Head: "owner"}, {Head: "bytes", Right: true}, {Head: "share", Right: true}, {Head: "proxies", Right: true, Keep: 3}, {Head: "resources", Right: true, Keep: 2}, {Head: "shapes", Right: true, Keep: 1}, w.column()}}
 	for _, o := range r.Owners {
 		st := StyleNone
 		switch o.Owner.Kind {
@@ -167,13 +127,13 @@ func scopeOwners(r scope.Report) Table {
 		if o.ShapedBytes > 0 {
 			shapes = s.Kilo(o.ShapedBytes)
 		}
-		t.Rows = append(t.Rows, w.cell([]Text{{o.Owner.String(), st}, s.Kilo(o.DumpBytes), Share(o.DumpBytes, r.DumpBytes), {S: Count(o.Proxies)}, {S: Count(o.Resources)}, shapes}, o.WireBytes))
+		t.Rows = append(t.Rows, []Text{{o.Owner.String(), st}, s.Kilo(o.DumpBytes), Share(o.DumpBytes, r.DumpBytes), {S: Count(o.Proxies)}, {S: Count(o.Resources)}, shapes, w.cell(o.WireBytes)})
 	}
 	if x := r.OtherOwners; x != nil {
-		t.Rows = append(t.Rows, w.cell([]Text{{words.Plural(x.Owners, "more owner"), StyleDim}, s.Kilo(x.DumpBytes), Share(x.DumpBytes, r.DumpBytes), {}, {}, {}}, x.WireBytes))
+		t.Rows = append(t.Rows, []Text{{words.Plural(x.Owners, "more owner"), StyleDim}, s.Kilo(x.DumpBytes), Share(x.DumpBytes, r.DumpBytes), {}, {}, {}, w.cell(x.WireBytes)})
 	}
-	t.Rows = append(t.Rows, w.cell([]Text{{"total", StyleStrong}, s.Kilo(r.DumpBytes), {S: "100%"}, {}, {}, {}}, r.WireBytes))
-	if ofZtunnels(r) {
+	t.Rows = append(t.Rows, []Text{{"total", StyleStrong}, s.Kilo(r.DumpBytes), {S: "100%"}, {}, {}, {}, w.cell(r.WireBytes)})
+	if t = withoutEmpty(t); ofZtunnels(r) {
 		return t
 	}
 	t.Notes = append(t.Notes, "Mesh: istiod's and the injector's own. Shared: serves several owners. Unattributed: no metadata explains it, often an EnvoyFilter. "+
@@ -192,11 +152,7 @@ func scopeResources(r scope.Report, top int) Table {
 	if top > 0 {
 		largest = largest[:min(top, len(largest))]
 	}
-	var values []int64
-	for _, x := range largest {
-		values = append(values, x.DumpBytes)
-	}
-	s := bytesColumn(values)
+	s := bytesScale(largest, func(x scope.Resource) int64 { return x.DumpBytes })
 	t := Table{Title: "Largest resources, " + s.Unit, Columns: []Column{{Head: "type"}, {Head: "resource"}, {Head: "bytes", Right: true}, {Head: "owner", Keep: 1}}}
 	for _, x := range largest {
 		t.Rows = append(t.Rows, []Text{{S: x.Type}, {S: x.Name}, s.Kilo(x.DumpBytes), {S: x.Owner.String()}})
@@ -209,7 +165,7 @@ func scopeUncalled(r scope.Report) Table {
 	if u == nil {
 		return Table{}
 	}
-	s := bytesColumn([]int64{u.DumpBytes})
+	s := ScaleFor("bytes", float64(u.DumpBytes))
 	t := Table{Title: "Configured but never called, clusters and endpoints, " + s.Unit, Columns: []Column{{Head: "owner"}, {Head: "bytes", Right: true}, {Head: "clusters", Right: true, Keep: 1}, {Head: "proxies", Right: true, Keep: 2}}}
 	for _, o := range u.Owners {
 		t.Rows = append(t.Rows, []Text{{S: o.Owner.String()}, s.Kilo(o.DumpBytes), {S: Count(o.Clusters)}, {S: Count(o.Proxies)}})

@@ -34,8 +34,7 @@ func SearchAnswers(f record.Findings) []string {
 		if len(context) > 0 {
 			where = " " + strings.Join(context, ", ")
 		}
-		unit := x.Unit
-		unit = cmp.Or(unit, FactorName(factor))
+		unit := cmp.Or(x.Unit, FactorName(factor))
 		if base, per := SplitUnit(unit); per == "s" {
 			unit = base + " per second"
 		}

@@ -69,7 +69,7 @@ func savingTable(p generate.Prediction) Table {
 	}
 	basis := "the number of clusters; no proxy's configuration was read, so nothing is known of bytes"
 	if p.Read > 0 {
-		s := bytesColumn([]int64{p.Now.Dump})
+		s := ScaleFor("bytes", float64(p.Now.Dump))
 		row("configuration as JSON, "+s.Unit, 1, float64(p.Now.Dump)/s.Div, float64(p.After.Dump)/s.Div, float64(p.Exact.Dump)/s.Div)
 		basis = fmt.Sprintf("the bytes that proxies hold of each Service now (%d were read)", p.Read)
 	}

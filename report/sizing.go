@@ -1,7 +1,6 @@
 package report
 
 import (
-	"math"
 	"slices"
 	"strings"
 
@@ -42,12 +41,12 @@ func lackingWaypoint(f record.Findings, z record.Sizing) (out []string) {
 // sizedWays has one row per way.
 func sizedWays(z record.Sizing, of string) Table {
 	t := Table{Title: "Where each wins: what the proxies of the stated mesh take (95% interval)" + of, Columns: []Column{{Head: "requests carried by"}}}
-	largest := map[string]float64{}
+	totals := map[string][]float64{} // the ends of their intervals
 	machine := false
 	for _, w := range z.Ways {
 		machine = machine || w.Machine != nil
 		for _, u := range w.Uses {
-			largest[u.Of] = math.Max(largest[u.Of], math.Max(math.Abs(u.Total.Low), math.Abs(u.Total.High)))
+			totals[u.Of] = append(totals[u.Of], u.Total.Low, u.Total.High)
 		}
 	}
 	month := sizedCurrency(z)
@@ -61,11 +60,11 @@ func sizedWays(z record.Sizing, of string) Table {
 	}{
 		{record.SizedCPU, "CPU", "cores", "CPU per 1,000 requests/s, cores", 9, 7}, {record.SizedMemory, "memory", "bytes", "memory per 1,000 requests/s", 8, 5},
 	} {
-		if _, ok := largest[one.of]; !ok {
+		if totals[one.of] == nil {
 			continue
 		}
 		uses = append(uses, one.of)
-		t.Columns = append(t.Columns, Column{Head: one.head + ", " + ScaleFor(one.unit, largest[one.of]).Unit, Right: true},
+		t.Columns = append(t.Columns, Column{Head: one.head + ", " + ScaleFor(one.unit, totals[one.of]...).Unit, Right: true},
 			Column{Head: one.head + " without requests, each", Keep: one.keepIdle}, Column{Head: one.each, Right: true, Keep: one.keepEach})
 	}
 	if machine {
@@ -77,7 +76,7 @@ func sizedWays(z record.Sizing, of string) Table {
 			row = append(row, sizedMonth(w))
 		}
 		for _, of := range uses {
-			row = append(row, sizedUse(w, of, largest[of])...)
+			row = append(row, sizedUse(w, of, totals[of])...)
 		}
 		if machine {
 			row = append(row, sizedFigure(w.Machine, Scale{Div: 1000}))
@@ -123,51 +122,45 @@ func sizedMonth(w record.SizedWay) Text {
 }
 
 // sizedUse formats a way's figures for CPU or memory.
-func sizedUse(w record.SizedWay, of string, largest float64) []Text {
-	for _, u := range w.Uses {
-		if u.Of != of {
-			continue
+// The ends of all ways' intervals give its total a scale.
+func sizedUse(w record.SizedWay, of string, ends []float64) []Text {
+	i := slices.IndexFunc(w.Uses, func(u record.SizedUse) bool { return u.Of == of })
+	if i < 0 {
+		return []Text{Dash, Dash, Dash}
+	}
+	u := w.Uses[i]
+	named := func(p *record.Priced, s Scale) Text {
+		figure := sizedFigure(p, s)
+		if figure.Style == StyleNone {
+			figure.S = Join(figure.S, s.Unit)
 		}
-		total, each := ScaleFor(u.Total.Unit, largest), Scale{Div: 1000} // of µs per request, cores per 1,000 requests a second
+		return figure
+	}
+	var idle []string
+	add := func(p record.Priced, words string) {
+		idle = append(idle, named(&p, ScaleFor(p.Unit, p.Low, p.High)).S+" "+words)
+	}
+	for _, p := range []struct {
+		place record.Place
+		words string
+	}{{record.PlaceSidecar, "a sidecar"}, {record.PlaceNode, "a node"}, {record.PlaceWaypoint, "a waypoint"}} {
+		if one, ok := u.Idle[p.place]; ok {
+			add(one, p.words)
+		}
+	}
+	if u.Pod != nil {
+		add(*u.Pod, "a pod")
+	}
+	request := Dash
+	if u.Request.Blocks > 0 || u.Request.Verdict != record.VerdictInvalid { // else it was not asked for
+		each := Scale{Div: 1000} // of µs per request, cores per 1,000 requests a second
 		if of == record.SizedMemory {
-			each = ScaleFor("bytes", 1000*math.Max(math.Abs(u.Request.Low), math.Abs(u.Request.High)))
+			each = ScaleFor("bytes", 1000*u.Request.Low, 1000*u.Request.High)
 			each.Div /= 1000
 		}
-		var idle []string
-		for _, p := range []struct {
-			place record.Place
-			words string
-		}{{record.PlaceSidecar, "a sidecar"}, {record.PlaceNode, "a node"}, {record.PlaceWaypoint, "a waypoint"}} {
-			one, ok := u.Idle[p.place]
-			if !ok {
-				continue
-			}
-			s := ScaleFor(one.Unit, math.Max(math.Abs(one.Low), math.Abs(one.High)))
-			figure := sizedFigure(&one, s)
-			if figure.Style == StyleNone {
-				figure.S = Join(figure.S, s.Unit)
-			}
-			idle = append(idle, figure.S+" "+p.words)
-		}
-		if u.Pod != nil {
-			s := ScaleFor(u.Pod.Unit, math.Max(math.Abs(u.Pod.Low), math.Abs(u.Pod.High)))
-			figure := sizedFigure(u.Pod, s)
-			if figure.Style == StyleNone {
-				figure.S = Join(figure.S, s.Unit)
-			}
-			idle = append(idle, figure.S+" a pod")
-		}
-		if u.Request.Blocks == 0 && u.Request.Verdict == record.VerdictInvalid { // was not requested
-			return []Text{sizedFigure(&u.Total, total), {S: strings.Join(idle, ", ")}, sizedFigure(nil, each)}
-		}
-		request := sizedFigure(&u.Request, each)
-		if request.Style == StyleNone {
-			request.S = Join(request.S, each.Unit)
-		}
-		return []Text{sizedFigure(&u.Total, total), {S: strings.Join(idle, ", ")}, request}
+		request = named(&u.Request, each)
 	}
-	none := Dash
-	return []Text{none, none, none}
+	return []Text{sizedFigure(&u.Total, ScaleFor(u.Total.Unit, ends...)), {S: strings.Join(idle, ", ")}, request}
 }
 
 func sizedFigure(p *record.Priced, s Scale) Text {

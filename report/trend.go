@@ -94,7 +94,7 @@ func (kinds Kinds) changesTables(trend comparison.Trend) []Table {
 				if c.At != at {
 					continue
 				}
-				scale := named(ScaleFor(s.Unit, math.Max(math.Abs(c.Before), math.Abs(c.After))), s.Unit)
+				scale := named(ScaleFor(s.Unit, c.Before, c.After), s.Unit)
 				verdict := Verdict(c.Verdict)
 				switch {
 				case c.Verdict == record.VerdictSame:
@@ -169,8 +169,7 @@ func (kinds Kinds) seriesTable(trend comparison.Trend, all bool) Table {
 		values := reached(s.Points)
 		row := []Text{decidesMark(s), {S: kinds.words(s.Name)}, {S: cellWords(s.Cell)}, {S: blocks(s)}}
 		if len(values) > 0 {
-			low, high := slices.Min(values), slices.Max(values)
-			scale := named(ScaleFor(s.Unit, math.Max(math.Abs(low), math.Abs(high))), s.Unit)
+			low, high, scale := slices.Min(values), slices.Max(values), named(ScaleFor(s.Unit, values...), s.Unit)
 			row = append(row, Text{S: Join(scale.Plain(low)+"–"+scale.Plain(high), scale.Unit)}, Text{S: lastWords(s, scale)})
 		}
 		t.Rows = append(t.Rows, row)

@@ -15,12 +15,23 @@ import (
 // warnings count as one, with the range of their figures. Warnings of findings name
 // these, or the first of many and their number.
 func (k Kind) warnings(f record.Findings) []string {
-	groups := warningGroups{words: k.words}
+	var groups []warningGroup
+	add := func(w note.Note, of *record.Finding) {
+		i := slices.IndexFunc(groups, func(g warningGroup) bool { return g.notes[0].Like(w) })
+		if i < 0 {
+			i = len(groups)
+			groups = append(groups, warningGroup{})
+		}
+		g := &groups[i]
+		if g.notes = append(g.notes, w); of != nil {
+			g.of = append(g.of, of)
+		}
+	}
 	for _, w := range f.Warnings {
-		groups.add(w, nil)
+		add(w, nil)
 	}
 	for _, remark := range f.Machine.Remarks {
-		groups.add(note.Plain(remark), nil)
+		add(note.Plain(remark), nil)
 	}
 	for i := range f.Findings {
 		x := &f.Findings[i]
@@ -29,13 +40,13 @@ func (k Kind) warnings(f record.Findings) []string {
 		}
 		for j, w := range x.Warnings {
 			if j > 0 || x.Reason != record.ReasonWithinMargin { // the verdict already says it
-				groups.add(w, x)
+				add(w, x)
 			}
 		}
 	}
 	var out []string
-	for _, g := range groups.all {
-		out = append(out, g.line(groups.words))
+	for _, g := range groups {
+		out = append(out, g.line(k.words))
 	}
 	return out
 }
@@ -44,23 +55,6 @@ func (k Kind) warnings(f record.Findings) []string {
 type warningGroup struct {
 	notes []note.Note
 	of    []*record.Finding // empty for the run's own warnings
-}
-
-type warningGroups struct {
-	all   []*warningGroup
-	words func(name string) string // names a finding
-}
-
-func (g *warningGroups) add(w note.Note, of *record.Finding) {
-	i := slices.IndexFunc(g.all, func(one *warningGroup) bool { return one.notes[0].Like(w) })
-	if i < 0 {
-		i = len(g.all)
-		g.all = append(g.all, &warningGroup{})
-	}
-	g.all[i].notes = append(g.all[i].notes, w)
-	if of != nil {
-		g.all[i].of = append(g.all[i].of, of)
-	}
 }
 
 // maxNamedFindings is the maximum number of findings that a warning names. With more

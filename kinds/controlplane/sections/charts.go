@@ -167,16 +167,17 @@ func sizeCharts(of func(*record.ControlSummary) map[string]int64, title string) 
 		}
 		s := report.ScaleFor("bytes", largest)
 		x := report.Axis{Title: "bytes on the wire, " + s.Unit, Scale: report.AxisLinear}
-		return report.StackedCharts(f, title+", by cell, stacked by type", x, keys, func(c record.CellSummary) (text string, pieces []report.Piece) {
+		return report.StackedCharts(f, title+", by cell, stacked by type", x, keys, func(c record.CellSummary) (row report.BarRow) {
 			if total(c) == 0 {
-				return "", nil
+				return row
 			}
 			for i, kind := range types {
 				if bytes := float64(of(c.Control)[kind]); bytes > 0 {
-					pieces = append(pieces, report.Piece{Color: keys[i].Color, Value: bytes / s.Div, Text: keys[i].Text + ": " + s.Value(bytes)})
+					row.Pieces = append(row.Pieces, report.Piece{Color: keys[i].Color, Value: bytes / s.Div, Text: keys[i].Text + ": " + s.Value(bytes)})
 				}
 			}
-			return s.Value(total(c)), pieces
+			row.Text = s.Value(total(c))
+			return row
 		})
 	}
 }
@@ -197,17 +198,18 @@ func trafficCharts(f record.Findings) []report.Chart {
 		keys = append(keys, report.Key{Text: fate.words, Color: report.StackColor(i)})
 	}
 	x := report.Axis{Title: "of all requests, %", Scale: report.AxisLinear}
-	return report.StackedCharts(f, "Requests sent to stale endpoints, by cell, stacked by outcome", x, keys, func(c record.CellSummary) (text string, pieces []report.Piece) {
+	return report.StackedCharts(f, "Requests sent to stale endpoints, by cell, stacked by outcome", x, keys, func(c record.CellSummary) (row report.BarRow) {
 		if c.Valid == 0 || c.Control.Traffic == nil || c.Control.Traffic.Requests == 0 {
-			return "", nil
+			return row
 		}
 		t := c.Control.Traffic
 		for i, fate := range fates {
 			if n := fate.of(t); n > 0 {
-				pieces = append(pieces, report.Piece{Color: keys[i].Color, Value: 100 * float64(n) / float64(t.Requests), Text: fate.words + ": " + report.Count(n)})
+				row.Pieces = append(row.Pieces, report.Piece{Color: keys[i].Color, Value: 100 * float64(n) / float64(t.Requests), Text: fate.words + ": " + report.Count(n)})
 			}
 		}
-		return fmt.Sprintf("%s of %s requests", report.Count(t.PhantomRequests), report.Count(t.Requests)), pieces
+		row.Text = fmt.Sprintf("%s of %s requests", report.Count(t.PhantomRequests), report.Count(t.Requests))
+		return row
 	})
 }
 
