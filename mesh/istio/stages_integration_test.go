@@ -253,14 +253,15 @@ func wrongStages(t *testing.T, c change, w stages.Waterfall, pairs int) (wrong [
 	if w.Pairs != pairs {
 		t.Errorf("%d pairs of changes and proxies, want %d", w.Pairs, pairs)
 	}
-	bound := w.Limit()
+	limit := record.MaxResidualUS(w.MeanUS)
+	bound := limit
 	if c.kind == "endpoints" {
 		bound = max(bound, w.MeanUS/10)
 	} else if w.Logged < w.Pairs*9/10 {
 		say("the log shows %d of %d pairs", w.Logged, w.Pairs)
 	}
-	if w.ResidualUS < -w.Limit() || w.ResidualUS > bound {
-		say("the residual of %.0f us is not between %.0f and %.0f us", w.ResidualUS, -w.Limit(), bound)
+	if w.ResidualUS < -limit || w.ResidualUS > bound {
+		say("the residual of %.0f us is not between %.0f and %.0f us", w.ResidualUS, -limit, bound)
 	}
 	return wrong
 }
