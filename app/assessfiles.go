@@ -58,6 +58,7 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 		}
 	}
 	r.e.Log = r.logs.Log()
+	r.flush()
 	r.oneRevision()
 	if r.unrelated > 0 {
 		r.unknown(assess.FileUnknown.Of(r.unrelated, r.firstUnrelated))
@@ -69,7 +70,6 @@ func (o Assessment) FromFiles(ctx context.Context, files []string, open OpenFile
 	} else if r.unrelated+r.broken > 0 {
 		return a, made, errs.WithHint(errs.Usage("%v", r.e.Unknown[0].What), "%s", scope.TakeDump)
 	}
-	r.flush()
 	r.countedTwice()
 	r.e.Nodes, r.e.Objects = len(r.nodes), r.inv.Objects()
 	delete(r.e.Objects, kindConfig) // they are of applications

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/meshtrial/meshtrial/advise/advice"
 	"github.com/meshtrial/meshtrial/advise/assess"
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/internal/unpack"
@@ -91,6 +92,9 @@ func TestAssessFiles(t *testing.T) {
 	}
 	if v, ok := a.Signals.Find("xds_pushes"); !ok || v.Value == nil || !(*v.Value > 0) {
 		t.Errorf("pushes: %+v", v)
+	}
+	if slices.ContainsFunc(a.Limits.Undecided, func(j advice.Judgement) bool { return j.Rule == "headless" || j.Rule == "dns_clusters" }) {
+		t.Errorf("what the only proxy holds decides nothing: %+v", a.Limits.Undecided)
 	}
 	if howMany(assess.FileNotRead, a.Unknown) != 2 || howMany(assess.FileUnknown, a.Unknown) != 1 ||
 		assess.OnePage.In(a.Unknown) || !assess.NoCounters.In(a.Unknown) || !assess.UnknownUse.In(a.Unknown) {
