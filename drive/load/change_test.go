@@ -16,6 +16,8 @@ import (
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study/protocol"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // drawPlan draws a Spec with a schedule and rate changes.
@@ -51,6 +53,7 @@ func drawPlan(t *rapid.T) (Spec, []RateChange) {
 	return spec, changes
 }
 
+// walk returns the times of all requests of a schedule.
 func walk(s arrival.Schedule) []int64 {
 	var out []int64
 	for {
@@ -143,10 +146,7 @@ func TestChangedCounts(t *testing.T) {
 func startSale(t *testing.T, spec Spec) (*Running, time.Duration) {
 	t.Helper()
 	for lead := 400 * time.Millisecond; ; lead *= 2 {
-		running, err := Start(context.Background(), spec, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		running := begin(t, spec)
 		sale, late := running.Epoch.Add(lead), false
 		for _, c := range []struct {
 			rps float64
@@ -199,11 +199,7 @@ func TestSetRate(t *testing.T) {
 			}
 			time.Sleep(200 * time.Millisecond)
 			running.Stop()
-			r, err := running.Result(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkResult(t, r) // the times of all requests are those of the changed schedule
+			r := ended(t, running) // the times of all requests are those of the changed schedule
 			if len(r.Changes) != 4 {
 				t.Errorf("changes %+v", r.Changes)
 			}
@@ -229,10 +225,7 @@ func TestManyChanges(t *testing.T) {
 	addr := okServer(t)
 	spec := quick("http://" + addr + "/")
 	spec.Threads, spec.DurationS = 4, 60
-	running, err := Start(context.Background(), spec, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	running := begin(t, spec)
 	made := 0
 	for i := 0; ; i++ {
 		at := time.Time{}
@@ -253,11 +246,7 @@ func TestManyChanges(t *testing.T) {
 		}
 		time.Sleep(200 * time.Microsecond)
 	}
-	r, err := running.Result(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkResult(t, r)
+	r := ended(t, running)
 	if made < 10 || len(r.Changes) != made || r.Total().Completed == 0 {
 		t.Errorf("%d changes made, %d in the result; %+v", made, len(r.Changes), r.Total().Account)
 	}
@@ -279,9 +268,7 @@ func TestSetRateRefusals(t *testing.T) {
 		tt.change(&spec)
 		ctx, cancel := context.WithCancel(context.Background())
 		running, err := Start(ctx, spec, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		if _, err := running.SetRate(tt.rps, time.Time{}); errs.Code(err) != errs.CodeUsage {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -334,17 +321,10 @@ func TestStopCutsTheSchedule(t *testing.T) {
 				spec := quick("http://" + addr + "/")
 				spec.Rate, spec.DurationS, spec.DrainS = 20_000, 60, 30
 				change(&spec)
-				running, err := Start(context.Background(), spec, nil)
-				if err != nil {
-					t.Fatal(err)
-				}
+				running := begin(t, spec)
 				time.Sleep(time.Until(running.Epoch.Add(30 * time.Millisecond)))
 				running.Stop()
-				r, err := running.Result(context.Background())
-				if err != nil {
-					t.Fatal(err)
-				}
-				checkResult(t, r)
+				r := ended(t, running)
 				if r.EndNS < 30e6 || r.EndNS > 59e9 || len(r.Changes) > 0 {
 					t.Errorf("end %d, changes %+v", r.EndNS, r.Changes)
 				}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/testing/loopback"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // quick returns a short run at a rate that any machine sustains. It waits for
@@ -31,18 +34,27 @@ func mustRun(t *testing.T, spec Spec) *Result {
 	if spec.Rate.IsMax() {
 		spec.DurationS = 60
 	}
-	running, err := Start(context.Background(), spec, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	running := begin(t, spec)
 	if spec.Rate.IsMax() {
 		reach(t, running, func(p Progress) bool { return p.Completed+p.Failed >= 200 })
 		running.Stop()
 	}
+	return ended(t, running)
+}
+
+// begin starts a run.
+func begin(t *testing.T, spec Spec) *Running {
+	t.Helper()
+	running, err := Start(context.Background(), spec, nil)
+	must.OK(t, err)
+	return running
+}
+
+// ended waits for a run's end and checks its invariants.
+func ended(t *testing.T, running *Running) *Result {
+	t.Helper()
 	r, err := running.Result(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	checkResult(t, r)
 	return r
 }
@@ -62,28 +74,24 @@ func reach(t *testing.T, running *Running, there func(Progress) bool) {
 func checkResult(t *testing.T, r *Result) {
 	t.Helper()
 	planned := map[int]int64{}
-	total := int64(0)
 	var times []int64
 	if s := r.Spec.schedule(); s != nil {
 		for _, c := range r.Changes {
 			s.Change(c.AtNS, c.RPS*r.Spec.portion())
 		}
-		for {
-			req, ok := s.Next()
-			if !ok || req.Offset >= r.EndNS {
-				break
-			}
-			planned[int(req.Offset/int64(seconds(r.Spec.IntervalS)))]++
-			times = append(times, req.Offset)
-			total++
+		times = walk(s)
+		at, _ := slices.BinarySearch(times, r.EndNS)
+		times = times[:at]
+		for _, at := range times {
+			planned[int(at/int64(seconds(r.Spec.IntervalS)))]++
 		}
 	}
 	w := r.Total()
 	if !w.Balanced() {
 		t.Errorf("the account does not balance: %+v", w.Account)
 	}
-	if !r.Spec.Rate.IsMax() && !r.Interrupted && w.Scheduled != total {
-		t.Errorf("scheduled %d, the schedule has %d", w.Scheduled, total)
+	if !r.Spec.Rate.IsMax() && !r.Interrupted && w.Scheduled != int64(len(times)) {
+		t.Errorf("scheduled %d, the schedule has %d", w.Scheduled, len(times))
 	}
 	for i := range r.Intervals {
 		iv := &r.Intervals[i]
@@ -142,21 +150,15 @@ func TestHTTP1(t *testing.T) {
 func TestConnectedInTime(t *testing.T) {
 	addr := okServer(t)
 	to, err := net.ResolveTCPAddr("tcp", addr)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	spec := quick("http://" + addr + "/")
 	target, err := spec.parseTarget()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	for range 20 { // loopback's own thread may need time
 		e := newEdges(1e8)
 		ls, err := newLoops(setup{spec: &spec, target: target, addr: to, deadline: &deadline{}, edges: e,
 			collector: newCollector(1, 1e8, false, e, nil)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		open, _ := ls.loops[0].connectAll(t.Context(), 0)
 		ls.close()
 		if open > 0 {
@@ -288,17 +290,10 @@ func TestUnfinished(t *testing.T) {
 	defer close(release)
 	spec := quick("http://" + addr + "/")
 	spec.DrainS, spec.DurationS, spec.TimeoutS = 0.05, 60, 60
-	running, err := Start(context.Background(), spec, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	running := begin(t, spec)
 	<-stuck
 	running.Stop()
-	r, err := running.Result(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkResult(t, r)
+	r := ended(t, running)
 	if w := r.Total(); w.Completed != 20 || w.Unfinished != w.Scheduled-20 || w.Scheduled < 24 {
 		t.Errorf("%+v", w.Account)
 	}
@@ -318,9 +313,7 @@ func TestCancelAndStop(t *testing.T) {
 					cancel()
 				}
 			})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			cancel()
 			checkResult(t, r)
 			if !r.Interrupted || r.EndNS > 59e9 || r.Total().Completed == 0 {
@@ -330,17 +323,10 @@ func TestCancelAndStop(t *testing.T) {
 	})
 	t.Run("stop after", func(t *testing.T) {
 		for inTime := false; !inTime; {
-			running, err := Start(context.Background(), spec, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			running := begin(t, spec)
 			running.StopAfter(2)
 			inTime = running.Progress().AtNS < 300e6
-			r, err := running.Result(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkResult(t, r)
+			r := ended(t, running)
 			if n := len(r.Intervals); r.Interrupted || len(running.Intervals(1)) != n-1 || r.EndNS > int64(n)*100e6 || r.EndNS <= int64(n-1)*100e6 {
 				t.Errorf("%d intervals, end %d, interrupted %v", n, r.EndNS, r.Interrupted)
 			}
@@ -351,15 +337,9 @@ func TestCancelAndStop(t *testing.T) {
 		}
 	})
 	t.Run("stop", func(t *testing.T) {
-		running, err := Start(context.Background(), spec, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		running := begin(t, spec)
 		running.Stop()
-		r, err := running.Result(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := ended(t, running)
 		if r.EndNS > 59e9 || r.Interrupted {
 			t.Errorf("end %d, interrupted %v", r.EndNS, r.Interrupted)
 		}

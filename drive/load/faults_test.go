@@ -419,16 +419,9 @@ func tryFault(t *testing.T, speaks string, secure bool, f fault) (*Window, strin
 		close(s.held)
 	}
 	s.mu.Unlock()
-	running, err := Start(t.Context(), spec, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	running = begin(t, spec)
 	close(begun)
-	r, err := running.Result(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkResult(t, r)
+	r := ended(t, running)
 	w := r.Total()
 	s.mu.Lock()
 	defer s.mu.Unlock()

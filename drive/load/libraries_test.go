@@ -16,6 +16,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study/protocol"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestLibraries tests the protocols that use other libraries, over TLS where
@@ -107,15 +109,9 @@ func TestLibraries(t *testing.T) {
 		spec := quick(server.URL)
 		spec.Protocol, spec.DurationS = protocol.HTTP2, 60
 		running, err := Start(ctx, spec, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		time.AfterFunc(50*time.Millisecond, cancel)
-		r, err := running.Result(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkResult(t, r)
+		r := ended(t, running)
 		if w := r.Total(); w.Completed != 0 || w.Unfinished != w.Scheduled {
 			t.Errorf("%+v", w.Account)
 		}

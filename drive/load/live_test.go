@@ -11,6 +11,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/internal/openmetrics"
 	"github.com/meshtrial/meshtrial/internal/openmetrics/openmetricstest"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // scrape reads the metrics like a monitoring system.
@@ -44,17 +46,15 @@ func TestLive(t *testing.T) {
 			spec.Protocol, spec.Rate, spec.DurationS, spec.IntervalS, spec.Connections = protocol, 400, 1, 0.05, 2
 			each := make(chan struct{}, 100)
 			running, err := Start(context.Background(), spec, func(Summary) { each <- struct{}{} })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			live := running.Live()
 			before := scrape(t, live)
 			seen := 0
-			for ended := false; !ended; {
+			for over := false; !over; {
 				select {
 				case <-each:
 				case <-running.Done():
-					ended = true
+					over = true
 				}
 				now := scrape(t, live)
 				for series, value := range now {
@@ -62,7 +62,7 @@ func TestLive(t *testing.T) {
 						t.Errorf("%s falls from %v to %v", series, before[series], value)
 					}
 				}
-				if c := now["meshtrial_load_completed_total"]; c > 0 && !ended {
+				if c := now["meshtrial_load_completed_total"]; c > 0 && !over {
 					seen++
 				}
 				before = now
@@ -70,10 +70,7 @@ func TestLive(t *testing.T) {
 			if seen == 0 {
 				t.Error("nothing was to be seen before the end")
 			}
-			result, err := running.Result(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
+			result := ended(t, running)
 			r := result.Report()
 			if r.Completed == 0 || r.Failed[FailStatus] == 0 {
 				t.Fatalf("%+v", r)

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -14,6 +13,8 @@ import (
 	"github.com/meshtrial/meshtrial/record"
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // recording returns a recorder of a run that ends at end, and the result that receives its
@@ -43,9 +44,9 @@ func TestOverload(t *testing.T) {
 			busy, free := int64(0), int64(0) // CPU in the window; when the server is free
 			inWindow := func(at int64) int64 { return min(max(at, warm*1e9), end*1e9) }
 			var out []*request
-			for r, ok := schedule.Next(); ok; r, ok = schedule.Next() {
+			for _, due := range walk(schedule) {
 				req := &request{}
-				rec.admit(req, r.Offset)
+				rec.admit(req, due)
 				out = append(out, req)
 			}
 			for _, req := range out {
@@ -99,25 +100,16 @@ func TestLateAnswers(t *testing.T) {
 			})
 			spec := quick(server.URL)
 			spec.Protocol, spec.Arrival, spec.Rate, spec.DurationS = proto, Uniform, 200, 1
-			running, err := Start(context.Background(), spec, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			running := begin(t, spec)
 			reach(t, running, func(p Progress) bool { return p.AtNS > 1.01e9 })
 			close(release)
-			r, err := running.Result(context.Background())
-			if err != nil {
-				t.Fatal(err)
-			}
-			checkResult(t, r)
+			r := ended(t, running)
 			w := r.Total()
 			if w.Completed != 200 || w.Within != (Within{Answered: soon}) || w.BacklogEnd != 180 || w.AchievedRPS() != soon || w.DurationNS != 1e9 {
 				t.Errorf("%+v within, backlog %d to %d, %v rps, %d completed", w.Within, w.BacklogStart, w.BacklogEnd, w.AchievedRPS(), w.Completed)
 			}
 			first, err := r.Window(0, 5)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.OK(t, err)
 			rest, err := r.Window(5, len(r.Intervals))
 			if err != nil || first.BacklogEnd != rest.BacklogStart || first.BacklogStart != 0 || first.Within.Answered+rest.Within.Answered != soon {
 				t.Errorf("%v: %+v, then %+v", err, first.within(), rest.within())
@@ -160,11 +152,11 @@ func TestBacklogOfSlowTargets(t *testing.T) {
 				result.Spec.Rate = 0
 			}
 			schedule := arrival.Poisson(result.Spec.shape(), float64(end)/1e9, 1)
-			for r, ok := schedule.Next(); ok; r, ok = schedule.Next() {
+			for _, due := range walk(schedule) {
 				req := &request{}
-				rec.admit(req, r.Offset)
-				rec.sent(req, r.Offset, r.Offset)
-				rec.complete(req, r.Offset+c.latency(r.Offset), 200)
+				rec.admit(req, due)
+				rec.sent(req, due, due)
+				rec.complete(req, due+c.latency(due), 200)
 			}
 			rec.finish(end)
 			if got := strings.Contains(strings.Join(result.Report().Warnings, "\n"), "does not sustain this rate"); got != c.want {

@@ -210,23 +210,10 @@ func TestFIFOAndList(t *testing.T) {
 
 func TestEvery(t *testing.T) {
 	shape := arrival.Shape{Kind: arrival.Constant, RateRPS: 1000}
-	var want, got []int64
-	for s := arrival.Poisson(shape, 1, 5); ; {
-		r, ok := s.Next()
-		if !ok {
-			break
-		}
-		want = append(want, r.Offset)
-	}
+	want := walk(arrival.Poisson(shape, 1, 5))
+	var got []int64
 	for i := range 3 {
-		s := &every{schedule: arrival.Poisson(shape, 1, 5), n: 3, skip: i}
-		for {
-			r, ok := s.Next()
-			if !ok {
-				break
-			}
-			got = append(got, r.Offset)
-		}
+		got = append(got, walk(&every{schedule: arrival.Poisson(shape, 1, 5), n: 3, skip: i})...)
 	}
 	slices.Sort(got)
 	if !slices.Equal(got, want) {

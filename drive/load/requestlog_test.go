@@ -2,7 +2,6 @@ package load
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -77,19 +76,12 @@ func TestStatusInLog(t *testing.T) {
 	defer close(release)
 	spec := quick("http://" + addr + "/")
 	spec.DurationS, spec.DrainS, spec.TimeoutS = 60, 0.05, 60
-	running, err := Start(context.Background(), spec, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	running := begin(t, spec)
 	reach(t, running, func(Progress) bool { return stuck.Load() == int64(spec.Connections) })
 	from := running.Progress().AtNS
 	reach(t, running, func(p Progress) bool { return p.AtNS > from+100e6 }) // some 40 become due
 	running.Stop()
-	r, err := running.Result(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkResult(t, r)
+	r := ended(t, running)
 	status, unsent, out := 0, 0, 0
 	for req := range r.Requests.All() {
 		switch {

@@ -14,6 +14,8 @@ import (
 
 	"github.com/meshtrial/meshtrial/record"
 	"pgregory.net/rapid"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestSpare drives the connections of a loop with a random history: each is in one
@@ -129,17 +131,10 @@ func TestAllConnectionsHang(t *testing.T) {
 	t.Run("four, for ever", func(t *testing.T) {
 		spec := quick
 		spec.TimeoutS, spec.DurationS, spec.DrainS = 0.2, 60, 0.05
-		running, err := Start(context.Background(), spec, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		running := begin(t, spec)
 		reach(t, running, func(p Progress) bool { return p.Sent > 8 }) // the third request on one connection
 		running.Stop()
-		r, err := running.Result(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkResult(t, r)
+		r := ended(t, running)
 		w := r.Total()
 		// Four connections give up four requests each 200 ms.
 		most := 4 * (running.Progress().AtNS/200e6 + 1)
@@ -155,16 +150,10 @@ func TestAllConnectionsHang(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
 		running, err := Start(ctx, spec, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.OK(t, err)
 		reach(t, running, func(p Progress) bool { return p.Sent == 200 && seen.Load() == 200 })
 		cancel()
-		r, err := running.Result(context.Background())
-		if err != nil {
-			t.Fatal(err)
-		}
-		checkResult(t, r)
+		r := ended(t, running)
 		if w := r.Total(); w.Scheduled != 200 || w.Unfinished != 200 || w.MaxInFlight != 200 || w.Wait.Max() > int64(time.Millisecond) {
 			t.Errorf("%+v, %d in flight, waited up to %v for a connection", w.Account, w.MaxInFlight, time.Duration(w.Wait.Max()))
 		}
@@ -228,9 +217,7 @@ func TestScheduleUnderFailure(t *testing.T) {
 			}
 			check(t, FailConnect, func() *Result {
 				l, err := net.Listen("tcp", "127.0.0.1:0")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must.OK(t, err)
 				stopped := make(chan struct{})
 				go func() { // never answers, and is gone before any connection ends
 					defer close(stopped)

@@ -18,9 +18,7 @@ func offsets(spec Spec) []int64 {
 		if spec.Threads > 1 {
 			s = &every{schedule: s, n: spec.Threads, skip: i}
 		}
-		for r, ok := s.Next(); ok; r, ok = s.Next() {
-			out = append(out, r.Offset)
-		}
+		out = append(out, walk(s)...)
 	}
 	slices.Sort(out)
 	return out

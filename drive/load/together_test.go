@@ -12,6 +12,8 @@ import (
 	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/leakcheck"
+
+	"github.com/meshtrial/meshtrial/testing/must"
 )
 
 // TestStartTogether checks that several generators begin at the same instant,
@@ -76,10 +78,7 @@ func TestStartTogether(t *testing.T) {
 			spec := quick(plain.URL)
 			spec.Protocol, spec.Rate = speaks, asked
 			spec.StartAtUnixNS = time.Now().Add(time.Minute).UnixNano()
-			running, err := Start(context.Background(), spec, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
+			running := begin(t, spec)
 			if p := running.Progress(); p.AtNS > -50e9 || p.Sent != 0 {
 				t.Errorf("a minute before the start: %+v", p)
 			}
@@ -100,17 +99,9 @@ func TestShare(t *testing.T) {
 	for i := range 10 {
 		spec := DefaultSpec("http://h/")
 		spec.Rate, spec.DurationS, spec.Share = 1000, 20, &Share{Index: i, Of: 10}
-		s := spec.schedule()
-		for n := 0; ; n++ {
-			req, ok := s.Next()
-			if !ok {
-				break
-			}
-			total++
-			if n == 0 {
-				firsts[req.Offset] = true
-			}
-		}
+		times := walk(spec.schedule())
+		total += len(times)
+		firsts[times[0]] = true
 	}
 	if len(firsts) != 10 || total < 19_300 || total > 20_700 { // 5 standard deviations
 		t.Errorf("%d requests in 20 s at 1000 rps; %d different first ones", total, len(firsts))
@@ -131,9 +122,7 @@ func TestMergeShares(t *testing.T) {
 		}
 	}
 	sum, err := Merge(results...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.OK(t, err)
 	if rep := sum.Report(); rep.Rate != 400 || rep.Scheduled != results[0].Total().Scheduled+results[1].Total().Scheduled {
 		t.Errorf("both report %v rps, %d requests", rep.Rate, rep.Scheduled)
 	}
