@@ -76,29 +76,29 @@ func (l *loop) send(c *conn, due arrival.Request, free, now int64) {
 // open starts to connect for the waiting request.
 func (l *loop) open(c *conn, now int64) {
 	c.req.tally.Connects++
-	if errno := l.connect(c); errno != 0 {
-		l.failed(c, failConnect, now, errno)
+	if err := l.connect(c); err != nil {
+		l.failed(c, failConnect, now, err)
 	}
 }
 
 // connect starts to connect.
-func (l *loop) connect(c *conn) unix.Errno {
-	fd, errno := l.endpoint.dial()
-	if errno != 0 {
-		return errno
+func (l *loop) connect(c *conn) error {
+	fd, err := l.endpoint.dial()
+	if err != nil {
+		return err
 	}
 	c.generation++
 	if err := l.sockets.add(fd, c.id, c.generation); err != nil {
 		sysClose(fd, false)
-		return unix.EMFILE
+		return err
 	}
 	if !l.max {
-		stampSocket(fd)
+		_ = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, 1) // without, see stamped.recv
 	}
 	c.fd, c.state = fd, connecting
 	c.fresh, c.written = true, 0
 	l.attention++
-	return 0
+	return nil
 }
 
 // write starts to write the request on an open connection.

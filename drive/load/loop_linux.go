@@ -321,7 +321,7 @@ func (l *loop) finish(now int64) {
 // connectAll opens every connection before the schedule begins, a few at a time so
 // that the listener's queue does not overflow. It returns the number of open
 // connections and the last error.
-func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, last unix.Errno) {
+func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, last error) {
 	const batch = 64
 	until := time.Now().Add(limit)
 	conns := l.conns[:l.spare.base]
@@ -329,8 +329,8 @@ func (l *loop) connectAll(ctx context.Context, limit time.Duration) (open int, l
 		group := conns[from:min(from+batch, len(conns))]
 		pending := 0
 		for i := range group {
-			if errno := l.connect(&group[i]); errno != 0 {
-				last = errno
+			if err := l.connect(&group[i]); err != nil {
+				last = err
 				continue
 			}
 			pending++

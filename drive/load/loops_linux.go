@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -117,11 +118,9 @@ func (ls *loops) connect(ctx context.Context) (int, error) {
 	open := 0
 	var last error
 	for _, l := range ls.loops {
-		n, errno := l.connectAll(ctx, ls.timeout)
+		n, err := l.connectAll(ctx, ls.timeout)
 		open += n
-		if errno != 0 {
-			last = errno
-		}
+		last = cmp.Or(err, last)
 		if l.streams != nil && l.streams.refused != nil {
 			last = l.streams.refused
 		}

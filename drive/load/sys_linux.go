@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The event loop calls the kernel directly with RawSyscall, which bypasses Go's
+// The event loop reads, writes and waits with RawSyscall, which bypasses Go's
 // scheduler even in waits. With Syscall the runtime's monitor would take the
 // processor away from the loop in each wait, which costs more CPU time than the
 // requests do. When the garbage collector needs the loop to stop, the runtime's
@@ -38,19 +38,13 @@ func sysClosed(fd int) bool {
 	return errno != unix.EAGAIN && errno != unix.EINTR
 }
 
-// stamped reads from sockets that report the kernel's receive timestamp: that of the
-// last segment read, taken before any process was woken.
+// stamped reads from sockets that report the kernel's receive timestamp (SO_TIMESTAMPNS): that
+// of the last segment read, taken before any process was woken.
 type stamped struct {
 	msg     unix.Msghdr
 	iov     unix.Iovec
 	control [64]byte
 	toMono  int64 // offset from CLOCK_REALTIME to the loop's own time
-}
-
-// stampSocket enables receive timestamps on a socket.
-func stampSocket(fd int) {
-	one := int32(1)
-	unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS, uintptr(unsafe.Pointer(&one)), 4, 0)
 }
 
 // calibrate sets the offset between the clocks; own is the loop's time. The offset
@@ -230,60 +224,40 @@ func precise() {
 // endpoint is an address that sockets connect to.
 type endpoint struct {
 	family int
-	raw    [unix.SizeofSockaddrInet6]byte
-	size   uintptr
+	to     unix.Sockaddr
 }
 
 func newEndpoint(addr *net.TCPAddr) endpoint {
 	if ip4 := addr.IP.To4(); ip4 != nil {
-		e := endpoint{family: unix.AF_INET, size: unix.SizeofSockaddrInet4}
-		sa := (*unix.RawSockaddrInet4)(unsafe.Pointer(&e.raw))
-		sa.Family = unix.AF_INET
-		sa.Port = bigEndian(addr.Port)
-		copy(sa.Addr[:], ip4)
-		return e
+		return endpoint{unix.AF_INET, &unix.SockaddrInet4{Port: addr.Port, Addr: [4]byte(ip4)}}
 	}
-	e := endpoint{family: unix.AF_INET6, size: unix.SizeofSockaddrInet6}
-	sa := (*unix.RawSockaddrInet6)(unsafe.Pointer(&e.raw))
-	sa.Family = unix.AF_INET6
-	sa.Port = bigEndian(addr.Port)
-	copy(sa.Addr[:], addr.IP.To16())
+	to := &unix.SockaddrInet6{Port: addr.Port, Addr: [16]byte(addr.IP.To16())}
 	if ifi, err := net.InterfaceByName(addr.Zone); err == nil {
-		sa.Scope_id = uint32(ifi.Index)
+		to.ZoneId = uint32(ifi.Index)
 	}
-	return e
-}
-
-// bigEndian returns the port so that its bytes in memory are in network order.
-func bigEndian(port int) uint16 {
-	b := [2]byte{byte(port >> 8), byte(port)}
-	return *(*uint16)(unsafe.Pointer(&b))
+	return endpoint{unix.AF_INET6, to}
 }
 
 // dial starts a non-blocking connection.
-func (e *endpoint) dial() (fd int, errno syscall.Errno) {
-	r, _, errno := unix.RawSyscall(unix.SYS_SOCKET, uintptr(e.family), unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
-	if errno != 0 {
-		return -1, errno
+func (e *endpoint) dial() (fd int, err error) {
+	fd, err = unix.Socket(e.family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return -1, err
 	}
-	fd = int(r)
-	one := int32(1)
-	unix.RawSyscall6(unix.SYS_SETSOCKOPT, r, unix.IPPROTO_TCP, unix.TCP_NODELAY, uintptr(unsafe.Pointer(&one)), 4, 0)
-	_, _, errno = unix.RawSyscall(unix.SYS_CONNECT, r, uintptr(unsafe.Pointer(&e.raw)), e.size)
-	if errno != 0 && errno != unix.EINPROGRESS {
+	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1) // a TCP socket has it
+	if err = unix.Connect(fd, e.to); err != nil && err != unix.EINPROGRESS {
 		sysClose(fd, false)
-		return -1, errno
+		return -1, err
 	}
-	return fd, 0
+	return fd, nil
 }
 
 // sysClose closes a socket; with reset it leaves no TIME_WAIT behind.
 func sysClose(fd int, reset bool) {
 	if reset {
-		linger := unix.Linger{Onoff: 1}
-		unix.RawSyscall6(unix.SYS_SETSOCKOPT, uintptr(fd), unix.SOL_SOCKET, unix.SO_LINGER, uintptr(unsafe.Pointer(&linger)), unix.SizeofLinger, 0)
+		_ = unix.SetsockoptLinger(fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1})
 	}
-	unix.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0)
+	_ = unix.Close(fd)
 }
 
 // socketError returns how a connection attempt ended.

@@ -72,9 +72,6 @@ func (p *Parser) Status() int { return int(p.status) }
 // Close reports whether the connection cannot be used after this response.
 func (p *Parser) Close() bool { return p.close }
 
-// Started reports whether anything of the response has been consumed.
-func (p *Parser) Started() bool { return p.phase != inHead }
-
 // Feed consumes bytes of the response from the start of b. It returns the
 // number consumed and whether the response is complete. Unconsumed bytes must
 // be fed again, followed by more. After an error the connection is unusable.
