@@ -29,7 +29,7 @@ const (
 	unitNone    unit = iota // nothing that concerns messages
 	unitOpened              // the stream is open
 	unitMessage             // a complete message
-	unitLeaving             // no further messages may be sent, but answers may follow
+	unitLeaving             // the stream is open, but takes no further messages; answers may follow
 	// unitMoved is the end of a stream whose server answered everything that it read, and wants the
 	// rest on another stream.
 	unitMoved

@@ -211,8 +211,8 @@ func (l *loop) reopen(c *conn, now int64) {
 	if counts := l.rec.counts(now); counts != nil {
 		counts.Connects++
 	}
-	if errno := l.connect(c); errno != 0 {
-		l.broken(c, failConnect, now, errno)
+	if err := l.connect(c); err != nil {
+		l.broken(c, failConnect, now, err)
 		return
 	}
 	c.req.sent, l.streams.all[c.id].begun = now, now
@@ -323,6 +323,9 @@ func (l *loop) parse(c *conn, b []byte, at, now int64) (left []byte, open bool) 
 			}
 			l.echoed(c, at, now)
 		case unitLeaving:
+			if c.state == opening {
+				l.opened(c)
+			}
 			on.leaving, on.moving = true, true
 		case unitMoved:
 			l.moved(c, now)
@@ -446,11 +449,12 @@ func (l *loop) broken(c *conn, kind failure, now int64, why error) {
 	}
 }
 
-// retry opens a stream again that could not be opened.
+// retry opens a stream again after closeGrace. At rate max the next message opens one that has
+// no message.
 func (l *loop) retry(c *conn, now int64) {
 	l.resting.remove(l.conns, c.id)
 	c.state = shut
-	if l.max {
+	if l.max && l.streams.all[c.id].n == 0 {
 		l.release(c, now)
 		return
 	}

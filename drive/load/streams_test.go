@@ -19,6 +19,7 @@ import (
 	"github.com/meshtrial/meshtrial/drive/load"
 	"github.com/meshtrial/meshtrial/drive/worker"
 	"github.com/meshtrial/meshtrial/drive/worker/control"
+	"github.com/meshtrial/meshtrial/record/rate"
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/loopback"
 	"github.com/meshtrial/meshtrial/testing/must"
@@ -104,19 +105,17 @@ func TestStreams(t *testing.T) {
 	for _, speaks := range streaming() {
 		for _, payload := range []int{0, 1, 125, 126, 70_000} {
 			for _, reply := range []int64{control.EchoBody, 0, 100_000} {
-				for _, rate := range []load.Spec{{Rate: 400}, {Rate: -1}} {
-					t.Run(fmt.Sprintf("%s/%d/%d/%v", speaks, payload, reply, rate.Rate), func(t *testing.T) {
+				for _, rate := range []rate.Rate{400, rate.Max} {
+					t.Run(fmt.Sprintf("%s/%d/%d/%v", speaks, payload, reply, rate), func(t *testing.T) {
 						w := serve(t, speaks, control.Config{ResponseBytes: reply})
 						spec := streamSpec(w.url(speaks))
-						spec.PayloadBytes = payload
-						if rate.Rate < 0 {
-							must.OK(t, spec.Rate.UnmarshalJSON([]byte(`"max"`)))
-						}
+						spec.PayloadBytes, spec.Rate = payload, rate
 						got := runStreams(t, spec, nil)
+						read := reply
 						if reply == control.EchoBody {
-							reply = int64(payload)
+							read = int64(payload)
 						}
-						if got.Completed == 0 || got.Completed != got.Scheduled || got.Connects != 0 || got.BytesSent != got.Completed*int64(payload) || got.BytesRead != got.Completed*reply {
+						if got.Completed == 0 || got.Completed != got.Scheduled || got.Connects != 0 || got.BytesSent != got.Completed*int64(payload) || got.BytesRead != got.Completed*read {
 							t.Errorf("%+v", got.Counts)
 						}
 						seen := w.Counters().Protocols[speaks]
@@ -169,9 +168,9 @@ func TestServerThatDoesNotRead(t *testing.T) {
 	}
 }
 
-// TestStreamsThatEndAtOnce checks that a server that ends each stream instead of an answer is not
-// asked for new ones without a pause.
-func TestStreamsThatEndAtOnce(t *testing.T) {
+// leavingServer is a server of WebSockets that ends each in an orderly way instead of an answer to its
+// first message. It counts them.
+func leavingServer(t *testing.T) (*httptest.Server, *atomic.Int64) {
 	var opened atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		conn, err := websocket.Accept(rw, r, nil)
@@ -182,15 +181,59 @@ func TestStreamsThatEndAtOnce(t *testing.T) {
 		_, _, _ = conn.Read(r.Context())
 		_ = conn.Close(websocket.StatusGoingAway, "")
 	}))
-	defer server.Close()
-	spec := streamSpec("ws://" + server.Listener.Addr().String())
-	spec.TimeoutS, spec.DrainS = 0.2, 1
-	got := runStreams(t, spec, nil)
-	if got.Completed != 0 || got.Failed[load.FailTimeout] == 0 {
-		t.Errorf("%+v", got.Account)
+	t.Cleanup(server.Close)
+	return server, &opened
+}
+
+// TestStreamsThatEndAtOnce checks that a server that ends each stream instead of an answer is not
+// asked for new ones without a pause, and that every message is accounted for.
+func TestStreamsThatEndAtOnce(t *testing.T) {
+	for _, rate := range []rate.Rate{400, rate.Max} {
+		server, opened := leavingServer(t)
+		spec := streamSpec("ws://" + server.Listener.Addr().String())
+		spec.Rate, spec.TimeoutS, spec.DrainS = rate, 0.2, 1
+		running, err := load.Start(t.Context(), spec, nil)
+		must.OK(t, err)
+		r, err := running.Result(t.Context())
+		must.OK(t, err)
+		got := r.Total()
+		if !got.Balanced() || got.Completed != 0 || got.Failed[load.FailTimeout] == 0 {
+			t.Errorf("%v: %+v", rate, got.Account)
+		}
+		// 1.5 s and 4 streams, one each 20 ms at most. Each message is sent again until it times out.
+		if n := opened.Load(); n < 4*15 || n > 4*100 {
+			t.Errorf("%v: %d streams were opened", rate, n)
+		}
 	}
-	if n := opened.Load(); n < 9 || n > 4*100 { // 1.5 s and 4 streams, one each 20 ms at most
-		t.Errorf("%d streams were opened", n)
+}
+
+// TestReopeningFails checks that messages that wait for a stream that its server ended in an orderly
+// way fail, each once, if no server is there any more.
+func TestReopeningFails(t *testing.T) {
+	for _, speaks := range streaming() {
+		for _, rate := range []rate.Rate{400, rate.Max} {
+			config := control.Config{ServiceTime: control.ServiceTime{Distribution: control.Fixed, MeanUS: 20_000}}
+			w := serve(t, speaks, config)
+			spec := streamSpec(w.url(speaks))
+			spec.Rate, spec.TimeoutS, spec.DurationS = rate, 5, 60
+			running, err := load.Start(t.Context(), spec, nil)
+			must.OK(t, err)
+			answered(t, running, 20)
+			must.OK(t, w.stop())
+			time.Sleep(100 * time.Millisecond)
+			running.Stop()
+			r, err := running.Result(t.Context())
+			must.OK(t, err)
+			got, logged := r.Total(), map[string]int64{}
+			for q := range r.Requests.All() {
+				logged[q.Outcome]++
+			}
+			served := w.Counters().Protocols[speaks].Status[protocol.Of(speaks).Success]
+			if !got.Balanced() || got.Completed != served || got.Failed[load.FailConnect] == 0 || got.Unfinished != 0 ||
+				logged[load.OutcomeOK] != served || logged[load.FailConnect] != got.Failed[load.FailConnect] || logged[load.FailStream] != got.Failed[load.FailStream] {
+				t.Errorf("%s at %v: %+v, logged %v, served %d", speaks, rate, got.Account, logged, served)
+			}
+		}
 	}
 }
 
