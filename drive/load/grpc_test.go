@@ -43,7 +43,7 @@ func TestGRPCKinds(t *testing.T) {
 		{"unavailable after headers", status(codes.Unavailable, true), failStatus, codes.Unavailable},
 		{"deadline exceeded", status(codes.DeadlineExceeded, false), failStatus, codes.DeadlineExceeded},
 		{"deadline exceeded after headers", status(codes.DeadlineExceeded, true), failStatus, codes.DeadlineExceeded},
-		{"no gRPC", func(w http.ResponseWriter, r *http.Request) { http.Error(w, misleading, http.StatusServiceUnavailable) }, failStatus, codes.Unavailable},
+		{"no gRPC", func(w http.ResponseWriter, r *http.Request) { http.Error(w, misleading, http.StatusServiceUnavailable) }, failStatus, http.StatusServiceUnavailable},
 		{"stream reset", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, failReset, 0},
 		{"connection closed", func(_ http.ResponseWriter, r *http.Request) {
 			_ = r.Context().Value(connKey{}).(*net.TCPConn).CloseWrite()

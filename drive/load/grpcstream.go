@@ -23,7 +23,6 @@ const (
 	h2Frame     = 16384   // largest frame, either way
 	h2MaxWindow = 1<<31 - 1
 	h2MaxBlock  = 64 << 10 // largest header block
-	grpcPrefix  = 5        // bytes before a gRPC message: compression, and length
 	theStream   = 1        // number of the only stream on a connection
 )
 

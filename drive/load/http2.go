@@ -20,7 +20,7 @@ import (
 
 func init() { dialects[protocol.HTTP2] = dialect{caller: newHTTP2Caller} }
 
-// http2Caller sends HTTP/2 requests over one connection shared by all streams.
+// http2Caller sends HTTP/2 requests, or gRPC calls, over one connection shared by all streams.
 type http2Caller struct {
 	dialer    *dialer
 	transport *http2.Transport
@@ -31,7 +31,8 @@ type http2Caller struct {
 	own       own
 	payload   []byte
 	keep      bool
-	expected  *statuses
+	// judge completes the outcome of a request whose answer was read.
+	judge func(*outcome, *http.Response)
 
 	patience time.Duration
 	liveness liveness // used by the goroutine of watch
@@ -59,7 +60,13 @@ func newHTTP2Caller(spec *Spec, t target, d *dialer) caller {
 		transport: &http2.Transport{AllowHTTP: true, DisableCompression: true, StrictMaxConcurrentStreams: true},
 		method:    spec.method(), url: scheme + "://" + t.hostPort + t.path, host: t.hostPort,
 		header: http.Header{"User-Agent": {"meshtrial"}}, payload: spec.payload(),
-		keep: spec.KeepAlive, patience: spec.patience(), own: newOwn(spec), expected: spec.expectedStatuses(),
+		keep: spec.KeepAlive, patience: spec.patience(), own: newOwn(spec),
+	}
+	expected := spec.expectedStatuses()
+	c.judge = func(out *outcome, resp *http.Response) {
+		if out.status = resp.StatusCode; !expected.ok(out.status) {
+			out.fail(failStatus, statusError(out.status))
+		}
 	}
 	for _, h := range spec.Headers {
 		if strings.EqualFold(h.Name, "host") {
@@ -115,13 +122,22 @@ func (c *http2Caller) close() {
 	}
 }
 
-// look implements [watcher].
-func (c *http2Caller) look(now time.Time) {
-	c.mu.Lock()
-	conn := c.conn
-	c.mu.Unlock()
-	if conn != nil && conn.CanTakeNewRequest() && c.liveness.look(conn.pinged, conn.State().StreamsActive, now, c.patience) {
-		conn.retire()
+// watch checks periodically whether the peer of the connection is gone, until ctx ends.
+func (c *http2Caller) watch(ctx context.Context) {
+	ticker := time.NewTicker(max(c.patience, time.Millisecond))
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case now := <-ticker.C:
+			c.mu.Lock()
+			conn := c.conn
+			c.mu.Unlock()
+			if conn != nil && conn.CanTakeNewRequest() && c.liveness.look(conn.pinged, conn.State().StreamsActive, now, c.patience) {
+				conn.retire()
+			}
+		}
 	}
 }
 
@@ -149,13 +165,9 @@ func (c *http2Caller) call(ctx context.Context, n int64) outcome {
 		resp.Body.Close()
 	}
 	if err == nil {
-		out.status = resp.StatusCode
-	}
-	switch {
-	case err != nil:
+		c.judge(&out, resp)
+	} else {
 		out.fail(http2Kind(ctx, conn, err), err)
-	case !c.expected.ok(resp.StatusCode):
-		out.fail(failStatus, statusError(out.status))
 	}
 	if !c.keep {
 		c.mu.Lock()
@@ -252,22 +264,24 @@ func refused(err error) bool {
 func http2Kind(ctx context.Context, conn *http2Conn, err error) failure {
 	var stream http2.StreamError
 	var connection http2.ConnectionError
-	switch kind := kindOf(ctx, err); {
+	kind := kindOf(ctx, err)
+	switch {
 	case kind == failTimeout:
 		return kind
 	case errors.As(err, &stream), err.Error() == http2GoneAway, strings.HasPrefix(err.Error(), http2FirstGone):
 		return failReset
 	case errors.As(err, &connection):
 		return failProtocol
-	case kind != failOther:
+	case kind != failOther && kind != failEOF:
 		return kind
 	}
 	var goAway http2.GoAwayError
 	if errors.As(err, &goAway) && goAway.ErrCode != http2.ErrCodeNo {
 		return failReset
 	}
+	// If a write learned of a reset, the library's read only sees the end.
 	if e := conn.pinged.below.ended.Load(); e != nil {
 		return kindOf(ctx, e.err)
 	}
-	return failOther
+	return kind
 }

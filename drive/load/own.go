@@ -4,8 +4,6 @@ import (
 	"maps"
 	"net/http"
 	"strconv"
-
-	"google.golang.org/grpc/metadata"
 )
 
 // requestIDHeader is the header in which proxies forward a request's id.
@@ -62,19 +60,4 @@ func (o *own) header(common http.Header, n int64) http.Header {
 		h.Set(o.key.Name, string(o.appendKey(nil, n)))
 	}
 	return h
-}
-
-// metadata returns the metadata of call n, including the common one.
-func (o *own) metadata(common metadata.MD, n int64) metadata.MD {
-	if !o.any() {
-		return common
-	}
-	md := common.Copy()
-	if o.prefix != "" {
-		md.Set(requestIDHeader, RequestID(o.prefix, n))
-	}
-	if o.key.Values > 0 {
-		md.Set(o.key.Name, string(o.appendKey(nil, n)))
-	}
-	return md
 }

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"context"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -140,23 +139,3 @@ const longestPatience = time.Second
 // patience is how long the peer of a multiplexed connection may be silent before a PING is
 // sent, and how long it may then take to answer.
 func (s *Spec) patience() time.Duration { return min(seconds(s.TimeoutS)/8, longestPatience) }
-
-// watcher is a caller that can abandon a connection whose peer is gone.
-type watcher interface {
-	// look is called periodically.
-	look(now time.Time)
-}
-
-// watch lets a caller check its connection periodically until ctx ends.
-func watch(ctx context.Context, w watcher, every time.Duration) {
-	ticker := time.NewTicker(max(every, time.Millisecond))
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			w.look(time.Now())
-		}
-	}
-}

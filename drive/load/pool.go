@@ -6,12 +6,14 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/meshtrial/meshtrial/internal/errs"
 	"github.com/meshtrial/meshtrial/study/protocol"
 )
 
 // caller makes requests over one connection, or one stream of a shared connection, with
-// a library. It blocks, so each caller has a goroutine.
+// a library. It blocks, so each slot has a goroutine.
 type caller interface {
 	// connect opens the connection if it is not open. The error carries its kind of
 	// failure if known.
@@ -56,12 +58,13 @@ type pool struct {
 	max      bool
 	keep     bool
 	timeout  time.Duration
-	patience time.Duration // with silent connections
 	drain    int64
 	epoch    time.Time
 	cursor   cursor          // of the pacing goroutine
 	ctx      context.Context // of every call; cancelled at the end
 	cancel   context.CancelFunc
+
+	callers []caller // one for each connection
 
 	mu      sync.Mutex
 	rec     recorder
@@ -104,9 +107,9 @@ func newPool(parts setup) (*pool, error) {
 	n := spec.Connections * streams
 	p := &pool{
 		poll: poll, deadline: parts.deadline, edges: parts.edges, max: spec.Rate.IsMax(), keep: spec.KeepAlive,
-		timeout: seconds(spec.TimeoutS), patience: spec.patience(), drain: int64(seconds(spec.DrainS)),
+		timeout: seconds(spec.TimeoutS), drain: int64(seconds(spec.DrainS)),
 		rec: col.recorder(0), why: &col.reasons[0],
-		slots: make([]slot, n), free: newFIFO(n),
+		callers: callers, slots: make([]slot, n), free: newFIFO(n),
 	}
 	p.rec.order, p.rec.deadline = newOrder(spec, 1), parts.deadline
 	p.ctx, p.cancel = context.WithCancel(context.Background())
@@ -128,42 +131,33 @@ func (p *pool) connect(ctx context.Context) (int, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	open, last := 0, error(nil)
-	limit := make(chan struct{}, 32)
-	seen := map[caller]bool{}
-	for i := range p.slots {
-		c := p.slots[i].caller
-		if seen[c] {
-			continue
-		}
-		seen[c] = true
-		all.Go(func() {
-			limit <- struct{}{}
-			defer func() { <-limit }()
-			err := c.connect(ctx)
-			mu.Lock()
-			defer mu.Unlock()
-			if err != nil {
-				last = err
-			} else {
-				open++
-			}
+	failed := make([]error, len(p.callers))
+	var group errgroup.Group
+	group.SetLimit(32)
+	for i, c := range p.callers {
+		group.Go(func() error {
+			failed[i] = c.connect(ctx)
+			return failed[i]
 		})
 	}
-	all.Wait()
+	err := group.Wait() // the first one
+	open := 0
+	for _, err := range failed {
+		if err == nil {
+			open++
+		}
+	}
 	if open == 0 {
 		p.close()
-		return 0, errs.WithHint(last, "nothing was sent: no connection could be opened")
+		return 0, errs.WithHint(err, "nothing was sent: no connection could be opened")
 	}
 	return open, nil
 }
 
 func (p *pool) close() {
 	p.cancel()
-	for i := range p.slots {
-		p.slots[i].caller.close()
+	for _, c := range p.callers {
+		c.close()
 	}
 	p.poll.close()
 }
@@ -181,27 +175,18 @@ func (p *pool) run() {
 	for i := range p.slots {
 		p.workers.Go(func() { p.serve(&p.slots[i]) })
 	}
-	watched := map[watcher]bool{}
-	for i := range p.slots {
-		if w, ok := p.slots[i].caller.(watcher); ok && p.keep && !watched[w] {
-			watched[w] = true
-			p.workers.Go(func() { watch(p.ctx, w, p.patience) })
+	for _, c := range p.callers {
+		if c, ok := c.(*http2Caller); ok && p.keep {
+			p.workers.Go(func() { c.watch(p.ctx) })
 		}
 	}
-	paced := make(chan struct{})
-	go func() {
-		defer close(paced)
-		p.pace()
-	}()
-	<-paced
+	p.pace()
 	// Nothing is recorded after this: end requests in flight.
-	p.cancel()
 	for i := range p.slots {
 		close(p.slots[i].jobs)
-		p.slots[i].caller.close()
 	}
+	p.close()
 	p.workers.Wait()
-	p.poll.close()
 }
 
 // serve makes the requests of one slot.
