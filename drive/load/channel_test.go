@@ -199,6 +199,15 @@ func TestGRPCStreamFrames(t *testing.T) {
 			}
 		}
 	}
+	g, _ := newChannel(t, protocol.GRPCStream)
+	s := newH2Server()
+	_ = s.WriteGoAway(1, http2.ErrCodeNo, nil)
+	_ = s.WriteGoAway(1, http2.ErrCodeNo, nil)
+	s.headers(false, ":status", "200")
+	got, replies := unitsOf(g, s.Bytes(), 7)
+	if last, _ := http2.ReadFrameHeader(bytes.NewReader(replies)); !slices.Equal(got, []string{"3"}) || last.Type != http2.FrameData || last.Flags != http2.FlagDataEndStream {
+		t.Errorf("a GOAWAY before the stream is open: %q, answered by %v", got, last)
+	}
 	for want, fields := range map[string][]string{
 		"HTTP status 503 instead of a gRPC stream": {":status", "503"},
 		"gRPC code 12: no such method":             {":status", "200", "grpc-status", "12", "grpc-message", "no such method"},

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -22,6 +23,7 @@ const (
 	h2Ours      = 1 << 24 // our windows, of the stream and the connection
 	h2Frame     = 16384   // largest frame, either way
 	h2MaxWindow = 1<<31 - 1
+	h2Table     = 4096     // table of header fields
 	h2MaxBlock  = 64 << 10 // largest header block
 	theStream   = 1        // number of the only stream on a connection
 )
@@ -32,10 +34,12 @@ type grpcStream struct {
 	hello   []byte
 	framed  []byte // a message with its prefix
 	decoder *hpack.Decoder
+	framer  *http2.Framer // parses frames other than DATA, from frame
+	frame   bytes.Reader
 
 	send, sendAll int64 // what the stream's and the connection's window have left
 	initial       int64 // window of new streams, as the peer set it
-	frame         int   // largest frame that the peer accepts
+	mostData      int   // in a frame, as the peer accepts it
 	kept          []byte
 	replies       []byte
 
@@ -55,22 +59,17 @@ type grpcStream struct {
 }
 
 func newGRPCStream(spec *Spec, t target, id int) channel {
-	payload := spec.payload()
-	g := &grpcStream{framed: make([]byte, grpcPrefix, grpcPrefix+len(payload))}
-	binary.BigEndian.PutUint32(g.framed[1:], uint32(len(payload)))
-	g.framed = append(g.framed, payload...)
-
-	g.hello = append(g.hello, http2.ClientPreface...)
-	settings := []http2.Setting{{ID: http2.SettingEnablePush, Val: 0}, {ID: http2.SettingInitialWindowSize, Val: h2Ours}, {ID: http2.SettingHeaderTableSize, Val: 4096}}
-	g.hello = appendH2(g.hello, 6*len(settings), http2.FrameSettings, 0, 0)
-	for _, s := range settings {
-		g.hello = binary.BigEndian.AppendUint32(binary.BigEndian.AppendUint16(g.hello, uint16(s.ID)), s.Val)
-	}
-	g.hello = appendH2Number(g.hello, http2.FrameWindowUpdate, 0, h2Ours-h2Window)
+	g := &grpcStream{framed: appendMessage(nil, spec.payload())}
+	var hello bytes.Buffer // takes everything
+	hello.WriteString(http2.ClientPreface)
+	frames := http2.NewFramer(&hello, nil)
+	_ = frames.WriteSettings(http2.Setting{ID: http2.SettingEnablePush, Val: 0}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: h2Ours},
+		http2.Setting{ID: http2.SettingHeaderTableSize, Val: h2Table})
+	_ = frames.WriteWindowUpdate(0, h2Ours-h2Window)
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	field := func(name, value string) {
-		_ = encoder.WriteField(hpack.HeaderField{Name: name, Value: value}) // a buffer takes everything
+		_ = encoder.WriteField(hpack.HeaderField{Name: name, Value: value})
 	}
 	field(":method", "POST")
 	field(":scheme", "http")
@@ -82,18 +81,14 @@ func newGRPCStream(spec *Spec, t target, id int) channel {
 	for _, h := range streamHeaders(spec, id) {
 		field(strings.ToLower(h.Name), h.Value)
 	}
-	kind, flags := http2.FrameHeaders, http2.Flags(0)
-	for rest := block.Bytes(); kind != 0; {
-		n := min(len(rest), h2Frame)
-		if n == len(rest) {
-			flags = http2.FlagHeadersEndHeaders
-		}
-		g.hello = append(appendH2(g.hello, n, kind, flags, theStream), rest[:n]...)
-		rest, kind = rest[n:], http2.FrameContinuation
-		if flags != 0 {
-			break
-		}
+	rest := block.Bytes()
+	n := min(len(rest), h2Frame)
+	_ = frames.WriteHeaders(http2.HeadersFrameParam{StreamID: theStream, BlockFragment: rest[:n], EndHeaders: n == len(rest)})
+	for rest = rest[n:]; len(rest) > 0; rest = rest[n:] {
+		n = min(len(rest), h2Frame)
+		_ = frames.WriteContinuation(theStream, n == len(rest), rest[:n])
 	}
+	g.hello = hello.Bytes()
 	return g
 }
 
@@ -108,10 +103,10 @@ func appendH2Number(b []byte, kind http2.FrameType, id, number uint32) []byte {
 }
 
 func (g *grpcStream) open(out []byte) []byte {
-	decoder := hpack.NewDecoder(4096, nil)
-	decoder.SetMaxStringLength(h2MaxBlock)
-	*g = grpcStream{hello: g.hello, framed: g.framed, decoder: decoder, send: h2Window, sendAll: h2Window, initial: h2Window, frame: h2Frame,
+	*g = grpcStream{hello: g.hello, framed: g.framed, decoder: hpack.NewDecoder(h2Table, nil), send: h2Window, sendAll: h2Window, initial: h2Window, mostData: h2Frame,
 		kept: g.kept[:0], replies: g.replies[:0], block: g.block[:0]}
+	g.decoder.SetMaxStringLength(h2MaxBlock)
+	g.framer = http2.NewFramer(nil, &g.frame)
 	return append(out, g.hello...)
 }
 
@@ -128,7 +123,7 @@ func (g *grpcStream) message(out []byte) []byte {
 // data appends as much of b in DATA frames as the windows allow, and returns the rest.
 func (g *grpcStream) data(out, b []byte) (sent, rest []byte) {
 	for len(b) > 0 {
-		n := min(len(b), g.frame, int(max(0, min(g.send, g.sendAll))))
+		n := min(len(b), g.mostData, int(max(0, min(g.send, g.sendAll))))
 		if n == 0 {
 			break
 		}
@@ -147,7 +142,7 @@ func (g *grpcStream) reply(out []byte) []byte {
 		out, rest = g.data(out, g.kept)
 		g.kept = append(g.kept[:0], rest...)
 	}
-	if g.leaving && !g.closed && len(g.kept) == 0 {
+	if g.leaving && g.opened && !g.closed && len(g.kept) == 0 {
 		g.closed = true
 		out = appendH2(out, 0, http2.FrameData, http2.FlagDataEndStream, theStream)
 	}
@@ -179,23 +174,20 @@ func (g *grpcStream) next(b []byte) (n int, what unit, err error) {
 	if length > h2Frame {
 		return 0, unitNone, fmt.Errorf("http2: a frame of %d bytes, more than %d", length, h2Frame)
 	}
-	if g.inBlock != (kind == http2.FrameContinuation) {
-		return 0, unitNone, fmt.Errorf("http2: a %v frame does not belong here", kind)
-	}
 	if kind == http2.FrameData {
 		return g.begin(b, length, flags, id)
 	}
 	if len(b) < frameHead+length {
 		return 0, unitNone, nil
 	}
-	what, err = g.control(kind, flags, id, b[frameHead:frameHead+length])
+	what, err = g.control(b[:frameHead+length])
 	return frameHead + length, what, err
 }
 
 // begin parses the header of a DATA frame, and how much padding it has.
 func (g *grpcStream) begin(b []byte, length int, flags http2.Flags, id uint32) (n int, what unit, err error) {
 	n = frameHead
-	if id != theStream || !g.opened {
+	if id != theStream || !g.opened || g.inBlock {
 		return 0, unitNone, fmt.Errorf("http2: data on stream %d", id)
 	}
 	g.taken += int64(length)
@@ -259,109 +251,66 @@ func (g *grpcStream) unended() error {
 }
 
 // control handles a complete frame other than DATA.
-func (g *grpcStream) control(kind http2.FrameType, flags http2.Flags, id uint32, p []byte) (unit, error) {
-	number := func() (uint32, error) {
-		if len(p) != 4 {
-			return 0, fmt.Errorf("http2: a %v frame of %d bytes", kind, len(p))
-		}
-		return binary.BigEndian.Uint32(p), nil
+func (g *grpcStream) control(frame []byte) (unit, error) {
+	g.frame.Reset(frame)
+	parsed, err := g.framer.ReadFrame()
+	if err != nil {
+		return unitNone, fmt.Errorf("http2: %w", cmp.Or(g.framer.ErrorDetail(), err))
 	}
-	switch kind {
-	case http2.FrameSettings:
-		return unitNone, g.settings(flags, p)
-	case http2.FramePing:
-		if len(p) != 8 {
-			return unitNone, fmt.Errorf("http2: a PING of %d bytes", len(p))
+	switch f := parsed.(type) {
+	case *http2.SettingsFrame:
+		return unitNone, g.settings(f)
+	case *http2.PingFrame:
+		if !f.IsAck() {
+			g.replies = append(appendH2(g.replies, len(f.Data), http2.FramePing, http2.FlagPingAck, 0), f.Data[:]...)
 		}
-		if flags&http2.FlagPingAck == 0 {
-			g.replies = append(appendH2(g.replies, len(p), http2.FramePing, http2.FlagPingAck, 0), p...)
-		}
-	case http2.FrameWindowUpdate:
-		add, err := number()
-		if err != nil {
-			return unitNone, err
-		}
+	case *http2.WindowUpdateFrame:
 		window := &g.sendAll
-		if id == theStream {
+		if f.StreamID == theStream {
 			window = &g.send
-		} else if id != 0 {
+		} else if f.StreamID != 0 {
 			return unitNone, nil
 		}
-		if *window += int64(add & h2MaxWindow); *window > h2MaxWindow {
+		if *window += int64(f.Increment); *window > h2MaxWindow {
 			return unitNone, errors.New("http2: a window of more than 2 GiB")
 		}
-	case http2.FrameRSTStream:
-		code, err := number()
-		if err != nil || id != theStream {
-			return unitNone, err
-		}
-		if http2.ErrCode(code) == http2.ErrCodeRefusedStream {
+	case *http2.RSTStreamFrame:
+		switch {
+		case f.StreamID != theStream:
+		case f.ErrCode == http2.ErrCodeRefusedStream:
 			return unitMoved, nil // it read nothing
+		default:
+			return unitNone, &kindError{failReset, fmt.Errorf("the stream was reset: %v", f.ErrCode)}
 		}
-		return unitNone, &kindError{failReset, fmt.Errorf("the stream was reset: %v", http2.ErrCode(code))}
-	case http2.FrameGoAway:
-		return g.goAway(p)
-	case http2.FrameHeaders:
-		p, err := unpadded(flags, p)
-		if err != nil {
-			return unitNone, err
-		}
-		if id != theStream {
-			return unitNone, fmt.Errorf("http2: headers on stream %d", id)
-		}
-		g.block, g.inBlock, g.ends = append(g.block[:0], p...), true, flags&http2.FlagHeadersEndStream != 0
-		return g.headers(flags)
-	case http2.FrameContinuation:
-		if g.block = append(g.block, p...); id != theStream || len(g.block) > h2MaxBlock {
-			return unitNone, fmt.Errorf("http2: a header block on stream %d of %d bytes", id, len(g.block))
-		}
-		return g.headers(flags)
-	case http2.FramePushPromise:
+	case *http2.GoAwayFrame:
+		return g.goAway(f)
+	case *http2.HeadersFrame:
+		g.block, g.ends = g.block[:0], f.StreamEnded()
+		return g.headers(f.StreamID, f.HeaderBlockFragment(), f.HeadersEnded())
+	case *http2.ContinuationFrame:
+		return g.headers(f.StreamID, f.HeaderBlockFragment(), f.HeadersEnded())
+	case *http2.PushPromiseFrame:
 		return unitNone, errors.New("http2: a push that was not allowed")
 	}
 	return unitNone, nil
 }
 
-// unpadded returns a HEADERS frame's fragment of the header block.
-func unpadded(flags http2.Flags, p []byte) ([]byte, error) {
-	padding := 0
-	if flags&http2.FlagHeadersPadded != 0 {
-		if len(p) == 0 {
-			return nil, errors.New("http2: a HEADERS frame without its padding")
-		}
-		padding, p = int(p[0]), p[1:]
-	}
-	if flags&http2.FlagHeadersPriority != 0 {
-		if len(p) < 5 {
-			return nil, errors.New("http2: a HEADERS frame without its priority")
-		}
-		p = p[5:]
-	}
-	if padding > len(p) {
-		return nil, errors.New("http2: a HEADERS frame has more padding than bytes")
-	}
-	return p[:len(p)-padding], nil
-}
-
-func (g *grpcStream) settings(flags http2.Flags, p []byte) error {
-	if flags&http2.FlagSettingsAck != 0 {
+func (g *grpcStream) settings(f *http2.SettingsFrame) error {
+	if f.IsAck() {
 		return nil
 	}
-	if len(p)%6 != 0 {
-		return fmt.Errorf("http2: a SETTINGS frame of %d bytes", len(p))
-	}
-	for ; len(p) > 0; p = p[6:] {
-		s := http2.Setting{ID: http2.SettingID(binary.BigEndian.Uint16(p)), Val: binary.BigEndian.Uint32(p[2:])}
-		if err := s.Valid(); err != nil {
-			return fmt.Errorf("http2: %w", err)
-		}
+	err := f.ForeachSetting(func(s http2.Setting) error {
 		switch s.ID {
 		case http2.SettingInitialWindowSize:
 			g.send += int64(s.Val) - g.initial
 			g.initial = int64(s.Val)
 		case http2.SettingMaxFrameSize:
-			g.frame = int(s.Val)
+			g.mostData = int(s.Val)
 		}
+		return s.Valid()
+	})
+	if err != nil {
+		return fmt.Errorf("http2: settings: %w", err)
 	}
 	g.replies = appendH2(g.replies, 0, http2.FrameSettings, http2.FlagSettingsAck, 0)
 	return nil
@@ -369,29 +318,28 @@ func (g *grpcStream) settings(flags http2.Flags, p []byte) error {
 
 // goAway handles the announcement that the connection ends. A server that keeps the stream answers
 // what it has been sent, after which it ends the stream.
-func (g *grpcStream) goAway(p []byte) (unit, error) {
-	if len(p) < 8 {
-		return unitNone, fmt.Errorf("http2: a GOAWAY of %d bytes", len(p))
+func (g *grpcStream) goAway(f *http2.GoAwayFrame) (unit, error) {
+	if f.ErrCode != http2.ErrCodeNo {
+		return unitNone, &kindError{failReset, fmt.Errorf("the connection ends: %v %q", f.ErrCode, cut(f.DebugData()))}
 	}
-	if code := http2.ErrCode(binary.BigEndian.Uint32(p[4:])); code != http2.ErrCodeNo {
-		return unitNone, &kindError{failReset, fmt.Errorf("the connection ends: %v %q", code, cut(p[8:]))}
-	}
-	if binary.BigEndian.Uint32(p)&h2MaxWindow < theStream {
+	if f.LastStreamID < theStream {
 		return unitMoved, nil // it read nothing
 	}
-	if g.leaving || !g.opened {
+	known := g.leaving
+	if g.leaving = true; known || !g.opened { // headers reports it once the stream is open
 		return unitNone, nil
 	}
-	g.leaving = true
 	return unitLeaving, nil
 }
 
-// headers handles the response's headers or trailers once their block is complete.
-func (g *grpcStream) headers(flags http2.Flags) (unit, error) {
-	if flags&http2.FlagHeadersEndHeaders == 0 {
+// headers handles part of the response's headers or trailers, and all of them once they have ended.
+func (g *grpcStream) headers(id uint32, part []byte, ended bool) (unit, error) {
+	if g.block = append(g.block, part...); id != theStream || len(g.block) > h2MaxBlock {
+		return unitNone, fmt.Errorf("http2: a header block on stream %d of %d bytes", id, len(g.block))
+	}
+	if g.inBlock = !ended; g.inBlock {
 		return unitNone, nil
 	}
-	g.inBlock = false
 	fields, err := g.decoder.DecodeFull(g.block)
 	if err != nil {
 		return unitNone, fmt.Errorf("http2: %w", err)
@@ -423,5 +371,8 @@ func (g *grpcStream) headers(flags http2.Flags) (unit, error) {
 		return unitNone, errors.New("grpc: the stream ended without a status")
 	}
 	g.opened = true
+	if g.leaving {
+		return unitLeaving, nil
+	}
 	return unitOpened, nil
 }
