@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"runtime"
 	"slices"
@@ -192,6 +193,44 @@ func (b *budget) take(n int64) bool {
 }
 
 func (b *budget) give(n int64) { b.left.Add(n) }
+
+// heldBody is a body in memory, whose capacity it takes from a budget as bytes arrive: a client that
+// announces a large body and sends little takes little.
+type heldBody struct {
+	budget *budget
+	bytes  []byte
+}
+
+var errBodies = errors.New("too many message bodies in memory")
+
+// release gives the memory back to the budget.
+func (h *heldBody) release() { h.budget.give(int64(cap(h.bytes))) }
+
+// read replaces the body by what in has up to its end. announced is the number of bytes; 0: unknown.
+func (h *heldBody) read(in io.Reader, announced int64) error {
+	h.bytes = h.bytes[:0]
+	for announced == 0 || int64(len(h.bytes)) < announced {
+		if size := int64(cap(h.bytes)); int64(len(h.bytes)) == size {
+			grown := max(512, 2*size, min(announced, 64<<10))
+			if announced > 0 {
+				grown = min(grown, max(512, announced))
+			}
+			if !h.budget.take(grown - size) {
+				return errBodies
+			}
+			h.bytes = append(make([]byte, 0, grown), h.bytes...)
+		}
+		n, err := in.Read(h.bytes[len(h.bytes):cap(h.bytes)])
+		h.bytes = h.bytes[:len(h.bytes)+n]
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // gate limits the number of requests served at once and the number waiting, in order.
 type gate struct {

@@ -64,7 +64,7 @@ func (w *Worker) serveGRPC(l net.Listener, more ...grpc.ServerOption) (server, e
 	service.registerCallouts(s)
 	return server{
 		serve: func() error { return s.Serve(l) },
-		drain: func(ctx context.Context) error { return grpcDrain(ctx, s) },
+		drain: func(ctx context.Context) error { return drainOr(ctx, s.GracefulStop, s.Stop) },
 		end:   s.Stop,
 	}, nil
 }

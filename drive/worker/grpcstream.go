@@ -31,7 +31,7 @@ func (w *Worker) grpcStreamServer(l net.Listener) (server, error) {
 		serve: func() error { return s.Serve(l) },
 		drain: func(ctx context.Context) error {
 			streams.endLeave()
-			err := grpcDrain(ctx, s)
+			err := drainOr(ctx, s.GracefulStop, s.Stop)
 			streams.end()
 			return err
 		},
@@ -65,7 +65,11 @@ func grpcStream(stream grpc.ServerStream, streams *messageStreams) error {
 // follow answers messages until the stream ends.
 func (s *messageStream) follow(stream grpc.ServerStream) error {
 	for {
-		message := rawgrpc.Message{SizeOnly: !s.of.w.active.Load().needBody}
+		var current *active // when the message had arrived
+		message := rawgrpc.Message{Keep: func() bool {
+			current = s.of.w.active.Load()
+			return current.needBody
+		}}
 		if err := stream.RecvMsg(&message); err != nil {
 			if errors.Is(err, io.EOF) {
 				return nil
@@ -76,7 +80,7 @@ func (s *messageStream) follow(stream grpc.ServerStream) error {
 			s.of.counted.answered(http.StatusServiceUnavailable)
 			return status.Error(grpcCode(http.StatusServiceUnavailable), errBodies.Error())
 		}
-		code, err := s.answer(stream.Context(), message.Body, message.Size, func(reply []byte) error { return stream.SendMsg(&rawgrpc.Message{Body: reply}) })
+		code, err := s.answer(stream.Context(), current, message.Body, message.Size, func(reply []byte) error { return stream.SendMsg(&rawgrpc.Message{Body: reply}) })
 		if !message.SizeOnly {
 			s.of.w.bodies.give(message.Size)
 		}

@@ -99,9 +99,9 @@ func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request, counted *pro
 	current := w.active.Load()
 	x := Exchange{Protocol: counted.name, counted: counted, Header: headerOf(r)}
 	if r.Body != nil && r.Body != http.NoBody {
-		held, status := w.readBody(rw, r, &x, current.needBody)
-		defer w.bodies.give(held)
-		if status != 0 {
+		held := heldBody{budget: &w.bodies}
+		defer held.release()
+		if status := w.readBody(rw, r, &x, &held, current.needBody); status != 0 {
 			counted.bytesIn.Add(x.BodyBytes)
 			counted.answered(status)
 			if status != statusGone {
@@ -141,53 +141,21 @@ func (w *Worker) serveHTTP(rw http.ResponseWriter, r *http.Request, counted *pro
 
 var contentType = []string{"text/plain; charset=utf-8"}
 
-// readBody reads r's body, into x.Body if keep is set, else only to count it. It
-// returns the number of bytes taken from the budget, for the caller to give back, and
-// a status if the request fails.
-func (w *Worker) readBody(rw http.ResponseWriter, r *http.Request, x *Exchange, keep bool) (held int64, status int) {
-	body := http.MaxBytesReader(rw, r.Body, w.options.MaxBodyBytes)
+// readBody reads r's body, into held if keep is set, and counts it. It returns a status if the
+// request fails.
+func (w *Worker) readBody(rw http.ResponseWriter, r *http.Request, x *Exchange, held *heldBody, keep bool) (status int) {
 	if r.ContentLength > w.options.MaxBodyBytes {
-		return 0, http.StatusRequestEntityTooLarge
+		return http.StatusRequestEntityTooLarge
 	}
-	if !keep {
-		n, err := io.Copy(io.Discard, body)
-		x.BodyBytes = n
-		return 0, bodyStatus(err)
+	body := http.MaxBytesReader(rw, r.Body, w.options.MaxBodyBytes)
+	var err error
+	if keep {
+		err = held.read(body, max(r.ContentLength, 0))
+		x.Body, x.BodyBytes = held.bytes, int64(len(held.bytes))
+	} else {
+		x.BodyBytes, err = io.Copy(io.Discard, body)
 	}
-	// Take from the budget as bytes arrive, so that a client that announces a large
-	// body and sends little takes little.
-	size := min(max(r.ContentLength, 512), 64<<10)
-	for {
-		if !w.bodies.take(size - held) {
-			return held, http.StatusServiceUnavailable
-		}
-		grown := make([]byte, size)
-		copy(grown, x.Body)
-		filled := len(x.Body)
-		held = size
-		for filled < len(grown) {
-			n, err := body.Read(grown[filled:])
-			filled += n
-			if err != nil {
-				x.Body, x.BodyBytes = grown[:filled], int64(filled)
-				if errors.Is(err, io.EOF) {
-					err = nil
-				}
-				return held, bodyStatus(err)
-			}
-			if int64(filled) == r.ContentLength {
-				break
-			}
-		}
-		x.Body, x.BodyBytes = grown[:filled], int64(filled)
-		if int64(filled) == r.ContentLength {
-			return held, 0
-		}
-		size *= 2
-		if r.ContentLength > 0 {
-			size = min(size, r.ContentLength)
-		}
-	}
+	return bodyStatus(err)
 }
 
 func bodyStatus(err error) int {
@@ -196,6 +164,8 @@ func bodyStatus(err error) int {
 	switch {
 	case err == nil:
 		return 0
+	case errors.Is(err, errBodies):
+		return http.StatusServiceUnavailable
 	case errors.As(err, &tooLarge):
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, context.Canceled), errors.Is(err, io.ErrUnexpectedEOF):

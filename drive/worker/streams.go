@@ -30,18 +30,7 @@ func newMessageStreams(w *Worker, counted *protocolCounters) *messageStreams {
 // drain has all streams end in an orderly way, and waits for that or the end of ctx.
 func (s *messageStreams) drain(ctx context.Context) error {
 	s.endLeave()
-	done := make(chan struct{})
-	go func() {
-		s.open.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		s.end()
-		return ctx.Err()
-	}
+	return drainOr(ctx, s.open.Wait, s.endNow)
 }
 
 // end ends all streams at once.
@@ -58,16 +47,16 @@ type messageStream struct {
 	ending bool
 }
 
-// answer serves a message and writes the reply. An error ends the stream; status is that of a
-// message without a reply. While the stream ends, messages are ignored.
-func (s *messageStream) answer(ctx context.Context, body []byte, size int64, write func(reply []byte) error) (status int, err error) {
+// answer serves a message by a configuration and writes the reply. An error ends the stream; status
+// is that of a message without a reply. While the stream ends, messages are ignored.
+func (s *messageStream) answer(ctx context.Context, current *active, body []byte, size int64, write func(reply []byte) error) (status int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ending {
 		return http.StatusOK, nil
 	}
 	x := Exchange{Protocol: s.of.counted.name, counted: s.of.counted, Header: s.header, Body: body, BodyBytes: size, Start: time.Now()}
-	if err := s.of.w.active.Load().serve(ctx, &x); err != nil {
+	if err := current.serve(ctx, &x); err != nil {
 		return 0, err
 	}
 	if x.slow > 0 { // a message arrives complete or not at all

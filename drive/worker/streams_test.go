@@ -2,6 +2,8 @@ package worker
 
 import (
 	"context"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"testing"
@@ -13,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/meshtrial/meshtrial/drive/worker/control"
 	"github.com/meshtrial/meshtrial/internal/rawgrpc"
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/eventually"
@@ -118,5 +121,49 @@ func TestDrainEndsStreams(t *testing.T) {
 	}
 	if err := stream.RecvMsg(&rawgrpc.Message{}); err == nil || err.Error() != "EOF" {
 		t.Errorf("the gRPC stream ended with %v", err)
+	}
+}
+
+// TestIdleConnectionsFollowChanges checks that the first message after a change of the configuration
+// is served by the new one, on connections that were waiting for it.
+func TestIdleConnectionsFollowChanges(t *testing.T) {
+	w := start(t, func(o *Options) { o.Config.ResponseBytes = 3 })
+	conn, stream := dialWebSocket(t, w), dialStream(t, w)
+	ask := func(text, want string) {
+		t.Helper()
+		must.OK(t, conn.Write(t.Context(), websocket.MessageText, []byte(text)))
+		if _, got, err := conn.Read(t.Context()); err != nil || string(got) != want {
+			t.Errorf("WebSocket: %q is answered by %q, %v", text, got, err)
+		}
+		must.OK(t, stream.SendMsg(&rawgrpc.Message{Body: []byte(text)}))
+		var got rawgrpc.Message
+		if err := stream.RecvMsg(&got); err != nil || string(got.Body) != want {
+			t.Errorf("gRPC: %q is answered by %q, %v", text, got.Body, err)
+		}
+	}
+	tcp, err := net.Dial("tcp", w.addr[protocol.TCP])
+	must.OK(t, err)
+	defer tcp.Close()
+	echo := func(parts ...string) {
+		t.Helper()
+		for _, part := range parts {
+			_, err := io.WriteString(tcp, part)
+			must.OK(t, err)
+			time.Sleep(20 * time.Millisecond) // so that the worker reads them one by one
+		}
+		whole := strings.Join(parts, "")
+		got := make([]byte, len(whole))
+		if _, err := io.ReadFull(tcp, got); err != nil || string(got) != whole {
+			t.Errorf("TCP: %q, %v", got, err)
+		}
+	}
+	ask("hello", "mes")
+	echo("hello")
+	_, err = w.ctl.Update(t.Context(), func(c *control.Config) { c.ResponseBytes, c.TCPMessageBytes = control.EchoBody, 10 })
+	must.OK(t, err)
+	ask("hello", "hello")
+	echo("hello", "there")
+	if n := w.Counters().Protocols[protocol.TCP].Requests; n != 2 {
+		t.Errorf("%d messages by TCP, of 2", n)
 	}
 }

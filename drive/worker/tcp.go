@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -106,19 +107,38 @@ func (t *tcpEcho) serveConn(conn net.Conn) {
 	buffer := make([]byte, tcpReadBytes)
 	var taken int64 // of the budget, for a buffer above tcpReadBytes
 	defer func() { w.bodies.give(taken) }()
+	size := int(w.active.Load().config.TCPMessageBytes)
 	for {
-		current := w.active.Load()
-		size := int(current.config.TCPMessageBytes)
-		if extra := int64(size - cap(buffer)); extra > 0 {
+		if conn.SetReadDeadline(time.Now().Add(w.options.IdleTimeout)) != nil || !t.mark(conn, false) {
+			return
+		}
+		// Reading no further than the message leaves the next one to the next read.
+		n, _ := conn.Read(buffer[:min(cmp.Or(size, tcpReadBytes), len(buffer))])
+		if n == 0 {
+			return
+		}
+		t.mark(conn, true)
+		current := w.active.Load() // it may have changed while the connection was idle
+		size = int(current.config.TCPMessageBytes)
+		if extra := int64(size - len(buffer)); extra > 0 {
 			if !w.bodies.take(extra) {
 				t.counted.answered(http.StatusServiceUnavailable)
 				return
 			}
 			taken += extra
-			buffer = make([]byte, size)
+			grown := make([]byte, size)
+			copy(grown, buffer[:n])
+			buffer = grown
 		}
-		n, ended, ok := t.readMessage(conn, buffer, size)
-		if !ok {
+		if n < size {
+			// The rest of the message must arrive within the read timeout.
+			_ = conn.SetReadDeadline(time.Now().Add(w.options.ReadTimeout)) // if it fails, so does the read
+			more, _ := io.ReadFull(conn, buffer[n:size])
+			n += more
+		}
+		if n < size {
+			t.counted.bytesIn.Add(int64(n))
+			t.counted.answered(http.StatusBadRequest)
 			return
 		}
 		x := Exchange{Protocol: t.counted.name, counted: t.counted, echo: true, Header: func(string) string { return "" }, Body: buffer[:n], BodyBytes: int64(n), Start: time.Now()}
@@ -128,44 +148,10 @@ func (t *tcpEcho) serveConn(conn net.Conn) {
 			}
 			return
 		}
-		if err := t.reply(conn, &x); err != nil || ended && x.slow == 0 {
+		if t.reply(conn, &x) != nil {
 			return
 		}
 	}
-}
-
-// readMessage reads a message of size bytes, or the result of one read if size is 0,
-// and returns its length. ended reports that nothing follows; ok is false if there is
-// no complete message.
-func (t *tcpEcho) readMessage(conn net.Conn, buffer []byte, size int) (n int, ended, ok bool) {
-	w := t.w
-	if conn.SetReadDeadline(time.Now().Add(w.options.IdleTimeout)) != nil || !t.mark(conn, false) {
-		return 0, false, false
-	}
-	limit := size
-	if limit == 0 {
-		limit = tcpReadBytes
-	}
-	n, err := conn.Read(buffer[:limit])
-	if n > 0 && n < size {
-		// The rest of the message must arrive within the read timeout.
-		if conn.SetReadDeadline(time.Now().Add(w.options.ReadTimeout)) != nil {
-			return n, false, false
-		}
-		t.mark(conn, true)
-		var more int
-		more, err = io.ReadFull(conn, buffer[n:size])
-		n += more
-	}
-	if n < size || n == 0 {
-		if n > 0 {
-			t.counted.bytesIn.Add(int64(n))
-			t.counted.answered(http.StatusBadRequest)
-		}
-		return n, false, false
-	}
-	t.mark(conn, true)
-	return n, err != nil, true
 }
 
 // reply sends the answer, slowly if so configured.
@@ -204,19 +190,7 @@ func (t *tcpEcho) drain(ctx context.Context) error {
 		}
 	}
 	t.mu.Unlock()
-	done := make(chan struct{})
-	go func() {
-		t.served.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		t.end()
-		<-done
-		return ctx.Err()
-	}
+	return drainOr(ctx, t.served.Wait, t.end)
 }
 
 func (t *tcpEcho) end() {

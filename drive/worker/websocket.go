@@ -59,26 +59,19 @@ func webSocket(rw http.ResponseWriter, r *http.Request, streams *messageStreams)
 	})()
 	// Waits end when the connection is closed; a context for each would cost more than a message.
 	ctx := context.Background()
-	var body []byte
-	var taken int64 // of the budget, for the body
-	defer func() { streams.w.bodies.give(taken) }()
-	take := func(n int64) bool {
-		ok := streams.w.bodies.take(n)
-		if ok {
-			taken += n
-		}
-		return ok
-	}
+	body := heldBody{budget: &streams.w.bodies}
+	defer body.release()
 	for {
 		kind, in, err := conn.Reader(ctx)
-		var size int64
-		switch {
-		case err != nil:
+		if err != nil {
 			return
-		case streams.w.active.Load().needBody:
-			body, err = readMessage(in, body[:0], take)
-			size = int64(len(body))
-		default:
+		}
+		current := streams.w.active.Load()
+		var size int64
+		if current.needBody {
+			err = body.read(in, 0)
+			size = int64(len(body.bytes))
+		} else {
 			size, err = io.Copy(io.Discard, in)
 		}
 		switch {
@@ -89,7 +82,7 @@ func webSocket(rw http.ResponseWriter, r *http.Request, streams *messageStreams)
 		case err != nil:
 			return
 		}
-		status, err := s.answer(streams.now, body, size, func(reply []byte) error { return conn.Write(ctx, kind, reply) })
+		status, err := s.answer(streams.now, current, body.bytes, size, func(reply []byte) error { return conn.Write(ctx, kind, reply) })
 		switch {
 		case errors.Is(err, errReset):
 			resetConn(raw)
@@ -99,32 +92,6 @@ func webSocket(rw http.ResponseWriter, r *http.Request, streams *messageStreams)
 		case status != http.StatusOK:
 			_ = conn.Close(websocket.StatusInternalError, http.StatusText(status))
 			return
-		}
-	}
-}
-
-var errBodies = errors.New("too many message bodies in memory")
-
-// readMessage appends what is read to b. take asks for each byte by which b's capacity grows, as they
-// arrive.
-func readMessage(in io.Reader, b []byte, take func(n int64) bool) ([]byte, error) {
-	for {
-		if len(b) == cap(b) {
-			more := max(512, cap(b))
-			if !take(int64(more)) {
-				return b, errBodies
-			}
-			grown := make([]byte, len(b), cap(b)+more)
-			copy(grown, b)
-			b = grown
-		}
-		n, err := in.Read(b[len(b):cap(b)])
-		b = b[:len(b)+n]
-		if errors.Is(err, io.EOF) {
-			return b, nil
-		}
-		if err != nil {
-			return b, err
 		}
 	}
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/meshtrial/meshtrial/internal/wake"
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"golang.org/x/sync/errgroup"
-	"google.golang.org/grpc"
 )
 
 // Options sets where a worker listens, its behaviour, and its limits. Addresses are
@@ -287,18 +286,19 @@ func httpServer(s *http.Server, serve func() error) server {
 	}
 }
 
-// grpcDrain stops s gracefully, or immediately when ctx ends.
-func grpcDrain(ctx context.Context, s *grpc.Server) error {
+// drainOr calls drain and returns when it does. If ctx ends first, it calls end, which makes drain
+// return.
+func drainOr(ctx context.Context, drain, end func()) error {
 	done := make(chan struct{})
 	go func() {
-		s.GracefulStop()
+		drain()
 		close(done)
 	}()
 	select {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		s.Stop()
+		end()
 		<-done
 		return ctx.Err()
 	}

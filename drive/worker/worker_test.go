@@ -20,11 +20,9 @@ import (
 	"github.com/meshtrial/meshtrial/study/protocol"
 	"github.com/meshtrial/meshtrial/testing/must"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 )
 
 // running is a worker that serves for a test.
@@ -327,18 +325,5 @@ func TestAddressTaken(t *testing.T) {
 	}
 	if _, err := New(Options{Listen: map[string]string{protocol.HTTP1: "nonsense"}}); errs.Code(err) != errs.CodeUsage {
 		t.Errorf("bad address: %v", err)
-	}
-}
-
-func TestGRPCErrorsKeepTheirCode(t *testing.T) {
-	w := start(t, func(o *Options) {
-		o.Config.Failures = []control.Failure{{Share: 1, How: control.FailStatus, Status: http.StatusServiceUnavailable}}
-	})
-	_, err := unary(t.Context(), t, w.addr[protocol.GRPC], "x")
-	if status.Code(err) != codes.Unavailable {
-		t.Errorf("%v", err)
-	}
-	if n := w.Counters().Protocols[protocol.GRPC].Status["Unavailable"]; n != 1 {
-		t.Errorf("counted %d", n)
 	}
 }

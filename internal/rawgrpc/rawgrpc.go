@@ -18,6 +18,8 @@ type Message struct {
 	// beforehand, only the size is kept and nothing is copied.
 	Size     int64
 	SizeOnly bool
+	// Keep, if not nil, decides that once the message has arrived.
+	Keep func() bool
 }
 
 // Codec passes bytes through. It has the usual codec's name, so calls carry the
@@ -45,6 +47,9 @@ func (Codec) Unmarshal(data mem.BufferSlice, v any) error {
 		return fmt.Errorf("raw gRPC: cannot receive a %T", v)
 	}
 	message.Size = int64(data.Len())
+	if message.Keep != nil {
+		message.SizeOnly = !message.Keep()
+	}
 	if !message.SizeOnly {
 		message.Body = data.Materialize()
 	}
